@@ -1,0 +1,1 @@
+# Headers, libraries, tutti.pc, tuttiConfig.cmake and the programs.

@@ -1,0 +1,80 @@
+// The call board: a rank's last calls in clear, in memory that it alone writes and its peers read when they have waited
+// too long. It is what turns "nothing arrives" into "rank 2 called broadcast where rank 0 called all_reduce".
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/fingerprint.h"
+#include "core/units.h"
+
+namespace tutti {
+
+/// What a rank is doing about its newest call.
+enum class CallState : std::uint32_t { kIdle = 0, kRunning = 1, kDone = 2 };
+
+/// One call on the board, as read by a peer.
+struct PostedCall {
+  Call call;
+  bool known = false;  ///< false: overwritten since, never made, or being written while read
+};
+
+/// The newest call and what its rank waits for.
+struct BoardState {
+  std::uint64_t sequence = 0;  ///< of the newest call; 0: none yet
+  CallState state = CallState::kIdle;
+  Rank waiting_for = kNoRank;  ///< the lowest rank it waits for, kNoRank: it does not wait
+};
+
+/// Plain memory, zero-initialised, shared between processes. Every field is an atomic word: the writer is one thread at
+/// a time (the one that runs the communicator's operation), readers are any threads of any process.
+class CallBoard {
+ public:
+  static constexpr std::uint64_t kHistory = 64;
+
+  /// Writer: a new call begins. About five stores to lines that stay in the writer's cache.
+  void begin(const Call& call) {
+    Entry& entry = history_[call.sequence % kHistory];
+    entry.sequence.store(0, std::memory_order_relaxed);  // readers that see 0 or a changed number discard the entry
+    entry.count.store(call.count, std::memory_order_release);
+    entry.what.store(pack(call), std::memory_order_release);
+    entry.sequence.store(call.sequence, std::memory_order_release);  // pairs with the acquire in find()
+    head_.store(call.sequence << 2 | static_cast<std::uint64_t>(CallState::kRunning), std::memory_order_release);
+  }
+  /// Writer: the newest call has ended, well or not.
+  void end(std::uint64_t sequence) {
+    head_.store(sequence << 2 | static_cast<std::uint64_t>(CallState::kDone), std::memory_order_release);
+  }
+  /// Writer: it waits for `peer` (kNoRank: no longer).
+  void wait_for(Rank peer) { waiting_for_.store(peer.value + 1, std::memory_order_relaxed); }
+
+  /// Reader: the call with this sequence, if it still stands there.
+  PostedCall find(std::uint64_t sequence) const;
+  /// Reader: the newest call.
+  BoardState state() const {
+    const std::uint64_t head = head_.load(std::memory_order_acquire);
+    const auto state = static_cast<CallState>(head & 3);
+    const Rank peer{waiting_for_.load(std::memory_order_relaxed) - 1};
+    return BoardState{head >> 2, state, state == CallState::kRunning ? peer : kNoRank};
+  }
+
+ private:
+  struct Entry {
+    std::atomic<std::uint64_t> sequence;
+    std::atomic<std::uint64_t> count;
+    std::atomic<std::uint64_t> what;
+    std::uint64_t reserved;
+  };
+  static std::uint64_t pack(const Call& call) {
+    return static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
+           static_cast<std::uint64_t>(call.op) << 16 |
+           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root.value)) << 32;
+  }
+
+  alignas(kCacheLine) std::atomic<std::uint64_t> head_;
+  std::atomic<std::int32_t> waiting_for_;  // rank + 1, so that zeroed memory means nobody
+  alignas(kCacheLine) Entry history_[kHistory];
+};
+static_assert(sizeof(CallBoard) == kCacheLine * 33);
+
+}  // namespace tutti

@@ -1,0 +1,62 @@
+// The one table of settings: TUTTI_* environment variables, read once a communicator into a plain struct.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/log.h"
+#include "core/status.h"
+#include "core/units.h"
+
+namespace tutti {
+
+enum class TransportKind : std::uint8_t { kAuto = 0, kShm = 1, kTcp = 2, kInproc = 3, kCuda = 4 };
+const char* name_of(TransportKind kind);
+
+struct Settings {
+  TransportKind transport = TransportKind::kAuto;
+  std::string algorithm = "auto";
+  std::string host_id;              ///< empty: boot id and network namespace
+  std::string socket_interface;     ///< NCCL's syntax; empty: all
+  std::uint16_t port_first = 0;     ///< 0: any port
+  std::uint16_t port_last = 0;
+  double timeout_seconds = 600;     ///< 0: for ever
+  double join_timeout_seconds = 600;
+  bool deterministic = false;
+  bool tls = false;
+  std::string secret_file;
+  LogLevel log_level = LogLevel::kWarn;
+  std::string log_file;
+  std::string simd = "auto";
+  Bytes tile_bytes{0};              ///< 0: chosen by the library
+  Bytes shm_slot_bytes{256 * 1024};
+  std::uint32_t shm_slots = 4;
+  std::int64_t spin_microseconds = -1;  ///< -1: chosen from ranks and cores
+  std::vector<int> progress_cores;  ///< cores for the progress thread; empty: wherever the system puts it
+};
+
+/// One row of the table.
+struct SettingInfo {
+  const char* name;     ///< "TUTTI_TIMEOUT"
+  const char* fallback; ///< another variable read when this one is unset, or nullptr
+  const char* initial;  ///< the default, as text
+  const char* meaning;  ///< one sentence, with units
+  Status (*parse)(const std::string& text, Settings* settings);
+};
+std::span<const SettingInfo> setting_table();
+
+/// Reads the environment. A value that does not parse is an error that names variable, value and what would be right.
+/// Unknown TUTTI_* variables are warned of, once a process and name.
+Status read_settings(Settings* settings);
+
+/// The environment's text for a row (its own variable, then the fallback), or the default.
+std::string setting_value(const SettingInfo& info);
+
+/// "8", "64K", "1.5M", "2G": powers of 1024.
+Status parse_bytes(const std::string& text, Bytes* bytes);
+
+/// Cores this process may run on.
+int usable_cores();
+
+}  // namespace tutti

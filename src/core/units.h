@@ -1,0 +1,46 @@
+// Distinct integer types, so that bytes, elements, chunks, ranks and lanes cannot be mixed up.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__CUDACC__)
+#define TUTTI_HD __host__ __device__
+#else
+#define TUTTI_HD
+#endif
+
+namespace tutti {
+
+/// An integer with a meaning. Arithmetic stays within one meaning; `value` leaves it on purpose.
+template <class Tag, class Int>
+struct Unit {
+  Int value{};
+  constexpr Unit() = default;
+  TUTTI_HD constexpr explicit Unit(Int v) : value(v) {}
+  constexpr auto operator<=>(const Unit&) const = default;
+  TUTTI_HD constexpr Unit operator+(Unit other) const { return Unit(static_cast<Int>(value + other.value)); }
+  TUTTI_HD constexpr Unit operator-(Unit other) const { return Unit(static_cast<Int>(value - other.value)); }
+  TUTTI_HD constexpr Unit operator*(Int factor) const { return Unit(static_cast<Int>(value * factor)); }
+  constexpr Unit& operator+=(Unit other) { return value = static_cast<Int>(value + other.value), *this; }
+  constexpr Unit& operator-=(Unit other) { return value = static_cast<Int>(value - other.value), *this; }
+  constexpr Unit& operator++() { return ++value, *this; }
+};
+
+using Bytes = Unit<struct BytesTag, std::size_t>;
+using Elems = Unit<struct ElemsTag, std::size_t>;
+using Rank = Unit<struct RankTag, std::int32_t>;
+using ChunkId = Unit<struct ChunkTag, std::uint32_t>;
+using Lane = Unit<struct LaneTag, std::uint16_t>;
+
+/// No rank: a step without a peer, a cause without a culprit, a rank that waits for nobody.
+inline constexpr Rank kNoRank{-1};
+
+constexpr std::size_t div_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
+constexpr std::size_t round_up(std::size_t a, std::size_t b) { return div_up(a, b) * b; }
+
+/// Size of a cache line; what one rank writes and another reads is aligned to it.
+inline constexpr std::size_t kCacheLine = 64;
+
+}  // namespace tutti

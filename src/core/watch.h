@@ -1,0 +1,28 @@
+// What a waiting executor asks the communicator: is it still worth waiting, and for whom is it?
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/status.h"
+#include "core/units.h"
+
+namespace tutti {
+
+/// Implemented by the communicator. The flag is for spins (one relaxed load); the function is for the slow rungs.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+
+  /// True once the communicator failed, was aborted, or a peer's death or goodbye became known: call `check` now.
+  bool alarmed() const { return alarm_.load(std::memory_order_acquire) != 0; }
+
+  /// Called by the waiting thread when it has waited a while (about 1 ms, then at each slice of sleep) and whenever
+  /// alarmed. `missing` is the lowest rank that the executor waits for. Not ok: the operation ends with this status.
+  virtual Status check(Rank missing) = 0;
+
+ protected:
+  std::atomic<std::uint32_t> alarm_{0};  // release by whoever raises it, pairs with the acquire in alarmed()
+};
+
+}  // namespace tutti

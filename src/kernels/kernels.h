@@ -1,0 +1,37 @@
+// CPU kernels: copy and reduce. One table of types and operations; the instruction set is chosen at run time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/types.h"
+#include "core/units.h"
+
+namespace tutti {
+
+/// One pass over memory: destination[i] = source_0[i] op source_1[i] op ... in that order, then divided by `divisor`.
+/// Buffers need not be aligned. A destination may be the same pointer as a source; any other overlap is undefined.
+struct ReduceArgs {
+  const void* const* sources = nullptr;
+  int source_count = 0;           ///< 1 or more; 1 copies (and divides)
+  void* destination = nullptr;
+  void* second = nullptr;         ///< a second destination, same values; nullptr: none
+  std::size_t count = 0;          ///< elements
+  std::uint32_t divisor = 1;      ///< Avg at the complete step: the number of ranks; else 1
+  bool stream = false;            ///< `destination` exceeds the caches: write it past them (never applies to `second`)
+};
+using ReduceKernel = void (*)(const ReduceArgs&);
+
+/// The kernel for a type and operation, or nullptr where the pair is not offered (Avg of bool, bitwise on floats, fp8).
+/// Avg's kernel is Sum's, with a divisor. One array load; thread-safe after the first call, which probes the CPU.
+ReduceKernel reduce_kernel(DataType type, RedOp op);
+
+/// Copies; regions do not overlap unless equal. `stream`: write past the caches.
+void copy_bytes(void* destination, const void* source, Bytes bytes, bool stream);
+/// Copies to two destinations, reading the source once; `stream` applies to `destination` only.
+void copy_bytes_twice(void* destination, void* second, const void* source, Bytes bytes, bool stream);
+
+/// The instruction set in use: "avx512", "avx2", "baseline"; TUTTI_SIMD may lower it.
+const char* simd_name();
+
+}  // namespace tutti

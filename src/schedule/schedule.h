@@ -1,0 +1,27 @@
+// A schedule: a generator written out for one rank, ready to run. Built once, then cached by the communicator.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "schedule/generator.h"
+
+namespace tutti {
+
+struct Schedule {
+  const Algorithm* algorithm = nullptr;
+  Shape shape;
+  Extent extent;
+  std::uint32_t steps_per_lane = 0;
+  std::vector<Step> steps;  ///< lane-major: lane l owns [l * steps_per_lane, (l + 1) * steps_per_lane)
+
+  std::span<const Step> lane(std::uint32_t l) const {
+    return std::span<const Step>(steps).subspan(std::size_t{l} * steps_per_lane, steps_per_lane);
+  }
+};
+
+/// Writes the generator out. Allocates; not for the hot path.
+Schedule build_schedule(const Algorithm& algorithm, const Shape& shape);
+
+}  // namespace tutti

@@ -1,0 +1,63 @@
+// A step: one fixed-size, plain instruction of a schedule. The same struct is run on the CPU and inside a CUDA kernel,
+// proved, simulated and drawn.
+#pragma once
+
+#include <cstdint>
+
+#include "core/units.h"
+
+namespace tutti {
+
+/// What a step does; a set. The value that flows through a step is
+///   kRecv without kReduce: what arrives;   kRecv with kReduce: what arrives, reduced with the own source chunk;
+///   without kRecv: the own source chunk.
+/// It is then stored (kStore), sent (kSend), both, or dropped (a barrier's token).
+enum Verb : std::uint8_t {
+  kRecv = 1,
+  kReduce = 2,
+  kStore = 4,
+  kSend = 8,
+};
+
+/// Whom a step receives from or sends to. kAll: every other rank, the operands of a reduction in rank order with the own
+/// source at its own place.
+enum class PeerSet : std::uint8_t { kNone = 0, kOne = 1, kAll = 2 };
+
+enum StepFlag : std::uint8_t {
+  /// The matching send goes to all: the message is read from the sender's multicast link.
+  kSharedRecv = 1,
+  /// A reduction with one peer takes the own source as left operand. Set exactly when the own partial result holds a
+  /// lower rank than the received one, so that all ranks compute the same ordered expression.
+  kOwnLeft = 2,
+  /// The result of this reduction holds every rank's contribution: Avg divides here, before the only rounding.
+  kComplete = 4,
+};
+
+/// Which buffer a chunk lies in. Pointers are bound at launch; in place only means that two of them coincide.
+enum class BufferId : std::uint8_t { kNone = 0, kInput = 1, kOutput = 2, kScratch = 3 };
+
+/// 32 bytes. `chunk` is the chunk of the collective's result that travels or is worked on: it fixes the number of elements
+/// (chunks with the same part index have the same size) and must be equal on both sides of a message. `src_chunk` and
+/// `dst_chunk` say where in the named buffers it lies.
+struct Step {
+  std::uint8_t verbs = 0;
+  PeerSet recv_from = PeerSet::kNone;
+  PeerSet send_to = PeerSet::kNone;
+  std::uint8_t flags = 0;
+  BufferId src_buffer = BufferId::kNone;
+  BufferId dst_buffer = BufferId::kNone;
+  std::uint16_t lane = 0;
+  std::int32_t recv_peer = -1;
+  std::int32_t send_peer = -1;
+  std::uint32_t chunk = 0;
+  std::uint32_t src_chunk = 0;
+  std::uint32_t dst_chunk = 0;
+  std::uint32_t reserved = 0;
+
+  TUTTI_HD constexpr bool has(std::uint8_t verb) const { return (verbs & verb) != 0; }
+  TUTTI_HD constexpr bool is(StepFlag flag) const { return (flags & flag) != 0; }
+  constexpr bool operator==(const Step&) const = default;
+};
+static_assert(sizeof(Step) == 32);
+
+}  // namespace tutti

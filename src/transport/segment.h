@@ -1,0 +1,38 @@
+// Segment: a rank's shared memory, a sealed memfd. Never a name in /dev/shm: nothing is left behind when ranks are killed,
+// and the size of /dev/shm does not matter.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "core/status.h"
+#include "core/units.h"
+
+namespace tutti {
+
+/// A mapping of a memfd and the descriptor to pass on. Pages are zero and cost nothing until touched. Unmapped and closed by
+/// the destructor. A process maps a segment once and shares it among its ranks by shared_ptr.
+class Segment {
+ public:
+  /// A new segment of `bytes`, sealed against shrinking and growing, close-on-exec. Thread-safe.
+  static Status create(Bytes bytes, std::shared_ptr<Segment>* segment);
+  /// Maps a descriptor received from a peer and takes ownership of it. Checks that it is a memfd of exactly `bytes` with the
+  /// seals on, so that a peer cannot make this process fault.
+  static Status adopt(int descriptor, Bytes bytes, std::shared_ptr<Segment>* segment);
+
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  std::byte* data() const { return data_; }
+  Bytes size() const { return size_; }
+  int descriptor() const { return descriptor_; }
+
+ private:
+  Segment(int descriptor, std::byte* data, Bytes size) : descriptor_(descriptor), data_(data), size_(size) {}
+  int descriptor_;
+  std::byte* data_;
+  Bytes size_;
+};
+
+}  // namespace tutti

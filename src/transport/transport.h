@@ -1,0 +1,85 @@
+// The contract of a transport. An endpoint is one rank's view of all its links in one communicator.
+//
+// A link is one sender, one lane, and one reader (unicast) or all other ranks (multicast): ordered, bounded, at least two
+// credits. Both sides claim and commit:
+//
+//   sender:    send_claim -> memory of the slot (or nullptr: again)    fill it    send_commit
+//   receiver:  recv_peek  -> memory of the message (or again)          use it     recv_release
+//
+// so a reduction reads straight from the peer's slot. Claims and peeks have no effect until committed or released and may
+// be repeated; at most one claim a link is open. A message is committed and released in order. Zero bytes is a message.
+//
+// Threads: one thread at a time drives an endpoint (claim, commit, peek, release, announce, sleep); wake() may be called
+// by any thread. Nothing here blocks except sleep(). Nothing allocates after construction, except at a first large message.
+//
+// An endpoint is a C++20 concept, not a base class: the executor is compiled once a transport, so that a small message pays
+// for no indirect call. tests/transport/conformance.h holds every endpoint to this page.
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/call_board.h"
+#include "core/fingerprint.h"
+#include "core/units.h"
+
+namespace tutti {
+
+/// Names a link from one end. `shared`: the multicast link (of oneself when sending, of `peer` when receiving).
+struct Route {
+  Rank peer = kNoRank;
+  bool shared = false;
+  std::uint16_t lane = 0;
+};
+
+/// What recv_peek found.
+enum class PeekState : std::uint8_t {
+  kReady,
+  kAgain,     ///< nothing there yet
+  kMismatch,  ///< a message is there, but its header carries another fingerprint or size: the ranks' calls differ
+};
+
+struct Peek {
+  PeekState state = PeekState::kAgain;
+  const std::byte* data = nullptr;
+};
+
+struct Capabilities {
+  Bytes max_message;        ///< the largest message; both sides know it (agreed at join)
+  std::uint32_t credits;    ///< messages of that size a link holds at least
+  bool sees_boards;         ///< board(peer) reads the peer's board directly
+};
+
+template <class E>
+concept Endpoint = requires(E e, const E c, Route route, Bytes bytes, Fingerprint fingerprint, Rank peer,
+                            std::chrono::nanoseconds slice) {
+  { c.rank() } -> std::same_as<Rank>;
+  { c.ranks() } -> std::same_as<int>;
+  { c.capabilities() } -> std::same_as<Capabilities>;
+
+  /// Memory for a message of exactly `bytes` (<= max_message), 16-byte aligned, 64 from 64 bytes up; nullptr: no credit.
+  { e.send_claim(route, bytes) } -> std::same_as<std::byte*>;
+  /// Publishes the claimed message. Wakes the readers that announced that they sleep.
+  { e.send_commit(route, bytes, fingerprint) } -> std::same_as<void>;
+  /// The next message of the link. The memory stays valid and unchanged until recv_release.
+  { e.recv_peek(route, bytes, fingerprint) } -> std::same_as<Peek>;
+  /// Gives the slot back. Wakes the sender if it announced that it sleeps.
+  { e.recv_release(route, bytes) } -> std::same_as<void>;
+
+  /// Sleeping: announce_sleep(), then look at all links once more, then sleep() (or cancel_sleep()). After announce_sleep
+  /// every later commit or release by a peer that concerns this rank ends a sleep(). sleep() returns after `slice` at the
+  /// latest; spurious returns are allowed.
+  { e.announce_sleep() } -> std::same_as<void>;
+  { e.cancel_sleep() } -> std::same_as<void>;
+  { e.sleep(slice) } -> std::same_as<void>;
+  /// Ends a sleep of this endpoint's rank, from any thread (death, abort, causes).
+  { e.wake() } -> std::same_as<void>;
+
+  /// The own board, written by the driving thread; a peer's board, or nullptr where it cannot be read.
+  { e.board() } -> std::same_as<CallBoard&>;
+  { c.board(peer) } -> std::same_as<const CallBoard*>;
+};
+
+}  // namespace tutti
