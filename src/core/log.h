@@ -40,8 +40,8 @@ void log(LogLevel level, LogSource source, fmt::format_string<Args...> format, A
   if (log_enabled(level)) log_line(level, source, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Sets level and destination (empty path: stderr; "%p" in the path becomes the process id). A file that cannot be opened is
-/// reported on stderr, which is then used.
+/// Sets level and destination (empty path: stderr; "%p" in the path becomes the process id). A file that cannot be
+/// opened is reported on stderr, which is then used.
 void log_configure(LogLevel level, const std::string& path);
 /// nullptr: back to stderr or the file.
 void log_set_callback(LogCallback callback, void* user);

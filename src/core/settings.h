@@ -17,11 +17,11 @@ const char* name_of(TransportKind kind);
 struct Settings {
   TransportKind transport = TransportKind::kAuto;
   std::string algorithm = "auto";
-  std::string host_id;              ///< empty: boot id and network namespace
-  std::string socket_interface;     ///< NCCL's syntax; empty: all
-  std::uint16_t port_first = 0;     ///< 0: any port
+  std::string host_id;           ///< empty: boot id and network namespace
+  std::string socket_interface;  ///< NCCL's syntax; empty: all
+  std::uint16_t port_first = 0;  ///< 0: any port
   std::uint16_t port_last = 0;
-  double timeout_seconds = 600;     ///< 0: for ever
+  double timeout_seconds = 600;  ///< 0: for ever
   double join_timeout_seconds = 600;
   bool deterministic = false;
   bool tls = false;
@@ -29,19 +29,19 @@ struct Settings {
   LogLevel log_level = LogLevel::kWarn;
   std::string log_file;
   std::string simd = "auto";
-  Bytes tile_bytes{0};              ///< 0: chosen by the library
+  Bytes tile_bytes{0};  ///< 0: chosen by the library
   Bytes shm_slot_bytes{256 * 1024};
   std::uint32_t shm_slots = 4;
   std::int64_t spin_microseconds = -1;  ///< -1: chosen from ranks and cores
-  std::vector<int> progress_cores;  ///< cores for the progress thread; empty: wherever the system puts it
+  std::vector<int> progress_cores;      ///< cores for the progress thread; empty: wherever the system puts it
 };
 
 /// One row of the table.
 struct SettingInfo {
-  const char* name;     ///< "TUTTI_TIMEOUT"
-  const char* fallback; ///< another variable read when this one is unset, or nullptr
-  const char* initial;  ///< the default, as text
-  const char* meaning;  ///< one sentence, with units
+  const char* name;      ///< "TUTTI_TIMEOUT"
+  const char* fallback;  ///< another variable read when this one is unset, or nullptr
+  const char* initial;   ///< the default, as text
+  const char* meaning;   ///< one sentence, with units
   Status (*parse)(const std::string& text, Settings* settings);
 };
 std::span<const SettingInfo> setting_table();

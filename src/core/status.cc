@@ -7,18 +7,30 @@ namespace tutti {
 
 const char* name_of(Code code) {
   switch (code) {
-    case Code::kOk: return "success";
-    case Code::kUnhandledCudaError: return "unhandled CUDA error";
-    case Code::kSystemError: return "system error";
-    case Code::kInternalError: return "internal error";
-    case Code::kInvalidArgument: return "invalid argument";
-    case Code::kInvalidUsage: return "invalid usage";
-    case Code::kRemoteError: return "remote error";
-    case Code::kInProgress: return "in progress";
-    case Code::kTimeout: return "timeout";
-    case Code::kMismatch: return "mismatch between ranks";
-    case Code::kAborted: return "aborted";
-    case Code::kUnsupported: return "unsupported";
+    case Code::kOk:
+      return "success";
+    case Code::kUnhandledCudaError:
+      return "unhandled CUDA error";
+    case Code::kSystemError:
+      return "system error";
+    case Code::kInternalError:
+      return "internal error";
+    case Code::kInvalidArgument:
+      return "invalid argument";
+    case Code::kInvalidUsage:
+      return "invalid usage";
+    case Code::kRemoteError:
+      return "remote error";
+    case Code::kInProgress:
+      return "in progress";
+    case Code::kTimeout:
+      return "timeout";
+    case Code::kMismatch:
+      return "mismatch between ranks";
+    case Code::kAborted:
+      return "aborted";
+    case Code::kUnsupported:
+      return "unsupported";
   }
   return "unknown result code";
 }

@@ -59,7 +59,7 @@ std::string errno_text(int error);
 }  // namespace tutti
 
 /// Passes a failure up. The only control macro.
-#define TUTTI_TRY(expression)                                               \
-  do {                                                                      \
+#define TUTTI_TRY(expression)                                                                 \
+  do {                                                                                        \
     if (::tutti::Status tutti_status = (expression); !tutti_status.ok()) return tutti_status; \
   } while (false)

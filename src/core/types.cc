@@ -3,9 +3,9 @@
 namespace tutti {
 
 const char* name_of(DataType type) {
-  static constexpr const char* kNames[kDataTypes] = {"int8",    "uint8",    "int32",      "uint32",     "int64",
-                                                     "uint64",  "float16",  "float32",    "float64",    "bfloat16",
-                                                     "float8e4m3", "float8e5m2", "int16", "uint16", "bool"};
+  static constexpr const char* kNames[kDataTypes] = {"int8",       "uint8",      "int32",   "uint32",  "int64",
+                                                     "uint64",     "float16",    "float32", "float64", "bfloat16",
+                                                     "float8e4m3", "float8e5m2", "int16",   "uint16",  "bool"};
   const auto i = static_cast<unsigned>(type);
   return i < kDataTypes ? kNames[i] : "unknown type";
 }
@@ -17,10 +17,9 @@ const char* name_of(RedOp op) {
 }
 
 const char* name_of(Collective collective) {
-  static constexpr const char* kNames[kCollectives] = {"none",          "all_reduce", "reduce_scatter", "all_gather",
-                                                       "broadcast",     "reduce",     "barrier",        "split",
-                                                       "finalize",      "gather",     "scatter",        "all_to_all",
-                                                       "all_gather_v",  "all_to_all_v", "shrink"};
+  static constexpr const char* kNames[kCollectives] = {
+      "none",     "all_reduce", "reduce_scatter", "all_gather", "broadcast",    "reduce",       "barrier", "split",
+      "finalize", "gather",     "scatter",        "all_to_all", "all_gather_v", "all_to_all_v", "shrink"};
   const auto i = static_cast<unsigned>(collective);
   return i < kCollectives ? kNames[i] : "unknown collective";
 }

@@ -1,0 +1,288 @@
+/* Tutti: collective communications for ranks that are threads, processes or hosts.
+ *
+ *   #include <tutti/tutti.h>
+ *   tuttiComm_t comm;
+ *   tuttiCommInitUrl(&comm, "env://", -1, -1, NULL);            (under mpirun, torchrun, or alone)
+ *   float mine[4] = {1, 2, 3, 4}, sum[4];
+ *   tuttiAllReduce(mine, sum, 4, tuttiFloat32, tuttiSum, comm, NULL);
+ *   tuttiCommDestroy(comm);
+ *
+ * Conventions. Counts and displacements are elements, ranks are int. Every function returns a tuttiResult_t; outputs
+ * are set on success only, except that a failed join or split sets its communicator to NULL. No function throws, exits,
+ * prints to stdout or installs a signal handler. The caller owns every buffer and keeps it valid until the operation is
+ * done: on return with stream NULL, at tuttiGroupEnd in a group, after tuttiStreamSynchronize on a stream.
+ *
+ * Threads. Any thread may call; on one communicator one call at a time, except tuttiCommAbort, tuttiCommGetAsyncError
+ * and tuttiGetLastError, which may be called at any time. Different communicators are independent. In a forked child
+ * every call returns tuttiInvalidUsage.
+ *
+ * Order. All ranks of a communicator make the same collective calls in the same order. Operations of a communicator run
+ * in call order, one at a time, whatever their streams.
+ *
+ * Errors. tuttiInvalidArgument, tuttiInvalidUsage and tuttiUnsupported are found before anything is sent: the
+ * communicator stays usable. Any other error is final for the communicator: every later call on it reports the first
+ * cause. Nothing hangs: a wait ends with the result, at the timeout, or with the name of the rank whose fault it is.
+ */
+#ifndef TUTTI_H_
+#define TUTTI_H_
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TUTTI_MAJOR 0
+#define TUTTI_MINOR 1
+#define TUTTI_PATCH 0
+/** major*10000 + minor*100 + patch, as tuttiGetVersion returns it. */
+#define TUTTI_VERSION_CODE (TUTTI_MAJOR * 10000 + TUTTI_MINOR * 100 + TUTTI_PATCH)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TUTTI_API __attribute__((visibility("default")))
+#else
+#define TUTTI_API
+#endif
+
+/** One rank's view of a group of ranks. */
+typedef struct tuttiComm* tuttiComm_t;
+/** An in-order queue of operations; NULL: the call blocks until its result is there. */
+typedef struct tuttiStream* tuttiStream_t;
+
+/** Secret, nonce and addresses of one communicator to be. Copy it to all ranks by any means that keeps it secret. */
+typedef struct {
+  char internal[128];
+} tuttiUniqueId;
+
+typedef enum {
+  tuttiSuccess = 0,
+  tuttiUnhandledCudaError = 1,
+  tuttiSystemError = 2,
+  tuttiInternalError = 3,
+  tuttiInvalidArgument = 4,
+  tuttiInvalidUsage = 5,
+  tuttiRemoteError = 6,
+  tuttiInProgress = 7,
+  tuttiTimeout = 8,
+  tuttiMismatch = 9,
+  tuttiAborted = 10,
+  tuttiUnsupported = 11
+} tuttiResult_t;
+
+typedef enum {
+  tuttiInt8 = 0,
+  tuttiUint8 = 1,
+  tuttiInt32 = 2,
+  tuttiUint32 = 3,
+  tuttiInt64 = 4,
+  tuttiUint64 = 5,
+  tuttiFloat16 = 6,
+  tuttiFloat32 = 7,
+  tuttiFloat64 = 8,
+  tuttiBfloat16 = 9,
+  tuttiFloat8e4m3 = 10,
+  tuttiFloat8e5m2 = 11,
+  tuttiInt16 = 12,
+  tuttiUint16 = 13,
+  tuttiBool = 14,
+  tuttiDataTypeMax = 0x7fffffff
+} tuttiDataType_t;
+
+typedef enum {
+  tuttiSum = 0,
+  tuttiProd = 1,
+  tuttiMax = 2,
+  tuttiMin = 3,
+  tuttiAvg = 4,
+  tuttiBitAnd = 5,
+  tuttiBitOr = 6,
+  tuttiBitXor = 7,
+  tuttiRedOpMax = 0x7fffffff
+} tuttiRedOp_t;
+
+typedef enum { tuttiScalarDevice = 0, tuttiScalarHostImmediate = 1 } tuttiScalarResidence_t;
+
+/** What tuttiCommMemStats counts, in bytes. Shared: memory that peers map. */
+typedef enum { tuttiMemStatHost = 0, tuttiMemStatDevice = 1, tuttiMemStatShared = 2 } tuttiMemStat_t;
+
+#define TUTTI_SPLIT_NOCOLOR (-1)
+#define TUTTI_ANY_SOURCE (-1)
+
+/** Options of a join. Start from TUTTI_CONFIG_INITIALIZER; unset fields (INT_MIN, NaN, NULL, tuttiDataTypeMax) take the
+ *  TUTTI_* settings, for a split the parent's values. */
+typedef struct {
+  size_t size;
+  unsigned magic;
+  unsigned version;
+  int blocking;              /**< 0 or 1; calls complete before they return either way */
+  double timeoutSeconds;     /**< an operation's wait for a live but silent peer; 0: for ever */
+  double joinTimeoutSeconds; /**< the join's deadline; 0: for ever */
+  const char* commName;      /**< for logs; copied */
+  tuttiDataType_t wireType;  /**< type that float32 travels as; only "unset" and tuttiFloat32 are offered so far */
+  int deterministic;         /**< 0 or 1; 1 is not offered yet */
+  int splitShare;            /**< 0 or 1; a split communicator may share its parent's resources: a hint */
+} tuttiConfig_t;
+
+#define TUTTI_CONFIG_MAGIC 0x74757474u
+#define TUTTI_UNDEF_INT INT_MIN
+#define TUTTI_UNDEF_DOUBLE (__builtin_nan(""))
+#define TUTTI_CONFIG_INITIALIZER                                                                        \
+  {                                                                                                     \
+    sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, TUTTI_UNDEF_INT, TUTTI_UNDEF_DOUBLE, \
+        TUTTI_UNDEF_DOUBLE, NULL, tuttiDataTypeMax, TUTTI_UNDEF_INT, TUTTI_UNDEF_INT                    \
+  }
+
+/* ------------------------------------------------------------------ errors and information */
+
+TUTTI_API tuttiResult_t tuttiGetVersion(int* version);
+/** The name of a code; never NULL. */
+TUTTI_API const char* tuttiGetErrorString(tuttiResult_t result);
+/** One English sentence on this thread's last failed call on `comm` (NULL: on any object); after a final failure its
+ * first cause. Never NULL; valid until the thread's next tutti call. */
+TUTTI_API const char* tuttiGetLastError(tuttiComm_t comm);
+/** Called with every log line instead of stderr, by any library thread, one at a time. NULL: back to stderr or file. */
+TUTTI_API tuttiResult_t tuttiSetLogCallback(void (*fn)(int level, const char* line, void* user), void* user);
+/** Row `index` of the table of settings: name, value in force in this environment, default, meaning. Strings live until
+ * the thread's next call. tuttiInvalidArgument past the end. */
+TUTTI_API tuttiResult_t tuttiSettingInfo(int index, const char** name, const char** value, const char** initial,
+                                         const char** meaning);
+
+/* ------------------------------------------------------------------ joining and leaving */
+
+/** Makes an id and serves it from this process (which need not be a rank) until it is used or the process ends. One id
+ * makes one communicator. */
+TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id);
+/** Joins as `rank` of `nranks`; blocks until all ranks joined or the join's deadline. In a group: done at
+ * tuttiGroupEnd. */
+TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int nranks, tuttiUniqueId id, int rank);
+TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int nranks, tuttiUniqueId id, int rank,
+                                                const tuttiConfig_t* config);
+/** Joins by URL: "env://" (nranks and rank -1: from the launcher), "tcp://host:port", "file:///path". The k-th join by
+ * one URL in a process meets the others' k-th. */
+TUTTI_API tuttiResult_t tuttiCommInitUrl(tuttiComm_t* comm, const char* url, int nranks, int rank,
+                                         const tuttiConfig_t* config);
+/** One process, ndev ranks: comms[i] is rank i. devlist (NULL: i modulo devices) picks devices for device buffers only.
+ */
+TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ndev, const int* devlist);
+/** Collective. Ranks of equal color (>= 0) form a communicator, ordered by key, ties by old rank. TUTTI_SPLIT_NOCOLOR
+ * takes part and gets NULL. */
+TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newcomm,
+                                       const tuttiConfig_t* config);
+/** Collective. Drains this rank's operations and waits until every rank finalizes (or has left in order). */
+TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
+/** Finalize and free; local on a failed communicator. The handle is gone whatever is returned. */
+TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
+/** From any thread, local: wakes calls in progress with tuttiAborted and fails the communicator for good; returns
+ * within 0.1 s. The handle is freed once no call uses it any more: do not use it in new calls. */
+TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
+/** tuttiSuccess in *async_error while the communicator is healthy, else its first failure. */
+TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* async_error);
+/** The timeout of operations from the next one on; 0: for ever. */
+TUTTI_API tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, double seconds);
+TUTTI_API tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* count);
+TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);
+/** What the communicator uses, as text: key "transport", or "algorithm:<collective>:<bytes>" with bytes = count times
+ * element size as in the call, e.g. "algorithm:all_reduce:1048576". Writes at most `size` bytes with the final 0. */
+TUTTI_API tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char* value, size_t size);
+
+/* ------------------------------------------------------------------ collectives
+ * In place: AllReduce, Reduce, Broadcast, AllToAll: sendbuff == recvbuff; AllGather: sendbuff == recvbuff + rank*count;
+ * ReduceScatter: recvbuff == sendbuff + rank*count; Gather, Scatter: that, at the root. Other overlap:
+ * tuttiInvalidArgument. Each rank decides alone. Buffers that a rank neither reads nor writes may be NULL; a count of 0
+ * is legal. Results are bitwise equal on all ranks and repeatable. Integers wrap; Avg divides the wrapped sum toward
+ * zero; float Avg divides before the only rounding. Min and Max with a NaN give NaN; -0 < +0. Bool: nonzero is true.
+ * float16 and bfloat16 are added in float32 wherever more than two values meet. */
+
+/** recvbuff[i] = op over all ranks of sendbuff[i]. */
+TUTTI_API tuttiResult_t tuttiAllReduce(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
+                                       tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream);
+/** The same, on the root only; recvbuff is not touched elsewhere. */
+TUTTI_API tuttiResult_t tuttiReduce(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
+                                    tuttiRedOp_t op, int root, tuttiComm_t comm, tuttiStream_t stream);
+/** sendbuff has nranks blocks of recvcount; rank r gets the reduced block r. */
+TUTTI_API tuttiResult_t tuttiReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                           tuttiDataType_t datatype, tuttiRedOp_t op, tuttiComm_t comm,
+                                           tuttiStream_t stream);
+/** The root's sendbuff to every rank's recvbuff. */
+TUTTI_API tuttiResult_t tuttiBroadcast(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
+                                       int root, tuttiComm_t comm, tuttiStream_t stream);
+/** recvbuff has nranks blocks of sendcount; block r is rank r's sendbuff. */
+TUTTI_API tuttiResult_t tuttiAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, tuttiDataType_t datatype,
+                                       tuttiComm_t comm, tuttiStream_t stream);
+/** Returns when every rank has called it. */
+TUTTI_API tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream);
+
+/** Declared, offered by a later version: tuttiUnsupported. */
+TUTTI_API tuttiResult_t tuttiAllGatherV(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                        const size_t* recvcounts, const size_t* displs, tuttiDataType_t datatype,
+                                        tuttiComm_t comm, tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiGather(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
+                                    int root, tuttiComm_t comm, tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiScatter(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
+                                     int root, tuttiComm_t comm, tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiAllToAll(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
+                                      tuttiComm_t comm, tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiAllToAllV(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls,
+                                       void* recvbuff, const size_t* recvcounts, const size_t* rdispls,
+                                       tuttiDataType_t datatype, tuttiComm_t comm, tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiSend(const void* sendbuff, size_t count, tuttiDataType_t datatype, int peer,
+                                  tuttiComm_t comm, tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiRecv(void* recvbuff, size_t count, tuttiDataType_t datatype, int peer, tuttiComm_t comm,
+                                  tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiSendTag(const void* sendbuff, size_t count, tuttiDataType_t datatype, int peer, int tag,
+                                     tuttiComm_t comm, tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiRecvTag(void* recvbuff, size_t count, tuttiDataType_t datatype, int peer_or_any, int tag,
+                                     int* source, tuttiComm_t comm, tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDataType_t datatype,
+                                                  tuttiScalarResidence_t residence, tuttiComm_t comm);
+TUTTI_API tuttiResult_t tuttiRedOpCreateCustom(tuttiRedOp_t* op,
+                                               void (*fn)(const void* in, void* inout, size_t count,
+                                                          tuttiDataType_t datatype, void* user),
+                                               int commutative, void* user, tuttiComm_t comm);
+TUTTI_API tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm);
+
+/** Calls between Start and End (nested: the outermost pair) are collected and done at End, concurrently across
+ *  communicators: several ranks in one thread need it. With stream NULL grouped calls return at once; End reports the
+ * first error and has one deadline. */
+TUTTI_API tuttiResult_t tuttiGroupStart(void);
+TUTTI_API tuttiResult_t tuttiGroupEnd(void);
+
+/* ------------------------------------------------------------------ streams */
+
+/** An in-order queue served by the library's progress thread. */
+TUTTI_API tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream);
+/** Declared, offered by a later version: tuttiUnsupported. */
+TUTTI_API tuttiResult_t tuttiStreamFromCuda(tuttiStream_t* stream, void* cudaStream);
+/** tuttiSuccess: all done; tuttiInProgress; or the stream's first error. Does not block. */
+TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);
+/** Waits until the stream is empty; tuttiTimeout after the stream's timeout. Returns the stream's first error. */
+TUTTI_API tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream);
+/** Bounds tuttiStreamSynchronize; 0: for ever (default). */
+TUTTI_API tuttiResult_t tuttiStreamSetTimeout(tuttiStream_t stream, double seconds);
+/** Waits for its work, then frees it. */
+TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
+/** fn is called once when all work queued so far is done, also on error, on a library thread; it makes no blocking
+ * tutti calls. */
+TUTTI_API tuttiResult_t tuttiStreamAddCallback(tuttiStream_t stream, void (*fn)(tuttiResult_t result, void* user),
+                                               void* user);
+
+/* ------------------------------------------------------------------ memory */
+
+/** Host memory, page-aligned and zeroed. */
+TUTTI_API tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes);
+/** NULL is allowed; any other pointer comes from tuttiMemAlloc. */
+TUTTI_API tuttiResult_t tuttiMemFree(void* ptr);
+/** Declared, offered by a later version: tuttiUnsupported. */
+TUTTI_API tuttiResult_t tuttiMemAllocDevice(void** ptr, size_t bytes, int device);
+/** Hints that `ptr` will be used often; local, never communicates. */
+TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void** handle);
+TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
+TUTTI_API tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiMemStat_t what, uint64_t* bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TUTTI_H_ */

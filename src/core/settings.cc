@@ -1,0 +1,244 @@
+#include "core/settings.h"
+
+#include <sched.h>
+
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+extern char** environ;
+
+namespace tutti {
+
+namespace {
+
+Status bad_value(const std::string& text, const char* expected) {
+  return fail(Code::kInvalidArgument, "'{}' is not {}", text, expected);
+}
+
+Status parse_number(const std::string& text, double low, double high, const char* expected, double* number) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(value >= low && value <= high)) return bad_value(text, expected);
+  *number = value;
+  return {};
+}
+
+Status parse_switch(const std::string& text, bool* value) {
+  if (text == "1" || text == "on") return *value = true, Status{};
+  if (text == "0" || text == "off" || text.empty()) return *value = false, Status{};
+  return bad_value(text, "0, 1, off or on");
+}
+
+Status parse_transport(const std::string& text, Settings* s) {
+  for (int kind = 0; kind <= static_cast<int>(TransportKind::kCuda); ++kind) {
+    if (text != name_of(static_cast<TransportKind>(kind))) continue;
+    s->transport = static_cast<TransportKind>(kind);
+    return {};
+  }
+  return bad_value(text, "one of auto, shm, tcp, inproc, cuda");
+}
+
+Status parse_level(const std::string& text, Settings* s) {
+  static constexpr const char* kLevels[] = {"error", "warn", "info", "debug", "trace"};
+  for (int level = 0; level < 5; ++level) {
+    if (text != kLevels[level]) continue;
+    s->log_level = static_cast<LogLevel>(level);
+    return {};
+  }
+  return bad_value(text, "one of error, warn, info, debug, trace");
+}
+
+Status parse_ports(const std::string& text, Settings* s) {
+  if (text.empty()) return {};
+  int first = 0;
+  int last = 0;
+  int used = 0;
+  const int fields = std::sscanf(text.c_str(), "%d%n-%d%n", &first, &used, &last, &used);
+  if (fields == 1) last = first;
+  if (fields < 1 || static_cast<std::size_t>(used) != text.size() || first < 1 || last < first || last > 65535)
+    return bad_value(text, "a port or a range of ports such as 20000-20100");
+  s->port_first = static_cast<std::uint16_t>(first);
+  s->port_last = static_cast<std::uint16_t>(last);
+  return {};
+}
+
+Status parse_cores(const std::string& text, Settings* s) {
+  const char* at = text.c_str();
+  while (*at != '\0') {
+    char* end = nullptr;
+    const long first = std::strtol(at, &end, 10);
+    long last = first;
+    if (end == at) return bad_value(text, "a list of cores such as 0,2-3");
+    if (*end == '-') {
+      at = end + 1;
+      last = std::strtol(at, &end, 10);
+      if (end == at) return bad_value(text, "a list of cores such as 0,2-3");
+    }
+    if (first < 0 || last < first || last >= CPU_SETSIZE || (*end != '\0' && *end != ','))
+      return bad_value(text, "a list of cores such as 0,2-3");
+    for (long core = first; core <= last; ++core) s->progress_cores.push_back(static_cast<int>(core));
+    at = *end == ',' ? end + 1 : end;
+  }
+  return {};
+}
+
+Status parse_simd(const std::string& text, Settings* s) {
+  if (text != "auto" && text != "baseline" && text != "avx2" && text != "avx512")
+    return bad_value(text, "one of auto, baseline, avx2, avx512");
+  s->simd = text;
+  return {};
+}
+
+/// A setting that api.md names and a later version reads: accepted while it says "off", refused otherwise, so that
+/// nobody believes in a protection or a mode that is not there.
+Status parse_later(const std::string& text, Settings*) {
+  bool on = false;
+  if (parse_switch(text, &on).ok() && !on) return {};
+  return fail(Code::kUnsupported, "'{}' is not offered by this version", text);
+}
+
+constexpr SettingInfo kTable[] = {
+    {"TUTTI_TRANSPORT", nullptr, "auto", "how bytes move: auto, shm, inproc; tcp and cuda come later", parse_transport},
+    {"TUTTI_ALGO", nullptr, "auto", "algorithm for every collective that offers it: auto or a name such as ring",
+     [](const std::string& text, Settings* s) { return s->algorithm = text, Status{}; }},
+    {"TUTTI_HOSTID", nullptr, "",
+     "ranks with different values count as on different hosts; empty: from boot and network",
+     [](const std::string& text, Settings* s) { return s->host_id = text, Status{}; }},
+    {"TUTTI_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "",
+     "interfaces for addresses: prefixes, ^ excludes, = exact; empty: all",
+     [](const std::string& text, Settings* s) { return s->socket_interface = text, Status{}; }},
+    {"TUTTI_PORT_RANGE", nullptr, "", "ports that listeners may use, such as 20000-20100; empty: any", parse_ports},
+    {"TUTTI_TIMEOUT", nullptr, "600", "seconds an operation waits for a live but silent peer; 0: for ever",
+     [](const std::string& text, Settings* s) {
+       return parse_number(text, 0, 1e9, "seconds, 0 or more", &s->timeout_seconds);
+     }},
+    {"TUTTI_JOIN_TIMEOUT", nullptr, "600", "seconds a join waits for the other ranks; 0: for ever",
+     [](const std::string& text, Settings* s) {
+       return parse_number(text, 0, 1e9, "seconds, 0 or more", &s->join_timeout_seconds);
+     }},
+    {"TUTTI_LOG", nullptr, "warn", "how much is logged: error, warn, info, debug, trace", parse_level},
+    {"TUTTI_LOG_FILE", nullptr, "", "log to this file, %p is the process; empty: stderr",
+     [](const std::string& text, Settings* s) { return s->log_file = text, Status{}; }},
+    {"TUTTI_SECRET_FILE", nullptr, "", "file with the secret that joins by tcp:// and torchrun must share; empty: none",
+     [](const std::string& text, Settings* s) { return s->secret_file = text, Status{}; }},
+    {"TUTTI_SIMD", nullptr, "auto", "instruction set of the CPU kernels: auto, baseline, avx2, avx512", parse_simd},
+    {"TUTTI_TILE_BYTES", nullptr, "0", "bytes of a buffer worked on in one pass; 0: chosen by size",
+     [](const std::string& text, Settings* s) { return parse_bytes(text, &s->tile_bytes); }},
+    {"TUTTI_SHM_SLOT_BYTES", nullptr, "256K", "payload of a large slot in shared memory",
+     [](const std::string& text, Settings* s) {
+       TUTTI_TRY(parse_bytes(text, &s->shm_slot_bytes));
+       if (s->shm_slot_bytes < Bytes{8192} || s->shm_slot_bytes > Bytes{std::size_t{1} << 30})
+         return bad_value(text, "between 8K and 1G");
+       return Status{};
+     }},
+    {"TUTTI_SHM_SLOTS", nullptr, "4", "large slots a link in shared memory: a power of two from 2 to 64",
+     [](const std::string& text, Settings* s) {
+       double slots = 0;
+       TUTTI_TRY(parse_number(text, 2, 64, "a power of two from 2 to 64", &slots));
+       s->shm_slots = static_cast<std::uint32_t>(slots);
+       if (slots != s->shm_slots || (s->shm_slots & (s->shm_slots - 1)) != 0)
+         return bad_value(text, "a power of two from 2 to 64");
+       return Status{};
+     }},
+    {"TUTTI_SPIN_US", nullptr, "-1", "microseconds a wait spins before it yields; -1: from ranks and cores",
+     [](const std::string& text, Settings* s) {
+       double spin = 0;
+       TUTTI_TRY(parse_number(text, -1, 1e7, "microseconds, or -1", &spin));
+       s->spin_microseconds = static_cast<std::int64_t>(spin);
+       return Status{};
+     }},
+    {"TUTTI_PROGRESS_CORES", nullptr, "", "cores of the progress thread, such as 0,2-3; empty: any", parse_cores},
+    {"TUTTI_DETERMINISTIC", nullptr, "0", "1: one order of addition for all algorithms; comes later", parse_later},
+    {"TUTTI_TLS", nullptr, "off", "on: encrypt connections between hosts; comes later", parse_later},
+    {"TUTTI_RECONNECT", nullptr, "0", "resume connections between hosts; comes later", parse_later},
+    {"TUTTI_CHECKSUM", nullptr, "0", "check payloads between hosts; comes later", parse_later},
+    {"TUTTI_SELFTEST", nullptr, "0", "run known sums at join; comes later", parse_later},
+    {"TUTTI_TRACE", nullptr, "0", "record what every rank does; comes later", parse_later},
+};
+
+/// Variables of the test programs, the benchmark and the launchers' glue, which are ours but not settings.
+bool is_foreign(const std::string& name) {
+  return name.rfind("TUTTI_PERF_", 0) == 0 || name.rfind("TUTTI_TEST_", 0) == 0;
+}
+
+void warn_of_unknown() {
+  static std::mutex mutex;
+  static std::set<std::string>* const warned = new std::set<std::string>;  // never destroyed, see log.cc
+  const std::lock_guard lock(mutex);
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    if (std::strncmp(*entry, "TUTTI_", 6) != 0) continue;
+    const std::string name(*entry, std::strcspn(*entry, "="));
+    bool known = is_foreign(name);
+    for (const SettingInfo& info : kTable) known = known || name == info.name;
+    if (!known && warned->insert(name).second)
+      log(LogLevel::kWarn, {}, "{} is not a setting of this version; tutti-perf --env lists them", name);
+  }
+}
+
+}  // namespace
+
+const char* name_of(TransportKind kind) {
+  static constexpr const char* kNames[] = {"auto", "shm", "tcp", "inproc", "cuda"};
+  return kNames[static_cast<int>(kind)];
+}
+
+std::span<const SettingInfo> setting_table() { return kTable; }
+
+std::string setting_value(const SettingInfo& info) {
+  if (const char* own = std::getenv(info.name)) return own;
+  if (info.fallback != nullptr)
+    if (const char* other = std::getenv(info.fallback)) return other;
+  return info.initial;
+}
+
+Status read_settings(Settings* settings) {
+  Settings fresh;
+  for (const SettingInfo& info : kTable) {
+    const Status parsed = info.parse(setting_value(info), &fresh);
+    if (!parsed.ok()) return fail(parsed.code(), "setting {}: {}", info.name, parsed.text());
+  }
+  log_configure(fresh.log_level, fresh.log_file);
+  warn_of_unknown();
+  *settings = std::move(fresh);
+  return {};
+}
+
+Status parse_bytes(const std::string& text, Bytes* bytes) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || !(number >= 0)) return bad_value(text, "a size such as 8, 64K, 1.5M or 2G");
+  double factor = 1;
+  switch (std::toupper(static_cast<unsigned char>(*end))) {
+    case 'G':
+      factor *= 1024;
+      [[fallthrough]];
+    case 'M':
+      factor *= 1024;
+      [[fallthrough]];
+    case 'K':
+      factor *= 1024;
+      ++end;
+      break;
+    default:
+      break;
+  }
+  if (factor > 1 && std::strcmp(end, "iB") == 0) end += 2;
+  if (*end == 'B') ++end;
+  if (*end != '\0' || number * factor > 9e15) return bad_value(text, "a size such as 8, 64K, 1.5M or 2G");
+  *bytes = Bytes{static_cast<std::size_t>(number * factor)};
+  return {};
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  const int cores = CPU_COUNT(&set);
+  return cores > 0 ? cores : 1;
+}
+
+}  // namespace tutti
