@@ -1,5 +1,5 @@
-// Segment: a rank's shared memory, a sealed memfd. Never a name in /dev/shm: nothing is left behind when ranks are killed,
-// and the size of /dev/shm does not matter.
+// Segment: a rank's shared memory, a sealed memfd. Never a name in /dev/shm: nothing is left behind when ranks are
+// killed, and the size of /dev/shm does not matter.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 
 namespace tutti {
 
-/// A mapping of a memfd and the descriptor to pass on. Pages are zero and cost nothing until touched. Unmapped and closed by
-/// the destructor. A process maps a segment once and shares it among its ranks by shared_ptr.
+/// A mapping of a memfd and the descriptor to pass on. Pages are zero and cost nothing until touched. Unmapped and
+/// closed by the destructor. A process maps a segment once and shares it among its ranks by shared_ptr.
 class Segment {
  public:
   /// A new segment of `bytes`, sealed against shrinking and growing, close-on-exec. Thread-safe.
   static Status create(Bytes bytes, std::shared_ptr<Segment>* segment);
-  /// Maps a descriptor received from a peer and takes ownership of it. Checks that it is a memfd of exactly `bytes` with the
-  /// seals on, so that a peer cannot make this process fault.
+  /// Maps a descriptor received from a peer and takes ownership of it. Checks that it is a memfd of exactly `bytes`
+  /// with the seals on, so that a peer cannot make this process fault.
   static Status adopt(int descriptor, Bytes bytes, std::shared_ptr<Segment>* segment);
 
   ~Segment();

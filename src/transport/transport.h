@@ -1,19 +1,21 @@
 // The contract of a transport. An endpoint is one rank's view of all its links in one communicator.
 //
-// A link is one sender, one lane, and one reader (unicast) or all other ranks (multicast): ordered, bounded, at least two
-// credits. Both sides claim and commit:
+// A link is one sender, one lane, and one reader (unicast) or all other ranks (multicast): ordered, bounded, at least
+// two credits. Both sides claim and commit:
 //
 //   sender:    send_claim -> memory of the slot (or nullptr: again)    fill it    send_commit
 //   receiver:  recv_peek  -> memory of the message (or again)          use it     recv_release
 //
-// so a reduction reads straight from the peer's slot. Claims and peeks have no effect until committed or released and may
-// be repeated; at most one claim a link is open. A message is committed and released in order. Zero bytes is a message.
+// so a reduction reads straight from the peer's slot. Claims and peeks have no effect until committed or released and
+// may be repeated; at most one claim a link is open. A message is committed and released in order. Zero bytes is a
+// message.
 //
-// Threads: one thread at a time drives an endpoint (claim, commit, peek, release, announce, sleep); wake() may be called
-// by any thread. Nothing here blocks except sleep(). Nothing allocates after construction, except at a first large message.
+// Threads: one thread at a time drives an endpoint (claim, commit, peek, release, announce, sleep); wake() may be
+// called by any thread. Nothing here blocks except sleep(). Nothing allocates after construction, except at a first
+// large message.
 //
-// An endpoint is a C++20 concept, not a base class: the executor is compiled once a transport, so that a small message pays
-// for no indirect call. tests/transport/conformance.h holds every endpoint to this page.
+// An endpoint is a C++20 concept, not a base class: the executor is compiled once a transport, so that a small message
+// pays for no indirect call. tests/transport/conformance.h holds every endpoint to this page.
 #pragma once
 
 #include <chrono>
@@ -47,9 +49,9 @@ struct Peek {
 };
 
 struct Capabilities {
-  Bytes max_message;        ///< the largest message; both sides know it (agreed at join)
-  std::uint32_t credits;    ///< messages of that size a link holds at least
-  bool sees_boards;         ///< board(peer) reads the peer's board directly
+  Bytes max_message;      ///< the largest message; both sides know it (agreed at join)
+  std::uint32_t credits;  ///< messages of that size a link holds at least
+  bool sees_boards;       ///< board(peer) reads the peer's board directly
 };
 
 template <class E>
@@ -59,7 +61,8 @@ concept Endpoint = requires(E e, const E c, Route route, Bytes bytes, Fingerprin
   { c.ranks() } -> std::same_as<int>;
   { c.capabilities() } -> std::same_as<Capabilities>;
 
-  /// Memory for a message of exactly `bytes` (<= max_message), 16-byte aligned, 64 from 64 bytes up; nullptr: no credit.
+  /// Memory for a message of exactly `bytes` (<= max_message), 16-byte aligned, 64 from 64 bytes up; nullptr: no
+  /// credit.
   { e.send_claim(route, bytes) } -> std::same_as<std::byte*>;
   /// Publishes the claimed message. Wakes the readers that announced that they sleep.
   { e.send_commit(route, bytes, fingerprint) } -> std::same_as<void>;
@@ -68,9 +71,9 @@ concept Endpoint = requires(E e, const E c, Route route, Bytes bytes, Fingerprin
   /// Gives the slot back. Wakes the sender if it announced that it sleeps.
   { e.recv_release(route, bytes) } -> std::same_as<void>;
 
-  /// Sleeping: announce_sleep(), then look at all links once more, then sleep() (or cancel_sleep()). After announce_sleep
-  /// every later commit or release by a peer that concerns this rank ends a sleep(). sleep() returns after `slice` at the
-  /// latest; spurious returns are allowed.
+  /// Sleeping: announce_sleep(), then look at all links once more, then sleep() (or cancel_sleep()). After
+  /// announce_sleep every later commit or release by a peer that concerns this rank ends a sleep(). sleep() returns
+  /// after `slice` at the latest; spurious returns are allowed.
   { e.announce_sleep() } -> std::same_as<void>;
   { e.cancel_sleep() } -> std::same_as<void>;
   { e.sleep(slice) } -> std::same_as<void>;

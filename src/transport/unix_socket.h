@@ -1,8 +1,8 @@
 // UnixSocket: messages between processes of one host, each with at most one descriptor. Segments travel this way.
 //
 // The names are abstract (no file, gone with the socket, visible within one network namespace only), the messages are
-// packets (SOCK_SEQPACKET): one send is one receive. Everything is non-blocking and close-on-exec; wait with poll or epoll
-// on descriptor().
+// packets (SOCK_SEQPACKET): one send is one receive. Everything is non-blocking and close-on-exec; wait with poll or
+// epoll on descriptor().
 #pragma once
 
 #include <sys/types.h>
@@ -25,8 +25,8 @@ enum class SocketState : std::uint8_t {
   kClosed,  ///< the peer closed the connection, or (connect) nobody listens under this name
 };
 
-/// Who is at the other end, as the kernel recorded it when the connection was made (SO_PEERCRED): of an accepted socket the
-/// process that called connect, of a connecting socket the one that called listen.
+/// Who is at the other end, as the kernel recorded it when the connection was made (SO_PEERCRED): of an accepted socket
+/// the process that called connect, of a connecting socket the one that called listen.
 struct PeerCredentials {
   pid_t process = -1;
   uid_t user = static_cast<uid_t>(-1);
@@ -53,13 +53,13 @@ class UnixSocket {
   /// Accepts one waiting connection. A connection that went away before it was accepted is kAgain.
   Status accept(UnixSocket* connection, SocketState* state);
 
-  /// Sends one message of 1 to kMaxMessage bytes and, if `passed` is not negative, a copy of that descriptor; the caller
-  /// keeps its own. Never raises SIGPIPE.
+  /// Sends one message of 1 to kMaxMessage bytes and, if `passed` is not negative, a copy of that descriptor; the
+  /// caller keeps its own. Never raises SIGPIPE.
   Status send(std::span<const std::byte> message, int passed, SocketState* state);
 
-  /// Receives one message of at most `buffer.size()` bytes. `passed` owns the descriptor that came with it, or is invalid;
-  /// any further ones are closed. A message that does not fit, or a descriptor that could not be taken over because the
-  /// process has no free one, is kSystemError.
+  /// Receives one message of at most `buffer.size()` bytes. `passed` owns the descriptor that came with it, or is
+  /// invalid; any further ones are closed. A message that does not fit, or a descriptor that could not be taken over
+  /// because the process has no free one, is kSystemError.
   Status receive(std::span<std::byte> buffer, std::size_t* size, Descriptor* passed, SocketState* state);
 
   Status credentials(PeerCredentials* peer) const;

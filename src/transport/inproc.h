@@ -1,0 +1,85 @@
+// The inproc endpoint: the reference of the transport contract. Ranks are threads of one process, a link is a queue of
+// messages, everything is under one mutex. Slow and obvious; read this one first.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "transport/transport.h"
+
+namespace tutti {
+
+/// What the ranks share. Made once, then handed to one InprocEndpoint a rank.
+class InprocFabric {
+ public:
+  InprocFabric(int ranks, int lanes, Bytes max_message);
+
+ private:
+  friend class InprocEndpoint;
+  static constexpr std::size_t kCredits = 2;
+
+  struct alignas(kCacheLine) Line {
+    std::array<std::byte, kCacheLine> bytes;
+  };
+  struct Message {
+    Fingerprint fingerprint = 0;
+    Bytes size;
+    std::vector<Line> memory;  // whole lines, so that the data is aligned
+  };
+  using Queue = std::deque<std::shared_ptr<Message>>;
+  struct Sleeper {
+    bool announced = false;
+    bool woken = false;
+    std::condition_variable changed;
+  };
+
+  /// The queue from `from` to `to`, of the unicast link or of the multicast one.
+  Queue& queue(Rank from, Rank to, bool shared, std::uint16_t lane);
+  void wake(Rank rank);  // with the mutex held
+
+  const int ranks_;
+  const int lanes_;
+  const Bytes max_message_;
+  std::mutex mutex_;  // guards the queues and the sleepers; not the bytes of messages
+  std::vector<Queue> queues_;
+  std::deque<Sleeper> sleepers_;                    // by rank
+  std::vector<std::unique_ptr<CallBoard>> boards_;  // by rank
+};
+
+/// One rank's end. Satisfies Endpoint, except that it allocates a message at each claim.
+class InprocEndpoint {
+ public:
+  InprocEndpoint(std::shared_ptr<InprocFabric> fabric, Rank rank);
+
+  Rank rank() const { return rank_; }
+  int ranks() const { return fabric_->ranks_; }
+  Capabilities capabilities() const { return {fabric_->max_message_, InprocFabric::kCredits, true}; }
+
+  std::byte* send_claim(Route route, Bytes bytes);
+  void send_commit(Route route, Bytes bytes, Fingerprint fingerprint);
+  Peek recv_peek(Route route, Bytes bytes, Fingerprint fingerprint);
+  void recv_release(Route route, Bytes bytes);
+
+  void announce_sleep();
+  void cancel_sleep();
+  void sleep(std::chrono::nanoseconds slice);
+  void wake();
+
+  CallBoard& board() { return *fabric_->boards_[static_cast<std::size_t>(rank_.value)]; }
+  const CallBoard* board(Rank peer) const { return fabric_->boards_[static_cast<std::size_t>(peer.value)].get(); }
+
+ private:
+  std::vector<Rank> readers(Route route) const;
+  std::shared_ptr<InprocFabric::Message>& open_claim(Route route);
+
+  std::shared_ptr<InprocFabric> fabric_;
+  const Rank rank_;
+  std::vector<std::shared_ptr<InprocFabric::Message>> claims_;  // one a link that this rank writes
+};
+static_assert(Endpoint<InprocEndpoint>);
+
+}  // namespace tutti

@@ -1,0 +1,41 @@
+#include "transport/sleep_word.h"
+
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <ctime>
+
+namespace tutti {
+namespace {
+
+// FUTEX_WAIT and FUTEX_WAKE without FUTEX_PRIVATE_FLAG: the word is keyed by its page, so processes meet on it.
+long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value, const timespec* timeout) {
+  return ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(word), operation, value, timeout, nullptr, 0);
+}
+
+}  // namespace
+
+void SleepWord::sleep(std::chrono::nanoseconds slice) {
+  if (slice > std::chrono::nanoseconds::zero()) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(slice);
+    timespec timeout{};
+    timeout.tv_sec = static_cast<time_t>(seconds.count());
+    timeout.tv_nsec = static_cast<long>((slice - seconds).count());
+    futex(&word_, FUTEX_WAIT, 1,
+          &timeout);  // woken, timed out, interrupted or no longer 1: the caller looks again anyway
+  }
+  cancel();
+}
+
+void SleepWord::wake() {
+  if (word_.exchange(0, std::memory_order_acq_rel) != 0) futex(&word_, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+bool ProcessBarrier::enroll() { return ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0; }
+
+void ProcessBarrier::run() { ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0); }
+
+}  // namespace tutti
