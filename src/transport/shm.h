@@ -4,20 +4,89 @@
 #include <memory>
 #include <vector>
 
+#include "core/status.h"
 #include "transport/segment.h"
+#include "transport/shm_layout.h"
+#include "transport/shm_ring.h"
 #include "transport/transport.h"
 
 namespace tutti {
 
-/// Sizes that all ranks of a communicator agreed on at join; they fix the layout of every segment.
-struct ShmGeometry {
-  int ranks = 1;
-  int lanes = 1;
-  Bytes slot_bytes{256 * 1024};  ///< payload of a large slot: the largest message
-  std::uint32_t slots = 4;       ///< large slots a link; at least 2
+/// One rank's end of all links of a communicator on one host. Satisfies Endpoint.
+///
+/// A segment serves one endpoint, once: it must be zero when the endpoint is made, and lives as long as any endpoint of
+/// the communicator (the shared pointers see to that). Endpoints of the ranks may be made in any order; messages sent
+/// to a rank before its endpoint exists wait in the sender's segment.
+class ShmEndpoint {
+ public:
+  /// Checks sizes, and the geometry of the peers that are there already; then constructs. `segments` by rank, all of
+  /// geometry.segment_bytes(), the one at `rank` written by this endpoint alone. Touches what the first small messages
+  /// need, so that they meet no page fault.
+  static Status open(const ShmGeometry& geometry, Rank rank, std::vector<std::shared_ptr<Segment>> segments,
+                     std::unique_ptr<ShmEndpoint>* endpoint);
+  /// The same without the checks.
+  ShmEndpoint(const ShmGeometry& geometry, Rank rank, std::vector<std::shared_ptr<Segment>> segments);
+  ShmEndpoint(const ShmEndpoint&) = delete;
+  ShmEndpoint& operator=(const ShmEndpoint&) = delete;
 
-  /// Bytes of one rank's segment; sparse, pages appear when touched.
-  Bytes segment_bytes() const;
+  Rank rank() const { return rank_; }
+  int ranks() const { return static_cast<int>(peers_.size()); }
+  Capabilities capabilities() const { return {max_message_, credits_, true}; }
+
+  std::byte* send_claim(Route route, Bytes bytes) {
+    SendRing& ring = send_ring(route, bytes);
+    if (!ring.has_credit() && !find_credit(route, bytes, &ring)) return nullptr;
+    return ring.claim(bytes.value);
+  }
+  void send_commit(Route route, Bytes bytes, Fingerprint fingerprint) {
+    send_ring(route, bytes).commit(bytes.value, fingerprint);
+    if (!route.shared) return peers_[index(route.peer.value)]->sleep_word.wake_if_announced();
+    for (SleepWord* reader : readers_) reader->wake_if_announced();
+  }
+  Peek recv_peek(Route route, Bytes bytes, Fingerprint fingerprint) {
+    return recv_ring(route, bytes).peek(bytes.value, fingerprint);
+  }
+  void recv_release(Route route, Bytes bytes) {
+    recv_ring(route, bytes).release();
+    peers_[index(route.peer.value)]->sleep_word.wake_if_announced();  // it may wait for the credit
+  }
+
+  void announce_sleep();
+  void cancel_sleep();
+  void sleep(std::chrono::nanoseconds slice);
+  void wake();
+
+  CallBoard& board() { return peers_[index(rank_.value)]->board; }
+  const CallBoard* board(Rank peer) const { return &peers_[index(peer.value)]->board; }
+
+ private:
+  static std::size_t index(int value) { return static_cast<std::size_t>(value); }
+  static std::size_t kind_of(Bytes bytes) { return bytes.value > ShmLayout::kCellBytes ? 1 : 0; }
+  SendRing& send_ring(Route route, Bytes bytes) {
+    const std::size_t target = route.shared ? peers_.size() : index(route.peer.value);
+    return send_rings_[(route.lane * (peers_.size() + 1) + target) * 2 + kind_of(bytes)];
+  }
+  RecvRing& recv_ring(Route route, Bytes bytes) {
+    const std::size_t source = index(route.peer.value) * 2 + (route.shared ? 1 : 0);
+    return recv_rings_[(route.lane * peers_.size() * 2 + source) * 2 + kind_of(bytes)];
+  }
+  bool find_credit(Route route, Bytes bytes, SendRing* ring) const;
+  RingMemory ring_memory(Rank writer, std::size_t target, std::uint16_t lane, RingKind kind) const;
+  void build_rings(std::uint16_t lane);
+  void touch() const;
+  bool all_enrolled();
+
+  const Rank rank_;
+  const Bytes max_message_;
+  const std::uint32_t credits_;
+  const ShmLayout layout_;
+  const std::vector<std::shared_ptr<Segment>> segments_;  // by rank
+  std::vector<ControlPage*> peers_;                       // by rank, this one included
+  std::vector<SleepWord*> readers_;                       // of the multicast link: all other ranks
+  std::vector<SendRing> send_rings_;                      // [lane][target][RingKind]; target ranks(): multicast
+  std::vector<RecvRing> recv_rings_;                      // [lane][writer][multicast][RingKind]
+  bool barrier_reaches_all_ = false;
 };
+static_assert(Endpoint<ShmEndpoint>);
 
 }  // namespace tutti

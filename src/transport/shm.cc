@@ -1,0 +1,143 @@
+#include "transport/shm.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace tutti {
+namespace {
+
+// Where barriers do not reach all senders, a wake-up can be missed, and the sleep is short instead.
+constexpr std::chrono::nanoseconds kSliceWithoutBarrier = std::chrono::milliseconds(1);
+
+/// Makes the pages present. Kernels before 5.14 know neither advice; then they come one by one, at the first use.
+void populate(std::byte* begin, std::size_t bytes, int advice) { ::madvise(begin, bytes, advice); }
+
+}  // namespace
+
+Bytes ShmGeometry::segment_bytes() const { return Bytes(ShmLayout(*this).segment_bytes()); }
+
+std::uint64_t ShmLayout::digest() const {
+  constexpr std::uint64_t kFormat = 0x7475747469000001;  // changes with the layout
+  std::uint64_t digest = mix64(kFormat);
+  for (const std::size_t part : {ranks_, lanes_, slots_, slot_stride_, end_}) digest = mix64(digest ^ part);
+  return digest | 1;  // never 0, which means: no endpoint yet
+}
+
+Status ShmEndpoint::open(const ShmGeometry& geometry, Rank rank, std::vector<std::shared_ptr<Segment>> segments,
+                         std::unique_ptr<ShmEndpoint>* endpoint) {
+  if (geometry.ranks < 1 || geometry.lanes < 1 || geometry.slot_bytes.value < ShmLayout::kCellBytes ||
+      segments.size() != index(geometry.ranks) || rank.value < 0 || rank.value >= geometry.ranks)
+    return fail(Code::kInternalError, "shm endpoint of rank {} of {}: {} lanes, slots of {} bytes, {} segments",
+                rank.value, geometry.ranks, geometry.lanes, geometry.slot_bytes.value, segments.size());
+  const ShmLayout layout(geometry);
+  for (std::size_t peer = 0; peer < segments.size(); ++peer) {
+    if (!segments[peer] || segments[peer]->size().value != layout.segment_bytes())
+      return fail(Code::kInternalError, "the shared memory of rank {} is missing or not {} bytes large", peer,
+                  layout.segment_bytes());
+    const auto* page = reinterpret_cast<const ControlPage*>(segments[peer]->data());
+    const std::uint64_t digest = page->digest.load(std::memory_order_acquire);  // pairs with the constructor
+    if (digest != 0 && digest != layout.digest())
+      return fail(Code::kMismatch, "rank {} laid out its shared memory differently: another version of the library?",
+                  peer);
+    if (digest != 0 && peer == index(rank.value))
+      return fail(Code::kInternalError, "the shared memory of rank {} already has an endpoint", peer);
+  }
+  *endpoint = std::make_unique<ShmEndpoint>(geometry, rank, std::move(segments));
+  return {};
+}
+
+ShmEndpoint::ShmEndpoint(const ShmGeometry& geometry, Rank rank, std::vector<std::shared_ptr<Segment>> segments)
+    : rank_(rank),
+      max_message_(geometry.slot_bytes),
+      credits_(static_cast<std::uint32_t>(ShmLayout(geometry).slots())),
+      layout_(geometry),
+      segments_(std::move(segments)),
+      send_rings_(index(geometry.lanes) * (segments_.size() + 1) * 2),
+      recv_rings_(index(geometry.lanes) * segments_.size() * 2 * 2) {
+  for (const std::shared_ptr<Segment>& segment : segments_)
+    peers_.push_back(reinterpret_cast<ControlPage*>(segment->data()));
+  for (std::size_t peer = 0; peer < peers_.size(); ++peer)
+    if (peer != index(rank.value)) readers_.push_back(&peers_[peer]->sleep_word);
+  for (int lane = 0; lane < geometry.lanes; ++lane) build_rings(static_cast<std::uint16_t>(lane));
+  touch();
+  ControlPage& own = *peers_[index(rank.value)];
+  own.enrolled.store(ProcessBarrier::enroll() ? 1 : 0, std::memory_order_release);  // pairs with all_enrolled()
+  own.digest.store(layout_.digest(), std::memory_order_release);                    // pairs with open()
+}
+
+RingMemory ShmEndpoint::ring_memory(Rank writer, std::size_t target, std::uint16_t lane, RingKind kind) const {
+  std::byte* base = segments_[index(writer.value)]->data();
+  return {reinterpret_cast<MessageHeader*>(base + layout_.headers(target, lane, kind)),
+          base + layout_.payloads(target, lane, kind), layout_.payload_stride(kind), layout_.capacity(kind) - 1};
+}
+
+void ShmEndpoint::build_rings(std::uint16_t lane) {
+  const std::size_t ranks = peers_.size();
+  for (std::size_t kind = 0; kind < 2; ++kind) {
+    for (std::size_t target = 0; target <= ranks; ++target)
+      send_rings_[(lane * (ranks + 1) + target) * 2 + kind].memory =
+          ring_memory(rank_, target, lane, static_cast<RingKind>(kind));
+    for (std::size_t source = 0; source < ranks * 2; ++source) {
+      const Rank writer(static_cast<std::int32_t>(source / 2));
+      const bool shared = source % 2 == 1;
+      RecvRing& ring = recv_rings_[(lane * ranks * 2 + source) * 2 + kind];
+      ring.memory = ring_memory(writer, shared ? ranks : index(rank_.value), lane, static_cast<RingKind>(kind));
+      std::byte* line = segments_[index(rank_.value)]->data() + layout_.release_line(writer, lane);
+      ring.released = &reinterpret_cast<ReleaseLine*>(line)->released[shared ? 1 : 0][kind];
+    }
+  }
+}
+
+/// The own pages that others wait on or look at, for writing; the peers' control pages, for reading. The rings of the n
+/// * n pairs come with their first message, unless there are few.
+void ShmEndpoint::touch() const {
+  constexpr std::size_t kLimit = 256 * 1024;
+  const std::size_t hot = std::min(round_up(layout_.hot_bytes(), ShmLayout::kPage), kLimit);
+  for (std::size_t peer = 0; peer < segments_.size(); ++peer) {
+    const bool own = peer == index(rank_.value);
+    populate(segments_[peer]->data(), hot, own ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+  }
+}
+
+bool ShmEndpoint::find_credit(Route route, Bytes bytes, SendRing* ring) const {
+  const std::size_t line = layout_.release_line(rank_, route.lane);
+  std::uint64_t released = std::numeric_limits<std::uint64_t>::max();
+  for (std::size_t peer = 0; peer < segments_.size(); ++peer) {
+    const bool reads = route.shared ? peer != index(rank_.value) : peer == index(route.peer.value);
+    if (!reads) continue;
+    const auto* counters = reinterpret_cast<const ReleaseLine*>(segments_[peer]->data() + line);
+    const std::uint64_t seen = counters->released[route.shared ? 1 : 0][kind_of(bytes)].load(
+        std::memory_order_acquire);  // pairs with release()
+    released = std::min(released, seen);
+  }
+  const bool has_readers = !route.shared || segments_.size() > 1;
+  ring->limit = (has_readers ? released : ring->position) + ring->memory.mask + 1;
+  return ring->has_credit();
+}
+
+bool ShmEndpoint::all_enrolled() {
+  if (!barrier_reaches_all_) {
+    barrier_reaches_all_ = std::all_of(peers_.begin(), peers_.end(), [](const ControlPage* page) {
+      return page->enrolled.load(std::memory_order_acquire) != 0;  // pairs with the constructor
+    });
+  }
+  return barrier_reaches_all_;
+}
+
+void ShmEndpoint::announce_sleep() {
+  peers_[index(rank_.value)]->sleep_word.announce();
+  if (all_enrolled()) ProcessBarrier::run();
+}
+
+void ShmEndpoint::cancel_sleep() { peers_[index(rank_.value)]->sleep_word.cancel(); }
+
+void ShmEndpoint::sleep(std::chrono::nanoseconds slice) {
+  const auto longest = barrier_reaches_all_ ? slice : std::min(slice, kSliceWithoutBarrier);
+  peers_[index(rank_.value)]->sleep_word.sleep(longest);
+}
+
+void ShmEndpoint::wake() { peers_[index(rank_.value)]->sleep_word.wake(); }
+
+}  // namespace tutti

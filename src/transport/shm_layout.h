@@ -1,0 +1,123 @@
+// ShmLayout: where things are in a rank's segment. The map is drawn in docs/design/links.md.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/call_board.h"
+#include "core/units.h"
+#include "transport/sleep_word.h"
+
+namespace tutti {
+
+/// Sizes that all ranks of a communicator agreed on at join; they fix the layout of every segment.
+struct ShmGeometry {
+  int ranks = 1;
+  int lanes = 1;
+  Bytes slot_bytes{256 * 1024};  ///< payload of a large slot: the largest message
+  std::uint32_t slots = 4;       ///< large slots a link; rounded up to a power of two of at least 2
+
+  /// Bytes of one rank's segment; sparse, pages appear when touched.
+  Bytes segment_bytes() const;
+};
+
+/// A link has two rings; both sides choose by the size of the message.
+enum class RingKind : std::uint8_t { kCells = 0, kSlots = 1 };
+
+/// The line in front of a message. `word` is written last and read first: 48 bits of fingerprint, then 16 bits of the
+/// message's position in the ring plus 1, so that neither zeroed memory nor the message before it in this place
+/// matches.
+struct alignas(kCacheLine) MessageHeader {
+  static constexpr std::size_t kInline = 48;
+  std::atomic<std::uint64_t> word;
+  std::uint64_t size;
+  std::byte payload[kInline];  // of a message of at most kInline bytes: flag and data cross in one line
+};
+static_assert(sizeof(MessageHeader) == kCacheLine);
+
+/// How many messages this reader released, of one writer's links to it in one lane. Only the reader writes this line.
+struct alignas(kCacheLine) ReleaseLine {
+  std::atomic<std::uint64_t> released[2][2];  // [multicast][RingKind]
+};
+
+/// The first page of a segment.
+struct ControlPage {
+  alignas(kCacheLine) SleepWord sleep_word;  // peers load it at every commit and release: nothing else in this line
+  alignas(kCacheLine) std::atomic<std::uint64_t> digest;  // of the geometry, once the endpoint exists
+  std::atomic<std::uint32_t> enrolled;                    // 1: ProcessBarrier::run reaches this rank's process
+  alignas(kCacheLine) CallBoard board;
+};
+static_assert(sizeof(ControlPage) <= 4096);
+
+class ShmLayout {
+ public:
+  static constexpr std::size_t kPage = 4096;
+  static constexpr std::size_t kCellBytes = 4096;  ///< largest message that goes through cells
+  static constexpr std::uint32_t kCells = 16;      ///< a power of two
+  static constexpr std::size_t kHeaderStride = kCacheLine;
+
+  explicit ShmLayout(const ShmGeometry& geometry);
+
+  std::size_t slots() const { return slots_; }
+  std::size_t capacity(RingKind kind) const { return kind == RingKind::kCells ? kCells : slots_; }
+  std::size_t segment_bytes() const { return end_; }
+  std::uint64_t digest() const;
+
+  /// Of the reader's segment.
+  std::size_t release_line(Rank writer, std::uint16_t lane) const {
+    return kPage + (index(lane) * ranks_ + index(writer.value)) * sizeof(ReleaseLine);
+  }
+  /// Of the writer's segment. `target` is the reader, or ranks() for the multicast ring, which comes first.
+  std::size_t headers(std::size_t target, std::uint16_t lane, RingKind kind) const {
+    return headers_ + ring(target, lane) * header_bytes_ + (kind == RingKind::kCells ? 0 : kCells * kHeaderStride);
+  }
+  std::size_t payloads(std::size_t target, std::uint16_t lane, RingKind kind) const {
+    return kind == RingKind::kCells ? cells_ + ring(target, lane) * kCells * kCellStride
+                                    : large_ + ring(target, lane) * slots_ * slot_stride_;
+  }
+  std::size_t payload_stride(RingKind kind) const { return kind == RingKind::kCells ? kCellStride : slot_stride_; }
+  std::size_t ranks() const { return ranks_; }
+
+  /// What every pair of ranks uses from the first call on: control page, release lines, headers.
+  std::size_t hot_bytes() const { return headers_end_; }
+
+ private:
+  // Strides are an odd number of lines, so that equal offsets in different slots are not equal modulo 4096: loads would
+  // wait for stores that only look alike, and all slots would share the same sets of the first-level cache.
+  static constexpr std::size_t kCellStride = kCellBytes + kCacheLine;
+  static constexpr std::size_t kSlotStagger = 17 * kCacheLine;
+
+  static std::size_t index(int value) { return static_cast<std::size_t>(value); }
+  std::size_t ring(std::size_t target, std::uint16_t lane) const {
+    const std::size_t place = target == ranks_ ? 0 : target + 1;
+    return lane * (ranks_ + 1) + place;
+  }
+
+  std::size_t ranks_;
+  std::size_t lanes_;
+  std::size_t slots_;
+  std::size_t slot_stride_;
+  std::size_t header_bytes_;  // of one link and lane: both rings
+  std::size_t headers_;
+  std::size_t headers_end_;
+  std::size_t cells_;
+  std::size_t large_;
+  std::size_t end_;
+};
+
+inline ShmLayout::ShmLayout(const ShmGeometry& geometry)
+    : ranks_(index(geometry.ranks)),
+      lanes_(index(geometry.lanes)),
+      slots_(std::bit_ceil(std::max(geometry.slots, 2u))),
+      slot_stride_(round_up(geometry.slot_bytes.value, kCacheLine) + kSlotStagger),
+      header_bytes_((kCells + slots_) * kHeaderStride),
+      headers_(round_up(kPage + lanes_ * ranks_ * sizeof(ReleaseLine), kPage)),
+      headers_end_(headers_ + lanes_ * (ranks_ + 1) * header_bytes_),
+      cells_(round_up(headers_end_, kPage)),
+      large_(round_up(cells_ + lanes_ * (ranks_ + 1) * kCells * kCellStride, kPage)),
+      end_(round_up(large_ + lanes_ * (ranks_ + 1) * slots_ * slot_stride_, kPage)) {}
+
+}  // namespace tutti

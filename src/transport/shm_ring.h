@@ -1,0 +1,67 @@
+// The two ends of a ring in shared memory: what a claim, a commit, a peek and a release touch.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/fingerprint.h"
+#include "transport/shm_layout.h"
+#include "transport/transport.h"
+
+namespace tutti {
+
+/// Where a ring's messages are, in this process's mapping of the writer's segment.
+struct RingMemory {
+  MessageHeader* headers = nullptr;
+  std::byte* payloads = nullptr;
+  std::size_t payload_stride = 0;
+  std::uint64_t mask = 0;  // capacity - 1
+
+  MessageHeader& header(std::uint64_t position) const { return headers[position & mask]; }
+  std::byte* payload(std::uint64_t position, std::size_t bytes) const {
+    if (bytes <= MessageHeader::kInline) return header(position).payload;
+    return payloads + (position & mask) * payload_stride;
+  }
+  /// The word of the message at this position.
+  static std::uint64_t word(std::uint64_t position, Fingerprint fingerprint) {
+    return fingerprint << 16 | ((position + 1) & 0xffff);
+  }
+};
+
+/// The writer's end. Private to the endpoint, one line.
+struct alignas(kCacheLine) SendRing {
+  RingMemory memory;
+  std::uint64_t position = 0;  // of the next message
+  std::uint64_t limit = 0;     // the first position without a credit, as far as this side has looked
+
+  bool has_credit() const { return position != limit; }
+  std::byte* claim(std::size_t bytes) const { return memory.payload(position, bytes); }
+  void commit(std::size_t bytes, Fingerprint fingerprint) {
+    MessageHeader& header = memory.header(position);
+    header.size = bytes;
+    header.word.store(RingMemory::word(position, fingerprint), std::memory_order_release);  // pairs with peek()
+    ++position;
+  }
+};
+
+/// The reader's end. Private to the endpoint, one line.
+struct alignas(kCacheLine) RecvRing {
+  RingMemory memory;
+  std::uint64_t position = 0;                      // of the next message
+  std::atomic<std::uint64_t>* released = nullptr;  // in the reader's own segment; the writer reads it
+
+  Peek peek(std::size_t bytes, Fingerprint fingerprint) const {
+    const MessageHeader& header = memory.header(position);
+    const std::uint64_t expected = RingMemory::word(position, fingerprint);
+    const std::uint64_t word = header.word.load(std::memory_order_acquire);  // pairs with commit()
+    if (word == expected && header.size == bytes) return {PeekState::kReady, memory.payload(position, bytes)};
+    return {((word ^ expected) & 0xffff) == 0 ? PeekState::kMismatch : PeekState::kAgain, nullptr};
+  }
+  void release() {
+    ++position;
+    released->store(position, std::memory_order_release);  // pairs with ShmEndpoint::find_credit()
+  }
+};
+
+}  // namespace tutti
