@@ -3,11 +3,16 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "core/units.h"
 #include "schedule/generator.h"
 
 namespace tutti {
+
+/// Parts begin at multiples of this many bytes within a tile, so that no two lanes write to one cache line of an
+/// aligned buffer.
+inline constexpr Bytes kPartAlign{kCacheLine};
 
 /// The range of one chunk within its buffer, in elements.
 struct ChunkRange {
@@ -15,38 +20,50 @@ struct ChunkRange {
   Elems count;
 };
 
-/// Splits `count` elements a block into tiles and each tile into the extent's parts. A tile is one pass of the program, so
-/// the program does not depend on the message size. All arithmetic is on elements.
+/// Splits `count` elements a block into tiles and each tile into the extent's parts. A tile is one pass of the program,
+/// so the program does not depend on the message size. All arithmetic is on elements. A plain value, safe from any
+/// thread.
 class Tiling {
  public:
-  /// `tile` elements of each block are worked on in one pass; parts are multiples of `align` elements, except the last.
-  Tiling(const Extent& extent, Elems count, Elems tile, Elems align) : count_(count), tile_(tile), parts_(extent.parts) {
-    part_ = Elems{round_up(div_up(std::min(tile, count).value, parts_), std::max<std::size_t>(align.value, 1))};
-    align_ = align;
+  /// `tile` (at least 1) elements of each block are worked on in one pass; parts are multiples of `align` elements,
+  /// except where the tile ends. Parts at the end of a short tile may be empty.
+  Tiling(const Extent& extent, Elems count, Elems tile, Elems align)
+      : count_(count.value),
+        tile_(std::max<std::size_t>(tile.value, 1)),
+        parts_(std::max<std::uint32_t>(extent.parts, 1)) {
+    tiles_ = count_ == 0 ? 1 : div_up(count_, tile_);
+    const std::size_t unit = std::max<std::size_t>(align.value, 1);
+    const auto part_of = [&](std::size_t size) { return round_up(div_up(size, parts_), unit); };
+    part_ = part_of(std::min(tile_, count_));
+    last_part_ = part_of(count_ - (tiles_ - 1) * tile_);
   }
-  /// Passes of the program; at least 1, so that an empty call still exchanges headers where the caller runs it.
-  std::size_t tiles() const { return count_.value == 0 ? 1 : div_up(count_.value, tile_.value); }
 
-  /// Elements of chunk `chunk` in tile `t`; may be 0. Equal for all chunks with the same part index.
+  /// Passes of the program; at least 1, so that an empty call still exchanges headers where the caller runs it.
+  std::size_t tiles() const { return tiles_; }
+
+  /// Elements of chunk `chunk` in tile `t` < tiles(); may be 0. Equal for all chunks with the same part index.
   ChunkRange range(std::size_t t, ChunkId chunk) const {
-    const std::size_t block = chunk.value / parts_;
-    const std::size_t part = chunk.value % parts_;
-    const std::size_t tile_begin = t * tile_.value;
-    const std::size_t tile_size = std::min(tile_.value, count_.value - std::min(count_.value, tile_begin));
-    const std::size_t part_size = tile_size == tile_.value ? part_.value : round_up(div_up(tile_size, parts_), std::max<std::size_t>(align_.value, 1));
+    const std::uint32_t block = parts_ == 1 ? chunk.value : chunk.value / parts_;
+    const std::uint32_t part = chunk.value - block * parts_;
+    const bool last = t + 1 == tiles_;
+    const std::size_t tile_begin = t * tile_;
+    const std::size_t tile_size = last ? count_ - tile_begin : tile_;
+    const std::size_t part_size = last ? last_part_ : part_;
     const std::size_t begin = std::min(part * part_size, tile_size);
     const std::size_t end = std::min(begin + part_size, tile_size);
-    return ChunkRange{Elems{block * count_.value + tile_begin + begin}, Elems{end - begin}};
+    return ChunkRange{Elems{block * count_ + tile_begin + begin}, Elems{end - begin}};
   }
-  /// The largest chunk of any tile.
-  Elems max_chunk() const { return part_; }
+
+  /// The largest chunk of any tile: what messages and scratch chunks must hold.
+  Elems max_chunk() const { return Elems{std::min(part_, std::min(tile_, count_))}; }
 
  private:
-  Elems count_;
-  Elems tile_;
-  Elems part_;
-  Elems align_;
-  std::size_t parts_;
+  std::size_t count_;
+  std::size_t tile_;
+  std::uint32_t parts_;
+  std::size_t tiles_;
+  std::size_t part_;       ///< part size of a whole tile
+  std::size_t last_part_;  ///< part size of the last tile
 };
 
 }  // namespace tutti

@@ -1,0 +1,121 @@
+// All pairs: every rank talks to every other directly. The least depth of all, and the most messages: right for few
+// ranks and for small sizes. Reductions take all n operands in one pass, in rank order: one rounding, and the same
+// expression whatever the number of lanes, so these algorithms also serve the deterministic mode. Lane l works on its
+// own parts.
+//
+//   one shot    2 steps: my whole chunk to all by one multicast message; reduce what all sent.
+//   two shots   2n-1 steps: chunk p of my input to each rank p; reduce my own chunk and send the result to all; store
+//   the
+//               others' results. 2(n-1)/n of the data read a rank, as in a ring, at a depth of 2 instead of 2(n-1).
+//
+// Each rank starts with its right neighbour, so that the n ranks do not all write to rank 0 first.
+#pragma once
+
+#include "collectives/rank_circle.h"
+#include "schedule/generator.h"
+#include "schedule/step_builder.h"
+
+namespace tutti::all_pairs {
+
+/// The peer at place k of the round that starts at the right neighbour; 0 <= k < n-1.
+TUTTI_HD constexpr std::int32_t peer_at(const Shape& s, std::uint32_t k) {
+  return wrap(s.rank + 1 + static_cast<std::int32_t>(k), s.ranks);
+}
+TUTTI_HD constexpr std::uint32_t lanes_of(const Shape& s) { return static_cast<std::uint32_t>(s.lanes); }
+TUTTI_HD constexpr std::uint32_t ranks_of(const Shape& s) { return static_cast<std::uint32_t>(s.ranks); }
+
+/// One block in, one block out, a part a lane: one-shot all-reduce, broadcast, reduce.
+TUTTI_HD constexpr Extent whole_extent(const Shape& s) { return Extent{lanes_of(s), 1, 1, 0}; }
+
+TUTTI_HD constexpr std::uint32_t all_reduce_steps(const Shape& s) { return s.ranks == 1 ? 1 : 2; }
+TUTTI_HD constexpr Step all_reduce_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  if (s.ranks == 1) return copy_step(lane);
+  StepBuilder step(lane, lane);
+  if (i == 0) return step.take(BufferId::kInput, lane).send_all().step();
+  return step.recv_each_shared().reduce(BufferId::kInput, lane).complete().store(BufferId::kOutput, lane).step();
+}
+
+TUTTI_HD constexpr std::uint32_t two_shot_steps(const Shape& s) { return 2 * ranks_of(s) - 1; }
+TUTTI_HD constexpr Extent two_shot_extent(const Shape& s) { return Extent{lanes_of(s) * ranks_of(s), 1, 1, 0}; }
+TUTTI_HD constexpr Step two_shot_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  if (s.ranks == 1) return copy_step(lane);
+  const std::uint32_t n = ranks_of(s);
+  if (i < n - 1) {
+    const std::uint32_t chunk = lane * n + static_cast<std::uint32_t>(peer_at(s, i));
+    return StepBuilder(lane, chunk).take(BufferId::kInput, chunk).send(peer_at(s, i)).step();
+  }
+  if (i == n - 1) {
+    const std::uint32_t own = lane * n + static_cast<std::uint32_t>(s.rank);
+    StepBuilder step(lane, own);
+    step.recv_each().reduce(BufferId::kInput, own).complete();
+    return step.store(BufferId::kOutput, own).send_all().step();
+  }
+  const std::int32_t peer = peer_at(s, i - n);
+  const std::uint32_t chunk = lane * n + static_cast<std::uint32_t>(peer);
+  return StepBuilder(lane, chunk).recv_shared(peer).store(BufferId::kOutput, chunk).step();
+}
+
+TUTTI_HD constexpr std::uint32_t reduce_scatter_steps(const Shape& s) { return ranks_of(s); }
+TUTTI_HD constexpr Extent reduce_scatter_extent(const Shape& s) { return Extent{lanes_of(s), ranks_of(s), 1, 0}; }
+TUTTI_HD constexpr Step reduce_scatter_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  if (s.ranks == 1) return copy_step(lane);
+  if (i < ranks_of(s) - 1) {
+    const std::uint32_t chunk = static_cast<std::uint32_t>(peer_at(s, i)) * lanes_of(s) + lane;
+    return StepBuilder(lane, chunk).take(BufferId::kInput, chunk).send(peer_at(s, i)).step();
+  }
+  const std::uint32_t own = static_cast<std::uint32_t>(s.rank) * lanes_of(s) + lane;
+  StepBuilder step(lane, own);
+  return step.recv_each().reduce(BufferId::kInput, own).complete().store(BufferId::kOutput, lane).step();
+}
+
+TUTTI_HD constexpr std::uint32_t all_gather_steps(const Shape& s) { return ranks_of(s); }
+TUTTI_HD constexpr Extent all_gather_extent(const Shape& s) { return Extent{lanes_of(s), 1, ranks_of(s), 0}; }
+TUTTI_HD constexpr Step all_gather_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  if (s.ranks == 1) return copy_step(lane);
+  const std::int32_t from = i == 0 ? s.rank : peer_at(s, i - 1);
+  const std::uint32_t chunk = static_cast<std::uint32_t>(from) * lanes_of(s) + lane;
+  StepBuilder step(lane, chunk);
+  if (i == 0) return step.take(BufferId::kInput, lane).store(BufferId::kOutput, chunk).send_all().step();
+  return step.recv_shared(from).store(BufferId::kOutput, chunk).step();
+}
+
+TUTTI_HD constexpr std::uint32_t broadcast_steps(const Shape&) { return 1; }
+TUTTI_HD constexpr Step broadcast_step(const Shape& s, std::uint32_t lane, std::uint32_t) {
+  if (s.ranks == 1) return copy_step(lane);
+  StepBuilder step(lane, lane);
+  if (s.rank != s.root) return step.recv_shared(s.root).store(BufferId::kOutput, lane).step();
+  return step.take(BufferId::kInput, lane).store(BufferId::kOutput, lane).send_all().step();
+}
+
+TUTTI_HD constexpr std::uint32_t reduce_steps(const Shape&) { return 1; }
+TUTTI_HD constexpr Step reduce_step(const Shape& s, std::uint32_t lane, std::uint32_t) {
+  if (s.ranks == 1) return copy_step(lane);
+  StepBuilder step(lane, lane);
+  if (s.rank != s.root) return step.take(BufferId::kInput, lane).send(s.root).step();
+  return step.recv_each().reduce(BufferId::kInput, lane).complete().store(BufferId::kOutput, lane).step();
+}
+
+/// A barrier has no buffers: its messages are tokens of zero bytes.
+TUTTI_HD constexpr Extent barrier_extent(const Shape&) { return Extent{1, 0, 0, 0}; }
+TUTTI_HD constexpr std::uint32_t barrier_steps(const Shape& s) { return s.ranks == 1 ? 0 : 2; }
+TUTTI_HD constexpr Step barrier_step(const Shape&, std::uint32_t lane, std::uint32_t i) {
+  StepBuilder step(lane, 0);
+  return i == 0 ? step.send_all().step() : step.recv_each_shared().step();
+}
+
+inline constexpr std::int32_t kMaxLanes = 32;
+inline constexpr Algorithm kAllReduce{"all_pairs",      Collective::kAllReduce, kMaxLanes,
+                                      all_reduce_steps, whole_extent,           all_reduce_step};
+inline constexpr Algorithm kAllReduceTwoShot{"all_pairs_two_shot", Collective::kAllReduce, kMaxLanes,
+                                             two_shot_steps,       two_shot_extent,        two_shot_step};
+inline constexpr Algorithm kReduceScatter{"all_pairs",          Collective::kReduceScatter, kMaxLanes,
+                                          reduce_scatter_steps, reduce_scatter_extent,      reduce_scatter_step};
+inline constexpr Algorithm kAllGather{"all_pairs",      Collective::kAllGather, kMaxLanes,
+                                      all_gather_steps, all_gather_extent,      all_gather_step};
+inline constexpr Algorithm kBroadcast{"all_pairs",     Collective::kBroadcast, kMaxLanes,
+                                      broadcast_steps, whole_extent,           broadcast_step};
+inline constexpr Algorithm kReduce{"all_pairs",  Collective::kReduce, kMaxLanes,
+                                   reduce_steps, whole_extent,        reduce_step};
+inline constexpr Algorithm kBarrier{"all_pairs", Collective::kBarrier, 1, barrier_steps, barrier_extent, barrier_step};
+
+}  // namespace tutti::all_pairs

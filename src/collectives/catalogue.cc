@@ -1,0 +1,67 @@
+#include "collectives/catalogue.h"
+
+#include "collectives/all_pairs.h"
+#include "collectives/chain.h"
+#include "collectives/dissemination.h"
+#include "collectives/recursive_doubling.h"
+#include "collectives/ring.h"
+#include "collectives/tree.h"
+
+namespace tutti {
+namespace {
+
+constexpr Algorithm kCatalogue[] = {
+    all_pairs::kAllReduce,
+    all_pairs::kAllReduceTwoShot,
+    recursive_doubling::kAllReduce,
+    ring::kAllReduce,
+    all_pairs::kReduceScatter,
+    ring::kReduceScatter,
+    all_pairs::kAllGather,
+    ring::kAllGather,
+    all_pairs::kBroadcast,
+    chain::kBroadcast,
+    tree::kBroadcast,
+    all_pairs::kReduce,
+    chain::kReduce,
+    tree::kReduce,
+    all_pairs::kBarrier,
+    dissemination::kBarrier,
+};
+
+}  // namespace
+
+std::span<const Algorithm> catalogue() { return kCatalogue; }
+
+const Algorithm* find_algorithm(Collective collective, std::string_view name) {
+  for (const Algorithm& algorithm : kCatalogue) {
+    if (algorithm.collective == collective && name == algorithm.name) return &algorithm;
+  }
+  return nullptr;
+}
+
+bool is_algorithm_name(std::string_view name) {
+  for (const Algorithm& algorithm : kCatalogue) {
+    if (name == algorithm.name) return true;
+  }
+  return false;
+}
+
+std::string algorithm_names(Collective collective) {
+  std::string names;
+  for (std::size_t i = 0; i < std::size(kCatalogue); ++i) {
+    const Algorithm& algorithm = kCatalogue[i];
+    if (collective != Collective::kNone && algorithm.collective != collective) continue;
+    bool seen = false;
+    for (std::size_t j = 0; j < i; ++j) {
+      const bool counts = collective == Collective::kNone || kCatalogue[j].collective == collective;
+      seen = seen || (counts && std::string_view(kCatalogue[j].name) == algorithm.name);
+    }
+    if (seen) continue;
+    if (!names.empty()) names += ", ";
+    names += algorithm.name;
+  }
+  return names;
+}
+
+}  // namespace tutti

@@ -1,0 +1,91 @@
+#include "collectives/choice.h"
+
+#include <algorithm>
+
+#include "collectives/catalogue.h"
+#include "schedule/bind.h"
+
+namespace tutti {
+namespace {
+
+// Where one algorithm gives way to another. Starting values, to be tuned by measurement on shared memory.
+
+/// All-reduce of n ranks: one shot reads (n-1) times the data, two shots 2(n-1)/n times at twice the depth.
+constexpr std::size_t kOneShotBytesTimesRanks = 2 * 64 * 1024;
+/// Above this many ranks all-pairs has too many messages and links.
+constexpr int kAllPairsRanks = 64;
+constexpr int kAllPairsBarrierRanks = 16;
+/// Many ranks: below, the log-step algorithms; above, the pipelined ones.
+constexpr std::size_t kManyRanksSmall = 64 * 1024;
+/// A chain moves tiles in step: enough of them to fill it, none smaller than this.
+constexpr std::size_t kChainTileBytes = 16 * 1024;
+
+bool reduces(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
+         collective == Collective::kReduce;
+}
+
+std::string_view all_reduce_name(std::size_t bytes, const Machine& machine) {
+  const auto ranks = static_cast<std::size_t>(machine.ranks);
+  if (machine.ranks > kAllPairsRanks && !machine.deterministic) {
+    return bytes <= kManyRanksSmall ? "recursive_doubling" : "ring";
+  }
+  return bytes * ranks <= kOneShotBytesTimesRanks ? "all_pairs" : "all_pairs_two_shot";
+}
+
+std::size_t tile_for(const Algorithm& algorithm, std::size_t bytes, const Machine& machine, std::size_t limit) {
+  if (std::string_view(algorithm.name) != "chain") return limit;
+  return std::clamp(bytes / (2 * static_cast<std::size_t>(machine.ranks)), std::min(kChainTileBytes, limit), limit);
+}
+
+}  // namespace
+
+std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_block, const Machine& machine) {
+  const bool many = machine.ranks > kAllPairsRanks && !(machine.deterministic && reduces(collective));
+  switch (collective) {
+    case Collective::kAllReduce:
+      return all_reduce_name(bytes_per_block.value, machine);
+    case Collective::kReduceScatter:
+    case Collective::kAllGather:
+      return many ? "ring" : "all_pairs";
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+      if (!many) return "all_pairs";
+      return bytes_per_block.value <= kManyRanksSmall ? "tree" : "chain";
+    case Collective::kBarrier:
+      return machine.ranks > kAllPairsBarrierRanks ? "dissemination" : "all_pairs";
+    default:
+      return {};
+  }
+}
+
+bool is_deterministic(const Algorithm& algorithm) {
+  return !reduces(algorithm.collective) || std::string_view(algorithm.name).starts_with("all_pairs");
+}
+
+Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machine, std::string_view forced_name,
+              Bytes forced_tile) {
+  Choice choice;
+  if (!forced_name.empty() && forced_name != "auto") {
+    choice.algorithm = find_algorithm(collective, forced_name);
+    if (choice.algorithm && machine.deterministic && !is_deterministic(*choice.algorithm)) choice.algorithm = nullptr;
+    choice.name_refused = choice.algorithm == nullptr;
+  }
+  if (!choice.algorithm) {
+    choice.algorithm = find_algorithm(collective, automatic_algorithm(collective, bytes_per_block, machine));
+  }
+  if (!choice.algorithm) return choice;
+
+  choice.lanes = std::clamp(machine.lanes, 1, choice.algorithm->max_lanes);
+  // A tile of parts * m bytes has parts of exactly m where m is a multiple of the alignment, and smaller tiles have
+  // smaller parts: no chunk is larger than a message.
+  const Extent extent = choice.algorithm->extent(Shape{machine.ranks, 0, 0, choice.lanes});
+  const std::size_t message = std::max(machine.max_message.value / kPartAlign.value, std::size_t{1}) * kPartAlign.value;
+  const std::size_t limit = message * extent.parts;
+  const std::size_t wanted =
+      forced_tile.value != 0 ? forced_tile.value : tile_for(*choice.algorithm, bytes_per_block.value, machine, limit);
+  choice.tile_bytes = Bytes{std::min(round_up(wanted, kPartAlign.value), limit)};
+  return choice;
+}
+
+}  // namespace tutti

@@ -1,0 +1,27 @@
+// Dissemination barrier (Hensgen, Finkel, Manber 1988): in round k each rank tells the rank 2^k above that it, and all
+// that it has heard of, have arrived. ceil(log2 n) rounds, as many messages a rank, for every n. Step i ends round i-1
+// and begins round i.
+#pragma once
+
+#include "collectives/rank_circle.h"
+#include "schedule/generator.h"
+#include "schedule/step_builder.h"
+
+namespace tutti::dissemination {
+
+TUTTI_HD constexpr std::uint32_t barrier_steps(const Shape& s) {
+  return s.ranks == 1 ? 0 : static_cast<std::uint32_t>(ceil_log2(s.ranks)) + 1;
+}
+TUTTI_HD constexpr Extent barrier_extent(const Shape&) { return Extent{1, 0, 0, 0}; }
+TUTTI_HD constexpr Step barrier_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  const auto round = static_cast<std::int32_t>(i);
+  StepBuilder step(lane, 0);
+  if (round > 0) step.recv(wrap(s.rank - (1 << (round - 1)), s.ranks));
+  if (round < ceil_log2(s.ranks)) step.send(wrap(s.rank + (1 << round), s.ranks));
+  return step.step();
+}
+
+inline constexpr Algorithm kBarrier{"dissemination", Collective::kBarrier, 1,
+                                    barrier_steps,   barrier_extent,       barrier_step};
+
+}  // namespace tutti::dissemination

@@ -1,0 +1,68 @@
+// Recursive doubling all-reduce: in round k partners at distance 2^k exchange all they have. floor(log2 n) rounds of
+// the whole data, so it is for small sizes and many ranks. Other n than powers of two (Thakur, Rabenseifner, Gropp
+// 2005): with 2^m <= n < 2^(m+1), the first n - 2^m even ranks hand their input to the odd rank above ("guest" to
+// "host"), sit out, and get the result back: one round more at each end.
+//
+// Places (the ranks that take part, counted without the guests) hold ascending, gapless ranges of ranks, and so do the
+// halves that meet in each round: the lower place is the left operand, on both sides of the exchange.
+#pragma once
+
+#include "collectives/rank_circle.h"
+#include "schedule/generator.h"
+#include "schedule/step_builder.h"
+
+namespace tutti::recursive_doubling {
+
+TUTTI_HD constexpr std::int32_t rounds_of(const Shape& s) { return floor_log2(s.ranks); }
+TUTTI_HD constexpr std::int32_t guests_of(const Shape& s) { return s.ranks - (1 << rounds_of(s)); }
+TUTTI_HD constexpr bool is_guest(const Shape& s) { return s.rank < 2 * guests_of(s) && s.rank % 2 == 0; }
+TUTTI_HD constexpr bool is_host(const Shape& s) { return s.rank < 2 * guests_of(s) && s.rank % 2 == 1; }
+
+/// The place of a rank that is no guest, and back.
+TUTTI_HD constexpr std::int32_t place_of(const Shape& s) { return is_host(s) ? s.rank / 2 : s.rank - guests_of(s); }
+TUTTI_HD constexpr std::int32_t rank_at(const Shape& s, std::int32_t place) {
+  return place < guests_of(s) ? 2 * place + 1 : place + guests_of(s);
+}
+TUTTI_HD constexpr std::int32_t partner(const Shape& s, std::int32_t round) {
+  return rank_at(s, place_of(s) ^ (1 << round));
+}
+
+TUTTI_HD constexpr std::uint32_t all_reduce_steps(const Shape& s) {
+  if (s.ranks == 1) return 1;
+  return is_guest(s) ? 2 : static_cast<std::uint32_t>(rounds_of(s)) + 1;
+}
+TUTTI_HD constexpr Extent all_reduce_extent(const Shape& s) {
+  return Extent{static_cast<std::uint32_t>(s.lanes), 1, 1, 0};
+}
+
+TUTTI_HD constexpr Step guest_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  StepBuilder step(lane, lane);
+  if (i == 0) return step.take(BufferId::kInput, lane).send(s.rank + 1).step();
+  return step.recv(s.rank + 1).store(BufferId::kOutput, lane).step();
+}
+
+/// Step i ends round i-1 and begins round i. The output holds the partial result between the rounds.
+TUTTI_HD constexpr Step all_reduce_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  if (s.ranks == 1) return copy_step(lane);
+  if (is_guest(s)) return guest_step(s, lane, i);
+  const auto round = static_cast<std::int32_t>(i);
+  const bool host = is_host(s);
+  StepBuilder step(lane, lane);
+  if (i == 0 && !host) {
+    step.take(BufferId::kInput, lane);
+  } else if (i == 0) {
+    step.recv(s.rank - 1).reduce(BufferId::kInput, lane).store(BufferId::kOutput, lane);
+  } else {
+    const BufferId partial = i == 1 && !host ? BufferId::kInput : BufferId::kOutput;
+    const bool own_left = (place_of(s) & (1 << (round - 1))) == 0;
+    step.recv(partner(s, round - 1)).reduce(partial, lane, own_left).store(BufferId::kOutput, lane);
+  }
+  if (round < rounds_of(s)) return step.send(partner(s, round)).step();
+  if (host) step.send(s.rank - 1);
+  return step.complete().step();
+}
+
+inline constexpr Algorithm kAllReduce{"recursive_doubling", Collective::kAllReduce, 32,
+                                      all_reduce_steps,     all_reduce_extent,      all_reduce_step};
+
+}  // namespace tutti::recursive_doubling

@@ -1,0 +1,98 @@
+// Ring: each rank receives from one neighbour only and sends to the other only. All-reduce is a reduce-scatter followed
+// by an all-gather (Patarasuk, Yuan 2009), each step fused with the next send: 2n-1 steps, 2(n-1)/n of the data sent a
+// rank, which is the least possible. Even lanes run clockwise, odd lanes anticlockwise, each on its own parts. n = 4,
+// rank 0:
+//
+//   step    0        1         2         3               4          5          6
+//   chunk   0        3         2         1               0          3          2
+//           send     reduce,   reduce,   reduce, store,  store,     store,     store
+//                    send      send      send            send       send
+//
+// The fused step needs a message and a free slot at once; with one slot a link all ranks would wait for one another.
+#pragma once
+
+#include "collectives/rank_circle.h"
+#include "schedule/generator.h"
+#include "schedule/step_builder.h"
+
+namespace tutti::ring {
+
+/// +1: clockwise, to higher ranks.
+TUTTI_HD constexpr std::int32_t direction(std::uint32_t lane) { return lane % 2 == 0 ? 1 : -1; }
+
+/// At step i, 1 <= i < n, what arrives holds the i ranks behind this one. Clockwise these reach down to rank 0 or wrap
+/// past it, so that only rank 0 itself is lower; anticlockwise they are higher ranks until they wrap.
+TUTTI_HD constexpr bool own_is_left(const Shape& s, std::uint32_t lane, std::int32_t i) {
+  return direction(lane) > 0 ? s.rank == 0 : s.rank + i < s.ranks;
+}
+
+TUTTI_HD constexpr std::int32_t previous(const Shape& s, std::uint32_t lane) {
+  return wrap(s.rank - direction(lane), s.ranks);
+}
+TUTTI_HD constexpr std::int32_t next(const Shape& s, std::uint32_t lane) {
+  return wrap(s.rank + direction(lane), s.ranks);
+}
+
+TUTTI_HD constexpr std::uint32_t all_reduce_steps(const Shape& s) {
+  return 2 * static_cast<std::uint32_t>(s.ranks) - 1;
+}
+TUTTI_HD constexpr Extent all_reduce_extent(const Shape& s) {
+  return Extent{static_cast<std::uint32_t>(s.lanes) * static_cast<std::uint32_t>(s.ranks), 1, 1, 0};
+}
+TUTTI_HD constexpr Step all_reduce_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  if (s.ranks == 1) return copy_step(lane);
+  const auto n = static_cast<std::uint32_t>(s.ranks);
+  const auto at = static_cast<std::int32_t>(i);
+  const std::uint32_t chunk = lane * n + static_cast<std::uint32_t>(wrap(s.rank - direction(lane) * at, s.ranks));
+  StepBuilder step(lane, chunk);
+  if (i == 0) return step.take(BufferId::kInput, chunk).send(next(s, lane)).step();
+  step.recv(previous(s, lane));
+  if (i < n) step.reduce(BufferId::kInput, chunk, own_is_left(s, lane, at));
+  if (i == n - 1) step.complete();
+  if (i >= n - 1) step.store(BufferId::kOutput, chunk);
+  if (i < 2 * n - 2) step.send(next(s, lane));
+  return step.step();
+}
+
+TUTTI_HD constexpr std::uint32_t reduce_scatter_steps(const Shape& s) { return static_cast<std::uint32_t>(s.ranks); }
+TUTTI_HD constexpr Extent reduce_scatter_extent(const Shape& s) {
+  return Extent{static_cast<std::uint32_t>(s.lanes), static_cast<std::uint32_t>(s.ranks), 1, 0};
+}
+/// The first half of the all-reduce, one chunk later, so that the last chunk to arrive is the rank's own.
+TUTTI_HD constexpr Step reduce_scatter_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  if (s.ranks == 1) return copy_step(lane);
+  const auto at = static_cast<std::int32_t>(i);
+  const auto block = static_cast<std::uint32_t>(wrap(s.rank - direction(lane) * (at + 1), s.ranks));
+  const std::uint32_t chunk = block * static_cast<std::uint32_t>(s.lanes) + lane;
+  StepBuilder step(lane, chunk);
+  if (i == 0) return step.take(BufferId::kInput, chunk).send(next(s, lane)).step();
+  step.recv(previous(s, lane)).reduce(BufferId::kInput, chunk, own_is_left(s, lane, at));
+  const bool last = at == s.ranks - 1;
+  return last ? step.complete().store(BufferId::kOutput, lane).step() : step.send(next(s, lane)).step();
+}
+
+TUTTI_HD constexpr std::uint32_t all_gather_steps(const Shape& s) { return static_cast<std::uint32_t>(s.ranks); }
+TUTTI_HD constexpr Extent all_gather_extent(const Shape& s) {
+  return Extent{static_cast<std::uint32_t>(s.lanes), 1, static_cast<std::uint32_t>(s.ranks), 0};
+}
+TUTTI_HD constexpr Step all_gather_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  if (s.ranks == 1) return copy_step(lane);
+  const auto at = static_cast<std::int32_t>(i);
+  const auto block = static_cast<std::uint32_t>(wrap(s.rank - direction(lane) * at, s.ranks));
+  const std::uint32_t chunk = block * static_cast<std::uint32_t>(s.lanes) + lane;
+  StepBuilder step(lane, chunk);
+  i == 0 ? step.take(BufferId::kInput, lane) : step.recv(previous(s, lane));
+  step.store(BufferId::kOutput, chunk);
+  if (at < s.ranks - 1) step.send(next(s, lane));
+  return step.step();
+}
+
+inline constexpr std::int32_t kMaxLanes = 32;
+inline constexpr Algorithm kAllReduce{"ring",           Collective::kAllReduce, kMaxLanes,
+                                      all_reduce_steps, all_reduce_extent,      all_reduce_step};
+inline constexpr Algorithm kReduceScatter{
+    "ring", Collective::kReduceScatter, kMaxLanes, reduce_scatter_steps, reduce_scatter_extent, reduce_scatter_step};
+inline constexpr Algorithm kAllGather{"ring",           Collective::kAllGather, kMaxLanes,
+                                      all_gather_steps, all_gather_extent,      all_gather_step};
+
+}  // namespace tutti::ring
