@@ -1,0 +1,38 @@
+// Inputs whose exact result is known for every type and operation, and the comparison with it.
+//
+// Every buffer repeats a pattern of kPeriod elements (a prime, so that a chunk in the wrong place shows). Integers are
+// arbitrary bits; floating-point values are small integers, so few and so small that every partial result in any order
+// is exact in the type itself. A collective that only moves data gets arbitrary bits, NaNs included.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "names.h"
+
+namespace tutti::perf {
+
+inline constexpr std::size_t kPeriod = 4099;
+
+struct Pattern {
+  std::size_t element_bytes = 1;
+  std::vector<std::byte> bytes;  ///< kPeriod elements
+};
+
+/// What rank `rank` of `ranks` contributes to a reduction.
+Pattern reduction_input(const TypeName& type, tuttiRedOp_t op, int rank, int ranks);
+/// What the reduction gives.
+Pattern reduction_result(const TypeName& type, tuttiRedOp_t op, int ranks);
+/// What rank `rank` sends where data only moves.
+Pattern moved_input(const TypeName& type, int rank);
+
+/// Elements [0, count) of `buffer` become elements [first, first + count) of the repeated pattern.
+void fill(std::byte* buffer, const Pattern& pattern, std::size_t first, std::size_t count);
+/// How many of them differ from it, bit by bit.
+std::size_t count_wrong(const std::byte* buffer, const Pattern& pattern, std::size_t first, std::size_t count);
+
+/// Marks a buffer as never written; count_written: elements that no longer carry the mark.
+void poison(std::byte* buffer, std::size_t bytes);
+std::size_t count_written(const std::byte* buffer, std::size_t count, std::size_t element_bytes);
+
+}  // namespace tutti::perf

@@ -1,0 +1,139 @@
+// tutti-perf: measures and checks collectives. Only the C API of the library is used here.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "measure.h"
+#include "options.h"
+#include "ranks.h"
+#include "report.h"
+
+namespace {
+
+using namespace tutti::perf;
+
+/// Sizes that come to the same count of elements give one row.
+void add_rows(const Options& options, const TypeName& type, tuttiRedOp_t op, int root, int ranks,
+              std::vector<Row>* rows) {
+  bool first = true;
+  for (const std::size_t size : sizes_of(options)) {
+    Row row = make_row(options.collective, type, size, ranks);
+    row.op = op;
+    row.root = root;
+    if (first || rows->back().count != row.count) rows->push_back(row);
+    first = false;
+  }
+}
+
+std::vector<int> roots_of(const Options& options, int ranks) {
+  if (!options.collective.rooted) return {0};
+  if (!options.all_roots) return options.roots;
+  std::vector<int> roots;
+  for (int rank = 0; rank < ranks; ++rank) roots.push_back(rank);
+  return roots;
+}
+
+/// The rows of the table.
+std::vector<Row> rows_of(const Options& options, int ranks) {
+  std::vector<Row> rows;
+  const bool reduces = options.collective.reduces;
+  const auto ops = reduces ? options.ops : std::vector{tuttiSum};
+  const auto types = options.collective.collective == Collective::kBarrier ? std::vector{tuttiUint8} : options.types;
+  for (const tuttiDataType_t type : types) {
+    for (const tuttiRedOp_t op : ops) {
+      if (reduces && !is_defined(op, type_of(type))) continue;
+      for (const int root : roots_of(options, ranks)) add_rows(options, type_of(type), op, root, ranks, &rows);
+    }
+  }
+  return rows;
+}
+
+bool fits(std::size_t bytes, int ranks, std::string* text) {
+  const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (2.0 * static_cast<double>(bytes) * ranks < 0.9 * memory) return true;
+  *text = std::to_string(ranks) + " ranks with two buffers of " + size_text(bytes) +
+          "B do not fit this machine's memory; lower -e or --ranks";
+  return false;
+}
+
+int complain(int rank, const std::string& text, int code) {
+  std::fprintf(stderr, "tutti-perf: rank %d: %s\n", rank, text.c_str());
+  return code;
+}
+
+/// Pairs that this version does not offer are left out of a list; asked for alone they are an error.
+bool may_skip(tuttiResult_t code, const Options& options) {
+  return code == tuttiUnsupported && (options.every_pair || options.types.size() * options.ops.size() > 1);
+}
+
+int run_rows(Bench* bench, const std::vector<Row>& rows, const Options& options, int rank, Report* report) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (report != nullptr) report->progress(rows[i], i, rows.size());
+    RowResult result;
+    const tuttiResult_t code = bench->run(rows[i], &result);
+    if (may_skip(code, options)) {
+      if (report != nullptr) report->note("skipped: " + bench->text());
+      continue;
+    }
+    if (code != tuttiSuccess) return complain(rank, bench->text(), 1);
+    if (report != nullptr) report->add(std::move(result));
+  }
+  return report != nullptr ? report->end() : 0;
+}
+
+int run_rank(const Options& options, tuttiComm_t comm, int rank, int ranks, const char* ranks_are) {
+  for (const int root : options.roots) {
+    if (options.collective.rooted && root >= ranks) {
+      if (rank != 0) return 2;
+      return complain(
+          rank, "-r: there is no rank " + std::to_string(root) + ", there are " + std::to_string(ranks) + " ranks", 2);
+    }
+  }
+  const std::vector<Row> rows = rows_of(options, ranks);
+  std::size_t bytes = 0;
+  for (const Row& row : rows) bytes = std::max(bytes, row.bytes());
+  Bench bench(comm, rank, ranks, options);
+  if (!bench.allocate(bytes)) return complain(rank, bench.text(), 1);
+  if (rank != 0) return run_rows(&bench, rows, options, rank, nullptr);
+  Report report(options, ranks, ranks_are);
+  report.begin();
+  return run_rows(&bench, rows, options, rank, &report);
+}
+
+int run(const Options& options, int argc, char** argv) {
+  const RankBody body = [&](tuttiComm_t comm, int rank, int ranks, const char* ranks_are) {
+    return run_rank(options, comm, rank, ranks, ranks_are);
+  };
+  if (options.child_rank >= 0) return run_child(options, body);
+  const char* launcher = launcher_name();
+  if (launcher != nullptr && (options.ranks > 0 || options.threads)) {
+    std::fprintf(stderr, "tutti-perf: --ranks and --threads are for runs without a launcher (this is %s's rank)\n",
+                 launcher);
+    return 2;
+  }
+  if (launcher != nullptr) return run_launched(options, body);
+  const int ranks = options.ranks > 0 ? options.ranks : default_ranks();
+  std::string text;
+  if (!fits(options.max_bytes, ranks, &text)) {
+    std::fprintf(stderr, "tutti-perf: %s\n", text.c_str());
+    return 2;
+  }
+  return options.threads ? run_threads(ranks, options, body) : run_processes(ranks, argc, argv);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  const Parsed parsed = parse_options(argc, argv, &options);
+  if (parsed.stop) return parsed.code;
+  // Before the library reads its settings; ranks started here inherit them.
+  if (!options.algorithm.empty()) setenv("TUTTI_ALGO", options.algorithm.c_str(), 1);
+  if (!options.transport.empty()) setenv("TUTTI_TRANSPORT", options.transport.c_str(), 1);
+  if (options.list_settings) {
+    print_settings();
+    return 0;
+  }
+  return run(options, argc, argv);
+}

@@ -1,0 +1,230 @@
+#include "measure.h"
+
+#include <sys/mman.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace tutti::perf {
+namespace {
+
+constexpr double kLoopSeconds = 0.1;       // length of a timed loop where -n does not say
+constexpr double kOneLoopSeconds = 20e-6;  // an operation this long hides the reading of the clock
+constexpr int kMinIterations = 5;
+constexpr int kMaxIterations = 100000;
+constexpr std::size_t kMaxSamples = 1 << 20;
+
+#define PERF_TRY(expression)                             \
+  do {                                                   \
+    const tuttiResult_t perf_result = (expression);      \
+    if (perf_result != tuttiSuccess) return perf_result; \
+  } while (false)
+
+std::byte* map(std::size_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+}
+
+double percentile(const std::vector<double>& sorted, double fraction) {
+  const auto rank = static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(sorted.size())));
+  return sorted[std::max<std::size_t>(rank, 1) - 1];
+}
+
+}  // namespace
+
+Bench::Bench(tuttiComm_t comm, int rank, int ranks, const Options& options)
+    : comm_(comm), rank_(rank), ranks_(ranks), options_(options) {}
+
+Bench::~Bench() {
+  if (buffers_.send != nullptr) munmap(buffers_.send, capacity_);
+  if (buffers_.recv != nullptr) munmap(buffers_.recv, capacity_);
+}
+
+bool Bench::allocate(std::size_t bytes) {
+  capacity_ = std::max<std::size_t>(bytes, 4096);
+  buffers_ = {map(capacity_), map(capacity_)};
+  if (buffers_.send == nullptr || buffers_.recv == nullptr) {
+    text_ = "there is no memory for two buffers of " + size_text(capacity_) + " bytes; lower -e or --ranks";
+    return false;
+  }
+  // Touched now: the first touch of a page is not what is measured.
+  poison(buffers_.send, capacity_);
+  poison(buffers_.recv, capacity_);
+  return true;
+}
+
+tuttiResult_t Bench::run(const Row& row, RowResult* result) {
+  result->row = row;
+  const bool moves = row.collective.collective != Collective::kBarrier;
+  if (row.collective.reduces) {
+    reduction_input_ = reduction_input(row.type, row.op, rank_, ranks_);
+    reduction_result_ = reduction_result(row.type, row.op, ranks_);
+  } else {
+    moved_input_ = moved_input(row.type, rank_);
+  }
+  const auto one_direction = [&](bool in_place, Direction* direction) {
+    std::uint64_t wrong = 0;
+    if (moves && options_.checks > 0) {
+      PERF_TRY(check(row, in_place, &wrong));
+      direction->wrong = wrong;
+    }
+    return measure(row, in_place, &direction->timing);
+  };
+  tuttiResult_t code = one_direction(false, &result->out_of_place);
+  if (code == tuttiSuccess && moves) code = one_direction(true, &result->in_place.emplace());
+  if (code == tuttiSuccess) code = describe(result);
+  if (code != tuttiSuccess) {
+    text_ = std::string(row.collective.name) + " of " + std::to_string(row.bytes()) + " bytes, " + row.type.name +
+            ": " + tuttiGetErrorString(code) + ": " + tuttiGetLastError(comm_);
+  }
+  return code;
+}
+
+/// Fills what the call reads and poisons what it writes.
+void Bench::prepare(const Row& row, bool in_place) {
+  const Buffers bound = bind(row, buffers_, rank_, in_place);
+  const bool sends = row.collective.collective != Collective::kBroadcast || !in_place || rank_ == row.root;
+  poison(buffers_.send, row.send_count * row.type.bytes);
+  poison(buffers_.recv, row.recv_count * row.type.bytes);
+  if (sends) fill(bound.send, input(row), 0, row.send_count);
+}
+
+std::uint64_t Bench::count_wrong_result(const Row& row, bool in_place) const {
+  const Buffers bound = bind(row, buffers_, rank_, in_place);
+  std::uint64_t wrong = in_place ? 0 : count_wrong(bound.send, input(row), 0, row.send_count);  // an input is const
+  switch (row.collective.collective) {
+    case Collective::kAllReduce:
+      return wrong + count_wrong(bound.recv, reduction_result_, 0, row.count);
+    case Collective::kReduceScatter: {
+      const std::size_t first = static_cast<std::size_t>(rank_) * row.count;
+      return wrong + count_wrong(bound.recv, reduction_result_, first, row.count);
+    }
+    case Collective::kAllGather:
+      for (int rank = 0; rank < ranks_; ++rank) {
+        const std::size_t offset = static_cast<std::size_t>(rank) * row.count * row.type.bytes;
+        wrong += count_wrong(bound.recv + offset, moved_input(row.type, rank), 0, row.count);
+      }
+      return wrong;
+    case Collective::kBroadcast:
+      return wrong + count_wrong(bound.recv, moved_input(row.type, row.root), 0, row.count);
+    case Collective::kReduce:
+      if (rank_ == row.root) return wrong + count_wrong(bound.recv, reduction_result_, 0, row.count);
+      if (in_place) return wrong + count_wrong(bound.recv, reduction_input_, 0, row.count);
+      return wrong + count_written(bound.recv, row.count, row.type.bytes);
+    case Collective::kBarrier:
+      break;
+  }
+  return wrong;
+}
+
+tuttiResult_t Bench::check(const Row& row, bool in_place, std::uint64_t* wrong) {
+  std::uint64_t mine = 0;
+  for (int i = 0; i < options_.checks; ++i) {
+    prepare(row, in_place);
+    PERF_TRY(call(row, bind(row, buffers_, rank_, in_place), comm_));
+    mine += count_wrong_result(row, in_place);
+  }
+  return tuttiAllReduce(&mine, wrong, 1, tuttiUint64, tuttiSum, comm_, nullptr);
+}
+
+double Bench::now() const {
+  timespec time{};
+  clock_gettime(options_.cpu_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+/// Iterations are a function of the slowest rank's probe, so that all ranks do the same.
+tuttiResult_t Bench::agree_on_iterations(const Row& row, const Buffers& bound, int* iterations, bool* one_loop) {
+  for (int i = 0; i < options_.warmups; ++i) PERF_TRY(call(row, bound, comm_));
+  constexpr int kProbes = 3;
+  const double start = now();
+  for (int i = 0; i < kProbes; ++i) PERF_TRY(call(row, bound, comm_));
+  const double mine = std::max((now() - start) / kProbes, 1e-8);
+  double slowest = mine;
+  PERF_TRY(tuttiAllReduce(&mine, &slowest, 1, tuttiFloat64, tuttiMax, comm_, nullptr));
+  *one_loop = slowest >= kOneLoopSeconds || options_.isolated;
+  *iterations = options_.iterations > 0
+                    ? options_.iterations
+                    : static_cast<int>(std::clamp<double>(kLoopSeconds / slowest, kMinIterations, kMaxIterations));
+  return tuttiSuccess;
+}
+
+/// One untimed operation, a barrier, the loop. With -z 1 each operation has a barrier before it, outside its time.
+tuttiResult_t Bench::run_loop(const Row& row, const Buffers& bound, int iterations, bool sampling, double* average) {
+  samples_.clear();
+  samples_.reserve(std::min<std::size_t>(static_cast<std::size_t>(iterations), kMaxSamples));
+  PERF_TRY(call(row, bound, comm_));
+  PERF_TRY(tuttiBarrier(comm_, nullptr));
+  double total = 0;
+  double before = now();
+  const double start = before;
+  for (int i = 0; i < iterations; ++i) {
+    if (options_.isolated) {
+      PERF_TRY(tuttiBarrier(comm_, nullptr));
+      before = now();
+    }
+    PERF_TRY(call(row, bound, comm_));
+    if (!sampling) continue;
+    const double after = now();
+    total += after - before;
+    if (samples_.size() < kMaxSamples) samples_.push_back(after - before);
+    before = after;
+  }
+  *average = (options_.isolated ? total : now() - start) / iterations;
+  return tuttiSuccess;
+}
+
+tuttiResult_t Bench::measure(const Row& row, bool in_place, Timing* timing) {
+  const Buffers bound = bind(row, buffers_, rank_, in_place);
+  int iterations = 0;
+  bool one_loop = false;
+  // Zeros stay zeros under every operation that is repeated in place: no overflow, no slow denormals.
+  std::fill_n(buffers_.send, row.send_count * row.type.bytes, std::byte{});
+  std::fill_n(buffers_.recv, row.recv_count * row.type.bytes, std::byte{});
+  PERF_TRY(agree_on_iterations(row, bound, &iterations, &one_loop));
+  PERF_TRY(run_loop(row, bound, iterations, one_loop, &timing->average));
+  double unused = 0;
+  if (!one_loop) PERF_TRY(run_loop(row, bound, iterations, true, &unused));
+  std::sort(samples_.begin(), samples_.end());
+  timing->min = samples_.front();
+  timing->p50 = percentile(samples_, 0.50);
+  timing->p99 = percentile(samples_, 0.99);
+  return join(timing);
+}
+
+/// The ranks' figures become one on every rank.
+tuttiResult_t Bench::join(Timing* timing) const {
+  static_assert(sizeof(Timing) == 4 * sizeof(double));
+  Timing joined;
+  switch (options_.average) {
+    case Average::kMean:
+      PERF_TRY(tuttiAllReduce(timing, &joined, 4, tuttiFloat64, tuttiAvg, comm_, nullptr));
+      break;
+    case Average::kMin:
+      PERF_TRY(tuttiAllReduce(timing, &joined, 4, tuttiFloat64, tuttiMin, comm_, nullptr));
+      break;
+    case Average::kMax:
+      PERF_TRY(tuttiAllReduce(timing, &joined, 4, tuttiFloat64, tuttiMax, comm_, nullptr));
+      break;
+    case Average::kRank0:
+      PERF_TRY(tuttiBroadcast(timing, &joined, 4, tuttiFloat64, 0, comm_, nullptr));
+      break;
+  }
+  *timing = joined;
+  return tuttiSuccess;
+}
+
+tuttiResult_t Bench::describe(RowResult* result) const {
+  char value[128];
+  PERF_TRY(tuttiCommGetInfo(comm_, "transport", value, sizeof value));
+  result->transport = value;
+  const std::size_t bytes = result->row.count * result->row.type.bytes;
+  const std::string key = "algorithm:" + std::string(result->row.collective.name) + ":" + std::to_string(bytes);
+  PERF_TRY(tuttiCommGetInfo(comm_, key.c_str(), value, sizeof value));
+  result->algorithm = value;
+  return tuttiSuccess;
+}
+
+}  // namespace tutti::perf

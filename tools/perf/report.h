@@ -1,0 +1,39 @@
+// What rank 0 prints: the table on stdout, progress on stderr, the JSON file, the list of settings.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "measure.h"
+#include "options.h"
+
+namespace tutti::perf {
+
+class Report {
+ public:
+  Report(const Options& options, int ranks, const char* ranks_are);
+
+  void begin() const;
+  /// On stderr when it is a terminal: what is being measured now.
+  void progress(const Row& row, std::size_t index, std::size_t rows) const;
+  void note(const std::string& text) const;
+  void add(RowResult result);
+  /// Footer and JSON file. The program's exit code.
+  int end() const;
+
+ private:
+  void clear_progress() const;
+  bool write_json() const;
+
+  const Options& options_;
+  int ranks_;
+  const char* ranks_are_;
+  bool terminal_;
+  std::vector<RowResult> results_;
+};
+
+/// Every setting: name, value in force, default, meaning.
+void print_settings();
+
+}  // namespace tutti::perf

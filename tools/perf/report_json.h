@@ -1,0 +1,23 @@
+// The JSON report, and facts of the machine that it and the table's header carry. Never the environment.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "measure.h"
+#include "options.h"
+
+namespace tutti::perf {
+
+/// "sum", or "none" where nothing is reduced.
+const char* op_text(const Row& row);
+
+/// GB/s, mean over rows and directions that move bytes.
+double average_bus_bandwidth(const std::vector<RowResult>& results, int ranks);
+
+/// One line: host, processor, cores.
+std::string machine_text();
+
+std::string json_text(const Options& options, int ranks, const char* ranks_are, const std::vector<RowResult>& results);
+
+}  // namespace tutti::perf
