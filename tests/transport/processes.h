@@ -1,0 +1,133 @@
+// Ranks as forked processes, and the exchange of their segments over an abstract unix socket served by the parent.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "transport/unix_socket.h"
+#include "transport/world.h"
+
+namespace tutti::testing_traffic {
+
+inline void wait_ready(const UnixSocket& socket, short events) {
+  pollfd item{socket.descriptor(), events, 0};
+  ::poll(&item, 1, 10'000);
+}
+
+inline void must_send(UnixSocket& socket, std::span<const std::byte> message, int passed) {
+  SocketState state = SocketState::kAgain;
+  for (int i = 0; i < 100 && state == SocketState::kAgain; ++i) {
+    const Status status = socket.send(message, passed, &state);
+    require(status.ok(), status.text());
+    if (state == SocketState::kAgain) wait_ready(socket, POLLOUT);
+  }
+  require(state == SocketState::kDone, "a message could not be sent");
+}
+
+inline std::vector<std::byte> must_receive(UnixSocket& socket, Descriptor* passed) {
+  std::vector<std::byte> buffer(1024);
+  SocketState state = SocketState::kAgain;
+  for (int i = 0; i < 10 && state == SocketState::kAgain; ++i) {
+    wait_ready(socket, POLLIN);
+    std::size_t size = 0;
+    const Status status = socket.receive(buffer, &size, passed, &state);
+    require(status.ok(), status.text());
+    buffer.resize(state == SocketState::kDone ? size : buffer.size());
+  }
+  require(state == SocketState::kDone, "no message arrived");
+  return buffer;
+}
+
+inline std::string abstract_name() {
+  static int count = 0;
+  return fmt::format("tutti-test-{}-{}", ::getpid(), ++count);
+}
+
+/// Child: sends its segment, receives everybody's.
+inline Segments exchange_segments(const ShmGeometry& geometry, Rank rank, UnixSocket& exchange) {
+  std::shared_ptr<Segment> own;
+  Status status = Segment::create(geometry.segment_bytes(), &own);
+  require(status.ok(), status.text());
+  const auto id = static_cast<std::byte>(rank.value);
+  must_send(exchange, {&id, 1}, own->descriptor());
+  Segments segments(static_cast<std::size_t>(geometry.ranks));
+  for (int r = 0; r < geometry.ranks; ++r) {
+    Descriptor passed;
+    const auto from = static_cast<std::size_t>(must_receive(exchange, &passed).at(0));
+    if (from == static_cast<std::size_t>(rank.value)) continue;
+    status = Segment::adopt(passed.release(), geometry.segment_bytes(), &segments.at(from));
+    require(status.ok(), status.text());
+  }
+  segments[static_cast<std::size_t>(rank.value)] = own;
+  return segments;
+}
+
+/// Parent: collects a descriptor from each child, checks who it is, and sends all of them to all.
+inline void serve_exchange(UnixSocket& listener, const std::vector<pid_t>& children) {
+  std::vector<UnixSocket> connections(children.size());
+  std::vector<Descriptor> descriptors(children.size());
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    wait_ready(listener, POLLIN);
+    UnixSocket connection;
+    SocketState state = SocketState::kAgain;
+    Status status = listener.accept(&connection, &state);
+    require(status.ok() && state == SocketState::kDone, "a rank did not connect");
+    Descriptor passed;
+    const auto from = static_cast<std::size_t>(must_receive(connection, &passed).at(0));
+    PeerCredentials peer;
+    status = connection.credentials(&peer);
+    require(status.ok() && peer.process == children.at(from) && peer.user == ::getuid(), "the credentials are wrong");
+    connections[from] = std::move(connection);
+    descriptors[from] = std::move(passed);
+  }
+  for (UnixSocket& connection : connections)
+    for (std::size_t from = 0; from < descriptors.size(); ++from) {
+      const auto id = static_cast<std::byte>(from);
+      must_send(connection, {&id, 1}, descriptors[from].get());
+    }
+}
+
+/// Runs body(rank, socket to the parent's exchange) in one child a rank; the children's failures fail the test.
+inline void run_processes(int ranks, const std::function<void(Rank, UnixSocket&)>& body) {
+  const std::string name = abstract_name();
+  UnixSocket listener;
+  ASSERT_TRUE(UnixSocket::listen(name, &listener).ok());
+  std::vector<pid_t> children;
+  std::vector<Descriptor> reports;
+  for (int r = 0; r < ranks; ++r) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const std::string failure = outcome([&] {
+        UnixSocket exchange;
+        SocketState state = SocketState::kAgain;
+        const Status status = UnixSocket::connect(name, &exchange, &state);
+        require(status.ok() && state == SocketState::kDone, "cannot connect to the parent");
+        body(Rank(r), exchange);
+      });
+      const ssize_t written = ::write(ends[1], failure.data(), failure.size());
+      ::_exit(written == static_cast<ssize_t>(failure.size()) && failure.empty() ? 0 : 1);
+    }
+    ::close(ends[1]);
+    children.push_back(child);
+    reports.emplace_back(ends[0]);
+  }
+  EXPECT_EQ(outcome([&] { serve_exchange(listener, children); }), "");
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    char text[512] = {};
+    const ssize_t size = ::read(reports[i].get(), text, sizeof(text));
+    int status = 0;
+    ::waitpid(children[i], &status, 0);
+    EXPECT_EQ(std::string(text, size > 0 ? static_cast<std::size_t>(size) : 0), "") << "rank " << i;
+    EXPECT_EQ(status, 0) << "rank " << i;
+  }
+}
+
+}  // namespace tutti::testing_traffic
