@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "core/types.h"
 #include "core/units.h"
@@ -13,12 +14,12 @@ namespace tutti {
 /// Buffers need not be aligned. A destination may be the same pointer as a source; any other overlap is undefined.
 struct ReduceArgs {
   const void* const* sources = nullptr;
-  int source_count = 0;           ///< 1 or more; 1 copies (and divides)
+  int source_count = 0;  ///< 1 or more; 1 copies (and divides)
   void* destination = nullptr;
-  void* second = nullptr;         ///< a second destination, same values; nullptr: none
-  std::size_t count = 0;          ///< elements
-  std::uint32_t divisor = 1;      ///< Avg at the complete step: the number of ranks; else 1
-  bool stream = false;            ///< `destination` exceeds the caches: write it past them (never applies to `second`)
+  void* second = nullptr;     ///< a second destination, same values; nullptr: none
+  std::size_t count = 0;      ///< elements
+  std::uint32_t divisor = 1;  ///< Avg at the complete step: the number of ranks; else 1
+  bool stream = false;        ///< `destination` exceeds the caches: write it past them (never applies to `second`)
 };
 using ReduceKernel = void (*)(const ReduceArgs&);
 
@@ -33,5 +34,10 @@ void copy_bytes_twice(void* destination, void* second, const void* source, Bytes
 
 /// The instruction set in use: "avx512", "avx2", "baseline"; TUTTI_SIMD may lower it.
 const char* simd_name();
+
+/// Chooses the instruction set: "auto" is the best the processor has; a named one is used if the processor has it, else
+/// the next lower. False, and no change, for any other name. The results of all kernels are the same bits whatever is
+/// chosen. Process-wide; may be called while other threads run kernels, who then use either set.
+bool select_simd(const std::string& name);
 
 }  // namespace tutti

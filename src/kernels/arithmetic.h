@@ -1,0 +1,164 @@
+// The arithmetic of reductions. A *format* says how stored values become the lanes that are combined (widen) and back
+// (narrow); an *operation* combines two lanes. Both work on one value and on vectors of values.
+//
+// A NaN result is always the one quiet NaN with sign 0 and no payload: which payload an addition passes on depends on
+// the processor and on how the compiler orders the operands, and results have to be the same bits everywhere.
+#pragma once
+
+#include <limits>
+
+#include "kernels/float16.h"
+#include "kernels/lanes.h"
+
+namespace tutti::TUTTI_ISA {
+
+// Narrow integers are promoted to int by C++; the casts bring them back. Lanes are unsigned wherever they can wrap.
+struct Add {
+  template <class V>
+  TUTTI_INLINE static V apply(V a, V b) {
+    return static_cast<V>(a + b);
+  }
+};
+struct Multiply {
+  template <class V>
+  TUTTI_INLINE static V apply(V a, V b) {
+    // 1u: two uint16_t would be promoted to int, whose product can overflow.
+    if constexpr (std::is_integral_v<V>) return static_cast<V>(1u * a * b);
+    return static_cast<V>(a * b);
+  }
+};
+struct Largest {
+  template <class V>
+  TUTTI_INLINE static V apply(V a, V b) {
+    return a > b ? a : b;
+  }
+};
+struct Smallest {
+  template <class V>
+  TUTTI_INLINE static V apply(V a, V b) {
+    return a < b ? a : b;
+  }
+};
+struct And {
+  template <class V>
+  TUTTI_INLINE static V apply(V a, V b) {
+    return static_cast<V>(a & b);
+  }
+};
+struct Or {
+  template <class V>
+  TUTTI_INLINE static V apply(V a, V b) {
+    return static_cast<V>(a | b);
+  }
+};
+struct Xor {
+  template <class V>
+  TUTTI_INLINE static V apply(V a, V b) {
+    return static_cast<V>(a ^ b);
+  }
+};
+
+/// Formats whose stored lanes are combined as they are.
+template <class T>
+struct Plain {
+  using Storage = T;
+  using Lane = T;
+  template <class V>
+  TUTTI_INLINE static V widen(V stored) {
+    return stored;
+  }
+  template <class V>
+  TUTTI_INLINE static V narrow(V lanes) {
+    return lanes;
+  }
+};
+
+/// Integers modulo 2^n, T's sign only matters to divide(). Also the bitwise operations.
+template <class T>
+struct Wrapping : Plain<std::make_unsigned_t<T>> {
+  /// The stored sum divided, truncating toward zero. Float division is exact enough where the float has at least
+  /// twice the integer's digits left over after the quotient's: |value| < 2^24 in float, < 2^53 in double.
+  TUTTI_INLINE static std::make_unsigned_t<T> divide(std::make_unsigned_t<T> stored, std::uint32_t divisor) {
+    const T value = static_cast<T>(stored);
+    if constexpr (sizeof(T) <= 2) {
+      return static_cast<std::make_unsigned_t<T>>(
+          static_cast<T>(static_cast<float>(value) / static_cast<float>(divisor)));
+    } else if constexpr (sizeof(T) == 4) {
+      return static_cast<std::make_unsigned_t<T>>(
+          static_cast<T>(static_cast<double>(value) / static_cast<double>(divisor)));
+    } else {
+      return static_cast<std::make_unsigned_t<T>>(value / static_cast<T>(divisor));
+    }
+  }
+};
+
+/// Truth values of one byte: nonzero is true, results are 0 or 1.
+struct Truth {
+  using Storage = std::uint8_t;
+  using Lane = std::uint8_t;
+  template <class V>
+  TUTTI_INLINE static V widen(V stored) {
+    const V zero = {};
+    const V one = zero + 1;
+    return stored != zero ? one : zero;
+  }
+  template <class V>
+  TUTTI_INLINE static V narrow(V lanes) {
+    return lanes;
+  }
+};
+
+/// float and double: combined and rounded in their own precision.
+template <class T>
+struct Real : Plain<T> {
+  template <class V>
+  TUTTI_INLINE static V narrow(V lanes) {
+    const V nan = V{} + static_cast<T>(__builtin_nan(""));
+    return lanes == lanes ? lanes : nan;
+  }
+};
+
+/// float16 and bfloat16: combined in float, rounded once, to nearest even. `Codec` is one of float16.h.
+template <class Codec>
+struct Widened {
+  using Storage = std::uint16_t;
+  using Lane = float;
+  template <class V>
+  TUTTI_INLINE static With<float, V> widen(V stored) {
+    return Codec::widen(stored);
+  }
+  template <class V>
+  TUTTI_INLINE static With<std::uint16_t, V> narrow(V lanes) {
+    return Codec::narrow(lanes);
+  }
+};
+
+/// Floats of any width as integers of the same order, for minimum and maximum: -0 < +0, and a NaN becomes `kNanKey`,
+/// the end of the range that wins. `Bits` is the signed integer of the float's size, kInfinity and kNan its patterns.
+template <class Bits, Bits kInfinity, Bits kNan, Bits kNanKey>
+struct Ordered {
+  using Storage = Bits;
+  using Lane = Bits;
+  static constexpr Bits kMagnitude = std::numeric_limits<Bits>::max();  // all but the sign
+  template <class V>
+  TUTTI_INLINE static V widen(V stored) {
+    const V zero = {};
+    const V magnitude = static_cast<V>(stored & kMagnitude);
+    return magnitude > kInfinity ? static_cast<V>(zero + kNanKey) : fold(stored);
+  }
+  template <class V>
+  TUTTI_INLINE static V narrow(V keys) {
+    const V zero = {};
+    return keys == kNanKey ? static_cast<V>(zero + kNan) : fold(keys);
+  }
+
+ private:
+  /// Its own inverse: negative floats grow with their magnitude's bits, integers must fall with them.
+  template <class V>
+  TUTTI_INLINE static V fold(V value) {
+    const V zero = {};
+    return value < zero ? static_cast<V>(value ^ kMagnitude) : value;
+  }
+};
+
+}  // namespace tutti::TUTTI_ISA

@@ -1,0 +1,13 @@
+# Per-file flags of the kernels: one source file per instruction set, whatever the build type. No contraction to
+# fused multiply-add: results are the same bits on every instruction set.
+set(TUTTI_KERNEL_FLAGS -O3 -ffp-contract=off)
+set(TUTTI_BASELINE_FLAGS ${TUTTI_KERNEL_FLAGS})
+set(TUTTI_AVX2_FLAGS ${TUTTI_KERNEL_FLAGS})
+set(TUTTI_AVX512_FLAGS ${TUTTI_KERNEL_FLAGS})
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND TUTTI_AVX2_FLAGS -mavx2 -mf16c)
+  list(APPEND TUTTI_AVX512_FLAGS -mavx512f -mavx512bw -mavx512dq -mavx512vl -mf16c -mprefer-vector-width=512)
+endif()
+set_source_files_properties(kernels/isa_baseline.cc PROPERTIES COMPILE_OPTIONS "${TUTTI_BASELINE_FLAGS}")
+set_source_files_properties(kernels/isa_avx2.cc PROPERTIES COMPILE_OPTIONS "${TUTTI_AVX2_FLAGS}")
+set_source_files_properties(kernels/isa_avx512.cc PROPERTIES COMPILE_OPTIONS "${TUTTI_AVX512_FLAGS}")

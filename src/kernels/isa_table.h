@@ -1,0 +1,24 @@
+// What one instruction set offers: its kernels, by type and operation. One table per instruction set, all constant.
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace tutti {
+
+struct IsaTable {
+  const char* name;
+  ReduceKernel reduce[kDataTypes][kRedOps];  ///< nullptr: not offered
+  void (*copy)(void* destination, const void* source, std::size_t bytes, bool stream);
+  void (*copy_twice)(void* destination, void* second, const void* source, std::size_t bytes, bool stream);
+};
+
+extern const IsaTable kBaselineTable;
+#if defined(__x86_64__)
+extern const IsaTable kAvx2Table;
+extern const IsaTable kAvx512Table;
+#endif
+
+/// The table in use.
+const IsaTable& isa_table();
+
+}  // namespace tutti

@@ -1,0 +1,139 @@
+// One pass over memory for one format and operation: the loops around arithmetic.h.
+//
+// There is no scalar tail. The last vector of a buffer is computed first, kept in a register and stored last, over
+// lanes that the loop stored already with the same values; the first vector likewise, so that the loop can start where
+// the destination is aligned. Computing both before the loop makes this right in place. Buffers shorter than a vector
+// are covered by two overlapping halves, quarters and so on down to one lane.
+#pragma once
+
+#include "kernels/kernels.h"
+#include "kernels/stream_store.h"
+
+namespace tutti::TUTTI_ISA {
+
+template <class Format, class Op>
+class Reduction {
+ public:
+  static void run(const ReduceArgs& args) {
+    const Reduction pass(args);
+    if (args.count < kLanes) {
+      pass.template run_short<kLanes / 2>();
+    } else if (args.source_count == 2) {
+      pass.template run_long<2>();
+    } else {
+      pass.template run_long<0>();
+    }
+  }
+
+ private:
+  using Storage = typename Format::Storage;
+  using Lane = typename Format::Lane;
+  static constexpr std::size_t kLanes = kVectorBytes / sizeof(Lane);
+  static constexpr std::size_t kUnroll = 4;
+  static constexpr std::size_t kBlock = kUnroll * kLanes;
+  template <int kCount>
+  using Wide = Vec<Lane, kCount>;
+  template <int kCount>
+  using Stored = Vec<Storage, kCount>;
+
+  TUTTI_INLINE explicit Reduction(const ReduceArgs& args)
+      : args_(args), first_(args.sources[0]), next_(args.source_count > 1 ? args.sources[1] : nullptr) {}
+
+  template <int kCount>
+  TUTTI_INLINE static Wide<kCount> load(const void* source, std::size_t at) {
+    return Format::widen(load_from<Stored<kCount>>(static_cast<const Storage*>(source) + at));
+  }
+
+  template <int kCount>
+  TUTTI_INLINE Stored<kCount> finish(Wide<kCount> lanes) const {
+    if constexpr (std::is_floating_point_v<Lane>) {
+      if (args_.divisor != 1) lanes = lanes / static_cast<Lane>(args_.divisor);
+    }
+    return Format::narrow(lanes);
+  }
+
+  /// The result's lanes from `at` on. kSources: 2, or 0 for any number.
+  template <int kSources, int kCount>
+  TUTTI_INLINE Stored<kCount> value(std::size_t at) const {
+    Wide<kCount> lanes = load<kCount>(first_, at);
+    if constexpr (kSources == 2) {
+      lanes = Op::apply(lanes, load<kCount>(next_, at));
+    } else {
+      for (int k = 1; k < args_.source_count; ++k) lanes = Op::apply(lanes, load<kCount>(args_.sources[k], at));
+    }
+    return finish<kCount>(lanes);
+  }
+
+  template <int kCount>
+  TUTTI_INLINE void store(std::size_t at, Stored<kCount> lanes) const {
+    store_to(static_cast<Storage*>(args_.destination) + at, lanes);
+    if (args_.second != nullptr) store_to(static_cast<Storage*>(args_.second) + at, lanes);
+  }
+
+  template <int kCount>
+  TUTTI_INLINE void run_short() const {
+    if constexpr (kCount > 0) {
+      if (args_.count >= kCount) {
+        const std::size_t last = args_.count - kCount;
+        const auto head = value<0, kCount>(0);
+        const auto tail = value<0, kCount>(last);
+        store<kCount>(0, head);
+        store<kCount>(last, tail);
+      } else {
+        run_short<kCount / 2>();
+      }
+    }
+  }
+
+  template <int kSources>
+  TUTTI_INLINE void block(std::size_t at, bool stream) const {
+    Wide<kLanes> lanes[kUnroll];
+    for (std::size_t u = 0; u < kUnroll; ++u) lanes[u] = load<kLanes>(first_, at + u * kLanes);
+    for (int k = 1; k < (kSources == 2 ? 2 : args_.source_count); ++k) {
+      const void* source = kSources == 2 ? next_ : args_.sources[k];
+      for (std::size_t u = 0; u < kUnroll; ++u) {
+        lanes[u] = Op::apply(lanes[u], load<kLanes>(source, at + u * kLanes));
+      }
+    }
+    Storage* destination = static_cast<Storage*>(args_.destination) + at;
+    Stored<kLanes> results[kUnroll];
+    for (std::size_t u = 0; u < kUnroll; ++u) results[u] = finish<kLanes>(lanes[u]);
+    if (stream) {
+      for (std::size_t u = 0; u < kUnroll; ++u) stream_to(destination + u * kLanes, results[u]);
+    } else {
+      for (std::size_t u = 0; u < kUnroll; ++u) store_to(destination + u * kLanes, results[u]);
+    }
+    if (args_.second == nullptr) return;
+    Storage* second = static_cast<Storage*>(args_.second) + at;
+    for (std::size_t u = 0; u < kUnroll; ++u) store_to(second + u * kLanes, results[u]);
+  }
+
+  template <int kSources>
+  TUTTI_INLINE void run_long() const {
+    const std::size_t last = args_.count - kLanes;
+    const Stored<kLanes> tail = value<kSources, kLanes>(last);
+    const Stored<kLanes> head = value<kSources, kLanes>(0);
+    // Aligning short buffers costs more than it saves.
+    const std::size_t lead = args_.count >= 2 * kBlock ? lanes_to_alignment() : kLanes;
+    const bool stream = args_.stream && lead < kLanes;
+    std::size_t at = lead < kLanes ? lead : 0;
+    for (; at + kBlock <= args_.count; at += kBlock) block<kSources>(at, stream);
+    if (stream) stream_fence();
+    for (; at + kLanes <= args_.count; at += kLanes) store<kLanes>(at, value<kSources, kLanes>(at));
+    store<kLanes>(0, head);
+    store<kLanes>(last, tail);
+  }
+
+  /// How many lanes precede the destination's first aligned vector; kLanes or more: it has none.
+  TUTTI_INLINE std::size_t lanes_to_alignment() const {
+    const std::size_t beyond = reinterpret_cast<std::uintptr_t>(args_.destination) % sizeof(Stored<kLanes>);
+    if (beyond % sizeof(Storage) != 0) return kLanes;
+    return beyond == 0 ? 0 : (sizeof(Stored<kLanes>) - beyond) / sizeof(Storage);
+  }
+
+  const ReduceArgs args_;
+  const void* first_;
+  const void* next_;
+};
+
+}  // namespace tutti::TUTTI_ISA
