@@ -1,0 +1,208 @@
+// The C functions of a communicator's life.
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "comm/create.h"
+#include "comm/group.h"
+#include "comm/handle.h"
+
+using tutti::Code;
+using tutti::Communicator;
+using tutti::CreateOptions;
+using tutti::Status;
+
+namespace tutti {
+
+tuttiResult_t report(const Status& status, const void* object) {
+  const bool refused = status.code() == Code::kInvalidArgument || status.code() == Code::kInvalidUsage ||
+                       status.code() == Code::kUnsupported;
+  // A final failure was logged by the communicator, once; a refused call is logged here.
+  if (refused) log(LogLevel::kWarn, {}, "{}: {}", name_of(status.code()), status.text());
+  return static_cast<tuttiResult_t>(remember_error(status, object));
+}
+
+}  // namespace tutti
+
+namespace {
+
+using Create = std::function<Status(std::shared_ptr<Communicator>*)>;
+
+Status create_now(const Create& create, tuttiComm_t* comm) {
+  std::shared_ptr<Communicator> made;
+  TUTTI_TRY(create(&made));
+  if (made == nullptr) return {};  // a split without a color
+  *comm = new tuttiComm;
+  (*comm)->comm = std::move(made);
+  return {};
+}
+
+/// Runs a join or split now, or at the end of the group.
+Status create_or_defer(Create create, tuttiComm_t* comm) {
+  TUTTI_TRY(tutti::require(comm, "comm"));
+  *comm = nullptr;
+  if (tutti::hub_forked())
+    return tutti::fail(Code::kInvalidUsage, "this process was forked after its parent used tutti: exec first");
+  if (tutti::Group::depth() == 0) return create_now(create, comm);
+  tutti::Group::current().add([create = std::move(create), comm] { return create_now(create, comm); });
+  return {};
+}
+
+Status init_from_id(tuttiComm_t* comm, int nranks, const tuttiUniqueId& id, int rank, const tuttiConfig_t* config) {
+  if (comm != nullptr) *comm = nullptr;
+  CreateOptions options;
+  TUTTI_TRY(tutti::read_options(config, &options));
+  options.ranks = nranks;
+  options.rank = rank;
+  return create_or_defer(
+      [id, options](std::shared_ptr<Communicator>* made) { return tutti::create_from_id(id, options, made); }, comm);
+}
+
+Status init_all(tuttiComm_t* comms, int count) {
+  TUTTI_TRY(tutti::require(comms, "comms"));
+  if (count < 1) return tutti::fail(Code::kInvalidArgument, "ndev is {}, not 1 or more", count);
+  for (int i = 0; i < count; ++i) comms[i] = nullptr;
+  tuttiUniqueId id;
+  if (const tuttiResult_t made = tuttiGetUniqueId(&id); made != tuttiSuccess)
+    return Status(static_cast<Code>(made), tutti::last_error(nullptr));
+  tutti::Group::start();
+  Status status;
+  for (int i = 0; i < count && status.ok(); ++i) status = init_from_id(&comms[i], count, id, i, nullptr);
+  if (!status.ok()) tutti::Group::current().refuse(status);
+  return tutti::Group::end();
+}
+
+}  // namespace
+
+extern "C" {
+
+tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id) {
+  return tutti::guard(nullptr, [&]() -> Status {
+    TUTTI_TRY(tutti::require(id, "id"));
+    CreateOptions options;
+    TUTTI_TRY(tutti::read_options(nullptr, &options));
+    tutti::IdBytes bytes;
+    TUTTI_TRY(tutti::make_unique_id(options.settings, &bytes));
+    std::memcpy(id->internal, bytes.data(), sizeof id->internal);
+    return {};
+  });
+}
+
+tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int nranks, tuttiUniqueId id, int rank) {
+  return tuttiCommInitRankConfig(comm, nranks, id, rank, nullptr);
+}
+
+tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int nranks, tuttiUniqueId id, int rank,
+                                      const tuttiConfig_t* config) {
+  return tutti::guard(nullptr, [&] { return init_from_id(comm, nranks, id, rank, config); });
+}
+
+tuttiResult_t tuttiCommInitUrl(tuttiComm_t* comm, const char* url, int nranks, int rank, const tuttiConfig_t* config) {
+  return tutti::guard(nullptr, [&]() -> Status {
+    TUTTI_TRY(tutti::require(comm, "comm"));
+    *comm = nullptr;
+    TUTTI_TRY(tutti::require(url, "url"));
+    CreateOptions options;
+    TUTTI_TRY(tutti::read_options(config, &options));
+    options.ranks = nranks;
+    options.rank = rank;
+    return create_or_defer(
+        [text = std::string(url), options](std::shared_ptr<Communicator>* made) {
+          return tutti::create_from_url(text, options, made);
+        },
+        comm);
+  });
+}
+
+tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ndev, const int*) {
+  return tutti::guard(nullptr, [&] { return init_all(comms, ndev); });
+}
+
+tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newcomm, const tuttiConfig_t* config) {
+  return tutti::guard(comm, [&]() -> Status {
+    TUTTI_TRY(tutti::require(newcomm, "newcomm"));
+    *newcomm = nullptr;
+    TUTTI_TRY(tutti::check_handle(comm));
+    // The config is copied: in a group it is used after this call has returned. The name is the caller's until then.
+    const bool given = config != nullptr;
+    tuttiConfig_t copy = TUTTI_CONFIG_INITIALIZER;
+    CreateOptions probe;
+    TUTTI_TRY(tutti::apply_config(config, &probe));
+    if (given) std::memcpy(&copy, config, std::min(config->size, sizeof copy));
+    return create_or_defer(
+        [parent = comm->comm, color, key, copy, given](std::shared_ptr<Communicator>* made) {
+          return tutti::split(*parent, color, key, given ? &copy : nullptr, made);
+        },
+        newcomm);
+  });
+}
+
+tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
+  return tutti::guard(comm, [&]() -> Status {
+    TUTTI_TRY(tutti::check_handle(comm));
+    return comm->comm->finalize();
+  });
+}
+
+tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
+  return tutti::guard(comm, [&]() -> Status {
+    TUTTI_TRY(tutti::check_handle(comm));
+    Status status = comm->comm->finalized() ? Status{} : comm->comm->finalize();
+    comm->magic = 0;
+    delete comm;
+    return status;
+  });
+}
+
+tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
+  return tutti::guard(comm, [&]() -> Status {
+    TUTTI_TRY(tutti::check_handle(comm));
+    comm->comm->abort();
+    for (int i = 0; i < 50 && !comm->comm->quiet(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    comm->magic = kAbortedMagic;
+    // A call that is stuck in the caller's own code keeps the communicator; the few bytes of the handle stay in any
+    // case.
+    if (comm->comm->quiet()) comm->comm.reset();
+    tutti::Hub::keep_until_exit(comm);
+    return {};
+  });
+}
+
+tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* async_error) {
+  return tutti::guard(comm, [&]() -> Status {
+    TUTTI_TRY(tutti::require(async_error, "async_error"));
+    TUTTI_TRY(tutti::check_handle(comm));
+    *async_error = static_cast<tuttiResult_t>(comm->comm->async_error().code());
+    return {};
+  });
+}
+
+tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, double seconds) {
+  return tutti::guard(comm, [&]() -> Status {
+    TUTTI_TRY(tutti::check_handle(comm));
+    if (!(seconds >= 0)) return tutti::fail(Code::kInvalidArgument, "a timeout of {} s is not 0 or more", seconds);
+    comm->comm->set_timeout(seconds);
+    return {};
+  });
+}
+
+tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* count) {
+  return tutti::guard(comm, [&]() -> Status {
+    TUTTI_TRY(tutti::require(count, "count"));
+    TUTTI_TRY(tutti::check_handle(comm));
+    *count = comm->comm->ranks();
+    return {};
+  });
+}
+
+tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank) {
+  return tutti::guard(comm, [&]() -> Status {
+    TUTTI_TRY(tutti::require(rank, "rank"));
+    TUTTI_TRY(tutti::check_handle(comm));
+    *rank = comm->comm->rank().value;
+    return {};
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,156 @@
+// The C functions that tell: errors, settings, memory.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "comm/handle.h"
+#include "core/settings.h"
+
+using tutti::Bytes;
+using tutti::Code;
+using tutti::Collective;
+using tutti::Status;
+
+namespace {
+
+Status algorithm_text(tuttiComm_t comm, std::string_view key, std::string* text) {
+  const std::size_t colon = key.find(':');
+  for (int i = 1; i < tutti::kCollectives && colon != std::string_view::npos; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    if (key.substr(0, colon) != tutti::name_of(collective) || i > static_cast<int>(Collective::kBarrier)) continue;
+    std::size_t bytes = 0;
+    const std::string_view number = key.substr(colon + 1);
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), bytes);
+    if (error != std::errc{} || end != number.data() + number.size()) break;
+    return comm->comm->algorithm_for(collective, Bytes{bytes}, text);
+  }
+  return tutti::fail(Code::kInvalidArgument, "'{}' is not <collective>:<bytes>", key);
+}
+
+Status info_text(tuttiComm_t comm, std::string_view key, std::string* text) {
+  constexpr std::string_view kAlgorithm = "algorithm:";
+  if (key.substr(0, kAlgorithm.size()) == kAlgorithm) return algorithm_text(comm, key.substr(kAlgorithm.size()), text);
+  if (key == "transport") {
+    const bool inproc = comm->comm->settings().transport == tutti::TransportKind::kInproc;
+    *text = inproc ? "inproc" : "shm";
+    return {};
+  }
+  return tutti::fail(Code::kInvalidArgument, "'{}' is not a key: transport, algorithm:<collective>:<bytes>", key);
+}
+
+}  // namespace
+
+extern "C" {
+
+tuttiResult_t tuttiGetVersion(int* version) {
+  return tutti::guard(nullptr, [&]() -> Status {
+    TUTTI_TRY(tutti::require(version, "version"));
+    *version = TUTTI_VERSION_CODE;
+    return {};
+  });
+}
+
+const char* tuttiGetErrorString(tuttiResult_t result) { return tutti::name_of(static_cast<Code>(result)); }
+
+const char* tuttiGetLastError(tuttiComm_t comm) {
+  if (comm != nullptr && comm->magic == kCommMagic && comm->comm->failed())
+    return tutti::hold_text(comm->comm->failure().text());
+  return tutti::last_error(comm);
+}
+
+tuttiResult_t tuttiSetLogCallback(void (*fn)(int, const char*, void*), void* user) {
+  tutti::log_set_callback(fn, user);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tuttiSettingInfo(int index, const char** name, const char** value, const char** initial,
+                               const char** meaning) {
+  return tutti::guard(nullptr, [&]() -> Status {
+    const auto table = tutti::setting_table();
+    if (index < 0 || static_cast<std::size_t>(index) >= table.size())
+      return tutti::fail(Code::kInvalidArgument, "there is no setting {}", index);
+    const tutti::SettingInfo& info = table[static_cast<std::size_t>(index)];
+    if (name != nullptr) *name = info.name;
+    if (value != nullptr) *value = tutti::hold_text(tutti::setting_value(info));
+    if (initial != nullptr) *initial = info.initial;
+    if (meaning != nullptr) *meaning = info.meaning;
+    return {};
+  });
+}
+
+tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char* value, size_t size) {
+  return tutti::guard(comm, [&]() -> Status {
+    TUTTI_TRY(tutti::check_handle(comm));
+    TUTTI_TRY(tutti::require(key, "key"));
+    TUTTI_TRY(tutti::require(value, "value"));
+    std::string text;
+    TUTTI_TRY(info_text(comm, key, &text));
+    if (text.size() + 1 > size)
+      return tutti::fail(Code::kInvalidArgument, "the value needs {} bytes, {} were given", text.size() + 1, size);
+    std::memcpy(value, text.c_str(), text.size() + 1);
+    return {};
+  });
+}
+
+tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes) {
+  return tutti::guard(nullptr, [&]() -> Status {
+    TUTTI_TRY(tutti::require(ptr, "ptr"));
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    if (bytes > SIZE_MAX / 2)
+      return tutti::fail(Code::kInvalidArgument, "{} bytes is larger than memory can be", bytes);
+    void* const memory = std::aligned_alloc(page, tutti::round_up(bytes == 0 ? 1 : bytes, page));
+    if (memory == nullptr) return tutti::fail(Code::kSystemError, "out of memory allocating {} bytes", bytes);
+    std::memset(memory, 0, bytes);
+    *ptr = memory;
+    return {};
+  });
+}
+
+tuttiResult_t tuttiMemFree(void* ptr) {
+  std::free(ptr);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tuttiMemAllocDevice(void**, size_t, int) {
+  return tutti::guard(nullptr,
+                      [] { return tutti::fail(Code::kUnsupported, "tuttiMemAllocDevice comes with a later version"); });
+}
+
+tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void** handle) {
+  return tutti::guard(comm, [&]() -> Status {
+    TUTTI_TRY(tutti::check_handle(comm));
+    TUTTI_TRY(tutti::require(handle, "handle"));
+    if (bytes != 0) TUTTI_TRY(tutti::require(ptr, "ptr"));
+    *handle = nullptr;  // a hint that needs nothing remembered on the host
+    return {};
+  });
+}
+
+tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void*) {
+  return tutti::guard(comm, [&] { return tutti::check_handle(comm); });
+}
+
+tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiMemStat_t what, uint64_t* bytes) {
+  return tutti::guard(comm, [&]() -> Status {
+    TUTTI_TRY(tutti::check_handle(comm));
+    TUTTI_TRY(tutti::require(bytes, "bytes"));
+    switch (what) {
+      case tuttiMemStatDevice:
+        *bytes = 0;
+        return {};
+      case tuttiMemStatHost:
+        *bytes = comm->comm->host_bytes();
+        return {};
+      case tuttiMemStatShared:
+        *bytes = comm->comm->shared_bytes();
+        return {};
+    }
+    return tutti::fail(Code::kInvalidArgument, "{} is not a tuttiMemStat_t", static_cast<int>(what));
+  });
+}
+
+}  // extern "C"

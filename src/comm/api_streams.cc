@@ -1,0 +1,68 @@
+// The C functions of streams.
+#include "comm/handle.h"
+
+using tutti::Code;
+using tutti::Status;
+
+extern "C" {
+
+tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream) {
+  return tutti::guard(nullptr, [&]() -> Status {
+    TUTTI_TRY(tutti::require(stream, "stream"));
+    if (tutti::hub_forked()) return tutti::fail(Code::kInvalidUsage, "this process was forked: exec first");
+    std::shared_ptr<tutti::Stream> made;
+    TUTTI_TRY(tutti::Stream::create(&made));
+    *stream = new tuttiStream;
+    (*stream)->stream = std::move(made);
+    return {};
+  });
+}
+
+tuttiResult_t tuttiStreamFromCuda(tuttiStream_t*, void*) {
+  return tutti::guard(nullptr,
+                      [] { return tutti::fail(Code::kUnsupported, "tuttiStreamFromCuda comes with a later version"); });
+}
+
+tuttiResult_t tuttiStreamQuery(tuttiStream_t stream) {
+  return tutti::guard(stream, [&]() -> Status {
+    TUTTI_TRY(tutti::check_handle(stream));
+    return stream->stream->query();
+  });
+}
+
+tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream) {
+  return tutti::guard(stream, [&]() -> Status {
+    TUTTI_TRY(tutti::check_handle(stream));
+    return stream->stream->synchronize();
+  });
+}
+
+tuttiResult_t tuttiStreamSetTimeout(tuttiStream_t stream, double seconds) {
+  return tutti::guard(stream, [&]() -> Status {
+    TUTTI_TRY(tutti::check_handle(stream));
+    if (!(seconds >= 0)) return tutti::fail(Code::kInvalidArgument, "a timeout of {} s is not 0 or more", seconds);
+    stream->stream->set_timeout(seconds);
+    return {};
+  });
+}
+
+tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream) {
+  return tutti::guard(stream, [&]() -> Status {
+    TUTTI_TRY(tutti::check_handle(stream));
+    stream->stream->close();
+    stream->magic = 0;
+    delete stream;
+    return {};
+  });
+}
+
+tuttiResult_t tuttiStreamAddCallback(tuttiStream_t stream, void (*fn)(tuttiResult_t, void*), void* user) {
+  return tutti::guard(stream, [&]() -> Status {
+    TUTTI_TRY(tutti::check_handle(stream));
+    if (fn == nullptr) return tutti::fail(Code::kInvalidArgument, "fn is NULL");
+    stream->stream->enqueue([fn, user](const Status& status) { fn(static_cast<tuttiResult_t>(status.code()), user); });
+    return {};
+  });
+}
+
+}  // extern "C"

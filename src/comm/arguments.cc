@@ -1,0 +1,92 @@
+#include "comm/arguments.h"
+
+#include <cstdint>
+#include <limits>
+
+#include "kernels/kernels.h"
+
+namespace tutti {
+
+namespace {
+
+bool reduces(Collective c) {
+  return c == Collective::kAllReduce || c == Collective::kReduce || c == Collective::kReduceScatter;
+}
+
+Status check_type(const CallArguments& a) {
+  if (a.type < 0 || a.type >= kDataTypes)
+    return fail(Code::kInvalidArgument, "{}: datatype {} is not a tuttiDataType_t", name_of(a.collective), a.type);
+  if (!reduces(a.collective)) return {};
+  if (a.op < 0 || a.op >= kRedOps)
+    return fail(Code::kInvalidArgument, "{}: op {} is not a tuttiRedOp_t that exists here", name_of(a.collective),
+                a.op);
+  const auto type = static_cast<DataType>(a.type);
+  const auto op = static_cast<RedOp>(a.op);
+  if ((type == DataType::kBool && op == RedOp::kAvg) || (is_float(type) && is_bitwise(op)))
+    return fail(Code::kInvalidArgument, "{}: op {} is not defined for {}", name_of(a.collective), name_of(op),
+                name_of(type));
+  if (reduce_kernel(type, op) == nullptr)
+    return fail(Code::kUnsupported, "{}: {} of {} comes with a later version", name_of(a.collective), name_of(op),
+                name_of(type));
+  return {};
+}
+
+/// Which buffers this rank reads and writes.
+bool reads_send(const CallArguments& a, int rank) { return a.collective != Collective::kBroadcast || rank == a.root; }
+bool writes_recv(const CallArguments& a, int rank) { return a.collective != Collective::kReduce || rank == a.root; }
+
+Status check_overlap(const CallArguments& a, int rank, int ranks, std::size_t block) {
+  const std::size_t send_bytes = block * static_cast<std::size_t>(send_blocks(a.collective, ranks));
+  const std::size_t recv_bytes = block * static_cast<std::size_t>(recv_blocks(a.collective, ranks));
+  const auto send = reinterpret_cast<std::uintptr_t>(a.send);
+  const auto recv = reinterpret_cast<std::uintptr_t>(a.recv);
+  if (send + send_bytes <= recv || recv + recv_bytes <= send) return {};
+  // In place: the smaller buffer is this rank's block of the larger one.
+  const std::size_t own = block * static_cast<std::size_t>(rank);
+  bool in_place = send == recv;
+  if (a.collective == Collective::kAllGather) in_place = send == recv + own;
+  if (a.collective == Collective::kReduceScatter) in_place = recv == send + own;
+  if (in_place) return {};
+  return fail(Code::kInvalidArgument, "{}: sendbuff and recvbuff of rank {} overlap and are not the in place form",
+              name_of(a.collective), rank);
+}
+
+}  // namespace
+
+int send_blocks(Collective collective, int ranks) { return collective == Collective::kReduceScatter ? ranks : 1; }
+int recv_blocks(Collective collective, int ranks) { return collective == Collective::kAllGather ? ranks : 1; }
+
+Status check_arguments(const CallArguments& a, int rank, int ranks) {
+  if (a.collective == Collective::kBarrier) return {};
+  TUTTI_TRY(check_type(a));
+  if (is_rooted(a.collective) && (a.root < 0 || a.root >= ranks))
+    return fail(Code::kInvalidArgument, "{}: root {} is not a rank of this communicator (0 to {})",
+                name_of(a.collective), a.root, ranks - 1);
+  const std::size_t element = size_of(static_cast<DataType>(a.type)).value;
+  const std::size_t limit = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+  if (a.count > limit / element / static_cast<std::size_t>(ranks))
+    return fail(Code::kInvalidArgument, "{}: count {} is larger than memory can be", name_of(a.collective), a.count);
+  if (a.count == 0) return {};
+  const bool reads = reads_send(a, rank);
+  const bool writes = writes_recv(a, rank);
+  if (reads && a.send == nullptr)
+    return fail(Code::kInvalidArgument, "{}: sendbuff of rank {} is NULL", name_of(a.collective), rank);
+  if (writes && a.recv == nullptr)
+    return fail(Code::kInvalidArgument, "{}: recvbuff of rank {} is NULL", name_of(a.collective), rank);
+  if (!reads || !writes) return {};
+  return check_overlap(a, rank, ranks, a.count * element);
+}
+
+Call call_of(const CallArguments& a, std::uint64_t sequence) {
+  Call call;
+  call.sequence = sequence;
+  call.count = a.count;
+  call.collective = a.collective;
+  if (a.collective == Collective::kBarrier) return call;
+  call.type = static_cast<DataType>(a.type);
+  if (reduces(a.collective)) call.op = static_cast<RedOp>(a.op);
+  if (is_rooted(a.collective)) call.root = Rank{a.root};
+  return call;
+}
+
+}  // namespace tutti

@@ -1,0 +1,160 @@
+#include "comm/communicator.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+
+namespace {
+/// Results of this size and more are written past the caches: they would only push out what is still needed.
+constexpr std::size_t kStreamFrom = std::size_t{8} << 20;
+}  // namespace
+
+Communicator::Communicator(const Settings& settings, std::string name, JoinResult joined,
+                           std::unique_ptr<Executor> executor, const Machine& machine)
+    : settings_(settings),
+      name_(std::move(name)),
+      joined_(std::move(joined)),
+      executor_(std::move(executor)),
+      rank_(joined_.membership->rank()),
+      ranks_(joined_.membership->ranks()),
+      plans_(machine, rank_, settings.algorithm, settings.tile_bytes, LogSource{rank_, name_}) {
+  joined_.membership->set_listener([this] { listen(); });
+}
+
+Communicator::~Communicator() { joined_.membership->set_listener({}); }
+
+void Communicator::listen() {
+  alarm_.store(1, std::memory_order_release);
+  executor_->wake();
+}
+
+Status Communicator::failure() const {
+  if (!failed()) return {};
+  const std::lock_guard lock(failure_mutex_);
+  return failure_;
+}
+
+Status Communicator::run(const CallArguments& arguments) {
+  if (failed()) [[unlikely]]
+    return failure();
+  TUTTI_TRY(check_arguments(arguments, rank_.value, ranks_));
+  const std::uint64_t ticket = take_ticket();
+  if (!my_turn(ticket)) [[unlikely]]
+    wait_for_turn(ticket);
+  Launch launch;
+  bool empty = false;
+  Status status = begin(arguments, &launch, &empty);
+  if (status.ok() && !empty) status = executor_->run(launch, *this);
+  return finish(std::move(status), ticket);
+}
+
+void Communicator::wait_for_turn(std::uint64_t ticket) {
+  for (;;) {
+    const std::uint64_t done = done_tickets_.load(std::memory_order_acquire);
+    if (done == ticket) return;
+    done_tickets_.wait(done, std::memory_order_acquire);
+  }
+}
+
+Status Communicator::begin(const CallArguments& arguments, Launch* launch, bool* empty) {
+  if (failed()) return failure();
+  if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);
+  call_ = call_of(arguments, ++sequence_);
+  executor_->board().begin(call_);
+  waiting_ = false;
+  *empty = arguments.count == 0 && arguments.collective != Collective::kBarrier;
+  if (*empty) return {};
+  const Bytes element = arguments.collective == Collective::kBarrier ? Bytes{1} : size_of(call_.type);
+  const Bytes block{arguments.count * element.value};
+  // A split moves its data as an all-gather; only its name on the boards differs.
+  const Collective moved = arguments.collective == Collective::kSplit ? Collective::kAllGather : arguments.collective;
+  const Plan plan = plans_.find(moved, block, call_.root.value);
+  launch->schedule = plan.schedule;
+  launch->input = static_cast<const std::byte*>(arguments.send);
+  launch->output = static_cast<std::byte*>(arguments.recv);
+  launch->count = Elems{arguments.count};
+  launch->tile = Elems{std::max<std::size_t>(plan.tile.value / element.value, 1)};
+  launch->element = element;
+  launch->kernel = reduce_kernel(call_.type, call_.op);
+  launch->divisor = call_.op == RedOp::kAvg ? static_cast<std::uint32_t>(ranks_) : 1;
+  launch->fingerprint = fingerprint_of(call_);
+  launch->stream_stores = block.value >= kStreamFrom;
+  return {};
+}
+
+Status Communicator::finish(Status status, std::uint64_t ticket) {
+  if (!status.ok() && status.code() != Code::kInvalidUsage) [[unlikely]]
+    status = fail_for_good(std::move(status), kNoRank);
+  executor_->board().end(sequence_);
+  done_tickets_.store(ticket + 1, std::memory_order_release);
+  return status;
+}
+
+Status Communicator::fail_for_good(Status status, Rank culprit) {
+  Status first = status;
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (!failure_.ok()) return failure_;
+    failure_ = status;
+    failed_.store(true, std::memory_order_release);
+  }
+  log(LogLevel::kError, log_source(), "{}: {}", name_of(first.code()), first.text());
+  // A peer's own cause needs no echo; post_cause keeps the first one at each rank, so a late echo does no harm.
+  if (joined_.membership->cause().code == Code::kOk) {
+    Cause cause;
+    cause.code = first.code() == Code::kAborted ? Code::kRemoteError : first.code();
+    cause.from = rank_;
+    cause.culprit = culprit;
+    cause.text = first.text();
+    joined_.membership->post_cause(cause);
+  }
+  alarm_.store(1, std::memory_order_release);
+  executor_->wake();
+  return first;
+}
+
+Status Communicator::adopt_cause() {
+  const Cause cause = joined_.membership->cause();
+  if (cause.code == Code::kOk) return {};
+  if (cause.from == rank_) return failure();
+  return fail_for_good(fail(cause.code, "{} (told by rank {})", cause.text, cause.from.value), cause.culprit);
+}
+
+Status Communicator::async_error() {
+  if (failed()) return failure();
+  TUTTI_TRY(adopt_cause());
+  for (Rank peer{0}; peer.value < ranks_; ++peer)
+    if (joined_.membership->life(peer) == Life::kDead)
+      return fail(Code::kRemoteError, "rank {} ({}) died", peer.value, joined_.membership->describe(peer));
+  return {};
+}
+
+void Communicator::abort() {
+  const Status aborted = fail(Code::kAborted, "rank {} aborted the communicator", rank_.value);
+  (void)fail_for_good(aborted, rank_);  // the abort itself succeeds; the status is for the calls that it ends
+}
+
+Status Communicator::algorithm_for(Collective collective, Bytes bytes, std::string* text) {
+  const Plan plan = plans_.find(collective, bytes, is_rooted(collective) ? 0 : -1);
+  *text = plan.schedule->algorithm->name;
+  return {};
+}
+
+std::uint64_t Communicator::shared_bytes() const {
+  const std::shared_ptr<Segment>& own =
+      joined_.segments.empty() ? nullptr : joined_.segments[static_cast<std::size_t>(rank_.value)];
+  if (own == nullptr) return 0;
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> resident(div_up(own->size().value, page));
+  if (mincore(own->data(), own->size().value, resident.data()) != 0) return own->size().value;
+  std::uint64_t pages = 0;
+  for (const unsigned char flags : resident) pages += flags & 1;
+  return pages * page;
+}
+
+}  // namespace tutti

@@ -1,0 +1,119 @@
+// The communicator: one rank's view of a group of ranks. It owns everything below it, orders its operations, stamps
+// them with sequence numbers, and decides when a wait is in vain.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "comm/arguments.h"
+#include "comm/culprit.h"
+#include "comm/join.h"
+#include "comm/membership.h"
+#include "comm/plan_cache.h"
+#include "core/clock.h"
+#include "core/settings.h"
+#include "core/status.h"
+#include "core/watch.h"
+#include "executor/executor.h"
+
+namespace tutti {
+
+/// Threads: one at a time calls the operations below (the C API's rule); abort(), failure(), async_error() and the
+/// membership's listener at any time. Operations take a ticket when they are called and run when it is their turn.
+class Communicator final : public Watch {
+ public:
+  Communicator(const Settings& settings, std::string name, JoinResult joined, std::unique_ptr<Executor> executor,
+               const Machine& machine);
+  ~Communicator() override;
+
+  Rank rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  const Settings& settings() const { return settings_; }
+  const std::string& name() const { return name_; }
+  Membership& membership() { return *joined_.membership; }
+  Executor& executor() { return *executor_; }
+
+  /// Checks arguments and runs the collective to its end on the calling thread, after all earlier operations.
+  Status run(const CallArguments& arguments);
+
+  /// For operations that another thread runs: take_ticket() in the caller's order, then, once my_turn(), begin(), drive
+  /// the executor, finish(). begin() sets `*empty` where there is nothing to move.
+  std::uint64_t take_ticket() {
+    const std::uint64_t ticket = next_ticket_.load(std::memory_order_relaxed);
+    next_ticket_.store(ticket + 1, std::memory_order_relaxed);  // one caller at a time: no need for an atomic add
+    return ticket;
+  }
+  /// No operation is queued or running. From any thread.
+  bool quiet() const { return my_turn(next_ticket_.load(std::memory_order_relaxed)); }
+  bool my_turn(std::uint64_t ticket) const { return done_tickets_.load(std::memory_order_acquire) == ticket; }
+  Status begin(const CallArguments& arguments, Launch* launch, bool* empty);
+  Status finish(Status status, std::uint64_t ticket);
+  /// Blocks until the operations with lower tickets have ended.
+  void wait_for_turn(std::uint64_t ticket);
+
+  /// Watch: is the wait of the running operation still worth it?
+  Status check(Rank missing, std::uint64_t progress) override;
+
+  /// The first final failure; ok while there is none.
+  Status failure() const;
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  /// Also what is known from peers although no call has met it yet.
+  Status async_error();
+
+  /// Seconds; 0: for ever. From the next operation on.
+  void set_timeout(double seconds) { settings_.timeout_seconds = seconds; }
+  Status finalize();
+  bool finalized() const { return finalized_; }
+  void abort();
+
+  /// What would run for a call: "all_pairs, 1 lane, tiles of 65536 bytes". From the API's thread.
+  Status algorithm_for(Collective collective, Bytes bytes, std::string* text);
+  /// Bytes of memory that peers can map: this rank's segment as far as it is touched.
+  std::uint64_t shared_bytes() const;
+  /// Bytes of private memory for schedules and scratch.
+  std::uint64_t host_bytes() const { return plans_.bytes() + executor_->scratch_bytes(); }
+  LogSource log_source() const { return LogSource{rank_, name_}; }
+
+ private:
+  Status fail_for_good(Status status, Rank culprit);
+  Status adopt_cause();
+  Status look_for_deaths(std::uint64_t progress);
+  Status look_at_clock(Rank missing, std::uint64_t progress);
+  void warn_of_missing(Rank missing, double waited);
+  bool finished_by(Rank peer, std::uint64_t sequence) const;
+  Status wait_for_peers_to_finish();
+  BoardReader boards() const;
+  void listen();
+
+  Settings settings_;
+  std::string name_;
+  JoinResult joined_;
+  std::unique_ptr<Executor> executor_;
+  Rank rank_;
+  int ranks_;
+  PlanCache plans_;
+
+  std::atomic<std::uint64_t> next_ticket_{0};
+  std::atomic<std::uint64_t> done_tickets_{0};  // release at finish(), pairs with the acquire in my_turn()
+  std::uint64_t sequence_ = 0;
+  Call call_;
+
+  // The running operation's wait; written by its thread only.
+  bool waiting_ = false;
+  bool warned_ = false;
+  Rank waited_rank_ = kNoRank;
+  std::uint64_t waited_progress_ = 0;
+  Clock::time_point waiting_since_{};
+  Rank suspect_ = kNoRank;
+  std::uint64_t suspect_progress_ = 0;
+
+  std::atomic<bool> failed_{false};  // release after failure_ is set, pairs with the acquire in failed()
+  mutable std::mutex failure_mutex_;
+  Status failure_;
+  bool finalized_ = false;
+};
+
+}  // namespace tutti

@@ -1,0 +1,180 @@
+#include "comm/create.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+
+#include "comm/hub.h"
+#include "executor/cpu_executor.h"
+#include "transport/inproc.h"
+#include "transport/shm.h"
+
+namespace tutti {
+
+namespace {
+
+/// Lanes of links that a communicator has; algorithms use at most as many.
+constexpr int kLanes = 2;
+
+Status switch_field(const char* name, int value, bool* field) {
+  if (value == TUTTI_UNDEF_INT) return {};
+  if (value != 0 && value != 1) return fail(Code::kInvalidArgument, "config.{} is {}, not 0 or 1", name, value);
+  if (field != nullptr) *field = value == 1;
+  return {};
+}
+
+Status seconds_field(const char* name, double value, double* field) {
+  if (std::isnan(value)) return {};
+  if (!(value >= 0)) return fail(Code::kInvalidArgument, "config.{} is {}, not 0 or more seconds", name, value);
+  *field = value;
+  return {};
+}
+
+ShmGeometry geometry_of(const CreateOptions& options) {
+  ShmGeometry geometry;
+  geometry.ranks = options.ranks;
+  geometry.lanes = kLanes;
+  geometry.slot_bytes = options.settings.shm_slot_bytes;
+  geometry.slots = options.settings.shm_slots;
+  return geometry;
+}
+
+// What must agree because it decides which messages are sent, and of what size.
+std::vector<AgreedSetting> agreed_settings(const Settings& s) {
+  return {{"TUTTI_TRANSPORT", name_of(s.transport)},
+          {"TUTTI_ALGO", s.algorithm},
+          {"TUTTI_TILE_BYTES", std::to_string(s.tile_bytes.value)},
+          {"TUTTI_SHM_SLOT_BYTES", std::to_string(s.shm_slot_bytes.value)},
+          {"TUTTI_SHM_SLOTS", std::to_string(s.shm_slots)},
+          {"TUTTI_DETERMINISTIC", s.deterministic ? "1" : "0"},
+          {"library version", std::to_string(TUTTI_VERSION_CODE)}};
+}
+
+Status check_transport(const Settings& settings) {
+  const TransportKind kind = settings.transport;
+  if (kind == TransportKind::kTcp || kind == TransportKind::kCuda)
+    return fail(Code::kUnsupported, "TUTTI_TRANSPORT={} comes with a later version", name_of(kind));
+  return {};
+}
+
+/// Everything of a join but the meeting point.
+Status prepare(const CreateOptions& options, JoinRequest* request) {
+  TUTTI_TRY(check_transport(options.settings));
+  request->ranks = options.ranks;
+  request->rank = Rank{options.rank};
+  request->deadline = Deadline::in(options.settings.join_timeout_seconds);
+  request->name = options.name;
+  request->settings = options.settings;
+  request->agreed = agreed_settings(options.settings);
+  return Segment::create(geometry_of(options).segment_bytes(), &request->segment);
+}
+
+Machine machine_of(const CreateOptions& options, const Capabilities& capabilities) {
+  Machine machine;
+  machine.ranks = options.ranks;
+  machine.cores = usable_cores();
+  machine.max_message = capabilities.max_message;
+  machine.credits = capabilities.credits;
+  machine.lanes = kLanes;
+  return machine;
+}
+
+Status make_executor(const CreateOptions& options, const JoinResult& joined, std::unique_ptr<Executor>* executor) {
+  const LadderPolicy ladder = LadderPolicy::choose(options.ranks, usable_cores(), options.settings.spin_microseconds);
+  const Rank rank{options.rank};
+  if (options.settings.transport == TransportKind::kInproc) {
+    if (!joined.one_process) return fail(Code::kInvalidUsage, "TUTTI_TRANSPORT=inproc needs all ranks in one process");
+    auto fabric = Hub::shared<InprocFabric>(joined.membership->comm_id(), [&] {
+      return std::make_shared<InprocFabric>(options.ranks, kLanes, options.settings.shm_slot_bytes);
+    });
+    *executor = std::make_unique<CpuExecutor<InprocEndpoint>>(std::make_unique<InprocEndpoint>(fabric, rank), ladder);
+    return {};
+  }
+  if (!joined.one_host) {
+    for (std::size_t peer = 0; peer < joined.segments.size(); ++peer)
+      if (joined.segments[peer] == nullptr)
+        return fail(Code::kUnsupported, "rank {} ({}) is on another host: the tcp transport comes with a later version",
+                    peer, joined.membership->describe(Rank{static_cast<int>(peer)}));
+    return fail(Code::kUnsupported, "the ranks are on several hosts: the tcp transport comes with a later version");
+  }
+  std::unique_ptr<ShmEndpoint> endpoint;
+  TUTTI_TRY(ShmEndpoint::open(geometry_of(options), rank, joined.segments, &endpoint));
+  *executor = std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder);
+  return {};
+}
+
+Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_ptr<Communicator>* comm) {
+  std::unique_ptr<Executor> executor;
+  const Status made = make_executor(options, joined, &executor);
+  if (!made.ok()) {
+    joined.membership->post_cause(Cause{made.code(), Rank{options.rank}, kNoRank, made.text()});
+    return made;
+  }
+  const std::string name =
+      options.name.empty() ? fmt::format("{:08x}", joined.membership->comm_id() >> 32) : options.name;
+  const Machine machine = machine_of(options, executor->capabilities());
+  *comm = std::make_shared<Communicator>(options.settings, name, std::move(joined), std::move(executor), machine);
+  log(LogLevel::kInfo, (*comm)->log_source(), "joined: {} ranks, transport {}, kernels {}", options.ranks,
+      options.settings.transport == TransportKind::kInproc ? "inproc" : "shm", simd_name());
+  return {};
+}
+
+}  // namespace
+
+Status apply_config(const tuttiConfig_t* config, CreateOptions* options) {
+  if (config == nullptr) return {};
+  if (config->magic != TUTTI_CONFIG_MAGIC || config->size < offsetof(tuttiConfig_t, blocking))
+    return fail(Code::kInvalidArgument, "the config was not set up with TUTTI_CONFIG_INITIALIZER");
+  tuttiConfig_t own = TUTTI_CONFIG_INITIALIZER;
+  std::memcpy(&own, config, std::min(config->size, sizeof own));  // fields that the caller's version lacks stay unset
+  TUTTI_TRY(switch_field("blocking", own.blocking, nullptr));
+  TUTTI_TRY(switch_field("splitShare", own.splitShare, nullptr));
+  TUTTI_TRY(switch_field("deterministic", own.deterministic, &options->settings.deterministic));
+  TUTTI_TRY(seconds_field("timeoutSeconds", own.timeoutSeconds, &options->settings.timeout_seconds));
+  TUTTI_TRY(seconds_field("joinTimeoutSeconds", own.joinTimeoutSeconds, &options->settings.join_timeout_seconds));
+  if (options->settings.deterministic)
+    return fail(Code::kUnsupported, "config.deterministic comes with a later version");
+  if (own.wireType != tuttiDataTypeMax && own.wireType != tuttiFloat32)
+    return fail(Code::kUnsupported, "config.wireType {} comes with a later version", static_cast<int>(own.wireType));
+  if (own.commName != nullptr) options->name = own.commName;
+  return {};
+}
+
+Status read_options(const tuttiConfig_t* config, CreateOptions* options) {
+  TUTTI_TRY(read_settings(&options->settings));
+  (void)select_simd(options->settings.simd);  // the setting's parser has checked the name
+  return apply_config(config, options);
+}
+
+Status create_from_id(const tuttiUniqueId& id, const CreateOptions& options, std::shared_ptr<Communicator>* comm) {
+  if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
+    return fail(Code::kInvalidArgument, "rank {} of {} ranks: ranks count from 0", options.rank, options.ranks);
+  JoinRequest request;
+  TUTTI_TRY(prepare(options, &request));
+  static_assert(sizeof id.internal == sizeof request.id);
+  std::memcpy(request.id.data(), id.internal, sizeof id.internal);
+  JoinResult joined;
+  TUTTI_TRY(join(request, &joined));
+  return finish_join(options, std::move(joined), comm);
+}
+
+Status create_from_url(const std::string& url, const CreateOptions& asked, std::shared_ptr<Communicator>* comm) {
+  CreateOptions options = asked;
+  if (url.rfind("env://", 0) == 0 && (options.ranks == -1 || options.rank == -1)) {
+    LaunchInfo launch;
+    TUTTI_TRY(detect_launcher(&launch));
+    if (options.ranks == -1) options.ranks = launch.ranks;
+    if (options.rank == -1) options.rank = launch.rank.value;
+  }
+  if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
+    return fail(Code::kInvalidArgument, "rank {} of {} ranks: ranks count from 0", options.rank, options.ranks);
+  JoinRequest request;
+  TUTTI_TRY(prepare(options, &request));
+  JoinResult joined;
+  TUTTI_TRY(join_url(url, request, &joined));
+  return finish_join(options, std::move(joined), comm);
+}
+
+}  // namespace tutti

@@ -1,0 +1,40 @@
+// Who is to blame for a wait: reading the call boards. Pure functions over a board reader, so that tests can stage any
+// case.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "core/call_board.h"
+#include "core/fingerprint.h"
+#include "core/units.h"
+
+namespace tutti {
+
+/// A peer's board, or nullptr where it cannot be read.
+using BoardReader = std::function<const CallBoard*(Rank)>;
+
+/// "all_reduce of 1000 float32, sum (operation 7)".
+std::string describe(const Call& call);
+
+/// The lowest rank whose board shows another call at `mine.sequence`, and that call.
+struct Disagreement {
+  Rank rank = kNoRank;
+  Call call;
+};
+Disagreement find_disagreement(const Call& mine, Rank self, int ranks, const BoardReader& board);
+/// "rank 2 called broadcast ... where rank 0 called all_reduce ...".
+std::string describe(const Disagreement& other, const Call& mine, Rank self);
+
+/// Follows "waits for" from board to board, from `missing` to the end of the chain: the rank that waits for nobody in
+/// this operation. `what` says what is known of it.
+struct Culprit {
+  Rank rank = kNoRank;
+  std::string what;
+};
+Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReader& board);
+
+/// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7"; empty: all have.
+std::string missing_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board);
+
+}  // namespace tutti

@@ -1,0 +1,71 @@
+// What the C API's opaque pointers point to, and the frame that every C function runs in.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "comm/communicator.h"
+#include "comm/hub.h"
+#include "comm/last_error.h"
+#include "comm/stream.h"
+#include "core/log.h"
+#include "tutti/tutti.h"
+
+inline constexpr std::uint32_t kCommMagic = 0x74636f6d;
+inline constexpr std::uint32_t kStreamMagic = 0x74737472;
+/// An aborted communicator's handle keeps this value: its memory stays, so that a late call is refused, not undefined.
+inline constexpr std::uint32_t kAbortedMagic = 0x74646561;
+
+struct tuttiComm {
+  std::uint32_t magic = kCommMagic;
+  std::shared_ptr<tutti::Communicator> comm;
+};
+
+struct tuttiStream {
+  std::uint32_t magic = kStreamMagic;
+  std::shared_ptr<tutti::Stream> stream;
+};
+
+namespace tutti {
+
+/// Ok, or why this handle cannot be used.
+inline Status check_handle(tuttiComm_t comm) {
+  if (comm == nullptr) return fail(Code::kInvalidArgument, "the communicator is NULL");
+  if (comm->magic == kAbortedMagic) return fail(Code::kInvalidUsage, "the communicator was aborted");
+  if (comm->magic != kCommMagic) return fail(Code::kInvalidArgument, "this is not a communicator");
+  if (hub_forked()) return fail(Code::kInvalidUsage, "this process was forked after the communicator was made");
+  return {};
+}
+
+inline Status check_handle(tuttiStream_t stream) {
+  if (stream == nullptr) return fail(Code::kInvalidArgument, "the stream is NULL");
+  if (stream->magic != kStreamMagic) return fail(Code::kInvalidArgument, "this is not a stream");
+  if (hub_forked()) return fail(Code::kInvalidUsage, "this process was forked after the stream was made");
+  return {};
+}
+
+inline Status require(const void* pointer, const char* name) {
+  return pointer != nullptr ? Status{} : fail(Code::kInvalidArgument, "{} is NULL", name);
+}
+
+/// Turns a status into the C result: remembers and logs what the caller has to know.
+tuttiResult_t report(const Status& status, const void* object);
+
+/// Runs a body that returns Status. No exception leaves the library: memory may run out anywhere.
+template <class Body>
+tuttiResult_t guard(const void* object, const Body& body) noexcept {
+  try {
+    const Status status = body();
+    if (status.ok()) [[likely]]
+      return tuttiSuccess;
+    return report(status, object);
+  } catch (const std::bad_alloc&) {
+    return tuttiSystemError;
+  } catch (...) {
+    return tuttiInternalError;
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,67 @@
+#include "comm/operation.h"
+
+#include <thread>
+
+namespace tutti {
+
+Operation::State Operation::poll(bool look) {
+  if (state_ == State::kQueued) {
+    if (!comm_->my_turn(ticket_)) return state_;
+    state_ = State::kRunning;
+    Launch launch;
+    bool empty = false;
+    Status status = comm_->begin(arguments_, &launch, &empty);
+    if (!status.ok() || empty) return end(std::move(status)), state_;
+    comm_->executor().start(launch);
+  }
+  if (state_ == State::kEnded) return state_;
+  Executor& executor = comm_->executor();
+  const Progress progress = executor.advance();
+  if (progress == Progress::kDone) return end({}), state_;
+  if (progress == Progress::kAgain && !look && !comm_->alarmed()) return state_;
+  executor.board().wait_for(executor.missing());
+  if (Status status = comm_->check(executor.missing(), executor.progress()); !status.ok()) end(std::move(status));
+  return state_;
+}
+
+void Operation::end(Status status) {
+  comm_->executor().board().wait_for(kNoRank);
+  status_ = comm_->finish(std::move(status), ticket_);
+  state_ = State::kEnded;
+}
+
+bool OperationLadder::climb(bool moved) {
+  if (moved) {
+    ladder_.reset();
+    looked_ = std::chrono::nanoseconds{0};
+    look_ = false;
+    return false;
+  }
+  const bool sleep = ladder_.climb() == Ladder::Rung::kSleep;
+  const std::chrono::nanoseconds waited = ladder_.waited();
+  look_ = waited - looked_ >= std::chrono::milliseconds{1};
+  if (look_) looked_ = waited;
+  return sleep;
+}
+
+Status run_all(std::span<const std::unique_ptr<Operation>> operations) {
+  OperationLadder ladder;
+  std::uint64_t before = 0;
+  for (;;) {
+    bool ended = true;
+    std::uint64_t moved = 0;
+    for (const auto& operation : operations) {
+      if (operation->state() == Operation::State::kEnded) continue;
+      ended = operation->poll(ladder.look()) == Operation::State::kEnded && ended;
+      moved += operation->progress() + static_cast<std::uint64_t>(operation->state());
+    }
+    if (ended) break;
+    // Several executors cannot share one futex: a short sleep bounds what a missed message costs.
+    if (ladder.climb(moved != before)) std::this_thread::sleep_for(std::chrono::microseconds{500});
+    before = moved;
+  }
+  for (const auto& operation : operations) TUTTI_TRY(operation->status());
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,58 @@
+// An operation that another thread than its caller may run: a call in a group or on a stream.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "comm/communicator.h"
+#include "core/ladder.h"
+
+namespace tutti {
+
+/// Takes its turn among its communicator's operations, in the order of construction. Driven by one thread.
+class Operation {
+ public:
+  /// The arguments have been checked.
+  Operation(std::shared_ptr<Communicator> comm, const CallArguments& arguments)
+      : comm_(std::move(comm)), arguments_(arguments), ticket_(comm_->take_ticket()) {}
+
+  enum class State : std::uint8_t { kQueued, kRunning, kEnded };
+
+  /// Moves what can be moved; never blocks. `look`: it has been waiting for a while, so ask the communicator about it.
+  State poll(bool look);
+  State state() const { return state_; }
+  /// How it ended.
+  const Status& status() const { return status_; }
+  Communicator& comm() { return *comm_; }
+  /// Messages moved so far, for a driver that wants to know whether polling helps.
+  std::uint64_t progress() const { return state_ == State::kRunning ? comm_->executor().progress() : 0; }
+
+ private:
+  void end(Status status);
+
+  std::shared_ptr<Communicator> comm_;
+  CallArguments arguments_;
+  std::uint64_t ticket_;
+  State state_ = State::kQueued;
+  Status status_;
+};
+
+/// Drives all to their end on the calling thread, in turn. The first error in their order.
+Status run_all(std::span<const std::unique_ptr<Operation>> operations);
+
+/// One climb for a thread that drives several operations. True: nothing has moved for so long that it may sleep.
+class OperationLadder {
+ public:
+  OperationLadder() : ladder_(LadderPolicy::choose(2, 1, -1)) {}
+  /// After a round of polls that moved something or not.
+  bool climb(bool moved);
+  /// It is time to ask the communicators, about once a millisecond.
+  bool look() const { return look_; }
+
+ private:
+  Ladder ladder_;
+  std::chrono::nanoseconds looked_{0};
+  bool look_ = false;
+};
+
+}  // namespace tutti

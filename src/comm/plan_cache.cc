@@ -1,0 +1,35 @@
+#include "comm/plan_cache.h"
+
+#include "core/log.h"
+
+namespace tutti {
+
+Plan PlanCache::find_slowly(Collective collective, Bytes bytes, int root) {
+  const auto index = static_cast<std::size_t>(collective);
+  const Choice choice = choose(collective, bytes, machine_, algorithm_, tile_);
+  if (choice.name_refused && !warned_[index]) {
+    warned_[index] = true;
+    log(LogLevel::kWarn, source_, "algorithm {} is not offered for {}; the automatic choice serves it", algorithm_,
+        name_of(collective));
+  }
+  std::unique_ptr<const Schedule>& schedule = schedules_[Key{choice.algorithm, root, choice.lanes}];
+  if (schedule == nullptr) {
+    Shape shape;
+    shape.ranks = machine_.ranks;
+    shape.rank = rank_.value;
+    shape.root = root < 0 ? 0 : root;
+    shape.lanes = choice.lanes;
+    schedule = std::make_unique<const Schedule>(build_schedule(*choice.algorithm, shape));
+  }
+  const Plan plan{schedule.get(), choice.tile_bytes};
+  recent_[index] = Recent{bytes, root, plan};
+  return plan;
+}
+
+std::uint64_t PlanCache::bytes() const {
+  std::uint64_t total = 0;
+  for (const auto& [key, schedule] : schedules_) total += schedule->steps.capacity() * sizeof(Step);
+  return total;
+}
+
+}  // namespace tutti

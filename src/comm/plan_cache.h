@@ -1,0 +1,65 @@
+// Plans: which schedule and tile a call runs with. Built once a shape, then found without a lock or an allocation.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "collectives/choice.h"
+#include "core/log.h"
+#include "core/machine.h"
+#include "core/status.h"
+#include "core/types.h"
+#include "core/units.h"
+#include "schedule/schedule.h"
+
+namespace tutti {
+
+/// What one call runs.
+struct Plan {
+  const Schedule* schedule = nullptr;
+  Bytes tile;  ///< bytes of each block worked on in one pass
+};
+
+/// One a communicator; used by the thread that runs the communicator's operation.
+class PlanCache {
+ public:
+  /// `algorithm`: a name or "auto"; a name that a collective does not offer is warned of once, then auto serves it.
+  PlanCache(const Machine& machine, Rank rank, std::string algorithm, Bytes tile, LogSource source)
+      : machine_(machine), rank_(rank), algorithm_(std::move(algorithm)), tile_(tile), source_(source) {}
+
+  /// The plan for blocks of `bytes`. A repeat of the collective's last question is answered by four compares.
+  Plan find(Collective collective, Bytes bytes, int root) {
+    const Recent& recent = recent_[static_cast<std::size_t>(collective)];
+    if (recent.plan.schedule != nullptr && recent.bytes == bytes && recent.root == root) [[likely]]
+      return recent.plan;
+    return find_slowly(collective, bytes, root);
+  }
+
+  /// Memory of the schedules built so far.
+  std::uint64_t bytes() const;
+
+ private:
+  struct Recent {
+    Bytes bytes;
+    int root = -1;
+    Plan plan;
+  };
+  using Key = std::tuple<const Algorithm*, int, int>;  // algorithm, root, lanes
+
+  Plan find_slowly(Collective collective, Bytes bytes, int root);
+
+  Machine machine_;
+  Rank rank_;
+  std::string algorithm_;
+  Bytes tile_;
+  LogSource source_;
+  std::array<Recent, kCollectives> recent_{};
+  std::map<Key, std::unique_ptr<const Schedule>> schedules_;
+  std::array<bool, kCollectives> warned_{};
+};
+
+}  // namespace tutti

@@ -1,0 +1,135 @@
+#include "comm/progress_thread.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+
+#include "core/log.h"
+
+namespace tutti {
+
+std::shared_ptr<ProgressThread> ProgressThread::acquire(const std::vector<int>& cores) {
+  static std::mutex mutex;
+  static std::weak_ptr<ProgressThread> current;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<ProgressThread> thread = current.lock();
+  if (thread != nullptr) return thread;
+  thread.reset(new ProgressThread);
+  thread->thread_ = std::thread([raw = thread.get(), cores] { raw->main(cores); });
+  current = thread;
+  return thread;
+}
+
+ProgressThread::~ProgressThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    work_.notify_all();
+  }
+  // The last stream may be destroyed by a callback, that is by this very thread.
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
+
+void ProgressThread::notify(Stream* stream) {
+  ++queued_;
+  if (std::find(busy_.begin(), busy_.end(), stream) == busy_.end()) busy_.push_back(stream);
+  if (sleeper_ != nullptr) sleeper_->wake();
+  work_.notify_all();
+}
+
+void ProgressThread::forget(Stream* stream) { std::erase(busy_, stream); }
+
+void ProgressThread::main(const std::vector<int>& cores) {
+  pthread_setname_np(pthread_self(), "tutti-progress");
+  if (!cores.empty()) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int core : cores) CPU_SET(core, &set);
+    if (pthread_setaffinity_np(pthread_self(), sizeof set, &set) != 0)
+      log(LogLevel::kWarn, {}, "TUTTI_PROGRESS_CORES names no core that this process may use");
+  }
+  OperationLadder ladder;
+  std::uint64_t before = 0;
+  for (;;) {
+    std::vector<Stream*> active;
+    {
+      std::unique_lock lock(mutex_);
+      work_.wait(lock, [this] { return stop_ || !busy_.empty(); });
+      if (stop_) return;
+      active = busy_;
+    }
+    std::uint64_t moved = 0;
+    const bool ended = poll_streams(&active, ladder.look(), &moved);
+    if (ladder.climb(ended || moved != before)) sleep(active);
+    before = moved;
+  }
+}
+
+bool ProgressThread::poll_streams(std::vector<Stream*>* active, bool look, std::uint64_t* moved) {
+  bool ended = false;
+  for (Stream* stream : *active) ended = poll_head(stream, look, moved) || ended;
+  return ended;
+}
+
+// The head item belongs to this thread until retire(): others only append, which leaves references into a deque valid.
+bool ProgressThread::poll_head(Stream* stream, bool look, std::uint64_t* moved) {
+  Stream::Item* item = nullptr;
+  Status so_far;
+  {
+    const std::lock_guard lock(mutex_);
+    item = &stream->items_.front();
+    so_far = stream->first_error_;
+  }
+  if (item->operation == nullptr) {
+    item->callback(so_far);
+    return retire(stream, {}), true;
+  }
+  Operation& operation = *item->operation;
+  const bool ended = operation.poll(look) == Operation::State::kEnded;
+  *moved += operation.progress() + static_cast<std::uint64_t>(operation.state());
+  if (ended) retire(stream, operation.status());
+  return ended;
+}
+
+void ProgressThread::retire(Stream* stream, const Status& status) {
+  Stream::Item item;  // destroyed outside of the lock: it may hold the last reference to a communicator
+  const std::lock_guard lock(mutex_);
+  if (!status.ok() && stream->first_error_.ok()) stream->first_error_ = status;
+  item = std::move(stream->items_.front());
+  stream->items_.pop_front();
+  if (!stream->items_.empty()) return;
+  forget(stream);
+  stream->drained_.notify_all();
+}
+
+// With one operation under way the thread sleeps on that operation's futex; several are looked at every millisecond.
+void ProgressThread::sleep(const std::vector<Stream*>& active) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t queued = queued_;
+  if (stop_ || busy_ != active) return;
+  Operation* const only = active.size() == 1 ? active.front()->items_.front().operation.get() : nullptr;
+  if (only == nullptr || only->state() != Operation::State::kRunning) {
+    work_.wait_for(lock, std::chrono::milliseconds{1}, [&] { return stop_ || queued_ != queued; });
+    return;
+  }
+  Executor& executor = only->comm().executor();
+  executor.announce_sleep();
+  sleeper_ = &executor;
+  lock.unlock();
+  const std::uint64_t before = only->progress();
+  const bool asleep = only->poll(true) == Operation::State::kRunning && only->progress() == before;
+  if (asleep) {
+    executor.sleep(std::chrono::milliseconds{100});
+  } else {
+    executor.cancel_sleep();
+  }
+  lock.lock();
+  sleeper_ = nullptr;
+}
+
+}  // namespace tutti

@@ -1,0 +1,78 @@
+// Split: two all-gathers on the parent, then an ordinary join of each color by a unique id that its first rank made.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "comm/create.h"
+
+namespace tutti {
+
+namespace {
+
+struct Wish {
+  std::int32_t color = -1;
+  std::int32_t key = 0;
+};
+
+/// What the first rank of each color gives to its group.
+struct Offer {
+  IdBytes id{};
+  std::int32_t code = 0;
+};
+
+template <class T>
+Status gather_all(Communicator& parent, const T& mine, std::vector<T>* all) {
+  all->resize(static_cast<std::size_t>(parent.ranks()));
+  CallArguments arguments;
+  arguments.collective = Collective::kSplit;
+  arguments.send = &mine;
+  arguments.recv = all->data();
+  arguments.count = sizeof(T);
+  arguments.type = static_cast<int>(DataType::kUint8);
+  return parent.run(arguments);
+}
+
+/// Old ranks of the color, in the order of the new ones.
+std::vector<int> members(const std::vector<Wish>& wishes, int color) {
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < wishes.size(); ++rank)
+    if (wishes[rank].color == color) ranks.push_back(static_cast<int>(rank));
+  std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
+    return wishes[static_cast<std::size_t>(a)].key < wishes[static_cast<std::size_t>(b)].key;
+  });
+  return ranks;
+}
+
+}  // namespace
+
+Status split(Communicator& parent, int color, int key, const tuttiConfig_t* config,
+             std::shared_ptr<Communicator>* comm) {
+  if (color < 0 && color != TUTTI_SPLIT_NOCOLOR)
+    return fail(Code::kInvalidArgument, "split: color {} is neither 0 or more nor TUTTI_SPLIT_NOCOLOR", color);
+  CreateOptions options;
+  options.settings = parent.settings();
+  TUTTI_TRY(apply_config(config, &options));
+  std::vector<Wish> wishes;
+  TUTTI_TRY(gather_all(parent, Wish{color, key}, &wishes));
+  Offer mine;
+  Status made;
+  const std::vector<int> group = color < 0 ? std::vector<int>{} : members(wishes, color);
+  const bool leads = !group.empty() && group.front() == parent.rank().value;
+  if (leads) made = make_unique_id(options.settings, &mine.id);
+  mine.code = static_cast<std::int32_t>(made.code());
+  std::vector<Offer> offers;
+  TUTTI_TRY(gather_all(parent, mine, &offers));
+  TUTTI_TRY(made);
+  if (group.empty()) return {};
+  const Offer& offer = offers[static_cast<std::size_t>(group.front())];
+  if (offer.code != 0)
+    return fail(static_cast<Code>(offer.code), "split: rank {} could not make the id of color {}", group.front(),
+                color);
+  options.ranks = static_cast<int>(group.size());
+  options.rank = static_cast<int>(std::find(group.begin(), group.end(), parent.rank().value) - group.begin());
+  tuttiUniqueId id;
+  std::memcpy(id.internal, offer.id.data(), sizeof id.internal);
+  return create_from_id(id, options, comm);
+}
+
+}  // namespace tutti

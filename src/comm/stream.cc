@@ -1,0 +1,56 @@
+#include "comm/stream.h"
+
+#include "comm/progress_thread.h"
+#include "core/settings.h"
+
+namespace tutti {
+
+Status Stream::create(std::shared_ptr<Stream>* stream) {
+  Settings settings;
+  TUTTI_TRY(read_settings(&settings));
+  *stream = std::make_shared<Stream>(ProgressThread::acquire(settings.progress_cores));
+  return {};
+}
+
+void Stream::enqueue(std::unique_ptr<Operation> operation) {
+  const std::lock_guard lock(thread_->mutex());
+  items_.push_back(Item{std::move(operation), {}});
+  thread_->notify(this);
+}
+
+void Stream::enqueue(std::function<void(Status)> callback) {
+  const std::lock_guard lock(thread_->mutex());
+  items_.push_back(Item{nullptr, std::move(callback)});
+  thread_->notify(this);
+}
+
+Status Stream::query() {
+  const std::lock_guard lock(thread_->mutex());
+  if (!items_.empty()) return fail(Code::kInProgress, "{} operations are queued on the stream", items_.size());
+  return first_error_;
+}
+
+Status Stream::synchronize() {
+  std::unique_lock lock(thread_->mutex());
+  const Deadline deadline = Deadline::in(timeout_seconds_);
+  while (!items_.empty()) {
+    if (deadline.is_never()) {
+      drained_.wait(lock);
+    } else if (drained_.wait_until(lock, deadline.at()) == std::cv_status::timeout && !items_.empty()) {
+      return fail(Code::kTimeout, "the stream still has {} operations after {} s", items_.size(), timeout_seconds_);
+    }
+  }
+  return first_error_;
+}
+
+void Stream::set_timeout(double seconds) {
+  const std::lock_guard lock(thread_->mutex());
+  timeout_seconds_ = seconds;
+}
+
+void Stream::close() {
+  std::unique_lock lock(thread_->mutex());
+  drained_.wait(lock, [this] { return items_.empty(); });
+}
+
+}  // namespace tutti

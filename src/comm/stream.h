@@ -1,0 +1,55 @@
+// Streams: in-order queues of operations, served by one progress thread a process.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "comm/operation.h"
+#include "core/clock.h"
+#include "core/status.h"
+
+namespace tutti {
+
+class ProgressThread;
+
+/// One queue. All functions are thread-safe. A stream reports its first error but runs what is queued behind it,
+/// because that may belong to other communicators.
+class Stream {
+ public:
+  explicit Stream(std::shared_ptr<ProgressThread> thread) : thread_(std::move(thread)) {}
+
+  /// Starts the progress thread with the first stream of the process.
+  static Status create(std::shared_ptr<Stream>* stream);
+
+  void enqueue(std::unique_ptr<Operation> operation);
+  /// `callback` runs on the progress thread when all queued before it has ended.
+  void enqueue(std::function<void(Status)> callback);
+
+  /// kInProgress, the first error, or ok.
+  Status query();
+  /// Blocks until the queue is empty; kTimeout after `deadline`. Returns the first error.
+  Status synchronize();
+  void set_timeout(double seconds);
+  /// Waits for the work and detaches from the progress thread.
+  void close();
+
+ private:
+  friend class ProgressThread;
+  struct Item {
+    std::unique_ptr<Operation> operation;  // or
+    std::function<void(Status)> callback;
+  };
+
+  std::shared_ptr<ProgressThread> thread_;
+  // Guarded by the progress thread's mutex. The head item is the progress thread's while it works on it.
+  std::deque<Item> items_;
+  Status first_error_;
+  double timeout_seconds_ = 0;
+  std::condition_variable drained_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,130 @@
+// The communicator's judgement of a wait: causes, disagreement, deaths, the clock. In this order, so that the first
+// cause is what is reported, never its consequences.
+#include <algorithm>
+#include <thread>
+
+#include "comm/communicator.h"
+#include "core/log.h"
+
+namespace tutti {
+
+BoardReader Communicator::boards() const {
+  return [this](Rank peer) { return static_cast<const Executor&>(*executor_).board(peer); };
+}
+
+Status Communicator::check(Rank missing, std::uint64_t progress) {
+  alarm_.store(0, std::memory_order_relaxed);  // what raised it is looked at below
+  if (failed()) {
+    alarm_.store(1, std::memory_order_release);
+    return failure();
+  }
+  TUTTI_TRY(adopt_cause());
+  const Disagreement other = find_disagreement(call_, rank_, ranks_, boards());
+  if (other.rank != kNoRank) return fail_for_good(Status(Code::kMismatch, describe(other, call_, rank_)), other.rank);
+  if (const Rank odd = executor_->mismatched(); odd != kNoRank)
+    return fail_for_good(fail(Code::kMismatch, "rank {} sent a message of another call where rank {} called {}",
+                              odd.value, rank_.value, describe(call_)),
+                         odd);
+  TUTTI_TRY(look_for_deaths(progress));
+  return look_at_clock(missing, progress);
+}
+
+bool Communicator::finished_by(Rank peer, std::uint64_t sequence) const {
+  const CallBoard* const board = static_cast<const Executor&>(*executor_).board(peer);
+  if (board == nullptr) return joined_.membership->last_sequence(peer) >= sequence;
+  const BoardState state = board->state();
+  return state.sequence > sequence || (state.sequence == sequence && state.state == CallState::kDone);
+}
+
+// A rank that is gone without having finished this operation will never do so: someone waits for it in vain. The first
+// time it is only a suspicion, and the links are looked at once more: what the dead delivered is used first.
+Status Communicator::look_for_deaths(std::uint64_t progress) {
+  for (Rank peer{0}; peer.value < ranks_; ++peer) {
+    const Life life = joined_.membership->life(peer);
+    if (life == Life::kAlive || peer == rank_ || finished_by(peer, call_.sequence)) continue;
+    if (suspect_ != peer || suspect_progress_ != progress) {
+      suspect_ = peer;
+      suspect_progress_ = progress;
+      alarm_.store(1, std::memory_order_release);
+      return {};
+    }
+    const std::string who = joined_.membership->describe(peer);
+    if (life == Life::kDead)
+      return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) died during {}", peer.value, who, describe(call_)),
+                           peer);
+    return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) left after operation {}, but rank {} called {}",
+                              peer.value, who, joined_.membership->last_sequence(peer), rank_.value, describe(call_)),
+                         peer);
+  }
+  return {};
+}
+
+Status Communicator::look_at_clock(Rank missing, std::uint64_t progress) {
+  const Clock::time_point now = Clock::now();
+  if (!waiting_ || waited_rank_ != missing || waited_progress_ != progress) {
+    waiting_ = true;
+    warned_ = false;
+    waited_rank_ = missing;
+    waited_progress_ = progress;
+    waiting_since_ = now;
+    return {};
+  }
+  const double waited = std::chrono::duration<double>(now - waiting_since_).count();
+  const double timeout = settings_.timeout_seconds;
+  if (!warned_ && waited >= (timeout > 0 ? std::min(30.0, timeout / 2) : 30.0)) warn_of_missing(missing, waited);
+  if (timeout <= 0 || waited < timeout) return {};
+  const Culprit culprit = find_culprit(call_, missing, ranks_, boards());
+  return fail_for_good(
+      fail(Code::kTimeout, "rank {} waited {:.1f} s in {}: {}", rank_.value, waited, describe(call_), culprit.what),
+      culprit.rank);
+}
+
+void Communicator::warn_of_missing(Rank missing, double waited) {
+  warned_ = true;
+  const std::string absent = missing_ranks(call_, rank_, ranks_, boards());
+  const Culprit culprit = find_culprit(call_, missing, ranks_, boards());
+  log(LogLevel::kWarn, log_source(), "{} has waited {:.1f} s; not there: {}; {}", describe(call_), waited,
+      absent.empty() ? "nobody, all have called it" : absent, culprit.what);
+}
+
+// Finalize is a collective that moves nothing: it waits until every peer has finished what this rank took part in, so
+// that an error of theirs is known here. Peers' boards tell; ranks that left in order have finished or are reported.
+Status Communicator::finalize() {
+  wait_for_turn(next_ticket_.load(std::memory_order_relaxed));
+  if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator before", rank_.value);
+  finalized_ = true;
+  if (failed()) return failure();
+  const std::uint64_t last = sequence_;
+  call_ = Call{};
+  call_.sequence = last + 1;
+  call_.collective = Collective::kFinalize;
+  executor_->board().begin(call_);
+  Status status = last == 0 ? adopt_cause() : wait_for_peers_to_finish();
+  executor_->board().end(call_.sequence);
+  joined_.membership->say_goodbye(last);
+  return status;
+}
+
+Status Communicator::wait_for_peers_to_finish() {
+  const std::uint64_t last = call_.sequence - 1;
+  Ladder ladder(LadderPolicy{});
+  waiting_ = false;
+  for (Rank peer{0}; peer.value < ranks_;) {
+    if (peer == rank_ || finished_by(peer, last)) {
+      ++peer;
+      continue;
+    }
+    if (alarmed()) TUTTI_TRY(adopt_cause());
+    if (joined_.membership->life(peer) != Life::kAlive && !finished_by(peer, last))
+      return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) left without finishing operation {}", peer.value,
+                                joined_.membership->describe(peer), last),
+                           peer);
+    if (ladder.climb() != Ladder::Rung::kSleep) continue;
+    TUTTI_TRY(adopt_cause());
+    TUTTI_TRY(look_at_clock(peer, last));
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  return adopt_cause();
+}
+
+}  // namespace tutti

@@ -1,0 +1,90 @@
+// The waiting ladder: spin, pause, yield, sleep. It only says which rung is next; the caller sleeps, because how
+// depends on what it waits for.
+#pragma once
+
+#include <sched.h>
+
+#include <chrono>
+#include <cstdint>
+
+#include "core/clock.h"
+
+namespace tutti {
+
+/// Tells the core that this is a spin: frees execution resources for a sibling thread and saves power.
+inline void cpu_pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+/// How long each rung lasts. Chosen once a communicator from its local ranks against the cores.
+struct LadderPolicy {
+  std::uint32_t bare_spins = 200;                 ///< polls without a pause
+  std::chrono::nanoseconds spin_for{20'000};      ///< polls with a pause
+  std::chrono::nanoseconds yield_for{1'000'000};  ///< polls with sched_yield in between
+
+  /// With a core for every rank a short spin nearly always ends the wait, and a yield only adds latency. With more
+  /// ranks than cores the awaited rank may need this very core: hand it over at once, and keep yielding longer before
+  /// sleeping, because a futex wake costs ten times a yield.
+  static LadderPolicy choose(int local_ranks, int cores, std::int64_t spin_microseconds) {
+    LadderPolicy policy;
+    if (local_ranks > cores) {
+      policy.bare_spins = 8;
+      policy.spin_for = std::chrono::nanoseconds{0};
+      policy.yield_for = std::chrono::nanoseconds{4'000'000};
+    }
+    if (spin_microseconds >= 0) policy.spin_for = std::chrono::microseconds{spin_microseconds};
+    return policy;
+  }
+};
+
+/// One wait's place on the ladder. Not thread-safe.
+class Ladder {
+ public:
+  enum class Rung : std::uint8_t { kSpin, kYield, kSleep };
+
+  explicit Ladder(const LadderPolicy& policy) : policy_(policy) {}
+
+  /// Progress was made: back to the first rung.
+  void reset() { polls_ = 0; }
+  /// Passes the time that this rung takes (except kSleep: the caller sleeps) and says which one it was.
+  Rung climb() {
+    if (polls_ < policy_.bare_spins) {
+      ++polls_;
+      return Rung::kSpin;
+    }
+    return climb_slowly();
+  }
+  /// Time since the bare spins ended; 0 before.
+  std::chrono::nanoseconds waited() const {
+    return polls_ <= policy_.bare_spins ? std::chrono::nanoseconds{0} : Clock::now() - since_;
+  }
+
+ private:
+  Rung climb_slowly() {
+    if (polls_++ == policy_.bare_spins) {
+      since_ = Clock::now();
+      rung_time_ = std::chrono::nanoseconds{0};
+    }
+    if (rung_time_ < policy_.spin_for) {
+      // The clock is read once in 16 spins: it costs as much as the pause.
+      if ((polls_ & 15) == 0) rung_time_ = Clock::now() - since_;
+      cpu_pause();
+      return Rung::kSpin;
+    }
+    rung_time_ = Clock::now() - since_;
+    if (rung_time_ >= policy_.spin_for + policy_.yield_for) return Rung::kSleep;
+    sched_yield();
+    return Rung::kYield;
+  }
+
+  LadderPolicy policy_;
+  std::uint32_t polls_ = 0;
+  Clock::time_point since_{};
+  std::chrono::nanoseconds rung_time_{0};
+};
+
+}  // namespace tutti

@@ -1,0 +1,230 @@
+#include "executor/cpu_executor.h"
+
+#include "transport/inproc.h"
+#include "transport/shm.h"
+
+namespace tutti {
+
+namespace {
+/// How long a wait lasts before the communicator is asked about it, and between two questions while it yields.
+constexpr std::chrono::nanoseconds kFirstCheck{1'000'000};
+}  // namespace
+
+template <Endpoint E>
+void CpuExecutor<E>::start(const Launch& launch) {
+  launch_ = launch;
+  const Schedule& schedule = *launch.schedule;
+  tiling_ = Tiling(schedule.extent, launch.count, launch.tile, Elems{kCacheLine / launch.element.value});
+  tiles_ = schedule.steps_per_lane == 0 ? 0 : tiling_.tiles();
+  const auto lanes = static_cast<std::size_t>(schedule.shape.lanes);
+  if (lanes_.size() < lanes) lanes_.resize(lanes);
+  for (std::size_t l = 0; l < lanes; ++l) {
+    LaneState& lane = lanes_[l];
+    lane.tile = 0;
+    lane.step = 0;
+    lane.seen = 0;
+    if (lane.sources.empty()) lane.sources.resize(static_cast<std::size_t>(ranks_));
+  }
+  active_lanes_ = lanes;
+  scratch_chunk_ = Bytes{round_up(tiling_.max_chunk().value * launch.element.value, kCacheLine)};
+  const std::size_t scratch = scratch_chunk_.value * schedule.extent.scratch_chunks;
+  if (scratch_.size() < scratch) scratch_.resize(scratch);
+  missing_ = kNoRank;
+  mismatched_ = kNoRank;
+}
+
+template <Endpoint E>
+Progress CpuExecutor<E>::advance() {
+  missing_ = kNoRank;
+  bool done = true;
+  for (std::size_t l = 0; l < active_lanes_; ++l) {
+    const Outcome outcome = advance_lane(lanes_[l], static_cast<std::uint32_t>(l));
+    if (outcome == Outcome::kMismatch) return Progress::kFailed;
+    done = done && outcome == Outcome::kDone;
+  }
+  return done ? Progress::kDone : Progress::kAgain;
+}
+
+template <Endpoint E>
+auto CpuExecutor<E>::advance_lane(LaneState& lane, std::uint32_t index) -> Outcome {
+  const std::span<const Step> steps = launch_.schedule->lane(index);
+  while (lane.tile < tiles_) {
+    const Outcome outcome = run_step(lane, steps[lane.step]);
+    if (outcome != Outcome::kDone) return outcome;
+    ++progress_;
+    lane.seen = 0;
+    if (++lane.step == steps.size()) {
+      lane.step = 0;
+      ++lane.tile;
+    }
+  }
+  return Outcome::kDone;
+}
+
+template <Endpoint E>
+auto CpuExecutor<E>::blocked_on(int peer) -> Outcome {
+  if (missing_ == kNoRank || peer < missing_.value) missing_ = Rank{peer};
+  return Outcome::kBlocked;
+}
+
+// Everything that can block comes first: a step that goes past the claim runs to its end.
+template <Endpoint E>
+auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step) -> Outcome {
+  const ChunkRange range = tiling_.range(lane.tile, ChunkId{step.chunk});
+  const Bytes bytes{range.count.value * launch_.element.value};
+  const std::byte* arrived = nullptr;
+  if (step.has(kRecv)) {
+    const Outcome outcome =
+        step.recv_from == PeerSet::kAll ? receive_all(lane, step, bytes) : receive(lane, step, bytes, &arrived);
+    if (outcome != Outcome::kDone) return outcome;
+  }
+  std::byte* slot = nullptr;
+  const bool sends = step.has(kSend) && !(step.send_to == PeerSet::kAll && ranks_ == 1);
+  const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
+  if (sends) {
+    slot = endpoint_->send_claim(to, bytes);
+    // Which reader of a multicast link is late is the board's business; the next rank stands for all of them.
+    if (slot == nullptr) return blocked_on(to.shared ? (rank_ + 1) % ranks_ : step.send_peer);
+  }
+  if (range.count.value != 0) compute(lane, step, range, arrived, slot);
+  if (sends) endpoint_->send_commit(to, bytes, launch_.fingerprint);
+  if (step.has(kRecv)) release(step, bytes);
+  return Outcome::kDone;
+}
+
+template <Endpoint E>
+auto CpuExecutor<E>::receive(LaneState&, const Step& step, Bytes bytes, const std::byte** arrived) -> Outcome {
+  const Route from{Rank{step.recv_peer}, step.is(kSharedRecv), step.lane};
+  const Peek peek = endpoint_->recv_peek(from, bytes, launch_.fingerprint);
+  if (peek.state == PeekState::kAgain) return blocked_on(step.recv_peer);
+  if (peek.state == PeekState::kMismatch) return mismatched_ = from.peer, Outcome::kMismatch;
+  *arrived = peek.data;
+  return Outcome::kDone;
+}
+
+template <Endpoint E>
+auto CpuExecutor<E>::receive_all(LaneState& lane, const Step& step, Bytes bytes) -> Outcome {
+  for (; lane.seen < ranks_; ++lane.seen) {
+    if (lane.seen == rank_) continue;
+    const Route from{Rank{lane.seen}, step.is(kSharedRecv), step.lane};
+    const Peek peek = endpoint_->recv_peek(from, bytes, launch_.fingerprint);
+    if (peek.state == PeekState::kAgain) return blocked_on(lane.seen);
+    if (peek.state == PeekState::kMismatch) return mismatched_ = from.peer, Outcome::kMismatch;
+    lane.sources[static_cast<std::size_t>(lane.seen)] = peek.data;
+  }
+  return Outcome::kDone;
+}
+
+template <Endpoint E>
+void CpuExecutor<E>::release(const Step& step, Bytes bytes) {
+  if (step.recv_from == PeerSet::kOne)
+    return endpoint_->recv_release(Route{Rank{step.recv_peer}, step.is(kSharedRecv), step.lane}, bytes);
+  for (int peer = 0; peer < ranks_; ++peer)
+    if (peer != rank_) endpoint_->recv_release(Route{Rank{peer}, step.is(kSharedRecv), step.lane}, bytes);
+}
+
+template <Endpoint E>
+std::byte* CpuExecutor<E>::address(BufferId buffer, std::size_t tile, std::uint32_t chunk) {
+  if (buffer == BufferId::kScratch) return scratch_.data() + scratch_chunk_.value * chunk;
+  const std::size_t offset = tiling_.range(tile, ChunkId{chunk}).offset.value * launch_.element.value;
+  // Input is never written: the cast lets one function serve both buffers.
+  if (buffer == BufferId::kInput) return const_cast<std::byte*>(launch_.input) + offset;
+  return launch_.output + offset;
+}
+
+template <Endpoint E>
+void CpuExecutor<E>::compute(LaneState& lane, const Step& step, ChunkRange range, const std::byte* arrived,
+                             std::byte* slot) {
+  const Bytes bytes{range.count.value * launch_.element.value};
+  std::byte* stored = step.has(kStore) ? address(step.dst_buffer, lane.tile, step.dst_chunk) : nullptr;
+  const bool alone = step.recv_from == PeerSet::kAll && ranks_ == 1;
+  if (step.has(kReduce) && !alone) return reduce(lane, step, range, arrived, slot, stored);
+  const std::byte* const value = arrived != nullptr ? arrived : address(step.src_buffer, lane.tile, step.src_chunk);
+  if (stored == value) stored = nullptr;  // in place
+  const bool stream = launch_.stream_stores;
+  if (stored != nullptr && slot != nullptr) return copy_bytes_twice(stored, slot, value, bytes, stream);
+  if (stored != nullptr) return copy_bytes(stored, value, bytes, stream);
+  if (slot != nullptr) copy_bytes(slot, value, bytes, false);
+}
+
+template <Endpoint E>
+void CpuExecutor<E>::reduce(LaneState& lane, const Step& step, ChunkRange range, const std::byte* arrived,
+                            std::byte* slot, std::byte* stored) {
+  const void* own = address(step.src_buffer, lane.tile, step.src_chunk);
+  const void* pair[2];
+  ReduceArgs args;
+  if (step.recv_from == PeerSet::kAll) {
+    lane.sources[static_cast<std::size_t>(rank_)] = own;
+    args.sources = lane.sources.data();
+    args.source_count = ranks_;
+  } else {
+    pair[0] = step.is(kOwnLeft) ? own : arrived;
+    pair[1] = step.is(kOwnLeft) ? arrived : own;
+    args.sources = pair;
+    args.source_count = 2;
+  }
+  args.destination = stored != nullptr ? stored : slot;
+  args.second = stored != nullptr ? slot : nullptr;
+  args.count = range.count.value;
+  args.divisor = step.is(kComplete) ? launch_.divisor : 1;
+  args.stream = stored != nullptr && launch_.stream_stores && step.dst_buffer == BufferId::kOutput;
+  launch_.kernel(args);
+}
+
+template <Endpoint E>
+Status CpuExecutor<E>::run(const Launch& launch, Watch& watch) {
+  start(launch);
+  const Progress progress = advance();
+  if (progress == Progress::kDone) [[likely]]
+    return {};
+  return wait(watch);
+}
+
+template <Endpoint E>
+Status CpuExecutor<E>::wait(Watch& watch) {
+  Ladder ladder(policy_);
+  std::uint64_t seen = progress_;
+  CallBoard& board = endpoint_->board();
+  auto next_check = kFirstCheck;
+  for (;;) {
+    const Progress progress = advance();
+    if (progress == Progress::kDone) break;
+    if (progress == Progress::kFailed || watch.alarmed()) TUTTI_TRY(watch.check(missing_, progress_));
+    if (progress_ != seen) {
+      seen = progress_;
+      ladder.reset();
+      next_check = kFirstCheck;
+      continue;
+    }
+    const Ladder::Rung rung = ladder.climb();
+    if (rung == Ladder::Rung::kSpin) continue;
+    board.wait_for(missing_);
+    if (rung == Ladder::Rung::kYield) {
+      if (ladder.waited() < next_check) continue;
+      next_check = ladder.waited() + kFirstCheck;
+      TUTTI_TRY(watch.check(missing_, progress_));
+      continue;
+    }
+    TUTTI_TRY(sleep_once(watch));
+  }
+  board.wait_for(kNoRank);
+  return {};
+}
+
+template <Endpoint E>
+Status CpuExecutor<E>::sleep_once(Watch& watch) {
+  endpoint_->announce_sleep();
+  const std::uint64_t before = progress_;
+  const Progress progress = advance();  // the look after the announcement: what came before it is not missed
+  if (progress != Progress::kAgain || progress_ != before || watch.alarmed()) {
+    endpoint_->cancel_sleep();
+  } else {
+    endpoint_->sleep(std::chrono::milliseconds{100});
+  }
+  return progress == Progress::kDone ? Status{} : watch.check(missing_, progress_);
+}
+
+template class CpuExecutor<ShmEndpoint>;
+template class CpuExecutor<InprocEndpoint>;
+
+}  // namespace tutti
