@@ -1,0 +1,58 @@
+#include "schedule/drawing.h"
+
+#include <fmt/format.h>
+
+namespace tutti {
+namespace {
+
+std::string receive_text(const Step& step) {
+  const bool shared = step.is(kSharedRecv);
+  if (step.recv_from == PeerSet::kAll) return shared ? ", recv from all" : ", recv from each";
+  return fmt::format(", recv from {}{}", step.recv_peer, shared ? " to all" : "");
+}
+
+}  // namespace
+
+const char* name_of(BufferId buffer) {
+  switch (buffer) {
+    case BufferId::kInput:
+      return "input";
+    case BufferId::kOutput:
+      return "output";
+    case BufferId::kScratch:
+      return "scratch";
+    default:
+      return "none";
+  }
+}
+
+std::string to_text(const Step& step) {
+  std::string text;
+  const std::string source = fmt::format("{}[{}]", name_of(step.src_buffer), step.src_chunk);
+  if (step.has(kRecv)) text += receive_text(step);
+  if (step.has(kReduce)) text += fmt::format(", reduce with {}{}", source, step.is(kOwnLeft) ? " on the left" : "");
+  if (!step.has(kRecv) && step.src_buffer != BufferId::kNone) text += fmt::format(", take {}", source);
+  if (step.is(kComplete)) text += ", complete";
+  if (step.has(kStore)) text += fmt::format(", store {}[{}]", name_of(step.dst_buffer), step.dst_chunk);
+  if (step.has(kSend))
+    text += step.send_to == PeerSet::kAll ? ", send to all" : fmt::format(", send to {}", step.send_peer);
+  return fmt::format("chunk {}:{}", step.chunk, text.empty() ? " nothing" : text.substr(1));
+}
+
+std::string to_text(const Schedule& schedule) {
+  const Shape& shape = schedule.shape;
+  const Extent& extent = schedule.extent;
+  std::string text = fmt::format("{} {}: rank {} of {}", name_of(schedule.algorithm->collective),
+                                 schedule.algorithm->name, shape.rank, shape.ranks);
+  if (is_rooted(schedule.algorithm->collective)) text += fmt::format(", root {}", shape.root);
+  text += fmt::format("; parts {}, input {}, output {}, scratch {}\n", extent.parts, extent.input_blocks * extent.parts,
+                      extent.output_blocks * extent.parts, extent.scratch_chunks);
+  for (std::uint32_t lane = 0; lane < static_cast<std::uint32_t>(shape.lanes); ++lane) {
+    if (shape.lanes > 1) text += fmt::format(" lane {}\n", lane);
+    std::uint32_t number = 0;
+    for (const Step& step : schedule.lane(lane)) text += fmt::format("{:4}  {}\n", number++, to_text(step));
+  }
+  return text;
+}
+
+}  // namespace tutti

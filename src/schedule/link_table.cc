@@ -1,0 +1,96 @@
+#include "schedule/link_table.h"
+
+#include <algorithm>
+
+namespace tutti {
+
+void LinkTable::reset(std::int32_t ranks, std::uint32_t lanes, std::uint32_t credits) {
+  const auto n = static_cast<std::size_t>(ranks);
+  if (n == ranks_ && lanes == lanes_) {
+    for (const Queue& queue : queues_) unicast_[queue.name] = 0;
+  } else {
+    unicast_.assign(n * n * lanes, 0);
+  }
+  ranks_ = n;
+  lanes_ = lanes;
+  credits_ = credits;
+  queues_.clear();
+  slots_.clear();
+  multicasts_.assign(n * lanes, Multicast{});
+  readers_.clear();
+  pending_.assign(n * lanes * credits, 0);
+  shared_slots_.assign(n * lanes * credits, Message{});
+}
+
+LinkTable::Queue& LinkTable::queue(const LinkName& link, std::uint32_t* slots) {
+  std::uint32_t& index = unicast_[pair(link)];
+  if (index == 0) {
+    queues_.push_back(Queue{pair(link), 0, 0});
+    slots_.resize(slots_.size() + credits_);
+    index = static_cast<std::uint32_t>(queues_.size());
+  }
+  *slots = (index - 1) * credits_;
+  return queues_[index - 1];
+}
+
+bool LinkTable::has_room(const LinkName& link) {
+  if (link.shared) {
+    const std::uint32_t slot = multicasts_[source(link)].sent % credits_;
+    return pending_[source(link) * credits_ + slot] == 0;
+  }
+  std::uint32_t slots = 0;
+  const Queue& q = queue(link, &slots);
+  return q.sent - q.taken < credits_;
+}
+
+void LinkTable::push(const LinkName& link, Message message) {
+  if (!link.shared) {
+    std::uint32_t slots = 0;
+    Queue& q = queue(link, &slots);
+    slots_[slots + q.sent++ % credits_] = message;
+    return;
+  }
+  if (readers_.empty()) readers_.assign(ranks_ * ranks_ * lanes_, 0);
+  const std::size_t slot = source(link) * credits_ + multicasts_[source(link)].sent++ % credits_;
+  pending_[slot] = static_cast<std::uint32_t>(ranks_ - 1);
+  shared_slots_[slot] = message;
+}
+
+const Message* LinkTable::front(const LinkName& link) {
+  if (link.shared) {
+    const std::uint32_t taken = readers_.empty() ? 0 : readers_[pair(link)];
+    if (taken == multicasts_[source(link)].sent) return nullptr;
+    return &shared_slots_[source(link) * credits_ + taken % credits_];
+  }
+  std::uint32_t slots = 0;
+  const Queue& q = queue(link, &slots);
+  return q.sent == q.taken ? nullptr : &slots_[slots + q.taken % credits_];
+}
+
+void LinkTable::pop(const LinkName& link) {
+  if (link.shared) {
+    const std::size_t slot = source(link) * credits_ + readers_[pair(link)]++ % credits_;
+    if (--pending_[slot] == 0) values_.release(shared_slots_[slot].value);
+    return;
+  }
+  std::uint32_t slots = 0;
+  Queue& q = queue(link, &slots);
+  values_.release(slots_[slots + q.taken++ % credits_].value);
+}
+
+LinkName LinkTable::name_of_pair(std::size_t pair, bool shared) const {
+  return LinkName{static_cast<std::int32_t>(pair / ranks_ % ranks_), static_cast<std::int32_t>(pair % ranks_),
+                  static_cast<std::uint32_t>(pair / ranks_ / ranks_), shared};
+}
+
+bool LinkTable::find_unread(LinkName* link) {
+  const auto unread = std::ranges::find_if(queues_, [](const Queue& q) { return q.sent != q.taken; });
+  if (unread != queues_.end()) return *link = name_of_pair(unread->name, false), true;
+  for (std::size_t pair = 0; pair < readers_.size(); ++pair) {
+    const LinkName name = name_of_pair(pair, true);
+    if (name.from != name.to && front(name) != nullptr) return *link = name, true;
+  }
+  return false;
+}
+
+}  // namespace tutti

@@ -1,0 +1,76 @@
+// Links of the prover: ordered and bounded, as the transport's contract says, for unicast and multicast.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schedule/contribution.h"
+
+namespace tutti {
+
+/// What travels. The sender's reference to the value travels along.
+struct Message {
+  ValueId value = kNoValue;
+  std::uint32_t chunk = 0;
+};
+
+/// One direction of one pair on one lane; `shared`: the sender's multicast link as this reader sees it.
+struct LinkName {
+  std::int32_t from;
+  std::int32_t to;
+  std::uint32_t lane;
+  bool shared;
+};
+
+/// All links of a program. A link comes into being when it is first named. One thread.
+class LinkTable {
+ public:
+  explicit LinkTable(ContributionPool& values) : values_(values) {}
+
+  /// Empties all links; each holds `credits` messages.
+  void reset(std::int32_t ranks, std::uint32_t lanes, std::uint32_t credits);
+
+  /// Whether the sender has a credit. A multicast slot is free when all readers have taken its message.
+  bool has_room(const LinkName& link);
+  void push(const LinkName& link, Message message);
+  /// The reader's next message, or nullptr.
+  const Message* front(const LinkName& link);
+  /// Takes the message off; releases its value once no reader needs it.
+  void pop(const LinkName& link);
+
+  /// Some link with a message that nobody took, if there is one.
+  bool find_unread(LinkName* link);
+
+ private:
+  struct Queue {
+    std::size_t name = 0;  ///< index in `unicast_`
+    std::uint32_t sent = 0;
+    std::uint32_t taken = 0;
+  };
+  struct Multicast {
+    std::uint32_t sent = 0;
+  };
+
+  std::size_t pair(const LinkName& l) const {
+    return (std::size_t{l.lane} * ranks_ + static_cast<std::size_t>(l.from)) * ranks_ + static_cast<std::size_t>(l.to);
+  }
+  std::size_t source(const LinkName& l) const {
+    return std::size_t{l.lane} * ranks_ + static_cast<std::size_t>(l.from);
+  }
+  LinkName name_of_pair(std::size_t pair, bool shared) const;
+  Queue& queue(const LinkName& link, std::uint32_t* slots);
+
+  ContributionPool& values_;
+  std::size_t ranks_ = 0;
+  std::uint32_t lanes_ = 0;
+  std::uint32_t credits_ = 0;
+  std::vector<std::uint32_t> unicast_;  ///< pair -> 1 + index of its queue, 0: not named yet
+  std::vector<Queue> queues_;
+  std::vector<Message> slots_;          ///< credits_ a queue
+  std::vector<Multicast> multicasts_;   ///< source -> its multicast link
+  std::vector<std::uint32_t> readers_;  ///< pair -> messages that this reader took; made at the first multicast
+  std::vector<std::uint32_t> pending_;  ///< credits_ a source: readers that still need the slot
+  std::vector<Message> shared_slots_;   ///< credits_ a source
+};
+
+}  // namespace tutti

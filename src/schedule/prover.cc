@@ -1,0 +1,227 @@
+#include "schedule/prover.h"
+
+#include <fmt/format.h>
+
+#include "schedule/drawing.h"
+
+namespace tutti {
+
+const char* name_of(Check check) {
+  switch (check) {
+    case Check::kStep:
+      return "malformed step";
+    case Check::kMatching:
+      return "sends and receives do not match";
+    case Check::kContributions:
+      return "wrong contributions";
+    case Check::kMemory:
+      return "wrong use of memory";
+    case Check::kDeadlock:
+      return "deadlock";
+    case Check::kExpression:
+      return "wrong order of operands";
+  }
+  return "unknown";
+}
+
+std::optional<Fault> Prover::find_fault(const Program& program, const ProofOptions& options) {
+  fault_.reset();
+  if (start(program, options) && run()) check_outcome();
+  program_ = nullptr;
+  return std::move(fault_);
+}
+
+bool Prover::start(const Program& program, const ProofOptions& options) {
+  program_ = &program;
+  if (!check_extents()) return false;
+  const bool barrier = program.collective() == Collective::kBarrier;
+  values_.reset(program.ranks(), options.exact || barrier);
+  cells_.reset(program, options.aliasing);
+  links_.reset(program.ranks(), program.lanes(), options.credits);
+  strands_.clear();
+  arrived_.clear();
+  for (std::int32_t rank = 0; rank < program.ranks(); ++rank) {
+    if (barrier) arrived_.push_back(values_.leaf(rank, 0));
+    for (std::uint32_t lane = 0; lane < program.lanes(); ++lane) {
+      Strand strand;
+      strand.rank = rank;
+      strand.lane = lane;
+      strand.steps = program.steps(rank);
+      strands_.push_back(strand);
+    }
+  }
+  for (Strand& strand : strands_) {
+    if (!load(strand)) return false;
+  }
+  return true;
+}
+
+bool Prover::load(Strand& strand) {
+  if (strand.next == strand.steps) return true;
+  strand.seen = 0;
+  strand.step = program_->step(strand.rank, strand.lane, strand.next);
+  return check_step(strand);
+}
+
+/// Sweeps over the strands, up and down in turn so that chains of either direction take few sweeps, until nothing
+/// moves.
+bool Prover::run() {
+  bool moved = true;
+  for (bool up = true; moved; up = !up) {
+    moved = false;
+    for (std::size_t i = 0; i < strands_.size(); ++i) {
+      Strand& strand = strands_[up ? i : strands_.size() - 1 - i];
+      while (strand.next < strand.steps && can_run(strand)) {
+        if (!execute(strand)) return false;
+        ++strand.next;
+        if (!load(strand)) return false;
+        moved = true;
+      }
+    }
+  }
+  for (const Strand& strand : strands_) {
+    if (strand.next < strand.steps) return explain_stop();
+  }
+  return true;
+}
+
+LinkName Prover::inbound(const Strand& strand, std::int32_t peer) const {
+  return LinkName{peer, strand.rank, strand.lane, strand.step.is(kSharedRecv)};
+}
+
+LinkName Prover::outbound(const Strand& strand) const {
+  const bool shared = strand.step.send_to == PeerSet::kAll;
+  return LinkName{strand.rank, shared ? strand.rank : strand.step.send_peer, strand.lane, shared};
+}
+
+bool Prover::can_run(Strand& strand) {
+  const Step& step = strand.step;
+  if (step.recv_from == PeerSet::kOne && !links_.front(inbound(strand, step.recv_peer))) return false;
+  if (step.recv_from == PeerSet::kAll) {
+    for (; strand.seen < program_->ranks(); ++strand.seen) {
+      if (strand.seen != strand.rank && !links_.front(inbound(strand, strand.seen))) return false;
+    }
+  }
+  return !step.has(kSend) || links_.has_room(outbound(strand));
+}
+
+bool Prover::execute(Strand& strand) {
+  const Step& step = strand.step;
+  if (!arrived_.empty()) return execute_token(strand);
+  ValueId value = kNoValue;
+  if (step.has(kReduce)) {
+    if (!reduce(strand, &value)) return false;
+  } else if (step.has(kRecv)) {
+    if (!receive(strand, step.recv_peer, &value)) return false;
+  } else if (!access(strand, step.src_buffer, step.src_chunk, &value, kNoValue)) {
+    return false;
+  }
+  if (step.has(kStore) && !access(strand, step.dst_buffer, step.dst_chunk, nullptr, value)) return false;
+  if (step.has(kSend)) {
+    links_.push(outbound(strand), Message{value, step.chunk});
+  } else {
+    values_.release(value);
+  }
+  return true;
+}
+
+bool Prover::receive(const Strand& strand, std::int32_t peer, ValueId* value) {
+  const LinkName link = inbound(strand, peer);
+  const Message message = *links_.front(link);
+  if (message.chunk != strand.step.chunk) {
+    return report(Check::kMatching, strand, fmt::format("rank {} sends chunk {} here", peer, message.chunk));
+  }
+  values_.retain(*value = message.value);
+  links_.pop(link);
+  return true;
+}
+
+bool Prover::access(const Strand& strand, BufferId buffer, std::uint32_t chunk, ValueId* read, ValueId written) {
+  const Access access{strand.rank, strand.lane, buffer, chunk};
+  const char* problem = read ? cells_.read(access, read) : cells_.write(access, written);
+  return problem == nullptr || report(Check::kMemory, strand, problem);
+}
+
+bool Prover::reduce(const Strand& strand, ValueId* value) {
+  const Step& step = strand.step;
+  ValueId own = kNoValue;
+  if (!access(strand, step.src_buffer, step.src_chunk, &own, kNoValue)) return false;
+  operands_.clear();
+  const bool all = step.recv_from == PeerSet::kAll;
+  if (!all && step.is(kOwnLeft)) operands_.push_back(own);
+  for (std::int32_t peer = all ? 0 : step.recv_peer; peer < (all ? program_->ranks() : step.recv_peer + 1); ++peer) {
+    ValueId operand = own;
+    if (peer != strand.rank && !receive(strand, peer, &operand)) return false;
+    operands_.push_back(operand);
+  }
+  if (!all && !step.is(kOwnLeft)) operands_.push_back(own);
+
+  const Combined combined = values_.combine(operands_);
+  switch (combined.error) {
+    case CombineError::kNone:
+      break;
+    case CombineError::kOverlap:
+      return report(Check::kContributions, strand, fmt::format("operand {} holds a rank twice", combined.operand));
+    case CombineError::kChunk:
+      return report(Check::kContributions, strand, fmt::format("operand {} is of another chunk", combined.operand));
+    case CombineError::kOrder:
+      return report(Check::kExpression, strand,
+                    fmt::format("operand {} holds a lower rank than the one before it", combined.operand));
+  }
+  for (const ValueId operand : operands_) values_.release(operand);
+  *value = combined.value;
+  if (values_.is_full(*value) != step.is(kComplete)) {
+    const char* text =
+        step.is(kComplete) ? "marked complete, but contributions are missing" : "complete, but not marked so";
+    return report(Check::kContributions, strand, text);
+  }
+  if (step.is(kComplete)) values_.mark_complete(*value);
+  return true;
+}
+
+/// A barrier's message says who is known to have arrived.
+bool Prover::execute_token(Strand& strand) {
+  const Step& step = strand.step;
+  ValueId& known = arrived_[static_cast<std::size_t>(strand.rank)];
+  const bool all = step.recv_from == PeerSet::kAll;
+  const std::int32_t first = all ? 0 : step.recv_peer;
+  const std::int32_t end = step.has(kRecv) ? (all ? program_->ranks() : first + 1) : first;
+  for (std::int32_t peer = first; peer < end; ++peer) {
+    if (peer == strand.rank) continue;
+    ValueId token = kNoValue;
+    if (!receive(strand, peer, &token)) return false;
+    const ValueId joined = values_.join(known, token);
+    values_.release(token);
+    values_.release(known);
+    known = joined;
+  }
+  if (step.has(kSend)) {
+    values_.retain(known);
+    links_.push(outbound(strand), Message{known, step.chunk});
+  }
+  return true;
+}
+
+bool Prover::report(Check check, const Strand& strand, std::string text) {
+  text = fmt::format("{}: rank {} of {}, lane {}, step {} ({}): {}", name_of(check), strand.rank, program_->ranks(),
+                     strand.lane, strand.next, to_text(strand.step), text);
+  fault_ = Fault{check, strand.rank, static_cast<std::int32_t>(strand.lane), static_cast<std::int32_t>(strand.next),
+                 std::move(text)};
+  return false;
+}
+
+Status prove(const Algorithm& algorithm, const Shape& shape, const ProofOptions& options) {
+  std::vector<Schedule> tables;
+  if (options.exact) {
+    for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
+      tables.push_back(build_schedule(algorithm, Shape{shape.ranks, rank, shape.root, shape.lanes}));
+    }
+  }
+  const Program program = options.exact ? Program(tables) : Program(algorithm, shape);
+  const std::optional<Fault> fault = Prover().find_fault(program, options);
+  if (!fault) return Status();
+  return fail(Code::kInternalError, "{} {}, root {}, {} lanes: {}", name_of(algorithm.collective), algorithm.name,
+              shape.root, shape.lanes, fault->text);
+}
+
+}  // namespace tutti

@@ -1,0 +1,192 @@
+// The prover's rules: what a step must be, why a program stopped, and what must be there at the end.
+#include <fmt/format.h>
+
+#include "schedule/drawing.h"
+#include "schedule/prover.h"
+
+namespace tutti {
+
+/// The blocks that the collective's buffers have, alike on all ranks.
+bool Prover::check_extents() {
+  const Collective collective = program_->collective();
+  const auto ranks = static_cast<std::uint32_t>(program_->ranks());
+  const bool barrier = collective == Collective::kBarrier;
+  const std::uint32_t inputs = barrier ? 0 : collective == Collective::kReduceScatter ? ranks : 1;
+  const std::uint32_t outputs = barrier ? 0 : collective == Collective::kAllGather ? ranks : 1;
+  const std::uint32_t parts = program_->extent(0).parts;
+  for (std::int32_t rank = 0; rank < program_->ranks(); ++rank) {
+    const Extent extent = program_->extent(rank);
+    if (extent.input_blocks != inputs || extent.output_blocks != outputs || extent.parts != parts || parts == 0) {
+      return report_outcome(Check::kStep, rank, "blocks or parts are not those of the collective on all ranks");
+    }
+  }
+  return true;
+}
+
+bool Prover::check_step(const Strand& strand) {
+  const Step& step = strand.step;
+  const char* problem = nullptr;
+  const bool barrier = !arrived_.empty();
+  const bool reads = step.has(kReduce) || !step.has(kRecv);
+  const bool one_peer = step.recv_from == PeerSet::kOne;
+  if (step.verbs == 0 || step.verbs > 15) problem = "no verb, or an unknown one";
+  if (step.lane != strand.lane) problem = "of another lane";
+  if (step.has(kReduce) && !step.has(kRecv)) problem = "reduces without receiving";
+  if (step.has(kRecv) != (step.recv_from != PeerSet::kNone)) problem = "verbs and peers to receive from disagree";
+  if (step.has(kSend) != (step.send_to != PeerSet::kNone)) problem = "verbs and peers to send to disagree";
+  if (step.is(kSharedRecv) && !step.has(kRecv)) problem = "a shared receive that does not receive";
+  if (step.is(kOwnLeft) && !(step.has(kReduce) && one_peer)) problem = "own-left without a reduction with one peer";
+  if (step.is(kComplete) && !step.has(kReduce)) problem = "complete without a reduction";
+  if (barrier && (step.has(kReduce | kStore) || step.src_buffer != BufferId::kNone)) problem = "a barrier with data";
+  if (barrier && program_->lanes() != 1) problem = "a barrier with several lanes";
+  if (!barrier && reads == (step.src_buffer == BufferId::kNone)) problem = "verbs and source disagree";
+  if (step.has(kStore) == (step.dst_buffer == BufferId::kNone)) problem = "verbs and destination disagree";
+  if (!barrier && !step.has(kStore | kSend)) problem = "its value goes nowhere";
+  if (!barrier && step.recv_from == PeerSet::kAll && !step.has(kReduce)) problem = "receives all but reduces nothing";
+  if (problem) return report(Check::kStep, strand, problem);
+  return check_peers(strand) && (barrier || check_sizes(strand));
+}
+
+bool Prover::check_peers(const Strand& strand) {
+  const Step& step = strand.step;
+  const auto is_peer = [&](std::int32_t peer) { return peer >= 0 && peer < program_->ranks() && peer != strand.rank; };
+  const bool recv_ok = step.recv_from == PeerSet::kOne ? is_peer(step.recv_peer) : step.recv_peer == -1;
+  const bool send_ok = step.send_to == PeerSet::kOne ? is_peer(step.send_peer) : step.send_peer == -1;
+  const bool alone = program_->ranks() == 1 && step.has(kRecv | kSend);
+  return (recv_ok && send_ok && !alone) || report(Check::kStep, strand, "a peer that is none");
+}
+
+/// Chunks of one part index are equally large; a step must not mix sizes.
+bool Prover::check_sizes(const Strand& strand) {
+  const Step& step = strand.step;
+  const auto fits = [&](BufferId buffer, std::uint32_t chunk) {
+    const bool sized = buffer == BufferId::kInput || buffer == BufferId::kOutput;
+    return !sized || chunk % cells_.parts() == step.chunk % cells_.parts();
+  };
+  if (step.chunk >= cells_.chunks()) return report(Check::kMemory, strand, "a chunk that the result does not have");
+  return (fits(step.src_buffer, step.src_chunk) && fits(step.dst_buffer, step.dst_chunk)) ||
+         report(Check::kMemory, strand, "chunks of different sizes");
+}
+
+bool Prover::is_used_later(const LinkName& link, bool by_sender) const {
+  const std::int32_t rank = by_sender ? link.from : link.to;
+  for (const Strand& strand : strands_) {
+    if (strand.rank != rank || strand.lane != link.lane) continue;
+    for (std::uint32_t i = strand.next; i < strand.steps; ++i) {
+      const Step step = program_->step(rank, link.lane, i);
+      const bool sends = step.has(kSend) && (link.shared ? step.send_to == PeerSet::kAll : step.send_peer == link.to);
+      const bool receives = step.has(kRecv) && step.is(kSharedRecv) == link.shared &&
+                            (step.recv_from == PeerSet::kAll || step.recv_peer == link.from);
+      if (by_sender ? sends : receives) return true;
+    }
+  }
+  return false;
+}
+
+/// A reader of a full link that will never receive from it again, or -1.
+std::int32_t Prover::find_deaf_reader(const LinkName& link) {
+  for (std::int32_t reader = 0; reader < program_->ranks(); ++reader) {
+    const bool reads = link.shared ? reader != link.from : reader == link.to;
+    const LinkName view{link.from, reader, link.lane, link.shared};
+    if (reads && links_.front(view) && !is_used_later(view, false)) return reader;
+  }
+  return -1;
+}
+
+/// Nothing moves. If someone waits for what never comes, that is the fault; else they wait in a circle.
+bool Prover::explain_stop() {
+  const Strand* first = nullptr;
+  std::string waits;
+  for (const Strand& strand : strands_) {
+    if (strand.next == strand.steps) continue;
+    const Step& step = strand.step;
+    const std::int32_t peer = step.recv_from == PeerSet::kAll ? strand.seen : step.recv_peer;
+    const bool wants_message = step.has(kRecv) && peer < program_->ranks() && !links_.front(inbound(strand, peer));
+    if (wants_message && !is_used_later(inbound(strand, peer), true)) {
+      return report(Check::kMatching, strand, fmt::format("rank {} never sends this", peer));
+    }
+    if (!wants_message) {
+      const std::int32_t deaf = find_deaf_reader(outbound(strand));
+      if (deaf >= 0) return report(Check::kMatching, strand, fmt::format("rank {} never receives this", deaf));
+    }
+    if (first) continue;
+    first = &strand;
+    waits = wants_message ? fmt::format("waits for a message of rank {}", peer)
+                          : fmt::format("waits for a credit to {}",
+                                        step.send_to == PeerSet::kAll ? "all" : fmt::format("rank {}", step.send_peer));
+  }
+  return report(Check::kDeadlock, *first, waits);
+}
+
+bool Prover::check_outcome() {
+  LinkName link{};
+  if (links_.find_unread(&link)) {
+    return report_outcome(Check::kMatching, link.to,
+                          fmt::format("a message of rank {} on lane {} is never received", link.from, link.lane));
+  }
+  if (!arrived_.empty()) return check_barrier();
+  const Extent extent = program_->extent(0);
+  const std::uint32_t outputs = extent.output_blocks * extent.parts;
+  expressions_.assign(outputs, 0);
+  const bool rooted = program_->collective() == Collective::kReduce;
+  for (std::int32_t rank = rooted ? program_->root() : 0; rank < (rooted ? program_->root() + 1 : program_->ranks());
+       ++rank) {
+    for (std::uint32_t chunk = 0; chunk < outputs; ++chunk) {
+      if (!check_chunk(rank, chunk)) return false;
+    }
+  }
+  return true;
+}
+
+/// What output chunk `chunk` of `rank` must hold, by the collective.
+bool Prover::check_chunk(std::int32_t rank, std::uint32_t chunk) {
+  const ValueId id = cells_.stored(rank, chunk);
+  if (id == kNoValue) {
+    return report_outcome(Check::kContributions, rank, fmt::format("output chunk {} is never stored", chunk));
+  }
+  const Collective collective = program_->collective();
+  const Value& value = values_[id];
+  if (collective == Collective::kAllGather || collective == Collective::kBroadcast) {
+    const bool gather = collective == Collective::kAllGather;
+    const std::int32_t from = gather ? static_cast<std::int32_t>(chunk / cells_.parts()) : program_->root();
+    const bool right = value.expression == ContributionPool::leaf_expression(from, chunk);
+    return right || report_outcome(Check::kContributions, rank,
+                                   fmt::format("output chunk {} is not rank {}'s input", chunk, from));
+  }
+  const bool scatter = collective == Collective::kReduceScatter;
+  const std::uint32_t of = scatter ? static_cast<std::uint32_t>(rank) * cells_.parts() + chunk : chunk;
+  if (value.chunk != of) {
+    return report_outcome(Check::kContributions, rank,
+                          fmt::format("output chunk {} holds chunk {}", chunk, value.chunk));
+  }
+  if (!values_.is_full(id) || (program_->ranks() > 1 && !value.complete)) {
+    return report_outcome(
+        Check::kContributions, rank,
+        fmt::format("output chunk {} lacks contributions (rank {})", chunk, values_.missing_rank(id)));
+  }
+  if (collective != Collective::kAllReduce) return true;
+  if (rank == 0) expressions_[chunk] = value.expression;
+  return expressions_[chunk] == value.expression ||
+         report_outcome(Check::kExpression, rank,
+                        fmt::format("output chunk {} is added in another order than on rank 0", chunk));
+}
+
+bool Prover::check_barrier() {
+  for (std::int32_t rank = 0; rank < program_->ranks(); ++rank) {
+    const ValueId known = arrived_[static_cast<std::size_t>(rank)];
+    if (!values_.is_full(known)) {
+      return report_outcome(
+          Check::kContributions, rank,
+          fmt::format("leaves before it knows that rank {} has arrived", values_.missing_rank(known)));
+    }
+  }
+  return true;
+}
+
+bool Prover::report_outcome(Check check, std::int32_t rank, std::string text) {
+  text = fmt::format("{}: rank {} of {}: {}", name_of(check), rank, program_->ranks(), text);
+  fault_ = Fault{check, rank, -1, -1, std::move(text)};
+  return false;
+}
+
+}  // namespace tutti

@@ -1,0 +1,37 @@
+// How much the proofs cover: everything, or a reduced set under sanitizers, which run them tens of times slower.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tutti {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kReduced = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+inline constexpr bool kReduced = true;
+#else
+inline constexpr bool kReduced = false;
+#endif
+#else
+inline constexpr bool kReduced = false;
+#endif
+
+/// Every n in 1..256; reduced: 1..20 and some on both sides of powers of two.
+inline std::vector<std::int32_t> proved_ranks() {
+  std::vector<std::int32_t> ranks;
+  for (std::int32_t n = 1; n <= (kReduced ? 20 : 256); ++n) ranks.push_back(n);
+  if (kReduced) ranks.insert(ranks.end(), {31, 32, 33, 63, 64, 65, 127, 129});
+  return ranks;
+}
+
+/// Every root up to 32 ranks (reduced: 8), some beyond.
+inline std::vector<std::int32_t> proved_roots(std::int32_t n) {
+  if (n > (kReduced ? 8 : 32)) return {0, 1, n / 3, n / 2, n - 2, n - 1};
+  std::vector<std::int32_t> roots;
+  for (std::int32_t root = 0; root < n; ++root) roots.push_back(root);
+  return roots;
+}
+
+}  // namespace tutti
