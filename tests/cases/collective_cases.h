@@ -1,0 +1,19 @@
+// The six collectives against results computed here, by arithmetic that shares no code with the library: every type and
+// operation, every root in turn, in place and not, aligned and not, counts from 0 to 300007. Uses the C API alone, so
+// that the same cases run as processes outside the source tree, under mpirun, and as threads.
+#pragma once
+
+#include <tutti/tutti.h>
+
+namespace tutti::cases {
+
+struct Outcome {
+  long checked = 0;
+  long failed = 0;
+};
+
+/// Collective: every rank runs the same cases. Prints the first few failures of this rank to stderr. Stops early when
+/// the communicator fails. `with_large`: also 300007 elements.
+Outcome run_collective_cases(tuttiComm_t comm, int rank, int ranks, bool with_large);
+
+}  // namespace tutti::cases

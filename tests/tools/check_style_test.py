@@ -1,0 +1,85 @@
+"""Planted violations that tools/check_style.py must find, and clean code that it must accept."""
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools"))
+import check_style  # noqa: E402
+
+
+def violations_of(files):
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for path, text in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text, encoding="utf-8")
+        return check_style.check(root)[0]
+
+
+def function_of(lines):
+    return "namespace a {\nint f(int x) {\n" + "  x += 1;\n" * (lines - 2) + "}\n}  // namespace a\n"
+
+
+class Arrows(unittest.TestCase):
+    def test_forbidden_arrow(self):
+        found = violations_of({"src/collectives/ring.h": '#include "transport/shm.h"\n'})
+        self.assertEqual(found, ["src/collectives/ring.h: collectives must not include transport/shm.h"])
+
+    def test_allowed_arrows(self):
+        self.assertEqual(violations_of({
+            "src/executor/run.cc": '#include "core/status.h"\n#include "kernels/kernels.h"\n#include "executor/run.h"\n',
+            "src/comm/api.cc": "#include <tutti/tutti.h>\n#include <vector>\n",
+            "tests/comm/api_test.cc": '#include "transport/shm.h"\n'}), [])
+
+    def test_core_must_not_know_the_public_header(self):
+        self.assertEqual(len(violations_of({"src/core/a.h": "#include <tutti/tutti.h>\n"})), 1)
+
+    def test_programs_use_the_c_api_alone(self):
+        self.assertEqual(len(violations_of({"tools/perf/main.cc": '#include "core/units.h"\n'})), 1)
+        self.assertEqual(len(violations_of({"examples/sum.c": '#include "../src/core/units.h"\n'})), 1)
+
+    def test_unknown_room(self):
+        self.assertEqual(len(violations_of({"src/utils/a.h": "int x;\n"})), 1)
+
+
+class Sizes(unittest.TestCase):
+    def test_function_at_and_past_the_limit(self):
+        self.assertEqual(violations_of({"src/core/a.cc": function_of(60)}), [])
+        found = violations_of({"src/core/a.cc": function_of(61)})
+        self.assertEqual(found, ["src/core/a.cc:2: f has 61 lines, the limit is 60"])
+
+    def test_member_with_initializer_list(self):
+        text = "struct A {\n  A(int x) : a_{x}, b_(x) {\n" + "    ++a_;\n" * 61 + "  }\n  int a_, b_;\n};\n"
+        self.assertEqual(len(violations_of({"src/core/a.h": text})), 1)
+
+    def test_braces_in_text_do_not_count(self):
+        text = 'int f() {\n  const char* a = "{{{";  // {{\n  return \'{\' + a[0];\n}\n' + "int x;\n" * 70
+        self.assertEqual(violations_of({"src/core/a.cc": text}), [])
+
+    def test_table_of_lambdas_is_no_function(self):
+        text = "const Row kRows[] = {\n" + "  {1, [](int x) { return x; }},\n" * 70 + "};\n"
+        self.assertEqual(violations_of({"src/core/a.cc": text}), [])
+
+    def test_file_past_the_limit(self):
+        self.assertEqual(violations_of({"src/core/a.cc": "int x;\n" * 500}), [])
+        self.assertEqual(len(violations_of({"src/core/a.cc": "int x;\n" * 501})), 1)
+
+
+class Environment(unittest.TestCase):
+    def test_reads_outside_the_table(self):
+        text = 'const char* f() { return std::getenv("HOME"); }\n'
+        self.assertEqual(len(violations_of({"src/transport/a.cc": text})), 1)
+        self.assertEqual(violations_of({"src/core/settings.cc": text}), [])
+
+    def test_comment_is_no_read(self):
+        self.assertEqual(violations_of({"src/transport/a.cc": "// getenv is not used here\n"}), [])
+
+
+class Comments(unittest.TestCase):
+    def test_share(self):
+        self.assertEqual(check_style.comment_lines("// a\nint x;  // b\n/* c\n d */\n\nint y;\n"), (4, 5))
+
+
+if __name__ == "__main__":
+    unittest.main()

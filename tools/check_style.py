@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Checks what a compiler does not: include arrows between rooms, sizes of files and functions, reads of the environment.
+
+check_style.py [ROOT]: exit code 1 and one line a violation; long files and functions and the comment share are listed.
+"""
+import pathlib
+import re
+import sys
+
+# Which rooms a room may include (docs/design and CONTRIBUTING.md name the same arrows).
+ARROWS = {
+    "core": set(),
+    "schedule": {"core"},
+    "kernels": {"core"},
+    "collectives": {"core", "schedule"},
+    "transport": {"core", "kernels"},
+    "executor": {"core", "schedule", "transport", "kernels"},
+    "comm": {"core", "collectives", "executor", "transport", "include"},
+}
+ROOMS = set(ARROWS)
+OUTSIDE = ("tools/perf", "examples", "plugins")  # users of include/ alone
+FOLDERS = ("include", "src", "tests", "tools", "bench", "examples", "plugins")
+SUFFIXES = {".h", ".c", ".cc", ".inl", ".cu", ".cuh"}
+FILE_WANTED, FILE_LIMIT = 300, 500
+FUNCTION_WANTED, FUNCTION_LIMIT = 40, 60
+# The environment is read through the table of settings; launchers are recognised by their variables.
+MAY_READ_ENVIRONMENT = {"src/core/settings.cc", "src/comm/launcher.cc", "src/comm/url.cc", "tools/perf/ranks.cc"}
+READS_ENVIRONMENT = re.compile(r"\b(getenv|secure_getenv|environ)\b")
+INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
+LITERALS = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"([^()\s\\]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-zA-Z_])\'(?:\\.|[^\'\\\n])*\'', re.S)
+CONTAINER = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
+
+
+def blanked(text):
+    """The text with comments and literals as spaces; lines stay where they are."""
+    return LITERALS.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+
+
+def functions(text):
+    """(name, first line, number of lines) of each function with a body outside other functions."""
+    code = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda m: re.sub(r"[^\n]", " ", m.group()), blanked(text), flags=re.M)
+    found, stack, start = [], [], 0
+    for match in re.finditer(r"[{};]", code):
+        place, sign = match.start(), match.group()
+        if sign == "{":
+            head = code[start:place]
+            inside = any(kind in ("function", "initializer") for kind, _, _ in stack)
+            stack.append(("block" if inside else kind_of(head), start, head))
+        elif sign == "}" and stack:
+            kind, begin, head = stack.pop()
+            if kind == "function":
+                first = code.count("\n", 0, begin + len(head) - len(head.lstrip())) + 1
+                name = re.search(r"([\w:~]+|operator\S+)\s*\(", head)
+                found.append((name.group(1) if name else "?", first, code.count("\n", 0, place) + 2 - first))
+            if kind == "initializer":
+                continue  # what it belongs to goes on behind it
+        if not any(kind == "initializer" for kind, _, _ in stack):
+            start = place + 1
+    return found
+
+
+def kind_of(head):
+    """What an opening brace outside functions begins, by the text before it."""
+    if "(" not in head:
+        return "container" if CONTAINER.search(head) else "initializer"
+    tail = head[head.rfind(")") + 1:]
+    if re.search(r"\)\s*:\s*[^:]", head) and re.search(r"\w\s*$", tail) and not re.fullmatch(
+            r"\s*(const|noexcept|override|final|mutable|&|\s)*(->[^;=]*)?", tail):
+        return "initializer"  # a member's braces in a constructor's list
+    if "=" in tail:
+        return "initializer"
+    before = head[:head.find("(")]
+    if CONTAINER.search(before) and not re.search(r"[\w>&*]\s+[\w:~]+\s*$", re.sub(r"__attribute__", "", before)):
+        return "container"
+    return "function"
+
+
+def room_of(path):
+    parts = path.split("/")
+    return parts[1] if parts[0] == "src" and len(parts) > 2 else None
+
+
+def check_includes(path, text):
+    room = room_of(path)
+    outside = any(path.startswith(folder + "/") for folder in OUTSIDE)
+    for target in INCLUDE.findall(text):
+        first = target.split("/")[0] if "/" in target else None
+        goal = "include" if first == "tutti" else first
+        if room and goal in ROOMS | {"include"} and goal != room and goal not in ARROWS.get(room, set()):
+            yield f"{path}: {room} must not include {target}"
+        if outside and (goal in ROOMS or target.startswith("../")):
+            yield f"{path}: uses the C API alone, must not include {target}"
+    if room and room not in ROOMS:
+        yield f"{path}: src/{room} is no room that the arrows know"
+
+
+def check_environment(path, text):
+    if path.startswith(("src/", "tools/")) and path not in MAY_READ_ENVIRONMENT:
+        if READS_ENVIRONMENT.search(blanked(text)):
+            yield f"{path}: reads the environment; settings are read in src/core/settings.cc"
+
+
+def check_sizes(path, text, long_ones):
+    lines = text.count("\n")
+    if path != "include/tutti/tutti.h" and lines > FILE_WANTED:
+        long_ones.append(f"{path}: {lines} lines")
+        if lines > FILE_LIMIT:
+            yield f"{path}: {lines} lines, the limit is {FILE_LIMIT}"
+    for name, first, length in functions(text):
+        if length > FUNCTION_WANTED:
+            long_ones.append(f"{path}:{first}: {name}: {length} lines")
+        if length > FUNCTION_LIMIT:
+            yield f"{path}:{first}: {name} has {length} lines, the limit is {FUNCTION_LIMIT}"
+
+
+def comment_lines(text):
+    """(lines with a comment, lines that are not blank)."""
+    kept = {number for match in LITERALS.finditer(text) if match.group().startswith(("//", "/*"))
+            for number in range(text.count("\n", 0, match.start()), text.count("\n", 0, match.end()) + 1)}
+    return len(kept), sum(1 for line in text.split("\n") if line.strip())
+
+
+def source_files(root):
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in SUFFIXES and path.is_file():
+                yield path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
+
+
+def check(root):
+    """(violations, long files and functions, {part: (comment lines, lines)}) of a tree."""
+    violations, long_ones, shares = [], [], {}
+    for path, text in source_files(root):
+        violations += check_includes(path, text)
+        violations += check_environment(path, text)
+        violations += check_sizes(path, text, long_ones)
+        part = room_of(path) or path.split("/")[0]
+        comments, lines = comment_lines(text)
+        had = shares.get(part, (0, 0))
+        shares[part] = (had[0] + comments, had[1] + lines)
+    return violations, long_ones, shares
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
+    violations, long_ones, shares = check(root)
+    print(f"Longer than wanted (files {FILE_WANTED}, functions {FUNCTION_WANTED} lines):")
+    print("\n".join("  " + line for line in long_ones) or "  none")
+    print("Comment lines: " + ", ".join(f"{part} {100 * c // max(n, 1)} %" for part, (c, n) in sorted(shares.items())))
+    for line in violations:
+        print("error: " + line)
+    print(f"{len(violations)} violations")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

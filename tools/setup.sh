@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are missing, and only those. tools/setup.sh: to build; --test: to test as well.
+set -euo pipefail
+
+build_packages=(g++ cmake ninja-build pkg-config git libssl-dev libfmt-dev libcli11-dev nlohmann-json3-dev
+                libgtest-dev libbenchmark-dev openmpi-bin libopenmpi-dev)
+test_packages=(python3 clang clang-format libclang-rt-14-dev binutils qemu-user g++-aarch64-linux-gnu util-linux)
+
+wanted=("${build_packages[@]}")
+case ${1:-} in
+  "") ;;
+  --test) wanted+=("${test_packages[@]}") ;;
+  *) echo "usage: tools/setup.sh [--test]" >&2; exit 2 ;;
+esac
+
+if ! command -v apt-get > /dev/null || ! command -v dpkg-query > /dev/null; then
+  echo "tools/setup.sh knows Debian's apt-get only. Here, please install what these packages hold:" >&2
+  echo "  ${wanted[*]}" >&2
+  exit 1
+fi
+
+missing=()
+for package in "${wanted[@]}"; do
+  state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2> /dev/null || true)
+  [ "$state" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo > /dev/null || { echo "not root and no sudo; as root: apt-get install ${missing[*]}" >&2; exit 1; }
+  as_root=(sudo)
+fi
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" >> "$log" 2>&1; }
+install() { apt install -y --no-install-recommends "${missing[@]}"; }
+
+echo "setup: installing ${missing[*]}"
+started=$SECONDS
+if ! install; then
+  echo "setup: reading the package lists anew"
+  apt update || true # one unreachable list need not matter; the installation tells
+  install || { tail -n 30 "$log" >&2; echo "setup: the installation failed" >&2; exit 1; }
+fi
+echo "setup: done in $((SECONDS - started)) s"
