@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 namespace tutti {
@@ -53,14 +54,17 @@ ShmEndpoint::ShmEndpoint(const ShmGeometry& geometry, Rank rank, std::vector<std
       max_message_(geometry.slot_bytes),
       credits_(static_cast<std::uint32_t>(ShmLayout(geometry).slots())),
       layout_(geometry),
+      lane_bits_(std::bit_width(static_cast<unsigned>(geometry.lanes) - 1)),
       segments_(std::move(segments)),
-      send_rings_(index(geometry.lanes) * (segments_.size() + 1) * 2),
-      recv_rings_(index(geometry.lanes) * segments_.size() * 2 * 2) {
+      send_rings_(send_index(segments_.size() + 1, 0, 0)),
+      recv_rings_(recv_index(segments_.size(), false, 0, 0)) {
   for (const std::shared_ptr<Segment>& segment : segments_)
     peers_.push_back(reinterpret_cast<ControlPage*>(segment->data()));
   for (std::size_t peer = 0; peer < peers_.size(); ++peer)
     if (peer != index(rank.value)) readers_.push_back(&peers_[peer]->sleep_word);
-  for (int lane = 0; lane < geometry.lanes; ++lane) build_rings(static_cast<std::uint16_t>(lane));
+  for (int lane = 0; lane < geometry.lanes; ++lane)
+    for (const RingKind kind : {RingKind::kCells, RingKind::kSlots})
+      build_rings(static_cast<std::uint16_t>(lane), kind);
   touch();
   ControlPage& own = *peers_[index(rank.value)];
   own.enrolled.store(ProcessBarrier::enroll() ? 1 : 0, std::memory_order_release);  // pairs with all_enrolled()
@@ -73,19 +77,21 @@ RingMemory ShmEndpoint::ring_memory(Rank writer, std::size_t target, std::uint16
           base + layout_.payloads(target, lane, kind), layout_.payload_stride(kind), layout_.capacity(kind) - 1};
 }
 
-void ShmEndpoint::build_rings(std::uint16_t lane) {
+void ShmEndpoint::build_rings(std::uint16_t lane, RingKind kind) {
   const std::size_t ranks = peers_.size();
-  for (std::size_t kind = 0; kind < 2; ++kind) {
-    for (std::size_t target = 0; target <= ranks; ++target)
-      send_rings_[(lane * (ranks + 1) + target) * 2 + kind].memory =
-          ring_memory(rank_, target, lane, static_cast<RingKind>(kind));
-    for (std::size_t source = 0; source < ranks * 2; ++source) {
-      const Rank writer(static_cast<std::int32_t>(source / 2));
-      const bool shared = source % 2 == 1;
-      RecvRing& ring = recv_rings_[(lane * ranks * 2 + source) * 2 + kind];
-      ring.memory = ring_memory(writer, shared ? ranks : index(rank_.value), lane, static_cast<RingKind>(kind));
-      std::byte* line = segments_[index(rank_.value)]->data() + layout_.release_line(writer, lane);
-      ring.released = &reinterpret_cast<ReleaseLine*>(line)->released[shared ? 1 : 0][kind];
+  const auto which = static_cast<std::size_t>(kind);
+  for (std::size_t target = 0; target <= ranks; ++target) {
+    SendRing& ring = send_rings_[send_index(target, lane, which)];
+    ring.memory = ring_memory(rank_, target, lane, kind);
+    ring.reader = target == ranks ? nullptr : &peers_[target]->sleep_word;
+  }
+  for (Rank writer{0}; index(writer.value) < ranks; ++writer) {
+    std::byte* line = segments_[index(rank_.value)]->data() + layout_.release_line(writer, lane);
+    for (const bool shared : {false, true}) {
+      RecvRing& ring = recv_rings_[recv_index(index(writer.value), shared, lane, which)];
+      ring.memory = ring_memory(writer, shared ? ranks : index(rank_.value), lane, kind);
+      ring.released = &reinterpret_cast<ReleaseLine*>(line)->released[shared ? 1 : 0][which];
+      ring.writer = &peers_[index(writer.value)]->sleep_word;
     }
   }
 }

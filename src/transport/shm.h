@@ -39,16 +39,18 @@ class ShmEndpoint {
     return ring.claim(bytes.value);
   }
   void send_commit(Route route, Bytes bytes, Fingerprint fingerprint) {
-    send_ring(route, bytes).commit(bytes.value, fingerprint);
-    if (!route.shared) return peers_[index(route.peer.value)]->sleep_word.wake_if_announced();
+    SendRing& ring = send_ring(route, bytes);
+    ring.commit(bytes.value, fingerprint);
+    if (ring.reader != nullptr) return ring.reader->wake_if_announced();
     for (SleepWord* reader : readers_) reader->wake_if_announced();
   }
   Peek recv_peek(Route route, Bytes bytes, Fingerprint fingerprint) {
     return recv_ring(route, bytes).peek(bytes.value, fingerprint);
   }
   void recv_release(Route route, Bytes bytes) {
-    recv_ring(route, bytes).release();
-    peers_[index(route.peer.value)]->sleep_word.wake_if_announced();  // it may wait for the credit
+    RecvRing& ring = recv_ring(route, bytes);
+    ring.release();
+    ring.writer->wake_if_announced();
   }
 
   void announce_sleep();
@@ -62,17 +64,22 @@ class ShmEndpoint {
  private:
   static std::size_t index(int value) { return static_cast<std::size_t>(value); }
   static std::size_t kind_of(Bytes bytes) { return bytes.value > ShmLayout::kCellBytes ? 1 : 0; }
+  std::size_t send_index(std::size_t target, std::uint16_t lane, std::size_t kind) const {
+    return (target << lane_bits_ | lane) * 2 + kind;
+  }
+  std::size_t recv_index(std::size_t writer, bool shared, std::uint16_t lane, std::size_t kind) const {
+    return ((writer * 2 + (shared ? 1 : 0)) << lane_bits_ | lane) * 2 + kind;
+  }
   SendRing& send_ring(Route route, Bytes bytes) {
     const std::size_t target = route.shared ? peers_.size() : index(route.peer.value);
-    return send_rings_[(route.lane * (peers_.size() + 1) + target) * 2 + kind_of(bytes)];
+    return send_rings_[send_index(target, route.lane, kind_of(bytes))];
   }
   RecvRing& recv_ring(Route route, Bytes bytes) {
-    const std::size_t source = index(route.peer.value) * 2 + (route.shared ? 1 : 0);
-    return recv_rings_[(route.lane * peers_.size() * 2 + source) * 2 + kind_of(bytes)];
+    return recv_rings_[recv_index(index(route.peer.value), route.shared, route.lane, kind_of(bytes))];
   }
   bool find_credit(Route route, Bytes bytes, SendRing* ring) const;
   RingMemory ring_memory(Rank writer, std::size_t target, std::uint16_t lane, RingKind kind) const;
-  void build_rings(std::uint16_t lane);
+  void build_rings(std::uint16_t lane, RingKind kind);
   void touch() const;
   bool all_enrolled();
 
@@ -80,11 +87,12 @@ class ShmEndpoint {
   const Bytes max_message_;
   const std::uint32_t credits_;
   const ShmLayout layout_;
+  const int lane_bits_;                                   // lanes are rounded up to a power of two in the vectors below
   const std::vector<std::shared_ptr<Segment>> segments_;  // by rank
   std::vector<ControlPage*> peers_;                       // by rank, this one included
   std::vector<SleepWord*> readers_;                       // of the multicast link: all other ranks
-  std::vector<SendRing> send_rings_;                      // [lane][target][RingKind]; target ranks(): multicast
-  std::vector<RecvRing> recv_rings_;                      // [lane][writer][multicast][RingKind]
+  std::vector<SendRing> send_rings_;                      // send_index(); target ranks(): multicast
+  std::vector<RecvRing> recv_rings_;                      // recv_index()
   bool barrier_reaches_all_ = false;
 };
 static_assert(Endpoint<ShmEndpoint>);

@@ -32,8 +32,9 @@ struct RingMemory {
 /// The writer's end. Private to the endpoint, one line.
 struct alignas(kCacheLine) SendRing {
   RingMemory memory;
-  std::uint64_t position = 0;  // of the next message
-  std::uint64_t limit = 0;     // the first position without a credit, as far as this side has looked
+  std::uint64_t position = 0;   // of the next message
+  std::uint64_t limit = 0;      // the first position without a credit, as far as this side has looked
+  SleepWord* reader = nullptr;  // of the one reader; nullptr: multicast
 
   bool has_credit() const { return position != limit; }
   std::byte* claim(std::size_t bytes) const { return memory.payload(position, bytes); }
@@ -50,6 +51,7 @@ struct alignas(kCacheLine) RecvRing {
   RingMemory memory;
   std::uint64_t position = 0;                      // of the next message
   std::atomic<std::uint64_t>* released = nullptr;  // in the reader's own segment; the writer reads it
+  SleepWord* writer = nullptr;                     // it may wait for the credit
 
   Peek peek(std::size_t bytes, Fingerprint fingerprint) const {
     const MessageHeader& header = memory.header(position);

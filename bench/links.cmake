@@ -1,0 +1,2 @@
+add_executable(links_bench links_bench.cc)
+target_link_libraries(links_bench PRIVATE tutti_static tutti_warnings)
