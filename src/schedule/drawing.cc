@@ -8,7 +8,7 @@ namespace {
 std::string receive_text(const Step& step) {
   const bool shared = step.is(kSharedRecv);
   if (step.recv_from == PeerSet::kAll) return shared ? ", recv from all" : ", recv from each";
-  return fmt::format(", recv from {}{}", step.recv_peer, shared ? " to all" : "");
+  return fmt::format(", recv from {}{}", step.recv_peer, shared ? " (to all)" : "");
 }
 
 }  // namespace

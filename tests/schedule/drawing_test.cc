@@ -1,0 +1,79 @@
+// Drawings, compared with texts that a person has read. On a difference the test prints the new text.
+#include "schedule/drawing.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "collectives/catalogue.h"
+
+namespace tutti {
+namespace {
+
+constexpr std::int32_t kRanks[] = {1, 2, 3, 4, 7, 8};
+
+/// Ranks 0, 1 and the last, for each n: first, inner and last ranks are where algorithms differ.
+std::string draw(Collective collective, const char* name) {
+  const Algorithm& algorithm = *find_algorithm(collective, name);
+  std::string text;
+  for (const std::int32_t n : kRanks) {
+    for (std::int32_t rank = 0; rank < n; rank += rank == 0 || n < 4 ? 1 : n - 2) {
+      text += to_text(build_schedule(algorithm, Shape{n, rank, is_rooted(collective) ? n / 2 : 0, 1}));
+    }
+  }
+  return text;
+}
+
+TEST(Drawing, RingAllReduce) {
+  const char* const golden =
+#include "schedule/golden/all_reduce_ring.inc"
+      ;
+  EXPECT_EQ(draw(Collective::kAllReduce, "ring"), golden);
+}
+
+TEST(Drawing, TwoShotAllReduce) {
+  const char* const golden =
+#include "schedule/golden/all_reduce_all_pairs_two_shot.inc"
+      ;
+  EXPECT_EQ(draw(Collective::kAllReduce, "all_pairs_two_shot"), golden);
+}
+
+TEST(Drawing, RecursiveDoublingAllReduce) {
+  const char* const golden =
+#include "schedule/golden/all_reduce_recursive_doubling.inc"
+      ;
+  EXPECT_EQ(draw(Collective::kAllReduce, "recursive_doubling"), golden);
+}
+
+TEST(Drawing, TreeReduce) {
+  const char* const golden =
+#include "schedule/golden/reduce_tree.inc"
+      ;
+  EXPECT_EQ(draw(Collective::kReduce, "tree"), golden);
+}
+
+TEST(Drawing, DisseminationBarrier) {
+  const char* const golden =
+#include "schedule/golden/barrier_dissemination.inc"
+      ;
+  EXPECT_EQ(draw(Collective::kBarrier, "dissemination"), golden);
+}
+
+TEST(Drawing, SeveralLanes) {
+  const Algorithm& ring = *find_algorithm(Collective::kAllGather, "ring");
+  EXPECT_EQ(to_text(build_schedule(ring, Shape{3, 1, 0, 2})),
+            "all_gather ring: rank 1 of 3; parts 2, input 2, output 6, scratch 0\n"
+            " lane 0\n"
+            "   0  chunk 2: take input[0], store output[2], send to 2\n"
+            "   1  chunk 0: recv from 0, store output[0], send to 2\n"
+            "   2  chunk 4: recv from 0, store output[4]\n"
+            " lane 1\n"
+            "   0  chunk 3: take input[1], store output[3], send to 0\n"
+            "   1  chunk 5: recv from 2, store output[5], send to 0\n"
+            "   2  chunk 1: recv from 2, store output[1]\n");
+}
+
+TEST(Drawing, AStepThatDoesNothing) { EXPECT_EQ(to_text(Step{}), "chunk 0: nothing"); }
+
+}  // namespace
+}  // namespace tutti

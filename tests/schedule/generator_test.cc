@@ -1,0 +1,150 @@
+// Generators as what they are: constexpr functions. What is asserted here is also true at compile time.
+#include <gtest/gtest.h>
+
+#include "collectives/all_pairs.h"
+#include "collectives/catalogue.h"
+#include "collectives/chain.h"
+#include "collectives/dissemination.h"
+#include "collectives/recursive_doubling.h"
+#include "collectives/ring.h"
+#include "collectives/tree.h"
+#include "schedule/schedule.h"
+
+namespace tutti {
+namespace {
+
+/// Messages that arrive at `reader` from `writer` in one pass, by sends or by receives.
+constexpr int messages(const Algorithm& a, Shape shape, std::int32_t writer, std::int32_t reader, bool by_sends) {
+  int count = 0;
+  shape.rank = by_sends ? writer : reader;
+  for (std::uint32_t lane = 0; lane < static_cast<std::uint32_t>(shape.lanes); ++lane) {
+    for (std::uint32_t i = 0; i < a.steps(shape); ++i) {
+      const Step step = a.step(shape, lane, i);
+      const bool sends = step.send_to == PeerSet::kAll || (step.has(kSend) && step.send_peer == reader);
+      const bool receives = step.recv_from == PeerSet::kAll || (step.has(kRecv) && step.recv_peer == writer);
+      if (by_sends ? sends : receives) ++count;
+    }
+  }
+  return count;
+}
+
+constexpr bool sends_match_receives(const Algorithm& a, std::int32_t most) {
+  for (std::int32_t n = 1; n <= most; ++n) {
+    for (std::int32_t writer = 0; writer < n; ++writer) {
+      for (std::int32_t reader = 0; reader < n; ++reader) {
+        const Shape shape{n, 0, n / 2, 1};
+        if (writer != reader && messages(a, shape, writer, reader, true) != messages(a, shape, writer, reader, false)) {
+          return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+static_assert(sends_match_receives(all_pairs::kAllReduce, 7));
+static_assert(sends_match_receives(all_pairs::kAllReduceTwoShot, 7));
+static_assert(sends_match_receives(all_pairs::kReduceScatter, 7));
+static_assert(sends_match_receives(all_pairs::kAllGather, 7));
+static_assert(sends_match_receives(all_pairs::kBroadcast, 7));
+static_assert(sends_match_receives(all_pairs::kReduce, 7));
+static_assert(sends_match_receives(all_pairs::kBarrier, 7));
+static_assert(sends_match_receives(ring::kAllReduce, 7));
+static_assert(sends_match_receives(ring::kReduceScatter, 7));
+static_assert(sends_match_receives(ring::kAllGather, 7));
+static_assert(sends_match_receives(recursive_doubling::kAllReduce, 7));
+static_assert(sends_match_receives(dissemination::kBarrier, 7));
+static_assert(sends_match_receives(chain::kBroadcast, 7));
+static_assert(sends_match_receives(chain::kReduce, 7));
+static_assert(sends_match_receives(tree::kBroadcast, 7));
+static_assert(sends_match_receives(tree::kReduce, 7));
+
+// One rank alone copies, once, and has nobody to talk to.
+constexpr Shape kAlone{1, 0, 0, 1};
+static_assert(ring::all_reduce_steps(kAlone) == 1 && ring::all_reduce_step(kAlone, 0, 0) == copy_step(0));
+static_assert(all_pairs::barrier_steps(kAlone) == 0 && dissemination::barrier_steps(kAlone) == 0);
+
+// A ring of four, rank 0, by hand.
+constexpr Shape kFour{4, 0, 0, 1};
+static_assert(ring::all_reduce_steps(kFour) == 7);
+static_assert(ring::all_reduce_step(kFour, 0, 0) == StepBuilder(0, 0).take(BufferId::kInput, 0).send(1).step());
+static_assert(ring::all_reduce_step(kFour, 0, 1) ==
+              StepBuilder(0, 3).recv(3).reduce(BufferId::kInput, 3, true).send(1).step());
+static_assert(
+    ring::all_reduce_step(kFour, 0, 3) ==
+    StepBuilder(0, 1).recv(3).reduce(BufferId::kInput, 1, true).complete().store(BufferId::kOutput, 1).send(1).step());
+static_assert(ring::all_reduce_step(kFour, 0, 6) == StepBuilder(0, 2).recv(3).store(BufferId::kOutput, 2).step());
+
+// Circle arithmetic.
+static_assert(wrap(-1, 4) == 3 && wrap(4, 4) == 0 && wrap(-8, 4) == 0 && wrap(7, 4) == 3 && wrap(-5, 1) == 0);
+static_assert(floor_log2(1) == 0 && floor_log2(7) == 2 && floor_log2(8) == 3);
+static_assert(ceil_log2(1) == 0 && ceil_log2(2) == 1 && ceil_log2(5) == 3 && ceil_log2(8) == 3 && ceil_log2(9) == 4);
+static_assert(arc_holds_zero(0, 1, 4) && arc_holds_zero(3, 2, 4) && !arc_holds_zero(3, 1, 4) &&
+              !arc_holds_zero(1, 3, 4));
+
+TEST(Generator, TablesAreTheGeneratorWrittenOut) {
+  for (const Algorithm& algorithm : catalogue()) {
+    for (const std::int32_t n : {1, 2, 5, 8}) {
+      for (std::int32_t rank = 0; rank < n; ++rank) {
+        const Shape shape{n, rank, n - 1, std::min(3, algorithm.max_lanes)};
+        const Schedule table = build_schedule(algorithm, shape);
+        ASSERT_EQ(table.algorithm, &algorithm);
+        ASSERT_EQ(table.steps_per_lane, algorithm.steps(shape));
+        ASSERT_EQ(table.steps.size(), static_cast<std::size_t>(shape.lanes) * table.steps_per_lane);
+        for (std::uint32_t lane = 0; lane < static_cast<std::uint32_t>(shape.lanes); ++lane) {
+          for (std::uint32_t i = 0; i < table.steps_per_lane; ++i) {
+            ASSERT_EQ(table.lane(lane)[i], algorithm.step(shape, lane, i));
+            ASSERT_EQ(table.lane(lane)[i].lane, lane);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Generator, EveryAlgorithmAloneCopiesOnce) {
+  for (const Algorithm& algorithm : catalogue()) {
+    const Schedule table = build_schedule(algorithm, kAlone);
+    if (algorithm.collective == Collective::kBarrier) {
+      EXPECT_TRUE(table.steps.empty()) << algorithm.name;
+    } else {
+      EXPECT_EQ(table.steps, std::vector<Step>{copy_step(0)}) << algorithm.name;
+    }
+  }
+}
+
+/// What a rank sends at most, in messages, for the costs that docs/design/schedule.md states.
+std::uint32_t most_messages_sent(const Algorithm& algorithm, std::int32_t n) {
+  std::uint32_t most = 0;
+  for (std::int32_t rank = 0; rank < n; ++rank) {
+    std::uint32_t sent = 0;
+    for (const Step& step : build_schedule(algorithm, Shape{n, rank, 0, 1}).steps) sent += step.has(kSend) ? 1 : 0;
+    most = std::max(most, sent);
+  }
+  return most;
+}
+
+TEST(Generator, CostsAreThoseOfTheDocumentation) {
+  for (const std::int32_t n : {2, 3, 4, 7, 8, 13, 64}) {
+    const auto ranks = static_cast<std::uint32_t>(n);
+    const auto up = static_cast<std::uint32_t>(ceil_log2(n));
+    const auto down = static_cast<std::uint32_t>(floor_log2(n));
+    const std::uint32_t folded = n == 1 << down ? 0 : 1;
+    EXPECT_EQ(most_messages_sent(ring::kAllReduce, n), 2 * (ranks - 1));
+    EXPECT_EQ(most_messages_sent(ring::kReduceScatter, n), ranks - 1);
+    EXPECT_EQ(most_messages_sent(ring::kAllGather, n), ranks - 1);
+    EXPECT_EQ(most_messages_sent(all_pairs::kAllReduce, n), 1u);
+    EXPECT_EQ(most_messages_sent(all_pairs::kAllReduceTwoShot, n), ranks);
+    EXPECT_EQ(most_messages_sent(all_pairs::kReduceScatter, n), ranks - 1);
+    EXPECT_EQ(most_messages_sent(all_pairs::kAllGather, n), 1u);
+    EXPECT_EQ(most_messages_sent(recursive_doubling::kAllReduce, n), down + folded);
+    EXPECT_EQ(most_messages_sent(dissemination::kBarrier, n), up);
+    EXPECT_EQ(most_messages_sent(chain::kBroadcast, n), 1u);
+    EXPECT_EQ(most_messages_sent(chain::kReduce, n), 1u);
+    EXPECT_EQ(most_messages_sent(tree::kBroadcast, n), up);
+    EXPECT_EQ(most_messages_sent(tree::kReduce, n), 1u);
+  }
+}
+
+}  // namespace
+}  // namespace tutti
