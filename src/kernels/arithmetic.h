@@ -5,8 +5,6 @@
 // the processor and on how the compiler orders the operands, and results have to be the same bits everywhere.
 #pragma once
 
-#include <limits>
-
 #include "kernels/float16.h"
 #include "kernels/lanes.h"
 
@@ -58,6 +56,33 @@ struct Xor {
   }
 };
 
+template <class T>
+using WordsOf = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+
+/// Maximum and minimum of float and double; a NaN operand comes through. Only zeros are equal with different bits.
+struct LargestReal {
+  template <class V>
+  TUTTI_INLINE static V apply(V a, V b) {
+    using Lane = typename Shape<V>::Lane;
+    using Words = WordsOf<Lane>;
+    const V larger = a > b ? a : b;  // b if they are equal or one is a NaN
+    const V zero = bits_as<Lane>(bits_as<Words>(a) & bits_as<Words>(b));
+    const V ordered = a == b ? zero : larger;
+    return a == a ? ordered : a;
+  }
+};
+struct SmallestReal {
+  template <class V>
+  TUTTI_INLINE static V apply(V a, V b) {
+    using Lane = typename Shape<V>::Lane;
+    using Words = WordsOf<Lane>;
+    const V smaller = a < b ? a : b;
+    const V zero = bits_as<Lane>(bits_as<Words>(a) | bits_as<Words>(b));
+    const V ordered = a == b ? zero : smaller;
+    return a == a ? ordered : a;
+  }
+};
+
 /// Formats whose stored lanes are combined as they are.
 template <class T>
 struct Plain {
@@ -76,8 +101,8 @@ struct Plain {
 /// Integers modulo 2^n, T's sign only matters to divide(). Also the bitwise operations.
 template <class T>
 struct Wrapping : Plain<std::make_unsigned_t<T>> {
-  /// The stored sum divided, truncating toward zero. Float division is exact enough where the float has at least
-  /// twice the integer's digits left over after the quotient's: |value| < 2^24 in float, < 2^53 in double.
+  /// The stored sum divided, truncating toward zero. A float quotient truncates right if the float holds the dividend
+  /// exactly: a quotient short of an integer is short of it by more than the float's rounding moves it.
   TUTTI_INLINE static std::make_unsigned_t<T> divide(std::make_unsigned_t<T> stored, std::uint32_t divisor) {
     const T value = static_cast<T>(stored);
     if constexpr (sizeof(T) <= 2) {
@@ -133,13 +158,13 @@ struct Widened {
   }
 };
 
-/// Floats of any width as integers of the same order, for minimum and maximum: -0 < +0, and a NaN becomes `kNanKey`,
-/// the end of the range that wins. `Bits` is the signed integer of the float's size, kInfinity and kNan its patterns.
-template <class Bits, Bits kInfinity, Bits kNan, Bits kNanKey>
+/// 16-bit floats as integers of the same order, for minimum and maximum: -0 < +0, and a NaN becomes kNanKey, the end of
+/// the range that wins. Twice the lanes of the float form, and no rounding. kInfinity and kNan: the format's patterns.
+template <std::int16_t kInfinity, std::int16_t kNan, std::int16_t kNanKey>
 struct Ordered {
-  using Storage = Bits;
-  using Lane = Bits;
-  static constexpr Bits kMagnitude = std::numeric_limits<Bits>::max();  // all but the sign
+  using Storage = std::int16_t;
+  using Lane = std::int16_t;
+  static constexpr std::int16_t kMagnitude = 0x7fff;
   template <class V>
   TUTTI_INLINE static V widen(V stored) {
     const V zero = {};

@@ -44,15 +44,22 @@ constexpr void set_integer(IsaTable& table, DataType type) {
   set(table, type, RedOp::kBitXor, Reduction<Wrapping<Bits>, Xor>::run);
 }
 
-/// `Bits`: the signed integer of the float's size; kInfinity and kNan: its patterns.
-template <class Format, class Bits, Bits kInfinity, Bits kNan>
-constexpr void set_float(IsaTable& table, DataType type) {
-  using Limits = std::numeric_limits<Bits>;
-  set(table, type, RedOp::kSum, Reduction<Format, Add>::run);
-  set(table, type, RedOp::kAvg, Reduction<Format, Add>::run);
-  set(table, type, RedOp::kProd, Reduction<Format, Multiply>::run);
-  set(table, type, RedOp::kMax, Reduction<Ordered<Bits, kInfinity, kNan, Limits::max()>, Largest>::run);
-  set(table, type, RedOp::kMin, Reduction<Ordered<Bits, kInfinity, kNan, Limits::min()>, Smallest>::run);
+template <class T>
+constexpr void set_real(IsaTable& table, DataType type) {
+  set(table, type, RedOp::kSum, Reduction<Real<T>, Add>::run);
+  set(table, type, RedOp::kAvg, Reduction<Real<T>, Add>::run);
+  set(table, type, RedOp::kProd, Reduction<Real<T>, Multiply>::run);
+  set(table, type, RedOp::kMax, Reduction<Real<T>, LargestReal>::run);
+  set(table, type, RedOp::kMin, Reduction<Real<T>, SmallestReal>::run);
+}
+
+template <class Codec, std::int16_t kInfinity, std::int16_t kNan>
+constexpr void set_half(IsaTable& table, DataType type) {
+  set(table, type, RedOp::kSum, Reduction<Widened<Codec>, Add>::run);
+  set(table, type, RedOp::kAvg, Reduction<Widened<Codec>, Add>::run);
+  set(table, type, RedOp::kProd, Reduction<Widened<Codec>, Multiply>::run);
+  set(table, type, RedOp::kMax, Reduction<Ordered<kInfinity, kNan, 0x7fff>, Largest>::run);
+  set(table, type, RedOp::kMin, Reduction<Ordered<kInfinity, kNan, -0x8000>, Smallest>::run);
 }
 
 constexpr void set_bool(IsaTable& table) {
@@ -77,10 +84,10 @@ constexpr IsaTable make_table(const char* name) {
   set_integer<std::uint32_t>(table, DataType::kUint32);
   set_integer<std::int64_t>(table, DataType::kInt64);
   set_integer<std::uint64_t>(table, DataType::kUint64);
-  set_float<Widened<HalfCodec>, std::int16_t, 0x7c00, 0x7e00>(table, DataType::kFloat16);
-  set_float<Widened<BrainCodec>, std::int16_t, 0x7f80, 0x7fc0>(table, DataType::kBfloat16);
-  set_float<Real<float>, std::int32_t, 0x7f800000, 0x7fc00000>(table, DataType::kFloat32);
-  set_float<Real<double>, std::int64_t, 0x7ff0000000000000, 0x7ff8000000000000>(table, DataType::kFloat64);
+  set_half<HalfCodec, 0x7c00, 0x7e00>(table, DataType::kFloat16);
+  set_half<BrainCodec, 0x7f80, 0x7fc0>(table, DataType::kBfloat16);
+  set_real<float>(table, DataType::kFloat32);
+  set_real<double>(table, DataType::kFloat64);
   set_bool(table);
   return table;
 }

@@ -65,6 +65,14 @@ TUTTI_INLINE With<T, V> bits_as(V value) {
   return __builtin_bit_cast(With<T, V>, value);
 }
 
+/// The first bytes of a wider vector, or a wider vector that begins with these bytes.
+template <class To, class From>
+TUTTI_INLINE To resize(From from) {
+  To to = {};
+  __builtin_memcpy(&to, &from, sizeof(To) < sizeof(From) ? sizeof(To) : sizeof(From));
+  return to;
+}
+
 /// Loads and stores at any address.
 template <class V>
 TUTTI_INLINE V load_from(const void* address) {

@@ -15,14 +15,12 @@ template <class Format, class Op>
 class Reduction {
  public:
   static void run(const ReduceArgs& args) {
-    const Reduction pass(args);
     if (args.count < kLanes) {
-      pass.template run_short<kLanes / 2>();
-    } else if (args.source_count == 2) {
-      pass.template run_long<2>();
-    } else {
-      pass.template run_long<0>();
+      if (args.source_count == 2) return run_short<2>(args);
+      return run_short<0>(args);
     }
+    if (args.source_count == 2) return run_long<2>(args);
+    run_long<0>(args);
   }
 
  private:
@@ -70,18 +68,23 @@ class Reduction {
     if (args_.second != nullptr) store_to(static_cast<Storage*>(args_.second) + at, lanes);
   }
 
-  template <int kCount>
-  TUTTI_INLINE void run_short() const {
+  // Out of line: what the long pass keeps on the stack would cost the short one more than its work.
+  template <int kSources>
+  __attribute__((noinline)) static void run_short(const ReduceArgs& args) {
+    const Reduction pass(args);
+    pass.template cover<kSources, kLanes / 2>();
+  }
+
+  /// Two vectors that overlap, as wide as the buffer allows but at most kCount lanes.
+  template <int kSources, int kCount>
+  TUTTI_INLINE void cover() const {
     if constexpr (kCount > 0) {
-      if (args_.count >= kCount) {
-        const std::size_t last = args_.count - kCount;
-        const auto head = value<0, kCount>(0);
-        const auto tail = value<0, kCount>(last);
-        store<kCount>(0, head);
-        store<kCount>(last, tail);
-      } else {
-        run_short<kCount / 2>();
-      }
+      if (args_.count < kCount) return cover<kSources, kCount / 2>();
+      const std::size_t last = args_.count - kCount;
+      const auto head = value<kSources, kCount>(0);
+      const auto tail = value<kSources, kCount>(last);
+      store<kCount>(0, head);
+      store<kCount>(last, tail);
     }
   }
 
@@ -109,7 +112,13 @@ class Reduction {
   }
 
   template <int kSources>
-  TUTTI_INLINE void run_long() const {
+  __attribute__((noinline)) static void run_long(const ReduceArgs& args) {
+    const Reduction pass(args);
+    pass.template sweep<kSources>();
+  }
+
+  template <int kSources>
+  TUTTI_INLINE void sweep() const {
     const std::size_t last = args_.count - kLanes;
     const Stored<kLanes> tail = value<kSources, kLanes>(last);
     const Stored<kLanes> head = value<kSources, kLanes>(0);

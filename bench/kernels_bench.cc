@@ -1,0 +1,127 @@
+// Throughput of the CPU kernels: a selection of types, operations, sizes, numbers of sources and instruction sets; the
+// latency of tiny reductions; copies. GB/s are bytes of result (one source's bytes), not of all memory traffic.
+//   kernels_bench --benchmark_filter='sum/float32/.*/avx512'
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.h"
+
+namespace tutti {
+namespace {
+
+using Memory = std::unique_ptr<unsigned char, decltype(&std::free)>;
+
+/// Touched memory, aligned to 64 bytes, of numbers that are small in every type.
+Memory allocate(std::size_t bytes) {
+  auto* memory = static_cast<unsigned char*>(std::aligned_alloc(64, round_up(bytes, 64)));
+  std::memset(memory, 1, round_up(bytes, 64));
+  return {memory, &std::free};
+}
+
+struct Reduce {
+  RedOp op;
+  DataType type;
+  std::size_t bytes;
+  int sources;
+  std::string simd;
+  bool stream = false;
+};
+
+void run_reduce(benchmark::State& state, const Reduce& what) {
+  select_simd(what.simd);
+  if (what.simd != simd_name()) return state.SkipWithError("not on this processor");
+  const ReduceKernel kernel = reduce_kernel(what.type, what.op);
+  std::vector<Memory> sources;
+  std::vector<const void*> pointers;
+  for (int k = 0; k < what.sources; ++k) {
+    sources.push_back(allocate(what.bytes));
+    pointers.push_back(sources.back().get());
+  }
+  const Memory destination = allocate(what.bytes);
+  const std::size_t count = what.bytes / size_of(what.type).value;
+  const ReduceArgs args{pointers.data(), what.sources, destination.get(), nullptr, count, 1, what.stream};
+  for (auto unused : state) {
+    (void)unused;
+    kernel(args);
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * what.bytes));
+  select_simd("auto");
+}
+
+void add(const Reduce& what) {
+  const std::string name = std::string(name_of(what.op)) + "/" + name_of(what.type) + "/" + std::to_string(what.bytes) +
+                           "/k" + std::to_string(what.sources) + (what.stream ? "/stream/" : "/") + what.simd;
+  benchmark::RegisterBenchmark(name.c_str(), [what](benchmark::State& state) { run_reduce(state, what); });
+}
+
+void add_reductions() {
+  constexpr std::size_t kKib = 1024;
+  for (const char* simd : {"baseline", "avx2", "avx512"}) {
+    for (std::size_t bytes : {4 * kKib, 256 * kKib, 16 * kKib * kKib}) {
+      for (DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kFloat16, DataType::kFloat64}) {
+        add({RedOp::kSum, type, bytes, 2, simd});
+        add({RedOp::kMin, type, bytes, 2, simd});
+      }
+      add({RedOp::kMax, DataType::kInt8, bytes, 2, simd});
+      add({RedOp::kProd, DataType::kInt8, bytes, 2, simd});
+      add({RedOp::kSum, DataType::kBool, bytes, 2, simd});
+      for (int sources : {3, 4, 8}) add({RedOp::kSum, DataType::kFloat32, bytes, sources, simd});
+      add({RedOp::kSum, DataType::kBfloat16, bytes, 8, simd});
+      add({RedOp::kSum, DataType::kFloat32, bytes, 2, simd, true});
+    }
+    for (std::size_t count : {1, 2, 3, 7, 8, 16, 31}) {
+      add({RedOp::kSum, DataType::kFloat32, 4 * count, 2, simd});
+      add({RedOp::kSum, DataType::kBfloat16, 2 * count, 2, simd});
+    }
+  }
+}
+
+enum class Copier { kMemcpy, kCopy, kStream, kTwice };
+
+void run_copy(benchmark::State& state, Copier copier) {
+  const Bytes bytes{static_cast<std::size_t>(state.range(0))};
+  const Memory source = allocate(bytes.value);
+  const Memory destination = allocate(bytes.value);
+  const Memory second = allocate(bytes.value);
+  for (auto unused : state) {
+    (void)unused;
+    if (copier == Copier::kMemcpy) {
+      std::memcpy(destination.get(), source.get(), bytes.value);
+    } else if (copier == Copier::kTwice) {
+      copy_bytes_twice(destination.get(), second.get(), source.get(), bytes, false);
+    } else {
+      copy_bytes(destination.get(), source.get(), bytes, copier == Copier::kStream);
+    }
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * bytes.value));
+}
+
+void add_copies() {
+  const std::pair<const char*, Copier> copiers[] = {{"memcpy", Copier::kMemcpy},
+                                                    {"copy_bytes", Copier::kCopy},
+                                                    {"copy_bytes/stream", Copier::kStream},
+                                                    {"copy_bytes_twice", Copier::kTwice}};
+  for (const auto& [name, copier] : copiers) {
+    auto* family = benchmark::RegisterBenchmark(name, [copier](benchmark::State& state) { run_copy(state, copier); });
+    for (std::int64_t bytes : {8, 24, 64, 100, 256, 1024, 4096, 32768, 262144, 1048576, 16777216}) family->Arg(bytes);
+  }
+}
+
+}  // namespace
+}  // namespace tutti
+
+int main(int argc, char** argv) {
+  tutti::add_reductions();
+  tutti::add_copies();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
