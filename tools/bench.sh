@@ -13,4 +13,4 @@ cmake --preset release > build/configure.log 2>&1 || { cat build/configure.log; 
 echo "bench: building tutti-perf"
 cmake --build build/release --target tutti-perf
 echo "bench: measuring (about a minute)"
-exec build/release/tools/tutti-perf all_reduce -b 8 -e 64M "$@"
+exec build/release/tools/tutti-perf all_reduce "$@"

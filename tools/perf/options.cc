@@ -136,6 +136,7 @@ void set_options(const Typed& typed, Options* options) {
 }
 
 void declare(CLI::App* app, Typed* typed, Options* options) {
+  app->option_defaults()->take_last();  // a script may add to a command line
   app->add_option("collective", typed->collective, "all_reduce reduce_scatter all_gather broadcast reduce barrier");
   app->add_option("-b,--minbytes", typed->min_bytes, "smallest size (K, M, G: powers of 1024; default 8)");
   app->add_option("-e,--maxbytes", typed->max_bytes, "largest size (default 64M)");

@@ -1,0 +1,96 @@
+#include "tally.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace tutti::race {
+namespace {
+
+constexpr State kStates[] = {State::kNear, State::kFar, State::kMixed};
+constexpr const char* kStateNames[] = {"near", "far", "mixed"};
+
+struct Medians {
+  std::size_t pairs = 0;
+  double tutti_us = 0, mpi_us = 0, ratio = 0, ratio_low = 0, ratio_high = 0;
+};
+
+template <class Value>
+double quantile(const std::vector<Pair>& pairs, double fraction, Value value) {
+  std::vector<double> values;
+  for (const Pair& pair : pairs) values.push_back(value(pair));
+  std::sort(values.begin(), values.end());
+  return values[static_cast<std::size_t>(fraction * static_cast<double>(values.size() - 1) + 0.5)];
+}
+
+Medians medians_of(const std::vector<Pair>& pairs) {
+  if (pairs.empty()) return {};
+  const auto ratio = [](const Pair& pair) { return pair.tutti / pair.mpi; };
+  return {pairs.size(),
+          quantile(pairs, 0.5, [](const Pair& pair) { return pair.tutti * 1e6; }),
+          quantile(pairs, 0.5, [](const Pair& pair) { return pair.mpi * 1e6; }),
+          quantile(pairs, 0.5, ratio),
+          quantile(pairs, 0.25, ratio),
+          quantile(pairs, 0.75, ratio)};
+}
+
+}  // namespace
+
+std::size_t Tally::wrong() const {
+  std::size_t sum = 0;
+  for (const auto& [bytes, wrong] : wrong_) sum += wrong;
+  return sum;
+}
+
+void Tally::print(const Setup& setup) const {
+  std::printf("# all_reduce, float32 sum, %d ranks, %s; MPI: %s\n", setup.ranks,
+              setup.in_place ? "in place" : "out of place", setup.mpi.c_str());
+  std::printf(
+      "# near: a cache line takes less than %.0f ns one way. Times in us, medians; ratio: median of paired ratios.\n",
+      kNearBelow);
+  std::printf("# %10s |%6s %10s %10s %6s |%6s %10s %10s %6s | %s\n", "bytes", "near", "tutti", "mpi", "ratio", "far",
+              "tutti", "mpi", "ratio", "#wrong");
+  for (const auto& [bytes, states] : pairs_) {
+    std::printf("%12zu", bytes);
+    for (const State state : {State::kNear, State::kFar}) {
+      const auto found = states.find(state);
+      const Medians medians = found == states.end() ? Medians{} : medians_of(found->second);
+      if (medians.pairs == 0) {
+        std::printf(" |%6d %10s %10s %6s", 0, "-", "-", "-");
+      } else {
+        std::printf(" |%6zu %10.3f %10.3f %6.2f", medians.pairs, medians.tutti_us, medians.mpi_us, medians.ratio);
+      }
+    }
+    const auto wrong = wrong_.find(bytes);
+    std::printf(" | %zu\n", wrong == wrong_.end() ? 0 : wrong->second);
+  }
+}
+
+std::string Tally::json(const Setup& setup) const {
+  nlohmann::ordered_json report{{"collective", "all_reduce"},
+                                {"type", "float"},
+                                {"redop", "sum"},
+                                {"ranks", setup.ranks},
+                                {"in_place", setup.in_place},
+                                {"mpi", setup.mpi},
+                                {"near_below_ns", kNearBelow},
+                                {"wrong", wrong()}};
+  report["results"] = nlohmann::ordered_json::array();
+  for (const auto& [bytes, states] : pairs_) {
+    for (const State state : kStates) {
+      const auto found = states.find(state);
+      if (found == states.end()) continue;
+      const Medians medians = medians_of(found->second);
+      report["results"].push_back({{"size", bytes},
+                                   {"state", kStateNames[static_cast<int>(state)]},
+                                   {"pairs", medians.pairs},
+                                   {"tutti_us", medians.tutti_us},
+                                   {"mpi_us", medians.mpi_us},
+                                   {"ratio", medians.ratio},
+                                   {"ratio_quartiles", {medians.ratio_low, medians.ratio_high}}});
+    }
+  }
+  return report.dump(2) + "\n";
+}
+
+}  // namespace tutti::race

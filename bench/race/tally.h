@@ -1,0 +1,38 @@
+// Paired measurements by size and state of the cores: medians, table and JSON.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ping.h"
+
+namespace tutti::race {
+
+/// One pair of blocks that ran in turn; seconds an operation.
+struct Pair {
+  double tutti = 0, mpi = 0;
+};
+
+struct Setup {
+  int ranks = 2;
+  bool in_place = false;
+  std::string mpi;  ///< the MPI library, as it names itself
+};
+
+class Tally {
+ public:
+  void add(std::size_t bytes, State state, Pair pair) { pairs_[bytes][state].push_back(pair); }
+  void add_wrong(std::size_t bytes, std::size_t wrong) { wrong_[bytes] += wrong; }
+  std::size_t wrong() const;
+
+  void print(const Setup& setup) const;
+  std::string json(const Setup& setup) const;
+
+ private:
+  std::map<std::size_t, std::map<State, std::vector<Pair>>> pairs_;
+  std::map<std::size_t, std::size_t> wrong_;
+};
+
+}  // namespace tutti::race

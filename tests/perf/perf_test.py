@@ -1,0 +1,238 @@
+"""tutti-perf as its users meet it: perf_test.py PROGRAM [unittest arguments]."""
+import json
+import os
+import pathlib
+import pty
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = ""
+LAUNCHER_VARIABLES = ("OMPI_COMM_WORLD_RANK", "RANK", "WORLD_SIZE", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
+
+
+def environment(**more):
+    kept = {name: value for name, value in os.environ.items() if name not in LAUNCHER_VARIABLES}
+    return {**kept, **more}
+
+
+def perf(*arguments, **more):
+    return subprocess.run([PROGRAM, *arguments], env=environment(**more), capture_output=True, text=True, timeout=120)
+
+
+def rows(output):
+    return [line.split() for line in output.splitlines() if line and not line.startswith("#")]
+
+
+def children_of(pid):
+    text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(word) for word in text.split()]
+
+
+def is_alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+class Tables(unittest.TestCase):
+    def assert_right(self, run):
+        self.assertEqual(run.returncode, 0, run.stderr + run.stdout)
+        self.assertTrue(rows(run.stdout))
+        for row in rows(run.stdout):
+            self.assertEqual(row[8], "0", row)
+            self.assertEqual(row[12], "0", row)
+        self.assertIn("# Out of bounds values : 0 OK", run.stdout)
+
+    def test_collectives(self):
+        for collective in ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"):
+            with self.subTest(collective):
+                self.assert_right(perf(collective, "--ranks", "3", "-e", "256K", "-f", "8", "-n", "2", "-r", "all"))
+
+    def test_barrier(self):
+        run = perf("barrier", "--ranks", "3", "-n", "5")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(len(rows(run.stdout)), 1)
+
+    def test_every_type_and_operation(self):
+        for ranks in ("1", "2", "5"):
+            run = perf("all_reduce", "--ranks", ranks, "-b", "3K", "-e", "3K", "-n", "1", "-w", "0", "-d", "all", "-o", "all")
+            self.assert_right(run)
+            pairs = {(row[2], row[3]) for row in rows(run.stdout)}
+            self.assertEqual(len(pairs), 9 * 8 - 1 + 4 * 5)  # integers and bool; floats of 16 bits and more
+
+    def test_moves_every_type(self):
+        run = perf("all_gather", "--ranks", "2", "-b", "1K", "-e", "1K", "-n", "1", "-d", "all")
+        self.assert_right(run)
+        self.assertEqual(len(rows(run.stdout)), 15)
+
+    def test_threads(self):
+        run = perf("all_reduce", "--ranks", "4", "--threads", "-e", "64K", "-n", "2")
+        self.assert_right(run)
+        self.assertIn("ranks 4 (threads)", run.stdout)
+
+    def test_sizes(self):
+        def sizes(*options):
+            return [int(row[0]) for row in rows(perf("all_reduce", "--ranks", "1", "-n", "1", *options).stdout)]
+        self.assertEqual(sizes("-b", "1K", "-e", "8K"), [1024, 2048, 4096, 8192])
+        self.assertEqual(sizes("-b", "1.5K", "-e", "4K", "-i", "1K"), [1536, 2560, 3584])
+        self.assertEqual(sizes("-b", "1", "-e", "9", "-f", "2"), [4, 8])  # a size once, at least one element
+        self.assertEqual(sizes("-b", "0", "-e", "0"), [0])
+
+    def test_the_last_of_an_option_given_twice_counts(self):
+        self.assertEqual(len(rows(perf("all_reduce", "--ranks", "1", "-n", "1", "-e", "1G", "-e", "8").stdout)), 1)
+
+    def test_unchecked(self):
+        run = perf("all_reduce", "--ranks", "2", "-b", "64", "-e", "64", "-c", "0", "-n", "1")
+        self.assertEqual(rows(run.stdout)[0][8], "N/A")
+        self.assertIn("(not checked)", run.stdout)
+
+    def test_algorithm_and_transport(self):
+        run = perf("all_reduce", "--ranks", "2", "-b", "64K", "-e", "64K", "-n", "1", "--algo", "ring", "--transport", "shm")
+        self.assert_right(run)
+        self.assertEqual(rows(run.stdout)[0][-2:], ["shm", "ring"])
+
+
+class Reports(unittest.TestCase):
+    def test_json(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "out.json"
+            run = perf("all_reduce", "--ranks", "2", "-b", "8", "-e", "1K", "-n", "3", "-J", str(path), PRIVATE_WORD="abracadabra")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            text = path.read_text()
+            self.assertEqual(os.listdir(folder), ["out.json"])
+        self.assertNotIn("abracadabra", text)
+        report = json.loads(text)
+        self.assertEqual(set(report), {"version", "machine", "config", "results", "average_bus_bandwidth"})
+        self.assertEqual(len(report["results"]), 8)
+        first = report["results"][0]
+        self.assertEqual(set(first), {"collective", "transport", "algorithm", "ranks", "size", "count", "type", "redop", "root",
+                                      "out_of_place", "in_place"})
+        self.assertEqual([first[key] for key in ("collective", "ranks", "size", "count", "type", "redop", "root")],
+                         ["all_reduce", 2, 8, 2, "float", "sum", -1])
+        for direction in (first["out_of_place"], first["in_place"]):
+            self.assertEqual(set(direction), {"time_us", "alg_bw", "bus_bw", "nwrong"})
+            self.assertEqual(set(direction["time_us"]), {"min", "p50", "p99", "avg"})
+            self.assertEqual(direction["nwrong"], 0)
+            self.assertLessEqual(direction["time_us"]["min"], direction["time_us"]["p50"])
+            self.assertLessEqual(direction["time_us"]["p50"], direction["time_us"]["p99"])
+
+    def test_bandwidths(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "out.json"
+            factors = {"all_reduce": 4 / 3, "all_gather": 2 / 3, "reduce_scatter": 2 / 3, "broadcast": 1, "reduce": 1}
+            for collective, factor in factors.items():
+                perf(collective, "--ranks", "3", "-b", "48K", "-e", "48K", "-n", "2", "-J", str(path))
+                row = json.loads(path.read_text())["results"][0]
+                one = row["out_of_place"]
+                self.assertAlmostEqual(one["alg_bw"], row["size"] / one["time_us"]["avg"] / 1e3, places=6)
+                self.assertAlmostEqual(one["bus_bw"], one["alg_bw"] * factor, places=6)
+
+    def test_settings(self):
+        run = perf("--env", TUTTI_TIMEOUT="12.5")
+        self.assertEqual(run.returncode, 0)
+        self.assertRegex(run.stdout, r"TUTTI_TIMEOUT +12\.5 \(default 600\)\n    \w")
+        for name in ("TUTTI_TRANSPORT", "TUTTI_ALGO", "TUTTI_LOG", "TUTTI_SECRET_FILE"):
+            self.assertIn(name, run.stdout)
+
+    def test_progress_is_for_terminals(self):
+        self.assertEqual(perf("all_reduce", "--ranks", "1", "-e", "64", "-n", "1").stderr, "")
+        master, slave = pty.openpty()
+        run = subprocess.run([PROGRAM, "all_reduce", "--ranks", "1", "-e", "64", "-n", "1"], env=environment(),
+                             stdout=subprocess.PIPE, stderr=slave, timeout=60)
+        os.close(slave)
+        self.assertEqual(run.returncode, 0)
+        self.assertIn(b"[1/4] all_reduce float 8B", os.read(master, 4096))
+        os.close(master)
+
+
+class Errors(unittest.TestCase):
+    def assert_refused(self, *arguments):
+        run = perf(*arguments)
+        self.assertEqual(run.returncode, 2, run.stderr + run.stdout)
+        self.assertEqual(run.stdout, "")
+        self.assertTrue(run.stderr.startswith("tutti-perf: "), run.stderr)
+        return run.stderr
+
+    def test_bad_options(self):
+        self.assertIn("'foo' is no type", self.assert_refused("all_reduce", "-d", "foo"))
+        self.assertIn("'mul' is no operation", self.assert_refused("all_reduce", "-o", "sum,mul"))
+        self.assertIn("--bogus", self.assert_refused("all_reduce", "--bogus"))
+        self.assertIn("'8X' is not a size", self.assert_refused("all_reduce", "-b", "8X"))
+        self.assertIn("smallest size", self.assert_refused("all_reduce", "-b", "8K", "-e", "4K"))
+        self.assertIn("factor", self.assert_refused("all_reduce", "-f", "1"))
+        self.assertIn("name one of", self.assert_refused())
+        self.assertIn("'sum' is none", self.assert_refused("sum"))
+        self.assertIn("band is not defined for float", self.assert_refused("all_reduce", "-o", "band"))
+        self.assertIn("not offered", self.assert_refused("send_recv"))
+        self.assertIn("no directory", self.assert_refused("all_reduce", "-J", "/no/such/place/x.json"))
+        self.assertIn("no rank 3", self.assert_refused("broadcast", "--ranks", "2", "-r", "3"))
+        self.assertIn("memory", self.assert_refused("all_reduce", "-e", "900G"))
+
+    def test_bad_settings_are_told_once_a_rank_and_end_the_run(self):
+        run = perf("all_reduce", "--ranks", "2", "-e", "64", TUTTI_TIMEOUT="soon")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("TUTTI_TIMEOUT", run.stderr)
+
+    def start_long_run(self, ranks):
+        process = subprocess.Popen([PROGRAM, "all_reduce", "--ranks", str(ranks), "-b", "1M", "-e", "1M", "-n", "1000000000"],
+                                   env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        self.assertTrue(wait_until(lambda: len(children_of(process.pid)) == ranks))
+        for _ in range(6):
+            process.stdout.readline()  # the table's head: all ranks have joined
+        return process
+
+    def test_a_killed_rank_ends_the_run(self):
+        process = self.start_long_run(3)
+        children = children_of(process.pid)
+        os.kill(children[1], signal.SIGKILL)
+        self.assertEqual(process.wait(timeout=30), 1)
+        self.assertIn("rank 1 ", process.stderr.read())
+        self.assertFalse(any(is_alive(child) for child in children))
+
+    def test_ranks_die_with_the_parent(self):
+        process = self.start_long_run(2)
+        children = children_of(process.pid)
+        process.kill()
+        process.wait(timeout=30)
+        self.assertTrue(wait_until(lambda: not any(is_alive(child) for child in children)))
+
+
+class Launchers(unittest.TestCase):
+    def test_torchrun_variables(self):
+        port = str(20000 + os.getpid() % 20000)
+        common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        ranks = [subprocess.Popen([PROGRAM, "all_reduce", "-e", "1K", "-n", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True, env=environment(RANK=str(rank), LOCAL_RANK=str(rank), **common))
+                 for rank in range(2)]
+        outputs = [process.communicate(timeout=60) for process in ranks]
+        self.assertEqual([process.returncode for process in ranks], [0, 0], outputs)
+        self.assertIn("ranks 2 (from a launcher)", outputs[0][0])
+        self.assertEqual(outputs[1][0], "")
+
+    def test_own_ranks_are_refused_under_a_launcher(self):
+        run = perf("all_reduce", "--ranks", "2", RANK="0", WORLD_SIZE="1")
+        self.assertEqual(run.returncode, 2)
+        self.assertTrue(re.search("torchrun", run.stderr))
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main(verbosity=2)
