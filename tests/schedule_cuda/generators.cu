@@ -1,0 +1,52 @@
+// Every generator of the catalogue called from a kernel: each thread writes out one step of the calling rank's schedule. No
+// relaxed-constexpr switch is used, so a generator that calls a host function does not compile.
+#include "collectives/all_pairs.h"
+#include "collectives/chain.h"
+#include "collectives/dissemination.h"
+#include "collectives/recursive_doubling.h"
+#include "collectives/ring.h"
+#include "collectives/tree.h"
+
+namespace tutti {
+namespace {
+
+/// The three functions of an algorithm, as template arguments so that the device needs no table of pointers.
+template <std::uint32_t (*steps)(const Shape&), Extent (*extent)(const Shape&),
+          Step (*step)(const Shape&, std::uint32_t, std::uint32_t)>
+__global__ void write_schedule(Shape shape, Step* table, Extent* extents) {
+  const std::uint32_t count = steps(shape);
+  const std::uint32_t lane = blockIdx.x;
+  for (std::uint32_t i = threadIdx.x; i < count; i += blockDim.x) table[lane * count + i] = step(shape, lane, i);
+  if (lane == 0 && threadIdx.x == 0) *extents = extent(shape);
+}
+
+}  // namespace
+
+/// Launches every generator's kernel on `stream`, one block a lane. `table` must hold the longest schedule.
+cudaError_t write_schedules(const Shape& shape, Step* table, Extent* extents, cudaStream_t stream) {
+  const auto lanes = static_cast<unsigned>(shape.lanes);
+  constexpr unsigned kThreads = 128;
+#define TUTTI_WRITE(steps, extent, step) \
+  write_schedule<steps, extent, step><<<lanes, kThreads, 0, stream>>>(shape, table, extents)
+  TUTTI_WRITE(ring::all_reduce_steps, ring::all_reduce_extent, ring::all_reduce_step);
+  TUTTI_WRITE(ring::reduce_scatter_steps, ring::reduce_scatter_extent, ring::reduce_scatter_step);
+  TUTTI_WRITE(ring::all_gather_steps, ring::all_gather_extent, ring::all_gather_step);
+  TUTTI_WRITE(all_pairs::all_reduce_steps, all_pairs::whole_extent, all_pairs::all_reduce_step);
+  TUTTI_WRITE(all_pairs::two_shot_steps, all_pairs::two_shot_extent, all_pairs::two_shot_step);
+  TUTTI_WRITE(all_pairs::reduce_scatter_steps, all_pairs::reduce_scatter_extent, all_pairs::reduce_scatter_step);
+  TUTTI_WRITE(all_pairs::all_gather_steps, all_pairs::all_gather_extent, all_pairs::all_gather_step);
+  TUTTI_WRITE(all_pairs::broadcast_steps, all_pairs::whole_extent, all_pairs::broadcast_step);
+  TUTTI_WRITE(all_pairs::reduce_steps, all_pairs::whole_extent, all_pairs::reduce_step);
+  TUTTI_WRITE(all_pairs::barrier_steps, all_pairs::barrier_extent, all_pairs::barrier_step);
+  TUTTI_WRITE(recursive_doubling::all_reduce_steps, recursive_doubling::all_reduce_extent,
+              recursive_doubling::all_reduce_step);
+  TUTTI_WRITE(chain::steps, chain::extent, chain::broadcast_step);
+  TUTTI_WRITE(chain::steps, chain::extent, chain::reduce_step);
+  TUTTI_WRITE(tree::steps, tree::broadcast_extent, tree::broadcast_step);
+  TUTTI_WRITE(tree::steps, tree::reduce_extent, tree::reduce_step);
+  TUTTI_WRITE(dissemination::barrier_steps, dissemination::barrier_extent, dissemination::barrier_step);
+#undef TUTTI_WRITE
+  return cudaGetLastError();
+}
+
+}  // namespace tutti
