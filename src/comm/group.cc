@@ -1,58 +1,279 @@
 #include "comm/group.h"
 
-#include <thread>
+#include <algorithm>
 #include <utility>
+
+#include "comm/hub.h"
+#include "core/log.h"
 
 namespace tutti {
 
-thread_local int Group::depth_ = 0;
+Group::Group(Hub& hub, const KeyId& id, const Key& secret) : hub_(hub), id_(id), secret_(secret) {}
 
-Group& Group::current() {
-  static thread_local Group group;
-  return group;
+bool Group::add_local(Rank rank, std::shared_ptr<Segment> segment, Linked linked) {
+  if (roster_ || locals_.contains(rank)) return false;
+  locals_[rank] = Local{std::move(segment), std::move(linked)};
+  return true;
 }
 
-void Group::add(std::shared_ptr<Communicator> comm, const CallArguments& arguments, std::shared_ptr<Stream> stream) {
-  calls_.push_back(Collected{std::move(comm), arguments, std::move(stream)});
+void Group::remove_local(Rank rank) {
+  locals_.erase(rank);
+  if (locals_.empty()) close();
 }
 
-void Group::add(std::function<Status()> blocking) { blocking_.push_back(std::move(blocking)); }
-
-void Group::refuse(const Status& status) {
-  if (refused_.ok()) refused_ = status;
-}
-
-Status Group::end() {
-  if (depth_ == 0) return fail(Code::kInvalidUsage, "tuttiGroupEnd without tuttiGroupStart");
-  if (--depth_ != 0) return {};
-  Group collected = std::exchange(current(), Group{});
-  return collected.run();
-}
-
-Status Group::run() {
-  TUTTI_TRY(refused_);
-  TUTTI_TRY(run_blocking());
-  std::vector<std::unique_ptr<Operation>> operations;
-  for (Collected& call : calls_) {
-    auto operation = std::make_unique<Operation>(std::move(call.comm), call.arguments);
-    if (call.stream != nullptr) {
-      call.stream->enqueue(std::move(operation));
-    } else {
-      operations.push_back(std::move(operation));
-    }
+void Group::close() {
+  const auto self = shared_from_this();
+  for (auto& [process, peer] : peers_) {
+    if (peer.dialer) peer.dialer->cancel();
+    if (peer.connection) peer.connection->close();
   }
-  return run_all(operations);
+  for (auto& [process, connection] : early_) connection->close();
+  for (auto& [raw, connection] : strangers_) connection->close();
+  peers_.clear();
+  early_.clear();
+  strangers_.clear();
+  segments_.clear();
+  {
+    const std::lock_guard lock(send_mutex_);
+    senders_.clear();
+  }
+  hub_.drop_group(id_);
 }
 
-Status Group::run_blocking() {
-  std::vector<Status> results(blocking_.size());
-  std::vector<std::thread> threads;
-  threads.reserve(blocking_.size());
-  for (std::size_t i = 0; i < blocking_.size(); ++i)
-    threads.emplace_back([this, &results, i] { results[i] = blocking_[i](); });
-  for (std::thread& thread : threads) thread.join();
-  for (const Status& result : results) TUTTI_TRY(result);
+void Group::begin(const TableMessage& table) {
+  if (roster_) return;  // another local rank's came first
+  roster_ = std::make_shared<Roster>(table);
+  segments_.resize(table.members.size());
+  for (auto& [rank, local] : locals_) {
+    if (rank.value >= roster_->ranks() || roster_->member(rank).process != hub_.process())
+      return finish_linking(fail(Code::kInternalError, "rank {} is not where the root says it is", rank.value));
+    segments_[static_cast<std::size_t>(rank.value)] = local.segment;
+  }
+  make_peers();
+  check_linked();
+}
+
+void Group::make_peers() {
+  std::vector<ProcessId> order;  // by lowest rank: of each pair the later one dials
+  for (std::int32_t i = 0; i < roster_->ranks(); ++i) {
+    const Member& member = roster_->member(Rank{i});
+    if (std::find(order.begin(), order.end(), member.process) == order.end()) order.push_back(member.process);
+    if (member.process != hub_.process()) peers_[member.process].ranks.push_back(member.rank);
+  }
+  for (const ProcessId& process : order) {
+    if (process == hub_.process()) break;
+    dial(peers_.at(process), process);
+  }
+  const auto early = std::move(early_);
+  for (const auto& [process, connection] : early) attach(process, connection);
+}
+
+void Group::dial(Peer& peer, const ProcessId& process) {
+  const Member& member = roster_->member(peer.ranks.front());
+  const Member& mine = roster_->member(locals_.begin()->first);
+  std::vector<DialTarget> targets;
+  if (member.host_id == mine.host_id) targets.push_back(DialTarget{member.socket_name, {}, 0});
+  for (DialTarget& target : tcp_targets(member.addresses, member.port)) targets.push_back(std::move(target));
+  const std::string name = fmt::format("{} ({})", text_of(peer.ranks), describe(member));
+  const auto done = [weak = weak_from_this(), process, name](const Status& why,
+                                                             std::shared_ptr<Connection> connection) {
+    const auto self = weak.lock();
+    if (!self) return;
+    if (!connection) {
+      self->finish_linking(fail(Code::kRemoteError, "cannot connect to {}: {}", name, why.text()));
+      return;
+    }
+    connection->send(MessageType::kIntroduce, encode(IntroduceMessage{self->hub_.process()}));
+    self->attach(process, connection);
+  };
+  peer.dialer = std::make_shared<Dialer>(hub_.loop(), std::move(targets), Role::kControl, id_, secret_, done);
+  peer.dialer->start();
+}
+
+void Group::serve(const std::shared_ptr<Connection>& connection) {
+  Connection* const raw = connection.get();
+  strangers_[raw] = connection;
+  const auto weak = weak_from_this();
+  ConnectionEvents events;
+  events.on_message = [weak, raw](MessageType type, ByteView payload) {
+    const auto self = weak.lock();
+    return self ? self->on_stranger_message(raw, type, payload) : Status();
+  };
+  events.on_close = [weak, raw](const Status&) {
+    if (const auto self = weak.lock()) self->strangers_.erase(raw);
+  };
+  connection->set_events(std::move(events));
+}
+
+Status Group::on_stranger_message(Connection* from, MessageType type, ByteView payload) {
+  IntroduceMessage introduce;
+  if (type != MessageType::kIntroduce) return fail(Code::kRemoteError, "a process did not introduce itself");
+  TUTTI_TRY(decode(payload, &introduce));
+  const auto found = strangers_.find(from);
+  const std::shared_ptr<Connection> connection = found->second;
+  strangers_.erase(found);
+  attach(introduce.process, connection);
   return {};
+}
+
+void Group::attach(const ProcessId& process, const std::shared_ptr<Connection>& connection) {
+  const auto weak = weak_from_this();
+  ConnectionEvents events;
+  events.on_message = [weak, process](MessageType type, ByteView payload) {
+    const auto self = weak.lock();
+    return self ? self->on_message(process, type, payload) : Status();
+  };
+  events.on_close = [weak, process](const Status&) {
+    if (const auto self = weak.lock()) self->on_close(process);
+  };
+  connection->set_events(std::move(events));
+  if (!roster_) {  // its table came before ours
+    if (!early_.emplace(process, connection).second) connection->close();
+    return;
+  }
+  const auto found = peers_.find(process);
+  if (found == peers_.end() || found->second.connection) return connection->close();
+  found->second.connection = connection;
+  {
+    const std::lock_guard lock(send_mutex_);
+    senders_.push_back(connection);
+  }
+  for (const auto& [rank, local] : locals_)
+    if (connection->is_unix() && local.segment)
+      connection->send(MessageType::kSegment, encode(SegmentMessage{rank, local.segment->size().value}),
+                       local.segment->descriptor(), local.segment);
+  connection->send(MessageType::kLinked, {});
+}
+
+Status Group::on_message(const ProcessId& process, MessageType type, ByteView payload) {
+  const auto found = peers_.find(process);
+  if (found == peers_.end()) return fail(Code::kRemoteError, "a message before the table");
+  Peer& peer = found->second;
+  switch (type) {
+    case MessageType::kSegment:
+      return take_segment(peer, payload);
+    case MessageType::kLinked:
+      return take_linked(peer);
+    case MessageType::kGoodbye:
+    case MessageType::kGone:
+      return take_leave(peer, type, payload);
+    case MessageType::kCause:
+      return take_cause(peer, payload);
+    default:
+      return fail(Code::kRemoteError, "a message that a control connection does not carry");
+  }
+}
+
+Status Group::take_segment(Peer& peer, ByteView payload) {
+  SegmentMessage message;
+  TUTTI_TRY(decode(payload, &message));
+  Descriptor descriptor = peer.connection->take_descriptor();
+  const bool known = std::find(peer.ranks.begin(), peer.ranks.end(), message.rank) != peer.ranks.end();
+  if (!known || !descriptor.valid()) return fail(Code::kRemoteError, "a segment of somebody else");
+  const Member& member = roster_->member(message.rank);
+  std::shared_ptr<Segment>& segment = segments_[static_cast<std::size_t>(message.rank.value)];
+  if (segment || member.segment_bytes != message.bytes)
+    return fail(Code::kRemoteError, "a segment that was not announced");
+  const Status status = Segment::adopt(descriptor.release(), Bytes{message.bytes}, &segment);
+  if (status.ok()) return {};
+  finish_linking(fail(status.code(), "rank {}: {}", message.rank.value, status.text()));
+  return {};
+}
+
+Status Group::take_linked(Peer& peer) {
+  if (peer.linked) return fail(Code::kRemoteError, "a message out of turn");
+  for (const Rank rank : peer.ranks) {
+    const bool expected = peer.connection->is_unix() && roster_->member(rank).segment_bytes != 0;
+    if (expected && !segments_[static_cast<std::size_t>(rank.value)])
+      return fail(Code::kRemoteError, "the segment of rank {} did not come", rank.value);
+  }
+  peer.linked = true;
+  check_linked();
+  return {};
+}
+
+void Group::check_linked() {
+  if (std::all_of(peers_.begin(), peers_.end(), [](const auto& item) { return item.second.linked; }))
+    finish_linking(Status());
+}
+
+void Group::finish_linking(const Status& why) {
+  if (finished_) return;
+  finished_ = true;
+  link_status_ = why;
+  std::vector<Linked> waiting;
+  for (auto& [rank, local] : locals_)
+    if (local.linked) waiting.push_back(std::exchange(local.linked, nullptr));
+  for (const Linked& linked : waiting) linked(why);
+}
+
+void Group::on_close(const ProcessId& process) {
+  early_.erase(process);
+  const auto found = peers_.find(process);
+  if (found == peers_.end()) return;
+  const Peer& peer = found->second;
+  if (!finished_)
+    finish_linking(fail(Code::kRemoteError, "{} ({}) ended while joining", text_of(peer.ranks),
+                        describe(roster_->member(peer.ranks.front()))));
+  bool changed = false;
+  for (const Rank rank : peer.ranks) changed = roster_->end_life(rank, Life::kDead, 0) || changed;
+  if (changed) roster_->notify();
+}
+
+Status Group::take_leave(const Peer& peer, MessageType type, ByteView payload) {
+  LeaveMessage message;
+  TUTTI_TRY(decode(payload, &message));
+  if (std::find(peer.ranks.begin(), peer.ranks.end(), message.rank) == peer.ranks.end())
+    return fail(Code::kRemoteError, "a goodbye for somebody else");
+  const Life life = type == MessageType::kGoodbye ? Life::kLeft : Life::kDead;
+  if (roster_->end_life(message.rank, life, message.sequence)) roster_->notify();
+  return {};
+}
+
+Status Group::take_cause(const Peer& peer, ByteView payload) {
+  Cause cause;
+  TUTTI_TRY(decode(payload, &cause));
+  if (std::find(peer.ranks.begin(), peer.ranks.end(), cause.from) == peer.ranks.end())
+    return fail(Code::kRemoteError, "a cause from somebody else");
+  if (cause.culprit.value < 0 || cause.culprit.value >= roster_->ranks()) cause.culprit = kNoRank;
+  if (roster_->set_cause(cause)) roster_->notify();
+  return {};
+}
+
+void Group::send_to_peers(MessageType type, ByteView payload) {
+  const std::lock_guard lock(send_mutex_);
+  for (const auto& connection : senders_) connection->send(type, payload);
+}
+
+void Group::post_cause(Rank from, const Cause& cause) {
+  Cause sent = cause;
+  sent.from = from;
+  if (sent.code == Code::kOk) sent.code = Code::kInternalError;
+  const bool first = roster_->set_cause(sent);
+  send_to_peers(MessageType::kCause, encode(sent));
+  if (first) roster_->notify();
+}
+
+void Group::say_goodbye(Rank from, std::uint64_t last_sequence) {
+  if (!roster_->end_life(from, Life::kLeft, last_sequence)) return;
+  send_to_peers(MessageType::kGoodbye, encode(LeaveMessage{from, last_sequence}));
+  roster_->notify();
+}
+
+void Group::abandon(Rank from) {
+  if (roster_->life(from) != Life::kAlive) return;
+  const Member& member = roster_->member(from);
+  post_cause(from, Cause{Code::kRemoteError, from, from,
+                         fmt::format("rank {} ({}) gave the communicator up", from.value, describe(member))});
+  if (!roster_->end_life(from, Life::kDead, 0)) return;
+  send_to_peers(MessageType::kGone, encode(LeaveMessage{from, 0}));
+  roster_->notify();
+}
+
+void Group::say_all_goodbyes() {
+  if (!roster_) return;
+  for (const auto& [rank, local] : locals_)
+    if (roster_->life(rank) == Life::kAlive) send_to_peers(MessageType::kGoodbye, encode(LeaveMessage{rank, 0}));
 }
 
 }  // namespace tutti

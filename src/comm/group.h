@@ -1,49 +1,98 @@
-// Groups: calls of one thread collected between tuttiGroupStart and tuttiGroupEnd.
+// A group: the ranks of this process in one communicator, and their control connections to the other processes of it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <set>
+#include <string>
 #include <vector>
 
-#include "comm/arguments.h"
-#include "comm/communicator.h"
-#include "comm/stream.h"
-#include "core/status.h"
+#include "comm/connection.h"
+#include "comm/dialer.h"
+#include "comm/roster.h"
+#include "comm/wire.h"
+#include "transport/segment.h"
 
 namespace tutti {
 
-/// The calling thread's open group. Everything is local to the thread.
-class Group {
+class Hub;
+
+/// Made by the first local join of an id, gone when the last local rank has left. The hub must outlive it: memberships
+/// and joins hold on to the hub.
+class Group : public std::enable_shared_from_this<Group> {
  public:
-  /// How deep the thread's GroupStarts are nested; 0: calls run at once. One thread-local load.
-  static int depth() { return depth_; }
-  static Group& current();
+  /// What a local join wants to know. Called in the loop's thread, once: `why` ok: all segments are mapped that can be.
+  using Linked = std::function<void(const Status& why)>;
 
-  static void start() { ++depth_; }
-  /// The outermost end runs what was collected. Joins and splits first, each on a thread of its own because they wait
-  /// for each other; then the collectives, concurrently across communicators and in call order within one. If a call of
-  /// the group was refused, nothing runs and its error is returned: all or nothing.
-  static Status end();
+  Group(Hub& hub, const KeyId& id, const Key& secret);
 
-  void add(std::shared_ptr<Communicator> comm, const CallArguments& arguments, std::shared_ptr<Stream> stream);
-  /// A call that blocks until other ranks make it, too.
-  void add(std::function<Status()> blocking);
-  /// Remembers the first refused call.
-  void refuse(const Status& status);
+  // Loop thread only.
+  const Key& secret() const { return secret_; }
+  /// False: the group has begun without this rank, or has it.
+  bool add_local(Rank rank, std::shared_ptr<Segment> segment, Linked linked);
+  /// The local rank is gone; the group closes with the last one.
+  void remove_local(Rank rank);
+  /// The table has come, to the first local rank or another one.
+  void begin(const TableMessage& table);
+  /// An accepted control connection.
+  void serve(const std::shared_ptr<Connection>& connection);
+  void say_all_goodbyes();
+  /// Once linked.
+  const std::vector<std::shared_ptr<Segment>>& segments() const { return segments_; }
+  bool one_process() const { return peers_.empty(); }
+
+  // Any thread, once linked.
+  const std::shared_ptr<Roster>& roster() const { return roster_; }
+  void post_cause(Rank from, const Cause& cause);
+  void say_goodbye(Rank from, std::uint64_t last_sequence);
+  /// The rank gives its membership up without a goodbye.
+  void abandon(Rank from);
 
  private:
-  struct Collected {
-    std::shared_ptr<Communicator> comm;
-    CallArguments arguments;
-    std::shared_ptr<Stream> stream;  // nullptr: done at the end of the group
+  struct Local {
+    std::shared_ptr<Segment> segment;
+    Linked linked;
   };
-  Status run();
-  Status run_blocking();
+  /// Another process of the communicator.
+  struct Peer {
+    std::vector<Rank> ranks;
+    std::shared_ptr<Dialer> dialer;
+    std::shared_ptr<Connection> connection;
+    bool linked = false;
+  };
 
-  static thread_local int depth_ __attribute__((tls_model("initial-exec")));
-  std::vector<Collected> calls_;
-  std::vector<std::function<Status()>> blocking_;
-  Status refused_;
+  void make_peers();
+  void dial(Peer& peer, const ProcessId& process);
+  void attach(const ProcessId& process, const std::shared_ptr<Connection>& connection);
+  Status on_stranger_message(Connection* from, MessageType type, ByteView payload);
+  Status on_message(const ProcessId& process, MessageType type, ByteView payload);
+  Status take_segment(Peer& peer, ByteView payload);
+  Status take_linked(Peer& peer);
+  Status take_leave(const Peer& peer, MessageType type, ByteView payload);
+  Status take_cause(const Peer& peer, ByteView payload);
+  void on_close(const ProcessId& process);
+  void check_linked();
+  void finish_linking(const Status& why);
+  void send_to_peers(MessageType type, ByteView payload);
+  void close();
+
+  Hub& hub_;
+  const KeyId id_;
+  const Key secret_;
+  std::map<Rank, Local> locals_;
+  bool finished_ = false;  // linked, or failed to
+  Status link_status_;
+  std::map<Connection*, std::shared_ptr<Connection>> strangers_;  // accepted, not introduced yet
+  std::map<ProcessId, std::shared_ptr<Connection>> early_;        // introduced before the table came
+  std::map<ProcessId, Peer> peers_;
+  std::vector<std::shared_ptr<Segment>> segments_;
+  std::shared_ptr<Roster> roster_;  // set before any other thread can see the group as linked
+
+  std::mutex send_mutex_;  // guards the connections below, to which any thread sends
+  std::vector<std::shared_ptr<Connection>> senders_;
 };
 
 }  // namespace tutti

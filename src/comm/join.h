@@ -32,30 +32,31 @@ struct JoinRequest {
   int ranks = 0;
   Rank rank = kNoRank;
   Deadline deadline = Deadline::never();
-  std::string name;                    ///< commName, for logs
+  std::string name;  ///< commName, for logs
   std::vector<AgreedSetting> agreed;
   Settings settings;
-  std::shared_ptr<Segment> segment;    ///< this rank's shared memory; peers on this host map it
+  std::shared_ptr<Segment> segment;  ///< this rank's shared memory; peers on this host map it
 };
 
 struct JoinResult {
   std::unique_ptr<Membership> membership;
-  std::vector<std::shared_ptr<Segment>> segments;  ///< by rank; a process maps a segment once, its ranks share it; nullptr: other host
+  std::vector<std::shared_ptr<Segment>>
+      segments;              ///< by rank; a process maps a segment once, its ranks share it; nullptr: other host
   bool one_process = false;  ///< every rank lives in this process
   bool one_host = false;     ///< every rank's segment could be mapped
 };
 
-/// Makes an id and serves it from this process's hub until it is used or the process ends. `secret` (32 bytes) may be given
-/// (a secret file); nullptr: fresh from the system.
+/// Makes an id and serves it from this process's hub until it is used or the process ends. `secret` (32 bytes) may be
+/// given (a secret file); nullptr: fresh from the system.
 Status make_unique_id(const Settings& settings, IdBytes* id);
 
-/// Joins. Blocks until all ranks joined, the deadline passed or the join failed; on failure every rank that takes part gets
-/// a status, and the one that decided it names the ranks: a missing rank (kTimeout), a duplicate rank or another number of
-/// ranks (kInvalidArgument on all), settings that differ (kMismatch on all).
+/// Joins. Blocks until all ranks joined, the deadline passed or the join failed; on failure every rank that takes part
+/// gets a status, and the one that decided it names the ranks: a missing rank (kTimeout), a duplicate rank or another
+/// number of ranks (kInvalidArgument on all), settings that differ (kMismatch on all).
 Status join(const JoinRequest& request, JoinResult* result);
 
-/// Joins by URL: env://, tcp://host:port, file:///path. Ranks and rank may be -1 with env://, and are then filled in from
-/// the launcher. Obtains the id (rank 0 makes and publishes it), then calls join(). See url.h.
+/// Joins by URL: env://, tcp://host:port, file:///path. Ranks and rank may be -1 with env://, and are then filled in
+/// from the launcher. Obtains the id (rank 0 makes and publishes it), then calls join(). See url.h.
 Status join_url(const std::string& url, JoinRequest request, JoinResult* result);
 
 /// What env:// finds: launcher's name, rank and size; false: no launcher (one rank).

@@ -1,0 +1,179 @@
+#include "comm/acceptor.h"
+
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "comm/fork_guard.h"
+#include "core/log.h"
+
+namespace tutti {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr int kAcceptsPerWake = 64;
+constexpr std::chrono::milliseconds kPauseWithoutDescriptors{100};
+
+Status bind_tcp(int family, std::uint16_t port, Descriptor* listener) {
+  listener->reset(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!listener->valid()) return fail(Code::kSystemError, "cannot create a TCP socket: {}", errno_text());
+  const int on = 1;
+  const int off = 0;
+  ::setsockopt(listener->get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (family == AF_INET6) ::setsockopt(listener->get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  IpAddress any;
+  any.family = family == AF_INET ? 4 : 6;
+  const SocketAddress at = socket_address(any, port);
+  if (::bind(listener->get(), reinterpret_cast<const sockaddr*>(&at.data), at.size) != 0 ||
+      ::listen(listener->get(), kBacklog) != 0)
+    return fail(Code::kSystemError, "cannot listen on TCP port {}: {}", port, errno_text());
+  return {};
+}
+
+Status bind_in_range(std::uint16_t first, std::uint16_t last, Descriptor* listener) {
+  Status status;
+  for (std::uint32_t port = first; port <= std::max(first, last); ++port) {
+    status = bind_tcp(AF_INET6, static_cast<std::uint16_t>(port), listener);  // serves IPv4 as well
+    if (!status.ok()) status = bind_tcp(AF_INET, static_cast<std::uint16_t>(port), listener);
+    if (status.ok()) return status;
+  }
+  if (last > first) return fail(Code::kSystemError, "no TCP port is free in {}-{}: {}", first, last, status.text());
+  return status;
+}
+
+std::uint16_t port_of(int descriptor) {
+  sockaddr_storage at{};
+  socklen_t size = sizeof(at);
+  if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&at), &size) != 0) return 0;
+  return ntohs(at.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in*>(&at)->sin_port
+                                       : reinterpret_cast<const sockaddr_in6*>(&at)->sin6_port);
+}
+
+}  // namespace
+
+Doorman::~Doorman() {
+  for (const auto& connection : strangers_) connection->close();
+}
+
+void Doorman::receive(Endpoint endpoint) {
+  if (strangers_.size() >= kMaxStrangers) {
+    strangers_.front()->close();
+    strangers_.pop_front();
+  }
+  const auto self_of = std::make_shared<const Connection*>(nullptr);
+  ConnectionEvents events;
+  events.on_open = [this](const std::shared_ptr<Connection>& connection) {
+    forget(connection.get());
+    admit_(connection);
+  };
+  events.on_close = [this, self_of](const Status& why) {
+    log(LogLevel::kDebug, {}, "a connection was refused: {}", why.text());
+    forget(*self_of);
+  };
+  std::shared_ptr<Connection> connection;
+  const Status status =
+      Connection::start(loop_, std::move(endpoint), Handshake::server(lookup_), std::move(events), &connection);
+  if (!status.ok()) return log(LogLevel::kDebug, {}, "a connection was refused: {}", status.text());
+  *self_of = connection.get();
+  strangers_.push_back(std::move(connection));
+}
+
+void Doorman::forget(const Connection* connection) {
+  std::erase_if(strangers_, [connection](const auto& item) { return item.get() == connection; });
+}
+
+/// The listening descriptor. A subclass of the handler of its own, so that the loop may hold it a little longer than
+/// the acceptor lives.
+class Acceptor::Source final : public EventHandler, public std::enable_shared_from_this<Source> {
+ public:
+  Source(EventLoop& loop, Doorman& doorman, UnixSocket socket, Descriptor tcp)
+      : loop_(loop), doorman_(doorman), unix_(std::move(socket)), tcp_(std::move(tcp)) {
+    guard_descriptor(descriptor());
+  }
+  ~Source() override { unguard_descriptor(descriptor()); }
+  int descriptor() const { return unix_.valid() ? unix_.descriptor() : tcp_.get(); }
+  void stop() { stopped_ = true; }
+
+  void on_events(std::uint32_t) override {
+    for (int i = 0; i < kAcceptsPerWake && !stopped_; ++i) {
+      Endpoint endpoint;
+      SocketState state = SocketState::kAgain;
+      const Status status = accept(&endpoint, &state);
+      if (!status.ok()) return pause(status);
+      if (state != SocketState::kDone) return;
+      doorman_.receive(std::move(endpoint));
+    }
+  }
+
+ private:
+  Status accept(Endpoint* endpoint, SocketState* state) {
+    if (unix_.valid()) {
+      UnixSocket socket;
+      TUTTI_TRY(unix_.accept(&socket, state));
+      if (*state == SocketState::kDone) *endpoint = Endpoint(std::move(socket));
+      return {};
+    }
+    Descriptor accepted(::accept4(tcp_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (accepted.valid()) {
+      *endpoint = Endpoint(std::move(accepted));
+      return *state = SocketState::kDone, Status();
+    }
+    // Errors of the connection that was to be accepted come here too (accept(2)): only a lack of resources is ours.
+    if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS)
+      return *state = SocketState::kAgain, Status();
+    return fail(Code::kSystemError, "cannot accept a connection: {}", errno_text());
+  }
+
+  /// The connection stays in the queue and the descriptor stays ready: without a pause the loop would spin.
+  void pause(const Status& why) {
+    log(LogLevel::kWarn, {}, "{}", why.text());
+    loop_.change(descriptor(), 0);
+    loop_.after(kPauseWithoutDescriptors, [weak = weak_from_this()] {
+      if (const auto self = weak.lock(); self && !self->stopped_) self->loop_.change(self->descriptor(), EPOLLIN);
+    });
+  }
+
+  EventLoop& loop_;
+  Doorman& doorman_;
+  UnixSocket unix_;
+  Descriptor tcp_;
+  bool stopped_ = false;
+};
+
+Acceptor::Acceptor(EventLoop& loop, std::shared_ptr<Source> source, std::uint16_t port)
+    : loop_(loop), source_(std::move(source)), port_(port) {}
+
+Acceptor::~Acceptor() {
+  source_->stop();
+  loop_.unwatch(source_->descriptor());
+}
+
+Status Acceptor::open(EventLoop& loop, std::shared_ptr<Source> source, std::uint16_t port,
+                      std::unique_ptr<Acceptor>* acceptor) {
+  TUTTI_TRY(loop.watch(source->descriptor(), EPOLLIN, source));
+  acceptor->reset(new Acceptor(loop, std::move(source), port));
+  return {};
+}
+
+Status Acceptor::listen_tcp(EventLoop& loop, Doorman& doorman, std::uint16_t first, std::uint16_t last,
+                            std::unique_ptr<Acceptor>* acceptor) {
+  Descriptor listener;
+  TUTTI_TRY(bind_in_range(first, last, &listener));
+  const std::uint16_t port = port_of(listener.get());
+  return open(loop, std::make_shared<Source>(loop, doorman, UnixSocket(), std::move(listener)), port, acceptor);
+}
+
+Status Acceptor::listen_unix(EventLoop& loop, Doorman& doorman, const std::string& name,
+                             std::unique_ptr<Acceptor>* acceptor) {
+  UnixSocket listener;
+  TUTTI_TRY(UnixSocket::listen(name, &listener));
+  return open(loop, std::make_shared<Source>(loop, doorman, std::move(listener), Descriptor()), 0, acceptor);
+}
+
+}  // namespace tutti

@@ -1,0 +1,128 @@
+#include "comm/address.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+namespace tutti {
+namespace {
+
+/// Lower is better.
+int preference(const std::string& name, const IpAddress& address) {
+  const bool bridge = name.starts_with("docker") || name.starts_with("virbr") || name.starts_with("br-");
+  return (address.is_loopback() ? 4 : 0) + (bridge ? 2 : 0) + (address.family == 6 ? 1 : 0);
+}
+
+/// A link-local address means nothing without the interface at the other end.
+bool is_link_local(const IpAddress& address) {
+  const auto first = std::to_integer<unsigned>(address.bytes[0]);
+  const auto second = std::to_integer<unsigned>(address.bytes[1]);
+  if (address.family == 4) return first == 169 && second == 254;
+  return first == 0xfe && (second & 0xc0) == 0x80;
+}
+
+}  // namespace
+
+bool IpAddress::is_loopback() const {
+  if (family == 4) return bytes[0] == std::byte{127};
+  return std::memcmp(bytes.data(), &in6addr_loopback, sizeof(in6addr_loopback)) == 0;
+}
+
+SocketAddress socket_address(const IpAddress& address, std::uint16_t port) {
+  SocketAddress result;
+  if (address.family == 4) {
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    std::memcpy(&v4.sin_addr, address.bytes.data(), 4);
+    std::memcpy(&result.data, &v4, sizeof(v4));
+    result.size = sizeof(v4);
+    return result;
+  }
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
+  v6.sin6_port = htons(port);
+  std::memcpy(&v6.sin6_addr, address.bytes.data(), 16);
+  std::memcpy(&result.data, &v6, sizeof(v6));
+  result.size = sizeof(v6);
+  return result;
+}
+
+bool from_socket_address(const sockaddr* address, IpAddress* out) {
+  *out = IpAddress{};
+  if (address->sa_family == AF_INET) {
+    out->family = 4;
+    std::memcpy(out->bytes.data(), &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, 4);
+    return true;
+  }
+  if (address->sa_family != AF_INET6) return false;
+  out->family = 6;
+  std::memcpy(out->bytes.data(), &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, 16);
+  return true;
+}
+
+std::string text_of(const IpAddress& address, std::uint16_t port) {
+  char buffer[INET6_ADDRSTRLEN] = {};
+  inet_ntop(address.family == 4 ? AF_INET : AF_INET6, address.bytes.data(), buffer, sizeof(buffer));
+  return address.family == 4 ? fmt::format("{}:{}", buffer, port) : fmt::format("[{}]:{}", buffer, port);
+}
+
+bool interface_chosen(const std::string& rule, const std::string& name) {
+  if (rule.empty()) return true;
+  const bool exclude = rule[0] == '^';
+  std::size_t at = exclude ? 1 : 0;
+  const bool whole = at < rule.size() && rule[at] == '=';
+  if (whole) ++at;
+  bool found = false;
+  while (at <= rule.size() && !found) {
+    const std::size_t end = std::min(rule.find(',', at), rule.size());
+    const std::string item = rule.substr(at, std::min(rule.find(':', at), end) - at);
+    found = !item.empty() && (whole ? name == item : name.starts_with(item));
+    at = end + 1;
+  }
+  return found != exclude;
+}
+
+Status local_addresses(const std::string& rule, std::vector<IpAddress>* addresses) {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return fail(Code::kSystemError, "cannot list network interfaces: {}", errno_text());
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, ::freeifaddrs);
+  std::vector<std::pair<int, IpAddress>> found;
+  for (const ifaddrs* item = list; item != nullptr; item = item->ifa_next) {
+    IpAddress address;
+    if (item->ifa_addr == nullptr || (item->ifa_flags & IFF_UP) == 0) continue;
+    if (!from_socket_address(item->ifa_addr, &address) || is_link_local(address)) continue;
+    if (interface_chosen(rule, item->ifa_name)) found.emplace_back(preference(item->ifa_name, address), address);
+  }
+  if (found.empty() && !rule.empty())
+    return fail(Code::kInvalidUsage, "no network interface that is up matches TUTTI_SOCKET_IFNAME={}", rule);
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  addresses->clear();
+  for (const auto& [rank, address] : found)
+    if (!address.is_loopback() || addresses->empty() || addresses->front().is_loopback()) addresses->push_back(address);
+  return {};
+}
+
+Status resolve(const std::string& host, std::vector<IpAddress>* addresses) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  if (const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &list); error != 0)
+    return fail(Code::kSystemError, "cannot resolve host \"{}\": {}", host, ::gai_strerror(error));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, ::freeaddrinfo);
+  addresses->clear();
+  for (const addrinfo* item = list; item != nullptr; item = item->ai_next) {
+    IpAddress address;
+    if (from_socket_address(item->ai_addr, &address)) addresses->push_back(address);
+  }
+  if (addresses->empty()) return fail(Code::kSystemError, "host \"{}\" has no IP address", host);
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,50 @@
+// IP addresses: those of this host, as text, as socket addresses.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/status.h"
+
+namespace tutti {
+
+/// An IPv4 or IPv6 address without a port, as it travels: family 4 uses the first four bytes.
+struct IpAddress {
+  std::uint8_t family = 4;  ///< 4 or 6
+  std::array<std::byte, 16> bytes{};
+
+  bool operator==(const IpAddress&) const = default;
+  bool is_loopback() const;
+};
+
+struct SocketAddress {
+  sockaddr_storage data{};
+  socklen_t size = 0;
+};
+
+SocketAddress socket_address(const IpAddress& address, std::uint16_t port);
+/// False: neither IPv4 nor IPv6.
+bool from_socket_address(const sockaddr* address, IpAddress* out);
+
+/// "192.0.2.7:4711", "[2001:db8::1]:4711".
+std::string text_of(const IpAddress& address, std::uint16_t port);
+
+/// Whether an interface of this name is chosen by TUTTI_SOCKET_IFNAME (NCCL's syntax: a list of prefixes, "^" in front
+/// excludes the list, "=" demands whole names). An empty rule chooses all.
+bool interface_chosen(const std::string& rule, const std::string& name);
+
+/// Addresses under which other hosts may reach this one: interfaces that are up and chosen by the rule, IPv4 before
+/// IPv6, virtual bridges (docker*, virbr*) last, loopback only when there is nothing else. A rule that matches nothing
+/// is kInvalidUsage.
+Status local_addresses(const std::string& rule, std::vector<IpAddress>* addresses);
+
+/// Resolves a host name or a literal address. Blocks as long as the resolver does.
+Status resolve(const std::string& host, std::vector<IpAddress>* addresses);
+
+}  // namespace tutti

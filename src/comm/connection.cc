@@ -1,0 +1,290 @@
+#include "comm/connection.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "comm/fork_guard.h"
+
+namespace tutti {
+namespace {
+
+constexpr std::chrono::seconds kHandshakeTime{10};
+constexpr std::size_t kHeaderSize = 8;
+constexpr std::size_t kMacSize = 16;
+constexpr std::size_t kMaxWaitingDescriptors = 64;
+constexpr int kReadsPerWake = 4;  // a busy peer must not keep the loop from the others
+
+std::uint64_t little_endian(ByteView bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) value |= std::to_integer<std::uint64_t>(bytes[i]) << (8 * i);
+  return value;
+}
+
+Status frame_mac(const Key& key, std::uint64_t counter, ByteView header_and_payload, Key* mac) {
+  WireWriter prefix;
+  prefix.u64(counter);
+  return hmac_sha256(key, {prefix.data(), header_and_payload}, mac);
+}
+
+}  // namespace
+
+/// Watches the other end's process: its death counts even when a child of its holds copies of its sockets.
+class Connection::ExitWatch final : public EventHandler {
+ public:
+  ExitWatch(Descriptor pidfd, std::weak_ptr<Connection> owner) : pidfd_(std::move(pidfd)), owner_(std::move(owner)) {
+    guard_descriptor(pidfd_.get());
+  }
+  ~ExitWatch() override { unguard_descriptor(pidfd_.get()); }
+  int descriptor() const { return pidfd_.get(); }
+  void on_events(std::uint32_t) override {
+    if (const auto owner = owner_.lock()) owner->peer_exited();
+  }
+
+ private:
+  Descriptor pidfd_;
+  std::weak_ptr<Connection> owner_;
+};
+
+Connection::Connection(EventLoop& loop, Endpoint endpoint, Handshake handshake, ConnectionEvents events)
+    : loop_(loop),
+      handshake_(std::move(handshake)),
+      events_(std::move(events)),
+      is_unix_(endpoint.is_unix()),
+      endpoint_(std::move(endpoint)) {}
+
+Connection::~Connection() = default;
+
+Status Connection::start(EventLoop& loop, Endpoint endpoint, Handshake handshake, ConnectionEvents events,
+                         std::shared_ptr<Connection>* connection) {
+  auto made = std::make_shared<Connection>(loop, std::move(endpoint), std::move(handshake), std::move(events));
+  if (const Status status = made->begin(); !status.ok()) {
+    made->close();
+    return status;
+  }
+  *connection = std::move(made);
+  return {};
+}
+
+Status Connection::begin() {
+  pid_t process = 0;
+  TUTTI_TRY(endpoint_.check_peer(&process));
+  std::vector<std::byte> hello;
+  TUTTI_TRY(handshake_.start(&hello));
+  TUTTI_TRY(loop_.watch(endpoint_.descriptor(), EPOLLIN, shared_from_this()));
+  timer_ = loop_.after(kHandshakeTime, [weak = weak_from_this()] {
+    if (const auto self = weak.lock())
+      self->fail_with(fail(Code::kTimeout, "the other end did not answer within {} s", kHandshakeTime.count()));
+  });
+  if (!hello.empty() && !put_raw(std::move(hello)))
+    return fail(Code::kRemoteError, "the other end refused the connection");
+  return {};
+}
+
+void Connection::watch_exit() {
+  Descriptor pidfd = endpoint_.peer_pidfd();
+  if (!pidfd.valid()) return;
+  exit_watch_ = std::make_shared<ExitWatch>(std::move(pidfd), weak_from_this());
+  if (!loop_.watch(exit_watch_->descriptor(), EPOLLIN, exit_watch_).ok()) exit_watch_.reset();
+}
+
+bool Connection::send(MessageType type, ByteView payload, int passed, std::shared_ptr<const void> owner) {
+  WireWriter frame;
+  frame.u32(static_cast<std::uint32_t>(payload.size()));
+  frame.u16(static_cast<std::uint16_t>(type));
+  frame.u16(0);
+  frame.bytes(payload);
+  const std::lock_guard lock(out_mutex_);
+  if (!sendable_) return false;
+  Key mac;
+  if (!frame_mac(send_key_, sent_, frame.data(), &mac).ok()) return false;
+  ++sent_;
+  frame.bytes(ByteView(mac).first(kMacSize));
+  out_.push_back(Outgoing{frame.data(), 0, passed, std::move(owner)});
+  if (out_.size() > 1) return true;
+  if (!flush_locked().ok()) return sendable_ = false;  // the loop hears of it as well and closes
+  if (!out_.empty()) arm_output();
+  return true;
+}
+
+bool Connection::put_raw(std::vector<std::byte> data) {
+  {
+    const std::lock_guard lock(out_mutex_);
+    out_.push_back(Outgoing{std::move(data), 0, -1, nullptr});
+    if (!flush_locked().ok()) return false;
+  }
+  update_interest();
+  return true;
+}
+
+Status Connection::flush_locked() {
+  while (!out_.empty()) {
+    Outgoing& next = out_.front();
+    std::size_t sent = 0;
+    SocketState state = SocketState::kAgain;
+    TUTTI_TRY(endpoint_.send(ByteView(next.data).subspan(next.sent), next.sent == 0 ? next.passed : -1, &sent, &state));
+    if (state == SocketState::kAgain) return {};
+    if (state == SocketState::kClosed) return fail(Code::kRemoteError, "the other end closed the connection");
+    next.sent += sent;
+    if (next.sent == next.data.size()) out_.pop_front();
+  }
+  return {};
+}
+
+void Connection::arm_output() {
+  loop_.post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->update_interest();
+  });
+}
+
+void Connection::update_interest() {
+  if (closed_) return;
+  const std::lock_guard lock(out_mutex_);
+  loop_.change(endpoint_.descriptor(), EPOLLIN | (out_.empty() ? 0u : EPOLLOUT));
+}
+
+Descriptor Connection::take_descriptor() {
+  if (descriptors_.empty()) return {};
+  Descriptor taken = std::move(descriptors_.front());
+  descriptors_.pop_front();
+  return taken;
+}
+
+void Connection::close() {
+  closed_ = true;
+  loop_.cancel(timer_);
+  if (exit_watch_) loop_.unwatch(exit_watch_->descriptor());
+  exit_watch_.reset();
+  events_ = ConnectionEvents{};
+  const std::lock_guard lock(out_mutex_);
+  sendable_ = false;
+  out_.clear();
+  if (!endpoint_.valid()) return;
+  loop_.unwatch(endpoint_.descriptor());
+  endpoint_.close();
+}
+
+void Connection::fail_with(const Status& why) {
+  if (closed_) return;
+  const auto self = shared_from_this();  // the callback may drop the last reference
+  const auto on_close = std::move(events_.on_close);
+  close();
+  if (on_close) on_close(why);
+}
+
+Status Connection::connect_error() const {
+  int error = 0;
+  socklen_t size = sizeof(error);
+  if (::getsockopt(endpoint_.descriptor(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error == 0) return {};
+  return fail(Code::kSystemError, "{}", errno_text(error));
+}
+
+void Connection::on_events(std::uint32_t events) {
+  if (closed_) return;
+  const auto self = shared_from_this();
+  if ((events & EPOLLOUT) != 0) {
+    Status status = is_unix_ ? Status() : connect_error();
+    if (status.ok()) {
+      const std::lock_guard lock(out_mutex_);
+      status = flush_locked();
+    }
+    if (!status.ok()) return fail_with(status);
+    update_interest();
+  }
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) == 0) return;
+  bool ended = false;
+  const Status status = read_all(false, &ended);
+  if (!status.ok()) return fail_with(status);
+  if (ended) fail_with(fail(Code::kRemoteError, "the other end closed the connection"));
+}
+
+void Connection::peer_exited() {
+  if (closed_) return;
+  const auto self = shared_from_this();
+  bool ended = false;
+  const Status status = read_all(true, &ended);  // a goodbye sent before the end must be seen before the end
+  fail_with(status.ok() ? fail(Code::kRemoteError, "the process at the other end is gone") : status);
+}
+
+Status Connection::read_all(bool until_empty, bool* ended) {
+  for (int i = 0; (until_empty || i < kReadsPerWake) && !closed_; ++i) {
+    std::size_t got = 0;
+    Descriptor passed;
+    SocketState state = SocketState::kAgain;
+    if (const Status status = endpoint_.receive(loop_.scratch(), &got, &passed, &state); !status.ok()) return status;
+    if (state == SocketState::kAgain) return {};
+    if (state == SocketState::kClosed) return *ended = true, Status();
+    if (passed.valid()) {
+      if (!handshake_.done() || descriptors_.size() >= kMaxWaitingDescriptors)
+        return fail(Code::kRemoteError, "the other end sent a descriptor that nobody asked for");
+      descriptors_.push_back(std::move(passed));
+    }
+    const auto data = loop_.scratch().first(got);
+    input_.insert(input_.end(), data.begin(), data.end());
+    TUTTI_TRY(take_input());
+  }
+  return {};
+}
+
+Status Connection::take_input() {
+  for (;;) {
+    std::size_t used = 0;
+    TUTTI_TRY(handshake_.done() ? take_frame(&used) : take_handshake(&used));
+    if (closed_) return {};
+    if (used == 0) break;
+    input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(used));
+  }
+  if (input_.empty() && input_.capacity() > limit_) input_.shrink_to_fit();
+  return {};
+}
+
+Status Connection::take_handshake(std::size_t* used) {
+  const std::size_t size = handshake_.wants();
+  if (input_.size() < size) return {};
+  std::vector<std::byte> answer;
+  TUTTI_TRY(handshake_.consume(ByteView(input_).first(size), &answer));
+  *used = size;
+  if (!answer.empty() && !put_raw(std::move(answer)))
+    return fail(Code::kRemoteError, "the other end closed the connection");
+  if (!handshake_.done()) return {};
+  loop_.cancel(timer_);
+  watch_exit();
+  {
+    const std::lock_guard lock(out_mutex_);
+    send_key_ = handshake_.send_key();
+    sendable_ = true;
+  }
+  if (const auto on_open = std::move(events_.on_open)) on_open(shared_from_this());
+  return {};
+}
+
+Status Connection::take_frame(std::size_t* used) {
+  if (input_.size() < kHeaderSize) return {};
+  const std::size_t size = little_endian(ByteView(input_).first(4));
+  if (size > limit_) return fail(Code::kRemoteError, "the other end sent a message of {} bytes", size);
+  const std::size_t whole = kHeaderSize + size + kMacSize;
+  if (input_.size() < whole) return {};
+  const ByteView frame = ByteView(input_).first(whole);
+  TUTTI_TRY(check_frame(frame, size));
+  *used = whole;
+  if (!events_.on_message) return {};
+  const auto type = static_cast<MessageType>(little_endian(frame.subspan(4, 2)));
+  const std::vector<std::byte> payload(frame.begin() + kHeaderSize, frame.begin() + kHeaderSize + size);
+  const auto on_message = events_.on_message;  // it may replace or clear the events
+  return on_message(type, payload);
+}
+
+Status Connection::check_frame(ByteView frame, std::size_t payload_size) {
+  Key mac;
+  TUTTI_TRY(frame_mac(handshake_.receive_key(), received_, frame.first(kHeaderSize + payload_size), &mac));
+  ++received_;
+  if (equal_secret(ByteView(mac).first(kMacSize), frame.last(kMacSize)) && little_endian(frame.subspan(6, 2)) == 0)
+    return {};
+  return fail(Code::kRemoteError, "a message was changed on its way");
+}
+
+}  // namespace tutti

@@ -1,0 +1,106 @@
+// Connection: framed, authenticated messages over an endpoint.
+//
+// A frame is: size of the payload (4), type (2), zero (2), payload, and the first 16 bytes of an HMAC over a counter,
+// the header and the payload under a key of this connection and direction: what was not sent by the other end, or was
+// repeated, left out or reordered on the way, ends the connection.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "comm/endpoint.h"
+#include "comm/event_loop.h"
+#include "comm/handshake.h"
+#include "comm/wire.h"
+
+namespace tutti {
+
+class Connection;
+
+/// All are called in the loop's thread. on_close is the last; it is not called after close().
+struct ConnectionEvents {
+  std::function<void(const std::shared_ptr<Connection>& connection)> on_open;
+  std::function<Status(MessageType type, ByteView payload)> on_message;  ///< not ok: the connection closes
+  std::function<void(const Status& why)> on_close;
+};
+
+/// Lives in the loop's thread, except for send(). Authenticates itself before anything else, within 10 s.
+class Connection final : public EventHandler, public std::enable_shared_from_this<Connection> {
+ public:
+  /// Starts the handshake on a connected or connecting endpoint and watches it.
+  static Status start(EventLoop& loop, Endpoint endpoint, Handshake handshake, ConnectionEvents events,
+                      std::shared_ptr<Connection>* connection);
+  Connection(EventLoop& loop, Endpoint endpoint, Handshake handshake, ConnectionEvents events);
+  ~Connection() override;
+
+  /// Replaces what start() was given, from within on_open.
+  void set_events(ConnectionEvents events) { events_ = std::move(events); }
+  /// The largest payload that is accepted; 64 KiB until set.
+  void set_limit(std::size_t bytes) { limit_ = bytes; }
+
+  /// Any thread; does not block. On return the message is in the kernel's hands, unless the peer reads so slowly that
+  /// the socket is full: then the loop sends it later. `passed` goes with it, and `owner` keeps it open until then.
+  /// False: the connection is closed.
+  bool send(MessageType type, ByteView payload, int passed = -1, std::shared_ptr<const void> owner = nullptr);
+
+  /// The oldest descriptor that came with the messages so far; invalid: none.
+  Descriptor take_descriptor();
+  /// Closes without on_close. What send() could not hand to the kernel is lost.
+  void close();
+
+  const Handshake& handshake() const { return handshake_; }
+  bool is_unix() const { return is_unix_; }
+  bool open() const { return handshake_.done(); }
+
+  void on_events(std::uint32_t events) override;
+
+ private:
+  class ExitWatch;
+  struct Outgoing {
+    std::vector<std::byte> data;
+    std::size_t sent = 0;
+    int passed = -1;
+    std::shared_ptr<const void> owner;
+  };
+
+  Status begin();
+  void watch_exit();
+  Status read_all(bool until_empty, bool* ended);
+  Status take_input();
+  Status take_handshake(std::size_t* used);
+  Status take_frame(std::size_t* used);
+  Status check_frame(ByteView frame, std::size_t payload_size);
+  bool put_raw(std::vector<std::byte> data);
+  Status flush_locked();
+  void arm_output();
+  void update_interest();
+  void peer_exited();
+  void fail_with(const Status& why);
+  Status connect_error() const;
+
+  EventLoop& loop_;
+  Handshake handshake_;
+  ConnectionEvents events_;
+  std::size_t limit_ = 64 * 1024;
+  std::vector<std::byte> input_;
+  std::deque<Descriptor> descriptors_;
+  std::uint64_t received_ = 0;
+  EventLoop::TimerId timer_ = 0;
+  std::shared_ptr<ExitWatch> exit_watch_;
+  bool closed_ = false;
+  bool is_unix_ = false;
+
+  std::mutex out_mutex_;  // guards what follows: senders are any threads
+  Endpoint endpoint_;
+  std::deque<Outgoing> out_;
+  std::uint64_t sent_ = 0;
+  Key send_key_{};
+  bool sendable_ = false;
+};
+
+}  // namespace tutti

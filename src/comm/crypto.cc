@@ -1,0 +1,63 @@
+#include "comm/crypto.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+Status random_bytes(std::span<std::byte> out) {
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(out.data()), static_cast<int>(out.size())) == 1) return {};
+  return fail(Code::kSystemError, "the system gives no random bytes");
+}
+
+Status hmac_sha256(ByteView key, std::initializer_list<ByteView> parts, Key* mac) {
+  std::vector<std::byte> message;
+  for (const ByteView part : parts) message.insert(message.end(), part.begin(), part.end());
+  unsigned int size = 0;
+  const unsigned char* const result = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+                                           reinterpret_cast<const unsigned char*>(message.data()), message.size(),
+                                           reinterpret_cast<unsigned char*>(mac->data()), &size);
+  wipe(message);
+  if (result != nullptr && size == mac->size()) return {};
+  return fail(Code::kSystemError, "the system's libcrypto offers no HMAC-SHA256");
+}
+
+bool equal_secret(ByteView a, ByteView b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+void wipe(std::span<std::byte> secret) { OPENSSL_cleanse(secret.data(), secret.size()); }
+
+std::string to_hex(ByteView bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(bytes.size() * 2);
+  for (const std::byte b : bytes) {
+    text += kDigits[std::to_integer<unsigned>(b) >> 4];
+    text += kDigits[std::to_integer<unsigned>(b) & 15];
+  }
+  return text;
+}
+
+bool from_hex(std::string_view text, std::span<std::byte> out) {
+  if (text.size() != out.size() * 2) return false;
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return -1;
+  };
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const int high = digit(text[2 * i]);
+    const int low = digit(text[2 * i + 1]);
+    if (high < 0 || low < 0) return false;
+    out[i] = static_cast<std::byte>(high << 4 | low);
+  }
+  return true;
+}
+
+}  // namespace tutti

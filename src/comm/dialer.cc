@@ -1,0 +1,102 @@
+#include "comm/dialer.h"
+
+#include <chrono>
+#include <utility>
+
+namespace tutti {
+namespace {
+
+constexpr std::chrono::milliseconds kStagger{250};
+constexpr std::chrono::milliseconds kRetryFullQueue{10};
+
+}  // namespace
+
+std::string text_of(const DialTarget& target) {
+  return target.socket_name.empty() ? text_of(target.address, target.port) : "the unix socket";
+}
+
+std::vector<DialTarget> tcp_targets(const std::vector<IpAddress>& addresses, std::uint16_t port) {
+  std::vector<DialTarget> targets;
+  for (const IpAddress& address : addresses)
+    if (port != 0) targets.push_back(DialTarget{{}, address, port});
+  return targets;
+}
+
+Dialer::Dialer(EventLoop& loop, std::vector<DialTarget> targets, Role role, const KeyId& id, const Key& secret,
+               Done done)
+    : loop_(loop), targets_(std::move(targets)), role_(role), id_(id), secret_(secret), done_(std::move(done)) {
+  attempts_.resize(targets_.size());
+}
+
+void Dialer::start() {
+  if (!targets_.empty()) return try_next();
+  const auto done = std::move(done_);
+  done(fail(Code::kSystemError, "it has no address"), nullptr);
+}
+
+void Dialer::cancel() {
+  done_ = nullptr;
+  loop_.cancel(timer_);
+  for (auto& attempt : attempts_)
+    if (attempt) attempt->close();
+  attempts_.clear();
+}
+
+void Dialer::try_next() {
+  loop_.cancel(timer_);
+  if (next_ >= targets_.size()) return;
+  const std::size_t index = next_++;
+  if (next_ < targets_.size())
+    timer_ = loop_.after(kStagger, [weak = weak_from_this()] {
+      if (const auto self = weak.lock(); self && self->done_) self->try_next();
+    });
+  try_target(index);
+}
+
+void Dialer::try_target(std::size_t index) {
+  const DialTarget& target = targets_[index];
+  Endpoint endpoint;
+  SocketState state = SocketState::kDone;
+  const Status status = target.socket_name.empty() ? Endpoint::connect(target.address, target.port, &endpoint)
+                                                   : Endpoint::connect(target.socket_name, &endpoint, &state);
+  if (!status.ok()) return failed(index, status);
+  if (state == SocketState::kClosed) return failed(index, fail(Code::kSystemError, "nobody listens there"));
+  const auto weak = weak_from_this();
+  if (state == SocketState::kAgain) {
+    loop_.after(kRetryFullQueue, [weak, index] {
+      if (const auto self = weak.lock(); self && self->done_) self->try_target(index);
+    });
+    return;
+  }
+  ConnectionEvents events;
+  events.on_open = [weak](const std::shared_ptr<Connection>& connection) {
+    if (const auto self = weak.lock()) self->won(connection);
+  };
+  events.on_close = [weak, index](const Status& why) {
+    if (const auto self = weak.lock(); self && self->done_) self->failed(index, why);
+  };
+  const Status started = Connection::start(loop_, std::move(endpoint), Handshake::client(role_, id_, secret_),
+                                           std::move(events), &attempts_[index]);
+  if (!started.ok()) failed(index, started);
+}
+
+void Dialer::failed(std::size_t index, const Status& why) {
+  const auto self = shared_from_this();
+  attempts_[index].reset();
+  reasons_ += fmt::format("{}{}: {}", reasons_.empty() ? "" : "; ", text_of(targets_[index]), why.text());
+  if (++failures_ < targets_.size()) return try_next();
+  const auto done = std::move(done_);
+  cancel();
+  if (done) done(fail(why.code(), "{}", reasons_), nullptr);
+}
+
+void Dialer::won(std::shared_ptr<Connection> connection) {
+  const auto self = shared_from_this();
+  const auto done = std::move(done_);
+  for (auto& attempt : attempts_)
+    if (attempt == connection) attempt.reset();
+  cancel();
+  if (done) done(Status(), std::move(connection));
+}
+
+}  // namespace tutti

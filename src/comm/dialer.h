@@ -1,0 +1,54 @@
+// Dialer: connects to one of several addresses of the same hub and proves itself there.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/connection.h"
+#include "comm/event_loop.h"
+
+namespace tutti {
+
+/// One way to reach a hub: the name of an abstract unix socket, or an IP address and a port.
+struct DialTarget {
+  std::string socket_name;
+  IpAddress address;
+  std::uint16_t port = 0;
+};
+std::string text_of(const DialTarget& target);
+/// All ways to reach what listens on `port` at these addresses.
+std::vector<DialTarget> tcp_targets(const std::vector<IpAddress>& addresses, std::uint16_t port);
+
+/// Tries the targets in order, the next one when one fails or is silent for 250 ms (RFC 8305 calls it happy eyeballs);
+/// the first that passes the handshake wins. Loop thread only.
+class Dialer : public std::enable_shared_from_this<Dialer> {
+ public:
+  /// `connection` is null when all targets failed; then `why` says how each did. Called once, not after cancel().
+  using Done = std::function<void(const Status& why, std::shared_ptr<Connection> connection)>;
+
+  Dialer(EventLoop& loop, std::vector<DialTarget> targets, Role role, const KeyId& id, const Key& secret, Done done);
+  void start();
+  void cancel();
+
+ private:
+  void try_next();
+  void try_target(std::size_t index);
+  void failed(std::size_t index, const Status& why);
+  void won(std::shared_ptr<Connection> connection);
+
+  EventLoop& loop_;
+  std::vector<DialTarget> targets_;
+  Role role_;
+  KeyId id_;
+  Key secret_;
+  Done done_;
+  std::vector<std::shared_ptr<Connection>> attempts_;  // by target
+  std::size_t next_ = 0;
+  std::size_t failures_ = 0;
+  std::string reasons_;
+  EventLoop::TimerId timer_ = 0;
+};
+
+}  // namespace tutti

@@ -1,0 +1,133 @@
+#include "comm/endpoint.h"
+
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "comm/fork_guard.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77  // Linux 6.5
+#endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434  // Linux 5.3
+#endif
+
+namespace tutti {
+namespace {
+
+void set_option(int descriptor, int level, int option, int value) {
+  ::setsockopt(descriptor, level, option, &value, sizeof(value));  // each is a refinement: without it things still work
+}
+
+/// Small messages at once, and a host that is gone is noticed within half a minute.
+void tune(int descriptor) {
+  set_option(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  set_option(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set_option(descriptor, IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
+
+Status tcp_state(const char* what, SocketState* state) {
+  if (errno == EAGAIN || errno == EINTR) return *state = SocketState::kAgain, Status();
+  if (errno == EPIPE || errno == ECONNRESET) return *state = SocketState::kClosed, Status();
+  return fail(Code::kSystemError, "cannot {}: {}", what, errno_text());
+}
+
+}  // namespace
+
+Endpoint::Endpoint(UnixSocket socket) : unix_(std::move(socket)) { guard_descriptor(descriptor()); }
+
+Endpoint::Endpoint(Descriptor tcp) : tcp_(std::move(tcp)) {
+  tune(descriptor());
+  guard_descriptor(descriptor());
+}
+
+Endpoint& Endpoint::operator=(Endpoint&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  unix_ = std::move(other.unix_);
+  tcp_ = std::move(other.tcp_);
+  return *this;
+}
+
+void Endpoint::close() {
+  if (!valid()) return;
+  unguard_descriptor(descriptor());
+  unix_.close();
+  tcp_.reset();
+}
+
+Status Endpoint::connect(const IpAddress& address, std::uint16_t port, Endpoint* endpoint) {
+  const int family = address.family == 4 ? AF_INET : AF_INET6;
+  Descriptor descriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!descriptor.valid()) return fail(Code::kSystemError, "cannot create a TCP socket: {}", errno_text());
+  const SocketAddress to = socket_address(address, port);
+  const int result = ::connect(descriptor.get(), reinterpret_cast<const sockaddr*>(&to.data), to.size);
+  if (result != 0 && errno != EINPROGRESS && errno != EINTR)
+    return fail(Code::kSystemError, "cannot connect to {}: {}", text_of(address, port), errno_text());
+  *endpoint = Endpoint(std::move(descriptor));
+  return {};
+}
+
+Status Endpoint::connect(const std::string& socket_name, Endpoint* endpoint, SocketState* state) {
+  UnixSocket socket;
+  TUTTI_TRY(UnixSocket::connect(socket_name, &socket, state));
+  if (*state == SocketState::kDone) *endpoint = Endpoint(std::move(socket));
+  return {};
+}
+
+Status Endpoint::send(ByteView data, int passed, std::size_t* sent, SocketState* state) {
+  *sent = 0;
+  if (is_unix()) {
+    const ByteView packet = data.first(std::min(data.size(), UnixSocket::kMaxMessage.value));
+    TUTTI_TRY(unix_.send(packet, passed, state));
+    if (*state == SocketState::kDone) *sent = packet.size();
+    return {};
+  }
+  const ssize_t result = ::send(tcp_.get(), data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (result < 0) return tcp_state("send to a peer", state);
+  *sent = static_cast<std::size_t>(result);
+  *state = SocketState::kDone;
+  return {};
+}
+
+Status Endpoint::receive(std::span<std::byte> buffer, std::size_t* got, Descriptor* passed, SocketState* state) {
+  if (is_unix()) return unix_.receive(buffer, got, passed, state);
+  *got = 0;
+  const ssize_t result = ::recv(tcp_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (result < 0) return tcp_state("receive from a peer", state);
+  *got = static_cast<std::size_t>(result);
+  *state = result == 0 ? SocketState::kClosed : SocketState::kDone;
+  return {};
+}
+
+Status Endpoint::check_peer(pid_t* process) const {
+  *process = 0;
+  if (!is_unix()) return {};
+  PeerCredentials peer;
+  TUTTI_TRY(unix_.credentials(&peer));
+  if (peer.user != ::geteuid() && peer.user != 0)
+    return fail(Code::kRemoteError, "a process of another user ({}) is at the other end of a unix socket", peer.user);
+  *process = peer.process;
+  return {};
+}
+
+Descriptor Endpoint::peer_pidfd() const {
+  if (!is_unix()) return {};
+  int value = -1;
+  socklen_t size = sizeof(value);
+  if (::getsockopt(descriptor(), SOL_SOCKET, SO_PEERPIDFD, &value, &size) == 0) return Descriptor(value);
+  PeerCredentials peer;
+  if (!unix_.credentials(&peer).ok() || peer.process <= 0) return {};  // 0: it lives in another pid namespace
+  // The number may have been reused between the connection and now; then the socket is closed too, and the caller,
+  // who reads on, notices that.
+  return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, peer.process, 0)));
+}
+
+}  // namespace tutti

@@ -1,0 +1,187 @@
+#include "comm/event_loop.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <utility>
+
+#include "comm/fork_guard.h"
+
+namespace tutti {
+namespace {
+
+constexpr std::uint64_t kDoorbellToken = 0;
+constexpr std::size_t kScratchBytes = 64 * 1024;
+
+}  // namespace
+
+EventLoop::~EventLoop() { close(); }
+
+void EventLoop::close() {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  if (epoll_.valid()) unguard_descriptor(epoll_.get());
+  if (doorbell_.valid()) unguard_descriptor(doorbell_.get());
+  epoll_.reset();
+  doorbell_.reset();
+}
+
+Status EventLoop::open() {
+  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.valid()) return fail(Code::kSystemError, "cannot create an epoll set: {}", errno_text());
+  guard_descriptor(epoll_.get());
+  doorbell_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!doorbell_.valid()) return fail(Code::kSystemError, "cannot create an eventfd: {}", errno_text());
+  guard_descriptor(doorbell_.get());
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = kDoorbellToken;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, doorbell_.get(), &event) != 0)
+    return fail(Code::kSystemError, "cannot watch an eventfd: {}", errno_text());
+  scratch_.resize(kScratchBytes);
+  return {};
+}
+
+void EventLoop::run() {
+  thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  std::array<epoll_event, 64> events{};
+  for (bool stopped = false; !stopped;) {
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), sleep_milliseconds());
+    for (int i = 0; i < count; ++i) dispatch(events[i].data.u64, events[i].events);
+    run_timers();
+    run_posted();
+    const std::lock_guard lock(mutex_);
+    stopped = stopped_;
+  }
+  timers_.clear();
+  watched_.clear();
+  tokens_.clear();
+  std::vector<std::function<void()>> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    dropped.swap(posted_);
+  }
+}
+
+void EventLoop::stop() {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  wake();
+}
+
+bool EventLoop::post(std::function<void()> task) {
+  const std::lock_guard lock(mutex_);
+  if (stopped_) return false;
+  posted_.push_back(std::move(task));
+  wake();
+  return true;
+}
+
+bool EventLoop::call(std::function<void()> task, std::chrono::milliseconds limit) {
+  if (inside()) return task(), true;
+  struct Done {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool ran = false;
+  };
+  const auto done = std::make_shared<Done>();
+  const auto run_and_tell = [task = std::move(task), done] {
+    task();
+    const std::lock_guard lock(done->mutex);
+    done->ran = true;
+    done->changed.notify_all();
+  };
+  if (!post(run_and_tell)) return false;
+  std::unique_lock lock(done->mutex);
+  return done->changed.wait_for(lock, limit, [&] { return done->ran; });
+}
+
+void EventLoop::wake() {
+  if (!doorbell_.valid()) return;
+  const std::uint64_t one = 1;
+  // It can only fail when the counter is full, and then the loop is about to wake anyway.
+  [[maybe_unused]] const ssize_t written = ::write(doorbell_.get(), &one, sizeof(one));
+}
+
+Status EventLoop::watch(int descriptor, std::uint32_t events, std::shared_ptr<EventHandler> handler) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = next_token_;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0)
+    return fail(Code::kSystemError, "cannot watch a descriptor: {}", errno_text());
+  tokens_[next_token_] = descriptor;
+  watched_[descriptor] = Watched{next_token_, std::move(handler)};
+  ++next_token_;
+  return {};
+}
+
+void EventLoop::change(int descriptor, std::uint32_t events) {
+  const auto found = watched_.find(descriptor);
+  if (found == watched_.end()) return;
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = found->second.token;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, descriptor, &event);
+}
+
+void EventLoop::unwatch(int descriptor) {
+  const auto found = watched_.find(descriptor);
+  if (found == watched_.end()) return;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
+  tokens_.erase(found->second.token);
+  watched_.erase(found);
+}
+
+EventLoop::TimerId EventLoop::after(std::chrono::nanoseconds delay, std::function<void()> task) {
+  const TimerId id = next_timer_++;
+  timers_.emplace(Clock::now() + delay, std::pair(id, std::move(task)));
+  return id;
+}
+
+void EventLoop::cancel(TimerId timer) {
+  const auto found =
+      std::find_if(timers_.begin(), timers_.end(), [timer](const auto& item) { return item.second.first == timer; });
+  if (found != timers_.end()) timers_.erase(found);
+}
+
+int EventLoop::sleep_milliseconds() const {
+  if (timers_.empty()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first - Clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
+}
+
+void EventLoop::dispatch(std::uint64_t token, std::uint32_t events) {
+  if (token == kDoorbellToken) {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const ssize_t got = ::read(doorbell_.get(), &count, sizeof(count));
+    return;
+  }
+  const auto found = tokens_.find(token);
+  if (found == tokens_.end()) return;
+  const std::shared_ptr<EventHandler> handler = watched_.at(found->second).handler;  // it may unwatch itself
+  handler->on_events(events);
+}
+
+void EventLoop::run_timers() {
+  while (!timers_.empty() && timers_.begin()->first <= Clock::now()) {
+    const auto task = std::move(timers_.begin()->second.second);
+    timers_.erase(timers_.begin());
+    task();
+  }
+}
+
+void EventLoop::run_posted() {
+  std::vector<std::function<void()>> tasks;
+  {
+    const std::lock_guard lock(mutex_);
+    tasks.swap(posted_);
+  }
+  for (auto& task : tasks) task();
+}
+
+}  // namespace tutti

@@ -1,0 +1,66 @@
+#include "comm/fork_guard.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+namespace tutti {
+namespace {
+
+struct Guard {
+  std::mutex mutex;
+  std::vector<int> descriptors;
+  void (*lock)() = nullptr;
+  void (*unlock)() = nullptr;
+  void (*in_child)() = nullptr;
+};
+
+// Never destroyed: the service thread and fork handlers may use it while the process ends.
+Guard& guard() {
+  static Guard* const instance = new Guard;
+  return *instance;
+}
+
+void before_fork() {
+  guard().lock();
+  guard().mutex.lock();
+}
+
+void after_fork_in_parent() {
+  guard().mutex.unlock();
+  guard().unlock();
+}
+
+void after_fork_in_child() {
+  for (const int descriptor : guard().descriptors) ::close(descriptor);
+  guard().descriptors.clear();
+  guard().mutex.unlock();
+  guard().in_child();
+  guard().unlock();
+}
+
+}  // namespace
+
+void guard_descriptor(int descriptor) {
+  const std::lock_guard lock(guard().mutex);
+  guard().descriptors.push_back(descriptor);
+}
+
+void unguard_descriptor(int descriptor) {
+  const std::lock_guard lock(guard().mutex);
+  std::erase(guard().descriptors, descriptor);
+}
+
+Status install_fork_handlers(void (*lock)(), void (*unlock)(), void (*in_child)()) {
+  guard().lock = lock;
+  guard().unlock = unlock;
+  guard().in_child = in_child;
+  if (const int error = ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); error != 0)
+    return fail(Code::kSystemError, "cannot install fork handlers: {}", errno_text(error));
+  return {};
+}
+
+}  // namespace tutti

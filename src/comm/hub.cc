@@ -1,0 +1,226 @@
+#include "comm/hub.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+
+#include "comm/fork_guard.h"
+#include "comm/group.h"
+#include "comm/root.h"
+#include "comm/url_service.h"
+#include "core/log.h"
+
+namespace tutti {
+namespace {
+
+/// How long the end of the process, or of a communicator, may wait for the service thread.
+constexpr std::chrono::milliseconds kPatience{100};
+
+/// Set in a forked child, read by any thread there; relaxed: no thread but the forking one exists when it is set.
+std::atomic<bool> forked{false};
+
+}  // namespace
+
+bool hub_forked() { return forked.load(std::memory_order_relaxed); }
+
+/// Who holds the hub: weakly, so that it ends with its last user. `hubs` has each whose thread has not been joined yet:
+/// the current one and those on their way out.
+struct HubRegistry {
+  std::mutex mutex;
+  std::condition_variable thread_ended;
+  std::weak_ptr<Hub> current;
+  std::vector<std::pair<Hub*, bool>> hubs;  // and whether its thread has ended
+  bool handlers_installed = false;
+  pid_t process = 0;
+
+  // Never destroyed: the service thread may run while static objects are destroyed.
+  static HubRegistry& get() {
+    static HubRegistry* const instance = new HubRegistry;
+    return *instance;
+  }
+
+  Status install_handlers() {
+    if (handlers_installed && process == ::getpid()) return {};
+    process = ::getpid();
+    if (handlers_installed) return {};  // a child forked without a hub has inherited them
+    TUTTI_TRY(install_fork_handlers([] { get().mutex.lock(); }, [] { get().mutex.unlock(); }, in_child));
+    if (std::atexit(at_exit) != 0) return fail(Code::kSystemError, "cannot install an exit handler");
+    handlers_installed = true;
+    return {};
+  }
+
+  static void in_child() {
+    HubRegistry& registry = get();
+    if (!registry.current.expired()) forked.store(true, std::memory_order_relaxed);
+    registry.hubs.clear();  // their threads are not here: nothing to join, nothing to free safely
+  }
+
+  /// The last user is gone. Waits for the thread, but not for one that is kept from its work.
+  static void retire(Hub* hub) {
+    if (hub_forked()) return;  // the child's copy has no thread; its memory stays
+    HubRegistry& registry = get();
+    const bool from_service = hub->loop_.inside();
+    hub->loop_.stop();
+    if (from_service) return;
+    std::unique_lock lock(registry.mutex);
+    registry.thread_ended.wait_for(lock, kPatience, [&] { return registry.ended(hub); });
+    lock.unlock();
+    registry.reap();
+  }
+
+  bool ended(const Hub* hub) const {
+    for (const auto& [item, done] : hubs)
+      if (item == hub) return done;
+    return true;  // somebody else has reaped it
+  }
+
+  bool all_ended() const {
+    return std::all_of(hubs.begin(), hubs.end(), [](const auto& item) { return item.second; });
+  }
+
+  /// Joins and frees the hubs whose thread has ended.
+  void reap() {
+    std::vector<Hub*> done;
+    {
+      const std::lock_guard lock(mutex);
+      for (const auto& [hub, ended] : hubs)
+        if (ended) done.push_back(hub);
+      std::erase_if(hubs, [](const auto& item) { return item.second; });
+    }
+    for (Hub* const hub : done) {
+      hub->thread_.join();
+      delete hub;
+    }
+  }
+
+  void thread_done(const Hub* hub) {
+    const std::lock_guard lock(mutex);
+    for (auto& [item, done] : hubs)
+      if (item == hub) done = true;
+    thread_ended.notify_all();
+  }
+
+  /// The process ends in order: peers must not take that for a death. Nothing is freed, other threads may still run.
+  static void at_exit() {
+    HubRegistry& registry = get();
+    if (hub_forked() || registry.process != ::getpid()) return;
+    std::shared_ptr<Hub> hub;
+    {
+      const std::lock_guard lock(registry.mutex);
+      hub = registry.current.lock();
+    }
+    if (!hub) return;
+    hub->loop_.call([&] { hub->say_goodbyes(); }, kPatience);
+    new std::shared_ptr<Hub>(hub);  // its users may never let go: the hub stays until the process is gone
+  }
+};
+
+bool wait_for_no_hub(std::chrono::milliseconds patience) {
+  HubRegistry& registry = HubRegistry::get();
+  std::unique_lock lock(registry.mutex);
+  const bool ended = registry.thread_ended.wait_for(lock, patience, [&] { return registry.all_ended(); });
+  lock.unlock();
+  registry.reap();
+  return ended;
+}
+
+Hub::Hub() = default;
+Hub::~Hub() = default;
+
+Status Hub::acquire(const Settings& settings, std::shared_ptr<Hub>* hub) {
+  if (hub_forked())
+    return fail(Code::kInvalidUsage, "this process was forked from one that uses Tutti: it cannot use it as well");
+  HubRegistry& registry = HubRegistry::get();
+  registry.reap();
+  std::unique_lock lock(registry.mutex);
+  *hub = registry.current.lock();
+  if (*hub) return {};
+  // The last hub may still be closing its port.
+  registry.thread_ended.wait_for(lock, kPatience, [&] { return registry.all_ended(); });
+  *hub = registry.current.lock();
+  if (*hub) return {};
+  TUTTI_TRY(registry.install_handlers());
+  std::unique_ptr<Hub> made(new Hub);
+  TUTTI_TRY(made->open(settings));
+  Hub* const raw = made.get();
+  registry.hubs.emplace_back(raw, false);
+  raw->thread_ = std::thread([raw] { raw->serve(); });
+  hub->reset(made.release(), HubRegistry::retire);
+  registry.current = *hub;
+  return {};
+}
+
+Status Hub::open(const Settings& settings) {
+  TUTTI_TRY(random_bytes(process_));
+  Key name;
+  TUTTI_TRY(random_bytes(name));
+  socket_name_ = "tutti-" + to_hex(ByteView(name).first(16));
+  TUTTI_TRY(local_addresses(settings.socket_interface, &addresses_));
+  TUTTI_TRY(loop_.open());
+  doorman_ = std::make_unique<Doorman>(
+      loop_, [this](Role role, const KeyId& id, Key* secret) { return lookup(role, id, secret); },
+      [this](const std::shared_ptr<Connection>& connection) { admit(connection); });
+  roots_ = std::make_unique<RootService>(*this);
+  urls_ = std::make_unique<UrlService>(*this);
+  TUTTI_TRY(Acceptor::listen_unix(loop_, *doorman_, socket_name_, &unix_acceptor_));
+  const Status tcp = Acceptor::listen_tcp(loop_, *doorman_, settings.port_first, settings.port_last, &tcp_acceptor_);
+  if (tcp.ok()) return port_ = tcp_acceptor_->port(), Status();
+  if (settings.port_first != 0) return tcp;
+  log(LogLevel::kInfo, {}, "{}: only ranks of this host can join", tcp.text());  // a sandbox without a network
+  return {};
+}
+
+void Hub::serve() {
+  ::pthread_setname_np(::pthread_self(), "tutti-hub");
+  loop_.run();
+  unix_acceptor_.reset();
+  tcp_acceptor_.reset();
+  doorman_.reset();
+  urls_.reset();
+  roots_.reset();
+  groups_.clear();
+  loop_.close();
+  HubRegistry::get().thread_done(this);
+}
+
+bool Hub::lookup(Role role, const KeyId& id, Key* secret) {
+  if (role == Role::kJoin) return roots_->find_secret(id, secret);
+  if (role == Role::kAskId) return urls_->find_secret(id, secret);
+  const auto found = groups_.find(id);
+  if (found == groups_.end()) return false;
+  *secret = found->second->secret();
+  return true;
+}
+
+void Hub::admit(const std::shared_ptr<Connection>& connection) {
+  const KeyId& id = connection->handshake().key_id();
+  switch (connection->handshake().role()) {
+    case Role::kJoin:
+      return roots_->serve(connection);
+    case Role::kAskId:
+      return urls_->serve(connection);
+    case Role::kControl:
+      if (const auto found = groups_.find(id); found != groups_.end()) return found->second->serve(connection);
+      return connection->close();
+  }
+}
+
+std::shared_ptr<Group> Hub::group(const KeyId& id, const Key& secret) {
+  std::shared_ptr<Group>& found = groups_[id];
+  if (!found) found = std::make_shared<Group>(*this, id, secret);
+  return found;
+}
+
+void Hub::drop_group(const KeyId& id) { groups_.erase(id); }
+
+void Hub::say_goodbyes() {
+  for (const auto& [id, group] : groups_) group->say_all_goodbyes();
+}
+
+}  // namespace tutti

@@ -1,0 +1,80 @@
+// The hub: the one control service of a process, shared by its communicators.
+//
+// It exists while somebody uses it: a join, a membership, an id that is served. Its service thread sleeps in the event
+// loop and moves no data. In a forked child it is dead: its descriptors are closed there, and every call is refused.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/acceptor.h"
+#include "comm/event_loop.h"
+#include "comm/wire.h"
+#include "core/settings.h"
+
+namespace tutti {
+
+class Group;
+class RootService;
+class UrlService;
+
+/// Whether this process was forked from one whose hub was in use: calls are kInvalidUsage then. Any thread.
+bool hub_forked();
+
+/// Waits until this process has no hub any more, service thread included; false: it is still in use after `patience`.
+bool wait_for_no_hub(std::chrono::milliseconds patience);
+
+class Hub {
+ public:
+  /// The process's hub, made on first need; it ends when the last of these pointers is gone. `settings` matter when it
+  /// is made: ports and interfaces. Any thread, blocks for the time of a few system calls.
+  static Status acquire(const Settings& settings, std::shared_ptr<Hub>* hub);
+
+  ~Hub();
+  Hub(const Hub&) = delete;
+  Hub& operator=(const Hub&) = delete;
+
+  EventLoop& loop() { return loop_; }
+  Doorman& doorman() { return *doorman_; }
+  const ProcessId& process() const { return process_; }
+  const std::string& socket_name() const { return socket_name_; }
+  std::uint16_t port() const { return port_; }
+  const std::vector<IpAddress>& addresses() const { return addresses_; }
+
+  // Loop thread only.
+  RootService& roots() { return *roots_; }
+  UrlService& urls() { return *urls_; }
+  /// The group of this process's ranks that join by an id; made when it is not there.
+  std::shared_ptr<Group> group(const KeyId& id, const Key& secret);
+  void drop_group(const KeyId& id);
+
+ private:
+  friend struct HubRegistry;
+  Hub();
+  Status open(const Settings& settings);
+  void serve();
+  bool lookup(Role role, const KeyId& id, Key* secret);
+  void admit(const std::shared_ptr<Connection>& connection);
+  /// At the end of the process: goodbye for all ranks that did not say it.
+  void say_goodbyes();
+
+  EventLoop loop_;
+  ProcessId process_{};
+  std::string socket_name_;
+  std::uint16_t port_ = 0;
+  std::vector<IpAddress> addresses_;
+  std::unique_ptr<Doorman> doorman_;
+  std::unique_ptr<Acceptor> tcp_acceptor_;
+  std::unique_ptr<Acceptor> unix_acceptor_;
+  std::unique_ptr<RootService> roots_;
+  std::unique_ptr<UrlService> urls_;
+  std::map<KeyId, std::shared_ptr<Group>> groups_;
+  std::thread thread_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,43 @@
+#include "comm/join.h"
+
+#include <chrono>
+#include <utility>
+
+#include "comm/hub.h"
+#include "comm/join_with.h"
+#include "comm/root.h"
+#include "comm/unique_id.h"
+
+namespace tutti {
+
+Status make_unique_id(const Settings& settings, IdBytes* id) {
+  std::shared_ptr<Hub> hub;
+  TUTTI_TRY(Hub::acquire(settings, &hub));
+  UniqueId made;
+  TUTTI_TRY(random_bytes(made.secret));
+  TUTTI_TRY(random_bytes(made.nonce));
+  made.port = hub->port();
+  made.addresses = hub->addresses();
+  if (made.addresses.size() > UniqueId::kMaxAddresses) made.addresses.resize(UniqueId::kMaxAddresses);
+  Status status = fail(Code::kInternalError, "the hub's service thread does not answer");
+  hub->loop().call([&] { status = hub->roots().add(made, hub); }, std::chrono::hours(1));
+  if (status.ok()) *id = made.encode();
+  return status;
+}
+
+Status join_with(const JoinRequest& request, const JoinTask::BeforeReady& before_ready, JoinResult* result) {
+  if (request.ranks < 1 || request.ranks > kMaxRanks)
+    return fail(Code::kInvalidArgument, "{} ranks: it must be 1 to {}", request.ranks, kMaxRanks);
+  if (request.rank.value < 0 || request.rank.value >= request.ranks)
+    return fail(Code::kInvalidArgument, "rank {} of {} ranks: it must be 0 to {}", request.rank.value, request.ranks,
+                request.ranks - 1);
+  UniqueId id;
+  TUTTI_TRY(UniqueId::decode(request.id, &id));
+  std::shared_ptr<Hub> hub;
+  TUTTI_TRY(Hub::acquire(request.settings, &hub));
+  return std::make_shared<JoinTask>(std::move(hub), request, id)->run(before_ready, result);
+}
+
+Status join(const JoinRequest& request, JoinResult* result) { return join_with(request, nullptr, result); }
+
+}  // namespace tutti

@@ -1,0 +1,248 @@
+#include "comm/join_task.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "comm/host.h"
+#include "comm/rank_membership.h"
+#include "comm/root.h"
+#include "core/log.h"
+
+namespace tutti {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// The root answers at the deadline; one that does not is given up a little later.
+constexpr milliseconds kGrace{2000};
+constexpr milliseconds kRetry{50};
+/// A root whose door is crowded may turn a rank away: that is worth a few more tries, a dead root is not.
+constexpr int kMaxRefusals = 3;
+
+}  // namespace
+
+JoinTask::JoinTask(std::shared_ptr<Hub> hub, const JoinRequest& request, const UniqueId& id)
+    : hub_(std::move(hub)), request_(request), id_(id) {}
+
+Status JoinTask::run(const BeforeReady& before_ready, JoinResult* result) {
+  hub_->loop().post([self = shared_from_this()] { self->start(); });
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return stage_ != Stage::kRunning; });
+  if (stage_ == Stage::kLinked) {
+    lock.unlock();
+    const Status ready = before_ready ? before_ready() : Status();
+    hub_->loop().post([self = shared_from_this(), ready] { ready.ok() ? self->send_ready() : self->report(ready); });
+    lock.lock();
+    changed_.wait(lock, [this] { return stage_ == Stage::kDone; });
+  }
+  if (status_.ok()) *result = std::move(outcome_);
+  return status_;
+}
+
+void JoinTask::set_stage(Stage stage) {
+  const std::lock_guard lock(mutex_);
+  stage_ = stage;
+  changed_.notify_all();
+}
+
+void JoinTask::start() {
+  group_ = hub_->group(id_.nonce, id_.secret);
+  const auto self = shared_from_this();
+  local_ = group_->add_local(request_.rank, request_.segment, [self](const Status& why) { self->linked(why); });
+  arm_timers();
+  dial();
+}
+
+void JoinTask::arm_timers() {
+  if (request_.deadline.is_never()) return;
+  const auto left = request_.deadline.left(std::chrono::hours(24 * 365));
+  const auto weak = weak_from_this();
+  deadline_timer_ = hub_->loop().after(left, [weak] {
+    if (const auto self = weak.lock()) self->on_deadline();
+  });
+  warn_timer_ = hub_->loop().after(std::min<std::chrono::nanoseconds>(std::chrono::seconds(30), left / 2), [weak] {
+    if (const auto self = weak.lock()) self->warn_of_missing();
+  });
+}
+
+void JoinTask::dial() {
+  std::vector<DialTarget> targets(1);
+  if (const Status status = id_.socket_name(&targets[0].socket_name); !status.ok()) return finish(status);
+  for (DialTarget& target : tcp_targets(id_.addresses, id_.port)) targets.push_back(std::move(target));
+  const auto weak = weak_from_this();
+  dialer_ = std::make_shared<Dialer>(hub_->loop(), std::move(targets), Role::kJoin, id_.nonce, id_.secret,
+                                     [weak](const Status& why, std::shared_ptr<Connection> connection) {
+                                       if (const auto self = weak.lock()) self->dialed(why, std::move(connection));
+                                     });
+  dialer_->start();
+}
+
+void JoinTask::dialed(const Status& why, std::shared_ptr<Connection> connection) {
+  if (!connection) {
+    if (why.code() == Code::kRemoteError && ++refusals_ < kMaxRefusals) {
+      hub_->loop().after(kRetry, [weak = weak_from_this()] {
+        if (const auto self = weak.lock(); self && self->group_) self->dial();
+      });
+      return;
+    }
+    return finish(fail(Code::kRemoteError,
+                       "nobody serves this unique id: it was used up, or the process that made it has ended ({})",
+                       why.text()));
+  }
+  root_ = std::move(connection);
+  const auto weak = weak_from_this();
+  ConnectionEvents events;
+  events.on_message = [weak](MessageType type, ByteView payload) {
+    const auto self = weak.lock();
+    return self ? self->on_message(type, payload) : Status();
+  };
+  events.on_close = [weak](const Status& closed) {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->root_.reset();
+    self->finish(!self->own_failure_.ok()
+                     ? self->own_failure_
+                     : fail(Code::kRemoteError, "the process that serves the unique id ended during the join ({})",
+                            closed.text()));
+  };
+  root_->set_limit(64 * 1024 * 1024);
+  root_->set_events(std::move(events));
+  JoinMessage join;
+  join.member = self();
+  join.ranks = request_.ranks;
+  join.agreed = request_.agreed;
+  if (!request_.deadline.is_never()) {
+    const auto left = std::chrono::ceil<milliseconds>(request_.deadline.left(std::chrono::hours(24 * 365)));
+    join.patience_ms = static_cast<std::uint64_t>(std::max<std::int64_t>(left.count(), 1));
+  }
+  root_->send(MessageType::kJoin, encode(join));
+}
+
+Member JoinTask::self() const {
+  Member member;
+  member.rank = request_.rank;
+  member.pid = static_cast<std::uint32_t>(::getpid());
+  member.process = hub_->process();
+  member.host_name = host_name();
+  member.host_id = host_id(request_.settings);
+  member.socket_name = hub_->socket_name();
+  member.port = hub_->port();
+  member.addresses = hub_->addresses();
+  member.segment_bytes = request_.segment ? request_.segment->size().value : 0;
+  return member;
+}
+
+Status JoinTask::on_message(MessageType type, ByteView payload) {
+  switch (type) {
+    case MessageType::kMissing:
+      return take_missing(payload);
+    case MessageType::kTable: {
+      TableMessage table;
+      TUTTI_TRY(decode(payload, &table));
+      if (!local_) return fail(Code::kRemoteError, "the root counts a rank twice");
+      group_->begin(table);
+      return {};
+    }
+    case MessageType::kGo:
+      return take_go(payload);
+    case MessageType::kFailure: {
+      FailureMessage failure;
+      TUTTI_TRY(decode(payload, &failure));
+      finish(Status(failure.code, failure.text));
+      return {};
+    }
+    default:
+      return fail(Code::kRemoteError, "a message that a joining rank does not expect");
+  }
+}
+
+Status JoinTask::take_missing(ByteView payload) {
+  MissingMessage message;
+  TUTTI_TRY(decode(payload, &message));
+  missing_ = std::move(message.ranks);
+  return {};
+}
+
+void JoinTask::linked(const Status& why) {
+  if (!why.ok()) return report(why);
+  set_stage(Stage::kLinked);
+}
+
+void JoinTask::send_ready() {
+  if (!root_) return;
+  const auto& segments = group_->segments();
+  const bool one_host = std::all_of(segments.begin(), segments.end(), [](const auto& item) { return item != nullptr; });
+  root_->send(MessageType::kReady, encode(ReadyMessage{one_host}));
+}
+
+Status JoinTask::take_go(ByteView payload) {
+  ReadyMessage all;
+  TUTTI_TRY(decode(payload, &all));
+  if (!group_ || !group_->roster()) return fail(Code::kRemoteError, "a go before the table");
+  JoinResult made;
+  made.segments = group_->segments();
+  made.one_process = group_->one_process();
+  made.one_host = all.one_host;
+  made.membership = std::make_unique<RankMembership>(hub_, group_, request_.rank);
+  local_ = false;  // the membership's from here on
+  {
+    const std::lock_guard lock(mutex_);
+    outcome_ = std::move(made);
+  }
+  finish(Status());
+  return {};
+}
+
+void JoinTask::report(const Status& why) {
+  if (!root_ || reported_) return finish(why);
+  reported_ = true;
+  own_failure_ = why;
+  root_->send(MessageType::kFailure, encode(FailureMessage{why.code(), why.text()}));
+  // The root answers with the first cause, perhaps another rank's.
+  deadline_timer_ = hub_->loop().after(kGrace, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->finish(self->own_failure_);
+  });
+}
+
+void JoinTask::on_deadline() {
+  std::string text = "the join did not end within its deadline: ";
+  if (!root_) {
+    text += "no connection to the process that serves the unique id";
+  } else {
+    text += missing_.empty() ? "its root is silent" : "waiting for " + text_of(missing_);
+  }
+  const Status late = fail(Code::kTimeout, "{}", text);
+  if (!root_) return finish(late);
+  deadline_timer_ = hub_->loop().after(kGrace, [weak = weak_from_this(), late] {
+    if (const auto self = weak.lock()) self->finish(late);
+  });
+}
+
+void JoinTask::warn_of_missing() {
+  const std::string what = !root_             ? "the process that serves the unique id"
+                           : missing_.empty() ? "other ranks to get ready"
+                                              : text_of(missing_);
+  log(LogLevel::kWarn, LogSource{request_.rank, request_.name}, "the join is waiting for {}", what);
+}
+
+void JoinTask::finish(const Status& why) {
+  if (!group_) return;
+  const auto self = shared_from_this();
+  hub_->loop().cancel(deadline_timer_);
+  hub_->loop().cancel(warn_timer_);
+  if (dialer_) dialer_->cancel();
+  if (root_) root_->close();
+  root_.reset();
+  if (local_) group_->remove_local(request_.rank);
+  local_ = false;
+  group_.reset();
+  const std::lock_guard lock(mutex_);
+  status_ = why;
+  stage_ = Stage::kDone;
+  changed_.notify_all();
+}
+
+}  // namespace tutti

@@ -1,0 +1,69 @@
+// One rank's join, from the id to the membership.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "comm/dialer.h"
+#include "comm/group.h"
+#include "comm/hub.h"
+#include "comm/join.h"
+#include "comm/unique_id.h"
+
+namespace tutti {
+
+/// Runs in the hub's loop; the joining thread waits in run().
+class JoinTask : public std::enable_shared_from_this<JoinTask> {
+ public:
+  /// Called in the joining thread when this rank is connected to all others and before any rank's join returns.
+  using BeforeReady = std::function<Status()>;
+
+  JoinTask(std::shared_ptr<Hub> hub, const JoinRequest& request, const UniqueId& id);
+  /// Blocks until the join has succeeded or failed.
+  Status run(const BeforeReady& before_ready, JoinResult* result);
+
+ private:
+  enum class Stage { kRunning, kLinked, kDone };
+
+  // Loop thread.
+  void start();
+  void dial();
+  void dialed(const Status& why, std::shared_ptr<Connection> connection);
+  Status on_message(MessageType type, ByteView payload);
+  Status take_missing(ByteView payload);
+  void linked(const Status& why);
+  void send_ready();
+  Status take_go(ByteView payload);
+  void report(const Status& why);
+  void on_deadline();
+  void warn_of_missing();
+  void arm_timers();
+  void finish(const Status& why);
+  Member self() const;
+  void set_stage(Stage stage);
+
+  const std::shared_ptr<Hub> hub_;
+  const JoinRequest& request_;  // the joining thread's, which waits
+  const UniqueId id_;
+  std::shared_ptr<Group> group_;
+  std::shared_ptr<Dialer> dialer_;
+  std::shared_ptr<Connection> root_;
+  bool local_ = false;     // the group counts this rank
+  bool reported_ = false;  // the root knows of this rank's failure and answers
+  Status own_failure_;
+  std::vector<Rank> missing_;
+  int refusals_ = 0;
+  EventLoop::TimerId deadline_timer_ = 0;
+  EventLoop::TimerId warn_timer_ = 0;
+
+  std::mutex mutex_;  // guards what follows: how the two threads meet
+  std::condition_variable changed_;
+  Stage stage_ = Stage::kRunning;
+  Status status_;
+  JoinResult outcome_;
+};
+
+}  // namespace tutti

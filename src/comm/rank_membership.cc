@@ -1,0 +1,44 @@
+#include "comm/rank_membership.h"
+
+#include <chrono>
+#include <utility>
+
+namespace tutti {
+namespace {
+
+constexpr std::chrono::milliseconds kClosePatience{50};
+
+}  // namespace
+
+RankMembership::RankMembership(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, Rank rank)
+    : hub_(std::move(hub)),
+      group_(std::move(group)),
+      roster_(group_->roster()),
+      slot_(std::make_shared<ListenerSlot>()),
+      rank_(rank) {
+  roster_->add_listener(slot_);
+}
+
+RankMembership::~RankMembership() {
+  if (hub_forked()) {  // the parent's: its locks may be held by threads that are not here
+    new std::pair(std::move(hub_), std::move(group_));
+    return;
+  }
+  roster_->remove_listener(slot_);
+  slot_->set({});
+  group_->abandon(rank_);
+  const auto leave = [group = std::move(group_), rank = rank_] { group->remove_local(rank); };
+  // Waited for, so that the descriptors are gone on return; not for long, should the service thread be held up.
+  hub_->loop().call(leave, kClosePatience);
+}
+
+void RankMembership::post_cause(const Cause& cause) {
+  if (hub_forked() || posted_.exchange(true, std::memory_order_acq_rel)) return;
+  group_->post_cause(rank_, cause);
+}
+
+void RankMembership::say_goodbye(std::uint64_t last_sequence) {
+  if (!hub_forked()) group_->say_goodbye(rank_, last_sequence);
+}
+
+}  // namespace tutti

@@ -1,0 +1,40 @@
+// The membership of one rank: its face of the group.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "comm/group.h"
+#include "comm/hub.h"
+#include "comm/membership.h"
+
+namespace tutti {
+
+class RankMembership final : public Membership {
+ public:
+  RankMembership(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, Rank rank);
+  ~RankMembership() override;
+
+  Rank rank() const override { return rank_; }
+  int ranks() const override { return roster_->ranks(); }
+  std::uint64_t comm_id() const override { return roster_->comm_id(); }
+  Life life(Rank rank) const override { return roster_->life(rank); }
+  std::uint64_t last_sequence(Rank rank) const override { return roster_->last_sequence(rank); }
+  std::string describe(Rank rank) const override { return tutti::describe(roster_->member(rank)); }
+  Cause cause() const override { return roster_->cause(); }
+  void post_cause(const Cause& cause) override;
+  void say_goodbye(std::uint64_t last_sequence) override;
+  void set_listener(std::function<void()> listener) override { slot_->set(std::move(listener)); }
+
+ private:
+  std::shared_ptr<Hub> hub_;
+  std::shared_ptr<Group> group_;
+  std::shared_ptr<Roster> roster_;
+  std::shared_ptr<ListenerSlot> slot_;
+  const Rank rank_;
+  std::atomic<bool> posted_{false};  // exchanged: of several threads that post at once one sends
+};
+
+}  // namespace tutti

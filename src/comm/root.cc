@@ -1,0 +1,308 @@
+#include "comm/root.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "comm/hub.h"
+#include "core/log.h"
+
+namespace tutti {
+namespace {
+
+constexpr std::chrono::seconds kMissingReports{1};
+constexpr std::chrono::seconds kEndAfterDone{10};
+constexpr std::chrono::seconds kEndAfterFailure{30};
+constexpr std::size_t kMaxPast = 256;
+
+Status used_up() { return fail(Code::kInvalidUsage, "this unique id was used already: one id makes one communicator"); }
+
+}  // namespace
+
+RootSession::RootSession(EventLoop& loop, const UniqueId& id, Ended ended)
+    : loop_(loop), id_(id), ended_(std::move(ended)) {}
+
+Status RootSession::open(Doorman& doorman) {
+  std::string name;
+  TUTTI_TRY(id_.socket_name(&name));
+  return Acceptor::listen_unix(loop_, doorman, name, &acceptor_);
+}
+
+void RootSession::stop() {
+  acceptor_.reset();
+  for (const auto& [raw, connection] : connections_) connection->close();
+  connections_.clear();
+}
+
+void RootSession::serve(const std::shared_ptr<Connection>& connection) {
+  Connection* const raw = connection.get();
+  connections_[raw] = connection;
+  ConnectionEvents events;
+  const std::weak_ptr<RootSession> weak = weak_from_this();
+  events.on_message = [weak, raw](MessageType type, ByteView payload) {
+    const auto self = weak.lock();
+    return self ? self->on_message(raw, type, payload) : Status();
+  };
+  events.on_close = [weak, raw](const Status&) {
+    if (const auto self = weak.lock()) self->on_close(raw);
+  };
+  connection->set_limit(1024 * 1024);
+  connection->set_events(std::move(events));
+}
+
+Status RootSession::on_message(Connection* from, MessageType type, ByteView payload) {
+  switch (type) {
+    case MessageType::kJoin:
+      return take_join(from, payload);
+    case MessageType::kReady:
+      return take_ready(from, payload);
+    case MessageType::kFailure:
+      return take_failure(payload);
+    default:
+      return fail(Code::kRemoteError, "a message that a root does not expect");
+  }
+}
+
+RootSession::Joined* RootSession::joined_by(const Connection* connection) {
+  for (auto& [rank, joined] : joined_)
+    if (joined.connection == connection) return &joined;
+  return nullptr;
+}
+
+std::string RootSession::name(const Member& member) const {
+  return fmt::format("rank {} ({})", member.rank.value, describe(member));
+}
+
+Status RootSession::take_join(Connection* from, ByteView payload) {
+  JoinMessage join;
+  TUTTI_TRY(decode(payload, &join));
+  if (join.member.rank.value >= join.ranks || joined_by(from) != nullptr)
+    return fail(Code::kRemoteError, "a join that makes no sense");
+  const Rank rank = join.member.rank;
+  if (state_ == State::kFailed || state_ == State::kDone || !fits(join)) {
+    const Status& answer = state_ == State::kFailed ? failure_ : used_up();
+    from->send(MessageType::kFailure, encode(FailureMessage{answer.code(), answer.text()}));
+    answered_.insert(rank);
+    return {};
+  }
+  ranks_ = join.ranks;
+  const std::uint64_t patience = join.patience_ms;
+  Joined& joined = joined_[rank];
+  joined.join = std::move(join);
+  joined.connection = from;
+  if (patience != 0)
+    joined.deadline = loop_.after(std::chrono::milliseconds(patience), [weak = weak_from_this(), rank] {
+      if (const auto self = weak.lock()) self->on_deadline(rank);
+    });
+  if (joined_.size() == static_cast<std::size_t>(ranks_)) return complete(), Status();
+  if (missing_timer_ == 0)
+    missing_timer_ = loop_.after(kMissingReports, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->report_missing();
+    });
+  return {};
+}
+
+bool RootSession::fits(const JoinMessage& join) {
+  if (state_ == State::kLinking) {  // complete without it: this is a rank too many
+    const auto found = joined_.find(join.member.rank);
+    const std::string other = found == joined_.end() ? "" : " and " + describe(found->second.join.member);
+    fail_all(fail(Code::kInvalidArgument, "rank {} joined twice: {}{}", join.member.rank.value, describe(join.member),
+                  other));
+    return false;
+  }
+  if (joined_.empty()) return true;
+  const JoinMessage& first = joined_.begin()->second.join;
+  if (join.ranks != first.ranks) {
+    fail_all(fail(Code::kInvalidArgument, "{} joined with {} ranks, but {} with {}", name(first.member), first.ranks,
+                  name(join.member), join.ranks));
+    return false;
+  }
+  const auto twin = joined_.find(join.member.rank);
+  if (twin == joined_.end()) return true;
+  fail_all(fail(Code::kInvalidArgument, "rank {} joined twice: {} and {}", join.member.rank.value,
+                describe(twin->second.join.member), describe(join.member)));
+  return false;
+}
+
+void RootSession::complete() {
+  if (!settings_agree()) return;
+  loop_.cancel(missing_timer_);
+  TableMessage table;
+  if (const Status status = id_.comm_id(&table.comm_id); !status.ok()) return fail_all(status);
+  for (const auto& [rank, joined] : joined_) table.members.push_back(joined.join.member);
+  state_ = State::kLinking;
+  send_to_all(MessageType::kTable, encode(table));
+}
+
+bool RootSession::settings_agree() {
+  const std::vector<AgreedSetting>& first = joined_.begin()->second.join.agreed;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    std::map<std::string, std::vector<Rank>> holders;
+    for (const auto& [rank, joined] : joined_) {
+      const auto& agreed = joined.join.agreed;
+      const auto found = std::find_if(agreed.begin(), agreed.end(),
+                                      [&](const AgreedSetting& setting) { return setting.name == first[i].name; });
+      holders[found == agreed.end() ? "" : found->value].push_back(rank);
+    }
+    if (holders.size() == 1) continue;
+    std::string text;
+    for (const auto& [value, ranks] : holders)
+      text += fmt::format("{}\"{}\" on {}", text.empty() ? "" : ", ", value, text_of(ranks));
+    fail_all(fail(Code::kMismatch, "{} must be the same on all ranks, but is {}", first[i].name, text));
+    return false;
+  }
+  return true;
+}
+
+Status RootSession::take_ready(Connection* from, ByteView payload) {
+  ReadyMessage ready;
+  TUTTI_TRY(decode(payload, &ready));
+  Joined* const joined = joined_by(from);
+  if (state_ == State::kFailed) return {};
+  if (state_ != State::kLinking || joined == nullptr || joined->ready)
+    return fail(Code::kRemoteError, "a rank is ready out of turn");
+  joined->ready = true;
+  joined->one_host = ready.one_host;
+  if (not_ready().empty()) all_ready();
+  return {};
+}
+
+void RootSession::all_ready() {
+  const bool one_host =
+      std::all_of(joined_.begin(), joined_.end(), [](const auto& item) { return item.second.one_host; });
+  state_ = State::kDone;
+  acceptor_.reset();
+  send_to_all(MessageType::kGo, encode(ReadyMessage{one_host}));
+  for (const auto& [rank, joined] : joined_) loop_.cancel(joined.deadline);
+  end_timer_ = loop_.after(kEndAfterDone, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->end();
+  });
+}
+
+Status RootSession::take_failure(ByteView payload) {
+  FailureMessage failure;
+  TUTTI_TRY(decode(payload, &failure));
+  if (state_ == State::kCollecting || state_ == State::kLinking) fail_all(Status(failure.code, failure.text));
+  return {};
+}
+
+void RootSession::on_deadline(Rank rank) {
+  if (state_ != State::kCollecting && state_ != State::kLinking) return;
+  const JoinMessage& join = joined_.at(rank).join;
+  const double waited = static_cast<double>(join.patience_ms) / 1000;
+  if (state_ == State::kCollecting)
+    return fail_all(fail(Code::kTimeout, "{} of {} did not join within the {:.3g} s that rank {} waited",
+                         text_of(missing()), ranks_, waited, rank.value));
+  fail_all(fail(Code::kTimeout,
+                "{} of {} joined but did not connect to all others within the {:.3g} s that rank {} waited",
+                text_of(not_ready()), ranks_, waited, rank.value));
+}
+
+void RootSession::on_close(Connection* connection) {
+  const std::shared_ptr<Connection> kept = std::move(connections_[connection]);
+  connections_.erase(connection);
+  const Joined* const joined = joined_by(connection);
+  if (joined != nullptr && (state_ == State::kCollecting || state_ == State::kLinking))
+    fail_all(fail(Code::kRemoteError, "{} ended, or gave up, while it was joining", name(joined->join.member)));
+  end_if_idle();
+}
+
+void RootSession::fail_all(const Status& why) {
+  state_ = State::kFailed;
+  failure_ = why;
+  loop_.cancel(missing_timer_);
+  auto patience = std::chrono::milliseconds(kEndAfterFailure);
+  for (const auto& [rank, joined] : joined_) {
+    loop_.cancel(joined.deadline);
+    answered_.insert(rank);
+    if (joined.join.patience_ms != 0)
+      patience = std::min(patience, std::chrono::milliseconds(joined.join.patience_ms) + kMissingReports);
+  }
+  send_to_all(MessageType::kFailure, encode(FailureMessage{why.code(), why.text()}));
+  end_timer_ = loop_.after(patience, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->end();
+  });
+}
+
+void RootSession::send_to_all(MessageType type, ByteView payload) {
+  for (const auto& [rank, joined] : joined_)
+    if (connections_.contains(joined.connection)) joined.connection->send(type, payload);
+}
+
+void RootSession::report_missing() {
+  missing_timer_ = 0;
+  if (state_ == State::kCollecting) send_to_all(MessageType::kMissing, encode(MissingMessage{missing()}));
+}
+
+std::vector<Rank> RootSession::missing() const {
+  std::vector<Rank> ranks;
+  for (std::int32_t i = 0; i < ranks_; ++i)
+    if (!joined_.contains(Rank{i})) ranks.push_back(Rank{i});
+  return ranks;
+}
+
+std::vector<Rank> RootSession::not_ready() const {
+  std::vector<Rank> ranks;
+  for (const auto& [rank, joined] : joined_)
+    if (!joined.ready) ranks.push_back(rank);
+  return ranks;
+}
+
+void RootSession::end_if_idle() {
+  if (!connections_.empty()) return;
+  if (state_ == State::kDone || (state_ == State::kFailed && answered_.size() >= static_cast<std::size_t>(ranks_)))
+    end();
+}
+
+void RootSession::end() {
+  if (!ended_) return;
+  const auto self = shared_from_this();
+  loop_.cancel(end_timer_);
+  stop();
+  const auto ended = std::move(ended_);
+  ended_ = nullptr;
+  ended(state_ == State::kFailed ? failure_ : used_up());
+}
+
+RootService::~RootService() {
+  for (const auto& [id, active] : active_) active.session->stop();
+}
+
+Status RootService::add(const UniqueId& id, std::shared_ptr<Hub> user) {
+  auto session = std::make_shared<RootSession>(
+      hub_.loop(), id, [this, nonce = id.nonce](const Status& answer) { ended(nonce, answer); });
+  TUTTI_TRY(session->open(hub_.doorman()));
+  active_[id.nonce] = Active{std::move(session), std::move(user)};
+  return {};
+}
+
+bool RootService::find_secret(const KeyId& id, Key* secret) const {
+  if (const auto found = active_.find(id); found != active_.end())
+    return *secret = found->second.session->secret(), true;
+  const auto past = std::find_if(past_.begin(), past_.end(), [&](const Past& item) { return item.id == id; });
+  if (past == past_.end()) return false;
+  return *secret = past->secret, true;
+}
+
+void RootService::serve(const std::shared_ptr<Connection>& connection) {
+  const KeyId& id = connection->handshake().key_id();
+  if (const auto found = active_.find(id); found != active_.end()) return found->second.session->serve(connection);
+  const auto past = std::find_if(past_.begin(), past_.end(), [&](const Past& item) { return item.id == id; });
+  if (past == past_.end()) return connection->close();
+  connection->send(MessageType::kFailure, encode(FailureMessage{past->answer.code(), past->answer.text()}));
+  // The other end closes when it has read this; one that does not is closed here.
+  hub_.loop().after(kEndAfterDone, [weak = std::weak_ptr<Connection>(connection)] {
+    if (const auto kept = weak.lock()) kept->close();
+  });
+}
+
+void RootService::ended(const KeyId& id, const Status& answer) {
+  const auto found = active_.find(id);
+  if (found == active_.end()) return;
+  past_.push_back(Past{id, found->second.session->secret(), answer});
+  if (past_.size() > kMaxPast) past_.pop_front();
+  const Active last = std::move(found->second);  // may hold the hub's last user: freed when all else is done
+  active_.erase(found);
+}
+
+}  // namespace tutti

@@ -1,0 +1,105 @@
+// The root: serves unique ids. It collects the ranks that join by an id, checks that they fit together, tells everyone
+// about everyone and lets all go at once, or gives all the first cause of failure.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "comm/acceptor.h"
+#include "comm/unique_id.h"
+#include "comm/wire.h"
+
+namespace tutti {
+
+class Hub;
+
+/// One id, from its creation until all its ranks have had their answer. Loop thread only.
+class RootSession : public std::enable_shared_from_this<RootSession> {
+ public:
+  /// Called once, when nobody needs the session any more, with what later ranks are to be told.
+  using Ended = std::function<void(const Status& answer)>;
+
+  RootSession(EventLoop& loop, const UniqueId& id, Ended ended);
+  /// Also listens on the unix socket named by the secret.
+  Status open(Doorman& doorman);
+  void serve(const std::shared_ptr<Connection>& connection);
+  void stop();
+
+  const Key& secret() const { return id_.secret; }
+
+ private:
+  enum class State { kCollecting, kLinking, kDone, kFailed };
+  struct Joined {
+    JoinMessage join;
+    Connection* connection = nullptr;
+    bool ready = false;
+    bool one_host = false;
+    EventLoop::TimerId deadline = 0;
+  };
+
+  Status on_message(Connection* from, MessageType type, ByteView payload);
+  void on_close(Connection* connection);
+  Status take_join(Connection* from, ByteView payload);
+  Status take_ready(Connection* from, ByteView payload);
+  Status take_failure(ByteView payload);
+  bool fits(const JoinMessage& join);
+  void complete();
+  bool settings_agree();
+  void all_ready();
+  void on_deadline(Rank rank);
+  void fail_all(const Status& why);
+  void send_to_all(MessageType type, ByteView payload);
+  void report_missing();
+  void end_if_idle();
+  void end();
+  std::vector<Rank> missing() const;
+  std::vector<Rank> not_ready() const;
+  Joined* joined_by(const Connection* connection);
+  std::string name(const Member& member) const;
+
+  EventLoop& loop_;
+  UniqueId id_;
+  Ended ended_;
+  State state_ = State::kCollecting;
+  Status failure_;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::map<Connection*, std::shared_ptr<Connection>> connections_;
+  std::map<Rank, Joined> joined_;
+  std::set<Rank> answered_;  // ranks that were told of the failure
+  std::int32_t ranks_ = 0;
+  EventLoop::TimerId missing_timer_ = 0;
+  EventLoop::TimerId end_timer_ = 0;
+};
+
+/// All ids of a process. Loop thread only.
+class RootService {
+ public:
+  explicit RootService(Hub& hub) : hub_(hub) {}
+  ~RootService();
+  /// Starts to serve; `user` keeps the hub as long as the id is served.
+  Status add(const UniqueId& id, std::shared_ptr<Hub> user);
+  bool find_secret(const KeyId& id, Key* secret) const;
+  void serve(const std::shared_ptr<Connection>& connection);
+
+ private:
+  struct Past {
+    KeyId id;
+    Key secret;
+    Status answer;
+  };
+  struct Active {
+    std::shared_ptr<RootSession> session;
+    std::shared_ptr<Hub> user;
+  };
+  void ended(const KeyId& id, const Status& answer);
+  Hub& hub_;
+  std::map<KeyId, Active> active_;
+  std::deque<Past> past_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,78 @@
+#include "comm/roster.h"
+
+#include <utility>
+
+namespace tutti {
+
+void ListenerSlot::set(std::function<void()> listener) {
+  std::unique_lock lock(mutex_);
+  listener_ = listener ? std::make_shared<const std::function<void()>>(std::move(listener)) : nullptr;
+  idle_.wait(lock, [this] { return running_ == 0; });
+}
+
+void ListenerSlot::call() {
+  std::shared_ptr<const std::function<void()>> listener;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!listener_) return;
+    listener = listener_;
+    ++running_;
+  }
+  (*listener)();
+  const std::lock_guard lock(mutex_);
+  if (--running_ == 0) idle_.notify_all();
+}
+
+Roster::Roster(TableMessage table)
+    : comm_id_(table.comm_id), members_(std::move(table.members)), lives_(members_.size()) {}
+
+Life Roster::life(Rank rank) const {
+  const std::lock_guard lock(mutex_);
+  return lives_[static_cast<std::size_t>(rank.value)].life;
+}
+
+std::uint64_t Roster::last_sequence(Rank rank) const {
+  const std::lock_guard lock(mutex_);
+  return lives_[static_cast<std::size_t>(rank.value)].last_sequence;
+}
+
+Cause Roster::cause() const {
+  const std::lock_guard lock(mutex_);
+  return cause_;
+}
+
+bool Roster::end_life(Rank rank, Life life, std::uint64_t last_sequence) {
+  const std::lock_guard lock(mutex_);
+  LifeState& state = lives_[static_cast<std::size_t>(rank.value)];
+  if (state.life != Life::kAlive) return false;
+  state = LifeState{life, last_sequence};
+  return true;
+}
+
+bool Roster::set_cause(const Cause& cause) {
+  const std::lock_guard lock(mutex_);
+  if (cause_.code != Code::kOk) return false;
+  cause_ = cause;
+  return true;
+}
+
+void Roster::add_listener(const std::shared_ptr<ListenerSlot>& slot) {
+  const std::lock_guard lock(mutex_);
+  listeners_.push_back(slot);
+}
+
+void Roster::remove_listener(const std::shared_ptr<ListenerSlot>& slot) {
+  const std::lock_guard lock(mutex_);
+  std::erase(listeners_, slot);
+}
+
+void Roster::notify() {
+  std::vector<std::shared_ptr<ListenerSlot>> slots;
+  {
+    const std::lock_guard lock(mutex_);
+    slots = listeners_;
+  }
+  for (const auto& slot : slots) slot->call();
+}
+
+}  // namespace tutti

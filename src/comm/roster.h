@@ -1,0 +1,68 @@
+// The roster: the lives of a communicator's ranks and the first cause of its failure, as one process knows them. Shared
+// by the process's ranks.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "comm/membership.h"
+#include "comm/wire.h"
+
+namespace tutti {
+
+/// A rank's listener. Any thread.
+class ListenerSlot {
+ public:
+  /// Replaces the listener and waits for running calls of the old one.
+  void set(std::function<void()> listener);
+  /// Calls it, if there is one, without locks held.
+  void call();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  std::shared_ptr<const std::function<void()>> listener_;
+  int running_ = 0;
+};
+
+/// Any thread, except where noted. Changes call no listener by themselves: notify() does.
+class Roster {
+ public:
+  explicit Roster(TableMessage table);
+
+  int ranks() const { return static_cast<int>(members_.size()); }
+  std::uint64_t comm_id() const { return comm_id_; }
+  const Member& member(Rank rank) const { return members_[static_cast<std::size_t>(rank.value)]; }
+
+  Life life(Rank rank) const;
+  std::uint64_t last_sequence(Rank rank) const;
+  Cause cause() const;
+
+  /// Only the first change of a rank counts. False: it had changed before.
+  bool end_life(Rank rank, Life life, std::uint64_t last_sequence);
+  /// Only the first cause counts. False: there was one.
+  bool set_cause(const Cause& cause);
+
+  void add_listener(const std::shared_ptr<ListenerSlot>& slot);
+  void remove_listener(const std::shared_ptr<ListenerSlot>& slot);
+  void notify();
+
+ private:
+  const std::uint64_t comm_id_;
+  const std::vector<Member> members_;
+  mutable std::mutex mutex_;  // guards what follows
+  struct LifeState {
+    Life life = Life::kAlive;
+    std::uint64_t last_sequence = 0;
+  };
+  std::vector<LifeState> lives_;
+  Cause cause_;
+  std::vector<std::shared_ptr<ListenerSlot>> listeners_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,34 @@
+// The unique id: the 128 bytes that let ranks find each other and prove that they belong together.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/address.h"
+#include "comm/crypto.h"
+#include "comm/join.h"
+
+namespace tutti {
+
+/// In clear. As bytes: magic and version (8), secret (32), nonce (16), port (2), number of addresses (1), zero (1),
+/// four times family (1) and address (16).
+struct UniqueId {
+  static constexpr std::size_t kMaxAddresses = 4;
+
+  Key secret{};
+  KeyId nonce{};           ///< public: names the id on the wire
+  std::uint16_t port = 0;  ///< 0: reachable by unix socket only
+  std::vector<IpAddress> addresses;
+
+  IdBytes encode() const;
+  /// kInvalidArgument: these bytes were not made by encode().
+  static Status decode(const IdBytes& bytes, UniqueId* id);
+
+  /// Name of the abstract unix socket on which the id is also served: only who has the secret can tell it.
+  Status socket_name(std::string* name) const;
+  /// Same on all ranks, different for any other id; says nothing of the secret.
+  Status comm_id(std::uint64_t* value) const;
+};
+
+}  // namespace tutti

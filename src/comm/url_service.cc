@@ -1,0 +1,86 @@
+#include "comm/url_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/hub.h"
+#include "comm/wire.h"
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t kSecretAt = 8;  // in an id, see unique_id.h
+
+}  // namespace
+
+Status mask_id(const Key& connection_key, IdBytes* id) {
+  Key mask;
+  TUTTI_TRY(hmac_sha256(connection_key, {bytes_of("tutti id mask")}, &mask));
+  for (std::size_t i = 0; i < mask.size(); ++i) (*id)[kSecretAt + i] ^= mask[i];
+  return {};
+}
+
+UrlService::~UrlService() {
+  for (const auto& [raw, connection] : connections_) connection->close();
+}
+
+Status UrlService::publish(const KeyId& key, const Key& secret, std::uint16_t port, std::uint64_t round,
+                           const IdBytes& id) {
+  Site& site = sites_[key];
+  site.secret = secret;
+  if (!site.acceptor) {
+    const Status status = Acceptor::listen_tcp(hub_.loop(), hub_.doorman(), port, port, &site.acceptor);
+    if (!status.ok()) {
+      sites_.erase(key);
+      return status;
+    }
+  }
+  site.rounds[round] = id;
+  return {};
+}
+
+void UrlService::withdraw(const KeyId& key, std::uint64_t round) {
+  const auto found = sites_.find(key);
+  if (found == sites_.end()) return;
+  found->second.rounds.erase(round);
+  if (found->second.rounds.empty()) sites_.erase(found);
+}
+
+bool UrlService::find_secret(const KeyId& key, Key* secret) const {
+  const auto found = sites_.find(key);
+  if (found == sites_.end()) return false;
+  *secret = found->second.secret;
+  return true;
+}
+
+void UrlService::serve(const std::shared_ptr<Connection>& connection) {
+  Connection* const raw = connection.get();
+  connections_[raw] = connection;
+  ConnectionEvents events;
+  events.on_message = [this, raw](MessageType type, ByteView payload) {
+    if (type != MessageType::kAskId) return fail(Code::kRemoteError, "a message that this port does not serve");
+    return answer(*raw, payload);
+  };
+  events.on_close = [this, raw](const Status&) { connections_.erase(raw); };
+  connection->set_events(std::move(events));
+}
+
+Status UrlService::answer(Connection& connection, ByteView payload) {
+  AskIdMessage question;
+  TUTTI_TRY(decode(payload, &question));
+  const auto site = sites_.find(connection.handshake().key_id());
+  GiveIdMessage reply;
+  if (site != sites_.end() && !site->second.rounds.empty()) {
+    reply.round = site->second.rounds.rbegin()->first;
+    const auto found = site->second.rounds.find(question.round);
+    if (found != site->second.rounds.end()) {
+      reply.given = true;
+      reply.id = found->second;
+      TUTTI_TRY(mask_id(connection.handshake().send_key(), &reply.id));
+    }
+  }
+  connection.send(MessageType::kGiveId, encode(reply));
+  return {};
+}
+
+}  // namespace tutti

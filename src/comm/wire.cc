@@ -1,0 +1,300 @@
+#include "comm/wire.h"
+
+#include <algorithm>
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t kMaxAddresses = 16;
+constexpr std::size_t kMaxSettings = 256;
+constexpr std::size_t kAddressSize = 17;
+constexpr std::size_t kMemberSize = 50;  // the least that one can have
+
+void write_member(WireWriter& out, const Member& member) {
+  out.rank(member.rank);
+  out.u32(member.pid);
+  out.bytes(member.process);
+  out.text(member.host_name);
+  out.text(member.host_id);
+  out.text(member.socket_name);
+  out.u16(member.port);
+  const std::size_t count = std::min(member.addresses.size(), kMaxAddresses);
+  out.u32(static_cast<std::uint32_t>(count));
+  for (std::size_t i = 0; i < count; ++i) {
+    out.u8(member.addresses[i].family);
+    out.bytes(member.addresses[i].bytes);
+  }
+  out.u64(member.segment_bytes);
+}
+
+void read_member(WireReader& in, Member* member) {
+  member->rank = in.rank();
+  member->pid = in.u32();
+  in.bytes(member->process);
+  member->host_name = in.text();
+  member->host_id = in.text();
+  member->socket_name = in.text();
+  member->port = in.u16();
+  member->addresses.resize(in.count(kMaxAddresses, kAddressSize));
+  for (IpAddress& address : member->addresses) {
+    address.family = in.u8();
+    in.bytes(address.bytes);
+    if (address.family != 4 && address.family != 6) in.refuse();
+  }
+  member->segment_bytes = in.u64();
+  if (member->rank.value < 0 || member->rank.value >= kMaxRanks) in.refuse();
+}
+
+Code read_code(WireReader& in) {
+  const std::uint32_t value = in.u32();
+  if (value == 0 || value > static_cast<std::uint32_t>(Code::kUnsupported)) in.refuse();
+  return static_cast<Code>(value);
+}
+
+}  // namespace
+
+void WireWriter::integer(std::uint64_t value, int size) {
+  for (int i = 0; i < size; ++i) out_.push_back(static_cast<std::byte>(value >> (8 * i) & 0xff));
+}
+
+void WireWriter::text(std::string_view value) {
+  value = value.substr(0, kMaxText);
+  u32(static_cast<std::uint32_t>(value.size()));
+  bytes(bytes_of(value));
+}
+
+ByteView WireReader::take(std::size_t size) {
+  if (bad_ || data_.size() < size) {
+    bad_ = true;
+    return {};
+  }
+  const ByteView taken = data_.first(size);
+  data_ = data_.subspan(size);
+  return taken;
+}
+
+std::uint64_t WireReader::integer(std::size_t size) {
+  const ByteView from = take(size);
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < from.size(); ++i) value |= std::to_integer<std::uint64_t>(from[i]) << (8 * i);
+  return value;
+}
+
+void WireReader::bytes(std::span<std::byte> out) {
+  const ByteView from = take(out.size());
+  if (from.empty()) return std::fill(out.begin(), out.end(), std::byte{0});
+  std::copy(from.begin(), from.end(), out.begin());
+}
+
+std::string WireReader::text() {
+  const std::uint32_t size = u32();
+  if (size > WireWriter::kMaxText) bad_ = true;
+  const ByteView from = take(bad_ ? 0 : size);
+  return std::string(reinterpret_cast<const char*>(from.data()), from.size());
+}
+
+std::size_t WireReader::count(std::size_t limit, std::size_t item_size) {
+  const std::uint32_t value = u32();
+  if (value > limit || value > data_.size() / item_size) bad_ = true;
+  return bad_ ? 0 : value;
+}
+
+Status WireReader::finish(const char* what) const {
+  if (!bad_ && data_.empty()) return {};
+  return fail(Code::kRemoteError, "a peer sent a {} message that cannot be read", what);
+}
+
+std::string text_of(const std::vector<Rank>& ranks) {
+  constexpr std::size_t kShown = 16;
+  const std::size_t shown = std::min(ranks.size(), kShown);
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < shown; ++i) {
+    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[i].value);
+  }
+  if (ranks.size() > shown) text += fmt::format(" and {} more", ranks.size() - shown);
+  return text;
+}
+
+std::string describe(const Member& member) {
+  return fmt::format("process {} on host {}", member.pid, member.host_name);
+}
+
+std::vector<std::byte> encode(const JoinMessage& message) {
+  WireWriter out;
+  write_member(out, message.member);
+  out.u32(static_cast<std::uint32_t>(message.ranks));
+  out.u64(message.patience_ms);
+  const std::size_t count = std::min(message.agreed.size(), kMaxSettings);
+  out.u32(static_cast<std::uint32_t>(count));
+  for (std::size_t i = 0; i < count; ++i) {
+    out.text(message.agreed[i].name);
+    out.text(message.agreed[i].value);
+  }
+  return out.data();
+}
+
+Status decode(ByteView data, JoinMessage* message) {
+  WireReader in(data);
+  read_member(in, &message->member);
+  message->ranks = static_cast<std::int32_t>(in.u32());
+  message->patience_ms = in.u64();
+  message->agreed.resize(in.count(kMaxSettings, 8));
+  for (AgreedSetting& setting : message->agreed) {
+    setting.name = in.text();
+    setting.value = in.text();
+  }
+  if (message->ranks < 1 || message->ranks > kMaxRanks) in.refuse();
+  return in.finish("join");
+}
+
+std::vector<std::byte> encode(const TableMessage& message) {
+  WireWriter out;
+  out.u64(message.comm_id);
+  out.u32(static_cast<std::uint32_t>(message.members.size()));
+  for (const Member& member : message.members) write_member(out, member);
+  return out.data();
+}
+
+Status decode(ByteView data, TableMessage* message) {
+  WireReader in(data);
+  message->comm_id = in.u64();
+  message->members.resize(in.count(kMaxRanks, kMemberSize));
+  std::int32_t expected = 0;
+  for (Member& member : message->members) {
+    read_member(in, &member);
+    if (member.rank.value != expected++) in.refuse();
+    if (in.bad()) break;
+  }
+  return in.finish("table");
+}
+
+std::vector<std::byte> encode(const MissingMessage& message) {
+  WireWriter out;
+  out.u32(static_cast<std::uint32_t>(message.ranks.size()));
+  for (const Rank rank : message.ranks) out.rank(rank);
+  return out.data();
+}
+
+Status decode(ByteView data, MissingMessage* message) {
+  WireReader in(data);
+  message->ranks.resize(in.count(kMaxRanks, 4));
+  for (Rank& rank : message->ranks) rank = in.rank();
+  return in.finish("missing-ranks");
+}
+
+std::vector<std::byte> encode(const ReadyMessage& message) {
+  WireWriter out;
+  out.u8(message.one_host ? 1 : 0);
+  return out.data();
+}
+
+Status decode(ByteView data, ReadyMessage* message) {
+  WireReader in(data);
+  message->one_host = in.u8() != 0;
+  return in.finish("ready");
+}
+
+std::vector<std::byte> encode(const FailureMessage& message) {
+  WireWriter out;
+  out.u32(static_cast<std::uint32_t>(message.code));
+  out.text(message.text);
+  return out.data();
+}
+
+Status decode(ByteView data, FailureMessage* message) {
+  WireReader in(data);
+  message->code = read_code(in);
+  message->text = in.text();
+  return in.finish("failure");
+}
+
+std::vector<std::byte> encode(const IntroduceMessage& message) {
+  WireWriter out;
+  out.bytes(message.process);
+  return out.data();
+}
+
+Status decode(ByteView data, IntroduceMessage* message) {
+  WireReader in(data);
+  in.bytes(message->process);
+  return in.finish("introduction");
+}
+
+std::vector<std::byte> encode(const SegmentMessage& message) {
+  WireWriter out;
+  out.rank(message.rank);
+  out.u64(message.bytes);
+  return out.data();
+}
+
+Status decode(ByteView data, SegmentMessage* message) {
+  WireReader in(data);
+  message->rank = in.rank();
+  message->bytes = in.u64();
+  return in.finish("segment");
+}
+
+std::vector<std::byte> encode(const LeaveMessage& message) {
+  WireWriter out;
+  out.rank(message.rank);
+  out.u64(message.sequence);
+  return out.data();
+}
+
+Status decode(ByteView data, LeaveMessage* message) {
+  WireReader in(data);
+  message->rank = in.rank();
+  message->sequence = in.u64();
+  return in.finish("goodbye");
+}
+
+std::vector<std::byte> encode(const Cause& message) {
+  WireWriter out;
+  out.u32(static_cast<std::uint32_t>(message.code));
+  out.rank(message.from);
+  out.rank(message.culprit);
+  out.text(message.text);
+  return out.data();
+}
+
+Status decode(ByteView data, Cause* message) {
+  WireReader in(data);
+  message->code = read_code(in);
+  message->from = in.rank();
+  message->culprit = in.rank();
+  message->text = in.text();
+  return in.finish("cause");
+}
+
+std::vector<std::byte> encode(const AskIdMessage& message) {
+  WireWriter out;
+  out.u64(message.round);
+  out.rank(message.rank);
+  return out.data();
+}
+
+Status decode(ByteView data, AskIdMessage* message) {
+  WireReader in(data);
+  message->round = in.u64();
+  message->rank = in.rank();
+  return in.finish("id request");
+}
+
+std::vector<std::byte> encode(const GiveIdMessage& message) {
+  WireWriter out;
+  out.u64(message.round);
+  out.u8(message.given ? 1 : 0);
+  out.bytes(message.id);
+  return out.data();
+}
+
+Status decode(ByteView data, GiveIdMessage* message) {
+  WireReader in(data);
+  message->round = in.u64();
+  message->given = in.u8() != 0;
+  in.bytes(message->id);
+  return in.finish("id");
+}
+
+}  // namespace tutti

@@ -1,0 +1,180 @@
+// The wire: little-endian messages between hubs. Every parser checks every bound; a message that does not parse to its
+// last byte is refused as a whole.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/address.h"
+#include "comm/crypto.h"
+#include "comm/join.h"
+#include "comm/membership.h"
+
+namespace tutti {
+
+/// Values travel: append only. docs/design/rendezvous.md has the table.
+enum class MessageType : std::uint16_t {
+  kJoin = 1,       ///< rank to root
+  kMissing = 2,    ///< root to rank: who has not joined yet
+  kTable = 3,      ///< root to rank: everybody
+  kReady = 4,      ///< rank to root: connected to everybody
+  kGo = 5,         ///< root to rank: everybody is
+  kFailure = 6,    ///< either way: the join has failed
+  kIntroduce = 7,  ///< process to process: who opened this connection
+  kSegment = 8,    ///< process to process, with a descriptor: a rank's shared memory
+  kLinked = 9,     ///< process to process: no more segments will come
+  kGoodbye = 10,
+  kCause = 11,
+  kGone = 12,  ///< a rank gave its membership up without a goodbye
+  kAskId = 13,
+  kGiveId = 14,
+};
+
+/// Builds a message.
+class WireWriter {
+ public:
+  void u8(std::uint8_t value) { integer(value, 1); }
+  void u16(std::uint16_t value) { integer(value, 2); }
+  void u32(std::uint32_t value) { integer(value, 4); }
+  void u64(std::uint64_t value) { integer(value, 8); }
+  void rank(Rank value) { u32(static_cast<std::uint32_t>(value.value)); }
+  void bytes(ByteView value) { out_.insert(out_.end(), value.begin(), value.end()); }
+  /// Cut at kMaxText.
+  void text(std::string_view value);
+
+  static constexpr std::size_t kMaxText = 4096;
+  const std::vector<std::byte>& data() const { return out_; }
+
+ private:
+  void integer(std::uint64_t value, int size);
+  std::vector<std::byte> out_;
+};
+
+/// Takes a message apart. After the first value that is not there every further one is zero or empty, and finish()
+/// fails.
+class WireReader {
+ public:
+  explicit WireReader(ByteView data) : data_(data) {}
+  std::uint8_t u8() { return static_cast<std::uint8_t>(integer(1)); }
+  std::uint16_t u16() { return static_cast<std::uint16_t>(integer(2)); }
+  std::uint32_t u32() { return static_cast<std::uint32_t>(integer(4)); }
+  std::uint64_t u64() { return integer(8); }
+  Rank rank() { return Rank{static_cast<std::int32_t>(u32())}; }
+  void bytes(std::span<std::byte> out);
+  std::string text();
+  /// How many items follow; more than `limit`, or more than `item_size` bytes each leave room for, is refused.
+  std::size_t count(std::size_t limit, std::size_t item_size);
+  void refuse() { bad_ = true; }
+  bool bad() const { return bad_; }
+
+  /// kRemoteError unless everything was there and nothing is left.
+  Status finish(const char* what) const;
+
+ private:
+  std::uint64_t integer(std::size_t size);
+  ByteView take(std::size_t size);
+  ByteView data_;
+  bool bad_ = false;
+};
+
+/// The most ranks a join accepts: what a table can hold in one message.
+inline constexpr int kMaxRanks = 65536;
+
+/// A process, for as long as its hub lives.
+using ProcessId = std::array<std::byte, 16>;
+
+/// A rank, as the others need to know it.
+struct Member {
+  Rank rank = kNoRank;
+  std::uint32_t pid = 0;
+  ProcessId process{};
+  std::string host_name;    ///< for texts
+  std::string host_id;      ///< equal: perhaps the same host
+  std::string socket_name;  ///< of the hub's abstract unix socket
+  std::uint16_t port = 0;
+  std::vector<IpAddress> addresses;
+  std::uint64_t segment_bytes = 0;  ///< 0: no segment
+};
+
+/// "rank 2", "ranks 2 and 3", "ranks 2, 3, 4 and 7 more".
+std::string text_of(const std::vector<Rank>& ranks);
+/// "process 4711 on host x".
+std::string describe(const Member& member);
+
+struct JoinMessage {
+  Member member;
+  std::int32_t ranks = 0;
+  std::uint64_t patience_ms = 0;  ///< until the deadline; 0: none
+  std::vector<AgreedSetting> agreed;
+};
+
+struct TableMessage {
+  std::uint64_t comm_id = 0;
+  std::vector<Member> members;  ///< by rank
+};
+
+struct MissingMessage {
+  std::vector<Rank> ranks;
+};
+
+struct ReadyMessage {
+  bool one_host = false;  ///< all segments mapped
+};
+
+struct FailureMessage {
+  Code code = Code::kInternalError;
+  std::string text;
+};
+
+struct IntroduceMessage {
+  ProcessId process{};
+};
+
+struct SegmentMessage {
+  Rank rank = kNoRank;
+  std::uint64_t bytes = 0;
+};
+
+struct LeaveMessage {  ///< kGoodbye, kGone
+  Rank rank = kNoRank;
+  std::uint64_t sequence = 0;
+};
+
+struct AskIdMessage {
+  std::uint64_t round = 0;  ///< the k-th join by this URL
+  Rank rank = kNoRank;
+};
+
+struct GiveIdMessage {
+  std::uint64_t round = 0;  ///< of the newest id; 0: none yet
+  bool given = false;       ///< the id asked for
+  IdBytes id{};             ///< its secret masked by the connection's key
+};
+
+std::vector<std::byte> encode(const JoinMessage& message);
+std::vector<std::byte> encode(const TableMessage& message);
+std::vector<std::byte> encode(const MissingMessage& message);
+std::vector<std::byte> encode(const ReadyMessage& message);
+std::vector<std::byte> encode(const FailureMessage& message);
+std::vector<std::byte> encode(const IntroduceMessage& message);
+std::vector<std::byte> encode(const SegmentMessage& message);
+std::vector<std::byte> encode(const LeaveMessage& message);
+std::vector<std::byte> encode(const Cause& message);
+std::vector<std::byte> encode(const AskIdMessage& message);
+std::vector<std::byte> encode(const GiveIdMessage& message);
+
+Status decode(ByteView data, JoinMessage* message);
+Status decode(ByteView data, TableMessage* message);
+Status decode(ByteView data, MissingMessage* message);
+Status decode(ByteView data, ReadyMessage* message);
+Status decode(ByteView data, FailureMessage* message);
+Status decode(ByteView data, IntroduceMessage* message);
+Status decode(ByteView data, SegmentMessage* message);
+Status decode(ByteView data, LeaveMessage* message);
+Status decode(ByteView data, Cause* message);
+Status decode(ByteView data, AskIdMessage* message);
+Status decode(ByteView data, GiveIdMessage* message);
+
+}  // namespace tutti

@@ -1,0 +1,69 @@
+#include "comm/join.h"
+
+#include "comm/world.h"
+
+namespace tutti {
+namespace {
+
+using test::Processes;
+using test::SharedPage;
+
+/// Writes a mark into the own segment, waits for the peers' marks in theirs: the mappings are real and are the right
+/// ones.
+Status exchange_through_segments(const JoinResult& joined, int rank, int ranks) {
+  if (static_cast<int>(joined.segments.size()) != ranks) return fail(Code::kInternalError, "not a segment a rank");
+  const auto flag = [&](int r, std::size_t at) {
+    return std::atomic_ref<std::uint32_t>(
+        reinterpret_cast<std::uint32_t*>(joined.segments[static_cast<std::size_t>(r)]->data())[at]);
+  };
+  for (int r = 0; r < ranks; ++r) {
+    if (!joined.segments[static_cast<std::size_t>(r)]) return fail(Code::kInternalError, "no segment of rank {}", r);
+    flag(r, static_cast<std::size_t>(rank)).store(static_cast<std::uint32_t>(100 + rank), std::memory_order_release);
+  }
+  for (int r = 0; r < ranks; ++r)
+    for (int tries = 0;
+         flag(rank, static_cast<std::size_t>(r)).load(std::memory_order_acquire) != static_cast<std::uint32_t>(100 + r);
+         ++tries) {
+      if (tries > 20000) return fail(Code::kTimeout, "rank {} did not write", r);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  return {};
+}
+
+Status join_and_exchange(int rank, int ranks, SharedPage& page, bool one_process) {
+  JoinResult joined;
+  TUTTI_TRY(test::join_by_page(rank, ranks, page, &joined));
+  TUTTI_TRY(exchange_through_segments(joined, rank, ranks));
+  if (joined.one_process != one_process || !joined.one_host)
+    return fail(Code::kInternalError, "wrong about who is where");
+  if (joined.membership->rank() != Rank{rank} || joined.membership->ranks() != ranks)
+    return fail(Code::kInternalError, "another membership");
+  joined.membership->say_goodbye(1);
+  return {};
+}
+
+class JoinRanks : public testing::TestWithParam<int> {};
+
+TEST_P(JoinRanks, ThreadsShareSegments) {
+  const int ranks = GetParam();
+  SharedPage* const page = SharedPage::map();
+  test::run_threads(ranks, *page,
+                    [ranks](int rank, SharedPage& shared) { return join_and_exchange(rank, ranks, shared, true); });
+  for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(page->code(rank), Code::kOk) << page->text(rank);
+  EXPECT_TRUE(wait_for_no_hub(std::chrono::seconds(5)));
+}
+
+TEST_P(JoinRanks, ProcessesShareSegments) {
+  const int ranks = GetParam();
+  Processes processes;
+  processes.start_all(
+      ranks, [ranks](int rank, SharedPage& shared) { return join_and_exchange(rank, ranks, shared, ranks == 1); });
+  processes.wait();
+  for (int rank = 0; rank < ranks; ++rank)
+    EXPECT_EQ(processes.page().code(rank), Code::kOk) << processes.page().text(rank);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, JoinRanks, testing::Values(1, 2, 3, 5, 8));
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,144 @@
+// Runs ranks as threads or as forked processes and collects what each of them reports.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/hub.h"
+#include "comm/join.h"
+
+namespace tutti::test {
+
+/// Memory that forked ranks share with the test: the id, marks to wait for, and each rank's report.
+struct SharedPage {
+  static constexpr int kMaxRanks = 16;
+  struct Report {
+    std::atomic<int> code;  // -1: none yet
+    char text[1000];
+  };
+  std::atomic<bool> id_ready;
+  IdBytes id;
+  std::atomic<int> marks[16];
+  Report reports[kMaxRanks];
+
+  static SharedPage* map() {
+    void* const memory = ::mmap(nullptr, sizeof(SharedPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    SharedPage* const page = new (memory) SharedPage{};
+    for (Report& report : page->reports) report.code.store(-1);
+    return page;
+  }
+  void publish(const IdBytes& value) {
+    id = value;
+    id_ready.store(true, std::memory_order_release);
+  }
+  IdBytes wait_for_id() const {
+    while (!id_ready.load(std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return id;
+  }
+  void report(int rank, const Status& status) {
+    std::strncpy(reports[rank].text, status.text().c_str(), sizeof(reports[rank].text) - 1);
+    reports[rank].code.store(static_cast<int>(status.code()), std::memory_order_release);
+  }
+  Code code(int rank) const { return static_cast<Code>(reports[rank].code.load(std::memory_order_acquire)); }
+  std::string text(int rank) const { return reports[rank].text; }
+  void mark(int which) { marks[which].fetch_add(1, std::memory_order_acq_rel); }
+  /// False after 20 s.
+  bool wait_for_mark(int which, int value) const {
+    for (int i = 0; i < 20000; ++i) {
+      if (marks[which].load(std::memory_order_acquire) >= value) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+  }
+};
+
+using RankMain = std::function<Status(int rank, SharedPage& page)>;
+
+/// Forked ranks. The parent uses no hub, so that the children may.
+class Processes {
+ public:
+  Processes() : page_(SharedPage::map()) { EXPECT_TRUE(wait_for_no_hub(std::chrono::seconds(5))); }
+  ~Processes() {
+    for (const pid_t pid : pids_)
+      if (pid > 0) ::kill(pid, SIGKILL), ::waitpid(pid, nullptr, 0);
+    ::munmap(page_, sizeof(SharedPage));
+  }
+  SharedPage& page() { return *page_; }
+  pid_t pid(int index) const { return pids_[static_cast<std::size_t>(index)]; }
+
+  /// Starts one more process; it reports what `main` returns, then ends in order.
+  void start(int rank, const RankMain& main) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      page_->report(rank, main(rank, *page_));
+      std::exit(0);
+    }
+    pids_.push_back(pid);
+  }
+  void start_all(int ranks, const RankMain& main) {
+    for (int rank = 0; rank < ranks; ++rank) start(rank, main);
+  }
+  /// Waits for the end of all processes.
+  void wait() {
+    for (pid_t& pid : pids_)
+      if (pid > 0) ::waitpid(std::exchange(pid, -1), nullptr, 0);
+  }
+  void kill(int index) { ::kill(pid(index), SIGKILL); }
+
+ private:
+  SharedPage* page_;
+  std::vector<pid_t> pids_;
+};
+
+/// Ranks as threads of this process; the reports of all are in the page afterwards.
+inline void run_threads(int ranks, SharedPage& page, const RankMain& main) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([rank, &page, &main] { page.report(rank, main(rank, page)); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+inline constexpr Bytes kSegmentSize{64 * 1024};
+
+/// A request with a segment and a deadline that a healthy test never meets.
+inline JoinRequest request_for(int rank, int ranks, const IdBytes& id, double seconds = 30) {
+  JoinRequest request;
+  request.id = id;
+  request.rank = Rank{rank};
+  request.ranks = ranks;
+  request.deadline = Deadline::in(seconds);
+  const Status made = Segment::create(kSegmentSize, &request.segment);
+  if (!made.ok()) std::abort();
+  return request;
+}
+
+/// Rank 0 makes the id, the others wait for it in the page.
+inline Status obtain_id(int rank, SharedPage& page, IdBytes* id) {
+  if (rank == 0) {
+    TUTTI_TRY(make_unique_id(Settings{}, id));
+    page.publish(*id);
+    return {};
+  }
+  *id = page.wait_for_id();
+  return {};
+}
+
+inline Status join_by_page(int rank, int ranks, SharedPage& page, JoinResult* result) {
+  IdBytes id;
+  TUTTI_TRY(obtain_id(rank, page, &id));
+  return join(request_for(rank, ranks, id), result);
+}
+
+}  // namespace tutti::test
