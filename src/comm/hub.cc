@@ -36,6 +36,8 @@ struct HubRegistry {
   std::condition_variable thread_ended;
   std::weak_ptr<Hub> current;
   std::vector<std::pair<Hub*, bool>> hubs;  // and whether its thread has ended
+  std::map<std::pair<const void*, std::uint64_t>, std::weak_ptr<void>> shared;
+  std::vector<const void*> kept;
   bool handlers_installed = false;
   pid_t process = 0;
 
@@ -128,6 +130,23 @@ bool wait_for_no_hub(std::chrono::milliseconds patience) {
   lock.unlock();
   registry.reap();
   return ended;
+}
+
+std::shared_ptr<void> Hub::share(const void* kind, std::uint64_t comm_id,
+                                 const std::function<std::shared_ptr<void>()>& make) {
+  HubRegistry& registry = HubRegistry::get();
+  const std::lock_guard lock(registry.mutex);
+  std::erase_if(registry.shared, [](const auto& item) { return item.second.expired(); });
+  std::weak_ptr<void>& known = registry.shared[{kind, comm_id}];
+  std::shared_ptr<void> object = known.lock();
+  if (!object) known = object = make();
+  return object;
+}
+
+void Hub::keep_until_exit(const void* object) {
+  HubRegistry& registry = HubRegistry::get();
+  const std::lock_guard lock(registry.mutex);
+  registry.kept.push_back(object);
 }
 
 Hub::Hub() = default;

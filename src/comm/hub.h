@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -35,6 +36,16 @@ class Hub {
   /// is made: ports and interfaces. Any thread, blocks for the time of a few system calls.
   static Status acquire(const Settings& settings, std::shared_ptr<Hub>* hub);
 
+  /// An object that the ranks of this process share, by communicator: the first caller makes it, it ends with its last
+  /// user. Any thread; needs no hub.
+  template <class T, class Make>
+  static std::shared_ptr<T> shared(std::uint64_t comm_id, const Make& make) {
+    static const char kind = 0;  // its address tells the types apart
+    return std::static_pointer_cast<T>(share(&kind, comm_id, [&make]() -> std::shared_ptr<void> { return make(); }));
+  }
+  /// Remembers an object that is never freed, so that a leak checker knows it is meant. Any thread.
+  static void keep_until_exit(const void* object);
+
   ~Hub();
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
@@ -55,6 +66,8 @@ class Hub {
 
  private:
   friend struct HubRegistry;
+  static std::shared_ptr<void> share(const void* kind, std::uint64_t comm_id,
+                                     const std::function<std::shared_ptr<void>()>& make);
   Hub();
   Status open(const Settings& settings);
   void serve();
