@@ -14,7 +14,7 @@ if [ ! -x "$program" ]; then
   cmake --preset release > /dev/null
   cmake --build build/release --target race
 fi
-options=(--mca pml ob1 --mca btl self,vader --mca btl_vader_single_copy_mechanism none --oversubscribe)
+options=(--mca pml ob1 --mca btl "self,vader" --mca btl_vader_single_copy_mechanism none --oversubscribe)
 [ "$(id -u)" -ne 0 ] || options+=(--allow-run-as-root)
 # More ranks than cores: Open MPI is hopeless unless it yields.
 [ "$ranks" -le "$(nproc)" ] || options+=(--bind-to none --mca mpi_yield_when_idle 1)

@@ -10,7 +10,7 @@
 #   arm      cross-built for aarch64, the suites that need no peers' speed run by qemu-user
 # The last line counts tests: N passed, N failed, N skipped. Exit code 1 if any failed.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 all_stages=(style release install mpi asan tsan clang arm)
 stages=("$@")
 [ $# -gt 0 ] || stages=("${all_stages[@]}")

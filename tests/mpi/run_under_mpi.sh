@@ -9,7 +9,7 @@ if ! command -v mpirun > /dev/null; then
   exit 77
 fi
 # More ranks than cores: without yielding, MPI's own waiting takes the cores from the ranks that work.
-options=(--oversubscribe --bind-to none --mca btl self,vader --mca btl_vader_single_copy_mechanism none
+options=(--oversubscribe --bind-to none --mca btl "self,vader" --mca btl_vader_single_copy_mechanism none
          --mca mpi_yield_when_idle 1)
 [ "$(id -u)" -ne 0 ] || options+=(--allow-run-as-root)
 exec mpirun "${options[@]}" -n "$ranks" "$@"
