@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/copy.h"
 #include "kernels/kernels.h"
 
 namespace tutti {
@@ -82,7 +83,7 @@ void add_reductions() {
   }
 }
 
-enum class Copier { kMemcpy, kCopy, kStream, kTwice };
+enum class Copier { kMemcpy, kString, kCopy, kStream, kTwice };
 
 void run_copy(benchmark::State& state, Copier copier) {
   const Bytes bytes{static_cast<std::size_t>(state.range(0))};
@@ -93,6 +94,8 @@ void run_copy(benchmark::State& state, Copier copier) {
     (void)unused;
     if (copier == Copier::kMemcpy) {
       std::memcpy(destination.get(), source.get(), bytes.value);
+    } else if (copier == Copier::kString) {
+      copy_by_string(destination.get(), source.get(), bytes.value);
     } else if (copier == Copier::kTwice) {
       copy_bytes_twice(destination.get(), second.get(), source.get(), bytes, false);
     } else {
@@ -105,12 +108,14 @@ void run_copy(benchmark::State& state, Copier copier) {
 
 void add_copies() {
   const std::pair<const char*, Copier> copiers[] = {{"memcpy", Copier::kMemcpy},
+                                                    {"copy_by_string", Copier::kString},
                                                     {"copy_bytes", Copier::kCopy},
                                                     {"copy_bytes/stream", Copier::kStream},
                                                     {"copy_bytes_twice", Copier::kTwice}};
   for (const auto& [name, copier] : copiers) {
     auto* family = benchmark::RegisterBenchmark(name, [copier](benchmark::State& state) { run_copy(state, copier); });
-    for (std::int64_t bytes : {8, 24, 64, 100, 256, 1024, 4096, 32768, 262144, 1048576, 16777216}) family->Arg(bytes);
+    for (std::int64_t bytes : {8, 24, 64, 100, 256, 512, 1024, 2048, 4096, 32768, 262144, 1048576, 16777216})
+      family->Arg(bytes);
   }
 }
 

@@ -8,8 +8,7 @@ namespace tutti {
 struct IsaTable {
   const char* name;
   ReduceKernel reduce[kDataTypes][kRedOps];  ///< nullptr: not offered
-  void (*copy)(void* destination, const void* source, std::size_t bytes, bool stream);
-  void (*copy_twice)(void* destination, void* second, const void* source, std::size_t bytes, bool stream);
+  void (*copy_by_stream)(void* destination, const void* source, std::size_t bytes);
 };
 
 extern const IsaTable kBaselineTable;
