@@ -18,17 +18,17 @@ inline constexpr bool kReduced = false;
 inline constexpr bool kReduced = false;
 #endif
 
-/// Every n in 1..256; reduced: 1..20 and some on both sides of powers of two.
+/// Every n in 1..256; reduced: 1..48 and some on both sides of powers of two.
 inline std::vector<std::int32_t> proved_ranks() {
   std::vector<std::int32_t> ranks;
-  for (std::int32_t n = 1; n <= (kReduced ? 20 : 256); ++n) ranks.push_back(n);
-  if (kReduced) ranks.insert(ranks.end(), {31, 32, 33, 63, 64, 65, 127, 129});
+  for (std::int32_t n = 1; n <= (kReduced ? 48 : 256); ++n) ranks.push_back(n);
+  if (kReduced) ranks.insert(ranks.end(), {63, 64, 65, 127, 129});
   return ranks;
 }
 
-/// Every root up to 32 ranks (reduced: 8), some beyond.
+/// Every root up to 32 ranks (reduced: 12), some beyond.
 inline std::vector<std::int32_t> proved_roots(std::int32_t n) {
-  if (n > (kReduced ? 8 : 32)) return {0, 1, n / 3, n / 2, n - 2, n - 1};
+  if (n > (kReduced ? 12 : 32)) return {0, 1, n / 3, n / 2, n - 2, n - 1};
   std::vector<std::int32_t> roots;
   for (std::int32_t root = 0; root < n; ++root) roots.push_back(root);
   return roots;

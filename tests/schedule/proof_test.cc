@@ -59,18 +59,19 @@ TEST_P(Proof, ExactWithSeveralLanes) {
   }
 }
 
-/// Algorithms whose messages grow with the square of n go to 1024 ranks (memory of the prover's links and cells), the
-/// ring to 2048, the others to 4096.
+/// To 4096 ranks, but where every pair has its own link: the prover's n^2 links would fill gigabytes, so these end at
+/// 2048.
 TEST_P(Proof, FingerprintsForManyRanks) {
   const std::string_view name = GetParam().name;
+  const bool scatters = GetParam().collective == Collective::kReduceScatter;
+  const bool pair_links = name == "all_pairs_two_shot" || (name == "all_pairs" && scatters);
   const bool rooted = is_rooted(GetParam().collective);
-  const bool links = name.starts_with("all_pairs") && !rooted;
-  const std::int32_t most = kReduced ? 300 : links ? 1024 : name == "ring" ? 2048 : 4096;
-  for (const std::int32_t n : {257, 300, 511, 1000, 1024, 1025, 2048, 3001, 4095, 4096}) {
+  const std::int32_t most = kReduced ? 300 : pair_links ? 2048 : 4096;
+  for (const std::int32_t n : {257, 300, 1000, 1024, 2048, 4096}) {
     if (n > most) continue;
-    for (const std::int32_t root : {0, rooted ? n / 3 : 0}) {
-      ASSERT_NO_FATAL_FAILURE(prove_fingerprints(Shape{n, 0, root, 1}));
-      if (!rooted) break;
+    ASSERT_NO_FATAL_FAILURE(prove_fingerprints(Shape{n, 0, 0, 1}));
+    if (rooted) {
+      ASSERT_NO_FATAL_FAILURE(prove_fingerprints(Shape{n, 0, n / 3, 1}));
     }
   }
 }
