@@ -1,5 +1,5 @@
 // The C functions that move data: three lines each.
-#include "comm/group.h"
+#include "comm/call_group.h"
 #include "comm/handle.h"
 
 using tutti::CallArguments;
@@ -15,8 +15,8 @@ Status submit(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t st
   const std::shared_ptr<tutti::Communicator>& communicator = comm->comm;
   if (communicator->failed()) return communicator->failure();
   TUTTI_TRY(tutti::check_arguments(arguments, communicator->rank().value, communicator->ranks()));
-  if (tutti::Group::depth() != 0) {
-    tutti::Group::current().add(communicator, arguments, stream != nullptr ? stream->stream : nullptr);
+  if (tutti::CallGroup::depth() != 0) {
+    tutti::CallGroup::current().add(communicator, arguments, stream != nullptr ? stream->stream : nullptr);
     return {};
   }
   stream->stream->enqueue(std::make_unique<tutti::Operation>(communicator, arguments));
@@ -26,10 +26,10 @@ Status submit(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t st
 tuttiResult_t call(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t stream) {
   return tutti::guard(comm, [&]() -> Status {
     TUTTI_TRY(tutti::check_handle(comm));
-    if (stream == nullptr && tutti::Group::depth() == 0) [[likely]]
+    if (stream == nullptr && tutti::CallGroup::depth() == 0) [[likely]]
       return comm->comm->run(arguments);
     Status status = submit(arguments, comm, stream);
-    if (!status.ok() && tutti::Group::depth() != 0) tutti::Group::current().refuse(status);
+    if (!status.ok() && tutti::CallGroup::depth() != 0) tutti::CallGroup::current().refuse(status);
     return status;
   });
 }
@@ -37,7 +37,7 @@ tuttiResult_t call(const CallArguments& arguments, tuttiComm_t comm, tuttiStream
 tuttiResult_t later(const char* function, tuttiComm_t comm) {
   return tutti::guard(comm, [&] {
     Status status = tutti::fail(Code::kUnsupported, "{} comes with a later version", function);
-    if (tutti::Group::depth() != 0) tutti::Group::current().refuse(status);
+    if (tutti::CallGroup::depth() != 0) tutti::CallGroup::current().refuse(status);
     return status;
   });
 }
@@ -127,13 +127,13 @@ tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t, tuttiComm_t comm) { return later("
 
 tuttiResult_t tuttiGroupStart(void) {
   return tutti::guard(nullptr, [] {
-    tutti::Group::start();
+    tutti::CallGroup::start();
     return Status{};
   });
 }
 
 tuttiResult_t tuttiGroupEnd(void) {
-  return tutti::guard(nullptr, [] { return tutti::Group::end(); });
+  return tutti::guard(nullptr, [] { return tutti::CallGroup::end(); });
 }
 
 }  // extern "C"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "comm/create.h"
-#include "comm/group.h"
+#include "comm/call_group.h"
 #include "comm/handle.h"
 
 using tutti::Code;
@@ -44,8 +44,8 @@ Status create_or_defer(Create create, tuttiComm_t* comm) {
   *comm = nullptr;
   if (tutti::hub_forked())
     return tutti::fail(Code::kInvalidUsage, "this process was forked after its parent used tutti: exec first");
-  if (tutti::Group::depth() == 0) return create_now(create, comm);
-  tutti::Group::current().add([create = std::move(create), comm] { return create_now(create, comm); });
+  if (tutti::CallGroup::depth() == 0) return create_now(create, comm);
+  tutti::CallGroup::current().add([create = std::move(create), comm] { return create_now(create, comm); });
   return {};
 }
 
@@ -66,11 +66,11 @@ Status init_all(tuttiComm_t* comms, int count) {
   tuttiUniqueId id;
   if (const tuttiResult_t made = tuttiGetUniqueId(&id); made != tuttiSuccess)
     return Status(static_cast<Code>(made), tutti::last_error(nullptr));
-  tutti::Group::start();
+  tutti::CallGroup::start();
   Status status;
   for (int i = 0; i < count && status.ok(); ++i) status = init_from_id(&comms[i], count, id, i, nullptr);
-  if (!status.ok()) tutti::Group::current().refuse(status);
-  return tutti::Group::end();
+  if (!status.ok()) tutti::CallGroup::current().refuse(status);
+  return tutti::CallGroup::end();
 }
 
 }  // namespace
@@ -164,7 +164,7 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
     // A call that is stuck in the caller's own code keeps the communicator; the few bytes of the handle stay in any
     // case.
     if (comm->comm->quiet()) comm->comm.reset();
-    tutti::Hub::keep_until_exit(comm);
+    tutti::hub_keep(comm);
     return {};
   });
 }

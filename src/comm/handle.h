@@ -7,7 +7,7 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "comm/hub.h"
+#include "comm/hub_objects.h"
 #include "comm/last_error.h"
 #include "comm/stream.h"
 #include "core/log.h"

@@ -1,0 +1,49 @@
+// Groups: calls of one thread collected between tuttiGroupStart and tuttiGroupEnd.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "comm/arguments.h"
+#include "comm/communicator.h"
+#include "comm/stream.h"
+#include "core/status.h"
+
+namespace tutti {
+
+/// The calling thread's open group. Everything is local to the thread.
+class CallGroup {
+ public:
+  /// How deep the thread's GroupStarts are nested; 0: calls run at once. One thread-local load.
+  static int depth() { return depth_; }
+  static CallGroup& current();
+
+  static void start() { ++depth_; }
+  /// The outermost end runs what was collected. Joins and splits first, each on a thread of its own because they wait
+  /// for each other; then the collectives, concurrently across communicators and in call order within one. If a call of
+  /// the group was refused, nothing runs and its error is returned: all or nothing.
+  static Status end();
+
+  void add(std::shared_ptr<Communicator> comm, const CallArguments& arguments, std::shared_ptr<Stream> stream);
+  /// A call that blocks until other ranks make it, too.
+  void add(std::function<Status()> blocking);
+  /// Remembers the first refused call.
+  void refuse(const Status& status);
+
+ private:
+  struct Collected {
+    std::shared_ptr<Communicator> comm;
+    CallArguments arguments;
+    std::shared_ptr<Stream> stream;  // nullptr: done at the end of the group
+  };
+  Status run();
+  Status run_blocking();
+
+  static thread_local int depth_ __attribute__((tls_model("initial-exec")));
+  std::vector<Collected> calls_;
+  std::vector<std::function<Status()>> blocking_;
+  Status refused_;
+};
+
+}  // namespace tutti
