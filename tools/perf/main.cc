@@ -57,9 +57,23 @@ bool fits(std::size_t bytes, int ranks, std::string* text) {
   return false;
 }
 
-int complain(int rank, const std::string& text, int code) {
+bool roots_exist(const Options& options, int ranks, std::string* text) {
+  for (const int root : roots_of(options, ranks)) {
+    if (root < ranks) continue;
+    *text = "-r: there is no rank " + std::to_string(root) + ", there are " + std::to_string(ranks) + " ranks";
+    return false;
+  }
+  return true;
+}
+
+int complain(const std::string& text) {
+  std::fprintf(stderr, "tutti-perf: %s\n", text.c_str());
+  return kBadOptions;
+}
+
+int fail(int rank, const std::string& text) {
   std::fprintf(stderr, "tutti-perf: rank %d: %s\n", rank, text.c_str());
-  return code;
+  return kFailed;
 }
 
 /// Pairs that this version does not offer are left out of a list; asked for alone they are an error.
@@ -68,6 +82,7 @@ bool may_skip(tuttiResult_t code, const Options& options) {
 }
 
 int run_rows(Bench* bench, const std::vector<Row>& rows, const Options& options, int rank, Report* report) {
+  bool right = true;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (report != nullptr) report->progress(rows[i], i, rows.size());
     RowResult result;
@@ -76,25 +91,22 @@ int run_rows(Bench* bench, const std::vector<Row>& rows, const Options& options,
       if (report != nullptr) report->note("skipped: " + bench->text());
       continue;
     }
-    if (code != tuttiSuccess) return complain(rank, bench->text(), 1);
+    if (code != tuttiSuccess) return fail(rank, bench->text());
+    right = right && wrong_of(result) == 0;
     if (report != nullptr) report->add(std::move(result));
   }
-  return report != nullptr ? report->end() : 0;
+  if (report != nullptr) right = report->end() && right;
+  return right ? 0 : kFailedInOrder;
 }
 
 int run_rank(const Options& options, tuttiComm_t comm, int rank, int ranks, const char* ranks_are) {
-  for (const int root : options.roots) {
-    if (options.collective.rooted && root >= ranks) {
-      if (rank != 0) return 2;
-      return complain(
-          rank, "-r: there is no rank " + std::to_string(root) + ", there are " + std::to_string(ranks) + " ranks", 2);
-    }
-  }
+  std::string text;
+  if (!roots_exist(options, ranks, &text)) return rank == 0 ? complain(text) : kBadOptions;
   const std::vector<Row> rows = rows_of(options, ranks);
   std::size_t bytes = 0;
   for (const Row& row : rows) bytes = std::max(bytes, row.bytes());
   Bench bench(comm, rank, ranks, options);
-  if (!bench.allocate(bytes)) return complain(rank, bench.text(), 1);
+  if (!bench.allocate(bytes)) return fail(rank, bench.text());
   if (rank != 0) return run_rows(&bench, rows, options, rank, nullptr);
   Report report(options, ranks, ranks_are);
   report.begin();
@@ -108,17 +120,13 @@ int run(const Options& options, int argc, char** argv) {
   if (options.child_rank >= 0) return run_child(options, body);
   const char* launcher = launcher_name();
   if (launcher != nullptr && (options.ranks > 0 || options.threads)) {
-    std::fprintf(stderr, "tutti-perf: --ranks and --threads are for runs without a launcher (this is %s's rank)\n",
-                 launcher);
-    return 2;
+    return complain("--ranks and --threads are for runs without a launcher (this is a rank of " +
+                    std::string(launcher) + ")");
   }
   if (launcher != nullptr) return run_launched(options, body);
   const int ranks = options.ranks > 0 ? options.ranks : default_ranks();
   std::string text;
-  if (!fits(options.max_bytes, ranks, &text)) {
-    std::fprintf(stderr, "tutti-perf: %s\n", text.c_str());
-    return 2;
-  }
+  if (!roots_exist(options, ranks, &text) || !fits(options.max_bytes, ranks, &text)) return complain(text);
   return options.threads ? run_threads(ranks, options, body) : run_processes(ranks, argc, argv);
 }
 

@@ -34,6 +34,10 @@ double percentile(const std::vector<double>& sorted, double fraction) {
 
 }  // namespace
 
+std::uint64_t wrong_of(const RowResult& result) {
+  return result.out_of_place.wrong.value_or(0) + (result.in_place ? result.in_place->wrong.value_or(0) : 0);
+}
+
 Bench::Bench(tuttiComm_t comm, int rank, int ranks, const Options& options)
     : comm_(comm), rank_(rank), ranks_(ranks), options_(options) {}
 

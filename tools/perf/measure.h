@@ -34,6 +34,9 @@ struct RowResult {
   std::string transport, algorithm;
 };
 
+/// Wrong elements of all ranks, both directions.
+std::uint64_t wrong_of(const RowResult& result);
+
 class Bench {
  public:
   /// Borrows `comm` and `options`. allocate() before the first row.

@@ -196,7 +196,7 @@ Parsed parse_options(int argc, char** argv, Options* options) {
     return {true, app.exit(help)};
   } catch (const CLI::Error& error) {
     std::fprintf(stderr, "tutti-perf: %s\nRun tutti-perf --help for the options.\n", error.what());
-    return {true, 2};
+    return {true, kBadOptions};
   }
   return {};
 }

@@ -43,6 +43,12 @@ struct Options {
   int child_id_fd = -1;
 };
 
+/// Exit codes of the program.
+inline constexpr int kFailed = 1;      ///< a wrong result or an error
+inline constexpr int kBadOptions = 2;  ///< found before anything is measured
+/// Inside the program: kFailed, but all ranks got to the end and leave the communicator in order.
+inline constexpr int kFailedInOrder = 3;
+
 /// What to do after parsing.
 struct Parsed {
   bool stop = false;  ///< exit now with `code` (help, version, bad options; texts are printed)

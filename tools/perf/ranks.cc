@@ -21,7 +21,6 @@
 namespace tutti::perf {
 namespace {
 
-constexpr int kExitJoinFailed = 1;
 constexpr int kExecFailed = 127;
 constexpr auto kGrace = std::chrono::seconds(3);  // for survivors to print the cause that the library tells them
 
@@ -41,17 +40,17 @@ tuttiConfig_t config_of(const Options& options) {
 int fail_join(int rank, tuttiResult_t code) {
   std::fprintf(stderr, "tutti-perf: rank %d cannot join: %s: %s\n", rank, tuttiGetErrorString(code),
                tuttiGetLastError(nullptr));
-  return kExitJoinFailed;
+  return kFailed;
 }
 
-/// Destroy is collective while all is well; after a failure it is local.
+/// Destroy is collective; a failure in the middle may be one rank's alone.
 int leave(tuttiComm_t comm, int code) {
-  if (code != 0) {
+  if (code == kFailed) {
     tuttiCommAbort(comm);
     return code;
   }
   const tuttiResult_t left = tuttiCommDestroy(comm);
-  if (left == tuttiSuccess) return 0;
+  if (left == tuttiSuccess) return code == kFailedInOrder ? kFailed : code;
   std::fprintf(stderr, "tutti-perf: leaving: %s: %s\n", tuttiGetErrorString(left), tuttiGetLastError(nullptr));
   return 1;
 }

@@ -111,12 +111,9 @@ void Report::add(RowResult result) {
   results_.push_back(std::move(result));
 }
 
-int Report::end() const {
+bool Report::end() const {
   std::uint64_t wrong = 0;
-  for (const RowResult& result : results_) {
-    wrong += result.out_of_place.wrong.value_or(0);
-    if (result.in_place) wrong += result.in_place->wrong.value_or(0);
-  }
+  for (const RowResult& result : results_) wrong += wrong_of(result);
   std::printf("# Out of bounds values : %" PRIu64 " %s\n", wrong,
               options_.checks == 0 ? "(not checked)"
               : wrong == 0         ? "OK"
@@ -124,8 +121,8 @@ int Report::end() const {
   std::printf("# Avg bus bandwidth    : %.4g\n#\n", average_bus_bandwidth(results_, ranks_));
   std::printf("# Collective test concluded: %s\n", options_.collective.name);
   std::fflush(stdout);
-  if (!options_.json_path.empty() && !write_json()) return 1;
-  return wrong == 0 ? 0 : 1;
+  const bool written = options_.json_path.empty() || write_json();
+  return written && wrong == 0;
 }
 
 /// Under another name first: a reader of the path sees all of it or nothing.

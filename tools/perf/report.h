@@ -19,8 +19,8 @@ class Report {
   void progress(const Row& row, std::size_t index, std::size_t rows) const;
   void note(const std::string& text) const;
   void add(RowResult result);
-  /// Footer and JSON file. The program's exit code.
-  int end() const;
+  /// Footer and JSON file. False: an element was wrong or the file could not be written.
+  bool end() const;
 
  private:
   void clear_progress() const;
