@@ -9,7 +9,8 @@
 
 namespace tutti::race {
 
-enum class State { kNear, kFar, kMixed };
+/// Mixed: the state changed within a pair. Disturbed: something else ran on the cores.
+enum class State { kNear, kFar, kMixed, kDisturbed };
 
 /// One way below this many nanoseconds: the cores share a cache.
 inline constexpr double kNearBelow = 120;

@@ -5,6 +5,7 @@
 // kept by state. The sizes are swept in rounds, so that each of them meets the machine in all its moods.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
+#include <sys/resource.h>
 #include <tutti/tutti_mpi.h>
 #include <unistd.h>
 
@@ -19,6 +20,9 @@
 
 namespace tutti::race {
 namespace {
+
+/// Involuntary switches a second above which a pair counts as disturbed; a quiet machine has a few.
+constexpr double kQuietSwitches = 150;
 
 struct Options {
   std::size_t min_bytes = 8, max_bytes = 64ULL << 20;
@@ -113,19 +117,34 @@ class Race {
     return std::max(iterations, 1);
   }
 
+  /// Whether other programs took a core from any rank since `switches` and `start` were read.
+  bool was_disturbed(long switches, double start) const {
+    const double rate = static_cast<double>(switches_so_far() - switches) / (MPI_Wtime() - start);
+    double highest = 0;
+    MPI_Allreduce(&rate, &highest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return ranks_ <= static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) && highest > kQuietSwitches;
+  }
+
+  static long switches_so_far() {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nivcsw;
+  }
+
   void measure(std::size_t bytes) {
     const std::size_t count = bytes / sizeof(float);
     const int iterations = iterations_for(count);
-    double before = ping_.one_way_ns();
     for (int i = 0; i < options_.pairs && healthy_; ++i) {
       const bool ours_first = i % 2 == 0;
+      const long switches = switches_so_far();
+      const double start = MPI_Wtime();
+      const double before = ping_.one_way_ns();
       const double first = block(ours_first, count, iterations);
       const double between = ping_.one_way_ns();
       const double second = block(!ours_first, count, iterations);
       const double after = ping_.one_way_ns();
-      const Pair pair = ours_first ? Pair{first, second} : Pair{second, first};
-      tally_.add(bytes, state_of(before, between, after), pair);
-      before = after;
+      const State state = was_disturbed(switches, start) ? State::kDisturbed : state_of(before, between, after);
+      tally_.add(bytes, state, ours_first ? Pair{first, second} : Pair{second, first});
     }
   }
 

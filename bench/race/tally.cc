@@ -7,8 +7,8 @@
 namespace tutti::race {
 namespace {
 
-constexpr State kStates[] = {State::kNear, State::kFar, State::kMixed};
-constexpr const char* kStateNames[] = {"near", "far", "mixed"};
+constexpr State kStates[] = {State::kNear, State::kFar, State::kMixed, State::kDisturbed};
+constexpr const char* kStateNames[] = {"near", "far", "mixed", "disturbed"};
 
 struct Medians {
   std::size_t pairs = 0;
@@ -48,8 +48,9 @@ void Tally::print(const Setup& setup) const {
   std::printf(
       "# near: a cache line takes less than %.0f ns one way. Times in us, medians; ratio: median of paired ratios.\n",
       kNearBelow);
-  std::printf("# %10s |%6s %10s %10s %6s |%6s %10s %10s %6s | %s\n", "bytes", "near", "tutti", "mpi", "ratio", "far",
-              "tutti", "mpi", "ratio", "#wrong");
+  std::printf("# Left out: pairs in which the state changed or something else ran on the cores.\n");
+  std::printf("# %10s |%6s %10s %10s %6s |%6s %10s %10s %6s |%9s | %s\n", "bytes", "near", "tutti", "mpi", "ratio",
+              "far", "tutti", "mpi", "ratio", "left out", "#wrong");
   for (const auto& [bytes, states] : pairs_) {
     std::printf("%12zu", bytes);
     for (const State state : {State::kNear, State::kFar}) {
@@ -61,8 +62,13 @@ void Tally::print(const Setup& setup) const {
         std::printf(" |%6zu %10.3f %10.3f %6.2f", medians.pairs, medians.tutti_us, medians.mpi_us, medians.ratio);
       }
     }
+    std::size_t left_out = 0;
+    for (const State state : {State::kMixed, State::kDisturbed}) {
+      const auto found = states.find(state);
+      left_out += found == states.end() ? 0 : found->second.size();
+    }
     const auto wrong = wrong_.find(bytes);
-    std::printf(" | %zu\n", wrong == wrong_.end() ? 0 : wrong->second);
+    std::printf(" |%9zu | %zu\n", left_out, wrong == wrong_.end() ? 0 : wrong->second);
   }
 }
 
