@@ -181,7 +181,7 @@ std::vector<Row> make_rows(Pair& pair, Ends<ShmEndpoint>& shm, Ends<InprocEndpoi
   for (const Bytes bytes : {Bytes(0), Bytes(8), Bytes(48), Bytes(64), Bytes(1024), Bytes(4096)})
     rows.push_back({"shm, one way", bytes, [&, bytes] { return shm.latency(pair, bytes, false, 1000); }});
   rows.push_back({"shm multicast, one way", Bytes(8), [&] { return shm.latency(pair, Bytes(8), true, 1000); }});
-  rows.push_back({"inproc, one way", Bytes(8), [&] { return inproc.latency(pair, Bytes(8), false, 200); }});
+  rows.push_back({"inproc, one way", Bytes(8), [&] { return inproc.latency(pair, Bytes(8), false, 50); }});
   rows.push_back({"shm, stream", Bytes(8), [&] { return shm.stream(pair, Bytes(8), 4000); }});
   for (Bytes bytes{4096}; bytes <= kLargest; bytes = bytes * 2) {
     const int count = static_cast<int>((4u << 20) / bytes.value);

@@ -13,20 +13,23 @@
 #include "core/clock.h"
 #include "transport/transport.h"
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define TUTTI_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define TUTTI_SANITIZED 1
-#endif
+#if defined(__has_feature)  // clang; g++ defines __SANITIZE_*
+#define TUTTI_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define TUTTI_HAS_FEATURE(feature) 0
 #endif
 
 namespace tutti::testing_traffic {
 
-#ifdef TUTTI_SANITIZED
+#if defined(__SANITIZE_THREAD__) || TUTTI_HAS_FEATURE(thread_sanitizer)
+inline constexpr bool kThreadSanitized = true;
+#else
+inline constexpr bool kThreadSanitized = false;
+#endif
+#if defined(__SANITIZE_ADDRESS__) || TUTTI_HAS_FEATURE(address_sanitizer)
 inline constexpr bool kSanitized = true;
 #else
-inline constexpr bool kSanitized = false;
+inline constexpr bool kSanitized = kThreadSanitized;
 #endif
 
 struct TestFailure {
