@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "comm/fork_guard.h"
@@ -38,6 +39,8 @@ struct HubRegistry {
   std::vector<std::pair<Hub*, bool>> hubs;  // and whether its thread has ended
   std::map<std::pair<const void*, std::uint64_t>, std::weak_ptr<void>> shared;
   std::vector<const void*> kept;
+  std::map<std::pair<std::string, Rank>, std::uint64_t> rounds;
+  std::set<std::string> topics;
   bool handlers_installed = false;
   pid_t process = 0;
 
@@ -147,6 +150,18 @@ void Hub::keep_until_exit(const void* object) {
   HubRegistry& registry = HubRegistry::get();
   const std::lock_guard lock(registry.mutex);
   registry.kept.push_back(object);
+}
+
+std::uint64_t Hub::next_round(const std::string& url, Rank rank) {
+  HubRegistry& registry = HubRegistry::get();
+  const std::lock_guard lock(registry.mutex);
+  return ++registry.rounds[{url, rank}];
+}
+
+bool Hub::first_time(const std::string& topic) {
+  HubRegistry& registry = HubRegistry::get();
+  const std::lock_guard lock(registry.mutex);
+  return registry.topics.insert(topic).second;
 }
 
 Hub::Hub() = default;

@@ -30,6 +30,10 @@ bool hub_forked();
 /// Waits until this process has no hub any more, service thread included; false: it is still in use after `patience`.
 bool wait_for_no_hub(std::chrono::milliseconds patience);
 
+/// Its address tells types apart.
+template <class T>
+inline constexpr char kKindOf = 0;
+
 class Hub {
  public:
   /// The process's hub, made on first need; it ends when the last of these pointers is gone. `settings` matter when it
@@ -40,11 +44,15 @@ class Hub {
   /// user. Any thread; needs no hub.
   template <class T, class Make>
   static std::shared_ptr<T> shared(std::uint64_t comm_id, const Make& make) {
-    static const char kind = 0;  // its address tells the types apart
-    return std::static_pointer_cast<T>(share(&kind, comm_id, [&make]() -> std::shared_ptr<void> { return make(); }));
+    return std::static_pointer_cast<T>(
+        share(&kKindOf<T>, comm_id, [&make]() -> std::shared_ptr<void> { return make(); }));
   }
   /// Remembers an object that is never freed, so that a leak checker knows it is meant. Any thread.
   static void keep_until_exit(const void* object);
+  /// Counts from 1 how often a rank of this process joins by a URL. Any thread; needs no hub.
+  static std::uint64_t next_round(const std::string& url, Rank rank);
+  /// True once a process and topic. Any thread; needs no hub.
+  static bool first_time(const std::string& topic);
 
   ~Hub();
   Hub(const Hub&) = delete;

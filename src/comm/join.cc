@@ -25,17 +25,27 @@ Status make_unique_id(const Settings& settings, IdBytes* id) {
   return status;
 }
 
-Status join_with(const JoinRequest& request, const JoinTask::BeforeReady& before_ready, JoinResult* result) {
+Status check_ranks(const JoinRequest& request) {
   if (request.ranks < 1 || request.ranks > kMaxRanks)
     return fail(Code::kInvalidArgument, "{} ranks: it must be 1 to {}", request.ranks, kMaxRanks);
   if (request.rank.value < 0 || request.rank.value >= request.ranks)
     return fail(Code::kInvalidArgument, "rank {} of {} ranks: it must be 0 to {}", request.rank.value, request.ranks,
                 request.ranks - 1);
+  return {};
+}
+
+Status join_with(const JoinRequest& request, const JoinTask::BeforeReady& before_ready, JoinResult* result,
+                 bool* served) {
+  TUTTI_TRY(check_ranks(request));
+  if (request.settings.tls) return fail(Code::kUnsupported, "TUTTI_TLS=on comes with a later version");
   UniqueId id;
   TUTTI_TRY(UniqueId::decode(request.id, &id));
   std::shared_ptr<Hub> hub;
   TUTTI_TRY(Hub::acquire(request.settings, &hub));
-  return std::make_shared<JoinTask>(std::move(hub), request, id)->run(before_ready, result);
+  const auto task = std::make_shared<JoinTask>(std::move(hub), request, id);
+  const Status status = task->run(before_ready, result);
+  if (served != nullptr) *served = task->served();
+  return status;
 }
 
 Status join(const JoinRequest& request, JoinResult* result) { return join_with(request, nullptr, result); }

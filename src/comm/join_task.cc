@@ -93,6 +93,7 @@ void JoinTask::dialed(const Status& why, std::shared_ptr<Connection> connection)
                        why.text()));
   }
   root_ = std::move(connection);
+  served_ = true;
   const auto weak = weak_from_this();
   ConnectionEvents events;
   events.on_message = [weak](MessageType type, ByteView payload) {
@@ -151,6 +152,7 @@ Status JoinTask::on_message(MessageType type, ByteView payload) {
     case MessageType::kFailure: {
       FailureMessage failure;
       TUTTI_TRY(decode(payload, &failure));
+      served_ = failure.code != Code::kInvalidUsage || group_->roster();  // the other case: used up
       finish(Status(failure.code, failure.text));
       return {};
     }

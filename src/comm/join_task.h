@@ -24,6 +24,8 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   JoinTask(std::shared_ptr<Hub> hub, const JoinRequest& request, const UniqueId& id);
   /// Blocks until the join has succeeded or failed.
   Status run(const BeforeReady& before_ready, JoinResult* result);
+  /// After run(): whether a root took this rank in, or spoke of this join's failure.
+  bool served() const { return served_; }
 
  private:
   enum class Stage { kRunning, kLinked, kDone };
@@ -56,6 +58,7 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   Status own_failure_;
   std::vector<Rank> missing_;
   int refusals_ = 0;
+  bool served_ = false;
   EventLoop::TimerId deadline_timer_ = 0;
   EventLoop::TimerId warn_timer_ = 0;
 

@@ -1,0 +1,129 @@
+#include "comm/file_rendezvous.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "comm/crypto.h"
+#include "transport/descriptor.h"
+
+namespace tutti {
+namespace {
+
+constexpr std::string_view kMagic = "tutti meeting 1 ";
+constexpr std::size_t kMaxSize = 512;
+
+std::string text_of(const MeetingFile& meeting) {
+  return fmt::format("{}{} {}\n", kMagic, meeting.round, to_hex(meeting.id));
+}
+
+bool parse(std::string_view text, MeetingFile* meeting) {
+  if (!text.starts_with(kMagic) || !text.ends_with('\n')) return false;
+  text.remove_prefix(kMagic.size());
+  text.remove_suffix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), meeting->round);
+  if (error != std::errc() || end == text.data() + text.size() || *end != ' ') return false;
+  return from_hex(text.substr(static_cast<std::size_t>(end - text.data()) + 1), meeting->id);
+}
+
+/// O_NONBLOCK: a pipe of that name must not hold us up.
+Descriptor open_to_read(const std::string& path) {
+  return Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+}
+
+std::string read_text(int descriptor) {
+  std::array<char, kMaxSize> buffer{};
+  const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
+  return std::string(buffer.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+}
+
+/// What is replaced must be ours to replace: a typing error in a URL must not cost anybody a file.
+Status check_replaceable(const std::string& path) {
+  struct stat found {};
+  if (::lstat(path.c_str(), &found) != 0) return {};
+  if (S_ISREG(found.st_mode)) {
+    const Descriptor file = open_to_read(path);
+    if (found.st_size == 0 || (file.valid() && read_text(file.get()).starts_with(kMagic))) return {};
+  }
+  return fail(Code::kInvalidUsage, "{} exists and is not a meeting file of Tutti: it is left alone", path);
+}
+
+Status write_new(const std::string& path, const std::string& text) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.valid()) return fail(Code::kSystemError, "cannot create {}: {}", path, errno_text());
+  if (::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) return {};
+  const Status status = fail(Code::kSystemError, "cannot write {}: {}", path, errno_text());
+  ::unlink(path.c_str());
+  return status;
+}
+
+}  // namespace
+
+Status write_meeting(const std::string& path, const MeetingFile& meeting) {
+  TUTTI_TRY(check_replaceable(path));
+  std::array<std::byte, 8> random{};
+  TUTTI_TRY(random_bytes(random));
+  const std::string temporary = path + "." + to_hex(random);
+  TUTTI_TRY(write_new(temporary, text_of(meeting)));
+  if (::rename(temporary.c_str(), path.c_str()) == 0) return {};
+  const Status status = fail(Code::kSystemError, "cannot rename {} to {}: {}", temporary, path, errno_text());
+  ::unlink(temporary.c_str());
+  return status;
+}
+
+void read_meeting(const std::string& path, MeetingFile* meeting, bool* found, std::string* why) {
+  *found = false;
+  const Descriptor file = open_to_read(path);
+  if (!file.valid()) {
+    *why = errno == ENOENT ? "no such file" : errno_text();
+    return;
+  }
+  struct stat state {};
+  if (::fstat(file.get(), &state) != 0 || !S_ISREG(state.st_mode)) {
+    *why = "not a plain file";
+  } else if (state.st_uid != ::geteuid() && state.st_uid != 0) {
+    *why = "it belongs to another user";
+  } else if ((state.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    *why = "other users may write it";
+  } else if (!parse(read_text(file.get()), meeting)) {
+    *why = "it is not a meeting file";
+  } else {
+    *found = true;
+  }
+}
+
+void remove_meeting(const std::string& path, const MeetingFile& meeting) {
+  MeetingFile now;
+  bool found = false;
+  std::string why;
+  read_meeting(path, &now, &found, &why);
+  if (found && now == meeting) ::unlink(path.c_str());
+}
+
+Status private_meeting_path(const std::string& job, std::string* path) {
+  const char* const base = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): nobody may change it while joining
+  const std::string directory =
+      fmt::format("{}/tutti-{}", base != nullptr && *base == '/' ? base : "/tmp", ::geteuid());
+  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+    return fail(Code::kSystemError, "cannot create {}: {}", directory, errno_text());
+  struct stat state {};
+  if (::lstat(directory.c_str(), &state) != 0)
+    return fail(Code::kSystemError, "cannot examine {}: {}", directory, errno_text());
+  if (!S_ISDIR(state.st_mode) || state.st_uid != ::geteuid() || (state.st_mode & 077) != 0)
+    return fail(Code::kSystemError, "{} is not a directory of this user alone (mode 0700)", directory);
+  Key hash;
+  TUTTI_TRY(hmac_sha256(bytes_of("tutti job"), {bytes_of(job)}, &hash));
+  *path = directory + "/" + to_hex(ByteView(hash).first(12));
+  return {};
+}
+
+void remove_private_directory(const std::string& path) { ::rmdir(path.substr(0, path.rfind('/')).c_str()); }
+
+}  // namespace tutti

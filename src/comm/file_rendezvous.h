@@ -1,0 +1,35 @@
+// A file as a meeting point: rank 0 writes the id into it, the others find it there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "comm/join.h"
+
+namespace tutti {
+
+/// What a file held when it was read.
+struct MeetingFile {
+  std::uint64_t round = 0;
+  IdBytes id{};
+  bool operator==(const MeetingFile&) const = default;
+};
+
+/// Writes by rename, mode 0600. A file that is there is replaced only if it is empty or a meeting file; any other is
+/// kInvalidUsage.
+Status write_meeting(const std::string& path, const MeetingFile& meeting);
+
+/// `found` false: no file, not (yet) a meeting file, or not a trustworthy one: a symbolic link, not a plain file, owned
+/// by another user than this one or root, or writable by others. What is wrong with it goes to `why`.
+void read_meeting(const std::string& path, MeetingFile* meeting, bool* found, std::string* why);
+
+/// Removes the file if it still holds this.
+void remove_meeting(const std::string& path, const MeetingFile& meeting);
+
+/// A path for the ranks of one job on one host: in a directory of this user alone below TMPDIR or /tmp, named by a hash
+/// of `job`. Makes the directory; one that others can enter is kSystemError.
+Status private_meeting_path(const std::string& job, std::string* path);
+/// Removes that directory if it is empty.
+void remove_private_directory(const std::string& path);
+
+}  // namespace tutti

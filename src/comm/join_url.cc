@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "comm/file_rendezvous.h"
+#include "comm/hub.h"
+#include "comm/join.h"
+#include "comm/join_with.h"
+#include "comm/launcher.h"
+#include "comm/tcp_rendezvous.h"
+#include "comm/url.h"
+#include "core/log.h"
+
+namespace tutti {
+namespace {
+
+constexpr std::chrono::milliseconds kLongestPause{50};
+
+/// Serves the round until the scope ends, whatever the outcome.
+class OpenDoor {
+ public:
+  OpenDoor(std::shared_ptr<Hub> hub, const DoorKeys& keys, std::uint64_t round)
+      : hub_(std::move(hub)), keys_(keys), round_(round) {}
+  ~OpenDoor() { close(); }
+  OpenDoor(const OpenDoor&) = delete;
+  OpenDoor& operator=(const OpenDoor&) = delete;
+  void close() {
+    if (hub_) close_door(hub_, keys_, round_);
+    hub_.reset();
+  }
+
+ private:
+  std::shared_ptr<Hub> hub_;
+  const DoorKeys keys_;
+  const std::uint64_t round_;
+};
+
+Status check_security(const Settings& settings, const std::string& url, bool open) {
+  if (!open) return {};
+  if (settings.tls)
+    return fail(Code::kInvalidUsage, "TUTTI_TLS=on with {} needs TUTTI_SECRET_FILE: nothing else tells friend from foe",
+                url);
+  if (Hub::first_time("open door"))
+    log(LogLevel::kWarn, {},
+        "{} admits whoever comes first while the ranks join: use TUTTI_SECRET_FILE, file:// or a unique id where the "
+        "network is not trusted",
+        url);
+  return {};
+}
+
+Status join_tcp(const std::string& url, const std::string& host, std::uint16_t port, const std::string& job,
+                JoinRequest request, JoinResult* result) {
+  DoorKeys keys;
+  TUTTI_TRY(door_keys(request.settings, port, job, &keys));
+  TUTTI_TRY(check_security(request.settings, url, keys.open));
+  std::shared_ptr<Hub> hub;
+  TUTTI_TRY(Hub::acquire(request.settings, &hub));
+  const std::uint64_t round = Hub::next_round(fmt::format("{}|{}", url, job), request.rank);
+  if (request.rank != Rank{0}) {
+    TUTTI_TRY(ask_for_id(hub, keys, host, port, round, request.rank, request.deadline, &request.id));
+    return join(request, result);
+  }
+  TUTTI_TRY(make_unique_id(request.settings, &request.id));
+  TUTTI_TRY(open_door(hub, keys, port, round, request.id));
+  OpenDoor door(hub, keys, round);
+  return join_with(
+      request, [&door] { return door.close(), Status(); }, result);
+}
+
+Status lead_by_file(const std::string& path, std::uint64_t round, JoinRequest request, JoinResult* result) {
+  std::shared_ptr<Hub> hub;  // held: the id must be served from before the file appears
+  TUTTI_TRY(Hub::acquire(request.settings, &hub));
+  TUTTI_TRY(make_unique_id(request.settings, &request.id));
+  const MeetingFile meeting{round, request.id};
+  TUTTI_TRY(write_meeting(path, meeting));
+  const auto remove = [&] { return remove_meeting(path, meeting), Status(); };
+  const Status status = join_with(request, remove, result);
+  if (!status.ok()) remove_meeting(path, meeting);
+  return status;
+}
+
+/// A file may be left from a dead job, or be about to be replaced: only an id that is served is believed, and one that
+/// is not is not tried again until the file changes.
+Status follow_by_file(const std::string& path, std::uint64_t round, JoinRequest request, JoinResult* result) {
+  MeetingFile stale;
+  std::string why;
+  for (std::chrono::nanoseconds pause = std::chrono::milliseconds(1);;
+       pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestPause)) {
+    MeetingFile meeting;
+    bool found = false;
+    read_meeting(path, &meeting, &found, &why);
+    if (found && meeting.round != round) {
+      why = fmt::format("rank 0 joins there for time {}, this rank for time {}", meeting.round, round);
+    } else if (found && meeting != stale) {
+      bool served = false;
+      request.id = meeting.id;
+      const Status status = join_with(request, nullptr, result, &served);
+      if (served) return status;
+      stale = meeting;
+      why = "it is left from a job that has ended";
+    }
+    if (request.deadline.passed())
+      return fail(Code::kTimeout, "rank 0 did not write {} before the join's deadline ({})", path, why);
+    std::this_thread::sleep_for(request.deadline.left(pause));
+  }
+}
+
+Status join_file(const std::string& path, const JoinRequest& request, JoinResult* result) {
+  const std::uint64_t round = Hub::next_round("file://" + path, request.rank);
+  return request.rank == Rank{0} ? lead_by_file(path, round, request, result)
+                                 : follow_by_file(path, round, request, result);
+}
+
+Status join_env(JoinRequest request, JoinResult* result) {
+  Launch launch;
+  TUTTI_TRY(read_launch(&launch));
+  if (request.ranks == -1) request.ranks = launch.info.ranks;
+  if (request.rank == Rank{-1}) request.rank = launch.info.rank;
+  if (launch.info.ranks != request.ranks || launch.info.rank != request.rank)
+    return fail(Code::kInvalidArgument, "env://: {} says rank {} of {}, not rank {} of {}",
+                launch.info.launcher == "none" ? "the lack of a launcher" : launch.info.launcher,
+                launch.info.rank.value, launch.info.ranks, request.rank.value, request.ranks);
+  switch (launch.meeting) {
+    case Meeting::kAlone:
+      TUTTI_TRY(make_unique_id(request.settings, &request.id));
+      return join(request, result);
+    case Meeting::kTcp:
+      return join_tcp("env:// of torchrun", launch.host, launch.port, launch.job, std::move(request), result);
+    case Meeting::kPrivateFile: {
+      std::string path;
+      TUTTI_TRY(private_meeting_path(launch.job, &path));
+      const Status status = join_file(path, request, result);
+      remove_private_directory(path);
+      return status;
+    }
+    case Meeting::kNone:
+      break;
+  }
+  return fail(Code::kUnsupported, "env://: {}", launch.reason);
+}
+
+}  // namespace
+
+Status join_url(const std::string& text, JoinRequest request, JoinResult* result) {
+  MeetingUrl url;
+  TUTTI_TRY(parse_url(text, &url));
+  if (url.scheme == UrlScheme::kEnv) return join_env(std::move(request), result);
+  TUTTI_TRY(check_ranks(request));
+  if (url.scheme == UrlScheme::kFile) return join_file(url.path, request, result);
+  return join_tcp(text, url.host, url.port, "", std::move(request), result);
+}
+
+}  // namespace tutti

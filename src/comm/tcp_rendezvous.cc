@@ -1,0 +1,144 @@
+#include "comm/tcp_rendezvous.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "comm/dialer.h"
+#include "comm/url_service.h"
+#include "transport/descriptor.h"
+
+namespace tutti {
+namespace {
+
+constexpr std::chrono::milliseconds kLongestPause{50};
+constexpr std::size_t kMaxSecretFile = 64 * 1024;
+
+Status read_secret(const std::string& path, Key* secret) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) return fail(Code::kInvalidUsage, "cannot open TUTTI_SECRET_FILE {}: {}", path, errno_text());
+  struct stat state {};
+  if (::fstat(file.get(), &state) != 0 || !S_ISREG(state.st_mode))
+    return fail(Code::kInvalidUsage, "TUTTI_SECRET_FILE {} is not a plain file", path);
+  if ((state.st_mode & 077) != 0)
+    return fail(Code::kInvalidUsage, "TUTTI_SECRET_FILE {} is open to other users: chmod 600", path);
+  std::vector<std::byte> content(kMaxSecretFile);
+  const ssize_t got = ::read(file.get(), content.data(), content.size());
+  if (got < 16) return fail(Code::kInvalidUsage, "TUTTI_SECRET_FILE {} has less than 16 bytes", path);
+  const Status status =
+      hmac_sha256(bytes_of("tutti secret file"), {ByteView(content).first(static_cast<std::size_t>(got))}, secret);
+  wipe(content);
+  return status;
+}
+
+/// One question, from the joining thread to the loop and back.
+struct Question {
+  std::mutex mutex;
+  std::condition_variable answered;
+  bool done = false;
+  Status why;            // not ok: no answer
+  GiveIdMessage answer;  // its id unmasked
+
+  void finish(const Status& status) {
+    const std::lock_guard lock(mutex);
+    why = status;
+    done = true;
+    answered.notify_all();
+  }
+};
+
+Status take_answer(Connection& connection, MessageType type, ByteView payload, GiveIdMessage* answer) {
+  if (type != MessageType::kGiveId) return fail(Code::kRemoteError, "an answer to another question");
+  TUTTI_TRY(decode(payload, answer));
+  return answer->given ? mask_id(connection.handshake().receive_key(), &answer->id) : Status();
+}
+
+void put_question(const std::shared_ptr<Question>& question, const std::shared_ptr<Connection>& connection,
+                  const AskIdMessage& ask) {
+  Connection* const raw = connection.get();
+  ConnectionEvents events;
+  events.on_message = [question, raw](MessageType type, ByteView payload) {
+    question->finish(take_answer(*raw, type, payload, &question->answer));
+    raw->close();
+    return Status();
+  };
+  events.on_close = [question](const Status& why) { question->finish(why); };
+  connection->set_events(std::move(events));
+  connection->send(MessageType::kAskId, encode(ask));
+}
+
+/// Asks once. The dialer lives as long as the question.
+Status ask_once(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const std::vector<DialTarget>& targets,
+                const AskIdMessage& ask, Deadline deadline, GiveIdMessage* answer) {
+  const auto question = std::make_shared<Question>();
+  std::shared_ptr<Dialer> dialer;
+  const auto done = [question, ask](const Status& why, const std::shared_ptr<Connection>& connection) {
+    connection ? put_question(question, connection, ask) : question->finish(why);
+  };
+  dialer = std::make_shared<Dialer>(hub->loop(), targets, Role::kAskId, keys.id, keys.secret, done);
+  hub->loop().post([dialer] { dialer->start(); });
+  std::unique_lock lock(question->mutex);
+  const auto limit = deadline.left(std::chrono::hours(1));
+  const bool in_time = question->answered.wait_for(lock, limit, [&] { return question->done; });
+  const Status why = in_time ? question->why : fail(Code::kTimeout, "no answer");
+  if (in_time && why.ok()) *answer = question->answer;
+  lock.unlock();
+  hub->loop().post([dialer] { dialer->cancel(); });
+  return why;
+}
+
+}  // namespace
+
+Status door_keys(const Settings& settings, std::uint16_t port, const std::string& job, DoorKeys* keys) {
+  keys->open = settings.secret_file.empty();
+  if (keys->open) {
+    TUTTI_TRY(hmac_sha256(bytes_of("tutti open door"), {}, &keys->secret));
+  } else {
+    TUTTI_TRY(read_secret(settings.secret_file, &keys->secret));
+  }
+  Key hash;
+  TUTTI_TRY(hmac_sha256(bytes_of("tutti door"), {bytes_of(fmt::format("{}/{}", port, job))}, &hash));
+  std::copy_n(hash.begin(), keys->id.size(), keys->id.begin());
+  return {};
+}
+
+Status open_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, std::uint16_t port, std::uint64_t round,
+                 const IdBytes& id) {
+  Status status = fail(Code::kInternalError, "the hub's service thread does not answer");
+  hub->loop().call([&] { status = hub->urls().publish(keys.id, keys.secret, port, round, id); }, std::chrono::hours(1));
+  return status;
+}
+
+void close_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, std::uint64_t round) {
+  hub->loop().call([&] { hub->urls().withdraw(keys.id, round); }, std::chrono::hours(1));
+}
+
+Status ask_for_id(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const std::string& host, std::uint16_t port,
+                  std::uint64_t round, Rank rank, Deadline deadline, IdBytes* id) {
+  std::vector<IpAddress> addresses;
+  TUTTI_TRY(resolve(host, &addresses));
+  const std::vector<DialTarget> targets = tcp_targets(addresses, port);
+  std::string last = "not asked";
+  for (std::chrono::nanoseconds pause = std::chrono::milliseconds(1);;
+       pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestPause)) {
+    GiveIdMessage answer;
+    const Status asked = ask_once(hub, keys, targets, AskIdMessage{round, rank}, deadline, &answer);
+    if (asked.ok() && answer.given) return *id = answer.id, Status();
+    last = !asked.ok() ? asked.text()
+                       : fmt::format("rank 0 joins there for time {}, this rank for time {}", answer.round, round);
+    if (deadline.passed())
+      return fail(Code::kTimeout, "rank 0 did not give the unique id at {}:{} before the join's deadline ({})", host,
+                  port, last);
+    std::this_thread::sleep_for(deadline.left(pause));
+  }
+}
+
+}  // namespace tutti

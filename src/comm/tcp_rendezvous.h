@@ -1,0 +1,33 @@
+// A TCP port as a meeting point: rank 0 listens there and gives the id to the others.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "comm/crypto.h"
+#include "comm/hub.h"
+#include "comm/join.h"
+
+namespace tutti {
+
+/// How to recognise each other at the port.
+struct DoorKeys {
+  KeyId id{};         ///< of port and job: ranks of another job are told apart
+  Key secret{};       ///< from TUTTI_SECRET_FILE; without it a public constant: who comes first is let in
+  bool open = false;  ///< without a secret
+};
+/// `job` tells launches apart that use the same port. A secret file that cannot be read, is empty or can be read by
+/// others is kInvalidUsage.
+Status door_keys(const Settings& settings, std::uint16_t port, const std::string& job, DoorKeys* keys);
+
+/// Rank 0: gives `id` to those who ask for this round.
+Status open_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, std::uint16_t port, std::uint64_t round,
+                 const IdBytes& id);
+void close_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, std::uint64_t round);
+
+/// The others: asks until it is given or the deadline has passed. Blocks.
+Status ask_for_id(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const std::string& host, std::uint16_t port,
+                  std::uint64_t round, Rank rank, Deadline deadline, IdBytes* id);
+
+}  // namespace tutti
