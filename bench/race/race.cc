@@ -6,6 +6,7 @@
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <tutti/tutti_mpi.h>
 #include <unistd.h>
 
@@ -21,8 +22,10 @@
 namespace tutti::race {
 namespace {
 
-/// Involuntary switches a second above which a pair counts as disturbed; a quiet machine has a few.
+// A pair counts as disturbed when a rank lost its core more often than this a second, or had it for less than this
+// share of the time: on a quiet machine a waiting rank polls.
 constexpr double kQuietSwitches = 150;
+constexpr double kQuietShare = 0.9;
 
 struct Options {
   std::size_t min_bytes = 8, max_bytes = 64ULL << 20;
@@ -117,18 +120,33 @@ class Race {
     return std::max(iterations, 1);
   }
 
-  /// Whether other programs took a core from any rank since `switches` and `start` were read.
-  bool was_disturbed(long switches, double start) const {
-    const double rate = static_cast<double>(switches_so_far() - switches) / (MPI_Wtime() - start);
-    double highest = 0;
-    MPI_Allreduce(&rate, &highest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return ranks_ <= static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) && highest > kQuietSwitches;
-  }
-
-  static long switches_so_far() {
+  /// What this rank has had of its core so far.
+  struct Use {
+    double wall = MPI_Wtime();
+    double cpu = 0;
+    long switches = 0;
+  };
+  static Use use_so_far() {
+    Use use;
     rusage usage{};
     getrusage(RUSAGE_THREAD, &usage);
-    return usage.ru_nivcsw;
+    use.switches = usage.ru_nivcsw;
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    use.cpu = static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+    return use;
+  }
+
+  /// Whether other programs took a core from any rank since `begin`. With more ranks than cores they take it from each
+  /// other, and nothing can be told.
+  bool was_disturbed(const Use& begin) const {
+    const Use end = use_so_far();
+    const double wall = end.wall - begin.wall;
+    const bool mine = static_cast<double>(end.switches - begin.switches) > kQuietSwitches * wall ||
+                      end.cpu - begin.cpu < kQuietShare * wall;
+    int one = mine ? 1 : 0, any = 0;
+    MPI_Allreduce(&one, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    return any != 0 && ranks_ <= static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   }
 
   void measure(std::size_t bytes) {
@@ -136,14 +154,13 @@ class Race {
     const int iterations = iterations_for(count);
     for (int i = 0; i < options_.pairs && healthy_; ++i) {
       const bool ours_first = i % 2 == 0;
-      const long switches = switches_so_far();
-      const double start = MPI_Wtime();
+      const Use begin = use_so_far();
       const double before = ping_.one_way_ns();
       const double first = block(ours_first, count, iterations);
       const double between = ping_.one_way_ns();
       const double second = block(!ours_first, count, iterations);
       const double after = ping_.one_way_ns();
-      const State state = was_disturbed(switches, start) ? State::kDisturbed : state_of(before, between, after);
+      const State state = was_disturbed(begin) ? State::kDisturbed : state_of(before, between, after);
       tally_.add(bytes, state, ours_first ? Pair{first, second} : Pair{second, first});
     }
   }
