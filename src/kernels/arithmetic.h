@@ -98,24 +98,20 @@ struct Plain {
   }
 };
 
-/// Integers modulo 2^n, T's sign only matters to divide(). Also the bitwise operations.
+/// A wrapped sum, held in T's unsigned type, divided as a T and truncated toward zero. A float quotient truncates right
+/// if the float holds the dividend exactly: a quotient short of an integer is short of it by more than rounding moves
+/// it. Compilers vectorise that; they have no vectors of integer quotients.
 template <class T>
-struct Wrapping : Plain<std::make_unsigned_t<T>> {
-  /// The stored sum divided, truncating toward zero. A float quotient truncates right if the float holds the dividend
-  /// exactly: a quotient short of an integer is short of it by more than the float's rounding moves it.
-  TUTTI_INLINE static std::make_unsigned_t<T> divide(std::make_unsigned_t<T> stored, std::uint32_t divisor) {
-    const T value = static_cast<T>(stored);
-    if constexpr (sizeof(T) <= 2) {
-      return static_cast<std::make_unsigned_t<T>>(
-          static_cast<T>(static_cast<float>(value) / static_cast<float>(divisor)));
-    } else if constexpr (sizeof(T) == 4) {
-      return static_cast<std::make_unsigned_t<T>>(
-          static_cast<T>(static_cast<double>(value) / static_cast<double>(divisor)));
-    } else {
-      return static_cast<std::make_unsigned_t<T>>(value / static_cast<T>(divisor));
-    }
+TUTTI_INLINE std::make_unsigned_t<T> divide(std::make_unsigned_t<T> sum, std::uint32_t divisor) {
+  const T value = static_cast<T>(sum);
+  if constexpr (sizeof(T) == 8) {
+    return static_cast<std::make_unsigned_t<T>>(value / static_cast<T>(divisor));
+  } else {
+    using Quotient = std::conditional_t<sizeof(T) == 4, double, float>;
+    const Quotient quotient = static_cast<Quotient>(value) / static_cast<Quotient>(divisor);
+    return static_cast<std::make_unsigned_t<T>>(static_cast<T>(quotient));
   }
-};
+}
 
 /// Truth values of one byte: nonzero is true, results are 0 or 1.
 struct Truth {

@@ -12,17 +12,25 @@ namespace tutti::TUTTI_ISA {
 /// be unrolled into hundreds of instructions, and tiles are small enough to be still in the cache.
 template <class T>
 void sum_integers(const ReduceArgs& args) {
-  using Format = Wrapping<T>;
-  using Sum = Reduction<Format, Add>;
+  using Bits = std::make_unsigned_t<T>;
+  using Sum = Reduction<Plain<Bits>, Add>;
   if (args.divisor == 1) return Sum::run(args);
   ReduceArgs sum = args;
   sum.second = nullptr;
   sum.stream = false;
   Sum::run(sum);
-  typedef typename Format::Storage Anywhere __attribute__((aligned(1), may_alias));
+  typedef Bits Anywhere __attribute__((aligned(1), may_alias));
   Anywhere* result = static_cast<Anywhere*>(args.destination);
-  for (std::size_t i = 0; i < args.count; ++i) result[i] = Format::divide(result[i], args.divisor);
+  for (std::size_t i = 0; i < args.count; ++i) result[i] = divide<T>(result[i], args.divisor);
   if (args.second != nullptr) __builtin_memcpy(args.second, result, args.count * sizeof(T));
+}
+
+/// Bitwise operations do not care how wide the integers are: one kernel of bytes serves all.
+template <class T, class Op>
+void combine_bytes(const ReduceArgs& args) {
+  ReduceArgs bytes = args;
+  bytes.count = args.count * sizeof(T);
+  Reduction<Plain<std::uint8_t>, Op>::run(bytes);
 }
 
 constexpr void set(IsaTable& table, DataType type, RedOp op, ReduceKernel kernel) {
@@ -35,12 +43,12 @@ constexpr void set_integer(IsaTable& table, DataType type) {
   using Bits = std::make_unsigned_t<T>;
   set(table, type, RedOp::kSum, sum_integers<T>);
   set(table, type, RedOp::kAvg, sum_integers<T>);
-  set(table, type, RedOp::kProd, Reduction<Wrapping<Bits>, Multiply>::run);
+  set(table, type, RedOp::kProd, Reduction<Plain<Bits>, Multiply>::run);
   set(table, type, RedOp::kMax, Reduction<Plain<T>, Largest>::run);
   set(table, type, RedOp::kMin, Reduction<Plain<T>, Smallest>::run);
-  set(table, type, RedOp::kBitAnd, Reduction<Wrapping<Bits>, And>::run);
-  set(table, type, RedOp::kBitOr, Reduction<Wrapping<Bits>, Or>::run);
-  set(table, type, RedOp::kBitXor, Reduction<Wrapping<Bits>, Xor>::run);
+  set(table, type, RedOp::kBitAnd, combine_bytes<Bits, And>);
+  set(table, type, RedOp::kBitOr, combine_bytes<Bits, Or>);
+  set(table, type, RedOp::kBitXor, combine_bytes<Bits, Xor>);
 }
 
 template <class T>
