@@ -1,4 +1,4 @@
-"""tutti-perf as its users meet it: perf_test.py PROGRAM [unittest arguments]."""
+"""tutti-perf as its users meet it: perf_test.py PROGRAM WRONG_RESULT_LIBRARY [unittest arguments]."""
 import json
 import os
 import pathlib
@@ -12,6 +12,7 @@ import time
 import unittest
 
 PROGRAM = ""
+WRONG_RESULT = ""
 LAUNCHER_VARIABLES = ("OMPI_COMM_WORLD_RANK", "RANK", "WORLD_SIZE", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 
 
@@ -188,6 +189,16 @@ class Errors(unittest.TestCase):
         self.assertEqual(run.returncode, 1)
         self.assertIn("TUTTI_TIMEOUT", run.stderr)
 
+    def test_wrong_elements_are_counted(self):
+        if b"__asan_init" in pathlib.Path(PROGRAM).read_bytes() or b"__tsan_init" in pathlib.Path(PROGRAM).read_bytes():
+            self.skipTest("a sanitizer's library must be loaded first, so nothing can be preloaded")
+        run = perf("all_reduce", "--ranks", "2", "-b", "2K", "-e", "8K", "-n", "2", LD_PRELOAD=WRONG_RESULT)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        wrong = {row[0]: (row[8], row[12]) for row in rows(run.stdout)}
+        self.assertEqual(wrong, {"2048": ("0", "0"), "4096": ("2", "2"), "8192": ("2", "2")})
+        self.assertIn("# Out of bounds values : 8 FAILED", run.stdout)
+        self.assertEqual(run.stderr, "")
+
     def start_long_run(self, ranks):
         process = subprocess.Popen([PROGRAM, "all_reduce", "--ranks", str(ranks), "-b", "1M", "-e", "1M", "-n", "1000000000"],
                                    env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -235,4 +246,5 @@ class Launchers(unittest.TestCase):
 
 if __name__ == "__main__":
     PROGRAM = sys.argv.pop(1)
+    WRONG_RESULT = sys.argv.pop(1)
     unittest.main(verbosity=2)
