@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/kernels.h"
+#include "executor/executor.h"
 
 namespace tutti {
 
@@ -25,7 +25,7 @@ Status check_type(const CallArguments& a) {
   if ((type == DataType::kBool && op == RedOp::kAvg) || (is_float(type) && is_bitwise(op)))
     return fail(Code::kInvalidArgument, "{}: op {} is not defined for {}", name_of(a.collective), name_of(op),
                 name_of(type));
-  if (reduce_kernel(type, op) == nullptr)
+  if (!can_reduce(type, op))
     return fail(Code::kUnsupported, "{}: {} of {} comes with a later version", name_of(a.collective), name_of(op),
                 name_of(type));
   return {};

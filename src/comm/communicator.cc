@@ -80,7 +80,8 @@ Status Communicator::begin(const CallArguments& arguments, Launch* launch, bool*
   launch->count = Elems{arguments.count};
   launch->tile = Elems{std::max<std::size_t>(plan.tile.value / element.value, 1)};
   launch->element = element;
-  launch->kernel = reduce_kernel(call_.type, call_.op);
+  launch->type = call_.type;
+  launch->op = call_.op;
   launch->divisor = call_.op == RedOp::kAvg ? static_cast<std::uint32_t>(ranks_) : 1;
   launch->fingerprint = fingerprint_of(call_);
   launch->stream_stores = block.value >= kStreamFrom;
@@ -128,9 +129,11 @@ Status Communicator::adopt_cause() {
 Status Communicator::async_error() {
   if (failed()) return failure();
   TUTTI_TRY(adopt_cause());
-  for (Rank peer{0}; peer.value < ranks_; ++peer)
-    if (joined_.membership->life(peer) == Life::kDead)
-      return fail(Code::kRemoteError, "rank {} ({}) died", peer.value, joined_.membership->describe(peer));
+  for (Rank peer{0}; peer.value < ranks_; ++peer) {
+    if (joined_.membership->life(peer) != Life::kDead) continue;
+    TUTTI_TRY(adopt_cause());  // whoever died after giving a cause gave it before it died
+    return fail(Code::kRemoteError, "rank {} ({}) died", peer.value, joined_.membership->describe(peer));
+  }
   return {};
 }
 

@@ -8,11 +8,11 @@
 #include <mutex>
 #include <string>
 
+#include "collectives/plan_cache.h"
 #include "comm/arguments.h"
 #include "comm/culprit.h"
 #include "comm/join.h"
 #include "comm/membership.h"
-#include "comm/plan_cache.h"
 #include "core/clock.h"
 #include "core/settings.h"
 #include "core/status.h"
@@ -81,6 +81,7 @@ class Communicator final : public Watch {
   Status fail_for_good(Status status, Rank culprit);
   Status adopt_cause();
   Status look_for_deaths(std::uint64_t progress);
+  Status gone(Rank peer, Life life);
   Status look_at_clock(Rank missing, std::uint64_t progress);
   void warn_of_missing(Rank missing, double waited);
   bool finished_by(Rank peer, std::uint64_t sequence) const;

@@ -118,7 +118,7 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
   const Machine machine = machine_of(options, executor->capabilities());
   *comm = std::make_shared<Communicator>(options.settings, name, std::move(joined), std::move(executor), machine);
   log(LogLevel::kInfo, (*comm)->log_source(), "joined: {} ranks, transport {}, kernels {}", options.ranks,
-      options.settings.transport == TransportKind::kInproc ? "inproc" : "shm", simd_name());
+      options.settings.transport == TransportKind::kInproc ? "inproc" : "shm", simd_in_use());
   return {};
 }
 
@@ -145,7 +145,7 @@ Status apply_config(const tuttiConfig_t* config, CreateOptions* options) {
 
 Status read_options(const tuttiConfig_t* config, CreateOptions* options) {
   TUTTI_TRY(read_settings(&options->settings));
-  (void)select_simd(options->settings.simd);  // the setting's parser has checked the name
+  use_simd(options->settings.simd);
   return apply_config(config, options);
 }
 

@@ -48,15 +48,20 @@ Status Communicator::look_for_deaths(std::uint64_t progress) {
       alarm_.store(1, std::memory_order_release);
       return {};
     }
-    const std::string who = joined_.membership->describe(peer);
-    if (life == Life::kDead)
-      return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) died during {}", peer.value, who, describe(call_)),
-                           peer);
-    return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) left after operation {}, but rank {} called {}",
-                              peer.value, who, joined_.membership->last_sequence(peer), rank_.value, describe(call_)),
-                         peer);
+    return gone(peer, life);
   }
   return {};
+}
+
+Status Communicator::gone(Rank peer, Life life) {
+  TUTTI_TRY(adopt_cause());  // whoever left after giving a cause gave it before it left
+  const std::string who = joined_.membership->describe(peer);
+  if (life == Life::kDead)
+    return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) died during {}", peer.value, who, describe(call_)),
+                         peer);
+  return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) left after operation {}, but rank {} called {}",
+                            peer.value, who, joined_.membership->last_sequence(peer), rank_.value, describe(call_)),
+                       peer);
 }
 
 Status Communicator::look_at_clock(Rank missing, std::uint64_t progress) {

@@ -10,11 +10,18 @@ namespace {
 constexpr std::chrono::nanoseconds kFirstCheck{1'000'000};
 }  // namespace
 
+bool can_reduce(DataType type, RedOp op) { return reduce_kernel(type, op) != nullptr; }
+
+void use_simd(const std::string& name) { (void)select_simd(name); }  // the setting's parser has checked the name
+
+const char* simd_in_use() { return simd_name(); }
+
 template <Endpoint E>
 void CpuExecutor<E>::start(const Launch& launch) {
   launch_ = launch;
+  kernel_ = reduce_kernel(launch.type, launch.op);
   const Schedule& schedule = *launch.schedule;
-  tiling_ = Tiling(schedule.extent, launch.count, launch.tile, Elems{kCacheLine / launch.element.value});
+  tiling_ = Tiling(schedule.extent, launch.count, launch.tile, Elems{kPartAlign.value / launch.element.value});
   tiles_ = schedule.steps_per_lane == 0 ? 0 : tiling_.tiles();
   const auto lanes = static_cast<std::size_t>(schedule.shape.lanes);
   if (lanes_.size() < lanes) lanes_.resize(lanes);
@@ -168,7 +175,7 @@ void CpuExecutor<E>::reduce(LaneState& lane, const Step& step, ChunkRange range,
   args.count = range.count.value;
   args.divisor = step.is(kComplete) ? launch_.divisor : 1;
   args.stream = stored != nullptr && launch_.stream_stores && step.dst_buffer == BufferId::kOutput;
-  launch_.kernel(args);
+  kernel_(args);
 }
 
 template <Endpoint E>

@@ -7,6 +7,7 @@
 
 #include "core/ladder.h"
 #include "executor/executor.h"
+#include "kernels/kernels.h"
 #include "schedule/bind.h"
 
 namespace tutti {
@@ -64,6 +65,7 @@ class CpuExecutor final : public Executor {
   int rank_;
   int ranks_;
   Launch launch_;
+  ReduceKernel kernel_ = nullptr;
   Tiling tiling_{Extent{}, Elems{0}, Elems{1}, Elems{1}};
   std::size_t tiles_ = 0;
   Bytes scratch_chunk_{0};

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "core/call_board.h"
 #include "core/fingerprint.h"
@@ -12,7 +13,6 @@
 #include "core/types.h"
 #include "core/units.h"
 #include "core/watch.h"
-#include "kernels/kernels.h"
 #include "schedule/schedule.h"
 #include "transport/transport.h"
 
@@ -27,11 +27,19 @@ struct Launch {
   Elems count;  ///< elements of a block
   Elems tile;   ///< elements of a block worked on in one pass
   Bytes element{1};
-  ReduceKernel kernel = nullptr;  ///< nullptr where nothing is reduced
-  std::uint32_t divisor = 1;      ///< what Avg divides by, at the complete step
+  DataType type = DataType::kUint8;  ///< of a reduction
+  RedOp op = RedOp::kSum;
+  std::uint32_t divisor = 1;  ///< what Avg divides by, at the complete step
   Fingerprint fingerprint = 0;
   bool stream_stores = false;  ///< the output exceeds the caches
 };
+
+/// Whether the kernels reduce this type with this operation.
+bool can_reduce(DataType type, RedOp op);
+
+/// Chooses the kernels' instruction set for the process, see TUTTI_SIMD; and the name of the one in use.
+void use_simd(const std::string& name);
+const char* simd_in_use();
 
 enum class Progress : std::uint8_t { kDone, kAgain, kFailed };
 

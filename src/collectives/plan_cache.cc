@@ -1,4 +1,4 @@
-#include "comm/plan_cache.h"
+#include "collectives/plan_cache.h"
 
 #include "core/log.h"
 

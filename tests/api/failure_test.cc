@@ -1,0 +1,252 @@
+// Mismatches, timeouts and aborts with ranks as threads: who is named, on which rank, and that nothing hangs.
+#include <gtest/gtest.h>
+#include <tutti/tutti.h>
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/ranks.h"
+
+namespace tutti::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+using Calls = std::function<tuttiResult_t(tuttiComm_t, int rank)>;
+
+/// Runs calls that differ between ranks 0 and 1; both must get tuttiMismatch and read both ranks and both calls.
+void expect_mismatch(int ranks, const Calls& calls, const std::vector<std::string>& words) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  const ScopedSetting timeout("TUTTI_TIMEOUT", "60");
+  run_threads(ranks, [&](tuttiComm_t comm, int rank) {
+    const Clock::time_point start = Clock::now();
+    tuttiResult_t result = calls(comm, rank);
+    // A rank that only sent may succeed first; the error is then its next call's.
+    if (result == tuttiSuccess) result = tuttiBarrier(comm, nullptr);
+    EXPECT_EQ(result, tuttiMismatch) << "rank " << rank << ": " << tuttiGetLastError(comm);
+    EXPECT_LT(seconds_since(start), 20);
+    const std::string text = tuttiGetLastError(comm);
+    for (const std::string& word : words) EXPECT_TRUE(contains(text, word)) << word << " is not in: " << text;
+    EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiMismatch) << "final";
+    tuttiResult_t async = tuttiSuccess;
+    EXPECT_EQ(tuttiCommGetAsyncError(comm, &async), tuttiSuccess);
+    EXPECT_EQ(async, tuttiMismatch);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiMismatch);
+  });
+}
+
+TEST(Mismatch, CountsOfOneAlgorithm) {
+  std::vector<float> in(200), out(400);
+  expect_mismatch(2,
+                  [&](tuttiComm_t comm, int rank) {
+                    std::vector<float> mine(200);
+                    return tuttiAllReduce(in.data(), mine.data(), rank == 0 ? 100 : 101, tuttiFloat32, tuttiSum, comm,
+                                          nullptr);
+                  },
+                  {"rank 0", "rank 1", "100 float32", "101 float32"});
+}
+
+TEST(Mismatch, CountsOnEitherSideOfAnAlgorithmsThreshold) {
+  std::vector<float> in(1 << 20);
+  expect_mismatch(3,
+                  [&](tuttiComm_t comm, int rank) {
+                    std::vector<float> mine(1 << 20);
+                    return tuttiAllReduce(in.data(), mine.data(), rank == 1 ? 1 << 20 : 2, tuttiFloat32, tuttiSum, comm,
+                                          nullptr);
+                  },
+                  {"rank 1", "1048576 float32", " 2 float32"});
+}
+
+TEST(Mismatch, CollectivesTypesOperationsAndRoots) {
+  const std::vector<std::pair<Calls, std::vector<std::string>>> cases = {
+      {[](tuttiComm_t comm, int rank) {
+         float in = 1, out = 0;
+         return rank == 0 ? tuttiAllReduce(&in, &out, 1, tuttiFloat32, tuttiSum, comm, nullptr)
+                          : tuttiBroadcast(&in, &out, 1, tuttiFloat32, 1, comm, nullptr);
+       },
+       {"all_reduce", "broadcast", "rank 0", "rank 1"}},
+      {[](tuttiComm_t comm, int rank) {
+         float in = 1, out = 0;
+         return tuttiAllReduce(&in, &out, 1, rank == 0 ? tuttiFloat32 : tuttiInt32, tuttiSum, comm, nullptr);
+       },
+       {"float32", "int32", "rank 0", "rank 1"}},
+      {[](tuttiComm_t comm, int rank) {
+         float in = 1, out = 0;
+         return tuttiAllReduce(&in, &out, 1, tuttiFloat32, rank == 0 ? tuttiSum : tuttiMax, comm, nullptr);
+       },
+       {"sum", "max", "rank 0", "rank 1"}},
+      {[](tuttiComm_t comm, int rank) {
+         float in = 1, out = 0;
+         return tuttiReduce(&in, &out, 1, tuttiFloat32, tuttiSum, rank, comm, nullptr);
+       },
+       {"root 0", "root 1", "rank 0", "rank 1"}},
+      {[](tuttiComm_t comm, int rank) {
+         float in = 1, out = 0;
+         return rank == 0 ? tuttiBarrier(comm, nullptr)
+                          : tuttiAllReduce(&in, &out, 1, tuttiFloat32, tuttiSum, comm, nullptr);
+       },
+       {"barrier", "all_reduce", "rank 0", "rank 1"}},
+  };
+  for (const auto& [calls, words] : cases) expect_mismatch(2, calls, words);
+}
+
+TEST(Mismatch, AnEmptyCallAgainstAFullOne) {
+  expect_mismatch(2,
+                  [](tuttiComm_t comm, int rank) {
+                    float in = 1, out = 0;
+                    return tuttiAllReduce(&in, &out, rank == 0 ? 1 : 0, tuttiFloat32, tuttiSum, comm, nullptr);
+                  },
+                  {"rank 0", "rank 1", " 0 float32", " 1 float32"});
+}
+
+TEST(Mismatch, FinalizeAgainstACollective) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  run_threads(2, [&](tuttiComm_t comm, int rank) {
+    EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
+    if (rank == 0) {
+      EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+      return;
+    }
+    const tuttiResult_t result = tuttiBarrier(comm, nullptr);
+    EXPECT_TRUE(result == tuttiMismatch || result == tuttiRemoteError) << result;
+    EXPECT_TRUE(contains(tuttiGetLastError(comm), "rank 0")) << tuttiGetLastError(comm);
+    EXPECT_EQ(tuttiCommDestroy(comm), result);
+  });
+}
+
+TEST(Mismatch, SettingsThatMustAgreeAreComparedAtJoin) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  tuttiUniqueId id;
+  ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
+  // Settings are read in the call itself, so two groups of calls with another environment in between differ.
+  tuttiComm_t comms[2] = {};
+  ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+  EXPECT_EQ(tuttiCommInitRank(&comms[0], 2, id, 0), tuttiSuccess);
+  {
+    const ScopedSetting algorithm("TUTTI_ALGO", "ring");
+    EXPECT_EQ(tuttiCommInitRank(&comms[1], 2, id, 1), tuttiSuccess);
+  }
+  EXPECT_EQ(tuttiGroupEnd(), tuttiMismatch);
+  const std::string text = tuttiGetLastError(nullptr);
+  EXPECT_TRUE(contains(text, "TUTTI_ALGO") && contains(text, "ring") && contains(text, "auto")) << text;
+  EXPECT_EQ(comms[0], nullptr);
+  EXPECT_EQ(comms[1], nullptr);
+}
+
+TEST(Timeout, NamesTheRankThatDoesNotCome) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  std::atomic<int> ended{0};
+  run_threads(3, [&](tuttiComm_t comm, int rank) {
+    EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
+    EXPECT_EQ(tuttiCommSetTimeout(comm, 0.3), tuttiSuccess);
+    if (rank != 1) {
+      const Clock::time_point start = Clock::now();
+      EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiTimeout);
+      EXPECT_TRUE(contains(tuttiGetLastError(comm), "rank 1 has not called")) << tuttiGetLastError(comm);
+      EXPECT_GT(seconds_since(start), 0.2);
+      ++ended;
+    }
+    while (ended < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiTimeout) << "told by the others";
+  });
+}
+
+// Ranks 0..3 in a chain: 3 waits for 2, 2 for 1, 1 for 0, which does not come.
+TEST(Timeout, FollowsTheChainToItsEnd) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  const ScopedSetting chain("TUTTI_ALGO", "chain");
+  std::atomic<int> ended{0};
+  run_threads(4, [&](tuttiComm_t comm, int rank) {
+    EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
+    EXPECT_EQ(tuttiCommSetTimeout(comm, rank == 3 ? 0.5 : 60), tuttiSuccess);
+    if (rank != 0) {
+      float value = 0;
+      EXPECT_EQ(tuttiBroadcast(&value, &value, 1, tuttiFloat32, 0, comm, nullptr), tuttiTimeout);
+      EXPECT_TRUE(contains(tuttiGetLastError(comm), "rank 0 has not called")) << tuttiGetLastError(comm);
+      ++ended;
+    }
+    while (ended < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiTimeout);
+  });
+}
+
+TEST(Timeout, WarnsOfMissingRanksAtHalfTime) {
+  static std::mutex mutex;
+  static std::vector<std::string> lines;
+  tuttiSetLogCallback(
+      [](int, const char* line, void*) {
+        const std::lock_guard lock(mutex);
+        lines.emplace_back(line);
+      },
+      nullptr);
+  run_threads(2, [&](tuttiComm_t comm, int rank) {
+    EXPECT_EQ(tuttiCommSetTimeout(comm, 20), tuttiSuccess);
+    EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
+    EXPECT_EQ(tuttiCommSetTimeout(comm, 0.8), tuttiSuccess);
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess) << tuttiGetLastError(comm);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+  tuttiSetLogCallback(nullptr, nullptr);
+  bool warned = false;
+  for (const std::string& line : lines) warned = warned || contains(line, "not there: rank 1");
+  EXPECT_TRUE(warned);
+}
+
+TEST(Abort, WakesACallInProgressAndTellsThePeers) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  std::atomic<bool> waiting{false};
+  run_threads(3, [&](tuttiComm_t comm, int rank) {
+    EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
+    if (rank == 2) {  // never calls; is told
+      tuttiResult_t async = tuttiSuccess;
+      while (async == tuttiSuccess) EXPECT_EQ(tuttiCommGetAsyncError(comm, &async), tuttiSuccess);
+      EXPECT_EQ(async, tuttiRemoteError);
+      EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiRemoteError);
+      EXPECT_TRUE(contains(tuttiGetLastError(comm), "rank 0 aborted")) << tuttiGetLastError(comm);
+      EXPECT_EQ(tuttiCommDestroy(comm), tuttiRemoteError);
+      return;
+    }
+    if (rank == 1) {
+      EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiRemoteError);
+      EXPECT_EQ(tuttiCommDestroy(comm), tuttiRemoteError);
+      return;
+    }
+    std::thread caller([&] {
+      waiting = true;
+      EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiAborted);
+    });
+    while (!waiting) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));  // asleep by now
+    const Clock::time_point start = Clock::now();
+    EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
+    EXPECT_LT(seconds_since(start), kThreadSanitizer ? 5.0 : 1.0);
+    caller.join();
+    EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiInvalidUsage) << "the handle is refused from now on";
+  });
+}
+
+TEST(Broadcast, ARootThatOnlySentHearsOfTheMismatchInFinalize) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  run_threads(2, [&](tuttiComm_t comm, int rank) {
+    float value = 0;
+    if (rank == 0) {
+      EXPECT_EQ(tuttiBroadcast(&value, &value, 1, tuttiFloat32, 0, comm, nullptr), tuttiSuccess);
+      EXPECT_EQ(tuttiCommFinalize(comm), tuttiMismatch);
+    } else {
+      EXPECT_EQ(tuttiBroadcast(&value, &value, 1, tuttiInt32, 0, comm, nullptr), tuttiMismatch);
+    }
+    (void)tuttiCommDestroy(comm);
+  });
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,111 @@
+// Groups, splits and several ranks in one thread.
+#include <gtest/gtest.h>
+#include <tutti/tutti.h>
+
+#include <string>
+#include <vector>
+
+#include "support/ranks.h"
+
+namespace tutti::test {
+namespace {
+
+TEST(Group, SeveralRanksInOneThreadJoinReduceAndLeave) {
+  constexpr int kRanks = 4;
+  constexpr std::size_t kCount = 100'003;
+  tuttiComm_t comms[kRanks];
+  ASSERT_EQ(tuttiCommInitAll(comms, kRanks, nullptr), tuttiSuccess) << tuttiGetLastError(nullptr);
+  std::vector<std::vector<int>> buffers(kRanks, std::vector<int>(kCount));
+  for (int rank = 0; rank < kRanks; ++rank) buffers[static_cast<std::size_t>(rank)].assign(kCount, rank + 1);
+  ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    int* const data = buffers[static_cast<std::size_t>(rank)].data();
+    EXPECT_EQ(tuttiAllReduce(data, data, kCount, tuttiInt32, tuttiSum, comms[rank], nullptr), tuttiSuccess);
+    EXPECT_EQ(tuttiBarrier(comms[rank], nullptr), tuttiSuccess);
+    EXPECT_EQ(tuttiAllReduce(data, data, kCount, tuttiInt32, tuttiMax, comms[rank], nullptr), tuttiSuccess);
+  }
+  EXPECT_EQ(buffers[0][0], 1) << "nothing runs before the group ends";
+  ASSERT_EQ(tuttiGroupEnd(), tuttiSuccess) << tuttiGetLastError(nullptr);
+  for (const auto& buffer : buffers) EXPECT_EQ(buffer, std::vector<int>(kCount, 10));
+  for (const tuttiComm_t comm : comms) EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+}
+
+TEST(Group, JoinsOfSeveralRanksInOneThreadNest) {
+  tuttiUniqueId id;
+  ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
+  tuttiComm_t comms[3] = {};
+  ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+  ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(tuttiCommInitRank(&comms[rank], 3, id, rank), tuttiSuccess);
+  ASSERT_EQ(tuttiGroupEnd(), tuttiSuccess);
+  EXPECT_EQ(comms[0], nullptr) << "the inner end does nothing";
+  ASSERT_EQ(tuttiGroupEnd(), tuttiSuccess) << tuttiGetLastError(nullptr);
+  for (const tuttiComm_t comm : comms) EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+}
+
+TEST(Group, ARefusedCallRefusesTheGroup) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  tuttiComm_t comm;
+  ASSERT_EQ(tuttiCommInitAll(&comm, 1, nullptr), tuttiSuccess);
+  float in = 1, out = 0;
+  ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+  EXPECT_EQ(tuttiAllReduce(&in, &out, 1, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess);
+  EXPECT_EQ(tuttiBroadcast(&in, &out, 1, tuttiFloat32, 9, comm, nullptr), tuttiInvalidArgument);
+  EXPECT_EQ(tuttiGroupEnd(), tuttiInvalidArgument);
+  EXPECT_EQ(out, 0) << "all or nothing";
+  EXPECT_EQ(tuttiAllReduce(&in, &out, 1, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess);
+  EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+}
+
+TEST(Group, EndWithoutStartIsInvalidUsage) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  EXPECT_EQ(tuttiGroupEnd(), tuttiInvalidUsage);
+}
+
+TEST(Split, ColorsKeysAndTies) {
+  constexpr int kRanks = 6;
+  run_threads(kRanks, [](tuttiComm_t comm, int rank) {
+    // Evens in reverse order, odds but rank 5 in the order of ties, rank 5 stays out.
+    const int color = rank == 5 ? TUTTI_SPLIT_NOCOLOR : rank % 2;
+    tuttiComm_t part = comm;
+    ASSERT_EQ(tuttiCommSplit(comm, color, color == 0 ? -rank : 3, &part, nullptr), tuttiSuccess)
+        << tuttiGetLastError(comm);
+    if (rank == 5) {
+      EXPECT_EQ(part, nullptr);
+    } else {
+      int size = 0, place = -1;
+      EXPECT_EQ(tuttiCommCount(part, &size), tuttiSuccess);
+      EXPECT_EQ(tuttiCommUserRank(part, &place), tuttiSuccess);
+      EXPECT_EQ(size, color == 0 ? 3 : 2);
+      EXPECT_EQ(place, color == 0 ? (4 - rank) / 2 : (rank - 1) / 2);
+      int sum = rank;
+      EXPECT_EQ(tuttiAllReduce(&sum, &sum, 1, tuttiInt32, tuttiSum, part, nullptr), tuttiSuccess);
+      EXPECT_EQ(sum, color == 0 ? 6 : 4);
+      EXPECT_EQ(tuttiCommDestroy(part), tuttiSuccess);
+    }
+    int all = 1;
+    EXPECT_EQ(tuttiAllReduce(&all, &all, 1, tuttiInt32, tuttiSum, comm, nullptr), tuttiSuccess);
+    EXPECT_EQ(all, 6);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
+TEST(Split, InAGroupForRanksOfOneThread) {
+  constexpr int kRanks = 4;
+  tuttiComm_t comms[kRanks], parts[kRanks];
+  ASSERT_EQ(tuttiCommInitAll(comms, kRanks, nullptr), tuttiSuccess);
+  ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+  for (int rank = 0; rank < kRanks; ++rank)
+    EXPECT_EQ(tuttiCommSplit(comms[rank], rank / 2, 0, &parts[rank], nullptr), tuttiSuccess);
+  ASSERT_EQ(tuttiGroupEnd(), tuttiSuccess) << tuttiGetLastError(nullptr);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    int size = 0;
+    EXPECT_EQ(tuttiCommCount(parts[rank], &size), tuttiSuccess);
+    EXPECT_EQ(size, 2);
+    EXPECT_EQ(tuttiCommDestroy(parts[rank]), tuttiSuccess);
+  }
+  for (const tuttiComm_t comm : comms) EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,217 @@
+// Ranks as processes that are killed, stopped, or leave: the others are told who, in time.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <tutti/tutti.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "support/ranks.h"
+
+namespace tutti::test {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// Calls all_reduce until it fails, and reports that with the time since the last success.
+void reduce_until_failure(tuttiComm_t comm, int rank, Shared& shared, std::size_t count) {
+  std::vector<float> data(count, 1.0f), result(count);
+  for (;;) {
+    const auto start = std::chrono::steady_clock::now();
+    const tuttiResult_t code = tuttiAllReduce(data.data(), result.data(), count, tuttiFloat32, tuttiSum, comm, nullptr);
+    if (code == tuttiSuccess) {
+      shared.step[rank].fetch_add(1);
+      continue;
+    }
+    const auto waited = std::chrono::steady_clock::now() - start;
+    shared.microseconds[rank] = std::chrono::duration_cast<std::chrono::microseconds>(waited).count();
+    shared.report(rank, code, tuttiGetLastError(comm));
+    (void)tuttiCommDestroy(comm);
+    return;
+  }
+}
+
+class Kill : public ::testing::TestWithParam<int> {};
+
+// 20 rounds in all over the sizes: small calls, large ones, and ones in between.
+TEST_P(Kill, InMidAllReduceIsARemoteErrorThatNamesTheRankWithinASecond) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  const int round = GetParam();
+  const std::size_t counts[] = {1, 1000, 300'007, 4'000'000};
+  const std::size_t count = counts[round % 4];
+  const int ranks = 2 + round % 4;
+  const int victim = round % ranks;
+  Processes processes(
+      ranks, [&](tuttiComm_t comm, int rank, Shared& shared) { reduce_until_failure(comm, rank, shared, count); });
+  for (int rank = 0; rank < ranks; ++rank) processes.shared().wait_for_step(rank, 3 + round % 5);
+  processes.signal(victim, SIGKILL);
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank == victim) continue;
+    EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
+    const Shared& shared = processes.shared();
+    EXPECT_EQ(shared.result[rank], tuttiRemoteError) << shared.text[rank];
+    EXPECT_TRUE(contains(shared.text[rank], "rank " + std::to_string(victim) + " ")) << shared.text[rank];
+    EXPECT_TRUE(contains(shared.text[rank], "died")) << shared.text[rank];
+    EXPECT_LT(shared.microseconds[rank], 1'000'000) << "rank " << rank;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Rounds, Kill, ::testing::Range(0, 20));
+
+TEST(Stop, AStoppedRankIsNamedAtTheDeadline) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  const ScopedSetting timeout("TUTTI_TIMEOUT", "1");
+  Processes processes(
+      3, [&](tuttiComm_t comm, int rank, Shared& shared) { reduce_until_failure(comm, rank, shared, 1000); });
+  for (int rank = 0; rank < 3; ++rank) processes.shared().wait_for_step(rank, 5);
+  processes.signal(1, SIGSTOP);
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(processes.wait(rank), 0);
+    EXPECT_EQ(processes.shared().result[rank], tuttiTimeout) << processes.shared().text[rank];
+    EXPECT_TRUE(contains(processes.shared().text[rank], "rank 1 ")) << processes.shared().text[rank];
+  }
+  processes.signal(1, SIGCONT);
+  EXPECT_EQ(processes.wait(1), 0) << "it is told when it goes on";
+  EXPECT_NE(processes.shared().result[1], tuttiSuccess);
+}
+
+TEST(Stop, APauseShorterThanTheTimeoutIsNoError) {
+  Processes processes(2, [&](tuttiComm_t comm, int rank, Shared& shared) {
+    int value = 1;
+    for (int i = 0; i < 4000; ++i) {
+      ASSERT_EQ(tuttiAllReduce(&value, &value, 1, tuttiInt32, tuttiMax, comm, nullptr), tuttiSuccess);
+      shared.step[rank] = i;
+    }
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+  processes.shared().wait_for_step(1, 100);
+  processes.signal(1, SIGSTOP);
+  ::usleep(300'000);
+  processes.signal(1, SIGCONT);
+  for (const int rank : {0, 1}) EXPECT_EQ(processes.wait(rank), 0);
+}
+
+// The data of a rank that left in order is used first: only who still needs it gets an error.
+TEST(Leave, AnExitAfterDestroyIsNotADeath) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  Processes processes(3, [&](tuttiComm_t comm, int rank, Shared& shared) {
+    float value = static_cast<float>(rank);
+    if (rank == 0) {
+      EXPECT_EQ(tuttiBroadcast(&value, &value, 1, tuttiFloat32, 0, comm, nullptr), tuttiSuccess);
+      EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+      return;
+    }
+    if (rank == 2) ::usleep(200'000);
+    EXPECT_EQ(tuttiBroadcast(&value, &value, 1, tuttiFloat32, 0, comm, nullptr), tuttiSuccess);
+    EXPECT_EQ(value, 0.0f);
+    shared.report(rank, tuttiCommDestroy(comm), tuttiGetLastError(nullptr));
+  });
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
+  for (const int rank : {1, 2}) EXPECT_EQ(processes.shared().result[rank], tuttiSuccess);
+}
+
+TEST(Leave, ANormalExitWithoutDestroyIsNamedButNotCalledADeath) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  Processes processes(2, [&](tuttiComm_t comm, int rank, Shared& shared) {
+    ASSERT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
+    if (rank == 1) std::exit(0);  // runs the exit handlers
+    reduce_until_failure(comm, rank, shared, 10);
+  });
+  for (const int rank : {0, 1}) EXPECT_EQ(processes.wait(rank), 0);
+  EXPECT_EQ(processes.shared().result[0], tuttiRemoteError);
+  EXPECT_TRUE(contains(processes.shared().text[0], "rank 1 ")) << processes.shared().text[0];
+  EXPECT_TRUE(contains(processes.shared().text[0], "left")) << processes.shared().text[0];
+}
+
+// The child has copies of its parent's sockets, made behind the library's back: no end of stream tells of the death.
+TEST(Fork, AParentKilledWhileItsChildLivesOnIsADeath) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  Processes processes(2, [&](tuttiComm_t comm, int rank, Shared& shared) {
+    if (rank == 1) {
+      const pid_t child = static_cast<pid_t>(::syscall(SYS_fork));
+      if (child == 0) {
+        shared.step[2] = static_cast<int>(::getpid());
+        for (int i = 0; i < 100; ++i) ::usleep(100'000);
+        ::_exit(0);
+      }
+    }
+    reduce_until_failure(comm, rank, shared, 100);
+  });
+  processes.shared().wait_for_step(2, 1);
+  for (const int rank : {0, 1}) processes.shared().wait_for_step(rank, 3);
+  processes.signal(1, SIGKILL);
+  EXPECT_EQ(processes.wait(0), 0);
+  EXPECT_EQ(processes.shared().result[0], tuttiRemoteError);
+  EXPECT_TRUE(contains(processes.shared().text[0], "rank 1 ")) << processes.shared().text[0];
+  EXPECT_LT(processes.shared().microseconds[0], 1'000'000);
+  ::kill(processes.shared().step[2], SIGKILL);
+}
+
+TEST(Fork, CallsInAForkedChildAreInvalidUsage) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  Processes processes(2, [&](tuttiComm_t comm, int rank, Shared& shared) {
+    ASSERT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const bool refused = tuttiBarrier(comm, nullptr) == tuttiInvalidUsage;
+      tuttiComm_t fresh = nullptr;
+      const bool refused_too = tuttiCommInitAll(&fresh, 1, nullptr) == tuttiInvalidUsage;
+      ::_exit(refused && refused_too ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess) << "the parent goes on";
+    shared.report(rank, tuttiCommDestroy(comm), "");
+  });
+  for (const int rank : {0, 1}) EXPECT_EQ(processes.wait(rank), 0);
+}
+
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+long resident_pages() {
+  long total = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident;
+  return resident;
+}
+
+TEST(Leak, TwoHundredRoundsOfJoinReduceAndDestroyGrowNothing) {
+  Processes processes(2, [&](tuttiComm_t first, int rank, Shared& shared) {
+    EXPECT_EQ(tuttiBarrier(first, nullptr), tuttiSuccess);
+    std::size_t descriptors = 0;
+    long pages = 0;
+    for (int round = 0; round < 200; ++round) {
+      tuttiComm_t comm = nullptr;
+      ASSERT_EQ(tuttiCommSplit(first, 0, rank, &comm, nullptr), tuttiSuccess) << tuttiGetLastError(first);
+      std::vector<float> data(5000, 1.0f);
+      EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), data.size(), tuttiFloat32, tuttiSum, comm, nullptr),
+                tuttiSuccess);
+      EXPECT_EQ(data[4999], 2.0f);
+      EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+      EXPECT_EQ(tuttiBarrier(first, nullptr), tuttiSuccess);
+      if (round != 50) continue;
+      descriptors = open_descriptors();
+      pages = resident_pages();
+    }
+    // Connections are closed by the service thread: give it the moment that a round gives it.
+    for (int i = 0; i < 200 && open_descriptors() > descriptors; ++i) ::usleep(5000);
+    EXPECT_LE(open_descriptors(), descriptors + 2);
+#if !defined(__SANITIZE_ADDRESS__)
+    if (!kThreadSanitizer) {
+      EXPECT_LE(resident_pages(), pages + 512) << "2 MiB";
+    }
+#endif
+    shared.report(rank, tuttiCommDestroy(first), "");
+  });
+  for (const int rank : {0, 1}) EXPECT_EQ(processes.wait(rank), 0);
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,149 @@
+// Runs a function as n ranks of one communicator: as threads of this process, or as forked processes.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <tutti/tutti.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tutti::test {
+
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kThreadSanitizer = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+inline constexpr bool kThreadSanitizer = true;
+#else
+inline constexpr bool kThreadSanitizer = false;
+#endif
+#else
+inline constexpr bool kThreadSanitizer = false;
+#endif
+
+/// Sets an environment variable for a scope. Only while no other thread runs.
+class ScopedSetting {
+ public:
+  ScopedSetting(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old, was_set_ = true;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~ScopedSetting() { was_set_ ? ::setenv(name_, old_.c_str(), 1) : ::unsetenv(name_); }
+  ScopedSetting(const ScopedSetting&) = delete;
+  ScopedSetting& operator=(const ScopedSetting&) = delete;
+
+ private:
+  const char* name_;
+  std::string old_;
+  bool was_set_ = false;
+};
+
+/// What a rank does; it owns the communicator from then on, and destroys or aborts it.
+using RankBody = std::function<void(tuttiComm_t comm, int rank)>;
+
+inline void run_threads(int ranks, const RankBody& body, const tuttiConfig_t* config = nullptr) {
+  tuttiUniqueId id;
+  ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess) << tuttiGetLastError(nullptr);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      tuttiComm_t comm = nullptr;
+      ASSERT_EQ(tuttiCommInitRankConfig(&comm, ranks, id, rank, config), tuttiSuccess) << tuttiGetLastError(nullptr);
+      body(comm, rank);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// Memory that the test and its forked ranks share.
+struct Shared {
+  static constexpr int kMaxRanks = 16;
+  std::atomic<bool> id_ready;
+  tuttiUniqueId id;
+  std::atomic<int> step[kMaxRanks];    ///< for the test's own choreography
+  std::atomic<int> result[kMaxRanks];  ///< a tuttiResult_t, or -1
+  std::atomic<long> microseconds[kMaxRanks];
+  char text[kMaxRanks][600];
+
+  void report(int rank, tuttiResult_t code, const char* message) {
+    std::strncpy(text[rank], message, sizeof text[rank] - 1);
+    result[rank].store(code);
+  }
+  void wait_for_step(int rank, int value) const {
+    while (step[rank].load() < value) ::usleep(200);
+  }
+};
+
+using ProcessBody = std::function<void(tuttiComm_t comm, int rank, Shared& shared)>;
+
+/// Ranks as processes. They are forked from here, where no communicator may be alive. A rank ends with exit code 0 when
+/// its body returned and no expectation failed in it.
+class Processes {
+ public:
+  Processes(int ranks, const ProcessBody& body) : pids_(static_cast<std::size_t>(ranks)) {
+    void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared_ = new (memory) Shared{};
+    for (auto& result : shared_->result) result.store(-1);
+    for (int rank = 0; rank < ranks; ++rank) {
+      pids_[static_cast<std::size_t>(rank)] = ::fork();
+      if (pids_[static_cast<std::size_t>(rank)] == 0) run(ranks, rank, body);
+    }
+  }
+  ~Processes() {
+    for (const pid_t pid : pids_) {
+      if (pid <= 0) continue;
+      ::kill(pid, SIGCONT);
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+    }
+    ::munmap(shared_, sizeof(Shared));
+  }
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  Shared& shared() { return *shared_; }
+  pid_t pid(int rank) const { return pids_[static_cast<std::size_t>(rank)]; }
+  void signal(int rank, int number) { ::kill(pid(rank), number); }
+  /// The wait status of a rank that ends by itself within 60 s; -1: it does not, and is killed.
+  int wait(int rank) {
+    pid_t& pid = pids_[static_cast<std::size_t>(rank)];
+    for (int i = 0; i < 60000; ++i) {
+      int status = 0;
+      if (::waitpid(pid, &status, WNOHANG) == pid) return pid = -1, status;
+      ::usleep(1000);
+    }
+    return -1;
+  }
+
+ private:
+  [[noreturn]] void run(int ranks, int rank, const ProcessBody& body) {
+    if (rank == 0) {
+      if (tuttiGetUniqueId(&shared_->id) != tuttiSuccess) ::_exit(3);
+      shared_->id_ready.store(true);
+    }
+    while (!shared_->id_ready.load()) ::usleep(100);
+    tuttiComm_t comm = nullptr;
+    if (tuttiCommInitRank(&comm, ranks, shared_->id, rank) != tuttiSuccess) {
+      shared_->report(rank, tuttiSystemError, tuttiGetLastError(nullptr));
+      ::_exit(4);
+    }
+    body(comm, rank, *shared_);
+    ::_exit(::testing::Test::HasFailure() ? 5 : 0);
+  }
+
+  Shared* shared_;
+  std::vector<pid_t> pids_;
+};
+
+}  // namespace tutti::test
