@@ -31,11 +31,33 @@ log=build/test.log
 passed=0 failed=0 skipped=0
 bad=() left_out=()
 
+# watched COMMAND...: runs it with its output in the log and shows where it is: the log's last line, in place on a terminal,
+# else twice a minute.
+watched() {
+  local pid ticks=0 last
+  "$@" > "$log" 2>&1 &
+  pid=$!
+  trap 'kill "$pid" 2> /dev/null; exit 130' INT TERM
+  while kill -0 "$pid" 2> /dev/null; do
+    sleep 0.2
+    ticks=$((ticks + 1))
+    if [ -t 1 ] && [ $((ticks % 5)) -eq 0 ]; then
+      last=$(tail -c 500 "$log" | tail -n 1 | cut -c 1-100)
+      printf '\r\033[K    %s' "$last"
+    elif [ $((ticks % 150)) -eq 0 ]; then
+      echo "    ... $(tail -c 500 "$log" | tail -n 1 | cut -c 1-100)"
+    fi
+  done
+  trap - INT TERM
+  [ ! -t 1 ] || printf '\r\033[K'
+  wait "$pid"
+}
+
 # check NAME COMMAND...: one test; its output is shown when it fails.
 check() {
   local name=$1
   shift
-  if "$@" > "$log" 2>&1; then
+  if watched "$@"; then
     passed=$((passed + 1))
     echo "  $name: passed"
   else
@@ -56,8 +78,8 @@ suites() {
   local stage=$1 build=$2 results=$2/results.xml line
   shift 2
   rm -f "$results"
-  "${no_randomisation[@]}" ctest --test-dir "$build" --output-on-failure -j "$cores" --output-junit results.xml "$@" \
-    > "$log" 2>&1
+  watched ${no_randomisation[@]+"${no_randomisation[@]}"} ctest --test-dir "$build" --output-on-failure -j "$cores" \
+    --output-junit results.xml "$@"
   if [ ! -s "$results" ]; then
     check "$stage suites" false
     tail -n 20 "$log"
