@@ -10,6 +10,9 @@
 
 namespace tutti {
 
+// Without any option OpenSSL 3.0 returns before it installs the handler.
+void start_crypto() { OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CRYPTO_STRINGS, nullptr); }
+
 Status random_bytes(std::span<std::byte> out) {
   if (RAND_bytes(reinterpret_cast<unsigned char*>(out.data()), static_cast<int>(out.size())) == 1) return {};
   return fail(Code::kSystemError, "the system gives no random bytes");

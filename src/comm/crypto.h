@@ -25,6 +25,9 @@ inline ByteView bytes_of(std::string_view text) { return std::as_bytes(std::span
 /// Fills with bytes nobody can guess. kSystemError when the system has none.
 Status random_bytes(std::span<std::byte> out);
 
+/// Makes libcrypto install its own exit handler now: handlers installed later run before it and may still use it.
+void start_crypto();
+
 /// HMAC-SHA256 (RFC 2104) over the parts, one after the other: parts of variable size need a length in front.
 Status hmac_sha256(ByteView key, std::initializer_list<ByteView> parts, Key* mac);
 
