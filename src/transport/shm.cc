@@ -29,9 +29,10 @@ std::uint64_t ShmLayout::digest() const {
 Status ShmEndpoint::open(const ShmGeometry& geometry, Rank rank, std::vector<std::shared_ptr<Segment>> segments,
                          std::unique_ptr<ShmEndpoint>* endpoint) {
   if (geometry.ranks < 1 || geometry.lanes < 1 || geometry.slot_bytes.value < ShmLayout::kCellBytes ||
-      segments.size() != index(geometry.ranks) || rank.value < 0 || rank.value >= geometry.ranks)
-    return fail(Code::kInternalError, "shm endpoint of rank {} of {}: {} lanes, slots of {} bytes, {} segments",
-                rank.value, geometry.ranks, geometry.lanes, geometry.slot_bytes.value, segments.size());
+      geometry.slots > ShmLayout::kMaxSlots || segments.size() != index(geometry.ranks) || rank.value < 0 ||
+      rank.value >= geometry.ranks)
+    return fail(Code::kInternalError, "shm endpoint of rank {} of {}: {} lanes, {} slots of {} bytes, {} segments",
+                rank.value, geometry.ranks, geometry.lanes, geometry.slots, geometry.slot_bytes.value, segments.size());
   const ShmLayout layout(geometry);
   for (std::size_t peer = 0; peer < segments.size(); ++peer) {
     if (!segments[peer] || segments[peer]->size().value != layout.segment_bytes())

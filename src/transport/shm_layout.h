@@ -55,8 +55,9 @@ static_assert(sizeof(ControlPage) <= 4096);
 class ShmLayout {
  public:
   static constexpr std::size_t kPage = 4096;
-  static constexpr std::size_t kCellBytes = 4096;  ///< largest message that goes through cells
-  static constexpr std::uint32_t kCells = 16;      ///< a power of two
+  static constexpr std::size_t kCellBytes = 4096;   ///< largest message that goes through cells
+  static constexpr std::uint32_t kCells = 16;       ///< a power of two
+  static constexpr std::uint32_t kMaxSlots = 4096;  ///< far fewer than positions have numbers in a header word
   static constexpr std::size_t kHeaderStride = kCacheLine;
 
   explicit ShmLayout(const ShmGeometry& geometry);

@@ -35,7 +35,7 @@ class SleepWord {
 static_assert(sizeof(SleepWord) == 4 && std::atomic<std::uint32_t>::is_always_lock_free);
 
 /// A full memory barrier on every running thread of every registered process (membarrier, "global expedited"): the
-/// expensive half of an asymmetric Dekker protocol, so that the frequent side needs none.
+/// expensive half of Dekker's protocol made asymmetric (as userspace RCU does), so that the frequent side needs none.
 class ProcessBarrier {
  public:
   /// Makes this process one that barriers reach. False where the kernel (or a sandbox, or an emulator) has none.

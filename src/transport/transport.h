@@ -73,7 +73,7 @@ concept Endpoint = requires(E e, const E c, Route route, Bytes bytes, Fingerprin
 
   /// Sleeping: announce_sleep(), then look at all links once more, then sleep() (or cancel_sleep()). After
   /// announce_sleep every later commit or release by a peer that concerns this rank ends a sleep(). sleep() returns
-  /// after `slice` at the latest; spurious returns are allowed.
+  /// after `slice` at the latest; spurious returns are allowed. The announcement ends with the sleep.
   { e.announce_sleep() } -> std::same_as<void>;
   { e.cancel_sleep() } -> std::same_as<void>;
   { e.sleep(slice) } -> std::same_as<void>;

@@ -8,7 +8,7 @@ namespace tutti::testing_traffic {
 
 struct InprocWorld {
   using End = InprocEndpoint;
-  static constexpr std::uint64_t kSmallMessages = 100'000;
+  static constexpr std::uint64_t kSmallMessages = 50'000;
   static void run(WorldSize size, const std::function<void(End&)>& body) {
     const auto fabric = std::make_shared<InprocFabric>(size.ranks, size.lanes, size.max_message);
     run_threads(size.ranks, [&](Rank rank) {

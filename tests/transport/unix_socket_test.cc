@@ -162,7 +162,12 @@ void send_many(int socket, int count) {
 
 TEST_F(UnixSocketPair, FurtherDescriptorsAreClosed) {
   const std::size_t before = open_descriptors();
-  for (const int count : {1, 2, 3, 20}) {
+  std::vector<int> counts{1, 2};
+#if defined(__x86_64__)  // user-mode emulators, under which other processors are tested, keep what the kernel would
+                         // close
+  counts.insert(counts.end(), {3, 20});
+#endif
+  for (const int count : counts) {
     send_many(first.descriptor(), count);
     ASSERT_EQ(receive(), SocketState::kDone);
     EXPECT_TRUE(passed.valid());
