@@ -17,6 +17,7 @@ if(benchmark_FOUND AND TUTTI_HIGHWAY_INCLUDE AND TUTTI_HIGHWAY_LIBRARY)
   add_executable(kernels_highway_bench ${CMAKE_CURRENT_LIST_DIR}/kernels_highway_bench.cc)
   # Highway selects targets by function attributes; its lambdas and ours need the same.
   target_compile_options(kernels_highway_bench PRIVATE -O3 -ffp-contract=off)
+  target_include_directories(kernels_highway_bench PRIVATE ${CMAKE_CURRENT_LIST_DIR})  # Highway includes the file again
   target_include_directories(kernels_highway_bench SYSTEM PRIVATE ${TUTTI_HIGHWAY_INCLUDE})
   target_link_libraries(kernels_highway_bench PRIVATE tutti_static benchmark::benchmark ${TUTTI_HIGHWAY_LIBRARY})
 endif()
