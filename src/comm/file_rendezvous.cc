@@ -109,19 +109,26 @@ void remove_meeting(const std::string& path, const MeetingFile& meeting) {
 
 Status private_meeting_path(const std::string& job, std::string* path) {
   const char* const base = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): nobody may change it while joining
-  const std::string directory =
-      fmt::format("{}/tutti-{}", base != nullptr && *base == '/' ? base : "/tmp", ::geteuid());
-  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
-    return fail(Code::kSystemError, "cannot create {}: {}", directory, errno_text());
-  struct stat state {};
-  if (::lstat(directory.c_str(), &state) != 0)
-    return fail(Code::kSystemError, "cannot examine {}: {}", directory, errno_text());
-  if (!S_ISDIR(state.st_mode) || state.st_uid != ::geteuid() || (state.st_mode & 077) != 0)
-    return fail(Code::kSystemError, "{} is not a directory of this user alone (mode 0700)", directory);
   Key hash;
   TUTTI_TRY(hmac_sha256(bytes_of("tutti job"), {bytes_of(job)}, &hash));
-  *path = directory + "/" + to_hex(ByteView(hash).first(12));
+  *path = fmt::format("{}/tutti-{}/{}", base != nullptr && *base == '/' ? base : "/tmp", ::geteuid(),
+                      to_hex(ByteView(hash).first(12)));
   return {};
+}
+
+Status write_private_meeting(const std::string& path, const MeetingFile& meeting) {
+  const std::string directory = path.substr(0, path.rfind('/'));
+  for (int tries = 0;; ++tries) {
+    if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+      return fail(Code::kSystemError, "cannot create {}: {}", directory, errno_text());
+    struct stat state {};
+    const bool there = ::lstat(directory.c_str(), &state) == 0;
+    if (there && (!S_ISDIR(state.st_mode) || state.st_uid != ::geteuid() || (state.st_mode & 077) != 0))
+      return fail(Code::kSystemError, "{} is not a directory of this user alone (mode 0700)", directory);
+    const Status status = there ? write_meeting(path, meeting) : fail(Code::kSystemError, "{} went away", directory);
+    // Another job may have removed the directory, empty as it was, just now.
+    if (status.ok() || tries == 100 || ::access(directory.c_str(), F_OK) == 0) return status;
+  }
 }
 
 void remove_private_directory(const std::string& path) { ::rmdir(path.substr(0, path.rfind('/')).c_str()); }

@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "comm/crypto.h"
 #include "comm/fork_guard.h"
 #include "comm/group.h"
 #include "comm/root.h"
@@ -42,6 +43,7 @@ struct HubRegistry {
   std::map<std::pair<std::string, Rank>, std::uint64_t> rounds;
   std::set<std::string> topics;
   bool handlers_installed = false;
+  bool exiting = false;
   pid_t process = 0;
 
   // Never destroyed: the service thread may run while static objects are destroyed.
@@ -55,6 +57,7 @@ struct HubRegistry {
     process = ::getpid();
     if (handlers_installed) return {};  // a child forked without a hub has inherited them
     TUTTI_TRY(install_fork_handlers([] { get().mutex.lock(); }, [] { get().mutex.unlock(); }, in_child));
+    start_crypto();  // goodbyes are authenticated: our handler must run before libcrypto's
     if (std::atexit(at_exit) != 0) return fail(Code::kSystemError, "cannot install an exit handler");
     handlers_installed = true;
     return {};
@@ -62,7 +65,10 @@ struct HubRegistry {
 
   static void in_child() {
     HubRegistry& registry = get();
-    if (!registry.current.expired()) forked.store(true, std::memory_order_relaxed);
+    const auto hub = registry.current.lock();
+    if (hub && hub->has_groups_.load(std::memory_order_relaxed)) forked.store(true, std::memory_order_relaxed);
+    registry.current.reset();
+    registry.shared.clear();
     registry.hubs.clear();  // their threads are not here: nothing to join, nothing to free safely
   }
 
@@ -118,10 +124,16 @@ struct HubRegistry {
     std::shared_ptr<Hub> hub;
     {
       const std::lock_guard lock(registry.mutex);
+      registry.exiting = true;
       hub = registry.current.lock();
     }
     if (!hub) return;
     hub->loop_.call([&] { hub->say_goodbyes(); }, kPatience);
+    // The thread must be out of libcrypto before that is torn down.
+    hub->loop_.stop();
+    std::unique_lock lock(registry.mutex);
+    registry.thread_ended.wait_for(lock, kPatience, [&] { return registry.ended(hub.get()); });
+    std::erase_if(registry.hubs, [&](const auto& item) { return item.first == hub.get(); });
     new std::shared_ptr<Hub>(hub);  // its users may never let go: the hub stays until the process is gone
   }
 };
@@ -173,6 +185,7 @@ Status Hub::acquire(const Settings& settings, std::shared_ptr<Hub>* hub) {
   HubRegistry& registry = HubRegistry::get();
   registry.reap();
   std::unique_lock lock(registry.mutex);
+  if (registry.exiting) return fail(Code::kInvalidUsage, "the process is ending");
   *hub = registry.current.lock();
   if (*hub) return {};
   // The last hub may still be closing its port.
@@ -191,6 +204,7 @@ Status Hub::acquire(const Settings& settings, std::shared_ptr<Hub>* hub) {
 }
 
 Status Hub::open(const Settings& settings) {
+  owner_ = ::getpid();
   TUTTI_TRY(random_bytes(process_));
   Key name;
   TUTTI_TRY(random_bytes(name));
@@ -246,12 +260,16 @@ void Hub::admit(const std::shared_ptr<Connection>& connection) {
 }
 
 std::shared_ptr<Group> Hub::group(const KeyId& id, const Key& secret) {
+  has_groups_.store(true, std::memory_order_relaxed);
   std::shared_ptr<Group>& found = groups_[id];
   if (!found) found = std::make_shared<Group>(*this, id, secret);
   return found;
 }
 
-void Hub::drop_group(const KeyId& id) { groups_.erase(id); }
+void Hub::drop_group(const KeyId& id) {
+  groups_.erase(id);
+  has_groups_.store(!groups_.empty(), std::memory_order_relaxed);
+}
 
 void Hub::say_goodbyes() {
   for (const auto& [id, group] : groups_) group->say_all_goodbyes();

@@ -4,6 +4,9 @@
 // loop and moves no data. In a forked child it is dead: its descriptors are closed there, and every call is refused.
 #pragma once
 
+#include <sys/types.h>
+
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -24,7 +27,8 @@ class Group;
 class RootService;
 class UrlService;
 
-/// Whether this process was forked from one whose hub was in use: calls are kInvalidUsage then. Any thread.
+/// Whether this process was forked from one that had communicators (or was joining): calls are kInvalidUsage then. A
+/// child of a process that only served ids starts afresh. Any thread.
 bool hub_forked();
 
 /// Waits until this process has no hub any more, service thread included; false: it is still in use after `patience`.
@@ -85,6 +89,7 @@ class Hub {
   void say_goodbyes();
 
   EventLoop loop_;
+  pid_t owner_ = 0;
   ProcessId process_{};
   std::string socket_name_;
   std::uint16_t port_ = 0;
@@ -95,6 +100,7 @@ class Hub {
   std::unique_ptr<RootService> roots_;
   std::unique_ptr<UrlService> urls_;
   std::map<KeyId, std::shared_ptr<Group>> groups_;
+  std::atomic<bool> has_groups_{false};  // relaxed: read by a thread that forks, ordered with joins by its caller
   std::thread thread_;
 };
 

@@ -25,6 +25,13 @@ Status make_unique_id(const Settings& settings, IdBytes* id) {
   return status;
 }
 
+void withdraw_unique_id(const Settings& settings, const IdBytes& id) {
+  std::shared_ptr<Hub> hub;
+  UniqueId known;
+  if (!UniqueId::decode(id, &known).ok() || !Hub::acquire(settings, &hub).ok()) return;
+  hub->loop().call([&] { hub->roots().withdraw(known.nonce); }, std::chrono::hours(1));
+}
+
 Status check_ranks(const JoinRequest& request) {
   if (request.ranks < 1 || request.ranks > kMaxRanks)
     return fail(Code::kInvalidArgument, "{} ranks: it must be 1 to {}", request.ranks, kMaxRanks);

@@ -36,12 +36,12 @@ class OpenDoor {
   const std::uint64_t round_;
 };
 
-Status check_security(const Settings& settings, const std::string& url, bool open) {
+Status check_security(const Settings& settings, const std::string& url, Rank rank, bool open) {
   if (!open) return {};
   if (settings.tls)
     return fail(Code::kInvalidUsage, "TUTTI_TLS=on with {} needs TUTTI_SECRET_FILE: nothing else tells friend from foe",
                 url);
-  if (Hub::first_time("open door"))
+  if (rank == Rank{0} && Hub::first_time("open door"))
     log(LogLevel::kWarn, {},
         "{} admits whoever comes first while the ranks join: use TUTTI_SECRET_FILE, file:// or a unique id where the "
         "network is not trusted",
@@ -53,7 +53,7 @@ Status join_tcp(const std::string& url, const std::string& host, std::uint16_t p
                 JoinRequest request, JoinResult* result) {
   DoorKeys keys;
   TUTTI_TRY(door_keys(request.settings, port, job, &keys));
-  TUTTI_TRY(check_security(request.settings, url, keys.open));
+  TUTTI_TRY(check_security(request.settings, url, request.rank, keys.open));
   std::shared_ptr<Hub> hub;
   TUTTI_TRY(Hub::acquire(request.settings, &hub));
   const std::uint64_t round = Hub::next_round(fmt::format("{}|{}", url, job), request.rank);
@@ -62,18 +62,23 @@ Status join_tcp(const std::string& url, const std::string& host, std::uint16_t p
     return join(request, result);
   }
   TUTTI_TRY(make_unique_id(request.settings, &request.id));
-  TUTTI_TRY(open_door(hub, keys, port, round, request.id));
+  if (const Status opened = open_door(hub, keys, port, round, request.id); !opened.ok())
+    return withdraw_unique_id(request.settings, request.id), opened;
   OpenDoor door(hub, keys, round);
   return join_with(
       request, [&door] { return door.close(), Status(); }, result);
 }
 
-Status lead_by_file(const std::string& path, std::uint64_t round, JoinRequest request, JoinResult* result) {
+using WriteMeeting = Status (*)(const std::string& path, const MeetingFile& meeting);
+
+Status lead_by_file(const std::string& path, WriteMeeting write, std::uint64_t round, JoinRequest request,
+                    JoinResult* result) {
   std::shared_ptr<Hub> hub;  // held: the id must be served from before the file appears
   TUTTI_TRY(Hub::acquire(request.settings, &hub));
   TUTTI_TRY(make_unique_id(request.settings, &request.id));
   const MeetingFile meeting{round, request.id};
-  TUTTI_TRY(write_meeting(path, meeting));
+  if (const Status written = write(path, meeting); !written.ok())
+    return withdraw_unique_id(request.settings, request.id), written;
   const auto remove = [&] { return remove_meeting(path, meeting), Status(); };
   const Status status = join_with(request, remove, result);
   if (!status.ok()) remove_meeting(path, meeting);
@@ -106,9 +111,9 @@ Status follow_by_file(const std::string& path, std::uint64_t round, JoinRequest 
   }
 }
 
-Status join_file(const std::string& path, const JoinRequest& request, JoinResult* result) {
+Status join_file(const std::string& path, WriteMeeting write, const JoinRequest& request, JoinResult* result) {
   const std::uint64_t round = Hub::next_round("file://" + path, request.rank);
-  return request.rank == Rank{0} ? lead_by_file(path, round, request, result)
+  return request.rank == Rank{0} ? lead_by_file(path, write, round, request, result)
                                  : follow_by_file(path, round, request, result);
 }
 
@@ -130,8 +135,8 @@ Status join_env(JoinRequest request, JoinResult* result) {
     case Meeting::kPrivateFile: {
       std::string path;
       TUTTI_TRY(private_meeting_path(launch.job, &path));
-      const Status status = join_file(path, request, result);
-      remove_private_directory(path);
+      const Status status = join_file(path, write_private_meeting, request, result);
+      if (request.rank == Rank{0}) remove_private_directory(path);
       return status;
     }
     case Meeting::kNone:
@@ -147,7 +152,7 @@ Status join_url(const std::string& text, JoinRequest request, JoinResult* result
   TUTTI_TRY(parse_url(text, &url));
   if (url.scheme == UrlScheme::kEnv) return join_env(std::move(request), result);
   TUTTI_TRY(check_ranks(request));
-  if (url.scheme == UrlScheme::kFile) return join_file(url.path, request, result);
+  if (url.scheme == UrlScheme::kFile) return join_file(url.path, write_meeting, request, result);
   return join_tcp(text, url.host, url.port, "", std::move(request), result);
 }
 

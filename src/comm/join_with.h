@@ -11,6 +11,9 @@ namespace tutti {
 Status join_with(const JoinRequest& request, const JoinTask::BeforeReady& before_ready, JoinResult* result,
                  bool* served = nullptr);
 
+/// Takes an id back that nobody has joined by.
+void withdraw_unique_id(const Settings& settings, const IdBytes& id);
+
 /// kInvalidArgument unless it is a rank of as many ranks as a communicator may have.
 Status check_ranks(const JoinRequest& request);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::chrono::seconds kMissingReports{1};
 constexpr std::chrono::seconds kEndAfterDone{10};
-constexpr std::chrono::seconds kEndAfterFailure{30};
+constexpr std::chrono::seconds kEndAfterFailure{3};
 constexpr std::size_t kMaxPast = 256;
 
 Status used_up() { return fail(Code::kInvalidUsage, "this unique id was used already: one id makes one communicator"); }
@@ -95,6 +95,7 @@ Status RootSession::take_join(Connection* from, ByteView payload) {
       if (const auto self = weak.lock()) self->on_deadline(rank);
     });
   if (joined_.size() == static_cast<std::size_t>(ranks_)) return complete(), Status();
+  from->send(MessageType::kMissing, encode(MissingMessage{missing()}));
   if (missing_timer_ == 0)
     missing_timer_ = loop_.after(kMissingReports, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->report_missing();
@@ -264,6 +265,10 @@ void RootSession::end() {
   ended(state_ == State::kFailed ? failure_ : used_up());
 }
 
+void RootSession::withdraw() {
+  if (joined_.empty() && state_ == State::kCollecting) end();
+}
+
 RootService::~RootService() {
   for (const auto& [id, active] : active_) active.session->stop();
 }
@@ -274,6 +279,13 @@ Status RootService::add(const UniqueId& id, std::shared_ptr<Hub> user) {
   TUTTI_TRY(session->open(hub_.doorman()));
   active_[id.nonce] = Active{std::move(session), std::move(user)};
   return {};
+}
+
+void RootService::withdraw(const KeyId& id) {
+  const auto found = active_.find(id);
+  if (found == active_.end()) return;
+  const auto session = found->second.session;  // its end removes the entry
+  session->withdraw();
 }
 
 bool RootService::find_secret(const KeyId& id, Key* secret) const {

@@ -29,6 +29,8 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
   Status open(Doorman& doorman);
   void serve(const std::shared_ptr<Connection>& connection);
   void stop();
+  /// Nobody has come and nobody will: ends as if used up.
+  void withdraw();
 
   const Key& secret() const { return id_.secret; }
 
@@ -83,6 +85,8 @@ class RootService {
   ~RootService();
   /// Starts to serve; `user` keeps the hub as long as the id is served.
   Status add(const UniqueId& id, std::shared_ptr<Hub> user);
+  /// Serves it no more, if it still does.
+  void withdraw(const KeyId& id);
   bool find_secret(const KeyId& id, Key* secret) const;
   void serve(const std::shared_ptr<Connection>& connection);
 

@@ -126,14 +126,16 @@ Status ask_for_id(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const s
   std::vector<IpAddress> addresses;
   TUTTI_TRY(resolve(host, &addresses));
   const std::vector<DialTarget> targets = tcp_targets(addresses, port);
-  std::string last = "not asked";
+  std::string last;
   for (std::chrono::nanoseconds pause = std::chrono::milliseconds(1);;
        pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestPause)) {
     GiveIdMessage answer;
     const Status asked = ask_once(hub, keys, targets, AskIdMessage{round, rank}, deadline, &answer);
     if (asked.ok() && answer.given) return *id = answer.id, Status();
-    last = !asked.ok() ? asked.text()
-                       : fmt::format("rank 0 joins there for time {}, this rank for time {}", answer.round, round);
+    if (asked.ok())
+      last = fmt::format("rank 0 joins there for time {}, this rank for time {}", answer.round, round);
+    else if (asked.code() != Code::kTimeout || last.empty())
+      last = asked.text();  // a question cut short by the deadline says less than the one before
     if (deadline.passed())
       return fail(Code::kTimeout, "rank 0 did not give the unique id at {}:{} before the join's deadline ({})", host,
                   port, last);

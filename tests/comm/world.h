@@ -69,7 +69,7 @@ using RankMain = std::function<Status(int rank, SharedPage& page)>;
 /// Forked ranks. The parent uses no hub, so that the children may.
 class Processes {
  public:
-  Processes() : page_(SharedPage::map()) { EXPECT_TRUE(wait_for_no_hub(std::chrono::seconds(5))); }
+  Processes() : page_(SharedPage::map()) { EXPECT_TRUE(wait_for_no_hub(std::chrono::seconds(10))); }
   ~Processes() {
     for (const pid_t pid : pids_)
       if (pid > 0) ::kill(pid, SIGKILL), ::waitpid(pid, nullptr, 0);

@@ -1,0 +1,411 @@
+#include "comm/url.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "comm/file_rendezvous.h"
+#include "comm/launcher.h"
+#include "comm/tcp_rendezvous.h"
+#include "comm/world.h"
+
+namespace tutti {
+namespace {
+
+using test::Processes;
+using test::SharedPage;
+
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    char name[] = "/tmp/tutti-test-XXXXXX";
+    path_ = ::mkdtemp(name);
+  }
+  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  bool empty() const { return std::filesystem::is_empty(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::uint16_t free_port() {
+  IpAddress any;
+  SocketAddress at = socket_address(any, 0);
+  const Descriptor probe(::socket(AF_INET, SOCK_STREAM, 0));
+  ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&at.data), at.size);
+  sockaddr_in bound{};
+  socklen_t size = sizeof(bound);
+  ::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&bound), &size);
+  return ntohs(bound.sin_port);
+}
+
+bool can_bind(std::uint16_t port) {
+  IpAddress any;
+  SocketAddress at = socket_address(any, port);
+  const Descriptor probe(::socket(AF_INET, SOCK_STREAM, 0));
+  const int on = 1;
+  ::setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  return ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&at.data), at.size) == 0 &&
+         ::listen(probe.get(), 1) == 0;
+}
+
+Status join_by(const std::string& url, int rank, int ranks, double seconds = 30, const Settings& settings = {}) {
+  JoinRequest request = test::request_for(rank, ranks, IdBytes{}, seconds);
+  request.settings = settings;
+  JoinResult joined;
+  TUTTI_TRY(join_url(url, request, &joined));
+  if (joined.membership->ranks() != ranks || !joined.one_host) return fail(Code::kInternalError, "a strange result");
+  joined.membership->say_goodbye(0);
+  return {};
+}
+
+void expect_all_ok(const SharedPage& page, int ranks) {
+  for (int rank = 0; rank < ranks; ++rank)
+    EXPECT_EQ(page.code(rank), Code::kOk) << "rank " << rank << ": " << page.text(rank);
+}
+
+TEST(Url, IsTakenApart) {
+  MeetingUrl url;
+  ASSERT_TRUE(parse_url("tcp://node-1:4711", &url).ok());
+  EXPECT_EQ(url.scheme, UrlScheme::kTcp);
+  EXPECT_EQ(url.host, "node-1");
+  EXPECT_EQ(url.port, 4711);
+  ASSERT_TRUE(parse_url("tcp://[fd00::2]:1", &url).ok());
+  EXPECT_EQ(url.host, "fd00::2");
+  ASSERT_TRUE(parse_url("file:///tmp/x y", &url).ok());
+  EXPECT_EQ(url.path, "/tmp/x y");
+  ASSERT_TRUE(parse_url("env://", &url).ok());
+  EXPECT_EQ(url.scheme, UrlScheme::kEnv);
+}
+
+TEST(Url, NonsenseIsRefusedWithTheUrlInTheText) {
+  for (const char* text : {"", "env", "env://x", "tcp://", "tcp://host", "tcp://host:", "tcp://host:0",
+                           "tcp://host:65536", "tcp://host:12x", "tcp://:12", "tcp://[::1:12", "tcp://[::1]12",
+                           "tcp://::1:12", "file://relative", "file://", "file:///", "file:///a/", "http://host:80"}) {
+    MeetingUrl url;
+    const Status status = parse_url(text, &url);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << text;
+    EXPECT_NE(status.text().find(fmt::format("\"{}\"", text)), std::string::npos) << status.text();
+  }
+}
+
+TEST(FileUrl, ProcessesMeetAndNothingIsLeft) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("meet");
+  Processes processes;
+  processes.start_all(5, [&](int rank, SharedPage&) {
+    TUTTI_TRY(join_by("file://" + path, rank, 5));
+    return std::filesystem::exists(path) ? fail(Code::kInternalError, "the file is still there") : Status();
+  });
+  processes.wait();
+  expect_all_ok(processes.page(), 5);
+  EXPECT_TRUE(directory.empty());
+}
+
+TEST(FileUrl, RanksMayComeInAnyOrder) {
+  for (const int last : {0, 1, 2}) {
+    const TemporaryDirectory directory;
+    Processes processes;
+    processes.start_all(3, [&](int rank, SharedPage& page) {
+      if (rank == last) {
+        page.wait_for_mark(0, 2);
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      }
+      page.mark(0);
+      return join_by("file://" + directory.file("meet"), rank, 3);
+    });
+    processes.wait();
+    expect_all_ok(processes.page(), 3);
+  }
+}
+
+TEST(FileUrl, TheKthJoinMeetsTheKth) {
+  const TemporaryDirectory directory;
+  Processes processes;
+  processes.start_all(3, [&](int rank, SharedPage&) {
+    for (int round = 0; round < 20; ++round) TUTTI_TRY(join_by("file://" + directory.file("meet"), rank, 3));
+    return Status();
+  });
+  processes.wait();
+  expect_all_ok(processes.page(), 3);
+}
+
+TEST(FileUrl, ThreadsCountTheirOwnRounds) {
+  const TemporaryDirectory directory;
+  SharedPage* const page = SharedPage::map();
+  test::run_threads(3, *page, [&](int rank, SharedPage&) {
+    for (int round = 0; round < 3; ++round) TUTTI_TRY(join_by("file://" + directory.file("meet"), rank, 3));
+    return Status();
+  });
+  expect_all_ok(*page, 3);
+}
+
+TEST(FileUrl, AStaleFileDoesNoHarm) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("meet");
+  Processes old;
+  old.start(0, [&](int, SharedPage&) { return join_by("file://" + path, 0, 2); });
+  for (int i = 0; i < 5000 && !std::filesystem::exists(path); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_TRUE(std::filesystem::exists(path));
+  old.kill(0);
+  old.wait();
+  ASSERT_TRUE(std::filesystem::exists(path));  // nobody took it away
+  Processes fresh;
+  fresh.start_all(3, [&](int rank, SharedPage& page) {
+    if (rank == 0) {
+      page.wait_for_mark(0, 2);
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the others look at the old file first
+    }
+    page.mark(0);
+    return join_by("file://" + path, rank, 3);
+  });
+  fresh.wait();
+  expect_all_ok(fresh.page(), 3);
+  EXPECT_TRUE(directory.empty());
+}
+
+TEST(FileUrl, AForeignFileIsLeftAlone) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("precious");
+  std::ofstream(path) << "do not lose this";
+  const Status status = join_by("file://" + path, 0, 1);
+  EXPECT_EQ(status.code(), Code::kInvalidUsage) << status.text();
+  std::string word;
+  std::ifstream(path) >> word;
+  EXPECT_EQ(word, "do");
+}
+
+TEST(FileUrl, LinksAndWritableFilesAreNotBelieved) {
+  const TemporaryDirectory directory;
+  const MeetingFile meeting{1, {}};
+  ASSERT_TRUE(write_meeting(directory.file("real"), meeting).ok());
+  MeetingFile read;
+  bool found = false;
+  std::string why;
+  read_meeting(directory.file("real"), &read, &found, &why);
+  EXPECT_TRUE(found) << why;
+  EXPECT_EQ(read, meeting);
+  ASSERT_EQ(::symlink(directory.file("real").c_str(), directory.file("link").c_str()), 0);
+  read_meeting(directory.file("link"), &read, &found, &why);
+  EXPECT_FALSE(found);
+  ::chmod(directory.file("real").c_str(), 0622);
+  read_meeting(directory.file("real"), &read, &found, &why);
+  EXPECT_FALSE(found);
+  ::mkfifo(directory.file("pipe").c_str(), 0600);
+  read_meeting(directory.file("pipe"), &read, &found, &why);
+  EXPECT_FALSE(found);
+}
+
+TEST(FileUrl, AMissingRankZeroIsNamed) {
+  const TemporaryDirectory directory;
+  const Status status = join_by("file://" + directory.file("never"), 1, 2, 0.2);
+  EXPECT_EQ(status.code(), Code::kTimeout);
+  EXPECT_NE(status.text().find("rank 0"), std::string::npos) << status.text();
+}
+
+TEST(FileUrl, AMissingRankIsNamed) {
+  const TemporaryDirectory directory;
+  const Status status = join_by("file://" + directory.file("meet"), 0, 2, 0.2);
+  EXPECT_EQ(status.code(), Code::kTimeout);
+  EXPECT_NE(status.text().find("rank 1"), std::string::npos) << status.text();
+  EXPECT_TRUE(directory.empty());
+}
+
+TEST(TcpUrl, ProcessesMeetAndThePortIsFree) {
+  const std::uint16_t port = free_port();
+  Processes processes;
+  processes.start_all(3, [&](int rank, SharedPage&) {
+    for (int round = 0; round < 5; ++round) TUTTI_TRY(join_by(fmt::format("tcp://127.0.0.1:{}", port), rank, 3));
+    return can_bind(port) || rank != 0 ? Status() : fail(Code::kInternalError, "the port is still in use");
+  });
+  processes.wait();
+  expect_all_ok(processes.page(), 3);
+}
+
+TEST(TcpUrl, TheSecretFileMustBeTheSame) {
+  const TemporaryDirectory directory;
+  for (const char* name : {"a", "b"}) {
+    std::ofstream(directory.file(name)) << "a long enough secret " << name;
+    ::chmod(directory.file(name).c_str(), 0600);
+  }
+  const std::uint16_t port = free_port();
+  const auto run = [&](const std::string& of_rank_1, double seconds, SharedPage& page) {
+    test::run_threads(2, page, [&](int rank, SharedPage&) {
+      Settings settings;
+      settings.secret_file = directory.file(rank == 0 ? "a" : of_rank_1);
+      return join_by(fmt::format("tcp://localhost:{}", port), rank, 2, seconds, settings);
+    });
+  };
+  SharedPage* const same = SharedPage::map();
+  run("a", 30, *same);
+  expect_all_ok(*same, 2);
+  SharedPage* const different = SharedPage::map();
+  run("b", 0.5, *different);
+  EXPECT_EQ(different->code(0), Code::kTimeout) << different->text(0);
+  EXPECT_EQ(different->code(1), Code::kTimeout);
+  EXPECT_NE(different->text(1).find("another secret"), std::string::npos) << different->text(1);
+}
+
+TEST(TcpUrl, ASecretFileOpenToOthersIsRefused) {
+  const TemporaryDirectory directory;
+  std::ofstream(directory.file("s")) << "a long enough secret";
+  ::chmod(directory.file("s").c_str(), 0644);
+  Settings settings;
+  settings.secret_file = directory.file("s");
+  EXPECT_EQ(join_by("tcp://localhost:1", 0, 1, 1, settings).code(), Code::kInvalidUsage);
+}
+
+TEST(TcpUrl, TlsWithoutASecretIsRefused) {
+  Settings settings;
+  settings.tls = true;
+  const Status status = join_by("tcp://localhost:1", 0, 1, 1, settings);
+  EXPECT_EQ(status.code(), Code::kInvalidUsage);
+  EXPECT_NE(status.text().find("TUTTI_SECRET_FILE"), std::string::npos) << status.text();
+}
+
+/// Removes what launchers set, then sets what the test wants.
+void set_environment(const std::vector<std::pair<std::string, std::string>>& wanted) {
+  for (const char* name : {"RANK",
+                           "WORLD_SIZE",
+                           "LOCAL_RANK",
+                           "MASTER_ADDR",
+                           "MASTER_PORT",
+                           "TORCHELASTIC_RUN_ID",
+                           "TORCHELASTIC_RESTART_COUNT",
+                           "OMPI_COMM_WORLD_RANK",
+                           "OMPI_COMM_WORLD_SIZE",
+                           "OMPI_COMM_WORLD_LOCAL_RANK",
+                           "OMPI_COMM_WORLD_LOCAL_SIZE",
+                           "PMIX_NAMESPACE",
+                           "PMIX_RANK",
+                           "OMPI_MCA_orte_hnp_uri",
+                           "PMI_RANK",
+                           "PMI_SIZE",
+                           "SLURM_PROCID",
+                           "SLURM_NTASKS",
+                           "SLURM_STEP_NUM_TASKS",
+                           "SLURM_STEP_ID",
+                           "SLURM_JOB_ID",
+                           "SLURM_NNODES",
+                           "SLURM_STEP_NUM_NODES",
+                           "SLURM_LOCALID"})
+    ::unsetenv(name);
+  for (const auto& [name, value] : wanted) ::setenv(name.c_str(), value.c_str(), 1);
+}
+
+TEST(Launcher, WithoutOneItIsOneRank) {
+  set_environment({});
+  LaunchInfo info;
+  ASSERT_TRUE(detect_launcher(&info).ok());
+  EXPECT_EQ(info.ranks, 1);
+  EXPECT_EQ(info.rank, Rank{0});
+  EXPECT_EQ(info.launcher, "none");
+  JoinRequest request = test::request_for(-1, -1, IdBytes{});
+  JoinResult joined;
+  const Status status = join_url("env://", request, &joined);
+  ASSERT_TRUE(status.ok()) << status.text();
+  EXPECT_EQ(joined.membership->ranks(), 1);
+}
+
+TEST(Launcher, TablesAreRead) {
+  Launch launch;
+  set_environment(
+      {{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "n0"}, {"MASTER_PORT", "29500"}});
+  ASSERT_TRUE(read_launch(&launch).ok());
+  EXPECT_EQ(launch.info.launcher, "torchrun");
+  EXPECT_EQ(launch.info.rank, Rank{3});
+  EXPECT_EQ(launch.info.local_rank, 1);
+  EXPECT_EQ(launch.host, "n0");
+  EXPECT_EQ(launch.port, 29501);
+  const std::string first_job = launch.job;
+  ::setenv("TORCHELASTIC_RESTART_COUNT", "1", 1);
+  ASSERT_TRUE(read_launch(&launch).ok());
+  EXPECT_NE(launch.job, first_job);
+
+  set_environment({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "7"}});
+  ASSERT_TRUE(read_launch(&launch).ok());
+  EXPECT_EQ(launch.info.launcher, "none");  // an allocation's shell, not a step
+  ::setenv("SLURM_STEP_ID", "0", 1);
+  ASSERT_TRUE(read_launch(&launch).ok());
+  EXPECT_EQ(launch.info.launcher, "Slurm");
+  EXPECT_EQ(launch.meeting, Meeting::kPrivateFile);
+  ::setenv("SLURM_NNODES", "2", 1);
+  ASSERT_TRUE(read_launch(&launch).ok());
+  EXPECT_EQ(launch.meeting, Meeting::kNone);
+
+  set_environment({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
+  ASSERT_TRUE(read_launch(&launch).ok());
+  EXPECT_EQ(launch.info.launcher, "MPICH");
+  EXPECT_EQ(launch.meeting, Meeting::kNone);
+}
+
+TEST(Launcher, NonsenseIsNamed) {
+  Launch launch;
+  set_environment({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "2"}});
+  const Status status = read_launch(&launch);
+  EXPECT_EQ(status.code(), Code::kInvalidUsage);
+  EXPECT_NE(status.text().find("OMPI_COMM_WORLD_RANK"), std::string::npos) << status.text();
+}
+
+TEST(Launcher, OpenMpiRanksMeetInAPrivateFile) {
+  const TemporaryDirectory directory;
+  Processes processes;
+  processes.start_all(3, [&](int rank, SharedPage&) {
+    set_environment({{"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
+                     {"OMPI_COMM_WORLD_SIZE", "3"},
+                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"},
+                     {"PMIX_NAMESPACE", "prterun-1@1"},
+                     {"TMPDIR", directory.path()}});
+    for (int round = 0; round < 5; ++round) {
+      JoinResult joined;
+      TUTTI_TRY(join_url("env://", test::request_for(-1, -1, IdBytes{}), &joined));
+      if (joined.membership->rank() != Rank{rank}) return fail(Code::kInternalError, "another rank");
+      joined.membership->say_goodbye(0);
+    }
+    return Status();
+  });
+  processes.wait();
+  expect_all_ok(processes.page(), 3);
+  EXPECT_TRUE(directory.empty());
+}
+
+TEST(Launcher, TorchrunRanksMeetNextToTheAgentsPort) {
+  const std::uint16_t port = free_port();
+  Processes processes;
+  processes.start_all(3, [&](int rank, SharedPage&) {
+    set_environment({{"RANK", std::to_string(rank)},
+                     {"WORLD_SIZE", "3"},
+                     {"MASTER_ADDR", "127.0.0.1"},
+                     {"MASTER_PORT", std::to_string(port - 1)},
+                     {"TORCHELASTIC_RESTART_COUNT", "2"}});
+    JoinResult joined;
+    TUTTI_TRY(join_url("env://", test::request_for(-1, -1, IdBytes{}), &joined));
+    joined.membership->say_goodbye(0);
+    return Status();
+  });
+  processes.wait();
+  expect_all_ok(processes.page(), 3);
+}
+
+TEST(Launcher, ADirectoryOpenToOthersIsRefused) {
+  const TemporaryDirectory directory;
+  set_environment({{"TMPDIR", directory.path()}});
+  const std::string mine = directory.file(fmt::format("tutti-{}", ::geteuid()));
+  ASSERT_EQ(::mkdir(mine.c_str(), 0700), 0);
+  ::chmod(mine.c_str(), 0755);
+  std::string path;
+  ASSERT_TRUE(private_meeting_path("job", &path).ok());
+  EXPECT_EQ(write_private_meeting(path, MeetingFile{}).code(), Code::kSystemError);
+  ::chmod(mine.c_str(), 0700);
+  EXPECT_TRUE(write_private_meeting(path, MeetingFile{}).ok());
+  ::unsetenv("TMPDIR");
+}
+
+}  // namespace
+}  // namespace tutti
