@@ -1,0 +1,198 @@
+// The hub as a resident: strangers at its door, forks, and what is left after many joins.
+#include "comm/hub.h"
+
+#include <sys/socket.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "comm/unique_id.h"
+#include "comm/world.h"
+
+namespace tutti {
+namespace {
+
+using std::chrono::milliseconds;
+using test::SharedPage;
+
+std::size_t entries_in(const char* directory) {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory)) ++count;
+  return count;
+}
+
+std::size_t resident_kilobytes() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t total = 0;
+  std::size_t resident = 0;
+  file >> total >> resident;
+  return resident * 4;
+}
+
+TEST(Hub, ManyRoundsLeaveNothing) {
+  const auto round = [] {
+    SharedPage* const page = SharedPage::map();
+    test::run_threads(2, *page, [](int rank, SharedPage& shared) {
+      JoinResult joined;
+      TUTTI_TRY(test::join_by_page(rank, 2, shared, &joined));
+      joined.membership->say_goodbye(0);
+      return Status();
+    });
+    EXPECT_TRUE(page->code(0) == Code::kOk && page->code(1) == Code::kOk) << page->text(0) << page->text(1);
+    ::munmap(page, sizeof(SharedPage));
+  };
+  for (int i = 0; i < 20; ++i) round();
+  ASSERT_TRUE(wait_for_no_hub(std::chrono::seconds(5)));
+  const std::size_t descriptors = entries_in("/proc/self/fd");
+  const std::size_t threads = entries_in("/proc/self/task");
+  const std::size_t memory = resident_kilobytes();
+  for (int i = 0; i < 200; ++i) round();
+  ASSERT_TRUE(wait_for_no_hub(std::chrono::seconds(5)));
+  EXPECT_EQ(entries_in("/proc/self/fd"), descriptors);
+  EXPECT_EQ(entries_in("/proc/self/task"), threads);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LT(resident_kilobytes(), memory + 1024);
+#else
+  static_cast<void>(memory);  // the sanitizers keep freed memory
+#endif
+}
+
+TEST(Hub, ALivingCommunicatorKeepsItAndTheNextOnesShareIt) {
+  IdBytes id;
+  ASSERT_TRUE(make_unique_id(Settings{}, &id).ok());
+  JoinResult kept;
+  ASSERT_TRUE(join(test::request_for(0, 1, id), &kept).ok());
+  std::this_thread::sleep_for(milliseconds(50));
+  const std::size_t descriptors = entries_in("/proc/self/fd");
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(make_unique_id(Settings{}, &id).ok());
+    JoinResult joined;
+    ASSERT_TRUE(join(test::request_for(0, 1, id), &joined).ok());
+    joined.membership->say_goodbye(0);
+  }
+  std::size_t now = 0;
+  for (int i = 0; i < 5000 && (now = entries_in("/proc/self/fd")) > descriptors; ++i)
+    std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(now, descriptors);
+}
+
+/// A TCP connection to the hub of this process.
+Descriptor knock(std::uint16_t port) {
+  IpAddress loopback;
+  loopback.bytes = {std::byte{127}, std::byte{0}, std::byte{0}, std::byte{1}};
+  const SocketAddress at = socket_address(loopback, port);
+  Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval limit{20, 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&at.data), at.size), 0) << errno_text();
+  return socket;
+}
+
+bool is_closed_by_the_other_end(const Descriptor& socket) {
+  char byte = 0;
+  return ::recv(socket.get(), &byte, 1, 0) <= 0 && errno != EAGAIN;
+}
+
+TEST(Hub, StrangersAreTurnedAwayWhileAJoinGoesOn) {
+  IdBytes bytes;
+  ASSERT_TRUE(make_unique_id(Settings{}, &bytes).ok());
+  UniqueId id;
+  ASSERT_TRUE(UniqueId::decode(bytes, &id).ok());
+  SharedPage* const page = SharedPage::map();
+  std::thread first([&] {
+    JoinResult joined;
+    page->report(0, join(test::request_for(0, 2, bytes), &joined));
+    if (joined.membership) joined.membership->say_goodbye(0);
+  });
+  const Descriptor browser = knock(id.port);
+  const std::string http =
+      "GET / HTTP/1.1\r\nHost: example.org\r\nUser-Agent: something long enough to fill it\r\n\r\n";
+  ASSERT_GT(::send(browser.get(), http.data(), http.size(), MSG_NOSIGNAL), 0);
+  EXPECT_TRUE(is_closed_by_the_other_end(browser));
+
+  const Descriptor noise = knock(id.port);
+  const std::vector<char> zeros(100000, 0);
+  ::send(noise.get(), zeros.data(), zeros.size(), MSG_NOSIGNAL);
+  EXPECT_TRUE(is_closed_by_the_other_end(noise));
+
+  // Knows the id's public name, not its secret.
+  Handshake impostor = Handshake::client(Role::kJoin, id.nonce, Key{});
+  std::vector<std::byte> hello;
+  ASSERT_TRUE(impostor.start(&hello).ok());
+  const Descriptor guess = knock(id.port);
+  ASSERT_EQ(::send(guess.get(), hello.data(), hello.size(), MSG_NOSIGNAL), static_cast<ssize_t>(hello.size()));
+  std::array<std::byte, Handshake::kChallengeSize> challenge;
+  ASSERT_EQ(::recv(guess.get(), challenge.data(), challenge.size(), MSG_WAITALL),
+            static_cast<ssize_t>(challenge.size()));
+  ASSERT_EQ(::send(guess.get(), challenge.data() + 32, 32, MSG_NOSIGNAL), 32);  // reflects the server's own proof
+  EXPECT_TRUE(is_closed_by_the_other_end(guess));
+
+  const Descriptor silent = knock(id.port);  // says nothing and is in nobody's way
+  JoinResult joined;
+  const Status status = join(test::request_for(1, 2, bytes), &joined);
+  EXPECT_TRUE(status.ok()) << status.text();
+  joined.membership->say_goodbye(0);
+  first.join();
+  EXPECT_EQ(page->code(0), Code::kOk) << page->text(0);
+}
+
+TEST(Hub, ACrowdOfStrangersDoesNotKeepRanksOut) {
+  IdBytes bytes;
+  ASSERT_TRUE(make_unique_id(Settings{}, &bytes).ok());
+  UniqueId id;
+  ASSERT_TRUE(UniqueId::decode(bytes, &id).ok());
+  std::vector<Descriptor> crowd;
+  for (std::size_t i = 0; i < Doorman::kMaxStrangers + 50; ++i) crowd.push_back(knock(id.port));
+  JoinResult joined;
+  const Status status = join(test::request_for(0, 1, bytes), &joined);
+  EXPECT_TRUE(status.ok()) << status.text();
+  EXPECT_TRUE(is_closed_by_the_other_end(crowd.front()));
+  joined.membership->say_goodbye(0);
+}
+
+#if !defined(__SANITIZE_THREAD__)  // it does not support threads in a child of a process with threads
+TEST(Hub, AForkedChildOfACommunicatorsOwnerIsRefused) {
+  IdBytes id;
+  ASSERT_TRUE(make_unique_id(Settings{}, &id).ok());
+  JoinResult joined;
+  ASSERT_TRUE(join(test::request_for(0, 1, id), &joined).ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    IdBytes other;
+    const bool refused = hub_forked() && make_unique_id(Settings{}, &other).code() == Code::kInvalidUsage;
+    joined.membership->say_goodbye(1);
+    joined.membership.reset();  // must not touch what is the parent's
+    std::exit(refused ? 0 : 1);
+  }
+  int result = -1;
+  ::waitpid(child, &result, 0);
+  EXPECT_EQ(result, 0);
+  EXPECT_FALSE(hub_forked());
+  EXPECT_EQ(joined.membership->life(Rank{0}), Life::kAlive);
+  joined.membership->say_goodbye(0);
+}
+
+TEST(Hub, AChildOfAProcessThatOnlyServesIdsMayJoin) {
+  IdBytes id;
+  ASSERT_TRUE(make_unique_id(Settings{}, &id).ok());
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < 3; ++rank) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      JoinResult joined;
+      const Status status = join(test::request_for(rank, 3, id), &joined);
+      if (status.ok()) joined.membership->say_goodbye(0);
+      std::exit(status.ok() ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int result = -1;
+    ::waitpid(child, &result, 0);
+    EXPECT_EQ(result, 0);
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,184 @@
+// Every parser is fed what its writer makes, and then everything else.
+#include "comm/wire.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "comm/unique_id.h"
+
+namespace tutti {
+namespace {
+
+Member sample_member(std::int32_t rank) {
+  Member member;
+  member.rank = Rank{rank};
+  member.pid = 4711;
+  member.process[3] = std::byte{7};
+  member.host_name = "node";
+  member.host_id = "boot:1";
+  member.socket_name = "tutti-abc";
+  member.port = 500;
+  member.addresses.resize(2);
+  member.addresses[1].family = 6;
+  member.segment_bytes = 1 << 20;
+  return member;
+}
+
+JoinMessage sample_join() {
+  JoinMessage join;
+  join.member = sample_member(3);
+  join.ranks = 4;
+  join.patience_ms = 1000;
+  join.agreed = {{"TUTTI_ALGO", "ring"}, {"x", ""}};
+  return join;
+}
+
+TableMessage sample_table() {
+  TableMessage table;
+  table.comm_id = 99;
+  for (int i = 0; i < 3; ++i) table.members.push_back(sample_member(i));
+  return table;
+}
+
+TEST(Wire, MessagesComeBackAsTheyWere) {
+  JoinMessage join;
+  ASSERT_TRUE(decode(encode(sample_join()), &join).ok());
+  EXPECT_EQ(join.member.host_id, "boot:1");
+  EXPECT_EQ(join.member.addresses, sample_member(0).addresses);
+  EXPECT_EQ(join.agreed.at(1).name, "x");
+  EXPECT_EQ(join.patience_ms, 1000u);
+  TableMessage table;
+  ASSERT_TRUE(decode(encode(sample_table()), &table).ok());
+  EXPECT_EQ(table.members.at(2).socket_name, "tutti-abc");
+  EXPECT_EQ(table.members.at(2).rank, Rank{2});
+  Cause cause;
+  ASSERT_TRUE(decode(encode(Cause{Code::kMismatch, Rank{1}, kNoRank, "why"}), &cause).ok());
+  EXPECT_EQ(cause.code, Code::kMismatch);
+  EXPECT_EQ(cause.culprit, kNoRank);
+  EXPECT_EQ(cause.text, "why");
+  LeaveMessage leave;
+  ASSERT_TRUE(decode(encode(LeaveMessage{Rank{2}, ~0ull}), &leave).ok());
+  EXPECT_EQ(leave.sequence, ~0ull);
+}
+
+template <class Message>
+void expect_only_whole_messages_parse(const std::vector<std::byte>& good) {
+  Message message;
+  ASSERT_TRUE(decode(good, &message).ok());
+  for (std::size_t size = 0; size < good.size(); ++size)
+    EXPECT_FALSE(decode(ByteView(good).first(size), &message).ok()) << size << " of " << good.size() << " bytes";
+  std::vector<std::byte> longer = good;
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(decode(longer, &message).ok());
+}
+
+TEST(Wire, WhatIsCutShortOrTooLongIsRefused) {
+  expect_only_whole_messages_parse<JoinMessage>(encode(sample_join()));
+  expect_only_whole_messages_parse<TableMessage>(encode(sample_table()));
+  expect_only_whole_messages_parse<MissingMessage>(encode(MissingMessage{{Rank{1}, Rank{2}}}));
+  expect_only_whole_messages_parse<ReadyMessage>(encode(ReadyMessage{true}));
+  expect_only_whole_messages_parse<FailureMessage>(encode(FailureMessage{Code::kTimeout, "late"}));
+  expect_only_whole_messages_parse<IntroduceMessage>(encode(IntroduceMessage{}));
+  expect_only_whole_messages_parse<SegmentMessage>(encode(SegmentMessage{Rank{1}, 4096}));
+  expect_only_whole_messages_parse<LeaveMessage>(encode(LeaveMessage{Rank{1}, 7}));
+  expect_only_whole_messages_parse<Cause>(encode(Cause{Code::kTimeout, Rank{0}, Rank{1}, "x"}));
+  expect_only_whole_messages_parse<AskIdMessage>(encode(AskIdMessage{1, Rank{1}}));
+  expect_only_whole_messages_parse<GiveIdMessage>(encode(GiveIdMessage{}));
+}
+
+TEST(Wire, ValuesOutOfRangeAreRefused) {
+  JoinMessage join = sample_join();
+  join.ranks = 0;
+  EXPECT_FALSE(decode(encode(join), &join).ok());
+  join = sample_join();
+  join.member.rank = Rank{-1};
+  EXPECT_FALSE(decode(encode(join), &join).ok());
+  TableMessage table = sample_table();
+  table.members[1].rank = Rank{2};
+  EXPECT_FALSE(decode(encode(table), &table).ok());
+  FailureMessage failure{Code::kOk, "fine"};
+  EXPECT_FALSE(decode(encode(failure), &failure).ok());
+  WireWriter huge;  // a count that promises more than is there must not be allocated
+  huge.u64(1);
+  huge.u32(0xffffffff);
+  EXPECT_FALSE(decode(huge.data(), &table).ok());
+}
+
+/// Feeds a byte string to every parser; what it says does not matter, only that it reads nothing it should not.
+int parse_as_everything(ByteView data) {
+  int accepted = 0;
+  const auto feed = [&](auto message) { accepted += decode(data, &message).ok() ? 1 : 0; };
+  feed(JoinMessage{});
+  feed(TableMessage{});
+  feed(MissingMessage{});
+  feed(ReadyMessage{});
+  feed(FailureMessage{});
+  feed(IntroduceMessage{});
+  feed(SegmentMessage{});
+  feed(LeaveMessage{});
+  feed(Cause{});
+  feed(AskIdMessage{});
+  feed(GiveIdMessage{});
+  return accepted;
+}
+
+TEST(Wire, RandomBytesDoNoHarm) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<std::byte> noise(random() % 300);
+    for (std::byte& b : noise) b = static_cast<std::byte>(random());
+    parse_as_everything(noise);
+  }
+  SUCCEED();
+}
+
+TEST(Wire, DamagedMessagesDoNoHarm) {
+  std::mt19937 random(2);
+  const std::vector<std::vector<std::byte>> seeds = {encode(sample_join()), encode(sample_table()),
+                                                     encode(Cause{Code::kTimeout, Rank{0}, Rank{1}, "text"}),
+                                                     encode(MissingMessage{{Rank{1}, Rank{2}}})};
+  int accepted = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<std::byte> damaged = seeds[random() % seeds.size()];
+    for (unsigned hits = 1 + random() % 4; hits > 0; --hits)
+      damaged[random() % damaged.size()] = static_cast<std::byte>(random());
+    if (random() % 4 == 0) damaged.resize(random() % (damaged.size() + 20));
+    accepted += parse_as_everything(damaged);
+  }
+  EXPECT_GT(accepted, 0);  // a changed letter in a text is still a message
+}
+
+TEST(UniqueIdBytes, ComeBackAsTheyWere) {
+  UniqueId id;
+  ASSERT_TRUE(random_bytes(id.secret).ok());
+  ASSERT_TRUE(random_bytes(id.nonce).ok());
+  id.port = 54321;
+  id.addresses.resize(4);
+  id.addresses[2].family = 6;
+  id.addresses[2].bytes[15] = std::byte{1};
+  UniqueId back;
+  ASSERT_TRUE(UniqueId::decode(id.encode(), &back).ok());
+  EXPECT_EQ(back.secret, id.secret);
+  EXPECT_EQ(back.nonce, id.nonce);
+  EXPECT_EQ(back.port, id.port);
+  EXPECT_EQ(back.addresses, id.addresses);
+}
+
+TEST(UniqueIdBytes, NoiseIsRefusedOrHarmless) {
+  std::mt19937 random(3);
+  UniqueId good;
+  good.addresses.resize(1);
+  for (int round = 0; round < 20000; ++round) {
+    IdBytes bytes = good.encode();
+    const std::size_t from = round % 2 == 0 ? 0 : 56;
+    for (std::size_t i = from; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(random());
+    UniqueId id;
+    const Status status = UniqueId::decode(bytes, &id);
+    EXPECT_LE(id.addresses.size(), UniqueId::kMaxAddresses);
+    EXPECT_TRUE(from != 0 || status.code() == Code::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace tutti
