@@ -177,17 +177,17 @@ double median(std::vector<double> values) {
 
 std::vector<Row> make_rows(Pair& pair, Ends<ShmEndpoint>& shm, Ends<InprocEndpoint>& inproc) {
   std::vector<Row> rows;
-  rows.push_back({"bare line, one way", Bytes(4), [&] { return bare_line(pair, 2000); }});
+  rows.push_back({"bare line, one way", Bytes(4), [&] { return bare_line(pair, 400); }});
   for (const Bytes bytes : {Bytes(0), Bytes(8), Bytes(48), Bytes(64), Bytes(1024), Bytes(4096)})
-    rows.push_back({"shm, one way", bytes, [&, bytes] { return shm.latency(pair, bytes, false, 1000); }});
-  rows.push_back({"shm multicast, one way", Bytes(8), [&] { return shm.latency(pair, Bytes(8), true, 1000); }});
-  rows.push_back({"inproc, one way", Bytes(8), [&] { return inproc.latency(pair, Bytes(8), false, 50); }});
-  rows.push_back({"shm, stream", Bytes(8), [&] { return shm.stream(pair, Bytes(8), 4000); }});
+    rows.push_back({"shm, one way", bytes, [&, bytes] { return shm.latency(pair, bytes, false, 200); }});
+  rows.push_back({"shm multicast, one way", Bytes(8), [&] { return shm.latency(pair, Bytes(8), true, 200); }});
+  rows.push_back({"inproc, one way", Bytes(8), [&] { return inproc.latency(pair, Bytes(8), false, 10); }});
+  rows.push_back({"shm, stream", Bytes(8), [&] { return shm.stream(pair, Bytes(8), 2000); }});
   for (Bytes bytes{4096}; bytes <= kLargest; bytes = bytes * 2) {
-    const int count = static_cast<int>((4u << 20) / bytes.value);
+    const int count = static_cast<int>((1u << 20) / bytes.value);
     rows.push_back({"shm, stream", bytes, [&, bytes, count] { return shm.stream(pair, bytes, count); }});
   }
-  rows.push_back({"inproc, stream", kLargest, [&] { return inproc.stream(pair, kLargest, 16); }});
+  rows.push_back({"inproc, stream", kLargest, [&] { return inproc.stream(pair, kLargest, 4); }});
   return rows;
 }
 
@@ -218,7 +218,7 @@ int run(int rounds) {
   std::vector<Row> rows = make_rows(pair, shm, inproc);
   for (int round = -2; round < rounds; ++round) {  // two rounds to warm up
     for (Row& row : rows) {
-      const double line = bare_line(pair, 500);
+      const double line = bare_line(pair, 200);
       const double time = row.measure();
       if (round < 0) continue;
       row.times.push_back(time);
@@ -236,5 +236,5 @@ int main(int argc, char** argv) {
     std::puts("links_bench needs two cores");
     return 0;
   }
-  return run(argc > 1 ? std::max(1, std::atoi(argv[1])) : 60);
+  return run(argc > 1 ? std::max(1, std::atoi(argv[1])) : 300);
 }
