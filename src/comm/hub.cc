@@ -1,5 +1,7 @@
 #include "comm/hub.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -197,7 +199,13 @@ Status Hub::acquire(const Settings& settings, std::shared_ptr<Hub>* hub) {
   TUTTI_TRY(made->open(settings));
   Hub* const raw = made.get();
   registry.hubs.emplace_back(raw, false);
+  // The application's signals are for its own threads: the service thread inherits a mask that blocks them all.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   raw->thread_ = std::thread([raw] { raw->serve(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   hub->reset(made.release(), HubRegistry::retire);
   registry.current = *hub;
   return {};

@@ -19,6 +19,7 @@ using std::chrono::milliseconds;
 /// The root answers at the deadline; one that does not is given up a little later.
 constexpr milliseconds kGrace{2000};
 constexpr milliseconds kRetry{50};
+constexpr std::chrono::hours kLongTime{24 * 365};
 /// A root whose door is crowded may turn a rank away: that is worth a few more tries, a dead root is not.
 constexpr int kMaxRefusals = 3;
 
@@ -57,14 +58,14 @@ void JoinTask::start() {
 }
 
 void JoinTask::arm_timers() {
-  if (request_.deadline.is_never()) return;
-  const auto left = request_.deadline.left(std::chrono::hours(24 * 365));
   const auto weak = weak_from_this();
-  deadline_timer_ = hub_->loop().after(left, [weak] {
-    if (const auto self = weak.lock()) self->on_deadline();
-  });
+  const auto left = request_.deadline.left(kLongTime);
   warn_timer_ = hub_->loop().after(std::min<std::chrono::nanoseconds>(std::chrono::seconds(30), left / 2), [weak] {
     if (const auto self = weak.lock()) self->warn_of_missing();
+  });
+  if (request_.deadline.is_never()) return;
+  deadline_timer_ = hub_->loop().after(left, [weak] {
+    if (const auto self = weak.lock()) self->on_deadline();
   });
 }
 
@@ -116,7 +117,7 @@ void JoinTask::dialed(const Status& why, std::shared_ptr<Connection> connection)
   join.ranks = request_.ranks;
   join.agreed = request_.agreed;
   if (!request_.deadline.is_never()) {
-    const auto left = std::chrono::ceil<milliseconds>(request_.deadline.left(std::chrono::hours(24 * 365)));
+    const auto left = std::chrono::ceil<milliseconds>(request_.deadline.left(kLongTime));
     join.patience_ms = static_cast<std::uint64_t>(std::max<std::int64_t>(left.count(), 1));
   }
   root_->send(MessageType::kJoin, encode(join));
