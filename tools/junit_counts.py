@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""junit_counts.py RESULTS STAGE: CTest's JUnit file as tab-separated lines that tools/test.sh adds up."""
+"""junit_counts.py RESULTS STAGE: CTest's JUnit file as tab-separated lines that tools/test.sh adds up; what failed
+tests printed goes to stderr."""
 import re
 import sys
 import xml.etree.ElementTree
@@ -16,6 +17,8 @@ for case in xml.etree.ElementTree.parse(sys.argv[1]).getroot().iter("testcase"):
         skipped.append((name, reason.group(1) if reason else case.find("skipped").get("message", "no reason given")))
     else:
         failed.append(name)
+        output = (case.findtext("system-out") or "").rstrip().split("\n")
+        print("\n    ".join([f"  FAILED: {name}"] + output[-60:]), file=sys.stderr)
 print(f"counts\t{passed} {len(failed)} {len(skipped)}")
 for name in failed:
     print(f"failed\t{name}")
