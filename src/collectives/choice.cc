@@ -17,6 +17,8 @@ constexpr int kAllPairsRanks = 64;
 constexpr int kAllPairsBarrierRanks = 16;
 /// Many ranks: below, the log-step algorithms; above, the pipelined ones.
 constexpr std::size_t kManyRanksSmall = 64 * 1024;
+/// A ring in both directions has twice the messages of half the size.
+constexpr std::size_t kTwoLaneBytes = 256 * 1024;
 /// A chain moves tiles in step: enough of them to fill it, none smaller than this.
 constexpr std::size_t kChainTileBytes = 16 * 1024;
 
@@ -31,6 +33,12 @@ std::string_view all_reduce_name(std::size_t bytes, const Machine& machine) {
     return bytes <= kManyRanksSmall ? "recursive_doubling" : "ring";
   }
   return bytes * ranks <= kOneShotBytesTimesRanks ? "all_pairs" : "all_pairs_two_shot";
+}
+
+/// One thread drives all lanes of a rank, so lanes only cost messages, except where they use links in both directions.
+int lanes_for(const Algorithm& algorithm, std::size_t bytes, const Machine& machine) {
+  if (std::string_view(algorithm.name) != "ring" || bytes < kTwoLaneBytes) return 1;
+  return std::clamp(machine.lanes, 1, std::min(2, algorithm.max_lanes));
 }
 
 std::size_t tile_for(const Algorithm& algorithm, std::size_t bytes, const Machine& machine, std::size_t limit) {
@@ -76,7 +84,7 @@ Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machi
   }
   if (!choice.algorithm) return choice;
 
-  choice.lanes = std::clamp(machine.lanes, 1, choice.algorithm->max_lanes);
+  choice.lanes = lanes_for(*choice.algorithm, bytes_per_block.value, machine);
   // A tile of parts * m bytes has parts of exactly m where m is a multiple of the alignment, and smaller tiles have
   // smaller parts: no chunk is larger than a message.
   const Extent extent = choice.algorithm->extent(Shape{machine.ranks, 0, 0, choice.lanes});

@@ -21,9 +21,20 @@ Plan PlanCache::find_slowly(Collective collective, Bytes bytes, int root) {
     shape.lanes = choice.lanes;
     schedule = std::make_unique<const Schedule>(build_schedule(*choice.algorithm, shape));
   }
-  const Plan plan{schedule.get(), choice.tile_bytes};
+  const Plan plan{schedule.get(), choice.tile_bytes, is_one_shot(*schedule) && bytes <= choice.tile_bytes};
   recent_[index] = Recent{bytes, root, plan};
   return plan;
+}
+
+bool PlanCache::is_one_shot(const Schedule& schedule) {
+  if (schedule.shape.lanes != 1 || schedule.steps.size() != 2 || schedule.extent.parts != 1) return false;
+  const Step& send = schedule.steps[0];
+  const Step& receive = schedule.steps[1];
+  const bool sends = send.verbs == kSend && send.send_to == PeerSet::kAll && receive.recv_from == PeerSet::kAll &&
+                     receive.is(kSharedRecv);
+  const bool reduces = receive.verbs == (kRecv | kReduce | kStore) && send.src_buffer == BufferId::kInput &&
+                       receive.src_buffer == BufferId::kInput && receive.dst_buffer == BufferId::kOutput;
+  return sends && (reduces || receive.verbs == kRecv);
 }
 
 std::uint64_t PlanCache::bytes() const {

@@ -22,6 +22,8 @@ namespace tutti {
 struct Plan {
   const Schedule* schedule = nullptr;
   Bytes tile;  ///< bytes of each block worked on in one pass
+  bool one_shot =
+      false;  ///< one lane, two steps: send the whole input to all; receive from all and reduce into the output
 };
 
 /// One a communicator; used by the thread that runs the communicator's operation.
@@ -50,6 +52,7 @@ class PlanCache {
   };
   using Key = std::tuple<const Algorithm*, int, int>;  // algorithm, root, lanes
 
+  static bool is_one_shot(const Schedule& schedule);
   Plan find_slowly(Collective collective, Bytes bytes, int root);
 
   Machine machine_;

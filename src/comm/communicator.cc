@@ -84,6 +84,7 @@ Status Communicator::begin(const CallArguments& arguments, Launch* launch, bool*
   launch->op = call_.op;
   launch->divisor = call_.op == RedOp::kAvg ? static_cast<std::uint32_t>(ranks_) : 1;
   launch->fingerprint = fingerprint_of(call_);
+  launch->one_shot = plan.one_shot;
   launch->stream_stores = block.value >= kStreamFrom;
   return {};
 }

@@ -59,8 +59,11 @@ Status Communicator::gone(Rank peer, Life life) {
   if (life == Life::kDead)
     return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) died during {}", peer.value, who, describe(call_)),
                          peer);
-  return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) left after operation {}, but rank {} called {}",
-                            peer.value, who, joined_.membership->last_sequence(peer), rank_.value, describe(call_)),
+  // A process that ended without Destroy says goodbye without a number.
+  const std::uint64_t last = joined_.membership->last_sequence(peer);
+  const std::string when = last != 0 ? fmt::format(" after operation {}", last) : std::string();
+  return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) left{}, but rank {} called {}", peer.value, who, when,
+                            rank_.value, describe(call_)),
                        peer);
 }
 

@@ -170,21 +170,75 @@ void CpuExecutor<E>::reduce(LaneState& lane, const Step& step, ChunkRange range,
     args.sources = pair;
     args.source_count = 2;
   }
-  args.destination = stored != nullptr ? stored : slot;
-  args.second = stored != nullptr ? slot : nullptr;
   args.count = range.count.value;
   args.divisor = step.is(kComplete) ? launch_.divisor : 1;
-  args.stream = stored != nullptr && launch_.stream_stores && step.dst_buffer == BufferId::kOutput;
+  if (slot != nullptr) {
+    args.destination = slot;
+    args.second = stored;
+    return reduce_into_slot(kernel_, launch_.element, args);
+  }
+  args.destination = stored;
+  args.stream = launch_.stream_stores && step.dst_buffer == BufferId::kOutput;
   kernel_(args);
 }
 
 template <Endpoint E>
 Status CpuExecutor<E>::run(const Launch& launch, Watch& watch) {
+  if (launch.one_shot) return run_one_shot(launch, watch);
   start(launch);
-  const Progress progress = advance();
-  if (progress == Progress::kDone) [[likely]]
+  if (advance() == Progress::kDone) [[likely]]
     return {};
   return wait(watch);
+}
+
+// The direct path of small calls: the two steps of the one-shot schedule (send to all; receive from all and reduce)
+// without the interpreter around them. Where it has to wait, the interpreter takes over behind the first step.
+template <Endpoint E>
+Status CpuExecutor<E>::run_one_shot(const Launch& launch, Watch& watch) {
+  const Bytes bytes{launch.count.value * launch.element.value};
+  const Route all{kNoRank, true, 0};
+  std::byte* const slot = endpoint_->send_claim(all, bytes);
+  if (slot == nullptr) [[unlikely]]
+    return start(launch), wait(watch);
+  if (bytes.value != 0) copy_bytes(slot, launch.input, bytes, false);
+  endpoint_->send_commit(all, bytes, launch.fingerprint);
+  ++progress_;
+  if (!all_arrived(launch, bytes)) [[unlikely]] {
+    start(launch);
+    lanes_[0].step = 1;
+    return wait(watch);
+  }
+  if (bytes.value != 0) {
+    direct_sources_[static_cast<std::size_t>(rank_)] = launch.input;
+    ReduceArgs args;
+    args.sources = direct_sources_.data();
+    args.source_count = ranks_;
+    args.destination = launch.output;
+    args.count = launch.count.value;
+    args.divisor = launch.divisor;
+    reduce_kernel(launch.type, launch.op)(args);
+  }
+  for (int peer = 0; peer < ranks_; ++peer)
+    if (peer != rank_) endpoint_->recv_release(Route{Rank{peer}, true, 0}, bytes);
+  ++progress_;
+  return {};
+}
+
+/// Polls for the messages of all peers for as long as the first rung of the ladder lasts.
+template <Endpoint E>
+bool CpuExecutor<E>::all_arrived(const Launch& launch, Bytes bytes) {
+  std::uint32_t spins = 0;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (peer == rank_) continue;
+    for (;;) {
+      const Peek peek = endpoint_->recv_peek(Route{Rank{peer}, true, 0}, bytes, launch.fingerprint);
+      direct_sources_[static_cast<std::size_t>(peer)] = peek.data;
+      if (peek.state == PeekState::kReady) [[likely]]
+        break;
+      if (peek.state == PeekState::kMismatch || ++spins > policy_.bare_spins) return false;
+    }
+  }
+  return true;
 }
 
 template <Endpoint E>

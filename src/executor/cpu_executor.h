@@ -18,7 +18,11 @@ template <Endpoint E>
 class CpuExecutor final : public Executor {
  public:
   CpuExecutor(std::unique_ptr<E> endpoint, const LadderPolicy& ladder)
-      : endpoint_(std::move(endpoint)), policy_(ladder), rank_(endpoint_->rank().value), ranks_(endpoint_->ranks()) {}
+      : endpoint_(std::move(endpoint)),
+        policy_(ladder),
+        rank_(endpoint_->rank().value),
+        ranks_(endpoint_->ranks()),
+        direct_sources_(static_cast<std::size_t>(ranks_)) {}
 
   void start(const Launch& launch) override;
   Progress advance() override;
@@ -57,6 +61,8 @@ class CpuExecutor final : public Executor {
   Outcome advance_lane(LaneState& lane, std::uint32_t index);
   std::byte* address(BufferId buffer, std::size_t tile, std::uint32_t chunk);
   Outcome blocked_on(int peer);
+  Status run_one_shot(const Launch& launch, Watch& watch);
+  bool all_arrived(const Launch& launch, Bytes bytes);
   Status wait(Watch& watch);
   Status sleep_once(Watch& watch);
 
@@ -72,6 +78,7 @@ class CpuExecutor final : public Executor {
   std::vector<LaneState> lanes_;
   std::size_t active_lanes_ = 0;
   std::vector<std::byte> scratch_;
+  std::vector<const void*> direct_sources_;  // by rank, for run_one_shot
   Rank missing_ = kNoRank;
   Rank mismatched_ = kNoRank;
   std::uint64_t progress_ = 0;
