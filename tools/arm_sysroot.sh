@@ -14,5 +14,6 @@ apt-get "${options[@]}" update
 apt-get "${options[@]}" download libssl-dev libgtest-dev libfmt-dev libcli11-dev nlohmann-json3-dev
 for package in *.deb; do dpkg-deb -x "$package" "$folder"; done
 rm -rf "$folder/apt" "$folder/packages"
+cp -r "$folder/usr/include/aarch64-linux-gnu/." "$folder/usr/include/" # the cross compiler looks in no such subfolder
 find "$folder" -name '*.so' -delete # links to libraries that are not here: the static ones are used
 touch "$folder/complete"
