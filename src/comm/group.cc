@@ -200,7 +200,6 @@ void Group::check_linked() {
 void Group::finish_linking(const Status& why) {
   if (finished_) return;
   finished_ = true;
-  link_status_ = why;
   std::vector<Linked> waiting;
   for (auto& [rank, local] : locals_)
     if (local.linked) waiting.push_back(std::exchange(local.linked, nullptr));

@@ -39,6 +39,7 @@ struct HubRegistry {
   std::mutex mutex;
   std::condition_variable thread_ended;
   std::weak_ptr<Hub> current;
+  std::shared_ptr<Hub> last;  // of a process that ends
   std::vector<std::pair<Hub*, bool>> hubs;  // and whether its thread has ended
   std::map<std::pair<const void*, std::uint64_t>, std::weak_ptr<void>> shared;
   std::vector<const void*> kept;
@@ -129,14 +130,24 @@ struct HubRegistry {
       registry.exiting = true;
       hub = registry.current.lock();
     }
-    if (!hub) return;
+    if (hub) end_with_process(hub);
+    std::unique_lock lock(registry.mutex);  // hubs that have just lost their last user
+    registry.thread_ended.wait_for(lock, kPatience, [&] { return registry.all_ended(); });
+    lock.unlock();
+    registry.reap();
+  }
+
+  /// Says the goodbyes and stops the thread, which must be out of libcrypto before that is torn down. The hub stays:
+  /// its users may never let go.
+  static void end_with_process(const std::shared_ptr<Hub>& hub) {
+    HubRegistry& registry = get();
+    registry.last = hub;
     hub->loop_.call([&] { hub->say_goodbyes(); }, kPatience);
-    // The thread must be out of libcrypto before that is torn down.
     hub->loop_.stop();
     std::unique_lock lock(registry.mutex);
-    registry.thread_ended.wait_for(lock, kPatience, [&] { return registry.ended(hub.get()); });
+    const bool ended = registry.thread_ended.wait_for(lock, kPatience, [&] { return registry.ended(hub.get()); });
     std::erase_if(registry.hubs, [&](const auto& item) { return item.first == hub.get(); });
-    new std::shared_ptr<Hub>(hub);  // its users may never let go: the hub stays until the process is gone
+    if (ended) hub->thread_.join();
   }
 };
 

@@ -21,7 +21,7 @@ RankMembership::RankMembership(std::shared_ptr<Hub> hub, std::shared_ptr<Group> 
 
 RankMembership::~RankMembership() {
   if (hub_forked()) {  // the parent's: its locks may be held by threads that are not here
-    new std::pair(std::move(hub_), std::move(group_));
+    Hub::keep_until_exit(new std::pair(std::move(hub_), std::move(group_)));
     return;
   }
   roster_->remove_listener(slot_);
