@@ -8,10 +8,11 @@
 namespace tutti {
 namespace {
 
-// Where one algorithm gives way to another. Starting values, to be tuned by measurement on shared memory.
+// Where one algorithm gives way to another, measured on shared memory (docs/design/choice.md).
 
-/// All-reduce of n ranks: one shot reads (n-1) times the data, two shots 2(n-1)/n times at twice the depth.
-constexpr std::size_t kOneShotBytesTimesRanks = 2 * 64 * 1024;
+/// All-reduce of more than 2 ranks: one shot reads (n-1) times the data, two shots 2(n-1)/n times at twice the depth.
+/// Two ranks read the same either way, and one shot has half the hand-overs.
+constexpr std::size_t kOneShotBytes = 8 * 1024;
 /// Above this many ranks all-pairs has too many messages and links.
 constexpr int kAllPairsRanks = 64;
 constexpr int kAllPairsBarrierRanks = 16;
@@ -28,11 +29,10 @@ bool reduces(Collective collective) {
 }
 
 std::string_view all_reduce_name(std::size_t bytes, const Machine& machine) {
-  const auto ranks = static_cast<std::size_t>(machine.ranks);
   if (machine.ranks > kAllPairsRanks && !machine.deterministic) {
     return bytes <= kManyRanksSmall ? "recursive_doubling" : "ring";
   }
-  return bytes * ranks <= kOneShotBytesTimesRanks ? "all_pairs" : "all_pairs_two_shot";
+  return machine.ranks <= 2 || bytes <= kOneShotBytes ? "all_pairs" : "all_pairs_two_shot";
 }
 
 /// One thread drives all lanes of a rank, so lanes only cost messages, except where they use links in both directions.

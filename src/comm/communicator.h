@@ -82,6 +82,7 @@ class Communicator final : public Watch {
   Status adopt_cause();
   Status look_for_deaths(std::uint64_t progress);
   Status gone(Rank peer, Life life);
+  Status odd_message(Rank from);
   Status look_at_clock(Rank missing, std::uint64_t progress);
   void warn_of_missing(Rank missing, double waited);
   bool finished_by(Rank peer, std::uint64_t sequence) const;

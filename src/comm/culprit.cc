@@ -54,6 +54,20 @@ Disagreement find_disagreement(const Call& mine, Rank self, int ranks, const Boa
   return {};
 }
 
+Disagreement find_first_disagreement(Call* mine, Rank other, const CallBoard& own, const BoardReader& board) {
+  const CallBoard* const theirs = board(other);
+  if (theirs == nullptr) return {};
+  const std::uint64_t oldest = mine->sequence > CallBoard::kHistory ? mine->sequence - CallBoard::kHistory + 1 : 1;
+  for (std::uint64_t sequence = oldest; sequence <= mine->sequence; ++sequence) {
+    const PostedCall here = own.find(sequence);
+    const PostedCall there = theirs->find(sequence);
+    if (!here.known || !there.known || same_call(here.call, there.call)) continue;
+    *mine = here.call;
+    return Disagreement{other, there.call};
+  }
+  return {};
+}
+
 std::string describe(const Disagreement& other, const Call& mine, Rank self) {
   return fmt::format("rank {} called {} where rank {} called {}", other.rank.value, describe(other.call), self.value,
                      describe(mine));

@@ -23,6 +23,9 @@ struct Disagreement {
   Call call;
 };
 Disagreement find_disagreement(const Call& mine, Rank self, int ranks, const BoardReader& board);
+/// The oldest call, up to `mine` in number, in which `other` and this rank differ, as far back as both boards go; for a
+/// message that was found in place of another. `*mine` becomes this rank's call of that number.
+Disagreement find_first_disagreement(Call* mine, Rank other, const CallBoard& own, const BoardReader& board);
 /// "rank 2 called broadcast ... where rank 0 called all_reduce ...".
 std::string describe(const Disagreement& other, const Call& mine, Rank self);
 

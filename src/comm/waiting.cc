@@ -21,12 +21,20 @@ Status Communicator::check(Rank missing, std::uint64_t progress) {
   TUTTI_TRY(adopt_cause());
   const Disagreement other = find_disagreement(call_, rank_, ranks_, boards());
   if (other.rank != kNoRank) return fail_for_good(Status(Code::kMismatch, describe(other, call_, rank_)), other.rank);
-  if (const Rank odd = executor_->mismatched(); odd != kNoRank)
-    return fail_for_good(fail(Code::kMismatch, "rank {} sent a message of another call where rank {} called {}",
-                              odd.value, rank_.value, describe(call_)),
-                         odd);
+  if (executor_->mismatched() != kNoRank) return odd_message(executor_->mismatched());
   TUTTI_TRY(look_for_deaths(progress));
   return look_at_clock(missing, progress);
+}
+
+// A message stands where another was expected. The calls that do not fit may be older than the one that met it: an
+// empty call sends nothing, so the next one finds the peer's message.
+Status Communicator::odd_message(Rank from) {
+  Call mine = call_;
+  const Disagreement other = find_first_disagreement(&mine, from, executor_->board(), boards());
+  if (other.rank != kNoRank) return fail_for_good(Status(Code::kMismatch, describe(other, mine, rank_)), from);
+  return fail_for_good(fail(Code::kMismatch, "rank {} sent a message of another call where rank {} called {}",
+                            from.value, rank_.value, describe(call_)),
+                       from);
 }
 
 bool Communicator::finished_by(Rank peer, std::uint64_t sequence) const {

@@ -96,8 +96,9 @@ TEST(Choice, LanesStayWithinTheMachineAndTheAlgorithm) {
   Machine machine = machine_of(4);
   machine.lanes = 1000;
   EXPECT_EQ(choose(Collective::kBarrier, Bytes{0}, machine, "auto", Bytes{0}).lanes, 1);
-  const Choice ring = choose(Collective::kAllReduce, Bytes{8}, machine, "ring", Bytes{0});
-  EXPECT_EQ(ring.lanes, ring.algorithm->max_lanes);
+  EXPECT_EQ(choose(Collective::kAllReduce, Bytes{8}, machine, "ring", Bytes{0}).lanes, 1) << "small: fewer messages";
+  const Choice ring = choose(Collective::kAllReduce, Bytes{8 << 20}, machine, "ring", Bytes{0});
+  EXPECT_EQ(ring.lanes, 2) << "one thread drives all lanes: both directions of a ring, no more";
   machine.lanes = 0;
   EXPECT_EQ(choose(Collective::kAllReduce, Bytes{8}, machine, "ring", Bytes{0}).lanes, 1);
 }
