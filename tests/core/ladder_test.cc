@@ -1,0 +1,57 @@
+#include "core/ladder.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "core/clock.h"
+
+namespace tutti::test {
+namespace {
+
+TEST(Ladder, ClimbsSpinYieldSleepAndStaysThere) {
+  LadderPolicy policy;
+  policy.bare_spins = 10;
+  policy.spin_for = std::chrono::microseconds{50};
+  policy.yield_for = std::chrono::microseconds{200};
+  Ladder ladder(policy);
+  int rungs[3] = {};
+  Ladder::Rung last = Ladder::Rung::kSpin;
+  const auto give_up = Clock::now() + std::chrono::seconds{20};
+  while (last != Ladder::Rung::kSleep && Clock::now() < give_up) {
+    const Ladder::Rung rung = ladder.climb();
+    EXPECT_GE(rung, last) << "never down without reset()";
+    last = rung;
+    ++rungs[static_cast<int>(rung)];
+  }
+  EXPECT_GE(rungs[0], 10);
+  EXPECT_EQ(rungs[2], 1);
+  EXPECT_EQ(ladder.climb(), Ladder::Rung::kSleep);
+  EXPECT_GE(ladder.waited(), std::chrono::microseconds{250});
+  ladder.reset();
+  EXPECT_EQ(ladder.climb(), Ladder::Rung::kSpin);
+  EXPECT_EQ(ladder.waited(), std::chrono::nanoseconds{0});
+}
+
+TEST(Ladder, MoreRanksThanCoresHandTheCoreOverAtOnce) {
+  const LadderPolicy policy = LadderPolicy::choose(8, 2, -1);
+  EXPECT_EQ(policy.spin_for.count(), 0);
+  Ladder ladder(policy);
+  for (std::uint32_t i = 0; i < policy.bare_spins; ++i) EXPECT_EQ(ladder.climb(), Ladder::Rung::kSpin);
+  EXPECT_EQ(ladder.climb(), Ladder::Rung::kYield);
+  EXPECT_EQ(LadderPolicy::choose(8, 2, 7).spin_for, std::chrono::microseconds{7}) << "TUTTI_SPIN_US wins";
+}
+
+TEST(Deadline, NeverAndPassed) {
+  EXPECT_TRUE(Deadline::in(0).is_never());
+  EXPECT_TRUE(Deadline::in(-1).is_never());
+  EXPECT_TRUE(Deadline::in(__builtin_nan("")).is_never());
+  EXPECT_FALSE(Deadline::never().passed());
+  EXPECT_EQ(Deadline::never().left(std::chrono::seconds{3}), std::chrono::seconds{3});
+  EXPECT_TRUE(Deadline::in(1e-9).passed());
+  EXPECT_EQ(Deadline::in(1e-9).left(std::chrono::seconds{3}), std::chrono::nanoseconds{0});
+  EXPECT_FALSE(Deadline::in(100).passed());
+}
+
+}  // namespace
+}  // namespace tutti::test

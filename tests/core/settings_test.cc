@@ -1,0 +1,90 @@
+#include "core/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+#include <string>
+
+#include "support/ranks.h"
+
+namespace tutti::test {
+namespace {
+
+TEST(ParseBytes, AcceptsUnitsAndDecimals) {
+  const std::pair<const char*, std::size_t> cases[] = {{"0", 0},       {"8", 8},          {"64K", 65536},
+                                                       {"64k", 65536}, {"1.5M", 1572864}, {"2G", 2147483648u},
+                                                       {"4KiB", 4096}, {"4KB", 4096},     {"7B", 7}};
+  for (const auto& [text, expected] : cases) {
+    Bytes bytes;
+    EXPECT_TRUE(parse_bytes(text, &bytes).ok()) << text;
+    EXPECT_EQ(bytes.value, expected) << text;
+  }
+}
+
+TEST(ParseBytes, RefusesWhatIsNoSize) {
+  for (const char* text : {"", "K", "-1", "8X", "1KK", "nan", "1e30", "8 K", "4iB"}) {
+    Bytes bytes{17};
+    const Status status = parse_bytes(text, &bytes);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << text;
+    EXPECT_EQ(bytes.value, 17u) << "set on success only";
+  }
+}
+
+TEST(Settings, DefaultsOfTheTableParseToTheDefaultsOfTheStruct) {
+  Settings parsed;
+  std::set<std::string> names;
+  for (const SettingInfo& info : setting_table()) {
+    EXPECT_TRUE(info.parse(info.initial, &parsed).ok()) << info.name;
+    EXPECT_TRUE(names.insert(info.name).second) << info.name << " is listed twice";
+    EXPECT_STRNE(info.meaning, "");
+  }
+  const Settings initial;
+  EXPECT_EQ(parsed.timeout_seconds, initial.timeout_seconds);
+  EXPECT_EQ(parsed.join_timeout_seconds, initial.join_timeout_seconds);
+  EXPECT_EQ(parsed.shm_slot_bytes, initial.shm_slot_bytes);
+  EXPECT_EQ(parsed.shm_slots, initial.shm_slots);
+  EXPECT_EQ(parsed.algorithm, initial.algorithm);
+  EXPECT_EQ(parsed.transport, initial.transport);
+  EXPECT_EQ(parsed.log_level, initial.log_level);
+  EXPECT_EQ(parsed.spin_microseconds, initial.spin_microseconds);
+}
+
+struct BadValue {
+  const char* name;
+  const char* value;
+};
+
+TEST(Settings, BadValuesAreErrorsThatNameVariableAndValue) {
+  const BadValue cases[] = {
+      {"TUTTI_TRANSPORT", "pigeon"},  {"TUTTI_TIMEOUT", "-1"},     {"TUTTI_TIMEOUT", "soon"},
+      {"TUTTI_LOG", "loud"},          {"TUTTI_PORT_RANGE", "9-1"}, {"TUTTI_PORT_RANGE", "1-70000"},
+      {"TUTTI_SHM_SLOTS", "3"},       {"TUTTI_SHM_SLOTS", "1"},    {"TUTTI_SHM_SLOT_BYTES", "1"},
+      {"TUTTI_PROGRESS_CORES", "a"},  {"TUTTI_SIMD", "mmx"},       {"TUTTI_SPIN_US", "-2"},
+      {"TUTTI_PROGRESS_CORES", "3-1"}};
+  for (const BadValue& one : cases) {
+    const ScopedSetting setting(one.name, one.value);
+    Settings settings;
+    const Status status = read_settings(&settings);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << one.name;
+    EXPECT_NE(status.text().find(one.name), std::string::npos) << status.text();
+    EXPECT_NE(status.text().find(one.value), std::string::npos) << status.text();
+  }
+}
+
+TEST(Settings, GoodValuesArrive) {
+  const ScopedSetting ports("TUTTI_PORT_RANGE", "20000-20010");
+  const ScopedSetting cores("TUTTI_PROGRESS_CORES", "0,2-3");
+  const ScopedSetting interfaces("NCCL_SOCKET_IFNAME", "^docker");
+  const ScopedSetting timeout("TUTTI_TIMEOUT", "0.25");
+  Settings settings;
+  ASSERT_TRUE(read_settings(&settings).ok());
+  EXPECT_EQ(settings.port_first, 20000);
+  EXPECT_EQ(settings.port_last, 20010);
+  EXPECT_EQ(settings.progress_cores, (std::vector<int>{0, 2, 3}));
+  EXPECT_EQ(settings.socket_interface, "^docker") << "falls back to NCCL's variable";
+  EXPECT_EQ(settings.timeout_seconds, 0.25);
+}
+
+}  // namespace
+}  // namespace tutti::test
