@@ -242,6 +242,27 @@ TEST_P(ReduceTest, SetsAgreeOnLargeRandomData) {
 INSTANTIATE_TEST_SUITE_P(Types, ReduceTest, testing::ValuesIn(kTypes),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
+TEST_P(ReduceTest, IntoSlot) {
+  const RedOp op = RedOp::kMin;
+  const std::size_t most = 20000 / size();
+  const auto rows = oracle::random_rows(type(), 3, most, 5);
+  const Row expected = oracle::reduce_rows(type(), op, rows, 1);
+  const void* pointers[] = {rows[0].data(), rows[1].data(), rows[2].data()};
+  for (std::size_t bytes : {std::size_t{8}, std::size_t{504}, std::size_t{512}, std::size_t{8192}, most * size()}) {
+    for (bool twice : {false, true}) {
+      Guarded slot(size(), bytes);
+      Guarded second(0, bytes);
+      const ReduceArgs args{pointers, 3, slot.data(), twice ? second.data() : nullptr, bytes / size()};
+      reduce_into_slot(reduce_kernel(type(), op), size_of(type()), args);
+      EXPECT_TRUE(std::equal(slot.data(), slot.data() + bytes, expected.begin())) << bytes;
+      if (twice) {
+        EXPECT_TRUE(std::equal(second.data(), second.data() + bytes, expected.begin())) << bytes;
+      }
+      EXPECT_TRUE(slot.guards_untouched() && second.guards_untouched()) << bytes;
+    }
+  }
+}
+
 TEST(Kernels, OfferNoReductionOfFp8) {
   for (int op = 0; op < kRedOps; ++op) {
     EXPECT_EQ(reduce_kernel(DataType::kFloat8e4m3, static_cast<RedOp>(op)), nullptr);
