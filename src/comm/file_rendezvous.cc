@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <string_view>
 
 #include "comm/crypto.h"
@@ -107,12 +106,10 @@ void remove_meeting(const std::string& path, const MeetingFile& meeting) {
   if (found && now == meeting) ::unlink(path.c_str());
 }
 
-Status private_meeting_path(const std::string& job, std::string* path) {
-  const char* const base = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): nobody may change it while joining
+Status private_meeting_path(const std::string& temporary, const std::string& job, std::string* path) {
   Key hash;
   TUTTI_TRY(hmac_sha256(bytes_of("tutti job"), {bytes_of(job)}, &hash));
-  *path = fmt::format("{}/tutti-{}/{}", base != nullptr && *base == '/' ? base : "/tmp", ::geteuid(),
-                      to_hex(ByteView(hash).first(12)));
+  *path = fmt::format("{}/tutti-{}/{}", temporary, ::geteuid(), to_hex(ByteView(hash).first(12)));
   return {};
 }
 

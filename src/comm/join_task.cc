@@ -95,6 +95,11 @@ void JoinTask::dialed(const Status& why, std::shared_ptr<Connection> connection)
   }
   root_ = std::move(connection);
   served_ = true;
+  listen_to_root();
+  send_join();
+}
+
+void JoinTask::listen_to_root() {
   const auto weak = weak_from_this();
   ConnectionEvents events;
   events.on_message = [weak](MessageType type, ByteView payload) {
@@ -112,6 +117,9 @@ void JoinTask::dialed(const Status& why, std::shared_ptr<Connection> connection)
   };
   root_->set_limit(64 * 1024 * 1024);
   root_->set_events(std::move(events));
+}
+
+void JoinTask::send_join() {
   JoinMessage join;
   join.member = self();
   join.ranks = request_.ranks;

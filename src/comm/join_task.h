@@ -34,6 +34,8 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   void start();
   void dial();
   void dialed(const Status& why, std::shared_ptr<Connection> connection);
+  void listen_to_root();
+  void send_join();
   Status on_message(MessageType type, ByteView payload);
   Status take_missing(ByteView payload);
   void linked(const Status& why);

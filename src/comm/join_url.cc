@@ -134,7 +134,7 @@ Status join_env(JoinRequest request, JoinResult* result) {
       return join_tcp("env:// of torchrun", launch.host, launch.port, launch.job, std::move(request), result);
     case Meeting::kPrivateFile: {
       std::string path;
-      TUTTI_TRY(private_meeting_path(launch.job, &path));
+      TUTTI_TRY(private_meeting_path(launch.directory, launch.job, &path));
       const Status status = join_file(path, write_private_meeting, request, result);
       if (request.rank == Rank{0}) remove_private_directory(path);
       return status;

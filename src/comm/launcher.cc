@@ -55,6 +55,7 @@ Status read_torchrun(Launch* launch) {
 void meet_on_one_host(Launch* launch, bool one_host, const std::string& job) {
   launch->meeting = launch->info.ranks == 1 ? Meeting::kAlone : Meeting::kPrivateFile;
   launch->job = launch->info.launcher + "/" + job;
+  launch->directory = variable("TMPDIR").starts_with('/') ? variable("TMPDIR") : "/tmp";
   if (launch->info.ranks > 1 && !one_host)
     no_way(launch, fmt::format("{} started ranks on several hosts", launch->info.launcher));
 }

@@ -21,8 +21,9 @@ struct Launch {
   Meeting meeting = Meeting::kAlone;
   std::string host;
   std::uint16_t port = 0;
-  std::string job;     ///< different for any other launch that could meet in the same place
-  std::string reason;  ///< why kNone
+  std::string directory;  ///< kPrivateFile: for temporary files, TMPDIR or /tmp
+  std::string job;        ///< different for any other launch that could meet in the same place
+  std::string reason;     ///< why kNone
 };
 
 /// Reads the environment: torchrun, Open MPI, MPICH (hydra), PMIx, Slurm, in this order; none of them: one rank.

@@ -93,6 +93,35 @@ bool is_closed_by_the_other_end(const Descriptor& socket) {
   return ::recv(socket.get(), &byte, 1, 0) <= 0 && errno != EAGAIN;
 }
 
+void expect_http_is_refused(std::uint16_t port) {
+  const Descriptor browser = knock(port);
+  const std::string http =
+      "GET / HTTP/1.1\r\nHost: example.org\r\nUser-Agent: something long enough to fill it\r\n\r\n";
+  ASSERT_GT(::send(browser.get(), http.data(), http.size(), MSG_NOSIGNAL), 0);
+  EXPECT_TRUE(is_closed_by_the_other_end(browser));
+}
+
+void expect_noise_is_refused(std::uint16_t port) {
+  const Descriptor noise = knock(port);
+  const std::vector<char> zeros(100000, 0);
+  ::send(noise.get(), zeros.data(), zeros.size(), MSG_NOSIGNAL);
+  EXPECT_TRUE(is_closed_by_the_other_end(noise));
+}
+
+/// Knows the id's public name, not its secret, and reflects the server's own proof.
+void expect_an_impostor_is_refused(std::uint16_t port, const KeyId& name) {
+  Handshake impostor = Handshake::client(Role::kJoin, name, Key{});
+  std::vector<std::byte> hello;
+  ASSERT_TRUE(impostor.start(&hello).ok());
+  const Descriptor guess = knock(port);
+  ASSERT_EQ(::send(guess.get(), hello.data(), hello.size(), MSG_NOSIGNAL), static_cast<ssize_t>(hello.size()));
+  std::array<std::byte, Handshake::kChallengeSize> challenge;
+  ASSERT_EQ(::recv(guess.get(), challenge.data(), challenge.size(), MSG_WAITALL),
+            static_cast<ssize_t>(challenge.size()));
+  ASSERT_EQ(::send(guess.get(), challenge.data() + 32, 32, MSG_NOSIGNAL), 32);
+  EXPECT_TRUE(is_closed_by_the_other_end(guess));
+}
+
 TEST(Hub, StrangersAreTurnedAwayWhileAJoinGoesOn) {
   IdBytes bytes;
   ASSERT_TRUE(make_unique_id(Settings{}, &bytes).ok());
@@ -104,34 +133,14 @@ TEST(Hub, StrangersAreTurnedAwayWhileAJoinGoesOn) {
     page->report(0, join(test::request_for(0, 2, bytes), &joined));
     if (joined.membership) joined.membership->say_goodbye(0);
   });
-  const Descriptor browser = knock(id.port);
-  const std::string http =
-      "GET / HTTP/1.1\r\nHost: example.org\r\nUser-Agent: something long enough to fill it\r\n\r\n";
-  ASSERT_GT(::send(browser.get(), http.data(), http.size(), MSG_NOSIGNAL), 0);
-  EXPECT_TRUE(is_closed_by_the_other_end(browser));
-
-  const Descriptor noise = knock(id.port);
-  const std::vector<char> zeros(100000, 0);
-  ::send(noise.get(), zeros.data(), zeros.size(), MSG_NOSIGNAL);
-  EXPECT_TRUE(is_closed_by_the_other_end(noise));
-
-  // Knows the id's public name, not its secret.
-  Handshake impostor = Handshake::client(Role::kJoin, id.nonce, Key{});
-  std::vector<std::byte> hello;
-  ASSERT_TRUE(impostor.start(&hello).ok());
-  const Descriptor guess = knock(id.port);
-  ASSERT_EQ(::send(guess.get(), hello.data(), hello.size(), MSG_NOSIGNAL), static_cast<ssize_t>(hello.size()));
-  std::array<std::byte, Handshake::kChallengeSize> challenge;
-  ASSERT_EQ(::recv(guess.get(), challenge.data(), challenge.size(), MSG_WAITALL),
-            static_cast<ssize_t>(challenge.size()));
-  ASSERT_EQ(::send(guess.get(), challenge.data() + 32, 32, MSG_NOSIGNAL), 32);  // reflects the server's own proof
-  EXPECT_TRUE(is_closed_by_the_other_end(guess));
-
+  expect_http_is_refused(id.port);
+  expect_noise_is_refused(id.port);
+  expect_an_impostor_is_refused(id.port, id.nonce);
   const Descriptor silent = knock(id.port);  // says nothing and is in nobody's way
   JoinResult joined;
   const Status status = join(test::request_for(1, 2, bytes), &joined);
   EXPECT_TRUE(status.ok()) << status.text();
-  joined.membership->say_goodbye(0);
+  if (joined.membership) joined.membership->say_goodbye(0);
   first.join();
   EXPECT_EQ(page->code(0), Code::kOk) << page->text(0);
 }

@@ -136,6 +136,7 @@ TEST(Membership, AProcessThatEndsInOrderHasLeft) {
   Processes processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
     auto* const joined = new JoinResult;  // never destroyed
+    Hub::keep_until_exit(joined);
     TUTTI_TRY(test::join_by_page(rank, 2, page, joined));
     if (rank == 1) return Status();  // and then std::exit
     return expect(wait_for_life(*joined->membership, 1, Life::kLeft), "the exit was not noticed, or is a death");

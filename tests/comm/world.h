@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,10 +91,14 @@ class Processes {
   void start_all(int ranks, const RankMain& main) {
     for (int rank = 0; rank < ranks; ++rank) start(rank, main);
   }
-  /// Waits for the end of all processes.
+  /// Waits for the end of all processes. A process that was not killed must end with 0: sanitizers tell by that, too.
   void wait() {
-    for (pid_t& pid : pids_)
-      if (pid > 0) ::waitpid(std::exchange(pid, -1), nullptr, 0);
+    for (pid_t& pid : pids_) {
+      if (pid <= 0) continue;
+      int end = 0;
+      ::waitpid(std::exchange(pid, -1), &end, 0);
+      EXPECT_TRUE(WIFSIGNALED(end) ? WTERMSIG(end) == SIGKILL : WEXITSTATUS(end) == 0) << "a rank ended with " << end;
+    }
   }
   void kill(int index) { ::kill(pid(index), SIGKILL); }
 
