@@ -43,15 +43,16 @@ class Membership {
 
   /// The first cause that a peer (or this rank, by post_cause) gave; code kOk: none.
   virtual Cause cause() const = 0;
-  /// Tells all other ranks. The first cause in a communicator wins at each rank. Returns within 0.1 s whatever the peers do;
-  /// on return the message is in the kernel's hands for every peer that is alive.
+  /// Tells all other ranks. The first cause in a communicator wins at each rank. Returns within 0.1 s whatever the
+  /// peers do; on return the message is in the kernel's hands for every peer that is alive.
   virtual void post_cause(const Cause& cause) = 0;
-  /// Tells all other ranks that this one leaves after its operation number `last_sequence`. Once; later calls do nothing.
+  /// Tells all other ranks that this one leaves after its operation number `last_sequence`. Once; later calls do
+  /// nothing.
   virtual void say_goodbye(std::uint64_t last_sequence) = 0;
 
-  /// Called by the service thread, without locks held, after each change of a life or the cause: raise the alarm and wake
-  /// the sleeper. Must not block. Set once, before the first operation; an empty function unsets it and waits for a running
-  /// call to end.
+  /// Called by the service thread, without locks held, after each change of a life or the cause: raise the alarm and
+  /// wake the sleeper. Must not block. Set once, before the first operation; an empty function unsets it and waits for
+  /// a running call to end.
   virtual void set_listener(std::function<void()> listener) = 0;
 };
 

@@ -25,8 +25,8 @@ struct Extent {
   std::uint32_t scratch_chunks = 0;  ///< chunks of part size needed besides input and output
 };
 
-/// One entry of the catalogue. The functions are constexpr generators, allocate nothing and compile for host and device;
-/// `step` is defined for lane < shape.lanes and i < steps(shape).
+/// One entry of the catalogue. The functions are constexpr generators, allocate nothing and compile for host and
+/// device; `step` is defined for lane < shape.lanes and i < steps(shape).
 struct Algorithm {
   const char* name;  ///< as in TUTTI_ALGO: "ring"
   Collective collective;

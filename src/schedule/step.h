@@ -19,8 +19,8 @@ enum Verb : std::uint8_t {
   kSend = 8,
 };
 
-/// Whom a step receives from or sends to. kAll: every other rank, the operands of a reduction in rank order with the own
-/// source at its own place.
+/// Whom a step receives from or sends to. kAll: every other rank, the operands of a reduction in rank order with the
+/// own source at its own place.
 enum class PeerSet : std::uint8_t { kNone = 0, kOne = 1, kAll = 2 };
 
 enum StepFlag : std::uint8_t {
@@ -36,9 +36,9 @@ enum StepFlag : std::uint8_t {
 /// Which buffer a chunk lies in. Pointers are bound at launch; in place only means that two of them coincide.
 enum class BufferId : std::uint8_t { kNone = 0, kInput = 1, kOutput = 2, kScratch = 3 };
 
-/// 32 bytes. `chunk` is the chunk of the collective's result that travels or is worked on: it fixes the number of elements
-/// (chunks with the same part index have the same size) and must be equal on both sides of a message. `src_chunk` and
-/// `dst_chunk` say where in the named buffers it lies.
+/// 32 bytes. `chunk` is the chunk of the collective's result that travels or is worked on: it fixes the number of
+/// elements (chunks with the same part index have the same size) and must be equal on both sides of a message.
+/// `src_chunk` and `dst_chunk` say where in the named buffers it lies.
 struct Step {
   std::uint8_t verbs = 0;
   PeerSet recv_from = PeerSet::kNone;
