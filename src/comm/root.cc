@@ -202,7 +202,8 @@ void RootSession::on_deadline(Rank rank) {
 void RootSession::on_close(Connection* connection) {
   const std::shared_ptr<Connection> kept = std::move(connections_[connection]);
   connections_.erase(connection);
-  const Joined* const joined = joined_by(connection);
+  Joined* const joined = joined_by(connection);
+  if (joined != nullptr) joined->connection = nullptr;  // the next connection may get the same address
   if (joined != nullptr && (state_ == State::kCollecting || state_ == State::kLinking))
     fail_all(fail(Code::kRemoteError, "{} ended, or gave up, while it was joining", name(joined->join.member)));
   end_if_idle();
