@@ -47,15 +47,9 @@ void reduce_into(void* to, const void* from, std::size_t bytes, bool stream) {
   reduce_kernel(DataType::kFloat32, RedOp::kMax)({sources, 2, to, nullptr, bytes / 4, 1, stream});
 }
 
-/// The same by way of a small buffer that stays in the first cache.
-void reduce_and_copy(void* to, const void* from, std::size_t bytes) {
-  constexpr std::size_t kPart = 8192;
-  alignas(64) unsigned char part[kPart];
-  for (std::size_t at = 0; at < bytes; at += kPart) {
-    const std::size_t size = std::min(kPart, bytes - at);
-    reduce_into(part, static_cast<const unsigned char*>(from) + at, size, false);
-    copy_by_string(static_cast<unsigned char*>(to) + at, part, size);
-  }
+void reduce_by_parts(void* to, const void* from, std::size_t bytes) {
+  const void* sources[] = {from, from};
+  reduce_into_slot(reduce_kernel(DataType::kFloat32, RedOp::kMax), Bytes{4}, {sources, 2, to, nullptr, bytes / 4});
 }
 
 const Way kWays[] = {
@@ -66,7 +60,7 @@ const Way kWays[] = {
     {"copy_bytes", [](void* to, const void* from, std::size_t bytes) { copy_bytes(to, from, Bytes{bytes}, false); }},
     {"reduce", [](void* to, const void* from, std::size_t bytes) { reduce_into(to, from, bytes, false); }},
     {"reduce stream", [](void* to, const void* from, std::size_t bytes) { reduce_into(to, from, bytes, true); }},
-    {"reduce, string", reduce_and_copy},
+    {"reduce_into_slot", reduce_by_parts},
 };
 constexpr std::size_t kSizes[] = {512, 1024, 2048, 4096, 16384, 65536, 262144, kMost};
 

@@ -4,8 +4,8 @@
 #include <thread>
 #include <vector>
 
-#include "comm/create.h"
 #include "comm/call_group.h"
+#include "comm/create.h"
 #include "comm/handle.h"
 
 using tutti::Code;

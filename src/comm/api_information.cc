@@ -69,10 +69,10 @@ tuttiResult_t tuttiSetLogCallback(void (*fn)(int, const char*, void*), void* use
 
 tuttiResult_t tuttiSettingInfo(int index, const char** name, const char** value, const char** initial,
                                const char** meaning) {
+  const auto table = tutti::setting_table();
+  // The end of the table is how a caller's loop ends: not worth a line in the log.
+  if (index < 0 || static_cast<std::size_t>(index) >= table.size()) return tuttiInvalidArgument;
   return tutti::guard(nullptr, [&]() -> Status {
-    const auto table = tutti::setting_table();
-    if (index < 0 || static_cast<std::size_t>(index) >= table.size())
-      return tutti::fail(Code::kInvalidArgument, "there is no setting {}", index);
     const tutti::SettingInfo& info = table[static_cast<std::size_t>(index)];
     if (name != nullptr) *name = info.name;
     if (value != nullptr) *value = tutti::hold_text(tutti::setting_value(info));

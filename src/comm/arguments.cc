@@ -63,8 +63,10 @@ Status check_arguments(const CallArguments& a, int rank, int ranks) {
     return fail(Code::kInvalidArgument, "{}: root {} is not a rank of this communicator (0 to {})",
                 name_of(a.collective), a.root, ranks - 1);
   const std::size_t element = size_of(static_cast<DataType>(a.type)).value;
-  const std::size_t limit = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
-  if (a.count > limit / element / static_cast<std::size_t>(ranks))
+  std::size_t all_bytes = 0;  // multiplied, not divided: a division costs as much as all the other checks
+  const bool fits = !__builtin_mul_overflow(a.count, element * static_cast<std::size_t>(ranks), &all_bytes) &&
+                    all_bytes <= static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+  if (!fits)
     return fail(Code::kInvalidArgument, "{}: count {} is larger than memory can be", name_of(a.collective), a.count);
   if (a.count == 0) return {};
   const bool reads = reads_send(a, rank);

@@ -12,7 +12,8 @@ CallGroup& CallGroup::current() {
   return group;
 }
 
-void CallGroup::add(std::shared_ptr<Communicator> comm, const CallArguments& arguments, std::shared_ptr<Stream> stream) {
+void CallGroup::add(std::shared_ptr<Communicator> comm, const CallArguments& arguments,
+                    std::shared_ptr<Stream> stream) {
   calls_.push_back(Collected{std::move(comm), arguments, std::move(stream)});
 }
 

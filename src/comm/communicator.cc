@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <bit>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -11,7 +12,7 @@ namespace tutti {
 
 namespace {
 /// Results of this size and more are written past the caches: they would only push out what is still needed.
-constexpr std::size_t kStreamFrom = std::size_t{8} << 20;
+constexpr std::size_t kStreamFrom = std::size_t{16} << 20;
 }  // namespace
 
 Communicator::Communicator(const Settings& settings, std::string name, JoinResult joined,
@@ -20,6 +21,7 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
       name_(std::move(name)),
       joined_(std::move(joined)),
       executor_(std::move(executor)),
+      board_(executor_->board()),
       rank_(joined_.membership->rank()),
       ranks_(joined_.membership->ranks()),
       plans_(machine, rank_, settings.algorithm, settings.tile_bytes, LogSource{rank_, name_}) {
@@ -65,7 +67,7 @@ Status Communicator::begin(const CallArguments& arguments, Launch* launch, bool*
   if (failed()) return failure();
   if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);
   call_ = call_of(arguments, ++sequence_);
-  executor_->board().begin(call_);
+  board_.begin(call_);
   waiting_ = false;
   *empty = arguments.count == 0 && arguments.collective != Collective::kBarrier;
   if (*empty) return {};
@@ -78,7 +80,7 @@ Status Communicator::begin(const CallArguments& arguments, Launch* launch, bool*
   launch->input = static_cast<const std::byte*>(arguments.send);
   launch->output = static_cast<std::byte*>(arguments.recv);
   launch->count = Elems{arguments.count};
-  launch->tile = Elems{std::max<std::size_t>(plan.tile.value / element.value, 1)};
+  launch->tile = Elems{plan.tile.value >> std::countr_zero(element.value)};  // sizes of types are powers of two
   launch->element = element;
   launch->type = call_.type;
   launch->op = call_.op;
@@ -92,7 +94,7 @@ Status Communicator::begin(const CallArguments& arguments, Launch* launch, bool*
 Status Communicator::finish(Status status, std::uint64_t ticket) {
   if (!status.ok() && status.code() != Code::kInvalidUsage) [[unlikely]]
     status = fail_for_good(std::move(status), kNoRank);
-  executor_->board().end(sequence_);
+  board_.end(sequence_);
   done_tickets_.store(ticket + 1, std::memory_order_release);
   return status;
 }

@@ -94,6 +94,7 @@ class Communicator final : public Watch {
   std::string name_;
   JoinResult joined_;
   std::unique_ptr<Executor> executor_;
+  CallBoard& board_;  // the executor's
   Rank rank_;
   int ranks_;
   PlanCache plans_;

@@ -83,7 +83,7 @@ class Group : public std::enable_shared_from_this<Group> {
   const KeyId id_;
   const Key secret_;
   std::map<Rank, Local> locals_;
-  bool finished_ = false;  // linked, or failed to
+  bool finished_ = false;                                         // linked, or failed to
   std::map<Connection*, std::shared_ptr<Connection>> strangers_;  // accepted, not introduced yet
   std::map<ProcessId, std::shared_ptr<Connection>> early_;        // introduced before the table came
   std::map<ProcessId, Peer> peers_;

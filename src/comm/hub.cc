@@ -39,7 +39,7 @@ struct HubRegistry {
   std::mutex mutex;
   std::condition_variable thread_ended;
   std::weak_ptr<Hub> current;
-  std::shared_ptr<Hub> last;  // of a process that ends
+  std::shared_ptr<Hub> last;                // of a process that ends
   std::vector<std::pair<Hub*, bool>> hubs;  // and whether its thread has ended
   std::map<std::pair<const void*, std::uint64_t>, std::weak_ptr<void>> shared;
   std::vector<const void*> kept;

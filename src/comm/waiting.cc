@@ -30,7 +30,7 @@ Status Communicator::check(Rank missing, std::uint64_t progress) {
 // empty call sends nothing, so the next one finds the peer's message.
 Status Communicator::odd_message(Rank from) {
   Call mine = call_;
-  const Disagreement other = find_first_disagreement(&mine, from, executor_->board(), boards());
+  const Disagreement other = find_first_disagreement(&mine, from, board_, boards());
   if (other.rank != kNoRank) return fail_for_good(Status(Code::kMismatch, describe(other, mine, rank_)), from);
   return fail_for_good(fail(Code::kMismatch, "rank {} sent a message of another call where rank {} called {}",
                             from.value, rank_.value, describe(call_)),
@@ -114,9 +114,9 @@ Status Communicator::finalize() {
   call_ = Call{};
   call_.sequence = last + 1;
   call_.collective = Collective::kFinalize;
-  executor_->board().begin(call_);
+  board_.begin(call_);
   Status status = last == 0 ? adopt_cause() : wait_for_peers_to_finish();
-  executor_->board().end(call_.sequence);
+  board_.end(call_.sequence);
   joined_.membership->say_goodbye(last);
   return status;
 }

@@ -30,12 +30,13 @@ struct Call {
   Rank root = kNoRank;
 };
 
-/// Two rounds of mixing; about 3 ns. The sequence enters last so that the first round could be cached.
+/// Each field spread by an odd factor of its own, then one round of mixing: 3 ns before the first byte can be sent.
 constexpr Fingerprint fingerprint_of(const Call& call) {
   const std::uint64_t what = static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
                              static_cast<std::uint64_t>(call.op) << 16 |
                              static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root.value)) << 32;
-  return mix64(mix64(what + 0x9e3779b97f4a7c15ull) ^ call.count ^ (call.sequence * 0xd1342543de82ef95ull));
+  return mix64(what * 0x9e3779b97f4a7c15ull + call.count * 0xc2b2ae3d27d4eb4full +
+               call.sequence * 0xd1342543de82ef95ull);
 }
 
 }  // namespace tutti

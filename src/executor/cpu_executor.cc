@@ -19,7 +19,6 @@ const char* simd_in_use() { return simd_name(); }
 template <Endpoint E>
 void CpuExecutor<E>::start(const Launch& launch) {
   launch_ = launch;
-  kernel_ = reduce_kernel(launch.type, launch.op);
   const Schedule& schedule = *launch.schedule;
   tiling_ = Tiling(schedule.extent, launch.count, launch.tile, Elems{kPartAlign.value / launch.element.value});
   tiles_ = schedule.steps_per_lane == 0 ? 0 : tiling_.tiles();
@@ -175,11 +174,11 @@ void CpuExecutor<E>::reduce(LaneState& lane, const Step& step, ChunkRange range,
   if (slot != nullptr) {
     args.destination = slot;
     args.second = stored;
-    return reduce_into_slot(kernel_, launch_.element, args);
+    return reduce_into_slot(kernel(launch_), launch_.element, args);
   }
   args.destination = stored;
   args.stream = launch_.stream_stores && step.dst_buffer == BufferId::kOutput;
-  kernel_(args);
+  kernel(launch_)(args);
 }
 
 template <Endpoint E>
@@ -216,7 +215,7 @@ Status CpuExecutor<E>::run_one_shot(const Launch& launch, Watch& watch) {
     args.destination = launch.output;
     args.count = launch.count.value;
     args.divisor = launch.divisor;
-    reduce_kernel(launch.type, launch.op)(args);
+    kernel(launch)(args);
   }
   for (int peer = 0; peer < ranks_; ++peer)
     if (peer != rank_) endpoint_->recv_release(Route{Rank{peer}, true, 0}, bytes);

@@ -58,6 +58,14 @@ class CpuExecutor final : public Executor {
   void reduce(LaneState& lane, const Step& step, ChunkRange range, const std::byte* arrived, std::byte* slot,
               std::byte* stored);
   void release(const Step& step, Bytes bytes);
+  ReduceKernel kernel(const Launch& launch) {
+    if (kernel_ == nullptr || launch.type != kernel_type_ || launch.op != kernel_op_) [[unlikely]] {
+      kernel_ = reduce_kernel(launch.type, launch.op);
+      kernel_type_ = launch.type;
+      kernel_op_ = launch.op;
+    }
+    return kernel_;
+  }
   Outcome advance_lane(LaneState& lane, std::uint32_t index);
   std::byte* address(BufferId buffer, std::size_t tile, std::uint32_t chunk);
   Outcome blocked_on(int peer);
@@ -71,7 +79,9 @@ class CpuExecutor final : public Executor {
   int rank_;
   int ranks_;
   Launch launch_;
-  ReduceKernel kernel_ = nullptr;
+  ReduceKernel kernel_ = nullptr;  // for kernel_type_ and kernel_op_
+  DataType kernel_type_ = DataType::kInt8;
+  RedOp kernel_op_ = RedOp::kSum;
   Tiling tiling_{Extent{}, Elems{0}, Elems{1}, Elems{1}};
   std::size_t tiles_ = 0;
   Bytes scratch_chunk_{0};

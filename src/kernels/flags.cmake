@@ -1,6 +1,9 @@
 # Per-file flags of the kernels: one source file per instruction set, whatever the build type. No contraction to
 # fused multiply-add: results are the same bits on every instruction set.
 set(TUTTI_KERNEL_FLAGS -O3 -ffp-contract=off)
+if(TUTTI_SANITIZE)  # instrumented loops take minutes at -O3
+  set(TUTTI_KERNEL_FLAGS -O1 -ffp-contract=off)
+endif()
 set(TUTTI_BASELINE_FLAGS ${TUTTI_KERNEL_FLAGS})
 set(TUTTI_AVX2_FLAGS ${TUTTI_KERNEL_FLAGS})
 set(TUTTI_AVX512_FLAGS ${TUTTI_KERNEL_FLAGS})
