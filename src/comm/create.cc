@@ -74,7 +74,6 @@ Status prepare(const CreateOptions& options, JoinRequest* request) {
 Machine machine_of(const CreateOptions& options, const Capabilities& capabilities) {
   Machine machine;
   machine.ranks = options.ranks;
-  machine.cores = usable_cores();
   machine.max_message = capabilities.max_message;
   machine.credits = capabilities.credits;
   machine.lanes = kLanes;

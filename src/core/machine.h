@@ -10,7 +10,6 @@ namespace tutti {
 /// A plain value, equal on all ranks of a communicator.
 struct Machine {
   int ranks = 1;
-  int cores = 1;                  ///< cores the ranks of a host share, the least of all hosts
   int lanes = 1;                  ///< lanes that the transport's links were made with
   Bytes max_message{256 * 1024};  ///< the largest message of every link; at least kPartAlign
   std::uint32_t credits = 2;      ///< messages of that size a link holds
