@@ -210,7 +210,7 @@ TEST(TcpUrl, TheSecretFileMustBeTheSame) {
     test::run_threads(2, page, [&](int rank, SharedPage&) {
       Settings settings;
       settings.secret_file = directory.file(rank == 0 ? "a" : of_rank_1);
-      return join_by(fmt::format("tcp://localhost:{}", port), rank, 2, seconds, settings);
+      return join_by(fmt::format("tcp://localhost:{}", port), rank, 2, rank == 0 ? 2 * seconds : seconds, settings);
     });
   };
   SharedPage* const same = SharedPage::map();
