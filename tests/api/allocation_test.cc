@@ -12,14 +12,15 @@ namespace {
 thread_local long allocations = 0;
 }
 
-// Replaces the program's operator new; the library is linked in statically, so its allocations are counted, too.
-void* operator new(std::size_t bytes) {
+// Replaces the program's operator new; the library is linked in statically, so its allocations are counted, too. Not
+// inlined: the compiler takes a visible malloc behind new for a mismatch with delete.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace tutti::test {
 namespace {
