@@ -2,6 +2,7 @@
 // in place, two destinations, past the caches; and nothing outside the destinations is written.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <sstream>
 #include <string>
