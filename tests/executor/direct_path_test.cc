@@ -49,7 +49,8 @@ std::vector<std::unique_ptr<Executor>> make_executors(bool shm, int ranks) {
 class DirectPath : public ::testing::TestWithParam<std::tuple<bool, int>> {};
 
 TEST_P(DirectPath, GivesTheBitsOfTheInterpreterAndMixesWithIt) {
-  const auto [shm, ranks] = GetParam();
+  const bool shm = std::get<0>(GetParam());
+  const int ranks = std::get<1>(GetParam());  // not a structured binding: clang 14 cannot capture one
   const Algorithm* const algorithm = find_algorithm(Collective::kAllReduce, "all_pairs");
   const Algorithm* const barrier = find_algorithm(Collective::kBarrier, "all_pairs");
   ASSERT_NE(algorithm, nullptr);
