@@ -121,15 +121,16 @@ class Reduction {
   TUTTI_INLINE void sweep() const {
     const std::size_t last = args_.count - kLanes;
     const Stored<kLanes> tail = value<kSources, kLanes>(last);
-    const Stored<kLanes> head = value<kSources, kLanes>(0);
     // Aligning short buffers costs more than it saves.
     const std::size_t lead = args_.count >= 2 * kBlock ? lanes_to_alignment() : kLanes;
     const bool stream = args_.stream && lead < kLanes;
     std::size_t at = lead < kLanes ? lead : 0;
+    Stored<kLanes> head = {};
+    if (at != 0) head = value<kSources, kLanes>(0);
     for (; at + kBlock <= args_.count; at += kBlock) block<kSources>(at, stream);
     if (stream) stream_fence();
     for (; at + kLanes <= args_.count; at += kLanes) store<kLanes>(at, value<kSources, kLanes>(at));
-    store<kLanes>(0, head);
+    if (lead != 0 && lead < kLanes) store<kLanes>(0, head);
     store<kLanes>(last, tail);
   }
 
