@@ -61,7 +61,7 @@ Doorman::~Doorman() {
   for (const auto& connection : strangers_) connection->close();
 }
 
-void Doorman::receive(Endpoint endpoint) {
+void Doorman::receive(Socket connected) {
   if (strangers_.size() >= kMaxStrangers) {
     strangers_.front()->close();
     strangers_.pop_front();
@@ -78,7 +78,7 @@ void Doorman::receive(Endpoint endpoint) {
   };
   std::shared_ptr<Connection> connection;
   const Status status =
-      Connection::start(loop_, std::move(endpoint), Handshake::server(lookup_), std::move(events), &connection);
+      Connection::start(loop_, std::move(connected), Handshake::server(lookup_), std::move(events), &connection);
   if (!status.ok()) return log(LogLevel::kDebug, {}, "a connection was refused: {}", status.text());
   *self_of = connection.get();
   strangers_.push_back(std::move(connection));
@@ -102,26 +102,26 @@ class Acceptor::Source final : public EventHandler, public std::enable_shared_fr
 
   void on_events(std::uint32_t) override {
     for (int i = 0; i < kAcceptsPerWake && !stopped_; ++i) {
-      Endpoint endpoint;
+      Socket connected;
       SocketState state = SocketState::kAgain;
-      const Status status = accept(&endpoint, &state);
+      const Status status = accept(&connected, &state);
       if (!status.ok()) return pause(status);
       if (state != SocketState::kDone) return;
-      doorman_.receive(std::move(endpoint));
+      doorman_.receive(std::move(connected));
     }
   }
 
  private:
-  Status accept(Endpoint* endpoint, SocketState* state) {
+  Status accept(Socket* connected, SocketState* state) {
     if (unix_.valid()) {
       UnixSocket socket;
       TUTTI_TRY(unix_.accept(&socket, state));
-      if (*state == SocketState::kDone) *endpoint = Endpoint(std::move(socket));
+      if (*state == SocketState::kDone) *connected = Socket(std::move(socket));
       return {};
     }
     Descriptor accepted(::accept4(tcp_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (accepted.valid()) {
-      *endpoint = Endpoint(std::move(accepted));
+      *connected = Socket(std::move(accepted));
       return *state = SocketState::kDone, Status();
     }
     // Errors of the connection that was to be accepted come here too (accept(2)): only a lack of resources is ours.

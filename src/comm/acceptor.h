@@ -22,7 +22,7 @@ class Doorman {
   Doorman(EventLoop& loop, KeyLookup lookup, Admit admit)
       : loop_(loop), lookup_(std::move(lookup)), admit_(std::move(admit)) {}
   ~Doorman();
-  void receive(Endpoint endpoint);
+  void receive(Socket connected);
 
  private:
   void forget(const Connection* connection);

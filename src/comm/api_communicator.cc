@@ -157,14 +157,18 @@ tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
 
 tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
-    TUTTI_TRY(tutti::check_handle(comm));
-    comm->comm->abort();
-    for (int i = 0; i < 50 && !comm->comm->quiet(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
-    comm->magic = kAbortedMagic;
+    std::shared_ptr<Communicator> held;
+    TUTTI_TRY(tutti::hold(comm, &held));
+    held->abort();
+    for (int i = 0; i < 50 && !held->quiet(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    if (comm->magic.exchange(kAbortedMagic, std::memory_order_relaxed) != kCommMagic) return {};  // two aborts at once
     // A call that is stuck in the caller's own code keeps the communicator; the few bytes of the handle stay in any
     // case.
-    if (comm->comm->quiet()) comm->comm.reset();
-    tutti::hub_keep(comm);
+    if (held->quiet()) {
+      const std::lock_guard lock(comm->mutex);
+      comm->comm.reset();
+    }
+    tutti::Hub::keep_until_exit(comm);
     return {};
   });
 }
@@ -172,8 +176,9 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
 tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* async_error) {
   return tutti::guard(comm, [&]() -> Status {
     TUTTI_TRY(tutti::require(async_error, "async_error"));
-    TUTTI_TRY(tutti::check_handle(comm));
-    *async_error = static_cast<tuttiResult_t>(comm->comm->async_error().code());
+    std::shared_ptr<Communicator> held;
+    TUTTI_TRY(tutti::hold(comm, &held));
+    *async_error = static_cast<tuttiResult_t>(held->async_error().code());
     return {};
   });
 }

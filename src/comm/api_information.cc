@@ -57,8 +57,9 @@ tuttiResult_t tuttiGetVersion(int* version) {
 const char* tuttiGetErrorString(tuttiResult_t result) { return tutti::name_of(static_cast<Code>(result)); }
 
 const char* tuttiGetLastError(tuttiComm_t comm) {
-  if (comm != nullptr && comm->magic == kCommMagic && comm->comm->failed())
-    return tutti::hold_text(comm->comm->failure().text());
+  std::shared_ptr<tutti::Communicator> held;
+  if (comm != nullptr && tutti::hold(comm, &held).ok() && held->failed())
+    return tutti::hold_text(held->failure().text());
   return tutti::last_error(comm);
 }
 

@@ -18,6 +18,7 @@ constexpr std::size_t kStreamFrom = std::size_t{16} << 20;
 Communicator::Communicator(const Settings& settings, std::string name, JoinResult joined,
                            std::unique_ptr<Executor> executor, const Machine& machine)
     : settings_(settings),
+      timeout_seconds_(settings.timeout_seconds),
       name_(std::move(name)),
       joined_(std::move(joined)),
       executor_(std::move(executor)),
@@ -146,9 +147,21 @@ void Communicator::abort() {
 }
 
 Status Communicator::algorithm_for(Collective collective, Bytes bytes, std::string* text) {
+  wait_for_turn(next_ticket_.load(std::memory_order_relaxed));  // the plans are the running operation's
   const Plan plan = plans_.find(collective, bytes, is_rooted(collective) ? 0 : -1);
   *text = plan.schedule->algorithm->name;
   return {};
+}
+
+std::uint64_t Communicator::host_bytes() {
+  wait_for_turn(next_ticket_.load(std::memory_order_relaxed));
+  return plans_.bytes() + executor_->scratch_bytes();
+}
+
+Settings Communicator::settings() const {
+  Settings now = settings_;
+  now.timeout_seconds = timeout_seconds_.load(std::memory_order_relaxed);
+  return now;
 }
 
 std::uint64_t Communicator::shared_bytes() const {

@@ -31,7 +31,8 @@ class Communicator final : public Watch {
 
   Rank rank() const { return rank_; }
   int ranks() const { return ranks_; }
-  const Settings& settings() const { return settings_; }
+  /// As at the join, the timeout as it is now.
+  Settings settings() const;
   const std::string& name() const { return name_; }
   Membership& membership() { return *joined_.membership; }
   Executor& executor() { return *executor_; }
@@ -64,7 +65,7 @@ class Communicator final : public Watch {
   Status async_error();
 
   /// Seconds; 0: for ever. From the next operation on.
-  void set_timeout(double seconds) { settings_.timeout_seconds = seconds; }
+  void set_timeout(double seconds) { timeout_seconds_.store(seconds, std::memory_order_relaxed); }
   Status finalize();
   bool finalized() const { return finalized_; }
   void abort();
@@ -74,7 +75,7 @@ class Communicator final : public Watch {
   /// Bytes of memory that peers can map: this rank's segment as far as it is touched.
   std::uint64_t shared_bytes() const;
   /// Bytes of private memory for schedules and scratch.
-  std::uint64_t host_bytes() const { return plans_.bytes() + executor_->scratch_bytes(); }
+  std::uint64_t host_bytes();
   LogSource log_source() const { return LogSource{rank_, name_}; }
 
  private:
@@ -91,6 +92,7 @@ class Communicator final : public Watch {
   void listen();
 
   Settings settings_;
+  std::atomic<double> timeout_seconds_;  // relaxed: set by callers, read by the thread that waits
   std::string name_;
   JoinResult joined_;
   std::unique_ptr<Executor> executor_;

@@ -50,18 +50,18 @@ class Connection::ExitWatch final : public EventHandler {
   std::weak_ptr<Connection> owner_;
 };
 
-Connection::Connection(EventLoop& loop, Endpoint endpoint, Handshake handshake, ConnectionEvents events)
+Connection::Connection(EventLoop& loop, Socket connected, Handshake handshake, ConnectionEvents events)
     : loop_(loop),
       handshake_(std::move(handshake)),
       events_(std::move(events)),
-      is_unix_(endpoint.is_unix()),
-      endpoint_(std::move(endpoint)) {}
+      is_unix_(connected.is_unix()),
+      socket_(std::move(connected)) {}
 
 Connection::~Connection() = default;
 
-Status Connection::start(EventLoop& loop, Endpoint endpoint, Handshake handshake, ConnectionEvents events,
+Status Connection::start(EventLoop& loop, Socket connected, Handshake handshake, ConnectionEvents events,
                          std::shared_ptr<Connection>* connection) {
-  auto made = std::make_shared<Connection>(loop, std::move(endpoint), std::move(handshake), std::move(events));
+  auto made = std::make_shared<Connection>(loop, std::move(connected), std::move(handshake), std::move(events));
   if (const Status status = made->begin(); !status.ok()) {
     made->close();
     return status;
@@ -72,10 +72,10 @@ Status Connection::start(EventLoop& loop, Endpoint endpoint, Handshake handshake
 
 Status Connection::begin() {
   pid_t process = 0;
-  TUTTI_TRY(endpoint_.check_peer(&process));
+  TUTTI_TRY(socket_.check_peer(&process));
   std::vector<std::byte> hello;
   TUTTI_TRY(handshake_.start(&hello));
-  TUTTI_TRY(loop_.watch(endpoint_.descriptor(), EPOLLIN, shared_from_this()));
+  TUTTI_TRY(loop_.watch(socket_.descriptor(), EPOLLIN, shared_from_this()));
   timer_ = loop_.after(kHandshakeTime, [weak = weak_from_this()] {
     if (const auto self = weak.lock())
       self->fail_with(fail(Code::kTimeout, "the other end did not answer within {} s", kHandshakeTime.count()));
@@ -86,7 +86,7 @@ Status Connection::begin() {
 }
 
 void Connection::watch_exit() {
-  Descriptor pidfd = endpoint_.peer_pidfd();
+  Descriptor pidfd = socket_.peer_pidfd();
   if (!pidfd.valid()) return;
   exit_watch_ = std::make_shared<ExitWatch>(std::move(pidfd), weak_from_this());
   if (!loop_.watch(exit_watch_->descriptor(), EPOLLIN, exit_watch_).ok()) exit_watch_.reset();
@@ -126,7 +126,7 @@ Status Connection::flush_locked() {
     Outgoing& next = out_.front();
     std::size_t sent = 0;
     SocketState state = SocketState::kAgain;
-    TUTTI_TRY(endpoint_.send(ByteView(next.data).subspan(next.sent), next.sent == 0 ? next.passed : -1, &sent, &state));
+    TUTTI_TRY(socket_.send(ByteView(next.data).subspan(next.sent), next.sent == 0 ? next.passed : -1, &sent, &state));
     if (state == SocketState::kAgain) return {};
     if (state == SocketState::kClosed) return fail(Code::kRemoteError, "the other end closed the connection");
     next.sent += sent;
@@ -144,7 +144,7 @@ void Connection::arm_output() {
 void Connection::update_interest() {
   if (closed_) return;
   const std::lock_guard lock(out_mutex_);
-  loop_.change(endpoint_.descriptor(), EPOLLIN | (out_.empty() ? 0u : EPOLLOUT));
+  loop_.change(socket_.descriptor(), EPOLLIN | (out_.empty() ? 0u : EPOLLOUT));
 }
 
 Descriptor Connection::take_descriptor() {
@@ -163,9 +163,9 @@ void Connection::close() {
   const std::lock_guard lock(out_mutex_);
   sendable_ = false;
   out_.clear();
-  if (!endpoint_.valid()) return;
-  loop_.unwatch(endpoint_.descriptor());
-  endpoint_.close();
+  if (!socket_.valid()) return;
+  loop_.unwatch(socket_.descriptor());
+  socket_.close();
 }
 
 void Connection::fail_with(const Status& why) {
@@ -179,7 +179,7 @@ void Connection::fail_with(const Status& why) {
 Status Connection::connect_error() const {
   int error = 0;
   socklen_t size = sizeof(error);
-  if (::getsockopt(endpoint_.descriptor(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error == 0) return {};
+  if (::getsockopt(socket_.descriptor(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error == 0) return {};
   return fail(Code::kSystemError, "{}", errno_text(error));
 }
 
@@ -215,7 +215,7 @@ Status Connection::read_all(bool until_empty, bool* ended) {
     std::size_t got = 0;
     Descriptor passed;
     SocketState state = SocketState::kAgain;
-    if (const Status status = endpoint_.receive(loop_.scratch(), &got, &passed, &state); !status.ok()) return status;
+    if (const Status status = socket_.receive(loop_.scratch(), &got, &passed, &state); !status.ok()) return status;
     if (state == SocketState::kAgain) return {};
     if (state == SocketState::kClosed) return *ended = true, Status();
     if (passed.valid()) {

@@ -1,4 +1,4 @@
-// Connection: framed, authenticated messages over an endpoint.
+// Connection: framed, authenticated messages over an connected.
 //
 // A frame is: size of the payload (4), type (2), zero (2), payload, and the first 16 bytes of an HMAC over a counter,
 // the header and the payload under a key of this connection and direction: what was not sent by the other end, or was
@@ -13,9 +13,9 @@
 #include <mutex>
 #include <vector>
 
-#include "comm/endpoint.h"
 #include "comm/event_loop.h"
 #include "comm/handshake.h"
+#include "comm/socket.h"
 #include "comm/wire.h"
 
 namespace tutti {
@@ -32,10 +32,10 @@ struct ConnectionEvents {
 /// Lives in the loop's thread, except for send(). Authenticates itself before anything else, within 10 s.
 class Connection final : public EventHandler, public std::enable_shared_from_this<Connection> {
  public:
-  /// Starts the handshake on a connected or connecting endpoint and watches it.
-  static Status start(EventLoop& loop, Endpoint endpoint, Handshake handshake, ConnectionEvents events,
+  /// Starts the handshake on a connected or connecting connected and watches it.
+  static Status start(EventLoop& loop, Socket connected, Handshake handshake, ConnectionEvents events,
                       std::shared_ptr<Connection>* connection);
-  Connection(EventLoop& loop, Endpoint endpoint, Handshake handshake, ConnectionEvents events);
+  Connection(EventLoop& loop, Socket connected, Handshake handshake, ConnectionEvents events);
   ~Connection() override;
 
   /// Replaces what start() was given, from within on_open.
@@ -96,7 +96,7 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   bool is_unix_ = false;
 
   std::mutex out_mutex_;  // guards what follows: senders are any threads
-  Endpoint endpoint_;
+  Socket socket_;
   std::deque<Outgoing> out_;
   std::uint64_t sent_ = 0;
   Key send_key_{};

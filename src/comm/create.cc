@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "comm/hub_objects.h"
+#include "comm/hub.h"
 #include "executor/cpu_executor.h"
 #include "transport/inproc.h"
 #include "transport/shm.h"
@@ -85,10 +85,9 @@ Status make_executor(const CreateOptions& options, const JoinResult& joined, std
   const Rank rank{options.rank};
   if (options.settings.transport == TransportKind::kInproc) {
     if (!joined.one_process) return fail(Code::kInvalidUsage, "TUTTI_TRANSPORT=inproc needs all ranks in one process");
-    const std::shared_ptr<void> shared = hub_shared(joined.membership->comm_id(), [&] {
+    const auto fabric = Hub::shared<InprocFabric>(joined.membership->comm_id(), [&] {
       return std::make_shared<InprocFabric>(options.ranks, kLanes, options.settings.shm_slot_bytes);
     });
-    auto fabric = std::static_pointer_cast<InprocFabric>(shared);
     *executor = std::make_unique<CpuExecutor<InprocEndpoint>>(std::make_unique<InprocEndpoint>(fabric, rank), ladder);
     return {};
   }

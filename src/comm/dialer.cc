@@ -55,10 +55,10 @@ void Dialer::try_next() {
 
 void Dialer::try_target(std::size_t index) {
   const DialTarget& target = targets_[index];
-  Endpoint endpoint;
+  Socket connected;
   SocketState state = SocketState::kDone;
-  const Status status = target.socket_name.empty() ? Endpoint::connect(target.address, target.port, &endpoint)
-                                                   : Endpoint::connect(target.socket_name, &endpoint, &state);
+  const Status status = target.socket_name.empty() ? Socket::connect(target.address, target.port, &connected)
+                                                   : Socket::connect(target.socket_name, &connected, &state);
   if (!status.ok()) return failed(index, status);
   if (state == SocketState::kClosed) return failed(index, fail(Code::kSystemError, "nobody listens there"));
   const auto weak = weak_from_this();
@@ -75,7 +75,7 @@ void Dialer::try_target(std::size_t index) {
   events.on_close = [weak, index](const Status& why) {
     if (const auto self = weak.lock(); self && self->done_) self->failed(index, why);
   };
-  const Status started = Connection::start(loop_, std::move(endpoint), Handshake::client(role_, id_, secret_),
+  const Status started = Connection::start(loop_, std::move(connected), Handshake::client(role_, id_, secret_),
                                            std::move(events), &attempts_[index]);
   if (!started.ok()) failed(index, started);
 }

@@ -1,13 +1,15 @@
 // What the C API's opaque pointers point to, and the frame that every C function runs in.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 
 #include "comm/communicator.h"
-#include "comm/hub_objects.h"
+#include "comm/hub.h"
 #include "comm/last_error.h"
 #include "comm/stream.h"
 #include "core/log.h"
@@ -19,8 +21,10 @@ inline constexpr std::uint32_t kStreamMagic = 0x74737472;
 inline constexpr std::uint32_t kAbortedMagic = 0x74646561;
 
 struct tuttiComm {
-  std::uint32_t magic = kCommMagic;
-  std::shared_ptr<tutti::Communicator> comm;
+  std::atomic<std::uint32_t> magic{kCommMagic};  // relaxed: it tells misuse, it orders nothing
+  std::shared_ptr<tutti::Communicator>
+      comm;  // reset by an abort; the calls allowed at any time copy it under the mutex
+  std::mutex mutex;
 };
 
 struct tuttiStream {
@@ -33,8 +37,9 @@ namespace tutti {
 /// Ok, or why this handle cannot be used.
 inline Status check_handle(tuttiComm_t comm) {
   if (comm == nullptr) return fail(Code::kInvalidArgument, "the communicator is NULL");
-  if (comm->magic == kAbortedMagic) return fail(Code::kInvalidUsage, "the communicator was aborted");
-  if (comm->magic != kCommMagic) return fail(Code::kInvalidArgument, "this is not a communicator");
+  const std::uint32_t magic = comm->magic.load(std::memory_order_relaxed);
+  if (magic == kAbortedMagic) return fail(Code::kInvalidUsage, "the communicator was aborted");
+  if (magic != kCommMagic) return fail(Code::kInvalidArgument, "this is not a communicator");
   if (hub_forked()) return fail(Code::kInvalidUsage, "this process was forked after the communicator was made");
   return {};
 }
@@ -48,6 +53,15 @@ inline Status check_handle(tuttiStream_t stream) {
 
 inline Status require(const void* pointer, const char* name) {
   return pointer != nullptr ? Status{} : fail(Code::kInvalidArgument, "{} is NULL", name);
+}
+
+/// For calls that are allowed at any time, also while another thread aborts: the communicator stays for as long as it
+/// is held.
+inline Status hold(tuttiComm_t comm, std::shared_ptr<Communicator>* held) {
+  TUTTI_TRY(check_handle(comm));
+  const std::lock_guard lock(comm->mutex);
+  *held = comm->comm;
+  return *held != nullptr ? Status{} : fail(Code::kInvalidUsage, "the communicator was aborted");
 }
 
 /// Turns a status into the C result: remembers and logs what the caller has to know.

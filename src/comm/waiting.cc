@@ -86,7 +86,7 @@ Status Communicator::look_at_clock(Rank missing, std::uint64_t progress) {
     return {};
   }
   const double waited = std::chrono::duration<double>(now - waiting_since_).count();
-  const double timeout = settings_.timeout_seconds;
+  const double timeout = timeout_seconds_.load(std::memory_order_relaxed);
   if (!warned_ && waited >= (timeout > 0 ? std::min(30.0, timeout / 2) : 30.0)) warn_of_missing(missing, waited);
   if (timeout <= 0 || waited < timeout) return {};
   const Culprit culprit = find_culprit(call_, missing, ranks_, boards());

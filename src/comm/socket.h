@@ -1,4 +1,4 @@
-// Endpoint: one connected socket of either kind, unix or TCP, behind one face.
+// Socket: one connected socket of either kind, unix or TCP, behind one face.
 #pragma once
 
 #include <sys/types.h>
@@ -17,19 +17,19 @@ namespace tutti {
 
 /// Move-only; closed by the destructor, and in forked children. Non-blocking. A stream of bytes: the packets of the
 /// unix socket carry no meaning, except that a descriptor arrives with the first byte it was sent with.
-class Endpoint {
+class Socket {
  public:
-  Endpoint() = default;
-  explicit Endpoint(UnixSocket socket);
-  explicit Endpoint(Descriptor tcp);
-  Endpoint(Endpoint&& other) noexcept = default;
-  Endpoint& operator=(Endpoint&& other) noexcept;
-  ~Endpoint() { close(); }
+  Socket() = default;
+  explicit Socket(UnixSocket socket);
+  explicit Socket(Descriptor tcp);
+  Socket(Socket&& other) noexcept = default;
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket() { close(); }
 
   /// Starts to connect; the socket becomes writable when it is done or has failed.
-  static Status connect(const IpAddress& address, std::uint16_t port, Endpoint* endpoint);
+  static Status connect(const IpAddress& address, std::uint16_t port, Socket* connected);
   /// `state` as in UnixSocket::connect.
-  static Status connect(const std::string& socket_name, Endpoint* endpoint, SocketState* state);
+  static Status connect(const std::string& socket_name, Socket* connected, SocketState* state);
 
   /// Sends a beginning of `data`, with `passed` (unix only; -1: none) on its first byte.
   Status send(ByteView data, int passed, std::size_t* sent, SocketState* state);

@@ -1,4 +1,4 @@
-#include "comm/endpoint.h"
+#include "comm/socket.h"
 
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -41,14 +41,14 @@ Status tcp_state(const char* what, SocketState* state) {
 
 }  // namespace
 
-Endpoint::Endpoint(UnixSocket socket) : unix_(std::move(socket)) { guard_descriptor(descriptor()); }
+Socket::Socket(UnixSocket socket) : unix_(std::move(socket)) { guard_descriptor(descriptor()); }
 
-Endpoint::Endpoint(Descriptor tcp) : tcp_(std::move(tcp)) {
+Socket::Socket(Descriptor tcp) : tcp_(std::move(tcp)) {
   tune(descriptor());
   guard_descriptor(descriptor());
 }
 
-Endpoint& Endpoint::operator=(Endpoint&& other) noexcept {
+Socket& Socket::operator=(Socket&& other) noexcept {
   if (this == &other) return *this;
   close();
   unix_ = std::move(other.unix_);
@@ -56,14 +56,14 @@ Endpoint& Endpoint::operator=(Endpoint&& other) noexcept {
   return *this;
 }
 
-void Endpoint::close() {
+void Socket::close() {
   if (!valid()) return;
   unguard_descriptor(descriptor());
   unix_.close();
   tcp_.reset();
 }
 
-Status Endpoint::connect(const IpAddress& address, std::uint16_t port, Endpoint* endpoint) {
+Status Socket::connect(const IpAddress& address, std::uint16_t port, Socket* connected) {
   const int family = address.family == 4 ? AF_INET : AF_INET6;
   Descriptor descriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!descriptor.valid()) return fail(Code::kSystemError, "cannot create a TCP socket: {}", errno_text());
@@ -71,18 +71,18 @@ Status Endpoint::connect(const IpAddress& address, std::uint16_t port, Endpoint*
   const int result = ::connect(descriptor.get(), reinterpret_cast<const sockaddr*>(&to.data), to.size);
   if (result != 0 && errno != EINPROGRESS && errno != EINTR)
     return fail(Code::kSystemError, "cannot connect to {}: {}", text_of(address, port), errno_text());
-  *endpoint = Endpoint(std::move(descriptor));
+  *connected = Socket(std::move(descriptor));
   return {};
 }
 
-Status Endpoint::connect(const std::string& socket_name, Endpoint* endpoint, SocketState* state) {
+Status Socket::connect(const std::string& socket_name, Socket* connected, SocketState* state) {
   UnixSocket socket;
   TUTTI_TRY(UnixSocket::connect(socket_name, &socket, state));
-  if (*state == SocketState::kDone) *endpoint = Endpoint(std::move(socket));
+  if (*state == SocketState::kDone) *connected = Socket(std::move(socket));
   return {};
 }
 
-Status Endpoint::send(ByteView data, int passed, std::size_t* sent, SocketState* state) {
+Status Socket::send(ByteView data, int passed, std::size_t* sent, SocketState* state) {
   *sent = 0;
   if (is_unix()) {
     const ByteView packet = data.first(std::min(data.size(), UnixSocket::kMaxMessage.value));
@@ -97,7 +97,7 @@ Status Endpoint::send(ByteView data, int passed, std::size_t* sent, SocketState*
   return {};
 }
 
-Status Endpoint::receive(std::span<std::byte> buffer, std::size_t* got, Descriptor* passed, SocketState* state) {
+Status Socket::receive(std::span<std::byte> buffer, std::size_t* got, Descriptor* passed, SocketState* state) {
   if (is_unix()) return unix_.receive(buffer, got, passed, state);
   *got = 0;
   const ssize_t result = ::recv(tcp_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
@@ -107,7 +107,7 @@ Status Endpoint::receive(std::span<std::byte> buffer, std::size_t* got, Descript
   return {};
 }
 
-Status Endpoint::check_peer(pid_t* process) const {
+Status Socket::check_peer(pid_t* process) const {
   *process = 0;
   if (!is_unix()) return {};
   PeerCredentials peer;
@@ -118,7 +118,7 @@ Status Endpoint::check_peer(pid_t* process) const {
   return {};
 }
 
-Descriptor Endpoint::peer_pidfd() const {
+Descriptor Socket::peer_pidfd() const {
   if (!is_unix()) return {};
   int value = -1;
   socklen_t size = sizeof(value);
