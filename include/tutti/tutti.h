@@ -170,7 +170,8 @@ TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ndev, const int
  * takes part and gets NULL. */
 TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newcomm,
                                        const tuttiConfig_t* config);
-/** Collective. Drains this rank's operations and waits until every rank finalizes (or has left in order). */
+/** Collective: takes its place in the order of calls. Drains this rank's operations and waits until every rank has
+ * finished them too (or has left), so that a failure of theirs is known here. */
 TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
 /** Finalize and free; local on a failed communicator. The handle is gone whatever is returned. */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);

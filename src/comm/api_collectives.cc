@@ -25,10 +25,11 @@ Status submit(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t st
 
 tuttiResult_t call(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t stream) {
   return tutti::guard(comm, [&]() -> Status {
-    TUTTI_TRY(tutti::check_handle(comm));
-    if (stream == nullptr && tutti::CallGroup::depth() == 0) [[likely]]
+    tutti::InCall in_call;
+    Status status = in_call.enter(comm);
+    if (status.ok() && stream == nullptr && tutti::CallGroup::depth() == 0) [[likely]]
       return comm->comm->run(arguments);
-    Status status = submit(arguments, comm, stream);
+    if (status.ok()) status = submit(arguments, comm, stream);
     if (!status.ok() && tutti::CallGroup::depth() != 0) tutti::CallGroup::current().refuse(status);
     return status;
   });

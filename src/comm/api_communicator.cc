@@ -19,7 +19,8 @@ tuttiResult_t report(const Status& status, const void* object) {
   const bool refused = status.code() == Code::kInvalidArgument || status.code() == Code::kInvalidUsage ||
                        status.code() == Code::kUnsupported;
   // A final failure was logged by the communicator, once; a refused call is logged here.
-  if (refused) log(LogLevel::kWarn, {}, "{}: {}", name_of(status.code()), status.text());
+  // In a forked child the log's lock may be held by a thread that is not there.
+  if (refused && !hub_forked()) log(LogLevel::kWarn, {}, "{}: {}", name_of(status.code()), status.text());
   return static_cast<tuttiResult_t>(remember_error(status, object));
 }
 
@@ -38,14 +39,24 @@ Status create_now(const Create& create, tuttiComm_t* comm) {
   return {};
 }
 
+/// A call that is refused inside a group refuses the group.
+template <class Body>
+tuttiResult_t guard_grouped(const void* object, const Body& body) {
+  return tutti::guard(object, [&]() -> Status {
+    Status status = body();
+    if (!status.ok() && tutti::CallGroup::depth() != 0) tutti::CallGroup::current().refuse(status);
+    return status;
+  });
+}
+
 /// Runs a join or split now, or at the end of the group.
-Status create_or_defer(Create create, tuttiComm_t* comm) {
+Status create_or_defer(Create create, tuttiComm_t* comm, const std::shared_ptr<Communicator>& parent = nullptr) {
   TUTTI_TRY(tutti::require(comm, "comm"));
   *comm = nullptr;
   if (tutti::hub_forked())
     return tutti::fail(Code::kInvalidUsage, "this process was forked after its parent used tutti: exec first");
   if (tutti::CallGroup::depth() == 0) return create_now(create, comm);
-  tutti::CallGroup::current().add([create = std::move(create), comm] { return create_now(create, comm); });
+  tutti::CallGroup::current().add(parent, [create = std::move(create), comm] { return create_now(create, comm); });
   return {};
 }
 
@@ -95,11 +106,11 @@ tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int nranks, tuttiUniqueId id,
 
 tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int nranks, tuttiUniqueId id, int rank,
                                       const tuttiConfig_t* config) {
-  return tutti::guard(nullptr, [&] { return init_from_id(comm, nranks, id, rank, config); });
+  return guard_grouped(nullptr, [&] { return init_from_id(comm, nranks, id, rank, config); });
 }
 
 tuttiResult_t tuttiCommInitUrl(tuttiComm_t* comm, const char* url, int nranks, int rank, const tuttiConfig_t* config) {
-  return tutti::guard(nullptr, [&]() -> Status {
+  return guard_grouped(nullptr, [&]() -> Status {
     TUTTI_TRY(tutti::require(comm, "comm"));
     *comm = nullptr;
     TUTTI_TRY(tutti::require(url, "url"));
@@ -120,10 +131,11 @@ tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ndev, const int*) {
 }
 
 tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newcomm, const tuttiConfig_t* config) {
-  return tutti::guard(comm, [&]() -> Status {
+  return guard_grouped(comm, [&]() -> Status {
+    tutti::InCall in_call;
     TUTTI_TRY(tutti::require(newcomm, "newcomm"));
     *newcomm = nullptr;
-    TUTTI_TRY(tutti::check_handle(comm));
+    TUTTI_TRY(in_call.enter(comm));
     // The config is copied: in a group it is used after this call has returned. The name is the caller's until then.
     const bool given = config != nullptr;
     tuttiConfig_t copy = TUTTI_CONFIG_INITIALIZER;
@@ -134,21 +146,24 @@ tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* 
         [parent = comm->comm, color, key, copy, given](std::shared_ptr<Communicator>* made) {
           return tutti::split(*parent, color, key, given ? &copy : nullptr, made);
         },
-        newcomm);
+        newcomm, comm->comm);
   });
 }
 
 tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
-    TUTTI_TRY(tutti::check_handle(comm));
+    tutti::InCall in_call;
+    TUTTI_TRY(in_call.enter(comm));
     return comm->comm->finalize();
   });
 }
 
 tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
-    TUTTI_TRY(tutti::check_handle(comm));
+    tutti::InCall in_call;
+    TUTTI_TRY(in_call.enter(comm));
     Status status = comm->comm->finalized() ? Status{} : comm->comm->finalize();
+    in_call.forget();
     comm->magic = 0;
     delete comm;
     return status;
@@ -160,11 +175,13 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
     std::shared_ptr<Communicator> held;
     TUTTI_TRY(tutti::hold(comm, &held));
     held->abort();
-    for (int i = 0; i < 50 && !held->quiet(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
     if (comm->magic.exchange(kAbortedMagic, std::memory_order_relaxed) != kCommMagic) return {};  // two aborts at once
-    // A call that is stuck in the caller's own code keeps the communicator; the few bytes of the handle stay in any
-    // case.
-    if (held->quiet()) {
+    // From here calls are refused. One that came before is in sight after a millisecond and ends now that it is
+    // aborted; one that is stuck in the caller's own code keeps the communicator. The few bytes of the handle stay in
+    // any case.
+    const auto in_use = [&] { return comm->busy.load(std::memory_order_acquire) != 0 || !held->quiet(); };
+    for (int i = 0; i < 50 && (i == 0 || in_use()); ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    if (!in_use()) {
       const std::lock_guard lock(comm->mutex);
       comm->comm.reset();
     }
@@ -185,7 +202,8 @@ tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* async_erro
 
 tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, double seconds) {
   return tutti::guard(comm, [&]() -> Status {
-    TUTTI_TRY(tutti::check_handle(comm));
+    tutti::InCall in_call;
+    TUTTI_TRY(in_call.enter(comm));
     if (!(seconds >= 0)) return tutti::fail(Code::kInvalidArgument, "a timeout of {} s is not 0 or more", seconds);
     comm->comm->set_timeout(seconds);
     return {};
@@ -194,8 +212,9 @@ tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, double seconds) {
 
 tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* count) {
   return tutti::guard(comm, [&]() -> Status {
+    tutti::InCall in_call;
     TUTTI_TRY(tutti::require(count, "count"));
-    TUTTI_TRY(tutti::check_handle(comm));
+    TUTTI_TRY(in_call.enter(comm));
     *count = comm->comm->ranks();
     return {};
   });
@@ -203,8 +222,9 @@ tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* count) {
 
 tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank) {
   return tutti::guard(comm, [&]() -> Status {
+    tutti::InCall in_call;
     TUTTI_TRY(tutti::require(rank, "rank"));
-    TUTTI_TRY(tutti::check_handle(comm));
+    TUTTI_TRY(in_call.enter(comm));
     *rank = comm->comm->rank().value;
     return {};
   });

@@ -49,7 +49,7 @@ tuttiResult_t tuttiStreamSetTimeout(tuttiStream_t stream, double seconds) {
 tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream) {
   return tutti::guard(stream, [&]() -> Status {
     TUTTI_TRY(tutti::check_handle(stream));
-    stream->stream->close();
+    TUTTI_TRY(stream->stream->close());
     stream->magic = 0;
     delete stream;
     return {};

@@ -7,11 +7,11 @@
 
 namespace tutti {
 
-namespace {
-
 bool reduces(Collective c) {
   return c == Collective::kAllReduce || c == Collective::kReduce || c == Collective::kReduceScatter;
 }
+
+namespace {
 
 Status check_type(const CallArguments& a) {
   if (a.type < 0 || a.type >= kDataTypes)

@@ -24,6 +24,9 @@ struct CallArguments {
 /// Ok, or tuttiInvalidArgument / tuttiUnsupported with a text that names the argument. `in place` is judged by `rank`.
 Status check_arguments(const CallArguments& arguments, int rank, int ranks);
 
+/// Whether the collective has an operation.
+bool reduces(Collective collective);
+
 /// Blocks of `count` elements in the send and receive buffer: 1 or the number of ranks.
 int send_blocks(Collective collective, int ranks);
 int recv_blocks(Collective collective, int ranks);

@@ -1,5 +1,7 @@
 #include "comm/call_group.h"
 
+#include <algorithm>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -14,10 +16,12 @@ CallGroup& CallGroup::current() {
 
 void CallGroup::add(std::shared_ptr<Communicator> comm, const CallArguments& arguments,
                     std::shared_ptr<Stream> stream) {
-  calls_.push_back(Collected{std::move(comm), arguments, std::move(stream)});
+  calls_.push_back(Collected{std::move(comm), arguments, std::move(stream), {}, {}});
 }
 
-void CallGroup::add(std::function<Status()> blocking) { blocking_.push_back(std::move(blocking)); }
+void CallGroup::add(std::shared_ptr<Communicator> parent, std::function<Status()> blocking) {
+  calls_.push_back(Collected{std::move(parent), {}, nullptr, std::move(blocking), {}});
+}
 
 void CallGroup::refuse(const Status& status) {
   if (refused_.ok()) refused_ = status;
@@ -32,7 +36,15 @@ Status CallGroup::end() {
 
 Status CallGroup::run() {
   TUTTI_TRY(refused_);
-  TUTTI_TRY(run_blocking());
+  const bool blocks =
+      std::any_of(calls_.begin(), calls_.end(), [](const Collected& call) { return bool{call.blocking}; });
+  if (!blocks) return run_together();
+  run_on_threads();
+  for (const Collected& call : calls_) TUTTI_TRY(call.status);
+  return {};
+}
+
+Status CallGroup::run_together() {
   std::vector<std::unique_ptr<Operation>> operations;
   for (Collected& call : calls_) {
     auto operation = std::make_unique<Operation>(std::move(call.comm), call.arguments);
@@ -45,14 +57,27 @@ Status CallGroup::run() {
   return run_all(operations);
 }
 
-Status CallGroup::run_blocking() {
-  std::vector<Status> results(blocking_.size());
+void CallGroup::run_on_threads() {
+  std::map<Communicator*, std::vector<Collected*>> by_communicator;
   std::vector<std::thread> threads;
-  threads.reserve(blocking_.size());
-  for (std::size_t i = 0; i < blocking_.size(); ++i)
-    threads.emplace_back([this, &results, i] { results[i] = blocking_[i](); });
+  for (Collected& call : calls_) {
+    if (call.comm != nullptr) {
+      by_communicator[call.comm.get()].push_back(&call);
+    } else {
+      threads.emplace_back([&call] { call.status = run_one(&call); });
+    }
+  }
+  for (auto& [communicator, calls] : by_communicator)
+    threads.emplace_back([&calls] {
+      for (Collected* call : calls) call->status = run_one(call);
+    });
   for (std::thread& thread : threads) thread.join();
-  for (const Status& result : results) TUTTI_TRY(result);
+}
+
+Status CallGroup::run_one(Collected* call) {
+  if (call->blocking) return call->blocking();
+  if (call->stream == nullptr) return call->comm->run(call->arguments);
+  call->stream->enqueue(std::make_unique<Operation>(call->comm, call->arguments));
   return {};
 }
 

@@ -20,29 +20,32 @@ class CallGroup {
   static CallGroup& current();
 
   static void start() { ++depth_; }
-  /// The outermost end runs what was collected. Joins and splits first, each on a thread of its own because they wait
-  /// for each other; then the collectives, concurrently across communicators and in call order within one. If a call of
+  /// The outermost end runs what was collected, in call order within a communicator and concurrently across them; joins
+  /// and splits wait for other ranks, so each communicator with a split, and each join, has a thread then. If a call of
   /// the group was refused, nothing runs and its error is returned: all or nothing.
   static Status end();
 
   void add(std::shared_ptr<Communicator> comm, const CallArguments& arguments, std::shared_ptr<Stream> stream);
-  /// A call that blocks until other ranks make it, too.
-  void add(std::function<Status()> blocking);
+  /// A call that blocks until other ranks make it, too: a split of `parent`, or a join (nullptr).
+  void add(std::shared_ptr<Communicator> parent, std::function<Status()> blocking);
   /// Remembers the first refused call.
   void refuse(const Status& status);
 
  private:
   struct Collected {
-    std::shared_ptr<Communicator> comm;
+    std::shared_ptr<Communicator> comm;  // nullptr: a join
     CallArguments arguments;
-    std::shared_ptr<Stream> stream;  // nullptr: done at the end of the group
+    std::shared_ptr<Stream> stream;    // nullptr: done at the end of the group
+    std::function<Status()> blocking;  // instead of arguments and stream
+    Status status;
   };
   Status run();
-  Status run_blocking();
+  Status run_together();
+  void run_on_threads();
+  static Status run_one(Collected* call);
 
   static thread_local int depth_ __attribute__((tls_model("initial-exec")));
   std::vector<Collected> calls_;
-  std::vector<std::function<Status()>> blocking_;
   Status refused_;
 };
 

@@ -69,6 +69,7 @@ Status Communicator::begin(const CallArguments& arguments, Launch* launch, bool*
   if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);
   call_ = call_of(arguments, ++sequence_);
   board_.begin(call_);
+  operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
   waiting_ = false;
   *empty = arguments.count == 0 && arguments.collective != Collective::kBarrier;
   if (*empty) return {};
@@ -87,6 +88,7 @@ Status Communicator::begin(const CallArguments& arguments, Launch* launch, bool*
   launch->op = call_.op;
   launch->divisor = call_.op == RedOp::kAvg ? static_cast<std::uint32_t>(ranks_) : 1;
   launch->fingerprint = fingerprint_of(call_);
+  launch->alone_reduces = ranks_ == 1 && call_.type == DataType::kBool && reduces(arguments.collective);
   launch->one_shot = plan.one_shot;
   launch->stream_stores = block.value >= kStreamFrom;
   return {};
@@ -133,6 +135,7 @@ Status Communicator::adopt_cause() {
 Status Communicator::async_error() {
   if (failed()) return failure();
   TUTTI_TRY(adopt_cause());
+  TUTTI_TRY(look_for_past_disagreement(board_.state().sequence));
   for (Rank peer{0}; peer.value < ranks_; ++peer) {
     if (joined_.membership->life(peer) != Life::kDead) continue;
     TUTTI_TRY(adopt_cause());  // whoever died after giving a cause gave it before it died

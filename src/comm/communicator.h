@@ -54,6 +54,8 @@ class Communicator final : public Watch {
   Status finish(Status status, std::uint64_t ticket);
   /// Blocks until the operations with lower tickets have ended.
   void wait_for_turn(std::uint64_t ticket);
+  /// Wakes wait_for_turn(); after finish() by another thread than the API's.
+  void announce_turn() { done_tickets_.notify_all(); }
 
   /// Watch: is the wait of the running operation still worth it?
   Status check(Rank missing, std::uint64_t progress) override;
@@ -84,6 +86,7 @@ class Communicator final : public Watch {
   Status look_for_deaths(std::uint64_t progress);
   Status gone(Rank peer, Life life);
   Status odd_message(Rank from);
+  Status look_for_past_disagreement(std::uint64_t last);
   Status look_at_clock(Rank missing, std::uint64_t progress);
   void warn_of_missing(Rank missing, double waited);
   bool finished_by(Rank peer, std::uint64_t sequence) const;
@@ -107,6 +110,7 @@ class Communicator final : public Watch {
   Call call_;
 
   // The running operation's wait; written by its thread only.
+  double operation_timeout_ = 0;  // seconds, as it was when the operation began; 0: for ever
   bool waiting_ = false;
   bool warned_ = false;
   Rank waited_rank_ = kNoRank;

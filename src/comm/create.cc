@@ -17,6 +17,8 @@ namespace {
 
 /// Lanes of links that a communicator has; algorithms use at most as many.
 constexpr int kLanes = 2;
+/// A segment has links to every rank: more would not fit an address space.
+constexpr int kMostRanks = 4096;
 
 Status switch_field(const char* name, int value, bool* field) {
   if (value == TUTTI_UNDEF_INT) return {};
@@ -150,6 +152,8 @@ Status read_options(const tuttiConfig_t* config, CreateOptions* options) {
 Status create_from_id(const tuttiUniqueId& id, const CreateOptions& options, std::shared_ptr<Communicator>* comm) {
   if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
     return fail(Code::kInvalidArgument, "rank {} of {} ranks: ranks count from 0", options.rank, options.ranks);
+  if (options.ranks > kMostRanks)
+    return fail(Code::kInvalidArgument, "{} ranks on one host are more than {}", options.ranks, kMostRanks);
   JoinRequest request;
   TUTTI_TRY(prepare(options, &request));
   static_assert(sizeof id.internal == sizeof request.id);
@@ -169,6 +173,8 @@ Status create_from_url(const std::string& url, const CreateOptions& asked, std::
   }
   if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
     return fail(Code::kInvalidArgument, "rank {} of {} ranks: ranks count from 0", options.rank, options.ranks);
+  if (options.ranks > kMostRanks)
+    return fail(Code::kInvalidArgument, "{} ranks on one host are more than {}", options.ranks, kMostRanks);
   JoinRequest request;
   TUTTI_TRY(prepare(options, &request));
   JoinResult joined;

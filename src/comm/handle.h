@@ -25,6 +25,8 @@ struct tuttiComm {
   std::shared_ptr<tutti::Communicator>
       comm;  // reset by an abort; the calls allowed at any time copy it under the mutex
   std::mutex mutex;
+  /// 1 while the caller's thread is in a call. Release at its end, pairs with the acquire in tuttiCommAbort.
+  std::atomic<std::uint32_t> busy{0};
 };
 
 struct tuttiStream {
@@ -54,6 +56,36 @@ inline Status check_handle(tuttiStream_t stream) {
 inline Status require(const void* pointer, const char* name) {
   return pointer != nullptr ? Status{} : fail(Code::kInvalidArgument, "{} is NULL", name);
 }
+
+/// The caller's thread is in a call on this handle: an abort does not take the communicator away before it has left.
+class InCall {
+ public:
+  InCall() = default;
+  ~InCall() { leave(); }
+  InCall(const InCall&) = delete;
+  InCall& operator=(const InCall&) = delete;
+
+  /// Ok, or why this handle cannot be used.
+  Status enter(tuttiComm_t comm) {
+    TUTTI_TRY(check_handle(comm));
+    comm_ = comm;
+    comm->busy.store(1, std::memory_order_relaxed);
+    // An abort marks the handle, waits out the store buffer and then looks at `busy`: looking again here closes the
+    // gap.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (comm->magic.load(std::memory_order_relaxed) == kCommMagic) [[likely]]
+      return {};
+    return check_handle(comm);
+  }
+  /// Before the handle itself is freed.
+  void forget() { comm_ = nullptr; }
+
+ private:
+  void leave() {
+    if (comm_ != nullptr) comm_->busy.store(0, std::memory_order_release);
+  }
+  tuttiComm_t comm_ = nullptr;
+};
 
 /// For calls that are allowed at any time, also while another thread aborts: the communicator stays for as long as it
 /// is held.

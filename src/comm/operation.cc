@@ -27,6 +27,7 @@ Operation::State Operation::poll(bool look) {
 void Operation::end(Status status) {
   comm_->executor().board().wait_for(kNoRank);
   status_ = comm_->finish(std::move(status), ticket_);
+  comm_->announce_turn();
   state_ = State::kEnded;
 }
 

@@ -20,6 +20,8 @@ class ProgressThread {
   ~ProgressThread();
 
   std::mutex& mutex() { return mutex_; }
+  /// The caller is this thread: a callback, which must not wait for a stream.
+  bool is_current() const { return std::this_thread::get_id() == thread_.get_id(); }
   /// Something was queued on `stream`. The caller holds the mutex.
   void notify(Stream* stream);
   /// The stream has no items and will get no more. The caller holds the mutex.

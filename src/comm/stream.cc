@@ -30,7 +30,13 @@ Status Stream::query() {
   return first_error_;
 }
 
+Status Stream::refuse_in_callback() const {
+  if (!thread_->is_current()) return {};
+  return fail(Code::kInvalidUsage, "a stream's callback cannot wait for a stream: all of them share its thread");
+}
+
 Status Stream::synchronize() {
+  TUTTI_TRY(refuse_in_callback());
   std::unique_lock lock(thread_->mutex());
   const Deadline deadline = Deadline::in(timeout_seconds_);
   while (!items_.empty()) {
@@ -48,9 +54,11 @@ void Stream::set_timeout(double seconds) {
   timeout_seconds_ = seconds;
 }
 
-void Stream::close() {
+Status Stream::close() {
+  TUTTI_TRY(refuse_in_callback());
   std::unique_lock lock(thread_->mutex());
   drained_.wait(lock, [this] { return items_.empty(); });
+  return {};
 }
 
 }  // namespace tutti

@@ -34,8 +34,8 @@ class Stream {
   /// Blocks until the queue is empty; kTimeout after `deadline`. Returns the first error.
   Status synchronize();
   void set_timeout(double seconds);
-  /// Waits for the work and detaches from the progress thread.
-  void close();
+  /// Waits for the work. kInvalidUsage in a callback.
+  Status close();
 
  private:
   friend class ProgressThread;
@@ -43,6 +43,8 @@ class Stream {
     std::unique_ptr<Operation> operation;  // or
     std::function<void(Status)> callback;
   };
+
+  Status refuse_in_callback() const;
 
   std::shared_ptr<ProgressThread> thread_;
   // Guarded by the progress thread's mutex. The head item is the progress thread's while it works on it.

@@ -86,7 +86,7 @@ Status Communicator::look_at_clock(Rank missing, std::uint64_t progress) {
     return {};
   }
   const double waited = std::chrono::duration<double>(now - waiting_since_).count();
-  const double timeout = timeout_seconds_.load(std::memory_order_relaxed);
+  const double timeout = operation_timeout_;
   if (!warned_ && waited >= (timeout > 0 ? std::min(30.0, timeout / 2) : 30.0)) warn_of_missing(missing, waited);
   if (timeout <= 0 || waited < timeout) return {};
   const Culprit culprit = find_culprit(call_, missing, ranks_, boards());
@@ -115,6 +115,7 @@ Status Communicator::finalize() {
   call_.sequence = last + 1;
   call_.collective = Collective::kFinalize;
   board_.begin(call_);
+  operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
   Status status = last == 0 ? adopt_cause() : wait_for_peers_to_finish();
   board_.end(call_.sequence);
   joined_.membership->say_goodbye(last);
@@ -131,16 +132,31 @@ Status Communicator::wait_for_peers_to_finish() {
       continue;
     }
     if (alarmed()) TUTTI_TRY(adopt_cause());
-    if (joined_.membership->life(peer) != Life::kAlive && !finished_by(peer, last))
+    if (joined_.membership->life(peer) != Life::kAlive && !finished_by(peer, last)) {
+      TUTTI_TRY(adopt_cause());  // whoever left after giving a cause gave it before it left
       return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) left without finishing operation {}", peer.value,
                                 joined_.membership->describe(peer), last),
                            peer);
+    }
     if (ladder.climb() != Ladder::Rung::kSleep) continue;
     TUTTI_TRY(adopt_cause());
     TUTTI_TRY(look_at_clock(peer, last));
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
-  return adopt_cause();
+  TUTTI_TRY(adopt_cause());
+  return look_for_past_disagreement(last);
+}
+
+// Calls that moved nothing, or only sent on every rank, met no message that could have told: the boards do.
+Status Communicator::look_for_past_disagreement(std::uint64_t last) {
+  for (Rank peer{0}; peer.value < ranks_; ++peer) {
+    if (peer == rank_) continue;
+    Call mine;
+    mine.sequence = last;
+    const Disagreement other = find_first_disagreement(&mine, peer, board_, boards());
+    if (other.rank != kNoRank) return fail_for_good(Status(Code::kMismatch, describe(other, mine, rank_)), peer);
+  }
+  return {};
 }
 
 }  // namespace tutti

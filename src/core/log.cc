@@ -48,9 +48,19 @@ void log_line(LogLevel level, LogSource source, std::string_view text) {
   if (!source.comm.empty()) line += fmt::format(" comm {}", source.comm);
   line += ": ";
   line += text;
+  static thread_local bool in_callback = false;
+  if (in_callback) {  // the callback itself made a call that logs: its lock is held by this very thread
+    std::fprintf(stderr, "%s\n", line.c_str());
+    return;
+  }
   Sink& out = sink();
   const std::lock_guard lock(out.mutex);
-  if (out.callback != nullptr) return out.callback(static_cast<int>(level), line.c_str(), out.user);
+  if (out.callback != nullptr) {
+    in_callback = true;
+    out.callback(static_cast<int>(level), line.c_str(), out.user);
+    in_callback = false;
+    return;
+  }
   line += '\n';
   std::FILE* const file = out.file != nullptr ? out.file : stderr;
   std::fwrite(line.data(), 1, line.size(), file);

@@ -146,6 +146,15 @@ void CpuExecutor<E>::compute(LaneState& lane, const Step& step, ChunkRange range
   const bool alone = step.recv_from == PeerSet::kAll && ranks_ == 1;
   if (step.has(kReduce) && !alone) return reduce(lane, step, range, arrived, slot, stored);
   const std::byte* const value = arrived != nullptr ? arrived : address(step.src_buffer, lane.tile, step.src_chunk);
+  if (launch_.alone_reduces && stored != nullptr) {
+    const void* const only = value;
+    ReduceArgs args;
+    args.sources = &only;
+    args.source_count = 1;
+    args.destination = stored;
+    args.count = range.count.value;
+    return kernel(launch_)(args);
+  }
   if (stored == value) stored = nullptr;  // in place
   const bool stream = launch_.stream_stores;
   if (stored != nullptr && slot != nullptr) return copy_bytes_twice(stored, slot, value, bytes, stream);

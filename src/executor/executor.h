@@ -31,6 +31,7 @@ struct Launch {
   RedOp op = RedOp::kSum;
   std::uint32_t divisor = 1;  ///< what Avg divides by, at the complete step
   Fingerprint fingerprint = 0;
+  bool alone_reduces = false;  ///< one rank, and a reduction of one operand is more than a copy: bool becomes 0 or 1
   bool one_shot = false;       ///< the direct path may run it: see is_one_shot(), and one tile holds it all
   bool stream_stores = false;  ///< the output exceeds the caches
 };

@@ -14,9 +14,10 @@
 namespace tutti::test {
 namespace {
 
-void run_cases(int ranks, bool with_large) {
+void run_cases(int ranks, cases::Effort usual) {
+  const cases::Effort effort = kSanitized ? cases::Effort::kFew : usual;
   run_threads(ranks, [&](tuttiComm_t comm, int rank) {
-    const cases::Outcome outcome = cases::run_collective_cases(comm, rank, ranks, with_large);
+    const cases::Outcome outcome = cases::run_collective_cases(comm, rank, ranks, effort);
     EXPECT_GT(outcome.checked, 0);
     EXPECT_EQ(outcome.failed, 0) << "of " << outcome.checked;
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
@@ -28,7 +29,7 @@ class Collectives : public ::testing::TestWithParam<std::tuple<const char*, int>
 TEST_P(Collectives, AreExact) {
   const auto [transport, ranks] = GetParam();
   const ScopedSetting setting("TUTTI_TRANSPORT", transport);
-  run_cases(ranks, !kThreadSanitizer && ranks <= 3);
+  run_cases(ranks, ranks <= 3 ? cases::Effort::kLarge : cases::Effort::kUsual);
 }
 INSTANTIATE_TEST_SUITE_P(Transports, Collectives,
                          ::testing::Combine(::testing::Values("shm", "inproc"), ::testing::Values(1, 2, 3, 4, 5, 8)),
@@ -47,7 +48,7 @@ TEST_P(Algorithms, AreExactInManyTiles) {
   const ScopedSetting slot("TUTTI_SHM_SLOT_BYTES", "8K");
   const ScopedSetting slots("TUTTI_SHM_SLOTS", "2");
   const ScopedSetting quiet("TUTTI_LOG", "error");
-  run_cases(ranks, false);
+  run_cases(ranks, cases::Effort::kFew);
 }
 INSTANTIATE_TEST_SUITE_P(ByName, Algorithms,
                          ::testing::Combine(::testing::Values("ring", "all_pairs", "all_pairs_two_shot",

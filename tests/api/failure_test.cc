@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <mutex>
@@ -246,6 +247,68 @@ TEST(Broadcast, ARootThatOnlySentHearsOfTheMismatchInFinalize) {
     }
     (void)tuttiCommDestroy(comm);
   });
+}
+
+// Both ranks only send, so no message tells; their boards do, when they finalize.
+TEST(Broadcast, TwoRootsHearOfTheMismatchInFinalize) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  run_threads(2, [&](tuttiComm_t comm, int rank) {
+    float value = 0;
+    EXPECT_EQ(tuttiBroadcast(&value, &value, 1, tuttiFloat32, rank, comm, nullptr), tuttiSuccess);
+    EXPECT_EQ(tuttiCommFinalize(comm), tuttiMismatch);
+    EXPECT_TRUE(contains(tuttiGetLastError(comm), "root 0") && contains(tuttiGetLastError(comm), "root 1"))
+        << tuttiGetLastError(comm);
+    (void)tuttiCommDestroy(comm);
+  });
+}
+
+TEST(Abort, MayMeetRunningCallsAndQuestions) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  for (int round = 0; round < 20; ++round) {
+    tuttiComm_t comm = nullptr;
+    ASSERT_EQ(tuttiCommInitAll(&comm, 1, nullptr), tuttiSuccess);
+    std::atomic<bool> started{false};
+    std::thread caller([&] {
+      float value = 1;
+      while (tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, comm, nullptr) == tuttiSuccess) started = true;
+    });
+    std::thread watcher([&] {
+      tuttiResult_t async = tuttiSuccess;
+      while (tuttiCommGetAsyncError(comm, &async) == tuttiSuccess && async == tuttiSuccess)
+        (void)tuttiGetLastError(comm);
+    });
+    while (!started) std::this_thread::yield();
+    std::thread second([&] { (void)tuttiCommAbort(comm); });
+    (void)tuttiCommAbort(comm);
+    for (std::thread* thread : {&caller, &watcher, &second}) thread->join();
+  }
+}
+
+TEST(Log, ACallbackMayMakeCallsThatLog) {
+  static int lines = 0;
+  tuttiComm_t comm = nullptr;
+  ASSERT_EQ(tuttiCommInitAll(&comm, 1, nullptr), tuttiSuccess) << "reads the level";
+  EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  tuttiSetLogCallback(
+      [](int, const char*, void*) {
+        ++lines;
+        (void)tuttiBarrier(nullptr, nullptr);  // refused, and logged
+      },
+      nullptr);
+  EXPECT_EQ(tuttiCommDestroy(nullptr), tuttiInvalidArgument);
+  tuttiSetLogCallback(nullptr, nullptr);
+  EXPECT_EQ(lines, 1);
+}
+
+TEST(Bool, OneRankAloneGetsTruthsToo) {
+  tuttiComm_t comm = nullptr;
+  ASSERT_EQ(tuttiCommInitAll(&comm, 1, nullptr), tuttiSuccess);
+  unsigned char in[3] = {0, 1, 0xec}, out[3] = {9, 9, 9};
+  EXPECT_EQ(tuttiAllReduce(in, out, 3, tuttiBool, tuttiSum, comm, nullptr), tuttiSuccess);
+  EXPECT_EQ(std::vector<int>(out, out + 3), (std::vector<int>{0, 1, 1}));
+  EXPECT_EQ(tuttiReduceScatter(in, in, 3, tuttiBool, tuttiMin, comm, nullptr), tuttiSuccess);
+  EXPECT_EQ(in[2], 1);
+  EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
 }
 
 }  // namespace

@@ -57,6 +57,40 @@ TEST(Group, ARefusedCallRefusesTheGroup) {
   EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
 }
 
+TEST(Group, ACallOnNothingRefusesTheGroup) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+  EXPECT_EQ(tuttiBarrier(nullptr, nullptr), tuttiInvalidArgument);
+  EXPECT_EQ(tuttiGroupEnd(), tuttiInvalidArgument);
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.blocking = 9;
+  tuttiComm_t comm;
+  ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+  EXPECT_EQ(tuttiCommInitRankConfig(&comm, 1, tuttiUniqueId{}, 0, &config), tuttiInvalidArgument);
+  EXPECT_EQ(tuttiGroupEnd(), tuttiInvalidArgument);
+}
+
+// Rank 0 groups what the others call one by one: order within the communicator is call order either way.
+TEST(Group, SplitsKeepTheirPlaceAmongTheCalls) {
+  run_threads(3, [](tuttiComm_t comm, int rank) {
+    int value = 1;
+    tuttiComm_t parts[2] = {};
+    if (rank == 0) {
+      ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+    }
+    EXPECT_EQ(tuttiAllReduce(&value, &value, 1, tuttiInt32, tuttiSum, comm, nullptr), tuttiSuccess);
+    EXPECT_EQ(tuttiCommSplit(comm, 0, rank, &parts[0], nullptr), tuttiSuccess);
+    EXPECT_EQ(tuttiCommSplit(comm, rank % 2, 0, &parts[1], nullptr), tuttiSuccess);
+    EXPECT_EQ(tuttiAllReduce(&value, &value, 1, tuttiInt32, tuttiSum, comm, nullptr), tuttiSuccess);
+    if (rank == 0) {
+      ASSERT_EQ(tuttiGroupEnd(), tuttiSuccess) << tuttiGetLastError(nullptr);
+    }
+    EXPECT_EQ(value, 9);
+    for (const tuttiComm_t part : parts) EXPECT_EQ(tuttiCommDestroy(part), tuttiSuccess);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
 TEST(Group, EndWithoutStartIsInvalidUsage) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   EXPECT_EQ(tuttiGroupEnd(), tuttiInvalidUsage);

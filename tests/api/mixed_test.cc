@@ -28,7 +28,7 @@ TEST(Mixed, ProcessesOfSeveralThreadRanksAreExact) {
       ranks.emplace_back([&, rank = process + i * kProcesses - (i > 0 && process == 2 ? 1 : 0)] {
         tuttiComm_t comm = nullptr;
         ASSERT_EQ(tuttiCommInitRank(&comm, kRanks, id, rank), tuttiSuccess) << tuttiGetLastError(nullptr);
-        const cases::Outcome outcome = cases::run_collective_cases(comm, rank, kRanks, false);
+        const cases::Outcome outcome = cases::run_collective_cases(comm, rank, kRanks, cases::Effort::kFew);
         EXPECT_GT(outcome.checked, 0);
         EXPECT_EQ(outcome.failed, 0);
         EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);

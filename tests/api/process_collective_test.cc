@@ -11,8 +11,10 @@ class ProcessCollectives : public ::testing::TestWithParam<int> {};
 
 TEST_P(ProcessCollectives, AreExact) {
   const int ranks = GetParam();
+  const cases::Effort usual = ranks <= 2 ? cases::Effort::kLarge : cases::Effort::kUsual;
+  const cases::Effort effort = kSanitized ? cases::Effort::kFew : usual;
   Processes processes(ranks, [&](tuttiComm_t comm, int rank, Shared&) {
-    const cases::Outcome outcome = cases::run_collective_cases(comm, rank, ranks, ranks <= 2 && !kThreadSanitizer);
+    const cases::Outcome outcome = cases::run_collective_cases(comm, rank, ranks, effort);
     EXPECT_GT(outcome.checked, 0);
     EXPECT_EQ(outcome.failed, 0);
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);

@@ -3,6 +3,8 @@
 #include <tutti/tutti.h>
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "support/ranks.h"
@@ -41,6 +43,64 @@ TEST(Stream, ABlockingCallWaitsForEarlierOperations) {
     for (const tuttiStream_t stream : streams) EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
   });
+}
+
+// The caller sleeps until the stream's operation, whose peer is late, has had its turn.
+TEST(Stream, ABlockingCallAndDestroyWaitForALatePeer) {
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    tuttiStream_t stream;
+    ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    int value = 1;
+    EXPECT_EQ(tuttiAllReduce(&value, &value, 1, tuttiInt32, tuttiSum, comm, stream), tuttiSuccess);
+    EXPECT_EQ(tuttiAllReduce(&value, &value, 1, tuttiInt32, tuttiSum, comm, nullptr), tuttiSuccess);
+    EXPECT_EQ(value, 4);
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    EXPECT_EQ(tuttiAllReduce(&value, &value, 1, tuttiInt32, tuttiSum, comm, stream), tuttiSuccess);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+    EXPECT_EQ(value, 8);
+    EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+  });
+}
+
+TEST(Stream, ABlockingCallBehindAStreamIsAborted) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  std::atomic<bool> ended{false};
+  run_threads(2, [&](tuttiComm_t comm, int rank) {
+    if (rank == 1) {  // never calls
+      while (!ended) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      EXPECT_EQ(tuttiCommDestroy(comm), tuttiRemoteError);
+      return;
+    }
+    tuttiStream_t stream;
+    ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
+    EXPECT_EQ(tuttiBarrier(comm, stream), tuttiSuccess);
+    std::thread caller([&] { EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiAborted); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
+    caller.join();
+    ended = true;
+    EXPECT_EQ(tuttiStreamSynchronize(stream), tuttiAborted);
+    EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+  });
+}
+
+TEST(Stream, ACallbackCannotWaitForItsStream) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  tuttiStream_t stream;
+  ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
+  struct Seen {
+    tuttiStream_t stream;
+    std::atomic<int> result{-1};
+  } seen{stream, {}};
+  seen.result = -1;
+  const auto destroy = [](tuttiResult_t, void* user) {
+    static_cast<Seen*>(user)->result = tuttiStreamDestroy(static_cast<Seen*>(user)->stream);
+  };
+  EXPECT_EQ(tuttiStreamAddCallback(stream, destroy, &seen), tuttiSuccess);
+  EXPECT_EQ(tuttiStreamSynchronize(stream), tuttiSuccess);
+  EXPECT_EQ(seen.result, tuttiInvalidUsage);
+  EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
 }
 
 TEST(Stream, OneThreadDrivesSeveralRanks) {

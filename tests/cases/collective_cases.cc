@@ -214,15 +214,21 @@ bool is_offered(tuttiDataType_t type, tuttiRedOp_t op) {
   return op != tuttiAvg || type != tuttiBool;
 }
 
+/// One type of each kind: signed, unsigned, wide float, narrow float, bool.
+bool is_representative(tuttiDataType_t type) {
+  return type == tuttiInt8 || type == tuttiUint64 || type == tuttiFloat32 || type == tuttiBfloat16 || type == tuttiBool;
+}
+
 }  // namespace
 
-Outcome run_collective_cases(tuttiComm_t comm, int rank, int ranks, bool with_large) {
+Outcome run_collective_cases(tuttiComm_t comm, int rank, int ranks, Effort effort) {
   const auto n = static_cast<std::size_t>(ranks);
   std::vector<std::size_t> counts{0, 1, n - 1, n, n + 1, 2, 3, 7, 31, 127, 1009, 4099};
-  if (with_large) counts.push_back(300007);
+  if (effort == Effort::kLarge) counts.push_back(300007);
   Runner runner(comm, rank, ranks);
   for (int type = tuttiInt8; type <= tuttiBool && runner.usable(); ++type) {
     const auto data_type = static_cast<tuttiDataType_t>(type);
+    if (effort == Effort::kFew && !is_representative(data_type)) continue;
     runner.run_moves(data_type, counts);
     for (int op = tuttiSum; op <= tuttiBitXor; ++op) {
       if (is_offered(data_type, static_cast<tuttiRedOp_t>(op))) {

@@ -12,8 +12,12 @@ struct Outcome {
   long failed = 0;
 };
 
+/// How much: kFew is five types that differ in kind, for builds that are ten times slower; kLarge also runs 300007
+/// elements.
+enum class Effort { kFew, kUsual, kLarge };
+
 /// Collective: every rank runs the same cases. Prints the first few failures of this rank to stderr. Stops early when
-/// the communicator fails. `with_large`: also 300007 elements.
-Outcome run_collective_cases(tuttiComm_t comm, int rank, int ranks, bool with_large);
+/// the communicator fails.
+Outcome run_collective_cases(tuttiComm_t comm, int rank, int ranks, Effort effort);
 
 }  // namespace tutti::cases
