@@ -61,16 +61,12 @@ Status check_transport(const Settings& settings) {
   return {};
 }
 
-/// Everything of a join but the meeting point.
-Status prepare(const CreateOptions& options, JoinRequest* request) {
-  TUTTI_TRY(check_transport(options.settings));
-  request->ranks = options.ranks;
-  request->rank = Rank{options.rank};
-  request->deadline = Deadline::in(options.settings.join_timeout_seconds);
-  request->name = options.name;
-  request->settings = options.settings;
-  request->agreed = agreed_settings(options.settings);
-  return Segment::create(geometry_of(options).segment_bytes(), &request->segment);
+Status check_place(const CreateOptions& options) {
+  if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
+    return fail(Code::kInvalidArgument, "rank {} of {} ranks: ranks count from 0", options.rank, options.ranks);
+  if (options.ranks > kMostRanks)
+    return fail(Code::kInvalidArgument, "{} ranks on one host are more than {}", options.ranks, kMostRanks);
+  return {};
 }
 
 Machine machine_of(const CreateOptions& options, const Capabilities& capabilities) {
@@ -149,15 +145,27 @@ Status read_options(const tuttiConfig_t* config, CreateOptions* options) {
   return apply_config(config, options);
 }
 
+Status prepare_join(const CreateOptions& options, JoinRequest* request) {
+  TUTTI_TRY(check_transport(options.settings));
+  request->ranks = options.ranks;
+  request->rank = Rank{options.rank};
+  request->deadline = Deadline::in(options.settings.join_timeout_seconds);
+  request->name = options.name;
+  request->settings = options.settings;
+  request->agreed = agreed_settings(options.settings);
+  return Segment::create(geometry_of(options).segment_bytes(), &request->segment);
+}
+
 Status create_from_id(const tuttiUniqueId& id, const CreateOptions& options, std::shared_ptr<Communicator>* comm) {
-  if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
-    return fail(Code::kInvalidArgument, "rank {} of {} ranks: ranks count from 0", options.rank, options.ranks);
-  if (options.ranks > kMostRanks)
-    return fail(Code::kInvalidArgument, "{} ranks on one host are more than {}", options.ranks, kMostRanks);
+  TUTTI_TRY(check_place(options));
   JoinRequest request;
-  TUTTI_TRY(prepare(options, &request));
+  TUTTI_TRY(prepare_join(options, &request));
   static_assert(sizeof id.internal == sizeof request.id);
   std::memcpy(request.id.data(), id.internal, sizeof id.internal);
+  return create_prepared(request, options, comm);
+}
+
+Status create_prepared(const JoinRequest& request, const CreateOptions& options, std::shared_ptr<Communicator>* comm) {
   JoinResult joined;
   TUTTI_TRY(join(request, &joined));
   return finish_join(options, std::move(joined), comm);
@@ -171,12 +179,9 @@ Status create_from_url(const std::string& url, const CreateOptions& asked, std::
     if (options.ranks == -1) options.ranks = launch.ranks;
     if (options.rank == -1) options.rank = launch.rank.value;
   }
-  if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
-    return fail(Code::kInvalidArgument, "rank {} of {} ranks: ranks count from 0", options.rank, options.ranks);
-  if (options.ranks > kMostRanks)
-    return fail(Code::kInvalidArgument, "{} ranks on one host are more than {}", options.ranks, kMostRanks);
+  TUTTI_TRY(check_place(options));
   JoinRequest request;
-  TUTTI_TRY(prepare(options, &request));
+  TUTTI_TRY(prepare_join(options, &request));
   JoinResult joined;
   TUTTI_TRY(join_url(url, request, &joined));
   return finish_join(options, std::move(joined), comm);

@@ -29,6 +29,11 @@ Status apply_config(const tuttiConfig_t* config, CreateOptions* options);
 Status create_from_id(const tuttiUniqueId& id, const CreateOptions& options, std::shared_ptr<Communicator>* comm);
 Status create_from_url(const std::string& url, const CreateOptions& options, std::shared_ptr<Communicator>* comm);
 
+/// The same in two steps, for a split: what can fail on one rank alone comes first, so that the others need not wait
+/// for a rank that will not come. The request still lacks its id.
+Status prepare_join(const CreateOptions& options, JoinRequest* request);
+Status create_prepared(const JoinRequest& request, const CreateOptions& options, std::shared_ptr<Communicator>* comm);
+
 /// A collective on `parent`. `color` < 0: takes part and gets nullptr.
 Status split(Communicator& parent, int color, int key, const tuttiConfig_t* config,
              std::shared_ptr<Communicator>* comm);

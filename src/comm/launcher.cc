@@ -109,6 +109,10 @@ Status read_launch(Launch* launch) {
   if (is_set("PMIX_NAMESPACE") && is_set("PMIX_RANK"))
     return fail(Code::kUnsupported,
                 "started by a PMIx launcher that gives no number of ranks; join by file:// or tcp://");
+  if (is_set("RANK") && is_set("WORLD_SIZE") && variable("WORLD_SIZE") != "1")
+    return fail(Code::kInvalidUsage,
+                "RANK and WORLD_SIZE are set but MASTER_ADDR or MASTER_PORT is not: the {} ranks cannot meet by env://",
+                variable("WORLD_SIZE"));
   return {};
 }
 

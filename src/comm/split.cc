@@ -14,7 +14,7 @@ struct Wish {
   std::int32_t key = 0;
 };
 
-/// What the first rank of each color gives to its group.
+/// What each rank gives to its group: whether it is ready, and the first of them the id.
 struct Offer {
   IdBytes id{};
   std::int32_t code = 0;
@@ -54,25 +54,25 @@ Status split(Communicator& parent, int color, int key, const tuttiConfig_t* conf
   TUTTI_TRY(apply_config(config, &options));
   std::vector<Wish> wishes;
   TUTTI_TRY(gather_all(parent, Wish{color, key}, &wishes));
-  Offer mine;
-  Status made;
   const std::vector<int> group = color < 0 ? std::vector<int>{} : members(wishes, color);
-  const bool leads = !group.empty() && group.front() == parent.rank().value;
-  if (leads) made = make_unique_id(options.settings, &mine.id);
-  mine.code = static_cast<std::int32_t>(made.code());
-  std::vector<Offer> offers;
-  TUTTI_TRY(gather_all(parent, mine, &offers));
-  TUTTI_TRY(made);
-  if (group.empty()) return {};
-  const Offer& offer = offers[static_cast<std::size_t>(group.front())];
-  if (offer.code != 0)
-    return fail(static_cast<Code>(offer.code), "split: rank {} could not make the id of color {}", group.front(),
-                color);
   options.ranks = static_cast<int>(group.size());
   options.rank = static_cast<int>(std::find(group.begin(), group.end(), parent.rank().value) - group.begin());
-  tuttiUniqueId id;
-  std::memcpy(id.internal, offer.id.data(), sizeof id.internal);
-  return create_from_id(id, options, comm);
+  Offer mine;
+  JoinRequest request;
+  Status ready;
+  if (!group.empty()) ready = prepare_join(options, &request);
+  if (ready.ok() && !group.empty() && options.rank == 0) ready = make_unique_id(options.settings, &mine.id);
+  mine.code = static_cast<std::int32_t>(ready.code());
+  std::vector<Offer> offers;
+  TUTTI_TRY(gather_all(parent, mine, &offers));
+  TUTTI_TRY(ready);
+  if (group.empty()) return {};
+  for (const int rank : group) {
+    const auto code = static_cast<Code>(offers[static_cast<std::size_t>(rank)].code);
+    if (code != Code::kOk) return fail(code, "split: rank {} could not take part in color {}", rank, color);
+  }
+  request.id = offers[static_cast<std::size_t>(group.front())].id;
+  return create_prepared(request, options, comm);
 }
 
 }  // namespace tutti

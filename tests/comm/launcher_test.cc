@@ -99,6 +99,18 @@ TEST(Launcher, NonsenseIsNamed) {
   EXPECT_NE(status.text().find("OMPI_COMM_WORLD_RANK"), std::string::npos) << status.text();
 }
 
+// Half of torchrun's variables would otherwise make many communicators of one rank, silently.
+TEST(Launcher, ATorchrunWithoutAPlaceToMeetIsRefused) {
+  LaunchInfo info;
+  set_environment({{"RANK", "0"}, {"WORLD_SIZE", "2"}});
+  const Status status = detect_launcher(&info);
+  EXPECT_EQ(status.code(), Code::kInvalidUsage);
+  EXPECT_NE(status.text().find("MASTER_ADDR"), std::string::npos) << status.text();
+  set_environment({{"RANK", "0"}, {"WORLD_SIZE", "1"}});
+  EXPECT_TRUE(detect_launcher(&info).ok());
+  EXPECT_EQ(info.ranks, 1);
+}
+
 TEST(Launcher, OpenMpiRanksMeetInAPrivateFile) {
   const TemporaryDirectory directory;
   Processes processes;
