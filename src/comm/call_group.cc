@@ -67,10 +67,11 @@ void CallGroup::run_on_threads() {
       threads.emplace_back([&call] { call.status = run_one(&call); });
     }
   }
-  for (auto& [communicator, calls] : by_communicator)
-    threads.emplace_back([&calls] {
+  for (const auto& entry : by_communicator) {
+    threads.emplace_back([&calls = entry.second] {
       for (Collected* call : calls) call->status = run_one(call);
     });
+  }
   for (std::thread& thread : threads) thread.join();
 }
 
