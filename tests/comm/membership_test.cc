@@ -85,7 +85,7 @@ TEST(Membership, AKilledParentOfALivingChildIsDead) {
       TUTTI_TRY(test::join_by_page(rank, 2, page, &joined));
       page.mark(0);
       if (rank == 1) {
-        const long child = raw ? ::syscall(SYS_fork) : ::fork();
+        const long child = raw ? ::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : ::fork();
         if (child == 0) {
           for (int i = 0; i < 200 && page.marks[5].load() == 0; ++i) ::usleep(100000);
           ::_exit(0);

@@ -131,7 +131,7 @@ TEST(Fork, AParentKilledWhileItsChildLivesOnIsADeath) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   Processes processes(2, [&](tuttiComm_t comm, int rank, Shared& shared) {
     if (rank == 1) {
-      const pid_t child = static_cast<pid_t>(::syscall(SYS_fork));
+      const pid_t child = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
       if (child == 0) {
         shared.step[2] = static_cast<int>(::getpid());
         for (int i = 0; i < 100; ++i) ::usleep(100'000);
