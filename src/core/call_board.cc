@@ -11,10 +11,7 @@ PostedCall CallBoard::find(std::uint64_t sequence) const {
   if (entry.sequence.load(std::memory_order_acquire) != sequence) return found;
   found.call.sequence = sequence;
   found.call.count = count;
-  found.call.collective = static_cast<Collective>(what & 0xff);
-  found.call.type = static_cast<DataType>(what >> 8 & 0xff);
-  found.call.op = static_cast<RedOp>(what >> 16 & 0xff);
-  found.call.root = Rank{static_cast<std::int32_t>(what >> 32)};
+  unpack_call(what, &found.call);
   found.known = true;
   return found;
 }

@@ -10,8 +10,8 @@
 
 namespace tutti {
 
-/// What a rank is doing about its newest call.
-enum class CallState : std::uint32_t { kIdle = 0, kRunning = 1, kDone = 2 };
+/// What a rank is doing about its newest call. kPeers: it has ended, and the rank is in sends or receives.
+enum class CallState : std::uint32_t { kIdle = 0, kRunning = 1, kDone = 2, kPeers = 3 };
 
 /// One call on the board, as read by a peer.
 struct PostedCall {
@@ -24,6 +24,8 @@ struct BoardState {
   std::uint64_t sequence = 0;  ///< of the newest call; 0: none yet
   CallState state = CallState::kIdle;
   Rank waiting_for = kNoRank;  ///< the lowest rank it waits for, kNoRank: it does not wait
+
+  bool active() const { return state == CallState::kRunning || state == CallState::kPeers; }
 };
 
 /// Plain memory, zero-initialised, shared between processes. Every field is an atomic word: the writer is one thread at
@@ -37,13 +39,17 @@ class CallBoard {
     Entry& entry = history_[call.sequence % kHistory];
     entry.sequence.store(0, std::memory_order_relaxed);  // readers that see 0 or a changed number discard the entry
     entry.count.store(call.count, std::memory_order_release);
-    entry.what.store(pack(call), std::memory_order_release);
+    entry.what.store(pack_call(call), std::memory_order_release);
     entry.sequence.store(call.sequence, std::memory_order_release);  // pairs with the acquire in find()
     head_.store(call.sequence << 2 | static_cast<std::uint64_t>(CallState::kRunning), std::memory_order_release);
   }
   /// Writer: the newest call has ended, well or not.
   void end(std::uint64_t sequence) {
     head_.store(sequence << 2 | static_cast<std::uint64_t>(CallState::kDone), std::memory_order_release);
+  }
+  /// Writer: between two calls, sends and receives begin; end() when they are over.
+  void begin_peers(std::uint64_t sequence) {
+    head_.store(sequence << 2 | static_cast<std::uint64_t>(CallState::kPeers), std::memory_order_release);
   }
   /// Writer: it waits for `peer` (kNoRank: no longer).
   void wait_for(Rank peer) { waiting_for_.store(peer.value + 1, std::memory_order_relaxed); }
@@ -55,7 +61,9 @@ class CallBoard {
     const std::uint64_t head = head_.load(std::memory_order_acquire);
     const auto state = static_cast<CallState>(head & 3);
     const Rank peer{waiting_for_.load(std::memory_order_relaxed) - 1};
-    return BoardState{head >> 2, state, state == CallState::kRunning ? peer : kNoRank};
+    BoardState now{head >> 2, state, kNoRank};
+    if (now.active()) now.waiting_for = peer;
+    return now;
   }
 
  private:
@@ -65,11 +73,6 @@ class CallBoard {
     std::atomic<std::uint64_t> what;
     std::uint64_t reserved;
   };
-  static std::uint64_t pack(const Call& call) {
-    return static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
-           static_cast<std::uint64_t>(call.op) << 16 |
-           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root.value)) << 32;
-  }
 
   alignas(kCacheLine) std::atomic<std::uint64_t> head_;
   std::atomic<std::int32_t> waiting_for_;  // rank + 1, so that zeroed memory means nobody

@@ -28,14 +28,26 @@ struct Call {
   DataType type = DataType::kInt8;
   RedOp op = RedOp::kSum;
   Rank root = kNoRank;
+  DataType wire = DataType::kInt8;  ///< what float32 travels as; kInt8: as it is
 };
+
+/// All of a call but count and sequence in one word; unpack_call() reads it back.
+constexpr std::uint64_t pack_call(const Call& call) {
+  return static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
+         static_cast<std::uint64_t>(call.wire) << 12 | static_cast<std::uint64_t>(call.op) << 16 |
+         static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root.value)) << 32;
+}
+constexpr void unpack_call(std::uint64_t what, Call* call) {
+  call->collective = static_cast<Collective>(what & 0xff);
+  call->type = static_cast<DataType>(what >> 8 & 0xf);
+  call->wire = static_cast<DataType>(what >> 12 & 0xf);
+  call->op = static_cast<RedOp>(what >> 16 & 0xffff);
+  call->root = Rank{static_cast<std::int32_t>(what >> 32)};
+}
 
 /// Each field spread by an odd factor of its own, then one round of mixing: 3 ns before the first byte can be sent.
 constexpr Fingerprint fingerprint_of(const Call& call) {
-  const std::uint64_t what = static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
-                             static_cast<std::uint64_t>(call.op) << 16 |
-                             static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root.value)) << 32;
-  return mix64(what * 0x9e3779b97f4a7c15ull + call.count * 0xc2b2ae3d27d4eb4full +
+  return mix64(pack_call(call) * 0x9e3779b97f4a7c15ull + call.count * 0xc2b2ae3d27d4eb4full +
                call.sequence * 0xd1342543de82ef95ull);
 }
 

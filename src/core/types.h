@@ -28,8 +28,8 @@ enum class DataType : std::uint8_t {
 };
 inline constexpr int kDataTypes = 15;
 
-/// Values equal tuttiRedOp_t.
-enum class RedOp : std::uint8_t {
+/// Values equal tuttiRedOp_t. From kRedOps on: made by the user, numbered in order of creation on a communicator.
+enum class RedOp : std::uint16_t {
   kSum = 0,
   kProd = 1,
   kMax = 2,
@@ -58,8 +58,9 @@ enum class Collective : std::uint8_t {
   kAllGatherV = 12,
   kAllToAllV = 13,
   kShrink = 14,
+  kSendRecv = 15,  ///< sends and receives between pairs: not a collective, it takes no sequence number
 };
-inline constexpr int kCollectives = 15;
+inline constexpr int kCollectives = 16;
 
 constexpr Bytes size_of(DataType type) {
   constexpr std::uint8_t kSizes[kDataTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1, 2, 2, 1};
@@ -80,11 +81,18 @@ constexpr bool is_float(DataType type) {
   }
 }
 
-constexpr bool is_bitwise(RedOp op) { return op >= RedOp::kBitAnd; }
+constexpr bool is_bitwise(RedOp op) { return op >= RedOp::kBitAnd && op <= RedOp::kBitXor; }
+constexpr bool is_user_made(RedOp op) { return static_cast<int>(op) >= kRedOps; }
 
 constexpr bool is_rooted(Collective c) {
   return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather ||
          c == Collective::kScatter;
+}
+
+/// What float32 may travel as, see tuttiConfig_t::wireType.
+constexpr bool is_wire_type(DataType type) {
+  return type == DataType::kFloat16 || type == DataType::kBfloat16 || type == DataType::kFloat8e4m3 ||
+         type == DataType::kFloat8e5m2;
 }
 
 /// Names as in logs, flags and files: "float32", "sum", "all_reduce".
