@@ -113,7 +113,8 @@ void add_copies() {
                                                     {"copy_bytes/stream", Copier::kStream},
                                                     {"copy_bytes_twice", Copier::kTwice}};
   for (const auto& [name, copier] : copiers) {
-    auto* family = benchmark::RegisterBenchmark(name, [copier](benchmark::State& state) { run_copy(state, copier); });
+    auto* family =
+        benchmark::RegisterBenchmark(name, [copier = copier](benchmark::State& state) { run_copy(state, copier); });
     for (std::int64_t bytes : {8, 24, 64, 100, 256, 512, 1024, 2048, 4096, 32768, 262144, 1048576, 16777216})
       family->Arg(bytes);
   }

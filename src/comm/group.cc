@@ -261,9 +261,15 @@ void Group::say_goodbye(Rank from, std::uint64_t last_sequence) {
 
 void Group::abandon(Rank from) {
   if (roster_->life(from) != Life::kAlive) return;
-  const Member& member = roster_->member(from);
-  post_cause(from, Cause{Code::kRemoteError, from, from,
-                         fmt::format("rank {} ({}) gave the communicator up", from.value, describe(member))});
+  // A rank that gives up because of a cause tells that one: its word may reach a peer before the first messenger's
+  // does.
+  Cause cause = roster_->cause();
+  if (cause.code == Code::kOk) {
+    const std::string who = describe(roster_->member(from));
+    cause =
+        Cause{Code::kRemoteError, from, from, fmt::format("rank {} ({}) gave the communicator up", from.value, who)};
+  }
+  post_cause(from, cause);
   if (!roster_->end_life(from, Life::kDead, 0)) return;
   send_to_peers(MessageType::kGone, encode(LeaveMessage{from, 0}));
   roster_->notify();
