@@ -7,8 +7,14 @@
 //   two shots   2n-1 steps: chunk p of my input to each rank p; reduce my own chunk and send the result to all; store
 //   the
 //               others' results. 2(n-1)/n of the data read a rank, as in a ring, at a depth of 2 instead of 2(n-1).
+//   gather      each rank's block straight to the root, which has the n-1 messages to read; scatter the other way.
+//   all to all  2n-1 steps: block p of my input to each rank p, all of them; then what all sent to me. Every block of a
+//               tile leaves before one arrives, so input and output may be one, and a link needs one message of credit.
+//               (n-1)/n of the data sent a rank, which is the least possible; textbook (Thakur, Rabenseifner, Gropp
+//               2005, "irecv-isend"). All n-1 links of a rank are in use at once: for many ranks pairwise.h.
 //
-// Each rank starts with its right neighbour, so that the n ranks do not all write to rank 0 first.
+// Each rank starts with its right neighbour, so that the n ranks do not all write to rank 0 first; who receives one by
+// one from all that sent at once starts with the left neighbour, whose message was the first to leave.
 #pragma once
 
 #include "collectives/rank_circle.h"
@@ -17,7 +23,7 @@
 
 namespace tutti::all_pairs {
 
-/// The peer at place k of the round that starts at the right neighbour; 0 <= k < n-1.
+/// The peer at place k of the round that starts at the right neighbour; 0 <= k < n-1, and k = n-1 is the rank itself.
 TUTTI_HD constexpr std::int32_t peer_at(const Shape& s, std::uint32_t k) {
   return wrap(s.rank + 1 + static_cast<std::int32_t>(k), s.ranks);
 }
@@ -95,6 +101,50 @@ TUTTI_HD constexpr Step reduce_step(const Shape& s, std::uint32_t lane, std::uin
   return step.recv_each().reduce(BufferId::kInput, lane).complete().store(BufferId::kOutput, lane).step();
 }
 
+/// A message carries its sender's block of the root's output.
+TUTTI_HD constexpr std::uint32_t gather_steps(const Shape& s) { return s.rank == s.root ? ranks_of(s) : 1; }
+TUTTI_HD constexpr Step gather_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  if (s.ranks == 1) return copy_step(lane);
+  const std::int32_t from = s.rank != s.root || i == 0 ? s.rank : peer_at(s, i - 1);
+  const std::uint32_t chunk = static_cast<std::uint32_t>(from) * lanes_of(s) + lane;
+  StepBuilder step(lane, chunk);
+  if (s.rank != s.root) return step.take(BufferId::kInput, lane).send(s.root).step();
+  i == 0 ? step.take(BufferId::kInput, lane) : step.recv(from);
+  return step.store(BufferId::kOutput, chunk).step();
+}
+
+/// A message carries its receiver's block of the root's input. The root's own comes last, when the others are served.
+TUTTI_HD constexpr std::uint32_t scatter_steps(const Shape& s) { return s.rank == s.root ? ranks_of(s) : 1; }
+TUTTI_HD constexpr Step scatter_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  if (s.ranks == 1) return copy_step(lane);
+  const std::int32_t to = s.rank != s.root || i == ranks_of(s) - 1 ? s.rank : peer_at(s, i);
+  const std::uint32_t chunk = static_cast<std::uint32_t>(to) * lanes_of(s) + lane;
+  StepBuilder step(lane, chunk);
+  if (s.rank != s.root) return step.recv(s.root).store(BufferId::kOutput, lane).step();
+  step.take(BufferId::kInput, chunk);
+  return to == s.rank ? step.store(BufferId::kOutput, lane).step() : step.send(to).step();
+}
+
+TUTTI_HD constexpr std::uint32_t all_to_all_steps(const Shape& s) { return 2 * ranks_of(s) - 1; }
+TUTTI_HD constexpr Extent all_to_all_extent(const Shape& s) { return Extent{lanes_of(s), ranks_of(s), ranks_of(s), 0}; }
+/// The chunk of the result that rank `from` has for rank `to`: the result of all ranks together has n * n blocks.
+TUTTI_HD constexpr std::uint32_t pair_chunk(const Shape& s, std::int32_t from, std::int32_t to, std::uint32_t lane) {
+  return (static_cast<std::uint32_t>(from) * ranks_of(s) + static_cast<std::uint32_t>(to)) * lanes_of(s) + lane;
+}
+/// A rank's way to or from one peer of an all-to-all; the copy of its own block where the peer is itself.
+TUTTI_HD constexpr Step exchange_step(const Shape& s, std::uint32_t lane, std::int32_t peer, bool sends) {
+  const std::uint32_t block = static_cast<std::uint32_t>(peer) * lanes_of(s) + lane;
+  StepBuilder step(lane, sends ? pair_chunk(s, s.rank, peer, lane) : pair_chunk(s, peer, s.rank, lane));
+  if (peer == s.rank) return step.take(BufferId::kInput, block).store(BufferId::kOutput, block).step();
+  if (sends) return step.take(BufferId::kInput, block).send(peer).step();
+  return step.recv(peer).store(BufferId::kOutput, block).step();
+}
+TUTTI_HD constexpr Step all_to_all_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  const std::uint32_t n = ranks_of(s);
+  if (i < n) return exchange_step(s, lane, peer_at(s, i), true);  // place n-1 of the round is the rank itself
+  return exchange_step(s, lane, peer_at(s, 2 * n - 2 - i), false);
+}
+
 /// A barrier has no buffers: its messages are tokens of zero bytes.
 TUTTI_HD constexpr Extent barrier_extent(const Shape&) { return Extent{1, 0, 0, 0}; }
 TUTTI_HD constexpr std::uint32_t barrier_steps(const Shape& s) { return s.ranks == 1 ? 0 : 2; }
@@ -116,6 +166,12 @@ inline constexpr Algorithm kBroadcast{"all_pairs",     Collective::kBroadcast, k
                                       broadcast_steps, whole_extent,           broadcast_step};
 inline constexpr Algorithm kReduce{"all_pairs",  Collective::kReduce, kMaxLanes,
                                    reduce_steps, whole_extent,        reduce_step};
+inline constexpr Algorithm kGather{"all_pairs",  Collective::kGather, kMaxLanes,
+                                   gather_steps, all_gather_extent,   gather_step};
+inline constexpr Algorithm kScatter{"all_pairs",   Collective::kScatter,  kMaxLanes,
+                                    scatter_steps, reduce_scatter_extent, scatter_step};
+inline constexpr Algorithm kAllToAll{"all_pairs",      Collective::kAllToAll, kMaxLanes,
+                                     all_to_all_steps, all_to_all_extent,     all_to_all_step};
 inline constexpr Algorithm kBarrier{"all_pairs", Collective::kBarrier, 1, barrier_steps, barrier_extent, barrier_step};
 
 }  // namespace tutti::all_pairs

@@ -3,6 +3,7 @@
 #include "collectives/all_pairs.h"
 #include "collectives/chain.h"
 #include "collectives/dissemination.h"
+#include "collectives/pairwise.h"
 #include "collectives/recursive_doubling.h"
 #include "collectives/ring.h"
 #include "collectives/tree.h"
@@ -25,6 +26,10 @@ constexpr Algorithm kCatalogue[] = {
     all_pairs::kReduce,
     chain::kReduce,
     tree::kReduce,
+    all_pairs::kGather,
+    all_pairs::kScatter,
+    all_pairs::kAllToAll,
+    pairwise::kAllToAll,
     all_pairs::kBarrier,
     dissemination::kBarrier,
 };

@@ -60,6 +60,11 @@ std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_bloc
     case Collective::kReduce:
       if (!many) return "all_pairs";
       return bytes_per_block.value <= kManyRanksSmall ? "tree" : "chain";
+    case Collective::kGather:
+    case Collective::kScatter:
+      return "all_pairs";
+    case Collective::kAllToAll:
+      return many ? "pairwise" : "all_pairs";
     case Collective::kBarrier:
       return machine.ranks > kAllPairsBarrierRanks ? "dissemination" : "all_pairs";
     default:

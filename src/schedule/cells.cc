@@ -41,9 +41,19 @@ bool Cells::in_place(std::int32_t rank) const {
   return aliasing_ == Aliasing::kAll || (aliasing_ == Aliasing::kMixed && rank % 2 == 1);
 }
 
-bool Cells::has_input(std::int32_t rank) const { return collective_ != Collective::kBroadcast || rank == root_; }
+bool Cells::has_input(std::int32_t rank) const {
+  return rank == root_ || (collective_ != Collective::kBroadcast && collective_ != Collective::kScatter);
+}
 
-bool Cells::has_output(std::int32_t rank) const { return collective_ != Collective::kReduce || rank == root_; }
+bool Cells::has_output(std::int32_t rank) const {
+  return rank == root_ || (collective_ != Collective::kReduce && collective_ != Collective::kGather);
+}
+
+bool Cells::gathers() const { return collective_ == Collective::kAllGather || collective_ == Collective::kGather; }
+
+bool Cells::scatters() const {
+  return collective_ == Collective::kReduceScatter || collective_ == Collective::kScatter;
+}
 
 std::size_t Cells::locate(std::int32_t rank, BufferId buffer, std::uint32_t chunk) const {
   const std::size_t base = stride_ * static_cast<std::size_t>(rank);
@@ -52,11 +62,11 @@ std::size_t Cells::locate(std::int32_t rank, BufferId buffer, std::uint32_t chun
   switch (buffer) {
     case BufferId::kInput:
       if (chunk >= inputs_ || !has_input(rank)) return kNowhere;
-      if (!shared || collective_ == Collective::kReduceScatter) return base + chunk;
-      return base + inputs_ + chunk + (collective_ == Collective::kAllGather ? own : 0);
+      if (!shared || scatters()) return base + chunk;
+      return base + inputs_ + chunk + (gathers() ? own : 0);
     case BufferId::kOutput:
       if (chunk >= outputs_ || !has_output(rank)) return kNowhere;
-      return shared && collective_ == Collective::kReduceScatter ? base + own + chunk : base + inputs_ + chunk;
+      return shared && scatters() ? base + own + chunk : base + inputs_ + chunk;
     case BufferId::kScratch:
       if (chunk >= scratch_[static_cast<std::size_t>(rank)]) return kNowhere;
       return base + inputs_ + outputs_ + chunk;
@@ -86,13 +96,19 @@ const char* Cells::read(const Access& access, ValueId* value) {
     values_.retain(*value = cells_[cell]);
     return nullptr;
   }
-  // The chunk of the result that this input is for: a gathering rank's one block becomes its own block of the result;
-  // in place, a scattered result's one block is the own block of the input.
-  const bool own_block = (collective_ == Collective::kAllGather && access.buffer == BufferId::kInput) ||
-                         (collective_ == Collective::kReduceScatter && access.buffer == BufferId::kOutput);
-  const std::uint32_t base = own_block ? static_cast<std::uint32_t>(access.rank) * parts_ : 0;
-  *value = values_.leaf(access.rank, base + access.chunk);
+  *value = values_.leaf(access.rank, chunk_of_result(access));
   return nullptr;
+}
+
+/// The chunk of the result that an input is for: a gathering rank's one block becomes its own block of the result; in
+/// place, a scattered result's one block is the own block of the input; the blocks of all ranks' inputs to an
+/// all-to-all follow one another.
+std::uint32_t Cells::chunk_of_result(const Access& access) const {
+  const auto rank = static_cast<std::uint32_t>(access.rank);
+  if (collective_ == Collective::kAllToAll) return rank * inputs_ + access.chunk;
+  const bool own_block =
+      (gathers() && access.buffer == BufferId::kInput) || (scatters() && access.buffer == BufferId::kOutput);
+  return own_block ? rank * parts_ + access.chunk : access.chunk;
 }
 
 const char* Cells::write(const Access& access, ValueId value) {
@@ -104,6 +120,10 @@ const char* Cells::write(const Access& access, ValueId value) {
   if (cells_[cell] != kNoValue && cells_[cell] != kInitial) values_.release(cells_[cell]);
   cells_[cell] = value;
   return nullptr;
+}
+
+std::uint32_t Cells::chunks() const {
+  return collective_ == Collective::kAllToAll ? inputs_ * (outputs_ / parts_) : std::max(inputs_, outputs_);
 }
 
 ValueId Cells::stored(std::int32_t rank, std::uint32_t chunk) const {

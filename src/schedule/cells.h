@@ -38,8 +38,9 @@ class Cells {
   ValueId stored(std::int32_t rank, std::uint32_t chunk) const;
 
   std::uint32_t parts() const { return parts_; }
-  /// Chunks that steps may name: those of the larger of input and output.
-  std::uint32_t chunks() const { return std::max(inputs_, outputs_); }
+  /// Chunks of the result, which steps may name: those of the larger of input and output, or of an all-to-all the
+  /// inputs of all ranks.
+  std::uint32_t chunks() const;
 
  private:
   static constexpr ValueId kInitial = kNoValue - 1;  ///< the rank's own input, made into a value when it is read
@@ -48,6 +49,9 @@ class Cells {
   bool in_place(std::int32_t rank) const;
   bool has_input(std::int32_t rank) const;
   bool has_output(std::int32_t rank) const;
+  bool gathers() const;   ///< one block in, a block a rank out
+  bool scatters() const;  ///< a block a rank in, one block out
+  std::uint32_t chunk_of_result(const Access& access) const;
   /// Index of the cell, or kNowhere where the rank has no such chunk.
   std::size_t locate(std::int32_t rank, BufferId buffer, std::uint32_t chunk) const;
   const char* touch(std::size_t cell, std::uint32_t lane, bool write);

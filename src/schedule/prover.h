@@ -63,6 +63,12 @@ class Prover {
     Step step;
   };
 
+  /// Whose input an output chunk is, and which chunk of the result.
+  struct Origin {
+    std::int32_t rank = 0;
+    std::uint32_t chunk = 0;
+  };
+
   bool start(const Program& program, const ProofOptions& options);
   bool run();
   bool load(Strand& strand);
@@ -84,6 +90,7 @@ class Prover {
   std::int32_t find_deaf_reader(const LinkName& link);
   bool is_used_later(const LinkName& link, bool by_sender) const;
   bool check_outcome();
+  bool find_origin(std::int32_t rank, std::uint32_t chunk, Origin* origin) const;
   bool check_chunk(std::int32_t rank, std::uint32_t chunk);
   bool check_barrier();
   bool report(Check check, const Strand& strand, std::string text);

@@ -6,17 +6,45 @@
 
 namespace tutti {
 
+namespace {
+
+struct Blocks {
+  std::uint32_t inputs;
+  std::uint32_t outputs;
+};
+
+Blocks blocks_of(Collective collective, std::uint32_t ranks) {
+  switch (collective) {
+    case Collective::kBarrier:
+      return {0, 0};
+    case Collective::kReduceScatter:
+    case Collective::kScatter:
+      return {ranks, 1};
+    case Collective::kAllGather:
+    case Collective::kGather:
+      return {1, ranks};
+    case Collective::kAllToAll:
+      return {ranks, ranks};
+    default:
+      return {1, 1};
+  }
+}
+
+/// Whether the root alone has an output.
+bool ends_at_root(Collective collective) {
+  return collective == Collective::kReduce || collective == Collective::kGather;
+}
+
+}  // namespace
+
 /// The blocks that the collective's buffers have, alike on all ranks.
 bool Prover::check_extents() {
-  const Collective collective = program_->collective();
-  const auto ranks = static_cast<std::uint32_t>(program_->ranks());
-  const bool barrier = collective == Collective::kBarrier;
-  const std::uint32_t inputs = barrier ? 0 : collective == Collective::kReduceScatter ? ranks : 1;
-  const std::uint32_t outputs = barrier ? 0 : collective == Collective::kAllGather ? ranks : 1;
+  const Blocks blocks = blocks_of(program_->collective(), static_cast<std::uint32_t>(program_->ranks()));
   const std::uint32_t parts = program_->extent(0).parts;
   for (std::int32_t rank = 0; rank < program_->ranks(); ++rank) {
     const Extent extent = program_->extent(rank);
-    if (extent.input_blocks != inputs || extent.output_blocks != outputs || extent.parts != parts || parts == 0) {
+    if (extent.input_blocks != blocks.inputs || extent.output_blocks != blocks.outputs || extent.parts != parts ||
+        parts == 0) {
       return report_outcome(Check::kStep, rank, "blocks or parts are not those of the collective on all ranks");
     }
   }
@@ -128,7 +156,7 @@ bool Prover::check_outcome() {
   const Extent extent = program_->extent(0);
   const std::uint32_t outputs = extent.output_blocks * extent.parts;
   expressions_.assign(outputs, 0);
-  const bool rooted = program_->collective() == Collective::kReduce;
+  const bool rooted = ends_at_root(program_->collective());
   for (std::int32_t rank = rooted ? program_->root() : 0; rank < (rooted ? program_->root() + 1 : program_->ranks());
        ++rank) {
     for (std::uint32_t chunk = 0; chunk < outputs; ++chunk) {
@@ -136,6 +164,29 @@ bool Prover::check_outcome() {
     }
   }
   return true;
+}
+
+/// Where output chunk `chunk` of `rank` comes from, where the collective only moves: a rank, and its input's chunk of
+/// the result.
+bool Prover::find_origin(std::int32_t rank, std::uint32_t chunk, Origin* origin) const {
+  const std::uint32_t parts = cells_.parts();
+  const std::uint32_t block = static_cast<std::uint32_t>(rank) * parts;  // where the rank's own block begins
+  const auto source = static_cast<std::int32_t>(chunk / parts);
+  switch (program_->collective()) {
+    case Collective::kBroadcast:
+      return *origin = Origin{program_->root(), chunk}, true;
+    case Collective::kAllGather:
+    case Collective::kGather:
+      return *origin = Origin{source, chunk}, true;
+    case Collective::kScatter:
+      return *origin = Origin{program_->root(), block + chunk}, true;
+    case Collective::kAllToAll: {
+      const std::uint32_t before = chunk / parts * static_cast<std::uint32_t>(program_->ranks()) * parts;
+      return *origin = Origin{source, before + block + chunk % parts}, true;
+    }
+    default:
+      return false;
+  }
 }
 
 /// What output chunk `chunk` of `rank` must hold, by the collective.
@@ -146,12 +197,11 @@ bool Prover::check_chunk(std::int32_t rank, std::uint32_t chunk) {
   }
   const Collective collective = program_->collective();
   const Value& value = values_[id];
-  if (collective == Collective::kAllGather || collective == Collective::kBroadcast) {
-    const bool gather = collective == Collective::kAllGather;
-    const std::int32_t from = gather ? static_cast<std::int32_t>(chunk / cells_.parts()) : program_->root();
-    const bool right = value.expression == ContributionPool::leaf_expression(from, chunk);
+  Origin origin{};
+  if (find_origin(rank, chunk, &origin)) {
+    const bool right = value.expression == ContributionPool::leaf_expression(origin.rank, origin.chunk);
     return right || report_outcome(Check::kContributions, rank,
-                                   fmt::format("output chunk {} is not rank {}'s input", chunk, from));
+                                   fmt::format("output chunk {} is not rank {}'s input", chunk, origin.rank));
   }
   const bool scatter = collective == Collective::kReduceScatter;
   const std::uint32_t of = scatter ? static_cast<std::uint32_t>(rank) * cells_.parts() + chunk : chunk;

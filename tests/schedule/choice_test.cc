@@ -13,7 +13,8 @@ namespace tutti {
 namespace {
 
 constexpr Collective kOffered[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-                                   Collective::kBroadcast, Collective::kReduce,        Collective::kBarrier};
+                                   Collective::kBroadcast, Collective::kReduce,        Collective::kBarrier,
+                                   Collective::kGather,    Collective::kScatter,       Collective::kAllToAll};
 constexpr std::size_t kSizes[] = {0, 1, 8, 63, 64, 4096, 65536, 65537, 1 << 20, (std::size_t{1} << 30) + 5};
 
 Machine machine_of(int ranks) {
@@ -39,7 +40,7 @@ TEST(Catalogue, KnowsWhatItDoesNotOffer) {
   EXPECT_FALSE(is_algorithm_name(""));
   EXPECT_EQ(algorithm_names(Collective::kBarrier), "all_pairs, dissemination");
   EXPECT_EQ(algorithm_names(Collective::kNone),
-            "all_pairs, all_pairs_two_shot, recursive_doubling, ring, chain, tree, dissemination");
+            "all_pairs, all_pairs_two_shot, recursive_doubling, ring, chain, tree, pairwise, dissemination");
 }
 
 TEST(Choice, HasAnAlgorithmForEveryCollectiveSizeAndRankCount) {
@@ -56,7 +57,7 @@ TEST(Choice, HasAnAlgorithmForEveryCollectiveSizeAndRankCount) {
 }
 
 TEST(Choice, HasNoneForACollectiveWithoutAlgorithms) {
-  const Choice choice = choose(Collective::kAllToAll, Bytes{8}, machine_of(4), "auto", Bytes{0});
+  const Choice choice = choose(Collective::kSplit, Bytes{8}, machine_of(4), "auto", Bytes{0});
   EXPECT_EQ(choice.algorithm, nullptr);
 }
 

@@ -5,6 +5,7 @@
 #include "collectives/catalogue.h"
 #include "collectives/chain.h"
 #include "collectives/dissemination.h"
+#include "collectives/pairwise.h"
 #include "collectives/recursive_doubling.h"
 #include "collectives/ring.h"
 #include "collectives/tree.h"
@@ -49,6 +50,10 @@ static_assert(sends_match_receives(all_pairs::kAllGather, 7));
 static_assert(sends_match_receives(all_pairs::kBroadcast, 7));
 static_assert(sends_match_receives(all_pairs::kReduce, 7));
 static_assert(sends_match_receives(all_pairs::kBarrier, 7));
+static_assert(sends_match_receives(all_pairs::kGather, 7));
+static_assert(sends_match_receives(all_pairs::kScatter, 7));
+static_assert(sends_match_receives(all_pairs::kAllToAll, 7));
+static_assert(sends_match_receives(pairwise::kAllToAll, 7));
 static_assert(sends_match_receives(ring::kAllReduce, 7));
 static_assert(sends_match_receives(ring::kReduceScatter, 7));
 static_assert(sends_match_receives(ring::kAllGather, 7));
@@ -143,6 +148,10 @@ TEST(Generator, CostsAreThoseOfTheDocumentation) {
     EXPECT_EQ(most_messages_sent(chain::kReduce, n), 1u);
     EXPECT_EQ(most_messages_sent(tree::kBroadcast, n), up);
     EXPECT_EQ(most_messages_sent(tree::kReduce, n), 1u);
+    EXPECT_EQ(most_messages_sent(all_pairs::kGather, n), 1u);
+    EXPECT_EQ(most_messages_sent(all_pairs::kScatter, n), ranks - 1);
+    EXPECT_EQ(most_messages_sent(all_pairs::kAllToAll, n), ranks - 1);
+    EXPECT_EQ(most_messages_sent(pairwise::kAllToAll, n), ranks - 1);
   }
 }
 

@@ -3,6 +3,7 @@
 #include "collectives/all_pairs.h"
 #include "collectives/chain.h"
 #include "collectives/dissemination.h"
+#include "collectives/pairwise.h"
 #include "collectives/recursive_doubling.h"
 #include "collectives/ring.h"
 #include "collectives/tree.h"
@@ -37,6 +38,10 @@ cudaError_t write_schedules(const Shape& shape, Step* table, Extent* extents, cu
   TUTTI_WRITE(all_pairs::all_gather_steps, all_pairs::all_gather_extent, all_pairs::all_gather_step);
   TUTTI_WRITE(all_pairs::broadcast_steps, all_pairs::whole_extent, all_pairs::broadcast_step);
   TUTTI_WRITE(all_pairs::reduce_steps, all_pairs::whole_extent, all_pairs::reduce_step);
+  TUTTI_WRITE(all_pairs::gather_steps, all_pairs::all_gather_extent, all_pairs::gather_step);
+  TUTTI_WRITE(all_pairs::scatter_steps, all_pairs::reduce_scatter_extent, all_pairs::scatter_step);
+  TUTTI_WRITE(all_pairs::all_to_all_steps, all_pairs::all_to_all_extent, all_pairs::all_to_all_step);
+  TUTTI_WRITE(all_pairs::all_to_all_steps, all_pairs::all_to_all_extent, pairwise::all_to_all_step);
   TUTTI_WRITE(all_pairs::barrier_steps, all_pairs::barrier_extent, all_pairs::barrier_step);
   TUTTI_WRITE(recursive_doubling::all_reduce_steps, recursive_doubling::all_reduce_extent,
               recursive_doubling::all_reduce_step);
