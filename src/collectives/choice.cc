@@ -48,9 +48,20 @@ std::size_t tile_for(const Algorithm& algorithm, std::size_t bytes, const Machin
 
 }  // namespace
 
+Collective scheduled_as(Collective collective) {
+  switch (collective) {
+    case Collective::kAllGatherV:
+      return Collective::kAllGather;
+    case Collective::kAllToAllV:
+      return Collective::kAllToAll;
+    default:
+      return collective;
+  }
+}
+
 std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_block, const Machine& machine) {
   const bool many = machine.ranks > kAllPairsRanks && !(machine.deterministic && reduces(collective));
-  switch (collective) {
+  switch (scheduled_as(collective)) {
     case Collective::kAllReduce:
       return all_reduce_name(bytes_per_block.value, machine);
     case Collective::kReduceScatter:
@@ -76,20 +87,37 @@ bool is_deterministic(const Algorithm& algorithm) {
   return !reduces(algorithm.collective) || std::string_view(algorithm.name).starts_with("all_pairs");
 }
 
+bool is_ragged_capable(const Algorithm& algorithm) {
+  const std::string_view name = algorithm.name;
+  switch (algorithm.collective) {
+    case Collective::kAllGather:
+      return name == "all_pairs" || name == "ring";
+    case Collective::kAllToAll:
+      return name == "all_pairs" || name == "pairwise";
+    default:
+      return false;
+  }
+}
+
 Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machine, std::string_view forced_name,
               Bytes forced_tile) {
+  const Collective scheduled = scheduled_as(collective);
+  const bool ragged = scheduled != collective;
+  if (collective == Collective::kAllToAllV) bytes_per_block = Bytes{0};  // no rank knows the counts of all
   Choice choice;
   if (!forced_name.empty() && forced_name != "auto") {
-    choice.algorithm = find_algorithm(collective, forced_name);
-    if (choice.algorithm && machine.deterministic && !is_deterministic(*choice.algorithm)) choice.algorithm = nullptr;
-    choice.name_refused = choice.algorithm == nullptr;
+    const Algorithm* const forced = find_algorithm(scheduled, forced_name);
+    const bool serves =
+        forced && (!machine.deterministic || is_deterministic(*forced)) && (!ragged || is_ragged_capable(*forced));
+    if (serves) choice.algorithm = forced;
+    choice.name_refused = !serves;
   }
   if (!choice.algorithm) {
-    choice.algorithm = find_algorithm(collective, automatic_algorithm(collective, bytes_per_block, machine));
+    choice.algorithm = find_algorithm(scheduled, automatic_algorithm(collective, bytes_per_block, machine));
   }
   if (!choice.algorithm) return choice;
 
-  choice.lanes = lanes_for(*choice.algorithm, bytes_per_block.value, machine);
+  choice.lanes = ragged ? 1 : lanes_for(*choice.algorithm, bytes_per_block.value, machine);
   // A tile of parts * m bytes has parts of exactly m where m is a multiple of the alignment, and smaller tiles have
   // smaller parts: no chunk is larger than a message.
   const Extent extent = choice.algorithm->extent(Shape{machine.ranks, 0, 0, choice.lanes});

@@ -17,16 +17,26 @@ struct Choice {
   bool name_refused = false;  ///< `forced_name` is not offered for this call: warn once; the choice is automatic
 };
 
-/// `bytes_per_block`: the call's count in bytes (of one block: recvcount for a reduce-scatter, sendcount for an
-/// all-gather). `forced_name`: TUTTI_ALGO; empty or "auto" leaves the choice to the library, and so does, with
-/// name_refused, a name that the collective does not have or that the deterministic mode excludes. `forced_tile`:
-/// TUTTI_TILE_BYTES, 0 for automatic; it is rounded up to kPartAlign and cut to what messages hold. Never blocks, never
-/// allocates; any thread.
+/// `bytes_per_block`: the call's count in bytes (of one block: recvcount for a reduce-scatter and a scatter, sendcount
+/// for an all-gather and a gather, the count for one peer for an all-to-all). The v-forms get an algorithm of the plain
+/// form that is_ragged_capable, on one lane with one part. For kAllGatherV, whose counts all ranks know,
+/// `bytes_per_block` is the largest block; for kAllToAllV, where a rank knows only its own counts, it is ignored.
+/// `forced_name`: TUTTI_ALGO; empty or "auto" leaves the choice to the library, and so does, with name_refused, a name
+/// that the collective does not have or that the deterministic mode excludes. `forced_tile`: TUTTI_TILE_BYTES, 0 for
+/// automatic; it is rounded up to kPartAlign and cut to what messages hold. Never blocks, never allocates; any thread.
 Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machine, std::string_view forced_name,
               Bytes forced_tile);
 
 /// The automatic choice's name; for tests and documentation of the thresholds.
 std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_block, const Machine& machine);
+
+/// The collective whose schedules a v-form runs; any other collective itself.
+Collective scheduled_as(Collective collective);
+
+/// Whether the algorithm serves blocks of different sizes: on one lane every step works on one block from its first
+/// verb to its last. A step whose block has no such tile is then skipped, and both ends of a message, which know that
+/// block's count, skip it alike (docs/design/schedule.md).
+bool is_ragged_capable(const Algorithm& algorithm);
 
 /// Whether the algorithm reduces all operands at once in rank order, as the deterministic mode asks (or reduces
 /// nothing).

@@ -33,7 +33,9 @@ class PlanCache {
   PlanCache(const Machine& machine, Rank rank, std::string algorithm, Bytes tile, LogSource source)
       : machine_(machine), rank_(rank), algorithm_(std::move(algorithm)), tile_(tile), source_(source) {}
 
-  /// The plan for blocks of `bytes`. A repeat of the collective's last question is answered by four compares.
+  /// The plan for blocks of `bytes`; of kAllGatherV the largest block, of kAllToAllV 0. A v-form has plans of its own,
+  /// and may share a one-lane schedule with the plain form (`schedule->algorithm->collective` is the plain form then):
+  /// a schedule holds neither sizes nor tiles. A repeat of the collective's last question is answered by four compares.
   Plan find(Collective collective, Bytes bytes, int root) {
     const Recent& recent = recent_[static_cast<std::size_t>(collective)];
     if (recent.plan.schedule != nullptr && recent.bytes == bytes && recent.root == root) [[likely]]

@@ -8,6 +8,7 @@
 
 #include "collectives/catalogue.h"
 #include "schedule/bind.h"
+#include "schedule/schedule.h"
 
 namespace tutti {
 namespace {
@@ -91,6 +92,82 @@ TEST(Choice, DeterministicModeTakesOnlyOnePassReductions) {
   EXPECT_TRUE(forced.name_refused);
   EXPECT_TRUE(is_deterministic(*forced.algorithm));
   EXPECT_FALSE(choose(Collective::kAllGather, Bytes{8}, machine, "ring", Bytes{0}).name_refused);
+}
+
+/// What is_deterministic promises, read off the tables: every reduction takes all ranks' operands in one pass.
+bool reduces_all_at_once(const Algorithm& algorithm, std::int32_t n) {
+  for (std::int32_t rank = 0; rank < n; ++rank) {
+    for (const Step& step : build_schedule(algorithm, Shape{n, rank, 0, 1}).steps) {
+      if (step.has(kReduce) && !(step.recv_from == PeerSet::kAll && step.is(kComplete))) return false;
+    }
+  }
+  return true;
+}
+
+TEST(Choice, DeterministicAlgorithmsReduceAllOperandsAtOnce) {
+  for (const Algorithm& algorithm : catalogue()) {
+    for (const std::int32_t n : {3, 5, 8, 64, 65, 130}) {
+      EXPECT_EQ(reduces_all_at_once(algorithm, n), is_deterministic(algorithm)) << algorithm.name << " " << n;
+    }
+  }
+}
+
+TEST(Choice, DeterministicModeHoldsForEveryRankCount) {
+  for (int ranks = 1; ranks <= 4096; ranks += ranks < 300 ? 1 : 97) {
+    Machine machine = machine_of(ranks);
+    machine.deterministic = true;
+    for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter}) {
+      for (const std::size_t bytes : kSizes) {
+        ASSERT_TRUE(is_deterministic(*choose(collective, Bytes{bytes}, machine, "auto", Bytes{0}).algorithm)) << ranks;
+      }
+    }
+  }
+}
+
+TEST(Choice, DeterministicModeRefusesTheOtherNames) {
+  for (const int ranks : {2, 5, 64, 65, 1000}) {
+    Machine machine = machine_of(ranks);
+    machine.deterministic = true;
+    for (const Algorithm& algorithm : catalogue()) {
+      const Choice choice = choose(algorithm.collective, Bytes{4096}, machine, algorithm.name, Bytes{0});
+      EXPECT_EQ(choice.name_refused, !is_deterministic(algorithm)) << algorithm.name;
+      EXPECT_TRUE(is_deterministic(*choice.algorithm));
+    }
+  }
+}
+
+TEST(Choice, VFormsRunTheSchedulesOfThePlainOnesOnOneLane) {
+  for (const int ranks : {1, 2, 7, 64, 65, 1000}) {
+    Machine machine = machine_of(ranks);
+    machine.lanes = 8;
+    for (const Collective collective : {Collective::kAllGatherV, Collective::kAllToAllV}) {
+      for (const char* name : {"auto", "all_pairs", "ring", "pairwise"}) {
+        for (const std::size_t bytes : kSizes) {
+          const Choice choice = choose(collective, Bytes{bytes}, machine, name, Bytes{0});
+          ASSERT_NE(choice.algorithm, nullptr);
+          EXPECT_EQ(choice.algorithm->collective, scheduled_as(collective));
+          EXPECT_TRUE(is_ragged_capable(*choice.algorithm));
+          EXPECT_EQ(choice.lanes, 1);
+          EXPECT_EQ(choice.algorithm->extent(Shape{ranks, 0, 0, 1}).parts, 1u);
+          EXPECT_EQ(choice.tile_bytes, machine.max_message);
+          const bool offered = name == std::string_view("auto") || name == std::string_view(choice.algorithm->name);
+          EXPECT_EQ(choice.name_refused, !offered) << name;
+        }
+      }
+    }
+  }
+}
+
+TEST(Choice, VFormsOfAllToAllDependOnRanksOnly) {
+  for (const int ranks : {2, 64, 65}) {
+    const Choice first = choose(Collective::kAllToAllV, Bytes{0}, machine_of(ranks), "auto", Bytes{0});
+    EXPECT_STREQ(first.algorithm->name, ranks > 64 ? "pairwise" : "all_pairs");
+    for (const std::size_t bytes : kSizes) {
+      const Choice choice = choose(Collective::kAllToAllV, Bytes{bytes}, machine_of(ranks), "auto", Bytes{0});
+      EXPECT_EQ(choice.algorithm, first.algorithm);
+      EXPECT_EQ(choice.tile_bytes, first.tile_bytes);
+    }
+  }
 }
 
 TEST(Choice, LanesStayWithinTheMachineAndTheAlgorithm) {
