@@ -59,6 +59,33 @@ TEST(Drawing, DisseminationBarrier) {
   EXPECT_EQ(draw(Collective::kBarrier, "dissemination"), golden);
 }
 
+TEST(Drawing, GatherAndScatter) {
+  const char* const golden =
+#include "schedule/golden/gather_scatter_all_pairs.inc"
+      ;
+  std::string text;  // every rank: the root is an inner one
+  for (const Collective collective : {Collective::kGather, Collective::kScatter}) {
+    for (std::int32_t rank = 0; rank < 4; ++rank) {
+      text += to_text(build_schedule(*find_algorithm(collective, "all_pairs"), Shape{4, rank, 2, 1}));
+    }
+  }
+  EXPECT_EQ(text, golden);
+}
+
+TEST(Drawing, AllToAll) {
+  const char* const golden =
+#include "schedule/golden/all_to_all_all_pairs.inc"
+      ;
+  EXPECT_EQ(draw(Collective::kAllToAll, "all_pairs"), golden);
+}
+
+TEST(Drawing, PairwiseAllToAll) {
+  const char* const golden =
+#include "schedule/golden/all_to_all_pairwise.inc"
+      ;
+  EXPECT_EQ(draw(Collective::kAllToAll, "pairwise"), golden);
+}
+
 TEST(Drawing, SeveralLanes) {
   const Algorithm& ring = *find_algorithm(Collective::kAllGather, "ring");
   EXPECT_EQ(to_text(build_schedule(ring, Shape{3, 1, 0, 2})),

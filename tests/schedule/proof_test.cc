@@ -20,10 +20,7 @@ class Proof : public testing::TestWithParam<Algorithm> {
 
   /// Proves the tables of one shape in all three variants of "in place".
   void prove_tables(const Shape& shape) {
-    tables_.clear();
-    for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
-      tables_.push_back(build_schedule(GetParam(), Shape{shape.ranks, rank, shape.root, shape.lanes}));
-    }
+    build_tables(shape);
     for (const Aliasing aliasing : {Aliasing::kNone, Aliasing::kAll, Aliasing::kMixed}) {
       const auto fault = prover_.find_fault(Program(tables_), ProofOptions{aliasing, 2, true});
       ASSERT_FALSE(fault) << "root " << shape.root << ", " << shape.lanes << " lanes: " << fault->text;
@@ -35,7 +32,20 @@ class Proof : public testing::TestWithParam<Algorithm> {
     ASSERT_FALSE(fault) << "root " << shape.root << ": " << fault->text;
   }
 
+  /// Whether one message of credit a link is enough.
+  bool runs_with_one_credit(const Shape& shape) {
+    build_tables(shape);
+    return !prover_.find_fault(Program(tables_), ProofOptions{Aliasing::kNone, 1, true});
+  }
+
  private:
+  void build_tables(const Shape& shape) {
+    tables_.clear();
+    for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
+      tables_.push_back(build_schedule(GetParam(), Shape{shape.ranks, rank, shape.root, shape.lanes}));
+    }
+  }
+
   std::vector<Schedule> tables_;
   Prover prover_;
 };
@@ -56,6 +66,15 @@ TEST_P(Proof, ExactWithSeveralLanes) {
         ASSERT_NO_FATAL_FAILURE(prove_tables(Shape{n, 0, root, lanes}));
       }
     }
+  }
+}
+
+/// Only the fused rings need two: all ranks would wait for a free slot at once.
+TEST_P(Proof, OneCreditIsEnoughButForRings) {
+  for (const std::int32_t n : {1, 2, 3, 4, 5, 8, 13, 33}) {
+    const bool all_reduce = GetParam().collective == Collective::kAllReduce;
+    const bool stops = GetParam().name == std::string_view("ring") && n >= (all_reduce ? 2 : 3);
+    for (const std::int32_t root : roots(n)) EXPECT_EQ(runs_with_one_credit(Shape{n, 0, root, 1}), !stops) << n;
   }
 }
 
