@@ -51,18 +51,38 @@ def wait_until(condition, seconds=20):
 
 
 class Tables(unittest.TestCase):
-    def assert_right(self, run):
+    def assert_right(self, run, in_place="0"):
         self.assertEqual(run.returncode, 0, run.stderr + run.stdout)
         self.assertTrue(rows(run.stdout))
         for row in rows(run.stdout):
             self.assertEqual(row[8], "0", row)
-            self.assertEqual(row[12], "0", row)
+            self.assertEqual(row[12], in_place, row)
         self.assertIn("# Out of bounds values : 0 OK", run.stdout)
 
     def test_collectives(self):
-        for collective in ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"):
-            with self.subTest(collective):
-                self.assert_right(perf(collective, "--ranks", "3", "-e", "256K", "-f", "8", "-n", "2", "-r", "all"))
+        for collective in ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "gather", "scatter", "all_to_all",
+                           "all_gather_v"):
+            for ranks in ("1", "3", "4"):
+                with self.subTest(collective, ranks=ranks):
+                    self.assert_right(perf(collective, "--ranks", ranks, "-e", "256K", "-f", "8", "-n", "2", "-r", "all"))
+
+    def test_without_an_in_place_form(self):
+        for collective in ("send_recv", "all_to_all_v"):
+            for ranks in ("1", "3", "4"):
+                with self.subTest(collective, ranks=ranks):
+                    self.assert_right(perf(collective, "--ranks", ranks, "-e", "256K", "-f", "8", "-n", "2"), in_place="N/A")
+
+    def test_the_names_of_nccl_tests(self):
+        for name, ours in (("alltoall", "all_to_all"), ("alltoallv", "all_to_all_v"), ("sendrecv", "send_recv")):
+            run = perf(name, "--ranks", "2", "-b", "64", "-e", "64", "-n", "1")
+            self.assertIn("# Collective test starting: " + ours, run.stdout)
+            self.assertEqual(run.returncode, 0, run.stderr)
+
+    def test_size_is_that_of_the_whole_vector(self):
+        for collective in ("all_gather", "reduce_scatter", "gather", "scatter", "all_to_all"):
+            run = perf(collective, "--ranks", "3", "-b", "3000", "-e", "3000", "-n", "1")
+            self.assertIn("# size: bytes of the whole vector, ranks times count elements", run.stdout)
+            self.assertEqual(rows(run.stdout)[0][:2], ["3000", "250"], collective)
 
     def test_barrier(self):
         run = perf("barrier", "--ranks", "3", "-n", "5")
@@ -74,7 +94,25 @@ class Tables(unittest.TestCase):
             run = perf("all_reduce", "--ranks", ranks, "-b", "3K", "-e", "3K", "-n", "1", "-w", "0", "-d", "all", "-o", "all")
             self.assert_right(run)
             pairs = {(row[2], row[3]) for row in rows(run.stdout)}
-            self.assertEqual(len(pairs), 9 * 8 - 1 + 4 * 5)  # integers and bool; floats of 16 bits and more
+            self.assertEqual(len(pairs), 9 * 9 - 1 + 6 * 6)  # integers and bool, of which there is no average; floats
+
+    def test_custom_operation(self):
+        for collective in ("all_reduce", "reduce_scatter", "reduce"):
+            run = perf(collective, "--ranks", "3", "-b", "60K", "-e", "60K", "-n", "1", "-d", "all", "-o", "custom")
+            self.assert_right(run)
+            self.assertEqual(len(rows(run.stdout)), 15)
+
+    def test_wire_types(self):
+        for wire in ("half", "bf16", "f8e4m3", "f8e5m2"):
+            for collective in ("all_reduce", "reduce_scatter", "reduce"):
+                run = perf(collective, "--ranks", "3", "-b", "8", "-e", "256K", "-f", "32", "-n", "1", "--wire", wire, "-o", "all")
+                self.assert_right(run)
+                self.assertIn("# float travels as ", run.stdout)
+
+    def test_deterministic(self):
+        run = perf("all_reduce", "--ranks", "5", "-b", "8", "-e", "256K", "-f", "32", "-n", "1", "--deterministic", "-d", "all", "-o", "all")
+        self.assert_right(run)
+        self.assertIn("# deterministic", run.stdout)
 
     def test_moves_every_type(self):
         run = perf("all_gather", "--ranks", "2", "-b", "1K", "-e", "1K", "-n", "1", "-d", "all")
@@ -135,13 +173,15 @@ class Reports(unittest.TestCase):
     def test_bandwidths(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "out.json"
-            factors = {"all_reduce": 4 / 3, "all_gather": 2 / 3, "reduce_scatter": 2 / 3, "broadcast": 1, "reduce": 1}
+            factors = {"all_reduce": 4 / 3, "all_gather": 2 / 3, "reduce_scatter": 2 / 3, "broadcast": 1, "reduce": 1, "gather": 2 / 3,
+                       "scatter": 2 / 3, "all_to_all": 2 / 3, "all_gather_v": 2 / 3, "all_to_all_v": 2 / 3, "send_recv": 1}
             for collective, factor in factors.items():
                 perf(collective, "--ranks", "3", "-b", "48K", "-e", "48K", "-n", "2", "-J", str(path))
                 row = json.loads(path.read_text())["results"][0]
                 one = row["out_of_place"]
                 self.assertAlmostEqual(one["alg_bw"], row["size"] / one["time_us"]["avg"] / 1e3, places=6)
                 self.assertAlmostEqual(one["bus_bw"], one["alg_bw"] * factor, places=6)
+                self.assertEqual(row["in_place"] is None, collective in ("send_recv", "all_to_all_v"))
 
     def test_settings(self):
         run = perf("--env", TUTTI_TIMEOUT="12.5")
@@ -179,7 +219,9 @@ class Errors(unittest.TestCase):
         self.assertIn("name one of", self.assert_refused())
         self.assertIn("'sum' is none", self.assert_refused("sum"))
         self.assertIn("band is not defined for float", self.assert_refused("all_reduce", "-o", "band"))
-        self.assertIn("not offered", self.assert_refused("send_recv"))
+        self.assertIn("reduces nothing", self.assert_refused("all_gather", "--wire", "half"))
+        self.assertIn("'int8' is no wire type", self.assert_refused("all_reduce", "--wire", "int8"))
+        self.assertIn("excludes", self.assert_refused("all_reduce", "--wire", "half", "--deterministic"))
         self.assertIn("no directory", self.assert_refused("all_reduce", "-J", "/no/such/place/x.json"))
         self.assertIn("no rank 3", self.assert_refused("broadcast", "--ranks", "2", "-r", "3"))
         self.assertIn("memory", self.assert_refused("all_reduce", "-e", "900G"))

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "names.h"
 
@@ -11,10 +12,10 @@ namespace tutti::perf {
 struct Row {
   CollectiveName collective;
   TypeName type;
-  tuttiRedOp_t op = tuttiSum;
+  Operation op = Operation::kSum;
   int root = 0;
-  std::size_t count = 0;  ///< as passed to the function
-  std::size_t send_count = 0, recv_count = 0;
+  std::size_t count = 0;                       ///< as passed to the function; of a v-form as `size_is` says
+  std::size_t send_count = 0, recv_count = 0;  ///< elements of the largest buffers that a rank needs
 
   std::size_t bytes() const { return (send_count > recv_count ? send_count : recv_count) * type.bytes; }
 };
@@ -22,16 +23,52 @@ struct Row {
 /// `size` is the larger of a rank's send and receive buffers; at least one element a rank, none when size is 0.
 Row make_row(const CollectiveName& collective, const TypeName& type, std::size_t size, int ranks);
 
+/// Elements [first, first + count) of a vector.
+struct Share {
+  std::size_t first = 0, count = 0;
+};
+
+/// all_gather_v: rank `rank`'s share of the vector, in proportion to rank mod 3 + 1, rounded to whole elements.
+Share gathered_share(const Row& row, int rank, int ranks);
+/// all_to_all_v: where in rank `from`'s send buffer lies what it sends to `to`; (from + 2 to + 1) mod 3 units, so that
+/// some pairs exchange nothing. first of the receiver's side: received_first.
+Share sent_share(const Row& row, int from, int to, int ranks);
+std::size_t received_first(const Row& row, int from, int to, int ranks);
+
 /// A send and a receive buffer, each as large as the largest row needs.
 struct Buffers {
   std::byte* send = nullptr;
   std::byte* recv = nullptr;
 };
 
-/// The pointers of a call: out of place, or in place by the rules of tutti.h.
-Buffers bind(const Row& row, const Buffers& buffers, int rank, bool in_place);
+/// A row's call on one rank.
+class Call {
+ public:
+  /// Borrows `row`; `op` is the row's operation as the library knows it.
+  Call(const Row& row, tuttiRedOp_t op, int rank, int ranks, tuttiComm_t comm);
 
-tuttiResult_t call(const Row& row, const Buffers& bound, tuttiComm_t comm);
+  /// The pointers: out of place, or in place by the rules of tutti.h.
+  Buffers bind(const Buffers& buffers, bool in_place) const;
+  tuttiResult_t make(const Buffers& bound) const;
+  /// Elements that this rank's call reads and writes.
+  std::size_t reads() const { return reads_; }
+  std::size_t writes() const { return writes_; }
+
+ private:
+  bool is_root() const { return rank_ == row_.root; }
+  void share();
+  tuttiResult_t make_reduction(const Buffers& bound) const;
+  tuttiResult_t make_move(const Buffers& bound) const;
+  tuttiResult_t send_around(const Buffers& bound) const;
+
+  const Row& row_;
+  tuttiRedOp_t op_;
+  int rank_;
+  int ranks_;
+  tuttiComm_t comm_;
+  std::size_t reads_ = 0, writes_ = 0;
+  std::vector<std::size_t> send_counts_, send_firsts_, recv_counts_, recv_firsts_;
+};
 
 /// Rates in GB/s (1e9 bytes) as nccl-tests defines them.
 double alg_bandwidth(const Row& row, double seconds);

@@ -1,9 +1,11 @@
 #include "data.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <cstring>
+
+#include "number.h"
+#include "user_op.h"
 
 namespace tutti::perf {
 namespace {
@@ -19,61 +21,25 @@ std::uint64_t mixed(std::uint64_t x) {
 }
 std::uint64_t noise(int rank, std::size_t i) { return mixed((static_cast<std::uint64_t>(rank) << 32) + i + 1); }
 
-struct FloatFormat {
-  int exponent_bits;
-  int mantissa_bits;
-};
-
-FloatFormat format_of(tuttiDataType_t type) {
-  switch (type) {
-    case tuttiFloat16:
-      return {5, 10};
-    case tuttiBfloat16:
-      return {8, 7};
-    case tuttiFloat8e4m3:
-      return {4, 3};
-    case tuttiFloat8e5m2:
-      return {5, 2};
-    case tuttiFloat64:
-      return {11, 52};
-    default:
-      return {8, 23};
-  }
-}
-
-/// The bits of a small integer; exact because |value| < 2^(mantissa_bits + 1) or is a power of two.
-std::uint64_t encode(std::int64_t value, FloatFormat format) {
-  if (value == 0) return 0;
-  const std::uint64_t magnitude = static_cast<std::uint64_t>(value < 0 ? -value : value);
-  const int exponent = std::bit_width(magnitude) - 1;
-  const std::uint64_t bias = (1ULL << (format.exponent_bits - 1)) - 1;
-  const std::uint64_t below_top = magnitude ^ (1ULL << exponent);  // 0 where the exponent exceeds the mantissa's bits
-  const std::uint64_t fraction = below_top << std::max(format.mantissa_bits - exponent, 0);
-  const std::uint64_t sign = value < 0 ? 1 : 0;
-  return sign << (format.exponent_bits + format.mantissa_bits) |
-         (bias + static_cast<std::uint64_t>(exponent)) << format.mantissa_bits | fraction;
-}
-
-/// Largest N such that all integers up to N are exact, bounded so that sums stay small.
-std::int64_t exact_limit(tuttiDataType_t type) {
-  return std::int64_t{1} << std::min(format_of(type).mantissa_bits + 1, 20);
-}
-
 std::int64_t spread(std::uint64_t bits, std::int64_t bound) {
   return static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(2 * bound + 1)) - bound;
 }
 
-/// Floating-point contributions, as integers. `turn` gives each rank another role at each element.
-std::int64_t float_value(tuttiDataType_t type, tuttiRedOp_t op, int rank, int ranks, std::size_t i) {
+/// Floating-point contributions, as integers. `turn` gives each rank another role at each element. Only so many ranks
+/// give anything but 0 to a sum that the largest sum is exact.
+std::int64_t float_value(tuttiDataType_t type, Operation op, int rank, int ranks, std::size_t i) {
   const std::int64_t limit = exact_limit(type);
   const auto n = static_cast<std::int64_t>(ranks);
   const std::int64_t turn = (rank + static_cast<std::int64_t>(i)) % n;
   switch (op) {
-    case tuttiSum:
+    case Operation::kSum:
+    case Operation::kCustom:
       return turn < limit ? spread(noise(rank, i), std::clamp<std::int64_t>(limit / n, 1, 50)) : 0;
-    case tuttiProd:
+    case Operation::kMulSum:  // scalars are at most 2
+      return turn < limit / 2 ? spread(noise(rank, i), std::clamp<std::int64_t>(limit / 2 / n, 1, 50)) : 0;
+    case Operation::kProd:
       return (turn < 3 && noise(rank, i) % 2 == 0 ? 2 : 1) * (noise(rank, i) % 3 == 0 ? -1 : 1);
-    case tuttiAvg: {
+    case Operation::kAvg: {
       const std::int64_t base = spread(mixed(i), std::min<std::int64_t>(3, (limit - 1) / n));
       if (turn % 2 == 1) return base - 1;
       return turn + 1 < n ? base + 1 : base;  // pairs cancel: the sum is n times the base
@@ -84,33 +50,22 @@ std::int64_t float_value(tuttiDataType_t type, tuttiRedOp_t op, int rank, int ra
 }
 
 /// Integer contributions, arbitrary bits. For AND and OR each bit hangs on one rank alone, another at each element.
-std::uint64_t integer_value(tuttiRedOp_t op, int rank, int ranks, std::size_t i) {
-  if (op == tuttiProd) return noise(rank, i) | 1;  // an even factor would soon make every product zero
-  if (op != tuttiBitAnd && op != tuttiBitOr) return noise(rank, i);
+std::uint64_t integer_value(Operation op, int rank, int ranks, std::size_t i) {
+  if (op == Operation::kProd) return noise(rank, i) | 1;  // an even factor would soon make every product zero
+  if (op != Operation::kBitAnd && op != Operation::kBitOr) return noise(rank, i);
   std::uint64_t own = 0;
   for (std::size_t bit = 0; bit < 64; ++bit) {
     if ((bit + i) % static_cast<std::size_t>(ranks) == static_cast<std::size_t>(rank)) own |= 1ULL << bit;
   }
   own &= mixed(i);
-  return op == tuttiBitOr ? own : ~own;
+  return op == Operation::kBitOr ? own : ~own;
 }
 
-bool bool_value(tuttiRedOp_t op, int rank, int ranks, std::size_t i) {
-  if (op == tuttiBitXor) return noise(rank, i) % 2 == 1;
+bool bool_value(Operation op, int rank, int ranks, std::size_t i) {
+  if (op == Operation::kBitXor) return noise(rank, i) % 2 == 1;
   const bool deciding = i % static_cast<std::size_t>(ranks) == static_cast<std::size_t>(rank) && mixed(i) % 2 == 1;
-  const bool any = op == tuttiSum || op == tuttiMax || op == tuttiBitOr;
+  const bool any = op != Operation::kProd && op != Operation::kMin && op != Operation::kBitAnd;
   return any == deciding;
-}
-
-bool is_signed(tuttiDataType_t type) {
-  return type == tuttiInt8 || type == tuttiInt16 || type == tuttiInt32 || type == tuttiInt64;
-}
-
-/// Bits of a value of the type, widened to 64 bits with its sign.
-std::int64_t widened(std::uint64_t bits, const TypeName& type) {
-  const int unused = 64 - 8 * static_cast<int>(type.bytes);
-  if (is_signed(type.type)) return static_cast<std::int64_t>(bits << unused) >> unused;
-  return static_cast<std::int64_t>(bits << unused >> unused);
 }
 
 bool is_less(std::int64_t a, std::int64_t b, const TypeName& type) {
@@ -118,21 +73,21 @@ bool is_less(std::int64_t a, std::int64_t b, const TypeName& type) {
   return static_cast<std::uint64_t>(a) < static_cast<std::uint64_t>(b);
 }
 
-std::int64_t combined(std::int64_t a, std::int64_t b, tuttiRedOp_t op, const TypeName& type) {
+std::int64_t combined(std::int64_t a, std::int64_t b, Operation op, const TypeName& type) {
   const auto x = static_cast<std::uint64_t>(a);
   const auto y = static_cast<std::uint64_t>(b);
   switch (op) {
-    case tuttiProd:
+    case Operation::kProd:
       return static_cast<std::int64_t>(x * y);
-    case tuttiMax:
+    case Operation::kMax:
       return is_less(a, b, type) ? b : a;
-    case tuttiMin:
+    case Operation::kMin:
       return is_less(a, b, type) ? a : b;
-    case tuttiBitAnd:
+    case Operation::kBitAnd:
       return a & b;
-    case tuttiBitOr:
+    case Operation::kBitOr:
       return a | b;
-    case tuttiBitXor:
+    case Operation::kBitXor:
       return a ^ b;
     default:
       return static_cast<std::int64_t>(x + y);
@@ -141,25 +96,34 @@ std::int64_t combined(std::int64_t a, std::int64_t b, tuttiRedOp_t op, const Typ
 
 std::int64_t average(std::int64_t sum, int ranks, const TypeName& type) {
   if (type.floating) return sum / ranks;
-  const std::int64_t wrapped = widened(static_cast<std::uint64_t>(sum), type);
+  const std::int64_t wrapped = number_of(static_cast<std::uint64_t>(sum), type);
   if (is_signed(type.type)) return wrapped / ranks;
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(wrapped) / static_cast<std::uint64_t>(ranks));
 }
 
 /// Contributions as numbers: booleans 0 or 1, floats as the integers that they are.
-std::int64_t value(const TypeName& type, tuttiRedOp_t op, int rank, int ranks, std::size_t i) {
-  if (type.type == tuttiBool) return bool_value(op, rank, ranks, i) ? 1 : 0;
-  if (type.floating) return float_value(type.type, op, rank, ranks, i);
-  return widened(integer_value(op, rank, ranks, i), type);
+std::int64_t value(const Reduction& reduction, int rank, int ranks, std::size_t i) {
+  const TypeName& type = reduction.type;
+  if (type.type == tuttiBool) return bool_value(reduction.op, rank, ranks, i) ? 1 : 0;
+  if (type.floating) return float_value(reduction.exact_in, reduction.op, rank, ranks, i);
+  return number_of(integer_value(reduction.op, rank, ranks, i), type);
 }
 
-std::int64_t reduced(const TypeName& type, tuttiRedOp_t op, int ranks, std::size_t i) {
-  std::int64_t result = value(type, op, 0, ranks, i);
+/// The contribution as it enters the reduction.
+std::int64_t term(const Reduction& reduction, int rank, int ranks, std::size_t i) {
+  const std::int64_t number = value(reduction, rank, ranks, i);
+  if (reduction.op != Operation::kMulSum) return number;
+  const auto scalar = static_cast<std::uint64_t>(scalar_of(reduction.type, rank));
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(number) * scalar);
+}
+
+std::int64_t reduced(const Reduction& reduction, int ranks, std::size_t i) {
+  std::int64_t result = term(reduction, 0, ranks, i);
   for (int rank = 1; rank < ranks; ++rank) {
-    result = combined(result, value(type, op, rank, ranks, i), op, type);
+    result = combined(result, term(reduction, rank, ranks, i), reduction.op, reduction.type);
   }
-  if (op == tuttiAvg) return average(result, ranks, type);
-  return type.type == tuttiBool && result > 1 ? 1 : result;
+  if (reduction.op == Operation::kAvg) return average(result, ranks, reduction.type);
+  return reduction.type.type == tuttiBool && result > 1 ? 1 : result;
 }
 
 template <class BitsOf>
@@ -170,10 +134,6 @@ Pattern make_pattern(const TypeName& type, BitsOf bits_of) {
     std::memcpy(pattern.bytes.data() + i * type.bytes, &bits, type.bytes);  // little-endian, as all targets are
   }
   return pattern;
-}
-
-std::uint64_t bits_of_number(std::int64_t number, const TypeName& type) {
-  return type.floating ? encode(number, format_of(type.type)) : static_cast<std::uint64_t>(number);
 }
 
 /// Calls body(buffer offset in bytes, pattern offset in bytes, bytes) for each run that is contiguous in both.
@@ -190,12 +150,14 @@ void for_each_run(const Pattern& pattern, std::size_t first, std::size_t count, 
 
 }  // namespace
 
-Pattern reduction_input(const TypeName& type, tuttiRedOp_t op, int rank, int ranks) {
-  return make_pattern(type, [&](std::size_t i) { return bits_of_number(value(type, op, rank, ranks, i), type); });
+Pattern reduction_input(const Reduction& reduction, int rank, int ranks) {
+  const auto bits = [&](std::size_t i) { return element_of(value(reduction, rank, ranks, i), reduction.type); };
+  return make_pattern(reduction.type, bits);
 }
 
-Pattern reduction_result(const TypeName& type, tuttiRedOp_t op, int ranks) {
-  return make_pattern(type, [&](std::size_t i) { return bits_of_number(reduced(type, op, ranks, i), type); });
+Pattern reduction_result(const Reduction& reduction, int ranks) {
+  const auto bits = [&](std::size_t i) { return element_of(reduced(reduction, ranks, i), reduction.type); };
+  return make_pattern(reduction.type, bits);
 }
 
 Pattern moved_input(const TypeName& type, int rank) {

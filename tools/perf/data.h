@@ -19,10 +19,16 @@ struct Pattern {
   std::vector<std::byte> bytes;  ///< kPeriod elements
 };
 
-/// What rank `rank` of `ranks` contributes to a reduction.
-Pattern reduction_input(const TypeName& type, tuttiRedOp_t op, int rank, int ranks);
+struct Reduction {
+  TypeName type;
+  Operation op;
+  tuttiDataType_t exact_in;  ///< floats: the type in which every partial result is exact, `type` or what it travels as
+};
+
+/// What rank `rank` of `ranks` contributes.
+Pattern reduction_input(const Reduction& reduction, int rank, int ranks);
 /// What the reduction gives.
-Pattern reduction_result(const TypeName& type, tuttiRedOp_t op, int ranks);
+Pattern reduction_result(const Reduction& reduction, int ranks);
 /// What rank `rank` sends where data only moves.
 Pattern moved_input(const TypeName& type, int rank);
 

@@ -14,8 +14,7 @@ namespace {
 using namespace tutti::perf;
 
 /// Sizes that come to the same count of elements give one row.
-void add_rows(const Options& options, const TypeName& type, tuttiRedOp_t op, int root, int ranks,
-              std::vector<Row>* rows) {
+void add_rows(const Options& options, const TypeName& type, Operation op, int root, int ranks, std::vector<Row>* rows) {
   bool first = true;
   for (const std::size_t size : sizes_of(options)) {
     Row row = make_row(options.collective, type, size, ranks);
@@ -38,10 +37,10 @@ std::vector<int> roots_of(const Options& options, int ranks) {
 std::vector<Row> rows_of(const Options& options, int ranks) {
   std::vector<Row> rows;
   const bool reduces = options.collective.reduces;
-  const auto ops = reduces ? options.ops : std::vector{tuttiSum};
+  const auto ops = reduces ? options.ops : std::vector{Operation::kSum};
   const auto types = options.collective.collective == Collective::kBarrier ? std::vector{tuttiUint8} : options.types;
   for (const tuttiDataType_t type : types) {
-    for (const tuttiRedOp_t op : ops) {
+    for (const Operation op : ops) {
       if (reduces && !is_defined(op, type_of(type))) continue;
       for (const int root : roots_of(options, ranks)) add_rows(options, type_of(type), op, root, ranks, &rows);
     }

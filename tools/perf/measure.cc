@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "user_op.h"
+
 namespace tutti::perf {
 namespace {
 
@@ -61,23 +63,7 @@ bool Bench::allocate(std::size_t bytes) {
 
 tuttiResult_t Bench::run(const Row& row, RowResult* result) {
   result->row = row;
-  const bool moves = row.collective.collective != Collective::kBarrier;
-  if (row.collective.reduces) {
-    reduction_input_ = reduction_input(row.type, row.op, rank_, ranks_);
-    reduction_result_ = reduction_result(row.type, row.op, ranks_);
-  } else {
-    moved_input_ = moved_input(row.type, rank_);
-  }
-  const auto one_direction = [&](bool in_place, Direction* direction) {
-    std::uint64_t wrong = 0;
-    if (moves && options_.checks > 0) {
-      PERF_TRY(check(row, in_place, &wrong));
-      direction->wrong = wrong;
-    }
-    return measure(row, in_place, &direction->timing);
-  };
-  tuttiResult_t code = one_direction(false, &result->out_of_place);
-  if (code == tuttiSuccess && moves) code = one_direction(true, &result->in_place.emplace());
+  tuttiResult_t code = run_directions(row, result);
   if (code == tuttiSuccess) code = describe(result);
   if (code != tuttiSuccess) {
     text_ = std::string(row.collective.name) + " of " + std::to_string(row.bytes()) + " bytes, " + row.type.name +
@@ -86,49 +72,31 @@ tuttiResult_t Bench::run(const Row& row, RowResult* result) {
   return code;
 }
 
-/// Fills what the call reads and poisons what it writes.
-void Bench::prepare(const Row& row, bool in_place) {
-  const Buffers bound = bind(row, buffers_, rank_, in_place);
-  const bool sends = row.collective.collective != Collective::kBroadcast || !in_place || rank_ == row.root;
-  poison(buffers_.send, row.send_count * row.type.bytes);
-  poison(buffers_.recv, row.recv_count * row.type.bytes);
-  if (sends) fill(bound.send, input(row), 0, row.send_count);
-}
-
-std::uint64_t Bench::count_wrong_result(const Row& row, bool in_place) const {
-  const Buffers bound = bind(row, buffers_, rank_, in_place);
-  std::uint64_t wrong = in_place ? 0 : count_wrong(bound.send, input(row), 0, row.send_count);  // an input is const
-  switch (row.collective.collective) {
-    case Collective::kAllReduce:
-      return wrong + count_wrong(bound.recv, reduction_result_, 0, row.count);
-    case Collective::kReduceScatter: {
-      const std::size_t first = static_cast<std::size_t>(rank_) * row.count;
-      return wrong + count_wrong(bound.recv, reduction_result_, first, row.count);
+tuttiResult_t Bench::run_directions(const Row& row, RowResult* result) {
+  RowOperation op;
+  if (row.collective.reduces) PERF_TRY(op.make(row.op, row.type, rank_, comm_));
+  const Call call(row, op.handle(), rank_, ranks_, comm_);
+  const bool travels_narrow = row.type.type == tuttiFloat32 && options_.wire != tuttiDataTypeMax;
+  const Check checker(row, call, travels_narrow ? options_.wire : row.type.type, rank_, ranks_);
+  const bool checked = row.collective.collective != Collective::kBarrier && options_.checks > 0;
+  const auto one_direction = [&](bool in_place, Direction* direction) {
+    std::uint64_t wrong = 0;
+    if (checked) {
+      PERF_TRY(check(call, checker, in_place, &wrong));
+      direction->wrong = wrong;
     }
-    case Collective::kAllGather:
-      for (int rank = 0; rank < ranks_; ++rank) {
-        const std::size_t offset = static_cast<std::size_t>(rank) * row.count * row.type.bytes;
-        wrong += count_wrong(bound.recv + offset, moved_input(row.type, rank), 0, row.count);
-      }
-      return wrong;
-    case Collective::kBroadcast:
-      return wrong + count_wrong(bound.recv, moved_input(row.type, row.root), 0, row.count);
-    case Collective::kReduce:
-      if (rank_ == row.root) return wrong + count_wrong(bound.recv, reduction_result_, 0, row.count);
-      if (in_place) return wrong + count_wrong(bound.recv, reduction_input_, 0, row.count);
-      return wrong + count_written(bound.recv, row.count, row.type.bytes);
-    case Collective::kBarrier:
-      break;
-  }
-  return wrong;
+    return measure(row, call, in_place, &direction->timing);
+  };
+  PERF_TRY(one_direction(false, &result->out_of_place));
+  return row.collective.in_place ? one_direction(true, &result->in_place.emplace()) : tuttiSuccess;
 }
 
-tuttiResult_t Bench::check(const Row& row, bool in_place, std::uint64_t* wrong) {
+tuttiResult_t Bench::check(const Call& call, const Check& check, bool in_place, std::uint64_t* wrong) {
   std::uint64_t mine = 0;
   for (int i = 0; i < options_.checks; ++i) {
-    prepare(row, in_place);
-    PERF_TRY(call(row, bind(row, buffers_, rank_, in_place), comm_));
-    mine += count_wrong_result(row, in_place);
+    check.prepare(buffers_, in_place);
+    PERF_TRY(call.make(call.bind(buffers_, in_place)));
+    mine += check.count_wrong(buffers_, in_place);
   }
   return tuttiAllReduce(&mine, wrong, 1, tuttiUint64, tuttiSum, comm_, nullptr);
 }
@@ -140,11 +108,11 @@ double Bench::now() const {
 }
 
 /// Iterations are a function of the slowest rank's probe, so that all ranks do the same.
-tuttiResult_t Bench::agree_on_iterations(const Row& row, const Buffers& bound, int* iterations, bool* one_loop) {
-  for (int i = 0; i < options_.warmups; ++i) PERF_TRY(call(row, bound, comm_));
+tuttiResult_t Bench::agree_on_iterations(const Call& call, const Buffers& bound, int* iterations, bool* one_loop) {
+  for (int i = 0; i < options_.warmups; ++i) PERF_TRY(call.make(bound));
   constexpr int kProbes = 3;
   const double start = now();
-  for (int i = 0; i < kProbes; ++i) PERF_TRY(call(row, bound, comm_));
+  for (int i = 0; i < kProbes; ++i) PERF_TRY(call.make(bound));
   const double mine = std::max((now() - start) / kProbes, 1e-8);
   double slowest = mine;
   PERF_TRY(tuttiAllReduce(&mine, &slowest, 1, tuttiFloat64, tuttiMax, comm_, nullptr));
@@ -156,10 +124,10 @@ tuttiResult_t Bench::agree_on_iterations(const Row& row, const Buffers& bound, i
 }
 
 /// One untimed operation, a barrier, the loop. With -z 1 each operation has a barrier before it, outside its time.
-tuttiResult_t Bench::run_loop(const Row& row, const Buffers& bound, int iterations, bool sampling, double* average) {
+tuttiResult_t Bench::run_loop(const Call& call, const Buffers& bound, int iterations, bool sampling, double* average) {
   samples_.clear();
   samples_.reserve(std::min<std::size_t>(static_cast<std::size_t>(iterations), kMaxSamples));
-  PERF_TRY(call(row, bound, comm_));
+  PERF_TRY(call.make(bound));
   PERF_TRY(tuttiBarrier(comm_, nullptr));
   double total = 0;
   double before = now();
@@ -169,7 +137,7 @@ tuttiResult_t Bench::run_loop(const Row& row, const Buffers& bound, int iteratio
       PERF_TRY(tuttiBarrier(comm_, nullptr));
       before = now();
     }
-    PERF_TRY(call(row, bound, comm_));
+    PERF_TRY(call.make(bound));
     if (!sampling) continue;
     const double after = now();
     total += after - before;
@@ -180,17 +148,17 @@ tuttiResult_t Bench::run_loop(const Row& row, const Buffers& bound, int iteratio
   return tuttiSuccess;
 }
 
-tuttiResult_t Bench::measure(const Row& row, bool in_place, Timing* timing) {
-  const Buffers bound = bind(row, buffers_, rank_, in_place);
+tuttiResult_t Bench::measure(const Row& row, const Call& call, bool in_place, Timing* timing) {
+  const Buffers bound = call.bind(buffers_, in_place);
   int iterations = 0;
   bool one_loop = false;
   // Zeros stay zeros under every operation that is repeated in place: no overflow, no slow denormals.
   std::fill_n(buffers_.send, row.send_count * row.type.bytes, std::byte{});
   std::fill_n(buffers_.recv, row.recv_count * row.type.bytes, std::byte{});
-  PERF_TRY(agree_on_iterations(row, bound, &iterations, &one_loop));
-  PERF_TRY(run_loop(row, bound, iterations, one_loop, &timing->average));
+  PERF_TRY(agree_on_iterations(call, bound, &iterations, &one_loop));
+  PERF_TRY(run_loop(call, bound, iterations, one_loop, &timing->average));
   double unused = 0;
-  if (!one_loop) PERF_TRY(run_loop(row, bound, iterations, true, &unused));
+  if (!one_loop) PERF_TRY(run_loop(call, bound, iterations, true, &unused));
   std::sort(samples_.begin(), samples_.end());
   timing->min = samples_.front();
   timing->p50 = percentile(samples_, 0.50);
@@ -224,6 +192,10 @@ tuttiResult_t Bench::describe(RowResult* result) const {
   char value[128];
   PERF_TRY(tuttiCommGetInfo(comm_, "transport", value, sizeof value));
   result->transport = value;
+  if (result->row.collective.collective == Collective::kSendRecv) {
+    result->algorithm = "direct";  // send and receive have no schedule to choose
+    return tuttiSuccess;
+  }
   const std::size_t bytes = result->row.count * result->row.type.bytes;
   const std::string key = "algorithm:" + std::string(result->row.collective.name) + ":" + std::to_string(bytes);
   PERF_TRY(tuttiCommGetInfo(comm_, key.c_str(), value, sizeof value));

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "call.h"
-#include "data.h"
+#include "check.h"
 #include "options.h"
 
 namespace tutti::perf {
@@ -52,16 +52,14 @@ class Bench {
   const std::string& text() const { return text_; }
 
  private:
-  tuttiResult_t check(const Row& row, bool in_place, std::uint64_t* wrong);
-  void prepare(const Row& row, bool in_place);
-  std::uint64_t count_wrong_result(const Row& row, bool in_place) const;
-  tuttiResult_t measure(const Row& row, bool in_place, Timing* timing);
-  tuttiResult_t agree_on_iterations(const Row& row, const Buffers& bound, int* iterations, bool* one_loop);
-  tuttiResult_t run_loop(const Row& row, const Buffers& bound, int iterations, bool sampling, double* average);
+  tuttiResult_t run_directions(const Row& row, RowResult* result);
+  tuttiResult_t check(const Call& call, const Check& check, bool in_place, std::uint64_t* wrong);
+  tuttiResult_t measure(const Row& row, const Call& call, bool in_place, Timing* timing);
+  tuttiResult_t agree_on_iterations(const Call& call, const Buffers& bound, int* iterations, bool* one_loop);
+  tuttiResult_t run_loop(const Call& call, const Buffers& bound, int iterations, bool sampling, double* average);
   tuttiResult_t join(Timing* timing) const;
   tuttiResult_t describe(RowResult* result) const;
   double now() const;
-  const Pattern& input(const Row& row) const { return row.collective.reduces ? reduction_input_ : moved_input_; }
 
   tuttiComm_t comm_;
   int rank_;
@@ -70,7 +68,6 @@ class Bench {
   std::size_t capacity_ = 0;
   Buffers buffers_;
   std::vector<double> samples_;
-  Pattern reduction_input_, reduction_result_, moved_input_;
   std::string text_;
 };
 

@@ -27,30 +27,47 @@ constexpr std::array<TypeName, 15> kTypes{{
     {tuttiBool, "bool", nullptr, 1, false},
 }};
 
-constexpr std::array<OpName, 8> kOps{{
-    {tuttiSum, "sum"},
-    {tuttiProd, "prod"},
-    {tuttiMax, "max"},
-    {tuttiMin, "min"},
-    {tuttiAvg, "avg"},
-    {tuttiBitAnd, "band"},
-    {tuttiBitOr, "bor"},
-    {tuttiBitXor, "bxor"},
+constexpr std::array<OpName, 10> kOps{{
+    {Operation::kSum, "sum", true},
+    {Operation::kProd, "prod", true},
+    {Operation::kMax, "max", true},
+    {Operation::kMin, "min", true},
+    {Operation::kAvg, "avg", true},
+    {Operation::kBitAnd, "band", true},
+    {Operation::kBitOr, "bor", true},
+    {Operation::kBitXor, "bxor", true},
+    {Operation::kMulSum, "mulsum", true},
+    {Operation::kCustom, "custom", false},
 }};
 
-constexpr std::array<CollectiveName, 6> kCollectives{{
-    {Collective::kAllReduce, "all_reduce", true, false},
-    {Collective::kReduceScatter, "reduce_scatter", true, false},
-    {Collective::kAllGather, "all_gather", false, false},
-    {Collective::kBroadcast, "broadcast", false, true},
-    {Collective::kReduce, "reduce", true, true},
-    {Collective::kBarrier, "barrier", false, false},
+constexpr const char* kVector = "bytes of the vector, count elements";
+constexpr const char* kBlocks = "bytes of the whole vector, ranks times count elements";
+constexpr const char* kShares =
+    "bytes of the whole vector, count elements; rank r's share is in proportion to r mod 3 + 1";
+constexpr const char* kPairs =
+    "bytes of the largest total that a rank sends or receives, count elements; rank s sends rank d an amount in "
+    "proportion to (s + 2d + 1) mod 3";
+constexpr const char* kNothing = "no data moves";
+
+constexpr std::array<CollectiveName, 12> kCollectives{{
+    {Collective::kAllReduce, "all_reduce", nullptr, true, false, true, kVector},
+    {Collective::kReduceScatter, "reduce_scatter", nullptr, true, false, true, kBlocks},
+    {Collective::kAllGather, "all_gather", nullptr, false, false, true, kBlocks},
+    {Collective::kBroadcast, "broadcast", nullptr, false, true, true, kVector},
+    {Collective::kReduce, "reduce", nullptr, true, true, true, kVector},
+    {Collective::kBarrier, "barrier", nullptr, false, false, false, kNothing},
+    {Collective::kGather, "gather", nullptr, false, true, true, kBlocks},
+    {Collective::kScatter, "scatter", nullptr, false, true, true, kBlocks},
+    {Collective::kAllToAll, "all_to_all", "alltoall", false, false, true, kBlocks},
+    {Collective::kAllGatherV, "all_gather_v", "allgatherv", false, false, true, kShares},
+    {Collective::kAllToAllV, "all_to_all_v", "alltoallv", false, false, false, kPairs},
+    {Collective::kSendRecv, "send_recv", "sendrecv", false, false, false, kVector},
 }};
 
 template <class Row, std::size_t n>
-const Row* find_by_name(const std::array<Row, n>& rows, const std::string& name) {
+const Row* find_by_either(const std::array<Row, n>& rows, const std::string& name) {
   for (const Row& row : rows) {
-    if (name == row.name) return &row;
+    if (name == row.name || (row.alias != nullptr && name == row.alias)) return &row;
   }
   return nullptr;
 }
@@ -61,12 +78,7 @@ std::span<const TypeName> type_names() { return kTypes; }
 std::span<const OpName> op_names() { return kOps; }
 std::span<const CollectiveName> collective_names() { return kCollectives; }
 
-const TypeName* find_type(const std::string& name) {
-  for (const TypeName& row : kTypes) {
-    if (name == row.name || (row.alias != nullptr && name == row.alias)) return &row;
-  }
-  return nullptr;
-}
+const TypeName* find_type(const std::string& name) { return find_by_either(kTypes, name); }
 
 const TypeName& type_of(tuttiDataType_t type) {
   for (const TypeName& row : kTypes) {
@@ -75,14 +87,21 @@ const TypeName& type_of(tuttiDataType_t type) {
   return kTypes[0];
 }
 
-const OpName* find_op(const std::string& name) { return find_by_name(kOps, name); }
+const OpName* find_op(const std::string& name) {
+  for (const OpName& row : kOps) {
+    if (name == row.name) return &row;
+  }
+  return nullptr;
+}
 
-const CollectiveName* find_collective(const std::string& name) { return find_by_name(kCollectives, name); }
+const char* name_of(Operation op) { return kOps[static_cast<std::size_t>(op)].name; }
 
-bool is_defined(tuttiRedOp_t op, const TypeName& type) {
-  const bool bitwise = op == tuttiBitAnd || op == tuttiBitOr || op == tuttiBitXor;
+const CollectiveName* find_collective(const std::string& name) { return find_by_either(kCollectives, name); }
+
+bool is_defined(Operation op, const TypeName& type) {
+  const bool bitwise = op == Operation::kBitAnd || op == Operation::kBitOr || op == Operation::kBitXor;
   if (bitwise) return !type.floating;
-  return op != tuttiAvg || type.type != tuttiBool;
+  return op != Operation::kAvg || type.type != tuttiBool;
 }
 
 std::optional<std::size_t> parse_size(const std::string& text) {

@@ -19,29 +19,50 @@ struct TypeName {
 };
 std::span<const TypeName> type_names();
 
+/// The built-in operations have the numbers of tuttiRedOp_t; the last two are made for the row that measures them.
+enum class Operation { kSum, kProd, kMax, kMin, kAvg, kBitAnd, kBitOr, kBitXor, kMulSum, kCustom };
+
 struct OpName {
-  tuttiRedOp_t op;
+  Operation op;
   const char* name;
+  bool in_all;  ///< whether "all" means it too
 };
 std::span<const OpName> op_names();
 
-enum class Collective { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kReduce, kBarrier };
+enum class Collective {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kBroadcast,
+  kReduce,
+  kBarrier,
+  kGather,
+  kScatter,
+  kAllToAll,
+  kAllGatherV,
+  kAllToAllV,
+  kSendRecv,
+};
 
 struct CollectiveName {
   Collective collective;
   const char* name;
+  const char* alias;  ///< nccl-tests' spelling, or nullptr
   bool reduces;
   bool rooted;
+  bool in_place;        ///< whether there is an in place form to measure
+  const char* size_is;  ///< what the columns size and count mean
 };
 std::span<const CollectiveName> collective_names();
 
 const TypeName* find_type(const std::string& name);
 const TypeName& type_of(tuttiDataType_t type);
 const OpName* find_op(const std::string& name);
+const char* name_of(Operation op);
 const CollectiveName* find_collective(const std::string& name);
 
-/// Whether api.md defines the operation for the type (no bitwise operations on floats, no average of booleans).
-bool is_defined(tuttiRedOp_t op, const TypeName& type);
+/// Whether tutti.h defines the operation for the type (no bitwise operations on floats, no average of booleans).
+bool is_defined(Operation op, const TypeName& type);
 
 /// "8", "64K", "1.5M", "2G": powers of 1024, decimals allowed; nothing when the text is not a size.
 std::optional<std::size_t> parse_size(const std::string& text);

@@ -10,7 +10,7 @@ namespace {
 
 /// The options as typed; turned into Options once all of them are there.
 struct Typed {
-  std::string collective, min_bytes = "8", max_bytes = "64M", step_bytes, op = "sum", type = "float", root = "0";
+  std::string collective, min_bytes = "8", max_bytes = "64M", step_bytes, op = "sum", type = "float", root = "0", wire;
   int blocking = 0, average = 1, cpu_time = 0;
   bool version = false;
 };
@@ -58,7 +58,9 @@ void set_types(const std::string& text, Options* options) {
 void set_ops(const std::string& text, Options* options) {
   options->ops.clear();
   if (text == "all") {
-    for (const OpName& row : op_names()) options->ops.push_back(row.op);
+    for (const OpName& row : op_names()) {
+      if (row.in_all) options->ops.push_back(row.op);
+    }
     options->every_pair = true;
     return;
   }
@@ -83,13 +85,26 @@ void set_roots(const std::string& text, Options* options) {
   }
 }
 
+void set_wire(const std::string& text, Options* options) {
+  if (text.empty()) return;
+  const TypeName* row = find_type(text);
+  if (row == nullptr || !row->floating || row->bytes > 4) {
+    throw CLI::ValidationError("--wire", "'" + text + "' is no wire type; one of: half bfloat16 f8e4m3 f8e5m2 float");
+  }
+  if (!options->collective.reduces) {
+    throw CLI::ValidationError("--wire", std::string(options->collective.name) + " reduces nothing");
+  }
+  if (row->type == tuttiFloat32) return;
+  if (options->deterministic) throw CLI::ValidationError("--wire", "excludes --deterministic");
+  options->wire = row->type;
+}
+
 void check_pairs(const Options& options) {
   if (options.every_pair || !options.collective.reduces) return;
   for (const tuttiDataType_t type : options.types) {
-    for (const tuttiRedOp_t op : options.ops) {
+    for (const Operation op : options.ops) {
       if (is_defined(op, type_of(type))) continue;
-      throw CLI::ValidationError("-o", std::string(op_names()[static_cast<std::size_t>(op)].name) +
-                                           " is not defined for " + type_of(type).name);
+      throw CLI::ValidationError("-o", std::string(name_of(op)) + " is not defined for " + type_of(type).name);
     }
   }
 }
@@ -109,9 +124,6 @@ void check_ranges(const Options& options) {
 
 void set_options(const Typed& typed, Options* options) {
   const CollectiveName* row = find_collective(typed.collective);
-  if (typed.collective == "send_recv") {
-    throw CLI::ValidationError("collective", "send_recv is not offered by this version of the library");
-  }
   if (row == nullptr) {
     throw CLI::ValidationError("collective",
                                typed.collective.empty()
@@ -128,6 +140,7 @@ void set_options(const Typed& typed, Options* options) {
   set_types(typed.type, options);
   set_ops(typed.op, options);
   set_roots(typed.root, options);
+  set_wire(typed.wire, options);
   options->isolated = typed.blocking != 0;
   options->cpu_time = typed.cpu_time != 0;
   options->average = static_cast<Average>(typed.average);
@@ -137,7 +150,7 @@ void set_options(const Typed& typed, Options* options) {
 
 void declare(CLI::App* app, Typed* typed, Options* options) {
   app->option_defaults()->take_last();  // a script may add to a command line
-  app->add_option("collective", typed->collective, "all_reduce reduce_scatter all_gather broadcast reduce barrier");
+  app->add_option("collective", typed->collective, joined_names(collective_names()));
   app->add_option("-b,--minbytes", typed->min_bytes, "smallest size (K, M, G: powers of 1024; default 8)");
   app->add_option("-e,--maxbytes", typed->max_bytes, "largest size (default 64M)");
   app->add_option("-i,--stepbytes", typed->step_bytes, "step between sizes in bytes, instead of a factor");
@@ -149,9 +162,11 @@ void declare(CLI::App* app, Typed* typed, Options* options) {
       ->check(CLI::Range(0, 1000000000));
   app->add_option("-c,--check", options->checks, "checking operations a size (default 1; 0: no check)")
       ->check(CLI::Range(0, 1000000));
-  app->add_option("-o,--op", typed->op, "operation, comma list or all: sum prod max min avg band bor bxor");
+  app->add_option("-o,--op", typed->op,
+                  "operation, comma list or all: sum prod max min avg band bor bxor mulsum; or custom");
   app->add_option("-d,--datatype", typed->type, "type, comma list or all (default float)");
-  app->add_option("-r,--root", typed->root, "root of broadcast and reduce: rank, comma list or all (default 0)");
+  app->add_option("-r,--root", typed->root,
+                  "root of broadcast, reduce, gather, scatter: rank, comma list or all (default 0)");
   app->add_option("-z,--blocking", typed->blocking,
                   "0: operations back to back (default); 1: a barrier before each, which is not timed")
       ->check(CLI::Range(0, 1));
@@ -165,6 +180,8 @@ void declare(CLI::App* app, Typed* typed, Options* options) {
   app->add_option("--ranks", options->ranks, "ranks to start on this machine (default: one a core)")
       ->check(CLI::Range(1, 4096));
   app->add_flag("--threads", options->threads, "ranks are threads of one process instead of processes");
+  app->add_option("--wire", typed->wire, "type that float travels as where it is reduced: half bfloat16 f8e4m3 f8e5m2");
+  app->add_flag("--deterministic", options->deterministic, "results that depend on the ranks' data only");
   app->add_option("--algo", options->algorithm, "algorithm for these ranks (sets TUTTI_ALGO)");
   app->add_option("--transport", options->transport, "transport for these ranks (sets TUTTI_TRANSPORT)");
   app->add_flag("--env", options->list_settings, "list every setting with its value, default and meaning");

@@ -21,7 +21,7 @@ struct Options {
   int iterations = 0;  ///< 0: as many as fit a fixed time, at least 5
   int warmups = 5;
   int checks = 1;
-  std::vector<tuttiRedOp_t> ops{tuttiSum};
+  std::vector<Operation> ops{Operation::kSum};
   std::vector<tuttiDataType_t> types{tuttiFloat32};
   bool every_pair = false;  ///< a list or "all" was given: pairs that are not defined are left out silently
   std::vector<int> roots{0};
@@ -29,7 +29,9 @@ struct Options {
   bool isolated = false;  ///< -z 1: a barrier before each operation, only the operation is timed
   bool cpu_time = false;
   Average average = Average::kMean;
-  double timeout_seconds = -1;  ///< < 0: the library's setting
+  double timeout_seconds = -1;              ///< < 0: the library's setting
+  tuttiDataType_t wire = tuttiDataTypeMax;  ///< what float32 travels as where it is reduced; tuttiDataTypeMax: itself
+  bool deterministic = false;
   std::string json_path;
   std::string algorithm;  ///< empty: the setting in force
   std::string transport;

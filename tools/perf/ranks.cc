@@ -33,6 +33,8 @@ struct Child {
 tuttiConfig_t config_of(const Options& options) {
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   if (options.timeout_seconds >= 0) config.timeoutSeconds = options.timeout_seconds;
+  config.wireType = options.wire;
+  if (options.deterministic) config.deterministic = 1;
   config.commName = "perf";
   return config;
 }

@@ -57,7 +57,10 @@ void Report::begin() const {
   std::printf("# ranks %d (%s) minBytes %zu maxBytes %zu step: %s warmup iters: %d iters: %s check: %d\n", ranks_,
               ranks_are_, options_.min_bytes, options_.max_bytes, step_text(options_).c_str(), options_.warmups,
               iterations.c_str(), options_.checks);
-  std::printf("# %s\n#\n", machine_text().c_str());
+  if (options_.wire != tuttiDataTypeMax) std::printf("# float travels as %s\n", type_of(options_.wire).name);
+  if (options_.deterministic) std::printf("# deterministic: results depend on the ranks' data only\n");
+  std::printf("# %s\n", machine_text().c_str());
+  std::printf("# size: %s\n#\n", options_.collective.size_is);
   const char* time = options_.cpu_time ? "cputime" : "time";
   std::printf("# %11s  %12s  %8s  %6s  %6s  %31s  %31s  %23s  %23s\n", "", "", "", "", "", "out-of-place        ",
               "in-place          ", "out-of-place us    ", "in-place us      ");

@@ -51,6 +51,8 @@ Json config_json(const Options& options, int ranks, const char* ranks_are) {
               {"isolated_operations", options.isolated},
               {"cpu_time", options.cpu_time},
               {"average", averages[static_cast<int>(options.average)]}};
+  if (options.wire != tuttiDataTypeMax) config["wire"] = type_of(options.wire).name;
+  if (options.deterministic) config["deterministic"] = true;
   if (options.iterations > 0) config["iterations"] = options.iterations;
   if (options.step_bytes > 0) {
     config["step_bytes"] = options.step_bytes;
@@ -90,9 +92,7 @@ Json row_json(const RowResult& result, int ranks, bool cpu_time) {
 
 }  // namespace
 
-const char* op_text(const Row& row) {
-  return row.collective.reduces ? op_names()[static_cast<std::size_t>(row.op)].name : "none";
-}
+const char* op_text(const Row& row) { return row.collective.reduces ? name_of(row.op) : "none"; }
 
 double average_bus_bandwidth(const std::vector<RowResult>& results, int ranks) {
   double sum = 0;

@@ -1,0 +1,36 @@
+// Whether a call's result is right on this rank: what it reads is filled, what it writes is marked, both are looked at.
+#pragma once
+
+#include <cstddef>
+
+#include "call.h"
+#include "data.h"
+
+namespace tutti::perf {
+
+class Check {
+ public:
+  /// Borrows `row` and `call`. `exact_in`: see Reduction.
+  Check(const Row& row, const Call& call, tuttiDataType_t exact_in, int rank, int ranks);
+
+  /// Fills what the call reads and poisons what it writes.
+  void prepare(const Buffers& buffers, bool in_place) const;
+  /// Elements of the result, of a constant input and of memory that is none of the call's that are not as they must be.
+  std::size_t count_wrong(const Buffers& buffers, bool in_place) const;
+
+ private:
+  /// Elements [first, first + count) of what rank `from` sent are at `at`.
+  std::size_t wrong_from(int from, const std::byte* at, std::size_t first, std::size_t count) const;
+  std::size_t wrong_reduction(const std::byte* recv, bool in_place) const;
+  std::size_t wrong_blocks(const std::byte* recv) const;
+  std::size_t wrong_pairs(const std::byte* recv) const;
+  std::size_t wrong_result(const std::byte* recv, bool in_place) const;
+
+  const Row& row_;
+  const Call& call_;
+  int rank_;
+  int ranks_;
+  Pattern input_, result_;
+};
+
+}  // namespace tutti::perf
