@@ -65,7 +65,8 @@ void add_reductions() {
   constexpr std::size_t kKib = 1024;
   for (const char* simd : {"baseline", "avx2", "avx512"}) {
     for (std::size_t bytes : {4 * kKib, 256 * kKib, 16 * kKib * kKib}) {
-      for (DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kFloat16, DataType::kFloat64}) {
+      for (DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kFloat16, DataType::kFloat64,
+                            DataType::kFloat8e4m3, DataType::kFloat8e5m2}) {
         add({RedOp::kSum, type, bytes, 2, simd});
         add({RedOp::kMin, type, bytes, 2, simd});
       }

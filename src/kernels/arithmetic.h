@@ -5,7 +5,10 @@
 // the processor and on how the compiler orders the operands, and results have to be the same bits everywhere.
 #pragma once
 
+#include <limits>
+
 #include "kernels/float16.h"
+#include "kernels/float8.h"
 #include "kernels/lanes.h"
 
 namespace tutti::TUTTI_ISA {
@@ -139,33 +142,34 @@ struct Real : Plain<T> {
   }
 };
 
-/// float16 and bfloat16: combined in float, rounded once, to nearest even. `Codec` is one of float16.h.
+/// 8 and 16-bit floats: combined in float, rounded once, to nearest even. `Codec` is one of float8.h or float16.h.
 template <class Codec>
 struct Widened {
-  using Storage = std::uint16_t;
+  using Storage = typename Codec::Storage;
   using Lane = float;
   template <class V>
   TUTTI_INLINE static With<float, V> widen(V stored) {
     return Codec::widen(stored);
   }
   template <class V>
-  TUTTI_INLINE static With<std::uint16_t, V> narrow(V lanes) {
+  TUTTI_INLINE static With<Storage, V> narrow(V lanes) {
     return Codec::narrow(lanes);
   }
 };
 
-/// 16-bit floats as integers of the same order, for minimum and maximum: -0 < +0, and a NaN becomes kNanKey, the end of
-/// the range that wins. Twice the lanes of the float form, and no rounding. kInfinity and kNan: the format's patterns.
-template <std::int16_t kInfinity, std::int16_t kNan, std::int16_t kNanKey>
+/// 8 and 16-bit floats as integers T of the same order, for minimum and maximum: -0 < +0, and a NaN becomes kNanKey,
+/// the end of T's range that wins. More lanes than the float form, and no rounding. kLargest: the largest pattern that
+/// is no NaN; kNan: the quiet NaN.
+template <class T, T kLargest, T kNan, T kNanKey>
 struct Ordered {
-  using Storage = std::int16_t;
-  using Lane = std::int16_t;
-  static constexpr std::int16_t kMagnitude = 0x7fff;
+  using Storage = T;
+  using Lane = T;
+  static constexpr T kMagnitude = std::numeric_limits<T>::max();
   template <class V>
   TUTTI_INLINE static V widen(V stored) {
     const V zero = {};
     const V magnitude = static_cast<V>(stored & kMagnitude);
-    return magnitude > kInfinity ? static_cast<V>(zero + kNanKey) : fold(stored);
+    return magnitude > kLargest ? static_cast<V>(zero + kNanKey) : fold(stored);
   }
   template <class V>
   TUTTI_INLINE static V narrow(V keys) {

@@ -11,6 +11,8 @@ namespace tutti::TUTTI_ISA {
 
 /// bfloat16: the upper half of a float.
 struct BrainCodec {
+  using Storage = std::uint16_t;
+
   template <class V>
   TUTTI_INLINE static With<float, V> widen(V stored) {
     return bits_as<float>(words_of(stored) << 16);
@@ -56,6 +58,8 @@ struct BrainCodec {
 /// IEEE binary16 by integer arithmetic and one exact float operation for the subnormals. The processor's instructions
 /// are used where there are any; both give the same bits.
 struct HalfCodec {
+  using Storage = std::uint16_t;
+
   template <class V>
   TUTTI_INLINE static With<float, V> widen(V stored) {
 #if defined(__F16C__)

@@ -60,13 +60,15 @@ constexpr void set_real(IsaTable& table, DataType type) {
   set(table, type, RedOp::kMin, Reduction<Real<T>, SmallestReal>::run);
 }
 
-template <class Codec, std::int16_t kInfinity, std::int16_t kNan>
-constexpr void set_half(IsaTable& table, DataType type) {
+/// 8 and 16-bit floats; T, kLargest and kNan as in Ordered.
+template <class Codec, class T, T kLargest, T kNan>
+constexpr void set_small_float(IsaTable& table, DataType type) {
+  using Range = std::numeric_limits<T>;
   set(table, type, RedOp::kSum, Reduction<Widened<Codec>, Add>::run);
   set(table, type, RedOp::kAvg, Reduction<Widened<Codec>, Add>::run);
   set(table, type, RedOp::kProd, Reduction<Widened<Codec>, Multiply>::run);
-  set(table, type, RedOp::kMax, Reduction<Ordered<kInfinity, kNan, 0x7fff>, Largest>::run);
-  set(table, type, RedOp::kMin, Reduction<Ordered<kInfinity, kNan, -0x8000>, Smallest>::run);
+  set(table, type, RedOp::kMax, Reduction<Ordered<T, kLargest, kNan, Range::max()>, Largest>::run);
+  set(table, type, RedOp::kMin, Reduction<Ordered<T, kLargest, kNan, Range::min()>, Smallest>::run);
 }
 
 constexpr void set_bool(IsaTable& table) {
@@ -97,8 +99,10 @@ constexpr IsaTable make_table(const char* name) {
   set_integer<std::uint32_t>(table, DataType::kUint32);
   set_integer<std::int64_t>(table, DataType::kInt64);
   set_integer<std::uint64_t>(table, DataType::kUint64);
-  set_half<HalfCodec, 0x7c00, 0x7e00>(table, DataType::kFloat16);
-  set_half<BrainCodec, 0x7f80, 0x7fc0>(table, DataType::kBfloat16);
+  set_small_float<HalfCodec, std::int16_t, 0x7c00, 0x7e00>(table, DataType::kFloat16);
+  set_small_float<BrainCodec, std::int16_t, 0x7f80, 0x7fc0>(table, DataType::kBfloat16);
+  set_small_float<Float8e4m3Codec, std::int8_t, 0x7e, 0x7f>(table, DataType::kFloat8e4m3);
+  set_small_float<Float8e5m2Codec, std::int8_t, 0x7c, 0x7e>(table, DataType::kFloat8e5m2);
   set_real<float>(table, DataType::kFloat32);
   set_real<double>(table, DataType::kFloat64);
   set_bool(table);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <span>
 #include <vector>
@@ -23,6 +24,10 @@ struct Format {
 };
 inline Format format_of(DataType type) {
   switch (type) {
+    case DataType::kFloat8e4m3:
+      return {4, 3};
+    case DataType::kFloat8e5m2:
+      return {5, 2};
     case DataType::kFloat16:
       return {5, 10};
     case DataType::kBfloat16:
@@ -43,6 +48,7 @@ inline bool is_signed(DataType type) {
 }
 
 inline Bits quiet_nan(DataType type) {
+  if (type == DataType::kFloat8e4m3) return 0x7f;
   const Format format = format_of(type);
   return ((Bits{1} << (format.exponent_bits + 1)) - 1) << (format.mantissa_bits - 1);
 }
@@ -56,7 +62,10 @@ inline double decode(DataType type, Bits bits) {
   const int bias = all_ones / 2;
   const Bits mantissa = bits & ((Bits{1} << mantissa_bits) - 1);
   double value = 0;
-  if (exponent == all_ones) {
+  const bool is_e4m3 = type == DataType::kFloat8e4m3;  // its only NaN is all ones, the rest of that exponent is finite
+  if (is_e4m3 && (bits & 0x7f) == 0x7f) {
+    value = std::numeric_limits<double>::quiet_NaN();
+  } else if (exponent == all_ones && !is_e4m3) {
     value = mantissa != 0 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
   } else if (exponent == 0) {
     value = std::ldexp(static_cast<double>(mantissa), 1 - bias - mantissa_bits);
@@ -66,9 +75,31 @@ inline double decode(DataType type, Bits bits) {
   return negative ? -value : value;
 }
 
+inline bool is_float8(DataType type) { return type == DataType::kFloat8e4m3 || type == DataType::kFloat8e5m2; }
+
+/// The nearest of all values of an 8-bit float, the first that overflows among them; of two as near, the even one.
+inline Bits encode_float8(DataType type, double value) {
+  const bool is_e4m3 = type == DataType::kFloat8e4m3;
+  const Bits overflow = is_e4m3 ? 0x7f : 0x7c;
+  const double magnitude = std::min(std::fabs(value), 1e6);  // where differences are still exact
+  Bits nearest = 0;
+  double distance = magnitude;
+  for (Bits bits = 1; bits <= overflow; ++bits) {
+    const double candidate = bits < overflow ? decode(type, bits) : (is_e4m3 ? 480.0 : 65536.0);
+    const double here = std::fabs(candidate - magnitude);
+    if (here < distance || (here == distance && bits % 2 == 0)) {
+      nearest = bits;
+      distance = here;
+    }
+  }
+  if (is_e4m3 && nearest == overflow) return quiet_nan(type);
+  return nearest | (std::signbit(value) ? 0x80 : 0);
+}
+
 /// The nearest float of the format, ties to even; a NaN becomes the quiet one.
 inline Bits encode(DataType type, double value) {
   if (std::isnan(value)) return quiet_nan(type);
+  if (is_float8(type)) return encode_float8(type, value);
   const auto [exponent_bits, mantissa_bits] = format_of(type);
   const Bits sign = std::signbit(value) ? Bits{1} << (exponent_bits + mantissa_bits) : 0;
   const Bits infinity = ((Bits{1} << exponent_bits) - 1) << mantissa_bits;
@@ -181,6 +212,11 @@ inline Row reduce_rows(DataType type, RedOp op, const std::vector<Row>& rows, st
 
 /// Values where something can go wrong: extremes, zeros of both signs, NaNs with payloads, infinities, subnormals.
 inline std::vector<Bits> special_values(DataType type) {
+  if (is_float8(type)) {  // all there are
+    std::vector<Bits> all(256);
+    std::iota(all.begin(), all.end(), Bits{0});
+    return all;
+  }
   const Bits mask = mask_of(type);
   const Bits top = (mask >> 1) + 1;
   std::vector<Bits> values = {0, 1, 2, 3, mask, mask - 1, top, top - 1, top + 1, mask & 0x8080808080808080u};
