@@ -1,6 +1,7 @@
 #include "schedule/link_table.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tutti {
 
@@ -14,29 +15,30 @@ void LinkTable::reset(std::int32_t ranks, std::uint32_t lanes, std::uint32_t cre
   ranks_ = n;
   lanes_ = lanes;
   credits_ = credits;
+  places_ = std::bit_ceil(credits);
   queues_.clear();
   slots_.clear();
   multicasts_.assign(n * lanes, Multicast{});
   readers_.clear();
-  pending_.assign(n * lanes * credits, 0);
-  shared_slots_.assign(n * lanes * credits, Message{});
+  pending_.assign(n * lanes * places_, 0);
+  shared_slots_.assign(n * lanes * places_, Message{});
 }
 
 LinkTable::Queue& LinkTable::queue(const LinkName& link, std::uint32_t* slots) {
   std::uint32_t& index = unicast_[pair(link)];
   if (index == 0) {
     queues_.push_back(Queue{pair(link), 0, 0});
-    slots_.resize(slots_.size() + credits_);
+    slots_.resize(slots_.size() + places_);
     index = static_cast<std::uint32_t>(queues_.size());
   }
-  *slots = (index - 1) * credits_;
+  *slots = (index - 1) * places_;
   return queues_[index - 1];
 }
 
 bool LinkTable::has_room(const LinkName& link) {
   if (link.shared) {
-    const std::uint32_t slot = multicasts_[source(link)].sent % credits_;
-    return pending_[source(link) * credits_ + slot] == 0;
+    // The message that is one credit's round back; before there is one, a slot that nobody has used.
+    return pending_[shared_slot(link, multicasts_[source(link)].sent - credits_)] == 0;
   }
   std::uint32_t slots = 0;
   const Queue& q = queue(link, &slots);
@@ -47,11 +49,11 @@ void LinkTable::push(const LinkName& link, Message message) {
   if (!link.shared) {
     std::uint32_t slots = 0;
     Queue& q = queue(link, &slots);
-    slots_[slots + q.sent++ % credits_] = message;
+    slots_[slots + (q.sent++ & (places_ - 1))] = message;
     return;
   }
   if (readers_.empty()) readers_.assign(ranks_ * ranks_ * lanes_, 0);
-  const std::size_t slot = source(link) * credits_ + multicasts_[source(link)].sent++ % credits_;
+  const std::size_t slot = shared_slot(link, multicasts_[source(link)].sent++);
   pending_[slot] = static_cast<std::uint32_t>(ranks_ - 1);
   shared_slots_[slot] = message;
 }
@@ -60,22 +62,22 @@ const Message* LinkTable::front(const LinkName& link) {
   if (link.shared) {
     const std::uint32_t taken = readers_.empty() ? 0 : readers_[pair(link)];
     if (taken == multicasts_[source(link)].sent) return nullptr;
-    return &shared_slots_[source(link) * credits_ + taken % credits_];
+    return &shared_slots_[shared_slot(link, taken)];
   }
   std::uint32_t slots = 0;
   const Queue& q = queue(link, &slots);
-  return q.sent == q.taken ? nullptr : &slots_[slots + q.taken % credits_];
+  return q.sent == q.taken ? nullptr : &slots_[slots + (q.taken & (places_ - 1))];
 }
 
 void LinkTable::pop(const LinkName& link) {
   if (link.shared) {
-    const std::size_t slot = source(link) * credits_ + readers_[pair(link)]++ % credits_;
+    const std::size_t slot = shared_slot(link, readers_[pair(link)]++);
     if (--pending_[slot] == 0) values_.release(shared_slots_[slot].value);
     return;
   }
   std::uint32_t slots = 0;
   Queue& q = queue(link, &slots);
-  values_.release(slots_[slots + q.taken++ % credits_].value);
+  values_.release(slots_[slots + (q.taken++ & (places_ - 1))].value);
 }
 
 LinkName LinkTable::name_of_pair(std::size_t pair, bool shared) const {

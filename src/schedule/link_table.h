@@ -57,6 +57,9 @@ class LinkTable {
   std::size_t source(const LinkName& l) const {
     return std::size_t{l.lane} * ranks_ + static_cast<std::size_t>(l.from);
   }
+  std::size_t shared_slot(const LinkName& l, std::uint32_t message) const {
+    return source(l) * places_ + (message & (places_ - 1));
+  }
   LinkName name_of_pair(std::size_t pair, bool shared) const;
   Queue& queue(const LinkName& link, std::uint32_t* slots);
 
@@ -64,13 +67,14 @@ class LinkTable {
   std::size_t ranks_ = 0;
   std::uint32_t lanes_ = 0;
   std::uint32_t credits_ = 0;
+  std::uint32_t places_ = 0;  ///< slots a link: credits_, or more for a power of two, whose remainders cost nothing
   std::vector<std::uint32_t> unicast_;  ///< pair -> 1 + index of its queue, 0: not named yet
   std::vector<Queue> queues_;
-  std::vector<Message> slots_;          ///< credits_ a queue
+  std::vector<Message> slots_;          ///< places_ a queue
   std::vector<Multicast> multicasts_;   ///< source -> its multicast link
   std::vector<std::uint32_t> readers_;  ///< pair -> messages that this reader took; made at the first multicast
-  std::vector<std::uint32_t> pending_;  ///< credits_ a source: readers that still need the slot
-  std::vector<Message> shared_slots_;   ///< credits_ a source
+  std::vector<std::uint32_t> pending_;  ///< places_ a source: readers that still need the slot
+  std::vector<Message> shared_slots_;   ///< places_ a source
 };
 
 }  // namespace tutti

@@ -89,7 +89,7 @@ bool Prover::check_sizes(const Strand& strand) {
   const Step& step = strand.step;
   const auto fits = [&](BufferId buffer, std::uint32_t chunk) {
     const bool sized = buffer == BufferId::kInput || buffer == BufferId::kOutput;
-    return !sized || chunk % cells_.parts() == step.chunk % cells_.parts();
+    return !sized || chunk == step.chunk || chunk % cells_.parts() == step.chunk % cells_.parts();
   };
   if (step.chunk >= cells_.chunks()) return report(Check::kMemory, strand, "a chunk that the result does not have");
   return (fits(step.src_buffer, step.src_chunk) && fits(step.dst_buffer, step.dst_chunk)) ||
