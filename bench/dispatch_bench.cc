@@ -64,7 +64,7 @@ void interpreted_step(benchmark::State& state) {
   launch.output = reinterpret_cast<std::byte*>(&data[1]);
   launch.count = Elems{1};
   launch.tile = Elems{1};
-  launch.element = Bytes{4};
+  launch.carry(DataType::kFloat32);
   Patience patience;
   for (auto _ : state) require(executors[0]->run(launch, patience));
   state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * kSteps);
@@ -89,8 +89,7 @@ void one_shot(benchmark::State& state) {
   launch.output = reinterpret_cast<std::byte*>(out.data());
   launch.count = Elems{count};
   launch.tile = Elems{count};
-  launch.element = Bytes{4};
-  launch.type = DataType::kFloat32;
+  launch.carry(DataType::kFloat32);
   launch.one_shot = state.range(1) != 0;
   Patience patience;
   for (auto _ : state) {

@@ -120,8 +120,8 @@ typedef struct {
   double timeoutSeconds;     /**< an operation's wait for a live but silent peer; 0: for ever */
   double joinTimeoutSeconds; /**< the join's deadline; 0: for ever */
   const char* commName;      /**< for logs; copied */
-  tuttiDataType_t wireType;  /**< type that float32 travels as; only "unset" and tuttiFloat32 are offered so far */
-  int deterministic;         /**< 0 or 1; 1 is not offered yet */
+  tuttiDataType_t wireType;  /**< what float32 travels as in reductions, see "Wire types"; tuttiFloat32: as it is */
+  int deterministic;         /**< 0 or 1; see "Deterministic mode" */
   int splitShare;            /**< 0 or 1; a split communicator may share its parent's resources: a hint */
 } tuttiConfig_t;
 
@@ -194,7 +194,19 @@ TUTTI_API tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char
  * tuttiInvalidArgument. Each rank decides alone. Buffers that a rank neither reads nor writes may be NULL; a count of 0
  * is legal. Results are bitwise equal on all ranks and repeatable. Integers wrap; Avg divides the wrapped sum toward
  * zero; float Avg divides before the only rounding. Min and Max with a NaN give NaN; -0 < +0. Bool: nonzero is true.
- * float16 and bfloat16 are added in float32 wherever more than two values meet. */
+ * Floats of 8 and 16 bits are added in float32 wherever more than two values meet; float8e4m3, which has no infinity,
+ * turns what exceeds its range into NaN, float8e5m2 into Inf.
+ *
+ * Wire types: reductions (AllReduce, Reduce, ReduceScatter) of float32 can travel as float16, bfloat16, float8e4m3 or
+ * float8e5m2, by config.wireType or by the ...Wire calls. The result is that of the same call on buffers of the wire
+ * type, widened: inputs are rounded once, sums are formed in float32 and rounded once more. With n ranks and the wire
+ * type's unit roundoff u (2^-11, 2^-8, 2^-4, 2^-3) the error of a sum is at most u * (sum of |inputs|) + u * |sum| plus
+ * the float32 additions' (for a ring, u * (n - 1) * sum of |inputs|), within the type's range.
+ *
+ * Deterministic mode (TUTTI_DETERMINISTIC=1 or config.deterministic): the bits of a result depend on the ranks' data
+ * alone, not on algorithm, transport, size or place. Of ranks [lo, hi): sum(lo, hi) = sum(lo, mid) + sum(mid, hi), mid
+ * = lo + the largest power of two below hi - lo, partial sums in float32 (float64 for float64), one rounding at the
+ * end. It excludes wire types. */
 
 /** recvbuff[i] = op over all ranks of sendbuff[i]. */
 TUTTI_API tuttiResult_t tuttiAllReduce(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
@@ -215,34 +227,77 @@ TUTTI_API tuttiResult_t tuttiAllGather(const void* sendbuff, void* recvbuff, siz
 /** Returns when every rank has called it. */
 TUTTI_API tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream);
 
-/** Declared, offered by a later version: tuttiUnsupported. */
+/** The reductions with a wire type for this call; datatype is tuttiFloat32, op is built in or a PreMulSum. */
+TUTTI_API tuttiResult_t tuttiAllReduceWire(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
+                                           tuttiRedOp_t op, tuttiDataType_t wireType, tuttiComm_t comm,
+                                           tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiReduceWire(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
+                                        tuttiRedOp_t op, int root, tuttiDataType_t wireType, tuttiComm_t comm,
+                                        tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiReduceScatterWire(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                               tuttiDataType_t datatype, tuttiRedOp_t op, tuttiDataType_t wireType,
+                                               tuttiComm_t comm, tuttiStream_t stream);
+
+/** recvbuff has nranks blocks; block r, of recvcounts[r] elements, begins at displs[r] and is rank r's sendbuff.
+ * recvcounts and displs are the same on all ranks (displs need not be), copied before the call returns; sendcount is
+ * recvcounts[rank]. In place: sendbuff == recvbuff + displs[rank]. Gaps between blocks stay as they are. */
 TUTTI_API tuttiResult_t tuttiAllGatherV(const void* sendbuff, void* recvbuff, size_t sendcount,
                                         const size_t* recvcounts, const size_t* displs, tuttiDataType_t datatype,
                                         tuttiComm_t comm, tuttiStream_t stream);
+/** The root's recvbuff has nranks blocks of count; block r is rank r's sendbuff. */
 TUTTI_API tuttiResult_t tuttiGather(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
                                     int root, tuttiComm_t comm, tuttiStream_t stream);
+/** Block r of the root's sendbuff, of count elements, to rank r's recvbuff. */
 TUTTI_API tuttiResult_t tuttiScatter(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
                                      int root, tuttiComm_t comm, tuttiStream_t stream);
+/** Both buffers have nranks blocks of count; block r of rank s's sendbuff becomes block s of rank r's recvbuff. */
 TUTTI_API tuttiResult_t tuttiAllToAll(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
                                       tuttiComm_t comm, tuttiStream_t stream);
+/** The same with blocks of different sizes: rank s's sendcounts[r] equals rank r's recvcounts[s]. Has no in place form.
+ * The arrays are copied before the call returns. */
 TUTTI_API tuttiResult_t tuttiAllToAllV(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls,
                                        void* recvbuff, const size_t* recvcounts, const size_t* rdispls,
                                        tuttiDataType_t datatype, tuttiComm_t comm, tuttiStream_t stream);
+
+/* ------------------------------------------------------------------ sends and receives
+ * Between two ranks, or of a rank with itself. They take no place in the order of collectives and are matched in order
+ * per pair and tag; Send and Recv are those with tag 0. Type and count of both sides are equal, else the receiver gets
+ * tuttiMismatch. A send returns when its buffer may be used again; it may wait for the receive (a message to oneself
+ * never does). In a group all sends and receives of a communicator proceed together, in any pattern, and before the
+ * group's collectives of that communicator. Messages that come before their receive while the receiver waits for
+ * another one are kept in memory of the receiver. */
+
+/** To rank `peer`. */
 TUTTI_API tuttiResult_t tuttiSend(const void* sendbuff, size_t count, tuttiDataType_t datatype, int peer,
                                   tuttiComm_t comm, tuttiStream_t stream);
+/** From rank `peer`. */
 TUTTI_API tuttiResult_t tuttiRecv(void* recvbuff, size_t count, tuttiDataType_t datatype, int peer, tuttiComm_t comm,
                                   tuttiStream_t stream);
+/** With a tag, any int. */
 TUTTI_API tuttiResult_t tuttiSendTag(const void* sendbuff, size_t count, tuttiDataType_t datatype, int peer, int tag,
                                      tuttiComm_t comm, tuttiStream_t stream);
+/** From rank peer_or_any, or from whoever sends first with TUTTI_ANY_SOURCE; *source (if not NULL) is set when it is
+ * done. */
 TUTTI_API tuttiResult_t tuttiRecvTag(void* recvbuff, size_t count, tuttiDataType_t datatype, int peer_or_any, int tag,
                                      int* source, tuttiComm_t comm, tuttiStream_t stream);
+
+/* ------------------------------------------------------------------ operations made by the user
+ * For one communicator; made and destroyed in the same order on all its ranks. Calls under way keep theirs. */
+
+/** Sum of each rank's scalar * input. The product is rounded to the type once, then summed as tuttiSum. `scalar`: one
+ * element of `datatype`, each rank its own; tuttiScalarHostImmediate: read now, tuttiScalarDevice: read when the call
+ * runs. */
 TUTTI_API tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDataType_t datatype,
                                                   tuttiScalarResidence_t residence, tuttiComm_t comm);
+/** inout[i] = in[i] op inout[i], `in` from lower ranks. Called on pieces of the buffers, possibly on library threads
+ * and by several at once. op is associative; if `commutative` is 0, operands are combined in rank order. */
 TUTTI_API tuttiResult_t tuttiRedOpCreateCustom(tuttiRedOp_t* op,
                                                void (*fn)(const void* in, void* inout, size_t count,
                                                           tuttiDataType_t datatype, void* user),
                                                int commutative, void* user, tuttiComm_t comm);
 TUTTI_API tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm);
+
+/* ------------------------------------------------------------------ groups */
 
 /** Calls between Start and End (nested: the outermost pair) are collected and done at End, concurrently across
  *  communicators: several ranks in one thread need it. With stream NULL grouped calls return at once; End reports the

@@ -6,12 +6,24 @@ namespace tutti {
 
 Plan PlanCache::find_slowly(Collective collective, Bytes bytes, int root) {
   const auto index = static_cast<std::size_t>(collective);
-  const Choice choice = choose(collective, bytes, machine_, algorithm_, tile_);
+  const Choice choice = this->choice(collective, bytes);
   if (choice.name_refused && !warned_[index]) {
     warned_[index] = true;
     log(LogLevel::kWarn, source_, "algorithm {} is not offered for {}; the automatic choice serves it", algorithm_,
         name_of(collective));
   }
+  const Plan plan = plan_of(choice, bytes, root);
+  recent_[index] = Recent{bytes, root, plan};
+  return plan;
+}
+
+Plan PlanCache::find_in_rank_order(Collective collective, Bytes bytes, int root) {
+  Machine ordered = machine_;
+  ordered.deterministic = true;
+  return plan_of(choose(collective, bytes, ordered, algorithm_, tile_), bytes, root);
+}
+
+Plan PlanCache::plan_of(const Choice& choice, Bytes bytes, int root) {
   std::unique_ptr<const Schedule>& schedule = schedules_[Key{choice.algorithm, root, choice.lanes}];
   if (schedule == nullptr) {
     Shape shape;
@@ -21,9 +33,7 @@ Plan PlanCache::find_slowly(Collective collective, Bytes bytes, int root) {
     shape.lanes = choice.lanes;
     schedule = std::make_unique<const Schedule>(build_schedule(*choice.algorithm, shape));
   }
-  const Plan plan{schedule.get(), choice.tile_bytes, is_one_shot(*schedule) && bytes <= choice.tile_bytes};
-  recent_[index] = Recent{bytes, root, plan};
-  return plan;
+  return Plan{schedule.get(), choice.tile_bytes, is_one_shot(*schedule) && bytes <= choice.tile_bytes};
 }
 
 bool PlanCache::is_one_shot(const Schedule& schedule) {

@@ -43,6 +43,13 @@ class PlanCache {
     return find_slowly(collective, bytes, root);
   }
 
+  /// The same for an operation that is not commutative: algorithms that combine all operands in rank order.
+  Plan find_in_rank_order(Collective collective, Bytes bytes, int root);
+  /// What would be chosen; touches nothing, so any thread may ask.
+  Choice choice(Collective collective, Bytes bytes) const {
+    return choose(collective, bytes, machine_, algorithm_, tile_);
+  }
+
   /// Memory of the schedules built so far.
   std::uint64_t bytes() const;
 
@@ -56,6 +63,7 @@ class PlanCache {
 
   static bool is_one_shot(const Schedule& schedule);
   Plan find_slowly(Collective collective, Bytes bytes, int root);
+  Plan plan_of(const Choice& choice, Bytes bytes, int root);
 
   Machine machine_;
   Rank rank_;

@@ -14,12 +14,14 @@ Status submit(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t st
   if (stream != nullptr) TUTTI_TRY(tutti::check_handle(stream));
   const std::shared_ptr<tutti::Communicator>& communicator = comm->comm;
   if (communicator->failed()) return communicator->failure();
-  TUTTI_TRY(tutti::check_arguments(arguments, communicator->rank().value, communicator->ranks()));
+  CallArguments whole = arguments;
+  TUTTI_TRY(communicator->prepare(&whole));
+  tutti::QueuedCall queued(tutti::KeptArguments(whole, communicator->operations().find(whole.op)));
   if (tutti::CallGroup::depth() != 0) {
-    tutti::CallGroup::current().add(communicator, arguments, stream != nullptr ? stream->stream : nullptr);
+    tutti::CallGroup::current().add(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
     return {};
   }
-  stream->stream->enqueue(std::make_unique<tutti::Operation>(communicator, arguments));
+  stream->stream->enqueue(std::make_unique<tutti::Operation>(communicator, std::move(queued)));
   return {};
 }
 
@@ -35,12 +37,23 @@ tuttiResult_t call(const CallArguments& arguments, tuttiComm_t comm, tuttiStream
   });
 }
 
-tuttiResult_t later(const char* function, tuttiComm_t comm) {
-  return tutti::guard(comm, [&] {
-    Status status = tutti::fail(Code::kUnsupported, "{} comes with a later version", function);
-    if (tutti::CallGroup::depth() != 0) tutti::CallGroup::current().refuse(status);
-    return status;
-  });
+/// float32 travels as itself whatever the communicator's wire type is; what is no type at all stays wrong.
+int wire_of(tuttiDataType_t type) {
+  if (type == tuttiFloat32) return CallArguments::kNoWire;
+  return type < 0 ? static_cast<int>(tuttiDataTypeMax) : static_cast<int>(type);
+}
+
+/// One block a rank; the tables' sizes are known once the communicator is.
+tuttiResult_t call_blocks(CallArguments arguments, tutti::BlockArguments blocks, tuttiComm_t comm,
+                          tuttiStream_t stream) {
+  std::shared_ptr<tutti::Communicator> held;
+  if (tutti::hold(comm, &held).ok()) {
+    const auto ranks = static_cast<std::size_t>(held->ranks());
+    if (blocks.send.size == 0) blocks.send.size = ranks;
+    blocks.recv.size = ranks;
+  }
+  arguments.blocks = &blocks;
+  return call(arguments, comm, stream);
 }
 
 }  // namespace
@@ -76,55 +89,52 @@ tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream) {
   return call({Collective::kBarrier, nullptr, nullptr, 0, 0, 0, -1}, comm, stream);
 }
 
-tuttiResult_t tuttiAllGatherV(const void*, void*, size_t, const size_t*, const size_t*, tuttiDataType_t,
-                              tuttiComm_t comm, tuttiStream_t) {
-  return later("tuttiAllGatherV", comm);
+tuttiResult_t tuttiAllReduceWire(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
+                                 tuttiRedOp_t op, tuttiDataType_t wireType, tuttiComm_t comm, tuttiStream_t stream) {
+  return call({Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op, -1, wire_of(wireType)}, comm, stream);
 }
 
-tuttiResult_t tuttiGather(const void*, void*, size_t, tuttiDataType_t, int, tuttiComm_t comm, tuttiStream_t) {
-  return later("tuttiGather", comm);
+tuttiResult_t tuttiReduceWire(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
+                              tuttiRedOp_t op, int root, tuttiDataType_t wireType, tuttiComm_t comm,
+                              tuttiStream_t stream) {
+  return call({Collective::kReduce, sendbuff, recvbuff, count, datatype, op, root, wire_of(wireType)}, comm, stream);
 }
 
-tuttiResult_t tuttiScatter(const void*, void*, size_t, tuttiDataType_t, int, tuttiComm_t comm, tuttiStream_t) {
-  return later("tuttiScatter", comm);
+tuttiResult_t tuttiReduceScatterWire(const void* sendbuff, void* recvbuff, size_t recvcount, tuttiDataType_t datatype,
+                                     tuttiRedOp_t op, tuttiDataType_t wireType, tuttiComm_t comm,
+                                     tuttiStream_t stream) {
+  return call({Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, -1, wire_of(wireType)}, comm,
+              stream);
 }
 
-tuttiResult_t tuttiAllToAll(const void*, void*, size_t, tuttiDataType_t, tuttiComm_t comm, tuttiStream_t) {
-  return later("tuttiAllToAll", comm);
+tuttiResult_t tuttiGather(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype, int root,
+                          tuttiComm_t comm, tuttiStream_t stream) {
+  return call({Collective::kGather, sendbuff, recvbuff, count, datatype, 0, root}, comm, stream);
 }
 
-tuttiResult_t tuttiAllToAllV(const void*, const size_t*, const size_t*, void*, const size_t*, const size_t*,
-                             tuttiDataType_t, tuttiComm_t comm, tuttiStream_t) {
-  return later("tuttiAllToAllV", comm);
+tuttiResult_t tuttiScatter(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype, int root,
+                           tuttiComm_t comm, tuttiStream_t stream) {
+  return call({Collective::kScatter, sendbuff, recvbuff, count, datatype, 0, root}, comm, stream);
 }
 
-tuttiResult_t tuttiSend(const void*, size_t, tuttiDataType_t, int, tuttiComm_t comm, tuttiStream_t) {
-  return later("tuttiSend", comm);
+tuttiResult_t tuttiAllToAll(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
+                            tuttiComm_t comm, tuttiStream_t stream) {
+  return call({Collective::kAllToAll, sendbuff, recvbuff, count, datatype, 0, -1}, comm, stream);
 }
 
-tuttiResult_t tuttiRecv(void*, size_t, tuttiDataType_t, int, tuttiComm_t comm, tuttiStream_t) {
-  return later("tuttiRecv", comm);
+tuttiResult_t tuttiAllGatherV(const void* sendbuff, void* recvbuff, size_t sendcount, const size_t* recvcounts,
+                              const size_t* displs, tuttiDataType_t datatype, tuttiComm_t comm, tuttiStream_t stream) {
+  const size_t start = 0;
+  return call_blocks({Collective::kAllGatherV, sendbuff, recvbuff, sendcount, datatype, 0, -1},
+                     {{&sendcount, &start, 1}, {recvcounts, displs, 0}}, comm, stream);
 }
 
-tuttiResult_t tuttiSendTag(const void*, size_t, tuttiDataType_t, int, int, tuttiComm_t comm, tuttiStream_t) {
-  return later("tuttiSendTag", comm);
+tuttiResult_t tuttiAllToAllV(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls, void* recvbuff,
+                             const size_t* recvcounts, const size_t* rdispls, tuttiDataType_t datatype,
+                             tuttiComm_t comm, tuttiStream_t stream) {
+  return call_blocks({Collective::kAllToAllV, sendbuff, recvbuff, 0, datatype, 0, -1},
+                     {{sendcounts, sdispls, 0}, {recvcounts, rdispls, 0}}, comm, stream);
 }
-
-tuttiResult_t tuttiRecvTag(void*, size_t, tuttiDataType_t, int, int, int*, tuttiComm_t comm, tuttiStream_t) {
-  return later("tuttiRecvTag", comm);
-}
-
-tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t*, void*, tuttiDataType_t, tuttiScalarResidence_t,
-                                        tuttiComm_t comm) {
-  return later("tuttiRedOpCreatePreMulSum", comm);
-}
-
-tuttiResult_t tuttiRedOpCreateCustom(tuttiRedOp_t*, void (*)(const void*, void*, size_t, tuttiDataType_t, void*), int,
-                                     void*, tuttiComm_t comm) {
-  return later("tuttiRedOpCreateCustom", comm);
-}
-
-tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t, tuttiComm_t comm) { return later("tuttiRedOpDestroy", comm); }
 
 tuttiResult_t tuttiGroupStart(void) {
   return tutti::guard(nullptr, [] {

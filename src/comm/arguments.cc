@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "executor/executor.h"
 
@@ -13,10 +14,32 @@ bool reduces(Collective c) {
 
 namespace {
 
+Status check_wire(const CallArguments& a) {
+  if (a.wire < 0) return {};
+  if (a.type != static_cast<int>(DataType::kFloat32))
+    return fail(Code::kInvalidArgument, "{}: a wire type is for float32, not for {}", name_of(a.collective),
+                name_of(static_cast<DataType>(a.type)));
+  if (a.wire >= kDataTypes || !is_wire_type(static_cast<DataType>(a.wire)))
+    return fail(Code::kInvalidArgument, "{}: wire type {} is not a float of 8 or 16 bits", name_of(a.collective),
+                a.wire);
+  if (a.user != nullptr && a.user->function != nullptr)
+    return fail(Code::kInvalidArgument, "{}: an operation made by the user has no wire type", name_of(a.collective));
+  return {};
+}
+
+Status check_user_operation(const CallArguments& a) {
+  const auto type = static_cast<DataType>(a.type);
+  if (a.user->function != nullptr || a.user->scalar_type == type) return {};
+  return fail(Code::kInvalidArgument, "{}: op {} multiplies by a {}, the buffers hold {}", name_of(a.collective), a.op,
+              name_of(a.user->scalar_type), name_of(type));
+}
+
 Status check_type(const CallArguments& a) {
   if (a.type < 0 || a.type >= kDataTypes)
     return fail(Code::kInvalidArgument, "{}: datatype {} is not a tuttiDataType_t", name_of(a.collective), a.type);
   if (!reduces(a.collective)) return {};
+  TUTTI_TRY(check_wire(a));
+  if (a.user != nullptr) return check_user_operation(a);
   if (a.op < 0 || a.op >= kRedOps)
     return fail(Code::kInvalidArgument, "{}: op {} is not a tuttiRedOp_t that exists here", name_of(a.collective),
                 a.op);
@@ -32,8 +55,12 @@ Status check_type(const CallArguments& a) {
 }
 
 /// Which buffers this rank reads and writes.
-bool reads_send(const CallArguments& a, int rank) { return a.collective != Collective::kBroadcast || rank == a.root; }
-bool writes_recv(const CallArguments& a, int rank) { return a.collective != Collective::kReduce || rank == a.root; }
+bool reads_send(const CallArguments& a, int rank) {
+  return (a.collective != Collective::kBroadcast && a.collective != Collective::kScatter) || rank == a.root;
+}
+bool writes_recv(const CallArguments& a, int rank) {
+  return (a.collective != Collective::kReduce && a.collective != Collective::kGather) || rank == a.root;
+}
 
 Status check_overlap(const CallArguments& a, int rank, int ranks, std::size_t block) {
   const std::size_t send_bytes = block * static_cast<std::size_t>(send_blocks(a.collective, ranks));
@@ -44,8 +71,8 @@ Status check_overlap(const CallArguments& a, int rank, int ranks, std::size_t bl
   // In place: the smaller buffer is this rank's block of the larger one.
   const std::size_t own = block * static_cast<std::size_t>(rank);
   bool in_place = send == recv;
-  if (a.collective == Collective::kAllGather) in_place = send == recv + own;
-  if (a.collective == Collective::kReduceScatter) in_place = recv == send + own;
+  if (send_bytes < recv_bytes) in_place = send == recv + own;
+  if (send_bytes > recv_bytes) in_place = recv == send + own;
   if (in_place) return {};
   return fail(Code::kInvalidArgument, "{}: sendbuff and recvbuff of rank {} overlap and are not the in place form",
               name_of(a.collective), rank);
@@ -53,12 +80,18 @@ Status check_overlap(const CallArguments& a, int rank, int ranks, std::size_t bl
 
 }  // namespace
 
-int send_blocks(Collective collective, int ranks) { return collective == Collective::kReduceScatter ? ranks : 1; }
-int recv_blocks(Collective collective, int ranks) { return collective == Collective::kAllGather ? ranks : 1; }
+int send_blocks(Collective c, int ranks) {
+  return c == Collective::kReduceScatter || c == Collective::kScatter || c == Collective::kAllToAll ? ranks : 1;
+}
+int recv_blocks(Collective c, int ranks) {
+  return c == Collective::kAllGather || c == Collective::kGather || c == Collective::kAllToAll ? ranks : 1;
+}
 
 Status check_arguments(const CallArguments& a, int rank, int ranks) {
   if (a.collective == Collective::kBarrier) return {};
   TUTTI_TRY(check_type(a));
+  if (a.blocks != nullptr) [[unlikely]]
+    return check_blocks(a, rank, ranks);
   if (is_rooted(a.collective) && (a.root < 0 || a.root >= ranks))
     return fail(Code::kInvalidArgument, "{}: root {} is not a rank of this communicator (0 to {})",
                 name_of(a.collective), a.root, ranks - 1);
@@ -79,6 +112,42 @@ Status check_arguments(const CallArguments& a, int rank, int ranks) {
   return check_overlap(a, rank, ranks, a.count * element);
 }
 
+namespace {
+
+/// What stands for all the counts of a call in its fingerprint; 0: all of them are 0.
+std::uint64_t hash_of_counts(const BlockTable& table) {
+  std::uint64_t hash = 0;
+  std::uint64_t any = 0;
+  for (std::size_t i = 0; i < table.size; ++i) {
+    hash = mix64(hash + 0x9e3779b97f4a7c15ull + table.counts[i]);
+    any |= table.counts[i];
+  }
+  return any == 0 ? 0 : hash | 1;
+}
+
+}  // namespace
+
+KeptArguments::KeptArguments(const CallArguments& arguments, std::shared_ptr<const UserOperation> user)
+    : arguments_(arguments), user_(std::move(user)) {
+  arguments_.user = user_.get();
+  if (arguments.blocks == nullptr) return;
+  arrays_ = std::make_unique<Arrays>();
+  const BlockArguments& given = *arguments.blocks;
+  arrays_->values.reserve(2 * (given.send.size + given.recv.size));
+  const auto keep = [this](const std::size_t* values, std::size_t size) {
+    const std::size_t begin = arrays_->values.size();
+    arrays_->values.insert(arrays_->values.end(), values, values + size);
+    return arrays_->values.data() + begin;
+  };
+  const auto keep_table = [&](const BlockTable& table) {
+    const std::size_t* const counts = keep(table.counts, table.size);
+    return BlockTable{counts, keep(table.offsets, table.size), table.size};
+  };
+  arrays_->blocks.send = keep_table(given.send);
+  arrays_->blocks.recv = keep_table(given.recv);
+  arguments_.blocks = &arrays_->blocks;
+}
+
 Call call_of(const CallArguments& a, std::uint64_t sequence) {
   Call call;
   call.sequence = sequence;
@@ -86,7 +155,11 @@ Call call_of(const CallArguments& a, std::uint64_t sequence) {
   call.collective = a.collective;
   if (a.collective == Collective::kBarrier) return call;
   call.type = static_cast<DataType>(a.type);
-  if (reduces(a.collective)) call.op = static_cast<RedOp>(a.op);
+  if (reduces(a.collective)) {
+    call.op = static_cast<RedOp>(a.op);
+    if (a.wire >= 0) call.wire = static_cast<DataType>(a.wire);
+  }
+  if (a.collective == Collective::kAllGatherV) call.count = hash_of_counts(a.blocks->recv);
   if (is_rooted(a.collective)) call.root = Rank{a.root};
   return call;
 }

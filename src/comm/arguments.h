@@ -2,27 +2,64 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <vector>
 
+#include "comm/user_operation.h"
 #include "core/fingerprint.h"
 #include "core/status.h"
 #include "core/types.h"
 #include "core/units.h"
+#include "schedule/bind.h"
 
 namespace tutti {
 
-/// Raw values: type and op may be anything that fits an int until check_arguments() accepted them.
+/// The blocks of a call whose blocks differ in size, as views of the caller's arrays.
+struct BlockArguments {
+  BlockTable send;
+  BlockTable recv;
+};
+
+/// Raw values: type, op and wire may be anything that fits an int until check_arguments() accepted them.
 struct CallArguments {
+  static constexpr int kDefaultWire = -1;  ///< the communicator's
+  static constexpr int kNoWire = -2;
+
   Collective collective = Collective::kNone;
   const void* send = nullptr;
   void* recv = nullptr;
   std::size_t count = 0;
   int type = 0;
   int op = 0;
-  int root = -1;  ///< -1: the collective has none
+  int root = -1;                           ///< -1: the collective has none
+  int wire = kDefaultWire;                 ///< the type that float32 travels as in this call
+  const UserOperation* user = nullptr;     ///< where `op` is one
+  const BlockArguments* blocks = nullptr;  ///< of the v-forms
+};
+
+/// Arguments that outlive the call: what they point to, except buffers, is copied.
+class KeptArguments {
+ public:
+  KeptArguments() = default;
+  KeptArguments(const CallArguments& arguments, std::shared_ptr<const UserOperation> user);
+
+  const CallArguments& get() const { return arguments_; }
+  CallArguments* edit() { return &arguments_; }
+
+ private:
+  struct Arrays {
+    std::vector<std::size_t> values;
+    BlockArguments blocks;
+  };
+  CallArguments arguments_;
+  std::shared_ptr<const UserOperation> user_;
+  std::unique_ptr<Arrays> arrays_;
 };
 
 /// Ok, or tuttiInvalidArgument / tuttiUnsupported with a text that names the argument. `in place` is judged by `rank`.
 Status check_arguments(const CallArguments& arguments, int rank, int ranks);
+/// The same for the v-forms; called by check_arguments.
+Status check_blocks(const CallArguments& arguments, int rank, int ranks);
 
 /// Whether the collective has an operation.
 bool reduces(Collective collective);

@@ -14,13 +14,18 @@ CallGroup& CallGroup::current() {
   return group;
 }
 
-void CallGroup::add(std::shared_ptr<Communicator> comm, const CallArguments& arguments,
-                    std::shared_ptr<Stream> stream) {
-  calls_.push_back(Collected{std::move(comm), arguments, std::move(stream), {}, {}});
+namespace {
+/// Packing pays while a call costs more than copying its data twice.
+constexpr Bytes kPackedPart{32 * 1024};
+constexpr Bytes kPacked{256 * 1024};
+}  // namespace
+
+void CallGroup::add(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream) {
+  calls_.push_back(Collected{std::move(comm), std::move(call), std::move(stream), {}, {}});
 }
 
 void CallGroup::add(std::shared_ptr<Communicator> parent, std::function<Status()> blocking) {
-  calls_.push_back(Collected{std::move(parent), {}, nullptr, std::move(blocking), {}});
+  calls_.push_back(Collected{std::move(parent), QueuedCall(), nullptr, std::move(blocking), {}});
 }
 
 void CallGroup::refuse(const Status& status) {
@@ -36,6 +41,8 @@ Status CallGroup::end() {
 
 Status CallGroup::run() {
   TUTTI_TRY(refused_);
+  merge_transfers();
+  pack_reductions();
   const bool blocks =
       std::any_of(calls_.begin(), calls_.end(), [](const Collected& call) { return bool{call.blocking}; });
   if (!blocks) return run_together();
@@ -44,10 +51,56 @@ Status CallGroup::run() {
   return {};
 }
 
+// All sends and receives of a communicator proceed together, whatever their order, and before its collectives: ranks
+// that send and receive different things between equal collectives then agree on the order of what they have in common.
+// Where they were on several streams, the others wait for the one that has them all.
+void CallGroup::merge_transfers() {
+  std::vector<Collected> merged;
+  std::map<Communicator*, std::size_t> batches;
+  const auto exchanges = [](const Collected& call) {
+    return !call.blocking && !call.call.collective() && call.comm != nullptr;
+  };
+  for (Collected& call : calls_) {
+    if (!exchanges(call)) continue;
+    const auto [place, is_new] = batches.emplace(call.comm.get(), merged.size());
+    if (is_new) {
+      merged.push_back(std::move(call));
+      continue;
+    }
+    for (const Transfer& transfer : call.call.transfers()) merged[place->second].call.add(transfer);
+    if (merged[place->second].stream == call.stream) continue;
+    merged.push_back(Collected{call.comm, QueuedCall(), call.stream, {}, {}});
+  }
+  if (merged.empty()) return;
+  for (Collected& call : calls_)
+    if (call.comm == nullptr || !exchanges(call)) merged.push_back(std::move(call));
+  calls_ = std::move(merged);
+}
+
+// Small all-reduces that follow each other become one. Every rank decides alike: by what the calls have in common. Only
+// where an element's operands are added at once in rank order does packing leave the bits of the results as they are.
+void CallGroup::pack_reductions() {
+  std::vector<Collected> packed;
+  for (Collected& call : calls_) {
+    const bool small = !call.blocking && call.call.collective() && call.call.bytes() <= kPackedPart;
+    Collected* const before = packed.empty() ? nullptr : &packed.back();
+    const bool follows = small && before != nullptr && !before->blocking && before->comm == call.comm &&
+                         before->stream == call.stream && before->call.combines_with(call.call) &&
+                         before->call.bytes() + call.call.bytes() <= kPacked;
+    const auto in_rank_order = [&](const QueuedCall& one) { return call.comm->adds_in_rank_order(one.bytes()); };
+    if (follows && in_rank_order(call.call) && in_rank_order(before->call)) {
+      before->call.combine(call.call);
+    } else {
+      packed.push_back(std::move(call));
+    }
+  }
+  calls_ = std::move(packed);
+}
+
 Status CallGroup::run_together() {
   std::vector<std::unique_ptr<Operation>> operations;
   for (Collected& call : calls_) {
-    auto operation = std::make_unique<Operation>(std::move(call.comm), call.arguments);
+    auto operation = std::make_unique<Operation>(std::move(call.comm), std::move(call.call));
     if (call.stream != nullptr) {
       call.stream->enqueue(std::move(operation));
     } else {
@@ -77,8 +130,9 @@ void CallGroup::run_on_threads() {
 
 Status CallGroup::run_one(Collected* call) {
   if (call->blocking) return call->blocking();
-  if (call->stream == nullptr) return call->comm->run(call->arguments);
-  call->stream->enqueue(std::make_unique<Operation>(call->comm, call->arguments));
+  auto operation = std::make_unique<Operation>(call->comm, std::move(call->call));
+  if (call->stream == nullptr) return run_all({&operation, 1});
+  call->stream->enqueue(std::move(operation));
   return {};
 }
 

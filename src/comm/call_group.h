@@ -25,7 +25,7 @@ class CallGroup {
   /// the group was refused, nothing runs and its error is returned: all or nothing.
   static Status end();
 
-  void add(std::shared_ptr<Communicator> comm, const CallArguments& arguments, std::shared_ptr<Stream> stream);
+  void add(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream);
   /// A call that blocks until other ranks make it, too: a split of `parent`, or a join (nullptr).
   void add(std::shared_ptr<Communicator> parent, std::function<Status()> blocking);
   /// Remembers the first refused call.
@@ -34,12 +34,14 @@ class CallGroup {
  private:
   struct Collected {
     std::shared_ptr<Communicator> comm;  // nullptr: a join
-    CallArguments arguments;
+    QueuedCall call;
     std::shared_ptr<Stream> stream;    // nullptr: done at the end of the group
-    std::function<Status()> blocking;  // instead of arguments and stream
+    std::function<Status()> blocking;  // instead of call and stream
     Status status;
   };
   Status run();
+  void merge_transfers();
+  void pack_reductions();
   Status run_together();
   void run_on_threads();
   static Status run_one(Collected* call);

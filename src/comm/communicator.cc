@@ -42,10 +42,43 @@ Status Communicator::failure() const {
   return failure_;
 }
 
-Status Communicator::run(const CallArguments& arguments) {
+Status Communicator::prepare(CallArguments* arguments) const {
+  if (reduces(arguments->collective)) {
+    if (arguments->op >= kRedOps) [[unlikely]]
+      arguments->user = operations_.find(arguments->op).get();
+    const bool plain = arguments->type == static_cast<int>(DataType::kFloat32) &&
+                       (arguments->user == nullptr || arguments->user->function == nullptr);
+    if (settings_.wire_type >= 0 && arguments->wire == CallArguments::kDefaultWire && plain)
+      arguments->wire = settings_.wire_type;
+  }
+  TUTTI_TRY(check_arguments(*arguments, rank_.value, ranks_));
+  if (arguments->wire >= 0 && settings_.deterministic) [[unlikely]]
+    return fail(Code::kInvalidArgument, "{}: a wire type cannot be had in the deterministic mode",
+                name_of(arguments->collective));
+  return {};
+}
+
+Status Communicator::prepare(const Transfer& transfer) const {
+  const bool sends = transfer.kind == Transfer::Kind::kSend;
+  const char* const name = sends ? "send" : "receive";
+  const bool any = !sends && transfer.peer == kNoRank;
+  if (!any && (transfer.peer.value < 0 || transfer.peer.value >= ranks_))
+    return fail(Code::kInvalidArgument, "{}: peer {} is not a rank of this communicator (0 to {})", name,
+                transfer.peer.value, ranks_ - 1);
+  if (static_cast<int>(transfer.type) >= kDataTypes)
+    return fail(Code::kInvalidArgument, "{}: datatype {} is not a tuttiDataType_t", name,
+                static_cast<int>(transfer.type));
+  if (transfer.count.value > SIZE_MAX / 2 / size_of(transfer.type).value)
+    return fail(Code::kInvalidArgument, "{}: count {} is larger than memory can be", name, transfer.count.value);
+  if (transfer.count.value != 0 && transfer.data == nullptr)
+    return fail(Code::kInvalidArgument, "{}: the buffer of rank {} is NULL", name, rank_.value);
+  return {};
+}
+
+Status Communicator::run(CallArguments arguments) {
   if (failed()) [[unlikely]]
     return failure();
-  TUTTI_TRY(check_arguments(arguments, rank_.value, ranks_));
+  TUTTI_TRY(prepare(&arguments));
   const std::uint64_t ticket = take_ticket();
   if (!my_turn(ticket)) [[unlikely]]
     wait_for_turn(ticket);
@@ -54,6 +87,28 @@ Status Communicator::run(const CallArguments& arguments) {
   Status status = begin(arguments, &launch, &empty);
   if (status.ok() && !empty) status = executor_->run(launch, *this);
   return finish(std::move(status), ticket);
+}
+
+Status Communicator::run(std::span<Transfer> transfers) {
+  if (failed()) return failure();
+  for (const Transfer& transfer : transfers) TUTTI_TRY(prepare(transfer));
+  const std::uint64_t ticket = take_ticket();
+  if (!my_turn(ticket)) wait_for_turn(ticket);
+  Status status = begin(transfers);
+  if (status.ok()) status = executor_->run(transfers, *this);
+  return finish(std::move(status), ticket);
+}
+
+Status Communicator::begin(std::span<Transfer>) {
+  if (failed()) return failure();
+  if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);
+  call_ = Call{};
+  call_.sequence = sequence_;
+  call_.collective = Collective::kSendRecv;
+  board_.begin_peers(sequence_);
+  operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
+  waiting_ = false;
+  return {};
 }
 
 void Communicator::wait_for_turn(std::uint64_t ticket) {
@@ -71,27 +126,61 @@ Status Communicator::begin(const CallArguments& arguments, Launch* launch, bool*
   board_.begin(call_);
   operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
   waiting_ = false;
-  *empty = arguments.count == 0 && arguments.collective != Collective::kBarrier;
+  *empty = call_.count == 0 && arguments.collective != Collective::kBarrier &&
+           arguments.collective != Collective::kAllToAllV;  // of which nobody knows all counts
   if (*empty) return {};
-  const Bytes element = arguments.collective == Collective::kBarrier ? Bytes{1} : size_of(call_.type);
-  const Bytes block{arguments.count * element.value};
+  if (arguments.collective != Collective::kBarrier) launch->carry(call_.type);
+  if (call_.wire != DataType::kInt8) [[unlikely]] {
+    launch->wire = call_.wire;
+    launch->wire_element = size_of(call_.wire);
+  }
+  const Bytes element = launch->wire_element;
+  std::size_t count = arguments.count;
+  if (arguments.collective == Collective::kAllGatherV) count = arguments.blocks->recv.largest();
+  const Bytes block{count * element.value};
   // A split moves its data as an all-gather; only its name on the boards differs.
   const Collective moved = arguments.collective == Collective::kSplit ? Collective::kAllGather : arguments.collective;
-  const Plan plan = plans_.find(moved, block, call_.root.value);
+  const bool ordered = arguments.user != nullptr && !arguments.user->commutative;
+  const Plan plan =
+      ordered ? plans_.find_in_rank_order(moved, block, call_.root.value) : plans_.find(moved, block, call_.root.value);
   launch->schedule = plan.schedule;
   launch->input = static_cast<const std::byte*>(arguments.send);
   launch->output = static_cast<std::byte*>(arguments.recv);
   launch->count = Elems{arguments.count};
   launch->tile = Elems{plan.tile.value >> std::countr_zero(element.value)};  // sizes of types are powers of two
-  launch->element = element;
-  launch->type = call_.type;
   launch->op = call_.op;
   launch->divisor = call_.op == RedOp::kAvg ? static_cast<std::uint32_t>(ranks_) : 1;
   launch->fingerprint = fingerprint_of(call_);
   launch->alone_reduces = ranks_ == 1 && call_.type == DataType::kBool && reduces(arguments.collective);
-  launch->one_shot = plan.one_shot;
+  launch->one_shot = plan.one_shot && launch->wire == launch->type;
   launch->stream_stores = block.value >= kStreamFrom;
+  launch->tree_order = settings_.deterministic;
+  if (arguments.blocks != nullptr) [[unlikely]] {
+    ragged_ = RaggedTiling(arguments.blocks->send, arguments.blocks->recv, launch->tile);
+    launch->ragged = &ragged_;
+  }
+  if (arguments.user != nullptr) [[unlikely]]
+    bind_reduction(arguments, launch);
   return {};
+}
+
+// A scalar's product goes where the result will be, if that is as large as the input, else into memory of ours.
+void Communicator::bind_reduction(const CallArguments& arguments, Launch* launch) {
+  if (arguments.user->function != nullptr) {
+    fold_.bind(*arguments.user, call_.type);
+    launch->user = &fold_;
+    return;
+  }
+  launch->op = RedOp::kSum;
+  const std::size_t count = arguments.count * static_cast<std::size_t>(send_blocks(arguments.collective, ranks_));
+  std::byte* product = launch->output;
+  if (arguments.collective != Collective::kAllReduce) {
+    const std::size_t bytes = count * launch->element.value;
+    if (scaled_.size() < bytes) scaled_.resize(bytes);
+    product = scaled_.data();
+  }
+  scale(call_.type, product, arguments.send, count, arguments.user->scalar_now());
+  launch->input = product;
 }
 
 Status Communicator::finish(Status status, std::uint64_t ticket) {
@@ -158,7 +247,7 @@ Status Communicator::algorithm_for(Collective collective, Bytes bytes, std::stri
 
 std::uint64_t Communicator::host_bytes() {
   wait_for_turn(next_ticket_.load(std::memory_order_relaxed));
-  return plans_.bytes() + executor_->scratch_bytes();
+  return plans_.bytes() + executor_->scratch_bytes() + scaled_.capacity();
 }
 
 Settings Communicator::settings() const {

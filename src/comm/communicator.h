@@ -6,13 +6,17 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "collectives/choice.h"
 #include "collectives/plan_cache.h"
 #include "comm/arguments.h"
 #include "comm/culprit.h"
 #include "comm/join.h"
 #include "comm/membership.h"
+#include "comm/user_operation.h"
 #include "core/clock.h"
 #include "core/settings.h"
 #include "core/status.h"
@@ -38,7 +42,21 @@ class Communicator final : public Watch {
   Executor& executor() { return *executor_; }
 
   /// Checks arguments and runs the collective to its end on the calling thread, after all earlier operations.
-  Status run(const CallArguments& arguments);
+  Status run(CallArguments arguments);
+  /// The same for sends and receives, which proceed together.
+  Status run(std::span<Transfer> transfers);
+  /// Completes arguments by what the communicator knows (user-made operation, wire type) and checks them.
+  Status prepare(CallArguments* arguments) const;
+  Status prepare(const Transfer& transfer) const;
+
+  /// The operations made for this communicator. From the API's thread.
+  UserOperations& operations() { return operations_; }
+  const UserOperations& operations() const { return operations_; }
+  /// Whether reductions of this size add all operands of an element at once and in rank order, so that several packed
+  /// into one give the same bits.
+  bool adds_in_rank_order(Bytes block) const {
+    return is_deterministic(*plans_.choice(Collective::kAllReduce, block).algorithm);
+  }
 
   /// For operations that another thread runs: take_ticket() in the caller's order, then, once my_turn(), begin(), drive
   /// the executor, finish(). begin() sets `*empty` where there is nothing to move.
@@ -51,6 +69,7 @@ class Communicator final : public Watch {
   bool quiet() const { return my_turn(next_ticket_.load(std::memory_order_relaxed)); }
   bool my_turn(std::uint64_t ticket) const { return done_tickets_.load(std::memory_order_acquire) == ticket; }
   Status begin(const CallArguments& arguments, Launch* launch, bool* empty);
+  Status begin(std::span<Transfer> transfers);
   Status finish(Status status, std::uint64_t ticket);
   /// Blocks until the operations with lower tickets have ended.
   void wait_for_turn(std::uint64_t ticket);
@@ -82,7 +101,12 @@ class Communicator final : public Watch {
 
  private:
   Status fail_for_good(Status status, Rank culprit);
+  void bind_reduction(const CallArguments& arguments, Launch* launch);
   Status adopt_cause();
+  Status look_for_transfer_faults();
+  bool concerns(Rank peer, Life life) const;
+  std::string what_runs() const;
+  Culprit culprit_of_wait(Rank missing) const;
   Status look_for_deaths(std::uint64_t progress);
   Status gone(Rank peer, Life life);
   Status odd_message(Rank from);
@@ -108,6 +132,11 @@ class Communicator final : public Watch {
   std::atomic<std::uint64_t> done_tickets_{0};  // release at finish(), pairs with the acquire in my_turn()
   std::uint64_t sequence_ = 0;
   Call call_;
+  UserOperations operations_;
+  // Of the running call, where it has any.
+  RaggedTiling ragged_;
+  UserFold fold_;
+  std::vector<std::byte> scaled_;  // inputs multiplied by a scalar
 
   // The running operation's wait; written by its thread only.
   double operation_timeout_ = 0;  // seconds, as it was when the operation began; 0: for ever

@@ -17,6 +17,8 @@ namespace {
 
 /// Lanes of links that a communicator has; algorithms use at most as many.
 constexpr int kLanes = 2;
+/// One more, which sends and receives have for themselves.
+constexpr Lane kPeerLane{kLanes};
 /// A segment has links to every rank: more would not fit an address space.
 constexpr int kMostRanks = 4096;
 
@@ -34,10 +36,22 @@ Status seconds_field(const char* name, double value, double* field) {
   return {};
 }
 
+Status wire_field(int type, Settings* settings) {
+  if (type != static_cast<int>(tuttiDataTypeMax)) settings->wire_type = type == tuttiFloat32 ? -1 : type;
+  const int wire = settings->wire_type;
+  if (wire < 0 && type >= 0) return {};
+  if (wire < 0 || wire >= kDataTypes || !is_wire_type(static_cast<DataType>(wire)))
+    return fail(Code::kInvalidArgument, "config.wireType {} is neither float32 nor a float of 8 or 16 bits", wire);
+  if (settings->deterministic)
+    return fail(Code::kInvalidArgument, "config.wireType {}: the deterministic mode excludes wire types",
+                name_of(static_cast<DataType>(wire)));
+  return {};
+}
+
 ShmGeometry geometry_of(const CreateOptions& options) {
   ShmGeometry geometry;
   geometry.ranks = options.ranks;
-  geometry.lanes = kLanes;
+  geometry.lanes = kLanes + 1;
   geometry.slot_bytes = options.settings.shm_slot_bytes;
   geometry.slots = options.settings.shm_slots;
   return geometry;
@@ -51,6 +65,7 @@ std::vector<AgreedSetting> agreed_settings(const Settings& s) {
           {"TUTTI_SHM_SLOT_BYTES", std::to_string(s.shm_slot_bytes.value)},
           {"TUTTI_SHM_SLOTS", std::to_string(s.shm_slots)},
           {"TUTTI_DETERMINISTIC", s.deterministic ? "1" : "0"},
+          {"wire type", s.wire_type < 0 ? "none" : name_of(static_cast<DataType>(s.wire_type))},
           {"library version", std::to_string(TUTTI_VERSION_CODE)}};
 }
 
@@ -75,6 +90,7 @@ Machine machine_of(const CreateOptions& options, const Capabilities& capabilitie
   machine.max_message = capabilities.max_message;
   machine.credits = capabilities.credits;
   machine.lanes = kLanes;
+  machine.deterministic = options.settings.deterministic;
   return machine;
 }
 
@@ -84,9 +100,10 @@ Status make_executor(const CreateOptions& options, const JoinResult& joined, std
   if (options.settings.transport == TransportKind::kInproc) {
     if (!joined.one_process) return fail(Code::kInvalidUsage, "TUTTI_TRANSPORT=inproc needs all ranks in one process");
     const auto fabric = Hub::shared<InprocFabric>(joined.membership->comm_id(), [&] {
-      return std::make_shared<InprocFabric>(options.ranks, kLanes, options.settings.shm_slot_bytes);
+      return std::make_shared<InprocFabric>(options.ranks, kLanes + 1, options.settings.shm_slot_bytes);
     });
-    *executor = std::make_unique<CpuExecutor<InprocEndpoint>>(std::make_unique<InprocEndpoint>(fabric, rank), ladder);
+    *executor = std::make_unique<CpuExecutor<InprocEndpoint>>(std::make_unique<InprocEndpoint>(fabric, rank), ladder,
+                                                              kPeerLane);
     return {};
   }
   if (!joined.one_host) {
@@ -98,7 +115,7 @@ Status make_executor(const CreateOptions& options, const JoinResult& joined, std
   }
   std::unique_ptr<ShmEndpoint> endpoint;
   TUTTI_TRY(ShmEndpoint::open(geometry_of(options), rank, joined.segments, &endpoint));
-  *executor = std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder);
+  *executor = std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder, kPeerLane);
   return {};
 }
 
@@ -131,10 +148,7 @@ Status apply_config(const tuttiConfig_t* config, CreateOptions* options) {
   TUTTI_TRY(switch_field("deterministic", own.deterministic, &options->settings.deterministic));
   TUTTI_TRY(seconds_field("timeoutSeconds", own.timeoutSeconds, &options->settings.timeout_seconds));
   TUTTI_TRY(seconds_field("joinTimeoutSeconds", own.joinTimeoutSeconds, &options->settings.join_timeout_seconds));
-  if (options->settings.deterministic)
-    return fail(Code::kUnsupported, "config.deterministic comes with a later version");
-  if (own.wireType != tuttiDataTypeMax && own.wireType != tuttiFloat32)
-    return fail(Code::kUnsupported, "config.wireType {} comes with a later version", static_cast<int>(own.wireType));
+  TUTTI_TRY(wire_field(static_cast<int>(own.wireType), &options->settings));
   if (own.commName != nullptr) options->name = own.commName;
   return {};
 }

@@ -8,6 +8,11 @@ namespace tutti {
 
 namespace {
 
+/// "sum", or "operation 9 made by the user".
+std::string op_text(RedOp op) {
+  return is_user_made(op) ? fmt::format("operation {} made by the user", static_cast<int>(op)) : name_of(op);
+}
+
 bool same_call(const Call& a, const Call& b) { return fingerprint_of(a) == fingerprint_of(b); }
 
 std::string join_ranks(const std::vector<int>& ranks) {
@@ -26,21 +31,40 @@ std::string describe(const Call& call) {
   switch (call.collective) {
     case Collective::kAllReduce:
     case Collective::kReduceScatter:
-      text += fmt::format(" of {} {}, {}", call.count, name_of(call.type), name_of(call.op));
+      text += fmt::format(" of {} {}, {}", call.count, name_of(call.type), op_text(call.op));
       break;
     case Collective::kReduce:
-      text += fmt::format(" of {} {}, {}, root {}", call.count, name_of(call.type), name_of(call.op), call.root.value);
+      text += fmt::format(" of {} {}, {}, root {}", call.count, name_of(call.type), op_text(call.op), call.root.value);
       break;
     case Collective::kBroadcast:
       text += fmt::format(" of {} {}, root {}", call.count, name_of(call.type), call.root.value);
       break;
     case Collective::kAllGather:
+    case Collective::kAllToAll:
       text += fmt::format(" of {} {}", call.count, name_of(call.type));
+      break;
+    case Collective::kGather:
+    case Collective::kScatter:
+      text += fmt::format(" of {} {}, root {}", call.count, name_of(call.type), call.root.value);
+      break;
+    case Collective::kAllGatherV:
+      text += fmt::format(" of {}, recvcounts {:08x}", name_of(call.type), call.count >> 32);
+      break;
+    case Collective::kAllToAllV:
+      text += fmt::format(" of {}", name_of(call.type));
       break;
     default:
       break;
   }
+  if (call.wire != DataType::kInt8) text += fmt::format(" as {}", name_of(call.wire));
   return text + fmt::format(" (operation {})", call.sequence);
+}
+
+std::string describe(const Transfer& transfer) {
+  const bool sends = transfer.kind == Transfer::Kind::kSend;
+  const std::string peer = transfer.peer == kNoRank ? "any rank" : fmt::format("rank {}", transfer.peer.value);
+  return fmt::format("{} of {} {} {} {} (tag {})", sends ? "send" : "receive", transfer.count.value,
+                     name_of(transfer.type), sends ? "to" : "from", peer, transfer.tag);
 }
 
 Disagreement find_disagreement(const Call& mine, Rank self, int ranks, const BoardReader& board) {
@@ -79,6 +103,12 @@ Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReade
     const CallBoard* const theirs = board(rank);
     if (theirs == nullptr) return {rank, fmt::format("rank {} has sent nothing", rank.value)};
     const BoardState state = theirs->state();
+    const bool exchanges = state.state == CallState::kPeers && state.waiting_for != kNoRank &&
+                           state.waiting_for != rank && state.waiting_for.value < ranks;
+    if (state.sequence < mine.sequence && exchanges) {  // it will come here when its own wait is over
+      rank = state.waiting_for;
+      continue;
+    }
     if (state.sequence < mine.sequence) {
       const PostedCall last = theirs->find(state.sequence);
       std::string doing = "it has made no call yet";
@@ -91,6 +121,27 @@ Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReade
     const bool waits = state.sequence == mine.sequence && state.waiting_for != kNoRank && state.waiting_for != rank &&
                        state.waiting_for.value < ranks;
     if (!waits) return {rank, fmt::format("rank {} is in the call but does not move", rank.value)};
+    rank = state.waiting_for;
+  }
+  return {missing, fmt::format("rank {} waits in a circle with others", missing.value)};
+}
+
+Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& board) {
+  Rank rank = missing;
+  if (missing == self) return {self, fmt::format("rank {} has sent nothing to itself", self.value)};
+  for (int hop = 0; hop < ranks && rank != self; ++hop) {
+    const CallBoard* const theirs = board(rank);
+    if (theirs == nullptr) return {rank, fmt::format("rank {} has not answered", rank.value)};
+    const BoardState state = theirs->state();
+    const bool waits = state.waiting_for != kNoRank && state.waiting_for != rank && state.waiting_for.value < ranks;
+    if (!waits) {
+      const PostedCall last = theirs->find(state.sequence);
+      std::string doing = "it has made no collective call yet";
+      if (last.known)
+        doing = fmt::format("{} {}", state.state == CallState::kRunning ? "it is still in" : "its last collective was",
+                            describe(last.call));
+      return {rank, fmt::format("rank {} has not answered: {}", rank.value, doing)};
+    }
     rank = state.waiting_for;
   }
   return {missing, fmt::format("rank {} waits in a circle with others", missing.value)};

@@ -8,6 +8,7 @@
 #include "core/call_board.h"
 #include "core/fingerprint.h"
 #include "core/units.h"
+#include "executor/executor.h"
 
 namespace tutti {
 
@@ -16,6 +17,8 @@ using BoardReader = std::function<const CallBoard*(Rank)>;
 
 /// "all_reduce of 1000 float32, sum (operation 7)".
 std::string describe(const Call& call);
+/// "receive of 10 float32 from rank 2 (tag 3)".
+std::string describe(const Transfer& transfer);
 
 /// The lowest rank whose board shows another call at `mine.sequence`, and that call.
 struct Disagreement {
@@ -36,6 +39,8 @@ struct Culprit {
   std::string what;
 };
 Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReader& board);
+/// The same for a wait in sends and receives, which have no common sequence.
+Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& board);
 
 /// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7"; empty: all have.
 std::string missing_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board);

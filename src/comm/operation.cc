@@ -8,11 +8,7 @@ Operation::State Operation::poll(bool look) {
   if (state_ == State::kQueued) {
     if (!comm_->my_turn(ticket_)) return state_;
     state_ = State::kRunning;
-    Launch launch;
-    bool empty = false;
-    Status status = comm_->begin(arguments_, &launch, &empty);
-    if (!status.ok() || empty) return end(std::move(status)), state_;
-    comm_->executor().start(launch);
+    if (!begin()) return state_;
   }
   if (state_ == State::kEnded) return state_;
   Executor& executor = comm_->executor();
@@ -24,7 +20,24 @@ Operation::State Operation::poll(bool look) {
   return state_;
 }
 
+bool Operation::begin() {
+  if (call_.collective()) {
+    call_.pack();
+    Launch launch;
+    bool empty = false;
+    Status status = comm_->begin(call_.arguments(), &launch, &empty);
+    if (!status.ok() || empty) return end(std::move(status)), false;
+    comm_->executor().start(launch);
+    return true;
+  }
+  Status status = comm_->begin(call_.transfers());
+  if (!status.ok()) return end(std::move(status)), false;
+  comm_->executor().start(call_.transfers());
+  return true;
+}
+
 void Operation::end(Status status) {
+  if (status.ok()) call_.unpack();
   comm_->executor().board().wait_for(kNoRank);
   status_ = comm_->finish(std::move(status), ticket_);
   comm_->announce_turn();

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "comm/communicator.h"
+#include "comm/queued_call.h"
 #include "core/ladder.h"
 
 namespace tutti {
@@ -12,9 +13,9 @@ namespace tutti {
 /// Takes its turn among its communicator's operations, in the order of construction. Driven by one thread.
 class Operation {
  public:
-  /// The arguments have been checked.
-  Operation(std::shared_ptr<Communicator> comm, const CallArguments& arguments)
-      : comm_(std::move(comm)), arguments_(arguments), ticket_(comm_->take_ticket()) {}
+  /// The call has been checked.
+  Operation(std::shared_ptr<Communicator> comm, QueuedCall call)
+      : comm_(std::move(comm)), call_(std::move(call)), ticket_(comm_->take_ticket()) {}
 
   enum class State : std::uint8_t { kQueued, kRunning, kEnded };
 
@@ -28,10 +29,12 @@ class Operation {
   std::uint64_t progress() const { return state_ == State::kRunning ? comm_->executor().progress() : 0; }
 
  private:
+  /// Begins it. False: it has ended already.
+  bool begin();
   void end(Status status);
 
   std::shared_ptr<Communicator> comm_;
-  CallArguments arguments_;
+  QueuedCall call_;
   std::uint64_t ticket_;
   State state_ = State::kQueued;
   Status status_;

@@ -19,11 +19,31 @@ Status Communicator::check(Rank missing, std::uint64_t progress) {
     return failure();
   }
   TUTTI_TRY(adopt_cause());
+  if (call_.collective == Collective::kSendRecv) {
+    TUTTI_TRY(look_for_transfer_faults());
+    TUTTI_TRY(look_for_deaths(progress));
+    return look_at_clock(missing, progress);
+  }
   const Disagreement other = find_disagreement(call_, rank_, ranks_, boards());
   if (other.rank != kNoRank) return fail_for_good(Status(Code::kMismatch, describe(other, call_, rank_)), other.rank);
   if (executor_->mismatched() != kNoRank) return odd_message(executor_->mismatched());
   TUTTI_TRY(look_for_deaths(progress));
   return look_at_clock(missing, progress);
+}
+
+Status Communicator::look_for_transfer_faults() {
+  const std::string& fault = executor_->transfer_fault();
+  return fault.empty() ? Status{} : fail_for_good(Status(Code::kMismatch, fault), kNoRank);
+}
+
+std::string Communicator::what_runs() const {
+  const Transfer* const open = call_.collective == Collective::kSendRecv ? executor_->open_transfer() : nullptr;
+  return open != nullptr ? describe(*open) : describe(call_);
+}
+
+Culprit Communicator::culprit_of_wait(Rank missing) const {
+  if (call_.collective == Collective::kSendRecv) return find_silent_peer(rank_, missing, ranks_, boards());
+  return find_culprit(call_, missing, ranks_, boards());
 }
 
 // A message stands where another was expected. The calls that do not fit may be older than the one that met it: an
@@ -32,6 +52,10 @@ Status Communicator::odd_message(Rank from) {
   Call mine = call_;
   const Disagreement other = find_first_disagreement(&mine, from, board_, boards());
   if (other.rank != kNoRank) return fail_for_good(Status(Code::kMismatch, describe(other, mine, rank_)), from);
+  if (call_.collective == Collective::kAllToAllV)
+    return fail_for_good(fail(Code::kMismatch, "the sendcounts of rank {} and the recvcounts of rank {} differ in {}",
+                              from.value, rank_.value, describe(call_)),
+                         from);
   return fail_for_good(fail(Code::kMismatch, "rank {} sent a message of another call where rank {} called {}",
                             from.value, rank_.value, describe(call_)),
                        from);
@@ -41,7 +65,18 @@ bool Communicator::finished_by(Rank peer, std::uint64_t sequence) const {
   const CallBoard* const board = static_cast<const Executor&>(*executor_).board(peer);
   if (board == nullptr) return joined_.membership->last_sequence(peer) >= sequence;
   const BoardState state = board->state();
-  return state.sequence > sequence || (state.sequence == sequence && state.state == CallState::kDone);
+  return state.sequence > sequence || (state.sequence == sequence && state.state != CallState::kRunning);
+}
+
+// Whether this rank waits in vain now that `peer` is gone. Who receives from any rank may have waited for the dead one.
+bool Communicator::concerns(Rank peer, Life life) const {
+  if (call_.collective != Collective::kSendRecv) return !finished_by(peer, call_.sequence);
+  if (!executor_->exchanges_with(peer)) return false;
+  const Transfer* const open = executor_->open_transfer();
+  if (life == Life::kDead || open == nullptr || open->peer != kNoRank) return true;
+  for (Rank other{0}; other.value < ranks_; ++other)
+    if (other != rank_ && joined_.membership->life(other) == Life::kAlive) return false;
+  return true;
 }
 
 // A rank that is gone without having finished this operation will never do so: someone waits for it in vain. The first
@@ -49,7 +84,7 @@ bool Communicator::finished_by(Rank peer, std::uint64_t sequence) const {
 Status Communicator::look_for_deaths(std::uint64_t progress) {
   for (Rank peer{0}; peer.value < ranks_; ++peer) {
     const Life life = joined_.membership->life(peer);
-    if (life == Life::kAlive || peer == rank_ || finished_by(peer, call_.sequence)) continue;
+    if (life == Life::kAlive || peer == rank_ || !concerns(peer, life)) continue;
     if (suspect_ != peer || suspect_progress_ != progress) {
       suspect_ = peer;
       suspect_progress_ = progress;
@@ -65,13 +100,12 @@ Status Communicator::gone(Rank peer, Life life) {
   TUTTI_TRY(adopt_cause());  // whoever left after giving a cause gave it before it left
   const std::string who = joined_.membership->describe(peer);
   if (life == Life::kDead)
-    return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) died during {}", peer.value, who, describe(call_)),
-                         peer);
+    return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) died during {}", peer.value, who, what_runs()), peer);
   // A process that ended without Destroy says goodbye without a number.
   const std::uint64_t last = joined_.membership->last_sequence(peer);
   const std::string when = last != 0 ? fmt::format(" after operation {}", last) : std::string();
   return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) left{}, but rank {} called {}", peer.value, who, when,
-                            rank_.value, describe(call_)),
+                            rank_.value, what_runs()),
                        peer);
 }
 
@@ -89,16 +123,18 @@ Status Communicator::look_at_clock(Rank missing, std::uint64_t progress) {
   const double timeout = operation_timeout_;
   if (!warned_ && waited >= (timeout > 0 ? std::min(30.0, timeout / 2) : 30.0)) warn_of_missing(missing, waited);
   if (timeout <= 0 || waited < timeout) return {};
-  const Culprit culprit = find_culprit(call_, missing, ranks_, boards());
+  const Culprit culprit = culprit_of_wait(missing);
   return fail_for_good(
-      fail(Code::kTimeout, "rank {} waited {:.1f} s in {}: {}", rank_.value, waited, describe(call_), culprit.what),
+      fail(Code::kTimeout, "rank {} waited {:.1f} s in {}: {}", rank_.value, waited, what_runs(), culprit.what),
       culprit.rank);
 }
 
 void Communicator::warn_of_missing(Rank missing, double waited) {
   warned_ = true;
+  const Culprit culprit = culprit_of_wait(missing);
+  if (call_.collective == Collective::kSendRecv)
+    return log(LogLevel::kWarn, log_source(), "{} has waited {:.1f} s: {}", what_runs(), waited, culprit.what);
   const std::string absent = missing_ranks(call_, rank_, ranks_, boards());
-  const Culprit culprit = find_culprit(call_, missing, ranks_, boards());
   log(LogLevel::kWarn, log_source(), "{} has waited {:.1f} s; not there: {}; {}", describe(call_), waited,
       absent.empty() ? "nobody, all have called it" : absent, culprit.what);
 }

@@ -152,7 +152,8 @@ constexpr SettingInfo kTable[] = {
        return Status{};
      }},
     {"TUTTI_PROGRESS_CORES", nullptr, "", "cores of the progress thread, such as 0,2-3; empty: any", parse_cores},
-    {"TUTTI_DETERMINISTIC", nullptr, "0", "1: one order of addition for all algorithms; comes later", parse_later},
+    {"TUTTI_DETERMINISTIC", nullptr, "0", "1: sums have the same bits whatever algorithm, size or placement",
+     [](const std::string& text, Settings* s) { return parse_switch(text, &s->deterministic); }},
     {"TUTTI_TLS", nullptr, "off", "on: encrypt connections between hosts; comes later", parse_later},
     {"TUTTI_RECONNECT", nullptr, "0", "resume connections between hosts; comes later", parse_later},
     {"TUTTI_CHECKSUM", nullptr, "0", "check payloads between hosts; comes later", parse_later},

@@ -24,6 +24,7 @@ struct Settings {
   double timeout_seconds = 600;  ///< 0: for ever
   double join_timeout_seconds = 600;
   bool deterministic = false;
+  int wire_type = -1;  ///< what float32 travels as in reductions, a DataType; -1: as it is. Only a config sets it.
   bool tls = false;
   std::string secret_file;
   LogLevel log_level = LogLevel::kWarn;

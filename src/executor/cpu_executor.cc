@@ -18,10 +18,13 @@ const char* simd_in_use() { return simd_name(); }
 
 template <Endpoint E>
 void CpuExecutor<E>::start(const Launch& launch) {
+  exchanging_ = false;
   launch_ = launch;
   const Schedule& schedule = *launch.schedule;
-  tiling_ = Tiling(schedule.extent, launch.count, launch.tile, Elems{kPartAlign.value / launch.element.value});
-  tiles_ = schedule.steps_per_lane == 0 ? 0 : tiling_.tiles();
+  tiling_ = Tiling(schedule.extent, launch.count, launch.tile, Elems{kPartAlign.value / launch.wire_element.value});
+  if (launch.ragged != nullptr) ragged_ = *launch.ragged;
+  tiles_ = launch.ragged != nullptr ? ragged_.tiles() : tiling_.tiles();
+  if (schedule.steps_per_lane == 0) tiles_ = 0;
   const auto lanes = static_cast<std::size_t>(schedule.shape.lanes);
   if (lanes_.size() < lanes) lanes_.resize(lanes);
   for (std::size_t l = 0; l < lanes; ++l) {
@@ -29,10 +32,11 @@ void CpuExecutor<E>::start(const Launch& launch) {
     lane.tile = 0;
     lane.step = 0;
     lane.seen = 0;
+    lane.fingerprint = launch.fingerprint;
     if (lane.sources.empty()) lane.sources.resize(static_cast<std::size_t>(ranks_));
   }
   active_lanes_ = lanes;
-  scratch_chunk_ = Bytes{round_up(tiling_.max_chunk().value * launch.element.value, kCacheLine)};
+  scratch_chunk_ = Bytes{round_up(tiling_.max_chunk().value * launch.wire_element.value, kCacheLine)};
   const std::size_t scratch = scratch_chunk_.value * schedule.extent.scratch_chunks;
   if (scratch_.size() < scratch) scratch_.resize(scratch);
   missing_ = kNoRank;
@@ -41,6 +45,7 @@ void CpuExecutor<E>::start(const Launch& launch) {
 
 template <Endpoint E>
 Progress CpuExecutor<E>::advance() {
+  if (exchanging_) return exchange_.advance();
   missing_ = kNoRank;
   bool done = true;
   for (std::size_t l = 0; l < active_lanes_; ++l) {
@@ -73,11 +78,21 @@ auto CpuExecutor<E>::blocked_on(int peer) -> Outcome {
   return Outcome::kBlocked;
 }
 
-// Everything that can block comes first: a step that goes past the claim runs to its end.
 template <Endpoint E>
 auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step) -> Outcome {
-  const ChunkRange range = tiling_.range(lane.tile, ChunkId{step.chunk});
-  const Bytes bytes{range.count.value * launch_.element.value};
+  if (launch_.ragged == nullptr) [[likely]]
+    return run_step(lane, step, tiling_.range(lane.tile, ChunkId{step.chunk}).count);
+  const std::size_t block = ragged_.block_count(step);
+  const std::optional<Elems> count = ragged_.count(block, lane.tile);
+  // The block's size is in the header: ranks that disagree about it find out at the first message.
+  lane.fingerprint = mix64(launch_.fingerprint + block);
+  return count ? run_step(lane, step, *count) : Outcome::kDone;
+}
+
+// Everything that can block comes first: a step that goes past the claim runs to its end.
+template <Endpoint E>
+auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) -> Outcome {
+  const Bytes bytes{count.value * launch_.wire_element.value};
   const std::byte* arrived = nullptr;
   if (step.has(kRecv)) {
     const Outcome outcome =
@@ -92,16 +107,16 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step) -> Outcome {
     // Which reader of a multicast link is late is the board's business; the next rank stands for all of them.
     if (slot == nullptr) return blocked_on(to.shared ? (rank_ + 1) % ranks_ : step.send_peer);
   }
-  if (range.count.value != 0) compute(lane, step, range, arrived, slot);
-  if (sends) endpoint_->send_commit(to, bytes, launch_.fingerprint);
+  if (count.value != 0) compute(lane, step, count, arrived, slot);
+  if (sends) endpoint_->send_commit(to, bytes, lane.fingerprint);
   if (step.has(kRecv)) release(step, bytes);
   return Outcome::kDone;
 }
 
 template <Endpoint E>
-auto CpuExecutor<E>::receive(LaneState&, const Step& step, Bytes bytes, const std::byte** arrived) -> Outcome {
+auto CpuExecutor<E>::receive(LaneState& lane, const Step& step, Bytes bytes, const std::byte** arrived) -> Outcome {
   const Route from{Rank{step.recv_peer}, step.is(kSharedRecv), step.lane};
-  const Peek peek = endpoint_->recv_peek(from, bytes, launch_.fingerprint);
+  const Peek peek = endpoint_->recv_peek(from, bytes, lane.fingerprint);
   if (peek.state == PeekState::kAgain) return blocked_on(step.recv_peer);
   if (peek.state == PeekState::kMismatch) return mismatched_ = from.peer, Outcome::kMismatch;
   *arrived = peek.data;
@@ -113,7 +128,7 @@ auto CpuExecutor<E>::receive_all(LaneState& lane, const Step& step, Bytes bytes)
   for (; lane.seen < ranks_; ++lane.seen) {
     if (lane.seen == rank_) continue;
     const Route from{Rank{lane.seen}, step.is(kSharedRecv), step.lane};
-    const Peek peek = endpoint_->recv_peek(from, bytes, launch_.fingerprint);
+    const Peek peek = endpoint_->recv_peek(from, bytes, lane.fingerprint);
     if (peek.state == PeekState::kAgain) return blocked_on(lane.seen);
     if (peek.state == PeekState::kMismatch) return mismatched_ = from.peer, Outcome::kMismatch;
     lane.sources[static_cast<std::size_t>(lane.seen)] = peek.data;
@@ -132,19 +147,23 @@ void CpuExecutor<E>::release(const Step& step, Bytes bytes) {
 template <Endpoint E>
 std::byte* CpuExecutor<E>::address(BufferId buffer, std::size_t tile, std::uint32_t chunk) {
   if (buffer == BufferId::kScratch) return scratch_.data() + scratch_chunk_.value * chunk;
-  const std::size_t offset = tiling_.range(tile, ChunkId{chunk}).offset.value * launch_.element.value;
+  const Elems begin =
+      launch_.ragged == nullptr ? tiling_.range(tile, ChunkId{chunk}).offset : ragged_.offset(buffer, chunk, tile);
+  const std::size_t offset = begin.value * launch_.element.value;
   // Input is never written: the cast lets one function serve both buffers.
   if (buffer == BufferId::kInput) return const_cast<std::byte*>(launch_.input) + offset;
   return launch_.output + offset;
 }
 
 template <Endpoint E>
-void CpuExecutor<E>::compute(LaneState& lane, const Step& step, ChunkRange range, const std::byte* arrived,
+void CpuExecutor<E>::compute(LaneState& lane, const Step& step, Elems count, const std::byte* arrived,
                              std::byte* slot) {
-  const Bytes bytes{range.count.value * launch_.element.value};
+  if (launch_.wire != launch_.type) [[unlikely]]
+    return compute_on_wire(lane, step, count, arrived, slot);
+  const Bytes bytes{count.value * launch_.element.value};
   std::byte* stored = step.has(kStore) ? address(step.dst_buffer, lane.tile, step.dst_chunk) : nullptr;
   const bool alone = step.recv_from == PeerSet::kAll && ranks_ == 1;
-  if (step.has(kReduce) && !alone) return reduce(lane, step, range, arrived, slot, stored);
+  if (step.has(kReduce) && !alone) return reduce(lane, step, count, arrived, slot, stored);
   const std::byte* const value = arrived != nullptr ? arrived : address(step.src_buffer, lane.tile, step.src_chunk);
   if (launch_.alone_reduces && stored != nullptr) {
     const void* const only = value;
@@ -152,7 +171,7 @@ void CpuExecutor<E>::compute(LaneState& lane, const Step& step, ChunkRange range
     args.sources = &only;
     args.source_count = 1;
     args.destination = stored;
-    args.count = range.count.value;
+    args.count = count.value;
     return kernel(launch_)(args);
   }
   if (stored == value) stored = nullptr;  // in place
@@ -162,11 +181,10 @@ void CpuExecutor<E>::compute(LaneState& lane, const Step& step, ChunkRange range
   if (slot != nullptr) copy_bytes(slot, value, bytes, false);
 }
 
+/// The operands of a reduction in the order that the step asks for. `pair`: memory for two of them.
 template <Endpoint E>
-void CpuExecutor<E>::reduce(LaneState& lane, const Step& step, ChunkRange range, const std::byte* arrived,
-                            std::byte* slot, std::byte* stored) {
-  const void* own = address(step.src_buffer, lane.tile, step.src_chunk);
-  const void* pair[2];
+ReduceArgs CpuExecutor<E>::operands(LaneState& lane, const Step& step, const void* own, const std::byte* arrived,
+                                    const void** pair) {
   ReduceArgs args;
   if (step.recv_from == PeerSet::kAll) {
     lane.sources[static_cast<std::size_t>(rank_)] = own;
@@ -178,8 +196,18 @@ void CpuExecutor<E>::reduce(LaneState& lane, const Step& step, ChunkRange range,
     args.sources = pair;
     args.source_count = 2;
   }
-  args.count = range.count.value;
   args.divisor = step.is(kComplete) ? launch_.divisor : 1;
+  args.order = launch_.tree_order ? ReduceOrder::kTree : ReduceOrder::kLeft;
+  args.user = launch_.user;
+  return args;
+}
+
+template <Endpoint E>
+void CpuExecutor<E>::reduce(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot,
+                            std::byte* stored) {
+  const void* pair[2];
+  ReduceArgs args = operands(lane, step, address(step.src_buffer, lane.tile, step.src_chunk), arrived, pair);
+  args.count = count.value;
   if (slot != nullptr) {
     args.destination = slot;
     args.second = stored;
@@ -224,6 +252,8 @@ Status CpuExecutor<E>::run_one_shot(const Launch& launch, Watch& watch) {
     args.destination = launch.output;
     args.count = launch.count.value;
     args.divisor = launch.divisor;
+    args.order = launch.tree_order ? ReduceOrder::kTree : ReduceOrder::kLeft;
+    args.user = launch.user;
     kernel(launch)(args);
   }
   for (int peer = 0; peer < ranks_; ++peer)
@@ -250,28 +280,42 @@ bool CpuExecutor<E>::all_arrived(const Launch& launch, Bytes bytes) {
 }
 
 template <Endpoint E>
+void CpuExecutor<E>::start(std::span<Transfer> transfers) {
+  exchanging_ = true;
+  mismatched_ = kNoRank;
+  exchange_.start(transfers);
+}
+
+template <Endpoint E>
+Status CpuExecutor<E>::run(std::span<Transfer> transfers, Watch& watch) {
+  start(transfers);
+  if (advance() == Progress::kDone) return {};
+  return wait(watch);
+}
+
+template <Endpoint E>
 Status CpuExecutor<E>::wait(Watch& watch) {
   Ladder ladder(policy_);
-  std::uint64_t seen = progress_;
+  std::uint64_t seen = progress();
   CallBoard& board = endpoint_->board();
   auto next_check = kFirstCheck;
   for (;;) {
-    const Progress progress = advance();
-    if (progress == Progress::kDone) break;
-    if (progress == Progress::kFailed || watch.alarmed()) TUTTI_TRY(watch.check(missing_, progress_));
-    if (progress_ != seen) {
-      seen = progress_;
+    const Progress outcome = advance();
+    if (outcome == Progress::kDone) break;
+    if (outcome == Progress::kFailed || watch.alarmed()) TUTTI_TRY(watch.check(missing(), progress()));
+    if (progress() != seen) {
+      seen = progress();
       ladder.reset();
       next_check = kFirstCheck;
       continue;
     }
     const Ladder::Rung rung = ladder.climb();
     if (rung == Ladder::Rung::kSpin) continue;
-    board.wait_for(missing_);
+    board.wait_for(missing());
     if (rung == Ladder::Rung::kYield) {
       if (ladder.waited() < next_check) continue;
       next_check = ladder.waited() + kFirstCheck;
-      TUTTI_TRY(watch.check(missing_, progress_));
+      TUTTI_TRY(watch.check(missing(), progress()));
       continue;
     }
     TUTTI_TRY(sleep_once(watch));
@@ -283,14 +327,14 @@ Status CpuExecutor<E>::wait(Watch& watch) {
 template <Endpoint E>
 Status CpuExecutor<E>::sleep_once(Watch& watch) {
   endpoint_->announce_sleep();
-  const std::uint64_t before = progress_;
-  const Progress progress = advance();  // the look after the announcement: what came before it is not missed
-  if (progress != Progress::kAgain || progress_ != before || watch.alarmed()) {
+  const std::uint64_t before = progress();
+  const Progress outcome = advance();  // the look after the announcement: what came before it is not missed
+  if (outcome != Progress::kAgain || progress() != before || watch.alarmed()) {
     endpoint_->cancel_sleep();
   } else {
     endpoint_->sleep(std::chrono::milliseconds{100});
   }
-  return progress == Progress::kDone ? Status{} : watch.check(missing_, progress_);
+  return outcome == Progress::kDone ? Status{} : watch.check(missing(), progress());
 }
 
 template class CpuExecutor<ShmEndpoint>;

@@ -7,6 +7,7 @@
 
 #include "core/ladder.h"
 #include "executor/executor.h"
+#include "executor/peer_exchange.h"
 #include "kernels/kernels.h"
 #include "schedule/bind.h"
 
@@ -17,8 +18,10 @@ namespace tutti {
 template <Endpoint E>
 class CpuExecutor final : public Executor {
  public:
-  CpuExecutor(std::unique_ptr<E> endpoint, const LadderPolicy& ladder)
+  /// `peer_lane`: the lane of the endpoint's links that sends and receives have for themselves.
+  CpuExecutor(std::unique_ptr<E> endpoint, const LadderPolicy& ladder, Lane peer_lane)
       : endpoint_(std::move(endpoint)),
+        exchange_(*endpoint_, peer_lane),
         policy_(ladder),
         rank_(endpoint_->rank().value),
         ranks_(endpoint_->ranks()),
@@ -27,12 +30,17 @@ class CpuExecutor final : public Executor {
   void start(const Launch& launch) override;
   Progress advance() override;
   Status run(const Launch& launch, Watch& watch) override;
+  void start(std::span<Transfer> transfers) override;
+  Status run(std::span<Transfer> transfers, Watch& watch) override;
+  const std::string& transfer_fault() const override { return exchange_.fault(); }
+  const Transfer* open_transfer() const override { return exchange_.open_transfer(); }
+  bool exchanges_with(Rank peer) const override { return exchange_.is_open_with(peer); }
 
-  Rank missing() const override { return missing_; }
-  std::uint64_t progress() const override { return progress_; }
+  Rank missing() const override { return exchanging_ ? exchange_.missing() : missing_; }
+  std::uint64_t progress() const override { return progress_ + exchange_.progress(); }
   Rank mismatched() const override { return mismatched_; }
   Capabilities capabilities() const override { return endpoint_->capabilities(); }
-  std::size_t scratch_bytes() const override { return scratch_.capacity(); }
+  std::size_t scratch_bytes() const override { return scratch_.capacity() + exchange_.kept_bytes(); }
   void announce_sleep() override { endpoint_->announce_sleep(); }
   void cancel_sleep() override { endpoint_->cancel_sleep(); }
   void sleep(std::chrono::nanoseconds slice) override { endpoint_->sleep(slice); }
@@ -47,21 +55,27 @@ class CpuExecutor final : public Executor {
   struct LaneState {
     std::size_t tile = 0;
     std::uint32_t step = 0;
+    Fingerprint fingerprint = 0;       ///< of the messages of the step under way
     int seen = 0;                      ///< ranks already peeked at by a receive from all
     std::vector<const void*> sources;  ///< by rank; the own source stands at its place
   };
 
   Outcome run_step(LaneState& lane, const Step& step);
+  Outcome run_step(LaneState& lane, const Step& step, Elems count);
   Outcome receive(LaneState& lane, const Step& step, Bytes bytes, const std::byte** arrived);
   Outcome receive_all(LaneState& lane, const Step& step, Bytes bytes);
-  void compute(LaneState& lane, const Step& step, ChunkRange range, const std::byte* arrived, std::byte* slot);
-  void reduce(LaneState& lane, const Step& step, ChunkRange range, const std::byte* arrived, std::byte* slot,
+  void compute(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot);
+  void reduce(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot,
               std::byte* stored);
+  ReduceArgs operands(LaneState& lane, const Step& step, const void* own, const std::byte* arrived, const void** pair);
+  void compute_on_wire(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot);
+  void compute_piece(LaneState& lane, const Step& step, std::size_t at, std::size_t count, const std::byte* arrived,
+                     std::byte* slot);
   void release(const Step& step, Bytes bytes);
   ReduceKernel kernel(const Launch& launch) {
-    if (kernel_ == nullptr || launch.type != kernel_type_ || launch.op != kernel_op_) [[unlikely]] {
-      kernel_ = reduce_kernel(launch.type, launch.op);
-      kernel_type_ = launch.type;
+    if (kernel_ == nullptr || launch.wire != kernel_type_ || launch.op != kernel_op_) [[unlikely]] {
+      kernel_ = launch.user != nullptr ? reduce_by_user : reduce_kernel(launch.wire, launch.op);
+      kernel_type_ = launch.wire;
       kernel_op_ = launch.op;
     }
     return kernel_;
@@ -75,6 +89,8 @@ class CpuExecutor final : public Executor {
   Status sleep_once(Watch& watch);
 
   std::unique_ptr<E> endpoint_;
+  PeerExchange<E> exchange_;
+  bool exchanging_ = false;  // the running operation is one of exchange_
   LadderPolicy policy_;
   int rank_;
   int ranks_;
@@ -83,11 +99,12 @@ class CpuExecutor final : public Executor {
   DataType kernel_type_ = DataType::kInt8;
   RedOp kernel_op_ = RedOp::kSum;
   Tiling tiling_{Extent{}, Elems{0}, Elems{1}, Elems{1}};
+  RaggedTiling ragged_;  // instead, where launch_.ragged says so
   std::size_t tiles_ = 0;
   Bytes scratch_chunk_{0};
   std::vector<LaneState> lanes_;
   std::size_t active_lanes_ = 0;
-  std::vector<std::byte> scratch_;
+  std::vector<std::byte> scratch_;           // chunks as they travel
   std::vector<const void*> direct_sources_;  // by rank, for run_one_shot
   Rank missing_ = kNoRank;
   Rank mismatched_ = kNoRank;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "core/call_board.h"
@@ -13,6 +14,8 @@
 #include "core/types.h"
 #include "core/units.h"
 #include "core/watch.h"
+#include "kernels/kernels.h"
+#include "schedule/bind.h"
 #include "schedule/schedule.h"
 #include "transport/transport.h"
 
@@ -34,6 +37,33 @@ struct Launch {
   bool alone_reduces = false;  ///< one rank, and a reduction of one operand is more than a copy: bool becomes 0 or 1
   bool one_shot = false;       ///< the direct path may run it: see is_one_shot(), and one tile holds it all
   bool stream_stores = false;  ///< the output exceeds the caches
+  bool tree_order = false;     ///< sources are combined in the deterministic mode's order
+  const UserReduction* user = nullptr;  ///< instead of `op`
+  /// float32 buffers whose messages, and reductions, are of this type; else equal to `type`. `wire_element`: bytes of
+  /// an element in a message.
+  DataType wire = DataType::kUint8;
+  Bytes wire_element{1};
+  /// Buffers, messages and reductions of one type.
+  void carry(DataType one) {
+    type = wire = one;
+    element = wire_element = size_of(one);
+  }
+  const RaggedTiling* ragged = nullptr;  ///< blocks of different sizes, see RaggedTiling; `count` is then unused
+};
+
+/// A send to, or a receive from, one other rank or this one. The buffer and what `source` points to are the caller's
+/// until the transfer ended.
+struct Transfer {
+  enum class Kind : std::uint8_t { kSend, kReceive };
+  Kind kind = Kind::kSend;
+  DataType type = DataType::kUint8;
+  Rank peer = kNoRank;  ///< kNoRank: receive from any
+  int tag = 0;
+  std::byte* data = nullptr;  ///< of a send: not written
+  Elems count;
+  int* source = nullptr;  ///< where a receive says whose message it got; may be nullptr
+
+  Bytes bytes() const { return Bytes{count.value * size_of(type).value}; }
 };
 
 /// Whether the kernels reduce this type with this operation.
@@ -57,6 +87,16 @@ class Executor {
   /// start, then advance on the caller's thread up the waiting ladder until done, or until `watch` ends it.
   virtual Status run(const Launch& launch, Watch& watch) = 0;
 
+  /// The same for sends and receives, which proceed together and are matched in order per pair and tag. The transfers
+  /// stay the caller's and in place until all have ended. A failure is kFailed with transfer_fault().
+  virtual void start(std::span<Transfer> transfers) = 0;
+  virtual Status run(std::span<Transfer> transfers, Watch& watch) = 0;
+  /// What did not fit, after kFailed; the first transfer that has not ended, nullptr: none.
+  virtual const std::string& transfer_fault() const = 0;
+  virtual const Transfer* open_transfer() const = 0;
+  /// Whether a transfer that has not ended is with this rank; a receive from any is with all.
+  virtual bool exchanges_with(Rank peer) const = 0;
+
   /// The lowest rank that the last advance() waited for; kNoRank: none.
   virtual Rank missing() const = 0;
   /// Grows with every message moved.
@@ -65,7 +105,7 @@ class Executor {
   virtual Rank mismatched() const = 0;
 
   virtual Capabilities capabilities() const = 0;
-  /// Private memory held for scratch chunks.
+  /// Private memory held for scratch chunks and for messages that came before their receive.
   virtual std::size_t scratch_bytes() const = 0;
   virtual void announce_sleep() = 0;
   virtual void cancel_sleep() = 0;

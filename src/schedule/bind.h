@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "core/units.h"
 #include "schedule/generator.h"
@@ -64,6 +65,54 @@ class Tiling {
   std::size_t tiles_;
   std::size_t part_;       ///< part size of a whole tile
   std::size_t last_part_;  ///< part size of the last tile
+};
+
+/// Where the blocks of one buffer lie, in elements: block b is [offsets[b], offsets[b] + counts[b]). A view of `size`
+/// values each.
+struct BlockTable {
+  const std::size_t* counts = nullptr;
+  const std::size_t* offsets = nullptr;
+  std::size_t size = 0;
+
+  std::size_t largest() const { return size == 0 ? 0 : *std::max_element(counts, counts + size); }
+};
+
+/// Binding of the forms whose blocks differ in size: a tile is the same range of every block. A step works on one block
+/// (schedules with one part and one lane only), and has no tile t where that block has none. Both ends of a message
+/// know the block's count, so both skip it; an empty block has one empty tile, which sends a header. A plain value,
+/// a view of the tables, safe from any thread.
+class RaggedTiling {
+ public:
+  RaggedTiling() = default;
+  /// `tile` elements, at least 1.
+  RaggedTiling(const BlockTable& input, const BlockTable& output, Elems tile)
+      : input_(input), output_(output), tile_(std::max<std::size_t>(tile.value, 1)) {}
+
+  /// Passes of the program on this rank; ranks may differ.
+  std::size_t tiles() const { return tiles_of(std::max(input_.largest(), output_.largest())); }
+
+  /// Elements of the block that the step works on.
+  std::size_t block_count(const Step& step) const {
+    const bool takes = step.src_buffer != BufferId::kNone;
+    return takes ? table(step.src_buffer).counts[step.src_chunk] : table(step.dst_buffer).counts[step.dst_chunk];
+  }
+  /// Elements of `block_count` in tile t; nothing: no such tile.
+  std::optional<Elems> count(std::size_t block_count, std::size_t t) const {
+    if (t >= tiles_of(block_count)) return std::nullopt;
+    return Elems{std::min(tile_, block_count - t * tile_)};
+  }
+  /// Where tile t of a block begins in its buffer.
+  Elems offset(BufferId buffer, std::uint32_t block, std::size_t t) const {
+    return Elems{table(buffer).offsets[block] + t * tile_};
+  }
+
+ private:
+  const BlockTable& table(BufferId buffer) const { return buffer == BufferId::kInput ? input_ : output_; }
+  std::size_t tiles_of(std::size_t count) const { return std::max<std::size_t>(div_up(count, tile_), 1); }
+
+  BlockTable input_;
+  BlockTable output_;
+  std::size_t tile_ = 1;
 };
 
 }  // namespace tutti

@@ -74,8 +74,7 @@ TEST_P(DirectPath, GivesTheBitsOfTheInterpreterAndMixesWithIt) {
         launch.schedule = &schedule;
         launch.count = Elems{counts[round % 9]};
         launch.tile = Elems{kCount};
-        launch.element = Bytes{2};
-        launch.type = DataType::kBfloat16;
+        launch.carry(DataType::kBfloat16);
         launch.op = RedOp::kSum;
         launch.divisor = round % 3 == 0 ? static_cast<std::uint32_t>(ranks) : 1;
         launch.fingerprint = mix64(++sequence);

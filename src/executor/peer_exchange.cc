@@ -1,0 +1,318 @@
+#include "executor/peer_exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kernels/kernels.h"
+#include "transport/inproc.h"
+#include "transport/shm.h"
+
+namespace tutti {
+
+template <Endpoint E>
+PeerExchange<E>::PeerExchange(E& endpoint, Lane lane)
+    : endpoint_(endpoint),
+      lane_(lane),
+      self_(endpoint.rank()),
+      piece_(endpoint.capabilities().max_message),
+      outbound_(static_cast<std::size_t>(endpoint.ranks())),
+      inbound_(static_cast<std::size_t>(endpoint.ranks())) {}
+
+template <Endpoint E>
+Fingerprint PeerExchange<E>::fingerprint(std::uint64_t sequence, bool envelope) {
+  return mix64(sequence * 2 + (envelope ? 1 : 0) + 0x70656572ull);
+}
+
+template <Endpoint E>
+void PeerExchange<E>::start(std::span<Transfer> transfers) {
+  transfers_ = transfers;
+  courses_.assign(transfers.size(), Course{});
+  for (const Rank peer : targets_) outbound_[index(peer)].sends.clear();
+  targets_.clear();
+  sources_.clear();
+  open_ = transfers.size();
+  missing_ = kNoRank;
+  const auto add = [](std::vector<Rank>* peers, Rank peer) {
+    if (std::find(peers->begin(), peers->end(), peer) == peers->end()) peers->push_back(peer);
+  };
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    const Transfer& transfer = transfers[i];
+    if (transfer.kind == Transfer::Kind::kReceive) {
+      for (Rank peer{0}; peer.value < endpoint_.ranks(); ++peer)
+        if (peer != self_ && (transfer.peer == peer || transfer.peer == kNoRank)) add(&sources_, peer);
+    } else if (transfer.peer == self_) {
+      send_to_self(i);
+    } else {
+      add(&targets_, transfer.peer);
+      Outbound& link = outbound_[index(transfer.peer)];
+      link.next = 0;
+      link.sends.push_back(i);
+    }
+  }
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    if (transfers[i].kind != Transfer::Kind::kReceive) continue;
+    bool taken = transfers[i].peer != kNoRank && take_unexpected(i, transfers[i].peer);
+    for (Rank peer{0}; transfers[i].peer == kNoRank && peer.value < endpoint_.ranks() && !taken; ++peer)
+      taken = take_unexpected(i, peer);
+  }
+}
+
+/// A send to oneself has nobody to wait for: it is kept until its receive comes.
+template <Endpoint E>
+void PeerExchange<E>::send_to_self(std::size_t transfer) {
+  const Transfer& send = transfers_[transfer];
+  auto message = std::make_unique<Unexpected>();
+  message->tag = send.tag;
+  message->type = send.type;
+  message->arrived = send.bytes();
+  message->data.assign(send.data, send.data + send.bytes().value);
+  kept_bytes_ += message->data.size();
+  inbound_[index(self_)].unexpected.push_back(std::move(message));
+  end(transfer, self_);
+}
+
+/// Gives a receive the oldest message of `peer` with its tag that was kept, if there is one.
+template <Endpoint E>
+bool PeerExchange<E>::take_unexpected(std::size_t receive, Rank peer) {
+  auto& kept = inbound_[index(peer)].unexpected;
+  const int tag = transfers_[receive].tag;
+  const auto found =
+      std::find_if(kept.begin(), kept.end(), [tag](const auto& m) { return m->tag == tag && m->receive == kNobody; });
+  if (found == kept.end()) return false;
+  Unexpected* const message = found->get();
+  courses_[receive].state = State::kMatched;
+  message->receive = receive;
+  if (message->arrived.value == message->data.size()) finish_from(peer, message, receive);
+  return true;
+}
+
+/// A kept message is whole and has its receive.
+template <Endpoint E>
+void PeerExchange<E>::finish_from(Rank peer, Unexpected* message, std::size_t receive) {
+  if (!fits(receive, peer, message->type, Bytes{message->data.size()})) return;
+  if (!message->data.empty()) std::memcpy(transfers_[receive].data, message->data.data(), message->data.size());
+  kept_bytes_ -= message->data.size();
+  std::erase_if(inbound_[index(peer)].unexpected, [message](const auto& m) { return m.get() == message; });
+  end(receive, peer);
+}
+
+template <Endpoint E>
+bool PeerExchange<E>::fits(std::size_t receive, Rank peer, DataType type, Bytes bytes) {
+  const Transfer& asked = transfers_[receive];
+  if (asked.type == type && asked.bytes() == bytes) return true;
+  fault_ = fmt::format("rank {} sent {} {} (tag {}) where rank {} receives {} {}", peer.value,
+                       bytes.value / size_of(type).value, name_of(type), asked.tag, self_.value, asked.count.value,
+                       name_of(asked.type));
+  return false;
+}
+
+template <Endpoint E>
+void PeerExchange<E>::end(std::size_t transfer, Rank peer) {
+  courses_[transfer].state = State::kEnded;
+  --open_;
+  ++progress_;
+  Transfer& ended = transfers_[transfer];
+  if (ended.kind == Transfer::Kind::kReceive && ended.source != nullptr) *ended.source = peer.value;
+}
+
+template <Endpoint E>
+void PeerExchange<E>::wait_for(Rank peer) {
+  if (missing_ == kNoRank || peer < missing_) missing_ = peer;
+}
+
+template <Endpoint E>
+Progress PeerExchange<E>::advance() {
+  missing_ = kNoRank;
+  if (!fault_.empty()) return Progress::kFailed;
+  for (const Rank peer : targets_)
+    if (!advance_sends(peer)) wait_for(peer);
+  for (const Rank peer : sources_)
+    if (!advance_receives(peer)) return Progress::kFailed;
+  if (open_ == 0) return Progress::kDone;
+  // A receive from oneself that no send of an earlier call or of this batch serves waits for this very rank.
+  if (missing_ == kNoRank) wait_for(self_);
+  return Progress::kAgain;
+}
+
+template <Endpoint E>
+const Transfer* PeerExchange<E>::open_transfer() const {
+  for (std::size_t i = 0; i < courses_.size(); ++i)
+    if (courses_[i].state != State::kEnded) return &transfers_[i];
+  return nullptr;
+}
+
+template <Endpoint E>
+bool PeerExchange<E>::is_open_with(Rank peer) const {
+  for (std::size_t i = 0; i < courses_.size(); ++i) {
+    const bool open = courses_[i].state != State::kEnded;
+    if (open && (transfers_[i].peer == peer || transfers_[i].peer == kNoRank)) return true;
+  }
+  return false;
+}
+
+/// False: a send has to wait for a credit.
+template <Endpoint E>
+bool PeerExchange<E>::advance_sends(Rank peer) {
+  Outbound& link = outbound_[index(peer)];
+  for (; link.next < link.sends.size(); ++link.next) {
+    const std::size_t transfer = link.sends[link.next];
+    if (courses_[transfer].state == State::kWaiting && !send_envelope(&link, transfer)) return false;
+    if (!send_pieces(link, transfer)) return false;
+    end(transfer, peer);
+  }
+  return true;
+}
+
+template <Endpoint E>
+bool PeerExchange<E>::send_envelope(Outbound* link, std::size_t transfer) {
+  const Transfer& send = transfers_[transfer];
+  const Bytes size{sizeof(Envelope)};
+  std::byte* const slot = endpoint_.send_claim(route(send.peer), size);
+  if (slot == nullptr) return false;
+  Envelope envelope{};
+  envelope.bytes = send.bytes().value;
+  envelope.tag = send.tag;
+  envelope.type = static_cast<std::uint32_t>(send.type);
+  envelope.sequence = link->sequence;
+  if (envelope.bytes != 0 && envelope.bytes <= Envelope::kInline) {
+    std::memcpy(envelope.payload, send.data, envelope.bytes);
+    courses_[transfer].moved = send.bytes();
+  }
+  std::memcpy(slot, &envelope, sizeof envelope);
+  endpoint_.send_commit(route(send.peer), size, fingerprint(link->sequence, true));
+  ++link->sequence;
+  ++progress_;
+  courses_[transfer].state = State::kMatched;
+  return true;
+}
+
+template <Endpoint E>
+bool PeerExchange<E>::send_pieces(const Outbound& link, std::size_t transfer) {
+  const Transfer& send = transfers_[transfer];
+  Bytes& moved = courses_[transfer].moved;
+  while (moved < send.bytes()) {
+    const Bytes size = std::min(piece_, send.bytes() - moved);
+    std::byte* const slot = endpoint_.send_claim(route(send.peer), size);
+    if (slot == nullptr) return false;
+    copy_bytes(slot, send.data + moved.value, size, false);
+    endpoint_.send_commit(route(send.peer), size, fingerprint(link.sequence - 1, false));
+    moved += size;
+    ++progress_;
+  }
+  return true;
+}
+
+/// Whether a message of this peer is waited for: a receive that has none yet, or that waits for the rest of one.
+template <Endpoint E>
+bool PeerExchange<E>::wants(Rank peer) const {
+  for (std::size_t i = 0; i < transfers_.size(); ++i) {
+    const Transfer& t = transfers_[i];
+    if (t.kind == Transfer::Kind::kReceive && courses_[i].state == State::kWaiting &&
+        (t.peer == peer || t.peer == kNoRank))
+      return true;
+  }
+  const Inbound& link = inbound_[index(peer)];
+  return link.receive != kNobody || (link.kept != nullptr && link.kept->receive != kNobody);
+}
+
+/// False: a message does not fit its receive.
+template <Endpoint E>
+bool PeerExchange<E>::advance_receives(Rank peer) {
+  const Inbound& link = inbound_[index(peer)];
+  while (wants(peer)) {
+    const std::uint64_t before = progress_;
+    const bool sound = link.left.value != 0 ? take_pieces(peer) : take_envelope(peer);
+    if (!sound) return false;
+    if (progress_ == before) return wait_for(peer), true;
+  }
+  return true;
+}
+
+template <Endpoint E>
+std::size_t PeerExchange<E>::find_receive(Rank peer, int tag) const {
+  for (std::size_t i = 0; i < transfers_.size(); ++i) {
+    const Transfer& t = transfers_[i];
+    if (t.kind == Transfer::Kind::kReceive && courses_[i].state == State::kWaiting && t.tag == tag &&
+        (t.peer == peer || t.peer == kNoRank))
+      return i;
+  }
+  return kNobody;
+}
+
+template <Endpoint E>
+bool PeerExchange<E>::take_envelope(Rank peer) {
+  Inbound& link = inbound_[index(peer)];
+  const Bytes size{sizeof(Envelope)};
+  const Peek peek = endpoint_.recv_peek(route(peer), size, fingerprint(link.sequence, true));
+  if (peek.state == PeekState::kMismatch) {
+    fault_ = fmt::format("rank {} sent something else than the start of a message", peer.value);
+    return false;
+  }
+  if (peek.state == PeekState::kAgain) return true;
+  Envelope envelope;
+  std::memcpy(&envelope, peek.data, sizeof envelope);
+  endpoint_.recv_release(route(peer), size);
+  ++link.sequence;
+  ++progress_;
+  if (envelope.type >= kDataTypes || envelope.sequence + 1 != link.sequence) {
+    fault_ = fmt::format("rank {} sent a message whose head makes no sense", peer.value);
+    return false;
+  }
+  const auto type = static_cast<DataType>(envelope.type);
+  link.receive = find_receive(peer, envelope.tag);
+  if (link.receive != kNobody) {
+    if (!fits(link.receive, peer, type, Bytes{envelope.bytes})) return false;
+    courses_[link.receive].state = State::kMatched;
+    link.target = transfers_[link.receive].data;
+  } else {
+    auto message = std::make_unique<Unexpected>();
+    message->tag = envelope.tag;
+    message->type = type;
+    message->data.resize(envelope.bytes);
+    kept_bytes_ += envelope.bytes;
+    link.kept = message.get();
+    link.target = message->data.data();
+    link.unexpected.push_back(std::move(message));
+  }
+  link.left = Bytes{envelope.bytes};
+  if (envelope.bytes <= Envelope::kInline) {
+    if (envelope.bytes != 0) std::memcpy(link.target, envelope.payload, envelope.bytes);
+    link.left = Bytes{0};
+  }
+  return take_pieces(peer);
+}
+
+/// The pieces of the message under way, as far as they are there; then its end.
+template <Endpoint E>
+bool PeerExchange<E>::take_pieces(Rank peer) {
+  Inbound& link = inbound_[index(peer)];
+  while (link.left.value != 0) {
+    const Bytes size = std::min(piece_, link.left);
+    const Peek peek = endpoint_.recv_peek(route(peer), size, fingerprint(link.sequence - 1, false));
+    if (peek.state == PeekState::kMismatch) {
+      fault_ = fmt::format("rank {} sent something else than the rest of its message", peer.value);
+      return false;
+    }
+    if (peek.state == PeekState::kAgain) return true;
+    copy_bytes(link.target, peek.data, size, false);
+    endpoint_.recv_release(route(peer), size);
+    link.target += size.value;
+    link.left -= size;
+    ++progress_;
+  }
+  const std::size_t receive = std::exchange(link.receive, kNobody);
+  Unexpected* const kept = std::exchange(link.kept, nullptr);
+  if (receive != kNobody) end(receive, peer);
+  if (kept == nullptr) return true;
+  kept->arrived = Bytes{kept->data.size()};
+  if (kept->receive != kNobody) finish_from(peer, kept, kept->receive);
+  return fault_.empty();
+}
+
+template class PeerExchange<ShmEndpoint>;
+template class PeerExchange<InprocEndpoint>;
+
+}  // namespace tutti

@@ -1,0 +1,121 @@
+// Sends and receives between pairs of ranks, on a lane of their own so that collectives never meet their messages.
+//
+// A transfer is an envelope (its tag, type and size, and all of it if it is small) followed by pieces as large as the
+// link carries. Those of one pair follow each other in the order of the sends. A receiver takes an envelope off a link
+// only while one of its receives could match it or a later one; what matches none is kept in memory of the receiver's
+// until its receive comes (an unexpected message, as in every MPI).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/units.h"
+#include "executor/executor.h"
+#include "transport/transport.h"
+
+namespace tutti {
+
+/// One a rank and communicator; driven by one thread at a time. What arrived unexpectedly stays from batch to batch.
+template <Endpoint E>
+class PeerExchange {
+ public:
+  PeerExchange(E& endpoint, Lane lane);
+
+  /// Begins a batch; the one before has ended or the communicator failed. `transfers` stay in place until it ends.
+  void start(std::span<Transfer> transfers);
+  /// Moves what can be moved, without blocking. kFailed: a message does not fit its receive, see fault().
+  Progress advance();
+
+  Rank missing() const { return missing_; }
+  std::uint64_t progress() const { return progress_; }
+  const std::string& fault() const { return fault_; }
+  /// The first transfer that has not ended; nullptr: none.
+  const Transfer* open_transfer() const;
+  /// Whether a transfer that has not ended is with this rank; a receive from any is with all.
+  bool is_open_with(Rank peer) const;
+  std::size_t kept_bytes() const { return kept_bytes_; }
+
+ private:
+  /// In front of each transfer; 48 bytes, which the links carry in one cache line.
+  struct Envelope {
+    static constexpr std::size_t kInline = 24;
+    std::uint64_t bytes;
+    std::int32_t tag;
+    std::uint32_t type;
+    std::uint64_t sequence;
+    std::byte payload[kInline];
+  };
+  static_assert(sizeof(Envelope) == 48);
+
+  enum class State : std::uint8_t { kWaiting, kMatched, kEnded };
+  /// Where a transfer of the batch stands.
+  struct Course {
+    State state = State::kWaiting;
+    Bytes moved{0};
+  };
+  /// A message that came before its receive.
+  struct Unexpected {
+    int tag = 0;
+    DataType type = DataType::kUint8;
+    Bytes arrived{0};
+    std::vector<std::byte> data;
+    std::size_t receive = kNobody;  ///< the receive of the batch that waits for the rest of it
+  };
+  /// What one peer sends: the message under way, and those that wait for their receives, oldest first.
+  struct Inbound {
+    std::uint64_t sequence = 0;  ///< of the next envelope
+    Bytes left{0};               ///< of the message under way
+    std::byte* target = nullptr;
+    std::size_t receive = kNobody;  ///< it goes straight into this receive of the batch, or
+    Unexpected* kept = nullptr;     ///< it is kept
+    std::deque<std::unique_ptr<Unexpected>> unexpected;
+  };
+  struct Outbound {
+    std::uint64_t sequence = 0;      ///< of the next envelope
+    std::vector<std::size_t> sends;  ///< of the batch, in order
+    std::size_t next = 0;
+  };
+  static constexpr std::size_t kNobody = ~std::size_t{0};
+  static constexpr std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }
+
+  Route route(Rank peer) const { return Route{peer, false, lane_.value}; }
+  static Fingerprint fingerprint(std::uint64_t sequence, bool envelope);
+
+  void send_to_self(std::size_t transfer);
+  bool take_unexpected(std::size_t receive, Rank peer);
+  void finish_from(Rank peer, Unexpected* message, std::size_t receive);
+  bool advance_sends(Rank peer);
+  bool send_envelope(Outbound* link, std::size_t transfer);
+  bool send_pieces(const Outbound& link, std::size_t transfer);
+  bool advance_receives(Rank peer);
+  bool take_envelope(Rank peer);
+  bool take_pieces(Rank peer);
+  std::size_t find_receive(Rank peer, int tag) const;
+  bool wants(Rank peer) const;
+  bool fits(std::size_t receive, Rank peer, DataType type, Bytes bytes);
+  void end(std::size_t transfer, Rank peer);
+  void wait_for(Rank peer);
+
+  E& endpoint_;
+  Lane lane_;
+  Rank self_;
+  Bytes piece_;
+  std::span<Transfer> transfers_;
+  std::vector<Course> courses_;     // by transfer
+  std::vector<Rank> targets_;       // peers that the batch sends to
+  std::vector<Rank> sources_;       // peers that it receives from; all of them when one receive is from any
+  std::vector<Outbound> outbound_;  // by rank
+  std::vector<Inbound> inbound_;    // by rank
+  std::size_t open_ = 0;            // transfers that have not ended
+  std::size_t kept_bytes_ = 0;
+  Rank missing_ = kNoRank;
+  std::uint64_t progress_ = 0;
+  std::string fault_;
+};
+
+}  // namespace tutti
