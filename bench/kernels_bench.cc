@@ -31,6 +31,7 @@ struct Reduce {
   int sources;
   std::string simd;
   bool stream = false;
+  ReduceOrder order = ReduceOrder::kLeft;
 };
 
 void run_reduce(benchmark::State& state, const Reduce& what) {
@@ -45,7 +46,7 @@ void run_reduce(benchmark::State& state, const Reduce& what) {
   }
   const Memory destination = allocate(what.bytes);
   const std::size_t count = what.bytes / size_of(what.type).value;
-  const ReduceArgs args{pointers.data(), what.sources, destination.get(), nullptr, count, 1, what.stream};
+  const ReduceArgs args{pointers.data(), what.sources, destination.get(), nullptr, count, 1, what.stream, what.order};
   for (auto unused : state) {
     (void)unused;
     kernel(args);
@@ -57,7 +58,8 @@ void run_reduce(benchmark::State& state, const Reduce& what) {
 
 void add(const Reduce& what) {
   const std::string name = std::string(name_of(what.op)) + "/" + name_of(what.type) + "/" + std::to_string(what.bytes) +
-                           "/k" + std::to_string(what.sources) + (what.stream ? "/stream/" : "/") + what.simd;
+                           "/k" + std::to_string(what.sources) + (what.stream ? "/stream" : "") +
+                           (what.order == ReduceOrder::kTree ? "/tree/" : "/") + what.simd;
   benchmark::RegisterBenchmark(name.c_str(), [what](benchmark::State& state) { run_reduce(state, what); });
 }
 
@@ -74,12 +76,58 @@ void add_reductions() {
       add({RedOp::kProd, DataType::kInt8, bytes, 2, simd});
       add({RedOp::kSum, DataType::kBool, bytes, 2, simd});
       for (int sources : {3, 4, 8}) add({RedOp::kSum, DataType::kFloat32, bytes, sources, simd});
-      add({RedOp::kSum, DataType::kBfloat16, bytes, 8, simd});
+      for (DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kFloat8e4m3}) {
+        if (type != DataType::kFloat32) add({RedOp::kSum, type, bytes, 8, simd});
+        for (int sources : {4, 8, 13}) add({RedOp::kSum, type, bytes, sources, simd, false, ReduceOrder::kTree});
+      }
       add({RedOp::kSum, DataType::kFloat32, bytes, 2, simd, true});
     }
     for (std::size_t count : {1, 2, 3, 7, 8, 16, 31}) {
       add({RedOp::kSum, DataType::kFloat32, 4 * count, 2, simd});
       add({RedOp::kSum, DataType::kBfloat16, 2 * count, 2, simd});
+    }
+  }
+}
+
+/// Scaling (the factor is 1) and conversions; bytes are those of the small type.
+enum class Map { kScale, kNarrow, kWiden };
+
+void run_map(benchmark::State& state, Map map, DataType type, const std::string& simd) {
+  select_simd(simd);
+  if (simd != simd_name()) return state.SkipWithError("not on this processor");
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  const std::size_t count = bytes / size_of(type).value;
+  const Memory small = allocate(bytes);
+  const Memory other = allocate(std::max(bytes, 4 * count));
+  auto* const floats = reinterpret_cast<float*>(other.get());
+  for (auto unused : state) {
+    (void)unused;
+    if (map == Map::kScale) {
+      scale(type, other.get(), small.get(), count, small.get());
+    } else if (map == Map::kNarrow) {
+      narrow_floats(type, small.get(), floats, count);
+    } else {
+      widen_floats(type, floats, small.get(), count, false);
+    }
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * bytes));
+  select_simd("auto");
+}
+
+void add_maps() {
+  for (const char* simd : {"baseline", "avx2", "avx512"}) {
+    for (const auto& [name, map] :
+         {std::pair{"scale", Map::kScale}, {"narrow", Map::kNarrow}, {"widen", Map::kWiden}}) {
+      for (DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8e4m3,
+                            DataType::kFloat8e5m2}) {
+        if (type == DataType::kFloat32 && map != Map::kScale) continue;
+        const std::string full = std::string(name) + "/" + name_of(type) + "/" + simd;
+        const std::string set = simd;
+        auto* family = benchmark::RegisterBenchmark(
+            full.c_str(), [m = map, type, set](benchmark::State& state) { run_map(state, m, type, set); });
+        family->Arg(4096)->Arg(262144)->Arg(16777216);
+      }
     }
   }
 }
@@ -126,6 +174,7 @@ void add_copies() {
 
 int main(int argc, char** argv) {
   tutti::add_reductions();
+  tutti::add_maps();
   tutti::add_copies();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;

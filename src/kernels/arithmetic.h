@@ -186,4 +186,22 @@ struct Ordered {
   }
 };
 
+/// The lanes of kCount stored values from `at` on.
+template <class Format, int kCount>
+TUTTI_INLINE Vec<typename Format::Lane, kCount> load_lanes(const void* source, std::size_t at) {
+  using Storage = typename Format::Storage;
+  return Format::widen(load_from<Vec<Storage, kCount>>(static_cast<const Storage*>(source) + at));
+}
+
+/// What is stored of combined lanes. Floats are divided before they are rounded.
+template <class Format, int kCount>
+TUTTI_INLINE Vec<typename Format::Storage, kCount> finish_lanes(Vec<typename Format::Lane, kCount> lanes,
+                                                                std::uint32_t divisor) {
+  using Lane = typename Format::Lane;
+  if constexpr (std::is_floating_point_v<Lane>) {
+    if (divisor != 1) lanes = lanes / static_cast<Lane>(divisor);
+  }
+  return Format::narrow(lanes);
+}
+
 }  // namespace tutti::TUTTI_ISA

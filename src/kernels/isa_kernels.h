@@ -4,6 +4,7 @@
 
 #include "kernels/arithmetic.h"
 #include "kernels/isa_table.h"
+#include "kernels/mapping.h"
 #include "kernels/reduction.h"
 
 namespace tutti::TUTTI_ISA {
@@ -49,6 +50,7 @@ constexpr void set_integer(IsaTable& table, DataType type) {
   set(table, type, RedOp::kBitAnd, combine_bytes<Bits, And>);
   set(table, type, RedOp::kBitOr, combine_bytes<Bits, Or>);
   set(table, type, RedOp::kBitXor, combine_bytes<Bits, Xor>);
+  table.scale[static_cast<int>(type)] = Scaling<Plain<Bits>, Multiply>::run;
 }
 
 template <class T>
@@ -58,6 +60,7 @@ constexpr void set_real(IsaTable& table, DataType type) {
   set(table, type, RedOp::kProd, Reduction<Real<T>, Multiply>::run);
   set(table, type, RedOp::kMax, Reduction<Real<T>, LargestReal>::run);
   set(table, type, RedOp::kMin, Reduction<Real<T>, SmallestReal>::run);
+  table.scale[static_cast<int>(type)] = Scaling<Real<T>, Multiply>::run;
 }
 
 /// 8 and 16-bit floats; T, kLargest and kNan as in Ordered.
@@ -69,6 +72,9 @@ constexpr void set_small_float(IsaTable& table, DataType type) {
   set(table, type, RedOp::kProd, Reduction<Widened<Codec>, Multiply>::run);
   set(table, type, RedOp::kMax, Reduction<Ordered<T, kLargest, kNan, Range::max()>, Largest>::run);
   set(table, type, RedOp::kMin, Reduction<Ordered<T, kLargest, kNan, Range::min()>, Smallest>::run);
+  table.scale[static_cast<int>(type)] = Scaling<Widened<Codec>, Multiply>::run;
+  table.narrow[static_cast<int>(type)] = Narrowing<Codec>::run;
+  table.widen[static_cast<int>(type)] = Widening<Codec>::run;
 }
 
 constexpr void set_bool(IsaTable& table) {
@@ -81,6 +87,7 @@ constexpr void set_bool(IsaTable& table) {
   set(table, DataType::kBool, RedOp::kMin, all);
   set(table, DataType::kBool, RedOp::kBitAnd, all);
   set(table, DataType::kBool, RedOp::kBitXor, Reduction<Truth, Xor>::run);
+  table.scale[static_cast<int>(DataType::kBool)] = Scaling<Truth, And>::run;
 }
 
 /// A copy past the caches is a reduction of one source: the same loops, no arithmetic.
@@ -90,7 +97,7 @@ inline void copy_by_stream(void* destination, const void* source, std::size_t by
 }
 
 constexpr IsaTable make_table(const char* name) {
-  IsaTable table{name, {}, copy_by_stream};
+  IsaTable table{name, {}, copy_by_stream, {}, {}, {}};
   set_integer<std::int8_t>(table, DataType::kInt8);
   set_integer<std::uint8_t>(table, DataType::kUint8);
   set_integer<std::int16_t>(table, DataType::kInt16);

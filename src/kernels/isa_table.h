@@ -9,6 +9,10 @@ struct IsaTable {
   const char* name;
   ReduceKernel reduce[kDataTypes][kRedOps];  ///< nullptr: not offered
   void (*copy_by_stream)(void* destination, const void* source, std::size_t bytes);
+  void (*scale[kDataTypes])(void* destination, const void* source, std::size_t count, const void* scalar);
+  /// Of 8 and 16-bit floats; nullptr for other types.
+  void (*narrow[kDataTypes])(void* destination, const float* source, std::size_t count);
+  void (*widen[kDataTypes])(float* destination, const void* source, std::size_t count, bool stream);
 };
 
 extern const IsaTable kBaselineTable;

@@ -50,6 +50,20 @@ ReduceKernel reduce_kernel(DataType type, RedOp op) {
   return isa_table().reduce[static_cast<int>(type)][static_cast<int>(op)];
 }
 
+void scale(DataType type, void* destination, const void* source, std::size_t count, const void* scalar) {
+  isa_table().scale[static_cast<int>(type)](destination, source, count, scalar);
+}
+
+void narrow_floats(DataType wire, void* destination, const float* source, std::size_t count) {
+  const auto narrow = isa_table().narrow[static_cast<int>(wire)];
+  if (narrow != nullptr) narrow(destination, source, count);
+}
+
+void widen_floats(DataType wire, float* destination, const void* source, std::size_t count, bool stream) {
+  const auto widen = isa_table().widen[static_cast<int>(wire)];
+  if (widen != nullptr) widen(destination, source, count, stream);
+}
+
 const char* simd_name() { return isa_table().name; }
 
 bool select_simd(const std::string& name) {

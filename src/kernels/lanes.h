@@ -73,6 +73,18 @@ TUTTI_INLINE To resize(From from) {
   return to;
 }
 
+/// Every lane equal to `value`; V{} + value would lose the sign of -0.
+template <class V>
+TUTTI_INLINE V broadcast(typename Shape<V>::Lane value) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return value;
+  } else {
+    V lanes = {};
+    for (int i = 0; i < Shape<V>::kLanes; ++i) lanes[i] = value;
+    return lanes;
+  }
+}
+
 /// Loads and stores at any address.
 template <class V>
 TUTTI_INLINE V load_from(const void* address) {
@@ -83,6 +95,13 @@ template <class V>
 TUTTI_INLINE void store_to(void* address, V value) {
   using Anywhere = typename VectorType<typename Shape<V>::Lane, Shape<V>::kLanes>::Anywhere;
   *static_cast<Anywhere*>(address) = value;
+}
+
+template <class T>
+TUTTI_INLINE T load_value(const void* address) {
+  T value;
+  __builtin_memcpy(&value, address, sizeof(T));
+  return value;
 }
 
 }  // namespace tutti::TUTTI_ISA

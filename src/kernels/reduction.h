@@ -6,8 +6,10 @@
 // are covered by two overlapping halves, quarters and so on down to one lane.
 #pragma once
 
+#include "kernels/arithmetic.h"
 #include "kernels/kernels.h"
 #include "kernels/stream_store.h"
+#include "kernels/tree_reduction.h"
 
 namespace tutti::TUTTI_ISA {
 
@@ -15,17 +17,19 @@ template <class Format, class Op>
 class Reduction {
  public:
   static void run(const ReduceArgs& args) {
-    if (args.count < kLanes) {
-      if (args.source_count == 2) return run_short<2>(args);
-      return run_short<0>(args);
+    if (args.source_count == 2) return args.count < kLanes ? run_short<2>(args) : run_long<2>(args);
+    if constexpr (kOrderMatters) {
+      // Up to three sources both orders are the same.
+      if (args.order == ReduceOrder::kTree && args.source_count > 3) return TreeReduction<Format, Op>::run(args);
     }
-    if (args.source_count == 2) return run_long<2>(args);
-    run_long<0>(args);
+    return args.count < kLanes ? run_short<0>(args) : run_long<0>(args);
   }
 
  private:
   using Storage = typename Format::Storage;
   using Lane = typename Format::Lane;
+  static constexpr bool kOrderMatters =
+      std::is_floating_point_v<Lane> && (std::is_same_v<Op, Add> || std::is_same_v<Op, Multiply>);
   static constexpr std::size_t kLanes = kVectorBytes / sizeof(Lane);
   static constexpr std::size_t kUnroll = 4;
   static constexpr std::size_t kBlock = kUnroll * kLanes;
@@ -39,15 +43,12 @@ class Reduction {
 
   template <int kCount>
   TUTTI_INLINE static Wide<kCount> load(const void* source, std::size_t at) {
-    return Format::widen(load_from<Stored<kCount>>(static_cast<const Storage*>(source) + at));
+    return load_lanes<Format, kCount>(source, at);
   }
 
   template <int kCount>
   TUTTI_INLINE Stored<kCount> finish(Wide<kCount> lanes) const {
-    if constexpr (std::is_floating_point_v<Lane>) {
-      if (args_.divisor != 1) lanes = lanes / static_cast<Lane>(args_.divisor);
-    }
-    return Format::narrow(lanes);
+    return finish_lanes<Format, kCount>(lanes, args_.divisor);
   }
 
   /// The result's lanes from `at` on. kSources: 2, or 0 for any number.

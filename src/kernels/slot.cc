@@ -20,7 +20,8 @@ void* advance(void* pointer, std::size_t bytes) { return static_cast<unsigned ch
 
 void reduce_into_slot(ReduceKernel kernel, Bytes element, const ReduceArgs& args) {
   const std::size_t bytes = args.count * element.value;
-  if (bytes < kPlainBelow || args.source_count > kMostSources) return kernel(args);
+  // A user's reduction goes through pieces of its own and ends in the same copy.
+  if (bytes < kPlainBelow || args.source_count > kMostSources || args.user != nullptr) return kernel(args);
   alignas(64) unsigned char part[kPart];
   std::array<const void*, kMostSources> sources;
   ReduceArgs piece = args;

@@ -136,6 +136,21 @@ inline Bits reduce_floats(DataType type, RedOp op, std::span<const Bits> values,
   return encode(type, total);
 }
 
+/// sum(lo, hi) = sum(lo, mid) + sum(mid, hi), mid = lo + the largest power of two below hi - lo; the same of products.
+inline double tree_of_floats(DataType type, RedOp op, std::span<const Bits> values) {
+  if (values.size() == 1) return decode(type, values[0]);
+  std::size_t half = 1;
+  while (2 * half < values.size()) half *= 2;
+  const double left = tree_of_floats(type, op, values.first(half));
+  return combine_floats(type, op, left, tree_of_floats(type, op, values.subspan(half)));
+}
+
+inline Bits reduce_floats_by_tree(DataType type, RedOp op, std::span<const Bits> values, std::uint32_t divisor) {
+  double total = tree_of_floats(type, op, values);
+  if (op == RedOp::kAvg && divisor != 1) total = held(type, total / held(type, divisor));
+  return encode(type, total);
+}
+
 inline bool below(DataType type, Bits a, Bits b) {
   if (!is_signed(type)) return a < b;
   const int shift = 64 - 8 * static_cast<int>(size_of(type).value);

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 
+#include "kernels/guarded.h"
 #include "kernels/kernels.h"
 #include "kernels/oracle.h"
 #include "kernels/simd_sets.h"
@@ -21,35 +22,11 @@ constexpr std::array kTypes = {DataType::kInt8,    DataType::kUint8,      DataTy
                                DataType::kBool,    DataType::kFloat16,    DataType::kBfloat16,  DataType::kFloat32,
                                DataType::kFloat64, DataType::kFloat8e4m3, DataType::kFloat8e5m2};
 constexpr int kSourceCounts[] = {1, 2, 3, 4, 5, 8, 9};
-constexpr std::size_t kGuard = 64;
-constexpr unsigned char kUntouched = 0xa5;
 
 bool offered(DataType type, RedOp op) {
   if (op == RedOp::kAvg) return type != DataType::kBool;
   return !(is_float(type) && is_bitwise(op));
 }
-
-/// A buffer of `bytes` bytes that starts `offset` bytes beyond a multiple of 64, with guards around it.
-class Guarded {
- public:
-  Guarded(std::size_t offset, std::size_t bytes)
-      : bytes_(bytes), store_(kGuard + offset + bytes + kGuard + 64, kUntouched) {
-    const std::size_t beyond = reinterpret_cast<std::uintptr_t>(store_.data()) % 64;
-    start_ = kGuard + (beyond == 0 ? 0 : 64 - beyond) + offset;
-  }
-  unsigned char* data() { return store_.data() + start_; }
-  bool guards_untouched() const {
-    for (std::size_t i = 0; i < store_.size(); ++i) {
-      if ((i < start_ || i >= start_ + bytes_) && store_[i] != kUntouched) return false;
-    }
-    return true;
-  }
-
- private:
-  std::size_t bytes_;
-  std::size_t start_ = 0;
-  Row store_;
-};
 
 /// How one call is laid out in memory.
 struct Layout {
