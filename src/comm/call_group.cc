@@ -56,24 +56,23 @@ Status CallGroup::run() {
 // Where they were on several streams, the others wait for the one that has them all.
 void CallGroup::merge_transfers() {
   std::vector<Collected> merged;
+  std::vector<Collected> others;
   std::map<Communicator*, std::size_t> batches;
-  const auto exchanges = [](const Collected& call) {
-    return !call.blocking && !call.call.collective() && call.comm != nullptr;
-  };
   for (Collected& call : calls_) {
-    if (!exchanges(call)) continue;
+    if (call.blocking || call.call.collective()) {
+      others.push_back(std::move(call));
+      continue;
+    }
     const auto [place, is_new] = batches.emplace(call.comm.get(), merged.size());
     if (is_new) {
       merged.push_back(std::move(call));
       continue;
     }
     for (const Transfer& transfer : call.call.transfers()) merged[place->second].call.add(transfer);
-    if (merged[place->second].stream == call.stream) continue;
-    merged.push_back(Collected{call.comm, QueuedCall(), call.stream, {}, {}});
+    if (merged[place->second].stream != call.stream)
+      merged.push_back(Collected{std::move(call.comm), QueuedCall(), std::move(call.stream), {}, {}});
   }
-  if (merged.empty()) return;
-  for (Collected& call : calls_)
-    if (call.comm == nullptr || !exchanges(call)) merged.push_back(std::move(call));
+  for (Collected& call : others) merged.push_back(std::move(call));
   calls_ = std::move(merged);
 }
 
