@@ -25,6 +25,14 @@ struct Brain {
 struct Truth {
   std::uint8_t bits;
 };
+struct Eight43 {
+  std::uint8_t bits;
+};
+struct Eight52 {
+  std::uint8_t bits;
+};
+template <class T>
+constexpr bool kIsEight = std::is_same_v<T, Eight43> || std::is_same_v<T, Eight52>;
 
 std::uint32_t bits_of(float value) {
   std::uint32_t bits = 0;
@@ -37,34 +45,39 @@ void store(double value, double* out) { *out = value; }
 void store(double value, Brain* out) {
   out->bits = static_cast<std::uint16_t>(bits_of(static_cast<float>(value)) >> 16);
 }
-void store(double value, Half* out) {
+/// Sign, exponent with another bias and the upper bits of the significand; the value is exact and not subnormal.
+std::uint32_t narrowed(double value, int exponent_bits, int mantissa_bits) {
   const std::uint32_t bits = bits_of(static_cast<float>(value));
-  const std::uint32_t sign = bits >> 16 & 0x8000;
-  if (value == 0) {
-    out->bits = static_cast<std::uint16_t>(sign);
-    return;
-  }
-  const std::uint32_t exponent = (bits >> 23 & 0xff) - 127 + 15;
-  out->bits = static_cast<std::uint16_t>(sign | exponent << 10 | (bits >> 13 & 0x3ff));
+  const std::uint32_t sign = bits >> 31 << (exponent_bits + mantissa_bits);
+  if (value == 0) return sign;
+  const std::uint32_t bias = (1U << (exponent_bits - 1)) - 1;
+  const std::uint32_t exponent = (bits >> 23 & 0xff) - 127 + bias;
+  return sign | exponent << mantissa_bits | (bits >> (23 - mantissa_bits) & ((1U << mantissa_bits) - 1));
 }
+void store(double value, Half* out) { out->bits = static_cast<std::uint16_t>(narrowed(value, 5, 10)); }
+void store(double value, Eight43* out) { out->bits = static_cast<std::uint8_t>(narrowed(value, 4, 3)); }
+void store(double value, Eight52* out) { out->bits = static_cast<std::uint8_t>(narrowed(value, 5, 2)); }
 
-/// Small integers: any order of additions and multiplications of up to 8 of them is exact in bfloat16.
-double float_value(tuttiRedOp_t op, int rank, int ranks, std::size_t i) {
-  const auto small = static_cast<double>(random_bits(rank, i) % 9) - 4;
-  if (op == tuttiProd) return random_bits(rank, i) % 3 == 0 ? -1 : random_bits(rank, i) % 2 == 0 ? 2 : 1;
-  if (op != tuttiAvg) return small;
-  const auto common = static_cast<double>(random_bits(77, i) % 5) - 2;
+/// Small integers: any order of additions and multiplications of up to 8 of them is exact in the type; 8-bit floats
+/// have integers up to 16 and 8, so of theirs all but the average's are -1, 0 or 1.
+double float_value(bool eight, Operation op, int rank, int ranks, std::size_t i) {
+  const std::uint64_t bits = random_bits(rank, i);
+  if (op == Operation::kProd) return bits % 3 == 0 ? -1 : bits % 2 == 0 ? 2 : 1;
+  if (op != Operation::kAvg) return eight ? static_cast<double>(bits % 3) - 1 : static_cast<double>(bits % 9) - 4;
+  const double common = eight ? 0 : static_cast<double>(random_bits(77, i) % 5) - 2;
   const bool outlier = i % static_cast<std::size_t>(ranks) == static_cast<std::size_t>(rank);
   return common + (outlier ? ranks * (static_cast<double>(random_bits(78, i) % 3) - 1) : 0);
 }
 
-double folded(double a, double b, tuttiRedOp_t op) {
+double float_scalar(bool eight, int rank) { return rank % 3 == 0 ? -1 : rank % 3 == 1 && !eight ? 2 : 1; }
+
+double folded(double a, double b, Operation op) {
   switch (op) {
-    case tuttiProd:
+    case Operation::kProd:
       return a * b;
-    case tuttiMax:
+    case Operation::kMax:
       return a > b ? a : b;
-    case tuttiMin:
+    case Operation::kMin:
       return a < b ? a : b;
     default:
       return a + b;
@@ -72,38 +85,42 @@ double folded(double a, double b, tuttiRedOp_t op) {
 }
 
 template <class T>
-T float_result(tuttiRedOp_t op, int ranks, std::size_t i) {
-  double result = float_value(op, 0, ranks, i);
-  for (int rank = 1; rank < ranks; ++rank) result = folded(result, float_value(op, rank, ranks, i), op);
-  if (op == tuttiAvg) result /= ranks;
+T float_result(Operation op, int ranks, std::size_t i) {
+  const auto term = [&](int rank) {
+    const double value = float_value(kIsEight<T>, op, rank, ranks, i);
+    return op == Operation::kMulSum ? value * float_scalar(kIsEight<T>, rank) : value;
+  };
+  double result = term(0);
+  for (int rank = 1; rank < ranks; ++rank) result = folded(result, term(rank), op);
+  if (op == Operation::kAvg) result /= ranks;
   T stored{};
   store(result, &stored);
   return stored;
 }
 
 template <class T>
-T integer_value(tuttiRedOp_t op, int rank, std::size_t i) {
+T integer_value(Operation op, int rank, std::size_t i) {
   const std::uint64_t bits = random_bits(rank, i);
-  if (op == tuttiBitAnd) return static_cast<T>(bits | random_bits(rank + 1000, i));
-  if (op == tuttiBitOr) return static_cast<T>(bits & random_bits(rank + 1000, i));
-  return static_cast<T>(op == tuttiProd ? bits | 1 : bits);
+  if (op == Operation::kBitAnd) return static_cast<T>(bits | random_bits(rank + 1000, i));
+  if (op == Operation::kBitOr) return static_cast<T>(bits & random_bits(rank + 1000, i));
+  return static_cast<T>(op == Operation::kProd ? bits | 1 : bits);
 }
 
 template <class T>
-T folded_integer(T a, T b, tuttiRedOp_t op) {
+T folded_integer(T a, T b, Operation op) {
   using Wide = std::uint64_t;
   switch (op) {
-    case tuttiProd:
+    case Operation::kProd:
       return static_cast<T>(static_cast<Wide>(a) * static_cast<Wide>(b));
-    case tuttiMax:
+    case Operation::kMax:
       return a > b ? a : b;
-    case tuttiMin:
+    case Operation::kMin:
       return a < b ? a : b;
-    case tuttiBitAnd:
+    case Operation::kBitAnd:
       return static_cast<T>(a & b);
-    case tuttiBitOr:
+    case Operation::kBitOr:
       return static_cast<T>(a | b);
-    case tuttiBitXor:
+    case Operation::kBitXor:
       return static_cast<T>(a ^ b);
     default:
       return static_cast<T>(static_cast<Wide>(a) + static_cast<Wide>(b));
@@ -111,25 +128,39 @@ T folded_integer(T a, T b, tuttiRedOp_t op) {
 }
 
 template <class T>
-T integer_result(tuttiRedOp_t op, int ranks, std::size_t i) {
-  T result = integer_value<T>(op, 0, i);
-  for (int rank = 1; rank < ranks; ++rank) result = folded_integer(result, integer_value<T>(op, rank, i), op);
-  if (op != tuttiAvg) return result;
+T integer_scalar(int rank) {
+  return static_cast<T>(rank * 7 - 3);
+}
+
+template <class T>
+T integer_result(Operation op, int ranks, std::size_t i) {
+  const auto term = [&](int rank) {
+    const T value = integer_value<T>(op, rank, i);
+    return op == Operation::kMulSum ? folded_integer(value, integer_scalar<T>(rank), Operation::kProd) : value;
+  };
+  T result = term(0);
+  for (int rank = 1; rank < ranks; ++rank) result = folded_integer(result, term(rank), op);
+  if (op != Operation::kAvg) return result;
   if constexpr (std::is_signed_v<T>) return static_cast<T>(static_cast<std::int64_t>(result) / ranks);
   return static_cast<T>(static_cast<std::uint64_t>(result) / static_cast<std::uint64_t>(ranks));
 }
 
-bool truth_value(tuttiRedOp_t op, int rank, std::size_t i) {
-  const std::uint64_t dice = random_bits(rank, i) % 4;
-  if (op == tuttiBitXor) return dice < 2;
-  return op == tuttiProd || op == tuttiMin || op == tuttiBitAnd ? dice != 0 : dice == 0;
+bool truth_scalar(int rank) { return rank % 3 != 1; }
+
+bool truth_value(Operation op, int rank, std::size_t i) {
+  const std::uint64_t die = random_bits(rank, i) % 4;
+  if (op == Operation::kBitXor) return die < 2;
+  return op == Operation::kProd || op == Operation::kMin || op == Operation::kBitAnd ? die != 0 : die == 0;
 }
 
-bool truth_result(tuttiRedOp_t op, int ranks, std::size_t i) {
+bool truth_result(Operation op, int ranks, std::size_t i) {
   int count = 0;
-  for (int rank = 0; rank < ranks; ++rank) count += truth_value(op, rank, i) ? 1 : 0;
-  if (op == tuttiBitXor) return count % 2 == 1;
-  return op == tuttiProd || op == tuttiMin || op == tuttiBitAnd ? count == ranks : count > 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const bool taken = op != Operation::kMulSum || truth_scalar(rank);
+    count += taken && truth_value(op, rank, i) ? 1 : 0;
+  }
+  if (op == Operation::kBitXor) return count % 2 == 1;
+  return op == Operation::kProd || op == Operation::kMin || op == Operation::kBitAnd ? count == ranks : count > 0;
 }
 
 template <class T, class ValueAt>
@@ -143,7 +174,7 @@ Bytes period_of(ValueAt value_at) {
 }
 
 template <class T>
-Bytes contribution_as(tuttiRedOp_t op, int rank, int ranks) {
+Bytes contribution_as(Operation op, int rank, int ranks) {
   return period_of<T>([&](std::size_t i) {
     T value{};
     if constexpr (std::is_same_v<T, Truth>) {
@@ -151,14 +182,14 @@ Bytes contribution_as(tuttiRedOp_t op, int rank, int ranks) {
     } else if constexpr (std::is_integral_v<T>) {
       value = integer_value<T>(op, rank, i);
     } else {
-      store(float_value(op, rank, ranks, i), &value);
+      store(float_value(kIsEight<T>, op, rank, ranks, i), &value);
     }
     return value;
   });
 }
 
 template <class T>
-Bytes reduction_as(tuttiRedOp_t op, int ranks) {
+Bytes reduction_as(Operation op, int ranks) {
   return period_of<T>([&](std::size_t i) {
     if constexpr (std::is_same_v<T, Truth>) {
       return Truth{static_cast<std::uint8_t>(truth_result(op, ranks, i) ? 1 : 0)};
@@ -198,9 +229,28 @@ Bytes with_type(tuttiDataType_t type, Body body) {
       return body(Brain{});
     case tuttiBool:
       return body(Truth{});
+    case tuttiFloat8e4m3:
+      return body(Eight43{});
+    case tuttiFloat8e5m2:
+      return body(Eight52{});
     default:
       return body(float{});
   }
+}
+
+template <class T>
+Bytes scalar_as(int rank) {
+  T value{};
+  if constexpr (std::is_same_v<T, Truth>) {
+    value.bits = truth_scalar(rank) ? 1 : 0;
+  } else if constexpr (std::is_integral_v<T>) {
+    value = integer_scalar<T>(rank);
+  } else {
+    store(float_scalar(kIsEight<T>, rank), &value);
+  }
+  Bytes bytes(sizeof(T));
+  std::memcpy(bytes.data(), &value, sizeof(T));
+  return bytes;
 }
 
 }  // namespace
@@ -218,21 +268,36 @@ const char* name_of(tuttiDataType_t type) {
 
 bool is_float(tuttiDataType_t type) { return type >= tuttiFloat16 && type <= tuttiFloat8e5m2; }
 
-Bytes contribution(tuttiDataType_t type, tuttiRedOp_t op, int rank, int ranks) {
+bool is_defined(Operation op, tuttiDataType_t type) {
+  if (op >= Operation::kBitAnd && op <= Operation::kBitXor) return !is_float(type);
+  return op != Operation::kAvg || type != tuttiBool;
+}
+
+Bytes contribution(tuttiDataType_t type, Operation op, int rank, int ranks) {
+  if (op >= Operation::kAffine) return raw_contribution(width_of(type), op, rank);
   return with_type(type, [&](auto sample) { return contribution_as<decltype(sample)>(op, rank, ranks); });
 }
 
-Bytes reduction(tuttiDataType_t type, tuttiRedOp_t op, int ranks) {
+Bytes reduction(tuttiDataType_t type, Operation op, int ranks) {
+  if (op >= Operation::kAffine) return raw_reduction(width_of(type), op, ranks);
   return with_type(type, [&](auto sample) { return reduction_as<decltype(sample)>(op, ranks); });
 }
 
-Bytes payload(tuttiDataType_t type, int rank) {
+Bytes scalar(tuttiDataType_t type, int rank) {
+  return with_type(type, [&](auto sample) { return scalar_as<decltype(sample)>(rank); });
+}
+
+Bytes payload(tuttiDataType_t type, int stream) {
   Bytes bytes(kPeriod * width_of(type));
   for (std::size_t i = 0; i < bytes.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(random_bits(rank + 500, i));
+    const auto byte = static_cast<unsigned char>(random_bits(stream + 500, i));
     bytes[i] = type == tuttiBool ? byte & 1 : byte;
   }
   return bytes;
+}
+
+std::uint64_t dice(std::uint64_t seed, std::uint64_t a, std::uint64_t b) {
+  return scrambled(scrambled(seed * 0x9e3779b97f4a7c15ULL + a) + b * 0xd6e8feb86659fd93ULL + 1);
 }
 
 }  // namespace tutti::cases

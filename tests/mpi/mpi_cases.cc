@@ -53,8 +53,8 @@ int run(const char* way, bool large) {
     std::fprintf(stderr, "joined as rank %d of %d, MPI says %d of %d\n", rank, size, place.rank, place.size);
     return 1;
   }
-  const tutti::cases::Outcome outcome = tutti::cases::run_collective_cases(
-      comm, rank, size, large ? tutti::cases::Effort::kLarge : tutti::cases::Effort::kUsual);
+  const tutti::cases::Outcome outcome = tutti::cases::run_all_cases(
+      comm, rank, size, large ? tutti::cases::Effort::kLarge : tutti::cases::Effort::kUsual, 100);
   const tuttiResult_t left = tuttiCommDestroy(comm);
   if (left != tuttiSuccess) std::fprintf(stderr, "rank %d: leaving: %s\n", rank, tuttiGetErrorString(left));
   if (rank == 0)

@@ -24,7 +24,7 @@ int run_rank(int rank, int ranks, const std::string& url) {
     return 1;
   }
   const tutti::cases::Outcome outcome =
-      tutti::cases::run_collective_cases(comm, rank, ranks, tutti::cases::Effort::kLarge);
+      tutti::cases::run_all_cases(comm, rank, ranks, tutti::cases::Effort::kLarge, 200);
   const tuttiResult_t left = tuttiCommDestroy(comm);
   if (left != tuttiSuccess) std::fprintf(stderr, "rank %d leaving: %s\n", rank, tuttiGetErrorString(left));
   if (rank == 0) std::printf("%d ranks: %ld calls checked, %ld wrong\n", ranks, outcome.checked, outcome.failed);
