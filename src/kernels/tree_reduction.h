@@ -21,7 +21,9 @@ class TreeReduction {
   __attribute__((noinline)) static void run(const ReduceArgs& args) {
     const TreeReduction pass(args);
     if (args.count < kLanes) return pass.template cover<kLanes / 2>();
-    pass.sweep();
+    if (args.source_count == 4) return pass.template sweep<4>();
+    if (args.source_count == 8) return pass.template sweep<8>();
+    pass.template sweep<0>();
   }
 
  private:
@@ -77,6 +79,15 @@ class TreeReduction {
     return finish_lanes<Format, kCount>(lanes, args_.divisor);
   }
 
+  template <int kSources>
+  TUTTI_INLINE Stored<kLanes> fixed_value(std::size_t at) const {
+    if constexpr (kSources == 0) {
+      return value<kLanes, 8>(at);
+    } else {
+      return finish_lanes<Format, kLanes>(group<kLanes, kSources>(0, at), args_.divisor);
+    }
+  }
+
   template <int kCount>
   TUTTI_INLINE void store(std::size_t at, Stored<kCount> lanes) const {
     store_to(static_cast<Storage*>(args_.destination) + at, lanes);
@@ -96,6 +107,8 @@ class TreeReduction {
   }
 
   /// The last vector first, for in place, and stored last; in one loop, for the code of value() is long.
+  /// kSources: 4 or 8, which need no stack, or 0 for any number.
+  template <int kSources>
   TUTTI_INLINE void sweep() const {
     Storage* const destination = static_cast<Storage*>(args_.destination);
     const bool stream = args_.stream && reinterpret_cast<std::uintptr_t>(destination) % sizeof(Stored<kLanes>) == 0;
@@ -103,7 +116,7 @@ class TreeReduction {
     Stored<kLanes> tail = {};
     std::size_t at = last;
     for (bool first = true;; first = false) {
-      const Stored<kLanes> lanes = value<kLanes, 8>(at);
+      const Stored<kLanes> lanes = fixed_value<kSources>(at);
       if (first) {
         tail = lanes;
         at = 0;
