@@ -326,13 +326,15 @@ TUTTI_API tuttiResult_t tuttiStreamAddCallback(tuttiStream_t stream, void (*fn)(
 
 /* ------------------------------------------------------------------ memory */
 
-/** Host memory, page-aligned and zeroed. */
+/** Host memory, page-aligned and zeroed, of huge pages where the system grants them. Local peers read it directly when
+ * it is the input of a large call and not written by it (in place), and the kernel lets them; see TUTTI_CMA. */
 TUTTI_API tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes);
-/** NULL is allowed; any other pointer comes from tuttiMemAlloc. */
+/** NULL is allowed; any other pointer comes from tuttiMemAlloc and is not in use by a call. */
 TUTTI_API tuttiResult_t tuttiMemFree(void* ptr);
 /** Declared, offered by a later version: tuttiUnsupported. */
 TUTTI_API tuttiResult_t tuttiMemAllocDevice(void** ptr, size_t bytes, int device);
-/** Hints that `ptr` will be used often; local, never communicates. */
+/** Lets local peers read `ptr` directly, like memory from tuttiMemAlloc; local, never communicates. Deregister before
+ * the memory is freed. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
 TUTTI_API tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiMemStat_t what, uint64_t* bytes);

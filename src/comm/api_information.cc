@@ -1,7 +1,4 @@
-// The C functions that tell: errors, settings, memory.
-#include <sys/mman.h>
-#include <unistd.h>
-
+// The C functions that tell: errors, settings, what a communicator uses.
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -21,7 +18,7 @@ Status algorithm_text(tuttiComm_t comm, std::string_view key, std::string* text)
   const std::size_t colon = key.find(':');
   for (int i = 1; i < tutti::kCollectives && colon != std::string_view::npos; ++i) {
     const auto collective = static_cast<Collective>(i);
-    if (key.substr(0, colon) != tutti::name_of(collective) || i > static_cast<int>(Collective::kBarrier)) continue;
+    if (key.substr(0, colon) != tutti::name_of(collective) || !tutti::has_algorithms(collective)) continue;
     std::size_t bytes = 0;
     const std::string_view number = key.substr(colon + 1);
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), bytes);
@@ -95,44 +92,6 @@ tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char* value, s
     std::memcpy(value, text.c_str(), text.size() + 1);
     return {};
   });
-}
-
-tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes) {
-  return tutti::guard(nullptr, [&]() -> Status {
-    TUTTI_TRY(tutti::require(ptr, "ptr"));
-    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    if (bytes > SIZE_MAX / 2)
-      return tutti::fail(Code::kInvalidArgument, "{} bytes is larger than memory can be", bytes);
-    void* const memory = std::aligned_alloc(page, tutti::round_up(bytes == 0 ? 1 : bytes, page));
-    if (memory == nullptr) return tutti::fail(Code::kSystemError, "out of memory allocating {} bytes", bytes);
-    std::memset(memory, 0, bytes);
-    *ptr = memory;
-    return {};
-  });
-}
-
-tuttiResult_t tuttiMemFree(void* ptr) {
-  std::free(ptr);
-  return tuttiSuccess;
-}
-
-tuttiResult_t tuttiMemAllocDevice(void**, size_t, int) {
-  return tutti::guard(nullptr,
-                      [] { return tutti::fail(Code::kUnsupported, "tuttiMemAllocDevice comes with a later version"); });
-}
-
-tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void** handle) {
-  return tutti::guard(comm, [&]() -> Status {
-    TUTTI_TRY(tutti::check_handle(comm));
-    TUTTI_TRY(tutti::require(handle, "handle"));
-    if (bytes != 0) TUTTI_TRY(tutti::require(ptr, "ptr"));
-    *handle = nullptr;  // a hint that needs nothing remembered on the host
-    return {};
-  });
-}
-
-tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void*) {
-  return tutti::guard(comm, [&] { return tutti::check_handle(comm); });
 }
 
 tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiMemStat_t what, uint64_t* bytes) {

@@ -13,6 +13,8 @@ namespace tutti {
 namespace {
 /// Results of this size and more are written past the caches: they would only push out what is still needed.
 constexpr std::size_t kStreamFrom = std::size_t{16} << 20;
+/// Smaller inputs are copied into a slot sooner than a peer can fetch them.
+constexpr std::size_t kSharedFrom = std::size_t{64} << 10;
 }  // namespace
 
 Communicator::Communicator(const Settings& settings, std::string name, JoinResult joined,
@@ -159,9 +161,27 @@ Status Communicator::begin(const CallArguments& arguments, Launch* launch, bool*
     ragged_ = RaggedTiling(arguments.blocks->send, arguments.blocks->recv, launch->tile);
     launch->ragged = &ragged_;
   }
+  if (block.value >= kSharedFrom && may_share_input(arguments, *launch)) {
+    launch->input_is_shared = true;
+    launch->one_shot = false;
+  }
   if (arguments.user != nullptr) [[unlikely]]
     bind_reduction(arguments, launch);
   return {};
+}
+
+// Only an input that nothing is stored into: peers read it while this rank goes on.
+bool Communicator::may_share_input(const CallArguments& arguments, const Launch& launch) {
+  if (!settings_.cma || launch.wire != launch.type || arguments.send == nullptr || arguments.blocks != nullptr ||
+      arguments.user != nullptr)
+    return false;
+  const std::size_t block = arguments.count * launch.element.value;
+  const std::size_t bytes = block * static_cast<std::size_t>(send_blocks(arguments.collective, ranks_));
+  if (!host_allocations().contains(arguments.send, bytes) && !registered_.contains(arguments.send, bytes)) return false;
+  const std::size_t written = block * static_cast<std::size_t>(recv_blocks(arguments.collective, ranks_));
+  const auto* const send = static_cast<const std::byte*>(arguments.send);
+  const auto* const recv = static_cast<const std::byte*>(arguments.recv);
+  return send + bytes <= recv || recv + written <= send;
 }
 
 // A scalar's product goes where the result will be, if that is as large as the input, else into memory of ours.

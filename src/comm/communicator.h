@@ -18,6 +18,7 @@
 #include "comm/membership.h"
 #include "comm/user_operation.h"
 #include "core/clock.h"
+#include "core/memory.h"
 #include "core/settings.h"
 #include "core/status.h"
 #include "core/watch.h"
@@ -48,6 +49,9 @@ class Communicator final : public Watch {
   /// Completes arguments by what the communicator knows (user-made operation, wire type) and checks them.
   Status prepare(CallArguments* arguments) const;
   Status prepare(const Transfer& transfer) const;
+
+  /// Memory of the caller's that is often used: peers may read it where they can. From the API's thread.
+  MemoryRanges& registered() { return registered_; }
 
   /// The operations made for this communicator. From the API's thread.
   UserOperations& operations() { return operations_; }
@@ -101,6 +105,7 @@ class Communicator final : public Watch {
 
  private:
   Status fail_for_good(Status status, Rank culprit);
+  bool may_share_input(const CallArguments& arguments, const Launch& launch);
   void bind_reduction(const CallArguments& arguments, Launch* launch);
   Status adopt_cause();
   Status look_for_transfer_faults();
@@ -133,6 +138,7 @@ class Communicator final : public Watch {
   std::uint64_t sequence_ = 0;
   Call call_;
   UserOperations operations_;
+  MemoryRanges registered_;
   // Of the running call, where it has any.
   RaggedTiling ragged_;
   UserFold fold_;

@@ -144,6 +144,8 @@ constexpr SettingInfo kTable[] = {
          return bad_value(text, "a power of two from 2 to 64");
        return Status{};
      }},
+    {"TUTTI_CMA", nullptr, "1", "1: local peers read registered memory directly where the kernel lets them; 0: copies",
+     [](const std::string& text, Settings* s) { return parse_switch(text, &s->cma); }},
     {"TUTTI_SPIN_US", nullptr, "-1", "microseconds a wait spins before it yields; -1: from ranks and cores",
      [](const std::string& text, Settings* s) {
        double spin = 0;

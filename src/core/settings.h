@@ -33,6 +33,7 @@ struct Settings {
   Bytes tile_bytes{0};  ///< 0: chosen by the library
   Bytes shm_slot_bytes{256 * 1024};
   std::uint32_t shm_slots = 4;
+  bool cma = true;
   std::int64_t spin_microseconds = -1;  ///< -1: chosen from ranks and cores
   std::vector<int> progress_cores;      ///< cores for the progress thread; empty: wherever the system puts it
 };

@@ -89,6 +89,12 @@ constexpr bool is_rooted(Collective c) {
          c == Collective::kScatter;
 }
 
+/// Whether schedules exist for the collective itself (a v-form runs those of the plain form).
+constexpr bool has_algorithms(Collective c) {
+  return (c >= Collective::kAllReduce && c <= Collective::kBarrier) ||
+         (c >= Collective::kGather && c <= Collective::kAllToAllV);
+}
+
 /// What float32 may travel as, see tuttiConfig_t::wireType.
 constexpr bool is_wire_type(DataType type) {
   return type == DataType::kFloat16 || type == DataType::kBfloat16 || type == DataType::kFloat8e4m3 ||

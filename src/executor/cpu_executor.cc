@@ -53,7 +53,10 @@ Progress CpuExecutor<E>::advance() {
     if (outcome == Outcome::kMismatch) return Progress::kFailed;
     done = done && outcome == Outcome::kDone;
   }
-  return done ? Progress::kDone : Progress::kAgain;
+  if (!done) return Progress::kAgain;
+  // What was sent by reference is the caller's again when the readers are done with it.
+  if (launch_.input_is_shared && !endpoint_->references_released(&missing_)) return Progress::kAgain;
+  return Progress::kDone;
 }
 
 template <Endpoint E>
@@ -100,6 +103,10 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
     if (outcome != Outcome::kDone) return outcome;
   }
   std::byte* slot = nullptr;
+  if (launch_.input_is_shared && step.has(kSend) && step.src_buffer == BufferId::kInput && !step.has(kRecv)) {
+    const Outcome outcome = send_reference(lane, step, bytes);
+    if (outcome != Outcome::kMismatch) return outcome;
+  }
   const bool sends = step.has(kSend) && !(step.send_to == PeerSet::kAll && ranks_ == 1);
   const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
   if (sends) {
@@ -110,6 +117,25 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
   if (count.value != 0) compute(lane, step, count, arrived, slot);
   if (sends) endpoint_->send_commit(to, bytes, lane.fingerprint);
   if (step.has(kRecv)) release(step, bytes);
+  return Outcome::kDone;
+}
+
+/// A step that only sends the own chunk, and may store it. kMismatch: not by reference.
+template <Endpoint E>
+auto CpuExecutor<E>::send_reference(const LaneState& lane, const Step& step, Bytes bytes) -> Outcome {
+  const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
+  if (to.shared && ranks_ == 1) return Outcome::kMismatch;
+  const std::byte* const data = address(step.src_buffer, lane.tile, step.src_chunk);
+  switch (endpoint_->send_reference(to, data, bytes, lane.fingerprint)) {
+    case ReferenceState::kNotOffered:
+      return Outcome::kMismatch;
+    case ReferenceState::kAgain:
+      return blocked_on(to.shared ? (rank_ + 1) % ranks_ : step.send_peer);
+    case ReferenceState::kSent:
+      break;
+  }
+  if (step.has(kStore))
+    copy_bytes(address(step.dst_buffer, lane.tile, step.dst_chunk), data, bytes, launch_.stream_stores);
   return Outcome::kDone;
 }
 

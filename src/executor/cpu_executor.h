@@ -62,6 +62,7 @@ class CpuExecutor final : public Executor {
 
   Outcome run_step(LaneState& lane, const Step& step);
   Outcome run_step(LaneState& lane, const Step& step, Elems count);
+  Outcome send_reference(const LaneState& lane, const Step& step, Bytes bytes);
   Outcome receive(LaneState& lane, const Step& step, Bytes bytes, const std::byte** arrived);
   Outcome receive_all(LaneState& lane, const Step& step, Bytes bytes);
   void compute(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot);

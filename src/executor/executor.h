@@ -43,6 +43,7 @@ struct Launch {
   /// an element in a message.
   DataType wire = DataType::kUint8;
   Bytes wire_element{1};
+  bool input_is_shared = false;  ///< peers may read the input itself: it is not written before the call ends
   /// Buffers, messages and reductions of one type.
   void carry(DataType one) {
     type = wire = one;

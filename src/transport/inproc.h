@@ -61,6 +61,8 @@ class InprocEndpoint {
 
   std::byte* send_claim(Route route, Bytes bytes);
   void send_commit(Route route, Bytes bytes, Fingerprint fingerprint);
+  ReferenceState send_reference(Route, const std::byte*, Bytes, Fingerprint) { return ReferenceState::kNotOffered; }
+  bool references_released(Rank*) const { return true; }
   Peek recv_peek(Route route, Bytes bytes, Fingerprint fingerprint);
   void recv_release(Route route, Bytes bytes);
 

@@ -15,12 +15,25 @@ constexpr std::chrono::nanoseconds kSliceWithoutBarrier = std::chrono::milliseco
 /// Makes the pages present. Kernels before 5.14 know neither advice; then they come one by one, at the first use.
 void populate(std::byte* begin, std::size_t bytes, int advice) { ::madvise(begin, bytes, advice); }
 
+std::vector<ControlPage*> pages_of(const std::vector<std::shared_ptr<Segment>>& segments) {
+  std::vector<ControlPage*> pages;
+  for (const std::shared_ptr<Segment>& segment : segments)
+    pages.push_back(reinterpret_cast<ControlPage*>(segment->data()));
+  return pages;
+}
+
+std::vector<DirectPage*> direct_pages_of(const std::vector<ControlPage*>& pages) {
+  std::vector<DirectPage*> direct;
+  for (ControlPage* page : pages) direct.push_back(&page->direct);
+  return direct;
+}
+
 }  // namespace
 
 Bytes ShmGeometry::segment_bytes() const { return Bytes(ShmLayout(*this).segment_bytes()); }
 
 std::uint64_t ShmLayout::digest() const {
-  constexpr std::uint64_t kFormat = 0x7475747469000001;  // changes with the layout
+  constexpr std::uint64_t kFormat = 0x7475747469000002;  // changes with the layout
   std::uint64_t digest = mix64(kFormat);
   for (const std::size_t part : {ranks_, lanes_, slots_, slot_stride_, end_}) digest = mix64(digest ^ part);
   return digest | 1;  // never 0, which means: no endpoint yet
@@ -57,10 +70,10 @@ ShmEndpoint::ShmEndpoint(const ShmGeometry& geometry, Rank rank, std::vector<std
       layout_(geometry),
       lane_bits_(std::bit_width(static_cast<unsigned>(geometry.lanes) - 1)),
       segments_(std::move(segments)),
+      peers_(pages_of(segments_)),
       send_rings_(send_index(segments_.size() + 1, 0, 0)),
-      recv_rings_(recv_index(segments_.size(), false, 0, 0)) {
-  for (const std::shared_ptr<Segment>& segment : segments_)
-    peers_.push_back(reinterpret_cast<ControlPage*>(segment->data()));
+      recv_rings_(recv_index(segments_.size(), false, 0, 0)),
+      direct_(rank, direct_pages_of(peers_)) {
   for (std::size_t peer = 0; peer < peers_.size(); ++peer)
     if (peer != index(rank.value)) readers_.push_back(&peers_[peer]->sleep_word);
   for (int lane = 0; lane < geometry.lanes; ++lane)
@@ -108,20 +121,91 @@ void ShmEndpoint::touch() const {
   }
 }
 
-bool ShmEndpoint::find_credit(Route route, Bytes bytes, SendRing* ring) const {
+/// Up to which position all readers of a link have released; `late` becomes one of those that are least far.
+std::uint64_t ShmEndpoint::released(Route route, std::size_t kind, Rank* late) const {
   const std::size_t line = layout_.release_line(rank_, route.lane);
   std::uint64_t released = std::numeric_limits<std::uint64_t>::max();
   for (std::size_t peer = 0; peer < segments_.size(); ++peer) {
     const bool reads = route.shared ? peer != index(rank_.value) : peer == index(route.peer.value);
     if (!reads) continue;
     const auto* counters = reinterpret_cast<const ReleaseLine*>(segments_[peer]->data() + line);
-    const std::uint64_t seen = counters->released[route.shared ? 1 : 0][kind_of(bytes)].load(
-        std::memory_order_acquire);  // pairs with release()
-    released = std::min(released, seen);
+    const std::uint64_t seen =
+        counters->released[route.shared ? 1 : 0][kind].load(std::memory_order_acquire);  // pairs with release()
+    if (seen >= released) continue;
+    released = seen;
+    *late = Rank{static_cast<int>(peer)};
   }
+  return released;
+}
+
+bool ShmEndpoint::find_credit(Route route, Bytes bytes, SendRing* ring) const {
+  Rank late = kNoRank;
+  const std::uint64_t released = this->released(route, kind_of(bytes), &late);
   const bool has_readers = !route.shared || segments_.size() > 1;
   ring->limit = (has_readers ? released : ring->position) + ring->memory.mask + 1;
   return ring->has_credit();
+}
+
+bool ShmEndpoint::is_read_by_all(Route route) const {
+  if (!route.shared) return direct_.is_read_by(route.peer);
+  for (int peer = 0; peer < ranks(); ++peer)
+    if (peer != rank_.value && !direct_.is_read_by(Rank{peer})) return false;
+  return true;
+}
+
+ReferenceState ShmEndpoint::send_reference(Route route, const std::byte* data, Bytes bytes, Fingerprint fingerprint) {
+  if (bytes.value <= ShmLayout::kCellBytes) return ReferenceState::kNotOffered;
+  direct_.offer();
+  if (!is_read_by_all(route)) return ReferenceState::kNotOffered;
+  SendRing& ring = send_ring(route, bytes);
+  if (!ring.has_credit() && !find_credit(route, bytes, &ring)) return ReferenceState::kAgain;
+  const auto known = std::find_if(references_.begin(), references_.end(), [&](const Reference& r) {
+    return r.route.shared == route.shared && r.route.lane == route.lane && (route.shared || r.route.peer == route.peer);
+  });
+  if (known == references_.end()) {
+    references_.push_back(Reference{route, ring.position});
+  } else {
+    known->position = ring.position;
+  }
+  ring.commit_reference(data, bytes.value, fingerprint);
+  if (ring.reader != nullptr) {
+    ring.reader->wake_if_announced();
+  } else {
+    for (SleepWord* reader : readers_) reader->wake_if_announced();
+  }
+  return ReferenceState::kSent;
+}
+
+bool ShmEndpoint::references_released(Rank* late) {
+  while (!references_.empty()) {
+    const Reference& last = references_.back();
+    if (released(last.route, static_cast<std::size_t>(RingKind::kSlots), late) <= last.position) return false;
+    references_.pop_back();
+  }
+  return true;
+}
+
+// Fetches the message into memory of this endpoint's, once however often it is peeked at.
+Peek ShmEndpoint::peek_reference(Route route, Bytes bytes, Fingerprint fingerprint) {
+  const RecvRing& ring = recv_ring(route, bytes);
+  const std::uint64_t address = ring.reference(bytes.value, fingerprint);
+  if (address == 0) return {PeekState::kMismatch, nullptr};
+  auto found = std::find_if(fetched_.begin(), fetched_.end(), [&](const Fetched& f) {
+    return f.route.peer == route.peer && f.route.shared == route.shared && f.route.lane == route.lane;
+  });
+  if (found == fetched_.end()) {
+    fetched_.push_back(Fetched{route, 0, std::make_unique_for_overwrite<std::byte[]>(max_message_.value + kCacheLine)});
+    found = fetched_.end() - 1;
+  }
+  void* memory = found->data.get();
+  std::size_t space = max_message_.value + kCacheLine;
+  auto* const aligned = static_cast<std::byte*>(std::align(kCacheLine, max_message_.value, memory, space));
+  if (found->position != ring.position + 1) {
+    // A writer whose memory cannot be read is ending: who watches it will say so.
+    if (!direct_.read(route.peer, address, aligned, bytes.value)) return {PeekState::kAgain, nullptr};
+    found->position = ring.position + 1;
+  }
+  return {PeekState::kReady, aligned};
 }
 
 bool ShmEndpoint::all_enrolled() {

@@ -44,13 +44,20 @@ class ShmEndpoint {
     if (ring.reader != nullptr) return ring.reader->wake_if_announced();
     for (SleepWord* reader : readers_) reader->wake_if_announced();
   }
+  /// Messages that fit a cell are always copied.
+  ReferenceState send_reference(Route route, const std::byte* data, Bytes bytes, Fingerprint fingerprint);
+  bool references_released(Rank* late);
   Peek recv_peek(Route route, Bytes bytes, Fingerprint fingerprint) {
-    return recv_ring(route, bytes).peek(bytes.value, fingerprint);
+    const Peek peek = recv_ring(route, bytes).peek(bytes.value, fingerprint);
+    if (peek.state == PeekState::kMismatch) [[unlikely]]
+      return peek_reference(route, bytes, fingerprint);
+    return peek;
   }
   void recv_release(Route route, Bytes bytes) {
     RecvRing& ring = recv_ring(route, bytes);
     ring.release();
     ring.writer->wake_if_announced();
+    if (bytes.value > ShmLayout::kCellBytes) direct_.look(route.peer);
   }
 
   void announce_sleep();
@@ -78,6 +85,9 @@ class ShmEndpoint {
     return recv_rings_[recv_index(index(route.peer.value), route.shared, route.lane, kind_of(bytes))];
   }
   bool find_credit(Route route, Bytes bytes, SendRing* ring) const;
+  std::uint64_t released(Route route, std::size_t kind, Rank* late) const;
+  Peek peek_reference(Route route, Bytes bytes, Fingerprint fingerprint);
+  bool is_read_by_all(Route route) const;
   RingMemory ring_memory(Rank writer, std::size_t target, std::uint16_t lane, RingKind kind) const;
   void build_rings(std::uint16_t lane, RingKind kind);
   void touch() const;
@@ -94,6 +104,21 @@ class ShmEndpoint {
   std::vector<SendRing> send_rings_;                      // send_index(); target ranks(): multicast
   std::vector<RecvRing> recv_rings_;                      // recv_index()
   bool barrier_reaches_all_ = false;
+
+  /// The last message that a link carried by reference and that may still be read.
+  struct Reference {
+    Route route;
+    std::uint64_t position;
+  };
+  /// A message of a peer's private memory, as fetched for recv_peek.
+  struct Fetched {
+    Route route;
+    std::uint64_t position = 0;  // of the message plus 1; 0: none yet
+    std::unique_ptr<std::byte[]> data;
+  };
+  DirectReads direct_;
+  std::vector<Reference> references_;
+  std::vector<Fetched> fetched_;  // one a link that has sent by reference
 };
 static_assert(Endpoint<ShmEndpoint>);
 

@@ -9,6 +9,7 @@
 
 #include "core/call_board.h"
 #include "core/units.h"
+#include "transport/direct_read.h"
 #include "transport/sleep_word.h"
 
 namespace tutti {
@@ -33,7 +34,8 @@ enum class RingKind : std::uint8_t { kCells = 0, kSlots = 1 };
 struct alignas(kCacheLine) MessageHeader {
   static constexpr std::size_t kInline = 48;
   std::atomic<std::uint64_t> word;
-  std::uint64_t size;
+  static constexpr std::uint64_t kReference = std::uint64_t{1} << 63;
+  std::uint64_t size;          // kReference: payload is the address of the message in the writer's memory
   std::byte payload[kInline];  // of a message of at most kInline bytes: flag and data cross in one line
 };
 static_assert(sizeof(MessageHeader) == kCacheLine);
@@ -49,6 +51,7 @@ struct ControlPage {
   alignas(kCacheLine) std::atomic<std::uint64_t> digest;  // of the geometry, once the endpoint exists
   std::atomic<std::uint32_t> enrolled;                    // 1: ProcessBarrier::run reaches this rank's process
   alignas(kCacheLine) CallBoard board;
+  alignas(kCacheLine) DirectPage direct;
 };
 static_assert(sizeof(ControlPage) <= 4096);
 

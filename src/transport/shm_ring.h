@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "core/fingerprint.h"
 #include "transport/shm_layout.h"
@@ -41,10 +42,7 @@ struct alignas(kCacheLine) SendRing {
   bool has_credit() const { return position != limit; }
   std::byte* claim(std::size_t bytes) const { return memory.payload(position, bytes); }
   void commit(std::size_t bytes, Fingerprint fingerprint) {
-    MessageHeader& header = memory.header(position);
-    header.size = bytes;
-    header.word.store(RingMemory::word(position, fingerprint), std::memory_order_release);  // pairs with peek()
-    ++position;
+    publish(bytes, fingerprint);
     fetch_for_writing(&memory.header(position));
     if (bytes > MessageHeader::kInline) {
       const std::byte* const next = memory.payload(position, bytes);
@@ -52,7 +50,21 @@ struct alignas(kCacheLine) SendRing {
     }
   }
 
+  /// Instead of claim and commit: the message is where `data` is.
+  void commit_reference(const std::byte* data, std::size_t bytes, Fingerprint fingerprint) {
+    MessageHeader& header = memory.header(position);
+    const std::uint64_t address = reinterpret_cast<std::uintptr_t>(data);
+    std::memcpy(header.payload, &address, sizeof address);
+    publish(bytes | MessageHeader::kReference, fingerprint);
+  }
+
  private:
+  void publish(std::uint64_t size, Fingerprint fingerprint) {
+    MessageHeader& header = memory.header(position);
+    header.size = size;
+    header.word.store(RingMemory::word(position, fingerprint), std::memory_order_release);  // pairs with peek()
+    ++position;
+  }
   static constexpr std::size_t kFetchAhead = 1024;
   /// Takes a line away from its last reader while this rank waits for its peers anyway: otherwise the next message
   /// would stay in the store buffer for the time that one line takes to cross.
@@ -75,9 +87,18 @@ struct alignas(kCacheLine) RecvRing {
   Peek peek(std::size_t bytes, Fingerprint fingerprint) const {
     const MessageHeader& header = memory.header(position);
     const std::uint64_t expected = RingMemory::word(position, fingerprint);
-    const std::uint64_t word = header.word.load(std::memory_order_acquire);  // pairs with commit()
+    const std::uint64_t word = header.word.load(std::memory_order_acquire);  // pairs with publish()
     if (word == expected && header.size == bytes) return {PeekState::kReady, memory.payload(position, bytes)};
     return {((word ^ expected) & 0xffff) == 0 ? PeekState::kMismatch : PeekState::kAgain, nullptr};
+  }
+  /// The address of a message sent by reference; 0: the next message is none of these.
+  std::uint64_t reference(std::size_t bytes, Fingerprint fingerprint) const {
+    const MessageHeader& header = memory.header(position);
+    const std::uint64_t word = header.word.load(std::memory_order_acquire);  // pairs with publish()
+    if (word != RingMemory::word(position, fingerprint) || header.size != (bytes | MessageHeader::kReference)) return 0;
+    std::uint64_t address = 0;
+    std::memcpy(&address, header.payload, sizeof address);
+    return address;
   }
   void release() {
     ++position;

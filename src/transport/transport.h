@@ -48,6 +48,13 @@ struct Peek {
   const std::byte* data = nullptr;
 };
 
+/// What became of a message that was to be sent by reference.
+enum class ReferenceState : std::uint8_t {
+  kSent,
+  kAgain,       ///< no credit now
+  kNotOffered,  ///< not to these readers, or not yet: send a copy
+};
+
 struct Capabilities {
   Bytes max_message;      ///< the largest message; both sides know it (agreed at join)
   std::uint32_t credits;  ///< messages of that size a link holds at least
@@ -55,8 +62,8 @@ struct Capabilities {
 };
 
 template <class E>
-concept Endpoint = requires(E e, const E c, Route route, Bytes bytes, Fingerprint fingerprint, Rank peer,
-                            std::chrono::nanoseconds slice) {
+concept Endpoint = requires(E e, const E c, Route route, const std::byte* data, Bytes bytes, Fingerprint fingerprint,
+                            Rank peer, Rank* late, std::chrono::nanoseconds slice) {
   { c.rank() } -> std::same_as<Rank>;
   { c.ranks() } -> std::same_as<int>;
   { c.capabilities() } -> std::same_as<Capabilities>;
@@ -66,6 +73,11 @@ concept Endpoint = requires(E e, const E c, Route route, Bytes bytes, Fingerprin
   { e.send_claim(route, bytes) } -> std::same_as<std::byte*>;
   /// Publishes the claimed message. Wakes the readers that announced that they sleep.
   { e.send_commit(route, bytes, fingerprint) } -> std::same_as<void>;
+  /// Sends a message without copying it: readers fetch it from `data`, which stays as it is until
+  /// references_released(). Readers do not notice the difference.
+  { e.send_reference(route, data, bytes, fingerprint) } -> std::same_as<ReferenceState>;
+  /// Whether all readers are done with all that was sent by reference; else `late` is one that is not.
+  { e.references_released(late) } -> std::same_as<bool>;
   /// The next message of the link. The memory stays valid and unchanged until recv_release.
   { e.recv_peek(route, bytes, fingerprint) } -> std::same_as<Peek>;
   /// Gives the slot back. Wakes the sender if it announced that it sleeps.

@@ -52,7 +52,7 @@ TEST_F(Arguments, TypesOperationsRootsAndCountsAreChecked) {
   refuses(tuttiAllReduce(a_, b_, 8, tuttiFloat32, op(8), comm_, nullptr), tuttiInvalidArgument, "op 8");
   refuses(tuttiAllReduce(a_, b_, 8, tuttiFloat32, tuttiBitAnd, comm_, nullptr), tuttiInvalidArgument, "bitand");
   refuses(tuttiAllReduce(a_, b_, 8, tuttiBool, tuttiAvg, comm_, nullptr), tuttiInvalidArgument, "avg");
-  refuses(tuttiAllReduce(a_, b_, 8, tuttiFloat8e4m3, tuttiSum, comm_, nullptr), tuttiUnsupported, "later");
+  refuses(tuttiAllReduce(a_, b_, 8, tuttiFloat8e4m3, tuttiBitXor, comm_, nullptr), tuttiInvalidArgument, "bitxor");
   refuses(tuttiBroadcast(a_, b_, 8, tuttiFloat32, 1, comm_, nullptr), tuttiInvalidArgument, "root 1");
   refuses(tuttiReduce(a_, b_, 8, tuttiFloat32, tuttiSum, -1, comm_, nullptr), tuttiInvalidArgument, "root -1");
   refuses(tuttiAllReduce(a_, b_, ~size_t{0} / 2, tuttiFloat32, tuttiSum, comm_, nullptr), tuttiInvalidArgument,
@@ -62,12 +62,35 @@ TEST_F(Arguments, TypesOperationsRootsAndCountsAreChecked) {
 TEST_F(Arguments, Fp8Moves) { EXPECT_EQ(tuttiBroadcast(a_, b_, 8, tuttiFloat8e5m2, 0, comm_, nullptr), tuttiSuccess); }
 
 TEST_F(Arguments, WhatComesLaterSaysSo) {
+  void* memory = nullptr;
+  EXPECT_EQ(tuttiMemAllocDevice(&memory, 8, 0), tuttiUnsupported);
+  EXPECT_NE(std::string(tuttiGetLastError(nullptr)).find("later"), std::string::npos);
+}
+
+TEST_F(Arguments, UserOperationsAreChecked) {
   tuttiRedOp_t op;
-  float scalar = 1;
-  refuses(tuttiAllToAll(a_, b_, 1, tuttiFloat32, comm_, nullptr), tuttiUnsupported, "tuttiAllToAll");
-  refuses(tuttiSend(a_, 1, tuttiFloat32, 0, comm_, nullptr), tuttiUnsupported, "later");
-  refuses(tuttiRedOpCreatePreMulSum(&op, &scalar, tuttiFloat32, tuttiScalarHostImmediate, comm_), tuttiUnsupported,
-          "later");
+  float scalar = 2;
+  refuses(tuttiRedOpCreatePreMulSum(&op, nullptr, tuttiFloat32, tuttiScalarHostImmediate, comm_), tuttiInvalidArgument,
+          "scalar");
+  refuses(tuttiRedOpCreateCustom(&op, nullptr, 1, nullptr, comm_), tuttiInvalidArgument, "fn");
+  refuses(tuttiRedOpDestroy(tuttiSum, comm_), tuttiInvalidArgument, "op 0");
+  ASSERT_EQ(tuttiRedOpCreatePreMulSum(&op, &scalar, tuttiFloat32, tuttiScalarHostImmediate, comm_), tuttiSuccess);
+  refuses(tuttiAllReduce(a_, b_, 1, tuttiFloat64, op, comm_, nullptr), tuttiInvalidArgument, "float32");
+  EXPECT_EQ(tuttiRedOpDestroy(op, comm_), tuttiSuccess);
+  refuses(tuttiRedOpDestroy(op, comm_), tuttiInvalidArgument, "not made");
+  refuses(tuttiAllReduce(a_, b_, 1, tuttiFloat32, op, comm_, nullptr), tuttiInvalidArgument, "op 8");
+}
+
+TEST_F(Arguments, BlocksAreChecked) {
+  const size_t one = 1, zero = 0, two = 2, huge = ~size_t{0} / 2;
+  refuses(tuttiAllGatherV(a_, b_, 1, nullptr, &zero, tuttiFloat32, comm_, nullptr), tuttiInvalidArgument, "NULL");
+  refuses(tuttiAllGatherV(a_, b_, 1, &two, &zero, tuttiFloat32, comm_, nullptr), tuttiInvalidArgument, "sends itself");
+  refuses(tuttiAllGatherV(a_, nullptr, 1, &one, &zero, tuttiFloat32, comm_, nullptr), tuttiInvalidArgument, "recvbuff");
+  refuses(tuttiAllToAllV(a_, &one, &huge, b_, &one, &zero, tuttiFloat32, comm_, nullptr), tuttiInvalidArgument,
+          "memory");
+  refuses(tuttiAllToAllV(a_, &one, &zero, a_, &one, &zero, tuttiFloat32, comm_, nullptr), tuttiInvalidArgument,
+          "overlap");
+  EXPECT_EQ(tuttiAllGatherV(a_, a_, 1, &one, &zero, tuttiFloat32, comm_, nullptr), tuttiSuccess) << "in place";
 }
 
 TEST_F(Arguments, HandlesAreChecked) {
@@ -92,8 +115,8 @@ TEST_F(Arguments, ConfigsAreChecked) {
   config.blocking = 7;
   EXPECT_EQ(tuttiCommInitRankConfig(&comm, 1, id, 0, &config), tuttiInvalidArgument);
   config = TUTTI_CONFIG_INITIALIZER;
-  config.deterministic = 1;
-  EXPECT_EQ(tuttiCommInitRankConfig(&comm, 1, id, 0, &config), tuttiUnsupported);
+  config.wireType = tuttiInt8;
+  EXPECT_EQ(tuttiCommInitRankConfig(&comm, 1, id, 0, &config), tuttiInvalidArgument);
   config = TUTTI_CONFIG_INITIALIZER;
   config.commName = "named";
   config.timeoutSeconds = 2.5;

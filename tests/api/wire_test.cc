@@ -21,7 +21,7 @@ struct Wire {
   float smallest;   // below this, roundoff is absolute: smallest * roundoff
 };
 constexpr Wire kWires[] = {{tuttiFloat16, "float16", 0x1p-11, 0x1p-14f},
-                           {tuttiBfloat16, "bfloat16", 0x1p-8 / 2, 0x1p-126f},
+                           {tuttiBfloat16, "bfloat16", 0x1p-8, 0x1p-126f},
                            {tuttiFloat8e4m3, "float8e4m3", 0x1p-4, 0x1p-6f},
                            {tuttiFloat8e5m2, "float8e5m2", 0x1p-3, 0x1p-14f}};
 

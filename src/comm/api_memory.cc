@@ -1,0 +1,45 @@
+// The C functions for memory.
+#include "comm/handle.h"
+#include "core/memory.h"
+
+using tutti::Bytes;
+using tutti::Code;
+using tutti::Status;
+
+extern "C" {
+
+tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes) {
+  return tutti::guard(nullptr, [&]() -> Status {
+    TUTTI_TRY(tutti::require(ptr, "ptr"));
+    return tutti::allocate_host(Bytes{bytes}, ptr);
+  });
+}
+
+tuttiResult_t tuttiMemFree(void* ptr) {
+  return tutti::guard(nullptr, [&] { return tutti::free_host(ptr); });
+}
+
+tuttiResult_t tuttiMemAllocDevice(void**, size_t, int) {
+  return tutti::guard(nullptr,
+                      [] { return tutti::fail(Code::kUnsupported, "tuttiMemAllocDevice comes with a later version"); });
+}
+
+tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void** handle) {
+  return tutti::guard(comm, [&]() -> Status {
+    TUTTI_TRY(tutti::check_handle(comm));
+    TUTTI_TRY(tutti::require(handle, "handle"));
+    if (bytes != 0) TUTTI_TRY(tutti::require(ptr, "ptr"));
+    *handle = reinterpret_cast<void*>(comm->comm->registered().add(ptr, bytes));
+    return {};
+  });
+}
+
+tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle) {
+  return tutti::guard(comm, [&]() -> Status {
+    TUTTI_TRY(tutti::check_handle(comm));
+    if (comm->comm->registered().remove(reinterpret_cast<std::uintptr_t>(handle))) return {};
+    return tutti::fail(Code::kInvalidArgument, "the handle was not given by tuttiCommRegister, or was given back");
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,44 @@
+// Ranges of the caller's memory that the library knows: what tuttiMemAlloc gave and what was registered.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "core/status.h"
+#include "core/units.h"
+
+namespace tutti {
+
+/// Thread-safe. Ranges may overlap and repeat.
+class MemoryRanges {
+ public:
+  /// The range's handle, never 0.
+  std::uint64_t add(const void* begin, std::size_t bytes);
+  /// False: there is no such range.
+  bool remove(std::uint64_t handle);
+  /// The size of the range that begins here, which is removed; 0: none does.
+  std::size_t remove_at(const void* begin);
+  /// Whether one range holds all of it.
+  bool contains(const void* begin, std::size_t bytes) const;
+
+ private:
+  struct Range {
+    std::uintptr_t begin;
+    std::size_t bytes;
+  };
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, Range> ranges_;  // by handle
+  std::uint64_t next_ = 1;
+};
+
+/// What allocate_host() gave and free_host() has not taken back: an allocator's own book, one a process.
+MemoryRanges& host_allocations();
+
+/// Page-aligned, zeroed, of huge pages where the system grants them. kSystemError: there is not that much.
+Status allocate_host(Bytes bytes, void** memory);
+/// kInvalidArgument: allocate_host did not give this. nullptr is fine.
+Status free_host(void* memory);
+
+}  // namespace tutti

@@ -1,0 +1,59 @@
+// Direct reads: a rank reads a peer's private memory where the kernel lets it (process_vm_readv, "cross memory
+// attach"), instead of the peer copying it into shared memory first.
+//
+// Nobody believes that it works: a writer offers its memory by publishing its process and the address of a random
+// token; a reader that finds the token there says so in its own page, and only then does the writer send by reference.
+// So it does not matter whose process number means what in which container.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/units.h"
+
+namespace tutti {
+
+/// Part of a rank's control page in shared memory, zero-initialised. Each field is written by its owner only.
+struct DirectPage {
+  static constexpr std::size_t kMostRanks = 4096;
+  std::atomic<std::int32_t> process;
+  std::atomic<std::uint32_t> offered;  // 1: the fields around it are there
+  std::atomic<std::uint64_t> token;
+  std::atomic<std::uint64_t> token_address;
+  std::atomic<std::uint64_t> reads[kMostRanks / 64];  // bit w: the owner can read rank w's memory
+};
+
+/// One endpoint's part. One thread at a time.
+class DirectReads {
+ public:
+  /// `pages` by rank, this rank's included; they outlive this.
+  DirectReads(Rank self, std::vector<DirectPage*> pages);
+
+  /// Writer: publishes what readers need to try. Cheap when it was done before.
+  void offer();
+  /// Writer: whether the rank has shown that it can read this rank's memory.
+  bool is_read_by(Rank reader) const;
+
+  /// Reader: tries the writer's offer, once. One load when there is nothing to do.
+  void look(Rank writer) {
+    if (!tried_[index(writer)] &&
+        pages_[index(writer)]->offered.load(std::memory_order_acquire) != 0)  // pairs: offer()
+      try_offer(writer);
+  }
+  /// Reader: copies from the writer's memory. False: it is not there (the process has ended, or gave the memory back).
+  bool read(Rank writer, std::uint64_t address, void* destination, std::size_t bytes) const;
+
+ private:
+  static std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }
+  void try_offer(Rank writer);
+
+  Rank self_;
+  std::vector<DirectPage*> pages_;
+  std::vector<bool> tried_;               // by rank
+  std::unique_ptr<std::uint64_t> token_;  // in private memory: what readers look for
+};
+
+}  // namespace tutti

@@ -1,0 +1,84 @@
+// Messages sent by reference: readers fetch them from the writer's own memory, where the kernel lets them.
+#include "transport/direct_read.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "transport/processes.h"
+#include "transport/shm.h"
+
+namespace tutti::testing_traffic {
+namespace {
+
+constexpr Bytes kLarge{50'000};
+constexpr ShmGeometry kGeometry{3, 1, Bytes{64 * 1024}, 2};
+
+/// Rank 0 sends to both others, first a copy, in return for which they tell that they can read, then by reference.
+void exchange(ShmEndpoint& end) {
+  const Bytes note(4);
+  if (end.rank().value != 0) {
+    receive(end, multicast_from(Rank(0)), kLarge, 1);
+    send(end, unicast(Rank(0)), note, 2);
+    receive(end, unicast(Rank(0)), kLarge, 3);
+    for (std::uint64_t seed = 10; seed < 30; ++seed) receive(end, multicast_from(Rank(0)), kLarge, seed);
+    return;
+  }
+  std::vector<std::byte> data(kLarge.value);
+  fill(data.data(), kLarge, 1);
+  require(end.send_reference(multicast_to_all(), data.data(), kLarge, mix64(1)) == ReferenceState::kNotOffered,
+          "nobody has shown that it can read");
+  require(end.send_reference(multicast_to_all(), data.data(), Bytes{64}, mix64(1)) == ReferenceState::kNotOffered,
+          "small messages are copied");
+  send(end, multicast_to_all(), kLarge, 1);
+  for (int peer = 1; peer < 3; ++peer) receive(end, unicast(Rank(peer)), note, 2);
+  Rank late = kNoRank;
+  for (int peer = 1; peer < 3; ++peer) {
+    fill(data.data(), kLarge, 3);
+    require(end.send_reference(unicast(Rank(peer)), data.data(), kLarge, mix64(3)) == ReferenceState::kSent,
+            "the reader can read, it is this machine's own process");
+    poll_until("the reader to be done", [&] { return end.references_released(&late); });
+  }
+  for (std::uint64_t seed = 10; seed < 30; ++seed) {
+    fill(data.data(), kLarge, seed);
+    poll_until("a credit", [&] {
+      return end.send_reference(multicast_to_all(), data.data(), kLarge, mix64(seed)) == ReferenceState::kSent;
+    });
+    poll_until("all readers to be done", [&] { return end.references_released(&late); });
+  }
+}
+
+TEST(DirectRead, BetweenThreads) {
+  const Segments segments = make_segments(kGeometry);
+  run_threads(3, [&](Rank rank) { exchange(*open_endpoint(kGeometry, rank, segments)); });
+}
+
+TEST(DirectRead, BetweenProcesses) {
+  run_processes(3, [](Rank rank, UnixSocket& parent) {
+    exchange(*open_endpoint(kGeometry, rank, exchange_segments(kGeometry, rank, parent)));
+    wait_ready(parent, POLLIN);  // stays until the parent lets go: its memory is read until then
+  });
+}
+
+// The process number means another process here, as it may in a container: the token is not there.
+TEST(DirectRead, AnOfferThatIsNotWhatItSaysIsNotTaken) {
+  std::vector<std::unique_ptr<DirectPage>> pages;
+  std::vector<DirectPage*> pointers;
+  for (int i = 0; i < 2; ++i) pointers.push_back(pages.emplace_back(new DirectPage{}).get());
+  DirectReads writer(Rank{0}, pointers);
+  DirectReads reader(Rank{1}, pointers);
+  writer.offer();
+  pages[0]->token.fetch_add(1);
+  reader.look(Rank{0});
+  EXPECT_FALSE(writer.is_read_by(Rank{1}));
+
+  DirectReads honest(Rank{1}, pointers);
+  pages[0]->token.fetch_sub(1);
+  honest.look(Rank{0});
+  EXPECT_TRUE(writer.is_read_by(Rank{1}));
+  char byte = 0;
+  EXPECT_FALSE(honest.read(Rank{0}, 1, &byte, 1)) << "no memory there";
+}
+
+}  // namespace
+}  // namespace tutti::testing_traffic
