@@ -10,7 +10,7 @@
 #include "core/status.h"
 #include "core/types.h"
 #include "core/units.h"
-#include "schedule/bind.h"
+#include "executor/executor.h"
 
 namespace tutti {
 

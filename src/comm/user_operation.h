@@ -8,7 +8,7 @@
 
 #include "core/types.h"
 #include "core/units.h"
-#include "kernels/kernels.h"
+#include "executor/executor.h"
 #include "tutti/tutti.h"
 
 namespace tutti {
