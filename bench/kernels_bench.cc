@@ -100,10 +100,13 @@ void run_map(benchmark::State& state, Map map, DataType type, const std::string&
   const Memory small = allocate(bytes);
   const Memory other = allocate(std::max(bytes, 4 * count));
   auto* const floats = reinterpret_cast<float*>(other.get());
+  float factor = 1;
+  const float one = 1;
+  narrow_floats(type, &factor, &one, 1);
   for (auto unused : state) {
     (void)unused;
     if (map == Map::kScale) {
-      scale(type, other.get(), small.get(), count, small.get());
+      scale(type, other.get(), small.get(), count, &factor);
     } else if (map == Map::kNarrow) {
       narrow_floats(type, small.get(), floats, count);
     } else {

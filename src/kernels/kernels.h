@@ -15,7 +15,7 @@ namespace tutti {
 /// caller's buffers are.
 struct UserReduction {
   void (*fold)(const UserReduction& self, const void* in, void* inout, std::size_t count) = nullptr;
-  Bytes element{1};
+  Bytes element{1};  ///< at most 16 KiB
 };
 
 /// In which order the sources of a reduction are combined.

@@ -81,7 +81,7 @@ TEST(Float8e5m2, OverflowsToInfinity) {
 TEST_P(Float8, KernelsCombineEveryPair) {
   const DataType type = GetParam();
   constexpr std::size_t kCount = 256 * 256;
-  for (const oracle::Bits third : {0x00u, 0x38u, 0x81u}) {
+  for (const oracle::Bits third : {0x00u, 0x38u, 0x81u, 0xfeu}) {
     std::vector<oracle::Row> rows(3, oracle::Row(kCount));
     for (std::size_t i = 0; i < kCount; ++i) {
       rows[0][i] = static_cast<unsigned char>(i / 256);
