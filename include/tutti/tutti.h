@@ -300,8 +300,10 @@ TUTTI_API tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm);
 /* ------------------------------------------------------------------ groups */
 
 /** Calls between Start and End (nested: the outermost pair) are collected and done at End, concurrently across
- *  communicators: several ranks in one thread need it. With stream NULL grouped calls return at once; End reports the
- * first error and has one deadline. */
+ * communicators: several ranks in one thread need it. With stream NULL grouped calls return at once; End reports the
+ * first error and has one deadline. A communicator's collectives in a group are the same on all its ranks, in groups
+ * there, too: small all-reduces of one type and operation are packed into one exchange. Their results are as if each
+ * had run alone, bit by bit. */
 TUTTI_API tuttiResult_t tuttiGroupStart(void);
 TUTTI_API tuttiResult_t tuttiGroupEnd(void);
 

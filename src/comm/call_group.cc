@@ -18,6 +18,8 @@ namespace {
 /// Packing pays while a call costs more than copying its data twice.
 constexpr Bytes kPackedPart{32 * 1024};
 constexpr Bytes kPacked{256 * 1024};
+/// With more ranks an average of float8 could lose a single objection (QueuedCall).
+constexpr int kPackedRanks = 64;
 }  // namespace
 
 void CallGroup::add(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream) {
@@ -86,9 +88,11 @@ void CallGroup::pack_reductions() {
     const bool follows = small && before != nullptr && !before->blocking && before->comm == call.comm &&
                          before->stream == call.stream && before->call.combines_with(call.call) &&
                          before->call.bytes() + call.call.bytes() <= kPacked;
-    const auto in_rank_order = [&](const QueuedCall& one) { return call.comm->adds_in_rank_order(one.bytes()); };
+    const auto in_rank_order = [&](const QueuedCall& one) {
+      return call.comm->ranks() <= kPackedRanks && call.comm->adds_in_rank_order(one.bytes());
+    };
     if (follows && in_rank_order(call.call) && in_rank_order(before->call)) {
-      before->call.combine(call.call);
+      before->call.combine(std::move(call.call));
     } else {
       packed.push_back(std::move(call));
     }

@@ -13,7 +13,10 @@ Operation::State Operation::poll(bool look) {
   if (state_ == State::kEnded) return state_;
   Executor& executor = comm_->executor();
   const Progress progress = executor.advance();
-  if (progress == Progress::kDone) return end({}), state_;
+  if (progress == Progress::kDone) {
+    if (!call_.unpack()) return end({}), state_;
+    return begin(), state_;
+  }
   if (progress == Progress::kAgain && !look && !comm_->alarmed()) return state_;
   executor.board().wait_for(executor.missing());
   if (Status status = comm_->check(executor.missing(), executor.progress()); !status.ok()) end(std::move(status));
@@ -37,7 +40,6 @@ bool Operation::begin() {
 }
 
 void Operation::end(Status status) {
-  if (status.ok()) call_.unpack();
   comm_->executor().board().wait_for(kNoRank);
   status_ = comm_->finish(std::move(status), ticket_);
   comm_->announce_turn();

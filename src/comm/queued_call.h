@@ -24,26 +24,29 @@ class QueuedCall {
   std::span<Transfer> transfers() { return transfers_; }
   void add(const Transfer& transfer) { transfers_.push_back(transfer); }
 
-  /// Whether `other` can be packed with this one: all-reduces of one type and built-in operation.
+  /// Whether `other` can be packed with this one: all-reduces of one type and built-in operation. The same on all
+  /// ranks.
   bool combines_with(const QueuedCall& other) const;
   Bytes bytes() const;
   /// Takes another all-reduce in: the two run as one on memory of this call's.
-  void combine(const QueuedCall& other);
-  /// Before and after the run; nothing to do for a call that stands alone.
+  void combine(QueuedCall other);
+  /// Before each run.
   void pack();
-  void unpack();
+  /// After each run. True: not over yet, run it again. A packed call carries an element in which a rank objects when
+  /// one of its inputs is the output of an earlier part: then the parts run alone after all, on all ranks.
+  bool unpack();
 
  private:
-  struct Part {
-    const void* send;
-    void* recv;
-    Bytes bytes;
-  };
+  bool objects() const;
+  bool was_objected() const;
+  std::byte* object_element() const;
 
   KeptArguments arguments_;
   bool collective_ = false;
   std::vector<Transfer> transfers_;
-  std::vector<Part> parts_;  // of a packed call, in call order
+  std::vector<KeptArguments> parts_;  // of a packed call, in call order
+  std::size_t next_ = 0;              // part to run alone
+  bool alone_ = false;                // the parts run alone
   std::unique_ptr<std::byte[]> packed_;
 };
 

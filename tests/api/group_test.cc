@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,40 @@ TEST(Group, JoinsOfSeveralRanksInOneThreadNest) {
   EXPECT_EQ(comms[0], nullptr) << "the inner end does nothing";
   ASSERT_EQ(tuttiGroupEnd(), tuttiSuccess) << tuttiGetLastError(nullptr);
   for (const tuttiComm_t comm : comms) EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+}
+
+// Small all-reduces of a group are packed into one. On rank 1 an input is the output of the call before, which packing
+// cannot serve: the results are those of calls one by one, whatever the operation, and everybody agrees on how.
+TEST(Group, PackedCallsGiveWhatTheyGiveAlone) {
+  for (const tuttiDataType_t type : {tuttiInt32, tuttiFloat32}) {
+    for (const tuttiRedOp_t op : {tuttiSum, tuttiProd, tuttiMax, tuttiMin, tuttiAvg}) {
+      for (const bool chained : {false, true}) {
+        run_threads(3, [&](tuttiComm_t comm, int rank) {
+          constexpr std::size_t kCounts[] = {5, 1000, 1};
+          std::vector<std::uint32_t> in(1006), packed(3018), alone(3018);
+          for (std::size_t i = 0; i < in.size(); ++i) {
+            const float real = 1.1f * static_cast<float>(i % 7 + static_cast<std::size_t>(rank) + 1);
+            std::memcpy(&in[i], &real, 4);
+            if (type == tuttiInt32) in[i] = static_cast<std::uint32_t>(i % 5 + static_cast<std::size_t>(rank));
+          }
+          const auto run = [&](std::vector<std::uint32_t>* out) {
+            for (std::size_t k = 0; k < 3; ++k) {
+              const bool chains = chained && rank == 1 && k != 0;
+              const std::uint32_t* const from = chains ? out->data() + (k - 1) * 1006 : in.data();
+              EXPECT_EQ(tuttiAllReduce(from, out->data() + k * 1006, kCounts[k], type, op, comm, nullptr),
+                        tuttiSuccess);
+            }
+          };
+          run(&alone);
+          ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+          run(&packed);
+          ASSERT_EQ(tuttiGroupEnd(), tuttiSuccess) << tuttiGetLastError(nullptr);
+          EXPECT_EQ(packed, alone) << type << " " << op << " " << chained;
+          EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+        });
+      }
+    }
+  }
 }
 
 TEST(Group, ARefusedCallRefusesTheGroup) {
