@@ -268,11 +268,6 @@ const char* name_of(tuttiDataType_t type) {
 
 bool is_float(tuttiDataType_t type) { return type >= tuttiFloat16 && type <= tuttiFloat8e5m2; }
 
-bool is_defined(Operation op, tuttiDataType_t type) {
-  if (op >= Operation::kBitAnd && op <= Operation::kBitXor) return !is_float(type);
-  return op != Operation::kAvg || type != tuttiBool;
-}
-
 Bytes contribution(tuttiDataType_t type, Operation op, int rank, int ranks) {
   if (op >= Operation::kAffine) return raw_contribution(width_of(type), op, rank);
   return with_type(type, [&](auto sample) { return contribution_as<decltype(sample)>(op, rank, ranks); });

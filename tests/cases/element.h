@@ -33,7 +33,10 @@ enum class Operation {
   kUnion,   ///< made by callback: the bits of both, whatever the type
 };
 /// Whether the library defines the operation for the type.
-bool is_defined(Operation op, tuttiDataType_t type);
+inline bool is_defined(Operation op, tuttiDataType_t type) {
+  if (op >= Operation::kBitAnd && op <= Operation::kBitXor) return !is_float(type);
+  return op != Operation::kAvg || type != tuttiBool;
+}
 
 /// One period of rank `rank`'s contribution to `op`.
 Bytes contribution(tuttiDataType_t type, Operation op, int rank, int ranks);
