@@ -1,4 +1,6 @@
 // The C functions that move data: three lines each.
+#include <utility>
+
 #include "comm/call_group.h"
 #include "comm/handle.h"
 
@@ -25,12 +27,12 @@ Status submit(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t st
   return {};
 }
 
-tuttiResult_t call(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t stream) {
+tuttiResult_t call(CallArguments&& arguments, tuttiComm_t comm, tuttiStream_t stream) {
   return tutti::guard(comm, [&]() -> Status {
     tutti::InCall in_call;
     Status status = in_call.enter(comm);
     if (status.ok() && stream == nullptr && tutti::CallGroup::depth() == 0) [[likely]]
-      return comm->comm->run(arguments);
+      return comm->comm->run(&arguments);
     if (status.ok()) status = submit(arguments, comm, stream);
     if (!status.ok() && tutti::CallGroup::depth() != 0) tutti::CallGroup::current().refuse(status);
     return status;
@@ -53,7 +55,7 @@ tuttiResult_t call_blocks(CallArguments arguments, tutti::BlockArguments blocks,
     blocks.recv.size = ranks;
   }
   arguments.blocks = &blocks;
-  return call(arguments, comm, stream);
+  return call(std::move(arguments), comm, stream);
 }
 
 }  // namespace

@@ -148,20 +148,16 @@ KeptArguments::KeptArguments(const CallArguments& arguments, std::shared_ptr<con
   arguments_.blocks = &arrays_->blocks;
 }
 
-Call call_of(const CallArguments& a, std::uint64_t sequence) {
-  Call call;
-  call.sequence = sequence;
-  call.count = a.count;
-  call.collective = a.collective;
-  if (a.collective == Collective::kBarrier) return call;
-  call.type = static_cast<DataType>(a.type);
-  if (reduces(a.collective)) {
-    call.op = static_cast<RedOp>(a.op);
-    if (a.wire >= 0) call.wire = static_cast<DataType>(a.wire);
-  }
-  if (a.collective == Collective::kAllGatherV) call.count = hash_of_counts(a.blocks->recv);
-  if (is_rooted(a.collective)) call.root = Rank{a.root};
-  return call;
+void describe_call(const CallArguments& a, std::uint64_t sequence, Call* call) {
+  const bool typed = a.collective != Collective::kBarrier;
+  const bool reduced = reduces(a.collective);
+  call->sequence = sequence;
+  call->count = a.collective == Collective::kAllGatherV ? hash_of_counts(a.blocks->recv) : a.count;
+  call->collective = a.collective;
+  call->type = typed ? static_cast<DataType>(a.type) : DataType::kInt8;
+  call->op = reduced ? static_cast<RedOp>(a.op) : RedOp::kSum;
+  call->root = is_rooted(a.collective) ? Rank{a.root} : kNoRank;
+  call->wire = reduced && a.wire >= 0 ? static_cast<DataType>(a.wire) : DataType::kInt8;
 }
 
 }  // namespace tutti

@@ -25,6 +25,7 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
       joined_(std::move(joined)),
       executor_(std::move(executor)),
       board_(executor_->board()),
+      launch_(*executor_->launch()),
       rank_(joined_.membership->rank()),
       ranks_(joined_.membership->ranks()),
       plans_(machine, rank_, settings.algorithm, settings.tile_bytes, LogSource{rank_, name_}) {
@@ -77,17 +78,17 @@ Status Communicator::prepare(const Transfer& transfer) const {
   return {};
 }
 
-Status Communicator::run(CallArguments arguments) {
+Status Communicator::run(CallArguments* call) {
   if (failed()) [[unlikely]]
     return failure();
-  TUTTI_TRY(prepare(&arguments));
+  TUTTI_TRY(prepare(call));
+  const CallArguments& arguments = *call;
   const std::uint64_t ticket = take_ticket();
   if (!my_turn(ticket)) [[unlikely]]
     wait_for_turn(ticket);
-  Launch launch;
   bool empty = false;
-  Status status = begin(arguments, &launch, &empty);
-  if (status.ok() && !empty) status = executor_->run(launch, *this);
+  Status status = begin(arguments, &empty);
+  if (status.ok() && !empty) status = executor_->run(launch_, *this);
   return finish(std::move(status), ticket);
 }
 
@@ -121,16 +122,18 @@ void Communicator::wait_for_turn(std::uint64_t ticket) {
   }
 }
 
-Status Communicator::begin(const CallArguments& arguments, Launch* launch, bool* empty) {
+Status Communicator::begin(const CallArguments& arguments, bool* empty) {
   if (failed()) return failure();
   if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);
-  call_ = call_of(arguments, ++sequence_);
+  describe_call(arguments, ++sequence_, &call_);
   board_.begin(call_);
   operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
   waiting_ = false;
   *empty = call_.count == 0 && arguments.collective != Collective::kBarrier &&
            arguments.collective != Collective::kAllToAllV;  // of which nobody knows all counts
   if (*empty) return {};
+  Launch* const launch = &launch_;
+  *launch = Launch{};
   if (arguments.collective != Collective::kBarrier) launch->carry(call_.type);
   if (call_.wire != DataType::kInt8) [[unlikely]] {
     launch->wire = call_.wire;
@@ -189,6 +192,7 @@ void Communicator::bind_reduction(const CallArguments& arguments, Launch* launch
   if (arguments.user->function != nullptr) {
     fold_.bind(*arguments.user, call_.type);
     launch->user = &fold_;
+    launch->alone_reduces = false;
     return;
   }
   launch->op = RedOp::kSum;

@@ -42,8 +42,9 @@ class Communicator final : public Watch {
   Membership& membership() { return *joined_.membership; }
   Executor& executor() { return *executor_; }
 
-  /// Checks arguments and runs the collective to its end on the calling thread, after all earlier operations.
-  Status run(CallArguments arguments);
+  /// Completes and checks the arguments and runs the collective to its end on the calling thread, after all earlier
+  /// operations.
+  Status run(CallArguments* arguments);
   /// The same for sends and receives, which proceed together.
   Status run(std::span<Transfer> transfers);
   /// Completes arguments by what the communicator knows (user-made operation, wire type) and checks them.
@@ -72,7 +73,9 @@ class Communicator final : public Watch {
   /// No operation is queued or running. From any thread.
   bool quiet() const { return my_turn(next_ticket_.load(std::memory_order_relaxed)); }
   bool my_turn(std::uint64_t ticket) const { return done_tickets_.load(std::memory_order_acquire) == ticket; }
-  Status begin(const CallArguments& arguments, Launch* launch, bool* empty);
+  Status begin(const CallArguments& arguments, bool* empty);
+  /// What begin() made of the arguments, for the executor.
+  const Launch& launch() const { return launch_; }
   Status begin(std::span<Transfer> transfers);
   Status finish(Status status, std::uint64_t ticket);
   /// Blocks until the operations with lower tickets have ended.
@@ -129,6 +132,7 @@ class Communicator final : public Watch {
   JoinResult joined_;
   std::unique_ptr<Executor> executor_;
   CallBoard& board_;  // the executor's
+  Launch& launch_;    // the executor's
   Rank rank_;
   int ranks_;
   PlanCache plans_;

@@ -26,11 +26,10 @@ Operation::State Operation::poll(bool look) {
 bool Operation::begin() {
   if (call_.collective()) {
     call_.pack();
-    Launch launch;
     bool empty = false;
-    Status status = comm_->begin(call_.arguments(), &launch, &empty);
+    Status status = comm_->begin(call_.arguments(), &empty);
     if (!status.ok() || empty) return end(std::move(status)), false;
-    comm_->executor().start(launch);
+    comm_->executor().start(comm_->launch());
     return true;
   }
   Status status = comm_->begin(call_.transfers());

@@ -29,7 +29,7 @@ Status gather_all(Communicator& parent, const T& mine, std::vector<T>* all) {
   arguments.recv = all->data();
   arguments.count = sizeof(T);
   arguments.type = static_cast<int>(DataType::kUint8);
-  return parent.run(arguments);
+  return parent.run(&arguments);
 }
 
 /// Old ranks of the color, in the order of the new ones.

@@ -19,7 +19,7 @@ const char* simd_in_use() { return simd_name(); }
 template <Endpoint E>
 void CpuExecutor<E>::start(const Launch& launch) {
   exchanging_ = false;
-  launch_ = launch;
+  if (&launch != &launch_) launch_ = launch;
   const Schedule& schedule = *launch.schedule;
   tiling_ = Tiling(schedule.extent, launch.count, launch.tile, Elems{kPartAlign.value / launch.wire_element.value});
   if (launch.ragged != nullptr) ragged_ = *launch.ragged;

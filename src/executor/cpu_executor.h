@@ -27,6 +27,7 @@ class CpuExecutor final : public Executor {
         ranks_(endpoint_->ranks()),
         direct_sources_(static_cast<std::size_t>(ranks_)) {}
 
+  Launch* launch() override { return &launch_; }
   void start(const Launch& launch) override;
   Progress advance() override;
   Status run(const Launch& launch, Watch& watch) override;
