@@ -10,8 +10,6 @@ namespace {
 constexpr std::chrono::nanoseconds kFirstCheck{1'000'000};
 }  // namespace
 
-bool can_reduce(DataType type, RedOp op) { return reduce_kernel(type, op) != nullptr; }
-
 void use_simd(const std::string& name) { (void)select_simd(name); }  // the setting's parser has checked the name
 
 const char* simd_in_use() { return simd_name(); }

@@ -67,9 +67,6 @@ struct Transfer {
   Bytes bytes() const { return Bytes{count.value * size_of(type).value}; }
 };
 
-/// Whether the kernels reduce this type with this operation.
-bool can_reduce(DataType type, RedOp op);
-
 /// Chooses the kernels' instruction set for the process, see TUTTI_SIMD; and the name of the one in use.
 void use_simd(const std::string& name);
 const char* simd_in_use();

@@ -35,13 +35,13 @@ std::vector<std::unique_ptr<Executor>> make_executors(bool shm, int ranks) {
   const auto fabric = std::make_shared<InprocFabric>(ranks, 1, Bytes{kLargest});
   for (Rank rank{0}; rank.value < ranks; ++rank) {
     if (!shm) {
-      executors.push_back(
-          std::make_unique<CpuExecutor<InprocEndpoint>>(std::make_unique<InprocEndpoint>(fabric, rank), ladder));
+      executors.push_back(std::make_unique<CpuExecutor<InprocEndpoint>>(std::make_unique<InprocEndpoint>(fabric, rank),
+                                                                        ladder, Lane{0}));
       continue;
     }
     std::unique_ptr<ShmEndpoint> endpoint;
     EXPECT_TRUE(ShmEndpoint::open(geometry, rank, segments, &endpoint).ok());
-    executors.push_back(std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder));
+    executors.push_back(std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder, Lane{0}));
   }
   return executors;
 }

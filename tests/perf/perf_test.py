@@ -135,6 +135,11 @@ class Tables(unittest.TestCase):
     def test_the_last_of_an_option_given_twice_counts(self):
         self.assertEqual(len(rows(perf("all_reduce", "--ranks", "1", "-n", "1", "-e", "1G", "-e", "8").stdout)), 1)
 
+    def test_registered_buffers(self):
+        run = perf("all_reduce", "--ranks", "2", "-b", "64K", "-e", "1M", "-f", "4", "-n", "3", "-R", "1")
+        self.assert_right(run)
+        self.assertIn("# buffers from tuttiMemAlloc", run.stdout)
+
     def test_unchecked(self):
         run = perf("all_reduce", "--ranks", "2", "-b", "64", "-e", "64", "-c", "0", "-n", "1")
         self.assertEqual(rows(run.stdout)[0][8], "N/A")

@@ -24,9 +24,21 @@ constexpr std::size_t kMaxSamples = 1 << 20;
     if (perf_result != tuttiSuccess) return perf_result; \
   } while (false)
 
-std::byte* map(std::size_t bytes) {
+std::byte* map(std::size_t bytes, bool registered) {
+  void* allocated = nullptr;
+  if (registered)
+    return tuttiMemAlloc(&allocated, bytes) == tuttiSuccess ? static_cast<std::byte*>(allocated) : nullptr;
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+}
+
+void unmap(std::byte* memory, std::size_t bytes, bool registered) {
+  if (memory == nullptr) return;
+  if (registered) {
+    tuttiMemFree(memory);
+  } else {
+    munmap(memory, bytes);
+  }
 }
 
 double percentile(const std::vector<double>& sorted, double fraction) {
@@ -44,13 +56,13 @@ Bench::Bench(tuttiComm_t comm, int rank, int ranks, const Options& options)
     : comm_(comm), rank_(rank), ranks_(ranks), options_(options) {}
 
 Bench::~Bench() {
-  if (buffers_.send != nullptr) munmap(buffers_.send, capacity_);
-  if (buffers_.recv != nullptr) munmap(buffers_.recv, capacity_);
+  unmap(buffers_.send, capacity_, options_.registered);
+  unmap(buffers_.recv, capacity_, options_.registered);
 }
 
 bool Bench::allocate(std::size_t bytes) {
   capacity_ = std::max<std::size_t>(bytes, 4096);
-  buffers_ = {map(capacity_), map(capacity_)};
+  buffers_ = {map(capacity_, options_.registered), map(capacity_, options_.registered)};
   if (buffers_.send == nullptr || buffers_.recv == nullptr) {
     text_ = "there is no memory for two buffers of " + size_text(capacity_) + " bytes; lower -e or --ranks";
     return false;

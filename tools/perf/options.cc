@@ -11,7 +11,7 @@ namespace {
 /// The options as typed; turned into Options once all of them are there.
 struct Typed {
   std::string collective, min_bytes = "8", max_bytes = "64M", step_bytes, op = "sum", type = "float", root = "0", wire;
-  int blocking = 0, average = 1, cpu_time = 0;
+  int blocking = 0, average = 1, cpu_time = 0, registered = 0;
   bool version = false;
 };
 
@@ -142,6 +142,7 @@ void set_options(const Typed& typed, Options* options) {
   set_roots(typed.root, options);
   set_wire(typed.wire, options);
   options->isolated = typed.blocking != 0;
+  options->registered = typed.registered != 0;
   options->cpu_time = typed.cpu_time != 0;
   options->average = static_cast<Average>(typed.average);
   check_pairs(*options);
@@ -169,6 +170,9 @@ void declare(CLI::App* app, Typed* typed, Options* options) {
                   "root of broadcast, reduce, gather, scatter: rank, comma list or all (default 0)");
   app->add_option("-z,--blocking", typed->blocking,
                   "0: operations back to back (default); 1: a barrier before each, which is not timed")
+      ->check(CLI::Range(0, 1));
+  app->add_option("-R,--local_register", typed->registered,
+                  "1: buffers from tuttiMemAlloc, which local peers may read directly (default 0)")
       ->check(CLI::Range(0, 1));
   app->add_option("-J,--output_file", options->json_path, "write the results as JSON to this file");
   app->add_option("-C,--report_cputime", typed->cpu_time, "1: CPU time of the calling thread instead of wall time")

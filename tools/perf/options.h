@@ -32,6 +32,7 @@ struct Options {
   double timeout_seconds = -1;              ///< < 0: the library's setting
   tuttiDataType_t wire = tuttiDataTypeMax;  ///< what float32 travels as where it is reduced; tuttiDataTypeMax: itself
   bool deterministic = false;
+  bool registered = false;  ///< -R 1: buffers from tuttiMemAlloc
   std::string json_path;
   std::string algorithm;  ///< empty: the setting in force
   std::string transport;

@@ -58,6 +58,7 @@ void Report::begin() const {
               ranks_are_, options_.min_bytes, options_.max_bytes, step_text(options_).c_str(), options_.warmups,
               iterations.c_str(), options_.checks);
   if (options_.wire != tuttiDataTypeMax) std::printf("# float travels as %s\n", type_of(options_.wire).name);
+  if (options_.registered) std::printf("# buffers from tuttiMemAlloc\n");
   if (options_.deterministic) std::printf("# deterministic: results depend on the ranks' data only\n");
   std::printf("# %s\n", machine_text().c_str());
   std::printf("# size: %s\n#\n", options_.collective.size_is);

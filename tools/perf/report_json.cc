@@ -52,6 +52,7 @@ Json config_json(const Options& options, int ranks, const char* ranks_are) {
               {"cpu_time", options.cpu_time},
               {"average", averages[static_cast<int>(options.average)]}};
   if (options.wire != tuttiDataTypeMax) config["wire"] = type_of(options.wire).name;
+  if (options.registered) config["registered"] = true;
   if (options.deterministic) config["deterministic"] = true;
   if (options.iterations > 0) config["iterations"] = options.iterations;
   if (options.step_bytes > 0) {
