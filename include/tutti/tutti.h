@@ -263,9 +263,9 @@ TUTTI_API tuttiResult_t tuttiAllToAllV(const void* sendbuff, const size_t* sendc
  * Between two ranks, or of a rank with itself. They take no place in the order of collectives and are matched in order
  * per pair and tag; Send and Recv are those with tag 0. Type and count of both sides are equal, else the receiver gets
  * tuttiMismatch. A send returns when its buffer may be used again; it may wait for the receive (a message to oneself
- * never does). In a group all sends and receives of a communicator proceed together, in any pattern, and before the
- * group's collectives of that communicator. Messages that come before their receive while the receiver waits for
- * another one are kept in memory of the receiver. */
+ * never does). In a group all sends and receives of a communicator, which are on one stream, proceed together, in any
+ * pattern, and before the group's collectives of that communicator. Messages that come before their receive while the
+ * receiver waits for another one are kept in memory of the receiver. */
 
 /** To rank `peer`. */
 TUTTI_API tuttiResult_t tuttiSend(const void* sendbuff, size_t count, tuttiDataType_t datatype, int peer,

@@ -26,7 +26,8 @@ tuttiResult_t tuttiMemAllocDevice(void**, size_t, int) {
 
 tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void** handle) {
   return tutti::guard(comm, [&]() -> Status {
-    TUTTI_TRY(tutti::check_handle(comm));
+    tutti::InCall in_call;
+    TUTTI_TRY(in_call.enter(comm));
     TUTTI_TRY(tutti::require(handle, "handle"));
     if (bytes != 0) TUTTI_TRY(tutti::require(ptr, "ptr"));
     *handle = reinterpret_cast<void*>(comm->comm->registered().add(ptr, bytes));
@@ -36,7 +37,8 @@ tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void*
 
 tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle) {
   return tutti::guard(comm, [&]() -> Status {
-    TUTTI_TRY(tutti::check_handle(comm));
+    tutti::InCall in_call;
+    TUTTI_TRY(in_call.enter(comm));
     if (comm->comm->registered().remove(reinterpret_cast<std::uintptr_t>(handle))) return {};
     return tutti::fail(Code::kInvalidArgument, "the handle was not given by tuttiCommRegister, or was given back");
   });

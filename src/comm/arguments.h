@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct CallArguments {
   int root = -1;                           ///< -1: the collective has none
   int wire = kDefaultWire;                 ///< the type that float32 travels as in this call
   const UserOperation* user = nullptr;     ///< where `op` is one
+  std::uint64_t agreed = 0;                ///< more that all ranks must agree on: goes into the messages' fingerprints
   const BlockArguments* blocks = nullptr;  ///< of the v-forms
 };
 

@@ -43,7 +43,7 @@ Status CallGroup::end() {
 
 Status CallGroup::run() {
   TUTTI_TRY(refused_);
-  merge_transfers();
+  TUTTI_TRY(merge_transfers());
   pack_reductions();
   const bool blocks =
       std::any_of(calls_.begin(), calls_.end(), [](const Collected& call) { return bool{call.blocking}; });
@@ -55,8 +55,7 @@ Status CallGroup::run() {
 
 // All sends and receives of a communicator proceed together, whatever their order, and before its collectives: ranks
 // that send and receive different things between equal collectives then agree on the order of what they have in common.
-// Where they were on several streams, the others wait for the one that has them all.
-void CallGroup::merge_transfers() {
+Status CallGroup::merge_transfers() {
   std::vector<Collected> merged;
   std::vector<Collected> others;
   std::map<Communicator*, std::size_t> batches;
@@ -70,34 +69,56 @@ void CallGroup::merge_transfers() {
       merged.push_back(std::move(call));
       continue;
     }
-    for (const Transfer& transfer : call.call.transfers()) merged[place->second].call.add(transfer);
-    if (merged[place->second].stream != call.stream)
-      merged.push_back(Collected{std::move(call.comm), QueuedCall(), std::move(call.stream), {}, {}});
+    Collected& batch = merged[place->second];
+    if (batch.stream != call.stream)
+      return fail(Code::kInvalidUsage, "the sends and receives of one communicator in a group are on one stream");
+    for (const Transfer& transfer : call.call.transfers()) batch.call.add(transfer);
   }
   for (Collected& call : others) merged.push_back(std::move(call));
   calls_ = std::move(merged);
+  return {};
 }
 
-// Small all-reduces that follow each other become one. Every rank decides alike: by what the calls have in common. Only
-// where an element's operands are added at once in rank order does packing leave the bits of the results as they are.
+// Small all-reduces that follow each other on a communicator become one exchange. Every rank decides alike: by what the
+// calls have in common, not by streams, buffers or other communicators, which are its own affair: it objects to those.
+// Only where an element's operands are added at once in rank order does packing leave the bits of the results as they
+// are.
 void CallGroup::pack_reductions() {
-  std::vector<Collected> packed;
-  for (Collected& call : calls_) {
-    const bool small = !call.blocking && call.call.collective() && call.call.bytes() <= kPackedPart;
-    Collected* const before = packed.empty() ? nullptr : &packed.back();
-    const bool follows = small && before != nullptr && !before->blocking && before->comm == call.comm &&
-                         before->stream == call.stream && before->call.combines_with(call.call) &&
-                         before->call.bytes() + call.call.bytes() <= kPacked;
-    const auto in_rank_order = [&](const QueuedCall& one) {
-      return call.comm->ranks() <= kPackedRanks && call.comm->adds_in_rank_order(one.bytes());
-    };
-    if (follows && in_rank_order(call.call) && in_rank_order(before->call)) {
-      before->call.combine(std::move(call.call));
+  std::map<Communicator*, std::size_t> last;   // the communicator's call before
+  std::map<Communicator*, std::size_t> first;  // of the calls that it may be packed with
+  for (std::size_t i = 0; i < calls_.size(); ++i) {
+    Collected& call = calls_[i];
+    if (call.comm == nullptr) continue;
+    const auto before = last.find(call.comm.get());
+    const bool follows = before != last.end() && fits(calls_[before->second], call) &&
+                         fits(calls_[first[call.comm.get()]], call) &&
+                         calls_[first[call.comm.get()]].call.packed_bytes() + call.call.bytes() <= kPacked;
+    if (follows) {
+      const std::size_t leader = first[call.comm.get()];
+      call.call.follow(&calls_[leader].call, comes_later(leader, i));
     } else {
-      packed.push_back(std::move(call));
+      first[call.comm.get()] = i;
     }
+    last[call.comm.get()] = i;
   }
-  calls_ = std::move(packed);
+}
+
+bool CallGroup::fits(const Collected& earlier, const Collected& call) {
+  const auto small = [](const Collected& c) {
+    return !c.blocking && c.call.collective() && c.call.bytes() <= kPackedPart && c.comm->ranks() <= kPackedRanks &&
+           c.comm->adds_in_rank_order(c.call.bytes());
+  };
+  return small(earlier) && small(call) && PackedReduction::fit(earlier.call.arguments(), call.call.arguments());
+}
+
+/// Whether something on this rank is ordered between the leader and the call: work of the call's stream that is not the
+/// leader's, or of other communicators on their stream.
+bool CallGroup::comes_later(std::size_t leader, std::size_t call) const {
+  const std::shared_ptr<Stream>& stream = calls_[call].stream;
+  if (stream != calls_[leader].stream) return true;
+  for (std::size_t i = leader + 1; stream != nullptr && i < call; ++i)
+    if (calls_[i].stream == stream && calls_[i].comm != calls_[call].comm) return true;
+  return false;
 }
 
 Status CallGroup::run_together() {

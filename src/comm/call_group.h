@@ -40,8 +40,10 @@ class CallGroup {
     Status status;
   };
   Status run();
-  void merge_transfers();
+  Status merge_transfers();
   void pack_reductions();
+  static bool fits(const Collected& earlier, const Collected& call);
+  bool comes_later(std::size_t leader, std::size_t call) const;
   Status run_together();
   void run_on_threads();
   static Status run_one(Collected* call);

@@ -49,6 +49,8 @@ Status Communicator::prepare(CallArguments* arguments) const {
   if (reduces(arguments->collective)) {
     if (arguments->op >= kRedOps) [[unlikely]]
       arguments->user = operations_.find(arguments->op).get();
+    if (arguments->user != nullptr) [[unlikely]]
+      arguments->agreed = arguments->user->kind();
     const bool plain = arguments->type == static_cast<int>(DataType::kFloat32) &&
                        (arguments->user == nullptr || arguments->user->function == nullptr);
     if (settings_.wire_type >= 0 && arguments->wire == CallArguments::kDefaultWire && plain)
@@ -86,9 +88,14 @@ Status Communicator::run(CallArguments* call) {
   const std::uint64_t ticket = take_ticket();
   if (!my_turn(ticket)) [[unlikely]]
     wait_for_turn(ticket);
-  bool empty = false;
-  Status status = begin(arguments, &empty);
-  if (status.ok() && !empty) status = executor_->run(launch_, *this);
+  Status status;
+  try {
+    bool empty = false;
+    status = begin(arguments, &empty);
+    if (status.ok() && !empty) status = executor_->run(launch_, *this);
+  } catch (const std::exception& error) {
+    status = failed_inside(error);
+  }
   return finish(std::move(status), ticket);
 }
 
@@ -97,9 +104,19 @@ Status Communicator::run(std::span<Transfer> transfers) {
   for (const Transfer& transfer : transfers) TUTTI_TRY(prepare(transfer));
   const std::uint64_t ticket = take_ticket();
   if (!my_turn(ticket)) wait_for_turn(ticket);
-  Status status = begin(transfers);
-  if (status.ok()) status = executor_->run(transfers, *this);
+  Status status;
+  try {
+    status = begin(transfers);
+    if (status.ok()) status = executor_->run(transfers, *this);
+  } catch (const std::exception& error) {
+    status = failed_inside(error);
+  }
   return finish(std::move(status), ticket);
+}
+
+// Memory can run out in the middle of an operation; its ticket is given back all the same.
+Status Communicator::failed_inside(const std::exception& error) const {
+  return fail(Code::kSystemError, "rank {} ran out of memory in {} ({})", rank_.value, what_runs(), error.what());
 }
 
 Status Communicator::begin(std::span<Transfer>) {
@@ -156,6 +173,8 @@ Status Communicator::begin(const CallArguments& arguments, bool* empty) {
   launch->op = call_.op;
   launch->divisor = call_.op == RedOp::kAvg ? static_cast<std::uint32_t>(ranks_) : 1;
   launch->fingerprint = fingerprint_of(call_);
+  if (arguments.agreed != 0) [[unlikely]]
+    launch->fingerprint = mix64(launch->fingerprint + arguments.agreed);
   launch->alone_reduces = ranks_ == 1 && call_.type == DataType::kBool && reduces(arguments.collective);
   launch->one_shot = plan.one_shot && launch->wire == launch->type;
   launch->stream_stores = block.value >= kStreamFrom;
@@ -210,7 +229,12 @@ void Communicator::bind_reduction(const CallArguments& arguments, Launch* launch
 Status Communicator::finish(Status status, std::uint64_t ticket) {
   if (!status.ok() && status.code() != Code::kInvalidUsage) [[unlikely]]
     status = fail_for_good(std::move(status), kNoRank);
-  board_.end(sequence_);
+  // A call that failed has not ended for the peers: who waits for its end hears the cause.
+  if (status.ok()) [[likely]] {
+    board_.end(sequence_);
+  } else {
+    executor_->abandon();
+  }
   done_tickets_.store(ticket + 1, std::memory_order_release);
   return status;
 }

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -53,6 +54,9 @@ class Communicator final : public Watch {
 
   /// Memory of the caller's that is often used: peers may read it where they can. From the API's thread.
   MemoryRanges& registered() { return registered_; }
+
+  /// What an exception in the running operation means for its caller.
+  Status failed_inside(const std::exception& error) const;
 
   /// The operations made for this communicator. From the API's thread.
   UserOperations& operations() { return operations_; }
@@ -112,6 +116,7 @@ class Communicator final : public Watch {
   void bind_reduction(const CallArguments& arguments, Launch* launch);
   Status adopt_cause();
   Status look_for_transfer_faults();
+  Status look_for_finished(Rank missing, std::uint64_t progress);
   bool concerns(Rank peer, Life life) const;
   std::string what_runs() const;
   Culprit culprit_of_wait(Rank missing) const;
@@ -157,6 +162,9 @@ class Communicator final : public Watch {
   Clock::time_point waiting_since_{};
   Rank suspect_ = kNoRank;
   std::uint64_t suspect_progress_ = 0;
+  Rank finished_peer_ = kNoRank;
+  std::uint64_t finished_progress_ = 0;
+  std::uint64_t finished_sequence_ = 0;
 
   std::atomic<bool> failed_{false};  // release after failure_ is set, pairs with the acquire in failed()
   mutable std::mutex failure_mutex_;

@@ -1,10 +1,20 @@
 #include "comm/operation.h"
 
+#include <exception>
 #include <thread>
 
 namespace tutti {
 
 Operation::State Operation::poll(bool look) {
+  try {
+    return step(look);
+  } catch (const std::exception& error) {
+    end(comm_->failed_inside(error));
+    return state_;
+  }
+}
+
+Operation::State Operation::step(bool look) {
   if (state_ == State::kQueued) {
     if (!comm_->my_turn(ticket_)) return state_;
     state_ = State::kRunning;
@@ -14,8 +24,8 @@ Operation::State Operation::poll(bool look) {
   Executor& executor = comm_->executor();
   const Progress progress = executor.advance();
   if (progress == Progress::kDone) {
-    if (!call_.unpack()) return end({}), state_;
-    return begin(), state_;
+    if (!call_.again()) return end({}), state_;
+    return start(), state_;
   }
   if (progress == Progress::kAgain && !look && !comm_->alarmed()) return state_;
   executor.board().wait_for(executor.missing());
@@ -24,17 +34,19 @@ Operation::State Operation::poll(bool look) {
 }
 
 bool Operation::begin() {
+  if (call_.collective() && !call_.prepare()) return end(comm_->failure()), false;
+  return start();
+}
+
+bool Operation::start() {
+  bool empty = false;
+  Status status = call_.collective() ? comm_->begin(call_.arguments(), &empty) : comm_->begin(call_.transfers());
+  if (!status.ok() || empty) return end(std::move(status)), false;
   if (call_.collective()) {
-    call_.pack();
-    bool empty = false;
-    Status status = comm_->begin(call_.arguments(), &empty);
-    if (!status.ok() || empty) return end(std::move(status)), false;
     comm_->executor().start(comm_->launch());
-    return true;
+  } else {
+    comm_->executor().start(call_.transfers());
   }
-  Status status = comm_->begin(call_.transfers());
-  if (!status.ok()) return end(std::move(status)), false;
-  comm_->executor().start(call_.transfers());
   return true;
 }
 

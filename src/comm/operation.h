@@ -29,8 +29,10 @@ class Operation {
   std::uint64_t progress() const { return state_ == State::kRunning ? comm_->executor().progress() : 0; }
 
  private:
+  State step(bool look);
   /// Begins it. False: it has ended already.
   bool begin();
+  bool start();
   void end(Status status);
 
   std::shared_ptr<Communicator> comm_;

@@ -24,6 +24,8 @@ struct UserOperation {
   const void* scalar_place = nullptr;  ///< read when the call runs; nullptr: `scalar`
   std::array<std::byte, 8> scalar{};
 
+  /// What ranks must agree on besides the number.
+  std::uint64_t kind() const { return function == nullptr ? 1 : commutative ? 2 : 3; }
   const void* scalar_now() const { return scalar_place != nullptr ? scalar_place : scalar.data(); }
 };
 

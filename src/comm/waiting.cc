@@ -27,8 +27,22 @@ Status Communicator::check(Rank missing, std::uint64_t progress) {
   const Disagreement other = find_disagreement(call_, rank_, ranks_, boards());
   if (other.rank != kNoRank) return fail_for_good(Status(Code::kMismatch, describe(other, call_, rank_)), other.rank);
   if (executor_->mismatched() != kNoRank) return odd_message(executor_->mismatched());
+  TUTTI_TRY(look_for_finished(missing, progress));
   TUTTI_TRY(look_for_deaths(progress));
   return look_at_clock(missing, progress);
+}
+
+// A peer that has finished this operation has sent all that it sends. If what this rank waits for is not there at the
+// second look, it is something of another size, which this rank does not look for.
+Status Communicator::look_for_finished(Rank missing, std::uint64_t progress) {
+  if (missing == kNoRank || missing == rank_ || !finished_by(missing, call_.sequence)) return {};
+  if (finished_peer_ != missing || finished_progress_ != progress || finished_sequence_ != call_.sequence) {
+    finished_peer_ = missing;
+    finished_progress_ = progress;
+    finished_sequence_ = call_.sequence;
+    return {};
+  }
+  return call_.collective == Collective::kAllToAllV ? odd_message(missing) : Status{};
 }
 
 Status Communicator::look_for_transfer_faults() {

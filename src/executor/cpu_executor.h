@@ -33,6 +33,7 @@ class CpuExecutor final : public Executor {
   Status run(const Launch& launch, Watch& watch) override;
   void start(std::span<Transfer> transfers) override;
   Status run(std::span<Transfer> transfers, Watch& watch) override;
+  void abandon() override { endpoint_->revoke_references(); }
   const std::string& transfer_fault() const override { return exchange_.fault(); }
   const Transfer* open_transfer() const override { return exchange_.open_transfer(); }
   bool exchanges_with(Rank peer) const override { return exchange_.is_open_with(peer); }

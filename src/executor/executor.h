@@ -97,6 +97,9 @@ class Executor {
   /// Whether a transfer that has not ended is with this rank; a receive from any is with all.
   virtual bool exchanges_with(Rank peer) const = 0;
 
+  /// The running operation failed: peers get nothing more out of its buffers, which are the caller's again.
+  virtual void abandon() = 0;
+
   /// The lowest rank that the last advance() waited for; kNoRank: none.
   virtual Rank missing() const = 0;
   /// Grows with every message moved.

@@ -50,7 +50,8 @@ bool DirectReads::read(Rank writer, std::uint64_t address, void* destination, st
     address += static_cast<std::uint64_t>(got);
     bytes -= static_cast<std::size_t>(got);
   }
-  return true;
+  // Looked at after the copy: whoever writes into the buffer again has revoked it before.
+  return pages_[index(writer)]->revoked.load(std::memory_order_acquire) == 0;  // pairs with revoke()
 }
 
 }  // namespace tutti

@@ -21,6 +21,7 @@ struct DirectPage {
   static constexpr std::size_t kMostRanks = 4096;
   std::atomic<std::int32_t> process;
   std::atomic<std::uint32_t> offered;  // 1: the fields around it are there
+  std::atomic<std::uint32_t> revoked;  // 1: what was sent by reference may have changed since
   std::atomic<std::uint64_t> token;
   std::atomic<std::uint64_t> token_address;
   std::atomic<std::uint64_t> reads[kMostRanks / 64];  // bit w: the owner can read rank w's memory
@@ -37,13 +38,20 @@ class DirectReads {
   /// Writer: whether the rank has shown that it can read this rank's memory.
   bool is_read_by(Rank reader) const;
 
+  /// Writer: before a call that failed gives its buffers back. Readers then get nothing more from this rank by
+  /// reference.
+  void revoke() {
+    pages_[index(self_)]->revoked.exchange(1, std::memory_order_acq_rel);  // pairs with the load in read()
+  }
+
   /// Reader: tries the writer's offer, once. One load when there is nothing to do.
   void look(Rank writer) {
     if (!tried_[index(writer)] &&
         pages_[index(writer)]->offered.load(std::memory_order_acquire) != 0)  // pairs: offer()
       try_offer(writer);
   }
-  /// Reader: copies from the writer's memory. False: it is not there (the process has ended, or gave the memory back).
+  /// Reader: copies from the writer's memory. False: it is not there, or not what it was (the process has ended, gave
+  /// the memory back, or revoked it).
   bool read(Rank writer, std::uint64_t address, void* destination, std::size_t bytes) const;
 
  private:

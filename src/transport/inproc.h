@@ -63,6 +63,7 @@ class InprocEndpoint {
   void send_commit(Route route, Bytes bytes, Fingerprint fingerprint);
   ReferenceState send_reference(Route, const std::byte*, Bytes, Fingerprint) { return ReferenceState::kNotOffered; }
   bool references_released(Rank*) const { return true; }
+  void revoke_references() {}
   Peek recv_peek(Route route, Bytes bytes, Fingerprint fingerprint);
   void recv_release(Route route, Bytes bytes);
 

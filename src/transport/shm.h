@@ -47,6 +47,9 @@ class ShmEndpoint {
   /// Messages that fit a cell are always copied.
   ReferenceState send_reference(Route route, const std::byte* data, Bytes bytes, Fingerprint fingerprint);
   bool references_released(Rank* late);
+  void revoke_references() {
+    if (!references_.empty()) direct_.revoke();
+  }
   Peek recv_peek(Route route, Bytes bytes, Fingerprint fingerprint) {
     const Peek peek = recv_ring(route, bytes).peek(bytes.value, fingerprint);
     if (peek.state == PeekState::kMismatch) [[unlikely]]

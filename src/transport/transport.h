@@ -78,6 +78,8 @@ concept Endpoint = requires(E e, const E c, Route route, const std::byte* data, 
   { e.send_reference(route, data, bytes, fingerprint) } -> std::same_as<ReferenceState>;
   /// Whether all readers are done with all that was sent by reference; else `late` is one that is not.
   { e.references_released(late) } -> std::same_as<bool>;
+  /// A call failed while something sent by reference may still be read: readers get it no more.
+  { e.revoke_references() } -> std::same_as<void>;
   /// The next message of the link. The memory stays valid and unchanged until recv_release.
   { e.recv_peek(route, bytes, fingerprint) } -> std::same_as<Peek>;
   /// Gives the slot back. Wakes the sender if it announced that it sleeps.

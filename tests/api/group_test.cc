@@ -78,6 +78,56 @@ TEST(Group, PackedCallsGiveWhatTheyGiveAlone) {
   }
 }
 
+TEST(Group, PackedCallsOfOtherCountsAreAMismatch) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    std::vector<int> a(30), b(30);
+    ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+    EXPECT_EQ(tuttiAllReduce(a.data(), a.data(), rank == 0 ? 10 : 20, tuttiInt32, tuttiSum, comm, nullptr),
+              tuttiSuccess);
+    EXPECT_EQ(tuttiAllReduce(b.data(), b.data(), rank == 0 ? 20 : 10, tuttiInt32, tuttiSum, comm, nullptr),
+              tuttiSuccess);
+    EXPECT_EQ(tuttiGroupEnd(), tuttiMismatch);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiMismatch);
+  });
+}
+
+// What is in between on other communicators, and on which streams, is each rank's own affair.
+TEST(Group, PackingDoesNotDependOnWhatOneRankDoes) {
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    tuttiComm_t other = nullptr;
+    ASSERT_EQ(tuttiCommSplit(comm, 0, rank, &other, nullptr), tuttiSuccess);
+    tuttiStream_t streams[2];
+    for (tuttiStream_t& stream : streams) ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
+    for (int round = 0; round < 40; ++round) {
+      int x[2] = {1, 2}, y[2] = {10, 20};
+      const auto reduce = [&](int* value, tuttiComm_t on, tuttiStream_t stream) {
+        EXPECT_EQ(tuttiAllReduce(value, value, 1, tuttiInt32, tuttiSum, on, stream), tuttiSuccess);
+      };
+      ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+      reduce(&x[0], comm, nullptr);
+      if (rank == 0) reduce(&y[0], other, nullptr);
+      reduce(&x[1], comm, nullptr);
+      if (rank == 1) reduce(&y[0], other, nullptr);
+      reduce(&y[1], other, nullptr);
+      ASSERT_EQ(tuttiGroupEnd(), tuttiSuccess) << tuttiGetLastError(nullptr);
+      int z[2] = {3, 4};
+      ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+      reduce(&z[0], comm, streams[0]);
+      reduce(&z[1], comm, streams[rank]);
+      ASSERT_EQ(tuttiGroupEnd(), tuttiSuccess);
+      for (const tuttiStream_t stream : streams)
+        ASSERT_EQ(tuttiStreamSynchronize(stream), tuttiSuccess) << tuttiGetLastError(nullptr);
+      EXPECT_EQ(z[0] * 1000 + z[1], 6008);
+      EXPECT_EQ(x[0] * 1000 + x[1], 2004);
+      EXPECT_EQ(y[0] * 1000 + y[1], 20040);
+    }
+    for (const tuttiStream_t stream : streams) EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+    EXPECT_EQ(tuttiCommDestroy(other), tuttiSuccess);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
 TEST(Group, ARefusedCallRefusesTheGroup) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   tuttiComm_t comm;

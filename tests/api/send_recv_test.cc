@@ -146,7 +146,7 @@ TEST(SendRecv, StandInAGroupWithCollectivesInAnyPlace) {
   });
 }
 
-TEST(SendRecv, OnStreamsAndOnSeveralStreamsOfAGroup) {
+TEST(SendRecv, OnAStreamAloneAndInAGroup) {
   run_threads(2, [](tuttiComm_t comm, int rank) {
     constexpr std::size_t kCount = 100'000;
     tuttiStream_t one, two;
@@ -156,19 +156,22 @@ TEST(SendRecv, OnStreamsAndOnSeveralStreamsOfAGroup) {
     std::vector<int> out = numbers(kCount, rank), in(kCount), more(kCount);
     ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
     EXPECT_EQ(tuttiSend(out.data(), kCount, tuttiInt32, peer, comm, one), tuttiSuccess);
-    EXPECT_EQ(tuttiRecv(in.data(), kCount, tuttiInt32, peer, comm, two), tuttiSuccess);
+    EXPECT_EQ(tuttiRecv(in.data(), kCount, tuttiInt32, peer, comm, one), tuttiSuccess);
     ASSERT_EQ(tuttiGroupEnd(), tuttiSuccess);
     if (rank == 0) {
       EXPECT_EQ(tuttiSend(out.data(), kCount, tuttiInt32, peer, comm, one), tuttiSuccess);
     } else {
       EXPECT_EQ(tuttiRecv(more.data(), kCount, tuttiInt32, peer, comm, one), tuttiSuccess);
     }
-    EXPECT_EQ(tuttiStreamSynchronize(two), tuttiSuccess);
-    EXPECT_EQ(in, numbers(kCount, peer));
     EXPECT_EQ(tuttiStreamSynchronize(one), tuttiSuccess);
+    EXPECT_EQ(in, numbers(kCount, peer));
     if (rank == 1) {
       EXPECT_EQ(more, numbers(kCount, 0));
     }
+    ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+    EXPECT_EQ(tuttiSend(out.data(), 1, tuttiInt32, peer, comm, one), tuttiSuccess);
+    EXPECT_EQ(tuttiRecv(in.data(), 1, tuttiInt32, peer, comm, two), tuttiSuccess);
+    EXPECT_EQ(tuttiGroupEnd(), tuttiInvalidUsage) << "one batch cannot be in the order of two streams";
     EXPECT_EQ(tuttiStreamDestroy(one), tuttiSuccess);
     EXPECT_EQ(tuttiStreamDestroy(two), tuttiSuccess);
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
@@ -189,6 +192,23 @@ TEST(SendRecv, WhatDoesNotFitIsAMismatchThatNamesBoth) {
     for (const char* word : {"rank 0 sent 100 float32", "rank 1 receives 99 float32"})
       EXPECT_TRUE(contains(text, word)) << text;
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiMismatch);
+  });
+}
+
+// The receiver has no room to keep what it did not ask for: an error on both, no hang, no exception.
+TEST(SendRecv, AMessageThatCannotBeKeptIsAnError) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers end the program at such an allocation";
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    char byte = 0;
+    const std::vector<char> begin(std::size_t{4} << 20);  // more of the message than the link takes
+    if (rank == 0) {
+      EXPECT_NE(tuttiSendTag(begin.data(), std::size_t{1} << 46, tuttiInt8, 1, 5, comm, nullptr), tuttiSuccess);
+    } else {
+      EXPECT_EQ(tuttiRecvTag(&byte, 1, tuttiInt8, 0, 6, nullptr, comm, nullptr), tuttiSystemError);
+      EXPECT_TRUE(contains(tuttiGetLastError(comm), "out of memory")) << tuttiGetLastError(comm);
+    }
+    EXPECT_NE(tuttiCommDestroy(comm), tuttiSuccess);
   });
 }
 
