@@ -165,7 +165,7 @@ void library(const Buffers& buffers) {
 
 struct Contest {
   const char* name;
-  Pass library, highway, loop;
+  Pass kernel, highway, loop;
 };
 const Contest kContests[] = {
     {"sum/float32", library<DataType::kFloat32, RedOp::kSum>,
@@ -185,7 +185,7 @@ const Contest kContests[] = {
 bool all_agree() {
   const Buffers buffers(65536);
   for (const Contest& contest : kContests) {
-    contest.library(buffers);
+    contest.kernel(buffers);
     const std::string expected(reinterpret_cast<const char*>(buffers.to.get()), buffers.bytes);
     for (Pass pass : {contest.highway, contest.loop}) {
       std::memset(buffers.to.get(), 0, buffers.bytes);
@@ -218,7 +218,7 @@ int main(int argc, char** argv) {
   if (!tutti::all_agree()) return 1;
   for (const tutti::Contest& contest : tutti::kContests) {
     for (std::size_t bytes : {std::size_t{4096}, std::size_t{262144}, std::size_t{16777216}}) {
-      tutti::add(std::string(contest.name) + "/library", contest.library, bytes);
+      tutti::add(std::string(contest.name) + "/library", contest.kernel, bytes);
       tutti::add(std::string(contest.name) + "/highway", contest.highway, bytes);
       tutti::add(std::string(contest.name) + "/loop", contest.loop, bytes);
     }

@@ -19,11 +19,7 @@ Status submit(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t st
   CallArguments whole = arguments;
   TUTTI_TRY(communicator->prepare(&whole));
   tutti::QueuedCall queued(tutti::KeptArguments(whole, communicator->operations().find(whole.op)));
-  if (tutti::CallGroup::depth() != 0) {
-    tutti::CallGroup::current().add(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
-    return {};
-  }
-  stream->stream->enqueue(std::make_unique<tutti::Operation>(communicator, std::move(queued)));
+  tutti::CallGroup::run_later(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
   return {};
 }
 

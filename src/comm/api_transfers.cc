@@ -14,11 +14,7 @@ Status submit(const Transfer& transfer, tuttiComm_t comm, tuttiStream_t stream) 
   if (communicator->failed()) return communicator->failure();
   TUTTI_TRY(communicator->prepare(transfer));
   tutti::QueuedCall queued(std::vector<Transfer>{transfer});
-  if (tutti::CallGroup::depth() != 0) {
-    tutti::CallGroup::current().add(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
-    return {};
-  }
-  stream->stream->enqueue(std::make_unique<tutti::Operation>(communicator, std::move(queued)));
+  tutti::CallGroup::run_later(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
   return {};
 }
 

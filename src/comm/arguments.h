@@ -46,7 +46,6 @@ class KeptArguments {
   KeptArguments(const CallArguments& arguments, std::shared_ptr<const UserOperation> user);
 
   const CallArguments& get() const { return arguments_; }
-  CallArguments* edit() { return &arguments_; }
 
  private:
   struct Arrays {

@@ -22,8 +22,9 @@ constexpr Bytes kPacked{256 * 1024};
 constexpr int kPackedRanks = 64;
 }  // namespace
 
-void CallGroup::add(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream) {
-  calls_.push_back(Collected{std::move(comm), std::move(call), std::move(stream), {}, {}});
+void CallGroup::run_later(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream) {
+  if (depth_ == 0) return stream->enqueue(std::make_unique<Operation>(std::move(comm), std::move(call)));
+  current().calls_.push_back(Collected{std::move(comm), std::move(call), std::move(stream), {}, {}});
 }
 
 void CallGroup::add(std::shared_ptr<Communicator> parent, std::function<Status()> blocking) {

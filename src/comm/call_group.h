@@ -25,7 +25,8 @@ class CallGroup {
   /// the group was refused, nothing runs and its error is returned: all or nothing.
   static Status end();
 
-  void add(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream);
+  /// A checked call joins the open group, or the stream where no group is open.
+  static void run_later(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream);
   /// A call that blocks until other ranks make it, too: a split of `parent`, or a join (nullptr).
   void add(std::shared_ptr<Communicator> parent, std::function<Status()> blocking);
   /// Remembers the first refused call.
