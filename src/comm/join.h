@@ -15,6 +15,7 @@
 #include "core/status.h"
 #include "core/units.h"
 #include "transport/segment.h"
+#include "transport/tcp_wiring.h"
 
 namespace tutti {
 
@@ -41,9 +42,11 @@ struct JoinRequest {
 struct JoinResult {
   std::unique_ptr<Membership> membership;
   std::vector<std::shared_ptr<Segment>>
-      segments;              ///< by rank; a process maps a segment once, its ranks share it; nullptr: other host
-  bool one_process = false;  ///< every rank lives in this process
-  bool one_host = false;     ///< every rank's segment could be mapped
+      segments;  ///< by rank; a process maps a segment once, its ranks share it; nullptr: other host
+  std::unique_ptr<TcpWiring> wiring;  ///< connections to any other rank, whatever its host; uses the membership's hub
+  std::vector<int> hosts;             ///< by rank: equal numbers share a host; counted from 0 in order of first rank
+  bool one_process = false;           ///< every rank lives in this process
+  bool one_host = false;              ///< every rank's segment could be mapped
 };
 
 /// Makes an id and serves it from this process's hub until it is used or the process ends. `secret` (32 bytes) may be

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/call_board.h"
 #include "core/status.h"
 #include "core/units.h"
 
@@ -54,6 +55,18 @@ class Membership {
   /// wake the sleeper. Must not block. Set once, before the first operation; an empty function unsets it and waits for
   /// a running call to end.
   virtual void set_listener(std::function<void()> listener) = 0;
+
+  // Boards of ranks whose memory is not mapped here (core/call_board.h): copies, kept up to date by control messages.
+
+  /// This rank's own board, read by the service thread from now on; nullptr: no more, waits for a running read.
+  virtual void set_board(const CallBoard* /*board*/) {}
+  /// The copy of a peer's board as last heard of; zeroed until then. Never nullptr, any thread.
+  virtual const CallBoard* board(Rank /*peer*/) const { return nullptr; }
+  /// Asks all living peers of other processes for their boards; the copies change when they answer. At most one
+  /// question is under way: more do nothing. Does not block.
+  virtual void ask_boards() {}
+  /// Tells all of them the own board as it is now, unasked.
+  virtual void publish_board() {}
 };
 
 }  // namespace tutti

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/units.h"
 
@@ -14,6 +15,9 @@ struct Machine {
   Bytes max_message{256 * 1024};  ///< the largest message of every link; at least kPartAlign
   std::uint32_t credits = 2;      ///< messages of that size a link holds
   bool deterministic = false;     ///< only algorithms that add in plain rank order in one pass
+  bool network = false;           ///< some pairs of ranks are connected by tcp
+  std::vector<int>
+      hosts;  ///< by rank: equal numbers share memory, counted from 0 in order of first rank; empty: one host
 };
 
 }  // namespace tutti

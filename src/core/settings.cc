@@ -102,7 +102,8 @@ Status parse_later(const std::string& text, Settings*) {
 }
 
 constexpr SettingInfo kTable[] = {
-    {"TUTTI_TRANSPORT", nullptr, "auto", "how bytes move: auto, shm, inproc; tcp and cuda come later", parse_transport},
+    {"TUTTI_TRANSPORT", nullptr, "auto",
+     "how bytes move: auto (shm within a host, tcp between), shm, tcp, inproc; cuda comes later", parse_transport},
     {"TUTTI_ALGO", nullptr, "auto", "algorithm for every collective that offers it: auto or a name such as ring",
      [](const std::string& text, Settings* s) { return s->algorithm = text, Status{}; }},
     {"TUTTI_HOSTID", nullptr, "",
@@ -157,8 +158,12 @@ constexpr SettingInfo kTable[] = {
     {"TUTTI_DETERMINISTIC", nullptr, "0", "1: sums have the same bits whatever algorithm, size or placement",
      [](const std::string& text, Settings* s) { return parse_switch(text, &s->deterministic); }},
     {"TUTTI_TLS", nullptr, "off", "on: encrypt connections between hosts; comes later", parse_later},
-    {"TUTTI_RECONNECT", nullptr, "0", "resume connections between hosts; comes later", parse_later},
-    {"TUTTI_CHECKSUM", nullptr, "0", "check payloads between hosts; comes later", parse_later},
+    {"TUTTI_RECONNECT", nullptr, "10", "seconds a lost connection between hosts is tried again; 0: not at all",
+     [](const std::string& text, Settings* s) {
+       return parse_number(text, 0, 1e6, "seconds, 0 or more", &s->reconnect_seconds);
+     }},
+    {"TUTTI_CHECKSUM", nullptr, "0", "1: CRC32C of all that travels between hosts; what is damaged is sent again",
+     [](const std::string& text, Settings* s) { return parse_switch(text, &s->checksum); }},
     {"TUTTI_SELFTEST", nullptr, "0", "run known sums at join; comes later", parse_later},
     {"TUTTI_TRACE", nullptr, "0", "record what every rank does; comes later", parse_later},
 };

@@ -26,6 +26,8 @@ struct Settings {
   bool deterministic = false;
   int wire_type = -1;  ///< what float32 travels as in reductions, a DataType; -1: as it is. Only a config sets it.
   bool tls = false;
+  double reconnect_seconds = 10;  ///< how long a lost connection between hosts is tried again; 0: not at all
+  bool checksum = false;          ///< CRC32C of what travels between hosts
   std::string secret_file;
   LogLevel log_level = LogLevel::kWarn;
   std::string log_file;

@@ -1,0 +1,49 @@
+// How a tcp endpoint gets its connections: the communicator's side finds, connects, authenticates and, after a loss,
+// makes them again; the endpoint only moves bytes over them.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/units.h"
+#include "transport/descriptor.h"
+#include "transport/tls_session.h"
+
+namespace tutti {
+
+/// A connected socket whose other end has proved that it is this peer, for this lane of this communicator.
+struct TcpStream {
+  Descriptor socket;                ///< non-blocking, without Nagle's delay, its congestion control chosen
+  std::unique_ptr<TlsSession> tls;  ///< handshake done; nullptr: plain bytes
+  std::vector<std::byte> leftover;  ///< what was received behind the handshake: it comes before what the socket gives
+};
+
+/// One a rank and communicator. Threads: want(), take() and set_listener() by the thread that drives the endpoint;
+/// nothing blocks.
+class TcpWiring {
+ public:
+  virtual ~TcpWiring() = default;
+
+  /// Asks for a stream to `peer` for `lane`, also in place of one that broke. One of the two ends dials, whichever
+  /// asks; asking again while a stream is on its way does nothing. A peer that cannot be reached (TUTTI_RECONNECT
+  /// seconds after a loss, the join's patience before) fails the communicator by a cause that names it and the
+  /// addresses tried.
+  virtual void want(Rank peer, Lane lane) = 0;
+  /// The newest stream of a peer and lane that was not taken yet; false: none. It may come without having been asked
+  /// for (the peer lost the old one, or was first to use the lane), and then replaces the old one.
+  virtual bool take(Rank peer, Lane lane, TcpStream* stream) = 0;
+  /// Grows with every stream that arrives, so that a poll costs one load. Acquire; pairs with the release at arrival.
+  std::uint64_t arrivals() const { return arrivals_.load(std::memory_order_acquire); }
+  /// Called by the service thread after each arrival; must not block. An empty function unsets it and waits for a
+  /// running call.
+  virtual void set_listener(std::function<void()> listener) = 0;
+
+ protected:
+  std::atomic<std::uint64_t> arrivals_{0};
+};
+
+}  // namespace tutti
