@@ -87,6 +87,14 @@ bool is_deterministic(const Algorithm& algorithm) {
   return !reduces(algorithm.collective) || std::string_view(algorithm.name).starts_with("all_pairs");
 }
 
+bool is_reference_safe(const Algorithm& algorithm, bool in_place) {
+  const std::string_view name = algorithm.name;
+  if (name == "recursive_doubling") return false;  // partners store over the partial results that they exchange
+  const bool exchanges = algorithm.collective == Collective::kAllToAll ||
+                         (algorithm.collective == Collective::kAllReduce && name == "all_pairs");
+  return !(in_place && exchanges);  // what arrives takes the place of what was sent at the same time
+}
+
 bool is_ragged_capable(const Algorithm& algorithm) {
   const std::string_view name = algorithm.name;
   switch (algorithm.collective) {

@@ -42,4 +42,11 @@ bool is_ragged_capable(const Algorithm& algorithm);
 /// nothing).
 bool is_deterministic(const Algorithm& algorithm);
 
+/// Whether messages may be read straight from the sender's input and output until their receivers have consumed them:
+/// no rank overwrites such memory before, at any n, root and number of lanes. A step that only sends, or sends and
+/// stores its own chunk, may be read from its source; one that stores what it sends, from its destination; other
+/// messages and those from scratch must be copied. A property of the schedule, proved by tests; whether this rank calls
+/// in place is all that matters, the others' buffers do not.
+bool is_reference_safe(const Algorithm& algorithm, bool in_place = true);
+
 }  // namespace tutti

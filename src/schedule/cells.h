@@ -37,6 +37,11 @@ class Cells {
   /// The stored value of an output chunk, or kNoValue; no reference, not counted as an access.
   ValueId stored(std::int32_t rank, std::uint32_t chunk) const;
 
+  /// Index of the cell, or kNowhere where the rank has no such chunk. Names of one memory have one index.
+  std::size_t locate(std::int32_t rank, BufferId buffer, std::uint32_t chunk) const;
+  std::size_t size() const { return cells_.size(); }
+  static constexpr std::size_t kNowhere = ~std::size_t{0};
+
   std::uint32_t parts() const { return parts_; }
   /// Chunks of the result, which steps may name: those of the larger of input and output, or of an all-to-all the
   /// inputs of all ranks.
@@ -44,7 +49,6 @@ class Cells {
 
  private:
   static constexpr ValueId kInitial = kNoValue - 1;  ///< the rank's own input, made into a value when it is read
-  static constexpr std::size_t kNowhere = ~std::size_t{0};
 
   bool in_place(std::int32_t rank) const;
   bool has_input(std::int32_t rank) const;
@@ -52,8 +56,6 @@ class Cells {
   bool gathers() const;   ///< one block in, a block a rank out
   bool scatters() const;  ///< a block a rank in, one block out
   std::uint32_t chunk_of_result(const Access& access) const;
-  /// Index of the cell, or kNowhere where the rank has no such chunk.
-  std::size_t locate(std::int32_t rank, BufferId buffer, std::uint32_t chunk) const;
   const char* touch(std::size_t cell, std::uint32_t lane, bool write);
 
   ContributionPool& values_;

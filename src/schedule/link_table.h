@@ -12,6 +12,7 @@ namespace tutti {
 struct Message {
   ValueId value = kNoValue;
   std::uint32_t chunk = 0;
+  std::uint32_t number = 0;  ///< what ReferenceWatch calls it
 };
 
 /// One direction of one pair on one lane; `shared`: the sender's multicast link as this reader sees it.

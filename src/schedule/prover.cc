@@ -20,6 +20,8 @@ const char* name_of(Check check) {
       return "deadlock";
     case Check::kExpression:
       return "wrong order of operands";
+    case Check::kReference:
+      return "overwrites what was sent by reference";
   }
   return "unknown";
 }
@@ -38,6 +40,8 @@ bool Prover::start(const Program& program, const ProofOptions& options) {
   values_.reset(program.ranks(), options.exact || barrier);
   cells_.reset(program, options.aliasing);
   links_.reset(program.ranks(), program.lanes(), options.credits);
+  by_reference_ = options.by_reference && !barrier;
+  if (by_reference_) references_.reset(static_cast<std::size_t>(program.ranks()) * program.lanes(), cells_.size());
   strands_.clear();
   arrived_.clear();
   for (std::int32_t rank = 0; rank < program.ranks(); ++rank) {
@@ -116,13 +120,43 @@ bool Prover::execute(Strand& strand) {
   } else if (!access(strand, step.src_buffer, step.src_chunk, &value, kNoValue)) {
     return false;
   }
+  if (by_reference_ && !may_store(strand)) return false;
   if (step.has(kStore) && !access(strand, step.dst_buffer, step.dst_chunk, nullptr, value)) return false;
   if (step.has(kSend)) {
-    links_.push(outbound(strand), Message{value, step.chunk});
+    send(strand, value);
   } else {
     values_.release(value);
   }
+  if (by_reference_) references_.step_done(index_of(strand));
   return true;
+}
+
+void Prover::send(const Strand& strand, ValueId value) {
+  const Step& step = strand.step;
+  Message message{value, step.chunk, ReferenceWatch::kNone};
+  if (by_reference_) {
+    const bool all = step.send_to == PeerSet::kAll;
+    message.number = references_.sent(index_of(strand), all ? static_cast<std::uint32_t>(program_->ranks()) - 1 : 1);
+    const auto refer = [&](BufferId buffer, std::uint32_t chunk) {
+      const bool referred = buffer == BufferId::kInput || buffer == BufferId::kOutput;
+      if (referred) references_.refer(message.number, cells_.locate(strand.rank, buffer, chunk));
+    };
+    if (!step.has(kRecv)) refer(step.src_buffer, step.src_chunk);
+    if (step.has(kStore)) refer(step.dst_buffer, step.dst_chunk);
+  }
+  links_.push(outbound(strand), message);
+}
+
+/// Whether what was sent from where the step stores has been consumed before, in every order of execution. A chunk
+/// copied to itself, in place, is not written.
+bool Prover::may_store(const Strand& strand) {
+  const Step& step = strand.step;
+  if (!step.has(kStore)) return true;
+  const std::size_t cell = cells_.locate(strand.rank, step.dst_buffer, step.dst_chunk);
+  if (cell == Cells::kNowhere) return true;  // another rule's fault
+  if (!step.has(kRecv) && cell == cells_.locate(strand.rank, step.src_buffer, step.src_chunk)) return true;
+  return references_.may_write(index_of(strand), cell) ||
+         report(Check::kReference, strand, "a reader may not have consumed what was sent from here");
 }
 
 bool Prover::receive(const Strand& strand, std::int32_t peer, ValueId* value) {
@@ -133,6 +167,7 @@ bool Prover::receive(const Strand& strand, std::int32_t peer, ValueId* value) {
   }
   values_.retain(*value = message.value);
   links_.pop(link);
+  if (by_reference_) references_.received(index_of(strand), message.number);
   return true;
 }
 
@@ -197,7 +232,7 @@ bool Prover::execute_token(Strand& strand) {
   }
   if (step.has(kSend)) {
     values_.retain(known);
-    links_.push(outbound(strand), Message{known, step.chunk});
+    links_.push(outbound(strand), Message{known, step.chunk, ReferenceWatch::kNone});
   }
   return true;
 }

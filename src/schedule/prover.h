@@ -13,6 +13,7 @@
 #include "schedule/contribution.h"
 #include "schedule/link_table.h"
 #include "schedule/program.h"
+#include "schedule/reference_watch.h"
 
 namespace tutti {
 
@@ -25,6 +26,7 @@ enum class Check : std::uint8_t {
   kMemory,         ///< a chunk read before it was written, not there, or touched by two lanes without order
   kDeadlock,       ///< ranks that wait for one another
   kExpression,     ///< operands out of rank order, or ranks that add in different orders
+  kReference,      ///< memory overwritten while a message sent from there may still be read
 };
 const char* name_of(Check check);
 
@@ -42,6 +44,9 @@ struct ProofOptions {
   std::uint32_t credits = 2;
   /// Exact sets of contributors; else 64-bit fingerprints, for many ranks. Barriers are always exact.
   bool exact = true;
+  /// Whether links may read a message straight from the sender's input or output until it is consumed. A step that
+  /// stores what it sends may be read from there, too.
+  bool by_reference = false;
 };
 
 /// Proves one program after the other and keeps its memory in between. One thread.
@@ -85,6 +90,11 @@ class Prover {
   bool reduce(const Strand& strand, ValueId* value);
   bool access(const Strand& strand, BufferId buffer, std::uint32_t chunk, ValueId* read, ValueId written);
   bool execute_token(Strand& strand);
+  void send(const Strand& strand, ValueId value);
+  bool may_store(const Strand& strand);
+  std::uint32_t index_of(const Strand& strand) const {
+    return static_cast<std::uint32_t>(strand.rank) * program_->lanes() + strand.lane;
+  }
 
   bool explain_stop();
   std::int32_t find_deaf_reader(const LinkName& link);
@@ -100,6 +110,8 @@ class Prover {
   ContributionPool values_;
   Cells cells_{values_};
   LinkTable links_{values_};
+  ReferenceWatch references_;
+  bool by_reference_ = false;
   std::vector<Strand> strands_;  ///< rank-major
   std::vector<ValueId> operands_;
   std::vector<ValueId> arrived_;            ///< of a barrier: whom each rank knows to have arrived
