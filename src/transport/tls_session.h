@@ -1,26 +1,55 @@
 // TlsSession: TLS 1.3 with a pre-shared key on a non-blocking socket.
+//
+// No certificates, no tickets, no early data, no version or cipher to choose: AES-128-GCM under keys of a fresh X25519
+// exchange (psk_dhe_ke), so that who learns the secret later cannot read what was recorded. docs/design/security.md.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "core/status.h"
 #include "transport/unix_socket.h"
 
 namespace tutti {
 
-/// One connection's state. Borrows the descriptor, which outlives it. One thread at a time.
+/// The pre-shared key: derived from a secret for this use alone.
+using TlsKey = std::array<std::byte, 32>;
+/// The key that a client names in public; false: not served here. Called within receive(), send() or handshake().
+using TlsLookup = std::function<bool(std::string_view identity, TlsKey* key)>;
+
+/// One connection's state. Borrows the descriptor, which outlives it. One thread at a time. Never raises SIGPIPE.
 class TlsSession {
  public:
+  /// Sends under one key, each of at most four records: RFC 8446, section 5.5, allows 2^24.5 records.
+  static constexpr std::uint64_t kSendsPerKey = std::uint64_t{1} << 21;
+
+  /// `identity`: 1 to 128 characters.
+  static Status client(int descriptor, const std::string& identity, const TlsKey& key,
+                       std::unique_ptr<TlsSession>* session, std::uint64_t sends_per_key = kSendsPerKey);
+  static Status server(int descriptor, TlsLookup lookup, std::unique_ptr<TlsSession>* session,
+                       std::uint64_t sends_per_key = kSendsPerKey);
   virtual ~TlsSession() = default;
+
+  /// Goes on with the handshake; send() and receive() do, too, and say kAgain until it is done. kDone: both ends have
+  /// proved that they know the key. A peer that sends more than a handshake needs is refused.
+  virtual Status handshake(SocketState* state) = 0;
+  virtual bool established() const = 0;
+
   /// Sends a beginning of `data`. kAgain: nothing could be sent; call again with the same bytes, grown at most.
   virtual Status send(std::span<const std::byte> data, std::size_t* sent, SocketState* state) = 0;
   /// Receives what there is; kAgain: nothing yet. Bytes may wait inside the session while the socket itself is not
   /// readable: read until kAgain before sleeping.
   virtual Status receive(std::span<std::byte> buffer, std::size_t* got, SocketState* state) = 0;
+
+  /// Whether it holds bytes that the socket did not take: then, and only then, a kAgain ends when the socket is
+  /// writable (call any of the functions above); else when it is readable.
+  virtual bool wants_output() const = 0;
 };
 
 }  // namespace tutti
