@@ -10,7 +10,7 @@
   hosts.py check                                                exit code 77 and a reason without the privilege
 
 Host k has 10.231.0.k/24 and fd00:231::k/64 on eth0, and its own host name. Nothing of it is visible outside: the bridge
-lives in a namespace of its own, so that networks do not clash. With COMMAND, TUTTI_HOSTS names the network to it and
+lives in a namespace of its own, so that networks do not clash. With COMMAND, HOSTS_NETWORK names the network to it and
 the exit code is the first that is not 0.
 """
 import argparse
@@ -99,7 +99,7 @@ def start(name, host, command, environment):
             os._exit(1)
         enter(name, host)
 
-    return subprocess.Popen(command, env={**os.environ, **environment, "TUTTI_HOSTS": name}, preexec_fn=prepare)
+    return subprocess.Popen(command, env={**os.environ, **environment, "HOSTS_NETWORK": name}, preexec_fn=prepare)
 
 
 def wait_for_all(processes):
@@ -144,7 +144,7 @@ def mpirun(name, options):
         command = ["mpirun", "--allow-run-as-root", "--hostfile", str(hostfile), "--map-by", "slot", "--bind-to", "none",
                    "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(agent), "--mca", "plm_rsh_no_tree_spawn", "1",
                    "--mca", "oob_tcp_if_include", "eth0", "--mca", "btl_tcp_if_include", "eth0",
-                   "-x", "TUTTI_HOSTS", "-n", str(options.hosts * options.per_host)]
+                   "-x", "HOSTS_NETWORK", "-n", str(options.hosts * options.per_host)]
         return wait_for_all([start(name, 1, command + shlex.split(options.options) + options.command, {})])
 
 

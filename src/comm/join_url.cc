@@ -3,11 +3,13 @@
 #include <thread>
 #include <utility>
 
+#include "comm/crypto.h"
 #include "comm/file_rendezvous.h"
 #include "comm/hub.h"
 #include "comm/join.h"
 #include "comm/join_with.h"
 #include "comm/launcher.h"
+#include "comm/launcher_store.h"
 #include "comm/tcp_rendezvous.h"
 #include "comm/url.h"
 #include "core/log.h"
@@ -117,9 +119,31 @@ Status join_file(const std::string& path, WriteMeeting write, const JoinRequest&
                                  : follow_by_file(path, round, request, result);
 }
 
+/// Through the launcher's key-value store, under a key of this round.
+Status join_by_store(const Launch& launch, JoinRequest request, JoinResult* result) {
+  std::unique_ptr<LauncherStore> store;
+  TUTTI_TRY(open_store(launch, request.deadline, &store));
+  const std::uint64_t round = Hub::next_round("env://" + launch.info.launcher, request.rank);
+  const std::string key = fmt::format("tutti-{}", round);
+  std::shared_ptr<Hub> hub;  // held: the id must be served from before it is published
+  TUTTI_TRY(Hub::acquire(request.settings, &hub));
+  if (request.rank == Rank{0}) {
+    TUTTI_TRY(make_unique_id(request.settings, &request.id));
+    const Status published = store->publish(key, to_hex(request.id), request.deadline);
+    if (!published.ok()) return withdraw_unique_id(request.settings, request.id), published;
+    return join(request, result);
+  }
+  std::string text;
+  TUTTI_TRY(store->fetch(key, request.deadline, &text));
+  if (!from_hex(text, request.id))
+    return fail(Code::kRemoteError, "{}'s key-value store holds no unique id under \"{}\"", launch.info.launcher, key);
+  return join(request, result);
+}
+
 Status join_env(JoinRequest request, JoinResult* result) {
   Launch launch;
-  TUTTI_TRY(read_launch(&launch));
+  TUTTI_TRY(read_launch(request.settings, &launch));
+  TUTTI_TRY(ask_launcher(&launch));
   if (request.ranks == -1) request.ranks = launch.info.ranks;
   if (request.rank == Rank{-1}) request.rank = launch.info.rank;
   if (launch.info.ranks != request.ranks || launch.info.rank != request.rank)
@@ -131,7 +155,8 @@ Status join_env(JoinRequest request, JoinResult* result) {
       TUTTI_TRY(make_unique_id(request.settings, &request.id));
       return join(request, result);
     case Meeting::kTcp:
-      return join_tcp("env:// of torchrun", launch.host, launch.port, launch.job, std::move(request), result);
+      return join_tcp("env:// of " + launch.info.launcher, launch.host, launch.port, launch.job, std::move(request),
+                      result);
     case Meeting::kPrivateFile: {
       std::string path;
       TUTTI_TRY(private_meeting_path(launch.directory, launch.job, &path));
@@ -139,6 +164,9 @@ Status join_env(JoinRequest request, JoinResult* result) {
       if (request.rank == Rank{0}) remove_private_directory(path);
       return status;
     }
+    case Meeting::kPmix:
+    case Meeting::kPmi:
+      return join_by_store(launch, std::move(request), result);
     case Meeting::kNone:
       break;
   }

@@ -38,6 +38,22 @@ void no_way(Launch* launch, const std::string& why) {
   launch->reason = why + "; join by file:// or tcp://, or through MPI with tutti_mpi.h";
 }
 
+bool in_pmix() { return is_set("PMIX_NAMESPACE") && is_set("PMIX_RANK"); }
+bool in_open_mpi() { return is_set("OMPI_COMM_WORLD_RANK") && is_set("OMPI_COMM_WORLD_SIZE"); }
+bool in_pmi() { return (is_set("PMI_RANK") && is_set("PMI_SIZE")) || (is_set("PMI_PORT") && is_set("PMI_ID")); }
+/// hydra tells each rank its place on the host, Slurm's PMI does not.
+bool in_hydra() { return in_pmi() && (is_set("MPI_LOCALRANKID") || !is_set("SLURM_STEP_ID")); }
+
+/// Slurm sets its variables in the shell of an allocation too: only those of a step that runs tasks say that srun
+/// started this process. The steps of a batch script and of salloc's own shell have numbers from 0xfffffff0.
+bool in_slurm_step() {
+  std::uint64_t step = 0;
+  const std::string text = variable("SLURM_STEP_ID");
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  return error == std::errc() && end == text.data() + text.size() && step < 0xfffffff0U && is_set("SLURM_PROCID") &&
+         (is_set("SLURM_STEP_NUM_TASKS") || is_set("SLURM_NTASKS"));
+}
+
 Status read_torchrun(Launch* launch) {
   launch->info.launcher = "torchrun";
   TUTTI_TRY(rank_and_size("RANK", "WORLD_SIZE", &launch->info));
@@ -51,13 +67,11 @@ Status read_torchrun(Launch* launch) {
   return {};
 }
 
-/// On one host the ranks meet in a file; on several only when the launcher helps.
-void meet_on_one_host(Launch* launch, bool one_host, const std::string& job) {
-  launch->meeting = launch->info.ranks == 1 ? Meeting::kAlone : Meeting::kPrivateFile;
+/// A file is the fastest, needs nobody's help, and who is missing is named.
+void meet_in_file(Launch* launch, const std::string& job) {
+  launch->meeting = Meeting::kPrivateFile;
   launch->job = launch->info.launcher + "/" + job;
   launch->directory = variable("TMPDIR").starts_with('/') ? variable("TMPDIR") : "/tmp";
-  if (launch->info.ranks > 1 && !one_host)
-    no_way(launch, fmt::format("{} started ranks on several hosts", launch->info.launcher));
 }
 
 Status read_open_mpi(Launch* launch) {
@@ -66,21 +80,87 @@ Status read_open_mpi(Launch* launch) {
   TUTTI_TRY(optional_number("OMPI_COMM_WORLD_LOCAL_RANK", 0, kMost, &launch->info.local_rank));
   int local = launch->info.ranks;
   TUTTI_TRY(optional_number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, kMost, &local));
+  if (launch->info.ranks == 1) return {};
   // Version 4 names mpirun's address in the second variable, version 5 has only the namespace.
-  meet_on_one_host(launch, local == launch->info.ranks,
-                   variable("PMIX_NAMESPACE") + "/" + variable("OMPI_MCA_orte_hnp_uri"));
+  if (local == launch->info.ranks)
+    meet_in_file(launch, variable("PMIX_NAMESPACE") + "/" + variable("OMPI_MCA_orte_hnp_uri"));
+  else if (in_pmix())
+    launch->meeting = Meeting::kPmix;
+  else
+    no_way(launch, "Open MPI started ranks on several hosts without PMIX_NAMESPACE and PMIX_RANK");
   return {};
 }
 
-Status read_mpich(Launch* launch) {
+Status read_pmi(Launch* launch) {
+  if (is_set("PMI_FD")) {
+    TUTTI_TRY(number("PMI_FD", 0, kMost, &launch->pmi_descriptor));
+    launch->meeting = Meeting::kPmi;
+    return {};
+  }
+  launch->pmi_port = variable("PMI_PORT");
+  launch->pmi_identity = variable("PMI_ID");
+  if (launch->pmi_port.empty() || launch->pmi_identity.empty())
+    return no_way(launch, launch->info.launcher + " set PMI_RANK, but neither PMI_FD nor PMI_PORT and PMI_ID"),
+           Status();
+  const std::size_t colon = launch->pmi_port.rfind(':');
+  int port = 0;
+  const char* const end = launch->pmi_port.data() + launch->pmi_port.size();
+  if (colon == std::string::npos || colon == 0 ||
+      std::from_chars(launch->pmi_port.data() + colon + 1, end, port).ptr != end || port < 1 || port > 65535)
+    return fail(Code::kInvalidUsage, "PMI_PORT=\"{}\": it must be a host, a colon and a port", launch->pmi_port);
+  if (launch->pmi_identity.find_first_of(" \n=") != std::string::npos)
+    return fail(Code::kInvalidUsage, "PMI_ID=\"{}\": it must be one word", launch->pmi_identity);
+  launch->host = launch->pmi_port.substr(0, colon);
+  launch->port = static_cast<std::uint16_t>(port);
+  launch->meeting = Meeting::kPmi;
+  return {};
+}
+
+Status read_hydra(Launch* launch) {
   launch->info.launcher = "MPICH";
-  TUTTI_TRY(rank_and_size("PMI_RANK", "PMI_SIZE", &launch->info));
   TUTTI_TRY(optional_number("MPI_LOCALRANKID", 0, kMost, &launch->info.local_rank));
-  if (launch->info.ranks > 1) no_way(launch, "MPICH's process manager is not used for joining yet");
+  if (is_set("PMI_RANK") && is_set("PMI_SIZE")) {
+    TUTTI_TRY(rank_and_size("PMI_RANK", "PMI_SIZE", &launch->info));
+    if (launch->info.ranks == 1) return {};
+  } else {
+    launch->info.ranks = 0;
+  }
+  return read_pmi(launch);
+}
+
+Status read_pmix(Launch* launch) {
+  launch->info.launcher = "PMIx";
+  launch->info.ranks = 0;
+  launch->meeting = Meeting::kPmix;
+  return number("PMIX_RANK", 0, kMost, &launch->info.rank.value);
+}
+
+/// Outside the range that systems take ports from for outgoing connections; from the end of TUTTI_PORT_RANGE, whose
+/// beginning the ranks' own listeners take.
+std::uint16_t slurm_port(const Settings& settings, std::uint64_t job, std::uint64_t step) {
+  const std::uint64_t number = job * 31 + step;
+  if (settings.port_first == 0) return static_cast<std::uint16_t>(20000 + number % 12000);
+  const std::uint64_t ports = settings.port_last - settings.port_first + 1U;
+  return static_cast<std::uint16_t>(settings.port_last - number % ports);
+}
+
+Status meet_at_first_slurm_host(const Settings& settings, Launch* launch) {
+  int job = 0, step = 0;
+  TUTTI_TRY(number("SLURM_JOB_ID", 0, 0x7fffffff, &job));
+  TUTTI_TRY(number("SLURM_STEP_ID", 0, 0x7fffffff, &step));
+  launch->host = first_slurm_host(variable("SLURM_STEP_NODELIST"));
+  if (launch->host.empty()) launch->host = variable("SLURM_LAUNCH_NODE_IPADDR");
+  if (launch->host.empty())
+    return no_way(launch, fmt::format("Slurm started ranks on several hosts and names none of them: "
+                                      "SLURM_STEP_NODELIST=\"{}\"",
+                                      variable("SLURM_STEP_NODELIST"))),
+           Status();
+  launch->meeting = Meeting::kTcp;
+  launch->port = slurm_port(settings, static_cast<std::uint64_t>(job), static_cast<std::uint64_t>(step));
   return {};
 }
 
-Status read_slurm(Launch* launch) {
+Status read_slurm(const Settings& settings, Launch* launch) {
   launch->info.launcher = "Slurm";
   TUTTI_TRY(rank_and_size("SLURM_PROCID", is_set("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
                           &launch->info));
@@ -88,38 +168,53 @@ Status read_slurm(Launch* launch) {
   int nodes = 1;
   TUTTI_TRY(optional_number("SLURM_NNODES", 1, kMost, &nodes));
   TUTTI_TRY(optional_number("SLURM_STEP_NUM_NODES", 1, kMost, &nodes));
-  meet_on_one_host(launch, nodes == 1,
-                   variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID") + "/" + variable("SLURM_RESTART_COUNT"));
-  return {};
+  if (launch->info.ranks == 1) return {};
+  const std::string job =
+      variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID") + "/" + variable("SLURM_RESTART_COUNT");
+  if (nodes == 1) return meet_in_file(launch, job), Status();
+  launch->job = "Slurm/" + job;
+  if (in_pmi()) return read_pmi(launch);
+  if (in_pmix()) return launch->meeting = Meeting::kPmix, Status();
+  return meet_at_first_slurm_host(settings, launch);
 }
 
 }  // namespace
 
-Status read_launch(Launch* launch) {
+std::string first_slurm_host(const std::string& list) {
+  std::string host;
+  for (std::size_t at = 0; at < list.size() && list[at] != ','; ++at) {
+    if (list[at] == ']') return "";
+    if (list[at] != '[') {
+      host += list[at];
+      continue;
+    }
+    const std::size_t end = list.find(']', at);
+    const std::size_t first = list.find_first_of("-,]", at);
+    if (end == std::string::npos || first == at + 1) return "";
+    host.append(list, at + 1, first - at - 1);
+    at = end;
+  }
+  return host;
+}
+
+Status read_launch(const Settings& settings, Launch* launch) {
   *launch = Launch{};
   launch->info.launcher = "none";
+  // The inner launcher first: torchrun may run below any other, mpirun and mpiexec.hydra in a Slurm step.
   if (is_set("RANK") && is_set("WORLD_SIZE") && is_set("MASTER_ADDR") && is_set("MASTER_PORT"))
     return read_torchrun(launch);
-  if (is_set("OMPI_COMM_WORLD_RANK") && is_set("OMPI_COMM_WORLD_SIZE")) return read_open_mpi(launch);
-  if (is_set("PMI_RANK") && is_set("PMI_SIZE")) return read_mpich(launch);
-  // Slurm sets its variables in the shell of an allocation too: only those of a step say that srun started this
-  // process.
-  const bool step = is_set("SLURM_STEP_ID") && is_set("SLURM_PROCID");
-  if (step && (is_set("SLURM_STEP_NUM_TASKS") || is_set("SLURM_NTASKS"))) return read_slurm(launch);
-  if (is_set("PMIX_NAMESPACE") && is_set("PMIX_RANK"))
-    return fail(Code::kUnsupported,
-                "started by a PMIx launcher that gives no number of ranks; join by file:// or tcp://");
+  if (in_open_mpi()) return read_open_mpi(launch);
+  if (in_hydra() && in_pmix() && !variable("PMIX_NAMESPACE").starts_with("slurm."))
+    return fail(Code::kInvalidUsage,
+                "both PMI ({}) and PMIx (PMIX_NAMESPACE={}) are in the environment: unset those of the outer launcher",
+                is_set("PMI_FD") ? "PMI_FD" : "PMI_PORT", variable("PMIX_NAMESPACE"));
+  if (in_hydra()) return read_hydra(launch);
+  if (in_slurm_step()) return read_slurm(settings, launch);
+  if (in_pmix()) return read_pmix(launch);
   if (is_set("RANK") && is_set("WORLD_SIZE") && variable("WORLD_SIZE") != "1")
     return fail(Code::kInvalidUsage,
                 "RANK and WORLD_SIZE are set but MASTER_ADDR or MASTER_PORT is not: the {} ranks cannot meet by env://",
                 variable("WORLD_SIZE"));
-  return {};
-}
-
-Status detect_launcher(LaunchInfo* info) {
-  Launch launch;
-  TUTTI_TRY(read_launch(&launch));
-  *info = launch.info;
   return {};
 }
 

@@ -63,7 +63,7 @@ TEST(Launcher, TablesAreRead) {
   Launch launch;
   set_environment(
       {{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "n0"}, {"MASTER_PORT", "29500"}});
-  ASSERT_TRUE(read_launch(&launch).ok());
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_EQ(launch.info.launcher, "torchrun");
   EXPECT_EQ(launch.info.rank, Rank{3});
   EXPECT_EQ(launch.info.local_rank, 1);
@@ -71,22 +71,22 @@ TEST(Launcher, TablesAreRead) {
   EXPECT_EQ(launch.port, 29501);
   const std::string first_job = launch.job;
   ::setenv("TORCHELASTIC_RESTART_COUNT", "1", 1);
-  ASSERT_TRUE(read_launch(&launch).ok());
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_NE(launch.job, first_job);
 
   set_environment({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "7"}});
-  ASSERT_TRUE(read_launch(&launch).ok());
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_EQ(launch.info.launcher, "none");  // an allocation's shell, not a step
   ::setenv("SLURM_STEP_ID", "0", 1);
-  ASSERT_TRUE(read_launch(&launch).ok());
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_EQ(launch.info.launcher, "Slurm");
   EXPECT_EQ(launch.meeting, Meeting::kPrivateFile);
   ::setenv("SLURM_NNODES", "2", 1);
-  ASSERT_TRUE(read_launch(&launch).ok());
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_EQ(launch.meeting, Meeting::kNone);
 
   set_environment({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
-  ASSERT_TRUE(read_launch(&launch).ok());
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_EQ(launch.info.launcher, "MPICH");
   EXPECT_EQ(launch.meeting, Meeting::kNone);
 }
@@ -94,7 +94,7 @@ TEST(Launcher, TablesAreRead) {
 TEST(Launcher, NonsenseIsNamed) {
   Launch launch;
   set_environment({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "2"}});
-  const Status status = read_launch(&launch);
+  const Status status = read_launch(Settings{}, &launch);
   EXPECT_EQ(status.code(), Code::kInvalidUsage);
   EXPECT_NE(status.text().find("OMPI_COMM_WORLD_RANK"), std::string::npos) << status.text();
 }

@@ -153,7 +153,7 @@ const char* launcher_name() {
   if (is_set("OMPI_COMM_WORLD_RANK")) return "Open MPI";
   if (is_set("RANK") && is_set("WORLD_SIZE")) return "torchrun";
   if (is_set("SLURM_PROCID") && is_set("SLURM_STEP_ID")) return "Slurm";
-  if (is_set("PMI_RANK")) return "MPICH";
+  if (is_set("PMI_RANK") || is_set("PMI_PORT")) return "MPICH";
   if (is_set("PMIX_RANK")) return "PMIx";
   return nullptr;
 }
