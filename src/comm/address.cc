@@ -13,18 +13,15 @@
 namespace tutti {
 namespace {
 
+constexpr int kLast = 4;
+
+/// Only addresses of the lowest kind that a host has are offered: others would be tried in vain, or be this host's own.
+int kind_of(const IpAddress& address) { return address.is_loopback() ? 2 : address.is_link_local() ? 1 : 0; }
+
 /// Lower is better.
 int preference(const std::string& name, const IpAddress& address) {
   const bool bridge = name.starts_with("docker") || name.starts_with("virbr") || name.starts_with("br-");
-  return (address.is_loopback() ? 4 : 0) + (bridge ? 2 : 0) + (address.family == 6 ? 1 : 0);
-}
-
-/// A link-local address means nothing without the interface at the other end.
-bool is_link_local(const IpAddress& address) {
-  const auto first = std::to_integer<unsigned>(address.bytes[0]);
-  const auto second = std::to_integer<unsigned>(address.bytes[1]);
-  if (address.family == 4) return first == 169 && second == 254;
-  return first == 0xfe && (second & 0xc0) == 0x80;
+  return kLast * kind_of(address) + (bridge ? 2 : 0) + (address.family == 6 ? 1 : 0);
 }
 
 }  // namespace
@@ -34,7 +31,14 @@ bool IpAddress::is_loopback() const {
   return std::memcmp(bytes.data(), &in6addr_loopback, sizeof(in6addr_loopback)) == 0;
 }
 
-SocketAddress socket_address(const IpAddress& address, std::uint16_t port) {
+bool IpAddress::is_link_local() const {
+  const auto first = std::to_integer<unsigned>(bytes[0]);
+  const auto second = std::to_integer<unsigned>(bytes[1]);
+  if (family == 4) return first == 169 && second == 254;
+  return first == 0xfe && (second & 0xc0) == 0x80;
+}
+
+SocketAddress socket_address(const IpAddress& address, std::uint16_t port, std::uint32_t scope) {
   SocketAddress result;
   if (address.family == 4) {
     sockaddr_in v4{};
@@ -48,6 +52,7 @@ SocketAddress socket_address(const IpAddress& address, std::uint16_t port) {
   sockaddr_in6 v6{};
   v6.sin6_family = AF_INET6;
   v6.sin6_port = htons(port);
+  if (address.is_link_local()) v6.sin6_scope_id = scope;
   std::memcpy(&v6.sin6_addr, address.bytes.data(), 16);
   std::memcpy(&result.data, &v6, sizeof(v6));
   result.size = sizeof(v6);
@@ -97,7 +102,7 @@ Status local_addresses(const std::string& rule, std::vector<IpAddress>* addresse
   for (const ifaddrs* item = list; item != nullptr; item = item->ifa_next) {
     IpAddress address;
     if (item->ifa_addr == nullptr || (item->ifa_flags & IFF_UP) == 0) continue;
-    if (!from_socket_address(item->ifa_addr, &address) || is_link_local(address)) continue;
+    if (!from_socket_address(item->ifa_addr, &address)) continue;
     if (interface_chosen(rule, item->ifa_name)) found.emplace_back(preference(item->ifa_name, address), address);
   }
   if (found.empty() && !rule.empty())
@@ -105,8 +110,21 @@ Status local_addresses(const std::string& rule, std::vector<IpAddress>* addresse
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   addresses->clear();
   for (const auto& [rank, address] : found)
-    if (!address.is_loopback() || addresses->empty() || addresses->front().is_loopback()) addresses->push_back(address);
+    if (kind_of(address) == kind_of(found.front().second)) addresses->push_back(address);
   return {};
+}
+
+std::vector<std::uint32_t> link_scopes() {
+  std::vector<std::uint32_t> scopes;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return scopes;
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, ::freeifaddrs);
+  for (const ifaddrs* item = list; item != nullptr; item = item->ifa_next) {
+    IpAddress address;
+    if (item->ifa_addr == nullptr || !from_socket_address(item->ifa_addr, &address)) continue;
+    if (address.family == 6 && address.is_link_local()) scopes.push_back(::if_nametoindex(item->ifa_name));
+  }
+  return scopes;
 }
 
 Status resolve(const std::string& host, std::vector<IpAddress>* addresses) {

@@ -21,6 +21,7 @@ struct IpAddress {
 
   bool operator==(const IpAddress&) const = default;
   bool is_loopback() const;
+  bool is_link_local() const;
 };
 
 struct SocketAddress {
@@ -28,7 +29,8 @@ struct SocketAddress {
   socklen_t size = 0;
 };
 
-SocketAddress socket_address(const IpAddress& address, std::uint16_t port);
+/// `scope`: the number of the interface, for link-local IPv6 addresses.
+SocketAddress socket_address(const IpAddress& address, std::uint16_t port, std::uint32_t scope = 0);
 /// False: neither IPv4 nor IPv6.
 bool from_socket_address(const sockaddr* address, IpAddress* out);
 
@@ -40,9 +42,12 @@ std::string text_of(const IpAddress& address, std::uint16_t port);
 bool interface_chosen(const std::string& rule, const std::string& name);
 
 /// Addresses under which other hosts may reach this one: interfaces that are up and chosen by the rule, IPv4 before
-/// IPv6, virtual bridges (docker*, virbr*) last, loopback only when there is nothing else. A rule that matches nothing
-/// is kInvalidUsage.
+/// IPv6, virtual bridges (docker*, virbr*) last; link-local ones only when there is nothing better, and loopback only
+/// when there is nothing else at all. A rule that matches nothing is kInvalidUsage.
 Status local_addresses(const std::string& rule, std::vector<IpAddress>* addresses);
+
+/// The interfaces of this host that have a link-local IPv6 address: on one of them a peer's may be reached.
+std::vector<std::uint32_t> link_scopes();
 
 /// Resolves a host name or a literal address. Blocks as long as the resolver does.
 Status resolve(const std::string& host, std::vector<IpAddress>* addresses);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "comm/fork_guard.h"
+#include "comm/tls_credentials.h"
 
 namespace tutti {
 namespace {
@@ -17,7 +18,8 @@ constexpr std::chrono::seconds kHandshakeTime{10};
 constexpr std::size_t kHeaderSize = 8;
 constexpr std::size_t kMacSize = 16;
 constexpr std::size_t kMaxWaitingDescriptors = 64;
-constexpr int kReadsPerWake = 4;  // a busy peer must not keep the loop from the others
+constexpr std::byte kTlsHandshake{22};  // a TLS record's first byte; ours are letters
+constexpr int kReadsPerWake = 4;        // a busy peer must not keep the loop from the others
 
 std::uint64_t little_endian(ByteView bytes) {
   std::uint64_t value = 0;
@@ -73,6 +75,7 @@ Status Connection::start(EventLoop& loop, Socket connected, Handshake handshake,
 Status Connection::begin() {
   pid_t process = 0;
   TUTTI_TRY(socket_.check_peer(&process));
+  undecided_ = !is_unix_ && !handshake_.is_client();
   std::vector<std::byte> hello;
   TUTTI_TRY(handshake_.start(&hello));
   TUTTI_TRY(loop_.watch(socket_.descriptor(), EPOLLIN, shared_from_this()));
@@ -144,7 +147,8 @@ void Connection::arm_output() {
 void Connection::update_interest() {
   if (closed_) return;
   const std::lock_guard lock(out_mutex_);
-  loop_.change(socket_.descriptor(), EPOLLIN | (out_.empty() ? 0u : EPOLLOUT));
+  const bool waits = socket_.encrypted() ? socket_.wants_output() : !out_.empty();
+  loop_.change(socket_.descriptor(), EPOLLIN | (waits ? EPOLLOUT : 0u));
 }
 
 Descriptor Connection::take_descriptor() {
@@ -154,7 +158,22 @@ Descriptor Connection::take_descriptor() {
   return taken;
 }
 
+Status Connection::hand_over(TcpStream* stream) {
+  const std::lock_guard lock(out_mutex_);
+  if (closed_ || is_unix_ || !out_.empty()) return fail(Code::kRemoteError, "the connection cannot be handed over");
+  closed_ = true;
+  sendable_ = false;
+  events_ = ConnectionEvents{};
+  loop_.unwatch(socket_.descriptor());
+  socket_.choose_congestion();
+  stream->leftover.assign(input_.begin() + static_cast<std::ptrdiff_t>(frame_size_), input_.end());
+  stream->tls = socket_.release_tls();
+  stream->socket = socket_.release(&stream->guard);
+  return {};
+}
+
 void Connection::close() {
+  if (closed_) return;
   closed_ = true;
   loop_.cancel(timer_);
   if (exit_watch_) loop_.unwatch(exit_watch_->descriptor());
@@ -197,7 +216,9 @@ void Connection::on_events(std::uint32_t events) {
   }
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) == 0) return;
   bool ended = false;
-  const Status status = read_all(false, &ended);
+  Status status = undecided_ ? decide_on_tls(&ended) : Status();
+  if (status.ok() && !ended && !undecided_) status = read_all(false, &ended);
+  if (status.ok() && !ended) status = after_reading();
   if (!status.ok()) return fail_with(status);
   if (ended) fail_with(fail(Code::kRemoteError, "the other end closed the connection"));
 }
@@ -215,7 +236,7 @@ Status Connection::read_all(bool until_empty, bool* ended) {
     std::size_t got = 0;
     Descriptor passed;
     SocketState state = SocketState::kAgain;
-    if (const Status status = socket_.receive(loop_.scratch(), &got, &passed, &state); !status.ok()) return status;
+    if (const Status status = receive(&got, &passed, &state); !status.ok()) return status;
     if (state == SocketState::kAgain) return {};
     if (state == SocketState::kClosed) return *ended = true, Status();
     if (passed.valid()) {
@@ -227,6 +248,38 @@ Status Connection::read_all(bool until_empty, bool* ended) {
     input_.insert(input_.end(), data.begin(), data.end());
     TUTTI_TRY(take_input());
   }
+  if (socket_.encrypted() && !closed_)  // what waits within the session does not make the socket ready
+    loop_.post([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->on_events(EPOLLIN);
+    });
+  return {};
+}
+
+Status Connection::receive(std::size_t* got, Descriptor* passed, SocketState* state) {
+  if (!socket_.encrypted()) return socket_.receive(loop_.scratch(), got, passed, state);
+  const std::lock_guard lock(out_mutex_);
+  return socket_.receive(loop_.scratch(), got, passed, state);
+}
+
+/// The side that was dialled serves both; whether plain text will do is for the owner to say, once it knows for what.
+Status Connection::decide_on_tls(bool* ended) {
+  std::byte first{};
+  SocketState state = SocketState::kAgain;
+  TUTTI_TRY(socket_.peek(&first, &state));
+  *ended = state == SocketState::kClosed;
+  if (state != SocketState::kDone) return {};
+  undecided_ = false;
+  return first == kTlsHandshake ? encrypt_as_server(handshake_.lookup(), &socket_) : Status();
+}
+
+/// A TLS handshake goes on in both directions at once: what could not be sent may be possible now.
+Status Connection::after_reading() {
+  if (closed_ || !socket_.encrypted()) return {};
+  {
+    const std::lock_guard lock(out_mutex_);
+    TUTTI_TRY(flush_locked());
+  }
+  update_interest();
   return {};
 }
 
@@ -270,7 +323,7 @@ Status Connection::take_frame(std::size_t* used) {
   if (input_.size() < whole) return {};
   const ByteView frame = ByteView(input_).first(whole);
   TUTTI_TRY(check_frame(frame, size));
-  *used = whole;
+  *used = frame_size_ = whole;
   if (!events_.on_message) return {};
   const auto type = static_cast<MessageType>(little_endian(frame.subspan(4, 2)));
   const std::vector<std::byte> payload(frame.begin() + kHeaderSize, frame.begin() + kHeaderSize + size);

@@ -1,4 +1,4 @@
-// Connection: framed, authenticated messages over an connected.
+// Connection: framed, authenticated messages over a connected socket.
 //
 // A frame is: size of the payload (4), type (2), zero (2), payload, and the first 16 bytes of an HMAC over a counter,
 // the header and the payload under a key of this connection and direction: what was not sent by the other end, or was
@@ -17,6 +17,7 @@
 #include "comm/handshake.h"
 #include "comm/socket.h"
 #include "comm/wire.h"
+#include "transport/tcp_wiring.h"
 
 namespace tutti {
 
@@ -29,10 +30,11 @@ struct ConnectionEvents {
   std::function<void(const Status& why)> on_close;
 };
 
-/// Lives in the loop's thread, except for send(). Authenticates itself before anything else, within 10 s.
+/// Lives in the loop's thread, except for send(). Authenticates itself before anything else, within 10 s. A client's
+/// socket may be an encrypted one; a server's is when the client begins with TLS.
 class Connection final : public EventHandler, public std::enable_shared_from_this<Connection> {
  public:
-  /// Starts the handshake on a connected or connecting connected and watches it.
+  /// Starts the handshake on a connected or connecting socket and watches it.
   static Status start(EventLoop& loop, Socket connected, Handshake handshake, ConnectionEvents events,
                       std::shared_ptr<Connection>* connection);
   Connection(EventLoop& loop, Socket connected, Handshake handshake, ConnectionEvents events);
@@ -50,11 +52,19 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
 
   /// The oldest descriptor that came with the messages so far; invalid: none.
   Descriptor take_descriptor();
+  /// Ends the messages: the socket is the caller's, nothing more is read here. `leftover` gets what was received behind
+  /// the message that is being handled. TCP only, from within on_message. Fails if something sent is not in the
+  /// kernel's hands.
+  Status hand_over(TcpStream* stream);
+  /// TCP: how long the other end may be silent, see Socket.
+  void set_patience(double seconds) { socket_.set_patience(seconds); }
   /// Closes without on_close. What send() could not hand to the kernel is lost.
   void close();
 
   const Handshake& handshake() const { return handshake_; }
   bool is_unix() const { return is_unix_; }
+  /// Whether others can read along. A unix socket does not leave the host.
+  bool in_clear() const { return !is_unix_ && !socket_.encrypted(); }
   bool open() const { return handshake_.done(); }
 
   void on_events(std::uint32_t events) override;
@@ -71,6 +81,9 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   Status begin();
   void watch_exit();
   Status read_all(bool until_empty, bool* ended);
+  Status receive(std::size_t* got, Descriptor* passed, SocketState* state);
+  Status decide_on_tls(bool* ended);
+  Status after_reading();
   Status take_input();
   Status take_handshake(std::size_t* used);
   Status take_frame(std::size_t* used);
@@ -87,6 +100,7 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   Handshake handshake_;
   ConnectionEvents events_;
   std::size_t limit_ = 64 * 1024;
+  std::size_t frame_size_ = 0;  // of the message that is being handled
   std::vector<std::byte> input_;
   std::deque<Descriptor> descriptors_;
   std::uint64_t received_ = 0;
@@ -94,6 +108,7 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   std::shared_ptr<ExitWatch> exit_watch_;
   bool closed_ = false;
   bool is_unix_ = false;
+  bool undecided_ = false;  // accepted, and the other end has not shown yet whether it speaks TLS
 
   std::mutex out_mutex_;  // guards what follows: senders are any threads
   Socket socket_;

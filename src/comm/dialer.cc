@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "comm/tls_credentials.h"
+
 namespace tutti {
 namespace {
 
@@ -15,10 +17,16 @@ std::string text_of(const DialTarget& target) {
   return target.socket_name.empty() ? text_of(target.address, target.port) : "the unix socket";
 }
 
-std::vector<DialTarget> tcp_targets(const std::vector<IpAddress>& addresses, std::uint16_t port) {
+std::vector<DialTarget> tcp_targets(const std::vector<IpAddress>& addresses, std::uint16_t port, bool tls) {
   std::vector<DialTarget> targets;
-  for (const IpAddress& address : addresses)
-    if (port != 0) targets.push_back(DialTarget{{}, address, port});
+  if (port == 0) return targets;
+  for (const IpAddress& address : addresses) {
+    if (address.family == 4 || !address.is_link_local()) {
+      targets.push_back(DialTarget{{}, address, port, 0, tls});
+      continue;
+    }
+    for (const std::uint32_t scope : link_scopes()) targets.push_back(DialTarget{{}, address, port, scope, tls});
+  }
   return targets;
 }
 
@@ -57,8 +65,9 @@ void Dialer::try_target(std::size_t index) {
   const DialTarget& target = targets_[index];
   Socket connected;
   SocketState state = SocketState::kDone;
-  const Status status = target.socket_name.empty() ? Socket::connect(target.address, target.port, &connected)
-                                                   : Socket::connect(target.socket_name, &connected, &state);
+  const Status status = target.socket_name.empty()
+                            ? Socket::connect(target.address, target.port, target.scope, &connected)
+                            : Socket::connect(target.socket_name, &connected, &state);
   if (!status.ok()) return failed(index, status);
   if (state == SocketState::kClosed) return failed(index, fail(Code::kSystemError, "nobody listens there"));
   const auto weak = weak_from_this();
@@ -67,6 +76,10 @@ void Dialer::try_target(std::size_t index) {
       if (const auto self = weak.lock(); self && self->done_) self->try_target(index);
     });
     return;
+  }
+  if (target.tls) {
+    const Status encrypted = encrypt_as_client(role_, id_, secret_, &connected);
+    if (!encrypted.ok()) return failed(index, encrypted);
   }
   ConnectionEvents events;
   events.on_open = [weak](const std::shared_ptr<Connection>& connection) {
@@ -90,11 +103,21 @@ void Dialer::failed(std::size_t index, const Status& why) {
   if (done) done(fail(why.code(), "{}", reasons_), nullptr);
 }
 
+std::string Dialer::progress() const {
+  std::string text = reasons_;
+  for (std::size_t i = 0; i < next_ && i < attempts_.size(); ++i)
+    if (attempts_[i]) text += fmt::format("{}{}: no answer yet", text.empty() ? "" : "; ", text_of(targets_[i]));
+  return text;
+}
+
 void Dialer::won(std::shared_ptr<Connection> connection) {
   const auto self = shared_from_this();
   const auto done = std::move(done_);
-  for (auto& attempt : attempts_)
-    if (attempt == connection) attempt.reset();
+  for (std::size_t i = 0; i < attempts_.size(); ++i) {
+    if (attempts_[i] != connection) continue;
+    attempts_[i].reset();
+    taken_ = i;
+  }
   cancel();
   if (done) done(Status(), std::move(connection));
 }

@@ -16,10 +16,12 @@ struct DialTarget {
   std::string socket_name;
   IpAddress address;
   std::uint16_t port = 0;
+  std::uint32_t scope = 0;  ///< the interface, for a link-local IPv6 address
+  bool tls = false;         ///< encrypt; not for unix sockets
 };
 std::string text_of(const DialTarget& target);
 /// All ways to reach what listens on `port` at these addresses.
-std::vector<DialTarget> tcp_targets(const std::vector<IpAddress>& addresses, std::uint16_t port);
+std::vector<DialTarget> tcp_targets(const std::vector<IpAddress>& addresses, std::uint16_t port, bool tls);
 
 /// Tries the targets in order, the next one when one fails or is silent for 250 ms (RFC 8305 calls it happy eyeballs);
 /// the first that passes the handshake wins. Loop thread only.
@@ -31,6 +33,10 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   Dialer(EventLoop& loop, std::vector<DialTarget> targets, Role role, const KeyId& id, const Key& secret, Done done);
   void start();
   void cancel();
+  /// In the call of `done`: the target that won.
+  const DialTarget& taken() const { return targets_[taken_]; }
+  /// "10.0.0.2:4000: connection refused; [2001:db8::1]:4000: no answer yet".
+  std::string progress() const;
 
  private:
   void try_next();
@@ -46,6 +52,7 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   Done done_;
   std::vector<std::shared_ptr<Connection>> attempts_;  // by target
   std::size_t next_ = 0;
+  std::size_t taken_ = 0;
   std::size_t failures_ = 0;
   std::string reasons_;
   EventLoop::TimerId timer_ = 0;

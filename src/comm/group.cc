@@ -8,21 +8,43 @@
 
 namespace tutti {
 
-Group::Group(Hub& hub, const KeyId& id, const Key& secret) : hub_(hub), id_(id), secret_(secret) {}
+Group::Group(Hub& hub, const KeyId& id, const Key& secret) : hub_(hub), id_(id), secret_(secret), desk_(make_desk()) {}
 
-bool Group::add_local(Rank rank, std::shared_ptr<Segment> segment, Linked linked) {
-  if (roster_ || locals_.contains(rank)) return false;
-  locals_[rank] = Local{std::move(segment), std::move(linked)};
+std::shared_ptr<StreamDesk> Group::make_desk() {
+  StreamDesk::Office office{hub_.loop(), id_, hub_.process(), hub_.port(), {}, {}, {}};
+  office.key_for = [this](const ProcessId& to, Key* key) { return key_for(to, key); };
+  office.ask = [this](const ProcessId& to, const AskLineMessage& message) {
+    const auto found = peers_.find(to);
+    if (found != peers_.end() && found->second.connection)
+      found->second.connection->send(MessageType::kAskLine, encode(message));
+  };
+  office.post_cause = [this](Rank from, const Cause& cause) { post_cause(from, cause); };
+  return std::make_shared<StreamDesk>(std::move(office));
+}
+
+Status Group::key_for(const ProcessId& process, Key* key) const {
+  return hmac_sha256(secret_, {bytes_of("tutti member"), process}, key);
+}
+
+bool Group::add_local(const JoinRequest& request, Linked linked) {
+  if (roster_ || locals_.contains(request.rank)) return false;
+  if (locals_.empty()) {
+    reconnect_seconds_ = request.settings.reconnect_seconds;
+    tls_ = request.settings.tls;
+  }
+  locals_[request.rank] = Local{request.segment, std::move(linked)};
   return true;
 }
 
 void Group::remove_local(Rank rank) {
   locals_.erase(rank);
+  desk_->remove_local(rank);
   if (locals_.empty()) close();
 }
 
 void Group::close() {
   const auto self = shared_from_this();
+  desk_->close();
   for (auto& [process, peer] : peers_) {
     if (peer.dialer) peer.dialer->cancel();
     if (peer.connection) peer.connection->close();
@@ -49,6 +71,9 @@ void Group::begin(const TableMessage& table) {
       return finish_linking(fail(Code::kInternalError, "rank {} is not where the root says it is", rank.value));
     segments_[static_cast<std::size_t>(rank.value)] = local.segment;
   }
+  std::vector<Rank> here;
+  for (const auto& [rank, local] : locals_) here.push_back(rank);
+  desk_->open(roster_, here, reconnect_seconds_, tls_);
   make_peers();
   check_linked();
 }
@@ -73,7 +98,7 @@ void Group::dial(Peer& peer, const ProcessId& process) {
   const Member& mine = roster_->member(locals_.begin()->first);
   std::vector<DialTarget> targets;
   if (member.host_id == mine.host_id) targets.push_back(DialTarget{member.socket_name, {}, 0});
-  for (DialTarget& target : tcp_targets(member.addresses, member.port)) targets.push_back(std::move(target));
+  for (DialTarget& target : tcp_targets(member.addresses, member.port, tls_)) targets.push_back(std::move(target));
   const std::string name = fmt::format("{} ({})", text_of(peer.ranks), describe(member));
   const auto done = [weak = weak_from_this(), process, name](const Status& why,
                                                              std::shared_ptr<Connection> connection) {
@@ -83,11 +108,44 @@ void Group::dial(Peer& peer, const ProcessId& process) {
       self->finish_linking(fail(Code::kRemoteError, "cannot connect to {}: {}", name, why.text()));
       return;
     }
+    if (const auto found = self->peers_.find(process); found != self->peers_.end())
+      self->log_choice(found->second, found->second.dialer->taken());
     connection->send(MessageType::kIntroduce, encode(IntroduceMessage{self->hub_.process()}));
     self->attach(process, connection);
   };
-  peer.dialer = std::make_shared<Dialer>(hub_.loop(), std::move(targets), Role::kControl, id_, secret_, done);
+  Key key{};
+  if (const Status status = key_for(process, &key); !status.ok()) return finish_linking(status);
+  peer.dialer = std::make_shared<Dialer>(hub_.loop(), std::move(targets), Role::kControl, id_, key, done);
   peer.dialer->start();
+}
+
+void Group::log_choice(const Peer& peer, const DialTarget& taken) const {
+  const Member& member = roster_->member(peer.ranks.front());
+  std::string offered;
+  for (const IpAddress& address : member.addresses)
+    offered += (offered.empty() ? "" : ", ") + text_of(address, member.port);
+  const LogLevel level = taken.socket_name.empty() ? LogLevel::kInfo : LogLevel::kDebug;
+  log(level, LogSource{locals_.begin()->first, {}}, "{} ({}) is reached by {}, of {}", text_of(peer.ranks),
+      describe(member), text_of(taken), offered);
+}
+
+std::string Group::unreached() const {
+  std::string text;
+  for (const auto& [process, peer] : peers_) {
+    if (peer.connection || !peer.dialer || finished_) continue;
+    text += fmt::format("{}{} ({}) cannot be reached: {}", text.empty() ? "" : "; ", text_of(peer.ranks),
+                        describe(roster_->member(peer.ranks.front())), peer.dialer->progress());
+  }
+  return text;
+}
+
+bool Group::maps_host_of(Rank rank) const {
+  const std::string& host = roster_->member(rank).host_id;
+  for (std::int32_t i = 0; i < roster_->ranks(); ++i) {
+    const Member& member = roster_->member(Rank{i});
+    if (member.host_id == host && member.segment_bytes != 0 && !segments_[static_cast<std::size_t>(i)]) return false;
+  }
+  return true;
 }
 
 void Group::serve(const std::shared_ptr<Connection>& connection) {
@@ -134,6 +192,7 @@ void Group::attach(const ProcessId& process, const std::shared_ptr<Connection>& 
   const auto found = peers_.find(process);
   if (found == peers_.end() || found->second.connection) return connection->close();
   found->second.connection = connection;
+  connection->set_patience(reconnect_seconds_);
   {
     const std::lock_guard lock(send_mutex_);
     senders_.push_back(connection);
@@ -159,6 +218,8 @@ Status Group::on_message(const ProcessId& process, MessageType type, ByteView pa
       return take_leave(peer, type, payload);
     case MessageType::kCause:
       return take_cause(peer, payload);
+    case MessageType::kAskLine:
+      return desk_->take_ask(process, payload);
     default:
       return fail(Code::kRemoteError, "a message that a control connection does not carry");
   }

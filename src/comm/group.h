@@ -12,7 +12,9 @@
 
 #include "comm/connection.h"
 #include "comm/dialer.h"
+#include "comm/join.h"
 #include "comm/roster.h"
+#include "comm/stream_desk.h"
 #include "comm/wire.h"
 #include "transport/segment.h"
 
@@ -30,9 +32,11 @@ class Group : public std::enable_shared_from_this<Group> {
   Group(Hub& hub, const KeyId& id, const Key& secret);
 
   // Loop thread only.
-  const Key& secret() const { return secret_; }
+  /// The secret of connections to a process: who dials an address that two hosts share (a bridge's) and reaches another
+  /// process than it meant fails the handshake, and tries the next address.
+  Status key_for(const ProcessId& process, Key* key) const;
   /// False: the group has begun without this rank, or has it.
-  bool add_local(Rank rank, std::shared_ptr<Segment> segment, Linked linked);
+  bool add_local(const JoinRequest& request, Linked linked);
   /// The local rank is gone; the group closes with the last one.
   void remove_local(Rank rank);
   /// The table has come, to the first local rank or another one.
@@ -42,6 +46,14 @@ class Group : public std::enable_shared_from_this<Group> {
   void say_all_goodbyes();
   /// Once linked.
   const std::vector<std::shared_ptr<Segment>>& segments() const { return segments_; }
+  /// Whether the segments of all ranks with this one's host id could be mapped.
+  bool maps_host_of(Rank rank) const;
+  StreamDesk& desk() { return *desk_; }
+  /// Whether connections between hosts must be encrypted; the same on all ranks, or their join fails.
+  bool tls() const { return tls_; }
+  /// Not yet connected: "rank 3 (process 12 on host b) has not answered: 10.0.0.2:4000: no answer yet"; empty: nobody
+  /// whom this process dials.
+  std::string unreached() const;
   bool one_process() const { return peers_.empty(); }
 
   // Any thread, once linked.
@@ -65,7 +77,9 @@ class Group : public std::enable_shared_from_this<Group> {
   };
 
   void make_peers();
+  std::shared_ptr<StreamDesk> make_desk();
   void dial(Peer& peer, const ProcessId& process);
+  void log_choice(const Peer& peer, const DialTarget& taken) const;
   void attach(const ProcessId& process, const std::shared_ptr<Connection>& connection);
   Status on_stranger_message(Connection* from, MessageType type, ByteView payload);
   Status on_message(const ProcessId& process, MessageType type, ByteView payload);
@@ -82,6 +96,9 @@ class Group : public std::enable_shared_from_this<Group> {
   Hub& hub_;
   const KeyId id_;
   const Key secret_;
+  const std::shared_ptr<StreamDesk> desk_;
+  double reconnect_seconds_ = 0;
+  bool tls_ = false;
   std::map<Rank, Local> locals_;
   bool finished_ = false;                                         // linked, or failed to
   std::map<Connection*, std::shared_ptr<Connection>> strangers_;  // accepted, not introduced yet

@@ -76,7 +76,7 @@ Status Handshake::take_hello(ByteView message, std::vector<std::byte>* out) {
   std::copy(message.begin(), message.end(), hello_.begin());
   if (std::memcmp(hello_.data(), kMagic, sizeof(kMagic)) != 0) return stranger("not this protocol or version");
   const auto role = std::to_integer<unsigned>(hello_[kRoleAt]);
-  if (role < 1 || role > static_cast<unsigned>(Role::kAskId)) return stranger("an unknown purpose");
+  if (role < 1 || role > static_cast<unsigned>(Role::kData)) return stranger("an unknown purpose");
   const auto zero = std::span(hello_).subspan(kZeroAt, kIdAt - kZeroAt);
   if (std::any_of(zero.begin(), zero.end(), [](std::byte b) { return b != std::byte{0}; }))
     return stranger("not this protocol or version");

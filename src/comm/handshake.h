@@ -12,7 +12,7 @@
 namespace tutti {
 
 /// What a connection is for. Part of what is signed: one kind cannot be passed off as another.
-enum class Role : std::uint16_t { kJoin = 1, kControl = 2, kAskId = 3 };
+enum class Role : std::uint16_t { kJoin = 1, kControl = 2, kAskId = 3, kData = 4 };
 
 /// The secret of a key id, in that role; false: not served here.
 using KeyLookup = std::function<bool(Role role, const KeyId& id, Key* secret)>;
@@ -34,6 +34,8 @@ class Handshake {
   /// Takes a message of exactly wants() bytes, appends the answer. A failure means: close, the other end is a stranger.
   Status consume(ByteView message, std::vector<std::byte>* out);
 
+  bool is_client() const { return is_client_; }
+  const KeyLookup& lookup() const { return lookup_; }
   bool done() const { return state_ == State::kDone; }
   Role role() const { return role_; }
   const KeyId& key_id() const { return id_; }

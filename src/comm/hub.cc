@@ -261,21 +261,30 @@ bool Hub::lookup(Role role, const KeyId& id, Key* secret) {
   if (role == Role::kAskId) return urls_->find_secret(id, secret);
   const auto found = groups_.find(id);
   if (found == groups_.end()) return false;
-  *secret = found->second->secret();
-  return true;
+  return found->second->key_for(process_, secret).ok();
 }
 
 void Hub::admit(const std::shared_ptr<Connection>& connection) {
-  const KeyId& id = connection->handshake().key_id();
   switch (connection->handshake().role()) {
     case Role::kJoin:
       return roots_->serve(connection);
     case Role::kAskId:
       return urls_->serve(connection);
     case Role::kControl:
-      if (const auto found = groups_.find(id); found != groups_.end()) return found->second->serve(connection);
-      return connection->close();
+    case Role::kData:
+      return admit_to_group(connection);
   }
+}
+
+void Hub::admit_to_group(const std::shared_ptr<Connection>& connection) {
+  const auto found = groups_.find(connection->handshake().key_id());
+  if (found == groups_.end()) return connection->close();
+  if (found->second->tls() && connection->in_clear()) {
+    log(LogLevel::kWarn, {}, "a connection was refused: it is not encrypted, and TUTTI_TLS=on");
+    return connection->close();
+  }
+  if (connection->handshake().role() == Role::kData) return found->second->desk().serve(connection);
+  found->second->serve(connection);
 }
 
 std::shared_ptr<Group> Hub::group(const KeyId& id, const Key& secret) {

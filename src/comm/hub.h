@@ -85,6 +85,7 @@ class Hub {
   void serve();
   bool lookup(Role role, const KeyId& id, Key* secret);
   void admit(const std::shared_ptr<Connection>& connection);
+  void admit_to_group(const std::shared_ptr<Connection>& connection);
   /// At the end of the process: goodbye for all ranks that did not say it.
   void say_goodbyes();
 

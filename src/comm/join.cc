@@ -44,7 +44,6 @@ Status check_ranks(const JoinRequest& request) {
 Status join_with(const JoinRequest& request, const JoinTask::BeforeReady& before_ready, JoinResult* result,
                  bool* served) {
   TUTTI_TRY(check_ranks(request));
-  if (request.settings.tls) return fail(Code::kUnsupported, "TUTTI_TLS=on comes with a later version");
   UniqueId id;
   TUTTI_TRY(UniqueId::decode(request.id, &id));
   std::shared_ptr<Hub> hub;

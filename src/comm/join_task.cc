@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "comm/host.h"
 #include "comm/rank_membership.h"
 #include "comm/root.h"
+#include "comm/wiring.h"
 #include "core/log.h"
 
 namespace tutti {
@@ -19,9 +22,28 @@ using std::chrono::milliseconds;
 /// The root answers at the deadline; one that does not is given up a little later.
 constexpr milliseconds kGrace{2000};
 constexpr milliseconds kRetry{50};
+constexpr milliseconds kEarly{200};
 constexpr std::chrono::hours kLongTime{24 * 365};
 /// A root whose door is crowded may turn a rank away: that is worth a few more tries, a dead root is not.
 constexpr int kMaxRefusals = 3;
+
+/// Ranks share a host when their host ids are equal and all of that host could map each other's segments; where some
+/// could not, only a process's own ranks do. From the table and the go alone, so that all ranks get the same.
+std::vector<int> hosts_of(const Roster& roster, const std::vector<Rank>& apart) {
+  std::set<std::string> broken;
+  for (const Rank rank : apart)
+    if (rank.value >= 0 && rank.value < roster.ranks()) broken.insert(roster.member(rank).host_id);
+  std::map<std::string, int> known;
+  std::vector<int> hosts;
+  for (std::int32_t i = 0; i < roster.ranks(); ++i) {
+    const Member& member = roster.member(Rank{i});
+    std::string name = member.host_id;
+    if (broken.contains(member.host_id)) name += "\n" + to_hex(member.process);
+    if (member.segment_bytes == 0) name += fmt::format("\nrank {}", i);
+    hosts.push_back(known.emplace(name, static_cast<int>(known.size())).first->second);
+  }
+  return hosts;
+}
 
 }  // namespace
 
@@ -52,7 +74,7 @@ void JoinTask::set_stage(Stage stage) {
 void JoinTask::start() {
   group_ = hub_->group(id_.nonce, id_.secret);
   const auto self = shared_from_this();
-  local_ = group_->add_local(request_.rank, request_.segment, [self](const Status& why) { self->linked(why); });
+  local_ = group_->add_local(request_, [self](const Status& why) { self->linked(why); });
   arm_timers();
   dial();
 }
@@ -64,6 +86,10 @@ void JoinTask::arm_timers() {
     if (const auto self = weak.lock()) self->warn_of_missing();
   });
   if (request_.deadline.is_never()) return;
+  // Who cannot reach a rank says so a little before the root's clock ends the join: it knows what was tried.
+  hub_->loop().after(left - std::min<std::chrono::nanoseconds>(left / 10, kEarly), [weak] {
+    if (const auto self = weak.lock()) self->report_unreached();
+  });
   deadline_timer_ = hub_->loop().after(left, [weak] {
     if (const auto self = weak.lock()) self->on_deadline();
   });
@@ -72,7 +98,8 @@ void JoinTask::arm_timers() {
 void JoinTask::dial() {
   std::vector<DialTarget> targets(1);
   if (const Status status = id_.socket_name(&targets[0].socket_name); !status.ok()) return finish(status);
-  for (DialTarget& target : tcp_targets(id_.addresses, id_.port)) targets.push_back(std::move(target));
+  for (DialTarget& target : tcp_targets(id_.addresses, id_.port, request_.settings.tls))
+    targets.push_back(std::move(target));
   const auto weak = weak_from_this();
   dialer_ = std::make_shared<Dialer>(hub_->loop(), std::move(targets), Role::kJoin, id_.nonce, id_.secret,
                                      [weak](const Status& why, std::shared_ptr<Connection> connection) {
@@ -184,20 +211,23 @@ void JoinTask::linked(const Status& why) {
 
 void JoinTask::send_ready() {
   if (!root_) return;
-  const auto& segments = group_->segments();
-  const bool one_host = std::all_of(segments.begin(), segments.end(), [](const auto& item) { return item != nullptr; });
-  root_->send(MessageType::kReady, encode(ReadyMessage{one_host}));
+  root_->send(MessageType::kReady, encode(ReadyMessage{group_->maps_host_of(request_.rank)}));
 }
 
 Status JoinTask::take_go(ByteView payload) {
-  ReadyMessage all;
-  TUTTI_TRY(decode(payload, &all));
+  GoMessage go;
+  TUTTI_TRY(decode(payload, &go));
   if (!group_ || !group_->roster()) return fail(Code::kRemoteError, "a go before the table");
   JoinResult made;
   made.segments = group_->segments();
   made.one_process = group_->one_process();
-  made.one_host = all.one_host;
+  made.hosts = hosts_of(*group_->roster(), go.apart);
+  made.one_host = std::all_of(made.hosts.begin(), made.hosts.end(), [](int host) { return host == 0; });
+  const int here = made.hosts[static_cast<std::size_t>(request_.rank.value)];
+  for (std::size_t i = 0; i < made.segments.size(); ++i)
+    if (made.hosts[i] != here) made.segments[i] = nullptr;  // what is called another host is used as one
   made.membership = std::make_unique<RankMembership>(hub_, group_, request_.rank);
+  made.wiring = std::make_unique<GroupWiring>(hub_, group_, request_.rank);
   local_ = false;  // the membership's from here on
   {
     const std::lock_guard lock(mutex_);
@@ -216,6 +246,12 @@ void JoinTask::report(const Status& why) {
   deadline_timer_ = hub_->loop().after(kGrace, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->finish(self->own_failure_);
   });
+}
+
+void JoinTask::report_unreached() {
+  if (!group_ || !root_ || !group_->roster()) return;
+  const std::string text = group_->unreached();
+  if (!text.empty()) report(fail(Code::kTimeout, "{}", text));
 }
 
 void JoinTask::on_deadline() {

@@ -42,6 +42,7 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   void send_ready();
   Status take_go(ByteView payload);
   void report(const Status& why);
+  void report_unreached();
   void on_deadline();
   void warn_of_missing();
   void arm_timers();

@@ -163,17 +163,18 @@ Status RootSession::take_ready(Connection* from, ByteView payload) {
   if (state_ != State::kLinking || joined == nullptr || joined->ready)
     return fail(Code::kRemoteError, "a rank is ready out of turn");
   joined->ready = true;
-  joined->one_host = ready.one_host;
+  joined->mapped = ready.mapped;
   if (not_ready().empty()) all_ready();
   return {};
 }
 
 void RootSession::all_ready() {
-  const bool one_host =
-      std::all_of(joined_.begin(), joined_.end(), [](const auto& item) { return item.second.one_host; });
+  GoMessage go;
+  for (const auto& [rank, joined] : joined_)
+    if (!joined.mapped) go.apart.push_back(rank);
   state_ = State::kDone;
   acceptor_.reset();
-  send_to_all(MessageType::kGo, encode(ReadyMessage{one_host}));
+  send_to_all(MessageType::kGo, encode(go));
   for (const auto& [rank, joined] : joined_) loop_.cancel(joined.deadline);
   end_timer_ = loop_.after(kEndAfterDone, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->end();

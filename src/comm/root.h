@@ -40,7 +40,7 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
     JoinMessage join;
     Connection* connection = nullptr;
     bool ready = false;
-    bool one_host = false;
+    bool mapped = false;
     EventLoop::TimerId deadline = 0;
   };
 

@@ -6,9 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cmath>
+#include <string_view>
 
 #include "comm/fork_guard.h"
+#include "core/log.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77  // Linux 6.5
@@ -24,7 +28,7 @@ void set_option(int descriptor, int level, int option, int value) {
   ::setsockopt(descriptor, level, option, &value, sizeof(value));  // each is a refinement: without it things still work
 }
 
-/// Small messages at once, and a host that is gone is noticed within half a minute.
+/// Small messages at once, and a host that is gone is noticed within half a minute, or as set_patience() says.
 void tune(int descriptor) {
   set_option(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -32,6 +36,15 @@ void tune(int descriptor) {
   set_option(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set_option(descriptor, IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
+
+/// Keeps a descriptor closed in forked children.
+struct ForkGuard {
+  explicit ForkGuard(int guarded) : descriptor(guarded) {}
+  ~ForkGuard() { unguard_descriptor(descriptor); }
+  ForkGuard(const ForkGuard&) = delete;
+  ForkGuard& operator=(const ForkGuard&) = delete;
+  const int descriptor;
+};
 
 Status tcp_state(const char* what, SocketState* state) {
   if (errno == EAGAIN || errno == EINTR) return *state = SocketState::kAgain, Status();
@@ -53,26 +66,53 @@ Socket& Socket::operator=(Socket&& other) noexcept {
   close();
   unix_ = std::move(other.unix_);
   tcp_ = std::move(other.tcp_);
+  tls_ = std::move(other.tls_);
   return *this;
 }
 
 void Socket::close() {
   if (!valid()) return;
   unguard_descriptor(descriptor());
+  tls_.reset();
   unix_.close();
   tcp_.reset();
 }
 
-Status Socket::connect(const IpAddress& address, std::uint16_t port, Socket* connected) {
+Status Socket::connect(const IpAddress& address, std::uint16_t port, std::uint32_t scope, Socket* connected) {
   const int family = address.family == 4 ? AF_INET : AF_INET6;
   Descriptor descriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!descriptor.valid()) return fail(Code::kSystemError, "cannot create a TCP socket: {}", errno_text());
-  const SocketAddress to = socket_address(address, port);
+  const SocketAddress to = socket_address(address, port, scope);
   const int result = ::connect(descriptor.get(), reinterpret_cast<const sockaddr*>(&to.data), to.size);
   if (result != 0 && errno != EINPROGRESS && errno != EINTR)
     return fail(Code::kSystemError, "cannot connect to {}: {}", text_of(address, port), errno_text());
   *connected = Socket(std::move(descriptor));
   return {};
+}
+
+void Socket::set_patience(double seconds) {
+  if (is_unix()) return;
+  const double least = std::clamp(seconds, 1.0, 86400.0);
+  const int probes = static_cast<int>(std::ceil(least));
+  set_option(descriptor(), IPPROTO_TCP, TCP_KEEPIDLE, 1);
+  set_option(descriptor(), IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set_option(descriptor(), IPPROTO_TCP, TCP_KEEPCNT, probes);
+  // Looked at by the kernel when a probe is due, once a second: a little less, so that the last look finds it over.
+  set_option(descriptor(), IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(least * 1000) - 250);
+}
+
+void Socket::choose_congestion() {
+  for (const std::string_view name : {"cubic", "reno"}) {
+    if (::setsockopt(descriptor(), IPPROTO_TCP, TCP_CONGESTION, name.data(), name.size()) != 0) continue;
+    static std::atomic<bool> told{false};  // relaxed: only who says it first matters
+    if (!told.exchange(true, std::memory_order_relaxed)) log(LogLevel::kDebug, {}, "congestion control: {}", name);
+    return;
+  }
+}
+
+Descriptor Socket::release(std::shared_ptr<const void>* guard) {
+  *guard = std::make_shared<const ForkGuard>(tcp_.get());
+  return std::move(tcp_);
 }
 
 Status Socket::connect(const std::string& socket_name, Socket* connected, SocketState* state) {
@@ -90,6 +130,7 @@ Status Socket::send(ByteView data, int passed, std::size_t* sent, SocketState* s
     if (*state == SocketState::kDone) *sent = packet.size();
     return {};
   }
+  if (tls_) return tls_->send(data, sent, state);
   const ssize_t result = ::send(tcp_.get(), data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (result < 0) return tcp_state("send to a peer", state);
   *sent = static_cast<std::size_t>(result);
@@ -99,10 +140,18 @@ Status Socket::send(ByteView data, int passed, std::size_t* sent, SocketState* s
 
 Status Socket::receive(std::span<std::byte> buffer, std::size_t* got, Descriptor* passed, SocketState* state) {
   if (is_unix()) return unix_.receive(buffer, got, passed, state);
+  if (tls_) return tls_->receive(buffer, got, state);
   *got = 0;
   const ssize_t result = ::recv(tcp_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
   if (result < 0) return tcp_state("receive from a peer", state);
   *got = static_cast<std::size_t>(result);
+  *state = result == 0 ? SocketState::kClosed : SocketState::kDone;
+  return {};
+}
+
+Status Socket::peek(std::byte* first, SocketState* state) const {
+  const ssize_t result = ::recv(tcp_.get(), first, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (result < 0) return tcp_state("receive from a peer", state);
   *state = result == 0 ? SocketState::kClosed : SocketState::kDone;
   return {};
 }

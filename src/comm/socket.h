@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "comm/crypto.h"
 #include "core/status.h"
 #include "transport/descriptor.h"
+#include "transport/tls_session.h"
 #include "transport/unix_socket.h"
 
 namespace tutti {
@@ -26,8 +28,9 @@ class Socket {
   Socket& operator=(Socket&& other) noexcept;
   ~Socket() { close(); }
 
-  /// Starts to connect; the socket becomes writable when it is done or has failed.
-  static Status connect(const IpAddress& address, std::uint16_t port, Socket* connected);
+  /// Starts to connect; the socket becomes writable when it is done or has failed. `scope`: the interface of a
+  /// link-local IPv6 address.
+  static Status connect(const IpAddress& address, std::uint16_t port, std::uint32_t scope, Socket* connected);
   /// `state` as in UnixSocket::connect.
   static Status connect(const std::string& socket_name, Socket* connected, SocketState* state);
 
@@ -41,6 +44,24 @@ class Socket {
   /// A pidfd of the other process (unix, and the kernel has them); invalid otherwise.
   Descriptor peer_pidfd() const;
 
+  /// TCP: a peer that answers nothing for so long (at least 1 s) is gone. Unix: does nothing.
+  void set_patience(double seconds);
+  /// TCP: makes it a carrier of data; the system's default congestion control may be one that is slow between hosts.
+  void choose_congestion();
+  /// TCP: gives the descriptor away; `guard` goes on closing it in forked children until it is let go.
+  Descriptor release(std::shared_ptr<const void>* guard);
+
+  /// TCP: the first byte that has come, which stays where it is. kAgain: none has.
+  Status peek(std::byte* first, SocketState* state) const;
+  /// TCP: all that follows goes through the session, which was made for this descriptor. It shakes hands within send()
+  /// and receive(), which are then for one thread at a time.
+  void encrypt(std::unique_ptr<TlsSession> session) { tls_ = std::move(session); }
+  bool encrypted() const { return tls_ != nullptr; }
+  /// Encrypted: see TlsSession::wants_output().
+  bool wants_output() const { return tls_ && tls_->wants_output(); }
+  /// Gives the session away, to go with the descriptor.
+  std::unique_ptr<TlsSession> release_tls() { return std::move(tls_); }
+
   bool is_unix() const { return unix_.valid(); }
   bool valid() const { return descriptor() >= 0; }
   int descriptor() const { return unix_.valid() ? unix_.descriptor() : tcp_.get(); }
@@ -49,6 +70,7 @@ class Socket {
  private:
   UnixSocket unix_;
   Descriptor tcp_;
+  std::unique_ptr<TlsSession> tls_;  // borrows tcp_
 };
 
 }  // namespace tutti

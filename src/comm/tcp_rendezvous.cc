@@ -99,6 +99,7 @@ Status ask_once(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const std
 
 Status door_keys(const Settings& settings, std::uint16_t port, const std::string& job, DoorKeys* keys) {
   keys->open = settings.secret_file.empty();
+  keys->tls = settings.tls;
   if (keys->open) {
     TUTTI_TRY(hmac_sha256(bytes_of("tutti open door"), {}, &keys->secret));
   } else {
@@ -125,7 +126,7 @@ Status ask_for_id(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const s
                   std::uint64_t round, Rank rank, Deadline deadline, IdBytes* id) {
   std::vector<IpAddress> addresses;
   TUTTI_TRY(resolve(host, &addresses));
-  const std::vector<DialTarget> targets = tcp_targets(addresses, port);
+  const std::vector<DialTarget> targets = tcp_targets(addresses, port, keys.tls);
   std::string last;
   for (std::chrono::nanoseconds pause = std::chrono::milliseconds(1);;
        pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestPause)) {

@@ -16,6 +16,7 @@ struct DoorKeys {
   KeyId id{};         ///< of port and job: ranks of another job are told apart
   Key secret{};       ///< from TUTTI_SECRET_FILE; without it a public constant: who comes first is let in
   bool open = false;  ///< without a secret
+  bool tls = false;   ///< ask over TLS
 };
 /// `job` tells launches apart that use the same port. A secret file that cannot be read, is empty or can be read by
 /// others is kInvalidUsage.

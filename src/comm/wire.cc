@@ -104,6 +104,24 @@ Status WireReader::finish(const char* what) const {
   return fail(Code::kRemoteError, "a peer sent a {} message that cannot be read", what);
 }
 
+namespace {
+
+std::vector<std::byte> encode_ranks(const std::vector<Rank>& ranks) {
+  WireWriter out;
+  out.u32(static_cast<std::uint32_t>(ranks.size()));
+  for (const Rank rank : ranks) out.rank(rank);
+  return out.data();
+}
+
+Status decode_ranks(ByteView data, const char* what, std::vector<Rank>* ranks) {
+  WireReader in(data);
+  ranks->resize(in.count(kMaxRanks, 4));
+  for (Rank& rank : *ranks) rank = in.rank();
+  return in.finish(what);
+}
+
+}  // namespace
+
 std::string text_of(const std::vector<Rank>& ranks) {
   constexpr std::size_t kShown = 16;
   const std::size_t shown = std::min(ranks.size(), kShown);
@@ -169,29 +187,21 @@ Status decode(ByteView data, TableMessage* message) {
   return in.finish("table");
 }
 
-std::vector<std::byte> encode(const MissingMessage& message) {
-  WireWriter out;
-  out.u32(static_cast<std::uint32_t>(message.ranks.size()));
-  for (const Rank rank : message.ranks) out.rank(rank);
-  return out.data();
-}
+std::vector<std::byte> encode(const MissingMessage& message) { return encode_ranks(message.ranks); }
+std::vector<std::byte> encode(const GoMessage& message) { return encode_ranks(message.apart); }
 
-Status decode(ByteView data, MissingMessage* message) {
-  WireReader in(data);
-  message->ranks.resize(in.count(kMaxRanks, 4));
-  for (Rank& rank : message->ranks) rank = in.rank();
-  return in.finish("missing-ranks");
-}
+Status decode(ByteView data, MissingMessage* message) { return decode_ranks(data, "missing-ranks", &message->ranks); }
+Status decode(ByteView data, GoMessage* message) { return decode_ranks(data, "go", &message->apart); }
 
 std::vector<std::byte> encode(const ReadyMessage& message) {
   WireWriter out;
-  out.u8(message.one_host ? 1 : 0);
+  out.u8(message.mapped ? 1 : 0);
   return out.data();
 }
 
 Status decode(ByteView data, ReadyMessage* message) {
   WireReader in(data);
-  message->one_host = in.u8() != 0;
+  message->mapped = in.u8() != 0;
   return in.finish("ready");
 }
 

@@ -30,6 +30,9 @@ enum class MessageType : std::uint16_t {
   kGone = 12,  ///< a rank gave its membership up without a goodbye
   kAskId = 13,
   kGiveId = 14,
+  kAskLine = 15,     ///< process to process: a rank asks another to dial it
+  kOpenLine = 16,    ///< first on a data connection
+  kLineOpened = 17,  ///< its answer: what follows is the endpoints'
 };
 
 /// Builds a message.
@@ -120,7 +123,11 @@ struct MissingMessage {
 };
 
 struct ReadyMessage {
-  bool one_host = false;  ///< all segments mapped
+  bool mapped = false;  ///< the segments of all ranks with this one's host id
+};
+
+struct GoMessage {
+  std::vector<Rank> apart;  ///< ranks that could not map their host's segments
 };
 
 struct FailureMessage {
@@ -157,6 +164,7 @@ std::vector<std::byte> encode(const JoinMessage& message);
 std::vector<std::byte> encode(const TableMessage& message);
 std::vector<std::byte> encode(const MissingMessage& message);
 std::vector<std::byte> encode(const ReadyMessage& message);
+std::vector<std::byte> encode(const GoMessage& message);
 std::vector<std::byte> encode(const FailureMessage& message);
 std::vector<std::byte> encode(const IntroduceMessage& message);
 std::vector<std::byte> encode(const SegmentMessage& message);
@@ -169,6 +177,7 @@ Status decode(ByteView data, JoinMessage* message);
 Status decode(ByteView data, TableMessage* message);
 Status decode(ByteView data, MissingMessage* message);
 Status decode(ByteView data, ReadyMessage* message);
+Status decode(ByteView data, GoMessage* message);
 Status decode(ByteView data, FailureMessage* message);
 Status decode(ByteView data, IntroduceMessage* message);
 Status decode(ByteView data, SegmentMessage* message);

@@ -17,9 +17,10 @@ namespace tutti {
 
 /// A connected socket whose other end has proved that it is this peer, for this lane of this communicator.
 struct TcpStream {
-  Descriptor socket;                ///< non-blocking, without Nagle's delay, its congestion control chosen
-  std::unique_ptr<TlsSession> tls;  ///< handshake done; nullptr: plain bytes
-  std::vector<std::byte> leftover;  ///< what was received behind the handshake: it comes before what the socket gives
+  Descriptor socket;                  ///< non-blocking, without Nagle's delay, its congestion control chosen
+  std::shared_ptr<const void> guard;  ///< closes the socket in forked children; to be let go before the socket closes
+  std::unique_ptr<TlsSession> tls;    ///< handshake done; nullptr: plain bytes
+  std::vector<std::byte> leftover;    ///< what was received behind the handshake: it comes before what the socket gives
 };
 
 /// One a rank and communicator. Threads: want(), take() and set_listener() by the thread that drives the endpoint;

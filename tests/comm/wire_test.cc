@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "comm/line_message.h"
 #include "comm/unique_id.h"
 
 namespace tutti {
@@ -78,6 +79,9 @@ TEST(Wire, WhatIsCutShortOrTooLongIsRefused) {
   expect_only_whole_messages_parse<TableMessage>(encode(sample_table()));
   expect_only_whole_messages_parse<MissingMessage>(encode(MissingMessage{{Rank{1}, Rank{2}}}));
   expect_only_whole_messages_parse<ReadyMessage>(encode(ReadyMessage{true}));
+  expect_only_whole_messages_parse<GoMessage>(encode(GoMessage{{Rank{3}}}));
+  expect_only_whole_messages_parse<LineMessage>(encode(LineMessage{{}, Rank{3}, Rank{1}, Lane{2}}));
+  expect_only_whole_messages_parse<AskLineMessage>(encode(AskLineMessage{Rank{1}, Rank{3}, Lane{2}, 1}));
   expect_only_whole_messages_parse<FailureMessage>(encode(FailureMessage{Code::kTimeout, "late"}));
   expect_only_whole_messages_parse<IntroduceMessage>(encode(IntroduceMessage{}));
   expect_only_whole_messages_parse<SegmentMessage>(encode(SegmentMessage{Rank{1}, 4096}));
@@ -113,6 +117,9 @@ int parse_as_everything(ByteView data) {
   feed(TableMessage{});
   feed(MissingMessage{});
   feed(ReadyMessage{});
+  feed(GoMessage{});
+  feed(LineMessage{});
+  feed(AskLineMessage{});
   feed(FailureMessage{});
   feed(IntroduceMessage{});
   feed(SegmentMessage{});

@@ -1,0 +1,244 @@
+#include "comm/stream_desk.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "comm/wire.h"
+#include "core/log.h"
+
+namespace tutti {
+namespace {
+
+constexpr std::chrono::milliseconds kRetry{100};
+constexpr std::chrono::seconds kAnswerTime{10};
+
+IpAddress loopback(std::uint8_t family) {
+  IpAddress address;
+  address.family = family;
+  if (family == 4) {
+    address.bytes[0] = std::byte{127};
+    address.bytes[3] = std::byte{1};
+  } else {
+    address.bytes[15] = std::byte{1};
+  }
+  return address;
+}
+
+}  // namespace
+
+void StreamDesk::open(std::shared_ptr<Roster> roster, const std::vector<Rank>& locals, double patience, bool tls) {
+  roster_ = std::move(roster);
+  tls_ = tls;
+  patience_ = patience;
+  for (const Rank rank : locals) shelves_[rank] = std::make_shared<StreamShelf>();
+}
+
+void StreamDesk::drop(Line& line) {
+  if (line.dialer) line.dialer->cancel();
+  if (line.connection) line.connection->close();
+  office_.loop.cancel(line.timer);
+  line.dialer.reset();
+  line.connection.reset();
+  line.timer = 0;
+  line.wanted = false;
+}
+
+void StreamDesk::remove_local(Rank rank) {
+  shelves_.erase(rank);
+  for (auto& [id, line] : lines_)
+    if (id.local == rank) drop(line);
+  std::erase_if(lines_, [rank](const auto& item) { return item.first.local == rank; });
+}
+
+void StreamDesk::close() {
+  for (auto& [id, line] : lines_) drop(line);
+  for (const auto& [raw, connection] : strangers_) connection->close();
+  lines_.clear();
+  strangers_.clear();
+  shelves_.clear();
+}
+
+std::shared_ptr<StreamShelf> StreamDesk::shelf(Rank rank) const {
+  const auto found = shelves_.find(rank);
+  return found == shelves_.end() ? nullptr : found->second;
+}
+
+/// Whether a stream could still serve anybody: both ends live.
+bool StreamDesk::worth_it(const LineId& id) const {
+  return shelves_.contains(id.local) && roster_->life(id.local) == Life::kAlive &&
+         roster_->life(id.peer) == Life::kAlive;
+}
+
+void StreamDesk::want(const LineId& id) {
+  const bool valid = id.peer.value >= 0 && roster_ && id.peer.value < roster_->ranks() && id.peer != id.local &&
+                     id.lane.value < kMaxLanes;
+  if (!valid || !worth_it(id)) return;
+  Line& line = lines_[id];
+  if (line.wanted) return;
+  if (id.local > id.peer) return begin_dial(id, line);
+  line.wanted = true;
+  ask(id, line);
+}
+
+void StreamDesk::ask(const LineId& id, const Line& line) {
+  const AskLineMessage message{id.local, id.peer, id.lane, line.streams};
+  const ProcessId& process = roster_->member(id.peer).process;
+  if (process != office_.process) return office_.ask(process, message);
+  static_cast<void>(take_ask(office_.process, encode(message)));
+}
+
+void StreamDesk::ask_again(const ProcessId& process) {
+  for (const auto& [id, line] : lines_)
+    if (line.wanted && id.local < id.peer && roster_->member(id.peer).process == process) ask(id, line);
+}
+
+Status StreamDesk::take_ask(const ProcessId& from, ByteView payload) {
+  AskLineMessage message;
+  TUTTI_TRY(decode(payload, &message));
+  const bool known = message.from.value >= 0 && message.from.value < roster_->ranks() &&
+                     roster_->member(message.from).process == from && message.to > message.from;
+  if (!known) return fail(Code::kRemoteError, "a request for a line of somebody else");
+  const LineId id{message.to, message.from, message.lane};
+  if (!worth_it(id)) return {};
+  Line& line = lines_[id];
+  if (!line.wanted && line.streams <= message.streams) begin_dial(id, line);
+  return {};
+}
+
+/// All of the peer's addresses; its unix socket would not be what was asked for.
+std::vector<DialTarget> StreamDesk::targets_for(Rank peer) const {
+  const Member& member = roster_->member(peer);
+  if (member.process != office_.process) return tcp_targets(member.addresses, member.port, tls_);
+  std::vector<IpAddress> addresses{loopback(4), loopback(6)};
+  addresses.insert(addresses.end(), member.addresses.begin(), member.addresses.end());
+  return tcp_targets(addresses, office_.port, tls_);
+}
+
+void StreamDesk::begin_dial(const LineId& id, Line& line) {
+  line.wanted = true;
+  line.give_up = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(patience_));
+  dial(id);
+}
+
+void StreamDesk::dial(const LineId& id) {
+  Line& line = lines_.at(id);
+  Key key{};
+  if (const Status status = office_.key_for(roster_->member(id.peer).process, &key); !status.ok())
+    return dial_failed(id, status);
+  const auto done = [weak = weak_from_this(), id](const Status& why, const std::shared_ptr<Connection>& connection) {
+    if (const auto self = weak.lock()) self->dialed(id, why, connection);
+  };
+  line.dialer = std::make_shared<Dialer>(office_.loop, targets_for(id.peer), Role::kData, office_.id, key, done);
+  const auto dialer = line.dialer;  // it may fail, and be replaced, before start() returns
+  dialer->start();
+}
+
+void StreamDesk::dialed(const LineId& id, const Status& why, const std::shared_ptr<Connection>& connection) {
+  const auto found = lines_.find(id);
+  if (found == lines_.end()) return;
+  if (!connection) return dial_failed(id, why);
+  Line& line = found->second;
+  line.connection = connection;
+  const auto weak = weak_from_this();
+  ConnectionEvents events;
+  events.on_message = [weak, id](MessageType type, ByteView payload) {
+    const auto self = weak.lock();
+    return self ? self->take_opened(id, type, payload) : Status();
+  };
+  events.on_close = [weak, id](const Status& closed) {
+    if (const auto self = weak.lock()) self->dial_failed(id, closed);
+  };
+  connection->set_events(std::move(events));
+  connection->set_patience(patience_);
+  line.timer = office_.loop.after(kAnswerTime, [weak, id] {
+    if (const auto self = weak.lock()) self->dial_failed(id, fail(Code::kTimeout, "no answer"));
+  });
+  connection->send(MessageType::kOpenLine, encode(LineMessage{office_.process, id.local, id.peer, id.lane}));
+}
+
+Status StreamDesk::take_opened(const LineId& id, MessageType type, ByteView payload) {
+  LineMessage answer;
+  if (type != MessageType::kLineOpened) return fail(Code::kRemoteError, "another answer than to a line");
+  TUTTI_TRY(decode(payload, &answer));
+  const bool fits = answer.process == roster_->member(id.peer).process && answer.from == id.peer &&
+                    answer.to == id.local && answer.lane == id.lane;
+  if (!fits) return fail(Code::kRemoteError, "an answer for another line");
+  const auto found = lines_.find(id);
+  if (found == lines_.end()) return fail(Code::kRemoteError, "nobody waits for this line");
+  const std::shared_ptr<Connection> connection = found->second.connection;
+  TcpStream stream;
+  TUTTI_TRY(connection->hand_over(&stream));
+  arrived(id, std::move(stream));
+  return {};
+}
+
+void StreamDesk::dial_failed(const LineId& id, const Status& why) {
+  const auto found = lines_.find(id);
+  if (found == lines_.end()) return;
+  Line& line = found->second;
+  drop(line);
+  if (!worth_it(id)) return;
+  if (Clock::now() < line.give_up) {
+    line.wanted = true;
+    line.timer = office_.loop.after(kRetry, [weak = weak_from_this(), id] {
+      const auto self = weak.lock();
+      if (!self || !self->lines_.contains(id)) return;
+      if (self->worth_it(id)) return self->dial(id);
+      self->drop(self->lines_.at(id));
+    });
+    return;
+  }
+  const std::string text = fmt::format("rank {} ({}) cannot be reached from rank {}: {}", id.peer.value,
+                                       describe(roster_->member(id.peer)), id.local.value, why.text());
+  office_.post_cause(id.local, Cause{Code::kRemoteError, id.local, id.peer, text});
+}
+
+void StreamDesk::serve(const std::shared_ptr<Connection>& connection) {
+  Connection* const raw = connection.get();
+  strangers_[raw] = connection;
+  const auto weak = weak_from_this();
+  ConnectionEvents events;
+  events.on_message = [weak, raw](MessageType type, ByteView payload) {
+    const auto self = weak.lock();
+    return self ? self->take_open(raw, type, payload) : Status();
+  };
+  events.on_close = [weak, raw](const Status& why) {
+    log(LogLevel::kDebug, {}, "a data connection was refused: {}", why.text());
+    if (const auto self = weak.lock()) self->strangers_.erase(raw);
+  };
+  connection->set_events(std::move(events));
+  office_.loop.after(kAnswerTime, [stranger = std::weak_ptr<Connection>(connection), weak] {
+    const auto self = weak.lock();
+    if (const auto kept = stranger.lock(); kept && self && self->strangers_.erase(kept.get()) > 0) kept->close();
+  });
+}
+
+Status StreamDesk::take_open(Connection* from, MessageType type, ByteView payload) {
+  LineMessage message;
+  if (type != MessageType::kOpenLine) return fail(Code::kRemoteError, "a data connection did not name its line");
+  TUTTI_TRY(decode(payload, &message));
+  const bool sane = shelves_.contains(message.to) && message.from > message.to &&
+                    message.from.value < roster_->ranks() && roster_->member(message.from).process == message.process;
+  if (!sane) return fail(Code::kRemoteError, "a line of somebody else");
+  const auto found = strangers_.find(from);
+  if (found == strangers_.end()) return fail(Code::kRemoteError, "a line is named twice");
+  const std::shared_ptr<Connection> connection = found->second;
+  connection->set_patience(patience_);
+  connection->send(MessageType::kLineOpened,
+                   encode(LineMessage{office_.process, message.to, message.from, message.lane}));
+  TcpStream stream;
+  TUTTI_TRY(connection->hand_over(&stream));
+  strangers_.erase(from);
+  arrived(LineId{message.to, message.from, message.lane}, std::move(stream));
+  return {};
+}
+
+void StreamDesk::arrived(const LineId& id, TcpStream stream) {
+  Line& line = lines_[id];
+  drop(line);
+  ++line.streams;
+  if (const auto found = shelf(id.local)) found->put(id.peer, id.lane, std::move(stream));
+}
+
+}  // namespace tutti

@@ -1,0 +1,93 @@
+// The stream desk: makes the TCP streams of a group's ranks, one a peer and lane when somebody wants it.
+//
+// Of a pair the higher rank dials, whoever wants the stream; the lower one asks it to over the control connection. A
+// data connection passes the handshake of all connections (role kData), then names its line, and after the answer its
+// socket is handed to the endpoints of both ends.
+#pragma once
+
+#include <compare>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/connection.h"
+#include "comm/dialer.h"
+#include "comm/line_message.h"
+#include "comm/membership.h"
+#include "comm/roster.h"
+#include "comm/stream_shelf.h"
+
+namespace tutti {
+
+/// One end of a line: where a local rank's streams from a peer for a lane come from.
+struct LineId {
+  Rank local = kNoRank;
+  Rank peer = kNoRank;
+  Lane lane{0};
+  auto operator<=>(const LineId&) const = default;
+};
+
+/// Loop thread only, except for shelf().
+class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
+ public:
+  /// What the desk needs of its group.
+  struct Office {
+    EventLoop& loop;
+    KeyId id;
+    ProcessId process;
+    std::uint16_t port;                                                           ///< of the own hub
+    std::function<Status(const ProcessId& to, Key* key)> key_for;                 ///< what opens that process's door
+    std::function<void(const ProcessId& to, const AskLineMessage& message)> ask;  ///< over the control connection
+    std::function<void(Rank from, const Cause& cause)> post_cause;
+  };
+  explicit StreamDesk(Office office) : office_(std::move(office)) {}
+
+  /// The table has come. `patience`: how long a rank that cannot be reached is tried, in seconds.
+  void open(std::shared_ptr<Roster> roster, const std::vector<Rank>& locals, double patience, bool tls);
+  void remove_local(Rank rank);
+  void close();
+
+  /// A local rank's shelf; nullptr: not one of this process. Once open.
+  std::shared_ptr<StreamShelf> shelf(Rank rank) const;
+  void want(const LineId& line);
+  /// An accepted data connection.
+  void serve(const std::shared_ptr<Connection>& connection);
+  Status take_ask(const ProcessId& from, ByteView payload);
+  /// The control connection to a process is new: what was asked for and did not come is asked for again.
+  void ask_again(const ProcessId& process);
+
+ private:
+  struct Line {
+    bool wanted = false;        // and on its way
+    std::uint32_t streams = 0;  // that were made
+    Clock::time_point give_up{};
+    std::shared_ptr<Dialer> dialer;
+    std::shared_ptr<Connection> connection;  // open, waits for the answer
+    EventLoop::TimerId timer = 0;            // for the answer, or the next try
+  };
+
+  bool worth_it(const LineId& id) const;
+  void ask(const LineId& id, const Line& line);
+  void begin_dial(const LineId& id, Line& line);
+  void dial(const LineId& id);
+  void dialed(const LineId& id, const Status& why, const std::shared_ptr<Connection>& connection);
+  Status take_opened(const LineId& id, MessageType type, ByteView payload);
+  void dial_failed(const LineId& id, const Status& why);
+  Status take_open(Connection* from, MessageType type, ByteView payload);
+  void arrived(const LineId& id, TcpStream stream);
+  void drop(Line& line);
+  std::vector<DialTarget> targets_for(Rank peer) const;
+  void refuse(Connection* stranger);
+
+  Office office_;
+  std::shared_ptr<Roster> roster_;
+  double patience_ = 0;
+  bool tls_ = false;
+  std::map<Rank, std::shared_ptr<StreamShelf>> shelves_;  // of the local ranks
+  std::map<LineId, Line> lines_;
+  std::map<Connection*, std::shared_ptr<Connection>> strangers_;  // accepted, have not named their line
+};
+
+}  // namespace tutti

@@ -1,0 +1,51 @@
+#include "comm/tls_credentials.h"
+
+#include <memory>
+#include <utility>
+
+namespace tutti {
+
+std::string tls_identity(Role role, const KeyId& id) {
+  return fmt::format("{}:{}", static_cast<unsigned>(role), to_hex(id));
+}
+
+bool parse_tls_identity(std::string_view identity, Role* role, KeyId* id) {
+  if (identity.size() < 2 || identity[1] != ':') return false;
+  const int value = identity[0] - '0';
+  if (value < static_cast<int>(Role::kJoin) || value > static_cast<int>(Role::kData)) return false;
+  *role = static_cast<Role>(value);
+  return from_hex(identity.substr(2), *id);
+}
+
+Status tls_key(std::string_view identity, const Key& secret, TlsKey* key) {
+  return hmac_sha256(secret, {bytes_of("tutti tls psk"), bytes_of(identity)}, key);
+}
+
+Status encrypt_as_client(Role role, const KeyId& id, const Key& secret, Socket* socket) {
+  const std::string identity = tls_identity(role, id);
+  TlsKey key{};
+  TUTTI_TRY(tls_key(identity, secret, &key));
+  std::unique_ptr<TlsSession> session;
+  const Status made = TlsSession::client(socket->descriptor(), identity, key, &session);
+  wipe(key);
+  if (made.ok()) socket->encrypt(std::move(session));
+  return made;
+}
+
+Status encrypt_as_server(const KeyLookup& lookup, Socket* socket) {
+  const auto find = [lookup](std::string_view identity, TlsKey* key) {
+    Role role{};
+    KeyId id{};
+    Key secret{};
+    const bool found =
+        parse_tls_identity(identity, &role, &id) && lookup(role, id, &secret) && tls_key(identity, secret, key).ok();
+    wipe(secret);
+    return found;
+  };
+  std::unique_ptr<TlsSession> session;
+  TUTTI_TRY(TlsSession::server(socket->descriptor(), find, &session));
+  socket->encrypt(std::move(session));
+  return {};
+}
+
+}  // namespace tutti

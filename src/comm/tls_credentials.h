@@ -1,0 +1,27 @@
+// TLS credentials: what a TLS handshake shows of a connection's purpose, and the key it proves, from the same secrets
+// that the handshake inside it proves.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "comm/handshake.h"
+#include "comm/socket.h"
+#include "transport/tls_session.h"
+
+namespace tutti {
+
+/// "4:" and the key id in hexadecimal digits: role and name of the secret, in public.
+std::string tls_identity(Role role, const KeyId& id);
+/// False: not made by tls_identity().
+bool parse_tls_identity(std::string_view identity, Role* role, KeyId* id);
+/// Of this identity alone, and not the key of anything else.
+Status tls_key(std::string_view identity, const Key& secret, TlsKey* key);
+
+/// All that goes over the socket is encrypted from now on; its end dialled. kRemoteError etc. come from send and
+/// receive.
+Status encrypt_as_client(Role role, const KeyId& id, const Key& secret, Socket* socket);
+/// The other end, which was accepted.
+Status encrypt_as_server(const KeyLookup& lookup, Socket* socket);
+
+}  // namespace tutti

@@ -1,0 +1,33 @@
+// The wiring of one rank: its face of the group's stream desk, as the tcp endpoint sees it.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "comm/group.h"
+#include "comm/hub.h"
+#include "comm/stream_shelf.h"
+#include "transport/tcp_wiring.h"
+
+namespace tutti {
+
+class GroupWiring final : public TcpWiring {
+ public:
+  /// In the loop's thread.
+  GroupWiring(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, Rank rank);
+  ~GroupWiring() override;
+
+  void want(Rank peer, Lane lane) override;
+  bool take(Rank peer, Lane lane, TcpStream* stream) override { return shelf_->take(peer, lane, stream); }
+  void set_listener(std::function<void()> listener) override { listener_.set(std::move(listener)); }
+
+ private:
+  void arrived();
+  std::shared_ptr<Hub> hub_;
+  std::shared_ptr<Group> group_;
+  std::shared_ptr<StreamShelf> shelf_;
+  const Rank rank_;
+  ListenerSlot listener_;
+};
+
+}  // namespace tutti
