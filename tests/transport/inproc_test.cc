@@ -18,6 +18,7 @@ struct InprocWorld {
   }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(Inproc, Conformance, InprocWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Inproc, BoardConformance, InprocWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Inproc, SleepConformance, InprocWorld);
 
 }  // namespace tutti::testing_traffic

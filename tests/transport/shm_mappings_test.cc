@@ -26,6 +26,7 @@ struct ShmMappingsWorld {
   }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(ShmMappings, Conformance, ShmMappingsWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(ShmMappings, BoardConformance, ShmMappingsWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(ShmMappings, SleepConformance, ShmMappingsWorld);
 
 }  // namespace tutti::testing_traffic

@@ -16,6 +16,7 @@ struct ShmProcessesWorld {
   }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(ShmProcesses, Conformance, ShmProcessesWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(ShmProcesses, BoardConformance, ShmProcessesWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(ShmProcesses, SleepConformance, ShmProcessesWorld);
 
 }  // namespace tutti::testing_traffic

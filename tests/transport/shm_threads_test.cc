@@ -13,6 +13,7 @@ struct ShmThreadsWorld {
   }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(ShmThreads, Conformance, ShmThreadsWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(ShmThreads, BoardConformance, ShmThreadsWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(ShmThreads, SleepConformance, ShmThreadsWorld);
 
 }  // namespace tutti::testing_traffic

@@ -1,0 +1,233 @@
+#include "transport/tcp.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace tutti {
+namespace {
+
+/// Below, copying the message into a slot is cheaper than waiting at the end of the call until its reader has it.
+constexpr std::size_t kLendBytes = 64 * 1024;
+
+}  // namespace
+
+Status TcpEndpoint::open(TcpWiring& wiring, const TcpGeometry& geometry, Place place, LogSource log,
+                         std::unique_ptr<TcpEndpoint>* endpoint) {
+  std::unique_ptr<TcpEndpoint> made(new TcpEndpoint(wiring, geometry, std::move(place), std::move(log)));
+  made->epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  made->doorbell_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!made->epoll_.valid() || !made->doorbell_.valid())
+    return fail(Code::kSystemError, "cannot wait for connections: {}", errno_text());
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = nullptr;
+  ::epoll_ctl(made->epoll_.get(), EPOLL_CTL_ADD, made->doorbell_.get(), &event);
+  wiring.set_listener([raw = made.get()] { raw->wake(); });
+  *endpoint = std::move(made);
+  return {};
+}
+
+TcpEndpoint::TcpEndpoint(TcpWiring& wiring, const TcpGeometry& geometry, Place place, LogSource log)
+    : wiring_(wiring),
+      geometry_(geometry),
+      place_(std::move(place)),
+      log_(std::move(log)),
+      far_(static_cast<std::size_t>(place_.ranks)),
+      links_(static_cast<std::size_t>(place_.ranks) * static_cast<std::size_t>(place_.lanes)),
+      multicast_(static_cast<std::size_t>(place_.lanes)) {
+  for (const Rank peer : place_.far) far_[static_cast<std::size_t>(peer.value)] = true;
+  for (Multicast& lane : multicast_) lane.slots.resize(geometry_.credits);
+}
+
+TcpEndpoint::~TcpEndpoint() { wiring_.set_listener(nullptr); }
+
+TcpLink& TcpEndpoint::link(Rank peer, std::uint16_t lane) {
+  const auto at = static_cast<std::size_t>(peer.value) * static_cast<std::size_t>(place_.lanes) + lane;
+  std::unique_ptr<TcpLink>& found = links_[at];
+  if (!found) [[unlikely]] {
+    found = std::make_unique<TcpLink>(wiring_, geometry_, peer, Lane{lane}, epoll_.get(), log_);
+    made_.push_back(found.get());
+  }
+  return *found;
+}
+
+bool TcpEndpoint::can_send(Route route) {
+  if (!route.shared) {
+    TcpLink& to = link(route.peer, route.lane);
+    if (to.outbox().has_credit(FrameKind::kUnicast)) return true;
+    to.read_all();
+    return to.outbox().has_credit(FrameKind::kUnicast) || (look_around(), to.connect(), false);
+  }
+  bool free = true;
+  for (const Rank peer : place_.far) {
+    TcpLink& to = link(peer, route.lane);
+    if (to.outbox().has_credit(FrameKind::kShared)) continue;
+    to.read_all();
+    if (to.outbox().has_credit(FrameKind::kShared)) continue;
+    to.connect();
+    free = false;
+  }
+  if (!free) look_around();
+  return free;
+}
+
+std::byte* TcpEndpoint::send_claim(Route route, Bytes bytes) {
+  if (!can_send(route)) return nullptr;
+  if (!route.shared) return link(route.peer, route.lane).outbox().claim(bytes);
+  Multicast& lane = multicast_[route.lane];
+  return lane.slots[lane.sent & (geometry_.credits - 1)].room(bytes.value, geometry_.max_message.value);
+}
+
+void TcpEndpoint::send_commit(Route route, Bytes bytes, Fingerprint fingerprint) {
+  if (!route.shared) {
+    TcpLink& to = link(route.peer, route.lane);
+    to.outbox().commit(bytes, fingerprint, to.releases());
+    return write(to);
+  }
+  Multicast& lane = multicast_[route.lane];
+  std::byte* const data =
+      lane.slots[lane.sent & (geometry_.credits - 1)].room(bytes.value, geometry_.max_message.value);
+  ++lane.sent;
+  // One reader's frame stands in front of the message: one piece to write.
+  std::byte* const head = place_.far.size() == 1 ? data - TcpFrame::kBytes : nullptr;
+  for (const Rank peer : place_.far) {
+    TcpLink& to = link(peer, route.lane);
+    to.outbox().lend(FrameKind::kShared, head, data, bytes, fingerprint, to.releases(), false);
+    write(to);
+  }
+}
+
+ReferenceState TcpEndpoint::send_reference(Route route, const std::byte* data, Bytes bytes, Fingerprint fingerprint) {
+  if (bytes.value < kLendBytes) return ReferenceState::kNotOffered;
+  if (!can_send(route)) return ReferenceState::kAgain;
+  const FrameKind kind = kind_of(route);
+  const auto lend = [&](Rank peer) {
+    TcpLink& to = link(peer, route.lane);
+    to.outbox().lend(kind, nullptr, data, bytes, fingerprint, to.releases(), true);
+    if (!to.has_lent()) lenders_.push_back(&to);
+    to.lent(kind);
+    write(to);
+  };
+  if (!route.shared) return lend(route.peer), ReferenceState::kSent;
+  ++multicast_[route.lane].sent;
+  for (const Rank peer : place_.far) lend(peer);
+  return ReferenceState::kSent;
+}
+
+void TcpEndpoint::write(TcpLink& link) {
+  if (link.flush()) return;
+  if (std::find(unsent_.begin(), unsent_.end(), &link) == unsent_.end()) unsent_.push_back(&link);
+}
+
+/// True: nothing waits any more.
+bool TcpEndpoint::write_unsent() {
+  std::erase_if(unsent_, [](TcpLink* one) { return one->flush(); });
+  return unsent_.empty();
+}
+
+/// What a rank does that found nothing on the link it looked at.
+void TcpEndpoint::look_around() {
+  if (const std::uint64_t arrivals = wiring_.arrivals(); arrivals != arrivals_) [[unlikely]] {
+    arrivals_ = arrivals;
+    for (TcpLink* one : made_) one->look_for_stream();
+  }
+  if (!unsent_.empty()) write_unsent();
+}
+
+bool TcpEndpoint::serve_lenders(Rank* late) {
+  std::erase_if(lenders_, [](TcpLink* one) {
+    if (!one->has_lent()) return true;
+    one->read_all();
+    if (one->has_lent()) one->connect();
+    return !one->has_lent();
+  });
+  if (!lenders_.empty()) *late = lenders_.front()->peer();
+  return lenders_.empty();
+}
+
+bool TcpEndpoint::references_released(Rank* late) {
+  if (unsent_.empty() && lenders_.empty()) [[likely]]
+    return true;
+  look_around();
+  if (!unsent_.empty()) {
+    *late = unsent_.front()->peer();
+    unsent_.front()->read_all();  // what the peer has to say may be what it waits for us to read
+    return false;
+  }
+  return serve_lenders(late);
+}
+
+void TcpEndpoint::revoke_references() {
+  // Nothing may be read from or written to the caller's memory any more, and the communicator has failed for good.
+  for (TcpLink* one : made_) one->cut();
+  unsent_.clear();
+  lenders_.clear();
+}
+
+Peek TcpEndpoint::recv_peek(Route route, Bytes bytes, Fingerprint fingerprint, std::byte* landing) {
+  const Peek peek = link(route.peer, route.lane).peek(kind_of(route), bytes, fingerprint, landing);
+  if (peek.state == PeekState::kAgain) look_around();
+  return peek;
+}
+
+void TcpEndpoint::recv_release(Route route, Bytes /*bytes*/) {
+  TcpLink& from = link(route.peer, route.lane);
+  from.release(kind_of(route));
+  if (from.unsent()) write(from);
+}
+
+std::uint64_t TcpEndpoint::bytes_moved() const {
+  std::uint64_t bytes = 0;
+  for (const TcpLink* one : made_) bytes += one->bytes_moved();
+  return bytes;
+}
+
+std::size_t TcpEndpoint::memory_bytes() const {
+  std::size_t bytes = 0;
+  for (const TcpLink* one : made_) bytes += one->memory_bytes();
+  for (const Multicast& lane : multicast_)
+    for (const TcpSlot& slot : lane.slots) bytes += slot.capacity();
+  return bytes;
+}
+
+void TcpEndpoint::serve() {
+  look_around();
+  for (TcpLink* one : made_) {
+    one->read_all();
+    if (one->owes()) one->connect();
+  }
+}
+
+void TcpEndpoint::sleep(std::chrono::nanoseconds slice) {
+  for (TcpLink* one : unsent_) one->watch_output(true);
+  std::array<epoll_event, 64> events;
+  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(slice).count();
+  const int count =
+      ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), static_cast<int>(milliseconds));
+  for (TcpLink* one : unsent_) one->watch_output(false);
+  for (int i = 0; i < count; ++i) {
+    auto* const one = static_cast<TcpLink*>(events[static_cast<std::size_t>(i)].data.ptr);
+    if (one == nullptr) {
+      std::uint64_t rings = 0;
+      [[maybe_unused]] const ssize_t drained = ::read(doorbell_.get(), &rings, sizeof rings);
+      continue;
+    }
+    // Whatever it is, it is taken off the socket: left there it would end every sleep at once.
+    one->read_all();
+    if (one->owes()) one->connect();
+  }
+  look_around();
+}
+
+void TcpEndpoint::wake() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t rung = ::write(doorbell_.get(), &one, sizeof one);
+}
+
+}  // namespace tutti

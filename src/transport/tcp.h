@@ -1,0 +1,98 @@
+// The tcp endpoint: links to ranks that share no memory with this one. See docs/design/tcp.md.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/log.h"
+#include "core/status.h"
+#include "transport/tcp_link.h"
+#include "transport/tcp_wiring.h"
+#include "transport/transport.h"
+
+namespace tutti {
+
+/// One rank's end of its links to far ranks. Satisfies Endpoint and DirectEndpoint. Connections are made on the first
+/// use of a pair and lane, and again when they are lost.
+class TcpEndpoint {
+ public:
+  struct Place {
+    Rank rank;
+    int ranks = 1;
+    int lanes = 1;
+    std::vector<Rank> far;  ///< the readers of this rank's multicast link; in rank order
+  };
+  /// `wiring` outlives the endpoint.
+  static Status open(TcpWiring& wiring, const TcpGeometry& geometry, Place place, LogSource log,
+                     std::unique_ptr<TcpEndpoint>* endpoint);
+  ~TcpEndpoint();
+  TcpEndpoint(const TcpEndpoint&) = delete;
+  TcpEndpoint& operator=(const TcpEndpoint&) = delete;
+
+  Rank rank() const { return place_.rank; }
+  int ranks() const { return place_.ranks; }
+  Capabilities capabilities() const { return {geometry_.max_message, geometry_.credits, false}; }
+
+  std::byte* send_claim(Route route, Bytes bytes);
+  void send_commit(Route route, Bytes bytes, Fingerprint fingerprint);
+  ReferenceState send_reference(Route route, const std::byte* data, Bytes bytes, Fingerprint fingerprint);
+  /// Also false while something waits to be written: nobody would write it once the call has returned.
+  bool references_released(Rank* late);
+  void revoke_references();
+  Peek recv_peek(Route route, Bytes bytes, Fingerprint fingerprint) {
+    return recv_peek(route, bytes, fingerprint, nullptr);
+  }
+  Peek recv_peek(Route route, Bytes bytes, Fingerprint fingerprint, std::byte* landing);
+  void recv_release(Route route, Bytes bytes);
+
+  bool can_send(Route route);
+  std::uint64_t bytes_moved() const;
+  /// Reads, writes and reconnects whatever waits, for a rank that waits for something else than its links.
+  void serve();
+
+  void announce_sleep() {}
+  void cancel_sleep() {}
+  void sleep(std::chrono::nanoseconds slice);
+  void wake();
+
+  CallBoard& board() { return board_; }
+  const CallBoard* board(Rank peer) const { return peer == place_.rank ? &board_ : nullptr; }
+  std::size_t memory_bytes() const;
+  /// Whether anything waits to be written: a sleep must end when the socket takes it.
+  bool unsent() const { return !unsent_.empty(); }
+  bool is_far(Rank peer) const { return far_[static_cast<std::size_t>(peer.value)]; }
+
+ private:
+  /// Multicast messages are written to every reader's connection from one place.
+  struct Multicast {
+    std::vector<TcpSlot> slots;
+    std::uint32_t sent = 0;
+  };
+
+  TcpEndpoint(TcpWiring& wiring, const TcpGeometry& geometry, Place place, LogSource log);
+  static FrameKind kind_of(Route route) { return route.shared ? FrameKind::kShared : FrameKind::kUnicast; }
+  TcpLink& link(Rank peer, std::uint16_t lane);
+  void write(TcpLink& link);
+  bool write_unsent();
+  void look_around();
+  bool serve_lenders(Rank* late);
+
+  TcpWiring& wiring_;
+  const TcpGeometry geometry_;
+  const Place place_;
+  const LogSource log_;
+  Descriptor epoll_;
+  Descriptor doorbell_;
+  std::vector<bool> far_;                        // by rank
+  std::vector<std::unique_ptr<TcpLink>> links_;  // by rank and lane; made on first use
+  std::vector<TcpLink*> made_;                   // those that there are
+  std::vector<Multicast> multicast_;             // by lane
+  std::vector<TcpLink*> unsent_;                 // where something waits to be written
+  std::vector<TcpLink*> lenders_;                // where the readers of lent memory are not done
+  std::uint64_t arrivals_ = 0;
+  CallBoard board_;
+};
+static_assert(Endpoint<TcpEndpoint>);
+
+}  // namespace tutti

@@ -1,0 +1,120 @@
+#include "transport/tcp_link.h"
+
+#include <sys/epoll.h>
+
+#include <utility>
+
+namespace tutti {
+
+TcpLink::TcpLink(TcpWiring& wiring, const TcpGeometry& geometry, Rank peer, Lane lane, int epoll, LogSource log)
+    : wiring_(wiring),
+      peer_(peer),
+      lane_(lane),
+      epoll_(epoll),
+      log_(std::move(log)),
+      inbox_(geometry.max_message, geometry.credits, geometry.checksum),
+      outbox_(geometry.max_message, geometry.credits, geometry.checksum) {
+  look_for_stream();
+}
+
+TcpLink::~TcpLink() { close(); }
+
+void TcpLink::close() {
+  if (!stream_.socket.valid()) return;
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, stream_.socket.get(), nullptr);
+  stream_ = TcpStream{};
+}
+
+void TcpLink::cut() {
+  close();
+  cut_ = true;
+}
+
+void TcpLink::connect() {
+  if (stream_.socket.valid() || wanted_ || cut_) return;
+  wanted_ = true;
+  wiring_.want(peer_, lane_);
+}
+
+void TcpLink::look_for_stream() {
+  TcpStream stream;
+  if (!cut_ && wiring_.take(peer_, lane_, &stream)) adopt(std::move(stream));
+}
+
+void TcpLink::adopt(TcpStream stream) {
+  close();
+  wanted_ = false;
+  stream_ = std::move(stream);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = this;
+  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, stream_.socket.get(), &event);
+  watches_output_ = false;
+  inbox_.restart(std::move(stream_.leftover));
+  outbox_.restart(inbox_.expected(), inbox_.partly(), releases());
+  flush();
+}
+
+void TcpLink::lost(const std::string& why) {
+  log(LogLevel::kInfo, log_, "the connection to rank {}, lane {}, was lost: {}", peer_.value, lane_.value, why);
+  close();
+}
+
+bool TcpLink::flush() {
+  // Nobody may be looking at this link but those who want to write: the peer's word to go on is for them.
+  if (stream_.socket.valid() && !outbox_.resumed()) read_all();
+  if (!stream_.socket.valid()) return connect(), false;
+  const SocketState state = outbox_.write(stream_);
+  if (state == SocketState::kDone) return !outbox_.unsent();
+  if (state == SocketState::kAgain) return false;
+  lost("it cannot be written to");
+  connect();
+  return false;
+}
+
+SocketState TcpLink::read(std::optional<FrameKind> kind) {
+  const SocketState state = inbox_.read(stream_, kind, *this);
+  if (state == SocketState::kClosed) lost(inbox_.fault());
+  return state;
+}
+
+Peek TcpLink::peek(FrameKind kind, Bytes bytes, Fingerprint fingerprint, std::byte* landing) {
+  const Peek peek = inbox_.peek(kind, bytes, fingerprint);
+  if (peek.state != PeekState::kAgain) return peek;
+  if (!stream_.socket.valid()) return connect(), peek;
+  inbox_.land(kind, landing, bytes, fingerprint);
+  if (read(kind) == SocketState::kClosed) return connect(), peek;
+  return inbox_.peek(kind, bytes, fingerprint);
+}
+
+void TcpLink::read_all() {
+  if (stream_.socket.valid()) read(std::nullopt);
+}
+
+void TcpLink::release(FrameKind kind) {
+  if (inbox_.release(kind)) outbox_.tell(releases());
+}
+
+bool TcpLink::has_lent() const {
+  for (const FrameKind kind : {FrameKind::kUnicast, FrameKind::kShared}) {
+    const std::uint32_t left = lent_[static_cast<std::size_t>(kind)] - outbox_.released(kind);
+    if (static_cast<std::int32_t>(left) > 0) return true;
+  }
+  return false;
+}
+
+bool TcpLink::owes() const {
+  return outbox_.released(FrameKind::kUnicast) != outbox_.sent(FrameKind::kUnicast) ||
+         outbox_.released(FrameKind::kShared) != outbox_.sent(FrameKind::kShared);
+}
+
+void TcpLink::watch_output(bool on) {
+  if (on == watches_output_ || !stream_.socket.valid()) return;
+  watches_output_ = on;
+  epoll_event event{};
+  event.events = on ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  event.data.ptr = this;
+  ::epoll_ctl(epoll_, EPOLL_CTL_MOD, stream_.socket.get(), &event);
+}
+
+}  // namespace tutti

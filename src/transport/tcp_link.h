@@ -1,0 +1,84 @@
+// A tcp link: all messages between this rank and one peer on one lane, over one connection at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/log.h"
+#include "transport/tcp_inbox.h"
+#include "transport/tcp_outbox.h"
+#include "transport/tcp_wiring.h"
+
+namespace tutti {
+
+/// What all links of an endpoint have in common.
+struct TcpGeometry {
+  Bytes max_message{256 * 1024};
+  std::uint32_t credits = 8;  ///< of each link kind; a power of two
+  bool checksum = false;
+};
+
+/// Made on the first use of the pair and lane; asks for its connection when it is used. Driven by the endpoint's
+/// thread.
+class TcpLink final : private TcpInbox::Listener {
+ public:
+  TcpLink(TcpWiring& wiring, const TcpGeometry& geometry, Rank peer, Lane lane, int epoll, LogSource log);
+  ~TcpLink();
+  TcpLink(const TcpLink&) = delete;
+  TcpLink& operator=(const TcpLink&) = delete;
+
+  Rank peer() const { return peer_; }
+  TcpOutbox& outbox() { return outbox_; }
+  const ReleaseCounts& releases() {
+    inbox_.told();
+    return inbox_.released();
+  }
+
+  /// Writes what waits. False: something still does.
+  bool flush();
+  bool unsent() const { return outbox_.unsent(); }
+  /// Looks at the next message, and reads for it if it is not there.
+  Peek peek(FrameKind kind, Bytes bytes, Fingerprint fingerprint, std::byte* landing);
+  void release(FrameKind kind);
+  /// Reads what there is, of both kinds.
+  void read_all();
+  /// A connection has arrived, perhaps.
+  void look_for_stream();
+  /// Remembers that what was lent so far has to be released before the lender may go on.
+  void lent(FrameKind kind) { lent_[static_cast<std::size_t>(kind)] = outbox_.sent(kind); }
+  bool has_lent() const;
+  /// Drops the connection for good: nothing is read from or written to memory of the caller's any more.
+  void cut();
+  /// Whether a lost connection must be made again though nothing is asked of the link now.
+  bool owes() const;
+  /// Asks for a connection if there is none.
+  void connect();
+  void watch_output(bool on);
+
+  std::uint64_t bytes_moved() const { return inbox_.bytes_read() + outbox_.bytes_written(); }
+  std::size_t memory_bytes() const { return inbox_.memory_bytes() + outbox_.memory_bytes(); }
+
+ private:
+  bool on_counts(const ReleaseCounts& released) override { return outbox_.released(released); }
+  bool on_resume(std::uint32_t sequence, std::uint32_t bytes) override { return outbox_.resume(sequence, bytes); }
+  SocketState read(std::optional<FrameKind> kind);
+  void adopt(TcpStream stream);
+  void lost(const std::string& why);
+  void close();
+
+  TcpWiring& wiring_;
+  const Rank peer_;
+  const Lane lane_;
+  const int epoll_;
+  const LogSource log_;
+  TcpStream stream_;
+  bool wanted_ = false;  // a stream was asked for and has not come yet
+  bool cut_ = false;
+  bool watches_output_ = false;
+  std::uint64_t arrivals_ = 0;
+  ReleaseCounts lent_{};  // by kind: all messages before this one are to be released
+  TcpInbox inbox_;
+  TcpOutbox outbox_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,106 @@
+// The sending half of a tcp link: messages that are to be written, and those that the peer may still ask for again.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "transport/tcp_frame.h"
+#include "transport/tcp_memory.h"
+#include "transport/tcp_wiring.h"
+
+namespace tutti {
+
+/// A message is kept until the peer has released it: then neither a credit nor a lost connection needs it any more.
+class TcpOutbox {
+ public:
+  TcpOutbox(Bytes max_message, std::uint32_t credits, bool checksum);
+
+  bool has_credit(FrameKind kind) const { return link(kind).sent - link(kind).released < credits_; }
+  /// Memory for the next unicast message; needs a credit.
+  std::byte* claim(Bytes bytes);
+  /// Queues the claimed message. `mine`: what this rank has released.
+  void commit(Bytes bytes, Fingerprint fingerprint, const ReleaseCounts& mine);
+  /// Queues a message that lies elsewhere and stays there until released. Needs a credit. `head`: room for the frame,
+  /// best right in front of the data; nullptr: none.
+  void lend(FrameKind kind, std::byte* head, const std::byte* data, Bytes bytes, Fingerprint fingerprint,
+            const ReleaseCounts& mine, bool release_at_once);
+
+  /// The peer has released that many. False: more than were sent.
+  bool released(const ReleaseCounts& counts);
+  std::uint32_t sent(FrameKind kind) const { return link(kind).sent; }
+  std::uint32_t released(FrameKind kind) const { return link(kind).released; }
+
+  /// Tells the peer what this rank has released, at the next border between messages.
+  void tell(const ReleaseCounts& mine) {
+    release_note_ = mine;
+    release_due_ = true;
+  }
+  /// Whether anything waits to be written.
+  bool unsent() const {
+    return link(FrameKind::kUnicast).unwritten() || link(FrameKind::kShared).unwritten() || release_due_ || note_left_;
+  }
+  /// Writes what the socket takes. kAgain: it is full. kClosed: the connection is lost.
+  SocketState write(TcpStream& stream);
+
+  /// A new connection: tells the peer that the message `expected` is next and that `bytes` of it, frame included, are
+  /// here. Messages are written after the peer has said the same: resume().
+  void restart(std::uint32_t expected, std::uint32_t bytes, const ReleaseCounts& mine);
+  /// The peer has all messages before `sequence`, and `bytes` of that one. False: that cannot be.
+  bool resume(std::uint32_t sequence, std::uint32_t bytes);
+  bool resumed() const { return resumed_; }
+
+  std::uint64_t bytes_written() const { return bytes_written_; }
+  std::size_t memory_bytes() const;
+
+ private:
+  struct Message {
+    std::uint32_t sequence = 0;
+    const std::byte* head = nullptr;  ///< the frame as it travels
+    const std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    std::array<std::byte, TcpFrame::kBytes> own_head{};
+  };
+  struct Link {
+    std::uint32_t sent = 0;  ///< all three count messages and wrap
+    std::uint32_t released = 0;
+    std::uint32_t written = 0;  ///< wholly in the kernel's hands; released <= written <= sent
+    std::vector<Message> messages;
+    bool unwritten() const { return written != sent; }
+  };
+  static constexpr std::size_t kMaxPieces = 16;
+  using Cursors = std::array<std::uint32_t, kLinkKinds>;  ///< by link, a message of it
+
+  Link& link(FrameKind kind) { return links_[static_cast<std::size_t>(kind)]; }
+  const Link& link(FrameKind kind) const { return links_[static_cast<std::size_t>(kind)]; }
+  std::size_t index(const Link& one) const { return static_cast<std::size_t>(&one - links_.data()); }
+  Message& message(Link& link, std::uint32_t at) { return link.messages[at & (credits_ - 1)]; }
+  const Message& message(const Link& link, std::uint32_t at) const { return link.messages[at & (credits_ - 1)]; }
+  void queue(FrameKind kind, std::byte* head, const std::byte* data, Bytes bytes, Fingerprint fingerprint,
+             const ReleaseCounts& mine, std::uint8_t flags);
+  const Link* next_link(const Cursors& at) const;
+  std::size_t gather(iovec* pieces);
+  std::size_t gather_message(const Message& message, std::size_t from, iovec* pieces) const;
+  void encode_note(const TcpFrame& frame);
+  void advance(std::size_t bytes);
+
+  const Bytes max_message_;
+  const std::uint32_t credits_;  // a power of two
+  const bool checksum_;
+  std::array<Link, kLinkKinds> links_;
+  std::vector<TcpSlot> slots_;  // of the unicast link
+  std::uint32_t sequence_ = 0;  // of the next message
+  std::size_t partly_ = 0;      // bytes written of the message under way, frame included
+
+  // At any time either a message is partly written, or the note is, or neither; the note goes before a new message.
+  std::array<std::byte, TcpFrame::kBytes> note_{};
+  std::size_t note_left_ = 0;
+  ReleaseCounts release_note_{};
+  bool release_due_ = false;
+  bool resumed_ = false;
+  std::uint64_t bytes_written_ = 0;
+};
+
+}  // namespace tutti

@@ -1,0 +1,125 @@
+// Wiring for tests of the tcp endpoint: pairs of loopback connections, made when either end asks, and cut, delayed or
+// damaged on demand.
+#pragma once
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "transport/tcp.h"
+#include "transport/world.h"
+
+namespace tutti::testing_traffic {
+
+/// Two connected loopback sockets, non-blocking.
+inline void tcp_pair(Descriptor* first, Descriptor* second) {
+  Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof at;
+  require(::bind(listener.get(), reinterpret_cast<sockaddr*>(&at), size) == 0 && ::listen(listener.get(), 1) == 0 &&
+              ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0,
+          "cannot listen on the loopback");
+  first->reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  require(::connect(first->get(), reinterpret_cast<sockaddr*>(&at), size) == 0, "cannot connect on the loopback");
+  second->reset(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  const int on = 1;
+  for (const Descriptor* end : {first, second}) {
+    ::setsockopt(end->get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    ::fcntl(end->get(), F_SETFL, ::fcntl(end->get(), F_GETFL) | O_NONBLOCK);
+  }
+}
+
+/// What the wirings of a world share. Thread-safe.
+class TcpFabric {
+ public:
+  /// Makes what stands between the two ends; the default connects them directly.
+  using Connect = std::function<void(Descriptor* first, Descriptor* second)>;
+
+  explicit TcpFabric(int ranks, Connect connect = tcp_pair) : connect_(std::move(connect)) {
+    for (Rank rank{0}; rank.value < ranks; ++rank) wirings_.push_back(std::make_unique<Wiring>(*this, rank));
+  }
+  TcpWiring& wiring(Rank rank) { return *wirings_[static_cast<std::size_t>(rank.value)]; }
+
+ private:
+  class Wiring final : public TcpWiring {
+   public:
+    Wiring(TcpFabric& fabric, Rank rank) : fabric_(fabric), rank_(rank) {}
+    void want(Rank peer, Lane lane) override { fabric_.connect(rank_, peer, lane); }
+    bool take(Rank peer, Lane lane, TcpStream* stream) override {
+      const std::lock_guard lock(mutex_);
+      const auto found = ready_.find({peer, lane});
+      if (found == ready_.end()) return false;
+      *stream = std::move(found->second);
+      ready_.erase(found);
+      return true;
+    }
+    void set_listener(std::function<void()> listener) override {
+      const std::lock_guard lock(mutex_);
+      listener_ = std::move(listener);
+    }
+    void deliver(Rank peer, Lane lane, Descriptor socket) {
+      const std::lock_guard lock(mutex_);
+      TcpStream stream;
+      stream.socket = std::move(socket);
+      ready_[{peer, lane}] = std::move(stream);
+      arrivals_.fetch_add(1, std::memory_order_release);  // pairs with the acquire in arrivals()
+      if (listener_) listener_();
+    }
+
+   private:
+    TcpFabric& fabric_;
+    const Rank rank_;
+    std::mutex mutex_;
+    std::map<std::pair<Rank, Lane>, TcpStream> ready_;
+    std::function<void()> listener_;
+  };
+
+  /// One connection serves both ends' wish for it: a second wish, of the other end, is served already.
+  void connect(Rank from, Rank to, Lane lane) {
+    const std::lock_guard lock(mutex_);
+    const std::tuple key(std::min(from, to), std::max(from, to), lane);
+    Pair& pair = pairs_[key];
+    const bool low = from < to;
+    std::uint64_t& mine = low ? pair.low_wishes : pair.high_wishes;
+    if (++mine <= pair.made) return;
+    pair.made = mine;
+    Descriptor first;
+    Descriptor second;
+    connect_(&first, &second);
+    wirings_[static_cast<std::size_t>(to.value)]->deliver(from, lane, std::move(second));
+    wirings_[static_cast<std::size_t>(from.value)]->deliver(to, lane, std::move(first));
+  }
+
+  struct Pair {
+    std::uint64_t made = 0;
+    std::uint64_t low_wishes = 0;
+    std::uint64_t high_wishes = 0;
+  };
+  const Connect connect_;
+  std::mutex mutex_;  // guards pairs_
+  std::map<std::tuple<Rank, Rank, Lane>, Pair> pairs_;
+  std::vector<std::unique_ptr<Wiring>> wirings_;
+};
+
+inline std::unique_ptr<TcpEndpoint> open_tcp(TcpFabric& fabric, WorldSize size, Rank rank, bool checksum = false) {
+  TcpEndpoint::Place place{rank, size.ranks, size.lanes, {}};
+  for (Rank peer{0}; peer.value < size.ranks; ++peer)
+    if (peer != rank) place.far.push_back(peer);
+  std::unique_ptr<TcpEndpoint> endpoint;
+  const TcpGeometry geometry{size.max_message, 8, checksum};
+  const Status status = TcpEndpoint::open(fabric.wiring(rank), geometry, std::move(place), {}, &endpoint);
+  require(status.ok(), status.text());
+  return endpoint;
+}
+
+}  // namespace tutti::testing_traffic

@@ -1,0 +1,31 @@
+// The conformance suite on tcp, and what only connections have: they are lost, and what they carry is damaged.
+#include "transport/conformance.h"
+#include "transport/conformance_sleep.h"
+#include "transport/tcp_fabric.h"
+
+namespace tutti::testing_traffic {
+
+struct TcpWorld {
+  using End = TcpEndpoint;
+  static constexpr std::uint64_t kSmallMessages = 200'000;
+  static constexpr bool kLazyReleases = true;
+  static void run(WorldSize size, const std::function<void(End&)>& body) {
+    TcpFabric fabric(size.ranks);
+    run_threads(size.ranks, [&](Rank rank) { body(*open_tcp(fabric, size, rank)); });
+  }
+};
+INSTANTIATE_TYPED_TEST_SUITE_P(Tcp, Conformance, TcpWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Tcp, SleepConformance, TcpWorld);
+
+struct CheckedTcpWorld {
+  using End = TcpEndpoint;
+  static constexpr std::uint64_t kSmallMessages = 50'000;
+  static constexpr bool kLazyReleases = true;
+  static void run(WorldSize size, const std::function<void(End&)>& body) {
+    TcpFabric fabric(size.ranks);
+    run_threads(size.ranks, [&](Rank rank) { body(*open_tcp(fabric, size, rank, true)); });
+  }
+};
+INSTANTIATE_TYPED_TEST_SUITE_P(CheckedTcp, Conformance, CheckedTcpWorld);
+
+}  // namespace tutti::testing_traffic
