@@ -66,6 +66,8 @@ std::vector<AgreedSetting> agreed_settings(const Settings& s) {
           {"TUTTI_SHM_SLOTS", std::to_string(s.shm_slots)},
           {"TUTTI_DETERMINISTIC", s.deterministic ? "1" : "0"},
           {"wire type", s.wire_type < 0 ? "none" : name_of(static_cast<DataType>(s.wire_type))},
+          {"TUTTI_TLS", s.tls ? "on" : "off"},
+          {"TUTTI_CHECKSUM", s.checksum ? "1" : "0"},
           {"library version", std::to_string(TUTTI_VERSION_CODE)}};
 }
 

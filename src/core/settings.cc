@@ -157,7 +157,8 @@ constexpr SettingInfo kTable[] = {
     {"TUTTI_PROGRESS_CORES", nullptr, "", "cores of the progress thread, such as 0,2-3; empty: any", parse_cores},
     {"TUTTI_DETERMINISTIC", nullptr, "0", "1: sums have the same bits whatever algorithm, size or placement",
      [](const std::string& text, Settings* s) { return parse_switch(text, &s->deterministic); }},
-    {"TUTTI_TLS", nullptr, "off", "on: encrypt connections between hosts; comes later", parse_later},
+    {"TUTTI_TLS", nullptr, "off", "on: encrypt what travels between hosts (TLS 1.3); the same on all ranks",
+     [](const std::string& text, Settings* s) { return parse_switch(text, &s->tls); }},
     {"TUTTI_RECONNECT", nullptr, "10", "seconds a lost connection between hosts is tried again; 0: not at all",
      [](const std::string& text, Settings* s) {
        return parse_number(text, 0, 1e6, "seconds, 0 or more", &s->reconnect_seconds);
