@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t kStreamFrom = std::size_t{16} << 20;
 /// Smaller inputs are copied into a slot sooner than a peer can fetch them.
 constexpr std::size_t kSharedFrom = std::size_t{64} << 10;
+/// Blocks that far ranks may be lent: the messages of a block may be smaller, and are then copied.
+constexpr std::size_t kLentFrom = std::size_t{64} << 10;
 }  // namespace
 
 Communicator::Communicator(const Settings& settings, std::string name, JoinResult joined,
@@ -28,11 +30,16 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
       launch_(*executor_->launch()),
       rank_(joined_.membership->rank()),
       ranks_(joined_.membership->ranks()),
+      network_(machine.network),
       plans_(machine, rank_, settings.algorithm, settings.tile_bytes, LogSource{rank_, name_}) {
   joined_.membership->set_listener([this] { listen(); });
+  if (network_) joined_.membership->set_board(&board_);
 }
 
-Communicator::~Communicator() { joined_.membership->set_listener({}); }
+Communicator::~Communicator() {
+  joined_.membership->set_listener({});
+  joined_.membership->set_board(nullptr);
+}
 
 void Communicator::listen() {
   alarm_.store(1, std::memory_order_release);
@@ -189,7 +196,21 @@ Status Communicator::begin(const CallArguments& arguments, bool* empty) {
   }
   if (arguments.user != nullptr) [[unlikely]]
     bind_reduction(arguments, launch);
+  if (network_ && block.value >= kLentFrom) launch->lends = may_lend(arguments, *launch);
   return {};
+}
+
+// Far ranks get large messages straight from the buffers: nothing overwrites them before they have been read.
+bool Communicator::may_lend(const CallArguments& arguments, const Launch& launch) const {
+  if (launch.wire != launch.type || arguments.blocks != nullptr) return false;
+  const auto size = [&](int blocks) {
+    return arguments.count * launch.element.value * static_cast<std::size_t>(blocks);
+  };
+  const std::byte* const read = launch.input + size(send_blocks(arguments.collective, ranks_));
+  const std::byte* const written = launch.output + size(recv_blocks(arguments.collective, ranks_));
+  const bool apart =
+      launch.input == nullptr || launch.output == nullptr || read <= launch.output || written <= launch.input;
+  return is_reference_safe(*launch.schedule->algorithm, !apart);
 }
 
 // Only an input that nothing is stored into: peers read it while this rank goes on.

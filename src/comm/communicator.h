@@ -113,14 +113,17 @@ class Communicator final : public Watch {
  private:
   Status fail_for_good(Status status, Rank culprit);
   bool may_share_input(const CallArguments& arguments, const Launch& launch);
+  bool may_lend(const CallArguments& arguments, const Launch& launch) const;
   void bind_reduction(const CallArguments& arguments, Launch* launch);
   Status adopt_cause();
   Status look_for_transfer_faults();
   Status look_for_finished(Rank missing, std::uint64_t progress);
-  bool concerns(Rank peer, Life life) const;
+  bool concerns(Rank peer, Life life, Rank missing) const;
   std::string what_runs() const;
   Culprit culprit_of_wait(Rank missing) const;
-  Status look_for_deaths(std::uint64_t progress);
+  Status look_for_deaths(Rank missing, std::uint64_t progress);
+  bool is_far(Rank peer) const { return static_cast<const Executor&>(*executor_).board(peer) == nullptr; }
+  void ask_far_ranks();
   Status gone(Rank peer, Life life);
   Status odd_message(Rank from);
   Status look_for_past_disagreement(std::uint64_t last);
@@ -140,6 +143,7 @@ class Communicator final : public Watch {
   Launch& launch_;    // the executor's
   Rank rank_;
   int ranks_;
+  bool network_;  // some ranks are reached by tcp
   PlanCache plans_;
 
   std::atomic<std::uint64_t> next_ticket_{0};
@@ -162,9 +166,12 @@ class Communicator final : public Watch {
   Clock::time_point waiting_since_{};
   Rank suspect_ = kNoRank;
   std::uint64_t suspect_progress_ = 0;
+  Clock::time_point suspect_since_{};
   Rank finished_peer_ = kNoRank;
   std::uint64_t finished_progress_ = 0;
   std::uint64_t finished_sequence_ = 0;
+  Clock::time_point finished_since_{};
+  Clock::time_point asked_at_{};  // the far ranks, for their boards
 
   std::atomic<bool> failed_{false};  // release after failure_ is set, pairs with the acquire in failed()
   mutable std::mutex failure_mutex_;

@@ -2,14 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <numeric>
 
 #include "comm/hub.h"
 #include "executor/cpu_executor.h"
 #include "transport/inproc.h"
+#include "transport/mixed.h"
 #include "transport/shm.h"
+#include "transport/tcp.h"
 
 namespace tutti {
 
@@ -19,6 +23,8 @@ namespace {
 constexpr int kLanes = 2;
 /// One more, which sends and receives have for themselves.
 constexpr Lane kPeerLane{kLanes};
+/// Messages that a tcp link holds, of each kind; half of them are sure to be free before the other half is consumed.
+constexpr std::uint32_t kTcpCredits = 8;
 /// A segment has links to every rank: more would not fit an address space.
 constexpr int kMostRanks = 4096;
 
@@ -72,53 +78,124 @@ std::vector<AgreedSetting> agreed_settings(const Settings& s) {
 }
 
 Status check_transport(const Settings& settings) {
-  const TransportKind kind = settings.transport;
-  if (kind == TransportKind::kTcp || kind == TransportKind::kCuda)
-    return fail(Code::kUnsupported, "TUTTI_TRANSPORT={} comes with a later version", name_of(kind));
+  if (settings.transport == TransportKind::kCuda)
+    return fail(Code::kUnsupported, "TUTTI_TRANSPORT=cuda comes with a later version");
   return {};
 }
 
 Status check_place(const CreateOptions& options) {
   if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
     return fail(Code::kInvalidArgument, "rank {} of {} ranks: ranks count from 0", options.rank, options.ranks);
-  if (options.ranks > kMostRanks)
-    return fail(Code::kInvalidArgument, "{} ranks on one host are more than {}", options.ranks, kMostRanks);
+  if (options.ranks > kMostRanks && options.settings.transport != TransportKind::kTcp)
+    return fail(Code::kInvalidArgument, "{} ranks are more than {}, which TUTTI_TRANSPORT={} serves", options.ranks,
+                kMostRanks, name_of(options.settings.transport));
   return {};
 }
 
-Machine machine_of(const CreateOptions& options, const Capabilities& capabilities) {
+/// What the choice may know is equal on all ranks: it comes from the settings that agree and from who is where.
+Machine machine_of(const CreateOptions& options, const JoinResult& joined, const Capabilities& capabilities) {
   Machine machine;
   machine.ranks = options.ranks;
   machine.max_message = capabilities.max_message;
   machine.credits = capabilities.credits;
   machine.lanes = kLanes;
   machine.deterministic = options.settings.deterministic;
+  if (options.settings.transport == TransportKind::kTcp) {
+    machine.network = options.ranks > 1;
+    machine.hosts.resize(static_cast<std::size_t>(options.ranks));
+    std::iota(machine.hosts.begin(), machine.hosts.end(), 0);
+  } else if (options.settings.transport != TransportKind::kInproc) {
+    machine.network = !joined.one_host;
+    machine.hosts = joined.hosts;
+  }
+  if (machine.network) machine.credits = std::min(options.settings.shm_slots, kTcpCredits);
   return machine;
 }
 
-Status make_executor(const CreateOptions& options, const JoinResult& joined, std::unique_ptr<Executor>* executor) {
-  const LadderPolicy ladder = LadderPolicy::choose(options.ranks, usable_cores(), options.settings.spin_microseconds);
-  const Rank rank{options.rank};
-  if (options.settings.transport == TransportKind::kInproc) {
-    if (!joined.one_process) return fail(Code::kInvalidUsage, "TUTTI_TRANSPORT=inproc needs all ranks in one process");
-    const auto fabric = Hub::shared<InprocFabric>(joined.membership->comm_id(), [&] {
-      return std::make_shared<InprocFabric>(options.ranks, kLanes + 1, options.settings.shm_slot_bytes);
-    });
-    *executor = std::make_unique<CpuExecutor<InprocEndpoint>>(std::make_unique<InprocEndpoint>(fabric, rank), ladder,
-                                                              kPeerLane);
+/// The ranks that share this one's memory, in rank order, this one included.
+std::vector<Rank> near_ranks(const CreateOptions& options, const JoinResult& joined) {
+  if (options.settings.transport == TransportKind::kTcp) return {Rank{options.rank}};
+  std::vector<Rank> near;
+  const int host = joined.hosts[static_cast<std::size_t>(options.rank)];
+  for (Rank peer{0}; peer.value < options.ranks; ++peer)
+    if (joined.hosts[static_cast<std::size_t>(peer.value)] == host) near.push_back(peer);
+  return near;
+}
+
+/// A rank whose memory is not mapped here.
+int far_rank(const JoinResult& joined) {
+  const auto far = std::find(joined.segments.begin(), joined.segments.end(), nullptr);
+  return static_cast<int>(far - joined.segments.begin()) % static_cast<int>(joined.segments.size());
+}
+
+Status make_inproc(const CreateOptions& options, const JoinResult& joined, const LadderPolicy& ladder,
+                   std::unique_ptr<Executor>* executor) {
+  if (!joined.one_process) return fail(Code::kInvalidUsage, "TUTTI_TRANSPORT=inproc needs all ranks in one process");
+  const auto fabric = Hub::shared<InprocFabric>(joined.membership->comm_id(), [&] {
+    return std::make_shared<InprocFabric>(options.ranks, kLanes + 1, options.settings.shm_slot_bytes);
+  });
+  *executor = std::make_unique<CpuExecutor<InprocEndpoint>>(
+      std::make_unique<InprocEndpoint>(fabric, Rank{options.rank}), ladder, kPeerLane);
+  return {};
+}
+
+Status open_tcp(const CreateOptions& options, const JoinResult& joined, const std::vector<Rank>& near,
+                std::unique_ptr<TcpEndpoint>* endpoint) {
+  TcpEndpoint::Place place{Rank{options.rank}, options.ranks, kLanes + 1, {}};
+  for (Rank peer{0}; peer.value < options.ranks; ++peer)
+    if (!std::binary_search(near.begin(), near.end(), peer)) place.far.push_back(peer);
+  const TcpGeometry geometry{options.settings.shm_slot_bytes, kTcpCredits, options.settings.checksum};
+  return TcpEndpoint::open(*joined.wiring, geometry, std::move(place), LogSource{Rank{options.rank}, options.name},
+                           endpoint);
+}
+
+Status make_mixed(const CreateOptions& options, const JoinResult& joined, const std::vector<Rank>& near,
+                  const LadderPolicy& ladder, std::unique_ptr<Executor>* executor) {
+  std::unique_ptr<TcpEndpoint> far;
+  TUTTI_TRY(open_tcp(options, joined, near, &far));
+  if (near.size() == 1) {
+    *executor = std::make_unique<CpuExecutor<TcpEndpoint>>(std::move(far), ladder, kPeerLane);
     return {};
   }
-  if (!joined.one_host) {
-    for (std::size_t peer = 0; peer < joined.segments.size(); ++peer)
-      if (joined.segments[peer] == nullptr)
-        return fail(Code::kUnsupported, "rank {} ({}) is on another host: the tcp transport comes with a later version",
-                    peer, joined.membership->describe(Rank{static_cast<int>(peer)}));
-    return fail(Code::kUnsupported, "the ranks are on several hosts: the tcp transport comes with a later version");
+  std::vector<int> places(static_cast<std::size_t>(options.ranks), -1);
+  std::vector<std::shared_ptr<Segment>> segments;
+  for (const Rank rank : near) {
+    places[static_cast<std::size_t>(rank.value)] = static_cast<int>(segments.size());
+    segments.push_back(joined.segments[static_cast<std::size_t>(rank.value)]);
   }
+  ShmGeometry geometry = geometry_of(options);
+  geometry.ranks = static_cast<int>(near.size());
+  const Rank self{places[static_cast<std::size_t>(options.rank)]};
   std::unique_ptr<ShmEndpoint> endpoint;
-  TUTTI_TRY(ShmEndpoint::open(geometry_of(options), rank, joined.segments, &endpoint));
+  TUTTI_TRY(ShmEndpoint::open(geometry, self, std::move(segments), &endpoint));
+  *executor = std::make_unique<CpuExecutor<MixedEndpoint>>(
+      std::make_unique<MixedEndpoint>(std::move(endpoint), std::move(far), std::move(places)), ladder, kPeerLane);
+  return {};
+}
+
+Status make_executor(const CreateOptions& options, const JoinResult& joined, std::unique_ptr<Executor>* executor) {
+  const TransportKind kind = options.settings.transport;
+  const std::vector<Rank> near = near_ranks(options, joined);
+  // Ranks that share cores share a host; with tcp asked for they may, as far as anybody knows.
+  const int crowd = kind == TransportKind::kTcp && joined.one_process ? options.ranks : static_cast<int>(near.size());
+  const LadderPolicy ladder = LadderPolicy::choose(crowd, usable_cores(), options.settings.spin_microseconds);
+  if (kind == TransportKind::kInproc) return make_inproc(options, joined, ladder, executor);
+  if (kind == TransportKind::kTcp || (kind == TransportKind::kAuto && !joined.one_host))
+    return make_mixed(options, joined, near, ladder, executor);
+  if (!joined.one_host)
+    return fail(Code::kInvalidUsage, "TUTTI_TRANSPORT=shm, but rank {} ({}) is on another host", far_rank(joined),
+                joined.membership->describe(Rank{far_rank(joined)}));
+  std::unique_ptr<ShmEndpoint> endpoint;
+  TUTTI_TRY(ShmEndpoint::open(geometry_of(options), Rank{options.rank}, joined.segments, &endpoint));
   *executor = std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder, kPeerLane);
   return {};
+}
+
+const char* transport_name(const CreateOptions& options, const Machine& machine) {
+  if (options.settings.transport != TransportKind::kAuto) return name_of(options.settings.transport);
+  if (!machine.network) return "shm";
+  const int hosts = *std::max_element(machine.hosts.begin(), machine.hosts.end()) + 1;
+  return hosts == options.ranks ? "tcp" : "shm and tcp";
 }
 
 Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_ptr<Communicator>* comm) {
@@ -130,10 +207,11 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
   }
   const std::string name =
       options.name.empty() ? fmt::format("{:08x}", joined.membership->comm_id() >> 32) : options.name;
-  const Machine machine = machine_of(options, executor->capabilities());
+  const Machine machine = machine_of(options, joined, executor->capabilities());
+  const char* const transport = transport_name(options, machine);
   *comm = std::make_shared<Communicator>(options.settings, name, std::move(joined), std::move(executor), machine);
-  log(LogLevel::kInfo, (*comm)->log_source(), "joined: {} ranks, transport {}, kernels {}", options.ranks,
-      options.settings.transport == TransportKind::kInproc ? "inproc" : "shm", simd_in_use());
+  log(LogLevel::kInfo, (*comm)->log_source(), "joined: {} ranks, transport {}, kernels {}", options.ranks, transport,
+      simd_in_use());
   return {};
 }
 
@@ -169,6 +247,7 @@ Status prepare_join(const CreateOptions& options, JoinRequest* request) {
   request->name = options.name;
   request->settings = options.settings;
   request->agreed = agreed_settings(options.settings);
+  if (options.settings.transport == TransportKind::kTcp) return {};
   return Segment::create(geometry_of(options).segment_bytes(), &request->segment);
 }
 

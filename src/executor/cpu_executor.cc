@@ -1,7 +1,9 @@
 #include "executor/cpu_executor.h"
 
 #include "transport/inproc.h"
+#include "transport/mixed.h"
 #include "transport/shm.h"
+#include "transport/tcp.h"
 
 namespace tutti {
 
@@ -43,7 +45,10 @@ void CpuExecutor<E>::start(const Launch& launch) {
 
 template <Endpoint E>
 Progress CpuExecutor<E>::advance() {
-  if (exchanging_) return exchange_.advance();
+  if (exchanging_) {
+    const Progress exchanged = exchange_.advance();
+    return exchanged == Progress::kDone && !settled() ? Progress::kAgain : exchanged;
+  }
   missing_ = kNoRank;
   bool done = true;
   for (std::size_t l = 0; l < active_lanes_; ++l) {
@@ -51,10 +56,15 @@ Progress CpuExecutor<E>::advance() {
     if (outcome == Outcome::kMismatch) return Progress::kFailed;
     done = done && outcome == Outcome::kDone;
   }
-  if (!done) return Progress::kAgain;
-  // What was sent by reference is the caller's again when the readers are done with it.
-  if (launch_.input_is_shared && !endpoint_->references_released(&missing_)) return Progress::kAgain;
-  return Progress::kDone;
+  return done && settled() ? Progress::kDone : Progress::kAgain;
+}
+
+/// What was sent by reference is the caller's again when the readers are done with it, and what a connection did not
+/// take yet nobody writes after the call.
+template <Endpoint E>
+bool CpuExecutor<E>::settled() {
+  if (!kDirect && !launch_.input_is_shared) return true;
+  return endpoint_->references_released(&missing_);
 }
 
 template <Endpoint E>
@@ -101,21 +111,43 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
     if (outcome != Outcome::kDone) return outcome;
   }
   std::byte* slot = nullptr;
-  if (launch_.input_is_shared && step.has(kSend) && step.src_buffer == BufferId::kInput && !step.has(kRecv)) {
+  const bool lent = lends(step, bytes);
+  if ((lent || launch_.input_is_shared) && step.has(kSend) && step.src_buffer == BufferId::kInput && !step.has(kRecv)) {
     const Outcome outcome = send_reference(lane, step, bytes);
     if (outcome != Outcome::kMismatch) return outcome;
   }
   const bool sends = step.has(kSend) && !(step.send_to == PeerSet::kAll && ranks_ == 1);
   const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
   if (sends) {
-    slot = endpoint_->send_claim(to, bytes);
+    bool ready = false;
+    if constexpr (kDirect) ready = lent && endpoint_->can_send(to);
+    if (!lent) ready = (slot = endpoint_->send_claim(to, bytes)) != nullptr;
     // Which reader of a multicast link is late is the board's business; the next rank stands for all of them.
-    if (slot == nullptr) return blocked_on(to.shared ? (rank_ + 1) % ranks_ : step.send_peer);
+    if (!ready) return blocked_on(to.shared ? (rank_ + 1) % ranks_ : step.send_peer);
   }
   if (count.value != 0) compute(lane, step, count, arrived, slot);
-  if (sends) endpoint_->send_commit(to, bytes, lane.fingerprint);
+  if (sends && !lent) endpoint_->send_commit(to, bytes, lane.fingerprint);
+  if (sends && lent) {
+    const std::byte* const stored = address(step.dst_buffer, lane.tile, step.dst_chunk);
+    static_cast<void>(endpoint_->send_reference(to, stored, bytes, lane.fingerprint));  // there is a credit
+  }
   if (step.has(kRecv)) release(step, bytes);
   return Outcome::kDone;
+}
+
+/// Whether the step's message goes to its reader straight from user memory: from where its value lies, or where it is
+/// stored.
+template <Endpoint E>
+bool CpuExecutor<E>::lends([[maybe_unused]] const Step& step, [[maybe_unused]] Bytes bytes) const {
+  if constexpr (kDirect) {
+    if (!launch_.lends || !step.has(kSend)) return false;
+    const bool from_source = !step.has(kRecv) && (step.src_buffer == BufferId::kInput);
+    const bool from_store = step.has(kStore) && step.dst_buffer == BufferId::kOutput;
+    const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
+    return (from_source || from_store) && endpoint_->lends(to, bytes);
+  } else {
+    return false;
+  }
 }
 
 /// A step that only sends the own chunk, and may store it. kMismatch: not by reference.
@@ -140,11 +172,23 @@ auto CpuExecutor<E>::send_reference(const LaneState& lane, const Step& step, Byt
 template <Endpoint E>
 auto CpuExecutor<E>::receive(LaneState& lane, const Step& step, Bytes bytes, const std::byte** arrived) -> Outcome {
   const Route from{Rank{step.recv_peer}, step.is(kSharedRecv), step.lane};
-  const Peek peek = endpoint_->recv_peek(from, bytes, lane.fingerprint);
-  if (peek.state == PeekState::kAgain) return blocked_on(step.recv_peer);
-  if (peek.state == PeekState::kMismatch) return mismatched_ = from.peer, Outcome::kMismatch;
-  *arrived = peek.data;
+  const Peek found = peek(lane, step, from, bytes);
+  if (found.state == PeekState::kAgain) return blocked_on(step.recv_peer);
+  if (found.state == PeekState::kMismatch) return mismatched_ = from.peer, Outcome::kMismatch;
+  *arrived = found.data;
   return Outcome::kDone;
+}
+
+/// What is only stored may arrive where it is stored.
+template <Endpoint E>
+Peek CpuExecutor<E>::peek(LaneState& lane, const Step& step, Route from, Bytes bytes) {
+  if constexpr (kDirect) {
+    const bool lands = step.has(kStore) && !step.has(kReduce) && launch_.wire == launch_.type;
+    std::byte* const landing = lands ? address(step.dst_buffer, lane.tile, step.dst_chunk) : nullptr;
+    return endpoint_->recv_peek(from, bytes, lane.fingerprint, landing);
+  } else {
+    return endpoint_->recv_peek(from, bytes, lane.fingerprint);
+  }
 }
 
 template <Endpoint E>
@@ -283,6 +327,13 @@ Status CpuExecutor<E>::run_one_shot(const Launch& launch, Watch& watch) {
   for (int peer = 0; peer < ranks_; ++peer)
     if (peer != rank_) endpoint_->recv_release(Route{Rank{peer}, true, 0}, bytes);
   ++progress_;
+  if constexpr (kDirect) {
+    if (!settled()) [[unlikely]] {
+      start(launch);
+      lanes_[0].tile = tiles_;
+      return wait(watch);
+    }
+  }
   return {};
 }
 
@@ -363,5 +414,7 @@ Status CpuExecutor<E>::sleep_once(Watch& watch) {
 
 template class CpuExecutor<ShmEndpoint>;
 template class CpuExecutor<InprocEndpoint>;
+template class CpuExecutor<TcpEndpoint>;
+template class CpuExecutor<MixedEndpoint>;
 
 }  // namespace tutti

@@ -39,7 +39,11 @@ class CpuExecutor final : public Executor {
   bool exchanges_with(Rank peer) const override { return exchange_.is_open_with(peer); }
 
   Rank missing() const override { return exchanging_ ? exchange_.missing() : missing_; }
-  std::uint64_t progress() const override { return progress_ + exchange_.progress(); }
+  std::uint64_t progress() const override {
+    std::uint64_t moved = 0;
+    if constexpr (kDirect) moved = endpoint_->bytes_moved();  // a slow peer is not a silent one
+    return progress_ + exchange_.progress() + moved;
+  }
   Rank mismatched() const override { return mismatched_; }
   Capabilities capabilities() const override { return endpoint_->capabilities(); }
   std::size_t scratch_bytes() const override { return scratch_.capacity() + exchange_.kept_bytes(); }
@@ -47,11 +51,15 @@ class CpuExecutor final : public Executor {
   void cancel_sleep() override { endpoint_->cancel_sleep(); }
   void sleep(std::chrono::nanoseconds slice) override { endpoint_->sleep(slice); }
   void wake() override { endpoint_->wake(); }
+  void serve() override {
+    if constexpr (kDirect) endpoint_->serve();
+  }
   CallBoard& board() override { return endpoint_->board(); }
   const CallBoard* board(Rank peer) const override { return endpoint_->board(peer); }
 
  private:
   enum class Outcome : std::uint8_t { kDone, kBlocked, kMismatch };
+  static constexpr bool kDirect = DirectEndpoint<E>;
 
   /// Where a lane stands, and what it holds of a step that is not complete yet.
   struct LaneState {
@@ -64,8 +72,11 @@ class CpuExecutor final : public Executor {
 
   Outcome run_step(LaneState& lane, const Step& step);
   Outcome run_step(LaneState& lane, const Step& step, Elems count);
+  bool lends(const Step& step, Bytes bytes) const;
   Outcome send_reference(const LaneState& lane, const Step& step, Bytes bytes);
   Outcome receive(LaneState& lane, const Step& step, Bytes bytes, const std::byte** arrived);
+  Peek peek(LaneState& lane, const Step& step, Route from, Bytes bytes);
+  bool settled();
   Outcome receive_all(LaneState& lane, const Step& step, Bytes bytes);
   void compute(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot);
   void reduce(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot,

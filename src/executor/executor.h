@@ -44,6 +44,7 @@ struct Launch {
   DataType wire = DataType::kUint8;
   Bytes wire_element{1};
   bool input_is_shared = false;  ///< peers may read the input itself: it is not written before the call ends
+  bool lends = false;            ///< messages may go to far ranks straight from input and output: is_reference_safe()
   /// Buffers, messages and reductions of one type.
   void carry(DataType one) {
     type = wire = one;
@@ -114,6 +115,8 @@ class Executor {
   virtual void cancel_sleep() = 0;
   virtual void sleep(std::chrono::nanoseconds slice) = 0;
   virtual void wake() = 0;
+  /// Serves the links of a rank that waits for something else than an operation.
+  virtual void serve() = 0;
   virtual CallBoard& board() = 0;
   virtual const CallBoard* board(Rank peer) const = 0;
 };

@@ -8,7 +8,9 @@
 
 #include "kernels/kernels.h"
 #include "transport/inproc.h"
+#include "transport/mixed.h"
 #include "transport/shm.h"
+#include "transport/tcp.h"
 
 namespace tutti {
 
@@ -314,5 +316,7 @@ bool PeerExchange<E>::take_pieces(Rank peer) {
 
 template class PeerExchange<ShmEndpoint>;
 template class PeerExchange<InprocEndpoint>;
+template class PeerExchange<TcpEndpoint>;
+template class PeerExchange<MixedEndpoint>;
 
 }  // namespace tutti

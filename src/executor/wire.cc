@@ -6,7 +6,9 @@
 // ranks get the same bits.
 #include "executor/cpu_executor.h"
 #include "transport/inproc.h"
+#include "transport/mixed.h"
 #include "transport/shm.h"
+#include "transport/tcp.h"
 
 namespace tutti {
 
@@ -67,5 +69,7 @@ void CpuExecutor<E>::compute_piece(LaneState& lane, const Step& step, std::size_
 template void CpuExecutor<ShmEndpoint>::compute_on_wire(LaneState&, const Step&, Elems, const std::byte*, std::byte*);
 template void CpuExecutor<InprocEndpoint>::compute_on_wire(LaneState&, const Step&, Elems, const std::byte*,
                                                            std::byte*);
+template void CpuExecutor<TcpEndpoint>::compute_on_wire(LaneState&, const Step&, Elems, const std::byte*, std::byte*);
+template void CpuExecutor<MixedEndpoint>::compute_on_wire(LaneState&, const Step&, Elems, const std::byte*, std::byte*);
 
 }  // namespace tutti

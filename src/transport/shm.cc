@@ -48,8 +48,9 @@ Status ShmEndpoint::open(const ShmGeometry& geometry, Rank rank, std::vector<std
                 rank.value, geometry.ranks, geometry.lanes, geometry.slots, geometry.slot_bytes.value, segments.size());
   const ShmLayout layout(geometry);
   for (std::size_t peer = 0; peer < segments.size(); ++peer) {
-    if (!segments[peer] || segments[peer]->size().value != layout.segment_bytes())
-      return fail(Code::kInternalError, "the shared memory of rank {} is missing or not {} bytes large", peer,
+    // A segment is made before it is known how many ranks share the host: it may be larger than they need.
+    if (!segments[peer] || segments[peer]->size().value < layout.segment_bytes())
+      return fail(Code::kInternalError, "the shared memory of rank {} is missing or smaller than {} bytes", peer,
                   layout.segment_bytes());
     const auto* page = reinterpret_cast<const ControlPage*>(segments[peer]->data());
     const std::uint64_t digest = page->digest.load(std::memory_order_acquire);  // pairs with the constructor

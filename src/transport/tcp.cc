@@ -10,13 +10,6 @@
 #include <utility>
 
 namespace tutti {
-namespace {
-
-/// Below, copying the message into a slot is cheaper than waiting at the end of the call until its reader has it.
-constexpr std::size_t kLendBytes = 64 * 1024;
-
-}  // namespace
-
 Status TcpEndpoint::open(TcpWiring& wiring, const TcpGeometry& geometry, Place place, LogSource log,
                          std::unique_ptr<TcpEndpoint>* endpoint) {
   std::unique_ptr<TcpEndpoint> made(new TcpEndpoint(wiring, geometry, std::move(place), std::move(log)));

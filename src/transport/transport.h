@@ -76,7 +76,8 @@ concept Endpoint = requires(E e, const E c, Route route, const std::byte* data, 
   /// Sends a message without copying it: readers fetch it from `data`, which stays as it is until
   /// references_released(). Readers do not notice the difference.
   { e.send_reference(route, data, bytes, fingerprint) } -> std::same_as<ReferenceState>;
-  /// Whether all readers are done with all that was sent by reference; else `late` is one that is not.
+  /// Whether all readers are done with all that was sent by reference, and nothing waits to be handed on: before, a
+  /// call must not end. Else `late` is one of those waited for.
   { e.references_released(late) } -> std::same_as<bool>;
   /// A call failed while something sent by reference may still be read: readers get it no more.
   { e.revoke_references() } -> std::same_as<void>;
@@ -97,6 +98,24 @@ concept Endpoint = requires(E e, const E c, Route route, const std::byte* data, 
   /// The own board, written by the driving thread; a peer's board, or nullptr where it cannot be read.
   { e.board() } -> std::same_as<CallBoard&>;
   { c.board(peer) } -> std::same_as<const CallBoard*>;
+};
+
+/// What connections to far ranks offer besides: messages go straight from and into the caller's memory, and somebody
+/// has to move bytes for them.
+template <class E>
+concept DirectEndpoint = Endpoint<E> &&
+    requires(E e, const E c, Route route, Bytes bytes, Fingerprint fingerprint, std::byte* landing) {
+  /// As recv_peek; a message that has not begun to arrive may be put to `landing` (nullptr: nowhere) instead of into
+  /// memory of the endpoint's, and is then found there. The same landing until the message is there.
+  { e.recv_peek(route, bytes, fingerprint, landing) } -> std::same_as<Peek>;
+  /// Whether send_claim and send_reference have a credit now.
+  { e.can_send(route) } -> std::same_as<bool>;
+  /// Whether send_reference lends any memory to these readers, registered or not.
+  { c.lends(route, bytes) } -> std::same_as<bool>;
+  /// Grows with every byte.
+  { c.bytes_moved() } -> std::same_as<std::uint64_t>;
+  /// Moves and reconnects whatever waits, for a rank that waits for something else than messages.
+  { e.serve() } -> std::same_as<void>;
 };
 
 }  // namespace tutti

@@ -1,0 +1,81 @@
+// The mixed endpoint: shared memory to the ranks of this host, tcp to all others.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "transport/shm.h"
+#include "transport/tcp.h"
+#include "transport/transport.h"
+
+namespace tutti {
+
+/// One rank's end in a communicator that spans hosts. Satisfies DirectEndpoint. Multicast messages are written once
+/// into shared memory and once to each far rank.
+class MixedEndpoint {
+ public:
+  /// `near`: the links to the ranks of this host, numbered from 0 in rank order; `places`: by rank, its number there,
+  /// -1: it is far.
+  MixedEndpoint(std::unique_ptr<ShmEndpoint> near, std::unique_ptr<TcpEndpoint> far, std::vector<int> places)
+      : near_(std::move(near)), far_(std::move(far)), places_(std::move(places)) {}
+
+  Rank rank() const { return far_->rank(); }
+  int ranks() const { return far_->ranks(); }
+  Capabilities capabilities() const;
+
+  std::byte* send_claim(Route route, Bytes bytes);
+  void send_commit(Route route, Bytes bytes, Fingerprint fingerprint);
+  ReferenceState send_reference(Route route, const std::byte* data, Bytes bytes, Fingerprint fingerprint);
+  bool references_released(Rank* late);
+  void revoke_references();
+  Peek recv_peek(Route route, Bytes bytes, Fingerprint fingerprint) {
+    return recv_peek(route, bytes, fingerprint, nullptr);
+  }
+  Peek recv_peek(Route route, Bytes bytes, Fingerprint fingerprint, std::byte* landing) {
+    if (is_far(route.peer)) return far_->recv_peek(route, bytes, fingerprint, landing);
+    return near_->recv_peek(near(route), bytes, fingerprint);
+  }
+  void recv_release(Route route, Bytes bytes) {
+    if (is_far(route.peer)) return far_->recv_release(route, bytes);
+    near_->recv_release(near(route), bytes);
+  }
+
+  bool can_send(Route route) { return route.shared || is_far(route.peer) ? far_->can_send(route) : true; }
+  bool lends(Route route, Bytes bytes) const {
+    return !route.shared && is_far(route.peer) && far_->lends(route, bytes);
+  }
+  std::uint64_t bytes_moved() const { return far_->bytes_moved(); }
+  void serve() { far_->serve(); }
+
+  void announce_sleep() { near_->announce_sleep(); }
+  void cancel_sleep() { near_->cancel_sleep(); }
+  void sleep(std::chrono::nanoseconds slice);
+  void wake() {
+    far_->wake();
+    near_->wake();
+  }
+
+  CallBoard& board() { return near_->board(); }
+  const CallBoard* board(Rank peer) const { return is_far(peer) ? nullptr : near_->board(near(peer)); }
+
+ private:
+  bool is_far(Rank peer) const { return places_[static_cast<std::size_t>(peer.value)] < 0; }
+  Rank near(Rank peer) const { return Rank{places_[static_cast<std::size_t>(peer.value)]}; }
+  Route near(Route route) const {
+    return Route{route.shared && route.peer == kNoRank ? kNoRank : near(route.peer), route.shared, route.lane};
+  }
+
+  std::unique_ptr<ShmEndpoint> near_;
+  std::unique_ptr<TcpEndpoint> far_;
+  const std::vector<int> places_;
+  std::chrono::nanoseconds slice_ = kFirstSlice;
+  std::uint64_t moved_ = 0;  // bytes_moved() at the last sleep
+
+  /// One thread cannot sleep on shared memory and on connections at once: it sleeps on the former and looks at the
+  /// latter in between, less often the longer nothing comes.
+  static constexpr std::chrono::nanoseconds kFirstSlice = std::chrono::microseconds(200);
+  static constexpr std::chrono::nanoseconds kLongestSlice = std::chrono::milliseconds(5);
+};
+static_assert(DirectEndpoint<MixedEndpoint>);
+
+}  // namespace tutti
