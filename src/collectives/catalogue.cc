@@ -3,6 +3,10 @@
 #include "collectives/all_pairs.h"
 #include "collectives/chain.h"
 #include "collectives/dissemination.h"
+#include "collectives/hierarchical_blocks.h"
+#include "collectives/hierarchical_broadcast.h"
+#include "collectives/hierarchical_leaders.h"
+#include "collectives/hierarchical_ring.h"
 #include "collectives/pairwise.h"
 #include "collectives/recursive_doubling.h"
 #include "collectives/ring.h"
@@ -16,13 +20,19 @@ constexpr Algorithm kCatalogue[] = {
     all_pairs::kAllReduceTwoShot,
     recursive_doubling::kAllReduce,
     ring::kAllReduce,
+    hierarchical_ring::kAllReduce,
+    hierarchical_leaders::kAllReduce,
     all_pairs::kReduceScatter,
     ring::kReduceScatter,
+    hierarchical_blocks::kReduceScatter,
     all_pairs::kAllGather,
     ring::kAllGather,
+    hierarchical_blocks::kAllGather,
     all_pairs::kBroadcast,
     chain::kBroadcast,
     tree::kBroadcast,
+    hierarchical_broadcast::kChain,
+    hierarchical_broadcast::kTree,
     all_pairs::kReduce,
     chain::kReduce,
     tree::kReduce,
@@ -32,6 +42,7 @@ constexpr Algorithm kCatalogue[] = {
     pairwise::kAllToAll,
     all_pairs::kBarrier,
     dissemination::kBarrier,
+    hierarchical_leaders::kBarrier,
 };
 
 }  // namespace

@@ -99,7 +99,7 @@ bool is_ragged_capable(const Algorithm& algorithm) {
   const std::string_view name = algorithm.name;
   switch (algorithm.collective) {
     case Collective::kAllGather:
-      return name == "all_pairs" || name == "ring";
+      return name == "all_pairs" || name == "ring" || name == "hierarchical";
     case Collective::kAllToAll:
       return name == "all_pairs" || name == "pairwise";
     default:

@@ -8,6 +8,8 @@ namespace {
 std::string receive_text(const Step& step) {
   const bool shared = step.is(kSharedRecv);
   if (step.recv_from == PeerSet::kAll) return shared ? ", recv from all" : ", recv from each";
+  if (step.recv_from == PeerSet::kHost) return ", recv from each of the host";
+  if (step.recv_from == PeerSet::kAcross) return ", recv from each across hosts";
   return fmt::format(", recv from {}{}", step.recv_peer, shared ? " (to all)" : "");
 }
 

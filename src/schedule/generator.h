@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/types.h"
+#include "schedule/host_map.h"
 #include "schedule/step.h"
 
 namespace tutti {
@@ -12,8 +13,9 @@ namespace tutti {
 struct Shape {
   std::int32_t ranks = 1;
   std::int32_t rank = 0;
-  std::int32_t root = 0;   ///< 0 for collectives without a root
-  std::int32_t lanes = 1;  ///< 1 to max_lanes of the algorithm
+  std::int32_t root = 0;           ///< 0 for collectives without a root
+  std::int32_t lanes = 1;          ///< 1 to max_lanes of the algorithm
+  const HostMap* hosts = nullptr;  ///< which ranks share a host; nullptr: not known, or all do
 };
 
 /// How a collective's buffers divide into chunks. A buffer has `blocks` blocks of the call's count; the tile's range of

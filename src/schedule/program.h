@@ -23,6 +23,7 @@ class Program {
   std::int32_t root() const { return shape_.root; }
   std::uint32_t lanes() const { return static_cast<std::uint32_t>(shape_.lanes); }
 
+  Shape at(std::int32_t rank) const { return Shape{shape_.ranks, rank, shape_.root, shape_.lanes, shape_.hosts}; }
   Extent extent(std::int32_t rank) const {
     return schedules_.empty() ? algorithm_->extent(at(rank)) : schedules_[static_cast<std::size_t>(rank)].extent;
   }
@@ -35,8 +36,6 @@ class Program {
   }
 
  private:
-  Shape at(std::int32_t rank) const { return Shape{shape_.ranks, rank, shape_.root, shape_.lanes}; }
-
   const Algorithm* algorithm_;
   Shape shape_;
   std::span<const Schedule> schedules_;

@@ -64,6 +64,8 @@ bool Prover::load(Strand& strand) {
   if (strand.next == strand.steps) return true;
   strand.seen = 0;
   strand.step = program_->step(strand.rank, strand.lane, strand.next);
+  const bool set = strand.step.recv_from > PeerSet::kOne;
+  strand.peers = set ? peers_of(program_->at(strand.rank), strand.step.recv_from) : PeerList{};
   return check_step(strand);
 }
 
@@ -101,10 +103,9 @@ LinkName Prover::outbound(const Strand& strand) const {
 bool Prover::can_run(Strand& strand) {
   const Step& step = strand.step;
   if (step.recv_from == PeerSet::kOne && !links_.front(inbound(strand, step.recv_peer))) return false;
-  if (step.recv_from == PeerSet::kAll) {
-    for (; strand.seen < program_->ranks(); ++strand.seen) {
-      if (strand.seen != strand.rank && !links_.front(inbound(strand, strand.seen))) return false;
-    }
+  for (; strand.seen < strand.peers.count; ++strand.seen) {
+    const std::int32_t peer = strand.peers[strand.seen];
+    if (peer != strand.rank && !links_.front(inbound(strand, peer))) return false;
   }
   return !step.has(kSend) || links_.has_room(outbound(strand));
 }
@@ -182,14 +183,15 @@ bool Prover::reduce(const Strand& strand, ValueId* value) {
   ValueId own = kNoValue;
   if (!access(strand, step.src_buffer, step.src_chunk, &own, kNoValue)) return false;
   operands_.clear();
-  const bool all = step.recv_from == PeerSet::kAll;
-  if (!all && step.is(kOwnLeft)) operands_.push_back(own);
-  for (std::int32_t peer = all ? 0 : step.recv_peer; peer < (all ? program_->ranks() : step.recv_peer + 1); ++peer) {
+  const bool one = step.recv_from == PeerSet::kOne;
+  if (one && step.is(kOwnLeft)) operands_.push_back(own);
+  for (std::int32_t i = 0; i < (one ? 1 : strand.peers.count); ++i) {
+    const std::int32_t peer = one ? step.recv_peer : strand.peers[i];
     ValueId operand = own;
     if (peer != strand.rank && !receive(strand, peer, &operand)) return false;
     operands_.push_back(operand);
   }
-  if (!all && !step.is(kOwnLeft)) operands_.push_back(own);
+  if (one && !step.is(kOwnLeft)) operands_.push_back(own);
 
   const Combined combined = values_.combine(operands_);
   switch (combined.error) {
@@ -218,10 +220,9 @@ bool Prover::reduce(const Strand& strand, ValueId* value) {
 bool Prover::execute_token(Strand& strand) {
   const Step& step = strand.step;
   ValueId& known = arrived_[static_cast<std::size_t>(strand.rank)];
-  const bool all = step.recv_from == PeerSet::kAll;
-  const std::int32_t first = all ? 0 : step.recv_peer;
-  const std::int32_t end = step.has(kRecv) ? (all ? program_->ranks() : first + 1) : first;
-  for (std::int32_t peer = first; peer < end; ++peer) {
+  const bool one = step.recv_from == PeerSet::kOne;
+  for (std::int32_t i = 0; i < (one ? 1 : strand.peers.count); ++i) {
+    const std::int32_t peer = one ? step.recv_peer : strand.peers[i];
     if (peer == strand.rank) continue;
     ValueId token = kNoValue;
     if (!receive(strand, peer, &token)) return false;
@@ -249,7 +250,7 @@ Status prove(const Algorithm& algorithm, const Shape& shape, const ProofOptions&
   std::vector<Schedule> tables;
   if (options.exact) {
     for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
-      tables.push_back(build_schedule(algorithm, Shape{shape.ranks, rank, shape.root, shape.lanes}));
+      tables.push_back(build_schedule(algorithm, Program(algorithm, shape).at(rank)));
     }
   }
   const Program program = options.exact ? Program(tables) : Program(algorithm, shape);

@@ -12,6 +12,7 @@
 #include "schedule/cells.h"
 #include "schedule/contribution.h"
 #include "schedule/link_table.h"
+#include "schedule/peer_list.h"
 #include "schedule/program.h"
 #include "schedule/reference_watch.h"
 
@@ -64,7 +65,8 @@ class Prover {
     std::uint32_t lane = 0;
     std::uint32_t next = 0;  ///< number of the current step
     std::uint32_t steps = 0;
-    std::int32_t seen = 0;  ///< of a step that receives from all: ranks below are known to have sent
+    std::int32_t seen = 0;  ///< of a step that receives from a set: peers before are known to have sent
+    PeerList peers;         ///< the set, empty if it receives from one or none
     Step step;
   };
 
@@ -80,6 +82,7 @@ class Prover {
   bool check_extents();
   bool check_step(const Strand& strand);
   bool check_peers(const Strand& strand);
+  bool check_verbs(const Strand& strand);
   bool check_sizes(const Strand& strand);
 
   bool can_run(Strand& strand);
@@ -98,6 +101,7 @@ class Prover {
 
   bool explain_stop();
   std::int32_t find_deaf_reader(const LinkName& link);
+  bool receives_from(std::int32_t rank, const Step& step, std::int32_t peer) const;
   bool is_used_later(const LinkName& link, bool by_sender) const;
   bool check_outcome();
   bool find_origin(std::int32_t rank, std::uint32_t chunk, Origin* origin) const;

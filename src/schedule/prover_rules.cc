@@ -52,6 +52,10 @@ bool Prover::check_extents() {
 }
 
 bool Prover::check_step(const Strand& strand) {
+  return check_verbs(strand) && check_peers(strand) && (!arrived_.empty() || check_sizes(strand));
+}
+
+bool Prover::check_verbs(const Strand& strand) {
   const Step& step = strand.step;
   const char* problem = nullptr;
   const bool barrier = !arrived_.empty();
@@ -70,9 +74,8 @@ bool Prover::check_step(const Strand& strand) {
   if (!barrier && reads == (step.src_buffer == BufferId::kNone)) problem = "verbs and source disagree";
   if (step.has(kStore) == (step.dst_buffer == BufferId::kNone)) problem = "verbs and destination disagree";
   if (!barrier && !step.has(kStore | kSend)) problem = "its value goes nowhere";
-  if (!barrier && step.recv_from == PeerSet::kAll && !step.has(kReduce)) problem = "receives all but reduces nothing";
-  if (problem) return report(Check::kStep, strand, problem);
-  return check_peers(strand) && (barrier || check_sizes(strand));
+  if (!barrier && step.recv_from > PeerSet::kOne && !step.has(kReduce)) problem = "receives a set but reduces nothing";
+  return problem == nullptr || report(Check::kStep, strand, problem);
 }
 
 bool Prover::check_peers(const Strand& strand) {
@@ -81,7 +84,9 @@ bool Prover::check_peers(const Strand& strand) {
   const bool recv_ok = step.recv_from == PeerSet::kOne ? is_peer(step.recv_peer) : step.recv_peer == -1;
   const bool send_ok = step.send_to == PeerSet::kOne ? is_peer(step.send_peer) : step.send_peer == -1;
   const bool alone = program_->ranks() == 1 && step.has(kRecv | kSend);
-  return (recv_ok && send_ok && !alone) || report(Check::kStep, strand, "a peer that is none");
+  const bool no_set = step.recv_from > PeerSet::kOne && strand.peers.count < 2;
+  return (recv_ok && send_ok && !alone && !no_set && step.send_to <= PeerSet::kAll) ||
+         report(Check::kStep, strand, "a peer that is none");
 }
 
 /// Chunks of one part index are equally large; a step must not mix sizes.
@@ -96,6 +101,15 @@ bool Prover::check_sizes(const Strand& strand) {
          report(Check::kMemory, strand, "chunks of different sizes");
 }
 
+bool Prover::receives_from(std::int32_t rank, const Step& step, std::int32_t peer) const {
+  if (step.recv_from == PeerSet::kOne) return step.recv_peer == peer;
+  const PeerList peers = peers_of(program_->at(rank), step.recv_from);
+  for (std::int32_t i = 0; i < peers.count; ++i) {
+    if (peers[i] == peer) return true;
+  }
+  return false;
+}
+
 bool Prover::is_used_later(const LinkName& link, bool by_sender) const {
   const std::int32_t rank = by_sender ? link.from : link.to;
   for (const Strand& strand : strands_) {
@@ -103,8 +117,8 @@ bool Prover::is_used_later(const LinkName& link, bool by_sender) const {
     for (std::uint32_t i = strand.next; i < strand.steps; ++i) {
       const Step step = program_->step(rank, link.lane, i);
       const bool sends = step.has(kSend) && (link.shared ? step.send_to == PeerSet::kAll : step.send_peer == link.to);
-      const bool receives = step.has(kRecv) && step.is(kSharedRecv) == link.shared &&
-                            (step.recv_from == PeerSet::kAll || step.recv_peer == link.from);
+      const bool receives =
+          step.has(kRecv) && step.is(kSharedRecv) == link.shared && receives_from(rank, step, link.from);
       if (by_sender ? sends : receives) return true;
     }
   }
@@ -128,8 +142,10 @@ bool Prover::explain_stop() {
   for (const Strand& strand : strands_) {
     if (strand.next == strand.steps) continue;
     const Step& step = strand.step;
-    const std::int32_t peer = step.recv_from == PeerSet::kAll ? strand.seen : step.recv_peer;
-    const bool wants_message = step.has(kRecv) && peer < program_->ranks() && !links_.front(inbound(strand, peer));
+    const bool one = step.recv_from == PeerSet::kOne;
+    const bool all_seen = !one && strand.seen == strand.peers.count;
+    const std::int32_t peer = one || all_seen ? step.recv_peer : strand.peers[strand.seen];
+    const bool wants_message = step.has(kRecv) && !all_seen && !links_.front(inbound(strand, peer));
     if (wants_message && !is_used_later(inbound(strand, peer), true)) {
       return report(Check::kMatching, strand, fmt::format("rank {} never sends this", peer));
     }

@@ -19,9 +19,15 @@ enum Verb : std::uint8_t {
   kSend = 8,
 };
 
-/// Whom a step receives from or sends to. kAll: every other rank, the operands of a reduction in rank order with the
-/// own source at its own place.
-enum class PeerSet : std::uint8_t { kNone = 0, kOne = 1, kAll = 2 };
+/// Whom a step receives from or sends to. The operands of a reduction with a set stand in the set's order (peer_list.h)
+/// with the own source at its own place.
+enum class PeerSet : std::uint8_t {
+  kNone = 0,
+  kOne = 1,
+  kAll = 2,     ///< every other rank, in rank order
+  kHost = 3,    ///< every other rank of this rank's host, in rank order; to receive from only
+  kAcross = 4,  ///< the rank of every other host that has this rank's index there, in host order; to receive from only
+};
 
 enum StepFlag : std::uint8_t {
   /// The matching send goes to all: the message is read from the sender's multicast link.

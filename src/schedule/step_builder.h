@@ -26,10 +26,10 @@ class StepBuilder {
     step_.flags |= kSharedRecv;
     return recv(peer);
   }
-  /// Receives one message of every other rank, each sent to this rank alone.
-  TUTTI_HD constexpr StepBuilder& recv_each() {
+  /// Receives one message of every other rank of the set, each sent to this rank alone.
+  TUTTI_HD constexpr StepBuilder& recv_each(PeerSet set = PeerSet::kAll) {
     step_.verbs |= kRecv;
-    step_.recv_from = PeerSet::kAll;
+    step_.recv_from = set;
     return *this;
   }
   /// Receives one message of every other rank, each sent to all.
@@ -44,7 +44,7 @@ class StepBuilder {
     step_.src_chunk = chunk;
     return *this;
   }
-  /// Reduces what was received with an own chunk. `own_left` is meant for one peer; with all, rank order decides.
+  /// Reduces what was received with an own chunk. `own_left` is meant for one peer; with a set, its order decides.
   TUTTI_HD constexpr StepBuilder& reduce(BufferId buffer, std::uint32_t chunk, bool own_left = false) {
     step_.verbs |= kReduce;
     if (own_left) step_.flags |= kOwnLeft;

@@ -39,9 +39,10 @@ TEST(Catalogue, KnowsWhatItDoesNotOffer) {
   EXPECT_EQ(find_algorithm(Collective::kAllReduce, "rings"), nullptr);
   EXPECT_FALSE(is_algorithm_name("rings"));
   EXPECT_FALSE(is_algorithm_name(""));
-  EXPECT_EQ(algorithm_names(Collective::kBarrier), "all_pairs, dissemination");
+  EXPECT_EQ(algorithm_names(Collective::kBarrier), "all_pairs, dissemination, hierarchical");
   EXPECT_EQ(algorithm_names(Collective::kNone),
-            "all_pairs, all_pairs_two_shot, recursive_doubling, ring, chain, tree, pairwise, dissemination");
+            "all_pairs, all_pairs_two_shot, recursive_doubling, ring, hierarchical, hierarchical_leaders, chain, tree, "
+            "hierarchical_tree, pairwise, dissemination");
 }
 
 TEST(Choice, HasAnAlgorithmForEveryCollectiveSizeAndRankCount) {

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,18 @@ inline Tables tables_of(const Algorithm& algorithm, Shape shape) {
 }
 inline Tables tables_of(Collective collective, const char* name, const Shape& shape) {
   return tables_of(*find_algorithm(collective, name), shape);
+}
+
+/// Whether the algorithm is made for ranks that span hosts; hierarchy_test.cc proves those.
+inline bool is_hierarchical(const Algorithm& algorithm) {
+  return std::string_view(algorithm.name).starts_with("hierarchical");
+}
+inline std::vector<Algorithm> flat_algorithms() {
+  std::vector<Algorithm> flat;
+  for (const Algorithm& algorithm : catalogue()) {
+    if (!is_hierarchical(algorithm)) flat.push_back(algorithm);
+  }
+  return flat;
 }
 
 inline std::optional<Fault> fault_in(const Tables& tables, const ProofOptions& options = {}) {
