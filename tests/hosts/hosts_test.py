@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""hosts_test.py CASE TUTTI-PERF: tutti-perf across the hosts that tools/hosts.py makes. Exit code 77: skipped, and why."""
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HOSTS = [sys.executable, str(ROOT / "tools" / "hosts.py")]
+PERF = sys.argv[2] if len(sys.argv) > 2 else ""
+MEASURE = [PERF, "all_reduce", "-b", "8", "-e", "1M", "-f", "8", "-n", "5"]
+SKIPPED = 77
+
+
+def fail(why, output=""):
+    print(output)
+    print("FAILED:", why)
+    sys.exit(1)
+
+
+def hosts(*arguments, timeout=100):
+    """Runs the tool; its exit code and all that was printed."""
+    done = subprocess.run(HOSTS + [str(word) for word in arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=timeout)
+    if done.returncode == SKIPPED and done.stdout.startswith("skipped:"):
+        print(done.stdout)
+        sys.exit(SKIPPED)
+    return done.returncode, done.stdout
+
+
+def measured(ranks, *arguments):
+    """A run that must succeed with right results on so many ranks."""
+    code, output = hosts(*arguments)
+    if "comes with a later version" in output:
+        print("skipped: there is no transport between hosts yet")
+        sys.exit(SKIPPED)
+    if code != 0 or f"# ranks {ranks} (from a launcher)" not in output or "# Out of bounds values : 0 OK" not in output:
+        fail(f"hosts.py {' '.join(map(str, arguments))}: exit code {code}", output)
+    print(output)
+    return output
+
+
+def test_network():
+    """Hosts reach each other by both families, have their own names, and are gone afterwards, killed or not."""
+    code, output = hosts("run", "-H", 3, "--", "sh", "-c", "hostname; ip -br address show dev eth0")
+    for k in (1, 2, 3):
+        if code != 0 or f"h{k}\n" not in output or f"10.231.0.{k}/24" not in output or f"fd00:231::{k}/64" not in output:
+            fail("a host lacks its name or an address", output)
+    reach = "import socket; socket.create_connection(('{}', 7000), 10).close()"
+    serve = "import socket; s = socket.create_server(('::', 7000), family=socket.AF_INET6, dualstack_ipv6=True)\n" \
+            "for i in range(4): s.accept()"
+    program = f'if [ "$RANK" = 0 ]; then exec python3 -c "{serve}"; fi; sleep 0.5\n' + "\n".join(
+        f'python3 -c "{reach.format(address)}" || exit 1' for address in ("10.231.0.1", "fd00:231::1"))
+    code, output = hosts("run", "-H", 3, "--", "sh", "-c", program)
+    if code != 0:
+        fail("hosts do not reach each other", output)
+    code, output = hosts("run", "-H", 2, "--", "sh", "-c", 'exit "$((RANK * 3))"')
+    if code != 3:
+        fail(f"the exit code of a rank is lost: {code}", output)
+    killed = subprocess.Popen(HOSTS + ["run", "-H", "2", "--", "sleep", "60"])
+    space = pathlib.Path("/run/netns", f"tutti-hosts-{killed.pid}-switch")
+    deadline = time.monotonic() + 20
+    while not space.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    killed.kill()
+    killed.wait()
+    hosts("clean")
+    if list(space.parent.glob(f"tutti-hosts-{killed.pid}-*")):
+        fail("a killed run leaves its network behind")
+
+
+def test_urls():
+    for count, per_host in ((2, 1), (2, 2), (4, 1), (4, 2)):
+        measured(count * per_host, "run", "-H", count, "-n", per_host, "--", *MEASURE)
+    measured(4, "run", "-H", 2, "-n", 2, "--ipv6", "--", *MEASURE)
+
+
+def test_mpirun():
+    for count, per_host in ((2, 2), (3, 1)):
+        measured(count * per_host, "mpirun", "-H", count, "-n", per_host, "--", *MEASURE)
+
+
+def test_limited():
+    """1 Gbit/s: right results, and no faster than the links allow, which shows that the traffic goes over them."""
+    for count, per_host in ((2, 1), (2, 2), (4, 1)):
+        output = measured(count * per_host, "run", "-H", count, "-n", per_host, "-r", "1gbit", "--", PERF, "all_reduce", "-b",
+                          "4M", "-e", "4M", "-n", "5")
+        row = re.search(r"^\s+4194304\s+\S+\s+float\s+sum\s+\S+\s+(\S+)", output, re.M)
+        seconds = float(row[1]) * 1e-6 if row else fail("no row of 4 MiB", output)
+        if 2 * (count - 1) / count * 4194304 / seconds > 0.14e9:
+            fail(f"{count} hosts: 4 MiB in {seconds} s is more than 1 Gbit/s carries", output)
+
+
+def with_cable(pause, seconds, environment):
+    """Two hosts that all-reduce for some seconds; after one of them the second host's cable is out for `pause`."""
+    hosts("check")
+    name = hosts("up", "-H", 2)[1].strip()
+    try:
+        program = " ".join(["env", *environment, PERF, "all_reduce", "-b", "1M", "-e", "1M", "-n", str(seconds)])
+        ranks = []
+        for rank in range(2):
+            place = f"RANK={rank} WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=10.231.0.1 MASTER_PORT=29500 exec {program}"
+            ranks.append(subprocess.Popen(HOSTS + ["exec", name, str(rank + 1), "--", "sh", "-c", place],
+                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        time.sleep(1.5)
+        if any(rank.poll() is not None for rank in ranks):
+            output = "".join(rank.communicate()[0] for rank in ranks)
+            if "comes with a later version" in output:
+                print("skipped: there is no transport between hosts yet")
+                sys.exit(SKIPPED)
+            fail("it ended before the cable was pulled", output)
+        hosts("link", name, 2, "down")
+        pulled = time.monotonic()
+        ends = [None, None]
+
+        def watch(index):
+            output = ranks[index].communicate(timeout=90)[0]
+            ends[index] = (ranks[index].returncode, time.monotonic() - pulled, output)
+
+        watchers = [threading.Thread(target=watch, args=(index,)) for index in range(2)]
+        for watcher in watchers:
+            watcher.start()
+        time.sleep(pause)
+        hosts("link", name, 2, "up")
+        for watcher in watchers:
+            watcher.join()
+        return ends
+    finally:
+        hosts("down", name)
+
+
+def test_link_pause():
+    """A cable that is out for a second costs a second, not the communicator."""
+    for code, seconds, output in with_cable(1, 2000, ["TUTTI_RECONNECT=10"]):
+        if code != 0 or "warn: " in output.replace("admits whoever", "") and "failed" in output:
+            fail(f"a rank ended with {code} after {seconds:.1f} s", output)
+    print("both ranks went on")
+
+
+def test_link_down():
+    """One that stays out is an error on both sides within the reconnect time and a second, and names the other."""
+    slack = 3  # what a loaded machine adds
+    for rank, (code, seconds, output) in enumerate(with_cable(8, 100000, ["TUTTI_RECONNECT=2"])):
+        if code == 0 or seconds > 2 + 1 + slack or f"rank {1 - rank}" not in output:
+            fail(f"rank {rank} ended with {code} after {seconds:.1f} s", output)
+        print(f"rank {rank} knew after {seconds:.1f} s")
+
+
+if __name__ == "__main__":
+    globals()[f"test_{sys.argv[1]}"]()
