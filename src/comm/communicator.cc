@@ -32,6 +32,8 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
       ranks_(joined_.membership->ranks()),
       network_(machine.network),
       plans_(machine, rank_, settings.algorithm, settings.tile_bytes, LogSource{rank_, name_}) {
+  for (Rank peer{0}; peer.value < ranks_; ++peer)
+    if (is_far(peer)) far_.push_back(peer);
   joined_.membership->set_listener([this] { listen(); });
   if (network_) joined_.membership->set_board(&board_);
 }

@@ -143,7 +143,8 @@ class Communicator final : public Watch {
   Launch& launch_;    // the executor's
   Rank rank_;
   int ranks_;
-  bool network_;  // some ranks are reached by tcp
+  bool network_;           // some ranks are reached by tcp
+  std::vector<Rank> far_;  // those: their memory is not mapped here
   PlanCache plans_;
 
   std::atomic<std::uint64_t> next_ticket_{0};

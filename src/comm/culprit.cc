@@ -147,6 +147,17 @@ Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& 
   return {missing, fmt::format("rank {} waits in a circle with others", missing.value)};
 }
 
+bool waits_in_circle(Rank self, Rank missing, int ranks, const BoardReader& board) {
+  Rank rank = missing;
+  for (int hop = 0; hop < ranks; ++hop) {
+    if (rank == self) return true;
+    const CallBoard* const theirs = rank.value >= 0 && rank.value < ranks ? board(rank) : nullptr;
+    if (theirs == nullptr || theirs->state().waiting_for == kNoRank) return false;
+    rank = theirs->state().waiting_for;
+  }
+  return true;
+}
+
 std::string missing_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board) {
   std::vector<int> missing;
   for (Rank rank{0}; rank.value < ranks; ++rank) {

@@ -42,6 +42,10 @@ Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReade
 /// The same for a wait in sends and receives, which have no common sequence.
 Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& board);
 
+/// Whether "waits for", followed from `missing`, comes back to where it was: each of these ranks waits for several
+/// others, of which its board names one, and none of them names the one that holds up all.
+bool waits_in_circle(Rank self, Rank missing, int ranks, const BoardReader& board);
+
 /// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7"; empty: all have.
 std::string missing_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board);
 

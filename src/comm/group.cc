@@ -65,6 +65,7 @@ void Group::close() {
 void Group::begin(const TableMessage& table) {
   if (roster_) return;  // another local rank's came first
   roster_ = std::make_shared<Roster>(table);
+  boards_ = std::make_unique<BoardExchange>(roster_->ranks());
   segments_.resize(table.members.size());
   for (auto& [rank, local] : locals_) {
     if (rank.value >= roster_->ranks() || roster_->member(rank).process != hub_.process())
@@ -73,6 +74,7 @@ void Group::begin(const TableMessage& table) {
   }
   std::vector<Rank> here;
   for (const auto& [rank, local] : locals_) here.push_back(rank);
+  local_ranks_ = here.size();
   desk_->open(roster_, here, reconnect_seconds_, tls_);
   make_peers();
   check_linked();
@@ -218,6 +220,11 @@ Status Group::on_message(const ProcessId& process, MessageType type, ByteView pa
       return take_leave(peer, type, payload);
     case MessageType::kCause:
       return take_cause(peer, payload);
+    case MessageType::kAskBoard:
+      boards_->answer([&peer](ByteView message) { peer.connection->send(MessageType::kBoard, message); });
+      return {};
+    case MessageType::kBoard:
+      return boards_->take(process, peer.ranks, payload);
     case MessageType::kAskLine:
       return desk_->take_ask(process, payload);
     default:
@@ -334,6 +341,24 @@ void Group::abandon(Rank from) {
   if (!roster_->end_life(from, Life::kDead, 0)) return;
   send_to_peers(MessageType::kGone, encode(LeaveMessage{from, 0}));
   roster_->notify();
+}
+
+void Group::ask_boards(const std::vector<Rank>& of) {
+  std::set<ProcessId> asked;
+  for (const Rank rank : of)
+    if (roster_->life(rank) == Life::kAlive) asked.insert(roster_->member(rank).process);
+  for (const ProcessId& process : asked) {
+    if (process == hub_.process()) boards_->copy_own();
+    const auto found = peers_.find(process);
+    if (found == peers_.end() || !found->second.connection) continue;
+    if (boards_->may_ask(process, found->second.ranks, Clock::now()))
+      found->second.connection->send(MessageType::kAskBoard, {});
+  }
+}
+
+void Group::publish_board(Rank of) {
+  const bool known = boards_->publish(of, [this](ByteView message) { send_to_peers(MessageType::kBoard, message); });
+  if (known && local_ranks_ > 1) hub_.loop().post([self = shared_from_this()] { self->boards_->copy_own(); });
 }
 
 void Group::say_all_goodbyes() {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/board_exchange.h"
 #include "comm/connection.h"
 #include "comm/dialer.h"
 #include "comm/join.h"
@@ -55,6 +56,7 @@ class Group : public std::enable_shared_from_this<Group> {
   /// whom this process dials.
   std::string unreached() const;
   bool one_process() const { return peers_.empty(); }
+  void ask_boards(const std::vector<Rank>& of);
 
   // Any thread, once linked.
   const std::shared_ptr<Roster>& roster() const { return roster_; }
@@ -62,6 +64,8 @@ class Group : public std::enable_shared_from_this<Group> {
   void say_goodbye(Rank from, std::uint64_t last_sequence);
   /// The rank gives its membership up without a goodbye.
   void abandon(Rank from);
+  BoardExchange& boards() { return *boards_; }
+  void publish_board(Rank of);
 
  private:
   struct Local {
@@ -99,13 +103,15 @@ class Group : public std::enable_shared_from_this<Group> {
   const std::shared_ptr<StreamDesk> desk_;
   double reconnect_seconds_ = 0;
   bool tls_ = false;
+  std::size_t local_ranks_ = 0;  // as the roster
   std::map<Rank, Local> locals_;
   bool finished_ = false;                                         // linked, or failed to
   std::map<Connection*, std::shared_ptr<Connection>> strangers_;  // accepted, not introduced yet
   std::map<ProcessId, std::shared_ptr<Connection>> early_;        // introduced before the table came
   std::map<ProcessId, Peer> peers_;
   std::vector<std::shared_ptr<Segment>> segments_;
-  std::shared_ptr<Roster> roster_;  // set before any other thread can see the group as linked
+  std::unique_ptr<BoardExchange> boards_;  // as the roster
+  std::shared_ptr<Roster> roster_;         // set before any other thread can see the group as linked
 
   std::mutex send_mutex_;  // guards the connections below, to which any thread sends
   std::vector<std::shared_ptr<Connection>> senders_;

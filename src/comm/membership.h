@@ -59,14 +59,15 @@ class Membership {
   // Boards of ranks whose memory is not mapped here (core/call_board.h): copies, kept up to date by control messages.
 
   /// This rank's own board, read by the service thread from now on; nullptr: no more, waits for a running read.
-  virtual void set_board(const CallBoard* /*board*/) {}
+  virtual void set_board(const CallBoard* board) = 0;
   /// The copy of a peer's board as last heard of; zeroed until then. Never nullptr, any thread.
-  virtual const CallBoard* board(Rank /*peer*/) const { return nullptr; }
-  /// Asks all living peers of other processes for their boards; the copies change when they answer. At most one
-  /// question is under way: more do nothing. Does not block.
-  virtual void ask_boards() {}
-  /// Tells all of them the own board as it is now, unasked.
-  virtual void publish_board() {}
+  virtual const CallBoard* board(Rank peer) const = 0;
+  /// Asks these ranks, where they live, for their boards; the copies change when they answer. A process that has not
+  /// answered the last question is not asked again; after 0.5 s its ranks wait for nobody, as their copies show. Does
+  /// not block.
+  virtual void ask_boards(const std::vector<Rank>& of) = 0;
+  /// Tells all others the own board as it is now, unasked.
+  virtual void publish_board() = 0;
 };
 
 }  // namespace tutti

@@ -26,6 +26,7 @@ RankMembership::~RankMembership() {
   }
   roster_->remove_listener(slot_);
   slot_->set({});
+  group_->boards().set_own(rank_, nullptr);
   group_->abandon(rank_);
   const auto leave = [group = std::move(group_), rank = rank_] { group->remove_local(rank); };
   // Waited for, so that the descriptors are gone on return; not for long, should the service thread be held up.
@@ -39,6 +40,19 @@ void RankMembership::post_cause(const Cause& cause) {
 
 void RankMembership::say_goodbye(std::uint64_t last_sequence) {
   if (!hub_forked()) group_->say_goodbye(rank_, last_sequence);
+}
+
+void RankMembership::set_board(const CallBoard* board) {
+  if (!hub_forked()) group_->boards().set_own(rank_, board);
+}
+
+void RankMembership::ask_boards(const std::vector<Rank>& of) {
+  if (hub_forked()) return;
+  hub_->loop().post([group = group_, of] { group->ask_boards(of); });
+}
+
+void RankMembership::publish_board() {
+  if (!hub_forked()) group_->publish_board(rank_);
 }
 
 }  // namespace tutti

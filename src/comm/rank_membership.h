@@ -27,6 +27,10 @@ class RankMembership final : public Membership {
   void post_cause(const Cause& cause) override;
   void say_goodbye(std::uint64_t last_sequence) override;
   void set_listener(std::function<void()> listener) override { slot_->set(std::move(listener)); }
+  void set_board(const CallBoard* board) override;
+  const CallBoard* board(Rank peer) const override { return group_->boards().copy(peer); }
+  void ask_boards(const std::vector<Rank>& of) override;
+  void publish_board() override;
 
  private:
   std::shared_ptr<Hub> hub_;

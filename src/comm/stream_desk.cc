@@ -70,12 +70,12 @@ bool StreamDesk::worth_it(const LineId& id) const {
          roster_->life(id.peer) == Life::kAlive;
 }
 
-void StreamDesk::want(const LineId& id) {
+void StreamDesk::want(const LineId& id, std::uint32_t taken) {
   const bool valid = id.peer.value >= 0 && roster_ && id.peer.value < roster_->ranks() && id.peer != id.local &&
                      id.lane.value < kMaxLanes;
   if (!valid || !worth_it(id)) return;
   Line& line = lines_[id];
-  if (line.wanted) return;
+  if (line.wanted || line.streams > taken) return;
   if (id.local > id.peer) return begin_dial(id, line);
   line.wanted = true;
   ask(id, line);
@@ -238,7 +238,7 @@ void StreamDesk::arrived(const LineId& id, TcpStream stream) {
   Line& line = lines_[id];
   drop(line);
   ++line.streams;
-  if (const auto found = shelf(id.local)) found->put(id.peer, id.lane, std::move(stream));
+  if (const auto found = shelf(id.local)) found->put(id.peer, id.lane, line.streams, std::move(stream));
 }
 
 }  // namespace tutti

@@ -51,7 +51,8 @@ class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
 
   /// A local rank's shelf; nullptr: not one of this process. Once open.
   std::shared_ptr<StreamShelf> shelf(Rank rank) const;
-  void want(const LineId& line);
+  /// A rank that had taken so many streams wants the next one: it may be there by now.
+  void want(const LineId& line, std::uint32_t taken);
   /// An accepted data connection.
   void serve(const std::shared_ptr<Connection>& connection);
   Status take_ask(const ProcessId& from, ByteView payload);

@@ -2,11 +2,13 @@
 
 namespace tutti {
 
-void StreamShelf::put(Rank peer, Lane lane, TcpStream stream) {
+void StreamShelf::put(Rank peer, Lane lane, std::uint32_t number, TcpStream stream) {
   TcpStream older;  // closed without the lock
   {
     const std::lock_guard lock(mutex_);
-    older = std::exchange(streams_[{peer, lane}], std::move(stream));
+    Place& place = places_[{peer, lane}];
+    place.number = number;
+    older = std::exchange(place.stream, std::move(stream));
   }
   older.guard.reset();
   slot_.call();
@@ -14,11 +16,17 @@ void StreamShelf::put(Rank peer, Lane lane, TcpStream stream) {
 
 bool StreamShelf::take(Rank peer, Lane lane, TcpStream* stream) {
   const std::lock_guard lock(mutex_);
-  const auto found = streams_.find({peer, lane});
-  if (found == streams_.end()) return false;
-  *stream = std::move(found->second);
-  streams_.erase(found);
+  const auto found = places_.find({peer, lane});
+  if (found == places_.end() || !found->second.stream.socket.valid()) return false;
+  *stream = std::exchange(found->second.stream, TcpStream());
+  found->second.taken = found->second.number;
   return true;
+}
+
+std::uint32_t StreamShelf::taken(Rank peer, Lane lane) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = places_.find({peer, lane});
+  return found == places_.end() ? 0 : found->second.taken;
 }
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // The stream shelf: where the service thread puts a rank's new TCP streams until its endpoint takes them.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -14,16 +15,23 @@ namespace tutti {
 /// One a rank. Any thread.
 class StreamShelf {
  public:
-  /// In place of an older stream of this peer and lane that was not taken. Calls the listener.
-  void put(Rank peer, Lane lane, TcpStream stream);
+  /// The `number`-th stream of this peer and lane, in place of an older one that was not taken. Calls the listener.
+  void put(Rank peer, Lane lane, std::uint32_t number, TcpStream stream);
   /// False: none is there.
   bool take(Rank peer, Lane lane, TcpStream* stream);
+  /// The number of the last one that was taken; 0: none.
+  std::uint32_t taken(Rank peer, Lane lane) const;
   /// Called after each put(), by its thread; setting it waits for a running call.
   void set_listener(std::function<void()> listener) { slot_.set(std::move(listener)); }
 
  private:
-  std::mutex mutex_;  // guards the streams
-  std::map<std::pair<Rank, Lane>, TcpStream> streams_;
+  struct Place {
+    std::uint32_t number = 0;
+    std::uint32_t taken = 0;
+    TcpStream stream;
+  };
+  mutable std::mutex mutex_;  // guards the places
+  std::map<std::pair<Rank, Lane>, Place> places_;
   ListenerSlot slot_;
 };
 

@@ -1,6 +1,7 @@
 // The communicator's judgement of a wait: causes, disagreement, deaths, the clock. In this order, so that the first
 // cause is what is reported, never its consequences.
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include "comm/communicator.h"
@@ -8,8 +9,28 @@
 
 namespace tutti {
 
+namespace {
+/// A wait for ranks of other hosts is long from here on: their boards are asked for, at first as often, later less.
+constexpr std::chrono::milliseconds kFarPatience{50};
+constexpr std::chrono::milliseconds kFarPause{1000};
+}  // namespace
+
 BoardReader Communicator::boards() const {
-  return [this](Rank peer) { return static_cast<const Executor&>(*executor_).board(peer); };
+  return [this](Rank peer) {
+    const CallBoard* const near = static_cast<const Executor&>(*executor_).board(peer);
+    return near != nullptr || peer == rank_ ? near : joined_.membership->board(peer);
+  };
+}
+
+// The copies that answers make are read at the next look.
+void Communicator::ask_far_ranks() {
+  if (far_.empty() || !waiting_) return;
+  const Clock::time_point now = Clock::now();
+  const Clock::duration waited = now - waiting_since_;
+  const Clock::duration pause = std::clamp<Clock::duration>(waited / 4, kFarPatience, kFarPause);
+  if (waited < kFarPatience || now - asked_at_ < pause) return;
+  asked_at_ = now;
+  joined_.membership->ask_boards(far_);
 }
 
 Status Communicator::check(Rank missing, std::uint64_t progress) {
@@ -19,29 +40,34 @@ Status Communicator::check(Rank missing, std::uint64_t progress) {
     return failure();
   }
   TUTTI_TRY(adopt_cause());
+  ask_far_ranks();
   if (call_.collective == Collective::kSendRecv) {
     TUTTI_TRY(look_for_transfer_faults());
-    TUTTI_TRY(look_for_deaths(progress));
+    TUTTI_TRY(look_for_deaths(missing, progress));
     return look_at_clock(missing, progress);
   }
   const Disagreement other = find_disagreement(call_, rank_, ranks_, boards());
   if (other.rank != kNoRank) return fail_for_good(Status(Code::kMismatch, describe(other, call_, rank_)), other.rank);
   if (executor_->mismatched() != kNoRank) return odd_message(executor_->mismatched());
   TUTTI_TRY(look_for_finished(missing, progress));
-  TUTTI_TRY(look_for_deaths(progress));
+  TUTTI_TRY(look_for_deaths(missing, progress));
   return look_at_clock(missing, progress);
 }
 
 // A peer that has finished this operation has sent all that it sends. If what this rank waits for is not there at the
-// second look, it is something of another size, which this rank does not look for.
+// second look, it is something of another size, which this rank does not look for. Between hosts it may still be on its
+// way for as long as a lost connection is tried again.
 Status Communicator::look_for_finished(Rank missing, std::uint64_t progress) {
   if (missing == kNoRank || missing == rank_ || !finished_by(missing, call_.sequence)) return {};
   if (finished_peer_ != missing || finished_progress_ != progress || finished_sequence_ != call_.sequence) {
     finished_peer_ = missing;
     finished_progress_ = progress;
     finished_sequence_ = call_.sequence;
+    finished_since_ = Clock::now();
     return {};
   }
+  const std::chrono::duration<double> seen = Clock::now() - finished_since_;
+  if (is_far(missing) && seen.count() < 1 + settings_.reconnect_seconds) return {};
   return call_.collective == Collective::kAllToAllV ? odd_message(missing) : Status{};
 }
 
@@ -76,15 +102,20 @@ Status Communicator::odd_message(Rank from) {
 }
 
 bool Communicator::finished_by(Rank peer, std::uint64_t sequence) const {
-  const CallBoard* const board = static_cast<const Executor&>(*executor_).board(peer);
-  if (board == nullptr) return joined_.membership->last_sequence(peer) >= sequence;
-  const BoardState state = board->state();
+  const bool far = is_far(peer);
+  if (far && joined_.membership->last_sequence(peer) >= sequence) return true;
+  const BoardState state = boards()(peer)->state();
   return state.sequence > sequence || (state.sequence == sequence && state.state != CallState::kRunning);
 }
 
 // Whether this rank waits in vain now that `peer` is gone. Who receives from any rank may have waited for the dead one.
-bool Communicator::concerns(Rank peer, Life life) const {
-  if (call_.collective != Collective::kSendRecv) return !finished_by(peer, call_.sequence);
+// What a far rank had done is not known for sure; who waits for it directly does know, and tells all others
+// (docs/design/failure.md).
+bool Communicator::concerns(Rank peer, Life life, Rank missing) const {
+  if (call_.collective != Collective::kSendRecv) {
+    if (finished_by(peer, call_.sequence)) return false;
+    return !is_far(peer) || missing == peer || waits_in_circle(rank_, missing, ranks_, boards());
+  }
   if (!executor_->exchanges_with(peer)) return false;
   const Transfer* const open = executor_->open_transfer();
   if (life == Life::kDead || open == nullptr || open->peer != kNoRank) return true;
@@ -94,14 +125,20 @@ bool Communicator::concerns(Rank peer, Life life) const {
 }
 
 // A rank that is gone without having finished this operation will never do so: someone waits for it in vain. The first
-// time it is only a suspicion, and the links are looked at once more: what the dead delivered is used first.
-Status Communicator::look_for_deaths(std::uint64_t progress) {
+// time it is only a suspicion, and the links are looked at once more: what the dead delivered is used first. From
+// another host it may still be on its way.
+Status Communicator::look_for_deaths(Rank missing, std::uint64_t progress) {
   for (Rank peer{0}; peer.value < ranks_; ++peer) {
     const Life life = joined_.membership->life(peer);
-    if (life == Life::kAlive || peer == rank_ || !concerns(peer, life)) continue;
+    if (life == Life::kAlive || peer == rank_ || !concerns(peer, life, missing)) continue;
     if (suspect_ != peer || suspect_progress_ != progress) {
       suspect_ = peer;
       suspect_progress_ = progress;
+      suspect_since_ = Clock::now();
+      alarm_.store(1, std::memory_order_release);
+      return {};
+    }
+    if (is_far(peer) && Clock::now() - suspect_since_ < kFarPatience) {
       alarm_.store(1, std::memory_order_release);
       return {};
     }
@@ -165,6 +202,7 @@ Status Communicator::finalize() {
   call_.sequence = last + 1;
   call_.collective = Collective::kFinalize;
   board_.begin(call_);
+  joined_.membership->publish_board();
   operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
   Status status = last == 0 ? adopt_cause() : wait_for_peers_to_finish();
   board_.end(call_.sequence);
@@ -191,6 +229,7 @@ Status Communicator::wait_for_peers_to_finish() {
     if (ladder.climb() != Ladder::Rung::kSleep) continue;
     TUTTI_TRY(adopt_cause());
     TUTTI_TRY(look_at_clock(peer, last));
+    ask_far_ranks();
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
   TUTTI_TRY(adopt_cause());

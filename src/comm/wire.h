@@ -33,6 +33,8 @@ enum class MessageType : std::uint16_t {
   kAskLine = 15,     ///< process to process: a rank asks another to dial it
   kOpenLine = 16,    ///< first on a data connection
   kLineOpened = 17,  ///< its answer: what follows is the endpoints'
+  kAskBoard = 18,    ///< process to process: how do the call boards of your ranks stand
+  kBoard = 19,       ///< one of them
 };
 
 /// Builds a message.

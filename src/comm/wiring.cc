@@ -25,7 +25,8 @@ void GroupWiring::arrived() {
 
 void GroupWiring::want(Rank peer, Lane lane) {
   if (hub_forked()) return;
-  hub_->loop().post([group = group_, rank = rank_, peer, lane] { group->desk().want(LineId{rank, peer, lane}); });
+  const LineId line{rank_, peer, lane};
+  hub_->loop().post([group = group_, line, taken = shelf_->taken(peer, lane)] { group->desk().want(line, taken); });
 }
 
 }  // namespace tutti

@@ -36,11 +36,7 @@ class CallBoard {
 
   /// Writer: a new call begins. About five stores to lines that stay in the writer's cache.
   void begin(const Call& call) {
-    Entry& entry = history_[call.sequence % kHistory];
-    entry.sequence.store(0, std::memory_order_relaxed);  // readers that see 0 or a changed number discard the entry
-    entry.count.store(call.count, std::memory_order_release);
-    entry.what.store(pack_call(call), std::memory_order_release);
-    entry.sequence.store(call.sequence, std::memory_order_release);  // pairs with the acquire in find()
+    copy_call(call);
     head_.store(call.sequence << 2 | static_cast<std::uint64_t>(CallState::kRunning), std::memory_order_release);
   }
   /// Writer: the newest call has ended, well or not.
@@ -53,6 +49,20 @@ class CallBoard {
   }
   /// Writer: it waits for `peer` (kNoRank: no longer).
   void wait_for(Rank peer) { waiting_for_.store(peer.value + 1, std::memory_order_relaxed); }
+
+  /// Writer of a copy: a call of the original; the state comes after its calls.
+  void copy_call(const Call& call) {
+    Entry& entry = history_[call.sequence % kHistory];
+    entry.sequence.store(0, std::memory_order_relaxed);  // readers that see 0 or a changed number discard the entry
+    entry.count.store(call.count, std::memory_order_release);
+    entry.what.store(pack_call(call), std::memory_order_release);
+    entry.sequence.store(call.sequence, std::memory_order_release);  // pairs with the acquire in find()
+  }
+  /// Writer of a copy: how the original stood.
+  void copy_state(const BoardState& state) {
+    wait_for(state.waiting_for);
+    head_.store(state.sequence << 2 | static_cast<std::uint64_t>(state.state), std::memory_order_release);
+  }
 
   /// Reader: the call with this sequence, if it still stands there.
   PostedCall find(std::uint64_t sequence) const;

@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "comm/board_message.h"
 #include "comm/line_message.h"
 #include "comm/unique_id.h"
 
@@ -82,6 +83,7 @@ TEST(Wire, WhatIsCutShortOrTooLongIsRefused) {
   expect_only_whole_messages_parse<GoMessage>(encode(GoMessage{{Rank{3}}}));
   expect_only_whole_messages_parse<LineMessage>(encode(LineMessage{{}, Rank{3}, Rank{1}, Lane{2}}));
   expect_only_whole_messages_parse<AskLineMessage>(encode(AskLineMessage{Rank{1}, Rank{3}, Lane{2}, 1}));
+  expect_only_whole_messages_parse<BoardMessage>(encode(BoardMessage{Rank{1}, {1, CallState::kDone, Rank{0}}, {}}));
   expect_only_whole_messages_parse<FailureMessage>(encode(FailureMessage{Code::kTimeout, "late"}));
   expect_only_whole_messages_parse<IntroduceMessage>(encode(IntroduceMessage{}));
   expect_only_whole_messages_parse<SegmentMessage>(encode(SegmentMessage{Rank{1}, 4096}));
@@ -120,6 +122,7 @@ int parse_as_everything(ByteView data) {
   feed(GoMessage{});
   feed(LineMessage{});
   feed(AskLineMessage{});
+  feed(BoardMessage{});
   feed(FailureMessage{});
   feed(IntroduceMessage{});
   feed(SegmentMessage{});

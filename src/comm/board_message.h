@@ -1,0 +1,28 @@
+// A call board as it travels to ranks that cannot read its memory.
+#pragma once
+
+#include <vector>
+
+#include "comm/wire.h"
+#include "core/call_board.h"
+
+namespace tutti {
+
+/// kBoard: how a rank's board stands, and its newest calls.
+struct BoardMessage {
+  Rank rank = kNoRank;
+  BoardState state;
+  std::vector<Call> calls;  ///< oldest first, none newer than the state's
+};
+
+/// What stands on a board: the newest call and, at most, `depth` in all. Any thread but none that the board's writer
+/// waits for.
+BoardMessage read_board(Rank rank, const CallBoard& board, std::uint64_t depth);
+/// Writes what a message says on a copy; by the copy's writer.
+void write_board(const BoardMessage& message, CallBoard* copy);
+
+std::vector<std::byte> encode(const BoardMessage& message);
+/// Refuses values that no board can show. Whether the ranks exist is for the caller to check.
+Status decode(ByteView data, BoardMessage* message);
+
+}  // namespace tutti
