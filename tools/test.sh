@@ -6,7 +6,7 @@
 #   mpi      the collective cases under mpirun
 #   asan     the suites with the address and undefined-behaviour sanitizers
 #   tsan     the suites with the thread sanitizer
-#   clang    everything compiled by clang, warnings as errors
+#   clang    everything compiled by clang, warnings as errors; the parsers fuzzed for a few seconds
 #   arm      cross-built for aarch64, the suites that need no peers' speed run by qemu-user
 # The last line counts tests: N passed, N failed, N skipped. Exit code 1 if any failed.
 set -uo pipefail
@@ -149,6 +149,7 @@ stage_clang() {
   CMAKE_C_COMPILER_LAUNCHER='' CMAKE_CXX_COMPILER_LAUNCHER='' build clang build/clang -G Ninja \
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DTUTTI_CUDA=OFF || return
   suites clang build/clang -L '^(kernels|core|examples)$'
+  check "fuzzing, a second a parser" tools/fuzz.sh 1
 }
 stage_arm() {
   local before=$failed

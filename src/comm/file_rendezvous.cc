@@ -23,15 +23,6 @@ std::string text_of(const MeetingFile& meeting) {
   return fmt::format("{}{} {}\n", kMagic, meeting.round, to_hex(meeting.id));
 }
 
-bool parse(std::string_view text, MeetingFile* meeting) {
-  if (!text.starts_with(kMagic) || !text.ends_with('\n')) return false;
-  text.remove_prefix(kMagic.size());
-  text.remove_suffix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), meeting->round);
-  if (error != std::errc() || end == text.data() + text.size() || *end != ' ') return false;
-  return from_hex(text.substr(static_cast<std::size_t>(end - text.data()) + 1), meeting->id);
-}
-
 /// O_NONBLOCK: a pipe of that name must not hold us up.
 Descriptor open_to_read(const std::string& path) {
   return Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -65,6 +56,15 @@ Status write_new(const std::string& path, const std::string& text) {
 
 }  // namespace
 
+bool parse_meeting(std::string_view text, MeetingFile* meeting) {
+  if (!text.starts_with(kMagic) || !text.ends_with('\n')) return false;
+  text.remove_prefix(kMagic.size());
+  text.remove_suffix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), meeting->round);
+  if (error != std::errc() || end == text.data() + text.size() || *end != ' ') return false;
+  return from_hex(text.substr(static_cast<std::size_t>(end - text.data()) + 1), meeting->id);
+}
+
 Status write_meeting(const std::string& path, const MeetingFile& meeting) {
   TUTTI_TRY(check_replaceable(path));
   std::array<std::byte, 8> random{};
@@ -91,7 +91,7 @@ void read_meeting(const std::string& path, MeetingFile* meeting, bool* found, st
     *why = "it belongs to another user";
   } else if ((state.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     *why = "other users may write it";
-  } else if (!parse(read_text(file.get()), meeting)) {
+  } else if (!parse_meeting(read_text(file.get()), meeting)) {
     *why = "it is not a meeting file";
   } else {
     *found = true;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "comm/join.h"
 
@@ -14,6 +15,9 @@ struct MeetingFile {
   IdBytes id{};
   bool operator==(const MeetingFile&) const = default;
 };
+
+/// What is in such a file; false: something else.
+bool parse_meeting(std::string_view text, MeetingFile* meeting);
 
 /// Writes by rename, mode 0600. A file that is there is replaced only if it is empty or a meeting file; any other is
 /// kInvalidUsage.

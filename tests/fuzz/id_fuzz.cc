@@ -1,0 +1,36 @@
+// The 128 bytes of a unique id, and the file that carries them.
+#include "bytes.h"
+#include "comm/file_rendezvous.h"
+#include "comm/unique_id.h"
+
+namespace {
+
+using namespace tutti;
+
+void feed_id(ByteView data) {
+  IdBytes bytes{};
+  std::copy(data.begin(), data.end(), bytes.begin());
+  UniqueId id;
+  if (!UniqueId::decode(bytes, &id).ok()) return;
+  UniqueId again;
+  fuzz::demand(UniqueId::decode(id.encode(), &again).ok(), "what was written can be read");
+  fuzz::demand(again.encode() == id.encode(), "it is written the same way twice");
+}
+
+void feed_file(const std::string& text) {
+  MeetingFile meeting;
+  if (!parse_meeting(text, &meeting)) return;
+  fuzz::demand(text.size() >= 2 * meeting.id.size(), "an id has that many digits");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::Bytes input(data, size);
+  if (input.u8() % 2 == 0) {
+    feed_id(input.take(std::tuple_size_v<IdBytes>));
+  } else {
+    feed_file(input.text());
+  }
+  return 0;
+}

@@ -1,0 +1,37 @@
+// Every decoder of the rendezvous' messages. What is accepted must be written again as it was: nothing is ignored.
+#include "comm/wire.h"
+
+#include "bytes.h"
+#include "comm/line_message.h"
+
+namespace {
+
+using namespace tutti;
+
+/// A few values have more than one writing (any byte but 0 is true); writing it twice must settle it.
+template <class Message>
+void feed(ByteView data) {
+  Message message;
+  if (!decode(data, &message).ok()) return;
+  const std::vector<std::byte> first = encode(message);
+  Message again;
+  fuzz::demand(decode(first, &again).ok(), "what was written can be read");
+  fuzz::demand(encode(again) == first, "it is written the same way twice");
+  fuzz::demand(first.size() == data.size(), "nothing is left out");
+}
+
+using Feed = void (*)(ByteView);
+constexpr Feed kFeeds[] = {
+    feed<JoinMessage>,      feed<TableMessage>,   feed<MissingMessage>, feed<ReadyMessage>, feed<FailureMessage>,
+    feed<IntroduceMessage>, feed<SegmentMessage>, feed<LeaveMessage>,   feed<Cause>,        feed<AskIdMessage>,
+    feed<GiveIdMessage>,    feed<LineMessage>,    feed<AskLineMessage>,
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  tutti::fuzz::Bytes input(data, size);
+  const std::size_t which = input.u8() % std::size(kFeeds);
+  kFeeds[which](input.rest());
+  return 0;
+}
