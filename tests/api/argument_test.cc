@@ -159,10 +159,21 @@ TEST(Settings, BadValuesNameTheVariable) {
   EXPECT_EQ(comm, nullptr);
 }
 
-TEST(Settings, ProtectionThatIsNotThereIsRefused) {
-  const ScopedSetting setting("TUTTI_TLS", "on");
+TEST(Settings, WhatIsNotThereIsRefused) {
+  const ScopedSetting setting("TUTTI_SELFTEST", "1");
   tuttiComm_t comm = nullptr;
   EXPECT_EQ(tuttiCommInitAll(&comm, 1, nullptr), tuttiUnsupported);
+}
+
+TEST(Settings, EncryptionIsASwitch) {
+  tuttiComm_t comm = nullptr;
+  {
+    const ScopedSetting setting("TUTTI_TLS", "yes please");
+    EXPECT_EQ(tuttiCommInitAll(&comm, 1, nullptr), tuttiInvalidArgument);
+  }
+  const ScopedSetting setting("TUTTI_TLS", "on");
+  EXPECT_EQ(tuttiCommInitAll(&comm, 1, nullptr), tuttiSuccess) << tuttiGetLastError(nullptr);
+  EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
 }
 
 TEST(Settings, MisspeltNamesAreWarnedOf) {
