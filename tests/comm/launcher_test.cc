@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <map>
+
 #include "comm/file_rendezvous.h"
 #include "comm/places.h"
 #include "comm/world.h"
@@ -33,6 +35,12 @@ void set_environment(const std::vector<std::pair<std::string, std::string>>& wan
                            "OMPI_MCA_orte_hnp_uri",
                            "PMI_RANK",
                            "PMI_SIZE",
+                           "PMI_FD",
+                           "PMI_PORT",
+                           "PMI_ID",
+                           "MPI_LOCALRANKID",
+                           "SLURM_STEP_NODELIST",
+                           "SLURM_LAUNCH_NODE_IPADDR",
                            "SLURM_PROCID",
                            "SLURM_NTASKS",
                            "SLURM_STEP_NUM_TASKS",
@@ -81,14 +89,122 @@ TEST(Launcher, TablesAreRead) {
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_EQ(launch.info.launcher, "Slurm");
   EXPECT_EQ(launch.meeting, Meeting::kPrivateFile);
-  ::setenv("SLURM_NNODES", "2", 1);
+  ::setenv("SLURM_STEP_ID", "4294967290", 1);  // salloc's own shell is a step, too
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
-  EXPECT_EQ(launch.meeting, Meeting::kNone);
+  EXPECT_EQ(launch.info.launcher, "none");
+}
 
+TEST(Launcher, SlurmOnSeveralHosts) {
+  Launch launch;
+  set_environment({{"SLURM_PROCID", "1"},
+                   {"SLURM_STEP_NUM_TASKS", "2"},
+                   {"SLURM_JOB_ID", "7"},
+                   {"SLURM_STEP_ID", "1"},
+                   {"SLURM_STEP_NUM_NODES", "2"},
+                   {"SLURM_STEP_NODELIST", "n[007-008]"}});
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
+  EXPECT_EQ(launch.meeting, Meeting::kTcp);
+  EXPECT_EQ(launch.host, "n007");
+  EXPECT_EQ(launch.port, 20000 + 7 * 31 + 1);
+  Settings ranged;
+  ranged.port_first = 500;
+  ranged.port_last = 509;
+  ASSERT_TRUE(read_launch(ranged, &launch).ok());
+  EXPECT_EQ(launch.port, 509 - (7 * 31 + 1) % 10);
+  ::setenv("PMIX_NAMESPACE", "slurm.pmix.7.1", 1);
+  ::setenv("PMIX_RANK", "1", 1);
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
+  EXPECT_EQ(launch.meeting, Meeting::kPmix);
+  EXPECT_EQ(launch.info.launcher, "Slurm");
+  // mpiexec.hydra in that step is the inner launcher.
+  for (const auto& [name, value] : std::map<std::string, std::string>{
+           {"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"PMI_FD", "5"}, {"MPI_LOCALRANKID", "1"}})
+    ::setenv(name.c_str(), value.c_str(), 1);
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
+  EXPECT_EQ(launch.info.launcher, "MPICH");
+  EXPECT_EQ(launch.info.rank, Rank{3});
+  EXPECT_EQ(launch.info.local_rank, 1);
+  // And so is mpirun, whatever it inherited.
+  ::setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+  ::setenv("OMPI_COMM_WORLD_SIZE", "6", 1);
+  ::setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "3", 1);
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
+  EXPECT_EQ(launch.info.launcher, "Open MPI");
+  EXPECT_EQ(launch.info.ranks, 6);
+  EXPECT_EQ(launch.meeting, Meeting::kPmix);
+}
+
+TEST(Launcher, SlurmsPmiIsUsedBetweenHosts) {
+  Launch launch;
+  set_environment({{"SLURM_PROCID", "1"},
+                   {"SLURM_STEP_NUM_TASKS", "2"},
+                   {"SLURM_JOB_ID", "7"},
+                   {"SLURM_STEP_ID", "1"},
+                   {"SLURM_STEP_NUM_NODES", "2"},
+                   {"PMI_FD", "9"},
+                   {"PMI_RANK", "1"},
+                   {"PMI_SIZE", "2"}});
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
+  EXPECT_EQ(launch.info.launcher, "Slurm");
+  EXPECT_EQ(launch.meeting, Meeting::kPmi);
+  EXPECT_EQ(launch.pmi_descriptor, 9);
+}
+
+TEST(Launcher, Hydra) {
+  Launch launch;
   set_environment({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_EQ(launch.info.launcher, "MPICH");
-  EXPECT_EQ(launch.meeting, Meeting::kNone);
+  EXPECT_EQ(launch.meeting, Meeting::kNone);  // who is there, but no way to meet
+  EXPECT_NE(launch.reason.find("PMI_FD"), std::string::npos);
+  ::setenv("PMI_FD", "7", 1);
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
+  EXPECT_EQ(launch.meeting, Meeting::kPmi);
+  EXPECT_EQ(launch.pmi_descriptor, 7);
+
+  set_environment({{"PMI_PORT", "n1:4000"}, {"PMI_ID", "3"}});
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
+  EXPECT_EQ(launch.info.ranks, 0);  // the server knows
+  EXPECT_EQ(launch.host, "n1");
+  EXPECT_EQ(launch.port, 4000);
+  for (const char* port : {"n1", ":4000", "n1:", "n1:0", "n1:70000", "n1:4000x"}) {
+    ::setenv("PMI_PORT", port, 1);
+    EXPECT_EQ(read_launch(Settings{}, &launch).code(), Code::kInvalidUsage) << port;
+  }
+  ::setenv("PMI_PORT", "n1:4000", 1);
+  ::setenv("PMI_ID", "3 cmd=abort", 1);
+  EXPECT_EQ(read_launch(Settings{}, &launch).code(), Code::kInvalidUsage);
+}
+
+TEST(Launcher, TwoThatCannotBeToldApartAreRefused) {
+  Launch launch;
+  set_environment(
+      {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_FD", "7"}, {"PMIX_NAMESPACE", "prte-1"}, {"PMIX_RANK", "0"}});
+  const Status status = read_launch(Settings{}, &launch);
+  EXPECT_EQ(status.code(), Code::kInvalidUsage);
+  EXPECT_NE(status.text().find("PMIX_NAMESPACE=prte-1"), std::string::npos) << status.text();
+  set_environment({{"PMIX_NAMESPACE", "prte-1"}, {"PMIX_RANK", "3"}});
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
+  EXPECT_EQ(launch.info.launcher, "PMIx");
+  EXPECT_EQ(launch.meeting, Meeting::kPmix);
+}
+
+TEST(Launcher, SlurmsNotationForHosts) {
+  for (const auto& [list, first] : std::map<std::string, std::string>{{"n1", "n1"},
+                                                                      {"n1,n2", "n1"},
+                                                                      {"n[1-3]", "n1"},
+                                                                      {"n[007,9]", "n007"},
+                                                                      {"rack[1-2]n[30-40],x", "rack1n30"},
+                                                                      {"n[3]-ib", "n3-ib"},
+                                                                      {"127.0.0.[1-2]", "127.0.0.1"},
+                                                                      {"", ""},
+                                                                      {"n[", ""},
+                                                                      {"n[1-2", ""},
+                                                                      {"n[]", ""},
+                                                                      {"n]", ""},
+                                                                      {"n[-2]", ""},
+                                                                      {",n1", ""}})
+    EXPECT_EQ(first_slurm_host(list), first) << list;
 }
 
 TEST(Launcher, NonsenseIsNamed) {
