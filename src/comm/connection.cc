@@ -83,9 +83,7 @@ Status Connection::begin() {
     if (const auto self = weak.lock())
       self->fail_with(fail(Code::kTimeout, "the other end did not answer within {} s", kHandshakeTime.count()));
   });
-  if (!hello.empty() && !put_raw(std::move(hello)))
-    return fail(Code::kRemoteError, "the other end refused the connection");
-  return {};
+  return hello.empty() ? Status() : put_raw(std::move(hello));
 }
 
 void Connection::watch_exit() {
@@ -109,19 +107,20 @@ bool Connection::send(MessageType type, ByteView payload, int passed, std::share
   frame.bytes(ByteView(mac).first(kMacSize));
   out_.push_back(Outgoing{frame.data(), 0, passed, std::move(owner)});
   if (out_.size() > 1) return true;
-  if (!flush_locked().ok()) return sendable_ = false;  // the loop hears of it as well and closes
+  broken_ = flush_locked();
+  if (!broken_.ok()) return sendable_ = false;  // the loop hears of it as well and closes
   if (!out_.empty()) arm_output();
   return true;
 }
 
-bool Connection::put_raw(std::vector<std::byte> data) {
+Status Connection::put_raw(std::vector<std::byte> data) {
   {
     const std::lock_guard lock(out_mutex_);
     out_.push_back(Outgoing{std::move(data), 0, -1, nullptr});
-    if (!flush_locked().ok()) return false;
+    TUTTI_TRY(flush_locked());
   }
   update_interest();
-  return true;
+  return {};
 }
 
 Status Connection::flush_locked() {
@@ -211,7 +210,7 @@ void Connection::on_events(std::uint32_t events) {
       const std::lock_guard lock(out_mutex_);
       status = flush_locked();
     }
-    if (!status.ok()) return fail_with(status);
+    if (!status.ok()) return fail_after_reading(status);
     update_interest();
   }
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) == 0) return;
@@ -219,8 +218,19 @@ void Connection::on_events(std::uint32_t events) {
   Status status = undecided_ ? decide_on_tls(&ended) : Status();
   if (status.ok() && !ended && !undecided_) status = read_all(false, &ended);
   if (status.ok() && !ended) status = after_reading();
-  if (!status.ok()) return fail_with(status);
-  if (ended) fail_with(fail(Code::kRemoteError, "the other end closed the connection"));
+  if (status.ok() && ended) status = fail(Code::kRemoteError, "the other end closed the connection");
+  if (status.ok()) return;
+  std::unique_lock lock(out_mutex_);
+  if (!broken_.ok()) status = broken_;  // the system tells only once why a connection ended: who sent has heard it
+  lock.unlock();
+  fail_with(status);
+}
+
+/// Nothing can be sent any more: what came before counts all the same.
+void Connection::fail_after_reading(const Status& why) {
+  bool ended = false;
+  if (handshake_.done()) static_cast<void>(read_all(true, &ended));
+  fail_with(why);
 }
 
 void Connection::peer_exited() {
@@ -301,8 +311,7 @@ Status Connection::take_handshake(std::size_t* used) {
   std::vector<std::byte> answer;
   TUTTI_TRY(handshake_.consume(ByteView(input_).first(size), &answer));
   *used = size;
-  if (!answer.empty() && !put_raw(std::move(answer)))
-    return fail(Code::kRemoteError, "the other end closed the connection");
+  if (!answer.empty()) TUTTI_TRY(put_raw(std::move(answer)));
   if (!handshake_.done()) return {};
   loop_.cancel(timer_);
   watch_exit();

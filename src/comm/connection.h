@@ -88,11 +88,12 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   Status take_handshake(std::size_t* used);
   Status take_frame(std::size_t* used);
   Status check_frame(ByteView frame, std::size_t payload_size);
-  bool put_raw(std::vector<std::byte> data);
+  Status put_raw(std::vector<std::byte> data);
   Status flush_locked();
   void arm_output();
   void update_interest();
   void peer_exited();
+  void fail_after_reading(const Status& why);
   void fail_with(const Status& why);
   Status connect_error() const;
 
@@ -116,6 +117,7 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   std::uint64_t sent_ = 0;
   Key send_key_{};
   bool sendable_ = false;
+  Status broken_;  // why something could not be sent
 };
 
 }  // namespace tutti

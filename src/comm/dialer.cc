@@ -97,6 +97,7 @@ void Dialer::failed(std::size_t index, const Status& why) {
   const auto self = shared_from_this();
   attempts_[index].reset();
   reasons_ += fmt::format("{}{}: {}", reasons_.empty() ? "" : "; ", text_of(targets_[index]), why.text());
+  if (is_refusal(why)) ++refusals_;
   if (++failures_ < targets_.size()) return try_next();
   const auto done = std::move(done_);
   cancel();

@@ -35,6 +35,8 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   void cancel();
   /// In the call of `done`: the target that won.
   const DialTarget& taken() const { return targets_[taken_]; }
+  /// In the call of `done`: at every address a host said that nobody listens there.
+  bool refused() const { return refusals_ == targets_.size(); }
   /// "10.0.0.2:4000: connection refused; [2001:db8::1]:4000: no answer yet".
   std::string progress() const;
 
@@ -54,6 +56,7 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   std::size_t next_ = 0;
   std::size_t taken_ = 0;
   std::size_t failures_ = 0;
+  std::size_t refusals_ = 0;
   std::string reasons_;
   EventLoop::TimerId timer_ = 0;
 };

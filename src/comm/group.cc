@@ -14,9 +14,8 @@ std::shared_ptr<StreamDesk> Group::make_desk() {
   StreamDesk::Office office{hub_.loop(), id_, hub_.process(), hub_.port(), {}, {}, {}};
   office.key_for = [this](const ProcessId& to, Key* key) { return key_for(to, key); };
   office.ask = [this](const ProcessId& to, const AskLineMessage& message) {
-    const auto found = peers_.find(to);
-    if (found != peers_.end() && found->second.connection)
-      found->second.connection->send(MessageType::kAskLine, encode(message));
+    if (const auto found = peers_.find(to); found != peers_.end())
+      found->second->send(MessageType::kAskLine, encode(message));
   };
   office.post_cause = [this](Rank from, const Cause& cause) { post_cause(from, cause); };
   return std::make_shared<StreamDesk>(std::move(office));
@@ -45,10 +44,7 @@ void Group::remove_local(Rank rank) {
 void Group::close() {
   const auto self = shared_from_this();
   desk_->close();
-  for (auto& [process, peer] : peers_) {
-    if (peer.dialer) peer.dialer->cancel();
-    if (peer.connection) peer.connection->close();
-  }
+  for (auto& [process, peer] : peers_) peer->close();
   for (auto& [process, connection] : early_) connection->close();
   for (auto& [raw, connection] : strangers_) connection->close();
   peers_.clear();
@@ -72,71 +68,49 @@ void Group::begin(const TableMessage& table) {
       return finish_linking(fail(Code::kInternalError, "rank {} is not where the root says it is", rank.value));
     segments_[static_cast<std::size_t>(rank.value)] = local.segment;
   }
-  std::vector<Rank> here;
-  for (const auto& [rank, local] : locals_) here.push_back(rank);
-  local_ranks_ = here.size();
-  desk_->open(roster_, here, reconnect_seconds_, tls_);
+  for (const auto& [rank, local] : locals_) here_.push_back(rank);
+  desk_->open(roster_, here_, reconnect_seconds_, tls_);
   make_peers();
   check_linked();
 }
 
 void Group::make_peers() {
-  std::vector<ProcessId> order;  // by lowest rank: of each pair the later one dials
+  std::vector<std::shared_ptr<PeerProcess>> order;  // by lowest rank: of each pair the later one dials
+  bool dials = true;
   for (std::int32_t i = 0; i < roster_->ranks(); ++i) {
     const Member& member = roster_->member(Rank{i});
-    if (std::find(order.begin(), order.end(), member.process) == order.end()) order.push_back(member.process);
-    if (member.process != hub_.process()) peers_[member.process].ranks.push_back(member.rank);
+    if (member.process == hub_.process()) {
+      dials = false;
+      continue;
+    }
+    std::shared_ptr<PeerProcess>& peer = peers_[member.process];
+    if (!peer) order.push_back(peer = make_peer(member, dials));
+    peer->add_rank(member.rank);
   }
-  for (const ProcessId& process : order) {
-    if (process == hub_.process()) break;
-    dial(peers_.at(process), process);
-  }
+  for (const auto& peer : order) peer->connect();
   const auto early = std::move(early_);
   for (const auto& [process, connection] : early) attach(process, connection);
 }
 
-void Group::dial(Peer& peer, const ProcessId& process) {
-  const Member& member = roster_->member(peer.ranks.front());
-  const Member& mine = roster_->member(locals_.begin()->first);
-  std::vector<DialTarget> targets;
-  if (member.host_id == mine.host_id) targets.push_back(DialTarget{member.socket_name, {}, 0});
-  for (DialTarget& target : tcp_targets(member.addresses, member.port, tls_)) targets.push_back(std::move(target));
-  const std::string name = fmt::format("{} ({})", text_of(peer.ranks), describe(member));
-  const auto done = [weak = weak_from_this(), process, name](const Status& why,
-                                                             std::shared_ptr<Connection> connection) {
-    const auto self = weak.lock();
-    if (!self) return;
-    if (!connection) {
-      self->finish_linking(fail(Code::kRemoteError, "cannot connect to {}: {}", name, why.text()));
-      return;
-    }
-    if (const auto found = self->peers_.find(process); found != self->peers_.end())
-      self->log_choice(found->second, found->second.dialer->taken());
-    connection->send(MessageType::kIntroduce, encode(IntroduceMessage{self->hub_.process()}));
-    self->attach(process, connection);
-  };
-  Key key{};
-  if (const Status status = key_for(process, &key); !status.ok()) return finish_linking(status);
-  peer.dialer = std::make_shared<Dialer>(hub_.loop(), std::move(targets), Role::kControl, id_, key, done);
-  peer.dialer->start();
-}
-
-void Group::log_choice(const Peer& peer, const DialTarget& taken) const {
-  const Member& member = roster_->member(peer.ranks.front());
-  std::string offered;
-  for (const IpAddress& address : member.addresses)
-    offered += (offered.empty() ? "" : ", ") + text_of(address, member.port);
-  const LogLevel level = taken.socket_name.empty() ? LogLevel::kInfo : LogLevel::kDebug;
-  log(level, LogSource{locals_.begin()->first, {}}, "{} ({}) is reached by {}, of {}", text_of(peer.ranks),
-      describe(member), text_of(taken), offered);
+std::shared_ptr<PeerProcess> Group::make_peer(const Member& first, bool dials) {
+  PeerProcess::Place place{hub_.loop(), id_, {}, hub_.process(), first.process, {}, {}, dials, reconnect_seconds_};
+  std::vector<Rank> ranks;
+  for (std::int32_t i = first.rank.value; i < roster_->ranks(); ++i)
+    if (roster_->member(Rank{i}).process == first.process) ranks.push_back(Rank{i});
+  place.name = fmt::format("{} ({})", text_of(ranks), describe(first));
+  if (first.host_id == roster_->member(here_.front()).host_id)
+    place.targets.push_back(DialTarget{first.socket_name, {}, 0});
+  for (DialTarget& target : tcp_targets(first.addresses, first.port, tls_)) place.targets.push_back(std::move(target));
+  if (const Status status = key_for(first.process, &place.key); !status.ok()) finish_linking(status);
+  return std::make_shared<PeerProcess>(*this, std::move(place));
 }
 
 std::string Group::unreached() const {
   std::string text;
   for (const auto& [process, peer] : peers_) {
-    if (peer.connection || !peer.dialer || finished_) continue;
-    text += fmt::format("{}{} ({}) cannot be reached: {}", text.empty() ? "" : "; ", text_of(peer.ranks),
-                        describe(roster_->member(peer.ranks.front())), peer.dialer->progress());
+    const std::string tried = peer->progress();
+    if (!tried.empty() && !finished_)
+      text += fmt::format("{}{} cannot be reached: {}", text.empty() ? "" : "; ", peer->name(), tried);
   }
   return text;
 }
@@ -177,28 +151,26 @@ Status Group::on_stranger_message(Connection* from, MessageType type, ByteView p
 }
 
 void Group::attach(const ProcessId& process, const std::shared_ptr<Connection>& connection) {
-  const auto weak = weak_from_this();
-  ConnectionEvents events;
-  events.on_message = [weak, process](MessageType type, ByteView payload) {
-    const auto self = weak.lock();
-    return self ? self->on_message(process, type, payload) : Status();
-  };
-  events.on_close = [weak, process](const Status&) {
-    if (const auto self = weak.lock()) self->on_close(process);
-  };
-  connection->set_events(std::move(events));
   if (!roster_) {  // its table came before ours
+    connection->set_events({});
     if (!early_.emplace(process, connection).second) connection->close();
     return;
   }
   const auto found = peers_.find(process);
-  if (found == peers_.end() || found->second.connection) return connection->close();
-  found->second.connection = connection;
-  connection->set_patience(reconnect_seconds_);
-  {
-    const std::lock_guard lock(send_mutex_);
-    senders_.push_back(connection);
-  }
+  if (found == peers_.end()) return connection->close();
+  found->second->adopt(connection);
+}
+
+void Group::on_connected(PeerProcess& peer, bool again) {
+  list_senders();
+  boards_->forget(peer.process());
+  if (again) return send_state(peer);
+  if (!peer.dials()) send_segments(peer);
+}
+
+// The end that was dialled speaks first: it does so when it has the table, and before that it can read nothing.
+void Group::send_segments(PeerProcess& peer) {
+  const std::shared_ptr<Connection> connection = peer.connection();
   for (const auto& [rank, local] : locals_)
     if (connection->is_unix() && local.segment)
       connection->send(MessageType::kSegment, encode(SegmentMessage{rank, local.segment->size().value}),
@@ -206,10 +178,32 @@ void Group::attach(const ProcessId& process, const std::shared_ptr<Connection>& 
   connection->send(MessageType::kLinked, {});
 }
 
-Status Group::on_message(const ProcessId& process, MessageType type, ByteView payload) {
-  const auto found = peers_.find(process);
-  if (found == peers_.end()) return fail(Code::kRemoteError, "a message before the table");
-  Peer& peer = found->second;
+/// All that the peer may not have heard while the connection was down; what it has heard it hears twice.
+void Group::send_state(PeerProcess& peer) {
+  const Cause cause = roster_->cause();
+  const bool ours = std::find(here_.begin(), here_.end(), cause.from) != here_.end();
+  if (cause.code != Code::kOk && ours) peer.send(MessageType::kCause, encode(cause));
+  for (const Rank rank : here_) {
+    boards_->publish(rank, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
+    const Life life = roster_->life(rank);
+    if (life == Life::kAlive) continue;
+    const MessageType type = life == Life::kLeft ? MessageType::kGoodbye : MessageType::kGone;
+    peer.send(type, encode(LeaveMessage{rank, roster_->last_sequence(rank)}));
+  }
+  desk_->ask_again(peer.process());
+}
+
+void Group::on_disconnected(PeerProcess&) { list_senders(); }
+
+void Group::list_senders() {
+  std::vector<std::shared_ptr<Connection>> open;
+  for (const auto& [process, peer] : peers_)
+    if (peer->connection()) open.push_back(peer->connection());
+  const std::lock_guard lock(send_mutex_);
+  senders_ = std::move(open);
+}
+
+Status Group::on_message(PeerProcess& peer, MessageType type, ByteView payload) {
   switch (type) {
     case MessageType::kSegment:
       return take_segment(peer, payload);
@@ -221,22 +215,22 @@ Status Group::on_message(const ProcessId& process, MessageType type, ByteView pa
     case MessageType::kCause:
       return take_cause(peer, payload);
     case MessageType::kAskBoard:
-      boards_->answer([&peer](ByteView message) { peer.connection->send(MessageType::kBoard, message); });
+      boards_->answer([&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
       return {};
     case MessageType::kBoard:
-      return boards_->take(process, peer.ranks, payload);
+      return boards_->take(peer.process(), peer.ranks(), payload);
     case MessageType::kAskLine:
-      return desk_->take_ask(process, payload);
+      return desk_->take_ask(peer.process(), payload);
     default:
       return fail(Code::kRemoteError, "a message that a control connection does not carry");
   }
 }
 
-Status Group::take_segment(Peer& peer, ByteView payload) {
+Status Group::take_segment(const PeerProcess& peer, ByteView payload) {
   SegmentMessage message;
   TUTTI_TRY(decode(payload, &message));
-  Descriptor descriptor = peer.connection->take_descriptor();
-  const bool known = std::find(peer.ranks.begin(), peer.ranks.end(), message.rank) != peer.ranks.end();
+  Descriptor descriptor = peer.connection()->take_descriptor();
+  const bool known = std::find(peer.ranks().begin(), peer.ranks().end(), message.rank) != peer.ranks().end();
   if (!known || !descriptor.valid()) return fail(Code::kRemoteError, "a segment of somebody else");
   const Member& member = roster_->member(message.rank);
   std::shared_ptr<Segment>& segment = segments_[static_cast<std::size_t>(message.rank.value)];
@@ -248,20 +242,21 @@ Status Group::take_segment(Peer& peer, ByteView payload) {
   return {};
 }
 
-Status Group::take_linked(Peer& peer) {
+Status Group::take_linked(PeerProcess& peer) {
   if (peer.linked) return fail(Code::kRemoteError, "a message out of turn");
-  for (const Rank rank : peer.ranks) {
-    const bool expected = peer.connection->is_unix() && roster_->member(rank).segment_bytes != 0;
+  for (const Rank rank : peer.ranks()) {
+    const bool expected = peer.connection()->is_unix() && roster_->member(rank).segment_bytes != 0;
     if (expected && !segments_[static_cast<std::size_t>(rank.value)])
       return fail(Code::kRemoteError, "the segment of rank {} did not come", rank.value);
   }
   peer.linked = true;
+  if (peer.dials()) send_segments(peer);
   check_linked();
   return {};
 }
 
 void Group::check_linked() {
-  if (std::all_of(peers_.begin(), peers_.end(), [](const auto& item) { return item.second.linked; }))
+  if (std::all_of(peers_.begin(), peers_.end(), [](const auto& item) { return item.second->linked; }))
     finish_linking(Status());
 }
 
@@ -274,33 +269,34 @@ void Group::finish_linking(const Status& why) {
   for (const Linked& linked : waiting) linked(why);
 }
 
-void Group::on_close(const ProcessId& process) {
-  early_.erase(process);
-  const auto found = peers_.find(process);
-  if (found == peers_.end()) return;
-  const Peer& peer = found->second;
-  if (!finished_)
-    finish_linking(fail(Code::kRemoteError, "{} ({}) ended while joining", text_of(peer.ranks),
-                        describe(roster_->member(peer.ranks.front()))));
+void Group::on_unreachable(PeerProcess&, const Status& why) { finish_linking(why); }
+
+void Group::on_death(PeerProcess& peer, const std::string& note) {
+  if (!finished_) return finish_linking(fail(Code::kRemoteError, "{} ended while joining", peer.name()));
   bool changed = false;
-  for (const Rank rank : peer.ranks) changed = roster_->end_life(rank, Life::kDead, 0) || changed;
+  for (const Rank rank : peer.ranks()) changed = roster_->end_life(rank, Life::kDead, 0, note) || changed;
   if (changed) roster_->notify();
 }
 
-Status Group::take_leave(const Peer& peer, MessageType type, ByteView payload) {
+bool Group::lives(const PeerProcess& peer) const {
+  return std::any_of(peer.ranks().begin(), peer.ranks().end(),
+                     [this](Rank rank) { return roster_->life(rank) == Life::kAlive; });
+}
+
+Status Group::take_leave(const PeerProcess& peer, MessageType type, ByteView payload) {
   LeaveMessage message;
   TUTTI_TRY(decode(payload, &message));
-  if (std::find(peer.ranks.begin(), peer.ranks.end(), message.rank) == peer.ranks.end())
+  if (std::find(peer.ranks().begin(), peer.ranks().end(), message.rank) == peer.ranks().end())
     return fail(Code::kRemoteError, "a goodbye for somebody else");
   const Life life = type == MessageType::kGoodbye ? Life::kLeft : Life::kDead;
   if (roster_->end_life(message.rank, life, message.sequence)) roster_->notify();
   return {};
 }
 
-Status Group::take_cause(const Peer& peer, ByteView payload) {
+Status Group::take_cause(const PeerProcess& peer, ByteView payload) {
   Cause cause;
   TUTTI_TRY(decode(payload, &cause));
-  if (std::find(peer.ranks.begin(), peer.ranks.end(), cause.from) == peer.ranks.end())
+  if (std::find(peer.ranks().begin(), peer.ranks().end(), cause.from) == peer.ranks().end())
     return fail(Code::kRemoteError, "a cause from somebody else");
   if (cause.culprit.value < 0 || cause.culprit.value >= roster_->ranks()) cause.culprit = kNoRank;
   if (roster_->set_cause(cause)) roster_->notify();
@@ -350,15 +346,15 @@ void Group::ask_boards(const std::vector<Rank>& of) {
   for (const ProcessId& process : asked) {
     if (process == hub_.process()) boards_->copy_own();
     const auto found = peers_.find(process);
-    if (found == peers_.end() || !found->second.connection) continue;
-    if (boards_->may_ask(process, found->second.ranks, Clock::now()))
-      found->second.connection->send(MessageType::kAskBoard, {});
+    if (found == peers_.end() || !found->second->connection()) continue;
+    if (boards_->may_ask(process, found->second->ranks(), Clock::now()))
+      found->second->send(MessageType::kAskBoard, {});
   }
 }
 
 void Group::publish_board(Rank of) {
   const bool known = boards_->publish(of, [this](ByteView message) { send_to_peers(MessageType::kBoard, message); });
-  if (known && local_ranks_ > 1) hub_.loop().post([self = shared_from_this()] { self->boards_->copy_own(); });
+  if (known && here_.size() > 1) hub_.loop().post([self = shared_from_this()] { self->boards_->copy_own(); });
 }
 
 void Group::say_all_goodbyes() {

@@ -14,6 +14,7 @@
 #include "comm/connection.h"
 #include "comm/dialer.h"
 #include "comm/join.h"
+#include "comm/peer_process.h"
 #include "comm/roster.h"
 #include "comm/stream_desk.h"
 #include "comm/wire.h"
@@ -25,7 +26,7 @@ class Hub;
 
 /// Made by the first local join of an id, gone when the last local rank has left. The hub must outlive it: memberships
 /// and joins hold on to the hub.
-class Group : public std::enable_shared_from_this<Group> {
+class Group final : public PeerOwner, public std::enable_shared_from_this<Group> {
  public:
   /// What a local join wants to know. Called in the loop's thread, once: `why` ok: all segments are mapped that can be.
   using Linked = std::function<void(const Status& why)>;
@@ -72,29 +73,30 @@ class Group : public std::enable_shared_from_this<Group> {
     std::shared_ptr<Segment> segment;
     Linked linked;
   };
-  /// Another process of the communicator.
-  struct Peer {
-    std::vector<Rank> ranks;
-    std::shared_ptr<Dialer> dialer;
-    std::shared_ptr<Connection> connection;
-    bool linked = false;
-  };
+
+  // PeerOwner
+  Status on_message(PeerProcess& peer, MessageType type, ByteView payload) override;
+  void on_connected(PeerProcess& peer, bool again) override;
+  void on_disconnected(PeerProcess& peer) override;
+  void on_unreachable(PeerProcess& peer, const Status& why) override;
+  void on_death(PeerProcess& peer, const std::string& note) override;
+  bool lives(const PeerProcess& peer) const override;
 
   void make_peers();
+  std::shared_ptr<PeerProcess> make_peer(const Member& first, bool dials);
   std::shared_ptr<StreamDesk> make_desk();
-  void dial(Peer& peer, const ProcessId& process);
-  void log_choice(const Peer& peer, const DialTarget& taken) const;
   void attach(const ProcessId& process, const std::shared_ptr<Connection>& connection);
   Status on_stranger_message(Connection* from, MessageType type, ByteView payload);
-  Status on_message(const ProcessId& process, MessageType type, ByteView payload);
-  Status take_segment(Peer& peer, ByteView payload);
-  Status take_linked(Peer& peer);
-  Status take_leave(const Peer& peer, MessageType type, ByteView payload);
-  Status take_cause(const Peer& peer, ByteView payload);
-  void on_close(const ProcessId& process);
+  Status take_segment(const PeerProcess& peer, ByteView payload);
+  Status take_linked(PeerProcess& peer);
+  Status take_leave(const PeerProcess& peer, MessageType type, ByteView payload);
+  Status take_cause(const PeerProcess& peer, ByteView payload);
+  void send_segments(PeerProcess& peer);
+  void send_state(PeerProcess& peer);
   void check_linked();
   void finish_linking(const Status& why);
   void send_to_peers(MessageType type, ByteView payload);
+  void list_senders();
   void close();
 
   Hub& hub_;
@@ -103,12 +105,12 @@ class Group : public std::enable_shared_from_this<Group> {
   const std::shared_ptr<StreamDesk> desk_;
   double reconnect_seconds_ = 0;
   bool tls_ = false;
-  std::size_t local_ranks_ = 0;  // as the roster
+  std::vector<Rank> here_;  // the ranks of this process, those that left included; as the roster
   std::map<Rank, Local> locals_;
   bool finished_ = false;                                         // linked, or failed to
   std::map<Connection*, std::shared_ptr<Connection>> strangers_;  // accepted, not introduced yet
   std::map<ProcessId, std::shared_ptr<Connection>> early_;        // introduced before the table came
-  std::map<ProcessId, Peer> peers_;
+  std::map<ProcessId, std::shared_ptr<PeerProcess>> peers_;
   std::vector<std::shared_ptr<Segment>> segments_;
   std::unique_ptr<BoardExchange> boards_;  // as the roster
   std::shared_ptr<Roster> roster_;         // set before any other thread can see the group as linked

@@ -22,7 +22,7 @@ class RankMembership final : public Membership {
   std::uint64_t comm_id() const override { return roster_->comm_id(); }
   Life life(Rank rank) const override { return roster_->life(rank); }
   std::uint64_t last_sequence(Rank rank) const override { return roster_->last_sequence(rank); }
-  std::string describe(Rank rank) const override { return tutti::describe(roster_->member(rank)); }
+  std::string describe(Rank rank) const override { return roster_->describe(rank); }
   Cause cause() const override { return roster_->cause(); }
   void post_cause(const Cause& cause) override;
   void say_goodbye(std::uint64_t last_sequence) override;

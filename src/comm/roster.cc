@@ -41,11 +41,17 @@ Cause Roster::cause() const {
   return cause_;
 }
 
-bool Roster::end_life(Rank rank, Life life, std::uint64_t last_sequence) {
+std::string Roster::describe(Rank rank) const {
+  const std::lock_guard lock(mutex_);
+  const std::string& note = lives_[static_cast<std::size_t>(rank.value)].note;
+  return tutti::describe(member(rank)) + (note.empty() ? "" : ", " + note);
+}
+
+bool Roster::end_life(Rank rank, Life life, std::uint64_t last_sequence, const std::string& note) {
   const std::lock_guard lock(mutex_);
   LifeState& state = lives_[static_cast<std::size_t>(rank.value)];
   if (state.life != Life::kAlive) return false;
-  state = LifeState{life, last_sequence};
+  state = LifeState{life, last_sequence, note};
   return true;
 }
 

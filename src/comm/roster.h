@@ -43,8 +43,11 @@ class Roster {
   std::uint64_t last_sequence(Rank rank) const;
   Cause cause() const;
 
-  /// Only the first change of a rank counts. False: it had changed before.
-  bool end_life(Rank rank, Life life, std::uint64_t last_sequence);
+  /// "process 4711 on host x", and what is known of its end.
+  std::string describe(Rank rank) const;
+
+  /// Only the first change of a rank counts. False: it had changed before. `note` is for describe().
+  bool end_life(Rank rank, Life life, std::uint64_t last_sequence, const std::string& note = {});
   /// Only the first cause counts. False: there was one.
   bool set_cause(const Cause& cause);
 
@@ -59,6 +62,7 @@ class Roster {
   struct LifeState {
     Life life = Life::kAlive;
     std::uint64_t last_sequence = 0;
+    std::string note;
   };
   std::vector<LifeState> lives_;
   Cause cause_;

@@ -52,7 +52,16 @@ Status tcp_state(const char* what, SocketState* state) {
   return fail(Code::kSystemError, "cannot {}: {}", what, errno_text());
 }
 
+/// Failures of system calls end with the text of their errno.
+bool ends_with_error(const Status& why, int error) { return why.text().ends_with(errno_text(error)); }
+
 }  // namespace
+
+bool is_refusal(const Status& why) { return ends_with_error(why, ECONNREFUSED); }
+
+bool is_unreachable(const Status& why) {
+  return ends_with_error(why, ETIMEDOUT) || ends_with_error(why, EHOSTUNREACH) || ends_with_error(why, ENETUNREACH);
+}
 
 Socket::Socket(UnixSocket socket) : unix_(std::move(socket)) { guard_descriptor(descriptor()); }
 

@@ -73,4 +73,9 @@ class Socket {
   std::unique_ptr<TlsSession> tls_;  // borrows tcp_
 };
 
+/// Whether a connection ended because nobody listens at the address.
+bool is_refusal(const Status& why);
+/// Whether it ended because the other host answered nothing for as long as set_patience() said.
+bool is_unreachable(const Status& why);
+
 }  // namespace tutti

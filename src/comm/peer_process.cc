@@ -1,0 +1,136 @@
+#include "comm/peer_process.h"
+
+#include <utility>
+
+#include "core/log.h"
+
+namespace tutti {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kRetry{100};
+/// Between two knocks at a peer that is there but has not dialled yet.
+constexpr milliseconds kKnock{500};
+/// Many processes that join at once may crowd each other out at a door.
+constexpr int kMaxCrowded = 50;
+
+}  // namespace
+
+void PeerProcess::connect() {
+  if (place_.dials) dial();
+}
+
+void PeerProcess::dial() {
+  const auto done = [weak = weak_from_this()](const Status& why, const std::shared_ptr<Connection>& connection) {
+    if (const auto self = weak.lock()) self->dialed(why, connection);
+  };
+  dialer_ = std::make_shared<Dialer>(place_.loop, place_.targets, Role::kControl, place_.id, place_.key, done);
+  const auto dialer = dialer_;  // it may fail, and be replaced, before start() returns
+  dialer->start();
+}
+
+void PeerProcess::dial_later(milliseconds pause) {
+  retry_ = place_.loop.after(pause, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->dial();
+  });
+}
+
+void PeerProcess::dialed(const Status& why, const std::shared_ptr<Connection>& connection) {
+  if (!connection) return dial_failed(why);
+  if (!place_.dials) {  // it lives, and will dial when it has noticed the loss
+    connection->close();
+    return dial_later(kKnock);
+  }
+  if (!was_connected_) log_choice();
+  connection->send(MessageType::kIntroduce, encode(IntroduceMessage{place_.self}));
+  adopt(connection);
+}
+
+void PeerProcess::dial_failed(const Status& why) {
+  if (was_connected_) return dialer_->refused() ? give_up("") : dial_later(kRetry);
+  if (why.code() == Code::kRemoteError && ++crowded_ <= kMaxCrowded) return dial_later(kRetry);
+  owner_.on_unreachable(*this, fail(Code::kRemoteError, "cannot connect to {}: {}", place_.name, why.text()));
+}
+
+void PeerProcess::log_choice() const {
+  const DialTarget& taken = dialer_->taken();
+  std::string offered;
+  for (const DialTarget& target : place_.targets) offered += (offered.empty() ? "" : ", ") + text_of(target);
+  const LogLevel level = taken.socket_name.empty() ? LogLevel::kInfo : LogLevel::kDebug;
+  log(level, {}, "{} is reached by {}, of {}", place_.name, text_of(taken), offered);
+}
+
+void PeerProcess::adopt(const std::shared_ptr<Connection>& connection) {
+  const bool again = std::exchange(was_connected_, true);
+  if (again && (!linked || connection->is_unix() || !owner_.lives(*this))) return connection->close();
+  if (connection_) {  // it has noticed the loss and dialled before this end heard of it
+    connection_->close();
+    connection_.reset();
+    owner_.on_disconnected(*this);
+  }
+  stop_trying();
+  connection_ = connection;
+  const auto weak = weak_from_this();
+  ConnectionEvents events;
+  events.on_message = [weak](MessageType type, ByteView payload) {
+    const auto self = weak.lock();
+    return self ? self->owner_.on_message(*self, type, payload) : Status();
+  };
+  events.on_close = [weak](const Status& why) {
+    if (const auto self = weak.lock()) self->on_close(why);
+  };
+  connection->set_events(std::move(events));
+  connection->set_patience(place_.patience);
+  owner_.on_connected(*this, again);
+}
+
+void PeerProcess::send(MessageType type, ByteView payload) {
+  if (connection_) connection_->send(type, payload);
+}
+
+void PeerProcess::on_close(const Status& why) {
+  const bool was_unix = connection_->is_unix();
+  connection_.reset();
+  owner_.on_disconnected(*this);
+  if (!owner_.lives(*this)) return;
+  // The system has tried for as long as we would: a silent peer is not given the same time twice.
+  if (is_unreachable(why)) return give_up(fmt::format("not reachable for {:.3g} s", place_.patience));
+  if (was_unix || !linked || place_.patience <= 0) return give_up("");
+  lost(why);
+}
+
+void PeerProcess::lost(const Status& why) {
+  log(LogLevel::kInfo, {}, "the connection to {} was lost ({}): trying again for {:.3g} s", place_.name, why.text(),
+      place_.patience);
+  std::erase_if(place_.targets, [](const DialTarget& target) { return !target.socket_name.empty(); });
+  give_up_ = place_.loop.after(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(place_.patience)),
+      [weak = weak_from_this()] {
+        const auto self = weak.lock();
+        if (self) self->give_up(fmt::format("not reachable for {:.3g} s", self->place_.patience));
+      });
+  dial();
+}
+
+void PeerProcess::stop_trying() {
+  if (dialer_) dialer_->cancel();
+  dialer_.reset();
+  place_.loop.cancel(retry_);
+  place_.loop.cancel(give_up_);
+  retry_ = give_up_ = 0;
+}
+
+void PeerProcess::give_up(const std::string& note) {
+  const auto self = shared_from_this();
+  stop_trying();
+  owner_.on_death(*this, note);
+}
+
+void PeerProcess::close() {
+  stop_trying();
+  if (connection_) connection_->close();
+  connection_.reset();
+}
+
+}  // namespace tutti

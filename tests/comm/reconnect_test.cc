@@ -1,0 +1,237 @@
+// Control connections over TCP: deaths are told at once, losses are mended, and what was said meanwhile arrives.
+#include <dirent.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include "comm/places.h"
+#include "comm/world.h"
+
+namespace tutti {
+namespace {
+
+using std::chrono::milliseconds;
+using test::Processes;
+using test::SharedPage;
+
+Status expect(bool condition, const char* what) {
+  return condition ? Status() : fail(Code::kInternalError, "{}", what);
+}
+
+bool wait_for(const std::function<bool()>& condition, milliseconds limit = milliseconds(20000)) {
+  for (const auto end = Clock::now() + limit; Clock::now() < end;) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return condition();
+}
+
+Status join_apart(int rank, int ranks, SharedPage& page, JoinResult* joined, double reconnect = 10) {
+  IdBytes id;
+  TUTTI_TRY(test::obtain_id(rank, page, &id));
+  JoinRequest request = test::request_for(rank, ranks, id);
+  request.settings.host_id = "host " + std::to_string(rank);
+  request.settings.reconnect_seconds = reconnect;
+  return join(request, joined);
+}
+
+bool is_connected_tcp(int descriptor) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof(peer);
+  return ::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
+         (peer.ss_family == AF_INET || peer.ss_family == AF_INET6);
+}
+
+/// Ends all TCP connections of this process, as a middlebox would.
+int cut_all() {
+  int cut = 0;
+  DIR* const directory = ::opendir("/proc/self/fd");
+  while (const dirent* const entry = ::readdir(directory)) {
+    const int descriptor = std::atoi(entry->d_name);
+    if (descriptor > 2 && is_connected_tcp(descriptor) && ::shutdown(descriptor, SHUT_RDWR) == 0) ++cut;
+  }
+  ::closedir(directory);
+  return cut;
+}
+
+class ReconnectKill : public testing::TestWithParam<int> {};
+
+TEST_P(ReconnectKill, AKilledRankIsDeadOnAllWithinASecond) {
+  const int victim = GetParam();
+  Processes processes;
+  processes.start_all(4, [victim](int rank, SharedPage& page) {
+    JoinResult joined;
+    TUTTI_TRY(join_apart(rank, 4, page, &joined));
+    page.mark(0);
+    if (rank == victim) return page.wait_for_mark(9, 1), Status();  // is killed here
+    page.wait_for_mark(1, 1);
+    const auto dead = [&] { return joined.membership->life(Rank{victim}) == Life::kDead; };
+    TUTTI_TRY(expect(wait_for(dead, milliseconds(1000)), "the death was not noticed"));
+    for (int other = 0; other < 4; ++other)
+      if (other != victim)
+        TUTTI_TRY(expect(joined.membership->life(Rank{other}) == Life::kAlive, "another one counts as dead"));
+    page.mark(2);
+    page.wait_for_mark(2, 3);
+    joined.membership->say_goodbye(0);
+    return Status();
+  });
+  ASSERT_TRUE(processes.page().wait_for_mark(0, 4));
+  processes.kill(victim);
+  processes.page().mark(1);
+  processes.wait();
+  for (int rank = 0; rank < 4; ++rank) {
+    if (rank == victim) continue;
+    EXPECT_EQ(processes.page().code(rank), Code::kOk) << "rank " << rank << ": " << processes.page().text(rank);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ReconnectKill, testing::Values(0, 1, 3));
+
+/// Everybody's board says `round` when all connections have been cut and made again.
+Status cut_and_compare(JoinResult& joined, CallBoard& own, int rank, int round, SharedPage& page) {
+  constexpr int kRanks = 3;
+  if (round % kRanks == rank) TUTTI_TRY(expect(cut_all() >= 2, "there was nothing to cut"));
+  page.mark(1);
+  page.wait_for_mark(1, kRanks * round);
+  Call call;
+  call.sequence = static_cast<std::uint64_t>(round);
+  call.collective = Collective::kBarrier;
+  own.begin(call);
+  std::vector<Rank> others;
+  for (int peer = 0; peer < kRanks; ++peer)
+    if (peer != rank) others.push_back(Rank{peer});
+  const bool heard = wait_for([&] {
+    joined.membership->ask_boards(others);
+    return std::all_of(others.begin(), others.end(), [&](Rank peer) {
+      return joined.membership->board(peer)->state().sequence >= static_cast<std::uint64_t>(round);
+    });
+  });
+  TUTTI_TRY(expect(heard, "a connection did not come back"));
+  for (const Rank peer : others)
+    TUTTI_TRY(expect(joined.membership->life(peer) == Life::kAlive, "a loss counts as a death"));
+  return Status();
+}
+
+TEST(Reconnect, ACutConnectionIsMadeAgain) {
+  Processes processes;
+  processes.start_all(3, [](int rank, SharedPage& page) {
+    const auto own = std::unique_ptr<CallBoard>(new CallBoard());
+    JoinResult joined;
+    TUTTI_TRY(join_apart(rank, 3, page, &joined));
+    joined.membership->set_board(own.get());
+    for (int round = 1; round <= 30; ++round) TUTTI_TRY(cut_and_compare(joined, *own, rank, round, page));
+    page.mark(2);
+    page.wait_for_mark(2, 3);
+    joined.membership->set_board(nullptr);
+    joined.membership->say_goodbye(0);
+    return Status();
+  });
+  processes.wait();
+  test::expect_all_ok(processes.page(), 3);
+}
+
+TEST(Reconnect, ACauseAndAGoodbyeSaidIntoACutConnectionArrive) {
+  for (const int speaker : {0, 1}) {
+    Processes processes;
+    processes.start_all(2, [speaker](int rank, SharedPage& page) {
+      JoinResult joined;
+      TUTTI_TRY(join_apart(rank, 2, page, &joined));
+      Membership& membership = *joined.membership;
+      page.mark(0);
+      page.wait_for_mark(0, 2);
+      if (rank == speaker) {
+        cut_all();
+        membership.post_cause(Cause{Code::kMismatch, kNoRank, Rank{0}, "a cause"});
+        membership.say_goodbye(7);
+        page.wait_for_mark(1, 1);
+        return Status();
+      }
+      TUTTI_TRY(expect(wait_for([&] { return membership.life(Rank{speaker}) != Life::kAlive; }), "no goodbye came"));
+      page.mark(1);
+      membership.say_goodbye(0);
+      return expect(membership.life(Rank{speaker}) == Life::kLeft && membership.last_sequence(Rank{speaker}) == 7 &&
+                        membership.cause().text == "a cause",
+                    "something else came");
+    });
+    processes.wait();
+    test::expect_all_ok(processes.page(), 2);
+  }
+}
+
+TEST(Reconnect, AStreamIsAskedForAgain) {
+  // The lower rank asks for a stream over a connection that is just being cut.
+  Processes processes;
+  processes.start_all(2, [](int rank, SharedPage& page) {
+    JoinResult joined;
+    TUTTI_TRY(join_apart(rank, 2, page, &joined));
+    for (int round = 1; round <= 10; ++round) {
+      if (rank == 0) {
+        cut_all();
+        joined.wiring->want(Rank{1}, Lane{0});
+      }
+      TcpStream stream;
+      TUTTI_TRY(expect(wait_for([&] { return joined.wiring->take(Rank{1 - rank}, Lane{0}, &stream); }), "no stream"));
+      page.mark(0);
+      page.wait_for_mark(0, 2 * round);
+    }
+    joined.membership->say_goodbye(0);
+    return Status();
+  });
+  processes.wait();
+  test::expect_all_ok(processes.page(), 2);
+}
+
+class ReconnectSilence : public testing::TestWithParam<int> {};
+
+TEST_P(ReconnectSilence, AProcessThatDoesNotComeBackIsDeadAfterItsTime) {
+  const int silent = GetParam();  // stopped: its system accepts connections, but nobody answers
+  Processes processes;
+  processes.start_all(2, [silent](int rank, SharedPage& page) {
+    JoinResult joined;
+    TUTTI_TRY(join_apart(rank, 2, page, &joined, 1.0));
+    Membership& membership = *joined.membership;
+    page.mark(0);
+    if (rank == silent) return page.wait_for_mark(9, 1), membership.say_goodbye(0), Status();
+    page.wait_for_mark(1, 1);
+    cut_all();
+    std::this_thread::sleep_for(milliseconds(300));
+    const bool early = membership.life(Rank{silent}) != Life::kAlive;
+    TUTTI_TRY(expect(wait_for([&] { return membership.life(Rank{silent}) == Life::kDead; }, milliseconds(3000)),
+                     "it counts as alive for ever"));
+    page.mark(2);
+    TUTTI_TRY(expect(!early, "it was given no time"));
+    const std::string who = membership.describe(Rank{silent});
+    membership.say_goodbye(0);
+    return expect(who.find("not reachable for 1 s") != std::string::npos, "the text does not say why");
+  });
+  ASSERT_TRUE(processes.page().wait_for_mark(0, 2));
+  ::kill(processes.pid(silent), SIGSTOP);
+  processes.page().mark(1);
+  processes.page().wait_for_mark(2, 1);
+  ::kill(processes.pid(silent), SIGCONT);
+  processes.page().mark(9);
+  processes.wait();
+  test::expect_all_ok(processes.page(), 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ReconnectSilence, testing::Values(0, 1));
+
+TEST(Reconnect, WithoutPatienceALossIsADeath) {
+  Processes processes;
+  processes.start_all(2, [](int rank, SharedPage& page) {
+    JoinResult joined;
+    TUTTI_TRY(join_apart(rank, 2, page, &joined, 0));
+    page.mark(0);
+    page.wait_for_mark(0, 2);
+    if (rank == 1) cut_all();
+    const bool dead = wait_for([&] { return joined.membership->life(Rank{1 - rank}) == Life::kDead; });
+    page.mark(1);
+    page.wait_for_mark(1, 2);
+    joined.membership->say_goodbye(0);
+    return expect(dead, "the loss was not noticed");
+  });
+  processes.wait();
+  test::expect_all_ok(processes.page(), 2);
+}
+
+}  // namespace
+}  // namespace tutti
