@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tutti against Open MPI over shared memory, in turn in one process: bench/race.sh [RANKS] [race options]
+# Tutti against Open MPI, in turn in one process: bench/race.sh [RANKS] [race options]; over shared memory, or with
+# RACE_TRANSPORT=tcp over loopback TCP. RACE_MPI holds further options of mpirun.
 # Open MPI's best settings: vader without single copy, and a malloc that keeps its memory (else it pays a page fault
 # for every 4 KiB of its temporary buffers: 2 to 4 times slower from 256 KiB up).
 # On a machine with other work, `chrt -r 20 bench/race.sh` as root keeps the cores for the race.
@@ -16,7 +17,15 @@ if [ ! -x "$program" ]; then
   cmake --preset release > /dev/null
   cmake --build build/release --target race
 fi
-options=(--mca pml ob1 --mca btl "self,vader" --mca btl_vader_single_copy_mechanism none --oversubscribe)
+options=(--mca pml ob1 --oversubscribe)
+if [ "${RACE_TRANSPORT:-shm}" = tcp ]; then
+  export TUTTI_TRANSPORT=tcp
+  options+=(--mca btl "self,tcp" --mca btl_tcp_if_include lo -x TUTTI_TRANSPORT)
+else
+  options+=(--mca btl "self,vader" --mca btl_vader_single_copy_mechanism none)
+fi
+read -ra more <<< "${RACE_MPI:-}"
+options+=("${more[@]}")
 [ "$(id -u)" -ne 0 ] || options+=(--allow-run-as-root)
 # More ranks than cores: Open MPI is hopeless unless it yields.
 [ "$ranks" -le "$(nproc)" ] || options+=(--bind-to none --mca mpi_yield_when_idle 1)

@@ -107,7 +107,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
   const std::byte* arrived = nullptr;
   if (step.has(kRecv)) {
     const Outcome outcome =
-        step.recv_from == PeerSet::kAll ? receive_all(lane, step, bytes) : receive(lane, step, bytes, &arrived);
+        is_set(step.recv_from) ? receive_all(lane, step, bytes) : receive(lane, step, bytes, &arrived);
     if (outcome != Outcome::kDone) return outcome;
   }
   std::byte* slot = nullptr;
@@ -193,23 +193,35 @@ Peek CpuExecutor<E>::peek(LaneState& lane, const Step& step, Route from, Bytes b
 
 template <Endpoint E>
 auto CpuExecutor<E>::receive_all(LaneState& lane, const Step& step, Bytes bytes) -> Outcome {
-  for (; lane.seen < ranks_; ++lane.seen) {
-    if (lane.seen == rank_) continue;
-    const Route from{Rank{lane.seen}, step.is(kSharedRecv), step.lane};
+  const PeerList peers = peers_of(launch_.schedule->shape, step.recv_from);
+  for (; lane.seen < peers.count; ++lane.seen) {
+    const int peer = peers[lane.seen];
+    if (peer == rank_) {
+      lane.place = lane.seen;
+      continue;
+    }
+    const Route from{Rank{peer}, step.is(kSharedRecv), step.lane};
     const Peek peek = endpoint_->recv_peek(from, bytes, lane.fingerprint);
-    if (peek.state == PeekState::kAgain) return blocked_on(lane.seen);
+    if (peek.state == PeekState::kAgain) return blocked_on(peer);
     if (peek.state == PeekState::kMismatch) return mismatched_ = from.peer, Outcome::kMismatch;
     lane.sources[static_cast<std::size_t>(lane.seen)] = peek.data;
   }
   return Outcome::kDone;
 }
 
+/// A reduction with a set of peers that holds nobody else.
+template <Endpoint E>
+bool CpuExecutor<E>::is_alone(const Step& step) const {
+  return is_set(step.recv_from) && peers_of(launch_.schedule->shape, step.recv_from).count <= 1;
+}
+
 template <Endpoint E>
 void CpuExecutor<E>::release(const Step& step, Bytes bytes) {
   if (step.recv_from == PeerSet::kOne)
     return endpoint_->recv_release(Route{Rank{step.recv_peer}, step.is(kSharedRecv), step.lane}, bytes);
-  for (int peer = 0; peer < ranks_; ++peer)
-    if (peer != rank_) endpoint_->recv_release(Route{Rank{peer}, step.is(kSharedRecv), step.lane}, bytes);
+  const PeerList peers = peers_of(launch_.schedule->shape, step.recv_from);
+  for (int i = 0; i < peers.count; ++i)
+    if (peers[i] != rank_) endpoint_->recv_release(Route{Rank{peers[i]}, step.is(kSharedRecv), step.lane}, bytes);
 }
 
 template <Endpoint E>
@@ -230,8 +242,7 @@ void CpuExecutor<E>::compute(LaneState& lane, const Step& step, Elems count, con
     return compute_on_wire(lane, step, count, arrived, slot);
   const Bytes bytes{count.value * launch_.element.value};
   std::byte* stored = step.has(kStore) ? address(step.dst_buffer, lane.tile, step.dst_chunk) : nullptr;
-  const bool alone = step.recv_from == PeerSet::kAll && ranks_ == 1;
-  if (step.has(kReduce) && !alone) return reduce(lane, step, count, arrived, slot, stored);
+  if (step.has(kReduce) && !is_alone(step)) return reduce(lane, step, count, arrived, slot, stored);
   const std::byte* const value = arrived != nullptr ? arrived : address(step.src_buffer, lane.tile, step.src_chunk);
   if (launch_.alone_reduces && stored != nullptr) {
     const void* const only = value;
@@ -254,10 +265,10 @@ template <Endpoint E>
 ReduceArgs CpuExecutor<E>::operands(LaneState& lane, const Step& step, const void* own, const std::byte* arrived,
                                     const void** pair) {
   ReduceArgs args;
-  if (step.recv_from == PeerSet::kAll) {
-    lane.sources[static_cast<std::size_t>(rank_)] = own;
+  if (is_set(step.recv_from)) {
+    lane.sources[static_cast<std::size_t>(lane.place)] = own;
     args.sources = lane.sources.data();
-    args.source_count = ranks_;
+    args.source_count = peers_of(launch_.schedule->shape, step.recv_from).count;
   } else {
     pair[0] = step.is(kOwnLeft) ? own : arrived;
     pair[1] = step.is(kOwnLeft) ? arrived : own;

@@ -10,6 +10,7 @@
 #include "executor/peer_exchange.h"
 #include "kernels/kernels.h"
 #include "schedule/bind.h"
+#include "schedule/peer_list.h"
 
 namespace tutti {
 
@@ -66,8 +67,9 @@ class CpuExecutor final : public Executor {
     std::size_t tile = 0;
     std::uint32_t step = 0;
     Fingerprint fingerprint = 0;       ///< of the messages of the step under way
-    int seen = 0;                      ///< ranks already peeked at by a receive from all
-    std::vector<const void*> sources;  ///< by rank; the own source stands at its place
+    int seen = 0;                      ///< of a set of peers, those already peeked at
+    int place = 0;                     ///< the own rank's among them
+    std::vector<const void*> sources;  ///< in the set's order, the own source at its place
   };
 
   Outcome run_step(LaneState& lane, const Step& step);
@@ -86,6 +88,8 @@ class CpuExecutor final : public Executor {
   void compute_piece(LaneState& lane, const Step& step, std::size_t at, std::size_t count, const std::byte* arrived,
                      std::byte* slot);
   void release(const Step& step, Bytes bytes);
+  static bool is_set(PeerSet set) { return set >= PeerSet::kAll; }
+  bool is_alone(const Step& step) const;
   ReduceKernel kernel(const Launch& launch) {
     if (kernel_ == nullptr || launch.wire != kernel_type_ || launch.op != kernel_op_) [[unlikely]] {
       kernel_ = launch.user != nullptr ? reduce_by_user : reduce_kernel(launch.wire, launch.op);

@@ -31,7 +31,7 @@ void CpuExecutor<E>::compute_piece(LaneState& lane, const Step& step, std::size_
   alignas(kCacheLine) std::byte result[kPiece * 2];
   const std::size_t shift = at * launch_.wire_element.value;
   const Bytes bytes{count * launch_.wire_element.value};
-  const bool reduces = step.has(kReduce) && !(step.recv_from == PeerSet::kAll && ranks_ == 1);
+  const bool reduces = step.has(kReduce) && !is_alone(step);
   const std::byte* value = arrived != nullptr ? arrived + shift : nullptr;
   const std::byte* mine = nullptr;
   if (reduces || value == nullptr) {
@@ -47,14 +47,14 @@ void CpuExecutor<E>::compute_piece(LaneState& lane, const Step& step, std::size_
     ReduceArgs args = operands(lane, step, mine, value, pair);
     // Messages begin at their own start, this piece somewhere within them.
     const void** const sources = const_cast<const void**>(args.sources);
-    const bool all = step.recv_from == PeerSet::kAll;
-    for (int k = 0; all && k < ranks_; ++k)
-      if (k != rank_) sources[k] = static_cast<const std::byte*>(sources[k]) + shift;
+    const int set = is_set(step.recv_from) ? peers_of(launch_.schedule->shape, step.recv_from).count : 0;
+    for (int k = 0; k < set; ++k)
+      if (k != lane.place) sources[k] = static_cast<const std::byte*>(sources[k]) + shift;
     args.destination = result;
     args.count = count;
     kernel(launch_)(args);
-    for (int k = 0; all && k < ranks_; ++k)
-      if (k != rank_) sources[k] = static_cast<const std::byte*>(sources[k]) - shift;
+    for (int k = 0; k < set; ++k)
+      if (k != lane.place) sources[k] = static_cast<const std::byte*>(sources[k]) - shift;
     value = result;
   } else if (value == nullptr) {
     value = mine;
