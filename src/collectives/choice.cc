@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/catalogue.h"
+#include "collectives/network_choice.h"
 #include "schedule/bind.h"
 
 namespace tutti {
@@ -35,14 +36,29 @@ std::string_view all_reduce_name(std::size_t bytes, const Machine& machine) {
   return machine.ranks <= 2 || bytes <= kOneShotBytes ? "all_pairs" : "all_pairs_two_shot";
 }
 
-/// One thread drives all lanes of a rank, so lanes only cost messages, except where they use links in both directions.
-int lanes_for(const Algorithm& algorithm, std::size_t bytes, const Machine& machine) {
-  if (std::string_view(algorithm.name) != "ring" || bytes < kTwoLaneBytes) return 1;
-  return std::clamp(machine.lanes, 1, std::min(2, algorithm.max_lanes));
+/// Whether ranks span hosts.
+bool is_wide(const Machine& machine, const HostMap* hosts) {
+  return machine.network || (hosts != nullptr && hosts->hosts > 1);
 }
 
-std::size_t tile_for(const Algorithm& algorithm, std::size_t bytes, const Machine& machine, std::size_t limit) {
-  if (std::string_view(algorithm.name) != "chain") return limit;
+/// One thread drives all lanes of a rank, so lanes only cost messages, except where they use links in both directions.
+int lanes_for(const Algorithm& algorithm, std::size_t bytes, const Machine& machine, bool wide) {
+  const int most = std::min(2, algorithm.max_lanes);
+  if (wide) return std::min(network_lanes(algorithm.name, Bytes{bytes}, machine), most);
+  if (std::string_view(algorithm.name) != "ring" || bytes < kTwoLaneBytes) return 1;
+  return std::clamp(machine.lanes, 1, most);
+}
+
+std::size_t tile_for(const Algorithm& algorithm, std::size_t bytes, const Machine& machine, const HostMap* hosts,
+                     std::size_t limit) {
+  const std::string_view name = algorithm.name;
+  if (is_wide(machine, hosts)) {
+    const bool chain = name == "chain" || (name == "hierarchical" && algorithm.collective == Collective::kBroadcast);
+    const bool by_host = hosts != nullptr && name == "hierarchical";
+    return chain ? std::min(network_chain_tile(Bytes{bytes}, by_host ? hosts->hosts : machine.ranks).value, limit)
+                 : limit;
+  }
+  if (name != "chain") return limit;
   return std::clamp(bytes / (2 * static_cast<std::size_t>(machine.ranks)), std::min(kChainTileBytes, limit), limit);
 }
 
@@ -59,7 +75,11 @@ Collective scheduled_as(Collective collective) {
   }
 }
 
-std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_block, const Machine& machine) {
+std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_block, const Machine& machine,
+                                     const HostMap* hosts) {
+  if (is_wide(machine, hosts)) {
+    return network_algorithm(scheduled_as(collective), bytes_per_block, machine, hosts);
+  }
   const bool many = machine.ranks > kAllPairsRanks && !(machine.deterministic && reduces(collective));
   switch (scheduled_as(collective)) {
     case Collective::kAllReduce:
@@ -108,7 +128,7 @@ bool is_ragged_capable(const Algorithm& algorithm) {
 }
 
 Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machine, std::string_view forced_name,
-              Bytes forced_tile) {
+              Bytes forced_tile, const HostMap* hosts) {
   const Collective scheduled = scheduled_as(collective);
   const bool ragged = scheduled != collective;
   if (collective == Collective::kAllToAllV) bytes_per_block = Bytes{0};  // no rank knows the counts of all
@@ -121,18 +141,20 @@ Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machi
     choice.name_refused = !serves;
   }
   if (!choice.algorithm) {
-    choice.algorithm = find_algorithm(scheduled, automatic_algorithm(collective, bytes_per_block, machine));
+    choice.algorithm = find_algorithm(scheduled, automatic_algorithm(collective, bytes_per_block, machine, hosts));
   }
   if (!choice.algorithm) return choice;
 
-  choice.lanes = ragged ? 1 : lanes_for(*choice.algorithm, bytes_per_block.value, machine);
+  const bool wide = is_wide(machine, hosts);
+  choice.lanes = ragged ? 1 : lanes_for(*choice.algorithm, bytes_per_block.value, machine, wide);
   // A tile of parts * m bytes has parts of exactly m where m is a multiple of the alignment, and smaller tiles have
   // smaller parts: no chunk is larger than a message.
-  const Extent extent = choice.algorithm->extent(Shape{machine.ranks, 0, 0, choice.lanes});
+  const Extent extent = choice.algorithm->extent(Shape{machine.ranks, 0, 0, choice.lanes, hosts});
   const std::size_t message = std::max(machine.max_message.value / kPartAlign.value, std::size_t{1}) * kPartAlign.value;
   const std::size_t limit = message * extent.parts;
-  const std::size_t wanted =
-      forced_tile.value != 0 ? forced_tile.value : tile_for(*choice.algorithm, bytes_per_block.value, machine, limit);
+  const std::size_t wanted = forced_tile.value != 0
+                                 ? forced_tile.value
+                                 : tile_for(*choice.algorithm, bytes_per_block.value, machine, hosts, limit);
   choice.tile_bytes = Bytes{std::min(round_up(wanted, kPartAlign.value), limit)};
   return choice;
 }

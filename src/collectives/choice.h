@@ -23,12 +23,15 @@ struct Choice {
 /// `bytes_per_block` is the largest block; for kAllToAllV, where a rank knows only its own counts, it is ignored.
 /// `forced_name`: TUTTI_ALGO; empty or "auto" leaves the choice to the library, and so does, with name_refused, a name
 /// that the collective does not have or that the deterministic mode excludes. `forced_tile`: TUTTI_TILE_BYTES, 0 for
-/// automatic; it is rounded up to kPartAlign and cut to what messages hold. Never blocks, never allocates; any thread.
+/// automatic; it is rounded up to kPartAlign and cut to what messages hold. `hosts`: the map of Machine::hosts, with
+/// which the schedules are built; nullptr: no ranks are known to share a host, or all do. Never blocks, never
+/// allocates; any thread.
 Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machine, std::string_view forced_name,
-              Bytes forced_tile);
+              Bytes forced_tile, const HostMap* hosts = nullptr);
 
 /// The automatic choice's name; for tests and documentation of the thresholds.
-std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_block, const Machine& machine);
+std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_block, const Machine& machine,
+                                     const HostMap* hosts = nullptr);
 
 /// The collective whose schedules a v-form runs; any other collective itself.
 Collective scheduled_as(Collective collective);

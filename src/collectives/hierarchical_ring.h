@@ -3,16 +3,18 @@
 // Driver d of each host adds up its ranks' contributions to share d; the d-th drivers run a ring all-reduce (ring.h)
 // among them, and each hands the finished parts to the other ranks of its host. So all drivers of a host use the
 // network at once, and 2(H-1)/H of the data cross each host's link in each direction: the least possible
-// (Patarasuk, Yuan 2009). Two-level reductions as in Karonis et al. 2000, Graham et al. 2006 are the textbook form.
+// (Patarasuk, Yuan 2009). Levels of networks in collectives: Karonis et al., IPDPS 2000.
 //
 // Rounds follow the ring, t = 0 .. 2H-2, with part k = host - t (modulo H; plus t on odd lanes):
 //   share(t)     contributions to part k of every share, to each other driver of the host
 //   collect(t)   a driver adds up its host's contributions, in rank order
 //   pass(t)      a driver adds what comes from the host before, and sends it on; later passes on finished parts
-//   spread(t)    a driver sends the finished part to its host's other ranks, and each receives that of other drivers
-// in the order  share 0, collect+pass 0, share 1, collect 1, share 2, collect 2, pass 1, share 3, collect 3, pass 2,
-// ... pass H-1, spread H-1, pass H, spread H, ... : the next part is collected while the network works on the one
-// before.
+//   give(t)      a driver sends the finished part to its host's other ranks
+//   take(t)      each rank receives the finished parts of the other drivers
+// in the order: share 0, collect + pass 0, share 1, collect 1, share 2, collect 2, pass 1, share 3, collect 3, pass 2;
+// at the end: pass H-1, give H-1, pass H, take H-1, give H, pass H+1, take H, give H+1. So the next part is collected
+// while the network works on the one before, and no driver waits for others of its host before it has passed on what
+// the network brought.
 //
 // A host's number follows its lowest rank, so host order is the order of the lowest ranks that partial results hold,
 // whichever ranks share a host.
@@ -79,34 +81,51 @@ TUTTI_HD constexpr Step pass(const Shape& s, const Place& p, std::uint32_t lane,
   return step.step();
 }
 
-/// k below others: to one of them, if this rank drives; then from the other drivers.
-TUTTI_HD constexpr Step spread(const Shape& s, const Place& p, std::uint32_t lane, std::int32_t t, std::int32_t k) {
-  const std::int32_t sends = p.drives() ? p.others() : 0;
-  const std::int32_t driver = k < sends ? p.index : driver_left(p, k - sends);
-  const std::uint32_t chunk = chunk_of(p, lane, driver, t);
-  StepBuilder step(lane, chunk);
-  if (k < sends) return step.take(BufferId::kOutput, chunk).send(hosts::other(s, p, k)).step();
-  return step.recv(hosts::rank_at(s, p.host, driver)).store(BufferId::kOutput, chunk).step();
+TUTTI_HD constexpr Step give(const Shape& s, const Place& p, std::uint32_t lane, std::int32_t t, std::int32_t k) {
+  const std::uint32_t chunk = chunk_of(p, lane, p.index, t);
+  return StepBuilder(lane, chunk).take(BufferId::kOutput, chunk).send(hosts::other(s, p, k)).step();
 }
 
-/// How many steps of one rank and lane belong together.
+TUTTI_HD constexpr Step take(const Shape& s, const Place& p, std::uint32_t lane, std::int32_t t, std::int32_t k) {
+  const std::int32_t driver = driver_left(p, k);
+  const std::uint32_t chunk = chunk_of(p, lane, driver, t);
+  return StepBuilder(lane, chunk).recv(hosts::rank_at(s, p.host, driver)).store(BufferId::kOutput, chunk).step();
+}
+
+/// How many steps of one rank, lane and round belong together.
 struct Lengths {
-  std::int32_t share;    ///< of a round
-  std::int32_t collect;  ///< of a round but the first: 1 if a driver is not alone on its host
-  std::int32_t pass;     ///< of a round: 1 for drivers
-  std::int32_t spread;   ///< of a round
+  std::int32_t share;    ///< as many as take
+  std::int32_t collect;  ///< but in the first round: 1 if a driver is not alone on its host
+  std::int32_t pass;     ///< 1 for drivers
+  std::int32_t give;
 };
 TUTTI_HD constexpr Lengths lengths_of(const Place& p) {
   const std::int32_t share = other_drivers(p);
-  if (!p.drives()) return Lengths{share, 0, 0, share};
-  return Lengths{share, p.size > 1 ? 1 : 0, 1, p.others() + share};
+  if (!p.drives()) return Lengths{share, 0, 0, 0};
+  return Lengths{share, p.size > 1 ? 1 : 0, 1, p.others()};
 }
 
 /// There are two hosts or more.
 TUTTI_HD constexpr std::uint32_t steps_across(const Place& p) {
   const Lengths n = lengths_of(p);
   const std::int32_t reduction = p.hosts * n.share + n.pass + (p.hosts - 1) * n.collect + (p.hosts - 2) * n.pass;
-  return static_cast<std::uint32_t>(reduction + p.hosts * (n.pass + n.spread));
+  return static_cast<std::uint32_t>(reduction + p.hosts * (n.pass + n.give + n.share));
+}
+
+/// From the round on in which the reduction ends.
+TUTTI_HD constexpr Step end_step(const Shape& s, const Place& p, std::uint32_t lane, std::int32_t at) {
+  const Lengths n = lengths_of(p);
+  if (at < n.pass) return pass(s, p, lane, p.hosts - 1);
+  at -= n.pass;
+  if (at < n.give) return give(s, p, lane, p.hosts - 1, at);
+  at -= n.give;
+  const std::int32_t round = n.pass + n.share + n.give;
+  const std::int32_t t = p.hosts + at / round;
+  at %= round;
+  if (t > 2 * p.hosts - 2) return take(s, p, lane, t - 1, at);
+  if (at < n.pass) return pass(s, p, lane, t);
+  at -= n.pass;
+  return at < n.share ? take(s, p, lane, t - 1, at) : give(s, p, lane, t, at - n.share);
 }
 
 TUTTI_HD constexpr Step step_across(const Shape& s, const Place& p, std::uint32_t lane, std::int32_t at) {
@@ -121,16 +140,11 @@ TUTTI_HD constexpr Step step_across(const Shape& s, const Place& p, std::uint32_
   at -= n.collect;
 
   const std::int32_t round = n.share + n.collect + n.pass;
-  if (at < (p.hosts - 2) * round) {
-    const std::int32_t t = 2 + at / round;
-    at %= round;
-    if (at < n.share) return share(s, p, lane, t, at);
-    return at < n.share + n.collect ? collect(s, p, lane, t) : pass(s, p, lane, t - 1);
-  }
-  at -= (p.hosts - 2) * round;
-  const std::int32_t t = p.hosts - 1 + at / (n.pass + n.spread);
-  at %= n.pass + n.spread;
-  return at < n.pass ? pass(s, p, lane, t) : spread(s, p, lane, t, at - n.pass);
+  const std::int32_t t = 2 + at / round;
+  if (t >= p.hosts) return end_step(s, p, lane, at - (p.hosts - 2) * round);
+  at %= round;
+  if (at < n.share) return share(s, p, lane, t, at);
+  return at < n.share + n.collect ? collect(s, p, lane, t) : pass(s, p, lane, t - 1);
 }
 
 TUTTI_HD constexpr std::uint32_t all_reduce_steps(const Shape& s) {

@@ -20,7 +20,7 @@ Plan PlanCache::find_slowly(Collective collective, Bytes bytes, int root) {
 Plan PlanCache::find_in_rank_order(Collective collective, Bytes bytes, int root) {
   Machine ordered = machine_;
   ordered.deterministic = true;
-  return plan_of(choose(collective, bytes, ordered, algorithm_, tile_), bytes, root);
+  return plan_of(choose(collective, bytes, ordered, algorithm_, tile_, hosts()), bytes, root);
 }
 
 Plan PlanCache::plan_of(const Choice& choice, Bytes bytes, int root) {
@@ -31,6 +31,7 @@ Plan PlanCache::plan_of(const Choice& choice, Bytes bytes, int root) {
     shape.rank = rank_.value;
     shape.root = root < 0 ? 0 : root;
     shape.lanes = choice.lanes;
+    shape.hosts = hosts();
     schedule = std::make_unique<const Schedule>(build_schedule(*choice.algorithm, shape));
   }
   return Plan{schedule.get(), choice.tile_bytes, is_one_shot(*schedule) && bytes <= choice.tile_bytes};

@@ -31,7 +31,12 @@ class PlanCache {
  public:
   /// `algorithm`: a name or "auto"; a name that a collective does not offer is warned of once, then auto serves it.
   PlanCache(const Machine& machine, Rank rank, std::string algorithm, Bytes tile, LogSource source)
-      : machine_(machine), rank_(rank), algorithm_(std::move(algorithm)), tile_(tile), source_(source) {}
+      : machine_(machine),
+        topology_(machine.hosts.empty() ? nullptr : std::make_unique<const Topology>(machine.hosts)),
+        rank_(rank),
+        algorithm_(std::move(algorithm)),
+        tile_(tile),
+        source_(source) {}
 
   /// The plan for blocks of `bytes`; of kAllGatherV the largest block, of kAllToAllV 0. A v-form has plans of its own,
   /// and may share a one-lane schedule with the plain form (`schedule->algorithm->collective` is the plain form then):
@@ -47,7 +52,7 @@ class PlanCache {
   Plan find_in_rank_order(Collective collective, Bytes bytes, int root);
   /// What would be chosen; touches nothing, so any thread may ask.
   Choice choice(Collective collective, Bytes bytes) const {
-    return choose(collective, bytes, machine_, algorithm_, tile_);
+    return choose(collective, bytes, machine_, algorithm_, tile_, hosts());
   }
 
   /// Memory of the schedules built so far.
@@ -65,7 +70,10 @@ class PlanCache {
   Plan find_slowly(Collective collective, Bytes bytes, int root);
   Plan plan_of(const Choice& choice, Bytes bytes, int root);
 
+  const HostMap* hosts() const { return topology_ == nullptr ? nullptr : &topology_->map(); }
+
   Machine machine_;
+  std::unique_ptr<const Topology> topology_;  ///< schedules point into it
   Rank rank_;
   std::string algorithm_;
   Bytes tile_;

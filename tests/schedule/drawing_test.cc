@@ -6,6 +6,7 @@
 #include <string>
 
 #include "collectives/catalogue.h"
+#include "schedule/topologies.h"
 
 namespace tutti {
 namespace {
@@ -84,6 +85,22 @@ TEST(Drawing, PairwiseAllToAll) {
 #include "schedule/golden/all_to_all_pairwise.inc"
       ;
   EXPECT_EQ(draw(Collective::kAllToAll, "pairwise"), golden);
+}
+
+/// Two hosts of two and three ranks, dealt out: each has two drivers, and rank 4 is none.
+TEST(Drawing, Hierarchy) {
+  const char* const golden =
+#include "schedule/golden/hierarchical.inc"
+      ;
+  const Topology topology(HostList{0, 1, 0, 1, 1});
+  std::string text;
+  for (const Collective collective : {Collective::kAllReduce, Collective::kBarrier}) {
+    for (std::int32_t rank = 0; rank < 5; ++rank) {
+      text +=
+          to_text(build_schedule(*find_algorithm(collective, "hierarchical"), Shape{5, rank, 0, 1, &topology.map()}));
+    }
+  }
+  EXPECT_EQ(text, golden);
 }
 
 TEST(Drawing, SeveralLanes) {

@@ -9,6 +9,7 @@
 #include "schedule/effort.h"
 #include "schedule/step_builder.h"
 #include "schedule/tables.h"
+#include "schedule/topologies.h"
 
 namespace tutti {
 namespace {
@@ -39,15 +40,17 @@ bool concerns_one_block(const Schedule& schedule, const Step& step) {
   const bool stores = step.has(kStore);
   if (step.has(kReduce) || step.recv_from == PeerSet::kAll || !(takes || stores)) return false;
   const std::uint32_t in_input = gathers ? 0 : static_cast<std::uint32_t>(pair.destination);
-  const bool right_source = step.src_buffer == BufferId::kInput && pair.source == rank && step.src_chunk == in_input;
+  const bool from_input = step.src_buffer == BufferId::kInput && pair.source == rank && step.src_chunk == in_input;
+  const bool from_output = gathers && step.src_buffer == BufferId::kOutput && step.src_chunk == step.chunk;
+  const bool right_source = from_input || from_output;
   const bool right_place = step.dst_buffer == BufferId::kOutput && (gathers || pair.destination == rank) &&
                            step.dst_chunk == static_cast<std::uint32_t>(pair.source);
   return (!takes || right_source) && (!stores || right_place);
 }
 
-bool concerns_one_block(const Algorithm& algorithm, std::int32_t n) {
+bool concerns_one_block(const Algorithm& algorithm, std::int32_t n, const HostMap* hosts = nullptr) {
   for (std::int32_t rank = 0; rank < n; ++rank) {
-    const Schedule table = build_schedule(algorithm, Shape{n, rank, 0, 1});
+    const Schedule table = build_schedule(algorithm, Shape{n, rank, 0, 1, hosts});
     if (table.extent.parts != 1) return false;
     for (const Step& step : table.steps) {
       if (!concerns_one_block(table, step)) return false;
@@ -83,8 +86,9 @@ TEST(Ragged, AStepOfTwoBlocksIsSeen) {
 
 /// Passes with blocks missing at random, then a whole one, so that the outcome is that of the collective: tables as the
 /// executor runs them, tile by tile. Out of place, where a second pass reads the same input again.
-Tables with_missing_blocks(const Algorithm& algorithm, std::int32_t n, std::mt19937& random) {
-  const Tables whole = tables_of(algorithm, Shape{n, 0, 0, 1});
+Tables with_missing_blocks(const Algorithm& algorithm, std::int32_t n, std::mt19937& random,
+                           const HostMap* hosts = nullptr) {
+  const Tables whole = tables_of(algorithm, Shape{n, 0, 0, 1, hosts});
   Tables tables = whole;
   for (Schedule& table : tables) table.steps.clear();
   const std::size_t blocks = static_cast<std::size_t>(n) * static_cast<std::size_t>(n);
@@ -112,6 +116,28 @@ TEST(Ragged, SkippedStepsMatchAndDoNotDeadlock) {
         ASSERT_FALSE(fault) << name_of(algorithm.collective) << " " << algorithm.name << ": " << fault->text;
       }
     }
+  }
+}
+
+/// Where ranks span hosts a driver hands on what others gave it: the output's block of the label is as good a source as
+/// the input's.
+TEST(Ragged, HierarchicalAllGathersServeEveryPlacement) {
+  std::mt19937 random(12);
+  const Algorithm& gather = *find_algorithm(Collective::kAllGather, "hierarchical");
+  ASSERT_TRUE(is_ragged_capable(gather));
+  const auto check = [&](const HostList& hosts) {
+    const Topology topology(hosts);
+    const auto n = static_cast<std::int32_t>(hosts.size());
+    ASSERT_TRUE(concerns_one_block(gather, n, &topology.map())) << to_text(hosts);
+    const auto fault = fault_in(with_missing_blocks(gather, n, random, &topology.map()));
+    ASSERT_FALSE(fault) << to_text(hosts) << ": " << fault->text;
+  };
+  for (int n = 2; n <= (kReduced ? 5 : 7); ++n) {
+    for_each_partition(n, [&](const HostList& hosts) { check(hosts); });
+    ASSERT_FALSE(HasFatalFailure());
+  }
+  for (int round = 0; round < (kReduced ? 20 : 300); ++round) {
+    ASSERT_NO_FATAL_FAILURE(check(random_hosts(2 + static_cast<int>(random() % 31), random)));
   }
 }
 

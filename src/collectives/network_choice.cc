@@ -1,0 +1,108 @@
+#include "collectives/network_choice.h"
+
+#include <algorithm>
+
+namespace tutti {
+namespace {
+
+// Where one algorithm gives way to another across hosts. Guessed from the model in docs/design/hierarchy.md (a message
+// costs each end 2 to 3 us, a hop 10 us and more, a link of 1 Gbit/s carries 1 KiB in 9 us) and still to be measured.
+
+/// All to all at once, with a message to every peer: up to so many ranks, or leaders, ...
+constexpr int kTcpDirectRanks = 8;
+/// ... and so many bytes, each of which crosses the link n-1 times; two peers have no second message to wait for.
+constexpr std::size_t kTcpDirectBytes = 4 * 1024;
+constexpr std::size_t kTcpPairBytes = 32 * 1024;
+/// Two shots: the bytes of a ring in two hops, but all peers send to one at once.
+constexpr std::size_t kTcpTwoShotBytes = 128 * 1024;
+/// More ranks: recursive doubling below, the ring above.
+constexpr std::size_t kTcpDoublingBytes = 16 * 1024;
+/// Hierarchical all-reduce: leaders alone exchange the whole data below, a ring of drivers above.
+constexpr std::size_t kTcpLeaderBytes = 16 * 1024;
+constexpr std::size_t kTcpLeaderPairBytes = 64 * 1024;
+/// Trees below, chains above.
+constexpr std::size_t kTcpTreeBytes = 64 * 1024;
+/// Two lanes: while one waits, the other keeps the link busy.
+constexpr std::size_t kTcpTwoLaneBytes = 64 * 1024;
+/// A chain is full after as many tiles as it has hosts: so many times more tiles than that, none smaller than this.
+constexpr std::size_t kTcpChainTiles = 16;
+constexpr std::size_t kTcpChainTileBytes = 32 * 1024;
+
+std::string_view all_reduce_between(std::size_t bytes, const Machine& machine) {
+  if (bytes <= (machine.ranks == 2 ? kTcpPairBytes : kTcpDirectBytes) && machine.ranks <= kTcpDirectRanks) {
+    return "all_pairs";
+  }
+  if (machine.deterministic) return "all_pairs_two_shot";
+  if (machine.ranks > kTcpDirectRanks) return bytes <= kTcpDoublingBytes ? "recursive_doubling" : "ring";
+  return bytes <= kTcpTwoShotBytes ? "all_pairs_two_shot" : "ring";
+}
+
+/// One rank a host.
+std::string_view flat(Collective collective, std::size_t bytes, const Machine& machine) {
+  const bool direct = machine.ranks <= kTcpDirectRanks && bytes <= kTcpDirectBytes;
+  switch (collective) {
+    case Collective::kAllReduce:
+      return all_reduce_between(bytes, machine);
+    case Collective::kReduceScatter:
+      return direct || machine.deterministic ? "all_pairs" : "ring";
+    case Collective::kAllGather:
+      return direct ? "all_pairs" : "ring";
+    case Collective::kBroadcast:
+      return bytes <= kTcpTreeBytes ? "tree" : "chain";
+    case Collective::kBarrier:
+      return machine.ranks <= kTcpDirectRanks ? "all_pairs" : "dissemination";
+    default:
+      return {};
+  }
+}
+
+std::string_view hierarchical(Collective collective, std::size_t bytes, const Machine& machine, int hosts) {
+  const bool direct = machine.ranks <= kTcpDirectRanks && bytes <= kTcpDirectBytes;
+  switch (collective) {
+    case Collective::kAllReduce:
+      if (machine.deterministic) return all_reduce_between(bytes, machine);
+      return bytes <= (hosts == 2 ? kTcpLeaderPairBytes : kTcpLeaderBytes) ? "hierarchical_leaders" : "hierarchical";
+    case Collective::kReduceScatter:
+      return direct || machine.deterministic ? "all_pairs" : "hierarchical";
+    case Collective::kAllGather:
+      return direct ? "all_pairs" : "hierarchical";
+    case Collective::kBroadcast:
+      return bytes <= kTcpTreeBytes ? "hierarchical_tree" : "hierarchical";
+    case Collective::kBarrier:
+      return "hierarchical";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+std::string_view network_algorithm(Collective collective, Bytes bytes, const Machine& machine, const HostMap* hosts) {
+  switch (collective) {
+    case Collective::kReduce:
+      if (machine.deterministic || (machine.ranks <= kTcpDirectRanks && bytes.value <= kTcpDirectBytes)) {
+        return "all_pairs";
+      }
+      return bytes.value <= kTcpTreeBytes ? "tree" : "chain";
+    case Collective::kGather:
+    case Collective::kScatter:
+      return "all_pairs";
+    case Collective::kAllToAll:
+      return machine.ranks <= kTcpDirectRanks ? "all_pairs" : "pairwise";
+    default:
+      break;
+  }
+  const bool alone = hosts == nullptr || hosts->hosts == machine.ranks;
+  return alone ? flat(collective, bytes.value, machine) : hierarchical(collective, bytes.value, machine, hosts->hosts);
+}
+
+int network_lanes(std::string_view algorithm, Bytes bytes, const Machine& machine) {
+  const bool rings = algorithm == "ring" || algorithm == "hierarchical";
+  return rings && bytes.value >= kTcpTwoLaneBytes ? std::clamp(machine.lanes, 1, 2) : 1;
+}
+
+Bytes network_chain_tile(Bytes bytes, int hosts) {
+  return Bytes{std::max(bytes.value / (kTcpChainTiles * static_cast<std::size_t>(hosts)), kTcpChainTileBytes)};
+}
+
+}  // namespace tutti
