@@ -28,7 +28,9 @@ Peek TcpInbox::peek(FrameKind kind, Bytes bytes, Fingerprint fingerprint) const 
 
 void TcpInbox::land(FrameKind kind, std::byte* memory, Bytes bytes, Fingerprint fingerprint) {
   wanted_bytes_ = bytes.value;
-  landing_ = memory != nullptr && !whole(kind) ? Landing{memory, kind, bytes, fingerprint} : Landing{};
+  // A message that has begun to arrive has its place: this one must not wait for the next.
+  const bool begun = whole(kind) || (filling_ && filled_frame_.kind == kind);
+  landing_ = memory != nullptr && !begun ? Landing{memory, kind, bytes, fingerprint} : Landing{};
 }
 
 bool TcpInbox::release(FrameKind kind) {
