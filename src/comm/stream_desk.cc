@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kRetry{100};
 constexpr std::chrono::seconds kAnswerTime{10};
+/// What a single try gets however short the patience is.
+constexpr std::chrono::seconds kLeastTime{1};
 
 IpAddress loopback(std::uint8_t family) {
   IpAddress address;
@@ -131,7 +133,18 @@ void StreamDesk::dial(const LineId& id) {
   };
   line.dialer = std::make_shared<Dialer>(office_.loop, targets_for(id.peer), Role::kData, office_.id, key, done);
   const auto dialer = line.dialer;  // it may fail, and be replaced, before start() returns
+  const auto left = std::max<Clock::duration>(line.give_up - Clock::now(), kLeastTime);
+  line.timer = office_.loop.after(left, [weak = weak_from_this(), id] {
+    if (const auto self = weak.lock()) self->dial_late(id);
+  });
   dialer->start();
+}
+
+/// Nobody has said no, but the patience has ended.
+void StreamDesk::dial_late(const LineId& id) {
+  const auto found = lines_.find(id);
+  if (found == lines_.end() || !found->second.dialer) return;
+  dial_failed(id, fail(Code::kTimeout, "{}", found->second.dialer->progress()));
 }
 
 void StreamDesk::dialed(const LineId& id, const Status& why, const std::shared_ptr<Connection>& connection) {
@@ -139,6 +152,7 @@ void StreamDesk::dialed(const LineId& id, const Status& why, const std::shared_p
   if (found == lines_.end()) return;
   if (!connection) return dial_failed(id, why);
   Line& line = found->second;
+  office_.loop.cancel(line.timer);
   line.connection = connection;
   const auto weak = weak_from_this();
   ConnectionEvents events;

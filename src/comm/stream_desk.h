@@ -73,6 +73,7 @@ class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
   void ask(const LineId& id, const Line& line);
   void begin_dial(const LineId& id, Line& line);
   void dial(const LineId& id);
+  void dial_late(const LineId& id);
   void dialed(const LineId& id, const Status& why, const std::shared_ptr<Connection>& connection);
   Status take_opened(const LineId& id, MessageType type, ByteView payload);
   void dial_failed(const LineId& id, const Status& why);

@@ -2,6 +2,7 @@
 #include "comm/wiring.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 
 #include "comm/places.h"
@@ -175,6 +176,218 @@ TEST(Wiring, AListenerHearsOfAStreamNobodyAskedFor) {
     return expect(calls.load() == 1, "called once too often");
   });
   test::expect_all_ok(*page, 2);
+}
+
+/// A client of the data port that speaks the protocol by hand.
+class Knocker {
+ public:
+  explicit Knocker(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    IpAddress loopback;
+    loopback.bytes = {std::byte{127}, std::byte{0}, std::byte{0}, std::byte{1}};
+    const SocketAddress at = socket_address(loopback, port);
+    const timeval limit{20, 0};
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    EXPECT_EQ(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&at.data), at.size), 0) << errno_text();
+  }
+  void send(ByteView bytes) { ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+  std::vector<std::byte> receive(std::size_t size) {
+    std::vector<std::byte> got(size);
+    const ssize_t result = ::recv(socket_.get(), got.data(), size, MSG_WAITALL);
+    got.resize(result < 0 ? 0 : static_cast<std::size_t>(result));
+    return got;
+  }
+  bool is_closed() { return receive(1).empty(); }
+
+  /// The handshake; false: turned away.
+  bool pass(Role role, const KeyId& id, const Key& key) {
+    Handshake client = Handshake::client(role, id, key);
+    std::vector<std::byte> out;
+    EXPECT_TRUE(client.start(&out).ok());
+    send(out);
+    const std::vector<std::byte> challenge = receive(Handshake::kChallengeSize);
+    out.clear();
+    if (challenge.size() != Handshake::kChallengeSize || !client.consume(challenge, &out).ok()) return false;
+    send(out);
+    key_ = client.send_key();
+    return true;
+  }
+  void say(MessageType type, ByteView payload) {
+    WireWriter frame;
+    frame.u32(static_cast<std::uint32_t>(payload.size()));
+    frame.u16(static_cast<std::uint16_t>(type));
+    frame.u16(0);
+    frame.bytes(payload);
+    WireWriter counter;
+    counter.u64(said_++);
+    Key mac;
+    ASSERT_TRUE(hmac_sha256(key_, {counter.data(), frame.data()}, &mac).ok());
+    frame.bytes(ByteView(mac).first(16));
+    last_ = frame.data();
+    send(last_);
+  }
+  const std::vector<std::byte>& last() const { return last_; }
+
+ private:
+  Descriptor socket_;
+  Key key_{};
+  std::uint64_t said_ = 0;
+  std::vector<std::byte> last_;
+};
+
+/// Two ranks in this process, and what somebody who stole the secret would know.
+class WiringStranger : public testing::Test {
+ protected:
+  void SetUp() override {
+    IdBytes bytes;
+    ASSERT_TRUE(make_unique_id(Settings{}, &bytes).ok());
+    UniqueId id;
+    ASSERT_TRUE(UniqueId::decode(bytes, &id).ok());
+    id_ = id.nonce;
+    port_ = id.port;
+    const auto join_one = [&](int rank) {
+      JoinRequest request = test::request_for(rank, 2, bytes);
+      status_[rank] = join(request, &joined_[rank]);
+    };
+    std::thread other([&] { join_one(1); });
+    join_one(0);
+    other.join();
+    ASSERT_TRUE(status_[0].ok() && status_[1].ok()) << status_[0].text() << status_[1].text();
+    std::shared_ptr<Hub> hub;
+    ASSERT_TRUE(Hub::acquire(Settings{}, &hub).ok());
+    process_ = hub->process();
+    ASSERT_TRUE(hmac_sha256(id.secret, {bytes_of("tutti member"), process_}, &key_).ok());
+    secret_ = id.secret;
+  }
+  void TearDown() override {
+    // Whatever happened at the door: the ranks can still meet.
+    joined_[0].wiring->want(Rank{1}, kLane);
+    TcpStream low;
+    TcpStream high;
+    EXPECT_TRUE(wait_for_stream(*joined_[0].wiring, Rank{1}, kLane, &low));
+    EXPECT_TRUE(wait_for_stream(*joined_[1].wiring, Rank{0}, kLane, &high));
+    if (low.socket.valid() && high.socket.valid()) {
+      EXPECT_TRUE(send_byte(low, 'x').ok() && receive_byte(high, 'x').ok());
+    }
+    EXPECT_EQ(joined_[0].membership->cause().code, Code::kOk);
+    for (JoinResult& joined : joined_) joined.membership->say_goodbye(0);
+  }
+  LineMessage line() const { return LineMessage{process_, Rank{1}, Rank{0}, Lane{5}}; }
+
+  KeyId id_{};
+  Key key_{};
+  Key secret_{};
+  ProcessId process_{};
+  std::uint16_t port_ = 0;
+  JoinResult joined_[2];
+  Status status_[2];
+};
+
+TEST_F(WiringStranger, TheRightWordsOpenALine) {  // or the tests below would pass for the wrong reason
+  Knocker knocker(port_);
+  ASSERT_TRUE(knocker.pass(Role::kData, id_, key_));
+  knocker.say(MessageType::kOpenLine, encode(line()));
+  EXPECT_FALSE(knocker.receive(8 + 26 + 16).empty());
+  TcpStream stream;
+  EXPECT_TRUE(wait_for_stream(*joined_[0].wiring, Rank{1}, Lane{5}, &stream));
+}
+
+TEST_F(WiringStranger, WrongSecretsAreTurnedAway) {
+  EXPECT_FALSE(Knocker(port_).pass(Role::kData, id_, Key{}));
+  EXPECT_FALSE(Knocker(port_).pass(Role::kData, id_, secret_)) << "the id's secret is not that of a door";
+  EXPECT_FALSE(Knocker(port_).pass(Role::kData, KeyId{}, key_));
+}
+
+TEST_F(WiringStranger, AReplayedConversationOpensNothing) {
+  Knocker first(port_);
+  Handshake client = Handshake::client(Role::kData, id_, key_);
+  std::vector<std::byte> hello;
+  ASSERT_TRUE(client.start(&hello).ok());
+  first.send(hello);
+  std::vector<std::byte> proof;
+  ASSERT_TRUE(client.consume(first.receive(Handshake::kChallengeSize), &proof).ok());
+  first.send(proof);
+  Knocker second(port_);
+  second.send(hello);
+  EXPECT_EQ(second.receive(Handshake::kChallengeSize).size(), Handshake::kChallengeSize);
+  second.send(proof);
+  EXPECT_TRUE(second.is_closed());
+}
+
+TEST_F(WiringStranger, AReplayedIntroductionOpensNothing) {
+  Knocker first(port_);
+  ASSERT_TRUE(first.pass(Role::kData, id_, key_));
+  first.say(MessageType::kOpenLine, encode(line()));
+  EXPECT_FALSE(first.receive(8 + 26 + 16).empty());
+  TcpStream stream;
+  EXPECT_TRUE(wait_for_stream(*joined_[0].wiring, Rank{1}, Lane{5}, &stream));
+  Knocker second(port_);
+  ASSERT_TRUE(second.pass(Role::kData, id_, key_));
+  second.send(first.last());
+  EXPECT_TRUE(second.is_closed());
+  EXPECT_FALSE(joined_[0].wiring->take(Rank{1}, Lane{5}, &stream));
+}
+
+TEST_F(WiringStranger, LinesThatMakeNoSenseAreClosed) {
+  std::vector<LineMessage> bad(6, line());
+  bad[0].to = Rank{1};  // to itself
+  bad[1].to = Rank{7};
+  bad[2].from = Rank{7};
+  bad[3].from = Rank{-1};
+  bad[4].process[0] ^= std::byte{1};  // of a process that rank 1 is not in
+  bad[5].from = Rank{0};
+  bad[5].to = Rank{1};  // the lower rank dials
+  for (const LineMessage& message : bad) {
+    Knocker knocker(port_);
+    ASSERT_TRUE(knocker.pass(Role::kData, id_, key_));
+    knocker.say(MessageType::kOpenLine, encode(message));
+    EXPECT_TRUE(knocker.is_closed());
+  }
+  Knocker lane(port_);
+  ASSERT_TRUE(lane.pass(Role::kData, id_, key_));
+  LineMessage far = line();
+  far.lane = Lane{kMaxLanes};
+  lane.say(MessageType::kOpenLine, encode(far));
+  EXPECT_TRUE(lane.is_closed());
+  Knocker other(port_);
+  ASSERT_TRUE(other.pass(Role::kData, id_, key_));
+  other.say(MessageType::kIntroduce, encode(IntroduceMessage{process_}));
+  EXPECT_TRUE(other.is_closed());
+  Knocker noise(port_);
+  ASSERT_TRUE(noise.pass(Role::kData, id_, key_));
+  noise.send(std::vector<std::byte>(5000, std::byte{0x77}));
+  EXPECT_TRUE(noise.is_closed());
+}
+
+/// A rank whose process has ended without its group noticing in any other way.
+TEST(Wiring, WhoCannotBeReachedIsNamedWithTheAddresses) {
+  Processes processes;
+  processes.start_all(2, [](int rank, SharedPage& page) {
+    JoinResult joined;
+    TUTTI_TRY(join_apart(rank, 2, page, &joined, 1.0));
+    page.mark(0);
+    if (rank == 0) return page.wait_for_mark(9, 1), joined.membership->say_goodbye(0), Status();
+    page.wait_for_mark(1, 1);  // rank 0 is stopped: its system takes connections, nobody answers
+    joined.wiring->want(Rank{0}, kLane);
+    Cause cause;
+    for (int i = 0; i < 5000 && cause.code == Code::kOk; ++i) {
+      std::this_thread::sleep_for(milliseconds(1));
+      cause = joined.membership->cause();
+    }
+    page.mark(2);
+    joined.membership->say_goodbye(0);
+    if (cause.code != Code::kRemoteError || cause.culprit != Rank{0})
+      return fail(Code::kInternalError, "no such cause");
+    const bool named = cause.text.find("rank 0 (process") == 0 && cause.text.find("no answer yet") != std::string::npos;
+    return named ? Status() : fail(Code::kInternalError, "not the text: {}", cause.text);
+  });
+  ASSERT_TRUE(processes.page().wait_for_mark(0, 2));
+  ::kill(processes.pid(0), SIGSTOP);
+  processes.page().mark(1);
+  processes.page().wait_for_mark(2, 1);
+  ::kill(processes.pid(0), SIGCONT);
+  processes.page().mark(9);
+  processes.wait();
+  test::expect_all_ok(processes.page(), 2);
 }
 
 }  // namespace
