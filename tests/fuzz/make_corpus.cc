@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/board_message.h"
 #include "comm/file_rendezvous.h"
 #include "comm/handshake.h"
 #include "comm/line_message.h"
@@ -73,6 +74,11 @@ void add_messages(const Corpus& corpus) {
   corpus.add("wire", "ask_id", 9, encode(AskIdMessage{1, Rank{1}}));
   corpus.add("wire", "give_id", 10, encode(GiveIdMessage{1, true, {}}));
   corpus.add("wire", "line", 11, encode(LineMessage{{}, Rank{0}, Rank{1}, Lane{2}}));
+  CallBoard board{};
+  Call call{};
+  call.sequence = 1;
+  board.begin(call);
+  corpus.add("wire", "board", 13, encode(read_board(Rank{1}, board, 2)));
   corpus.add("wire", "ask_line", 12, encode(AskLineMessage{Rank{0}, Rank{1}, Lane{2}, 3}));
 }
 

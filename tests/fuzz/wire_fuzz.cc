@@ -2,6 +2,7 @@
 #include "comm/wire.h"
 
 #include "bytes.h"
+#include "comm/board_message.h"
 #include "comm/line_message.h"
 
 namespace {
@@ -24,7 +25,7 @@ using Feed = void (*)(ByteView);
 constexpr Feed kFeeds[] = {
     feed<JoinMessage>,      feed<TableMessage>,   feed<MissingMessage>, feed<ReadyMessage>, feed<FailureMessage>,
     feed<IntroduceMessage>, feed<SegmentMessage>, feed<LeaveMessage>,   feed<Cause>,        feed<AskIdMessage>,
-    feed<GiveIdMessage>,    feed<LineMessage>,    feed<AskLineMessage>,
+    feed<GiveIdMessage>,    feed<LineMessage>,    feed<AskLineMessage>, feed<BoardMessage>,
 };
 
 }  // namespace
