@@ -109,7 +109,7 @@ bool Connection::send(MessageType type, ByteView payload, int passed, std::share
   if (out_.size() > 1) return true;
   broken_ = flush_locked();
   if (!broken_.ok()) return sendable_ = false;  // the loop hears of it as well and closes
-  if (!out_.empty()) arm_output();
+  if (waits_for_output()) arm_output();
   return true;
 }
 
@@ -123,7 +123,15 @@ Status Connection::put_raw(std::vector<std::byte> data) {
   return {};
 }
 
+/// TLS may wait for the other end's answer before it sends anything, and may hold bytes when all has been sent.
+bool Connection::waits_for_output() const { return socket_.encrypted() ? socket_.wants_output() : !out_.empty(); }
+
 Status Connection::flush_locked() {
+  if (socket_.wants_output()) {
+    SocketState held = SocketState::kDone;
+    TUTTI_TRY(socket_.flush(&held));
+    if (held == SocketState::kClosed) return fail(Code::kRemoteError, "the other end closed the connection");
+  }
   while (!out_.empty()) {
     Outgoing& next = out_.front();
     std::size_t sent = 0;
@@ -146,8 +154,7 @@ void Connection::arm_output() {
 void Connection::update_interest() {
   if (closed_) return;
   const std::lock_guard lock(out_mutex_);
-  const bool waits = socket_.encrypted() ? socket_.wants_output() : !out_.empty();
-  loop_.change(socket_.descriptor(), EPOLLIN | (waits ? EPOLLOUT : 0u));
+  loop_.change(socket_.descriptor(), EPOLLIN | (waits_for_output() ? EPOLLOUT : 0u));
 }
 
 Descriptor Connection::take_descriptor() {

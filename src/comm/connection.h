@@ -90,6 +90,7 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   Status check_frame(ByteView frame, std::size_t payload_size);
   Status put_raw(std::vector<std::byte> data);
   Status flush_locked();
+  bool waits_for_output() const;  // with out_mutex_ held
   void arm_output();
   void update_interest();
   void peer_exited();

@@ -57,8 +57,9 @@ class Socket {
   /// and receive(), which are then for one thread at a time.
   void encrypt(std::unique_ptr<TlsSession> session) { tls_ = std::move(session); }
   bool encrypted() const { return tls_ != nullptr; }
-  /// Encrypted: see TlsSession::wants_output().
+  /// Encrypted: see TlsSession.
   bool wants_output() const { return tls_ && tls_->wants_output(); }
+  Status flush(SocketState* state) { return tls_->flush(state); }
   /// Gives the session away, to go with the descriptor.
   std::unique_ptr<TlsSession> release_tls() { return std::move(tls_); }
 

@@ -203,6 +203,11 @@ void TcpOutbox::advance(std::size_t bytes) {
 
 SocketState TcpOutbox::write(TcpStream& stream) {
   std::array<iovec, kMaxPieces> pieces;
+  if (stream.tls) {  // holds what the socket does not take
+    SocketState held = SocketState::kDone;
+    if (!stream.tls->flush(&held).ok()) return SocketState::kClosed;
+    if (held != SocketState::kDone) return held;
+  }
   while (const std::size_t count = gather(pieces.data())) {
     std::size_t all = 0;
     for (std::size_t i = 0; i < count; ++i) all += pieces[i].iov_len;
@@ -212,7 +217,7 @@ SocketState TcpOutbox::write(TcpStream& stream) {
     if (state != SocketState::kDone) return state;
     if (written != all && !stream.tls) return SocketState::kAgain;
   }
-  return SocketState::kDone;
+  return stream.tls && stream.tls->wants_output() ? SocketState::kAgain : SocketState::kDone;
 }
 
 std::size_t TcpOutbox::memory_bytes() const {

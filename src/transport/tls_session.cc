@@ -59,6 +59,7 @@ class OpenSslSession final : public TlsSession {
   bool established() const override { return established_; }
   Status send(std::span<const std::byte> data, std::size_t* sent, SocketState* state) override;
   Status receive(std::span<std::byte> buffer, std::size_t* got, SocketState* state) override;
+  Status flush(SocketState* state) override;
   bool wants_output() const override { return out_sent_ < out_.size(); }
 
   // For OpenSSL.
@@ -69,7 +70,6 @@ class OpenSslSession final : public TlsSession {
   int server_session(std::string_view identity, SSL_SESSION** session);
 
  private:
-  Status flush(SocketState* state);
   Status encrypt(std::span<const std::byte> data);
   Status outcome(int result, SocketState* state);
   Status finish_handshake();
@@ -90,7 +90,6 @@ class OpenSslSession final : public TlsSession {
   std::size_t handshake_bytes_ = 0;
   std::vector<std::byte> out_;
   std::size_t out_sent_ = 0;
-  std::size_t promised_ = 0;  // of the caller's next bytes, those that are in out_ already
   std::uint64_t sends_ = 0;
 };
 
@@ -280,21 +279,13 @@ Status OpenSslSession::send(std::span<const std::byte> data, std::size_t* sent, 
   *sent = 0;
   TUTTI_TRY(handshake(state));
   if (!established_ || *state == SocketState::kClosed) return {};
-  while (*sent < data.size()) {
-    TUTTI_TRY(flush(state));
-    if (*state == SocketState::kClosed) return {};
-    if (*state == SocketState::kAgain) break;
-    *sent += std::exchange(promised_, 0);
-    const auto left = data.subspan(std::min(*sent, data.size()));
-    const auto batch = left.first(std::min(left.size(), kBatch));
-    if (batch.empty()) break;
+  while (*sent < data.size() && !wants_output()) {
+    const auto batch = data.subspan(*sent, std::min(data.size() - *sent, kBatch));
     TUTTI_TRY(encrypt(batch));
-    promised_ = batch.size();
+    *sent += batch.size();
     TUTTI_TRY(flush(state));
-    if (*state != SocketState::kDone) break;
-    *sent += std::exchange(promised_, 0);
   }
-  if (*sent > 0) *state = SocketState::kDone;
+  if (*state != SocketState::kClosed) *state = *sent > 0 || data.empty() ? SocketState::kDone : SocketState::kAgain;
   return {};
 }
 

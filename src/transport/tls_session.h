@@ -41,14 +41,17 @@ class TlsSession {
   virtual Status handshake(SocketState* state) = 0;
   virtual bool established() const = 0;
 
-  /// Sends a beginning of `data`. kAgain: nothing could be sent; call again with the same bytes, grown at most.
+  /// Takes over a beginning of `data`; kAgain: none of it. What was taken over is encrypted and may be held for a
+  /// while, see wants_output(): at most 64 KiB.
   virtual Status send(std::span<const std::byte> data, std::size_t* sent, SocketState* state) = 0;
   /// Receives what there is; kAgain: nothing yet. Bytes may wait inside the session while the socket itself is not
   /// readable: read until kAgain before sleeping.
   virtual Status receive(std::span<std::byte> buffer, std::size_t* got, SocketState* state) = 0;
 
-  /// Whether it holds bytes that the socket did not take: then, and only then, a kAgain ends when the socket is
-  /// writable (call any of the functions above); else when it is readable.
+  /// Hands what is held to the socket, as all functions above do. kDone: nothing is held any more.
+  virtual Status flush(SocketState* state) = 0;
+  /// Whether it holds bytes that the socket did not take: then call again when the socket is writable. When it holds
+  /// none, a kAgain ends when the socket is readable.
   virtual bool wants_output() const = 0;
 };
 

@@ -55,7 +55,7 @@ Status exchange(TcpStream& stream, int self, int peer) {
   std::vector<std::byte> out(10'000'000, static_cast<std::byte>(self + 1));
   std::vector<std::byte> in = std::move(stream.leftover);
   std::vector<std::byte> room(100'000);
-  for (std::size_t sent = 0; sent < out.size() || in.size() < out.size();) {
+  for (std::size_t sent = 0; sent < out.size() || in.size() < out.size() || stream.tls->wants_output();) {
     std::size_t size = 0;
     SocketState state = SocketState::kAgain;
     if (sent < out.size()) TUTTI_TRY(stream.tls->send(std::span(out).subspan(sent), &size, &state));
