@@ -178,11 +178,17 @@ void Group::send_segments(PeerProcess& peer) {
   connection->send(MessageType::kLinked, {});
 }
 
-/// All that the peer may not have heard while the connection was down; what it has heard it hears twice.
-void Group::send_state(PeerProcess& peer) {
+/// The first cause, if a rank of this process posted it: others are not believed about it.
+void Group::send_cause(Connection& connection) const {
   const Cause cause = roster_->cause();
   const bool ours = std::find(here_.begin(), here_.end(), cause.from) != here_.end();
-  if (cause.code != Code::kOk && ours) peer.send(MessageType::kCause, encode(cause));
+  if (cause.code != Code::kOk && ours) connection.send(MessageType::kCause, encode(cause));
+}
+
+/// All that the peer may not have heard while the connection was down; what it has heard it hears twice.
+void Group::send_state(PeerProcess& peer) {
+  peer.send(MessageType::kLinked, {});  // there is always something to be heard
+  send_cause(*peer.connection());
   for (const Rank rank : here_) {
     boards_->publish(rank, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
     const Life life = roster_->life(rank);
@@ -191,6 +197,12 @@ void Group::send_state(PeerProcess& peer) {
     peer.send(type, encode(LeaveMessage{rank, roster_->last_sequence(rank)}));
   }
   desk_->ask_again(peer.process());
+}
+
+/// For the communicator's ranks there it is as if those here were dead, and as lasting.
+void Group::on_late_return(Connection& connection) {
+  send_cause(connection);
+  for (const Rank rank : here_) connection.send(MessageType::kGone, encode(LeaveMessage{rank, 0}));
 }
 
 void Group::on_disconnected(PeerProcess&) { list_senders(); }
@@ -243,7 +255,7 @@ Status Group::take_segment(const PeerProcess& peer, ByteView payload) {
 }
 
 Status Group::take_linked(PeerProcess& peer) {
-  if (peer.linked) return fail(Code::kRemoteError, "a message out of turn");
+  if (peer.linked) return {};  // back after a loss
   for (const Rank rank : peer.ranks()) {
     const bool expected = peer.connection()->is_unix() && roster_->member(rank).segment_bytes != 0;
     if (expected && !segments_[static_cast<std::size_t>(rank.value)])

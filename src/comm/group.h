@@ -77,6 +77,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   // PeerOwner
   Status on_message(PeerProcess& peer, MessageType type, ByteView payload) override;
   void on_connected(PeerProcess& peer, bool again) override;
+  void on_late_return(Connection& connection) override;
   void on_disconnected(PeerProcess& peer) override;
   void on_unreachable(PeerProcess& peer, const Status& why) override;
   void on_death(PeerProcess& peer, const std::string& note) override;
@@ -93,6 +94,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   Status take_cause(const PeerProcess& peer, ByteView payload);
   void send_segments(PeerProcess& peer);
   void send_state(PeerProcess& peer);
+  void send_cause(Connection& connection) const;
   void check_linked();
   void finish_linking(const Status& why);
   void send_to_peers(MessageType type, ByteView payload);

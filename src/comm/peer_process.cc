@@ -62,20 +62,23 @@ void PeerProcess::log_choice() const {
 }
 
 void PeerProcess::adopt(const std::shared_ptr<Connection>& connection) {
+  if (dead_) return turn_away(connection);
   const bool again = std::exchange(was_connected_, true);
-  if (again && (!linked || connection->is_unix() || !owner_.lives(*this))) return connection->close();
+  if (again && (!linked || connection->is_unix())) return connection->close();
   if (connection_) {  // it has noticed the loss and dialled before this end heard of it
     connection_->close();
     connection_.reset();
     owner_.on_disconnected(*this);
   }
-  stop_trying();
+  stop_dialling();
   connection_ = connection;
   const auto weak = weak_from_this();
   ConnectionEvents events;
   events.on_message = [weak](MessageType type, ByteView payload) {
     const auto self = weak.lock();
-    return self ? self->owner_.on_message(*self, type, payload) : Status();
+    if (!self) return Status();
+    self->heard();
+    return self->owner_.on_message(*self, type, payload);
   };
   events.on_close = [weak](const Status& why) {
     if (const auto self = weak.lock()) self->on_close(why);
@@ -83,6 +86,18 @@ void PeerProcess::adopt(const std::shared_ptr<Connection>& connection) {
   connection->set_events(std::move(events));
   connection->set_patience(place_.patience);
   owner_.on_connected(*this, again);
+}
+
+/// It reads what it is told, then closes, or is closed with this end.
+void PeerProcess::turn_away(const std::shared_ptr<Connection>& connection) {
+  connection->set_events({});
+  owner_.on_late_return(*connection);
+  place_.loop.after(kKnock, [connection] { connection->close(); });
+}
+
+void PeerProcess::heard() {
+  place_.loop.cancel(give_up_);
+  give_up_ = 0;
 }
 
 void PeerProcess::send(MessageType type, ByteView payload) {
@@ -101,34 +116,37 @@ void PeerProcess::on_close(const Status& why) {
 }
 
 void PeerProcess::lost(const Status& why) {
+  if (give_up_ != 0) return dial_later(kRetry);  // it was back, but said nothing: its time goes on
   log(LogLevel::kInfo, {}, "the connection to {} was lost ({}): trying again for {:.3g} s", place_.name, why.text(),
       place_.patience);
   std::erase_if(place_.targets, [](const DialTarget& target) { return !target.socket_name.empty(); });
-  give_up_ = place_.loop.after(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(place_.patience)),
-      [weak = weak_from_this()] {
+  const std::chrono::duration<double> patience(place_.patience);
+  give_up_ =
+      place_.loop.after(std::chrono::duration_cast<std::chrono::nanoseconds>(patience), [weak = weak_from_this()] {
         const auto self = weak.lock();
         if (self) self->give_up(fmt::format("not reachable for {:.3g} s", self->place_.patience));
       });
   dial();
 }
 
-void PeerProcess::stop_trying() {
+void PeerProcess::stop_dialling() {
   if (dialer_) dialer_->cancel();
   dialer_.reset();
   place_.loop.cancel(retry_);
-  place_.loop.cancel(give_up_);
-  retry_ = give_up_ = 0;
+  retry_ = 0;
 }
 
 void PeerProcess::give_up(const std::string& note) {
   const auto self = shared_from_this();
-  stop_trying();
+  close();
+  dead_ = true;
+  owner_.on_disconnected(*this);
   owner_.on_death(*this, note);
 }
 
 void PeerProcess::close() {
-  stop_trying();
+  stop_dialling();
+  heard();
   if (connection_) connection_->close();
   connection_.reset();
 }

@@ -25,6 +25,8 @@ class PeerOwner {
   virtual Status on_message(PeerProcess& peer, MessageType type, ByteView payload) = 0;
   /// `again`: what the peer was told before may be lost.
   virtual void on_connected(PeerProcess& peer, bool again) = 0;
+  /// A peer that was given up has come back, too late. It is to be told that it is on its own.
+  virtual void on_late_return(Connection& connection) = 0;
   virtual void on_disconnected(PeerProcess& peer) = 0;
   /// The join cannot go on without it.
   virtual void on_unreachable(PeerProcess& peer, const Status& why) = 0;
@@ -76,9 +78,11 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   void dial_failed(const Status& why);
   void on_close(const Status& why);
   void lost(const Status& why);
+  void heard();
   void give_up(const std::string& note);
   void dial_later(std::chrono::milliseconds pause);
-  void stop_trying();
+  void stop_dialling();
+  void turn_away(const std::shared_ptr<Connection>& connection);
   void log_choice() const;
 
   PeerOwner& owner_;
@@ -87,9 +91,10 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   std::shared_ptr<Dialer> dialer_;
   std::shared_ptr<Connection> connection_;
   bool was_connected_ = false;
-  int crowded_ = 0;  // times that its door was closed in the join
+  bool dead_ = false;  // given up
+  int crowded_ = 0;    // times that its door was closed in the join
   EventLoop::TimerId retry_ = 0;
-  EventLoop::TimerId give_up_ = 0;
+  EventLoop::TimerId give_up_ = 0;  // runs from a loss until something is heard again
 };
 
 }  // namespace tutti

@@ -106,8 +106,9 @@ void Socket::set_patience(double seconds) {
   set_option(descriptor(), IPPROTO_TCP, TCP_KEEPIDLE, 1);
   set_option(descriptor(), IPPROTO_TCP, TCP_KEEPINTVL, 1);
   set_option(descriptor(), IPPROTO_TCP, TCP_KEEPCNT, probes);
-  // Looked at by the kernel when a probe is due, once a second: a little less, so that the last look finds it over.
-  set_option(descriptor(), IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(least * 1000) - 250);
+  // The system looks at it when a probe is due, once a second, and before that probe is sent: a little more than asked
+  // for, so that the last probe within the time still counts.
+  set_option(descriptor(), IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(least * 1000) + 200);
 }
 
 void Socket::choose_congestion() {
