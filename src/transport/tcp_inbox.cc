@@ -57,6 +57,7 @@ void TcpInbox::restart(std::vector<std::byte> leftover) {
     std::copy(leftover.begin(), leftover.end(), buffer_.begin());
   }
   fault_.clear();
+  resumed_ = false;
 }
 
 SocketState TcpInbox::read(TcpStream& stream, std::optional<FrameKind> kind, Listener& listener) {
@@ -73,7 +74,7 @@ SocketState TcpInbox::read(TcpStream& stream, std::optional<FrameKind> kind, Lis
 bool TcpInbox::take_buffered(std::optional<FrameKind> kind, Listener& listener) {
   for (;;) {
     const std::size_t here = end_ - begin_;
-    if (filling_) {
+    if (filling_ && resumed_) {
       const std::size_t rest = filled_frame_.payload - filled_;
       const std::size_t taken = std::min(rest, here);
       if (taken != 0) std::memcpy(target_ + filled_, buffer_.data() + begin_, taken);
@@ -101,11 +102,13 @@ bool TcpInbox::take_buffered(std::optional<FrameKind> kind, Listener& listener) 
 }
 
 bool TcpInbox::take_frame(const TcpFrame& frame, Listener& listener) {
+  if (resumed_ == (frame.kind == FrameKind::kResume)) return insane("a resume out of turn, or none");
   if (!listener.on_counts(frame.released)) return insane("counts of messages that were not sent");
   switch (frame.kind) {
     case FrameKind::kRelease:
       return true;
     case FrameKind::kResume:
+      resumed_ = true;
       return listener.on_resume(frame.sequence, frame.payload) || insane("a resume that cannot be served");
     default:
       return begin_message(frame);
@@ -146,7 +149,7 @@ bool TcpInbox::end_message() {
 /// A payload under way goes straight to its place. What is read ahead is as much as the buffer takes where messages are
 /// small, and a frame where they are large, so that the next payload goes to its place as well.
 SocketState TcpInbox::receive(TcpStream& stream) {
-  const std::size_t rest = filling_ ? filled_frame_.payload - filled_ : 0;
+  const std::size_t rest = filling_ && resumed_ ? filled_frame_.payload - filled_ : 0;
   const std::size_t frame = TcpFrame::kBytes - std::min(end_ - begin_, TcpFrame::kBytes - 1);
   const std::size_t ahead = wanted_bytes_ >= kDirectBytes ? frame : buffer_.size();
   std::size_t got = 0;

@@ -101,6 +101,7 @@ class TcpInbox {
   Landing landing_;
   std::uint32_t sequence_ = 0;  // of the next message to begin or, while one is filling, of that
 
+  bool resumed_ = false;  // the connection's first frame has come
   bool filling_ = false;  // a message's frame has been taken, not all of its payload
   TcpFrame filled_frame_;
   std::byte* target_ = nullptr;

@@ -110,6 +110,7 @@ void TcpOutbox::restart(std::uint32_t expected, std::uint32_t bytes, const Relea
   frame.payload = bytes;
   frame.released = mine;
   encode_note(frame);
+  greeting_ = true;
   partly_ = 0;
   release_due_ = false;
   resumed_ = false;
@@ -166,7 +167,10 @@ std::size_t TcpOutbox::gather(iovec* pieces) {
     ++at[index(*next)];
     return true;
   };
-  if (partly_ != 0) take(partly_);
+  const auto put_note = [&] { pieces[count++] = iovec{note_.data() + note_.size() - note_left_, note_left_}; };
+  const bool note_leads = note_is_next();
+  if (note_leads) put_note();
+  if (partly_ != 0 && resumed_) take(partly_);
   if (note_left_ == 0 && release_due_) {
     TcpFrame frame;
     frame.kind = FrameKind::kRelease;
@@ -174,7 +178,7 @@ std::size_t TcpOutbox::gather(iovec* pieces) {
     encode_note(frame);
     release_due_ = false;
   }
-  if (note_left_ != 0) pieces[count++] = iovec{note_.data() + note_.size() - note_left_, note_left_};
+  if (note_left_ != 0 && !note_leads) put_note();
   while (resumed_ && count + 2 <= kMaxPieces && take(0)) continue;
   return count;
 }
@@ -182,10 +186,11 @@ std::size_t TcpOutbox::gather(iovec* pieces) {
 void TcpOutbox::advance(std::size_t bytes) {
   bytes_written_ += bytes;
   while (bytes != 0) {
-    if (partly_ == 0 && note_left_ != 0) {
+    if (note_is_next()) {
       const std::size_t of_note = std::min(bytes, note_left_);
       note_left_ -= of_note;
       bytes -= of_note;
+      greeting_ = greeting_ && note_left_ != 0;
       continue;
     }
     const Link* const next = next_link(Cursors{links_[0].written, links_[1].written});

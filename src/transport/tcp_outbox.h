@@ -84,6 +84,7 @@ class TcpOutbox {
   std::size_t gather(iovec* pieces);
   std::size_t gather_message(const Message& message, std::size_t from, iovec* pieces) const;
   void encode_note(const TcpFrame& frame);
+  bool note_is_next() const { return note_left_ != 0 && (partly_ == 0 || greeting_); }
   void advance(std::size_t bytes);
 
   const Bytes max_message_;
@@ -94,9 +95,11 @@ class TcpOutbox {
   std::uint32_t sequence_ = 0;  // of the next message
   std::size_t partly_ = 0;      // bytes written of the message under way, frame included
 
-  // At any time either a message is partly written, or the note is, or neither; the note goes before a new message.
+  // A note goes after the message that is partly written and before the next. The first on a connection, the greeting,
+  // goes before all: the message was partly written on the connection before.
   std::array<std::byte, TcpFrame::kBytes> note_{};
   std::size_t note_left_ = 0;
+  bool greeting_ = false;  // the note is that
   ReleaseCounts release_note_{};
   bool release_due_ = false;
   bool resumed_ = false;

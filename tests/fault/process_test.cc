@@ -35,12 +35,9 @@ void reduce_until_failure(tuttiComm_t comm, int rank, Shared& shared, std::size_
   }
 }
 
-class Kill : public ::testing::TestWithParam<int> {};
-
 // 20 rounds in all over the sizes: small calls, large ones, and ones in between.
-TEST_P(Kill, InMidAllReduceIsARemoteErrorThatNamesTheRankWithinASecond) {
+void kill_in_mid_all_reduce(int round) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
-  const int round = GetParam();
   const std::size_t counts[] = {1, 1000, 300'007, 4'000'000};
   const std::size_t count = counts[round % 4];
   const int ranks = 2 + round % 4;
@@ -59,9 +56,21 @@ TEST_P(Kill, InMidAllReduceIsARemoteErrorThatNamesTheRankWithinASecond) {
     EXPECT_LT(shared.microseconds[rank], 1'000'000) << "rank " << rank;
   }
 }
+
+class Kill : public ::testing::TestWithParam<int> {};
+
+TEST_P(Kill, InMidAllReduceIsARemoteErrorThatNamesTheRankWithinASecond) { kill_in_mid_all_reduce(GetParam()); }
 INSTANTIATE_TEST_SUITE_P(Rounds, Kill, ::testing::Range(0, 20));
 
-TEST(Stop, AStoppedRankIsNamedAtTheDeadline) {
+class KillFar : public ::testing::TestWithParam<int> {};
+
+TEST_P(KillFar, IsTheSameOverTcp) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
+  kill_in_mid_all_reduce(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Rounds, KillFar, ::testing::Range(0, 12));
+
+void stop_a_rank() {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   const ScopedSetting timeout("TUTTI_TIMEOUT", "1");
   Processes processes(
@@ -76,6 +85,13 @@ TEST(Stop, AStoppedRankIsNamedAtTheDeadline) {
   processes.signal(1, SIGCONT);
   EXPECT_EQ(processes.wait(1), 0) << "it is told when it goes on";
   EXPECT_NE(processes.shared().result[1], tuttiSuccess);
+}
+
+TEST(Stop, AStoppedRankIsNamedAtTheDeadline) { stop_a_rank(); }
+
+TEST(Stop, AStoppedRankIsNamedAtTheDeadlineOverTcp) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
+  stop_a_rank();
 }
 
 TEST(Stop, APauseShorterThanTheTimeoutIsNoError) {

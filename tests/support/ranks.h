@@ -103,13 +103,17 @@ using ProcessBody = std::function<void(tuttiComm_t comm, int rank, Shared& share
 /// its body returned and no expectation failed in it.
 class Processes {
  public:
-  Processes(int ranks, const ProcessBody& body) : pids_(static_cast<std::size_t>(ranks)) {
+  /// `before`: called in each process before it joins.
+  Processes(int ranks, const ProcessBody& body, const std::function<void(int rank)>& before = {})
+      : pids_(static_cast<std::size_t>(ranks)) {
     void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     shared_ = new (memory) Shared{};
     for (auto& result : shared_->result) result.store(-1);
     for (int rank = 0; rank < ranks; ++rank) {
       pids_[static_cast<std::size_t>(rank)] = ::fork();
-      if (pids_[static_cast<std::size_t>(rank)] == 0) run(ranks, rank, body);
+      if (pids_[static_cast<std::size_t>(rank)] != 0) continue;
+      if (before) before(rank);
+      run(ranks, rank, body);
     }
   }
   ~Processes() {

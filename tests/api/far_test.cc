@@ -1,0 +1,146 @@
+// Ranks that share no memory: every case over tcp, with ranks as threads, and as processes on pretended hosts; with
+// checksums, with TLS, and while connections are cut.
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "cases/collective_cases.h"
+#include "support/ranks.h"
+
+namespace tutti::test {
+namespace {
+
+cases::Effort effort_of(cases::Effort usual) { return kSanitized ? cases::Effort::kFew : usual; }
+
+void run_cases(tuttiComm_t comm, int rank, int ranks, cases::Effort effort) {
+  const cases::Outcome outcome = cases::run_all_cases(comm, rank, ranks, effort, kSanitized ? 10 : 50);
+  EXPECT_GT(outcome.checked, 0);
+  EXPECT_EQ(outcome.failed, 0) << "of " << outcome.checked << ": " << tuttiGetLastError(comm);
+  EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+}
+
+class FarThreads : public ::testing::TestWithParam<int> {};
+
+TEST_P(FarThreads, AreExact) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
+  const int ranks = GetParam();
+  const cases::Effort effort = effort_of(ranks <= 3 ? cases::Effort::kUsual : cases::Effort::kFew);
+  run_threads(ranks, [&](tuttiComm_t comm, int rank) { run_cases(comm, rank, ranks, effort); });
+}
+INSTANTIATE_TEST_SUITE_P(Ranks, FarThreads, ::testing::Values(1, 2, 3, 4, 5, 8));
+
+class FarModes : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(FarModes, AreExact) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  const ScopedSetting mode(GetParam().first, GetParam().second);
+  for (const int ranks : {2, 3})
+    run_threads(ranks, [&](tuttiComm_t comm, int rank) { run_cases(comm, rank, ranks, cases::Effort::kFew); });
+}
+INSTANTIATE_TEST_SUITE_P(Settings, FarModes,
+                         ::testing::Values(std::pair("TUTTI_CHECKSUM", "1"), std::pair("TUTTI_TLS", "on"),
+                                           std::pair("TUTTI_TILE_BYTES", "3K"), std::pair("TUTTI_ALGO", "ring"),
+                                           std::pair("TUTTI_ALGO", "all_pairs_two_shot"),
+                                           std::pair("TUTTI_ALGO", "recursive_doubling"),
+                                           std::pair("TUTTI_ALGO", "tree"), std::pair("TUTTI_ALGO", "chain"),
+                                           std::pair("TUTTI_RECONNECT", "0"), std::pair("TUTTI_DETERMINISTIC", "1")),
+                         [](const auto& info) { return std::string(info.param.first + 6) + "_" + info.param.second; });
+
+/// Letters by rank: equal ones share a host.
+class FarHosts : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+TEST_P(FarHosts, AreExact) {
+  const std::string hosts = std::get<0>(GetParam());
+  const int ranks = static_cast<int>(hosts.size());
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  const ScopedSetting algorithm("TUTTI_ALGO", std::get<1>(GetParam()));
+  Processes processes(
+      ranks,
+      [&](tuttiComm_t comm, int rank, Shared&) {
+        run_cases(comm, rank, ranks, effort_of(ranks <= 3 ? cases::Effort::kUsual : cases::Effort::kFew));
+      },
+      [&](int rank) { ::setenv("TUTTI_HOSTID", hosts.substr(static_cast<std::size_t>(rank), 1).c_str(), 1); });
+  for (int rank = 0; rank < ranks; ++rank)
+    EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank << ": " << processes.shared().text[rank];
+}
+INSTANTIATE_TEST_SUITE_P(Places, FarHosts,
+                         ::testing::Combine(::testing::Values("ab", "aab", "abab", "aabb", "abcd", "aaabb", "aabbccaa"),
+                                            ::testing::Values("auto", "ring", "hierarchical")),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
+                         });
+
+/// Shuts down a TCP connection of this process that is made; one in `of`, by chance.
+void cut_connections(std::mt19937* random, unsigned of) {
+  DIR* const list = ::opendir("/proc/self/fd");
+  while (const dirent* const entry = ::readdir(list)) {
+    const int descriptor = std::atoi(entry->d_name);
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    if (descriptor <= 2 || ::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    const bool tcp = peer.ss_family == AF_INET || peer.ss_family == AF_INET6;
+    if (tcp && (*random)() % of == 0) ::shutdown(descriptor, SHUT_RDWR);
+  }
+  ::closedir(list);
+}
+
+class FarCuts : public ::testing::TestWithParam<std::tuple<int, const char*>> {};
+
+// All connections, of data and of control, are cut again and again in the middle of calls of all sizes.
+TEST_P(FarCuts, DoNotChangeAnyResult) {
+  const auto [ranks, tls] = GetParam();
+  const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
+  const ScopedSetting secrecy("TUTTI_TLS", tls);
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  std::atomic<bool> done{false};
+  std::atomic<int> joined{0};
+  const int goal = kSanitized ? 40 : 300;
+  std::thread cutter([&] {
+    std::mt19937 random(17);
+    while (joined.load() < ranks) ::usleep(1000);
+    for (int cuts = 0; cuts < goal; ++cuts) {
+      cut_connections(&random, 3);
+      ::usleep(random() % (kSanitized ? 20'000 : 4'000));
+    }
+    done.store(true);
+  });
+  run_threads(ranks, [&, ranks = ranks](tuttiComm_t comm, int rank) {
+    joined.fetch_add(1);
+    const std::size_t most = std::size_t{1} << (kSanitized ? 18 : 21);
+    std::vector<float> input(most), output(most);
+    int calls = 0;
+    float stop = 0;
+    while (stop == 0) {
+      const std::size_t count = std::size_t{1} << (calls++ * 7 % (kSanitized ? 19 : 22));
+      for (std::size_t i = 0; i < count; ++i) input[i] = static_cast<float>((i + static_cast<std::size_t>(rank)) % 64);
+      ASSERT_EQ(tuttiAllReduce(input.data(), output.data(), count, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess)
+          << tuttiGetLastError(comm);
+      for (std::size_t i = 0; i < count; ++i) {
+        float sum = 0;
+        for (int r = 0; r < ranks; ++r) sum += static_cast<float>((i + static_cast<std::size_t>(r)) % 64);
+        ASSERT_EQ(output[i], sum) << "element " << i << " of " << count << " in call " << calls;
+      }
+      const float mine = done.load() ? 1.0f : 0.0f;
+      ASSERT_EQ(tuttiAllReduce(&mine, &stop, 1, tuttiFloat32, tuttiMin, comm, nullptr), tuttiSuccess)
+          << tuttiGetLastError(comm);
+    }
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+  });
+  cutter.join();
+}
+INSTANTIATE_TEST_SUITE_P(Ranks, FarCuts, ::testing::Combine(::testing::Values(2, 3), ::testing::Values("off", "on")),
+                         [](const auto& info) {
+                           return std::to_string(std::get<0>(info.param)) + "_tls_" + std::get<1>(info.param);
+                         });
+
+}  // namespace
+}  // namespace tutti::test
