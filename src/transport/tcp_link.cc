@@ -32,6 +32,8 @@ void TcpLink::cut() {
 
 void TcpLink::connect() {
   if (stream_.socket.valid() || wanted_ || cut_) return;
+  look_for_stream();
+  if (stream_.socket.valid()) return;
   wanted_ = true;
   wiring_.want(peer_, lane_);
 }
@@ -67,7 +69,8 @@ bool TcpLink::flush() {
   const SocketState state = outbox_.write(stream_);
   if (state == SocketState::kDone) return !outbox_.unsent();
   if (state == SocketState::kAgain) return false;
-  lost("it cannot be written to");
+  read_all();  // what the peer sent before it went is used all the same
+  if (stream_.socket.valid()) lost("it cannot be written to");
   connect();
   return false;
 }
