@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <tuple>
 #include <vector>
 
 #include "transport/tcp.h"
@@ -39,13 +38,33 @@ inline void tcp_pair(Descriptor* first, Descriptor* second) {
   }
 }
 
+/// The same with little room to send: it is full most of the time.
+inline void narrow_tcp_pair(Descriptor* first, Descriptor* second) {
+  tcp_pair(first, second);
+  const int bytes = 16384;
+  for (const Descriptor* end : {first, second}) ::setsockopt(end->get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
+/// Encrypts both ends of a connection.
+inline void encrypt_pair(TcpStream* first, TcpStream* second) {
+  const TlsKey key{std::byte{1}};
+  const auto lookup = [key](std::string_view, TlsKey* found) { return *found = key, true; };
+  require(TlsSession::client(first->socket.get(), "test", key, &first->tls).ok(), "no TLS client");
+  require(TlsSession::server(second->socket.get(), lookup, &second->tls).ok(), "no TLS server");
+  while (!first->tls->established() || !second->tls->established()) {
+    SocketState state = SocketState::kDone;
+    require(first->tls->handshake(&state).ok() && second->tls->handshake(&state).ok(), "no TLS handshake");
+  }
+}
+
 /// What the wirings of a world share. Thread-safe.
 class TcpFabric {
  public:
   /// Makes what stands between the two ends; the default connects them directly.
   using Connect = std::function<void(Descriptor* first, Descriptor* second)>;
 
-  explicit TcpFabric(int ranks, Connect connect = tcp_pair) : connect_(std::move(connect)) {
+  explicit TcpFabric(int ranks, Connect connect = tcp_pair, bool tls = false)
+      : connect_(std::move(connect)), tls_(tls) {
     for (Rank rank{0}; rank.value < ranks; ++rank) wirings_.push_back(std::make_unique<Wiring>(*this, rank));
   }
   TcpWiring& wiring(Rank rank) { return *wirings_[static_cast<std::size_t>(rank.value)]; }
@@ -67,10 +86,12 @@ class TcpFabric {
       const std::lock_guard lock(mutex_);
       listener_ = std::move(listener);
     }
-    void deliver(Rank peer, Lane lane, Descriptor socket) {
+    bool has(Rank peer, Lane lane) {
       const std::lock_guard lock(mutex_);
-      TcpStream stream;
-      stream.socket = std::move(socket);
+      return ready_.contains({peer, lane});
+    }
+    void deliver(Rank peer, Lane lane, TcpStream stream) {
+      const std::lock_guard lock(mutex_);
       ready_[{peer, lane}] = std::move(stream);
       arrivals_.fetch_add(1, std::memory_order_release);  // pairs with the acquire in arrivals()
       if (listener_) listener_();
@@ -84,30 +105,21 @@ class TcpFabric {
     std::function<void()> listener_;
   };
 
-  /// One connection serves both ends' wish for it: a second wish, of the other end, is served already.
+  /// One connection serves both ends: a wish made while a stream waits to be taken is served already.
   void connect(Rank from, Rank to, Lane lane) {
     const std::lock_guard lock(mutex_);
-    const std::tuple key(std::min(from, to), std::max(from, to), lane);
-    Pair& pair = pairs_[key];
-    const bool low = from < to;
-    std::uint64_t& mine = low ? pair.low_wishes : pair.high_wishes;
-    if (++mine <= pair.made) return;
-    pair.made = mine;
-    Descriptor first;
-    Descriptor second;
-    connect_(&first, &second);
+    if (wirings_[static_cast<std::size_t>(from.value)]->has(to, lane)) return;
+    TcpStream first;
+    TcpStream second;
+    connect_(&first.socket, &second.socket);
+    if (tls_) encrypt_pair(&first, &second);
     wirings_[static_cast<std::size_t>(to.value)]->deliver(from, lane, std::move(second));
     wirings_[static_cast<std::size_t>(from.value)]->deliver(to, lane, std::move(first));
   }
 
-  struct Pair {
-    std::uint64_t made = 0;
-    std::uint64_t low_wishes = 0;
-    std::uint64_t high_wishes = 0;
-  };
   const Connect connect_;
-  std::mutex mutex_;  // guards pairs_
-  std::map<std::tuple<Rank, Rank, Lane>, Pair> pairs_;
+  const bool tls_;
+  std::mutex mutex_;  // one connection is made at a time
   std::vector<std::unique_ptr<Wiring>> wirings_;
 };
 
