@@ -9,6 +9,8 @@ namespace tutti {
 namespace {
 
 constexpr std::chrono::milliseconds kStagger{250};
+/// A unix socket that took the connection is the peer's: if it is slow, more connections make it slower.
+constexpr std::chrono::milliseconds kUnixStagger{5000};
 constexpr std::chrono::milliseconds kRetryFullQueue{10};
 
 }  // namespace
@@ -55,7 +57,7 @@ void Dialer::try_next() {
   if (next_ >= targets_.size()) return;
   const std::size_t index = next_++;
   if (next_ < targets_.size())
-    timer_ = loop_.after(kStagger, [weak = weak_from_this()] {
+    timer_ = loop_.after(targets_[index].socket_name.empty() ? kStagger : kUnixStagger, [weak = weak_from_this()] {
       if (const auto self = weak.lock(); self && self->done_) self->try_next();
     });
   try_target(index);

@@ -59,6 +59,7 @@ void EventLoop::run() {
     stopped = stopped_;
   }
   timers_.clear();
+  due_.clear();
   watched_.clear();
   tokens_.clear();
   std::vector<std::function<void()>> dropped;
@@ -139,19 +140,22 @@ void EventLoop::unwatch(int descriptor) {
 
 EventLoop::TimerId EventLoop::after(std::chrono::nanoseconds delay, std::function<void()> task) {
   const TimerId id = next_timer_++;
-  timers_.emplace(Clock::now() + delay, std::pair(id, std::move(task)));
+  const Clock::time_point due = Clock::now() + delay;
+  timers_.emplace(std::pair(due, id), std::move(task));
+  due_.emplace(id, due);
   return id;
 }
 
 void EventLoop::cancel(TimerId timer) {
-  const auto found =
-      std::find_if(timers_.begin(), timers_.end(), [timer](const auto& item) { return item.second.first == timer; });
-  if (found != timers_.end()) timers_.erase(found);
+  const auto found = due_.find(timer);
+  if (found == due_.end()) return;
+  timers_.erase({found->second, timer});
+  due_.erase(found);
 }
 
 int EventLoop::sleep_milliseconds() const {
   if (timers_.empty()) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first - Clock::now());
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first - Clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
 }
 
@@ -168,8 +172,9 @@ void EventLoop::dispatch(std::uint64_t token, std::uint32_t events) {
 }
 
 void EventLoop::run_timers() {
-  while (!timers_.empty() && timers_.begin()->first <= Clock::now()) {
-    const auto task = std::move(timers_.begin()->second.second);
+  while (!timers_.empty() && timers_.begin()->first.first <= Clock::now()) {
+    const auto task = std::move(timers_.begin()->second);
+    due_.erase(timers_.begin()->first.second);
     timers_.erase(timers_.begin());
     task();
   }

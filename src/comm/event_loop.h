@@ -81,7 +81,8 @@ class EventLoop {
   std::unordered_map<int, Watched> watched_;
   std::unordered_map<std::uint64_t, int> tokens_;  // events of a descriptor closed meanwhile find no token
   std::uint64_t next_token_ = 1;
-  std::multimap<Clock::time_point, std::pair<TimerId, std::function<void()>>> timers_;
+  std::map<std::pair<Clock::time_point, TimerId>, std::function<void()>> timers_;
+  std::unordered_map<TimerId, Clock::time_point> due_;  // of each timer: to find it in the map above
   TimerId next_timer_ = 1;
   std::vector<std::byte> scratch_;
 

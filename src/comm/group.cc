@@ -7,6 +7,13 @@
 #include "core/log.h"
 
 namespace tutti {
+namespace {
+
+/// Connections that a process makes at a time in a join: of hundreds of processes that begin at once, each has its
+/// handshakes done within their time.
+constexpr std::size_t kDialsAtOnce = 8;
+
+}  // namespace
 
 Group::Group(Hub& hub, const KeyId& id, const Key& secret) : hub_(hub), id_(id), secret_(secret), desk_(make_desk()) {}
 
@@ -48,6 +55,7 @@ void Group::close() {
   for (auto& [process, connection] : early_) connection->close();
   for (auto& [raw, connection] : strangers_) connection->close();
   peers_.clear();
+  to_dial_.clear();
   early_.clear();
   strangers_.clear();
   segments_.clear();
@@ -75,28 +83,41 @@ void Group::begin(const TableMessage& table) {
 }
 
 void Group::make_peers() {
-  std::vector<std::shared_ptr<PeerProcess>> order;  // by lowest rank: of each pair the later one dials
-  bool dials = true;
+  std::map<ProcessId, std::vector<Rank>> ranks;
+  std::vector<ProcessId> order;  // by lowest rank: of each pair the later one dials
   for (std::int32_t i = 0; i < roster_->ranks(); ++i) {
-    const Member& member = roster_->member(Rank{i});
-    if (member.process == hub_.process()) {
-      dials = false;
-      continue;
-    }
-    std::shared_ptr<PeerProcess>& peer = peers_[member.process];
-    if (!peer) order.push_back(peer = make_peer(member, dials));
-    peer->add_rank(member.rank);
+    std::vector<Rank>& those = ranks[roster_->member(Rank{i}).process];
+    if (those.empty()) order.push_back(roster_->member(Rank{i}).process);
+    those.push_back(Rank{i});
   }
-  for (const auto& peer : order) peer->connect();
+  bool dials = true;
+  for (const ProcessId& process : order) {
+    if (process == hub_.process()) {
+      dials = false;
+    } else {
+      peers_[process] = make_peer(ranks.at(process), dials);
+    }
+  }
+  unlinked_ = peers_.size();
+  // In the order of random numbers, so that not all begin with the same one.
+  for (const auto& [process, peer] : peers_)
+    if (peer->dials()) to_dial_.push_back(peer);
+  for (std::size_t i = 0; i < kDialsAtOnce; ++i) dial_next();
   const auto early = std::move(early_);
   for (const auto& [process, connection] : early) attach(process, connection);
 }
 
-std::shared_ptr<PeerProcess> Group::make_peer(const Member& first, bool dials) {
-  PeerProcess::Place place{hub_.loop(), id_, {}, hub_.process(), first.process, {}, {}, dials, reconnect_seconds_};
-  std::vector<Rank> ranks;
-  for (std::int32_t i = first.rank.value; i < roster_->ranks(); ++i)
-    if (roster_->member(Rank{i}).process == first.process) ranks.push_back(Rank{i});
+void Group::dial_next() {
+  if (to_dial_.empty()) return;
+  const std::shared_ptr<PeerProcess> peer = to_dial_.back();
+  to_dial_.pop_back();
+  peer->connect();
+}
+
+std::shared_ptr<PeerProcess> Group::make_peer(const std::vector<Rank>& ranks, bool dials) {
+  const Member& first = roster_->member(ranks.front());
+  PeerProcess::Place place{hub_.loop(), id_, {}, hub_.process(), first.process,
+                           ranks,       {},  {}, dials,          reconnect_seconds_};
   place.name = fmt::format("{} ({})", text_of(ranks), describe(first));
   if (first.host_id == roster_->member(here_.front()).host_id)
     place.targets.push_back(DialTarget{first.socket_name, {}, 0});
@@ -162,7 +183,10 @@ void Group::attach(const ProcessId& process, const std::shared_ptr<Connection>& 
 }
 
 void Group::on_connected(PeerProcess& peer, bool again) {
-  list_senders();
+  {
+    const std::lock_guard lock(send_mutex_);
+    senders_.push_back(peer.connection());
+  }
   boards_->forget(peer.process());
   if (again) return send_state(peer);
   if (!peer.dials()) send_segments(peer);
@@ -262,14 +286,17 @@ Status Group::take_linked(PeerProcess& peer) {
       return fail(Code::kRemoteError, "the segment of rank {} did not come", rank.value);
   }
   peer.linked = true;
-  if (peer.dials()) send_segments(peer);
+  --unlinked_;
+  if (peer.dials()) {
+    send_segments(peer);
+    dial_next();
+  }
   check_linked();
   return {};
 }
 
 void Group::check_linked() {
-  if (std::all_of(peers_.begin(), peers_.end(), [](const auto& item) { return item.second->linked; }))
-    finish_linking(Status());
+  if (unlinked_ == 0) finish_linking(Status());
 }
 
 void Group::finish_linking(const Status& why) {

@@ -84,7 +84,8 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   bool lives(const PeerProcess& peer) const override;
 
   void make_peers();
-  std::shared_ptr<PeerProcess> make_peer(const Member& first, bool dials);
+  void dial_next();
+  std::shared_ptr<PeerProcess> make_peer(const std::vector<Rank>& ranks, bool dials);
   std::shared_ptr<StreamDesk> make_desk();
   void attach(const ProcessId& process, const std::shared_ptr<Connection>& connection);
   Status on_stranger_message(Connection* from, MessageType type, ByteView payload);
@@ -113,6 +114,8 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   std::map<Connection*, std::shared_ptr<Connection>> strangers_;  // accepted, not introduced yet
   std::map<ProcessId, std::shared_ptr<Connection>> early_;        // introduced before the table came
   std::map<ProcessId, std::shared_ptr<PeerProcess>> peers_;
+  std::size_t unlinked_ = 0;                           // of them
+  std::vector<std::shared_ptr<PeerProcess>> to_dial_;  // of them
   std::vector<std::shared_ptr<Segment>> segments_;
   std::unique_ptr<BoardExchange> boards_;  // as the roster
   std::shared_ptr<Roster> roster_;         // set before any other thread can see the group as linked

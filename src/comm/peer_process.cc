@@ -13,7 +13,7 @@ constexpr milliseconds kRetry{100};
 /// Between two knocks at a peer that is there but has not dialled yet.
 constexpr milliseconds kKnock{500};
 /// Many processes that join at once may crowd each other out at a door.
-constexpr int kMaxCrowded = 50;
+constexpr int kMaxCrowded = 20;
 
 }  // namespace
 
@@ -49,7 +49,9 @@ void PeerProcess::dialed(const Status& why, const std::shared_ptr<Connection>& c
 
 void PeerProcess::dial_failed(const Status& why) {
   if (was_connected_) return dialer_->refused() ? give_up("") : dial_later(kRetry);
-  if (why.code() == Code::kRemoteError && ++crowded_ <= kMaxCrowded) return dial_later(kRetry);
+  crowded_ += why.code() == Code::kTimeout ? kMaxCrowded / 4 : 1;
+  const bool crowd = why.code() == Code::kRemoteError || why.code() == Code::kTimeout;
+  if (crowd && crowded_ <= kMaxCrowded) return dial_later(kRetry * crowded_);
   owner_.on_unreachable(*this, fail(Code::kRemoteError, "cannot connect to {}: {}", place_.name, why.text()));
 }
 
@@ -109,6 +111,10 @@ void PeerProcess::on_close(const Status& why) {
   connection_.reset();
   owner_.on_disconnected(*this);
   if (!owner_.lives(*this)) return;
+  if (!linked && place_.dials && ++crowded_ <= kMaxCrowded) {  // pushed out before it could introduce itself
+    was_connected_ = false;
+    return dial_later(kRetry * crowded_);
+  }
   // The system has tried for as long as we would: a silent peer is not given the same time twice.
   if (is_unreachable(why)) return give_up(fmt::format("not reachable for {:.3g} s", place_.patience));
   if (was_unix || !linked || place_.patience <= 0) return give_up("");

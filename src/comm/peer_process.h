@@ -45,6 +45,7 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
     Key key;                          ///< of the peer's door
     ProcessId self{};                 ///< who we are
     ProcessId process{};              ///< who it is
+    std::vector<Rank> ranks;          ///< that it has
     std::string name;                 ///< "ranks 2 and 3 (process 12 on host b)"
     std::vector<DialTarget> targets;  ///< a unix socket first, where there may be one
     bool dials = false;               ///< it is for this end to connect
@@ -52,8 +53,7 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   };
   PeerProcess(PeerOwner& owner, Place place) : owner_(owner), place_(std::move(place)) {}
 
-  void add_rank(Rank rank) { ranks_.push_back(rank); }
-  const std::vector<Rank>& ranks() const { return ranks_; }
+  const std::vector<Rank>& ranks() const { return place_.ranks; }
   const ProcessId& process() const { return place_.process; }
   const std::string& name() const { return place_.name; }
   bool dials() const { return place_.dials; }
@@ -87,7 +87,6 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
 
   PeerOwner& owner_;
   Place place_;
-  std::vector<Rank> ranks_;
   std::shared_ptr<Dialer> dialer_;
   std::shared_ptr<Connection> connection_;
   bool was_connected_ = false;

@@ -64,9 +64,8 @@ Status RootSession::on_message(Connection* from, MessageType type, ByteView payl
 }
 
 RootSession::Joined* RootSession::joined_by(const Connection* connection) {
-  for (auto& [rank, joined] : joined_)
-    if (joined.connection == connection) return &joined;
-  return nullptr;
+  const auto found = by_connection_.find(connection);
+  return found == by_connection_.end() ? nullptr : &joined_.at(found->second);
 }
 
 std::string RootSession::name(const Member& member) const {
@@ -90,6 +89,7 @@ Status RootSession::take_join(Connection* from, ByteView payload) {
   Joined& joined = joined_[rank];
   joined.join = std::move(join);
   joined.connection = from;
+  by_connection_[from] = rank;
   if (patience != 0)
     joined.deadline = loop_.after(std::chrono::milliseconds(patience), [weak = weak_from_this(), rank] {
       if (const auto self = weak.lock()) self->on_deadline(rank);
@@ -204,6 +204,7 @@ void RootSession::on_close(Connection* connection) {
   const std::shared_ptr<Connection> kept = std::move(connections_[connection]);
   connections_.erase(connection);
   Joined* const joined = joined_by(connection);
+  by_connection_.erase(connection);
   if (joined != nullptr) joined->connection = nullptr;  // the next connection may get the same address
   if (joined != nullptr && (state_ == State::kCollecting || state_ == State::kLinking))
     fail_all(fail(Code::kRemoteError, "{} ended, or gave up, while it was joining", name(joined->join.member)));

@@ -72,7 +72,8 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
   std::unique_ptr<Acceptor> acceptor_;
   std::map<Connection*, std::shared_ptr<Connection>> connections_;
   std::map<Rank, Joined> joined_;
-  std::set<Rank> answered_;  // ranks that were told of the failure
+  std::map<const Connection*, Rank> by_connection_;  // of those
+  std::set<Rank> answered_;                          // ranks that were told of the failure
   std::int32_t ranks_ = 0;
   EventLoop::TimerId missing_timer_ = 0;
   EventLoop::TimerId end_timer_ = 0;
