@@ -75,7 +75,6 @@ class TcpLink final : private TcpInbox::Listener {
   bool wanted_ = false;  // a stream was asked for and has not come yet
   bool cut_ = false;
   bool watches_output_ = false;
-  std::uint64_t arrivals_ = 0;
   ReleaseCounts lent_{};  // by kind: all messages before this one are to be released
   TcpInbox inbox_;
   TcpOutbox outbox_;
