@@ -32,8 +32,7 @@ Status info_text(tuttiComm_t comm, std::string_view key, std::string* text) {
   constexpr std::string_view kAlgorithm = "algorithm:";
   if (key.substr(0, kAlgorithm.size()) == kAlgorithm) return algorithm_text(comm, key.substr(kAlgorithm.size()), text);
   if (key == "transport") {
-    const bool inproc = comm->comm->settings().transport == tutti::TransportKind::kInproc;
-    *text = inproc ? "inproc" : "shm";
+    *text = comm->comm->transport();
     return {};
   }
   return tutti::fail(Code::kInvalidArgument, "'{}' is not a key: transport, algorithm:<collective>:<bytes>", key);

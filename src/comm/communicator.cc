@@ -43,6 +43,12 @@ Communicator::~Communicator() {
   joined_.membership->set_board(nullptr);
 }
 
+const char* Communicator::transport() const {
+  if (settings_.transport == TransportKind::kInproc) return "inproc";
+  if (!network_) return "shm";
+  return static_cast<int>(far_.size()) == ranks_ - 1 ? "tcp" : "shm and tcp";
+}
+
 void Communicator::listen() {
   alarm_.store(1, std::memory_order_release);
   executor_->wake();

@@ -108,6 +108,8 @@ class Communicator final : public Watch {
   std::uint64_t shared_bytes() const;
   /// Bytes of private memory for schedules and scratch.
   std::uint64_t host_bytes();
+  /// How this rank reaches the others: "shm", "tcp", "shm and tcp", "inproc".
+  const char* transport() const;
   LogSource log_source() const { return LogSource{rank_, name_}; }
 
  private:

@@ -191,13 +191,6 @@ Status make_executor(const CreateOptions& options, const JoinResult& joined, std
   return {};
 }
 
-const char* transport_name(const CreateOptions& options, const Machine& machine) {
-  if (options.settings.transport != TransportKind::kAuto) return name_of(options.settings.transport);
-  if (!machine.network) return "shm";
-  const int hosts = *std::max_element(machine.hosts.begin(), machine.hosts.end()) + 1;
-  return hosts == options.ranks ? "tcp" : "shm and tcp";
-}
-
 Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_ptr<Communicator>* comm) {
   std::unique_ptr<Executor> executor;
   const Status made = make_executor(options, joined, &executor);
@@ -208,10 +201,9 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
   const std::string name =
       options.name.empty() ? fmt::format("{:08x}", joined.membership->comm_id() >> 32) : options.name;
   const Machine machine = machine_of(options, joined, executor->capabilities());
-  const char* const transport = transport_name(options, machine);
   *comm = std::make_shared<Communicator>(options.settings, name, std::move(joined), std::move(executor), machine);
-  log(LogLevel::kInfo, (*comm)->log_source(), "joined: {} ranks, transport {}, kernels {}", options.ranks, transport,
-      simd_in_use());
+  log(LogLevel::kInfo, (*comm)->log_source(), "joined: {} ranks, transport {}, kernels {}", options.ranks,
+      (*comm)->transport(), simd_in_use());
   return {};
 }
 

@@ -230,6 +230,7 @@ Status Communicator::wait_for_peers_to_finish() {
     TUTTI_TRY(adopt_cause());
     TUTTI_TRY(look_at_clock(peer, last));
     ask_far_ranks();
+    executor_->serve();  // a peer may have lost a connection, and need again what it carried
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
   TUTTI_TRY(adopt_cause());

@@ -47,7 +47,11 @@ class CpuExecutor final : public Executor {
   }
   Rank mismatched() const override { return mismatched_; }
   Capabilities capabilities() const override { return endpoint_->capabilities(); }
-  std::size_t scratch_bytes() const override { return scratch_.capacity() + exchange_.kept_bytes(); }
+  std::size_t scratch_bytes() const override {
+    std::size_t links = 0;
+    if constexpr (kDirect) links = endpoint_->memory_bytes();
+    return scratch_.capacity() + exchange_.kept_bytes() + links;
+  }
   void announce_sleep() override { endpoint_->announce_sleep(); }
   void cancel_sleep() override { endpoint_->cancel_sleep(); }
   void sleep(std::chrono::nanoseconds slice) override { endpoint_->sleep(slice); }

@@ -109,7 +109,7 @@ class Executor {
   virtual Rank mismatched() const = 0;
 
   virtual Capabilities capabilities() const = 0;
-  /// Private memory held for scratch chunks and for messages that came before their receive.
+  /// Private memory held for scratch chunks, for connections, and for messages that came before their receive.
   virtual std::size_t scratch_bytes() const = 0;
   virtual void announce_sleep() = 0;
   virtual void cancel_sleep() = 0;

@@ -44,7 +44,7 @@ TcpLink& TcpEndpoint::link(Rank peer, std::uint16_t lane) {
   const auto at = static_cast<std::size_t>(peer.value) * static_cast<std::size_t>(place_.lanes) + lane;
   std::unique_ptr<TcpLink>& found = links_[at];
   if (!found) [[unlikely]] {
-    found = std::make_unique<TcpLink>(wiring_, geometry_, peer, Lane{lane}, epoll_.get(), log_);
+    found = std::make_unique<TcpLink>(wiring_, geometry_, peer, Lane{lane}, epoll_.get(), unsent_, log_);
     made_.push_back(found.get());
   }
   return *found;
@@ -120,7 +120,9 @@ void TcpEndpoint::write(TcpLink& link) {
 
 /// True: nothing waits any more.
 bool TcpEndpoint::write_unsent() {
-  std::erase_if(unsent_, [](TcpLink* one) { return one->flush(); });
+  // A link may put itself on the list meanwhile.
+  for (std::size_t i = unsent_.size(); i-- > 0;)
+    if (unsent_[i]->flush()) unsent_.erase(unsent_.begin() + static_cast<std::ptrdiff_t>(i));
   return unsent_.empty();
 }
 

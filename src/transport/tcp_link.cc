@@ -2,15 +2,18 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace tutti {
 
-TcpLink::TcpLink(TcpWiring& wiring, const TcpGeometry& geometry, Rank peer, Lane lane, int epoll, LogSource log)
+TcpLink::TcpLink(TcpWiring& wiring, const TcpGeometry& geometry, Rank peer, Lane lane, int epoll,
+                 std::vector<TcpLink*>& unsent, LogSource log)
     : wiring_(wiring),
       peer_(peer),
       lane_(lane),
       epoll_(epoll),
+      unsent_(unsent),
       log_(std::move(log)),
       inbox_(geometry.max_message, geometry.credits, geometry.checksum),
       outbox_(geometry.max_message, geometry.credits, geometry.checksum) {
@@ -54,7 +57,17 @@ void TcpLink::adopt(TcpStream stream) {
   watches_output_ = false;
   inbox_.restart(std::move(stream_.leftover));
   outbox_.restart(inbox_.expected(), inbox_.partly(), releases());
-  flush();
+  enlist();
+}
+
+void TcpLink::enlist() {
+  if (std::find(unsent_.begin(), unsent_.end(), this) == unsent_.end()) unsent_.push_back(this);
+}
+
+/// What the peer lacks is written by whoever writes what waits: nobody else knows of it.
+bool TcpLink::on_resume(std::uint32_t sequence, std::uint32_t bytes) {
+  enlist();
+  return outbox_.resume(sequence, bytes);
 }
 
 void TcpLink::lost(const std::string& why) {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "core/log.h"
 #include "transport/tcp_inbox.h"
@@ -22,7 +24,10 @@ struct TcpGeometry {
 /// thread.
 class TcpLink final : private TcpInbox::Listener {
  public:
-  TcpLink(TcpWiring& wiring, const TcpGeometry& geometry, Rank peer, Lane lane, int epoll, LogSource log);
+  /// `unsent`: the endpoint's list of links where something waits to be written; a link puts itself there when a new
+  /// connection makes it so.
+  TcpLink(TcpWiring& wiring, const TcpGeometry& geometry, Rank peer, Lane lane, int epoll,
+          std::vector<TcpLink*>& unsent, LogSource log);
   ~TcpLink();
   TcpLink(const TcpLink&) = delete;
   TcpLink& operator=(const TcpLink&) = delete;
@@ -60,16 +65,18 @@ class TcpLink final : private TcpInbox::Listener {
 
  private:
   bool on_counts(const ReleaseCounts& released) override { return outbox_.released(released); }
-  bool on_resume(std::uint32_t sequence, std::uint32_t bytes) override { return outbox_.resume(sequence, bytes); }
+  bool on_resume(std::uint32_t sequence, std::uint32_t bytes) override;
   SocketState read(std::optional<FrameKind> kind);
   void adopt(TcpStream stream);
   void lost(const std::string& why);
   void close();
+  void enlist();
 
   TcpWiring& wiring_;
   const Rank peer_;
   const Lane lane_;
   const int epoll_;
+  std::vector<TcpLink*>& unsent_;
   const LogSource log_;
   TcpStream stream_;
   bool wanted_ = false;  // a stream was asked for and has not come yet

@@ -116,6 +116,8 @@ concept DirectEndpoint = Endpoint<E> &&
   { c.bytes_moved() } -> std::same_as<std::uint64_t>;
   /// Moves and reconnects whatever waits, for a rank that waits for something else than messages.
   { e.serve() } -> std::same_as<void>;
+  /// Private memory held for messages.
+  { c.memory_bytes() } -> std::same_as<std::size_t>;
 };
 
 }  // namespace tutti
