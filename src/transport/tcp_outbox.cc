@@ -171,7 +171,7 @@ std::size_t TcpOutbox::gather(iovec* pieces) {
   const bool note_leads = note_is_next();
   if (note_leads) put_note();
   if (partly_ != 0 && resumed_) take(partly_);
-  if (note_left_ == 0 && release_due_) {
+  if (note_left_ == 0 && release_due_ && resumed_) {  // before, the reader may be in the middle of a message
     TcpFrame frame;
     frame.kind = FrameKind::kRelease;
     frame.released = release_note_;

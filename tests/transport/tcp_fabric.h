@@ -8,6 +8,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -132,6 +133,23 @@ inline std::unique_ptr<TcpEndpoint> open_tcp(TcpFabric& fabric, WorldSize size, 
   const Status status = TcpEndpoint::open(fabric.wiring(rank), geometry, std::move(place), {}, &endpoint);
   require(status.ok(), status.text());
   return endpoint;
+}
+
+/// Runs a body a rank, and hands on what each sent last for as long as another rank may wait for it, as the end of a
+/// call does.
+inline void run_bodies(TcpFabric& fabric, WorldSize size, const std::function<void(TcpEndpoint&)>& body,
+                       bool checksum = false) {
+  std::atomic<int> done{0};  // relaxed: only counts
+  run_threads(size.ranks, [&](Rank rank) {
+    const std::unique_ptr<TcpEndpoint> endpoint = open_tcp(fabric, size, rank, checksum);
+    const std::string failure = outcome([&] { body(*endpoint); });
+    done.fetch_add(1, std::memory_order_relaxed);
+    while (failure.empty() && done.load(std::memory_order_relaxed) < size.ranks) {
+      endpoint->serve();
+      ::sched_yield();
+    }
+    require(failure.empty(), failure);
+  });
 }
 
 }  // namespace tutti::testing_traffic

@@ -115,19 +115,14 @@ Outcome run_over(const Faults& faults, int rounds, bool checksum) {
   const WorldSize size{.ranks = 2, .max_message = Bytes(256 * 1024)};
   FaultyLines lines(faults);
   TcpFabric fabric(2, [&](Descriptor* first, Descriptor* second) { lines.connect(first, second); });
-  {
-    // Both ends stay until both are done: who has all it needs may still have to send something again.
-    std::atomic<int> done{0};
-    run_threads(2, [&](Rank rank) {
-      const std::unique_ptr<TcpEndpoint> end = open_tcp(fabric, size, rank, checksum);
-      std::vector<std::byte> lent(size.max_message.value);
-      std::vector<std::byte> landing(size.max_message.value);
-      const std::string failure = outcome([&] { exchange(*end, rounds, lent, landing); });
-      done.fetch_add(1);
-      while (failure.empty() && done.load() < 2) end->serve();
-      require(failure.empty(), failure);
-    });
-  }
+  run_bodies(
+      fabric, size,
+      [&](TcpEndpoint& end) {
+        std::vector<std::byte> lent(size.max_message.value);
+        std::vector<std::byte> landing(size.max_message.value);
+        exchange(end, rounds, lent, landing);
+      },
+      checksum);
   return {lines.cuts(), lines.damages()};
 }
 

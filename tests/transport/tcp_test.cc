@@ -11,7 +11,7 @@ struct TcpWorld {
   static constexpr bool kLazyReleases = true;
   static void run(WorldSize size, const std::function<void(End&)>& body) {
     TcpFabric fabric(size.ranks);
-    run_threads(size.ranks, [&](Rank rank) { body(*open_tcp(fabric, size, rank)); });
+    run_bodies(fabric, size, body);
   }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(Tcp, Conformance, TcpWorld);
@@ -23,7 +23,7 @@ struct CheckedTcpWorld {
   static constexpr bool kLazyReleases = true;
   static void run(WorldSize size, const std::function<void(End&)>& body) {
     TcpFabric fabric(size.ranks);
-    run_threads(size.ranks, [&](Rank rank) { body(*open_tcp(fabric, size, rank, true)); });
+    run_bodies(fabric, size, body, true);
   }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(CheckedTcp, Conformance, CheckedTcpWorld);
@@ -34,7 +34,7 @@ struct EncryptedTcpWorld {
   static constexpr bool kLazyReleases = true;
   static void run(WorldSize size, const std::function<void(End&)>& body) {
     TcpFabric fabric(size.ranks, tcp_pair, true);
-    run_threads(size.ranks, [&](Rank rank) { body(*open_tcp(fabric, size, rank)); });
+    run_bodies(fabric, size, body);
   }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(EncryptedTcp, Conformance, EncryptedTcpWorld);
@@ -47,7 +47,7 @@ struct NarrowTcpWorld {
   static constexpr bool kLazyReleases = true;
   static void run(WorldSize size, const std::function<void(End&)>& body) {
     TcpFabric fabric(size.ranks, narrow_tcp_pair, true);
-    run_threads(size.ranks, [&](Rank rank) { body(*open_tcp(fabric, size, rank)); });
+    run_bodies(fabric, size, body);
   }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(NarrowEncryptedTcp, Conformance, NarrowTcpWorld);
