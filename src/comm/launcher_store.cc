@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <utility>
 
@@ -41,7 +42,9 @@ class PmixStore : public LauncherStore {
 /// The process's connection to its PMI-1 server. PMI_FD is one a process, and a server that sees it closed, or a second
 /// goodbye, ends the job: so it lives as long as the process.
 struct PmiConnection {
-  std::timed_mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards `taken`
+  std::condition_variable given_back;
+  bool taken = false;  // by a join, which has what follows for itself
   std::unique_ptr<PmiClient> client;
   std::string place;  // what it is connected to
   pid_t owner = 0;
@@ -82,10 +85,25 @@ Status connect_client(const Launch& launch, Deadline deadline, std::unique_ptr<P
 
 class PmiStore : public LauncherStore {
  public:
+  PmiStore() = default;
+  ~PmiStore() override {
+    if (!has_turn_) return;
+    PmiConnection& connection = pmi_connection();
+    const std::lock_guard lock(connection.mutex);
+    connection.taken = false;
+    connection.given_back.notify_one();
+  }
+  PmiStore(const PmiStore&) = delete;
+  PmiStore& operator=(const PmiStore&) = delete;
   Status open(const Launch& launch, Deadline deadline) {
     PmiConnection& connection = pmi_connection();
-    lock_ = std::unique_lock(connection.mutex, deadline.left(std::chrono::hours(1)));
-    if (!lock_.owns_lock())
+    {
+      std::unique_lock lock(connection.mutex);
+      const auto free = [&connection] { return !connection.taken; };
+      has_turn_ = connection.given_back.wait_for(lock, deadline.left(std::chrono::hours(1)), free);
+      connection.taken = connection.taken || has_turn_;
+    }
+    if (!has_turn_)
       return fail(Code::kTimeout, "another join by env:// of this process did not end before the join's deadline");
     const std::string place = fmt::format("{}/{}", launch.pmi_descriptor, launch.pmi_port);
     if (!connection.client || connection.owner != ::getpid() || connection.place != place) {
@@ -117,7 +135,7 @@ class PmiStore : public LauncherStore {
     return fail(Code::kTimeout, "{}; its {} ranks join together, and not all of them do", met.text(), ranks_);
   }
 
-  std::unique_lock<std::timed_mutex> lock_;
+  bool has_turn_ = false;
   PmiClient* client_ = nullptr;
   int rank_ = 0;
   int ranks_ = 0;

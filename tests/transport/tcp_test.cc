@@ -30,7 +30,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(CheckedTcp, Conformance, CheckedTcpWorld);
 
 struct EncryptedTcpWorld {
   using End = TcpEndpoint;
-  static constexpr std::uint64_t kSmallMessages = 5'000;
+  static constexpr std::uint64_t kSmallMessages = kSanitized ? 50'000 : 5'000;
   static constexpr bool kLazyReleases = true;
   static void run(WorldSize size, const std::function<void(End&)>& body) {
     TcpFabric fabric(size.ranks, tcp_pair, true);
@@ -43,7 +43,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(EncryptedTcp, SleepConformance, EncryptedTcpWorld
 /// Everything is sent in pieces, and what TLS holds is handed over later.
 struct NarrowTcpWorld {
   using End = TcpEndpoint;
-  static constexpr std::uint64_t kSmallMessages = 5'000;
+  static constexpr std::uint64_t kSmallMessages = kSanitized ? 50'000 : 5'000;
   static constexpr bool kLazyReleases = true;
   static void run(WorldSize size, const std::function<void(End&)>& body) {
     TcpFabric fabric(size.ranks, narrow_tcp_pair, true);
