@@ -72,8 +72,14 @@ TEST_P(FarHosts, AreExact) {
   for (int rank = 0; rank < ranks; ++rank)
     EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank << ": " << processes.shared().text[rank];
 }
+
+/// Processes start slowly under a sanitizer, and show it no more of their threads than the threads above.
+std::vector<const char*> places() {
+  if (kSanitized) return {"aab", "abab"};
+  return {"ab", "aab", "abab", "aabb", "abcd", "aaabb", "aabbccaa"};
+}
 INSTANTIATE_TEST_SUITE_P(Places, FarHosts,
-                         ::testing::Combine(::testing::Values("ab", "aab", "abab", "aabb", "abcd", "aaabb", "aabbccaa"),
+                         ::testing::Combine(::testing::ValuesIn(places()),
                                             ::testing::Values("auto", "ring", "hierarchical")),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
