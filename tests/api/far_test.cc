@@ -103,7 +103,8 @@ class FarCuts : public ::testing::TestWithParam<std::tuple<int, const char*>> {}
 
 // All connections, of data and of control, are cut again and again in the middle of calls of all sizes.
 TEST_P(FarCuts, DoNotChangeAnyResult) {
-  const auto [ranks, tls] = GetParam();
+  const int ranks = std::get<0>(GetParam());
+  const char* const tls = std::get<1>(GetParam());
   const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
   const ScopedSetting secrecy("TUTTI_TLS", tls);
   const ScopedSetting quiet("TUTTI_LOG", "error");
@@ -119,7 +120,7 @@ TEST_P(FarCuts, DoNotChangeAnyResult) {
     }
     done.store(true);
   });
-  run_threads(ranks, [&, ranks = ranks](tuttiComm_t comm, int rank) {
+  run_threads(ranks, [&](tuttiComm_t comm, int rank) {
     joined.fetch_add(1);
     const std::size_t most = std::size_t{1} << (kSanitized ? 18 : 21);
     std::vector<float> input(most), output(most);
