@@ -31,10 +31,8 @@ TcpEndpoint::TcpEndpoint(TcpWiring& wiring, const TcpGeometry& geometry, Place p
       geometry_(geometry),
       place_(std::move(place)),
       log_(std::move(log)),
-      far_(static_cast<std::size_t>(place_.ranks)),
       links_(static_cast<std::size_t>(place_.ranks) * static_cast<std::size_t>(place_.lanes)),
       multicast_(static_cast<std::size_t>(place_.lanes)) {
-  for (const Rank peer : place_.far) far_[static_cast<std::size_t>(peer.value)] = true;
   for (Multicast& lane : multicast_) lane.slots.resize(geometry_.credits);
 }
 

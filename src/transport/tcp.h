@@ -62,9 +62,6 @@ class TcpEndpoint {
   CallBoard& board() { return board_; }
   const CallBoard* board(Rank peer) const { return peer == place_.rank ? &board_ : nullptr; }
   std::size_t memory_bytes() const;
-  /// Whether anything waits to be written: a sleep must end when the socket takes it.
-  bool unsent() const { return !unsent_.empty(); }
-  bool is_far(Rank peer) const { return far_[static_cast<std::size_t>(peer.value)]; }
 
  private:
   /// Multicast messages are written to every reader's connection from one place.
@@ -87,7 +84,6 @@ class TcpEndpoint {
   const LogSource log_;
   Descriptor epoll_;
   Descriptor doorbell_;
-  std::vector<bool> far_;                        // by rank
   std::vector<std::unique_ptr<TcpLink>> links_;  // by rank and lane; made on first use
   std::vector<TcpLink*> made_;                   // those that there are
   std::vector<Multicast> multicast_;             // by lane

@@ -33,9 +33,8 @@ class TcpInbox {
   /// Looks at the next message of a link, as Endpoint::recv_peek; reads nothing.
   Peek peek(FrameKind kind, Bytes bytes, Fingerprint fingerprint) const;
   /// The next message of the link, if it is this one and has not begun to arrive, may be put there instead of into a
-  /// slot. Until released or forget_landing(). nullptr: nowhere.
+  /// slot. nullptr: nowhere.
   void land(FrameKind kind, std::byte* memory, Bytes bytes, Fingerprint fingerprint);
-  void forget_landing() { landing_ = Landing{}; }
   /// Gives the oldest message back. True: the peer should be told soon.
   bool release(FrameKind kind);
   const ReleaseCounts& released() const { return released_; }
@@ -47,7 +46,7 @@ class TcpInbox {
   SocketState read(TcpStream& stream, std::optional<FrameKind> kind, Listener& listener);
   const std::string& fault() const { return fault_; }
 
-  /// The connection is lost: what was received of a message stays unless `damaged`. Then restarted with a new one.
+  /// The connection is lost: what was received of a message stays, unless it was damaged. Goes on with a new one.
   void restart(std::vector<std::byte> leftover);
   /// What to ask the peer to go on with.
   std::uint32_t expected() const { return sequence_; }
