@@ -46,6 +46,17 @@ bool BoardExchange::publish(Rank rank, const Send& send) {
   return true;
 }
 
+std::uint64_t BoardExchange::own_sequence(Rank rank) {
+  const std::lock_guard lock(own_mutex_);
+  const auto found = own_.find(rank);
+  return found == own_.end() ? 0 : found->second->state().sequence;
+}
+
+void BoardExchange::note_sequence(Rank rank, std::uint64_t sequence) {
+  if (copy(rank)->state().sequence < sequence)
+    writable(rank)->copy_state(BoardState{sequence, CallState::kRunning, kNoRank});
+}
+
 void BoardExchange::answer(const Send& send) {
   const std::lock_guard lock(own_mutex_);
   for (const auto& [rank, board] : own_) send(encode(read_board(rank, *board, kAnswerDepth)));

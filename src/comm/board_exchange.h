@@ -38,6 +38,11 @@ class BoardExchange {
   /// none.
   bool publish(Rank rank, const Send& send);
 
+  /// Any thread: how far an own board is; 0: nothing was called yet, or there is none.
+  std::uint64_t own_sequence(Rank rank);
+
+  /// Loop: a rank of which nothing newer is known has come to this operation and is in it.
+  void note_sequence(Rank rank, std::uint64_t sequence);
   /// Loop: the answer to a question, the newest calls of each own board.
   void answer(const Send& send);
   /// Loop: the copies of own ranks, for those of this process that cannot read them either.

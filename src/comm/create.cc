@@ -240,7 +240,8 @@ Status prepare_join(const CreateOptions& options, JoinRequest* request) {
   request->settings = options.settings;
   request->agreed = agreed_settings(options.settings);
   if (options.settings.transport == TransportKind::kTcp) return {};
-  return Segment::create(geometry_of(options).segment_bytes(), &request->segment);
+  request->segment_bytes = geometry_of(options).segment_bytes();
+  return {};
 }
 
 Status create_from_id(const tuttiUniqueId& id, const CreateOptions& options, std::shared_ptr<Communicator>* comm) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/host.h"
+#include "comm/host_memory.h"
 #include "comm/hub.h"
 #include "core/log.h"
 
@@ -12,17 +14,29 @@ namespace {
 /// Connections that a process makes at a time in a join: of hundreds of processes that begin at once, each has its
 /// handshakes done within their time.
 constexpr std::size_t kDialsAtOnce = 8;
+constexpr std::size_t kTableLimit = 64 * 1024 * 1024;
+constexpr std::size_t kControlLimit = 64 * 1024;
+
+std::string name_of(const std::vector<Rank>& ranks, const Member& first) {
+  return fmt::format("{} ({})", text_of(ranks), describe(first));
+}
 
 }  // namespace
 
-Group::Group(Hub& hub, const KeyId& id, const Key& secret) : hub_(hub), id_(id), secret_(secret), desk_(make_desk()) {}
+Group::Group(Hub& hub, const KeyId& id, const Key& secret)
+    : hub_(hub),
+      id_(id),
+      secret_(secret),
+      desk_(make_desk()),
+      news_(hub.loop(), [this](const std::vector<NewsItem>& items) { send_news(items); }) {}
 
 std::shared_ptr<StreamDesk> Group::make_desk() {
   StreamDesk::Office office{hub_.loop(), id_, hub_.process(), hub_.port(), {}, {}, {}};
   office.key_for = [this](const ProcessId& to, Key* key) { return key_for(to, key); };
   office.ask = [this](const ProcessId& to, const AskLineMessage& message) {
-    if (const auto found = peers_.find(to); found != peers_.end())
-      found->second->send(MessageType::kAskLine, encode(message));
+    const auto place = order_->find(to);
+    if (!place) return;
+    if (const auto peer = reach(*place, nullptr)) peer->send(MessageType::kAskLine, encode(message));
   };
   office.post_cause = [this](Rank from, const Cause& cause) { post_cause(from, cause); };
   return std::make_shared<StreamDesk>(std::move(office));
@@ -37,8 +51,10 @@ bool Group::add_local(const JoinRequest& request, Linked linked) {
   if (locals_.empty()) {
     reconnect_seconds_ = request.settings.reconnect_seconds;
     tls_ = request.settings.tls;
+    mesh_ = request.mesh;
+    host_id_ = host_id(request.settings);
   }
-  locals_[request.rank] = Local{request.segment, std::move(linked)};
+  locals_[request.rank] = std::move(linked);
   return true;
 }
 
@@ -50,6 +66,8 @@ void Group::remove_local(Rank rank) {
 
 void Group::close() {
   const auto self = shared_from_this();
+  hub_.loop().cancel(mend_timer_);
+  news_.flush();
   desk_->close();
   for (auto& [process, peer] : peers_) peer->close();
   for (auto& [process, connection] : early_) connection->close();
@@ -66,42 +84,57 @@ void Group::close() {
   hub_.drop_group(id_);
 }
 
-void Group::begin(const TableMessage& table) {
-  if (roster_) return;  // another local rank's came first
-  roster_ = std::make_shared<Roster>(table);
-  boards_ = std::make_unique<BoardExchange>(roster_->ranks());
-  segments_.resize(table.members.size());
-  for (auto& [rank, local] : locals_) {
-    if (rank.value >= roster_->ranks() || roster_->member(rank).process != hub_.process())
-      return finish_linking(fail(Code::kInternalError, "rank {} is not where the root says it is", rank.value));
-    segments_[static_cast<std::size_t>(rank.value)] = local.segment;
-  }
-  for (const auto& [rank, local] : locals_) here_.push_back(rank);
-  desk_->open(roster_, here_, reconnect_seconds_, tls_);
-  make_peers();
-  check_linked();
+Status Group::follow(const PlaceMessage& message) {
+  if (roster_ || !peers_.empty()) return fail(Code::kRemoteError, "the root says twice where the table comes from");
+  const Member& parent = message.parent;
+  if (parent.process == hub_.process()) return fail(Code::kRemoteError, "a process is to wait for itself");
+  const auto peer = make_peer(parent, {parent.rank}, true);
+  peers_[parent.process] = peer;
+  peer->connect();
+  return {};
 }
 
+Status Group::begin(ByteView data) {
+  TableMessage table;
+  TUTTI_TRY(decode(data, &table));
+  if (roster_) return fail(Code::kRemoteError, "a second table");
+  auto order = std::make_unique<ProcessOrder>(table.members, mesh_);
+  const auto self = order->find(hub_.process());
+  for (const auto& [rank, linked] : locals_)
+    if (!self || static_cast<std::size_t>(rank.value) >= table.members.size() ||
+        table.members[static_cast<std::size_t>(rank.value)].process != hub_.process())
+      return fail(Code::kInternalError, "rank {} is not where the root says it is", rank.value);
+  for (const auto& [process, peer] : peers_)  // the parent, if the root has told the truth
+    if (order->find(process) != order->parent(*self)) return fail(Code::kRemoteError, "a table from somebody else");
+  table_.assign(data.begin(), data.end());
+  segments_.resize(table.members.size());
+  self_ = *self;
+  order_ = std::move(order);
+  roster_ = std::make_shared<Roster>(std::move(table));
+  boards_ = std::make_unique<BoardExchange>(roster_->ranks());
+  for (const auto& [rank, linked] : locals_) here_.push_back(rank);
+  desk_->open(roster_, here_, reconnect_seconds_, tls_);
+  make_peers();
+  find_memory();
+  check_linked();
+  return {};
+}
+
+/// Of each pair of neighbours the later one dials. The parent is one of them, and connected.
 void Group::make_peers() {
-  std::map<ProcessId, std::vector<Rank>> ranks;
-  std::vector<ProcessId> order;  // by lowest rank: of each pair the later one dials
-  for (std::int32_t i = 0; i < roster_->ranks(); ++i) {
-    std::vector<Rank>& those = ranks[roster_->member(Rank{i}).process];
-    if (those.empty()) order.push_back(roster_->member(Rank{i}).process);
-    those.push_back(Rank{i});
-  }
-  bool dials = true;
-  for (const ProcessId& process : order) {
-    if (process == hub_.process()) {
-      dials = false;
+  for (const std::size_t place : order_->neighbours(self_)) {
+    const auto found = peers_.find((*order_)[place].process);
+    if (found == peers_.end()) {
+      peers_[(*order_)[place].process] = make_peer_at(place, place < self_);
     } else {
-      peers_[process] = make_peer(ranks.at(process), dials);
+      const Member& first = roster_->member((*order_)[place].ranks.front());
+      found->second->set_ranks((*order_)[place].ranks, name_of((*order_)[place].ranks, first));
     }
   }
   unlinked_ = peers_.size();
   // In the order of random numbers, so that not all begin with the same one.
   for (const auto& [process, peer] : peers_)
-    if (peer->dials()) to_dial_.push_back(peer);
+    if (peer->dials() && !peer->connection()) to_dial_.push_back(peer);
   for (std::size_t i = 0; i < kDialsAtOnce; ++i) dial_next();
   const auto early = std::move(early_);
   for (const auto& [process, connection] : early) attach(process, connection);
@@ -114,16 +147,36 @@ void Group::dial_next() {
   peer->connect();
 }
 
-std::shared_ptr<PeerProcess> Group::make_peer(const std::vector<Rank>& ranks, bool dials) {
-  const Member& first = roster_->member(ranks.front());
-  PeerProcess::Place place{hub_.loop(), id_, {}, hub_.process(), first.process,
-                           ranks,       {},  {}, dials,          reconnect_seconds_};
-  place.name = fmt::format("{} ({})", text_of(ranks), describe(first));
-  if (first.host_id == roster_->member(here_.front()).host_id)
-    place.targets.push_back(DialTarget{first.socket_name, {}, 0});
+std::shared_ptr<PeerProcess> Group::make_peer(const Member& first, const std::vector<Rank>& ranks, bool dials) {
+  PeerProcess::Place place{hub_.loop(), id_,   {}, hub_.process(),    first.process, ranks, name_of(ranks, first), {},
+                           dials,       false, {}, reconnect_seconds_};
+  if (first.host_id == host_id_) place.targets.push_back(DialTarget{first.socket_name, {}, 0});
   for (DialTarget& target : tcp_targets(first.addresses, first.port, tls_)) place.targets.push_back(std::move(target));
   if (const Status status = key_for(first.process, &place.key); !status.ok()) finish_linking(status);
+  place.late = finished_;
+  if (order_) place.senior = self_ > order_->find(first.process).value_or(0);
   return std::make_shared<PeerProcess>(*this, std::move(place));
+}
+
+std::shared_ptr<PeerProcess> Group::make_peer_at(std::size_t place, bool dials) {
+  const std::vector<Rank>& ranks = (*order_)[place].ranks;
+  return make_peer(roster_->member(ranks.front()), ranks, dials);
+}
+
+/// A process that this one may not be connected to yet: then it dials. `allowance`: how many more may be dialled; with
+/// none left the answer is nullptr.
+std::shared_ptr<PeerProcess> Group::reach(std::size_t place, int* allowance) {
+  if (place == self_ || locals_.empty()) return nullptr;
+  std::shared_ptr<PeerProcess>& peer = peers_[(*order_)[place].process];
+  if (peer) return peer;
+  if (allowance != nullptr && --*allowance < 0) {
+    peers_.erase((*order_)[place].process);
+    return nullptr;
+  }
+  peer = make_peer_at(place, true);
+  const auto made = peer;
+  made->connect();
+  return made;
 }
 
 std::string Group::unreached() const {
@@ -134,15 +187,6 @@ std::string Group::unreached() const {
       text += fmt::format("{}{} cannot be reached: {}", text.empty() ? "" : "; ", peer->name(), tried);
   }
   return text;
-}
-
-bool Group::maps_host_of(Rank rank) const {
-  const std::string& host = roster_->member(rank).host_id;
-  for (std::int32_t i = 0; i < roster_->ranks(); ++i) {
-    const Member& member = roster_->member(Rank{i});
-    if (member.host_id == host && member.segment_bytes != 0 && !segments_[static_cast<std::size_t>(i)]) return false;
-  }
-  return true;
 }
 
 void Group::serve(const std::shared_ptr<Connection>& connection) {
@@ -172,61 +216,36 @@ Status Group::on_stranger_message(Connection* from, MessageType type, ByteView p
 }
 
 void Group::attach(const ProcessId& process, const std::shared_ptr<Connection>& connection) {
-  if (!roster_) {  // its table came before ours
+  if (!roster_) {  // its table came before ours, or it waits for ours
     connection->set_events({});
     if (!early_.emplace(process, connection).second) connection->close();
     return;
   }
-  const auto found = peers_.find(process);
-  if (found == peers_.end()) return connection->close();
-  found->second->adopt(connection);
+  const auto place = order_->find(process);
+  if (!place || *place == self_) return connection->close();
+  std::shared_ptr<PeerProcess>& peer = peers_[process];
+  if (!peer) peer = make_peer_at(*place, false);
+  const auto kept = peer;
+  kept->accept(connection);
 }
 
 void Group::on_connected(PeerProcess& peer, bool again) {
+  if (!roster_) return peer.connection()->set_limit(kTableLimit);  // the parent: it speaks first
   {
     const std::lock_guard lock(send_mutex_);
     senders_.push_back(peer.connection());
   }
   boards_->forget(peer.process());
-  if (again) return send_state(peer);
-  if (!peer.dials()) send_segments(peer);
+  if (again || finished_) return send_state(peer);
+  if (!peer.dials()) greet(peer);
 }
 
 // The end that was dialled speaks first: it does so when it has the table, and before that it can read nothing.
-void Group::send_segments(PeerProcess& peer) {
-  const std::shared_ptr<Connection> connection = peer.connection();
-  for (const auto& [rank, local] : locals_)
-    if (connection->is_unix() && local.segment)
-      connection->send(MessageType::kSegment, encode(SegmentMessage{rank, local.segment->size().value}),
-                       local.segment->descriptor(), local.segment);
-  connection->send(MessageType::kLinked, {});
-}
-
-/// The first cause, if a rank of this process posted it: others are not believed about it.
-void Group::send_cause(Connection& connection) const {
-  const Cause cause = roster_->cause();
-  const bool ours = std::find(here_.begin(), here_.end(), cause.from) != here_.end();
-  if (cause.code != Code::kOk && ours) connection.send(MessageType::kCause, encode(cause));
-}
-
-/// All that the peer may not have heard while the connection was down; what it has heard it hears twice.
-void Group::send_state(PeerProcess& peer) {
-  peer.send(MessageType::kLinked, {});  // there is always something to be heard
-  send_cause(*peer.connection());
-  for (const Rank rank : here_) {
-    boards_->publish(rank, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
-    const Life life = roster_->life(rank);
-    if (life == Life::kAlive) continue;
-    const MessageType type = life == Life::kLeft ? MessageType::kGoodbye : MessageType::kGone;
-    peer.send(type, encode(LeaveMessage{rank, roster_->last_sequence(rank)}));
-  }
-  desk_->ask_again(peer.process());
-}
-
-/// For the communicator's ranks there it is as if those here were dead, and as lasting.
-void Group::on_late_return(Connection& connection) {
-  send_cause(connection);
-  for (const Rank rank : here_) connection.send(MessageType::kGone, encode(LeaveMessage{rank, 0}));
+void Group::greet(PeerProcess& peer) {
+  const std::size_t place = *order_->find(peer.process());
+  if (order_->parent(place) == self_) peer.send(MessageType::kTable, table_);
+  if (memory_ != Memory::kAwaited) send_memory(peer);
+  peer.send(MessageType::kLinked, {});
 }
 
 void Group::on_disconnected(PeerProcess&) { list_senders(); }
@@ -240,14 +259,16 @@ void Group::list_senders() {
 }
 
 Status Group::on_message(PeerProcess& peer, MessageType type, ByteView payload) {
+  if (!roster_ && type != MessageType::kTable) return fail(Code::kRemoteError, "a message before the table");
   switch (type) {
+    case MessageType::kTable:
+      return take_table(peer, payload);
     case MessageType::kSegment:
-      return take_segment(peer, payload);
+      return take_memory(peer, payload);
     case MessageType::kLinked:
       return take_linked(peer);
-    case MessageType::kGoodbye:
-    case MessageType::kGone:
-      return take_leave(peer, type, payload);
+    case MessageType::kNews:
+      return take_news(peer, payload);
     case MessageType::kCause:
       return take_cause(peer, payload);
     case MessageType::kAskBoard:
@@ -262,33 +283,83 @@ Status Group::on_message(PeerProcess& peer, MessageType type, ByteView payload) 
   }
 }
 
-Status Group::take_segment(const PeerProcess& peer, ByteView payload) {
-  SegmentMessage message;
-  TUTTI_TRY(decode(payload, &message));
-  Descriptor descriptor = peer.connection()->take_descriptor();
-  const bool known = std::find(peer.ranks().begin(), peer.ranks().end(), message.rank) != peer.ranks().end();
-  if (!known || !descriptor.valid()) return fail(Code::kRemoteError, "a segment of somebody else");
-  const Member& member = roster_->member(message.rank);
-  std::shared_ptr<Segment>& segment = segments_[static_cast<std::size_t>(message.rank.value)];
-  if (segment || member.segment_bytes != message.bytes)
-    return fail(Code::kRemoteError, "a segment that was not announced");
-  const Status status = Segment::adopt(descriptor.release(), Bytes{message.bytes}, &segment);
-  if (status.ok()) return {};
-  finish_linking(fail(status.code(), "rank {}: {}", message.rank.value, status.text()));
+Status Group::take_table(PeerProcess& peer, ByteView payload) {
+  const auto kept = peer.shared_from_this();
+  const Status status = begin(payload);
+  if (!status.ok()) {
+    finish_linking(status);
+    return status;
+  }
+  kept->connection()->set_limit(kControlLimit);
+  on_connected(*kept, false);
   return {};
 }
 
-Status Group::take_linked(PeerProcess& peer) {
-  if (peer.linked) return {};  // back after a loss
-  for (const Rank rank : peer.ranks()) {
-    const bool expected = peer.connection()->is_unix() && roster_->member(rank).segment_bytes != 0;
-    if (expected && !segments_[static_cast<std::size_t>(rank.value)])
-      return fail(Code::kRemoteError, "the segment of rank {} did not come", rank.value);
+/// The first process of a host makes its memory, the others wait for it.
+void Group::find_memory() {
+  const HostMemory layout = HostMemory::of_host(roster_->members(), *order_, self_);
+  if (layout.size().value == 0) return have_memory(Memory::kMapped, nullptr);
+  if (order_->host_parent(self_)) return;
+  std::shared_ptr<Segment> whole;
+  const Status status = Segment::create(layout.size(), &whole);
+  if (!status.ok()) return finish_linking(status);
+  have_memory(Memory::kMapped, std::move(whole));
+}
+
+Status Group::take_memory(const PeerProcess& peer, ByteView payload) {
+  SegmentMessage message;
+  TUTTI_TRY(decode(payload, &message));
+  Descriptor descriptor = peer.connection()->take_descriptor();
+  const HostMemory layout = HostMemory::of_host(roster_->members(), *order_, self_);
+  const bool expected = memory_ == Memory::kAwaited && order_->find(peer.process()) == order_->host_parent(self_);
+  if (!expected || descriptor.valid() != (message.bytes != 0))
+    return fail(Code::kRemoteError, "memory that was not announced");
+  if (message.bytes == 0) return have_memory(Memory::kApart, nullptr), Status();
+  if (message.bytes != layout.size().value) return fail(Code::kRemoteError, "the memory of other ranks");
+  std::shared_ptr<Segment> whole;
+  const Status status = Segment::adopt(descriptor.release(), layout.size(), &whole);
+  if (!status.ok()) {
+    finish_linking(fail(status.code(), "the memory of this host, from {}: {}", peer.name(), status.text()));
+    return {};
   }
-  peer.linked = true;
+  have_memory(Memory::kMapped, std::move(whole));
+  check_linked();
+  return {};
+}
+
+/// Without the host's memory the ranks of this process still share some.
+void Group::have_memory(Memory outcome, std::shared_ptr<Segment> whole) {
+  const bool apart = outcome == Memory::kApart;
+  const HostMemory layout =
+      apart ? HostMemory(roster_->members(), here_) : HostMemory::of_host(roster_->members(), *order_, self_);
+  if (apart) {
+    const Status status = Segment::create(layout.size(), &whole);
+    if (!status.ok()) return finish_linking(status);
+  }
+  if (whole) layout.hand_out(whole, &segments_);
+  memory_ = outcome;
+  if (!apart) whole_ = std::move(whole);
+  for (const auto& [process, peer] : peers_)
+    if (peer->connection() && !peer->dials()) send_memory(*peer);
+  check_linked();
+}
+
+/// To those who have it from here. A descriptor does not travel over TCP.
+void Group::send_memory(PeerProcess& peer) {
+  if (order_->host_parent(*order_->find(peer.process())) != self_) return;
+  const std::shared_ptr<Connection>& connection = peer.connection();
+  if (whole_ && connection->is_unix()) {
+    connection->send(MessageType::kSegment, encode(SegmentMessage{whole_->size().value}), whole_->descriptor(), whole_);
+  } else {
+    connection->send(MessageType::kSegment, encode(SegmentMessage{}));
+  }
+}
+
+Status Group::take_linked(PeerProcess& peer) {
+  if (std::exchange(peer.linked, true) || finished_) return {};  // back after a loss, or late
   --unlinked_;
   if (peer.dials()) {
-    send_segments(peer);
+    peer.send(MessageType::kLinked, {});
     dial_next();
   }
   check_linked();
@@ -296,110 +367,20 @@ Status Group::take_linked(PeerProcess& peer) {
 }
 
 void Group::check_linked() {
-  if (unlinked_ == 0) finish_linking(Status());
+  if (unlinked_ == 0 && memory_ != Memory::kAwaited) finish_linking(Status());
 }
 
 void Group::finish_linking(const Status& why) {
   if (finished_) return;
   finished_ = true;
+  table_ = {};
+  whole_.reset();
   std::vector<Linked> waiting;
-  for (auto& [rank, local] : locals_)
-    if (local.linked) waiting.push_back(std::exchange(local.linked, nullptr));
+  for (auto& [rank, linked] : locals_)
+    if (linked) waiting.push_back(std::exchange(linked, nullptr));
   for (const Linked& linked : waiting) linked(why);
 }
 
 void Group::on_unreachable(PeerProcess&, const Status& why) { finish_linking(why); }
-
-void Group::on_death(PeerProcess& peer, const std::string& note) {
-  if (!finished_) return finish_linking(fail(Code::kRemoteError, "{} ended while joining", peer.name()));
-  bool changed = false;
-  for (const Rank rank : peer.ranks()) changed = roster_->end_life(rank, Life::kDead, 0, note) || changed;
-  if (changed) roster_->notify();
-}
-
-bool Group::lives(const PeerProcess& peer) const {
-  return std::any_of(peer.ranks().begin(), peer.ranks().end(),
-                     [this](Rank rank) { return roster_->life(rank) == Life::kAlive; });
-}
-
-Status Group::take_leave(const PeerProcess& peer, MessageType type, ByteView payload) {
-  LeaveMessage message;
-  TUTTI_TRY(decode(payload, &message));
-  if (std::find(peer.ranks().begin(), peer.ranks().end(), message.rank) == peer.ranks().end())
-    return fail(Code::kRemoteError, "a goodbye for somebody else");
-  const Life life = type == MessageType::kGoodbye ? Life::kLeft : Life::kDead;
-  if (roster_->end_life(message.rank, life, message.sequence)) roster_->notify();
-  return {};
-}
-
-Status Group::take_cause(const PeerProcess& peer, ByteView payload) {
-  Cause cause;
-  TUTTI_TRY(decode(payload, &cause));
-  if (std::find(peer.ranks().begin(), peer.ranks().end(), cause.from) == peer.ranks().end())
-    return fail(Code::kRemoteError, "a cause from somebody else");
-  if (cause.culprit.value < 0 || cause.culprit.value >= roster_->ranks()) cause.culprit = kNoRank;
-  if (roster_->set_cause(cause)) roster_->notify();
-  return {};
-}
-
-void Group::send_to_peers(MessageType type, ByteView payload) {
-  const std::lock_guard lock(send_mutex_);
-  for (const auto& connection : senders_) connection->send(type, payload);
-}
-
-void Group::post_cause(Rank from, const Cause& cause) {
-  Cause sent = cause;
-  sent.from = from;
-  if (sent.code == Code::kOk) sent.code = Code::kInternalError;
-  const bool first = roster_->set_cause(sent);
-  send_to_peers(MessageType::kCause, encode(sent));
-  if (first) roster_->notify();
-}
-
-void Group::say_goodbye(Rank from, std::uint64_t last_sequence) {
-  if (!roster_->end_life(from, Life::kLeft, last_sequence)) return;
-  send_to_peers(MessageType::kGoodbye, encode(LeaveMessage{from, last_sequence}));
-  roster_->notify();
-}
-
-void Group::abandon(Rank from) {
-  if (roster_->life(from) != Life::kAlive) return;
-  // A rank that gives up because of a cause tells that one: its word may reach a peer before the first messenger's
-  // does.
-  Cause cause = roster_->cause();
-  if (cause.code == Code::kOk) {
-    const std::string who = describe(roster_->member(from));
-    cause =
-        Cause{Code::kRemoteError, from, from, fmt::format("rank {} ({}) gave the communicator up", from.value, who)};
-  }
-  post_cause(from, cause);
-  if (!roster_->end_life(from, Life::kDead, 0)) return;
-  send_to_peers(MessageType::kGone, encode(LeaveMessage{from, 0}));
-  roster_->notify();
-}
-
-void Group::ask_boards(const std::vector<Rank>& of) {
-  std::set<ProcessId> asked;
-  for (const Rank rank : of)
-    if (roster_->life(rank) == Life::kAlive) asked.insert(roster_->member(rank).process);
-  for (const ProcessId& process : asked) {
-    if (process == hub_.process()) boards_->copy_own();
-    const auto found = peers_.find(process);
-    if (found == peers_.end() || !found->second->connection()) continue;
-    if (boards_->may_ask(process, found->second->ranks(), Clock::now()))
-      found->second->send(MessageType::kAskBoard, {});
-  }
-}
-
-void Group::publish_board(Rank of) {
-  const bool known = boards_->publish(of, [this](ByteView message) { send_to_peers(MessageType::kBoard, message); });
-  if (known && here_.size() > 1) hub_.loop().post([self = shared_from_this()] { self->boards_->copy_own(); });
-}
-
-void Group::say_all_goodbyes() {
-  if (!roster_) return;
-  for (const auto& [rank, local] : locals_)
-    if (roster_->life(rank) == Life::kAlive) send_to_peers(MessageType::kGoodbye, encode(LeaveMessage{rank, 0}));
-}
 
 }  // namespace tutti

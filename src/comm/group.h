@@ -1,4 +1,7 @@
-// A group: the ranks of this process in one communicator, and their control connections to the other processes of it.
+// A group: the ranks of this process in one communicator, and their control connections to other processes of it.
+//
+// Few processes are all connected to all; of many each is connected to a few, and what it hears of ranks and causes it
+// passes on, once, when it was new (process_order.h, docs/design/rendezvous.md).
 #pragma once
 
 #include <cstdint>
@@ -6,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -14,7 +16,9 @@
 #include "comm/connection.h"
 #include "comm/dialer.h"
 #include "comm/join.h"
+#include "comm/news_batch.h"
 #include "comm/peer_process.h"
+#include "comm/process_order.h"
 #include "comm/roster.h"
 #include "comm/stream_desk.h"
 #include "comm/wire.h"
@@ -28,7 +32,8 @@ class Hub;
 /// and joins hold on to the hub.
 class Group final : public PeerOwner, public std::enable_shared_from_this<Group> {
  public:
-  /// What a local join wants to know. Called in the loop's thread, once: `why` ok: all segments are mapped that can be.
+  /// What a local join wants to know. Called in the loop's thread, once: `why` ok: connected, and the memory of the
+  /// host is mapped if it can be.
   using Linked = std::function<void(const Status& why)>;
 
   Group(Hub& hub, const KeyId& id, const Key& secret);
@@ -41,22 +46,24 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   bool add_local(const JoinRequest& request, Linked linked);
   /// The local rank is gone; the group closes with the last one.
   void remove_local(Rank rank);
-  /// The table has come, to the first local rank or another one.
-  void begin(const TableMessage& table);
+  /// The root says where the table comes from.
+  Status follow(const PlaceMessage& message);
+  /// The table has come, from the root or the process that has it first.
+  Status begin(ByteView table);
   /// An accepted control connection.
   void serve(const std::shared_ptr<Connection>& connection);
   void say_all_goodbyes();
   /// Once linked.
   const std::vector<std::shared_ptr<Segment>>& segments() const { return segments_; }
-  /// Whether the segments of all ranks with this one's host id could be mapped.
-  bool maps_host_of(Rank rank) const;
+  /// Whether the memory of the host could be mapped.
+  bool maps_host() const { return memory_ == Memory::kMapped; }
   StreamDesk& desk() { return *desk_; }
   /// Whether connections between hosts must be encrypted; the same on all ranks, or their join fails.
   bool tls() const { return tls_; }
   /// Not yet connected: "rank 3 (process 12 on host b) has not answered: 10.0.0.2:4000: no answer yet"; empty: nobody
   /// whom this process dials.
   std::string unreached() const;
-  bool one_process() const { return peers_.empty(); }
+  bool one_process() const { return order_->size() == 1; }
   void ask_boards(const std::vector<Rank>& of);
 
   // Any thread, once linked.
@@ -69,10 +76,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   void publish_board(Rank of);
 
  private:
-  struct Local {
-    std::shared_ptr<Segment> segment;
-    Linked linked;
-  };
+  enum class Memory { kAwaited, kMapped, kApart };
 
   // PeerOwner
   Status on_message(PeerProcess& peer, MessageType type, ByteView payload) override;
@@ -85,17 +89,30 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
 
   void make_peers();
   void dial_next();
-  std::shared_ptr<PeerProcess> make_peer(const std::vector<Rank>& ranks, bool dials);
+  std::shared_ptr<PeerProcess> make_peer(const Member& first, const std::vector<Rank>& ranks, bool dials);
+  std::shared_ptr<PeerProcess> make_peer_at(std::size_t place, bool dials);
+  std::shared_ptr<PeerProcess> reach(std::size_t place, int* allowance);
   std::shared_ptr<StreamDesk> make_desk();
   void attach(const ProcessId& process, const std::shared_ptr<Connection>& connection);
   Status on_stranger_message(Connection* from, MessageType type, ByteView payload);
-  Status take_segment(const PeerProcess& peer, ByteView payload);
+  Status take_table(PeerProcess& peer, ByteView payload);
+  void find_memory();
+  Status take_memory(const PeerProcess& peer, ByteView payload);
+  void have_memory(Memory outcome, std::shared_ptr<Segment> whole);
+  void send_memory(PeerProcess& peer);
   Status take_linked(PeerProcess& peer);
-  Status take_leave(const PeerProcess& peer, MessageType type, ByteView payload);
   Status take_cause(const PeerProcess& peer, ByteView payload);
-  void send_segments(PeerProcess& peer);
+  Status take_news(const PeerProcess& peer, ByteView payload);
+  bool apply(const NewsItem& item);
+  void pass_on(std::vector<NewsItem> items);
+  void greet(PeerProcess& peer);
   void send_state(PeerProcess& peer);
   void send_cause(Connection& connection) const;
+  void send_news(const std::vector<NewsItem>& items);
+  void mend_later();
+  void mend();
+  bool is_local(Rank rank) const;
+  bool present(std::size_t place) const;
   void check_linked();
   void finish_linking(const Status& why);
   void send_to_peers(MessageType type, ByteView payload);
@@ -106,17 +123,26 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   const KeyId id_;
   const Key secret_;
   const std::shared_ptr<StreamDesk> desk_;
+  NewsBatch news_;
   double reconnect_seconds_ = 0;
   bool tls_ = false;
-  std::vector<Rank> here_;  // the ranks of this process, those that left included; as the roster
-  std::map<Rank, Local> locals_;
-  bool finished_ = false;                                         // linked, or failed to
+  std::size_t mesh_ = 0;
+  std::string host_id_;
+  std::vector<Rank> here_;         // the ranks of this process, those that left included; as the roster
+  std::map<Rank, Linked> locals_;  // called, and empty, once linked
+  bool finished_ = false;          // linked, or failed to
   std::map<Connection*, std::shared_ptr<Connection>> strangers_;  // accepted, not introduced yet
   std::map<ProcessId, std::shared_ptr<Connection>> early_;        // introduced before the table came
   std::map<ProcessId, std::shared_ptr<PeerProcess>> peers_;
   std::size_t unlinked_ = 0;                           // of them
   std::vector<std::shared_ptr<PeerProcess>> to_dial_;  // of them
+  std::vector<std::byte> table_;                       // as it travels, until linked
+  Memory memory_ = Memory::kAwaited;
+  std::shared_ptr<Segment> whole_;  // the host's, until linked
   std::vector<std::shared_ptr<Segment>> segments_;
+  EventLoop::TimerId mend_timer_ = 0;
+  std::unique_ptr<ProcessOrder> order_;    // as the roster
+  std::size_t self_ = 0;                   // in the order
   std::unique_ptr<BoardExchange> boards_;  // as the roster
   std::shared_ptr<Roster> roster_;         // set before any other thread can see the group as linked
 

@@ -36,13 +36,16 @@ struct JoinRequest {
   std::string name;  ///< commName, for logs
   std::vector<AgreedSetting> agreed;
   Settings settings;
-  std::shared_ptr<Segment> segment;  ///< this rank's shared memory; peers on this host map it
+  Bytes segment_bytes{0};  ///< this rank's shared memory, which all ranks of its host map; 0: none
+  /// Up to so many processes each is connected to all others, more of them to a few (process_order.h). Equal on all
+  /// ranks.
+  std::size_t mesh = 32;
 };
 
 struct JoinResult {
   std::unique_ptr<Membership> membership;
   std::vector<std::shared_ptr<Segment>>
-      segments;  ///< by rank; a process maps a segment once, its ranks share it; nullptr: other host
+      segments;  ///< by rank; a process maps the memory of its host once, its ranks share it; nullptr: other host
   std::unique_ptr<TcpWiring> wiring;  ///< connections to any other rank, whatever its host; uses the membership's hub
   std::vector<int> hosts;             ///< by rank: equal numbers share a host; counted from 0 in order of first rank
   bool one_process = false;           ///< every rank lives in this process

@@ -168,7 +168,7 @@ Member JoinTask::self() const {
   member.socket_name = hub_->socket_name();
   member.port = hub_->port();
   member.addresses = hub_->addresses();
-  member.segment_bytes = request_.segment ? request_.segment->size().value : 0;
+  member.segment_bytes = request_.segment_bytes.value;
   return member;
 }
 
@@ -176,12 +176,14 @@ Status JoinTask::on_message(MessageType type, ByteView payload) {
   switch (type) {
     case MessageType::kMissing:
       return take_missing(payload);
-    case MessageType::kTable: {
-      TableMessage table;
-      TUTTI_TRY(decode(payload, &table));
+    case MessageType::kTable:
       if (!local_) return fail(Code::kRemoteError, "the root counts a rank twice");
-      group_->begin(table);
-      return {};
+      return group_->begin(payload);
+    case MessageType::kPlace: {
+      PlaceMessage place;
+      TUTTI_TRY(decode(payload, &place));
+      if (!local_) return fail(Code::kRemoteError, "the root counts a rank twice");
+      return group_->follow(place);
     }
     case MessageType::kGo:
       return take_go(payload);
@@ -211,7 +213,7 @@ void JoinTask::linked(const Status& why) {
 
 void JoinTask::send_ready() {
   if (!root_) return;
-  root_->send(MessageType::kReady, encode(ReadyMessage{group_->maps_host_of(request_.rank)}));
+  root_->send(MessageType::kReady, encode(ReadyMessage{group_->maps_host()}));
 }
 
 Status JoinTask::take_go(ByteView payload) {

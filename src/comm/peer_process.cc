@@ -1,5 +1,6 @@
 #include "comm/peer_process.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/log.h"
@@ -12,6 +13,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kRetry{100};
 /// Between two knocks at a peer that is there but has not dialled yet.
 constexpr milliseconds kKnock{500};
+/// For a process that was never reached, in seconds.
+constexpr double kLeastPatience = 1;
 /// Many processes that join at once may crowd each other out at a door.
 constexpr int kMaxCrowded = 20;
 
@@ -32,8 +35,16 @@ void PeerProcess::dial() {
 
 void PeerProcess::dial_later(milliseconds pause) {
   retry_ = place_.loop.after(pause, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->dial();
+    const auto self = weak.lock();
+    if (!self) return;
+    self->retry_ = 0;
+    if (self->owner_.lives(*self)) self->dial();
   });
+}
+
+void PeerProcess::set_ranks(const std::vector<Rank>& ranks, const std::string& name) {
+  place_.ranks = ranks;
+  place_.name = name;
 }
 
 void PeerProcess::dialed(const Status& why, const std::shared_ptr<Connection>& connection) {
@@ -49,6 +60,10 @@ void PeerProcess::dialed(const Status& why, const std::shared_ptr<Connection>& c
 
 void PeerProcess::dial_failed(const Status& why) {
   if (was_connected_) return dialer_->refused() ? give_up("") : dial_later(kRetry);
+  if (place_.late) {  // it may have left, and the news of that be on its way
+    if (give_up_ == 0) limit_patience(std::max(place_.patience, kLeastPatience));
+    return dial_later(kRetry);
+  }
   crowded_ += why.code() == Code::kTimeout ? kMaxCrowded / 4 : 1;
   const bool crowd = why.code() == Code::kRemoteError || why.code() == Code::kTimeout;
   if (crowd && crowded_ <= kMaxCrowded) return dial_later(kRetry * crowded_);
@@ -61,6 +76,25 @@ void PeerProcess::log_choice() const {
   for (const DialTarget& target : place_.targets) offered += (offered.empty() ? "" : ", ") + text_of(target);
   const LogLevel level = taken.socket_name.empty() ? LogLevel::kInfo : LogLevel::kDebug;
   log(level, {}, "{} is reached by {}, of {}", place_.name, text_of(taken), offered);
+}
+
+void PeerProcess::accept(const std::shared_ptr<Connection>& connection) {
+  const bool both_dial = place_.late && place_.dials && !dead_;
+  if (both_dial && connection_ && place_.senior) return connection->close();
+  if (both_dial) withdraw();
+  adopt(connection);
+}
+
+/// The other end's connection is the one that stays.
+void PeerProcess::withdraw() {
+  stop_dialling();
+  place_.dials = false;
+  was_connected_ = false;
+  linked = false;
+  if (!connection_) return;
+  connection_->close();
+  connection_.reset();
+  owner_.on_disconnected(*this);
 }
 
 void PeerProcess::adopt(const std::shared_ptr<Connection>& connection) {
@@ -111,13 +145,14 @@ void PeerProcess::on_close(const Status& why) {
   connection_.reset();
   owner_.on_disconnected(*this);
   if (!owner_.lives(*this)) return;
+  log(LogLevel::kDebug, {}, "the connection to {} ended: {}", place_.name, why.text());
   if (!linked && place_.dials && ++crowded_ <= kMaxCrowded) {  // pushed out before it could introduce itself
     was_connected_ = false;
     return dial_later(kRetry * crowded_);
   }
   // The system has tried for as long as we would: a silent peer is not given the same time twice.
   if (is_unreachable(why)) return give_up(fmt::format("not reachable for {:.3g} s", place_.patience));
-  if (was_unix || !linked || place_.patience <= 0) return give_up("");
+  if (was_unix || place_.patience <= 0 || (!linked && !place_.late)) return give_up("");
   lost(why);
 }
 
@@ -126,13 +161,16 @@ void PeerProcess::lost(const Status& why) {
   log(LogLevel::kInfo, {}, "the connection to {} was lost ({}): trying again for {:.3g} s", place_.name, why.text(),
       place_.patience);
   std::erase_if(place_.targets, [](const DialTarget& target) { return !target.socket_name.empty(); });
-  const std::chrono::duration<double> patience(place_.patience);
-  give_up_ =
-      place_.loop.after(std::chrono::duration_cast<std::chrono::nanoseconds>(patience), [weak = weak_from_this()] {
-        const auto self = weak.lock();
-        if (self) self->give_up(fmt::format("not reachable for {:.3g} s", self->place_.patience));
-      });
+  limit_patience(place_.patience);
   dial();
+}
+
+void PeerProcess::limit_patience(double seconds) {
+  const auto patience = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+  give_up_ = place_.loop.after(patience, [weak = weak_from_this(), seconds] {
+    const auto self = weak.lock();
+    if (self && self->owner_.lives(*self)) self->give_up(fmt::format("not reachable for {:.3g} s", seconds));
+  });
 }
 
 void PeerProcess::stop_dialling() {

@@ -2,7 +2,8 @@
 //
 // The connection is made once in a join. One over TCP that ends later is made again: the process at its other end
 // counts as alive until it refuses, or until it could not be reached for TUTTI_RECONNECT seconds. Of each pair of
-// processes one dials; the other then only knocks, to find out whether somebody is there.
+// processes one dials; the other then only knocks, to find out whether somebody is there. After the join either may
+// make a connection that is not there yet; of two made at the same time the senior's stays.
 #pragma once
 
 #include <chrono>
@@ -28,7 +29,7 @@ class PeerOwner {
   /// A peer that was given up has come back, too late. It is to be told that it is on its own.
   virtual void on_late_return(Connection& connection) = 0;
   virtual void on_disconnected(PeerProcess& peer) = 0;
-  /// The join cannot go on without it.
+  /// It cannot be reached, and never was. The join cannot go on without it.
   virtual void on_unreachable(PeerProcess& peer, const Status& why) = 0;
   /// It is dead. `note`: "not reachable for 10 s"; empty: it has ended.
   virtual void on_death(PeerProcess& peer, const std::string& note) = 0;
@@ -49,6 +50,8 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
     std::string name;                 ///< "ranks 2 and 3 (process 12 on host b)"
     std::vector<DialTarget> targets;  ///< a unix socket first, where there may be one
     bool dials = false;               ///< it is for this end to connect
+    bool senior = false;              ///< this end's connection stays
+    bool late = false;                ///< made after the join
     double patience = 10;             ///< seconds
   };
   PeerProcess(PeerOwner& owner, Place place) : owner_(owner), place_(std::move(place)) {}
@@ -60,7 +63,9 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   /// The first connection, if this end dials.
   void connect();
   /// A connection that the peer has introduced itself on.
-  void adopt(const std::shared_ptr<Connection>& connection);
+  void accept(const std::shared_ptr<Connection>& connection);
+  /// Before the table only the one rank is known that the root named.
+  void set_ranks(const std::vector<Rank>& ranks, const std::string& name);
   void close();
 
   /// nullptr: down at the moment.
@@ -70,10 +75,12 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   /// Before the first connection: what was tried so far.
   std::string progress() const { return dialer_ && !was_connected_ ? dialer_->progress() : std::string(); }
 
-  bool linked = false;  ///< it has sent its segments
+  bool linked = false;  ///< it has said that the connection counts
 
  private:
   void dial();
+  void adopt(const std::shared_ptr<Connection>& connection);
+  void withdraw();
   void dialed(const Status& why, const std::shared_ptr<Connection>& connection);
   void dial_failed(const Status& why);
   void on_close(const Status& why);
@@ -81,6 +88,7 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   void heard();
   void give_up(const std::string& note);
   void dial_later(std::chrono::milliseconds pause);
+  void limit_patience(double seconds);
   void stop_dialling();
   void turn_away(const std::shared_ptr<Connection>& connection);
   void log_choice() const;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/hub.h"
+#include "comm/process_order.h"
 #include "core/log.h"
 
 namespace tutti {
@@ -132,7 +133,23 @@ void RootSession::complete() {
   if (const Status status = id_.comm_id(&table.comm_id); !status.ok()) return fail_all(status);
   for (const auto& [rank, joined] : joined_) table.members.push_back(joined.join.member);
   state_ = State::kLinking;
-  send_to_all(MessageType::kTable, encode(table));
+  send_table(table);
+}
+
+/// To the first process; the others are told who has it before them. Of a process its lowest rank is told.
+void RootSession::send_table(const TableMessage& table) {
+  const ProcessOrder order(table.members, 0);
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    const auto found = connections_.find(joined_.at(order[place].ranks.front()).connection);
+    if (found == connections_.end()) continue;
+    if (const auto parent = order.parent(place)) {
+      const Rank first = order[*parent].ranks.front();
+      found->second->send(MessageType::kPlace,
+                          encode(PlaceMessage{table.members[static_cast<std::size_t>(first.value)]}));
+    } else {
+      found->second->send(MessageType::kTable, encode(table));
+    }
+  }
 }
 
 bool RootSession::settings_agree() {

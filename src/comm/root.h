@@ -1,5 +1,5 @@
-// The root: serves unique ids. It collects the ranks that join by an id, checks that they fit together, tells everyone
-// about everyone and lets all go at once, or gives all the first cause of failure.
+// The root: serves unique ids. It collects the ranks that join by an id, checks that they fit together, has everyone
+// told about everyone and lets all go at once, or gives all the first cause of failure.
 #pragma once
 
 #include <deque>
@@ -51,6 +51,7 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
   Status take_failure(ByteView payload);
   bool fits(const JoinMessage& join);
   void complete();
+  void send_table(const TableMessage& table);
   bool settings_agree();
   void all_ready();
   void on_deadline(Rank rank);

@@ -51,8 +51,31 @@ bool Roster::end_life(Rank rank, Life life, std::uint64_t last_sequence, const s
   const std::lock_guard lock(mutex_);
   LifeState& state = lives_[static_cast<std::size_t>(rank.value)];
   if (state.life != Life::kAlive) return false;
-  state = LifeState{life, last_sequence, note};
+  state.life = life;
+  state.last_sequence = last_sequence;
+  state.note = note;
   return true;
+}
+
+bool Roster::set_finishing(Rank rank, std::uint64_t sequence) {
+  const std::lock_guard lock(mutex_);
+  LifeState& state = lives_[static_cast<std::size_t>(rank.value)];
+  if (state.finishing >= sequence) return false;
+  state.finishing = sequence;
+  return true;
+}
+
+std::vector<NewsItem> Roster::news() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<NewsItem> items;
+  for (const Member& member : members_) {
+    const LifeState& state = lives_[static_cast<std::size_t>(member.rank.value)];
+    if (state.finishing != 0) items.push_back({member.rank, NewsKind::kFinishing, state.finishing, {}});
+    if (state.life == Life::kAlive) continue;
+    const NewsKind kind = state.life == Life::kLeft ? NewsKind::kLeft : NewsKind::kDead;
+    items.push_back({member.rank, kind, state.last_sequence, state.note});
+  }
+  return items;
 }
 
 bool Roster::set_cause(const Cause& cause) {

@@ -39,6 +39,8 @@ class Roster {
   std::uint64_t comm_id() const { return comm_id_; }
   const Member& member(Rank rank) const { return members_[static_cast<std::size_t>(rank.value)]; }
 
+  const std::vector<Member>& members() const { return members_; }
+
   Life life(Rank rank) const;
   std::uint64_t last_sequence(Rank rank) const;
   Cause cause() const;
@@ -48,6 +50,10 @@ class Roster {
 
   /// Only the first change of a rank counts. False: it had changed before. `note` is for describe().
   bool end_life(Rank rank, Life life, std::uint64_t last_sequence, const std::string& note = {});
+  /// The rank has come to Finalize, its operation number `sequence`. False: that was known.
+  bool set_finishing(Rank rank, std::uint64_t sequence);
+  /// All that is known of the ends of ranks, as news.
+  std::vector<NewsItem> news() const;
   /// Only the first cause counts. False: there was one.
   bool set_cause(const Cause& cause);
 
@@ -63,6 +69,7 @@ class Roster {
     Life life = Life::kAlive;
     std::uint64_t last_sequence = 0;
     std::string note;
+    std::uint64_t finishing = 0;
   };
   std::vector<LifeState> lives_;
   Cause cause_;

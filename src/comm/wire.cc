@@ -9,6 +9,9 @@ constexpr std::size_t kMaxAddresses = 16;
 constexpr std::size_t kMaxSettings = 256;
 constexpr std::size_t kAddressSize = 17;
 constexpr std::size_t kMemberSize = 50;  // the least that one can have
+constexpr std::size_t kNewsItemSize = 17;
+constexpr std::size_t kMaxNote = 128;
+constexpr std::uint64_t kMaxSegment = std::uint64_t{1} << 46;  // an address space
 
 void write_member(WireWriter& out, const Member& member) {
   out.rank(member.rank);
@@ -43,6 +46,7 @@ void read_member(WireReader& in, Member* member) {
   }
   member->segment_bytes = in.u64();
   if (member->rank.value < 0 || member->rank.value >= kMaxRanks) in.refuse();
+  if (member->segment_bytes > kMaxSegment) in.refuse();
 }
 
 Code read_code(WireReader& in) {
@@ -233,30 +237,53 @@ Status decode(ByteView data, IntroduceMessage* message) {
 
 std::vector<std::byte> encode(const SegmentMessage& message) {
   WireWriter out;
-  out.rank(message.rank);
   out.u64(message.bytes);
   return out.data();
 }
 
 Status decode(ByteView data, SegmentMessage* message) {
   WireReader in(data);
-  message->rank = in.rank();
   message->bytes = in.u64();
   return in.finish("segment");
 }
 
-std::vector<std::byte> encode(const LeaveMessage& message) {
+std::vector<std::byte> encode(const PlaceMessage& message) {
   WireWriter out;
-  out.rank(message.rank);
-  out.u64(message.sequence);
+  write_member(out, message.parent);
   return out.data();
 }
 
-Status decode(ByteView data, LeaveMessage* message) {
+Status decode(ByteView data, PlaceMessage* message) {
   WireReader in(data);
-  message->rank = in.rank();
-  message->sequence = in.u64();
-  return in.finish("goodbye");
+  read_member(in, &message->parent);
+  return in.finish("place");
+}
+
+std::vector<std::byte> encode(const NewsMessage& message) {
+  WireWriter out;
+  out.u32(static_cast<std::uint32_t>(message.items.size()));
+  for (const NewsItem& item : message.items) {
+    out.rank(item.rank);
+    out.u8(static_cast<std::uint8_t>(item.kind));
+    out.u64(item.sequence);
+    out.text(std::string_view(item.note).substr(0, kMaxNote));
+  }
+  return out.data();
+}
+
+Status decode(ByteView data, NewsMessage* message) {
+  WireReader in(data);
+  message->items.resize(in.count(NewsMessage::kMaxItems, kNewsItemSize));
+  for (NewsItem& item : message->items) {
+    item.rank = in.rank();
+    const std::uint8_t kind = in.u8();
+    item.kind = static_cast<NewsKind>(kind);
+    item.sequence = in.u64();
+    item.note = in.text();
+    if (kind > static_cast<std::uint8_t>(NewsKind::kDead) || item.note.size() > kMaxNote) in.refuse();
+    if (item.sequence >> 62 != 0) in.refuse();
+  }
+  return in.finish("news");
 }
 
 std::vector<std::byte> encode(const Cause& message) {

@@ -18,16 +18,16 @@ namespace tutti {
 enum class MessageType : std::uint16_t {
   kJoin = 1,       ///< rank to root
   kMissing = 2,    ///< root to rank: who has not joined yet
-  kTable = 3,      ///< root to rank: everybody
+  kTable = 3,      ///< root to the first process, and from process to process: everybody
   kReady = 4,      ///< rank to root: connected to everybody
   kGo = 5,         ///< root to rank: everybody is
   kFailure = 6,    ///< either way: the join has failed
   kIntroduce = 7,  ///< process to process: who opened this connection
-  kSegment = 8,    ///< process to process, with a descriptor: a rank's shared memory
-  kLinked = 9,     ///< process to process: no more segments will come
-  kGoodbye = 10,
+  kSegment = 8,    ///< process to process, with a descriptor: the shared memory of their host
+  kLinked = 9,     ///< process to process: the connection counts
+  kNews = 10,      ///< process to process: how ranks end
   kCause = 11,
-  kGone = 12,  ///< a rank gave its membership up without a goodbye
+  kPlace = 12,  ///< root to rank: the process that the table comes from
   kAskId = 13,
   kGiveId = 14,
   kAskLine = 15,     ///< process to process: a rank asks another to dial it
@@ -142,13 +142,27 @@ struct IntroduceMessage {
 };
 
 struct SegmentMessage {
-  Rank rank = kNoRank;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;  ///< of the memory whose descriptor comes with it; 0: there is none
 };
 
-struct LeaveMessage {  ///< kGoodbye, kGone
+struct PlaceMessage {
+  Member parent;
+};
+
+/// kFinishing: the rank lives and has come to its last operation, Finalize. The others are the ends of Life.
+enum class NewsKind : std::uint8_t { kFinishing = 0, kLeft = 1, kDead = 2 };
+
+struct NewsItem {
   Rank rank = kNoRank;
-  std::uint64_t sequence = 0;
+  NewsKind kind = NewsKind::kFinishing;
+  std::uint64_t sequence = 0;  ///< of its last operation
+  std::string note;            ///< of a death: "not reachable for 10 s"
+};
+
+/// At most kMaxItems, so that it fits a control message.
+struct NewsMessage {
+  static constexpr std::size_t kMaxItems = 256;
+  std::vector<NewsItem> items;
 };
 
 struct AskIdMessage {
@@ -170,7 +184,8 @@ std::vector<std::byte> encode(const GoMessage& message);
 std::vector<std::byte> encode(const FailureMessage& message);
 std::vector<std::byte> encode(const IntroduceMessage& message);
 std::vector<std::byte> encode(const SegmentMessage& message);
-std::vector<std::byte> encode(const LeaveMessage& message);
+std::vector<std::byte> encode(const PlaceMessage& message);
+std::vector<std::byte> encode(const NewsMessage& message);
 std::vector<std::byte> encode(const Cause& message);
 std::vector<std::byte> encode(const AskIdMessage& message);
 std::vector<std::byte> encode(const GiveIdMessage& message);
@@ -183,7 +198,8 @@ Status decode(ByteView data, GoMessage* message);
 Status decode(ByteView data, FailureMessage* message);
 Status decode(ByteView data, IntroduceMessage* message);
 Status decode(ByteView data, SegmentMessage* message);
-Status decode(ByteView data, LeaveMessage* message);
+Status decode(ByteView data, PlaceMessage* message);
+Status decode(ByteView data, NewsMessage* message);
 Status decode(ByteView data, Cause* message);
 Status decode(ByteView data, AskIdMessage* message);
 Status decode(ByteView data, GiveIdMessage* message);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "transport/descriptor.h"
 
@@ -63,7 +64,16 @@ Status Segment::adopt(int descriptor, Bytes bytes, std::shared_ptr<Segment>* seg
   return {};
 }
 
+std::shared_ptr<Segment> Segment::part(std::shared_ptr<Segment> whole, Bytes offset, Bytes bytes) {
+  const std::size_t size = whole->size().value;
+  if (offset.value > size || bytes.value > size - offset.value) return nullptr;
+  std::shared_ptr<Segment> made(new Segment(-1, whole->data() + offset.value, bytes));
+  made->whole_ = std::move(whole);
+  return made;
+}
+
 Segment::~Segment() {
+  if (whole_) return;
   ::munmap(data_, size_.value);
   ::close(descriptor_);
 }

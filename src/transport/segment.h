@@ -1,5 +1,5 @@
-// Segment: a rank's shared memory, a sealed memfd. Never a name in /dev/shm: nothing is left behind when ranks are
-// killed, and the size of /dev/shm does not matter.
+// Segment: shared memory of the ranks of a host, a sealed memfd, and a rank's part of it. Never a name in /dev/shm:
+// nothing is left behind when ranks are killed, and the size of /dev/shm does not matter.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace tutti {
 
 /// A mapping of a memfd and the descriptor to pass on. Pages are zero and cost nothing until touched. Unmapped and
-/// closed by the destructor. A process maps a segment once and shares it among its ranks by shared_ptr.
+/// closed by the destructor. A process maps a segment once and shares it, or parts of it, among its ranks.
 class Segment {
  public:
   /// A new segment of `bytes`, sealed against shrinking and growing, close-on-exec. Thread-safe.
@@ -19,6 +19,10 @@ class Segment {
   /// Maps a descriptor received from a peer and takes ownership of it. Checks that it is a memfd of exactly `bytes`
   /// with the seals on, so that a peer cannot make this process fault.
   static Status adopt(int descriptor, Bytes bytes, std::shared_ptr<Segment>* segment);
+
+  /// `bytes` of another one's from `offset` on, which stays mapped for as long as any part of it is used. Has no
+  /// descriptor. nullptr: not within it.
+  static std::shared_ptr<Segment> part(std::shared_ptr<Segment> whole, Bytes offset, Bytes bytes);
 
   ~Segment();
   Segment(const Segment&) = delete;
@@ -30,9 +34,10 @@ class Segment {
 
  private:
   Segment(int descriptor, std::byte* data, Bytes size) : descriptor_(descriptor), data_(data), size_(size) {}
-  int descriptor_;
+  int descriptor_;  // -1: a part
   std::byte* data_;
   Bytes size_;
+  std::shared_ptr<Segment> whole_;  // of a part
 };
 
 }  // namespace tutti

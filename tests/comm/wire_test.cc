@@ -59,9 +59,16 @@ TEST(Wire, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(cause.code, Code::kMismatch);
   EXPECT_EQ(cause.culprit, kNoRank);
   EXPECT_EQ(cause.text, "why");
-  LeaveMessage leave;
-  ASSERT_TRUE(decode(encode(LeaveMessage{Rank{2}, ~0ull}), &leave).ok());
-  EXPECT_EQ(leave.sequence, ~0ull);
+  NewsMessage news;
+  const NewsItem death{Rank{1}, NewsKind::kDead, 3, "not reachable for 1 s"};
+  ASSERT_TRUE(decode(encode(NewsMessage{{{Rank{2}, NewsKind::kLeft, 1ull << 61, {}}, death}}), &news).ok());
+  ASSERT_EQ(news.items.size(), 2u);
+  EXPECT_EQ(news.items[0].sequence, 1ull << 61);
+  EXPECT_EQ(news.items[1].kind, NewsKind::kDead);
+  EXPECT_EQ(news.items[1].note, death.note);
+  PlaceMessage place;
+  ASSERT_TRUE(decode(encode(PlaceMessage{sample_member(5)}), &place).ok());
+  EXPECT_EQ(place.parent.rank, Rank{5});
 }
 
 template <class Message>
@@ -86,8 +93,9 @@ TEST(Wire, WhatIsCutShortOrTooLongIsRefused) {
   expect_only_whole_messages_parse<BoardMessage>(encode(BoardMessage{Rank{1}, {1, CallState::kDone, Rank{0}}, {}}));
   expect_only_whole_messages_parse<FailureMessage>(encode(FailureMessage{Code::kTimeout, "late"}));
   expect_only_whole_messages_parse<IntroduceMessage>(encode(IntroduceMessage{}));
-  expect_only_whole_messages_parse<SegmentMessage>(encode(SegmentMessage{Rank{1}, 4096}));
-  expect_only_whole_messages_parse<LeaveMessage>(encode(LeaveMessage{Rank{1}, 7}));
+  expect_only_whole_messages_parse<SegmentMessage>(encode(SegmentMessage{4096}));
+  expect_only_whole_messages_parse<NewsMessage>(encode(NewsMessage{{{Rank{1}, NewsKind::kDead, 7, "x"}}}));
+  expect_only_whole_messages_parse<PlaceMessage>(encode(PlaceMessage{sample_member(1)}));
   expect_only_whole_messages_parse<Cause>(encode(Cause{Code::kTimeout, Rank{0}, Rank{1}, "x"}));
   expect_only_whole_messages_parse<AskIdMessage>(encode(AskIdMessage{1, Rank{1}}));
   expect_only_whole_messages_parse<GiveIdMessage>(encode(GiveIdMessage{}));
@@ -103,6 +111,11 @@ TEST(Wire, ValuesOutOfRangeAreRefused) {
   TableMessage table = sample_table();
   table.members[1].rank = Rank{2};
   EXPECT_FALSE(decode(encode(table), &table).ok());
+  table = sample_table();
+  table.members[1].segment_bytes = ~0ull;  // sums of them must not overflow
+  EXPECT_FALSE(decode(encode(table), &table).ok());
+  NewsMessage news{{{Rank{1}, static_cast<NewsKind>(3), 0, {}}}};
+  EXPECT_FALSE(decode(encode(news), &news).ok());
   FailureMessage failure{Code::kOk, "fine"};
   EXPECT_FALSE(decode(encode(failure), &failure).ok());
   WireWriter huge;  // a count that promises more than is there must not be allocated
@@ -126,7 +139,8 @@ int parse_as_everything(ByteView data) {
   feed(FailureMessage{});
   feed(IntroduceMessage{});
   feed(SegmentMessage{});
-  feed(LeaveMessage{});
+  feed(NewsMessage{});
+  feed(PlaceMessage{});
   feed(Cause{});
   feed(AskIdMessage{});
   feed(GiveIdMessage{});

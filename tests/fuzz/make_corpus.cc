@@ -68,12 +68,13 @@ void add_messages(const Corpus& corpus) {
   corpus.add("wire", "ready", 3, encode(ReadyMessage{true}));
   corpus.add("wire", "failure", 4, encode(FailureMessage{Code::kTimeout, "late"}));
   corpus.add("wire", "introduce", 5, encode(IntroduceMessage{}));
-  corpus.add("wire", "segment", 6, encode(SegmentMessage{Rank{1}, 4096}));
-  corpus.add("wire", "leave", 7, encode(LeaveMessage{Rank{1}, 7}));
+  corpus.add("wire", "segment", 6, encode(SegmentMessage{4096}));
+  corpus.add("wire", "news", 7, encode(NewsMessage{{{Rank{1}, NewsKind::kDead, 7, "gone"}}}));
   corpus.add("wire", "cause", 8, encode(Cause{Code::kMismatch, Rank{0}, Rank{1}, "why"}));
   corpus.add("wire", "ask_id", 9, encode(AskIdMessage{1, Rank{1}}));
   corpus.add("wire", "give_id", 10, encode(GiveIdMessage{1, true, {}}));
   corpus.add("wire", "line", 11, encode(LineMessage{{}, Rank{0}, Rank{1}, Lane{2}}));
+  corpus.add("wire", "place", 14, encode(PlaceMessage{member(2)}));
   CallBoard board{};
   Call call{};
   call.sequence = 1;

@@ -24,8 +24,8 @@ void feed(ByteView data) {
 using Feed = void (*)(ByteView);
 constexpr Feed kFeeds[] = {
     feed<JoinMessage>,      feed<TableMessage>,   feed<MissingMessage>, feed<ReadyMessage>, feed<FailureMessage>,
-    feed<IntroduceMessage>, feed<SegmentMessage>, feed<LeaveMessage>,   feed<Cause>,        feed<AskIdMessage>,
-    feed<GiveIdMessage>,    feed<LineMessage>,    feed<AskLineMessage>, feed<BoardMessage>,
+    feed<IntroduceMessage>, feed<SegmentMessage>, feed<NewsMessage>,    feed<Cause>,        feed<AskIdMessage>,
+    feed<GiveIdMessage>,    feed<LineMessage>,    feed<AskLineMessage>, feed<BoardMessage>, feed<PlaceMessage>,
 };
 
 }  // namespace

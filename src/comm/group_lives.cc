@@ -1,0 +1,223 @@
+// What the processes of a communicator tell each other once they are linked: how ranks end, causes, boards.
+#include <algorithm>
+#include <utility>
+
+#include "comm/group.h"
+#include "comm/hub.h"
+
+namespace tutti {
+namespace {
+
+/// From the end of a process to new connections in its place: of a communicator that ends as a whole nothing is left by
+/// then.
+constexpr std::chrono::milliseconds kMendPause{250};
+/// Connections that one search for a culprit may begin.
+constexpr int kDialsAnAsk = 8;
+
+NewsItem leave_item(Rank rank, Life life, std::uint64_t sequence, const std::string& note = {}) {
+  return NewsItem{rank, life == Life::kLeft ? NewsKind::kLeft : NewsKind::kDead, sequence, note};
+}
+
+}  // namespace
+
+bool Group::is_local(Rank rank) const { return std::find(here_.begin(), here_.end(), rank) != here_.end(); }
+
+bool Group::present(std::size_t place) const {
+  const std::vector<Rank>& ranks = (*order_)[place].ranks;
+  return std::any_of(ranks.begin(), ranks.end(), [this](Rank rank) { return roster_->life(rank) == Life::kAlive; });
+}
+
+bool Group::lives(const PeerProcess& peer) const {
+  if (!roster_) return true;
+  return present(*order_->find(peer.process()));
+}
+
+void Group::on_death(PeerProcess& peer, const std::string& note) {
+  if (!finished_) return finish_linking(fail(Code::kRemoteError, "{} ended while joining", peer.name()));
+  if (!roster_) return;
+  std::vector<NewsItem> deaths;
+  for (const Rank rank : peer.ranks())
+    if (roster_->end_life(rank, Life::kDead, 0, note)) deaths.push_back(leave_item(rank, Life::kDead, 0, note));
+  if (deaths.empty()) return;
+  pass_on(std::move(deaths));
+  roster_->notify();
+}
+
+/// In a mesh a process is believed about its own ranks only; else news come through others, which have proved that they
+/// belong to the communicator.
+Status Group::take_news(const PeerProcess& peer, ByteView payload) {
+  NewsMessage message;
+  TUTTI_TRY(decode(payload, &message));
+  std::vector<NewsItem> news;
+  for (const NewsItem& item : message.items) {
+    const bool own = std::find(peer.ranks().begin(), peer.ranks().end(), item.rank) != peer.ranks().end();
+    const bool known = item.rank.value >= 0 && item.rank.value < roster_->ranks();
+    if (!known || (order_->is_mesh() && !own)) return fail(Code::kRemoteError, "news of somebody else");
+    if (apply(item)) news.push_back(item);
+  }
+  if (news.empty()) return {};
+  pass_on(std::move(news));
+  roster_->notify();
+  return {};
+}
+
+bool Group::apply(const NewsItem& item) {
+  if (item.kind == NewsKind::kFinishing) {
+    boards_->note_sequence(item.rank, item.sequence);
+    return roster_->set_finishing(item.rank, item.sequence);
+  }
+  if (is_local(item.rank)) {  // it knows better, but nobody will wait for it or listen to it any more
+    if (roster_->life(item.rank) != Life::kAlive || item.kind != NewsKind::kDead) return false;
+    const std::string text =
+        fmt::format("the other ranks have given rank {} ({}) up{}{}", item.rank.value,
+                    describe(roster_->member(item.rank)), item.note.empty() ? "" : ": ", item.note);
+    return roster_->set_cause(Cause{Code::kRemoteError, item.rank, item.rank, text});
+  }
+  const Life life = item.kind == NewsKind::kLeft ? Life::kLeft : Life::kDead;
+  return roster_->end_life(item.rank, life, item.sequence, item.note);
+}
+
+/// What was new here is new to others; what comes back is not new any more.
+void Group::pass_on(std::vector<NewsItem> items) {
+  if (order_->is_mesh()) return;
+  news_.add(items);
+  mend_later();
+}
+
+void Group::send_news(const std::vector<NewsItem>& items) {
+  for (std::size_t i = 0; i < items.size(); i += NewsMessage::kMaxItems) {
+    const auto first = items.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto end = items.begin() + static_cast<std::ptrdiff_t>(std::min(i + NewsMessage::kMaxItems, items.size()));
+    send_to_peers(MessageType::kNews, encode(NewsMessage{{first, end}}));
+  }
+}
+
+void Group::mend_later() {
+  if (mend_timer_ != 0) return;
+  mend_timer_ = hub_.loop().after(kMendPause, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->mend();
+  });
+}
+
+/// Whoever is left stays connected to whoever is left.
+void Group::mend() {
+  mend_timer_ = 0;
+  std::vector<bool> those(order_->size());
+  for (std::size_t place = 0; place < those.size(); ++place) those[place] = present(place);
+  if (!those[self_]) return;
+  for (const std::size_t place : order_->fingers(self_, those)) reach(place, nullptr);
+}
+
+/// The first cause; in a mesh only if a rank of this process posted it: others are not believed about it.
+void Group::send_cause(Connection& connection) const {
+  const Cause cause = roster_->cause();
+  if (cause.code != Code::kOk && (!order_->is_mesh() || is_local(cause.from)))
+    connection.send(MessageType::kCause, encode(cause));
+}
+
+/// All that the peer may not have heard while there was no connection; what it has heard it hears twice.
+void Group::send_state(PeerProcess& peer) {
+  peer.send(MessageType::kLinked, {});  // there is always something to be heard
+  send_cause(*peer.connection());
+  for (const Rank rank : here_)
+    boards_->publish(rank, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
+  std::vector<NewsItem> news = roster_->news();
+  if (order_->is_mesh()) std::erase_if(news, [this](const NewsItem& item) { return !is_local(item.rank); });
+  for (std::size_t i = 0; i < news.size(); i += NewsMessage::kMaxItems) {
+    const auto first = news.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto end = news.begin() + static_cast<std::ptrdiff_t>(std::min(i + NewsMessage::kMaxItems, news.size()));
+    peer.send(MessageType::kNews, encode(NewsMessage{{first, end}}));
+  }
+  desk_->ask_again(peer.process());
+}
+
+/// For the communicator's ranks there it is as if those here were dead, and as lasting.
+void Group::on_late_return(Connection& connection) {
+  send_cause(connection);
+  NewsMessage message;
+  for (const Rank rank : here_) message.items.push_back(leave_item(rank, Life::kDead, 0));
+  connection.send(MessageType::kNews, encode(message));
+}
+
+Status Group::take_cause(const PeerProcess& peer, ByteView payload) {
+  Cause cause;
+  TUTTI_TRY(decode(payload, &cause));
+  const bool own = std::find(peer.ranks().begin(), peer.ranks().end(), cause.from) != peer.ranks().end();
+  const bool known = cause.from.value >= 0 && cause.from.value < roster_->ranks();
+  if (!known || (order_->is_mesh() && !own)) return fail(Code::kRemoteError, "a cause from somebody else");
+  if (cause.culprit.value < 0 || cause.culprit.value >= roster_->ranks()) cause.culprit = kNoRank;
+  if (!roster_->set_cause(cause)) return {};
+  if (!order_->is_mesh()) send_to_peers(MessageType::kCause, encode(cause));
+  roster_->notify();
+  return {};
+}
+
+void Group::send_to_peers(MessageType type, ByteView payload) {
+  const std::lock_guard lock(send_mutex_);
+  for (const auto& connection : senders_) connection->send(type, payload);
+}
+
+void Group::post_cause(Rank from, const Cause& cause) {
+  Cause sent = cause;
+  sent.from = from;
+  if (sent.code == Code::kOk) sent.code = Code::kInternalError;
+  const bool first = roster_->set_cause(sent);
+  send_to_peers(MessageType::kCause, encode(sent));
+  if (first) roster_->notify();
+}
+
+void Group::say_goodbye(Rank from, std::uint64_t last_sequence) {
+  if (!roster_->end_life(from, Life::kLeft, last_sequence)) return;
+  send_news({leave_item(from, Life::kLeft, last_sequence)});
+  roster_->notify();
+}
+
+void Group::abandon(Rank from) {
+  if (roster_->life(from) != Life::kAlive) return;
+  // A rank that gives up because of a cause tells that one: its word may reach a peer before the first messenger's
+  // does.
+  Cause cause = roster_->cause();
+  if (cause.code == Code::kOk) {
+    const std::string who = describe(roster_->member(from));
+    cause =
+        Cause{Code::kRemoteError, from, from, fmt::format("rank {} ({}) gave the communicator up", from.value, who)};
+  }
+  post_cause(from, cause);
+  if (!roster_->end_life(from, Life::kDead, 0)) return;
+  send_news({leave_item(from, Life::kDead, 0)});
+  roster_->notify();
+}
+
+void Group::ask_boards(const std::vector<Rank>& of) {
+  if (locals_.empty()) return;
+  std::vector<std::size_t> asked;
+  for (const Rank rank : of)
+    if (roster_->life(rank) == Life::kAlive) asked.push_back(*order_->find(roster_->member(rank).process));
+  std::sort(asked.begin(), asked.end());
+  asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
+  int allowance = kDialsAnAsk;
+  for (const std::size_t place : asked) {
+    if (place == self_) boards_->copy_own();
+    const auto peer = reach(place, &allowance);
+    if (peer && peer->connection() && boards_->may_ask(peer->process(), peer->ranks(), Clock::now()))
+      peer->send(MessageType::kAskBoard, {});
+  }
+}
+
+void Group::publish_board(Rank of) {
+  const bool known = boards_->publish(of, [this](ByteView message) { send_to_peers(MessageType::kBoard, message); });
+  if (known && here_.size() > 1) hub_.loop().post([self = shared_from_this()] { self->boards_->copy_own(); });
+  if (order_->is_mesh()) return;
+  const std::uint64_t sequence = boards_->own_sequence(of);
+  if (roster_->set_finishing(of, sequence)) send_news({NewsItem{of, NewsKind::kFinishing, sequence, {}}});
+}
+
+void Group::say_all_goodbyes() {
+  if (!roster_) return;
+  std::vector<NewsItem> goodbyes;
+  for (const auto& [rank, linked] : locals_)
+    if (roster_->life(rank) == Life::kAlive) goodbyes.push_back(leave_item(rank, Life::kLeft, 0));
+  send_news(goodbyes);
+}
+
+}  // namespace tutti

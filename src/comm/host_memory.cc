@@ -1,0 +1,37 @@
+#include "comm/host_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti {
+namespace {
+
+/// Huge pages, where the system has them, do not cross ranks.
+constexpr std::size_t kAlign = 2 * 1024 * 1024;
+
+}  // namespace
+
+HostMemory::HostMemory(const std::vector<Member>& members, std::vector<Rank> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  for (const Rank rank : ranks) {
+    const std::size_t bytes = members[static_cast<std::size_t>(rank.value)].segment_bytes;
+    if (bytes == 0) continue;
+    parts_.push_back(Part{rank, size_, Bytes{bytes}});
+    size_ = Bytes{(size_.value + bytes + kAlign - 1) / kAlign * kAlign};
+  }
+}
+
+HostMemory HostMemory::of_host(const std::vector<Member>& members, const ProcessOrder& order, std::size_t place) {
+  std::vector<Rank> ranks;
+  for (std::size_t i = order[place].host_first; i < order[place].host_end; ++i)
+    ranks.insert(ranks.end(), order[i].ranks.begin(), order[i].ranks.end());
+  return HostMemory(members, std::move(ranks));
+}
+
+void HostMemory::hand_out(const std::shared_ptr<Segment>& whole,
+                          std::vector<std::shared_ptr<Segment>>* segments) const {
+  for (const Part& part : parts_)
+    (*segments)[static_cast<std::size_t>(part.rank.value)] = Segment::part(whole, part.offset, part.bytes);
+}
+
+}  // namespace tutti

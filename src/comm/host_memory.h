@@ -1,0 +1,38 @@
+// Host memory: one segment for all ranks of a host, made by the first of its processes and passed on from process to
+// process. So each process maps it with one call and one descriptor, however many ranks there are.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "comm/process_order.h"
+#include "comm/wire.h"
+#include "transport/segment.h"
+
+namespace tutti {
+
+/// Where the memory of each of some ranks is within the whole. Equal in all processes that ask for the same ranks.
+class HostMemory {
+ public:
+  /// The memory of these ranks, each at the beginning of a page.
+  HostMemory(const std::vector<Member>& members, std::vector<Rank> ranks);
+  /// Of all ranks of a process's host.
+  static HostMemory of_host(const std::vector<Member>& members, const ProcessOrder& order, std::size_t place);
+
+  /// 0: none of them has memory.
+  Bytes size() const { return size_; }
+  /// Puts the part of each rank into `segments`, which is by rank.
+  void hand_out(const std::shared_ptr<Segment>& whole, std::vector<std::shared_ptr<Segment>>* segments) const;
+
+ private:
+  struct Part {
+    Rank rank = kNoRank;
+    Bytes offset{0};
+    Bytes bytes{0};
+  };
+  std::vector<Part> parts_;
+  Bytes size_{0};
+};
+
+}  // namespace tutti

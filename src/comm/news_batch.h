@@ -1,0 +1,37 @@
+// News on their way: what a process has heard of the ends of ranks and passes on. Hundreds of ranks say goodbye within
+// milliseconds of each other: their news travel together, those of a death at once.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "comm/event_loop.h"
+#include "comm/wire.h"
+
+namespace tutti {
+
+/// Loop thread only. flush() is the last call before it ends.
+class NewsBatch {
+ public:
+  /// Hands the items over in the order in which they came.
+  using Send = std::function<void(const std::vector<NewsItem>& items)>;
+  NewsBatch(EventLoop& loop, Send send) : loop_(loop), send_(std::move(send)) {}
+  NewsBatch(const NewsBatch&) = delete;
+  NewsBatch& operator=(const NewsBatch&) = delete;
+
+  /// Sends them within kPause, with what came before.
+  void add(const std::vector<NewsItem>& items);
+  void flush();
+
+  static constexpr std::chrono::milliseconds kPause{5};
+
+ private:
+  EventLoop& loop_;
+  Send send_;
+  std::vector<NewsItem> waiting_;
+  EventLoop::TimerId timer_ = 0;
+};
+
+}  // namespace tutti
