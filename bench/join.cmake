@@ -1,0 +1,2 @@
+add_executable(join_bench join_bench.cc)
+target_link_libraries(join_bench PRIVATE tutti_static tutti_warnings)
