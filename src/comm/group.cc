@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "comm/host.h"
-#include "comm/host_memory.h"
 #include "comm/hub.h"
 #include "core/log.h"
 
@@ -295,13 +294,14 @@ Status Group::take_table(PeerProcess& peer, ByteView payload) {
   return {};
 }
 
+HostMemory Group::host_layout() const { return HostMemory::of_host(roster_->members(), *order_, self_); }
+
 /// The first process of a host makes its memory, the others wait for it.
 void Group::find_memory() {
-  const HostMemory layout = HostMemory::of_host(roster_->members(), *order_, self_);
-  if (layout.size().value == 0) return have_memory(Memory::kMapped, nullptr);
+  if (host_layout().size().value == 0) return have_memory(Memory::kMapped, nullptr);
   if (order_->host_parent(self_)) return;
   std::shared_ptr<Segment> whole;
-  const Status status = Segment::create(layout.size(), &whole);
+  const Status status = Segment::create(host_layout().size(), &whole);
   if (!status.ok()) return finish_linking(status);
   have_memory(Memory::kMapped, std::move(whole));
 }
@@ -310,7 +310,7 @@ Status Group::take_memory(const PeerProcess& peer, ByteView payload) {
   SegmentMessage message;
   TUTTI_TRY(decode(payload, &message));
   Descriptor descriptor = peer.connection()->take_descriptor();
-  const HostMemory layout = HostMemory::of_host(roster_->members(), *order_, self_);
+  const HostMemory layout = host_layout();
   const bool expected = memory_ == Memory::kAwaited && order_->find(peer.process()) == order_->host_parent(self_);
   if (!expected || descriptor.valid() != (message.bytes != 0))
     return fail(Code::kRemoteError, "memory that was not announced");
@@ -330,8 +330,7 @@ Status Group::take_memory(const PeerProcess& peer, ByteView payload) {
 /// Without the host's memory the ranks of this process still share some.
 void Group::have_memory(Memory outcome, std::shared_ptr<Segment> whole) {
   const bool apart = outcome == Memory::kApart;
-  const HostMemory layout =
-      apart ? HostMemory(roster_->members(), here_) : HostMemory::of_host(roster_->members(), *order_, self_);
+  const HostMemory layout = apart ? HostMemory(roster_->members(), here_) : host_layout();
   if (apart) {
     const Status status = Segment::create(layout.size(), &whole);
     if (!status.ok()) return finish_linking(status);
@@ -346,7 +345,8 @@ void Group::have_memory(Memory outcome, std::shared_ptr<Segment> whole) {
 
 /// To those who have it from here. A descriptor does not travel over TCP.
 void Group::send_memory(PeerProcess& peer) {
-  if (order_->host_parent(*order_->find(peer.process())) != self_) return;
+  const bool awaited = order_->host_parent(*order_->find(peer.process())) == self_ && host_layout().size().value != 0;
+  if (!awaited) return;
   const std::shared_ptr<Connection>& connection = peer.connection();
   if (whole_ && connection->is_unix()) {
     connection->send(MessageType::kSegment, encode(SegmentMessage{whole_->size().value}), whole_->descriptor(), whole_);

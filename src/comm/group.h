@@ -15,6 +15,7 @@
 #include "comm/board_exchange.h"
 #include "comm/connection.h"
 #include "comm/dialer.h"
+#include "comm/host_memory.h"
 #include "comm/join.h"
 #include "comm/news_batch.h"
 #include "comm/peer_process.h"
@@ -96,6 +97,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   void attach(const ProcessId& process, const std::shared_ptr<Connection>& connection);
   Status on_stranger_message(Connection* from, MessageType type, ByteView payload);
   Status take_table(PeerProcess& peer, ByteView payload);
+  HostMemory host_layout() const;
   void find_memory();
   Status take_memory(const PeerProcess& peer, ByteView payload);
   void have_memory(Memory outcome, std::shared_ptr<Segment> whole);

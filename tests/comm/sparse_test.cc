@@ -35,11 +35,12 @@ struct Placement {
 
 class Sparse : public testing::TestWithParam<Placement> {
  protected:
-  static Status join_sparse(int rank, SharedPage& page, JoinResult* joined) {
+  static Status join_sparse(int rank, SharedPage& page, JoinResult* joined, Bytes memory = test::kSegmentSize) {
     IdBytes id;
     TUTTI_TRY(test::obtain_id(rank, page, &id));
     JoinRequest request = test::request_for(rank, kRanks, id);
     request.mesh = 0;
+    request.segment_bytes = memory;
     if (GetParam().hosts > 1) request.settings.host_id = "host " + std::to_string(rank % GetParam().hosts);
     request.settings.reconnect_seconds = 5;
     return join(request, joined);
@@ -77,6 +78,19 @@ TEST_P(Sparse, MemoryIsSharedWithinTheHost) {
     }
     page.mark(1);
     page.wait_for_mark(1, kRanks);
+    joined.membership->say_goodbye(0);
+    return Status();
+  });
+}
+
+/// As where TCP is asked for.
+TEST_P(Sparse, RanksWithoutMemoryJoin) {
+  run([](int rank, SharedPage& page) {
+    JoinResult joined;
+    TUTTI_TRY(join_sparse(rank, page, &joined, Bytes{0}));
+    TUTTI_TRY(expect(joined.segments[0] == nullptr, "memory that nobody asked for"));
+    page.mark(0);
+    page.wait_for_mark(0, kRanks);
     joined.membership->say_goodbye(0);
     return Status();
   });
