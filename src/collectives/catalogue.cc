@@ -3,10 +3,12 @@
 #include "collectives/all_pairs.h"
 #include "collectives/chain.h"
 #include "collectives/dissemination.h"
+#include "collectives/double_tree.h"
 #include "collectives/hierarchical_blocks.h"
 #include "collectives/hierarchical_broadcast.h"
 #include "collectives/hierarchical_leaders.h"
 #include "collectives/hierarchical_ring.h"
+#include "collectives/knomial.h"
 #include "collectives/pairwise.h"
 #include "collectives/recursive_doubling.h"
 #include "collectives/ring.h"
@@ -20,22 +22,31 @@ constexpr Algorithm kCatalogue[] = {
     all_pairs::kAllReduceTwoShot,
     recursive_doubling::kAllReduce,
     ring::kAllReduce,
+    double_tree::kAllReduce,
     hierarchical_ring::kAllReduce,
     hierarchical_leaders::kAllReduce,
     all_pairs::kReduceScatter,
     ring::kReduceScatter,
+    pairwise::kReduceScatter,
     hierarchical_blocks::kReduceScatter,
     all_pairs::kAllGather,
     ring::kAllGather,
+    pairwise::kAllGather,
     hierarchical_blocks::kAllGather,
     all_pairs::kBroadcast,
     chain::kBroadcast,
     tree::kBroadcast,
+    knomial::kBroadcast4,
+    knomial::kBroadcast8,
+    double_tree::kBroadcast,
     hierarchical_broadcast::kChain,
     hierarchical_broadcast::kTree,
     all_pairs::kReduce,
     chain::kReduce,
     tree::kReduce,
+    knomial::kReduce4,
+    knomial::kReduce8,
+    double_tree::kReduce,
     all_pairs::kGather,
     all_pairs::kScatter,
     all_pairs::kAllToAll,

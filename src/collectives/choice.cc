@@ -119,7 +119,7 @@ bool is_ragged_capable(const Algorithm& algorithm) {
   const std::string_view name = algorithm.name;
   switch (algorithm.collective) {
     case Collective::kAllGather:
-      return name == "all_pairs" || name == "ring" || name == "hierarchical";
+      return name == "all_pairs" || name == "ring" || name == "pairwise" || name == "hierarchical";
     case Collective::kAllToAll:
       return name == "all_pairs" || name == "pairwise";
     default:

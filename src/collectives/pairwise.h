@@ -6,6 +6,11 @@
 //
 // Each block is sent before the one that takes its place is stored, so input and output may be one. Both ranks of a
 // pair send before they receive, so one message of credit is enough.
+//
+// Reduce-scatter and all-gather in n-1 rounds: in round k a rank sends to the rank k above and receives from the rank k
+// below, the block that this rank adds up, or its own block (Thakur, Rabenseifner, Gropp 2005, for long messages). As
+// many messages and bytes as a ring, (n-1)S, but nothing is passed on: no message waits for another rank's work, and
+// all of them go straight from the input.
 #pragma once
 
 #include "collectives/all_pairs.h"
@@ -22,6 +27,45 @@ TUTTI_HD constexpr Step all_to_all_step(const Shape& s, std::uint32_t lane, std:
   return all_pairs::exchange_step(s, lane, wrap(half / 2 - s.rank, s.ranks), half % 2 == 0);
 }
 
+TUTTI_HD constexpr std::uint32_t reduce_scatter_steps(const Shape& s) {
+  return s.ranks == 1 ? 1 : 2 * (all_pairs::ranks_of(s) - 1);
+}
+/// Before round k the partial result holds the ranks from k-1 below this one up, and what arrives the next lower one,
+/// unless that is past rank 0.
+TUTTI_HD constexpr Step reduce_scatter_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  if (s.ranks == 1) return copy_step(lane);
+  const std::int32_t round = static_cast<std::int32_t>(i) / 2 + 1;
+  const std::uint32_t lanes = all_pairs::lanes_of(s);
+  if (i % 2 == 0) {
+    const std::int32_t to = wrap(s.rank + round, s.ranks);
+    const std::uint32_t chunk = static_cast<std::uint32_t>(to) * lanes + lane;
+    return StepBuilder(lane, chunk).take(BufferId::kInput, chunk).send(to).step();
+  }
+  const std::uint32_t own = static_cast<std::uint32_t>(s.rank) * lanes + lane;
+  StepBuilder step(lane, own);
+  step.recv(wrap(s.rank - round, s.ranks));
+  step.reduce(round == 1 ? BufferId::kInput : BufferId::kOutput, round == 1 ? own : lane, s.rank < round);
+  if (round == s.ranks - 1) step.complete();
+  return step.store(BufferId::kOutput, lane).step();
+}
+
+TUTTI_HD constexpr std::uint32_t all_gather_steps(const Shape& s) { return 2 * all_pairs::ranks_of(s) - 1; }
+/// The own block is stored before the rounds.
+TUTTI_HD constexpr Step all_gather_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  const std::int32_t round = static_cast<std::int32_t>(i + 1) / 2;
+  const bool sends = i % 2 == 1;
+  const std::int32_t from = sends ? s.rank : wrap(s.rank - round, s.ranks);
+  const std::uint32_t chunk = static_cast<std::uint32_t>(from) * all_pairs::lanes_of(s) + lane;
+  StepBuilder step(lane, chunk);
+  if (sends) return step.take(BufferId::kInput, lane).send(wrap(s.rank + round, s.ranks)).step();
+  i == 0 ? step.take(BufferId::kInput, lane) : step.recv(from);
+  return step.store(BufferId::kOutput, chunk).step();
+}
+
+inline constexpr Algorithm kReduceScatter{"pairwise",           Collective::kReduceScatter,       32,
+                                          reduce_scatter_steps, all_pairs::reduce_scatter_extent, reduce_scatter_step};
+inline constexpr Algorithm kAllGather{"pairwise",       Collective::kAllGather,       32,
+                                      all_gather_steps, all_pairs::all_gather_extent, all_gather_step};
 inline constexpr Algorithm kAllToAll{
     "pairwise", Collective::kAllToAll, 32, all_pairs::all_to_all_steps, all_pairs::all_to_all_extent, all_to_all_step};
 

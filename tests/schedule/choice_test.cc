@@ -41,8 +41,8 @@ TEST(Catalogue, KnowsWhatItDoesNotOffer) {
   EXPECT_FALSE(is_algorithm_name(""));
   EXPECT_EQ(algorithm_names(Collective::kBarrier), "all_pairs, dissemination, hierarchical");
   EXPECT_EQ(algorithm_names(Collective::kNone),
-            "all_pairs, all_pairs_two_shot, recursive_doubling, ring, hierarchical, hierarchical_leaders, chain, tree, "
-            "hierarchical_tree, pairwise, dissemination");
+            "all_pairs, all_pairs_two_shot, recursive_doubling, ring, double_tree, hierarchical, hierarchical_leaders, "
+            "pairwise, chain, tree, knomial_4, knomial_8, hierarchical_tree, dissemination");
 }
 
 TEST(Choice, HasAnAlgorithmForEveryCollectiveSizeAndRankCount) {

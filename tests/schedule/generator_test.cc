@@ -5,6 +5,8 @@
 #include "collectives/catalogue.h"
 #include "collectives/chain.h"
 #include "collectives/dissemination.h"
+#include "collectives/double_tree.h"
+#include "collectives/knomial.h"
 #include "collectives/pairwise.h"
 #include "collectives/recursive_doubling.h"
 #include "collectives/ring.h"
@@ -63,6 +65,13 @@ static_assert(sends_match_receives(chain::kBroadcast, 7));
 static_assert(sends_match_receives(chain::kReduce, 7));
 static_assert(sends_match_receives(tree::kBroadcast, 7));
 static_assert(sends_match_receives(tree::kReduce, 7));
+static_assert(sends_match_receives(knomial::kBroadcast4, 7));
+static_assert(sends_match_receives(knomial::kReduce4, 7));
+static_assert(sends_match_receives(double_tree::kBroadcast, 7));
+static_assert(sends_match_receives(double_tree::kReduce, 7));
+static_assert(sends_match_receives(double_tree::kAllReduce, 7));
+static_assert(sends_match_receives(pairwise::kReduceScatter, 7));
+static_assert(sends_match_receives(pairwise::kAllGather, 7));
 
 // One rank alone copies, once, and has nobody to talk to.
 constexpr Shape kAlone{1, 0, 0, 1};
@@ -129,6 +138,30 @@ std::uint32_t most_messages_sent(const Algorithm& algorithm, std::int32_t n) {
   return most;
 }
 
+/// Digits that count to n - 1 in base `radix`.
+std::uint32_t levels(std::int32_t n, std::int32_t radix) {
+  std::uint32_t levels = 0;
+  for (std::int32_t reach = 1; reach < n; reach *= radix) ++levels;
+  return levels;
+}
+
+TEST(Generator, CostsOfTreesAreThoseOfTheDocumentation) {
+  for (const std::int32_t n : {2, 3, 4, 7, 8, 13, 64, 100}) {
+    for (const std::int32_t radix : {4, 8}) {
+      const std::string name = "knomial_" + std::to_string(radix);
+      const auto most = static_cast<std::uint32_t>(radix - 1) * levels(n, radix);
+      EXPECT_LE(most_messages_sent(*find_algorithm(Collective::kBroadcast, name), n), most) << n;
+      EXPECT_EQ(most_messages_sent(*find_algorithm(Collective::kReduce, name), n), 1u);
+    }
+    EXPECT_EQ(most_messages_sent(knomial::kBroadcast4, 64), 9u);
+    EXPECT_EQ(most_messages_sent(knomial::kBroadcast8, 64), 14u);
+    // Parts are halves (in an all-reduce eighths) of a tile: no rank has children in both trees.
+    EXPECT_LE(most_messages_sent(double_tree::kBroadcast, n), 2u) << n;
+    EXPECT_LE(most_messages_sent(double_tree::kReduce, n), 2u) << n;
+    EXPECT_LE(most_messages_sent(double_tree::kAllReduce, n), 4 * double_tree::kWaves) << n;
+  }
+}
+
 TEST(Generator, CostsAreThoseOfTheDocumentation) {
   for (const std::int32_t n : {2, 3, 4, 7, 8, 13, 64}) {
     const auto ranks = static_cast<std::uint32_t>(n);
@@ -152,6 +185,8 @@ TEST(Generator, CostsAreThoseOfTheDocumentation) {
     EXPECT_EQ(most_messages_sent(all_pairs::kScatter, n), ranks - 1);
     EXPECT_EQ(most_messages_sent(all_pairs::kAllToAll, n), ranks - 1);
     EXPECT_EQ(most_messages_sent(pairwise::kAllToAll, n), ranks - 1);
+    EXPECT_EQ(most_messages_sent(pairwise::kReduceScatter, n), ranks - 1);
+    EXPECT_EQ(most_messages_sent(pairwise::kAllGather, n), ranks - 1);
   }
 }
 

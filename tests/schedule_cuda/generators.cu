@@ -3,6 +3,8 @@
 #include "collectives/all_pairs.h"
 #include "collectives/chain.h"
 #include "collectives/dissemination.h"
+#include "collectives/double_tree.h"
+#include "collectives/knomial.h"
 #include "collectives/pairwise.h"
 #include "collectives/recursive_doubling.h"
 #include "collectives/ring.h"
@@ -42,6 +44,8 @@ cudaError_t write_schedules(const Shape& shape, Step* table, Extent* extents, cu
   TUTTI_WRITE(all_pairs::scatter_steps, all_pairs::reduce_scatter_extent, all_pairs::scatter_step);
   TUTTI_WRITE(all_pairs::all_to_all_steps, all_pairs::all_to_all_extent, all_pairs::all_to_all_step);
   TUTTI_WRITE(all_pairs::all_to_all_steps, all_pairs::all_to_all_extent, pairwise::all_to_all_step);
+  TUTTI_WRITE(pairwise::reduce_scatter_steps, all_pairs::reduce_scatter_extent, pairwise::reduce_scatter_step);
+  TUTTI_WRITE(pairwise::all_gather_steps, all_pairs::all_gather_extent, pairwise::all_gather_step);
   TUTTI_WRITE(all_pairs::barrier_steps, all_pairs::barrier_extent, all_pairs::barrier_step);
   TUTTI_WRITE(recursive_doubling::all_reduce_steps, recursive_doubling::all_reduce_extent,
               recursive_doubling::all_reduce_step);
@@ -49,6 +53,11 @@ cudaError_t write_schedules(const Shape& shape, Step* table, Extent* extents, cu
   TUTTI_WRITE(chain::steps, chain::extent, chain::reduce_step);
   TUTTI_WRITE(tree::steps, tree::broadcast_extent, tree::broadcast_step);
   TUTTI_WRITE(tree::steps, tree::reduce_extent, tree::reduce_step);
+  TUTTI_WRITE(knomial::steps<4>, knomial::broadcast_extent, knomial::broadcast_step<4>);
+  TUTTI_WRITE(knomial::steps<4>, knomial::reduce_extent<4>, knomial::reduce_step<4>);
+  TUTTI_WRITE(double_tree::steps, double_tree::broadcast_extent, double_tree::broadcast_step);
+  TUTTI_WRITE(double_tree::steps, double_tree::reduce_extent, double_tree::reduce_step);
+  TUTTI_WRITE(double_tree::all_reduce_steps, double_tree::all_reduce_extent, double_tree::all_reduce_step);
   TUTTI_WRITE(dissemination::barrier_steps, dissemination::barrier_extent, dissemination::barrier_step);
 #undef TUTTI_WRITE
   return cudaGetLastError();
