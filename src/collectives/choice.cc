@@ -62,6 +62,19 @@ std::size_t tile_for(const Algorithm& algorithm, std::size_t bytes, const Machin
   return std::clamp(bytes / (2 * static_cast<std::size_t>(machine.ranks)), std::min(kChainTileBytes, limit), limit);
 }
 
+/// The largest chunk of which a message holds as many as the algorithm sends in one; a multiple of the alignment.
+std::size_t chunk_limit(const Machine& machine, const Extent& extent) {
+  const std::size_t units = machine.max_message.value / extent.message_chunks / kPartAlign.value;
+  return std::max(units, std::size_t{1}) * kPartAlign.value;
+}
+
+/// Whether messages hold the chunks that the algorithm sends in one, if they are as small as chunks may be made.
+bool fits_messages(const Algorithm& algorithm, const Machine& machine, const HostMap* hosts) {
+  const Extent extent = algorithm.extent(Shape{machine.ranks, 0, 0, 1, hosts});
+  return extent.message_chunks == 1 ||
+         chunk_limit(machine, extent) * extent.message_chunks <= machine.max_message.value;
+}
+
 }  // namespace
 
 Collective scheduled_as(Collective collective) {
@@ -110,7 +123,7 @@ bool is_deterministic(const Algorithm& algorithm) {
 bool is_reference_safe(const Algorithm& algorithm, bool in_place) {
   const std::string_view name = algorithm.name;
   if (name == "recursive_doubling") return false;  // partners store over the partial results that they exchange
-  const bool exchanges = algorithm.collective == Collective::kAllToAll ||
+  const bool exchanges = (algorithm.collective == Collective::kAllToAll && name != "bruck") ||
                          (algorithm.collective == Collective::kAllReduce && name == "all_pairs");
   return !(in_place && exchanges);  // what arrives takes the place of what was sent at the same time
 }
@@ -135,8 +148,8 @@ Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machi
   Choice choice;
   if (!forced_name.empty() && forced_name != "auto") {
     const Algorithm* const forced = find_algorithm(scheduled, forced_name);
-    const bool serves =
-        forced && (!machine.deterministic || is_deterministic(*forced)) && (!ragged || is_ragged_capable(*forced));
+    const bool serves = forced && (!machine.deterministic || is_deterministic(*forced)) &&
+                        (!ragged || is_ragged_capable(*forced)) && fits_messages(*forced, machine, hosts);
     if (serves) choice.algorithm = forced;
     choice.name_refused = !serves;
   }
@@ -150,8 +163,7 @@ Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machi
   // A tile of parts * m bytes has parts of exactly m where m is a multiple of the alignment, and smaller tiles have
   // smaller parts: no chunk is larger than a message.
   const Extent extent = choice.algorithm->extent(Shape{machine.ranks, 0, 0, choice.lanes, hosts});
-  const std::size_t message = std::max(machine.max_message.value / kPartAlign.value, std::size_t{1}) * kPartAlign.value;
-  const std::size_t limit = message * extent.parts;
+  const std::size_t limit = chunk_limit(machine, extent) * extent.parts;
   const std::size_t wanted = forced_tile.value != 0
                                  ? forced_tile.value
                                  : tile_for(*choice.algorithm, bytes_per_block.value, machine, hosts, limit);

@@ -92,12 +92,33 @@ auto CpuExecutor<E>::blocked_on(int peer) -> Outcome {
 template <Endpoint E>
 auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step) -> Outcome {
   if (launch_.ragged == nullptr) [[likely]]
-    return run_step(lane, step, tiling_.range(lane.tile, ChunkId{step.chunk}).count);
+    return run_step(lane, step, elements(lane, step));
   const std::size_t block = ragged_.block_count(step);
   const std::optional<Elems> count = ragged_.count(block, lane.tile);
   // The block's size is in the header: ranks that disagree about it find out at the first message.
   lane.fingerprint = mix64(launch_.fingerprint + block);
   return count ? run_step(lane, step, *count) : Outcome::kDone;
+}
+
+/// Elements of all the step's chunks.
+template <Endpoint E>
+Elems CpuExecutor<E>::elements(const LaneState& lane, const Step& step) const {
+  const ChunkRange first = tiling_.range(lane.tile, ChunkId{step.chunk});
+  if (step.span.count == 1) [[likely]]
+    return first.count;
+  if (has_blocks(launch_.schedule->extent)) return Elems{first.count.value * step.span.count};
+  const ChunkRange last = tiling_.range(lane.tile, ChunkId{step.chunk + step.span.count - 1});
+  return Elems{last.offset.value + last.count.value - first.offset.value};
+}
+
+/// Whether the step's chunks follow one another where it takes them from and where it stores them: the parts of one
+/// block, or one chunk.
+template <Endpoint E>
+bool CpuExecutor<E>::is_one_range(const Step& step) const {
+  if (step.span.count == 1) [[likely]]
+    return true;
+  const bool scratch = step.src_buffer == BufferId::kScratch || step.dst_buffer == BufferId::kScratch;
+  return !scratch && !has_blocks(launch_.schedule->extent);
 }
 
 // Everything that can block comes first: a step that goes past the claim runs to its end.
@@ -112,7 +133,8 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
   }
   std::byte* slot = nullptr;
   const bool lent = lends(step, bytes);
-  if ((lent || launch_.input_is_shared) && step.has(kSend) && step.src_buffer == BufferId::kInput && !step.has(kRecv)) {
+  if ((lent || launch_.input_is_shared) && step.has(kSend) && step.src_buffer == BufferId::kInput && !step.has(kRecv) &&
+      is_one_range(step)) {
     const Outcome outcome = send_reference(lane, step, bytes);
     if (outcome != Outcome::kMismatch) return outcome;
   }
@@ -125,7 +147,9 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
     // Which reader of a multicast link is late is the board's business; the next rank stands for all of them.
     if (!ready) return blocked_on(to.shared ? (rank_ + 1) % ranks_ : step.send_peer);
   }
-  if (count.value != 0) compute(lane, step, count, arrived, slot);
+  if (count.value != 0) {
+    is_one_range(step) ? compute(lane, step, count, arrived, slot) : compute_span(lane, step, arrived, slot);
+  }
   if (sends && !lent) endpoint_->send_commit(to, bytes, lane.fingerprint);
   if (sends && lent) {
     const std::byte* const stored = address(step.dst_buffer, lane.tile, step.dst_chunk);
@@ -140,7 +164,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
 template <Endpoint E>
 bool CpuExecutor<E>::lends([[maybe_unused]] const Step& step, [[maybe_unused]] Bytes bytes) const {
   if constexpr (kDirect) {
-    if (!launch_.lends || !step.has(kSend)) return false;
+    if (!launch_.lends || !step.has(kSend) || !is_one_range(step)) return false;
     const bool from_source = !step.has(kRecv) && (step.src_buffer == BufferId::kInput);
     const bool from_store = step.has(kStore) && step.dst_buffer == BufferId::kOutput;
     const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
@@ -183,7 +207,7 @@ auto CpuExecutor<E>::receive(LaneState& lane, const Step& step, Bytes bytes, con
 template <Endpoint E>
 Peek CpuExecutor<E>::peek(LaneState& lane, const Step& step, Route from, Bytes bytes) {
   if constexpr (kDirect) {
-    const bool lands = step.has(kStore) && !step.has(kReduce) && launch_.wire == launch_.type;
+    const bool lands = step.has(kStore) && !step.has(kReduce) && launch_.wire == launch_.type && is_one_range(step);
     std::byte* const landing = lands ? address(step.dst_buffer, lane.tile, step.dst_chunk) : nullptr;
     return endpoint_->recv_peek(from, bytes, lane.fingerprint, landing);
   } else {
@@ -258,6 +282,41 @@ void CpuExecutor<E>::compute(LaneState& lane, const Step& step, Elems count, con
   if (stored != nullptr && slot != nullptr) return copy_bytes_twice(stored, slot, value, bytes, stream);
   if (stored != nullptr) return copy_bytes(stored, value, bytes, stream);
   if (slot != nullptr) copy_bytes(slot, value, bytes, false);
+}
+
+/// The chunks of a step that lie apart, range by range; in the message they follow one another.
+template <Endpoint E>
+void CpuExecutor<E>::compute_span(LaneState& lane, const Step& step, const std::byte* arrived, std::byte* slot) {
+  const Extent& extent = launch_.schedule->extent;
+  std::size_t at = 0;
+  for (std::uint32_t j = 0; j < step.span.count;) {
+    const Step first = single_step(step, j, extent);
+    const Elems count = tiling_.range(lane.tile, ChunkId{first.chunk}).count;
+    const std::uint32_t begin = j++;
+    for (Step last = first; j < step.span.count; ++j) {
+      const Step next = single_step(step, j, extent);
+      if (!adjoins(lane, last, next, count)) break;
+      last = next;
+    }
+    const Elems together{count.value * (j - begin)};
+    if (together.value == 0) continue;
+    compute(lane, first, together, arrived == nullptr ? nullptr : arrived + at, slot == nullptr ? nullptr : slot + at);
+    at += together.value * launch_.wire_element.value;
+  }
+}
+
+/// Whether the next chunk has as many elements as the one before, `count`, and lies right behind it in all that the
+/// step takes and stores.
+template <Endpoint E>
+bool CpuExecutor<E>::adjoins(const LaneState& lane, const Step& before, const Step& next, Elems count) {
+  if (tiling_.range(lane.tile, ChunkId{next.chunk}).count != count) return false;
+  const auto follows = [&](BufferId buffer, std::uint32_t one, std::uint32_t other) {
+    if (buffer == BufferId::kNone) return true;
+    const Bytes element = buffer == BufferId::kScratch ? launch_.wire_element : launch_.element;
+    return address(buffer, lane.tile, other) == address(buffer, lane.tile, one) + count.value * element.value;
+  };
+  return follows(before.src_buffer, before.src_chunk, next.src_chunk) &&
+         follows(before.dst_buffer, before.dst_chunk, next.dst_chunk);
 }
 
 /// The operands of a reduction in the order that the step asks for. `pair`: memory for two of them.

@@ -11,6 +11,7 @@
 #include "kernels/kernels.h"
 #include "schedule/bind.h"
 #include "schedule/peer_list.h"
+#include "schedule/span.h"
 
 namespace tutti {
 
@@ -78,6 +79,8 @@ class CpuExecutor final : public Executor {
 
   Outcome run_step(LaneState& lane, const Step& step);
   Outcome run_step(LaneState& lane, const Step& step, Elems count);
+  Elems elements(const LaneState& lane, const Step& step) const;
+  bool is_one_range(const Step& step) const;
   bool lends(const Step& step, Bytes bytes) const;
   Outcome send_reference(const LaneState& lane, const Step& step, Bytes bytes);
   Outcome receive(LaneState& lane, const Step& step, Bytes bytes, const std::byte** arrived);
@@ -85,6 +88,8 @@ class CpuExecutor final : public Executor {
   bool settled();
   Outcome receive_all(LaneState& lane, const Step& step, Bytes bytes);
   void compute(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot);
+  void compute_span(LaneState& lane, const Step& step, const std::byte* arrived, std::byte* slot);
+  bool adjoins(const LaneState& lane, const Step& before, const Step& next, Elems count);
   void reduce(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot,
               std::byte* stored);
   ReduceArgs operands(LaneState& lane, const Step& step, const void* own, const std::byte* arrived, const void** pair);

@@ -13,6 +13,16 @@ std::string receive_text(const Step& step) {
   return fmt::format(", recv from {}{}", step.recv_peer, shared ? " (to all)" : "");
 }
 
+/// " x8", " x8 every 2", " x8 in runs of 2 every 4", " x8, stored downwards".
+std::string span_text(const Step& step) {
+  const Span& span = step.span;
+  std::string text = fmt::format(" x{}", static_cast<std::uint32_t>(span.count));
+  if (span.run > 0 && span.run < span.period) text += fmt::format(" in runs of {}", 1u << span.run);
+  if (span.run < span.period) text += fmt::format(" every {}", 1u << span.period);
+  if (step.is(kDescending)) text += ", stored downwards";
+  return text;
+}
+
 }  // namespace
 
 const char* name_of(BufferId buffer) {
@@ -38,7 +48,9 @@ std::string to_text(const Step& step) {
   if (step.has(kStore)) text += fmt::format(", store {}[{}]", name_of(step.dst_buffer), step.dst_chunk);
   if (step.has(kSend))
     text += step.send_to == PeerSet::kAll ? ", send to all" : fmt::format(", send to {}", step.send_peer);
-  return fmt::format("chunk {}:{}", step.chunk, text.empty() ? " nothing" : text.substr(1));
+  const bool several = step.span.count != 1;
+  return fmt::format("chunk{} {}{}:{}", several ? "s" : "", step.chunk, several ? span_text(step) : "",
+                     text.empty() ? " nothing" : text.substr(1));
 }
 
 std::string to_text(const Schedule& schedule) {

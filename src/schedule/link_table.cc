@@ -22,6 +22,8 @@ void LinkTable::reset(std::int32_t ranks, std::uint32_t lanes, std::uint32_t cre
   readers_.clear();
   pending_.assign(n * lanes * places_, 0);
   shared_slots_.assign(n * lanes * places_, Message{});
+  bundles_.clear();
+  free_bundles_.clear();
 }
 
 LinkTable::Queue& LinkTable::queue(const LinkName& link, std::uint32_t* slots) {
@@ -35,6 +37,18 @@ LinkTable::Queue& LinkTable::queue(const LinkName& link, std::uint32_t* slots) {
   return queues_[index - 1];
 }
 
+std::uint32_t LinkTable::bundle(std::span<const ValueId> values) {
+  std::uint32_t id = static_cast<std::uint32_t>(bundles_.size());
+  if (free_bundles_.empty()) {
+    bundles_.emplace_back();
+  } else {
+    id = free_bundles_.back();
+    free_bundles_.pop_back();
+  }
+  bundles_[id].assign(values.begin(), values.end());
+  return id;
+}
+
 bool LinkTable::has_room(const LinkName& link) {
   if (link.shared) {
     // The message that is one credit's round back; before there is one, a slot that nobody has used.
@@ -45,7 +59,9 @@ bool LinkTable::has_room(const LinkName& link) {
   return q.sent - q.taken < credits_;
 }
 
-void LinkTable::push(const LinkName& link, Message message) {
+void LinkTable::push(const LinkName& link, Message message, std::span<const ValueId> values) {
+  message.count = static_cast<std::uint32_t>(values.size());
+  message.value = message.count == 1 ? values.front() : bundle(values);
   if (!link.shared) {
     std::uint32_t slots = 0;
     Queue& q = queue(link, &slots);
@@ -77,7 +93,9 @@ void LinkTable::pop(const LinkName& link) {
   }
   std::uint32_t slots = 0;
   Queue& q = queue(link, &slots);
-  values_.release(slots_[slots + (q.taken++ & (places_ - 1))].value);
+  const Message& message = slots_[slots + (q.taken++ & (places_ - 1))];
+  for (const ValueId value : values(message)) values_.release(value);
+  if (message.count > 1) free_bundles_.push_back(message.value);
 }
 
 LinkName LinkTable::name_of_pair(std::size_t pair, bool shared) const {

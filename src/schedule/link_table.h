@@ -2,17 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "schedule/contribution.h"
 
 namespace tutti {
 
-/// What travels. The sender's reference to the value travels along.
+/// What travels: a value, or several. The sender's reference to the value travels along.
 struct Message {
   ValueId value = kNoValue;
   std::uint32_t chunk = 0;
   std::uint32_t number = 0;  ///< what ReferenceWatch calls it
+  std::uint32_t count = 1;   ///< chunks that it carries; if several, `value` names a bundle of LinkTable
 };
 
 /// One direction of one pair on one lane; `shared`: the sender's multicast link as this reader sees it.
@@ -33,10 +35,14 @@ class LinkTable {
 
   /// Whether the sender has a credit. A multicast slot is free when all readers have taken its message.
   bool has_room(const LinkName& link);
-  void push(const LinkName& link, Message message);
+  /// `values`: one, or several where the link is no multicast link; the message is told of them.
+  void push(const LinkName& link, Message message, std::span<const ValueId> values);
   /// The reader's next message, or nullptr.
   const Message* front(const LinkName& link);
-  /// Takes the message off; releases its value once no reader needs it.
+  std::span<const ValueId> values(const Message& message) const {
+    return message.count == 1 ? std::span<const ValueId>(&message.value, 1) : bundles_[message.value];
+  }
+  /// Takes the message off; releases its values once no reader needs it.
   void pop(const LinkName& link);
 
   /// Some link with a message that nobody took, if there is one.
@@ -63,6 +69,7 @@ class LinkTable {
   }
   LinkName name_of_pair(std::size_t pair, bool shared) const;
   Queue& queue(const LinkName& link, std::uint32_t* slots);
+  std::uint32_t bundle(std::span<const ValueId> values);
 
   ContributionPool& values_;
   std::size_t ranks_ = 0;
@@ -76,6 +83,8 @@ class LinkTable {
   std::vector<std::uint32_t> readers_;  ///< pair -> messages that this reader took; made at the first multicast
   std::vector<std::uint32_t> pending_;  ///< places_ a source: readers that still need the slot
   std::vector<Message> shared_slots_;   ///< places_ a source
+  std::vector<std::vector<ValueId>> bundles_;
+  std::vector<std::uint32_t> free_bundles_;
 };
 
 }  // namespace tutti

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "schedule/drawing.h"
+#include "schedule/span.h"
 
 namespace tutti {
 
@@ -37,7 +38,9 @@ bool Prover::start(const Program& program, const ProofOptions& options) {
   program_ = &program;
   if (!check_extents()) return false;
   const bool barrier = program.collective() == Collective::kBarrier;
+  extent_ = program.extent(0);
   values_.reset(program.ranks(), options.exact || barrier);
+  incoming_.clear();
   cells_.reset(program, options.aliasing);
   links_.reset(program.ranks(), program.lanes(), options.credits);
   by_reference_ = options.by_reference && !barrier;
@@ -113,6 +116,29 @@ bool Prover::can_run(Strand& strand) {
 bool Prover::execute(Strand& strand) {
   const Step& step = strand.step;
   if (!arrived_.empty()) return execute_token(strand);
+  outgoing_.clear();
+  if (step.span.count == 1) {
+    if (!execute_chunk(strand)) return false;
+  } else {
+    if (!check_overlap(strand) || (step.has(kRecv) && !receive_span(strand))) return false;
+    Strand one = strand;
+    for (std::uint32_t j = 0; j < step.span.count; ++j) {
+      one.step = single_step(step, j, extent_);
+      if (!execute_chunk(one)) return false;
+    }
+  }
+  if (step.has(kSend)) {
+    send(strand);
+  } else {
+    for (const ValueId value : outgoing_) values_.release(value);
+  }
+  if (by_reference_) references_.step_done(index_of(strand));
+  return true;
+}
+
+/// Receive, reduce, store; what is left to send goes to outgoing_.
+bool Prover::execute_chunk(const Strand& strand) {
+  const Step& step = strand.step;
   ValueId value = kNoValue;
   if (step.has(kReduce)) {
     if (!reduce(strand, &value)) return false;
@@ -123,18 +149,13 @@ bool Prover::execute(Strand& strand) {
   }
   if (by_reference_ && !may_store(strand)) return false;
   if (step.has(kStore) && !access(strand, step.dst_buffer, step.dst_chunk, nullptr, value)) return false;
-  if (step.has(kSend)) {
-    send(strand, value);
-  } else {
-    values_.release(value);
-  }
-  if (by_reference_) references_.step_done(index_of(strand));
+  outgoing_.push_back(value);
   return true;
 }
 
-void Prover::send(const Strand& strand, ValueId value) {
+void Prover::send(const Strand& strand) {
   const Step& step = strand.step;
-  Message message{value, step.chunk, ReferenceWatch::kNone};
+  Message message{kNoValue, step.chunk, ReferenceWatch::kNone};
   if (by_reference_) {
     const bool all = step.send_to == PeerSet::kAll;
     message.number = references_.sent(index_of(strand), all ? static_cast<std::uint32_t>(program_->ranks()) - 1 : 1);
@@ -142,10 +163,15 @@ void Prover::send(const Strand& strand, ValueId value) {
       const bool referred = buffer == BufferId::kInput || buffer == BufferId::kOutput;
       if (referred) references_.refer(message.number, cells_.locate(strand.rank, buffer, chunk));
     };
-    if (!step.has(kRecv)) refer(step.src_buffer, step.src_chunk);
-    if (step.has(kStore)) refer(step.dst_buffer, step.dst_chunk);
+    const auto refer_to_chunk = [&](const Step& one) {
+      if (!one.has(kRecv)) refer(one.src_buffer, one.src_chunk);
+      if (one.has(kStore)) refer(one.dst_buffer, one.dst_chunk);
+    };
+    for (std::uint32_t j = 0; j < step.span.count; ++j) {
+      refer_to_chunk(step.span.count == 1 ? step : single_step(step, j, extent_));
+    }
   }
-  links_.push(outbound(strand), message);
+  links_.push(outbound(strand), message, outgoing_);
 }
 
 /// Whether what was sent from where the step stores has been consumed before, in every order of execution. A chunk
@@ -160,12 +186,36 @@ bool Prover::may_store(const Strand& strand) {
          report(Check::kReference, strand, "a reader may not have consumed what was sent from here");
 }
 
+bool Prover::report_message(const Strand& strand, std::int32_t peer, const Message& message) {
+  const std::string chunks = message.count == 1 ? fmt::format("chunk {}", message.chunk)
+                                                : fmt::format("{} chunks from {} on", message.count, message.chunk);
+  return report(Check::kMatching, strand, fmt::format("rank {} sends {} here", peer, chunks));
+}
+
+/// The values of a message of several chunks, to be used one by one.
+bool Prover::receive_span(const Strand& strand) {
+  const LinkName link = inbound(strand, strand.step.recv_peer);
+  const Message message = *links_.front(link);
+  if (message.chunk != strand.step.chunk || message.count != strand.step.span.count) {
+    return report_message(strand, strand.step.recv_peer, message);
+  }
+  const std::span<const ValueId> values = links_.values(message);
+  incoming_.assign(values.rbegin(), values.rend());
+  for (const ValueId value : incoming_) values_.retain(value);
+  links_.pop(link);
+  if (by_reference_) references_.received(index_of(strand), message.number);
+  return true;
+}
+
 bool Prover::receive(const Strand& strand, std::int32_t peer, ValueId* value) {
+  if (!incoming_.empty()) {
+    *value = incoming_.back();
+    incoming_.pop_back();
+    return true;
+  }
   const LinkName link = inbound(strand, peer);
   const Message message = *links_.front(link);
-  if (message.chunk != strand.step.chunk) {
-    return report(Check::kMatching, strand, fmt::format("rank {} sends chunk {} here", peer, message.chunk));
-  }
+  if (message.chunk != strand.step.chunk || message.count != 1) return report_message(strand, peer, message);
   values_.retain(*value = message.value);
   links_.pop(link);
   if (by_reference_) references_.received(index_of(strand), message.number);
@@ -233,7 +283,7 @@ bool Prover::execute_token(Strand& strand) {
   }
   if (step.has(kSend)) {
     values_.retain(known);
-    links_.push(outbound(strand), Message{known, step.chunk, ReferenceWatch::kNone});
+    links_.push(outbound(strand), Message{kNoValue, step.chunk, ReferenceWatch::kNone}, {&known, 1});
   }
   return true;
 }

@@ -89,11 +89,15 @@ class Prover {
   LinkName inbound(const Strand& strand, std::int32_t peer) const;
   LinkName outbound(const Strand& strand) const;
   bool execute(Strand& strand);
+  bool execute_chunk(const Strand& strand);
+  bool receive_span(const Strand& strand);
+  bool check_span(const Strand& strand);
+  bool check_overlap(const Strand& strand);
   bool receive(const Strand& strand, std::int32_t peer, ValueId* value);
   bool reduce(const Strand& strand, ValueId* value);
   bool access(const Strand& strand, BufferId buffer, std::uint32_t chunk, ValueId* read, ValueId written);
   bool execute_token(Strand& strand);
-  void send(const Strand& strand, ValueId value);
+  void send(const Strand& strand);
   bool may_store(const Strand& strand);
   std::uint32_t index_of(const Strand& strand) const {
     return static_cast<std::uint32_t>(strand.rank) * program_->lanes() + strand.lane;
@@ -107,10 +111,12 @@ class Prover {
   bool find_origin(std::int32_t rank, std::uint32_t chunk, Origin* origin) const;
   bool check_chunk(std::int32_t rank, std::uint32_t chunk);
   bool check_barrier();
+  bool report_message(const Strand& strand, std::int32_t peer, const Message& message);
   bool report(Check check, const Strand& strand, std::string text);
   bool report_outcome(Check check, std::int32_t rank, std::string text);
 
   const Program* program_ = nullptr;
+  Extent extent_;  ///< rank 0's; but for scratch it is that of all
   ContributionPool values_;
   Cells cells_{values_};
   LinkTable links_{values_};
@@ -118,6 +124,9 @@ class Prover {
   bool by_reference_ = false;
   std::vector<Strand> strands_;  ///< rank-major
   std::vector<ValueId> operands_;
+  std::vector<ValueId> incoming_;           ///< of a step that receives several chunks: those not yet used, last first
+  std::vector<ValueId> outgoing_;           ///< what the step's verbs made of its chunks
+  std::vector<std::size_t> touched_;        ///< cells that a step reads
   std::vector<ValueId> arrived_;            ///< of a barrier: whom each rank knows to have arrived
   std::vector<std::uint64_t> expressions_;  ///< of each output chunk of the first rank that was checked
   std::optional<Fault> fault_;

@@ -1,8 +1,11 @@
 // The prover's rules: what a step must be, why a program stopped, and what must be there at the end.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "schedule/drawing.h"
 #include "schedule/prover.h"
+#include "schedule/span.h"
 
 namespace tutti {
 
@@ -44,7 +47,7 @@ bool Prover::check_extents() {
   for (std::int32_t rank = 0; rank < program_->ranks(); ++rank) {
     const Extent extent = program_->extent(rank);
     if (extent.input_blocks != blocks.inputs || extent.output_blocks != blocks.outputs || extent.parts != parts ||
-        parts == 0) {
+        parts == 0 || extent.message_chunks != program_->extent(0).message_chunks) {
       return report_outcome(Check::kStep, rank, "blocks or parts are not those of the collective on all ranks");
     }
   }
@@ -52,7 +55,55 @@ bool Prover::check_extents() {
 }
 
 bool Prover::check_step(const Strand& strand) {
-  return check_verbs(strand) && check_peers(strand) && (!arrived_.empty() || check_sizes(strand));
+  if (!check_verbs(strand) || !check_peers(strand)) return false;
+  if (strand.step.span.count == 1) return !arrived_.empty() || check_sizes(strand);
+  if (!check_span(strand)) return false;
+  Strand one = strand;
+  for (std::uint32_t j = 0; j < strand.step.span.count; ++j) {
+    one.step = single_step(strand.step, j, extent_);
+    if (!check_sizes(one)) return false;
+  }
+  return true;
+}
+
+/// A step with several chunks, or none.
+bool Prover::check_span(const Strand& strand) {
+  const Step& step = strand.step;
+  const char* problem = nullptr;
+  if (step.span.count == 0) problem = "no chunks";
+  if (step.span.run > step.span.period) problem = "runs that overlap";
+  if (!arrived_.empty()) problem = "a barrier with several chunks";
+  if (step.recv_from > PeerSet::kOne || step.send_to > PeerSet::kOne || step.is(kSharedRecv)) {
+    problem = "several chunks with several peers";
+  }
+  if (step.has(kRecv | kSend) && step.span.count > extent_.message_chunks) problem = "more chunks than a message holds";
+  // Parts of one block differ in size, so both ends of a message must mean the same ones.
+  if (!has_blocks(extent_) && step.span.run != step.span.period) problem = "parts of one block that do not adjoin";
+  return problem == nullptr || report(Check::kStep, strand, problem);
+}
+
+/// A step may store where it takes the same chunk from, but not where it takes another one from: the order within a
+/// step is the executor's.
+bool Prover::check_overlap(const Strand& strand) {
+  const Step& step = strand.step;
+  const bool apart = (step.src_buffer == BufferId::kScratch) != (step.dst_buffer == BufferId::kScratch);
+  if (!step.has(kStore) || step.src_buffer == BufferId::kNone || apart) return true;
+  const auto cells_at = [&](BufferId buffer, std::uint32_t chunk) { return cells_.locate(strand.rank, buffer, chunk); };
+  touched_.clear();
+  for (std::uint32_t j = 0; j < step.span.count; ++j) {
+    const Step one = single_step(step, j, extent_);
+    touched_.push_back(cells_at(one.src_buffer, one.src_chunk));
+  }
+  std::ranges::sort(touched_);
+  for (std::uint32_t j = 0; j < step.span.count; ++j) {
+    const Step one = single_step(step, j, extent_);
+    const std::size_t stored = cells_at(one.dst_buffer, one.dst_chunk);
+    const bool itself = stored == cells_at(one.src_buffer, one.src_chunk);
+    if (!itself && stored != Cells::kNowhere && std::ranges::binary_search(touched_, stored)) {
+      return report(Check::kMemory, strand, "stores where it takes another of its chunks from");
+    }
+  }
+  return true;
 }
 
 bool Prover::check_verbs(const Strand& strand) {
@@ -69,6 +120,7 @@ bool Prover::check_verbs(const Strand& strand) {
   if (step.is(kSharedRecv) && !step.has(kRecv)) problem = "a shared receive that does not receive";
   if (step.is(kOwnLeft) && !(step.has(kReduce) && one_peer)) problem = "own-left without a reduction with one peer";
   if (step.is(kComplete) && !step.has(kReduce)) problem = "complete without a reduction";
+  if (step.is(kDescending) && !step.has(kStore)) problem = "descending without a store";
   if (barrier && (step.has(kReduce | kStore) || step.src_buffer != BufferId::kNone)) problem = "a barrier with data";
   if (barrier && program_->lanes() != 1) problem = "a barrier with several lanes";
   if (!barrier && reads == (step.src_buffer == BufferId::kNone)) problem = "verbs and source disagree";

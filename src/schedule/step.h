@@ -37,14 +37,33 @@ enum StepFlag : std::uint8_t {
   kOwnLeft = 2,
   /// The result of this reduction holds every rank's contribution: Avg divides here, before the only rounding.
   kComplete = 4,
+  /// What is stored by a step with several chunks goes to blocks in descending order, from the destination's down.
+  kDescending = 8,
 };
 
 /// Which buffer a chunk lies in. Pointers are bound at launch; in place only means that two of them coincide.
 enum class BufferId : std::uint8_t { kNone = 0, kInput = 1, kOutput = 2, kScratch = 3 };
 
+/// The chunks of a step that moves several in one message: `count` of them, the named ones and those at some distances
+/// from these, in runs of 2^run every 2^period. A distance counts blocks, around the end of the buffer, where the
+/// collective has several blocks (then all these chunks are equally large), and parts where it has one block; in
+/// scratch it counts chunks. See span.h.
+struct Span {
+  std::uint32_t count : 22 = 1;
+  std::uint32_t run : 5 = 0;
+  std::uint32_t period : 5 = 0;
+
+  /// Of chunk j < count.
+  TUTTI_HD constexpr std::uint32_t distance(std::uint32_t j) const {
+    return (j >> run << period) | (j & ((std::uint32_t{1} << run) - 1));
+  }
+  constexpr bool operator==(const Span&) const = default;
+};
+
 /// 32 bytes. `chunk` is the chunk of the collective's result that travels or is worked on: it fixes the number of
 /// elements (chunks with the same part index have the same size) and must be equal on both sides of a message.
-/// `src_chunk` and `dst_chunk` say where in the named buffers it lies.
+/// `src_chunk` and `dst_chunk` say where in the named buffers it lies. With a span of several chunks these are the
+/// first.
 struct Step {
   std::uint8_t verbs = 0;
   PeerSet recv_from = PeerSet::kNone;
@@ -58,7 +77,7 @@ struct Step {
   std::uint32_t chunk = 0;
   std::uint32_t src_chunk = 0;
   std::uint32_t dst_chunk = 0;
-  std::uint32_t reserved = 0;
+  Span span;
 
   TUTTI_HD constexpr bool has(std::uint8_t verb) const { return (verbs & verb) != 0; }
   TUTTI_HD constexpr bool is(StepFlag flag) const { return (flags & flag) != 0; }

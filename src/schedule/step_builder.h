@@ -75,6 +75,22 @@ class StepBuilder {
     return *this;
   }
 
+  /// Several chunks: the named ones and those at every further 2^stride.
+  TUTTI_HD constexpr StepBuilder& span(std::int32_t count, std::int32_t stride = 0) {
+    return span_in_runs(count, 0, stride);
+  }
+  /// Several chunks in runs of 2^run every 2^period.
+  TUTTI_HD constexpr StepBuilder& span_in_runs(std::int32_t count, std::int32_t run, std::int32_t period) {
+    step_.span.count = static_cast<std::uint32_t>(count) & 0x3fffff;
+    step_.span.run = static_cast<std::uint32_t>(run) & 31;
+    step_.span.period = static_cast<std::uint32_t>(period) & 31;
+    return *this;
+  }
+  TUTTI_HD constexpr StepBuilder& descending() {
+    step_.flags |= kDescending;
+    return *this;
+  }
+
   TUTTI_HD constexpr Step step() const { return step_; }
 
  private:
