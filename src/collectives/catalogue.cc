@@ -1,17 +1,23 @@
 #include "collectives/catalogue.h"
 
 #include "collectives/all_pairs.h"
+#include "collectives/bruck.h"
 #include "collectives/chain.h"
 #include "collectives/dissemination.h"
 #include "collectives/double_tree.h"
+#include "collectives/halving_doubling.h"
 #include "collectives/hierarchical_blocks.h"
 #include "collectives/hierarchical_broadcast.h"
 #include "collectives/hierarchical_leaders.h"
 #include "collectives/hierarchical_ring.h"
 #include "collectives/knomial.h"
+#include "collectives/knomial_blocks.h"
 #include "collectives/pairwise.h"
+#include "collectives/pat.h"
 #include "collectives/recursive_doubling.h"
+#include "collectives/recursive_halving.h"
 #include "collectives/ring.h"
+#include "collectives/scatter_all_gather.h"
 #include "collectives/tree.h"
 
 namespace tutti {
@@ -22,16 +28,21 @@ constexpr Algorithm kCatalogue[] = {
     all_pairs::kAllReduceTwoShot,
     recursive_doubling::kAllReduce,
     ring::kAllReduce,
+    halving_doubling::kAllReduce,
     double_tree::kAllReduce,
     hierarchical_ring::kAllReduce,
     hierarchical_leaders::kAllReduce,
     all_pairs::kReduceScatter,
     ring::kReduceScatter,
     pairwise::kReduceScatter,
+    recursive_halving::kReduceScatter,
+    pat::kReduceScatter,
     hierarchical_blocks::kReduceScatter,
     all_pairs::kAllGather,
     ring::kAllGather,
     pairwise::kAllGather,
+    bruck::kAllGather,
+    pat::kAllGather,
     hierarchical_blocks::kAllGather,
     all_pairs::kBroadcast,
     chain::kBroadcast,
@@ -39,6 +50,7 @@ constexpr Algorithm kCatalogue[] = {
     knomial::kBroadcast4,
     knomial::kBroadcast8,
     double_tree::kBroadcast,
+    scatter_all_gather::kBroadcast,
     hierarchical_broadcast::kChain,
     hierarchical_broadcast::kTree,
     all_pairs::kReduce,
@@ -48,9 +60,14 @@ constexpr Algorithm kCatalogue[] = {
     knomial::kReduce8,
     double_tree::kReduce,
     all_pairs::kGather,
+    knomial::kGather2,
+    knomial::kGather4,
     all_pairs::kScatter,
+    knomial::kScatter2,
+    knomial::kScatter4,
     all_pairs::kAllToAll,
     pairwise::kAllToAll,
+    bruck::kAllToAll,
     all_pairs::kBarrier,
     dissemination::kBarrier,
     hierarchical_leaders::kBarrier,

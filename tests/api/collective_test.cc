@@ -62,7 +62,8 @@ INSTANTIATE_TEST_SUITE_P(ByName, Algorithms,
 TEST(Collectives, ResultsAreBitwiseEqualOnAllRanks) {
   constexpr int kRanks = 5;
   constexpr std::size_t kCount = 40'001;
-  for (const char* algorithm : {"all_pairs", "all_pairs_two_shot", "ring", "recursive_doubling"}) {
+  for (const char* algorithm :
+       {"all_pairs", "all_pairs_two_shot", "ring", "recursive_doubling", "halving_doubling", "double_tree"}) {
     const ScopedSetting name("TUTTI_ALGO", algorithm);
     std::vector<std::vector<float>> results(kRanks, std::vector<float>(kCount));
     run_threads(kRanks, [&](tuttiComm_t comm, int rank) {

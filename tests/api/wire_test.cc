@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(All, WireType, ::testing::Combine(::testing::Range(0, 4
 TEST(Wire, ResultsAreThoseOfTheWireTypeWidened) {
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.wireType = tuttiBfloat16;
-  for (const char* algorithm : {"auto", "ring", "all_pairs_two_shot"}) {
+  for (const char* algorithm : {"auto", "ring", "all_pairs_two_shot", "halving_doubling", "double_tree"}) {
     const ScopedSetting forced("TUTTI_ALGO", algorithm);
     run_threads(
         3,

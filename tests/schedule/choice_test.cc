@@ -41,8 +41,9 @@ TEST(Catalogue, KnowsWhatItDoesNotOffer) {
   EXPECT_FALSE(is_algorithm_name(""));
   EXPECT_EQ(algorithm_names(Collective::kBarrier), "all_pairs, dissemination, hierarchical");
   EXPECT_EQ(algorithm_names(Collective::kNone),
-            "all_pairs, all_pairs_two_shot, recursive_doubling, ring, double_tree, hierarchical, hierarchical_leaders, "
-            "pairwise, chain, tree, knomial_4, knomial_8, hierarchical_tree, dissemination");
+            "all_pairs, all_pairs_two_shot, recursive_doubling, ring, halving_doubling, double_tree, hierarchical, "
+            "hierarchical_leaders, pairwise, recursive_halving, pat, bruck, chain, tree, knomial_4, knomial_8, "
+            "scatter_all_gather, hierarchical_tree, dissemination");
 }
 
 TEST(Choice, HasAnAlgorithmForEveryCollectiveSizeAndRankCount) {
@@ -197,13 +198,33 @@ TEST(Choice, NoChunkExceedsAMessage) {
             for (const std::size_t size : {1u, 2u, 4u, 8u}) {
               const Tiling tiling(choice.algorithm->extent(Shape{ranks, 0, 0, choice.lanes}), Elems{bytes / size},
                                   Elems{choice.tile_bytes.value / size}, Elems{kPartAlign.value / size});
-              ASSERT_LE(tiling.max_chunk().value * size, message) << algorithm.name << " " << ranks << " " << bytes;
+              const std::size_t chunks = choice.algorithm->extent(Shape{ranks, 0, 0, choice.lanes}).message_chunks;
+              ASSERT_LE(tiling.max_chunk().value * size * chunks, message)
+                  << algorithm.name << " " << ranks << " " << bytes;
             }
           }
         }
       }
     }
   }
+}
+
+/// A chunk is 64 bytes or more, so a message of 4 KiB holds 64 of them.
+TEST(Choice, AnAlgorithmWhoseChunksDoNotFitAMessageIsRefused) {
+  for (const int ranks : {2, 64, 128, 129, 1000}) {
+    Machine machine = machine_of(ranks);
+    machine.max_message = Bytes{4096};
+    for (const Algorithm& algorithm : catalogue()) {
+      const Extent extent = algorithm.extent(Shape{ranks, 0, 0, 1});
+      const Choice choice = choose(algorithm.collective, Bytes{1 << 20}, machine, algorithm.name, Bytes{0});
+      EXPECT_EQ(choice.name_refused, extent.message_chunks > 64) << algorithm.name << " " << ranks;
+      EXPECT_EQ(choice.name_refused, choice.algorithm != &algorithm);
+    }
+  }
+  Machine machine = machine_of(1000);
+  machine.max_message = Bytes{4096};
+  EXPECT_TRUE(choose(Collective::kAllGather, Bytes{8}, machine, "bruck", Bytes{0}).name_refused);
+  EXPECT_FALSE(choose(Collective::kAllGather, Bytes{8}, machine, "pat", Bytes{0}).name_refused);
 }
 
 TEST(Choice, ForcedTilesAreRoundedAndCut) {

@@ -103,6 +103,22 @@ TEST(Drawing, Hierarchy) {
   EXPECT_EQ(text, golden);
 }
 
+/// Messages of several chunks: a host and a guest, blocks around the end, every second one, runs, and downwards.
+TEST(Drawing, SeveralChunks) {
+  const char* const golden =
+#include "schedule/golden/several_chunks.inc"
+      ;
+  const auto draw_one = [](Collective collective, const char* name, std::int32_t n, std::int32_t rank) {
+    return to_text(build_schedule(*find_algorithm(collective, name), Shape{n, rank, 0, 1}));
+  };
+  EXPECT_EQ(draw_one(Collective::kAllReduce, "halving_doubling", 5, 0) +
+                draw_one(Collective::kAllReduce, "halving_doubling", 5, 1) +
+                draw_one(Collective::kAllGather, "bruck", 6, 1) + draw_one(Collective::kAllToAll, "bruck", 6, 1) +
+                draw_one(Collective::kReduceScatter, "recursive_halving", 11, 9) +
+                draw_one(Collective::kReduceScatter, "pat", 7, 2) + draw_one(Collective::kAllGather, "pat", 7, 2),
+            golden);
+}
+
 TEST(Drawing, SeveralLanes) {
   const Algorithm& ring = *find_algorithm(Collective::kAllGather, "ring");
   EXPECT_EQ(to_text(build_schedule(ring, Shape{3, 1, 0, 2})),

@@ -2,14 +2,20 @@
 #include <gtest/gtest.h>
 
 #include "collectives/all_pairs.h"
+#include "collectives/bruck.h"
 #include "collectives/catalogue.h"
 #include "collectives/chain.h"
 #include "collectives/dissemination.h"
 #include "collectives/double_tree.h"
+#include "collectives/halving_doubling.h"
 #include "collectives/knomial.h"
+#include "collectives/knomial_blocks.h"
 #include "collectives/pairwise.h"
+#include "collectives/pat.h"
 #include "collectives/recursive_doubling.h"
+#include "collectives/recursive_halving.h"
 #include "collectives/ring.h"
+#include "collectives/scatter_all_gather.h"
 #include "collectives/tree.h"
 #include "schedule/schedule.h"
 
@@ -70,6 +76,15 @@ static_assert(sends_match_receives(knomial::kReduce4, 7));
 static_assert(sends_match_receives(double_tree::kBroadcast, 7));
 static_assert(sends_match_receives(double_tree::kReduce, 7));
 static_assert(sends_match_receives(double_tree::kAllReduce, 7));
+static_assert(sends_match_receives(halving_doubling::kAllReduce, 7));
+static_assert(sends_match_receives(bruck::kAllGather, 7));
+static_assert(sends_match_receives(bruck::kAllToAll, 7));
+static_assert(sends_match_receives(recursive_halving::kReduceScatter, 7));
+static_assert(sends_match_receives(pat::kReduceScatter, 7));
+static_assert(sends_match_receives(pat::kAllGather, 7));
+static_assert(sends_match_receives(scatter_all_gather::kBroadcast, 7));
+static_assert(sends_match_receives(knomial::kGather2, 7));
+static_assert(sends_match_receives(knomial::kScatter2, 7));
 static_assert(sends_match_receives(pairwise::kReduceScatter, 7));
 static_assert(sends_match_receives(pairwise::kAllGather, 7));
 
@@ -159,6 +174,49 @@ TEST(Generator, CostsOfTreesAreThoseOfTheDocumentation) {
     EXPECT_LE(most_messages_sent(double_tree::kBroadcast, n), 2u) << n;
     EXPECT_LE(most_messages_sent(double_tree::kReduce, n), 2u) << n;
     EXPECT_LE(most_messages_sent(double_tree::kAllReduce, n), 4 * double_tree::kWaves) << n;
+  }
+}
+
+/// Chunks that a rank sends at most.
+std::uint32_t most_chunks_sent(const Algorithm& algorithm, std::int32_t n) {
+  std::uint32_t most = 0;
+  for (std::int32_t rank = 0; rank < n; ++rank) {
+    std::uint32_t sent = 0;
+    for (const Step& step : build_schedule(algorithm, Shape{n, rank, 0, 1}).steps) {
+      sent += step.has(kSend) ? step.span.count : 0;
+    }
+    most = std::max(most, sent);
+  }
+  return most;
+}
+
+TEST(Generator, CostsOfAlgorithmsWithLongMessagesAreThoseOfTheDocumentation) {
+  for (const std::int32_t n : {2, 3, 4, 7, 8, 13, 64, 100, 200, 256}) {
+    const auto ranks = static_cast<std::uint32_t>(n);
+    const auto up = static_cast<std::uint32_t>(ceil_log2(n));
+    const auto down = static_cast<std::uint32_t>(floor_log2(n));
+    const bool power = n == 1 << down;
+    const std::uint32_t chunks = 1u << down;
+    EXPECT_EQ(most_messages_sent(halving_doubling::kAllReduce, n), 2 * down + (power ? 0 : 2)) << n;
+    EXPECT_EQ(most_chunks_sent(halving_doubling::kAllReduce, n), 2 * (chunks - 1) + (power ? 0 : chunks)) << n;
+    EXPECT_EQ(most_messages_sent(bruck::kAllGather, n), up) << n;
+    EXPECT_EQ(most_chunks_sent(bruck::kAllGather, n), ranks - 1) << n;
+    EXPECT_EQ(most_messages_sent(bruck::kAllToAll, n), up) << n;
+    EXPECT_LE(most_chunks_sent(bruck::kAllToAll, n), up * ((ranks + 1) / 2)) << n;
+    EXPECT_EQ(most_chunks_sent(bruck::kAllToAll, n) == down * ranks / 2, power) << n;
+    EXPECT_LE(most_messages_sent(recursive_halving::kReduceScatter, n), (power ? 1 : 2) * up) << n;
+    EXPECT_EQ(most_chunks_sent(recursive_halving::kReduceScatter, n), ranks - 1) << n;
+    for (const Algorithm& algorithm : {pat::kReduceScatter, pat::kAllGather}) {
+      const std::uint32_t groups = (ranks + 63) / 64;
+      EXPECT_LE(most_messages_sent(algorithm, n), n <= 64 ? up : 7 * groups) << n;
+      EXPECT_EQ(most_chunks_sent(algorithm, n), ranks - 1) << n;
+    }
+    EXPECT_LE(most_messages_sent(scatter_all_gather::kBroadcast, n), up + ranks - 1) << n;
+    EXPECT_EQ(most_chunks_sent(scatter_all_gather::kBroadcast, n), 2 * (ranks - 1)) << n;
+    EXPECT_EQ(most_messages_sent(knomial::kGather2, n), 1u);
+    EXPECT_EQ(most_messages_sent(knomial::kScatter2, n), up);
+    EXPECT_LE(most_messages_sent(knomial::kScatter4, n), 3 * levels(n, 4));
+    EXPECT_EQ(most_chunks_sent(knomial::kScatter2, n), ranks - 1);
   }
 }
 

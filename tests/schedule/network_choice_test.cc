@@ -131,12 +131,13 @@ TEST(NetworkChoice, NoChunkExceedsAMessage) {
         for (const std::size_t bytes : kSizes) {
           const Choice choice =
               choose(algorithm.collective, Bytes{bytes}, machine, algorithm.name, Bytes{0}, &topology.map());
-          ASSERT_EQ(choice.algorithm, &algorithm);
-          ASSERT_EQ(choice.tile_bytes.value % kPartAlign.value, 0u);
           const Shape shape{machine.ranks, 0, 0, choice.lanes, &topology.map()};
-          const Tiling tiling(algorithm.extent(shape), Elems{bytes}, Elems{choice.tile_bytes.value},
-                              Elems{kPartAlign.value});
-          ASSERT_LE(tiling.max_chunk().value, message) << algorithm.name << " " << bytes;
+          const bool fits = algorithm.extent(shape).message_chunks * kPartAlign.value <= message;
+          ASSERT_EQ(choice.algorithm == &algorithm, fits) << algorithm.name;
+          ASSERT_EQ(choice.tile_bytes.value % kPartAlign.value, 0u);
+          const Extent extent = choice.algorithm->extent(shape);
+          const Tiling tiling(extent, Elems{bytes}, Elems{choice.tile_bytes.value}, Elems{kPartAlign.value});
+          ASSERT_LE(tiling.max_chunk().value * extent.message_chunks, message) << algorithm.name << " " << bytes;
         }
       }
     }

@@ -38,6 +38,7 @@ bool concerns_one_block(const Schedule& schedule, const Step& step) {
   const bool gathers = pair.destination == -1;
   const bool takes = step.src_buffer != BufferId::kNone;
   const bool stores = step.has(kStore);
+  if (step.span.count != 1) return false;
   if (step.has(kReduce) || step.recv_from == PeerSet::kAll || !(takes || stores)) return false;
   const std::uint32_t in_input = gathers ? 0 : static_cast<std::uint32_t>(pair.destination);
   const bool from_input = step.src_buffer == BufferId::kInput && pair.source == rank && step.src_chunk == in_input;
@@ -65,9 +66,9 @@ TEST(Ragged, CapableAlgorithmsWorkOnOneBlockAStep) {
       EXPECT_FALSE(is_ragged_capable(algorithm)) << algorithm.name;
       continue;
     }
-    for (const std::int32_t n : proved_ranks()) {
-      ASSERT_EQ(concerns_one_block(algorithm, n), is_ragged_capable(algorithm)) << algorithm.name << " " << n;
-    }
+    bool always = true;  // for few ranks a message has one chunk, whatever the algorithm
+    for (const std::int32_t n : proved_ranks()) always = always && concerns_one_block(algorithm, n);
+    EXPECT_EQ(always, is_ragged_capable(algorithm)) << algorithm.name;
   }
 }
 

@@ -1,13 +1,19 @@
 // Every generator of the catalogue called from a kernel: each thread writes out one step of the calling rank's
 // schedule. No relaxed-constexpr switch is used, so a generator that calls a host function does not compile.
 #include "collectives/all_pairs.h"
+#include "collectives/bruck.h"
 #include "collectives/chain.h"
 #include "collectives/dissemination.h"
 #include "collectives/double_tree.h"
+#include "collectives/halving_doubling.h"
 #include "collectives/knomial.h"
+#include "collectives/knomial_blocks.h"
 #include "collectives/pairwise.h"
+#include "collectives/pat.h"
 #include "collectives/recursive_doubling.h"
+#include "collectives/recursive_halving.h"
 #include "collectives/ring.h"
+#include "collectives/scatter_all_gather.h"
 #include "collectives/tree.h"
 
 namespace tutti {
@@ -58,6 +64,18 @@ cudaError_t write_schedules(const Shape& shape, Step* table, Extent* extents, cu
   TUTTI_WRITE(double_tree::steps, double_tree::broadcast_extent, double_tree::broadcast_step);
   TUTTI_WRITE(double_tree::steps, double_tree::reduce_extent, double_tree::reduce_step);
   TUTTI_WRITE(double_tree::all_reduce_steps, double_tree::all_reduce_extent, double_tree::all_reduce_step);
+  TUTTI_WRITE(halving_doubling::all_reduce_steps, halving_doubling::all_reduce_extent,
+              halving_doubling::all_reduce_step);
+  TUTTI_WRITE(bruck::all_gather_steps, bruck::all_gather_extent, bruck::all_gather_step);
+  TUTTI_WRITE(bruck::all_to_all_steps, bruck::all_to_all_extent, bruck::all_to_all_step);
+  TUTTI_WRITE(recursive_halving::reduce_scatter_steps, recursive_halving::reduce_scatter_extent,
+              recursive_halving::reduce_scatter_step);
+  TUTTI_WRITE(pat::reduce_scatter_steps, pat::reduce_scatter_extent, pat::reduce_scatter_step);
+  TUTTI_WRITE(pat::all_gather_steps, pat::all_gather_extent, pat::all_gather_step);
+  TUTTI_WRITE(scatter_all_gather::broadcast_steps, scatter_all_gather::broadcast_extent,
+              scatter_all_gather::broadcast_step);
+  TUTTI_WRITE(knomial::block_steps<2>, knomial::gather_extent<2>, knomial::gather_step<2>);
+  TUTTI_WRITE(knomial::block_steps<2>, knomial::scatter_extent<2>, knomial::scatter_step<2>);
   TUTTI_WRITE(dissemination::barrier_steps, dissemination::barrier_extent, dissemination::barrier_step);
 #undef TUTTI_WRITE
   return cudaGetLastError();
