@@ -4,6 +4,7 @@
 // passes on, once, when it was new (process_order.h, docs/design/rendezvous.md).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -85,6 +86,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   void on_late_return(Connection& connection) override;
   void on_disconnected(PeerProcess& peer) override;
   void on_unreachable(PeerProcess& peer, const Status& why) override;
+  void on_unanswered(PeerProcess& peer) override;
   void on_death(PeerProcess& peer, const std::string& note) override;
   bool lives(const PeerProcess& peer) const override;
 
@@ -111,7 +113,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   void send_state(PeerProcess& peer);
   void send_cause(Connection& connection) const;
   void send_news(const std::vector<NewsItem>& items);
-  void mend_later();
+  void mend_later(std::chrono::milliseconds pause);
   void mend();
   bool is_local(Rank rank) const;
   bool present(std::size_t place) const;

@@ -11,6 +11,8 @@ namespace {
 /// From the end of a process to new connections in its place: of a communicator that ends as a whole nothing is left by
 /// then.
 constexpr std::chrono::milliseconds kMendPause{250};
+/// From an attempt that failed to the next candidate.
+constexpr std::chrono::milliseconds kNextPause{10};
 /// Connections that one search for a culprit may begin.
 constexpr int kDialsAnAsk = 8;
 
@@ -81,7 +83,7 @@ bool Group::apply(const NewsItem& item) {
 void Group::pass_on(std::vector<NewsItem> items) {
   if (order_->is_mesh()) return;
   news_.add(items);
-  mend_later();
+  mend_later(kMendPause);
 }
 
 void Group::send_news(const std::vector<NewsItem>& items) {
@@ -92,18 +94,26 @@ void Group::send_news(const std::vector<NewsItem>& items) {
   }
 }
 
-void Group::mend_later() {
+void Group::mend_later(std::chrono::milliseconds pause) {
   if (mend_timer_ != 0) return;
-  mend_timer_ = hub_.loop().after(kMendPause, [weak = weak_from_this()] {
+  mend_timer_ = hub_.loop().after(pause, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->mend();
   });
 }
 
-/// Whoever is left stays connected to whoever is left.
+void Group::on_unanswered(PeerProcess&) {
+  if (!order_->is_mesh()) mend_later(kNextPause);
+}
+
+/// Whoever is left stays connected to whoever is left. One that does not answer may have left, and those who knew as
+/// well; the next one tells.
 void Group::mend() {
   mend_timer_ = 0;
   std::vector<bool> those(order_->size());
-  for (std::size_t place = 0; place < those.size(); ++place) those[place] = present(place);
+  for (std::size_t place = 0; place < those.size(); ++place) {
+    const auto known = peers_.find((*order_)[place].process);
+    those[place] = present(place) && (known == peers_.end() || !known->second->unanswered());
+  }
   if (!those[self_]) return;
   for (const std::size_t place : order_->fingers(self_, those)) reach(place, nullptr);
 }

@@ -62,7 +62,9 @@ void PeerProcess::dial_failed(const Status& why) {
   if (was_connected_) return dialer_->refused() ? give_up("") : dial_later(kRetry);
   if (place_.late) {  // it may have left, and the news of that be on its way
     if (give_up_ == 0) limit_patience(std::max(place_.patience, kLeastPatience));
-    return dial_later(kRetry);
+    unanswered_ = true;
+    dial_later(kRetry);
+    return owner_.on_unanswered(*this);
   }
   crowded_ += why.code() == Code::kTimeout ? kMaxCrowded / 4 : 1;
   const bool crowd = why.code() == Code::kRemoteError || why.code() == Code::kTimeout;
@@ -107,6 +109,7 @@ void PeerProcess::adopt(const std::shared_ptr<Connection>& connection) {
     owner_.on_disconnected(*this);
   }
   stop_dialling();
+  unanswered_ = false;
   connection_ = connection;
   const auto weak = weak_from_this();
   ConnectionEvents events;

@@ -31,6 +31,8 @@ class PeerOwner {
   virtual void on_disconnected(PeerProcess& peer) = 0;
   /// It cannot be reached, and never was. The join cannot go on without it.
   virtual void on_unreachable(PeerProcess& peer, const Status& why) = 0;
+  /// After the join: it has not answered yet, and perhaps is not there any more.
+  virtual void on_unanswered(PeerProcess& peer) = 0;
   /// It is dead. `note`: "not reachable for 10 s"; empty: it has ended.
   virtual void on_death(PeerProcess& peer, const std::string& note) = 0;
   /// Whether any of its ranks lives, as far as it said.
@@ -75,6 +77,9 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   /// Before the first connection: what was tried so far.
   std::string progress() const { return dialer_ && !was_connected_ ? dialer_->progress() : std::string(); }
 
+  /// After the join: never reached so far, though it was tried.
+  bool unanswered() const { return unanswered_; }
+
   bool linked = false;  ///< it has said that the connection counts
 
  private:
@@ -99,7 +104,8 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   std::shared_ptr<Connection> connection_;
   bool was_connected_ = false;
   bool dead_ = false;  // given up
-  int crowded_ = 0;    // times that its door was closed in the join
+  bool unanswered_ = false;
+  int crowded_ = 0;  // times that its door was closed in the join
   EventLoop::TimerId retry_ = 0;
   EventLoop::TimerId give_up_ = 0;  // runs from a loss until something is heard again
 };

@@ -144,9 +144,13 @@ Status UnixSocket::receive(std::span<std::byte> buffer, std::size_t* size, Descr
   header.msg_control = control;
   header.msg_controllen = sizeof(control);
   ssize_t got = 0;
+  // A peer that closes while it has not read everything leaves an error, which the system tells once and before the
+  // messages that are still there: they count.
+  bool reset = false;
   do {
+    reset = got < 0 && errno == ECONNRESET;
     got = ::recvmsg(descriptor(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
+  } while (got < 0 && (errno == EINTR || (errno == ECONNRESET && !reset)));
   if (got < 0) {
     if (would_block(errno)) return *state = SocketState::kAgain, Status();
     if (peer_gone(errno)) return *state = SocketState::kClosed, Status();

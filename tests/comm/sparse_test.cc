@@ -184,7 +184,7 @@ TEST_P(Sparse, ThoseWhoStayFindEachOther) {
     joined.membership->say_goodbye(0);
     return Status();
   });
-  ASSERT_TRUE(processes.page().wait_for_mark(1, 3));
+  EXPECT_TRUE(processes.page().wait_for_mark(1, 3)) << "rank 4: " << processes.page().text(4);
   processes.kill(4);
   processes.wait();
   for (int rank = 0; rank < kRanks; ++rank) {

@@ -42,6 +42,19 @@ class UnixSocketPair : public ::testing::Test {
   SocketState state = SocketState::kDone;
 };
 
+TEST_F(UnixSocketPair, WhatWasSentBeforeTheEndIsReadThoughTheSenderHadNotReadAll) {
+  const std::array<std::byte, 3> message{std::byte{1}, std::byte{2}, std::byte{3}};
+  ASSERT_TRUE(second.send(message, -1, &state).ok());  // is never read
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(first.send(message, -1, &state).ok());
+  first.close();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(receive(), SocketState::kDone);
+    EXPECT_EQ(size, message.size());
+  }
+  EXPECT_EQ(receive(), SocketState::kClosed);
+  EXPECT_EQ(receive(), SocketState::kClosed);
+}
+
 TEST(UnixSocket, ConnectsToAListenerAndToNothingElse) {
   const std::string name = abstract_name() + std::string("\0binary", 7);
   UnixSocket connection;
