@@ -1,7 +1,7 @@
 // Double binary tree (Sanders, Speck, Traeff 2009, "Two-tree algorithms for full bandwidth broadcast, reduction and
 // scan"): two binary trees over the ranks that are not the root, such that no rank has children in both. Each tree
-// carries half of the data, so every rank sends and receives at the full rate of its links, at a depth of about
-// 2 log2 n instead of the chain's n-1. Tiles follow one another down the trees (or up).
+// carries half of the data, so every rank sends and receives at the full rate of its links, at a depth of
+// ceil(log2 n) instead of the chain's n-1. Tiles follow one another down the trees (or up).
 //
 //   broadcast    at most S sent by a rank, S/2 to each of two children, and S received
 //   reduce       the same upwards

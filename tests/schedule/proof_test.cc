@@ -82,10 +82,12 @@ TEST_P(Proof, OneCreditIsEnoughButForRings) {
 }
 
 /// To 4096 ranks, but where every pair has its own link: the prover's n^2 links would fill gigabytes, so these end at
-/// 2048, and pairwise ones, which also take long, and all-to-alls, which also move n^2 blocks, at 1024.
+/// 2048, and pairwise and scatter-all-gather ones, which also take long, and all-to-alls, which also move n^2 blocks,
+/// at 1024.
 TEST_P(Proof, FingerprintsForManyRanks) {
   const std::string_view name = GetParam().name;
-  const bool exchanges = GetParam().collective == Collective::kAllToAll || name == "pairwise";
+  const bool exchanges =
+      GetParam().collective == Collective::kAllToAll || name == "pairwise" || name == "scatter_all_gather";
   const bool scatters = GetParam().collective == Collective::kReduceScatter;
   const bool pair_links = name == "all_pairs_two_shot" || (name == "all_pairs" && scatters);
   const bool rooted = is_rooted(GetParam().collective);
