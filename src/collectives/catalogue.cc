@@ -8,7 +8,9 @@
 #include "collectives/halving_doubling.h"
 #include "collectives/hierarchical_blocks.h"
 #include "collectives/hierarchical_broadcast.h"
+#include "collectives/hierarchical_gather.h"
 #include "collectives/hierarchical_leaders.h"
+#include "collectives/hierarchical_reduce.h"
 #include "collectives/hierarchical_ring.h"
 #include "collectives/knomial.h"
 #include "collectives/knomial_blocks.h"
@@ -59,12 +61,15 @@ constexpr Algorithm kCatalogue[] = {
     knomial::kReduce4,
     knomial::kReduce8,
     double_tree::kReduce,
+    hierarchical_reduce::kTree,
     all_pairs::kGather,
     knomial::kGather2,
     knomial::kGather4,
+    hierarchical_gather::kGather,
     all_pairs::kScatter,
     knomial::kScatter2,
     knomial::kScatter4,
+    hierarchical_gather::kScatter,
     all_pairs::kAllToAll,
     pairwise::kAllToAll,
     bruck::kAllToAll,

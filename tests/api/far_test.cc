@@ -85,6 +85,20 @@ INSTANTIATE_TEST_SUITE_P(Places, FarHosts,
                            return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
                          });
 
+/// Those that run by name only, with links of both kinds.
+const auto kPlaceAndName = [](const auto& info) {
+  return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
+};
+INSTANTIATE_TEST_SUITE_P(ByName, FarHosts,
+                         ::testing::Combine(::testing::Values("aaabb"),
+                                            ::testing::Values("halving_doubling", "double_tree", "bruck", "pat",
+                                                              "knomial_4", "scatter_all_gather")),
+                         kPlaceAndName);
+INSTANTIATE_TEST_SUITE_P(Leaders, FarHosts,
+                         ::testing::Combine(::testing::Values("aab", "abab"),
+                                            ::testing::Values("hierarchical_leaders", "hierarchical_tree")),
+                         kPlaceAndName);
+
 /// Shuts down a TCP connection of this process that is made; one in `of`, by chance.
 void cut_connections(std::mt19937* random, unsigned of) {
   DIR* const list = ::opendir("/proc/self/fd");

@@ -46,8 +46,9 @@ class Hierarchy : public testing::TestWithParam<Algorithm> {
         if (!step.has(kSend)) continue;
         const auto there = static_cast<std::size_t>(hosts[static_cast<std::size_t>(step.send_peer)]);
         if (there == here) continue;
-        load[here].first += 1000 / table.extent.parts;
-        load[there].second += 1000 / table.extent.parts;
+        const std::uint32_t chunks = step.span.count;
+        load[here].first += 1000 / table.extent.parts * chunks;
+        load[there].second += 1000 / table.extent.parts * chunks;
       }
     }
     return load;
@@ -134,14 +135,16 @@ TEST_P(Hierarchy, NetworkLoadIsThatOfTheDocumentation) {
         std::uint64_t expected = others * static_cast<std::uint64_t>(each);  // reduce-scatter, all-gather
         if (collective == Collective::kAllReduce) expected = whole ? others : 2 * others / static_cast<unsigned>(hosts);
         if (collective == Collective::kBarrier) continue;
-        if (collective == Collective::kBroadcast) {
-          EXPECT_EQ(in, host == 0 ? 0u : 1000u);
+        if (is_rooted(collective)) {
+          const bool up = collective == Collective::kReduce || collective == Collective::kGather;
+          const bool moves_blocks = collective == Collective::kGather || collective == Collective::kScatter;
+          EXPECT_EQ(up ? out : in, host == 0 ? 0u : moves_blocks ? each * 1000u : 1000u);
           continue;
         }
         EXPECT_NEAR(static_cast<double>(out), static_cast<double>(expected), 50) << hosts << " hosts of " << each;
         EXPECT_NEAR(static_cast<double>(in), static_cast<double>(expected), 50) << hosts << " hosts of " << each;
       }
-      if (collective == Collective::kBroadcast) {
+      if (collective == Collective::kBroadcast || collective == Collective::kReduce) {
         EXPECT_EQ(sent, others);
       }
     }

@@ -131,5 +131,33 @@ TEST(PlantedInHierarchy, LeadersExchangeTheirOutputs) {
   EXPECT_EQ(fault->check, Check::kReference);
 }
 
+TEST(PlantedInHierarchy, HostsAddedInTheWrongOrder) {
+  expect_fault(tables(Collective::kReduce, "hierarchical_tree"), Check::kExpression,
+               [](Tables& all) { find_step(all, 0, adds_from_network).flags ^= kOwnLeft; });
+}
+
+/// The leader of ranks 1 and 4, which are no neighbours, sends their blocks in two messages.
+TEST(PlantedInHierarchy, BlocksOfRanksThatAreNoNeighboursInOneMessage) {
+  const auto join = [](Tables& all) {
+    for (Schedule& table : all) table.extent.message_chunks = 2;
+    Step& sends = find_step(all, 1, [](const Step& step) { return step.has(kSend); });
+    Step& receives = find_step(all, 0, [](const Step& step) { return step.recv_peer == 1; });
+    sends.span.count = receives.span.count = 2;
+    const auto second = [](const Step& step) {
+      return step.chunk == 4 && (step.send_peer == 0 || step.recv_peer == 1);
+    };
+    for (const std::size_t rank : {std::size_t{0}, std::size_t{1}}) {
+      const Step* const step = &find_step(all, rank, second);
+      erase_step(all[rank], static_cast<std::size_t>(step - all[rank].steps.data()));
+    }
+  };
+  expect_fault(tables(Collective::kGather, "hierarchical_leaders"), Check::kContributions, join);
+}
+
+TEST(PlantedInHierarchy, ALeaderThatHandsOutTheWrongBlock) {
+  expect_fault(tables(Collective::kScatter, "hierarchical_leaders"), Check::kContributions,
+               [](Tables& all) { find_step(all, 2, [](const Step& step) { return step.has(kSend); }).src_chunk = 0; });
+}
+
 }  // namespace
 }  // namespace tutti
