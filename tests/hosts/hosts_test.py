@@ -83,6 +83,16 @@ def test_mpirun():
         measured(count * per_host, "mpirun", "-H", count, "-n", per_host, "--", *MEASURE)
 
 
+def test_one_id():
+    """Hosts that take themselves for one, as cloned machines and some containers do: memory cannot be passed between
+    them, and no rank of them shares any with another process."""
+    command = ["env", "TUTTI_HOSTID=same", PERF, "all_reduce", "-b", "8", "-e", "64K", "-f", "64", "-n", "3"]
+    output = measured(4, "run", "-H", 2, "-n", 2, "--", *command)
+    rows = re.findall(r"^\s+\d+\s+\d+\s+float\s.*?(\w+)\s+\w+$", output, re.M)
+    if not rows or set(rows) != {"tcp"}:
+        fail(f"transports {rows} where only tcp is possible", output)
+
+
 def test_limited():
     """1 Gbit/s: right results, and no faster than the links allow, which shows that the traffic goes over them."""
     for count, per_host in ((2, 1), (2, 2), (4, 1)):
