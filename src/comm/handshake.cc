@@ -93,6 +93,9 @@ Status Handshake::take_hello(ByteView message, std::vector<std::byte>* out) {
 }
 
 Status Handshake::take_challenge(ByteView message, std::vector<std::byte>* out) {
+  // Who connects to a port of this host that nobody listens on may be given that very port for his own end.
+  if (std::equal(message.begin(), message.end(), hello_.begin(), hello_.end()))
+    return stranger("the connection leads back to itself");
   std::copy_n(message.begin(), server_nonce_.size(), server_nonce_.begin());
   Key mac;
   TUTTI_TRY(sign("tutti server", &mac));

@@ -64,7 +64,7 @@ Status join_tcp(const std::string& url, const std::string& host, std::uint16_t p
     return join(request, result);
   }
   TUTTI_TRY(make_unique_id(request.settings, &request.id));
-  if (const Status opened = open_door(hub, keys, port, round, request.id); !opened.ok())
+  if (const Status opened = open_door(hub, keys, url, port, round, request.id, request.deadline); !opened.ok())
     return withdraw_unique_id(request.settings, request.id), opened;
   OpenDoor door(hub, keys, round);
   return join_with(

@@ -59,6 +59,8 @@ bool ends_with_error(const Status& why, int error) { return why.text().ends_with
 
 bool is_refusal(const Status& why) { return ends_with_error(why, ECONNREFUSED); }
 
+bool is_in_use(const Status& why) { return ends_with_error(why, EADDRINUSE); }
+
 bool is_unreachable(const Status& why) {
   return ends_with_error(why, ETIMEDOUT) || ends_with_error(why, EHOSTUNREACH) || ends_with_error(why, ENETUNREACH);
 }
@@ -91,6 +93,8 @@ Status Socket::connect(const IpAddress& address, std::uint16_t port, std::uint32
   const int family = address.family == 4 ? AF_INET : AF_INET6;
   Descriptor descriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!descriptor.valid()) return fail(Code::kSystemError, "cannot create a TCP socket: {}", errno_text());
+  // The system may give this end the port where somebody is about to listen: he can, all the same.
+  set_option(descriptor.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   const SocketAddress to = socket_address(address, port, scope);
   const int result = ::connect(descriptor.get(), reinterpret_cast<const sockaddr*>(&to.data), to.size);
   if (result != 0 && errno != EINPROGRESS && errno != EINTR)

@@ -14,12 +14,15 @@
 
 #include "comm/dialer.h"
 #include "comm/url_service.h"
+#include "core/log.h"
 #include "transport/descriptor.h"
 
 namespace tutti {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestPause{50};
+/// Who listens at a port does so for longer; a connection that was given the port for its own end may be short.
+constexpr std::chrono::seconds kBusyPatience{10};
 constexpr std::size_t kMaxSecretFile = 64 * 1024;
 
 Status read_secret(const std::string& path, Key* secret) {
@@ -111,11 +114,21 @@ Status door_keys(const Settings& settings, std::uint16_t port, const std::string
   return {};
 }
 
-Status open_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, std::uint16_t port, std::uint64_t round,
-                 const IdBytes& id) {
-  Status status = fail(Code::kInternalError, "the hub's service thread does not answer");
-  hub->loop().call([&] { status = hub->urls().publish(keys.id, keys.secret, port, round, id); }, std::chrono::hours(1));
-  return status;
+Status open_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const std::string& url, std::uint16_t port,
+                 std::uint64_t round, const IdBytes& id, Deadline deadline) {
+  const Clock::time_point begin = Clock::now();
+  for (bool told = false;; told = true) {
+    Status status = fail(Code::kInternalError, "the hub's service thread does not answer");
+    const auto publish = [&] { status = hub->urls().publish(keys.id, keys.secret, port, round, id); };
+    hub->loop().call(publish, std::chrono::hours(1));
+    if (status.ok() || !is_in_use(status)) return status;
+    const std::chrono::duration<double> tried = Clock::now() - begin;
+    if (deadline.passed() || tried >= kBusyPatience)
+      return fail(status.code(), "rank 0 of {} {} (tried for {:.1f} s)", url, status.text(), tried.count());
+    if (!told)
+      log(LogLevel::kWarn, {}, "rank 0 of {} {}: trying again for {} s", url, status.text(), kBusyPatience.count());
+    std::this_thread::sleep_for(deadline.left(kLongestPause));
+  }
 }
 
 void close_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, std::uint64_t round) {

@@ -22,9 +22,10 @@ struct DoorKeys {
 /// others is kInvalidUsage.
 Status door_keys(const Settings& settings, std::uint16_t port, const std::string& job, DoorKeys* keys);
 
-/// Rank 0: gives `id` to those who ask for this round.
-Status open_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, std::uint16_t port, std::uint64_t round,
-                 const IdBytes& id);
+/// Rank 0: gives `id` to those who ask for this round. A port that is in use is tried again for 10 s, or until the
+/// deadline: it may be the local end of somebody's connection. Blocks as long; `url` is for messages.
+Status open_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const std::string& url, std::uint16_t port,
+                 std::uint64_t round, const IdBytes& id, Deadline deadline);
 void close_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, std::uint64_t round);
 
 /// The others: asks until it is given or the deadline has passed. Blocks.

@@ -28,7 +28,7 @@ Status UrlService::publish(const KeyId& key, const Key& secret, std::uint16_t po
                            const IdBytes& id) {
   Site& site = sites_[key];
   site.secret = secret;
-  if (!site.acceptor) {
+  if (!site.acceptor && port != hub_.port()) {  // at the hub's own port all are served
     const Status status = Acceptor::listen_tcp(hub_.loop(), hub_.doorman(), port, port, &site.acceptor);
     if (!status.ok()) {
       sites_.erase(key);

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <random>
 #include <string>
 
 #include "comm/address.h"
@@ -31,16 +32,16 @@ class TemporaryDirectory {
   std::string path_;
 };
 
-/// A TCP port that nobody uses at the moment.
+/// A TCP port that nobody uses at the moment, and that the system gives to nobody who asks for any: other tests run at
+/// the same time.
 inline std::uint16_t free_port() {
-  IpAddress any;
-  SocketAddress at = socket_address(any, 0);
-  const Descriptor probe(::socket(AF_INET, SOCK_STREAM, 0));
-  ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&at.data), at.size);
-  sockaddr_in bound{};
-  socklen_t size = sizeof(bound);
-  ::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&bound), &size);
-  return ntohs(bound.sin_port);
+  std::random_device random;
+  for (;;) {
+    const auto port = static_cast<std::uint16_t>(10000 + random() % 10000);
+    const SocketAddress at = socket_address(IpAddress{}, port);
+    const Descriptor probe(::socket(AF_INET, SOCK_STREAM, 0));
+    if (::bind(probe.get(), reinterpret_cast<const sockaddr*>(&at.data), at.size) == 0) return port;
+  }
 }
 
 inline void expect_all_ok(const SharedPage& page, int ranks) {

@@ -8,6 +8,7 @@
 
 #include "comm/file_rendezvous.h"
 #include "comm/places.h"
+#include "comm/socket.h"
 #include "comm/tcp_rendezvous.h"
 #include "comm/world.h"
 
@@ -197,6 +198,77 @@ TEST(TcpUrl, ProcessesMeetAndThePortIsFree) {
   });
   processes.wait();
   expect_all_ok(processes.page(), 3);
+}
+
+/// Listens on a port as another program would.
+Descriptor listen_at(std::uint16_t port) {
+  const SocketAddress at = socket_address(IpAddress{}, port);
+  Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&at.data), at.size), 0);
+  EXPECT_EQ(::listen(listener.get(), 1), 0);
+  return listener;
+}
+
+TEST(TcpUrl, APortThatIsInUseForAMomentIsWaitedFor) {
+  const std::uint16_t port = free_port();
+  Descriptor other = listen_at(port);
+  std::thread leaves([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    other.reset();
+  });
+  SharedPage* const page = SharedPage::map();
+  test::run_threads(2, *page,
+                    [&](int rank, SharedPage&) { return join_by(fmt::format("tcp://127.0.0.1:{}", port), rank, 2); });
+  leaves.join();
+  expect_all_ok(*page, 2);
+}
+
+TEST(TcpUrl, APortThatIsInUseForLongIsNamed) {
+  const std::uint16_t port = free_port();
+  const Descriptor other = listen_at(port);
+  const Status status = join_by(fmt::format("tcp://127.0.0.1:{}", port), 0, 2, 0.3);
+  EXPECT_EQ(status.code(), Code::kSystemError) << status.text();
+  for (const std::string& part : {std::string("rank 0 "), fmt::format("TCP port {}", port), std::string("in use")})
+    EXPECT_NE(status.text().find(part), std::string::npos) << status.text();
+}
+
+// The range of the ranks' own listeners may hold the port: then the rank has taken it itself.
+TEST(TcpUrl, ThePortMayBeTheHubsOwn) {
+  const std::uint16_t port = free_port();
+  Settings settings;
+  settings.port_first = settings.port_last = port;
+  SharedPage* const page = SharedPage::map();
+  test::run_threads(2, *page, [&](int rank, SharedPage&) {
+    return join_by(fmt::format("tcp://127.0.0.1:{}", port), rank, 2, 30, settings);
+  });
+  expect_all_ok(*page, 2);
+}
+
+std::uint16_t local_port(int descriptor) {
+  sockaddr_in at{};
+  socklen_t size = sizeof(at);
+  ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&at), &size);
+  return ntohs(at.sin_port);
+}
+
+// Ranks that ask before rank 0 listens may be given its port for their own end, and be connected to themselves.
+TEST(TcpUrl, WhoIsConnectedToItselfDoesNotKeepThePort) {
+  int low = 0, high = 0;
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> low >> high;
+  if (high - low < 1000 || high - low > 50000) GTEST_SKIP() << "local ports " << low << " to " << high;
+  const auto port = static_cast<std::uint16_t>(low + 200 + 2 * (::getpid() % ((high - low - 300) / 2)));
+  IpAddress home;
+  home.bytes[0] = std::byte{127};
+  home.bytes[3] = std::byte{1};
+  for (int tries = 0; tries < 200000; ++tries) {
+    Socket connected;
+    if (!Socket::connect(home, port, 0, &connected).ok() || local_port(connected.descriptor()) != port) continue;
+    EXPECT_TRUE(can_bind(port));
+    connected.close();
+    EXPECT_TRUE(can_bind(port));
+    return;
+  }
+  GTEST_SKIP() << "the system gave port " << port << " to nobody";
 }
 
 TEST(TcpUrl, TheSecretFileMustBeTheSame) {

@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
 """torchrun_like.py RANKS PROGRAM...: the variables of torchrun, and, like its agent, somebody who owns MASTER_PORT."""
 import os
+import random
 import socket
 import subprocess
 import sys
 
 
 def two_ports():
-    """A port that is taken from now on, and the next one free."""
+    """A port that is taken from now on, and the next one free. The system gives neither to whoever asks for any: other
+    tests run at the same time."""
     while True:
         taken, probe = socket.socket(), socket.socket()
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
         try:
+            taken.bind(("127.0.0.1", random.randrange(10000, 20000)))
+            taken.listen()
             probe.bind(("127.0.0.1", taken.getsockname()[1] + 1))
             return taken
-        except (OSError, OverflowError):
+        except OSError:
             taken.close()
         finally:
             probe.close()
