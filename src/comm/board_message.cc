@@ -50,7 +50,9 @@ Status decode(ByteView data, BoardMessage* message) {
   const std::uint8_t state = in.u8();
   message->state.state = static_cast<CallState>(state);
   message->state.waiting_for = in.rank();
-  if (state > static_cast<std::uint8_t>(CallState::kPeers) || message->state.sequence >> 62 != 0) in.refuse();
+  if (state > static_cast<std::uint8_t>(CallState::kPeers) || message->state.sequence >> 62 != 0 ||
+      message->state.waiting_for < kNoRank)
+    in.refuse();
   message->calls.resize(in.count(CallBoard::kHistory, kCallSize));
   std::uint64_t last = 0;
   for (Call& call : message->calls) {

@@ -34,6 +34,7 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
       plans_(machine, rank_, settings.algorithm, settings.tile_bytes, LogSource{rank_, name_}) {
   for (Rank peer{0}; peer.value < ranks_; ++peer)
     if (is_far(peer)) far_.push_back(peer);
+  board_.open();
   joined_.membership->set_listener([this] { listen(); });
   if (network_) joined_.membership->set_board(&board_);
 }

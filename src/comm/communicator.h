@@ -133,6 +133,7 @@ class Communicator final : public Watch {
   void warn_of_missing(Rank missing, double waited);
   bool finished_by(Rank peer, std::uint64_t sequence) const;
   Status wait_for_peers_to_finish();
+  Status wait_for_delivery();
   BoardReader boards() const;
   void listen();
 

@@ -8,6 +8,10 @@ namespace tutti {
 
 namespace {
 
+/// A board that was never written: no answer has come from there, or the rank has not come so far.
+constexpr const char* kSilent = "nothing was heard of it yet";
+constexpr const char* kUnknown = "it is not known which rank is late";
+
 /// "sum", or "operation 9 made by the user".
 std::string op_text(RedOp op) {
   return is_user_made(op) ? fmt::format("operation {} made by the user", static_cast<int>(op)) : name_of(op);
@@ -99,6 +103,7 @@ std::string describe(const Disagreement& other, const Call& mine, Rank self) {
 
 Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReader& board) {
   Rank rank = missing;
+  if (missing == kNoRank) return {kNoRank, kUnknown};
   for (int hop = 0; hop < ranks; ++hop) {
     const CallBoard* const theirs = board(rank);
     if (theirs == nullptr) return {rank, fmt::format("rank {} has sent nothing", rank.value)};
@@ -111,7 +116,7 @@ Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReade
     }
     if (state.sequence < mine.sequence) {
       const PostedCall last = theirs->find(state.sequence);
-      std::string doing = "it has made no call yet";
+      std::string doing = state.heard() ? "it has made no call yet" : kSilent;
       if (last.known) {
         const char* const how = state.state == CallState::kDone ? "its last call was" : "it is still in";
         doing = fmt::format("{} {}", how, describe(last.call));
@@ -128,6 +133,7 @@ Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReade
 
 Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& board) {
   Rank rank = missing;
+  if (missing == kNoRank) return {kNoRank, kUnknown};
   if (missing == self) return {self, fmt::format("rank {} has sent nothing to itself", self.value)};
   for (int hop = 0; hop < ranks && rank != self; ++hop) {
     const CallBoard* const theirs = board(rank);
@@ -136,7 +142,7 @@ Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& 
     const bool waits = state.waiting_for != kNoRank && state.waiting_for != rank && state.waiting_for.value < ranks;
     if (!waits) {
       const PostedCall last = theirs->find(state.sequence);
-      std::string doing = "it has made no collective call yet";
+      std::string doing = state.heard() ? "it has made no collective call yet" : kSilent;
       if (last.known)
         doing = fmt::format("{} {}", state.state == CallState::kRunning ? "it is still in" : "its last collective was",
                             describe(last.call));

@@ -205,6 +205,7 @@ Status Communicator::finalize() {
   joined_.membership->publish_board();
   operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
   Status status = last == 0 ? adopt_cause() : wait_for_peers_to_finish();
+  if (status.ok()) status = wait_for_delivery();
   board_.end(call_.sequence);
   joined_.membership->say_goodbye(last);
   return status;
@@ -235,6 +236,21 @@ Status Communicator::wait_for_peers_to_finish() {
   }
   TUTTI_TRY(adopt_cause());
   return look_for_past_disagreement(last);
+}
+
+// What was sent may still be in this host's memory, and a peer that receives it later finds this rank gone.
+Status Communicator::wait_for_delivery() {
+  Ladder ladder(LadderPolicy{});
+  waiting_ = false;
+  for (Rank late = kNoRank; !executor_->delivered(&late);) {
+    if (alarmed()) TUTTI_TRY(adopt_cause());
+    if (ladder.climb() != Ladder::Rung::kSleep) continue;
+    TUTTI_TRY(adopt_cause());
+    TUTTI_TRY(look_at_clock(late, executor_->progress()));
+    ask_far_ranks();
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  return {};
 }
 
 // Calls that moved nothing, or only sent on every rank, met no message that could have told: the boards do.

@@ -25,6 +25,8 @@ struct BoardState {
   CallState state = CallState::kIdle;
   Rank waiting_for = kNoRank;  ///< the lowest rank it waits for, kNoRank: it does not wait
 
+  /// False: the rank has not begun to use its board, or this is a copy of a board that nothing is known of.
+  bool heard() const { return sequence != 0 || state != CallState::kIdle; }
   bool active() const { return state == CallState::kRunning || state == CallState::kPeers; }
 };
 
@@ -34,6 +36,8 @@ class CallBoard {
  public:
   static constexpr std::uint64_t kHistory = 64;
 
+  /// Writer: the rank is there and has made no call.
+  void open() { end(0); }
   /// Writer: a new call begins. About five stores to lines that stay in the writer's cache.
   void begin(const Call& call) {
     copy_call(call);

@@ -47,6 +47,7 @@ template <Endpoint E>
 Progress CpuExecutor<E>::advance() {
   if (exchanging_) {
     const Progress exchanged = exchange_.advance();
+    missing_ = exchange_.missing();
     return exchanged == Progress::kDone && !settled() ? Progress::kAgain : exchanged;
   }
   missing_ = kNoRank;
@@ -427,6 +428,7 @@ bool CpuExecutor<E>::all_arrived(const Launch& launch, Bytes bytes) {
 template <Endpoint E>
 void CpuExecutor<E>::start(std::span<Transfer> transfers) {
   exchanging_ = true;
+  missing_ = kNoRank;
   mismatched_ = kNoRank;
   exchange_.start(transfers);
 }

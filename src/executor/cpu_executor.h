@@ -40,7 +40,7 @@ class CpuExecutor final : public Executor {
   const Transfer* open_transfer() const override { return exchange_.open_transfer(); }
   bool exchanges_with(Rank peer) const override { return exchange_.is_open_with(peer); }
 
-  Rank missing() const override { return exchanging_ ? exchange_.missing() : missing_; }
+  Rank missing() const override { return missing_; }
   std::uint64_t progress() const override {
     std::uint64_t moved = 0;
     if constexpr (kDirect) moved = endpoint_->bytes_moved();  // a slow peer is not a silent one
@@ -59,6 +59,10 @@ class CpuExecutor final : public Executor {
   void wake() override { endpoint_->wake(); }
   void serve() override {
     if constexpr (kDirect) endpoint_->serve();
+  }
+  bool delivered([[maybe_unused]] Rank* late) override {
+    if constexpr (kDirect) return endpoint_->delivered(late);
+    return true;
   }
   CallBoard& board() override { return endpoint_->board(); }
   const CallBoard* board(Rank peer) const override { return endpoint_->board(peer); }

@@ -117,6 +117,9 @@ class Executor {
   virtual void wake() = 0;
   /// Serves the links of a rank that waits for something else than an operation.
   virtual void serve() = 0;
+  /// Whether all that was sent is in its readers' hands or their kernels', so that the links may close; else `late` is
+  /// one of those it is not. Goes on delivering.
+  virtual bool delivered(Rank* late) = 0;
   virtual CallBoard& board() = 0;
   virtual const CallBoard* board(Rank peer) const = 0;
 };

@@ -197,6 +197,14 @@ void TcpEndpoint::serve() {
   }
 }
 
+bool TcpEndpoint::delivered(Rank* late) {
+  look_around();
+  *late = kNoRank;
+  for (TcpLink* one : made_)
+    if (!one->delivered() && *late == kNoRank) *late = one->peer();
+  return *late == kNoRank;
+}
+
 void TcpEndpoint::sleep(std::chrono::nanoseconds slice) {
   for (TcpLink* one : unsent_) one->watch_output(true);
   std::array<epoll_event, 64> events;

@@ -53,6 +53,7 @@ class TcpEndpoint {
   bool lends(Route /*route*/, Bytes bytes) const { return bytes.value >= kLendBytes; }
   std::uint64_t bytes_moved() const;
   void serve();
+  bool delivered(Rank* late);
 
   void announce_sleep() {}
   void cancel_sleep() {}

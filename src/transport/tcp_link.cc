@@ -1,6 +1,8 @@
 #include "transport/tcp_link.h"
 
+#include <linux/sockios.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <utility>
@@ -76,6 +78,9 @@ void TcpLink::lost(const std::string& why) {
 }
 
 bool TcpLink::flush() {
+  // A peer that is gone needs no word any more, and its system takes one as a reason to forget what it still sends.
+  // What that peer did not get is for the waiting to judge.
+  if (!outbox_.unsent_messages() && wiring_.gone(peer_)) return true;
   // Nobody may be looking at this link but those who want to write: the peer's word to go on is for them.
   if (stream_.socket.valid() && !outbox_.resumed()) read_all();
   if (!stream_.socket.valid()) return connect(), false;
@@ -124,7 +129,17 @@ bool TcpLink::owes() const {
          outbox_.released(FrameKind::kShared) != outbox_.sent(FrameKind::kShared);
 }
 
+bool TcpLink::delivered() {
+  if (!owes() || wiring_.gone(peer_)) return true;
+  read_all();  // what was received and not read makes the system reset the connection, and forget what it holds
+  int queued = 0;
+  return flush() && outbox_.resumed() && stream_.socket.valid() &&
+         ::ioctl(stream_.socket.get(), SIOCOUTQ, &queued) == 0 && queued == 0;
+}
+
 void TcpLink::watch_output(bool on) {
+  // A socket that takes more would end every sleep of who waits for the peer's greeting.
+  on = on && (outbox_.waits_for_socket() || (stream_.tls && stream_.tls->wants_output()));
   if (on == watches_output_ || !stream_.socket.valid()) return;
   watches_output_ = on;
   epoll_event event{};

@@ -58,6 +58,9 @@ class TcpLink final : private TcpInbox::Listener {
   bool owes() const;
   /// Asks for a connection if there is none.
   void connect();
+  /// Whether all that was sent is in the peer's hands or its kernel's: this end may close. Writes and reads for it.
+  bool delivered();
+  /// Whether to wake a sleeper when the socket takes more.
   void watch_output(bool on);
 
   std::uint64_t bytes_moved() const { return inbox_.bytes_read() + outbox_.bytes_written(); }

@@ -37,6 +37,8 @@ class TcpWiring {
   /// The newest stream of a peer and lane that was not taken yet; false: none. It may come without having been asked
   /// for (the peer lost the old one, or was first to use the lane), and then replaces the old one.
   virtual bool take(Rank peer, Lane lane, TcpStream* stream) = 0;
+  /// Whether the peer has left or is dead: no stream to it will come. May lock; any thread.
+  virtual bool gone(Rank /*peer*/) const { return false; }
   /// Grows with every stream that arrives, so that a poll costs one load. Acquire; pairs with the release at arrival.
   std::uint64_t arrivals() const { return arrivals_.load(std::memory_order_acquire); }
   /// Called by the service thread after each arrival; must not block. An empty function unsets it and waits for a

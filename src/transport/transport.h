@@ -104,7 +104,7 @@ concept Endpoint = requires(E e, const E c, Route route, const std::byte* data, 
 /// has to move bytes for them.
 template <class E>
 concept DirectEndpoint = Endpoint<E> &&
-    requires(E e, const E c, Route route, Bytes bytes, Fingerprint fingerprint, std::byte* landing) {
+    requires(E e, const E c, Route route, Bytes bytes, Fingerprint fingerprint, std::byte* landing, Rank* late) {
   /// As recv_peek; a message that has not begun to arrive may be put to `landing` (nullptr: nowhere) instead of into
   /// memory of the endpoint's, and is then found there. The same landing until the message is there.
   { e.recv_peek(route, bytes, fingerprint, landing) } -> std::same_as<Peek>;
@@ -116,6 +116,9 @@ concept DirectEndpoint = Endpoint<E> &&
   { c.bytes_moved() } -> std::same_as<std::uint64_t>;
   /// Moves and reconnects whatever waits, for a rank that waits for something else than messages.
   { e.serve() } -> std::same_as<void>;
+  /// Whether all that was sent is in the readers' hands or their kernels', so that this end may close; else `late` is
+  /// one of those it is not. Goes on delivering.
+  { e.delivered(late) } -> std::same_as<bool>;
   /// Private memory held for messages.
   { c.memory_bytes() } -> std::same_as<std::size_t>;
 };

@@ -191,6 +191,9 @@ TEST(Boards, ImpossibleMessagesAreRefused) {
   bad = good;
   bad.state.sequence = ~0ull;
   EXPECT_FALSE(accepts(bad)) << "a number that a board cannot hold";
+  bad = good;
+  bad.state.waiting_for = Rank{-2};
+  EXPECT_FALSE(accepts(bad)) << "no such rank";
 }
 
 TEST(Boards, AProcessSpeaksForItsOwnRanksOnly) {
@@ -204,6 +207,22 @@ TEST(Boards, AProcessSpeaksForItsOwnRanksOnly) {
   EXPECT_FALSE(take(Rank{1}, Rank{3}));
   EXPECT_EQ(exchange.copy(Rank{1})->state().waiting_for, Rank{2});
   EXPECT_EQ(exchange.copy(Rank{2})->state().sequence, 0u);
+}
+
+TEST(Boards, WhatIsNotKnownIsNotClaimed) {
+  CallBoard boards[2] = {};
+  const BoardReader read = [&](Rank rank) { return &boards[rank.value]; };
+  const auto says = [&](Rank missing, const std::string& part) {
+    for (const Culprit& culprit :
+         {find_culprit(call_number(1), missing, 2, read), find_silent_peer(Rank{0}, missing, 2, read)}) {
+      EXPECT_EQ(culprit.rank, missing);
+      EXPECT_NE(culprit.what.find(part), std::string::npos) << culprit.what;
+    }
+  };
+  says(Rank{1}, "nothing was heard of it");
+  boards[1].open();
+  says(Rank{1}, "it has made no ");
+  says(kNoRank, "not known");
 }
 
 TEST(Boards, ACircleOfWaitsIsFound) {

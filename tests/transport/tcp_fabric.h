@@ -68,6 +68,8 @@ class TcpFabric {
       : connect_(std::move(connect)), tls_(tls) {
     for (Rank rank{0}; rank.value < ranks; ++rank) wirings_.push_back(std::make_unique<Wiring>(*this, rank));
   }
+  /// From now on this rank counts as gone.
+  void end(Rank rank) { ended_.store(rank.value, std::memory_order_relaxed); }
   TcpWiring& wiring(Rank rank) { return *wirings_[static_cast<std::size_t>(rank.value)]; }
 
  private:
@@ -87,6 +89,7 @@ class TcpFabric {
       const std::lock_guard lock(mutex_);
       listener_ = std::move(listener);
     }
+    bool gone(Rank peer) const override { return fabric_.ended_.load(std::memory_order_relaxed) == peer.value; }
     bool has(Rank peer, Lane lane) {
       const std::lock_guard lock(mutex_);
       return ready_.contains({peer, lane});
@@ -120,7 +123,8 @@ class TcpFabric {
 
   const Connect connect_;
   const bool tls_;
-  std::mutex mutex_;  // one connection is made at a time
+  std::atomic<int> ended_{-1};  // relaxed: the test orders it
+  std::mutex mutex_;            // one connection is made at a time
   std::vector<std::unique_ptr<Wiring>> wirings_;
 };
 

@@ -1,0 +1,101 @@
+// Ranks that end while others still use what they sent over tcp.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "support/ranks.h"
+
+namespace tutti::test {
+namespace {
+
+/// How many messages of which size, and TUTTI_TLS.
+struct Traffic {
+  int messages;
+  std::size_t bytes;
+  const char* tls;
+};
+
+class FarEnds : public ::testing::TestWithParam<Traffic> {
+ protected:
+  const ScopedSetting transport_{"TUTTI_TRANSPORT", "tcp"};
+  const ScopedSetting quiet_{"TUTTI_LOG_FILE", "/dev/null"};
+  const ScopedSetting tls_{"TUTTI_TLS", GetParam().tls};
+};
+
+/// Messages that are not lent: the sender does not wait for the receiver.
+class FarDeaths : public FarEnds {};
+
+bool all_are(const std::vector<char>& bytes, int value) {
+  return std::all_of(bytes.begin(), bytes.end(), [value](char byte) { return byte == static_cast<char>(value); });
+}
+
+// Rank 1 dies when all that rank 0 needs is on its way: only what it did not send is an error.
+TEST_P(FarDeaths, WhatTheDeadSentIsUsedFirst) {
+  const Traffic traffic = GetParam();
+  Processes processes(2, [&](tuttiComm_t comm, int rank, Shared& shared) {
+    std::vector<char> data(traffic.bytes);
+    const auto broadcast = [&] {
+      return tuttiBroadcast(data.data(), data.data(), data.size(), tuttiInt8, 1, comm, nullptr);
+    };
+    ASSERT_EQ(broadcast(), tuttiSuccess) << tuttiGetLastError(comm);
+    if (rank == 0) shared.wait_for_step(0, 1);
+    for (int i = 1; i <= traffic.messages; ++i) {
+      if (rank == 1) std::fill(data.begin(), data.end(), static_cast<char>(i));
+      ASSERT_EQ(broadcast(), tuttiSuccess) << "message " << i << ": " << tuttiGetLastError(comm);
+      EXPECT_TRUE(all_are(data, i)) << "message " << i;
+    }
+    if (rank == 1) ::kill(::getpid(), SIGKILL);
+    EXPECT_EQ(broadcast(), tuttiRemoteError);
+    EXPECT_NE(std::string(tuttiGetLastError(comm)).find("rank 1 "), std::string::npos) << tuttiGetLastError(comm);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiRemoteError);
+  });
+  EXPECT_TRUE(WIFSIGNALED(processes.wait(1)));
+  processes.shared().step[0].store(1);
+  EXPECT_EQ(processes.wait(0), 0);
+}
+
+// Rank 0 sends and destroys its communicator before rank 1 begins to receive. What it was told and never read (the
+// releases of the small messages) must not cost what is still on its way.
+TEST_P(FarEnds, WhatWasSentIsReceivedAfterDestroy) {
+  const Traffic traffic = GetParam();
+  Processes processes(2, [&](tuttiComm_t comm, int rank, Shared& shared) {
+    std::vector<char> data(traffic.bytes);
+    const auto move = [&](std::size_t bytes) {
+      return rank == 0 ? tuttiSend(data.data(), bytes, tuttiInt8, 1, comm, nullptr)
+                       : tuttiRecv(data.data(), bytes, tuttiInt8, 0, comm, nullptr);
+    };
+    for (int i = 0; i < 7; ++i) ASSERT_EQ(move(1), tuttiSuccess) << tuttiGetLastError(comm);
+    if (rank == 1) {
+      shared.wait_for_step(0, 1);
+      ::usleep(100'000);
+    }
+    for (int i = 1; i <= traffic.messages; ++i) {
+      if (rank == 0) std::fill(data.begin(), data.end(), static_cast<char>(i));
+      if (rank == 0 && i == traffic.messages) shared.step[0].store(1);
+      ASSERT_EQ(move(data.size()), tuttiSuccess) << "message " << i << ": " << tuttiGetLastError(comm);
+      EXPECT_TRUE(all_are(data, i)) << "message " << i;
+    }
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+  });
+  EXPECT_EQ(processes.wait(0), 0);
+  EXPECT_EQ(processes.wait(1), 0);
+}
+
+std::string name_of(const ::testing::TestParamInfo<Traffic>& info) {
+  const Traffic& traffic = info.param;
+  return std::to_string(traffic.messages) + "_of_" + std::to_string(traffic.bytes) + "_tls_" + traffic.tls;
+}
+INSTANTIATE_TEST_SUITE_P(Traffic, FarDeaths,
+                         ::testing::Values(Traffic{1, 8, "off"}, Traffic{4, 8, "on"}, Traffic{7, 8, "off"},
+                                           Traffic{5, 60'000, "off"}),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Traffic, FarEnds,
+                         ::testing::Values(Traffic{1, 8, "off"}, Traffic{4, 8, "on"}, Traffic{2, 60'000, "off"},
+                                           Traffic{1, 1'000'000, "off"}, Traffic{1, 1'000'000, "on"}),
+                         name_of);
+
+}  // namespace
+}  // namespace tutti::test
