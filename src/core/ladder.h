@@ -41,12 +41,30 @@ struct LadderPolicy {
   }
 };
 
+/// What a waiter remembers from one wait to the next: whether a yield hands the core to somebody who keeps it for his
+/// whole slice. Then it is better to sleep: who is woken gets the core back before such a one. Not thread-safe.
+class Crowd {
+ public:
+  static constexpr std::chrono::nanoseconds kSlowYield{2'000'000};  ///< ranks that wait, too, yield far sooner
+  static constexpr std::chrono::nanoseconds kMemory{200'000'000};
+
+  void yielded(Clock::time_point begin, Clock::time_point end) {
+    if (end - begin >= kSlowYield) until_ = end + kMemory;
+  }
+  bool here(Clock::time_point now) const { return now < until_; }
+
+ private:
+  Clock::time_point until_{};
+};
+
 /// One wait's place on the ladder. Not thread-safe.
 class Ladder {
  public:
   enum class Rung : std::uint8_t { kSpin, kYield, kSleep };
 
   explicit Ladder(const LadderPolicy& policy) : policy_(policy) {}
+  /// `crowd`: of the one who waits, for all its waits.
+  Ladder(const LadderPolicy& policy, Crowd& crowd) : policy_(policy), crowd_(&crowd) {}
 
   /// Progress was made: back to the first rung.
   void reset() { polls_ = 0; }
@@ -75,13 +93,18 @@ class Ladder {
       cpu_pause();
       return Rung::kSpin;
     }
-    rung_time_ = Clock::now() - since_;
+    const Clock::time_point now = Clock::now();
+    rung_time_ = now - since_;
     if (rung_time_ >= policy_.spin_for + policy_.yield_for) return Rung::kSleep;
+    if (crowd_ == nullptr) return sched_yield(), Rung::kYield;
+    if (crowd_->here(now)) return Rung::kSleep;
     sched_yield();
+    crowd_->yielded(now, Clock::now());
     return Rung::kYield;
   }
 
   LadderPolicy policy_;
+  Crowd* crowd_ = nullptr;
   std::uint32_t polls_ = 0;
   Clock::time_point since_{};
   std::chrono::nanoseconds rung_time_{0};

@@ -442,7 +442,7 @@ Status CpuExecutor<E>::run(std::span<Transfer> transfers, Watch& watch) {
 
 template <Endpoint E>
 Status CpuExecutor<E>::wait(Watch& watch) {
-  Ladder ladder(policy_);
+  Ladder ladder(policy_, crowd_);
   std::uint64_t seen = progress();
   CallBoard& board = endpoint_->board();
   auto next_check = kFirstCheck;

@@ -123,6 +123,7 @@ class CpuExecutor final : public Executor {
   PeerExchange<E> exchange_;
   bool exchanging_ = false;  // the running operation is one of exchange_
   LadderPolicy policy_;
+  Crowd crowd_;
   int rank_;
   int ranks_;
   Launch launch_;

@@ -42,6 +42,21 @@ TEST(Ladder, MoreRanksThanCoresHandTheCoreOverAtOnce) {
   EXPECT_EQ(LadderPolicy::choose(8, 2, 7).spin_for, std::chrono::microseconds{7}) << "TUTTI_SPIN_US wins";
 }
 
+TEST(Ladder, WhoIsLongWithoutTheCoreAfterAYieldSleepsInstead) {
+  LadderPolicy policy;
+  policy.bare_spins = 0;
+  policy.spin_for = std::chrono::nanoseconds{0};
+  policy.yield_for = std::chrono::hours{1};
+  Crowd crowd;
+  EXPECT_EQ(Ladder(policy, crowd).climb(), Ladder::Rung::kYield);
+  const Clock::time_point now = Clock::now();
+  crowd.yielded(now - Crowd::kSlowYield, now);
+  EXPECT_TRUE(crowd.here(now));
+  EXPECT_FALSE(crowd.here(now + Crowd::kMemory)) << "for ever";
+  crowd.yielded(now, now + std::chrono::hours{1});  // whatever this machine's load
+  EXPECT_EQ(Ladder(policy, crowd).climb(), Ladder::Rung::kSleep);
+}
+
 TEST(Deadline, NeverAndPassed) {
   EXPECT_TRUE(Deadline::in(0).is_never());
   EXPECT_TRUE(Deadline::in(-1).is_never());
