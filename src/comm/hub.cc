@@ -42,6 +42,7 @@ struct HubRegistry {
   std::shared_ptr<Hub> last;                // of a process that ends
   std::vector<std::pair<Hub*, bool>> hubs;  // and whether its thread has ended
   std::map<std::pair<const void*, std::uint64_t>, std::weak_ptr<void>> shared;
+  std::map<const void*, std::shared_ptr<void>> lasting;  // by type
   std::vector<const void*> kept;
   std::map<std::pair<std::string, Rank>, std::uint64_t> rounds;
   std::set<std::string> topics;
@@ -133,6 +134,7 @@ struct HubRegistry {
     if (hub) end_with_process(hub);
     std::unique_lock lock(registry.mutex);  // hubs that have just lost their last user
     registry.thread_ended.wait_for(lock, kPatience, [&] { return registry.all_ended(); });
+    const auto ending = std::move(registry.lasting);
     lock.unlock();
     registry.reap();
   }
@@ -169,6 +171,16 @@ std::shared_ptr<void> Hub::share(const void* kind, std::uint64_t comm_id,
   std::shared_ptr<void> object = known.lock();
   if (!object) known = object = make();
   return object;
+}
+
+Status Hub::lasting(const void* kind, const std::function<std::shared_ptr<void>()>& make, void** object) {
+  HubRegistry& registry = HubRegistry::get();
+  const std::lock_guard lock(registry.mutex);
+  TUTTI_TRY(registry.install_handlers());
+  std::shared_ptr<void>& known = registry.lasting[kind];
+  if (!known) known = make();
+  *object = known.get();
+  return {};
 }
 
 void Hub::keep_until_exit(const void* object) {
@@ -238,7 +250,8 @@ Status Hub::open(const Settings& settings) {
   TUTTI_TRY(Acceptor::listen_unix(loop_, *doorman_, socket_name_, &unix_acceptor_));
   const Status tcp = Acceptor::listen_tcp(loop_, *doorman_, settings.port_first, settings.port_last, &tcp_acceptor_);
   if (tcp.ok()) return port_ = tcp_acceptor_->port(), Status();
-  if (settings.port_first != 0) return tcp;
+  if (settings.port_first != 0)
+    return fail(tcp.code(), "TUTTI_PORT_RANGE={}-{}: {}", settings.port_first, settings.port_last, tcp.text());
   log(LogLevel::kInfo, {}, "{}: only ranks of this host can join", tcp.text());  // a sandbox without a network
   return {};
 }

@@ -51,6 +51,16 @@ class Hub {
     return std::static_pointer_cast<T>(
         share(&kKindOf<T>, comm_id, [&make]() -> std::shared_ptr<void> { return make(); }));
   }
+  /// The one object of this type in the process, made on first need; it ends when the process ends in order, after the
+  /// goodbyes. Any thread; needs no hub.
+  template <class T>
+  static Status of_process(T** object) {
+    void* found = nullptr;
+    TUTTI_TRY(lasting(
+        &kKindOf<T>, [] { return std::make_shared<T>(); }, &found));
+    *object = static_cast<T*>(found);
+    return {};
+  }
   /// Remembers an object that is never freed, so that a leak checker knows it is meant. Any thread.
   static void keep_until_exit(const void* object);
   /// Counts from 1 how often a rank of this process joins by a URL. Any thread; needs no hub.
@@ -80,6 +90,7 @@ class Hub {
   friend struct HubRegistry;
   static std::shared_ptr<void> share(const void* kind, std::uint64_t comm_id,
                                      const std::function<std::shared_ptr<void>()>& make);
+  static Status lasting(const void* kind, const std::function<std::shared_ptr<void>()>& make, void** object);
   Hub();
   Status open(const Settings& settings);
   void serve();

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "comm/hub.h"
 #include "comm/pmi1.h"
 #include "comm/pmix.h"
 
@@ -39,8 +40,8 @@ class PmixStore : public LauncherStore {
   int ranks_ = 0;
 };
 
-/// The process's connection to its PMI-1 server. PMI_FD is one a process, and a server that sees it closed, or a second
-/// goodbye, ends the job: so it lives as long as the process.
+/// The process's connection to its PMI-1 server, with the hub's registry. PMI_FD is one a process, and a server that
+/// sees it closed, or a second goodbye, ends the job: so it lives as long as the process.
 struct PmiConnection {
   std::mutex mutex;  // guards `taken`
   std::condition_variable given_back;
@@ -54,11 +55,6 @@ struct PmiConnection {
     if (client && owner == ::getpid()) (void)client->finalize(Deadline::in(kGoodbyeSeconds));
   }
 };
-
-PmiConnection& pmi_connection() {
-  static PmiConnection connection;
-  return connection;
-}
 
 /// MPI, where it runs in this process, speaks on PMI_FD itself. Both families have these functions with one signature.
 bool mpi_runs_here() {
@@ -88,15 +84,15 @@ class PmiStore : public LauncherStore {
   PmiStore() = default;
   ~PmiStore() override {
     if (!has_turn_) return;
-    PmiConnection& connection = pmi_connection();
-    const std::lock_guard lock(connection.mutex);
-    connection.taken = false;
-    connection.given_back.notify_one();
+    const std::lock_guard lock(connection_->mutex);
+    connection_->taken = false;
+    connection_->given_back.notify_one();
   }
   PmiStore(const PmiStore&) = delete;
   PmiStore& operator=(const PmiStore&) = delete;
   Status open(const Launch& launch, Deadline deadline) {
-    PmiConnection& connection = pmi_connection();
+    TUTTI_TRY(Hub::of_process(&connection_));
+    PmiConnection& connection = *connection_;
     {
       std::unique_lock lock(connection.mutex);
       const auto free = [&connection] { return !connection.taken; };
@@ -135,6 +131,7 @@ class PmiStore : public LauncherStore {
     return fail(Code::kTimeout, "{}; its {} ranks join together, and not all of them do", met.text(), ranks_);
   }
 
+  PmiConnection* connection_ = nullptr;
   bool has_turn_ = false;
   PmiClient* client_ = nullptr;
   int rank_ = 0;
