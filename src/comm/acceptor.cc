@@ -107,6 +107,7 @@ class Acceptor::Source final : public EventHandler, public std::enable_shared_fr
       const Status status = accept(&connected, &state);
       if (!status.ok()) return pause(status);
       if (state != SocketState::kDone) return;
+      paused_ = false;
       doorman_.receive(std::move(connected));
     }
   }
@@ -132,7 +133,7 @@ class Acceptor::Source final : public EventHandler, public std::enable_shared_fr
 
   /// The connection stays in the queue and the descriptor stays ready: without a pause the loop would spin.
   void pause(const Status& why) {
-    log(LogLevel::kWarn, {}, "{}", why.text());
+    if (!std::exchange(paused_, true)) log(LogLevel::kWarn, {}, "{}: trying again ten times a second", why.text());
     loop_.change(descriptor(), 0);
     loop_.after(kPauseWithoutDescriptors, [weak = weak_from_this()] {
       if (const auto self = weak.lock(); self && !self->stopped_) self->loop_.change(self->descriptor(), EPOLLIN);
@@ -144,6 +145,7 @@ class Acceptor::Source final : public EventHandler, public std::enable_shared_fr
   UnixSocket unix_;
   Descriptor tcp_;
   bool stopped_ = false;
+  bool paused_ = false;  // there was no descriptor for the last one
 };
 
 Acceptor::Acceptor(EventLoop& loop, std::shared_ptr<Source> source, std::uint16_t port)

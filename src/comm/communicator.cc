@@ -295,7 +295,9 @@ Status Communicator::fail_for_good(Status status, Rank culprit) {
 Status Communicator::adopt_cause() {
   const Cause cause = joined_.membership->cause();
   if (cause.code == Code::kOk) return {};
-  if (cause.from == rank_) return failure();
+  // One of its own it has failed by, unless the hub posted it for this rank: whom it cannot connect to, the hub finds.
+  if (cause.from == rank_)
+    return failed() ? failure() : fail_for_good(fail(cause.code, "{}", cause.text), cause.culprit);
   return fail_for_good(fail(cause.code, "{} (told by rank {})", cause.text, cause.from.value), cause.culprit);
 }
 

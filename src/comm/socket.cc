@@ -59,6 +59,11 @@ bool ends_with_error(const Status& why, int error) { return why.text().ends_with
 
 bool is_refusal(const Status& why) { return ends_with_error(why, ECONNREFUSED); }
 
+bool is_lack(const Status& why) {
+  return ends_with_error(why, EMFILE) || ends_with_error(why, ENFILE) || ends_with_error(why, ENOMEM) ||
+         ends_with_error(why, ENOBUFS);
+}
+
 bool is_in_use(const Status& why) { return ends_with_error(why, EADDRINUSE); }
 
 bool is_unreachable(const Status& why) {

@@ -76,6 +76,8 @@ class Socket {
 
 /// Whether a connection ended because nobody listens at the address.
 bool is_refusal(const Status& why);
+/// Whether this process or its host has no descriptors or memory left for it.
+bool is_lack(const Status& why);
 /// Whether a port cannot be listened on because somebody has it.
 bool is_in_use(const Status& why);
 /// Whether it ended because the other host answered nothing for as long as set_patience() said.

@@ -205,6 +205,7 @@ void StreamDesk::dial_failed(const LineId& id, const Status& why) {
   }
   const std::string text = fmt::format("rank {} ({}) cannot be reached from rank {}: {}", id.peer.value,
                                        describe(roster_->member(id.peer)), id.local.value, why.text());
+  if (is_lack(why)) return office_.post_cause(id.local, Cause{Code::kSystemError, id.local, id.local, text});
   office_.post_cause(id.local, Cause{Code::kRemoteError, id.local, id.peer, text});
 }
 

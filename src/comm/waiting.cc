@@ -77,8 +77,9 @@ Status Communicator::look_for_transfer_faults() {
 }
 
 std::string Communicator::what_runs() const {
-  const Transfer* const open = call_.collective == Collective::kSendRecv ? executor_->open_transfer() : nullptr;
-  return open != nullptr ? describe(*open) : describe(call_);
+  if (call_.collective != Collective::kSendRecv) return describe(call_);
+  const Transfer* const open = executor_->open_transfer();
+  return open != nullptr ? describe(*open) : "sends that nobody has taken yet";
 }
 
 Culprit Communicator::culprit_of_wait(Rank missing) const {
@@ -116,9 +117,10 @@ bool Communicator::concerns(Rank peer, Life life, Rank missing) const {
     if (finished_by(peer, call_.sequence)) return false;
     return !is_far(peer) || missing == peer || waits_in_circle(rank_, missing, ranks_, boards());
   }
-  if (!executor_->exchanges_with(peer)) return false;
   const Transfer* const open = executor_->open_transfer();
-  if (life == Life::kDead || open == nullptr || open->peer != kNoRank) return true;
+  if (open == nullptr) return missing == peer;  // all is said and done, but the peer has not taken it
+  if (!executor_->exchanges_with(peer)) return false;
+  if (life == Life::kDead || open->peer != kNoRank) return true;
   for (Rank other{0}; other.value < ranks_; ++other)
     if (other != rank_ && joined_.membership->life(other) == Life::kAlive) return false;
   return true;

@@ -138,7 +138,7 @@ bool TcpEndpoint::serve_lenders(Rank* late) {
     if (!one->has_lent()) return true;
     one->read_all();
     if (one->has_lent()) one->connect();
-    return !one->has_lent();
+    return !one->has_lent() || one->forsaken();
   });
   if (!lenders_.empty()) *late = lenders_.front()->peer();
   return lenders_.empty();

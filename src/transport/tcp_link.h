@@ -52,6 +52,8 @@ class TcpLink final : private TcpInbox::Listener {
   /// Remembers that what was lent so far has to be released before the lender may go on.
   void lent(FrameKind kind) { lent_[static_cast<std::size_t>(kind)] = outbox_.sent(kind); }
   bool has_lent() const;
+  /// The connection and the peer are gone: nobody reads what was lent.
+  bool forsaken() const { return !stream_.socket.valid() && wiring_.gone(peer_); }
   /// Drops the connection for good: nothing is read from or written to memory of the caller's any more.
   void cut();
   /// Whether a lost connection must be made again though nothing is asked of the link now.

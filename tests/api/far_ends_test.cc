@@ -84,6 +84,51 @@ TEST_P(FarEnds, WhatWasSentIsReceivedAfterDestroy) {
   EXPECT_EQ(processes.wait(1), 0);
 }
 
+// Rank 1 dies before it has taken part in anything: who sends to it does not wait for its greeting for ever.
+TEST(FarSends, ToTheDeadAreErrors) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
+  const ScopedSetting quiet("TUTTI_LOG_FILE", "/dev/null");
+  const ScopedSetting timeout("TUTTI_TIMEOUT", "40");
+  for (const bool begun : {false, true}) {  // whether the send has when it dies
+    Processes processes(2, [&](tuttiComm_t comm, int rank, Shared& shared) {
+      shared.step[rank].store(1);
+      if (rank == 1) ::pause();
+      if (!begun) shared.wait_for_step(0, 2);
+      const char data = 1;
+      EXPECT_EQ(tuttiSend(&data, 1, tuttiInt8, 1, comm, nullptr), tuttiRemoteError);
+      EXPECT_NE(std::string(tuttiGetLastError(comm)).find("rank 1 "), std::string::npos) << tuttiGetLastError(comm);
+      EXPECT_EQ(tuttiCommDestroy(comm), tuttiRemoteError);
+    });
+    for (const int rank : {0, 1}) processes.shared().wait_for_step(rank, 1);
+    if (begun) ::usleep(20'000);
+    processes.signal(1, SIGKILL);
+    EXPECT_TRUE(WIFSIGNALED(processes.wait(1)));
+    processes.shared().step[0].store(2);
+    EXPECT_EQ(processes.wait(0), 0);
+  }
+}
+
+// Rank 0 is stopped before there is a connection: the attempt of rank 1 to make one fails, and so does its call.
+TEST(FarSends, ToTheUnreachableAreErrors) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
+  const ScopedSetting quiet("TUTTI_LOG_FILE", "/dev/null");
+  const ScopedSetting reconnect("TUTTI_RECONNECT", "1");
+  const ScopedSetting timeout("TUTTI_TIMEOUT", "50");
+  Processes processes(2, [&](tuttiComm_t comm, int rank, Shared& shared) {
+    shared.step[rank].store(1);
+    if (rank == 0) ::pause();
+    shared.wait_for_step(1, 2);
+    const char data = 1;
+    EXPECT_EQ(tuttiSend(&data, 1, tuttiInt8, 0, comm, nullptr), tuttiRemoteError);
+    EXPECT_NE(std::string(tuttiGetLastError(comm)).find("rank 0 "), std::string::npos) << tuttiGetLastError(comm);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiRemoteError);
+  });
+  for (const int rank : {0, 1}) processes.shared().wait_for_step(rank, 1);
+  processes.signal(0, SIGSTOP);
+  processes.shared().step[1].store(2);
+  EXPECT_EQ(processes.wait(1), 0);
+}
+
 std::string name_of(const ::testing::TestParamInfo<Traffic>& info) {
   const Traffic& traffic = info.param;
   return std::to_string(traffic.messages) + "_of_" + std::to_string(traffic.bytes) + "_tls_" + traffic.tls;

@@ -44,6 +44,15 @@ inline std::uint16_t free_port() {
   }
 }
 
+/// Listens on a port as another program would.
+inline Descriptor listen_at(std::uint16_t port) {
+  const SocketAddress at = socket_address(IpAddress{}, port);
+  Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&at.data), at.size), 0);
+  EXPECT_EQ(::listen(listener.get(), 1), 0);
+  return listener;
+}
+
 inline void expect_all_ok(const SharedPage& page, int ranks) {
   for (int rank = 0; rank < ranks; ++rank)
     EXPECT_EQ(page.code(rank), Code::kOk) << "rank " << rank << ": " << page.text(rank);

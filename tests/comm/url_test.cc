@@ -17,6 +17,7 @@ namespace {
 
 using test::expect_all_ok;
 using test::free_port;
+using test::listen_at;
 using test::Processes;
 using test::SharedPage;
 using test::TemporaryDirectory;
@@ -200,13 +201,11 @@ TEST(TcpUrl, ProcessesMeetAndThePortIsFree) {
   expect_all_ok(processes.page(), 3);
 }
 
-/// Listens on a port as another program would.
-Descriptor listen_at(std::uint16_t port) {
-  const SocketAddress at = socket_address(IpAddress{}, port);
-  Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&at.data), at.size), 0);
-  EXPECT_EQ(::listen(listener.get(), 1), 0);
-  return listener;
+std::uint16_t local_port(int descriptor) {
+  sockaddr_in at{};
+  socklen_t size = sizeof(at);
+  ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&at), &size);
+  return ntohs(at.sin_port);
 }
 
 TEST(TcpUrl, APortThatIsInUseForAMomentIsWaitedFor) {
@@ -232,6 +231,17 @@ TEST(TcpUrl, APortThatIsInUseForLongIsNamed) {
     EXPECT_NE(status.text().find(part), std::string::npos) << status.text();
 }
 
+TEST(TcpUrl, ARangeThatIsUsedUpIsNamed) {
+  const Descriptor other = listen_at(free_port());
+  Settings settings;
+  settings.port_first = settings.port_last = local_port(other.get());
+  std::shared_ptr<Hub> hub;
+  ASSERT_TRUE(wait_for_no_hub(std::chrono::seconds(10)));
+  const Status status = Hub::acquire(settings, &hub);
+  EXPECT_EQ(status.code(), Code::kSystemError) << status.text();
+  EXPECT_NE(status.text().find("TUTTI_PORT_RANGE"), std::string::npos) << status.text();
+}
+
 // The range of the ranks' own listeners may hold the port: then the rank has taken it itself.
 TEST(TcpUrl, ThePortMayBeTheHubsOwn) {
   const std::uint16_t port = free_port();
@@ -242,13 +252,6 @@ TEST(TcpUrl, ThePortMayBeTheHubsOwn) {
     return join_by(fmt::format("tcp://127.0.0.1:{}", port), rank, 2, 30, settings);
   });
   expect_all_ok(*page, 2);
-}
-
-std::uint16_t local_port(int descriptor) {
-  sockaddr_in at{};
-  socklen_t size = sizeof(at);
-  ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&at), &size);
-  return ntohs(at.sin_port);
 }
 
 // Ranks that ask before rank 0 listens may be given its port for their own end, and be connected to themselves.

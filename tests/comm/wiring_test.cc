@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "comm/places.h"
@@ -386,6 +387,34 @@ TEST(Wiring, WhoCannotBeReachedIsNamedWithTheAddresses) {
   processes.page().wait_for_mark(2, 1);
   ::kill(processes.pid(0), SIGCONT);
   processes.page().mark(9);
+  processes.wait();
+  test::expect_all_ok(processes.page(), 2);
+}
+
+TEST(Wiring, WhoHasNoDescriptorsLeftIsToBlameItself) {
+  Processes processes;
+  processes.start_all(2, [](int rank, SharedPage& page) {
+    JoinResult joined;
+    TUTTI_TRY(join_apart(rank, 2, page, &joined, 0.2));
+    page.mark(0);
+    page.wait_for_mark(0, 2);
+    if (rank == 1) {
+      const rlimit none{3, 3};  // what is open stays
+      TUTTI_TRY(expect(::setrlimit(RLIMIT_NOFILE, &none) == 0, "no limit"));
+      joined.wiring->want(Rank{0}, kLane);
+    }
+    Cause cause;
+    for (int i = 0; i < 10000 && cause.code == Code::kOk; ++i) {
+      std::this_thread::sleep_for(milliseconds(1));
+      cause = joined.membership->cause();
+    }
+    page.mark(1);
+    page.wait_for_mark(1, 2);
+    joined.membership->say_goodbye(0);
+    const bool right = cause.code == Code::kSystemError && cause.culprit == Rank{1} &&
+                       cause.text.find("Too many open files") != std::string::npos;
+    return right ? Status() : fail(Code::kInternalError, "culprit {}: {}", cause.culprit.value, cause.text);
+  });
   processes.wait();
   test::expect_all_ok(processes.page(), 2);
 }
