@@ -20,6 +20,14 @@ constexpr const char* kNames[] = {
 
 bool offers(Collective collective, const char* name) { return find_algorithm(collective, name) != nullptr; }
 
+/// The communicator says that it runs the algorithm, for every collective that has it.
+void expect_named(tuttiComm_t comm, Collective collective, const char* name) {
+  const std::string key = std::string("algorithm:") + name_of(collective) + ":4096";
+  char text[64] = "";
+  EXPECT_EQ(tuttiCommGetInfo(comm, key.c_str(), text, sizeof text), tuttiSuccess);
+  EXPECT_STREQ(text, name) << key;
+}
+
 /// The cases of the kinds that the algorithm has.
 void run_cases(tuttiComm_t comm, int rank, int ranks, const char* name, cases::Effort effort) {
   bool exchanges = false;
@@ -28,6 +36,7 @@ void run_cases(tuttiComm_t comm, int rank, int ranks, const char* name, cases::E
     const auto collective = static_cast<Collective>(i);
     const bool exchange = collective == Collective::kGather || collective == Collective::kScatter ||
                           collective == Collective::kAllToAll || collective == Collective::kAllGather;
+    if (offers(collective, name)) expect_named(comm, collective, name);
     exchanges = exchanges || (exchange && offers(collective, name));
     others = others || (!exchange && offers(collective, name)) || offers(Collective::kAllGather, name);
   }

@@ -142,6 +142,22 @@ TEST(Generator, EveryAlgorithmAloneCopiesOnce) {
   }
 }
 
+/// The choice asks rank 0 with root 0 how large tiles may be.
+TEST(Generator, ExtentsAgreeOnAllRanksAndRoots) {
+  for (const Algorithm& algorithm : catalogue()) {
+    for (const std::int32_t n : {1, 2, 5, 8, 13, 100}) {
+      const Extent first = algorithm.extent(Shape{n, 0, 0, 1});
+      for (std::int32_t root = 0; root < (is_rooted(algorithm.collective) ? n : 1); ++root) {
+        for (std::int32_t rank = 0; rank < n; ++rank) {
+          const Extent extent = algorithm.extent(Shape{n, rank, root, 1});
+          ASSERT_EQ(extent.parts, first.parts) << algorithm.name;
+          ASSERT_EQ(extent.message_chunks, first.message_chunks) << algorithm.name << " " << n << " " << root;
+        }
+      }
+    }
+  }
+}
+
 /// What a rank sends at most, in messages, for the costs that docs/design/schedule.md states.
 std::uint32_t most_messages_sent(const Algorithm& algorithm, std::int32_t n) {
   std::uint32_t most = 0;
