@@ -1,24 +1,35 @@
-// Tutti against Open MPI between hosts, in turn in one program: all_reduce and barrier. Run it by bench/hosts_race.sh.
+// Tutti against Open MPI, and Gloo where it is installed, between hosts, in turn in one program: all_reduce and
+// barrier. Run it by bench/hosts_race.sh.
 //
-// Blocks of operations alternate, and which comes first alternates too; a pair's ratio is taken of its own two blocks,
-// so that both see the same machine. The slowest rank's time counts.
+// Blocks of operations take turns, and who comes first changes too; a ratio is taken of the blocks of one round, so
+// that all see the same machine. The slowest rank's time counts.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 #include <tutti/tutti_mpi.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <memory>
+#include <string>
 #include <vector>
+
+#include "gloo_peer.h"
 
 namespace {
 
 struct Options {
   std::size_t min_bytes = 8, max_bytes = 64ULL << 20, factor = 8;
-  int pairs = 7;
+  int rounds = 7;
   double block_ms = 100;
   double raw_gigabits = 0;  ///< what a link carries; 0: not limited
+  std::string interface = "eth0";
 };
+
+enum Runner { kTutti = 0, kMpi = 1, kGloo = 2 };
+constexpr std::size_t kRunners = 3;
+using Times = std::array<std::vector<double>, kRunners>;  ///< seconds an operation, by round
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -32,12 +43,13 @@ class HostsRace {
       : options_(options), comm_(comm), send_(options.max_bytes / sizeof(float) + 1), recv_(send_.size()) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
+    if (!options.interface.empty()) gloo_ = GlooPeer::connect(options.interface);
   }
 
   void run() {
     if (rank_ == 0)
-      std::printf("%12s %12s %12s %7s %14s %s\n", "bytes", "tutti us", "mpi us", "ratio", "busbw GB/s",
-                  options_.raw_gigabits > 0 ? "of the raw rate" : "");
+      std::printf("%12s %12s %12s %7s %12s %7s %14s %s\n", "bytes", "tutti us", "mpi us", "ratio", "gloo us", "ratio",
+                  "busbw GB/s", options_.raw_gigabits > 0 ? "of the raw rate" : "");
     measure(0);
     for (std::size_t bytes = options_.min_bytes; bytes <= options_.max_bytes; bytes *= options_.factor) {
       check(bytes);
@@ -46,10 +58,13 @@ class HostsRace {
   }
 
  private:
+  std::size_t runners() const { return gloo_ ? kRunners : kRunners - 1; }
+
   /// No bytes: a barrier.
-  void operate(bool ours, std::size_t bytes) {
+  void operate(std::size_t runner, std::size_t bytes) {
     const std::size_t count = bytes / sizeof(float);
-    if (!ours) {
+    if (runner == kGloo) return bytes == 0 ? gloo_->barrier() : gloo_->all_reduce(send_.data(), recv_.data(), count);
+    if (runner == kMpi) {
       if (bytes == 0)
         MPI_Barrier(MPI_COMM_WORLD);
       else
@@ -69,43 +84,56 @@ class HostsRace {
     const std::size_t count = bytes / sizeof(float);
     const auto n = static_cast<std::size_t>(ranks_);
     for (std::size_t i = 0; i < count; ++i) send_[i] = static_cast<float>(i % 1021 + static_cast<std::size_t>(rank_));
-    operate(true, bytes);
-    for (std::size_t i = 0; i < count; ++i) {
-      if (recv_[i] == static_cast<float>(n * (i % 1021) + n * (n - 1) / 2)) continue;
-      std::fprintf(stderr, "rank %d: a wrong sum of %zu bytes at element %zu\n", rank_, bytes, i);
-      MPI_Abort(MPI_COMM_WORLD, 1);
+    for (std::size_t runner = 0; runner < runners(); ++runner) {
+      std::fill(recv_.begin(), recv_.end(), 0.0f);
+      operate(runner, bytes);
+      for (std::size_t i = 0; i < count; ++i) {
+        if (recv_[i] == static_cast<float>(n * (i % 1021) + n * (n - 1) / 2)) continue;
+        std::fprintf(stderr, "rank %d: a wrong sum of %zu bytes at element %zu (%zu)\n", rank_, bytes, i, runner);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+      }
     }
   }
 
   /// Seconds an operation, of the slowest rank.
-  double block(bool ours, std::size_t bytes, int iterations) {
-    operate(ours, bytes);
+  double block(std::size_t runner, std::size_t bytes, int iterations) {
+    operate(runner, bytes);
     MPI_Barrier(MPI_COMM_WORLD);
     const double start = MPI_Wtime();
-    for (int i = 0; i < iterations; ++i) operate(ours, bytes);
+    for (int i = 0; i < iterations; ++i) operate(runner, bytes);
     double mine = (MPI_Wtime() - start) / iterations, slowest = 0;
     MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return slowest;
   }
 
   void measure(std::size_t bytes) {
-    const double guess = std::max(block(true, bytes, 2), block(false, bytes, 2));
-    const int iterations = std::max(2, static_cast<int>(options_.block_ms * 1e-3 / guess));
-    std::vector<double> ours, theirs, ratios;
-    for (int pair = 0; pair < options_.pairs; ++pair) {
-      const bool ours_first = pair % 2 == 0;
-      const double first = block(ours_first, bytes, iterations);
-      const double second = block(!ours_first, bytes, iterations);
-      ours.push_back(ours_first ? first : second);
-      theirs.push_back(ours_first ? second : first);
-      ratios.push_back(ours.back() / theirs.back());
-    }
-    if (rank_ == 0) print(bytes, median(ours), median(theirs), median(ratios));
+    std::array<int, kRunners> iterations{};
+    for (std::size_t runner = 0; runner < runners(); ++runner)
+      iterations[runner] = std::max(2, static_cast<int>(options_.block_ms * 1e-3 / block(runner, bytes, 2)));
+    Times times;
+    for (int round = 0; round < options_.rounds; ++round)
+      for (std::size_t turn = 0; turn < runners(); ++turn) {
+        const std::size_t runner = (turn + static_cast<std::size_t>(round)) % runners();
+        times[runner].push_back(block(runner, bytes, iterations[runner]));
+      }
+    if (rank_ == 0) print(bytes, times);
   }
 
-  void print(std::size_t bytes, double ours, double theirs, double ratio) const {
+  static double ratio(const Times& times, Runner to) {
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < times[to].size(); ++i) ratios.push_back(times[kTutti][i] / times[to][i]);
+    return median(ratios);
+  }
+
+  void print(std::size_t bytes, const Times& times) const {
+    const double ours = median(times[kTutti]);
     const double busbw = 2.0 * (ranks_ - 1) / ranks_ * static_cast<double>(bytes) / ours * 1e-9;
-    std::printf("%12zu %12.1f %12.1f %7.3f %14.4f", bytes, ours * 1e6, theirs * 1e6, ratio, busbw);
+    std::printf("%12zu %12.1f %12.1f %7.3f", bytes, ours * 1e6, median(times[kMpi]) * 1e6, ratio(times, kMpi));
+    if (gloo_)
+      std::printf(" %12.1f %7.3f", median(times[kGloo]) * 1e6, ratio(times, kGloo));
+    else
+      std::printf(" %12s %7s", "-", "-");
+    std::printf(" %14.4f", busbw);
     if (options_.raw_gigabits > 0 && bytes > 0) std::printf(" %14.1f %%", busbw * 8 / options_.raw_gigabits * 100);
     std::printf("%s\n", bytes == 0 ? "   (barrier)" : "");
     std::fflush(stdout);
@@ -114,6 +142,7 @@ class HostsRace {
   const Options& options_;
   tuttiComm_t comm_;
   std::vector<float> send_, recv_;
+  std::unique_ptr<GlooPeer> gloo_;
   int rank_ = 0, ranks_ = 1;
 };
 
@@ -121,12 +150,13 @@ class HostsRace {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app{"Tutti against Open MPI between hosts, paired; run it by bench/hosts_race.sh.", "hosts_race"};
+  CLI::App app{"Tutti against Open MPI and Gloo between hosts, in turn; run it by bench/hosts_race.sh.", "hosts_race"};
   const auto size = CLI::AsSizeValue(false);
   app.add_option("-b,--minbytes", options.min_bytes, "smallest size, at least 4 (8)")->transform(size);
   app.add_option("-e,--maxbytes", options.max_bytes, "largest size (64M)")->transform(size);
   app.add_option("-f,--factor", options.factor, "between sizes (8)")->check(CLI::Range(2, 1024));
-  app.add_option("--pairs", options.pairs, "pairs of blocks a size (7)")->check(CLI::Range(1, 100000));
+  app.add_option("--rounds", options.rounds, "blocks of each a size (7)")->check(CLI::Range(1, 100000));
+  app.add_option("--gloo-interface", options.interface, "that Gloo uses (eth0); empty: without Gloo");
   app.add_option("--block-ms", options.block_ms, "length of a block in milliseconds (100)");
   app.add_option("--raw", options.raw_gigabits, "what a link carries, in Gbit/s, to print the share of it");
   CLI11_PARSE(app, argc, argv);
