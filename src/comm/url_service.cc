@@ -1,6 +1,7 @@
 #include "comm/url_service.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "comm/hub.h"
@@ -10,6 +11,7 @@ namespace tutti {
 namespace {
 
 constexpr std::size_t kSecretAt = 8;  // in an id, see unique_id.h
+constexpr std::chrono::seconds kQuestionTime{10};
 
 }  // namespace
 
@@ -21,7 +23,7 @@ Status mask_id(const Key& connection_key, IdBytes* id) {
 }
 
 UrlService::~UrlService() {
-  for (const auto& [raw, connection] : connections_) connection->close();
+  for (const auto& connection : connections_) connection->close();
 }
 
 Status UrlService::publish(const KeyId& key, const Key& secret, std::uint16_t port, std::uint64_t round,
@@ -55,14 +57,28 @@ bool UrlService::find_secret(const KeyId& key, Key* secret) const {
 
 void UrlService::serve(const std::shared_ptr<Connection>& connection) {
   Connection* const raw = connection.get();
-  connections_[raw] = connection;
+  if (connections_.size() >= kMostConnections) {
+    connections_.front()->close();
+    connections_.pop_front();
+  }
+  connections_.push_back(connection);
   ConnectionEvents events;
   events.on_message = [this, raw](MessageType type, ByteView payload) {
     if (type != MessageType::kAskId) return fail(Code::kRemoteError, "a message that this port does not serve");
     return answer(*raw, payload);
   };
-  events.on_close = [this, raw](const Status&) { connections_.erase(raw); };
+  events.on_close = [this, raw](const Status&) { forget(raw); };
   connection->set_events(std::move(events));
+  hub_.loop().after(kQuestionTime, [this, weak = std::weak_ptr<Connection>(connection)] {
+    const auto kept = weak.lock();
+    if (!kept) return;
+    kept->close();
+    forget(kept.get());
+  });
+}
+
+void UrlService::forget(const Connection* connection) {
+  connections_.remove_if([connection](const auto& item) { return item.get() == connection; });
 }
 
 Status UrlService::answer(Connection& connection, ByteView payload) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 
@@ -29,7 +30,10 @@ class UrlService {
   void withdraw(const KeyId& key, std::uint64_t round);
 
   bool find_secret(const KeyId& key, Key* secret) const;
+  /// Without a secret file anybody may come this far: a connection has 10 s for its question, and of more than
+  /// kMostConnections the oldest is closed.
   void serve(const std::shared_ptr<Connection>& connection);
+  static constexpr std::size_t kMostConnections = 256;
 
  private:
   struct Site {
@@ -38,9 +42,10 @@ class UrlService {
     std::map<std::uint64_t, IdBytes> rounds;
   };
   Status answer(Connection& connection, ByteView payload);
+  void forget(const Connection* connection);
   Hub& hub_;
   std::map<KeyId, Site> sites_;
-  std::map<Connection*, std::shared_ptr<Connection>> connections_;
+  std::list<std::shared_ptr<Connection>> connections_;  // the oldest first
 };
 
 }  // namespace tutti

@@ -6,10 +6,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "comm/dialer.h"
 #include "comm/file_rendezvous.h"
 #include "comm/places.h"
 #include "comm/socket.h"
 #include "comm/tcp_rendezvous.h"
+#include "comm/url_service.h"
 #include "comm/world.h"
 
 namespace tutti {
@@ -313,6 +315,55 @@ TEST(TcpUrl, TlsWithoutASecretIsRefused) {
   const Status status = join_by("tcp://localhost:1", 0, 1, 1, settings);
   EXPECT_EQ(status.code(), Code::kInvalidUsage);
   EXPECT_NE(status.text().find("TUTTI_SECRET_FILE"), std::string::npos) << status.text();
+}
+
+/// Without a secret file anybody passes the handshake at the door.
+TEST(TcpUrl, ACrowdThatAsksNothingKeepsNobodyOut) {
+  std::shared_ptr<Hub> hub;
+  ASSERT_TRUE(Hub::acquire(Settings{}, &hub).ok());
+  DoorKeys keys;
+  const std::uint16_t port = test::free_port();
+  ASSERT_TRUE(door_keys(Settings{}, port, "", &keys).ok());
+  IdBytes id{};
+  id[100] = std::byte{7};
+  ASSERT_TRUE(open_door(hub, keys, "tcp://127.0.0.1", port, 1, id, Deadline::in(10)).ok());
+  constexpr std::size_t kCrowd = UrlService::kMostConnections + 50;
+  std::atomic<std::size_t> inside{0};
+  std::atomic<std::size_t> closed{0};
+  std::vector<std::shared_ptr<Connection>> kept;  // and the dialers, in the loop's thread
+  std::vector<std::shared_ptr<Dialer>> dialers;
+  IpAddress local;
+  local.bytes[0] = std::byte{127};
+  local.bytes[3] = std::byte{1};
+  const auto enter = [&](const Status&, const std::shared_ptr<Connection>& connection) {
+    ConnectionEvents events;
+    events.on_close = [&closed](const Status&) { closed.fetch_add(1); };
+    if (connection) connection->set_events(std::move(events));
+    if (connection) kept.push_back(connection);
+    inside.fetch_add(1);
+  };
+  for (std::size_t i = 0; i < kCrowd; ++i) {
+    hub->loop().call(
+        [&] {
+          dialers.push_back(std::make_shared<Dialer>(hub->loop(), tcp_targets({local}, port, false), Role::kAskId,
+                                                     keys.id, keys.secret, enter));
+          dialers.back()->start();
+        },
+        std::chrono::milliseconds(10000));
+    while (inside.load() <= i) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  IdBytes got{};
+  const Status asked = ask_for_id(hub, keys, "127.0.0.1", port, 1, Rank{1}, Deadline::in(10), &got);
+  EXPECT_TRUE(asked.ok()) << asked.text();
+  EXPECT_EQ(got, id);
+  EXPECT_GE(closed.load(), kCrowd - UrlService::kMostConnections);
+  const auto leave = [&] {
+    for (const auto& connection : kept) connection->close();
+    kept.clear();
+    dialers.clear();
+  };
+  EXPECT_TRUE(hub->loop().call(leave, std::chrono::milliseconds(10000)));
+  close_door(hub, keys, 1);
 }
 
 }  // namespace
