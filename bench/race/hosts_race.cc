@@ -125,6 +125,14 @@ class HostsRace {
     return median(ratios);
   }
 
+  std::string algorithm(std::size_t bytes) const {
+    char name[64] = "";
+    const std::string what = bytes == 0 ? "algorithm:barrier:0" : "algorithm:all_reduce:" + std::to_string(bytes);
+    return tuttiCommGetInfo(comm_, what.c_str(), name, sizeof(name)) == tuttiSuccess
+               ? (bytes == 0 ? "barrier " : "") + std::string(name)
+               : "?";
+  }
+
   void print(std::size_t bytes, const Times& times) const {
     const double ours = median(times[kTutti]);
     const double busbw = 2.0 * (ranks_ - 1) / ranks_ * static_cast<double>(bytes) / ours * 1e-9;
@@ -135,7 +143,7 @@ class HostsRace {
       std::printf(" %12s %7s", "-", "-");
     std::printf(" %14.4f", busbw);
     if (options_.raw_gigabits > 0 && bytes > 0) std::printf(" %14.1f %%", busbw * 8 / options_.raw_gigabits * 100);
-    std::printf("%s\n", bytes == 0 ? "   (barrier)" : "");
+    std::printf("  %s\n", algorithm(bytes).c_str());
     std::fflush(stdout);
   }
 

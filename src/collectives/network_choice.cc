@@ -1,22 +1,33 @@
 #include "collectives/network_choice.h"
 
 #include <algorithm>
+#include <bit>
+
+#include "schedule/bind.h"
 
 namespace tutti {
 namespace {
 
-// Where one algorithm gives way to another across hosts. Guessed from the model in docs/design/hierarchy.md (a message
-// costs each end 2 to 3 us, a hop 10 us and more, a link of 1 Gbit/s carries 1 KiB in 9 us) and still to be measured.
+// Where one algorithm gives way to another across hosts. Those of the flat all-reduce and barrier are measured between
+// namespaces of one machine (docs/performance.md, "Between hosts"), with and without a limit of 1 Gbit/s; the others
+// are guessed from the model in docs/design/hierarchy.md (a message costs each end 2 to 3 us, a hop 10 us and more, a
+// link of 1 Gbit/s carries 1 KiB in 9 us).
 
 /// All to all at once, with a message to every peer: up to so many ranks, or leaders, ...
 constexpr int kTcpDirectRanks = 8;
 /// ... and so many bytes, each of which crosses the link n-1 times; two peers have no second message to wait for.
 constexpr std::size_t kTcpDirectBytes = 4 * 1024;
 constexpr std::size_t kTcpPairBytes = 32 * 1024;
+/// Ranks that all run on the same cores pay for each message with time that another one needs: more than two take log2
+/// n rounds of one message instead.
+constexpr int kTcpOneKernelRanks = 2;
+/// Halving and doubling where n is a power of two, up to here; the ring, which keeps all links busy at once, above.
+constexpr std::size_t kTcpHalvingBytes = 1024 * 1024;
 /// Two shots: the bytes of a ring in two hops, but all peers send to one at once.
 constexpr std::size_t kTcpTwoShotBytes = 128 * 1024;
-/// More ranks: recursive doubling below, the ring above.
-constexpr std::size_t kTcpDoublingBytes = 16 * 1024;
+constexpr std::size_t kTcpPairTwoShotBytes = 1024 * 1024;
+/// More ranks than kTcpDirectRanks: recursive doubling below, the ring above.
+constexpr std::size_t kTcpManyDoublingBytes = 16 * 1024;
 /// Hierarchical all-reduce: leaders alone exchange the whole data below, a ring of drivers above.
 constexpr std::size_t kTcpLeaderBytes = 16 * 1024;
 constexpr std::size_t kTcpLeaderPairBytes = 64 * 1024;
@@ -28,13 +39,24 @@ constexpr std::size_t kTcpTwoLaneBytes = 64 * 1024;
 constexpr std::size_t kTcpChainTiles = 16;
 constexpr std::size_t kTcpChainTileBytes = 32 * 1024;
 
+/// Whether a message has room for so many chunks: where slots are set to be tiny it has not.
+bool holds_chunks(const Machine& machine, int chunks) {
+  return machine.max_message.value >= static_cast<std::size_t>(chunks) * kPartAlign.value;
+}
+
+bool one_round(const Machine& machine) {
+  return machine.ranks <= (machine.one_kernel ? kTcpOneKernelRanks : kTcpDirectRanks);
+}
+
 std::string_view all_reduce_between(std::size_t bytes, const Machine& machine) {
-  if (bytes <= (machine.ranks == 2 ? kTcpPairBytes : kTcpDirectBytes) && machine.ranks <= kTcpDirectRanks) {
-    return "all_pairs";
-  }
-  if (machine.deterministic) return "all_pairs_two_shot";
-  if (machine.ranks > kTcpDirectRanks) return bytes <= kTcpDoublingBytes ? "recursive_doubling" : "ring";
-  return bytes <= kTcpTwoShotBytes ? "all_pairs_two_shot" : "ring";
+  const int n = machine.ranks;
+  const bool direct = n <= kTcpDirectRanks && bytes <= (n == 2 ? kTcpPairBytes : kTcpDirectBytes);
+  if (machine.deterministic) return direct ? "all_pairs" : "all_pairs_two_shot";
+  if (n > kTcpDirectRanks) return bytes <= kTcpManyDoublingBytes ? "recursive_doubling" : "ring";
+  if (direct) return one_round(machine) ? "all_pairs" : "recursive_doubling";
+  const bool halves = n > 2 && std::has_single_bit(static_cast<unsigned>(n)) && holds_chunks(machine, n);
+  if (halves) return bytes <= kTcpHalvingBytes ? "halving_doubling" : "ring";
+  return bytes <= (n == 2 ? kTcpPairTwoShotBytes : kTcpTwoShotBytes) ? "all_pairs_two_shot" : "ring";
 }
 
 /// One rank a host.
@@ -50,7 +72,7 @@ std::string_view flat(Collective collective, std::size_t bytes, const Machine& m
     case Collective::kBroadcast:
       return bytes <= kTcpTreeBytes ? "tree" : "chain";
     case Collective::kBarrier:
-      return machine.ranks <= kTcpDirectRanks ? "all_pairs" : "dissemination";
+      return one_round(machine) ? "all_pairs" : "dissemination";
     default:
       return {};
   }

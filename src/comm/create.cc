@@ -100,6 +100,7 @@ Machine machine_of(const CreateOptions& options, const JoinResult& joined, const
   machine.credits = capabilities.credits;
   machine.lanes = kLanes;
   machine.deterministic = options.settings.deterministic;
+  machine.one_kernel = joined.kernel_ranks == options.ranks;
   if (options.settings.transport == TransportKind::kTcp) {
     machine.network = options.ranks > 1;
     machine.hosts.resize(static_cast<std::size_t>(options.ranks));
@@ -176,12 +177,11 @@ Status make_mixed(const CreateOptions& options, const JoinResult& joined, const 
 Status make_executor(const CreateOptions& options, const JoinResult& joined, std::unique_ptr<Executor>* executor) {
   const TransportKind kind = options.settings.transport;
   const std::vector<Rank> near = near_ranks(options, joined);
-  // Ranks that share cores share a host; with tcp asked for they may, as far as anybody knows.
-  const int crowd = kind == TransportKind::kTcp && joined.one_process ? options.ranks : static_cast<int>(near.size());
-  const LadderPolicy ladder = LadderPolicy::choose(crowd, usable_cores(), options.settings.spin_microseconds);
+  const int crowd = std::max(static_cast<int>(near.size()), joined.kernel_ranks);
+  const bool network = kind == TransportKind::kTcp || (kind == TransportKind::kAuto && !joined.one_host);
+  const LadderPolicy ladder = LadderPolicy::choose(crowd, usable_cores(), options.settings.spin_microseconds, network);
   if (kind == TransportKind::kInproc) return make_inproc(options, joined, ladder, executor);
-  if (kind == TransportKind::kTcp || (kind == TransportKind::kAuto && !joined.one_host))
-    return make_mixed(options, joined, near, ladder, executor);
+  if (network) return make_mixed(options, joined, near, ladder, executor);
   if (!joined.one_host)
     return fail(Code::kInvalidUsage, "TUTTI_TRANSPORT=shm, but rank {} ({}) is on another host", far_rank(joined),
                 joined.membership->describe(Rank{far_rank(joined)}));

@@ -50,6 +50,7 @@ struct JoinResult {
   std::vector<int> hosts;             ///< by rank: equal numbers share a host; counted from 0 in order of first rank
   bool one_process = false;           ///< every rank lives in this process
   bool one_host = false;              ///< every rank's segment could be mapped
+  int kernel_ranks = 1;               ///< ranks that run on the cores that this one runs on, itself included
 };
 
 /// Makes an id and serves it from this process's hub until it is used or the process ends. `secret` (32 bytes) may be

@@ -45,6 +45,13 @@ std::vector<int> hosts_of(const Roster& roster, const std::vector<Rank>& apart) 
   return hosts;
 }
 
+int ranks_on_kernel_of(Rank rank, const Roster& roster) {
+  const std::uint64_t kernel = roster.member(rank).kernel;
+  if (kernel == 0) return 1;
+  return static_cast<int>(std::count_if(roster.members().begin(), roster.members().end(),
+                                        [kernel](const Member& member) { return member.kernel == kernel; }));
+}
+
 }  // namespace
 
 JoinTask::JoinTask(std::shared_ptr<Hub> hub, const JoinRequest& request, const UniqueId& id)
@@ -169,6 +176,7 @@ Member JoinTask::self() const {
   member.port = hub_->port();
   member.addresses = hub_->addresses();
   member.segment_bytes = request_.segment_bytes.value;
+  member.kernel = kernel_id();
   return member;
 }
 
@@ -225,6 +233,7 @@ Status JoinTask::take_go(ByteView payload) {
   made.one_process = group_->one_process();
   made.hosts = hosts_of(*group_->roster(), go.apart);
   made.one_host = std::all_of(made.hosts.begin(), made.hosts.end(), [](int host) { return host == 0; });
+  made.kernel_ranks = ranks_on_kernel_of(request_.rank, *group_->roster());
   const int here = made.hosts[static_cast<std::size_t>(request_.rank.value)];
   for (std::size_t i = 0; i < made.segments.size(); ++i)
     if (made.hosts[i] != here) made.segments[i] = nullptr;  // what is called another host is used as one

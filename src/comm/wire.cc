@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kMaxAddresses = 16;
 constexpr std::size_t kMaxSettings = 256;
 constexpr std::size_t kAddressSize = 17;
-constexpr std::size_t kMemberSize = 50;  // the least that one can have
+constexpr std::size_t kMemberSize = 58;  // the least that one can have
 constexpr std::size_t kNewsItemSize = 17;
 constexpr std::size_t kMaxNote = 128;
 constexpr std::uint64_t kMaxSegment = std::uint64_t{1} << 46;  // an address space
@@ -28,6 +28,7 @@ void write_member(WireWriter& out, const Member& member) {
     out.bytes(member.addresses[i].bytes);
   }
   out.u64(member.segment_bytes);
+  out.u64(member.kernel);
 }
 
 void read_member(WireReader& in, Member* member) {
@@ -45,6 +46,7 @@ void read_member(WireReader& in, Member* member) {
     if (address.family != 4 && address.family != 6) in.refuse();
   }
   member->segment_bytes = in.u64();
+  member->kernel = in.u64();
   if (member->rank.value < 0 || member->rank.value >= kMaxRanks) in.refuse();
   if (member->segment_bytes > kMaxSegment) in.refuse();
 }

@@ -101,6 +101,7 @@ struct Member {
   std::uint16_t port = 0;
   std::vector<IpAddress> addresses;
   std::uint64_t segment_bytes = 0;  ///< 0: no segment
+  std::uint64_t kernel = 0;         ///< equal: the same cores; 0: unknown
 };
 
 /// "rank 2", "ranks 2 and 3", "ranks 2, 3, 4 and 7 more".

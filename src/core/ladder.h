@@ -29,9 +29,11 @@ struct LadderPolicy {
   /// With a core for every rank a short spin nearly always ends the wait, and a yield only adds latency. With more
   /// ranks than cores the awaited rank may need this very core: hand it over at once, and keep yielding longer before
   /// sleeping, because a futex wake costs ten times a yield.
-  static LadderPolicy choose(int local_ranks, int cores, std::int64_t spin_microseconds) {
+  /// A poll of a network costs system calls, beside which a yield is cheap; and what comes from there comes through the
+  /// kernel, perhaps from a rank that needs this core: nobody knows who else lives on this host.
+  static LadderPolicy choose(int local_ranks, int cores, std::int64_t spin_microseconds, bool network = false) {
     LadderPolicy policy;
-    if (local_ranks > cores) {
+    if (local_ranks > cores || network) {
       policy.bare_spins = 8;
       policy.spin_for = std::chrono::nanoseconds{0};
       policy.yield_for = std::chrono::nanoseconds{4'000'000};

@@ -16,6 +16,7 @@ struct Machine {
   std::uint32_t credits = 2;      ///< messages of that size a link holds
   bool deterministic = false;     ///< only algorithms that add in plain rank order in one pass
   bool network = false;           ///< some pairs of ranks are connected by tcp
+  bool one_kernel = false;        ///< all ranks run on the same cores, though some may be called other hosts
   std::vector<int>
       hosts;  ///< by rank: equal numbers share memory, counted from 0 in order of first rank; empty: one host
 };

@@ -144,6 +144,26 @@ TEST(NetworkChoice, NoChunkExceedsAMessage) {
   }
 }
 
+/// Nobody named an algorithm: what is chosen fits, however small the messages are.
+TEST(NetworkChoice, FitsSmallMessages) {
+  for (const int n : {2, 3, 4, 8}) {
+    Machine machine = machine_of(uniform_hosts(n, 1, false));
+    for (const bool one_kernel : {false, true}) {
+      machine.one_kernel = one_kernel;
+      for (const std::size_t message : {64u, 128u, 256u, 512u, 262144u}) {
+        machine.max_message = Bytes{message};
+        for (const Collective collective : kOffered) {
+          for (const std::size_t bytes : kSizes) {
+            const Choice choice = choose(collective, Bytes{bytes}, machine, "auto", Bytes{0});
+            const Extent extent = choice.algorithm->extent(Shape{n, 0, 0, choice.lanes, nullptr});
+            EXPECT_LE(extent.message_chunks * kPartAlign.value, message) << choice.algorithm->name << " " << bytes;
+          }
+        }
+      }
+    }
+  }
+}
+
 /// A chain is many tiles long, so that its hosts work at once.
 TEST(NetworkChoice, ChainsHaveManyTiles) {
   for (const HostList& hosts : {uniform_hosts(4, 2, false), uniform_hosts(4, 1, false)}) {
