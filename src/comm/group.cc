@@ -323,7 +323,6 @@ Status Group::take_memory(const PeerProcess& peer, ByteView payload) {
     return {};
   }
   have_memory(Memory::kMapped, std::move(whole));
-  check_linked();
   return {};
 }
 
