@@ -74,6 +74,8 @@ Status meet_all(JoinResult& joined, int rank, int ranks, const std::function<boo
     TUTTI_TRY(expect(wait_for_stream(*joined.wiring, Rank{peer}, kLane, &stream), "no stream came"));
     TUTTI_TRY(talk(stream, Rank{rank}, Rank{peer}));
   }
+  for (int i = 0; i < 20000 && joined.wiring->arrivals() < static_cast<std::uint64_t>(ranks - 1); ++i)
+    std::this_thread::sleep_for(milliseconds(1));  // a stream may be taken before its arrival is told
   return expect(joined.wiring->arrivals() >= static_cast<std::uint64_t>(ranks - 1), "arrivals were not counted");
 }
 
