@@ -6,7 +6,8 @@ launcher=$1
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+logs=$(mktemp -d)
+trap 'rm -rf "$output" "$logs"' EXIT
 
 need() { # PROGRAM PACKAGE
   command -v "$1" > /dev/null || { echo "skipped: there is no $1 ($2)"; exit 77; }
@@ -27,8 +28,10 @@ run() {
     hydra_port) need mpiexec.hydra "Debian: mpich"; mpiexec.hydra -pmi-port -n 3 "$@" ;;
     torchrun_like) python3 "$here/torchrun_like.py" 3 "$@" ;;
     torchrun)
-      need torchrun "Python: torch"
-      torchrun --no-python --nnodes 1 --nproc-per-node 3 --master-port "$((20000 + $$ % 10000))" "$@"
+      need torchrun "Debian: python3-torch"
+      # Output by log files, each line behind the rank's name: torch 1.13 with Python 3.11 knows no other way.
+      torchrun --no_python --nnodes 1 --nproc_per_node 3 --master_port "$((10000 + $$ % 10000))" \
+        --redirects 1 --tee 1 --log_dir "$logs" "$@" | sed 's/^\[[^]]*\]://'
       ;;
     *) echo "unknown launcher $launcher" >&2; exit 2 ;;
   esac
