@@ -23,8 +23,11 @@
 namespace tutti {
 namespace {
 
-/// How long the end of the process, or of a communicator, may wait for the service thread.
+/// How long the end of a communicator may wait for the service thread, ...
 constexpr std::chrono::milliseconds kPatience{100};
+/// ... and that of the process, in which what the thread still uses is torn down: on a crowded machine its turn comes
+/// late.
+constexpr std::chrono::milliseconds kExitPatience{1000};
 
 /// Set in a forked child, read by any thread there; relaxed: no thread but the forking one exists when it is set.
 std::atomic<bool> forked{false};
@@ -133,7 +136,7 @@ struct HubRegistry {
     }
     if (hub) end_with_process(hub);
     std::unique_lock lock(registry.mutex);  // hubs that have just lost their last user
-    registry.thread_ended.wait_for(lock, kPatience, [&] { return registry.all_ended(); });
+    registry.thread_ended.wait_for(lock, kExitPatience, [&] { return registry.all_ended(); });
     const auto ending = std::move(registry.lasting);
     lock.unlock();
     registry.reap();
@@ -147,7 +150,7 @@ struct HubRegistry {
     hub->loop_.call([&] { hub->say_goodbyes(); }, kPatience);
     hub->loop_.stop();
     std::unique_lock lock(registry.mutex);
-    const bool ended = registry.thread_ended.wait_for(lock, kPatience, [&] { return registry.ended(hub.get()); });
+    const bool ended = registry.thread_ended.wait_for(lock, kExitPatience, [&] { return registry.ended(hub.get()); });
     std::erase_if(registry.hubs, [&](const auto& item) { return item.first == hub.get(); });
     if (ended) hub->thread_.join();
   }

@@ -18,6 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/sanitized.h"
+
 namespace tutti::test {
 
 #if defined(__SANITIZE_THREAD__)
@@ -30,18 +32,6 @@ inline constexpr bool kThreadSanitizer = false;
 #endif
 #else
 inline constexpr bool kThreadSanitizer = false;
-#endif
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
-#else
-inline constexpr bool kSanitized = false;
 #endif
 
 /// Sets an environment variable for a scope. Only while no other thread runs.
