@@ -1,5 +1,7 @@
 #include "comm/stream_shelf.h"
 
+#include <algorithm>
+
 namespace tutti {
 
 void StreamShelf::put(Rank peer, Lane lane, std::uint32_t number, TcpStream stream) {
@@ -21,6 +23,12 @@ bool StreamShelf::take(Rank peer, Lane lane, TcpStream* stream) {
   *stream = std::exchange(found->second.stream, TcpStream());
   found->second.taken = found->second.number;
   return true;
+}
+
+std::size_t StreamShelf::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(std::count_if(places_.begin(), places_.end(),
+                                                [](const auto& place) { return place.second.stream.socket.valid(); }));
 }
 
 std::uint32_t StreamShelf::taken(Rank peer, Lane lane) const {

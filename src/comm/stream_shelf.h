@@ -19,6 +19,8 @@ class StreamShelf {
   void put(Rank peer, Lane lane, std::uint32_t number, TcpStream stream);
   /// False: none is there.
   bool take(Rank peer, Lane lane, TcpStream* stream);
+  /// How many are there to be taken.
+  std::size_t waiting() const;
   /// The number of the last one that was taken; 0: none.
   std::uint32_t taken(Rank peer, Lane lane) const;
   /// Called after each put(), by its thread; setting it waits for a running call.

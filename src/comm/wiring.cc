@@ -7,6 +7,7 @@ namespace tutti {
 GroupWiring::GroupWiring(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, Rank rank)
     : hub_(std::move(hub)), group_(std::move(group)), shelf_(group_->desk().shelf(rank)), rank_(rank) {
   shelf_->set_listener([this] { arrived(); });
+  arrivals_.store(shelf_->waiting(), std::memory_order_release);  // a fast peer's streams may be there already
 }
 
 GroupWiring::~GroupWiring() {

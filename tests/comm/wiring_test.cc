@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <future>
+
 #include "comm/places.h"
 #include "comm/unique_id.h"
 #include "comm/world.h"
@@ -15,24 +17,12 @@ namespace tutti {
 namespace {
 
 using std::chrono::milliseconds;
+using test::expect;
+using test::join_apart;
 using test::Processes;
 using test::SharedPage;
 
 constexpr Lane kLane{1};
-
-Status expect(bool condition, const char* what) {
-  return condition ? Status() : fail(Code::kInternalError, "{}", what);
-}
-
-/// Every rank calls itself a host of its own.
-Status join_apart(int rank, int ranks, SharedPage& page, JoinResult* joined, double reconnect = 10) {
-  IdBytes id;
-  TUTTI_TRY(test::obtain_id(rank, page, &id));
-  JoinRequest request = test::request_for(rank, ranks, id);
-  request.settings.host_id = "host " + std::to_string(rank);
-  request.settings.reconnect_seconds = reconnect;
-  return join(request, joined);
-}
 
 /// Waits for a stream as an endpoint would.
 bool wait_for_stream(TcpWiring& wiring, Rank peer, Lane lane, TcpStream* stream) {
@@ -115,6 +105,21 @@ INSTANTIATE_TEST_SUITE_P(Who, WiringAsk,
                                          Who{"higher", [](int self, int peer) { return self > peer; }},
                                          Who{"both", [](int, int) { return true; }}),
                          [](const auto& info) { return info.param.name; });
+
+TEST(Wiring, CountsStreamsThatCameBeforeIt) {
+  std::shared_ptr<Hub> hub;
+  ASSERT_TRUE(Hub::acquire(Settings{}, &hub).ok());
+  std::promise<std::uint64_t> arrivals;
+  hub->loop().post([&] {
+    const auto group = hub->group(KeyId{}, Key{});
+    group->desk().open(nullptr, {Rank{0}}, 1, false);
+    TcpStream stream;
+    stream.socket = Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    group->desk().shelf(Rank{0})->put(Rank{1}, kLane, 1, std::move(stream));
+    arrivals.set_value(GroupWiring(hub, group, Rank{0}).arrivals());
+  });
+  EXPECT_EQ(arrivals.get_future().get(), 1u);
+}
 
 TEST(Wiring, HostsAreCountedFromTheFirstRank) {
   SharedPage* const page = SharedPage::map();
