@@ -20,6 +20,15 @@ NewsItem leave_item(Rank rank, Life life, std::uint64_t sequence, const std::str
   return NewsItem{rank, life == Life::kLeft ? NewsKind::kLeft : NewsKind::kDead, sequence, note};
 }
 
+template <class Send>
+void send_in_messages(const std::vector<NewsItem>& items, Send send) {
+  for (std::size_t i = 0; i < items.size(); i += NewsMessage::kMaxItems) {
+    const auto first = items.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto end = items.begin() + static_cast<std::ptrdiff_t>(std::min(i + NewsMessage::kMaxItems, items.size()));
+    send(encode(NewsMessage{{first, end}}));
+  }
+}
+
 }  // namespace
 
 bool Group::is_local(Rank rank) const { return std::find(here_.begin(), here_.end(), rank) != here_.end(); }
@@ -87,11 +96,7 @@ void Group::pass_on(std::vector<NewsItem> items) {
 }
 
 void Group::send_news(const std::vector<NewsItem>& items) {
-  for (std::size_t i = 0; i < items.size(); i += NewsMessage::kMaxItems) {
-    const auto first = items.begin() + static_cast<std::ptrdiff_t>(i);
-    const auto end = items.begin() + static_cast<std::ptrdiff_t>(std::min(i + NewsMessage::kMaxItems, items.size()));
-    send_to_peers(MessageType::kNews, encode(NewsMessage{{first, end}}));
-  }
+  send_in_messages(items, [this](ByteView message) { send_to_peers(MessageType::kNews, message); });
 }
 
 void Group::mend_later(std::chrono::milliseconds pause) {
@@ -133,20 +138,16 @@ void Group::send_state(PeerProcess& peer) {
     boards_->publish(rank, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
   std::vector<NewsItem> news = roster_->news();
   if (order_->is_mesh()) std::erase_if(news, [this](const NewsItem& item) { return !is_local(item.rank); });
-  for (std::size_t i = 0; i < news.size(); i += NewsMessage::kMaxItems) {
-    const auto first = news.begin() + static_cast<std::ptrdiff_t>(i);
-    const auto end = news.begin() + static_cast<std::ptrdiff_t>(std::min(i + NewsMessage::kMaxItems, news.size()));
-    peer.send(MessageType::kNews, encode(NewsMessage{{first, end}}));
-  }
+  send_in_messages(news, [&peer](ByteView message) { peer.send(MessageType::kNews, message); });
   desk_->ask_again(peer.process());
 }
 
 /// For the communicator's ranks there it is as if those here were dead, and as lasting.
 void Group::on_late_return(Connection& connection) {
   send_cause(connection);
-  NewsMessage message;
-  for (const Rank rank : here_) message.items.push_back(leave_item(rank, Life::kDead, 0));
-  connection.send(MessageType::kNews, encode(message));
+  std::vector<NewsItem> deaths;
+  for (const Rank rank : here_) deaths.push_back(leave_item(rank, Life::kDead, 0));
+  send_in_messages(deaths, [&connection](ByteView message) { connection.send(MessageType::kNews, message); });
 }
 
 Status Group::take_cause(const PeerProcess& peer, ByteView payload) {
