@@ -142,6 +142,16 @@ TUTTI_HD constexpr Both both_of(const Shape& s) {
   return both;
 }
 
+/// The i-th step of a piece in both trees: the one tree's steps, then the other's.
+struct Turn {
+  std::uint32_t tree = 0;
+  std::uint32_t at = 0;
+};
+TUTTI_HD constexpr Turn turn_of(const Both& both, std::uint32_t first, std::uint32_t i) {
+  const std::uint32_t begun = piece_steps(both.nodes[first]);
+  return i < begun ? Turn{first, i} : Turn{1 - first, i - begun};
+}
+
 TUTTI_HD constexpr std::uint32_t steps(const Shape& s) { return s.ranks == 1 ? 1 : both_of(s).pair_steps; }
 TUTTI_HD constexpr std::uint32_t lanes_of(const Shape& s) { return static_cast<std::uint32_t>(s.lanes); }
 
@@ -154,11 +164,9 @@ TUTTI_HD constexpr Extent broadcast_extent(const Shape& s) { return Extent{parts
 TUTTI_HD constexpr Step broadcast_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
   if (s.ranks == 1) return copy_step(lane);
   const Both both = both_of(s);
-  const std::uint32_t begun = piece_steps(both.nodes[both.down_first]);
-  const std::uint32_t tree = i < begun ? both.down_first : 1 - both.down_first;
-  const std::uint32_t chunk = lane * kTrees + tree;
-  return down_step(s, tree, both.nodes[tree], StepBuilder(lane, chunk), chunk, BufferId::kInput,
-                   i < begun ? i : i - begun);
+  const Turn turn = turn_of(both, both.down_first, i);
+  const std::uint32_t chunk = lane * kTrees + turn.tree;
+  return down_step(s, turn.tree, both.nodes[turn.tree], StepBuilder(lane, chunk), chunk, BufferId::kInput, turn.at);
 }
 
 TUTTI_HD constexpr Extent reduce_extent(const Shape& s) {
@@ -169,11 +177,10 @@ TUTTI_HD constexpr Extent reduce_extent(const Shape& s) {
 TUTTI_HD constexpr Step reduce_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
   if (s.ranks == 1) return copy_step(lane);
   const Both both = both_of(s);
-  const std::uint32_t begun = piece_steps(both.nodes[both.up_first]);
-  const std::uint32_t tree = i < begun ? both.up_first : 1 - both.up_first;
-  const std::uint32_t chunk = lane * kTrees + tree;
-  return up_step(s, tree, both.nodes[tree], StepBuilder(lane, chunk), chunk, BufferId::kScratch, lane,
-                 i < begun ? i : i - begun);
+  const Turn turn = turn_of(both, both.up_first, i);
+  const std::uint32_t chunk = lane * kTrees + turn.tree;
+  return up_step(s, turn.tree, both.nodes[turn.tree], StepBuilder(lane, chunk), chunk, BufferId::kScratch, lane,
+                 turn.at);
 }
 
 TUTTI_HD constexpr std::uint32_t all_reduce_steps(const Shape& s) {
@@ -187,16 +194,12 @@ TUTTI_HD constexpr Step all_reduce_step(const Shape& s, std::uint32_t lane, std:
   const Both both = both_of(s);
   const bool up = i < kWaves * both.pair_steps;
   const std::uint32_t wave = i / both.pair_steps % kWaves;
-  const std::uint32_t at = i % both.pair_steps;
-  const std::uint32_t first = up ? both.up_first : both.down_first;
-  const std::uint32_t begun = piece_steps(both.nodes[first]);
-  const std::uint32_t tree = at < begun ? first : 1 - first;
-  const std::uint32_t chunk = (lane * kTrees + tree) * kWaves + wave;
-  const Node& node = both.nodes[tree];
+  const Turn turn = turn_of(both, up ? both.up_first : both.down_first, i % both.pair_steps);
+  const std::uint32_t chunk = (lane * kTrees + turn.tree) * kWaves + wave;
+  const Node& node = both.nodes[turn.tree];
   const StepBuilder step(lane, chunk);
-  const std::uint32_t in_piece = at < begun ? at : at - begun;
-  return up ? up_step(s, tree, node, step, chunk, BufferId::kOutput, chunk, in_piece)
-            : down_step(s, tree, node, step, chunk, BufferId::kOutput, in_piece);
+  return up ? up_step(s, turn.tree, node, step, chunk, BufferId::kOutput, chunk, turn.at)
+            : down_step(s, turn.tree, node, step, chunk, BufferId::kOutput, turn.at);
 }
 
 inline constexpr Algorithm kBroadcast{"double_tree", Collective::kBroadcast, 32,

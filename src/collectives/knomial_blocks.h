@@ -48,6 +48,34 @@ TUTTI_HD constexpr std::uint32_t block_steps(const Shape& s) {
   return 1 + children + (s.rank != s.root && children > 0 ? 1 : 0);
 }
 
+/// A rank's place in the tree, and where it keeps the blocks of those below it: the root in the buffer of the
+/// collective that has all blocks, the others in scratch.
+struct Keeper {
+  std::int32_t place = 0;
+  bool root = false;
+  std::int32_t children = 0;
+  std::int32_t blocks = 0;  ///< its own and those below
+  std::uint32_t own = 0;    ///< chunk
+  std::uint32_t kept = 0;   ///< first chunk in scratch
+  BufferId buffer = BufferId::kScratch;
+};
+template <std::int32_t kRadix>
+TUTTI_HD constexpr Keeper keeper_of(const Shape& s, std::uint32_t lane, BufferId at_root) {
+  const std::int32_t place = place_of(s);
+  const std::int32_t blocks = blocks_below<kRadix>(s);
+  return Keeper{place,
+                place == 0,
+                children_of<kRadix>(s, place),
+                blocks,
+                block_chunk(s, lane, 0),
+                lane * static_cast<std::uint32_t>(blocks),
+                place == 0 ? at_root : BufferId::kScratch};
+}
+/// Where it keeps the blocks from `distance` on; `first` is their chunk.
+TUTTI_HD constexpr std::uint32_t kept_chunk(const Keeper& self, std::uint32_t first, std::int32_t distance) {
+  return self.root ? first : self.kept + static_cast<std::uint32_t>(distance);
+}
+
 template <std::int32_t kRadix>
 TUTTI_HD constexpr Extent gather_extent(const Shape& s) {
   return Extent{static_cast<std::uint32_t>(s.lanes), 1, static_cast<std::uint32_t>(s.ranks), kept_blocks<kRadix>(s),
@@ -56,25 +84,20 @@ TUTTI_HD constexpr Extent gather_extent(const Shape& s) {
 template <std::int32_t kRadix>
 TUTTI_HD constexpr Step gather_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
   if (s.ranks == 1) return copy_step(lane);
-  const std::int32_t place = place_of(s);
-  const bool root = place == 0;
-  const std::int32_t children = children_of<kRadix>(s, place);
-  const std::int32_t blocks = blocks_below<kRadix>(s);
-  const std::uint32_t own = block_chunk(s, lane, 0);
-  const std::uint32_t kept = lane * static_cast<std::uint32_t>(blocks);
-  const BufferId buffer = root ? BufferId::kOutput : BufferId::kScratch;
+  const Keeper self = keeper_of<kRadix>(s, lane, BufferId::kOutput);
   auto at = static_cast<std::int32_t>(i);
-  StepBuilder step(lane, own);
+  StepBuilder step(lane, self.own);
   if (at == 0) {
     step.take(BufferId::kInput, lane);
-    return children == 0 ? step.send(parent<kRadix>(s)).step() : step.store(buffer, root ? own : kept).step();
+    if (self.children == 0) return step.send(parent<kRadix>(s)).step();
+    return step.store(self.buffer, kept_chunk(self, self.own, 0)).step();
   }
-  if (--at == children) return step.take(buffer, kept).span(blocks).send(parent<kRadix>(s)).step();
-  const Edge from = edge<kRadix>(s, place, at);
+  if (--at == self.children) return step.take(self.buffer, self.kept).span(self.blocks).send(parent<kRadix>(s)).step();
+  const Edge from = edge<kRadix>(s, self.place, at);
   const std::uint32_t first = block_chunk(s, lane, from.distance);
   StepBuilder collects(lane, first);
-  collects.recv(child(s, from)).span(places_below(s, place, from));
-  return collects.store(buffer, root ? first : kept + static_cast<std::uint32_t>(from.distance)).step();
+  collects.recv(child(s, from)).span(places_below(s, self.place, from));
+  return collects.store(self.buffer, kept_chunk(self, first, from.distance)).step();
 }
 
 template <std::int32_t kRadix>
@@ -86,25 +109,22 @@ TUTTI_HD constexpr Extent scatter_extent(const Shape& s) {
 template <std::int32_t kRadix>
 TUTTI_HD constexpr Step scatter_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
   if (s.ranks == 1) return copy_step(lane);
-  const std::int32_t place = place_of(s);
-  const bool root = place == 0;
-  const std::int32_t children = children_of<kRadix>(s, place);
-  const std::int32_t blocks = blocks_below<kRadix>(s);
-  const std::uint32_t own = block_chunk(s, lane, 0);
-  const std::uint32_t kept = lane * static_cast<std::uint32_t>(blocks);
-  const BufferId buffer = root ? BufferId::kInput : BufferId::kScratch;
+  const Keeper self = keeper_of<kRadix>(s, lane, BufferId::kInput);
   auto at = static_cast<std::int32_t>(i);
-  StepBuilder step(lane, own);
-  if (!root && at == 0) {
-    step.recv(parent<kRadix>(s)).span(blocks);
-    return children == 0 ? step.store(BufferId::kOutput, lane).step() : step.store(buffer, kept).step();
+  StepBuilder step(lane, self.own);
+  if (!self.root && at == 0) {
+    step.recv(parent<kRadix>(s)).span(self.blocks);
+    const bool leaf = self.children == 0;
+    return leaf ? step.store(BufferId::kOutput, lane).step() : step.store(self.buffer, self.kept).step();
   }
-  at -= root ? 0 : 1;
-  if (at == children) return step.take(buffer, root ? own : kept).store(BufferId::kOutput, lane).step();
-  const Edge to = edge<kRadix>(s, place, children - 1 - at);
+  at -= self.root ? 0 : 1;
+  if (at == self.children) {
+    return step.take(self.buffer, kept_chunk(self, self.own, 0)).store(BufferId::kOutput, lane).step();
+  }
+  const Edge to = edge<kRadix>(s, self.place, self.children - 1 - at);
   const std::uint32_t first = block_chunk(s, lane, to.distance);
   StepBuilder serves(lane, first);
-  serves.take(buffer, root ? first : kept + static_cast<std::uint32_t>(to.distance)).span(places_below(s, place, to));
+  serves.take(self.buffer, kept_chunk(self, first, to.distance)).span(places_below(s, self.place, to));
   return serves.send(child(s, to)).step();
 }
 
