@@ -10,12 +10,11 @@ namespace tutti {
 namespace {
 
 using std::chrono::milliseconds;
+using test::expect;
+using test::join_apart;
 using test::Processes;
 using test::SharedPage;
-
-Status expect(bool condition, const char* what) {
-  return condition ? Status() : fail(Code::kInternalError, "{}", what);
-}
+using test::wait_for;
 
 Call call_number(std::uint64_t sequence, std::uint64_t count = 10) {
   Call call;
@@ -24,22 +23,6 @@ Call call_number(std::uint64_t sequence, std::uint64_t count = 10) {
   call.collective = Collective::kAllReduce;
   call.type = DataType::kFloat32;
   return call;
-}
-
-bool wait_for(const std::function<bool()>& condition) {
-  for (int i = 0; i < 10000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(milliseconds(2));
-  }
-  return false;
-}
-
-Status join_apart(int rank, int ranks, SharedPage& page, JoinResult* joined) {
-  IdBytes id;
-  TUTTI_TRY(test::obtain_id(rank, page, &id));
-  JoinRequest request = test::request_for(rank, ranks, id);
-  request.settings.host_id = "host " + std::to_string(rank);
-  return join(request, joined);
 }
 
 /// Rank r has made r + 1 calls and waits for rank r + 1 in the last; everyone reads everyone's board.

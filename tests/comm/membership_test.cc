@@ -3,12 +3,15 @@
 
 #include <sys/syscall.h>
 
+#include "comm/places.h"
 #include "comm/world.h"
 
 namespace tutti {
 namespace {
 
 using std::chrono::milliseconds;
+using test::expect;
+using test::expect_all_ok;
 using test::Processes;
 using test::SharedPage;
 
@@ -38,15 +41,6 @@ bool wait_until(Membership& membership, const std::function<bool()>& condition, 
 bool wait_for_life(Membership& membership, int rank, Life life, milliseconds limit = milliseconds(20000)) {
   return wait_until(
       membership, [&] { return membership.life(Rank{rank}) == life; }, limit);
-}
-
-Status expect(bool condition, const char* what) {
-  return condition ? Status() : fail(Code::kInternalError, "{}", what);
-}
-
-void expect_all_ok(const SharedPage& page, int ranks) {
-  for (int rank = 0; rank < ranks; ++rank)
-    EXPECT_EQ(page.code(rank), Code::kOk) << "rank " << rank << ": " << page.text(rank);
 }
 
 TEST(Membership, AKilledProcessIsDeadWithinASecondAndNamed) {

@@ -10,29 +10,11 @@ namespace tutti {
 namespace {
 
 using std::chrono::milliseconds;
+using test::expect;
+using test::join_apart;
 using test::Processes;
 using test::SharedPage;
-
-Status expect(bool condition, const char* what) {
-  return condition ? Status() : fail(Code::kInternalError, "{}", what);
-}
-
-bool wait_for(const std::function<bool()>& condition, milliseconds limit = milliseconds(20000)) {
-  for (const auto end = Clock::now() + limit; Clock::now() < end;) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return condition();
-}
-
-Status join_apart(int rank, int ranks, SharedPage& page, JoinResult* joined, double reconnect = 10) {
-  IdBytes id;
-  TUTTI_TRY(test::obtain_id(rank, page, &id));
-  JoinRequest request = test::request_for(rank, ranks, id);
-  request.settings.host_id = "host " + std::to_string(rank);
-  request.settings.reconnect_seconds = reconnect;
-  return join(request, joined);
-}
+using test::wait_for;
 
 bool is_connected_tcp(int descriptor) {
   sockaddr_storage peer{};

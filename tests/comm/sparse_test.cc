@@ -10,22 +10,12 @@ namespace tutti {
 namespace {
 
 using std::chrono::milliseconds;
+using test::expect;
 using test::Processes;
 using test::SharedPage;
+using test::wait_for;
 
 constexpr int kRanks = 14;  // of 13 others each process is connected to 8 at most
-
-Status expect(bool condition, const std::string& what) {
-  return condition ? Status() : fail(Code::kInternalError, "{}", what);
-}
-
-bool wait_for(const std::function<bool()>& condition, milliseconds limit = milliseconds(20000)) {
-  for (const auto end = Clock::now() + limit; Clock::now() < end;) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return condition();
-}
 
 /// How the ranks are placed: all on one host, or each on one of `hosts` that it pretends to be on.
 struct Placement {

@@ -12,14 +12,11 @@
 namespace tutti {
 namespace {
 
+using test::expect;
 using test::Processes;
 using test::SharedPage;
 
 constexpr Lane kLane{1};
-
-Status expect(bool condition, const char* what) {
-  return condition ? Status() : fail(Code::kInternalError, "{}", what);
-}
 
 /// As on different hosts: no unix socket, not even to the root.
 Status join_by_tcp(int rank, int ranks, SharedPage& page, bool tls, double seconds, JoinResult* joined) {

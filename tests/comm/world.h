@@ -65,6 +65,21 @@ struct SharedPage {
   }
 };
 
+/// For what a rank reports: a failed condition as a status.
+inline Status expect(bool condition, const std::string& what) {
+  return condition ? Status() : fail(Code::kInternalError, "{}", what);
+}
+
+/// Asks every millisecond; whether it came true in time.
+inline bool wait_for(const std::function<bool()>& condition,
+                     std::chrono::milliseconds limit = std::chrono::milliseconds(20000)) {
+  for (const auto end = Clock::now() + limit; Clock::now() < end;) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return condition();
+}
+
 using RankMain = std::function<Status(int rank, SharedPage& page)>;
 
 /// Forked ranks. The parent uses no hub, so that the children may.
@@ -143,6 +158,16 @@ inline Status join_by_page(int rank, int ranks, SharedPage& page, JoinResult* re
   IdBytes id;
   TUTTI_TRY(obtain_id(rank, page, &id));
   return join(request_for(rank, ranks, id), result);
+}
+
+/// Every rank calls itself a host of its own.
+inline Status join_apart(int rank, int ranks, SharedPage& page, JoinResult* joined, double reconnect = 10) {
+  IdBytes id;
+  TUTTI_TRY(obtain_id(rank, page, &id));
+  JoinRequest request = request_for(rank, ranks, id);
+  request.settings.host_id = "host " + std::to_string(rank);
+  request.settings.reconnect_seconds = reconnect;
+  return join(request, joined);
 }
 
 }  // namespace tutti::test

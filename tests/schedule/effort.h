@@ -4,19 +4,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "support/sanitized.h"
+
 namespace tutti {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kReduced = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-inline constexpr bool kReduced = true;
-#else
-inline constexpr bool kReduced = false;
-#endif
-#else
-inline constexpr bool kReduced = false;
-#endif
+inline constexpr bool kReduced = test::kSanitized;
 
 /// Every n in 1..256; reduced: 1..48 and some on both sides of powers of two.
 inline std::vector<std::int32_t> proved_ranks() {

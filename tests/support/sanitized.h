@@ -2,18 +2,26 @@
 // its own.
 #pragma once
 
+#if defined(__has_feature)  // clang; g++ defines __SANITIZE_*
+#define TUTTI_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define TUTTI_HAS_FEATURE(feature) 0
+#endif
+
 namespace tutti::test {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-inline constexpr bool kSanitized = true;
+#if defined(__SANITIZE_THREAD__) || TUTTI_HAS_FEATURE(thread_sanitizer)
+inline constexpr bool kThreadSanitized = true;
 #else
-inline constexpr bool kSanitized = false;
+inline constexpr bool kThreadSanitized = false;
 #endif
+#if defined(__SANITIZE_ADDRESS__) || TUTTI_HAS_FEATURE(address_sanitizer)
+inline constexpr bool kAddressSanitized = true;
 #else
-inline constexpr bool kSanitized = false;
+inline constexpr bool kAddressSanitized = false;
 #endif
+inline constexpr bool kSanitized = kAddressSanitized || kThreadSanitized;
 
 }  // namespace tutti::test
+
+#undef TUTTI_HAS_FEATURE

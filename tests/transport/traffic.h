@@ -11,26 +11,13 @@
 #include <string>
 
 #include "core/clock.h"
+#include "support/sanitized.h"
 #include "transport/transport.h"
-
-#if defined(__has_feature)  // clang; g++ defines __SANITIZE_*
-#define TUTTI_HAS_FEATURE(feature) __has_feature(feature)
-#else
-#define TUTTI_HAS_FEATURE(feature) 0
-#endif
 
 namespace tutti::testing_traffic {
 
-#if defined(__SANITIZE_THREAD__) || TUTTI_HAS_FEATURE(thread_sanitizer)
-inline constexpr bool kThreadSanitized = true;
-#else
-inline constexpr bool kThreadSanitized = false;
-#endif
-#if defined(__SANITIZE_ADDRESS__) || TUTTI_HAS_FEATURE(address_sanitizer)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = kThreadSanitized;
-#endif
+using test::kSanitized;
+using test::kThreadSanitized;
 
 struct TestFailure {
   std::string text;
