@@ -1,0 +1,98 @@
+#include "schedule/simulator.h"
+
+#include <algorithm>
+
+#include "schedule/simulation.h"
+
+namespace tutti {
+namespace {
+
+/// So many steps are simulated within seconds: a program with more passes than fit is simulated for fewer of them.
+constexpr std::uint64_t kComfortableSteps = 5'000'000;
+
+std::uint64_t steps_of(const Algorithm& algorithm, Shape shape, std::int32_t ranks) {
+  std::uint64_t steps = 0;
+  for (shape.rank = 0; shape.rank < ranks; ++shape.rank) steps += algorithm.steps(shape);
+  return steps * static_cast<std::uint64_t>(shape.lanes);
+}
+
+/// How many passes to simulate, of a call with so many tiles.
+std::size_t passes_for(const SimulatedCall& call, std::size_t tiles, std::uint64_t steps, std::size_t most) {
+  if (tiles == 1 && !call.repeated) return 1;
+  const std::uint64_t comfortable = steps == 0 ? most : kComfortableSteps / steps;
+  const std::size_t passes = std::clamp<std::size_t>(comfortable, 2, std::max<std::size_t>(most, 4));
+  if (!call.repeated) return std::min(tiles, passes);
+  if (tiles >= passes) return passes;
+  return std::max<std::size_t>(passes / tiles, 2) * tiles;
+}
+
+/// The time of a call with `tiles` tiles, from the ends of the passes that were simulated.
+Time time_of_call(const Simulation& simulation, const SimulationPlan& plan) {
+  const std::size_t passes = plan.passes;
+  const auto end = [&](std::size_t count) { return count == 0 ? 0 : simulation.pass_end(count - 1); };
+  const bool repeats = plan.call.repeated && passes >= 2 * plan.tiles;
+  if (repeats) {
+    const std::size_t calls = passes / plan.tiles;
+    const std::size_t before = calls / 2;
+    return (end(passes) - end(before * plan.tiles)) / static_cast<Time>(calls - before);
+  }
+  if (passes == plan.tiles && !plan.call.repeated) return end(passes);
+  // The last tile may be a short one: the rest is counted in bytes.
+  const std::size_t half = passes / 2;
+  const Time pace = (end(passes) - end(half)) / static_cast<Time>(passes - half);
+  const std::size_t tile = std::max<std::size_t>(plan.call.tile.value, 1);
+  const std::size_t done = plan.call.repeated ? 0 : passes * tile;
+  const std::size_t rest = plan.call.block.value - done;
+  const Time whole = static_cast<Time>(rest / tile) * pace;
+  const Time part = static_cast<Time>(rest % tile * 1024 / tile) * pace / 1024;
+  return (plan.call.repeated ? 0 : end(passes)) + whole + part;
+}
+
+}  // namespace
+
+const char* name_of(SimulationMethod method) {
+  switch (method) {
+    case SimulationMethod::kEvents:
+      return "events";
+    case SimulationMethod::kSymmetry:
+      return "symmetry";
+    case SimulationMethod::kTooLarge:
+      return "too large";
+  }
+  return "unknown";
+}
+
+Simulator::Simulator() : simulation_(std::make_unique<Simulation>()) {}
+Simulator::~Simulator() = default;
+Simulator::Simulator(Simulator&&) noexcept = default;
+Simulator& Simulator::operator=(Simulator&&) noexcept = default;
+
+std::span<const Time> Simulator::finish() const { return simulation_->finish(); }
+
+Prediction Simulator::simulate(const Algorithm& algorithm, const SimulatedCall& call, const Network& network,
+                               const SimulationLimits& limits, Trace* trace) {
+  SimulationPlan plan;
+  plan.algorithm = &algorithm;
+  plan.call = call;
+  plan.network = network;
+  const std::int32_t ranks = call.shape.ranks;
+  plan.period = limits.symmetry && trace == nullptr ? symmetry_period(algorithm, call.shape, network) : ranks;
+  Prediction prediction;
+  prediction.method = plan.period < ranks ? SimulationMethod::kSymmetry : SimulationMethod::kEvents;
+  prediction.simulated_ranks = plan.period;
+  const std::uint64_t steps = steps_of(algorithm, call.shape, plan.period);
+  plan.tiles = call.block.value == 0 ? 1 : div_up(call.block.value, std::max<std::size_t>(call.tile.value, 1));
+  plan.passes = passes_for(call, plan.tiles, steps, limits.passes);
+  plan.most_steps = limits.steps;
+  prediction.passes = plan.passes;
+  prediction.tiles = plan.tiles;
+  if (steps > limits.steps || !simulation_->run(plan, trace)) {
+    prediction.method = SimulationMethod::kTooLarge;
+    return prediction;
+  }
+  prediction.time = time_of_call(*simulation_, plan);
+  prediction.steps = simulation_->steps();
+  return prediction;
+}
+
+}  // namespace tutti

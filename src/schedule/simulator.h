@@ -1,0 +1,117 @@
+// The simulator: when does each rank finish a schedule, on a described network? It walks the generator as the executor
+// does (lanes, tiles, credits, multicast links) and charges LogGP costs (docs/simulation.md).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/costs.h"
+#include "schedule/generator.h"
+
+namespace tutti {
+
+/// Hosts under switches: a leaf carries so many hosts, and its way up to the other leaves only part of what they can
+/// send together. Above the leaves nothing is scarce.
+struct FatTree {
+  std::int32_t hosts_per_leaf = 0;              ///< 0: one switch for all hosts
+  std::int32_t oversubscription_percent = 100;  ///< 400: the way up carries a quarter of the hosts' links
+};
+
+/// Where the ranks run. Which ranks share a host is Shape::hosts'.
+struct Network {
+  Costs costs;
+  bool tcp = false;         ///< pairs that are not known to share a host are connected by tcp; without a map all pairs
+  bool one_kernel = false;  ///< all hosts are one machine's: they share its cores and its memory
+  FatTree tree;
+};
+
+struct SimulatedCall {
+  Shape shape;                ///< `rank` is ignored
+  Bytes block;                ///< the call's count in bytes, as choose() takes it
+  Bytes tile;                 ///< of each block and pass
+  std::uint32_t credits = 4;  ///< large messages that a link holds, at least 1; of up to 4 KiB it holds 16
+  /// Calls follow one another without a pause, as in a benchmark's loop: the time from one to the next. Else the time
+  /// of one call that all ranks begin at once.
+  bool repeated = false;
+};
+
+enum class SimulationMethod : std::uint8_t {
+  kEvents,    ///< all ranks, event by event
+  kSymmetry,  ///< ranks that do the same at the same time: one group of them stands for all
+  kTooLarge,  ///< not simulated: more steps than the limit
+};
+const char* name_of(SimulationMethod method);
+
+struct Prediction {
+  Time time = 0;  ///< until the last rank has finished
+  SimulationMethod method = SimulationMethod::kEvents;
+  std::int32_t simulated_ranks = 0;  ///< that stand for all
+  std::size_t passes = 0;            ///< passes of the program that were simulated ...
+  std::size_t tiles = 0;             ///< ... of so many; where it is less, the rest is taken to go on at the same pace
+  std::uint64_t steps = 0;           ///< that were simulated
+};
+
+/// One step of one rank, as it happened.
+struct SimulatedStep {
+  std::int32_t rank;
+  std::uint32_t lane;
+  std::uint32_t pass;
+  std::uint32_t number;
+  Time begin;  ///< when all that it waits for was there
+  Time end;
+  Step step;
+};
+
+/// One message, from the commit of the sender's step to when its reader could see it.
+struct SimulatedMessage {
+  std::int32_t from;
+  std::int32_t to;
+  std::uint32_t lane;
+  std::uint32_t chunk;
+  std::size_t bytes;
+  Time sent;
+  Time seen;
+};
+
+/// What happened, for drawings.
+struct Trace {
+  std::vector<SimulatedStep> steps;
+  std::vector<SimulatedMessage> messages;
+};
+
+struct SimulationLimits {
+  std::uint64_t steps = 400'000'000;  ///< beyond: kTooLarge
+  std::size_t passes = 8;             ///< simulated at most; at least 4
+  bool symmetry = true;               ///< whether ranks may stand for others
+};
+
+class Simulation;
+
+/// Keeps its memory from call to call, so that a simulation of few ranks allocates nothing. One thread. Deterministic:
+/// equal arguments, equal times, on any machine.
+class Simulator {
+ public:
+  Simulator();
+  ~Simulator();
+  Simulator(Simulator&&) noexcept;
+  Simulator& operator=(Simulator&&) noexcept;
+
+  /// `trace`: gets what happened (of all ranks, so never by symmetry); nullptr: nobody asks.
+  Prediction simulate(const Algorithm& algorithm, const SimulatedCall& call, const Network& network,
+                      const SimulationLimits& limits = {}, Trace* trace = nullptr);
+
+  /// When each simulated rank finished the last simulated pass.
+  std::span<const Time> finish() const;
+
+ private:
+  std::unique_ptr<Simulation> simulation_;
+};
+
+/// Ranks r and r + period do the same at the same time, for every r: the smallest such period, a divisor of the number
+/// of ranks; the number of ranks: there is none. Never less than a host, or a leaf of the tree. Compares the steps of
+/// some ranks around the circle: what it says of an algorithm is shown by a test to hold for all ranks of small n.
+std::int32_t symmetry_period(const Algorithm& algorithm, const Shape& shape, const Network& network);
+
+}  // namespace tutti
