@@ -1,0 +1,86 @@
+#include "endpoint.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include <c10/util/Exception.h>
+
+namespace tutti_torch {
+namespace {
+
+/// Goodbyes wait for the peers, who may be busy for long: threads of their own say them.
+class Goodbyes {
+ public:
+  static Goodbyes& all() {
+    static auto* goodbyes = new Goodbyes;  // never freed: the threads may outlive main
+    return *goodbyes;
+  }
+  void say(tuttiComm_t comm) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ++open_;
+    }
+    std::thread([this, comm] {
+      static_cast<void>(tuttiCommDestroy(comm));  // of a group that is no longer wanted: its errors concern nobody
+      const std::lock_guard<std::mutex> lock(mutex_);
+      --open_;
+      said_.notify_all();
+    }).detach();
+  }
+  bool wait(std::chrono::milliseconds limit) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return said_.wait_for(lock, limit, [this] { return open_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable said_;
+  int open_ = 0;
+};
+
+}  // namespace
+
+void raise(tuttiResult_t result, tuttiComm_t comm, const char* operation) {
+  const std::string text =
+      std::string("tutti: ") + operation + ": " + tuttiGetLastError(comm) + " (" + tuttiGetErrorString(result) + ")";
+  switch (result) {
+    case tuttiInvalidArgument:
+      C10_THROW_ERROR(ValueError, text);
+    case tuttiUnsupported:
+      C10_THROW_ERROR(NotImplementedError, text);
+    default:
+      C10_THROW_ERROR(DistBackendError, text);
+  }
+}
+
+void Endpoint::refuse(const char* operation) {
+  C10_THROW_ERROR(DistBackendError,
+                  std::string("tutti: ") + operation + ": the process group was aborted or shut down");
+}
+
+Endpoint::~Endpoint() {
+  if (!aborted()) Goodbyes::all().say(comm_);
+}
+
+void Endpoint::set_timeout(std::chrono::milliseconds timeout) {
+  if (timeout == timeout_) return;
+  run("timeout",
+      [&](tuttiComm_t comm) { return tuttiCommSetTimeout(comm, std::chrono::duration<double>(timeout).count()); });
+  timeout_ = timeout;
+}
+
+void Endpoint::abort() {
+  if (!aborted_.exchange(true, std::memory_order_acq_rel)) static_cast<void>(tuttiCommAbort(comm_));
+}
+
+tuttiResult_t Endpoint::error() const {
+  if (aborted()) return tuttiAborted;
+  tuttiResult_t state = tuttiSuccess;
+  const tuttiResult_t asked = tuttiCommGetAsyncError(comm_, &state);
+  return asked != tuttiSuccess ? asked : state;
+}
+
+bool wait_for_goodbyes(std::chrono::milliseconds limit) { return Goodbyes::all().wait(limit); }
+
+}  // namespace tutti_torch

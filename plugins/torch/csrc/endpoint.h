@@ -1,0 +1,52 @@
+// One tuttiComm_t: its errors as C++ exceptions that torch knows, its end without waiting for anybody.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include <tutti/tutti.h>
+
+namespace tutti_torch {
+
+/// Throws what Python sees as ValueError (wrong arguments), NotImplementedError (unsupported) or DistBackendError, with
+/// Tutti's sentence. `comm` may be null.
+[[noreturn]] void raise(tuttiResult_t result, tuttiComm_t comm, const char* operation);
+
+class Endpoint {
+ public:
+  explicit Endpoint(tuttiComm_t comm) : comm_(comm) {}
+  ~Endpoint();
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  /// Runs `call(comm)` and raises its error. One call at a time: the owner sees to it.
+  template <class Call>
+  void run(const char* operation, const Call& call) {
+    if (aborted_.load(std::memory_order_acquire)) refuse(operation);
+    const tuttiResult_t result = call(comm_);
+    if (result != tuttiSuccess) [[unlikely]] {
+      raise(result, aborted_.load(std::memory_order_acquire) ? nullptr : comm_, operation);
+    }
+  }
+  /// For the calls that follow. Not beside run().
+  void set_timeout(std::chrono::milliseconds timeout);
+  /// From any thread: ends the calls under way and refuses further ones.
+  void abort();
+  bool aborted() const { return aborted_.load(std::memory_order_acquire); }
+  /// First error of the communicator, tuttiSuccess while it is healthy.
+  tuttiResult_t error() const;
+
+ private:
+  [[noreturn]] static void refuse(const char* operation);
+
+  tuttiComm_t comm_;
+  std::chrono::milliseconds timeout_{-1};
+  std::atomic<bool> aborted_{false};  // pairs with itself: abort() before tuttiCommAbort, run() before a call
+};
+
+/// Waits until the goodbyes that are on their way are said, at most so long. False: some are not.
+bool wait_for_goodbyes(std::chrono::milliseconds limit);
+
+}  // namespace tutti_torch

@@ -1,0 +1,114 @@
+#include "lane.h"
+
+#include <thread>
+
+namespace tutti_torch {
+void Lane::submit(const WorkPointer& work, bool blocking) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (closed_) C10_THROW_ERROR(DistBackendError, "tutti: " + reason_);
+  if (blocking && !running_ && queue_.empty()) return run_own(work, lock);
+  queue_.push_back(work);
+  if (blocking) {
+    lock.unlock();
+    return help(*work);
+  }
+  if (!has_worker_) {
+    has_worker_ = true;
+    std::thread([self = shared_from_this()] { self->serve(); }).detach();
+  }
+  if (worker_sleeps_) for_worker_.notify_one();
+}
+
+// A work completes outside the lock and after `running_` is given back: observers of its end may submit and wait.
+void Lane::run_own(const WorkPointer& work, std::unique_lock<std::mutex>& lock) {
+  running_ = true;
+  lock.unlock();
+  std::exception_ptr error;
+  try {
+    work->body();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  running_ = false;
+  wake(lock);
+  lock.unlock();
+  work->complete(std::move(error));
+}
+
+void Lane::wake(std::unique_lock<std::mutex>&) {
+  if (!queue_.empty() && worker_sleeps_) for_worker_.notify_one();
+  if (waiters_ > 0) for_waiters_.notify_all();
+}
+
+bool Lane::run_head(std::unique_lock<std::mutex>& lock) {
+  if (running_ || queue_.empty()) return false;
+  const WorkPointer work = std::move(queue_.front());
+  queue_.pop_front();
+  run_own(work, lock);
+  lock.lock();
+  return true;
+}
+
+void Lane::help(TuttiWork& work) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!work.over()) {
+    if (run_head(lock)) continue;
+    if (!running_) {  // carried out, and being completed by another thread
+      lock.unlock();
+      work.wait_idle(std::chrono::milliseconds(0));
+      return;
+    }
+    ++waiters_;
+    for_waiters_.wait(lock, [&] { return !running_ || work.over(); });
+    --waiters_;
+  }
+}
+
+bool Lane::drain(std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (running_ || !queue_.empty()) {
+    if (run_head(lock)) continue;
+    ++waiters_;
+    const bool moved = for_waiters_.wait_until(lock, end, [&] { return !running_; });
+    --waiters_;
+    if (!moved) return false;
+  }
+  return true;
+}
+
+void Lane::close(const std::string& reason) {
+  std::deque<WorkPointer> left;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!closed_) reason_ = reason;
+    closed_ = true;
+    left.swap(queue_);
+    for_worker_.notify_all();
+    for_waiters_.notify_all();
+  }
+  for (const WorkPointer& work : left) {
+    work->complete(std::make_exception_ptr(
+        c10::DistBackendError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, "tutti: " + reason)));
+  }
+}
+
+void Lane::serve() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    worker_sleeps_ = true;
+    for_worker_.wait(lock, [this] { return closed_ || (!running_ && !queue_.empty()); });
+    worker_sleeps_ = false;
+    if (closed_) return;
+    if (patience_.count() > 0) {
+      const TuttiWork* const head = queue_.front().get();
+      for_waiters_.wait_for(lock, patience_,
+                            [&] { return running_ || queue_.empty() || queue_.front().get() != head; });
+    }
+    while (run_head(lock)) {
+    }
+  }
+}
+
+}  // namespace tutti_torch

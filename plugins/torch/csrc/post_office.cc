@@ -1,0 +1,219 @@
+#include "post_office.h"
+
+#include <cstring>
+#include <thread>
+
+namespace tutti_torch {
+namespace {
+
+constexpr int kLetterTag = 0;
+constexpr int kDataTag = 1;
+constexpr std::size_t kInside = 232;
+
+enum class Kind : std::int32_t { kMessage = 1, kClose = 2 };
+
+std::exception_ptr error_of(const std::string& text) {
+  return std::make_exception_ptr(
+      c10::DistBackendError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, "tutti: " + text));
+}
+
+/// The data is there: the body brings it to where it belongs.
+void finish(const WorkPointer& work) {
+  std::exception_ptr error;
+  try {
+    if (work->body) work->body();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  work->complete(std::move(error));
+}
+
+}  // namespace
+
+struct PostOffice::Letter {
+  std::uint64_t bytes;
+  std::int32_t tag;
+  Kind kind;
+  std::int64_t reserved;
+  char data[kInside];
+};
+
+PostOffice::PostOffice(std::shared_ptr<Endpoint> receiver, std::shared_ptr<Endpoint> sender, int rank, int size)
+    : receiver_(std::move(receiver)), sender_(std::move(sender)), rank_(rank), size_(size) {}
+
+void PostOffice::start() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (serving_ || closed_) return;
+  serving_ = true;
+  std::thread([self = shared_from_this()] { self->serve(); }).detach();
+}
+
+void PostOffice::send(const void* data, std::size_t bytes, int peer, int tag, std::chrono::milliseconds timeout) {
+  start();  // whoever sends may block its own peer unless it takes what comes
+  sender_->set_timeout(timeout);
+  Letter letter{bytes, tag, Kind::kMessage, 0, {}};
+  const bool inside = bytes <= kInside;
+  if (inside && bytes > 0) std::memcpy(letter.data, data, bytes);
+  sender_->run("send", [&](tuttiComm_t comm) {
+    return tuttiSendTag(&letter, sizeof letter, tuttiUint8, peer, kLetterTag, comm, nullptr);
+  });
+  if (inside) return;
+  sender_->run("send",
+               [&](tuttiComm_t comm) { return tuttiSendTag(data, bytes, tuttiUint8, peer, kDataTag, comm, nullptr); });
+}
+
+void PostOffice::receive(const WorkPointer& work, void* data, std::size_t bytes, int peer_or_any, int tag) {
+  start();
+  Open open{work, data, bytes, peer_or_any, tag};
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (error_ || closed_) {
+    std::exception_ptr error = error_ ? error_ : error_of("recv: the process group was shut down");
+    lock.unlock();
+    return work->complete(std::move(error));
+  }
+  for (auto early = early_.begin(); early != early_.end(); ++early) {
+    if (early->tag != tag || (peer_or_any != kAnySource && early->source != peer_or_any)) continue;
+    const Early taken = std::move(*early);
+    early_.erase(early);
+    lock.unlock();
+    return hand_over(open, taken.source, taken.data.size(), taken.data.data());
+  }
+  open_.push_back(std::move(open));
+}
+
+void PostOffice::hand_over(const Open& open, int source, std::size_t bytes, const void* data) {
+  open.work->source = source;
+  if (bytes != open.bytes) {
+    return open.work->complete(error_of(c10::str("recv: rank ", source, " sent ", bytes, " bytes with tag ", open.tag,
+                                                 " to rank ", rank_, ", whose receive takes ", open.bytes, " bytes")));
+  }
+  if (bytes > 0) std::memcpy(open.data, data, bytes);
+  finish(open.work);
+}
+
+bool PostOffice::find_open(int source, int tag, Open* open) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto candidate = open_.begin(); candidate != open_.end(); ++candidate) {
+    if (candidate->tag != tag || (candidate->peer != kAnySource && candidate->peer != source)) continue;
+    *open = std::move(*candidate);
+    open_.erase(candidate);
+    return true;
+  }
+  return false;
+}
+
+void PostOffice::fetch(void* data, std::size_t bytes, int source) {
+  receiver_->run("recv", [&](tuttiComm_t comm) {
+    return tuttiRecvTag(data, bytes, tuttiUint8, size_ + source, kDataTag, nullptr, comm, nullptr);
+  });
+}
+
+void PostOffice::take(const Letter& letter, int source) {
+  Open open{};
+  const bool inside = letter.bytes <= kInside;
+  const bool found = find_open(source, letter.tag, &open);
+  if (found && inside) return hand_over(open, source, letter.bytes, letter.data);
+  try {
+    if (found && open.bytes == letter.bytes) {
+      fetch(open.data, letter.bytes, source);
+      open.work->source = source;
+      return finish(open.work);
+    }
+    Early early{source, letter.tag, std::vector<char>(letter.bytes)};
+    if (inside)
+      std::memcpy(early.data.data(), letter.data, letter.bytes);
+    else
+      fetch(early.data.data(), letter.bytes, source);
+    if (found) return hand_over(open, source, letter.bytes, early.data.data());
+    // Its receive may have come while the data did.
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (auto late = open_.begin(); late != open_.end(); ++late) {
+      if (late->tag != early.tag || (late->peer != kAnySource && late->peer != source)) continue;
+      open = std::move(*late);
+      open_.erase(late);
+      lock.unlock();
+      return hand_over(open, source, early.data.size(), early.data.data());
+    }
+    early_.push_back(std::move(early));
+  } catch (...) {
+    if (found) open.work->complete(std::current_exception());
+    throw;
+  }
+}
+
+void PostOffice::serve() {
+  try {
+    receiver_->set_timeout(std::chrono::milliseconds(0));  // nobody need ever send; receives have limits of their own
+    for (;;) {
+      Letter letter;
+      int source = 0;
+      receiver_->run("recv", [&](tuttiComm_t comm) {
+        return tuttiRecvTag(&letter, sizeof letter, tuttiUint8, TUTTI_ANY_SOURCE, kLetterTag, &source, comm, nullptr);
+      });
+      if (letter.kind == Kind::kClose) return;
+      take(letter, source - size_);
+    }
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void PostOffice::fail(const std::exception_ptr& error) {
+  std::deque<Open> open;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!error_) error_ = error;
+    open.swap(open_);
+  }
+  for (const Open& receive : open) receive.work->complete(error);
+}
+
+void PostOffice::help(TuttiWork& work) {
+  if (!work.wait_idle(work.timeout())) give_up(work);
+  work.wait_idle(std::chrono::milliseconds(0));  // its data may be arriving
+}
+
+void PostOffice::give_up(TuttiWork& work) {
+  WorkPointer mine;
+  int peer = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto open = open_.begin(); open != open_.end(); ++open) {
+      if (open->work.get() != &work) continue;
+      mine = std::move(open->work);
+      peer = open->peer;
+      open_.erase(open);
+      break;
+    }
+  }
+  if (!mine) return;
+  const std::string from = peer == kAnySource ? std::string("any rank") : c10::str("rank ", peer);
+  mine->complete(error_of(c10::str("recv: rank ", rank_, " timed out: nothing came from ", from)));
+}
+
+// The thread waits for letters: one from this process's own sender ends it.
+void PostOffice::close(const std::string& reason) {
+  bool serving = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (std::exchange(closed_, true)) return;
+    serving = serving_ && !error_;
+  }
+  fail(error_of(reason));
+  if (!serving || sender_->aborted()) return;
+  const Letter letter{0, 0, Kind::kClose, 0, {}};
+  try {
+    sender_->run("close", [&](tuttiComm_t comm) {
+      return tuttiSendTag(&letter, sizeof letter, tuttiUint8, rank_, kLetterTag, comm, nullptr);
+    });
+  } catch (const c10::Error&) {
+    abort();
+  }
+}
+
+void PostOffice::abort() {
+  receiver_->abort();
+  sender_->abort();
+}
+
+}  // namespace tutti_torch

@@ -1,0 +1,117 @@
+// torch.distributed's backend "tutti".
+#pragma once
+
+#include <mutex>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "lane.h"
+#include "operand.h"
+#include "post_office.h"
+#include "rendezvous.h"
+
+namespace tutti_torch {
+
+/// Any thread may call. Collectives are carried out one at a time in the order of the calls, which is the same on all
+/// ranks: a call that blocks on the calling thread, an asynchronous one on the group's own thread or on the one that
+/// waits for it. Sends are in order among themselves, receives are open all at once. Errors of arguments are raised by
+/// the call, others by wait() and the future; except for wrong arguments, an error is final for the group.
+class ProcessGroupTutti : public c10d::Backend {
+ public:
+  struct Options : c10d::Backend::Options {
+    explicit Options(std::chrono::milliseconds limit = kBackendDefaultTimeout)
+        : c10d::Backend::Options("tutti", limit) {}
+    c10::intrusive_ptr<c10d::Backend::Options> clone() const { return c10::make_intrusive<Options>(*this); }
+    /// What float32 travels as in reductions; tuttiDataTypeMax: TUTTI_WIRE_TYPE's value.
+    tuttiDataType_t wire_type = tuttiDataTypeMax;
+    /// 0, 1, or TUTTI_UNDEF_INT: TUTTI_DETERMINISTIC's value.
+    int deterministic = TUTTI_UNDEF_INT;
+  };
+  using WorkResult = c10::intrusive_ptr<c10d::Work>;
+  using Tensors = std::vector<at::Tensor>;
+  using Lists = std::vector<Tensors>;
+
+  /// Blocks until all ranks are there.
+  ProcessGroupTutti(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                    const c10::intrusive_ptr<Options>& options);
+  ~ProcessGroupTutti() override;
+
+  const std::string getBackendName() const override { return "tutti"; }
+
+  WorkResult broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkResult allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkResult allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkResult allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
+  WorkResult reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkResult allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  WorkResult _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override;
+  WorkResult allgather_coalesced(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  WorkResult allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                             const c10d::AllgatherOptions& options) override;
+  WorkResult gather(Lists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
+  WorkResult scatter(Tensors& outputs, Lists& inputs, const c10d::ScatterOptions& options) override;
+  WorkResult reduce_scatter(Tensors& outputs, Lists& inputs, const c10d::ReduceScatterOptions& options) override;
+  WorkResult _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                  const c10d::ReduceScatterOptions& options) override;
+  WorkResult reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                             const c10d::ReduceScatterOptions& options) override;
+  WorkResult alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_splits,
+                           std::vector<std::int64_t>& input_splits, const c10d::AllToAllOptions& options) override;
+  WorkResult alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
+  WorkResult send(Tensors& tensors, int peer, int tag) override;
+  WorkResult recv(Tensors& tensors, int peer, int tag) override;
+  WorkResult recvAnysource(Tensors& tensors, int tag) override;
+  WorkResult barrier(const c10d::BarrierOptions& options) override;
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
+
+  void startCoalescing() override;
+  WorkResult endCoalescing() override;
+  void setSequenceNumberForGroup() override {}
+  std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
+  // Virtual in some of the versions of torch that this is compiled against, so none is marked override.
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions();
+  void setTimeout(std::chrono::milliseconds timeout);
+  void waitForPendingWorks();
+  c10d::ErrorType getError();
+  /// Ends what is under way with an error; the peers' calls end with an error too. From any thread.
+  void abort();
+  /// Carries out what is queued, then says goodbye without waiting for the peers to do so.
+  void shutdown();
+
+  /// What tuttiCommGetInfo says of the collectives' communicator.
+  std::string info(const std::string& key);
+
+ private:
+  using Call = std::function<void(Endpoint&, std::vector<Operand>&)>;
+  struct Launch {
+    c10d::OpType type;
+    const char* title;  // "tutti:" and the operation's name
+    std::chrono::milliseconds timeout;
+    bool blocking;
+  };
+
+  WorkResult launch(const Launch& launch, std::vector<Operand> operands, Call call);
+  WorkResult launch(const Launch& launch, Tensors inputs, Tensors outputs, std::function<void(Endpoint&)> body);
+  WorkResult receive(Tensors& tensors, int peer_or_any, int tag);
+  WorkPointer make_work(const Launch& launch, Tensors inputs, Tensors outputs, std::shared_ptr<Carrier> carrier);
+  WorkResult track(const WorkPointer& work);
+  WorkResult reduce_scatter_uneven(const Launch& launch, at::Tensor& output, Tensors& inputs, const c10d::ReduceOp& op);
+  std::chrono::milliseconds limit(std::chrono::milliseconds asked) const;
+  const at::Tensor& only(const Tensors& tensors, const char* operation) const;
+  void check_list(const Tensors& list, const char* operation) const;
+  void check_root(std::int64_t root, const char* operation) const;
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<Options> options_;
+  std::shared_ptr<Endpoint> collectives_;
+  std::shared_ptr<PostOffice> post_;
+  std::shared_ptr<Lane> lane_;
+  std::shared_ptr<Lane> sends_;
+  std::atomic<std::uint64_t> sequence_{0};
+  std::uint64_t monitored_ = 0;
+  std::mutex coalescing_mutex_;
+  bool coalescing_ = false;
+  std::vector<WorkPointer> coalesced_;
+};
+
+}  // namespace tutti_torch

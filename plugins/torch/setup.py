@@ -1,0 +1,139 @@
+"""Builds tutti_torch against the torch that is installed.
+
+Tutti itself: an installed one where TUTTI_HOME (its prefix) says so or pkg-config knows it and TUTTI_SYSTEM=1 is set;
+else it is built by CMake from the tree that this folder lies in, and libtutti.so travels inside the package.
+"""
+import os
+import pathlib
+import shutil
+import site
+import subprocess
+import sys
+import sysconfig
+
+from setuptools import setup
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+
+def find_torch():
+    """pip builds in an environment of its own, which hides the installed torch; compiling needs that very one."""
+    try:
+        import torch  # noqa: F401
+        return
+    except ImportError:
+        pass
+    places = [sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]]
+    places += site.getsitepackages() + [site.getusersitepackages()]
+    sys.path += [place for place in places if place not in sys.path]
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise SystemExit(f"tutti_torch is compiled against torch, so install torch (2.6 or newer) first: {error}")
+
+
+def run(*command):
+    print("+", *command, flush=True)
+    subprocess.check_call([str(part) for part in command])
+
+
+def pkg_config(*arguments):
+    answer = subprocess.run(["pkg-config", *arguments, "tutti"], capture_output=True, text=True)
+    return answer.stdout.strip() if answer.returncode == 0 else None
+
+
+def installed_tutti():
+    """(include, library folder) of an installed Tutti that was asked for, or None."""
+    home = os.environ.get("TUTTI_HOME")
+    if home:
+        folders = [path for name in ("lib", "lib64") for path in pathlib.Path(home, name).rglob("libtutti.so")]
+        if not folders:
+            raise SystemExit(f"no libtutti.so below TUTTI_HOME={home}")
+        return pathlib.Path(home, "include"), folders[0].parent
+    if os.environ.get("TUTTI_SYSTEM") == "1":
+        include, library = pkg_config("--variable=includedir"), pkg_config("--variable=libdir")
+        if not include or not library:
+            raise SystemExit("TUTTI_SYSTEM=1, but pkg-config does not know tutti")
+        return pathlib.Path(include), pathlib.Path(library)
+    return None
+
+
+def built_tutti():
+    """Builds libtutti.so and puts it into the package."""
+    if not (ROOT / "include" / "tutti" / "tutti.h").exists():
+        raise SystemExit("Tutti's sources are not around plugins/torch; set TUTTI_HOME to the prefix of an installed one")
+    build = pathlib.Path(os.environ.get("TUTTI_TORCH_BUILD", ROOT / "build" / "torch-plugin"))
+    launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+    run("cmake", "-S", ROOT, "-B", build, *generator, *launcher, "-DCMAKE_BUILD_TYPE=Release", "-DTUTTI_TESTS=OFF",
+        "-DTUTTI_BENCH=OFF", "-DTUTTI_CUDA=OFF")
+    run("cmake", "--build", build, "--target", "tutti", "-j", os.environ.get("MAX_JOBS", os.cpu_count() or 1))
+    library = HERE / "tutti_torch" / "lib"
+    library.mkdir(exist_ok=True)
+    for old in library.glob("libtutti.so*"):
+        old.unlink()
+    shutil.copy(build / "src" / "libtutti.so", library / "libtutti.so.0")
+    return ROOT / "include", library
+
+
+def cuda_headers(torch):
+    """Where cuda_runtime_api.h is: in CUDA_HOME, or in the wheels that torch brought; None for a torch without CUDA."""
+    if torch.version.cuda is None:
+        return None
+    from torch.utils.cpp_extension import CUDA_HOME
+    places = [pathlib.Path(CUDA_HOME, "include")] if CUDA_HOME else []
+    packages = pathlib.Path(torch.__file__).parent.parent / "nvidia"
+    places += sorted(packages.glob("cu[0-9]*/include")) + sorted(packages.glob("*/include"))
+    for place in places:
+        if (place / "cuda_runtime_api.h").exists():
+            return place
+    print("tutti_torch: torch has CUDA but cuda_runtime_api.h is nowhere: tensors on a GPU are left out", flush=True)
+    return None
+
+
+def extension():
+    import torch
+    from torch.utils.cpp_extension import CppExtension
+
+    asked = installed_tutti()
+    include, library = asked or built_tutti()
+    sources = sorted(str(path.relative_to(HERE)) for path in (HERE / "csrc").glob("*.cc"))
+    options = dict(
+        include_dirs=[str(include), str(HERE / "csrc")],
+        library_dirs=[str(library)],
+        libraries=[],
+        define_macros=[],
+        extra_compile_args=["-std=c++20", "-O2", "-g1", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fvisibility=hidden"],
+        extra_link_args=["-Wl,--no-as-needed", "-l:libtutti.so.0",
+                         f"-Wl,-rpath,{library}" if asked else "-Wl,-rpath,$ORIGIN/lib"],
+    )
+    headers = cuda_headers(torch)
+    if headers:
+        # A folder of its own with links to CUDA's headers would not do: they include each other.
+        options["include_dirs"].append(str(headers))
+        options["define_macros"].append(("TUTTI_TORCH_CUDA", "1"))
+        options["libraries"] += ["c10_cuda", "torch_cuda"]
+        runtimes = sorted(headers.parent.glob("lib*/libcudart.so*"))
+        if runtimes:
+            options["extra_link_args"].append(str(runtimes[0]))
+    return CppExtension("tutti_torch._C", sources, **options)
+
+
+find_torch()
+import torch  # noqa: E402
+from torch.utils.cpp_extension import BuildExtension  # noqa: E402
+
+if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 6):
+    raise SystemExit(f"tutti_torch needs torch 2.6 or newer, this is {torch.__version__}")
+
+setup(
+    name="tutti_torch",
+    version="0.1.0",
+    description="The backend 'tutti' of torch.distributed",
+    packages=["tutti_torch", "tutti_torch.hvd"],
+    package_data={"tutti_torch": ["lib/*"]},
+    ext_modules=[extension()],
+    cmdclass={"build_ext": BuildExtension.with_options(use_ninja=shutil.which("ninja") is not None)},
+    python_requires=">=3.9",
+)
