@@ -1,0 +1,59 @@
+"""torch's own distributed tests (torch/testing/_internal/distributed/distributed_test.py) on the backend tutti.
+
+    python tests/torch/torch_suite.py                 the whole suite
+    python tests/torch/torch_suite.py -k all_reduce   what unittest selects
+    python tests/torch/torch_suite.py --short         the selection that the project's tests run
+
+WORLD_SIZE (default 2) ranks; SUITE_BACKEND=gloo runs the same on Gloo, to compare. What is left out and why is in
+SKIPPED. Each test starts processes of its own.
+"""
+import os
+import sys
+import tempfile
+import warnings
+
+BACKEND = os.environ.setdefault("SUITE_BACKEND", "tutti")
+os.environ["BACKEND"] = BACKEND
+os.environ.setdefault("WORLD_SIZE", "2")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # the suite wants a GPU for each rank, or none
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+if "TEMP_DIR" not in os.environ:
+    os.environ["TEMP_DIR"] = tempfile.mkdtemp(prefix="tutti-suite-")
+os.environ.setdefault("INIT_METHOD", "file://" + os.path.join(os.environ["TEMP_DIR"], "shared_init_file"))
+warnings.filterwarnings("ignore")
+
+import tutti_torch  # noqa: E402,F401  registers the backend, in the spawned children too
+from torch.testing._internal import common_distributed  # noqa: E402
+
+if BACKEND == "tutti":
+    for feature in ("plugin", "ddp", "subgroup"):
+        common_distributed.DistTestCases.backend_feature[feature].add("tutti")
+
+from torch.testing._internal.distributed import distributed_test  # noqa: E402
+
+SKIPPED = {}
+SHORT = ()
+
+
+class TestTutti(distributed_test.TestDistBackend, distributed_test.DistributedTest._DistTestBase):
+    def setUp(self):
+        super().setUp()
+        self._spawn_processes()
+
+
+if BACKEND == "tutti":
+    for name, why in SKIPPED.items():
+        method = getattr(TestTutti, name, None)
+        if method is not None:
+            def left_out(self, why=why):
+                self.skipTest(why)
+            left_out.__name__ = name
+            setattr(TestTutti, name, left_out)
+
+if __name__ == "__main__":
+    from torch.testing._internal.common_utils import run_tests
+
+    if "--short" in sys.argv:
+        sys.argv.remove("--short")
+        sys.argv += [f"TestTutti.{name}" for name in SHORT]
+    run_tests()
