@@ -4,6 +4,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -44,18 +45,25 @@ struct LadderPolicy {
 };
 
 /// What a waiter remembers from one wait to the next: whether a yield hands the core to somebody who keeps it for his
-/// whole slice. Then it is better to sleep: who is woken gets the core back before such a one. Not thread-safe.
+/// whole slice. Then it is better to sleep: who is woken gets the core back before such a one. A single slow yield is
+/// soon forgotten, since sleeping makes the waits for other ranks ten times longer; one that meets the next as soon as
+/// it yields again remembers twice as long each time. Not thread-safe.
 class Crowd {
  public:
   static constexpr std::chrono::nanoseconds kSlowYield{2'000'000};  ///< ranks that wait, too, yield far sooner
-  static constexpr std::chrono::nanoseconds kMemory{200'000'000};
+  static constexpr std::chrono::nanoseconds kFirstMemory{6'000'000};
+  static constexpr std::chrono::nanoseconds kLongestMemory{200'000'000};
+  static constexpr std::chrono::nanoseconds kSoon{20'000'000};  ///< after the end of the memory
 
   void yielded(Clock::time_point begin, Clock::time_point end) {
-    if (end - begin >= kSlowYield) until_ = end + kMemory;
+    if (end - begin < kSlowYield) return;
+    memory_ = begin - until_ < kSoon ? std::min(2 * memory_, kLongestMemory) : kFirstMemory;
+    until_ = end + memory_;
   }
   bool here(Clock::time_point now) const { return now < until_; }
 
  private:
+  std::chrono::nanoseconds memory_ = kFirstMemory;
   Clock::time_point until_{};
 };
 

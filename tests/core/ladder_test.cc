@@ -52,9 +52,27 @@ TEST(Ladder, WhoIsLongWithoutTheCoreAfterAYieldSleepsInstead) {
   const Clock::time_point now = Clock::now();
   crowd.yielded(now - Crowd::kSlowYield, now);
   EXPECT_TRUE(crowd.here(now));
-  EXPECT_FALSE(crowd.here(now + Crowd::kMemory)) << "for ever";
+  EXPECT_FALSE(crowd.here(now + Crowd::kFirstMemory)) << "for ever";
   crowd.yielded(now, now + std::chrono::hours{1});  // whatever this machine's load
   EXPECT_EQ(Ladder(policy, crowd).climb(), Ladder::Rung::kSleep);
+}
+
+TEST(Ladder, ACrowdThatStaysIsRememberedLongerEachTime) {
+  Crowd crowd;
+  Clock::time_point now = Clock::now();
+  const auto next = [&] {  // it yields again as soon as it has forgotten
+    crowd.yielded(now, now + Crowd::kSlowYield);
+    const Clock::time_point begin = now + Crowd::kSlowYield;
+    for (now = begin; crowd.here(now);) now += std::chrono::milliseconds{1};
+    return now - begin;
+  };
+  EXPECT_EQ(next(), Crowd::kFirstMemory);
+  EXPECT_EQ(next(), 2 * Crowd::kFirstMemory);
+  EXPECT_EQ(next(), 4 * Crowd::kFirstMemory);
+  for (int i = 0; i < 20; ++i) next();
+  EXPECT_EQ(next(), Crowd::kLongestMemory);
+  now += Crowd::kSoon;
+  EXPECT_EQ(next(), Crowd::kFirstMemory) << "it was gone meanwhile";
 }
 
 TEST(Deadline, NeverAndPassed) {
