@@ -184,8 +184,9 @@ TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* 
 TUTTI_API tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, double seconds);
 TUTTI_API tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* count);
 TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);
-/** What the communicator uses, as text: key "transport", or "algorithm:<collective>:<bytes>" with bytes = count times
- * element size as in the call, e.g. "algorithm:all_reduce:1048576". Writes at most `size` bytes with the final 0. */
+/** What the communicator uses, as text: key "transport", "algorithm:<collective>:<bytes>" with bytes = count times
+ * element size as in the call, e.g. "algorithm:all_reduce:1048576", or "algorithms:<collective>": the names that
+ * TUTTI_ALGO may have, comma-separated. Writes at most `size` bytes with the final 0. */
 TUTTI_API tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char* value, size_t size);
 
 /* ------------------------------------------------------------------ collectives

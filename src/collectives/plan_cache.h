@@ -55,6 +55,11 @@ class PlanCache {
     return choose(collective, bytes, machine_, algorithm_, tile_, hosts());
   }
 
+  /// Whether TUTTI_ALGO may name that algorithm for the collective; any thread.
+  bool offers(Collective collective, std::string_view name) const {
+    return !choose(collective, Bytes{0}, machine_, name, tile_, hosts()).name_refused;
+  }
+
   /// Memory of the schedules built so far.
   std::uint64_t bytes() const;
 

@@ -1,4 +1,5 @@
 // The C functions that tell: errors, settings, what a communicator uses.
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -14,28 +15,44 @@ using tutti::Status;
 
 namespace {
 
-Status algorithm_text(tuttiComm_t comm, std::string_view key, std::string* text) {
-  const std::size_t colon = key.find(':');
-  for (int i = 1; i < tutti::kCollectives && colon != std::string_view::npos; ++i) {
+/// The collective of that name, if it has algorithms; else Collective::kNone.
+Collective collective_named(std::string_view name) {
+  for (int i = 1; i < tutti::kCollectives; ++i) {
     const auto collective = static_cast<Collective>(i);
-    if (key.substr(0, colon) != tutti::name_of(collective) || !tutti::has_algorithms(collective)) continue;
-    std::size_t bytes = 0;
-    const std::string_view number = key.substr(colon + 1);
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), bytes);
-    if (error != std::errc{} || end != number.data() + number.size()) break;
-    return comm->comm->algorithm_for(collective, Bytes{bytes}, text);
+    if (name == tutti::name_of(collective) && tutti::has_algorithms(collective)) return collective;
   }
-  return tutti::fail(Code::kInvalidArgument, "'{}' is not <collective>:<bytes>", key);
+  return Collective::kNone;
+}
+
+Status algorithm_text(tuttiComm_t comm, std::string_view key, std::string* text) {
+  const std::size_t colon = std::min(key.find(':'), key.size());
+  const Collective collective = collective_named(key.substr(0, colon));
+  const std::string_view number = key.substr(std::min(colon + 1, key.size()));
+  std::size_t bytes = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), bytes);
+  if (collective == Collective::kNone || error != std::errc{} || end != number.data() + number.size())
+    return tutti::fail(Code::kInvalidArgument, "'{}' is not <collective>:<bytes>", key);
+  return comm->comm->algorithm_for(collective, Bytes{bytes}, text);
+}
+
+Status names_text(tuttiComm_t comm, std::string_view name, std::string* text) {
+  const Collective collective = collective_named(name);
+  if (collective == Collective::kNone)
+    return tutti::fail(Code::kInvalidArgument, "'{}' is no collective with algorithms", name);
+  return comm->comm->algorithms_of(collective, text);
 }
 
 Status info_text(tuttiComm_t comm, std::string_view key, std::string* text) {
   constexpr std::string_view kAlgorithm = "algorithm:";
   if (key.substr(0, kAlgorithm.size()) == kAlgorithm) return algorithm_text(comm, key.substr(kAlgorithm.size()), text);
+  constexpr std::string_view kNames = "algorithms:";
+  if (key.substr(0, kNames.size()) == kNames) return names_text(comm, key.substr(kNames.size()), text);
   if (key == "transport") {
     *text = comm->comm->transport();
     return {};
   }
-  return tutti::fail(Code::kInvalidArgument, "'{}' is not a key: transport, algorithm:<collective>:<bytes>", key);
+  return tutti::fail(Code::kInvalidArgument,
+                     "'{}' is not a key: transport, algorithm:<collective>:<bytes>, algorithms:<collective>", key);
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/catalogue.h"
+
 namespace tutti {
 
 namespace {
@@ -322,6 +324,14 @@ Status Communicator::algorithm_for(Collective collective, Bytes bytes, std::stri
   wait_for_turn(next_ticket_.load(std::memory_order_relaxed));  // the plans are the running operation's
   const Plan plan = plans_.find(collective, bytes, is_rooted(collective) ? 0 : -1);
   *text = plan.schedule->algorithm->name;
+  return {};
+}
+
+Status Communicator::algorithms_of(Collective collective, std::string* text) const {
+  text->clear();
+  for (const Algorithm& algorithm : catalogue())
+    if (algorithm.collective == scheduled_as(collective) && plans_.offers(collective, algorithm.name))
+      *text += (text->empty() ? "" : ",") + std::string(algorithm.name);
   return {};
 }
 

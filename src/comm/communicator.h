@@ -104,6 +104,8 @@ class Communicator final : public Watch {
 
   /// What would run for a call: "all_pairs, 1 lane, tiles of 65536 bytes". From the API's thread.
   Status algorithm_for(Collective collective, Bytes bytes, std::string* text);
+  /// The names that TUTTI_ALGO may have for a collective of this communicator, comma-separated.
+  Status algorithms_of(Collective collective, std::string* text) const;
   /// Bytes of memory that peers can map: this rank's segment as far as it is touched.
   std::uint64_t shared_bytes() const;
   /// Bytes of private memory for schedules and scratch.

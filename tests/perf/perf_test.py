@@ -29,6 +29,14 @@ def rows(output):
     return [line.split() for line in output.splitlines() if line and not line.startswith("#")]
 
 
+PRELOADS_NOTHING = "a sanitizer's library must be loaded first, so nothing can be preloaded"
+
+
+def is_sanitized(program):
+    code = pathlib.Path(program).read_bytes()
+    return b"__asan_init" in code or b"__tsan_init" in code
+
+
 def children_of(pid):
     text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return [int(word) for word in text.split()]
@@ -206,6 +214,52 @@ class Reports(unittest.TestCase):
         os.close(master)
 
 
+class Sweeps(unittest.TestCase):
+    def cells(self, *arguments):
+        run = perf(*arguments, "--sweep")
+        self.assertEqual(run.returncode, 0, run.stderr + run.stdout)
+        self.assertEqual(run.stderr, "")
+        self.assertIn("# Out of bounds values : 0 OK", run.stdout)
+        self.assertIn("cells: median", run.stdout)
+        return rows(run.stdout)
+
+    def test_every_algorithm_is_measured(self):
+        cells = self.cells("broadcast", "--ranks", "3", "-b", "1K", "-e", "64K", "-r", "2", "-n", "3")
+        self.assertEqual([cell[1] for cell in cells], ["1024", "8192", "65536"])
+        for cell in cells:
+            for name in ("all_pairs", "tree", "chain", "knomial_4", "double_tree", "scatter_all_gather"):
+                self.assertIn(name, cell)
+            self.assertGreaterEqual(float(cell[6]), 1)
+
+    def test_threads_and_names_in_force(self):
+        cells = self.cells("all_reduce", "--ranks", "2", "--threads", "-e", "8", "-n", "2", "--transport", "inproc")
+        self.assertEqual(len(cells), 1)
+        forced = perf("all_reduce", "--ranks", "2", "-e", "8", "--sweep", "-n", "2", TUTTI_ALGO="ring")
+        self.assertEqual(rows(forced.stdout)[0][2], "ring", forced.stderr + forced.stdout)
+
+    def test_all_collectives(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "sweep.json"
+            cells = self.cells("all", "--ranks", "2", "-b", "4K", "-e", "4K", "-n", "1", "-J", str(path))
+            report = json.loads(path.read_text())
+        names = {cell[0] for cell in cells}
+        self.assertEqual(len(names), 11)
+        self.assertEqual(names, {cell["collective"] for cell in report["sweep"]})
+        for cell in report["sweep"]:
+            self.assertIn(cell["chosen"], cell["time_us"])
+            self.assertIn(cell["best"], cell["time_us"])
+            self.assertGreaterEqual(cell["chosen_by_best"], 1)
+            self.assertEqual(cell["nwrong"], 0)
+        self.assertGreaterEqual(report["chosen_by_best"]["worst"], report["chosen_by_best"]["median"])
+
+    def test_wrong_elements_are_counted(self):
+        if is_sanitized(PROGRAM):
+            self.skipTest(PRELOADS_NOTHING)
+        run = perf("all_reduce", "--ranks", "2", "-b", "4K", "-e", "4K", "--sweep", "-n", "1", LD_PRELOAD=WRONG_RESULT)
+        self.assertEqual(run.returncode, 1, run.stderr + run.stdout)
+        self.assertIn("FAILED", run.stdout)
+
+
 class Errors(unittest.TestCase):
     def assert_refused(self, *arguments):
         run = perf(*arguments)
@@ -215,6 +269,10 @@ class Errors(unittest.TestCase):
         return run.stderr
 
     def test_bad_options(self):
+        self.assertIn("no algorithms", self.assert_refused("send_recv", "--sweep"))
+        self.assertIn("excludes --algo", self.assert_refused("all_reduce", "--sweep", "--algo", "ring"))
+        self.assertIn("one type", self.assert_refused("all_reduce", "--sweep", "-d", "all"))
+        self.assertIn("'all' is none", self.assert_refused("all"))
         self.assertIn("'foo' is no type", self.assert_refused("all_reduce", "-d", "foo"))
         self.assertIn("'mul' is no operation", self.assert_refused("all_reduce", "-o", "sum,mul"))
         self.assertIn("--bogus", self.assert_refused("all_reduce", "--bogus"))
@@ -237,8 +295,8 @@ class Errors(unittest.TestCase):
         self.assertIn("TUTTI_TIMEOUT", run.stderr)
 
     def test_wrong_elements_are_counted(self):
-        if b"__asan_init" in pathlib.Path(PROGRAM).read_bytes() or b"__tsan_init" in pathlib.Path(PROGRAM).read_bytes():
-            self.skipTest("a sanitizer's library must be loaded first, so nothing can be preloaded")
+        if is_sanitized(PROGRAM):
+            self.skipTest(PRELOADS_NOTHING)
         run = perf("all_reduce", "--ranks", "2", "-b", "2K", "-e", "8K", "-n", "2", LD_PRELOAD=WRONG_RESULT)
         self.assertEqual(run.returncode, 1, run.stderr)
         wrong = {row[0]: (row[8], row[12]) for row in rows(run.stdout)}

@@ -1,6 +1,7 @@
 // tutti-perf: measures and checks collectives. Only the C API of the library is used here.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -8,6 +9,8 @@
 #include "options.h"
 #include "ranks.h"
 #include "report.h"
+#include "sweep.h"
+#include "sweep_report.h"
 
 namespace {
 
@@ -98,9 +101,33 @@ int run_rows(Bench* bench, const std::vector<Row>& rows, const Options& options,
   return right ? 0 : kFailedInOrder;
 }
 
+/// The collectives of a sweep that have algorithms to choose from.
+std::vector<CollectiveName> swept(const Options& options) {
+  if (!options.every_collective) return {options.collective};
+  std::vector<CollectiveName> names;
+  for (const CollectiveName& name : collective_names())
+    if (name.collective != Collective::kSendRecv) names.push_back(name);
+  return names;
+}
+
+int sweep_rank(const Options& options, tuttiComm_t comm, int rank, int ranks, const char* ranks_are) {
+  std::vector<SweepRow> cells;
+  if (rank == 0) begin_sweep(options, ranks, ranks_are);
+  int code = 0;
+  for (const CollectiveName& collective : swept(options)) {
+    Options one = options;
+    one.collective = collective;
+    code = std::max(code, run_sweep(one, comm, rank, ranks, rows_of(one, ranks), &cells));
+    if (code == kFailed) return code;
+  }
+  if (rank == 0 && !end_sweep(options, ranks, ranks_are, cells)) code = kFailedInOrder;
+  return code;
+}
+
 int run_rank(const Options& options, tuttiComm_t comm, int rank, int ranks, const char* ranks_are) {
   std::string text;
   if (!roots_exist(options, ranks, &text)) return rank == 0 ? complain(text) : kBadOptions;
+  if (options.sweep) return sweep_rank(options, comm, rank, ranks, ranks_are);
   const std::vector<Row> rows = rows_of(options, ranks);
   std::size_t bytes = 0;
   for (const Row& row : rows) bytes = std::max(bytes, row.bytes());

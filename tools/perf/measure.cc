@@ -1,6 +1,5 @@
 #include "measure.h"
 
-#include <sys/mman.h>
 #include <time.h>
 
 #include <algorithm>
@@ -24,23 +23,6 @@ constexpr std::size_t kMaxSamples = 1 << 20;
     if (perf_result != tuttiSuccess) return perf_result; \
   } while (false)
 
-std::byte* map(std::size_t bytes, bool registered) {
-  void* allocated = nullptr;
-  if (registered)
-    return tuttiMemAlloc(&allocated, bytes) == tuttiSuccess ? static_cast<std::byte*>(allocated) : nullptr;
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
-}
-
-void unmap(std::byte* memory, std::size_t bytes, bool registered) {
-  if (memory == nullptr) return;
-  if (registered) {
-    tuttiMemFree(memory);
-  } else {
-    munmap(memory, bytes);
-  }
-}
-
 double percentile(const std::vector<double>& sorted, double fraction) {
   const auto rank = static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(sorted.size())));
   return sorted[std::max<std::size_t>(rank, 1) - 1];
@@ -55,21 +37,13 @@ std::uint64_t wrong_of(const RowResult& result) {
 Bench::Bench(tuttiComm_t comm, int rank, int ranks, const Options& options)
     : comm_(comm), rank_(rank), ranks_(ranks), options_(options) {}
 
-Bench::~Bench() {
-  unmap(buffers_.send, capacity_, options_.registered);
-  unmap(buffers_.recv, capacity_, options_.registered);
-}
-
 bool Bench::allocate(std::size_t bytes) {
-  capacity_ = std::max<std::size_t>(bytes, 4096);
-  buffers_ = {map(capacity_, options_.registered), map(capacity_, options_.registered)};
-  if (buffers_.send == nullptr || buffers_.recv == nullptr) {
-    text_ = "there is no memory for two buffers of " + size_text(capacity_) + " bytes; lower -e or --ranks";
+  const std::size_t capacity = std::max<std::size_t>(bytes, 4096);
+  if (!send_.map(capacity, options_.registered) || !recv_.map(capacity, options_.registered)) {
+    text_ = "there is no memory for two buffers of " + size_text(capacity) + " bytes; lower -e or --ranks";
     return false;
   }
-  // Touched now: the first touch of a page is not what is measured.
-  poison(buffers_.send, capacity_);
-  poison(buffers_.recv, capacity_);
+  buffers_ = {send_.data(), recv_.data()};
   return true;
 }
 

@@ -13,6 +13,7 @@
 
 #include "call.h"
 #include "check.h"
+#include "mapping.h"
 #include "options.h"
 
 namespace tutti::perf {
@@ -41,7 +42,6 @@ class Bench {
  public:
   /// Borrows `comm` and `options`. allocate() before the first row.
   Bench(tuttiComm_t comm, int rank, int ranks, const Options& options);
-  ~Bench();
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
@@ -65,7 +65,7 @@ class Bench {
   int rank_;
   int ranks_;
   const Options& options_;
-  std::size_t capacity_ = 0;
+  Mapping send_, recv_;
   Buffers buffers_;
   std::vector<double> samples_;
   std::string text_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 namespace tutti::perf {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 /// The options as typed; turned into Options once all of them are there.
 struct Typed {
   std::string collective, min_bytes = "8", max_bytes = "64M", step_bytes, op = "sum", type = "float", root = "0", wire;
+  std::optional<double> step_factor;
   int blocking = 0, average = 1, cpu_time = 0, registered = 0;
   bool version = false;
 };
@@ -122,8 +124,23 @@ void check_ranges(const Options& options) {
   }
 }
 
+void check_sweep(const Options& options) {
+  if (!options.sweep) return;
+  if (options.collective.collective == Collective::kSendRecv) {
+    throw CLI::ValidationError("--sweep", "send_recv has no algorithms to choose from");
+  }
+  if (!options.algorithm.empty()) throw CLI::ValidationError("--sweep", "excludes --algo");
+  if (options.types.size() * options.ops.size() * options.roots.size() > 1 || options.all_roots) {
+    throw CLI::ValidationError("--sweep", "takes one type, one operation and one root");
+  }
+  if (options.wire != tuttiDataTypeMax || options.deterministic || options.isolated || options.cpu_time) {
+    throw CLI::ValidationError("--sweep", "excludes --wire, --deterministic, -z 1 and -C 1");
+  }
+}
+
 void set_options(const Typed& typed, Options* options) {
-  const CollectiveName* row = find_collective(typed.collective);
+  options->every_collective = options->sweep && typed.collective == "all";
+  const CollectiveName* row = options->every_collective ? &collective_names()[0] : find_collective(typed.collective);
   if (row == nullptr) {
     throw CLI::ValidationError("collective",
                                typed.collective.empty()
@@ -137,6 +154,7 @@ void set_options(const Typed& typed, Options* options) {
     options->step_bytes = size_or_throw("-i", typed.step_bytes);
     if (options->step_bytes == 0) throw CLI::ValidationError("-i", "the step must be above 0");
   }
+  options->step_factor = typed.step_factor.value_or(options->sweep ? 8 : 2);
   set_types(typed.type, options);
   set_ops(typed.op, options);
   set_roots(typed.root, options);
@@ -147,6 +165,7 @@ void set_options(const Typed& typed, Options* options) {
   options->average = static_cast<Average>(typed.average);
   check_pairs(*options);
   check_ranges(*options);
+  check_sweep(*options);
 }
 
 void declare(CLI::App* app, Typed* typed, Options* options) {
@@ -155,7 +174,7 @@ void declare(CLI::App* app, Typed* typed, Options* options) {
   app->add_option("-b,--minbytes", typed->min_bytes, "smallest size (K, M, G: powers of 1024; default 8)");
   app->add_option("-e,--maxbytes", typed->max_bytes, "largest size (default 64M)");
   app->add_option("-i,--stepbytes", typed->step_bytes, "step between sizes in bytes, instead of a factor");
-  app->add_option("-f,--stepfactor", options->step_factor, "factor between sizes (default 2)");
+  app->add_option("-f,--stepfactor", typed->step_factor, "factor between sizes (default 2)");
   app->add_option("-n,--iters", options->iterations,
                   "timed operations a size; 0 (default): what fits 0.1 s, at least 5")
       ->check(CLI::Range(0, 1000000000));
@@ -188,6 +207,9 @@ void declare(CLI::App* app, Typed* typed, Options* options) {
   app->add_flag("--deterministic", options->deterministic, "results that depend on the ranks' data only");
   app->add_option("--algo", options->algorithm, "algorithm for these ranks (sets TUTTI_ALGO)");
   app->add_option("--transport", options->transport, "transport for these ranks (sets TUTTI_TRANSPORT)");
+  app->add_flag("--sweep", options->sweep,
+                "measure every algorithm at every size (factor 8 unless -f or -i says), and how far the chosen one is "
+                "from the best; collective: one of them, or all");
   app->add_flag("--env", options->list_settings, "list every setting with its value, default and meaning");
   app->add_flag("--version", typed->version, "print the library's version");
   app->add_option("--child-rank", options->child_rank)->group("");

@@ -38,6 +38,8 @@ struct Options {
   std::string transport;
   int ranks = 0;  ///< 0: one a core, or the launcher's
   bool threads = false;
+  bool sweep = false;             ///< every algorithm at every size instead of the chosen one
+  bool every_collective = false;  ///< of a sweep
   bool list_settings = false;
 
   // Set by the program for the ranks that it starts, not by users.

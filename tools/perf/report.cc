@@ -11,15 +11,6 @@
 namespace tutti::perf {
 namespace {
 
-/// Three or four significant figures in seven columns.
-std::string time_text(double seconds) {
-  const double us = seconds * 1e6;
-  char text[32];
-  const int decimals = us >= 9999.5 ? 0 : us >= 99.995 ? 1 : us >= 0.9995 ? 2 : 3;
-  std::snprintf(text, sizeof text, "%.*f", decimals, us);
-  return text;
-}
-
 void print_direction(const Row& row, const Direction& direction, int ranks) {
   const double seconds = direction.timing.average;
   std::printf("  %7s  %6.2f  %6.2f  ", time_text(seconds).c_str(), alg_bandwidth(row, seconds),
@@ -44,6 +35,14 @@ std::string step_text(const Options& options) {
 }
 
 }  // namespace
+
+std::string time_text(double seconds) {
+  const double us = seconds * 1e6;
+  char text[32];
+  const int decimals = us >= 9999.5 ? 0 : us >= 99.995 ? 1 : us >= 0.9995 ? 2 : 3;
+  std::snprintf(text, sizeof text, "%.*f", decimals, us);
+  return text;
+}
 
 Report::Report(const Options& options, int ranks, const char* ranks_are)
     : options_(options), ranks_(ranks), ranks_are_(ranks_are), terminal_(isatty(STDERR_FILENO) != 0) {}
@@ -125,24 +124,22 @@ bool Report::end() const {
   std::printf("# Avg bus bandwidth    : %.4g\n#\n", average_bus_bandwidth(results_, ranks_));
   std::printf("# Collective test concluded: %s\n", options_.collective.name);
   std::fflush(stdout);
-  const bool written = options_.json_path.empty() || write_json();
+  const bool written =
+      options_.json_path.empty() || write_whole(options_.json_path, json_text(options_, ranks_, ranks_are_, results_));
   return written && wrong == 0;
 }
 
 /// Under another name first: a reader of the path sees all of it or nothing.
-bool Report::write_json() const {
-  const std::string text = json_text(options_, ranks_, ranks_are_, results_);
-  const std::string partial = options_.json_path + ".part";
+bool write_whole(const std::string& path, const std::string& text) {
+  const std::string partial = path + ".part";
   std::FILE* file = std::fopen(partial.c_str(), "w");
   bool written = file != nullptr;
   if (written) {
     written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
     written = std::fclose(file) == 0 && written;
   }
-  if (written) written = std::rename(partial.c_str(), options_.json_path.c_str()) == 0;
-  if (!written) {
-    std::fprintf(stderr, "tutti-perf: cannot write %s: %s\n", options_.json_path.c_str(), std::strerror(errno));
-  }
+  if (written) written = std::rename(partial.c_str(), path.c_str()) == 0;
+  if (!written) std::fprintf(stderr, "tutti-perf: cannot write %s: %s\n", path.c_str(), std::strerror(errno));
   return written;
 }
 

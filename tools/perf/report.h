@@ -24,7 +24,6 @@ class Report {
 
  private:
   void clear_progress() const;
-  bool write_json() const;
 
   const Options& options_;
   int ranks_;
@@ -32,6 +31,12 @@ class Report {
   bool terminal_;
   std::vector<RowResult> results_;
 };
+
+/// Microseconds with three or four significant figures, in seven columns.
+std::string time_text(double seconds);
+
+/// A file that has all of the text or, if it cannot be written, is as it was: then false, told on stderr.
+bool write_whole(const std::string& path, const std::string& text);
 
 /// Every setting: name, value in force, default, meaning.
 void print_settings();

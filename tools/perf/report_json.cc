@@ -91,6 +91,32 @@ Json row_json(const RowResult& result, int ranks, bool cpu_time) {
   return json;
 }
 
+Json begin_json(const Options& options, int ranks, const char* ranks_are) {
+  int version = 0;
+  tuttiGetVersion(&version);
+  Json report;
+  report["version"] =
+      std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." + std::to_string(version % 100);
+  report["machine"] = machine_json();
+  report["config"] = config_json(options, ranks, ranks_are);
+  return report;
+}
+
+Json cell_json(const SweepRow& cell) {
+  Json json{{"collective", cell.row.collective.name},
+            {"transport", cell.transport},
+            {"size", cell.row.bytes()},
+            {"count", cell.row.count},
+            {"element_bytes", cell.row.type.bytes},
+            {"root", cell.row.root},
+            {"chosen", cell.chosen},
+            {"best", cell.names[cell.best()]},
+            {"chosen_by_best", cell.ratio()},
+            {"nwrong", cell.wrong}};
+  for (std::size_t i = 0; i < cell.names.size(); ++i) json["time_us"][cell.names[i]] = cell.seconds[i] * 1e6;
+  return json;
+}
+
 }  // namespace
 
 const char* op_text(const Row& row) { return row.collective.reduces ? name_of(row.op) : "none"; }
@@ -116,14 +142,17 @@ std::string machine_text() {
          " cores, " + system.sysname + " " + system.release;
 }
 
+std::string json_text(const Options& options, int ranks, const char* ranks_are, const std::vector<SweepRow>& cells) {
+  Json report = begin_json(options, ranks, ranks_are);
+  report["sweep"] = Json::array();
+  for (const SweepRow& cell : cells) report["sweep"].push_back(cell_json(cell));
+  const SweepSummary summary = summary_of(cells);
+  report["chosen_by_best"] = {{"median", summary.median}, {"p95", summary.p95}, {"worst", summary.worst}};
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 std::string json_text(const Options& options, int ranks, const char* ranks_are, const std::vector<RowResult>& results) {
-  int version = 0;
-  tuttiGetVersion(&version);
-  Json report;
-  report["version"] =
-      std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." + std::to_string(version % 100);
-  report["machine"] = machine_json();
-  report["config"] = config_json(options, ranks, ranks_are);
+  Json report = begin_json(options, ranks, ranks_are);
   report["results"] = Json::array();
   for (const RowResult& result : results) report["results"].push_back(row_json(result, ranks, options.cpu_time));
   report["average_bus_bandwidth"] = average_bus_bandwidth(results, ranks);

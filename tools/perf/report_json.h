@@ -6,6 +6,7 @@
 
 #include "measure.h"
 #include "options.h"
+#include "sweep_report.h"
 
 namespace tutti::perf {
 
@@ -18,6 +19,8 @@ double average_bus_bandwidth(const std::vector<RowResult>& results, int ranks);
 /// One line: host, processor, cores.
 std::string machine_text();
 
+/// The whole file: of rows, or of a sweep.
 std::string json_text(const Options& options, int ranks, const char* ranks_are, const std::vector<RowResult>& results);
+std::string json_text(const Options& options, int ranks, const char* ranks_are, const std::vector<SweepRow>& cells);
 
 }  // namespace tutti::perf

@@ -1,0 +1,27 @@
+// Memory of a buffer, from the system or from tuttiMemAlloc.
+#pragma once
+
+#include <cstddef>
+
+namespace tutti::perf {
+
+class Mapping {
+ public:
+  Mapping() = default;
+  ~Mapping() { unmap(); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  /// In place of what it had; touched, because the first touch of a page is not what is measured. `registered`: local
+  /// peers may read it directly. False: there is no memory.
+  bool map(std::size_t bytes, bool registered);
+  std::byte* data() const { return data_; }
+
+ private:
+  void unmap();
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  bool registered_ = false;
+};
+
+}  // namespace tutti::perf

@@ -1,0 +1,221 @@
+#include "sweep.h"
+
+#include <sys/mman.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+#include "check.h"
+#include "mapping.h"
+#include "sweep_report.h"
+#include "user_op.h"
+
+namespace tutti::perf {
+namespace {
+
+constexpr int kTurns = 7;
+constexpr double kBlockSeconds = 0.01;  // where -n does not say
+constexpr int kMaxIterations = 20000;
+
+#define SWEEP_TRY(expression)                              \
+  do {                                                     \
+    const tuttiResult_t sweep_result = (expression);       \
+    if (sweep_result != tuttiSuccess) return sweep_result; \
+  } while (false)
+
+double now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// A communicator that runs one algorithm.
+struct Contender {
+  std::string name;
+  tuttiComm_t comm = nullptr;
+  int iterations = 1;
+  std::vector<double> seconds;  ///< an operation, by turn
+};
+
+/// One rank's part in the sweep of one collective.
+class Sweep {
+ public:
+  Sweep(const Options& options, tuttiComm_t comm, int rank, int ranks)
+      : options_(options), comm_(comm), rank_(rank), ranks_(ranks) {}
+  ~Sweep() {  // destroying is collective: after a failure others may not come to it
+    for (const Contender& one : contenders_) failed_ ? tuttiCommAbort(one.comm) : tuttiCommDestroy(one.comm);
+  }
+  Sweep(const Sweep&) = delete;
+  Sweep& operator=(const Sweep&) = delete;
+
+  /// Collective, as run().
+  tuttiResult_t open(std::size_t bytes);
+  tuttiResult_t run(const Row& row, SweepRow* cell);
+  /// Says what happened; the exit code.
+  int fail(tuttiResult_t code);
+
+ private:
+  tuttiResult_t add(const std::string& name);
+  tuttiResult_t prepare(const Row& row, Contender* one, std::uint64_t* wrong);
+  tuttiResult_t take_turn(const Row& row, Contender* one);
+  tuttiResult_t average();
+
+  const Options& options_;
+  tuttiComm_t comm_;
+  int rank_;
+  int ranks_;
+  std::vector<Contender> contenders_;
+  Mapping send_, recv_;
+  bool failed_ = false;
+};
+
+/// The environment is written while every other rank waits, which may be a thread of this process.
+tuttiResult_t Sweep::add(const std::string& name) {
+  tuttiUniqueId id{};
+  SWEEP_TRY(tuttiBarrier(comm_, nullptr));
+  if (rank_ == 0) SWEEP_TRY(tuttiGetUniqueId(&id));
+  const char* const before = std::getenv("TUTTI_ALGO");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("TUTTI_ALGO", name.c_str(), 1);
+  SWEEP_TRY(tuttiBroadcast(&id, &id, sizeof id, tuttiUint8, 0, comm_, nullptr));
+  Contender one{name, nullptr, 1, {}};
+  SWEEP_TRY(tuttiCommInitRank(&one.comm, ranks_, id, rank_));
+  contenders_.push_back(one);
+  SWEEP_TRY(tuttiBarrier(comm_, nullptr));
+  before == nullptr ? unsetenv("TUTTI_ALGO") : setenv("TUTTI_ALGO", kept.c_str(), 1);
+  return tuttiSuccess;
+}
+
+tuttiResult_t Sweep::open(std::size_t bytes) {
+  char names[512];
+  const std::string key = std::string("algorithms:") + options_.collective.name;
+  SWEEP_TRY(tuttiCommGetInfo(comm_, key.c_str(), names, sizeof names));
+  std::istringstream list(names);
+  for (std::string name; std::getline(list, name, ',');) SWEEP_TRY(add(name));
+  const std::size_t capacity = std::max<std::size_t>(bytes, 4096);
+  const bool mapped = send_.map(capacity, options_.registered) && recv_.map(capacity, options_.registered);
+  return mapped ? tuttiSuccess : tuttiSystemError;
+}
+
+/// Checks the algorithm and finds how many operations make a block.
+tuttiResult_t Sweep::prepare(const Row& row, Contender* one, std::uint64_t* wrong) {
+  RowOperation op;
+  if (row.collective.reduces) SWEEP_TRY(op.make(row.op, row.type, rank_, one->comm));
+  const Call call(row, op.handle(), rank_, ranks_, one->comm);
+  const Buffers buffers{send_.data(), recv_.data()};
+  const Buffers bound = call.bind(buffers, false);
+  if (row.collective.collective != Collective::kBarrier && options_.checks > 0) {
+    const Check check(row, call, row.type.type, rank_, ranks_);
+    check.prepare(buffers, false);
+    SWEEP_TRY(call.make(bound));
+    *wrong += check.count_wrong(buffers, false);
+  }
+  std::memset(buffers.send, 0, row.send_count * row.type.bytes);  // zeros stay zeros under every operation
+  SWEEP_TRY(call.make(bound));
+  const double start = now();
+  for (int i = 0; i < 2; ++i) SWEEP_TRY(call.make(bound));
+  const double mine = std::max((now() - start) / 2, 1e-8);
+  double slowest = mine;
+  SWEEP_TRY(tuttiAllReduce(&mine, &slowest, 1, tuttiFloat64, tuttiMax, comm_, nullptr));
+  one->iterations = options_.iterations > 0
+                        ? options_.iterations
+                        : static_cast<int>(std::clamp<double>(kBlockSeconds / slowest, 1, kMaxIterations));
+  one->seconds.clear();
+  return tuttiSuccess;
+}
+
+tuttiResult_t Sweep::take_turn(const Row& row, Contender* one) {
+  RowOperation op;
+  if (row.collective.reduces) SWEEP_TRY(op.make(row.op, row.type, rank_, one->comm));
+  const Call call(row, op.handle(), rank_, ranks_, one->comm);
+  const Buffers bound = call.bind({send_.data(), recv_.data()}, false);
+  SWEEP_TRY(call.make(bound));
+  SWEEP_TRY(tuttiBarrier(comm_, nullptr));
+  const double start = now();
+  for (int i = 0; i < one->iterations; ++i) SWEEP_TRY(call.make(bound));
+  one->seconds.push_back((now() - start) / one->iterations);
+  return tuttiSuccess;
+}
+
+/// The ranks' times become one on every rank.
+tuttiResult_t Sweep::average() {
+  for (Contender& one : contenders_) {
+    std::vector<double> mine = one.seconds;
+    SWEEP_TRY(tuttiAllReduce(mine.data(), one.seconds.data(), mine.size(), tuttiFloat64, tuttiAvg, comm_, nullptr));
+  }
+  return tuttiSuccess;
+}
+
+tuttiResult_t Sweep::run(const Row& row, SweepRow* cell) {
+  cell->row = row;
+  char transport[64];
+  SWEEP_TRY(tuttiCommGetInfo(comm_, "transport", transport, sizeof transport));
+  cell->transport = transport;
+  char chosen[128];
+  const std::size_t bytes = row.count * row.type.bytes;
+  const std::string key = std::string("algorithm:") + row.collective.name + ":" + std::to_string(bytes);
+  SWEEP_TRY(tuttiCommGetInfo(comm_, key.c_str(), chosen, sizeof chosen));
+  cell->chosen = chosen;
+  std::uint64_t wrong = 0;
+  for (Contender& one : contenders_) SWEEP_TRY(prepare(row, &one, &wrong));
+  for (int turn = 0; turn < kTurns; ++turn)
+    for (Contender& one : contenders_) SWEEP_TRY(take_turn(row, &one));
+  SWEEP_TRY(average());
+  SWEEP_TRY(tuttiAllReduce(&wrong, &cell->wrong, 1, tuttiUint64, tuttiSum, comm_, nullptr));
+  const auto own = std::find_if(contenders_.begin(), contenders_.end(),
+                                [&](const Contender& one) { return one.name == cell->chosen; });
+  if (own == contenders_.end()) return tuttiInternalError;
+  for (const Contender& one : contenders_) {
+    std::vector<double> ratios;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const auto at = static_cast<std::size_t>(turn);
+      ratios.push_back(own->seconds[at] / one.seconds[at]);
+    }
+    cell->names.push_back(one.name);
+    cell->seconds.push_back(median(one.seconds));
+    cell->chosen_by_all.push_back(median(ratios));
+  }
+  return tuttiSuccess;
+}
+
+int Sweep::fail(tuttiResult_t code) {
+  failed_ = true;
+  std::fprintf(stderr, "tutti-perf: rank %d: sweep of %s: %s: %s\n", rank_, options_.collective.name,
+               tuttiGetErrorString(code), tuttiGetLastError(nullptr));
+  return kFailed;
+}
+
+}  // namespace
+
+std::size_t SweepRow::best() const {
+  return static_cast<std::size_t>(std::max_element(chosen_by_all.begin(), chosen_by_all.end()) - chosen_by_all.begin());
+}
+
+int run_sweep(const Options& options, tuttiComm_t comm, int rank, int ranks, const std::vector<Row>& rows,
+              std::vector<SweepRow>* cells) {
+  Sweep sweep(options, comm, rank, ranks);
+  std::size_t bytes = 0;
+  for (const Row& row : rows) bytes = std::max(bytes, row.bytes());
+  if (const tuttiResult_t code = sweep.open(bytes); code != tuttiSuccess) return sweep.fail(code);
+  bool right = true;
+  for (const Row& row : rows) {
+    SweepRow cell;
+    if (const tuttiResult_t code = sweep.run(row, &cell); code != tuttiSuccess) return sweep.fail(code);
+    if (rank == 0) print_cell(cell);
+    right = right && cell.wrong == 0;
+    cells->push_back(std::move(cell));
+  }
+  return right ? 0 : kFailedInOrder;
+}
+
+}  // namespace tutti::perf
