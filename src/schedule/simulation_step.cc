@@ -188,7 +188,8 @@ void Simulation::commit_to(std::int32_t rank, std::int32_t peer, std::uint32_t l
   const Time seen = sent + costs_between(rank, peer).latency;
   if (trace_ != nullptr) {
     const auto lane = static_cast<std::uint32_t>(&s - &strand(rank, 0));
-    trace_->messages.push_back(SimulatedMessage{rank, peer, lane, s.step.chunk, s.bytes, sent, seen});
+    const bool shared = s.step.send_to == PeerSet::kAll;
+    trace_->messages.push_back(SimulatedMessage{rank, peer, lane, shared, s.pass, s.step.chunk, s.bytes, sent, seen});
   }
   if (near || !network_.has_wires()) return arrive(link, reader, seen);
   Transit transit;

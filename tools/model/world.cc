@@ -1,0 +1,208 @@
+#include "model/world.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+
+#include "model/costs_file.h"
+
+namespace tutti::model {
+namespace {
+
+constexpr int kMostRanks = 1 << 22;
+/// As the library's communicators have them.
+constexpr int kLanes = 2;
+constexpr std::uint32_t kCredits = 4;
+
+struct CollectiveName {
+  const char* name;
+  Collective collective;
+};
+constexpr std::array<CollectiveName, 10> kOtherNames{{{"allreduce", Collective::kAllReduce},
+                                                      {"reducescatter", Collective::kReduceScatter},
+                                                      {"reduce-scatter", Collective::kReduceScatter},
+                                                      {"allgather", Collective::kAllGather},
+                                                      {"bcast", Collective::kBroadcast},
+                                                      {"alltoall", Collective::kAllToAll},
+                                                      {"all-reduce", Collective::kAllReduce},
+                                                      {"all-gather", Collective::kAllGather},
+                                                      {"all-to-all", Collective::kAllToAll},
+                                                      {"sync", Collective::kBarrier}}};
+
+/// A number and the unit behind it, which must be one of those listed.
+struct Unit {
+  const char* name;
+  double factor;
+};
+template <std::size_t N>
+bool parse_with_unit(const std::string& text, const Unit (&units)[N], double* value) {
+  if (text.empty() || std::string("0123456789.").find(text[0]) == std::string::npos) return false;
+  char* end = nullptr;
+  *value = std::strtod(text.c_str(), &end);
+  for (const Unit& unit : units) {
+    if (std::string(end) != unit.name) continue;
+    *value *= unit.factor;
+    return std::isfinite(*value) && *value < 1e15;
+  }
+  return false;
+}
+
+Status set_network(const WorldOptions& options, Network* network) {
+  if (!options.costs.empty()) TUTTI_TRY(read_costs(options.costs, &network->costs));
+  if (options.cores > 0) network->costs.cores = options.cores;
+  if (!options.latency.empty() && !parse_time(options.latency, &network->costs.tcp.latency))
+    return fail(Code::kInvalidArgument, "--latency: '{}' is no time (examples: 500ns, 5us, 1.5ms)", options.latency);
+  if (!options.bandwidth.empty() && !parse_rate(options.bandwidth, &network->costs.tcp.wire_kib))
+    return fail(Code::kInvalidArgument, "--bandwidth: '{}' is no rate (examples: 800mbit, 10gbit)", options.bandwidth);
+  if (!(options.oversubscription >= 1 && options.oversubscription <= 1000))
+    return fail(Code::kInvalidArgument, "--oversubscription: {} is not between 1 and 1000", options.oversubscription);
+  network->tree.hosts_per_leaf = options.hosts_per_leaf;
+  network->tree.oversubscription_percent = static_cast<std::int32_t>(std::lround(options.oversubscription * 100));
+  return {};
+}
+
+}  // namespace
+
+Status World::make(const WorldOptions& options, std::unique_ptr<World>* result) {
+  if (options.ranks < 1 || options.ranks > kMostRanks)
+    return fail(Code::kInvalidArgument, "--ranks: {} is not between 1 and {}", options.ranks, kMostRanks);
+  if (options.hosts < 1 || options.hosts > options.ranks)
+    return fail(Code::kInvalidArgument, "--hosts: {} hosts for {} ranks", options.hosts, options.ranks);
+  if (!options.transport.empty() && options.transport != "shm" && options.transport != "tcp")
+    return fail(Code::kInvalidArgument, "--transport: '{}' is neither shm nor tcp", options.transport);
+  std::unique_ptr<World> world(new World);
+  TUTTI_TRY(set_network(options, &world->network_));
+
+  const bool all_tcp = options.transport == "tcp" && options.ranks > 1;
+  const auto ranks = static_cast<std::size_t>(options.ranks);
+  std::vector<int> host_of(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    host_of[rank] = static_cast<int>(rank * static_cast<std::size_t>(options.hosts) / ranks);
+  Machine& machine = world->machine_;
+  machine.ranks = options.ranks;
+  machine.lanes = kLanes;
+  machine.max_message = Bytes{options.max_message};
+  machine.credits = kCredits;
+  machine.network = all_tcp || options.hosts > 1;
+  machine.one_kernel = options.hosts == 1;
+  machine.hosts = host_of;
+  if (all_tcp) std::iota(machine.hosts.begin(), machine.hosts.end(), 0);
+  world->topology_ = std::make_unique<Topology>(machine.hosts);
+  world->network_.tcp = machine.network;
+  world->network_.one_kernel = machine.one_kernel;
+  const std::string where = options.hosts == 1 ? "of one host" : fmt::format("on {} hosts", options.hosts);
+  const char* how = all_tcp ? "tcp" : options.hosts == 1 ? "shared memory" : "tcp between hosts, shared memory within";
+  world->text_ = fmt::format("{} rank{} {}, {}", options.ranks, options.ranks == 1 ? "" : "s", where, how);
+  *result = std::move(world);
+  return {};
+}
+
+SimulatedCall World::call(const Choice& choice, Bytes block, int root) const {
+  SimulatedCall call;
+  call.shape = Shape{machine_.ranks, 0, root, choice.lanes, hosts()};
+  call.block = block;
+  call.tile = choice.tile_bytes;
+  call.credits = machine_.credits;
+  return call;
+}
+
+Collective find_collective(const std::string& name) {
+  for (int i = 0; i < kCollectives; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    if (has_algorithms(collective) && scheduled_as(collective) == collective && name == name_of(collective))
+      return collective;
+  }
+  for (const CollectiveName& other : kOtherNames)
+    if (name == other.name) return other.collective;
+  return Collective::kNone;
+}
+
+std::string collective_names() {
+  std::string names;
+  for (int i = 0; i < kCollectives; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    if (!has_algorithms(collective) || scheduled_as(collective) != collective) continue;
+    names += (names.empty() ? "" : " ") + std::string(name_of(collective));
+  }
+  return names;
+}
+
+bool parse_size(const std::string& text, std::size_t* bytes) {
+  constexpr double kKib = 1024;
+  const Unit units[] = {{"", 1},
+                        {"B", 1},
+                        {"K", kKib},
+                        {"KiB", kKib},
+                        {"k", kKib},
+                        {"M", kKib * kKib},
+                        {"MiB", kKib * kKib},
+                        {"m", kKib * kKib},
+                        {"G", kKib * kKib * kKib},
+                        {"GiB", kKib * kKib * kKib},
+                        {"g", kKib * kKib * kKib}};
+  double value = 0;
+  if (!parse_with_unit(text, units, &value)) return false;
+  *bytes = static_cast<std::size_t>(std::llround(value));
+  return true;
+}
+
+bool parse_time(const std::string& text, Time* time) {
+  const Unit units[] = {{"", 1e3}, {"ps", 1}, {"ns", 1e3}, {"us", 1e6}, {"ms", 1e9}};
+  double value = 0;
+  if (!parse_with_unit(text, units, &value)) return false;
+  *time = static_cast<Time>(std::llround(value));
+  return true;
+}
+
+bool parse_rate(const std::string& text, Time* a_kib) {
+  const Unit units[] = {{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}, {"tbit", 1e12}};
+  double bits = 0;
+  if (!parse_with_unit(text, units, &bits) || bits < 1e3) return false;
+  *a_kib = static_cast<Time>(std::llround(1024.0 * 8.0 / bits * 1e12));
+  return true;
+}
+
+std::string time_text(Time time) {
+  const auto value = static_cast<double>(time);
+  if (time < 1'000'000) return fmt::format("{:.0f} ns", value / 1e3);
+  if (time < 1'000'000'000) return fmt::format("{:.4g} us", value / 1e6);
+  if (time < 1'000'000'000'000) return fmt::format("{:.4g} ms", value / 1e9);
+  return fmt::format("{:.4g} s", value / 1e12);
+}
+
+std::string size_text(std::size_t bytes) {
+  constexpr const char* kUnits[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
+  return fmt::format("{:.4g}{}", value, kUnits[unit]);
+}
+
+double bus_bandwidth(Collective collective, int ranks, Bytes block, Time time) {
+  if (time == 0) return 0;
+  const double n = ranks;
+  const double bytes = static_cast<double>(block.value);
+  double moved = bytes;  // broadcast, reduce
+  switch (collective) {
+    case Collective::kAllReduce:
+      moved = 2 * (n - 1) / n * bytes;
+      break;
+    case Collective::kReduceScatter:
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
+      moved = (n - 1) * bytes;
+      break;
+    case Collective::kBarrier:
+      return 0;
+    default:
+      break;
+  }
+  return moved / (static_cast<double>(time) * 1e-12) / 1e9;
+}
+
+}  // namespace tutti::model

@@ -1,0 +1,37 @@
+// The command line of tutti-plan.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "core/types.h"
+#include "model/world.h"
+
+namespace tutti::plan {
+
+struct Options {
+  Collective collective = Collective::kNone;
+  model::WorldOptions world;
+  Bytes bytes;
+  std::string algorithm;  ///< empty: the library's choice
+  int root = 0;
+  int rank = -1;      ///< whose schedule is printed; -1: nobody's
+  int lanes = 0;      ///< 0: the library's choice
+  Bytes tile;         ///< 0: the library's choice
+  int tiles = 1;      ///< drawn
+  bool even = false;  ///< the picture shows the order of steps, not their times
+  std::string title;
+  std::string svg_path;
+  std::string png_path;
+};
+
+struct Parsed {
+  bool stop = false;
+  int code = 0;
+};
+/// `stop`: the program ends with `code`, what there was to say is said.
+Parsed parse_options(int argc, char** argv, Options* options);
+
+inline constexpr int kBadOptions = 2;
+
+}  // namespace tutti::plan
