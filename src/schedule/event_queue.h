@@ -13,7 +13,7 @@ struct Event {
   enum class Kind : std::uint8_t {
     kLook,  ///< a rank looks whether it can go on
     kDone,  ///< a rank's step has ended
-    kHop,   ///< a message is at its next link of the network
+    kWire,  ///< a message begins or ends to use the wires
   };
   Time time = 0;
   std::uint64_t number = 0;   ///< of its making
@@ -35,6 +35,7 @@ class EventQueue {
     heap_.push_back(Event{time, made_++, subject, kind});
     std::push_heap(heap_.begin(), heap_.end(), is_later);
   }
+  Time next_time() const { return heap_.front().time; }
   Event pop() {
     std::pop_heap(heap_.begin(), heap_.end(), is_later);
     const Event event = heap_.back();

@@ -3,68 +3,152 @@
 #include <algorithm>
 
 namespace tutti {
+namespace {
+
+/// Speeds are whole numbers, so that they are the same on any machine.
+constexpr std::int64_t kFull = 720'720;  // shared by up to 16 without a remainder
+
+}  // namespace
 
 void SimulatedNetwork::reset(const Network& network, std::int32_t hosts) {
   latency_ = network.costs.tcp.latency;
   wire_kib_ = network.costs.tcp.wire_kib;
-  hosts_per_leaf_ = network.tree.hosts_per_leaf;
-  transits_.clear();
+  hosts_ = static_cast<std::uint32_t>(hosts);
+  hosts_per_leaf_ = static_cast<std::uint32_t>(std::max(network.tree.hosts_per_leaf, 0));
+  leaves_ = hosts_per_leaf_ == 0 ? 0 : static_cast<std::uint32_t>(div_up(hosts_, hosts_per_leaf_));
+  flows_.clear();
   unused_.clear();
-  const auto count = static_cast<std::size_t>(hosts);
-  out_.assign(count, 0);
-  in_.assign(count, 0);
-  if (hosts_per_leaf_ <= 0) return;
-  trunk_kib_ = wire_kib_ * network.tree.oversubscription_percent / 100 / hosts_per_leaf_;
-  const std::size_t leaves = div_up(count, static_cast<std::size_t>(hosts_per_leaf_));
-  up_.assign(leaves, 0);
-  down_.assign(leaves, 0);
+  changed_.clear();
+  last_.clear();
+  if (!has_wires()) return;
+  const std::size_t wires = 2 * std::size_t{hosts_} + 2 * std::size_t{leaves_};
+  if (wires_.size() < wires) wires_.resize(wires);
+  const std::int64_t trunk =
+      kFull * hosts_per_leaf_ * 100 / std::max<std::int64_t>(network.tree.oversubscription_percent, 1);
+  for (std::size_t i = 0; i < wires; ++i) {
+    wires_[i].capacity = i < 2 * std::size_t{hosts_} ? kFull : trunk;
+    wires_[i].changed = false;
+    wires_[i].flows.clear();
+  }
+}
+
+void SimulatedNetwork::find_path(Flow& flow) const {
+  const auto from = static_cast<std::uint32_t>(flow.transit.from_host);
+  const auto to = static_cast<std::uint32_t>(flow.transit.to_host);
+  flow.hops = 0;
+  flow.path[static_cast<std::size_t>(flow.hops++)] = from;
+  flow.path[static_cast<std::size_t>(flow.hops++)] = hosts_ + to;
+  if (leaves_ == 0 || !flow.transit.crosses_leaves) return;
+  flow.path[static_cast<std::size_t>(flow.hops++)] = 2 * hosts_ + from / hosts_per_leaf_;
+  flow.path[static_cast<std::size_t>(flow.hops++)] = 2 * hosts_ + leaves_ + to / hosts_per_leaf_;
 }
 
 void SimulatedNetwork::send(const Transit& transit, EventQueue& events) {
-  std::uint32_t number = static_cast<std::uint32_t>(transits_.size());
+  auto number = static_cast<std::uint32_t>(flows_.size());
   if (unused_.empty()) {
-    transits_.push_back(transit);
+    flows_.emplace_back();
   } else {
     number = unused_.back();
     unused_.pop_back();
-    transits_[number] = transit;
   }
-  transits_[number].hop = kOut;
-  events.push(transit.sent, Event::Kind::kHop, number);
-}
-
-Time& SimulatedNetwork::server(const Transit& transit) {
-  switch (transit.hop) {
-    case kOut:
-      return out_[static_cast<std::size_t>(transit.from_host)];
-    case kUp:
-      return up_[static_cast<std::size_t>(leaf_of(transit.from_host))];
-    case kDown:
-      return down_[static_cast<std::size_t>(leaf_of(transit.to_host))];
-    default:
-      return in_[static_cast<std::size_t>(transit.to_host)];
-  }
-}
-
-bool SimulatedNetwork::hop(std::uint32_t number, Time now, EventQueue& events) {
-  Transit& transit = transits_[number];
-  Time& idle = server(transit);
-  const Time begin = std::max(now, idle);
-  const bool trunk = transit.hop == kUp || transit.hop == kDown;
-  idle = begin + time_of(transit.bytes, trunk ? trunk_kib_ : wire_kib_);
-  transit.tail = std::max(transit.tail, idle);
-  if (transit.hop == kIn) return true;
-  Time head = begin;
-  if (transit.hop == kOut) {
-    head += latency_;
-    transit.tail += latency_;
-    const bool near = hosts_per_leaf_ <= 0 || leaf_of(transit.from_host) == leaf_of(transit.to_host);
-    transit.hop = near ? kIn : kUp;
+  Flow& flow = flows_[number];
+  flow = Flow{};
+  flow.transit = transit;
+  flow.left = time_of(transit.bytes, wire_kib_);
+  find_path(flow);
+  if (last_.size() <= transit.link) last_.resize(std::max<std::size_t>(transit.link + 1, 2 * last_.size()), kNobody);
+  std::uint32_t& last = last_[transit.link];
+  if (last != kNobody) {
+    flows_[last].next = number;
   } else {
-    transit.hop = transit.hop == kUp ? kDown : kIn;
+    start(number, 0, events);
   }
-  events.push(head, Event::Kind::kHop, number);
-  return false;
+  last = number;
+}
+
+void SimulatedNetwork::start(std::uint32_t number, Time now, EventQueue& events) {
+  Flow& flow = flows_[number];
+  flow.begins = std::max(now, flow.transit.sent);
+  events.push(flow.begins, Event::Kind::kWire, number);
+}
+
+bool SimulatedNetwork::happen(std::uint32_t number, Time now, EventQueue& events) {
+  Flow& flow = flows_[number];
+  if (!flow.flowing) {
+    if (flow.begins == now) begin(number, now);  // else it is the number's last owner that is told of
+    return false;
+  }
+  if (flow.end != now) return false;  // it has become faster or slower since
+  leave(number);
+  const std::uint32_t next = flow.next;
+  if (next == kNobody) {
+    last_[flow.transit.link] = kNobody;
+  } else {
+    start(next, now, events);
+  }
+  return true;
+}
+
+void SimulatedNetwork::begin(std::uint32_t number, Time now) {
+  Flow& flow = flows_[number];
+  flow.flowing = true;
+  flow.since = now;
+  for (int i = 0; i < flow.hops; ++i) {
+    const auto hop = static_cast<std::size_t>(i);
+    Wire& wire = wires_[flow.path[hop]];
+    flow.place[hop] = static_cast<std::uint32_t>(wire.flows.size());
+    wire.flows.push_back(number);
+    touch(flow.path[hop]);
+  }
+}
+
+void SimulatedNetwork::leave(std::uint32_t number) {
+  Flow& flow = flows_[number];
+  flow.flowing = false;
+  for (int i = 0; i < flow.hops; ++i) {
+    const auto hop = static_cast<std::size_t>(i);
+    Wire& wire = wires_[flow.path[hop]];
+    const std::uint32_t moved = wire.flows.back();
+    wire.flows[flow.place[hop]] = moved;
+    wire.flows.pop_back();
+    Flow& other = flows_[moved];
+    for (std::size_t k = 0; k < static_cast<std::size_t>(other.hops); ++k)
+      if (other.path[k] == flow.path[hop]) other.place[k] = flow.place[hop];
+    touch(flow.path[hop]);
+  }
+}
+
+void SimulatedNetwork::touch(std::uint32_t wire) {
+  if (wires_[wire].changed) return;
+  wires_[wire].changed = true;
+  changed_.push_back(wire);
+}
+
+std::int64_t SimulatedNetwork::speed_of(const Flow& flow) const {
+  std::int64_t speed = kFull;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(flow.hops); ++i) {
+    const Wire& wire = wires_[flow.path[i]];
+    speed = std::min(speed, wire.capacity / static_cast<std::int64_t>(wire.flows.size()));
+  }
+  return std::max<std::int64_t>(speed, 1);
+}
+
+void SimulatedNetwork::settle(Time now, EventQueue& events) {
+  for (const std::uint32_t wire : changed_) {
+    wires_[wire].changed = false;
+    for (const std::uint32_t number : wires_[wire].flows) {
+      Flow& flow = flows_[number];
+      const std::int64_t speed = speed_of(flow);
+      if (speed == flow.speed) continue;
+      // Rounded up, so that nothing is there too early; fractions of a picosecond get lost.
+      flow.left -= std::min(flow.left, (now - flow.since) * flow.speed / kFull);
+      flow.since = now;
+      flow.speed = speed;
+      flow.end = now + (flow.left * kFull + speed - 1) / speed;
+      events.push(flow.end, Event::Kind::kWire, number);
+    }
+  }
+  changed_.clear();
 }
 
 }  // namespace tutti

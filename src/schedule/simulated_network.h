@@ -1,9 +1,10 @@
-// The network of the simulator: each host's link in either direction and each leaf's way up and down is a server that
-// takes messages one after the other, in the order in which they come to it. A message passes from one to the next
-// without being stored (its first byte leaves before its last one has come), so an idle path costs its slowest link
-// once; a busy link is never idle while something waits for it, and shares its rate by turns.
+// The network of the simulator. A message between hosts is a flow over a path of links: its host's link out, its leaf's
+// way up, the other leaf's way down, the other host's link in. All flows on a link share it equally, and a flow goes as
+// fast as the least of its shares (so a link may idle a little where flows are held up elsewhere: what max-min sharing
+// would give to others is not given). Messages of one link of the schedule follow one another, as on a connection.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -15,15 +16,14 @@ namespace tutti {
 
 /// A message between two hosts, on its way.
 struct Transit {
-  std::uint32_t link = 0;
+  std::uint32_t link = 0;  ///< of the schedule
   std::int32_t reader = 0;
   std::int32_t from_host = 0;
   std::int32_t to_host = 0;
-  std::uint8_t hop = 0;
+  bool crosses_leaves = false;
   std::size_t bytes = 0;
   std::size_t trace = 0;  ///< its number there
   Time sent = 0;
-  Time tail = 0;  ///< when its last byte has left the links that it has passed
 };
 
 /// One thread.
@@ -33,28 +33,60 @@ class SimulatedNetwork {
 
   /// Whether messages between hosts take time on a wire; if not, they are there after the latency.
   bool has_wires() const { return wire_kib_ > 0; }
+  Time latency() const { return latency_; }
 
   /// A message sets out at `transit.sent`.
   void send(const Transit& transit, EventQueue& events);
-  /// Its next link takes it; true: that was the last one, and it will be seen at `transit.tail`.
-  bool hop(std::uint32_t transit, Time now, EventQueue& events);
-  const Transit& transit(std::uint32_t number) const { return transits_[number]; }
+  /// Something happens to a message: it begins, or its last byte has left the wires (true).
+  bool happen(std::uint32_t number, Time now, EventQueue& events);
+  const Transit& transit(std::uint32_t number) const { return flows_[number].transit; }
   /// It has arrived and is forgotten.
   void forget(std::uint32_t number) { unused_.push_back(number); }
 
- private:
-  enum Hop : std::uint8_t { kOut, kUp, kDown, kIn };
+  /// Flows have begun or ended: before time goes on, settle() says how fast the others are now.
+  bool is_unsettled() const { return !changed_.empty(); }
+  void settle(Time now, EventQueue& events);
 
-  std::int32_t leaf_of(std::int32_t host) const { return host / hosts_per_leaf_; }
-  Time& server(const Transit& transit);
+ private:
+  static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+  static constexpr int kHops = 4;
+
+  struct Flow {
+    Transit transit;
+    bool flowing = false;
+    Time begins = INT64_MAX;                  ///< not known while another message is before it
+    std::uint32_t next = kNobody;             ///< the message behind it on the same connection
+    std::int64_t speed = 0;                   ///< kFull: as fast as a host's link
+    Time left = 0;                            ///< time that it would still take at full speed
+    Time since = 0;                           ///< when `left` was right
+    Time end = 0;                             ///< when it ends at this speed
+    std::array<std::uint32_t, kHops> path{};  ///< links of the network
+    std::array<std::uint32_t, kHops> place{};
+    int hops = 0;
+  };
+  struct Wire {
+    std::int64_t capacity = 0;
+    bool changed = false;
+    std::vector<std::uint32_t> flows;
+  };
+
+  void find_path(Flow& flow) const;
+  void start(std::uint32_t number, Time now, EventQueue& events);
+  void begin(std::uint32_t number, Time now);
+  void leave(std::uint32_t number);
+  void touch(std::uint32_t wire);
+  std::int64_t speed_of(const Flow& flow) const;
 
   Time latency_ = 0;
   Time wire_kib_ = 0;
-  Time trunk_kib_ = 0;  ///< a leaf's way up or down
-  std::int32_t hosts_per_leaf_ = 0;
-  std::vector<Time> out_, in_, up_, down_;  ///< when each is idle again
-  std::vector<Transit> transits_;
+  std::uint32_t hosts_ = 0;
+  std::uint32_t hosts_per_leaf_ = 0;
+  std::uint32_t leaves_ = 0;
+  std::vector<Wire> wires_;  ///< out of hosts, into hosts, up from leaves, down to leaves
+  std::vector<std::uint32_t> changed_;
+  std::vector<Flow> flows_;
   std::vector<std::uint32_t> unused_;
+  std::vector<std::uint32_t> last_;  ///< by link of the schedule: its last message that has not arrived
 };
 
 }  // namespace tutti

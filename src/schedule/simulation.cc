@@ -18,8 +18,11 @@ constexpr std::size_t kMostLinks = 24'000'000;
 bool Simulation::run(const SimulationPlan& plan, Trace* trace) {
   trace_ = trace;
   start(plan);
-  while (!events_.empty()) {
+  Time now = 0;
+  while (!events_.empty() || network_.is_unsettled()) {
+    if (network_.is_unsettled() && (events_.empty() || events_.next_time() > now)) network_.settle(now, events_);
     const Event event = events_.pop();
+    now = event.time;
     const auto rank = static_cast<std::int32_t>(event.subject);
     switch (event.kind) {
       case Event::Kind::kLook:
@@ -28,8 +31,8 @@ bool Simulation::run(const SimulationPlan& plan, Trace* trace) {
       case Event::Kind::kDone:
         end(rank, event.time);
         break;
-      case Event::Kind::kHop:
-        hop(event.subject, event.time);
+      case Event::Kind::kWire:
+        wire(event.subject, event.time);
         break;
     }
     if (work_ > plan_.most_steps || links_.size() > kMostLinks) return false;
@@ -229,12 +232,13 @@ void Simulation::advance(std::int32_t rank, Strand& s, Time now) {
   load(rank, s);
 }
 
-void Simulation::hop(std::uint32_t number, Time now) {
-  if (!network_.hop(number, now, events_)) return;
+void Simulation::wire(std::uint32_t number, Time now) {
+  if (!network_.happen(number, now, events_)) return;
   const Transit transit = network_.transit(number);
   network_.forget(number);
-  if (trace_ != nullptr) trace_->messages[transit.trace].seen = transit.tail;
-  arrive(transit.link, transit.reader, transit.tail);
+  const Time seen = now + network_.latency();
+  if (trace_ != nullptr) trace_->messages[transit.trace].seen = seen;
+  arrive(transit.link, transit.reader, seen);
 }
 
 }  // namespace tutti

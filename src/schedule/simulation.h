@@ -106,7 +106,7 @@ class Simulation {
   void arrive(std::uint32_t link, std::int32_t reader, Time seen);
   void wake_sender(std::int32_t sender, std::uint32_t lane, std::uint32_t link, Time when);
   void advance(std::int32_t rank, Strand& strand, Time now);
-  void hop(std::uint32_t transit, Time now);
+  void wire(std::uint32_t transit, Time now);
 
   SimulationPlan plan_;
   Extent extent_;

@@ -198,6 +198,8 @@ void Simulation::commit_to(std::int32_t rank, std::int32_t peer, std::uint32_t l
   transit.reader = reader;
   transit.from_host = host_of(rank);
   transit.to_host = host_of(reader);
+  const std::int32_t leaf = plan_.network.tree.hosts_per_leaf;
+  transit.crosses_leaves = leaf > 0 && transit.from_host / leaf != host_of(peer) / leaf;
   transit.bytes = s.bytes;
   transit.sent = sent;
   network_.send(transit, events_);

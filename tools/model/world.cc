@@ -12,6 +12,8 @@
 namespace tutti::model {
 namespace {
 
+/// What the simulator can count with.
+constexpr Time kSlowestMessage = 10'000'000'000'000;
 constexpr int kMostRanks = 1 << 22;
 /// As the library's communicators have them.
 constexpr int kLanes = 2;
@@ -59,6 +61,9 @@ Status set_network(const WorldOptions& options, Network* network) {
     return fail(Code::kInvalidArgument, "--bandwidth: '{}' is no rate (examples: 800mbit, 10gbit)", options.bandwidth);
   if (!(options.oversubscription >= 1 && options.oversubscription <= 1000))
     return fail(Code::kInvalidArgument, "--oversubscription: {} is not between 1 and 1000", options.oversubscription);
+  if (time_of(options.max_message, network->costs.tcp.wire_kib) > kSlowestMessage)
+    return fail(Code::kInvalidArgument, "--bandwidth: a message of {} would take more than 10 s",
+                size_text(options.max_message));
   network->tree.hosts_per_leaf = options.hosts_per_leaf;
   network->tree.oversubscription_percent = static_cast<std::int32_t>(std::lround(options.oversubscription * 100));
   return {};
@@ -87,7 +92,7 @@ Status World::make(const WorldOptions& options, std::unique_ptr<World>* result) 
   machine.max_message = Bytes{options.max_message};
   machine.credits = kCredits;
   machine.network = all_tcp || options.hosts > 1;
-  machine.one_kernel = options.hosts == 1;
+  machine.one_kernel = options.hosts == 1 || options.one_kernel;
   machine.hosts = host_of;
   if (all_tcp) std::iota(machine.hosts.begin(), machine.hosts.end(), 0);
   world->topology_ = std::make_unique<Topology>(machine.hosts);

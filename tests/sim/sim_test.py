@@ -1,0 +1,142 @@
+"""tutti-sim as its users meet it: sim_test.py PROGRAM [unittest arguments]."""
+import csv
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = ""
+
+
+def sim(*arguments):
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=250)
+
+
+def rows(*arguments):
+    """The rows of a simulation as dictionaries."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "rows.csv"
+        run = sim(*arguments, "--csv", str(path))
+        assert run.returncode == 0, run.stderr
+        with path.open(encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+
+def time_of(*arguments):
+    (row,) = rows(*arguments)
+    return int(row["time_ps"])
+
+
+class Tables(unittest.TestCase):
+    def test_every_collective(self):
+        for collective in ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "gather", "scatter",
+                           "all_to_all", "barrier"):
+            with self.subTest(collective):
+                found = rows(collective, "--ranks", "1,5,64", "--per-host", "4", "--bytes", "8,64K", "--bandwidth", "10gbit")
+                self.assertTrue(all(int(row["time_ps"]) > 0 for row in found if row["ranks"] != "1"))
+                for ranks in ("1", "5", "64"):
+                    for size in {row["bytes"] for row in found}:
+                        chosen = [row for row in found if row["ranks"] == ranks and row["bytes"] == size and row["auto"] == "1"]
+                        self.assertEqual(len(chosen), 1)
+
+    def test_the_printed_table(self):
+        run = sim("all_reduce", "--ranks", "8", "--algo", "ring,auto", "--bytes", "1M")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        lines = run.stdout.splitlines()
+        self.assertEqual(lines[1].split()[:6], ["ranks", "hosts", "bytes", "algorithm", "time", "busbw"])
+        self.assertEqual(len(lines), 5)
+        self.assertIn("ring", lines[3])
+        self.assertIn("*", lines[4])
+
+    def test_costs_can_be_printed_and_read(self):
+        printed = sim("--print-costs")
+        self.assertEqual(printed.returncode, 0, printed.stderr)
+        slow = printed.stdout.replace("\nstep ", "\nstep 1")
+        self.assertNotEqual(slow, printed.stdout)
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(slow)
+            file.flush()
+            question = ("barrier", "--ranks", "2", "--algo", "dissemination")
+            self.assertGreater(time_of(*question, "--costs", file.name), time_of(*question))
+
+
+class Networks(unittest.TestCase):
+    RING = ("all_reduce", "--algo", "ring", "--ranks", "64", "--per-host", "1", "--bytes", "16M")
+
+    def test_bandwidth_and_latency(self):
+        fast = time_of(*self.RING, "--bandwidth", "10gbit")
+        slow = time_of(*self.RING, "--bandwidth", "1gbit")
+        self.assertGreater(slow, 5 * fast)
+        # 2 (n-1)/n of the data on each link, at a gigabit a second.
+        self.assertAlmostEqual(slow / 1e12, 2 * 63 / 64 * (1 << 24) * 8 / 1e9, delta=0.1 * slow / 1e12)
+        far = time_of(*self.RING, "--bandwidth", "10gbit", "--latency", "1ms")
+        self.assertAlmostEqual(far - fast, 126 * 1e9, delta=5e9)
+
+    def test_a_narrow_way_up(self):
+        doubling = ("all_reduce", "--algo", "recursive_doubling", "--ranks", "64", "--per-host", "1", "--bytes", "256K",
+                    "--bandwidth", "10gbit")
+        wide = time_of(*doubling, "--hosts-per-leaf", "8")
+        self.assertEqual(wide, time_of(*doubling))
+        narrow = time_of(*doubling, "--hosts-per-leaf", "8", "--oversubscription", "4")
+        # Three of six rounds leave the leaves, and take four times as long.
+        self.assertAlmostEqual(narrow - wide, 3 * 3 * (1 << 18) * 8 / 10e9 * 1e12, delta=0.02 * narrow)
+
+    def test_symmetry_is_events(self):
+        for network in (("--per-host", "1"), ("--per-host", "4"), ("--per-host", "4", "--hosts-per-leaf", "4", "--oversubscription", "2")):
+            question = ("all_reduce", "--algo", "ring", "--ranks", "64", "--bytes", "4M", "--bandwidth", "10gbit", *network)
+            (short,), (long,) = rows(*question), rows(*question, "--one-by-one")
+            self.assertEqual((short["method"], long["method"]), ("symmetry", "events"))
+            self.assertEqual(short["time_ps"], long["time_ps"])
+
+    def test_many_ranks(self):
+        found = rows("all_reduce", "--ranks", "32768", "--per-host", "8", "--bytes", "1K", "--bandwidth", "100gbit",
+                     "--algo", "recursive_doubling,hierarchical_leaders,ring")
+        self.assertEqual([row["method"] for row in found], ["events", "events", "symmetry"])
+        self.assertTrue(all(int(row["peak_mib"]) < 4096 for row in found))
+        times = {row["algorithm"]: int(row["time_ps"]) for row in found}
+        self.assertLess(times["hierarchical_leaders"], times["recursive_doubling"])
+        self.assertGreater(times["ring"], 100 * times["recursive_doubling"])
+
+    def test_what_is_too_large_is_said(self):
+        run = sim("all_to_all", "--ranks", "65536", "--per-host", "1", "--algo", "pairwise", "--bytes", "8")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("too large", run.stdout)
+
+
+class Errors(unittest.TestCase):
+    def assert_refused(self, text, *arguments):
+        run = sim(*arguments)
+        self.assertEqual(run.returncode, 2, run.stdout)
+        self.assertIn(text, run.stderr)
+        self.assertTrue(run.stderr.startswith("tutti-sim: "), run.stderr)
+
+    def test_bad_options(self):
+        self.assert_refused("name one of: all_reduce", "--ranks", "4")
+        self.assert_refused("how many ranks", "all_reduce")
+        self.assert_refused("no number of ranks", "all_reduce", "--ranks", "4,x")
+        self.assert_refused("does not offer 'chain'", "all_reduce", "--ranks", "4", "--algo", "chain")
+        self.assert_refused("is not a size", "all_reduce", "--ranks", "4", "--bytes", "8,lots")
+        self.assert_refused("'fast' is no rate", "all_reduce", "--ranks", "4", "--bandwidth", "fast")
+        self.assert_refused("'5 parsecs' is no time", "all_reduce", "--ranks", "4", "--latency", "5 parsecs")
+        self.assert_refused("more than 10 s", "all_reduce", "--ranks", "4", "--bandwidth", "1kbit")
+        self.assert_refused("not between 1 and 1000", "all_reduce", "--ranks", "4", "--oversubscription", "0.5")
+        self.assert_refused("there is no rank 7", "broadcast", "--ranks", "4", "--root", "7")
+        self.assert_refused("8 hosts for 4 ranks", "all_reduce", "--ranks", "4", "--hosts", "8")
+        self.assert_refused("cannot be read", "all_reduce", "--ranks", "4", "--costs", "/nonexistent")
+
+    def test_a_file_that_cannot_be_written(self):
+        run = sim("all_reduce", "--ranks", "4", "--csv", "/nonexistent/rows.csv")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("cannot be written", run.stderr)
+
+    def test_help(self):
+        run = sim("--help")
+        self.assertEqual(run.returncode, 0)
+        for word in ("--ranks", "--bytes", "--hosts", "--algo", "--latency", "--bandwidth", "--oversubscription", "--costs"):
+            self.assertIn(word, run.stdout)
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main()
