@@ -17,24 +17,28 @@ struct LinkCosts {
   Time latency = 0;        ///< from the sender's commit until the receiver can see the message
   Time send_overhead = 0;  ///< processor time a message
   Time recv_overhead = 0;
-  Time send_kib = 0;  ///< processor time a KiB: writing a slot, or a socket
-  Time recv_kib = 0;  ///< fetching what a peer wrote, on top of working on it, or reading a socket
-  Time wire_kib = 0;  ///< time that a KiB occupies a host's link in one direction; 0: no limit
+  Time send_kib = 0;       ///< processor time a KiB: writing a slot, or a socket
+  Time recv_kib = 0;       ///< fetching what a peer wrote, on top of working on it, or reading a socket
+  Time wire_kib = 0;       ///< time that a KiB occupies a host's link in one direction; 0: no limit
+  Time long_overhead = 0;  ///< processor time besides, of who receives a message of more than kShortMessage bytes: its
+                           ///< lines are fetched after its header has been seen
 
   constexpr bool operator==(const LinkCosts&) const = default;
 };
 
+inline constexpr std::size_t kShortMessage = 256;
+
 /// A plain value. The defaults are those of two cores with separate caches (docs/simulation.md).
 struct Costs {
-  LinkCosts shm{250'000, 10'000, 20'000, 30'000, 18'000, 0};
-  LinkCosts tcp{1'200'000, 1'500'000, 1'400'000, 85'000, 85'000, 0};
+  LinkCosts shm{215'000, 10'000, 100'000, 34'000, 20'000, 0, 170'000};
+  LinkCosts tcp{1'200'000, 1'500'000, 1'400'000, 85'000, 85'000, 0, 0};
   Time call = 45'000;         ///< from the C function to the first step and back
   Time step = 9'000;          ///< the interpreter's, a step
   Time reduce_kib = 15'000;   ///< a KiB of each operand of a reduction
   Time copy_kib = 20'000;     ///< a KiB stored without a reduction
   Time handover = 1'150'000;  ///< a core goes from one rank to another, where ranks share it
-  Time memory_kib = 0;        ///< a KiB that a host reads or writes beyond its caches, all ranks together; 0: no limit
-  std::size_t cache_bytes = 16 << 20;  ///< of a host: where the buffers of its ranks fit, the memory's limit is not met
+  Time memory_kib = 18'500;   ///< a KiB that a host reads or writes beyond its caches, all ranks together; 0: no limit
+  std::size_t cache_bytes = 32 << 20;  ///< of a host: where the buffers of its ranks fit, the memory's limit is not met
   std::int32_t cores = 2;              ///< of a host
 
   constexpr bool operator==(const Costs&) const = default;

@@ -334,10 +334,10 @@ Network even_network(bool tcp) {
   Network network;
   Costs& costs = network.costs;
   costs = Costs{};
-  costs.shm = LinkCosts{1'000'000, 0, 0, 0, 0, 0};
-  costs.tcp = LinkCosts{3'000'000, 0, 0, 0, 0, 0};
+  costs.shm = LinkCosts{1'000'000, 0, 0, 0, 0, 0, 0};
+  costs.tcp = LinkCosts{3'000'000, 0, 0, 0, 0, 0, 0};
   costs.step = 1'000'000;
-  costs.call = costs.reduce_kib = costs.copy_kib = costs.handover = 0;
+  costs.call = costs.reduce_kib = costs.copy_kib = costs.handover = costs.memory_kib = 0;
   costs.cores = 1 << 20;
   network.tcp = tcp;
   return network;

@@ -77,7 +77,8 @@ Time Simulation::duration(std::int32_t rank, const Strand& s) const {
 Time Simulation::receiving(std::int32_t rank, const Strand& s) const {
   const auto from = [&](std::int32_t peer) {
     const LinkCosts& costs = costs_between(rank, peer);
-    return costs.recv_overhead + time_of(s.bytes, costs.recv_kib);
+    const Time fetching = s.bytes > kShortMessage ? costs.long_overhead : 0;
+    return costs.recv_overhead + fetching + time_of(s.bytes, costs.recv_kib);
   };
   if (s.step.recv_from == PeerSet::kOne) return from(s.step.recv_peer);
   Time time = 0;

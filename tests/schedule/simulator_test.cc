@@ -20,9 +20,9 @@ constexpr std::size_t kKib = 1024;
 Network plain_network(bool tcp = false) {
   Network network;
   Costs& costs = network.costs;
-  costs.shm = LinkCosts{1'000'000, 11'000, 23'000, 101, 211, 0};
-  costs.tcp = LinkCosts{3'000'000, 51'000, 73'000, 503, 709, 0};
-  costs.call = 0;
+  costs.shm = LinkCosts{1'000'000, 11'000, 23'000, 101, 211, 0, 1013};
+  costs.tcp = LinkCosts{3'000'000, 51'000, 73'000, 503, 709, 0, 0};
+  costs.call = costs.memory_kib = 0;
   costs.step = 7;
   costs.reduce_kib = 307;
   costs.copy_kib = 401;
@@ -52,7 +52,7 @@ Prediction predict(Collective collective, const char* name, const SimulatedCall&
 struct StepCosts {
   StepCosts(const Costs& costs, const LinkCosts& link, Time kib)
       : send(link.send_overhead + kib * link.send_kib),
-        recv(link.recv_overhead + kib * link.recv_kib),
+        recv(link.recv_overhead + link.long_overhead + kib * link.recv_kib),
         reduce(kib * costs.reduce_kib),
         copy(kib * costs.copy_kib),
         step(costs.step),
@@ -127,8 +127,9 @@ Network wires_only(Time latency, Time wire_kib) {
   Network network;
   network.costs = Costs{};
   network.costs.shm = LinkCosts{};
-  network.costs.tcp = LinkCosts{latency, 0, 0, 0, 0, wire_kib};
+  network.costs.tcp = LinkCosts{latency, 0, 0, 0, 0, wire_kib, 0};
   network.costs.call = network.costs.step = network.costs.reduce_kib = network.costs.copy_kib = 0;
+  network.costs.memory_kib = 0;
   network.tcp = true;
   return network;
 }

@@ -20,6 +20,7 @@ void for_each_cost(C& costs, const Visit& visit) {
     visit(name + ".send_kib", of.send_kib);
     visit(name + ".recv_kib", of.recv_kib);
     visit(name + ".wire_kib", of.wire_kib);
+    visit(name + ".long_overhead", of.long_overhead);
   };
   link("shm", costs.shm);
   link("tcp", costs.tcp);

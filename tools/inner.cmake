@@ -1,0 +1,11 @@
+# Programs that look inside the library: tutti-plan and tutti-sim, built on the static library.
+function(tutti_inner_tool name folder)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/${folder}/*.cc ${PROJECT_SOURCE_DIR}/tools/model/*.cc)
+  add_executable(${name} ${sources})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tools)
+  target_include_directories(${name} SYSTEM PRIVATE ${TUTTI_CLI11_INCLUDE})
+  target_link_libraries(${name} PRIVATE tutti_static tutti_warnings)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tools)
+endfunction()
+tutti_inner_tool(tutti-plan plan)
+tutti_inner_tool(tutti-sim sim)
