@@ -7,10 +7,14 @@ namespace {
 
 /// Speeds are whole numbers, so that they are the same on any machine.
 constexpr std::int64_t kFull = 720'720;  // shared by up to 16 without a remainder
+constexpr std::size_t kMostFlows = 512;
+constexpr std::size_t kMostFlowsOfMany = 64;
+constexpr std::int32_t kManyRanks = 1024;
 
 }  // namespace
 
-void SimulatedNetwork::reset(const Network& network, std::int32_t hosts) {
+void SimulatedNetwork::reset(const Network& network, std::int32_t hosts, std::int32_t ranks) {
+  most_flows_ = ranks > kManyRanks ? kMostFlowsOfMany : kMostFlows;
   latency_ = network.costs.tcp.latency;
   wire_kib_ = network.costs.tcp.wire_kib;
   hosts_ = static_cast<std::uint32_t>(hosts);
@@ -29,6 +33,8 @@ void SimulatedNetwork::reset(const Network& network, std::int32_t hosts) {
     wires_[i].capacity = i < 2 * std::size_t{hosts_} ? kFull : trunk;
     wires_[i].changed = false;
     wires_[i].flows.clear();
+    wires_[i].waiting.clear();
+    wires_[i].served = 0;
   }
 }
 
@@ -79,7 +85,7 @@ bool SimulatedNetwork::happen(std::uint32_t number, Time now, EventQueue& events
     return false;
   }
   if (flow.end != now) return false;  // it has become faster or slower since
-  leave(number);
+  leave(number, now);
   const std::uint32_t next = flow.next;
   if (next == kNobody) {
     last_[flow.transit.link] = kNobody;
@@ -91,6 +97,10 @@ bool SimulatedNetwork::happen(std::uint32_t number, Time now, EventQueue& events
 
 void SimulatedNetwork::begin(std::uint32_t number, Time now) {
   Flow& flow = flows_[number];
+  for (std::size_t end = 0; end < 2; ++end) {
+    Wire& wire = wires_[flow.path[end]];
+    if (wire.flows.size() >= most_flows_) return wire.waiting.push_back(number);
+  }
   flow.flowing = true;
   flow.since = now;
   for (int i = 0; i < flow.hops; ++i) {
@@ -102,7 +112,7 @@ void SimulatedNetwork::begin(std::uint32_t number, Time now) {
   }
 }
 
-void SimulatedNetwork::leave(std::uint32_t number) {
+void SimulatedNetwork::leave(std::uint32_t number, Time now) {
   Flow& flow = flows_[number];
   flow.flowing = false;
   for (int i = 0; i < flow.hops; ++i) {
@@ -116,6 +126,17 @@ void SimulatedNetwork::leave(std::uint32_t number) {
       if (other.path[k] == flow.path[hop]) other.place[k] = flow.place[hop];
     touch(flow.path[hop]);
   }
+  serve(flow.path[0], now);
+  serve(flow.path[1], now);
+}
+
+/// Who has waited longest for a place on the link of a host begins, or goes on to wait for the host at the other end.
+void SimulatedNetwork::serve(std::uint32_t number, Time now) {
+  Wire& wire = wires_[number];
+  while (wire.served < wire.waiting.size() && wire.flows.size() < most_flows_) begin(wire.waiting[wire.served++], now);
+  if (wire.served < wire.waiting.size()) return;
+  wire.waiting.clear();
+  wire.served = 0;
 }
 
 void SimulatedNetwork::touch(std::uint32_t wire) {

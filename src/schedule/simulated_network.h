@@ -1,7 +1,8 @@
 // The network of the simulator. A message between hosts is a flow over a path of links: its host's link out, its leaf's
 // way up, the other leaf's way down, the other host's link in. All flows on a link share it equally, and a flow goes as
 // fast as the least of its shares (so a link may idle a little where flows are held up elsewhere: what max-min sharing
-// would give to others is not given). Messages of one link of the schedule follow one another, as on a connection.
+// would give to others is not given). Messages of one link of the schedule follow one another, as on a connection. No
+// more than kMostFlows share a host's link in one direction: others wait for their turn, as in the queue of a card.
 #pragma once
 
 #include <array>
@@ -29,7 +30,7 @@ struct Transit {
 /// One thread.
 class SimulatedNetwork {
  public:
-  void reset(const Network& network, std::int32_t hosts);
+  void reset(const Network& network, std::int32_t hosts, std::int32_t ranks);
 
   /// Whether messages between hosts take time on a wire; if not, they are there after the latency.
   bool has_wires() const { return wire_kib_ > 0; }
@@ -68,17 +69,21 @@ class SimulatedNetwork {
     std::int64_t capacity = 0;
     bool changed = false;
     std::vector<std::uint32_t> flows;
+    std::vector<std::uint32_t> waiting;  ///< for a place among them, first come first served
+    std::size_t served = 0;              ///< of these
   };
 
   void find_path(Flow& flow) const;
   void start(std::uint32_t number, Time now, EventQueue& events);
   void begin(std::uint32_t number, Time now);
-  void leave(std::uint32_t number);
+  void leave(std::uint32_t number, Time now);
+  void serve(std::uint32_t wire, Time now);
   void touch(std::uint32_t wire);
   std::int64_t speed_of(const Flow& flow) const;
 
   Time latency_ = 0;
   Time wire_kib_ = 0;
+  std::size_t most_flows_ = 0;
   std::uint32_t hosts_ = 0;
   std::uint32_t hosts_per_leaf_ = 0;
   std::uint32_t leaves_ = 0;

@@ -74,10 +74,9 @@ void Simulation::start(const SimulationPlan& plan) {
 void Simulation::place_ranks() {
   const auto ranks = static_cast<std::size_t>(plan_.period);
   const Network& net = plan_.network;
-  const std::int32_t hosts = host_of(plan_.period - 1) + 1;
   std::int32_t last_host = 0;
   for (std::int32_t rank = 0; rank < plan_.period; ++rank) last_host = std::max(last_host, host_of(rank));
-  network_.reset(net, std::max(hosts, last_host + 1));
+  network_.reset(net, last_host + 1, plan_.call.shape.ranks);
   const std::int32_t machines = net.one_kernel ? 1 : last_host + 1;
   memory_idle_.assign(static_cast<std::size_t>(machines), 0);
   std::vector<std::int32_t>& on = core_of_;

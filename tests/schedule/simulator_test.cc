@@ -145,6 +145,21 @@ TEST(Simulator, MessagesShareALink) {
   EXPECT_EQ(predict(Collective::kAllToAll, "all_pairs", call_of(4, 8 * kKib), network).time, expected);
 }
 
+TEST(Simulator, ManyMessagesWaitForTheirTurnOnALink) {
+  const Network network = wires_only(500, 10'000);
+  // More than share a link at a time: it is never idle for all that.
+  for (const std::int32_t ranks : {100, 700, 1200}) {
+    const Time expected = 500 + (ranks - 1) * Time{8 * 10'000};
+    for (const Collective collective : {Collective::kScatter, Collective::kGather}) {
+      const Time time = predict(collective, "all_pairs", call_of(ranks, 8 * kKib), network).time;
+      EXPECT_NEAR(static_cast<double>(time), static_cast<double>(expected), 0.001 * static_cast<double>(expected));
+    }
+    const Time exchange = predict(Collective::kAllToAll, "all_pairs", call_of(ranks, 8 * kKib), network).time;
+    EXPECT_LT(exchange, 2 * expected);
+    EXPECT_GE(exchange, expected);
+  }
+}
+
 TEST(Simulator, ALeafsWayUpIsShared) {
   Network network = wires_only(500, 10'000);
   network.tree.hosts_per_leaf = 2;
