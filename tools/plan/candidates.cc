@@ -1,6 +1,7 @@
 #include "plan/candidates.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "collectives/catalogue.h"
 #include "schedule/bind.h"
@@ -10,6 +11,11 @@ namespace {
 
 /// Counting the messages of longer programs than this would take longer than predicting their time.
 constexpr std::uint64_t kCountedSteps = 20'000'000;
+
+/// Calls of a loop: a sender runs ahead as far as its credits reach, 16 small messages, before the pace is that of the
+/// slowest. Of many ranks fewer: they wait for one another sooner than that.
+constexpr std::size_t kLoopPasses = 64;
+constexpr std::int32_t kFewRanks = 64;
 
 /// Messages of the rank that sends most; 0: not counted.
 std::uint64_t most_messages(const Algorithm& algorithm, Shape shape) {
@@ -37,20 +43,27 @@ Candidate candidate_of(const Choice& choice, Bytes bytes, int root, const model:
   if (tile.value > 0) candidate.call.tile = Bytes{round_up(tile.value, kPartAlign.value)};
   Simulator simulator;
   candidate.prediction = simulator.simulate(*choice.algorithm, candidate.call, world.network());
+  SimulatedCall loop = candidate.call;
+  loop.repeated = true;
+  SimulationLimits limits;
+  if (loop.shape.ranks <= kFewRanks) limits.passes = kLoopPasses;
+  candidate.loop = simulator.simulate(*choice.algorithm, loop, world.network(), limits).time;
   candidate.messages = most_messages(*choice.algorithm, candidate.call.shape);
   return candidate;
 }
 
 std::vector<Candidate> candidates_of(Collective collective, Bytes bytes, int root, const model::World& world) {
   std::vector<Candidate> candidates;
+  const bool flat = world.hosts()->hosts == 1 || world.hosts()->hosts == world.machine().ranks;
   for (const Algorithm& algorithm : catalogue()) {
-    if (algorithm.collective != collective) continue;
+    if (algorithm.collective != collective || (flat && std::string_view(algorithm.name).starts_with("hierarchical")))
+      continue;
     const Choice choice = choose(collective, bytes, world.machine(), algorithm.name, Bytes{0}, world.hosts());
     if (choice.name_refused) continue;
     candidates.push_back(candidate_of(choice, bytes, root, world, 0, Bytes{0}));
   }
   const auto order = [](const Candidate& c) {
-    return c.prediction.method == SimulationMethod::kTooLarge ? INT64_MAX : c.prediction.time;
+    return c.prediction.method == SimulationMethod::kTooLarge ? INT64_MAX : c.loop;
   };
   std::ranges::stable_sort(candidates, [&](const Candidate& a, const Candidate& b) { return order(a) < order(b); });
   return candidates;

@@ -11,11 +11,13 @@ namespace tutti::plan {
 struct Candidate {
   const Algorithm* algorithm = nullptr;
   SimulatedCall call;
-  Prediction prediction;
+  Prediction prediction;       ///< of one call that all ranks begin at once
+  Time loop = 0;               ///< from call to call in a loop, which is what the library compares
   std::uint64_t messages = 0;  ///< that the busiest rank sends, of one tile
 };
 
-/// All algorithms of the collective that the library would run for this call if it were told to, the fastest first.
+/// All algorithms of the collective that the library would run for this call if it were told to, the fastest in a loop
+/// first; without hierarchical ones where there is no hierarchy.
 std::vector<Candidate> candidates_of(Collective collective, Bytes bytes, int root, const model::World& world);
 
 /// One algorithm, with lanes and tile as wanted (0: as the library would).

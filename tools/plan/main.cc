@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -36,60 +37,49 @@ std::string shape_text(const SimulatedCall& call, std::size_t tiles) {
                     : fmt::format("{}, {} tiles of {}", lanes, tiles, model::size_text(call.tile.value));
 }
 
-std::string time_of(const Candidate& candidate) {
-  return candidate.prediction.method == SimulationMethod::kTooLarge ? "too many steps"
-                                                                    : model::time_text(candidate.prediction.time);
-}
+bool is_too_large(const Candidate& candidate) { return candidate.prediction.method == SimulationMethod::kTooLarge; }
 
 /// Why the library runs what it runs.
 void explain(const Options& options, const Choice& choice, const Candidate& chosen,
              const std::vector<Candidate>& candidates, const model::World& world) {
-  const bool forced = !options.algorithm.empty();
-  fmt::print("{}: {} ({}).\n", forced ? "Asked for" : "Chosen", choice.algorithm->name,
+  fmt::print("{}: {} ({}).\n", options.algorithm.empty() ? "Chosen" : "Asked for", choice.algorithm->name,
              shape_text(chosen.call, chosen.prediction.tiles));
-  if (chosen.prediction.method == SimulationMethod::kTooLarge) return;
-  const Candidate* other = nullptr;
-  for (const Candidate& candidate : candidates)
-    if (candidate.algorithm != choice.algorithm && other == nullptr) other = &candidate;
-  fmt::print("Predicted: {}", model::time_text(chosen.prediction.time));
-  if (other != nullptr && other->prediction.method != SimulationMethod::kTooLarge && chosen.prediction.time > 0) {
-    const double ratio = static_cast<double>(other->prediction.time) / static_cast<double>(chosen.prediction.time);
-    if (ratio >= 1) {
-      fmt::print("; the next best, {}, would take {}, {:.2f} times as long", other->algorithm->name, time_of(*other),
-                 ratio);
-    } else {
-      fmt::print("; {} is predicted to take {}, {:.2f} of that", other->algorithm->name, time_of(*other), ratio);
-    }
+  if (is_too_large(chosen)) return;
+  fmt::print("Predicted: {} for one call, {} from call to call in a loop", model::time_text(chosen.prediction.time),
+             model::time_text(chosen.loop));
+  const auto other =
+      std::ranges::find_if(candidates, [&](const Candidate& c) { return c.algorithm != choice.algorithm; });
+  if (other != candidates.end() && !is_too_large(*other) && chosen.loop > 0) {
+    fmt::print("; {} would take {} in a loop, {:.2f} times as long", other->algorithm->name,
+               model::time_text(other->loop), static_cast<double>(other->loop) / static_cast<double>(chosen.loop));
   }
   fmt::print(".\n");
+  if (options.bytes.value == 0) return;
   const Parts parts = parts_of(chosen, world);
-  if (options.bytes.value > 0) {
-    fmt::print("Of that, {} are for steps and messages, however small; the rest is for the bytes",
-               model::time_text(parts.without_bytes));
-    const Time saved = chosen.prediction.time - parts.without_handovers;
-    if (saved > chosen.prediction.time / 50) {
-      fmt::print(". With a core for each rank it would be {} ({} cores here)",
-                 model::time_text(parts.without_handovers), world.network().costs.cores);
-    }
-    fmt::print(".\n");
+  fmt::print("Of the one call, {} are for steps and messages, however small; the rest is for the bytes.",
+             model::time_text(parts.without_bytes));
+  if (chosen.prediction.time - parts.without_handovers > chosen.prediction.time / 50) {
+    fmt::print(" With a core for each rank it would take {} ({} cores here).",
+               model::time_text(parts.without_handovers), world.network().costs.cores);
   }
+  fmt::print("\n");
 }
 
 void print_candidates(const std::vector<Candidate>& candidates, const Choice& choice) {
-  fmt::print("\n{:<24}{:>12}{:>8}{:>10}{:>7}{:>7}{:>8}  {}\n", "algorithm", "predicted", "ratio", "messages", "lanes",
-             "tiles", "method", "");
-  const Time best = candidates.empty() ? 1 : std::max<Time>(candidates.front().prediction.time, 1);
+  fmt::print("\n{:<22}{:>12}{:>7}{:>12}{:>10}{:>7}{:>7}  {}\n", "algorithm", "in a loop", "ratio", "one call",
+             "messages", "lanes", "tiles", "method");
+  const Time best = candidates.empty() ? 1 : std::max<Time>(candidates.front().loop, 1);
   for (const Candidate& candidate : candidates) {
-    const bool large = candidate.prediction.method == SimulationMethod::kTooLarge;
-    const std::string ratio =
-        large ? "" : fmt::format("{:.2f}", static_cast<double>(candidate.prediction.time) / static_cast<double>(best));
-    fmt::print("{:<24}{:>12}{:>8}{:>10}{:>7}{:>7}{:>10}{}\n", candidate.algorithm->name,
-               large ? "-" : model::time_text(candidate.prediction.time), ratio,
+    const bool large = is_too_large(candidate);
+    fmt::print("{:<22}{:>12}{:>7}{:>12}{:>10}{:>7}{:>7}  {}{}\n", candidate.algorithm->name,
+               large ? "-" : model::time_text(candidate.loop),
+               large ? "" : fmt::format("{:.2f}", static_cast<double>(candidate.loop) / static_cast<double>(best)),
+               large ? "-" : model::time_text(candidate.prediction.time),
                candidate.messages == 0 ? "-" : std::to_string(candidate.messages), candidate.call.shape.lanes,
-               candidate.prediction.tiles, large ? "too large" : name_of(candidate.prediction.method),
+               candidate.prediction.tiles, name_of(candidate.prediction.method),
                candidate.algorithm == choice.algorithm ? "  <-" : "");
   }
-  fmt::print("(One call that all ranks begin at once; messages: those of one tile that the busiest rank sends.)\n");
+  fmt::print("(messages: those of one tile that the busiest rank sends)\n");
 }
 
 bool write_file(const std::string& path, const std::string& text) {
