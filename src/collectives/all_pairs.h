@@ -15,6 +15,13 @@
 //
 // Each rank starts with its right neighbour, so that the n ranks do not all write to rank 0 first; who receives one by
 // one from all that sent at once starts with the left neighbour, whose message was the first to leave.
+//
+// `tutti-plan all_reduce --ranks 4 --algo all_pairs_two_shot --grid` (drawing.h says how to read it):
+//
+//   rank 0   1 >1   2 >2   3 >3   <* +0= >*   <1 1=   <2 2=   <3 3=
+//   rank 1   2 >2   3 >3   0 >0   <* +1= >*   <2 2=   <3 3=   <0 0=
+//   rank 2   3 >3   0 >0   1 >1   <* +2= >*   <3 3=   <0 0=   <1 1=
+//   rank 3   0 >0   1 >1   2 >2   <* +3= >*   <0 0=   <1 1=   <2 2=
 #pragma once
 
 #include "collectives/rank_circle.h"

@@ -9,6 +9,14 @@
 //                least, (n-1)S, for log2 n messages instead of n-1. Blocks under way are kept in scratch, in the order
 //                of the distance i; they are copied there first, because in place what arrives for this rank would
 //                overwrite what is still to be sent.
+//
+// `tutti-plan all_gather --ranks 5 --algo bruck --grid` (drawing.h says how to read it):
+//
+//   rank 0   0= >4   <1 1=   0x2 >3   <2 2x2=   0 >1   <4 4=
+//   rank 1   1= >0   <2 2=   1x2 >4   <3 3x2=   1 >2   <0 0=
+//   rank 2   2= >1   <3 3=   2x2 >0   <4 4x2=   2 >3   <1 1=
+//   rank 3   3= >2   <4 4=   3x2 >1   <0 0x2=   3 >4   <2 2=
+//   rank 4   4= >3   <0 0=   4x2 >2   <1 1x2=   4 >0   <3 3=
 #pragma once
 
 #include "collectives/all_pairs.h"

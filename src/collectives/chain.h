@@ -2,6 +2,13 @@
 // one another down the chain (a sender runs ahead as far as its credits go), so for large data the time is that of one
 // copy and the depth hardly counts. Broadcast runs down the chain; reduce runs up, each rank adding its own and storing
 // nothing but at the root.
+//
+// `tutti-plan reduce --ranks 4 --algo chain --grid` (drawing.h says how to read it):
+//
+//   rank 0   <1 +0=
+//   rank 1   <2 +0 >0
+//   rank 2   <3 +0 >1
+//   rank 3   0 >2
 #pragma once
 
 #include "collectives/rank_circle.h"

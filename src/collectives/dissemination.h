@@ -1,6 +1,14 @@
 // Dissemination barrier (Hensgen, Finkel, Manber 1988): in round k each rank tells the rank 2^k above that it, and all
 // that it has heard of, have arrived. ceil(log2 n) rounds, as many messages a rank, for every n. Step i ends round i-1
 // and begins round i.
+//
+// `tutti-plan barrier --ranks 5 --algo dissemination --grid` (drawing.h says how to read it):
+//
+//   rank 0   o >1   <4 o >2   <3 o >4   <1 o
+//   rank 1   o >2   <0 o >3   <4 o >0   <2 o
+//   rank 2   o >3   <1 o >4   <0 o >1   <3 o
+//   rank 3   o >4   <2 o >0   <1 o >2   <4 o
+//   rank 4   o >0   <3 o >1   <2 o >3   <0 o
 #pragma once
 
 #include "collectives/rank_circle.h"

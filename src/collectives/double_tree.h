@@ -13,6 +13,15 @@
 // Positions of the first tree are places (ranks counted from the root). Those of the second are places reflected, if
 // the number of places without the root is even, else shifted by one; either way even places, which have children,
 // change with odd ones, which have none.
+//
+// `tutti-plan broadcast --ranks 6 --algo double_tree --grid` (drawing.h says how to read it):
+//
+//   rank 0   0= >4      1= >5
+//   rank 1   <2 0=      <5 1=
+//   rank 2   <4 0= >1   0 >3    <3 1=
+//   rank 3   <5 1= >2   1 >4    <2 0=
+//   rank 4   <0 0= >2   0 >5    <3 1=
+//   rank 5   <0 1= >3   1 >1    <4 0=
 #pragma once
 
 #include "collectives/rank_circle.h"

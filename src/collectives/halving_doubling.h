@@ -6,6 +6,13 @@
 //
 // Places hold ascending ranges of ranks, and so do those that meet in each round: the lower place is the left operand.
 // After the reduce-scatter a place has the chunk whose number is its own with the bits reversed.
+//
+// `tutti-plan all_reduce --ranks 4 --algo halving_doubling --grid` (drawing.h says how to read it):
+//
+//   rank 0   2x2 >1   <1 +0x2=   1 >2   <2 +0=   0 >2   <2 1=   0x2 >1   <1 2x2=
+//   rank 1   0x2 >0   <0 +2x2=   3 >3   <3 +2=   2 >3   <3 3=   2x2 >0   <0 0x2=
+//   rank 2   2x2 >3   <3 +0x2=   0 >0   <0 +1=   1 >0   <0 0=   0x2 >3   <3 2x2=
+//   rank 3   0x2 >2   <2 +2x2=   2 >1   <1 +3=   3 >1   <1 2=   2x2 >2   <2 0x2=
 #pragma once
 
 #include "collectives/recursive_doubling.h"

@@ -5,6 +5,13 @@
 //
 // What leaders exchange lies in scratch and not in the output, so that a result never overwrites what a peer may still
 // be reading.
+//
+// `tutti-plan all_reduce --ranks 4 --hosts 2 --algo hierarchical_leaders --grid` (drawing.h says how to read it):
+//
+//   rank 0   <h +0= >2   <a +0=   0 >1
+//   rank 1   0 >0        <0 0=
+//   rank 2   <h +0= >0   <a +0=   0 >3
+//   rank 3   0 >2        <2 0=
 #pragma once
 
 #include "collectives/dissemination.h"

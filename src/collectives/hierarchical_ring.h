@@ -18,6 +18,13 @@
 //
 // A host's number follows its lowest rank, so host order is the order of the lowest ranks that partial results hold,
 // whichever ranks share a host.
+//
+// `tutti-plan all_reduce --ranks 4 --hosts 2 --algo hierarchical --lanes 1 --grid` (drawing.h says how to read it):
+//
+//   rank 0   2 >1   <h +0 >2   3 >1   <h +1=   <2 +1= >2   1 >1   <2 0=   <1 3=   0 >1   <1 2=
+//   rank 1   0 >0   <h +2 >3   1 >0   <h +3=   <3 +3= >3   3 >0   <3 2=   <0 1=   2 >0   <0 0=
+//   rank 2   3 >3   <h +1 >0   2 >3   <h +0=   <0 +0= >0   0 >3   <0 1=   <3 2=   1 >3   <3 3=
+//   rank 3   1 >2   <h +3 >1   0 >2   <h +2=   <1 +2= >1   2 >2   <1 3=   <2 0=   3 >2   <2 1=
 #pragma once
 
 #include "collectives/host_layout.h"

@@ -4,6 +4,18 @@
 // (k-1) ceil(log_k n) messages of the whole data at the root, n-1 in all: right where a hop costs more than a message,
 // as between hosts. Broadcast serves the deepest child first; reduce takes the nearest first, adds one child after the
 // other, and needs scratch where a rank that is not the root has more than one child.
+//
+// `tutti-plan broadcast --ranks 9 --algo knomial_4 --grid` (drawing.h says how to read it):
+//
+//   rank 0   0= >8      0 >4   0 >3   0 >2   0 >1
+//   rank 1   <0 0=
+//   rank 2   <0 0=
+//   rank 3   <0 0=
+//   rank 4   <0 0= >7   0 >6   0 >5
+//   rank 5   <4 0=
+//   rank 6   <4 0=
+//   rank 7   <4 0=
+//   rank 8   <0 0=
 #pragma once
 
 #include "collectives/rank_circle.h"

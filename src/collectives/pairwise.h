@@ -11,6 +11,13 @@
 // below, the block that this rank adds up, or its own block (Thakur, Rabenseifner, Gropp 2005, for long messages). As
 // many messages and bytes as a ring, (n-1)S, but nothing is passed on: no message waits for another rank's work, and
 // all of them go straight from the input.
+//
+// `tutti-plan all_to_all --ranks 4 --algo pairwise --grid` (drawing.h says how to read it):
+//
+//   rank 0   0=      1 >1     <1 4=    2 >2     <2 8=   3 >3    <3 12=
+//   rank 1   7 >3    <3 13=   4 >0     <0 1=    5=      6 >2    <2 9=
+//   rank 2   10=     11 >3    <3 14=   8 >0     <0 2=   9 >1    <1 6=
+//   rank 3   13 >1   <1 7=    14 >2    <2 11=   15=     12 >0   <0 3=
 #pragma once
 
 #include "collectives/all_pairs.h"

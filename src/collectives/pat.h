@@ -13,6 +13,15 @@
 //                    distance d comes from the d ranks up to it, and what arrives from the d ranks below these, so the
 //                    own operand is the left one only where it holds rank 0.
 //   all-gather       the same backwards: from the first group to the last, far hops first
+//
+// `tutti-plan reduce_scatter --ranks 6 --algo pat --grid` (drawing.h says how to read it):
+//
+//   rank 0   1x3 >1   <5 +0x3=   2 >2   <4 +0=   4 >4   <2 +0=
+//   rank 1   2x3 >2   <0 +1x3=   3 >3   <5 +1=   5 >5   <3 +1=
+//   rank 2   3x3 >3   <1 +2x3=   4 >4   <0 +2=   0 >0   <4 +2=
+//   rank 3   4x3 >4   <2 +3x3=   5 >5   <1 +3=   1 >1   <5 +3=
+//   rank 4   5x3 >5   <3 +4x3=   0 >0   <2 +4=   2 >2   <0 +4=
+//   rank 5   0x3 >0   <4 +5x3=   1 >1   <3 +5=   3 >3   <1 +5=
 #pragma once
 
 #include "collectives/rank_circle.h"

@@ -5,6 +5,13 @@
 //
 // Places (the ranks that take part, counted without the guests) hold ascending, gapless ranges of ranks, and so do the
 // halves that meet in each round: the lower place is the left operand, on both sides of the exchange.
+//
+// `tutti-plan all_reduce --ranks 4 --algo recursive_doubling --grid` (drawing.h says how to read it):
+//
+//   rank 0   0 >1   <1 +0= >2   <2 +0=
+//   rank 1   0 >0   <0 +0= >3   <3 +0=
+//   rank 2   0 >3   <3 +0= >0   <0 +0=
+//   rank 3   0 >2   <2 +0= >1   <1 +0=
 #pragma once
 
 #include "collectives/rank_circle.h"

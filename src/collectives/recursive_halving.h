@@ -8,6 +8,13 @@
 // Before the round of distance d the partial result of the j-th block above holds the ranks r, r-2d, r-4d, ... as far
 // as the block is no more than n-1 above them, and what arrives those in between. Which of the two holds the lowest
 // rank depends on j in at most two pieces, and a step has one order: hence two messages.
+//
+// `tutti-plan reduce_scatter --ranks 4 --algo recursive_halving --grid` (drawing.h says how to read it):
+//
+//   rank 0   2x2 >2   <2 +0x2=   1 >1   <3 +0=
+//   rank 1   3x2 >3   <3 +1x2=   2 >2   <0 +1=
+//   rank 2   0x2 >0   <0 +2x2=   3 >3   <1 +2=
+//   rank 3   1x2 >1   <1 +3x2=   0 >0   <2 +3=
 #pragma once
 
 #include "collectives/bruck.h"

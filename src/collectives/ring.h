@@ -1,14 +1,15 @@
 // Ring: each rank receives from one neighbour only and sends to the other only. All-reduce is a reduce-scatter followed
 // by an all-gather (Patarasuk, Yuan 2009), each step fused with the next send: 2n-1 steps, 2(n-1)/n of the data sent a
-// rank, which is the least possible. Even lanes run clockwise, odd lanes anticlockwise, each on its own parts. n = 4,
-// rank 0:
-//
-//   step    0        1         2         3               4          5          6
-//   chunk   0        3         2         1               0          3          2
-//           send     reduce,   reduce,   reduce, store,  store,     store,     store
-//                    send      send      send            send       send
+// rank, which is the least possible. Even lanes run clockwise, odd lanes anticlockwise, each on its own parts.
 //
 // The fused step needs a message and a free slot at once; with one slot a link all ranks would wait for one another.
+//
+// `tutti-plan all_reduce --ranks 4 --algo ring --lanes 1 --bytes 1M --grid` (drawing.h says how to read it):
+//
+//   rank 0   0 >1   <3 +3 >1   <3 +2 >1   <3 +1= >1   <3 0= >1   <3 3= >1   <3 2=
+//   rank 1   1 >2   <0 +0 >2   <0 +3 >2   <0 +2= >2   <0 1= >2   <0 0= >2   <0 3=
+//   rank 2   2 >3   <1 +1 >3   <1 +0 >3   <1 +3= >3   <1 2= >3   <1 1= >3   <1 0=
+//   rank 3   3 >0   <2 +2 >0   <2 +1 >0   <2 +0= >0   <2 3= >0   <2 2= >0   <2 1=
 #pragma once
 
 #include "collectives/rank_circle.h"

@@ -3,6 +3,13 @@
 // places below it in the tree, then the parts go around a ring. 2S(n-1)/n bytes sent by the root, about S by others,
 // whatever n is; ceil(log2 n) + n - 2 hops; at most ceil(log2 n) + n - 1 messages a rank. Nobody is sent what the tree
 // brought: the root receives nothing, and a place with m parts n - m of them (as in MPICH's and others' tuned rings).
+//
+// `tutti-plan broadcast --ranks 4 --algo scatter_all_gather --grid` (drawing.h says how to read it):
+//
+//   rank 0   2x2 >2    1 >1    0 >1       3 >1       2 >1       0x4=
+//   rank 1   <0 1=     1 >2    <0 0= >2   <0 3=      <0 2=
+//   rank 2   <0 2x2=   3 >3    2 >3       <1 1= >3   <1 0= >3
+//   rank 3   <2 3=     <2 2=   <2 1=      <2 0=
 #pragma once
 
 #include "collectives/bruck.h"

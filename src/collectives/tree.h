@@ -2,6 +2,17 @@
 // children v + 1, v + 2, v + 4, ... as long as the power is below v's lowest set bit and the child exists. Depth
 // ceil(log2 n), n-1 messages in all. Broadcast serves the deepest child first; reduce takes the shallowest first, adds
 // one child after the other, and needs scratch where a rank that is not the root has more than one child.
+//
+// `tutti-plan broadcast --ranks 8 --algo tree --grid` (drawing.h says how to read it):
+//
+//   rank 0   0= >4      0 >2   0 >1
+//   rank 1   <0 0=
+//   rank 2   <0 0= >3
+//   rank 3   <2 0=
+//   rank 4   <0 0= >6   0 >5
+//   rank 5   <4 0=
+//   rank 6   <4 0= >7
+//   rank 7   <6 0=
 #pragma once
 
 #include "collectives/rank_circle.h"

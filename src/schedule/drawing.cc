@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace tutti {
 namespace {
 
@@ -20,6 +23,29 @@ std::string span_text(const Step& step) {
   if (span.run > 0 && span.run < span.period) text += fmt::format(" in runs of {}", 1u << span.run);
   if (span.run < span.period) text += fmt::format(" every {}", 1u << span.period);
   if (step.is(kDescending)) text += ", stored downwards";
+  return text;
+}
+
+std::string set_text(PeerSet set, std::int32_t peer) {
+  switch (set) {
+    case PeerSet::kAll:
+      return "*";
+    case PeerSet::kHost:
+      return "h";
+    case PeerSet::kAcross:
+      return "a";
+    default:
+      return std::to_string(peer);
+  }
+}
+
+std::string cell_text(const Step& step, bool token) {
+  std::string text = step.has(kRecv) ? "<" + set_text(step.recv_from, step.recv_peer) + " " : "";
+  if (step.has(kReduce)) text += "+";
+  text += token ? "o" : std::to_string(step.chunk);
+  if (step.span.count > 1) text += fmt::format("x{}", static_cast<std::uint32_t>(step.span.count));
+  if (step.has(kStore)) text += "=";
+  if (step.has(kSend)) text += " >" + set_text(step.send_to, step.send_peer);
   return text;
 }
 
@@ -65,6 +91,26 @@ std::string to_text(const Schedule& schedule) {
     if (shape.lanes > 1) text += fmt::format(" lane {}\n", lane);
     std::uint32_t number = 0;
     for (const Step& step : schedule.lane(lane)) text += fmt::format("{:4}  {}\n", number++, to_text(step));
+  }
+  return text;
+}
+
+std::string to_grid(std::span<const Schedule> schedules) {
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::size_t> widths;
+  for (const Schedule& schedule : schedules) {
+    std::vector<std::string> row{fmt::format("rank {}", schedule.shape.rank)};
+    const bool token = schedule.algorithm->collective == Collective::kBarrier;
+    for (const Step& step : schedule.lane(0)) row.push_back(cell_text(step, token));
+    if (widths.size() < row.size()) widths.resize(row.size());
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    rows.push_back(std::move(row));
+  }
+  std::string text;
+  for (const std::vector<std::string>& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}   ", row[i], widths[i]);
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return text;
 }

@@ -9,7 +9,8 @@ import unittest
 import xml.etree.ElementTree
 
 PROGRAM = ""
-PICTURES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "pictures"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PICTURES = ROOT / "docs" / "pictures"
 
 
 def plan(*arguments):
@@ -24,7 +25,28 @@ def pictures():
             yield name, arguments.split()
 
 
+def grids():
+    """(file, text, arguments, the lines below) of each picture in a comment of an algorithm."""
+    for path in sorted((ROOT / "src" / "collectives").glob("*.h")):
+        text = path.read_text(encoding="utf-8")
+        for match in re.finditer(r"^// `tutti-plan (.*--grid)`.*\n//\n((?://   rank .*\n)+)", text, re.M):
+            yield path, text, match[1].split(), match[2]
+
+
+def drawn_grid(arguments):
+    run = plan(*arguments)
+    assert run.returncode == 0, run.stderr
+    return "".join(f"//   {line}\n" for line in run.stdout.splitlines())
+
+
 class Pictures(unittest.TestCase):
+    def test_those_in_comments_are_drawn_again(self):
+        found = list(grids())
+        self.assertGreater(len(found), 10)
+        for path, _, arguments, lines in found:
+            with self.subTest(path.name):
+                self.assertEqual(drawn_grid(arguments), lines)
+
     def test_those_of_the_documentation_are_drawn_again(self):
         with tempfile.TemporaryDirectory() as folder:
             for name, arguments in pictures():
@@ -143,6 +165,8 @@ class Errors(unittest.TestCase):
 
 
 def draw():
+    for path, text, arguments, lines in grids():
+        path.write_text(text.replace(lines, drawn_grid(arguments)), encoding="utf-8")
     for name, arguments in pictures():
         subprocess.run([PROGRAM, *arguments, "--svg", str(PICTURES / f"{name}.svg")], check=True, stdout=subprocess.DEVNULL)
 

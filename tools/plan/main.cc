@@ -140,6 +140,16 @@ int draw(const Options& options, const Choice& choice, const Candidate& chosen, 
   return problem.empty() ? 0 : fail_with(problem);
 }
 
+int print_grid(const Options& options, const Choice& choice, const model::World& world) {
+  Shape shape = world.call(choice, options.bytes, options.root).shape;
+  if (options.lanes > 0) shape.lanes = std::min(options.lanes, choice.algorithm->max_lanes);
+  std::vector<Schedule> schedules;
+  for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank)
+    schedules.push_back(build_schedule(*choice.algorithm, shape));
+  fmt::print("{}", to_grid(schedules));
+  return 0;
+}
+
 int run(const Options& options) {
   std::unique_ptr<model::World> world;
   const Status status = model::World::make(options.world, &world);
@@ -154,6 +164,7 @@ int run(const Options& options) {
                           algorithm_names(options.collective)));
     return kBadOptions;
   }
+  if (options.grid) return print_grid(options, choice, *world);
   const Candidate chosen = candidate_of(choice, options.bytes, options.root, *world, options.lanes, options.tile);
   const std::vector<Candidate> candidates = candidates_of(options.collective, options.bytes, options.root, *world);
   fmt::print("{}: {}.\n", what_of(options), world->text());

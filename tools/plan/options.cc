@@ -34,6 +34,8 @@ void declare(CLI::App* app, Typed* typed, Options* options) {
   app->add_option("--lanes", options->lanes, "lanes (default: what the library chooses)")->check(CLI::Range(1, 32));
   app->add_option("--tile", typed->tile, "bytes of a block worked on in one pass (default: what the library chooses)");
   app->add_option("--rank", options->rank, "print the schedule of this rank");
+  app->add_flag("--grid", options->grid,
+                "print the steps of all ranks beside one another (up to 64, lane 0), and only that");
   app->add_option("--costs", options->world.costs, "file of costs for the predictions (default: the built-in ones)");
   app->add_option("--cores", options->world.cores, "cores of a host (default: those of the costs)");
   app->add_option("--svg", options->svg_path, "draw the schedule into this file");
@@ -63,6 +65,7 @@ void set_options(const Typed& typed, Options* options) {
   check_rank("--root", options->root);
   if (options->root < 0) throw CLI::ValidationError("--root", "ranks count from 0");
   const bool draws = !options->svg_path.empty() || !options->png_path.empty();
+  if (options->grid && options->world.ranks > 64) throw CLI::ValidationError("--grid", "more than 64 ranks");
   if (draws && options->world.ranks > 64) throw CLI::ValidationError("--svg", "more than 64 ranks are no picture");
 }
 

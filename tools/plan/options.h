@@ -19,6 +19,7 @@ struct Options {
   int lanes = 0;      ///< 0: the library's choice
   Bytes tile;         ///< 0: the library's choice
   int tiles = 1;      ///< drawn
+  bool grid = false;  ///< print the steps of all ranks beside one another
   bool even = false;  ///< the picture shows the order of steps, not their times
   std::string title;
   std::string svg_path;
