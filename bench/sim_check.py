@@ -3,6 +3,7 @@
 
   sim_check.py shm   [--ranks 2,4,8]            ranks of this machine over shared memory
   sim_check.py tcp   [--ranks 2,4]              over loopback
+  sim_check.py sweep FILE...                    what tutti-perf --sweep -J FILE wrote, of any transport on one machine
   sim_check.py hosts [--hosts 2,3,4,8] [--rate 1gbit]    network namespaces with limited links (needs root)
 
 Each line: measured and predicted time of a call in a loop, and predicted / measured. At the end the median of the
@@ -83,6 +84,33 @@ def text_of(seconds):
     return f"{seconds * 1e6:.4g}"
 
 
+def predict_cell(options, cell, ranks, folder):
+    """{algorithm: seconds} of one row of a sweep."""
+    path = pathlib.Path(folder, "sim.csv")
+    block = 0 if cell["collective"] == "barrier" else cell["count"] * cell["element_bytes"]
+    command = [options.sim, cell["collective"], "--ranks", str(ranks), "--loop", "--csv", str(path), "--bytes", str(block),
+               "--transport", cell["transport"], "--root", str(max(cell["root"], 0))]
+    subprocess.run(command + (["--costs", options.costs] if options.costs else []), check=True, stdout=subprocess.DEVNULL)
+    with path.open(encoding="utf-8") as file:
+        return block, {row["algorithm"]: int(row["time_ps"]) * 1e-12 for row in csv.DictReader(file)}
+
+
+def check_sweeps(options):
+    errors = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in options.files:
+            sweep = json.loads(pathlib.Path(name).read_text(encoding="utf-8"))
+            ranks = sweep["config"]["ranks"]
+            for cell in sweep["sweep"]:
+                if cell["collective"].endswith("_v"):
+                    continue
+                block, predicted = predict_cell(options, cell, ranks, folder)
+                for algorithm, measured in cell["time_us"].items():
+                    if measured > 0 and algorithm in predicted:
+                        errors.append((abs(predicted[algorithm] / measured * 1e6 - 1), ranks, block))
+    return errors
+
+
 def check(options):
     errors = []
     print(f"{'collective':<15} {'algorithm':<19} {'ranks':>5} {'bytes':>9} {'measured us':>12} {'predicted us':>13} {'ratio':>6}")
@@ -110,7 +138,8 @@ def tell(name, errors):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("where", choices=("shm", "tcp", "hosts"))
+    parser.add_argument("where", choices=("shm", "tcp", "hosts", "sweep"))
+    parser.add_argument("files", nargs="*", help="of sweep")
     parser.add_argument("--ranks", "--hosts", dest="ranks", default="")
     parser.add_argument("--rate", default="1gbit", help="of a link, each way (default 1gbit)")
     parser.add_argument("--collectives", default="all_reduce", help=f"a list of {', '.join(ALGORITHMS)} (default all_reduce)")
@@ -126,7 +155,7 @@ def main():
     options = parser.parse_args()
     options.ranks = options.ranks or ("2,3,4,8" if options.where == "hosts" else "2,4,8")
     options.least = options.least or ("4K" if options.where == "hosts" else "8")
-    errors = check(options)
+    errors = check_sweeps(options) if options.where == "sweep" else check(options)
     for ranks in sorted({ranks for _, ranks, _ in errors}):
         tell(f"{ranks} {'hosts' if options.where == 'hosts' else 'ranks'}", [e for e, n, _ in errors if n == ranks])
     for low, high, name in ((0, 32 << 10, "below 32 KiB"), (32 << 10, 1 << 60, "from 32 KiB up")):

@@ -20,6 +20,7 @@ void SimulatedNetwork::reset(const Network& network, std::int32_t hosts, std::in
   hosts_ = static_cast<std::uint32_t>(hosts);
   hosts_per_leaf_ = static_cast<std::uint32_t>(std::max(network.tree.hosts_per_leaf, 0));
   leaves_ = hosts_per_leaf_ == 0 ? 0 : static_cast<std::uint32_t>(div_up(hosts_, hosts_per_leaf_));
+  updates_ = 0;
   flows_.clear();
   unused_.clear();
   changed_.clear();
@@ -157,6 +158,7 @@ std::int64_t SimulatedNetwork::speed_of(const Flow& flow) const {
 void SimulatedNetwork::settle(Time now, EventQueue& events) {
   for (const std::uint32_t wire : changed_) {
     wires_[wire].changed = false;
+    updates_ += wires_[wire].flows.size();
     for (const std::uint32_t number : wires_[wire].flows) {
       Flow& flow = flows_[number];
       const std::int64_t speed = speed_of(flow);

@@ -47,6 +47,8 @@ class SimulatedNetwork {
   /// Flows have begun or ended: before time goes on, settle() says how fast the others are now.
   bool is_unsettled() const { return !changed_.empty(); }
   void settle(Time now, EventQueue& events);
+  /// Of speeds, so far: what many messages on one link cost most.
+  std::uint64_t updates() const { return updates_; }
 
  private:
   static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
@@ -87,6 +89,7 @@ class SimulatedNetwork {
   std::uint32_t hosts_ = 0;
   std::uint32_t hosts_per_leaf_ = 0;
   std::uint32_t leaves_ = 0;
+  std::uint64_t updates_ = 0;
   std::vector<Wire> wires_;  ///< out of hosts, into hosts, up from leaves, down to leaves
   std::vector<std::uint32_t> changed_;
   std::vector<Flow> flows_;

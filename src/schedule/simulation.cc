@@ -10,6 +10,8 @@ namespace {
 /// Messages up to this size have a ring of their own in shared memory, with this many places.
 constexpr std::size_t kSmallMessage = 4096;
 constexpr std::uint32_t kSmallCredits = 16;
+/// Speeds of messages that are set anew in the time of one step.
+constexpr std::uint64_t kUpdatesOfAStep = 8;
 /// Links that fit 4 GiB with all that belongs to them.
 constexpr std::size_t kMostLinks = 24'000'000;
 
@@ -35,7 +37,8 @@ bool Simulation::run(const SimulationPlan& plan, Trace* trace) {
         wire(event.subject, event.time);
         break;
     }
-    if (work_ > plan_.most_steps || links_.size() > kMostLinks) return false;
+    const std::uint64_t work = work_ + network_.updates() / kUpdatesOfAStep;
+    if (work > plan_.most_steps || links_.size() > kMostLinks) return false;
   }
   return true;
 }
