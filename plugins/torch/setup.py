@@ -78,13 +78,13 @@ def built_tutti():
 
 
 def cuda_headers(torch):
-    """Where cuda_runtime_api.h is: in CUDA_HOME, or in the wheels that torch brought; None for a torch without CUDA."""
+    """Where cuda_runtime_api.h is: in the wheels that torch brought, or in CUDA_HOME; None for a torch without CUDA."""
     if torch.version.cuda is None:
         return None
     from torch.utils.cpp_extension import CUDA_HOME
-    places = [pathlib.Path(CUDA_HOME, "include")] if CUDA_HOME else []
     packages = pathlib.Path(torch.__file__).parent.parent / "nvidia"
-    places += sorted(packages.glob("cu[0-9]*/include")) + sorted(packages.glob("*/include"))
+    places = sorted(packages.glob("cu[0-9]*/include")) + sorted(packages.glob("*/include"))
+    places += [pathlib.Path(CUDA_HOME, "include")] if CUDA_HOME else []
     for place in places:
         if (place / "cuda_runtime_api.h").exists():
             return place
@@ -110,7 +110,6 @@ def extension():
     )
     headers = cuda_headers(torch)
     if headers:
-        # A folder of its own with links to CUDA's headers would not do: they include each other.
         options["include_dirs"].append(str(headers))
         options["define_macros"].append(("TUTTI_TORCH_CUDA", "1"))
         options["libraries"] += ["c10_cuda", "torch_cuda"]

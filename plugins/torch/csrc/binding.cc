@@ -65,6 +65,15 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   group
       .def(py::init(&make), py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),
            py::call_guard<py::gil_scoped_release>())
+      .def(
+          "allreduce_wire",
+          [](ProcessGroupTutti& self, const at::Tensor& tensor, const c10d::ReduceOp& op, py::object wire) {
+            const at::ScalarType dtype = reinterpret_cast<THPDtype*>(wire.ptr())->scalar_type;
+            const py::gil_scoped_release released;
+            self.allreduce_wire(tensor, op, dtype);
+          },
+          py::arg("tensor"), py::arg("op"), py::arg("wire_dtype"),
+          "All-reduces a float32 tensor that travels in a smaller type.")
       .def("info", &ProcessGroupTutti::info, py::arg("key"), py::call_guard<py::gil_scoped_release>(),
            "What the communicator uses: 'transport', or 'algorithm:<collective>:<bytes>'.");
   m.def("wait_for_goodbyes", &wait_for_goodbyes, py::arg("limit"), py::call_guard<py::gil_scoped_release>());

@@ -108,7 +108,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::reduce_scatter_tensor_coalesced
     operands.emplace_back(outputs[i], Use::kWrite);
   }
   return launch(
-      {OpType::REDUCE_SCATTER_TENSOR_COALESCED, "tutti:_reduce_scatter_base", options.timeout, TUTTI_BLOCKING(options)},
+      {OpType::_REDUCE_SCATTER_BASE, "tutti:_reduce_scatter_base", options.timeout, TUTTI_BLOCKING(options)},
       std::move(operands), [op = options.reduceOp](Endpoint& endpoint, std::vector<Operand>& o) {
         std::vector<std::unique_ptr<Reduction>> reductions;
         for (std::size_t i = 0; i < o.size(); i += 2)

@@ -44,6 +44,21 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::allreduce(Tensors& tensors, con
                 });
 }
 
+void ProcessGroupTutti::allreduce_wire(const at::Tensor& tensor, const c10d::ReduceOp& op, at::ScalarType wire) {
+  const Element element = reduced(tensor.scalar_type(), op, "all_reduce");
+  const tuttiDataType_t carried = moved(wire).type;
+  const Launch kind{OpType::ALLREDUCE, "tutti:all_reduce", c10d::kUnsetTimeout, true};
+  const WorkResult work =
+      launch(kind, {Operand(tensor, Use::kBoth)}, [element, carried, op](Endpoint& endpoint, std::vector<Operand>& o) {
+        const Reduction reduction(op, element.type, endpoint);
+        endpoint.run("all_reduce", [&](tuttiComm_t comm) {
+          return tuttiAllReduceWire(o[0].data(), o[0].data(), o[0].count(element), element.type, reduction.get(),
+                                    carried, comm, nullptr);
+        });
+      });
+  work->wait();
+}
+
 ProcessGroupTutti::WorkResult ProcessGroupTutti::allreduce_coalesced(Tensors& tensors,
                                                                      const c10d::AllreduceCoalescedOptions& options) {
   std::vector<Operand> operands;
@@ -144,7 +159,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::allgather_into_tensor_coalesced
     operands.emplace_back(outputs[i], Use::kWrite);
   }
   return launch(
-      {OpType::ALLGATHER_INTO_TENSOR_COALESCED, "tutti:_all_gather_base", options.timeout, TUTTI_BLOCKING(options)},
+      {OpType::_ALLGATHER_BASE, "tutti:_all_gather_base", options.timeout, TUTTI_BLOCKING(options)},
       std::move(operands), [](Endpoint& endpoint, std::vector<Operand>& o) {
         gather_pairs(endpoint, "all_gather_into_tensor_coalesced", o);
       });

@@ -22,6 +22,8 @@ class ProcessGroupTutti : public c10d::Backend {
     explicit Options(std::chrono::milliseconds limit = kBackendDefaultTimeout)
         : c10d::Backend::Options("tutti", limit) {}
     c10::intrusive_ptr<c10d::Backend::Options> clone() const { return c10::make_intrusive<Options>(*this); }
+    /// The group's, for logs.
+    std::string label = "torch";
     /// What float32 travels as in reductions; tuttiDataTypeMax: TUTTI_WIRE_TYPE's value.
     tuttiDataType_t wire_type = tuttiDataTypeMax;
     /// 0, 1, or TUTTI_UNDEF_INT: TUTTI_DETERMINISTIC's value.
@@ -72,12 +74,16 @@ class ProcessGroupTutti : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions();
   void setTimeout(std::chrono::milliseconds timeout);
   void waitForPendingWorks();
+#if TUTTI_TORCH >= 208
   c10d::ErrorType getError();
+#endif
   /// Ends what is under way with an error; the peers' calls end with an error too. From any thread.
   void abort();
   /// Carries out what is queued, then says goodbye without waiting for the peers to do so.
   void shutdown();
 
+  /// A sum (or average, ...) of float32 that travels as `wire`, see tuttiAllReduceWire. Blocks.
+  void allreduce_wire(const at::Tensor& tensor, const c10d::ReduceOp& op, at::ScalarType wire);
   /// What tuttiCommGetInfo says of the collectives' communicator.
   std::string info(const std::string& key);
 

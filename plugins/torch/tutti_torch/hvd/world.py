@@ -1,0 +1,92 @@
+"""Who takes part."""
+import atexit
+import os
+import socket
+
+import torch.distributed as dist
+
+import tutti_torch  # noqa: F401  registers the backend
+
+from .engine import Engine
+
+_engine = None
+_group = None
+_made_world = False
+_hosts = []
+
+
+def init():
+    """Joins the world that torchrun, mpirun or srun describe, or torch.distributed's if it is there; alone without any."""
+    global _engine, _group, _made_world, _hosts
+    if _engine is not None:
+        return
+    if not dist.is_initialized():
+        rank, size = _launched_as()
+        if size == 1 and "MASTER_ADDR" not in os.environ:
+            dist.init_process_group("tutti", store=dist.HashStore(), rank=0, world_size=1)
+        else:
+            dist.init_process_group("tutti", rank=rank, world_size=size)
+        _made_world = True
+    _group = dist.new_group(backend="tutti")
+    _hosts = [None] * dist.get_world_size()
+    dist.all_gather_object(_hosts, os.environ.get("TUTTI_HOSTID", socket.gethostname()), group=_group)
+    _engine = Engine(_group)
+
+
+def shutdown():
+    """Waits for the other ranks to shut down as well, at most 10 s."""
+    global _engine, _group, _made_world
+    if _engine is None:
+        return
+    _engine.stop(10)
+    _engine, _group = None, None
+    if _made_world and dist.is_initialized():
+        dist.destroy_process_group()
+    _made_world = False
+
+
+atexit.register(shutdown)
+
+
+def _launched_as():
+    for rank, size in (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+                       ("PMI_RANK", "PMI_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")):
+        if rank in os.environ and size in os.environ:
+            return int(os.environ[rank]), int(os.environ[size])
+    return 0, 1
+
+
+def engine():
+    if _engine is None:
+        raise RuntimeError("hvd.init() has not been called")
+    return _engine
+
+
+def is_initialized():
+    return _engine is not None
+
+
+def rank():
+    return engine().rank
+
+
+def size():
+    return engine().size
+
+
+def local_rank():
+    """This rank's place among the ranks of its host."""
+    return _hosts[:rank()].count(_hosts[rank()])
+
+
+def local_size():
+    return _hosts.count(_hosts[rank()])
+
+
+def cross_rank():
+    """This host's place among the hosts."""
+    return list(dict.fromkeys(_hosts)).index(_hosts[rank()])
+
+
+def cross_size():
+    return len(set(_hosts))

@@ -1,0 +1,65 @@
+"""Runs a function on several ranks, each a process, and brings back what it returned or the traceback of what it raised."""
+import importlib
+import multiprocessing
+import os
+import queue
+import sys
+import tempfile
+import traceback
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def _rank(module, name, rank, ranks, store, backend, arguments, results):
+    import datetime
+
+    import torch
+    import torch.distributed as dist
+
+    import tutti_torch  # noqa: F401
+
+    torch.set_num_threads(1)
+    try:
+        sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+        function = getattr(importlib.import_module(module), name)
+        if backend:
+            dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=ranks,
+                                    timeout=datetime.timedelta(seconds=60))
+        value = function(rank, ranks, *arguments)
+        if backend and dist.is_initialized():
+            dist.destroy_process_group()
+        results.put((rank, True, value))
+    except BaseException:
+        results.put((rank, False, traceback.format_exc()))
+
+
+def run(function, ranks=2, *arguments, backend="tutti", expect_dead=()):
+    """The values of all ranks, in order. `function` stands in a module of this folder and takes (rank, ranks, ...)."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "tutti_torch", "torch.distributed"])
+    results = context.Queue()
+    with tempfile.TemporaryDirectory() as folder:
+        processes = [
+            context.Process(target=_rank, args=(function.__module__, function.__name__, rank, ranks,
+                                                os.path.join(folder, "store"), backend, arguments, results))
+            for rank in range(ranks)]
+        for process in processes:
+            process.start()
+        values, failures = {}, []
+        try:
+            while len(values) + len(failures) < ranks - len(expect_dead):
+                rank, fine, value = results.get(timeout=90)
+                if fine:
+                    values[rank] = value
+                else:
+                    failures.append(f"rank {rank}:\n{value}")
+        except queue.Empty:
+            failures.append(f"only ranks {sorted(values)} of {ranks} came to an end within 90 s")
+        for process in processes:
+            process.join(5)
+            if process.is_alive():
+                process.kill()
+                process.join()
+    if failures:
+        raise AssertionError("\n".join(failures))
+    return [values.get(rank) for rank in range(ranks)]
