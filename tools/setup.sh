@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing, and only those. tools/setup.sh: to build; --test: to test as well.
+# Installs the Debian packages that are missing, and only those. tools/setup.sh: to build; --test: to test as well;
+# --torch: to build the backend for PyTorch.
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build pkg-config git libssl-dev libfmt-dev libcli11-dev nlohmann-json3-dev
@@ -12,7 +13,8 @@ wanted=("${build_packages[@]}")
 case ${1:-} in
   "") ;;
   --test) wanted+=("${test_packages[@]}") ;;
-  *) echo "usage: tools/setup.sh [--test]" >&2; exit 2 ;;
+  --torch) wanted+=(python3-venv python3-dev) ;;
+  *) echo "usage: tools/setup.sh [--test|--torch]" >&2; exit 2 ;;
 esac
 
 if ! command -v apt-get > /dev/null || ! command -v dpkg-query > /dev/null; then

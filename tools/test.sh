@@ -8,11 +8,13 @@
 #   tsan     the suites with the thread sanitizer
 #   clang    everything compiled by clang, warnings as errors; the parsers fuzzed for a few seconds
 #   arm      cross-built for aarch64, the suites that need no peers' speed run by qemu-user
+#   torch    the backend for PyTorch; among all stages only where tools/torch.sh has installed torch, by name it does so first
 # The last line counts tests: N passed, N failed, N skipped. Exit code 1 if any failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
-all_stages=(style release install mpi asan tsan clang arm)
+all_stages=(style release install mpi asan tsan clang arm torch)
 stages=("$@")
+named=$#
 [ $# -gt 0 ] || stages=("${all_stages[@]}")
 for stage in "${stages[@]}"; do
   case " ${all_stages[*]} " in
@@ -117,7 +119,7 @@ stage_style() {
   local version
   version=$(clang-format --version 2> /dev/null | sed -n 's/.*version \([0-9]*\).*/\1/p')
   if [ "$version" = 14 ]; then
-    check format sh -c "find include src tests tools bench examples -name '*.h' -o -name '*.cc' -o -name '*.c' -o -name '*.cu' | xargs clang-format --dry-run -Werror"
+    check format sh -c "find include src tests tools bench examples plugins/torch/csrc -name '*.h' -o -name '*.cc' -o -name '*.c' -o -name '*.cu' | xargs clang-format --dry-run -Werror"
   else
     skip format "clang-format is version ${version:-none}, the format is that of version 14"
   fi
@@ -126,7 +128,7 @@ stage_style() {
 }
 stage_release() {
   release_is_built || return
-  suites release build/release -LE '^(mpi|install)$'
+  suites release build/release -LE '^(mpi|install|torch)$'
 }
 stage_install() {
   release_is_built || return
@@ -139,11 +141,11 @@ stage_mpi() {
 }
 stage_asan() {
   build asan build/asan --preset asan || return
-  suites asan build/asan -LE '^(mpi|install)$'
+  suites asan build/asan -LE '^(mpi|install|torch)$'
 }
 stage_tsan() {
   build tsan build/tsan --preset tsan || return
-  suites tsan build/tsan -LE '^(mpi|install)$'
+  suites tsan build/tsan -LE '^(mpi|install|torch)$'
 }
 stage_clang() {
   CMAKE_C_COMPILER_LAUNCHER='' CMAKE_CXX_COMPILER_LAUNCHER='' build clang build/clang -G Ninja \
@@ -158,6 +160,21 @@ stage_arm() {
   build arm build/arm -G Ninja -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DTUTTI_SYSROOT="$PWD/build/arm-sysroot" \
     -DCMAKE_BUILD_TYPE=Release -DTUTTI_BENCH=OFF -DTUTTI_CUDA=OFF || return
   suites arm build/arm -L '^(core|kernels|transport|executor)$'
+}
+
+stage_torch() {
+  local before=$failed
+  if [ "$named" -gt 0 ]; then
+    check "torch packages" tools/torch.sh setup
+    [ "$failed" -eq "$before" ] || return
+  elif ! tools/torch.sh python > /dev/null; then
+    skip torch "torch (several GB) is not installed; tools/test.sh torch does that"
+    return
+  fi
+  release_is_built || return
+  check "torch plugin" tools/torch.sh build
+  [ "$failed" -eq "$before" ] || return
+  suites torch build/release -L '^torch$'
 }
 
 # The thread sanitizer of g++ 12 cannot map its shadow where the system randomises addresses widely.

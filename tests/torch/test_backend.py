@@ -229,6 +229,7 @@ def transfers(rank, n):
         assert seen == set(range(1, n))
     else:
         dist.send(torch.full((100000,), float(rank)), 0)
+    dist.barrier()  # any source takes what comes next, too
     operations = [dist.P2POp(dist.isend, torch.full((7,), float(rank)), right),
                   dist.P2POp(dist.irecv, torch.zeros(7), left)]
     for work in dist.batch_isend_irecv(operations):
@@ -264,14 +265,12 @@ def futures(rank, n):
     for work in reversed(works):
         work.wait()
     same(works[3].result()[0], torch.full((500000,), float(n)))
-    order = []
-    works = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(5)]
-    for i, work in enumerate(works):
-        work.get_future().add_done_callback(lambda future, i=i: order.append(i))
-    dist.barrier()
-    for work in works:
-        work.wait()
-    assert sorted(order) == list(range(5))
+    # a callback that makes the next call, as DDP's hooks may
+    work = dist.all_reduce(torch.ones(1000), async_op=True)
+    chained = work.get_future().then(lambda future: dist.all_reduce(future.value()[0], async_op=True).get_future())
+    second = chained.wait()
+    second = second.wait() if hasattr(second, "wait") else second
+    same(second[0], torch.full((1000,), float(n * n)))
 
 
 def groups(rank, n):

@@ -61,7 +61,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def(py::init(&make_options), py::arg("timeout") = kBackendDefaultTimeout, py::arg("wire_dtype") = std::nullopt,
            py::arg("deterministic") = std::nullopt)
       .def_property("wire_dtype", &wire_type, &set_wire_type)
-      .def_readwrite("group_name_", &Options::group_name);
+      .def_readwrite("label", &Options::label);
   group
       .def(py::init(&make), py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),
            py::call_guard<py::gil_scoped_release>())

@@ -107,18 +107,17 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::reduce_scatter_tensor_coalesced
     operands.emplace_back(inputs[i], Use::kRead);
     operands.emplace_back(outputs[i], Use::kWrite);
   }
-  return launch(
-      {OpType::_REDUCE_SCATTER_BASE, "tutti:_reduce_scatter_base", options.timeout, TUTTI_BLOCKING(options)},
-      std::move(operands), [op = options.reduceOp](Endpoint& endpoint, std::vector<Operand>& o) {
-        std::vector<std::unique_ptr<Reduction>> reductions;
-        for (std::size_t i = 0; i < o.size(); i += 2)
-          reductions.push_back(std::make_unique<Reduction>(op, moved(o[i].dtype()).type, endpoint));
-        in_group(endpoint, kName, o.size() / 2, [&](std::size_t i, tuttiComm_t comm) {
-          const Element element = moved(o[2 * i].dtype());
-          return tuttiReduceScatter(o[2 * i].data(), o[2 * i + 1].data(), o[2 * i + 1].count(element), element.type,
-                                    reductions[i]->get(), comm, nullptr);
-        });
-      });
+  return launch({OpType::_REDUCE_SCATTER_BASE, "tutti:_reduce_scatter_base", options.timeout, TUTTI_BLOCKING(options)},
+                std::move(operands), [op = options.reduceOp](Endpoint& endpoint, std::vector<Operand>& o) {
+                  std::vector<std::unique_ptr<Reduction>> reductions;
+                  for (std::size_t i = 0; i < o.size(); i += 2)
+                    reductions.push_back(std::make_unique<Reduction>(op, moved(o[i].dtype()).type, endpoint));
+                  in_group(endpoint, kName, o.size() / 2, [&](std::size_t i, tuttiComm_t comm) {
+                    const Element element = moved(o[2 * i].dtype());
+                    return tuttiReduceScatter(o[2 * i].data(), o[2 * i + 1].data(), o[2 * i + 1].count(element),
+                                              element.type, reductions[i]->get(), comm, nullptr);
+                  });
+                });
 }
 
 ProcessGroupTutti::WorkResult ProcessGroupTutti::alltoall_base(at::Tensor& output, at::Tensor& input,

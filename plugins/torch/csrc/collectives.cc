@@ -158,11 +158,10 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::allgather_into_tensor_coalesced
     operands.emplace_back(inputs[i], Use::kRead);
     operands.emplace_back(outputs[i], Use::kWrite);
   }
-  return launch(
-      {OpType::_ALLGATHER_BASE, "tutti:_all_gather_base", options.timeout, TUTTI_BLOCKING(options)},
-      std::move(operands), [](Endpoint& endpoint, std::vector<Operand>& o) {
-        gather_pairs(endpoint, "all_gather_into_tensor_coalesced", o);
-      });
+  return launch({OpType::_ALLGATHER_BASE, "tutti:_all_gather_base", options.timeout, TUTTI_BLOCKING(options)},
+                std::move(operands), [](Endpoint& endpoint, std::vector<Operand>& o) {
+                  gather_pairs(endpoint, "all_gather_into_tensor_coalesced", o);
+                });
 }
 
 }  // namespace tutti_torch

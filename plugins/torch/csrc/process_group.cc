@@ -25,7 +25,7 @@ ProcessGroupTutti::ProcessGroupTutti(const c10::intrusive_ptr<c10d::Store>& stor
   request.rank = rank;
   request.size = size;
   request.timeout = options->timeout;
-  request.name = options->group_name.empty() ? std::string("torch") : options->group_name;
+  request.name = options->label;
   request.wire_type = options->wire_type;
   request.deterministic = options->deterministic;
   const Joined joined = join(*store, request);
@@ -42,23 +42,31 @@ ProcessGroupTutti::~ProcessGroupTutti() {
   post_->close(reason);
 }
 
+std::shared_ptr<Endpoint> ProcessGroupTutti::collectives() {
+  const std::lock_guard<std::mutex> lock(endpoint_mutex_);
+  return collectives_;
+}
+
 void ProcessGroupTutti::abort() {
   const std::string reason = "the process group was aborted";
   lane_->close(reason);
   sends_->close(reason);
-  collectives_->abort();
+  if (const std::shared_ptr<Endpoint> endpoint = collectives()) endpoint->abort();
   post_->abort();
 }
 
 void ProcessGroupTutti::shutdown() {
   const std::string reason = "the process group was shut down";
-  if (!collectives_->aborted()) {
+  const std::shared_ptr<Endpoint> endpoint = collectives();
+  if (!endpoint) return;
+  if (!endpoint->aborted()) {
     lane_->drain(options_->timeout);
     if (!sends_->drain(kLinger)) post_->abort();  // nobody takes them
   }
   lane_->close(reason);
   sends_->close(reason);
   post_->close(reason);
+  const std::lock_guard<std::mutex> lock(endpoint_mutex_);
   collectives_.reset();  // works under way hold their own
 }
 
@@ -66,8 +74,9 @@ c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupTutti::getBackendOptions(
 void ProcessGroupTutti::setTimeout(std::chrono::milliseconds timeout) { options_->timeout = timeout; }
 void ProcessGroupTutti::waitForPendingWorks() { lane_->drain(options_->timeout); }
 
+#if TUTTI_TORCH >= 208
 c10d::ErrorType ProcessGroupTutti::getError() {
-  const std::shared_ptr<Endpoint> endpoint = collectives_;
+  const std::shared_ptr<Endpoint> endpoint = collectives();
   switch (endpoint ? endpoint->error() : tuttiAborted) {
     case tuttiSuccess:
       return c10d::ErrorType::SUCCESS;
@@ -79,13 +88,15 @@ c10d::ErrorType ProcessGroupTutti::getError() {
       return c10d::ErrorType::COMM_ERROR;
   }
 }
+#endif
 
 std::string ProcessGroupTutti::info(const std::string& key) {
   char value[256] = {};
   const auto ask = [&](tuttiComm_t comm) { return tuttiCommGetInfo(comm, key.c_str(), value, sizeof value); };
-  TORCH_CHECK(collectives_, "tutti: info: the process group was shut down");
+  const std::shared_ptr<Endpoint> endpoint = collectives();
+  TORCH_CHECK(endpoint, "tutti: info: the process group was shut down");
   lane_->drain(options_->timeout);
-  collectives_->run("info", ask);
+  endpoint->run("info", ask);
   return value;
 }
 
@@ -132,7 +143,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::track(const WorkPointer& work) 
 
 ProcessGroupTutti::WorkResult ProcessGroupTutti::launch(const Launch& launch, Tensors inputs, Tensors outputs,
                                                         std::function<void(Endpoint&)> body) {
-  const std::shared_ptr<Endpoint> endpoint = collectives_;
+  const std::shared_ptr<Endpoint> endpoint = collectives();
   if (!endpoint) C10_THROW_ERROR(DistBackendError, "tutti: the process group was shut down");
   const WorkPointer work = make_work(launch, std::move(inputs), std::move(outputs), lane_);
   work->body = [endpoint, body = std::move(body), timeout = work->timeout()] {

@@ -100,6 +100,7 @@ class ProcessGroupTutti : public c10d::Backend {
   WorkResult launch(const Launch& launch, Tensors inputs, Tensors outputs, std::function<void(Endpoint&)> body);
   WorkResult receive(Tensors& tensors, int peer_or_any, int tag);
   WorkPointer make_work(const Launch& launch, Tensors inputs, Tensors outputs, std::shared_ptr<Carrier> carrier);
+  std::shared_ptr<Endpoint> collectives();
   WorkResult track(const WorkPointer& work);
   WorkResult reduce_scatter_uneven(const Launch& launch, at::Tensor& output, Tensors& inputs, const c10d::ReduceOp& op);
   std::chrono::milliseconds limit(std::chrono::milliseconds asked) const;
@@ -109,7 +110,8 @@ class ProcessGroupTutti : public c10d::Backend {
 
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<Options> options_;
-  std::shared_ptr<Endpoint> collectives_;
+  std::mutex endpoint_mutex_;
+  std::shared_ptr<Endpoint> collectives_;  // none after shutdown()
   std::shared_ptr<PostOffice> post_;
   std::shared_ptr<Lane> lane_;
   std::shared_ptr<Lane> sends_;

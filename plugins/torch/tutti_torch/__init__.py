@@ -28,7 +28,7 @@ def _create(group, options):
         raise TypeError(f"pg_options of a tutti group are tutti_torch.Options, not {type(options).__name__}")
     else:
         options._timeout = timeout
-    options.group_name_ = str(group.group_id)
+    options.label = str(group.group_id)
     return ProcessGroupTutti(group.store, group.group_rank, group.group_size, options)
 
 

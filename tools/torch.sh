@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# PyTorch with the backend tutti, in a Python environment of its own (TUTTI_TORCH_VENV, default build/torch-venv).
+#   tools/torch.sh setup     makes it and installs torch (several GB, from PyPI) and what tests and examples need
+#   tools/torch.sh build     builds plugins/torch into it
+#   tools/torch.sh test      the tests of plugin, tutti_torch.hvd and examples, and a short selection of torch's own suite
+#   tools/torch.sh suite     torch's whole distributed suite on tutti (20 minutes and more); arguments go to unittest
+#   tools/torch.sh bench     tutti against gloo through torch.distributed; arguments go to bench/torch/race.py
+#   tools/torch.sh python    prints the interpreter, if it has torch 2.6 or newer
+# Without a word: setup, build, test. TUTTI_TORCH_PYTHON names an interpreter that has torch already; then nothing is
+# installed but the plugin.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+environment=${TUTTI_TORCH_VENV:-$PWD/build/torch-venv}
+python=${TUTTI_TORCH_PYTHON:-$environment/bin/python}
+
+has_torch() {
+  [ -n "$(command -v "$python")" ] && "$python" -c '
+import sys, torch
+sys.exit(tuple(int(p) for p in torch.__version__.split("+")[0].split(".")[:2]) < (2, 6))' > /dev/null 2>&1
+}
+
+setup() {
+  [ -z "${TUTTI_TORCH_PYTHON:-}" ] || { has_torch || { echo "$python has no torch 2.6 or newer" >&2; exit 1; }; return 0; }
+  tools/setup.sh --torch
+  [ -x "$python" ] || python3 -m venv "$environment"
+  has_torch || echo "torch: installing torch from PyPI (several GB)"
+  "$python" -m pip install --quiet torch numpy scikit-learn expecttest ninja 2>&1 | grep -v '^\[notice\]' || true
+  has_torch || { echo "torch: no torch 2.6 or newer could be installed" >&2; exit 1; }
+}
+
+build() {
+  has_torch || { echo "torch: no torch in $python; tools/torch.sh setup installs it" >&2; exit 1; }
+  local log=build/torch-plugin.log
+  mkdir -p build
+  MAX_JOBS=${MAX_JOBS:-$(nproc)} PATH=$(dirname "$(command -v "$python")"):$PATH \
+    "$python" -m pip install -v ./plugins/torch > "$log" 2>&1 || { tail -n 60 "$log" >&2; exit 1; }
+}
+
+test_all() {
+  export OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES=
+  "$python" tests/torch/test_backend.py
+  "$python" tests/torch/test_hvd.py
+  "$python" tests/torch/test_examples.py
+  "$python" tests/torch/torch_suite.py --short
+}
+
+[ $# -gt 0 ] || set -- all
+command=$1
+shift
+case $command in
+  all) setup && build && test_all ;;
+  setup) setup ;;
+  build) build ;;
+  test) test_all ;;
+  suite) exec "$python" tests/torch/torch_suite.py "$@" ;;
+  bench) exec "$python" bench/torch/race.py "$@" ;;
+  python) has_torch && echo "$python" ;;
+  *) sed -n '2,11p' "$0" >&2; exit 2 ;;
+esac
