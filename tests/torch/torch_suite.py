@@ -4,10 +4,12 @@
     python tests/torch/torch_suite.py -k all_reduce   what unittest selects
     python tests/torch/torch_suite.py --short         the selection that the project's tests run
 
-The suite skips tests by the name of the backend: a plug-in gets few. So it is loaded under the name of a backend that it
-knows (SUITE_AS: gloo by default; mpi brings the all-to-alls on the CPU) and then run on tutti. SUITE_BACKEND=gloo runs it on Gloo itself, to
-compare. WORLD_SIZE (default 2) ranks. What is left out although Gloo passes it is in SKIPPED, with the reason. Each test starts processes of its own.
+The suite chooses its tests by the name of the backend: a plug-in gets few. So it runs under the name of a backend that
+it knows (SUITE_AS: gloo by default; mpi brings the all-to-alls on the CPU), and every group that asks for that one is
+made of tutti. SUITE_BACKEND=gloo runs it on Gloo itself, to compare. WORLD_SIZE (default 2) ranks. What is left out
+although Gloo passes it is in SKIPPED, with the reason. Each test starts processes of its own.
 """
+import functools
 import os
 import sys
 import tempfile
@@ -23,16 +25,30 @@ if "TEMP_DIR" not in os.environ:
 os.environ.setdefault("INIT_METHOD", "file://" + os.path.join(os.environ["TEMP_DIR"], "shared_init_file"))
 warnings.filterwarnings("ignore")
 
+import torch.distributed as dist  # noqa: E402
+import torch.distributed.distributed_c10d as c10d  # noqa: E402
+
 import tutti_torch  # noqa: E402,F401  registers the backend, in the spawned children too
-from torch.testing._internal import common_distributed  # noqa: E402
-
-if BACKEND == "tutti":
-    for feature in ("plugin", "ddp", "subgroup"):
-        common_distributed.DistTestCases.backend_feature[feature].add("tutti")
-
+from torch.testing._internal import common_distributed  # noqa: E402,F401
 from torch.testing._internal.distributed import distributed_test  # noqa: E402
 
-distributed_test.BACKEND = os.environ["BACKEND"] = BACKEND  # decorators are evaluated; from here on the name is ours
+AS = os.environ["SUITE_AS"]
+
+
+def made_of_tutti(function):
+    """`function` with every mention of the borrowed name replaced."""
+    @functools.wraps(function)
+    def call(*arguments, **named):
+        if named.get("backend") == AS:
+            named["backend"] = "tutti"
+        return function(*[("tutti" if value == AS else value) if isinstance(value, str) else value
+                          for value in arguments], **named)
+    return call
+
+
+if BACKEND == "tutti":
+    dist.init_process_group = made_of_tutti(dist.init_process_group)
+    dist.new_group = c10d.new_group = made_of_tutti(c10d.new_group)
 
 SKIPPED = {
     "test_ddp_logging_data_cpu": "DDP's log names every backend that is a plug-in 'custom'; the test wants its name",
@@ -44,6 +60,12 @@ class TestTutti(distributed_test.TestDistBackend, distributed_test.DistributedTe
     def setUp(self):
         super().setUp()
         self._spawn_processes()
+
+    def _barrier(self, *arguments, **named):
+        """Every rank of every test comes by here first."""
+        if dist.is_initialized() and dist.get_backend() != BACKEND:
+            raise AssertionError(f"the suite runs on {dist.get_backend()}, not on {BACKEND}")
+        super()._barrier(*arguments, **named)
 
 
 if BACKEND == "tutti":
