@@ -113,6 +113,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::barrier(const c10d::BarrierOpti
 }
 
 // Through the Store: who does not come must not cost the group its communicators, and all who are late can be named.
+// The sentences are those of Gloo's monitored barrier, which programs look for.
 void ProcessGroupTutti::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
   const std::chrono::milliseconds timeout = limit(options.timeout);
   const std::string key = c10::str("tutti/monitored/", ++monitored_, "/");
@@ -121,12 +122,17 @@ void ProcessGroupTutti::monitoredBarrier(const c10d::BarrierOptions& options, bo
     store_->set(key + std::to_string(rank_), std::vector<std::uint8_t>{1});
     store_->wait({verdict}, timeout + std::chrono::seconds(5));  // rank 0 may take all of its time
     const std::vector<std::uint8_t> text = store_->get(verdict);
-    if (text.size() > 1) C10_THROW_ERROR(DistBackendError, std::string(text.begin() + 1, text.end()));
-    return;
+    if (text.size() <= 1) return;
+    C10_THROW_ERROR(DistBackendError, c10::str("tutti: Rank ", rank_,
+                                               " successfully reached monitoredBarrier, but received errors while "
+                                               "waiting for send/recv from rank 0: ",
+                                               std::string(text.begin() + 1, text.end())));
   }
-  const auto end = std::chrono::steady_clock::now() + timeout;
   std::string late;
-  for (int rank = 1; rank < size_ && (late.empty() || wait_all_ranks); ++rank) {
+  std::string text;
+  if (timeout.count() <= 0) text = c10::str("Rank 0 timed out in monitoredBarrier after ", timeout.count(), " ms");
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  for (int rank = 1; rank < size_ && text.empty() && (late.empty() || wait_all_ranks); ++rank) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
     try {
       store_->wait({key + std::to_string(rank)}, std::max(left, std::chrono::milliseconds(1)));
@@ -134,13 +140,14 @@ void ProcessGroupTutti::monitoredBarrier(const c10d::BarrierOptions& options, bo
       late += (late.empty() ? "" : ", ") + std::to_string(rank);
     }
   }
-  const std::string text =
-      late.empty() ? std::string()
-                   : c10::str("tutti: monitored_barrier: rank ", late, " did not come within ", timeout.count(), " ms");
+  if (!late.empty()) {
+    text = c10::str(wait_all_ranks ? "Ranks " : "Rank ", late, " failed to pass monitoredBarrier in ", timeout.count(),
+                    " ms");
+  }
   std::vector<std::uint8_t> value{1};
   value.insert(value.end(), text.begin(), text.end());
   store_->set(verdict, value);
-  if (!text.empty()) C10_THROW_ERROR(DistBackendError, text);
+  if (!text.empty()) C10_THROW_ERROR(DistBackendError, "tutti: " + text);
 }
 
 }  // namespace tutti_torch
