@@ -407,6 +407,39 @@ def death(rank, n):
     raise AssertionError("the death went unnoticed")
 
 
+def death_before_send(rank, n):
+    """Who waits for a message of the dead rank is told."""
+    dist.all_reduce(torch.ones(1))
+    if rank == n - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        dist.recv(torch.zeros(3), n - 1)
+    except dist.DistBackendError as error:
+        assert f"rank {n - 1}" in str(error), error
+        return True
+    raise AssertionError("the death went unnoticed")
+
+
+def leaver(rank, n):
+    """A rank that leaves in order disturbs nobody who wants nothing of it."""
+    right, left = (rank + 1) % n, (rank - 1) % n
+    work = dist.isend(torch.full((3,), float(rank)), right)
+    have = torch.zeros(3)
+    dist.recv(have, left)
+    work.wait()
+    same(have, torch.full((3,), float(left)))
+    if rank == n - 1:
+        return
+    time.sleep(0.5)
+    for size in (3, 1000000):
+        if rank == 0:
+            dist.send(torch.ones(size), 1)
+            dist.recv(torch.zeros(size))
+        elif rank == 1:
+            dist.recv(torch.zeros(size), 0)
+            dist.send(torch.ones(size), 0)
+
+
 def aborted(rank, n):
     """A call that waits for ever is ended by an abort from another thread."""
     group = dist.new_group()
@@ -501,7 +534,7 @@ class Backend(unittest.TestCase):
 def add(function, sizes, **options):
     for n in sizes:
         def test(self, n=n):
-            return ranks.run(function, n, **options)
+            ranks.run(function, n, **options)
         setattr(Backend, f"test_{function.__name__}_{n}_ranks", test)
 
 
@@ -512,7 +545,9 @@ for function in (not_contiguous, coalesced, objects, futures, mixed_backends, sp
     add(function, (2,))
 for function in (mismatch, ddp_gradients):
     add(function, (4,))
-add(death, (3,), expect_dead=(2,))
+for function in (death, death_before_send):
+    add(function, (3,), expect_dead=(2,))
+add(leaver, (3,))
 add(moves, (1,))
 
 if __name__ == "__main__":

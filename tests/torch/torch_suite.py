@@ -60,8 +60,8 @@ SHORT = ("test_all_reduce_sum", "test_all_reduce_complex_unsupported_ops", "test
          "test_all_gather", "test_all_gather_object_default_pg", "test_broadcast", "test_gather", "test_scatter",
          "test_scatter_object_list", "test_reduce_sum", "test_reduce_max", "test_send_recv", "test_send_recv_any_source",
          "test_send_recv_with_tag", "test_isend", "test_irecv", "test_batch_isend_irecv_gloo", "test_barrier",
-         "test_barrier_timeout_global", "test_monitored_barrier_gloo", "test_new_subgroups_by_enumeration",
-         "test_DistributedDataParallelCPU", "test_DistributedSampler_padding", "test_ddp_hook_parity_allreduce",
+         "test_barrier_timeout_global", "test_monitored_barrier_gloo", "test_new_subgroups_with_group_param",
+         "test_DistributedDataParallelCPU", "test_accumulate_gradients_no_sync_allreduce_hook",
          "test_accumulate_gradients_no_sync", "test_sparse_all_reduce_sum", "test_static_graph_api_cpu")
 
 

@@ -118,7 +118,7 @@ class ProcessGroupTutti : public c10d::Backend {
   std::atomic<std::uint64_t> sequence_{0};
   std::uint64_t monitored_ = 0;
   std::mutex coalescing_mutex_;
-  bool coalescing_ = false;
+  std::atomic<bool> coalescing_{false};  // pairs with itself: calls between start and end are not blocking
   std::vector<WorkPointer> coalesced_;
 };
 
