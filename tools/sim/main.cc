@@ -125,6 +125,7 @@ int run_world(const Options& options, int ranks, std::ofstream& csv) {
       const Row row = simulate(options, *world, wanted.hosts, Bytes{size}, choice, automatic);
       print_row(row);
       if (csv.is_open()) write_row(csv, row);
+      csv.flush();
     }
   }
   return 0;
