@@ -143,30 +143,40 @@ bool is_ragged_capable(const Algorithm& algorithm) {
 Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machine, std::string_view forced_name,
               Bytes forced_tile, const HostMap* hosts) {
   const Collective scheduled = scheduled_as(collective);
-  const bool ragged = scheduled != collective;
-  if (collective == Collective::kAllToAllV) bytes_per_block = Bytes{0};  // no rank knows the counts of all
-  Choice choice;
+  const Algorithm* algorithm = nullptr;
+  bool refused = false;
   if (!forced_name.empty() && forced_name != "auto") {
     const Algorithm* const forced = find_algorithm(scheduled, forced_name);
     const bool serves = forced && (!machine.deterministic || is_deterministic(*forced)) &&
-                        (!ragged || is_ragged_capable(*forced)) && fits_messages(*forced, machine, hosts);
-    if (serves) choice.algorithm = forced;
-    choice.name_refused = !serves;
+                        (scheduled == collective || is_ragged_capable(*forced)) &&
+                        fits_messages(*forced, machine, hosts);
+    if (serves) algorithm = forced;
+    refused = !serves;
   }
-  if (!choice.algorithm) {
-    choice.algorithm = find_algorithm(scheduled, automatic_algorithm(collective, bytes_per_block, machine, hosts));
+  if (!algorithm) {
+    const Bytes known = collective == Collective::kAllToAllV ? Bytes{0} : bytes_per_block;
+    algorithm = find_algorithm(scheduled, automatic_algorithm(collective, known, machine, hosts));
   }
-  if (!choice.algorithm) return choice;
+  if (!algorithm) return Choice{nullptr, 1, Bytes{0}, refused};
+  Choice choice = choose(collective, bytes_per_block, machine, *algorithm, forced_tile, hosts);
+  choice.name_refused = refused;
+  return choice;
+}
 
+Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machine, const Algorithm& algorithm,
+              Bytes forced_tile, const HostMap* hosts) {
+  const bool ragged = scheduled_as(collective) != collective;
+  if (collective == Collective::kAllToAllV) bytes_per_block = Bytes{0};  // no rank knows the counts of all
   const bool wide = is_wide(machine, hosts);
-  choice.lanes = ragged ? 1 : lanes_for(*choice.algorithm, bytes_per_block.value, machine, wide);
+  Choice choice;
+  choice.algorithm = &algorithm;
+  choice.lanes = ragged ? 1 : lanes_for(algorithm, bytes_per_block.value, machine, wide);
   // A tile of parts * m bytes has parts of exactly m where m is a multiple of the alignment, and smaller tiles have
   // smaller parts: no chunk is larger than a message.
-  const Extent extent = choice.algorithm->extent(Shape{machine.ranks, 0, 0, choice.lanes, hosts});
+  const Extent extent = algorithm.extent(Shape{machine.ranks, 0, 0, choice.lanes, hosts});
   const std::size_t limit = chunk_limit(machine, extent) * extent.parts;
-  const std::size_t wanted = forced_tile.value != 0
-                                 ? forced_tile.value
-                                 : tile_for(*choice.algorithm, bytes_per_block.value, machine, hosts, limit);
+  const std::size_t wanted =
+      forced_tile.value != 0 ? forced_tile.value : tile_for(algorithm, bytes_per_block.value, machine, hosts, limit);
   choice.tile_bytes = Bytes{std::min(round_up(wanted, kPartAlign.value), limit)};
   return choice;
 }

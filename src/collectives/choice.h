@@ -29,7 +29,11 @@ struct Choice {
 Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machine, std::string_view forced_name,
               Bytes forced_tile, const HostMap* hosts = nullptr);
 
-/// The automatic choice's name; for tests and documentation of the thresholds.
+/// The same for a known algorithm, which must serve the call: its lanes and tile.
+Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machine, const Algorithm& algorithm,
+              Bytes forced_tile, const HostMap* hosts = nullptr);
+
+/// The automatic choice by thresholds: where the costs of the links are not known (automatic_choice.h).
 std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_block, const Machine& machine,
                                      const HostMap* hosts = nullptr);
 

@@ -17,8 +17,21 @@ Plan PlanCache::find_slowly(Collective collective, Bytes bytes, int root) {
   return plan;
 }
 
+Choice PlanCache::choice(Collective collective, Bytes bytes) const {
+  const bool automatic = algorithm_.empty() || algorithm_ == "auto";
+  if (!automatic) {
+    const Choice named = choose(collective, bytes, machine(), algorithm_, tile_, hosts());
+    if (!named.name_refused) return named;
+  }
+  const Algorithm* const algorithm = automatic_->find(collective, bytes);
+  Choice choice;
+  if (algorithm != nullptr) choice = choose(collective, bytes, machine(), *algorithm, tile_, hosts());
+  choice.name_refused = !automatic;
+  return choice;
+}
+
 Plan PlanCache::find_in_rank_order(Collective collective, Bytes bytes, int root) {
-  Machine ordered = machine_;
+  Machine ordered = machine();
   ordered.deterministic = true;
   return plan_of(choose(collective, bytes, ordered, algorithm_, tile_, hosts()), bytes, root);
 }
@@ -27,7 +40,7 @@ Plan PlanCache::plan_of(const Choice& choice, Bytes bytes, int root) {
   std::unique_ptr<const Schedule>& schedule = schedules_[Key{choice.algorithm, root, choice.lanes}];
   if (schedule == nullptr) {
     Shape shape;
-    shape.ranks = machine_.ranks;
+    shape.ranks = machine().ranks;
     shape.rank = rank_.value;
     shape.root = root < 0 ? 0 : root;
     shape.lanes = choice.lanes;

@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 
+#include "collectives/automatic_choice.h"
 #include "collectives/choice.h"
 #include "core/log.h"
 #include "core/machine.h"
@@ -30,13 +31,12 @@ struct Plan {
 class PlanCache {
  public:
   /// `algorithm`: a name or "auto"; a name that a collective does not offer is warned of once, then auto serves it.
-  PlanCache(const Machine& machine, Rank rank, std::string algorithm, Bytes tile, LogSource source)
-      : machine_(machine),
-        topology_(machine.hosts.empty() ? nullptr : std::make_unique<const Topology>(machine.hosts)),
-        rank_(rank),
-        algorithm_(std::move(algorithm)),
-        tile_(tile),
-        source_(source) {}
+  /// `automatic`: the choice on this machine, which communicators may share.
+  PlanCache(std::shared_ptr<const AutomaticChoice> automatic, Rank rank, std::string algorithm, Bytes tile,
+            LogSource source)
+      : automatic_(std::move(automatic)), rank_(rank), algorithm_(std::move(algorithm)), tile_(tile), source_(source) {}
+  PlanCache(const PlanCache&) = delete;
+  PlanCache& operator=(const PlanCache&) = delete;
 
   /// The plan for blocks of `bytes`; of kAllGatherV the largest block, of kAllToAllV 0. A v-form has plans of its own,
   /// and may share a one-lane schedule with the plain form (`schedule->algorithm->collective` is the plain form then):
@@ -50,14 +50,12 @@ class PlanCache {
 
   /// The same for an operation that is not commutative: algorithms that combine all operands in rank order.
   Plan find_in_rank_order(Collective collective, Bytes bytes, int root);
-  /// What would be chosen; touches nothing, so any thread may ask.
-  Choice choice(Collective collective, Bytes bytes) const {
-    return choose(collective, bytes, machine_, algorithm_, tile_, hosts());
-  }
+  /// What would be chosen; any thread.
+  Choice choice(Collective collective, Bytes bytes) const;
 
   /// Whether TUTTI_ALGO may name that algorithm for the collective; any thread.
   bool offers(Collective collective, std::string_view name) const {
-    return !choose(collective, Bytes{0}, machine_, name, tile_, hosts()).name_refused;
+    return !choose(collective, Bytes{0}, machine(), name, tile_, hosts()).name_refused;
   }
 
   /// Memory of the schedules built so far.
@@ -75,10 +73,10 @@ class PlanCache {
   Plan find_slowly(Collective collective, Bytes bytes, int root);
   Plan plan_of(const Choice& choice, Bytes bytes, int root);
 
-  const HostMap* hosts() const { return topology_ == nullptr ? nullptr : &topology_->map(); }
+  const Machine& machine() const { return automatic_->machine(); }
+  const HostMap* hosts() const { return automatic_->hosts(); }
 
-  Machine machine_;
-  std::unique_ptr<const Topology> topology_;  ///< schedules point into it
+  std::shared_ptr<const AutomaticChoice> automatic_;  ///< schedules point into its map
   Rank rank_;
   std::string algorithm_;
   Bytes tile_;

@@ -22,7 +22,7 @@ constexpr std::size_t kLentFrom = std::size_t{64} << 10;
 }  // namespace
 
 Communicator::Communicator(const Settings& settings, std::string name, JoinResult joined,
-                           std::unique_ptr<Executor> executor, const Machine& machine)
+                           std::unique_ptr<Executor> executor, std::shared_ptr<const AutomaticChoice> choice)
     : settings_(settings),
       timeout_seconds_(settings.timeout_seconds),
       name_(std::move(name)),
@@ -32,8 +32,8 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
       launch_(*executor_->launch()),
       rank_(joined_.membership->rank()),
       ranks_(joined_.membership->ranks()),
-      network_(machine.network),
-      plans_(machine, rank_, settings.algorithm, settings.tile_bytes, LogSource{rank_, name_}) {
+      network_(choice->machine().network),
+      plans_(std::move(choice), rank_, settings.algorithm, settings.tile_bytes, LogSource{rank_, name_}) {
   for (Rank peer{0}; peer.value < ranks_; ++peer)
     if (is_far(peer)) far_.push_back(peer);
   board_.open();

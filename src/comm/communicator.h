@@ -32,7 +32,7 @@ namespace tutti {
 class Communicator final : public Watch {
  public:
   Communicator(const Settings& settings, std::string name, JoinResult joined, std::unique_ptr<Executor> executor,
-               const Machine& machine);
+               std::shared_ptr<const AutomaticChoice> choice);
   ~Communicator() override;
 
   Rank rank() const { return rank_; }

@@ -8,7 +8,9 @@
 #include <cstring>
 #include <numeric>
 
+#include "comm/choice_shelf.h"
 #include "comm/hub.h"
+#include "core/costs_file.h"
 #include "executor/cpu_executor.h"
 #include "transport/inproc.h"
 #include "transport/mixed.h"
@@ -100,6 +102,7 @@ Machine machine_of(const CreateOptions& options, const JoinResult& joined, const
   machine.credits = capabilities.credits;
   machine.lanes = kLanes;
   machine.deterministic = options.settings.deterministic;
+  machine.one_place = joined.one_place;
   machine.one_kernel = joined.kernel_ranks == options.ranks;
   if (options.settings.transport == TransportKind::kTcp) {
     machine.network = options.ranks > 1;
@@ -193,15 +196,21 @@ Status make_executor(const CreateOptions& options, const JoinResult& joined, std
 
 Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_ptr<Communicator>* comm) {
   std::unique_ptr<Executor> executor;
-  const Status made = make_executor(options, joined, &executor);
+  Costs costs;
+  Status made = parse_costs(joined.advice, "the costs of rank 0", &costs);
+  if (made.ok()) made = make_executor(options, joined, &executor);
   if (!made.ok()) {
     joined.membership->post_cause(Cause{made.code(), Rank{options.rank}, kNoRank, made.text()});
     return made;
   }
   const std::string name =
       options.name.empty() ? fmt::format("{:08x}", joined.membership->comm_id() >> 32) : options.name;
-  const Machine machine = machine_of(options, joined, executor->capabilities());
-  *comm = std::make_shared<Communicator>(options.settings, name, std::move(joined), std::move(executor), machine);
+  Machine machine = machine_of(options, joined, executor->capabilities());
+  machine.costs = costs;
+  std::shared_ptr<const AutomaticChoice> choice;
+  TUTTI_TRY(ChoiceShelf::choice_for(machine, &choice));
+  *comm =
+      std::make_shared<Communicator>(options.settings, name, std::move(joined), std::move(executor), std::move(choice));
   log(LogLevel::kInfo, (*comm)->log_source(), "joined: {} ranks, transport {}, kernels {}", options.ranks,
       (*comm)->transport(), simd_in_use());
   return {};
@@ -239,6 +248,12 @@ Status prepare_join(const CreateOptions& options, JoinRequest* request) {
   request->name = options.name;
   request->settings = options.settings;
   request->agreed = agreed_settings(options.settings);
+  if (options.rank == 0) {
+    Costs costs;
+    if (const Status known = costs_in_force(options.settings, &costs); !known.ok())
+      return fail(known.code(), "setting TUTTI_COSTS: {}", known.text());
+    request->advice = costs_text(costs);
+  }
   if (options.settings.transport == TransportKind::kTcp) return {};
   request->segment_bytes = geometry_of(options).segment_bytes();
   return {};

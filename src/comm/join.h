@@ -35,6 +35,7 @@ struct JoinRequest {
   Deadline deadline = Deadline::never();
   std::string name;  ///< commName, for logs
   std::vector<AgreedSetting> agreed;
+  std::string advice;  ///< of rank 0: what all ranks are told; others' is ignored
   Settings settings;
   Bytes segment_bytes{0};  ///< this rank's shared memory, which all ranks of its host map; 0: none
   /// Up to so many processes each is connected to all others, more of them to a few (process_order.h). Equal on all
@@ -50,6 +51,8 @@ struct JoinResult {
   std::vector<int> hosts;             ///< by rank: equal numbers share a host; counted from 0 in order of first rank
   bool one_process = false;           ///< every rank lives in this process
   bool one_host = false;              ///< every rank's segment could be mapped
+  bool one_place = false;  ///< all ranks have the same host id, whether or not they share memory
+  std::string advice;      ///< rank 0's
   int kernel_ranks = 1;               ///< ranks that run on the cores that this one runs on, itself included
 };
 

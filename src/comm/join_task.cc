@@ -158,6 +158,7 @@ void JoinTask::send_join() {
   join.member = self();
   join.ranks = request_.ranks;
   join.agreed = request_.agreed;
+  if (request_.rank == Rank{0}) join.advice = request_.advice;
   if (!request_.deadline.is_never()) {
     const auto left = std::chrono::ceil<milliseconds>(request_.deadline.left(kLongTime));
     join.patience_ms = static_cast<std::uint64_t>(std::max<std::int64_t>(left.count(), 1));
@@ -233,6 +234,10 @@ Status JoinTask::take_go(ByteView payload) {
   made.one_process = group_->one_process();
   made.hosts = hosts_of(*group_->roster(), go.apart);
   made.one_host = std::all_of(made.hosts.begin(), made.hosts.end(), [](int host) { return host == 0; });
+  const std::vector<Member>& members = group_->roster()->members();
+  made.one_place = std::all_of(members.begin(), members.end(),
+                               [&](const Member& member) { return member.host_id == members[0].host_id; });
+  made.advice = std::move(go.advice);
   made.kernel_ranks = ranks_on_kernel_of(request_.rank, *group_->roster());
   const int here = made.hosts[static_cast<std::size_t>(request_.rank.value)];
   for (std::size_t i = 0; i < made.segments.size(); ++i)

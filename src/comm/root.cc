@@ -189,6 +189,7 @@ void RootSession::all_ready() {
   GoMessage go;
   for (const auto& [rank, joined] : joined_)
     if (!joined.mapped) go.apart.push_back(rank);
+  if (const auto first = joined_.find(Rank{0}); first != joined_.end()) go.advice = first->second.join.advice;
   state_ = State::kDone;
   acceptor_.reset();
   send_to_all(MessageType::kGo, encode(go));

@@ -112,18 +112,14 @@ Status WireReader::finish(const char* what) const {
 
 namespace {
 
-std::vector<std::byte> encode_ranks(const std::vector<Rank>& ranks) {
-  WireWriter out;
+void write_ranks(WireWriter& out, const std::vector<Rank>& ranks) {
   out.u32(static_cast<std::uint32_t>(ranks.size()));
   for (const Rank rank : ranks) out.rank(rank);
-  return out.data();
 }
 
-Status decode_ranks(ByteView data, const char* what, std::vector<Rank>* ranks) {
-  WireReader in(data);
+void read_ranks(WireReader& in, std::vector<Rank>* ranks) {
   ranks->resize(in.count(kMaxRanks, 4));
   for (Rank& rank : *ranks) rank = in.rank();
-  return in.finish(what);
 }
 
 }  // namespace
@@ -155,6 +151,7 @@ std::vector<std::byte> encode(const JoinMessage& message) {
     out.text(message.agreed[i].name);
     out.text(message.agreed[i].value);
   }
+  out.text(message.advice);
   return out.data();
 }
 
@@ -168,6 +165,7 @@ Status decode(ByteView data, JoinMessage* message) {
     setting.name = in.text();
     setting.value = in.text();
   }
+  message->advice = in.text();
   if (message->ranks < 1 || message->ranks > kMaxRanks) in.refuse();
   return in.finish("join");
 }
@@ -193,11 +191,31 @@ Status decode(ByteView data, TableMessage* message) {
   return in.finish("table");
 }
 
-std::vector<std::byte> encode(const MissingMessage& message) { return encode_ranks(message.ranks); }
-std::vector<std::byte> encode(const GoMessage& message) { return encode_ranks(message.apart); }
+std::vector<std::byte> encode(const MissingMessage& message) {
+  WireWriter out;
+  write_ranks(out, message.ranks);
+  return out.data();
+}
 
-Status decode(ByteView data, MissingMessage* message) { return decode_ranks(data, "missing-ranks", &message->ranks); }
-Status decode(ByteView data, GoMessage* message) { return decode_ranks(data, "go", &message->apart); }
+Status decode(ByteView data, MissingMessage* message) {
+  WireReader in(data);
+  read_ranks(in, &message->ranks);
+  return in.finish("missing-ranks");
+}
+
+std::vector<std::byte> encode(const GoMessage& message) {
+  WireWriter out;
+  write_ranks(out, message.apart);
+  out.text(message.advice);
+  return out.data();
+}
+
+Status decode(ByteView data, GoMessage* message) {
+  WireReader in(data);
+  read_ranks(in, &message->apart);
+  message->advice = in.text();
+  return in.finish("go");
+}
 
 std::vector<std::byte> encode(const ReadyMessage& message) {
   WireWriter out;

@@ -114,6 +114,7 @@ struct JoinMessage {
   std::int32_t ranks = 0;
   std::uint64_t patience_ms = 0;  ///< until the deadline; 0: none
   std::vector<AgreedSetting> agreed;
+  std::string advice;  ///< of rank 0: what all ranks are told; at most WireWriter::kMaxText bytes
 };
 
 struct TableMessage {
@@ -131,6 +132,7 @@ struct ReadyMessage {
 
 struct GoMessage {
   std::vector<Rank> apart;  ///< ranks that could not map their host's segments
+  std::string advice;       ///< rank 0's
 };
 
 struct FailureMessage {

@@ -31,7 +31,7 @@ inline constexpr std::size_t kShortMessage = 256;
 /// A plain value. The defaults are those of two cores with separate caches (docs/simulation.md).
 struct Costs {
   LinkCosts shm{215'000, 10'000, 100'000, 34'000, 20'000, 0, 170'000};
-  LinkCosts tcp{1'200'000, 1'500'000, 1'400'000, 85'000, 85'000, 0, 0};
+  LinkCosts tcp{1'120'000, 3'130'000, 685'000, 67'000, 78'000, 0, 0};
   Time call = 45'000;         ///< from the C function to the first step and back
   Time step = 9'000;          ///< the interpreter's, a step
   Time reduce_kib = 15'000;   ///< a KiB of each operand of a reduction

@@ -106,6 +106,11 @@ constexpr SettingInfo kTable[] = {
      "how bytes move: auto (shm within a host, tcp between), shm, tcp, inproc; cuda comes later", parse_transport},
     {"TUTTI_ALGO", nullptr, "auto", "algorithm for every collective that offers it: auto or a name such as ring",
      [](const std::string& text, Settings* s) { return s->algorithm = text, Status{}; }},
+    {"TUTTI_COSTS", nullptr, "auto",
+     "what the choice of algorithms rests on, as rank 0 says it: auto (what tutti-probe measured on such a machine, "
+     "else "
+     "builtin), builtin, or a file of costs",
+     [](const std::string& text, Settings* s) { return s->costs = text, Status{}; }},
     {"TUTTI_HOSTID", nullptr, "",
      "ranks with different values count as on different hosts; empty: from boot and network",
      [](const std::string& text, Settings* s) { return s->host_id = text, Status{}; }},
@@ -239,6 +244,12 @@ Status parse_bytes(const std::string& text, Bytes* bytes) {
   if (*end == 'B') ++end;
   if (*end != '\0' || number * factor > 9e15) return bad_value(text, "a size such as 8, 64K, 1.5M or 2G");
   *bytes = Bytes{static_cast<std::size_t>(number * factor)};
+  return {};
+}
+
+std::string cache_folder() {
+  if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder != nullptr && folder[0] == '/') return folder;
+  if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') return std::string(home) + "/.cache";
   return {};
 }
 

@@ -17,6 +17,7 @@ const char* name_of(TransportKind kind);
 struct Settings {
   TransportKind transport = TransportKind::kAuto;
   std::string algorithm = "auto";
+  std::string costs = "auto";    ///< what the choice rests on: auto, builtin or a file (costs_file.h)
   std::string host_id;           ///< empty: boot id and network namespace
   std::string socket_interface;  ///< NCCL's syntax; empty: all
   std::uint16_t port_first = 0;  ///< 0: any port
@@ -59,6 +60,9 @@ std::string setting_value(const SettingInfo& info);
 
 /// "8", "64K", "1.5M", "2G": powers of 1024.
 Status parse_bytes(const std::string& text, Bytes* bytes);
+
+/// The user's cache folder: XDG_CACHE_HOME, else .cache at home; empty: neither is set.
+std::string cache_folder();
 
 /// Cores this process may run on.
 int usable_cores();

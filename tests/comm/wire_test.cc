@@ -33,6 +33,7 @@ JoinMessage sample_join() {
   join.ranks = 4;
   join.patience_ms = 1000;
   join.agreed = {{"TUTTI_ALGO", "ring"}, {"x", ""}};
+  join.advice = "known by rank 0";
   return join;
 }
 
@@ -50,6 +51,11 @@ TEST(Wire, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(join.member.addresses, sample_member(0).addresses);
   EXPECT_EQ(join.agreed.at(1).name, "x");
   EXPECT_EQ(join.patience_ms, 1000u);
+  EXPECT_EQ(join.advice, "known by rank 0");
+  GoMessage go;
+  ASSERT_TRUE(decode(encode(GoMessage{{Rank{3}}, "told to all"}), &go).ok());
+  EXPECT_EQ(go.apart, std::vector<Rank>{Rank{3}});
+  EXPECT_EQ(go.advice, "told to all");
   TableMessage table;
   ASSERT_TRUE(decode(encode(sample_table()), &table).ok());
   EXPECT_EQ(table.members.at(2).socket_name, "tutti-abc");
@@ -87,7 +93,7 @@ TEST(Wire, WhatIsCutShortOrTooLongIsRefused) {
   expect_only_whole_messages_parse<TableMessage>(encode(sample_table()));
   expect_only_whole_messages_parse<MissingMessage>(encode(MissingMessage{{Rank{1}, Rank{2}}}));
   expect_only_whole_messages_parse<ReadyMessage>(encode(ReadyMessage{true}));
-  expect_only_whole_messages_parse<GoMessage>(encode(GoMessage{{Rank{3}}}));
+  expect_only_whole_messages_parse<GoMessage>(encode(GoMessage{{Rank{3}}, "costs"}));
   expect_only_whole_messages_parse<LineMessage>(encode(LineMessage{{}, Rank{3}, Rank{1}, Lane{2}}));
   expect_only_whole_messages_parse<AskLineMessage>(encode(AskLineMessage{Rank{1}, Rank{3}, Lane{2}, 1}));
   expect_only_whole_messages_parse<BoardMessage>(encode(BoardMessage{Rank{1}, {1, CallState::kDone, Rank{0}}, {}}));

@@ -175,7 +175,8 @@ TEST(NetworkChoice, ChainsHaveManyTiles) {
 }
 
 TEST(NetworkChoice, PlansAreBuiltForTheTopology) {
-  PlanCache cache(machine_of({0, 1, 0, 1}), Rank{2}, "auto", Bytes{0}, LogSource{});
+  PlanCache cache(std::make_shared<const AutomaticChoice>(machine_of({0, 1, 0, 1})), Rank{2}, "auto", Bytes{0},
+                  LogSource{});
   const Plan plan = cache.find(Collective::kAllReduce, Bytes{1 << 20}, -1);
   EXPECT_STREQ(plan.schedule->algorithm->name, "hierarchical");
   EXPECT_EQ(plan.schedule->shape.lanes, 2);

@@ -1,0 +1,58 @@
+#include "collectives/automatic_choice.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "collectives/catalogue.h"
+#include "collectives/cost_model.h"
+
+namespace tutti {
+namespace {
+
+/// Above, simulating takes too long for a question that a call asks.
+constexpr int kMostModelledRanks = 32;
+
+}  // namespace
+
+AutomaticChoice::AutomaticChoice(const Machine& machine)
+    : machine_(machine), topology_(machine.hosts.empty() ? nullptr : std::make_unique<const Topology>(machine.hosts)) {}
+
+bool AutomaticChoice::is_modelled(const Machine& machine) {
+  const bool known = machine.one_place || machine.costs.tcp.wire_kib > 0;
+  return known && machine.ranks > 1 && machine.ranks <= kMostModelledRanks;
+}
+
+/// 0 for 0 bytes; from there on the first and the second half of each octave.
+std::size_t AutomaticChoice::group_of(Bytes block) {
+  if (block.value == 0) return 0;
+  const auto octave = static_cast<std::size_t>(std::bit_width(block.value)) - 1;
+  const std::size_t half = octave == 0 ? 0 : block.value >> (octave - 1) & 1;
+  return std::min(1 + 2 * octave + half, kGroups - 1);
+}
+
+Bytes AutomaticChoice::smallest_of(std::size_t group) {
+  if (group == 0) return Bytes{0};
+  const std::size_t octave = (group - 1) / 2;
+  const std::size_t half = (group - 1) % 2;
+  return Bytes{(std::size_t{1} << octave) + (half << octave >> 1)};
+}
+
+const Algorithm* AutomaticChoice::find(Collective collective, Bytes block) const {
+  const Collective scheduled = scheduled_as(collective);
+  // No rank of an all-to-all-v knows the counts of all.
+  if (!is_modelled(machine_) || collective == Collective::kAllToAllV)
+    return find_algorithm(scheduled, automatic_algorithm(collective, block, machine_, hosts()));
+  const std::size_t group = group_of(block);
+  std::atomic<std::uint8_t>& found = found_[static_cast<std::size_t>(collective)][group];
+  if (const std::uint8_t place = found.load(std::memory_order_relaxed); place != 0) return &catalogue()[place - 1u];
+  const std::lock_guard lock(mutex_);
+  if (const std::uint8_t place = found.load(std::memory_order_relaxed); place != 0) return &catalogue()[place - 1u];
+  const Algorithm* algorithm = CostModel(machine_, hosts()).best(collective, smallest_of(group));
+  if (algorithm == nullptr)
+    algorithm = find_algorithm(scheduled, automatic_algorithm(collective, block, machine_, hosts()));
+  if (algorithm != nullptr)
+    found.store(static_cast<std::uint8_t>(algorithm - catalogue().data() + 1), std::memory_order_relaxed);
+  return algorithm;
+}
+
+}  // namespace tutti

@@ -1,0 +1,72 @@
+#include "collectives/cost_model.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "collectives/catalogue.h"
+
+namespace tutti {
+namespace {
+
+/// Of one candidate: a few milliseconds at most.
+constexpr std::uint64_t kMostSteps = 500'000;
+/// Calls of a loop that are simulated: a sender runs ahead as far as its credits reach, 16 small messages, before the
+/// pace is that of the slowest.
+constexpr std::size_t kCalls = 96;
+constexpr std::size_t kLeastCalls = 24;
+
+std::size_t calls_for(int ranks) {
+  return std::clamp<std::size_t>(kCalls * 8 / static_cast<std::size_t>(std::max(ranks, 1)), kLeastCalls, kCalls);
+}
+
+}  // namespace
+
+CostModel::CostModel(const Machine& machine, const HostMap* hosts) : machine_(machine), hosts_(hosts) {
+  network_.costs = machine.costs;
+  network_.tcp = machine.network;
+  network_.one_kernel = machine.one_kernel;
+}
+
+Time CostModel::predict(const Algorithm& algorithm, Collective collective, Bytes block, int root) {
+  const Choice choice = choose(collective, block, machine_, algorithm.name, Bytes{0}, hosts_);
+  if (choice.name_refused) return kNever;
+  SimulatedCall call;
+  call.shape = Shape{machine_.ranks, 0, root, choice.lanes, hosts_};
+  call.block = block;
+  call.tile = choice.tile_bytes;
+  call.credits = machine_.credits;
+  call.repeated = true;
+  SimulationLimits limits;
+  limits.steps = kMostSteps;
+  limits.passes = calls_for(machine_.ranks);
+  const Prediction prediction = simulator_.simulate(algorithm, call, network_, limits);
+  return prediction.method == SimulationMethod::kTooLarge ? kNever : prediction.time;
+}
+
+bool CostModel::is_candidate(const Algorithm& algorithm, Collective collective) const {
+  if (algorithm.collective != scheduled_as(collective)) return false;
+  const bool grouped = hosts_ != nullptr && hosts_->hosts > 1 && hosts_->hosts < machine_.ranks;
+  return grouped || !std::string_view(algorithm.name).starts_with("hierarchical");
+}
+
+std::size_t CostModel::pick(std::span<const Time> times) {
+  const Time least = *std::min_element(times.begin(), times.end());
+  const Time most = least == kNever ? kNever : least + least / 100 * kMargin;
+  return static_cast<std::size_t>(std::find_if(times.begin(), times.end(), [most](Time time) { return time <= most; }) -
+                                  times.begin());
+}
+
+const Algorithm* CostModel::best(Collective collective, Bytes block) {
+  std::vector<const Algorithm*> candidates;
+  std::vector<Time> times;
+  for (const Algorithm& algorithm : catalogue()) {
+    if (!is_candidate(algorithm, collective)) continue;
+    const Time time = predict(algorithm, collective, block, 0);
+    if (time == kNever) continue;
+    candidates.push_back(&algorithm);
+    times.push_back(time);
+  }
+  return candidates.empty() ? nullptr : candidates[pick(times)];
+}
+
+}  // namespace tutti

@@ -1,0 +1,47 @@
+// The cost model: what a call takes on this machine by each algorithm, as the simulator predicts it from the costs that
+// the ranks agreed on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "collectives/choice.h"
+#include "core/machine.h"
+#include "core/units.h"
+#include "schedule/generator.h"
+#include "schedule/simulator.h"
+
+namespace tutti {
+
+/// One thread at a time. Keeps the simulator's memory from question to question.
+class CostModel {
+ public:
+  static constexpr Time kNever = INT64_MAX;
+  /// Predictions that differ by less than this (in percent) may as well be the other way round.
+  static constexpr Time kMargin = 20;
+
+  /// `machine` and `hosts` (of Machine::hosts; nullptr: all ranks on one) must outlive it.
+  CostModel(const Machine& machine, const HostMap* hosts);
+
+  /// The time from one call to the next, in a loop of such calls, with the lanes and the tile that choose() gives the
+  /// algorithm; kNever where it is not simulated: choose() refuses its name, or it has too many steps.
+  Time predict(const Algorithm& algorithm, Collective collective, Bytes block, int root);
+
+  /// Of predicted times in the order of the catalogue: the place of the first within kMargin of the shortest.
+  static std::size_t pick(std::span<const Time> times);
+  /// Of the algorithms whose predicted time is within kMargin of the shortest, the first of the catalogue, where the
+  /// simpler ones come first; nullptr: none could be simulated.
+  const Algorithm* best(Collective collective, Bytes block);
+  /// Whether best() looks at it: hierarchical ones only where several hosts have several ranks.
+  bool is_candidate(const Algorithm& algorithm, Collective collective) const;
+
+ private:
+  const Machine& machine_;
+  const HostMap* hosts_;
+  Network network_;
+  Simulator simulator_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,29 @@
+// The choices of algorithms that this process has made: communicators on equal machines predict no time twice.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "collectives/automatic_choice.h"
+#include "core/machine.h"
+#include "core/status.h"
+
+namespace tutti {
+
+/// One a process (Hub::of_process). Any thread.
+class ChoiceShelf {
+ public:
+  /// The choice for such a machine; it lives as long as somebody uses it, and some longer.
+  static Status choice_for(const Machine& machine, std::shared_ptr<const AutomaticChoice>* choice);
+
+ private:
+  static constexpr std::size_t kKept = 32;
+  std::shared_ptr<const AutomaticChoice> find(const Machine& machine);
+
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const AutomaticChoice>> choices_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,30 @@
+// Costs as text: lines of a name and a whole number (picoseconds, picoseconds a KiB, bytes, cores); "#" begins a
+// comment. Where a machine's measured costs are kept, and which are in force.
+#pragma once
+
+#include <string>
+
+#include "core/costs.h"
+#include "core/settings.h"
+#include "core/status.h"
+
+namespace tutti {
+
+/// Values that the text does not name stay as they are. `origin` is for the text of an error; *costs is then unchanged.
+Status parse_costs(const std::string& text, const std::string& origin, Costs* costs);
+Status read_costs(const std::string& path, Costs* costs);
+/// What parse_costs reads.
+std::string costs_text(const Costs& costs);
+
+/// Processor, cores and memory of this machine in one line.
+std::string machine_description();
+/// Where tutti-probe keeps what it measured on a machine like this one: costs-<hash of the description> in the folder
+/// tutti of the user's cache folder; empty: the user has none.
+std::string costs_cache_path();
+
+/// The costs in force by TUTTI_COSTS: `auto`, those of costs_cache_path() if there is such a file, else the built-in
+/// ones (a file that cannot be read is warned of); `builtin`; or those of the file that it names, an error if it cannot
+/// be read. `cores` is this machine's unless a file says it.
+Status costs_in_force(const Settings& settings, Costs* costs);
+
+}  // namespace tutti
