@@ -1,4 +1,4 @@
-# Programs that look inside the library: tutti-plan and tutti-sim, built on the static library.
+# Programs that look inside the library, built on the static library: tutti-plan, tutti-sim and tutti-probe.
 function(tutti_inner_tool name folder)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/${folder}/*.cc ${PROJECT_SOURCE_DIR}/tools/model/*.cc)
   add_executable(${name} ${sources})
@@ -9,3 +9,5 @@ function(tutti_inner_tool name folder)
 endfunction()
 tutti_inner_tool(tutti-plan plan)
 tutti_inner_tool(tutti-sim sim)
+tutti_inner_tool(tutti-probe probe)
+target_include_directories(tutti-probe SYSTEM PRIVATE ${TUTTI_JSON_INCLUDE})

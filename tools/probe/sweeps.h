@@ -1,0 +1,16 @@
+// The sweeps that tutti-probe makes by itself.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/status.h"
+#include "probe/measurements.h"
+
+namespace tutti::probe {
+
+/// Runs tutti-perf --sweep over shared memory and over the loopback of tcp, with 2 ranks and with more ranks than
+/// cores; a few seconds. `perf`: the program; empty: the one beside this program.
+Status measure_sweeps(const std::string& perf, std::vector<Cell>* cells);
+
+}  // namespace tutti::probe
