@@ -1,6 +1,8 @@
 #include "schedule/simulation.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "schedule/span.h"
 
@@ -57,6 +59,7 @@ void Simulation::start(const SimulationPlan& plan) {
   finish_.assign(ranks, 0);
   pass_ends_.assign(plan.passes, 0);
   place_ranks();
+  count_touches();
   strands_.assign(ranks * lanes_, Strand{});
   workers_.assign(ranks, Worker{});
   for (std::int32_t rank = 0; rank < plan.period; ++rank) {
@@ -70,6 +73,32 @@ void Simulation::start(const SimulationPlan& plan) {
       load(rank, s);
     }
     events_.push(0, Event::Kind::kLook, static_cast<std::uint32_t>(rank));
+  }
+}
+
+/// A chunk of the caller's that a step of the same pass has touched is still in the cache: it comes from memory once.
+void Simulation::count_touches() {
+  constexpr std::int32_t kCounted = 64;  // of more ranks all touches are taken for first ones
+  first_touches_.assign(static_cast<std::size_t>(plan_.period), kWhole);
+  if (!crosses_memory_ || plan_.period > kCounted) return;
+  for (std::int32_t rank = 0; rank < plan_.period; ++rank) {
+    const Shape shape = shape_of(rank);
+    std::set<std::pair<BufferId, std::uint32_t>> seen;
+    Time touched = 0;
+    Time first = 0;
+    const auto touch = [&](BufferId buffer, std::uint32_t chunk, std::uint32_t count) {
+      if (buffer != BufferId::kInput && buffer != BufferId::kOutput) return;
+      touched += count;
+      if (seen.emplace(buffer, chunk).second) first += count;
+    };
+    for (std::uint32_t lane = 0; lane < lanes_; ++lane) {
+      for (std::uint32_t i = 0; i < plan_.algorithm->steps(shape); ++i) {
+        const Step step = plan_.algorithm->step(shape, lane, i);
+        touch(step.src_buffer, step.src_chunk, step.span.count);
+        touch(step.dst_buffer, step.dst_chunk, step.span.count);
+      }
+    }
+    if (touched > 0) first_touches_[static_cast<std::size_t>(rank)] = kWhole * first / touched;
   }
 }
 

@@ -37,6 +37,7 @@ class Simulation {
 
  private:
   static constexpr std::uint32_t kNoLink = ~std::uint32_t{0};
+  static constexpr Time kWhole = 720720;  // the thirds, fifths, sevenths of it are whole
 
   /// One lane of one rank.
   struct Strand {
@@ -72,6 +73,7 @@ class Simulation {
 
   void start(const SimulationPlan& plan);
   void place_ranks();
+  void count_touches();
   Shape shape_of(std::int32_t rank) const;
   Strand& strand(std::int32_t rank, std::uint32_t lane) {
     return strands_[static_cast<std::size_t>(rank) * lanes_ + lane];
@@ -122,6 +124,7 @@ class Simulation {
   std::vector<Core> cores_;            ///< those that are shared
   std::vector<std::int32_t> core_of_;  ///< by rank; -1: has its own
   std::vector<Time> memory_idle_;      ///< by host, or the machine's
+  std::vector<Time> first_touches_;    ///< by rank: what is not in its cache of all that its steps touch, in 1/kWhole
   std::vector<Time> finish_;
   std::vector<Time> pass_ends_;
   bool crosses_memory_ = false;  ///< whether buffers exceed the caches

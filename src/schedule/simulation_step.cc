@@ -109,7 +109,8 @@ Time Simulation::memory_busy(std::int32_t rank, const Strand& s, Time begin) {
   const std::size_t touched = (is_users(s.step.src_buffer) ? s.bytes : 0) + (is_users(s.step.dst_buffer) ? s.bytes : 0);
   Time& idle = memory_idle_[plan_.network.one_kernel ? 0 : static_cast<std::size_t>(host_of(rank))];
   if (touched == 0) return begin;
-  idle = std::max(idle, begin) + time_of(touched, plan_.network.costs.memory_kib);
+  const Time all = time_of(touched, plan_.network.costs.memory_kib);
+  idle = std::max(idle, begin) + all * first_touches_[static_cast<std::size_t>(rank)] / kWhole;
   return idle;
 }
 
