@@ -265,7 +265,14 @@ def futures(rank, n):
     for work in reversed(works):
         work.wait()
     same(works[3].result()[0], torch.full((500000,), float(n)))
-    # a callback that makes the next call, as DDP's hooks may
+    # a callback that makes calls and waits for them on the spot, as PowerSGD's hook does
+    def again(future):
+        return dist.all_reduce(future.value()[0], async_op=True).get_future().wait()[0]
+    chains = [dist.all_reduce(torch.ones(1000), async_op=True).get_future().then(again).then(lambda f: f.value() * 2)
+              for _ in range(4)]
+    for chain in chains:
+        same(chain.wait(), torch.full((1000,), 2.0 * n * n))
+    # and one that makes the next call
     work = dist.all_reduce(torch.ones(1000), async_op=True)
     chained = work.get_future().then(lambda future: dist.all_reduce(future.value()[0], async_op=True).get_future())
     second = chained.wait()
@@ -527,6 +534,32 @@ def ddp_gradients(rank, n):
         torch.testing.assert_close(grad, parameter.grad)
 
 
+def hooks(rank, n):
+    """Gradients through torch's communication hooks, and uneven inputs."""
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+    from torch.nn.parallel import DistributedDataParallel
+
+    for hook, state, exact in ((default_hooks.fp16_compress_hook, None, 1e-2), (default_hooks.bf16_compress_hook, None, 5e-2),
+                               (default_hooks.allreduce_hook, None, 1e-6),
+                               (powerSGD_hook.powerSGD_hook, powerSGD_hook.PowerSGDState(None, 1, 2), None)):
+        torch.manual_seed(0)
+        model = DistributedDataParallel(torch.nn.Linear(100, 80), bucket_cap_mb=0.01)
+        model.register_comm_hook(state, hook)
+        for step in range(4):
+            model.zero_grad()
+            model(torch.full((3, 100), float(rank + step))).sum().backward()
+        have = model.module.weight.grad
+        copies = [torch.zeros_like(have) for _ in range(n)]
+        dist.all_gather(copies, have)
+        same(copies[0], copies[-1])
+        if exact:
+            torch.testing.assert_close(have, torch.full_like(have, 3 * (3 + (n - 1) / 2)), rtol=exact, atol=0)
+    model = DistributedDataParallel(torch.nn.Linear(4, 4))
+    with model.join():
+        for _ in range(3 + rank):
+            model(torch.randn(2, 4)).sum().backward()
+
+
 class Backend(unittest.TestCase):
     pass
 
@@ -543,7 +576,7 @@ for function in (all_reduce, special_types, moves, uneven, reductions_to_one, tr
 for function in (not_contiguous, coalesced, objects, futures, mixed_backends, sparse, wrong_arguments, timeout,
                  late_receive, aborted, monitored, restart, wire):
     add(function, (2,))
-for function in (mismatch, ddp_gradients):
+for function in (mismatch, ddp_gradients, hooks):
     add(function, (4,))
 for function in (death, death_before_send):
     add(function, (3,), expect_dead=(2,))

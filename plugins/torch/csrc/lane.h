@@ -9,7 +9,8 @@
 
 namespace tutti_torch {
 
-/// Shared by the process group and its works; the worker thread holds it too and ends by itself after close().
+/// Shared by the process group and its works; worker threads hold it too and end by themselves after close(). There is
+/// one worker, and more when callbacks of a future wait for further works.
 class Lane : public Carrier, public std::enable_shared_from_this<Lane> {
  public:
   /// `patience`: how long the worker leaves a new work to a thread that may come to wait for it.
@@ -26,9 +27,9 @@ class Lane : public Carrier, public std::enable_shared_from_this<Lane> {
   void close(const std::string& reason);
 
  private:
-  bool run_head(std::unique_lock<std::mutex>& lock);
-  void run_own(const WorkPointer& work, std::unique_lock<std::mutex>& lock);
-  void wake(std::unique_lock<std::mutex>& lock);
+  bool run_head(std::unique_lock<std::mutex>& lock, bool worker);
+  void run_own(const WorkPointer& work, std::unique_lock<std::mutex>& lock, bool worker);
+  void call_worker();
   void serve();
 
   const std::chrono::microseconds patience_;
@@ -37,8 +38,8 @@ class Lane : public Carrier, public std::enable_shared_from_this<Lane> {
   std::condition_variable for_waiters_;
   std::deque<WorkPointer> queue_;
   bool running_ = false;
-  bool has_worker_ = false;
-  bool worker_sleeps_ = false;
+  int free_workers_ = 0;  // those that are not held up in callbacks of a future
+  int sleeping_workers_ = 0;
   int waiters_ = 0;
   bool closed_ = false;
   std::string reason_;

@@ -25,7 +25,9 @@ void finish(const WorkPointer& work) {
   } catch (...) {
     error = std::current_exception();
   }
-  work->complete(std::move(error));
+  if (!work->has_future()) return work->complete(std::move(error));
+  // A callback of the future may wait for what this thread has yet to take.
+  std::thread([work, error] { work->complete(error); }).detach();
 }
 
 }  // namespace

@@ -97,6 +97,11 @@ void TuttiWork::observe(std::function<void()> observer) {
   observer();
 }
 
+bool TuttiWork::has_future() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return future_.defined();
+}
+
 // The future is made when it is asked for: a call that blocks has none.
 c10::intrusive_ptr<c10::ivalue::Future> TuttiWork::getFuture() {
   c10::intrusive_ptr<c10::ivalue::Future> future;

@@ -59,6 +59,8 @@ class TuttiWork : public c10d::Work {
   /// Calls `observer` when the work is over, at once if it is.
   void observe(std::function<void()> observer);
   const std::vector<at::Tensor>& outputs() const { return outputs_; }
+  /// Somebody asked for the future: its callbacks may take long.
+  bool has_future();
   bool over() const { return over_.load(std::memory_order_acquire); }
   std::chrono::milliseconds timeout() const { return timeout_; }
   /// Waits without helping. False: the limit passed (0: none).
