@@ -229,8 +229,7 @@ TEST(Simulator, MemoryServesAllRanksOfAHost) {
   const StepCosts c(network.costs, network.costs.shm, 128);
   EXPECT_EQ(time(128 * kKib), 2 * c.step + c.send + c.latency + c.recv + 2 * c.reduce);
   // Each rank reads its input, finds it in the cache when it needs it again, and writes its output.
-  EXPECT_GE(time(256 * kKib), 2 * 2 * 256 * 100'000);
-  EXPECT_LT(time(256 * kKib), 2 * 3 * 256 * 100'000);
+  EXPECT_NEAR(static_cast<double>(time(256 * kKib)), 2 * 2 * 256 * 100e3, 10);  // each step rounds down
 }
 
 TEST(Simulator, TilesGoOnAtTheSamePace) {
