@@ -7,7 +7,8 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "model/costs_file.h"
+#include "core/costs_file.h"
+#include "core/settings.h"
 
 namespace tutti::model {
 namespace {
@@ -53,7 +54,13 @@ bool parse_with_unit(const std::string& text, const Unit (&units)[N], double* va
 }
 
 Status set_network(const WorldOptions& options, Network* network) {
-  if (!options.costs.empty()) TUTTI_TRY(read_costs(options.costs, &network->costs));
+  if (options.costs == "machine") {
+    Settings settings;
+    TUTTI_TRY(read_settings(&settings));
+    TUTTI_TRY(costs_in_force(settings, &network->costs));
+  } else if (!options.costs.empty()) {
+    TUTTI_TRY(read_costs(options.costs, &network->costs));
+  }
   if (options.cores > 0) network->costs.cores = options.cores;
   if (!options.latency.empty() && !parse_time(options.latency, &network->costs.tcp.latency))
     return fail(Code::kInvalidArgument, "--latency: '{}' is no time (examples: 500ns, 5us, 1.5ms)", options.latency);
@@ -86,7 +93,7 @@ Status World::make(const WorldOptions& options, std::unique_ptr<World>* result) 
   std::vector<int> host_of(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank)
     host_of[rank] = static_cast<int>(rank * static_cast<std::size_t>(options.hosts) / ranks);
-  Machine& machine = world->machine_;
+  Machine machine;
   machine.ranks = options.ranks;
   machine.lanes = kLanes;
   machine.max_message = Bytes{options.max_message};
@@ -95,22 +102,30 @@ Status World::make(const WorldOptions& options, std::unique_ptr<World>* result) 
   machine.one_kernel = options.hosts == 1 || options.one_kernel;
   machine.hosts = host_of;
   if (all_tcp) std::iota(machine.hosts.begin(), machine.hosts.end(), 0);
-  world->topology_ = std::make_unique<Topology>(machine.hosts);
+  machine.one_place = options.hosts == 1;
+  machine.costs = world->network_.costs;
   world->network_.tcp = machine.network;
   world->network_.one_kernel = machine.one_kernel;
   const std::string where = options.hosts == 1 ? "of one host" : fmt::format("on {} hosts", options.hosts);
   const char* how = all_tcp ? "tcp" : options.hosts == 1 ? "shared memory" : "tcp between hosts, shared memory within";
   world->text_ = fmt::format("{} rank{} {}, {}", options.ranks, options.ranks == 1 ? "" : "s", where, how);
+  world->choice_ = std::make_unique<const AutomaticChoice>(machine);
   *result = std::move(world);
   return {};
 }
 
+Choice World::choose_algorithm(Collective collective, Bytes block, const std::string& name, Bytes tile) const {
+  if (!name.empty() && name != "auto") return choose(collective, block, machine(), name, tile, hosts());
+  const Algorithm* const algorithm = choice_->find(collective, block);
+  return algorithm == nullptr ? Choice{} : choose(collective, block, machine(), *algorithm, tile, hosts());
+}
+
 SimulatedCall World::call(const Choice& choice, Bytes block, int root) const {
   SimulatedCall call;
-  call.shape = Shape{machine_.ranks, 0, root, choice.lanes, hosts()};
+  call.shape = Shape{machine().ranks, 0, root, choice.lanes, hosts()};
   call.block = block;
   call.tile = choice.tile_bytes;
-  call.credits = machine_.credits;
+  call.credits = machine().credits;
   return call;
 }
 

@@ -4,10 +4,10 @@
 #include <memory>
 #include <string>
 
+#include "collectives/automatic_choice.h"
 #include "collectives/choice.h"
 #include "core/machine.h"
 #include "core/status.h"
-#include "schedule/host_map.h"
 #include "schedule/simulator.h"
 
 namespace tutti::model {
@@ -16,7 +16,7 @@ struct WorldOptions {
   int ranks = 0;
   int hosts = 1;            ///< ranks are divided among them, neighbours together
   std::string transport;    ///< shm (within hosts; tcp between them) or tcp (everywhere)
-  std::string costs;        ///< a file of costs; empty: the built-in ones
+  std::string costs;        ///< a file of costs; "machine": those in force here; empty: the built-in ones
   std::string latency;      ///< between hosts, with a unit: 5us; empty: that of the costs
   std::string bandwidth;    ///< of a host's link: 10gbit; empty: that of the costs
   int cores = 0;            ///< of a host; 0: those of the costs
@@ -32,21 +32,24 @@ class World {
   /// Status: what is wrong with the options.
   static Status make(const WorldOptions& options, std::unique_ptr<World>* world);
 
-  const Machine& machine() const { return machine_; }
+  const Machine& machine() const { return choice_->machine(); }
   const Network& network() const { return network_; }
-  const HostMap* hosts() const { return topology_ == nullptr ? nullptr : &topology_->map(); }
+  const HostMap* hosts() const { return choice_->hosts(); }
   /// "8 ranks of one host, shared memory".
   const std::string& text() const { return text_; }
 
-  /// What choose() says, with the schedule's shape.
+  /// The library's choice; `name`: an algorithm that it is told to take, empty or "auto": none.
+  Choice choose_algorithm(Collective collective, Bytes block, const std::string& name, Bytes tile = {}) const;
+  /// Whether that goes by predicted times, and not by thresholds.
+  bool is_modelled() const { return AutomaticChoice::is_modelled(machine()); }
+  /// The schedule's shape and sizes of a choice.
   SimulatedCall call(const Choice& choice, Bytes block, int root) const;
 
  private:
   World() = default;
 
-  Machine machine_;
   Network network_;
-  std::unique_ptr<Topology> topology_;
+  std::unique_ptr<const AutomaticChoice> choice_;
   std::string text_;
 };
 

@@ -58,7 +58,7 @@ std::vector<Candidate> candidates_of(Collective collective, Bytes bytes, int roo
   for (const Algorithm& algorithm : catalogue()) {
     if (algorithm.collective != collective || (flat && std::string_view(algorithm.name).starts_with("hierarchical")))
       continue;
-    const Choice choice = choose(collective, bytes, world.machine(), algorithm.name, Bytes{0}, world.hosts());
+    const Choice choice = world.choose_algorithm(collective, bytes, algorithm.name);
     if (choice.name_refused) continue;
     candidates.push_back(candidate_of(choice, bytes, root, world, 0, Bytes{0}));
   }

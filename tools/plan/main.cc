@@ -39,11 +39,19 @@ std::string shape_text(const SimulatedCall& call, std::size_t tiles) {
 
 bool is_too_large(const Candidate& candidate) { return candidate.prediction.method == SimulationMethod::kTooLarge; }
 
+constexpr const char* kByTime =
+    "of the algorithms within 20 % of the shortest predicted time in a loop, the first of the catalogue, where the "
+    "simpler ones come first";
+constexpr const char* kByThresholds =
+    "thresholds of ranks and bytes; predicted times decide up to 32 ranks, on one host or where the costs have the "
+    "network's rate";
+
 /// Why the library runs what it runs.
 void explain(const Options& options, const Choice& choice, const Candidate& chosen,
              const std::vector<Candidate>& candidates, const model::World& world) {
   fmt::print("{}: {} ({}).\n", options.algorithm.empty() ? "Chosen" : "Asked for", choice.algorithm->name,
              shape_text(chosen.call, chosen.prediction.tiles));
+  if (options.algorithm.empty()) fmt::print("Why: {}.\n", world.is_modelled() ? kByTime : kByThresholds);
   if (is_too_large(chosen)) return;
   fmt::print("Predicted: {} for one call, {} from call to call in a loop", model::time_text(chosen.prediction.time),
              model::time_text(chosen.loop));
@@ -157,8 +165,7 @@ int run(const Options& options) {
     fail_with(status.text());
     return kBadOptions;
   }
-  const Choice choice =
-      choose(options.collective, options.bytes, world->machine(), options.algorithm, options.tile, world->hosts());
+  const Choice choice = world->choose_algorithm(options.collective, options.bytes, options.algorithm, options.tile);
   if (choice.name_refused || choice.algorithm == nullptr) {
     fail_with(fmt::format("{} does not offer '{}' here; it offers {}", name_of(options.collective), options.algorithm,
                           algorithm_names(options.collective)));

@@ -36,7 +36,8 @@ void declare(CLI::App* app, Typed* typed, Options* options) {
   app->add_option("--rank", options->rank, "print the schedule of this rank");
   app->add_flag("--grid", options->grid,
                 "print the steps of all ranks beside one another (up to 64, lane 0), and only that");
-  app->add_option("--costs", options->world.costs, "file of costs for the predictions (default: the built-in ones)");
+  app->add_option("--costs", options->world.costs,
+                  "file of costs; machine: those that the library uses here (default: the built-in ones)");
   app->add_option("--cores", options->world.cores, "cores of a host (default: those of the costs)");
   app->add_option("--svg", options->svg_path, "draw the schedule into this file");
   app->add_option("--png", options->png_path, "the same as PNG (needs rsvg-convert, Debian's librsvg2-bin)");

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "collectives/catalogue.h"
-#include "model/costs_file.h"
+#include "core/costs_file.h"
 #include "sim/options.h"
 
 namespace tutti::sim {
@@ -116,7 +116,7 @@ int run_world(const Options& options, int ranks, std::ofstream& csv) {
       if (algorithm.collective == options.collective) names.emplace_back(algorithm.name);
   for (const std::size_t size : options.sizes) {
     const auto choice_of = [&](const std::string& name) {
-      return choose(options.collective, Bytes{size}, world->machine(), name, Bytes{0}, world->hosts());
+      return world->choose_algorithm(options.collective, Bytes{size}, name);
     };
     const Algorithm* const automatic = choice_of("auto").algorithm;
     for (const std::string& name : names) {
@@ -133,10 +133,13 @@ int run_world(const Options& options, int ranks, std::ofstream& csv) {
 
 int run(const Options& options) {
   if (options.print_costs) {
-    Costs costs;
-    const Status status = options.world.costs.empty() ? Status() : model::read_costs(options.world.costs, &costs);
+    std::unique_ptr<model::World> world;
+    model::WorldOptions alone = options.world;
+    alone.ranks = alone.hosts = 1;
+    const Status status = model::World::make(alone, &world);
     if (!status.ok()) return fail_with(status.text(), kBadOptions);
-    fmt::print("# picoseconds, and picoseconds a KiB\n{}", model::costs_text(costs));
+    const Costs& costs = world->network().costs;
+    fmt::print("# picoseconds, and picoseconds a KiB\n{}", costs_text(costs));
     return 0;
   }
   std::ofstream csv;

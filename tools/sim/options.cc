@@ -39,7 +39,7 @@ void declare_network(CLI::App* app, Options* options) {
   app->add_option("--transport", options->world.transport,
                   "shm: shared memory within hosts (default); tcp: between all ranks");
   app->add_option("--costs", options->world.costs,
-                  "file of costs (default: the built-in ones); --print-costs shows one");
+                  "file of costs; machine: those that the library uses here (default: the built-in ones)");
   app->add_option("--cores", options->world.cores, "cores of a host (default: those of the costs)")
       ->check(CLI::Range(1, 1 << 20));
   app->add_option("--latency", options->world.latency, "between hosts: 500ns, 5us");
