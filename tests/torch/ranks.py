@@ -24,7 +24,7 @@ def _rank(module, name, rank, ranks, store, backend, arguments, results):
         function = getattr(importlib.import_module(module), name)
         if backend:
             dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=ranks,
-                                    timeout=datetime.timedelta(seconds=60))
+                                    timeout=datetime.timedelta(seconds=120))
         value = function(rank, ranks, *arguments)
         if backend and dist.is_initialized():
             dist.destroy_process_group()
@@ -48,13 +48,13 @@ def run(function, ranks=2, *arguments, backend="tutti", expect_dead=()):
         values, failures = {}, []
         try:
             while len(values) + len(failures) < ranks - len(expect_dead):
-                rank, fine, value = results.get(timeout=90)
+                rank, fine, value = results.get(timeout=240)
                 if fine:
                     values[rank] = value
                 else:
                     failures.append(f"rank {rank}:\n{value}")
         except queue.Empty:
-            failures.append(f"only ranks {sorted(values)} of {ranks} came to an end within 90 s")
+            failures.append(f"only ranks {sorted(values)} of {ranks} came to an end within 240 s")
         for process in processes:
             process.join(5)
             if process.is_alive():

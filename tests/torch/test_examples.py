@@ -14,7 +14,7 @@ OUTCOME = re.compile(r"loss ([\d.]+) -> ([\d.]+), accuracy ([\d.]+)")
 
 def run(*command):
     environment = dict(os.environ, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
-    done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=240,
+    done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=400,
                           env=environment)
     if done.returncode != 0:
         raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
