@@ -91,7 +91,7 @@ Collective scheduled_as(Collective collective) {
 std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_block, const Machine& machine,
                                      const HostMap* hosts) {
   if (is_wide(machine, hosts)) {
-    return network_algorithm(scheduled_as(collective), bytes_per_block, machine, hosts);
+    return network_algorithm(collective, bytes_per_block, machine, hosts);
   }
   const bool many = machine.ranks > kAllPairsRanks && !(machine.deterministic && reduces(collective));
   switch (scheduled_as(collective)) {

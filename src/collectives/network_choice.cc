@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "collectives/pat.h"
 #include "schedule/bind.h"
 
 namespace tutti {
@@ -39,6 +40,15 @@ constexpr std::size_t kTcpTwoLaneBytes = 64 * 1024;
 constexpr std::size_t kTcpChainTiles = 16;
 constexpr std::size_t kTcpChainTileBytes = 32 * 1024;
 
+/// Above so many ranks or hosts a ring's hops, one a rank, count for more than the bytes that it saves: it is for data
+/// of at least so many bytes a rank. Not measured: as the simulator says it (docs/simulation.md).
+constexpr int kTcpFewRanks = 32;
+constexpr std::size_t kTcpRingBytesARank = 4 * 1024;
+/// More ranks than kTcpDirectRanks: blocks up to here travel together in log2 n rounds.
+constexpr std::size_t kTcpTogetherBytes = 16 * 1024;
+/// At most so many in a message of pat.
+constexpr int kTcpPatChunks = static_cast<int>(pat::kGroup);
+
 /// Whether a message has room for so many chunks: where slots are set to be tiny it has not.
 bool holds_chunks(const Machine& machine, int chunks) {
   return machine.max_message.value >= static_cast<std::size_t>(chunks) * kPartAlign.value;
@@ -48,11 +58,23 @@ bool one_round(const Machine& machine) {
   return machine.ranks <= (machine.one_kernel ? kTcpOneKernelRanks : kTcpDirectRanks);
 }
 
+/// Up to so many bytes a ring of so many has too many hops.
+std::size_t ring_from(int ranks, std::size_t measured) {
+  return ranks <= kTcpFewRanks ? measured : std::max(measured, static_cast<std::size_t>(ranks) * kTcpRingBytesARank);
+}
+
+/// All-gather or reduce-scatter of blocks that are small, and many; `log_step` carries up to half of them in a message.
+std::string_view blocks_between(std::size_t bytes, const Machine& machine, std::string_view log_step) {
+  if (machine.ranks <= kTcpDirectRanks || bytes > kTcpTogetherBytes) return "ring";
+  if (holds_chunks(machine, machine.ranks / 2 + 1)) return log_step;
+  return holds_chunks(machine, kTcpPatChunks) ? "pat" : "ring";
+}
+
 std::string_view all_reduce_between(std::size_t bytes, const Machine& machine) {
   const int n = machine.ranks;
   const bool direct = n <= kTcpDirectRanks && bytes <= (n == 2 ? kTcpPairBytes : kTcpDirectBytes);
   if (machine.deterministic) return direct ? "all_pairs" : "all_pairs_two_shot";
-  if (n > kTcpDirectRanks) return bytes <= kTcpManyDoublingBytes ? "recursive_doubling" : "ring";
+  if (n > kTcpDirectRanks) return bytes <= ring_from(n, kTcpManyDoublingBytes) ? "recursive_doubling" : "ring";
   if (direct) return one_round(machine) ? "all_pairs" : "recursive_doubling";
   const bool halves = n > 2 && std::has_single_bit(static_cast<unsigned>(n)) && holds_chunks(machine, n);
   if (halves) return bytes <= kTcpHalvingBytes ? "halving_doubling" : "ring";
@@ -66,11 +88,14 @@ std::string_view flat(Collective collective, std::size_t bytes, const Machine& m
     case Collective::kAllReduce:
       return all_reduce_between(bytes, machine);
     case Collective::kReduceScatter:
-      return direct || machine.deterministic ? "all_pairs" : "ring";
+      if (direct || machine.deterministic) return "all_pairs";
+      return blocks_between(bytes, machine, "recursive_halving");
     case Collective::kAllGather:
+      return direct ? "all_pairs" : blocks_between(bytes, machine, "bruck");
+    case Collective::kAllGatherV:  // blocks of different sizes cannot travel together
       return direct ? "all_pairs" : "ring";
     case Collective::kBroadcast:
-      return bytes <= kTcpTreeBytes ? "tree" : "chain";
+      return bytes <= ring_from(machine.ranks, kTcpTreeBytes) ? "tree" : "chain";
     case Collective::kBarrier:
       return one_round(machine) ? "all_pairs" : "dissemination";
     default:
@@ -83,13 +108,15 @@ std::string_view hierarchical(Collective collective, std::size_t bytes, const Ma
   switch (collective) {
     case Collective::kAllReduce:
       if (machine.deterministic) return all_reduce_between(bytes, machine);
-      return bytes <= (hosts == 2 ? kTcpLeaderPairBytes : kTcpLeaderBytes) ? "hierarchical_leaders" : "hierarchical";
+      if (hosts == 2) return bytes <= kTcpLeaderPairBytes ? "hierarchical_leaders" : "hierarchical";
+      return bytes <= ring_from(hosts, kTcpLeaderBytes) ? "hierarchical_leaders" : "hierarchical";
     case Collective::kReduceScatter:
       return direct || machine.deterministic ? "all_pairs" : "hierarchical";
     case Collective::kAllGather:
+    case Collective::kAllGatherV:
       return direct ? "all_pairs" : "hierarchical";
     case Collective::kBroadcast:
-      return bytes <= kTcpTreeBytes ? "hierarchical_tree" : "hierarchical";
+      return bytes <= ring_from(hosts, kTcpTreeBytes) ? "hierarchical_tree" : "hierarchical";
     case Collective::kBarrier:
       return "hierarchical";
     default:
@@ -105,11 +132,12 @@ std::string_view network_algorithm(Collective collective, Bytes bytes, const Mac
       if (machine.deterministic || (machine.ranks <= kTcpDirectRanks && bytes.value <= kTcpDirectBytes)) {
         return "all_pairs";
       }
-      return bytes.value <= kTcpTreeBytes ? "tree" : "chain";
+      return bytes.value <= ring_from(machine.ranks, kTcpTreeBytes) ? "tree" : "chain";
     case Collective::kGather:
     case Collective::kScatter:
       return "all_pairs";
     case Collective::kAllToAll:
+    case Collective::kAllToAllV:
       return machine.ranks <= kTcpDirectRanks ? "all_pairs" : "pairwise";
     default:
       break;

@@ -101,6 +101,28 @@ TEST(NetworkChoice, ARankAHostMakesItFlat) {
   }
 }
 
+TEST(NetworkChoice, ManyRanksTakeFewHops) {
+  Machine flat = machine_of(uniform_hosts(1000, 1, false));
+  const auto chosen = [&](Collective collective, std::size_t bytes) {
+    return automatic_algorithm(collective, Bytes{bytes}, flat);
+  };
+  EXPECT_EQ(chosen(Collective::kAllReduce, 1 << 20), "recursive_doubling");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 64 << 20), "ring");
+  EXPECT_EQ(chosen(Collective::kAllGather, 64), "bruck");
+  EXPECT_EQ(chosen(Collective::kAllGatherV, 64), "ring");
+  EXPECT_EQ(chosen(Collective::kReduceScatter, 64), "recursive_halving");
+  EXPECT_EQ(chosen(Collective::kReduceScatter, 1 << 20), "ring");
+  EXPECT_EQ(chosen(Collective::kBroadcast, 1 << 20), "tree");
+  flat.max_message = Bytes{8192};
+  EXPECT_EQ(chosen(Collective::kAllGather, 64), "pat") << "messages hold 128 chunks";
+  const HostList hosts = uniform_hosts(1000, 8, false);
+  const Topology topology(hosts);
+  const Machine machine = machine_of(hosts);
+  EXPECT_EQ(automatic_algorithm(Collective::kAllReduce, Bytes{1 << 20}, machine, &topology.map()),
+            "hierarchical_leaders");
+  EXPECT_EQ(automatic_algorithm(Collective::kAllReduce, Bytes{64 << 20}, machine, &topology.map()), "hierarchical");
+}
+
 /// On one host a map changes nothing.
 TEST(NetworkChoice, OneHostIsChosenForAsBefore) {
   for (const int n : {1, 2, 5, 65}) {
