@@ -51,8 +51,8 @@ struct JoinResult {
   std::vector<int> hosts;             ///< by rank: equal numbers share a host; counted from 0 in order of first rank
   bool one_process = false;           ///< every rank lives in this process
   bool one_host = false;              ///< every rank's segment could be mapped
-  bool one_place = false;  ///< all ranks have the same host id, whether or not they share memory
-  std::string advice;      ///< rank 0's
+  bool one_place = false;             ///< all ranks have the same host id, whether or not they share memory
+  std::string advice;                 ///< rank 0's
   int kernel_ranks = 1;               ///< ranks that run on the cores that this one runs on, itself included
 };
 
