@@ -34,9 +34,9 @@ class AutomaticChoice {
   static bool is_modelled(const Machine& machine);
 
  private:
-  static constexpr std::size_t kGroups = 96;  // up to 2^47 bytes
+  static constexpr std::size_t kGroups = 96;  // up to 2^47 bytes; more are as 2^47
   static std::size_t group_of(Bytes block);
-  static Bytes smallest_of(std::size_t group);
+  static Bytes largest_of(std::size_t group);
 
   const Machine machine_;
   const std::unique_ptr<const Topology> topology_;

@@ -15,6 +15,11 @@ constexpr std::uint64_t kMostSteps = 500'000;
 constexpr std::size_t kCalls = 96;
 constexpr std::size_t kLeastCalls = 24;
 
+/// With the largest costs of a file the time of such calls is far below the largest Time. Larger calls and messages are
+/// predicted as if they were of these sizes.
+constexpr Bytes kLargestBlock{std::size_t{1} << 30};
+constexpr Bytes kLargestMessage{std::size_t{4} << 20};
+
 std::size_t calls_for(int ranks) {
   return std::clamp<std::size_t>(kCalls * 8 / static_cast<std::size_t>(std::max(ranks, 1)), kLeastCalls, kCalls);
 }
@@ -22,12 +27,15 @@ std::size_t calls_for(int ranks) {
 }  // namespace
 
 CostModel::CostModel(const Machine& machine, const HostMap* hosts) : machine_(machine), hosts_(hosts) {
+  machine_.max_message = std::min(machine.max_message, kLargestMessage);
   network_.costs = machine.costs;
+  if (machine.one_place) network_.costs.tcp.wire_kib = 0;  // the loopback has no wire
   network_.tcp = machine.network;
   network_.one_kernel = machine.one_kernel;
 }
 
 Time CostModel::predict(const Algorithm& algorithm, Collective collective, Bytes block, int root) {
+  block = std::min(block, kLargestBlock);
   const Choice choice = choose(collective, block, machine_, algorithm.name, Bytes{0}, hosts_);
   if (choice.name_refused) return kNever;
   SimulatedCall call;
@@ -40,7 +48,7 @@ Time CostModel::predict(const Algorithm& algorithm, Collective collective, Bytes
   limits.steps = kMostSteps;
   limits.passes = calls_for(machine_.ranks);
   const Prediction prediction = simulator_.simulate(algorithm, call, network_, limits);
-  return prediction.method == SimulationMethod::kTooLarge ? kNever : prediction.time;
+  return prediction.method == SimulationMethod::kTooLarge ? kNever : std::max<Time>(prediction.time, 0);
 }
 
 bool CostModel::is_candidate(const Algorithm& algorithm, Collective collective) const {
@@ -51,7 +59,7 @@ bool CostModel::is_candidate(const Algorithm& algorithm, Collective collective) 
 
 std::size_t CostModel::pick(std::span<const Time> times) {
   const Time least = *std::min_element(times.begin(), times.end());
-  const Time most = least == kNever ? kNever : least + least / 100 * kMargin;
+  const Time most = least > kNever / 2 ? kNever : least + least / 100 * kMargin;
   return static_cast<std::size_t>(std::find_if(times.begin(), times.end(), [most](Time time) { return time <= most; }) -
                                   times.begin());
 }

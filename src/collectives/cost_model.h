@@ -22,7 +22,7 @@ class CostModel {
   /// Predictions that differ by less than this (in percent) may as well be the other way round.
   static constexpr Time kMargin = 20;
 
-  /// `machine` and `hosts` (of Machine::hosts; nullptr: all ranks on one) must outlive it.
+  /// `hosts` (of Machine::hosts; nullptr: all ranks on one) must outlive it.
   CostModel(const Machine& machine, const HostMap* hosts);
 
   /// The time from one call to the next, in a loop of such calls, with the lanes and the tile that choose() gives the
@@ -38,7 +38,7 @@ class CostModel {
   bool is_candidate(const Algorithm& algorithm, Collective collective) const;
 
  private:
-  const Machine& machine_;
+  Machine machine_;
   const HostMap* hosts_;
   Network network_;
   Simulator simulator_;

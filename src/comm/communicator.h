@@ -112,6 +112,7 @@ class Communicator final : public Watch {
   std::uint64_t host_bytes();
   /// How this rank reaches the others: "shm", "tcp", "shm and tcp", "inproc".
   const char* transport() const;
+  const Machine& machine() const { return plans_.machine(); }
   LogSource log_source() const { return LogSource{rank_, name_}; }
 
  private:

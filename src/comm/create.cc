@@ -248,7 +248,8 @@ Status prepare_join(const CreateOptions& options, JoinRequest* request) {
   request->name = options.name;
   request->settings = options.settings;
   request->agreed = agreed_settings(options.settings);
-  if (options.rank == 0) {
+  request->advice = options.costs;
+  if (options.rank == 0 && options.costs.empty()) {
     Costs costs;
     if (const Status known = costs_in_force(options.settings, &costs); !known.ok())
       return fail(known.code(), "setting TUTTI_COSTS: {}", known.text());

@@ -18,6 +18,7 @@ struct CreateOptions {
   int rank = -1;
   Settings settings;
   std::string name;
+  std::string costs;  ///< as rank 0 tells them to all; empty: those in force where rank 0 is
 };
 
 /// The settings in force, overlaid with `config` (may be NULL). Checks the config's magic and values.

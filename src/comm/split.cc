@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "comm/create.h"
+#include "core/costs_file.h"
 
 namespace tutti {
 
@@ -51,6 +52,7 @@ Status split(Communicator& parent, int color, int key, const tuttiConfig_t* conf
     return fail(Code::kInvalidArgument, "split: color {} is neither 0 or more nor TUTTI_SPLIT_NOCOLOR", color);
   CreateOptions options;
   options.settings = parent.settings();
+  options.costs = costs_text(parent.machine().costs);
   TUTTI_TRY(apply_config(config, &options));
   std::vector<Wish> wishes;
   TUTTI_TRY(gather_all(parent, Wish{color, key}, &wishes));

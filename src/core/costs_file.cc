@@ -41,6 +41,8 @@ void for_each_cost(C& costs, const Visit& visit) {
   visit("cores", costs.cores);
 }
 
+constexpr std::uintmax_t kLargestFile = 65536;
+
 bool set_cost(Costs* costs, const std::string& name, std::int64_t number) {
   bool known = false;
   for_each_cost(*costs, [&](const std::string& other, auto& value) {
@@ -79,7 +81,8 @@ Status parse_costs(const std::string& text, const std::string& origin, Costs* co
     std::int64_t value = 0;
     if (!(words >> name)) continue;
     if (!(words >> value) || value < 0 || value > std::numeric_limits<std::int32_t>::max() || words >> rest)
-      return fail(Code::kInvalidArgument, "{}:{}: '{}' is no name and a whole number", origin, number, line);
+      return fail(Code::kInvalidArgument, "{}:{}: '{}' is no name and a whole number of at most {}", origin, number,
+                  line, std::numeric_limits<std::int32_t>::max());
     if (!set_cost(&read, name, value))
       return fail(Code::kInvalidArgument, "{}:{}: there is no cost '{}'", origin, number, name);
   }
@@ -89,6 +92,9 @@ Status parse_costs(const std::string& text, const std::string& origin, Costs* co
 }
 
 Status read_costs(const std::string& path, Costs* costs) {
+  std::error_code error;  // a pipe would be waited for
+  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) > kLargestFile)
+    return fail(Code::kInvalidArgument, "{} is no file of costs", path);
   std::ifstream file(path);
   std::stringstream text;
   if (!file || !(text << file.rdbuf())) return fail(Code::kInvalidArgument, "{} cannot be read", path);

@@ -25,6 +25,7 @@ bool Simulation::run(const SimulationPlan& plan, Trace* trace) {
   Time now = 0;
   while (!events_.empty() || network_.is_unsettled()) {
     if (network_.is_unsettled() && (events_.empty() || events_.next_time() > now)) network_.settle(now, events_);
+    if (events_.empty()) continue;  // where nothing costs anything, settling may end what was left
     const Event event = events_.pop();
     now = event.time;
     const auto rank = static_cast<std::int32_t>(event.subject);

@@ -1,6 +1,7 @@
 #include "schedule/simulator.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "schedule/simulation.h"
 
@@ -26,6 +27,13 @@ std::size_t passes_for(const SimulatedCall& call, std::size_t tiles, std::uint64
   return std::max<std::size_t>(passes / tiles, 2) * tiles;
 }
 
+/// No more than a quarter of the longest time: a sum of some is still a time.
+Time saturating_product(Time a, Time b) {
+  Time product = 0;
+  constexpr Time kMost = std::numeric_limits<Time>::max() / 4;
+  return __builtin_mul_overflow(a, b, &product) ? kMost : std::min(product, kMost);
+}
+
 /// The time of a call with `tiles` tiles, from the ends of the passes that were simulated.
 Time time_of_call(const Simulation& simulation, const SimulationPlan& plan) {
   const std::size_t passes = plan.passes;
@@ -43,8 +51,8 @@ Time time_of_call(const Simulation& simulation, const SimulationPlan& plan) {
   const std::size_t tile = std::max<std::size_t>(plan.call.tile.value, 1);
   const std::size_t done = plan.call.repeated ? 0 : passes * tile;
   const std::size_t rest = plan.call.block.value - done;
-  const Time whole = static_cast<Time>(rest / tile) * pace;
-  const Time part = static_cast<Time>(rest % tile * 1024 / tile) * pace / 1024;
+  const Time whole = saturating_product(static_cast<Time>(rest / tile), pace);
+  const Time part = saturating_product(static_cast<Time>(rest % tile * 1024 / tile), pace) / 1024;
   return (plan.call.repeated ? 0 : end(passes)) + whole + part;
 }
 

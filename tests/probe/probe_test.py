@@ -94,7 +94,23 @@ class Errors(Folder):
         self.assertIn("not a sweep", self.refused(str(self.folder / "none.json")))
         self.assertIn("no cell", self.refused(sweep(self.folder / "empty.json", [])))
 
+    def test_cells_that_cannot_be(self):
+        for collective, count in (("all_reduce", -1), ("all_reduce", 1e300)):
+            path = sweep(self.folder / "cell.json", [(collective, "shm", count, {"all_pairs": 1.0})])
+            self.assertIn("cannot be", self.refused(path, "--print"))
+        self.assertIn("not a sweep", self.refused(str(self.folder)))
+
+    def test_what_it_writes_can_be_read(self):
+        path = sweep(self.folder / "slow.json", [("all_reduce", "tcp", 2, {"all_pairs": 1e9, "ring": 1e9})])
+        out = self.folder / "costs"
+        done = run(PROBE, path, "--rounds", "60", "--out", str(out))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        again = run(PROBE, path, "--rounds", "0", "--print", "--start", str(out))
+        self.assertEqual(again.returncode, 0, again.stderr)
+
     def test_bad_options(self):
+        self.assertIn("no file", self.refused(sweep(self.folder / "b.json", [("barrier", "shm", 0, {"all_pairs": 1.0})]),
+                                              "--rounds", "0", "--out", "/dev/full"))
         self.assertIn("--bogus", self.refused("--bogus"))
         self.assertIn("--perf", self.refused("--perf", str(self.folder / "none")))
         path = sweep(self.folder / "a.json", [("barrier", "shm", 0, {"all_pairs": 1.0})])

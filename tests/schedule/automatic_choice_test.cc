@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "collectives/catalogue.h"
+#include "core/costs_file.h"
 #include "schedule/host_map.h"
 
 namespace tutti {
@@ -98,11 +100,35 @@ TEST(AutomaticChoice, FollowsTheCosts) {
 TEST(AutomaticChoice, SizesOfAGroupGoTogether) {
   const AutomaticChoice chooser(machine_of(8, true));
   for (std::size_t octave = 2; octave < 24; ++octave) {
-    const std::size_t first = std::size_t{1} << octave;
-    const std::size_t middle = first + first / 2;
-    EXPECT_EQ(name_by(chooser, Collective::kAllReduce, first), name_by(chooser, Collective::kAllReduce, middle - 1));
-    EXPECT_EQ(name_by(chooser, Collective::kAllReduce, middle),
-              name_by(chooser, Collective::kAllReduce, 2 * first - 1));
+    const std::size_t end = std::size_t{1} << octave;
+    const std::size_t middle = end - end / 4;
+    EXPECT_EQ(name_by(chooser, Collective::kAllReduce, end / 2 + 1), name_by(chooser, Collective::kAllReduce, middle));
+    EXPECT_EQ(name_by(chooser, Collective::kAllReduce, middle + 1), name_by(chooser, Collective::kAllReduce, end));
+  }
+}
+
+TEST(AutomaticChoice, BearsAnyCostsAndSizes) {
+  for (const char* number : {"0", "1", "2147483647"}) {
+    std::string text;
+    Costs costs;
+    for (std::string line :
+         {"latency", "send_overhead", "recv_overhead", "send_kib", "recv_kib", "wire_kib", "long_overhead"})
+      text += "shm." + line + " " + number + "\ntcp." + line + " " + number + "\n";
+    for (std::string line : {"call", "step", "reduce_kib", "copy_kib", "handover", "memory_kib"})
+      text += line + " " + number + "\n";
+    ASSERT_TRUE(parse_costs(text, "text", &costs).ok());
+    for (const bool tcp : {false, true}) {
+      for (const bool one_place : {false, true}) {
+        Machine machine = machine_of(8, tcp);
+        machine.costs = costs;
+        machine.one_place = one_place;
+        machine.max_message = Bytes{std::size_t{1} << 30};
+        const AutomaticChoice chooser(machine);
+        for (const Collective collective : kAll)
+          for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, std::size_t{1} << 31, std::size_t{1} << 47})
+            EXPECT_NE(chooser.find(collective, Bytes{bytes}), nullptr) << number << name_of(collective) << bytes;
+      }
+    }
   }
 }
 
@@ -112,8 +138,8 @@ TEST(AutomaticChoice, LeavesUnknownLinksAndManyRanksToThresholds) {
   EXPECT_FALSE(AutomaticChoice::is_modelled(apart)) << "the built-in costs say nothing of that network";
   apart.costs.tcp.wire_kib = 8'000'000;
   EXPECT_TRUE(AutomaticChoice::is_modelled(apart));
-  EXPECT_TRUE(AutomaticChoice::is_modelled(machine_of(32, false)));
-  EXPECT_FALSE(AutomaticChoice::is_modelled(machine_of(33, false)));
+  EXPECT_TRUE(AutomaticChoice::is_modelled(machine_of(8, false)));
+  EXPECT_FALSE(AutomaticChoice::is_modelled(machine_of(9, false)));
   EXPECT_FALSE(AutomaticChoice::is_modelled(machine_of(1, false)));
   const AutomaticChoice many(machine_of(100, false));
   EXPECT_EQ(name_by(many, Collective::kAllReduce, 1 << 20),

@@ -43,7 +43,7 @@ constexpr const char* kByTime =
     "of the algorithms within 20 % of the shortest predicted time in a loop, the first of the catalogue, where the "
     "simpler ones come first";
 constexpr const char* kByThresholds =
-    "thresholds of ranks and bytes; predicted times decide up to 32 ranks, on one host or where the costs have the "
+    "thresholds of ranks and bytes; predicted times decide up to 8 ranks, on one host or where the costs have the "
     "network's rate";
 
 /// Why the library runs what it runs.

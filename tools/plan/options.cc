@@ -38,7 +38,8 @@ void declare(CLI::App* app, Typed* typed, Options* options) {
                 "print the steps of all ranks beside one another (up to 64, lane 0), and only that");
   app->add_option("--costs", options->world.costs,
                   "file of costs; machine: those that the library uses here (default: the built-in ones)");
-  app->add_option("--cores", options->world.cores, "cores of a host (default: those of the costs)");
+  app->add_option("--cores", options->world.cores, "cores of a host (default: those of the costs)")
+      ->check(CLI::Range(1, 1 << 20));
   app->add_option("--svg", options->svg_path, "draw the schedule into this file");
   app->add_option("--png", options->png_path, "the same as PNG (needs rsvg-convert, Debian's librsvg2-bin)");
   app->add_option("--tiles", options->tiles, "passes of the program to draw (default 1)")->check(CLI::Range(1, 8));
@@ -58,7 +59,7 @@ void set_options(const Typed& typed, Options* options) {
   options->bytes = Bytes{options->collective == Collective::kBarrier ? 0 : size_or_throw("--bytes", typed.bytes)};
   if (!typed.tile.empty()) options->tile = Bytes{size_or_throw("--tile", typed.tile)};
   const auto check_rank = [&](const char* option, int rank) {
-    if (rank < options->world.ranks) return;
+    if (rank >= -1 && rank < options->world.ranks) return;
     throw CLI::ValidationError(option, "there is no rank " + std::to_string(rank) + ", there are " +
                                            std::to_string(options->world.ranks) + " ranks");
   };

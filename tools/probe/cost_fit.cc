@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "collectives/cost_model.h"
@@ -44,6 +45,8 @@ std::vector<Time*> tunable(Costs& costs, const std::vector<Cell>& cells) {
   return all;
 }
 
+/// That a file of costs can hold.
+constexpr Time kLargestCost = std::numeric_limits<std::int32_t>::max();
 constexpr double kPicosecondsInMicrosecond = 1e6;
 /// What a wrong choice weighs against a wrong prediction: the choice is what the costs are for.
 constexpr double kRegretWeight = 3;
@@ -98,7 +101,7 @@ Costs CostFit::improve(Costs costs, int rounds) {
     for (Time* const cost : tunable(costs, cells_)) {
       for (const double factor : {reach, 1 / reach}) {
         const Time kept = *cost;
-        *cost = static_cast<Time>(static_cast<double>(kept) * factor);
+        *cost = std::min(static_cast<Time>(static_cast<double>(kept) * factor), kLargestCost);
         const double now = score(costs);
         if (now < best) {
           best = now;

@@ -37,6 +37,8 @@ void tell(const char* when, const Fit& fit) {
 /// All of the file or none of it.
 Status write_file(const std::string& path, const std::string& text) {
   std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))
+    return fail(Code::kInvalidArgument, "{} is no file to be written", path);
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   const std::string partial = path + ".part";
@@ -44,8 +46,9 @@ Status write_file(const std::string& path, const std::string& text) {
   file << text;
   file.close();
   if (file) std::filesystem::rename(partial, path, error);
-  if (!file || error) return fail(Code::kSystemError, "{} cannot be written", path);
-  return {};
+  if (file && !error) return {};
+  std::filesystem::remove(partial, error);
+  return fail(Code::kSystemError, "{} cannot be written", path);
 }
 
 Status collect(const Options& options, std::vector<Cell>* cells) {

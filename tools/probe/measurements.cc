@@ -1,6 +1,7 @@
 #include "probe/measurements.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +13,9 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// More take long to simulate, and are chosen for by thresholds anyway.
+constexpr int kMostRanks = 64;
+
 Collective collective_named(const std::string& name) {
   for (int i = 1; i < kCollectives; ++i)
     if (name == name_of(static_cast<Collective>(i))) return static_cast<Collective>(i);
@@ -21,8 +25,11 @@ Collective collective_named(const std::string& name) {
 Cell cell_of(const Json& json, int ranks) {
   Cell cell;
   cell.collective = collective_named(json.at("collective").get<std::string>());
-  cell.block = Bytes{json.at("count").get<std::size_t>() * json.at("element_bytes").get<std::size_t>()};
+  const double bytes = json.at("count").get<double>() * json.at("element_bytes").get<double>();
   cell.root = json.at("root").get<int>();
+  if (!(bytes >= 0 && bytes <= 1e15) || ranks < 1 || ranks > kMostRanks || cell.root < 0 || cell.root >= ranks)
+    throw Json::other_error::create(501, "a cell that cannot be", &json);
+  cell.block = Bytes{static_cast<std::size_t>(bytes)};
   cell.ranks = ranks;
   cell.tcp = json.at("transport").get<std::string>() == "tcp";
   cell.chosen = json.at("chosen").get<std::string>();
@@ -42,6 +49,9 @@ double Cell::best() const {
 }
 
 Status read_sweep(const std::string& path, std::vector<Cell>* cells) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    return fail(Code::kInvalidArgument, "{} is not a sweep's JSON file", path);
   std::ifstream file(path);
   const Json json = Json::parse(file, nullptr, false);
   if (json.is_discarded()) return fail(Code::kInvalidArgument, "{} is not a sweep's JSON file", path);
