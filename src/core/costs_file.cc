@@ -94,7 +94,7 @@ Status parse_costs(const std::string& text, const std::string& origin, Costs* co
 Status read_costs(const std::string& path, Costs* costs) {
   std::error_code error;  // a pipe would be waited for
   if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) > kLargestFile)
-    return fail(Code::kInvalidArgument, "{} is no file of costs", path);
+    return fail(Code::kInvalidArgument, "{} cannot be read: there is no file of at most 64 KiB", path);
   std::ifstream file(path);
   std::stringstream text;
   if (!file || !(text << file.rdbuf())) return fail(Code::kInvalidArgument, "{} cannot be read", path);

@@ -115,6 +115,11 @@ class Words(unittest.TestCase):
         self.assertIn("all_reduce ring: rank 2 of 4; parts 4, input 4, output 4, scratch 0\n"
                       "   0  chunk 2: take input[2], send to 3\n", run.stdout)
 
+    def test_a_tile_that_is_asked_for_holds_for_all_candidates(self):
+        run = plan("all_reduce", "--ranks", "8", "--bytes", "1M", "--tile", "64K")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual({line.split()[-2] for line in self.candidates(run.stdout).values() if "<-" not in line}, {"16"})
+
     def test_costs_from_a_file(self):
         with tempfile.NamedTemporaryFile("w", suffix=".costs") as file:
             file.write("# a slow link\ntcp.latency 1000000000\n")

@@ -115,6 +115,8 @@ class Errors(unittest.TestCase):
         self.assert_refused("name one of: all_reduce", "--ranks", "4")
         self.assert_refused("how many ranks", "all_reduce")
         self.assert_refused("no number of ranks", "all_reduce", "--ranks", "4,x")
+        self.assert_refused("no number of ranks", "all_reduce", "--ranks", "1.5")
+        self.assert_refused("excludes", "all_reduce", "--ranks", "4", "--hosts", "2", "--per-host", "2")
         self.assert_refused("does not offer 'chain'", "all_reduce", "--ranks", "4", "--algo", "chain")
         self.assert_refused("is not a size", "all_reduce", "--ranks", "4", "--bytes", "8,lots")
         self.assert_refused("'fast' is no rate", "all_reduce", "--ranks", "4", "--bandwidth", "fast")
@@ -127,6 +129,11 @@ class Errors(unittest.TestCase):
 
     def test_a_file_that_cannot_be_written(self):
         run = sim("all_reduce", "--ranks", "4", "--csv", "/nonexistent/rows.csv")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("cannot be written", run.stderr)
+
+    def test_a_full_disk_is_told(self):
+        run = sim("barrier", "--ranks", "2", "--csv", "/dev/full")
         self.assertEqual(run.returncode, 1)
         self.assertIn("cannot be written", run.stderr)
 

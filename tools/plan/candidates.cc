@@ -40,7 +40,9 @@ Candidate candidate_of(const Choice& choice, Bytes bytes, int root, const model:
   candidate.algorithm = choice.algorithm;
   candidate.call = world.call(choice, bytes, root);
   if (lanes > 0) candidate.call.shape.lanes = std::min(lanes, choice.algorithm->max_lanes);
-  if (tile.value > 0) candidate.call.tile = Bytes{round_up(tile.value, kPartAlign.value)};
+  if (tile.value > 0)  // cut to what messages hold
+    candidate.call.tile =
+        choose(choice.algorithm->collective, bytes, world.machine(), *choice.algorithm, tile, world.hosts()).tile_bytes;
   Simulator simulator;
   candidate.prediction = simulator.simulate(*choice.algorithm, candidate.call, world.network());
   SimulatedCall loop = candidate.call;
@@ -52,7 +54,8 @@ Candidate candidate_of(const Choice& choice, Bytes bytes, int root, const model:
   return candidate;
 }
 
-std::vector<Candidate> candidates_of(Collective collective, Bytes bytes, int root, const model::World& world) {
+std::vector<Candidate> candidates_of(Collective collective, Bytes bytes, int root, const model::World& world, int lanes,
+                                     Bytes tile) {
   std::vector<Candidate> candidates;
   const bool flat = world.hosts()->hosts == 1 || world.hosts()->hosts == world.machine().ranks;
   for (const Algorithm& algorithm : catalogue()) {
@@ -60,7 +63,7 @@ std::vector<Candidate> candidates_of(Collective collective, Bytes bytes, int roo
       continue;
     const Choice choice = world.choose_algorithm(collective, bytes, algorithm.name);
     if (choice.name_refused) continue;
-    candidates.push_back(candidate_of(choice, bytes, root, world, 0, Bytes{0}));
+    candidates.push_back(candidate_of(choice, bytes, root, world, lanes, tile));
   }
   const auto order = [](const Candidate& c) {
     return c.prediction.method == SimulationMethod::kTooLarge ? INT64_MAX : c.loop;

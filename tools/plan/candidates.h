@@ -18,7 +18,8 @@ struct Candidate {
 
 /// All algorithms of the collective that the library would run for this call if it were told to, the fastest in a loop
 /// first; without hierarchical ones where there is no hierarchy.
-std::vector<Candidate> candidates_of(Collective collective, Bytes bytes, int root, const model::World& world);
+std::vector<Candidate> candidates_of(Collective collective, Bytes bytes, int root, const model::World& world, int lanes,
+                                     Bytes tile);
 
 /// One algorithm, with lanes and tile as wanted (0: as the library would).
 Candidate candidate_of(const Choice& choice, Bytes bytes, int root, const model::World& world, int lanes, Bytes tile);

@@ -173,7 +173,8 @@ int run(const Options& options) {
   }
   if (options.grid) return print_grid(options, choice, *world);
   const Candidate chosen = candidate_of(choice, options.bytes, options.root, *world, options.lanes, options.tile);
-  const std::vector<Candidate> candidates = candidates_of(options.collective, options.bytes, options.root, *world);
+  const std::vector<Candidate> candidates =
+      candidates_of(options.collective, options.bytes, options.root, *world, options.lanes, options.tile);
   fmt::print("{}: {}.\n", what_of(options), world->text());
   explain(options, choice, chosen, candidates, *world);
   print_candidates(candidates, choice);

@@ -155,6 +155,7 @@ int run(const Options& options) {
     const int code = run_world(options, ranks, csv);
     if (code != 0) return code;
   }
+  if (csv.is_open() && !csv.good()) return fail_with(options.csv_path + " cannot be written");
   return 0;
 }
 

@@ -35,7 +35,8 @@ std::size_t size_or_throw(const char* option, const std::string& text) {
 void declare_network(CLI::App* app, Options* options) {
   app->add_option("--hosts", options->world.hosts, "hosts; neighbouring ranks share one (default 1)");
   app->add_option("--per-host", options->per_host, "ranks of a host, instead of --hosts")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(CLI::Range(1, 1 << 20))
+      ->excludes("--hosts");
   app->add_option("--transport", options->world.transport,
                   "shm: shared memory within hosts (default); tcp: between all ranks");
   app->add_option("--costs", options->world.costs,
@@ -92,7 +93,7 @@ void set_options(const Typed& typed, Options* options) {
   if (typed.ranks.empty()) throw CLI::ValidationError("--ranks", "say how many ranks there are");
   for (const std::string& word : split_list(typed.ranks)) {
     std::size_t ranks = 0;
-    if (!model::parse_size(word, &ranks) || ranks < 1 || ranks > 1 << 22) {
+    if (word.find('.') != std::string::npos || !model::parse_size(word, &ranks) || ranks < 1 || ranks > 1 << 22) {
       throw CLI::ValidationError("--ranks", "'" + word + "' is no number of ranks (1 to 4M, or a list)");
     }
     options->ranks.push_back(static_cast<int>(ranks));
