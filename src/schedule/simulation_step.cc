@@ -110,7 +110,8 @@ Time Simulation::memory_busy(std::int32_t rank, const Strand& s, Time begin) {
   Time& idle = memory_idle_[plan_.network.one_kernel ? 0 : static_cast<std::size_t>(host_of(rank))];
   if (touched == 0) return begin;
   const Time all = time_of(touched, plan_.network.costs.memory_kib);
-  idle = std::max(idle, begin) + all * first_touches_[static_cast<std::size_t>(rank)] / kWhole;
+  const Time first = first_touches_[static_cast<std::size_t>(rank)];  // in two parts: the product may be no Time
+  idle = std::max(idle, begin) + all / kWhole * first + all % kWhole * first / kWhole;
   return idle;
 }
 
