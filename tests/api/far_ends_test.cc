@@ -3,6 +3,8 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -26,13 +28,35 @@ class FarEnds : public ::testing::TestWithParam<Traffic> {
 };
 
 /// Messages that are not lent: the sender does not wait for the receiver.
-class FarDeaths : public FarEnds {};
+class FarDeaths : public FarEnds {
+ protected:
+  void SetUp() override { ::unlink(log_path_.c_str()); }
+  void TearDown() override { ::unlink(log_path_.c_str()); }
+  /// Returns when a rank knows that another has ended.
+  void wait_for_news_of_death() const {
+    const auto heard = [&] {
+      std::ifstream file(log_path_);
+      const std::string text(std::istreambuf_iterator<char>(file), {});
+      return text.find(" ended: ") != std::string::npos;
+    };
+    for (int i = 0; i < 10'000 && !heard(); ++i) ::usleep(1000);
+    EXPECT_TRUE(heard());
+    ::usleep(20'000);  // it acts on it
+  }
+
+ private:
+  const std::string log_path_ = ::testing::TempDir() + "tutti-far-deaths-" + std::to_string(::getpid());
+  const ScopedSetting log_{"TUTTI_LOG", "debug"};
+  const ScopedSetting log_file_{"TUTTI_LOG_FILE", log_path_};
+};
 
 bool all_are(const std::vector<char>& bytes, int value) {
   return std::all_of(bytes.begin(), bytes.end(), [value](char byte) { return byte == static_cast<char>(value); });
 }
 
-// Rank 1 dies when all that rank 0 needs is on its way: only what it did not send is an error.
+// Rank 1 dies when all that rank 0 needs is on its way: only what it did not send is an error. Rank 0 knows of the
+// death before it reads: else it may write a release first, which makes the system of the dead forget what it still
+// sends.
 TEST_P(FarDeaths, WhatTheDeadSentIsUsedFirst) {
   const Traffic traffic = GetParam();
   Processes processes(2, [&](tuttiComm_t comm, int rank, Shared& shared) {
@@ -42,6 +66,7 @@ TEST_P(FarDeaths, WhatTheDeadSentIsUsedFirst) {
     };
     ASSERT_EQ(broadcast(), tuttiSuccess) << tuttiGetLastError(comm);
     if (rank == 0) shared.wait_for_step(0, 1);
+    if (rank == 0) wait_for_news_of_death();
     for (int i = 1; i <= traffic.messages; ++i) {
       if (rank == 1) std::fill(data.begin(), data.end(), static_cast<char>(i));
       ASSERT_EQ(broadcast(), tuttiSuccess) << "message " << i << ": " << tuttiGetLastError(comm);
