@@ -13,6 +13,9 @@ namespace {
 /// A wait for ranks of other hosts is long from here on: their boards are asked for, at first as often, later less.
 constexpr std::chrono::milliseconds kFarPatience{50};
 constexpr std::chrono::milliseconds kFarPause{1000};
+/// What a dead process of another host sent is still sent by its system, also again when a packet was lost (at first
+/// after 200 ms, then 400): the end of the connection comes behind it. A dead system ends no connection.
+constexpr std::chrono::milliseconds kLastWords{2000};
 }  // namespace
 
 BoardReader Communicator::boards() const {
@@ -140,7 +143,8 @@ Status Communicator::look_for_deaths(Rank missing, std::uint64_t progress) {
       alarm_.store(1, std::memory_order_release);
       return {};
     }
-    if (is_far(peer) && Clock::now() - suspect_since_ < kFarPatience) {
+    const Clock::duration suspected = Clock::now() - suspect_since_;
+    if (is_far(peer) && (suspected < kFarPatience || (suspected < kLastWords && executor_->hears(peer)))) {
       alarm_.store(1, std::memory_order_release);
       return {};
     }

@@ -64,6 +64,10 @@ class CpuExecutor final : public Executor {
     if constexpr (kDirect) return endpoint_->delivered(late);
     return true;
   }
+  bool hears([[maybe_unused]] Rank peer) override {
+    if constexpr (kDirect) return endpoint_->hears(peer);
+    return false;
+  }
   CallBoard& board() override { return endpoint_->board(); }
   const CallBoard* board(Rank peer) const override { return endpoint_->board(peer); }
 

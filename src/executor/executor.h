@@ -120,6 +120,8 @@ class Executor {
   /// Whether all that was sent is in its readers' hands or their kernels', so that the links may close; else `late` is
   /// one of those it is not. Goes on delivering.
   virtual bool delivered(Rank* late) = 0;
+  /// Whether what a far `peer` sent may still come over a connection, even if it is dead.
+  virtual bool hears(Rank peer) = 0;
   virtual CallBoard& board() = 0;
   virtual const CallBoard* board(Rank peer) const = 0;
 };

@@ -47,6 +47,7 @@ class MixedEndpoint {
   std::uint64_t bytes_moved() const { return far_->bytes_moved(); }
   void serve() { far_->serve(); }
   bool delivered(Rank* late) { return far_->delivered(late); }
+  bool hears(Rank peer) { return far_->hears(peer); }
   std::size_t memory_bytes() const { return far_->memory_bytes(); }
 
   void announce_sleep() { near_->announce_sleep(); }

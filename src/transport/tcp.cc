@@ -205,6 +205,12 @@ bool TcpEndpoint::delivered(Rank* late) {
   return *late == kNoRank;
 }
 
+bool TcpEndpoint::hears(Rank peer) {
+  bool open = false;
+  for (TcpLink* one : made_) open = (one->peer() == peer && one->hears()) || open;
+  return open;
+}
+
 void TcpEndpoint::sleep(std::chrono::nanoseconds slice) {
   for (TcpLink* one : unsent_) one->watch_output(true);
   std::array<epoll_event, 64> events;

@@ -54,6 +54,7 @@ class TcpEndpoint {
   std::uint64_t bytes_moved() const;
   void serve();
   bool delivered(Rank* late);
+  bool hears(Rank peer);
 
   void announce_sleep() {}
   void cancel_sleep() {}

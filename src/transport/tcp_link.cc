@@ -137,6 +137,11 @@ bool TcpLink::delivered() {
          ::ioctl(stream_.socket.get(), SIOCOUTQ, &queued) == 0 && queued == 0;
 }
 
+bool TcpLink::hears() {
+  read_all();
+  return stream_.socket.valid();
+}
+
 void TcpLink::watch_output(bool on) {
   // A socket that takes more would end every sleep of who waits for the peer's greeting.
   on = on && (outbox_.waits_for_socket() || (stream_.tls && stream_.tls->wants_output()));

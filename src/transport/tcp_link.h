@@ -62,6 +62,8 @@ class TcpLink final : private TcpInbox::Listener {
   void connect();
   /// Whether all that was sent is in the peer's hands or its kernel's: this end may close. Writes and reads for it.
   bool delivered();
+  /// Whether there is a connection; reads what there is, its end included.
+  bool hears();
   /// Whether to wake a sleeper when the socket takes more.
   void watch_output(bool on);
 

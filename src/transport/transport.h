@@ -103,8 +103,8 @@ concept Endpoint = requires(E e, const E c, Route route, const std::byte* data, 
 /// What connections to far ranks offer besides: messages go straight from and into the caller's memory, and somebody
 /// has to move bytes for them.
 template <class E>
-concept DirectEndpoint = Endpoint<E> &&
-    requires(E e, const E c, Route route, Bytes bytes, Fingerprint fingerprint, std::byte* landing, Rank* late) {
+concept DirectEndpoint = Endpoint<E> && requires(E e, const E c, Route route, Bytes bytes, Fingerprint fingerprint,
+                                                 std::byte* landing, Rank peer, Rank* late) {
   /// As recv_peek; a message that has not begun to arrive may be put to `landing` (nullptr: nowhere) instead of into
   /// memory of the endpoint's, and is then found there. The same landing until the message is there.
   { e.recv_peek(route, bytes, fingerprint, landing) } -> std::same_as<Peek>;
@@ -119,6 +119,9 @@ concept DirectEndpoint = Endpoint<E> &&
   /// Whether all that was sent is in the readers' hands or their kernels', so that this end may close; else `late` is
   /// one of those it is not. Goes on delivering.
   { e.delivered(late) } -> std::same_as<bool>;
+  /// Whether a connection to this peer is open, so that what it sent may still come, even if it is dead. Reads what
+  /// there is.
+  { e.hears(peer) } -> std::same_as<bool>;
   /// Private memory held for messages.
   { c.memory_bytes() } -> std::same_as<std::size_t>;
 };

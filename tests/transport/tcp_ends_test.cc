@@ -57,6 +57,27 @@ TEST(TcpEnds, NothingIsOwedToAPeerThatIsGone) {
   EXPECT_TRUE(second->references_released(&late)) << "waits for rank " << late.value;
 }
 
+// What a dead process sent comes as long as its system has the connection open; only then is it heard no more.
+TEST(TcpEnds, TheDeadAreHeardToTheEndOfTheConnection) {
+  TcpFabric fabric(2);
+  auto first = open_tcp(fabric, kTwo, Rank{0});
+  const auto second = open_tcp(fabric, kTwo, Rank{1});
+  EXPECT_FALSE(second->hears(Rank{0})) << "there is no connection";
+  const Bytes size = second->capabilities().max_message;
+  const int sent = send_all(*first, Rank{1}, size);
+  Rank late = kNoRank;
+  int number = 1;
+  for (; number < sent; ++number)
+    poll_until("a message", [&] { return first->delivered(&late), receive(*second, Rank{0}, size, number); });
+  fabric.end(Rank{0});
+  EXPECT_TRUE(second->hears(Rank{0}));
+  EXPECT_FALSE(second->hears(Rank{1}));
+  poll_until("the last message", [&] { return first->delivered(&late), second->hears(Rank{0}), late == kNoRank; });
+  first.reset();
+  poll_until("the end", [&] { return !second->hears(Rank{0}); });
+  EXPECT_TRUE(receive(*second, Rank{0}, size, number)) << "what came before the end is there";
+}
+
 TEST(TcpEnds, MayCloseWhenAllIsAcknowledged) {
   TcpFabric fabric(2);
   const auto first = open_tcp(fabric, kTwo, Rank{0});

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <sstream>
 
 #include "check.h"
@@ -79,21 +80,23 @@ class Sweep {
   bool failed_ = false;
 };
 
-/// The environment is written while every other rank waits, which may be a thread of this process.
+/// The environment is written by one rank of each process, between calls in which every other one waits for it.
 tuttiResult_t Sweep::add(const std::string& name) {
+  const bool writes = rank_ == 0 || !options_.threads;
   tuttiUniqueId id{};
   SWEEP_TRY(tuttiBarrier(comm_, nullptr));
   if (rank_ == 0) SWEEP_TRY(tuttiGetUniqueId(&id));
-  const char* const before = std::getenv("TUTTI_ALGO");
-  const std::string kept = before == nullptr ? "" : before;
-  setenv("TUTTI_ALGO", name.c_str(), 1);
+  std::optional<std::string> before;
+  if (const char* const set = writes ? std::getenv("TUTTI_ALGO") : nullptr; set != nullptr) before = set;
+  if (writes) setenv("TUTTI_ALGO", name.c_str(), 1);
   SWEEP_TRY(tuttiBroadcast(&id, &id, sizeof id, tuttiUint8, 0, comm_, nullptr));
   Contender one{name, nullptr, 1, {}};
   SWEEP_TRY(tuttiCommInitRank(&one.comm, ranks_, id, rank_));
   contenders_.push_back(one);
   SWEEP_TRY(tuttiBarrier(comm_, nullptr));
-  before == nullptr ? unsetenv("TUTTI_ALGO") : setenv("TUTTI_ALGO", kept.c_str(), 1);
-  return tuttiSuccess;
+  if (writes && before) setenv("TUTTI_ALGO", before->c_str(), 1);
+  if (writes && !before) unsetenv("TUTTI_ALGO");
+  return tuttiBarrier(comm_, nullptr);
 }
 
 tuttiResult_t Sweep::open(std::size_t bytes) {
