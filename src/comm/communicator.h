@@ -116,6 +116,15 @@ class Communicator final : public Watch {
   LogSource log_source() const { return LogSource{rank_, name_}; }
 
  private:
+  /// The last call, if the next one may be bound to what it was bound to.
+  struct Repeat {
+    bool possible = false;
+    CallArguments call;
+  };
+  bool is_repeat(const CallArguments& arguments) const;
+  void begin_again(const CallArguments& arguments);
+  void remember(const CallArguments& arguments, Bytes block);
+  Status run_launch();
   Status fail_for_good(Status status, Rank culprit);
   bool may_share_input(const CallArguments& arguments, const Launch& launch);
   bool may_lend(const CallArguments& arguments, const Launch& launch) const;
@@ -157,6 +166,7 @@ class Communicator final : public Watch {
   std::atomic<std::uint64_t> done_tickets_{0};  // release at finish(), pairs with the acquire in my_turn()
   std::uint64_t sequence_ = 0;
   Call call_;
+  Repeat repeat_;  // of call_ and launch_
   UserOperations operations_;
   MemoryRanges registered_;
   // Of the running call, where it has any.

@@ -208,6 +208,7 @@ Status Communicator::finalize() {
   finalized_ = true;
   if (failed()) return failure();
   const std::uint64_t last = sequence_;
+  repeat_.possible = false;
   call_ = Call{};
   call_.sequence = last + 1;
   call_.collective = Collective::kFinalize;

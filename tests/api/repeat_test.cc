@@ -1,0 +1,171 @@
+// A small call made again is bound to what the one before was bound to: nothing of what changed may get lost.
+#include <gtest/gtest.h>
+#include <tutti/tutti.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "support/ranks.h"
+
+namespace tutti::test {
+namespace {
+
+constexpr int kCount = 6;
+
+/// One rank's call; buffers `from` and `to` of kCount floats for each of two ranks.
+using OneCall = std::function<tuttiResult_t(const float* from, float* to, tuttiComm_t comm)>;
+
+struct Named {
+  const char* name;
+  OneCall make;
+  std::function<float(int rank, int at)> expected;  ///< where from[i] = 10 * (rank + 1) + i; at counts in `to`
+};
+
+float value(int rank, int i) { return static_cast<float>(10 * (rank + 1) + i); }
+
+tuttiResult_t all_reduce(const float* from, float* to, std::size_t count, tuttiRedOp_t op, tuttiComm_t comm) {
+  return tuttiAllReduce(from, to, count, tuttiFloat32, op, comm, nullptr);
+}
+
+/// Calls that differ from a sum of kCount floats in one thing each.
+std::vector<Named> calls() {
+  const auto sum = [](int, int i) { return value(0, i) + value(1, i); };
+  return {
+      {"sum", [](auto from, auto to, auto comm) { return all_reduce(from, to, kCount, tuttiSum, comm); }, sum},
+      {"max", [](auto from, auto to, auto comm) { return all_reduce(from, to, kCount, tuttiMax, comm); },
+       [](int, int i) { return value(1, i); }},
+      {"fewer",
+       [](auto from, auto to, auto comm) {
+         to[kCount - 1] = value(0, kCount - 1) + value(1, kCount - 1);
+         return all_reduce(from, to, kCount - 1, tuttiSum, comm);
+       },
+       sum},
+      {"as_integers",  // positive floats compare like their bits
+       [](auto from, auto to, auto comm) {
+         return tuttiAllReduce(from, to, kCount, tuttiInt32, tuttiMin, comm, nullptr);
+       },
+       [](int, int i) { return value(0, i); }},
+      {"from_1",
+       [](auto from, auto to, auto comm) { return tuttiBroadcast(from, to, kCount, tuttiFloat32, 1, comm, nullptr); },
+       [](int, int i) { return value(1, i); }},
+      {"from_0",
+       [](auto from, auto to, auto comm) { return tuttiBroadcast(from, to, kCount, tuttiFloat32, 0, comm, nullptr); },
+       [](int, int i) { return value(0, i); }},
+      {"as_halves",
+       [](auto from, auto to, auto comm) {
+         return tuttiAllReduceWire(from, to, kCount, tuttiFloat32, tuttiSum, tuttiFloat16, comm, nullptr);
+       },
+       sum},
+  };
+}
+
+class Repeats : public ::testing::Test {
+ protected:
+  void make(const Named& call, tuttiComm_t comm, int rank, std::vector<float>* from, std::vector<float>* to) {
+    for (int i = 0; i < kCount; ++i) (*from)[static_cast<std::size_t>(i)] = value(rank, i);
+    ASSERT_EQ(call.make(from->data(), to->data(), comm), tuttiSuccess) << call.name << tuttiGetLastError(comm);
+    for (int i = 0; i < kCount; ++i) ASSERT_EQ((*to)[static_cast<std::size_t>(i)], call.expected(rank, i)) << call.name;
+  }
+  const ScopedSetting log_{"TUTTI_LOG", "error"};
+};
+
+TEST_F(Repeats, EveryChangeIsSeen) {
+  run_threads(2, [this](tuttiComm_t comm, int rank) {
+    const std::vector<Named> all = calls();
+    std::vector<float> from(kCount), to(kCount);
+    for (const Named& before : all)
+      for (const Named& call : all) {
+        for (int i = 0; i < 2; ++i) make(before, comm, rank, &from, &to);
+        for (int i = 0; i < 2; ++i) make(call, comm, rank, &from, &to);
+      }
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
+TEST_F(Repeats, BuffersMayChange) {
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    for (int i = 0; i < 20; ++i) {
+      std::vector<float> from(kCount, value(rank, i)), to(kCount);
+      float* const in_place = i % 3 == 0 ? from.data() : to.data();
+      ASSERT_EQ(all_reduce(from.data(), in_place, kCount, tuttiSum, comm), tuttiSuccess);
+      ASSERT_EQ(in_place[kCount - 1], value(0, i) + value(1, i)) << i;
+    }
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
+TEST_F(Repeats, BuffersAreCheckedAgain) {
+  tuttiComm_t comm = nullptr;
+  ASSERT_EQ(tuttiCommInitAll(&comm, 1, nullptr), tuttiSuccess);
+  float data[2 * kCount] = {};
+  const auto result = [&](const float* from, float* to) {
+    EXPECT_EQ(all_reduce(data, data + kCount, kCount, tuttiSum, comm), tuttiSuccess);
+    return all_reduce(from, to, kCount, tuttiSum, comm);
+  };
+  EXPECT_EQ(result(nullptr, data), tuttiInvalidArgument);
+  EXPECT_EQ(result(data, nullptr), tuttiInvalidArgument);
+  EXPECT_EQ(result(data, data + 1), tuttiInvalidArgument);
+  EXPECT_EQ(result(data, data), tuttiSuccess);
+  EXPECT_EQ(tuttiCommFinalize(comm), tuttiSuccess);
+  EXPECT_EQ(all_reduce(data, data, kCount, tuttiSum, comm), tuttiInvalidUsage) << "after finalize";
+  EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+}
+
+/// A question about a plan, a message, or a call on a stream.
+void between(int turn, tuttiComm_t comm, int rank, tuttiStream_t stream, std::vector<float>* buffer) {
+  char text[128];
+  switch (turn % 4) {
+    case 1:
+      ASSERT_EQ(tuttiCommGetInfo(comm, "algorithm:all_gather:8", text, sizeof text), tuttiSuccess);
+      break;
+    case 2:
+      ASSERT_EQ(rank == 0 ? tuttiSend(buffer->data(), 1, tuttiFloat32, 1, comm, nullptr)
+                          : tuttiRecv(buffer->data(), 1, tuttiFloat32, 0, comm, nullptr),
+                tuttiSuccess);
+      break;
+    case 3:
+      ASSERT_EQ(tuttiAllReduce(buffer->data(), buffer->data(), kCount, tuttiFloat32, tuttiSum, comm, stream),
+                tuttiSuccess);
+      if (turn == 3) {  // else the next call meets it running
+        ASSERT_EQ(tuttiStreamSynchronize(stream), tuttiSuccess);
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+// What comes between two calls that are alike changes what they are bound to.
+TEST_F(Repeats, OtherCallsMayComeBetween) {
+  run_threads(2, [this](tuttiComm_t comm, int rank) {
+    const Named sum = calls().front();
+    std::vector<float> from(kCount), to(kCount), apart(kCount);
+    tuttiStream_t stream = nullptr;
+    ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
+    for (int i = 0; i < 12; ++i) {
+      make(sum, comm, rank, &from, &to);
+      make(sum, comm, rank, &from, &to);
+      between(i, comm, rank, stream, &apart);
+    }
+    ASSERT_EQ(tuttiStreamSynchronize(stream), tuttiSuccess);
+    EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
+// One rank repeats where the other does something else: found out as ever.
+TEST_F(Repeats, ADifferenceBetweenRanksIsAMismatch) {
+  const ScopedSetting quiet("TUTTI_LOG_FILE", "/dev/null");
+  run_threads(2, [this](tuttiComm_t comm, int rank) {
+    const Named sum = calls().front();
+    std::vector<float> from(kCount), to(kCount);
+    for (int i = 0; i < 3; ++i) make(sum, comm, rank, &from, &to);
+    EXPECT_EQ(all_reduce(from.data(), to.data(), kCount, rank == 0 ? tuttiSum : tuttiMax, comm), tuttiMismatch);
+    EXPECT_NE(std::string(tuttiGetLastError(comm)).find("max"), std::string::npos) << tuttiGetLastError(comm);
+    tuttiCommAbort(comm);
+  });
+}
+
+}  // namespace
+}  // namespace tutti::test
