@@ -10,6 +10,7 @@
 
 #include "comm/choice_shelf.h"
 #include "comm/hub.h"
+#include "core/core_list.h"
 #include "core/costs_file.h"
 #include "executor/cpu_executor.h"
 #include "transport/inproc.h"
@@ -182,7 +183,8 @@ Status make_executor(const CreateOptions& options, const JoinResult& joined, std
   const std::vector<Rank> near = near_ranks(options, joined);
   const int crowd = std::max(static_cast<int>(near.size()), joined.kernel_ranks);
   const bool network = kind == TransportKind::kTcp || (kind == TransportKind::kAuto && !joined.one_host);
-  const LadderPolicy ladder = LadderPolicy::choose(crowd, usable_cores(), options.settings.spin_microseconds, network);
+  const LadderPolicy ladder =
+      LadderPolicy::choose(crowd, joined.kernel_cores, options.settings.spin_microseconds, network);
   if (kind == TransportKind::kInproc) return make_inproc(options, joined, ladder, executor);
   if (network) return make_mixed(options, joined, near, ladder, executor);
   if (!joined.one_host)
@@ -256,6 +258,7 @@ Status prepare_join(const CreateOptions& options, JoinRequest* request) {
     request->advice = costs_text(costs);
   }
   if (options.settings.transport == TransportKind::kTcp) return {};
+  request->cores = core_list_text(usable_core_list());
   request->segment_bytes = geometry_of(options).segment_bytes();
   return {};
 }

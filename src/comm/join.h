@@ -37,6 +37,7 @@ struct JoinRequest {
   std::vector<AgreedSetting> agreed;
   std::string advice;  ///< of rank 0: what all ranks are told; others' is ignored
   Settings settings;
+  std::string cores;       ///< that this rank may use, see core_list.h; empty: unknown
   Bytes segment_bytes{0};  ///< this rank's shared memory, which all ranks of its host map; 0: none
   /// Up to so many processes each is connected to all others, more of them to a few (process_order.h). Equal on all
   /// ranks.
@@ -54,6 +55,7 @@ struct JoinResult {
   bool one_place = false;             ///< all ranks have the same host id, whether or not they share memory
   std::string advice;                 ///< rank 0's
   int kernel_ranks = 1;               ///< ranks that run on the cores that this one runs on, itself included
+  int kernel_cores = 1;               ///< cores that there are for these: see cores_among()
 };
 
 /// Makes an id and serves it from this process's hub until it is used or the process ends. `secret` (32 bytes) may be

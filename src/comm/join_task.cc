@@ -12,6 +12,7 @@
 #include "comm/rank_membership.h"
 #include "comm/root.h"
 #include "comm/wiring.h"
+#include "core/core_list.h"
 #include "core/log.h"
 
 namespace tutti {
@@ -50,6 +51,18 @@ int ranks_on_kernel_of(Rank rank, const Roster& roster) {
   if (kernel == 0) return 1;
   return static_cast<int>(std::count_if(roster.members().begin(), roster.members().end(),
                                         [kernel](const Member& member) { return member.kernel == kernel; }));
+}
+
+int cores_on_kernel_of(Rank rank, const Roster& roster) {
+  const Member& self = roster.member(rank);
+  std::vector<std::string> lists;
+  std::size_t own = 0;
+  for (const Member& member : roster.members()) {
+    if (member.rank != rank && (member.kernel != self.kernel || self.kernel == 0)) continue;
+    if (member.rank == rank) own = lists.size();
+    lists.push_back(member.cores);
+  }
+  return std::max(1, cores_among(lists, own));
 }
 
 }  // namespace
@@ -178,6 +191,7 @@ Member JoinTask::self() const {
   member.addresses = hub_->addresses();
   member.segment_bytes = request_.segment_bytes.value;
   member.kernel = kernel_id();
+  member.cores = request_.cores;
   return member;
 }
 
@@ -239,6 +253,7 @@ Status JoinTask::take_go(ByteView payload) {
                                [&](const Member& member) { return member.host_id == members[0].host_id; });
   made.advice = std::move(go.advice);
   made.kernel_ranks = ranks_on_kernel_of(request_.rank, *group_->roster());
+  made.kernel_cores = cores_on_kernel_of(request_.rank, *group_->roster());
   const int here = made.hosts[static_cast<std::size_t>(request_.rank.value)];
   for (std::size_t i = 0; i < made.segments.size(); ++i)
     if (made.hosts[i] != here) made.segments[i] = nullptr;  // what is called another host is used as one

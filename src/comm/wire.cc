@@ -29,6 +29,7 @@ void write_member(WireWriter& out, const Member& member) {
   }
   out.u64(member.segment_bytes);
   out.u64(member.kernel);
+  out.text(member.cores);
 }
 
 void read_member(WireReader& in, Member* member) {
@@ -47,6 +48,7 @@ void read_member(WireReader& in, Member* member) {
   }
   member->segment_bytes = in.u64();
   member->kernel = in.u64();
+  member->cores = in.text();
   if (member->rank.value < 0 || member->rank.value >= kMaxRanks) in.refuse();
   if (member->segment_bytes > kMaxSegment) in.refuse();
 }

@@ -23,6 +23,7 @@ inline void cpu_pause() {
 
 /// How long each rung lasts. Chosen once a communicator from its local ranks against the cores.
 struct LadderPolicy {
+  bool has_cores = true;                          ///< one a rank, and what they wait for comes through memory
   std::uint32_t bare_spins = 200;                 ///< polls without a pause
   std::chrono::nanoseconds spin_for{20'000};      ///< polls with a pause
   std::chrono::nanoseconds yield_for{1'000'000};  ///< polls with sched_yield in between
@@ -35,6 +36,7 @@ struct LadderPolicy {
   static LadderPolicy choose(int local_ranks, int cores, std::int64_t spin_microseconds, bool network = false) {
     LadderPolicy policy;
     if (local_ranks > cores || network) {
+      policy.has_cores = false;
       policy.bare_spins = 8;
       policy.spin_for = std::chrono::nanoseconds{0};
       policy.yield_for = std::chrono::nanoseconds{4'000'000};
@@ -65,6 +67,35 @@ class Crowd {
  private:
   std::chrono::nanoseconds memory_ = kFirstMemory;
   Clock::time_point until_{};
+};
+
+/// The time between one's own message and the first look for the peer's. A look that comes too early takes the peer's
+/// line from it just before it writes there, and costs both a crossing of the line more; and it makes this rank late
+/// for the next call, where the other one then looks too early. One pause is right where the cores share a cache, four
+/// where they do not; what is right shows in how often one has to look (docs/design/waiting.md). Not thread-safe.
+class Patience {
+ public:
+  /// `off`: ranks share a core, where every pause keeps another one waiting.
+  explicit Patience(bool off) : pauses_(off ? 0 : kFewest) {}
+
+  void pass() const {
+    for (std::uint32_t i = 0; i < pauses_; ++i) cpu_pause();
+  }
+  void pass_between() const {
+    if (pauses_ != 0) cpu_pause();
+  }
+  /// After a wait in which `misses` looks found nothing.
+  void learn(std::uint32_t misses) {
+    if (pauses_ == 0) return;
+    if (misses == 0 && pauses_ > kFewest) --pauses_;
+    if (misses > kMany && pauses_ < kMost) ++pauses_;
+  }
+
+ private:
+  static constexpr std::uint32_t kFewest = 1;
+  static constexpr std::uint32_t kMost = 4;
+  static constexpr std::uint32_t kMany = 4;
+  std::uint32_t pauses_;
 };
 
 /// One wait's place on the ladder. Not thread-safe.

@@ -1,13 +1,14 @@
 #include "core/settings.h"
 
-#include <sched.h>
-
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <set>
+
+#include "core/core_list.h"
 
 extern char** environ;
 
@@ -67,23 +68,7 @@ Status parse_ports(const std::string& text, Settings* s) {
 }
 
 Status parse_cores(const std::string& text, Settings* s) {
-  const char* at = text.c_str();
-  while (*at != '\0') {
-    char* end = nullptr;
-    const long first = std::strtol(at, &end, 10);
-    long last = first;
-    if (end == at) return bad_value(text, "a list of cores such as 0,2-3");
-    if (*end == '-') {
-      at = end + 1;
-      last = std::strtol(at, &end, 10);
-      if (end == at) return bad_value(text, "a list of cores such as 0,2-3");
-    }
-    if (first < 0 || last < first || last >= CPU_SETSIZE || (*end != '\0' && *end != ','))
-      return bad_value(text, "a list of cores such as 0,2-3");
-    for (long core = first; core <= last; ++core) s->progress_cores.push_back(static_cast<int>(core));
-    at = *end == ',' ? end + 1 : end;
-  }
-  return {};
+  return parse_core_list(text, &s->progress_cores) ? Status{} : bad_value(text, "a list of cores such as 0,2-3");
 }
 
 Status parse_simd(const std::string& text, Settings* s) {
@@ -253,12 +238,6 @@ std::string cache_folder() {
   return {};
 }
 
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  const int cores = CPU_COUNT(&set);
-  return cores > 0 ? cores : 1;
-}
+int usable_cores() { return std::max(1, static_cast<int>(usable_core_list().size())); }
 
 }  // namespace tutti

@@ -412,6 +412,7 @@ Status CpuExecutor<E>::run_one_shot(const Launch& launch, Watch& watch) {
 template <Endpoint E>
 bool CpuExecutor<E>::all_arrived(const Launch& launch, Bytes bytes) {
   std::uint32_t spins = 0;
+  patience_.pass();
   for (int peer = 0; peer < ranks_; ++peer) {
     if (peer == rank_) continue;
     for (;;) {
@@ -420,8 +421,10 @@ bool CpuExecutor<E>::all_arrived(const Launch& launch, Bytes bytes) {
       if (peek.state == PeekState::kReady) [[likely]]
         break;
       if (peek.state == PeekState::kMismatch || ++spins > policy_.bare_spins) return false;
+      patience_.pass_between();
     }
   }
+  patience_.learn(spins);
   return true;
 }
 

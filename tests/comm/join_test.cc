@@ -65,5 +65,32 @@ TEST_P(JoinRanks, ProcessesShareSegments) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, JoinRanks, testing::Values(1, 2, 3, 5, 8));
 
+/// The cores that rank 0 finds there are for ranks that may use these.
+int cores_found(const std::vector<std::string>& lists) {
+  const auto ranks = static_cast<int>(lists.size());
+  SharedPage* const page = SharedPage::map();
+  std::atomic<int> found = 0;
+  test::run_threads(ranks, *page, [&](int rank, SharedPage& shared) -> Status {
+    IdBytes id;
+    TUTTI_TRY(test::obtain_id(rank, shared, &id));
+    JoinRequest request = test::request_for(rank, ranks, id);
+    request.cores = lists[static_cast<std::size_t>(rank)];
+    JoinResult joined;
+    TUTTI_TRY(join(request, &joined));
+    if (rank == 0) found = joined.kernel_cores;
+    return {};
+  });
+  for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(page->code(rank), Code::kOk) << page->text(rank);
+  ::munmap(page, sizeof(SharedPage));
+  return found;
+}
+
+// Open MPI binds each of two ranks to one core: neither has to make room for the other.
+TEST(Join, RanksHearOfEachOthersCores) {
+  EXPECT_EQ(cores_found({"0", "1", "2"}), 3);
+  EXPECT_EQ(cores_found({"0", "0", "0"}), 1);
+  EXPECT_EQ(cores_found({"", "", ""}), 1) << "unknown";
+}
+
 }  // namespace
 }  // namespace tutti

@@ -24,6 +24,7 @@ Member sample_member(std::int32_t rank) {
   member.addresses.resize(2);
   member.addresses[1].family = 6;
   member.segment_bytes = 1 << 20;
+  member.cores = "0,2-3";
   return member;
 }
 

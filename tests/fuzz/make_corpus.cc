@@ -50,6 +50,7 @@ Member member(std::int32_t rank) {
   made.addresses.resize(2);
   made.addresses[1].family = 6;
   made.segment_bytes = 1 << 20;
+  made.cores = "0,2-3";
   return made;
 }
 
