@@ -1,4 +1,5 @@
-// Tutti against MPI_Allreduce, in turn in one process on the same buffers, so that both see the same machine.
+// Tutti against MPI, or against the memory alone, in turn in one process on the same buffers, so that both see the same
+// machine.
 //
 // Blocks of a few milliseconds alternate (which comes first alternates too); between them a cache line goes to and fro
 // to tell how far apart the cores are, because that alone changes times by 2 to 3. Ratios are taken pair by pair and
@@ -7,15 +8,16 @@
 #include <mpi.h>
 #include <sys/resource.h>
 #include <time.h>
-#include <tutti/tutti_mpi.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "contest.h"
 #include "ping.h"
 #include "tally.h"
 
@@ -33,20 +35,20 @@ struct Options {
   int pairs = 6;        ///< of each size in a round
   double block_ms = 4;  ///< a block's length, at least one operation
   bool in_place = false;
+  std::string collective = "all_reduce";
+  std::string against = "mpi";
   std::string json_path;
+  Contested contested = Contested::kAllReduce;
+  Runner other = Runner::kMpi;
 };
 
 class Race {
  public:
   Race(const Options& options, tuttiComm_t comm)
       : options_(options),
-        comm_(comm),
         ping_(MPI_COMM_WORLD),
-        send_(options.max_bytes / sizeof(float) + 1),
-        recv_(send_.size()) {
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
-  }
+        contest_(options.contested, comm, options.max_bytes, options.in_place),
+        rank_(contest_.rank()) {}
 
   /// False: a call failed.
   bool run() {
@@ -62,7 +64,7 @@ class Race {
   }
   const Tally& tally() const { return tally_; }
   int rank() const { return rank_; }
-  int ranks() const { return ranks_; }
+  int ranks() const { return contest_.ranks(); }
 
  private:
   void show(int round, std::size_t bytes) const {
@@ -70,54 +72,35 @@ class Race {
     std::fprintf(stderr, "\r\033[Kround %d of %d, %zu bytes", round + 1, options_.rounds, bytes);
   }
 
-  void all_reduce(bool ours, std::size_t count) {
-    float* source = options_.in_place ? recv_.data() : send_.data();
-    if (!ours) {
-      MPI_Allreduce(options_.in_place ? MPI_IN_PLACE : source, recv_.data(), static_cast<int>(count), MPI_FLOAT,
-                    MPI_SUM, MPI_COMM_WORLD);
-      return;
-    }
-    const tuttiResult_t code = tuttiAllReduce(source, recv_.data(), count, tuttiFloat32, tuttiSum, comm_, nullptr);
-    if (code == tuttiSuccess || !healthy_) return;
-    std::fprintf(stderr, "rank %d: %s: %s\n", rank_, tuttiGetErrorString(code), tuttiGetLastError(comm_));
-    healthy_ = false;
+  void operate(bool ours, std::size_t bytes) {
+    healthy_ = contest_.run(ours ? Runner::kTutti : options_.other, bytes) && healthy_;
   }
 
-  /// Small integers: their sum is exact and known.
   void check(std::size_t bytes) {
-    const std::size_t count = bytes / sizeof(float);
-    for (const bool ours : {true, false}) {
-      float* source = options_.in_place ? recv_.data() : send_.data();
-      if (!options_.in_place) std::fill_n(recv_.begin(), count, -1.0F);
-      for (std::size_t i = 0; i < count; ++i)
-        source[i] = static_cast<float>(i % 1021 + static_cast<std::size_t>(rank_));
-      all_reduce(ours, count);
-      std::size_t wrong = 0;
-      const auto n = static_cast<std::size_t>(ranks_);
-      for (std::size_t i = 0; i < count; ++i) {
-        wrong += recv_[i] == static_cast<float>(n * (i % 1021) + n * (n - 1) / 2) ? 0 : 1;
-      }
-      unsigned long mine = wrong, all = 0;
-      MPI_Allreduce(&mine, &all, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
-      tally_.add_wrong(bytes, all);
-    }
-    std::fill_n(recv_.begin(), count, 0.0F);  // in place, zeros stay zeros however often they are added
+    for (const Runner runner : {Runner::kTutti, Runner::kMpi})
+      tally_.add_wrong(bytes, contest_.count_wrong(runner, bytes));
+    contest_.clear();
   }
 
-  double block(bool ours, std::size_t count, int iterations) {
-    all_reduce(ours, count);
+  /// Of the slowest rank: some are done early where there is a root.
+  double block(bool ours, std::size_t bytes, int iterations) {
+    operate(ours, bytes);
     MPI_Barrier(MPI_COMM_WORLD);
     const double start = MPI_Wtime();
-    for (int i = 0; i < iterations; ++i) all_reduce(ours, count);
-    return (MPI_Wtime() - start) / iterations;
+    for (int i = 0; i < iterations; ++i) operate(ours, bytes);
+    const double mine = (MPI_Wtime() - start) / iterations;
+    double slowest = 0;
+    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return slowest;
   }
 
   /// Rank 0 decides for all how many operations make a block.
-  int iterations_for(std::size_t count) {
-    const double seconds = std::max(block(false, count, 3), block(true, count, 3));
+  int iterations_for(std::size_t bytes) {
+    const double seconds = std::max(block(false, bytes, 3), block(true, bytes, 3));
     int iterations = static_cast<int>(std::min(1e6, options_.block_ms * 1e-3 / std::max(seconds, 1e-9)));
     MPI_Bcast(&iterations, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    return std::max(iterations, 1);
+    const int turns = contest_.is_rooted() ? contest_.ranks() : 1;
+    return (std::max(iterations, 1) + turns - 1) / turns * turns;  // each root as often as the others
   }
 
   /// What this rank has had of its core so far.
@@ -146,19 +129,18 @@ class Race {
                       end.cpu - begin.cpu < kQuietShare * wall;
     int one = mine ? 1 : 0, any = 0;
     MPI_Allreduce(&one, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    return any != 0 && ranks_ <= static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+    return any != 0 && contest_.ranks() <= static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   }
 
   void measure(std::size_t bytes) {
-    const std::size_t count = bytes / sizeof(float);
-    const int iterations = iterations_for(count);
+    const int iterations = iterations_for(bytes);
     for (int i = 0; i < options_.pairs && healthy_; ++i) {
       const bool ours_first = i % 2 == 0;
       const Use begin = use_so_far();
       const double before = ping_.one_way_ns();
-      const double first = block(ours_first, count, iterations);
+      const double first = block(ours_first, bytes, iterations);
       const double between = ping_.one_way_ns();
-      const double second = block(!ours_first, count, iterations);
+      const double second = block(!ours_first, bytes, iterations);
       const double after = ping_.one_way_ns();
       const State state = was_disturbed(begin) ? State::kDisturbed : state_of(before, between, after);
       tally_.add(bytes, state, ours_first ? Pair{first, second} : Pair{second, first});
@@ -166,11 +148,10 @@ class Race {
   }
 
   const Options& options_;
-  tuttiComm_t comm_;
   Ping ping_;
-  std::vector<float> send_, recv_;
+  Contest contest_;
   Tally tally_;
-  int rank_ = 0, ranks_ = 1;
+  int rank_;
   bool healthy_ = true;
 };
 
@@ -191,7 +172,8 @@ int run(const Options& options) {
   Race race(options, comm);
   if (!race.run()) return 1;
   if (race.rank() == 0) {
-    const Setup setup{race.ranks(), options.in_place, mpi_name()};
+    const bool floor = options.other == Runner::kFloor;
+    const Setup setup{options.collective, race.ranks(), options.in_place, floor ? "the memory alone" : mpi_name()};
     race.tally().print(setup);
     if (!options.json_path.empty()) std::ofstream(options.json_path) << race.tally().json(setup);
   }
@@ -204,20 +186,34 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   tutti::race::Options options;
-  CLI::App app{"Tutti against MPI_Allreduce, paired; run it by bench/race.sh.", "race"};
+  CLI::App app{"Tutti against MPI, paired; run it by bench/race.sh.", "race"};
   const auto size = CLI::AsSizeValue(false);
   app.add_option("-b,--minbytes", options.min_bytes, "smallest size, at least 4 (8)")->transform(size);
   app.add_option("-e,--maxbytes", options.max_bytes, "largest size (64M)")->transform(size);
   app.add_option("--rounds", options.rounds, "sweeps over all sizes (6)")->check(CLI::Range(1, 100000));
   app.add_option("--pairs", options.pairs, "pairs of blocks of a size in a round (6)")->check(CLI::Range(1, 100000));
   app.add_option("--block-ms", options.block_ms, "length of a block in milliseconds (4)");
-  app.add_flag("--in-place", options.in_place, "sum in place");
+  app.add_flag("--in-place", options.in_place, "sum in place (all_reduce)");
+  const std::vector<std::string> names(std::begin(tutti::race::kContestedNames),
+                                       std::end(tutti::race::kContestedNames));
+  app.add_option("-c,--collective", options.collective, "what to race (all_reduce)")->check(CLI::IsMember(names));
+  app.add_option("--against", options.against,
+                 "mpi, or floor: every rank computes the output from inputs of its own, at the same time (mpi)")
+      ->check(CLI::IsMember({"mpi", "floor"}));
   app.add_option("-J,--json", options.json_path, "write the medians to this file");
   CLI11_PARSE(app, argc, argv);
   if (options.min_bytes < sizeof(float) || options.max_bytes < options.min_bytes) {
     std::fprintf(stderr, "race: sizes are at least 4 bytes, the smallest first\n");
     return 2;
   }
+  const auto found = std::find(names.begin(), names.end(), options.collective);
+  options.contested = static_cast<tutti::race::Contested>(found - names.begin());
+  options.other = options.against == "floor" ? tutti::race::Runner::kFloor : tutti::race::Runner::kMpi;
+  if (options.in_place && options.contested != tutti::race::Contested::kAllReduce) {
+    std::fprintf(stderr, "race: only all_reduce is raced in place\n");
+    return 2;
+  }
+  if (options.contested == tutti::race::Contested::kBarrier) options.max_bytes = options.min_bytes;
   MPI_Init(&argc, &argv);
   const int code = tutti::race::run(options);
   if (code != 0) MPI_Abort(MPI_COMM_WORLD, code);

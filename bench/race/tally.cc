@@ -12,7 +12,7 @@ constexpr const char* kStateNames[] = {"near", "far", "mixed", "disturbed"};
 
 struct Medians {
   std::size_t pairs = 0;
-  double tutti_us = 0, mpi_us = 0, ratio = 0, ratio_low = 0, ratio_high = 0;
+  double tutti_us = 0, other_us = 0, ratio = 0, ratio_low = 0, ratio_high = 0;
 };
 
 template <class Value>
@@ -25,10 +25,10 @@ double quantile(const std::vector<Pair>& pairs, double fraction, Value value) {
 
 Medians medians_of(const std::vector<Pair>& pairs) {
   if (pairs.empty()) return {};
-  const auto ratio = [](const Pair& pair) { return pair.tutti / pair.mpi; };
+  const auto ratio = [](const Pair& pair) { return pair.tutti / pair.other; };
   return {pairs.size(),
           quantile(pairs, 0.5, [](const Pair& pair) { return pair.tutti * 1e6; }),
-          quantile(pairs, 0.5, [](const Pair& pair) { return pair.mpi * 1e6; }),
+          quantile(pairs, 0.5, [](const Pair& pair) { return pair.other * 1e6; }),
           quantile(pairs, 0.5, ratio),
           quantile(pairs, 0.25, ratio),
           quantile(pairs, 0.75, ratio)};
@@ -43,14 +43,14 @@ std::size_t Tally::wrong() const {
 }
 
 void Tally::print(const Setup& setup) const {
-  std::printf("# all_reduce, float32 sum, %d ranks, %s; MPI: %s\n", setup.ranks,
-              setup.in_place ? "in place" : "out of place", setup.mpi.c_str());
+  std::printf("# %s, float32 sum, %d ranks, %s; other: %s\n", setup.collective.c_str(), setup.ranks,
+              setup.in_place ? "in place" : "out of place", setup.other.c_str());
   std::printf(
       "# near: a cache line takes less than %.0f ns one way. Times in us, medians; ratio: median of paired ratios.\n",
       kNearBelow);
   std::printf("# Left out: pairs in which the state changed or something else ran on the cores.\n");
-  std::printf("# %10s |%6s %10s %10s %6s |%6s %10s %10s %6s |%9s | %s\n", "bytes", "near", "tutti", "mpi", "ratio",
-              "far", "tutti", "mpi", "ratio", "left out", "#wrong");
+  std::printf("# %10s |%6s %10s %10s %6s |%6s %10s %10s %6s |%9s | %s\n", "bytes", "near", "tutti", "other", "ratio",
+              "far", "tutti", "other", "ratio", "left out", "#wrong");
   for (const auto& [bytes, states] : pairs_) {
     std::printf("%12zu", bytes);
     for (const State state : {State::kNear, State::kFar}) {
@@ -59,7 +59,7 @@ void Tally::print(const Setup& setup) const {
       if (medians.pairs == 0) {
         std::printf(" |%6d %10s %10s %6s", 0, "-", "-", "-");
       } else {
-        std::printf(" |%6zu %10.3f %10.3f %6.2f", medians.pairs, medians.tutti_us, medians.mpi_us, medians.ratio);
+        std::printf(" |%6zu %10.3f %10.3f %6.2f", medians.pairs, medians.tutti_us, medians.other_us, medians.ratio);
       }
     }
     std::size_t left_out = 0;
@@ -73,12 +73,12 @@ void Tally::print(const Setup& setup) const {
 }
 
 std::string Tally::json(const Setup& setup) const {
-  nlohmann::ordered_json report{{"collective", "all_reduce"},
+  nlohmann::ordered_json report{{"collective", setup.collective},
                                 {"type", "float"},
                                 {"redop", "sum"},
                                 {"ranks", setup.ranks},
                                 {"in_place", setup.in_place},
-                                {"mpi", setup.mpi},
+                                {"other", setup.other},
                                 {"near_below_ns", kNearBelow},
                                 {"wrong", wrong()}};
   report["results"] = nlohmann::ordered_json::array();
@@ -91,7 +91,7 @@ std::string Tally::json(const Setup& setup) const {
                                    {"state", kStateNames[static_cast<int>(state)]},
                                    {"pairs", medians.pairs},
                                    {"tutti_us", medians.tutti_us},
-                                   {"mpi_us", medians.mpi_us},
+                                   {"other_us", medians.other_us},
                                    {"ratio", medians.ratio},
                                    {"ratio_quartiles", {medians.ratio_low, medians.ratio_high}}});
     }

@@ -12,13 +12,14 @@ namespace tutti::race {
 
 /// One pair of blocks that ran in turn; seconds an operation.
 struct Pair {
-  double tutti = 0, mpi = 0;
+  double tutti = 0, other = 0;
 };
 
 struct Setup {
+  std::string collective = "all_reduce";
   int ranks = 2;
   bool in_place = false;
-  std::string mpi;  ///< the MPI library, as it names itself
+  std::string other;  ///< whom Tutti raced: the MPI library, as it names itself, or the memory
 };
 
 class Tally {
