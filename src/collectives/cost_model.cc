@@ -43,7 +43,7 @@ Time CostModel::predict(const Algorithm& algorithm, Collective collective, Bytes
   call.block = block;
   call.tile = choice.tile_bytes;
   call.credits = machine_.credits;
-  call.repeated = true;
+  call.repeated = !is_rooted(collective);  // programs rarely repeat a root: its next call would hide its last rank
   SimulationLimits limits;
   limits.steps = kMostSteps;
   limits.passes = calls_for(machine_.ranks);

@@ -25,8 +25,9 @@ class CostModel {
   /// `hosts` (of Machine::hosts; nullptr: all ranks on one) must outlive it.
   CostModel(const Machine& machine, const HostMap* hosts);
 
-  /// The time from one call to the next, in a loop of such calls, with the lanes and the tile that choose() gives the
-  /// algorithm; kNever where it is not simulated: choose() refuses its name, or it has too many steps.
+  /// The time from one call to the next, in a loop of such calls, or of one call where there is a root, with the lanes
+  /// and the tile that choose() gives the algorithm; kNever where it is not simulated: choose() refuses its name, or it
+  /// has too many steps.
   Time predict(const Algorithm& algorithm, Collective collective, Bytes block, int root);
 
   /// Of predicted times in the order of the catalogue: the place of the first within kMargin of the shortest.

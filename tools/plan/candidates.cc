@@ -50,6 +50,7 @@ Candidate candidate_of(const Choice& choice, Bytes bytes, int root, const model:
   SimulationLimits limits;
   if (loop.shape.ranks <= kFewRanks) limits.passes = kLoopPasses;
   candidate.loop = simulator.simulate(*choice.algorithm, loop, world.network(), limits).time;
+  candidate.compared = is_rooted(choice.algorithm->collective) ? candidate.prediction.time : candidate.loop;
   candidate.messages = most_messages(*choice.algorithm, candidate.call.shape);
   return candidate;
 }
@@ -66,7 +67,7 @@ std::vector<Candidate> candidates_of(Collective collective, Bytes bytes, int roo
     candidates.push_back(candidate_of(choice, bytes, root, world, lanes, tile));
   }
   const auto order = [](const Candidate& c) {
-    return c.prediction.method == SimulationMethod::kTooLarge ? INT64_MAX : c.loop;
+    return c.prediction.method == SimulationMethod::kTooLarge ? INT64_MAX : c.compared;
   };
   std::ranges::stable_sort(candidates, [&](const Candidate& a, const Candidate& b) { return order(a) < order(b); });
   return candidates;

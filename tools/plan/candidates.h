@@ -12,11 +12,12 @@ struct Candidate {
   const Algorithm* algorithm = nullptr;
   SimulatedCall call;
   Prediction prediction;       ///< of one call that all ranks begin at once
-  Time loop = 0;               ///< from call to call in a loop, which is what the library compares
+  Time loop = 0;               ///< from call to call in a loop
+  Time compared = 0;           ///< what the library compares: in a loop, but of one call where there is a root
   std::uint64_t messages = 0;  ///< that the busiest rank sends, of one tile
 };
 
-/// All algorithms of the collective that the library would run for this call if it were told to, the fastest in a loop
+/// All algorithms of the collective that the library would run for this call if it were told to, the fastest
 /// first; without hierarchical ones where there is no hierarchy.
 std::vector<Candidate> candidates_of(Collective collective, Bytes bytes, int root, const model::World& world, int lanes,
                                      Bytes tile);

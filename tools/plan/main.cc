@@ -40,8 +40,9 @@ std::string shape_text(const SimulatedCall& call, std::size_t tiles) {
 bool is_too_large(const Candidate& candidate) { return candidate.prediction.method == SimulationMethod::kTooLarge; }
 
 constexpr const char* kByTime =
-    "of the algorithms within 20 % of the shortest predicted time in a loop, the first of the catalogue, where the "
-    "simpler ones come first";
+    "of the algorithms within 20 % of the shortest predicted time{}, the first of the catalogue, where the simpler "
+    "ones "
+    "come first";
 constexpr const char* kByThresholds =
     "thresholds of ranks and bytes; predicted times decide up to 8 ranks, on one host or where the costs have the "
     "network's rate";
@@ -51,15 +52,17 @@ void explain(const Options& options, const Choice& choice, const Candidate& chos
              const std::vector<Candidate>& candidates, const model::World& world) {
   fmt::print("{}: {} ({}).\n", options.algorithm.empty() ? "Chosen" : "Asked for", choice.algorithm->name,
              shape_text(chosen.call, chosen.prediction.tiles));
-  if (options.algorithm.empty()) fmt::print("Why: {}.\n", world.is_modelled() ? kByTime : kByThresholds);
+  const char* const in_a_loop = is_rooted(choice.algorithm->collective) ? "" : " in a loop";
+  const std::string why = world.is_modelled() ? fmt::format(kByTime, in_a_loop) : kByThresholds;
+  if (options.algorithm.empty()) fmt::print("Why: {}.\n", why);
   if (is_too_large(chosen)) return;
   fmt::print("Predicted: {} for one call, {} from call to call in a loop", model::time_text(chosen.prediction.time),
              model::time_text(chosen.loop));
   const auto other =
       std::ranges::find_if(candidates, [&](const Candidate& c) { return c.algorithm != choice.algorithm; });
-  if (other != candidates.end() && !is_too_large(*other) && chosen.loop > 0) {
-    fmt::print("; {} would take {} in a loop, {:.2f} times as long", other->algorithm->name,
-               model::time_text(other->loop), static_cast<double>(other->loop) / static_cast<double>(chosen.loop));
+  if (other != candidates.end() && !is_too_large(*other) && chosen.compared > 0) {
+    fmt::print("; {} would take {}{}, {:.2f} times as long", other->algorithm->name, model::time_text(other->compared),
+               in_a_loop, static_cast<double>(other->compared) / static_cast<double>(chosen.compared));
   }
   fmt::print(".\n");
   if (options.bytes.value == 0) return;
@@ -76,12 +79,12 @@ void explain(const Options& options, const Choice& choice, const Candidate& chos
 void print_candidates(const std::vector<Candidate>& candidates, const Choice& choice) {
   fmt::print("\n{:<22}{:>12}{:>7}{:>12}{:>10}{:>7}{:>7}  {}\n", "algorithm", "in a loop", "ratio", "one call",
              "messages", "lanes", "tiles", "method");
-  const Time best = candidates.empty() ? 1 : std::max<Time>(candidates.front().loop, 1);
+  const Time best = candidates.empty() ? 1 : std::max<Time>(candidates.front().compared, 1);
   for (const Candidate& candidate : candidates) {
     const bool large = is_too_large(candidate);
     fmt::print("{:<22}{:>12}{:>7}{:>12}{:>10}{:>7}{:>7}  {}{}\n", candidate.algorithm->name,
                large ? "-" : model::time_text(candidate.loop),
-               large ? "" : fmt::format("{:.2f}", static_cast<double>(candidate.loop) / static_cast<double>(best)),
+               large ? "" : fmt::format("{:.2f}", static_cast<double>(candidate.compared) / static_cast<double>(best)),
                large ? "-" : model::time_text(candidate.prediction.time),
                candidate.messages == 0 ? "-" : std::to_string(candidate.messages), candidate.call.shape.lanes,
                candidate.prediction.tiles, name_of(candidate.prediction.method),
