@@ -84,6 +84,7 @@ class Patience {
   void pass_between() const {
     if (pauses_ != 0) cpu_pause();
   }
+  std::uint32_t pauses() const { return pauses_; }
   /// After a wait in which `misses` looks found nothing.
   void learn(std::uint32_t misses) {
     if (pauses_ == 0) return;
