@@ -243,6 +243,76 @@ def transfers(rank, n):
         assert objects == [{"a": 1}, "b"]
 
 
+def sends_beside_collectives(rank, n):
+    """A send to a rank that is in a collective holds up neither the next send nor the collective."""
+    group = dist.new_group([1, 2])
+    if rank == 0:
+        work = dist.isend(torch.full((5_000_000,), 3.0), 1)
+        dist.send(torch.full((5,), 4.0), 2)
+        work.wait()
+        return
+    if rank == 2:
+        small = torch.zeros(5)
+        dist.recv(small, 0)
+        same(small, torch.full((5,), 4.0))
+    have = torch.ones(3)
+    dist.all_reduce(have, group=group)
+    same(have, torch.full((3,), 2.0))
+    if rank == 1:
+        big = torch.zeros(5_000_000)
+        dist.recv(big, 0)
+        same(big, torch.full((5_000_000,), 3.0))
+
+
+def transfers_in_callbacks(rank, n):
+    """A callback of a future may wait for a further message: of one transfer, and of several joined."""
+    peer = 1 - rank
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+
+    def again(_):
+        have = torch.zeros(4)
+        dist.recv(have, peer, tag=7)
+        return have
+
+    for joined in (False, True):
+        have = torch.zeros(3)
+        if joined:
+            backend._start_coalescing()
+            receive = backend.recv([have], peer, 1)
+            work = backend._end_coalescing()
+        else:
+            work = receive = backend.recv([have], peer, 1)
+        chain = work.get_future().then(again)
+        dist.barrier()  # the future is there on both ranks before its message
+        dist.send(torch.full((3,), float(rank)), peer, tag=1)
+        receive.wait()
+        dist.send(torch.full((4,), 10.0 + rank), peer, tag=7)
+        same(chain.wait(), torch.full((4,), 10.0 + peer))
+        same(have, torch.full((3,), float(peer)))
+
+
+def gathered_into_one(rank, n):
+    for name in ("gather_single", "gather_into_tensor"):
+        for root in range(n):
+            for asynchronous in (False, True):
+                output = torch.zeros(n, 2, 3) if rank == root else None
+                work = getattr(dist, name)(torch.full((2, 3), float(rank)), output, dst=root, async_op=asynchronous)
+                if asynchronous:
+                    work.wait()
+                if rank == root:
+                    same(output, torch.arange(n).float().view(n, 1, 1).expand(n, 2, 3).contiguous())
+
+
+def mixed_splits(rank, n):
+    """Who gives no splits and who gives equal ones mean the same."""
+    given, got = torch.arange(2.0 * n) + 100 * rank, torch.zeros(2 * n)
+    splits = [2] * n if rank == 0 else None
+    dist.all_to_all_single(got, given, splits, splits)
+    same(got, torch.cat([torch.arange(2.0 * rank, 2 * rank + 2) + 100 * r for r in range(n)]))
+    dist.all_to_all_single(given, given)  # in place
+    same(given, torch.cat([torch.arange(2.0 * rank, 2 * rank + 2) + 100 * r for r in range(n)]))
+
+
 def objects(rank, n):
     gathered = [None] * n
     dist.all_gather_object(gathered, {"rank": rank, "text": "x" * rank * 1000})
@@ -268,8 +338,8 @@ def futures(rank, n):
     # a callback that makes calls and waits for them on the spot, as PowerSGD's hook does
     def again(future):
         return dist.all_reduce(future.value()[0], async_op=True).get_future().wait()[0]
-    chains = [dist.all_reduce(torch.ones(1000), async_op=True).get_future().then(again).then(lambda f: f.value() * 2)
-              for _ in range(4)]
+    works = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(4)]  # all before the callbacks' calls
+    chains = [work.get_future().then(again).then(lambda future: future.value() * 2) for work in works]
     for chain in chains:
         same(chain.wait(), torch.full((1000,), 2.0 * n * n))
     # and one that makes the next call
@@ -340,13 +410,42 @@ def wrong_arguments(rank, n):
              lambda: dist.all_reduce(torch.ones(3, dtype=torch.bool), op=dist.ReduceOp.AVG),
              lambda: dist.all_reduce(torch.ones(3), op=dist.ReduceOp.BAND),
              lambda: dist.all_to_all_single(torch.zeros(4), torch.zeros(4), [4], [4])]
-    for call in wrong:
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    wide, narrow, all_narrow = torch.ones(3), torch.zeros(3, dtype=torch.half), torch.zeros(3 * n, dtype=torch.half)
+
+    def root(kind):
+        options = kind()
+        options.rootRank = rank
+        return options
+
+    # Past the checks that torch makes in Python: the counts fit, the types do not, and the smaller one is written.
+    wrong += [lambda: backend._allgather_base(all_narrow, wide).wait(),
+              lambda: backend.allgather([[narrow] * n], [wide]).wait(),
+              lambda: backend.gather([[narrow] * n], [wide], root(dist.GatherOptions)).wait(),
+              lambda: backend.scatter([narrow], [[wide] * n], root(dist.ScatterOptions)).wait(),
+              lambda: backend._reduce_scatter_base(narrow, torch.ones(3 * n)).wait(),
+              lambda: backend.reduce_scatter([narrow], [[wide] * n]).wait(),
+              lambda: backend.alltoall_base(torch.zeros(n, dtype=torch.half), torch.ones(n), [], []).wait(),
+              lambda: backend.alltoall_base(torch.zeros(n, dtype=torch.half), torch.ones(n), [1] * n, [1] * n).wait(),
+              lambda: backend.alltoall([narrow] * n, [wide] * n).wait(),
+              lambda: backend.allgather_coalesced([[wide, narrow]] * n, [wide, wide]).wait(),
+              lambda: dist.all_gather_into_tensor(all_narrow, wide),
+              lambda: backend.allreduce([torch.ones(3, device="meta")]).wait(),
+              lambda: backend.send([torch.ones(3, device="meta")], 0, 0).wait()]
+    for i, call in enumerate(wrong):
         try:
             call()
         except (ValueError, RuntimeError) as error:
             assert not isinstance(error, dist.DistBackendError), error
+            assert i < 5 or isinstance(error, ValueError), (i, error)
         else:
-            raise AssertionError("no error")
+            raise AssertionError(f"no error from call {i}")
+    mixed = [torch.zeros(3 * n), torch.zeros(2 * n, dtype=torch.half)]  # each pair is of one type: fine
+    with dist._coalescing_manager():
+        for output in mixed:
+            dist.all_gather_into_tensor(output, torch.ones(output.numel() // n, dtype=output.dtype))
+    for output in mixed:
+        same(output, torch.ones_like(output))
     have = torch.ones(2)
     dist.all_reduce(have)
     same(have, torch.full((2,), float(n)))
@@ -482,6 +581,98 @@ def monitored(rank, n):
         raise AssertionError("no error")
 
 
+def same_store(rank, n):
+    """The default group is left and made again over one store: nothing of the former group is taken for the new one's."""
+    import tempfile
+
+    dist.destroy_process_group()
+    path = os.path.join(tempfile.gettempdir(), f"tutti-same-store-{os.getppid()}")
+    store = dist.FileStore(path, n)
+    for _ in range(10):
+        dist.init_process_group("tutti", store=store, rank=rank, world_size=n)
+        dist.group.WORLD.monitored_barrier()
+        dist.destroy_process_group()
+    dist.init_process_group("tutti", store=store, rank=rank, world_size=n)
+    if rank == 0:
+        try:
+            dist.group.WORLD.monitored_barrier(datetime.timedelta(seconds=0.4))
+        except RuntimeError as error:
+            assert "Rank 1 failed to pass monitoredBarrier" in str(error), error
+        else:
+            raise AssertionError("a monitored barrier that rank 1 has not come to")
+    dist.barrier()
+
+
+def options_of_one_group(rank, n):
+    """Options are read when the group is made: groups that were given the same do not share them."""
+    import tutti_torch
+
+    second = datetime.timedelta(seconds=1)
+    options = tutti_torch.Options(timeout=second, wire_dtype=torch.bfloat16)
+    first = dist.new_group(pg_options=options)._get_backend(torch.device("cpu"))
+    other = dist.new_group(pg_options=options, timeout=7 * second)._get_backend(torch.device("cpu"))
+    assert first.options._timeout == second, first.options._timeout
+    assert other.options._timeout == 7 * second, other.options._timeout
+    other.set_timeout(9 * second)
+    assert (first.options._timeout, other.options._timeout) == (second, 9 * second)
+    assert options._timeout == second and options.label == "torch", options.label
+    assert options.wire_dtype == first.options.wire_dtype == torch.bfloat16
+    if rank == 1:
+        try:
+            first.allreduce([torch.ones(1)]).wait()
+        except dist.DistBackendError as error:
+            assert "rank 0" in str(error), error
+        else:
+            raise AssertionError("no timeout")
+    dist.barrier()
+
+
+def dropped(rank, n):
+    """Groups whose last reference goes, with works under way and nobody else to hold their tensors."""
+    import tutti_torch
+
+    for _ in range(20):
+        backend = tutti_torch.ProcessGroupTutti(dist.HashStore(), 0, 1, tutti_torch.Options())
+        for _ in range(50):
+            backend.allreduce([torch.ones(10)])
+        del backend
+    store = dist.PrefixStore("dropped", dist.distributed_c10d._get_default_store())
+    backend = tutti_torch.ProcessGroupTutti(store, rank, n, tutti_torch.Options())
+    processes = [None] * n
+    dist.all_gather_object(processes, os.getpid())
+    if rank == 0:  # a send that is under way when the group goes arrives all the same
+        os.kill(processes[1], signal.SIGSTOP)
+        backend.send([torch.full((5_000_000,), 3.0)], 1, 0)
+        time.sleep(0.5)
+        del backend
+        os.kill(processes[1], signal.SIGCONT)
+    else:
+        have = torch.zeros(5_000_000)
+        backend.recv([have], 0, 0).wait()
+        same(have, torch.full((5_000_000,), 3.0))
+        del backend
+
+
+def goodbyes(rank, n):
+    """A group that was left says goodbye although the program still holds it."""
+    import tempfile
+
+    import tutti_torch
+
+    path = os.path.join(tempfile.gettempdir(), f"tutti-goodbyes-{os.getppid()}")
+    held = dist.group.WORLD._get_backend(torch.device("cpu"))
+    dist.send(torch.ones(3), 1) if rank == 0 else dist.recv(torch.ones(3), 0)
+    dist.destroy_process_group()
+    said = tutti_torch.wait_for_goodbyes(datetime.timedelta(seconds=20))
+    if rank != 0:
+        open(path, "w").close()
+    else:
+        while not os.path.exists(path):  # so long rank 0 does not end, which would end rank 1's wait too
+            time.sleep(0.05)
+        os.unlink(path)
+    assert said and held.name() == "tutti"
+
+
 def restart(rank, n):
     """The default group is left and made again, several times, in one process."""
     import tempfile
@@ -574,13 +765,18 @@ def add(function, sizes, **options):
 for function in (all_reduce, special_types, moves, uneven, reductions_to_one, transfers, groups):
     add(function, (2, 3))
 for function in (not_contiguous, coalesced, objects, futures, mixed_backends, sparse, wrong_arguments, timeout,
-                 late_receive, aborted, monitored, restart, wire):
+                 late_receive, aborted, monitored, restart, same_store, options_of_one_group, dropped, goodbyes, wire,
+                 transfers_in_callbacks):
     add(function, (2,))
 for function in (mismatch, ddp_gradients, hooks):
     add(function, (4,))
 for function in (death, death_before_send):
     add(function, (3,), expect_dead=(2,))
-add(leaver, (3,))
+for function in (leaver, sends_beside_collectives, gathered_into_one, mixed_splits):
+    add(function, (3,))
+if not hasattr(dist, "gather_single"):
+    name = "test_gathered_into_one_3_ranks"
+    setattr(Backend, name, unittest.skip("this torch has no gather_single")(getattr(Backend, name)))
 add(moves, (1,))
 
 if __name__ == "__main__":

@@ -60,6 +60,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   py::class_<Options, c10d::Backend::Options, c10::intrusive_ptr<Options>>(m, "Options")
       .def(py::init(&make_options), py::arg("timeout") = kBackendDefaultTimeout, py::arg("wire_dtype") = std::nullopt,
            py::arg("deterministic") = std::nullopt)
+      .def("__copy__", [](const Options& options) { return c10::make_intrusive<Options>(options); })
       .def_property("wire_dtype", &wire_type, &set_wire_type)
       .def_readwrite("label", &Options::label);
   group
@@ -74,6 +75,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
           },
           py::arg("tensor"), py::arg("op"), py::arg("wire_dtype"),
           "All-reduces a float32 tensor that travels in a smaller type.")
+      .def("set_timeout", &ProcessGroupTutti::setTimeout, py::arg("timeout"))
+      .def("abort", &ProcessGroupTutti::abort, py::call_guard<py::gil_scoped_release>())
       .def("info", &ProcessGroupTutti::info, py::arg("key"), py::call_guard<py::gil_scoped_release>(),
            "What the communicator uses: 'transport', or 'algorithm:<collective>:<bytes>'.");
   m.def("wait_for_goodbyes", &wait_for_goodbyes, py::arg("limit"), py::call_guard<py::gil_scoped_release>());

@@ -27,6 +27,30 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::gather(Lists& outputs, Tensors&
                 });
 }
 
+ProcessGroupTutti::WorkResult ProcessGroupTutti::gather_single(at::Tensor& output, at::Tensor& input,
+                                                               const c10d::GatherOptions& options) {
+  check_root(options.rootRank, "gather_single");
+  const int root = static_cast<int>(options.rootRank);
+  const Element element = moved(input.scalar_type());
+  std::vector<Operand> operands{Operand(input, Use::kRead)};
+  if (root == rank_) {  // elsewhere the output is an empty stand-in
+    check_count(output.numel(), input.numel() * size_, "gather_single", "the output");
+    operands.emplace_back(output, Use::kWrite);
+  }
+  return launch({OpType::GATHER, "tutti:gather", options.timeout, TUTTI_BLOCKING(options)}, std::move(operands),
+                [element, root](Endpoint& endpoint, std::vector<Operand>& o) {
+                  endpoint.run("gather_single", [&](tuttiComm_t comm) {
+                    return tuttiGather(o[0].data(), o.size() > 1 ? o[1].data() : nullptr, o[0].count(element),
+                                       element.type, root, comm, nullptr);
+                  });
+                });
+}
+
+ProcessGroupTutti::WorkResult ProcessGroupTutti::gather_into_tensor(at::Tensor& output, at::Tensor& input,
+                                                                    const c10d::GatherOptions& options) {
+  return gather_single(output, input, options);
+}
+
 ProcessGroupTutti::WorkResult ProcessGroupTutti::scatter(Tensors& outputs, Lists& inputs,
                                                          const c10d::ScatterOptions& options) {
   const at::Tensor& output = only(outputs, "scatter");
@@ -107,19 +131,21 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::reduce_scatter_tensor_coalesced
     operands.emplace_back(inputs[i], Use::kRead);
     operands.emplace_back(outputs[i], Use::kWrite);
   }
-  return launch({OpType::_REDUCE_SCATTER_BASE, "tutti:_reduce_scatter_base", options.timeout, TUTTI_BLOCKING(options)},
-                std::move(operands), [op = options.reduceOp](Endpoint& endpoint, std::vector<Operand>& o) {
-                  std::vector<std::unique_ptr<Reduction>> reductions;
-                  for (std::size_t i = 0; i < o.size(); i += 2)
-                    reductions.push_back(std::make_unique<Reduction>(op, moved(o[i].dtype()).type, endpoint));
-                  in_group(endpoint, kName, o.size() / 2, [&](std::size_t i, tuttiComm_t comm) {
-                    const Element element = moved(o[2 * i].dtype());
-                    return tuttiReduceScatter(o[2 * i].data(), o[2 * i + 1].data(), o[2 * i + 1].count(element),
-                                              element.type, reductions[i]->get(), comm, nullptr);
-                  });
-                });
+  const Launch kind{OpType::_REDUCE_SCATTER_BASE, "tutti:_reduce_scatter_base", options.timeout,
+                    TUTTI_BLOCKING(options), true};
+  return launch(kind, std::move(operands), [op = options.reduceOp](Endpoint& endpoint, std::vector<Operand>& o) {
+    std::vector<std::unique_ptr<Reduction>> reductions;
+    for (std::size_t i = 0; i < o.size(); i += 2)
+      reductions.push_back(std::make_unique<Reduction>(op, moved(o[i].dtype()).type, endpoint));
+    in_group(endpoint, kName, o.size() / 2, [&](std::size_t i, tuttiComm_t comm) {
+      const Element element = moved(o[2 * i].dtype());
+      return tuttiReduceScatter(o[2 * i].data(), o[2 * i + 1].data(), o[2 * i + 1].count(element), element.type,
+                                reductions[i]->get(), comm, nullptr);
+    });
+  });
 }
 
+// No rank knows whether the others gave splits, so equal blocks are no operation of their own here.
 ProcessGroupTutti::WorkResult ProcessGroupTutti::alltoall_base(at::Tensor& output, at::Tensor& input,
                                                                std::vector<std::int64_t>& output_splits,
                                                                std::vector<std::int64_t>& input_splits,
@@ -127,8 +153,8 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::alltoall_base(at::Tensor& outpu
   c10d::checkSplitSizes(input_splits, input, size_);
   c10d::checkSplitSizes(output_splits, output, size_);
   const Element element = moved(input.scalar_type());
-  const bool even = input_splits.empty() && output_splits.empty();
-  if (even) check_count(output.numel(), input.numel(), "all_to_all_single", "the output");
+  if (input_splits.empty() && output_splits.empty())
+    check_count(output.numel(), input.numel(), "all_to_all_single", "the output");
   const auto row = [&](const at::Tensor& t) {
     return t.size(0) == 0 ? std::size_t{0} : static_cast<std::size_t>(t.numel() / t.size(0)) * element.per;
   };
@@ -138,12 +164,9 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::alltoall_base(at::Tensor& outpu
   const Blocks sent(input_splits, row(input), rows(input), size_);
   const Blocks received(output_splits, row(output), rows(output), size_);
   return launch({OpType::ALLTOALL_BASE, "tutti:all_to_all", options.timeout, TUTTI_BLOCKING(options)},
-                {Operand(input, Use::kRead), Operand(output, Use::kWrite)},
-                [element, even, sent, received](Endpoint& endpoint, std::vector<Operand>& o) {
+                {Operand(input.is_alias_of(output) ? input.clone() : input, Use::kRead), Operand(output, Use::kWrite)},
+                [element, sent, received](Endpoint& endpoint, std::vector<Operand>& o) {
                   endpoint.run("all_to_all_single", [&](tuttiComm_t comm) {
-                    if (even) {
-                      return tuttiAllToAll(o[0].data(), o[1].data(), sent.counts[0], element.type, comm, nullptr);
-                    }
                     return tuttiAllToAllV(o[0].data(), sent.counts.data(), sent.starts.data(), o[1].data(),
                                           received.counts.data(), received.starts.data(), element.type, comm, nullptr);
                   });

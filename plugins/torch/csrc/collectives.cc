@@ -144,7 +144,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::allgather_coalesced(Lists& outp
     operands.emplace_back(inputs[i], Use::kRead);
     operands.emplace_back(std::move(blocks), Use::kWrite);
   }
-  return launch({OpType::ALLGATHER_COALESCED, "tutti:all_gather", options.timeout, TUTTI_BLOCKING(options)},
+  return launch({OpType::ALLGATHER_COALESCED, "tutti:all_gather", options.timeout, TUTTI_BLOCKING(options), true},
                 std::move(operands),
                 [](Endpoint& endpoint, std::vector<Operand>& o) { gather_pairs(endpoint, "all_gather_coalesced", o); });
 }
@@ -158,7 +158,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::allgather_into_tensor_coalesced
     operands.emplace_back(inputs[i], Use::kRead);
     operands.emplace_back(outputs[i], Use::kWrite);
   }
-  return launch({OpType::_ALLGATHER_BASE, "tutti:_all_gather_base", options.timeout, TUTTI_BLOCKING(options)},
+  return launch({OpType::_ALLGATHER_BASE, "tutti:_all_gather_base", options.timeout, TUTTI_BLOCKING(options), true},
                 std::move(operands), [](Endpoint& endpoint, std::vector<Operand>& o) {
                   gather_pairs(endpoint, "all_gather_into_tensor_coalesced", o);
                 });

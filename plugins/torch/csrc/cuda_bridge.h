@@ -2,8 +2,8 @@
 //
 // The library's streams for device buffers are not there yet (tuttiStreamFromCuda: tuttiUnsupported), so a tensor on a
 // GPU travels through pinned host memory: the thread that carries the operation out copies in and out on a stream of
-// torch's pool, ordered behind the stream that was current at the call. wait() blocks until the copy back is queued and
-// orders the caller's current stream behind it.
+// torch's pool, ordered behind the stream that was current at the call, and waits for the copy out: a work that is over
+// has its results on the GPU.
 #pragma once
 
 #include <memory>
@@ -12,6 +12,15 @@
 #include <ATen/ATen.h>
 
 namespace tutti_torch {
+
+/// Whether tensors on an NVIDIA GPU can be read at all.
+constexpr bool reaches_cuda() {
+#ifdef TUTTI_TORCH_CUDA
+  return true;
+#else
+  return false;
+#endif
+}
 
 /// Order behind the work queued on the current streams of `tensors`' devices, taken at construction.
 class DeviceOrder {

@@ -16,16 +16,20 @@ class Goodbyes {
     static auto* goodbyes = new Goodbyes;  // never freed: the threads may outlive main
     return *goodbyes;
   }
-  void say(tuttiComm_t comm) {
+  std::shared_ptr<void> owe() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       ++open_;
     }
-    std::thread([this, comm] {
+    return {this, [](Goodbyes* goodbyes) {
+              const std::lock_guard<std::mutex> lock(goodbyes->mutex_);
+              --goodbyes->open_;
+              goodbyes->said_.notify_all();
+            }};
+  }
+  void say(tuttiComm_t comm) {
+    std::thread([comm, owed = owe()] {
       static_cast<void>(tuttiCommDestroy(comm));  // of a group that is no longer wanted: its errors concern nobody
-      const std::lock_guard<std::mutex> lock(mutex_);
-      --open_;
-      said_.notify_all();
     }).detach();
   }
   bool wait(std::chrono::milliseconds limit) {
@@ -60,8 +64,10 @@ void Endpoint::refuse(const char* operation) {
                   std::string("tutti: ") + operation + ": the process group was aborted or shut down");
 }
 
-Endpoint::~Endpoint() {
-  if (!aborted()) Goodbyes::all().say(comm_);
+Endpoint::~Endpoint() { leave(); }
+
+void Endpoint::leave() {
+  if (!aborted_.exchange(true, std::memory_order_acq_rel)) Goodbyes::all().say(comm_);
 }
 
 void Endpoint::set_timeout(std::chrono::milliseconds timeout) {
@@ -81,6 +87,8 @@ tuttiResult_t Endpoint::error() const {
   const tuttiResult_t asked = tuttiCommGetAsyncError(comm_, &state);
   return asked != tuttiSuccess ? asked : state;
 }
+
+std::shared_ptr<void> owe_goodbye() { return Goodbyes::all().owe(); }
 
 bool wait_for_goodbyes(std::chrono::milliseconds limit) { return Goodbyes::all().wait(limit); }
 

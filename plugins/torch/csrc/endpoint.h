@@ -34,6 +34,10 @@ class Endpoint {
   void set_timeout(std::chrono::milliseconds timeout);
   /// From any thread: ends the calls under way and refuses further ones.
   void abort();
+  /// Says goodbye without waiting and refuses further calls. Not beside run(). The destructor does it at the latest,
+  /// but works that the program keeps may keep this.
+  void leave();
+  /// Or left.
   bool aborted() const { return aborted_.load(std::memory_order_acquire); }
   /// First error of the communicator, tuttiSuccess while it is healthy.
   tuttiResult_t error() const;
@@ -43,9 +47,12 @@ class Endpoint {
 
   tuttiComm_t comm_;
   std::chrono::milliseconds timeout_{-1};
-  std::atomic<bool> aborted_{false};  // pairs with itself: abort() before tuttiCommAbort, run() before a call
+  std::atomic<bool> aborted_{
+      false};  // pairs with itself: abort() and leave() before they end comm_, run() before a call
 };
 
+/// While it is held, wait_for_goodbyes() waits.
+std::shared_ptr<void> owe_goodbye();
 /// Waits until the goodbyes that are on their way are said, at most so long. False: some are not.
 bool wait_for_goodbyes(std::chrono::milliseconds limit);
 

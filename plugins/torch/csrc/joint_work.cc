@@ -32,6 +32,7 @@ WorkPointer join_works(int rank, std::vector<WorkPointer> works) {
   }
   const auto members = std::make_shared<Members>(std::move(works));
   const WorkPointer joint = c10::make_intrusive<TuttiWork>(std::move(description), members);
+  for (const WorkPointer& member : members->works) joint->callbacks_aside |= member->callbacks_aside;
   if (members->works.empty()) joint->complete(nullptr);
   for (const WorkPointer& member : members->works) {
     member->observe([members, joint] {

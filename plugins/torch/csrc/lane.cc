@@ -15,8 +15,9 @@ void Lane::submit(const WorkPointer& work, bool blocking) {
   call_worker();
 }
 
-// A work completes outside the lock and after `running_` is given back: observers of its end may submit and wait.
-void Lane::run_own(const WorkPointer& work, std::unique_lock<std::mutex>& lock, bool worker) {
+// A work completes outside the lock and after `running_` is given back: observers of its end may submit and wait. It is
+// let go of outside the lock, too: to free a tensor may take Python's lock, whose owner may want this one.
+void Lane::run_own(WorkPointer work, std::unique_lock<std::mutex>& lock, bool worker) {
   running_ = true;
   lock.unlock();
   std::exception_ptr error;
@@ -32,6 +33,7 @@ void Lane::run_own(const WorkPointer& work, std::unique_lock<std::mutex>& lock, 
   if (waiters_ > 0) for_waiters_.notify_all();
   lock.unlock();
   work->complete(std::move(error));
+  work.reset();
   lock.lock();
   if (worker) ++free_workers_;
 }
@@ -46,9 +48,9 @@ void Lane::call_worker() {
 
 bool Lane::run_head(std::unique_lock<std::mutex>& lock, bool worker) {
   if (running_ || queue_.empty()) return false;
-  const WorkPointer work = std::move(queue_.front());
+  WorkPointer work = std::move(queue_.front());
   queue_.pop_front();
-  run_own(work, lock, worker);
+  run_own(std::move(work), lock, worker);
   return true;
 }
 
@@ -78,6 +80,11 @@ bool Lane::drain(std::chrono::milliseconds limit) {
     if (!moved) return false;
   }
   return true;
+}
+
+bool Lane::idle() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return !running_ && queue_.empty();
 }
 
 void Lane::close(const std::string& reason) {

@@ -23,12 +23,14 @@ class Lane : public Carrier, public std::enable_shared_from_this<Lane> {
   void give_up(TuttiWork&) override {}
   /// Carries out all that is queued. False: not within the limit, the rest stays.
   bool drain(std::chrono::milliseconds limit);
+  /// Nothing is queued or being carried out.
+  bool idle();
   /// Refuses new works, ends the queued ones with `reason`; the one under way goes on.
   void close(const std::string& reason);
 
  private:
   bool run_head(std::unique_lock<std::mutex>& lock, bool worker);
-  void run_own(const WorkPointer& work, std::unique_lock<std::mutex>& lock, bool worker);
+  void run_own(WorkPointer work, std::unique_lock<std::mutex>& lock, bool worker);
   void call_worker();
   void serve();
 

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "cuda_bridge.h"
+
 namespace tutti_torch {
 namespace {
 
@@ -13,6 +15,9 @@ bool plain(const at::Tensor& tensor) {
 
 Operand::Operand(std::vector<at::Tensor> parts, Use use) : parts_(std::move(parts)), use_(use) {
   for (const at::Tensor& part : parts_) {
+    if (!part.is_cpu() && !(reaches_cuda() && part.is_cuda()))
+      C10_THROW_ERROR(ValueError, c10::str("tutti: a tensor on ", part.device(), "; this build of tutti_torch takes ",
+                                           reaches_cuda() ? "those on cpu and cuda" : "those on cpu only"));
     if (part.layout() != at::kStrided)
       C10_THROW_ERROR(ValueError, c10::str("tutti: a ", part.layout(), " tensor; this operation takes dense ones"));
     if (part.scalar_type() != dtype())

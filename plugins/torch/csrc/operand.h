@@ -9,8 +9,9 @@
 
 namespace tutti_torch {
 
-/// One or several tensors of one dtype, one after the other. Tensors that lie so already are used as they are; others
-/// (strided, conjugated, scattered over memory, on a GPU) are copied to scratch memory before the call and back after.
+/// One or several tensors of one dtype, one after the other, in host memory or on a GPU that the build reaches. Tensors
+/// that lie so already are used as they are; others (strided, conjugated, scattered over memory, on a GPU) are copied
+/// to scratch memory before the call and back after.
 class Operand {
  public:
   enum class Use { kRead, kWrite, kBoth };

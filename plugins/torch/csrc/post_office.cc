@@ -25,9 +25,7 @@ void finish(const WorkPointer& work) {
   } catch (...) {
     error = std::current_exception();
   }
-  if (!work->has_future()) return work->complete(std::move(error));
-  // A callback of the future may wait for what this thread has yet to take.
-  std::thread([work, error] { work->complete(error); }).detach();
+  work->complete(std::move(error));
 }
 
 }  // namespace
@@ -47,11 +45,15 @@ void PostOffice::start() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (serving_ || closed_) return;
   serving_ = true;
-  std::thread([self = shared_from_this()] { self->serve(); }).detach();
+  std::thread([self = shared_from_this()] {
+    self->serve();
+    const std::lock_guard<std::mutex> lock(self->mutex_);
+    self->farewell_.reset();
+  }).detach();
 }
 
 void PostOffice::send(const void* data, std::size_t bytes, int peer, int tag, std::chrono::milliseconds timeout) {
-  start();  // whoever sends may block its own peer unless it takes what comes
+  start();
   sender_->set_timeout(timeout);
   Letter letter{bytes, tag, Kind::kMessage, 0, {}};
   const bool inside = bytes <= kInside;
@@ -152,7 +154,7 @@ void PostOffice::serve() {
       receiver_->run("recv", [&](tuttiComm_t comm) {
         return tuttiRecvTag(&letter, sizeof letter, tuttiUint8, TUTTI_ANY_SOURCE, kLetterTag, &source, comm, nullptr);
       });
-      if (letter.kind == Kind::kClose) return;
+      if (letter.kind == Kind::kClose) return receiver_->leave();
       take(letter, source - size_);
     }
   } catch (...) {
@@ -193,21 +195,33 @@ void PostOffice::give_up(TuttiWork& work) {
   mine->complete(error_of(c10::str("recv: rank ", rank_, " timed out: nothing came from ", from)));
 }
 
-// The thread waits for letters: one from this process's own sender ends it.
-void PostOffice::close(const std::string& reason) {
+void PostOffice::close(const std::string& reason, const std::shared_ptr<Lane>& sends,
+                       std::chrono::milliseconds patience) {
   bool serving = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (std::exchange(closed_, true)) return;
-    serving = serving_ && !error_;
+    serving = serving_ && !error_ && !sender_->aborted();
+    if (serving) farewell_ = owe_goodbye();
   }
   fail(error_of(reason));
-  if (!serving || sender_->aborted()) return;
+  if (!serving) return;
+  std::thread([self = shared_from_this(), sends, patience, farewell = owe_goodbye()] {
+    if (sends->drain(patience))
+      self->dismiss();
+    else
+      self->abort();  // nobody takes what is under way
+  }).detach();
+}
+
+// The thread waits for letters: one from this process's own sender ends it.
+void PostOffice::dismiss() {
   const Letter letter{0, 0, Kind::kClose, 0, {}};
   try {
     sender_->run("close", [&](tuttiComm_t comm) {
       return tuttiSendTag(&letter, sizeof letter, tuttiUint8, rank_, kLetterTag, comm, nullptr);
     });
+    sender_->leave();
   } catch (const c10::Error&) {
     abort();
   }

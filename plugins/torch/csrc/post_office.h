@@ -2,10 +2,10 @@
 //
 // A communicator does one operation at a time, torch's isend and irecv are open in any number and order. So sends and
 // receives have a communicator of their own of 2n ranks: of each process, rank r only receives and rank n + r only
-// sends. One thread, from the first send or receive on, takes whatever arrives: into the buffer of the receive that
-// fits, else into memory, until its receive comes. Since it always takes, a send waits for the link only, and no order
-// of sends and receives can block itself. A message is a letter of fixed size with the data, if it is short, inside;
-// longer data follows with another tag.
+// sends. One thread takes whatever arrives: into the buffer of the receive that fits, else into memory, until its
+// receive comes. Since it always takes, a send waits for the link only, and no order of sends, receives and collectives
+// can block itself. A message is a letter of fixed size with the data, if it is short, inside; longer data follows with
+// another tag.
 #pragma once
 
 #include <condition_variable>
@@ -24,6 +24,8 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
   /// `receiver` is rank `rank` of 2 * `size`, `sender` rank `size + rank`.
   PostOffice(std::shared_ptr<Endpoint> receiver, std::shared_ptr<Endpoint> sender, int rank, int size);
 
+  /// From here on messages are taken. Later calls do nothing.
+  void start();
   /// To be run in the order of the sends: the body of a work on a lane.
   void send(const void* data, std::size_t bytes, int peer, int tag, std::chrono::milliseconds timeout);
   /// Completes `work` when the message is in `data`; the memory stays valid until then.
@@ -31,9 +33,9 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
 
   void help(TuttiWork& work) override;
   void give_up(TuttiWork& work) override;
-  /// Ends all open receives with `reason`, refuses further ones. The communicator's ranks say goodbye when its last
-  /// user is gone.
-  void close(const std::string& reason);
+  /// Ends all open receives with `reason`, refuses further ones. Does not wait: a thread leaves what `sends` has under
+  /// way so much time, then ends the taking of messages and says goodbye.
+  void close(const std::string& reason, const std::shared_ptr<Lane>& sends, std::chrono::milliseconds patience);
   void abort();
 
  private:
@@ -51,8 +53,8 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
     std::vector<char> data;
   };
 
-  void start();
   void serve();
+  void dismiss();
   void take(const Letter& letter, int source);
   void hand_over(const Open& open, int source, std::size_t bytes, const void* data);
   void fetch(void* data, std::size_t bytes, int source);
@@ -69,6 +71,7 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
   std::exception_ptr error_;
   bool serving_ = false;
   bool closed_ = false;
+  std::shared_ptr<void> farewell_;  // owed once closed: see owe_goodbye()
 };
 
 }  // namespace tutti_torch

@@ -18,7 +18,7 @@ ProcessGroupTutti::ProcessGroupTutti(const c10::intrusive_ptr<c10d::Store>& stor
                                      const c10::intrusive_ptr<Options>& options)
     : c10d::Backend(rank, size),
       store_(store),
-      options_(options),
+      options_(c10::make_intrusive<Options>(*options)),
       lane_(std::make_shared<Lane>(std::chrono::microseconds(0))),
       sends_(std::make_shared<Lane>(kPatience)) {
   JoinRequest request;
@@ -30,7 +30,9 @@ ProcessGroupTutti::ProcessGroupTutti(const c10::intrusive_ptr<c10d::Store>& stor
   request.deterministic = options->deterministic;
   const Joined joined = join(*store, request);
   collectives_ = joined.collectives;
+  token_ = joined.token;
   post_ = std::make_shared<PostOffice>(joined.receiver, joined.sender, rank, size);
+  if (size > 1) post_->start();  // a peer may send before this rank thinks of it
   init();
 }
 
@@ -39,35 +41,48 @@ ProcessGroupTutti::~ProcessGroupTutti() {
   const std::string reason = "the process group is gone";
   lane_->close(reason);
   sends_->close(reason);
-  post_->close(reason);
+  if (post_) post_->close(reason, sends_, kLinger);
+  if (collectives_ && lane_->idle()) collectives_->leave();
 }
 
-std::shared_ptr<Endpoint> ProcessGroupTutti::collectives() {
+std::pair<std::shared_ptr<Endpoint>, std::shared_ptr<PostOffice>> ProcessGroupTutti::connections() {
   const std::lock_guard<std::mutex> lock(endpoint_mutex_);
-  return collectives_;
+  return {collectives_, post_};
+}
+
+std::shared_ptr<Endpoint> ProcessGroupTutti::collectives() { return connections().first; }
+
+std::shared_ptr<PostOffice> ProcessGroupTutti::post() {
+  const std::shared_ptr<PostOffice> post = connections().second;
+  if (!post) C10_THROW_ERROR(DistBackendError, "tutti: the process group was shut down");
+  return post;
 }
 
 void ProcessGroupTutti::abort() {
   const std::string reason = "the process group was aborted";
   lane_->close(reason);
   sends_->close(reason);
-  if (const std::shared_ptr<Endpoint> endpoint = collectives()) endpoint->abort();
-  post_->abort();
+  const auto [endpoint, post] = connections();
+  if (!endpoint) return;  // shut down
+  endpoint->abort();
+  post->abort();
 }
 
 void ProcessGroupTutti::shutdown() {
   const std::string reason = "the process group was shut down";
-  const std::shared_ptr<Endpoint> endpoint = collectives();
+  const auto [endpoint, post] = connections();
   if (!endpoint) return;
   if (!endpoint->aborted()) {
     lane_->drain(options_->timeout);
-    if (!sends_->drain(kLinger)) post_->abort();  // nobody takes them
+    if (!sends_->drain(kLinger)) post->abort();  // nobody takes them
   }
   lane_->close(reason);
   sends_->close(reason);
-  post_->close(reason);
+  post->close(reason, sends_, kLinger);
+  if (lane_->idle()) endpoint->leave();
   const std::lock_guard<std::mutex> lock(endpoint_mutex_);
   collectives_.reset();  // works under way hold their own
+  post_.reset();
 }
 
 c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupTutti::getBackendOptions() { return options_; }
@@ -156,6 +171,12 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::launch(const Launch& launch, Te
 }
 
 ProcessGroupTutti::WorkResult ProcessGroupTutti::launch(const Launch& kind, std::vector<Operand> operands, Call call) {
+  for (std::size_t i = 0; i < operands.size(); ++i) {  // counts are compared in elements, so these must be alike
+    const Operand& first = operands[kind.pairs ? i / 2 * 2 : 0];
+    if (first.size() == 0 || operands[i].size() == 0 || first.dtype() == operands[i].dtype()) continue;
+    C10_THROW_ERROR(ValueError, c10::str(kind.title, ": tensors of ", first.dtype(), " and of ", operands[i].dtype(),
+                                         " in one call"));
+  }
   Tensors inputs;
   Tensors outputs;
   for (const Operand& operand : operands) {
@@ -175,6 +196,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::launch(const Launch& kind, std:
     drain_side_streams(all);
     call(endpoint, operands);
     for (Operand& operand : operands) operand.close();
+    drain_side_streams(all);  // a work that is over has its results where they belong
   };
   return launch(kind, std::move(inputs), std::move(outputs), std::move(body));
 }

@@ -51,6 +51,9 @@ class ProcessGroupTutti : public c10d::Backend {
   WorkResult allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                              const c10d::AllgatherOptions& options) override;
   WorkResult gather(Lists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
+  // These two forward to each other in the versions of torch that have them; not marked override, as others do not.
+  WorkResult gather_single(at::Tensor& output, at::Tensor& input, const c10d::GatherOptions& options);
+  WorkResult gather_into_tensor(at::Tensor& output, at::Tensor& input, const c10d::GatherOptions& options);
   WorkResult scatter(Tensors& outputs, Lists& inputs, const c10d::ScatterOptions& options) override;
   WorkResult reduce_scatter(Tensors& outputs, Lists& inputs, const c10d::ReduceScatterOptions& options) override;
   WorkResult _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
@@ -94,28 +97,32 @@ class ProcessGroupTutti : public c10d::Backend {
     const char* title;  // "tutti:" and the operation's name
     std::chrono::milliseconds timeout;
     bool blocking;
+    bool pairs = false;  // operands 2i and 2i + 1 belong together, else all do: those are of one type
   };
 
   WorkResult launch(const Launch& launch, std::vector<Operand> operands, Call call);
   WorkResult launch(const Launch& launch, Tensors inputs, Tensors outputs, std::function<void(Endpoint&)> body);
   WorkResult receive(Tensors& tensors, int peer_or_any, int tag);
   WorkPointer make_work(const Launch& launch, Tensors inputs, Tensors outputs, std::shared_ptr<Carrier> carrier);
+  std::pair<std::shared_ptr<Endpoint>, std::shared_ptr<PostOffice>> connections();
   std::shared_ptr<Endpoint> collectives();
+  std::shared_ptr<PostOffice> post();  // raises after shutdown()
   WorkResult track(const WorkPointer& work);
-  WorkResult reduce_scatter_uneven(const Launch& launch, at::Tensor& output, Tensors& inputs, const c10d::ReduceOp& op);
+  std::string monitored_key(std::uint64_t number) const;
   std::chrono::milliseconds limit(std::chrono::milliseconds asked) const;
   const at::Tensor& only(const Tensors& tensors, const char* operation) const;
   void check_list(const Tensors& list, const char* operation) const;
   void check_root(std::int64_t root, const char* operation) const;
 
   c10::intrusive_ptr<c10d::Store> store_;
-  c10::intrusive_ptr<Options> options_;
+  c10::intrusive_ptr<Options> options_;  // its own: the program's may serve several groups
   std::mutex endpoint_mutex_;
   std::shared_ptr<Endpoint> collectives_;  // none after shutdown()
-  std::shared_ptr<PostOffice> post_;
+  std::shared_ptr<PostOffice> post_;       // the same
   std::shared_ptr<Lane> lane_;
   std::shared_ptr<Lane> sends_;
   std::atomic<std::uint64_t> sequence_{0};
+  std::string token_;  // of this group alone, in all of the Store's life
   std::uint64_t monitored_ = 0;
   std::mutex coalescing_mutex_;
   std::atomic<bool> coalescing_{false};  // pairs with itself: calls between start and end are not blocking

@@ -1,6 +1,7 @@
 #include "rendezvous.h"
 
 #include <cstring>
+#include <random>
 
 #include <c10/util/Exception.h>
 
@@ -12,12 +13,15 @@ constexpr const char* kKey = "tutti/ids";
 struct Ids {
   tuttiUniqueId collectives;
   tuttiUniqueId transfers;
+  std::uint64_t token;
 };
 
 // What the Store holds: one byte that says whether the ids follow, or the sentence why rank 0 could not make them.
 std::vector<std::uint8_t> make_ids(Ids* ids) {
   tuttiResult_t result = tuttiGetUniqueId(&ids->collectives);
   if (result == tuttiSuccess) result = tuttiGetUniqueId(&ids->transfers);
+  std::random_device random;
+  ids->token = std::uint64_t{random()} << 32 | random();
   std::vector<std::uint8_t> value{result == tuttiSuccess ? std::uint8_t{1} : std::uint8_t{0}};
   if (result == tuttiSuccess) {
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(ids);
@@ -47,6 +51,28 @@ Ids exchange_ids(c10d::Store& store, int rank) {
   return ids;
 }
 
+/// A later group of the same name in the same store must not meet this one's ids.
+void withdraw_ids(c10d::Store& store, int rank) {
+  if (rank != 0) return;
+  try {
+    store.deleteKey(kKey);
+  } catch (const std::exception&) {  // a store that cannot delete
+  }
+}
+
+/// Nor must a rank be through before they are gone: it may leave and come again at once. Through the Store, as what
+/// goes wrong later in a communicator must not look like a join that failed.
+void await_withdrawal(c10d::Store& store, const JoinRequest& request, const std::string& token) {
+  const std::string key = "tutti/joined/" + token;
+  try {
+    if (request.rank == 0)
+      store.set(key, std::vector<std::uint8_t>{1});
+    else
+      store.wait({key}, request.timeout.count() > 0 ? request.timeout : store.getTimeout());
+  } catch (const std::exception&) {  // the store is gone, with rank 0 perhaps; the group is there
+  }
+}
+
 }  // namespace
 
 Joined join(c10d::Store& store, const JoinRequest& request) {
@@ -72,20 +98,18 @@ Joined join(c10d::Store& store, const JoinRequest& request) {
   if (result == tuttiSuccess) result = ended;
   if (result != tuttiSuccess) {
     const std::string text = tuttiGetLastError(nullptr);
+    withdraw_ids(store, request.rank);
     for (tuttiComm_t comm : comms) {
       if (comm != nullptr) static_cast<void>(tuttiCommAbort(comm));
     }
     C10_THROW_ERROR(DistBackendError, c10::str("tutti: rank ", request.rank, " could not join the process group: ",
                                                text, " (", tuttiGetErrorString(result), ")"));
   }
-  if (request.rank == 0) {  // a later group of the same name in the same store must not meet these
-    try {
-      store.deleteKey(kKey);
-    } catch (const std::exception&) {  // a store that cannot delete
-    }
-  }
-  return {std::make_shared<Endpoint>(comms[0]), std::make_shared<Endpoint>(comms[1]),
-          std::make_shared<Endpoint>(comms[2])};
+  Joined joined{std::make_shared<Endpoint>(comms[0]), std::make_shared<Endpoint>(comms[1]),
+                std::make_shared<Endpoint>(comms[2]), std::to_string(ids.token)};
+  withdraw_ids(store, request.rank);
+  await_withdrawal(store, request, joined.token);
+  return joined;
 }
 
 }  // namespace tutti_torch

@@ -65,7 +65,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::send(Tensors& tensors, int peer
   check_root(peer, "send");
   const Launch kind{OpType::SEND, "tutti:send", c10d::kUnsetTimeout, false};
   const WorkPointer work = make_work(kind, {tensor}, {}, sends_);
-  work->body = [post = post_, operand = Operand(tensor, Use::kRead), order = DeviceOrder(tensors), tensors, peer, tag,
+  work->body = [post = post(), operand = Operand(tensor, Use::kRead), order = DeviceOrder(tensors), tensors, peer, tag,
                 timeout = work->timeout()]() mutable {
     const at::AutoDispatchBelowADInplaceOrView below;
     order.enter();
@@ -92,7 +92,9 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::receive(Tensors& tensors, int p
   const bool any = peer_or_any == kAnySource;
   const Launch kind{any ? OpType::RECVANYSOURCE : OpType::RECV, any ? "tutti:recvAnySource" : "tutti:recv",
                     c10d::kUnsetTimeout, false};
-  const WorkPointer work = make_work(kind, {}, {tensor}, post_);
+  const std::shared_ptr<PostOffice> post = this->post();
+  const WorkPointer work = make_work(kind, {}, {tensor}, post);
+  work->callbacks_aside = true;  // they may wait for what the thread has yet to take
   auto operand = std::make_shared<Operand>(tensor, Use::kWrite);
   operand->open();
   work->body = [operand, order = DeviceOrder(tensors), tensors] {
@@ -100,8 +102,9 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::receive(Tensors& tensors, int p
     order.enter();
     const StreamScope scope(tensors);
     operand->close();
+    drain_side_streams(tensors);
   };
-  post_->receive(work, operand->data(), operand->bytes(), peer_or_any, tag);
+  post->receive(work, operand->data(), operand->bytes(), peer_or_any, tag);
   return track(work);
 }
 
@@ -112,11 +115,15 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::barrier(const c10d::BarrierOpti
   });
 }
 
+std::string ProcessGroupTutti::monitored_key(std::uint64_t number) const {
+  return c10::str("tutti/monitored/", token_, "/", number, "/");
+}
+
 // Through the Store: who does not come must not cost the group its communicators, and all who are late can be named.
 // The sentences are those of Gloo's monitored barrier, which programs look for.
 void ProcessGroupTutti::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
   const std::chrono::milliseconds timeout = limit(options.timeout);
-  const std::string key = c10::str("tutti/monitored/", ++monitored_, "/");
+  const std::string key = monitored_key(++monitored_);
   const std::string verdict = key + "verdict";
   if (rank_ != 0) {
     store_->set(key + std::to_string(rank_), std::vector<std::uint8_t>{1});
@@ -144,10 +151,14 @@ void ProcessGroupTutti::monitoredBarrier(const c10d::BarrierOptions& options, bo
     text = c10::str(wait_all_ranks ? "Ranks " : "Rank ", late, " failed to pass monitoredBarrier in ", timeout.count(),
                     " ms");
   }
-  std::vector<std::uint8_t> value{1};
-  value.insert(value.end(), text.begin(), text.end());
-  store_->set(verdict, value);
+  const std::string value = "\1" + text;
+  store_->set(verdict, std::vector<std::uint8_t>(value.begin(), value.end()));
   if (!text.empty()) C10_THROW_ERROR(DistBackendError, "tutti: " + text);
+  try {  // whoever is here has read the verdict before this one
+    for (int rank = 1; rank < size_; ++rank) store_->deleteKey(key + std::to_string(rank));
+    if (monitored_ > 1) store_->deleteKey(monitored_key(monitored_ - 1) + "verdict");
+  } catch (const std::exception&) {  // a store that cannot delete
+  }
 }
 
 }  // namespace tutti_torch

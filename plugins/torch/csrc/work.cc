@@ -1,5 +1,7 @@
 #include "work.h"
 
+#include <thread>
+
 #include "cuda_bridge.h"
 
 namespace tutti_torch {
@@ -39,7 +41,10 @@ std::vector<at::Tensor> TuttiWork::result() {
   return outputs_;
 }
 
-void TuttiWork::synchronize() { order_current_streams(outputs_); }
+void TuttiWork::synchronize() {
+  if (!over()) carrier_->help(*this);  // before that nothing is queued that streams could be ordered behind
+  order_current_streams(outputs_);
+}
 
 bool TuttiWork::wait_idle(std::chrono::milliseconds limit) {
   std::unique_lock<std::mutex> lock(mutex_);
@@ -85,7 +90,12 @@ void TuttiWork::complete(std::exception_ptr error) {
     recordFunctionEndCallback_();
     recordFunctionEndCallback_ = nullptr;
   }
-  if (future) finish_future(future);
+  if (future && callbacks_aside) {
+    const auto self = c10::intrusive_ptr<TuttiWork>::unsafe_reclaim_from_nonowning(this);
+    std::thread([self, future] { self->finish_future(future); }).detach();
+  } else if (future) {
+    finish_future(future);
+  }
   for (const auto& observer : observers) observer();
 }
 
@@ -95,11 +105,6 @@ void TuttiWork::observe(std::function<void()> observer) {
     if (!over()) return observers_.push_back(std::move(observer));
   }
   observer();
-}
-
-bool TuttiWork::has_future() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return future_.defined();
 }
 
 // The future is made when it is asked for: a call that blocks has none.

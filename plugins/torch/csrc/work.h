@@ -53,14 +53,14 @@ class TuttiWork : public c10d::Work {
   std::function<void()> body;
   /// Of a receive from any source.
   int source = -1;
+  /// The thread that completes this must not be held up: the future's callbacks run on one of their own.
+  bool callbacks_aside = false;
 
   /// The carrier's: the work is over. Wakes waiters, completes the future, calls observers. Once.
   void complete(std::exception_ptr error);
   /// Calls `observer` when the work is over, at once if it is.
   void observe(std::function<void()> observer);
   const std::vector<at::Tensor>& outputs() const { return outputs_; }
-  /// Somebody asked for the future: its callbacks may take long.
-  bool has_future();
   bool over() const { return over_.load(std::memory_order_acquire); }
   std::chrono::milliseconds timeout() const { return timeout_; }
   /// Waits without helping. False: the limit passed (0: none).
