@@ -1,10 +1,11 @@
 """Named tensors, submitted in any order, carried out in one order on all ranks.
 
-Each rank has a thread. While it has requests open it meets the other ranks' threads in rounds. In a round every rank
-tells the requests that it has got since the last one; as all ranks hear the same, all keep the same table and come to
-the same list of what is ready, without a coordinator. A request that was carried out before has a number, which is told
-instead of its description.
+Each rank has a thread. While it has requests open it meets the other ranks' threads in rounds; without any it comes once
+a second, so that those who wait learn whom they wait for. In a round every rank tells the requests that it has got since
+the last one; as all ranks hear the same, all keep the same table and come to the same list of what is ready, without a
+coordinator. A request that was carried out before has a number, which is told instead of its description.
 """
+import collections
 import itertools
 import json
 import sys
@@ -16,7 +17,11 @@ import torch.distributed as dist
 
 FUSION_BYTES = 64 << 20
 CYCLE_SECONDS = 0.001
+IDLE_SECONDS = 1.0
 STALL_SECONDS = 60.0
+NUMBERS = 1 << 15  # descriptions that are remembered
+# What arguments that make no sense raise, before anything is sent.
+_REFUSALS = (AttributeError, TypeError, ValueError, NotImplementedError)
 _BLOCK = 1024  # bytes of a rank in the first exchange of a round; who has more takes a second one
 
 
@@ -59,13 +64,15 @@ class Engine:
     def __init__(self, group):
         self.group = group
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
-        self.backend = group._get_backend(torch.device("cpu"))
+        backend = group._get_backend(torch.device("cpu"))
+        self.backend = getattr(backend, "wrapped_pg", backend)  # TORCH_DISTRIBUTED_DEBUG=DETAIL puts it into another
         self.changed = threading.Condition()
         self.fresh, self.open = [], {}
         self.stopping, self.error = False, None
         self.table = {}  # name -> {rank: description}, in the order in which names were first heard of
         self.since, self.warned = {}, set()
-        self.numbers, self.descriptions = {}, []
+        # Alike on all ranks: description <-> number, the one that was used last at the end.
+        self.numbers, self.descriptions, self.next_number = collections.OrderedDict(), {}, 0
         self.thread = threading.Thread(target=self._serve, name="tutti-hvd", daemon=True)
         self.thread.start()
 
@@ -83,11 +90,14 @@ class Engine:
         return request
 
     def stop(self, seconds):
-        """Takes part until all ranks stop, at most so long."""
+        """Takes part until all ranks stop, at most so long; then the group is aborted."""
         with self.changed:
             self.stopping = True
             self.changed.notify()
         self.thread.join(seconds)
+        if self.thread.is_alive():
+            self.backend.abort()
+            self.thread.join(seconds)
 
     # ---------------------------------------------------------------- the thread
 
@@ -104,7 +114,7 @@ class Engine:
 
     def _round(self):
         with self.changed:
-            self.changed.wait_for(lambda: self.open or self.stopping)
+            self.changed.wait_for(lambda: self.open or self.stopping, timeout=IDLE_SECONDS)
             fresh, self.fresh = self.fresh, []
             stopping = self.stopping and not self.open
         told = [self._tell(request) for request in fresh]
@@ -160,13 +170,21 @@ class Engine:
                 self._close(name).finish(error)
                 continue
             if all(ranks[rank] == ranks[0] for rank in ranks):
-                key = json.dumps(ranks[0])
-                if key not in self.numbers:
-                    self.numbers[key] = len(self.descriptions)
-                    self.descriptions.append(ranks[0])
+                self._number(ranks[0])
             agreed.append((self.open[name], ranks))
         for kind, members in itertools.groupby(agreed, key=lambda entry: fusion_key(entry[0])):
             self._run(kind, list(members))
+
+    def _number(self, description):
+        key = json.dumps(description)
+        if key in self.numbers:
+            return self.numbers.move_to_end(key)
+        self.numbers[key] = self.next_number
+        self.descriptions[self.next_number] = description
+        self.next_number += 1
+        if len(self.numbers) > NUMBERS:
+            _, oldest = self.numbers.popitem(last=False)
+            del self.descriptions[oldest]
 
     def _close(self, name):
         with self.changed:
@@ -176,17 +194,27 @@ class Engine:
         for request, _ in members:
             if request.ready is not None:
                 request.ready.synchronize()
-        with torch.no_grad():
-            if kind[0] == "allreduce":
-                for part in parts_of([request for request, _ in members]):
-                    self._sum(part)
-            else:
-                for request, ranks in members:
-                    getattr(self, "_" + request.kind)(request, ranks)
-        for request, _ in members:
-            if request.output.is_cuda:
+        if kind[0] == "allreduce":
+            for part in parts_of([request for request, _ in members]):
+                self._finish(part, lambda: self._sum(part))
+        else:
+            for request, ranks in members:
+                self._finish([request], lambda: getattr(self, "_" + request.kind)(request, ranks))
+
+    def _finish(self, requests, operation):
+        error = None
+        try:
+            with torch.no_grad():
+                operation()
+        except _REFUSALS as refusal:
+            # The ranks agreed on the arguments, so each of them comes by here. If one does not, its call meets this
+            # barrier, and that ends the group.
+            self.backend.barrier().wait()
+            error = refusal
+        for request in requests:
+            if error is None and request.output.is_cuda:
                 torch.cuda.current_stream(request.output.device).synchronize()
-            self._close(request.name).finish()
+            self._close(request.name).finish(error)
 
     def _sum(self, requests):
         settings = requests[0].settings

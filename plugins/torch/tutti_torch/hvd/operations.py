@@ -21,8 +21,14 @@ def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1
     if average is not None and op is not None:
         raise ValueError("give op or average, not both")
     op = op or (Sum if average is False else Average)
+    if op not in (Average, Sum, Min, Max, Product):
+        raise ValueError(f"{op} is none of hvd.Average, Sum, Min, Max and Product")
+    if tensor.layout != torch.strided:
+        raise ValueError(f"a tensor of layout {tensor.layout}; hvd sums dense ones")
     if op == Average and not tensor.is_floating_point():
         raise ValueError(f"the average of {tensor.dtype} is not defined; use hvd.Sum")
+    if (prescale_factor, postscale_factor) != (1.0, 1.0) and not (tensor.is_floating_point() or tensor.is_complex()):
+        raise ValueError(f"{tensor.dtype} cannot be scaled")
     return engine().submit(Request(_name("allreduce", name), "allreduce", tensor, tensor if output is None else output,
                                    op=op, prescale=prescale_factor, postscale=postscale_factor,
                                    wire=compression.wire_for(tensor)))

@@ -1,5 +1,7 @@
 """An optimizer whose gradients are averages over the ranks."""
 import contextlib
+import functools
+import weakref
 
 import torch
 
@@ -22,7 +24,7 @@ class _Distributed:
         unnamed = sum(parameter not in self._names for group in self.param_groups for parameter in group["params"])
         if unnamed:
             raise ValueError(f"named_parameters lacks {unnamed} of the optimizer's parameters")
-        self._handles, self._left, self._synchronized, self._skip = {}, {}, False, False
+        self._handles, self._left, self._skip = {}, {}, False
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.requires_grad:
@@ -44,16 +46,24 @@ class _Distributed:
             prescale_factor=1.0 / self._passes, compression=self._compression)
 
     def synchronize(self):
-        """Waits for all gradients. step() calls it; call it yourself to clip them, and step in skip_synchronize()."""
-        for parameter in self._left:
-            if parameter not in self._handles:  # not reached by this rank's backward pass; others wait for it
-                self._submit(parameter)
-        for handle in self._handles.values():
-            handle.wait()
-        self._handles.clear()
-        for parameter in self._left:
-            self._left[parameter] = self._passes
-        self._synchronized = True
+        """Waits for all gradients. step() calls it; call it yourself to clip them, and step in skip_synchronize(). Raises
+        the first error when all are over; the next backward pass starts anew."""
+        errors = []
+        try:
+            for parameter in self._left:
+                if parameter not in self._handles:  # not reached by this rank's backward pass; others wait for it
+                    self._submit(parameter)
+            for handle in self._handles.values():
+                try:
+                    handle.wait()
+                except Exception as error:
+                    errors.append(error)
+        finally:
+            self._handles.clear()
+            for parameter in self._left:
+                self._left[parameter] = self._passes
+        if errors:
+            raise errors[0]
 
     @contextlib.contextmanager
     def skip_synchronize(self):
@@ -66,7 +76,6 @@ class _Distributed:
     def step(self, closure=None):
         if not self._skip:
             self.synchronize()
-        self._synchronized = False
         return super().step(closure)
 
     def zero_grad(self, *arguments, **named):
@@ -81,4 +90,19 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     kind = type(optimizer)
     optimizer.__class__ = type(kind.__name__, (_Distributed, kind), {})
     optimizer._prepare(named_parameters, compression, backward_passes_per_step, op)
+    if "step" in vars(optimizer):
+        optimizer.step = _synchronized(optimizer, optimizer.step)
     return optimizer
+
+
+def _synchronized(optimizer, patched):
+    """Of a step() that somebody, as a scheduler does, has put into the optimizer itself, where it hides the class's."""
+    optimizer = weakref.ref(optimizer)
+
+    @functools.wraps(patched)  # with its attributes, by which schedulers know their own
+    def step(*arguments, **named):
+        self = optimizer()
+        if not self._skip:
+            self.synchronize()
+        return patched(*arguments, **named)
+    return step

@@ -9,6 +9,8 @@ import tutti_torch  # noqa: F401  registers the backend
 
 from .engine import Engine
 
+GOODBYE_SECONDS = 10
+
 _engine = None
 _group = None
 _made_world = False
@@ -16,7 +18,8 @@ _hosts = []
 
 
 def init():
-    """Joins the world that torchrun, mpirun or srun describe, or torch.distributed's if it is there; alone without any."""
+    """Joins torch.distributed's world if it is there, else the one that torchrun, mpirun or srun describe; alone without
+    any. torchrun says where the ranks meet; with mpirun or srun set MASTER_ADDR and MASTER_PORT, alike on all ranks."""
     global _engine, _group, _made_world, _hosts
     if _engine is not None:
         return
@@ -34,15 +37,21 @@ def init():
 
 
 def shutdown():
-    """Waits for the other ranks to shut down as well, at most 10 s."""
+    """Waits for the other ranks to shut down as well, at most 10 s; whoever is left then gets errors from its next calls."""
     global _engine, _group, _made_world
     if _engine is None:
         return
-    _engine.stop(10)
-    _engine, _group = None, None
-    if _made_world and dist.is_initialized():
-        dist.destroy_process_group()
-    _made_world = False
+    _engine.stop(GOODBYE_SECONDS)
+    made_world, group = _made_world, _group
+    _engine, _group, _made_world = None, None, False
+    if not dist.is_initialized():
+        return
+    if made_world:
+        return dist.destroy_process_group()
+    try:
+        dist.destroy_process_group(group)
+    except ValueError:  # the program has left that world itself
+        pass
 
 
 atexit.register(shutdown)
