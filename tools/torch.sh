@@ -12,6 +12,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 environment=${TUTTI_TORCH_VENV:-$PWD/build/torch-venv}
 python=${TUTTI_TORCH_PYTHON:-$environment/bin/python}
+given=${TUTTI_TORCH_PYTHON:-}
+unset TUTTI_TORCH_VENV TUTTI_TORCH_PYTHON  # Tutti warns of TUTTI_ variables that it does not know
 
 has_torch() {
   [ -n "$(command -v "$python")" ] && "$python" -c '
@@ -20,7 +22,7 @@ sys.exit(tuple(int(p) for p in torch.__version__.split("+")[0].split(".")[:2]) <
 }
 
 setup() {
-  [ -z "${TUTTI_TORCH_PYTHON:-}" ] || { has_torch || { echo "$python has no torch 2.6 or newer" >&2; exit 1; }; return 0; }
+  [ -z "$given" ] || { has_torch || { echo "$python has no torch 2.6 or newer" >&2; exit 1; }; return 0; }
   tools/setup.sh --torch
   [ -x "$python" ] || python3 -m venv "$environment"
   has_torch || echo "torch: installing torch from PyPI (several GB)"

@@ -13,6 +13,7 @@ if ! "$python" -c 'import numpy, sklearn, expecttest' 2> /dev/null; then
   echo "skipped: numpy, scikit-learn or expecttest is missing"
   exit 77
 fi
+unset TUTTI_TORCH_VENV TUTTI_TORCH_PYTHON  # Tutti warns of TUTTI_ variables that it does not know
 export OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES=
 arguments=()
 [ "$1" != torch_suite.py ] || arguments=(--short)
