@@ -291,6 +291,22 @@ def transfers_in_callbacks(rank, n):
         same(have, torch.full((3,), float(peer)))
 
 
+def profiled(rank, n):
+    """A profile may end as soon as what it saw is waited for."""
+    peer = 1 - rank
+    for _ in range(100):
+        with torch.autograd.profiler.profile() as profile:
+            for tag in range(3):
+                receive = dist.irecv(torch.zeros(10), peer, tag=tag)
+                dist.send(torch.ones(10), peer, tag=tag)
+                receive.wait()
+            dist.all_reduce(torch.ones(3), async_op=True).wait()
+        counts = {}
+        for event in profile.function_events:
+            counts[event.name] = counts.get(event.name, 0) + 1
+        assert [counts.get(f"tutti:{name}") for name in ("send", "recv", "all_reduce")] == [3, 3, 1], counts
+
+
 def gathered_into_one(rank, n):
     for name in ("gather_single", "gather_into_tensor"):
         for root in range(n):
@@ -766,7 +782,7 @@ for function in (all_reduce, special_types, moves, uneven, reductions_to_one, tr
     add(function, (2, 3))
 for function in (not_contiguous, coalesced, objects, futures, mixed_backends, sparse, wrong_arguments, timeout,
                  late_receive, aborted, monitored, restart, same_store, options_of_one_group, dropped, goodbyes, wire,
-                 transfers_in_callbacks):
+                 transfers_in_callbacks, profiled):
     add(function, (2,))
 for function in (mismatch, ddp_gradients, hooks):
     add(function, (4,))

@@ -77,6 +77,10 @@ void TuttiWork::complete(std::exception_ptr error) {
   c10::intrusive_ptr<c10::ivalue::Future> future;
   std::vector<std::function<void()>> observers;
   body = nullptr;  // what it holds, tensors above all, is free from here
+  if (recordFunctionEndCallback_) {  // before anybody who waits may end the profile that it writes into
+    recordFunctionEndCallback_();
+    recordFunctionEndCallback_ = nullptr;
+  }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     exception_ = std::move(error);
@@ -86,10 +90,6 @@ void TuttiWork::complete(std::exception_ptr error) {
     observers.swap(observers_);
   }
   cv_.notify_all();
-  if (recordFunctionEndCallback_) {
-    recordFunctionEndCallback_();
-    recordFunctionEndCallback_ = nullptr;
-  }
   if (future && callbacks_aside) {
     const auto self = c10::intrusive_ptr<TuttiWork>::unsafe_reclaim_from_nonowning(this);
     std::thread([self, future] { self->finish_future(future); }).detach();
