@@ -156,6 +156,12 @@ Acceptor::~Acceptor() {
   loop_.unwatch(source_->descriptor());
 }
 
+bool Acceptor::serves_ipv6() const {
+  sockaddr_storage at{};
+  socklen_t size = sizeof(at);
+  return ::getsockname(source_->descriptor(), reinterpret_cast<sockaddr*>(&at), &size) == 0 && at.ss_family == AF_INET6;
+}
+
 Status Acceptor::open(EventLoop& loop, std::shared_ptr<Source> source, std::uint16_t port,
                       std::unique_ptr<Acceptor>* acceptor) {
   TUTTI_TRY(loop.watch(source->descriptor(), EPOLLIN, source));

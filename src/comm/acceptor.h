@@ -46,6 +46,8 @@ class Acceptor {
   Acceptor& operator=(const Acceptor&) = delete;
 
   std::uint16_t port() const { return port_; }
+  /// TCP: whether it serves IPv6, too, and not IPv4 alone.
+  bool serves_ipv6() const;
 
  private:
   class Source;

@@ -38,6 +38,14 @@ bool IpAddress::is_link_local() const {
   return first == 0xfe && (second & 0xc0) == 0x80;
 }
 
+void IpAddress::unmap() {
+  constexpr unsigned char kPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  if (family != 6 || std::memcmp(bytes.data(), kPrefix, sizeof(kPrefix)) != 0) return;
+  IpAddress inner;
+  std::copy_n(bytes.begin() + sizeof(kPrefix), 4, inner.bytes.begin());
+  *this = inner;
+}
+
 SocketAddress socket_address(const IpAddress& address, std::uint16_t port, std::uint32_t scope) {
   SocketAddress result;
   if (address.family == 4) {
@@ -94,7 +102,7 @@ bool interface_chosen(const std::string& rule, const std::string& name) {
   return found != exclude;
 }
 
-Status local_addresses(const std::string& rule, std::vector<IpAddress>* addresses) {
+Status local_addresses(const std::string& rule, const std::string& source, std::vector<IpAddress>* addresses) {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return fail(Code::kSystemError, "cannot list network interfaces: {}", errno_text());
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, ::freeifaddrs);
@@ -106,7 +114,7 @@ Status local_addresses(const std::string& rule, std::vector<IpAddress>* addresse
     if (interface_chosen(rule, item->ifa_name)) found.emplace_back(preference(item->ifa_name, address), address);
   }
   if (found.empty() && !rule.empty())
-    return fail(Code::kInvalidUsage, "no network interface that is up matches TUTTI_SOCKET_IFNAME={}", rule);
+    return fail(Code::kInvalidUsage, "no network interface that is up matches {}={}", source, rule);
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   addresses->clear();
   for (const auto& [rank, address] : found)
@@ -125,6 +133,18 @@ std::vector<std::uint32_t> link_scopes() {
     if (address.family == 6 && address.is_link_local()) scopes.push_back(::if_nametoindex(item->ifa_name));
   }
   return scopes;
+}
+
+bool is_own_address(const IpAddress& address) {
+  if (address.is_loopback()) return true;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return false;
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, ::freeifaddrs);
+  for (const ifaddrs* item = list; item != nullptr; item = item->ifa_next) {
+    IpAddress own;
+    if (item->ifa_addr != nullptr && from_socket_address(item->ifa_addr, &own) && own == address) return true;
+  }
+  return false;
 }
 
 Status resolve(const std::string& host, std::vector<IpAddress>* addresses) {

@@ -22,6 +22,8 @@ struct IpAddress {
   bool operator==(const IpAddress&) const = default;
   bool is_loopback() const;
   bool is_link_local() const;
+  /// ::ffff:192.0.2.7, as a listener of both families sees an IPv4 address, becomes that address.
+  void unmap();
 };
 
 struct SocketAddress {
@@ -43,11 +45,14 @@ bool interface_chosen(const std::string& rule, const std::string& name);
 
 /// Addresses under which other hosts may reach this one: interfaces that are up and chosen by the rule, IPv4 before
 /// IPv6, virtual bridges (docker*, virbr*) last; link-local ones only when there is nothing better, and loopback only
-/// when there is nothing else at all. A rule that matches nothing is kInvalidUsage.
-Status local_addresses(const std::string& rule, std::vector<IpAddress>* addresses);
+/// when there is nothing else at all. A rule that matches nothing is kInvalidUsage and named with its `source`.
+Status local_addresses(const std::string& rule, const std::string& source, std::vector<IpAddress>* addresses);
 
 /// The interfaces of this host that have a link-local IPv6 address: on one of them a peer's may be reached.
 std::vector<std::uint32_t> link_scopes();
+
+/// Whether this host itself has the address: who connects to it reaches nobody else.
+bool is_own_address(const IpAddress& address);
 
 /// Resolves a host name or a literal address. Blocks as long as the resolver does.
 Status resolve(const std::string& host, std::vector<IpAddress>* addresses);

@@ -108,7 +108,14 @@ bool Connection::send(MessageType type, ByteView payload, int passed, std::share
   out_.push_back(Outgoing{frame.data(), 0, passed, std::move(owner)});
   if (out_.size() > 1) return true;
   broken_ = flush_locked();
-  if (!broken_.ok()) return sendable_ = false;  // the loop hears of it as well and closes
+  if (!broken_.ok()) {
+    sendable_ = false;
+    // Not every failure shows at the socket, where the loop would hear of it.
+    loop_.post([weak = weak_from_this(), why = broken_] {
+      if (const auto self = weak.lock()) self->fail_after_reading(why);
+    });
+    return false;
+  }
   if (waits_for_output()) arm_output();
   return true;
 }
@@ -178,8 +185,15 @@ Status Connection::hand_over(TcpStream* stream) {
   return {};
 }
 
+bool Connection::taken() const {
+  IpAddress address;
+  std::uint32_t scope = 0;
+  return closed_ ? was_taken_ : peer(&address, &scope);
+}
+
 void Connection::close() {
   if (closed_) return;
+  was_taken_ = taken();
   closed_ = true;
   loop_.cancel(timer_);
   if (exit_watch_) loop_.unwatch(exit_watch_->descriptor());
@@ -235,6 +249,7 @@ void Connection::on_events(std::uint32_t events) {
 
 /// Nothing can be sent any more: what came before counts all the same.
 void Connection::fail_after_reading(const Status& why) {
+  if (closed_) return;
   bool ended = false;
   if (handshake_.done()) static_cast<void>(read_all(true, &ended));
   fail_with(why);

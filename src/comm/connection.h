@@ -57,7 +57,11 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   /// kernel's hands.
   Status hand_over(TcpStream* stream);
   /// TCP: how long the other end may be silent, see Socket.
-  void set_patience(double seconds) { socket_.set_patience(seconds); }
+  void set_patience(double seconds, bool output = true) { socket_.set_patience(seconds, output); }
+  /// TCP: where the other end is, see Socket.
+  bool peer(IpAddress* address, std::uint32_t* scope) const { return socket_.peer(address, scope); }
+  /// TCP: whether the other end's system has taken the connection; once closed, whether it had to the end.
+  bool taken() const;
   /// Closes without on_close. What send() could not hand to the kernel is lost.
   void close();
 
@@ -109,6 +113,7 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   EventLoop::TimerId timer_ = 0;
   std::shared_ptr<ExitWatch> exit_watch_;
   bool closed_ = false;
+  bool was_taken_ = false;  // when it was closed
   bool is_unix_ = false;
   bool undecided_ = false;  // accepted, and the other end has not shown yet whether it speaks TLS
 

@@ -1,5 +1,6 @@
 #include "comm/dialer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -97,13 +98,43 @@ void Dialer::try_target(std::size_t index) {
 
 void Dialer::failed(std::size_t index, const Status& why) {
   const auto self = shared_from_this();
-  attempts_[index].reset();
-  reasons_ += fmt::format("{}{}: {}", reasons_.empty() ? "" : "; ", text_of(targets_[index]), why.text());
-  if (is_refusal(why)) ++refusals_;
-  if (++failures_ < targets_.size()) return try_next();
+  const DialTarget& target = targets_[index];
+  const std::shared_ptr<Connection> attempt = std::move(attempts_[index]);
+  reasons_ += fmt::format("{}{}: {}", reasons_.empty() ? "" : "; ", text_of(target), why.text());
+  silence_ = silence_ || (why.code() == Code::kTimeout && attempt && attempt->taken());
+  count(target, why);
+  if (++failures_ < targets_.size() && !gone_) return try_next();
   const auto done = std::move(done_);
   cancel();
   if (done) done(fail(why.code(), "{}", reasons_), nullptr);
+}
+
+void Dialer::count(const DialTarget& target, const Status& why) {
+  const bool refusal = is_refusal(why);
+  const bool own = target.socket_name.empty() && is_own_address(target.address);
+  const bool silent = why.code() == Code::kTimeout || is_unreachable(why) || is_lack(why);
+  no_answer_ = no_answer_ || silent;
+  said_no_ = said_no_ || (!silent && target.socket_name.empty());
+  own_ += own ? 1 : 0;
+  refusals_ += refusal ? 1 : 0;
+  denials_ += refusal && !own ? 1 : 0;
+  gone_ = gone_ || (refusal && target.decisive);
+}
+
+bool Dialer::refused() const {
+  if (gone_ || own_ == targets_.size()) return gone_ || refusals_ == targets_.size();
+  return denials_ == targets_.size() - own_;
+}
+
+bool Dialer::unanswered() const {
+  const bool elsewhere = std::any_of(targets_.begin(), targets_.end(),
+                                     [](const DialTarget& target) { return target.socket_name.empty(); });
+  return no_answer_ || (elsewhere && !said_no_);
+}
+
+bool Dialer::silent() const {
+  return silence_ || std::any_of(attempts_.begin(), attempts_.end(),
+                                 [](const auto& attempt) { return attempt && attempt->taken(); });
 }
 
 std::string Dialer::progress() const {

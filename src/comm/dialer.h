@@ -18,6 +18,7 @@ struct DialTarget {
   std::uint16_t port = 0;
   std::uint32_t scope = 0;  ///< the interface, for a link-local IPv6 address
   bool tls = false;         ///< encrypt; not for unix sockets
+  bool decisive = false;    ///< the hub was there: when nobody listens here any more, it is gone
 };
 std::string text_of(const DialTarget& target);
 /// All ways to reach what listens on `port` at these addresses.
@@ -35,8 +36,13 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   void cancel();
   /// In the call of `done`: the target that won.
   const DialTarget& taken() const { return targets_[taken_]; }
-  /// In the call of `done`: at every address a host said that nobody listens there.
-  bool refused() const { return refusals_ == targets_.size(); }
+  /// In the call of `done`: the hub's host said that nobody listens, at the decisive address or, for want of one, at
+  /// all of them; what this host has to say of addresses that are also its own does not count.
+  bool refused() const;
+  /// In the call of `done`: nobody has said no, or somebody nothing at all: another time there may be an answer.
+  bool unanswered() const;
+  /// So far, or in the call of `done`: a host has taken a connection, but nobody there has said anything.
+  bool silent() const;
   /// "10.0.0.2:4000: connection refused; [2001:db8::1]:4000: no answer yet".
   std::string progress() const;
 
@@ -44,6 +50,7 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   void try_next();
   void try_target(std::size_t index);
   void failed(std::size_t index, const Status& why);
+  void count(const DialTarget& target, const Status& why);
   void won(std::shared_ptr<Connection> connection);
 
   EventLoop& loop_;
@@ -57,6 +64,12 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   std::size_t taken_ = 0;
   std::size_t failures_ = 0;
   std::size_t refusals_ = 0;
+  std::size_t own_ = 0;      // failures at addresses that are this host's own, too
+  std::size_t denials_ = 0;  // refusals at others
+  bool no_answer_ = false;   // of one that failed: its host does not say anything
+  bool said_no_ = false;     // of one at an address: its host, or whoever has taken its place
+  bool gone_ = false;        // nobody listens at the decisive address
+  bool silence_ = false;     // of one that failed
   std::string reasons_;
   EventLoop::TimerId timer_ = 0;
 };

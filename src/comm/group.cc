@@ -30,7 +30,7 @@ Group::Group(Hub& hub, const KeyId& id, const Key& secret)
       news_(hub.loop(), [this](const std::vector<NewsItem>& items) { send_news(items); }) {}
 
 std::shared_ptr<StreamDesk> Group::make_desk() {
-  StreamDesk::Office office{hub_.loop(), id_, hub_.process(), hub_.port(), {}, {}, {}};
+  StreamDesk::Office office{hub_.loop(), id_, hub_.process(), hub_.port(), {}, {}, {}, {}, {}};
   office.key_for = [this](const ProcessId& to, Key* key) { return key_for(to, key); };
   office.ask = [this](const ProcessId& to, const AskLineMessage& message) {
     const auto place = order_->find(to);
@@ -38,7 +38,24 @@ std::shared_ptr<StreamDesk> Group::make_desk() {
     if (const auto peer = reach(*place, nullptr)) peer->send(MessageType::kAskLine, encode(message));
   };
   office.post_cause = [this](Rank from, const Cause& cause) { post_cause(from, cause); };
+  office.in_touch = [this](const ProcessId& to) { return control_of(to) != nullptr; };
+  office.watches = [this](const ProcessId& to, const Connection& line) { return watches(to, line); };
   return std::make_shared<StreamDesk>(std::move(office));
+}
+
+const Connection* Group::control_of(const ProcessId& process) const {
+  const auto found = peers_.find(process);
+  return found == peers_.end() ? nullptr : found->second->connection().get();
+}
+
+/// Within a host there is no link that could die.
+bool Group::watches(const ProcessId& to, const Connection& line) const {
+  const Connection* const control = control_of(to);
+  if (to == hub_.process() || (control != nullptr && control->is_unix())) return true;
+  IpAddress ends[2];
+  std::uint32_t scopes[2];
+  return control != nullptr && control->peer(&ends[0], &scopes[0]) && line.peer(&ends[1], &scopes[1]) &&
+         ends[0] == ends[1] && scopes[0] == scopes[1];
 }
 
 Status Group::key_for(const ProcessId& process, Key* key) const {
@@ -214,10 +231,23 @@ Status Group::on_stranger_message(Connection* from, MessageType type, ByteView p
   return {};
 }
 
+/// Until there is a table. A process makes another connection only when its last one has ended: the newest counts.
+void Group::park(const ProcessId& process, const std::shared_ptr<Connection>& connection) {
+  ConnectionEvents events;
+  events.on_close = [weak = weak_from_this(), process, raw = connection.get()](const Status&) {
+    const auto self = weak.lock();
+    if (!self) return;
+    const auto parked = self->early_.find(process);
+    if (parked != self->early_.end() && parked->second.get() == raw) self->early_.erase(parked);
+  };
+  connection->set_events(std::move(events));
+  const std::shared_ptr<Connection> older = std::exchange(early_[process], connection);
+  if (older) older->close();
+}
+
 void Group::attach(const ProcessId& process, const std::shared_ptr<Connection>& connection) {
   if (!roster_) {  // its table came before ours, or it waits for ours
-    connection->set_events({});
-    if (!early_.emplace(process, connection).second) connection->close();
+    park(process, connection);
     return;
   }
   const auto place = order_->find(process);

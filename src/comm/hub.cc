@@ -243,7 +243,7 @@ Status Hub::open(const Settings& settings) {
   Key name;
   TUTTI_TRY(random_bytes(name));
   socket_name_ = "tutti-" + to_hex(ByteView(name).first(16));
-  TUTTI_TRY(local_addresses(settings.socket_interface, &addresses_));
+  TUTTI_TRY(local_addresses(settings.socket_interface, settings.socket_interface_source, &addresses_));
   TUTTI_TRY(loop_.open());
   doorman_ = std::make_unique<Doorman>(
       loop_, [this](Role role, const KeyId& id, Key* secret) { return lookup(role, id, secret); },
@@ -252,7 +252,11 @@ Status Hub::open(const Settings& settings) {
   urls_ = std::make_unique<UrlService>(*this);
   TUTTI_TRY(Acceptor::listen_unix(loop_, *doorman_, socket_name_, &unix_acceptor_));
   const Status tcp = Acceptor::listen_tcp(loop_, *doorman_, settings.port_first, settings.port_last, &tcp_acceptor_);
-  if (tcp.ok()) return port_ = tcp_acceptor_->port(), Status();
+  if (tcp.ok()) {
+    // Another program may have the port at such an address: who dials it must not take that one's end for ours.
+    if (!tcp_acceptor_->serves_ipv6()) std::erase_if(addresses_, [](const IpAddress& at) { return at.family == 6; });
+    return port_ = tcp_acceptor_->port(), Status();
+  }
   if (settings.port_first != 0)
     return fail(tcp.code(), "TUTTI_PORT_RANGE={}-{}: {}", settings.port_first, settings.port_last, tcp.text());
   log(LogLevel::kInfo, {}, "{}: only ranks of this host can join", tcp.text());  // a sandbox without a network

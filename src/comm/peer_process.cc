@@ -111,6 +111,7 @@ void PeerProcess::adopt(const std::shared_ptr<Connection>& connection) {
   stop_dialling();
   unanswered_ = false;
   connection_ = connection;
+  remember_way(*connection);
   const auto weak = weak_from_this();
   ConnectionEvents events;
   events.on_message = [weak](MessageType type, ByteView payload) {
@@ -125,6 +126,18 @@ void PeerProcess::adopt(const std::shared_ptr<Connection>& connection) {
   connection->set_events(std::move(events));
   connection->set_patience(place_.patience);
   owner_.on_connected(*this, again);
+}
+
+/// If nobody listens any more at the address that carried the connection, from either end, the process is gone. Others
+/// of its addresses may never have led anywhere, or lead to somebody else. None of them: there is something between.
+void PeerProcess::remember_way(const Connection& connection) {
+  IpAddress address;
+  std::uint32_t scope = 0;
+  if (!connection.peer(&address, &scope)) return;
+  for (DialTarget& target : place_.targets)
+    target.decisive = target.socket_name.empty() && target.address == address && target.scope == scope;
+  std::stable_partition(place_.targets.begin(), place_.targets.end(),
+                        [](const DialTarget& target) { return target.decisive; });
 }
 
 /// It reads what it is told, then closes, or is closed with this end.

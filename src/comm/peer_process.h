@@ -1,9 +1,9 @@
 // A peer process: another process of a communicator, and the control connection to it.
 //
 // The connection is made once in a join. One over TCP that ends later is made again: the process at its other end
-// counts as alive until it refuses, or until it could not be reached for TUTTI_RECONNECT seconds. Of each pair of
-// processes one dials; the other then only knocks, to find out whether somebody is there. After the join either may
-// make a connection that is not there yet; of two made at the same time the senior's stays.
+// counts as alive until its host refuses where it was reached, or until it could not be reached for TUTTI_RECONNECT
+// seconds. Of each pair of processes one dials; the other then only knocks, to find out whether somebody is there.
+// After the join either may make a connection that is not there yet; of two made at the same time the senior's stays.
 #pragma once
 
 #include <chrono>
@@ -85,6 +85,7 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
  private:
   void dial();
   void adopt(const std::shared_ptr<Connection>& connection);
+  void remember_way(const Connection& connection);
   void withdraw();
   void dialed(const Status& why, const std::shared_ptr<Connection>& connection);
   void dial_failed(const Status& why);

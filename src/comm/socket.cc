@@ -47,7 +47,9 @@ struct ForkGuard {
 };
 
 Status tcp_state(const char* what, SocketState* state) {
-  if (errno == EAGAIN || errno == EINTR) return *state = SocketState::kAgain, Status();
+  // Without memory for it now, there may be some in a moment.
+  const bool later = errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ENOMEM;
+  if (later) return *state = SocketState::kAgain, Status();
   if (errno == EPIPE || errno == ECONNRESET) return *state = SocketState::kClosed, Status();
   return fail(Code::kSystemError, "cannot {}: {}", what, errno_text());
 }
@@ -108,7 +110,7 @@ Status Socket::connect(const IpAddress& address, std::uint16_t port, std::uint32
   return {};
 }
 
-void Socket::set_patience(double seconds) {
+void Socket::set_patience(double seconds, bool output) {
   if (is_unix()) return;
   const double least = std::clamp(seconds, 1.0, 86400.0);
   const int probes = static_cast<int>(std::ceil(least));
@@ -117,7 +119,18 @@ void Socket::set_patience(double seconds) {
   set_option(descriptor(), IPPROTO_TCP, TCP_KEEPCNT, probes);
   // The system looks at it when a probe is due, once a second, and before that probe is sent: a little more than asked
   // for, so that the last probe within the time still counts.
-  set_option(descriptor(), IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(least * 1000) + 200);
+  if (output) set_option(descriptor(), IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(least * 1000) + 200);
+}
+
+bool Socket::peer(IpAddress* address, std::uint32_t* scope) const {
+  sockaddr_storage at{};
+  socklen_t size = sizeof(at);
+  *scope = 0;
+  if (is_unix() || !valid() || ::getpeername(descriptor(), reinterpret_cast<sockaddr*>(&at), &size) != 0) return false;
+  if (!from_socket_address(reinterpret_cast<const sockaddr*>(&at), address)) return false;
+  if (address->family == 6) *scope = reinterpret_cast<const sockaddr_in6*>(&at)->sin6_scope_id;
+  address->unmap();
+  return true;
 }
 
 void Socket::choose_congestion() {

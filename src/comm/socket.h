@@ -44,8 +44,13 @@ class Socket {
   /// A pidfd of the other process (unix, and the kernel has them); invalid otherwise.
   Descriptor peer_pidfd() const;
 
-  /// TCP: a peer that answers nothing for so long (at least 1 s) is gone. Unix: does nothing.
-  void set_patience(double seconds);
+  /// TCP: a peer that answers nothing for so long (at least 1 s) is gone. Unix: does nothing. `output`: also while
+  /// something is on its way; but then a peer that reads nothing for so long counts as gone, too, whatever its system
+  /// answers (Linux 5.11 and later).
+  void set_patience(double seconds, bool output = true);
+  /// TCP: the other end's address, and its interface if it is a link-local one. False: not connected (yet, or any
+  /// more). Unix: false.
+  bool peer(IpAddress* address, std::uint32_t* scope) const;
   /// TCP: makes it a carrier of data; the system's default congestion control may be one that is slow between hosts.
   void choose_congestion();
   /// TCP: gives the descriptor away; `guard` goes on closing it in forked children until it is let go.

@@ -11,6 +11,7 @@ namespace tutti {
 namespace {
 
 constexpr std::chrono::milliseconds kRetry{100};
+constexpr std::chrono::milliseconds kSilentRetry{1000};
 constexpr std::chrono::seconds kAnswerTime{10};
 /// What a single try gets however short the patience is.
 constexpr std::chrono::seconds kLeastTime{1};
@@ -117,9 +118,14 @@ std::vector<DialTarget> StreamDesk::targets_for(Rank peer) const {
   return tcp_targets(addresses, office_.port, tls_);
 }
 
+Clock::time_point StreamDesk::patience_from_now() const {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(patience_));
+}
+
 void StreamDesk::begin_dial(const LineId& id, Line& line) {
   line.wanted = true;
-  line.give_up = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(patience_));
+  line.silent = false;
+  line.give_up = patience_from_now();
   dial(id);
 }
 
@@ -133,7 +139,7 @@ void StreamDesk::dial(const LineId& id) {
   };
   line.dialer = std::make_shared<Dialer>(office_.loop, targets_for(id.peer), Role::kData, office_.id, key, done);
   const auto dialer = line.dialer;  // it may fail, and be replaced, before start() returns
-  const auto left = std::max<Clock::duration>(line.give_up - Clock::now(), kLeastTime);
+  const auto left = std::max<Clock::duration>(line.give_up - Clock::now(), line.silent ? kAnswerTime : kLeastTime);
   line.timer = office_.loop.after(left, [weak = weak_from_this(), id] {
     if (const auto self = weak.lock()) self->dial_late(id);
   });
@@ -144,14 +150,15 @@ void StreamDesk::dial(const LineId& id) {
 void StreamDesk::dial_late(const LineId& id) {
   const auto found = lines_.find(id);
   if (found == lines_.end() || !found->second.dialer) return;
-  dial_failed(id, fail(Code::kTimeout, "{}", found->second.dialer->progress()));
+  const auto dialer = found->second.dialer;
+  dial_failed(id, fail(Code::kTimeout, "{}", dialer->progress()), dialer->silent());
 }
 
 void StreamDesk::dialed(const LineId& id, const Status& why, const std::shared_ptr<Connection>& connection) {
   const auto found = lines_.find(id);
   if (found == lines_.end()) return;
-  if (!connection) return dial_failed(id, why);
   Line& line = found->second;
+  if (!connection) return dial_failed(id, why, line.dialer->silent());
   office_.loop.cancel(line.timer);
   line.connection = connection;
   const auto weak = weak_from_this();
@@ -164,9 +171,9 @@ void StreamDesk::dialed(const LineId& id, const Status& why, const std::shared_p
     if (const auto self = weak.lock()) self->dial_failed(id, closed);
   };
   connection->set_events(std::move(events));
-  connection->set_patience(patience_);
+  connection->set_patience(patience_, !office_.watches(roster_->member(id.peer).process, *connection));
   line.timer = office_.loop.after(kAnswerTime, [weak, id] {
-    if (const auto self = weak.lock()) self->dial_failed(id, fail(Code::kTimeout, "no answer"));
+    if (const auto self = weak.lock()) self->dial_failed(id, fail(Code::kTimeout, "no answer"), true);
   });
   connection->send(MessageType::kOpenLine, encode(LineMessage{office_.process, id.local, id.peer, id.lane}));
 }
@@ -187,22 +194,32 @@ Status StreamDesk::take_opened(const LineId& id, MessageType type, ByteView payl
   return {};
 }
 
-void StreamDesk::dial_failed(const LineId& id, const Status& why) {
+/// `silent`: the peer's host took the connection. Whether its process is stopped, and for how long that may be, is for
+/// the control connection and the deadline of whoever waits to say: the patience is for peers that are not reached. A
+/// host that has taken so many connections that it drops the next one is reached as long as its process is.
+void StreamDesk::dial_failed(const LineId& id, const Status& why, bool silent) {
   const auto found = lines_.find(id);
   if (found == lines_.end()) return;
   Line& line = found->second;
   drop(line);
   if (!worth_it(id)) return;
-  if (Clock::now() < line.give_up) {
-    line.wanted = true;
-    line.timer = office_.loop.after(kRetry, [weak = weak_from_this(), id] {
-      const auto self = weak.lock();
-      if (!self || !self->lines_.contains(id)) return;
-      if (self->worth_it(id)) return self->dial(id);
-      self->drop(self->lines_.at(id));
-    });
-    return;
-  }
+  if (silent) line.give_up = patience_from_now();
+  line.silent = silent || (line.silent && office_.in_touch(roster_->member(id.peer).process));
+  if (line.silent || Clock::now() < line.give_up) return retry_later(id, line);
+  cannot_reach(id, why);
+}
+
+void StreamDesk::retry_later(const LineId& id, Line& line) {
+  line.wanted = true;
+  line.timer = office_.loop.after(line.silent ? kSilentRetry : kRetry, [weak = weak_from_this(), id] {
+    const auto self = weak.lock();
+    if (!self || !self->lines_.contains(id)) return;
+    if (self->worth_it(id)) return self->dial(id);
+    self->drop(self->lines_.at(id));
+  });
+}
+
+void StreamDesk::cannot_reach(const LineId& id, const Status& why) {
   const std::string text = fmt::format("rank {} ({}) cannot be reached from rank {}: {}", id.peer.value,
                                        describe(roster_->member(id.peer)), id.local.value, why.text());
   if (is_lack(why)) return office_.post_cause(id.local, Cause{Code::kSystemError, id.local, id.local, text});
@@ -239,7 +256,7 @@ Status StreamDesk::take_open(Connection* from, MessageType type, ByteView payloa
   const auto found = strangers_.find(from);
   if (found == strangers_.end()) return fail(Code::kRemoteError, "a line is named twice");
   const std::shared_ptr<Connection> connection = found->second;
-  connection->set_patience(patience_);
+  connection->set_patience(patience_, !office_.watches(message.process, *connection));
   connection->send(MessageType::kLineOpened,
                    encode(LineMessage{office_.process, message.to, message.from, message.lane}));
   TcpStream stream;

@@ -41,6 +41,9 @@ class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
     std::function<Status(const ProcessId& to, Key* key)> key_for;                 ///< what opens that process's door
     std::function<void(const ProcessId& to, const AskLineMessage& message)> ask;  ///< over the control connection
     std::function<void(Rank from, const Cause& cause)> post_cause;
+    std::function<bool(const ProcessId& to)> in_touch;  ///< the control connection is up
+    std::function<bool(const ProcessId& to, const Connection& line)>
+        watches;  ///< the control connection goes the same way as the line, and notices a dead link
   };
   explicit StreamDesk(Office office) : office_(std::move(office)) {}
 
@@ -62,6 +65,7 @@ class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
  private:
   struct Line {
     bool wanted = false;        // and on its way
+    bool silent = false;        // the peer's host takes connections, but nobody answers
     std::uint32_t streams = 0;  // that were made
     Clock::time_point give_up{};
     std::shared_ptr<Dialer> dialer;
@@ -70,13 +74,16 @@ class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
   };
 
   bool worth_it(const LineId& id) const;
+  Clock::time_point patience_from_now() const;
   void ask(const LineId& id, const Line& line);
   void begin_dial(const LineId& id, Line& line);
   void dial(const LineId& id);
   void dial_late(const LineId& id);
   void dialed(const LineId& id, const Status& why, const std::shared_ptr<Connection>& connection);
   Status take_opened(const LineId& id, MessageType type, ByteView payload);
-  void dial_failed(const LineId& id, const Status& why);
+  void dial_failed(const LineId& id, const Status& why, bool silent = false);
+  void retry_later(const LineId& id, Line& line);
+  void cannot_reach(const LineId& id, const Status& why);
   Status take_open(Connection* from, MessageType type, ByteView payload);
   void arrived(const LineId& id, TcpStream stream);
   void drop(Line& line);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <string_view>
 
 #include "core/core_list.h"
 
@@ -114,7 +115,8 @@ constexpr SettingInfo kTable[] = {
     {"TUTTI_LOG", nullptr, "warn", "how much is logged: error, warn, info, debug, trace", parse_level},
     {"TUTTI_LOG_FILE", nullptr, "", "log to this file, %p is the process; empty: stderr",
      [](const std::string& text, Settings* s) { return s->log_file = text, Status{}; }},
-    {"TUTTI_SECRET_FILE", nullptr, "", "file with the secret that joins by tcp:// and torchrun must share; empty: none",
+    {"TUTTI_SECRET_FILE", nullptr, "",
+     "file with the secret that joins by tcp://, torchrun and Slurm without PMI must share; empty: none",
      [](const std::string& text, Settings* s) { return s->secret_file = text, Status{}; }},
     {"TUTTI_SIMD", nullptr, "auto", "instruction set of the CPU kernels: auto, baseline, avx2, avx512", parse_simd},
     {"TUTTI_TILE_BYTES", nullptr, "0", "bytes of a buffer worked on in one pass; 0: chosen by size",
@@ -149,7 +151,9 @@ constexpr SettingInfo kTable[] = {
      [](const std::string& text, Settings* s) { return parse_switch(text, &s->deterministic); }},
     {"TUTTI_TLS", nullptr, "off", "on: encrypt what travels between hosts (TLS 1.3); the same on all ranks",
      [](const std::string& text, Settings* s) { return parse_switch(text, &s->tls); }},
-    {"TUTTI_RECONNECT", nullptr, "10", "seconds a lost connection between hosts is tried again; 0: not at all",
+    {"TUTTI_RECONNECT", nullptr, "10",
+     "seconds a lost connection between hosts is tried again; 0: a rank is dead with it; a silent host has 1 s at "
+     "least",
      [](const std::string& text, Settings* s) {
        return parse_number(text, 0, 1e6, "seconds, 0 or more", &s->reconnect_seconds);
      }},
@@ -187,18 +191,22 @@ const char* name_of(TransportKind kind) {
 
 std::span<const SettingInfo> setting_table() { return kTable; }
 
+const char* setting_source(const SettingInfo& info) {
+  const bool other = info.fallback != nullptr && std::getenv(info.name) == nullptr;
+  return other && std::getenv(info.fallback) != nullptr ? info.fallback : info.name;
+}
+
 std::string setting_value(const SettingInfo& info) {
-  if (const char* own = std::getenv(info.name)) return own;
-  if (info.fallback != nullptr)
-    if (const char* other = std::getenv(info.fallback)) return other;
-  return info.initial;
+  const char* const value = std::getenv(setting_source(info));
+  return value != nullptr ? value : info.initial;
 }
 
 Status read_settings(Settings* settings) {
   Settings fresh;
   for (const SettingInfo& info : kTable) {
     const Status parsed = info.parse(setting_value(info), &fresh);
-    if (!parsed.ok()) return fail(parsed.code(), "setting {}: {}", info.name, parsed.text());
+    if (!parsed.ok()) return fail(parsed.code(), "setting {}: {}", setting_source(info), parsed.text());
+    if (info.name == std::string_view("TUTTI_SOCKET_IFNAME")) fresh.socket_interface_source = setting_source(info);
   }
   log_configure(fresh.log_level, fresh.log_file);
   warn_of_unknown();

@@ -20,14 +20,15 @@ struct Settings {
   std::string costs = "auto";    ///< what the choice rests on: auto, builtin or a file (costs_file.h)
   std::string host_id;           ///< empty: boot id and network namespace
   std::string socket_interface;  ///< NCCL's syntax; empty: all
-  std::uint16_t port_first = 0;  ///< 0: any port
+  std::string socket_interface_source = "TUTTI_SOCKET_IFNAME";  ///< the variable that it comes from, for texts
+  std::uint16_t port_first = 0;                                 ///< 0: any port
   std::uint16_t port_last = 0;
   double timeout_seconds = 600;  ///< 0: for ever
   double join_timeout_seconds = 600;
   bool deterministic = false;
   int wire_type = -1;  ///< what float32 travels as in reductions, a DataType; -1: as it is. Only a config sets it.
   bool tls = false;
-  double reconnect_seconds = 10;  ///< how long a lost connection between hosts is tried again; 0: not at all
+  double reconnect_seconds = 10;  ///< how long a lost connection between hosts is tried again
   bool checksum = false;          ///< CRC32C of what travels between hosts
   std::string secret_file;
   LogLevel log_level = LogLevel::kWarn;
@@ -54,6 +55,9 @@ std::span<const SettingInfo> setting_table();
 /// Reads the environment. A value that does not parse is an error that names variable, value and what would be right.
 /// Unknown TUTTI_* variables are warned of, once a process and name.
 Status read_settings(Settings* settings);
+
+/// The variable that a row's value comes from: its own or, when only that one is set, the fallback.
+const char* setting_source(const SettingInfo& info);
 
 /// The environment's text for a row (its own variable, then the fallback), or the default.
 std::string setting_value(const SettingInfo& info);

@@ -30,9 +30,9 @@ class TcpWiring {
   virtual ~TcpWiring() = default;
 
   /// Asks for a stream to `peer` for `lane`, also in place of one that broke. One of the two ends dials, whichever
-  /// asks; asking again while a stream is on its way does nothing. A peer that cannot be reached (TUTTI_RECONNECT
-  /// seconds after a loss, the join's patience before) fails the communicator by a cause that names it and the
-  /// addresses tried.
+  /// asks; asking again while a stream is on its way does nothing. A peer whose host cannot be reached for
+  /// TUTTI_RECONNECT seconds fails the communicator by a cause that names it and the addresses tried; one whose host
+  /// takes connections is waited for.
   virtual void want(Rank peer, Lane lane) = 0;
   /// The newest stream of a peer and lane that was not taken yet; false: none. It may come without having been asked
   /// for (the peer lost the old one, or was first to use the lane), and then replaces the old one.

@@ -133,25 +133,72 @@ TEST(FarSends, ToTheDeadAreErrors) {
   }
 }
 
-// Rank 0 is stopped before there is a connection: the attempt of rank 1 to make one fails, and so does its call.
-TEST(FarSends, ToTheUnreachableAreErrors) {
-  const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
-  const ScopedSetting quiet("TUTTI_LOG_FILE", "/dev/null");
-  const ScopedSetting reconnect("TUTTI_RECONNECT", "1");
-  const ScopedSetting timeout("TUTTI_TIMEOUT", "50");
+class FarStops : public ::testing::Test {
+ protected:
+  const ScopedSetting transport_{"TUTTI_TRANSPORT", "tcp"};
+  const ScopedSetting reconnect_{"TUTTI_RECONNECT", "0.5"};
+  const std::string log_path_ = ::testing::TempDir() + "tutti-far-stops-" + std::to_string(::getpid());
+  const ScopedSetting log_{"TUTTI_LOG", "info"};
+  const ScopedSetting log_file_{"TUTTI_LOG_FILE", log_path_};
+  void TearDown() override { ::unlink(log_path_.c_str()); }
+
+  std::string logged() const {
+    std::ifstream file(log_path_);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  /// From rank 1 to rank 0.
+  static tuttiResult_t move(tuttiComm_t comm, int rank, char* data, std::size_t bytes) {
+    return rank == 1 ? tuttiSend(data, bytes, tuttiInt8, 0, comm, nullptr)
+                     : tuttiRecv(data, bytes, tuttiInt8, 1, comm, nullptr);
+  }
+};
+/// Whether there is a connection already.
+class FarStopped : public FarStops, public ::testing::WithParamInterface<bool> {};
+/// More than two systems hold for a peer that does not read.
+constexpr std::size_t kMuch = std::size_t{64} << 20;
+
+// A stopped rank is late, not unreachable, however short the time for reconnections is.
+TEST_P(FarStopped, RanksAreForTheDeadlineToJudge) {
+  const ScopedSetting timeout("TUTTI_TIMEOUT", "4");
   Processes processes(2, [&](tuttiComm_t comm, int rank, Shared& shared) {
+    std::vector<char> data(kMuch);
+    if (GetParam()) {
+      ASSERT_EQ(move(comm, rank, data.data(), 1), tuttiSuccess) << tuttiGetLastError(comm);
+    }
     shared.step[rank].store(1);
     if (rank == 0) ::pause();
     shared.wait_for_step(1, 2);
-    const char data = 1;
-    EXPECT_EQ(tuttiSend(&data, 1, tuttiInt8, 0, comm, nullptr), tuttiRemoteError);
+    EXPECT_EQ(move(comm, rank, data.data(), data.size()), tuttiTimeout);
     EXPECT_NE(std::string(tuttiGetLastError(comm)).find("rank 0 "), std::string::npos) << tuttiGetLastError(comm);
-    EXPECT_EQ(tuttiCommDestroy(comm), tuttiRemoteError);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiTimeout);
   });
   for (const int rank : {0, 1}) processes.shared().wait_for_step(rank, 1);
   processes.signal(0, SIGSTOP);
   processes.shared().step[1].store(2);
   EXPECT_EQ(processes.wait(1), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Line, FarStopped, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "is_there" : "is_new"; });
+
+// Nor is a rank lost that computes for longer than that while a message waits for it.
+TEST_F(FarStops, ASlowReaderKeepsItsConnection) {
+  const ScopedSetting timeout("TUTTI_TIMEOUT", "50");
+  Processes processes(2, [&](tuttiComm_t comm, int rank, Shared& shared) {
+    std::vector<char> data(kMuch);
+    ASSERT_EQ(move(comm, rank, data.data(), 1), tuttiSuccess) << tuttiGetLastError(comm);
+    if (rank == 1) std::fill(data.begin(), data.end(), 7);
+    if (rank == 0) ::usleep(3'000'000);
+    ASSERT_EQ(move(comm, rank, data.data(), data.size()), tuttiSuccess) << tuttiGetLastError(comm);
+    EXPECT_TRUE(all_are(data, 7));
+    if (rank == 1) shared.wait_for_step(0, 1);
+    EXPECT_EQ(logged().find("was lost"), std::string::npos) << logged();
+    EXPECT_NE(logged().find("joined"), std::string::npos) << "nothing is logged: " << logged();
+    shared.step[rank].store(1);
+    if (rank == 0) shared.wait_for_step(1, 1);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+  });
+  for (const int rank : {0, 1}) EXPECT_EQ(processes.wait(rank), 0);
 }
 
 std::string name_of(const ::testing::TestParamInfo<Traffic>& info) {

@@ -3,9 +3,11 @@
 
 #include <sys/socket.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 
+#include "comm/knocker.h"
 #include "comm/unique_id.h"
 #include "comm/world.h"
 #include "support/sanitized.h"
@@ -119,6 +121,88 @@ void expect_an_impostor_is_refused(std::uint16_t port, const KeyId& name) {
             static_cast<ssize_t>(challenge.size()));
   ASSERT_EQ(::send(guess.get(), challenge.data() + 32, 32, MSG_NOSIGNAL), 32);
   EXPECT_TRUE(is_closed_by_the_other_end(guess));
+}
+
+/// Two ends of a connection over a unix socket, open.
+struct Ends {
+  std::shared_ptr<Connection> ours;
+  std::shared_ptr<Connection> theirs;
+  std::atomic<int> open{0};
+  std::atomic<int> closed{0};  // of ours
+};
+
+void connect_ends(Hub& hub, Ends* ends) {
+  UnixSocket sockets[2];
+  ASSERT_TRUE(UnixSocket::pair(&sockets[0], &sockets[1]).ok());
+  const auto opened = [ends](const std::shared_ptr<Connection>&) { ends->open.fetch_add(1); };
+  const auto closed = [ends](const Status&) { ends->closed.fetch_add(1); };
+  const auto known = [](Role, const KeyId&, Key* secret) { return *secret = Key{}, true; };
+  Status status;
+  const auto start = [&] {
+    status = Connection::start(hub.loop(), Socket(std::move(sockets[0])), Handshake::server(known),
+                               ConnectionEvents{opened, {}, {}}, &ends->theirs);
+    if (status.ok())
+      status = Connection::start(hub.loop(), Socket(std::move(sockets[1])),
+                                 Handshake::client(Role::kControl, KeyId{}, Key{}),
+                                 ConnectionEvents{opened, {}, closed}, &ends->ours);
+  };
+  ASSERT_TRUE(hub.loop().call(start, milliseconds(10000)));
+  ASSERT_TRUE(status.ok()) << status.text();
+  ASSERT_TRUE(test::wait_for([&] { return ends->open.load() == 2; }));
+}
+
+// The socket itself is well, so that the loop hears of nothing.
+TEST(Hub, AConnectionThatCannotSendEnds) {
+  std::shared_ptr<Hub> hub;
+  ASSERT_TRUE(Hub::acquire(Settings{}, &hub).ok());
+  Ends ends;
+  connect_ends(*hub, &ends);
+  ASSERT_TRUE(ends.ours);
+  EXPECT_TRUE(ends.ours->send(MessageType::kLinked, {}));
+  const int no_descriptor = 1'000'000;
+  EXPECT_FALSE(ends.ours->send(MessageType::kSegment, encode(SegmentMessage{1}), no_descriptor));
+  EXPECT_TRUE(test::wait_for([&] { return ends.closed.load() == 1; })) << "nobody is told that it is of no use";
+  const auto end = [&] {
+    ends.ours->close();
+    ends.theirs->close();
+  };
+  EXPECT_TRUE(hub->loop().call(end, milliseconds(10000)));
+}
+
+// A process that comes before the table may lose its connection while it waits for that, and then makes another.
+TEST(Hub, AnEarlyProcessMayComeAgain) {
+  IdBytes bytes;
+  ASSERT_TRUE(make_unique_id(Settings{}, &bytes).ok());
+  UniqueId id;
+  ASSERT_TRUE(UniqueId::decode(bytes, &id).ok());
+  std::shared_ptr<Hub> hub;
+  ASSERT_TRUE(Hub::acquire(Settings{}, &hub).ok());
+  Key key;
+  ASSERT_TRUE(hmac_sha256(id.secret, {bytes_of("tutti member"), hub->process()}, &key).ok());
+  JoinResult joined[2];
+  Status status[2];
+  std::thread waits([&] { status[0] = join(test::request_for(0, 2, bytes), &joined[0]); });
+  ProcessId process{};
+  process[0] = std::byte{9};
+  const auto introduce = [&](test::Knocker& knocker) {
+    if (!knocker.pass(Role::kControl, id.nonce, key)) return false;
+    knocker.say(MessageType::kIntroduce, encode(IntroduceMessage{process}));
+    return true;
+  };
+  EXPECT_TRUE(test::wait_for([&] {  // until rank 0 is there
+    test::Knocker lost(id.port);
+    return introduce(lost);
+  }));
+  test::Knocker again(id.port);
+  EXPECT_TRUE(introduce(again));
+  EXPECT_TRUE(again.hears_nothing_for(milliseconds(300))) << "it was turned away";
+  status[1] = join(test::request_for(1, 2, bytes), &joined[1]);
+  waits.join();
+  EXPECT_TRUE(again.is_closed()) << "the table does not have it";
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_TRUE(status[rank].ok()) << status[rank].text();
+    if (joined[rank].membership) joined[rank].membership->say_goodbye(0);
+  }
 }
 
 TEST(Hub, StrangersAreTurnedAwayWhileAJoinGoesOn) {

@@ -83,6 +83,11 @@ TEST(Settings, GoodValuesArrive) {
   EXPECT_EQ(settings.port_last, 20010);
   EXPECT_EQ(settings.progress_cores, (std::vector<int>{0, 2, 3}));
   EXPECT_EQ(settings.socket_interface, "^docker") << "falls back to NCCL's variable";
+  EXPECT_EQ(settings.socket_interface_source, "NCCL_SOCKET_IFNAME") << "which errors name, then";
+  const ScopedSetting own("TUTTI_SOCKET_IFNAME", "eth");
+  ASSERT_TRUE(read_settings(&settings).ok());
+  EXPECT_EQ(settings.socket_interface, "eth");
+  EXPECT_EQ(settings.socket_interface_source, "TUTTI_SOCKET_IFNAME");
   EXPECT_EQ(settings.timeout_seconds, 0.25);
 }
 
