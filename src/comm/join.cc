@@ -41,19 +41,38 @@ Status check_ranks(const JoinRequest& request) {
   return {};
 }
 
-Status join_with(const JoinRequest& request, const JoinTask::BeforeReady& before_ready, JoinResult* result,
-                 bool* served) {
-  TUTTI_TRY(check_ranks(request));
-  UniqueId id;
-  TUTTI_TRY(UniqueId::decode(request.id, &id));
+namespace {
+
+Status join_by(const JoinRequest& request, const UniqueId& id, const JoinTask::BeforeReady& before_ready,
+               JoinAttempt* attempt, JoinResult* result) {
   std::shared_ptr<Hub> hub;
   TUTTI_TRY(Hub::acquire(request.settings, &hub));
   const auto task = std::make_shared<JoinTask>(std::move(hub), request, id);
-  const Status status = task->run(before_ready, result);
-  if (served != nullptr) *served = task->served();
+  const Status status = task->run(before_ready, attempt->in_vain, result);
+  attempt->service = task->service();
   return status;
 }
 
-Status join(const JoinRequest& request, JoinResult* result) { return join_with(request, nullptr, result); }
+}  // namespace
+
+Status join_with(const JoinRequest& request, const JoinTask::BeforeReady& before_ready, JoinResult* result) {
+  TUTTI_TRY(check_ranks(request));
+  UniqueId id;
+  TUTTI_TRY(UniqueId::decode(request.id, &id));
+  JoinAttempt attempt;
+  return join_by(request, id, before_ready, &attempt, result);
+}
+
+Status join_with(const JoinRequest& request, JoinAttempt* attempt, JoinResult* result) {
+  TUTTI_TRY(check_ranks(request));
+  UniqueId id;
+  if (const Status status = UniqueId::decode(request.id, &id); !status.ok())
+    return attempt->service = JoinTask::Service::kRefused, status;
+  return join_by(request, id, nullptr, attempt, result);
+}
+
+Status join(const JoinRequest& request, JoinResult* result) {
+  return join_with(request, JoinTask::BeforeReady(), result);
+}
 
 }  // namespace tutti

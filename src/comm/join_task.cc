@@ -23,8 +23,9 @@ using std::chrono::milliseconds;
 /// The root answers at the deadline; one that does not is given up a little later.
 constexpr milliseconds kGrace{2000};
 constexpr milliseconds kRetry{50};
+constexpr milliseconds kLookPause{50};
 constexpr milliseconds kEarly{200};
-constexpr std::chrono::hours kLongTime{24 * 365};
+constexpr std::chrono::milliseconds kLongTime{kMaxPatience};
 /// A root whose door is crowded may turn a rank away: that is worth a few more tries, a dead root is not.
 constexpr int kMaxRefusals = 3;
 
@@ -70,9 +71,15 @@ int cores_on_kernel_of(Rank rank, const Roster& roster) {
 JoinTask::JoinTask(std::shared_ptr<Hub> hub, const JoinRequest& request, const UniqueId& id)
     : hub_(std::move(hub)), request_(request), id_(id) {}
 
-Status JoinTask::run(const BeforeReady& before_ready, JoinResult* result) {
+Status JoinTask::run(const BeforeReady& before_ready, const std::function<bool()>& in_vain, JoinResult* result) {
   hub_->loop().post([self = shared_from_this()] { self->start(); });
   std::unique_lock lock(mutex_);
+  const auto moved = [this] { return stage_ != Stage::kRunning || service_ == Service::kServed; };
+  while (in_vain && !changed_.wait_for(lock, kLookPause, moved)) {
+    lock.unlock();
+    if (in_vain()) hub_->loop().post([self = shared_from_this()] { self->give_up_in_vain(); });
+    lock.lock();
+  }
   changed_.wait(lock, [this] { return stage_ != Stage::kRunning; });
   if (stage_ == Stage::kLinked) {
     lock.unlock();
@@ -89,6 +96,16 @@ void JoinTask::set_stage(Stage stage) {
   const std::lock_guard lock(mutex_);
   stage_ = stage;
   changed_.notify_all();
+}
+
+void JoinTask::set_service(Service service) {
+  const std::lock_guard lock(mutex_);
+  service_ = service;
+  changed_.notify_all();
+}
+
+void JoinTask::give_up_in_vain() {
+  if (root_ == nullptr) finish(fail(Code::kTimeout, "the process that serves the unique id has not answered"));
 }
 
 void JoinTask::start() {
@@ -136,12 +153,13 @@ void JoinTask::dialed(const Status& why, std::shared_ptr<Connection> connection)
       });
       return;
     }
+    set_service(dialer_->unanswered() ? Service::kSilent : Service::kRefused);
     return finish(fail(Code::kRemoteError,
                        "nobody serves this unique id: it was used up, or the process that made it has ended ({})",
                        why.text()));
   }
   root_ = std::move(connection);
-  served_ = true;
+  set_service(Service::kServed);
   listen_to_root();
   send_join();
 }
@@ -213,7 +231,7 @@ Status JoinTask::on_message(MessageType type, ByteView payload) {
     case MessageType::kFailure: {
       FailureMessage failure;
       TUTTI_TRY(decode(payload, &failure));
-      served_ = failure.code != Code::kInvalidUsage || group_->roster();  // the other case: used up
+      if (failure.code == Code::kInvalidUsage && !group_->roster()) set_service(Service::kRefused);  // used up
       finish(Status(failure.code, failure.text));
       return {};
     }

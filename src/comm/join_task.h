@@ -18,14 +18,21 @@ namespace tutti {
 /// Runs in the hub's loop; the joining thread waits in run().
 class JoinTask : public std::enable_shared_from_this<JoinTask> {
  public:
+  /// What became of the id.
+  enum class Service : std::uint8_t {
+    kServed,   ///< a root took this rank in, or spoke of this join's failure
+    kRefused,  ///< nobody serves it, or it was used up: nobody knows of this attempt
+    kSilent,   ///< nobody has answered
+  };
   /// Called in the joining thread when this rank is connected to all others and before any rank's join returns.
   using BeforeReady = std::function<Status()>;
 
   JoinTask(std::shared_ptr<Hub> hub, const JoinRequest& request, const UniqueId& id);
-  /// Blocks until the join has succeeded or failed.
-  Status run(const BeforeReady& before_ready, JoinResult* result);
-  /// After run(): whether a root took this rank in, or spoke of this join's failure.
-  bool served() const { return served_; }
+  /// Blocks until the join has succeeded or failed. `in_vain` (may be empty): asked now and then while nobody has taken
+  /// this rank in; true ends the join.
+  Status run(const BeforeReady& before_ready, const std::function<bool()>& in_vain, JoinResult* result);
+  /// After run().
+  Service service() const { return service_; }
 
  private:
   enum class Stage { kRunning, kLinked, kDone };
@@ -49,6 +56,8 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   void finish(const Status& why);
   Member self() const;
   void set_stage(Stage stage);
+  void set_service(Service service);
+  void give_up_in_vain();
 
   const std::shared_ptr<Hub> hub_;
   const JoinRequest& request_;  // the joining thread's, which waits
@@ -61,13 +70,13 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   Status own_failure_;
   std::vector<Rank> missing_;
   int refusals_ = 0;
-  bool served_ = false;
   EventLoop::TimerId deadline_timer_ = 0;
   EventLoop::TimerId warn_timer_ = 0;
 
   std::mutex mutex_;  // guards what follows: how the two threads meet
   std::condition_variable changed_;
   Stage stage_ = Stage::kRunning;
+  Service service_ = Service::kSilent;
   Status status_;
   JoinResult outcome_;
 };

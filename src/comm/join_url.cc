@@ -18,6 +18,8 @@ namespace tutti {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestPause{50};
+/// Before an id is tried again that nobody answered for.
+constexpr std::chrono::seconds kSilentPause{1};
 
 /// Serves the round until the scope ends, whatever the outcome.
 class OpenDoor {
@@ -87,10 +89,20 @@ Status lead_by_file(const std::string& path, WriteMeeting write, std::uint64_t r
   return status;
 }
 
-/// A file may be left from a dead job, or be about to be replaced: only an id that is served is believed, and one that
-/// is not is not tried again until the file changes.
+bool still_holds(const std::string& path, const MeetingFile& meeting) {
+  MeetingFile now;
+  bool found = false;
+  std::string why;
+  read_meeting(path, &now, &found, &why);
+  return found && now == meeting;
+}
+
+/// A file may be left from a dead job, or be about to be replaced: only an id that is served is believed. One that is
+/// refused is not tried again until the file changes; one that nobody answers for, because its host is down or out of
+/// reach, is tried for as long as the file holds it.
 Status follow_by_file(const std::string& path, std::uint64_t round, JoinRequest request, JoinResult* result) {
-  MeetingFile stale;
+  MeetingFile tried;
+  Clock::time_point again{};  // when the same may be tried once more
   std::string why;
   for (std::chrono::nanoseconds pause = std::chrono::milliseconds(1);;
        pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestPause)) {
@@ -99,13 +111,15 @@ Status follow_by_file(const std::string& path, std::uint64_t round, JoinRequest 
     read_meeting(path, &meeting, &found, &why);
     if (found && meeting.round != round) {
       why = fmt::format("rank 0 joins there for time {}, this rank for time {}", meeting.round, round);
-    } else if (found && meeting != stale) {
-      bool served = false;
+    } else if (found && (meeting != tried || Clock::now() >= again)) {
+      JoinAttempt attempt{[&] { return !still_holds(path, meeting); }};
       request.id = meeting.id;
-      const Status status = join_with(request, nullptr, result, &served);
-      if (served) return status;
-      stale = meeting;
-      why = "it is left from a job that has ended";
+      const Status status = join_with(request, &attempt, result);
+      if (attempt.service == JoinTask::Service::kServed) return status;
+      const bool refused = attempt.service == JoinTask::Service::kRefused;
+      tried = meeting;
+      again = refused ? Clock::time_point::max() : Clock::now() + kSilentPause;
+      why = refused ? "it is left from a job that has ended" : status.text();
     }
     if (request.deadline.passed())
       return fail(Code::kTimeout, "rank 0 did not write {} before the join's deadline ({})", path, why);

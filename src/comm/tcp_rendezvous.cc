@@ -21,6 +21,7 @@ namespace tutti {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestPause{50};
+constexpr std::chrono::seconds kLookUpPause{1};
 /// Who listens at a port does so for longer; a connection that was given the port for its own end may be short.
 constexpr std::chrono::seconds kBusyPatience{10};
 constexpr std::size_t kMaxSecretFile = 64 * 1024;
@@ -77,6 +78,36 @@ void put_question(const std::shared_ptr<Question>& question, const std::shared_p
   connection->set_events(std::move(events));
   connection->send(MessageType::kAskId, encode(ask));
 }
+
+/// Where the URL's host is. Its name may not be known yet, or move while its container starts: it is looked up again,
+/// but not more often than each second.
+class NamedHost {
+ public:
+  NamedHost(const std::string& host, std::uint16_t port, bool tls) : host_(host), port_(port), tls_(tls) {}
+  /// An answer that was good stays until there is a newer one.
+  Status find(std::vector<DialTarget>* targets) {
+    if (asked_ == Clock::time_point() || Clock::now() - asked_ >= kLookUpPause) look_up();
+    *targets = tcp_targets(addresses_, port_, tls_);
+    return targets->empty() ? why_ : Status();
+  }
+
+ private:
+  void look_up() {
+    std::vector<IpAddress> found;
+    why_ = resolve(host_, &found);
+    asked_ = Clock::now();
+    if (why_.ok()) addresses_ = std::move(found);
+    if (!why_.ok() && addresses_.empty() && !std::exchange(told_, true))
+      log(LogLevel::kWarn, {}, "{}: trying again until the join's deadline", why_.text());
+  }
+  const std::string host_;
+  const std::uint16_t port_;
+  const bool tls_;
+  std::vector<IpAddress> addresses_;
+  Clock::time_point asked_{};
+  Status why_;
+  bool told_ = false;
+};
 
 /// Asks once. The dialer lives as long as the question.
 Status ask_once(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const std::vector<DialTarget>& targets,
@@ -137,14 +168,14 @@ void close_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, std::uint
 
 Status ask_for_id(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const std::string& host, std::uint16_t port,
                   std::uint64_t round, Rank rank, Deadline deadline, IdBytes* id) {
-  std::vector<IpAddress> addresses;
-  TUTTI_TRY(resolve(host, &addresses));
-  const std::vector<DialTarget> targets = tcp_targets(addresses, port, keys.tls);
+  NamedHost there(host, port, keys.tls);
+  std::vector<DialTarget> targets;
   std::string last;
   for (std::chrono::nanoseconds pause = std::chrono::milliseconds(1);;
        pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestPause)) {
     GiveIdMessage answer;
-    const Status asked = ask_once(hub, keys, targets, AskIdMessage{round, rank}, deadline, &answer);
+    Status asked = there.find(&targets);
+    if (asked.ok()) asked = ask_once(hub, keys, targets, AskIdMessage{round, rank}, deadline, &answer);
     if (asked.ok() && answer.given) return *id = answer.id, Status();
     if (asked.ok())
       last = fmt::format("rank 0 joins there for time {}, this rank for time {}", answer.round, round);

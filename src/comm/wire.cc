@@ -168,7 +168,7 @@ Status decode(ByteView data, JoinMessage* message) {
     setting.value = in.text();
   }
   message->advice = in.text();
-  if (message->ranks < 1 || message->ranks > kMaxRanks) in.refuse();
+  if (message->ranks < 1 || message->ranks > kMaxRanks || message->patience_ms > kMaxPatience) in.refuse();
   return in.finish("join");
 }
 

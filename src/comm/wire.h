@@ -86,6 +86,8 @@ class WireReader {
 
 /// The most ranks a join accepts: what a table can hold in one message.
 inline constexpr int kMaxRanks = 65536;
+/// A year, in milliseconds: who waits longer waits for ever.
+inline constexpr std::uint64_t kMaxPatience = 365ull * 24 * 3600 * 1000;
 
 /// A process, for as long as its hub lives.
 using ProcessId = std::array<std::byte, 16>;
@@ -113,7 +115,7 @@ std::string describe(const Member& member);
 struct JoinMessage {
   Member member;
   std::int32_t ranks = 0;
-  std::uint64_t patience_ms = 0;  ///< until the deadline; 0: none
+  std::uint64_t patience_ms = 0;  ///< until the deadline, at most kMaxPatience; 0: none
   std::vector<AgreedSetting> agreed;
   std::string advice;  ///< of rank 0: what all ranks are told; at most WireWriter::kMaxText bytes
 };

@@ -1,18 +1,40 @@
 #include "comm/url.h"
 
+#include <dlfcn.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 
 #include "comm/dialer.h"
 #include "comm/file_rendezvous.h"
 #include "comm/places.h"
 #include "comm/socket.h"
 #include "comm/tcp_rendezvous.h"
+#include "comm/unique_id.h"
 #include "comm/url_service.h"
 #include "comm/world.h"
+
+namespace {
+
+/// How often the name "late.tutti.invalid" is still unknown; then it is this host's.
+std::atomic<int> unknown_lookups{0};
+
+}  // namespace
+
+/// In place of the C library's, for that name.
+extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo* hints, addrinfo** list) {
+  static const auto original = reinterpret_cast<decltype(&getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));
+  const bool late = host != nullptr && std::string_view(host) == "late.tutti.invalid";
+  if (late && unknown_lookups.fetch_sub(1) > 0) return EAI_NONAME;
+  return original(late ? "127.0.0.1" : host, service, hints, list);
+}
 
 namespace tutti {
 namespace {
@@ -143,6 +165,48 @@ TEST(FileUrl, AStaleFileDoesNoHarm) {
   fresh.wait();
   expect_all_ok(fresh.page(), 3);
   EXPECT_TRUE(directory.empty());
+}
+
+/// An id whose process is gone with its host, or behind a cable that is out: nothing comes back.
+MeetingFile silent_meeting(const std::array<std::byte, 4>& address, std::uint16_t port) {
+  UniqueId id;
+  id.secret.fill(std::byte{1});
+  id.nonce.fill(std::byte{2});
+  id.port = port;
+  id.addresses.resize(1);
+  std::copy(address.begin(), address.end(), id.addresses[0].bytes.begin());
+  return MeetingFile{1, id.encode()};
+}
+
+TEST(FileUrl, AStaleFileOfASilentHostDoesNoHarm) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("meet");
+  const std::uint16_t port = free_port();
+  const Descriptor silent = listen_at(port);
+  const MeetingFile old = silent_meeting({std::byte{127}, std::byte{0}, std::byte{0}, std::byte{1}}, port);
+  ASSERT_TRUE(write_meeting(path, old).ok());
+  Processes processes;
+  processes.start_all(3, [&](int rank, SharedPage& page) {
+    if (rank == 0) {
+      page.wait_for_mark(0, 2);
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the others have begun with the old file
+    }
+    page.mark(0);
+    return join_by("file://" + path, rank, 3, 6);  // less than an attempt at a silent address takes
+  });
+  processes.wait();
+  expect_all_ok(processes.page(), 3);
+  EXPECT_TRUE(directory.empty());
+}
+
+// It may be the file of this very job, and its host be out of reach for a moment: nobody has said that it is over.
+TEST(FileUrl, AFileThatNobodyAnswersForIsNotCalledOld) {
+  const TemporaryDirectory directory;
+  MeetingFile meeting = silent_meeting({std::byte{127}, std::byte{255}, std::byte{255}, std::byte{255}}, 7);
+  ASSERT_TRUE(write_meeting(directory.file("meet"), meeting).ok());
+  const Status status = join_by("file://" + directory.file("meet"), 1, 2, 0.3);
+  EXPECT_EQ(status.code(), Code::kTimeout);
+  EXPECT_NE(status.text().find("unreachable"), std::string::npos) << status.text();
 }
 
 TEST(FileUrl, AForeignFileIsLeftAlone) {
@@ -285,6 +349,27 @@ TEST(TcpUrl, WhoIsConnectedToItselfDoesNotKeepThePort) {
   }
   if (!tried) GTEST_SKIP() << "the system gave nobody a port that was tried";
   FAIL() << "a port whose owner is connected to itself cannot be bound, nor after that connection's end";
+}
+
+// A container's name becomes known when it runs.
+TEST(TcpUrl, AHostWhoseNameIsNotKnownYetIsWaitedFor) {
+  unknown_lookups.store(1);
+  const std::uint16_t port = free_port();
+  SharedPage* const page = SharedPage::map();
+  test::run_threads(2, *page, [&](int rank, SharedPage&) {
+    return join_by(fmt::format("tcp://late.tutti.invalid:{}", port), rank, 2);
+  });
+  EXPECT_LE(unknown_lookups.load(), 0);
+  expect_all_ok(*page, 2);
+}
+
+TEST(TcpUrl, AHostWhoseNameStaysUnknownIsNamedAtTheDeadline) {
+  unknown_lookups.store(1000);
+  const Status status = join_by("tcp://late.tutti.invalid:4711", 1, 2, 1.5);
+  EXPECT_EQ(status.code(), Code::kTimeout);
+  EXPECT_NE(status.text().find("cannot resolve host \"late.tutti.invalid\""), std::string::npos) << status.text();
+  EXPECT_LE(unknown_lookups.load(), 998) << "it was looked up once only";
+  EXPECT_GE(unknown_lookups.load(), 990) << "a name server has other things to do";
 }
 
 TEST(TcpUrl, TheSecretFileMustBeTheSame) {

@@ -115,6 +115,14 @@ TEST(Wire, ValuesOutOfRangeAreRefused) {
   join = sample_join();
   join.member.rank = Rank{-1};
   EXPECT_FALSE(decode(encode(join), &join).ok());
+  join = sample_join();
+  join.patience_ms = kMaxPatience;
+  EXPECT_TRUE(decode(encode(join), &join).ok());
+  for (const std::uint64_t patience : {kMaxPatience + 1, std::uint64_t{1} << 44, ~std::uint64_t{0}}) {
+    join = sample_join();
+    join.patience_ms = patience;  // in nanoseconds it is more than a clock can hold
+    EXPECT_FALSE(decode(encode(join), &join).ok()) << patience;
+  }
   TableMessage table = sample_table();
   table.members[1].rank = Rank{2};
   EXPECT_FALSE(decode(encode(table), &table).ok());
