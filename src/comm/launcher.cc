@@ -1,5 +1,6 @@
 #include "comm/launcher.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -135,13 +136,13 @@ Status read_pmix(Launch* launch) {
   return number("PMIX_RANK", 0, kMost, &launch->info.rank.value);
 }
 
-/// Outside the range that systems take ports from for outgoing connections; from the end of TUTTI_PORT_RANGE, whose
-/// beginning the ranks' own listeners take.
+/// Outside the range that systems take ports from for outgoing connections; in the last quarter of TUTTI_PORT_RANGE,
+/// which the ranks' own listeners fill from its beginning.
 std::uint16_t slurm_port(const Settings& settings, std::uint64_t job, std::uint64_t step) {
   const std::uint64_t number = job * 31 + step;
   if (settings.port_first == 0) return static_cast<std::uint16_t>(20000 + number % 12000);
   const std::uint64_t ports = settings.port_last - settings.port_first + 1U;
-  return static_cast<std::uint16_t>(settings.port_last - number % ports);
+  return static_cast<std::uint16_t>(settings.port_last - number % std::max<std::uint64_t>(1, ports / 4));
 }
 
 Status meet_at_first_slurm_host(const Settings& settings, Launch* launch) {

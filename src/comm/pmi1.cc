@@ -65,8 +65,20 @@ bool pmi_value(std::string_view line, std::string_view key, std::string_view* va
   return false;
 }
 
+namespace {
+
+FileId file_of(int descriptor) {
+  struct stat state {};
+  return ::fstat(descriptor, &state) == 0 ? FileId{state.st_dev, state.st_ino} : FileId{};
+}
+
+}  // namespace
+
 PmiClient::PmiClient(std::string name, Descriptor socket, bool borrowed)
-    : name_(std::move(name)), socket_(std::move(socket)), borrowed_(borrowed) {}
+    : name_(std::move(name)), socket_(std::move(socket)), borrowed_(borrowed), file_(file_of(socket_.get())) {}
+
+/// MPI in the same process owns PMI_FD, and closes it in MPI_Finalize.
+bool PmiClient::is_ours() const { return !borrowed_ || file_of(socket_.get()) == file_; }
 
 PmiClient::~PmiClient() {
   if (borrowed_) socket_.release();
@@ -109,7 +121,8 @@ Status PmiClient::exchange(const std::string& request, std::string_view answer, 
 
 Status PmiClient::ask(const std::string& request, std::string_view answer, Deadline deadline, std::string* line) {
   if (!broken_.ok()) return fail(broken_.code(), "{} (in an earlier join)", broken_.text());
-  const Status status = exchange(request, answer, deadline, line);
+  const Status status = is_ours() ? exchange(request, answer, deadline, line)
+                                  : fail(Code::kInvalidUsage, "PMI_FD was closed in this process, by MPI_Finalize?");
   if (!status.ok())
     broken_ = fail(status.code(), "{}'s PMI, asked \"{}\": {}", name_, command_of(request), status.text());
   return broken_;

@@ -4,6 +4,8 @@
 // src/pmi/maint/pmi-1.1.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 
@@ -17,11 +19,19 @@ namespace tutti {
 /// The value of `key` in a message; false: it has none. Values end at a space.
 bool pmi_value(std::string_view line, std::string_view key, std::string_view* value);
 
+/// Which file an open descriptor stands for.
+struct FileId {
+  dev_t device = 0;
+  ino_t number = 0;
+  bool operator==(const FileId&) const = default;
+};
+
 /// One process's connection. One thread at a time; every call blocks until its answer or the deadline (kTimeout). After
 /// an error it is of no use any more, and says so. A server that answers something else is kRemoteError.
 class PmiClient {
  public:
-  /// `name`: the launcher's, for messages. A `borrowed` descriptor is left open.
+  /// `name`: the launcher's, for messages. A `borrowed` descriptor is left open; if its owner closes it and its number
+  /// comes to stand for another file, nothing is said or read there any more.
   PmiClient(std::string name, Descriptor socket, bool borrowed);
   ~PmiClient();
   PmiClient(const PmiClient&) = delete;
@@ -44,12 +54,14 @@ class PmiClient {
   Status ask(const std::string& request, std::string_view answer, Deadline deadline, std::string* line);
   Status exchange(const std::string& request, std::string_view answer, Deadline deadline, std::string* line);
   Status take_place(Deadline deadline);
+  bool is_ours() const;
   Status send_line(const std::string& line, Deadline deadline);
   Status receive_line(Deadline deadline, std::string* line);
 
   const std::string name_;
   Descriptor socket_;
   const bool borrowed_;
+  const FileId file_;     // that the descriptor stood for at first
   std::string received_;  // not yet a whole line
   std::string space_;     // the name of this job's keys
   std::size_t longest_value_ = 0;

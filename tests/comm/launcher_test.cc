@@ -107,10 +107,16 @@ TEST(Launcher, SlurmOnSeveralHosts) {
   EXPECT_EQ(launch.host, "n007");
   EXPECT_EQ(launch.port, 20000 + 7 * 31 + 1);
   Settings ranged;
-  ranged.port_first = 500;
-  ranged.port_last = 509;
-  ASSERT_TRUE(read_launch(ranged, &launch).ok());
-  EXPECT_EQ(launch.port, 509 - (7 * 31 + 1) % 10);
+  for (const int ports : {1, 3, 10, 100}) {  // the ranks' own listeners fill a range from its beginning
+    ranged.port_first = 500;
+    ranged.port_last = static_cast<std::uint16_t>(500 + ports - 1);
+    for (const char* job : {"7", "8", "9", "12345"}) {
+      ::setenv("SLURM_JOB_ID", job, 1);
+      ASSERT_TRUE(read_launch(ranged, &launch).ok());
+      EXPECT_LE(launch.port, ranged.port_last);
+      EXPECT_GE(launch.port, 500 + ports - std::max(1, ports / 4)) << ports << " ports, job " << job;
+    }
+  }
   ::setenv("PMIX_NAMESPACE", "slurm.pmix.7.1", 1);
   ::setenv("PMIX_RANK", "1", 1);
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());

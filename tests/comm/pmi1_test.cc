@@ -1,5 +1,6 @@
 #include "comm/pmi1.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <thread>
@@ -122,6 +123,30 @@ TEST(Pmi1, APmiFdThatIsNoneIsNamed) {
   EXPECT_EQ(status.code(), Code::kInvalidUsage);
   EXPECT_NE(status.text().find("PMI_FD=987"), std::string::npos) << status.text();
   ::unsetenv("PMI_FD");
+}
+
+// MPI_Finalize closes PMI_FD, and the next file that somebody opens gets its number.
+TEST(Pmi1, ANumberThatStandsForAnotherFileIsLeftAlone) {
+  int server[2];
+  int other[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, server), 0);
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, other), 0);
+  const Descriptor ends[] = {Descriptor(server[0]), Descriptor(server[1]), Descriptor(other[0]), Descriptor(other[1])};
+  for (const bool reused : {true, false}) {
+    const int number = ::fcntl(server[1], F_DUPFD_CLOEXEC, 3);
+    PmiClient client("MPICH", Descriptor(number), true);
+    ASSERT_EQ(::send(server[0], kStart.data(), kStart.size(), MSG_NOSIGNAL), static_cast<ssize_t>(kStart.size()));
+    ASSERT_TRUE(client.start("", Deadline::in(kPatience)).ok());
+    ::close(number);
+    if (reused) {
+      ASSERT_EQ(::dup2(other[1], number), number);
+    }
+    EXPECT_EQ(client.put("k", "v", Deadline::in(kPatience)).code(), Code::kInvalidUsage);
+    EXPECT_FALSE(client.finalize(Deadline::in(kPatience)).ok());
+    char byte = 0;
+    EXPECT_EQ(::recv(other[0], &byte, 1, MSG_DONTWAIT), -1) << "it has written into somebody's file";
+    if (reused) ::close(number);
+  }
 }
 
 TEST(Pmi1, WhatAServerMaySayWrongEndsInAnError) {
