@@ -30,7 +30,8 @@ TcpEndpoint::TcpEndpoint(TcpWiring& wiring, const TcpGeometry& geometry, Place p
     : wiring_(wiring),
       geometry_(geometry),
       place_(std::move(place)),
-      log_(std::move(log)),
+      comm_(log.comm),
+      log_{log.rank, comm_},
       links_(static_cast<std::size_t>(place_.ranks) * static_cast<std::size_t>(place_.lanes)),
       multicast_(static_cast<std::size_t>(place_.lanes)) {
   for (Multicast& lane : multicast_) lane.slots.resize(geometry_.credits);

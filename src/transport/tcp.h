@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/log.h"
@@ -26,7 +27,7 @@ class TcpEndpoint {
     int lanes = 1;
     std::vector<Rank> far;  ///< the readers of this rank's multicast link; in rank order
   };
-  /// `wiring` outlives the endpoint.
+  /// `wiring` outlives the endpoint; `log` need not.
   static Status open(TcpWiring& wiring, const TcpGeometry& geometry, Place place, LogSource log,
                      std::unique_ptr<TcpEndpoint>* endpoint);
   ~TcpEndpoint();
@@ -83,6 +84,7 @@ class TcpEndpoint {
   TcpWiring& wiring_;
   const TcpGeometry geometry_;
   const Place place_;
+  const std::string comm_;  // the name in log_
   const LogSource log_;
   Descriptor epoll_;
   Descriptor doorbell_;
