@@ -29,6 +29,19 @@ def torchrun(ranks, program, *arguments, options=()):
                *arguments)
 
 
+def on_gloo(ranks, program):
+    """The outcome. Gloo's processes abort at their end at times, with torch 2.15 about one run in eight and without tutti
+    too ("terminate called without an active exception"): such a run is made again."""
+    for _ in range(4):
+        try:
+            return torchrun(ranks, program, "--backend", "gloo")[0]
+        except AssertionError as error:
+            if "terminate called without an active exception" not in str(error):
+                raise
+            last = error
+    raise last
+
+
 class Examples(unittest.TestCase):
     def learned(self, outcome, accuracy=0.93):
         first, last, right = outcome
@@ -39,8 +52,7 @@ class Examples(unittest.TestCase):
         for ranks in (2, 4):
             tutti, _ = torchrun(ranks, "ddp.py")
             self.learned(tutti)
-            gloo, _ = torchrun(ranks, "ddp.py", "--backend", "gloo")
-            for mine, theirs in zip(tutti[:2], gloo[:2]):
+            for mine, theirs in zip(tutti[:2], on_gloo(ranks, "ddp.py")[:2]):
                 self.assertAlmostEqual(mine, theirs, delta=0.01)
 
     def test_ddp_spawn(self):
