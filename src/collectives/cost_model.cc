@@ -57,9 +57,10 @@ bool CostModel::is_candidate(const Algorithm& algorithm, Collective collective) 
   return grouped || !std::string_view(algorithm.name).starts_with("hierarchical");
 }
 
-std::size_t CostModel::pick(std::span<const Time> times) {
+std::size_t CostModel::pick(std::span<const Time> times, std::size_t preferred) {
   const Time least = *std::min_element(times.begin(), times.end());
   const Time most = least > kNever / 2 ? kNever : least + least / 100 * kMargin;
+  if (preferred < times.size() && times[preferred] <= most) return preferred;
   return static_cast<std::size_t>(std::find_if(times.begin(), times.end(), [most](Time time) { return time <= most; }) -
                                   times.begin());
 }
@@ -74,7 +75,11 @@ const Algorithm* CostModel::best(Collective collective, Bytes block) {
     candidates.push_back(&algorithm);
     times.push_back(time);
   }
-  return candidates.empty() ? nullptr : candidates[pick(times)];
+  if (candidates.empty()) return nullptr;
+  const std::string_view usual = automatic_algorithm(collective, block, machine_, hosts_);
+  const auto found = std::find_if(candidates.begin(), candidates.end(),
+                                  [&](const Algorithm* algorithm) { return algorithm->name == usual; });
+  return candidates[pick(times, static_cast<std::size_t>(found - candidates.begin()))];
 }
 
 }  // namespace tutti

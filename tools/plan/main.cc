@@ -40,9 +40,8 @@ std::string shape_text(const SimulatedCall& call, std::size_t tiles) {
 bool is_too_large(const Candidate& candidate) { return candidate.prediction.method == SimulationMethod::kTooLarge; }
 
 constexpr const char* kByTime =
-    "of the algorithms within 20 % of the shortest predicted time{}, the first of the catalogue, where the simpler "
-    "ones "
-    "come first";
+    "of the algorithms within 20 % of the shortest predicted time{}, the one that thresholds name, else the first of "
+    "the catalogue, where the simpler ones come first";
 constexpr const char* kByThresholds =
     "thresholds of ranks and bytes; predicted times decide up to 8 ranks, on one host or where the costs have the "
     "network's rate";

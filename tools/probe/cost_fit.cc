@@ -65,6 +65,16 @@ std::vector<Time> CostFit::predict(const Cell& cell, const Costs& costs) {
   return predicted;
 }
 
+/// The place of the algorithm that thresholds name among those measured; their number: it is none of them.
+std::size_t CostFit::usual_among(const Cell& cell, const Costs& costs) {
+  const Machine machine = machine_of(cell.ranks, cell.tcp, costs);
+  const Topology topology(machine.hosts);
+  const std::string_view usual = automatic_algorithm(cell.collective, cell.block, machine, &topology.map());
+  const auto found = std::find_if(cell.times.begin(), cell.times.end(),
+                                  [usual](const Cell::Time& time) { return time.algorithm->name == usual; });
+  return static_cast<std::size_t>(found - cell.times.begin());
+}
+
 Fit CostFit::quality(const Costs& costs) {
   std::vector<double> errors, regrets;
   for (const Cell& cell : cells_) {
@@ -73,7 +83,8 @@ Fit CostFit::quality(const Costs& costs) {
       const double us = static_cast<double>(std::max<Time>(predicted[i], 1)) / kPicosecondsInMicrosecond;
       errors.push_back(std::abs(std::log(us / cell.times[i].us)));
     }
-    regrets.push_back(cell.times[CostModel::pick(predicted)].us / cell.best());
+    const std::size_t preferred = usual_among(cell, costs);
+    regrets.push_back(cell.times[CostModel::pick(predicted, preferred)].us / cell.best());
   }
   Fit fit;
   if (cells_.empty()) return fit;

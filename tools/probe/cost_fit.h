@@ -31,6 +31,7 @@ class CostFit {
   std::vector<Time> predict(const Cell& cell, const Costs& costs);
 
  private:
+  static std::size_t usual_among(const Cell& cell, const Costs& costs);
   double score(const Costs& costs);
 
   std::vector<Cell> cells_;
