@@ -76,7 +76,7 @@ void TuttiWork::abort() { TORCH_CHECK(false, "tutti: one work cannot be aborted;
 void TuttiWork::complete(std::exception_ptr error) {
   c10::intrusive_ptr<c10::ivalue::Future> future;
   std::vector<std::function<void()>> observers;
-  body = nullptr;  // what it holds, tensors above all, is free from here
+  body = nullptr;                    // what it holds, tensors above all, is free from here
   if (recordFunctionEndCallback_) {  // before anybody who waits may end the profile that it writes into
     recordFunctionEndCallback_();
     recordFunctionEndCallback_ = nullptr;
