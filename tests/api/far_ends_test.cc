@@ -20,6 +20,25 @@ struct Traffic {
   const char* tls;
 };
 
+/// The ranks log to a file of the test's own; gone with the object.
+class Log {
+ public:
+  explicit Log(const char* level) : level_("TUTTI_LOG", level) { ::unlink(path_.c_str()); }
+  ~Log() { ::unlink(path_.c_str()); }
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  std::string text() const {
+    std::ifstream file(path_);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+
+ private:
+  const std::string path_ = ::testing::TempDir() + "tutti-far-ends-" + std::to_string(::getpid());
+  const ScopedSetting level_;
+  const ScopedSetting file_{"TUTTI_LOG_FILE", path_};
+};
+
 class FarEnds : public ::testing::TestWithParam<Traffic> {
  protected:
   const ScopedSetting transport_{"TUTTI_TRANSPORT", "tcp"};
@@ -30,24 +49,16 @@ class FarEnds : public ::testing::TestWithParam<Traffic> {
 /// Messages that are not lent: the sender does not wait for the receiver.
 class FarDeaths : public FarEnds {
  protected:
-  void SetUp() override { ::unlink(log_path_.c_str()); }
-  void TearDown() override { ::unlink(log_path_.c_str()); }
   /// Returns when a rank knows that another has ended.
   void wait_for_news_of_death() const {
-    const auto heard = [&] {
-      std::ifstream file(log_path_);
-      const std::string text(std::istreambuf_iterator<char>(file), {});
-      return text.find(" ended: ") != std::string::npos;
-    };
+    const auto heard = [&] { return log_.text().find(" ended: ") != std::string::npos; };
     for (int i = 0; i < 10'000 && !heard(); ++i) ::usleep(1000);
     EXPECT_TRUE(heard());
     ::usleep(20'000);  // it acts on it
   }
 
  private:
-  const std::string log_path_ = ::testing::TempDir() + "tutti-far-deaths-" + std::to_string(::getpid());
-  const ScopedSetting log_{"TUTTI_LOG", "debug"};
-  const ScopedSetting log_file_{"TUTTI_LOG_FILE", log_path_};
+  const Log log_{"debug"};
 };
 
 bool all_are(const std::vector<char>& bytes, int value) {
@@ -137,15 +148,8 @@ class FarStops : public ::testing::Test {
  protected:
   const ScopedSetting transport_{"TUTTI_TRANSPORT", "tcp"};
   const ScopedSetting reconnect_{"TUTTI_RECONNECT", "0.5"};
-  const std::string log_path_ = ::testing::TempDir() + "tutti-far-stops-" + std::to_string(::getpid());
-  const ScopedSetting log_{"TUTTI_LOG", "info"};
-  const ScopedSetting log_file_{"TUTTI_LOG_FILE", log_path_};
-  void TearDown() override { ::unlink(log_path_.c_str()); }
+  const Log log_{"info"};
 
-  std::string logged() const {
-    std::ifstream file(log_path_);
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  }
   /// From rank 1 to rank 0.
   static tuttiResult_t move(tuttiComm_t comm, int rank, char* data, std::size_t bytes) {
     return rank == 1 ? tuttiSend(data, bytes, tuttiInt8, 0, comm, nullptr)
@@ -192,8 +196,8 @@ TEST_F(FarStops, ASlowReaderKeepsItsConnection) {
     ASSERT_EQ(move(comm, rank, data.data(), data.size()), tuttiSuccess) << tuttiGetLastError(comm);
     EXPECT_TRUE(all_are(data, 7));
     if (rank == 1) shared.wait_for_step(0, 1);
-    EXPECT_EQ(logged().find("was lost"), std::string::npos) << logged();
-    EXPECT_NE(logged().find("joined"), std::string::npos) << "nothing is logged: " << logged();
+    EXPECT_EQ(log_.text().find("was lost"), std::string::npos) << log_.text();
+    EXPECT_NE(log_.text().find("joined"), std::string::npos) << "nothing is logged: " << log_.text();
     shared.step[rank].store(1);
     if (rank == 0) shared.wait_for_step(1, 1);
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
