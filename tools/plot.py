@@ -1,11 +1,18 @@
 #!/usr/bin/env python3
-"""Pictures of what tutti-sim wrote with --csv (needs matplotlib):
+"""Pictures, SVG or PNG by the name of OUT (needs matplotlib, Debian: python3-matplotlib).
 
-  plot.py winners OUT.svg TITLE=FILE.csv...   which algorithm is the fastest, by ranks and bytes
-  plot.py times   OUT.svg BYTES,... FILE.csv  time over ranks of each algorithm, a panel a size
-  plot.py ratio   OUT.svg FILE.csv OTHER.csv  how many times as long each algorithm takes in the other file
+Of what tutti-perf --compare -J or bench/race.sh -J measured, bus bandwidth and time over size, cores near and far apart;
+several files are parts of one picture, and of what they measured twice the one with more pairs counts:
+  plot.py race    OUT FILE.json...
+
+Of what tutti-sim wrote with --csv:
+  plot.py winners OUT TITLE=FILE.csv...   which algorithm is the fastest, by ranks and bytes
+  plot.py times   OUT BYTES,... FILE.csv  time over ranks of each algorithm, a panel a size
+  plot.py ratio   OUT FILE.csv OTHER.csv  how many times as long each algorithm takes in the other file
 """
 import csv
+import json
+import pathlib
 import sys
 
 import matplotlib
@@ -20,6 +27,15 @@ COLORS = {"all_pairs": "#56b4e9", "all_pairs_two_shot": "#0072b2", "recursive_do
           "hierarchical_tree": "#b07aa1", "tree": "#2a9d5c", "chain": "#8c564b", "knomial_4": "#9edae5", "knomial_8": "#17becf",
           "scatter_all_gather": "#bcbd22", "bruck": "#ff9896", "pat": "#98df8a", "pairwise": "#c5b0d5",
           "recursive_halving": "#ffbb78", "dissemination": "#aec7e8"}
+
+
+# Of those who race: colour, marker, and how the line is drawn. (Okabe and Ito's colours, which most people can tell apart.)
+RACERS = {"tutti": ("#000000", "o", "-"), "openmpi": ("#d55e00", "s", "-"), "mpich": ("#e69f00", "^", "-"), "ucc": ("#009e73", "D", "-"),
+          "gloo": ("#56b4e9", "v", "-"), "gloo_batch": ("#0072b2", "v", "-"), "floor": ("#777777", None, "--")}
+
+
+def save(figure, out):
+    figure.savefig(out, dpi=110, metadata={"Date": None} if out.endswith(".svg") else None)
 
 
 def rows_of(path):
@@ -82,7 +98,7 @@ def winners(out, *panels):
     handles = [Patch(facecolor=color, alpha=0.85, label=name) for name, color in legend.items()]
     figure.legend(handles=handles, loc="lower center", ncol=5, frameon=False, title="fastest; (k×): what the library chooses takes k times as long")
     figure.tight_layout(rect=(0, 0.75 / (3.7 * lines) if lines > 1 else 0.17, 1, 1))
-    figure.savefig(out, metadata={"Date": None})
+    save(figure, out)
 
 
 def times(out, sizes, path):
@@ -101,7 +117,7 @@ def times(out, sizes, path):
         place.grid(True, which="major", color="#dddddd")
     figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="lower center", ncol=4, frameon=False)
     figure.tight_layout(rect=(0, 0.13, 1, 1))
-    figure.savefig(out, metadata={"Date": None})
+    save(figure, out)
 
 
 def ratio(out, path, other):
@@ -124,11 +140,77 @@ def ratio(out, path, other):
     axes.flat[0].set_ylabel("times as long")
     figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="lower center", ncol=4, frameon=False)
     figure.tight_layout(rect=(0, 0.15, 1, 1))
-    figure.savefig(out, metadata={"Date": None})
+    save(figure, out)
+
+
+def bus_factor(collective, ranks):
+    """Bus bandwidth over size by time, as nccl-tests and tutti-perf define it."""
+    share = (ranks - 1) / ranks
+    return {"all_reduce": 2 * share, "broadcast": 1, "reduce": 1}.get(collective, share)
+
+
+def points_of(report):
+    """(racer, state, size) -> (pairs, microseconds) of one file."""
+    for result in report["results"]:
+        place = (result["state"], result["size"])
+        if "comparison" not in report:  # of bench/race.sh, whose size is that of one rank's block
+            floor = report["other"] == "the memory alone"
+            yield ("tutti", *place), (result["pairs"], result["tutti_us"])
+            yield ("floor" if floor else "openmpi", *place), (result["pairs"], result["other_us"])
+            continue
+        yield ("tutti", *place), (result["pairs"], result["time_us"])
+        for name, figures in result.get("peers", {}).items():
+            yield (name, *place), (figures["pairs"], figures["time_us"])
+
+
+def race(out, *paths):
+    reports = [json.loads(pathlib.Path(path).read_text(encoding="utf-8")) for path in paths]
+    setups = {(report.get("comparison", report.get("collective")), report["ranks"]) for report in reports}
+    if len(setups) > 1:
+        sys.exit(f"one picture is of one collective and number of ranks, not of {sorted(setups)}")
+    collective, ranks = setups.pop()
+    points, names = {}, {"tutti": "Tutti", "openmpi": "Open MPI", "floor": "the memory alone"}
+    for report in reports:
+        names.update(report.get("peers", {}))
+        for place, figures in points_of(report):
+            points[place] = max(figures, points.get(place, (0, 0)))
+    states = [state for state in ("near", "far") if any(place[1] == state for place in points)]
+    if "gloo_batch" in names:
+        names["gloo_batch"] += ", threads of class BATCH"
+    figure, axes = plt.subplots(2, len(states), figsize=(6.2 * len(states), 8.4), squeeze=False, sharex=True, sharey="row")
+    factor = bus_factor(collective, ranks)
+    for column, state in enumerate(states):
+        for racer, (color, marker, style) in RACERS.items():
+            line = sorted((size, us) for (name, place, size), (_, us) in points.items() if name == racer and place == state)
+            look = {"color": color, "marker": marker, "linestyle": style, "markersize": 4, "linewidth": 2.2 if racer == "tutti" else 1.2,
+                    "label": names.get(racer, racer), "zorder": 3 if racer == "tutti" else 2}
+            if line:
+                axes[0][column].plot([size for size, _ in line], [size * factor / us / 1e3 for size, us in line], **look)
+                axes[1][column].plot([size for size, _ in line], [us for _, us in line], **look)
+        axes[0][column].set_title(f"cores {state}", fontsize=10)
+        axes[1][column].set_xlabel("size, bytes")
+    sizes = sorted({size for _, _, size in points})
+    for place in axes.flat:
+        place.set_xscale("log", base=2)
+        place.grid(True, color="#dddddd", linewidth=0.6)
+        ticks = [2 ** power for power in range(0, 40, 3) if sizes[0] <= 2 ** power <= sizes[-1]]
+        place.set_xticks(ticks, [size_text(size) for size in ticks], rotation=45, fontsize=8)
+        place.tick_params(labelbottom=True, labelleft=True)
+    axes[0][0].set_ylabel("bus bandwidth, GB/s")
+    axes[1][0].set_ylabel("time, µs")
+    axes[0][0].set_ylim(0, 1.15 * max(size * factor / us / 1e3 for (name, _, size), (_, us) in points.items() if name != "floor") or 1)
+    for place in axes[1]:
+        place.set_yscale("log", base=10)
+        place.minorticks_off()
+    handles, labels = axes[1][0].get_legend_handles_labels()
+    figure.suptitle(f"{collective}, float32, {ranks} ranks: medians of pairs", fontsize=11)
+    figure.legend(handles, labels, loc="lower center", ncol=4, frameon=False)
+    figure.tight_layout(rect=(0, 0.06, 1, 0.98))
+    save(figure, out)
 
 
 if __name__ == "__main__":
-    commands = {"winners": winners, "times": times, "ratio": ratio}
-    if len(sys.argv) < 4 or sys.argv[1] not in commands:
+    commands = {"race": race, "winners": winners, "times": times, "ratio": ratio}
+    if len(sys.argv) < 4 or sys.argv[1] not in commands or not sys.argv[2].endswith((".svg", ".png")):
         sys.exit(__doc__)
     commands[sys.argv[1]](*sys.argv[2:])

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and only those. tools/setup.sh: to build; --test: to test as well;
-# --torch: to build the backend for PyTorch.
+# --torch: to build the backend for PyTorch; --peers: the libraries that tutti-perf --compare knows.
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build pkg-config git libssl-dev libfmt-dev libcli11-dev nlohmann-json3-dev
@@ -8,13 +8,15 @@ build_packages=(g++ cmake ninja-build pkg-config git libssl-dev libfmt-dev libcl
                 librsvg2-bin)  # tutti-plan --png
 test_packages=(python3 clang clang-format libclang-rt-14-dev binutils qemu-user g++-aarch64-linux-gnu util-linux
                iproute2 mpich slurmctld slurmd)  # launchers and hosts to test with: 12 MB to load, 60 MB installed
+peer_packages=(mpich libmpich-dev libgloo-dev python3-pip unzip)
 
 wanted=("${build_packages[@]}")
 case ${1:-} in
   "") ;;
   --test) wanted+=("${test_packages[@]}") ;;
   --torch) wanted+=(python3-venv python3-dev) ;;
-  *) echo "usage: tools/setup.sh [--test|--torch]" >&2; exit 2 ;;
+  --peers) wanted+=("${peer_packages[@]}") ;;
+  *) echo "usage: tools/setup.sh [--test|--torch|--peers]" >&2; exit 2 ;;
 esac
 
 if ! command -v apt-get > /dev/null || ! command -v dpkg-query > /dev/null; then
@@ -28,7 +30,12 @@ for package in "${wanted[@]}"; do
   state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2> /dev/null || true)
   [ "$state" = installed ] || missing+=("$package")
 done
-[ ${#missing[@]} -gt 0 ] || exit 0
+# What comes after the packages.
+finish() {
+  [ "${1:-}" != --peers ] || "$(dirname "${BASH_SOURCE[0]}")/ucc.sh"
+  exit 0
+}
+[ ${#missing[@]} -gt 0 ] || finish "$@"
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
@@ -48,3 +55,4 @@ if ! install; then
   install || { tail -n 30 "$log" >&2; echo "setup: the installation failed" >&2; exit 1; }
 fi
 echo "setup: done in $((SECONDS - started)) s"
+finish "$@"

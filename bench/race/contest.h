@@ -6,27 +6,13 @@
 #include <tutti/tutti_mpi.h>
 
 #include <cstddef>
-#include <string>
 #include <vector>
+
+#include "contested.h"
 
 namespace tutti::race {
 
 enum class Runner { kTutti, kMpi, kFloor };
-
-/// What is raced: float32, sums; roots take turns.
-enum class Contested {
-  kAllReduce,
-  kAllGather,
-  kBroadcast,
-  kReduce,
-  kReduceScatter,
-  kAllToAll,
-  kGather,
-  kScatter,
-  kBarrier,
-};
-inline constexpr const char* kContestedNames[] = {"all_reduce", "all_gather", "broadcast", "reduce", "reduce_scatter",
-                                                  "all_to_all", "gather",     "scatter",   "barrier"};
 
 class Contest {
  public:
@@ -35,7 +21,7 @@ class Contest {
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
-  bool is_rooted() const;
+  bool is_rooted() const { return race::is_rooted(what_); }
   const char* name() const { return kContestedNames[static_cast<int>(what_)]; }
   /// Once, with `bytes` from each rank (of a root: to all ranks together). Collective, except the floor, which every
   /// rank runs for itself: the output computed from inputs of its own. False: a call failed, and was told.
@@ -46,14 +32,10 @@ class Contest {
   void clear();
 
  private:
-  bool is_split() const;   ///< the input has a block for each rank
-  bool is_joined() const;  ///< the output has one of each rank
-  bool reduces() const;
   std::size_t block(std::size_t bytes) const;
   bool run_tutti(std::size_t count, int root);
-  void run_mpi(int count, int root);
+  void run_mpi(std::size_t count, int root);
   void run_floor(std::size_t bytes);
-  float expected(std::size_t block, std::size_t at, int root) const;
 
   const Contested what_;
   const tuttiComm_t comm_;

@@ -1,26 +1,10 @@
 #include "ping.h"
 
-#include <sched.h>
-
 #include <chrono>
 #include <new>
 #include <thread>
 
 namespace tutti::race {
-namespace {
-
-constexpr int kArrival = 20;
-constexpr int kTrips = 1000;
-constexpr int kSpins = 20000;
-
-/// Spins, and yields when the two ranks share one core.
-void wait_for(const std::atomic<std::uint64_t>& line, std::uint64_t value) {
-  for (int spins = 0; line.load(std::memory_order_acquire) != value; ++spins) {
-    if (spins >= kSpins) sched_yield();
-  }
-}
-
-}  // namespace
 
 Ping::Ping(MPI_Comm comm) {
   MPI_Comm_rank(comm, &rank_);
@@ -49,29 +33,14 @@ double Ping::one_way_ns() {
     }
     return page_->result.load(std::memory_order_relaxed);
   }
-  auto start = std::chrono::steady_clock::now();
-  for (int trip = 0; trip < kArrival + kTrips; ++trip) {
-    // The first trips contain the wait for the other rank to arrive.
-    if (trip == kArrival) start = std::chrono::steady_clock::now();
-    ++sent_;
-    if (rank_ == 0) page_->there.value.store(sent_, std::memory_order_release);
-    wait_for(rank_ == 0 ? page_->back.value : page_->there.value, sent_);
-    if (rank_ == 1) page_->back.value.store(sent_, std::memory_order_release);
-  }
+  const double one_way = play_ping(&page_->lines, rank_ == 0, &sent_);
   if (rank_ == 0) {
-    const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
-    page_->result.store(elapsed.count() / (2.0 * kTrips), std::memory_order_relaxed);
+    page_->result.store(one_way, std::memory_order_relaxed);
     page_->done.value.store(rounds_, std::memory_order_release);
   } else {
-    wait_for(page_->done.value, rounds_);
+    spin_until(page_->done.value, rounds_);
   }
   return page_->result.load(std::memory_order_relaxed);
-}
-
-State state_of(double before, double between, double after) {
-  const bool near = before < kNearBelow && between < kNearBelow && after < kNearBelow;
-  const bool far = before >= kNearBelow && between >= kNearBelow && after >= kNearBelow;
-  return near ? State::kNear : far ? State::kFar : State::kMixed;
 }
 
 }  // namespace tutti::race

@@ -4,16 +4,9 @@
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
-#include <atomic>
-#include <cstdint>
+#include "state.h"
 
 namespace tutti::race {
-
-/// Mixed: the state changed within a pair. Disturbed: something else ran on the cores.
-enum class State { kNear, kFar, kMixed, kDisturbed };
-
-/// One way below this many nanoseconds: the cores share a cache.
-inline constexpr double kNearBelow = 120;
 
 class Ping {
  public:
@@ -23,16 +16,13 @@ class Ping {
   Ping(const Ping&) = delete;
   Ping& operator=(const Ping&) = delete;
 
-  /// Collective: about 0.1 ms near, 0.5 ms far. Nanoseconds one way, the same on every rank. Ranks above 1 sleep.
+  /// Collective. Nanoseconds one way, the same on every rank. Ranks above 1 sleep.
   double one_way_ns();
 
  private:
-  struct Line {
-    alignas(128) std::atomic<std::uint64_t> value;
-  };
   struct Page {
-    Line there, back;  // each pairs with the other rank's acquire load
-    Line done;         // the number of finished rounds of one_way_ns, released by rank 0, and its result
+    PingLines lines;
+    PingLines::Line done;  // the number of finished rounds of one_way_ns, released by rank 0, and its result
     std::atomic<double> result;
   };
 
@@ -42,8 +32,5 @@ class Ping {
   Page* page_ = nullptr;
   std::uint64_t sent_ = 0, rounds_ = 0;
 };
-
-/// near or far when all measurements agree.
-State state_of(double before, double between, double after);
 
 }  // namespace tutti::race

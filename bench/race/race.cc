@@ -6,8 +6,6 @@
 // kept by state. The sizes are swept in rounds, so that each of them meets the machine in all its moods.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
-#include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -18,16 +16,13 @@
 #include <vector>
 
 #include "contest.h"
+#include "core_use.h"
+#include "mpi_call.h"
 #include "ping.h"
 #include "tally.h"
 
 namespace tutti::race {
 namespace {
-
-// A pair counts as disturbed when a rank lost its core more often than this a second, or had it for less than this
-// share of the time: on a quiet machine a waiting rank polls.
-constexpr double kQuietSwitches = 150;
-constexpr double kQuietShare = 0.9;
 
 struct Options {
   std::size_t min_bytes = 8, max_bytes = 64ULL << 20;
@@ -103,31 +98,10 @@ class Race {
     return (std::max(iterations, 1) + turns - 1) / turns * turns;  // each root as often as the others
   }
 
-  /// What this rank has had of its core so far.
-  struct Use {
-    double wall = MPI_Wtime();
-    double cpu = 0;
-    long switches = 0;
-  };
-  static Use use_so_far() {
-    Use use;
-    rusage usage{};
-    getrusage(RUSAGE_THREAD, &usage);
-    use.switches = usage.ru_nivcsw;
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    use.cpu = static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-    return use;
-  }
-
   /// Whether other programs took a core from any rank since `begin`. With more ranks than cores they take it from each
   /// other, and nothing can be told.
-  bool was_disturbed(const Use& begin) const {
-    const Use end = use_so_far();
-    const double wall = end.wall - begin.wall;
-    const bool mine = static_cast<double>(end.switches - begin.switches) > kQuietSwitches * wall ||
-                      end.cpu - begin.cpu < kQuietShare * wall;
-    int one = mine ? 1 : 0, any = 0;
+  bool was_disturbed(const CoreUse& begin) const {
+    int one = CoreUse::was_disturbed(begin, CoreUse::now()) ? 1 : 0, any = 0;
     MPI_Allreduce(&one, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     return any != 0 && contest_.ranks() <= static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   }
@@ -136,7 +110,7 @@ class Race {
     const int iterations = iterations_for(bytes);
     for (int i = 0; i < options_.pairs && healthy_; ++i) {
       const bool ours_first = i % 2 == 0;
-      const Use begin = use_so_far();
+      const CoreUse begin = CoreUse::now();
       const double before = ping_.one_way_ns();
       const double first = block(ours_first, bytes, iterations);
       const double between = ping_.one_way_ns();
@@ -154,14 +128,6 @@ class Race {
   int rank_;
   bool healthy_ = true;
 };
-
-std::string mpi_name() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING];
-  int length = 0;
-  MPI_Get_library_version(text, &length);
-  const std::string name(text, static_cast<std::size_t>(length));
-  return name.substr(0, name.find(','));
-}
 
 int run(const Options& options) {
   tuttiComm_t comm = nullptr;

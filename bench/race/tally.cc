@@ -7,14 +7,6 @@
 namespace tutti::race {
 namespace {
 
-constexpr State kStates[] = {State::kNear, State::kFar, State::kMixed, State::kDisturbed};
-constexpr const char* kStateNames[] = {"near", "far", "mixed", "disturbed"};
-
-struct Medians {
-  std::size_t pairs = 0;
-  double tutti_us = 0, other_us = 0, ratio = 0, ratio_low = 0, ratio_high = 0;
-};
-
 template <class Value>
 double quantile(const std::vector<Pair>& pairs, double fraction, Value value) {
   std::vector<double> values;
@@ -22,6 +14,8 @@ double quantile(const std::vector<Pair>& pairs, double fraction, Value value) {
   std::sort(values.begin(), values.end());
   return values[static_cast<std::size_t>(fraction * static_cast<double>(values.size() - 1) + 0.5)];
 }
+
+}  // namespace
 
 Medians medians_of(const std::vector<Pair>& pairs) {
   if (pairs.empty()) return {};
@@ -34,7 +28,18 @@ Medians medians_of(const std::vector<Pair>& pairs) {
           quantile(pairs, 0.75, ratio)};
 }
 
-}  // namespace
+const std::vector<Pair>& Tally::pairs(std::size_t bytes, State state) const {
+  static const std::vector<Pair> none;
+  const auto states = pairs_.find(bytes);
+  if (states == pairs_.end()) return none;
+  const auto found = states->second.find(state);
+  return found == states->second.end() ? none : found->second;
+}
+
+std::size_t Tally::wrong(std::size_t bytes) const {
+  const auto found = wrong_.find(bytes);
+  return found == wrong_.end() ? 0 : found->second;
+}
 
 std::size_t Tally::wrong() const {
   std::size_t sum = 0;
@@ -54,21 +59,15 @@ void Tally::print(const Setup& setup) const {
   for (const auto& [bytes, states] : pairs_) {
     std::printf("%12zu", bytes);
     for (const State state : {State::kNear, State::kFar}) {
-      const auto found = states.find(state);
-      const Medians medians = found == states.end() ? Medians{} : medians_of(found->second);
+      const Medians medians = medians_of(pairs(bytes, state));
       if (medians.pairs == 0) {
         std::printf(" |%6d %10s %10s %6s", 0, "-", "-", "-");
       } else {
         std::printf(" |%6zu %10.3f %10.3f %6.2f", medians.pairs, medians.tutti_us, medians.other_us, medians.ratio);
       }
     }
-    std::size_t left_out = 0;
-    for (const State state : {State::kMixed, State::kDisturbed}) {
-      const auto found = states.find(state);
-      left_out += found == states.end() ? 0 : found->second.size();
-    }
-    const auto wrong = wrong_.find(bytes);
-    std::printf(" |%9zu | %zu\n", left_out, wrong == wrong_.end() ? 0 : wrong->second);
+    const std::size_t left_out = pairs(bytes, State::kMixed).size() + pairs(bytes, State::kDisturbed).size();
+    std::printf(" |%9zu | %zu\n", left_out, wrong(bytes));
   }
 }
 

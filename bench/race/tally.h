@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ping.h"
+#include "state.h"
 
 namespace tutti::race {
 
@@ -14,6 +14,13 @@ namespace tutti::race {
 struct Pair {
   double tutti = 0, other = 0;
 };
+
+/// Microseconds an operation; the ratio is Tutti's time over the other's, pair by pair.
+struct Medians {
+  std::size_t pairs = 0;
+  double tutti_us = 0, other_us = 0, ratio = 0, ratio_low = 0, ratio_high = 0;  ///< low, high: the ratio's quartiles
+};
+Medians medians_of(const std::vector<Pair>& pairs);
 
 struct Setup {
   std::string collective = "all_reduce";
@@ -27,6 +34,9 @@ class Tally {
   void add(std::size_t bytes, State state, Pair pair) { pairs_[bytes][state].push_back(pair); }
   void add_wrong(std::size_t bytes, std::size_t wrong) { wrong_[bytes] += wrong; }
   std::size_t wrong() const;
+  /// What was measured of a size in a state; maybe nothing.
+  const std::vector<Pair>& pairs(std::size_t bytes, State state) const;
+  std::size_t wrong(std::size_t bytes) const;
 
   void print(const Setup& setup) const;
   std::string json(const Setup& setup) const;

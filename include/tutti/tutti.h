@@ -312,7 +312,8 @@ TUTTI_API tuttiResult_t tuttiGroupEnd(void);
 
 /** An in-order queue served by the library's progress thread. */
 TUTTI_API tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream);
-/** Declared, offered by a later version: tuttiUnsupported. */
+/** A stream in the order of a CUDA stream, which it borrows (NULL: the legacy default stream). Calls on it take device
+ * buffers, are put there before they return, and report errors like other streams. tuttiUnsupported: no CUDA device. */
 TUTTI_API tuttiResult_t tuttiStreamFromCuda(tuttiStream_t* stream, void* cudaStream);
 /** tuttiSuccess: all done; tuttiInProgress; or the stream's first error. Does not block. */
 TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);
@@ -334,7 +335,7 @@ TUTTI_API tuttiResult_t tuttiStreamAddCallback(tuttiStream_t stream, void (*fn)(
 TUTTI_API tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes);
 /** NULL is allowed; any other pointer comes from tuttiMemAlloc and is not in use by a call. */
 TUTTI_API tuttiResult_t tuttiMemFree(void* ptr);
-/** Declared, offered by a later version: tuttiUnsupported. */
+/** Zeroed memory of a device, given back by tuttiMemFree. tuttiUnsupported: no CUDA device. */
 TUTTI_API tuttiResult_t tuttiMemAllocDevice(void** ptr, size_t bytes, int device);
 /** Lets local peers read `ptr` directly, like memory from tuttiMemAlloc; local, never communicates. Deregister before
  * the memory is freed. */

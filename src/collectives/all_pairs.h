@@ -112,15 +112,15 @@ TUTTI_HD constexpr Step reduce_step(const Shape& s, std::uint32_t lane, std::uin
 TUTTI_HD constexpr std::uint32_t gather_steps(const Shape& s) { return s.rank == s.root ? ranks_of(s) : 1; }
 TUTTI_HD constexpr Step gather_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
   if (s.ranks == 1) return copy_step(lane);
-  const std::int32_t from = s.rank != s.root || i == 0 ? s.rank : peer_at(s, i - 1);
+  const std::int32_t from = s.rank != s.root ? s.rank : peer_at(s, i);  // place n-1 of the round is the rank itself
   const std::uint32_t chunk = static_cast<std::uint32_t>(from) * lanes_of(s) + lane;
   StepBuilder step(lane, chunk);
   if (s.rank != s.root) return step.take(BufferId::kInput, lane).send(s.root).step();
-  i == 0 ? step.take(BufferId::kInput, lane) : step.recv(from);
-  return step.store(BufferId::kOutput, chunk).step();
+  if (from != s.rank) return step.recv(from).store(BufferId::kOutput, chunk).step();
+  return step.take(BufferId::kInput, lane).store(BufferId::kOutput, chunk).aside().step();
 }
 
-/// A message carries its receiver's block of the root's input. The root's own comes last, when the others are served.
+/// A message carries its receiver's block of the root's input.
 TUTTI_HD constexpr std::uint32_t scatter_steps(const Shape& s) { return s.rank == s.root ? ranks_of(s) : 1; }
 TUTTI_HD constexpr Step scatter_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
   if (s.ranks == 1) return copy_step(lane);
@@ -129,7 +129,7 @@ TUTTI_HD constexpr Step scatter_step(const Shape& s, std::uint32_t lane, std::ui
   StepBuilder step(lane, chunk);
   if (s.rank != s.root) return step.recv(s.root).store(BufferId::kOutput, lane).step();
   step.take(BufferId::kInput, chunk);
-  return to == s.rank ? step.store(BufferId::kOutput, lane).step() : step.send(to).step();
+  return to == s.rank ? step.store(BufferId::kOutput, lane).aside().step() : step.send(to).step();
 }
 
 TUTTI_HD constexpr std::uint32_t all_to_all_steps(const Shape& s) { return 2 * ranks_of(s) - 1; }
@@ -138,18 +138,25 @@ TUTTI_HD constexpr Extent all_to_all_extent(const Shape& s) { return Extent{lane
 TUTTI_HD constexpr std::uint32_t pair_chunk(const Shape& s, std::int32_t from, std::int32_t to, std::uint32_t lane) {
   return (static_cast<std::uint32_t>(from) * ranks_of(s) + static_cast<std::uint32_t>(to)) * lanes_of(s) + lane;
 }
-/// A rank's way to or from one peer of an all-to-all; the copy of its own block where the peer is itself.
+/// A rank's way to or from one peer of an all-to-all.
 TUTTI_HD constexpr Step exchange_step(const Shape& s, std::uint32_t lane, std::int32_t peer, bool sends) {
   const std::uint32_t block = static_cast<std::uint32_t>(peer) * lanes_of(s) + lane;
   StepBuilder step(lane, sends ? pair_chunk(s, s.rank, peer, lane) : pair_chunk(s, peer, s.rank, lane));
-  if (peer == s.rank) return step.take(BufferId::kInput, block).store(BufferId::kOutput, block).step();
   if (sends) return step.take(BufferId::kInput, block).send(peer).step();
   return step.recv(peer).store(BufferId::kOutput, block).step();
 }
+/// The copy of a rank's own block.
+TUTTI_HD constexpr StepBuilder own_block(const Shape& s, std::uint32_t lane) {
+  const std::uint32_t block = static_cast<std::uint32_t>(s.rank) * lanes_of(s) + lane;
+  StepBuilder step(lane, pair_chunk(s, s.rank, s.rank, lane));
+  return step.take(BufferId::kInput, block).store(BufferId::kOutput, block);
+}
 TUTTI_HD constexpr Step all_to_all_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  if (s.ranks == 1) return copy_step(lane);
   const std::uint32_t n = ranks_of(s);
-  if (i < n) return exchange_step(s, lane, peer_at(s, i), true);  // place n-1 of the round is the rank itself
-  return exchange_step(s, lane, peer_at(s, 2 * n - 2 - i), false);
+  if (i < n - 1) return exchange_step(s, lane, peer_at(s, i), true);
+  if (i < 2 * n - 2) return exchange_step(s, lane, peer_at(s, 2 * n - 3 - i), false);
+  return own_block(s, lane).aside().step();
 }
 
 /// A barrier has no buffers: its messages are tokens of zero bytes.

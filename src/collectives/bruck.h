@@ -91,7 +91,7 @@ TUTTI_HD constexpr Extent all_to_all_extent(const Shape& s) {
 }
 /// The own block, then all others into scratch; the rounds; what is in scratch then came from i ranks below.
 TUTTI_HD constexpr Step all_to_all_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
-  if (i == 0) return all_pairs::exchange_step(s, lane, s.rank, true);
+  if (i == 0) return all_pairs::own_block(s, lane).step();
   const std::uint32_t kept = lane * static_cast<std::uint32_t>(s.ranks);
   const auto block = [&](std::int32_t rank) {
     return static_cast<std::uint32_t>(wrap(rank, s.ranks) * s.lanes) + lane;

@@ -23,6 +23,10 @@ constexpr std::size_t kManyRanksSmall = 64 * 1024;
 constexpr std::size_t kTwoLaneBytes = 256 * 1024;
 /// A chain moves tiles in step: enough of them to fill it, none smaller than this.
 constexpr std::size_t kChainTileBytes = 16 * 1024;
+/// What all slots of a host may hold together and still leave room in a cache that two cores share; and messages that
+/// are not made smaller for it.
+constexpr std::size_t kSlotsInCache = std::size_t{8} << 20;
+constexpr std::size_t kLeastMessage = 16 * 1024;
 
 bool reduces(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
@@ -57,6 +61,11 @@ std::size_t tile_for(const Algorithm& algorithm, std::size_t bytes, const Machin
     const bool by_host = hosts != nullptr && name == "hierarchical";
     return chain ? std::min(network_chain_tile(Bytes{bytes}, by_host ? hosts->hosts : machine.ranks).value, limit)
                  : limit;
+  }
+  if (name == "all_pairs_two_shot" && !machine.on_device) {
+    // Every rank has a link to each other and one to all, whose slots are used in turn; a message is 1/n of a tile.
+    const auto ranks = static_cast<std::size_t>(machine.ranks);
+    return std::clamp(kSlotsInCache / (ranks * machine.credits), std::min(ranks * kLeastMessage, limit), limit);
   }
   if (name != "chain") return limit;
   return std::clamp(bytes / (2 * static_cast<std::size_t>(machine.ranks)), std::min(kChainTileBytes, limit), limit);

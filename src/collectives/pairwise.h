@@ -1,7 +1,8 @@
 // Pairwise exchange: an all-to-all in n rounds; in round k ranks r and (k - r) mod n send each other their blocks, and
-// a rank that meets itself copies its own (each does so once, in round 2r mod n). As many messages and bytes as all
-// pairs with all its sends first, but a rank deals with one peer at a time: for many ranks that keeps few messages
-// under way and spreads them over the links. For the pairing of n ranks by sums modulo n see the round-robin tournament
+// a rank that meets itself has nothing to do (once, in round 2r mod n); its own block it copies aside. As many messages
+// and bytes as all pairs with all its sends first, but a rank deals with one peer at a time: for many ranks that keeps
+// few messages under way and spreads them over the links. For the pairing of n ranks by sums modulo n see the
+// round-robin tournament
 // ("circle method"); pairwise exchange with rank xor k for powers of two is in Thakur, Rabenseifner, Gropp (2005).
 //
 // Each block is sent before the one that takes its place is stored, so input and output may be one. Both ranks of a
@@ -14,10 +15,10 @@
 //
 // `tutti-plan all_to_all --ranks 4 --algo pairwise --grid` (drawing.h says how to read it):
 //
-//   rank 0   0=      1 >1     <1 4=    2 >2     <2 8=   3 >3    <3 12=
-//   rank 1   7 >3    <3 13=   4 >0     <0 1=    5=      6 >2    <2 9=
-//   rank 2   10=     11 >3    <3 14=   8 >0     <0 2=   9 >1    <1 6=
-//   rank 3   13 >1   <1 7=    14 >2    <2 11=   15=     12 >0   <0 3=
+//   rank 0   1 >1    <1 4=    2 >2    <2 8=    3 >3    <3 12=   0=
+//   rank 1   7 >3    <3 13=   4 >0    <0 1=    6 >2    <2 9=    5=
+//   rank 2   11 >3   <3 14=   8 >0    <0 2=    9 >1    <1 6=    10=
+//   rank 3   13 >1   <1 7=    14 >2   <2 11=   12 >0   <0 3=    15=
 #pragma once
 
 #include "collectives/all_pairs.h"
@@ -26,11 +27,13 @@
 
 namespace tutti::pairwise {
 
-/// A round is a send and a receive; the round in which the rank meets itself is one step.
+/// A round is a send and a receive; the one in which the rank meets itself is left out.
 TUTTI_HD constexpr Step all_to_all_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  if (s.ranks == 1) return copy_step(lane);
   const std::int32_t alone = wrap(2 * s.rank, s.ranks);
   const auto at = static_cast<std::int32_t>(i);
-  const std::int32_t half = at > 2 * alone ? at + 1 : at;
+  if (at == 2 * s.ranks - 2) return all_pairs::own_block(s, lane).aside().step();
+  const std::int32_t half = at >= 2 * alone ? at + 2 : at;
   return all_pairs::exchange_step(s, lane, wrap(half / 2 - s.rank, s.ranks), half % 2 == 0);
 }
 

@@ -5,15 +5,15 @@
 namespace tutti {
 
 Plan PlanCache::find_slowly(Collective collective, Bytes bytes, int root) {
-  const auto index = static_cast<std::size_t>(collective);
   const Choice choice = this->choice(collective, bytes);
-  if (choice.name_refused && !warned_[index]) {
-    warned_[index] = true;
+  bool& warned = warned_[static_cast<std::size_t>(collective)];
+  if (choice.name_refused && !warned) {
+    warned = true;
     log(LogLevel::kWarn, source_, "algorithm {} is not offered for {}; the automatic choice serves it", algorithm_,
         name_of(collective));
   }
   const Plan plan = plan_of(choice, bytes, root);
-  recent_[index] = Recent{bytes, root, plan};
+  recent_[place(collective, root)] = Recent{bytes, root, plan};
   return plan;
 }
 

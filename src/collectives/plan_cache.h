@@ -40,12 +40,19 @@ class PlanCache {
 
   /// The plan for blocks of `bytes`; of kAllGatherV the largest block, of kAllToAllV 0. A v-form has plans of its own,
   /// and may share a one-lane schedule with the plain form (`schedule->algorithm->collective` is the plain form then):
-  /// a schedule holds neither sizes nor tiles. A repeat of the collective's last question is answered by four compares.
+  /// a schedule holds neither sizes nor tiles. A repeat of the collective's last question about
+  /// this root is answered by four compares.
   Plan find(Collective collective, Bytes bytes, int root) {
-    const Recent& recent = recent_[static_cast<std::size_t>(collective)];
-    if (recent.plan.schedule != nullptr && recent.bytes == bytes && recent.root == root) [[likely]]
-      return recent.plan;
+    const Plan* const known = recall(collective, bytes, root);
+    if (known != nullptr) [[likely]]
+      return *known;
     return find_slowly(collective, bytes, root);
+  }
+  /// The same if it was asked lately, else nullptr; never allocates.
+  const Plan* recall(Collective collective, Bytes bytes, int root) const {
+    const Recent& recent = recent_[place(collective, root)];
+    const bool same = recent.plan.schedule != nullptr && recent.bytes == bytes && recent.root == root;
+    return same ? &recent.plan : nullptr;
   }
 
   /// The same for an operation that is not commutative: algorithms that combine all operands in rank order.
@@ -68,6 +75,11 @@ class PlanCache {
     int root = -1;
     Plan plan;
   };
+  /// Roots that take turns have a place each, up to this many.
+  static constexpr std::size_t kRoots = 8;
+  static std::size_t place(Collective collective, int root) {
+    return static_cast<std::size_t>(collective) * kRoots + static_cast<std::size_t>(root) % kRoots;
+  }
   using Key = std::tuple<const Algorithm*, int, int>;  // algorithm, root, lanes
 
   static bool is_one_shot(const Schedule& schedule);
@@ -81,7 +93,7 @@ class PlanCache {
   std::string algorithm_;
   Bytes tile_;
   LogSource source_;
-  std::array<Recent, kCollectives> recent_{};
+  std::array<Recent, kCollectives * kRoots> recent_{};
   std::map<Key, std::unique_ptr<const Schedule>> schedules_;
   std::array<bool, kCollectives> warned_{};
 };

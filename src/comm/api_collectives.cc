@@ -19,8 +19,7 @@ Status submit(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t st
   CallArguments whole = arguments;
   TUTTI_TRY(communicator->prepare(&whole));
   tutti::QueuedCall queued(tutti::KeptArguments(whole, communicator->operations().find(whole.op)));
-  tutti::CallGroup::run_later(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
-  return {};
+  return tutti::CallGroup::run_later(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
 }
 
 tuttiResult_t call(CallArguments&& arguments, tuttiComm_t comm, tuttiStream_t stream) {

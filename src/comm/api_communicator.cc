@@ -60,17 +60,31 @@ Status create_or_defer(Create create, tuttiComm_t* comm, const std::shared_ptr<C
   return {};
 }
 
-Status init_from_id(tuttiComm_t* comm, int nranks, const tuttiUniqueId& id, int rank, const tuttiConfig_t* config) {
+Status init_from_id(tuttiComm_t* comm, int nranks, const tuttiUniqueId& id, int rank, const tuttiConfig_t* config,
+                    int device = -1) {
   if (comm != nullptr) *comm = nullptr;
   CreateOptions options;
   TUTTI_TRY(tutti::read_options(config, &options));
   options.ranks = nranks;
   options.rank = rank;
+  options.device = device;
   return create_or_defer(
       [id, options](std::shared_ptr<Communicator>* made) { return tutti::create_from_id(id, options, made); }, comm);
 }
 
-Status init_all(tuttiComm_t* comms, int count) {
+/// Without a list ranks take turns; without devices the list has no meaning.
+Status device_of(int rank, const int* list, int* device) {
+  tutti::DeviceDriver* const driver = tutti::device_driver();
+  const int devices = driver == nullptr ? 0 : driver->devices();
+  *device = -1;
+  if (devices == 0) return {};
+  *device = list != nullptr ? list[rank] : rank % devices;
+  if (*device >= 0 && *device < devices) return {};
+  return tutti::fail(Code::kInvalidArgument, "devlist[{}] is {}, which is none of the devices 0 to {}", rank, *device,
+                     devices - 1);
+}
+
+Status init_all(tuttiComm_t* comms, int count, const int* list) {
   TUTTI_TRY(tutti::require(comms, "comms"));
   if (count < 1) return tutti::fail(Code::kInvalidArgument, "ndev is {}, not 1 or more", count);
   for (int i = 0; i < count; ++i) comms[i] = nullptr;
@@ -79,7 +93,11 @@ Status init_all(tuttiComm_t* comms, int count) {
     return Status(static_cast<Code>(made), tutti::last_error(nullptr));
   tutti::CallGroup::start();
   Status status;
-  for (int i = 0; i < count && status.ok(); ++i) status = init_from_id(&comms[i], count, id, i, nullptr);
+  for (int i = 0; i < count && status.ok(); ++i) {
+    int device = -1;
+    status = device_of(i, list, &device);
+    if (status.ok()) status = init_from_id(&comms[i], count, id, i, nullptr, device);
+  }
   if (!status.ok()) tutti::CallGroup::current().refuse(status);
   return tutti::CallGroup::end();
 }
@@ -126,8 +144,8 @@ tuttiResult_t tuttiCommInitUrl(tuttiComm_t* comm, const char* url, int nranks, i
   });
 }
 
-tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ndev, const int*) {
-  return tutti::guard(nullptr, [&] { return init_all(comms, ndev); });
+tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ndev, const int* devlist) {
+  return tutti::guard(nullptr, [&] { return init_all(comms, ndev, devlist); });
 }
 
 tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newcomm, const tuttiConfig_t* config) {

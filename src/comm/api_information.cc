@@ -116,7 +116,7 @@ tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiMemStat_t what, uint64_t*
     TUTTI_TRY(tutti::require(bytes, "bytes"));
     switch (what) {
       case tuttiMemStatDevice:
-        *bytes = 0;
+        *bytes = comm->comm->device_bytes();
         return {};
       case tuttiMemStatHost:
         *bytes = comm->comm->host_bytes();

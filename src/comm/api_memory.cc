@@ -1,4 +1,5 @@
 // The C functions for memory.
+#include "comm/device_side.h"
 #include "comm/handle.h"
 #include "core/memory.h"
 
@@ -16,12 +17,15 @@ tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes) {
 }
 
 tuttiResult_t tuttiMemFree(void* ptr) {
-  return tutti::guard(nullptr, [&] { return tutti::free_host(ptr); });
+  return tutti::guard(nullptr,
+                      [&] { return tutti::is_from_device(ptr) ? tutti::free_on_device(ptr) : tutti::free_host(ptr); });
 }
 
-tuttiResult_t tuttiMemAllocDevice(void**, size_t, int) {
-  return tutti::guard(nullptr,
-                      [] { return tutti::fail(Code::kUnsupported, "tuttiMemAllocDevice comes with a later version"); });
+tuttiResult_t tuttiMemAllocDevice(void** ptr, size_t bytes, int device) {
+  return tutti::guard(nullptr, [&]() -> Status {
+    TUTTI_TRY(tutti::require(ptr, "ptr"));
+    return tutti::allocate_on_device(Bytes{bytes}, device, ptr);
+  });
 }
 
 tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void** handle) {

@@ -4,23 +4,34 @@
 using tutti::Code;
 using tutti::Status;
 
-extern "C" {
+namespace {
 
-tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream) {
+template <class Create>
+tuttiResult_t make_stream(tuttiStream_t* stream, const Create& create) {
   return tutti::guard(nullptr, [&]() -> Status {
     TUTTI_TRY(tutti::require(stream, "stream"));
+    *stream = nullptr;
     if (tutti::hub_forked()) return tutti::fail(Code::kInvalidUsage, "this process was forked: exec first");
     std::shared_ptr<tutti::Stream> made;
-    TUTTI_TRY(tutti::Stream::create(&made));
+    TUTTI_TRY(create(&made));
     *stream = new tuttiStream;
     (*stream)->stream = std::move(made);
     return {};
   });
 }
 
-tuttiResult_t tuttiStreamFromCuda(tuttiStream_t*, void*) {
-  return tutti::guard(nullptr,
-                      [] { return tutti::fail(Code::kUnsupported, "tuttiStreamFromCuda comes with a later version"); });
+}  // namespace
+
+extern "C" {
+
+tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream) {
+  return make_stream(stream, [](std::shared_ptr<tutti::Stream>* made) { return tutti::Stream::create(made); });
+}
+
+tuttiResult_t tuttiStreamFromCuda(tuttiStream_t* stream, void* cudaStream) {
+  return make_stream(stream, [cudaStream](std::shared_ptr<tutti::Stream>* made) {
+    return tutti::Stream::create_from(cudaStream, made);
+  });
 }
 
 tuttiResult_t tuttiStreamQuery(tuttiStream_t stream) {

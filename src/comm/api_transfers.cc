@@ -14,8 +14,7 @@ Status submit(const Transfer& transfer, tuttiComm_t comm, tuttiStream_t stream) 
   if (communicator->failed()) return communicator->failure();
   TUTTI_TRY(communicator->prepare(transfer));
   tutti::QueuedCall queued(std::vector<Transfer>{transfer});
-  tutti::CallGroup::run_later(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
-  return {};
+  return tutti::CallGroup::run_later(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
 }
 
 tuttiResult_t exchange(Transfer transfer, tuttiDataType_t datatype, tuttiComm_t comm, tuttiStream_t stream) {

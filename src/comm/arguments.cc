@@ -1,5 +1,6 @@
 #include "comm/arguments.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -51,13 +52,16 @@ Status check_type(const CallArguments& a) {
   return {};
 }
 
-/// Which buffers this rank reads and writes.
+}  // namespace
+
 bool reads_send(const CallArguments& a, int rank) {
   return (a.collective != Collective::kBroadcast && a.collective != Collective::kScatter) || rank == a.root;
 }
 bool writes_recv(const CallArguments& a, int rank) {
   return (a.collective != Collective::kReduce && a.collective != Collective::kGather) || rank == a.root;
 }
+
+namespace {
 
 Status check_overlap(const CallArguments& a, int rank, int ranks, std::size_t block) {
   const std::size_t send_bytes = block * static_cast<std::size_t>(send_blocks(a.collective, ranks));
@@ -82,6 +86,15 @@ int send_blocks(Collective c, int ranks) {
 }
 int recv_blocks(Collective c, int ranks) {
   return c == Collective::kAllGather || c == Collective::kGather || c == Collective::kAllToAll ? ranks : 1;
+}
+
+std::size_t host_blocks(Collective c, int ranks, int local, bool in_place) {
+  const auto count = [](int blocks) { return static_cast<std::size_t>(blocks); };
+  if (c == Collective::kBroadcast) return count(local);  // where a rank sends from and receives to is one buffer
+  if (c == Collective::kReduce) return count(local + 1);
+  if (c == Collective::kGather || c == Collective::kScatter) return count(local + ranks);
+  const int send = send_blocks(c, ranks), recv = recv_blocks(c, ranks);
+  return count(local) * count(in_place ? std::max(send, recv) : send + recv);
 }
 
 Status check_arguments(const CallArguments& a, int rank, int ranks) {

@@ -37,6 +37,7 @@ struct CallArguments {
   const UserOperation* user = nullptr;     ///< where `op` is one
   std::uint64_t agreed = 0;                ///< more that all ranks must agree on: goes into the messages' fingerprints
   const BlockArguments* blocks = nullptr;  ///< of the v-forms
+  bool on_device = false;                  ///< the buffers are device memory; found by the communicator
 };
 
 /// Arguments that outlive the call: what they point to, except buffers, is copied.
@@ -65,9 +66,15 @@ Status check_blocks(const CallArguments& arguments, int rank, int ranks);
 /// Whether the collective has an operation.
 bool reduces(Collective collective);
 
+/// Which buffers this rank reads and writes.
+bool reads_send(const CallArguments& arguments, int rank);
+bool writes_recv(const CallArguments& arguments, int rank);
+
 /// Blocks of `count` elements in the send and receive buffer: 1 or the number of ranks.
 int send_blocks(Collective collective, int ranks);
 int recv_blocks(Collective collective, int ranks);
+/// Blocks of memory that the buffers of all of a host's `local` ranks take together. The root counts as one of them.
+std::size_t host_blocks(Collective collective, int ranks, int local, bool in_place);
 
 /// The call as it is compared between ranks. The arguments have been checked. Written in place: a struct that is copied
 /// just after its fields were stored one by one costs a stalled load each time (10 to 20 ns here).

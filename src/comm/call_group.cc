@@ -22,9 +22,23 @@ constexpr Bytes kPacked{256 * 1024};
 constexpr int kPackedRanks = 64;
 }  // namespace
 
-void CallGroup::run_later(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream) {
-  if (depth_ == 0) return stream->enqueue(std::make_unique<Operation>(std::move(comm), std::move(call)));
+Status CallGroup::run_later(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream) {
+  if (depth_ == 0) return enqueue(std::move(comm), std::move(call), *stream);
   current().calls_.push_back(Collected{std::move(comm), std::move(call), std::move(stream), {}, {}});
+  return {};
+}
+
+Status CallGroup::enqueue(std::shared_ptr<Communicator> comm, QueuedCall call, Stream& stream) {
+  if (!stream.is_cuda()) {
+    stream.enqueue(std::make_unique<Operation>(std::move(comm), std::move(call)));
+    return {};
+  }
+  if (!call.collective()) return fail(Code::kUnsupported, "sends and receives are not offered on CUDA streams");
+  Communicator& communicator = *comm;
+  std::unique_ptr<Operation> watched;
+  TUTTI_TRY(communicator.launch_on(call.arguments(), stream, &watched, comm));
+  if (watched != nullptr) stream.enqueue(std::move(watched));
+  return {};
 }
 
 void CallGroup::add(std::shared_ptr<Communicator> parent, std::function<Status()> blocking) {
@@ -106,8 +120,9 @@ void CallGroup::pack_reductions() {
 
 bool CallGroup::fits(const Collected& earlier, const Collected& call) {
   const auto small = [](const Collected& c) {
-    return !c.blocking && c.call.collective() && c.call.bytes() <= kPackedPart && c.comm->ranks() <= kPackedRanks &&
-           c.comm->adds_in_rank_order(c.call.bytes());
+    // Packing copies with the processor.
+    return !c.blocking && c.call.collective() && !c.call.arguments().on_device && c.call.bytes() <= kPackedPart &&
+           c.comm->ranks() <= kPackedRanks && c.comm->adds_in_rank_order(c.call.bytes());
   };
   return small(earlier) && small(call) && PackedReduction::fit(earlier.call.arguments(), call.call.arguments());
 }
@@ -124,15 +139,17 @@ bool CallGroup::comes_later(std::size_t leader, std::size_t call) const {
 
 Status CallGroup::run_together() {
   std::vector<std::unique_ptr<Operation>> operations;
+  Status refused;  // on one CUDA stream; the other calls run all the same
   for (Collected& call : calls_) {
-    auto operation = std::make_unique<Operation>(std::move(call.comm), std::move(call.call));
-    if (call.stream != nullptr) {
-      call.stream->enqueue(std::move(operation));
-    } else {
-      operations.push_back(std::move(operation));
+    if (call.stream == nullptr) {
+      operations.push_back(std::make_unique<Operation>(std::move(call.comm), std::move(call.call)));
+      continue;
     }
+    Status status = enqueue(std::move(call.comm), std::move(call.call), *call.stream);
+    if (refused.ok()) refused = std::move(status);
   }
-  return run_all(operations);
+  TUTTI_TRY(run_all(operations));
+  return refused;
 }
 
 void CallGroup::run_on_threads() {
@@ -155,10 +172,9 @@ void CallGroup::run_on_threads() {
 
 Status CallGroup::run_one(Collected* call) {
   if (call->blocking) return call->blocking();
+  if (call->stream != nullptr) return enqueue(call->comm, std::move(call->call), *call->stream);
   auto operation = std::make_unique<Operation>(call->comm, std::move(call->call));
-  if (call->stream == nullptr) return run_all({&operation, 1});
-  call->stream->enqueue(std::move(operation));
-  return {};
+  return run_all({&operation, 1});
 }
 
 }  // namespace tutti

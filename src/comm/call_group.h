@@ -26,7 +26,7 @@ class CallGroup {
   static Status end();
 
   /// A checked call joins the open group, or the stream where no group is open.
-  static void run_later(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream);
+  static Status run_later(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream);
   /// A call that blocks until other ranks make it, too: a split of `parent`, or a join (nullptr).
   void add(std::shared_ptr<Communicator> parent, std::function<Status()> blocking);
   /// Remembers the first refused call.
@@ -48,6 +48,7 @@ class CallGroup {
   Status run_together();
   void run_on_threads();
   static Status run_one(Collected* call);
+  static Status enqueue(std::shared_ptr<Communicator> comm, QueuedCall call, Stream& stream);
 
   static thread_local int depth_ __attribute__((tls_model("initial-exec")));
   std::vector<Collected> calls_;

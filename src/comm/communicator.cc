@@ -5,17 +5,19 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "collectives/catalogue.h"
+#include "core/cache.h"
 
 namespace tutti {
 
 namespace {
-/// Results of this size and more are written past the caches: they would only push out what is still needed.
-constexpr std::size_t kStreamFrom = std::size_t{16} << 20;
+/// Smaller blocks are always written through the caches.
+constexpr std::size_t kStreamFrom = std::size_t{256} << 10;
 /// Smaller inputs are copied into a slot sooner than a peer can fetch them.
 constexpr std::size_t kSharedFrom = std::size_t{64} << 10;
 /// Blocks that far ranks may be lent: the messages of a block may be smaller, and are then copied.
@@ -29,6 +31,7 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
       name_(std::move(name)),
       joined_(std::move(joined)),
       executor_(std::move(executor)),
+      active_(executor_.get()),
       board_(executor_->board()),
       launch_(*executor_->launch()),
       rank_(joined_.membership->rank()),
@@ -76,6 +79,8 @@ Status Communicator::prepare(CallArguments* arguments) const {
       arguments->wire = settings_.wire_type;
   }
   TUTTI_TRY(check_arguments(*arguments, rank_.value, ranks_));
+  if (device_ != nullptr) [[unlikely]]
+    TUTTI_TRY(device_->locate(arguments, rank_.value, ranks_));
   if (arguments->wire >= 0 && settings_.deterministic) [[unlikely]]
     return fail(Code::kInvalidArgument, "{}: a wire type cannot be had in the deterministic mode",
                 name_of(arguments->collective));
@@ -96,6 +101,7 @@ Status Communicator::prepare(const Transfer& transfer) const {
     return fail(Code::kInvalidArgument, "{}: count {} is larger than memory can be", name, transfer.count.value);
   if (transfer.count.value != 0 && transfer.data == nullptr)
     return fail(Code::kInvalidArgument, "{}: the buffer of rank {} is NULL", name, rank_.value);
+  if (device_ != nullptr) TUTTI_TRY(device_->refuse(transfer));
   return {};
 }
 
@@ -104,7 +110,8 @@ Status Communicator::run(CallArguments* call) {
     return failure();
   const CallArguments& arguments = *call;
   if (quiet() && is_repeat(arguments)) {
-    const bool same = arguments.send == repeat_.call.send && arguments.recv == repeat_.call.recv;
+    const bool same = arguments.send == repeat_.call.send && arguments.recv == repeat_.call.recv &&
+                      arguments.root == repeat_.call.root;
     if (!same) TUTTI_TRY(check_arguments(arguments, rank_.value, ranks_));
     const std::uint64_t ticket = take_ticket();
     begin_again(arguments);
@@ -127,7 +134,7 @@ Status Communicator::run(CallArguments* call) {
 
 Status Communicator::run_launch() {
   try {
-    return executor_->run(launch_, *this);
+    return active_->run(launch_, *this);
   } catch (const std::exception& error) {
     return failed_inside(error);
   }
@@ -157,6 +164,7 @@ Status Communicator::begin(std::span<Transfer>) {
   if (failed()) return failure();
   if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);
   repeat_.possible = false;
+  active_ = executor_.get();
   call_ = Call{};
   call_.sequence = sequence_;
   call_.collective = Collective::kSendRecv;
@@ -182,6 +190,7 @@ Status Communicator::begin(const CallArguments& arguments, bool* empty) {
   board_.begin(call_);
   operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
   waiting_ = false;
+  active_ = arguments.on_device ? device_->executor() : executor_.get();
   *empty = call_.count == 0 && arguments.collective != Collective::kBarrier &&
            arguments.collective != Collective::kAllToAllV;  // of which nobody knows all counts
   if (*empty) return {};
@@ -199,8 +208,9 @@ Status Communicator::begin(const CallArguments& arguments, bool* empty) {
   // A split moves its data as an all-gather; only its name on the boards differs.
   const Collective moved = arguments.collective == Collective::kSplit ? Collective::kAllGather : arguments.collective;
   const bool ordered = arguments.user != nullptr && !arguments.user->commutative;
+  PlanCache& plans = arguments.on_device ? device_->plans() : plans_;
   const Plan plan =
-      ordered ? plans_.find_in_rank_order(moved, block, call_.root.value) : plans_.find(moved, block, call_.root.value);
+      ordered ? plans.find_in_rank_order(moved, block, call_.root.value) : plans.find(moved, block, call_.root.value);
   launch->schedule = plan.schedule;
   launch->input = static_cast<const std::byte*>(arguments.send);
   launch->output = static_cast<std::byte*>(arguments.recv);
@@ -213,12 +223,13 @@ Status Communicator::begin(const CallArguments& arguments, bool* empty) {
     launch->fingerprint = mix64(launch->fingerprint + arguments.agreed);
   launch->alone_reduces = ranks_ == 1 && call_.type == DataType::kBool && reduces(arguments.collective);
   launch->one_shot = plan.one_shot && launch->wire == launch->type;
-  launch->stream_stores = block.value >= kStreamFrom;
+  launch->stream_stores = block.value >= kStreamFrom && exceeds_cache(arguments.collective, block, *launch);
   launch->tree_order = settings_.deterministic;
   if (arguments.blocks != nullptr) [[unlikely]] {
     ragged_ = RaggedTiling(arguments.blocks->send, arguments.blocks->recv, launch->tile);
     launch->ragged = &ragged_;
   }
+  if (arguments.on_device) return {};
   if (block.value >= kSharedFrom && may_share_input(arguments, *launch)) {
     launch->input_is_shared = true;
     launch->one_shot = false;
@@ -230,12 +241,26 @@ Status Communicator::begin(const CallArguments& arguments, bool* empty) {
   return {};
 }
 
+// Results that do not stay in the cache until they are used would only push out what is still needed.
+bool Communicator::exceeds_cache(Collective collective, Bytes block, const Launch& launch) const {
+  const Collective moved = scheduled_as(collective);
+  const int local = ranks_ - static_cast<int>(far_.size());
+  const std::size_t size = block.value / launch.wire_element.value * launch.element.value;
+  const auto input = reinterpret_cast<std::uintptr_t>(launch.input);
+  const auto output = reinterpret_cast<std::uintptr_t>(launch.output);
+  const bool in_place = input < output + size * static_cast<std::size_t>(recv_blocks(moved, ranks_)) &&
+                        output < input + size * static_cast<std::size_t>(send_blocks(moved, ranks_));
+  return size * host_blocks(moved, ranks_, local, in_place) > last_level_cache().value;
+}
+
 // Programs make the same small call again and again; to check, describe and plan it anew costs more than to run it.
 // Above kSharedFrom more depends on the buffers than their addresses.
 void Communicator::remember(const CallArguments& arguments, Bytes block) {
-  const bool plain = arguments.user == nullptr && arguments.agreed == 0 && arguments.blocks == nullptr;
+  const bool known = device_ == nullptr;  // else the next call's buffers may be device memory
+  const bool plain = known && arguments.user == nullptr && arguments.agreed == 0 && arguments.blocks == nullptr;
   if (!plain || block.value >= std::min(kSharedFrom, kLentFrom)) return;
   repeat_.call = arguments;
+  repeat_.block = block;
   repeat_.possible = true;
 }
 
@@ -243,13 +268,14 @@ void Communicator::remember(const CallArguments& arguments, Bytes block) {
 // width, would wait until those stores have left the store buffer (16 of 90 ns).
 bool Communicator::is_repeat(const CallArguments& arguments) const {
   const CallArguments& last = repeat_.call;
-  const int differ = (arguments.type ^ last.type) | (arguments.op ^ last.op) | (arguments.root ^ last.root) |
-                     (arguments.wire ^ last.wire);
+  const int differ = (arguments.type ^ last.type) | (arguments.op ^ last.op) | (arguments.wire ^ last.wire);
   return repeat_.possible && differ == 0 && arguments.count == last.count && arguments.collective == last.collective &&
-         arguments.blocks == nullptr && arguments.agreed == 0;
+         arguments.blocks == nullptr && arguments.agreed == 0 &&
+         (arguments.root == last.root || plans_.recall(call_.collective, repeat_.block, arguments.root) != nullptr);
 }
 
 void Communicator::begin_again(const CallArguments& arguments) {
+  if (arguments.root != repeat_.call.root) change_root(arguments);
   call_.sequence = ++sequence_;
   board_.begin(call_);
   operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
@@ -258,6 +284,17 @@ void Communicator::begin_again(const CallArguments& arguments) {
   std::atomic_signal_fence(std::memory_order_seq_cst);  // keeps the two loads apart, see is_repeat()
   launch_.output = static_cast<std::byte*>(arguments.recv);
   launch_.fingerprint = fingerprint_of(call_);
+}
+
+// Roots often take turns. All else that a small call is bound to is the same whoever the root is; which buffers it
+// needs is not, and these are the ones that were checked for this root.
+void Communicator::change_root(const CallArguments& arguments) {
+  repeat_.call.root = arguments.root;
+  repeat_.call.send = arguments.send;
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // as in begin_again()
+  repeat_.call.recv = arguments.recv;
+  call_.root = Rank{arguments.root};
+  launch_.schedule = plans_.recall(call_.collective, repeat_.block, arguments.root)->schedule;
 }
 
 // Far ranks get large messages straight from the buffers: nothing overwrites them before they have been read.
@@ -314,7 +351,7 @@ Status Communicator::finish(Status status, std::uint64_t ticket) {
   if (status.ok()) [[likely]] {
     board_.end(sequence_);
   } else {
-    executor_->abandon();
+    active_->abandon();
   }
   done_tickets_.store(ticket + 1, std::memory_order_release);
   return status;
@@ -328,6 +365,7 @@ Status Communicator::fail_for_good(Status status, Rank culprit) {
     failure_ = status;
     failed_.store(true, std::memory_order_release);
   }
+  if (device_ != nullptr && device_->executor() != nullptr) device_->executor()->stop();
   log(LogLevel::kError, log_source(), "{}: {}", name_of(first.code()), first.text());
   // A peer's own cause needs no echo; post_cause keeps the first one at each rank, so a late echo does no harm.
   if (joined_.membership->cause().code == Code::kOk) {

@@ -15,6 +15,7 @@
 #include "collectives/plan_cache.h"
 #include "comm/arguments.h"
 #include "comm/culprit.h"
+#include "comm/device_side.h"
 #include "comm/join.h"
 #include "comm/membership.h"
 #include "comm/user_operation.h"
@@ -26,6 +27,9 @@
 #include "executor/executor.h"
 
 namespace tutti {
+
+class Operation;
+class Stream;
 
 /// Threads: one at a time calls the operations below (the C API's rule); abort(), failure(), async_error() and the
 /// membership's listener at any time. Operations take a ticket when they are called and run when it is their turn.
@@ -41,7 +45,11 @@ class Communicator final : public Watch {
   Settings settings() const;
   const std::string& name() const { return name_; }
   Membership& membership() { return *joined_.membership; }
-  Executor& executor() { return *executor_; }
+  /// Of the operation that runs, or ran last.
+  Executor& executor() { return *active_; }
+  /// Calls on device memory are served by this from now on; before the first operation.
+  void adopt(std::unique_ptr<DeviceSide> device) { device_ = std::move(device); }
+  DeviceSide* device() { return device_.get(); }
 
   /// Completes and checks the arguments and runs the collective to its end on the calling thread, after all earlier
   /// operations.
@@ -87,6 +95,13 @@ class Communicator final : public Watch {
   /// Wakes wait_for_turn(); after finish() by another thread than the API's.
   void announce_turn() { done_tickets_.notify_all(); }
 
+  /// Puts a checked call on a CUDA stream, behind all earlier ones, and returns; `watched` says how it goes, nullptr:
+  /// there is nothing to wait for. Blocks while earlier calls run that are not on CUDA streams.
+  Status launch_on(const CallArguments& arguments, Stream& stream, std::unique_ptr<Operation>* watched,
+                   const std::shared_ptr<Communicator>& self);
+  /// kInProgress, or how such a call ended. Any one thread.
+  Status poll(const DeviceEvent& ended, const std::string& what);
+
   /// Watch: is the wait of the running operation still worth it?
   Status check(Rank missing, std::uint64_t progress) override;
 
@@ -110,6 +125,10 @@ class Communicator final : public Watch {
   std::uint64_t shared_bytes() const;
   /// Bytes of private memory for schedules and scratch.
   std::uint64_t host_bytes();
+  /// Bytes of device memory for links and scratch.
+  std::uint64_t device_bytes() const {
+    return device_ == nullptr || device_->executor() == nullptr ? 0 : device_->executor()->device_memory().value;
+  }
   /// How this rank reaches the others: "shm", "tcp", "shm and tcp", "inproc".
   const char* transport() const;
   const Machine& machine() const { return plans_.machine(); }
@@ -120,12 +139,15 @@ class Communicator final : public Watch {
   struct Repeat {
     bool possible = false;
     CallArguments call;
+    Bytes block{0};
   };
   bool is_repeat(const CallArguments& arguments) const;
   void begin_again(const CallArguments& arguments);
+  void change_root(const CallArguments& arguments);
   void remember(const CallArguments& arguments, Bytes block);
   Status run_launch();
   Status fail_for_good(Status status, Rank culprit);
+  bool exceeds_cache(Collective collective, Bytes block, const Launch& launch) const;
   bool may_share_input(const CallArguments& arguments, const Launch& launch);
   bool may_lend(const CallArguments& arguments, const Launch& launch) const;
   void bind_reduction(const CallArguments& arguments, Launch* launch);
@@ -146,6 +168,7 @@ class Communicator final : public Watch {
   bool finished_by(Rank peer, std::uint64_t sequence) const;
   Status wait_for_peers_to_finish();
   Status wait_for_delivery();
+  Status wait_for_kernels();
   BoardReader boards() const;
   void listen();
 
@@ -154,8 +177,10 @@ class Communicator final : public Watch {
   std::string name_;
   JoinResult joined_;
   std::unique_ptr<Executor> executor_;
-  CallBoard& board_;  // the executor's
-  Launch& launch_;    // the executor's
+  std::unique_ptr<DeviceSide> device_;  // nullptr: the process has no device
+  Executor* active_;                    // the running operation's: one of the two
+  CallBoard& board_;                    // the executor's
+  Launch& launch_;                      // the executor's
   Rank rank_;
   int ranks_;
   bool network_;           // some ranks are reached by tcp

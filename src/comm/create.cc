@@ -81,8 +81,8 @@ std::vector<AgreedSetting> agreed_settings(const Settings& s) {
 }
 
 Status check_transport(const Settings& settings) {
-  if (settings.transport == TransportKind::kCuda)
-    return fail(Code::kUnsupported, "TUTTI_TRANSPORT=cuda comes with a later version");
+  if (settings.transport == TransportKind::kCuda && (device_driver() == nullptr || device_driver()->devices() == 0))
+    return fail(Code::kUnsupported, "TUTTI_TRANSPORT=cuda: this process has no device");
   return {};
 }
 
@@ -181,10 +181,9 @@ Status make_mixed(const CreateOptions& options, const JoinResult& joined, const 
 Status make_executor(const CreateOptions& options, const JoinResult& joined, std::unique_ptr<Executor>* executor) {
   const TransportKind kind = options.settings.transport;
   const std::vector<Rank> near = near_ranks(options, joined);
-  const int crowd = std::max(static_cast<int>(near.size()), joined.kernel_ranks);
   const bool network = kind == TransportKind::kTcp || (kind == TransportKind::kAuto && !joined.one_host);
-  const LadderPolicy ladder =
-      LadderPolicy::choose(crowd, joined.kernel_cores, options.settings.spin_microseconds, network);
+  const int ranks_a_core = joined.crowding.crowded() ? 2 : 1;
+  const LadderPolicy ladder = LadderPolicy::choose(ranks_a_core, 1, options.settings.spin_microseconds, network);
   if (kind == TransportKind::kInproc) return make_inproc(options, joined, ladder, executor);
   if (network) return make_mixed(options, joined, near, ladder, executor);
   if (!joined.one_host)
@@ -196,11 +195,34 @@ Status make_executor(const CreateOptions& options, const JoinResult& joined, std
   return {};
 }
 
+/// Offers device buffers where the process has begun to use a device, or was told to. The other ranks of the
+/// communicator, which are in this process or not here at all, do the same.
+Status attach_device(const CreateOptions& options, const JoinResult& joined, Executor& host,
+                     std::unique_ptr<DeviceSide>* side) {
+  DeviceRequest request;
+  request.driver = device_driver();
+  const bool forced = options.settings.transport == TransportKind::kCuda;
+  if (request.driver == nullptr || request.driver->devices() == 0) return {};
+  request.device = options.device >= 0 ? options.device : request.driver->current_device();
+  if (request.device < 0 && forced) request.device = options.rank % request.driver->devices();
+  request.deterministic = options.settings.deterministic;
+  request.algorithm = options.settings.algorithm;
+  request.tile = options.settings.tile_bytes;
+  request.deadline = Deadline::in(options.settings.join_timeout_seconds);
+  request.source = LogSource{Rank{options.rank}, options.name};
+  *side = DeviceSide::open(request, joined, host);
+  return forced ? (*side)->why_not() : Status{};
+}
+
 Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_ptr<Communicator>* comm) {
   std::unique_ptr<Executor> executor;
   Costs costs;
   Status made = parse_costs(joined.advice, "the costs of rank 0", &costs);
+  const int ranks_here = std::max(static_cast<int>(near_ranks(options, joined).size()), joined.kernel_ranks);
+  joined.crowding = Crowding(ranks_here, joined.kernel_cores);
   if (made.ok()) made = make_executor(options, joined, &executor);
+  std::unique_ptr<DeviceSide> device;
+  if (made.ok()) made = attach_device(options, joined, *executor, &device);
   if (!made.ok()) {
     joined.membership->post_cause(Cause{made.code(), Rank{options.rank}, kNoRank, made.text()});
     return made;
@@ -213,6 +235,7 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
   TUTTI_TRY(ChoiceShelf::choice_for(machine, &choice));
   *comm =
       std::make_shared<Communicator>(options.settings, name, std::move(joined), std::move(executor), std::move(choice));
+  (*comm)->adopt(std::move(device));
   log(LogLevel::kInfo, (*comm)->log_source(), "joined: {} ranks, transport {}, kernels {}", options.ranks,
       (*comm)->transport(), simd_in_use());
   return {};
@@ -257,8 +280,8 @@ Status prepare_join(const CreateOptions& options, JoinRequest* request) {
       return fail(known.code(), "setting TUTTI_COSTS: {}", known.text());
     request->advice = costs_text(costs);
   }
+  request->cores = usable_core_list();
   if (options.settings.transport == TransportKind::kTcp) return {};
-  request->cores = core_list_text(usable_core_list());
   request->segment_bytes = geometry_of(options).segment_bytes();
   return {};
 }

@@ -16,6 +16,7 @@ namespace tutti {
 struct CreateOptions {
   int ranks = -1;
   int rank = -1;
+  int device = -1;  ///< for device buffers; -1: the calling thread's
   Settings settings;
   std::string name;
   std::string costs;  ///< as rank 0 tells them to all; empty: those in force where rank 0 is

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/crowding.h"
 #include "comm/membership.h"
 #include "core/clock.h"
 #include "core/settings.h"
@@ -37,7 +38,7 @@ struct JoinRequest {
   std::vector<AgreedSetting> agreed;
   std::string advice;  ///< of rank 0: what all ranks are told; others' is ignored
   Settings settings;
-  std::string cores;       ///< that this rank may use, see core_list.h; empty: unknown
+  std::vector<int> cores;  ///< that this rank may use, ascending; empty: unknown
   Bytes segment_bytes{0};  ///< this rank's shared memory, which all ranks of its host map; 0: none
   /// Up to so many processes each is connected to all others, more of them to a few (process_order.h). Equal on all
   /// ranks.
@@ -56,6 +57,7 @@ struct JoinResult {
   std::string advice;                 ///< rank 0's
   int kernel_ranks = 1;               ///< ranks that run on the cores that this one runs on, itself included
   int kernel_cores = 1;               ///< cores that there are for these: see cores_among()
+  Crowding crowding;                  ///< of these; left to who makes an executor
 };
 
 /// Makes an id and serves it from this process's hub until it is used or the process ends. `secret` (32 bytes) may be

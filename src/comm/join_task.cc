@@ -209,7 +209,7 @@ Member JoinTask::self() const {
   member.addresses = hub_->addresses();
   member.segment_bytes = request_.segment_bytes.value;
   member.kernel = kernel_id();
-  member.cores = request_.cores;
+  member.cores = core_list_text(request_.cores);
   return member;
 }
 
@@ -271,7 +271,9 @@ Status JoinTask::take_go(ByteView payload) {
                                [&](const Member& member) { return member.host_id == members[0].host_id; });
   made.advice = std::move(go.advice);
   made.kernel_ranks = ranks_on_kernel_of(request_.rank, *group_->roster());
-  made.kernel_cores = cores_on_kernel_of(request_.rank, *group_->roster());
+  // Its own it knows even where the list is too long to be told.
+  made.kernel_cores =
+      std::max(cores_on_kernel_of(request_.rank, *group_->roster()), static_cast<int>(request_.cores.size()));
   const int here = made.hosts[static_cast<std::size_t>(request_.rank.value)];
   for (std::size_t i = 0; i < made.segments.size(); ++i)
     if (made.hosts[i] != here) made.segments[i] = nullptr;  // what is called another host is used as one

@@ -9,12 +9,14 @@ Operation::State Operation::poll(bool look) {
   try {
     return step(look);
   } catch (const std::exception& error) {
+    if (is_elsewhere()) return state_;
     end(comm_->failed_inside(error));
     return state_;
   }
 }
 
 Operation::State Operation::step(bool look) {
+  if (is_elsewhere()) return watch();
   if (state_ == State::kQueued) {
     if (!comm_->my_turn(ticket_)) return state_;
     state_ = State::kRunning;
@@ -30,6 +32,13 @@ Operation::State Operation::step(bool look) {
   if (progress == Progress::kAgain && !look && !comm_->alarmed()) return state_;
   executor.board().wait_for(executor.missing());
   if (Status status = comm_->check(executor.missing(), executor.progress()); !status.ok()) end(std::move(status));
+  return state_;
+}
+
+Operation::State Operation::watch() {
+  if (state_ == State::kEnded) return state_;
+  status_ = comm_->poll(*end_, what_);
+  if (status_.code() != Code::kInProgress) state_ = State::kEnded;
   return state_;
 }
 

@@ -13,11 +13,15 @@ namespace tutti {
 /// Takes its turn among its communicator's operations, in the order of construction. Driven by one thread.
 class Operation {
  public:
+  enum class State : std::uint8_t { kQueued, kRunning, kEnded };
+
   /// The call has been checked.
   Operation(std::shared_ptr<Communicator> comm, QueuedCall call)
       : comm_(std::move(comm)), call_(std::move(call)), ticket_(comm_->take_ticket()) {}
 
-  enum class State : std::uint8_t { kQueued, kRunning, kEnded };
+  /// A call that is on a CUDA stream already and ends there.
+  Operation(std::shared_ptr<Communicator> comm, std::shared_ptr<DeviceEvent> end, std::string what)
+      : comm_(std::move(comm)), ticket_(0), state_(State::kRunning), end_(std::move(end)), what_(std::move(what)) {}
 
   /// Moves what can be moved; never blocks. `look`: it has been waiting for a while, so ask the communicator about it.
   State poll(bool look);
@@ -25,11 +29,16 @@ class Operation {
   /// How it ended.
   const Status& status() const { return status_; }
   Communicator& comm() { return *comm_; }
+  /// It is on a CUDA stream: nothing wakes who waits for it.
+  bool is_elsewhere() const { return end_ != nullptr; }
   /// Messages moved so far, for a driver that wants to know whether polling helps.
-  std::uint64_t progress() const { return state_ == State::kRunning ? comm_->executor().progress() : 0; }
+  std::uint64_t progress() const {
+    return state_ == State::kRunning && !is_elsewhere() ? comm_->executor().progress() : 0;
+  }
 
  private:
   State step(bool look);
+  State watch();
   /// Begins it. False: it has ended already.
   bool begin();
   bool start();
@@ -40,6 +49,8 @@ class Operation {
   std::uint64_t ticket_;
   State state_ = State::kQueued;
   Status status_;
+  std::shared_ptr<DeviceEvent> end_;  // of a call on a CUDA stream; the rest of it is the communicator's
+  std::string what_;
 };
 
 /// Drives all to their end on the calling thread, in turn. The first error in their order.

@@ -113,7 +113,7 @@ void ProgressThread::sleep(const std::vector<Stream*>& active) {
   const std::uint64_t queued = queued_;
   if (stop_ || busy_ != active) return;
   Operation* const only = active.size() == 1 ? active.front()->items_.front().operation.get() : nullptr;
-  if (only == nullptr || only->state() != Operation::State::kRunning) {
+  if (only == nullptr || only->state() != Operation::State::kRunning || only->is_elsewhere()) {
     work_.wait_for(lock, std::chrono::milliseconds{1}, [&] { return stop_ || queued_ != queued; });
     return;
   }

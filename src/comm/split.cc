@@ -53,6 +53,8 @@ Status split(Communicator& parent, int color, int key, const tuttiConfig_t* conf
   CreateOptions options;
   options.settings = parent.settings();
   options.costs = costs_text(parent.machine().costs);
+  if (parent.device() != nullptr && parent.device()->executor() != nullptr)
+    options.device = parent.device()->executor()->device();
   TUTTI_TRY(apply_config(config, &options));
   std::vector<Wish> wishes;
   TUTTI_TRY(gather_all(parent, Wish{color, key}, &wishes));

@@ -12,6 +12,14 @@ Status Stream::create(std::shared_ptr<Stream>* stream) {
   return {};
 }
 
+Status Stream::create_from(void* cuda_stream, std::shared_ptr<Stream>* stream) {
+  if (device_driver() == nullptr) return fail(Code::kUnsupported, "this process has no CUDA device");
+  TUTTI_TRY(create(stream));
+  (*stream)->is_cuda_ = true;
+  (*stream)->cuda_ = cuda_stream == nullptr ? device_driver()->default_stream() : cuda_stream;
+  return {};
+}
+
 void Stream::enqueue(std::unique_ptr<Operation> operation) {
   const std::lock_guard lock(thread_->mutex());
   items_.push_back(Item{std::move(operation), {}});

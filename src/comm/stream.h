@@ -24,6 +24,11 @@ class Stream {
 
   /// Starts the progress thread with the first stream of the process.
   static Status create(std::shared_ptr<Stream>* stream);
+  /// In the order of a CUDA stream, which stays the caller's.
+  static Status create_from(void* cuda_stream, std::shared_ptr<Stream>* stream);
+  /// Calls are put on cuda() when they are made, and queued here only to be watched.
+  bool is_cuda() const { return is_cuda_; }
+  void* cuda() const { return cuda_; }
 
   void enqueue(std::unique_ptr<Operation> operation);
   /// `callback` runs on the progress thread when all queued before it has ended.
@@ -47,6 +52,8 @@ class Stream {
   Status refuse_in_callback() const;
 
   std::shared_ptr<ProgressThread> thread_;
+  bool is_cuda_ = false;
+  void* cuda_ = nullptr;  // nullptr: the default stream
   // Guarded by the progress thread's mutex. The head item is the progress thread's while it works on it.
   std::deque<Item> items_;
   Status first_error_;

@@ -51,7 +51,8 @@ Status Communicator::check(Rank missing, std::uint64_t progress) {
   }
   const Disagreement other = find_disagreement(call_, rank_, ranks_, boards());
   if (other.rank != kNoRank) return fail_for_good(Status(Code::kMismatch, describe(other, call_, rank_)), other.rank);
-  if (executor_->mismatched() != kNoRank) return odd_message(executor_->mismatched());
+  if (active_->mismatched() != kNoRank) return odd_message(active_->mismatched());
+  if (Status fault = active_->fault(); !fault.ok()) return fail_for_good(std::move(fault), kNoRank);
   TUTTI_TRY(look_for_finished(missing, progress));
   TUTTI_TRY(look_for_deaths(missing, progress));
   return look_at_clock(missing, progress);
@@ -61,6 +62,7 @@ Status Communicator::check(Rank missing, std::uint64_t progress) {
 // second look, it is something of another size, which this rank does not look for. Between hosts it may still be on its
 // way for as long as a lost connection is tried again.
 Status Communicator::look_for_finished(Rank missing, std::uint64_t progress) {
+  if (active_ != executor_.get()) return {};  // a call on a CUDA stream is finished, to its host, once it is there
   if (missing == kNoRank || missing == rank_ || !finished_by(missing, call_.sequence)) return {};
   if (finished_peer_ != missing || finished_progress_ != progress || finished_sequence_ != call_.sequence) {
     finished_peer_ = missing;
@@ -207,6 +209,7 @@ Status Communicator::finalize() {
   if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator before", rank_.value);
   finalized_ = true;
   if (failed()) return failure();
+  TUTTI_TRY(wait_for_kernels());
   const std::uint64_t last = sequence_;
   repeat_.possible = false;
   call_ = Call{};

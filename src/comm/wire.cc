@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kMaxAddresses = 16;
 constexpr std::size_t kMaxSettings = 256;
 constexpr std::size_t kAddressSize = 17;
-constexpr std::size_t kMemberSize = 58;  // the least that one can have
+constexpr std::size_t kMemberSize = 62;  // the least that one can have
 constexpr std::size_t kNewsItemSize = 17;
 constexpr std::size_t kMaxNote = 128;
 constexpr std::uint64_t kMaxSegment = std::uint64_t{1} << 46;  // an address space

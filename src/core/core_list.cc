@@ -52,9 +52,10 @@ std::vector<int> usable_core_list() {
 
 int cores_among(std::span<const std::string> lists, std::size_t own) {
   std::set<int> all;
-  for (const std::string& list : lists) {
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    if (i != 0 && lists[i] == lists[i - 1]) continue;  // thousands of threads have one list
     std::vector<int> cores;
-    if (parse_core_list(list, &cores)) all.insert(cores.begin(), cores.end());
+    if (parse_core_list(lists[i], &cores)) all.insert(cores.begin(), cores.end());
   }
   std::vector<int> mine;
   if (!parse_core_list(lists[own], &mine) || mine.empty()) return static_cast<int>(all.size());

@@ -12,7 +12,7 @@ namespace tutti {
 using Fingerprint = std::uint64_t;
 
 /// Finaliser of SplitMix64 (Steele, Lea, Flood 2014): every input bit changes about half of the output bits.
-constexpr std::uint64_t mix64(std::uint64_t x) {
+TUTTI_HD constexpr std::uint64_t mix64(std::uint64_t x) {
   x ^= x >> 30;
   x *= 0xbf58476d1ce4e5b9ull;
   x ^= x >> 27;

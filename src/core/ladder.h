@@ -118,30 +118,27 @@ class Ladder {
     }
     return climb_slowly();
   }
-  /// Time since the bare spins ended; 0 before.
+  /// Time from the end of the bare spins to the last look at the clock; 0 before.
   std::chrono::nanoseconds waited() const {
-    return polls_ <= policy_.bare_spins ? std::chrono::nanoseconds{0} : Clock::now() - since_;
+    return polls_ <= policy_.bare_spins ? std::chrono::nanoseconds{0} : now_ - since_;
   }
 
  private:
   Rung climb_slowly() {
-    if (polls_++ == policy_.bare_spins) {
-      since_ = Clock::now();
-      rung_time_ = std::chrono::nanoseconds{0};
-    }
-    if (rung_time_ < policy_.spin_for) {
+    if (polls_++ == policy_.bare_spins) since_ = now_ = Clock::now();
+    if (now_ - since_ < policy_.spin_for) {
       // The clock is read once in 16 spins: it costs as much as the pause.
-      if ((polls_ & 15) == 0) rung_time_ = Clock::now() - since_;
+      if ((polls_ & 15) == 0) now_ = Clock::now();
       cpu_pause();
       return Rung::kSpin;
     }
-    const Clock::time_point now = Clock::now();
-    rung_time_ = now - since_;
-    if (rung_time_ >= policy_.spin_for + policy_.yield_for) return Rung::kSleep;
-    if (crowd_ == nullptr) return sched_yield(), Rung::kYield;
-    if (crowd_->here(now)) return Rung::kSleep;
+    const bool yields_no_more = now_ - since_ >= policy_.spin_for + policy_.yield_for;
+    if (yields_no_more || (crowd_ != nullptr && crowd_->here(now_))) return now_ = Clock::now(), Rung::kSleep;
+    // One look at the clock a yield: where ranks share a core, a call consists of yields.
+    const Clock::time_point before = now_;
     sched_yield();
-    crowd_->yielded(now, Clock::now());
+    now_ = Clock::now();
+    if (crowd_ != nullptr) crowd_->yielded(before, now_);
     return Rung::kYield;
   }
 
@@ -149,7 +146,7 @@ class Ladder {
   Crowd* crowd_ = nullptr;
   std::uint32_t polls_ = 0;
   Clock::time_point since_{};
-  std::chrono::nanoseconds rung_time_{0};
+  Clock::time_point now_{};
 };
 
 }  // namespace tutti

@@ -17,6 +17,7 @@ struct Machine {
   std::uint32_t credits = 2;      ///< messages of that size a link holds
   bool deterministic = false;     ///< only algorithms that add in plain rank order in one pass
   bool one_place = false;         ///< all ranks are on one host: what tcp there is between them is its loopback
+  bool on_device = false;         ///< links and buffers are device memory
   bool network = false;           ///< some pairs of ranks are connected by tcp
   Costs costs;                    ///< what messages and work take; the same numbers on all ranks, whoever measured them
   bool one_kernel = false;        ///< all ranks run on the same cores, though some may be called other hosts

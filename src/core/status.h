@@ -7,25 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "core/code.h"
+
 namespace tutti {
-
-/// Values equal tuttiResult_t.
-enum class Code : int {
-  kOk = 0,
-  kUnhandledCudaError = 1,
-  kSystemError = 2,
-  kInternalError = 3,
-  kInvalidArgument = 4,
-  kInvalidUsage = 5,
-  kRemoteError = 6,
-  kInProgress = 7,
-  kTimeout = 8,
-  kMismatch = 9,
-  kAborted = 10,
-  kUnsupported = 11,
-};
-
-const char* name_of(Code code);
 
 /// A code and its text. The text is written where the failure is decided and logged once, by the C API. An ok status is
 /// one null pointer: cheap to return, never allocates.

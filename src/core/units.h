@@ -23,9 +23,9 @@ struct Unit {
   TUTTI_HD constexpr Unit operator+(Unit other) const { return Unit(static_cast<Int>(value + other.value)); }
   TUTTI_HD constexpr Unit operator-(Unit other) const { return Unit(static_cast<Int>(value - other.value)); }
   TUTTI_HD constexpr Unit operator*(Int factor) const { return Unit(static_cast<Int>(value * factor)); }
-  constexpr Unit& operator+=(Unit other) { return value = static_cast<Int>(value + other.value), *this; }
-  constexpr Unit& operator-=(Unit other) { return value = static_cast<Int>(value - other.value), *this; }
-  constexpr Unit& operator++() { return ++value, *this; }
+  TUTTI_HD constexpr Unit& operator+=(Unit other) { return value = static_cast<Int>(value + other.value), *this; }
+  TUTTI_HD constexpr Unit& operator-=(Unit other) { return value = static_cast<Int>(value - other.value), *this; }
+  TUTTI_HD constexpr Unit& operator++() { return ++value, *this; }
 };
 
 using Bytes = Unit<struct BytesTag, std::size_t>;
@@ -37,8 +37,8 @@ using Lane = Unit<struct LaneTag, std::uint16_t>;
 /// No rank: a step without a peer, a cause without a culprit, a rank that waits for nobody.
 inline constexpr Rank kNoRank{-1};
 
-constexpr std::size_t div_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
-constexpr std::size_t round_up(std::size_t a, std::size_t b) { return div_up(a, b) * b; }
+TUTTI_HD constexpr std::size_t div_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
+TUTTI_HD constexpr std::size_t round_up(std::size_t a, std::size_t b) { return div_up(a, b) * b; }
 
 /// Size of a cache line; what one rank writes and another reads is aligned to it.
 inline constexpr std::size_t kCacheLine = 64;

@@ -1,5 +1,8 @@
 #include "executor/cpu_executor.h"
 
+#include <bit>
+#include <utility>
+
 #include "transport/inproc.h"
 #include "transport/mixed.h"
 #include "transport/shm.h"
@@ -21,7 +24,8 @@ void CpuExecutor<E>::start(const Launch& launch) {
   exchanging_ = false;
   if (&launch != &launch_) launch_ = launch;
   const Schedule& schedule = *launch.schedule;
-  tiling_ = Tiling(schedule.extent, launch.count, launch.tile, Elems{kPartAlign.value / launch.wire_element.value});
+  const Elems align{kPartAlign.value >> std::countr_zero(launch.wire_element.value)};  // sizes are powers of two
+  tiling_ = Tiling(schedule.extent, launch.count, launch.tile, align);
   if (launch.ragged != nullptr) ragged_ = *launch.ragged;
   tiles_ = launch.ragged != nullptr ? ragged_.tiles() : tiling_.tiles();
   if (schedule.steps_per_lane == 0) tiles_ = 0;
@@ -31,6 +35,7 @@ void CpuExecutor<E>::start(const Launch& launch) {
     LaneState& lane = lanes_[l];
     lane.tile = 0;
     lane.step = 0;
+    lane.asides = 0;
     lane.seen = 0;
     lane.fingerprint = launch.fingerprint;
     if (lane.sources.empty()) lane.sources.resize(static_cast<std::size_t>(ranks_));
@@ -70,9 +75,13 @@ bool CpuExecutor<E>::settled() {
 
 template <Endpoint E>
 auto CpuExecutor<E>::advance_lane(LaneState& lane, std::uint32_t index) -> Outcome {
-  const std::span<const Step> steps = launch_.schedule->lane(index);
+  const std::span<const Step> all = launch_.schedule->lane(index);
+  const std::size_t ordered = all.size() - launch_.schedule->asides_per_lane;
+  const std::span<const Step> steps = all.first(ordered), asides = all.subspan(ordered);
+  if (steps.empty()) lane.tile = tiles_;
   while (lane.tile < tiles_) {
     const Outcome outcome = run_step(lane, steps[lane.step]);
+    if (outcome == Outcome::kBlocked) run_aside(lane, asides);
     if (outcome != Outcome::kDone) return outcome;
     ++progress_;
     lane.seen = 0;
@@ -81,7 +90,21 @@ auto CpuExecutor<E>::advance_lane(LaneState& lane, std::uint32_t index) -> Outco
       ++lane.tile;
     }
   }
+  while (run_aside(lane, asides))
+    if constexpr (kDirect) endpoint_->serve();  // what connections did not take yet need not wait for all the copies
   return Outcome::kDone;
+}
+
+/// One of the steps that fill waits; whether there was one left. What the lane's own step has seen so far stays.
+template <Endpoint E>
+bool CpuExecutor<E>::run_aside(LaneState& lane, std::span<const Step> asides) {
+  if (lane.asides == tiles_ * asides.size()) return false;
+  const std::size_t tile = std::exchange(lane.tile, lane.asides / asides.size());
+  run_step(lane, asides[lane.asides % asides.size()]);
+  lane.tile = tile;
+  ++lane.asides;
+  ++progress_;
+  return true;
 }
 
 template <Endpoint E>
@@ -364,68 +387,6 @@ Status CpuExecutor<E>::run(const Launch& launch, Watch& watch) {
   if (advance() == Progress::kDone) [[likely]]
     return {};
   return wait(watch);
-}
-
-// The direct path of small calls: the two steps of the one-shot schedule (send to all; receive from all and reduce)
-// without the interpreter around them. Where it has to wait, the interpreter takes over behind the first step.
-template <Endpoint E>
-Status CpuExecutor<E>::run_one_shot(const Launch& launch, Watch& watch) {
-  const Bytes bytes{launch.count.value * launch.element.value};
-  const Route all{kNoRank, true, 0};
-  std::byte* const slot = endpoint_->send_claim(all, bytes);
-  if (slot == nullptr) [[unlikely]]
-    return start(launch), wait(watch);
-  if (bytes.value != 0) copy_bytes(slot, launch.input, bytes, false);
-  endpoint_->send_commit(all, bytes, launch.fingerprint);
-  ++progress_;
-  if (!all_arrived(launch, bytes)) [[unlikely]] {
-    start(launch);
-    lanes_[0].step = 1;
-    return wait(watch);
-  }
-  if (bytes.value != 0) {
-    direct_sources_[static_cast<std::size_t>(rank_)] = launch.input;
-    ReduceArgs args;
-    args.sources = direct_sources_.data();
-    args.source_count = ranks_;
-    args.destination = launch.output;
-    args.count = launch.count.value;
-    args.divisor = launch.divisor;
-    args.order = launch.tree_order ? ReduceOrder::kTree : ReduceOrder::kLeft;
-    args.user = launch.user;
-    kernel(launch)(args);
-  }
-  for (int peer = 0; peer < ranks_; ++peer)
-    if (peer != rank_) endpoint_->recv_release(Route{Rank{peer}, true, 0}, bytes);
-  ++progress_;
-  if constexpr (kDirect) {
-    if (!settled()) [[unlikely]] {
-      start(launch);
-      lanes_[0].tile = tiles_;
-      return wait(watch);
-    }
-  }
-  return {};
-}
-
-/// Polls for the messages of all peers for as long as the first rung of the ladder lasts.
-template <Endpoint E>
-bool CpuExecutor<E>::all_arrived(const Launch& launch, Bytes bytes) {
-  std::uint32_t spins = 0;
-  patience_.pass();
-  for (int peer = 0; peer < ranks_; ++peer) {
-    if (peer == rank_) continue;
-    for (;;) {
-      const Peek peek = endpoint_->recv_peek(Route{Rank{peer}, true, 0}, bytes, launch.fingerprint);
-      direct_sources_[static_cast<std::size_t>(peer)] = peek.data;
-      if (peek.state == PeekState::kReady) [[likely]]
-        break;
-      if (peek.state == PeekState::kMismatch || ++spins > policy_.bare_spins) return false;
-      patience_.pass_between();
-    }
-  }
-  patience_.learn(spins);
-  return true;
 }
 
 template <Endpoint E>

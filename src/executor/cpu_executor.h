@@ -80,12 +80,14 @@ class CpuExecutor final : public Executor {
   struct LaneState {
     std::size_t tile = 0;
     std::uint32_t step = 0;
+    std::size_t asides = 0;            ///< of all tiles' steps that may run at any time, those that did
     Fingerprint fingerprint = 0;       ///< of the messages of the step under way
     int seen = 0;                      ///< of a set of peers, those already peeked at
     int place = 0;                     ///< the own rank's among them
     std::vector<const void*> sources;  ///< in the set's order, the own source at its place
   };
 
+  bool run_aside(LaneState& lane, std::span<const Step> steps);
   Outcome run_step(LaneState& lane, const Step& step);
   Outcome run_step(LaneState& lane, const Step& step, Elems count);
   Elems elements(const LaneState& lane, const Step& step) const;

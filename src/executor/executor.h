@@ -36,7 +36,7 @@ struct Launch {
   Fingerprint fingerprint = 0;
   bool alone_reduces = false;  ///< one rank, and a reduction of one operand is more than a copy: bool becomes 0 or 1
   bool one_shot = false;       ///< the direct path may run it: see is_one_shot(), and one tile holds it all
-  bool stream_stores = false;  ///< the output exceeds the caches
+  bool stream_stores = false;  ///< results do not stay in the caches
   bool tree_order = false;     ///< sources are combined in the deterministic mode's order
   const UserReduction* user = nullptr;  ///< instead of `op`
   /// float32 buffers whose messages, and reductions, are of this type; else equal to `type`. `wire_element`: bytes of
@@ -107,6 +107,8 @@ class Executor {
   virtual std::uint64_t progress() const = 0;
   /// The rank whose message belongs to another call, after kFailed.
   virtual Rank mismatched() const = 0;
+  /// After kFailed: what else was found, where that is no peer's message.
+  virtual Status fault() const { return {}; }
 
   virtual Capabilities capabilities() const = 0;
   /// Private memory held for scratch chunks, for connections, and for messages that came before their receive.

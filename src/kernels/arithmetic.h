@@ -20,6 +20,8 @@ struct Add {
     return static_cast<V>(a + b);
   }
 };
+/// Avg: a sum that is divided when it is complete.
+struct Mean : Add {};
 struct Multiply {
   template <class V>
   TUTTI_INLINE static V apply(V a, V b) {
@@ -116,6 +118,12 @@ TUTTI_INLINE std::make_unsigned_t<T> divide(std::make_unsigned_t<T> sum, std::ui
   }
 }
 
+/// Integers T whose sum is divided: wrapped sums have no sign, the quotient has.
+template <class T>
+struct Averaged : Plain<std::make_unsigned_t<T>> {
+  using Quotient = T;
+};
+
 /// Truth values of one byte: nonzero is true, results are 0 or 1.
 struct Truth {
   using Storage = std::uint8_t;
@@ -137,7 +145,9 @@ template <class T>
 struct Real : Plain<T> {
   template <class V>
   TUTTI_INLINE static V narrow(V lanes) {
-    const V nan = V{} + static_cast<T>(__builtin_nan(""));
+    // By its bits: a NaN that was added to zero is another one on a GPU.
+    constexpr auto kNan = __builtin_bit_cast(WordsOf<T>, static_cast<T>(__builtin_nan("")));
+    const V nan = bits_as<T>(With<WordsOf<T>, V>{} + kNan);
     return lanes == lanes ? lanes : nan;
   }
 };
@@ -191,6 +201,17 @@ template <class Format, int kCount>
 TUTTI_INLINE Vec<typename Format::Lane, kCount> load_lanes(const void* source, std::size_t at) {
   using Storage = typename Format::Storage;
   return Format::widen(load_from<Vec<Storage, kCount>>(static_cast<const Storage*>(source) + at));
+}
+
+/// One combined lane after an Avg, before it is narrowed.
+template <class Format>
+TUTTI_INLINE typename Format::Lane divide_lane(typename Format::Lane lane, std::uint32_t divisor) {
+  using Lane = typename Format::Lane;
+  if constexpr (std::is_floating_point_v<Lane>) {
+    return lane / static_cast<Lane>(divisor);
+  } else {
+    return divide<typename Format::Quotient>(lane, divisor);
+  }
 }
 
 /// What is stored of combined lanes. Floats are divided before they are rounded.

@@ -35,7 +35,7 @@ struct ByteLanes {
       const __m256i bytes = _mm256_shuffle_epi8(resize<__m256i>(words), order);
       return resize<Bytes>(_mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)));
     }
-#elif defined(__SSE2__)
+#elif defined(__SSE2__) && !defined(__CUDACC__)  // nvcc knows no vectors in functions for both
     if constexpr (sizeof(V) == 16) {
       const __m128i bytes = resize<__m128i>(words & 0xffu);
       const __m128i halves = _mm_packs_epi32(bytes, bytes);
@@ -46,13 +46,20 @@ struct ByteLanes {
   }
 };
 
+template <class Codec>
+struct ByteTable;
+
 /// The floats of all values of a format. Where the processor converts nothing, looking them up is three times as fast
 /// as computing them.
 template <class Codec>
-class ByteTable {
- public:
-  constexpr ByteTable() : values_() {
-    for (int bits = 0; bits < 256; ++bits) values_[bits] = Codec::value_of(static_cast<std::uint8_t>(bits));
+inline constexpr ByteTable<Codec> kByteTable{};
+
+template <class Codec>
+struct ByteTable {
+  float values[256];
+
+  constexpr ByteTable() : values() {
+    for (int bits = 0; bits < 256; ++bits) values[bits] = Codec::value_of(static_cast<std::uint8_t>(bits));
   }
   template <class V>
   TUTTI_INLINE static With<float, V> widen(V stored) {
@@ -60,17 +67,11 @@ class ByteTable {
       return Codec::value_of(stored);
     } else {
       With<float, V> result = {};
-      for (int i = 0; i < Shape<V>::kLanes; ++i) result[i] = kTable.values_[stored[i]];
+      for (int i = 0; i < Shape<V>::kLanes; ++i) result[i] = kByteTable<Codec>.values[stored[i]];
       return result;
     }
   }
-
- private:
-  static const ByteTable kTable;
-  float values_[256];
 };
-template <class Codec>
-constexpr ByteTable<Codec> ByteTable<Codec>::kTable{};
 
 /// Rounds floats to a format with `kMantissaBits` digits behind the point and the exponent bias `kBias`.
 template <int kMantissaBits, int kBias>

@@ -1,18 +1,19 @@
-// The one table of types and operations. Included by one source file per instruction set, which defines TUTTI_ISA and
-// is compiled with that set's flags (flags.cmake).
+// The kernels of the one list of types and operations. Included by one source file per instruction set, which defines
+// TUTTI_ISA and is compiled with that set's flags (flags.cmake).
 #pragma once
 
 #include "kernels/arithmetic.h"
 #include "kernels/isa_table.h"
 #include "kernels/mapping.h"
 #include "kernels/reduction.h"
+#include "kernels/reduction_list.h"
 
 namespace tutti::TUTTI_ISA {
 
-/// Sum and Avg of integers. Avg divides in a second pass over the destination: inside the sum's loops a division would
-/// be unrolled into hundreds of instructions, and tiles are small enough to be still in the cache.
+/// Avg of integers: the sum, divided in a second pass over the destination. Inside the sum's loops a division would be
+/// unrolled into hundreds of instructions, and tiles are small enough to be still in the cache.
 template <class T>
-void sum_integers(const ReduceArgs& args) {
+void average_integers(const ReduceArgs& args) {
   using Bits = std::make_unsigned_t<T>;
   using Sum = Reduction<Plain<Bits>, Add>;
   if (args.divisor == 1) return Sum::run(args);
@@ -34,60 +35,50 @@ void combine_bytes(const ReduceArgs& args) {
   Reduction<Plain<std::uint8_t>, Op>::run(bytes);
 }
 
-constexpr void set(IsaTable& table, DataType type, RedOp op, ReduceKernel kernel) {
-  table.reduce[static_cast<int>(type)][static_cast<int>(op)] = kernel;
-}
+/// Puts the kernels of the list into a table.
+struct TableFiller {
+  IsaTable& table;
+
+  template <class Format, class Op>
+  constexpr void add(DataType type, RedOp op) {
+    table.reduce[static_cast<int>(type)][static_cast<int>(op)] = kernel<Format, Op>(size_of(type));
+  }
+
+ private:
+  template <class Format, class Op>
+  static constexpr ReduceKernel kernel(Bytes element) {
+    constexpr bool kBitwise = std::is_same_v<Op, And> || std::is_same_v<Op, Or> || std::is_same_v<Op, Xor>;
+    if constexpr (kBitwise && std::is_same_v<Format, Plain<std::uint8_t>>) {
+      if (element.value == 2) return combine_bytes<std::uint16_t, Op>;
+      if (element.value == 4) return combine_bytes<std::uint32_t, Op>;
+      if (element.value == 8) return combine_bytes<std::uint64_t, Op>;
+    }
+    if constexpr (std::is_same_v<Op, Mean>) {
+      return mean<Format>();
+    } else {
+      return Reduction<Format, Op>::run;
+    }
+  }
+  template <class Format>
+  static constexpr ReduceKernel mean() {
+    if constexpr (std::is_integral_v<typename Format::Lane>) {
+      return average_integers<typename Format::Quotient>;
+    } else {
+      return Reduction<Format, Add>::run;
+    }
+  }
+};
 
 template <class T>
-constexpr void set_integer(IsaTable& table, DataType type) {
-  // Only Avg, Min and Max know the sign; the others share the unsigned type's code.
-  using Bits = std::make_unsigned_t<T>;
-  set(table, type, RedOp::kSum, sum_integers<T>);
-  set(table, type, RedOp::kAvg, sum_integers<T>);
-  set(table, type, RedOp::kProd, Reduction<Plain<Bits>, Multiply>::run);
-  set(table, type, RedOp::kMax, Reduction<Plain<T>, Largest>::run);
-  set(table, type, RedOp::kMin, Reduction<Plain<T>, Smallest>::run);
-  set(table, type, RedOp::kBitAnd, combine_bytes<Bits, And>);
-  set(table, type, RedOp::kBitOr, combine_bytes<Bits, Or>);
-  set(table, type, RedOp::kBitXor, combine_bytes<Bits, Xor>);
-  table.scale[static_cast<int>(type)] = Scaling<Plain<Bits>, Multiply>::run;
+constexpr void set_scale_of_integer(IsaTable& table, DataType type) {
+  table.scale[static_cast<int>(type)] = Scaling<Plain<std::make_unsigned_t<T>>, Multiply>::run;
 }
 
-template <class T>
-constexpr void set_real(IsaTable& table, DataType type) {
-  set(table, type, RedOp::kSum, Reduction<Real<T>, Add>::run);
-  set(table, type, RedOp::kAvg, Reduction<Real<T>, Add>::run);
-  set(table, type, RedOp::kProd, Reduction<Real<T>, Multiply>::run);
-  set(table, type, RedOp::kMax, Reduction<Real<T>, LargestReal>::run);
-  set(table, type, RedOp::kMin, Reduction<Real<T>, SmallestReal>::run);
-  table.scale[static_cast<int>(type)] = Scaling<Real<T>, Multiply>::run;
-}
-
-/// 8 and 16-bit floats; T, kLargest and kNan as in Ordered.
-template <class Codec, class T, T kLargest, T kNan>
-constexpr void set_small_float(IsaTable& table, DataType type) {
-  using Range = std::numeric_limits<T>;
-  set(table, type, RedOp::kSum, Reduction<Widened<Codec>, Add>::run);
-  set(table, type, RedOp::kAvg, Reduction<Widened<Codec>, Add>::run);
-  set(table, type, RedOp::kProd, Reduction<Widened<Codec>, Multiply>::run);
-  set(table, type, RedOp::kMax, Reduction<Ordered<T, kLargest, kNan, Range::max()>, Largest>::run);
-  set(table, type, RedOp::kMin, Reduction<Ordered<T, kLargest, kNan, Range::min()>, Smallest>::run);
+template <class Codec>
+constexpr void set_conversions(IsaTable& table, DataType type) {
   table.scale[static_cast<int>(type)] = Scaling<Widened<Codec>, Multiply>::run;
   table.narrow[static_cast<int>(type)] = Narrowing<Codec>::run;
   table.widen[static_cast<int>(type)] = Widening<Codec>::run;
-}
-
-constexpr void set_bool(IsaTable& table) {
-  const ReduceKernel any = Reduction<Truth, Or>::run;
-  const ReduceKernel all = Reduction<Truth, And>::run;
-  set(table, DataType::kBool, RedOp::kSum, any);
-  set(table, DataType::kBool, RedOp::kMax, any);
-  set(table, DataType::kBool, RedOp::kBitOr, any);
-  set(table, DataType::kBool, RedOp::kProd, all);
-  set(table, DataType::kBool, RedOp::kMin, all);
-  set(table, DataType::kBool, RedOp::kBitAnd, all);
-  set(table, DataType::kBool, RedOp::kBitXor, Reduction<Truth, Xor>::run);
-  table.scale[static_cast<int>(DataType::kBool)] = Scaling<Truth, And>::run;
 }
 
 /// A copy past the caches is a reduction of one source: the same loops, no arithmetic.
@@ -98,21 +89,19 @@ inline void copy_by_stream(void* destination, const void* source, std::size_t by
 
 constexpr IsaTable make_table(const char* name) {
   IsaTable table{name, {}, copy_by_stream, {}, {}, {}};
-  set_integer<std::int8_t>(table, DataType::kInt8);
-  set_integer<std::uint8_t>(table, DataType::kUint8);
-  set_integer<std::int16_t>(table, DataType::kInt16);
-  set_integer<std::uint16_t>(table, DataType::kUint16);
-  set_integer<std::int32_t>(table, DataType::kInt32);
-  set_integer<std::uint32_t>(table, DataType::kUint32);
-  set_integer<std::int64_t>(table, DataType::kInt64);
-  set_integer<std::uint64_t>(table, DataType::kUint64);
-  set_small_float<HalfCodec, std::int16_t, 0x7c00, 0x7e00>(table, DataType::kFloat16);
-  set_small_float<BrainCodec, std::int16_t, 0x7f80, 0x7fc0>(table, DataType::kBfloat16);
-  set_small_float<Float8e4m3Codec, std::int8_t, 0x7e, 0x7f>(table, DataType::kFloat8e4m3);
-  set_small_float<Float8e5m2Codec, std::int8_t, 0x7c, 0x7e>(table, DataType::kFloat8e5m2);
-  set_real<float>(table, DataType::kFloat32);
-  set_real<double>(table, DataType::kFloat64);
-  set_bool(table);
+  TableFiller filler{table};
+  list_reductions(filler);
+  for (DataType type : {DataType::kInt8, DataType::kUint8}) set_scale_of_integer<std::uint8_t>(table, type);
+  for (DataType type : {DataType::kInt16, DataType::kUint16}) set_scale_of_integer<std::uint16_t>(table, type);
+  for (DataType type : {DataType::kInt32, DataType::kUint32}) set_scale_of_integer<std::uint32_t>(table, type);
+  for (DataType type : {DataType::kInt64, DataType::kUint64}) set_scale_of_integer<std::uint64_t>(table, type);
+  set_conversions<HalfCodec>(table, DataType::kFloat16);
+  set_conversions<BrainCodec>(table, DataType::kBfloat16);
+  set_conversions<Float8e4m3Codec>(table, DataType::kFloat8e4m3);
+  set_conversions<Float8e5m2Codec>(table, DataType::kFloat8e5m2);
+  table.scale[static_cast<int>(DataType::kFloat32)] = Scaling<Real<float>, Multiply>::run;
+  table.scale[static_cast<int>(DataType::kFloat64)] = Scaling<Real<double>, Multiply>::run;
+  table.scale[static_cast<int>(DataType::kBool)] = Scaling<Truth, And>::run;
   return table;
 }
 

@@ -44,7 +44,7 @@ using ReduceKernel = void (*)(const ReduceArgs&);
 /// All float kernels return one and the same quiet NaN, whatever NaNs come in. Results are the same bits for every
 /// instruction set, alignment and position; floats are combined in the caller's rounding mode.
 /// The kernel for a type and operation, or nullptr where the pair is not offered (Avg of bool, bitwise on floats).
-/// Avg's kernel is Sum's, with a divisor. One array load; thread-safe after the first call, which probes the CPU.
+/// Only Avg's kernel divides. One array load; thread-safe after the first call, which probes the CPU.
 ReduceKernel reduce_kernel(DataType type, RedOp op);
 
 /// The same reduction where `destination` is shared memory that another core has read since it was last written (a

@@ -1,7 +1,6 @@
-// Binding: where the chunks of a schedule lie in a call's buffers, tile by tile.
+// Binding: where the chunks of a schedule lie in a call's buffers, tile by tile. For host and device.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,6 +13,10 @@ namespace tutti {
 /// Parts begin at multiples of this many bytes within a tile, so that no two lanes write to one cache line of an
 /// aligned buffer.
 inline constexpr Bytes kPartAlign{kCacheLine};
+
+/// Those of <algorithm> are not for the device.
+TUTTI_HD constexpr std::size_t smaller_of(std::size_t a, std::size_t b) { return a < b ? a : b; }
+TUTTI_HD constexpr std::size_t larger_of(std::size_t a, std::size_t b) { return a < b ? b : a; }
 
 /// The range of one chunk within its buffer, in elements.
 struct ChunkRange {
@@ -28,37 +31,39 @@ class Tiling {
  public:
   /// `tile` (at least 1) elements of each block are worked on in one pass; parts are multiples of `align` elements,
   /// except where the tile ends. Parts at the end of a short tile may be empty.
-  Tiling(const Extent& extent, Elems count, Elems tile, Elems align)
-      : count_(count.value),
-        tile_(std::max<std::size_t>(tile.value, 1)),
-        parts_(std::max<std::uint32_t>(extent.parts, 1)) {
-    tiles_ = count_ == 0 ? 1 : div_up(count_, tile_);
-    const std::size_t unit = std::max<std::size_t>(align.value, 1);
-    const auto part_of = [&](std::size_t size) { return round_up(div_up(size, parts_), unit); };
-    part_ = part_of(std::min(tile_, count_));
-    last_part_ = part_of(count_ - (tiles_ - 1) * tile_);
+  TUTTI_HD Tiling(const Extent& extent, Elems count, Elems tile, Elems align)
+      : count_(count.value), tile_(larger_of(tile.value, 1)), parts_(extent.parts == 0 ? 1 : extent.parts) {
+    // Small calls have one tile and often one part, and a division costs as much as the rest of this.
+    tiles_ = count_ <= tile_ ? 1 : div_up(count_, tile_);
+    const std::size_t unit = larger_of(align.value, 1);
+    part_ = part_of(smaller_of(tile_, count_), unit);
+    last_part_ = part_of(count_ - (tiles_ - 1) * tile_, unit);
   }
 
   /// Passes of the program; at least 1, so that an empty call still exchanges headers where the caller runs it.
-  std::size_t tiles() const { return tiles_; }
+  TUTTI_HD std::size_t tiles() const { return tiles_; }
 
   /// Elements of chunk `chunk` in tile `t` < tiles(); may be 0. Equal for all chunks with the same part index.
-  ChunkRange range(std::size_t t, ChunkId chunk) const {
+  TUTTI_HD ChunkRange range(std::size_t t, ChunkId chunk) const {
     const std::uint32_t block = parts_ == 1 ? chunk.value : chunk.value / parts_;
     const std::uint32_t part = chunk.value - block * parts_;
     const bool last = t + 1 == tiles_;
     const std::size_t tile_begin = t * tile_;
     const std::size_t tile_size = last ? count_ - tile_begin : tile_;
     const std::size_t part_size = last ? last_part_ : part_;
-    const std::size_t begin = std::min(part * part_size, tile_size);
-    const std::size_t end = std::min(begin + part_size, tile_size);
+    const std::size_t begin = smaller_of(part * part_size, tile_size);
+    const std::size_t end = smaller_of(begin + part_size, tile_size);
     return ChunkRange{Elems{block * count_ + tile_begin + begin}, Elems{end - begin}};
   }
 
   /// The largest chunk of any tile: what messages and scratch chunks must hold.
-  Elems max_chunk() const { return Elems{std::min(part_, std::min(tile_, count_))}; }
+  TUTTI_HD Elems max_chunk() const { return Elems{smaller_of(part_, smaller_of(tile_, count_))}; }
 
  private:
+  TUTTI_HD std::size_t part_of(std::size_t size, std::size_t unit) const {
+    return parts_ == 1 ? size : round_up(div_up(size, parts_), unit);
+  }
+
   std::size_t count_;
   std::size_t tile_;
   std::uint32_t parts_;
@@ -74,7 +79,11 @@ struct BlockTable {
   const std::size_t* offsets = nullptr;
   std::size_t size = 0;
 
-  std::size_t largest() const { return size == 0 ? 0 : *std::max_element(counts, counts + size); }
+  TUTTI_HD std::size_t largest() const {
+    std::size_t most = 0;
+    for (std::size_t i = 0; i < size; ++i) most = larger_of(most, counts[i]);
+    return most;
+  }
 };
 
 /// Binding of the forms whose blocks differ in size: a tile is the same range of every block. A step works on one block
@@ -85,30 +94,38 @@ class RaggedTiling {
  public:
   RaggedTiling() = default;
   /// `tile` elements, at least 1.
-  RaggedTiling(const BlockTable& input, const BlockTable& output, Elems tile)
-      : input_(input), output_(output), tile_(std::max<std::size_t>(tile.value, 1)) {}
+  TUTTI_HD RaggedTiling(const BlockTable& input, const BlockTable& output, Elems tile)
+      : input_(input), output_(output), tile_(larger_of(tile.value, 1)) {}
 
   /// Passes of the program on this rank; ranks may differ.
-  std::size_t tiles() const { return tiles_of(std::max(input_.largest(), output_.largest())); }
+  TUTTI_HD std::size_t tiles() const { return tiles_of(larger_of(input_.largest(), output_.largest())); }
+
+  const BlockTable& input() const { return input_; }
+  const BlockTable& output() const { return output_; }
 
   /// Elements of the block that the step works on.
-  std::size_t block_count(const Step& step) const {
+  TUTTI_HD std::size_t block_count(const Step& step) const {
     const bool takes = step.src_buffer != BufferId::kNone;
     return takes ? table(step.src_buffer).counts[step.src_chunk] : table(step.dst_buffer).counts[step.dst_chunk];
   }
   /// Elements of `block_count` in tile t; nothing: no such tile.
   std::optional<Elems> count(std::size_t block_count, std::size_t t) const {
-    if (t >= tiles_of(block_count)) return std::nullopt;
-    return Elems{std::min(tile_, block_count - t * tile_)};
+    if (!has_tile(block_count, t)) return std::nullopt;
+    return tile_count(block_count, t);
+  }
+  TUTTI_HD bool has_tile(std::size_t block_count, std::size_t t) const { return t < tiles_of(block_count); }
+  /// Elements of a tile that there is.
+  TUTTI_HD Elems tile_count(std::size_t block_count, std::size_t t) const {
+    return Elems{smaller_of(tile_, block_count - t * tile_)};
   }
   /// Where tile t of a block begins in its buffer.
-  Elems offset(BufferId buffer, std::uint32_t block, std::size_t t) const {
+  TUTTI_HD Elems offset(BufferId buffer, std::uint32_t block, std::size_t t) const {
     return Elems{table(buffer).offsets[block] + t * tile_};
   }
 
  private:
-  const BlockTable& table(BufferId buffer) const { return buffer == BufferId::kInput ? input_ : output_; }
-  std::size_t tiles_of(std::size_t count) const { return std::max<std::size_t>(div_up(count, tile_), 1); }
+  TUTTI_HD const BlockTable& table(BufferId buffer) const { return buffer == BufferId::kInput ? input_ : output_; }
+  TUTTI_HD std::size_t tiles_of(std::size_t count) const { return larger_of(div_up(count, tile_), 1); }
 
   BlockTable input_;
   BlockTable output_;

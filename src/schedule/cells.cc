@@ -10,6 +10,15 @@ constexpr std::uint32_t kLaneMask = 0xffff;
 constexpr std::uint32_t kSeveral = 1u << 30;
 constexpr std::uint32_t kWritten = 1u << 31;
 
+/// Whether any rank has steps that may run at any time, which then are as a lane of their own.
+bool has_asides(const Program& program) {
+  for (std::int32_t rank = 0; rank < program.ranks(); ++rank) {
+    const std::uint32_t steps = program.steps(rank);
+    if (steps != 0 && program.step(rank, 0, steps - 1).is(kAside)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void Cells::reset(const Program& program, Aliasing aliasing) {
@@ -27,7 +36,7 @@ void Cells::reset(const Program& program, Aliasing aliasing) {
     most = std::max(most, scratch_[static_cast<std::size_t>(rank)]);
   }
   stride_ = std::size_t{inputs_} + outputs_ + most;
-  watch_lanes_ = program.lanes() > 1;
+  watch_lanes_ = program.lanes() > 1 || has_asides(program);
   const std::size_t cells = stride_ * static_cast<std::size_t>(program.ranks());
   cells_.assign(cells, kNoValue);
   touched_.assign(watch_lanes_ ? cells : 0, 0);

@@ -72,6 +72,7 @@ std::string to_text(const Step& step) {
   if (!step.has(kRecv) && step.src_buffer != BufferId::kNone) text += fmt::format(", take {}", source);
   if (step.is(kComplete)) text += ", complete";
   if (step.has(kStore)) text += fmt::format(", store {}[{}]", name_of(step.dst_buffer), step.dst_chunk);
+  if (step.is(kAside)) text += ", at any time";
   if (step.has(kSend))
     text += step.send_to == PeerSet::kAll ? ", send to all" : fmt::format(", send to {}", step.send_peer);
   const bool several = step.span.count != 1;

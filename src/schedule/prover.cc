@@ -82,6 +82,7 @@ bool Prover::run() {
       Strand& strand = strands_[up ? i : strands_.size() - 1 - i];
       while (strand.next < strand.steps && can_run(strand)) {
         if (!execute(strand)) return false;
+        strand.aside = strand.step.is(kAside);
         ++strand.next;
         if (!load(strand)) return false;
         moved = true;
@@ -223,7 +224,9 @@ bool Prover::receive(const Strand& strand, std::int32_t peer, ValueId* value) {
 }
 
 bool Prover::access(const Strand& strand, BufferId buffer, std::uint32_t chunk, ValueId* read, ValueId written) {
-  const Access access{strand.rank, strand.lane, buffer, chunk};
+  // What may run at any time has no order with its own lane either.
+  const std::uint32_t lane = strand.step.is(kAside) ? program_->lanes() + strand.lane : strand.lane;
+  const Access access{strand.rank, lane, buffer, chunk};
   const char* problem = read ? cells_.read(access, read) : cells_.write(access, written);
   return problem == nullptr || report(Check::kMemory, strand, problem);
 }

@@ -65,6 +65,7 @@ class Prover {
     std::uint32_t lane = 0;
     std::uint32_t next = 0;  ///< number of the current step
     std::uint32_t steps = 0;
+    bool aside = false;     ///< a step before was
     std::int32_t seen = 0;  ///< of a step that receives from a set: peers before are known to have sent
     PeerList peers;         ///< the set, empty if it receives from one or none
     Step step;

@@ -121,6 +121,11 @@ bool Prover::check_verbs(const Strand& strand) {
   if (step.is(kOwnLeft) && !(step.has(kReduce) && one_peer)) problem = "own-left without a reduction with one peer";
   if (step.is(kComplete) && !step.has(kReduce)) problem = "complete without a reduction";
   if (step.is(kDescending) && !step.has(kStore)) problem = "descending without a store";
+  if (step.is(kAside) && (step.verbs != kStore || step.src_buffer != BufferId::kInput ||
+                          step.dst_buffer != BufferId::kOutput || step.span.count != 1)) {
+    problem = "aside, but not the copy of an input chunk to the output";
+  }
+  if (strand.aside && !step.is(kAside)) problem = "comes after a step that is aside";
   if (barrier && (step.has(kReduce | kStore) || step.src_buffer != BufferId::kNone)) problem = "a barrier with data";
   if (barrier && program_->lanes() != 1) problem = "a barrier with several lanes";
   if (!barrier && reads == (step.src_buffer == BufferId::kNone)) problem = "verbs and source disagree";

@@ -15,6 +15,9 @@ Schedule build_schedule(const Algorithm& algorithm, const Shape& shape) {
       schedule.steps.push_back(algorithm.step(shape, lane, i));
     }
   }
+  const std::span<const Step> last = lanes == 0 ? std::span<const Step>{} : schedule.lane(lanes - 1);
+  while (schedule.asides_per_lane < last.size() && last[last.size() - 1 - schedule.asides_per_lane].is(kAside))
+    ++schedule.asides_per_lane;
   return schedule;
 }
 

@@ -14,7 +14,8 @@ struct Schedule {
   Shape shape;
   Extent extent;
   std::uint32_t steps_per_lane = 0;
-  std::vector<Step> steps;  ///< lane-major: lane l owns [l * steps_per_lane, (l + 1) * steps_per_lane)
+  std::uint32_t asides_per_lane = 0;  ///< the last of them, which may run at any time: kAside
+  std::vector<Step> steps;            ///< lane-major: lane l owns [l * steps_per_lane, (l + 1) * steps_per_lane)
 
   std::span<const Step> lane(std::uint32_t l) const {
     return std::span<const Step>(steps).subspan(std::size_t{l} * steps_per_lane, steps_per_lane);

@@ -39,6 +39,9 @@ enum StepFlag : std::uint8_t {
   kComplete = 4,
   /// What is stored by a step with several chunks goes to blocks in descending order, from the destination's down.
   kDescending = 8,
+  /// A copy from input to output of chunks that no other step of the rank touches: it may run at any time, and fills
+  /// the waits of the others. Such steps end their lane's program.
+  kAside = 16,
 };
 
 /// Which buffer a chunk lies in. Pointers are bound at launch; in place only means that two of them coincide.

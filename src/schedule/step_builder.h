@@ -91,6 +91,12 @@ class StepBuilder {
     return *this;
   }
 
+  /// Nothing depends on when this happens.
+  TUTTI_HD constexpr StepBuilder& aside() {
+    step_.flags |= kAside;
+    return *this;
+  }
+
   TUTTI_HD constexpr Step step() const { return step_; }
 
  private:

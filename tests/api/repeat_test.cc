@@ -95,6 +95,28 @@ TEST_F(Repeats, BuffersMayChange) {
   });
 }
 
+// More roots than the plan cache has places for, and calls between with another size.
+TEST_F(Repeats, RootsMayTakeTurns) {
+  constexpr int kRanks = 10;
+  run_threads(kRanks, [](tuttiComm_t comm, int rank) {
+    std::vector<float> from(kRanks), to(kRanks);
+    for (int i = 0; i < 3 * kRanks; ++i) {
+      const int root = i % kRanks;
+      for (int k = 0; k < kRanks; ++k) from[static_cast<std::size_t>(k)] = value(rank, k);
+      ASSERT_EQ(tuttiScatter(from.data(), to.data(), 1, tuttiFloat32, root, comm, nullptr), tuttiSuccess);
+      ASSERT_EQ(to[0], value(root, rank)) << root;
+      const std::size_t count = i % 7 == 0 ? 2 : 3;
+      ASSERT_EQ(tuttiReduce(from.data(), to.data(), count, tuttiFloat32, tuttiMax, root, comm, nullptr), tuttiSuccess);
+      if (rank == root) {
+        ASSERT_EQ(to[count - 1], value(kRanks - 1, static_cast<int>(count) - 1)) << root;
+      }
+    }
+    EXPECT_EQ(tuttiReduce(from.data(), to.data(), 3, tuttiFloat32, tuttiMax, kRanks, comm, nullptr),
+              tuttiInvalidArgument);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
 TEST_F(Repeats, BuffersAreCheckedAgain) {
   tuttiComm_t comm = nullptr;
   ASSERT_EQ(tuttiCommInitAll(&comm, 1, nullptr), tuttiSuccess);
@@ -110,6 +132,25 @@ TEST_F(Repeats, BuffersAreCheckedAgain) {
   EXPECT_EQ(tuttiCommFinalize(comm), tuttiSuccess);
   EXPECT_EQ(all_reduce(data, data, kCount, tuttiSum, comm), tuttiInvalidUsage) << "after finalize";
   EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+}
+
+// Where roots take turns, what was checked for one root is not checked for the other.
+TEST_F(Repeats, BuffersAreCheckedForTheirRoot) {
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    float from[kCount] = {}, other[kCount] = {}, to[kCount] = {};
+    const auto reduce = [&](const float* send, float* recv, int root) {
+      return tuttiReduce(send, recv, kCount, tuttiFloat32, tuttiSum, root, comm, nullptr);
+    };
+    float* const none = rank == 1 ? nullptr : to;
+    ASSERT_EQ(reduce(other, to, 1), tuttiSuccess);
+    ASSERT_EQ(reduce(from, none, 0), tuttiSuccess);
+    ASSERT_EQ(reduce(other, to, 1), tuttiSuccess);
+    if (rank == 1) {
+      EXPECT_EQ(reduce(from, nullptr, 1), tuttiInvalidArgument);
+    }
+    ASSERT_EQ(reduce(from, to, 1), tuttiSuccess);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
 }
 
 /// A question about a plan, a message, or a call on a stream.

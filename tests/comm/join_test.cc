@@ -1,6 +1,7 @@
 #include "comm/join.h"
 
 #include "comm/world.h"
+#include "core/core_list.h"
 
 namespace tutti {
 namespace {
@@ -66,7 +67,7 @@ TEST_P(JoinRanks, ProcessesShareSegments) {
 INSTANTIATE_TEST_SUITE_P(Sizes, JoinRanks, testing::Values(1, 2, 3, 5, 8));
 
 /// The cores that rank 0 finds there are for ranks that may use these.
-int cores_found(const std::vector<std::string>& lists) {
+int cores_found(const std::vector<std::vector<int>>& lists) {
   const auto ranks = static_cast<int>(lists.size());
   SharedPage* const page = SharedPage::map();
   std::atomic<int> found = 0;
@@ -87,9 +88,18 @@ int cores_found(const std::vector<std::string>& lists) {
 
 // Open MPI binds each of two ranks to one core: neither has to make room for the other.
 TEST(Join, RanksHearOfEachOthersCores) {
-  EXPECT_EQ(cores_found({"0", "1", "2"}), 3);
-  EXPECT_EQ(cores_found({"0", "0", "0"}), 1);
-  EXPECT_EQ(cores_found({"", "", ""}), 1) << "unknown";
+  EXPECT_EQ(cores_found({{0}, {1}, {2}}), 3);
+  EXPECT_EQ(cores_found({{0}, {0}, {0}}), 1);
+  EXPECT_EQ(cores_found({{}, {}, {}}), 1) << "unknown";
+}
+
+// Hosts of two sockets may count cores in turn: a rank that is bound to the 128 of one socket has a list of 457
+// letters.
+TEST(Join, ALongListOfCoresIsNotOneCore) {
+  std::vector<int> even;
+  for (int core = 0; core < 256; core += 2) even.push_back(core);
+  ASSERT_EQ(core_list_text(even), "") << "short enough to be told";
+  EXPECT_EQ(cores_found({even, even}), 128);
 }
 
 }  // namespace

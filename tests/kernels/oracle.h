@@ -247,6 +247,34 @@ inline std::vector<Bits> special_values(DataType type) {
   return values;
 }
 
+/// Two rows that meet each value of `left` with each of `right`.
+inline std::vector<Row> paired_rows(DataType type, const std::vector<Bits>& left, const std::vector<Bits>& right) {
+  std::vector<Row> rows(2, Row(left.size() * right.size() * size_of(type).value));
+  for (std::size_t i = 0; i < left.size() * right.size(); ++i) {
+    set_element(type, rows[0].data(), i, left[i % left.size()]);
+    set_element(type, rows[1].data(), i, right[i / left.size()]);
+  }
+  return rows;
+}
+
+/// All values of 8 bits met with each other, all values of 16 bits with at most `others` special ones, else the special
+/// ones with each other.
+inline std::vector<Row> exhaustive_rows(DataType type, std::size_t others) {
+  std::vector<Bits> left = special_values(type);
+  std::vector<Bits> right = left;
+  const std::size_t size = size_of(type).value;
+  if (size <= 2) {
+    left.resize(std::size_t{1} << (8 * size));
+    std::iota(left.begin(), left.end(), Bits{0});
+  }
+  if (size == 1) right = left;
+  if (size == 2 && right.size() > others) {
+    std::shuffle(right.begin(), right.end(), std::mt19937(17));
+    right.resize(others);
+  }
+  return paired_rows(type, left, right);
+}
+
 /// Random rows: values of modest size whose sums mean something, any bits at all, and special values.
 inline std::vector<Row> random_rows(DataType type, std::size_t rows, std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 
+#include "kernels/all_types.h"
 #include "kernels/guarded.h"
 #include "kernels/kernels.h"
 #include "kernels/oracle.h"
@@ -17,10 +18,6 @@ namespace {
 
 using oracle::Row;
 
-constexpr std::array kTypes = {DataType::kInt8,    DataType::kUint8,      DataType::kInt16,     DataType::kUint16,
-                               DataType::kInt32,   DataType::kUint32,     DataType::kInt64,     DataType::kUint64,
-                               DataType::kBool,    DataType::kFloat16,    DataType::kBfloat16,  DataType::kFloat32,
-                               DataType::kFloat64, DataType::kFloat8e4m3, DataType::kFloat8e5m2};
 constexpr int kSourceCounts[] = {1, 2, 3, 4, 5, 8, 9};
 
 bool offered(DataType type, RedOp op) {
@@ -176,11 +173,7 @@ TEST_P(ReduceTest, EveryMisalignmentOfThePointers) {
 
 TEST_P(ReduceTest, EveryPairOfSpecialValues) {
   const auto special = oracle::special_values(type());
-  std::vector<Row> rows(2, Row(special.size() * special.size() * size()));
-  for (std::size_t i = 0; i < special.size() * special.size(); ++i) {
-    oracle::set_element(type(), rows[0].data(), i, special[i / special.size()]);
-    oracle::set_element(type(), rows[1].data(), i, special[i % special.size()]);
-  }
+  const std::vector<Row> rows = oracle::paired_rows(type(), special, special);
   for (int op = 0; op < kRedOps; ++op) {
     const RedOp red_op = static_cast<RedOp>(op);
     if (!offered(type(), red_op)) continue;
@@ -217,8 +210,7 @@ TEST_P(ReduceTest, SetsAgreeOnLargeRandomData) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, ReduceTest, testing::ValuesIn(kTypes),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Types, ReduceTest, testing::ValuesIn(kAllTypes), name_of_type);
 
 TEST_P(ReduceTest, IntoSlot) {
   const RedOp op = RedOp::kMin;

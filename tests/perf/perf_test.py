@@ -214,6 +214,32 @@ class Reports(unittest.TestCase):
         os.close(master)
 
 
+class Overlaps(unittest.TestCase):
+    def test_every_size_has_its_share(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "overlap.json"
+            run = perf("all_reduce", "--ranks", "2", "--threads", "--overlap", "-b", "8", "-e", "4K", "-n", "2", "-J", str(path))
+            self.assertEqual(run.returncode, 0, run.stderr + run.stdout)
+            report = json.loads(path.read_text())
+        self.assertEqual([row[0] for row in rows(run.stdout)], ["8", "64", "512", "4096"])
+        for row in report["overlap"]:
+            hidden = row["operation_us"] + row["computation_us"] - row["both_us"]
+            share = min(1, max(0, hidden / min(row["operation_us"], row["computation_us"])))
+            self.assertAlmostEqual(row["overlap"], share, places=6)
+            self.assertGreater(row["slowdown"], 0)
+            self.assertEqual(row["nwrong"], 0)
+
+    def test_all_kinds_of_calls(self):
+        for name in ("broadcast", "all_gather_v", "all_to_all_v", "send_recv", "barrier"):
+            run = perf(name, "--ranks", "2", "--threads", "--overlap", "-b", "1K", "-e", "1K", "-n", "1")
+            self.assertEqual(run.returncode, 0, run.stderr + run.stdout)
+            self.assertEqual(len(rows(run.stdout)), 1)
+
+    def test_what_it_excludes(self):
+        for more in (["--sweep"], ["-z", "1"], ["-C", "1"]):
+            self.assertEqual(perf("all_reduce", "--overlap", *more).returncode, 2, more)
+
+
 class Sweeps(unittest.TestCase):
     def cells(self, *arguments):
         run = perf(*arguments, "--sweep")
@@ -347,6 +373,200 @@ class Launchers(unittest.TestCase):
         run = perf("all_reduce", "--ranks", "2", RANK="0", WORLD_SIZE="1")
         self.assertEqual(run.returncode, 2)
         self.assertTrue(re.search("torchrun", run.stderr))
+
+
+def descendants_of(pid):
+    children = children_of(pid)
+    return children + [grandchild for child in children for grandchild in descendants_of(child)]
+
+
+def command_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0]
+    except OSError:
+        return ""
+
+
+class Comparisons(unittest.TestCase):
+    """--compare with the contestants of this build's bench/."""
+    QUICK = ("--rounds", "1", "--pairs", "2", "--block-ms", "1")
+    COLLECTIVES = ("all_reduce", "all_gather", "broadcast", "reduce", "reduce_scatter", "all_to_all", "gather", "scatter", "barrier")
+
+    def contestants(self, *names):
+        """The folder, where all of them are built."""
+        if is_sanitized(PROGRAM):
+            self.skipTest("the other libraries are not instrumented")
+        folder = pathlib.Path(PROGRAM).parent.parent / "bench"
+        for name in ("tutti", *names):
+            if not (folder / f"contestant_{name}").exists():
+                self.skipTest(f"this build has no contestant_{name}: the library is not installed, or TUTTI_BENCH is off")
+        return folder
+
+    def compare(self, collective, peers, *options):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "comparison.json"
+            run = perf(collective, "--compare", peers, *self.QUICK, "-J", str(path), *options)
+            return run, json.loads(path.read_text()) if path.exists() else None
+
+    def assert_compared(self, run, report, peer):
+        self.assertEqual(run.returncode, 0, run.stderr + run.stdout)
+        self.assertEqual(report["nwrong"], 0)
+        self.assertIn(peer, report["peers"])
+        for check in report["checks"]:
+            counted = sum(result["peers"][peer]["pairs"] for result in report["results"]
+                          if result["size"] == check["size"] and peer in result.get("peers", {}))
+            self.assertEqual(counted + check["pairs_left_out"][peer], 2, report)
+            self.assertEqual(check["nwrong"][peer], 0)
+        for result in report["results"]:
+            self.assertIn(result["state"], ("near", "far"))
+            for figures in result["peers"].values():
+                self.assertGreater(figures["time_us"], 0)
+                self.assertGreater(figures["ratio"], 0)
+
+    def check_peer(self, name, collectives, ranks):
+        for collective in collectives:
+            with self.subTest(name, collective=collective, ranks=ranks):
+                run, report = self.compare(collective, name, "--ranks", ranks, "-b", "24", "-e", "24K", "-f", "32")
+                self.assert_compared(run, report, name)
+
+    def test_the_floor(self):
+        self.contestants("floor")
+        self.check_peer("floor", self.COLLECTIVES, "2")
+
+    def test_open_mpi(self):
+        self.contestants("openmpi")
+        self.check_peer("openmpi", self.COLLECTIVES, "2")
+        self.check_peer("openmpi", ("all_reduce", "gather"), "3")
+
+    def test_mpich(self):
+        self.contestants("mpich")
+        self.check_peer("mpich", ("all_reduce", "scatter"), "2")
+
+    def test_gloo(self):
+        self.contestants("gloo")
+        self.check_peer("gloo", [name for name in self.COLLECTIVES if name != "reduce_scatter"], "2")
+        self.check_peer("gloo_batch", ("all_reduce",), "3")
+
+    def test_ucc(self):
+        self.contestants("ucc")
+        self.check_peer("ucc", [name for name in self.COLLECTIVES if name != "scatter"], "2")
+
+    def test_several_peers_in_one_table(self):
+        self.contestants("openmpi", "floor")
+        run, report = self.compare("all_reduce", "floor,openmpi,floor", "--ranks", "2", "-b", "8", "-e", "1K", "-f", "128")
+        self.assert_compared(run, report, "floor")
+        self.assert_compared(run, report, "openmpi")
+        self.assertEqual(list(report["peers"]), ["floor", "openmpi"])
+        self.assertRegex(report["peers"]["openmpi"], "Open MPI v[0-9.]+")
+        self.assertEqual({check["size"] for check in report["checks"]}, {8, 1024})
+        self.assertRegex(run.stdout, r"# +size +count state +tutti \| +floor +x pairs +out \| +openmpi +x pairs +out \| #wrong")
+
+    def test_who_has_no_such_collective_is_left_out(self):
+        self.contestants("gloo", "floor")
+        run, report = self.compare("reduce_scatter", "gloo,floor", "--ranks", "2", "-b", "64", "-e", "64")
+        self.assert_compared(run, report, "floor")
+        self.assertIn("# not compared: gloo: Gloo has no reduce_scatter", run.stdout)
+
+    def test_who_is_not_there_is_left_out(self):
+        built = self.contestants("floor")
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("tutti", "floor"):
+                os.symlink(built / f"contestant_{name}", f"{folder}/contestant_{name}")
+            here = ("--contestants", folder, "--ranks", "2", "-b", "64", "-e", "64")
+            run, report = self.compare("all_reduce", "mpich,floor", *here)
+            self.assert_compared(run, report, "floor")
+            self.assertRegex(run.stdout, "# not compared: mpich: there is no .*contestant_mpich .*libmpich-dev")
+            run, report = self.compare("all_reduce", "mpich", *here)
+            self.assertEqual(run.returncode, 1)
+            self.assertRegex(run.stderr, "there is nobody to compare with; mpich: there is no ")
+
+    def test_a_wrong_result_is_counted(self):
+        self.contestants("floor")
+        run, report = self.compare("all_reduce", "floor", "--ranks", "2", "-b", "8K", "-e", "8K", "--contestants", str(self.liar()))
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertEqual(report["checks"][0]["nwrong"], {"tutti": 2, "floor": 0})
+
+    def liar(self):
+        """A folder whose contestant_tutti has one wrong bit in each rank's result."""
+        built = self.contestants("floor")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        os.symlink(built / "contestant_floor", f"{folder.name}/contestant_floor")
+        script = pathlib.Path(folder.name) / "contestant_tutti"
+        script.write_text(f"#!/bin/sh\nLD_PRELOAD='{WRONG_RESULT}' exec '{built}/contestant_tutti' \"$@\"\n")
+        script.chmod(0o755)
+        return folder.name
+
+    def start_long_run(self, peer):
+        process = subprocess.Popen([PROGRAM, "all_reduce", "--compare", peer, "--ranks", "2", "-b", "1M", "-e", "1M", "--rounds", "100000"],
+                                   env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+
+        def ranks():
+            return [pid for pid in descendants_of(process.pid) if command_of(pid).endswith("contestant_" + peer)]
+        self.assertTrue(wait_until(lambda: len(ranks()) == 2))
+        time.sleep(0.5)  # joined, most likely; a death while joining is told as well
+        return process, ranks()[1], descendants_of(process.pid)
+
+    def check_a_killed_rank_is_named(self, peer):
+        process, victim, everybody = self.start_long_run(peer)
+        os.kill(victim, signal.SIGKILL)
+        self.assertEqual(process.wait(timeout=60), 1)
+        self.assertRegex(process.stderr.read(), f"tutti-perf: {peer}: (rank [01]|the launcher) .*(in the middle of all_reduce of 1048576 bytes|joining)")
+        self.assertTrue(wait_until(lambda: not any(is_alive(pid) for pid in everybody)))
+
+    def test_a_killed_rank_is_named(self):
+        self.contestants("floor")
+        self.check_a_killed_rank_is_named("floor")
+
+    def test_a_killed_rank_of_a_launcher_is_named(self):
+        self.contestants("openmpi")
+        self.check_a_killed_rank_is_named("openmpi")
+
+    def test_a_stopped_rank_ends_the_comparison(self):
+        self.contestants("floor")
+        process = subprocess.Popen([PROGRAM, "all_reduce", "--compare", "floor", "--ranks", "2", "-T", "2", "--rounds", "100000"],
+                                   env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.kill)
+        self.assertTrue(wait_until(lambda: len([pid for pid in children_of(process.pid) if command_of(pid).endswith("floor")]) == 2))
+        everybody = children_of(process.pid)
+        os.kill(everybody[-1], signal.SIGSTOP)
+        self.assertEqual(process.wait(timeout=60), 1)
+        self.assertRegex(process.stderr.read(), "tutti-perf: floor: no answer within 2 s, ")
+        self.assertTrue(wait_until(lambda: not any(is_alive(pid) for pid in everybody)))
+
+    def test_ranks_die_with_the_leader(self):
+        self.contestants("openmpi")
+        process, _, everybody = self.start_long_run("openmpi")
+        process.kill()
+        process.wait(timeout=30)
+        self.assertTrue(wait_until(lambda: not any(is_alive(pid) for pid in everybody)))
+
+    def test_bad_options(self):
+        for options, complaint in (
+                (("--compare", "openmpj"), "'openmpj' is no peer; one of: openmpi mpich gloo gloo_batch ucc floor all"),
+                (("--compare", "floor,"), "'' is no peer"),
+                (("--compare", "floor", "-d", "half"), "excludes -d"),
+                (("--compare", "floor", "--threads"), "excludes --threads"),
+                (("--compare", "floor", "-b", "0"), "-b must be above 0"),
+                (("--compare", "floor", "--ranks", "65"), "at most 64 ranks"),
+                (("--rounds", "3"), "belongs to --compare")):
+            with self.subTest(options):
+                run = perf("all_reduce", *options)
+                self.assertEqual(run.returncode, 2, run.stderr)
+                self.assertIn(complaint, run.stderr)
+                self.assertEqual(run.stdout, "")
+        run = perf("send_recv", "--compare", "floor")
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("send_recv is not compared", run.stderr)
+
+    def test_a_launcher_is_refused(self):
+        run = perf("all_reduce", "--compare", "floor", RANK="0", WORLD_SIZE="1")
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("--compare starts its own ranks", run.stderr)
 
 
 if __name__ == "__main__":

@@ -138,6 +138,24 @@ TEST(Choice, DeterministicModeRefusesTheOtherNames) {
   }
 }
 
+/// All slots of all ranks fit a shared cache, messages stay large enough to be worth a slot, and devices have other
+/// caches.
+TEST(Choice, TilesOfTwoShotsKeepTheSlotsInTheCache) {
+  const auto tile = [](int ranks, bool on_device) {
+    Machine machine = machine_of(ranks);
+    machine.max_message = Bytes{256 * 1024};
+    machine.credits = 4;
+    machine.on_device = on_device;
+    const Choice choice = choose(Collective::kAllReduce, Bytes{64 << 20}, machine, "all_pairs_two_shot", Bytes{0});
+    return choice.tile_bytes.value;
+  };
+  EXPECT_EQ(tile(4, false), 512u << 10);
+  EXPECT_EQ(tile(8, false), 256u << 10);
+  EXPECT_EQ(tile(32, false), 32u * 16 * 1024);
+  EXPECT_EQ(tile(64, false), 64u * 16 * 1024);
+  EXPECT_EQ(tile(8, true), 8u * 256 * 1024);
+}
+
 TEST(Choice, VFormsRunTheSchedulesOfThePlainOnesOnOneLane) {
   for (const int ranks : {1, 2, 7, 64, 65, 1000}) {
     Machine machine = machine_of(ranks);

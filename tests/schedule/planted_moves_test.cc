@@ -122,6 +122,21 @@ TEST(PlantedMoves, DoubledStore) {
   }
 }
 
+/// The copy of the own block may run at any time: nobody else may touch it, nothing with an order may come after it.
+TEST(PlantedMoves, AsideThatIsNot) {
+  const auto copy_of = [](Schedule& schedule) -> Step& { return schedule.steps.back(); };
+  const ProofOptions options{Aliasing::kNone, 2, true};
+  const auto over_another = [&](Tables& t) { copy_of(t[1]).dst_chunk = 2; };
+  const auto ordered_after = [&](Tables& t) { std::swap(t[0].steps[0], copy_of(t[0])); };
+  const auto a_receive = [&](Tables& t) { t[0].steps[t[0].steps.size() - 2].flags |= kAside; };
+  for (const char* name : kExchanges) {
+    const Tables right = tables_of(Collective::kAllToAll, name, kFour);
+    expect_fault(right, Check::kMemory, over_another, options);
+    expect_fault(right, Check::kStep, ordered_after, options);
+    expect_fault(right, Check::kStep, a_receive, options);
+  }
+}
+
 TEST(PlantedMoves, OwnBlockNotCopied) {
   const auto drop_copy = [](Tables& t) {
     std::size_t copy = 0;

@@ -59,8 +59,9 @@ inline void erase_step(Schedule& schedule, std::size_t step) {
   schedule.steps.erase(schedule.steps.begin() + static_cast<std::ptrdiff_t>(step));
   --schedule.steps_per_lane;
 }
+/// Behind all those that have an order. One lane.
 inline void append_step(Schedule& schedule, const Step& step) {
-  schedule.steps.push_back(step);
+  schedule.steps.insert(schedule.steps.end() - schedule.asides_per_lane, step);
   ++schedule.steps_per_lane;
 }
 

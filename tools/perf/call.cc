@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "turn.h"
+
 namespace tutti::perf {
 namespace {
 
@@ -132,59 +134,72 @@ Buffers Call::bind(const Buffers& buffers, bool in_place) const {
   }
 }
 
-tuttiResult_t Call::make(const Buffers& bound) const {
-  return row_.collective.reduces ? make_reduction(bound) : make_move(bound);
+tuttiResult_t Call::make(const Buffers& bound, tuttiStream_t stream) const {
+  return row_.collective.reduces ? make_reduction(bound, stream) : make_move(bound, stream);
 }
 
-tuttiResult_t Call::make_reduction(const Buffers& bound) const {
+tuttiResult_t Call::make_reduction(const Buffers& bound, tuttiStream_t stream) const {
   const tuttiDataType_t type = row_.type.type;
   switch (row_.collective.collective) {
     case Collective::kAllReduce:
-      return tuttiAllReduce(bound.send, bound.recv, row_.count, type, op_, comm_, nullptr);
+      return tuttiAllReduce(bound.send, bound.recv, row_.count, type, op_, comm_, stream);
     case Collective::kReduceScatter:
-      return tuttiReduceScatter(bound.send, bound.recv, row_.count, type, op_, comm_, nullptr);
+      return tuttiReduceScatter(bound.send, bound.recv, row_.count, type, op_, comm_, stream);
     default:
-      return tuttiReduce(bound.send, bound.recv, row_.count, type, op_, row_.root, comm_, nullptr);
+      return tuttiReduce(bound.send, bound.recv, row_.count, type, op_, row_.root, comm_, stream);
   }
 }
 
-tuttiResult_t Call::make_move(const Buffers& bound) const {
+tuttiResult_t Call::make_move(const Buffers& bound, tuttiStream_t stream) const {
   const tuttiDataType_t type = row_.type.type;
   switch (row_.collective.collective) {
     case Collective::kAllGather:
-      return tuttiAllGather(bound.send, bound.recv, row_.count, type, comm_, nullptr);
+      return tuttiAllGather(bound.send, bound.recv, row_.count, type, comm_, stream);
     case Collective::kBroadcast:
-      return tuttiBroadcast(bound.send, bound.recv, row_.count, type, row_.root, comm_, nullptr);
+      return tuttiBroadcast(bound.send, bound.recv, row_.count, type, row_.root, comm_, stream);
     case Collective::kGather:
-      return tuttiGather(bound.send, bound.recv, row_.count, type, row_.root, comm_, nullptr);
+      return tuttiGather(bound.send, bound.recv, row_.count, type, row_.root, comm_, stream);
     case Collective::kScatter:
-      return tuttiScatter(bound.send, bound.recv, row_.count, type, row_.root, comm_, nullptr);
+      return tuttiScatter(bound.send, bound.recv, row_.count, type, row_.root, comm_, stream);
     case Collective::kAllToAll:
-      return tuttiAllToAll(bound.send, bound.recv, row_.count, type, comm_, nullptr);
+      return tuttiAllToAll(bound.send, bound.recv, row_.count, type, comm_, stream);
     case Collective::kAllGatherV:
       return tuttiAllGatherV(bound.send, bound.recv, reads_, recv_counts_.data(), recv_firsts_.data(), type, comm_,
-                             nullptr);
+                             stream);
     case Collective::kAllToAllV:
       return tuttiAllToAllV(bound.send, send_counts_.data(), send_firsts_.data(), bound.recv, recv_counts_.data(),
-                            recv_firsts_.data(), type, comm_, nullptr);
+                            recv_firsts_.data(), type, comm_, stream);
     case Collective::kSendRecv:
-      return send_around(bound);
+      return send_around(bound, stream);
     default:
-      return tuttiBarrier(comm_, nullptr);
+      return tuttiBarrier(comm_, stream);
   }
 }
 
 /// To the next rank, from the one before, as nccl-tests' sendrecv.
-tuttiResult_t Call::send_around(const Buffers& bound) const {
+tuttiResult_t Call::send_around(const Buffers& bound, tuttiStream_t stream) const {
   const int next = (rank_ + 1) % ranks_;
   const int before = (rank_ - 1 + ranks_) % ranks_;
   const tuttiDataType_t type = row_.type.type;
   tuttiResult_t result = tuttiGroupStart();
   if (result != tuttiSuccess) return result;
-  const tuttiResult_t sent = tuttiSend(bound.send, row_.count, type, next, comm_, nullptr);
-  const tuttiResult_t received = tuttiRecv(bound.recv, row_.count, type, before, comm_, nullptr);
+  const tuttiResult_t sent = tuttiSend(bound.send, row_.count, type, next, comm_, stream);
+  const tuttiResult_t received = tuttiRecv(bound.recv, row_.count, type, before, comm_, stream);
   result = tuttiGroupEnd();
   return sent != tuttiSuccess ? sent : received != tuttiSuccess ? received : result;
+}
+
+tuttiResult_t describe(const Row& row, tuttiComm_t comm, std::string* transport, std::string* algorithm) {
+  char value[128];
+  PERF_TRY(tuttiCommGetInfo(comm, "transport", value, sizeof value));
+  *transport = value;
+  *algorithm = "direct";  // send and receive have no schedule to choose
+  if (row.collective.collective == Collective::kSendRecv) return tuttiSuccess;
+  const std::size_t bytes = row.count * row.type.bytes;
+  const std::string key = "algorithm:" + std::string(row.collective.name) + ":" + std::to_string(bytes);
+  PERF_TRY(tuttiCommGetInfo(comm, key.c_str(), value, sizeof value));
+  *algorithm = value;
+  return tuttiSuccess;
 }
 
 double alg_bandwidth(const Row& row, double seconds) {

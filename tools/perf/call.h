@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "names.h"
@@ -49,7 +50,8 @@ class Call {
 
   /// The pointers: out of place, or in place by the rules of tutti.h.
   Buffers bind(const Buffers& buffers, bool in_place) const;
-  tuttiResult_t make(const Buffers& bound) const;
+  /// Blocking, or on a stream.
+  tuttiResult_t make(const Buffers& bound, tuttiStream_t stream = nullptr) const;
   /// Elements that this rank's call reads and writes.
   std::size_t reads() const { return reads_; }
   std::size_t writes() const { return writes_; }
@@ -57,9 +59,9 @@ class Call {
  private:
   bool is_root() const { return rank_ == row_.root; }
   void share();
-  tuttiResult_t make_reduction(const Buffers& bound) const;
-  tuttiResult_t make_move(const Buffers& bound) const;
-  tuttiResult_t send_around(const Buffers& bound) const;
+  tuttiResult_t make_reduction(const Buffers& bound, tuttiStream_t stream) const;
+  tuttiResult_t make_move(const Buffers& bound, tuttiStream_t stream) const;
+  tuttiResult_t send_around(const Buffers& bound, tuttiStream_t stream) const;
 
   const Row& row_;
   tuttiRedOp_t op_;
@@ -69,6 +71,9 @@ class Call {
   std::size_t reads_ = 0, writes_ = 0;
   std::vector<std::size_t> send_counts_, send_firsts_, recv_counts_, recv_firsts_;
 };
+
+/// How the ranks reach each other and which algorithm serves the row.
+tuttiResult_t describe(const Row& row, tuttiComm_t comm, std::string* transport, std::string* algorithm);
 
 /// Rates in GB/s (1e9 bytes) as nccl-tests defines them.
 double alg_bandwidth(const Row& row, double seconds);

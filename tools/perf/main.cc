@@ -5,8 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "compare.h"
 #include "measure.h"
 #include "options.h"
+#include "overlap.h"
+#include "peers/stage.h"
 #include "ranks.h"
 #include "report.h"
 #include "sweep.h"
@@ -129,6 +132,7 @@ int run_rank(const Options& options, tuttiComm_t comm, int rank, int ranks, cons
   if (!roots_exist(options, ranks, &text)) return rank == 0 ? complain(text) : kBadOptions;
   if (options.sweep) return sweep_rank(options, comm, rank, ranks, ranks_are);
   const std::vector<Row> rows = rows_of(options, ranks);
+  if (options.overlap) return run_overlap(options, comm, rank, ranks, ranks_are, rows);
   std::size_t bytes = 0;
   for (const Row& row : rows) bytes = std::max(bytes, row.bytes());
   Bench bench(comm, rank, ranks, options);
@@ -137,6 +141,16 @@ int run_rank(const Options& options, tuttiComm_t comm, int rank, int ranks, cons
   Report report(options, ranks, ranks_are);
   report.begin();
   return run_rows(&bench, rows, options, rank, &report);
+}
+
+/// Each library has buffers of its own.
+int start_comparison(const Options& options, int ranks) {
+  std::string text;
+  if (ranks > tutti::peers::kMostRanks)
+    return complain("--compare: at most " + std::to_string(tutti::peers::kMostRanks) + " ranks");
+  const auto libraries = static_cast<int>(options.compare.peers.size()) + 1;
+  if (!fits(options.max_bytes, ranks * libraries, &text)) return complain(text);
+  return compare(options, ranks, rows_of(options, ranks));
 }
 
 int run(const Options& options, int argc, char** argv) {
@@ -149,10 +163,14 @@ int run(const Options& options, int argc, char** argv) {
     return complain("--ranks and --threads are for runs without a launcher (this is a rank of " +
                     std::string(launcher) + ")");
   }
+  if (launcher != nullptr && !options.compare.peers.empty()) {
+    return complain("--compare starts its own ranks (this is a rank of " + std::string(launcher) + ")");
+  }
   if (launcher != nullptr) return run_launched(options, body);
   const int ranks = options.ranks > 0 ? options.ranks : default_ranks();
   std::string text;
   if (!roots_exist(options, ranks, &text) || !fits(options.max_bytes, ranks, &text)) return complain(text);
+  if (!options.compare.peers.empty()) return start_comparison(options, ranks);
   return options.threads ? run_threads(ranks, options, body) : run_processes(ranks, argc, argv);
 }
 

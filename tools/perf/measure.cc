@@ -1,11 +1,10 @@
 #include "measure.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "turn.h"
 #include "user_op.h"
 
 namespace tutti::perf {
@@ -16,12 +15,6 @@ constexpr double kOneLoopSeconds = 20e-6;  // an operation this long hides the r
 constexpr int kMinIterations = 5;
 constexpr int kMaxIterations = 100000;
 constexpr std::size_t kMaxSamples = 1 << 20;
-
-#define PERF_TRY(expression)                             \
-  do {                                                   \
-    const tuttiResult_t perf_result = (expression);      \
-    if (perf_result != tuttiSuccess) return perf_result; \
-  } while (false)
 
 double percentile(const std::vector<double>& sorted, double fraction) {
   const auto rank = static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(sorted.size())));
@@ -50,7 +43,7 @@ bool Bench::allocate(std::size_t bytes) {
 tuttiResult_t Bench::run(const Row& row, RowResult* result) {
   result->row = row;
   tuttiResult_t code = run_directions(row, result);
-  if (code == tuttiSuccess) code = describe(result);
+  if (code == tuttiSuccess) code = describe(row, comm_, &result->transport, &result->algorithm);
   if (code != tuttiSuccess) {
     text_ = std::string(row.collective.name) + " of " + std::to_string(row.bytes()) + " bytes, " + row.type.name +
             ": " + tuttiGetErrorString(code) + ": " + tuttiGetLastError(comm_);
@@ -87,11 +80,7 @@ tuttiResult_t Bench::check(const Call& call, const Check& check, bool in_place, 
   return tuttiAllReduce(&mine, wrong, 1, tuttiUint64, tuttiSum, comm_, nullptr);
 }
 
-double Bench::now() const {
-  timespec time{};
-  clock_gettime(options_.cpu_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
+double Bench::now() const { return seconds_on(options_.cpu_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC); }
 
 /// Iterations are a function of the slowest rank's probe, so that all ranks do the same.
 tuttiResult_t Bench::agree_on_iterations(const Call& call, const Buffers& bound, int* iterations, bool* one_loop) {
@@ -171,21 +160,6 @@ tuttiResult_t Bench::join(Timing* timing) const {
       break;
   }
   *timing = joined;
-  return tuttiSuccess;
-}
-
-tuttiResult_t Bench::describe(RowResult* result) const {
-  char value[128];
-  PERF_TRY(tuttiCommGetInfo(comm_, "transport", value, sizeof value));
-  result->transport = value;
-  if (result->row.collective.collective == Collective::kSendRecv) {
-    result->algorithm = "direct";  // send and receive have no schedule to choose
-    return tuttiSuccess;
-  }
-  const std::size_t bytes = result->row.count * result->row.type.bytes;
-  const std::string key = "algorithm:" + std::string(result->row.collective.name) + ":" + std::to_string(bytes);
-  PERF_TRY(tuttiCommGetInfo(comm_, key.c_str(), value, sizeof value));
-  result->algorithm = value;
   return tuttiSuccess;
 }
 

@@ -58,7 +58,6 @@ class Bench {
   tuttiResult_t agree_on_iterations(const Call& call, const Buffers& bound, int* iterations, bool* one_loop);
   tuttiResult_t run_loop(const Call& call, const Buffers& bound, int iterations, bool sampling, double* average);
   tuttiResult_t join(Timing* timing) const;
-  tuttiResult_t describe(RowResult* result) const;
   double now() const;
 
   tuttiComm_t comm_;

@@ -1,17 +1,21 @@
 #include "options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+
+#include "compare_options.h"
 
 namespace tutti::perf {
 namespace {
 
 /// The options as typed; turned into Options once all of them are there.
 struct Typed {
-  std::string collective, min_bytes = "8", max_bytes = "64M", step_bytes, op = "sum", type = "float", root = "0", wire;
+  std::string collective, min_bytes = "8", max_bytes = "64M", step_bytes, op = "sum", type = "float", root = "0", wire,
+                          compare;
   std::optional<double> step_factor;
   int blocking = 0, average = 1, cpu_time = 0, registered = 0;
   bool version = false;
@@ -138,7 +142,13 @@ void check_sweep(const Options& options) {
   }
 }
 
-void set_options(const Typed& typed, Options* options) {
+void check_overlap(const Options& options) {
+  if (!options.overlap) return;
+  if (options.sweep || options.isolated || options.cpu_time)
+    throw CLI::ValidationError("--overlap", "excludes --sweep, -z 1 and -C 1");
+}
+
+void set_options(const CLI::App& app, const Typed& typed, Options* options) {
   options->every_collective = options->sweep && typed.collective == "all";
   const CollectiveName* row = options->every_collective ? &collective_names()[0] : find_collective(typed.collective);
   if (row == nullptr) {
@@ -154,7 +164,7 @@ void set_options(const Typed& typed, Options* options) {
     options->step_bytes = size_or_throw("-i", typed.step_bytes);
     if (options->step_bytes == 0) throw CLI::ValidationError("-i", "the step must be above 0");
   }
-  options->step_factor = typed.step_factor.value_or(options->sweep ? 8 : 2);
+  options->step_factor = typed.step_factor.value_or(options->sweep || options->overlap ? 8 : 2);
   set_types(typed.type, options);
   set_ops(typed.op, options);
   set_roots(typed.root, options);
@@ -166,6 +176,8 @@ void set_options(const Typed& typed, Options* options) {
   check_pairs(*options);
   check_ranges(*options);
   check_sweep(*options);
+  check_overlap(*options);
+  set_compare(app, typed.compare, options);
 }
 
 void declare(CLI::App* app, Typed* typed, Options* options) {
@@ -210,6 +222,10 @@ void declare(CLI::App* app, Typed* typed, Options* options) {
   app->add_flag("--sweep", options->sweep,
                 "measure every algorithm at every size (factor 8 unless -f or -i says), and how far the chosen one is "
                 "from the best; collective: one of them, or all");
+  app->add_flag("--overlap", options->overlap,
+                "operations on a stream beside a computation of the caller's: how much is hidden, and what it slows "
+                "down (factor 8 unless -f or -i says)");
+  declare_compare(app, &typed->compare, &options->compare);
   app->add_flag("--env", options->list_settings, "list every setting with its value, default and meaning");
   app->add_flag("--version", typed->version, "print the library's version");
   app->add_option("--child-rank", options->child_rank)->group("");
@@ -234,7 +250,7 @@ Parsed parse_options(int argc, char** argv, Options* options) {
       std::printf("tutti %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
       return {true, 0};
     }
-    if (!options->list_settings) set_options(typed, options);
+    if (!options->list_settings) set_options(app, typed, options);
   } catch (const CLI::Success& help) {
     return {true, app.exit(help)};
   } catch (const CLI::Error& error) {

@@ -12,6 +12,15 @@ namespace tutti::perf {
 /// How the ranks' times become one figure, with nccl-tests' numbers.
 enum class Average { kRank0 = 0, kMean = 1, kMin = 2, kMax = 3 };
 
+/// --compare.
+struct Compare {
+  std::vector<std::string> peers;  ///< names; empty: no comparison
+  int rounds = 4;
+  int pairs = 4;        ///< of each size and peer in a round
+  double block_ms = 4;  ///< a block's length, at least one operation a root
+  std::string folder;   ///< of the contestants' programs; empty: the build's
+};
+
 struct Options {
   CollectiveName collective{};
   std::size_t min_bytes = 8;
@@ -38,8 +47,10 @@ struct Options {
   std::string transport;
   int ranks = 0;  ///< 0: one a core, or the launcher's
   bool threads = false;
+  Compare compare;
   bool sweep = false;             ///< every algorithm at every size instead of the chosen one
   bool every_collective = false;  ///< of a sweep
+  bool overlap = false;           ///< operations on a stream beside the caller's own computing
   bool list_settings = false;
 
   // Set by the program for the ranks that it starts, not by users.

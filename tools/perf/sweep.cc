@@ -1,8 +1,6 @@
 #include "sweep.h"
 
 #include <sys/mman.h>
-#include <time.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +12,7 @@
 #include "check.h"
 #include "mapping.h"
 #include "sweep_report.h"
+#include "turn.h"
 #include "user_op.h"
 
 namespace tutti::perf {
@@ -22,24 +21,6 @@ namespace {
 constexpr int kTurns = 7;
 constexpr double kBlockSeconds = 0.01;  // where -n does not say
 constexpr int kMaxIterations = 20000;
-
-#define SWEEP_TRY(expression)                              \
-  do {                                                     \
-    const tuttiResult_t sweep_result = (expression);       \
-    if (sweep_result != tuttiSuccess) return sweep_result; \
-  } while (false)
-
-double now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// A communicator that runs one algorithm.
 struct Contender {
@@ -117,16 +98,16 @@ class Sweep {
 tuttiResult_t Sweep::add(const std::string& name) {
   const bool writes = rank_ == 0 || !options_.threads;
   tuttiUniqueId id{};
-  SWEEP_TRY(tuttiBarrier(comm_, nullptr));
-  if (rank_ == 0) SWEEP_TRY(tuttiGetUniqueId(&id));
+  PERF_TRY(tuttiBarrier(comm_, nullptr));
+  if (rank_ == 0) PERF_TRY(tuttiGetUniqueId(&id));
   std::optional<std::string> before;
   if (const char* const set = writes ? std::getenv("TUTTI_ALGO") : nullptr; set != nullptr) before = set;
   if (writes) setenv("TUTTI_ALGO", name.c_str(), 1);
-  SWEEP_TRY(tuttiBroadcast(&id, &id, sizeof id, tuttiUint8, 0, comm_, nullptr));
+  PERF_TRY(tuttiBroadcast(&id, &id, sizeof id, tuttiUint8, 0, comm_, nullptr));
   Contender one{name, nullptr, 1, {}};
-  SWEEP_TRY(tuttiCommInitRank(&one.comm, ranks_, id, rank_));
+  PERF_TRY(tuttiCommInitRank(&one.comm, ranks_, id, rank_));
   contenders_.push_back(one);
-  SWEEP_TRY(tuttiBarrier(comm_, nullptr));
+  PERF_TRY(tuttiBarrier(comm_, nullptr));
   if (writes && before) setenv("TUTTI_ALGO", before->c_str(), 1);
   if (writes && !before) unsetenv("TUTTI_ALGO");
   return tuttiBarrier(comm_, nullptr);
@@ -135,9 +116,9 @@ tuttiResult_t Sweep::add(const std::string& name) {
 tuttiResult_t Sweep::open(std::size_t bytes) {
   char names[512];
   const std::string key = std::string("algorithms:") + options_.collective.name;
-  SWEEP_TRY(tuttiCommGetInfo(comm_, key.c_str(), names, sizeof names));
+  PERF_TRY(tuttiCommGetInfo(comm_, key.c_str(), names, sizeof names));
   std::istringstream list(names);
-  for (std::string name; std::getline(list, name, ',');) SWEEP_TRY(add(name));
+  for (std::string name; std::getline(list, name, ',');) PERF_TRY(add(name));
   const std::size_t capacity = std::max<std::size_t>(bytes, 4096);
   const bool mapped = send_.map(capacity, options_.registered) && recv_.map(capacity, options_.registered);
   return mapped ? tuttiSuccess : tuttiSystemError;
@@ -146,25 +127,25 @@ tuttiResult_t Sweep::open(std::size_t bytes) {
 /// Checks the algorithm and finds how many operations make a block.
 tuttiResult_t Sweep::prepare(const Row& row, Contender* one, std::uint64_t* wrong) {
   RowOperation op;
-  if (row.collective.reduces) SWEEP_TRY(op.make(row.op, row.type, rank_, one->comm));
+  if (row.collective.reduces) PERF_TRY(op.make(row.op, row.type, rank_, one->comm));
   const Call call(row, op.handle(), rank_, ranks_, one->comm);
   const Buffers buffers{send_.data(), recv_.data()};
   const Buffers bound = call.bind(buffers, false);
   if (row.collective.collective != Collective::kBarrier && options_.checks > 0) {
     const Check check(row, call, row.type.type, rank_, ranks_);
     check.prepare(buffers, false);
-    SWEEP_TRY(call.make(bound));
+    PERF_TRY(call.make(bound));
     *wrong += check.count_wrong(buffers, false);
   }
   std::memset(buffers.send, 0, row.send_count * row.type.bytes);  // zeros stay zeros under every operation
   Calls calls(row, op.handle(), rank_, ranks_, one->comm, buffers);
-  SWEEP_TRY(calls.make());
+  PERF_TRY(calls.make());
   const int tries = calls.whole_turns(2);
   const double start = now();
-  for (int i = 0; i < tries; ++i) SWEEP_TRY(calls.make());
+  for (int i = 0; i < tries; ++i) PERF_TRY(calls.make());
   const double mine = std::max((now() - start) / tries, 1e-8);
   double slowest = mine;
-  SWEEP_TRY(tuttiAllReduce(&mine, &slowest, 1, tuttiFloat64, tuttiMax, comm_, nullptr));
+  PERF_TRY(tuttiAllReduce(&mine, &slowest, 1, tuttiFloat64, tuttiMax, comm_, nullptr));
   const int iterations = options_.iterations > 0
                              ? options_.iterations
                              : static_cast<int>(std::clamp<double>(kBlockSeconds / slowest, 1, kMaxIterations));
@@ -175,12 +156,12 @@ tuttiResult_t Sweep::prepare(const Row& row, Contender* one, std::uint64_t* wron
 
 tuttiResult_t Sweep::take_turn(const Row& row, Contender* one) {
   RowOperation op;
-  if (row.collective.reduces) SWEEP_TRY(op.make(row.op, row.type, rank_, one->comm));
+  if (row.collective.reduces) PERF_TRY(op.make(row.op, row.type, rank_, one->comm));
   Calls calls(row, op.handle(), rank_, ranks_, one->comm, {send_.data(), recv_.data()});
-  SWEEP_TRY(calls.make());
-  SWEEP_TRY(tuttiBarrier(comm_, nullptr));
+  PERF_TRY(calls.make());
+  PERF_TRY(tuttiBarrier(comm_, nullptr));
   const double start = now();
-  for (int i = 0; i < one->iterations; ++i) SWEEP_TRY(calls.make());
+  for (int i = 0; i < one->iterations; ++i) PERF_TRY(calls.make());
   one->seconds.push_back((now() - start) / one->iterations);
   return tuttiSuccess;
 }
@@ -189,27 +170,20 @@ tuttiResult_t Sweep::take_turn(const Row& row, Contender* one) {
 tuttiResult_t Sweep::average() {
   for (Contender& one : contenders_) {
     std::vector<double> mine = one.seconds;
-    SWEEP_TRY(tuttiAllReduce(mine.data(), one.seconds.data(), mine.size(), tuttiFloat64, tuttiAvg, comm_, nullptr));
+    PERF_TRY(tuttiAllReduce(mine.data(), one.seconds.data(), mine.size(), tuttiFloat64, tuttiAvg, comm_, nullptr));
   }
   return tuttiSuccess;
 }
 
 tuttiResult_t Sweep::run(const Row& row, SweepRow* cell) {
   cell->row = row;
-  char transport[64];
-  SWEEP_TRY(tuttiCommGetInfo(comm_, "transport", transport, sizeof transport));
-  cell->transport = transport;
-  char chosen[128];
-  const std::size_t bytes = row.count * row.type.bytes;
-  const std::string key = std::string("algorithm:") + row.collective.name + ":" + std::to_string(bytes);
-  SWEEP_TRY(tuttiCommGetInfo(comm_, key.c_str(), chosen, sizeof chosen));
-  cell->chosen = chosen;
+  PERF_TRY(describe(row, comm_, &cell->transport, &cell->chosen));
   std::uint64_t wrong = 0;
-  for (Contender& one : contenders_) SWEEP_TRY(prepare(row, &one, &wrong));
+  for (Contender& one : contenders_) PERF_TRY(prepare(row, &one, &wrong));
   for (int turn = 0; turn < kTurns; ++turn)
-    for (Contender& one : contenders_) SWEEP_TRY(take_turn(row, &one));
-  SWEEP_TRY(average());
-  SWEEP_TRY(tuttiAllReduce(&wrong, &cell->wrong, 1, tuttiUint64, tuttiSum, comm_, nullptr));
+    for (Contender& one : contenders_) PERF_TRY(take_turn(row, &one));
+  PERF_TRY(average());
+  PERF_TRY(tuttiAllReduce(&wrong, &cell->wrong, 1, tuttiUint64, tuttiSum, comm_, nullptr));
   const auto own = std::find_if(contenders_.begin(), contenders_.end(),
                                 [&](const Contender& one) { return one.name == cell->chosen; });
   if (own == contenders_.end()) return tuttiInternalError;

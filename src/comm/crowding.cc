@@ -1,0 +1,22 @@
+#include "comm/crowding.h"
+
+#include "comm/hub.h"
+
+namespace tutti {
+namespace {
+
+struct Mark {};
+constexpr std::uint64_t kOneForAll = 0;
+
+}  // namespace
+
+Crowding::Crowding(int ranks, int cores) {
+  if (ranks > cores) {
+    mark_ = Hub::shared<Mark>(kOneForAll, [] { return std::make_shared<Mark>(); });
+    crowded_ = true;
+  } else {
+    crowded_ = Hub::shared<Mark>(kOneForAll, [] { return std::shared_ptr<Mark>(); }) != nullptr;
+  }
+}
+
+}  // namespace tutti

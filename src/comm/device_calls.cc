@@ -1,0 +1,54 @@
+// Calls on the caller's own CUDA streams: put there when they are made, watched by the progress thread.
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "comm/communicator.h"
+#include "comm/operation.h"
+#include "comm/stream.h"
+
+namespace tutti {
+
+Status Communicator::launch_on(const CallArguments& arguments, Stream& stream, std::unique_ptr<Operation>* watched,
+                               const std::shared_ptr<Communicator>& self) {
+  DeviceExecutor* const executor = device_ == nullptr ? nullptr : device_->executor();
+  if (executor == nullptr)
+    return fail(Code::kUnsupported, "{}: the stream is a CUDA stream, and this communicator offers no device buffers{}",
+                name_of(arguments.collective), device_ == nullptr ? "" : ": " + device_->why_not().text());
+  CallArguments call = arguments;
+  if (call.collective == Collective::kBarrier) call.on_device = true;
+  const std::uint64_t ticket = take_ticket();
+  wait_for_turn(ticket);
+  bool empty = false;
+  Status status = begin(call, &empty);
+  if (status.ok() && !empty && !call.on_device)
+    status = fail(Code::kInvalidUsage, "{}: host buffers cannot go on a CUDA stream", name_of(call.collective));
+  std::shared_ptr<DeviceEvent> ended;
+  if (status.ok() && !empty) status = executor->launch_on(launch_, stream.cuda(), operation_timeout_, &ended);
+  const std::string what = describe(call_);
+  status = finish(std::move(status), ticket);
+  if (status.ok() && ended != nullptr) *watched = std::make_unique<Operation>(self, std::move(ended), what);
+  return status;
+}
+
+Status Communicator::poll(const DeviceEvent& ended, const std::string& what) {
+  DeviceExecutor& executor = *device_->executor();
+  Status status = executor.poll(ended, what);
+  if (status.ok() || status.code() != Code::kInProgress) return status.ok() ? status : fail_for_good(status, kNoRank);
+  // A peer's cause stops the kernel, which may wait for what will not come; it ends by itself then.
+  (void)adopt_cause();
+  return status;
+}
+
+// Those on CUDA streams end by their own deadlines.
+Status Communicator::wait_for_kernels() {
+  if (device_ == nullptr || device_->executor() == nullptr) return {};
+  for (;;) {
+    const Status status = device_->executor()->poll_last();
+    if (status.code() != Code::kInProgress) return status.ok() ? status : fail_for_good(status, kNoRank);
+    (void)adopt_cause();
+    std::this_thread::sleep_for(std::chrono::microseconds{100});
+  }
+}
+
+}  // namespace tutti

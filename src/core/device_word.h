@@ -1,0 +1,109 @@
+// Words that kernels share with kernels of other ranks and with the host: one set of loads and stores, for the device
+// in the terms of PTX's memory model, for the host as std::atomic_ref. So the thread sanitizer proves on the host what
+// the device relies on.
+#pragma once
+
+#include <cstdint>
+
+#include "core/units.h"
+
+#if !defined(__CUDA_ARCH__)
+#include <atomic>
+#include <chrono>
+#include <thread>
+#endif
+
+namespace tutti {
+
+/// 16 bytes that travel in one access: two words, each of which is read and written whole. What a word's upper half
+/// says of its lower half therefore needs no order.
+struct alignas(16) WordPair {
+  std::uint64_t first;
+  std::uint64_t second;
+};
+
+// `wide`: the partner may run on another device or on the host; else on this device. Narrower orders are cheaper.
+
+TUTTI_HD inline std::uint64_t load_acquire(const std::uint64_t* word, [[maybe_unused]] bool wide) {
+#if defined(__CUDA_ARCH__)
+  std::uint64_t value;
+  if (wide) {
+    asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+  } else {
+    asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+  }
+  return value;
+#else
+  return std::atomic_ref(*const_cast<std::uint64_t*>(word)).load(std::memory_order_acquire);
+#endif
+}
+
+TUTTI_HD inline void store_release(std::uint64_t* word, std::uint64_t value, [[maybe_unused]] bool wide) {
+#if defined(__CUDA_ARCH__)
+  if (wide) {
+    asm volatile("st.release.sys.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+  } else {
+    asm volatile("st.release.gpu.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+  }
+#else
+  std::atomic_ref(*word).store(value, std::memory_order_release);
+#endif
+}
+
+TUTTI_HD inline std::uint64_t load_relaxed(const std::uint64_t* word) {
+#if defined(__CUDA_ARCH__)
+  std::uint64_t value;
+  asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+  return value;
+#else
+  return std::atomic_ref(*const_cast<std::uint64_t*>(word)).load(std::memory_order_relaxed);
+#endif
+}
+
+TUTTI_HD inline void store_relaxed(std::uint64_t* word, std::uint64_t value) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("st.relaxed.sys.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+#else
+  std::atomic_ref(*word).store(value, std::memory_order_relaxed);
+#endif
+}
+
+TUTTI_HD inline WordPair load_pair(const WordPair* pair) {
+#if defined(__CUDA_ARCH__)
+  WordPair value;
+  asm volatile("ld.relaxed.sys.v2.u64 {%0, %1}, [%2];" : "=l"(value.first), "=l"(value.second) : "l"(pair) : "memory");
+  return value;
+#else
+  return WordPair{load_relaxed(&pair->first), load_relaxed(&pair->second)};
+#endif
+}
+
+TUTTI_HD inline void store_pair(WordPair* pair, WordPair value) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("st.relaxed.sys.v2.u64 [%0], {%1, %2};" : : "l"(pair), "l"(value.first), "l"(value.second) : "memory");
+#else
+  store_relaxed(&pair->first, value.first);
+  store_relaxed(&pair->second, value.second);
+#endif
+}
+
+/// Nanoseconds of a clock that runs on; its start has no meaning.
+TUTTI_HD inline std::uint64_t device_clock() {
+#if defined(__CUDA_ARCH__)
+  std::uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+#else
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+#endif
+}
+
+/// Between two looks in vain. On the host ranks share cores.
+TUTTI_HD inline void device_pause() {
+#if !defined(__CUDA_ARCH__)
+  std::this_thread::yield();
+#endif
+}
+
+}  // namespace tutti

@@ -1,0 +1,212 @@
+#include "executor/cuda_driver.h"
+
+#include <cuda_runtime_api.h>
+
+#include <utility>
+
+#include "executor/device_call.h"
+#include "executor/interpreter_kernels.h"
+
+namespace tutti {
+
+namespace {
+
+/// Streams that run side by side on a device unless CUDA_DEVICE_MAX_CONNECTIONS says otherwise.
+constexpr int kConnections = 8;
+
+Status checked(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return {};
+  (void)cudaGetLastError();  // it is told once, here
+  return fail(Code::kUnhandledCudaError, "{}: {} ({})", what, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+/// The calling thread's device is another one for a scope.
+class OnDevice {
+ public:
+  explicit OnDevice(int device) {
+    status_ = checked(cudaGetDevice(&before_), "cudaGetDevice");
+    if (status_.ok() && before_ != device) status_ = checked(cudaSetDevice(device), "cudaSetDevice");
+    changed_ = status_.ok() && before_ != device;
+  }
+  ~OnDevice() {
+    if (changed_) (void)cudaSetDevice(before_);
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+  const Status& status() const { return status_; }
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+  Status status_;
+};
+
+cudaStream_t stream_of(DeviceDriver::Stream stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t event_of(DeviceDriver::Event event) { return static_cast<cudaEvent_t>(event); }
+
+/// cuDevicePrimaryCtxGetState of the driver's own library, which the runtime has loaded.
+using ContextState = int (*)(int device, unsigned* flags, int* active);
+ContextState context_state() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  const cudaError_t error =
+      cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &function, 7000, cudaEnableDefault, &found);
+  if (error != cudaSuccess || found != cudaDriverEntryPointSuccess) return (void)cudaGetLastError(), nullptr;
+  return reinterpret_cast<ContextState>(function);
+}
+
+class CudaDriver final : public DeviceDriver {
+ public:
+  explicit CudaDriver(int devices) : devices_(devices), context_state_(context_state()) {}
+
+  int devices() override { return devices_; }
+
+  int current_device() override {
+    int device = 0;
+    unsigned flags = 0;
+    int active = 0;
+    if (context_state_ == nullptr || cudaGetDevice(&device) != cudaSuccess) return -1;
+    return context_state_(device, &flags, &active) == 0 && active != 0 ? device : -1;
+  }
+
+  Status limits(int device, Limits* limits) override {
+    limits->connections = kConnections;
+    return checked(cudaDeviceGetAttribute(&limits->processors, cudaDevAttrMultiProcessorCount, device),
+                   "cudaDeviceGetAttribute");
+  }
+
+  Status allocate(int device, Bytes bytes, void** memory) override {
+    const OnDevice scope(device);
+    TUTTI_TRY(scope.status());
+    TUTTI_TRY(checked(cudaMalloc(memory, bytes.value), "cudaMalloc"));
+    Stream stream = nullptr;
+    Status zeroed = create_stream(device, &stream);
+    if (zeroed.ok()) zeroed = checked(cudaMemsetAsync(*memory, 0, bytes.value, stream_of(stream)), "cudaMemset");
+    if (zeroed.ok()) zeroed = synchronize(stream);
+    if (stream != nullptr) (void)destroy_stream(stream);
+    if (!zeroed.ok()) (void)cudaFree(std::exchange(*memory, nullptr));
+    return zeroed;
+  }
+  Status release(int device, void* memory) override {
+    const OnDevice scope(device);
+    TUTTI_TRY(scope.status());
+    return checked(cudaFree(memory), "cudaFree");
+  }
+  Status allocate_shared(Bytes bytes, void** memory) override {
+    TUTTI_TRY(
+        checked(cudaHostAlloc(memory, bytes.value, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc"));
+    __builtin_memset(*memory, 0, bytes.value);
+    return {};
+  }
+  Status release_shared(void* memory) override { return checked(cudaFreeHost(memory), "cudaFreeHost"); }
+
+  Place place_of(const void* memory) override {
+    cudaPointerAttributes attributes{};
+    if (cudaPointerGetAttributes(&attributes, memory) != cudaSuccess) return (void)cudaGetLastError(), Place{};
+    // Managed memory is where it is used.
+    if (attributes.type == cudaMemoryTypeManaged) return Place{true, -1};
+    return attributes.type == cudaMemoryTypeDevice ? Place{true, attributes.device} : Place{};
+  }
+
+  // Of the highest priority: what its kernels wait for is peers, who wait for them.
+  Status create_stream(int device, Stream* stream) override {
+    const OnDevice scope(device);
+    TUTTI_TRY(scope.status());
+    int least = 0;
+    int greatest = 0;
+    TUTTI_TRY(checked(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange"));
+    cudaStream_t made = nullptr;
+    TUTTI_TRY(checked(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, greatest), "cudaStreamCreate"));
+    *stream = made;
+    return {};
+  }
+  Status synchronize(Stream stream) override {
+    return checked(cudaStreamSynchronize(stream_of(stream)), "cudaStreamSynchronize");
+  }
+  Status destroy_stream(Stream stream) override {
+    return checked(cudaStreamDestroy(stream_of(stream)), "cudaStreamDestroy");
+  }
+  Stream default_stream() override { return cudaStreamLegacy; }
+
+  Status create_event(int device, Event* event) override {
+    const OnDevice scope(device);
+    TUTTI_TRY(scope.status());
+    cudaEvent_t made = nullptr;
+    TUTTI_TRY(checked(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "cudaEventCreate"));
+    *event = made;
+    return {};
+  }
+  Status destroy_event(Event event) override { return checked(cudaEventDestroy(event_of(event)), "cudaEventDestroy"); }
+  Status record(int device, Event event, Stream stream) override {
+    const OnDevice scope(device);
+    TUTTI_TRY(scope.status());
+    return checked(cudaEventRecord(event_of(event), stream_of(stream)), "cudaEventRecord");
+  }
+  Status wait(int device, Stream stream, Event event) override {
+    const OnDevice scope(device);
+    TUTTI_TRY(scope.status());
+    return checked(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0), "cudaStreamWaitEvent");
+  }
+  Status query(Event event, bool* done) override {
+    const cudaError_t state = cudaEventQuery(event_of(event));
+    *done = state == cudaSuccess;
+    if (state == cudaErrorNotReady) return (void)cudaGetLastError(), Status{};
+    return checked(state, "a kernel");
+  }
+  Status copy(int device, void* to, const void* from, Bytes bytes, Stream stream) override {
+    const OnDevice scope(device);
+    TUTTI_TRY(scope.status());
+    return checked(cudaMemcpyAsync(to, from, bytes.value, cudaMemcpyDefault, stream_of(stream)), "cudaMemcpyAsync");
+  }
+
+  Status reach(int device, int peer, bool* reachable) override {
+    const OnDevice scope(device);
+    TUTTI_TRY(scope.status());
+    int can = 0;
+    TUTTI_TRY(checked(cudaDeviceCanAccessPeer(&can, device, peer), "cudaDeviceCanAccessPeer"));
+    *reachable = can != 0;
+    if (can == 0) return {};
+    const cudaError_t enabled = cudaDeviceEnablePeerAccess(peer, 0);
+    if (enabled == cudaErrorPeerAccessAlreadyEnabled) return (void)cudaGetLastError(), Status{};
+    return checked(enabled, "cudaDeviceEnablePeerAccess");
+  }
+
+  Status load(int device) override {
+    const OnDevice scope(device);
+    TUTTI_TRY(scope.status());
+    cudaFuncAttributes attributes;
+    for (const void* const kernel : {integer_interpreter(), real_interpreter(), small_float_interpreter()})
+      TUTTI_TRY(checked(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels of collectives"));
+    return {};
+  }
+
+  Status launch(int device, Stream stream, const DeviceCall& call) override {
+    const OnDevice scope(device);
+    TUTTI_TRY(scope.status());
+    void* parameters[] = {const_cast<DeviceCall*>(&call)};
+    const dim3 grid(call.grid());
+    return checked(
+        cudaLaunchKernel(interpreter_of(call.type), grid, dim3(kInterpreterThreads), parameters, 0, stream_of(stream)),
+        "launching a collective");
+  }
+
+ private:
+  const int devices_;
+  const ContextState context_state_;
+};
+
+int count_devices() {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) == cudaSuccess) return devices;
+  (void)cudaGetLastError();
+  return 0;
+}
+
+}  // namespace
+
+DeviceDriver* cuda_driver() {
+  static CudaDriver driver(count_devices());
+  return driver.devices() == 0 ? nullptr : &driver;
+}
+
+}  // namespace tutti

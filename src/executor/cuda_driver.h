@@ -1,0 +1,11 @@
+// The driver of CUDA devices.
+#pragma once
+
+#include "transport/device_driver.h"
+
+namespace tutti {
+
+/// nullptr: the system has no device or no driver. Any thread.
+DeviceDriver* cuda_driver();
+
+}  // namespace tutti

@@ -1,0 +1,89 @@
+#include "executor/device_binding.h"
+
+#include <algorithm>
+
+namespace tutti {
+
+namespace {
+
+/// A chunk of this size is worth a thread block of its own. Not measured yet.
+constexpr std::size_t kWorthwhile = 8192;
+
+std::uint32_t most_stripes(const Launch& launch, const DeviceGeometry& geometry) {
+  const auto lanes = static_cast<std::uint32_t>(launch.schedule->shape.lanes);
+  return std::max(geometry.blocks / lanes, 1u);
+}
+
+Elems alignment_of(const Launch& launch) { return Elems{kPartAlign.value / launch.element.value}; }
+
+Tiling tiling_of(const Launch& launch, const DeviceGeometry& geometry) {
+  return Tiling(launch.schedule->extent, launch.count, device_tile(launch, geometry), alignment_of(launch));
+}
+
+Bytes scratch_chunk(const Launch& launch, const Tiling& tiling) {
+  return Bytes{round_up(tiling.max_chunk().value * launch.element.value, kPartAlign.value)};
+}
+
+// Ranks see the same number of tiles, except where blocks differ in size: there each takes all stripes.
+std::uint32_t stripes_of(const Launch& launch, const DeviceGeometry& geometry) {
+  const std::uint32_t most = most_stripes(launch, geometry);
+  if (launch.ragged != nullptr) return most;
+  return static_cast<std::uint32_t>(std::min<std::size_t>(tiling_of(launch, geometry).tiles(), most));
+}
+
+void keep_blocks(const BlockTable& table, std::size_t* counts, std::size_t* offsets, std::uint32_t* size) {
+  std::copy_n(table.counts, table.size, counts);
+  std::copy_n(table.offsets, table.size, offsets);
+  *size = static_cast<std::uint32_t>(table.size);
+}
+
+}  // namespace
+
+Elems device_tile(const Launch& launch, const DeviceGeometry& geometry) {
+  if (launch.ragged != nullptr) return launch.tile;
+  const std::size_t unit = alignment_of(launch).value * launch.schedule->extent.parts;
+  const std::size_t least = kWorthwhile / launch.element.value * launch.schedule->extent.parts;
+  const std::size_t share = round_up(div_up(launch.count.value, most_stripes(launch, geometry)), unit);
+  return std::min(launch.tile, Elems{std::max(share, least)});
+}
+
+Bytes device_scratch(const Launch& launch, const DeviceGeometry& geometry) {
+  const Bytes chunk = scratch_chunk(launch, tiling_of(launch, geometry));
+  const auto lanes = static_cast<std::size_t>(launch.schedule->shape.lanes);
+  return Bytes{chunk.value * launch.schedule->extent.scratch_chunks * lanes * stripes_of(launch, geometry)};
+}
+
+void bind_device_call(const Launch& launch, const DevicePlace& place, DeviceCall* call) {
+  const Schedule& schedule = *launch.schedule;
+  const DeviceGeometry& geometry = place.links.geometry;
+  call->links = place.links;
+  call->watch = place.watch;
+  call->tile = device_tile(launch, geometry);
+  Binding& binding = call->binding;
+  binding.extent = schedule.extent;
+  binding.tiling = tiling_of(launch, geometry);
+  binding.is_ragged = launch.ragged != nullptr;
+  binding.input = launch.input;
+  binding.output = launch.output;
+  binding.scratch = place.scratch;
+  binding.scratch_chunk = scratch_chunk(launch, binding.tiling);
+  binding.element = binding.wire_element = launch.element;
+  if (binding.is_ragged) {
+    keep_blocks(launch.ragged->input(), call->blocks[0], call->blocks[1], &call->input_blocks);
+    keep_blocks(launch.ragged->output(), call->blocks[2], call->blocks[3], &call->output_blocks);
+  }
+  call->scratch_stride = binding.scratch_chunk.value * schedule.extent.scratch_chunks;
+  call->fingerprint = launch.fingerprint;
+  call->type = launch.type;
+  call->op = launch.op;
+  call->ranks = schedule.shape.ranks;
+  call->lanes = static_cast<std::uint32_t>(schedule.shape.lanes);
+  call->stripes = stripes_of(launch, geometry);
+  call->steps_per_lane = schedule.steps_per_lane;
+  call->divisor = launch.divisor;
+  call->alone_reduces = launch.alone_reduces;
+  call->table = nullptr;
+  if (schedule.steps.size() <= kInlineSteps) std::copy(schedule.steps.begin(), schedule.steps.end(), call->steps);
+}
+
+}  // namespace tutti

@@ -1,0 +1,217 @@
+// What a step's messages need of the links, from one thread block: wait for them and for credits, find their memory,
+// give it back, publish. For host and device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "executor/device_call.h"
+#include "executor/device_spin.h"
+
+namespace tutti {
+
+/// One a thread; the threads of a block call the same functions in the same order. Positions are in the block's shared
+/// memory: read before a step's first barrier and behind its second, changed between the two by one thread each.
+template <class Block>
+class DevicePort {
+ public:
+  TUTTI_HD DevicePort(const DeviceCall& call, Block& block, BlockMemory& memory)
+      : links_(call.links), watch_(call.watch), block_(block), memory_(memory), ranks_(call.ranks) {}
+
+  /// Fetches the positions from the arena, where close() leaves them for the next kernel.
+  TUTTI_HD void open() {
+    copy_table(&memory_.links, links_.table(block_.index()));
+    block_.sync();
+  }
+  TUTTI_HD void close() { copy_table(links_.table(block_.index()), &memory_.links); }
+
+  TUTTI_HD void begin(const Step& step, Bytes bytes, Fingerprint fingerprint) {
+    bytes_ = bytes.value;
+    small_ = bytes_ <= links_.geometry.cell_bytes;
+    fingerprint_ = fingerprint;
+    from_all_ = step.is(kSharedRecv);
+    peers_ = peers_of(Shape{ranks_, links_.rank}, step.recv_from);
+    one_ = step.recv_from == PeerSet::kOne ? step.recv_peer : -1;
+    messages_ = !step.has(kRecv) ? 0 : one_ >= 0 ? 1 : peers_.count;
+    const bool to_all = step.send_to == PeerSet::kAll;
+    reader_ = !step.has(kSend) || (to_all && ranks_ == 1) ? -1 : to_all ? links_.rank : step.send_peer;
+    if (reader_ >= 0) position_ = memory_.links.sent[reader_].ring(small_);
+  }
+
+  /// Whether all that the step needs is there now; false: given up, and told. To be followed by a barrier.
+  TUTTI_HD bool await() {
+    bool there = true;
+    if (messages_ != 0) there = small_ ? take_cells() : await_slots();
+    if (reader_ >= 0 && is_sender()) there = await_credit() && there;
+    return there;
+  }
+
+  TUTTI_HD bool is_moving() const { return messages_ != 0 || reader_ >= 0; }
+  /// The set that the step receives from; and the own rank's place in it.
+  TUTTI_HD const PeerList& peers() const { return peers_; }
+  TUTTI_HD std::int32_t place() const { return links_.rank; }  // sets are of all ranks where one host is known
+  /// Messages of a set, in its order.
+  TUTTI_HD const void** sources() const { return memory_.sources; }
+  TUTTI_HD const std::byte* arrived() const { return static_cast<const std::byte*>(memory_.sources[0]); }
+  /// Where the message is to be written; nullptr: none is sent.
+  TUTTI_HD std::byte* message() const {
+    if (reader_ < 0) return nullptr;
+    return small_ ? outgoing() : links_.slot(route_out(), block_.index(), position_);
+  }
+
+  /// Between the two barriers.
+  TUTTI_HD void advance() {
+    for (std::int32_t k = first(); k < messages_; k += step())
+      if (peer(k) != links_.rank) ++end_of(peer(k)).ring(small_);
+    if (reader_ >= 0 && is_sender()) ++memory_.links.sent[reader_].ring(small_);
+  }
+  /// Behind the second one.
+  TUTTI_HD void finish() {
+    for (std::int32_t k = first(); k < messages_; k += step())
+      if (peer(k) != links_.rank) release(peer(k));
+    if (reader_ < 0) return;
+    if (small_) return fill_cell();
+    if (!is_sender()) return;
+    *links_.mark(route_out(), block_.index(), position_) = fingerprint_;
+    store_release(links_.head(route_out(), block_.index()), position_ + 1, links_.wide);  // pairs with await_slot()
+  }
+
+ private:
+  TUTTI_HD std::int32_t first() const { return static_cast<std::int32_t>(block_.thread()); }
+  TUTTI_HD std::int32_t step() const { return static_cast<std::int32_t>(block_.threads()); }
+  /// The last thread sends, so that the first ones are free to wait for messages.
+  TUTTI_HD bool is_sender() const { return block_.thread() + 1 == block_.threads(); }
+  TUTTI_HD std::int32_t peer(std::int32_t k) const { return one_ >= 0 ? one_ : peers_[k]; }
+  TUTTI_HD LinkEnd& end_of(std::int32_t peer) const {
+    return from_all_ ? memory_.links.shared[peer] : memory_.links.received[peer];
+  }
+  TUTTI_HD DeviceRoute route_from(std::int32_t peer) const { return DeviceRoute::of(peer, links_.rank, from_all_); }
+  TUTTI_HD DeviceRoute route_out() const { return DeviceRoute::of(links_.rank, reader_, reader_ == links_.rank); }
+  // In device memory: reductions take their operands and leave their results there only.
+  TUTTI_HD std::byte* landing(std::int32_t place) const { return links_.landing(block_.index(), place); }
+  TUTTI_HD std::byte* outgoing() const { return landing(links_.geometry.ranks); }
+  TUTTI_HD std::uint32_t pairs() const { return static_cast<std::uint32_t>(1 + div_up(bytes_, 8)); }
+
+  /// Small messages: the threads share all their words, so that a look at one does not wait for another.
+  TUTTI_HD bool take_cells() {
+    const std::uint32_t each = pairs();
+    const std::uint32_t all = each * static_cast<std::uint32_t>(messages_);
+    for (std::uint32_t i = block_.thread(); i < all; i += block_.threads()) {
+      const auto k = static_cast<std::int32_t>(i / each);
+      if (peer(k) != links_.rank && !take_pair(k, i % each)) return false;
+    }
+    return true;
+  }
+
+  TUTTI_HD bool take_pair(std::int32_t k, std::uint32_t at) {
+    const std::uint64_t position = end_of(peer(k)).cells;
+    const WordPair* const place = links_.cell(route_from(peer(k)), block_.index(), position) + at;
+    const std::uint32_t flag = FlaggedWord::flag_of(position);
+    DeviceSpin spin(watch_, block_.index(), peer(k));
+    WordPair pair = load_pair(place);
+    while (!FlaggedWord::both(pair, flag)) {
+      if (!spin.go_on()) return false;
+      pair = load_pair(place);
+    }
+    spin.end();
+    const std::uint64_t value = FlaggedWord::join(pair);
+    if (at == 0) {
+      memory_.sources[k] = landing(k);
+      if (value == fingerprint_) return true;
+      return watch_.fail(block_.index(), Code::kMismatch, peer(k)), false;
+    }
+    reinterpret_cast<std::uint64_t*>(landing(k))[at - 1] = value;
+    return true;
+  }
+
+  /// Large messages: one thread a message.
+  TUTTI_HD bool await_slots() {
+    for (std::int32_t k = first(); k < messages_; k += step())
+      if (peer(k) != links_.rank && !await_slot(k)) return false;
+    return true;
+  }
+
+  TUTTI_HD bool await_slot(std::int32_t k) {
+    const DeviceRoute route = route_from(peer(k));
+    const std::uint64_t position = end_of(peer(k)).slots;
+    DeviceSpin spin(watch_, block_.index(), peer(k));
+    while (load_acquire(links_.head(route, block_.index()), links_.wide) <= position)  // pairs with finish()
+      if (!spin.go_on()) return false;
+    spin.end();
+    memory_.sources[k] = links_.slot(route, block_.index(), position);
+    if (*links_.mark(route, block_.index(), position) == fingerprint_) return true;
+    return watch_.fail(block_.index(), Code::kMismatch, peer(k)), false;
+  }
+
+  /// Cells are given back by halves of the ring: one store for several messages.
+  TUTTI_HD void release(std::int32_t peer) {
+    const std::uint64_t position = end_of(peer).ring(small_);
+    if (small_ && position % (links_.geometry.cells / 2) != 0) return;
+    LinkEnd* const released = links_.released(peer, links_.rank, from_all_, block_.index());
+    store_release(&released->ring(small_), position, links_.wide);  // pairs with await_release()
+  }
+
+  TUTTI_HD bool await_credit() {
+    std::uint64_t& limit = memory_.links.limits[reader_].ring(small_);
+    if (position_ < limit) return true;
+    const bool to_all = reader_ == links_.rank;
+    std::uint64_t lowest = ~std::uint64_t{0};
+    for (std::int32_t p = to_all ? 0 : reader_; p < (to_all ? ranks_ : reader_ + 1); ++p)
+      if (p != links_.rank && !await_release(p, to_all, &lowest)) return false;
+    limit = lowest + capacity();
+    return true;
+  }
+
+  TUTTI_HD bool await_release(std::int32_t reader, bool to_all, std::uint64_t* lowest) {
+    const std::uint64_t* const word = &links_.released(links_.rank, reader, to_all, block_.index())->ring(small_);
+    DeviceSpin spin(watch_, block_.index(), reader);
+    std::uint64_t released = load_acquire(word, links_.wide);  // pairs with release()
+    while (position_ - released >= capacity()) {
+      if (!spin.go_on()) return false;
+      released = load_acquire(word, links_.wide);
+    }
+    spin.end();
+    *lowest = released < *lowest ? released : *lowest;
+    return true;
+  }
+  TUTTI_HD std::uint64_t capacity() const { return small_ ? links_.geometry.cells : links_.geometry.slots; }
+
+  /// What the threads wrote into outgoing() goes into the cell, half data, half flags. One word more is marked each
+  /// time, one behind the other: no flag gets so old that 2^32 messages later it could be taken for a new one.
+  TUTTI_HD void fill_cell() {
+    WordPair* const cell = links_.cell(route_out(), block_.index(), position_);
+    const std::uint32_t flag = FlaggedWord::flag_of(position_);
+    const auto* const data = reinterpret_cast<const std::uint64_t*>(outgoing());
+    const std::uint32_t used = pairs();
+    for (std::uint32_t i = block_.thread(); i < used; i += block_.threads())
+      store_pair(cell + i, FlaggedWord::split(i == 0 ? fingerprint_ : data[i - 1], flag));
+    const std::uint64_t lap = position_ / links_.geometry.cells;
+    const auto marked = static_cast<std::uint32_t>(lap % links_.geometry.pairs_of_cell());
+    if (is_sender() && marked >= used) store_pair(cell + marked, FlaggedWord::split(0, flag));
+  }
+
+  TUTTI_HD void copy_table(LinkTable* to, const LinkTable* from) {
+    constexpr std::uint32_t kWords = sizeof(LinkTable) / sizeof(std::uint64_t);
+    auto* const target = reinterpret_cast<std::uint64_t*>(to);
+    const auto* const source = reinterpret_cast<const std::uint64_t*>(from);
+    for (std::uint32_t i = block_.thread(); i < kWords; i += block_.threads()) target[i] = source[i];
+  }
+
+  const DeviceLinks& links_;
+  const DeviceWatch& watch_;
+  Block& block_;
+  BlockMemory& memory_;
+  const std::int32_t ranks_;
+  // Of the step under way.
+  std::size_t bytes_ = 0;
+  bool small_ = true;
+  bool from_all_ = false;
+  Fingerprint fingerprint_ = 0;
+  PeerList peers_;
+  std::int32_t one_ = -1;       // the one rank that is received from
+  std::int32_t messages_ = 0;   // of a set: its size, the own rank included
+  std::int32_t reader_ = -1;    // whom the message goes to; the own rank: to all; -1: nobody
+  std::uint64_t position_ = 0;  // of the message that is sent
+};
+
+}  // namespace tutti

@@ -1,0 +1,93 @@
+// Waiting inside a kernel: every loop that waits for a peer can be stopped, ends by itself at a deadline, and tells the
+// host whom it waits for. For host and device.
+#pragma once
+
+#include <cstdint>
+
+#include "core/code.h"
+#include "core/device_word.h"
+#include "core/units.h"
+#include "transport/device_link.h"
+
+namespace tutti {
+
+/// Host memory that a rank's kernels write and the host reads, and the other way round. Zeroed once; a failure is
+/// final.
+struct DeviceReport {
+  std::uint64_t stop = 0;                         ///< the host asks all blocks to give up
+  std::uint64_t ended_waits = 0;                  ///< grows when a wait that was told of has ended
+  std::uint64_t waiting[kMaxDeviceBlocks] = {};   ///< by block: the rank waited for, plus one; 0: none for long
+  std::uint64_t failures[kMaxDeviceBlocks] = {};  ///< by block: code and rank, see pack()
+
+  TUTTI_HD static std::uint64_t pack(Code code, std::int32_t peer) {
+    return static_cast<std::uint64_t>(code) << 32 | static_cast<std::uint32_t>(peer + 1);
+  }
+  static Code code_of(std::uint64_t failure) { return static_cast<Code>(failure >> 32); }
+  static Rank rank_of(std::uint64_t failure) { return Rank{static_cast<std::int32_t>(failure & 0xffffffffu) - 1}; }
+};
+
+/// What every wait of a kernel watches besides what it waits for.
+struct DeviceWatch {
+  std::uint64_t* stop = nullptr;  ///< of this rank's blocks, in device memory
+  DeviceReport* report = nullptr;
+  std::uint64_t limit = 0;  ///< nanoseconds that one wait may last; 0: for ever
+
+  TUTTI_HD void fail(std::uint32_t block, Code code, std::int32_t peer) const {
+    std::uint64_t* const failure = &report->failures[block];
+    if (load_relaxed(failure) == 0) store_relaxed(failure, DeviceReport::pack(code, peer));
+    store_relaxed(stop, 1);
+  }
+};
+
+/// One wait of one thread.
+class DeviceSpin {
+ public:
+  TUTTI_HD DeviceSpin(const DeviceWatch& watch, std::uint32_t block, std::int32_t peer)
+      : watch_(watch), block_(block), peer_(peer) {}
+
+  /// After a look in vain. False: give up.
+  TUTTI_HD bool go_on() {
+    device_pause();
+    if (++looks_ % kLooks != 0) return true;
+    if (load_relaxed(watch_.stop) != 0) return false;
+    return looks_ % (kLooks * kLooks) != 0 || ask();
+  }
+
+  /// What was waited for is there.
+  TUTTI_HD void end() const {
+    if (!told_) return;
+    store_relaxed(&watch_.report->waiting[block_], 0);
+    store_relaxed(&watch_.report->ended_waits, load_relaxed(&watch_.report->ended_waits) + 1);
+  }
+
+ private:
+  static constexpr std::uint32_t kLooks = 32;  // of these to one at the stop word, and of those to one at the host's
+  static constexpr std::uint64_t kLong = 1'000'000;
+
+  TUTTI_HD bool ask() {
+    const std::uint64_t now = device_clock();
+    if (began_ == 0) began_ = now;
+    if (load_relaxed(&watch_.report->stop) != 0) return watch_.fail(block_, Code::kAborted, peer_), false;
+    const std::uint64_t waited = now - began_;
+    if (waited >= kLong) tell();
+    if (watch_.limit == 0 || waited < watch_.limit) return true;
+    return watch_.fail(block_, Code::kTimeout, peer_), false;
+  }
+  /// Threads of a block may wait for different ranks: the lowest is told.
+  TUTTI_HD void tell() {
+    std::uint64_t* const word = &watch_.report->waiting[block_];
+    const std::uint64_t value = static_cast<std::uint64_t>(peer_) + 1;
+    const std::uint64_t told = load_relaxed(word);
+    if (told == 0 || value < told) store_relaxed(word, value);
+    told_ = true;
+  }
+
+  const DeviceWatch& watch_;
+  std::uint32_t block_;
+  std::int32_t peer_;
+  std::uint32_t looks_ = 0;
+  bool told_ = false;
+  std::uint64_t began_ = 0;
+};
+
+}  // namespace tutti

@@ -1,0 +1,18 @@
+// Integers and truth values.
+#include "executor/interpreter_kernel.cuh"
+
+namespace tutti {
+
+namespace {
+struct Pairs {
+  template <class Sink>
+  __device__ static void list(Sink& sink) {
+    portable::list_integers(sink);
+    portable::list_bool(sink);
+  }
+};
+}  // namespace
+
+const void* integer_interpreter() { return reinterpret_cast<const void*>(&run_call<Pairs>); }
+
+}  // namespace tutti

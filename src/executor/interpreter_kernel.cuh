@@ -1,0 +1,69 @@
+// The kernel around the interpreter.
+//
+// The interpreter is compiled once for a group of types; the reduction of each type and operation is a function that it
+// calls. That costs a call a step, where one interpreter for each would cost seventy times its code.
+#pragma once
+
+#include "executor/device_interpreter.h"
+#include "executor/interpreter_kernels.h"
+#include "kernels/reduction_list.h"
+
+namespace tutti {
+
+/// The threads of one thread block.
+class CudaBlock {
+ public:
+  __device__ std::uint32_t index() const { return blockIdx.x; }
+  __device__ std::uint32_t thread() const { return threadIdx.x; }
+  __device__ std::uint32_t threads() const { return kInterpreterThreads; }
+  __device__ void sync() { __syncthreads(); }
+  __device__ bool any(bool mine) { return __syncthreads_or(mine) != 0; }
+};
+
+template <class Format, class Op>
+__device__ __noinline__ void reduce_apart(const device::ReduceArgs& args, Bytes element) {
+  DeviceKernel<Format, Op>().reduce(threadIdx.x, kInterpreterThreads, args, element);
+}
+
+/// Finds the pair of a list that a call is about. All threads take the same way.
+class PairFinder {
+ public:
+  __device__ PairFinder(DataType type, RedOp op, const device::ReduceArgs& args, Bytes element)
+      : pair_(pair_of(type, op)), args_(args), element_(element) {}
+
+  template <class Format, class Op>
+  __device__ void add(DataType type, RedOp op) {
+    if (pair_of(type, op) == pair_) reduce_apart<Format, Op>(args_, element_);
+  }
+
+ private:
+  __device__ static unsigned pair_of(DataType type, RedOp op) {
+    return static_cast<unsigned>(type) * kRedOps + static_cast<unsigned>(op);
+  }
+  unsigned pair_;
+  const device::ReduceArgs& args_;
+  Bytes element_;
+};
+
+/// `List`: list(sink) calls sink.add() for the pairs of the group.
+template <class List>
+struct GroupKernel {
+  DataType type;
+  RedOp op;
+
+  __device__ void reduce(unsigned, unsigned, const device::ReduceArgs& args, Bytes element) const {
+    PairFinder finder(type, op, args, element);
+    List::list(finder);
+  }
+};
+
+template <class List>
+__global__ void __launch_bounds__(kInterpreterThreads, 1) run_call(const __grid_constant__ DeviceCall call) {
+  __shared__ alignas(16) unsigned char shared[sizeof(BlockMemory)];
+  CudaBlock block;
+  const GroupKernel<List> kernel{call.type, call.op};
+  BlockMemory& memory = *reinterpret_cast<BlockMemory*>(shared);
+  DeviceInterpreter<CudaBlock, GroupKernel<List>>(call, block, memory, kernel).run();
+}
+
+}  // namespace tutti

@@ -1,0 +1,23 @@
+// The interpreter as kernels: one for each group of types, and in each one function a type and operation. No CUDA
+// header is needed to include this.
+#pragma once
+
+#include "core/types.h"
+
+namespace tutti {
+
+/// Threads of a block.
+inline constexpr unsigned kInterpreterThreads = 512;
+
+// What cudaLaunchKernel takes, with a DeviceCall as its one argument.
+const void* integer_interpreter();
+const void* real_interpreter();
+const void* small_float_interpreter();
+
+/// The one that knows the type.
+inline const void* interpreter_of(DataType type) {
+  if (!is_float(type)) return integer_interpreter();
+  return type == DataType::kFloat32 || type == DataType::kFloat64 ? real_interpreter() : small_float_interpreter();
+}
+
+}  // namespace tutti

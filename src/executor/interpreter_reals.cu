@@ -1,0 +1,17 @@
+// float and double.
+#include "executor/interpreter_kernel.cuh"
+
+namespace tutti {
+
+namespace {
+struct Pairs {
+  template <class Sink>
+  __device__ static void list(Sink& sink) {
+    portable::list_reals(sink);
+  }
+};
+}  // namespace
+
+const void* real_interpreter() { return reinterpret_cast<const void*>(&run_call<Pairs>); }
+
+}  // namespace tutti

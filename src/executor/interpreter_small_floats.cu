@@ -1,0 +1,17 @@
+// 8 and 16-bit floats.
+#include "executor/interpreter_kernel.cuh"
+
+namespace tutti {
+
+namespace {
+struct Pairs {
+  template <class Sink>
+  __device__ static void list(Sink& sink) {
+    portable::list_small_floats(sink);
+  }
+};
+}  // namespace
+
+const void* small_float_interpreter() { return reinterpret_cast<const void*>(&run_call<Pairs>); }
+
+}  // namespace tutti

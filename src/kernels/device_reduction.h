@@ -1,0 +1,275 @@
+// Reductions and copies by a group of threads that share the work: a warp, a thread block or a whole grid on a GPU. It
+// also compiles for the host, where the threads are called one after the other or are real ones.
+//
+// The buffers are covered by 16-byte packs, aligned for the first destination: consecutive threads take consecutive
+// packs, each several at a time, so that it has several loads in flight. The elements before the first pack and
+// behind the last are taken one by one. Every element is read and written by one thread, all sources before any
+// destination, so that a destination may be one of the sources. Nothing waits: the caller orders one pass after
+// another.
+//
+// Results are those of the processor's kernels (kernels.h) bit for bit.
+#pragma once
+
+#include "core/units.h"
+#include "kernels/device_lanes.h"
+#include "kernels/device_pack.h"
+#include "kernels/reduction_list.h"
+
+namespace tutti::device {
+
+/// destination[i] = source_0[i] op source_1[i] op ... for every destination. Buffers need not be aligned, but those
+/// that are congruent modulo 16 bytes are fast. A destination may be the same pointer as a source; any other overlap is
+/// undefined. The lists are read by all threads, the buffers must be memory that plain loads and stores reach.
+struct ReduceArgs {
+  const void* const* sources = nullptr;
+  int source_count = 0;  ///< 1 or more
+  void* const* destinations = nullptr;
+  int destination_count = 0;
+  std::size_t count = 0;      ///< elements of the format
+  std::uint32_t divisor = 1;  ///< for the operation Mean at the complete step: the number of ranks; else 1
+  /// In the order kTree of kernels.h, where it is another than kLeft; at most kMostInTree sources. Slower: no packs.
+  bool tree = false;
+};
+inline constexpr int kTreeLevels = 5;
+inline constexpr int kMostInTree = (1 << kTreeLevels) - 1;
+
+/// How the buffers of a reduction split into elements and packs.
+struct Split {
+  std::size_t head = 0;   ///< elements before the first pack
+  std::size_t packs = 0;  ///< 0: all elements are taken one by one
+  bool shifted = false;  ///< some sources' packs are not aligned; then the packs before and behind these are inside too
+};
+
+template <class Storage>
+TUTTI_HD inline Split split_of(const ReduceArgs& args) {
+  constexpr std::size_t kInPack = kElements<Storage>;
+  const auto first = reinterpret_cast<std::uintptr_t>(args.destinations[0]);
+  std::uintptr_t sources = 0, destinations = 0;  // in which bits of the address they differ from the first destination
+  TUTTI_NO_UNROLL
+  for (int k = 0; k < args.source_count; ++k) sources |= reinterpret_cast<std::uintptr_t>(args.sources[k]) ^ first;
+  TUTTI_NO_UNROLL
+  for (int d = 1; d < args.destination_count; ++d) {
+    destinations |= reinterpret_cast<std::uintptr_t>(args.destinations[d]) ^ first;
+  }
+  const std::size_t to_pack = (0 - first) % sizeof(Pack);
+  const std::size_t head = to_pack / sizeof(Storage);
+  const Split none{args.count, 0, false};
+  if (destinations % sizeof(Pack) != 0 || to_pack % sizeof(Storage) != 0 || args.count <= head) return none;
+  const std::size_t packs = (args.count - head) / kInPack;
+  if (sources % sizeof(Pack) == 0) return {head, packs, false};
+  return packs > 2 ? Split{head + kInPack, packs - 2, true} : none;
+}
+
+/// One thread's part of a reduction.
+template <class Format, class Op>
+class Reduction {
+ public:
+  using Storage = typename Format::Storage;
+  using Lane = typename Format::Lane;
+
+  TUTTI_HD Reduction(unsigned thread, unsigned threads, const ReduceArgs& args)
+      : args_(args),
+        thread_(thread),
+        threads_(threads),
+        split_(in_tree() ? Split{args.count, 0, false} : split_of<Storage>(args)) {}
+
+  TUTTI_HD void run() const {
+    if (split_.shifted) {
+      sweep<kAnywhere, 1>();
+    } else if (args_.source_count == 2) {
+      sweep<kTwo, kPacks>();
+    } else {
+      sweep<kAny, kPacks>();
+    }
+    edges();
+  }
+  /// One source that is not changed.
+  TUTTI_HD void run_copy() const {
+    if (split_.shifted) {
+      sweep<kAnywhere, 1>();
+    } else {
+      sweep<kOne, 8>();
+    }
+    edges();
+  }
+
+ private:
+  using Lanes = PackLanes<Format>;
+  /// How packs are loaded: from so many sources, or from sources at any address.
+  enum Way { kOne, kTwo, kAny, kAnywhere };
+
+  /// So many neighbouring threads take one pack each, then the next run of packs: constant distances between a thread's
+  /// packs cost no registers. On the host a thread is alone.
+#if defined(__CUDA_ARCH__)
+  static constexpr unsigned kSide = 32;
+#else
+  static constexpr unsigned kSide = 1;
+#endif
+  // A thread's packs of one source in flight. Formats that widen need registers for the lanes.
+  static constexpr int kPacks = sizeof(Lane) > sizeof(Storage) ? 2 : 4;
+
+  template <Way kWay, int kCount>
+  TUTTI_HD void sweep() const {
+    const std::size_t runs = split_.packs / (kCount * kSide);
+    TUTTI_NO_UNROLL
+    for (std::size_t run = thread_ / kSide; run < runs; run += threads_ / kSide) {
+      combine<kWay, kCount>(run * (kCount * kSide) + thread_ % kSide);
+    }
+    if constexpr (kCount * kSide > 1) {
+      TUTTI_NO_UNROLL
+      for (std::size_t at = runs * (kCount * kSide) + thread_; at < split_.packs; at += threads_) combine<kWay, 1>(at);
+    }
+  }
+
+  TUTTI_HD void edges() const {
+    const std::size_t inside = split_.packs * kElements<Storage>;
+    TUTTI_NO_UNROLL
+    for (std::size_t i = thread_; i < args_.count - inside; i += threads_) {
+      element(i < split_.head ? i : i + inside);
+    }
+  }
+
+  /// kCount packs: `at`, at + kSide, ...
+  template <Way kWay, int kCount>
+  TUTTI_HD void combine(std::size_t at) const {
+    Pack first[kCount], next[kCount];
+    load<kWay>(first, 0, at);
+    // Where there is one source it is loaded twice rather than waited for: nobody hides a branch behind loads.
+    if constexpr (kWay != kOne) load<kWay>(next, kWay == kTwo || args_.source_count > 1 ? 1 : 0, at);
+    Lanes lanes[kCount];
+    TUTTI_UNROLL
+    for (int u = 0; u < kCount; ++u) lanes[u].widen(first[u]);
+    if constexpr (kWay == kTwo) apply(lanes, next);
+    if constexpr (kWay == kAny || kWay == kAnywhere) {
+      TUTTI_NO_UNROLL
+      for (int k = 1; k < args_.source_count; ++k) {
+        Pack current[kCount];
+        TUTTI_UNROLL
+        for (int u = 0; u < kCount; ++u) current[u] = next[u];
+        if (k + 1 < args_.source_count) load<kWay>(next, k + 1, at);
+        apply(lanes, current);
+      }
+    }
+    Pack results[kCount];
+    TUTTI_UNROLL
+    for (int u = 0; u < kCount; ++u) results[u] = finish(lanes[u]);
+    TUTTI_NO_UNROLL
+    for (int d = 0; d < args_.destination_count; ++d) store(results, d, at);
+  }
+
+  template <Way kWay, int kCount>
+  TUTTI_HD void load(Pack (&packs)[kCount], int source, std::size_t at) const {
+    const auto* const from =
+        reinterpret_cast<const unsigned char*>(static_cast<const Storage*>(args_.sources[source]) + split_.head) +
+        at * sizeof(Pack);
+    TUTTI_UNROLL
+    for (int u = 0; u < kCount; ++u) {
+      const unsigned char* const address = from + u * kSide * sizeof(Pack);
+      packs[u] = kWay == kAnywhere ? load_pack_anywhere(address) : load_pack(address);
+    }
+  }
+  template <int kCount>
+  TUTTI_HD void store(const Pack (&packs)[kCount], int destination, std::size_t at) const {
+    auto* const to =
+        reinterpret_cast<unsigned char*>(static_cast<Storage*>(args_.destinations[destination]) + split_.head) +
+        at * sizeof(Pack);
+    TUTTI_UNROLL
+    for (int u = 0; u < kCount; ++u) store_pack(to + u * kSide * sizeof(Pack), packs[u]);
+  }
+
+  template <int kCount>
+  TUTTI_HD static void apply(Lanes (&lanes)[kCount], const Pack (&packs)[kCount]) {
+    TUTTI_UNROLL
+    for (int u = 0; u < kCount; ++u) {
+      Lanes other;
+      other.widen(packs[u]);
+      lanes[u].template combine<Op>(other);
+    }
+  }
+
+  TUTTI_HD Pack finish(Lanes& lanes) const {
+    if constexpr (std::is_same_v<Op, portable::Mean>) {
+      if (args_.divisor != 1) lanes.divide(args_.divisor);
+    }
+    return lanes.narrow();
+  }
+
+  /// Up to three sources both orders are the same, and of integers and extremes all are.
+  TUTTI_HD bool in_tree() const {
+    constexpr bool kOrderMatters = std::is_floating_point_v<Lane> &&
+                                   (std::is_base_of_v<portable::Add, Op> || std::is_same_v<Op, portable::Multiply>);
+    return kOrderMatters && args_.tree && args_.source_count > 3;
+  }
+
+  TUTTI_HD Lane lane_of(int source, std::size_t at) const {
+    return Format::widen(load_element<Storage>(args_.sources[source], at));
+  }
+
+  /// Whole subtrees as the bits of a binary counter, as in tree_reduction.h; subtrees[i] is of 2^i sources.
+  TUTTI_HD Lane tree_of(std::size_t at) const {
+    Lane subtrees[kTreeLevels];
+    TUTTI_NO_UNROLL
+    for (int k = 0; k < args_.source_count; ++k) {
+      Lane lane = lane_of(k, at);
+      bool carries = true;
+      TUTTI_UNROLL
+      for (int level = 0; level < kTreeLevels; ++level) {
+        if (!carries) continue;
+        carries = (k >> level & 1) != 0;
+        if (carries) {
+          lane = Op::apply(subtrees[level], lane);
+        } else {
+          subtrees[level] = lane;
+        }
+      }
+    }
+    Lane lane{};
+    bool begun = false;
+    TUTTI_UNROLL
+    for (int level = 0; level < kTreeLevels; ++level) {
+      if ((args_.source_count >> level & 1) == 0) continue;
+      lane = begun ? Op::apply(subtrees[level], lane) : subtrees[level];
+      begun = true;
+    }
+    return lane;
+  }
+
+  TUTTI_HD Lane fold_of(std::size_t at) const {
+    Lane lane = lane_of(0, at);
+    TUTTI_NO_UNROLL
+    for (int k = 1; k < args_.source_count; ++k) lane = Op::apply(lane, lane_of(k, at));
+    return lane;
+  }
+
+  TUTTI_HD void element(std::size_t at) const {
+    Lane lane = in_tree() ? tree_of(at) : fold_of(at);
+    if constexpr (std::is_same_v<Op, portable::Mean>) {
+      if (args_.divisor != 1) lane = portable::divide_lane<Format>(lane, args_.divisor);
+    }
+    const Storage result = Format::narrow(lane);
+    TUTTI_NO_UNROLL
+    for (int d = 0; d < args_.destination_count; ++d) store_element(args_.destinations[d], at, result);
+  }
+
+  const ReduceArgs& args_;
+  const unsigned thread_;
+  const unsigned threads_;
+  const Split split_;
+};
+
+/// The part of `thread`, of `threads` that all call this with the same arguments. On a device `threads` is a multiple
+/// of 32 and a warp's threads are numbered in a row. Format and Op: a pair of list_reductions(); no barrier inside.
+template <class Format, class Op>
+TUTTI_HD inline void reduce(unsigned thread, unsigned threads, const ReduceArgs& args) {
+  Reduction<Format, Op>(thread, threads, args).run();
+}
+
+/// Copies `bytes` from the source to every destination; as reduce().
+TUTTI_HD inline void copy(unsigned thread, unsigned threads, const void* source, void* const* destinations,
+                          int destination_count, Bytes bytes) {
+  const void* const sources[] = {source};
+  const ReduceArgs args{sources, 1, destinations, destination_count, bytes.value, 1};
+  Reduction<portable::Plain<std::uint8_t>, portable::Or>(thread, threads, args).run_copy();
+}
+
+}  // namespace tutti::device

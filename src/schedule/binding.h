@@ -1,0 +1,93 @@
+// The binding of one call: where each step's chunks lie in its buffers and how many elements they have. The part of the
+// step body that has nothing to do with moving bytes, for every executor, host and device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/units.h"
+#include "schedule/bind.h"
+#include "schedule/span.h"
+
+namespace tutti {
+
+/// Plain data, one a call; the buffers are the caller's. A chunk of scratch is as it travels.
+struct Binding {
+  Extent extent;
+  Tiling tiling{Extent{}, Elems{0}, Elems{1}, Elems{1}};
+  RaggedTiling ragged;  ///< instead, where is_ragged
+  bool is_ragged = false;
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::byte* scratch = nullptr;
+  Bytes scratch_chunk{0};  ///< from one chunk of scratch to the next
+  Bytes element{1};
+  Bytes wire_element{1};  ///< bytes of an element in a message
+
+  TUTTI_HD std::size_t tiles() const { return is_ragged ? ragged.tiles() : tiling.tiles(); }
+
+  /// Elements of all the step's chunks; not for ragged blocks.
+  TUTTI_HD Elems elements(const Step& step, std::size_t tile) const {
+    const ChunkRange first = tiling.range(tile, ChunkId{step.chunk});
+    if (step.span.count == 1) return first.count;
+    if (has_blocks(extent)) return Elems{first.count.value * step.span.count};
+    const ChunkRange last = tiling.range(tile, ChunkId{step.chunk + step.span.count - 1});
+    return Elems{last.offset.value + last.count.value - first.offset.value};
+  }
+
+  /// Whether the step's chunks follow one another where it takes them from and where it stores them: the parts of one
+  /// block, or one chunk.
+  TUTTI_HD bool is_one_range(const Step& step) const {
+    if (step.span.count == 1) return true;
+    const bool in_scratch = step.src_buffer == BufferId::kScratch || step.dst_buffer == BufferId::kScratch;
+    return !in_scratch && !has_blocks(extent);
+  }
+
+  TUTTI_HD std::byte* address(BufferId buffer, std::size_t tile, std::uint32_t chunk) const {
+    if (buffer == BufferId::kScratch) return scratch + scratch_chunk.value * chunk;
+    const Elems begin = is_ragged ? ragged.offset(buffer, chunk, tile) : tiling.range(tile, ChunkId{chunk}).offset;
+    const std::size_t offset = begin.value * element.value;
+    // Input is never written: the cast lets one function serve both buffers.
+    if (buffer == BufferId::kInput) return const_cast<std::byte*>(input) + offset;
+    return output + offset;
+  }
+  TUTTI_HD std::byte* source(const Step& step, std::size_t tile) const {
+    return address(step.src_buffer, tile, step.src_chunk);
+  }
+  TUTTI_HD std::byte* destination(const Step& step, std::size_t tile) const {
+    return address(step.dst_buffer, tile, step.dst_chunk);
+  }
+
+  /// Chunks of a span that lie behind one another in all that the step takes and stores, as one step.
+  struct Run {
+    Step step;    ///< for the first of them alone
+    Elems count;  ///< of all of them
+    std::uint32_t chunks;
+  };
+  /// The longest from chunk `j` of the span on.
+  TUTTI_HD Run run_from(const Step& step, std::uint32_t j, std::size_t tile) const {
+    const Step first = single_step(step, j, extent);
+    const Elems count = tiling.range(tile, ChunkId{first.chunk}).count;
+    std::uint32_t chunks = 1;
+    for (Step last = first; j + chunks < step.span.count; ++chunks) {
+      const Step next = single_step(step, j + chunks, extent);
+      if (!adjoins(last, next, count, tile)) break;
+      last = next;
+    }
+    return Run{first, Elems{count.value * chunks}, chunks};
+  }
+
+ private:
+  TUTTI_HD bool adjoins(const Step& before, const Step& next, Elems count, std::size_t tile) const {
+    return tiling.range(tile, ChunkId{next.chunk}).count.value == count.value &&
+           follows(before.src_buffer, before.src_chunk, next.src_chunk, count, tile) &&
+           follows(before.dst_buffer, before.dst_chunk, next.dst_chunk, count, tile);
+  }
+  TUTTI_HD bool follows(BufferId buffer, std::uint32_t one, std::uint32_t other, Elems count, std::size_t tile) const {
+    if (buffer == BufferId::kNone) return true;
+    const Bytes size = buffer == BufferId::kScratch ? wire_element : element;
+    return address(buffer, tile, other) == address(buffer, tile, one) + count.value * size.value;
+  }
+};
+
+}  // namespace tutti

@@ -1,0 +1,74 @@
+// What Tutti needs of a GPU's runtime, and nothing else. The real one is executor/cuda_driver.cu; tests bring one that
+// takes host memory for device memory and threads for thread blocks.
+#pragma once
+
+#include <cstddef>
+
+#include "core/status.h"
+#include "core/units.h"
+
+namespace tutti {
+
+struct DeviceCall;
+
+/// All functions are thread-safe, leave the thread's current device as it was, and report failures of the runtime as
+/// kUnhandledCudaError with its text. Only those that say so block.
+class DeviceDriver {
+ public:
+  using Stream = void*;
+  using Event = void*;
+
+  /// Where a pointer points.
+  struct Place {
+    bool on_device = false;  ///< kernels may use it; else host memory, pinned or not
+    int device = -1;         ///< of memory on one device; -1: any device may use it
+  };
+  /// What bounds the thread blocks that can be resident together.
+  struct Limits {
+    int processors = 0;   ///< multiprocessors
+    int connections = 0;  ///< streams that run side by side
+  };
+
+  virtual ~DeviceDriver() = default;
+
+  /// Devices there are; 0: none, or no driver.
+  virtual int devices() = 0;
+  /// The calling thread's device where it has begun to use one; -1: it has not.
+  virtual int current_device() = 0;
+  virtual Status limits(int device, Limits* limits) = 0;
+
+  /// Zeroed device memory; blocks. May wait for running kernels, so not while peers' kernels wait for this rank.
+  virtual Status allocate(int device, Bytes bytes, void** memory) = 0;
+  virtual Status release(int device, void* memory) = 0;
+  /// Zeroed host memory that kernels of all devices reach at the same address.
+  virtual Status allocate_shared(Bytes bytes, void** memory) = 0;
+  virtual Status release_shared(void* memory) = 0;
+  virtual Place place_of(const void* memory) = 0;
+
+  virtual Status create_stream(int device, Stream* stream) = 0;
+  /// Blocks until its work has ended.
+  virtual Status synchronize(Stream stream) = 0;
+  virtual Status destroy_stream(Stream stream) = 0;
+  /// The stream that work without a stream goes to.
+  virtual Stream default_stream() = 0;
+  virtual Status create_event(int device, Event* event) = 0;
+  virtual Status destroy_event(Event event) = 0;
+  virtual Status record(int device, Event event, Stream stream) = 0;
+  /// What is put on `stream` from now on waits for what `event` recorded last.
+  virtual Status wait(int device, Stream stream, Event event) = 0;
+  virtual Status query(Event event, bool* done) = 0;
+  /// In the order of the stream, between any two places.
+  virtual Status copy(int device, void* to, const void* from, Bytes bytes, Stream stream) = 0;
+
+  /// Makes memory of `peer` usable by kernels of `device`; false: it cannot be.
+  virtual Status reach(int device, int peer, bool* reachable) = 0;
+  /// Loads all kernels, so that no launch has to.
+  virtual Status load(int device) = 0;
+  /// Runs a call's blocks on the stream; `call` is copied.
+  virtual Status launch(int device, Stream stream, const DeviceCall& call) = 0;
+};
+
+/// The process's driver; nullptr: this library was built without one, or the system has no device. Any thread.
+DeviceDriver* device_driver();
+
+}  // namespace tutti

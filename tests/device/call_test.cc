@@ -1,0 +1,296 @@
+// Calls on device memory through the C API: which buffers go together, what happens when the device fails, streams,
+// groups in one thread, ranks that do not come.
+#include <gtest/gtest.h>
+#include <tutti/tutti.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "device/stand_in_driver.h"
+#include "support/ranks.h"
+
+namespace tutti::test {
+namespace {
+
+/// Memory of a device with as many values.
+class DeviceVector {
+ public:
+  DeviceVector(std::size_t count, float value, int device = 0) : count_(count) {
+    EXPECT_EQ(tuttiMemAllocDevice(reinterpret_cast<void**>(&data_), count * sizeof(float), device), tuttiSuccess);
+    std::fill_n(data_, count, value);
+  }
+  ~DeviceVector() { EXPECT_EQ(tuttiMemFree(data_), tuttiSuccess); }
+  DeviceVector(const DeviceVector&) = delete;
+  DeviceVector& operator=(const DeviceVector&) = delete;
+  float* data() { return data_; }
+  bool is(float value) const {
+    return std::all_of(data_, data_ + count_, [value](float one) { return one == value; });
+  }
+
+ private:
+  float* data_ = nullptr;
+  std::size_t count_;
+};
+
+std::string last_error(tuttiComm_t comm = nullptr) { return tuttiGetLastError(comm); }
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+class DeviceCalls : public ::testing::Test {
+ protected:
+  void SetUp() override { stand_in().set_devices(2); }
+  void TearDown() override {
+    stand_in().set_devices(1);
+    stand_in().cut_peers(false);
+    EXPECT_EQ(stand_in().allocations(), 0u);
+  }
+};
+
+TEST_F(DeviceCalls, MixedOrForeignBuffersAreRefusedAndTheCommunicatorGoesOn) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    DeviceVector mine(100, 1.0f, rank % 2), foreign(100, 1.0f, (rank + 1) % 2);
+    std::vector<float> host(100);
+    const auto reduce = [&](const float* send, float* recv) {
+      return tuttiAllReduce(send, recv, 100, tuttiFloat32, tuttiSum, comm, nullptr);
+    };
+    EXPECT_EQ(reduce(mine.data(), host.data()), tuttiInvalidArgument);
+    EXPECT_TRUE(contains(last_error(comm), "sendbuff is device memory and recvbuff host memory")) << last_error(comm);
+    EXPECT_EQ(reduce(foreign.data(), foreign.data()), tuttiInvalidArgument);
+    EXPECT_TRUE(contains(last_error(comm), "uses device " + std::to_string(rank % 2))) << last_error(comm);
+    EXPECT_EQ(reduce(mine.data(), mine.data()), tuttiSuccess);
+    EXPECT_TRUE(mine.is(2.0f));
+    std::fill(host.begin(), host.end(), 3.0f);
+    EXPECT_EQ(reduce(host.data(), host.data()), tuttiSuccess);  // host memory goes the other way
+    EXPECT_EQ(host, std::vector<float>(100, 6.0f));
+    EXPECT_EQ(tuttiSend(mine.data(), 1, tuttiFloat32, 0, comm, nullptr), tuttiUnsupported);
+    EXPECT_EQ(tuttiAllReduceWire(mine.data(), mine.data(), 9, tuttiFloat32, tuttiSum, tuttiBfloat16, comm, nullptr),
+              tuttiUnsupported);
+    uint64_t bytes = 0;
+    EXPECT_EQ(tuttiCommMemStats(comm, tuttiMemStatDevice, &bytes), tuttiSuccess);
+    EXPECT_GT(bytes, 0u);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << last_error();
+  });
+}
+
+TEST_F(DeviceCalls, OneThreadServesManyRanksInAGroup) {
+  constexpr int kRanks = 4;
+  const int devices[kRanks] = {0, 0, 1, 1};
+  tuttiComm_t comms[kRanks];
+  ASSERT_EQ(tuttiCommInitAll(comms, kRanks, devices), tuttiSuccess) << last_error();
+  {
+    std::vector<std::unique_ptr<DeviceVector>> data;
+    for (int rank = 0; rank < kRanks; ++rank)
+      data.push_back(std::make_unique<DeviceVector>(70'001, static_cast<float>(rank), devices[rank]));
+    for (int round = 0; round < 3; ++round) {
+      ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+      for (std::size_t rank = 0; rank < kRanks; ++rank)
+        EXPECT_EQ(tuttiAllReduce(data[rank]->data(), data[rank]->data(), 70'001, tuttiFloat32, tuttiMax, comms[rank],
+                                 nullptr),
+                  tuttiSuccess);
+      EXPECT_EQ(tuttiGroupEnd(), tuttiSuccess) << last_error();
+    }
+    for (const auto& vector : data) EXPECT_TRUE(vector->is(3.0f));
+  }
+  std::vector<std::thread> ends;
+  for (const tuttiComm_t comm : comms) ends.emplace_back([comm] { EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess); });
+  for (std::thread& end : ends) end.join();
+}
+
+TEST_F(DeviceCalls, DevlistIsChecked) {
+  const int devices[2] = {0, 7};
+  tuttiComm_t comms[2];
+  EXPECT_EQ(tuttiCommInitAll(comms, 2, devices), tuttiInvalidArgument);
+  EXPECT_TRUE(contains(last_error(), "devlist[1] is 7")) << last_error();
+  void* memory = nullptr;
+  EXPECT_EQ(tuttiMemAllocDevice(&memory, 10, 2), tuttiInvalidArgument);
+}
+
+// Calls on a CUDA stream follow what was put there before, and return at once.
+TEST_F(DeviceCalls, StreamsKeepTheirOrder) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
+  std::atomic<int> reached{0};
+  run_threads(2, [&](tuttiComm_t comm, int rank) {
+    DeviceDriver::Stream cuda = nullptr, second = nullptr;
+    ASSERT_TRUE(stand_in().create_stream(rank, &cuda).ok());
+    ASSERT_TRUE(stand_in().create_stream(rank, &second).ok());
+    tuttiStream_t stream = nullptr, other = nullptr;
+    ASSERT_EQ(tuttiStreamFromCuda(&stream, cuda), tuttiSuccess) << last_error();
+    ASSERT_EQ(tuttiStreamFromCuda(&other, second), tuttiSuccess) << last_error();
+    DeviceVector data(5000, 0.0f, rank);
+    std::atomic<bool> go{false};
+    float* const values = data.data();
+    StandInDriver::put(cuda, [&go, values] {
+      while (!go.load()) std::this_thread::yield();
+      std::fill_n(values, 5000, 1.0f);
+    });
+    EXPECT_EQ(tuttiAllReduce(values, values, 5000, tuttiFloat32, tuttiSum, comm, stream), tuttiSuccess);
+    EXPECT_EQ(tuttiAllReduce(values, values, 5000, tuttiFloat32, tuttiSum, comm, other), tuttiSuccess);  // behind it
+    EXPECT_EQ(tuttiStreamQuery(stream), tuttiInProgress);
+    std::atomic<tuttiResult_t> seen{tuttiInProgress};
+    EXPECT_EQ(
+        tuttiStreamAddCallback(
+            other, [](tuttiResult_t result, void* user) { *static_cast<std::atomic<tuttiResult_t>*>(user) = result; },
+            &seen),
+        tuttiSuccess);
+    EXPECT_EQ(seen.load(), tuttiInProgress);
+    go.store(true);
+    EXPECT_EQ(tuttiStreamSynchronize(stream), tuttiSuccess) << last_error();
+    EXPECT_EQ(tuttiStreamSynchronize(other), tuttiSuccess) << last_error();
+    EXPECT_TRUE(data.is(4.0f));
+    EXPECT_EQ(seen.load(), tuttiSuccess);
+    EXPECT_EQ(tuttiBarrier(comm, stream), tuttiSuccess);
+    std::vector<float> host(10);
+    EXPECT_EQ(tuttiBroadcast(host.data(), host.data(), 10, tuttiFloat32, 0, comm, nullptr), tuttiSuccess);
+    EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+    EXPECT_EQ(tuttiStreamDestroy(other), tuttiSuccess);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << last_error();
+    ++reached;
+    ASSERT_TRUE(stand_in().destroy_stream(cuda).ok());
+    ASSERT_TRUE(stand_in().destroy_stream(second).ok());
+  });
+  EXPECT_EQ(reached.load(), 2);
+}
+
+TEST_F(DeviceCalls, ARankThatDoesNotComeIsNamedAtTheTimeout) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  std::atomic<int> failed{0};
+  run_threads(3, [&](tuttiComm_t comm, int rank) {
+    DeviceVector data(100, 1.0f, rank % 2);
+    EXPECT_EQ(tuttiCommSetTimeout(comm, 0.3), tuttiSuccess);
+    tuttiStream_t stream = nullptr;  // rank 1 calls on a stream, where only the kernel has a clock
+    if (rank == 1) {
+      ASSERT_EQ(tuttiStreamFromCuda(&stream, nullptr), tuttiSuccess);
+    }
+    if (rank != 2) {
+      tuttiResult_t result = tuttiAllReduce(data.data(), data.data(), 100, tuttiFloat32, tuttiSum, comm, stream);
+      if (rank == 1) result = tuttiStreamSynchronize(stream);
+      EXPECT_NE(result, tuttiSuccess);
+      EXPECT_TRUE(contains(last_error(comm), "rank 2")) << last_error(comm);
+      ++failed;
+    }
+    while (failed.load() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (stream != nullptr) {
+      EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+    }
+    EXPECT_NE(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
+TEST_F(DeviceCalls, ADifferentCallIsAMismatch) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  run_threads(2, [&](tuttiComm_t comm, int rank) {
+    DeviceVector data(5000, 1.0f, rank);
+    const std::size_t count = rank == 0 ? 100 : 5000;
+    EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), count, tuttiFloat32, tuttiSum, comm, nullptr), tuttiMismatch);
+    EXPECT_TRUE(contains(last_error(comm), "rank 0") && contains(last_error(comm), "rank 1")) << last_error(comm);
+    EXPECT_NE(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
+TEST_F(DeviceCalls, AnAbortEndsAKernelThatWaits) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  std::atomic<bool> over{false};
+  run_threads(2, [&](tuttiComm_t comm, int rank) {
+    DeviceVector data(100, 1.0f, rank);
+    if (rank == 1) {
+      while (!over.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      (void)tuttiCommDestroy(comm);
+      return;
+    }
+    std::thread aborter([comm] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
+    });
+    EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 100, tuttiFloat32, tuttiSum, comm, nullptr), tuttiAborted);
+    aborter.join();
+    over.store(true);
+  });
+}
+
+class DeviceFailures : public DeviceCalls, public ::testing::WithParamInterface<const char*> {};
+
+// Of a call: the rank whose device fails says what the runtime said, the other hears of it.
+TEST_P(DeviceFailures, InACallAreErrorsOfAllRanks) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    DeviceVector data(100, 1.0f, rank);
+    std::vector<float> host(1);
+    EXPECT_EQ(tuttiAllReduce(host.data(), host.data(), 1, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess);
+    if (rank == 0) stand_in().fail_next(GetParam(), "unspecified launch failure");
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const tuttiResult_t result = tuttiAllReduce(data.data(), data.data(), 100, tuttiFloat32, tuttiSum, comm, nullptr);
+    EXPECT_EQ(result, tuttiUnhandledCudaError);
+    EXPECT_TRUE(contains(last_error(comm), "unspecified launch failure")) << last_error(comm);
+    EXPECT_NE(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+INSTANTIATE_TEST_SUITE_P(Functions, DeviceFailures, ::testing::Values("launch", "query"));
+
+// Of a join: no rank offers device buffers then, host buffers go on; where the device was asked for, the join fails.
+TEST_F(DeviceCalls, WithoutPeerAccessHostBuffersGoOn) {
+  stand_in().cut_peers(true);
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  tuttiComm_t offered[2];
+  ASSERT_EQ(tuttiCommInitAll(offered, 2, nullptr), tuttiSuccess) << last_error();
+  std::vector<std::thread> ranks;
+  for (const int rank : {0, 1}) {
+    ranks.emplace_back([comm = offered[rank], rank] {
+      std::vector<float> host(10, 1.0f);
+      EXPECT_EQ(tuttiAllReduce(host.data(), host.data(), 10, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess);
+      DeviceVector data(10, 1.0f, rank);
+      EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 10, tuttiFloat32, tuttiSum, comm, nullptr), tuttiUnsupported);
+      EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
+  tuttiComm_t comms[2];
+  EXPECT_EQ(tuttiCommInitAll(comms, 2, nullptr), tuttiUnsupported);
+  EXPECT_TRUE(contains(last_error(), "cannot reach device")) << last_error();
+}
+
+// The data check of the join: nothing is offered on links that do not carry what is written.
+TEST_F(DeviceCalls, LinksThatCarryNothingAreFoundAtTheJoin) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  stand_in().skip_kernels(true);
+  tuttiComm_t comms[2];
+  const tuttiResult_t result = tuttiCommInitAll(comms, 2, nullptr);
+  stand_in().skip_kernels(false);
+  EXPECT_NE(result, tuttiSuccess);
+  EXPECT_TRUE(contains(last_error(), "did not arrive")) << last_error();
+}
+
+TEST_F(DeviceCalls, MoreRanksThanRunSideBySideAreRefused) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  stand_in().set_devices(1);
+  tuttiComm_t comms[9];
+  EXPECT_EQ(tuttiCommInitAll(comms, 9, nullptr), tuttiUnsupported);
+  EXPECT_TRUE(contains(last_error(), "9 ranks share device 0")) << last_error();
+}
+
+TEST_F(DeviceCalls, WithoutADriverThereAreNoDevices) {
+  stand_in().set_devices(0);
+  void* memory = nullptr;
+  EXPECT_EQ(tuttiMemAllocDevice(&memory, 10, 0), tuttiUnsupported);
+  tuttiStream_t stream = nullptr;
+  EXPECT_EQ(tuttiStreamFromCuda(&stream, nullptr), tuttiUnsupported);
+  const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
+  tuttiUniqueId id;
+  ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
+  tuttiComm_t comm = nullptr;
+  EXPECT_EQ(tuttiCommInitRank(&comm, 1, id, 0), tuttiUnsupported);
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,73 @@
+// Ranks of one process with links in "device" memory, which is memory of the host here.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "device/host_grid.h"
+#include "executor/device_binding.h"
+
+namespace tutti::test {
+
+class DeviceWorld {
+ public:
+  explicit DeviceWorld(const DeviceGeometry& geometry) : geometry_(geometry) {
+    for (int r = 0; r < geometry.ranks; ++r) {
+      arenas_.push_back(std::make_unique<Arena>(geometry.arena_bytes()));
+      reports_.push_back(std::make_unique<DeviceReport>());
+    }
+  }
+
+  const DeviceGeometry& geometry() const { return geometry_; }
+  DeviceReport& report(int rank) { return *reports_[static_cast<std::size_t>(rank)]; }
+  /// Nanoseconds that a wait may last; 0: for ever.
+  void set_limit(std::uint64_t limit) { limit_ = limit; }
+
+  DevicePlace place(int rank) {
+    DevicePlace place;
+    place.links.geometry = geometry_;
+    place.links.rank = rank;
+    for (int r = 0; r < geometry_.ranks; ++r) place.links.arenas[r] = arenas_[static_cast<std::size_t>(r)]->begin();
+    place.watch = DeviceWatch{place.links.stop(), &report(rank), limit_};
+    return place;
+  }
+
+  /// All links stand at this position, as after as many messages.
+  void start_at(std::uint64_t position) {
+    for (int rank = 0; rank < geometry_.ranks; ++rank) {
+      const DeviceLinks links = place(rank).links;
+      for (std::uint32_t block = 0; block < geometry_.blocks; ++block) start_at(links, block, position);
+    }
+  }
+
+ private:
+  class Arena {
+   public:
+    explicit Arena(std::size_t bytes) : memory_(bytes + DeviceGeometry::kAlign) {}
+    std::byte* begin() {
+      const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
+      return memory_.data() + (DeviceGeometry::kAlign - address % DeviceGeometry::kAlign);
+    }
+
+   private:
+    std::vector<std::byte> memory_;
+  };
+
+  void start_at(const DeviceLinks& links, std::uint32_t block, std::uint64_t position) {
+    LinkTable* const table = links.table(block);
+    for (int peer = 0; peer < geometry_.ranks; ++peer) {
+      table->sent[peer] = table->received[peer] = table->shared[peer] = LinkEnd{position, position};
+      *links.head(DeviceRoute{links.rank, peer}, block) = position;
+      *links.released(links.rank, peer, false, block) = LinkEnd{position, position};
+      *links.released(links.rank, peer, true, block) = LinkEnd{position, position};
+    }
+  }
+
+  DeviceGeometry geometry_;
+  std::uint64_t limit_ = 0;
+  std::vector<std::unique_ptr<Arena>> arenas_;
+  std::vector<std::unique_ptr<DeviceReport>> reports_;
+};
+
+}  // namespace tutti::test

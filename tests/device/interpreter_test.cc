@@ -1,0 +1,63 @@
+// The device's interpreter on the host: every algorithm, few ranks, many sizes, messages in cells and in slots, tiles
+// dealt to several thread blocks.
+#include "executor/device_interpreter.h"
+
+#include <gtest/gtest.h>
+
+#include "collectives/catalogue.h"
+#include "device/device_trial.h"
+#include "support/sanitized.h"
+
+namespace tutti::test {
+namespace {
+
+/// Small rings, so that they wrap and credits run out.
+DeviceGeometry small_geometry(int ranks) {
+  DeviceGeometry geometry;
+  geometry.ranks = ranks;
+  geometry.blocks = 3;
+  geometry.cell_bytes = 256;
+  geometry.slot_bytes = 4096;
+  return geometry;
+}
+
+bool can_be_in_place(const Algorithm& algorithm) { return algorithm.collective != Collective::kBarrier; }
+
+class Interpreter : public ::testing::TestWithParam<int> {};
+
+TEST_P(Interpreter, RunsEveryAlgorithm) {
+  const int ranks = GetParam();
+  DeviceWorld world(small_geometry(ranks));
+  const std::vector<std::size_t> counts =
+      kSanitized ? std::vector<std::size_t>{1, 5003} : std::vector<std::size_t>{1, 2, 61, 64, 1009, 20011};
+  int turn = 0;
+  for (const Algorithm& algorithm : catalogue()) {
+    for (const std::size_t count : counts) {
+      for (const bool in_place : {false, true}) {
+        if (in_place && !can_be_in_place(algorithm)) continue;
+        const bool moves = algorithm.collective != Collective::kBarrier;
+        DeviceCase one{&algorithm, 1, turn++ % ranks, moves ? count : 0, count > 5000 ? std::size_t{700} : 0,
+                       in_place,   2};
+        one.threads = 1 + static_cast<std::uint32_t>(turn) % 3;
+        ASSERT_EQ(DeviceTrial(&world, one).run(), "");
+      }
+    }
+  }
+}
+
+TEST_P(Interpreter, RunsLanesOfASchedule) {
+  const int ranks = GetParam();
+  DeviceWorld world(small_geometry(ranks));
+  for (const Algorithm& algorithm : catalogue()) {
+    for (const int lanes : {2, 3}) {
+      if (lanes > algorithm.max_lanes) continue;
+      const DeviceCase one{&algorithm, lanes, ranks - 1, 7919, 0, false, 2};  // barriers have one lane
+      ASSERT_EQ(DeviceTrial(&world, one).run(), "");
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Interpreter, ::testing::Values(1, 2, 3, 4, 5, 8));
+
+}  // namespace
+}  // namespace tutti::test

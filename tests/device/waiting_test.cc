@@ -1,0 +1,154 @@
+// Waits that do not end: stops, deadlines, other calls; and positions that have come far.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "collectives/catalogue.h"
+#include "device/device_trial.h"
+
+namespace tutti::test {
+namespace {
+
+DeviceGeometry geometry_of(int ranks) {
+  DeviceGeometry geometry;
+  geometry.ranks = ranks;
+  geometry.blocks = 2;
+  geometry.cell_bytes = 128;
+  geometry.slot_bytes = 1024;
+  return geometry;
+}
+
+const Algorithm& all_reduce(const char* name) { return *find_algorithm(Collective::kAllReduce, name); }
+
+/// One rank's part of an all-reduce, alone.
+class LoneRank {
+ public:
+  LoneRank(DeviceWorld* world, int rank, std::size_t count, Fingerprint fingerprint)
+      : world_(*world),
+        rank_(rank),
+        schedule_(build_schedule(all_reduce("all_pairs"), Shape{world->geometry().ranks, rank, 0, 1, nullptr})),
+        data_(count, 1) {
+    launch_.schedule = &schedule_;
+    launch_.carry(DataType::kUint32);
+    launch_.input = reinterpret_cast<const std::byte*>(data_.data());
+    launch_.output = reinterpret_cast<std::byte*>(data_.data());
+    launch_.count = Elems{count};
+    launch_.tile = Elems{256};
+    launch_.fingerprint = fingerprint;
+  }
+  void run() {
+    DeviceCall call{};
+    bind_device_call(launch_, world_.place(rank_), &call);
+    run_on_host(call, 2);
+  }
+  std::uint32_t value() const { return data_.front(); }
+
+ private:
+  DeviceWorld& world_;
+  int rank_;
+  Schedule schedule_;
+  std::vector<std::uint32_t> data_;
+  Launch launch_;
+};
+
+std::uint64_t failure_of(DeviceWorld& world, int rank) {
+  for (const std::uint64_t& failure : world.report(rank).failures)
+    if (failure != 0) return failure;
+  return 0;
+}
+
+class Waits : public ::testing::TestWithParam<std::size_t> {};  // elements: in a cell, in slots
+
+TEST_P(Waits, EndAtTheDeadlineAndNameTheRank) {
+  DeviceWorld world(geometry_of(3));
+  world.set_limit(50'000'000);
+  LoneRank first(&world, 0, GetParam(), 7);
+  LoneRank second(&world, 1, GetParam(), 7);
+  std::thread other([&] { second.run(); });
+  first.run();
+  other.join();
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(DeviceReport::code_of(failure_of(world, rank)), Code::kTimeout);
+    EXPECT_EQ(DeviceReport::rank_of(failure_of(world, rank)), Rank{2});
+  }
+}
+
+TEST_P(Waits, TellWhomTheyWaitForAndEndWhenTheHostSaysSo) {
+  DeviceWorld world(geometry_of(2));
+  LoneRank lone(&world, 1, GetParam(), 7);
+  std::thread running([&] { lone.run(); });
+  const auto waits = [&] {
+    for (const std::uint64_t& word : world.report(1).waiting)
+      if (load_relaxed(&word) != 0) return load_relaxed(&word);
+    return std::uint64_t{0};
+  };
+  while (waits() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(waits(), 1u);  // rank 0, plus one
+  store_relaxed(&world.report(1).stop, 1);
+  running.join();
+  EXPECT_EQ(DeviceReport::code_of(failure_of(world, 1)), Code::kAborted);
+}
+
+TEST_P(Waits, EndAtTheMessageOfAnotherCall) {
+  DeviceWorld world(geometry_of(2));
+  LoneRank first(&world, 0, GetParam(), 7);
+  LoneRank second(&world, 1, GetParam(), 8);
+  std::thread other([&] { second.run(); });
+  first.run();
+  other.join();
+  EXPECT_EQ(DeviceReport::code_of(failure_of(world, 0)), Code::kMismatch);
+  EXPECT_EQ(DeviceReport::rank_of(failure_of(world, 0)), Rank{1});
+  EXPECT_EQ(DeviceReport::code_of(failure_of(world, 1)), Code::kMismatch);
+}
+
+TEST_P(Waits, LongOnesAreForgottenWhenTheyEnd) {
+  DeviceWorld world(geometry_of(2));
+  LoneRank first(&world, 0, GetParam(), 7);
+  LoneRank second(&world, 1, GetParam(), 7);
+  std::thread other([&] {
+    while (load_relaxed(&world.report(0).waiting[0]) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    second.run();
+  });
+  first.run();
+  other.join();
+  EXPECT_EQ(failure_of(world, 0), 0u);
+  EXPECT_EQ(first.value(), 2u);
+  EXPECT_EQ(world.report(0).waiting[0], 0u);
+  EXPECT_GT(world.report(0).ended_waits, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, Waits, ::testing::Values(3, 1000));
+
+// Flags have 32 bits, positions 64. Rings are passed several times on both sides of the wrap.
+TEST(Positions, GoOnWhereFlagsWrap) {
+  DeviceWorld world(geometry_of(3));
+  world.start_at((std::uint64_t{1} << 32) - 40);
+  for (const char* name : {"all_pairs", "ring"}) {
+    for (int round = 0; round < 60; ++round) {
+      const std::size_t count = round % 3 == 0 ? 24 : 2;
+      ASSERT_EQ(DeviceTrial(&world, {&all_reduce(name), 1, 0, count, 0, false, 2}).run(), "") << round;
+    }
+  }
+  for (int round = 0; round < 20; ++round)
+    ASSERT_EQ(DeviceTrial(&world, {&all_reduce("ring"), 1, 0, 3000, 0, false, 2}).run(), "") << round;
+}
+
+// A cell that short messages have passed by for long holds no flag that is older than its marks let it be.
+TEST(Positions, EveryWordOfACellIsMarkedAnewInTime) {
+  const DeviceGeometry geometry = geometry_of(2);
+  DeviceWorld world(geometry);
+  const std::size_t rounds = geometry.cells * (geometry.pairs_of_cell() + 2);
+  for (std::size_t round = 0; round < rounds; ++round)
+    ASSERT_EQ(DeviceTrial(&world, {&all_reduce("all_pairs"), 1, 0, 1, 0, false, 1}).run(), "");
+  const DeviceLinks links = world.place(0).links;
+  const std::uint64_t position = links.table(0)->sent[0].cells;
+  EXPECT_EQ(position, rounds);
+  for (std::uint64_t back = 1; back <= geometry.cells; ++back) {
+    const WordPair* const cell = links.cell(DeviceRoute{0, 0}, 0, position - back);
+    for (std::size_t i = 0; i < geometry.pairs_of_cell(); ++i) EXPECT_NE(cell[i].first >> 32, 0u) << i;
+  }
+}
+
+}  // namespace
+}  // namespace tutti::test

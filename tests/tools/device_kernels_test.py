@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""tools/device_kernels.py on machine code made up here: it accepts a good kernel and finds each planted fault."""
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/device_kernels.py"
+NAME = "_ZN5tutti6device13reduce_kernelINS_8portable4RealIfEENS2_3AddEEEvNS0_7BuffersE"
+GOOD = ["LDG.E.128 R4, desc[UR4][R2.64]", "@P0 LDG.E.128 R8, desc[UR4][R6.64]", "FADD R4, R4, R8",
+        "STG.E.128 desc[UR4][R2.64], R4", "@P0 BRA 0x0000", "EXIT"]
+
+
+def run(verb, code, usage="REG:40 STACK:0 SHARED:0"):
+    """(exit code, output) of the tool where cuobjdump prints this."""
+    sass = "\n".join(["arch = sm_90", f"\t\tFunction : {NAME}"] +
+                     [f"        /*{16 * i:04x}*/                   {line} ;" for i, line in enumerate(code)])
+    resources = f"arch = sm_90\n Function {NAME}:\n  {usage} LOCAL:0"
+    with tempfile.TemporaryDirectory() as folder:
+        fake = pathlib.Path(folder) / "cuobjdump"
+        fake.write_text(f"#!/bin/sh\nif [ $1 = -sass ]; then cat <<'END'\n{sass}\nEND\nelse cat <<'END'\n{resources}\nEND\nfi\n",
+                        encoding="utf-8")
+        fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
+        found = subprocess.run([sys.executable, TOOL, verb, "some.o"], capture_output=True, text=True,
+                               env={**os.environ, "CUOBJDUMP": str(fake)})
+    return found.returncode, found.stdout
+
+
+class DeviceKernels(unittest.TestCase):
+    def test_accepts_a_good_kernel(self):
+        code, text = run("check", GOOD)
+        self.assertEqual((code, text.strip()), (0, "1 kernels, 0 violations"))
+
+    def test_finds_what_is_missing(self):
+        for missing, words in ((0, "no 128-bit load"), (3, "no 128-bit store")):
+            kind = GOOD[missing].split(".")[0]
+            code, text = run("check", [line.replace(".128", "") if kind in line else line for line in GOOD])
+            self.assertEqual(code, 1)
+            self.assertIn(f"sm_90 sum float32: {words}", text)
+
+    def test_finds_what_must_not_be(self):
+        for bad in ("STL [R1], R4", "@!P0 LDL.64 R4, [R1]", "LD.E.128 R4, desc[UR4][R2.64]", "ST.E desc[UR4][R2.64], R4"):
+            code, text = run("check", [*GOOD, bad])
+            self.assertEqual(code, 1, bad)
+            self.assertIn("sm_90 sum float32: has ", text)
+        code, text = run("check", GOOD, "REG:40 STACK:8 SHARED:0")
+        self.assertEqual(code, 1)
+        self.assertIn("8 bytes of stack", text)
+
+    def test_no_kernel_is_a_failure(self):
+        self.assertEqual(run("check", [])[0], 1)
+
+    def test_table(self):
+        self.assertIn("| sum float32 | 40 | - | 6 |", run("table", GOOD)[1])
+        # Eight loads inside a loop: four packs of two sources.
+        loop = [GOOD[0]] * 8 + [GOOD[2]] * 3 + [GOOD[3]] * 4 + ["@P0 BRA 0x0000"]
+        self.assertIn("| sum float32 | 40 | 4 | 16 |", run("table", loop)[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Looks at the machine code of the CUDA kernels, for which no GPU is needed.
+
+device_kernels.py check OBJECT...: every kernel of every architecture loads and stores 128 bits at a time in global memory
+  and uses no local memory, generic addresses or shared memory. Exit code 1 and one line a violation.
+device_kernels.py table OBJECT...: the registers and instructions of each kernel, as rows for docs/design/device_kernels.md:
+  in the loop over two sources for each pack of 16 bytes of the result, and in all.
+device_kernels.py document PAGE OBJECT...: puts these rows into the page, between its two marks.
+
+Needs cuobjdump: CUOBJDUMP, or found in PATH, beside nvcc or in the triton package of this Python or of tools/torch.sh's.
+Exit code 77 without it.
+"""
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+BEGIN, END = "<!-- tools/device_kernels.py -->", "<!-- end -->"
+TYPES = {"signed char": "int8", "unsigned char": "uint8", "short": "int16", "unsigned short": "uint16", "int": "int32",
+         "unsigned int": "uint32", "long": "int64", "unsigned long": "uint64", "float": "float32", "double": "float64",
+         "HalfCodec": "float16", "BrainCodec": "bfloat16", "Float8e4m3Codec": "float8e4m3", "Float8e5m2Codec": "float8e5m2"}
+ORDERED = {"(short)31744": "float16", "(short)32640": "bfloat16", "(signed char)126": "float8e4m3",
+           "(signed char)124": "float8e5m2"}
+OPERATIONS = {"Add": "sum", "Mean": "avg", "Multiply": "prod", "Largest": "max", "LargestReal": "max", "Smallest": "min",
+              "SmallestReal": "min", "And": "and", "Or": "or", "Xor": "xor"}
+
+
+def find_tool():
+    places = [os.environ.get("CUOBJDUMP"), shutil.which("cuobjdump")]
+    nvcc = shutil.which("nvcc")
+    if nvcc:
+        places.append(str(pathlib.Path(nvcc).resolve().parent / "cuobjdump"))
+    triton = importlib.util.find_spec("triton")
+    if triton and triton.origin:
+        places.append(str(pathlib.Path(triton.origin).parent / "backends/nvidia/bin/cuobjdump"))
+    root = pathlib.Path(os.environ.get("TUTTI_TORCH_VENV", pathlib.Path(__file__).resolve().parent.parent / "build/torch-venv"))
+    places += map(str, root.glob("lib/*/site-packages/triton/backends/nvidia/bin/cuobjdump"))
+    return next((place for place in places if place and os.access(place, os.X_OK)), None)
+
+
+def run(*command, text=None):
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+
+class Kernel:
+    def __init__(self, name, architecture):
+        self.name, self.architecture = name, architecture
+        self.instructions = self.wide_loads = self.wide_stores = 0
+        self.wide_load_places, self.jumps = [], []  # numbers of instructions; (from, to) as addresses
+        self.places = {}  # the number of the instruction at an address
+        self.wrong = set()  # what it must not have
+        self.registers = self.shared = self.stack = None
+
+    def count(self, address, code, operands):
+        """One instruction, such as LDG.E.128."""
+        self.places[address] = self.instructions
+        parts = code.split(".")
+        if parts[0] == "LDG" and "128" in parts:
+            self.wide_loads += 1
+            self.wide_load_places.append(self.instructions)
+        if parts[0] == "BRA" and (target := re.search(r"0x([0-9a-f]+)", operands)):
+            self.jumps.append((address, int(target[1], 16)))
+        self.instructions += 1
+        self.wide_stores += parts[0] == "STG" and "128" in parts
+        if parts[0] in ("LDL", "STL", "LD", "ST", "LDS", "STS"):
+            self.wrong.add(code)
+
+    def per_pack(self):
+        """Instructions of the loop over two sources, for each pack of the result: that loop alone has two loads for each
+        of its four (where formats widen: two) packs. Divisions that need more than their common case are elsewhere."""
+        loops = {}
+        for source, target in self.jumps:
+            if target < source:
+                first, last = self.places[target], self.places[source]
+                loads = sum(first <= place <= last for place in self.wide_load_places)
+                loops[loads] = max(loops.get(loads, 0), last - first + 1)
+        loads = 8 if 8 in loops else 4
+        return round(loops[loads] / (loads // 2)) if loads in loops else None
+
+    def violations(self):
+        where = f"{self.architecture} {label(self.name)}"
+        if not self.wide_loads:
+            yield f"{where}: no 128-bit load"
+        if not self.wide_stores:
+            yield f"{where}: no 128-bit store"
+        if self.wrong:
+            yield f"{where}: has {', '.join(sorted(self.wrong))}"
+        if self.stack or self.shared:
+            yield f"{where}: {self.stack} bytes of stack, {self.shared} of shared memory"
+
+
+def read(tool, path, kernels):
+    """Adds the kernels of an object file."""
+    architecture = kernel = None
+    for line in run(tool, "-sass", path).splitlines():
+        if found := re.match(r"\s*arch = (\S+)", line):
+            architecture = found[1]
+        elif found := re.search(r"Function : (\S+)", line):
+            kernel = kernels.setdefault((architecture, found[1]), Kernel(found[1], architecture))
+        elif found := re.match(r"\s+/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+ )?([A-Z][A-Z0-9_.]*)(.*)", line):
+            kernel.count(int(found[1], 16), found[2], found[3])
+    name = None
+    for line in run(tool, "-res-usage", path).splitlines():
+        if found := re.match(r"\s*arch = (\S+)", line):
+            architecture = found[1]
+        elif found := re.match(r"\s*Function (\S+):", line):
+            name = found[1]
+        elif found := re.search(r"REG:(\d+) STACK:(\d+) SHARED:(\d+)", line):
+            kernel = kernels[architecture, name]
+            kernel.registers, kernel.stack, kernel.shared = map(int, found.groups())
+
+
+def label(name):
+    """What a kernel computes: "sum float32", by its demangled name; else the name."""
+    plain = name.replace("tutti::portable::", "").replace("tutti::device::", "")
+    if "copy_buffers" in plain:
+        return "copy"
+    found = re.search(r"reduce_kernel<(.*), (\w+)>\(", plain)
+    if not found:
+        return plain
+    form, operation = found[1], OPERATIONS[found[2]]
+    if form == "Truth":
+        return operation + " bool"
+    inner = re.match(r"(\w+)<(.*)>", form)
+    if inner[1] == "Ordered":
+        return f"{operation} {ORDERED[inner[2].split(', ')[1]]}"
+    if operation in ("and", "or", "xor"):
+        return operation + " integers"
+    return f"{operation} {TYPES[inner[2]]}"
+
+
+def all_kernels(tool, paths):
+    kernels = {}
+    for path in paths:
+        read(tool, path, kernels)
+    names = "\n".join(kernel.name for kernel in kernels.values())
+    for kernel, name in zip(kernels.values(), run("c++filt", text=names).splitlines()):
+        kernel.name = name
+    return sorted(kernels.values(), key=lambda kernel: (label(kernel.name), kernel.architecture))
+
+
+def table(kernels):
+    architectures = sorted({kernel.architecture for kernel in kernels})
+    rows = {}
+    for kernel in kernels:
+        rows.setdefault(label(kernel.name), {})[kernel.architecture] = kernel
+    yield "| kernel | " + " | ".join(f"{a} registers | {a} per pack | {a} in all" for a in architectures) + " |"
+    yield "|---|" + "---|---|---|" * len(architectures)
+    for name, found in rows.items():
+        cells = [f"{found[a].registers} | {found[a].per_pack() or '-'} | {found[a].instructions}" if a in found else " | | "
+                 for a in architectures]
+        yield f"| {name} | " + " | ".join(cells) + " |"
+
+
+def main():
+    if len(sys.argv) < 3 or sys.argv[1] not in ("check", "table", "document"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    verb, paths = sys.argv[1], sys.argv[2:]
+    page = pathlib.Path(paths.pop(0)) if verb == "document" else None
+    tool = find_tool()
+    if tool is None:
+        print("skipped: cuobjdump was not found")
+        return 77
+    kernels = all_kernels(tool, paths)
+    if verb == "check":
+        violations = [line for kernel in kernels for line in kernel.violations()]
+        print("\n".join(violations + [f"{len(kernels)} kernels, {len(violations)} violations"]))
+        return 1 if violations or not kernels else 0
+    rows = "\n".join(table(kernels))
+    if verb == "table":
+        print(rows)
+    else:
+        text = page.read_text(encoding="utf-8")
+        head, tail = text[:text.index(BEGIN) + len(BEGIN)], text[text.index(END):]
+        page.write_text(f"{head}\n{rows}\n{tail}", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
