@@ -100,7 +100,7 @@ class Communicator final : public Watch {
   Status launch_on(const CallArguments& arguments, Stream& stream, std::unique_ptr<Operation>* watched,
                    const std::shared_ptr<Communicator>& self);
   /// kInProgress, or how such a call ended. Any one thread.
-  Status poll(const DeviceEvent& ended, const std::string& what);
+  Status poll(const DeviceEvent& ended, const Call& call);
 
   /// Watch: is the wait of the running operation still worth it?
   Status check(Rank missing, std::uint64_t progress) override;
@@ -157,6 +157,8 @@ class Communicator final : public Watch {
   bool concerns(Rank peer, Life life, Rank missing) const;
   std::string what_runs() const;
   Culprit culprit_of_wait(Rank missing) const;
+  std::string others_missing(const Call& call) const;
+  Status end_of_kernel(Status status, const Call& call);
   Status look_for_deaths(Rank missing, std::uint64_t progress);
   bool is_far(Rank peer) const { return static_cast<const Executor&>(*executor_).board(peer) == nullptr; }
   void ask_far_ranks();

@@ -164,6 +164,14 @@ bool waits_in_circle(Rank self, Rank missing, int ranks, const BoardReader& boar
   return true;
 }
 
+Culprit find_absent(const Call& mine, Rank self, Rank missing, int ranks, const BoardReader& board) {
+  for (Rank rank{0}; rank.value < ranks; ++rank) {
+    const CallBoard* const theirs = rank == self ? nullptr : board(rank);
+    if (theirs != nullptr && theirs->state().sequence < mine.sequence) return find_culprit(mine, rank, ranks, board);
+  }
+  return find_culprit(mine, missing, ranks, board);
+}
+
 std::string missing_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board) {
   std::vector<int> missing;
   for (Rank rank{0}; rank.value < ranks; ++rank) {

@@ -46,6 +46,10 @@ Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& 
 /// others, of which its board names one, and none of them names the one that holds up all.
 bool waits_in_circle(Rank self, Rank missing, int ranks, const BoardReader& board);
 
+/// The same for a wait of a kernel, which sees no boards and names any one of those it waits for: the first rank that
+/// has not begun the call, where there is one.
+Culprit find_absent(const Call& mine, Rank self, Rank missing, int ranks, const BoardReader& board);
+
 /// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7"; empty: all have.
 std::string missing_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board);
 

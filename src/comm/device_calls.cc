@@ -25,16 +25,26 @@ Status Communicator::launch_on(const CallArguments& arguments, Stream& stream, s
     status = fail(Code::kInvalidUsage, "{}: host buffers cannot go on a CUDA stream", name_of(call.collective));
   std::shared_ptr<DeviceEvent> ended;
   if (status.ok() && !empty) status = executor->launch_on(launch_, stream.cuda(), operation_timeout_, &ended);
-  const std::string what = describe(call_);
+  const Call launched = call_;
   status = finish(std::move(status), ticket);
-  if (status.ok() && ended != nullptr) *watched = std::make_unique<Operation>(self, std::move(ended), what);
+  if (status.ok() && ended != nullptr) *watched = std::make_unique<Operation>(self, std::move(ended), launched);
   return status;
 }
 
-Status Communicator::poll(const DeviceEvent& ended, const std::string& what) {
-  DeviceExecutor& executor = *device_->executor();
-  Status status = executor.poll(ended, what);
-  if (status.ok() || status.code() != Code::kInProgress) return status.ok() ? status : fail_for_good(status, kNoRank);
+// A kernel that gave up knows one rank that it waited for; which of all has not come is on the boards.
+Status Communicator::end_of_kernel(Status status, const Call& call) {
+  if (status.ok() || status.code() == Code::kInProgress) return status;
+  const Rank missing = device_->executor()->timed_out();
+  if (status.code() != Code::kTimeout || missing == kNoRank) return fail_for_good(std::move(status), kNoRank);
+  const Culprit culprit = find_absent(call, rank_, missing, ranks_, boards());
+  return fail_for_good(fail(Code::kTimeout, "rank {} waited until its timeout in {}: {}{}", rank_.value, describe(call),
+                            culprit.what, others_missing(call)),
+                       culprit.rank);
+}
+
+Status Communicator::poll(const DeviceEvent& ended, const Call& call) {
+  Status status = end_of_kernel(device_->executor()->poll(ended, describe(call)), call);
+  if (status.code() != Code::kInProgress) return status;
   // A peer's cause stops the kernel, which may wait for what will not come; it ends by itself then.
   (void)adopt_cause();
   return status;
@@ -44,8 +54,8 @@ Status Communicator::poll(const DeviceEvent& ended, const std::string& what) {
 Status Communicator::wait_for_kernels() {
   if (device_ == nullptr || device_->executor() == nullptr) return {};
   for (;;) {
-    const Status status = device_->executor()->poll_last();
-    if (status.code() != Code::kInProgress) return status.ok() ? status : fail_for_good(status, kNoRank);
+    const Status status = end_of_kernel(device_->executor()->poll_last(), call_);
+    if (status.code() != Code::kInProgress) return status;
     (void)adopt_cause();
     std::this_thread::sleep_for(std::chrono::microseconds{100});
   }

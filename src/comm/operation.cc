@@ -37,7 +37,7 @@ Operation::State Operation::step(bool look) {
 
 Operation::State Operation::watch() {
   if (state_ == State::kEnded) return state_;
-  status_ = comm_->poll(*end_, what_);
+  status_ = comm_->poll(*end_, launched_);
   if (status_.code() != Code::kInProgress) state_ = State::kEnded;
   return state_;
 }

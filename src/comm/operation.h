@@ -20,8 +20,8 @@ class Operation {
       : comm_(std::move(comm)), call_(std::move(call)), ticket_(comm_->take_ticket()) {}
 
   /// A call that is on a CUDA stream already and ends there.
-  Operation(std::shared_ptr<Communicator> comm, std::shared_ptr<DeviceEvent> end, std::string what)
-      : comm_(std::move(comm)), ticket_(0), state_(State::kRunning), end_(std::move(end)), what_(std::move(what)) {}
+  Operation(std::shared_ptr<Communicator> comm, std::shared_ptr<DeviceEvent> end, const Call& call)
+      : comm_(std::move(comm)), ticket_(0), state_(State::kRunning), end_(std::move(end)), launched_(call) {}
 
   /// Moves what can be moved; never blocks. `look`: it has been waiting for a while, so ask the communicator about it.
   State poll(bool look);
@@ -50,7 +50,7 @@ class Operation {
   State state_ = State::kQueued;
   Status status_;
   std::shared_ptr<DeviceEvent> end_;  // of a call on a CUDA stream; the rest of it is the communicator's
-  std::string what_;
+  Call launched_;
 };
 
 /// Drives all to their end on the calling thread, in turn. The first error in their order.

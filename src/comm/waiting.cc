@@ -92,6 +92,12 @@ Culprit Communicator::culprit_of_wait(Rank missing) const {
   return find_culprit(call_, missing, ranks_, boards());
 }
 
+// "; not there: ranks 1 and 2", where the culprit is not the only one; "" else.
+std::string Communicator::others_missing(const Call& call) const {
+  const std::string absent = missing_ranks(call, rank_, ranks_, boards());
+  return absent.starts_with("ranks") ? "; not there: " + absent : std::string();
+}
+
 // A message stands where another was expected. The calls that do not fit may be older than the one that met it: an
 // empty call sends nothing, so the next one finds the peer's message.
 Status Communicator::odd_message(Rank from) {
@@ -183,9 +189,10 @@ Status Communicator::look_at_clock(Rank missing, std::uint64_t progress) {
   if (!warned_ && waited >= (timeout > 0 ? std::min(30.0, timeout / 2) : 30.0)) warn_of_missing(missing, waited);
   if (timeout <= 0 || waited < timeout) return {};
   const Culprit culprit = culprit_of_wait(missing);
-  return fail_for_good(
-      fail(Code::kTimeout, "rank {} waited {:.1f} s in {}: {}", rank_.value, waited, what_runs(), culprit.what),
-      culprit.rank);
+  const std::string others = call_.collective == Collective::kSendRecv ? std::string() : others_missing(call_);
+  return fail_for_good(fail(Code::kTimeout, "rank {} waited {:.1f} s in {}: {}{}", rank_.value, waited, what_runs(),
+                            culprit.what, others),
+                       culprit.rank);
 }
 
 void Communicator::warn_of_missing(Rank missing, double waited) {

@@ -114,6 +114,12 @@ Status DeviceExecutor::reported(const std::string& what) const {
   }
 }
 
+Rank DeviceExecutor::timed_out() const {
+  for (const std::uint64_t& word : report_->failures)
+    if (DeviceReport::code_of(read(word)) == Code::kTimeout) return DeviceReport::rank_of(read(word));
+  return kNoRank;
+}
+
 Status DeviceExecutor::poll(const DeviceEvent& ended, const std::string& what) const {
   bool done = false;
   TUTTI_TRY(ended.query(&done));

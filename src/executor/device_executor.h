@@ -57,6 +57,8 @@ class DeviceExecutor final : public Executor {
   Status poll_last() const { return last_ == nullptr ? Status{} : poll(*last_, "a call"); }
   /// The first failure that the rank's kernels reported. Any thread.
   Status reported(const std::string& what) const;
+  /// Whom a kernel waited for when its deadline passed; kNoRank: none did. Any thread.
+  Rank timed_out() const;
   /// Makes all running kernels of this rank give up. Any thread.
   void stop();
 

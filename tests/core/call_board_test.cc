@@ -139,6 +139,15 @@ TEST_F(Culprits, ARankThatDoesNotMoveIsNamed) {
   EXPECT_NE(culprit.what.find("does not move"), std::string::npos) << culprit.what;
 }
 
+TEST_F(Culprits, ForAKernelTheRankThatHasNotComeIsNamedNotTheOneThatIsThere) {
+  for (const int rank : {0, 1, 3}) board(rank).begin(call_number(7));
+  const Culprit culprit = find_absent(call_number(7), Rank{1}, Rank{0}, 4, reader());
+  EXPECT_EQ(culprit.rank, Rank{2});
+  EXPECT_NE(culprit.what.find("rank 2 has not called all_reduce"), std::string::npos) << culprit.what;
+  board(2).begin(call_number(7));
+  EXPECT_EQ(find_absent(call_number(7), Rank{1}, Rank{0}, 4, reader()).rank, Rank{0});
+}
+
 TEST_F(Culprits, CirclesAndUnreadableBoardsEnd) {
   for (const int rank : {0, 1, 2}) board(rank).begin(call_number(7));
   board(1).wait_for(Rank{2});
