@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "report.h"
@@ -153,12 +152,7 @@ void print_comparison(const Comparison& comparison) {
 }
 
 bool write_comparison(const Comparison& comparison) {
-  std::ofstream file(comparison.options.json_path);
-  file << comparison_json(comparison);
-  file.close();
-  if (file) return true;
-  std::fprintf(stderr, "tutti-perf: cannot write '%s'\n", comparison.options.json_path.c_str());
-  return false;
+  return write_whole(comparison.options.json_path, comparison_json(comparison));
 }
 
 }  // namespace tutti::perf

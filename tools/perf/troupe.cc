@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 namespace tutti::perf {
@@ -45,6 +47,14 @@ bool has_ended(int pidfd) {
   return poll(&one, 1, 0) > 0;
 }
 
+/// By a signal or a debugger.
+bool is_stopped(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  const std::string line{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t state = line.rfind(") ");  // the name before it may have any characters
+  return state != std::string::npos && state + 2 < line.size() && (line[state + 2] == 'T' || line[state + 2] == 't');
+}
+
 }  // namespace
 
 Troupe::Troupe(std::string name, peers::OwnStage* stage, int group, milliseconds wait)
@@ -59,6 +69,7 @@ Troupe::~Troupe() {
 
 bool Troupe::start(const std::vector<std::string>& command, bool launched, std::string* text) {
   output_ = memfd_create("output", MFD_CLOEXEC);
+  launched_ = launched;
   const int starts = launched ? 1 : (*stage_)->ranks;
   for (int i = 0; i < starts; ++i) {
     const pid_t pid = fork_one(command, launched ? -1 : i);
@@ -116,8 +127,8 @@ bool Troupe::wait_for_all(const std::string& meaning, std::string* text, millise
     if (group().done.load(std::memory_order_acquire) != done) continue;
     if (has_lost_one(meaning, text)) return false;
     if (steady_clock::now() < deadline) continue;
-    *text =
-        name_ + ": no answer within " + std::to_string((wait_ + more).count() / 1000) + " s, " + meaning + last_words();
+    *text = name_ + ": no answer within " + std::to_string((wait_ + more).count() / 1000) + " s, " + meaning +
+            stopped_ranks() + last_words();
     return false;
   }
 }
@@ -125,15 +136,13 @@ bool Troupe::wait_for_all(const std::string& meaning, std::string* text, millise
 bool Troupe::has_lost_one(const std::string& meaning, std::string* text) {
   for (std::size_t rank = 0; rank < watched_.size(); ++rank) {
     if (watched_[rank] < 0 || !has_ended(watched_[rank])) continue;
-    *text = name_ + ": rank " + std::to_string(rank) + " (process " + std::to_string(group().reports[rank].process) +
-            ") is gone, " + meaning + last_words();
+    *text = name_ + ": " + rank_text(static_cast<int>(rank)) + " is gone, " + meaning + last_words();
     return true;
   }
   for (std::size_t i = 0; i < started_.size(); ++i) {
     int status = 0;
     if (started_[i] < 0 || waitpid(started_[i], &status, WNOHANG) != started_[i]) continue;
-    const bool is_rank = started_.size() == static_cast<std::size_t>((*stage_)->ranks);
-    const std::string who = is_rank ? "rank " + std::to_string(i) : "the launcher";
+    const std::string who = launched_ ? "the launcher" : "rank " + std::to_string(i);
     *text = name_ + ": " + who + " " + ending(status) + ", " + meaning + last_words();
     started_[i] = -1;
     return true;
@@ -163,8 +172,33 @@ bool Troupe::leave(std::string* text) {
   group().orders.store(++orders_, std::memory_order_release);
   peers::wake_all(group().orders);
   if (reap(std::max(kGrace, wait_))) return true;
-  *text = name_ + ": does not end";
+  *text = name_ + ": " + who_is_left() + " does not end" + stopped_ranks() + last_words();
   return false;
+}
+
+/// 0: not known, because it has not come so far and a launcher starts it.
+pid_t Troupe::process_of(int rank) const {
+  const auto place = static_cast<std::size_t>(rank);
+  return launched_ || started_[place] < 0 ? group().reports[rank].process : started_[place];
+}
+
+std::string Troupe::rank_text(int rank) const {
+  return "rank " + std::to_string(rank) + " (process " + std::to_string(process_of(rank)) + ")";
+}
+
+/// "; rank 1 (process 7) is stopped", of each that is.
+std::string Troupe::stopped_ranks() const {
+  std::string text;
+  for (int rank = 0; rank < (*stage_)->ranks; ++rank) {
+    if (process_of(rank) > 0 && is_stopped(process_of(rank))) text += "; " + rank_text(rank) + " is stopped";
+  }
+  return text;
+}
+
+std::string Troupe::who_is_left() const {
+  for (std::size_t rank = 0; rank < watched_.size(); ++rank)
+    if (watched_[rank] >= 0 && !has_ended(watched_[rank])) return rank_text(static_cast<int>(rank));
+  return "the launcher";
 }
 
 /// Waits for all children. False: not within `wait`.

@@ -43,6 +43,10 @@ class Troupe {
   bool wait_for_all(const std::string& meaning, std::string* text, std::chrono::milliseconds more = {});
   bool has_lost_one(const std::string& meaning, std::string* text);
   bool is_good(const std::string& meaning, std::string* text) const;
+  pid_t process_of(int rank) const;
+  std::string rank_text(int rank) const;
+  std::string stopped_ranks() const;
+  std::string who_is_left() const;
   void watch();
   bool reap(std::chrono::milliseconds wait);
   void end_all();
@@ -52,6 +56,7 @@ class Troupe {
   peers::OwnStage* const stage_;
   const int group_;
   const std::chrono::milliseconds wait_;
+  bool launched_ = false;
   std::uint32_t orders_ = 0;
   double operation_seconds_ = 0;  ///< in the last block
   std::vector<pid_t> started_;    ///< children that were not waited for; -1: was
