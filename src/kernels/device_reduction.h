@@ -40,21 +40,27 @@ struct Split {
   bool shifted = false;  ///< some sources' packs are not aligned; then the packs before and behind these are inside too
 };
 
+TUTTI_HD inline bool are_congruent(void* const* destinations, int count) {
+  std::uintptr_t differ = 0;  // the bits of the address in which any differs from the first
+  TUTTI_NO_UNROLL
+  for (int d = 1; d < count; ++d) {
+    differ |= reinterpret_cast<std::uintptr_t>(destinations[d]) ^ reinterpret_cast<std::uintptr_t>(destinations[0]);
+  }
+  return differ % sizeof(Pack) == 0;
+}
+
 template <class Storage>
 TUTTI_HD inline Split split_of(const ReduceArgs& args) {
   constexpr std::size_t kInPack = kElements<Storage>;
   const auto first = reinterpret_cast<std::uintptr_t>(args.destinations[0]);
-  std::uintptr_t sources = 0, destinations = 0;  // in which bits of the address they differ from the first destination
+  std::uintptr_t sources = 0;  // in which bits of the address they differ from the first destination
   TUTTI_NO_UNROLL
   for (int k = 0; k < args.source_count; ++k) sources |= reinterpret_cast<std::uintptr_t>(args.sources[k]) ^ first;
-  TUTTI_NO_UNROLL
-  for (int d = 1; d < args.destination_count; ++d) {
-    destinations |= reinterpret_cast<std::uintptr_t>(args.destinations[d]) ^ first;
-  }
   const std::size_t to_pack = (0 - first) % sizeof(Pack);
   const std::size_t head = to_pack / sizeof(Storage);
   const Split none{args.count, 0, false};
-  if (destinations % sizeof(Pack) != 0 || to_pack % sizeof(Storage) != 0 || args.count <= head) return none;
+  if (to_pack % sizeof(Storage) != 0 || args.count <= head) return none;
+  if (!are_congruent(args.destinations, args.destination_count)) return none;
   const std::size_t packs = (args.count - head) / kInPack;
   if (sources % sizeof(Pack) == 0) return {head, packs, false};
   return packs > 2 ? Split{head + kInPack, packs - 2, true} : none;
@@ -264,12 +270,17 @@ TUTTI_HD inline void reduce(unsigned thread, unsigned threads, const ReduceArgs&
   Reduction<Format, Op>(thread, threads, args).run();
 }
 
-/// Copies `bytes` from the source to every destination; as reduce().
+/// Copies `bytes` from the source to every destination; as reduce(). Destinations that are not congruent modulo 16
+/// bytes are written one after the other: together it would be byte by byte.
 TUTTI_HD inline void copy(unsigned thread, unsigned threads, const void* source, void* const* destinations,
                           int destination_count, Bytes bytes) {
   const void* const sources[] = {source};
-  const ReduceArgs args{sources, 1, destinations, destination_count, bytes.value, 1};
-  Reduction<portable::Plain<std::uint8_t>, portable::Or>(thread, threads, args).run_copy();
+  const int together = are_congruent(destinations, destination_count) ? destination_count : 1;
+  TUTTI_NO_UNROLL
+  for (int d = 0; d < destination_count; d += together) {
+    const ReduceArgs args{sources, 1, destinations + d, together, bytes.value, 1};
+    Reduction<portable::Plain<std::uint8_t>, portable::Or>(thread, threads, args).run_copy();
+  }
 }
 
 }  // namespace tutti::device
