@@ -39,6 +39,7 @@ struct JoinRequest {
   std::string advice;  ///< of rank 0: what all ranks are told; others' is ignored
   Settings settings;
   std::vector<int> cores;  ///< that this rank may use, ascending; empty: unknown
+  std::string device;      ///< a DeviceCard, told to all ranks; empty: this one uses no device
   Bytes segment_bytes{0};  ///< this rank's shared memory, which all ranks of its host map; 0: none
   /// Up to so many processes each is connected to all others, more of them to a few (process_order.h). Equal on all
   /// ranks.
@@ -51,6 +52,8 @@ struct JoinResult {
       segments;  ///< by rank; a process maps the memory of its host once, its ranks share it; nullptr: other host
   std::unique_ptr<TcpWiring> wiring;  ///< connections to any other rank, whatever its host; uses the membership's hub
   std::vector<int> hosts;             ///< by rank: equal numbers share a host; counted from 0 in order of first rank
+  std::vector<int> processes;         ///< by rank: likewise, of processes
+  std::vector<std::string> devices;   ///< by rank: what each said of its device
   bool one_process = false;           ///< every rank lives in this process
   bool one_host = false;              ///< every rank's segment could be mapped
   bool one_place = false;             ///< all ranks have the same host id, whether or not they share memory

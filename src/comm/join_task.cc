@@ -47,6 +47,14 @@ std::vector<int> hosts_of(const Roster& roster, const std::vector<Rank>& apart) 
   return hosts;
 }
 
+std::vector<int> processes_of(const Roster& roster) {
+  std::map<ProcessId, int> known;
+  std::vector<int> processes;
+  for (const Member& member : roster.members())
+    processes.push_back(known.emplace(member.process, static_cast<int>(known.size())).first->second);
+  return processes;
+}
+
 int ranks_on_kernel_of(Rank rank, const Roster& roster) {
   const std::uint64_t kernel = roster.member(rank).kernel;
   if (kernel == 0) return 1;
@@ -210,6 +218,7 @@ Member JoinTask::self() const {
   member.segment_bytes = request_.segment_bytes.value;
   member.kernel = kernel_id();
   member.cores = core_list_text(request_.cores);
+  member.device = request_.device;
   return member;
 }
 
@@ -269,6 +278,8 @@ Status JoinTask::take_go(ByteView payload) {
   const std::vector<Member>& members = group_->roster()->members();
   made.one_place = std::all_of(members.begin(), members.end(),
                                [&](const Member& member) { return member.host_id == members[0].host_id; });
+  made.processes = processes_of(*group_->roster());
+  for (const Member& member : members) made.devices.push_back(member.device);
   made.advice = std::move(go.advice);
   made.kernel_ranks = ranks_on_kernel_of(request_.rank, *group_->roster());
   // Its own it knows even where the list is too long to be told.

@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kMaxAddresses = 16;
 constexpr std::size_t kMaxSettings = 256;
 constexpr std::size_t kAddressSize = 17;
-constexpr std::size_t kMemberSize = 62;  // the least that one can have
+constexpr std::size_t kMemberSize = 66;  // the least that one can have
 constexpr std::size_t kNewsItemSize = 17;
 constexpr std::size_t kMaxNote = 128;
 constexpr std::uint64_t kMaxSegment = std::uint64_t{1} << 46;  // an address space
@@ -30,6 +30,7 @@ void write_member(WireWriter& out, const Member& member) {
   out.u64(member.segment_bytes);
   out.u64(member.kernel);
   out.text(member.cores);
+  out.text(member.device);
 }
 
 void read_member(WireReader& in, Member* member) {
@@ -49,6 +50,7 @@ void read_member(WireReader& in, Member* member) {
   member->segment_bytes = in.u64();
   member->kernel = in.u64();
   member->cores = in.text();
+  member->device = in.text();
   if (member->rank.value < 0 || member->rank.value >= kMaxRanks) in.refuse();
   if (member->segment_bytes > kMaxSegment) in.refuse();
 }

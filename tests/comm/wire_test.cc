@@ -25,6 +25,7 @@ Member sample_member(std::int32_t rank) {
   member.addresses[1].family = 6;
   member.segment_bytes = 1 << 20;
   member.cores = "0,2-3";
+  member.device = std::string("\0a card", 7);
   return member;
 }
 
@@ -49,6 +50,7 @@ TEST(Wire, MessagesComeBackAsTheyWere) {
   JoinMessage join;
   ASSERT_TRUE(decode(encode(sample_join()), &join).ok());
   EXPECT_EQ(join.member.host_id, "boot:1");
+  EXPECT_EQ(join.member.device, sample_member(3).device);
   EXPECT_EQ(join.member.addresses, sample_member(0).addresses);
   EXPECT_EQ(join.agreed.at(1).name, "x");
   EXPECT_EQ(join.patience_ms, 1000u);

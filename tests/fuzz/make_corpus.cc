@@ -51,6 +51,7 @@ Member member(std::int32_t rank) {
   made.addresses[1].family = 6;
   made.segment_bytes = 1 << 20;
   made.cores = "0,2-3";
+  made.device = "GPU";
   return made;
 }
 
