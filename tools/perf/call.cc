@@ -115,6 +115,25 @@ void Call::share() {
   writes_ = recv_firsts_.back() + recv_counts_.back();
 }
 
+std::size_t Call::moves(bool in_place) const {
+  const std::size_t all = reads_ + writes_;
+  if (!in_place) return all;
+  switch (row_.collective.collective) {
+    case Collective::kAllGather:
+    case Collective::kAllGatherV:  // the own block is read for the others only
+      return all - reads_;
+    case Collective::kBroadcast:
+      return is_root() ? reads_ : all;
+    case Collective::kGather:
+    case Collective::kScatter:
+      return is_root() ? all - 2 * row_.count : all;
+    case Collective::kAllToAll:
+      return all - 2 * row_.count;
+    default:
+      return all;
+  }
+}
+
 Buffers Call::bind(const Buffers& buffers, bool in_place) const {
   if (!in_place) return buffers;
   const std::size_t own = static_cast<std::size_t>(rank_) * row_.count * row_.type.bytes;

@@ -55,6 +55,8 @@ class Call {
   /// Elements that this rank's call reads and writes.
   std::size_t reads() const { return reads_; }
   std::size_t writes() const { return writes_; }
+  /// Both together; what already is where it belongs, in place, is not moved.
+  std::size_t moves(bool in_place) const;
 
  private:
   bool is_root() const { return rank_ == row_.root; }

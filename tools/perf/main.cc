@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "compare.h"
+#include "gpu_bench.h"
 #include "measure.h"
 #include "options.h"
 #include "overlap.h"
@@ -104,6 +105,13 @@ int run_rows(Bench* bench, const std::vector<Row>& rows, const Options& options,
   return right ? 0 : kFailedInOrder;
 }
 
+/// Rank 0 reports.
+int run_table(Bench* bench, const std::vector<Row>& rows, const Options& options, int rank, Report report) {
+  if (rank != 0) return run_rows(bench, rows, options, rank, nullptr);
+  report.begin();
+  return run_rows(bench, rows, options, rank, &report);
+}
+
 /// The collectives of a sweep that have algorithms to choose from.
 std::vector<CollectiveName> swept(const Options& options) {
   if (!options.every_collective) return {options.collective};
@@ -135,12 +143,14 @@ int run_rank(const Options& options, tuttiComm_t comm, int rank, int ranks, cons
   if (options.overlap) return run_overlap(options, comm, rank, ranks, ranks_are, rows);
   std::size_t bytes = 0;
   for (const Row& row : rows) bytes = std::max(bytes, row.bytes());
-  Bench bench(comm, rank, ranks, options);
+  if (options.gpu.devices == 0) {
+    Bench bench(comm, rank, ranks, options);
+    if (!bench.allocate(bytes)) return fail(rank, bench.text());
+    return run_table(&bench, rows, options, rank, Report(options, ranks, ranks_are, nullptr));
+  }
+  GpuBench bench(comm, rank, ranks, options, *find_gpu(&text));  // there is one: the rank uses it
   if (!bench.allocate(bytes)) return fail(rank, bench.text());
-  if (rank != 0) return run_rows(&bench, rows, options, rank, nullptr);
-  Report report(options, ranks, ranks_are);
-  report.begin();
-  return run_rows(&bench, rows, options, rank, &report);
+  return run_table(&bench, rows, options, rank, Report(options, ranks, ranks_are, &bench.facts()));
 }
 
 /// Each library has buffers of its own.
@@ -153,25 +163,45 @@ int start_comparison(const Options& options, int ranks) {
   return compare(options, ranks, rows_of(options, ranks));
 }
 
+/// With -g: whether there are so many devices.
+bool has_devices(const Options& options, std::string* text) {
+  if (options.gpu.devices == 0) return true;
+  std::string why;
+  Gpu* const gpu = find_gpu(&why);
+  if (gpu == nullptr) return *text = "-g: " + why, false;
+  if (options.gpu.devices <= gpu->devices()) return true;
+  *text = "-g " + std::to_string(options.gpu.devices) + ": there is no device " + std::to_string(gpu->devices()) + ":";
+  for (int i = 0; i < gpu->devices(); ++i) *text += " " + std::to_string(i) + " is " + gpu->name(i) + ";";
+  *text += " several ranks share one with --ranks-per-gpu";
+  return false;
+}
+
+int ranks_of(const Options& options) {
+  if (options.ranks > 0) return options.ranks;
+  return options.gpu.devices > 0 ? options.gpu.devices * options.gpu.ranks_each : default_ranks();
+}
+
 int run(const Options& options, int argc, char** argv) {
   const RankBody body = [&](tuttiComm_t comm, int rank, int ranks, const char* ranks_are) {
     return run_rank(options, comm, rank, ranks, ranks_are);
   };
+  std::string text;
   if (options.child_rank >= 0) return run_child(options, body);
+  if (!has_devices(options, &text)) return complain(text);
   const char* launcher = launcher_name();
-  if (launcher != nullptr && (options.ranks > 0 || options.threads)) {
-    return complain("--ranks and --threads are for runs without a launcher (this is a rank of " +
+  if (launcher != nullptr && (options.ranks > 0 || options.threads || options.gpu.ranks_each > 1)) {
+    return complain("--ranks, --threads and --ranks-per-gpu are for runs without a launcher (this is a rank of " +
                     std::string(launcher) + ")");
   }
   if (launcher != nullptr && !options.compare.peers.empty()) {
     return complain("--compare starts its own ranks (this is a rank of " + std::string(launcher) + ")");
   }
   if (launcher != nullptr) return run_launched(options, body);
-  const int ranks = options.ranks > 0 ? options.ranks : default_ranks();
-  std::string text;
+  const int ranks = ranks_of(options);
   if (!roots_exist(options, ranks, &text) || !fits(options.max_bytes, ranks, &text)) return complain(text);
   if (!options.compare.peers.empty()) return start_comparison(options, ranks);
-  return options.threads ? run_threads(ranks, options, body) : run_processes(ranks, argc, argv);
+  const bool threads = options.threads || (options.gpu.devices > 0 && options.ranks == 0);
+  return threads ? run_threads(ranks, options, body) : run_processes(ranks, argc, argv);
 }
 
 }  // namespace
@@ -183,6 +213,11 @@ int main(int argc, char** argv) {
   // Before the library reads its settings; ranks started here inherit them.
   if (!options.algorithm.empty()) setenv("TUTTI_ALGO", options.algorithm.c_str(), 1);
   if (!options.transport.empty()) setenv("TUTTI_TRANSPORT", options.transport.c_str(), 1);
+  if (options.gpu.devices > 0) {
+    setenv("TUTTI_TRANSPORT", "cuda", 0);  // or a join says why device buffers are not offered
+    // Streams of ranks that share a device must not share a queue of launches: one would wait behind another's.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  }
   if (options.list_settings) {
     print_settings();
     return 0;

@@ -43,13 +43,21 @@ bool Bench::allocate(std::size_t bytes) {
 tuttiResult_t Bench::run(const Row& row, RowResult* result) {
   result->row = row;
   tuttiResult_t code = run_directions(row, result);
-  if (code == tuttiSuccess) code = describe(row, comm_, &result->transport, &result->algorithm);
+  if (code == tuttiSuccess) code = name_paths(row, result);
   if (code != tuttiSuccess) {
     text_ = std::string(row.collective.name) + " of " + std::to_string(row.bytes()) + " bytes, " + row.type.name +
-            ": " + tuttiGetErrorString(code) + ": " + tuttiGetLastError(comm_);
+            ": " + tuttiGetErrorString(code) + ": " + cause();
   }
   return code;
 }
+
+std::string Bench::cause() const { return tuttiGetLastError(comm_); }
+
+tuttiResult_t Bench::name_paths(const Row& row, RowResult* result) {
+  return describe(row, comm_, &result->transport, &result->algorithm);
+}
+
+tuttiResult_t Bench::find_floor(const Row&, const Call&, bool, double*) { return tuttiSuccess; }
 
 tuttiResult_t Bench::run_directions(const Row& row, RowResult* result) {
   RowOperation op;
@@ -61,23 +69,26 @@ tuttiResult_t Bench::run_directions(const Row& row, RowResult* result) {
   const auto one_direction = [&](bool in_place, Direction* direction) {
     std::uint64_t wrong = 0;
     if (checked) {
-      PERF_TRY(check(call, checker, in_place, &wrong));
+      PERF_TRY(check(row, call, checker, in_place, &wrong));
       direction->wrong = wrong;
     }
-    return measure(row, call, in_place, &direction->timing);
+    return measure(row, call, in_place, direction);
   };
   PERF_TRY(one_direction(false, &result->out_of_place));
   return row.collective.in_place ? one_direction(true, &result->in_place.emplace()) : tuttiSuccess;
 }
 
-tuttiResult_t Bench::check(const Call& call, const Check& check, bool in_place, std::uint64_t* wrong) {
+tuttiResult_t Bench::check(const Row& row, const Call& call, const Check& check, bool in_place, std::uint64_t* wrong) {
   std::uint64_t mine = 0;
-  for (int i = 0; i < options_.checks; ++i) {
-    check.prepare(buffers_, in_place);
-    PERF_TRY(call.make(call.bind(buffers_, in_place)));
-    mine += check.count_wrong(buffers_, in_place);
-  }
+  for (int i = 0; i < options_.checks; ++i) PERF_TRY(try_once(row, call, check, in_place, &mine));
   return tuttiAllReduce(&mine, wrong, 1, tuttiUint64, tuttiSum, comm_, nullptr);
+}
+
+tuttiResult_t Bench::try_once(const Row&, const Call& call, const Check& check, bool in_place, std::uint64_t* wrong) {
+  check.prepare(buffers_, in_place);
+  PERF_TRY(call.make(call.bind(buffers_, in_place)));
+  *wrong += check.count_wrong(buffers_, in_place);
+  return tuttiSuccess;
 }
 
 double Bench::now() const { return seconds_on(options_.cpu_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC); }
@@ -92,10 +103,12 @@ tuttiResult_t Bench::agree_on_iterations(const Call& call, const Buffers& bound,
   double slowest = mine;
   PERF_TRY(tuttiAllReduce(&mine, &slowest, 1, tuttiFloat64, tuttiMax, comm_, nullptr));
   *one_loop = slowest >= kOneLoopSeconds || options_.isolated;
-  *iterations = options_.iterations > 0
-                    ? options_.iterations
-                    : static_cast<int>(std::clamp<double>(kLoopSeconds / slowest, kMinIterations, kMaxIterations));
+  *iterations = options_.iterations > 0 ? options_.iterations : repeats_for(slowest);
   return tuttiSuccess;
+}
+
+int Bench::repeats_for(double seconds) {
+  return static_cast<int>(std::clamp<double>(kLoopSeconds / seconds, kMinIterations, kMaxIterations));
 }
 
 /// One untimed operation, a barrier, the loop. With -z 1 each operation has a barrier before it, outside its time.
@@ -123,22 +136,35 @@ tuttiResult_t Bench::run_loop(const Call& call, const Buffers& bound, int iterat
   return tuttiSuccess;
 }
 
-tuttiResult_t Bench::measure(const Row& row, const Call& call, bool in_place, Timing* timing) {
-  const Buffers bound = call.bind(buffers_, in_place);
-  int iterations = 0;
-  bool one_loop = false;
-  // Zeros stay zeros under every operation that is repeated in place: no overflow, no slow denormals.
+tuttiResult_t Bench::clear(const Row& row) {
   std::fill_n(buffers_.send, row.send_count * row.type.bytes, std::byte{});
   std::fill_n(buffers_.recv, row.recv_count * row.type.bytes, std::byte{});
+  return tuttiSuccess;
+}
+
+tuttiResult_t Bench::measure(const Row& row, const Call& call, bool in_place, Direction* direction) {
+  PERF_TRY(find_floor(row, call, in_place, &direction->floor));
+  PERF_TRY(clear(row));
+  PERF_TRY(take_times(call, call.bind(buffers_, in_place), &direction->timing));
+  return join(&direction->timing);
+}
+
+tuttiResult_t Bench::take_times(const Call& call, const Buffers& bound, Timing* timing) {
+  int iterations = 0;
+  bool one_loop = false;
   PERF_TRY(agree_on_iterations(call, bound, &iterations, &one_loop));
   PERF_TRY(run_loop(call, bound, iterations, one_loop, &timing->average));
   double unused = 0;
   if (!one_loop) PERF_TRY(run_loop(call, bound, iterations, true, &unused));
-  std::sort(samples_.begin(), samples_.end());
-  timing->min = samples_.front();
-  timing->p50 = percentile(samples_, 0.50);
-  timing->p99 = percentile(samples_, 0.99);
-  return join(timing);
+  summarise(std::move(samples_), timing);
+  return tuttiSuccess;
+}
+
+void Bench::summarise(std::vector<double> samples, Timing* timing) {
+  std::sort(samples.begin(), samples.end());
+  timing->min = samples.front();
+  timing->p50 = percentile(samples, 0.50);
+  timing->p99 = percentile(samples, 0.99);
 }
 
 /// The ranks' figures become one on every rank.

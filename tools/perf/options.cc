@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "compare_options.h"
+#include "gpu_options.h"
 
 namespace tutti::perf {
 namespace {
@@ -178,6 +179,7 @@ void set_options(const CLI::App& app, const Typed& typed, Options* options) {
   check_sweep(*options);
   check_overlap(*options);
   set_compare(app, typed.compare, options);
+  check_gpu(app, *options);
 }
 
 void declare(CLI::App* app, Typed* typed, Options* options) {
@@ -226,6 +228,7 @@ void declare(CLI::App* app, Typed* typed, Options* options) {
                 "operations on a stream beside a computation of the caller's: how much is hidden, and what it slows "
                 "down (factor 8 unless -f or -i says)");
   declare_compare(app, &typed->compare, &options->compare);
+  declare_gpu(app, &options->gpu);
   app->add_flag("--env", options->list_settings, "list every setting with its value, default and meaning");
   app->add_flag("--version", typed->version, "print the library's version");
   app->add_option("--child-rank", options->child_rank)->group("");

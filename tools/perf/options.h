@@ -21,6 +21,13 @@ struct Compare {
   std::string folder;   ///< of the contestants' programs; empty: the build's
 };
 
+/// -g.
+struct GpuOptions {
+  int devices = 0;      ///< 0: host buffers
+  int ranks_each = 1;   ///< threads on each device, where --ranks does not say
+  int graph_calls = 0;  ///< operations of a captured graph; 0: none is captured
+};
+
 struct Options {
   CollectiveName collective{};
   std::size_t min_bytes = 8;
@@ -48,6 +55,7 @@ struct Options {
   int ranks = 0;  ///< 0: one a core, or the launcher's
   bool threads = false;
   Compare compare;
+  GpuOptions gpu;
   bool sweep = false;             ///< every algorithm at every size instead of the chosen one
   bool every_collective = false;  ///< of a sweep
   bool overlap = false;           ///< operations on a stream beside the caller's own computing

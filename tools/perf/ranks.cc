@@ -18,6 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "gpu.h"
+
 namespace tutti::perf {
 namespace {
 
@@ -42,6 +44,17 @@ tuttiConfig_t config_of(const Options& options) {
 int fail_join(int rank, tuttiResult_t code) {
   std::fprintf(stderr, "tutti-perf: rank %d cannot join: %s: %s\n", rank, tuttiGetErrorString(code),
                tuttiGetLastError(nullptr));
+  return kFailed;
+}
+
+/// With -g, before the rank joins: the library offers device buffers where a device is in use. 0 or the exit code.
+int take_device(const Options& options, int rank) {
+  if (options.gpu.devices == 0) return 0;
+  std::string why;
+  Gpu* const gpu = find_gpu(&why);
+  if (gpu != nullptr && gpu->use(device_of(options, rank)) == tuttiSuccess) return 0;
+  std::fprintf(stderr, "tutti-perf: rank %d: device %d: %s\n", rank, device_of(options, rank),
+               gpu == nullptr ? why.c_str() : gpu_fault().c_str());
   return kFailed;
 }
 
@@ -158,6 +171,16 @@ const char* launcher_name() {
   return nullptr;
 }
 
+int device_of(const Options& options, int rank) {
+  int local = rank;
+  for (const char* const name : {"OMPI_COMM_WORLD_LOCAL_RANK", "LOCAL_RANK", "SLURM_LOCALID", "MPI_LOCALRANKID"}) {
+    if (launcher_name() == nullptr || !is_set(name)) continue;
+    local = std::atoi(std::getenv(name));
+    break;
+  }
+  return local % options.gpu.devices;
+}
+
 int default_ranks() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -191,6 +214,7 @@ int run_child(const Options& options, const RankBody& body) {
     have += static_cast<std::size_t>(got);
   }
   close(options.child_id_fd);
+  if (const int failed = take_device(options, options.child_rank); failed != 0) return failed;
   const tuttiConfig_t config = config_of(options);
   tuttiComm_t comm = nullptr;
   const tuttiResult_t joined = tuttiCommInitRankConfig(&comm, options.child_ranks, id, options.child_rank, &config);
@@ -198,7 +222,23 @@ int run_child(const Options& options, const RankBody& body) {
   return leave(comm, body(comm, options.child_rank, options.child_ranks, "processes"));
 }
 
+namespace {
+/// One of run_threads.
+int run_thread(int rank, int ranks, const tuttiUniqueId& id, const Options& options, const RankBody& body) {
+  if (const int failed = take_device(options, rank); failed != 0) return failed;
+  const tuttiConfig_t config = config_of(options);
+  tuttiComm_t comm = nullptr;
+  const tuttiResult_t joined = tuttiCommInitRankConfig(&comm, ranks, id, rank, &config);
+  if (joined != tuttiSuccess) return fail_join(rank, joined);
+  return leave(comm, body(comm, rank, ranks, "threads"));
+}
+}  // namespace
+
 int run_threads(int ranks, const Options& options, const RankBody& body) {
+  // Before any of them joins, so that none waits for one whose device does not start.
+  for (int rank = 0; rank < std::min(ranks, options.gpu.devices); ++rank) {
+    if (const int failed = take_device(options, rank); failed != 0) return failed;
+  }
   tuttiUniqueId id;
   const tuttiResult_t made = tuttiGetUniqueId(&id);
   if (made != tuttiSuccess) return fail_join(0, made);
@@ -206,11 +246,7 @@ int run_threads(int ranks, const Options& options, const RankBody& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      const tuttiConfig_t config = config_of(options);
-      tuttiComm_t comm = nullptr;
-      const tuttiResult_t joined = tuttiCommInitRankConfig(&comm, ranks, id, rank, &config);
-      const int code =
-          joined == tuttiSuccess ? leave(comm, body(comm, rank, ranks, "threads")) : fail_join(rank, joined);
+      const int code = run_thread(rank, ranks, id, options, body);
       if (code != 0) result = code;
     });
   }
@@ -219,6 +255,7 @@ int run_threads(int ranks, const Options& options, const RankBody& body) {
 }
 
 int run_launched(const Options& options, const RankBody& body) {
+  if (const int failed = take_device(options, 0); failed != 0) return failed;
   const tuttiConfig_t config = config_of(options);
   tuttiComm_t comm = nullptr;
   const tuttiResult_t joined = tuttiCommInitUrl(&comm, "env://", -1, -1, &config);

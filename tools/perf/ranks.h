@@ -20,6 +20,9 @@ int run_child(const Options& options, const RankBody& body);
 int run_threads(int ranks, const Options& options, const RankBody& body);
 int run_launched(const Options& options, const RankBody& body);
 
+/// With -g: the rank's device, counted on its own host.
+int device_of(const Options& options, int rank);
+
 /// Cores that this process may use.
 int default_ranks();
 

@@ -27,6 +27,8 @@ void print_timing(const Timing& timing) {
               time_text(timing.p99).c_str());
 }
 
+std::string floor_text(double seconds) { return seconds > 0 ? time_text(seconds) : "N/A"; }
+
 std::string step_text(const Options& options) {
   if (options.step_bytes > 0) return std::to_string(options.step_bytes) + "(bytes)";
   char text[32];
@@ -44,8 +46,20 @@ std::string time_text(double seconds) {
   return text;
 }
 
-Report::Report(const Options& options, int ranks, const char* ranks_are)
-    : options_(options), ranks_(ranks), ranks_are_(ranks_are), terminal_(isatty(STDERR_FILENO) != 0) {}
+Report::Report(const Options& options, int ranks, const char* ranks_are, const GpuFacts* gpus)
+    : options_(options), ranks_(ranks), ranks_are_(ranks_are), gpus_(gpus), terminal_(isatty(STDERR_FILENO) != 0) {}
+
+void Report::print_devices() const {
+  for (std::size_t i = 0; i < gpus_->devices.size(); ++i) {
+    const GpuFacts::Device& device = gpus_->devices[i];
+    std::printf("# device %zu: %s", i, device.name.c_str());
+    if (device.copy_rate > 0) std::printf(", copies at %.1f GB/s (read and written)", device.copy_rate / 1e9);
+    std::printf("\n");
+  }
+  std::printf("# device buffers, rank r on device r mod %d; times by %s\n", options_.gpu.devices,
+              times_text(options_).c_str());
+  std::printf("# floor: what moving the bytes takes at the device's own rate, out of place and in place (us)\n");
+}
 
 void Report::begin() const {
   int version = 0;
@@ -60,6 +74,7 @@ void Report::begin() const {
   if (options_.registered) std::printf("# buffers from tuttiMemAlloc\n");
   if (options_.deterministic) std::printf("# deterministic: results depend on the ranks' data only\n");
   std::printf("# %s\n", machine_text().c_str());
+  if (gpus_ != nullptr) print_devices();
   std::printf("# size: %s\n#\n", options_.collective.size_is);
   const char* time = options_.cpu_time ? "cputime" : "time";
   std::printf("# %11s  %12s  %8s  %6s  %6s  %31s  %31s  %23s  %23s\n", "", "", "", "", "", "out-of-place        ",
@@ -67,7 +82,7 @@ void Report::begin() const {
   std::printf("# %11s  %12s  %8s  %6s  %6s", "size", "count", "type", "redop", "root");
   for (int i = 0; i < 2; ++i) std::printf("  %7s  %6s  %6s  %6s", time, "algbw", "busbw", "#wrong");
   for (int i = 0; i < 2; ++i) std::printf("  %7s %7s %7s", "min", "p50", "p99");
-  std::printf("  transport  algorithm\n");
+  std::printf("  transport  %s\n", gpus_ == nullptr ? "algorithm" : "floor    floor  algorithm");
   std::printf("# %11s  %12s  %8s  %6s  %6s", "(B)", "(elements)", "", "", "");
   for (int i = 0; i < 2; ++i) std::printf("  %7s  %6s  %6s  %6s", "(us)", "(GB/s)", "(GB/s)", "");
   std::printf("\n");
@@ -109,7 +124,12 @@ void Report::add(RowResult result) {
   } else {
     std::printf("  %7s %7s %7s", "N/A", "N/A", "N/A");
   }
-  std::printf("  %9s  %s\n", result.transport.c_str(), result.algorithm.c_str());
+  std::printf("  %9s  ", result.transport.c_str());
+  if (gpus_ != nullptr) {
+    std::printf("%7s  %7s  ", floor_text(result.out_of_place.floor).c_str(),
+                floor_text(result.in_place ? result.in_place->floor : 0).c_str());
+  }
+  std::printf("%s\n", result.algorithm.c_str());
   std::fflush(stdout);
   results_.push_back(std::move(result));
 }
@@ -124,8 +144,8 @@ bool Report::end() const {
   std::printf("# Avg bus bandwidth    : %.4g\n#\n", average_bus_bandwidth(results_, ranks_));
   std::printf("# Collective test concluded: %s\n", options_.collective.name);
   std::fflush(stdout);
-  const bool written =
-      options_.json_path.empty() || write_whole(options_.json_path, json_text(options_, ranks_, ranks_are_, results_));
+  const bool written = options_.json_path.empty() ||
+                       write_whole(options_.json_path, json_text(options_, ranks_, ranks_are_, results_, gpus_));
   return written && wrong == 0;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu_bench.h"
 #include "measure.h"
 #include "options.h"
 
@@ -12,7 +13,8 @@ namespace tutti::perf {
 
 class Report {
  public:
-  Report(const Options& options, int ranks, const char* ranks_are);
+  /// Borrows `gpus`, nullptr on host buffers.
+  Report(const Options& options, int ranks, const char* ranks_are, const GpuFacts* gpus);
 
   void begin() const;
   /// On stderr when it is a terminal: what is being measured now.
@@ -24,10 +26,12 @@ class Report {
 
  private:
   void clear_progress() const;
+  void print_devices() const;
 
   const Options& options_;
   int ranks_;
   const char* ranks_are_;
+  const GpuFacts* gpus_;
   bool terminal_;
   std::vector<RowResult> results_;
 };

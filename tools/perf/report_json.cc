@@ -54,6 +54,11 @@ Json config_json(const Options& options, int ranks, const char* ranks_are) {
   if (options.wire != tuttiDataTypeMax) config["wire"] = type_of(options.wire).name;
   if (options.registered) config["registered"] = true;
   if (options.deterministic) config["deterministic"] = true;
+  if (options.gpu.devices > 0) {
+    config["gpus"] = options.gpu.devices;
+    config["times_by"] = times_text(options);
+    if (options.gpu.graph_calls > 0) config["cudagraph"] = options.gpu.graph_calls;
+  }
   if (options.iterations > 0) config["iterations"] = options.iterations;
   if (options.step_bytes > 0) {
     config["step_bytes"] = options.step_bytes;
@@ -71,6 +76,10 @@ Json direction_json(const Row& row, const Direction& direction, int ranks, bool 
   json["alg_bw"] = alg_bandwidth(row, timing.average);
   json["bus_bw"] = bus_bandwidth(row, timing.average, ranks);
   json["nwrong"] = direction.wrong ? Json(*direction.wrong) : Json(nullptr);
+  if (direction.floor > 0) {
+    json["floor_us"] = direction.floor * 1e6;
+    json["floor_by_time"] = direction.floor / timing.average;
+  }
   return json;
 }
 
@@ -135,6 +144,12 @@ double average_bus_bandwidth(const std::vector<RowResult>& results, int ranks) {
   return directions > 0 ? sum / directions : 0;
 }
 
+std::string times_text(const Options& options) {
+  if (options.isolated) return "the host's clock around blocking calls";
+  if (options.gpu.graph_calls == 0) return "CUDA events around calls on a stream";
+  return "CUDA events around replays of a graph of " + std::to_string(options.gpu.graph_calls) + " calls";
+}
+
 std::string machine_text() {
   utsname system{};
   uname(&system);
@@ -151,8 +166,13 @@ std::string json_text(const Options& options, int ranks, const char* ranks_are, 
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string json_text(const Options& options, int ranks, const char* ranks_are, const std::vector<RowResult>& results) {
+std::string json_text(const Options& options, int ranks, const char* ranks_are, const std::vector<RowResult>& results,
+                      const GpuFacts* gpus) {
   Json report = begin_json(options, ranks, ranks_are);
+  for (std::size_t i = 0; gpus != nullptr && i < gpus->devices.size(); ++i) {
+    const GpuFacts::Device& device = gpus->devices[i];
+    report["devices"].push_back({{"device", i}, {"name", device.name}, {"copy_GB/s", device.copy_rate / 1e9}});
+  }
   report["results"] = Json::array();
   for (const RowResult& result : results) report["results"].push_back(row_json(result, ranks, options.cpu_time));
   report["average_bus_bandwidth"] = average_bus_bandwidth(results, ranks);

@@ -1,0 +1,10 @@
+#include "gpu.h"
+
+namespace tutti::perf {
+
+std::string& gpu_fault() {
+  thread_local std::string text;
+  return text;
+}
+
+}  // namespace tutti::perf
