@@ -4,11 +4,16 @@
 #   tests      every test with the label cuda; the machine code of the kernels
 #   sanitizer  compute-sanitizer over a few of these tests
 #   kernels    bandwidth of all types and operations against the card's own copy
+#   ranks      collectives of 2, 4 and 8 ranks that share the card as threads, 16 bytes to 256 MiB, checked, against the
+#              floor of the bytes; of 2 and 4 as processes where the library offers that
+#   latency    8 bytes on 2, 4 and 8 ranks: on a stream, blocking, captured into a graph; a step's and a launch's time
+#   nccl       GPU buffers over TCP against NCCL's socket transport, in turn, where NCCL was found; with MPS, too
+#   start      the device's and the communicators' beginning
 #   torch      the backend for PyTorch, if PYTHON (default python3) has a torch that sees the GPU: DDP, SyncBatchNorm
 # What is missing is skipped and said. Numbers go to bench/results/gpu-CARD-DATE.json, a short table comes last.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
-all_parts=(build tests sanitizer kernels torch)
+all_parts=(build tests sanitizer kernels ranks latency nccl start torch)
 parts=("$@")
 [ $# -gt 0 ] || parts=("${all_parts[@]}")
 for part in "${parts[@]}"; do
@@ -49,6 +54,17 @@ check() {
     tail -n 40 "$log" | sed 's/^/    /'
     return 1
   fi
+}
+# offered NAME COMMAND...: the same; what the library says that it does not offer is skipped.
+offered() {
+  local name=$1 code=0 reason
+  shift
+  if [ "$(left)" -lt 10 ]; then skip "$name" "no time is left of $limit_s s"; return 1; fi
+  timeout "$(left)" "$@" > "$results/refusal" 2>&1 || code=$?
+  reason=$(grep -m 1 -o '[^:]*\(not offered\|are offered where\|is not offered\).*' "$results/refusal")
+  if [ "$code" -ne 0 ] && [ -n "$reason" ]; then skip "$name" "${reason# }"; return 1; fi
+  # shellcheck disable=SC2016 # the arguments are the inner shell's
+  check "$name" bash -c 'cat "$0"; exit "$1"' "$results/refusal" "$code"
 }
 skip() {
   skipped=$((skipped + 1))
@@ -121,6 +137,76 @@ part_kernels() {
   have_card kernels || return
   check "bandwidth of kernels" "$build/bench/device_kernels_bench" --benchmark_out_format=json \
     --benchmark_out="$results/kernels.json"
+}
+perf=$build/tools/tutti-perf
+part_ranks() {
+  is_built ranks || return
+  have_card ranks || return
+  local ranks collective
+  for ranks in 2 4 8; do
+    check "all_reduce of $ranks ranks on the card" "$perf" all_reduce -g 1 --ranks-per-gpu "$ranks" -b 16 -e 256M -f 4 -T 20 \
+      -J "$results/ranks-$ranks.json"
+  done
+  for collective in reduce_scatter all_gather broadcast reduce gather scatter all_to_all all_gather_v all_to_all_v; do
+    check "$collective of 4 ranks on the card" "$perf" "$collective" -g 1 --ranks-per-gpu 4 -b 1K -e 16M -f 128 -n 20 -T 20 \
+      -J "$results/ranks-4-$collective.json"
+  done
+  offered "send_recv of 4 ranks on the card" "$perf" send_recv -g 1 --ranks-per-gpu 4 -b 1K -e 16M -f 128 -n 20 -T 20 \
+    -J "$results/ranks-4-send_recv.json"
+  check "all types and operations of 3 ranks on the card" "$perf" all_reduce -g 1 --ranks-per-gpu 3 -d all -o all -b 4000 -e 4000 \
+    -n 5 -T 20 -J "$results/ranks-3-types.json"
+  for ranks in 2 4; do
+    offered "all_reduce of $ranks processes on the card" "$perf" all_reduce -g 1 --ranks "$ranks" -b 16 -e 256M -f 4 -T 20 \
+      -J "$results/processes-$ranks.json"
+  done
+}
+part_latency() {
+  is_built latency || return
+  have_card latency || return
+  local ranks small=(-g 1 -b 8 -e 8 -T 20)
+  for ranks in 2 4 8; do
+    check "8 bytes on $ranks ranks, on a stream" "$perf" all_reduce "${small[@]}" --ranks-per-gpu "$ranks" \
+      -J "$results/latency-$ranks-stream.json"
+    check "8 bytes on $ranks ranks, blocking" "$perf" all_reduce "${small[@]}" --ranks-per-gpu "$ranks" -z 1 \
+      -J "$results/latency-$ranks-blocking.json"
+    offered "8 bytes on $ranks ranks, in a graph" "$perf" all_reduce "${small[@]}" --ranks-per-gpu "$ranks" -G 100 \
+      -J "$results/latency-$ranks-graph.json"
+  done
+  # shellcheck disable=SC2016 # the arguments are the inner shell's
+  check "a step and a launch" bash -c '"$0" > "$1"' "$build/bench/device_steps_bench" "$results/steps.json"
+}
+# under_mps COMMAND...: with a daemon of this user's own, which lets processes run on the card at the same time.
+under_mps() {
+  local code=0
+  CUDA_MPS_PIPE_DIRECTORY=$(mktemp -d) CUDA_MPS_LOG_DIRECTORY=$results/mps
+  export CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+  nvidia-cuda-mps-control -d || return
+  timeout "$(left)" "$@" || code=$?
+  echo quit | nvidia-cuda-mps-control
+  rm -rf "$CUDA_MPS_PIPE_DIRECTORY"
+  unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+  return "$code"
+}
+part_nccl() {
+  is_built nccl || return
+  have_card nccl || return
+  local race=$build/bench/nccl_race name="NCCL's sockets and Tutti's, 2 ranks, with MPS"
+  if [ ! -x "$race" ]; then skip nccl "NCCL was not found when this was built"; return; fi
+  check "NCCL's sockets and Tutti's, 2 ranks" "$race" all_reduce --ranks 2 -b 8 -e 256M -f 32 --pairs 5 -J "$results/nccl-2.json"
+  check "NCCL's sockets and Tutti's, 4 ranks" "$race" all_reduce --ranks 4 -b 8 -e 8M -f 32 --pairs 5 -J "$results/nccl-4.json"
+  if ! command -v nvidia-cuda-mps-control > /dev/null; then skip "$name" "no nvidia-cuda-mps-control"; return; fi
+  if [ "$(left)" -lt 30 ]; then skip "$name" "no time is left of $limit_s s"; return; fi
+  if under_mps "$race" all_reduce --ranks 2 -b 8 -e 8M -f 32 --pairs 5 -J "$results/nccl-2-mps.json" > "$results/refusal" 2>&1; then
+    check "$name" cat "$results/refusal"
+  else # where MPS may not run is no fault of Tutti's
+    skip "$name" "$(tail -n 1 "$results/refusal")"
+  fi
+}
+part_start() {
+  is_built start || return
+  have_card start || return
+  # shellcheck disable=SC2016
+  check "beginnings" bash -c '"$0" > "$1"' "$build/bench/device_start_bench" "$results/start.json"
 }
 part_torch() {
   have_card torch || return

@@ -1,0 +1,10 @@
+# What steps, launches and beginnings cost on a GPU.
+if(TUTTI_HAVE_CUDA)
+  foreach(name steps start)
+    add_executable(device_${name}_bench ${CMAKE_CURRENT_LIST_DIR}/device/${name}_bench.cc)
+    target_include_directories(device_${name}_bench PRIVATE ${CMAKE_CURRENT_LIST_DIR})
+    target_include_directories(device_${name}_bench SYSTEM PRIVATE ${TUTTI_JSON_INCLUDE})
+    target_link_libraries(device_${name}_bench PRIVATE tutti_static tutti_warnings)
+    add_dependencies(gpu_checks device_${name}_bench)
+  endforeach()
+endif()

@@ -1,0 +1,23 @@
+# The race with NCCL, where it is installed: by the system, at NCCL_ROOT, or as Python's wheel.
+if(TUTTI_HAVE_CUDA)
+  if(NOT DEFINED NCCL_WHEEL)
+    set(python python3)
+    if(DEFINED ENV{PYTHON})
+      set(python $ENV{PYTHON})
+    endif()
+    execute_process(COMMAND ${python} -c "import nvidia.nccl; print(list(nvidia.nccl.__path__)[0])"
+      OUTPUT_VARIABLE NCCL_WHEEL OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  endif()
+  find_path(NCCL_INCLUDE nccl.h HINTS ${NCCL_ROOT}/include ${NCCL_WHEEL}/include)
+  find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${NCCL_ROOT}/lib ${NCCL_WHEEL}/lib)
+  if(NCCL_INCLUDE AND NCCL_LIBRARY)
+    add_executable(nccl_race nccl/main.cc nccl/race.cc nccl/side.cc race/tally.cc race/state.cc)
+    target_include_directories(nccl_race PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+    target_include_directories(nccl_race SYSTEM PRIVATE ${NCCL_INCLUDE} ${TUTTI_CLI11_INCLUDE} ${TUTTI_JSON_INCLUDE})
+    target_link_libraries(nccl_race PRIVATE tutti::tutti CUDA::cudart_static ${NCCL_LIBRARY} tutti_warnings
+                          Threads::Threads)
+    add_dependencies(gpu_checks nccl_race)
+  else()
+    message(STATUS "tutti: without NCCL (the Python package nvidia-nccl-cu13, or NCCL_ROOT) there is no race with it")
+  endif()
+endif()
