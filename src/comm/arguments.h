@@ -37,7 +37,8 @@ struct CallArguments {
   const UserOperation* user = nullptr;     ///< where `op` is one
   std::uint64_t agreed = 0;                ///< more that all ranks must agree on: goes into the messages' fingerprints
   const BlockArguments* blocks = nullptr;  ///< of the v-forms
-  bool on_device = false;                  ///< the buffers are device memory; found by the communicator
+  bool on_device = false;                  ///< the call is a kernel's; found by the communicator
+  bool staged = false;                     ///< it has device buffers and goes through host memory; likewise
 };
 
 /// Arguments that outlive the call: what they point to, except buffers, is copied.
@@ -47,6 +48,7 @@ class KeptArguments {
   KeptArguments(const CallArguments& arguments, std::shared_ptr<const UserOperation> user);
 
   const CallArguments& get() const { return arguments_; }
+  void stage() { arguments_.staged = true; }
 
  private:
   struct Arrays {

@@ -33,8 +33,13 @@ Status CallGroup::enqueue(std::shared_ptr<Communicator> comm, QueuedCall call, S
     stream.enqueue(std::make_unique<Operation>(std::move(comm), std::move(call)));
     return {};
   }
-  if (!call.collective()) return fail(Code::kUnsupported, "sends and receives are not offered on CUDA streams");
   Communicator& communicator = *comm;
+  std::shared_ptr<StreamOrder> order;
+  TUTTI_TRY(communicator.stage_on(stream, &call, &order));
+  if (order != nullptr) {
+    stream.enqueue(std::make_unique<Operation>(std::move(comm), std::move(call), std::move(order)));
+    return {};
+  }
   std::unique_ptr<Operation> watched;
   TUTTI_TRY(communicator.launch_on(call.arguments(), stream, &watched, comm));
   if (watched != nullptr) stream.enqueue(std::move(watched));
@@ -121,8 +126,9 @@ void CallGroup::pack_reductions() {
 bool CallGroup::fits(const Collected& earlier, const Collected& call) {
   const auto small = [](const Collected& c) {
     // Packing copies with the processor.
-    return !c.blocking && c.call.collective() && !c.call.arguments().on_device && c.call.bytes() <= kPackedPart &&
-           c.comm->ranks() <= kPackedRanks && c.comm->adds_in_rank_order(c.call.bytes());
+    return !c.blocking && c.call.collective() && !c.call.arguments().on_device && !c.call.arguments().staged &&
+           c.call.bytes() <= kPackedPart && c.comm->ranks() <= kPackedRanks &&
+           c.comm->adds_in_rank_order(c.call.bytes());
   };
   return small(earlier) && small(call) && PackedReduction::fit(earlier.call.arguments(), call.call.arguments());
 }

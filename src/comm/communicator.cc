@@ -80,7 +80,7 @@ Status Communicator::prepare(CallArguments* arguments) const {
   }
   TUTTI_TRY(check_arguments(*arguments, rank_.value, ranks_));
   if (device_ != nullptr) [[unlikely]]
-    TUTTI_TRY(device_->locate(arguments, rank_.value, ranks_));
+    TUTTI_TRY(device_->locate(arguments, rank_.value));
   if (arguments->wire >= 0 && settings_.deterministic) [[unlikely]]
     return fail(Code::kInvalidArgument, "{}: a wire type cannot be had in the deterministic mode",
                 name_of(arguments->collective));
@@ -101,7 +101,7 @@ Status Communicator::prepare(const Transfer& transfer) const {
     return fail(Code::kInvalidArgument, "{}: count {} is larger than memory can be", name, transfer.count.value);
   if (transfer.count.value != 0 && transfer.data == nullptr)
     return fail(Code::kInvalidArgument, "{}: the buffer of rank {} is NULL", name, rank_.value);
-  if (device_ != nullptr) TUTTI_TRY(device_->refuse(transfer));
+  if (device_ != nullptr) TUTTI_TRY(device_->locate(transfer));
   return {};
 }
 
@@ -148,7 +148,7 @@ Status Communicator::run(std::span<Transfer> transfers) {
   Status status;
   try {
     status = begin(transfers);
-    if (status.ok()) status = executor_->run(transfers, *this);
+    if (status.ok()) status = active_->run(transfers, *this);
   } catch (const std::exception& error) {
     status = failed_inside(error);
   }
@@ -160,11 +160,12 @@ Status Communicator::failed_inside(const std::exception& error) const {
   return fail(Code::kSystemError, "rank {} ran out of memory in {} ({})", rank_.value, what_runs(), error.what());
 }
 
-Status Communicator::begin(std::span<Transfer>) {
+Status Communicator::begin(std::span<Transfer> transfers) {
   if (failed()) return failure();
   if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);
   repeat_.possible = false;
   active_ = executor_.get();
+  if (device_ != nullptr && device_->any_on_device(transfers)) active_ = device_->staged();
   call_ = Call{};
   call_.sequence = sequence_;
   call_.collective = Collective::kSendRecv;
@@ -190,7 +191,7 @@ Status Communicator::begin(const CallArguments& arguments, bool* empty) {
   board_.begin(call_);
   operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
   waiting_ = false;
-  active_ = arguments.on_device ? device_->executor() : executor_.get();
+  active_ = arguments.on_device || arguments.staged ? device_->executor_of(arguments) : executor_.get();
   *empty = call_.count == 0 && arguments.collective != Collective::kBarrier &&
            arguments.collective != Collective::kAllToAllV;  // of which nobody knows all counts
   if (*empty) return {};
@@ -230,6 +231,8 @@ Status Communicator::begin(const CallArguments& arguments, bool* empty) {
     launch->ragged = &ragged_;
   }
   if (arguments.on_device) return {};
+  if (arguments.staged) [[unlikely]]
+    return bind_staged(arguments, launch);
   if (block.value >= kSharedFrom && may_share_input(arguments, *launch)) {
     launch->input_is_shared = true;
     launch->one_shot = false;
@@ -424,7 +427,8 @@ Status Communicator::algorithms_of(Collective collective, std::string* text) con
 
 std::uint64_t Communicator::host_bytes() {
   wait_for_turn(next_ticket_.load(std::memory_order_relaxed));
-  return plans_.bytes() + executor_->scratch_bytes() + scaled_.capacity();
+  const std::size_t staged = device_ == nullptr ? 0 : device_->staging_memory().value;
+  return plans_.bytes() + executor_->scratch_bytes() + scaled_.capacity() + staged;
 }
 
 Settings Communicator::settings() const {

@@ -29,6 +29,7 @@
 namespace tutti {
 
 class Operation;
+class QueuedCall;
 class Stream;
 
 /// Threads: one at a time calls the operations below (the C API's rule); abort(), failure(), async_error() and the
@@ -99,6 +100,8 @@ class Communicator final : public Watch {
   /// there is nothing to wait for. Blocks while earlier calls run that are not on CUDA streams.
   Status launch_on(const CallArguments& arguments, Stream& stream, std::unique_ptr<Operation>* watched,
                    const std::shared_ptr<Communicator>& self);
+  /// A call that goes through host memory gets its place in the CUDA stream; `order` stays nullptr for others.
+  Status stage_on(Stream& stream, QueuedCall* call, std::shared_ptr<StreamOrder>* order);
   /// kInProgress, or how such a call ended. Any one thread.
   Status poll(const DeviceEvent& ended, const Call& call);
 
@@ -150,6 +153,8 @@ class Communicator final : public Watch {
   bool exceeds_cache(Collective collective, Bytes block, const Launch& launch) const;
   bool may_share_input(const CallArguments& arguments, const Launch& launch);
   bool may_lend(const CallArguments& arguments, const Launch& launch) const;
+  Status bind_staged(const CallArguments& arguments, Launch* launch);
+  bool runs_on_device() const { return device_ != nullptr && active_ == device_->executor(); }
   void bind_reduction(const CallArguments& arguments, Launch* launch);
   Status adopt_cause();
   Status look_for_transfer_faults();

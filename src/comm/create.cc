@@ -205,6 +205,7 @@ Status attach_device(const CreateOptions& options, const JoinResult& joined, Exe
   if (request.driver == nullptr || request.driver->devices() == 0) return {};
   request.device = options.device >= 0 ? options.device : request.driver->current_device();
   if (request.device < 0 && forced) request.device = options.rank % request.driver->devices();
+  request.forced = forced;
   request.deterministic = options.settings.deterministic;
   request.algorithm = options.settings.algorithm;
   request.tile = options.settings.tile_bytes;

@@ -6,6 +6,7 @@
 #include "comm/communicator.h"
 #include "comm/operation.h"
 #include "comm/stream.h"
+#include "comm/user_operation.h"
 
 namespace tutti {
 
@@ -29,6 +30,37 @@ Status Communicator::launch_on(const CallArguments& arguments, Stream& stream, s
   status = finish(std::move(status), ticket);
   if (status.ok() && ended != nullptr) *watched = std::make_unique<Operation>(self, std::move(ended), launched);
   return status;
+}
+
+// What every rank decides alone: the messages are those of a call on host memory.
+Status Communicator::stage_on(Stream& stream, QueuedCall* call, std::shared_ptr<StreamOrder>* order) {
+  if (device_ == nullptr) return {};
+  if (call->collective() && device_->executor() != nullptr && !call->arguments().staged) return {};
+  const bool staged = call->collective() ? call->arguments().staged : device_->any_on_device(call->transfers());
+  const bool without_memory = call->collective() && !DeviceSide::has_memory(call->arguments(), rank_.value);
+  if (!staged && !without_memory) return fail(Code::kInvalidUsage, "host buffers cannot go on a CUDA stream");
+  TUTTI_TRY(device_->open_staging(-1));
+  if (!staged) call->stage();
+  return device_->staged()->hold(stream.cuda(), order);
+}
+
+// The roles that read or write nothing have no buffer then.
+Status Communicator::bind_staged(const CallArguments& arguments, Launch* launch) {
+  StagedBuffers buffers;
+  buffers.input_blocks = static_cast<std::size_t>(send_blocks(arguments.collective, ranks_));
+  buffers.output_blocks = static_cast<std::size_t>(recv_blocks(arguments.collective, ranks_));
+  if (!reads_send(arguments, rank_.value)) launch->input = nullptr;
+  if (!writes_recv(arguments, rank_.value)) launch->output = nullptr;
+  if (arguments.user != nullptr && arguments.user->function != nullptr) {
+    bind_reduction(arguments, launch);
+  } else if (arguments.user != nullptr) {
+    launch->op = RedOp::kSum;
+    buffers.prepare = [type = call_.type, user = arguments.user](std::byte* data, std::size_t elements) {
+      scale(type, data, data, elements, user->scalar_now());
+    };
+  }
+  device_->staged()->bind(std::move(buffers));
+  return {};
 }
 
 // A kernel that gave up knows one rank that it waited for; which of all has not come is on the boards.

@@ -26,28 +26,41 @@ std::shared_ptr<const AutomaticChoice> device_choice(const DeviceRequest& reques
 }  // namespace
 
 std::unique_ptr<DeviceSide> DeviceSide::open(const DeviceRequest& request, const JoinResult& joined, Executor& host) {
-  std::unique_ptr<DeviceSide> side(new DeviceSide(*request.driver));
-  side->why_not_ = side->set_up(request, joined, host);
+  std::unique_ptr<DeviceSide> side(new DeviceSide(request, host));
+  side->why_not_ = side->set_up(joined);
   if (!side->why_not_.ok()) side->executor_ = nullptr;
   return side;
 }
 
-Status DeviceSide::set_up(const DeviceRequest& request, const JoinResult& joined, Executor& host) {
+Status DeviceSide::set_up(const JoinResult& joined) {
   if (!joined.one_process)
     return fail(Code::kUnsupported, "device buffers are offered where all ranks live in one process");
   const Rank rank = joined.membership->rank();
   const int ranks = joined.membership->ranks();
   auto fabric = Hub::shared<DeviceFabric>(joined.membership->comm_id(),
                                           [ranks] { return std::make_shared<DeviceFabric>(ranks); });
-  auto seat = std::make_unique<DeviceSeat>(std::move(fabric), driver_, request.device, rank, ranks);
-  TUTTI_TRY(seat->open(kDeviceSlot, request.deadline));
+  auto seat = std::make_unique<DeviceSeat>(std::move(fabric), driver_, request_.device, rank, ranks);
+  TUTTI_TRY(seat->open(kDeviceSlot, request_.deadline));
   DeviceSeat& place = *seat;
-  executor_ = std::make_unique<DeviceExecutor>(std::move(seat), host);
-  TUTTI_TRY(place.agree(executor_->open(), request.deadline));
+  executor_ = std::make_unique<DeviceExecutor>(std::move(seat), host_);
+  TUTTI_TRY(place.agree(executor_->open(), request_.deadline));
   const Algorithm& all_to_all = *find_algorithm(Collective::kAllToAll, "all_pairs");
-  TUTTI_TRY(place.agree(probe_links(*executor_, all_to_all, rank, ranks), request.deadline));
-  plans_ = std::make_unique<PlanCache>(device_choice(request, executor_->capabilities(), ranks), rank,
-                                       request.algorithm, request.tile, request.source);
+  TUTTI_TRY(place.agree(probe_links(*executor_, all_to_all, rank, ranks), request_.deadline));
+  plans_ = std::make_unique<PlanCache>(device_choice(request_, executor_->capabilities(), ranks), rank,
+                                       request_.algorithm, request_.tile, request_.source);
+  return {};
+}
+
+// Also where the ranks' devices are reached by kernels: calls whose operation is a function of the caller's.
+Status DeviceSide::open_staging(int device) {
+  if (staged_ != nullptr) return {};
+  if (request_.forced) return fail(Code::kUnsupported, "TUTTI_TRANSPORT=cuda forbids to go through host memory");
+  if (device < 0) device = std::max(request_.device, 0);
+  auto staged = std::make_unique<StagedExecutor>(driver_, device, host_);
+  TUTTI_TRY(staged->open());
+  staged_ = std::move(staged);
+  if (executor_ == nullptr)
+    log(LogLevel::kInfo, request_.source, "device buffers go through host memory: {}", why_not_.text());
   return {};
 }
 
@@ -57,24 +70,43 @@ Status DeviceSide::check_place(const char* buffer, int rank, DeviceDriver::Place
               place.device, executor_->device());
 }
 
-Status DeviceSide::locate(CallArguments* a, int rank, int ranks) const {
-  const bool empty = a->blocks == nullptr ? a->count == 0 : a->send == nullptr && a->recv == nullptr;
-  const bool sends = !empty && a->send != nullptr && reads_send(*a, rank);
-  const bool receives = !empty && a->recv != nullptr && writes_recv(*a, rank);
+namespace {
+bool is_empty(const CallArguments& a) {
+  return a.blocks == nullptr ? a.count == 0 : a.send == nullptr && a.recv == nullptr;
+}
+bool sends_memory(const CallArguments& a, int rank) { return !is_empty(a) && a.send != nullptr && reads_send(a, rank); }
+bool receives_memory(const CallArguments& a, int rank) {
+  return !is_empty(a) && a.recv != nullptr && writes_recv(a, rank);
+}
+}  // namespace
+
+bool DeviceSide::has_memory(const CallArguments& a, int rank) {
+  return a.collective != Collective::kBarrier && (sends_memory(a, rank) || receives_memory(a, rank));
+}
+
+Status DeviceSide::locate(CallArguments* a, int rank) {
+  const bool sends = sends_memory(*a, rank);
+  const bool receives = receives_memory(*a, rank);
   if (!sends && !receives) return {};
   const DeviceDriver::Place from = sends ? driver_.place_of(a->send) : DeviceDriver::Place{};
   const DeviceDriver::Place to = receives ? driver_.place_of(a->recv) : DeviceDriver::Place{};
   if (sends && receives && from.on_device != to.on_device)
     return fail(Code::kInvalidArgument, "{}: of rank {} sendbuff is {} memory and recvbuff {} memory",
                 name_of(a->collective), rank, from.on_device ? "device" : "host", to.on_device ? "device" : "host");
-  a->on_device = from.on_device || to.on_device;
-  if (!a->on_device) return {};
-  if (executor_ == nullptr)
-    return fail(Code::kUnsupported, "{}: rank {} has device buffers: {}", name_of(a->collective), rank,
-                why_not_.text());
+  const bool device = from.on_device || to.on_device;
+  a->on_device = a->staged = false;
+  if (!device) return {};
+  const Status offer = executor_ == nullptr ? why_not_ : check_offer(*a);
+  if (!offer.ok()) {
+    if (request_.forced)
+      return fail(Code::kUnsupported, "{}: rank {} has device buffers: {}", name_of(a->collective), rank, offer.text());
+    a->staged = true;
+    return open_staging(std::max(from.device, to.device));
+  }
   if (sends) TUTTI_TRY(check_place("sendbuff", rank, from));
   if (receives) TUTTI_TRY(check_place("recvbuff", rank, to));
-  return ranks == 0 ? Status{} : check_offer(*a);
+  a->on_device = true;
+  return {};
 }
 
 Status DeviceSide::check_offer(const CallArguments& a) const {
@@ -86,9 +118,18 @@ Status DeviceSide::check_offer(const CallArguments& a) const {
   return {};
 }
 
-Status DeviceSide::refuse(const Transfer& transfer) const {
-  if (transfer.count.value == 0 || !driver_.place_of(transfer.data).on_device) return {};
-  return fail(Code::kUnsupported, "sends and receives are not offered on device buffers");
+Status DeviceSide::locate(const Transfer& transfer) {
+  if (transfer.count.value == 0) return {};
+  const DeviceDriver::Place place = driver_.place_of(transfer.data);
+  if (!place.on_device) return {};
+  if (request_.forced) return fail(Code::kUnsupported, "sends and receives of device buffers go through host memory");
+  return open_staging(place.device);
+}
+
+bool DeviceSide::any_on_device(std::span<const Transfer> transfers) const {
+  return staged_ != nullptr && std::any_of(transfers.begin(), transfers.end(), [this](const Transfer& transfer) {
+           return transfer.count.value != 0 && driver_.place_of(transfer.data).on_device;
+         });
 }
 
 MemoryRanges& device_allocations() {

@@ -9,13 +9,15 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "executor/device_executor.h"
+#include "executor/staged_executor.h"
 
 namespace tutti {
 
 /// What a rank asks for.
 struct DeviceRequest {
   DeviceDriver* driver = nullptr;
-  int device = -1;  ///< -1: none
+  int device = -1;      ///< -1: none
+  bool forced = false;  ///< kernels and peer memory or nothing
   bool deterministic = false;
   std::string algorithm;
   Bytes tile{0};
@@ -35,18 +37,39 @@ class DeviceSide {
   PlanCache& plans() { return *plans_; }
   const Status& why_not() const { return why_not_; }
 
-  /// Says whether the call's buffers are device memory; refuses what is mixed, on another device, or not offered there.
-  Status locate(CallArguments* arguments, int rank, int ranks) const;
-  Status refuse(const Transfer& transfer) const;
+  /// Of calls on device memory that no kernel runs; nullptr: there was none yet.
+  StagedExecutor* staged() { return staged_.get(); }
+  /// What runs a call that was located in device memory.
+  Executor* executor_of(const CallArguments& arguments) {
+    return arguments.staged ? static_cast<Executor*>(staged_.get()) : executor_.get();
+  }
+  /// Before the first of them; `device`: that of its buffers, -1: the rank's. kUnsupported: the rank was told to use
+  /// peer memory only.
+  Status open_staging(int device);
+  Bytes staging_memory() const { return staged_ == nullptr ? Bytes{0} : staged_->memory(); }
+  /// The rank's device; -1: it has none.
+  int device() const { return request_.device; }
+
+  /// Says whether the call's buffers are device memory, and what serves them; refuses what is mixed or on another
+  /// device.
+  Status locate(CallArguments* arguments, int rank);
+  /// Whether this rank's part of the call has any buffer.
+  static bool has_memory(const CallArguments& arguments, int rank);
+  /// Refuses transfers of device memory where they are not offered.
+  Status locate(const Transfer& transfer);
+  bool any_on_device(std::span<const Transfer> transfers) const;
 
  private:
-  explicit DeviceSide(DeviceDriver& driver) : driver_(driver) {}
-  Status set_up(const DeviceRequest& request, const JoinResult& joined, Executor& host);
+  DeviceSide(const DeviceRequest& request, Executor& host) : request_(request), driver_(*request.driver), host_(host) {}
+  Status set_up(const JoinResult& joined);
   Status check_offer(const CallArguments& arguments) const;
   Status check_place(const char* buffer, int rank, DeviceDriver::Place place) const;
 
+  const DeviceRequest request_;
   DeviceDriver& driver_;
+  Executor& host_;
   std::unique_ptr<DeviceExecutor> executor_;
+  std::unique_ptr<StagedExecutor> staged_;
   std::unique_ptr<PlanCache> plans_;
   Status why_not_;
 };

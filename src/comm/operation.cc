@@ -49,8 +49,10 @@ bool Operation::begin() {
 
 bool Operation::start() {
   bool empty = false;
+  const std::shared_ptr<StreamOrder> order = std::move(order_);  // a call that cannot begin lets the stream go on
   Status status = call_.collective() ? comm_->begin(call_.arguments(), &empty) : comm_->begin(call_.transfers());
   if (!status.ok() || empty) return end(std::move(status)), false;
+  if (order != nullptr) comm_->device()->staged()->follow(order);
   if (call_.collective()) {
     comm_->executor().start(comm_->launch());
   } else {

@@ -19,6 +19,12 @@ class Operation {
   Operation(std::shared_ptr<Communicator> comm, QueuedCall call)
       : comm_(std::move(comm)), call_(std::move(call)), ticket_(comm_->take_ticket()) {}
 
+  /// A call that has its place in a CUDA stream.
+  Operation(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<StreamOrder> order)
+      : Operation(std::move(comm), std::move(call)) {
+    order_ = std::move(order);
+  }
+
   /// A call that is on a CUDA stream already and ends there.
   Operation(std::shared_ptr<Communicator> comm, std::shared_ptr<DeviceEvent> end, const Call& call)
       : comm_(std::move(comm)), ticket_(0), state_(State::kRunning), end_(std::move(end)), launched_(call) {}
@@ -51,6 +57,7 @@ class Operation {
   Status status_;
   std::shared_ptr<DeviceEvent> end_;  // of a call on a CUDA stream; the rest of it is the communicator's
   Call launched_;
+  std::shared_ptr<StreamOrder> order_;  // of a staged call on a CUDA stream, until it begins
 };
 
 /// Drives all to their end on the calling thread, in turn. The first error in their order.

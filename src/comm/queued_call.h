@@ -20,6 +20,8 @@ class QueuedCall {
   explicit QueuedCall(KeptArguments arguments) : arguments_(std::move(arguments)), collective_(true) {}
 
   bool collective() const { return collective_; }
+  /// Without buffers, it is put among the staged calls of a stream.
+  void stage() { arguments_.stage(); }
   const CallArguments& arguments() const { return exchanging_ ? exchange_ : arguments_.get(); }
   std::span<Transfer> transfers() { return transfers_; }
   void add(const Transfer& transfer) { transfers_.push_back(transfer); }

@@ -53,8 +53,7 @@ Status split(Communicator& parent, int color, int key, const tuttiConfig_t* conf
   CreateOptions options;
   options.settings = parent.settings();
   options.costs = costs_text(parent.machine().costs);
-  if (parent.device() != nullptr && parent.device()->executor() != nullptr)
-    options.device = parent.device()->executor()->device();
+  if (parent.device() != nullptr) options.device = parent.device()->device();
   TUTTI_TRY(apply_config(config, &options));
   std::vector<Wish> wishes;
   TUTTI_TRY(gather_all(parent, Wish{color, key}, &wishes));

@@ -62,7 +62,7 @@ Status Communicator::check(Rank missing, std::uint64_t progress) {
 // second look, it is something of another size, which this rank does not look for. Between hosts it may still be on its
 // way for as long as a lost connection is tried again.
 Status Communicator::look_for_finished(Rank missing, std::uint64_t progress) {
-  if (active_ != executor_.get()) return {};  // a call on a CUDA stream is finished, to its host, once it is there
+  if (runs_on_device()) return {};  // a call on a CUDA stream is finished, to its host, once it is there
   if (missing == kNoRank || missing == rank_ || !finished_by(missing, call_.sequence)) return {};
   if (finished_peer_ != missing || finished_progress_ != progress || finished_sequence_ != call_.sequence) {
     finished_peer_ = missing;

@@ -44,20 +44,28 @@ class OnDevice {
 cudaStream_t stream_of(DeviceDriver::Stream stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(DeviceDriver::Event event) { return static_cast<cudaEvent_t>(event); }
 
-/// cuDevicePrimaryCtxGetState of the driver's own library, which the runtime has loaded.
+/// cuDevicePrimaryCtxGetState.
 using ContextState = int (*)(int device, unsigned* flags, int* active);
-ContextState context_state() {
+/// cuStreamWaitValue64 and cuStreamWriteValue64; host memory of the runtime has the same address for devices.
+using WordFunction = int (*)(cudaStream_t stream, std::uintptr_t word, std::uint64_t value, unsigned flags);
+
+/// A function of the driver's own library, which the runtime has loaded, as of a CUDA version; nullptr: it has none.
+template <class Function>
+Function driver_function(const char* name, unsigned version) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  const cudaError_t error =
-      cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &function, 7000, cudaEnableDefault, &found);
+  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &function, version, cudaEnableDefault, &found);
   if (error != cudaSuccess || found != cudaDriverEntryPointSuccess) return (void)cudaGetLastError(), nullptr;
-  return reinterpret_cast<ContextState>(function);
+  return reinterpret_cast<Function>(function);
 }
 
 class CudaDriver final : public DeviceDriver {
  public:
-  explicit CudaDriver(int devices) : devices_(devices), context_state_(context_state()) {}
+  explicit CudaDriver(int devices)
+      : devices_(devices),
+        context_state_(driver_function<ContextState>("cuDevicePrimaryCtxGetState", 7000)),
+        wait_for_word_(driver_function<WordFunction>("cuStreamWaitValue64", 11070)),
+        write_word_(driver_function<WordFunction>("cuStreamWriteValue64", 11070)) {}
 
   int devices() override { return devices_; }
 
@@ -158,6 +166,19 @@ class CudaDriver final : public DeviceDriver {
     TUTTI_TRY(scope.status());
     return checked(cudaMemcpyAsync(to, from, bytes.value, cudaMemcpyDefault, stream_of(stream)), "cudaMemcpyAsync");
   }
+  Status copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                   std::size_t width, std::size_t rows, Stream stream) override {
+    const OnDevice scope(device);
+    TUTTI_TRY(scope.status());
+    return checked(cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, rows, cudaMemcpyDefault, stream_of(stream)),
+                   "cudaMemcpy2DAsync");
+  }
+  Status wait_for_word(int device, Stream stream, std::uint64_t* word, std::uint64_t value) override {
+    return on_word(wait_for_word_, "cuStreamWaitValue64", device, stream, word, value);
+  }
+  Status write_word(int device, Stream stream, std::uint64_t* word, std::uint64_t value) override {
+    return on_word(write_word_, "cuStreamWriteValue64", device, stream, word, value);
+  }
 
   Status reach(int device, int peer, bool* reachable) override {
     const OnDevice scope(device);
@@ -191,8 +212,20 @@ class CudaDriver final : public DeviceDriver {
   }
 
  private:
+  // Flags 0: the wait is for a word of at least the value; the write is seen by the host after all that was before it.
+  static Status on_word(WordFunction function, const char* name, int device, Stream stream, std::uint64_t* word,
+                        std::uint64_t value) {
+    if (function == nullptr) return fail(Code::kUnsupported, "this driver has no {}", name);
+    const OnDevice scope(device);
+    TUTTI_TRY(scope.status());
+    const int error = function(stream_of(stream), reinterpret_cast<std::uintptr_t>(word), value, 0);
+    return error == 0 ? Status{} : fail(Code::kUnhandledCudaError, "{}: error {}", name, error);
+  }
+
   const int devices_;
   const ContextState context_state_;
+  const WordFunction wait_for_word_;
+  const WordFunction write_word_;
 };
 
 int count_devices() {

@@ -97,8 +97,19 @@ class RaggedTiling {
   TUTTI_HD RaggedTiling(const BlockTable& input, const BlockTable& output, Elems tile)
       : input_(input), output_(output), tile_(larger_of(tile.value, 1)) {}
 
+  /// A window of the same: `tiles` tiles from tile `first` on, which becomes tile 0. Counts stay those of the whole
+  /// blocks; the tables' offsets say where the window's part of each block lies.
+  RaggedTiling window(const BlockTable& input, const BlockTable& output, std::size_t first, std::size_t tiles) const {
+    RaggedTiling part(input, output, Elems{tile_});
+    part.first_ = first;
+    part.most_ = tiles;
+    return part;
+  }
+
   /// Passes of the program on this rank; ranks may differ.
-  TUTTI_HD std::size_t tiles() const { return tiles_of(larger_of(input_.largest(), output_.largest())); }
+  TUTTI_HD std::size_t tiles() const {
+    return smaller_of(tiles_of(larger_of(input_.largest(), output_.largest())) - first_, most_);
+  }
 
   const BlockTable& input() const { return input_; }
   const BlockTable& output() const { return output_; }
@@ -113,10 +124,10 @@ class RaggedTiling {
     if (!has_tile(block_count, t)) return std::nullopt;
     return tile_count(block_count, t);
   }
-  TUTTI_HD bool has_tile(std::size_t block_count, std::size_t t) const { return t < tiles_of(block_count); }
+  TUTTI_HD bool has_tile(std::size_t block_count, std::size_t t) const { return t + first_ < tiles_of(block_count); }
   /// Elements of a tile that there is.
   TUTTI_HD Elems tile_count(std::size_t block_count, std::size_t t) const {
-    return Elems{smaller_of(tile_, block_count - t * tile_)};
+    return Elems{smaller_of(tile_, block_count - (t + first_) * tile_)};
   }
   /// Where tile t of a block begins in its buffer.
   TUTTI_HD Elems offset(BufferId buffer, std::uint32_t block, std::size_t t) const {
@@ -130,6 +141,8 @@ class RaggedTiling {
   BlockTable input_;
   BlockTable output_;
   std::size_t tile_ = 1;
+  std::size_t first_ = 0;
+  std::size_t most_ = SIZE_MAX;
 };
 
 }  // namespace tutti

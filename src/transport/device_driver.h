@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "core/status.h"
 #include "core/units.h"
@@ -59,6 +60,14 @@ class DeviceDriver {
   virtual Status query(Event event, bool* done) = 0;
   /// In the order of the stream, between any two places.
   virtual Status copy(int device, void* to, const void* from, Bytes bytes, Stream stream) = 0;
+
+  /// The same for `rows` pieces of `width` bytes each, which lie that far apart.
+  virtual Status copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                           std::size_t width, std::size_t rows, Stream stream) = 0;
+  /// What is put on `stream` from now on waits until the word, of shared memory, is at least `value`.
+  virtual Status wait_for_word(int device, Stream stream, std::uint64_t* word, std::uint64_t value) = 0;
+  /// Stores the word when the stream comes there.
+  virtual Status write_word(int device, Stream stream, std::uint64_t* word, std::uint64_t value) = 0;
 
   /// Makes memory of `peer` usable by kernels of `device`; false: it cannot be.
   virtual Status reach(int device, int peer, bool* reachable) = 0;

@@ -1,8 +1,13 @@
 #include "device/stand_in_driver.h"
 
+#include <sys/mman.h>
+
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
+#include "core/device_word.h"
 #include "device/host_grid.h"
 
 namespace tutti {
@@ -15,6 +20,7 @@ namespace {
 
 constexpr std::uint32_t kThreads = 2;  // of a block
 thread_local int thread_device = -1;
+thread_local bool thread_uses_host = false;
 
 /// Work in order, by a thread of its own.
 class Queue {
@@ -92,6 +98,7 @@ StandInDriver::StandInDriver() : default_stream_(new Queue) {}
 StandInDriver::~StandInDriver() { delete static_cast<Queue*>(default_stream_); }
 
 void StandInDriver::use(int device) { thread_device = device; }
+void StandInDriver::take_host_memory(bool host) { thread_uses_host = host; }
 int StandInDriver::current_device() { return thread_device; }
 
 void StandInDriver::fail_next(const std::string& function, const std::string& text) {
@@ -120,18 +127,44 @@ Status StandInDriver::limits(int, Limits* limits) {
 
 Status StandInDriver::take(std::size_t bytes, int device, void** memory) {
   const std::size_t whole = round_up(bytes, 256);
+  Memory made{whole, device, nullptr};
   *memory = std::aligned_alloc(256, whole);
   std::memset(*memory, 0, whole);
+  if (hide_memory_ && device >= 0) {
+    made.real = static_cast<std::byte*>(*memory);
+    *memory = ::mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  }
   const std::lock_guard lock(mutex_);
-  memories_[static_cast<const std::byte*>(*memory)] = Memory{whole, device};
+  memories_[static_cast<const std::byte*>(*memory)] = made;
   return {};
 }
 
 Status StandInDriver::give_back(void* memory) {
   const std::lock_guard lock(mutex_);
-  memories_.erase(static_cast<const std::byte*>(memory));
-  std::free(memory);
+  const auto found = memories_.find(static_cast<const std::byte*>(memory));
+  if (found->second.real != nullptr) ::munmap(memory, found->second.bytes);
+  std::free(found->second.real != nullptr ? found->second.real : memory);
+  memories_.erase(found);
   return {};
+}
+
+// Under the lock.
+const StandInDriver::Memory* StandInDriver::find(const void* memory, const std::byte** begin) {
+  const auto* const address = static_cast<const std::byte*>(memory);
+  const auto after = memories_.upper_bound(address);
+  if (after == memories_.begin()) return nullptr;
+  const auto& [first, known] = *std::prev(after);
+  if (address >= first + known.bytes) return nullptr;
+  *begin = first;
+  return &known;
+}
+
+std::byte* StandInDriver::reveal(const void* memory) {
+  const std::lock_guard lock(mutex_);
+  auto* const address = static_cast<std::byte*>(const_cast<void*>(memory));
+  const std::byte* begin = nullptr;
+  const Memory* const known = find(memory, &begin);
+  return known == nullptr || known->real == nullptr ? address : known->real + (address - begin);
 }
 
 Status StandInDriver::allocate(int device, Bytes bytes, void** memory) {
@@ -145,20 +178,20 @@ Status StandInDriver::allocate_shared(Bytes bytes, void** memory) {
 }
 Status StandInDriver::release_shared(void* memory) { return give_back(memory); }
 
-bool StandInDriver::knows(const void* memory) {
+bool StandInDriver::knows(const void* memory, std::size_t bytes) {
+  if (all_memory_ && !thread_uses_host) return true;
   const std::lock_guard lock(mutex_);
-  return memories_.count(static_cast<const std::byte*>(memory)) != 0;
+  const std::byte* begin = nullptr;
+  const Memory* const known = find(memory, &begin);
+  return known != nullptr && static_cast<const std::byte*>(memory) + bytes <= begin + known->bytes;
 }
 
 DeviceDriver::Place StandInDriver::place_of(const void* memory) {
-  if (all_memory_) return Place{true, thread_device};
-  const auto* const address = static_cast<const std::byte*>(memory);
+  if (all_memory_ && !thread_uses_host) return Place{true, thread_device};
   const std::lock_guard lock(mutex_);
-  auto after = memories_.upper_bound(address);
-  if (after == memories_.begin()) return {};
-  const auto& [begin, known] = *--after;
-  if (address >= begin + known.bytes || known.device < 0) return {};
-  return Place{true, known.device};
+  const std::byte* begin = nullptr;
+  const Memory* const known = find(memory, &begin);
+  return known == nullptr || known->device < 0 ? Place{} : Place{true, known->device};
 }
 
 Status StandInDriver::create_stream(int, Stream* stream) {
@@ -202,14 +235,38 @@ Status StandInDriver::query(Event event, bool* done) {
   return {};
 }
 
-Status StandInDriver::copy(int, void* to, const void* from, Bytes bytes, Stream stream) {
-  if (knows(to)) {  // what is not pinned is read before the call returns
-    const auto* const begin = static_cast<const std::byte*>(from);
-    auto held = std::make_shared<std::vector<std::byte>>(begin, begin + bytes.value);
+Status StandInDriver::copy(int, void* target, const void* source, Bytes bytes, Stream stream) {
+  TUTTI_TRY(failure("copy"));
+  std::byte* const to = reveal(target);
+  const std::byte* const from = reveal(source);
+  if (!knows(source, bytes.value)) {  // what is not pinned is read before the call returns
+    auto held = std::make_shared<std::vector<std::byte>>(from, from + bytes.value);
     put(stream, [to, held] { std::memcpy(to, held->data(), held->size()); });
   } else {
     put(stream, [to, from, bytes] { std::memcpy(to, from, bytes.value); });
   }
+  return {};
+}
+
+Status StandInDriver::copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                                std::size_t width, std::size_t rows, Stream stream) {
+  for (std::size_t row = 0; row < rows; ++row)
+    TUTTI_TRY(copy(device, static_cast<std::byte*>(to) + row * to_pitch,
+                   static_cast<const std::byte*>(from) + row * from_pitch, Bytes{width}, stream));
+  return {};
+}
+
+Status StandInDriver::wait_for_word(int, Stream stream, std::uint64_t* word, std::uint64_t value) {
+  TUTTI_TRY(failure("wait_for_word"));
+  put(stream, [word, value] {
+    while (load_acquire(word, true) < value) std::this_thread::sleep_for(std::chrono::microseconds{20});
+  });
+  return {};
+}
+
+Status StandInDriver::write_word(int, Stream stream, std::uint64_t* word, std::uint64_t value) {
+  TUTTI_TRY(failure("write_word"));
+  put(stream, [word, value] { store_release(word, value, true); });
   return {};
 }
 

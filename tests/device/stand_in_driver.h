@@ -28,6 +28,12 @@ class StandInDriver final : public DeviceDriver {
   static void use(int device);
   /// Any memory counts as that of the calling thread's device, so that tests of host memory run on the device.
   void take_all_memory(bool all) { all_memory_ = all; }
+  /// The calling thread's own memory is none of these.
+  static void take_host_memory(bool host);
+  /// Device memory that is allocated from now on cannot be touched but through the driver.
+  void hide_memory(bool hide) { hide_memory_ = hide; }
+  /// Where it is.
+  std::byte* reveal(const void* memory);
   /// Pairs of different devices do not reach each other.
   void cut_peers(bool cut) { cut_peers_ = cut; }
   /// Kernels are started and do nothing.
@@ -56,6 +62,10 @@ class StandInDriver final : public DeviceDriver {
   Status wait(int device, Stream stream, Event event) override;
   Status query(Event event, bool* done) override;
   Status copy(int device, void* to, const void* from, Bytes bytes, Stream stream) override;
+  Status copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                   std::size_t width, std::size_t rows, Stream stream) override;
+  Status wait_for_word(int device, Stream stream, std::uint64_t* word, std::uint64_t value) override;
+  Status write_word(int device, Stream stream, std::uint64_t* word, std::uint64_t value) override;
   Status reach(int device, int peer, bool* reachable) override;
   Status load(int device) override;
   Status launch(int device, Stream stream, const DeviceCall& call) override;
@@ -66,15 +76,18 @@ class StandInDriver final : public DeviceDriver {
  private:
   struct Memory {
     std::size_t bytes;
-    int device;  // -1: shared with the host
+    int device;                 // -1: shared with the host
+    std::byte* real = nullptr;  // of hidden memory
   };
+  const Memory* find(const void* memory, const std::byte** begin);
   Status failure(const std::string& function);
   Status take(std::size_t bytes, int device, void** memory);
   Status give_back(void* memory);
-  bool knows(const void* memory);
+  bool knows(const void* memory, std::size_t bytes);
 
   std::atomic<int> devices_{1};
   std::atomic<bool> all_memory_{false};
+  std::atomic<bool> hide_memory_{false};
   std::atomic<bool> cut_peers_{false};
   std::atomic<bool> skip_kernels_{false};
   std::atomic<std::size_t> launches_{0};

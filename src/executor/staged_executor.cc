@@ -1,0 +1,308 @@
+#include "executor/staged_executor.h"
+
+#include <thread>
+#include <utility>
+
+#include "core/clock.h"
+
+namespace tutti {
+
+namespace {
+/// Staging memory of a segment's input, and of its output: large enough that copies run at the bus's rate, small enough
+/// that the first and the last copy, which nothing hides, are short. Not measured yet.
+constexpr std::size_t kStaged = std::size_t{4} << 20;
+/// How long a call polls before it sleeps between looks, and how long it sleeps then.
+constexpr std::chrono::milliseconds kAwake{1};
+constexpr std::chrono::microseconds kNap{50};
+/// Copies that have not ended after so long are behind work of the caller's that does not end.
+constexpr double kCopyPatience = 2;
+
+/// Offsets of blocks that lie behind one another.
+template <class Size>
+std::size_t lay_out(std::size_t blocks, const Size& size, std::vector<std::size_t>* offsets) {
+  offsets->resize(blocks);
+  std::size_t end = 0;
+  for (std::size_t b = 0; b < blocks; ++b) {
+    (*offsets)[b] = end;
+    end += size(b);
+  }
+  return end;
+}
+}  // namespace
+
+StagedExecutor::~StagedExecutor() {
+  if (stream_ != nullptr) {
+    (void)driver_.synchronize(stream_);
+    (void)driver_.destroy_stream(stream_);
+  }
+  for (std::byte* const memory : memory_) (void)driver_.release_shared(memory);
+}
+
+Status StagedExecutor::open() {
+  TUTTI_TRY(driver_.create_stream(device_, &stream_));
+  words_ = std::make_shared<OrderWords>(driver_);
+  TUTTI_TRY(words_->open());
+  return grow(kStaged);
+}
+
+Status StagedExecutor::grow(std::size_t bytes) {
+  if (bytes <= staged_bytes_) return {};
+  void* memory = nullptr;
+  bytes = round_up(bytes, kCacheLine);
+  TUTTI_TRY(driver_.allocate_shared(Bytes{2 * slots_.size() * bytes}, &memory));
+  auto* next = static_cast<std::byte*>(memory);
+  memory_.push_back(next);
+  staged_bytes_ = bytes;
+  for (Slot& slot : slots_) {
+    slot.in = std::exchange(next, next + bytes);
+    slot.out = std::exchange(next, next + bytes);
+  }
+  return {};
+}
+
+Status StagedExecutor::hold(DeviceDriver::Stream stream, std::shared_ptr<StreamOrder>* order) {
+  return StreamOrder::hold(words_, driver_, device_, stream, order);
+}
+
+void StagedExecutor::begin(std::size_t segments) {
+  segments_ = segments;
+  loading_ = at_ = 0;
+  ready_ = running_ = draining_ = false;
+  fault_ = order_ == nullptr ? before_.record(driver_, device_, driver_.default_stream()) : Status{};
+}
+
+void StagedExecutor::start(const Launch& launch) {
+  exchanging_ = false;
+  whole_ = launch;
+  whole_.one_shot = whole_.stream_stores = whole_.lends = whole_.input_is_shared = false;
+  begin(1);
+  if (fault_.ok()) fault_ = cut();
+}
+
+/// Bytes of a tile in the larger of the two buffers.
+std::size_t StagedExecutor::tile_bytes() const {
+  const std::size_t tile = std::max<std::size_t>(whole_.tile.value, 1) * whole_.element.value;
+  if (whole_.ragged != nullptr) return tile * std::max(whole_.ragged->input().size, whole_.ragged->output().size);
+  const std::size_t most = std::max(buffers_.input_blocks, buffers_.output_blocks);
+  return std::min(tile, whole_.count.value * whole_.element.value) * most;
+}
+
+Status StagedExecutor::cut() {
+  const std::size_t bytes = tile_bytes();
+  const std::size_t tile = std::max<std::size_t>(whole_.tile.value, 1);
+  const std::size_t tiles =
+      whole_.ragged != nullptr ? whole_.ragged->tiles() : std::max<std::size_t>(div_up(whole_.count.value, tile), 1);
+  tiles_ = std::max<std::size_t>(bytes == 0 ? tiles : kStaged / bytes, 1);
+  segments_ = div_up(tiles, tiles_);
+  return grow(bytes);
+}
+
+auto StagedExecutor::part_of(std::size_t segment) const -> Part {
+  const std::size_t count = tiles_ * std::max<std::size_t>(whole_.tile.value, 1);
+  const std::size_t all = whole_.ragged != nullptr ? SIZE_MAX : whole_.count.value;
+  return Part{segment * count, std::min(count, all - segment * count)};
+}
+
+bool StagedExecutor::is_ready(const StreamPoint& point, Status* status) {
+  bool ready = false;
+  *status = point.query(&ready);
+  return ready && status->ok();
+}
+
+Progress StagedExecutor::advance() {
+  Progress outcome = Progress::kFailed;
+  if (fault_.ok()) fault_ = step(&outcome);
+  return fault_.ok() ? outcome : Progress::kFailed;
+}
+
+Status StagedExecutor::step(Progress* outcome) {
+  *outcome = Progress::kAgain;
+  Status status;
+  if (!ready_) {
+    ready_ = is_ready(order_ == nullptr ? before_ : order_->before(), &status);
+    if (!ready_) return ++progress_, status;  // only a wait for a peer can last too long, not work
+  }
+  for (;;) {
+    TUTTI_TRY(load_ahead());
+    if (at_ == segments_) return drain(outcome);
+    if (!running_) {
+      const bool loaded = is_ready(slot(at_).loaded, &status);
+      if (!loaded || !is_ready(slot(at_).stored, &status)) return ++progress_, status;
+      start_segment();
+    }
+    *outcome = host_.advance();
+    if (*outcome != Progress::kDone) return {};
+    TUTTI_TRY(finish_segment());
+    *outcome = Progress::kAgain;
+  }
+}
+
+Status StagedExecutor::load_ahead() {
+  while (loading_ < segments_ && loading_ < at_ + slots_.size()) {
+    TUTTI_TRY(exchanging_ ? bring_transfers() : load(loading_));
+    TUTTI_TRY(slot(loading_).loaded.record(driver_, device_, stream_));
+    ++loading_;
+  }
+  return {};
+}
+
+Status StagedExecutor::finish_segment() {
+  running_ = false;
+  TUTTI_TRY(exchanging_ ? return_transfers() : store(at_));
+  TUTTI_TRY(slot(at_).stored.record(driver_, device_, stream_));
+  ++at_;
+  return {};
+}
+
+Status StagedExecutor::drain(Progress* outcome) {
+  if (!draining_) {
+    if (order_ != nullptr) TUTTI_TRY(order_->release(stream_));
+    TUTTI_TRY(after_.record(driver_, device_, stream_));
+    draining_ = true;
+  }
+  Status status;
+  if (!is_ready(after_, &status)) return ++progress_, status;
+  order_.reset();
+  memories_.clear();
+  *outcome = Progress::kDone;
+  return {};
+}
+
+Status StagedExecutor::move_ragged(const BlockTable& blocks, Part part, std::byte* staged, std::byte* buffer, bool in) {
+  const std::size_t element = whole_.element.value;
+  for (std::size_t b = 0; b < blocks.size; ++b) {
+    const Bytes bytes{part.of(blocks.counts[b]) * element};
+    std::byte* const theirs = buffer + (blocks.offsets[b] + part.first) * element;
+    if (bytes.value != 0) TUTTI_TRY(driver_.copy(device_, in ? staged : theirs, in ? theirs : staged, bytes, stream_));
+    staged += bytes.value;
+  }
+  return {};
+}
+
+Status StagedExecutor::load(std::size_t segment) {
+  if (whole_.input == nullptr) return {};
+  const Part part = part_of(segment);
+  auto* const input = const_cast<std::byte*>(whole_.input);  // it is only read: one function serves both ways
+  if (whole_.ragged != nullptr) return move_ragged(whole_.ragged->input(), part, slot(segment).in, input, true);
+  const std::size_t element = whole_.element.value;
+  const std::size_t row = part.count * element;
+  if (row == 0) return {};
+  return driver_.copy_rows(device_, slot(segment).in, row, input + part.first * element, whole_.count.value * element,
+                           row, buffers_.input_blocks, stream_);
+}
+
+Status StagedExecutor::store(std::size_t segment) {
+  if (whole_.output == nullptr) return {};
+  const Part part = part_of(segment);
+  if (whole_.ragged != nullptr)
+    return move_ragged(whole_.ragged->output(), part, slot(segment).out, whole_.output, false);
+  const std::size_t element = whole_.element.value;
+  const std::size_t row = part.count * element;
+  if (row == 0) return {};
+  return driver_.copy_rows(device_, whole_.output + part.first * element, whole_.count.value * element,
+                           slot(segment).out, row, row, buffers_.output_blocks, stream_);
+}
+
+/// The host's part of the call: whole tiles of it, so that messages are those of the whole call.
+void StagedExecutor::start_segment() {
+  running_ = true;
+  if (exchanging_) return host_.start(std::span(exchanged_));
+  Launch launch = whole_;
+  const Part part = part_of(at_);
+  if (whole_.input != nullptr) launch.input = slot(at_).in;
+  if (whole_.output != nullptr) launch.output = slot(at_).out;
+  if (whole_.ragged != nullptr) {
+    BlockTable input = whole_.ragged->input(), output = whole_.ragged->output();
+    lay_out(
+        input.size, [&](std::size_t b) { return part.of(input.counts[b]); }, &in_offsets_);
+    lay_out(
+        output.size, [&](std::size_t b) { return part.of(output.counts[b]); }, &out_offsets_);
+    input.offsets = in_offsets_.data();
+    output.offsets = out_offsets_.data();
+    ragged_ = whole_.ragged->window(input, output, at_ * tiles_, tiles_);
+    launch.ragged = &ragged_;
+  } else {
+    launch.count = Elems{part.count};
+    if (buffers_.prepare) buffers_.prepare(slot(at_).in, part.count * buffers_.input_blocks);
+  }
+  host_.start(launch);
+}
+
+void StagedExecutor::start(std::span<Transfer> transfers) {
+  exchanging_ = true;
+  exchanged_.assign(transfers.begin(), transfers.end());
+  transfers_ = transfers;
+  memories_.resize(transfers.size());
+  begin(1);
+}
+
+Status StagedExecutor::bring_transfers() {
+  for (std::size_t i = 0; i < exchanged_.size(); ++i) {
+    Transfer& transfer = exchanged_[i];
+    if (transfer.count.value == 0 || !driver_.place_of(transfer.data).on_device) continue;
+    memories_[i].resize(transfer.bytes().value);
+    transfer.data = memories_[i].data();
+    if (transfer.kind == Transfer::Kind::kSend)
+      TUTTI_TRY(driver_.copy(device_, transfer.data, transfers_[i].data, transfer.bytes(), stream_));
+  }
+  return {};
+}
+
+Status StagedExecutor::return_transfers() {
+  for (std::size_t i = 0; i < exchanged_.size(); ++i) {
+    const Transfer& transfer = exchanged_[i];
+    if (transfer.data == transfers_[i].data || transfer.kind == Transfer::Kind::kSend) continue;
+    TUTTI_TRY(driver_.copy(device_, transfers_[i].data, transfer.data, transfer.bytes(), stream_));
+  }
+  return {};
+}
+
+Status StagedExecutor::run(const Launch& launch, Watch& watch) {
+  start(launch);
+  return run(watch);
+}
+
+Status StagedExecutor::run(std::span<Transfer> transfers, Watch& watch) {
+  start(transfers);
+  return run(watch);
+}
+
+Status StagedExecutor::run(Watch& watch) {
+  const auto began = Clock::now();
+  auto next_check = began + kAwake;
+  for (;;) {
+    const Progress outcome = advance();
+    if (outcome == Progress::kDone) break;
+    const auto now = Clock::now();
+    if (outcome == Progress::kFailed || watch.alarmed() || now >= next_check) {
+      board().wait_for(missing());
+      TUTTI_TRY(watch.check(missing(), progress()));
+      next_check = now + kAwake;
+    }
+    if (now - began < kAwake) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kNap);
+    }
+  }
+  board().wait_for(kNoRank);
+  return {};
+}
+
+// The buffers are the caller's again when no copy uses them any more.
+void StagedExecutor::abandon() {
+  host_.abandon();
+  running_ = false;
+  Status status = after_.record(driver_, device_, stream_);
+  const Deadline patience = Deadline::in(kCopyPatience);
+  while (status.ok() && !is_ready(after_, &status) && !patience.passed()) std::this_thread::sleep_for(kNap);
+  order_.reset();
+}
+
+void StagedExecutor::sleep(std::chrono::nanoseconds slice) {
+  if (running_) return host_.sleep(slice);
+  host_.cancel_sleep();
+  std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, kNap));
+}
+
+}  // namespace tutti

@@ -1,0 +1,67 @@
+// Calls on a CUDA stream that the host carries out: the stream waits on a word in host memory until it is told.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "executor/stream_point.h"
+#include "transport/device_driver.h"
+
+namespace tutti {
+
+/// Words that streams wait on, one a call at a time. They grow, so that a word may serve the next call while a stream
+/// of the call before has not looked yet. Thread-safe.
+class OrderWords {
+ public:
+  static constexpr std::size_t kWords = 4096;
+
+  explicit OrderWords(DeviceDriver& driver) : driver_(driver) {}
+  ~OrderWords();
+  OrderWords(const OrderWords&) = delete;
+  OrderWords& operator=(const OrderWords&) = delete;
+  Status open();
+
+ private:
+  friend class StreamOrder;
+  /// A word that no call has; blocks while all have one.
+  std::size_t take();
+  void give_back(std::size_t index);
+
+  DeviceDriver& driver_;
+  std::uint64_t* words_ = nullptr;
+  std::mutex mutex_;
+  std::condition_variable given_back_;
+  std::vector<std::size_t> free_;
+};
+
+/// One call's place in a stream. The stream goes on when this is gone at the latest.
+class StreamOrder {
+ public:
+  /// Puts the place into the stream.
+  static Status hold(std::shared_ptr<OrderWords> words, DeviceDriver& driver, int device, DeviceDriver::Stream stream,
+                     std::shared_ptr<StreamOrder>* order);
+  ~StreamOrder();
+  StreamOrder(const StreamOrder&) = delete;
+  StreamOrder& operator=(const StreamOrder&) = delete;
+
+  /// What stands before the call.
+  const StreamPoint& before() const { return before_; }
+  /// The caller's stream goes on when `stream` has come this far.
+  Status release(DeviceDriver::Stream stream);
+
+ private:
+  StreamOrder(std::shared_ptr<OrderWords> words, DeviceDriver& driver, int device, std::size_t index);
+
+  const std::shared_ptr<OrderWords> words_;
+  DeviceDriver& driver_;
+  const int device_;
+  const std::size_t index_;
+  std::uint64_t* const word_;
+  const std::uint64_t value_;
+  StreamPoint before_;
+};
+
+}  // namespace tutti

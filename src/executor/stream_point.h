@@ -1,0 +1,38 @@
+// A point in a CUDA stream, as an event: has the stream come there?
+#pragma once
+
+#include <utility>
+
+#include "transport/device_driver.h"
+
+namespace tutti {
+
+/// Made when it is first recorded; may be recorded again. One thread at a time.
+class StreamPoint {
+ public:
+  StreamPoint() = default;
+  ~StreamPoint() {
+    if (event_ != nullptr) (void)driver_->destroy_event(event_);
+  }
+  StreamPoint(const StreamPoint&) = delete;
+  StreamPoint& operator=(const StreamPoint&) = delete;
+
+  /// Where the stream stands now.
+  Status record(DeviceDriver& driver, int device, DeviceDriver::Stream stream) {
+    driver_ = &driver;
+    if (event_ == nullptr) TUTTI_TRY(driver.create_event(device, &event_));
+    return driver.record(device, event_, stream);
+  }
+  /// Whether the stream has come there; so it has where nothing was recorded.
+  Status query(bool* done) const {
+    *done = event_ == nullptr;
+    return *done ? Status{} : driver_->query(event_, done);
+  }
+  DeviceDriver::Event get() const { return event_; }
+
+ private:
+  DeviceDriver* driver_ = nullptr;
+  DeviceDriver::Event event_ = nullptr;
+};
+
+}  // namespace tutti

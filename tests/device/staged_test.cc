@@ -1,0 +1,403 @@
+// Device buffers that go through host memory: where kernels cannot reach the peers, where some ranks have host buffers,
+// and where the processor has to compute. The stand-in's device memory cannot be touched here but by its copies.
+#include <gtest/gtest.h>
+#include <tutti/tutti.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cases/collective_cases.h"
+#include "device/stand_in_driver.h"
+#include "support/ranks.h"
+#include "support/sanitized.h"
+
+namespace tutti::test {
+namespace {
+
+/// Values in device memory, or for ranks without a device in host memory.
+class Values {
+ public:
+  Values(std::size_t count, bool on_device, int device = 0) : host_(on_device ? 0 : count), count_(count) {
+    if (!on_device) return;
+    EXPECT_EQ(tuttiMemAllocDevice(&memory_, count * sizeof(float), device), tuttiSuccess);
+  }
+  Values(const std::vector<float>& values, bool on_device, int device = 0) : Values(values.size(), on_device, device) {
+    std::copy(values.begin(), values.end(), real());
+  }
+  ~Values() {
+    if (memory_ != nullptr) {
+      EXPECT_EQ(tuttiMemFree(memory_), tuttiSuccess);
+    }
+  }
+  Values(const Values&) = delete;
+  Values& operator=(const Values&) = delete;
+
+  /// For the library.
+  void* data() { return memory_ != nullptr ? memory_ : host_.data(); }
+  /// For the test.
+  float* real() { return reinterpret_cast<float*>(stand_in().reveal(data())); }
+  std::vector<float> get() { return std::vector<float>(real(), real() + count_); }
+
+ private:
+  void* memory_ = nullptr;
+  std::vector<float> host_;
+  std::size_t count_;
+};
+
+/// Each rank has a device of its own, and none reaches another.
+class Staged : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    stand_in().set_devices(8);
+    stand_in().cut_peers(true);
+  }
+  void TearDown() override {
+    stand_in().set_devices(1);
+    stand_in().cut_peers(false);
+    stand_in().hide_memory(false);
+    stand_in().take_all_memory(false);
+    EXPECT_EQ(stand_in().allocations(), 0u);
+  }
+};
+
+enum class Kinds { kDevice, kMixed };
+
+class StagedCases : public Staged, public ::testing::WithParamInterface<std::tuple<int, Kinds>> {};
+
+TEST_P(StagedCases, AreExact) {
+  const auto [ranks, kinds] = GetParam();
+  const std::size_t launches = stand_in().launches();
+  stand_in().take_all_memory(true);
+  run_threads(ranks, [ranks = ranks, kinds = kinds](tuttiComm_t comm, int rank) {
+    StandInDriver::use(rank);
+    StandInDriver::take_host_memory(kinds == Kinds::kMixed && rank % 2 == 1);
+    const cases::Outcome outcome = cases::run_all_cases(comm, rank, ranks, cases::Effort::kFew, 4);
+    EXPECT_GT(outcome.checked, 0);
+    EXPECT_EQ(outcome.failed, 0) << "of " << outcome.checked;
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+  });
+  if (ranks > 1) {
+    EXPECT_EQ(stand_in().launches(), launches) << "a kernel ran";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, StagedCases,
+                         ::testing::Values(std::tuple(1, Kinds::kDevice), std::tuple(2, Kinds::kDevice),
+                                           std::tuple(3, Kinds::kDevice), std::tuple(4, Kinds::kDevice),
+                                           std::tuple(5, Kinds::kDevice), std::tuple(8, Kinds::kDevice),
+                                           std::tuple(2, Kinds::kMixed), std::tuple(5, Kinds::kMixed)),
+                         [](const auto& info) {
+                           return std::to_string(std::get<0>(info.param)) +
+                                  (std::get<1>(info.param) == Kinds::kMixed ? "_mixed" : "_device");
+                         });
+
+/// Value i of block `block` that comes from `rank`: small integers, so that sums are exact.
+float value_of(int rank, std::size_t block, std::size_t i) {
+  return static_cast<float>((static_cast<std::size_t>(rank) * 7 + block * 3 + i) % 50);
+}
+std::vector<float> blocks_of(int rank, std::size_t blocks, std::size_t count) {
+  std::vector<float> values;
+  for (std::size_t b = 0; b < blocks; ++b)
+    for (std::size_t i = 0; i < count; ++i) values.push_back(value_of(rank, b, i));
+  return values;
+}
+
+/// Calls of many segments, each with segments that are not whole, on memory that only copies can touch.
+class StagedLarge : public Staged, public ::testing::WithParamInterface<Kinds> {
+ protected:
+  static constexpr int kRanks = 3;
+  static constexpr std::size_t kCount =
+      kSanitized ? 1'300'007 : 3'500'017;  // of the forms with one block; 4 MiB a segment
+  static constexpr std::size_t kBlock = kCount / kRanks;
+  void run(const std::function<void(tuttiComm_t comm, int rank, bool on_device)>& body) {
+    stand_in().hide_memory(true);
+    run_threads(kRanks, [&](tuttiComm_t comm, int rank) {
+      const bool on_device = GetParam() == Kinds::kDevice || rank != 1;
+      StandInDriver::use(rank);
+      body(comm, rank, on_device);
+      EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+    });
+  }
+  static float sum(std::size_t block, std::size_t i) {
+    float all = 0;
+    for (int rank = 0; rank < kRanks; ++rank) all += value_of(rank, block, i);
+    return all;
+  }
+};
+
+TEST_P(StagedLarge, ReductionsInPlaceAndNot) {
+  run([](tuttiComm_t comm, int rank, bool on_device) {
+    Values in(blocks_of(rank, 1, kCount), on_device, rank), out(kCount, on_device, rank);
+    ASSERT_EQ(tuttiAllReduce(in.data(), out.data(), kCount, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess);
+    ASSERT_EQ(tuttiAllReduce(in.data(), in.data(), kCount, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess);
+    std::vector<float> expected(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) expected[i] = sum(0, i);
+    EXPECT_TRUE(out.get() == expected);
+    EXPECT_TRUE(in.get() == expected);
+    Values parts(blocks_of(rank, kRanks, kBlock), on_device, rank), part(kBlock, on_device, rank);
+    ASSERT_EQ(tuttiReduceScatter(parts.data(), part.data(), kBlock, tuttiFloat32, tuttiSum, comm, nullptr),
+              tuttiSuccess);
+    expected.resize(kBlock);
+    for (std::size_t i = 0; i < kBlock; ++i) expected[i] = sum(static_cast<std::size_t>(rank), i);
+    EXPECT_TRUE(part.get() == expected);
+    float* const own = static_cast<float*>(parts.data()) + static_cast<std::size_t>(rank) * kBlock;
+    ASSERT_EQ(tuttiReduceScatter(parts.data(), own, kBlock, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess);
+    const std::vector<float> whole = parts.get();
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), whole.begin() + rank * static_cast<long>(kBlock)));
+  });
+}
+
+TEST_P(StagedLarge, RootedAndExchanges) {
+  run([](tuttiComm_t comm, int rank, bool on_device) {
+    const bool root = rank == 2;
+    Values one(blocks_of(rank, 1, kBlock), on_device, rank), all(kBlock * kRanks, on_device, rank);
+    std::vector<float> gathered;
+    for (int r = 0; r < kRanks; ++r) {
+      const std::vector<float> block = blocks_of(r, 1, kBlock);
+      gathered.insert(gathered.end(), block.begin(), block.end());
+    }
+    ASSERT_EQ(tuttiAllGather(one.data(), all.data(), kBlock, tuttiFloat32, comm, nullptr), tuttiSuccess);
+    EXPECT_TRUE(all.get() == gathered);
+    Values parts(blocks_of(rank, kRanks, kBlock), on_device, rank);
+    ASSERT_EQ(tuttiAllToAll(parts.data(), all.data(), kBlock, tuttiFloat32, comm, nullptr), tuttiSuccess);
+    std::vector<float> expected;
+    for (int r = 0; r < kRanks; ++r)
+      for (std::size_t i = 0; i < kBlock; ++i) expected.push_back(value_of(r, static_cast<std::size_t>(rank), i));
+    EXPECT_TRUE(all.get() == expected);
+    ASSERT_EQ(tuttiGather(one.data(), root ? all.data() : nullptr, kBlock, tuttiFloat32, 2, comm, nullptr),
+              tuttiSuccess);
+    EXPECT_TRUE(all.get() == (root ? gathered : expected));
+    Values mine(kBlock, on_device, rank);
+    ASSERT_EQ(tuttiScatter(root ? parts.data() : nullptr, mine.data(), kBlock, tuttiFloat32, 2, comm, nullptr),
+              tuttiSuccess);
+    std::vector<float> scattered;
+    for (std::size_t i = 0; i < kBlock; ++i) scattered.push_back(value_of(2, static_cast<std::size_t>(rank), i));
+    EXPECT_TRUE(mine.get() == scattered);
+    ASSERT_EQ(tuttiBroadcast(parts.data(), parts.data(), kCount - 10, tuttiFloat32, 2, comm, nullptr), tuttiSuccess);
+    const std::vector<float> theirs = blocks_of(2, kRanks, kBlock), copied = parts.get();
+    EXPECT_TRUE(std::equal(theirs.begin(), theirs.begin() + kCount - 10, copied.begin()));
+  });
+}
+
+// Blocks of very different sizes, some empty, some of several segments.
+TEST_P(StagedLarge, RaggedBlocks) {
+  run([](tuttiComm_t comm, int rank, bool on_device) {
+    const auto size = [](int from, int to) {
+      return from == to ? 0 : kBlock * static_cast<std::size_t>(from * 2 + to) / 3 + 5;
+    };
+    std::size_t sends[kRanks], recvs[kRanks], send_at[kRanks], recv_at[kRanks], counts[kRanks], at[kRanks];
+    std::size_t sent = 0, received = 0, gathered = 0;
+    for (int r = 0; r < kRanks; ++r) {
+      send_at[r] = std::exchange(sent, sent + (sends[r] = size(rank, r)) + 3);
+      recv_at[r] = std::exchange(received, received + (recvs[r] = size(r, rank)) + 1);
+      at[r] = std::exchange(gathered, gathered + (counts[r] = r == 1 ? 0 : kBlock * static_cast<std::size_t>(r + 1)));
+    }
+    std::vector<float> input(sent, -1), expected(received, -2);
+    for (int r = 0; r < kRanks; ++r) {
+      for (std::size_t i = 0; i < sends[r]; ++i) input[send_at[r] + i] = value_of(rank, static_cast<std::size_t>(r), i);
+      for (std::size_t i = 0; i < recvs[r]; ++i)
+        expected[recv_at[r] + i] = value_of(r, static_cast<std::size_t>(rank), i);
+    }
+    Values in(input, on_device, rank), out(std::vector<float>(received, -2), on_device, rank);
+    ASSERT_EQ(tuttiAllToAllV(in.data(), sends, send_at, out.data(), recvs, recv_at, tuttiFloat32, comm, nullptr),
+              tuttiSuccess)
+        << tuttiGetLastError(comm);
+    EXPECT_TRUE(out.get() == expected) << "what lies between blocks stays";
+    Values one(blocks_of(rank, 1, counts[rank]), on_device, rank), all(gathered, on_device, rank);
+    ASSERT_EQ(tuttiAllGatherV(one.data(), all.data(), counts[rank], counts, at, tuttiFloat32, comm, nullptr),
+              tuttiSuccess)
+        << tuttiGetLastError(comm);
+    expected.clear();
+    for (int r = 0; r < kRanks; ++r) {
+      const std::vector<float> block = blocks_of(r, 1, counts[r]);
+      expected.insert(expected.end(), block.begin(), block.end());
+    }
+    EXPECT_TRUE(all.get() == expected);
+  });
+}
+
+TEST_P(StagedLarge, MessagesAndOperationsOfTheCallers) {
+  run([](tuttiComm_t comm, int rank, bool on_device) {
+    Values out(blocks_of(rank, 1, kCount), on_device, rank), in(kCount, on_device, rank);
+    const int next = (rank + 1) % kRanks, before = (rank + kRanks - 1) % kRanks;
+    ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+    EXPECT_EQ(tuttiSend(out.data(), kCount, tuttiFloat32, next, comm, nullptr), tuttiSuccess);
+    EXPECT_EQ(tuttiRecv(in.data(), kCount, tuttiFloat32, before, comm, nullptr), tuttiSuccess);
+    ASSERT_EQ(tuttiGroupEnd(), tuttiSuccess) << tuttiGetLastError(comm);
+    EXPECT_TRUE(in.get() == blocks_of(before, 1, kCount));
+    float factor = static_cast<float>(rank + 1);
+    tuttiRedOp_t scaled = tuttiSum;
+    ASSERT_EQ(tuttiRedOpCreatePreMulSum(&scaled, &factor, tuttiFloat32, tuttiScalarHostImmediate, comm), tuttiSuccess);
+    ASSERT_EQ(tuttiAllReduce(out.data(), in.data(), kCount, tuttiFloat32, scaled, comm, nullptr), tuttiSuccess)
+        << tuttiGetLastError(comm);
+    std::vector<float> expected(kCount);
+    for (std::size_t i = 0; i < kCount; ++i)
+      for (int r = 0; r < kRanks; ++r) expected[i] += static_cast<float>(r + 1) * value_of(r, 0, i);
+    EXPECT_TRUE(in.get() == expected);
+    EXPECT_TRUE(out.get() == blocks_of(rank, 1, kCount)) << "the input was changed";
+    EXPECT_EQ(tuttiRedOpDestroy(scaled, comm), tuttiSuccess);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, StagedLarge, ::testing::Values(Kinds::kDevice, Kinds::kMixed),
+                         [](const auto& info) { return info.param == Kinds::kMixed ? "mixed" : "device"; });
+
+/// A CUDA stream and the library's view of it.
+class CallerStream {
+ public:
+  explicit CallerStream(int device) {
+    EXPECT_TRUE(stand_in().create_stream(device, &cuda_).ok());
+    EXPECT_EQ(tuttiStreamFromCuda(&stream_, cuda_), tuttiSuccess) << tuttiGetLastError(nullptr);
+  }
+  ~CallerStream() {
+    EXPECT_EQ(tuttiStreamDestroy(stream_), tuttiSuccess);
+    EXPECT_TRUE(stand_in().destroy_stream(cuda_).ok());
+  }
+  CallerStream(const CallerStream&) = delete;
+  CallerStream& operator=(const CallerStream&) = delete;
+  tuttiStream_t get() const { return stream_; }
+  void put(std::function<void()> work) { StandInDriver::put(cuda_, std::move(work)); }
+  void drain() { EXPECT_TRUE(stand_in().synchronize(cuda_).ok()); }
+
+ private:
+  DeviceDriver::Stream cuda_ = nullptr;
+  tuttiStream_t stream_ = nullptr;
+};
+
+class StagedStreams : public Staged {
+ protected:
+  void SetUp() override {
+    Staged::SetUp();
+    stand_in().hide_memory(true);
+  }
+  const ScopedSetting quiet_{"TUTTI_LOG", "error"};
+};
+
+// Nothing blocks the host; what the caller put before a call is done before it, and what is put behind it sees its
+// result.
+TEST_F(StagedStreams, CallsStandInTheOrderOfTheCallersWork) {
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    StandInDriver::use(rank);
+    constexpr std::size_t kCount = 2'000'003;
+    Values data(kCount, true, rank);
+    float* const values = data.real();
+    std::atomic<bool> go{false};
+    std::vector<float> between(kCount), end(kCount);
+    {
+      CallerStream stream(rank), other(rank);
+      stream.put([&go, values] {
+        while (!go.load()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+        std::fill_n(values, kCount, 1.0f);
+      });
+      const auto reduce = [&](tuttiStream_t on) {
+        return tuttiAllReduce(data.data(), data.data(), kCount, tuttiFloat32, tuttiSum, comm, on);
+      };
+      EXPECT_EQ(reduce(stream.get()), tuttiSuccess) << tuttiGetLastError(comm);
+      stream.put([&between, values] { std::copy_n(values, kCount, between.begin()); });
+      EXPECT_EQ(reduce(stream.get()), tuttiSuccess);
+      EXPECT_EQ(tuttiBarrier(comm, stream.get()), tuttiSuccess) << tuttiGetLastError(comm);
+      EXPECT_EQ(tuttiStreamQuery(stream.get()), tuttiInProgress);
+      go.store(true);
+      EXPECT_EQ(tuttiStreamSynchronize(stream.get()), tuttiSuccess) << tuttiGetLastError(comm);
+      EXPECT_EQ(reduce(other.get()), tuttiSuccess);
+      other.put([&end, values] { std::copy_n(values, kCount, end.begin()); });
+      other.drain();
+      stream.drain();
+    }
+    EXPECT_TRUE(between == std::vector<float>(kCount, 2.0f));
+    EXPECT_TRUE(end == std::vector<float>(kCount, 8.0f));
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
+TEST_F(StagedStreams, MessagesAndGroups) {
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    StandInDriver::use(rank);
+    constexpr std::size_t kCount = 100'003;
+    Values out(blocks_of(rank, 1, kCount), true, rank), in(kCount, true, rank), sum(kCount, true, rank);
+    {
+      CallerStream stream(rank);
+      ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+      EXPECT_EQ(tuttiSend(out.data(), kCount, tuttiFloat32, 1 - rank, comm, stream.get()), tuttiSuccess);
+      EXPECT_EQ(tuttiRecv(in.data(), kCount, tuttiFloat32, 1 - rank, comm, stream.get()), tuttiSuccess);
+      EXPECT_EQ(tuttiAllReduce(out.data(), sum.data(), kCount, tuttiFloat32, tuttiSum, comm, stream.get()),
+                tuttiSuccess);
+      ASSERT_EQ(tuttiGroupEnd(), tuttiSuccess) << tuttiGetLastError(comm);
+      EXPECT_EQ(tuttiStreamSynchronize(stream.get()), tuttiSuccess) << tuttiGetLastError(comm);
+      std::vector<float> host(10);
+      EXPECT_EQ(tuttiBroadcast(host.data(), host.data(), 10, tuttiFloat32, 0, comm, stream.get()), tuttiInvalidUsage);
+    }
+    EXPECT_TRUE(in.get() == blocks_of(1 - rank, 1, kCount));
+    std::vector<float> expected(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) expected[i] = value_of(0, 0, i) + value_of(1, 0, i);
+    EXPECT_TRUE(sum.get() == expected);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
+TEST_F(StagedStreams, GoOnWhenARankDoesNotComeAndItIsNamed) {
+  std::atomic<bool> over{false};
+  run_threads(2, [&](tuttiComm_t comm, int rank) {
+    StandInDriver::use(rank);
+    EXPECT_EQ(tuttiCommSetTimeout(comm, 0.3), tuttiSuccess);
+    Values data(1000, true, rank);
+    if (rank == 0) {
+      std::atomic<bool> behind{false};
+      CallerStream stream(rank);
+      for (int i = 0; i < 3; ++i)
+        EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 1000, tuttiFloat32, tuttiSum, comm, stream.get()),
+                  tuttiSuccess);
+      stream.put([&behind] { behind.store(true); });
+      EXPECT_EQ(tuttiStreamSynchronize(stream.get()), tuttiTimeout);
+      EXPECT_NE(std::string(tuttiGetLastError(comm)).find("rank 1 has not called"), std::string::npos);
+      stream.drain();
+      EXPECT_TRUE(behind.load());
+      over.store(true);
+    }
+    while (!over.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_NE(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
+TEST_F(StagedStreams, AFailedCopyIsADeviceErrorThatAllHearOf) {
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    StandInDriver::use(rank);
+    Values data(1000, true, rank);
+    EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
+    if (rank == 1) stand_in().fail_next("copy", "an illegal memory access was encountered");
+    const tuttiResult_t result = tuttiAllReduce(data.data(), data.data(), 1000, tuttiFloat32, tuttiSum, comm, nullptr);
+    EXPECT_TRUE(result == tuttiUnhandledCudaError || result == tuttiRemoteError) << result;
+    EXPECT_NE(std::string(tuttiGetLastError(comm)).find("illegal memory access"), std::string::npos);
+    EXPECT_NE(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
+TEST_F(StagedStreams, AnAbortLetsTheStreamGoOn) {
+  std::atomic<bool> over{false};
+  run_threads(2, [&](tuttiComm_t comm, int rank) {
+    StandInDriver::use(rank);
+    Values data(1000, true, rank);
+    if (rank == 0) {
+      CallerStream stream(rank);
+      EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 1000, tuttiFloat32, tuttiSum, comm, stream.get()),
+                tuttiSuccess);
+      EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
+      EXPECT_EQ(tuttiStreamSynchronize(stream.get()), tuttiAborted);
+      stream.drain();
+      over.store(true);
+      return;
+    }
+    while (!over.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    (void)tuttiCommAbort(comm);
+  });
+}
+
+}  // namespace
+}  // namespace tutti::test
