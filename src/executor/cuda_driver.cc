@@ -13,6 +13,8 @@ namespace {
 
 /// Streams that run side by side on a device unless CUDA_DEVICE_MAX_CONNECTIONS says otherwise.
 constexpr int kConnections = 8;
+/// Rows that lie farther apart are copied one by one (cudaDeviceProp::memPitch).
+constexpr std::size_t kMaxPitch = 2147483647;
 
 Status checked(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return {};
@@ -170,8 +172,17 @@ class CudaDriver final : public DeviceDriver {
                    std::size_t width, std::size_t rows, Stream stream) override {
     const OnDevice scope(device);
     TUTTI_TRY(scope.status());
-    return checked(cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, rows, cudaMemcpyDefault, stream_of(stream)),
-                   "cudaMemcpy2DAsync");
+    if (rows > 1 && to_pitch <= kMaxPitch && from_pitch <= kMaxPitch)
+      return checked(
+          cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, rows, cudaMemcpyDefault, stream_of(stream)),
+          "cudaMemcpy2DAsync");
+    for (std::size_t row = 0; row < rows; ++row) {
+      const void* const begin = static_cast<const char*>(from) + row * from_pitch;
+      TUTTI_TRY(checked(
+          cudaMemcpyAsync(static_cast<char*>(to) + row * to_pitch, begin, width, cudaMemcpyDefault, stream_of(stream)),
+          "cudaMemcpyAsync"));
+    }
+    return {};
   }
   Status wait_for_word(int device, Stream stream, std::uint64_t* word, std::uint64_t value) override {
     return on_word(wait_for_word_, "cuStreamWaitValue64", device, stream, word, value);
