@@ -363,7 +363,7 @@ class Errors(unittest.TestCase):
 
 class Launchers(unittest.TestCase):
     def test_torchrun_variables(self):
-        port = str(20000 + os.getpid() % 20000)
+        port = str(20000 + os.getpid() % 12000)  # below those that connections get
         common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         ranks = [subprocess.Popen([PROGRAM, "all_reduce", "-e", "1K", "-n", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                   text=True, env=environment(RANK=str(rank), LOCAL_RANK=str(rank), **common))
