@@ -46,8 +46,17 @@ class DeviceCalls : public ::testing::Test {
   void TearDown() override {
     stand_in().set_devices(1);
     stand_in().cut_peers(false);
-    EXPECT_EQ(stand_in().allocations(), 0u);
+    if (std::chrono::steady_clock::now() - began_ < patience_) {
+      EXPECT_EQ(stand_in().allocations(), before_);
+    }
   }
+  /// What ends while kernels run does not wait longer than this for them, and then leaves its memory behind.
+  void wait_at_most(std::chrono::milliseconds patience) { patience_ = patience; }
+
+ private:
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  const std::size_t before_ = stand_in().allocations();
+  std::chrono::milliseconds patience_ = std::chrono::hours(1);
 };
 
 TEST_F(DeviceCalls, MixedOrForeignBuffersAreRefusedAndTheCommunicatorGoesOn) {
@@ -157,17 +166,20 @@ TEST_F(DeviceCalls, StreamsKeepTheirOrder) {
 }
 
 TEST_F(DeviceCalls, ARankThatDoesNotComeIsNamedAtTheTimeout) {
+  wait_at_most(std::chrono::seconds(2));
   const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
   const ScopedSetting quiet("TUTTI_LOG", "error");
-  std::atomic<int> failed{0};
+  std::atomic<int> failed{0}, ready{0};
   run_threads(3, [&](tuttiComm_t comm, int rank) {
     DeviceVector data(100, 1.0f, rank % 2);
-    EXPECT_EQ(tuttiCommSetTimeout(comm, 0.3), tuttiSuccess);
+    EXPECT_EQ(tuttiCommSetTimeout(comm, 1), tuttiSuccess);
     tuttiStream_t stream = nullptr;  // rank 1 calls on a stream, where only the kernel has a clock
     if (rank == 1) {
       ASSERT_EQ(tuttiStreamFromCuda(&stream, nullptr), tuttiSuccess);
     }
     if (rank != 2) {
+      // Both call within a timeout of each other.
+      for (++ready; ready.load() < 2;) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       tuttiResult_t result = tuttiAllReduce(data.data(), data.data(), 100, tuttiFloat32, tuttiSum, comm, stream);
       if (rank == 1) result = tuttiStreamSynchronize(stream);
       EXPECT_NE(result, tuttiSuccess);
@@ -183,6 +195,7 @@ TEST_F(DeviceCalls, ARankThatDoesNotComeIsNamedAtTheTimeout) {
 }
 
 TEST_F(DeviceCalls, ADifferentCallIsAMismatch) {
+  wait_at_most(std::chrono::seconds(2));
   const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
   const ScopedSetting quiet("TUTTI_LOG", "error");
   run_threads(2, [&](tuttiComm_t comm, int rank) {
@@ -195,6 +208,7 @@ TEST_F(DeviceCalls, ADifferentCallIsAMismatch) {
 }
 
 TEST_F(DeviceCalls, AnAbortEndsAKernelThatWaits) {
+  wait_at_most(std::chrono::milliseconds(50));
   const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
   const ScopedSetting quiet("TUTTI_LOG", "error");
   std::atomic<bool> over{false};
@@ -205,8 +219,9 @@ TEST_F(DeviceCalls, AnAbortEndsAKernelThatWaits) {
       (void)tuttiCommDestroy(comm);
       return;
     }
-    std::thread aborter([comm] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    const std::size_t launches = stand_in().launches();
+    std::thread aborter([comm, launches] {
+      while (stand_in().launches() == launches) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
     });
     EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 100, tuttiFloat32, tuttiSum, comm, nullptr), tuttiAborted);
@@ -217,17 +232,28 @@ TEST_F(DeviceCalls, AnAbortEndsAKernelThatWaits) {
 
 class DeviceFailures : public DeviceCalls, public ::testing::WithParamInterface<const char*> {};
 
-// Of a call: the rank whose device fails says what the runtime said, the other hears of it.
+// Of a call: the rank whose device fails says what the runtime said, the other hears of it. Rank 1 is in the call when
+// its next look, or the launch of rank 0, fails.
 TEST_P(DeviceFailures, InACallAreErrorsOfAllRanks) {
+  wait_at_most(std::chrono::seconds(2));
   const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
   const ScopedSetting quiet("TUTTI_LOG", "error");
-  run_threads(2, [](tuttiComm_t comm, int rank) {
+  const std::string function = GetParam();
+  std::atomic<int> ready{0};
+  std::atomic<bool> failed{false};
+  run_threads(2, [&](tuttiComm_t comm, int rank) {
     DeviceVector data(100, 1.0f, rank);
     std::vector<float> host(1);
     EXPECT_EQ(tuttiAllReduce(host.data(), host.data(), 1, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess);
-    if (rank == 0) stand_in().fail_next(GetParam(), "unspecified launch failure");
-    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const std::size_t launches = stand_in().launches();
+    for (++ready; ready.load() < 2;) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (rank == 0) {
+      while (stand_in().launches() == launches) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      stand_in().fail_next(function, "unspecified launch failure");
+      while (function == "query" && !failed.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     const tuttiResult_t result = tuttiAllReduce(data.data(), data.data(), 100, tuttiFloat32, tuttiSum, comm, nullptr);
+    if (rank == 1) failed.store(true);
     EXPECT_EQ(result, tuttiUnhandledCudaError);
     EXPECT_TRUE(contains(last_error(comm), "unspecified launch failure")) << last_error(comm);
     EXPECT_NE(tuttiCommDestroy(comm), tuttiSuccess);
