@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kCopyBytes = 256ULL << 20;  // several times the caches of any card
 constexpr int kCopies = 15;
-constexpr int kWindow = 64;          // operations between two looks whether the device keeps up
+constexpr int kWindow = 64;          // operations that are put before the host looks whether the device keeps up
 constexpr int kSamplesAtMost = 500;  // each has an event
 
 }  // namespace
@@ -60,6 +60,9 @@ class GpuBench::Events {
 struct GpuBench::Work {
   std::function<tuttiResult_t()> put;
   int operations = 1;  ///< of one
+
+  /// How many are put between two looks whether the device keeps up.
+  int window() const { return std::max(kWindow / operations, 1); }
 };
 
 GpuBench::GpuBench(tuttiComm_t comm, int rank, int ranks, const Options& options, Gpu& gpu)
@@ -264,8 +267,8 @@ tuttiResult_t GpuBench::run_series(const Work& work, int repeats, double* second
   PERF_TRY(gpu_.record(events[0], cuda_));
   for (int i = 0; i < repeats; ++i) {
     PERF_TRY(work.put());
-    if ((i + 1) % kWindow != 0) continue;
-    const auto window = static_cast<std::size_t>((i + 1) / kWindow);
+    if ((i + 1) % work.window() != 0) continue;
+    const auto window = static_cast<std::size_t>((i + 1) / work.window());
     PERF_TRY(gpu_.record(events[2 + window % 2], cuda_));
     PERF_TRY(gpu_.wait_for(events[2 + (window + 1) % 2]));
   }
@@ -279,7 +282,7 @@ tuttiResult_t GpuBench::run_series(const Work& work, int repeats, double* second
 
 tuttiResult_t GpuBench::run_singly(const Work& work, int repeats, std::vector<double>* samples) {
   Events events(gpu_);
-  const auto count = static_cast<std::size_t>(repeats);
+  const auto count = static_cast<std::size_t>(repeats), window = static_cast<std::size_t>(2 * work.window());
   PERF_TRY(events.make(count + 1));
   PERF_TRY(tuttiBarrier(comm(), nullptr));
   PERF_TRY(work.put());
@@ -287,7 +290,7 @@ tuttiResult_t GpuBench::run_singly(const Work& work, int repeats, std::vector<do
   for (std::size_t i = 0; i < count; ++i) {
     PERF_TRY(work.put());
     PERF_TRY(gpu_.record(events[i + 1], cuda_));
-    if (i % kWindow == kWindow - 1 && i > kWindow) PERF_TRY(gpu_.wait_for(events[i - kWindow]));
+    if (i >= window) PERF_TRY(gpu_.wait_for(events[i - window]));
   }
   PERF_TRY(settle());
   for (std::size_t i = 0; i < count; ++i) {
