@@ -139,21 +139,22 @@ part_kernels() {
     --benchmark_out="$results/kernels.json"
 }
 perf=$build/tools/tutti-perf
+on_card=(-g 1 --transport cuda)  # by kernels, or not at all
 part_ranks() {
   is_built ranks || return
   have_card ranks || return
   local ranks collective
   for ranks in 2 4 8; do
-    check "all_reduce of $ranks ranks on the card" "$perf" all_reduce -g 1 --ranks-per-gpu "$ranks" -b 16 -e 256M -f 4 -T 20 \
+    check "all_reduce of $ranks ranks on the card" "$perf" all_reduce "${on_card[@]}" --ranks-per-gpu "$ranks" -b 16 -e 256M -f 4 -T 20 \
       -J "$results/ranks-$ranks.json"
   done
   for collective in reduce_scatter all_gather broadcast reduce gather scatter all_to_all all_gather_v all_to_all_v; do
-    check "$collective of 4 ranks on the card" "$perf" "$collective" -g 1 --ranks-per-gpu 4 -b 1K -e 16M -f 128 -n 20 -T 20 \
+    check "$collective of 4 ranks on the card" "$perf" "$collective" "${on_card[@]}" --ranks-per-gpu 4 -b 1K -e 16M -f 128 -n 20 -T 20 \
       -J "$results/ranks-4-$collective.json"
   done
   offered "send_recv of 4 ranks on the card" "$perf" send_recv -g 1 --ranks-per-gpu 4 -b 1K -e 16M -f 128 -n 20 -T 20 \
     -J "$results/ranks-4-send_recv.json"
-  check "all types and operations of 3 ranks on the card" "$perf" all_reduce -g 1 --ranks-per-gpu 3 -d all -o all -b 4000 -e 4000 \
+  check "all types and operations of 3 ranks on the card" "$perf" all_reduce "${on_card[@]}" --ranks-per-gpu 3 -d all -o all -b 4000 -e 4000 \
     -n 5 -T 20 -J "$results/ranks-3-types.json"
   for ranks in 2 4; do
     offered "all_reduce of $ranks processes on the card" "$perf" all_reduce -g 1 --ranks "$ranks" -b 16 -e 256M -f 4 -T 20 \
@@ -163,7 +164,7 @@ part_ranks() {
 part_latency() {
   is_built latency || return
   have_card latency || return
-  local ranks small=(-g 1 -b 8 -e 8 -T 20)
+  local ranks small=("${on_card[@]}" -b 8 -e 8 -T 20)
   for ranks in 2 4 8; do
     check "8 bytes on $ranks ranks, on a stream" "$perf" all_reduce "${small[@]}" --ranks-per-gpu "$ranks" \
       -J "$results/latency-$ranks-stream.json"

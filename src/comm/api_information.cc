@@ -24,7 +24,7 @@ Collective collective_named(std::string_view name) {
   return Collective::kNone;
 }
 
-Status algorithm_text(tuttiComm_t comm, std::string_view key, std::string* text) {
+Status algorithm_text(tuttiComm_t comm, std::string_view key, bool on_device, std::string* text) {
   const std::size_t colon = std::min(key.find(':'), key.size());
   const Collective collective = collective_named(key.substr(0, colon));
   const std::string_view number = key.substr(std::min(colon + 1, key.size()));
@@ -32,7 +32,7 @@ Status algorithm_text(tuttiComm_t comm, std::string_view key, std::string* text)
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), bytes);
   if (collective == Collective::kNone || error != std::errc{} || end != number.data() + number.size())
     return tutti::fail(Code::kInvalidArgument, "'{}' is not <collective>:<bytes>", key);
-  return comm->comm->algorithm_for(collective, Bytes{bytes}, text);
+  return comm->comm->algorithm_for(collective, Bytes{bytes}, on_device, text);
 }
 
 Status names_text(tuttiComm_t comm, std::string_view name, std::string* text) {
@@ -43,16 +43,21 @@ Status names_text(tuttiComm_t comm, std::string_view name, std::string* text) {
 }
 
 Status info_text(tuttiComm_t comm, std::string_view key, std::string* text) {
-  constexpr std::string_view kAlgorithm = "algorithm:";
-  if (key.substr(0, kAlgorithm.size()) == kAlgorithm) return algorithm_text(comm, key.substr(kAlgorithm.size()), text);
+  constexpr std::string_view kAlgorithm = "algorithm:", kOnDevice = "device_algorithm:";
+  for (const std::string_view begin : {kAlgorithm, kOnDevice})
+    if (key.substr(0, begin.size()) == begin)
+      return algorithm_text(comm, key.substr(begin.size()), begin == kOnDevice, text);
   constexpr std::string_view kNames = "algorithms:";
   if (key.substr(0, kNames.size()) == kNames) return names_text(comm, key.substr(kNames.size()), text);
   if (key == "transport") {
     *text = comm->comm->transport();
     return {};
   }
+  if (key == "device_transport") return comm->comm->device_transport(text);
   return tutti::fail(Code::kInvalidArgument,
-                     "'{}' is not a key: transport, algorithm:<collective>:<bytes>, algorithms:<collective>", key);
+                     "'{}' is not a key: transport, algorithm:<collective>:<bytes>, algorithms:<collective>, "
+                     "device_transport, device_algorithm:<collective>:<bytes>",
+                     key);
 }
 
 }  // namespace

@@ -410,9 +410,11 @@ void Communicator::abort() {
   (void)fail_for_good(aborted, rank_);  // the abort itself succeeds; the status is for the calls that it ends
 }
 
-Status Communicator::algorithm_for(Collective collective, Bytes bytes, std::string* text) {
+Status Communicator::algorithm_for(Collective collective, Bytes bytes, bool on_device, std::string* text) {
+  if (on_device) TUTTI_TRY(device_transport(text));
   wait_for_turn(next_ticket_.load(std::memory_order_relaxed));  // the plans are the running operation's
-  const Plan plan = plans_.find(collective, bytes, is_rooted(collective) ? 0 : -1);
+  PlanCache& plans = on_device && device_->executor() != nullptr ? device_->plans() : plans_;
+  const Plan plan = plans.find(collective, bytes, is_rooted(collective) ? 0 : -1);
   *text = plan.schedule->algorithm->name;
   return {};
 }

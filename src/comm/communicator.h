@@ -121,7 +121,7 @@ class Communicator final : public Watch {
   void abort();
 
   /// What would run for a call: "all_pairs, 1 lane, tiles of 65536 bytes". From the API's thread.
-  Status algorithm_for(Collective collective, Bytes bytes, std::string* text);
+  Status algorithm_for(Collective collective, Bytes bytes, bool on_device, std::string* text);
   /// The names that TUTTI_ALGO may have for a collective of this communicator, comma-separated.
   Status algorithms_of(Collective collective, std::string* text) const;
   /// Bytes of memory that peers can map: this rank's segment as far as it is touched.
@@ -134,6 +134,8 @@ class Communicator final : public Watch {
   }
   /// How this rank reaches the others: "shm", "tcp", "shm and tcp", "inproc".
   const char* transport() const;
+  /// The same for device buffers: "cuda", or "staged over" what host buffers use. kUnsupported: there is no device.
+  Status device_transport(std::string* text) const;
   const Machine& machine() const { return plans_.machine(); }
   LogSource log_source() const { return LogSource{rank_, name_}; }
 

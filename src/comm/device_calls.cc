@@ -32,6 +32,12 @@ Status Communicator::launch_on(const CallArguments& arguments, Stream& stream, s
   return status;
 }
 
+Status Communicator::device_transport(std::string* text) const {
+  if (device_ == nullptr) return fail(Code::kUnsupported, "this process has no CUDA device");
+  *text = device_->executor() != nullptr ? "cuda" : fmt::format("staged over {}", transport());
+  return {};
+}
+
 // What every rank decides alone: the messages are those of a call on host memory.
 Status Communicator::stage_on(Stream& stream, QueuedCall* call, std::shared_ptr<StreamOrder>* order) {
   if (device_ == nullptr) return {};

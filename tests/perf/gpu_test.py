@@ -38,7 +38,6 @@ class OnStandIn(unittest.TestCase):
             self.assertEqual(found.returncode, 0, found.stderr + found.stdout)
             report = json.loads(path.read_text(encoding="utf-8"))
         self.assertEqual(report["config"]["ranks"], ranks)
-        self.assertEqual(report["config"]["ranks_are"], "threads")
         self.assertEqual([device["name"] for device in report["devices"]],
                          [f"stand-in {i}" for i in range(report["config"]["gpus"])])
         for device in report["devices"][:ranks]:
@@ -50,6 +49,7 @@ class OnStandIn(unittest.TestCase):
         """All elements were checked and right, and times and floors are there; `directions`: how many were checked."""
         seen = 0
         for result in report["results"]:
+            self.assertEqual(result["transport"], "cuda")
             for direction in filter(None, (result["out_of_place"], result["in_place"])):
                 self.assertEqual(direction["nwrong"], 0)
                 self.assertGreater(direction["time_us"]["avg"], 0)
@@ -92,6 +92,11 @@ class OnStandIn(unittest.TestCase):
         _, report = self.measured("broadcast", *QUICK, "-g", "2", "--ranks", "3", "--threads", "-r", "all", ranks=3)
         self.assert_right(report, 18)
 
+    def test_processes_that_share_a_device(self):
+        output, report = self.measured("all_reduce", *QUICK, "-g", "1", "--ranks", "2", ranks=2)
+        self.assertEqual(report["config"]["ranks_are"], "processes")
+        self.assertEqual({result["out_of_place"]["nwrong"] for result in report["results"]}, {0})
+
     def test_types_and_operations(self):
         output, report = self.measured("all_reduce", "-b", "256", "-e", "256", "-n", "1", "-w", "0", "-d", "all", "-o", "all",
                                        "-g", "1", "--ranks-per-gpu", "2", ranks=2)
@@ -125,7 +130,7 @@ class OnStandIn(unittest.TestCase):
                       found.stderr)
 
     def test_more_ranks_than_a_device_takes(self):
-        found = run(STAND_IN, "all_reduce", "-e", "64", "-g", "1", "--ranks-per-gpu", "9")
+        found = run(STAND_IN, "all_reduce", "-e", "64", "-g", "1", "--ranks-per-gpu", "9", "--transport", "cuda")
         self.assertEqual(found.returncode, 1)
         self.assertIn("9 ranks", found.stderr)
 

@@ -208,14 +208,15 @@ tuttiResult_t Call::send_around(const Buffers& bound, tuttiStream_t stream) cons
   return sent != tuttiSuccess ? sent : received != tuttiSuccess ? received : result;
 }
 
-tuttiResult_t describe(const Row& row, tuttiComm_t comm, std::string* transport, std::string* algorithm) {
+tuttiResult_t describe(const Row& row, tuttiComm_t comm, std::string* transport, std::string* algorithm,
+                       const std::string& where) {
   char value[128];
-  PERF_TRY(tuttiCommGetInfo(comm, "transport", value, sizeof value));
+  PERF_TRY(tuttiCommGetInfo(comm, (where + "transport").c_str(), value, sizeof value));
   *transport = value;
   *algorithm = "direct";  // send and receive have no schedule to choose
   if (row.collective.collective == Collective::kSendRecv) return tuttiSuccess;
   const std::size_t bytes = row.count * row.type.bytes;
-  const std::string key = "algorithm:" + std::string(row.collective.name) + ":" + std::to_string(bytes);
+  const std::string key = where + "algorithm:" + std::string(row.collective.name) + ":" + std::to_string(bytes);
   PERF_TRY(tuttiCommGetInfo(comm, key.c_str(), value, sizeof value));
   *algorithm = value;
   return tuttiSuccess;

@@ -74,8 +74,9 @@ class Call {
   std::vector<std::size_t> send_counts_, send_firsts_, recv_counts_, recv_firsts_;
 };
 
-/// How the ranks reach each other and which algorithm serves the row.
-tuttiResult_t describe(const Row& row, tuttiComm_t comm, std::string* transport, std::string* algorithm);
+/// How the ranks reach each other and which algorithm serves the row. `where`: "", or "device_" for device buffers.
+tuttiResult_t describe(const Row& row, tuttiComm_t comm, std::string* transport, std::string* algorithm,
+                       const std::string& where = "");
 
 /// Rates in GB/s (1e9 bytes) as nccl-tests defines them.
 double alg_bandwidth(const Row& row, double seconds);

@@ -82,11 +82,11 @@ std::string GpuBench::cause() const {
   return gpu_fault().empty() ? Bench::cause() : gpu_fault();
 }
 
-/// What the library tells of both is about host buffers.
-tuttiResult_t GpuBench::name_paths(const Row&, RowResult* result) {
-  result->transport = "device";
-  result->algorithm = "N/A";
-  return tuttiSuccess;
+/// The library tells it of collectives.
+tuttiResult_t GpuBench::name_paths(const Row& row, RowResult* result) {
+  result->transport = result->algorithm = "N/A";
+  if (row.collective.collective == Collective::kSendRecv) return tuttiSuccess;
+  return describe(row, comm(), &result->transport, &result->algorithm, "device_");
 }
 
 bool GpuBench::allocate(std::size_t bytes) {

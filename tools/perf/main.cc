@@ -214,7 +214,6 @@ int main(int argc, char** argv) {
   if (!options.algorithm.empty()) setenv("TUTTI_ALGO", options.algorithm.c_str(), 1);
   if (!options.transport.empty()) setenv("TUTTI_TRANSPORT", options.transport.c_str(), 1);
   if (options.gpu.devices > 0) {
-    setenv("TUTTI_TRANSPORT", "cuda", 0);  // or a join says why device buffers are not offered
     // Streams of ranks that share a device must not share a queue of launches: one would wait behind another's.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   }
