@@ -21,6 +21,8 @@ struct DeviceCase {
   std::size_t tile = 0;  ///< elements; 0: as large as messages allow
   bool in_place = false;
   std::uint32_t threads = 2;
+  int slow = -1;             ///< a rank that pauses before each step
+  bool lowest_wins = false;  ///< the reduction's result is its first operand
 };
 
 /// Values that no two elements share.
@@ -100,10 +102,19 @@ class DeviceTrial {
     DeviceCall call{};
     bind_device_call(what, place, &call);
     if (what.schedule->steps.size() > kInlineSteps) call.table = what.schedule->steps.data();
-    run_on_host(call, case_.threads);
+    HostRun how{case_.threads};
+    if (rank == case_.slow) how.pause = std::chrono::microseconds{300};
+    if (case_.lowest_wins) how.instead = take_first;
+    run_on_host(call, how);
+  }
+
+  static void take_first(unsigned thread, unsigned threads, device::ReduceArgs args, Bytes element) {
+    const Bytes bytes{args.count * element.value};
+    device::copy(thread, threads, args.sources[0], args.destinations, args.destination_count, bytes);
   }
 
   std::uint32_t sum(std::size_t i) const {
+    if (case_.lowest_wins) return value_of(0, i);
     std::uint32_t total = 0;
     for (int rank = 0; rank < ranks(); ++rank) total += value_of(rank, i);
     return total;

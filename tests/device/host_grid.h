@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <thread>
@@ -22,8 +23,9 @@ struct HostTeam {
 /// The Block of one thread.
 class HostBlock {
  public:
-  HostBlock(HostTeam* team, std::uint32_t index, std::uint32_t thread, std::uint32_t threads)
-      : team_(team), index_(index), thread_(thread), threads_(threads) {}
+  HostBlock(HostTeam* team, std::uint32_t index, std::uint32_t thread, std::uint32_t threads,
+            std::chrono::microseconds pause)
+      : team_(team), index_(index), thread_(thread), threads_(threads), pause_(pause) {}
 
   std::uint32_t index() const { return index_; }
   std::uint32_t thread() const { return thread_; }
@@ -31,6 +33,7 @@ class HostBlock {
   void sync() { team_->barrier.arrive_and_wait(); }
   /// Of three flags one is in use, one was just used and one is cleared for the next time.
   bool any(bool mine) {
+    if (pause_.count() != 0) std::this_thread::sleep_for(pause_);
     if (mine) team_->said[turn_].store(true);
     sync();
     const bool result = team_->said[turn_].load();
@@ -45,6 +48,7 @@ class HostBlock {
   std::uint32_t index_;
   std::uint32_t thread_;
   std::uint32_t threads_;
+  std::chrono::microseconds pause_;
   std::uint32_t turn_ = 0;
 };
 
@@ -53,6 +57,7 @@ struct HostKernel {
   using Function = void (*)(unsigned, unsigned, device::ReduceArgs, Bytes);
   Function function = nullptr;
 
+  explicit HostKernel(Function own) : function(own) {}
   HostKernel(DataType type, RedOp op) {
     portable::list_reductions(*this);
     function = table_[static_cast<int>(type)][static_cast<int>(op)];
@@ -72,23 +77,31 @@ struct HostKernel {
   Function table_[kDataTypes][kRedOps] = {};
 };
 
+/// How a call is run.
+struct HostRun {
+  std::uint32_t threads = 2;               ///< of a block
+  std::chrono::microseconds pause{0};      ///< before each step
+  HostKernel::Function instead = nullptr;  ///< of the call's reduction
+};
+
 /// Runs all blocks of a call to their end.
-inline void run_on_host(const DeviceCall& call, std::uint32_t threads) {
-  const HostKernel kernel(call.type, call.op);
+inline void run_on_host(const DeviceCall& call, const HostRun& how) {
+  const HostKernel kernel = how.instead != nullptr ? HostKernel(how.instead) : HostKernel(call.type, call.op);
   std::vector<std::unique_ptr<BlockMemory>> memories;
   std::vector<std::unique_ptr<HostTeam>> teams;
   std::vector<std::thread> running;
   for (std::uint32_t b = 0; b < call.grid(); ++b) {
     memories.push_back(std::make_unique<BlockMemory>());
-    teams.push_back(std::make_unique<HostTeam>(threads));
-    for (std::uint32_t t = 0; t < threads; ++t) {
-      running.emplace_back([&call, &kernel, memory = memories.back().get(), team = teams.back().get(), b, t, threads] {
-        HostBlock block(team, b, t, threads);
+    teams.push_back(std::make_unique<HostTeam>(how.threads));
+    for (std::uint32_t t = 0; t < how.threads; ++t) {
+      running.emplace_back([&call, &kernel, &how, memory = memories.back().get(), team = teams.back().get(), b, t] {
+        HostBlock block(team, b, t, how.threads, how.pause);
         DeviceInterpreter<HostBlock, HostKernel>(call, block, *memory, kernel).run();
       });
     }
   }
   for (std::thread& thread : running) thread.join();
 }
+inline void run_on_host(const DeviceCall& call, std::uint32_t threads) { run_on_host(call, HostRun{threads}); }
 
 }  // namespace tutti::test

@@ -57,6 +57,43 @@ TEST_P(Interpreter, RunsLanesOfASchedule) {
   }
 }
 
+// With the operation that takes its left operand, every result is the lowest rank's contribution: of no built-in
+// operation can a result tell in which order two operands were given.
+TEST_P(Interpreter, GivesOperandsInTheOrderOfRanks) {
+  const int ranks = GetParam();
+  DeviceWorld world(small_geometry(ranks));
+  for (const Algorithm& algorithm : catalogue()) {
+    if (algorithm.collective != Collective::kAllReduce && algorithm.collective != Collective::kReduce &&
+        algorithm.collective != Collective::kReduceScatter)
+      continue;
+    for (const std::size_t count : {std::size_t{3}, std::size_t{1009}}) {
+      DeviceCase one{&algorithm, 1, ranks / 2, count, 0, false, 2};
+      one.lowest_wins = true;
+      ASSERT_EQ(DeviceTrial(&world, one).run(), "");
+    }
+  }
+}
+
+// A broadcast's root waits for nobody but for credits: of every reader, also of those that are not the last one.
+TEST_P(Interpreter, NeverOverrunsAReaderThatIsSlow) {
+  const int ranks = GetParam();
+  DeviceGeometry geometry = small_geometry(ranks);
+  geometry.blocks = 1;
+  geometry.slot_bytes = 512;
+  DeviceWorld world(geometry);
+  world.set_limit(60'000'000'000);  // a reader whose messages were overwritten waits for them for ever
+  for (const Algorithm& algorithm : catalogue()) {
+    if (algorithm.collective != Collective::kBroadcast) continue;
+    for (int slow = 1; slow < ranks; ++slow) {
+      for (const std::size_t tile : {std::size_t{16}, std::size_t{128}}) {  // in cells, in slots
+        DeviceCase one{&algorithm, 1, 0, 24 * tile, tile, false, 2};
+        one.slow = slow;
+        ASSERT_EQ(DeviceTrial(&world, one).run(), "") << slow;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, Interpreter, ::testing::Values(1, 2, 3, 4, 5, 8));
 
 }  // namespace

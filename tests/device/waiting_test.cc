@@ -1,6 +1,7 @@
 // Waits that do not end: stops, deadlines, other calls; and positions that have come far.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -43,9 +44,11 @@ class LoneRank {
   void run() {
     DeviceCall call{};
     bind_device_call(launch_, world_.place(rank_), &call);
-    run_on_host(call, 2);
+    run_on_host(call, HostRun{});
+    ended_.store(true);
   }
-  std::uint32_t value() const { return data_.front(); }
+  bool ended() const { return ended_.load(); }
+  std::uint32_t value(std::size_t i = 0) const { return data_[i]; }
 
  private:
   DeviceWorld& world_;
@@ -53,6 +56,7 @@ class LoneRank {
   Schedule schedule_;
   std::vector<std::uint32_t> data_;
   Launch launch_;
+  std::atomic<bool> ended_{false};
 };
 
 std::uint64_t failure_of(DeviceWorld& world, int rank) {
@@ -121,6 +125,35 @@ TEST_P(Waits, LongOnesAreForgottenWhenTheyEnd) {
   EXPECT_EQ(first.value(), 2u);
   EXPECT_EQ(world.report(0).waiting[0], 0u);
   EXPECT_GT(world.report(0).ended_waits, 0u);
+}
+
+// A pair of words is there when both are: whichever comes first, on a device two stores may be seen in any order.
+TEST(Cells, AreTakenWhenBothWordsOfAPairAreThere) {
+  for (const bool first_is_late : {false, true}) {
+    DeviceWorld world(geometry_of(2));
+    LoneRank reader(&world, 1, 3, 7);
+    const DeviceLinks links = world.place(1).links;
+    WordPair* const cell = links.cell(DeviceRoute::of(0, 1, true), 0, 0);
+    const std::uint64_t words[3] = {7, std::uint64_t{20} << 32 | 10, 30};  // the fingerprint, three numbers
+    const auto write = [&](bool late) {
+      for (std::size_t i = 0; i < 3; ++i) {
+        const WordPair pair = FlaggedWord::split(words[i], FlaggedWord::flag_of(0));
+        std::uint64_t* const place = late == first_is_late ? &cell[i].first : &cell[i].second;
+        store_relaxed(place, late == first_is_late ? pair.first : pair.second);
+      }
+    };
+    write(false);
+    std::thread running([&] { reader.run(); });
+    while (load_relaxed(&world.report(1).waiting[0]) == 0 && failure_of(world, 1) == 0 && !reader.ended())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_FALSE(reader.ended());
+    write(true);
+    running.join();
+    EXPECT_EQ(failure_of(world, 1), 0u);
+    EXPECT_EQ(reader.value(0), 11u);
+    EXPECT_EQ(reader.value(1), 21u);
+    EXPECT_EQ(reader.value(2), 31u);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Waits, ::testing::Values(3, 1000));
