@@ -314,7 +314,11 @@ TUTTI_API tuttiResult_t tuttiGroupEnd(void);
 /** An in-order queue served by the library's progress thread. */
 TUTTI_API tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream);
 /** A stream in the order of a CUDA stream, which it borrows (NULL: the legacy default stream). Calls on it take device
- * buffers, are put there before they return, and report errors like other streams. tuttiUnsupported: no CUDA device. */
+ * buffers, are put there before they return, and report errors like other streams. tuttiUnsupported: no CUDA device.
+ * While the CUDA stream is captured into a graph, a call that kernels run becomes part of it instead; all ranks capture
+ * the same calls. Replays need nothing of the host; they are ordered with the communicator's other calls by the caller,
+ * alike on all ranks, and end before it does. What became of them is told by tuttiCommGetAsyncError and the next call.
+ * tuttiInvalidUsage: the call goes through host memory, which a graph cannot do. */
 TUTTI_API tuttiResult_t tuttiStreamFromCuda(tuttiStream_t* stream, void* cudaStream);
 /** tuttiSuccess: all done; tuttiInProgress; or the stream's first error. Does not block. */
 TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);

@@ -109,7 +109,7 @@ Status Communicator::run(CallArguments* call) {
   if (failed()) [[unlikely]]
     return failure();
   const CallArguments& arguments = *call;
-  if (quiet() && is_repeat(arguments)) {
+  if (quiet() && is_repeat(arguments) && (device_ == nullptr || device_->is_on_host(arguments))) {
     const bool same = arguments.send == repeat_.call.send && arguments.recv == repeat_.call.recv &&
                       arguments.root == repeat_.call.root;
     if (!same) TUTTI_TRY(check_arguments(arguments, rank_.value, ranks_));
@@ -118,6 +118,8 @@ Status Communicator::run(CallArguments* call) {
     return finish(run_launch(), ticket);
   }
   TUTTI_TRY(prepare(call));
+  if (arguments.on_device || arguments.staged) [[unlikely]]
+    TUTTI_TRY(check_blocking(arguments));
   const std::uint64_t ticket = take_ticket();
   if (!my_turn(ticket)) [[unlikely]]
     wait_for_turn(ticket);
@@ -186,6 +188,7 @@ void Communicator::wait_for_turn(std::uint64_t ticket) {
 Status Communicator::begin(const CallArguments& arguments, bool* empty) {
   if (failed()) return failure();
   if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);
+  TUTTI_TRY(look_at_graphs());
   repeat_.possible = false;
   describe_call(arguments, ++sequence_, &call_);
   board_.begin(call_);
@@ -230,8 +233,7 @@ Status Communicator::begin(const CallArguments& arguments, bool* empty) {
     ragged_ = RaggedTiling(arguments.blocks->send, arguments.blocks->recv, launch->tile);
     launch->ragged = &ragged_;
   }
-  if (arguments.on_device) return {};
-  if (arguments.staged) [[unlikely]]
+  if (arguments.on_device || arguments.staged) [[unlikely]]
     return bind_staged(arguments, launch);
   if (block.value >= kSharedFrom && may_share_input(arguments, *launch)) {
     launch->input_is_shared = true;
@@ -259,8 +261,7 @@ bool Communicator::exceeds_cache(Collective collective, Bytes block, const Launc
 // Programs make the same small call again and again; to check, describe and plan it anew costs more than to run it.
 // Above kSharedFrom more depends on the buffers than their addresses.
 void Communicator::remember(const CallArguments& arguments, Bytes block) {
-  const bool known = device_ == nullptr;  // else the next call's buffers may be device memory
-  const bool plain = known && arguments.user == nullptr && arguments.agreed == 0 && arguments.blocks == nullptr;
+  const bool plain = arguments.user == nullptr && arguments.agreed == 0 && arguments.blocks == nullptr;
   if (!plain || block.value >= std::min(kSharedFrom, kLentFrom)) return;
   repeat_.call = arguments;
   repeat_.block = block;
@@ -395,6 +396,7 @@ Status Communicator::adopt_cause() {
 
 Status Communicator::async_error() {
   if (failed()) return failure();
+  TUTTI_TRY(look_at_graphs());
   TUTTI_TRY(adopt_cause());
   TUTTI_TRY(look_for_past_disagreement(board_.state().sequence));
   for (Rank peer{0}; peer.value < ranks_; ++peer) {

@@ -97,11 +97,14 @@ class Communicator final : public Watch {
   void announce_turn() { done_tickets_.notify_all(); }
 
   /// Puts a checked call on a CUDA stream, behind all earlier ones, and returns; `watched` says how it goes, nullptr:
-  /// there is nothing to wait for. Blocks while earlier calls run that are not on CUDA streams.
+  /// there is nothing to wait for, or the call has become part of a graph. Blocks while earlier calls run that are not
+  /// on CUDA streams.
   Status launch_on(const CallArguments& arguments, Stream& stream, std::unique_ptr<Operation>* watched,
                    const std::shared_ptr<Communicator>& self);
   /// A call that goes through host memory gets its place in the CUDA stream; `order` stays nullptr for others.
   Status stage_on(Stream& stream, QueuedCall* call, std::shared_ptr<StreamOrder>* order);
+  /// Whether a checked call can go elsewhere than on a CUDA stream now. kInvalidUsage: a stream is being captured.
+  Status check_blocking(const CallArguments& arguments) const;
   /// kInProgress, or how such a call ended. Any one thread.
   Status poll(const DeviceEvent& ended, const Call& call);
 
@@ -178,6 +181,7 @@ class Communicator final : public Watch {
   Status wait_for_peers_to_finish();
   Status wait_for_delivery();
   Status wait_for_kernels();
+  Status look_at_graphs();
   BoardReader boards() const;
   void listen();
 

@@ -61,6 +61,7 @@ std::string describe(const Call& call) {
       break;
   }
   if (call.wire != DataType::kInt8) text += fmt::format(" as {}", name_of(call.wire));
+  if (call.on_device) text += " on device memory";
   return text + fmt::format(" (operation {})", call.sequence);
 }
 
@@ -97,8 +98,11 @@ Disagreement find_first_disagreement(Call* mine, Rank other, const CallBoard& ow
 }
 
 std::string describe(const Disagreement& other, const Call& mine, Rank self) {
-  return fmt::format("rank {} called {} where rank {} called {}", other.rank.value, describe(other.call), self.value,
-                     describe(mine));
+  Call there = other.call;
+  there.on_device = mine.on_device;
+  const bool apart = other.call.on_device != mine.on_device && same_call(there, mine);
+  return fmt::format("rank {} called {} where rank {} called {}{}", other.rank.value, describe(other.call), self.value,
+                     describe(mine), apart ? ": host and device buffers do not go together in one call" : "");
 }
 
 Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReader& board) {

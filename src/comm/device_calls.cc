@@ -17,13 +17,17 @@ Status Communicator::launch_on(const CallArguments& arguments, Stream& stream, s
     return fail(Code::kUnsupported, "{}: the stream is a CUDA stream, and this communicator offers no device buffers{}",
                 name_of(arguments.collective), device_ == nullptr ? "" : ": " + device_->why_not().text());
   CallArguments call = arguments;
-  if (call.collective == Collective::kBarrier) call.on_device = true;
+  if (!DeviceSide::has_memory(call, rank_.value)) call.on_device = true;  // nothing says that it would be elsewhere
+  std::uint64_t capture = 0;
+  TUTTI_TRY(executor->driver().capture_of(stream.cuda(), &capture));
+  if (!call.on_device)
+    return fail(Code::kInvalidUsage, "{}: the buffers of rank {} are host memory, which cannot {}",
+                name_of(call.collective), rank_.value,
+                capture == 0 ? "go on a CUDA stream" : "be used by a CUDA graph: it runs without the host");
   const std::uint64_t ticket = take_ticket();
   wait_for_turn(ticket);
   bool empty = false;
   Status status = begin(call, &empty);
-  if (status.ok() && !empty && !call.on_device)
-    status = fail(Code::kInvalidUsage, "{}: host buffers cannot go on a CUDA stream", name_of(call.collective));
   std::shared_ptr<DeviceEvent> ended;
   if (status.ok() && !empty) status = executor->launch_on(launch_, stream.cuda(), operation_timeout_, &ended);
   const Call launched = call_;
@@ -45,13 +49,25 @@ Status Communicator::stage_on(Stream& stream, QueuedCall* call, std::shared_ptr<
   const bool staged = call->collective() ? call->arguments().staged : device_->any_on_device(call->transfers());
   const bool without_memory = call->collective() && !DeviceSide::has_memory(call->arguments(), rank_.value);
   if (!staged && !without_memory) return fail(Code::kInvalidUsage, "host buffers cannot go on a CUDA stream");
+  std::uint64_t capture = 0;
+  TUTTI_TRY(device_->driver().capture_of(stream.cuda(), &capture));
+  if (capture != 0)
+    return fail(Code::kInvalidUsage,
+                "what goes through host memory cannot be part of a CUDA graph, which runs without "
+                "the host{}{}",
+                device_->why_not().ok() ? "" : ": ", device_->why_not().text());
   TUTTI_TRY(device_->open_staging(-1));
   if (!staged) call->stage();
   return device_->staged()->hold(stream.cuda(), order);
 }
 
-// The roles that read or write nothing have no buffer then.
+// A kernel needs no more than the scalar. On the way through host memory the roles that read or write nothing have no
+// buffer.
 Status Communicator::bind_staged(const CallArguments& arguments, Launch* launch) {
+  if (arguments.on_device) {
+    if (arguments.user != nullptr) device_->bind_scalar(*arguments.user, launch);
+    return {};
+  }
   StagedBuffers buffers;
   buffers.input_blocks = static_cast<std::size_t>(send_blocks(arguments.collective, ranks_));
   buffers.output_blocks = static_cast<std::size_t>(recv_blocks(arguments.collective, ranks_));
@@ -67,6 +83,25 @@ Status Communicator::bind_staged(const CallArguments& arguments, Launch* launch)
   }
   device_->staged()->bind(std::move(buffers));
   return {};
+}
+
+// What other streams than the caller's run is not captured: it would run once, now, before what it follows.
+Status Communicator::check_blocking(const CallArguments& arguments) const {
+  if (!arguments.on_device && !arguments.staged) return {};
+  DeviceDriver& driver = device_->driver();
+  std::uint64_t capture = 0;
+  const Status status = driver.capture_of(driver.default_stream(), &capture);
+  if (status.code() != Code::kInvalidUsage) return status;
+  return fail(Code::kInvalidUsage,
+              "{}: a call on device buffers that is on no CUDA stream follows the default stream: {}",
+              name_of(arguments.collective), status.text());
+}
+
+// Nobody waits for a graph's calls: what became of them is found when the rank comes by.
+Status Communicator::look_at_graphs() {
+  if (device_ == nullptr || device_->executor() == nullptr) return {};
+  Status status = device_->executor()->reported_by_graphs();
+  return status.ok() ? status : fail_for_good(std::move(status), kNoRank);
 }
 
 // A kernel that gave up knows one rank that it waited for; which of all has not come is on the boards.

@@ -95,11 +95,12 @@ Status DeviceSide::locate(CallArguments* a, int rank) {
                 name_of(a->collective), rank, from.on_device ? "device" : "host", to.on_device ? "device" : "host");
   const bool device = from.on_device || to.on_device;
   a->on_device = a->staged = false;
-  if (!device) return {};
+  if (!device) return check_scalar(*a);
   const Status offer = executor_ == nullptr ? why_not_ : check_offer(*a);
   if (!offer.ok()) {
     if (request_.forced)
       return fail(Code::kUnsupported, "{}: rank {} has device buffers: {}", name_of(a->collective), rank, offer.text());
+    TUTTI_TRY(check_scalar(*a));
     a->staged = true;
     return open_staging(std::max(from.device, to.device));
   }
@@ -109,13 +110,34 @@ Status DeviceSide::locate(CallArguments* a, int rank) {
   return {};
 }
 
+bool DeviceSide::is_on_host(const CallArguments& a) const {
+  if (executor_ != nullptr && !executor_->reported_by_graphs().ok()) return false;
+  return !is_device_memory(a.send) && (a.recv == a.send || !is_device_memory(a.recv));
+}
+
+// What a pointer is can change between two calls, but not that of memory that is still the library's own.
+bool DeviceSide::is_device_memory(const void* buffer) const {
+  return buffer != nullptr && !host_allocations().contains(buffer, 1) && driver_.place_of(buffer).on_device;
+}
+
 Status DeviceSide::check_offer(const CallArguments& a) const {
-  if (a.user != nullptr)
+  if (a.user != nullptr && a.user->function != nullptr)
     return fail(Code::kUnsupported, "{}: operations made by the user are not offered on device buffers",
                 name_of(a.collective));
-  if (a.wire >= 0)
-    return fail(Code::kUnsupported, "{}: a wire type is not offered on device buffers", name_of(a.collective));
   return {};
+}
+
+Status DeviceSide::check_scalar(const CallArguments& a) const {
+  if (a.user == nullptr || a.user->scalar_place == nullptr || !driver_.place_of(a.user->scalar_place).on_device)
+    return {};
+  return fail(Code::kInvalidArgument, "{}: the operation's scalar is device memory, and the call is not run by kernels",
+              name_of(a.collective));
+}
+
+void DeviceSide::bind_scalar(const UserOperation& operation, Launch* launch) const {
+  launch->op = RedOp::kSum;
+  launch->scalar = operation.scalar_now();
+  launch->scalar_on_device = operation.scalar_place != nullptr && driver_.place_of(operation.scalar_place).on_device;
 }
 
 Status DeviceSide::locate(const Transfer& transfer) {

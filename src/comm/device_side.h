@@ -58,10 +58,18 @@ class DeviceSide {
   /// Refuses transfers of device memory where they are not offered.
   Status locate(const Transfer& transfer);
   bool any_on_device(std::span<const Transfer> transfers) const;
+  /// The launch's inputs are to be multiplied by the operation's scalar.
+  void bind_scalar(const UserOperation& operation, Launch* launch) const;
+  /// Whether a call on host memory may be repeated with these buffers as it is: none is device memory, and no graph has
+  /// failed meanwhile.
+  bool is_on_host(const CallArguments& arguments) const;
+  DeviceDriver& driver() const { return driver_; }
 
  private:
   DeviceSide(const DeviceRequest& request, Executor& host) : request_(request), driver_(*request.driver), host_(host) {}
   Status set_up(const JoinResult& joined);
+  Status check_scalar(const CallArguments& arguments) const;
+  bool is_device_memory(const void* buffer) const;
   Status check_offer(const CallArguments& arguments) const;
   Status check_place(const char* buffer, int rank, DeviceDriver::Place place) const;
 

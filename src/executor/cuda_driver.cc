@@ -2,10 +2,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "executor/device_call.h"
 #include "executor/interpreter_kernels.h"
+#include "kernels/device_pass.h"
 
 namespace tutti {
 
@@ -15,6 +17,8 @@ namespace {
 constexpr int kConnections = 8;
 /// Rows that lie farther apart are copied one by one (cudaDeviceProp::memPitch).
 constexpr std::size_t kMaxPitch = 2147483647;
+/// Thread blocks of a pass over a buffer, at most: enough for the largest devices.
+constexpr std::size_t kPassBlocks = 1024;
 
 Status checked(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return {};
@@ -41,6 +45,19 @@ class OnDevice {
   int before_ = 0;
   bool changed_ = false;
   Status status_;
+};
+
+/// While any thread captures a stream, calls that could disturb the capture are refused and end it, unless the thread
+/// that makes them says that it means no captured work: for a scope, this one does.
+class BesideCaptures {
+ public:
+  BesideCaptures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~BesideCaptures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
 cudaStream_t stream_of(DeviceDriver::Stream stream) { return static_cast<cudaStream_t>(stream); }
@@ -86,6 +103,7 @@ class CudaDriver final : public DeviceDriver {
   }
 
   Status allocate(int device, Bytes bytes, void** memory) override {
+    const BesideCaptures beside;
     const OnDevice scope(device);
     TUTTI_TRY(scope.status());
     TUTTI_TRY(checked(cudaMalloc(memory, bytes.value), "cudaMalloc"));
@@ -98,17 +116,22 @@ class CudaDriver final : public DeviceDriver {
     return zeroed;
   }
   Status release(int device, void* memory) override {
+    const BesideCaptures beside;
     const OnDevice scope(device);
     TUTTI_TRY(scope.status());
     return checked(cudaFree(memory), "cudaFree");
   }
   Status allocate_shared(Bytes bytes, void** memory) override {
+    const BesideCaptures beside;
     TUTTI_TRY(
         checked(cudaHostAlloc(memory, bytes.value, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc"));
     __builtin_memset(*memory, 0, bytes.value);
     return {};
   }
-  Status release_shared(void* memory) override { return checked(cudaFreeHost(memory), "cudaFreeHost"); }
+  Status release_shared(void* memory) override {
+    const BesideCaptures beside;
+    return checked(cudaFreeHost(memory), "cudaFreeHost");
+  }
 
   Place place_of(const void* memory) override {
     cudaPointerAttributes attributes{};
@@ -120,6 +143,7 @@ class CudaDriver final : public DeviceDriver {
 
   // Of the highest priority: what its kernels wait for is peers, who wait for them.
   Status create_stream(int device, Stream* stream) override {
+    const BesideCaptures beside;
     const OnDevice scope(device);
     TUTTI_TRY(scope.status());
     int least = 0;
@@ -131,9 +155,11 @@ class CudaDriver final : public DeviceDriver {
     return {};
   }
   Status synchronize(Stream stream) override {
+    const BesideCaptures beside;
     return checked(cudaStreamSynchronize(stream_of(stream)), "cudaStreamSynchronize");
   }
   Status destroy_stream(Stream stream) override {
+    const BesideCaptures beside;
     return checked(cudaStreamDestroy(stream_of(stream)), "cudaStreamDestroy");
   }
   Stream default_stream() override { return cudaStreamLegacy; }
@@ -158,18 +184,36 @@ class CudaDriver final : public DeviceDriver {
     return checked(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0), "cudaStreamWaitEvent");
   }
   Status query(Event event, bool* done) override {
+    const BesideCaptures beside;
     const cudaError_t state = cudaEventQuery(event_of(event));
     *done = state == cudaSuccess;
     if (state == cudaErrorNotReady) return (void)cudaGetLastError(), Status{};
     return checked(state, "a kernel");
   }
+  Status capture_of(Stream stream, std::uint64_t* capture) override {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long id = 0;
+    *capture = 0;
+    const cudaError_t error = cudaStreamGetCaptureInfo(stream_of(stream), &status, &id);
+    if (error == cudaErrorStreamCaptureImplicit) {
+      (void)cudaGetLastError();
+      return fail(Code::kInvalidUsage,
+                  "the default stream takes nothing while another stream is captured into a CUDA graph");
+    }
+    if (error == cudaSuccess && status == cudaStreamCaptureStatusInvalidated)
+      return fail(Code::kInvalidUsage, "the capture of this stream into a CUDA graph has failed before this call");
+    if (error == cudaSuccess && status == cudaStreamCaptureStatusActive) *capture = id;
+    return checked(error, "cudaStreamGetCaptureInfo");
+  }
   Status copy(int device, void* to, const void* from, Bytes bytes, Stream stream) override {
+    const BesideCaptures beside;
     const OnDevice scope(device);
     TUTTI_TRY(scope.status());
     return checked(cudaMemcpyAsync(to, from, bytes.value, cudaMemcpyDefault, stream_of(stream)), "cudaMemcpyAsync");
   }
   Status copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                    std::size_t width, std::size_t rows, Stream stream) override {
+    const BesideCaptures beside;
     const OnDevice scope(device);
     TUTTI_TRY(scope.status());
     if (rows > 1 && to_pitch <= kMaxPitch && from_pitch <= kMaxPitch)
@@ -192,6 +236,7 @@ class CudaDriver final : public DeviceDriver {
   }
 
   Status reach(int device, int peer, bool* reachable) override {
+    const BesideCaptures beside;
     const OnDevice scope(device);
     TUTTI_TRY(scope.status());
     int can = 0;
@@ -204,10 +249,12 @@ class CudaDriver final : public DeviceDriver {
   }
 
   Status load(int device) override {
+    const BesideCaptures beside;
     const OnDevice scope(device);
     TUTTI_TRY(scope.status());
     cudaFuncAttributes attributes;
-    for (const void* const kernel : {integer_interpreter(), real_interpreter(), small_float_interpreter()})
+    for (const void* const kernel :
+         {integer_interpreter(), real_interpreter(), small_float_interpreter(), pass_kernel()})
       TUTTI_TRY(checked(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels of collectives"));
     return {};
   }
@@ -220,6 +267,16 @@ class CudaDriver final : public DeviceDriver {
     return checked(
         cudaLaunchKernel(interpreter_of(call.type), grid, dim3(kInterpreterThreads), parameters, 0, stream_of(stream)),
         "launching a collective");
+  }
+  // As many blocks as keep a device busy; each thread takes several elements.
+  Status launch(int device, Stream stream, const DevicePass& pass) override {
+    const OnDevice scope(device);
+    TUTTI_TRY(scope.status());
+    void* parameters[] = {const_cast<DevicePass*>(&pass)};
+    const std::size_t blocks = std::min<std::size_t>(div_up(pass.count, 4 * kPassThreads), kPassBlocks);
+    return checked(cudaLaunchKernel(pass_kernel(), dim3(static_cast<unsigned>(blocks)), dim3(kPassThreads), parameters,
+                                    0, stream_of(stream)),
+                   "launching a pass over a buffer");
   }
 
  private:

@@ -81,6 +81,7 @@ void bind_device_call(const Launch& launch, const DevicePlace& place, DeviceCall
   call->stripes = stripes_of(launch, geometry);
   call->steps_per_lane = schedule.steps_per_lane;
   call->divisor = launch.divisor;
+  call->tree_order = launch.tree_order;
   call->alone_reduces = launch.alone_reduces;
   call->table = nullptr;
   if (schedule.steps.size() <= kInlineSteps) std::copy(schedule.steps.begin(), schedule.steps.end(), call->steps);

@@ -1,9 +1,11 @@
 #include "executor/device_executor.h"
 
 #include <algorithm>
+#include <cstring>
 #include <thread>
 
 #include "core/clock.h"
+#include "kernels/device_pass.h"
 
 namespace tutti {
 
@@ -13,6 +15,14 @@ constexpr std::chrono::milliseconds kAwake{1};
 constexpr std::chrono::microseconds kNap{100};
 /// A kernel that was told to stop and has not after so long has not begun: its stream is busy with other work.
 constexpr std::chrono::seconds kStopPatience{2};
+
+/// Between two kinds of what is made of an input.
+constexpr std::size_t kApart = 256;
+
+/// The root alone gets the result of a reduction to it.
+bool writes_output(const Schedule& schedule) {
+  return schedule.algorithm->collective != Collective::kReduce || schedule.shape.rank == schedule.shape.root;
+}
 
 std::uint64_t read(const std::uint64_t& word) { return load_relaxed(&word); }
 }  // namespace
@@ -34,9 +44,9 @@ DeviceExecutor::DeviceExecutor(std::unique_ptr<DeviceSeat> seat, Executor& host)
 DeviceExecutor::~DeviceExecutor() {
   if (report_ == nullptr) return;
   const Deadline patience = Deadline::in(2);
-  bool done = last_ == nullptr;
+  bool done = last_.event == nullptr;
   while (!done && !patience.passed()) {
-    if (!last_->query(&done).ok()) break;
+    if (!last_.event->query(&done).ok()) break;
     if (!done) std::this_thread::sleep_for(kNap);
   }
   if (!done) return;
@@ -51,46 +61,120 @@ Status DeviceExecutor::open() {
   return {};
 }
 
-Status DeviceExecutor::grow_scratch(Bytes bytes) {
-  if (bytes.value <= scratch_bytes_) return {};
+Status DeviceExecutor::grow(Pool* pool, Bytes bytes) {
+  if (bytes.value <= pool->bytes) return {};
   void* memory = nullptr;
   TUTTI_TRY(driver().allocate(device(), bytes, &memory));
   memory_.push_back(memory);
-  scratch_ = static_cast<std::byte*>(memory);
-  scratch_bytes_ = bytes.value;
+  *pool = Pool{static_cast<std::byte*>(memory), bytes.value};
   return {};
 }
 
-Status DeviceExecutor::table_of(const Schedule& schedule, DeviceDriver::Stream stream, const Step** table) {
+// A copy that is captured would read the host's memory whenever the graph runs, so a graph's table is copied beside it.
+Status DeviceExecutor::table_of(const Schedule& schedule, DeviceDriver::Stream stream, bool captured,
+                                const Step** table) {
   const Step*& known = tables_[&schedule];
   if (known == nullptr) {
     void* memory = nullptr;
     const Bytes bytes{schedule.steps.size() * sizeof(Step)};
     TUTTI_TRY(driver().allocate(device(), bytes, &memory));
     memory_.push_back(memory);
-    TUTTI_TRY(driver().copy(device(), memory, schedule.steps.data(), bytes, stream));
+    const Step* const steps = schedule.steps.data();
+    TUTTI_TRY(captured ? copy_aside(memory, steps, bytes) : driver().copy(device(), memory, steps, bytes, stream));
     known = static_cast<const Step*>(memory);
   }
   *table = known;
   return {};
 }
 
-Status DeviceExecutor::launch_on(const Launch& launch, DeviceDriver::Stream stream, double seconds,
+Status DeviceExecutor::copy_aside(void* to, const void* from, Bytes bytes) {
+  DeviceDriver::Stream aside = nullptr;
+  TUTTI_TRY(driver().create_stream(device(), &aside));
+  Status copied = driver().copy(device(), to, from, bytes, aside);
+  if (copied.ok()) copied = driver().synchronize(aside);
+  (void)driver().destroy_stream(aside);
+  return copied;
+}
+
+// Calls of one rank share links and scratch: one at a time. A graph knows only what is captured with it; the rest of
+// the order is that of its launches, which the caller makes.
+Status DeviceExecutor::follow(DeviceDriver::Stream stream, std::uint64_t capture) {
+  const End& before = capture == 0 ? last_ : captured_;
+  if (before.event == nullptr || before.stream == stream || before.capture != capture) return {};
+  return driver().wait(device(), stream, before.event->get());
+}
+
+// A collective with a wire type is one of that type, between two conversions: what travels is rounded all the same.
+Status DeviceExecutor::make_inputs(const Launch& launch, DeviceDriver::Stream stream, Launch* inner) {
+  *inner = launch;
+  const bool converts = launch.wire != launch.type;
+  if (!converts && launch.scalar == nullptr) return {};
+  const Schedule& schedule = *launch.schedule;
+  const std::size_t inputs = launch.count.value * schedule.extent.input_blocks;
+  const std::size_t outputs = converts ? launch.count.value * schedule.extent.output_blocks : 0;
+  const std::size_t product = launch.scalar == nullptr ? 0 : round_up(inputs * launch.element.value, kApart);
+  const std::size_t narrowed = converts ? round_up(inputs * launch.wire_element.value, kApart) : 0;
+  TUTTI_TRY(grow(&made_, Bytes{product + narrowed + outputs * launch.wire_element.value}));
+  DevicePass pass;
+  pass.count = inputs;
+  if (launch.scalar != nullptr) {
+    pass.type = launch.type;
+    pass.source = inner->input;
+    pass.destination = made_.memory;
+    if (launch.scalar_on_device) pass.scalar = launch.scalar;
+    if (!launch.scalar_on_device) std::memcpy(&pass.value, launch.scalar, launch.element.value);
+    TUTTI_TRY(driver().launch(device(), stream, pass));
+    inner->input = made_.memory;
+  }
+  if (!converts) return {};
+  pass.kind = DevicePass::Kind::kNarrow;
+  pass.type = launch.wire;
+  pass.source = inner->input;
+  pass.destination = made_.memory + product;
+  TUTTI_TRY(driver().launch(device(), stream, pass));
+  inner->carry(launch.wire);
+  inner->input = made_.memory + product;
+  inner->output = made_.memory + product + narrowed;
+  return {};
+}
+
+Status DeviceExecutor::launch_on(const Launch& whole, DeviceDriver::Stream stream, double seconds,
                                  std::shared_ptr<DeviceEvent>* ended) {
   const DeviceGeometry& geometry = seat_->links().geometry;
-  if (last_ != nullptr && stream != last_stream_) TUTTI_TRY(driver().wait(device(), stream, last_->get()));
-  TUTTI_TRY(grow_scratch(device_scratch(launch, geometry)));
+  std::uint64_t capture = 0;
+  TUTTI_TRY(driver().capture_of(stream, &capture));
+  TUTTI_TRY(follow(stream, capture));
+  Launch launch;
+  TUTTI_TRY(make_inputs(whole, stream, &launch));
+  TUTTI_TRY(grow(&scratch_, device_scratch(launch, geometry)));
   DevicePlace place;
   place.links = seat_->links();
   place.watch = DeviceWatch{place.links.stop(), report_, static_cast<std::uint64_t>(seconds * 1e9)};
-  place.scratch = scratch_;
+  place.scratch = scratch_.memory;
   DeviceCall call{};
   bind_device_call(launch, place, &call);
-  if (launch.schedule->steps.size() > kInlineSteps) TUTTI_TRY(table_of(*launch.schedule, stream, &call.table));
+  if (launch.schedule->steps.size() > kInlineSteps)
+    TUTTI_TRY(table_of(*launch.schedule, stream, capture != 0, &call.table));
   TUTTI_TRY(driver().launch(device(), stream, call));
-  TUTTI_TRY(DeviceEvent::record(driver(), device(), stream, ended));
-  last_ = *ended;
-  last_stream_ = stream;
+  if (launch.wire != whole.type && writes_output(*launch.schedule)) {
+    DevicePass pass;
+    pass.kind = DevicePass::Kind::kWiden;
+    pass.type = launch.wire;
+    pass.source = launch.output;
+    pass.destination = whole.output;
+    pass.count = launch.count.value * launch.schedule->extent.output_blocks;
+    TUTTI_TRY(driver().launch(device(), stream, pass));
+  }
+  return mark_end(stream, capture, ended);
+}
+
+Status DeviceExecutor::mark_end(DeviceDriver::Stream stream, std::uint64_t capture,
+                                std::shared_ptr<DeviceEvent>* ended) {
+  std::shared_ptr<DeviceEvent> end;
+  TUTTI_TRY(DeviceEvent::record(driver(), device(), stream, &end));
+  if (capture == 0) *ended = end;
+  (capture == 0 ? last_ : captured_) = End{std::move(end), stream, capture};
+  if (capture != 0) has_captured_.store(true);
   return {};
 }
 
@@ -144,7 +228,7 @@ void DeviceExecutor::start(const Launch& launch) {
 
 Progress DeviceExecutor::advance() {
   bool done = false;
-  if (fault_.ok()) fault_ = last_->query(&done);
+  if (fault_.ok()) fault_ = last_.event->query(&done);
   if (!fault_.ok() || mismatched() != kNoRank) return Progress::kFailed;
   // Only a wait for a peer can last too long, not work.
   if (missing() == kNoRank) ++progress_;
@@ -178,10 +262,10 @@ Status DeviceExecutor::run(const Launch& launch, Watch& watch) {
 
 void DeviceExecutor::abandon() {
   stop();
-  if (last_ == nullptr) return;
+  if (last_.event == nullptr) return;
   const auto patience = Clock::now() + kStopPatience;
   bool done = false;
-  while (Clock::now() < patience && last_->query(&done).ok() && !done) std::this_thread::sleep_for(kNap);
+  while (Clock::now() < patience && last_.event->query(&done).ok() && !done) std::this_thread::sleep_for(kNap);
 }
 
 Rank DeviceExecutor::missing() const {

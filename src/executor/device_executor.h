@@ -46,19 +46,24 @@ class DeviceExecutor final : public Executor {
   DeviceDriver& driver() const { return seat_->driver(); }
   /// Where calls without a stream of the caller's run.
   DeviceDriver::Stream stream() const { return seat_->stream(); }
-  Bytes device_memory() const { return Bytes{seat_->memory().value + scratch_bytes_}; }
+  Bytes device_memory() const { return Bytes{seat_->memory().value + scratch_.bytes + made_.bytes}; }
 
   /// Puts the call on a stream, behind all earlier ones; `seconds`: how long one of its waits may last, 0: for ever.
+  /// A stream that is captured into a graph takes the call into the graph, where it runs behind the calls captured
+  /// before it; `ended` is left empty then: when the graph runs is the caller's affair, and what becomes of it is
+  /// reported(). What the call uses stays until this executor ends.
   Status launch_on(const Launch& launch, DeviceDriver::Stream stream, double seconds,
                    std::shared_ptr<DeviceEvent>* ended);
   /// How it goes: kInProgress, ok, or what became of it. `what`: the call, for texts.
   Status poll(const DeviceEvent& ended, const std::string& what) const;
   /// The same for the newest call.
-  Status poll_last() const { return last_ == nullptr ? Status{} : poll(*last_, "a call"); }
+  Status poll_last() const { return last_.event == nullptr ? Status{} : poll(*last_.event, "a call"); }
   /// The first failure that the rank's kernels reported. Any thread.
   Status reported(const std::string& what) const;
   /// Whom a kernel waited for when its deadline passed; kNoRank: none did. Any thread.
   Rank timed_out() const;
+  /// The same for the calls in graphs, which nobody waits for. Any thread.
+  Status reported_by_graphs() const { return has_captured_.load() ? reported("a call of a CUDA graph") : Status{}; }
   /// Makes all running kernels of this rank give up. Any thread.
   void stop();
 
@@ -92,8 +97,17 @@ class DeviceExecutor final : public Executor {
   const CallBoard* board(Rank peer) const override { return static_cast<const Executor&>(host_).board(peer); }
 
  private:
-  Status grow_scratch(Bytes bytes);
-  Status table_of(const Schedule& schedule, DeviceDriver::Stream stream, const Step** table);
+  /// Device memory that grows; what was there before stays for the calls that use it.
+  struct Pool {
+    std::byte* memory = nullptr;
+    std::size_t bytes = 0;
+  };
+  Status grow(Pool* pool, Bytes bytes);
+  Status make_inputs(const Launch& launch, DeviceDriver::Stream stream, Launch* inner);
+  Status follow(DeviceDriver::Stream stream, std::uint64_t capture);
+  Status mark_end(DeviceDriver::Stream stream, std::uint64_t capture, std::shared_ptr<DeviceEvent>* ended);
+  Status table_of(const Schedule& schedule, DeviceDriver::Stream stream, bool captured, const Step** table);
+  Status copy_aside(void* to, const void* from, Bytes bytes);
   Status order_behind_caller();
   void read_report();
 
@@ -101,13 +115,19 @@ class DeviceExecutor final : public Executor {
   Executor& host_;
   Launch launch_;
   DeviceReport* report_ = nullptr;
-  std::byte* scratch_ = nullptr;
-  std::size_t scratch_bytes_ = 0;
+  Pool scratch_;
+  Pool made_;                  // products with a scalar, and what travels as another type
   std::vector<void*> memory_;  // of the device: freed at the end only, because freeing waits for all kernels
   std::map<const Schedule*, const Step*> tables_;
-  std::shared_ptr<DeviceEvent> last_;  // the end of the newest call
-  DeviceDriver::Stream last_stream_ = nullptr;
-  Status fault_;  // of the call that start() began
+  struct End {
+    std::shared_ptr<DeviceEvent> event;
+    DeviceDriver::Stream stream = nullptr;
+    std::uint64_t capture = 0;  // 0: none
+  };
+  End last_;                               // of the newest call that runs
+  End captured_;                           // of the newest one in a graph
+  std::atomic<bool> has_captured_{false};  // set before a graph can run; any order will do
+  Status fault_;                           // of the call that start() began
   std::uint64_t progress_ = 0;
   std::atomic<bool> woken_{false};  // set by wake(), pairs with the exchange in sleep()
 };

@@ -127,7 +127,8 @@ class DeviceInterpreter {
                        int destination_count, Elems count) {
     const std::uint32_t divisor = step.is(kComplete) ? call_.divisor : 1;
     kernel_.reduce(block_.thread(), block_.threads(),
-                   {sources, source_count, destinations, destination_count, count.value, divisor}, binding_.element);
+                   {sources, source_count, destinations, destination_count, count.value, divisor, call_.tree_order},
+                   binding_.element);
   }
 
   const DeviceCall& call_;

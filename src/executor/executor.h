@@ -39,6 +39,10 @@ struct Launch {
   bool stream_stores = false;  ///< results do not stay in the caches
   bool tree_order = false;     ///< sources are combined in the deterministic mode's order
   const UserReduction* user = nullptr;  ///< instead of `op`
+  /// The input is multiplied by this first, one element of `type`; of the device's executor only. The scalar is read
+  /// when the launch is made, or, where it is device memory, when the call runs.
+  const void* scalar = nullptr;
+  bool scalar_on_device = false;
   /// float32 buffers whose messages, and reductions, are of this type; else equal to `type`. `wire_element`: bytes of
   /// an element in a message.
   DataType wire = DataType::kUint8;

@@ -14,6 +14,11 @@ const void* integer_interpreter();
 const void* real_interpreter();
 const void* small_float_interpreter();
 
+/// Threads of a block of a pass over one buffer, see device_pass.h.
+inline constexpr unsigned kPassThreads = 256;
+/// The same with a DevicePass.
+const void* pass_kernel();
+
 /// The one that knows the type.
 inline const void* interpreter_of(DataType type) {
   if (!is_float(type)) return integer_interpreter();

@@ -1,4 +1,4 @@
-// What Tutti needs of a GPU's runtime, and nothing else. The real one is executor/cuda_driver.cu; tests bring one that
+// What Tutti needs of a GPU's runtime, and nothing else. The real one is executor/cuda_driver.cc; tests bring one that
 // takes host memory for device memory and threads for thread blocks.
 #pragma once
 
@@ -11,6 +11,7 @@
 namespace tutti {
 
 struct DeviceCall;
+struct DevicePass;
 
 /// All functions are thread-safe, leave the thread's current device as it was, and report failures of the runtime as
 /// kUnhandledCudaError with its text. Only those that say so block.
@@ -58,6 +59,11 @@ class DeviceDriver {
   /// What is put on `stream` from now on waits for what `event` recorded last.
   virtual Status wait(int device, Stream stream, Event event) = 0;
   virtual Status query(Event event, bool* done) = 0;
+  /// What is put on the stream runs: 0; or it is captured into a graph, to be run as often as that is launched: a
+  /// number that no other capture of the process has. What the other functions here put on such a stream is captured
+  /// too, but copy() of memory that may be gone when the graph runs; an event recorded there is of use in that capture
+  /// only. kInvalidUsage: a stream that takes nothing while others are captured, which are not harmed by the question.
+  virtual Status capture_of(Stream stream, std::uint64_t* capture) = 0;
   /// In the order of the stream, between any two places.
   virtual Status copy(int device, void* to, const void* from, Bytes bytes, Stream stream) = 0;
 
@@ -75,6 +81,8 @@ class DeviceDriver {
   virtual Status load(int device) = 0;
   /// Runs a call's blocks on the stream; `call` is copied.
   virtual Status launch(int device, Stream stream, const DeviceCall& call) = 0;
+  /// Runs a pass over one buffer; `pass` is copied.
+  virtual Status launch(int device, Stream stream, const DevicePass& pass) = 0;
 };
 
 /// The process's driver; nullptr: this library was built without one, or the system has no device. Any thread.

@@ -59,6 +59,10 @@ Status DeviceSeat::open(Bytes slot, Deadline deadline) {
   for (std::size_t peer = 0; peer < words.size() && all; ++peer)
     links_.arenas[peer] = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(words[peer]));
   if (mine.ok() && all) mine = reach_peers(devices);
+  // Streams take a device's hardware queues in turn, and two ranks whose streams share one would wait for each other:
+  // all ranks make theirs now, with nothing in between that needs a stream for a while.
+  TUTTI_TRY(agree(mine, deadline));
+  mine = driver_.create_stream(device_, &stream_);
   return agree(mine, deadline);
 }
 
@@ -99,7 +103,6 @@ Status DeviceSeat::make_geometry(const std::vector<std::uint64_t>& devices, Byte
 
 Status DeviceSeat::allocate(void** arena) {
   TUTTI_TRY(driver_.load(device_));
-  TUTTI_TRY(driver_.create_stream(device_, &stream_));
   TUTTI_TRY(driver_.allocate(device_, Bytes{links_.geometry.arena_bytes()}, arena));
   fabric_->keep(driver_, device_, *arena);
   return {};

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +10,7 @@
 
 #include "core/device_word.h"
 #include "device/host_grid.h"
+#include "kernels/device_pass.h"
 
 namespace tutti {
 DeviceDriver* device_driver() { return test::stand_in().devices() == 0 ? nullptr : &test::stand_in(); }
@@ -22,70 +24,8 @@ constexpr std::uint32_t kThreads = 2;  // of a block
 thread_local int thread_device = -1;
 thread_local bool thread_uses_host = false;
 
-/// Work in order, by a thread of its own.
-class Queue {
- public:
-  Queue() : thread_([this] { run(); }) {}
-  ~Queue() {
-    put({});
-    thread_.join();
-  }
-  void put(std::function<void()> work) {
-    const std::lock_guard lock(mutex_);
-    work_.push_back(std::move(work));
-    changed_.notify_all();
-  }
-  void drain() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return work_.empty(); });
-  }
-
- private:
-  void run() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] { return !work_.empty(); });
-      const std::function<void()> work = work_.front();
-      if (!work) return;
-      lock.unlock();
-      work();
-      lock.lock();
-      work_.pop_front();
-      changed_.notify_all();
-    }
-  }
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> work_;
-  std::thread thread_;
-};
-
-/// A place in a queue that has been reached or not.
-class Mark {
- public:
-  void reach() {
-    const std::lock_guard lock(mutex_);
-    reached_ = true;
-    changed_.notify_all();
-  }
-  void wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return reached_; });
-  }
-  bool reached() {
-    const std::lock_guard lock(mutex_);
-    return reached_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool reached_ = false;
-};
-using Marked = std::shared_ptr<Mark>;
-
-Queue& queue_of(DeviceDriver::Stream stream) { return *static_cast<Queue*>(stream); }
-Marked& mark_of(DeviceDriver::Event event) { return *static_cast<Marked*>(event); }
+StandInStream& stream_at(DeviceDriver::Stream stream) { return *static_cast<StandInStream*>(stream); }
+StandInEvent& event_at(DeviceDriver::Event event) { return *static_cast<StandInEvent*>(event); }
 
 }  // namespace
 
@@ -94,8 +34,8 @@ StandInDriver& stand_in() {
   return driver;
 }
 
-StandInDriver::StandInDriver() : default_stream_(new Queue) {}
-StandInDriver::~StandInDriver() { delete static_cast<Queue*>(default_stream_); }
+StandInDriver::StandInDriver() { default_stream_ = new StandInStream{std::make_shared<HardwareQueue>(), nullptr, 0}; }
+StandInDriver::~StandInDriver() { delete static_cast<StandInStream*>(default_stream_); }
 
 void StandInDriver::use(int device) { thread_device = device; }
 void StandInDriver::take_host_memory(bool host) { thread_uses_host = host; }
@@ -121,7 +61,7 @@ std::size_t StandInDriver::allocations() {
 }
 
 Status StandInDriver::limits(int, Limits* limits) {
-  *limits = Limits{8, 8};
+  *limits = Limits{8, connections_ == 0 ? 8 : connections_.load()};
   return failure("limits");
 }
 
@@ -169,6 +109,7 @@ std::byte* StandInDriver::reveal(const void* memory) {
 
 Status StandInDriver::allocate(int device, Bytes bytes, void** memory) {
   TUTTI_TRY(failure("allocate"));
+  if (connections_ != 0) (void)next_queue(device);  // zeroing it takes a stream
   return take(bytes.value, device, memory);
 }
 Status StandInDriver::release(int, void* memory) { return give_back(memory); }
@@ -194,44 +135,105 @@ DeviceDriver::Place StandInDriver::place_of(const void* memory) {
   return known == nullptr || known->device < 0 ? Place{} : Place{true, known->device};
 }
 
-Status StandInDriver::create_stream(int, Stream* stream) {
+void StandInDriver::set_connections(int connections) {
+  const std::lock_guard lock(mutex_);
+  connections_ = connections;
+  queues_.clear();
+}
+
+// Streams take the queues in turn.
+std::shared_ptr<HardwareQueue> StandInDriver::next_queue(int device) {
+  if (connections_ == 0) return std::make_shared<HardwareQueue>();
+  const std::lock_guard lock(mutex_);
+  DeviceQueues& own = queues_[device];
+  const std::size_t place = own.next++ % static_cast<std::size_t>(connections_);
+  if (own.queues.size() <= place) own.queues.push_back(std::make_shared<HardwareQueue>());
+  return own.queues[place];
+}
+
+Status StandInDriver::create_stream(int device, Stream* stream) {
   TUTTI_TRY(failure("create_stream"));
-  *stream = new Queue;
+  *stream = new StandInStream{next_queue(device), nullptr, 0};
   return {};
 }
 Status StandInDriver::synchronize(Stream stream) {
-  queue_of(stream).drain();
+  {
+    const std::lock_guard lock(mutex_);
+    if (stream_at(stream).capture != nullptr) return spoil(stream_at(stream).capture.get(), "synchronize");
+  }
+  stream_at(stream).queue->drain();
   return {};
 }
 Status StandInDriver::destroy_stream(Stream stream) {
-  delete static_cast<Queue*>(stream);
+  stream_at(stream).queue->drain();
+  delete static_cast<StandInStream*>(stream);
   return {};
 }
 DeviceDriver::Stream StandInDriver::default_stream() { return default_stream_; }
-void StandInDriver::put(Stream stream, std::function<void()> work) { queue_of(stream).put(std::move(work)); }
+
+void StandInDriver::put_locked(Stream stream, std::function<void()> work) {
+  StandInStream& place = stream_at(stream);
+  if (place.capture == nullptr) return place.queue->put(std::move(work));
+  place.capture->put(place.lane, [work](const Graph::Marks&) { work(); });
+}
+void StandInDriver::put(Stream stream, std::function<void()> work) {
+  const std::lock_guard lock(stand_in().mutex_);
+  stand_in().put_locked(stream, std::move(work));
+}
 
 Status StandInDriver::create_event(int, Event* event) {
-  *event = new Marked(std::make_shared<Mark>());
+  *event = new StandInEvent;
+  event_at(*event).mark = std::make_shared<Mark>();
+  event_at(*event).mark->reach();
   return {};
 }
 Status StandInDriver::destroy_event(Event event) {
-  delete static_cast<Marked*>(event);
+  delete static_cast<StandInEvent*>(event);
   return {};
 }
 Status StandInDriver::record(int, Event event, Stream stream) {
-  const Marked mark = std::make_shared<Mark>();
-  mark_of(event) = mark;
-  put(stream, [mark] { mark->reach(); });
+  const std::lock_guard lock(mutex_);
+  if (stream == default_stream_ && !captures_.empty()) return spoil(captures_.front().get(), "record");
+  StandInStream& place = stream_at(stream);
+  if (place.capture == nullptr) {
+    const Marked mark = std::make_shared<Mark>();
+    event_at(event) = StandInEvent{mark, nullptr, 0, 0, 0};
+    place.queue->put([mark] { mark->reach(); });
+    return {};
+  }
+  Graph& graph = *place.capture->graph;
+  const std::size_t index = graph.marks++;
+  place.capture->put(place.lane, [index](const Graph::Marks& marks) { marks[index]->reach(); });
+  event_at(event) = StandInEvent{nullptr, place.capture, place.lane, graph.lanes[place.lane].size(), index};
   return {};
 }
+
+// A stream that waits for captured work is captured from then on.
 Status StandInDriver::wait(int, Stream stream, Event event) {
-  const Marked mark = mark_of(event);
-  put(stream, [mark] { mark->wait(); });
+  const std::lock_guard lock(mutex_);
+  StandInStream& place = stream_at(stream);
+  const StandInEvent& known = event_at(event);
+  if (known.capture == nullptr) {
+    if (place.capture != nullptr) return spoil(place.capture.get(), "wait for what is not captured");
+    place.queue->put([mark = known.mark] { mark->wait(); });
+    return {};
+  }
+  Capture& capture = *known.capture;
+  if (!is_under_way(capture)) return fail(Code::kUnhandledCudaError, "wait: the event was captured");
+  if (place.capture == nullptr) {
+    place.capture = known.capture;
+    place.lane = capture.add_lane();
+  }
+  if (place.capture != known.capture) return spoil(place.capture.get(), "wait for another capture");
+  capture.put(place.lane, [index = known.index](const Graph::Marks& marks) { marks[index]->wait(); });
+  if (capture.graph->lanes[known.lane].size() == known.at) capture.unjoined[known.lane] = false;
   return {};
 }
 Status StandInDriver::query(Event event, bool* done) {
   TUTTI_TRY(failure("query"));
-  *done = mark_of(event)->reached();
+  const std::lock_guard lock(mutex_);
+  if (event_at(event).capture != nullptr) return spoil(event_at(event).capture.get(), "query");
+  *done = event_at(event).mark->reached();
   return {};
 }
 
@@ -239,11 +241,14 @@ Status StandInDriver::copy(int, void* target, const void* source, Bytes bytes, S
   TUTTI_TRY(failure("copy"));
   std::byte* const to = reveal(target);
   const std::byte* const from = reveal(source);
-  if (!knows(source, bytes.value)) {  // what is not pinned is read before the call returns
+  const bool pinned = knows(source, bytes.value);
+  const std::lock_guard lock(mutex_);
+  if (stream_at(stream).capture != nullptr) return spoil(stream_at(stream).capture.get(), "copy");
+  if (!pinned) {  // what is not pinned is read before the call returns
     auto held = std::make_shared<std::vector<std::byte>>(from, from + bytes.value);
-    put(stream, [to, held] { std::memcpy(to, held->data(), held->size()); });
+    put_locked(stream, [to, held] { std::memcpy(to, held->data(), held->size()); });
   } else {
-    put(stream, [to, from, bytes] { std::memcpy(to, from, bytes.value); });
+    put_locked(stream, [to, from, bytes] { std::memcpy(to, from, bytes.value); });
   }
   return {};
 }
@@ -270,6 +275,50 @@ Status StandInDriver::write_word(int, Stream stream, std::uint64_t* word, std::u
   return {};
 }
 
+Status StandInDriver::capture_of(Stream stream, std::uint64_t* capture) {
+  const std::lock_guard lock(mutex_);
+  *capture = 0;
+  if (stream == default_stream_ && !captures_.empty())
+    return fail(Code::kInvalidUsage, "the default stream takes nothing while another stream is captured");
+  if (stream_at(stream).capture != nullptr) *capture = stream_at(stream).capture->number;
+  return {};
+}
+
+Status StandInDriver::spoil(Capture* capture, const std::string& function) {
+  if (capture->fault.empty()) capture->fault = function;
+  return fail(Code::kUnhandledCudaError, "{}: operation not permitted when stream is capturing", function);
+}
+bool StandInDriver::is_under_way(const Capture& capture) const {
+  return std::any_of(captures_.begin(), captures_.end(), [&](const auto& one) { return one.get() == &capture; });
+}
+
+void StandInDriver::begin_capture(Stream stream) {
+  const std::lock_guard lock(mutex_);
+  auto capture = std::make_shared<Capture>();
+  capture->number = ++last_capture_;
+  stream_at(stream).capture = capture;
+  stream_at(stream).lane = capture->add_lane();
+  captures_.push_back(std::move(capture));
+}
+
+Status StandInDriver::end_capture(const std::vector<Stream>& streams, std::shared_ptr<const Graph>* graph) {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<Capture> capture = stream_at(streams.front()).capture;
+  for (const Stream stream : streams) stream_at(stream) = StandInStream{stream_at(stream).queue, nullptr, 0};
+  std::erase(captures_, capture);
+  *graph = capture->graph;
+  if (!capture->fault.empty()) return fail(Code::kUnhandledCudaError, "the capture was ended by: {}", capture->fault);
+  if (std::find(capture->unjoined.begin(), capture->unjoined.end(), true) != capture->unjoined.end())
+    return fail(Code::kUnhandledCudaError, "a captured stream was not joined to the first");
+  if (capture->graph->lanes.size() != streams.size())
+    return fail(Code::kUnhandledCudaError, "{} streams were captured", capture->graph->lanes.size());
+  return {};
+}
+
+void StandInDriver::launch(const std::shared_ptr<const Graph>& graph, Stream stream) {
+  put(stream, [graph] { graph->replay(); });
+}
+
 Status StandInDriver::reach(int, int, bool* reachable) {
   *reachable = !cut_peers_;
   return failure("reach");
@@ -281,6 +330,14 @@ Status StandInDriver::launch(int, Stream stream, const DeviceCall& call) {
   ++launches_;
   const auto copied = std::make_shared<const DeviceCall>(call);
   if (!skip_kernels_) put(stream, [copied] { run_on_host(*copied, kThreads); });
+  return {};
+}
+
+Status StandInDriver::launch(int, Stream stream, const DevicePass& pass) {
+  TUTTI_TRY(failure("launch"));
+  put(stream, [pass] {
+    for (std::size_t thread = 0; thread < kThreads; ++thread) device::run_pass(thread, kThreads, pass);
+  });
   return {};
 }
 

@@ -1,18 +1,16 @@
-// A stand-in for a GPU: device memory is host memory, streams are queues with a thread each, kernels run as threads. It
-// is what device_driver() gives in this program.
+// A stand-in for a GPU: device memory is host memory, hardware queues have a thread each and are shared by streams,
+// kernels run as threads. It is what device_driver() gives in this program.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
-#include <thread>
+#include <vector>
 
+#include "device/stand_in_queue.h"
 #include "transport/device_driver.h"
 
 namespace tutti::test {
@@ -36,6 +34,8 @@ class StandInDriver final : public DeviceDriver {
   std::byte* reveal(const void* memory);
   /// Pairs of different devices do not reach each other.
   void cut_peers(bool cut) { cut_peers_ = cut; }
+  /// Hardware queues of a device from now on, which streams share; 0: each has one of its own. No stream may be there.
+  void set_connections(int connections);
   /// Kernels are started and do nothing.
   void skip_kernels(bool skip) { skip_kernels_ = skip; }
   /// The next call of that name fails with such a text.
@@ -61,6 +61,7 @@ class StandInDriver final : public DeviceDriver {
   Status record(int device, Event event, Stream stream) override;
   Status wait(int device, Stream stream, Event event) override;
   Status query(Event event, bool* done) override;
+  Status capture_of(Stream stream, std::uint64_t* capture) override;
   Status copy(int device, void* to, const void* from, Bytes bytes, Stream stream) override;
   Status copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                    std::size_t width, std::size_t rows, Stream stream) override;
@@ -69,9 +70,16 @@ class StandInDriver final : public DeviceDriver {
   Status reach(int device, int peer, bool* reachable) override;
   Status load(int device) override;
   Status launch(int device, Stream stream, const DeviceCall& call) override;
+  Status launch(int device, Stream stream, const DevicePass& pass) override;
 
   /// Puts work of the test's own on a stream.
   static void put(Stream stream, std::function<void()> work);
+
+  /// What is put on the stream from now on, and on streams that wait for it, is captured, not run.
+  void begin_capture(Stream stream);
+  /// `streams`: all that were captured, the first one first. Not ok: something was done that ends a capture.
+  Status end_capture(const std::vector<Stream>& streams, std::shared_ptr<const Graph>* graph);
+  static void launch(const std::shared_ptr<const Graph>& graph, Stream stream);
 
  private:
   struct Memory {
@@ -80,7 +88,15 @@ class StandInDriver final : public DeviceDriver {
     std::byte* real = nullptr;  // of hidden memory
   };
   const Memory* find(const void* memory, const std::byte** begin);
+  struct DeviceQueues {
+    std::vector<std::shared_ptr<HardwareQueue>> queues;
+    std::size_t next = 0;
+  };
   Status failure(const std::string& function);
+  std::shared_ptr<HardwareQueue> next_queue(int device);
+  void put_locked(Stream stream, std::function<void()> work);
+  static Status spoil(Capture* capture, const std::string& function);
+  bool is_under_way(const Capture& capture) const;
   Status take(std::size_t bytes, int device, void** memory);
   Status give_back(void* memory);
   bool knows(const void* memory, std::size_t bytes);
@@ -95,6 +111,10 @@ class StandInDriver final : public DeviceDriver {
   std::map<const std::byte*, Memory> memories_;
   std::map<std::string, std::string> failures_;
   Stream default_stream_ = nullptr;
+  std::atomic<int> connections_{0};
+  std::map<int, DeviceQueues> queues_;
+  std::vector<std::shared_ptr<Capture>> captures_;  // under way
+  std::uint64_t last_capture_ = 0;
 };
 
 StandInDriver& stand_in();
