@@ -2,12 +2,13 @@
 """Looks at the machine code of the CUDA kernels, for which no GPU is needed.
 
 device_kernels.py check OBJECT...: every kernel of every architecture loads and stores 128 bits at a time in global memory
-  and uses no local memory, generic addresses or shared memory. Exit code 1 and one line a violation.
+  and uses no local memory, generic addresses or shared memory; the interpreters of schedules and the passes before and
+  behind them stay within BOUNDS. Exit code 1 and one line a violation.
 device_kernels.py table OBJECT...: the registers and instructions of each kernel, as rows for docs/design/device_kernels.md:
   in the loop over two sources for each pack of 16 bytes of the result, and in all.
 device_kernels.py document PAGE OBJECT...: puts these rows into the page, between its two marks.
 
-Needs cuobjdump: CUOBJDUMP, or found in PATH, beside nvcc or in the triton package of this Python or of tools/torch.sh's.
+Needs cuobjdump and, in PATH, the nvdisasm that it calls: CUOBJDUMP, or found in PATH, beside nvcc or in the triton package of this Python or of tools/torch.sh's.
 Exit code 77 without it.
 """
 import importlib.util
@@ -26,6 +27,10 @@ ORDERED = {"(short)31744": "float16", "(short)32640": "bfloat16", "(signed char)
            "(signed char)124": "float8e5m2"}
 OPERATIONS = {"Add": "sum", "Mean": "avg", "Multiply": "prod", "Largest": "max", "LargestReal": "max", "Smallest": "min",
               "SmallestReal": "min", "And": "and", "Or": "or", "Xor": "xor"}
+# Kernels that wait, call functions and move data at any address: what one may have at most, which is what it had when the
+# bound was written. `spills`: instructions that store to local memory.
+BOUNDS = {"interpreter": {"registers": 128, "stack": 304, "shared": 2360, "spills": 320},
+          "pass": {"registers": 40, "stack": 0, "shared": 1024, "spills": 0}}
 
 
 def find_tool():
@@ -53,6 +58,7 @@ class Kernel:
         self.places = {}  # the number of the instruction at an address
         self.wrong = set()  # what it must not have
         self.registers = self.shared = self.stack = None
+        self.spills = 0
 
     def count(self, address, code, operands):
         """One instruction, such as LDG.E.128."""
@@ -65,6 +71,7 @@ class Kernel:
             self.jumps.append((address, int(target[1], 16)))
         self.instructions += 1
         self.wide_stores += parts[0] == "STG" and "128" in parts
+        self.spills += parts[0] == "STL"
         if parts[0] in ("LDL", "STL", "LD", "ST", "LDS", "STS"):
             self.wrong.add(code)
 
@@ -82,6 +89,11 @@ class Kernel:
 
     def violations(self):
         where = f"{self.architecture} {label(self.name)}"
+        if bounds := BOUNDS.get(label(self.name)):
+            for what, most in bounds.items():
+                if getattr(self, what) > most:
+                    yield f"{where}: {getattr(self, what)} {what}, at most {most}"
+            return
         if not self.wide_loads:
             yield f"{where}: no 128-bit load"
         if not self.wide_stores:
@@ -118,6 +130,8 @@ def label(name):
     plain = name.replace("tutti::portable::", "").replace("tutti::device::", "")
     if "copy_buffers" in plain:
         return "copy"
+    if "run_call<" in plain or "run_pass(" in plain:
+        return "interpreter" if "run_call<" in plain else "pass"
     found = re.search(r"reduce_kernel<(.*), (\w+)>\(", plain)
     if not found:
         return plain

@@ -14,11 +14,14 @@ GOOD = ["LDG.E.128 R4, desc[UR4][R2.64]", "@P0 LDG.E.128 R8, desc[UR4][R6.64]", 
         "STG.E.128 desc[UR4][R2.64], R4", "@P0 BRA 0x0000", "EXIT"]
 
 
-def run(verb, code, usage="REG:40 STACK:0 SHARED:0"):
+INTERPRETER = "_ZN5tutti8run_callINS_12_GLOBAL__N_15PairsEEEvNS_10DeviceCallE"
+
+
+def run(verb, code, usage="REG:40 STACK:0 SHARED:0", name=NAME):
     """(exit code, output) of the tool where cuobjdump prints this."""
-    sass = "\n".join(["arch = sm_90", f"\t\tFunction : {NAME}"] +
+    sass = "\n".join(["arch = sm_90", f"\t\tFunction : {name}"] +
                      [f"        /*{16 * i:04x}*/                   {line} ;" for i, line in enumerate(code)])
-    resources = f"arch = sm_90\n Function {NAME}:\n  {usage} LOCAL:0"
+    resources = f"arch = sm_90\n Function {name}:\n  {usage} LOCAL:0"
     with tempfile.TemporaryDirectory() as folder:
         fake = pathlib.Path(folder) / "cuobjdump"
         fake.write_text(f"#!/bin/sh\nif [ $1 = -sass ]; then cat <<'END'\n{sass}\nEND\nelse cat <<'END'\n{resources}\nEND\nfi\n",
@@ -49,6 +52,18 @@ class DeviceKernels(unittest.TestCase):
         code, text = run("check", GOOD, "REG:40 STACK:8 SHARED:0")
         self.assertEqual(code, 1)
         self.assertIn("8 bytes of stack", text)
+
+    def test_interpreters_have_bounds(self):
+        code = ["LD.E R4, desc[UR4][R2.64]", "STL [R1], R4", "LDL R4, [R1]", "EXIT"]
+        self.assertEqual(run("check", code, "REG:128 STACK:64 SHARED:1336", INTERPRETER)[0], 0)
+        for usage, words in (("REG:129 STACK:64 SHARED:1336", "129 registers"), ("REG:128 STACK:1304 SHARED:1336", "1304 stack"),
+                             ("REG:128 STACK:64 SHARED:4000", "4000 shared")):
+            found, text = run("check", code, usage, INTERPRETER)
+            self.assertEqual(found, 1, usage)
+            self.assertIn(f"sm_90 interpreter: {words}, at most", text)
+        found, text = run("check", code[:2] * 2000, "REG:128 STACK:64 SHARED:1336", INTERPRETER)
+        self.assertEqual(found, 1)
+        self.assertIn("2000 spills", text)
 
     def test_no_kernel_is_a_failure(self):
         self.assertEqual(run("check", [])[0], 1)
