@@ -123,6 +123,7 @@ Status Communicator::run(CallArguments* call) {
   const std::uint64_t ticket = take_ticket();
   if (!my_turn(ticket)) [[unlikely]]
     wait_for_turn(ticket);
+  if (!arguments.on_device && has_kernels()) (void)wait_for_kernels();  // begin() tells of a failure
   Status status;
   bool empty = false;
   try {
@@ -147,6 +148,7 @@ Status Communicator::run(std::span<Transfer> transfers) {
   for (const Transfer& transfer : transfers) TUTTI_TRY(prepare(transfer));
   const std::uint64_t ticket = take_ticket();
   if (!my_turn(ticket)) wait_for_turn(ticket);
+  if (has_kernels()) (void)wait_for_kernels();  // begin() tells of a failure
   Status status;
   try {
     status = begin(transfers);

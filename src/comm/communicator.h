@@ -85,6 +85,9 @@ class Communicator final : public Watch {
   }
   /// No operation is queued or running. From any thread.
   bool quiet() const { return my_turn(next_ticket_.load(std::memory_order_relaxed)); }
+  /// Kernels of earlier calls on CUDA streams run: a call that is not put behind them has to wait. By the thread that
+  /// begins the next call.
+  bool has_kernels() const;
   bool my_turn(std::uint64_t ticket) const { return done_tickets_.load(std::memory_order_acquire) == ticket; }
   Status begin(const CallArguments& arguments, bool* empty);
   /// What begin() made of the arguments, for the executor.

@@ -123,13 +123,20 @@ Status Communicator::poll(const DeviceEvent& ended, const Call& call) {
   return status;
 }
 
-// Those on CUDA streams end by their own deadlines.
+bool Communicator::has_kernels() const {
+  DeviceExecutor* const executor = device_ == nullptr ? nullptr : device_->executor();
+  return executor != nullptr && !failed() && executor->poll_last().code() == Code::kInProgress;
+}
+
+// Those on CUDA streams end by their own deadlines, but may stand behind work of the caller's that never ends: after a
+// failure nobody waits for them.
 Status Communicator::wait_for_kernels() {
   if (device_ == nullptr || device_->executor() == nullptr) return {};
   for (;;) {
     const Status status = end_of_kernel(device_->executor()->poll_last(), call_);
     if (status.code() != Code::kInProgress) return status;
     (void)adopt_cause();
+    if (failed()) return failure();
     std::this_thread::sleep_for(std::chrono::microseconds{100});
   }
 }

@@ -18,7 +18,7 @@ Operation::State Operation::poll(bool look) {
 Operation::State Operation::step(bool look) {
   if (is_elsewhere()) return watch();
   if (state_ == State::kQueued) {
-    if (!comm_->my_turn(ticket_)) return state_;
+    if (!may_begin()) return state_;
     state_ = State::kRunning;
     if (!begin()) return state_;
   }
@@ -33,6 +33,12 @@ Operation::State Operation::step(bool look) {
   executor.board().wait_for(executor.missing());
   if (Status status = comm_->check(executor.missing(), executor.progress()); !status.ok()) end(std::move(status));
   return state_;
+}
+
+// A call on device memory is put behind the kernels of earlier ones.
+bool Operation::may_begin() const {
+  if (!comm_->my_turn(ticket_)) return false;
+  return (call_.collective() && call_.arguments().on_device) || !comm_->has_kernels();
 }
 
 Operation::State Operation::watch() {

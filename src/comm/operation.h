@@ -44,6 +44,7 @@ class Operation {
 
  private:
   State step(bool look);
+  bool may_begin() const;
   State watch();
   /// Begins it. False: it has ended already.
   bool begin();

@@ -89,6 +89,8 @@ std::string Communicator::what_runs() const {
 
 Culprit Communicator::culprit_of_wait(Rank missing) const {
   if (call_.collective == Collective::kSendRecv) return find_silent_peer(rank_, missing, ranks_, boards());
+  // A kernel names any one of those that it waits for, and may have named it long ago.
+  if (runs_on_device()) return find_absent(call_, rank_, missing, ranks_, boards());
   return find_culprit(call_, missing, ranks_, boards());
 }
 

@@ -143,6 +143,80 @@ TEST_F(DeviceCalls, StreamsKeepTheirOrder) {
   EXPECT_EQ(reached.load(), 2);
 }
 
+// Whatever the streams and the kinds of memory, a blocking call comes after all calls before it.
+TEST_F(DeviceCalls, ABlockingCallOnHostMemoryWaitsForCallsOnStreams) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    DeviceDriver::Stream cuda = nullptr;
+    ASSERT_TRUE(stand_in().create_stream(rank, &cuda).ok());
+    tuttiStream_t stream = nullptr;
+    ASSERT_EQ(tuttiStreamFromCuda(&stream, cuda), tuttiSuccess) << last_error();
+    DeviceVector data(5000, 1.0f, rank);
+    std::vector<float> host(10);
+    const auto broadcast = [&] { return tuttiBroadcast(host.data(), host.data(), 10, tuttiFloat32, 0, comm, nullptr); };
+    for (const bool grouped : {false, true}) {
+      std::atomic<bool> go{false};
+      StandInDriver::put(cuda, [&go] {
+        while (!go.load()) std::this_thread::yield();
+      });
+      EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 5000, tuttiFloat32, tuttiSum, comm, stream), tuttiSuccess);
+      std::thread later([&go] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        go.store(true);
+      });
+      if (grouped) {
+        EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+      }
+      EXPECT_EQ(broadcast(), tuttiSuccess);
+      if (grouped) {
+        EXPECT_EQ(tuttiGroupEnd(), tuttiSuccess);
+      }
+      EXPECT_TRUE(go.load()) << "grouped " << grouped;
+      EXPECT_TRUE(data.is(grouped ? 4.0f : 2.0f)) << "grouped " << grouped;
+      later.join();
+    }
+    EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << last_error();
+    ASSERT_TRUE(stand_in().destroy_stream(cuda).ok());
+  });
+}
+
+// What stands in a CUDA stream before a call may never end; the calls behind it are aborted all the same.
+TEST_F(DeviceCalls, AnAbortEndsTheWaitForACallThatHasNotBegun) {
+  wait_at_most(std::chrono::milliseconds(50));
+  const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  std::atomic<bool> over{false};
+  run_threads(2, [&](tuttiComm_t comm, int rank) {
+    if (rank == 1) {
+      while (!over.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      (void)tuttiCommDestroy(comm);
+      return;
+    }
+    DeviceDriver::Stream cuda = nullptr;
+    ASSERT_TRUE(stand_in().create_stream(rank, &cuda).ok());
+    tuttiStream_t stream = nullptr;
+    ASSERT_EQ(tuttiStreamFromCuda(&stream, cuda), tuttiSuccess) << last_error();
+    DeviceVector data(100, 1.0f, rank);
+    StandInDriver::put(cuda, [&over] {
+      while (!over.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+    EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 100, tuttiFloat32, tuttiSum, comm, stream), tuttiSuccess);
+    std::thread aborter([comm] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
+    });
+    std::vector<float> host(1);
+    // Aborted in the call, or, on a slow machine, before it.
+    const tuttiResult_t result = tuttiBroadcast(host.data(), host.data(), 1, tuttiFloat32, 0, comm, nullptr);
+    EXPECT_TRUE(result == tuttiAborted || result == tuttiInvalidUsage) << result;
+    aborter.join();
+    over.store(true);
+    (void)tuttiStreamDestroy(stream);
+    ASSERT_TRUE(stand_in().destroy_stream(cuda).ok());
+  });
+}
+
 TEST_F(DeviceCalls, ARankThatDoesNotComeIsNamedAtTheTimeout) {
   wait_at_most(std::chrono::seconds(2));
   const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
