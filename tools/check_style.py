@@ -24,9 +24,10 @@ SUFFIXES = {".h", ".c", ".cc", ".inl", ".cu", ".cuh"}
 FILE_WANTED, FILE_LIMIT = 300, 500
 FUNCTION_WANTED, FUNCTION_LIMIT = 40, 60
 # The environment is read through the table of settings; launchers are recognised by their variables;
+# the CUDA runtime has its own;
 # programs hand settings to communicators and to programs that they start.
-MAY_READ_ENVIRONMENT = {"src/core/settings.cc", "src/comm/launcher.cc", "src/comm/url.cc", "tools/perf/ranks.cc",
-                        "tools/perf/sweep.cc", "tools/perf/peers.cc", "tools/probe/sweeps.cc"}
+MAY_READ_ENVIRONMENT = {"src/core/settings.cc", "src/comm/launcher.cc", "src/comm/url.cc", "src/executor/cuda_driver.cc",
+                        "tools/perf/ranks.cc", "tools/perf/sweep.cc", "tools/perf/peers.cc", "tools/probe/sweeps.cc"}
 READS_ENVIRONMENT = re.compile(r"\b(getenv|secure_getenv|environ)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
 LITERALS = re.compile(

@@ -3,8 +3,13 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <mutex>
 #include <utility>
+#include <vector>
 
+#include "executor/cuda_contexts.h"
 #include "executor/device_call.h"
 #include "executor/interpreter_kernels.h"
 #include "kernels/device_pass.h"
@@ -13,39 +18,24 @@ namespace tutti {
 
 namespace {
 
-/// Streams that run side by side on a device unless CUDA_DEVICE_MAX_CONNECTIONS says otherwise.
-constexpr int kConnections = 8;
 /// Rows that lie farther apart are copied one by one (cudaDeviceProp::memPitch).
 constexpr std::size_t kMaxPitch = 2147483647;
 /// Thread blocks of a pass over a buffer, at most: enough for the largest devices.
 constexpr std::size_t kPassBlocks = 1024;
+
+/// Streams that run side by side on a device.
+int connections() {
+  constexpr long kUsual = 8, kMost = 32;
+  const char* const set = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  const long value = set == nullptr ? kUsual : std::strtol(set, nullptr, 10);
+  return static_cast<int>(value >= 1 && value <= kMost ? value : kUsual);
+}
 
 Status checked(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return {};
   (void)cudaGetLastError();  // it is told once, here
   return fail(Code::kUnhandledCudaError, "{}: {} ({})", what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
-
-/// The calling thread's device is another one for a scope.
-class OnDevice {
- public:
-  explicit OnDevice(int device) {
-    status_ = checked(cudaGetDevice(&before_), "cudaGetDevice");
-    if (status_.ok() && before_ != device) status_ = checked(cudaSetDevice(device), "cudaSetDevice");
-    changed_ = status_.ok() && before_ != device;
-  }
-  ~OnDevice() {
-    if (changed_) (void)cudaSetDevice(before_);
-  }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-  const Status& status() const { return status_; }
-
- private:
-  int before_ = 0;
-  bool changed_ = false;
-  Status status_;
-};
 
 /// While any thread captures a stream, calls that could disturb the capture are refused and end it, unless the thread
 /// that makes them says that it means no captured work: for a scope, this one does.
@@ -63,8 +53,6 @@ class BesideCaptures {
 cudaStream_t stream_of(DeviceDriver::Stream stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(DeviceDriver::Event event) { return static_cast<cudaEvent_t>(event); }
 
-/// cuDevicePrimaryCtxGetState.
-using ContextState = int (*)(int device, unsigned* flags, int* active);
 /// cuStreamWaitValue64 and cuStreamWriteValue64; host memory of the runtime has the same address for devices.
 using WordFunction = int (*)(cudaStream_t stream, std::uintptr_t word, std::uint64_t value, unsigned flags);
 
@@ -82,29 +70,23 @@ class CudaDriver final : public DeviceDriver {
  public:
   explicit CudaDriver(int devices)
       : devices_(devices),
-        context_state_(driver_function<ContextState>("cuDevicePrimaryCtxGetState", 7000)),
         wait_for_word_(driver_function<WordFunction>("cuStreamWaitValue64", 11070)),
-        write_word_(driver_function<WordFunction>("cuStreamWriteValue64", 11070)) {}
+        write_word_(driver_function<WordFunction>("cuStreamWriteValue64", 11070)),
+        beside_(static_cast<std::size_t>(devices)) {}
 
   int devices() override { return devices_; }
 
-  int current_device() override {
-    int device = 0;
-    unsigned flags = 0;
-    int active = 0;
-    if (context_state_ == nullptr || cudaGetDevice(&device) != cudaSuccess) return -1;
-    return context_state_(device, &flags, &active) == 0 && active != 0 ? device : -1;
-  }
+  int current_device() override { return CudaContexts::get().current_device(); }
 
   Status limits(int device, Limits* limits) override {
-    limits->connections = kConnections;
+    limits->connections = connections();
     return checked(cudaDeviceGetAttribute(&limits->processors, cudaDevAttrMultiProcessorCount, device),
                    "cudaDeviceGetAttribute");
   }
 
   Status allocate(int device, Bytes bytes, void** memory) override {
-    const BesideCaptures beside;
     const OnDevice scope(device);
+    const BesideCaptures captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     TUTTI_TRY(checked(cudaMalloc(memory, bytes.value), "cudaMalloc"));
     Stream stream = nullptr;
@@ -116,35 +98,50 @@ class CudaDriver final : public DeviceDriver {
     return zeroed;
   }
   Status release(int device, void* memory) override {
-    const BesideCaptures beside;
     const OnDevice scope(device);
+    const BesideCaptures captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     return checked(cudaFree(memory), "cudaFree");
   }
+  // A stream with no other work: the memory is there when the call returns.
+  Status allocate_beside(int device, Bytes bytes, void** memory) override {
+    const OnDevice scope(device);
+    const BesideCaptures captures;
+    TUTTI_TRY(scope.status());
+    const Beside beside = beside_of(device);
+    TUTTI_TRY(checked(cudaMallocFromPoolAsync(memory, bytes.value, beside.pool, beside.stream), "cudaMallocAsync"));
+    return checked(cudaStreamSynchronize(beside.stream), "cudaStreamSynchronize");
+  }
+  Status release_beside(int device, void* memory) override {
+    const OnDevice scope(device);
+    const BesideCaptures captures;
+    TUTTI_TRY(scope.status());
+    return checked(cudaFreeAsync(memory, beside_of(device).stream), "cudaFreeAsync");
+  }
   Status allocate_shared(Bytes bytes, void** memory) override {
-    const BesideCaptures beside;
+    const OnAnyDevice scope;
+    const BesideCaptures captures;
     TUTTI_TRY(
         checked(cudaHostAlloc(memory, bytes.value, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc"));
     __builtin_memset(*memory, 0, bytes.value);
     return {};
   }
   Status release_shared(void* memory) override {
-    const BesideCaptures beside;
+    const OnAnyDevice scope;
+    const BesideCaptures captures;
     return checked(cudaFreeHost(memory), "cudaFreeHost");
   }
 
   Place place_of(const void* memory) override {
-    cudaPointerAttributes attributes{};
-    if (cudaPointerGetAttributes(&attributes, memory) != cudaSuccess) return (void)cudaGetLastError(), Place{};
+    const CudaContexts::Place place = CudaContexts::get().place_of(memory);
     // Managed memory is where it is used.
-    if (attributes.type == cudaMemoryTypeManaged) return Place{true, -1};
-    return attributes.type == cudaMemoryTypeDevice ? Place{true, attributes.device} : Place{};
+    return Place{place.is_managed || place.device >= 0, place.device};
   }
 
   // Of the highest priority: what its kernels wait for is peers, who wait for them.
   Status create_stream(int device, Stream* stream) override {
-    const BesideCaptures beside;
     const OnDevice scope(device);
+    const BesideCaptures captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     int least = 0;
     int greatest = 0;
@@ -155,11 +152,13 @@ class CudaDriver final : public DeviceDriver {
     return {};
   }
   Status synchronize(Stream stream) override {
-    const BesideCaptures beside;
+    const OnAnyDevice scope;
+    const BesideCaptures captures;
     return checked(cudaStreamSynchronize(stream_of(stream)), "cudaStreamSynchronize");
   }
   Status destroy_stream(Stream stream) override {
-    const BesideCaptures beside;
+    const OnAnyDevice scope;
+    const BesideCaptures captures;
     return checked(cudaStreamDestroy(stream_of(stream)), "cudaStreamDestroy");
   }
   Stream default_stream() override { return cudaStreamLegacy; }
@@ -172,7 +171,10 @@ class CudaDriver final : public DeviceDriver {
     *event = made;
     return {};
   }
-  Status destroy_event(Event event) override { return checked(cudaEventDestroy(event_of(event)), "cudaEventDestroy"); }
+  Status destroy_event(Event event) override {
+    const OnAnyDevice scope;
+    return checked(cudaEventDestroy(event_of(event)), "cudaEventDestroy");
+  }
   Status record(int device, Event event, Stream stream) override {
     const OnDevice scope(device);
     TUTTI_TRY(scope.status());
@@ -184,7 +186,8 @@ class CudaDriver final : public DeviceDriver {
     return checked(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0), "cudaStreamWaitEvent");
   }
   Status query(Event event, bool* done) override {
-    const BesideCaptures beside;
+    const OnAnyDevice scope;
+    const BesideCaptures captures;
     const cudaError_t state = cudaEventQuery(event_of(event));
     *done = state == cudaSuccess;
     if (state == cudaErrorNotReady) return (void)cudaGetLastError(), Status{};
@@ -206,15 +209,15 @@ class CudaDriver final : public DeviceDriver {
     return checked(error, "cudaStreamGetCaptureInfo");
   }
   Status copy(int device, void* to, const void* from, Bytes bytes, Stream stream) override {
-    const BesideCaptures beside;
     const OnDevice scope(device);
+    const BesideCaptures captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     return checked(cudaMemcpyAsync(to, from, bytes.value, cudaMemcpyDefault, stream_of(stream)), "cudaMemcpyAsync");
   }
   Status copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                    std::size_t width, std::size_t rows, Stream stream) override {
-    const BesideCaptures beside;
     const OnDevice scope(device);
+    const BesideCaptures captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     if (rows > 1 && to_pitch <= kMaxPitch && from_pitch <= kMaxPitch)
       return checked(
@@ -236,8 +239,8 @@ class CudaDriver final : public DeviceDriver {
   }
 
   Status reach(int device, int peer, bool* reachable) override {
-    const BesideCaptures beside;
     const OnDevice scope(device);
+    const BesideCaptures captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     int can = 0;
     TUTTI_TRY(checked(cudaDeviceCanAccessPeer(&can, device, peer), "cudaDeviceCanAccessPeer"));
@@ -249,9 +252,10 @@ class CudaDriver final : public DeviceDriver {
   }
 
   Status load(int device) override {
-    const BesideCaptures beside;
     const OnDevice scope(device);
+    const BesideCaptures captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
+    TUTTI_TRY(open_beside(device));
     cudaFuncAttributes attributes;
     for (const void* const kernel :
          {integer_interpreter(), real_interpreter(), small_float_interpreter(), pass_kernel()})
@@ -290,10 +294,39 @@ class CudaDriver final : public DeviceDriver {
     return error == 0 ? Status{} : fail(Code::kUnhandledCudaError, "{}: error {}", name, error);
   }
 
+  /// Memory that comes and goes while kernels run. Never destroyed: the process's end does that.
+  struct Beside {
+    cudaMemPool_t pool = nullptr;
+    cudaStream_t stream = nullptr;
+  };
+
+  Beside beside_of(int device) {
+    const std::lock_guard lock(mutex_);
+    return beside_[static_cast<std::size_t>(device)];
+  }
+
+  // The pool keeps what is given back: to return it to the device may wait for kernels.
+  Status open_beside(int device) {
+    const std::lock_guard lock(mutex_);
+    Beside& beside = beside_[static_cast<std::size_t>(device)];
+    if (beside.pool == nullptr) {
+      cudaMemPoolProps properties{};
+      properties.allocType = cudaMemAllocationTypePinned;
+      properties.location = {cudaMemLocationTypeDevice, device};
+      TUTTI_TRY(checked(cudaMemPoolCreate(&beside.pool, &properties), "cudaMemPoolCreate"));
+      std::uint64_t keep = ~std::uint64_t{0};
+      TUTTI_TRY(checked(cudaMemPoolSetAttribute(beside.pool, cudaMemPoolAttrReleaseThreshold, &keep),
+                        "cudaMemPoolSetAttribute"));
+    }
+    if (beside.stream != nullptr) return {};
+    return checked(cudaStreamCreateWithFlags(&beside.stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  }
+
   const int devices_;
-  const ContextState context_state_;
   const WordFunction wait_for_word_;
   const WordFunction write_word_;
+  std::mutex mutex_;
+  std::vector<Beside> beside_;  // by device, once load() was called
 };
 
 int count_devices() {
@@ -305,9 +338,10 @@ int count_devices() {
 
 }  // namespace
 
+// Never destroyed: at the process's end other threads may still look at their kernels.
 DeviceDriver* cuda_driver() {
-  static CudaDriver driver(count_devices());
-  return driver.devices() == 0 ? nullptr : &driver;
+  static CudaDriver* const driver = new CudaDriver(count_devices());
+  return driver->devices() == 0 ? nullptr : driver;
 }
 
 }  // namespace tutti

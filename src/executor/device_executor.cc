@@ -50,7 +50,7 @@ DeviceExecutor::~DeviceExecutor() {
     if (!done) std::this_thread::sleep_for(kNap);
   }
   if (!done) return;
-  for (void* const memory : memory_) (void)driver().release(device(), memory);
+  for (void* const memory : memory_) (void)driver().release_beside(device(), memory);
   (void)driver().release_shared(report_);
 }
 
@@ -64,7 +64,7 @@ Status DeviceExecutor::open() {
 Status DeviceExecutor::grow(Pool* pool, Bytes bytes) {
   if (bytes.value <= pool->bytes) return {};
   void* memory = nullptr;
-  TUTTI_TRY(driver().allocate(device(), bytes, &memory));
+  TUTTI_TRY(driver().allocate_beside(device(), bytes, &memory));
   memory_.push_back(memory);
   *pool = Pool{static_cast<std::byte*>(memory), bytes.value};
   return {};
@@ -77,7 +77,7 @@ Status DeviceExecutor::table_of(const Schedule& schedule, DeviceDriver::Stream s
   if (known == nullptr) {
     void* memory = nullptr;
     const Bytes bytes{schedule.steps.size() * sizeof(Step)};
-    TUTTI_TRY(driver().allocate(device(), bytes, &memory));
+    TUTTI_TRY(driver().allocate_beside(device(), bytes, &memory));
     memory_.push_back(memory);
     const Step* const steps = schedule.steps.data();
     TUTTI_TRY(captured ? copy_aside(memory, steps, bytes) : driver().copy(device(), memory, steps, bytes, stream));

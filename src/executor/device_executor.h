@@ -117,7 +117,7 @@ class DeviceExecutor final : public Executor {
   DeviceReport* report_ = nullptr;
   Pool scratch_;
   Pool made_;                  // products with a scalar, and what travels as another type
-  std::vector<void*> memory_;  // of the device: freed at the end only, because freeing waits for all kernels
+  std::vector<void*> memory_;  // of the device: freed at the end only, when no kernel of the rank runs
   std::map<const Schedule*, const Step*> tables_;
   struct End {
     std::shared_ptr<DeviceEvent> event;

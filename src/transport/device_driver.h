@@ -42,6 +42,10 @@ class DeviceDriver {
   /// Zeroed device memory; blocks. May wait for running kernels, so not while peers' kernels wait for this rank.
   virtual Status allocate(int device, Bytes bytes, void** memory) = 0;
   virtual Status release(int device, void* memory) = 0;
+  /// The same for memory that no other device and no other process uses, not zeroed, at any time: waits for no kernel.
+  virtual Status allocate_beside(int device, Bytes bytes, void** memory) = 0;
+  /// For what was allocated so; no kernel uses it any more.
+  virtual Status release_beside(int device, void* memory) = 0;
   /// Zeroed host memory that kernels of all devices reach at the same address.
   virtual Status allocate_shared(Bytes bytes, void** memory) = 0;
   virtual Status release_shared(void* memory) = 0;

@@ -88,6 +88,28 @@ TEST_F(DeviceCalls, OneThreadServesManyRanksInAGroup) {
   for (std::thread& end : ends) end.join();
 }
 
+// A peer's kernel may wait for this rank's, which a call must not wait for then: memory for blocks under way is found
+// beside.
+TEST_F(DeviceCalls, NoCallWaitsForKernels) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
+  const ScopedSetting algorithm("TUTTI_ALGO", "bruck");
+  const ScopedSetting quiet("TUTTI_LOG", "error");  // other collectives have no such algorithm
+  constexpr int kRanks = 4;
+  constexpr std::size_t kCount = 3000;
+  std::atomic<int> ready{0}, done{0};
+  run_threads(kRanks, [&](tuttiComm_t comm, int rank) {
+    DeviceVector in(kRanks * kCount, static_cast<float>(rank), rank % 2), out(kRanks * kCount, -1.0f, rank % 2);
+    for (++ready; ready.load() < kRanks;) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const std::size_t waits = stand_in().waits_for_kernels(), allocations = stand_in().allocations();
+    EXPECT_EQ(tuttiAllToAll(in.data(), out.data(), kCount, tuttiFloat32, comm, nullptr), tuttiSuccess);
+    EXPECT_EQ(stand_in().waits_for_kernels(), waits);
+    EXPECT_GT(stand_in().allocations(), allocations);  // it needed some
+    for (++done; done.load() < kRanks;) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(out.data()[kCount], 1.0f);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << last_error();
+  });
+}
+
 TEST_F(DeviceCalls, DevlistIsChecked) {
   const int devices[2] = {0, 7};
   tuttiComm_t comms[2];

@@ -108,16 +108,29 @@ std::byte* StandInDriver::reveal(const void* memory) {
 }
 
 Status StandInDriver::allocate(int device, Bytes bytes, void** memory) {
+  ++waits_for_kernels_;
   TUTTI_TRY(failure("allocate"));
   if (connections_ != 0) (void)next_queue(device);  // zeroing it takes a stream
   return take(bytes.value, device, memory);
 }
-Status StandInDriver::release(int, void* memory) { return give_back(memory); }
+Status StandInDriver::release(int, void* memory) {
+  ++waits_for_kernels_;
+  return give_back(memory);
+}
+Status StandInDriver::allocate_beside(int device, Bytes bytes, void** memory) {
+  TUTTI_TRY(failure("allocate_beside"));
+  return take(bytes.value, device, memory);
+}
+Status StandInDriver::release_beside(int, void* memory) { return give_back(memory); }
 Status StandInDriver::allocate_shared(Bytes bytes, void** memory) {
+  ++waits_for_kernels_;
   TUTTI_TRY(failure("allocate_shared"));
   return take(bytes.value, -1, memory);
 }
-Status StandInDriver::release_shared(void* memory) { return give_back(memory); }
+Status StandInDriver::release_shared(void* memory) {
+  ++waits_for_kernels_;
+  return give_back(memory);
+}
 
 bool StandInDriver::knows(const void* memory, std::size_t bytes) {
   if (all_memory_ && !thread_uses_host) return true;

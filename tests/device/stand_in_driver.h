@@ -43,12 +43,16 @@ class StandInDriver final : public DeviceDriver {
   /// What was allocated and not released.
   std::size_t allocations();
   std::size_t launches() const { return launches_; }
+  /// Calls so far that may wait for running kernels.
+  std::size_t waits_for_kernels() const { return waits_for_kernels_; }
 
   int devices() override { return devices_; }
   int current_device() override;
   Status limits(int device, Limits* limits) override;
   Status allocate(int device, Bytes bytes, void** memory) override;
   Status release(int device, void* memory) override;
+  Status allocate_beside(int device, Bytes bytes, void** memory) override;
+  Status release_beside(int device, void* memory) override;
   Status allocate_shared(Bytes bytes, void** memory) override;
   Status release_shared(void* memory) override;
   Place place_of(const void* memory) override;
@@ -107,6 +111,7 @@ class StandInDriver final : public DeviceDriver {
   std::atomic<bool> cut_peers_{false};
   std::atomic<bool> skip_kernels_{false};
   std::atomic<std::size_t> launches_{0};
+  std::atomic<std::size_t> waits_for_kernels_{0};
   std::mutex mutex_;
   std::map<const std::byte*, Memory> memories_;
   std::map<std::string, std::string> failures_;

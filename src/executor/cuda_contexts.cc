@@ -1,0 +1,120 @@
+#include "executor/cuda_contexts.h"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <type_traits>
+
+namespace tutti {
+
+namespace {
+
+/// A function of the driver's library, which the runtime has loaded; `version`: of the form that cuda.h declares.
+template <class Function>
+void find(const char* name, unsigned version, Function** function, Status* missing) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result);
+  if (error == cudaSuccess && result == cudaDriverEntryPointSuccess) {
+    *function = reinterpret_cast<Function*>(found);
+    return;
+  }
+  (void)cudaGetLastError();
+  if (missing->ok()) *missing = fail(Code::kUnhandledCudaError, "the driver's library has no {}", name);
+}
+
+/// The runtime's codes are the driver's.
+Status checked(int result, const char* what) {
+  if (result == CUDA_SUCCESS) return {};
+  const auto error = static_cast<cudaError_t>(result);
+  return fail(Code::kUnhandledCudaError, "{}: {} ({})", what, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+static_assert(std::is_same_v<CUcontext, CudaContexts::Context> && std::is_same_v<CUdevice, int>);
+static_assert(sizeof(CUresult) == sizeof(int) && sizeof(CUpointer_attribute) == sizeof(int));
+static_assert(std::is_same_v<CUdeviceptr, unsigned long long>);
+
+}  // namespace
+
+CudaContexts& CudaContexts::get() {
+  static CudaContexts* const contexts = new CudaContexts;  // for calls at the process's very end, too
+  return *contexts;
+}
+
+CudaContexts::CudaContexts() {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess) (void)cudaGetLastError();
+  known_.resize(static_cast<std::size_t>(std::max(devices, 0)));
+  find("cuDevicePrimaryCtxRetain", 7000, &retain_, &missing_);
+  find("cuDevicePrimaryCtxGetState", 7000, &state_, &missing_);
+  find("cuCtxPushCurrent", 4000, &push_, &missing_);
+  find("cuCtxPopCurrent", 4000, &pop_, &missing_);
+  find("cuCtxGetCurrent", 4000, &current_, &missing_);
+  find("cuCtxGetDevice", 2000, &device_, &missing_);
+  find("cuPointerGetAttributes", 7000, &attributes_, &missing_);
+}
+
+Status CudaContexts::retain(int device, Context* context) {
+  if (device < 0 || static_cast<std::size_t>(device) >= known_.size())
+    return fail(Code::kUnhandledCudaError, "there is no device {}", device);
+  const std::lock_guard lock(mutex_);
+  Context& known = known_[static_cast<std::size_t>(device)];
+  if (known == nullptr) TUTTI_TRY(checked(retain_(&known, device), "cuDevicePrimaryCtxRetain"));
+  *context = known;
+  return {};
+}
+
+Status CudaContexts::enter(int device) {
+  TUTTI_TRY(missing_);
+  Context context = nullptr;
+  TUTTI_TRY(retain(device, &context));
+  return checked(push_(context), "cuCtxPushCurrent");
+}
+
+bool CudaContexts::enter_any() {
+  Context context = nullptr;
+  if (!missing_.ok() || current_(&context) != CUDA_SUCCESS || context != nullptr) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(known_.begin(), known_.end(), [](Context known) { return known != nullptr; });
+    if (found == known_.end()) return false;
+    context = *found;
+  }
+  return push_(context) == CUDA_SUCCESS;
+}
+
+void CudaContexts::leave() {
+  Context context = nullptr;
+  (void)pop_(&context);
+}
+
+bool CudaContexts::is_active(int device) const {
+  unsigned flags = 0;
+  int active = 0;
+  return state_(device, &flags, &active) == CUDA_SUCCESS && active != 0;
+}
+
+// A thread that has chosen no device uses the first, as soon as it calls the runtime.
+int CudaContexts::current_device() {
+  Context context = nullptr;
+  int device = 0;
+  if (!missing_.ok() || current_(&context) != CUDA_SUCCESS) return -1;
+  if (context != nullptr && device_(&device) != CUDA_SUCCESS) return -1;
+  return is_active(device) ? device : -1;
+}
+
+CudaContexts::Place CudaContexts::place_of(const void* memory) {
+  unsigned type = 0;        // of what the driver does not know
+  unsigned is_managed = 0;  // the driver writes one byte of it or all four
+  int device = -1;
+  int attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                      CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  void* values[] = {&type, &is_managed, &device};
+  const auto address = static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(memory));
+  if (!missing_.ok() || attributes_(3, attributes, values, address) != CUDA_SUCCESS) return {};
+  if (is_managed != 0) return Place{true, -1};
+  return Place{false, type == CU_MEMORYTYPE_DEVICE ? device : -1};
+}
+
+}  // namespace tutti
