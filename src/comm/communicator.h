@@ -181,6 +181,8 @@ class Communicator final : public Watch {
   Status look_at_clock(Rank missing, std::uint64_t progress);
   void warn_of_missing(Rank missing, double waited);
   bool finished_by(Rank peer, std::uint64_t sequence) const;
+  bool is_done_with(Rank peer, std::uint64_t last) const;
+  Status look_for_lost_kernels(const Call& call);
   Status wait_for_peers_to_finish();
   Status wait_for_delivery();
   Status wait_for_kernels();
@@ -230,6 +232,12 @@ class Communicator final : public Watch {
   std::uint64_t finished_sequence_ = 0;
   Clock::time_point finished_since_{};
   Clock::time_point asked_at_{};  // the far ranks, for their boards
+
+  // Of kernels on CUDA streams, which the progress thread and Finalize watch.
+  std::mutex lost_mutex_;  // guards the next three
+  Rank lost_ = kNoRank;
+  std::uint64_t lost_waits_ = 0;
+  Clock::time_point lost_since_{};
 
   std::atomic<bool> failed_{false};  // release after failure_ is set, pairs with the acquire in failed()
   mutable std::mutex failure_mutex_;

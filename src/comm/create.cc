@@ -187,32 +187,55 @@ Status make_executor(const CreateOptions& options, const JoinResult& joined, std
   if (kind == TransportKind::kInproc) return make_inproc(options, joined, ladder, executor);
   if (network) return make_mixed(options, joined, near, ladder, executor);
   if (!joined.one_host)
-    return fail(Code::kInvalidUsage, "TUTTI_TRANSPORT=shm, but rank {} ({}) is on another host", far_rank(joined),
-                joined.membership->describe(Rank{far_rank(joined)}));
+    return fail(Code::kInvalidUsage, "TUTTI_TRANSPORT={}, but rank {} ({}) is on another host", name_of(kind),
+                far_rank(joined), joined.membership->describe(Rank{far_rank(joined)}));
   std::unique_ptr<ShmEndpoint> endpoint;
   TUTTI_TRY(ShmEndpoint::open(geometry_of(options), Rank{options.rank}, joined.segments, &endpoint));
   *executor = std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder, kPeerLane);
   return {};
 }
 
-/// Offers device buffers where the process has begun to use a device, or was told to. The other ranks of the
-/// communicator, which are in this process or not here at all, do the same.
+/// The device that this rank's buffers may be on; -1: none, or the process has not begun to use one and was not told
+/// to.
+int device_of(const CreateOptions& options) {
+  DeviceDriver* const driver = device_driver();
+  if (driver == nullptr || driver->devices() == 0) return -1;
+  const int device = options.device >= 0 ? options.device : driver->current_device();
+  const bool forced = options.settings.transport == TransportKind::kCuda;
+  return device < 0 && forced ? options.rank % driver->devices() : device;
+}
+
+/// What this rank tells the others of its device.
+Status describe_device(const CreateOptions& options, std::string* text) {
+  const int device = device_of(options);
+  if (device < 0) return {};
+  DeviceCard card;
+  const Status known = DeviceCard::of(*device_driver(), device, &card);
+  if (known.ok()) *text = card.encode();
+  if (options.settings.transport == TransportKind::kCuda) return known;
+  // The others are told of no device, and host buffers go on.
+  if (!known.ok()) log(LogLevel::kWarn, LogSource{Rank{options.rank}, options.name}, "{}", known.text());
+  return {};
+}
+
+/// Offers device buffers where all ranks use a device and can reach one another's. All ranks do the same: where all
+/// told of one in the join they meet, else none does.
 Status attach_device(const CreateOptions& options, const JoinResult& joined, Executor& host,
                      std::unique_ptr<DeviceSide>* side) {
   DeviceRequest request;
   request.driver = device_driver();
   const bool forced = options.settings.transport == TransportKind::kCuda;
   if (request.driver == nullptr || request.driver->devices() == 0) return {};
-  request.device = options.device >= 0 ? options.device : request.driver->current_device();
-  if (request.device < 0 && forced) request.device = options.rank % request.driver->devices();
+  request.device = device_of(options);
   request.forced = forced;
   request.deterministic = options.settings.deterministic;
   request.algorithm = options.settings.algorithm;
   request.tile = options.settings.tile_bytes;
   request.deadline = Deadline::in(options.settings.join_timeout_seconds);
   request.source = LogSource{Rank{options.rank}, options.name};
-  *side = DeviceSide::open(request, joined, host);
-  return forced ? (*side)->why_not() : Status{};
+  TUTTI_TRY(DeviceSide::open(request, joined, host, side));
+  if (!forced || (*side)->why_not().ok()) return {};
+  return fail((*side)->why_not().code(), "TUTTI_TRANSPORT=cuda: {}", (*side)->why_not().text());
 }
 
 Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_ptr<Communicator>* comm) {
@@ -282,6 +305,7 @@ Status prepare_join(const CreateOptions& options, JoinRequest* request) {
     request->advice = costs_text(costs);
   }
   request->cores = usable_core_list();
+  TUTTI_TRY(describe_device(options, &request->device));
   if (options.settings.transport == TransportKind::kTcp) return {};
   request->segment_bytes = geometry_of(options).segment_bytes();
   return {};

@@ -24,6 +24,10 @@ Status Communicator::launch_on(const CallArguments& arguments, Stream& stream, s
     return fail(Code::kInvalidUsage, "{}: the buffers of rank {} are host memory, which cannot {}",
                 name_of(call.collective), rank_.value,
                 capture == 0 ? "go on a CUDA stream" : "be used by a CUDA graph: it runs without the host");
+  if (capture != 0 && device_->spans_processes())
+    return fail(Code::kInvalidUsage,
+                "{}: a CUDA graph cannot have calls of ranks in several processes: no host would see one of them die",
+                name_of(call.collective));
   const std::uint64_t ticket = take_ticket();
   wait_for_turn(ticket);
   bool empty = false;
@@ -119,13 +123,37 @@ Status Communicator::poll(const DeviceEvent& ended, const Call& call) {
   Status status = end_of_kernel(device_->executor()->poll(ended, describe(call)), call);
   if (status.code() != Code::kInProgress) return status;
   // A peer's cause stops the kernel, which may wait for what will not come; it ends by itself then.
-  (void)adopt_cause();
+  if (adopt_cause().ok()) (void)look_for_lost_kernels(call);
   return status;
 }
 
 bool Communicator::has_kernels() const {
   DeviceExecutor* const executor = device_ == nullptr ? nullptr : device_->executor();
   return executor != nullptr && !failed() && executor->poll_last().code() == Code::kInProgress;
+}
+
+// With a process its kernels end. Whether they had done their part is not known, only whether this rank's kernel still
+// waits for anybody: what the dead delivered it finds at its next look, long before kPatience.
+Status Communicator::look_for_lost_kernels(const Call& call) {
+  constexpr std::chrono::milliseconds kPatience{200};
+  if (!device_->spans_processes() || failed()) return {};
+  const DeviceExecutor& executor = *device_->executor();
+  Rank lost = kNoRank;
+  for (Rank peer{0}; peer.value < ranks_ && lost == kNoRank; ++peer)
+    if (peer != rank_ && joined_.membership->life(peer) != Life::kAlive) lost = peer;
+  if (lost == kNoRank || executor.missing() == kNoRank) return {};
+  const std::lock_guard lock(lost_mutex_);
+  if (lost_ != lost || lost_waits_ != executor.waits()) {
+    lost_ = lost;
+    lost_waits_ = executor.waits();
+    lost_since_ = Clock::now();
+  }
+  if (Clock::now() - lost_since_ < kPatience) return {};
+  TUTTI_TRY(adopt_cause());  // whoever left after giving a cause gave it before it left
+  const bool died = joined_.membership->life(lost) == Life::kDead;
+  return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) {} during {}", lost.value,
+                            joined_.membership->describe(lost), died ? "died" : "left", describe(call)),
+                       lost);
 }
 
 // Those on CUDA streams end by their own deadlines, but may stand behind work of the caller's that never ends: after a
@@ -135,7 +163,7 @@ Status Communicator::wait_for_kernels() {
   for (;;) {
     const Status status = end_of_kernel(device_->executor()->poll_last(), call_);
     if (status.code() != Code::kInProgress) return status;
-    (void)adopt_cause();
+    if (adopt_cause().ok()) (void)look_for_lost_kernels(call_);
     if (failed()) return failure();
     std::this_thread::sleep_for(std::chrono::microseconds{100});
   }

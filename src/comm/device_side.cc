@@ -23,30 +23,81 @@ std::shared_ptr<const AutomaticChoice> device_choice(const DeviceRequest& reques
   machine.on_device = true;
   return std::make_shared<const AutomaticChoice>(machine);
 }
-}  // namespace
 
-std::unique_ptr<DeviceSide> DeviceSide::open(const DeviceRequest& request, const JoinResult& joined, Executor& host) {
-  std::unique_ptr<DeviceSide> side(new DeviceSide(request, host));
-  side->why_not_ = side->set_up(joined);
-  if (!side->why_not_.ok()) side->executor_ = nullptr;
-  return side;
+/// The devices of all ranks, as each told the others in the join: alike on all ranks.
+Status find_party(const JoinResult& joined, DeviceParty* party) {
+  party->processes = joined.processes;
+  for (std::size_t rank = 0; rank < joined.devices.size(); ++rank) {
+    if (joined.devices[rank].empty()) return fail(Code::kUnsupported, "rank {} uses no device", rank);
+    party->cards.emplace_back();
+    TUTTI_TRY(DeviceCard::decode(joined.devices[rank], &party->cards.back()));
+  }
+  return {};
 }
 
-Status DeviceSide::set_up(const JoinResult& joined) {
-  if (!joined.one_process)
-    return fail(Code::kUnsupported, "device buffers are offered where all ranks live in one process");
-  const Rank rank = joined.membership->rank();
-  const int ranks = joined.membership->ranks();
-  auto fabric = Hub::shared<DeviceFabric>(joined.membership->comm_id(),
-                                          [ranks] { return std::make_shared<DeviceFabric>(ranks); });
-  auto seat = std::make_unique<DeviceSeat>(std::move(fabric), driver_, request_.device, rank, ranks);
-  TUTTI_TRY(seat->open(kDeviceSlot, request_.deadline));
+/// Other processes' memory can be mapped on one host only, and what they do with it is told in the host's own.
+Status check_host(const JoinResult& joined) {
+  if (joined.one_host) return {};
+  const auto far = std::find_if(joined.hosts.begin(), joined.hosts.end(), [](int host) { return host != 0; });
+  const Rank rank{static_cast<std::int32_t>(far - joined.hosts.begin())};
+  return fail(Code::kUnsupported, "rank {} ({}) and rank 0 share no host memory", rank.value,
+              joined.membership->describe(rank));
+}
+
+std::shared_ptr<DeviceFabric> make_fabric(DeviceDriver& driver, const JoinResult& joined) {
+  std::vector<std::shared_ptr<Segment>> own, others(joined.segments.size());
+  const auto self = static_cast<std::size_t>(joined.membership->rank().value);
+  for (std::size_t rank = 0; rank < joined.segments.size() && !joined.one_process; ++rank) {
+    const bool here = joined.processes[rank] == joined.processes[self];
+    if (here) own.push_back(joined.segments[rank]);
+    if (!here) others[rank] = joined.segments[rank];
+  }
+  return std::make_shared<DeviceFabric>(driver, std::move(own), std::move(others));
+}
+
+/// Every rank has a device, so somebody may miss what is not offered: told once a communicator.
+Status log_refusal(const DeviceRequest& request, Rank rank, const Status& why) {
+  if (rank == Rank{0})
+    log(LogLevel::kInfo, request.source, "no links between the devices of the ranks: {}", why.text());
+  return why;
+}
+}  // namespace
+
+Status DeviceSide::open(const DeviceRequest& request, const JoinResult& joined, Executor& host,
+                        std::unique_ptr<DeviceSide>* made) {
+  std::unique_ptr<DeviceSide> side(new DeviceSide(request, *joined.membership, host));
+  HostExchange ranks(host, *joined.membership, request.deadline);
+  side->why_not_ = side->set_up(joined, ranks);
+  TUTTI_TRY(ranks.failure());
+  if (!side->why_not_.ok()) side->executor_ = nullptr;
+  *made = std::move(side);
+  return {};
+}
+
+// A dead rank's process maps nothing any more: nobody need wait for it.
+DeviceSide::~DeviceSide() {
+  if (fabric_ == nullptr) return;
+  for (Rank peer{0}; peer.value < membership_.ranks(); ++peer)
+    if (membership_.life(peer) == Life::kDead) fabric_->forget(peer);
+}
+
+Status DeviceSide::set_up(const JoinResult& joined, HostExchange& ranks) {
+  DeviceParty party;
+  TUTTI_TRY(find_party(joined, &party));
+  const Rank rank = membership_.rank();
+  spans_processes_ = !party.one_process();
+  if (spans_processes_) TUTTI_TRY(check_host(joined));
+  fabric_ = Hub::shared<DeviceFabric>(membership_.comm_id(), [&] { return make_fabric(driver_, joined); });
+  auto seat = std::make_unique<DeviceSeat>(fabric_, driver_, request_.device, rank, party);
+  const Status seated = seat->open(kDeviceSlot, ranks);
+  if (!seated.ok()) return log_refusal(request_, rank, seated);
   DeviceSeat& place = *seat;
   executor_ = std::make_unique<DeviceExecutor>(std::move(seat), host_);
-  TUTTI_TRY(place.agree(executor_->open(), request_.deadline));
+  TUTTI_TRY(place.agree(executor_->open(), ranks));
   const Algorithm& all_to_all = *find_algorithm(Collective::kAllToAll, "all_pairs");
-  TUTTI_TRY(place.agree(probe_links(*executor_, all_to_all, rank, ranks), request_.deadline));
-  plans_ = std::make_unique<PlanCache>(device_choice(request_, executor_->capabilities(), ranks), rank,
+  const Status probed = place.agree(probe_links(*executor_, all_to_all, rank, membership_.ranks(), ranks), ranks);
+  if (!probed.ok()) return log_refusal(request_, rank, probed);
+  plans_ = std::make_unique<PlanCache>(device_choice(request_, executor_->capabilities(), membership_.ranks()), rank,
                                        request_.algorithm, request_.tile, request_.source);
   return {};
 }

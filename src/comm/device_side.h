@@ -5,6 +5,7 @@
 
 #include "collectives/plan_cache.h"
 #include "comm/arguments.h"
+#include "comm/host_exchange.h"
 #include "comm/join.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -29,13 +30,18 @@ struct DeviceRequest {
 class DeviceSide {
  public:
   /// Meets the other ranks of the communicator, who do the same. Never fails for want of a device: why_not() says so
-  /// then, on all ranks alike. `host` outlives it.
-  static std::unique_ptr<DeviceSide> open(const DeviceRequest& request, const JoinResult& joined, Executor& host);
+  /// then, on all ranks alike. Not ok: a rank died or did not come, and the join has failed. `host` and the membership
+  /// outlive it.
+  static Status open(const DeviceRequest& request, const JoinResult& joined, Executor& host,
+                     std::unique_ptr<DeviceSide>* side);
+  ~DeviceSide();
 
   /// nullptr: calls on device memory are not offered.
   DeviceExecutor* executor() { return executor_.get(); }
   PlanCache& plans() { return *plans_; }
   const Status& why_not() const { return why_not_; }
+  /// Kernels of other processes use this rank's memory.
+  bool spans_processes() const { return executor_ != nullptr && spans_processes_; }
 
   /// Of calls on device memory that no kernel runs; nullptr: there was none yet.
   StagedExecutor* staged() { return staged_.get(); }
@@ -66,8 +72,9 @@ class DeviceSide {
   DeviceDriver& driver() const { return driver_; }
 
  private:
-  DeviceSide(const DeviceRequest& request, Executor& host) : request_(request), driver_(*request.driver), host_(host) {}
-  Status set_up(const JoinResult& joined);
+  DeviceSide(const DeviceRequest& request, Membership& membership, Executor& host)
+      : request_(request), driver_(*request.driver), membership_(membership), host_(host) {}
+  Status set_up(const JoinResult& joined, HostExchange& ranks);
   Status check_scalar(const CallArguments& arguments) const;
   bool is_device_memory(const void* buffer) const;
   Status check_offer(const CallArguments& arguments) const;
@@ -75,7 +82,10 @@ class DeviceSide {
 
   const DeviceRequest request_;
   DeviceDriver& driver_;
+  Membership& membership_;
   Executor& host_;
+  std::shared_ptr<DeviceFabric> fabric_;
+  bool spans_processes_ = false;
   std::unique_ptr<DeviceExecutor> executor_;
   std::unique_ptr<StagedExecutor> staged_;
   std::unique_ptr<PlanCache> plans_;

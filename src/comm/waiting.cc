@@ -234,12 +234,20 @@ Status Communicator::finalize() {
   return status;
 }
 
+// A call on a CUDA stream is finished, to its host, once it is there. Kernels of other processes use this rank's memory
+// until the peer has come to Finalize, too.
+bool Communicator::is_done_with(Rank peer, std::uint64_t last) const {
+  const bool lives = joined_.membership->life(peer) == Life::kAlive;
+  const bool through = lives && device_ != nullptr && device_->spans_processes();
+  return through ? boards()(peer)->state().sequence > last : finished_by(peer, last);
+}
+
 Status Communicator::wait_for_peers_to_finish() {
   const std::uint64_t last = call_.sequence - 1;
   Ladder ladder(LadderPolicy{});
   waiting_ = false;
   for (Rank peer{0}; peer.value < ranks_;) {
-    if (peer == rank_ || finished_by(peer, last)) {
+    if (peer == rank_ || is_done_with(peer, last)) {
       ++peer;
       continue;
     }

@@ -84,6 +84,20 @@ class CudaDriver final : public DeviceDriver {
                    "cudaDeviceGetAttribute");
   }
 
+  Status identify(int device, Identity* identity) override {
+    const OnDevice scope(device);
+    TUTTI_TRY(scope.status());
+    cudaDeviceProp properties{};
+    TUTTI_TRY(checked(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties"));
+    static_assert(sizeof properties.uuid == sizeof identity->uuid);
+    __builtin_memcpy(identity->uuid.data(), &properties.uuid, sizeof properties.uuid);
+    int mps = 0;
+    const bool known = cudaDeviceGetAttribute(&mps, cudaDevAttrMpsEnabled, device) == cudaSuccess;
+    if (!known) (void)cudaGetLastError();  // of a driver that is older than the question
+    identity->concurrent_processes = known && mps != 0;
+    return {};
+  }
+
   Status allocate(int device, Bytes bytes, void** memory) override {
     const OnDevice scope(device);
     const BesideCaptures captures;  // behind the device: this, too, would begin to use one
@@ -117,6 +131,30 @@ class CudaDriver final : public DeviceDriver {
     const BesideCaptures captures;
     TUTTI_TRY(scope.status());
     return checked(cudaFreeAsync(memory, beside_of(device).stream), "cudaFreeAsync");
+  }
+  Status export_memory(int device, void* memory, Handle* handle) override {
+    const OnDevice scope(device);
+    const BesideCaptures captures;
+    TUTTI_TRY(scope.status());
+    cudaIpcMemHandle_t made{};
+    static_assert(sizeof made == sizeof(Handle));
+    TUTTI_TRY(checked(cudaIpcGetMemHandle(&made, memory), "cudaIpcGetMemHandle"));
+    __builtin_memcpy(handle->data(), &made, sizeof made);
+    return {};
+  }
+  Status open_memory(int device, const Handle& handle, void** memory) override {
+    const OnDevice scope(device);
+    const BesideCaptures captures;
+    TUTTI_TRY(scope.status());
+    cudaIpcMemHandle_t made{};
+    __builtin_memcpy(&made, handle.data(), sizeof made);
+    return checked(cudaIpcOpenMemHandle(memory, made, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle");
+  }
+  Status close_memory(int device, void* memory) override {
+    const OnDevice scope(device);
+    const BesideCaptures captures;
+    TUTTI_TRY(scope.status());
+    return checked(cudaIpcCloseMemHandle(memory), "cudaIpcCloseMemHandle");
   }
   Status allocate_shared(Bytes bytes, void** memory) override {
     const OnAnyDevice scope;

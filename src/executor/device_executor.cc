@@ -40,7 +40,7 @@ Status DeviceEvent::record(DeviceDriver& driver, int device, DeviceDriver::Strea
 DeviceExecutor::DeviceExecutor(std::unique_ptr<DeviceSeat> seat, Executor& host)
     : seat_(std::move(seat)), host_(host) {}
 
-// What kernels use may go when they have ended; one that cannot be waited for keeps it.
+// What kernels use may go when they have ended; one that cannot be waited for keeps it, its peers' memory too.
 DeviceExecutor::~DeviceExecutor() {
   if (report_ == nullptr) return;
   const Deadline patience = Deadline::in(2);
@@ -49,7 +49,10 @@ DeviceExecutor::~DeviceExecutor() {
     if (!last_.event->query(&done).ok()) break;
     if (!done) std::this_thread::sleep_for(kNap);
   }
-  if (!done) return;
+  if (!done) {
+    (void)seat_.release();
+    return;
+  }
   for (void* const memory : memory_) (void)driver().release_beside(device(), memory);
   (void)driver().release_shared(report_);
 }

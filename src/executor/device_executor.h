@@ -64,6 +64,8 @@ class DeviceExecutor final : public Executor {
   Rank timed_out() const;
   /// The same for the calls in graphs, which nobody waits for. Any thread.
   Status reported_by_graphs() const { return has_captured_.load() ? reported("a call of a CUDA graph") : Status{}; }
+  /// Grows whenever a kernel's long wait has ended. Any thread.
+  std::uint64_t waits() const { return load_relaxed(&report_->ended_waits); }
   /// Makes all running kernels of this rank give up. Any thread.
   void stop();
 

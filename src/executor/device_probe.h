@@ -6,7 +6,8 @@
 namespace tutti {
 
 /// All ranks together, before any other call: `all_to_all` with small and with large messages, every element of which
-/// is looked at. Blocks. kSystemError: something else arrived; kTimeout: nothing did.
-Status probe_links(DeviceExecutor& executor, const Algorithm& all_to_all, Rank rank, int ranks);
+/// is looked at. Blocks; `watch` says whether it is still worth it. kSystemError: something else arrived; kTimeout:
+/// nothing did.
+Status probe_links(DeviceExecutor& executor, const Algorithm& all_to_all, Rank rank, int ranks, Watch& watch);
 
 }  // namespace tutti

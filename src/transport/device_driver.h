@@ -2,6 +2,7 @@
 // takes host memory for device memory and threads for thread blocks.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -31,6 +32,14 @@ class DeviceDriver {
     int connections = 0;  ///< streams that run side by side
   };
 
+  /// What other processes know a device by.
+  struct Identity {
+    std::array<std::byte, 16> uuid{};   ///< equal: the same device, in whatever process
+    bool concurrent_processes = false;  ///< kernels of several processes run on it at the same time (MPS)
+  };
+  /// What a process makes of an allocation so that another one can map it. Plain bytes.
+  using Handle = std::array<std::byte, 64>;
+
   virtual ~DeviceDriver() = default;
 
   /// Devices there are; 0: none, or no driver.
@@ -38,11 +47,20 @@ class DeviceDriver {
   /// The calling thread's device where it has begun to use one; -1: it has not.
   virtual int current_device() = 0;
   virtual Status limits(int device, Limits* limits) = 0;
+  virtual Status identify(int device, Identity* identity) = 0;
 
   /// Zeroed device memory; blocks. May wait for running kernels, so not while peers' kernels wait for this rank.
   virtual Status allocate(int device, Bytes bytes, void** memory) = 0;
   virtual Status release(int device, void* memory) = 0;
-  /// The same for memory that no other device and no other process uses, not zeroed, at any time: waits for no kernel.
+  /// A handle of what allocate() gave, good while that is not released. The memory is released after all processes have
+  /// closed it.
+  virtual Status export_memory(int device, void* memory, Handle* handle) = 0;
+  /// Maps what another process exported, also one of a device that this process does not see, for kernels of `device`.
+  /// Each handle once a device. It stays mapped when the other process dies.
+  virtual Status open_memory(int device, const Handle& handle, void** memory) = 0;
+  virtual Status close_memory(int device, void* memory) = 0;
+  /// As allocate(), for memory that no other device and no other process uses, not zeroed, at any time: waits for no
+  /// kernel.
   virtual Status allocate_beside(int device, Bytes bytes, void** memory) = 0;
   /// For what was allocated so; no kernel uses it any more.
   virtual Status release_beside(int device, void* memory) = 0;

@@ -1,122 +1,227 @@
 #include "transport/device_fabric.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "transport/shm_layout.h"
 
 namespace tutti {
 
 namespace {
-/// What a rank that cannot go on brings to the next exchange.
-constexpr std::uint64_t kRefused = ~std::uint64_t{0};
+
 /// More thread blocks than this a rank does not need to use all of a device's bandwidth together with its peers.
 constexpr std::uint32_t kMostBlocks = 32;
+/// Memory that other processes map is allocated in whole pages of the device: nothing else lies beside it.
+constexpr std::size_t kDevicePage = std::size_t{2} << 20;
+/// How long a communicator's end waits for other processes to close its memory. An abort must not take longer.
+constexpr std::chrono::milliseconds kClosePatience{50};
+constexpr std::chrono::microseconds kNap{100};
+
+ControlPage& page_of(const Segment& segment) { return *reinterpret_cast<ControlPage*>(segment.data()); }
+
+bool all_closed(const std::vector<std::shared_ptr<Segment>>& others) {
+  return std::all_of(others.begin(), others.end(), [](const std::shared_ptr<Segment>& segment) {
+    return segment == nullptr || page_of(*segment).unmapped.load(std::memory_order_acquire) != 0;
+  });
+}
+
+/// Memory whose communicator is gone while other processes may still have it mapped.
+class Leftovers {
+ public:
+  struct Item {
+    DeviceDriver* driver;
+    int device;
+    void* memory;
+    std::vector<std::shared_ptr<Segment>> others;
+  };
+  void add(Item item) {
+    const std::lock_guard lock(mutex_);
+    items_.push_back(std::move(item));
+  }
+  /// Releases what nobody maps any more.
+  void sweep() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(items_, [](const Item& item) {
+      const bool free = all_closed(item.others);
+      if (free) (void)item.driver->release(item.device, item.memory);
+      return free;
+    });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Item> items_;
+};
+
+Leftovers& leftovers() {
+  static Leftovers* const all = new Leftovers;  // outlives every communicator; what is in it ends with the process
+  return *all;
+}
+
+/// A status on its way to the other ranks.
+struct Verdict {
+  std::uint32_t code = 0;
+  char text[252] = {};
+
+  static Verdict of(const Status& status) {
+    Verdict verdict;
+    verdict.code = static_cast<std::uint32_t>(status.code());
+    const std::string text = status.ok() ? std::string() : status.text();
+    std::memcpy(verdict.text, text.data(), std::min(text.size(), sizeof verdict.text - 1));
+    return verdict;
+  }
+  int gravity() const { return code == 0 ? 2 : (code == static_cast<std::uint32_t>(Code::kTimeout) ? 1 : 0); }
+  Status from(std::size_t rank) const {
+    if (code == 0) return {};
+    const bool known = code <= static_cast<std::uint32_t>(Code::kUnsupported);
+    const std::size_t length = ::strnlen(text, sizeof text);
+    return fail(known ? static_cast<Code>(code) : Code::kRemoteError, "{} (found by rank {})",
+                std::string(text, length), rank);
+  }
+};
+
 }  // namespace
 
-Status DeviceFabric::exchange(Rank rank, std::uint64_t mine, Deadline deadline, std::vector<std::uint64_t>* words) {
-  std::unique_lock lock(mutex_);
-  const std::uint64_t round = round_;
-  words_[static_cast<std::size_t>(rank.value)] = mine;
-  if (++arrived_ == ranks_) {
-    arrived_ = 0;
-    last_ = words_;
-    ++round_;
-    changed_.notify_all();
+DeviceFabric::DeviceFabric(DeviceDriver& driver, std::vector<std::shared_ptr<Segment>> own,
+                           std::vector<std::shared_ptr<Segment>> others)
+    : driver_(driver), own_(std::move(own)), others_(std::move(others)) {
+  leftovers().sweep();
+}
+
+// A failure leaves memory behind, and nobody could do anything about it.
+DeviceFabric::~DeviceFabric() {
+  for (const auto& [place, memory] : mapped_) (void)driver_.close_memory(place.second, memory);
+  // Pairs with the acquire in all_closed().
+  for (const auto& segment : own_) page_of(*segment).unmapped.store(1, std::memory_order_release);
+  if (!exported_) others_.clear();
+  const auto patience = Clock::now() + kClosePatience;
+  while (!all_closed(others_) && Clock::now() < patience) std::this_thread::sleep_for(kNap);
+  for (const auto& [rank, arena] : kept_) leftovers().add({&driver_, arena.device, arena.memory, others_});
+  leftovers().sweep();
+}
+
+void DeviceFabric::keep(Rank rank, Arena arena) {
+  const std::lock_guard lock(mutex_);
+  kept_[rank.value] = arena;
+}
+
+DeviceFabric::Arena DeviceFabric::kept(Rank rank) {
+  const std::lock_guard lock(mutex_);
+  const auto found = kept_.find(rank.value);
+  return found == kept_.end() ? Arena{} : found->second;
+}
+
+void DeviceFabric::expect_mappings() {
+  const std::lock_guard lock(mutex_);
+  exported_ = true;
+}
+
+Status DeviceFabric::open(Rank peer, int device, const DeviceDriver::Handle& handle, void** memory) {
+  const std::lock_guard lock(mutex_);
+  void*& known = mapped_[{peer.value, device}];
+  if (known == nullptr) {
+    if (Status opened = driver_.open_memory(device, handle, &known); !opened.ok()) {
+      mapped_.erase({peer.value, device});
+      return opened;
+    }
   }
-  const auto complete = [&] { return round_ != round; };
-  if (deadline.is_never()) {
-    changed_.wait(lock, complete);
-  } else if (!changed_.wait_until(lock, deadline.at(), complete)) {
-    return fail(Code::kTimeout, "rank {} waited in vain for the other ranks to set up their devices", rank.value);
-  }
-  *words = last_;
+  *memory = known;
   return {};
 }
 
-DeviceFabric::~DeviceFabric() {
-  // A failure leaves memory behind, and nobody could do anything about it.
-  for (const Kept& kept : kept_) (void)kept.driver->release(kept.device, kept.memory);
+void DeviceFabric::forget(Rank peer) {
+  const std::lock_guard lock(mutex_);
+  if (static_cast<std::size_t>(peer.value) < others_.size()) others_[static_cast<std::size_t>(peer.value)] = nullptr;
 }
 
-void DeviceFabric::keep(DeviceDriver& driver, int device, void* memory) {
-  const std::lock_guard lock(mutex_);
-  kept_.push_back(Kept{&driver, device, memory});
-}
+/// A rank's arena as the others get it.
+struct DeviceSeat::Offer {
+  Verdict verdict;
+  std::uint64_t bytes = 0;
+  DeviceDriver::Handle handle{};
+};
 
 DeviceSeat::~DeviceSeat() {
   if (stream_ != nullptr) (void)driver_.destroy_stream(stream_);
 }
 
-Status DeviceSeat::open(Bytes slot, Deadline deadline) {
-  std::vector<std::uint64_t> words;
-  TUTTI_TRY(fabric_->exchange(rank_, device_ < 0 ? kRefused : static_cast<std::uint64_t>(device_), deadline, &words));
-  const std::vector<std::uint64_t> devices = words;
-  void* arena = nullptr;
-  Status mine = make_geometry(devices, slot);
-  if (mine.ok()) mine = allocate(&arena);
-  const std::uint64_t address = reinterpret_cast<std::uintptr_t>(arena);
-  TUTTI_TRY(fabric_->exchange(rank_, address, deadline, &words));
-  const bool all = std::find(words.begin(), words.end(), 0) == words.end();
-  for (std::size_t peer = 0; peer < words.size() && all; ++peer)
-    links_.arenas[peer] = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(words[peer]));
-  if (mine.ok() && all) mine = reach_peers(devices);
+Status DeviceSeat::open(Bytes slot, RankExchange& ranks) {
+  TUTTI_TRY(party_.check_concurrency());
+  make_geometry(slot);
+  Offer offer;
+  const Status mine = allocate(&offer.handle);
+  offer.verdict = Verdict::of(mine);
+  offer.bytes = arena_bytes().value;
+  std::vector<Offer> offers;
+  TUTTI_TRY(ranks.exchange_plain(offer, &offers));
+  for (std::size_t peer = 0; peer < offers.size(); ++peer) TUTTI_TRY(offers[peer].verdict.from(peer));
   // Streams take a device's hardware queues in turn, and two ranks whose streams share one would wait for each other:
   // all ranks make theirs now, with nothing in between that needs a stream for a while.
-  TUTTI_TRY(agree(mine, deadline));
-  mine = driver_.create_stream(device_, &stream_);
-  return agree(mine, deadline);
+  TUTTI_TRY(agree(reach_peers(offers), ranks));
+  return agree(driver_.create_stream(device_, &stream_), ranks);
 }
 
-Status DeviceSeat::agree(const Status& mine, Deadline deadline) {
-  std::vector<std::uint64_t> words;
-  TUTTI_TRY(fabric_->exchange(rank_, mine.ok() ? 0 : kRefused, deadline, &words));
-  TUTTI_TRY(mine);
-  const auto refused = std::find(words.begin(), words.end(), kRefused);
-  if (refused == words.end()) return {};
-  return fail(Code::kUnsupported, "rank {} could not set up its device", refused - words.begin());
+Status DeviceSeat::agree(const Status& mine, RankExchange& ranks) const {
+  std::vector<Verdict> verdicts;
+  TUTTI_TRY(ranks.exchange_plain(Verdict::of(mine), &verdicts));
+  // Whoever waited in vain did so because of what another one found.
+  const auto worst = std::min_element(verdicts.begin(), verdicts.end(),
+                                      [](const Verdict& a, const Verdict& b) { return a.gravity() < b.gravity(); });
+  return worst->from(static_cast<std::size_t>(worst - verdicts.begin()));
+}
+
+Bytes DeviceSeat::arena_bytes() const {
+  const std::size_t bytes = links_.geometry.arena_bytes();
+  return Bytes{party_.one_process() ? bytes : round_up(bytes, kDevicePage)};
 }
 
 // Blocks of all ranks wait for one another, so all of them must be resident together, beside the caller's own work.
-Status DeviceSeat::make_geometry(const std::vector<std::uint64_t>& devices, Bytes slot) {
-  const auto absent = std::find(devices.begin(), devices.end(), kRefused);
-  if (absent != devices.end()) return fail(Code::kUnsupported, "rank {} uses no device", absent - devices.begin());
-  if (ranks_ > kMaxDeviceRanks)
-    return fail(Code::kUnsupported, "{} ranks are more than {}, which device buffers are offered for", ranks_,
-                kMaxDeviceRanks);
+void DeviceSeat::make_geometry(Bytes slot) {
   std::uint32_t blocks = kMostBlocks;
-  for (const std::uint64_t device : devices) {
-    const auto sharing = static_cast<int>(std::count(devices.begin(), devices.end(), device));
-    DeviceDriver::Limits limits;
-    TUTTI_TRY(driver_.limits(static_cast<int>(device), &limits));
-    if (sharing > limits.connections)
-      return fail(Code::kUnsupported,
-                  "{} ranks share device {}, whose streams run {} at a time (CUDA_DEVICE_MAX_CONNECTIONS)", sharing,
-                  device, limits.connections);
-    blocks = std::min(blocks, std::bit_floor(static_cast<std::uint32_t>(std::max(limits.processors / sharing, 1))));
-    links_.wide = links_.wide || device != devices[0];
+  for (std::size_t rank = 0; rank < party_.cards.size(); ++rank) {
+    const int share = std::max(party_.cards[rank].limits.processors / party_.sharing(rank, false), 1);
+    blocks = std::min(blocks, std::bit_floor(static_cast<std::uint32_t>(share)));
   }
+  links_.wide = !party_.one_process() || party_.many_devices();
   links_.rank = rank_.value;
-  links_.geometry.ranks = ranks_;
+  links_.geometry.ranks = party_.ranks();
   links_.geometry.blocks = blocks;
   links_.geometry.slot_bytes = static_cast<std::uint32_t>(round_up(slot.value, DeviceGeometry::kAlign));
-  return {};
 }
 
-Status DeviceSeat::allocate(void** arena) {
+Status DeviceSeat::allocate(DeviceDriver::Handle* handle) {
   TUTTI_TRY(driver_.load(device_));
-  TUTTI_TRY(driver_.allocate(device_, Bytes{links_.geometry.arena_bytes()}, arena));
-  fabric_->keep(driver_, device_, *arena);
+  void* arena = nullptr;
+  TUTTI_TRY(driver_.allocate(device_, arena_bytes(), &arena));
+  fabric_->keep(rank_, {device_, arena});
+  if (party_.one_process()) return {};
+  TUTTI_TRY(driver_.export_memory(device_, arena, handle));
+  fabric_->expect_mappings();
   return {};
 }
 
-Status DeviceSeat::reach_peers(const std::vector<std::uint64_t>& devices) {
-  for (int peer = 0; peer < ranks_; ++peer) {
-    const auto device = static_cast<int>(devices[static_cast<std::size_t>(peer)]);
-    if (device == device_) continue;
-    bool reachable = false;
-    TUTTI_TRY(driver_.reach(device_, device, &reachable));
-    if (!reachable)
-      return fail(Code::kUnsupported, "rank {}'s device {} cannot reach device {} of rank {}", rank_.value, device_,
-                  device, peer);
+Status DeviceSeat::reach_peers(const std::vector<Offer>& offers) {
+  const auto self = static_cast<std::size_t>(rank_.value);
+  for (std::size_t peer = 0; peer < offers.size(); ++peer) {
+    const Rank rank{static_cast<std::int32_t>(peer)};
+    DeviceFabric::Arena arena = fabric_->kept(rank);
+    if (offers[peer].bytes != arena_bytes().value)
+      return fail(Code::kRemoteError, "rank {}'s memory for links has another size than rank {}'s", peer, rank_.value);
+    if (!party_.same_process(peer, self)) {
+      TUTTI_TRY(fabric_->open(rank, device_, offers[peer].handle, &arena.memory));
+    } else if (!party_.cards[peer].same_device(party_.cards[self])) {
+      bool reachable = false;
+      TUTTI_TRY(driver_.reach(device_, arena.device, &reachable));
+      if (!reachable)
+        return fail(Code::kUnsupported, "rank {}'s device {} cannot reach device {} of rank {}", rank_.value, device_,
+                    arena.device, peer);
+    }
+    links_.arenas[peer] = static_cast<std::byte*>(arena.memory);
   }
   return {};
 }

@@ -1,9 +1,9 @@
-// The device side of a communicator whose ranks live in one process: which device each rank uses, its arena, and
-// whether all reach one another. Made at join; afterwards only read.
+// The device side of a communicator whose ranks' kernels reach one another's memory: which device each rank uses, its
+// arena, and whether all reach one another. Made at join; afterwards only read.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -11,71 +11,87 @@
 
 #include "core/clock.h"
 #include "core/status.h"
+#include "transport/device_card.h"
 #include "transport/device_driver.h"
 #include "transport/device_link.h"
+#include "transport/rank_exchange.h"
+#include "transport/segment.h"
 
 namespace tutti {
 
-/// What the ranks of a communicator do together in steps: each brings a word and waits until all have brought theirs.
+/// Device memory of a communicator as one process has it: its own ranks' arenas, and those of other processes that it
+/// has mapped. Shared by the process's ranks; all of it lasts as long as any of them is there, because their kernels
+/// use all of it. Any thread.
 class DeviceFabric {
  public:
-  explicit DeviceFabric(int ranks) : ranks_(ranks), words_(static_cast<std::size_t>(ranks)) {}
+  /// `segments`: by rank, the host memory of the ranks of other processes; nullptr for this one's own.
+  DeviceFabric(DeviceDriver& driver, std::vector<std::shared_ptr<Segment>> own,
+               std::vector<std::shared_ptr<Segment>> others);
+  /// Closes what was mapped and says so to the other processes. Own memory that was exported is released when they have
+  /// done so, too: waits for that a moment, and leaves it to a later communicator otherwise.
   ~DeviceFabric();
   DeviceFabric(const DeviceFabric&) = delete;
   DeviceFabric& operator=(const DeviceFabric&) = delete;
 
-  /// Blocks until every rank has come this far; `words` are then those of all, by rank. kTimeout at the deadline.
-  Status exchange(Rank rank, std::uint64_t mine, Deadline deadline, std::vector<std::uint64_t>* words);
-  /// Memory that peers' kernels may use for as long as any rank is there.
-  void keep(DeviceDriver& driver, int device, void* memory);
+  /// A local rank's arena.
+  struct Arena {
+    int device = -1;
+    void* memory = nullptr;  ///< nullptr: not a local rank, or it could not allocate
+  };
+  void keep(Rank rank, Arena arena);
+  Arena kept(Rank rank);
+  /// From now on other processes may have mapped what is kept.
+  void expect_mappings();
+  /// A peer's arena, for kernels of `device`; mapped once.
+  Status open(Rank peer, int device, const DeviceDriver::Handle& handle, void** memory);
+  /// The rank's process is gone: it maps nothing any more.
+  void forget(Rank peer);
 
  private:
-  struct Kept {
-    DeviceDriver* driver;
-    int device;
-    void* memory;
-  };
-  const int ranks_;
-  std::vector<Kept> kept_;  // guarded by mutex_
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::uint64_t> words_;
-  std::vector<std::uint64_t> last_;  // of the round before, until the next one ends
-  int arrived_ = 0;
-  std::uint64_t round_ = 0;
+  DeviceDriver& driver_;
+  std::mutex mutex_;                             // guards what follows
+  std::map<int, Arena> kept_;                    // by rank
+  std::map<std::pair<int, int>, void*> mapped_;  // by rank and device
+  const std::vector<std::shared_ptr<Segment>> own_;
+  std::vector<std::shared_ptr<Segment>> others_;  // nullptr: of this process, or dead
+  bool exported_ = false;
 };
 
 /// One rank's part of it: its arena, its stream and its report.
 class DeviceSeat {
  public:
-  DeviceSeat(std::shared_ptr<DeviceFabric> fabric, DeviceDriver& driver, int device, Rank rank, int ranks)
-      : fabric_(std::move(fabric)), driver_(driver), device_(device), rank_(rank), ranks_(ranks) {}
+  /// `device`: this process's number of the card of `rank`.
+  DeviceSeat(std::shared_ptr<DeviceFabric> fabric, DeviceDriver& driver, int device, Rank rank, DeviceParty party)
+      : fabric_(std::move(fabric)), driver_(driver), device_(device), rank_(rank), party_(std::move(party)) {}
   ~DeviceSeat();
   DeviceSeat(const DeviceSeat&) = delete;
   DeviceSeat& operator=(const DeviceSeat&) = delete;
 
-  /// Meets the other ranks: all have seats of their own devices then, or none has and the status, which is the same on
-  /// all but for the wording, says why. Blocks for as long as it takes to allocate.
-  Status open(Bytes slot, Deadline deadline);
-  /// The others' verdict on what this rank found: not ok if any rank's is not.
-  Status agree(const Status& mine, Deadline deadline);
+  /// Meets the other ranks: all have seats of their own devices then, or none has and the status says why, the same on
+  /// all. Blocks for as long as it takes to allocate.
+  Status open(Bytes slot, RankExchange& ranks);
+  /// The verdict of all on what each found: where several are not ok, that of the lowest rank that
+  /// found more than that others are late.
+  Status agree(const Status& mine, RankExchange& ranks) const;
 
   DeviceDriver& driver() const { return driver_; }
   int device() const { return device_; }
   const DeviceLinks& links() const { return links_; }
   DeviceDriver::Stream stream() const { return stream_; }
-  Bytes memory() const { return Bytes{links_.geometry.arena_bytes()}; }
+  Bytes memory() const { return arena_bytes(); }
 
  private:
-  Status make_geometry(const std::vector<std::uint64_t>& devices, Bytes slot);
-  Status allocate(void** arena);
-  Status reach_peers(const std::vector<std::uint64_t>& devices);
+  struct Offer;
+  void make_geometry(Bytes slot);
+  Bytes arena_bytes() const;
+  Status allocate(DeviceDriver::Handle* handle);
+  Status reach_peers(const std::vector<Offer>& offers);
 
   const std::shared_ptr<DeviceFabric> fabric_;
   DeviceDriver& driver_;
   const int device_;
   const Rank rank_;
-  const int ranks_;
+  const DeviceParty party_;
   DeviceLinks links_;
   DeviceDriver::Stream stream_ = nullptr;
 };

@@ -50,6 +50,7 @@ struct ControlPage {
   alignas(kCacheLine) SleepWord sleep_word;  // peers load it at every commit and release: nothing else in this line
   alignas(kCacheLine) std::atomic<std::uint64_t> digest;  // of the geometry, once the endpoint exists
   std::atomic<std::uint32_t> enrolled;                    // 1: ProcessBarrier::run reaches this rank's process
+  std::atomic<std::uint32_t> unmapped;  // 1: this rank's process has closed the device memory of its peers
   alignas(kCacheLine) CallBoard board;
   alignas(kCacheLine) DirectPage direct;
 };

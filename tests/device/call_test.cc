@@ -377,7 +377,7 @@ TEST_F(DeviceCalls, MoreRanksThanRunSideBySideAreRefused) {
   stand_in().set_devices(1);
   tuttiComm_t comms[9];
   EXPECT_EQ(tuttiCommInitAll(comms, 9, nullptr), tuttiUnsupported);
-  EXPECT_TRUE(contains(last_error(), "9 ranks share device 0")) << last_error();
+  EXPECT_TRUE(contains(last_error(), "9 ranks of a process share the device of rank 0")) << last_error();
 }
 
 TEST_F(DeviceCalls, WithoutADriverThereAreNoDevices) {

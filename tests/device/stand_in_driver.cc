@@ -1,5 +1,6 @@
 #include "device/stand_in_driver.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -29,9 +30,22 @@ StandInEvent& event_at(DeviceDriver::Event event) { return *static_cast<StandInE
 
 }  // namespace
 
-StandInDriver& stand_in() {
-  static StandInDriver driver;
+namespace {
+std::unique_ptr<StandInDriver>& the_driver() {
+  // The parent's has threads that a child lacks.
+  static const int forks = ::pthread_atfork(nullptr, nullptr, [] { (void)the_driver().release(); });
+  static std::unique_ptr<StandInDriver> driver;
+  (void)forks;
   return driver;
+}
+std::mutex making;
+}  // namespace
+
+StandInDriver& stand_in() {
+  const std::lock_guard lock(making);
+  std::unique_ptr<StandInDriver>& driver = the_driver();
+  if (driver == nullptr) driver = std::make_unique<StandInDriver>();
+  return *driver;
 }
 
 StandInDriver::StandInDriver() { default_stream_ = new StandInStream{std::make_shared<HardwareQueue>(), nullptr, 0}; }
@@ -46,7 +60,18 @@ void StandInDriver::fail_next(const std::string& function, const std::string& te
   failures_[function] = text;
 }
 
+void StandInDriver::before_next(const std::string& function, std::function<void()> action) {
+  const std::lock_guard lock(mutex_);
+  actions_[function] = std::move(action);
+}
+
 Status StandInDriver::failure(const std::string& function) {
+  std::function<void()> action;
+  {
+    const std::lock_guard lock(mutex_);
+    std::swap(action, actions_[function]);
+  }
+  if (action) action();
   const std::lock_guard lock(mutex_);
   const auto found = failures_.find(function);
   if (found == failures_.end()) return {};
@@ -66,8 +91,9 @@ Status StandInDriver::limits(int, Limits* limits) {
 }
 
 Status StandInDriver::take(std::size_t bytes, int device, void** memory) {
+  if (device >= 0 && first_gpu_ >= 0) return take_shared(bytes, device, memory);
   const std::size_t whole = round_up(bytes, 256);
-  Memory made{whole, device, nullptr};
+  Memory made{whole, device, nullptr, -1, false};
   *memory = std::aligned_alloc(256, whole);
   std::memset(*memory, 0, whole);
   if (hide_memory_ && device >= 0) {
@@ -82,8 +108,12 @@ Status StandInDriver::take(std::size_t bytes, int device, void** memory) {
 Status StandInDriver::give_back(void* memory) {
   const std::lock_guard lock(mutex_);
   const auto found = memories_.find(static_cast<const std::byte*>(memory));
-  if (found->second.real != nullptr) ::munmap(memory, found->second.bytes);
-  std::free(found->second.real != nullptr ? found->second.real : memory);
+  if (found->second.descriptor >= 0) {
+    unmap(memory, found->second.bytes, found->second.descriptor);
+  } else {
+    if (found->second.real != nullptr) ::munmap(memory, found->second.bytes);
+    std::free(found->second.real != nullptr ? found->second.real : memory);
+  }
   memories_.erase(found);
   return {};
 }
@@ -342,7 +372,9 @@ Status StandInDriver::launch(int, Stream stream, const DeviceCall& call) {
   TUTTI_TRY(failure("launch"));
   ++launches_;
   const auto copied = std::make_shared<const DeviceCall>(call);
-  if (!skip_kernels_) put(stream, [copied] { run_on_host(*copied, kThreads); });
+  if (skip_kernels_) return {};
+  put(stream, [copied] { run_on_host(*copied, kThreads); });
+  if (damage_results_) put(stream, [copied] { copied->binding.output[0] ^= std::byte{1}; });
   return {};
 }
 

@@ -38,8 +38,17 @@ class StandInDriver final : public DeviceDriver {
   void set_connections(int connections);
   /// Kernels are started and do nothing.
   void skip_kernels(bool skip) { skip_kernels_ = skip; }
+  /// The first word of what a kernel returns is wrong.
+  void damage_results(bool damage) { damage_results_ = damage; }
   /// The next call of that name fails with such a text.
   void fail_next(const std::string& function, const std::string& text);
+  /// In the next call of that name this is done first.
+  void before_next(const std::string& function, std::function<void()> action);
+  /// Device 0 is the host's GPU number `gpu`, and so on; other processes know them by these numbers. From now on memory
+  /// is allocated so that it can be exported.
+  void be_seen_as(int gpu);
+  /// Kernels of several processes run on a GPU at the same time.
+  void set_mps(bool on) { mps_ = on; }
   /// What was allocated and not released.
   std::size_t allocations();
   std::size_t launches() const { return launches_; }
@@ -49,10 +58,14 @@ class StandInDriver final : public DeviceDriver {
   int devices() override { return devices_; }
   int current_device() override;
   Status limits(int device, Limits* limits) override;
+  Status identify(int device, Identity* identity) override;
   Status allocate(int device, Bytes bytes, void** memory) override;
   Status release(int device, void* memory) override;
   Status allocate_beside(int device, Bytes bytes, void** memory) override;
   Status release_beside(int device, void* memory) override;
+  Status export_memory(int device, void* memory, Handle* handle) override;
+  Status open_memory(int device, const Handle& handle, void** memory) override;
+  Status close_memory(int device, void* memory) override;
   Status allocate_shared(Bytes bytes, void** memory) override;
   Status release_shared(void* memory) override;
   Place place_of(const void* memory) override;
@@ -90,6 +103,8 @@ class StandInDriver final : public DeviceDriver {
     std::size_t bytes;
     int device;                 // -1: shared with the host
     std::byte* real = nullptr;  // of hidden memory
+    int descriptor = -1;        // of memory that can be exported
+    bool foreign = false;       // another process's
   };
   const Memory* find(const void* memory, const std::byte** begin);
   struct DeviceQueues {
@@ -102,6 +117,8 @@ class StandInDriver final : public DeviceDriver {
   static Status spoil(Capture* capture, const std::string& function);
   bool is_under_way(const Capture& capture) const;
   Status take(std::size_t bytes, int device, void** memory);
+  Status take_shared(std::size_t bytes, int device, void** memory);
+  static void unmap(void* memory, std::size_t bytes, int descriptor);
   Status give_back(void* memory);
   bool knows(const void* memory, std::size_t bytes);
 
@@ -110,11 +127,15 @@ class StandInDriver final : public DeviceDriver {
   std::atomic<bool> hide_memory_{false};
   std::atomic<bool> cut_peers_{false};
   std::atomic<bool> skip_kernels_{false};
+  std::atomic<bool> damage_results_{false};
+  std::atomic<bool> mps_{false};
+  std::atomic<int> first_gpu_{-1};
   std::atomic<std::size_t> launches_{0};
   std::atomic<std::size_t> waits_for_kernels_{0};
   std::mutex mutex_;
   std::map<const std::byte*, Memory> memories_;
   std::map<std::string, std::string> failures_;
+  std::map<std::string, std::function<void()>> actions_;
   Stream default_stream_ = nullptr;
   std::atomic<int> connections_{0};
   std::map<int, DeviceQueues> queues_;
@@ -122,6 +143,7 @@ class StandInDriver final : public DeviceDriver {
   std::uint64_t last_capture_ = 0;
 };
 
+/// A forked child has one of its own.
 StandInDriver& stand_in();
 
 }  // namespace tutti::test

@@ -1,0 +1,36 @@
+// The ranks' exchange while their devices are set up: all-gathers of the host's executor, before there is a
+// communicator that could run one.
+#pragma once
+
+#include <cstdint>
+
+#include "comm/membership.h"
+#include "core/clock.h"
+#include "core/watch.h"
+#include "executor/executor.h"
+#include "transport/rank_exchange.h"
+
+namespace tutti {
+
+/// Its waits end when a rank dies or leaves, when one gives a cause, and at the deadline, which names the rank that did
+/// not come. Uses the membership's listener. One thread.
+class HostExchange final : public RankExchange, public Watch {
+ public:
+  HostExchange(Executor& host, Membership& membership, Deadline deadline);
+  ~HostExchange() override { membership_.set_listener({}); }
+
+  Status exchange(std::span<const std::byte> mine, std::vector<std::byte>* all) override;
+  /// Also for other waits for these ranks, such as a kernel's.
+  Status check(Rank missing, std::uint64_t progress) override;
+  /// Not ok: an exchange has failed. The executor's links carry nothing sensible any more.
+  const Status& failure() const { return failure_; }
+
+ private:
+  Executor& host_;
+  Membership& membership_;
+  const Deadline deadline_;
+  std::uint64_t rounds_ = 0;
+  Status failure_;
+};
+
+}  // namespace tutti

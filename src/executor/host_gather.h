@@ -1,0 +1,17 @@
+// One all-gather of bytes, outside the calls of a communicator.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "executor/executor.h"
+
+namespace tutti {
+
+/// All ranks together, between two operations: what each brings, of one size, by rank. Blocks. `number`: the same on
+/// all ranks, another one each time.
+Status gather_bytes(Executor& host, const Algorithm& all_gather, Rank rank, int ranks, std::uint64_t number,
+                    std::span<const std::byte> mine, std::vector<std::byte>* all, Watch& watch);
+
+}  // namespace tutti

@@ -1,0 +1,90 @@
+#include "transport/device_card.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/device_link.h"
+
+namespace tutti {
+
+namespace {
+/// The card on its way: ranks of one architecture read it, since a host or a library version of another kind does not
+/// come this far.
+struct Packed {
+  std::array<std::byte, 16> uuid;
+  std::uint32_t processors;
+  std::uint32_t connections;
+  std::uint32_t concurrent;
+};
+/// More of these no device has.
+constexpr std::uint32_t kMostProcessors = 1u << 16;
+constexpr std::uint32_t kMostConnections = 1u << 10;
+}  // namespace
+
+Status DeviceCard::of(DeviceDriver& driver, int device, DeviceCard* card) {
+  TUTTI_TRY(driver.identify(device, &card->identity));
+  return driver.limits(device, &card->limits);
+}
+
+std::string DeviceCard::encode() const {
+  Packed packed{};
+  packed.uuid = identity.uuid;
+  packed.processors = static_cast<std::uint32_t>(limits.processors);
+  packed.connections = static_cast<std::uint32_t>(limits.connections);
+  packed.concurrent = identity.concurrent_processes ? 1 : 0;
+  return std::string(reinterpret_cast<const char*>(&packed), sizeof packed);
+}
+
+Status DeviceCard::decode(std::string_view text, DeviceCard* card) {
+  Packed packed{};
+  if (text.size() != sizeof packed) return fail(Code::kRemoteError, "a description of a device of another size");
+  std::memcpy(&packed, text.data(), sizeof packed);
+  const bool sane = packed.processors >= 1 && packed.processors <= kMostProcessors && packed.connections >= 1 &&
+                    packed.connections <= kMostConnections && packed.concurrent <= 1;
+  if (!sane) return fail(Code::kRemoteError, "a description of a device that there is not");
+  card->identity.uuid = packed.uuid;
+  card->identity.concurrent_processes = packed.concurrent == 1;
+  card->limits = {static_cast<int>(packed.processors), static_cast<int>(packed.connections)};
+  return {};
+}
+
+bool DeviceParty::one_process() const {
+  return std::all_of(processes.begin(), processes.end(), [this](int process) { return process == processes[0]; });
+}
+
+bool DeviceParty::many_devices() const {
+  return std::any_of(cards.begin(), cards.end(),
+                     [this](const DeviceCard& card) { return !card.same_device(cards[0]); });
+}
+
+int DeviceParty::sharing(std::size_t rank, bool in_process) const {
+  int count = 0;
+  for (std::size_t other = 0; other < cards.size(); ++other)
+    count += cards[other].same_device(cards[rank]) && (!in_process || same_process(other, rank)) ? 1 : 0;
+  return count;
+}
+
+Status DeviceParty::check_concurrency() const {
+  if (ranks() > kMaxDeviceRanks)
+    return fail(Code::kUnsupported, "{} ranks are more than {}, which kernels' links are made for", ranks(),
+                kMaxDeviceRanks);
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    for (std::size_t other = 0; other < rank; ++other) {
+      const bool apart = cards[rank].same_device(cards[other]) && !same_process(rank, other);
+      const bool concurrent = cards[rank].identity.concurrent_processes && cards[other].identity.concurrent_processes;
+      if (apart && !concurrent)
+        return fail(Code::kUnsupported,
+                    "ranks {} and {} use one GPU from two processes, whose kernels run at the same time only under MPS",
+                    other, rank);
+    }
+    const int streams = sharing(rank, true);
+    if (streams > cards[rank].limits.connections)
+      return fail(Code::kUnsupported,
+                  "{} ranks of a process share the device of rank {}, whose streams run {} at a time "
+                  "(CUDA_DEVICE_MAX_CONNECTIONS)",
+                  streams, rank, cards[rank].limits.connections);
+  }
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,35 @@
+// What the ranks of a communicator tell one another while it is being made.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "core/status.h"
+
+namespace tutti {
+
+/// All ranks make the same exchanges in the same order. One thread at a time.
+class RankExchange {
+ public:
+  virtual ~RankExchange() = default;
+
+  /// Blocks until every rank has brought its bytes, of one size; `all` are then those of all, by rank. A failure is
+  /// final, and names the rank that died or did not come.
+  virtual Status exchange(std::span<const std::byte> mine, std::vector<std::byte>* all) = 0;
+
+  /// The same for plain data. What others brought is to be checked like any message.
+  template <class T>
+  Status exchange_plain(const T& mine, std::vector<T>* all) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::vector<std::byte> bytes;
+    TUTTI_TRY(exchange(std::as_bytes(std::span(&mine, 1)), &bytes));
+    all->resize(bytes.size() / sizeof(T));
+    std::memcpy(all->data(), bytes.data(), all->size() * sizeof(T));
+    return {};
+  }
+};
+
+}  // namespace tutti

@@ -1,0 +1,72 @@
+// What ranks tell one another of their devices, and what follows from it.
+#include "transport/device_card.h"
+
+#include <gtest/gtest.h>
+
+namespace tutti::test {
+namespace {
+
+DeviceCard card_of(int gpu, bool mps = false) {
+  DeviceCard card;
+  card.identity.uuid[5] = static_cast<std::byte>(gpu);
+  card.identity.concurrent_processes = mps;
+  card.limits = {132, 8};
+  return card;
+}
+
+TEST(DeviceCards, ComeBackAsTheyWere) {
+  DeviceCard card;
+  ASSERT_TRUE(DeviceCard::decode(card_of(7, true).encode(), &card).ok());
+  EXPECT_TRUE(card.same_device(card_of(7)));
+  EXPECT_FALSE(card.same_device(card_of(8)));
+  EXPECT_TRUE(card.identity.concurrent_processes);
+  EXPECT_EQ(card.limits.processors, 132);
+  EXPECT_EQ(card.limits.connections, 8);
+}
+
+TEST(DeviceCards, OnlyWholeAndSaneOnesAreRead) {
+  const std::string good = card_of(1).encode();
+  DeviceCard card;
+  for (std::size_t size = 0; size < good.size(); ++size)
+    EXPECT_EQ(DeviceCard::decode(good.substr(0, size), &card).code(), Code::kRemoteError) << size;
+  EXPECT_FALSE(DeviceCard::decode(good + "x", &card).ok());
+  for (std::size_t at = 16; at < good.size(); ++at) {  // behind the UUID are numbers, which this makes huge
+    std::string bad = good;
+    bad[at] = '\xff';
+    if (at % 4 == 3) {
+      EXPECT_FALSE(DeviceCard::decode(bad, &card).ok()) << at;
+    }
+  }
+  DeviceCard none = card_of(1);
+  none.limits = {0, 8};
+  EXPECT_FALSE(DeviceCard::decode(none.encode(), &card).ok());
+}
+
+TEST(DeviceParties, ProcessesShareAGpuUnderMpsOnly) {
+  DeviceParty party{{card_of(0), card_of(1), card_of(0)}, {0, 1, 0}};
+  EXPECT_TRUE(party.check_concurrency().ok());
+  EXPECT_TRUE(party.many_devices());
+  EXPECT_FALSE(party.one_process());
+  EXPECT_EQ(party.sharing(2, true), 2);
+  party.processes = {0, 1, 1};
+  EXPECT_EQ(party.check_concurrency().code(), Code::kUnsupported);
+  EXPECT_EQ(party.sharing(2, true), 1);
+  EXPECT_EQ(party.sharing(2, false), 2);
+  party.cards[0].identity.concurrent_processes = true;
+  EXPECT_FALSE(party.check_concurrency().ok()) << "one of the two is not under MPS";
+  party.cards[2].identity.concurrent_processes = true;
+  EXPECT_TRUE(party.check_concurrency().ok());
+}
+
+TEST(DeviceParties, RanksOfAProcessAreBoundByItsStreams) {
+  DeviceParty party{std::vector<DeviceCard>(9, card_of(0, true)), {0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  EXPECT_TRUE(party.check_concurrency().ok());
+  party.processes[8] = 0;
+  EXPECT_EQ(party.check_concurrency().code(), Code::kUnsupported);
+  party = DeviceParty{std::vector<DeviceCard>(17, card_of(0, true)), {}};
+  for (int rank = 0; rank < 17; ++rank) party.processes.push_back(rank);
+  EXPECT_EQ(party.check_concurrency().code(), Code::kUnsupported);
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,88 @@
+// Device memory of the stand-in that other processes map: memfds, which they find through /proc.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "device/stand_in_driver.h"
+
+namespace tutti::test {
+
+namespace {
+struct Exported {
+  std::uint64_t magic = 0x7475747469646576;
+  std::int64_t process = 0;
+  std::int64_t descriptor = 0;
+  std::uint64_t bytes = 0;
+};
+static_assert(sizeof(Exported) <= sizeof(DeviceDriver::Handle));
+
+Status map(int descriptor, std::size_t bytes, void** memory) {
+  *memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (*memory != MAP_FAILED) return {};
+  ::close(descriptor);
+  return fail(Code::kUnhandledCudaError, "mapping device memory: {}", errno_text());
+}
+}  // namespace
+
+void StandInDriver::be_seen_as(int gpu) { first_gpu_ = gpu; }
+
+Status StandInDriver::identify(int device, Identity* identity) {
+  TUTTI_TRY(failure("identify"));
+  identity->uuid[0] = static_cast<std::byte>(std::max(first_gpu_.load(), 0) + device + 1);
+  identity->concurrent_processes = mps_;
+  return {};
+}
+
+Status StandInDriver::take_shared(std::size_t bytes, int device, void** memory) {
+  const std::size_t whole = round_up(bytes, 4096);
+  const int descriptor = ::memfd_create("tutti-test-device", MFD_CLOEXEC);
+  if (descriptor < 0 || ::ftruncate(descriptor, static_cast<off_t>(whole)) != 0)
+    return fail(Code::kUnhandledCudaError, "allocate: {}", errno_text());
+  TUTTI_TRY(map(descriptor, whole, memory));
+  const std::lock_guard lock(mutex_);
+  memories_[static_cast<const std::byte*>(*memory)] = Memory{whole, device, nullptr, descriptor, false};
+  return {};
+}
+
+void StandInDriver::unmap(void* memory, std::size_t bytes, int descriptor) {
+  ::munmap(memory, bytes);
+  ::close(descriptor);
+}
+
+Status StandInDriver::export_memory(int, void* memory, Handle* handle) {
+  TUTTI_TRY(failure("export_memory"));
+  const std::lock_guard lock(mutex_);
+  const auto found = memories_.find(static_cast<const std::byte*>(memory));
+  if (found == memories_.end() || found->second.descriptor < 0 || found->second.foreign)
+    return fail(Code::kUnhandledCudaError, "export_memory: invalid argument");
+  Exported exported;
+  exported.process = ::getpid();
+  exported.descriptor = found->second.descriptor;
+  exported.bytes = found->second.bytes;
+  std::memcpy(handle->data(), &exported, sizeof exported);
+  return {};
+}
+
+Status StandInDriver::open_memory(int device, const Handle& handle, void** memory) {
+  TUTTI_TRY(failure("open_memory"));
+  Exported exported;
+  std::memcpy(&exported, handle.data(), sizeof exported);
+  if (exported.magic != Exported{}.magic || exported.process == ::getpid())
+    return fail(Code::kUnhandledCudaError, "open_memory: invalid resource handle");
+  const std::string path = fmt::format("/proc/{}/fd/{}", exported.process, exported.descriptor);
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  struct stat state {};
+  if (descriptor < 0 || ::fstat(descriptor, &state) != 0 || static_cast<std::uint64_t>(state.st_size) != exported.bytes)
+    return fail(Code::kUnhandledCudaError, "open_memory: {}", errno_text());
+  TUTTI_TRY(map(descriptor, exported.bytes, memory));
+  const std::lock_guard lock(mutex_);
+  memories_[static_cast<const std::byte*>(*memory)] = Memory{exported.bytes, device, nullptr, descriptor, true};
+  return {};
+}
+
+Status StandInDriver::close_memory(int, void* memory) { return give_back(memory); }
+
+}  // namespace tutti::test
