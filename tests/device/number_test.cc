@@ -66,7 +66,8 @@ void run_both(tuttiComm_t comm, const Raw& data, const Reduction& what, bool in_
 
 class DeviceNumbers : public ::testing::TestWithParam<int> {
  protected:
-  void TearDown() override { EXPECT_EQ(stand_in().allocations(), 0u); }
+  void TearDown() override { EXPECT_EQ(stand_in().allocations(), before_); }
+  const std::size_t before_ = stand_in().allocations();  // tests of aborts may leave memory behind
   const ScopedSetting transport_{"TUTTI_TRANSPORT", "cuda"};
 };
 
@@ -166,6 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, DeviceNumbers, ::testing::Values(1, 2, 5, 8));
 
 // A scalar in memory is read when the call runs, which for a device's is when the kernel does.
 TEST(DeviceScalars, AreReadWhenTheCallRuns) {
+  const std::size_t before = stand_in().allocations();
   const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
   run_threads(2, [](tuttiComm_t comm, int) {
     DeviceVector data(40, 3.0f), factor(1, 0.0f);
@@ -208,7 +210,7 @@ TEST(DeviceScalars, AreReadWhenTheCallRuns) {
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
     ASSERT_TRUE(stand_in().destroy_stream(cuda).ok());
   });
-  EXPECT_EQ(stand_in().allocations(), 0u);
+  EXPECT_EQ(stand_in().allocations(), before);
 }
 
 }  // namespace

@@ -109,6 +109,11 @@ class OnStandIn(unittest.TestCase):
         self.assert_right(report, 6)
         self.assertIn("times by the host's clock around blocking calls", output)
 
+    def test_captured_calls(self):
+        output, report = self.measured("all_reduce", *QUICK, "-G", "10", "-g", "1", "--ranks-per-gpu", "2", ranks=2)
+        self.assert_right(report, 6)
+        self.assertIn("times by CUDA events around replays of a graph of 10 calls", output)
+
     def test_a_wrong_result_is_counted(self):
         found = run(STAND_IN, "all_reduce", "-b", "64", "-e", "4K", "-f", "64", "-n", "1", "-g", "1", "--ranks-per-gpu", "2",
                     PERF_STAND_IN="lie")

@@ -48,6 +48,7 @@ class Mark {
   bool reached_ = true;
 };
 using Marked = std::shared_ptr<Mark>;
+using Captured = std::shared_ptr<const test::Graph>;
 Marked& mark_of(Gpu::Event event) { return *static_cast<Marked*>(event); }
 
 tuttiResult_t checked(const Status& status) {
@@ -119,10 +120,21 @@ class StandInGpu final : public Gpu {
     return tuttiSuccess;
   }
 
-  tuttiResult_t begin_capture(Stream) override { return fault("the stand-in captures nothing"); }
-  tuttiResult_t end_capture(Stream, Graph*) override { return fault("the stand-in captures nothing"); }
-  tuttiResult_t run(Graph, Stream) override { return fault("the stand-in captures nothing"); }
-  void destroy_graph(Graph) override {}
+  tuttiResult_t begin_capture(Stream stream) override {
+    stand_in().begin_capture(stream);
+    return tuttiSuccess;
+  }
+  tuttiResult_t end_capture(Stream stream, Graph* graph) override {
+    Captured made;
+    const tuttiResult_t result = checked(stand_in().end_capture({stream}, &made));
+    *graph = result == tuttiSuccess ? new Captured(made) : nullptr;
+    return result;
+  }
+  tuttiResult_t run(Graph graph, Stream stream) override {
+    StandInDriver::launch(*static_cast<Captured*>(graph), stream);
+    return tuttiSuccess;
+  }
+  void destroy_graph(Graph graph) override { delete static_cast<Captured*>(graph); }
 };
 
 }  // namespace
