@@ -86,7 +86,8 @@ TEST_F(Crowd, MoreRanksThanQueuesAreRefused) {
   stand_in().set_connections(3);
   tuttiComm_t comms[4];
   EXPECT_EQ(tuttiCommInitAll(comms, 4, nullptr), tuttiUnsupported);
-  EXPECT_TRUE(contains(last_error(), "4 ranks share device 0, whose streams run 3 at a time")) << last_error();
+  EXPECT_TRUE(contains(last_error(), "4 ranks of a process share the device of rank 0, whose streams run 3 at a time"))
+      << last_error();
   run_threads(3, [](tuttiComm_t comm, int) {
     DeviceVector data(100, 1.0f);
     EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 100, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess);

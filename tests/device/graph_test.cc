@@ -178,7 +178,8 @@ INSTANTIATE_TEST_SUITE_P(Ranks, GraphReplays, ::testing::Values(1, 2, 3, 4));
 TEST_F(Graphs, KeepWhatTheyUse) {
   const ScopedSetting algorithm("TUTTI_ALGO", "ring");
   constexpr int kRanks = 8;
-  run_threads(kRanks, [](tuttiComm_t comm, int rank) {
+  std::barrier<> together(kRanks);  // the default stream takes nothing while any rank captures
+  run_threads(kRanks, [&together](tuttiComm_t comm, int rank) {
     UserStream stream(rank % 2);
     const auto reduce = [&](Integers* data, std::size_t count, tuttiStream_t where) {
       EXPECT_EQ(tuttiAllReduce(data->data(), data->data(), count, tuttiUint32, tuttiSum, comm, where), tuttiSuccess)
@@ -190,6 +191,7 @@ TEST_F(Graphs, KeepWhatTheyUse) {
     };
     Integers small(80, 1, rank % 2), large(200'000, 1, rank % 2);
     const auto graph = capture(stream, [&] { reduce(&small, 80, stream); });
+    together.arrive_and_wait();
     reduce(&large, 200'000, nullptr);
     for (int replay = 0; replay < 3; ++replay) {
       StandInDriver::put(stream.cuda(), [&small] { small.fill(1); });
@@ -286,7 +288,7 @@ TEST_F(Graphs, FailuresOfReplaysAreFound) {
   run_threads(2, [&together](tuttiComm_t comm, int rank) {
     UserStream stream(rank);
     Integers data(10, 1, rank);
-    EXPECT_EQ(tuttiCommSetTimeout(comm, 0.2), tuttiSuccess);
+    EXPECT_EQ(tuttiCommSetTimeout(comm, 1.5), tuttiSuccess);
     const auto reduce = [&](tuttiStream_t where) {
       return tuttiAllReduce(data.data(), data.data(), 10, tuttiUint32, tuttiSum, comm, where);
     };
@@ -318,7 +320,7 @@ TEST_F(Graphs, FailuresOfReplaysAreFoundByTheNextCall) {
     };
     EXPECT_EQ(on_host(), tuttiSuccess);
     EXPECT_EQ(on_host(), tuttiSuccess);
-    EXPECT_EQ(tuttiCommSetTimeout(comm, 0.2), tuttiSuccess);
+    EXPECT_EQ(tuttiCommSetTimeout(comm, 1.5), tuttiSuccess);
     const auto graph = capture(stream, [&] {
       EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 10, tuttiUint32, tuttiSum, comm, stream), tuttiSuccess);
     });
