@@ -30,10 +30,15 @@ Status Communicator::launch_on(const CallArguments& arguments, Stream& stream, s
                 name_of(call.collective));
   const std::uint64_t ticket = take_ticket();
   wait_for_turn(ticket);
-  bool empty = false;
-  Status status = begin(call, &empty);
   std::shared_ptr<DeviceEvent> ended;
-  if (status.ok() && !empty) status = executor->launch_on(launch_, stream.cuda(), operation_timeout_, &ended);
+  Status status;
+  try {
+    bool empty = false;
+    status = begin(call, &empty);
+    if (status.ok() && !empty) status = executor->launch_on(launch_, stream.cuda(), operation_timeout_, &ended);
+  } catch (const std::exception& error) {
+    status = failed_inside(error);
+  }
   const Call launched = call_;
   status = finish(std::move(status), ticket);
   if (status.ok() && ended != nullptr) *watched = std::make_unique<Operation>(self, std::move(ended), launched);

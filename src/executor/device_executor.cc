@@ -10,6 +10,8 @@
 namespace tutti {
 
 namespace {
+/// Longer waits have no end, as everywhere (Deadline).
+constexpr double kForever = 3.0e9;
 /// How long a call polls before it sleeps between looks, and how long it sleeps then.
 constexpr std::chrono::milliseconds kAwake{1};
 constexpr std::chrono::microseconds kNap{100};
@@ -152,7 +154,8 @@ Status DeviceExecutor::launch_on(const Launch& whole, DeviceDriver::Stream strea
   TUTTI_TRY(grow(&scratch_, device_scratch(launch, geometry)));
   DevicePlace place;
   place.links = seat_->links();
-  place.watch = DeviceWatch{place.links.stop(), report_, static_cast<std::uint64_t>(seconds * 1e9)};
+  place.watch =
+      DeviceWatch{place.links.stop(), report_, seconds < kForever ? static_cast<std::uint64_t>(seconds * 1e9) : 0};
   place.scratch = scratch_.memory;
   DeviceCall call{};
   bind_device_call(launch, place, &call);
