@@ -213,8 +213,18 @@ Rank DeviceExecutor::timed_out() const {
 Status DeviceExecutor::poll(const DeviceEvent& ended, const std::string& what) const {
   bool done = false;
   TUTTI_TRY(ended.query(&done));
-  TUTTI_TRY(reported(what));
-  return done ? Status{} : fail(Code::kInProgress, "{} is under way", what);
+  Status status = reported(what);
+  if (done || (!status.ok() && stop_takes_too_long())) return status;
+  return fail(Code::kInProgress, "{} is under way", what);
+}
+
+// A failed kernel uses the caller's buffers until all its blocks have seen the failure. Counted from the first
+// question.
+bool DeviceExecutor::stop_takes_too_long() const {
+  const Clock::rep now = Clock::now().time_since_epoch().count();
+  Clock::rep since = 0;
+  if (failed_since_.compare_exchange_strong(since, now)) since = now;
+  return Clock::duration(now - since) >= kStopPatience;
 }
 
 void DeviceExecutor::stop() { store_relaxed(&report_->stop, 1); }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/clock.h"
 #include "executor/device_binding.h"
 #include "executor/executor.h"
 #include "transport/device_fabric.h"
@@ -112,6 +113,7 @@ class DeviceExecutor final : public Executor {
   Status copy_aside(void* to, const void* from, Bytes bytes);
   Status order_behind_caller();
   void read_report();
+  bool stop_takes_too_long() const;
 
   std::unique_ptr<DeviceSeat> seat_;
   Executor& host_;
@@ -126,10 +128,11 @@ class DeviceExecutor final : public Executor {
     DeviceDriver::Stream stream = nullptr;
     std::uint64_t capture = 0;  // 0: none
   };
-  End last_;                               // of the newest call that runs
-  End captured_;                           // of the newest one in a graph
-  std::atomic<bool> has_captured_{false};  // set before a graph can run; any order will do
-  Status fault_;                           // of the call that start() began
+  End last_;                                         // of the newest call that runs
+  End captured_;                                     // of the newest one in a graph
+  mutable std::atomic<Clock::rep> failed_since_{0};  // when a failed kernel was first seen to run on; alone: no order
+  std::atomic<bool> has_captured_{false};            // set before a graph can run; any order will do
+  Status fault_;                                     // of the call that start() began
   std::uint64_t progress_ = 0;
   std::atomic<bool> woken_{false};  // set by wake(), pairs with the exchange in sleep()
 };
