@@ -271,13 +271,15 @@ TUTTI_HD inline void reduce(unsigned thread, unsigned threads, const ReduceArgs&
 }
 
 /// Copies `bytes` from the source to every destination; as reduce(). Destinations that are not congruent modulo 16
-/// bytes are written one after the other: together it would be byte by byte.
+/// bytes are written one after the other, but for the source itself, which other threads may still read: together it
+/// would be byte by byte.
 TUTTI_HD inline void copy(unsigned thread, unsigned threads, const void* source, void* const* destinations,
                           int destination_count, Bytes bytes) {
   const void* const sources[] = {source};
   const int together = are_congruent(destinations, destination_count) ? destination_count : 1;
   TUTTI_NO_UNROLL
   for (int d = 0; d < destination_count; d += together) {
+    if (together < destination_count && destinations[d] == source) continue;
     const ReduceArgs args{sources, 1, destinations + d, together, bytes.value, 1};
     Reduction<portable::Plain<std::uint8_t>, portable::Or>(thread, threads, args).run_copy();
   }
