@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/clock.h"
+#include "executor/polled_run.h"
 #include "kernels/device_pass.h"
 
 namespace tutti {
@@ -12,8 +13,7 @@ namespace tutti {
 namespace {
 /// Longer waits have no end, as everywhere (Deadline).
 constexpr double kForever = 3.0e9;
-/// How long a call polls before it sleeps between looks, and how long it sleeps then.
-constexpr std::chrono::milliseconds kAwake{1};
+/// Between two looks.
 constexpr std::chrono::microseconds kNap{100};
 /// A kernel that was told to stop and has not after so long has not begun: its stream is busy with other work.
 constexpr std::chrono::seconds kStopPatience{2};
@@ -255,25 +255,7 @@ Progress DeviceExecutor::advance() {
 
 Status DeviceExecutor::run(const Launch& launch, Watch& watch) {
   start(launch);
-  const auto began = Clock::now();
-  auto next_check = began + kAwake;
-  for (;;) {
-    const Progress outcome = advance();
-    if (outcome == Progress::kDone) break;
-    const auto now = Clock::now();
-    if (outcome == Progress::kFailed || watch.alarmed() || now >= next_check) {
-      board().wait_for(missing());
-      TUTTI_TRY(watch.check(missing(), progress()));
-      next_check = now + kAwake;
-    }
-    if (now - began < kAwake) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(kNap);
-    }
-  }
-  board().wait_for(kNoRank);
-  return {};
+  return run_polled(*this, watch, kNap);
 }
 
 void DeviceExecutor::abandon() {

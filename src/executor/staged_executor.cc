@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "executor/polled_run.h"
 
 namespace tutti {
 
@@ -11,8 +12,7 @@ namespace {
 /// Staging memory of a segment's input, and of its output: large enough that copies run at the bus's rate, small enough
 /// that the first and the last copy, which nothing hides, are short. Not measured yet.
 constexpr std::size_t kStaged = std::size_t{4} << 20;
-/// How long a call polls before it sleeps between looks, and how long it sleeps then.
-constexpr std::chrono::milliseconds kAwake{1};
+/// Between two looks.
 constexpr std::chrono::microseconds kNap{50};
 /// Copies that have not ended after so long are behind work of the caller's that does not end.
 constexpr double kCopyPatience = 2;
@@ -267,27 +267,7 @@ Status StagedExecutor::run(std::span<Transfer> transfers, Watch& watch) {
   return run(watch);
 }
 
-Status StagedExecutor::run(Watch& watch) {
-  const auto began = Clock::now();
-  auto next_check = began + kAwake;
-  for (;;) {
-    const Progress outcome = advance();
-    if (outcome == Progress::kDone) break;
-    const auto now = Clock::now();
-    if (outcome == Progress::kFailed || watch.alarmed() || now >= next_check) {
-      board().wait_for(missing());
-      TUTTI_TRY(watch.check(missing(), progress()));
-      next_check = now + kAwake;
-    }
-    if (now - began < kAwake) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(kNap);
-    }
-  }
-  board().wait_for(kNoRank);
-  return {};
-}
+Status StagedExecutor::run(Watch& watch) { return run_polled(*this, watch, kNap); }
 
 // The buffers are the caller's again when no copy uses them any more.
 void StagedExecutor::abandon() {
