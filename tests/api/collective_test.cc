@@ -1,5 +1,6 @@
 // The six collectives through the C API with ranks as threads, over every transport and every algorithm by name.
 #include "cases/collective_cases.h"
+#include "cases/effort_of.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@ namespace tutti::test {
 namespace {
 
 void run_cases(int ranks, cases::Effort usual) {
-  const cases::Effort effort = kSanitized ? cases::Effort::kFew : usual;
+  const cases::Effort effort = cases::effort_of(usual);
   run_threads(ranks, [&](tuttiComm_t comm, int rank) {
     const cases::Outcome outcome = cases::run_collective_cases(comm, rank, ranks, effort);
     EXPECT_GT(outcome.checked, 0);

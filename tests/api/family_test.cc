@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "cases/collective_cases.h"
+#include "cases/effort_of.h"
 #include "support/ranks.h"
 
 namespace tutti::test {
@@ -19,7 +20,7 @@ void leave(tuttiComm_t comm, const cases::Outcome& outcome) {
   EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
 }
 
-cases::Effort effort_of(cases::Effort usual) { return kSanitized ? cases::Effort::kFew : usual; }
+using cases::effort_of;
 
 void run_suite(Suite suite, int ranks, cases::Effort usual, const tuttiConfig_t* config = nullptr) {
   run_threads(

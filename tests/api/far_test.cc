@@ -13,12 +13,13 @@
 #include <vector>
 
 #include "cases/collective_cases.h"
+#include "cases/effort_of.h"
 #include "support/ranks.h"
 
 namespace tutti::test {
 namespace {
 
-cases::Effort effort_of(cases::Effort usual) { return kSanitized ? cases::Effort::kFew : usual; }
+using cases::effort_of;
 
 void run_cases(tuttiComm_t comm, int rank, int ranks, cases::Effort effort) {
   const cases::Outcome outcome = cases::run_all_cases(comm, rank, ranks, effort, kSanitized ? 10 : 50);
@@ -44,7 +45,8 @@ TEST_P(FarModes, AreExact) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   const ScopedSetting mode(GetParam().first, GetParam().second);
   for (const int ranks : {2, 3})
-    run_threads(ranks, [&](tuttiComm_t comm, int rank) { run_cases(comm, rank, ranks, cases::Effort::kFew); });
+    run_threads(ranks,
+                [&](tuttiComm_t comm, int rank) { run_cases(comm, rank, ranks, effort_of(cases::Effort::kFew)); });
 }
 INSTANTIATE_TEST_SUITE_P(Settings, FarModes,
                          ::testing::Values(std::pair("TUTTI_CHECKSUM", "1"), std::pair("TUTTI_TLS", "on"),

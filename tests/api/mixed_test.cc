@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cases/collective_cases.h"
+#include "cases/effort_of.h"
 #include "support/ranks.h"
 
 namespace tutti::test {
@@ -28,7 +29,8 @@ TEST(Mixed, ProcessesOfSeveralThreadRanksAreExact) {
       ranks.emplace_back([&, rank = process + i * kProcesses - (i > 0 && process == 2 ? 1 : 0)] {
         tuttiComm_t comm = nullptr;
         ASSERT_EQ(tuttiCommInitRank(&comm, kRanks, id, rank), tuttiSuccess) << tuttiGetLastError(nullptr);
-        const cases::Outcome outcome = cases::run_collective_cases(comm, rank, kRanks, cases::Effort::kFew);
+        const cases::Outcome outcome =
+            cases::run_collective_cases(comm, rank, kRanks, cases::effort_of(cases::Effort::kFew));
         EXPECT_GT(outcome.checked, 0);
         EXPECT_EQ(outcome.failed, 0);
         EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cases/collective_cases.h"
+#include "cases/effort_of.h"
 #include "support/ranks.h"
 
 namespace tutti::test {
@@ -12,7 +13,7 @@ class ProcessCollectives : public ::testing::TestWithParam<int> {};
 TEST_P(ProcessCollectives, AreExact) {
   const int ranks = GetParam();
   const cases::Effort usual = ranks <= 2 ? cases::Effort::kLarge : cases::Effort::kUsual;
-  const cases::Effort effort = kSanitized ? cases::Effort::kFew : usual;
+  const cases::Effort effort = cases::effort_of(usual);
   Processes processes(ranks, [&](tuttiComm_t comm, int rank, Shared&) {
     const cases::Outcome outcome = cases::run_collective_cases(comm, rank, ranks, effort);
     EXPECT_GT(outcome.checked, 0);

@@ -11,7 +11,8 @@ constexpr std::size_t kLarge = 10000;  // elements from which on a case takes on
 
 class Runner {
  public:
-  Runner(tuttiComm_t comm, int rank, int ranks) : ledger_(comm, rank, ranks), patterns_(rank, ranks) {}
+  Runner(tuttiComm_t comm, int rank, int ranks, Effort effort)
+      : ledger_(comm, rank, ranks), patterns_(rank, ranks), in_turn_from_(effort == Effort::kLeast ? 0 : kLarge) {}
 
   void run_reductions(tuttiDataType_t type, Operation op, tuttiRedOp_t handle, const std::vector<std::size_t>& counts) {
     for (const std::size_t count : counts) {
@@ -32,8 +33,8 @@ class Runner {
   Ledger& ledger() { return ledger_; }
 
  private:
-  /// In place and not, shifted by elements and by bytes that are no multiple of them. Large counts take one layout
-  /// each, in turn.
+  /// In place and not, shifted by elements and by bytes that are no multiple of them. Counts from in_turn_from_
+  /// on take one layout each, in turn.
   void run_layouts(Case one) {
     const std::size_t width = width_of(one.type);
     const Layout layouts[] = {{false, 0, 0}, {true, 0, 0}, {false, width, 3 * width}, {true, 5, 5}, {false, 3, 1}};
@@ -41,7 +42,7 @@ class Runner {
     const auto turn = static_cast<std::size_t>(turn_);
     one.root = turn_ % ledger_.ranks();
     for (std::size_t i = 0; i < kLayouts && ledger_.usable(); ++i) {
-      if (one.count > kLarge && i != turn % kLayouts) continue;
+      if (one.count >= in_turn_from_ && i != turn % kLayouts) continue;
       one.layout = layouts[i];
       one.seed = turn * kLayouts + i;
       Trial trial(one, &patterns_);
@@ -52,6 +53,7 @@ class Runner {
 
   Ledger ledger_;
   Patterns patterns_;
+  std::size_t in_turn_from_;
   int turn_ = 0;
 };
 
@@ -62,7 +64,7 @@ std::vector<std::size_t> counts_for(int ranks, Effort effort) {
   return counts;
 }
 
-bool is_run(tuttiDataType_t type, Effort effort) { return effort != Effort::kFew || is_representative(type); }
+bool is_run(tuttiDataType_t type, Effort effort) { return effort >= Effort::kUsual || is_representative(type); }
 
 /// The bits of both.
 void unite(const void* in, void* inout, std::size_t count, tuttiDataType_t type, void* user) {
@@ -101,7 +103,7 @@ tuttiResult_t make_handle(Operation op, tuttiDataType_t* type, const Ledger& led
 
 Outcome run_collective_cases(tuttiComm_t comm, int rank, int ranks, Effort effort) {
   const std::vector<std::size_t> counts = counts_for(ranks, effort);
-  Runner runner(comm, rank, ranks);
+  Runner runner(comm, rank, ranks, effort);
   for (int type = tuttiInt8; type <= tuttiBool && runner.ledger().usable(); ++type) {
     const auto data_type = static_cast<tuttiDataType_t>(type);
     if (!is_run(data_type, effort)) continue;
@@ -121,7 +123,7 @@ Outcome run_collective_cases(tuttiComm_t comm, int rank, int ranks, Effort effor
 
 Outcome run_exchange_cases(tuttiComm_t comm, int rank, int ranks, Effort effort) {
   const std::vector<Kind> kinds{Kind::kGather, Kind::kScatter, Kind::kAllToAll, Kind::kAllGatherV, Kind::kAllToAllV};
-  Runner runner(comm, rank, ranks);
+  Runner runner(comm, rank, ranks, effort);
   for (int type = tuttiInt8; type <= tuttiBool && runner.ledger().usable(); ++type) {
     const auto data_type = static_cast<tuttiDataType_t>(type);
     if (!is_run(data_type, effort)) continue;
@@ -133,7 +135,7 @@ Outcome run_exchange_cases(tuttiComm_t comm, int rank, int ranks, Effort effort)
 
 Outcome run_operation_cases(tuttiComm_t comm, int rank, int ranks, Effort effort) {
   const std::vector<std::size_t> counts = counts_for(ranks, effort);
-  Runner runner(comm, rank, ranks);
+  Runner runner(comm, rank, ranks, effort);
   Ledger& ledger = runner.ledger();
   for (int type = tuttiInt8; type <= tuttiBool; ++type) {
     auto data_type = static_cast<tuttiDataType_t>(type);

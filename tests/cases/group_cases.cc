@@ -12,7 +12,7 @@ namespace {
 class GroupMaker {
  public:
   GroupMaker(const Ledger& ledger, Effort effort, std::uint64_t seed)
-      : rank_(ledger.rank()), ranks_(ledger.ranks()), few_(effort == Effort::kFew), seed_(seed) {}
+      : rank_(ledger.rank()), ranks_(ledger.ranks()), few_(effort <= Effort::kFew), seed_(seed) {}
 
   std::vector<Case> make(int round) {
     std::uint64_t next = 0;

@@ -13,9 +13,9 @@ struct Outcome {
 };
 inline Outcome operator+(Outcome a, Outcome b) { return {a.checked + b.checked, a.failed + b.failed}; }
 
-/// How much: kFew is five types that differ in kind, for builds that are ten times slower; kLarge also runs 300007
-/// elements.
-enum class Effort { kFew, kUsual, kLarge };
+/// How much: kFew is five types that differ in kind; kLeast is these types with one layout of buffers for each count in
+/// turn instead of all of them, for builds that are ten times slower; kLarge also runs 300007 elements.
+enum class Effort { kLeast, kFew, kUsual, kLarge };
 
 /// One type of each kind: signed, unsigned, wide float, narrow floats, bool.
 bool is_representative(tuttiDataType_t type);

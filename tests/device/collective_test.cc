@@ -1,6 +1,7 @@
 // The collectives on device memory through the C API, with the stand-in for a GPU: ranks as threads and in one thread,
 // on one device and on several.
 #include "cases/collective_cases.h"
+#include "cases/effort_of.h"
 
 #include <gtest/gtest.h>
 
@@ -35,10 +36,11 @@ TEST_P(DeviceCollectives, AreExact) {
   const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
   run_threads(ranks, [ranks = ranks, devices = devices](tuttiComm_t comm, int rank) {
     StandInDriver::use(rank % devices);
-    const cases::Outcome reductions = cases::run_collective_cases(comm, rank, ranks, cases::Effort::kFew);
+    const cases::Outcome reductions =
+        cases::run_collective_cases(comm, rank, ranks, cases::effort_of(cases::Effort::kFew));
     EXPECT_GT(reductions.checked, 0);
     EXPECT_EQ(reductions.failed, 0) << "of " << reductions.checked;
-    const cases::Outcome moves = cases::run_exchange_cases(comm, rank, ranks, cases::Effort::kFew);
+    const cases::Outcome moves = cases::run_exchange_cases(comm, rank, ranks, cases::effort_of(cases::Effort::kFew));
     EXPECT_EQ(moves.failed, 0) << "of " << moves.checked;
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
   });

@@ -1,7 +1,5 @@
 // The device's interpreter on the host: every algorithm, few ranks, many sizes, messages in cells and in slots, tiles
 // dealt to several thread blocks.
-#include "executor/device_interpreter.h"
-
 #include <gtest/gtest.h>
 
 #include "collectives/catalogue.h"

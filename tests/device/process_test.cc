@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cases/collective_cases.h"
+#include "cases/effort_of.h"
 #include "device/device_processes.h"
 
 namespace tutti::test {
@@ -58,10 +59,11 @@ TEST_P(DeviceProcessesAre, Exact) {
   DeviceProcesses processes(layout, [ranks](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
     const std::size_t launches = stand_in().launches();
-    const cases::Outcome reductions = cases::run_collective_cases(comm, rank, ranks, cases::Effort::kFew);
+    const cases::Outcome reductions =
+        cases::run_collective_cases(comm, rank, ranks, cases::effort_of(cases::Effort::kFew));
     EXPECT_GT(reductions.checked, 0);
     EXPECT_EQ(reductions.failed, 0) << "of " << reductions.checked;
-    const cases::Outcome moves = cases::run_exchange_cases(comm, rank, ranks, cases::Effort::kFew);
+    const cases::Outcome moves = cases::run_exchange_cases(comm, rank, ranks, cases::effort_of(cases::Effort::kFew));
     EXPECT_GT(moves.checked, 0);
     EXPECT_EQ(moves.failed, 0) << "of " << moves.checked;
     EXPECT_GT(stand_in().launches(), launches);

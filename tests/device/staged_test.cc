@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cases/collective_cases.h"
+#include "cases/effort_of.h"
 #include "device/stand_in_driver.h"
 #include "support/ranks.h"
 #include "support/sanitized.h"
@@ -81,7 +82,7 @@ TEST_P(StagedCases, AreExact) {
   run_threads(ranks, [ranks = ranks, kinds = kinds](tuttiComm_t comm, int rank) {
     StandInDriver::use(rank);
     StandInDriver::take_host_memory(kinds == Kinds::kMixed && rank % 2 == 1);
-    const cases::Outcome outcome = cases::run_all_cases(comm, rank, ranks, cases::Effort::kFew, 4);
+    const cases::Outcome outcome = cases::run_all_cases(comm, rank, ranks, cases::effort_of(cases::Effort::kFew), 4);
     EXPECT_GT(outcome.checked, 0);
     EXPECT_EQ(outcome.failed, 0) << "of " << outcome.checked;
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
