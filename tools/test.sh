@@ -7,7 +7,7 @@
 #   asan     the suites with the address and undefined-behaviour sanitizers
 #   tsan     the suites with the thread sanitizer
 #   clang    everything compiled by clang, warnings as errors; the parsers fuzzed for a few seconds
-#   arm      cross-built for aarch64, the suites that need no peers' speed run by qemu-user
+#   arm      the library cross-built for aarch64, the suites that need no peers' speed run by qemu-user
 #   torch    the backend for PyTorch; among all stages only where tools/torch.sh has installed torch, by name it does so first
 # The last line counts tests: N passed, N failed, N skipped. Exit code 1 if any failed.
 set -uo pipefail
@@ -103,13 +103,15 @@ suites() {
   done <<< "$counts"
 }
 
-build() { # NAME DIRECTORY CONFIGURE-ARGUMENTS...: false when it does not build
-  local name=$1 directory=$2 before=$failed
+# build NAME DIRECTORY CONFIGURE-ARGUMENTS... [-- TARGETS...]: false when it does not build.
+build() {
+  local name=$1 directory=$2 before=$failed configure=()
   shift 2
-  check "$name configure" cmake -S . -B "$directory" "$@"
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do configure+=("$1"); shift; done
+  check "$name configure" cmake -S . -B "$directory" "${configure[@]}"
   [ "$failed" -eq "$before" ] || return 1
   echo "  building $directory"
-  check "$name build" cmake --build "$directory" -j "$cores"
+  check "$name build" cmake --build "$directory" -j "$cores" ${1:+--target "${@:2}"}
   [ "$failed" -eq "$before" ]
 }
 
@@ -149,7 +151,8 @@ stage_tsan() {
 }
 stage_clang() {
   CMAKE_C_COMPILER_LAUNCHER='' CMAKE_CXX_COMPILER_LAUNCHER='' build clang build/clang -G Ninja \
-    -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DTUTTI_CUDA=OFF || return
+    -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+    -DTUTTI_CUDA=OFF || return # the kernels are optimised all the same
   suites clang build/clang -L '^(kernels|core|examples)$'
   check "fuzzing, a second a parser" tools/fuzz.sh 1
 }
@@ -158,7 +161,8 @@ stage_arm() {
   check "arm packages" tools/arm_sysroot.sh build/arm-sysroot
   [ "$failed" -eq "$before" ] || return
   build arm build/arm -G Ninja -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DTUTTI_SYSROOT="$PWD/build/arm-sysroot" \
-    -DCMAKE_BUILD_TYPE=Release -DTUTTI_BENCH=OFF -DTUTTI_CUDA=OFF || return
+    -DCMAKE_BUILD_TYPE=Release -DTUTTI_BENCH=OFF -DTUTTI_CUDA=OFF \
+    -- tutti test_core test_kernels test_transport test_executor || return
   suites arm build/arm -L '^(core|kernels|transport|executor)$'
 }
 

@@ -24,11 +24,7 @@ void CpuExecutor<E>::start(const Launch& launch) {
   exchanging_ = false;
   if (&launch != &launch_) launch_ = launch;
   const Schedule& schedule = *launch.schedule;
-  const Elems align{kPartAlign.value >> std::countr_zero(launch.wire_element.value)};  // sizes are powers of two
-  tiling_ = Tiling(schedule.extent, launch.count, launch.tile, align);
-  if (launch.ragged != nullptr) ragged_ = *launch.ragged;
-  tiles_ = launch.ragged != nullptr ? ragged_.tiles() : tiling_.tiles();
-  if (schedule.steps_per_lane == 0) tiles_ = 0;
+  bind(launch);
   const auto lanes = static_cast<std::size_t>(schedule.shape.lanes);
   if (lanes_.size() < lanes) lanes_.resize(lanes);
   for (std::size_t l = 0; l < lanes; ++l) {
@@ -41,11 +37,27 @@ void CpuExecutor<E>::start(const Launch& launch) {
     if (lane.sources.empty()) lane.sources.resize(static_cast<std::size_t>(ranks_));
   }
   active_lanes_ = lanes;
-  scratch_chunk_ = Bytes{round_up(tiling_.max_chunk().value * launch.wire_element.value, kCacheLine)};
-  const std::size_t scratch = scratch_chunk_.value * schedule.extent.scratch_chunks;
-  if (scratch_.size() < scratch) scratch_.resize(scratch);
   missing_ = kNoRank;
   mismatched_ = kNoRank;
+}
+
+template <Endpoint E>
+void CpuExecutor<E>::bind(const Launch& launch) {
+  const Schedule& schedule = *launch.schedule;
+  const Elems align{kPartAlign.value >> std::countr_zero(launch.wire_element.value)};  // sizes are powers of two
+  binding_.extent = schedule.extent;
+  binding_.tiling = Tiling(schedule.extent, launch.count, launch.tile, align);
+  binding_.is_ragged = launch.ragged != nullptr;
+  if (binding_.is_ragged) binding_.ragged = *launch.ragged;
+  binding_.input = launch.input;
+  binding_.output = launch.output;
+  binding_.element = launch.element;
+  binding_.wire_element = launch.wire_element;
+  binding_.scratch_chunk = Binding::scratch_chunk_of(binding_.tiling, launch.wire_element);
+  const std::size_t scratch = binding_.scratch_chunk.value * schedule.extent.scratch_chunks;
+  if (scratch_.size() < scratch) scratch_.resize(scratch);
+  binding_.scratch = scratch_.data();
+  tiles_ = schedule.steps_per_lane == 0 ? 0 : binding_.tiles();
 }
 
 template <Endpoint E>
@@ -115,34 +127,9 @@ auto CpuExecutor<E>::blocked_on(int peer) -> Outcome {
 
 template <Endpoint E>
 auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step) -> Outcome {
-  if (launch_.ragged == nullptr) [[likely]]
-    return run_step(lane, step, elements(lane, step));
-  const std::size_t block = ragged_.block_count(step);
-  const std::optional<Elems> count = ragged_.count(block, lane.tile);
-  // The block's size is in the header: ranks that disagree about it find out at the first message.
-  lane.fingerprint = mix64(launch_.fingerprint + block);
-  return count ? run_step(lane, step, *count) : Outcome::kDone;
-}
-
-/// Elements of all the step's chunks.
-template <Endpoint E>
-Elems CpuExecutor<E>::elements(const LaneState& lane, const Step& step) const {
-  const ChunkRange first = tiling_.range(lane.tile, ChunkId{step.chunk});
-  if (step.span.count == 1) [[likely]]
-    return first.count;
-  if (has_blocks(launch_.schedule->extent)) return Elems{first.count.value * step.span.count};
-  const ChunkRange last = tiling_.range(lane.tile, ChunkId{step.chunk + step.span.count - 1});
-  return Elems{last.offset.value + last.count.value - first.offset.value};
-}
-
-/// Whether the step's chunks follow one another where it takes them from and where it stores them: the parts of one
-/// block, or one chunk.
-template <Endpoint E>
-bool CpuExecutor<E>::is_one_range(const Step& step) const {
-  if (step.span.count == 1) [[likely]]
-    return true;
-  const bool scratch = step.src_buffer == BufferId::kScratch || step.dst_buffer == BufferId::kScratch;
-  return !scratch && !has_blocks(launch_.schedule->extent);
+  const Binding::Share share = binding_.share(step, lane.tile, launch_.fingerprint);
+  lane.fingerprint = share.fingerprint;
+  return share.exists ? run_step(lane, step, share.count) : Outcome::kDone;
 }
 
 // Everything that can block comes first: a step that goes past the claim runs to its end.
@@ -158,7 +145,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
   std::byte* slot = nullptr;
   const bool lent = lends(step, bytes);
   if ((lent || launch_.input_is_shared) && step.has(kSend) && step.src_buffer == BufferId::kInput && !step.has(kRecv) &&
-      is_one_range(step)) {
+      binding_.is_one_range(step)) {
     const Outcome outcome = send_reference(lane, step, bytes);
     if (outcome != Outcome::kMismatch) return outcome;
   }
@@ -172,11 +159,11 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
     if (!ready) return blocked_on(to.shared ? (rank_ + 1) % ranks_ : step.send_peer);
   }
   if (count.value != 0) {
-    is_one_range(step) ? compute(lane, step, count, arrived, slot) : compute_span(lane, step, arrived, slot);
+    binding_.is_one_range(step) ? compute(lane, step, count, arrived, slot) : compute_span(lane, step, arrived, slot);
   }
   if (sends && !lent) endpoint_->send_commit(to, bytes, lane.fingerprint);
   if (sends && lent) {
-    const std::byte* const stored = address(step.dst_buffer, lane.tile, step.dst_chunk);
+    const std::byte* const stored = binding_.destination(step, lane.tile);
     static_cast<void>(endpoint_->send_reference(to, stored, bytes, lane.fingerprint));  // there is a credit
   }
   if (step.has(kRecv)) release(step, bytes);
@@ -188,7 +175,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
 template <Endpoint E>
 bool CpuExecutor<E>::lends([[maybe_unused]] const Step& step, [[maybe_unused]] Bytes bytes) const {
   if constexpr (kDirect) {
-    if (!launch_.lends || !step.has(kSend) || !is_one_range(step)) return false;
+    if (!launch_.lends || !step.has(kSend) || !binding_.is_one_range(step)) return false;
     const bool from_source = !step.has(kRecv) && (step.src_buffer == BufferId::kInput);
     const bool from_store = step.has(kStore) && step.dst_buffer == BufferId::kOutput;
     const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
@@ -203,7 +190,7 @@ template <Endpoint E>
 auto CpuExecutor<E>::send_reference(const LaneState& lane, const Step& step, Bytes bytes) -> Outcome {
   const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
   if (to.shared && ranks_ == 1) return Outcome::kMismatch;
-  const std::byte* const data = address(step.src_buffer, lane.tile, step.src_chunk);
+  const std::byte* const data = binding_.source(step, lane.tile);
   switch (endpoint_->send_reference(to, data, bytes, lane.fingerprint)) {
     case ReferenceState::kNotOffered:
       return Outcome::kMismatch;
@@ -212,8 +199,7 @@ auto CpuExecutor<E>::send_reference(const LaneState& lane, const Step& step, Byt
     case ReferenceState::kSent:
       break;
   }
-  if (step.has(kStore))
-    copy_bytes(address(step.dst_buffer, lane.tile, step.dst_chunk), data, bytes, launch_.stream_stores);
+  if (step.has(kStore)) copy_bytes(binding_.destination(step, lane.tile), data, bytes, launch_.stream_stores);
   return Outcome::kDone;
 }
 
@@ -231,8 +217,9 @@ auto CpuExecutor<E>::receive(LaneState& lane, const Step& step, Bytes bytes, con
 template <Endpoint E>
 Peek CpuExecutor<E>::peek(LaneState& lane, const Step& step, Route from, Bytes bytes) {
   if constexpr (kDirect) {
-    const bool lands = step.has(kStore) && !step.has(kReduce) && launch_.wire == launch_.type && is_one_range(step);
-    std::byte* const landing = lands ? address(step.dst_buffer, lane.tile, step.dst_chunk) : nullptr;
+    const bool lands =
+        step.has(kStore) && !step.has(kReduce) && launch_.wire == launch_.type && binding_.is_one_range(step);
+    std::byte* const landing = lands ? binding_.destination(step, lane.tile) : nullptr;
     return endpoint_->recv_peek(from, bytes, lane.fingerprint, landing);
   } else {
     return endpoint_->recv_peek(from, bytes, lane.fingerprint);
@@ -273,25 +260,14 @@ void CpuExecutor<E>::release(const Step& step, Bytes bytes) {
 }
 
 template <Endpoint E>
-std::byte* CpuExecutor<E>::address(BufferId buffer, std::size_t tile, std::uint32_t chunk) {
-  if (buffer == BufferId::kScratch) return scratch_.data() + scratch_chunk_.value * chunk;
-  const Elems begin =
-      launch_.ragged == nullptr ? tiling_.range(tile, ChunkId{chunk}).offset : ragged_.offset(buffer, chunk, tile);
-  const std::size_t offset = begin.value * launch_.element.value;
-  // Input is never written: the cast lets one function serve both buffers.
-  if (buffer == BufferId::kInput) return const_cast<std::byte*>(launch_.input) + offset;
-  return launch_.output + offset;
-}
-
-template <Endpoint E>
 void CpuExecutor<E>::compute(LaneState& lane, const Step& step, Elems count, const std::byte* arrived,
                              std::byte* slot) {
   if (launch_.wire != launch_.type) [[unlikely]]
     return compute_on_wire(lane, step, count, arrived, slot);
   const Bytes bytes{count.value * launch_.element.value};
-  std::byte* stored = step.has(kStore) ? address(step.dst_buffer, lane.tile, step.dst_chunk) : nullptr;
+  std::byte* stored = step.has(kStore) ? binding_.destination(step, lane.tile) : nullptr;
   if (step.has(kReduce) && !is_alone(step)) return reduce(lane, step, count, arrived, slot, stored);
-  const std::byte* const value = arrived != nullptr ? arrived : address(step.src_buffer, lane.tile, step.src_chunk);
+  const std::byte* const value = arrived != nullptr ? arrived : binding_.source(step, lane.tile);
   if (launch_.alone_reduces && stored != nullptr) {
     const void* const only = value;
     ReduceArgs args;
@@ -311,36 +287,15 @@ void CpuExecutor<E>::compute(LaneState& lane, const Step& step, Elems count, con
 /// The chunks of a step that lie apart, range by range; in the message they follow one another.
 template <Endpoint E>
 void CpuExecutor<E>::compute_span(LaneState& lane, const Step& step, const std::byte* arrived, std::byte* slot) {
-  const Extent& extent = launch_.schedule->extent;
   std::size_t at = 0;
   for (std::uint32_t j = 0; j < step.span.count;) {
-    const Step first = single_step(step, j, extent);
-    const Elems count = tiling_.range(lane.tile, ChunkId{first.chunk}).count;
-    const std::uint32_t begin = j++;
-    for (Step last = first; j < step.span.count; ++j) {
-      const Step next = single_step(step, j, extent);
-      if (!adjoins(lane, last, next, count)) break;
-      last = next;
-    }
-    const Elems together{count.value * (j - begin)};
-    if (together.value == 0) continue;
-    compute(lane, first, together, arrived == nullptr ? nullptr : arrived + at, slot == nullptr ? nullptr : slot + at);
-    at += together.value * launch_.wire_element.value;
+    const Binding::Run run = binding_.run_from(step, j, lane.tile);
+    j += run.chunks;
+    if (run.count.value == 0) continue;
+    compute(lane, run.step, run.count, arrived == nullptr ? nullptr : arrived + at,
+            slot == nullptr ? nullptr : slot + at);
+    at += run.count.value * launch_.wire_element.value;
   }
-}
-
-/// Whether the next chunk has as many elements as the one before, `count`, and lies right behind it in all that the
-/// step takes and stores.
-template <Endpoint E>
-bool CpuExecutor<E>::adjoins(const LaneState& lane, const Step& before, const Step& next, Elems count) {
-  if (tiling_.range(lane.tile, ChunkId{next.chunk}).count != count) return false;
-  const auto follows = [&](BufferId buffer, std::uint32_t one, std::uint32_t other) {
-    if (buffer == BufferId::kNone) return true;
-    const Bytes element = buffer == BufferId::kScratch ? launch_.wire_element : launch_.element;
-    return address(buffer, lane.tile, other) == address(buffer, lane.tile, one) + count.value * element.value;
-  };
-  return follows(before.src_buffer, before.src_chunk, next.src_chunk) &&
-         follows(before.dst_buffer, before.dst_chunk, next.dst_chunk);
 }
 
 /// The operands of a reduction in the order that the step asks for. `pair`: memory for two of them.
@@ -368,7 +323,7 @@ template <Endpoint E>
 void CpuExecutor<E>::reduce(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot,
                             std::byte* stored) {
   const void* pair[2];
-  ReduceArgs args = operands(lane, step, address(step.src_buffer, lane.tile, step.src_chunk), arrived, pair);
+  ReduceArgs args = operands(lane, step, binding_.source(step, lane.tile), arrived, pair);
   args.count = count.value;
   if (slot != nullptr) {
     args.destination = slot;

@@ -9,9 +9,8 @@
 #include "executor/executor.h"
 #include "executor/peer_exchange.h"
 #include "kernels/kernels.h"
-#include "schedule/bind.h"
+#include "schedule/binding.h"
 #include "schedule/peer_list.h"
-#include "schedule/span.h"
 
 namespace tutti {
 
@@ -90,8 +89,6 @@ class CpuExecutor final : public Executor {
   bool run_aside(LaneState& lane, std::span<const Step> steps);
   Outcome run_step(LaneState& lane, const Step& step);
   Outcome run_step(LaneState& lane, const Step& step, Elems count);
-  Elems elements(const LaneState& lane, const Step& step) const;
-  bool is_one_range(const Step& step) const;
   bool lends(const Step& step, Bytes bytes) const;
   Outcome send_reference(const LaneState& lane, const Step& step, Bytes bytes);
   Outcome receive(LaneState& lane, const Step& step, Bytes bytes, const std::byte** arrived);
@@ -100,7 +97,6 @@ class CpuExecutor final : public Executor {
   Outcome receive_all(LaneState& lane, const Step& step, Bytes bytes);
   void compute(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot);
   void compute_span(LaneState& lane, const Step& step, const std::byte* arrived, std::byte* slot);
-  bool adjoins(const LaneState& lane, const Step& before, const Step& next, Elems count);
   void reduce(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot,
               std::byte* stored);
   ReduceArgs operands(LaneState& lane, const Step& step, const void* own, const std::byte* arrived, const void** pair);
@@ -119,7 +115,7 @@ class CpuExecutor final : public Executor {
     return kernel_;
   }
   Outcome advance_lane(LaneState& lane, std::uint32_t index);
-  std::byte* address(BufferId buffer, std::size_t tile, std::uint32_t chunk);
+  void bind(const Launch& launch);
   Outcome blocked_on(int peer);
   Status run_one_shot(const Launch& launch, Watch& watch);
   bool all_arrived(const Launch& launch, Bytes bytes);
@@ -138,10 +134,8 @@ class CpuExecutor final : public Executor {
   ReduceKernel kernel_ = nullptr;  // for kernel_type_ and kernel_op_
   DataType kernel_type_ = DataType::kInt8;
   RedOp kernel_op_ = RedOp::kSum;
-  Tiling tiling_{Extent{}, Elems{0}, Elems{1}, Elems{1}};
-  RaggedTiling ragged_;  // instead, where launch_.ragged says so
+  Binding binding_;  // of launch_
   std::size_t tiles_ = 0;
-  Bytes scratch_chunk_{0};
   std::vector<LaneState> lanes_;
   std::size_t active_lanes_ = 0;
   std::vector<std::byte> scratch_;           // chunks as they travel

@@ -20,10 +20,6 @@ Tiling tiling_of(const Launch& launch, const DeviceGeometry& geometry) {
   return Tiling(launch.schedule->extent, launch.count, device_tile(launch, geometry), alignment_of(launch));
 }
 
-Bytes scratch_chunk(const Launch& launch, const Tiling& tiling) {
-  return Bytes{round_up(tiling.max_chunk().value * launch.element.value, kPartAlign.value)};
-}
-
 // Ranks see the same number of tiles, except where blocks differ in size: there each takes all stripes.
 std::uint32_t stripes_of(const Launch& launch, const DeviceGeometry& geometry) {
   const std::uint32_t most = most_stripes(launch, geometry);
@@ -48,7 +44,7 @@ Elems device_tile(const Launch& launch, const DeviceGeometry& geometry) {
 }
 
 Bytes device_scratch(const Launch& launch, const DeviceGeometry& geometry) {
-  const Bytes chunk = scratch_chunk(launch, tiling_of(launch, geometry));
+  const Bytes chunk = Binding::scratch_chunk_of(tiling_of(launch, geometry), launch.element);
   const auto lanes = static_cast<std::size_t>(launch.schedule->shape.lanes);
   return Bytes{chunk.value * launch.schedule->extent.scratch_chunks * lanes * stripes_of(launch, geometry)};
 }
@@ -66,7 +62,7 @@ void bind_device_call(const Launch& launch, const DevicePlace& place, DeviceCall
   binding.input = launch.input;
   binding.output = launch.output;
   binding.scratch = place.scratch;
-  binding.scratch_chunk = scratch_chunk(launch, binding.tiling);
+  binding.scratch_chunk = Binding::scratch_chunk_of(binding.tiling, launch.element);
   binding.element = binding.wire_element = launch.element;
   if (binding.is_ragged) {
     keep_blocks(launch.ragged->input(), call->blocks[0], call->blocks[1], &call->input_blocks);

@@ -57,17 +57,8 @@ class DeviceInterpreter {
   }
 
   TUTTI_HD bool run_step(const Step& step, std::size_t tile) {
-    Fingerprint fingerprint = call_.fingerprint;
-    Elems count;
-    if (binding_.is_ragged) {
-      const std::size_t block = binding_.ragged.block_count(step);
-      if (!binding_.ragged.has_tile(block, tile)) return true;
-      count = binding_.ragged.tile_count(block, tile);
-      fingerprint = mix64(fingerprint + block);
-    } else {
-      count = binding_.elements(step, tile);
-    }
-    return run_step(step, tile, count, fingerprint);
+    const Binding::Share share = binding_.share(step, tile, call_.fingerprint);
+    return !share.exists || run_step(step, tile, share.count, share.fingerprint);
   }
 
   // Between the two barriers every thread works on the step's elements; before the first, threads wait each for its

@@ -35,7 +35,7 @@ void CpuExecutor<E>::compute_piece(LaneState& lane, const Step& step, std::size_
   const std::byte* value = arrived != nullptr ? arrived + shift : nullptr;
   const std::byte* mine = nullptr;
   if (reduces || value == nullptr) {
-    const std::byte* const source = address(step.src_buffer, lane.tile, step.src_chunk);
+    const std::byte* const source = binding_.source(step, lane.tile);
     mine = source + shift;
     if (step.src_buffer != BufferId::kScratch) {
       narrow_floats(launch_.wire, own, reinterpret_cast<const float*>(source) + at, count);
@@ -61,7 +61,7 @@ void CpuExecutor<E>::compute_piece(LaneState& lane, const Step& step, std::size_
   }
   if (slot != nullptr) copy_bytes(slot + shift, value, bytes, false);
   if (!step.has(kStore)) return;
-  std::byte* const stored = address(step.dst_buffer, lane.tile, step.dst_chunk);
+  std::byte* const stored = binding_.destination(step, lane.tile);
   if (step.dst_buffer == BufferId::kScratch) return copy_bytes(stored + shift, value, bytes, false);
   widen_floats(launch_.wire, reinterpret_cast<float*>(stored) + at, value, count, launch_.stream_stores);
 }

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include "core/units.h"
 #include "schedule/generator.h"
@@ -119,11 +118,7 @@ class RaggedTiling {
     const bool takes = step.src_buffer != BufferId::kNone;
     return takes ? table(step.src_buffer).counts[step.src_chunk] : table(step.dst_buffer).counts[step.dst_chunk];
   }
-  /// Elements of `block_count` in tile t; nothing: no such tile.
-  std::optional<Elems> count(std::size_t block_count, std::size_t t) const {
-    if (!has_tile(block_count, t)) return std::nullopt;
-    return tile_count(block_count, t);
-  }
+  /// Whether a block of so many elements has tile t.
   TUTTI_HD bool has_tile(std::size_t block_count, std::size_t t) const { return t + first_ < tiles_of(block_count); }
   /// Elements of a tile that there is.
   TUTTI_HD Elems tile_count(std::size_t block_count, std::size_t t) const {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/fingerprint.h"
 #include "core/units.h"
 #include "schedule/bind.h"
 #include "schedule/span.h"
@@ -25,6 +26,23 @@ struct Binding {
   Bytes wire_element{1};  ///< bytes of an element in a message
 
   TUTTI_HD std::size_t tiles() const { return is_ragged ? ragged.tiles() : tiling.tiles(); }
+  TUTTI_HD static Bytes scratch_chunk_of(const Tiling& tiling, Bytes wire_element) {
+    return Bytes{round_up(tiling.max_chunk().value * wire_element.value, kPartAlign.value)};
+  }
+
+  /// What a step has to do in a tile.
+  struct Share {
+    bool exists = true;  ///< ragged blocks only: the step's block may have no such tile
+    Elems count{0};
+    Fingerprint fingerprint = 0;  ///< of the step's messages
+  };
+  TUTTI_HD Share share(const Step& step, std::size_t tile, Fingerprint call) const {
+    if (!is_ragged) return Share{true, elements(step, tile), call};
+    const std::size_t block = ragged.block_count(step);
+    if (!ragged.has_tile(block, tile)) return Share{false, Elems{0}, call};
+    // The block's size is in the header: ranks that disagree about it find out at the first message.
+    return Share{true, ragged.tile_count(block, tile), mix64(call + block)};
+  }
 
   /// Elements of all the step's chunks; not for ragged blocks.
   TUTTI_HD Elems elements(const Step& step, std::size_t tile) const {

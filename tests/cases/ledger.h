@@ -13,8 +13,9 @@ struct Outcome {
 };
 inline Outcome operator+(Outcome a, Outcome b) { return {a.checked + b.checked, a.failed + b.failed}; }
 
-/// How much: kFew is five types that differ in kind; kLeast is these types with one layout of buffers for each count in
-/// turn instead of all of them, for builds that are ten times slower; kLarge also runs 300007 elements.
+/// How much: kFew is five types that differ in kind; kLeast is these types with a third of the operations
+/// each and one layout of buffers a count, in turn, for builds that are ten times slower; kLarge also runs 300007
+/// elements.
 enum class Effort { kLeast, kFew, kUsual, kLarge };
 
 /// One type of each kind: signed, unsigned, wide float, narrow floats, bool.

@@ -111,8 +111,9 @@ class World {
     const RaggedTiling tiles = tiling(state);
     if (state.tile == tiles.tiles()) return false;
     const Step& step = state.schedule.steps[state.step];
-    const auto count = tiles.count(tiles.block_count(step), state.tile);
-    if (count && !execute(state, step, tiles, count->value)) return false;
+    const std::size_t block = tiles.block_count(step);
+    if (tiles.has_tile(block, state.tile) && !execute(state, step, tiles, tiles.tile_count(block, state.tile).value))
+      return false;
     if (++state.step == state.schedule.steps.size()) state.step = 0, ++state.tile;
     return true;
   }
@@ -173,11 +174,12 @@ TEST(RaggedTiling, AnEmptyBlockHasOneEmptyTile) {
   const BlockTable table{counts, offsets, 3};
   const RaggedTiling tiling(table, table, Elems{4});
   EXPECT_EQ(tiling.tiles(), 2u);
-  EXPECT_EQ(tiling.count(0, 0), Elems{0});
-  EXPECT_FALSE(tiling.count(0, 1));
-  EXPECT_EQ(tiling.count(5, 0), Elems{4});
-  EXPECT_EQ(tiling.count(5, 1), Elems{1});
-  EXPECT_FALSE(tiling.count(4, 1)) << "a block that fills its tiles has no empty one behind them";
+  EXPECT_TRUE(tiling.has_tile(0, 0));
+  EXPECT_EQ(tiling.tile_count(0, 0), Elems{0});
+  EXPECT_FALSE(tiling.has_tile(0, 1));
+  EXPECT_EQ(tiling.tile_count(5, 0), Elems{4});
+  EXPECT_EQ(tiling.tile_count(5, 1), Elems{1});
+  EXPECT_FALSE(tiling.has_tile(4, 1)) << "a block that fills its tiles has no empty one behind them";
   EXPECT_EQ(tiling.offset(BufferId::kOutput, 2, 1), Elems{9});
 }
 
