@@ -29,8 +29,15 @@ OPERATIONS = {"Add": "sum", "Mean": "avg", "Multiply": "prod", "Largest": "max",
               "SmallestReal": "min", "And": "and", "Or": "or", "Xor": "xor"}
 # Kernels that wait, call functions and move data at any address: what one may have at most, which is what it had when the
 # bound was written. `spills`: instructions that store to local memory.
-BOUNDS = {"interpreter": {"registers": 128, "stack": 304, "shared": 2360, "spills": 320},
-          "pass": {"registers": 40, "stack": 0, "shared": 1024, "spills": 0}}
+BOUNDS = {"interpreter_integers": {"registers": 128, "stack": 64, "shared": 2376, "spills": 32},
+          "interpreter_reals": {"registers": 128, "stack": 304, "shared": 2376, "spills": 320},
+          "interpreter_small_floats": {"registers": 128, "stack": 448, "shared": 2376, "spills": 560},
+          "pass": {"registers": 40, "stack": 0, "shared": 1024, "spills": 0},
+          "rows": {"registers": 40, "stack": 0, "shared": 1024, "spills": 0}}
+
+
+# Where tools/setup.sh --test puts what a CUDA toolkit lacks.
+TOOLS = pathlib.Path(__file__).resolve().parent.parent / "build/cuda-tools"
 
 
 def find_tool():
@@ -43,6 +50,7 @@ def find_tool():
         places.append(str(pathlib.Path(triton.origin).parent / "backends/nvidia/bin/cuobjdump"))
     root = pathlib.Path(os.environ.get("TUTTI_TORCH_VENV", pathlib.Path(__file__).resolve().parent.parent / "build/torch-venv"))
     places += map(str, root.glob("lib/*/site-packages/triton/backends/nvidia/bin/cuobjdump"))
+    places += map(str, TOOLS.glob("nvidia/*/bin/cuobjdump"))
     return next((place for place in places if place and os.access(place, os.X_OK)), None)
 
 
@@ -51,8 +59,8 @@ def run(*command, text=None):
 
 
 class Kernel:
-    def __init__(self, name, architecture):
-        self.name, self.architecture = name, architecture
+    def __init__(self, path, name, architecture):
+        self.file, self.name, self.architecture = pathlib.Path(path).name.split(".")[0], name, architecture
         self.instructions = self.wide_loads = self.wide_stores = 0
         self.wide_load_places, self.jumps = [], []  # numbers of instructions; (from, to) as addresses
         self.places = {}  # the number of the instruction at an address
@@ -88,8 +96,8 @@ class Kernel:
         return round(loops[loads] / (loads // 2)) if loads in loops else None
 
     def violations(self):
-        where = f"{self.architecture} {label(self.name)}"
-        if bounds := BOUNDS.get(label(self.name)):
+        where = f"{self.architecture} {label(self)}"
+        if bounds := BOUNDS.get(label(self)):
             for what, most in bounds.items():
                 if getattr(self, what) > most:
                     yield f"{where}: {getattr(self, what)} {what}, at most {most}"
@@ -111,7 +119,7 @@ def read(tool, path, kernels):
         if found := re.match(r"\s*arch = (\S+)", line):
             architecture = found[1]
         elif found := re.search(r"Function : (\S+)", line):
-            kernel = kernels.setdefault((architecture, found[1]), Kernel(found[1], architecture))
+            kernel = kernels.setdefault((architecture, found[1]), Kernel(path, found[1], architecture))
         elif found := re.match(r"\s+/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+ )?([A-Z][A-Z0-9_.]*)(.*)", line):
             kernel.count(int(found[1], 16), found[2], found[3])
     name = None
@@ -125,13 +133,15 @@ def read(tool, path, kernels):
             kernel.registers, kernel.stack, kernel.shared = map(int, found.groups())
 
 
-def label(name):
+def label(kernel):
     """What a kernel computes: "sum float32", by its demangled name; else the name."""
-    plain = name.replace("tutti::portable::", "").replace("tutti::device::", "")
+    plain = kernel.name.replace("tutti::portable::", "").replace("tutti::device::", "")
     if "copy_buffers" in plain:
         return "copy"
-    if "run_call<" in plain or "run_pass(" in plain:
-        return "interpreter" if "run_call<" in plain else "pass"
+    if "run_call<" in plain:  # the same name for every group of types
+        return kernel.file
+    if "run_pass(" in plain or "copy_rows(" in plain:
+        return "pass" if "run_pass(" in plain else "rows"
     found = re.search(r"reduce_kernel<(.*), (\w+)>\(", plain)
     if not found:
         return plain
@@ -153,14 +163,14 @@ def all_kernels(tool, paths):
     names = "\n".join(kernel.name for kernel in kernels.values())
     for kernel, name in zip(kernels.values(), run("c++filt", text=names).splitlines()):
         kernel.name = name
-    return sorted(kernels.values(), key=lambda kernel: (label(kernel.name), kernel.architecture))
+    return sorted(kernels.values(), key=lambda kernel: (label(kernel), kernel.architecture))
 
 
 def table(kernels):
     architectures = sorted({kernel.architecture for kernel in kernels})
     rows = {}
     for kernel in kernels:
-        rows.setdefault(label(kernel.name), {})[kernel.architecture] = kernel
+        rows.setdefault(label(kernel), {})[kernel.architecture] = kernel
     yield "| kernel | " + " | ".join(f"{a} registers | {a} per pack | {a} in all" for a in architectures) + " |"
     yield "|---|" + "---|---|---|" * len(architectures)
     for name, found in rows.items():
@@ -170,6 +180,10 @@ def table(kernels):
 
 
 def main():
+    if sys.argv[1:] == ["tool"]:
+        tool = find_tool()
+        print(tool or "none")
+        return 0 if tool else 77
     if len(sys.argv) < 3 or sys.argv[1] not in ("check", "table", "document"):
         print(__doc__, file=sys.stderr)
         return 2

@@ -13,7 +13,10 @@ peer_packages=(mpich libmpich-dev libgloo-dev python3-pip unzip)
 wanted=("${build_packages[@]}")
 case ${1:-} in
   "") ;;
-  --test) wanted+=("${test_packages[@]}") ;;
+  --test)
+    wanted+=("${test_packages[@]}")
+    ! { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } > /dev/null || wanted+=(python3-pip)
+    ;;
   --torch) wanted+=(python3-venv python3-dev) ;;
   --peers) wanted+=("${peer_packages[@]}") ;;
   *) echo "usage: tools/setup.sh [--test|--torch|--peers]" >&2; exit 2 ;;
@@ -33,7 +36,17 @@ done
 # What comes after the packages.
 finish() {
   [ "${1:-}" != --peers ] || "$(dirname "${BASH_SOURCE[0]}")/ucc.sh"
+  [ "${1:-}" != --test ] || add_cuobjdump
   exit 0
+}
+# A CUDA compiler may come without the tools that look into what it made. Without them one check is skipped, and says so.
+add_cuobjdump() {
+  local root
+  root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+  command -v nvcc > /dev/null || [ -x /usr/local/cuda/bin/nvcc ] || return 0
+  if python3 "$root/tools/device_kernels.py" tool > /dev/null; then return; fi
+  python3 -m pip --quiet --disable-pip-version-check install --no-deps --target "$root/build/cuda-tools" \
+    nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm > /dev/null 2>&1 || echo "setup: no cuobjdump could be had"
 }
 [ ${#missing[@]} -gt 0 ] || finish "$@"
 

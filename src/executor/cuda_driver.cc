@@ -13,6 +13,7 @@
 #include "executor/device_call.h"
 #include "executor/interpreter_kernels.h"
 #include "kernels/device_pass.h"
+#include "kernels/device_rows.h"
 
 namespace tutti {
 
@@ -257,6 +258,7 @@ class CudaDriver final : public DeviceDriver {
     const OnDevice scope(device);
     const BesideCaptures captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
+    if (width * rows <= kRowsByKernel) return launch(stream, RowsCopy{to, to_pitch, from, from_pitch, width, rows});
     if (rows > 1 && to_pitch <= kMaxPitch && from_pitch <= kMaxPitch)
       return checked(
           cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, rows, cudaMemcpyDefault, stream_of(stream)),
@@ -296,7 +298,7 @@ class CudaDriver final : public DeviceDriver {
     TUTTI_TRY(open_beside(device));
     cudaFuncAttributes attributes;
     for (const void* const kernel :
-         {integer_interpreter(), real_interpreter(), small_float_interpreter(), pass_kernel()})
+         {integer_interpreter(), real_interpreter(), small_float_interpreter(), pass_kernel(), rows_kernel()})
       TUTTI_TRY(checked(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels of collectives"));
     return {};
   }
@@ -322,6 +324,14 @@ class CudaDriver final : public DeviceDriver {
   }
 
  private:
+  static Status launch(Stream stream, const RowsCopy& copy) {
+    void* parameters[] = {const_cast<RowsCopy*>(&copy)};
+    const std::size_t blocks = div_up(copy.width * copy.rows, sizeof(device::Pack) * kPassThreads);
+    return checked(cudaLaunchKernel(rows_kernel(), dim3(static_cast<unsigned>(blocks)), dim3(kPassThreads), parameters,
+                                    0, stream_of(stream)),
+                   "launching a copy");
+  }
+
   // Flags 0: the wait is for a word of at least the value; the write is seen by the host after all that was before it.
   static Status on_word(WordFunction function, const char* name, int device, Stream stream, std::uint64_t* word,
                         std::uint64_t value) {

@@ -14,10 +14,12 @@ const void* integer_interpreter();
 const void* real_interpreter();
 const void* small_float_interpreter();
 
-/// Threads of a block of a pass over one buffer, see device_pass.h.
+/// Threads of a block of a pass over one buffer, see device_pass.h, and of a copy of rows.
 inline constexpr unsigned kPassThreads = 256;
 /// The same with a DevicePass.
 const void* pass_kernel();
+/// The same with a RowsCopy, see device_rows.h.
+const void* rows_kernel();
 
 /// The one that knows the type.
 inline const void* interpreter_of(DataType type) {

@@ -171,10 +171,12 @@ Status StagedExecutor::drain(Progress* outcome) {
 Status StagedExecutor::move_ragged(const BlockTable& blocks, Part part, std::byte* staged, std::byte* buffer, bool in) {
   const std::size_t element = whole_.element.value;
   for (std::size_t b = 0; b < blocks.size; ++b) {
-    const Bytes bytes{part.of(blocks.counts[b]) * element};
+    const std::size_t bytes = part.of(blocks.counts[b]) * element;
     std::byte* const theirs = buffer + (blocks.offsets[b] + part.first) * element;
-    if (bytes.value != 0) TUTTI_TRY(driver_.copy(device_, in ? staged : theirs, in ? theirs : staged, bytes, stream_));
-    staged += bytes.value;
+    std::byte* const to = in ? staged : theirs;
+    const std::byte* const from = in ? theirs : staged;
+    if (bytes != 0) TUTTI_TRY(driver_.copy_rows(device_, to, bytes, from, bytes, bytes, 1, stream_));
+    staged += bytes;
   }
   return {};
 }

@@ -12,6 +12,7 @@
 #include "core/device_word.h"
 #include "device/host_grid.h"
 #include "kernels/device_pass.h"
+#include "kernels/device_rows.h"
 
 namespace tutti {
 DeviceDriver* device_driver() { return test::stand_in().devices() == 0 ? nullptr : &test::stand_in(); }
@@ -298,6 +299,14 @@ Status StandInDriver::copy(int, void* target, const void* source, Bytes bytes, S
 
 Status StandInDriver::copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                                 std::size_t width, std::size_t rows, Stream stream) {
+  if (width * rows <= kRowsByKernel) {
+    TUTTI_TRY(failure("copy"));
+    const RowsCopy copy{reveal(to), to_pitch, reveal(from), from_pitch, width, rows};
+    put(stream, [copy] {
+      for (std::size_t thread = 0; thread < kThreads; ++thread) device::copy_rows(thread, kThreads, copy);
+    });
+    return {};
+  }
   for (std::size_t row = 0; row < rows; ++row)
     TUTTI_TRY(copy(device, static_cast<std::byte*>(to) + row * to_pitch,
                    static_cast<const std::byte*>(from) + row * from_pitch, Bytes{width}, stream));

@@ -17,7 +17,7 @@ GOOD = ["LDG.E.128 R4, desc[UR4][R2.64]", "@P0 LDG.E.128 R8, desc[UR4][R6.64]", 
 INTERPRETER = "_ZN5tutti8run_callINS_12_GLOBAL__N_15PairsEEEvNS_10DeviceCallE"
 
 
-def run(verb, code, usage="REG:40 STACK:0 SHARED:0", name=NAME):
+def run(verb, code, usage="REG:40 STACK:0 SHARED:0", name=NAME, path="some.o"):
     """(exit code, output) of the tool where cuobjdump prints this."""
     sass = "\n".join(["arch = sm_90", f"\t\tFunction : {name}"] +
                      [f"        /*{16 * i:04x}*/                   {line} ;" for i, line in enumerate(code)])
@@ -27,7 +27,7 @@ def run(verb, code, usage="REG:40 STACK:0 SHARED:0", name=NAME):
         fake.write_text(f"#!/bin/sh\nif [ $1 = -sass ]; then cat <<'END'\n{sass}\nEND\nelse cat <<'END'\n{resources}\nEND\nfi\n",
                         encoding="utf-8")
         fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
-        found = subprocess.run([sys.executable, TOOL, verb, "some.o"], capture_output=True, text=True,
+        found = subprocess.run([sys.executable, TOOL, verb, path], capture_output=True, text=True,
                                env={**os.environ, "CUOBJDUMP": str(fake)})
     return found.returncode, found.stdout
 
@@ -55,15 +55,18 @@ class DeviceKernels(unittest.TestCase):
 
     def test_interpreters_have_bounds(self):
         code = ["LD.E R4, desc[UR4][R2.64]", "STL [R1], R4", "LDL R4, [R1]", "EXIT"]
-        self.assertEqual(run("check", code, "REG:128 STACK:64 SHARED:1336", INTERPRETER)[0], 0)
+        reals = "folder/interpreter_reals.cu.o"
+        self.assertEqual(run("check", code, "REG:128 STACK:64 SHARED:1336", INTERPRETER, reals)[0], 0)
         for usage, words in (("REG:129 STACK:64 SHARED:1336", "129 registers"), ("REG:128 STACK:1304 SHARED:1336", "1304 stack"),
                              ("REG:128 STACK:64 SHARED:4000", "4000 shared")):
-            found, text = run("check", code, usage, INTERPRETER)
+            found, text = run("check", code, usage, INTERPRETER, reals)
             self.assertEqual(found, 1, usage)
-            self.assertIn(f"sm_90 interpreter: {words}, at most", text)
-        found, text = run("check", code[:2] * 2000, "REG:128 STACK:64 SHARED:1336", INTERPRETER)
+            self.assertIn(f"sm_90 interpreter_reals: {words}, at most", text)
+        found, text = run("check", code[:2] * 2000, "REG:128 STACK:64 SHARED:1336", INTERPRETER, reals)
         self.assertEqual(found, 1)
         self.assertIn("2000 spills", text)
+        integers = run("check", code, "REG:128 STACK:304 SHARED:1336", INTERPRETER, "interpreter_integers.cu.o")
+        self.assertIn("sm_90 interpreter_integers: 304 stack, at most", integers[1])
 
     def test_no_kernel_is_a_failure(self):
         self.assertEqual(run("check", [])[0], 1)
