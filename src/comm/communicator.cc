@@ -146,6 +146,7 @@ Status Communicator::run_launch() {
 Status Communicator::run(std::span<Transfer> transfers) {
   if (failed()) return failure();
   for (const Transfer& transfer : transfers) TUTTI_TRY(prepare(transfer));
+  TUTTI_TRY(check_blocking(transfers));
   const std::uint64_t ticket = take_ticket();
   if (!my_turn(ticket)) wait_for_turn(ticket);
   if (has_kernels()) (void)wait_for_kernels();  // begin() tells of a failure

@@ -48,6 +48,7 @@ class Communicator final : public Watch {
   Membership& membership() { return *joined_.membership; }
   /// Of the operation that runs, or ran last.
   Executor& executor() { return *active_; }
+  bool runs_staged() const { return device_ != nullptr && active_ == device_->staged(); }
   /// Calls on device memory are served by this from now on; before the first operation.
   void adopt(std::unique_ptr<DeviceSide> device) { device_ = std::move(device); }
   DeviceSide* device() { return device_.get(); }
@@ -104,10 +105,13 @@ class Communicator final : public Watch {
   /// on CUDA streams.
   Status launch_on(const CallArguments& arguments, Stream& stream, std::unique_ptr<Operation>* watched,
                    const std::shared_ptr<Communicator>& self);
+  /// Whether a call on a CUDA stream is put there by launch_on().
+  bool launches(const QueuedCall& call) const;
   /// A call that goes through host memory gets its place in the CUDA stream; `order` stays nullptr for others.
   Status stage_on(Stream& stream, QueuedCall* call, std::shared_ptr<StreamOrder>* order);
   /// Whether a checked call can go elsewhere than on a CUDA stream now. kInvalidUsage: a stream is being captured.
   Status check_blocking(const CallArguments& arguments) const;
+  Status check_blocking(std::span<const Transfer> transfers) const;
   /// kInProgress, or how such a call ended. Any one thread.
   Status poll(const DeviceEvent& ended, const Call& call);
 
@@ -165,6 +169,7 @@ class Communicator final : public Watch {
   bool runs_on_device() const { return device_ != nullptr && active_ == device_->executor(); }
   void bind_reduction(const CallArguments& arguments, Launch* launch);
   Status adopt_cause();
+  Status look_for_disagreement();
   Status look_for_transfer_faults();
   Status look_for_finished(Rank missing, std::uint64_t progress);
   bool concerns(Rank peer, Life life, Rank missing) const;
@@ -187,6 +192,7 @@ class Communicator final : public Watch {
   Status wait_for_delivery();
   Status wait_for_kernels();
   Status look_at_graphs();
+  Status check_default_stream(const char* what) const;
   BoardReader boards() const;
   void listen();
 

@@ -51,10 +51,13 @@ Status Communicator::device_transport(std::string* text) const {
   return {};
 }
 
+bool Communicator::launches(const QueuedCall& call) const {
+  return call.collective() && device_ != nullptr && device_->executor() != nullptr && !call.arguments().staged;
+}
+
 // What every rank decides alone: the messages are those of a call on host memory.
 Status Communicator::stage_on(Stream& stream, QueuedCall* call, std::shared_ptr<StreamOrder>* order) {
-  if (device_ == nullptr) return {};
-  if (call->collective() && device_->executor() != nullptr && !call->arguments().staged) return {};
+  if (device_ == nullptr || launches(*call)) return {};
   const bool staged = call->collective() ? call->arguments().staged : device_->any_on_device(call->transfers());
   const bool without_memory = call->collective() && !DeviceSide::has_memory(call->arguments(), rank_.value);
   if (!staged && !without_memory) return fail(Code::kInvalidUsage, "host buffers cannot go on a CUDA stream");
@@ -96,14 +99,21 @@ Status Communicator::bind_staged(const CallArguments& arguments, Launch* launch)
 
 // What other streams than the caller's run is not captured: it would run once, now, before what it follows.
 Status Communicator::check_blocking(const CallArguments& arguments) const {
-  if (!arguments.on_device && !arguments.staged) return {};
+  return arguments.on_device || arguments.staged ? check_default_stream(name_of(arguments.collective)) : Status{};
+}
+
+Status Communicator::check_blocking(std::span<const Transfer> transfers) const {
+  return device_ != nullptr && device_->any_on_device(transfers) ? check_default_stream("a send or receive") : Status{};
+}
+
+Status Communicator::check_default_stream(const char* what) const {
   DeviceDriver& driver = device_->driver();
   std::uint64_t capture = 0;
   const Status status = driver.capture_of(driver.default_stream(), &capture);
   if (status.code() != Code::kInvalidUsage) return status;
   return fail(Code::kInvalidUsage,
-              "{}: a call on device buffers that is on no CUDA stream follows the default stream: {}",
-              name_of(arguments.collective), status.text());
+              "{}: a call on device buffers that is on no CUDA stream follows the default stream: {}", what,
+              status.text());
 }
 
 // Nobody waits for a graph's calls: what became of them is found when the rank comes by.

@@ -69,7 +69,10 @@ Status DeviceSide::open(const DeviceRequest& request, const JoinResult& joined, 
   HostExchange ranks(host, *joined.membership, request.deadline);
   side->why_not_ = side->set_up(joined, ranks);
   TUTTI_TRY(ranks.failure());
-  if (!side->why_not_.ok()) side->executor_ = nullptr;
+  if (!side->why_not_.ok()) {  // for all ranks: no link keeps memory
+    side->executor_ = nullptr;
+    side->fabric_ = nullptr;
+  }
   *made = std::move(side);
   return {};
 }
@@ -110,6 +113,7 @@ Status DeviceSide::open_staging(int device) {
   auto staged = std::make_unique<StagedExecutor>(driver_, device, host_);
   TUTTI_TRY(staged->open());
   staged_ = std::move(staged);
+  opened_.store(staged_.get(), std::memory_order_release);
   if (executor_ == nullptr)
     log(LogLevel::kInfo, request_.source, "device buffers go through host memory: {}", why_not_.text());
   return {};
@@ -200,7 +204,7 @@ Status DeviceSide::locate(const Transfer& transfer) {
 }
 
 bool DeviceSide::any_on_device(std::span<const Transfer> transfers) const {
-  return staged_ != nullptr && std::any_of(transfers.begin(), transfers.end(), [this](const Transfer& transfer) {
+  return staged() != nullptr && std::any_of(transfers.begin(), transfers.end(), [this](const Transfer& transfer) {
            return transfer.count.value != 0 && driver_.place_of(transfer.data).on_device;
          });
 }

@@ -1,6 +1,7 @@
 // The device side of a communicator: whether calls on device memory are offered, and what serves them.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "collectives/plan_cache.h"
@@ -43,16 +44,16 @@ class DeviceSide {
   /// Kernels of other processes use this rank's memory.
   bool spans_processes() const { return executor_ != nullptr && spans_processes_; }
 
-  /// Of calls on device memory that no kernel runs; nullptr: there was none yet.
-  StagedExecutor* staged() { return staged_.get(); }
+  /// Of calls on device memory that no kernel runs; nullptr: there was none yet. Any thread.
+  StagedExecutor* staged() const { return opened_.load(std::memory_order_acquire); }
   /// What runs a call that was located in device memory.
   Executor* executor_of(const CallArguments& arguments) {
-    return arguments.staged ? static_cast<Executor*>(staged_.get()) : executor_.get();
+    return arguments.staged ? static_cast<Executor*>(staged()) : executor_.get();
   }
   /// Before the first of them; `device`: that of its buffers, -1: the rank's. kUnsupported: the rank was told to use
   /// peer memory only.
   Status open_staging(int device);
-  Bytes staging_memory() const { return staged_ == nullptr ? Bytes{0} : staged_->memory(); }
+  Bytes staging_memory() const { return staged() == nullptr ? Bytes{0} : staged()->memory(); }
   /// The rank's device; -1: it has none.
   int device() const { return request_.device; }
 
@@ -88,6 +89,7 @@ class DeviceSide {
   bool spans_processes_ = false;
   std::unique_ptr<DeviceExecutor> executor_;
   std::unique_ptr<StagedExecutor> staged_;
+  std::atomic<StagedExecutor*> opened_{nullptr};  // staged_: release by the API's thread, pairs with staged()
   std::unique_ptr<PlanCache> plans_;
   Status why_not_;
 };

@@ -44,16 +44,15 @@ Status Communicator::check(Rank missing, std::uint64_t progress) {
   }
   TUTTI_TRY(adopt_cause());
   ask_far_ranks();
-  if (call_.collective == Collective::kSendRecv) {
-    TUTTI_TRY(look_for_transfer_faults());
-    TUTTI_TRY(look_for_deaths(missing, progress));
-    return look_at_clock(missing, progress);
-  }
-  const Disagreement other = find_disagreement(call_, rank_, ranks_, boards());
-  if (other.rank != kNoRank) return fail_for_good(Status(Code::kMismatch, describe(other, call_, rank_)), other.rank);
-  if (active_->mismatched() != kNoRank) return odd_message(active_->mismatched());
+  const bool collective = call_.collective != Collective::kSendRecv;
+  TUTTI_TRY(collective ? look_for_disagreement() : look_for_transfer_faults());
   if (Status fault = active_->fault(); !fault.ok()) return fail_for_good(std::move(fault), kNoRank);
-  TUTTI_TRY(look_for_finished(missing, progress));
+  if (active_->works()) {
+    waiting_ = false;
+    suspect_ = kNoRank;
+    return {};
+  }
+  if (collective) TUTTI_TRY(look_for_finished(missing, progress));
   TUTTI_TRY(look_for_deaths(missing, progress));
   return look_at_clock(missing, progress);
 }
@@ -74,6 +73,12 @@ Status Communicator::look_for_finished(Rank missing, std::uint64_t progress) {
   const std::chrono::duration<double> seen = Clock::now() - finished_since_;
   if (is_far(missing) && seen.count() < 1 + settings_.reconnect_seconds) return {};
   return call_.collective == Collective::kAllToAllV ? odd_message(missing) : Status{};
+}
+
+Status Communicator::look_for_disagreement() {
+  const Disagreement other = find_disagreement(call_, rank_, ranks_, boards());
+  if (other.rank != kNoRank) return fail_for_good(Status(Code::kMismatch, describe(other, call_, rank_)), other.rank);
+  return active_->mismatched() == kNoRank ? Status{} : odd_message(active_->mismatched());
 }
 
 Status Communicator::look_for_transfer_faults() {

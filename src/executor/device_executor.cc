@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "core/clock.h"
 #include "executor/polled_run.h"
@@ -40,7 +41,7 @@ Status DeviceEvent::record(DeviceDriver& driver, int device, DeviceDriver::Strea
 }
 
 DeviceExecutor::DeviceExecutor(std::unique_ptr<DeviceSeat> seat, Executor& host)
-    : seat_(std::move(seat)), host_(host) {}
+    : HostedExecutor(host), seat_(std::move(seat)) {}
 
 // What kernels use may go when they have ended; one that cannot be waited for keeps it, its peers' memory too.
 DeviceExecutor::~DeviceExecutor() {
@@ -246,8 +247,7 @@ Progress DeviceExecutor::advance() {
   bool done = false;
   if (fault_.ok()) fault_ = last_.event->query(&done);
   if (!fault_.ok() || mismatched() != kNoRank) return Progress::kFailed;
-  // Only a wait for a peer can last too long, not work.
-  if (missing() == kNoRank) ++progress_;
+  if (const bool now = works(); std::exchange(worked_, now) != now) ++progress_;
   if (!done) return Progress::kAgain;
   fault_ = reported("a call");
   return fault_.ok() ? Progress::kDone : Progress::kFailed;
@@ -283,7 +283,7 @@ Rank DeviceExecutor::mismatched() const {
 
 Capabilities DeviceExecutor::capabilities() const {
   const DeviceGeometry& geometry = seat_->links().geometry;
-  return {Bytes{geometry.slot_bytes}, geometry.slots, host_.capabilities().sees_boards};
+  return {Bytes{geometry.slot_bytes}, geometry.slots, host().capabilities().sees_boards};
 }
 
 void DeviceExecutor::sleep(std::chrono::nanoseconds slice) {

@@ -10,7 +10,7 @@
 
 #include "core/clock.h"
 #include "executor/device_binding.h"
-#include "executor/executor.h"
+#include "executor/hosted_executor.h"
 #include "transport/device_fabric.h"
 
 namespace tutti {
@@ -35,9 +35,8 @@ class DeviceEvent {
 
 /// One a rank and communicator. As an Executor it is driven by one thread at a time; launch() and poll() serve calls on
 /// the caller's own stream: the first by the API's thread, the second by any one other.
-class DeviceExecutor final : public Executor {
+class DeviceExecutor final : public HostedExecutor {
  public:
-  /// `host`: the executor of the rank's host buffers, which owns the board; it must outlive this one.
   DeviceExecutor(std::unique_ptr<DeviceSeat> seat, Executor& host);
   ~DeviceExecutor() override;
 
@@ -70,21 +69,16 @@ class DeviceExecutor final : public Executor {
   /// Makes all running kernels of this rank give up. Any thread.
   void stop();
 
-  Launch* launch() override { return &launch_; }
+  using HostedExecutor::run;
+  using HostedExecutor::start;
   void start(const Launch& launch) override;
   Progress advance() override;
   Status run(const Launch& launch, Watch& watch) override;
   void abandon() override;
   Status fault() const override { return fault_; }
 
-  // Sends and receives are the host executor's.
-  void start(std::span<Transfer> transfers) override { host_.start(transfers); }
-  Status run(std::span<Transfer> transfers, Watch& watch) override { return host_.run(transfers, watch); }
-  const std::string& transfer_fault() const override { return host_.transfer_fault(); }
-  const Transfer* open_transfer() const override { return host_.open_transfer(); }
-  bool exchanges_with(Rank peer) const override { return host_.exchanges_with(peer); }
-
   Rank missing() const override;
+  bool works() const override { return missing() == kNoRank; }
   std::uint64_t progress() const override { return progress_; }
   Rank mismatched() const override;
   Capabilities capabilities() const override;
@@ -93,11 +87,6 @@ class DeviceExecutor final : public Executor {
   void cancel_sleep() override {}
   void sleep(std::chrono::nanoseconds slice) override;
   void wake() override { woken_.store(true, std::memory_order_release); }
-  void serve() override { host_.serve(); }
-  bool delivered(Rank* late) override { return host_.delivered(late); }
-  bool hears(Rank peer) override { return host_.hears(peer); }
-  CallBoard& board() override { return host_.board(); }
-  const CallBoard* board(Rank peer) const override { return static_cast<const Executor&>(host_).board(peer); }
 
  private:
   /// Device memory that grows; what was there before stays for the calls that use it.
@@ -112,12 +101,9 @@ class DeviceExecutor final : public Executor {
   Status table_of(const Schedule& schedule, DeviceDriver::Stream stream, bool captured, const Step** table);
   Status copy_aside(void* to, const void* from, Bytes bytes);
   Status order_behind_caller();
-  void read_report();
   bool stop_takes_too_long() const;
 
   std::unique_ptr<DeviceSeat> seat_;
-  Executor& host_;
-  Launch launch_;
   DeviceReport* report_ = nullptr;
   Pool scratch_;
   Pool made_;                  // products with a scalar, and what travels as another type
@@ -134,6 +120,7 @@ class DeviceExecutor final : public Executor {
   std::atomic<bool> has_captured_{false};            // set before a graph can run; any order will do
   Status fault_;                                     // of the call that start() began
   std::uint64_t progress_ = 0;
+  bool worked_ = false;             // when advance() looked last
   std::atomic<bool> woken_{false};  // set by wake(), pairs with the exchange in sleep()
 };
 

@@ -30,9 +30,10 @@ std::size_t lay_out(std::size_t blocks, const Size& size, std::vector<std::size_
 }
 }  // namespace
 
+// Copies that cannot be waited for keep what they use.
 StagedExecutor::~StagedExecutor() {
   if (stream_ != nullptr) {
-    (void)driver_.synchronize(stream_);
+    if (!have_copies_ended()) return;
     (void)driver_.destroy_stream(stream_);
   }
   for (std::byte* const memory : memory_) (void)driver_.release_shared(memory);
@@ -120,17 +121,17 @@ Status StagedExecutor::step(Progress* outcome) {
   Status status;
   if (!ready_) {
     ready_ = is_ready(order_ == nullptr ? before_ : order_->before(), &status);
-    if (!ready_) return ++progress_, status;  // only a wait for a peer can last too long, not work
+    if (!ready_) return status;
   }
   for (;;) {
     TUTTI_TRY(load_ahead());
     if (at_ == segments_) return drain(outcome);
     if (!running_) {
       const bool loaded = is_ready(slot(at_).loaded, &status);
-      if (!loaded || !is_ready(slot(at_).stored, &status)) return ++progress_, status;
+      if (!loaded || !is_ready(slot(at_).stored, &status)) return status;
       start_segment();
     }
-    *outcome = host_.advance();
+    *outcome = host().advance();
     if (*outcome != Progress::kDone) return {};
     TUTTI_TRY(finish_segment());
     *outcome = Progress::kAgain;
@@ -161,7 +162,7 @@ Status StagedExecutor::drain(Progress* outcome) {
     draining_ = true;
   }
   Status status;
-  if (!is_ready(after_, &status)) return ++progress_, status;
+  if (!is_ready(after_, &status)) return status;
   order_.reset();
   memories_.clear();
   *outcome = Progress::kDone;
@@ -208,7 +209,8 @@ Status StagedExecutor::store(std::size_t segment) {
 /// The host's part of the call: whole tiles of it, so that messages are those of the whole call.
 void StagedExecutor::start_segment() {
   running_ = true;
-  if (exchanging_) return host_.start(std::span(exchanged_));
+  ++progress_;
+  if (exchanging_) return host().start(std::span(exchanged_));
   Launch launch = whole_;
   const Part part = part_of(at_);
   if (whole_.input != nullptr) launch.input = slot(at_).in;
@@ -227,7 +229,7 @@ void StagedExecutor::start_segment() {
     launch.count = Elems{part.count};
     if (buffers_.prepare) buffers_.prepare(slot(at_).in, part.count * buffers_.input_blocks);
   }
-  host_.start(launch);
+  host().start(launch);
 }
 
 void StagedExecutor::start(std::span<Transfer> transfers) {
@@ -273,17 +275,26 @@ Status StagedExecutor::run(Watch& watch) { return run_polled(*this, watch, kNap)
 
 // The buffers are the caller's again when no copy uses them any more.
 void StagedExecutor::abandon() {
-  host_.abandon();
+  host().abandon();
   running_ = false;
-  Status status = after_.record(driver_, device_, stream_);
-  const Deadline patience = Deadline::in(kCopyPatience);
-  while (status.ok() && !is_ready(after_, &status) && !patience.passed()) std::this_thread::sleep_for(kNap);
+  (void)have_copies_ended();
   order_.reset();
 }
 
+// Where the device has failed nothing runs any more.
+bool StagedExecutor::have_copies_ended() {
+  Status status = after_.record(driver_, device_, stream_);
+  const Deadline patience = Deadline::in(kCopyPatience);
+  while (status.ok() && !is_ready(after_, &status)) {
+    if (patience.passed()) return false;
+    std::this_thread::sleep_for(kNap);
+  }
+  return true;
+}
+
 void StagedExecutor::sleep(std::chrono::nanoseconds slice) {
-  if (running_) return host_.sleep(slice);
-  host_.cancel_sleep();
+  if (running_) return host().sleep(slice);
+  host().cancel_sleep();
   std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, kNap));
 }
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/executor.h"
+#include "executor/hosted_executor.h"
 #include "executor/stream_order.h"
 #include "executor/stream_point.h"
 
@@ -26,9 +26,10 @@ struct StagedBuffers {
 
 /// One a rank and communicator. A call is cut into segments of whole tiles; while the host's executor works on one, the
 /// copy engine brings the next and takes the last away. Threads: as Executor, hold() by the API's thread.
-class StagedExecutor final : public Executor {
+class StagedExecutor final : public HostedExecutor {
  public:
-  StagedExecutor(DeviceDriver& driver, int device, Executor& host) : driver_(driver), device_(device), host_(host) {}
+  StagedExecutor(DeviceDriver& driver, int device, Executor& host)
+      : HostedExecutor(host), driver_(driver), device_(device) {}
   ~StagedExecutor() override;
 
   /// Allocates the staging memory; blocks.
@@ -44,34 +45,26 @@ class StagedExecutor final : public Executor {
   /// Before start() of a collective.
   void bind(StagedBuffers buffers) { buffers_ = std::move(buffers); }
 
-  Launch* launch() override { return host_.launch(); }
   void start(const Launch& launch) override;
   Progress advance() override;
   Status run(const Launch& launch, Watch& watch) override;
   void abandon() override;
-  Status fault() const override { return fault_.ok() ? host_.fault() : fault_; }
+  Status fault() const override { return fault_.ok() ? host().fault() : fault_; }
 
   /// Each transfer whose data is device memory gets host memory of its own for as long as it lasts.
   void start(std::span<Transfer> transfers) override;
   Status run(std::span<Transfer> transfers, Watch& watch) override;
-  const std::string& transfer_fault() const override { return host_.transfer_fault(); }
-  const Transfer* open_transfer() const override { return host_.open_transfer(); }
-  bool exchanges_with(Rank peer) const override { return host_.exchanges_with(peer); }
 
-  Rank missing() const override { return running_ ? host_.missing() : kNoRank; }
-  std::uint64_t progress() const override { return progress_ + host_.progress(); }
-  Rank mismatched() const override { return running_ ? host_.mismatched() : kNoRank; }
-  Capabilities capabilities() const override { return host_.capabilities(); }
+  Rank missing() const override { return running_ ? host().missing() : kNoRank; }
+  bool works() const override { return !running_; }
+  std::uint64_t progress() const override { return progress_ + host().progress(); }
+  Rank mismatched() const override { return running_ ? host().mismatched() : kNoRank; }
+  Capabilities capabilities() const override { return host().capabilities(); }
   std::size_t scratch_bytes() const override { return memory().value; }
-  void announce_sleep() override { host_.announce_sleep(); }
-  void cancel_sleep() override { host_.cancel_sleep(); }
+  void announce_sleep() override { host().announce_sleep(); }
+  void cancel_sleep() override { host().cancel_sleep(); }
   void sleep(std::chrono::nanoseconds slice) override;
-  void wake() override { host_.wake(); }
-  void serve() override { host_.serve(); }
-  bool delivered(Rank* late) override { return host_.delivered(late); }
-  bool hears(Rank peer) override { return host_.hears(peer); }
-  CallBoard& board() override { return host_.board(); }
-  const CallBoard* board(Rank peer) const override { return static_cast<const Executor&>(host_).board(peer); }
+  void wake() override { host().wake(); }
 
  private:
   /// Staging memory of one segment, and the copies that it takes part in.
@@ -105,11 +98,11 @@ class StagedExecutor final : public Executor {
   Status bring_transfers();
   Status return_transfers();
   Status run(Watch& watch);
+  bool have_copies_ended();
   Slot& slot(std::size_t segment) { return slots_[segment % slots_.size()]; }
 
   DeviceDriver& driver_;
   const int device_;
-  Executor& host_;
   DeviceDriver::Stream stream_ = nullptr;  // of the copies
   std::array<Slot, 2> slots_;
   std::size_t staged_bytes_ = 0;    // of each slot's input, and of its output

@@ -1,14 +1,72 @@
 #include "executor/stream_order.h"
 
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "core/clock.h"
 #include "core/device_word.h"
 
 namespace tutti {
 
+namespace {
+/// A stream whose word was stored looks soon, unless work of the caller's stands before its wait.
+constexpr std::chrono::milliseconds kLookPatience{50};
+constexpr std::chrono::microseconds kNap{100};
+
+using Looks = std::vector<std::unique_ptr<StreamPoint>>;
+
+/// Forgets those that streams have passed; a stream of a device that failed looks no more.
+bool all_passed(Looks* looks) {
+  std::erase_if(*looks, [](const std::unique_ptr<StreamPoint>& point) {
+    bool passed = false;
+    return !point->query(&passed).ok() || passed;
+  });
+  return looks->empty();
+}
+
+/// Words whose communicator is gone while a stream has not come to its wait.
+class LateWords {
+ public:
+  void add(DeviceDriver& driver, void* words, Looks looks) {
+    const std::lock_guard lock(mutex_);
+    items_.push_back(Item{&driver, words, std::move(looks)});
+  }
+  void sweep() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(items_, [](Item& item) {
+      const bool free = all_passed(&item.looks);
+      if (free) (void)item.driver->release_shared(item.words);
+      return free;
+    });
+  }
+
+ private:
+  struct Item {
+    DeviceDriver* driver;
+    void* words;
+    Looks looks;
+  };
+  std::mutex mutex_;
+  std::vector<Item> items_;
+};
+
+LateWords& late_words() {
+  static LateWords* const all = new LateWords;  // what is in it ends with the process
+  return *all;
+}
+}  // namespace
+
 OrderWords::~OrderWords() {
-  if (words_ != nullptr) (void)driver_.release_shared(words_);
+  if (words_ == nullptr) return;
+  const auto patience = Clock::now() + kLookPatience;
+  while (!all_passed(&looks_) && Clock::now() < patience) std::this_thread::sleep_for(kNap);
+  late_words().add(driver_, words_, std::move(looks_));
+  late_words().sweep();
 }
 
 Status OrderWords::open() {
+  late_words().sweep();
   void* memory = nullptr;
   TUTTI_TRY(driver_.allocate_shared(Bytes{kWords * sizeof(std::uint64_t)}, &memory));
   words_ = static_cast<std::uint64_t*>(memory);
@@ -24,8 +82,10 @@ std::size_t OrderWords::take() {
   return index;
 }
 
-void OrderWords::give_back(std::size_t index) {
+void OrderWords::give_back(std::size_t index, std::unique_ptr<StreamPoint> behind) {
   const std::lock_guard lock(mutex_);
+  if (behind != nullptr) looks_.push_back(std::move(behind));
+  (void)all_passed(&looks_);
   free_.push_back(index);
   given_back_.notify_one();
 }
@@ -44,6 +104,8 @@ Status StreamOrder::hold(std::shared_ptr<OrderWords> words, DeviceDriver& driver
   std::shared_ptr<StreamOrder> made(new StreamOrder(std::move(words), driver, device, index));
   TUTTI_TRY(made->before_.record(driver, device, stream));
   TUTTI_TRY(driver.wait_for_word(device, stream, made->word_, made->value_));
+  made->behind_ = std::make_unique<StreamPoint>();
+  TUTTI_TRY(made->behind_->record(driver, device, stream));
   *order = std::move(made);
   return {};
 }
@@ -51,7 +113,7 @@ Status StreamOrder::hold(std::shared_ptr<OrderWords> words, DeviceDriver& driver
 // A call that ended well waited until its stream had written the word.
 StreamOrder::~StreamOrder() {
   if (load_relaxed(word_) < value_) store_release(word_, value_, true);
-  words_->give_back(index_);
+  words_->give_back(index_, std::move(behind_));
 }
 
 Status StreamOrder::release(DeviceDriver::Stream stream) { return driver_.write_word(device_, stream, word_, value_); }

@@ -13,7 +13,7 @@
 namespace tutti {
 
 /// Words that streams wait on, one a call at a time. They grow, so that a word may serve the next call while a stream
-/// of the call before has not looked yet. Thread-safe.
+/// of the call before has not looked yet; they stay until all streams have looked. Thread-safe.
 class OrderWords {
  public:
   static constexpr std::size_t kWords = 4096;
@@ -28,13 +28,14 @@ class OrderWords {
   friend class StreamOrder;
   /// A word that no call has; blocks while all have one.
   std::size_t take();
-  void give_back(std::size_t index);
+  void give_back(std::size_t index, std::unique_ptr<StreamPoint> behind);
 
   DeviceDriver& driver_;
   std::uint64_t* words_ = nullptr;
   std::mutex mutex_;
   std::condition_variable given_back_;
   std::vector<std::size_t> free_;
+  std::vector<std::unique_ptr<StreamPoint>> looks_;  // behind waits that streams may not have come to yet
 };
 
 /// One call's place in a stream. The stream goes on when this is gone at the latest.
@@ -62,6 +63,7 @@ class StreamOrder {
   std::uint64_t* const word_;
   const std::uint64_t value_;
   StreamPoint before_;
+  std::unique_ptr<StreamPoint> behind_;  // the wait
 };
 
 }  // namespace tutti

@@ -54,6 +54,10 @@ class StandInDriver final : public DeviceDriver {
   std::size_t launches() const { return launches_; }
   /// Calls so far that may wait for running kernels.
   std::size_t waits_for_kernels() const { return waits_for_kernels_; }
+  /// Looks at events so far.
+  std::size_t queries() const { return queries_; }
+  /// Streams so far that came to wait for a word of memory that was released.
+  std::size_t lost_waits() const { return lost_waits_; }
 
   int devices() override { return devices_; }
   int current_device() override;
@@ -121,6 +125,7 @@ class StandInDriver final : public DeviceDriver {
   static void unmap(void* memory, std::size_t bytes, int descriptor);
   Status give_back(void* memory);
   bool knows(const void* memory, std::size_t bytes);
+  bool has_come(const std::uint64_t* word, std::uint64_t value);
 
   std::atomic<int> devices_{1};
   std::atomic<bool> all_memory_{false};
@@ -132,6 +137,8 @@ class StandInDriver final : public DeviceDriver {
   std::atomic<int> first_gpu_{-1};
   std::atomic<std::size_t> launches_{0};
   std::atomic<std::size_t> waits_for_kernels_{0};
+  std::atomic<std::size_t> queries_{0};
+  std::atomic<std::size_t> lost_waits_{0};
   std::mutex mutex_;
   std::map<const std::byte*, Memory> memories_;
   std::map<std::string, std::string> failures_;
