@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -126,9 +127,8 @@ void CallGroup::pack_reductions() {
 bool CallGroup::fits(const Collected& earlier, const Collected& call) {
   const auto small = [](const Collected& c) {
     // Packing copies with the processor.
-    return !c.blocking && c.call.collective() && !c.call.arguments().on_device && !c.call.arguments().staged &&
-           c.call.bytes() <= kPackedPart && c.comm->ranks() <= kPackedRanks &&
-           c.comm->adds_in_rank_order(c.call.bytes());
+    return !c.blocking && c.call.collective() && !c.call.arguments().on_device && c.call.bytes() <= kPackedPart &&
+           c.comm->ranks() <= kPackedRanks && c.comm->adds_in_rank_order(c.call.bytes());
   };
   return small(earlier) && small(call) && PackedReduction::fit(earlier.call.arguments(), call.call.arguments());
 }
@@ -145,17 +145,30 @@ bool CallGroup::comes_later(std::size_t leader, std::size_t call) const {
 
 Status CallGroup::run_together() {
   std::vector<std::unique_ptr<Operation>> operations;
-  Status refused;  // on one CUDA stream; the other calls run all the same
+  TUTTI_TRY(run_all(&operations, [&] { return begin_ready(&operations); }));
+  return refused_;
+}
+
+// A CUDA stream takes a kernel when the communicator's calls before it have ended, some of which are driven here only:
+// until then the call waits, and with it what comes later on its communicator or its stream.
+bool CallGroup::begin_ready(std::vector<std::unique_ptr<Operation>>* operations) {
+  std::vector<Collected> later;
+  std::set<const void*> held;  // communicators and streams of those
   for (Collected& call : calls_) {
-    if (call.stream == nullptr) {
-      operations.push_back(std::make_unique<Operation>(std::move(call.comm), std::move(call.call)));
-      continue;
+    const void* const stream = call.stream == nullptr ? nullptr : call.stream->place();
+    const bool launches = stream != nullptr && call.stream->is_cuda() && call.comm->launches(call.call);
+    if (held.contains(call.comm.get()) || held.contains(stream) || (launches && !call.comm->quiet())) {
+      held.insert(call.comm.get());
+      if (stream != nullptr) held.insert(stream);
+      later.push_back(std::move(call));
+    } else if (stream == nullptr) {
+      operations->push_back(std::make_unique<Operation>(std::move(call.comm), std::move(call.call)));
+    } else {
+      refuse(enqueue(std::move(call.comm), std::move(call.call), *call.stream));  // the others run all the same
     }
-    Status status = enqueue(std::move(call.comm), std::move(call.call), *call.stream);
-    if (refused.ok()) refused = std::move(status);
   }
-  TUTTI_TRY(run_all(operations));
-  return refused;
+  calls_ = std::move(later);
+  return calls_.empty();
 }
 
 void CallGroup::run_on_threads() {
@@ -179,8 +192,9 @@ void CallGroup::run_on_threads() {
 Status CallGroup::run_one(Collected* call) {
   if (call->blocking) return call->blocking();
   if (call->stream != nullptr) return enqueue(call->comm, std::move(call->call), *call->stream);
-  auto operation = std::make_unique<Operation>(call->comm, std::move(call->call));
-  return run_all({&operation, 1});
+  std::vector<std::unique_ptr<Operation>> operations;
+  operations.push_back(std::make_unique<Operation>(call->comm, std::move(call->call)));
+  return run_all(&operations, [] { return true; });
 }
 
 }  // namespace tutti

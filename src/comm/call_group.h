@@ -46,6 +46,7 @@ class CallGroup {
   static bool fits(const Collected& earlier, const Collected& call);
   bool comes_later(std::size_t leader, std::size_t call) const;
   Status run_together();
+  bool begin_ready(std::vector<std::unique_ptr<Operation>>* operations);
   void run_on_threads();
   static Status run_one(Collected* call);
   static Status enqueue(std::shared_ptr<Communicator> comm, QueuedCall call, Stream& stream);

@@ -55,10 +55,10 @@ bool Operation::begin() {
 
 bool Operation::start() {
   bool empty = false;
-  const std::shared_ptr<StreamOrder> order = std::move(order_);  // a call that cannot begin lets the stream go on
   Status status = call_.collective() ? comm_->begin(call_.arguments(), &empty) : comm_->begin(call_.transfers());
   if (!status.ok() || empty) return end(std::move(status)), false;
-  if (order != nullptr) comm_->device()->staged()->follow(order);
+  // The exchange of a pack is on host memory, and comes before the call itself.
+  if (order_ != nullptr && comm_->runs_staged()) comm_->device()->staged()->follow(std::move(order_));
   if (call_.collective()) {
     comm_->executor().start(comm_->launch());
   } else {
@@ -70,6 +70,7 @@ bool Operation::start() {
 void Operation::end(Status status) {
   comm_->executor().board().wait_for(kNoRank);
   status_ = comm_->finish(std::move(status), ticket_);
+  order_.reset();  // a call that has not begun lets the stream go on
   comm_->announce_turn();
   state_ = State::kEnded;
 }
@@ -88,13 +89,14 @@ bool OperationLadder::climb(bool moved) {
   return sleep;
 }
 
-Status run_all(std::span<const std::unique_ptr<Operation>> operations) {
+Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::function<bool()>& add) {
   OperationLadder ladder;
   std::uint64_t before = 0;
-  for (;;) {
-    bool ended = true;
-    std::uint64_t moved = 0;
-    for (const auto& operation : operations) {
+  for (bool complete = false;;) {
+    complete = complete || add();
+    bool ended = complete;
+    std::uint64_t moved = operations->size();
+    for (const auto& operation : *operations) {
       if (operation->state() == Operation::State::kEnded) continue;
       ended = operation->poll(ladder.look()) == Operation::State::kEnded && ended;
       moved += operation->progress() + static_cast<std::uint64_t>(operation->state());
@@ -104,7 +106,7 @@ Status run_all(std::span<const std::unique_ptr<Operation>> operations) {
     if (ladder.climb(moved != before)) std::this_thread::sleep_for(std::chrono::microseconds{500});
     before = moved;
   }
-  for (const auto& operation : operations) TUTTI_TRY(operation->status());
+  for (const auto& operation : *operations) TUTTI_TRY(operation->status());
   return {};
 }
 

@@ -1,8 +1,9 @@
 // An operation that another thread than its caller may run: a call in a group or on a stream.
 #pragma once
 
+#include <functional>
 #include <memory>
-#include <span>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "comm/queued_call.h"
@@ -61,8 +62,9 @@ class Operation {
   std::shared_ptr<StreamOrder> order_;  // of a staged call on a CUDA stream, until it begins
 };
 
-/// Drives all to their end on the calling thread, in turn. The first error in their order.
-Status run_all(std::span<const std::unique_ptr<Operation>> operations);
+/// Drives all to their end on the calling thread, in turn. The first error in their order. `add` is called between two
+/// rounds and appends those that may begin now, until it says that there are no more.
+Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::function<bool()>& add);
 
 /// One climb for a thread that drives several operations. True: nothing has moved for so long that it may sleep.
 class OperationLadder {

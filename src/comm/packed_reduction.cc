@@ -55,7 +55,7 @@ bool PackedReduction::fit(const CallArguments& a, const CallArguments& b) {
 }
 
 std::size_t PackedReduction::add(const CallArguments& part, bool objects) {
-  objects_ = objects_ || objects;
+  objects_ = objects_ || objects || part.staged;
   parts_.push_back(part);
   return parts_.size() - 1;
 }
@@ -81,10 +81,12 @@ CallArguments PackedReduction::exchange() {
   const std::size_t element = size_of(type_of(first)).value;
   memory_ = std::make_unique_for_overwrite<std::byte[]>(bytes().value + element);
   CallArguments whole = first;
+  whole.staged = false;
   whole.count = 1;
   std::byte* at = memory_.get();
   for (const CallArguments& part : parts_) {
-    std::memcpy(at, part.send, bytes_of(part).value);
+    if (part.staged) std::memset(at, 0, bytes_of(part).value);
+    if (!part.staged) std::memcpy(at, part.send, bytes_of(part).value);
     at += bytes_of(part).value;
     whole.count += part.count;
     whole.agreed = mix64(whole.agreed + part.count);  // where parts end is agreed on, too

@@ -2,8 +2,8 @@
 // first one runs the exchange, the others then only take their results.
 //
 // Packing reads all inputs when the first part runs. A rank where an input may not be there by then (it is the output
-// of an earlier part, or comes later in a stream) objects in one more element of the exchange; then every part runs
-// alone, on all ranks. So what only one rank knows never makes ranks disagree about what is sent.
+// of an earlier part, comes later in a stream, or is device memory) objects in one more element of the exchange; then
+// every part runs alone, on all ranks. So what only one rank knows never makes ranks disagree about what is sent.
 #pragma once
 
 #include <cstddef>

@@ -29,6 +29,8 @@ class Stream {
   /// Calls are put on cuda() when they are made, and queued here only to be watched.
   bool is_cuda() const { return is_cuda_; }
   void* cuda() const { return cuda_; }
+  /// Equal: calls on the two streams are in one order.
+  const void* place() const { return is_cuda_ ? cuda_ : static_cast<const void*>(this); }
 
   void enqueue(std::unique_ptr<Operation> operation);
   /// `callback` runs on the progress thread when all queued before it has ended.

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "device/caller_stream.h"
 #include "device/device_vector.h"
 #include "support/ranks.h"
 
@@ -82,6 +83,43 @@ TEST_F(DeviceCalls, OneThreadServesManyRanksInAGroup) {
       EXPECT_EQ(tuttiGroupEnd(), tuttiSuccess) << last_error();
     }
     for (const auto& vector : data) EXPECT_TRUE(vector->is(3.0f));
+  }
+  std::vector<std::thread> ends;
+  for (const tuttiComm_t comm : comms) ends.emplace_back([comm] { EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess); });
+  for (std::thread& end : ends) end.join();
+}
+
+// What a stream takes at once stands behind what only the end of the group drives, of every rank of the thread.
+TEST_F(DeviceCalls, AGroupHasCallsOnStreamsBehindCallsThatEndWithIt) {
+  constexpr int kRanks = 3;
+  const int devices[kRanks] = {0, 1, 1};
+  tuttiComm_t comms[kRanks];
+  ASSERT_EQ(tuttiCommInitAll(comms, kRanks, devices), tuttiSuccess) << last_error();
+  {
+    std::vector<std::vector<float>> host(kRanks, std::vector<float>(100, 1.0f));
+    std::vector<std::unique_ptr<DeviceVector>> data;
+    std::vector<std::unique_ptr<CallerStream>> streams;
+    for (const int device : devices) {
+      data.push_back(std::make_unique<DeviceVector>(100, 1.0f, device));
+      streams.push_back(std::make_unique<CallerStream>(device));
+    }
+    ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+    for (std::size_t rank = 0; rank < kRanks; ++rank) {
+      const auto reduce = [&](float* buffer, tuttiStream_t stream) {
+        EXPECT_EQ(tuttiAllReduce(buffer, buffer, 100, tuttiFloat32, tuttiSum, comms[rank], stream), tuttiSuccess);
+      };
+      reduce(host[rank].data(), nullptr);
+      reduce(data[rank]->data(), streams[rank]->get());
+      reduce(data[rank]->data(), nullptr);
+      reduce(host[rank].data(), nullptr);
+      reduce(data[rank]->data(), streams[rank]->get());
+    }
+    EXPECT_EQ(tuttiGroupEnd(), tuttiSuccess) << last_error();
+    for (std::size_t rank = 0; rank < kRanks; ++rank) {
+      streams[rank]->drain();
+      EXPECT_EQ(host[rank], std::vector<float>(100, 9.0f));
+      EXPECT_TRUE(data[rank]->is(27.0f));
+    }
   }
   std::vector<std::thread> ends;
   for (const tuttiComm_t comm : comms) ends.emplace_back([comm] { EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess); });
