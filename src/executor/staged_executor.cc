@@ -76,6 +76,8 @@ void StagedExecutor::start(const Launch& launch) {
   exchanging_ = false;
   whole_ = launch;
   whole_.one_shot = whole_.stream_stores = whole_.lends = whole_.input_is_shared = false;
+  foreign_input_ = is_foreign(whole_.input);
+  foreign_output_ = is_foreign(whole_.output);
   begin(1);
   if (fault_.ok()) fault_ = cut();
 }
@@ -169,14 +171,32 @@ Status StagedExecutor::drain(Progress* outcome) {
   return {};
 }
 
+bool StagedExecutor::is_foreign(const std::byte* buffer) {
+  const int device = buffer == nullptr ? -1 : driver_.place_of(buffer).device;
+  return device >= 0 && device != device_;
+}
+
+/// Rows that lie close together in the staging memory and `pitch` bytes apart in the caller's. This device's kernels
+/// need not reach the memory of others, its copies do.
+Status StagedExecutor::move_rows(std::byte* staged, std::byte* buffer, std::size_t pitch, std::size_t width,
+                                 std::size_t rows, bool in) {
+  if (width == 0) return {};
+  if (!(in ? foreign_input_ : foreign_output_))
+    return in ? driver_.copy_rows(device_, staged, width, buffer, pitch, width, rows, stream_)
+              : driver_.copy_rows(device_, buffer, pitch, staged, width, width, rows, stream_);
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::byte* const here = staged + row * width;
+    std::byte* const there = buffer + row * pitch;
+    TUTTI_TRY(driver_.copy(device_, in ? here : there, in ? there : here, Bytes{width}, stream_));
+  }
+  return {};
+}
+
 Status StagedExecutor::move_ragged(const BlockTable& blocks, Part part, std::byte* staged, std::byte* buffer, bool in) {
   const std::size_t element = whole_.element.value;
   for (std::size_t b = 0; b < blocks.size; ++b) {
     const std::size_t bytes = part.of(blocks.counts[b]) * element;
-    std::byte* const theirs = buffer + (blocks.offsets[b] + part.first) * element;
-    std::byte* const to = in ? staged : theirs;
-    const std::byte* const from = in ? theirs : staged;
-    if (bytes != 0) TUTTI_TRY(driver_.copy_rows(device_, to, bytes, from, bytes, bytes, 1, stream_));
+    TUTTI_TRY(move_rows(staged, buffer + (blocks.offsets[b] + part.first) * element, bytes, bytes, 1, in));
     staged += bytes;
   }
   return {};
@@ -188,10 +208,8 @@ Status StagedExecutor::load(std::size_t segment) {
   auto* const input = const_cast<std::byte*>(whole_.input);  // it is only read: one function serves both ways
   if (whole_.ragged != nullptr) return move_ragged(whole_.ragged->input(), part, slot(segment).in, input, true);
   const std::size_t element = whole_.element.value;
-  const std::size_t row = part.count * element;
-  if (row == 0) return {};
-  return driver_.copy_rows(device_, slot(segment).in, row, input + part.first * element, whole_.count.value * element,
-                           row, buffers_.input_blocks, stream_);
+  return move_rows(slot(segment).in, input + part.first * element, whole_.count.value * element, part.count * element,
+                   buffers_.input_blocks, true);
 }
 
 Status StagedExecutor::store(std::size_t segment) {
@@ -200,10 +218,8 @@ Status StagedExecutor::store(std::size_t segment) {
   if (whole_.ragged != nullptr)
     return move_ragged(whole_.ragged->output(), part, slot(segment).out, whole_.output, false);
   const std::size_t element = whole_.element.value;
-  const std::size_t row = part.count * element;
-  if (row == 0) return {};
-  return driver_.copy_rows(device_, whole_.output + part.first * element, whole_.count.value * element,
-                           slot(segment).out, row, row, buffers_.output_blocks, stream_);
+  return move_rows(slot(segment).out, whole_.output + part.first * element, whole_.count.value * element,
+                   part.count * element, buffers_.output_blocks, false);
 }
 
 /// The host's part of the call: whole tiles of it, so that messages are those of the whole call.

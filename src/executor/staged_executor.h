@@ -94,7 +94,10 @@ class StagedExecutor final : public HostedExecutor {
   Part part_of(std::size_t segment) const;
   Status load(std::size_t segment);
   Status store(std::size_t segment);
+  bool is_foreign(const std::byte* buffer);
   Status move_ragged(const BlockTable& blocks, Part part, std::byte* staged, std::byte* buffer, bool in);
+  Status move_rows(std::byte* staged, std::byte* buffer, std::size_t pitch, std::size_t width, std::size_t rows,
+                   bool in);
   Status bring_transfers();
   Status return_transfers();
   Status run(Watch& watch);
@@ -124,6 +127,8 @@ class StagedExecutor final : public HostedExecutor {
   std::size_t tiles_ = 1;    // of a segment
   std::size_t loading_ = 0;  // segments whose input is on its way or there
   std::size_t at_ = 0;
+  bool foreign_input_ = false;  // another device's memory
+  bool foreign_output_ = false;
   bool exchanging_ = false;
   bool ready_ = false;    // before_ has come
   bool running_ = false;  // the host's executor works on segment at_

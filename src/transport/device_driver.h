@@ -89,8 +89,8 @@ class DeviceDriver {
   /// In the order of the stream, between any two places.
   virtual Status copy(int device, void* to, const void* from, Bytes bytes, Stream stream) = 0;
 
-  /// The same for `rows` pieces of `width` bytes each, at least 1, which lie that far apart, between device memory and
-  /// what allocate_shared() gave. Few bytes are copied by a kernel, more by a copy engine.
+  /// The same for `rows` pieces of `width` bytes each, at least 1, which lie that far apart, between memory of
+  /// the device and what allocate_shared() gave. Few bytes are copied by a kernel, more by a copy engine.
   virtual Status copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                            std::size_t width, std::size_t rows, Stream stream) = 0;
   /// What is put on `stream` from now on waits until the word, of shared memory, is at least `value`.

@@ -254,6 +254,27 @@ TEST_F(StagedStreams, MessagesAndGroups) {
   });
 }
 
+// The copies' stream is of one device, which need not reach the others: no kernel touches what is not its own.
+TEST_F(StagedStreams, ARanksBuffersMayBeOfSeveralDevices) {
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    StandInDriver::use(rank);
+    for (const std::size_t count : {10, 100'003}) {
+      Values in(blocks_of(rank, 1, count), true, rank), out(count, true, rank + 2);
+      std::vector<float> expected(count);
+      for (std::size_t i = 0; i < count; ++i) expected[i] = value_of(0, 0, i) + value_of(1, 0, i);
+      ASSERT_EQ(tuttiAllReduce(in.data(), out.data(), count, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess)
+          << tuttiGetLastError(comm);
+      EXPECT_TRUE(out.get() == expected);
+      const std::size_t counts[] = {count, count}, at[] = {0, count};
+      Values both(2 * count, true, rank + 4);
+      ASSERT_EQ(tuttiAllGatherV(in.data(), both.data(), count, counts, at, tuttiFloat32, comm, nullptr), tuttiSuccess)
+          << tuttiGetLastError(comm);
+      EXPECT_TRUE(std::equal(both.real() + count, both.real() + 2 * count, blocks_of(1, 1, count).begin()));
+    }
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
 // Ranks with host memory would pack these into one exchange: no rank knows what memory the others have.
 TEST_F(StagedStreams, SmallCallsOfAGroupInMemoryOfBothKinds) {
   run_threads(3, [](tuttiComm_t comm, int rank) {

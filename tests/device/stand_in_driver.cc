@@ -300,6 +300,9 @@ Status StandInDriver::copy(int, void* target, const void* source, Bytes bytes, S
 
 Status StandInDriver::copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                                 std::size_t width, std::size_t rows, Stream stream) {
+  for (const Place place : {place_of(to), place_of(from)})
+    if (place.device >= 0 && place.device != device)
+      return fail(Code::kUnhandledCudaError, "copy_rows: memory of device {}, not {}", place.device, device);
   if (width * rows <= kRowsByKernel) {
     TUTTI_TRY(failure("copy"));
     const RowsCopy copy{reveal(to), to_pitch, reveal(from), from_pitch, width, rows};
