@@ -84,10 +84,15 @@ void StagedExecutor::start(const Launch& launch) {
 
 /// Bytes of a tile in the larger of the two buffers.
 std::size_t StagedExecutor::tile_bytes() const {
-  const std::size_t tile = std::max<std::size_t>(whole_.tile.value, 1) * whole_.element.value;
-  if (whole_.ragged != nullptr) return tile * std::max(whole_.ragged->input().size, whole_.ragged->output().size);
-  const std::size_t most = std::max(buffers_.input_blocks, buffers_.output_blocks);
-  return std::min(tile, whole_.count.value * whole_.element.value) * most;
+  std::size_t block = whole_.count.value;
+  std::size_t blocks = std::max(buffers_.input_blocks, buffers_.output_blocks);
+  if (whole_.ragged != nullptr) {
+    const BlockTable& input = whole_.ragged->input();
+    const BlockTable& output = whole_.ragged->output();
+    block = std::max(input.largest(), output.largest());
+    blocks = std::max(input.size, output.size);
+  }
+  return std::min(std::max<std::size_t>(whole_.tile.value, 1), block) * whole_.element.value * blocks;
 }
 
 Status StagedExecutor::cut() {

@@ -275,6 +275,29 @@ TEST_F(StagedStreams, ARanksBuffersMayBeOfSeveralDevices) {
   });
 }
 
+// Memory for them may wait for the device, where a caller's stream waits for this very call.
+TEST_F(StagedStreams, SmallBlocksOfDifferentSizesTakeNoMoreMemory) {
+  const ScopedSetting slots("TUTTI_SHM_SLOT_BYTES", "4194304"), tiles("TUTTI_TILE_BYTES", "4194304");
+  run_threads(3, [](tuttiComm_t comm, int rank) {
+    StandInDriver::use(rank);
+    const std::size_t counts[] = {10, 0, 20}, at[] = {0, 10, 10};
+    const auto index = static_cast<std::size_t>(rank);
+    Values in(blocks_of(rank, 1, counts[index]), true, rank), out(30, true, rank);
+    uint64_t before = 0, after = 0;
+    EXPECT_EQ(tuttiAllReduce(out.data(), out.data(), 30, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess);
+    EXPECT_EQ(tuttiCommMemStats(comm, tuttiMemStatHost, &before), tuttiSuccess);
+    EXPECT_EQ(tuttiAllGatherV(in.data(), out.data(), counts[index], counts, at, tuttiFloat32, comm, nullptr),
+              tuttiSuccess)
+        << tuttiGetLastError(comm);
+    EXPECT_EQ(tuttiCommMemStats(comm, tuttiMemStatHost, &after), tuttiSuccess);
+    EXPECT_LT(after, before + (std::uint64_t{1} << 20));
+    std::vector<float> expected = blocks_of(0, 1, 10);
+    for (const float value : blocks_of(2, 1, 20)) expected.push_back(value);
+    EXPECT_EQ(out.get(), expected);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
 // Ranks with host memory would pack these into one exchange: no rank knows what memory the others have.
 TEST_F(StagedStreams, SmallCallsOfAGroupInMemoryOfBothKinds) {
   run_threads(3, [](tuttiComm_t comm, int rank) {
