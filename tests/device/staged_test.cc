@@ -298,6 +298,28 @@ TEST_F(StagedStreams, SmallBlocksOfDifferentSizesTakeNoMoreMemory) {
   });
 }
 
+// The progress thread begins calls on host memory while the caller's makes the first one on device memory.
+TEST_F(StagedStreams, TheFirstCallComesBesideMessagesOfHostMemory) {
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    StandInDriver::use(rank);
+    tuttiStream_t queue = nullptr;
+    ASSERT_EQ(tuttiStreamCreate(&queue), tuttiSuccess);
+    std::vector<int> host(100, rank);
+    Values data(std::vector<float>(100, 1.0f), true, rank);
+    for (int i = 0; i < 100; ++i) {
+      int* const one = host.data() + i;
+      EXPECT_EQ(
+          rank == 0 ? tuttiSend(one, 1, tuttiInt32, 1, comm, queue) : tuttiRecv(one, 1, tuttiInt32, 0, comm, queue),
+          tuttiSuccess);
+    }
+    EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 100, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess);
+    EXPECT_EQ(data.get(), std::vector<float>(100, 2.0f));
+    EXPECT_EQ(host, std::vector<int>(100, 0));
+    EXPECT_EQ(tuttiStreamDestroy(queue), tuttiSuccess);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
 // Ranks with host memory would pack these into one exchange: no rank knows what memory the others have.
 TEST_F(StagedStreams, SmallCallsOfAGroupInMemoryOfBothKinds) {
   run_threads(3, [](tuttiComm_t comm, int rank) {
