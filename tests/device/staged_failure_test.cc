@@ -88,6 +88,41 @@ TEST_F(StagedStreams, AFailedCopyOfAMessageIsADeviceErrorThatAllHearOf) {
   });
 }
 
+class StagedFailures : public StagedStreams, public ::testing::WithParamInterface<const char*> {};
+
+// Whatever fails, somebody hears of it (at the very end, perhaps only one), and what stands behind the call on the
+// caller's stream runs.
+TEST_P(StagedFailures, OnAStreamLetItGoOn) {
+  std::barrier<> together(2);
+  std::atomic<int> failed{0};
+  run_threads(2, [&](tuttiComm_t comm, int rank) {
+    StandInDriver::use(rank);
+    Values data(3'000'000, true, rank);
+    CallerStream stream(rank);
+    std::atomic<bool> behind{false};
+    together.arrive_and_wait();
+    if (rank == 1) stand_in().fail_next(GetParam(), "an unspecified launch failure");
+    together.arrive_and_wait();
+    const tuttiResult_t result =
+        tuttiAllReduce(data.data(), data.data(), 3'000'000, tuttiFloat32, tuttiSum, comm, stream.get());
+    stream.put([&behind] { behind.store(true); });
+    if (result == tuttiSuccess) {
+      failed += tuttiStreamSynchronize(stream.get()) != tuttiSuccess;
+      (void)tuttiCommDestroy(comm);
+    } else {
+      ++failed;
+      EXPECT_EQ(result, tuttiUnhandledCudaError) << tuttiGetLastError(comm);
+      EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
+    }
+    stream.drain();
+    EXPECT_TRUE(behind.load());
+  });
+  EXPECT_GT(failed.load(), 0);
+}
+INSTANTIATE_TEST_SUITE_P(Functions, StagedFailures,
+                         ::testing::Values("create_stream", "allocate_shared", "wait_for_word", "query", "copy",
+                                           "write_word"));
+
 // Such a message follows the default stream, which would end the capture.
 TEST_F(StagedStreams, MessagesAreRefusedBesideACaptureWhichGoesOn) {
   std::barrier<> together(2);

@@ -320,6 +320,59 @@ TEST_F(StagedStreams, TheFirstCallComesBesideMessagesOfHostMemory) {
   });
 }
 
+TEST_F(StagedStreams, CallsThatMoveNothing) {
+  run_threads(3, [](tuttiComm_t comm, int rank) {
+    StandInDriver::use(rank);
+    const bool on_device = rank != 1;
+    Values in(10, on_device, rank), out(10, on_device, rank);
+    std::vector<float> sentinel(10, 7.0f);
+    std::copy(sentinel.begin(), sentinel.end(), out.real());
+    const std::size_t none[] = {0, 0, 0}, at[] = {1, 2, 3};
+    CallerStream caller(rank);
+    const tuttiStream_t stream = on_device ? caller.get() : nullptr;
+    std::atomic<bool> behind{false};
+    EXPECT_EQ(tuttiAllReduce(in.data(), out.data(), 0, tuttiFloat32, tuttiSum, comm, stream), tuttiSuccess);
+    EXPECT_EQ(tuttiAllToAllV(in.data(), none, at, out.data(), none, at, tuttiFloat32, comm, stream), tuttiSuccess);
+    EXPECT_EQ(tuttiAllToAllV(rank == 2 ? nullptr : in.data(), none, at, nullptr, none, at, tuttiFloat32, comm, stream),
+              tuttiSuccess)
+        << tuttiGetLastError(comm);
+    EXPECT_EQ(tuttiAllGatherV(in.data(), out.data(), 0, none, at, tuttiFloat32, comm, stream), tuttiSuccess);
+    EXPECT_EQ(tuttiReduce(in.data(), out.data(), 0, tuttiFloat32, tuttiSum, 0, comm, stream), tuttiSuccess);
+    EXPECT_EQ(tuttiBarrier(comm, stream), tuttiSuccess);
+    ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+    EXPECT_EQ(tuttiAllReduce(in.data(), out.data(), 0, tuttiFloat32, tuttiSum, comm, stream), tuttiSuccess);
+    EXPECT_EQ(tuttiAllReduce(in.data(), out.data(), 0, tuttiFloat32, tuttiSum, comm, stream), tuttiSuccess);
+    EXPECT_EQ(tuttiGroupEnd(), tuttiSuccess) << tuttiGetLastError(comm);
+    caller.put([&behind] { behind.store(true); });
+    EXPECT_EQ(tuttiStreamSynchronize(caller.get()), tuttiSuccess) << tuttiGetLastError(comm);
+    caller.drain();
+    EXPECT_TRUE(behind.load());
+    EXPECT_EQ(out.get(), sentinel);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+  });
+}
+
+TEST_F(StagedStreams, TwoCommunicatorsOnOneStream) {
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    StandInDriver::use(rank);
+    tuttiComm_t other = nullptr;
+    ASSERT_EQ(tuttiCommSplit(comm, 0, 1 - rank, &other, nullptr), tuttiSuccess) << tuttiGetLastError(comm);
+    Values data(std::vector<float>(300'000, 1.0f), true, rank);
+    {
+      CallerStream caller(rank);
+      for (int i = 0; i < 10; ++i)
+        for (const tuttiComm_t one : {comm, other})
+          EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 300'000, tuttiFloat32, tuttiSum, one, caller.get()),
+                    tuttiSuccess);
+      EXPECT_EQ(tuttiCommDestroy(other), tuttiSuccess) << tuttiGetLastError(nullptr);  // after what is under way
+      EXPECT_EQ(tuttiStreamSynchronize(caller.get()), tuttiSuccess) << tuttiGetLastError(comm);
+      caller.drain();
+    }
+    EXPECT_EQ(data.real()[299'999], 1048576.0f);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+  });
+}
+
 // Ranks with host memory would pack these into one exchange: no rank knows what memory the others have.
 TEST_F(StagedStreams, SmallCallsOfAGroupInMemoryOfBothKinds) {
   run_threads(3, [](tuttiComm_t comm, int rank) {
