@@ -44,7 +44,11 @@ Status check_host(const JoinResult& joined) {
               joined.membership->describe(rank));
 }
 
-std::shared_ptr<DeviceFabric> make_fabric(DeviceDriver& driver, const JoinResult& joined) {
+/// The key of what all communicators of the process share.
+constexpr std::uint64_t kOneForAll = 0;
+
+std::shared_ptr<DeviceFabric> make_fabric(DeviceDriver& driver, std::shared_ptr<DeviceBudget> budget,
+                                          const JoinResult& joined) {
   std::vector<std::shared_ptr<Segment>> own, others(joined.segments.size());
   const auto self = static_cast<std::size_t>(joined.membership->rank().value);
   for (std::size_t rank = 0; rank < joined.segments.size() && !joined.one_process; ++rank) {
@@ -52,7 +56,7 @@ std::shared_ptr<DeviceFabric> make_fabric(DeviceDriver& driver, const JoinResult
     if (here) own.push_back(joined.segments[rank]);
     if (!here) others[rank] = joined.segments[rank];
   }
-  return std::make_shared<DeviceFabric>(driver, std::move(own), std::move(others));
+  return std::make_shared<DeviceFabric>(driver, std::move(budget), std::move(own), std::move(others));
 }
 
 /// Every rank has a device, so somebody may miss what is not offered: told once a communicator.
@@ -90,7 +94,8 @@ Status DeviceSide::set_up(const JoinResult& joined, HostExchange& ranks) {
   const Rank rank = membership_.rank();
   spans_processes_ = !party.one_process();
   if (spans_processes_) TUTTI_TRY(check_host(joined));
-  fabric_ = Hub::shared<DeviceFabric>(membership_.comm_id(), [&] { return make_fabric(driver_, joined); });
+  const auto budget = Hub::shared<DeviceBudget>(kOneForAll, [] { return std::make_shared<DeviceBudget>(); });
+  fabric_ = Hub::shared<DeviceFabric>(membership_.comm_id(), [&] { return make_fabric(driver_, budget, joined); });
   auto seat = std::make_unique<DeviceSeat>(fabric_, driver_, request_.device, rank, party);
   const Status seated = seat->open(kDeviceSlot, ranks);
   if (!seated.ok()) return log_refusal(request_, rank, seated);

@@ -87,9 +87,9 @@ struct Verdict {
 
 }  // namespace
 
-DeviceFabric::DeviceFabric(DeviceDriver& driver, std::vector<std::shared_ptr<Segment>> own,
-                           std::vector<std::shared_ptr<Segment>> others)
-    : driver_(driver), own_(std::move(own)), others_(std::move(others)) {
+DeviceFabric::DeviceFabric(DeviceDriver& driver, std::shared_ptr<DeviceBudget> budget,
+                           std::vector<std::shared_ptr<Segment>> own, std::vector<std::shared_ptr<Segment>> others)
+    : driver_(driver), share_(std::move(budget)), own_(std::move(own)), others_(std::move(others)) {
   leftovers().sweep();
 }
 
@@ -139,6 +139,12 @@ void DeviceFabric::forget(Rank peer) {
   if (static_cast<std::size_t>(peer.value) < others_.size()) others_[static_cast<std::size_t>(peer.value)] = nullptr;
 }
 
+/// How many blocks a rank may have.
+struct DeviceSeat::Bid {
+  Verdict verdict;
+  std::uint32_t blocks = 0;
+};
+
 /// A rank's arena as the others get it.
 struct DeviceSeat::Offer {
   Verdict verdict;
@@ -152,7 +158,9 @@ DeviceSeat::~DeviceSeat() {
 
 Status DeviceSeat::open(Bytes slot, RankExchange& ranks) {
   TUTTI_TRY(party_.check_concurrency());
-  make_geometry(slot);
+  std::uint32_t blocks = 0;
+  TUTTI_TRY(agree_on_blocks(ranks, &blocks));
+  make_geometry(slot, blocks);
   Offer offer;
   const Status mine = allocate(&offer.handle);
   offer.verdict = Verdict::of(mine);
@@ -181,12 +189,51 @@ Bytes DeviceSeat::arena_bytes() const {
 }
 
 // Blocks of all ranks wait for one another, so all of them must be resident together, beside the caller's own work.
-void DeviceSeat::make_geometry(Bytes slot) {
+std::uint32_t DeviceSeat::most_blocks() const {
   std::uint32_t blocks = kMostBlocks;
   for (std::size_t rank = 0; rank < party_.cards.size(); ++rank) {
     const int share = std::max(party_.cards[rank].limits.processors / party_.sharing(rank, false), 1);
     blocks = std::min(blocks, std::bit_floor(static_cast<std::uint32_t>(share)));
   }
+  return blocks;
+}
+
+/// Of this process's ranks, one a device.
+std::vector<DeviceClaim> DeviceSeat::claims() const {
+  std::vector<DeviceClaim> claims;
+  const auto self = static_cast<std::size_t>(rank_.value);
+  for (std::size_t rank = 0; rank < party_.cards.size(); ++rank) {
+    if (!party_.same_process(rank, self)) continue;
+    const auto known = std::find_if(claims.begin(), claims.end(), [&](const DeviceClaim& claim) {
+      return claim.card.same_device(party_.cards[rank]);
+    });
+    if (known == claims.end())
+      claims.push_back({party_.cards[rank], 1});
+    else
+      ++known->ranks;
+  }
+  return claims;
+}
+
+// What is left of a device is known to its process only, and all ranks must have the same number.
+Status DeviceSeat::agree_on_blocks(RankExchange& ranks, std::uint32_t* blocks) {
+  Bid bid;
+  bid.blocks = most_blocks();
+  bid.verdict = Verdict::of(fabric_->share().take(claims(), &bid.blocks));
+  std::vector<Bid> bids;
+  TUTTI_TRY(ranks.exchange_plain(bid, &bids));
+  *blocks = kMostBlocks;
+  for (std::size_t peer = 0; peer < bids.size(); ++peer) {
+    TUTTI_TRY(bids[peer].verdict.from(peer));
+    if (!std::has_single_bit(bids[peer].blocks))
+      return fail(Code::kRemoteError, "rank {} said that it has {} thread blocks", peer, bids[peer].blocks);
+    *blocks = std::min(*blocks, bids[peer].blocks);
+  }
+  fabric_->share().settle(*blocks);
+  return {};
+}
+
+void DeviceSeat::make_geometry(Bytes slot, std::uint32_t blocks) {
   links_.wide = !party_.one_process() || party_.many_devices();
   links_.rank = rank_.value;
   links_.geometry.ranks = party_.ranks();

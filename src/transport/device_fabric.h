@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/status.h"
+#include "transport/device_budget.h"
 #include "transport/device_card.h"
 #include "transport/device_driver.h"
 #include "transport/device_link.h"
@@ -25,13 +26,16 @@ namespace tutti {
 class DeviceFabric {
  public:
   /// `segments`: by rank, the host memory of the ranks of other processes; nullptr for this one's own.
-  DeviceFabric(DeviceDriver& driver, std::vector<std::shared_ptr<Segment>> own,
+  DeviceFabric(DeviceDriver& driver, std::shared_ptr<DeviceBudget> budget, std::vector<std::shared_ptr<Segment>> own,
                std::vector<std::shared_ptr<Segment>> others);
   /// Closes what was mapped and says so to the other processes. Own memory that was exported is released when they have
   /// done so, too: waits for that a moment, and leaves it to a later communicator otherwise.
   ~DeviceFabric();
   DeviceFabric(const DeviceFabric&) = delete;
   DeviceFabric& operator=(const DeviceFabric&) = delete;
+
+  /// What its ranks have of the process's devices, until its end: their kernels have ended then.
+  DeviceShare& share() { return share_; }
 
   /// A local rank's arena.
   struct Arena {
@@ -49,6 +53,7 @@ class DeviceFabric {
 
  private:
   DeviceDriver& driver_;
+  DeviceShare share_;
   std::mutex mutex_;                             // guards what follows
   std::map<int, Arena> kept_;                    // by rank
   std::map<std::pair<int, int>, void*> mapped_;  // by rank and device
@@ -81,8 +86,12 @@ class DeviceSeat {
   Bytes memory() const { return arena_bytes(); }
 
  private:
+  struct Bid;
   struct Offer;
-  void make_geometry(Bytes slot);
+  std::uint32_t most_blocks() const;
+  std::vector<DeviceClaim> claims() const;
+  Status agree_on_blocks(RankExchange& ranks, std::uint32_t* blocks);
+  void make_geometry(Bytes slot, std::uint32_t blocks);
   Bytes arena_bytes() const;
   Status allocate(DeviceDriver::Handle* handle);
   Status reach_peers(const std::vector<Offer>& offers);

@@ -157,6 +157,28 @@ TEST(DeviceProcessCalls, ExportedMemoryIsReleasedOnceTheOthersHaveClosedIt) {
   processes.expect_success();
 }
 
+// What is left of a device is known to its process only: blocks that one process lacks no rank uses.
+TEST(DeviceProcessCalls, RanksHaveAsManyBlocksAsTheMostCrowdedOneMayHave) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
+  DeviceLayout layout{2, 1, 1};
+  layout.before = [](int process) {
+    static tuttiComm_t others[3];
+    const int devices[3] = {0, 0, 0};
+    if (process == 1) {
+      EXPECT_EQ(tuttiCommInitAll(others, 3, devices), tuttiSuccess) << tuttiGetLastError(nullptr);
+    }
+  };
+  DeviceProcesses processes(layout, [](tuttiComm_t comm, int rank, Shared& shared) {
+    ASSERT_NE(comm, nullptr) << shared.text[rank];
+    DeviceFloats data(300'000);
+    EXPECT_EQ(data.reduce(comm), tuttiSuccess) << tuttiGetLastError(comm);
+    EXPECT_TRUE(data.is(2.0f));
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+  });
+  processes.expect_success();
+}
+
 struct Refusal {
   const char* name;
   std::function<void(int process)> before;

@@ -87,8 +87,24 @@ std::size_t StandInDriver::allocations() {
 }
 
 Status StandInDriver::limits(int, Limits* limits) {
-  *limits = Limits{8, connections_ == 0 ? 8 : connections_.load()};
+  {
+    const std::lock_guard lock(mutex_);
+    *limits = Limits{processor_count_, connections_ == 0 ? 8 : connections_.load()};
+  }
   return failure("limits");
+}
+
+void StandInDriver::set_processors(int processors) {
+  const std::lock_guard lock(mutex_);
+  processor_count_ = processors;
+  processors_.clear();
+}
+
+std::shared_ptr<Processors> StandInDriver::processors_of(int device) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Processors>& own = processors_[device];
+  if (own == nullptr) own = std::make_shared<Processors>(static_cast<std::uint32_t>(processor_count_));
+  return own;
 }
 
 Status StandInDriver::take(std::size_t bytes, int device, void** memory) {
@@ -389,12 +405,14 @@ Status StandInDriver::reach(int, int, bool* reachable) {
 }
 Status StandInDriver::load(int) { return failure("load"); }
 
-Status StandInDriver::launch(int, Stream stream, const DeviceCall& call) {
+Status StandInDriver::launch(int device, Stream stream, const DeviceCall& call) {
   TUTTI_TRY(failure("launch"));
   ++launches_;
   const auto copied = std::make_shared<const DeviceCall>(call);
   if (skip_kernels_) return {};
-  put(stream, [copied] { run_on_host(*copied, kThreads); });
+  put(stream, [copied, processors = processors_of(device)] {
+    processors->run(copied->grid(), [&] { run_on_host(*copied, kThreads); });
+  });
   if (damage_results_) put(stream, [copied] { copied->binding.output[0] ^= std::byte{1}; });
   return {};
 }

@@ -36,6 +36,8 @@ class StandInDriver final : public DeviceDriver {
   void cut_peers(bool cut) { cut_peers_ = cut; }
   /// Hardware queues of a device from now on, which streams share; 0: each has one of its own. No stream may be there.
   void set_connections(int connections);
+  /// Multiprocessors of a device, each of which runs one thread block at a time. No kernel may be there.
+  void set_processors(int processors);
   /// Kernels are started and do nothing.
   void skip_kernels(bool skip) { skip_kernels_ = skip; }
   /// The first word of what a kernel returns is wrong.
@@ -117,6 +119,7 @@ class StandInDriver final : public DeviceDriver {
   };
   Status failure(const std::string& function);
   std::shared_ptr<HardwareQueue> next_queue(int device);
+  std::shared_ptr<Processors> processors_of(int device);
   void put_locked(Stream stream, std::function<void()> work);
   static Status spoil(Capture* capture, const std::string& function);
   bool is_under_way(const Capture& capture) const;
@@ -146,7 +149,9 @@ class StandInDriver final : public DeviceDriver {
   Stream default_stream_ = nullptr;
   std::atomic<int> connections_{0};
   std::map<int, DeviceQueues> queues_;
-  std::vector<std::shared_ptr<Capture>> captures_;  // under way
+  int processor_count_ = 8;
+  std::map<int, std::shared_ptr<Processors>> processors_;  // by device
+  std::vector<std::shared_ptr<Capture>> captures_;         // under way
   std::uint64_t last_capture_ = 0;
 };
 

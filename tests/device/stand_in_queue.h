@@ -79,6 +79,31 @@ class HardwareQueue {
   std::thread thread_;
 };
 
+/// A device's multiprocessors: a kernel begins when there is one for each of its blocks, and keeps them to its end.
+class Processors {
+ public:
+  explicit Processors(std::uint32_t count) : count_(count), free_(count) {}
+  template <class Kernel>
+  void run(std::uint32_t blocks, const Kernel& kernel) {
+    const std::uint32_t taken = blocks < count_ ? blocks : count_;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return free_ >= taken; });
+      free_ -= taken;
+    }
+    kernel();
+    const std::lock_guard lock(mutex_);
+    free_ += taken;
+    changed_.notify_all();
+  }
+
+ private:
+  const std::uint32_t count_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint32_t free_;
+};
+
 /// Captured work, by stream; a replay has marks of its own where one stream waits for another.
 struct Graph {
   using Marks = std::vector<Marked>;

@@ -1,0 +1,85 @@
+#include "transport/device_budget.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace tutti {
+
+namespace {
+/// The first communicator of a device leaves one block for each stream that others may still have, but not more than
+/// this part of all: most programs have no other.
+constexpr std::uint32_t kReserve = 8;
+}  // namespace
+
+// The first gets what it can use. Each later one gets half of what is left at most, so that more can come.
+Status DeviceBudget::fit(const DeviceClaim& claim, std::uint32_t* blocks) {
+  const Use use = uses_[claim.card.identity.uuid];
+  const auto all_streams = static_cast<std::uint32_t>(claim.card.limits.connections);
+  const auto all_blocks = static_cast<std::uint32_t>(claim.card.limits.processors);
+  const std::uint32_t streams = all_streams - std::min(use.streams, all_streams);
+  const std::uint32_t left = all_blocks - std::min(use.blocks, all_blocks);
+  if (claim.ranks > streams)
+    return fail(Code::kUnsupported,
+                "other communicators of the process have {} of the {} streams that run side by side on a device, and "
+                "its {} ranks need one each (CUDA_DEVICE_MAX_CONNECTIONS)",
+                use.streams, all_streams, claim.ranks);
+  // A single communicator may have more ranks than its device has multiprocessors: as before there was a budget.
+  if (claim.ranks > left && use.streams != 0)
+    return fail(Code::kUnsupported,
+                "other communicators of the process have {} of the {} thread blocks that run side by side on a device, "
+                "and its {} ranks need one each",
+                use.blocks, all_blocks, claim.ranks);
+  const std::uint32_t kept = use.streams == 0 ? std::min(streams - claim.ranks, left / kReserve) : left - left / 2;
+  const std::uint32_t share = std::max((left - std::min(kept, left)) / claim.ranks, 1u);
+  *blocks = std::min(*blocks, std::bit_floor(share));
+  return {};
+}
+
+Status DeviceBudget::take(const std::vector<DeviceClaim>& claims, std::uint32_t* blocks) {
+  const std::lock_guard lock(mutex_);
+  for (const DeviceClaim& claim : claims) TUTTI_TRY(fit(claim, blocks));
+  for (const DeviceClaim& claim : claims) {
+    Use& use = uses_[claim.card.identity.uuid];
+    use.streams += claim.ranks;
+    use.blocks += claim.ranks * *blocks;
+  }
+  return {};
+}
+
+void DeviceBudget::give_back(const std::vector<DeviceClaim>& claims, std::uint32_t blocks) {
+  shrink(claims, blocks, 0);
+  const std::lock_guard lock(mutex_);
+  for (const DeviceClaim& claim : claims) uses_[claim.card.identity.uuid].streams -= claim.ranks;
+}
+
+void DeviceBudget::shrink(const std::vector<DeviceClaim>& claims, std::uint32_t from, std::uint32_t to) {
+  const std::lock_guard lock(mutex_);
+  for (const DeviceClaim& claim : claims) uses_[claim.card.identity.uuid].blocks -= claim.ranks * (from - to);
+}
+
+Status DeviceShare::take(const std::vector<DeviceClaim>& claims, std::uint32_t* blocks) {
+  const std::lock_guard lock(mutex_);
+  if (!asked_) {
+    asked_ = true;
+    claims_ = claims;
+    taken_ = budget_->take(claims_, blocks);
+    if (taken_.ok()) blocks_ = *blocks;
+  }
+  *blocks = blocks_;
+  return taken_;
+}
+
+void DeviceShare::settle(std::uint32_t blocks) {
+  const std::lock_guard lock(mutex_);
+  if (blocks >= blocks_) return;
+  budget_->shrink(claims_, blocks_, blocks);
+  blocks_ = blocks;
+}
+
+void DeviceShare::give_back() {
+  const std::lock_guard lock(mutex_);
+  if (blocks_ != 0) budget_->give_back(claims_, blocks_);
+  blocks_ = 0;
+}
+
+}  // namespace tutti

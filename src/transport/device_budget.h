@@ -1,0 +1,68 @@
+// What the communicators of a process may have of its devices together. Their kernels wait for peers while they run, so
+// all that may run at the same time must fit.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/status.h"
+#include "transport/device_card.h"
+
+namespace tutti {
+
+/// What the ranks of one communicator in this process want of one device: a stream each, and thread blocks.
+struct DeviceClaim {
+  DeviceCard card;
+  std::uint32_t ranks = 0;
+};
+
+/// One a process. Thread-safe.
+class DeviceBudget {
+ public:
+  /// Takes the same number of blocks for every rank of all claims: as many of `*blocks` as there are, a power of two.
+  /// kUnsupported: not even one a rank, or not a stream a rank; nothing is taken then.
+  Status take(const std::vector<DeviceClaim>& claims, std::uint32_t* blocks);
+  void give_back(const std::vector<DeviceClaim>& claims, std::uint32_t blocks);
+  /// Of what was taken, only so many blocks a rank are used.
+  void shrink(const std::vector<DeviceClaim>& claims, std::uint32_t from, std::uint32_t to);
+
+ private:
+  struct Use {
+    std::uint32_t streams = 0;
+    std::uint32_t blocks = 0;
+  };
+  using Uuid = decltype(DeviceDriver::Identity::uuid);
+  Status fit(const DeviceClaim& claim, std::uint32_t* blocks);
+
+  std::mutex mutex_;          // guards uses_
+  std::map<Uuid, Use> uses_;  // entries stay: there are few devices
+};
+
+/// A communicator's part of it in one process: taken once for all its ranks there, given back at the end.
+class DeviceShare {
+ public:
+  explicit DeviceShare(std::shared_ptr<DeviceBudget> budget) : budget_(std::move(budget)) {}
+  ~DeviceShare() { give_back(); }
+  DeviceShare(const DeviceShare&) = delete;
+  DeviceShare& operator=(const DeviceShare&) = delete;
+
+  /// The first call takes, the others hear what became of it. `blocks`: a rank's, most and got.
+  Status take(const std::vector<DeviceClaim>& claims, std::uint32_t* blocks);
+  /// All ranks of all processes have agreed on so many.
+  void settle(std::uint32_t blocks);
+  void give_back();
+
+ private:
+  const std::shared_ptr<DeviceBudget> budget_;
+  std::mutex mutex_;  // guards the rest
+  bool asked_ = false;
+  Status taken_;
+  std::vector<DeviceClaim> claims_;
+  std::uint32_t blocks_ = 0;  // a rank's; 0: nothing is held
+};
+
+}  // namespace tutti
