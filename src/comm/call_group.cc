@@ -68,9 +68,32 @@ Status CallGroup::run() {
   pack_reductions();
   const bool blocks =
       std::any_of(calls_.begin(), calls_.end(), [](const Collected& call) { return bool{call.blocking}; });
+  TUTTI_TRY(check_streams(blocks));
   if (!blocks) return run_together();
   run_on_threads();
   for (const Collected& call : calls_) TUTTI_TRY(call.status);
+  return {};
+}
+
+// What would be refused when its turn comes is refused before anything runs: two ranks of one communicator on a stream.
+// And what would be put on another stream than the caller's.
+Status CallGroup::check_streams(bool on_threads) const {
+  std::map<std::uint64_t, StreamBook> books;       // by communicator
+  std::map<Communicator*, std::uint64_t> numbers;  // of its calls in this group
+  for (const Collected& call : calls_) {
+    if (call.comm == nullptr || call.blocking || !call.call.collective()) continue;
+    const std::uint64_t number = ++numbers[call.comm.get()];
+    DeviceSide* const side = call.comm->device();
+    if (call.stream == nullptr || !call.stream->is_cuda() || side == nullptr) continue;
+    if (on_threads && call.stream->is_per_thread())
+      return fail(Code::kInvalidUsage,
+                  "calls of a group with joins or splits run on threads of their own, for which cudaStreamPerThread is "
+                  "another stream");
+    StreamPlace place;
+    TUTTI_TRY(call.stream->place_on(side->device_of_calls(), &place));
+    StreamBook& book = books.try_emplace(call.comm->membership().comm_id(), SIZE_MAX).first->second;
+    TUTTI_TRY(book.enter(call.comm->rank(), {&place, 1}, number));
+  }
   return {};
 }
 

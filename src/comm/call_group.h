@@ -41,6 +41,7 @@ class CallGroup {
     Status status;
   };
   Status run();
+  Status check_streams(bool on_threads) const;
   Status merge_transfers();
   void pack_reductions();
   static bool fits(const Collected& earlier, const Collected& call);

@@ -188,10 +188,12 @@ void Communicator::wait_for_turn(std::uint64_t ticket) {
   }
 }
 
-Status Communicator::begin(const CallArguments& arguments, bool* empty) {
+Status Communicator::begin(const CallArguments& arguments, bool* empty, bool placed) {
   if (failed()) return failure();
   if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);
   TUTTI_TRY(look_at_graphs());
+  if (!placed && (arguments.on_device || arguments.staged)) [[unlikely]]
+    TUTTI_TRY(device_->follow_default_stream(arguments, sequence_ + 1));
   repeat_.possible = false;
   describe_call(arguments, ++sequence_, &call_);
   board_.begin(call_);
@@ -354,10 +356,11 @@ void Communicator::bind_reduction(const CallArguments& arguments, Launch* launch
 Status Communicator::finish(Status status, std::uint64_t ticket) {
   if (!status.ok() && status.code() != Code::kInvalidUsage) [[unlikely]]
     status = fail_for_good(std::move(status), kNoRank);
-  // A call that failed has not ended for the peers: who waits for its end hears the cause.
+  // A call that failed has not ended for the peers: who waits for its end hears the cause. One that was refused has not
+  // begun.
   if (status.ok()) [[likely]] {
     board_.end(sequence_);
-  } else {
+  } else if (status.code() != Code::kInvalidUsage) {
     active_->abandon();
   }
   done_tickets_.store(ticket + 1, std::memory_order_release);

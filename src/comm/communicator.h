@@ -79,18 +79,22 @@ class Communicator final : public Watch {
 
   /// For operations that another thread runs: take_ticket() in the caller's order, then, once my_turn(), begin(), drive
   /// the executor, finish(). begin() sets `*empty` where there is nothing to move.
-  std::uint64_t take_ticket() {
+  std::uint64_t take_ticket(bool collective = false) {
+    if (collective) promised_ = next_number();
     const std::uint64_t ticket = next_ticket_.load(std::memory_order_relaxed);
     next_ticket_.store(ticket + 1, std::memory_order_relaxed);  // one caller at a time: no need for an atomic add
     return ticket;
   }
+  /// What the next collective will have, behind those that are queued. By the API's thread.
+  std::uint64_t next_number() const { return (quiet() ? sequence_ : promised_) + 1; }
   /// No operation is queued or running. From any thread.
   bool quiet() const { return my_turn(next_ticket_.load(std::memory_order_relaxed)); }
   /// Kernels of earlier calls on CUDA streams run: a call that is not put behind them has to wait. By the thread that
   /// begins the next call.
   bool has_kernels() const;
   bool my_turn(std::uint64_t ticket) const { return done_tickets_.load(std::memory_order_acquire) == ticket; }
-  Status begin(const CallArguments& arguments, bool* empty);
+  /// `placed`: it has its place in a CUDA stream.
+  Status begin(const CallArguments& arguments, bool* empty, bool placed = false);
   /// What begin() made of the arguments, for the executor.
   const Launch& launch() const { return launch_; }
   Status begin(std::span<Transfer> transfers);
@@ -214,6 +218,7 @@ class Communicator final : public Watch {
   std::atomic<std::uint64_t> next_ticket_{0};
   std::atomic<std::uint64_t> done_tickets_{0};  // release at finish(), pairs with the acquire in my_turn()
   std::uint64_t sequence_ = 0;
+  std::uint64_t promised_ = 0;  // to the newest collective that is queued; the API's thread only
   Call call_;
   Repeat repeat_;  // of call_ and launch_
   UserOperations operations_;

@@ -10,6 +10,13 @@
 
 namespace tutti {
 
+namespace {
+/// Whether anything of the call comes to its stream.
+bool moves_data(const CallArguments& a) {
+  return a.count != 0 || a.blocks != nullptr || a.collective == Collective::kBarrier;
+}
+}  // namespace
+
 Status Communicator::launch_on(const CallArguments& arguments, Stream& stream, std::unique_ptr<Operation>* watched,
                                const std::shared_ptr<Communicator>& self) {
   DeviceExecutor* const executor = device_ == nullptr ? nullptr : device_->executor();
@@ -28,13 +35,17 @@ Status Communicator::launch_on(const CallArguments& arguments, Stream& stream, s
     return fail(Code::kInvalidUsage,
                 "{}: a CUDA graph cannot have calls of ranks in several processes: no host would see one of them die",
                 name_of(call.collective));
+  StreamPlace place;
+  TUTTI_TRY(stream.place_on(executor->device(), &place));
+  place.capture = capture;
+  wait_for_turn(next_ticket_.load(std::memory_order_relaxed));
+  if (moves_data(call)) TUTTI_TRY(device_->streams().enter(rank_, {&place, 1}, sequence_ + 1));
   const std::uint64_t ticket = take_ticket();
-  wait_for_turn(ticket);
   std::shared_ptr<DeviceEvent> ended;
   Status status;
   try {
     bool empty = false;
-    status = begin(call, &empty);
+    status = begin(call, &empty, true);
     if (status.ok() && !empty) status = executor->launch_on(launch_, stream.cuda(), operation_timeout_, &ended);
   } catch (const std::exception& error) {
     status = failed_inside(error);
@@ -69,8 +80,18 @@ Status Communicator::stage_on(Stream& stream, QueuedCall* call, std::shared_ptr<
                 "the host{}{}",
                 device_->why_not().ok() ? "" : ": ", device_->why_not().text());
   TUTTI_TRY(device_->open_staging(-1));
+  StreamPlace places[2];
+  TUTTI_TRY(stream.place_on(device_->device_of_calls(), &places[0]));
+  StagedExecutor& executor = *device_->staged();
+  if (places[0].device < 0) places[0].device = executor.device();
+  // The queue of `stream` takes these calls one after another, whichever thread made them.
+  places[1] = places[0];
+  places[1].handle = &stream;
+  places[1].thread = 0;
+  if (call->collective() && moves_data(call->arguments()))
+    TUTTI_TRY(device_->streams().enter(rank_, places, next_number()));
   if (!staged) call->stage();
-  return device_->staged()->hold(stream.cuda(), order);
+  return executor.hold(places[0].device, stream.cuda(), order);
 }
 
 // A kernel needs no more than the scalar. On the way through host memory the roles that read or write nothing have no

@@ -59,6 +59,12 @@ std::shared_ptr<DeviceFabric> make_fabric(DeviceDriver& driver, std::shared_ptr<
   return std::make_shared<DeviceFabric>(driver, std::move(budget), std::move(own), std::move(others));
 }
 
+/// Of this rank's process.
+std::size_t ranks_here(const JoinResult& joined) {
+  const int self = joined.processes[static_cast<std::size_t>(joined.membership->rank().value)];
+  return static_cast<std::size_t>(std::count(joined.processes.begin(), joined.processes.end(), self));
+}
+
 /// Every rank has a device, so somebody may miss what is not offered: told once a communicator.
 Status log_refusal(const DeviceRequest& request, Rank rank, const Status& why) {
   if (rank == Rank{0})
@@ -70,6 +76,8 @@ Status log_refusal(const DeviceRequest& request, Rank rank, const Status& why) {
 Status DeviceSide::open(const DeviceRequest& request, const JoinResult& joined, Executor& host,
                         std::unique_ptr<DeviceSide>* made) {
   std::unique_ptr<DeviceSide> side(new DeviceSide(request, *joined.membership, host));
+  side->streams_ = Hub::shared<StreamLedger>(joined.membership->comm_id(),
+                                             [&] { return std::make_shared<StreamLedger>(ranks_here(joined)); });
   HostExchange ranks(host, *joined.membership, request.deadline);
   side->why_not_ = side->set_up(joined, ranks);
   TUTTI_TRY(ranks.failure());
@@ -168,6 +176,15 @@ Status DeviceSide::locate(CallArguments* a, int rank) {
   if (receives) TUTTI_TRY(check_place("recvbuff", rank, to));
   a->on_device = true;
   return {};
+}
+
+Status DeviceSide::follow_default_stream(const CallArguments& a, std::uint64_t number) {
+  StreamPlace place;
+  place.device = a.staged ? staged_->device() : executor_->device();
+  place.handle = driver_.default_stream();
+  place.is_default = true;
+  place.is_apart = false;
+  return streams_->follow(membership_.rank(), place, number);
 }
 
 bool DeviceSide::is_on_host(const CallArguments& a) const {

@@ -8,6 +8,7 @@
 #include "comm/arguments.h"
 #include "comm/host_exchange.h"
 #include "comm/join.h"
+#include "comm/stream_ledger.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "executor/device_executor.h"
@@ -56,6 +57,13 @@ class DeviceSide {
   Bytes staging_memory() const { return staged() == nullptr ? Bytes{0} : staged()->memory(); }
   /// The rank's device; -1: it has none.
   int device() const { return request_.device; }
+  /// What calls on CUDA streams are for; -1: any.
+  int device_of_calls() const { return executor_ != nullptr ? executor_->device() : request_.device; }
+
+  /// Of the ranks of this process.
+  StreamLedger& streams() { return *streams_; }
+  /// Where a call without a stream stands. kInvalidUsage: behind one that waits for it.
+  Status follow_default_stream(const CallArguments& arguments, std::uint64_t number);
 
   /// Says whether the call's buffers are device memory, and what serves them; refuses what is mixed or on another
   /// device.
@@ -86,6 +94,7 @@ class DeviceSide {
   Membership& membership_;
   Executor& host_;
   std::shared_ptr<DeviceFabric> fabric_;
+  std::shared_ptr<StreamLedger> streams_;
   bool spans_processes_ = false;
   std::unique_ptr<DeviceExecutor> executor_;
   std::unique_ptr<StagedExecutor> staged_;

@@ -55,7 +55,8 @@ bool Operation::begin() {
 
 bool Operation::start() {
   bool empty = false;
-  Status status = call_.collective() ? comm_->begin(call_.arguments(), &empty) : comm_->begin(call_.transfers());
+  Status status =
+      call_.collective() ? comm_->begin(call_.arguments(), &empty, order_ != nullptr) : comm_->begin(call_.transfers());
   if (!status.ok() || empty) return end(std::move(status)), false;
   // The exchange of a pack is on host memory, and comes before the call itself.
   if (order_ != nullptr && comm_->runs_staged()) comm_->device()->staged()->follow(std::move(order_));

@@ -18,7 +18,7 @@ class Operation {
 
   /// The call has been checked.
   Operation(std::shared_ptr<Communicator> comm, QueuedCall call)
-      : comm_(std::move(comm)), call_(std::move(call)), ticket_(comm_->take_ticket()) {}
+      : comm_(std::move(comm)), call_(std::move(call)), ticket_(comm_->take_ticket(call_.collective())) {}
 
   /// A call that has its place in a CUDA stream.
   Operation(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<StreamOrder> order)

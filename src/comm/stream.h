@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/operation.h"
+#include "comm/stream_ledger.h"
 #include "core/clock.h"
 #include "core/status.h"
 
@@ -31,6 +32,10 @@ class Stream {
   void* cuda() const { return cuda_; }
   /// Equal: calls on the two streams are in one order.
   const void* place() const { return is_cuda_ ? cuda_ : static_cast<const void*>(this); }
+  /// The calling thread's stream is meant, not that of who made this.
+  bool is_per_thread() const { return is_per_thread_; }
+  /// A CUDA stream as the calling thread uses it for `device`, -1: for any. kInvalidArgument: it is another device's.
+  Status place_on(int device, StreamPlace* place) const;
 
   void enqueue(std::unique_ptr<Operation> operation);
   /// `callback` runs on the progress thread when all queued before it has ended.
@@ -55,7 +60,9 @@ class Stream {
 
   std::shared_ptr<ProgressThread> thread_;
   bool is_cuda_ = false;
-  void* cuda_ = nullptr;  // nullptr: the default stream
+  void* cuda_ = nullptr;
+  bool is_per_thread_ = false;
+  DeviceDriver::StreamTraits traits_;
   // Guarded by the progress thread's mutex. The head item is the progress thread's while it works on it.
   std::deque<Item> items_;
   Status first_error_;

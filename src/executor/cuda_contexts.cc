@@ -52,6 +52,7 @@ CudaContexts::CudaContexts() {
   find("cuCtxPopCurrent", 4000, &pop_, &missing_);
   find("cuCtxGetCurrent", 4000, &current_, &missing_);
   find("cuCtxGetDevice", 2000, &device_, &missing_);
+  find("cuStreamGetCtx", 9020, &of_stream_, &missing_);
   find("cuPointerGetAttributes", 7000, &attributes_, &missing_);
 }
 
@@ -102,6 +103,16 @@ int CudaContexts::current_device() {
   if (!missing_.ok() || current_(&context) != CUDA_SUCCESS) return -1;
   if (context != nullptr && device_(&device) != CUDA_SUCCESS) return -1;
   return is_active(device) ? device : -1;
+}
+
+int CudaContexts::device_of(CUstream_st* stream) {
+  Context context = nullptr;
+  int device = -1;
+  const bool known = missing_.ok() && of_stream_(stream, &context) == CUDA_SUCCESS && context != nullptr;
+  if (!known || push_(context) != CUDA_SUCCESS) return -1;
+  if (device_(&device) != CUDA_SUCCESS) device = -1;
+  leave();
+  return device;
 }
 
 CudaContexts::Place CudaContexts::place_of(const void* memory) {

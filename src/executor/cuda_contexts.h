@@ -9,6 +9,7 @@
 #include "core/status.h"
 
 struct CUctx_st;
+struct CUstream_st;
 
 namespace tutti {
 
@@ -27,6 +28,9 @@ class CudaContexts {
   void leave();
   /// The calling thread's device where the process has begun to use it; -1: it has not. Begins nothing.
   int current_device();
+
+  /// The device that a stream was made for; -1: not known. Not for the handles that stand for several streams.
+  int device_of(CUstream_st* stream);
 
   struct Place {
     bool is_managed = false;
@@ -48,6 +52,7 @@ class CudaContexts {
   int (*pop_)(Context*) = nullptr;
   int (*current_)(Context*) = nullptr;
   int (*device_)(int*) = nullptr;
+  int (*of_stream_)(CUstream_st*, Context*) = nullptr;
   int (*attributes_)(unsigned, int*, void**, unsigned long long) = nullptr;
 
   std::mutex mutex_;

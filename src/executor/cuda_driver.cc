@@ -201,6 +201,19 @@ class CudaDriver final : public DeviceDriver {
     return checked(cudaStreamDestroy(stream_of(stream)), "cudaStreamDestroy");
   }
   Stream default_stream() override { return cudaStreamLegacy; }
+  Stream per_thread_stream() override { return cudaStreamPerThread; }
+  Status look_at(Stream stream, StreamTraits* traits) override {
+    *traits = StreamTraits{};
+    traits->is_apart = stream != cudaStreamLegacy && stream != cudaStreamPerThread;
+    if (!traits->is_apart) return {};
+    const OnAnyDevice scope;
+    const BesideCaptures captures;
+    unsigned flags = 0;
+    TUTTI_TRY(checked(cudaStreamGetFlags(stream_of(stream), &flags), "cudaStreamGetFlags"));
+    traits->is_apart = (flags & cudaStreamNonBlocking) != 0;
+    traits->device = CudaContexts::get().device_of(stream_of(stream));
+    return {};
+  }
 
   Status create_event(int device, Event* event) override {
     const OnDevice scope(device);

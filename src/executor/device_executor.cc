@@ -106,7 +106,8 @@ Status DeviceExecutor::copy_aside(void* to, const void* from, Bytes bytes) {
 // the order is that of its launches, which the caller makes.
 Status DeviceExecutor::follow(DeviceDriver::Stream stream, std::uint64_t capture) {
   const End& before = capture == 0 ? last_ : captured_;
-  if (before.event == nullptr || before.stream == stream || before.capture != capture) return {};
+  const bool same = before.stream == stream && stream != driver().per_thread_stream();
+  if (before.event == nullptr || same || before.capture != capture) return {};
   return driver().wait(device(), stream, before.event->get());
 }
 

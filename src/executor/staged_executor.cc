@@ -61,8 +61,8 @@ Status StagedExecutor::grow(std::size_t bytes) {
   return {};
 }
 
-Status StagedExecutor::hold(DeviceDriver::Stream stream, std::shared_ptr<StreamOrder>* order) {
-  return StreamOrder::hold(words_, driver_, device_, stream, order);
+Status StagedExecutor::hold(int device, DeviceDriver::Stream stream, std::shared_ptr<StreamOrder>* order) {
+  return StreamOrder::hold(words_, driver_, device, stream, order);
 }
 
 void StagedExecutor::begin(std::size_t segments) {
@@ -164,7 +164,7 @@ Status StagedExecutor::finish_segment() {
 
 Status StagedExecutor::drain(Progress* outcome) {
   if (!draining_) {
-    if (order_ != nullptr) TUTTI_TRY(order_->release(stream_));
+    if (order_ != nullptr) TUTTI_TRY(order_->release(device_, stream_));
     TUTTI_TRY(after_.record(driver_, device_, stream_));
     draining_ = true;
   }

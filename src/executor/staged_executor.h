@@ -38,8 +38,8 @@ class StagedExecutor final : public HostedExecutor {
   Bytes memory() const { return Bytes{2 * slots_.size() * staged_bytes_}; }
 
   /// A call that was made on a stream of the caller's begins behind what is there now, and what is put there from now
-  /// on waits until the call has ended, or until `order` is gone.
-  Status hold(DeviceDriver::Stream stream, std::shared_ptr<StreamOrder>* order);
+  /// on waits until the call has ended, or until `order` is gone. `device`: the stream's.
+  Status hold(int device, DeviceDriver::Stream stream, std::shared_ptr<StreamOrder>* order);
   /// The next start() is of that call.
   void follow(std::shared_ptr<StreamOrder> order) { order_ = std::move(order); }
   /// Before start() of a collective.

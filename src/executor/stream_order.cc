@@ -90,10 +90,9 @@ void OrderWords::give_back(std::size_t index, std::unique_ptr<StreamPoint> behin
   given_back_.notify_one();
 }
 
-StreamOrder::StreamOrder(std::shared_ptr<OrderWords> words, DeviceDriver& driver, int device, std::size_t index)
+StreamOrder::StreamOrder(std::shared_ptr<OrderWords> words, DeviceDriver& driver, std::size_t index)
     : words_(std::move(words)),
       driver_(driver),
-      device_(device),
       index_(index),
       word_(words_->words_ + index),
       value_(load_relaxed(word_) + 1) {}
@@ -101,7 +100,7 @@ StreamOrder::StreamOrder(std::shared_ptr<OrderWords> words, DeviceDriver& driver
 Status StreamOrder::hold(std::shared_ptr<OrderWords> words, DeviceDriver& driver, int device,
                          DeviceDriver::Stream stream, std::shared_ptr<StreamOrder>* order) {
   const std::size_t index = words->take();
-  std::shared_ptr<StreamOrder> made(new StreamOrder(std::move(words), driver, device, index));
+  std::shared_ptr<StreamOrder> made(new StreamOrder(std::move(words), driver, index));
   TUTTI_TRY(made->before_.record(driver, device, stream));
   TUTTI_TRY(driver.wait_for_word(device, stream, made->word_, made->value_));
   made->behind_ = std::make_unique<StreamPoint>();
@@ -116,6 +115,8 @@ StreamOrder::~StreamOrder() {
   words_->give_back(index_, std::move(behind_));
 }
 
-Status StreamOrder::release(DeviceDriver::Stream stream) { return driver_.write_word(device_, stream, word_, value_); }
+Status StreamOrder::release(int device, DeviceDriver::Stream stream) {
+  return driver_.write_word(device, stream, word_, value_);
+}
 
 }  // namespace tutti

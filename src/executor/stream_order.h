@@ -51,14 +51,13 @@ class StreamOrder {
   /// What stands before the call.
   const StreamPoint& before() const { return before_; }
   /// The caller's stream goes on when `stream` has come this far.
-  Status release(DeviceDriver::Stream stream);
+  Status release(int device, DeviceDriver::Stream stream);
 
  private:
-  StreamOrder(std::shared_ptr<OrderWords> words, DeviceDriver& driver, int device, std::size_t index);
+  StreamOrder(std::shared_ptr<OrderWords> words, DeviceDriver& driver, std::size_t index);
 
   const std::shared_ptr<OrderWords> words_;
   DeviceDriver& driver_;
-  const int device_;
   const std::size_t index_;
   std::uint64_t* const word_;
   const std::uint64_t value_;

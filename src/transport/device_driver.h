@@ -32,6 +32,12 @@ class DeviceDriver {
     int connections = 0;  ///< streams that run side by side
   };
 
+  /// What decides which streams wait for one another.
+  struct StreamTraits {
+    int device = -1;       ///< -1: that of the call, whichever it is; or not known
+    bool is_apart = true;  ///< it and the default stream do not wait for each other
+  };
+
   /// What other processes know a device by.
   struct Identity {
     std::array<std::byte, 16> uuid{};   ///< equal: the same device, in whatever process
@@ -75,6 +81,10 @@ class DeviceDriver {
   virtual Status destroy_stream(Stream stream) = 0;
   /// The stream that work without a stream goes to.
   virtual Stream default_stream() = 0;
+  /// What stands for another stream in each thread.
+  virtual Stream per_thread_stream() = 0;
+  /// Of any stream, also one that is captured. Begins to use no device.
+  virtual Status look_at(Stream stream, StreamTraits* traits) = 0;
   virtual Status create_event(int device, Event* event) = 0;
   virtual Status destroy_event(Event event) = 0;
   virtual Status record(int device, Event event, Stream stream) = 0;

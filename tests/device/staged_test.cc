@@ -402,5 +402,38 @@ TEST_F(StagedStreams, SmallCallsOfAGroupInMemoryOfBothKinds) {
   });
 }
 
+// The host has to run them. Refused before there is any effect: the capture goes on, and so does the communicator.
+TEST_F(StagedStreams, CannotBeCaptured) {
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    StandInDriver::use(rank);
+    Values data(std::vector<float>(1000, 1.0f), true, rank);
+    {
+      CallerStream stream(rank);
+      const auto reduce = [&] {
+        return tuttiAllReduce(data.data(), data.data(), 1000, tuttiFloat32, tuttiSum, comm, stream.get());
+      };
+      const auto expect_refusal = [](tuttiResult_t result, tuttiComm_t where) {
+        EXPECT_EQ(result, tuttiInvalidUsage);
+        const std::string text = tuttiGetLastError(where);
+        EXPECT_NE(text.find("cannot be part of a CUDA graph, which runs without the host"), std::string::npos) << text;
+      };
+      stand_in().begin_capture(stream.cuda());
+      expect_refusal(reduce(), comm);
+      expect_refusal(tuttiBarrier(comm, stream.get()), comm);
+      expect_refusal(tuttiSend(data.data(), 10, tuttiFloat32, 1 - rank, comm, stream.get()), comm);
+      ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+      EXPECT_EQ(reduce(), tuttiSuccess);
+      expect_refusal(tuttiGroupEnd(), nullptr);
+      std::shared_ptr<const Graph> graph;
+      const Status ended = stand_in().end_capture({stream.cuda()}, &graph);
+      EXPECT_TRUE(ended.ok()) << ended.text();
+      EXPECT_EQ(reduce(), tuttiSuccess) << tuttiGetLastError(comm);
+      EXPECT_EQ(tuttiStreamSynchronize(stream.get()), tuttiSuccess) << tuttiGetLastError(comm);
+    }
+    EXPECT_TRUE(data.get() == std::vector<float>(1000, 2.0f));
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+  });
+}
+
 }  // namespace
 }  // namespace tutti::test

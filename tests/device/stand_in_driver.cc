@@ -26,7 +26,14 @@ constexpr std::uint32_t kThreads = 2;  // of a block
 thread_local int thread_device = -1;
 thread_local bool thread_uses_host = false;
 
-StandInStream& stream_at(DeviceDriver::Stream stream) { return *static_cast<StandInStream*>(stream); }
+/// Its address is the handle of the streams that each thread has for itself.
+int own_handle = 0;
+
+StandInStream& stream_at(DeviceDriver::Stream stream) {
+  if (stream != &own_handle) return *static_cast<StandInStream*>(stream);
+  static thread_local StandInStream own{std::make_shared<HardwareQueue>(), nullptr, 0, -1};
+  return own;
+}
 StandInEvent& event_at(DeviceDriver::Event event) { return *static_cast<StandInEvent*>(event); }
 
 }  // namespace
@@ -49,7 +56,9 @@ StandInDriver& stand_in() {
   return *driver;
 }
 
-StandInDriver::StandInDriver() { default_stream_ = new StandInStream{std::make_shared<HardwareQueue>(), nullptr, 0}; }
+StandInDriver::StandInDriver() {
+  default_stream_ = new StandInStream{std::make_shared<HardwareQueue>(), nullptr, 0, -1};
+}
 StandInDriver::~StandInDriver() { delete static_cast<StandInStream*>(default_stream_); }
 
 void StandInDriver::use(int device) { thread_device = device; }
@@ -213,7 +222,7 @@ std::shared_ptr<HardwareQueue> StandInDriver::next_queue(int device) {
 
 Status StandInDriver::create_stream(int device, Stream* stream) {
   TUTTI_TRY(failure("create_stream"));
-  *stream = new StandInStream{next_queue(device), nullptr, 0};
+  *stream = new StandInStream{next_queue(device), nullptr, 0, device};
   return {};
 }
 Status StandInDriver::synchronize(Stream stream) {
@@ -230,6 +239,12 @@ Status StandInDriver::destroy_stream(Stream stream) {
   return {};
 }
 DeviceDriver::Stream StandInDriver::default_stream() { return default_stream_; }
+DeviceDriver::Stream StandInDriver::per_thread_stream() { return &own_handle; }
+// As with CUDA, what is created here does not wait for the default stream; what each thread has does.
+Status StandInDriver::look_at(Stream stream, StreamTraits* traits) {
+  *traits = {stream_at(stream).device, stream != default_stream_ && stream != &own_handle};
+  return {};
+}
 
 void StandInDriver::put_locked(Stream stream, std::function<void()> work) {
   StandInStream& place = stream_at(stream);
@@ -239,6 +254,11 @@ void StandInDriver::put_locked(Stream stream, std::function<void()> work) {
 void StandInDriver::put(Stream stream, std::function<void()> work) {
   const std::lock_guard lock(stand_in().mutex_);
   stand_in().put_locked(stream, std::move(work));
+}
+
+Status StandInDriver::check_device(int device, Stream stream, const char* function) {
+  const int own = stream_at(stream).device;
+  return own < 0 || own == device ? Status{} : fail(Code::kUnhandledCudaError, "{}: invalid resource handle", function);
 }
 
 Status StandInDriver::create_event(int, Event* event) {
@@ -251,7 +271,8 @@ Status StandInDriver::destroy_event(Event event) {
   delete static_cast<StandInEvent*>(event);
   return {};
 }
-Status StandInDriver::record(int, Event event, Stream stream) {
+Status StandInDriver::record(int device, Event event, Stream stream) {
+  TUTTI_TRY(check_device(device, stream, "record"));
   const std::lock_guard lock(mutex_);
   if (stream == default_stream_ && !captures_.empty()) return spoil(captures_.front().get(), "record");
   StandInStream& place = stream_at(stream);
@@ -384,7 +405,8 @@ void StandInDriver::begin_capture(Stream stream) {
 Status StandInDriver::end_capture(const std::vector<Stream>& streams, std::shared_ptr<const Graph>* graph) {
   const std::lock_guard lock(mutex_);
   const std::shared_ptr<Capture> capture = stream_at(streams.front()).capture;
-  for (const Stream stream : streams) stream_at(stream) = StandInStream{stream_at(stream).queue, nullptr, 0};
+  for (const Stream stream : streams)
+    stream_at(stream) = StandInStream{stream_at(stream).queue, nullptr, 0, stream_at(stream).device};
   std::erase(captures_, capture);
   *graph = capture->graph;
   if (!capture->fault.empty()) return fail(Code::kUnhandledCudaError, "the capture was ended by: {}", capture->fault);
@@ -407,6 +429,7 @@ Status StandInDriver::load(int) { return failure("load"); }
 
 Status StandInDriver::launch(int device, Stream stream, const DeviceCall& call) {
   TUTTI_TRY(failure("launch"));
+  TUTTI_TRY(check_device(device, stream, "launch"));
   ++launches_;
   const auto copied = std::make_shared<const DeviceCall>(call);
   if (skip_kernels_) return {};

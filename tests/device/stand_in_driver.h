@@ -79,6 +79,8 @@ class StandInDriver final : public DeviceDriver {
   Status synchronize(Stream stream) override;
   Status destroy_stream(Stream stream) override;
   Stream default_stream() override;
+  Stream per_thread_stream() override;
+  Status look_at(Stream stream, StreamTraits* traits) override;
   Status create_event(int device, Event* event) override;
   Status destroy_event(Event event) override;
   Status record(int device, Event event, Stream stream) override;
@@ -120,6 +122,7 @@ class StandInDriver final : public DeviceDriver {
   Status failure(const std::string& function);
   std::shared_ptr<HardwareQueue> next_queue(int device);
   std::shared_ptr<Processors> processors_of(int device);
+  static Status check_device(int device, Stream stream, const char* function);
   void put_locked(Stream stream, std::function<void()> work);
   static Status spoil(Capture* capture, const std::string& function);
   bool is_under_way(const Capture& capture) const;

@@ -149,6 +149,7 @@ struct StandInStream {
   std::shared_ptr<HardwareQueue> queue;
   std::shared_ptr<Capture> capture;  ///< nullptr: what is put here runs
   std::size_t lane = 0;
+  int device = -1;  ///< -1: any
 };
 
 struct StandInEvent {

@@ -1,0 +1,65 @@
+#include "comm/stream_ledger.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace tutti {
+
+bool StreamPlace::meets(const StreamPlace& other) const {
+  if (device != other.device || capture != other.capture) return false;
+  if (handle == other.handle && thread == other.thread) return true;
+  return (is_default && !other.is_apart) || (other.is_default && !is_apart);
+}
+
+std::uint64_t stream_thread() {
+  static std::atomic<std::uint64_t> threads{0};  // alone: no order
+  static thread_local const std::uint64_t own = threads.fetch_add(1, std::memory_order_relaxed) + 1;
+  return own;
+}
+
+// The other rank's call `n` there has not ended while this one has not made call `n`; once it has, elsewhere, nothing
+// behind the other's is in its way.
+Status StreamBook::check(Rank rank, const StreamPlace& place, std::uint64_t number) const {
+  for (const Entry& entry : entries_)
+    if (entry.rank != rank && entry.number >= number && entry.place.meets(place))
+      return fail(Code::kInvalidUsage,
+                  "the CUDA stream of rank {}'s call {} on device {} has call {} of rank {} before it, which waits for "
+                  "it: ranks of one communicator need streams of their own",
+                  rank.value, number, place.device, entry.number, entry.rank.value);
+  return {};
+}
+
+Status StreamBook::follow(Rank rank, const StreamPlace& place, std::uint64_t number) {
+  TUTTI_TRY(check(rank, place, number));
+  newest_[rank] = number;
+  return {};
+}
+
+Status StreamBook::enter(Rank rank, std::span<const StreamPlace> places, std::uint64_t number) {
+  for (const StreamPlace& place : places) TUTTI_TRY(check(rank, place, number));
+  for (const StreamPlace& place : places) put(rank, place, number);
+  newest_[rank] = number;
+  forget_passed();
+  return {};
+}
+
+void StreamBook::put(Rank rank, const StreamPlace& place, std::uint64_t number) {
+  const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.rank == rank && entry.place.handle == place.handle && entry.place.thread == place.thread &&
+           entry.place.capture == place.capture;
+  });
+  if (known != entries_.end())
+    known->number = number;
+  else
+    entries_.push_back({rank, place, number});
+}
+
+// Streams come and go; the book must not grow with them.
+void StreamBook::forget_passed() {
+  if (newest_.size() < ranks_) return;
+  const auto lowest = std::min_element(newest_.begin(), newest_.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::erase_if(entries_, [passed = lowest->second](const Entry& entry) { return entry.number <= passed; });
+}
+
+}  // namespace tutti
