@@ -49,6 +49,7 @@ class KeptArguments {
 
   const CallArguments& get() const { return arguments_; }
   void stage() { arguments_.staged = true; }
+  void place(bool on_device) { arguments_.on_device = on_device; }
 
  private:
   struct Arrays {

@@ -123,11 +123,13 @@ Status Communicator::run(CallArguments* call) {
   const std::uint64_t ticket = take_ticket();
   if (!my_turn(ticket)) [[unlikely]]
     wait_for_turn(ticket);
-  if (!arguments.on_device && has_kernels()) (void)wait_for_kernels();  // begin() tells of a failure
   Status status;
+  if (lacks_place(arguments)) [[unlikely]]
+    status = wait_for_place(call);
+  if (!arguments.on_device && has_kernels()) (void)wait_for_kernels();  // begin() tells of a failure
   bool empty = false;
   try {
-    status = begin(arguments, &empty);
+    if (status.ok()) status = begin(arguments, &empty);
   } catch (const std::exception& error) {
     status = failed_inside(error);
   }
@@ -188,13 +190,17 @@ void Communicator::wait_for_turn(std::uint64_t ticket) {
   }
 }
 
-Status Communicator::begin(const CallArguments& arguments, bool* empty, bool placed) {
+Status Communicator::may_begin() {
   if (failed()) return failure();
   if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);
-  TUTTI_TRY(look_at_graphs());
+  repeat_.possible = false;
+  return look_at_graphs();
+}
+
+Status Communicator::begin(const CallArguments& arguments, bool* empty, bool placed) {
+  TUTTI_TRY(may_begin());
   if (!placed && (arguments.on_device || arguments.staged)) [[unlikely]]
     TUTTI_TRY(device_->follow_default_stream(arguments, sequence_ + 1));
-  repeat_.possible = false;
   describe_call(arguments, ++sequence_, &call_);
   board_.begin(call_);
   operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);

@@ -93,6 +93,10 @@ class Communicator final : public Watch {
   /// begins the next call.
   bool has_kernels() const;
   bool my_turn(std::uint64_t ticket) const { return done_tickets_.load(std::memory_order_acquire) == ticket; }
+  /// This rank moves nothing in the call, which may be one of kernels all the same: the other ranks know.
+  bool lacks_place(const CallArguments& arguments) const;
+  /// Looks whether they have said so; kInProgress: not yet. When it is the call's turn.
+  Status find_place(const CallArguments& arguments, bool* on_device);
   /// `placed`: it has its place in a CUDA stream.
   Status begin(const CallArguments& arguments, bool* empty, bool placed = false);
   /// What begin() made of the arguments, for the executor.
@@ -164,6 +168,8 @@ class Communicator final : public Watch {
   void begin_again(const CallArguments& arguments);
   void change_root(const CallArguments& arguments);
   void remember(const CallArguments& arguments, Bytes block);
+  Status may_begin();
+  Status wait_for_place(CallArguments* arguments);
   Status run_launch();
   Status fail_for_good(Status status, Rank culprit);
   bool exceeds_cache(Collective collective, Bytes block, const Launch& launch) const;

@@ -7,6 +7,7 @@
 #include "comm/operation.h"
 #include "comm/stream.h"
 #include "comm/user_operation.h"
+#include "core/ladder.h"
 
 namespace tutti {
 
@@ -92,6 +93,46 @@ Status Communicator::stage_on(Stream& stream, QueuedCall* call, std::shared_ptr<
     TUTTI_TRY(device_->streams().enter(rank_, places, next_number()));
   if (!staged) call->stage();
   return executor.hold(places[0].device, stream.cuda(), order);
+}
+
+bool Communicator::lacks_place(const CallArguments& a) const {
+  return a.collective == Collective::kAllToAllV && device_ != nullptr && device_->executor() != nullptr &&
+         !a.on_device && !a.staged && !DeviceSide::has_memory(a, rank_.value);
+}
+
+// Each rank's board says where its call runs, or that it lacks a place, too. Who lacks one says that no later than it
+// decides, so all that do decide alike: where nobody has a place, nothing is moved, and the host does that.
+Status Communicator::find_place(const CallArguments& arguments, bool* on_device) {
+  if (call_.sequence != sequence_ + 1 || !call_.placeless) {
+    TUTTI_TRY(may_begin());
+    describe_call(arguments, sequence_ + 1, &call_);
+    call_.placeless = true;
+    board_.begin(call_);
+    active_ = executor_.get();
+    operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
+    waiting_ = false;
+  }
+  const BoardReader board = boards();
+  Rank missing = kNoRank;
+  for (Rank peer{0}; peer.value < ranks_; ++peer) {
+    if (peer == rank_) continue;
+    const PostedCall posted = board(peer)->find(call_.sequence);
+    if (posted.known && !posted.call.placeless) return *on_device = posted.call.on_device, Status();
+    if (!posted.known && missing == kNoRank) missing = peer;
+  }
+  if (missing == kNoRank) return *on_device = false, Status();
+  board_.wait_for(missing);
+  TUTTI_TRY(check(missing, 0));
+  return fail(Code::kInProgress, "rank {} has not made call {}", missing.value, call_.sequence);
+}
+
+Status Communicator::wait_for_place(CallArguments* arguments) {
+  Ladder ladder(LadderPolicy{});
+  for (;;) {
+    const Status status = find_place(*arguments, &arguments->on_device);
+    if (status.code() != Code::kInProgress) return board_.wait_for(kNoRank), status;
+    if (ladder.climb() == Ladder::Rung::kSleep) std::this_thread::sleep_for(std::chrono::microseconds{200});
+  }
 }
 
 // A kernel needs no more than the scalar. On the way through host memory the roles that read or write nothing have no

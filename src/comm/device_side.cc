@@ -139,12 +139,16 @@ Status DeviceSide::check_place(const char* buffer, int rank, DeviceDriver::Place
 }
 
 namespace {
-bool is_empty(const CallArguments& a) {
-  return a.blocks == nullptr ? a.count == 0 : a.send == nullptr && a.recv == nullptr;
+bool moves(const CallArguments& a, const BlockTable* blocks) {
+  if (blocks == nullptr) return a.count != 0;
+  return std::any_of(blocks->counts, blocks->counts + blocks->size, [](std::size_t count) { return count != 0; });
 }
-bool sends_memory(const CallArguments& a, int rank) { return !is_empty(a) && a.send != nullptr && reads_send(a, rank); }
+// What is not read or written may be anything.
+bool sends_memory(const CallArguments& a, int rank) {
+  return a.send != nullptr && reads_send(a, rank) && moves(a, a.blocks == nullptr ? nullptr : &a.blocks->send);
+}
 bool receives_memory(const CallArguments& a, int rank) {
-  return !is_empty(a) && a.recv != nullptr && writes_recv(a, rank);
+  return a.recv != nullptr && writes_recv(a, rank) && moves(a, a.blocks == nullptr ? nullptr : &a.blocks->recv);
 }
 }  // namespace
 
@@ -156,8 +160,12 @@ Status DeviceSide::locate(CallArguments* a, int rank) {
   const bool sends = sends_memory(*a, rank);
   const bool receives = receives_memory(*a, rank);
   if (!sends && !receives) return {};
-  const DeviceDriver::Place from = sends ? driver_.place_of(a->send) : DeviceDriver::Place{};
-  const DeviceDriver::Place to = receives ? driver_.place_of(a->recv) : DeviceDriver::Place{};
+  DeviceDriver::Place from = sends ? driver_.place_of(a->send) : DeviceDriver::Place{};
+  DeviceDriver::Place to = receives ? driver_.place_of(a->recv) : DeviceDriver::Place{};
+  if (sends && receives && from.on_device != to.on_device) {  // beside host memory
+    if (from.on_host) from = DeviceDriver::Place{};
+    if (to.on_host) to = DeviceDriver::Place{};
+  }
   if (sends && receives && from.on_device != to.on_device)
     return fail(Code::kInvalidArgument, "{}: of rank {} sendbuff is {} memory and recvbuff {} memory",
                 name_of(a->collective), rank, from.on_device ? "device" : "host", to.on_device ? "device" : "host");
@@ -221,6 +229,7 @@ Status DeviceSide::locate(const Transfer& transfer) {
   if (transfer.count.value == 0) return {};
   const DeviceDriver::Place place = driver_.place_of(transfer.data);
   if (!place.on_device) return {};
+  if (request_.forced && place.on_host) return {};
   if (request_.forced) return fail(Code::kUnsupported, "sends and receives of device buffers go through host memory");
   return open_staging(place.device);
 }

@@ -36,9 +36,20 @@ Operation::State Operation::step(bool look) {
 }
 
 // A call on device memory is put behind the kernels of earlier ones.
-bool Operation::may_begin() const {
-  if (!comm_->my_turn(ticket_)) return false;
+bool Operation::may_begin() {
+  if (!comm_->my_turn(ticket_) || !has_place()) return false;
   return (call_.collective() && call_.arguments().on_device) || !comm_->has_kernels();
+}
+
+bool Operation::has_place() {
+  if (placed_ || !call_.collective() || !comm_->lacks_place(call_.arguments())) return true;
+  bool on_device = false;
+  Status status = comm_->find_place(call_.arguments(), &on_device);
+  if (status.code() == Code::kInProgress) return false;
+  if (!status.ok()) return end(std::move(status)), false;
+  comm_->executor().board().wait_for(kNoRank);
+  call_.place(on_device);
+  return placed_ = true;
 }
 
 Operation::State Operation::watch() {

@@ -45,7 +45,8 @@ class Operation {
 
  private:
   State step(bool look);
-  bool may_begin() const;
+  bool may_begin();
+  bool has_place();
   State watch();
   /// Begins it. False: it has ended already.
   bool begin();
@@ -57,6 +58,7 @@ class Operation {
   std::uint64_t ticket_;
   State state_ = State::kQueued;
   Status status_;
+  bool placed_ = false;               // where it runs is known
   std::shared_ptr<DeviceEvent> end_;  // of a call on a CUDA stream; the rest of it is the communicator's
   Call launched_;
   std::shared_ptr<StreamOrder> order_;  // of a staged call on a CUDA stream, until it begins

@@ -22,6 +22,8 @@ class QueuedCall {
   bool collective() const { return collective_; }
   /// Without buffers, it is put among the staged calls of a stream.
   void stage() { arguments_.stage(); }
+  /// Where a call runs in which this rank moves nothing, as the others have said.
+  void place(bool on_device) { arguments_.place(on_device); }
   const CallArguments& arguments() const { return exchanging_ ? exchange_ : arguments_.get(); }
   std::span<Transfer> transfers() { return transfers_; }
   void add(const Transfer& transfer) { transfers_.push_back(transfer); }

@@ -67,12 +67,24 @@ Function driver_function(const char* name, unsigned version) {
   return reinterpret_cast<Function>(function);
 }
 
+/// Whether the processor may use managed memory while kernels run, on each device.
+bool manage_both(int devices) {
+  for (int device = 0; device < devices; ++device) {
+    int both = 0;
+    const cudaError_t error = cudaDeviceGetAttribute(&both, cudaDevAttrConcurrentManagedAccess, device);
+    if (error != cudaSuccess) (void)cudaGetLastError();
+    if (error != cudaSuccess || both == 0) return false;
+  }
+  return true;
+}
+
 class CudaDriver final : public DeviceDriver {
  public:
   explicit CudaDriver(int devices)
       : devices_(devices),
         wait_for_word_(driver_function<WordFunction>("cuStreamWaitValue64", 11070)),
         write_word_(driver_function<WordFunction>("cuStreamWriteValue64", 11070)),
+        manages_both_(manage_both(devices)),
         beside_(static_cast<std::size_t>(devices)) {}
 
   int devices() override { return devices_; }
@@ -174,7 +186,7 @@ class CudaDriver final : public DeviceDriver {
   Place place_of(const void* memory) override {
     const CudaContexts::Place place = CudaContexts::get().place_of(memory);
     // Managed memory is where it is used.
-    return Place{place.is_managed || place.device >= 0, place.device};
+    return Place{place.is_managed || place.device >= 0, place.device, place.is_managed && manages_both_};
   }
 
   // Of the highest priority: what its kernels wait for is peers, who wait for them.
@@ -386,6 +398,7 @@ class CudaDriver final : public DeviceDriver {
   const int devices_;
   const WordFunction wait_for_word_;
   const WordFunction write_word_;
+  const bool manages_both_;
   std::mutex mutex_;
   std::vector<Beside> beside_;  // by device, once load() was called
 };

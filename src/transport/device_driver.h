@@ -25,6 +25,7 @@ class DeviceDriver {
   struct Place {
     bool on_device = false;  ///< kernels may use it; else host memory, pinned or not
     int device = -1;         ///< of memory on one device; -1: any device may use it
+    bool on_host = false;    ///< of device memory: the processor may use it, also while kernels run
   };
   /// What bounds the thread blocks that can be resident together.
   struct Limits {

@@ -201,7 +201,13 @@ DeviceDriver::Place StandInDriver::place_of(const void* memory) {
   const std::lock_guard lock(mutex_);
   const std::byte* begin = nullptr;
   const Memory* const known = find(memory, &begin);
+  if (known != nullptr && known->managed) return Place{true, -1, true};
   return known == nullptr || known->device < 0 ? Place{} : Place{true, known->device};
+}
+
+void StandInDriver::manage(const void* begin) {
+  const std::lock_guard lock(mutex_);
+  memories_.at(static_cast<const std::byte*>(begin)).managed = true;
 }
 
 void StandInDriver::set_connections(int connections) {

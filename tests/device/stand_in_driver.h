@@ -30,6 +30,8 @@ class StandInDriver final : public DeviceDriver {
   static void take_host_memory(bool host);
   /// Device memory that is allocated from now on cannot be touched but through the driver.
   void hide_memory(bool hide) { hide_memory_ = hide; }
+  /// Device memory that the processor may use, too, and any device. `begin`: of what was allocated.
+  void manage(const void* begin);
   /// Where it is.
   std::byte* reveal(const void* memory);
   /// Pairs of different devices do not reach each other.
@@ -113,6 +115,7 @@ class StandInDriver final : public DeviceDriver {
     std::byte* real = nullptr;  // of hidden memory
     int descriptor = -1;        // of memory that can be exported
     bool foreign = false;       // another process's
+    bool managed = false;
   };
   const Memory* find(const void* memory, const std::byte** begin);
   struct DeviceQueues {
