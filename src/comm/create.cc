@@ -195,10 +195,16 @@ Status make_executor(const CreateOptions& options, const JoinResult& joined, std
   return {};
 }
 
+/// Who was not told to use a device does not start the driver: that takes longer than a join.
+DeviceDriver* driver_of(const CreateOptions& options) {
+  const bool told = options.device >= 0 || options.settings.transport == TransportKind::kCuda;
+  return told ? device_driver() : device_driver_in_use();
+}
+
 /// The device that this rank's buffers may be on; -1: none, or the process has not begun to use one and was not told
 /// to.
 int device_of(const CreateOptions& options) {
-  DeviceDriver* const driver = device_driver();
+  DeviceDriver* const driver = driver_of(options);
   if (driver == nullptr || driver->devices() == 0) return -1;
   const int device = options.device >= 0 ? options.device : driver->current_device();
   const bool forced = options.settings.transport == TransportKind::kCuda;
@@ -223,9 +229,10 @@ Status describe_device(const CreateOptions& options, std::string* text) {
 Status attach_device(const CreateOptions& options, const JoinResult& joined, Executor& host,
                      std::unique_ptr<DeviceSide>* side) {
   DeviceRequest request;
-  request.driver = device_driver();
   const bool forced = options.settings.transport == TransportKind::kCuda;
-  if (request.driver == nullptr || request.driver->devices() == 0) return {};
+  DeviceDriver* const driver = driver_of(options);
+  const bool none = driver == nullptr ? !may_have_device() : driver->devices() == 0;
+  if (none) return {};
   request.device = device_of(options);
   request.forced = forced;
   request.deterministic = options.settings.deterministic;

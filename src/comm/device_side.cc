@@ -103,8 +103,8 @@ Status DeviceSide::set_up(const JoinResult& joined, HostExchange& ranks) {
   spans_processes_ = !party.one_process();
   if (spans_processes_) TUTTI_TRY(check_host(joined));
   const auto budget = Hub::shared<DeviceBudget>(kOneForAll, [] { return std::make_shared<DeviceBudget>(); });
-  fabric_ = Hub::shared<DeviceFabric>(membership_.comm_id(), [&] { return make_fabric(driver_, budget, joined); });
-  auto seat = std::make_unique<DeviceSeat>(fabric_, driver_, request_.device, rank, party);
+  fabric_ = Hub::shared<DeviceFabric>(membership_.comm_id(), [&] { return make_fabric(driver(), budget, joined); });
+  auto seat = std::make_unique<DeviceSeat>(fabric_, driver(), request_.device, rank, party);
   const Status seated = seat->open(kDeviceSlot, ranks);
   if (!seated.ok()) return log_refusal(request_, rank, seated);
   DeviceSeat& place = *seat;
@@ -123,7 +123,7 @@ Status DeviceSide::open_staging(int device) {
   if (staged_ != nullptr) return {};
   if (request_.forced) return fail(Code::kUnsupported, "TUTTI_TRANSPORT=cuda forbids to go through host memory");
   if (device < 0) device = std::max(request_.device, 0);
-  auto staged = std::make_unique<StagedExecutor>(driver_, device, host_);
+  auto staged = std::make_unique<StagedExecutor>(driver(), device, host_);
   TUTTI_TRY(staged->open());
   staged_ = std::move(staged);
   opened_.store(staged_.get(), std::memory_order_release);
@@ -160,8 +160,8 @@ Status DeviceSide::locate(CallArguments* a, int rank) {
   const bool sends = sends_memory(*a, rank);
   const bool receives = receives_memory(*a, rank);
   if (!sends && !receives) return {};
-  DeviceDriver::Place from = sends ? driver_.place_of(a->send) : DeviceDriver::Place{};
-  DeviceDriver::Place to = receives ? driver_.place_of(a->recv) : DeviceDriver::Place{};
+  DeviceDriver::Place from = sends ? place_of(a->send) : DeviceDriver::Place{};
+  DeviceDriver::Place to = receives ? place_of(a->recv) : DeviceDriver::Place{};
   if (sends && receives && from.on_device != to.on_device) {  // beside host memory
     if (from.on_host) from = DeviceDriver::Place{};
     if (to.on_host) to = DeviceDriver::Place{};
@@ -189,20 +189,26 @@ Status DeviceSide::locate(CallArguments* a, int rank) {
 Status DeviceSide::follow_default_stream(const CallArguments& a, std::uint64_t number) {
   StreamPlace place;
   place.device = a.staged ? staged_->device() : executor_->device();
-  place.handle = driver_.default_stream();
+  place.handle = driver().default_stream();
   place.is_default = true;
   place.is_apart = false;
   return streams_->follow(membership_.rank(), place, number);
 }
 
+DeviceDriver::Place DeviceSide::place_of(const void* memory) {
+  DeviceDriver* const driver = device_driver_in_use();
+  return driver == nullptr ? DeviceDriver::Place{} : driver->place_of(memory);
+}
+
 bool DeviceSide::is_on_host(const CallArguments& a) const {
+  if (device_driver_in_use() == nullptr) return true;
   if (executor_ != nullptr && !executor_->reported_by_graphs().ok()) return false;
   return !is_device_memory(a.send) && (a.recv == a.send || !is_device_memory(a.recv));
 }
 
 // What a pointer is can change between two calls, but not that of memory that is still the library's own.
-bool DeviceSide::is_device_memory(const void* buffer) const {
-  return buffer != nullptr && !host_allocations().contains(buffer, 1) && driver_.place_of(buffer).on_device;
+bool DeviceSide::is_device_memory(const void* buffer) {
+  return buffer != nullptr && !host_allocations().contains(buffer, 1) && place_of(buffer).on_device;
 }
 
 Status DeviceSide::check_offer(const CallArguments& a) const {
@@ -213,8 +219,7 @@ Status DeviceSide::check_offer(const CallArguments& a) const {
 }
 
 Status DeviceSide::check_scalar(const CallArguments& a) const {
-  if (a.user == nullptr || a.user->scalar_place == nullptr || !driver_.place_of(a.user->scalar_place).on_device)
-    return {};
+  if (a.user == nullptr || a.user->scalar_place == nullptr || !place_of(a.user->scalar_place).on_device) return {};
   return fail(Code::kInvalidArgument, "{}: the operation's scalar is device memory, and the call is not run by kernels",
               name_of(a.collective));
 }
@@ -222,12 +227,12 @@ Status DeviceSide::check_scalar(const CallArguments& a) const {
 void DeviceSide::bind_scalar(const UserOperation& operation, Launch* launch) const {
   launch->op = RedOp::kSum;
   launch->scalar = operation.scalar_now();
-  launch->scalar_on_device = operation.scalar_place != nullptr && driver_.place_of(operation.scalar_place).on_device;
+  launch->scalar_on_device = operation.scalar_place != nullptr && place_of(operation.scalar_place).on_device;
 }
 
 Status DeviceSide::locate(const Transfer& transfer) {
   if (transfer.count.value == 0) return {};
-  const DeviceDriver::Place place = driver_.place_of(transfer.data);
+  const DeviceDriver::Place place = place_of(transfer.data);
   if (!place.on_device) return {};
   if (request_.forced && place.on_host) return {};
   if (request_.forced) return fail(Code::kUnsupported, "sends and receives of device buffers go through host memory");
@@ -235,8 +240,8 @@ Status DeviceSide::locate(const Transfer& transfer) {
 }
 
 bool DeviceSide::any_on_device(std::span<const Transfer> transfers) const {
-  return staged() != nullptr && std::any_of(transfers.begin(), transfers.end(), [this](const Transfer& transfer) {
-           return transfer.count.value != 0 && driver_.place_of(transfer.data).on_device;
+  return staged() != nullptr && std::any_of(transfers.begin(), transfers.end(), [](const Transfer& transfer) {
+           return transfer.count.value != 0 && place_of(transfer.data).on_device;
          });
 }
 

@@ -18,7 +18,6 @@ namespace tutti {
 
 /// What a rank asks for.
 struct DeviceRequest {
-  DeviceDriver* driver = nullptr;
   int device = -1;      ///< -1: none
   bool forced = false;  ///< kernels and peer memory or nothing
   bool deterministic = false;
@@ -28,7 +27,7 @@ struct DeviceRequest {
   LogSource source;
 };
 
-/// One a communicator where the process has a driver. Threads: as the communicator's.
+/// One a communicator where the process may have a device, used or not. Threads: as the communicator's.
 class DeviceSide {
  public:
   /// Meets the other ranks of the communicator, who do the same. Never fails for want of a device: why_not() says so
@@ -78,19 +77,20 @@ class DeviceSide {
   /// Whether a call on host memory may be repeated with these buffers as it is: none is device memory, and no graph has
   /// failed meanwhile.
   bool is_on_host(const CallArguments& arguments) const;
-  DeviceDriver& driver() const { return driver_; }
+  /// Where the process has begun to use it: who has a device, device memory or a CUDA stream has.
+  DeviceDriver& driver() const { return *device_driver(); }
 
  private:
   DeviceSide(const DeviceRequest& request, Membership& membership, Executor& host)
-      : request_(request), driver_(*request.driver), membership_(membership), host_(host) {}
+      : request_(request), membership_(membership), host_(host) {}
   Status set_up(const JoinResult& joined, HostExchange& ranks);
   Status check_scalar(const CallArguments& arguments) const;
-  bool is_device_memory(const void* buffer) const;
+  static DeviceDriver::Place place_of(const void* memory);
+  static bool is_device_memory(const void* buffer);
   Status check_offer(const CallArguments& arguments) const;
   Status check_place(const char* buffer, int rank, DeviceDriver::Place place) const;
 
   const DeviceRequest request_;
-  DeviceDriver& driver_;
   Membership& membership_;
   Executor& host_;
   std::shared_ptr<DeviceFabric> fabric_;

@@ -2,6 +2,7 @@
 
 #if defined(TUTTI_HAVE_CUDA)
 #include "executor/cuda_driver.h"
+#include "executor/cuda_library.h"
 #endif
 
 namespace tutti {
@@ -11,6 +12,22 @@ DeviceDriver* device_driver() {
   return cuda_driver();
 #else
   return nullptr;
+#endif
+}
+
+DeviceDriver* device_driver_in_use() {
+#if defined(TUTTI_HAVE_CUDA)
+  return cuda_is_in_use() ? cuda_driver() : nullptr;
+#else
+  return nullptr;
+#endif
+}
+
+bool may_have_device() {
+#if defined(TUTTI_HAVE_CUDA)
+  return cuda_is_installed();
+#else
+  return false;
 #endif
 }
 

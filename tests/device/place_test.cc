@@ -183,5 +183,42 @@ TEST(Places, OfManagedMemoryAreThoseOfTheOtherBuffer) {
   });
 }
 
+// To start the driver takes longer than many a program; whoever starts it later finds that device buffers go.
+TEST(Drivers, AreNotStartedForHostMemory) {
+  stand_in().forget_use();
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    std::vector<float> host(10, 1.0f), other(10);
+    const auto reduce = [&](float* data) {
+      return tuttiAllReduce(data, data, 10, tuttiFloat32, tuttiSum, comm, nullptr);
+    };
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(reduce(host.data()), tuttiSuccess) << last_error(comm);
+    EXPECT_EQ(host[9], 8.0f);
+    ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+    EXPECT_EQ(tuttiSend(host.data(), 10, tuttiFloat32, 1 - rank, comm, nullptr), tuttiSuccess);
+    EXPECT_EQ(tuttiRecv(other.data(), 10, tuttiFloat32, 1 - rank, comm, nullptr), tuttiSuccess);
+    EXPECT_EQ(tuttiGroupEnd(), tuttiSuccess) << last_error(nullptr);
+    tuttiComm_t half = nullptr;
+    ASSERT_EQ(tuttiCommSplit(comm, rank, 0, &half, nullptr), tuttiSuccess) << last_error(comm);
+    EXPECT_EQ(tuttiCommDestroy(half), tuttiSuccess);
+    EXPECT_FALSE(stand_in().is_used());
+    EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
+    stand_in().hide_memory(true);
+    {
+      void* hidden = nullptr;  // what nobody but the driver reaches
+      ASSERT_EQ(tuttiMemAllocDevice(&hidden, 10 * sizeof(float), 0), tuttiSuccess);
+      float* const real = reinterpret_cast<float*>(stand_in().reveal(hidden));
+      std::fill_n(real, 10, 1.0f);
+      EXPECT_EQ(reduce(static_cast<float*>(hidden)), tuttiSuccess) << last_error(comm);
+      EXPECT_EQ(real[9], 2.0f);
+      EXPECT_EQ(reduce(host.data()), tuttiSuccess) << last_error(comm);
+      EXPECT_EQ(host[9], 16.0f);
+      EXPECT_EQ(tuttiMemFree(hidden), tuttiSuccess);
+    }
+    EXPECT_TRUE(stand_in().is_used());
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << last_error(nullptr);
+  });
+  stand_in().hide_memory(false);
+}
+
 }  // namespace
 }  // namespace tutti::test

@@ -15,7 +15,12 @@
 #include "kernels/device_rows.h"
 
 namespace tutti {
-DeviceDriver* device_driver() { return test::stand_in().devices() == 0 ? nullptr : &test::stand_in(); }
+DeviceDriver* device_driver() {
+  test::stand_in().take_use();
+  return test::stand_in().devices() == 0 ? nullptr : &test::stand_in();
+}
+DeviceDriver* device_driver_in_use() { return test::stand_in().is_used() ? device_driver() : nullptr; }
+bool may_have_device() { return test::stand_in().devices() != 0; }
 }  // namespace tutti
 
 namespace tutti::test {

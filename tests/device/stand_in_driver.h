@@ -22,6 +22,10 @@ class StandInDriver final : public DeviceDriver {
 
   /// Devices that the process sees; 0: it has no driver.
   void set_devices(int devices) { devices_ = devices; }
+  /// The process has not used the driver, until somebody asks for it.
+  void forget_use() { used_ = false; }
+  bool is_used() const { return used_; }
+  void take_use() { used_ = true; }
   /// The calling thread's device; -1: it has used none.
   static void use(int device);
   /// Any memory counts as that of the calling thread's device, so that tests of host memory run on the device.
@@ -137,6 +141,7 @@ class StandInDriver final : public DeviceDriver {
   bool has_come(const std::uint64_t* word, std::uint64_t value);
 
   std::atomic<int> devices_{1};
+  std::atomic<bool> used_{true};
   std::atomic<bool> all_memory_{false};
   std::atomic<bool> hide_memory_{false};
   std::atomic<bool> cut_peers_{false};
