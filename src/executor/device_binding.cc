@@ -76,6 +76,7 @@ void bind_device_call(const Launch& launch, const DevicePlace& place, DeviceCall
   call->lanes = static_cast<std::uint32_t>(schedule.shape.lanes);
   call->stripes = stripes_of(launch, geometry);
   call->steps_per_lane = schedule.steps_per_lane;
+  call->lends = launch.lends && place.links.shared;
   call->divisor = launch.divisor;
   call->tree_order = launch.tree_order;
   call->alone_reduces = launch.alone_reduces;

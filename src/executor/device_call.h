@@ -33,6 +33,7 @@ struct DeviceCall {
   std::uint32_t steps_per_lane = 0;
   std::uint32_t divisor = 1;    ///< what Avg divides by, at the complete step
   bool tree_order = false;      ///< sources are combined in the deterministic mode's order
+  bool lends = false;           ///< large messages may stay in the caller's buffers: is_reference_safe()
   bool alone_reduces = false;   ///< one rank, and a reduction of one operand is more than a copy: bool becomes 0 or 1
   const Step* table = nullptr;  ///< in device memory; nullptr: `steps`
   // Of ragged calls: counts and offsets of the input's blocks and of the output's, and the tile. The binding's own view

@@ -43,7 +43,7 @@ class DeviceInterpreter {
       for (std::uint32_t i = 0; i < call_.steps_per_lane; ++i)
         if (!run_step(program[i], tile)) return;
     }
-    port_.close();
+    port_.close(call_.lends);
   }
 
  private:
@@ -65,7 +65,7 @@ class DeviceInterpreter {
   // own peer; behind the second, what was read is released and what was written is published.
   TUTTI_HD bool run_step(const Step& step, std::size_t tile, Elems count, Fingerprint fingerprint) {
     const Bytes bytes{count.value * binding_.wire_element.value};
-    port_.begin(step, bytes, fingerprint);
+    port_.begin(step, bytes, fingerprint, lent(step, tile));
     const bool arrived = port_.await();
     if (block_.thread() == 0 && port_.peers().count > 1) port_.sources()[port_.place()] = own(step, tile);
     if (block_.any(!arrived)) return false;
@@ -75,6 +75,14 @@ class DeviceInterpreter {
     block_.sync();
     port_.finish();
     return true;
+  }
+
+  /// Where the step's message stays to be read: where its value is taken from, or where it is stored.
+  TUTTI_HD const std::byte* lent(const Step& step, std::size_t tile) const {
+    if (!call_.lends || !step.has(kSend) || !binding_.is_one_range(step)) return nullptr;
+    if (step.has(kStore)) return step.dst_buffer == BufferId::kScratch ? nullptr : binding_.destination(step, tile);
+    const bool only_sends = !step.has(kRecv) && step.src_buffer != BufferId::kScratch;
+    return only_sends && step.src_buffer != BufferId::kNone ? binding_.source(step, tile) : nullptr;
   }
 
   TUTTI_HD const std::byte* own(const Step& step, std::size_t tile) const {

@@ -23,10 +23,20 @@ class DevicePort {
     copy_table(&memory_.links, links_.table(block_.index()));
     block_.sync();
   }
-  TUTTI_HD void close() { copy_table(links_.table(block_.index()), &memory_.links); }
+  /// `lends`: messages of this kernel may lie in the caller's buffers, which are the caller's again when it has ended.
+  TUTTI_HD void close(bool lends) {
+    if (lends) {
+      const bool in_time = await_readers();
+      if (block_.any(!in_time)) return;
+    }
+    copy_table(links_.table(block_.index()), &memory_.links);
+  }
 
-  TUTTI_HD void begin(const Step& step, Bytes bytes, Fingerprint fingerprint) {
+  /// `lent`: where the message that is sent already lies or will lie after this step, nullptr: nowhere. It stays there
+  /// until its readers have released it.
+  TUTTI_HD void begin(const Step& step, Bytes bytes, Fingerprint fingerprint, const std::byte* lent) {
     bytes_ = bytes.value;
+    lent_ = bytes.value <= links_.geometry.cell_bytes ? nullptr : lent;
     small_ = bytes_ <= links_.geometry.cell_bytes;
     fingerprint_ = fingerprint;
     from_all_ = step.is(kSharedRecv);
@@ -53,9 +63,9 @@ class DevicePort {
   /// Messages of a set, in its order.
   TUTTI_HD const void** sources() const { return memory_.sources; }
   TUTTI_HD const std::byte* arrived() const { return static_cast<const std::byte*>(memory_.sources[0]); }
-  /// Where the message is to be written; nullptr: none is sent.
+  /// Where the message is to be written; nullptr: none is sent, or it is lent.
   TUTTI_HD std::byte* message() const {
-    if (reader_ < 0) return nullptr;
+    if (reader_ < 0 || lent_ != nullptr) return nullptr;
     return small_ ? outgoing() : links_.slot(route_out(), block_.index(), position_);
   }
 
@@ -68,11 +78,11 @@ class DevicePort {
   /// Behind the second one.
   TUTTI_HD void finish() {
     for (std::int32_t k = first(); k < messages_; k += step())
-      if (peer(k) != links_.rank) release(peer(k));
+      if (peer(k) != links_.rank && is_still_lent(k)) release(peer(k));
     if (reader_ < 0) return;
     if (small_) return fill_cell();
     if (!is_sender()) return;
-    *links_.mark(route_out(), block_.index(), position_) = fingerprint_;
+    *links_.mark(route_out(), block_.index(), position_) = SlotMark{fingerprint_, lent_};
     store_release(links_.head(route_out(), block_.index()), position_ + 1, links_.wide);  // pairs with await_slot()
   }
 
@@ -138,9 +148,39 @@ class DevicePort {
     while (load_acquire(links_.head(route, block_.index()), links_.wide) <= position)  // pairs with finish()
       if (!spin.go_on()) return false;
     spin.end();
-    memory_.sources[k] = links_.slot(route, block_.index(), position);
-    if (*links_.mark(route, block_.index(), position) == fingerprint_) return true;
+    const SlotMark mark = *links_.mark(route, block_.index(), position);
+    memory_.sources[k] = mark.lent != nullptr ? mark.lent : links_.slot(route, block_.index(), position);
+    if (mark.fingerprint == fingerprint_) return true;
     return watch_.fail(block_.index(), Code::kMismatch, peer(k)), false;
+  }
+
+  /// What was lent was the writer's caller's again as soon as the writer had stopped: then it is not taken for the
+  /// message. The next look at the stop word ends this rank's kernel, too.
+  TUTTI_HD bool is_still_lent(std::int32_t k) const {
+    if (small_ || !links_.shared) return true;
+    const DeviceRoute route = route_from(peer(k));
+    const std::uint64_t position = end_of(peer(k)).slots - 1;
+    if (links_.mark(route, block_.index(), position)->lent == nullptr) return true;
+    if (load_acquire(links_.stop_of(peer(k)), links_.wide) == 0) return true;  // pairs with DeviceWatch::fail()
+    return watch_.fail(block_.index(), Code::kAborted, peer(k)), false;
+  }
+
+  /// At the end of a call that lends: until all large messages have been released, each link by one thread.
+  TUTTI_HD bool await_readers() {
+    for (std::int32_t p = first(); p < ranks_; p += step()) {
+      if (p == links_.rank) continue;
+      if (!await_released(p, false, memory_.links.sent[p].slots)) return false;
+      if (!await_released(p, true, memory_.links.sent[links_.rank].slots)) return false;
+    }
+    return true;
+  }
+  TUTTI_HD bool await_released(std::int32_t reader, bool to_all, std::uint64_t sent) {
+    const std::uint64_t* const word = &links_.released(links_.rank, reader, to_all, block_.index())->slots;
+    DeviceSpin spin(watch_, block_.index(), reader);
+    while (load_acquire(word, links_.wide) < sent)  // pairs with release()
+      if (!spin.go_on()) return false;
+    spin.end();
+    return true;
   }
 
   /// Cells are given back by halves of the ring: one store for several messages.
@@ -206,6 +246,7 @@ class DevicePort {
   std::size_t bytes_ = 0;
   bool small_ = true;
   bool from_all_ = false;
+  const std::byte* lent_ = nullptr;
   Fingerprint fingerprint_ = 0;
   PeerList peers_;
   std::int32_t one_ = -1;       // the one rank that is received from

@@ -235,6 +235,7 @@ Status DeviceSeat::agree_on_blocks(RankExchange& ranks, std::uint32_t* blocks) {
 
 void DeviceSeat::make_geometry(Bytes slot, std::uint32_t blocks) {
   links_.wide = !party_.one_process() || party_.many_devices();
+  links_.shared = party_.one_process();
   links_.rank = rank_.value;
   links_.geometry.ranks = party_.ranks();
   links_.geometry.blocks = blocks;

@@ -35,6 +35,12 @@ struct LinkTable {
   LinkEnd limits[kMaxDeviceRanks];    ///< of `sent`: the first position without a credit, as far as was looked
 };
 
+/// What lies beside a slot, stored before the counter tells of it.
+struct SlotMark {
+  std::uint64_t fingerprint = 0;    ///< of the message
+  const std::byte* lent = nullptr;  ///< where the message is, in the writer's buffers; nullptr: it is in the slot
+};
+
 /// Agreed at join; all ranks compute the same offsets from it.
 struct DeviceGeometry {
   std::int32_t ranks = 1;            ///< at most kMaxDeviceRanks
@@ -52,7 +58,7 @@ struct DeviceGeometry {
   TUTTI_HD constexpr std::size_t heads_at() const { return released_at() + 2 * kMaxDeviceRanks * sizeof(LinkEnd); }
   TUTTI_HD constexpr std::size_t marks_at() const { return heads_at() + kMaxDeviceRanks * sizeof(std::uint64_t); }
   TUTTI_HD constexpr std::size_t landing_at() const {
-    return round_up(marks_at() + links() * slots * sizeof(std::uint64_t), kAlign);
+    return round_up(marks_at() + links() * slots * sizeof(SlotMark), kAlign);
   }
   TUTTI_HD constexpr std::size_t cells_at() const {
     return round_up(landing_at() + (links() + 1) * cell_bytes, kAlign);
@@ -86,11 +92,13 @@ struct DeviceRoute {
 struct DeviceLinks {
   DeviceGeometry geometry;
   std::int32_t rank = 0;
-  bool wide = false;  ///< peers may be on other devices, see device_word.h
+  bool wide = false;    ///< peers may be on other devices, see device_word.h
+  bool shared = false;  ///< all ranks are of one process: an address means the same to all of them
   std::byte* arenas[kMaxDeviceRanks] = {};
 
   /// Set to stop all blocks of this rank.
-  TUTTI_HD std::uint64_t* stop() const { return reinterpret_cast<std::uint64_t*>(arenas[rank]); }
+  TUTTI_HD std::uint64_t* stop() const { return stop_of(rank); }
+  TUTTI_HD std::uint64_t* stop_of(std::int32_t peer) const { return reinterpret_cast<std::uint64_t*>(arenas[peer]); }
 
   TUTTI_HD LinkTable* table(std::uint32_t block) const { return at<LinkTable>(rank, block, 0); }
   /// What a reader has released of what `writer` sent to it, or to all; written by the reader, read by the writer.
@@ -102,9 +110,8 @@ struct DeviceLinks {
   TUTTI_HD std::uint64_t* head(DeviceRoute link, std::uint32_t block) const {
     return at<std::uint64_t>(link.home, block, geometry.heads_at()) + link.writer;
   }
-  /// The fingerprint of the message in a slot.
-  TUTTI_HD std::uint64_t* mark(DeviceRoute link, std::uint32_t block, std::uint64_t position) const {
-    return at<std::uint64_t>(link.home, block, geometry.marks_at()) + slot_index(link, position);
+  TUTTI_HD SlotMark* mark(DeviceRoute link, std::uint32_t block, std::uint64_t position) const {
+    return at<SlotMark>(link.home, block, geometry.marks_at()) + slot_index(link, position);
   }
   TUTTI_HD std::byte* slot(DeviceRoute link, std::uint32_t block, std::uint64_t position) const {
     return at<std::byte>(link.home, block, geometry.slots_at()) + slot_index(link, position) * geometry.slot_bytes;

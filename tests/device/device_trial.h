@@ -23,6 +23,7 @@ struct DeviceCase {
   std::uint32_t threads = 2;
   int slow = -1;             ///< a rank that pauses before each step
   bool lowest_wins = false;  ///< the reduction's result is its first operand
+  bool lends = false;        ///< large messages stay in the ranks' buffers
 };
 
 /// Values that no two elements share.
@@ -62,6 +63,7 @@ class DeviceTrial {
     const std::size_t limit = most / 16 * 16 * schedule.extent.parts;
     launch.tile = Elems{case_.tile == 0 ? limit : std::min(case_.tile, limit)};
     launch.fingerprint = mix64(case_.count + 77);
+    launch.lends = case_.lends;
     return launch;
   }
 
@@ -69,7 +71,7 @@ class DeviceTrial {
     return std::string(name_of(case_.algorithm->collective)) + " " + case_.algorithm->name + ", " +
            std::to_string(ranks()) + " ranks, " + std::to_string(case_.lanes) + " lanes, root " +
            std::to_string(case_.root) + ", " + std::to_string(case_.count) + " elements, tiles of " +
-           std::to_string(case_.tile) + (case_.in_place ? ", in place" : "");
+           std::to_string(case_.tile) + (case_.in_place ? ", in place" : "") + (case_.lends ? ", lent" : "");
   }
 
  private:

@@ -27,10 +27,22 @@ class DeviceWorld {
   DevicePlace place(int rank) {
     DevicePlace place;
     place.links.geometry = geometry_;
+    place.links.shared = true;
     place.links.rank = rank;
     for (int r = 0; r < geometry_.ranks; ++r) place.links.arenas[r] = arenas_[static_cast<std::size_t>(r)]->begin();
     place.watch = DeviceWatch{place.links.stop(), &report(rank), limit_};
     return place;
+  }
+
+  /// Slots of links to `rank`, whose last message was lent by its writer; a multicast's count where the writer is it.
+  int lent_slots(int rank) {
+    const DeviceLinks links = place(rank).links;
+    int lent = 0;
+    for (std::uint32_t block = 0; block < geometry_.blocks; ++block)
+      for (int writer = 0; writer < geometry_.ranks; ++writer)
+        for (std::uint32_t slot = 0; slot < geometry_.slots; ++slot)
+          lent += links.mark(DeviceRoute{rank, writer}, block, slot)->lent != nullptr ? 1 : 0;
+    return lent;
   }
 
   /// All links stand at this position, as after as many messages.

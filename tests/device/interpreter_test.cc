@@ -2,7 +2,10 @@
 // dealt to several thread blocks.
 #include <gtest/gtest.h>
 
+#include <string_view>
+
 #include "collectives/catalogue.h"
+#include "collectives/choice.h"
 #include "device/device_trial.h"
 #include "support/sanitized.h"
 
@@ -40,6 +43,30 @@ TEST_P(Interpreter, RunsEveryAlgorithm) {
         ASSERT_EQ(DeviceTrial(&world, one).run(), "");
       }
     }
+  }
+}
+
+// What is proved to be safe: peers read a message where it is taken from or stored, and nothing is copied into a slot.
+TEST_P(Interpreter, ReadsWhatIsLentWhereItLies) {
+  const int ranks = GetParam();
+  int turn = 0;
+  for (const Algorithm& algorithm : catalogue()) {
+    if (algorithm.collective == Collective::kBarrier) continue;
+    DeviceWorld world(small_geometry(ranks));
+    bool lent = false;
+    for (const bool in_place : {false, true}) {
+      if (!is_reference_safe(algorithm, in_place)) continue;
+      for (const std::size_t count : {std::size_t{257}, std::size_t{5003}}) {
+        DeviceCase one{&algorithm, 1, turn++ % ranks, count, count > 5000 ? std::size_t{700} : 0, in_place, 2};
+        one.lends = lent = true;
+        ASSERT_EQ(DeviceTrial(&world, one).run(), "");
+      }
+    }
+    int slots = 0;
+    for (int rank = 0; rank < ranks; ++rank) slots += world.lent_slots(rank);
+    // Others send what they made on the way, from scratch.
+    const bool only_lends = std::string_view(algorithm.name).starts_with("all_pairs") && ranks > 1;
+    EXPECT_TRUE(!lent || !only_lends || slots > 0) << name_of(algorithm.collective) << " " << algorithm.name;
   }
 }
 

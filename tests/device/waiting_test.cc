@@ -41,6 +41,7 @@ class LoneRank {
     launch_.tile = Elems{256};
     launch_.fingerprint = fingerprint;
   }
+  void lend(bool lends) { launch_.lends = lends; }
   void run() {
     DeviceCall call{};
     bind_device_call(launch_, world_.place(rank_), &call);
@@ -154,6 +155,40 @@ TEST(Cells, AreTakenWhenBothWordsOfAPairAreThere) {
     EXPECT_EQ(reader.value(1), 21u);
     EXPECT_EQ(reader.value(2), 31u);
   }
+}
+
+/// A broadcast whose large messages lie in its root's buffer: more than the slots of a link hold would have to wait
+/// anyway.
+constexpr std::size_t kLent = 400;  // elements: two tiles
+
+// The buffer is the caller's again when the kernel has ended.
+TEST(Lent, MemoryIsWaitedForAtTheEnd) {
+  const Algorithm& broadcast = *find_algorithm(Collective::kBroadcast, "all_pairs");
+  for (const bool lends : {false, true}) {
+    DeviceWorld world(geometry_of(2));
+    world.set_limit(50'000'000);
+    LoneRank root(&world, 0, kLent, 7, broadcast, 0);
+    root.lend(lends);
+    root.run();
+    EXPECT_EQ(failure_of(world, 0), lends ? DeviceReport::pack(Code::kTimeout, 1) : 0u);
+  }
+}
+
+// What lay in it is not taken for the message once its owner's kernel was stopped: the owner may have overwritten it.
+TEST(Lent, MemoryOfAStoppedRankIsNotTaken) {
+  const Algorithm& broadcast = *find_algorithm(Collective::kBroadcast, "all_pairs");
+  DeviceWorld world(geometry_of(2));
+  LoneRank root(&world, 0, kLent, 7, broadcast, 0);
+  root.lend(true);
+  LoneRank reader(&world, 1, kLent, 7, broadcast, 0);
+  std::thread running([&] { root.run(); });
+  while (load_relaxed(&world.report(0).waiting[0]) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  store_relaxed(&world.report(0).stop, 1);
+  running.join();
+  EXPECT_EQ(DeviceReport::code_of(failure_of(world, 0)), Code::kAborted);
+  reader.run();
+  EXPECT_EQ(DeviceReport::code_of(failure_of(world, 1)), Code::kAborted);
+  EXPECT_EQ(DeviceReport::rank_of(failure_of(world, 1)), Rank{0});
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Waits, ::testing::Values(3, 1000));
