@@ -11,6 +11,9 @@ namespace {
 constexpr std::uint32_t kReserve = 8;
 }  // namespace
 
+// Kernels of one rank a device wait for none of their own device: what others have there only delays them, as long as
+// all ranks make their calls in one order. Programs have many such communicators, and none is refused.
+//
 // The first gets what it can use. Each later one gets half of what is left at most, so that more can come.
 Status DeviceBudget::fit(const DeviceClaim& claim, std::uint32_t* blocks) {
   const Use use = uses_[claim.card.identity.uuid];
@@ -18,18 +21,20 @@ Status DeviceBudget::fit(const DeviceClaim& claim, std::uint32_t* blocks) {
   const auto all_blocks = static_cast<std::uint32_t>(claim.card.limits.processors);
   const std::uint32_t streams = all_streams - std::min(use.streams, all_streams);
   const std::uint32_t left = all_blocks - std::min(use.blocks, all_blocks);
-  if (claim.ranks > streams)
+  const bool alone = claim.ranks == 1;
+  if (claim.ranks > streams && !alone)
     return fail(Code::kUnsupported,
                 "other communicators of the process have {} of the {} streams that run side by side on a device, and "
                 "its {} ranks need one each (CUDA_DEVICE_MAX_CONNECTIONS)",
                 use.streams, all_streams, claim.ranks);
   // A single communicator may have more ranks than its device has multiprocessors: as before there was a budget.
-  if (claim.ranks > left && use.streams != 0)
+  if (claim.ranks > left && use.streams != 0 && !alone)
     return fail(Code::kUnsupported,
                 "other communicators of the process have {} of the {} thread blocks that run side by side on a device, "
                 "and its {} ranks need one each",
                 use.blocks, all_blocks, claim.ranks);
-  const std::uint32_t kept = use.streams == 0 ? std::min(streams - claim.ranks, left / kReserve) : left - left / 2;
+  const std::uint32_t kept =
+      use.streams == 0 ? std::min(streams - std::min(claim.ranks, streams), left / kReserve) : left - left / 2;
   const std::uint32_t share = std::max((left - std::min(kept, left)) / claim.ranks, 1u);
   *blocks = std::min(*blocks, std::bit_floor(share));
   return {};

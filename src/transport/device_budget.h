@@ -24,7 +24,8 @@ struct DeviceClaim {
 class DeviceBudget {
  public:
   /// Takes the same number of blocks for every rank of all claims: as many of `*blocks` as there are, a power of two.
-  /// kUnsupported: not even one a rank, or not a stream a rank; nothing is taken then.
+  /// kUnsupported: not even one a rank, or not a stream a rank, of several ranks on one device; nothing is
+  /// taken then.
   Status take(const std::vector<DeviceClaim>& claims, std::uint32_t* blocks);
   void give_back(const std::vector<DeviceClaim>& claims, std::uint32_t blocks);
   /// Of what was taken, only so many blocks a rank are used.

@@ -60,9 +60,19 @@ TEST(DeviceBudgets, WhatDoesNotFitTakesNothing) {
   ASSERT_TRUE(budget.take({claim_of(3, 4, 8, 32)}, &blocks).ok());
   EXPECT_EQ(blocks, 1u);
   ASSERT_TRUE(budget.take({claim_of(3, 4, 8, 32)}, &blocks).ok());
-  refused = budget.take({claim_of(3, 1, 8, 32)}, &blocks);
+  refused = budget.take({claim_of(3, 2, 8, 32)}, &blocks);
   EXPECT_EQ(refused.code(), Code::kUnsupported);
   EXPECT_TRUE(contains(refused.text(), "8 of the 8 thread blocks")) << refused.text();
+}
+
+// As programs have them that make a communicator for each of their groups.
+TEST(DeviceBudgets, OfRanksAloneOnTheirDevicesNoneIsRefused) {
+  DeviceBudget budget;
+  for (int i = 0; i < 200; ++i) {
+    std::uint32_t blocks = 32;
+    ASSERT_TRUE(budget.take({claim_of(0, 1), claim_of(1, 1)}, &blocks).ok()) << i;
+    EXPECT_GE(blocks, 1u);
+  }
 }
 
 TEST(DeviceBudgets, AShareIsTakenOnceAndGivenBack) {
