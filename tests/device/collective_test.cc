@@ -30,8 +30,6 @@ class DeviceCollectives : public ::testing::TestWithParam<std::tuple<int, int>> 
 
 TEST_P(DeviceCollectives, AreExact) {
   const auto [ranks, devices] = GetParam();
-  if (kThreadSanitized && ranks > 4)
-    GTEST_SKIP() << "minutes under the thread sanitizer, where the interpreter's own cases have as many ranks";
   const std::size_t launches = stand_in().launches();
   const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
   run_threads(ranks, [ranks = ranks, devices = devices](tuttiComm_t comm, int rank) {

@@ -54,8 +54,6 @@ TEST_P(DeviceProcessesAre, Exact) {
   DeviceLayout layout = GetParam().layout;
   layout.before = [](int) { stand_in().take_all_memory(true); };
   const int ranks = layout.ranks();
-  if (kThreadSanitized && ranks > 2)
-    GTEST_SKIP() << "minutes under the thread sanitizer, which sees one process at a time";
   DeviceProcesses processes(layout, [ranks](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
     const std::size_t launches = stand_in().launches();
