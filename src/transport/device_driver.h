@@ -122,8 +122,8 @@ class DeviceDriver {
 /// The process's driver; nullptr: this library was built without one, or the system has no device. The first call may
 /// take long: the driver looks for its devices. Any thread.
 DeviceDriver* device_driver();
-/// The same once the process uses the driver, by whatever library; nullptr: it does not, so no memory is a device's, and
-/// this does not begin to. Costs nanoseconds. Any thread.
+/// The same once the process uses the driver, by whatever library; nullptr: it does not, so no memory is a device's,
+/// and this does not begin to. Costs nanoseconds. Any thread.
 DeviceDriver* device_driver_in_use();
 /// Whether the process could begin to use a device. Costs a system call or two. Any thread.
 bool may_have_device();

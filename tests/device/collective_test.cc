@@ -7,7 +7,6 @@
 
 #include "device/stand_in_driver.h"
 #include "support/ranks.h"
-#include "support/sanitized.h"
 
 namespace tutti::test {
 namespace {
