@@ -45,7 +45,7 @@ add_cuobjdump() {
   root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
   command -v nvcc > /dev/null || [ -x /usr/local/cuda/bin/nvcc ] || return 0
   if python3 "$root/tools/device_kernels.py" tool > /dev/null; then return; fi
-  python3 -m pip --quiet --disable-pip-version-check install --no-deps --target "$root/build/cuda-tools" \
+  python3 -m pip --quiet --disable-pip-version-check --timeout 10 --retries 2 install --no-deps --target "$root/build/cuda-tools" \
     nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm > /dev/null 2>&1 || echo "setup: no cuobjdump could be had"
 }
 [ ${#missing[@]} -gt 0 ] || finish "$@"
