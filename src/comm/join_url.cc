@@ -134,7 +134,7 @@ Status join_file(const std::string& path, WriteMeeting write, const JoinRequest&
 }
 
 /// Through the launcher's key-value store, under a key of this round.
-Status join_by_store(const Launch& launch, JoinRequest request, JoinResult* result) {
+Status join_by_store(const ProcessLaunch& launch, JoinRequest request, JoinResult* result) {
   std::unique_ptr<LauncherStore> store;
   TUTTI_TRY(open_store(launch, request.deadline, &store));
   const std::uint64_t round = Hub::next_round("env://" + launch.info.launcher, request.rank);
@@ -155,7 +155,7 @@ Status join_by_store(const Launch& launch, JoinRequest request, JoinResult* resu
 }
 
 Status join_env(JoinRequest request, JoinResult* result) {
-  Launch launch;
+  ProcessLaunch launch;
   TUTTI_TRY(read_launch(request.settings, &launch));
   TUTTI_TRY(ask_launcher(&launch));
   if (request.ranks == -1) request.ranks = launch.info.ranks;

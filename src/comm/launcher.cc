@@ -34,7 +34,7 @@ Status rank_and_size(const char* rank_name, const char* size_name, LaunchInfo* i
   return number(rank_name, 0, info->ranks - 1, &info->rank.value);
 }
 
-void no_way(Launch* launch, const std::string& why) {
+void no_way(ProcessLaunch* launch, const std::string& why) {
   launch->meeting = Meeting::kNone;
   launch->reason = why + "; join by file:// or tcp://, or through MPI with tutti_mpi.h";
 }
@@ -55,7 +55,7 @@ bool in_slurm_step() {
          (is_set("SLURM_STEP_NUM_TASKS") || is_set("SLURM_NTASKS"));
 }
 
-Status read_torchrun(Launch* launch) {
+Status read_torchrun(ProcessLaunch* launch) {
   launch->info.launcher = "torchrun";
   TUTTI_TRY(rank_and_size("RANK", "WORLD_SIZE", &launch->info));
   TUTTI_TRY(optional_number("LOCAL_RANK", 0, kMost, &launch->info.local_rank));
@@ -69,13 +69,13 @@ Status read_torchrun(Launch* launch) {
 }
 
 /// A file is the fastest, needs nobody's help, and who is missing is named.
-void meet_in_file(Launch* launch, const std::string& job) {
+void meet_in_file(ProcessLaunch* launch, const std::string& job) {
   launch->meeting = Meeting::kPrivateFile;
   launch->job = launch->info.launcher + "/" + job;
   launch->directory = variable("TMPDIR").starts_with('/') ? variable("TMPDIR") : "/tmp";
 }
 
-Status read_open_mpi(Launch* launch) {
+Status read_open_mpi(ProcessLaunch* launch) {
   launch->info.launcher = "Open MPI";
   TUTTI_TRY(rank_and_size("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", &launch->info));
   TUTTI_TRY(optional_number("OMPI_COMM_WORLD_LOCAL_RANK", 0, kMost, &launch->info.local_rank));
@@ -92,7 +92,7 @@ Status read_open_mpi(Launch* launch) {
   return {};
 }
 
-Status read_pmi(Launch* launch) {
+Status read_pmi(ProcessLaunch* launch) {
   if (is_set("PMI_FD")) {
     TUTTI_TRY(number("PMI_FD", 0, kMost, &launch->pmi_descriptor));
     launch->meeting = Meeting::kPmi;
@@ -117,7 +117,7 @@ Status read_pmi(Launch* launch) {
   return {};
 }
 
-Status read_hydra(Launch* launch) {
+Status read_hydra(ProcessLaunch* launch) {
   launch->info.launcher = "MPICH";
   TUTTI_TRY(optional_number("MPI_LOCALRANKID", 0, kMost, &launch->info.local_rank));
   if (is_set("PMI_RANK") && is_set("PMI_SIZE")) {
@@ -129,7 +129,7 @@ Status read_hydra(Launch* launch) {
   return read_pmi(launch);
 }
 
-Status read_pmix(Launch* launch) {
+Status read_pmix(ProcessLaunch* launch) {
   launch->info.launcher = "PMIx";
   launch->info.ranks = 0;
   launch->meeting = Meeting::kPmix;
@@ -145,7 +145,7 @@ std::uint16_t slurm_port(const Settings& settings, std::uint64_t job, std::uint6
   return static_cast<std::uint16_t>(settings.port_last - number % std::max<std::uint64_t>(1, ports / 4));
 }
 
-Status meet_at_first_slurm_host(const Settings& settings, Launch* launch) {
+Status meet_at_first_slurm_host(const Settings& settings, ProcessLaunch* launch) {
   int job = 0, step = 0;
   TUTTI_TRY(number("SLURM_JOB_ID", 0, 0x7fffffff, &job));
   TUTTI_TRY(number("SLURM_STEP_ID", 0, 0x7fffffff, &step));
@@ -161,7 +161,7 @@ Status meet_at_first_slurm_host(const Settings& settings, Launch* launch) {
   return {};
 }
 
-Status read_slurm(const Settings& settings, Launch* launch) {
+Status read_slurm(const Settings& settings, ProcessLaunch* launch) {
   launch->info.launcher = "Slurm";
   TUTTI_TRY(rank_and_size("SLURM_PROCID", is_set("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
                           &launch->info));
@@ -198,8 +198,8 @@ std::string first_slurm_host(const std::string& list) {
   return host;
 }
 
-Status read_launch(const Settings& settings, Launch* launch) {
-  *launch = Launch{};
+Status read_launch(const Settings& settings, ProcessLaunch* launch) {
+  *launch = ProcessLaunch{};
   launch->info.launcher = "none";
   // The inner launcher first: torchrun may run below any other, mpirun and mpiexec.hydra in a Slurm step.
   if (is_set("RANK") && is_set("WORLD_SIZE") && is_set("MASTER_ADDR") && is_set("MASTER_PORT"))

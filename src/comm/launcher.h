@@ -18,7 +18,7 @@ enum class Meeting : std::uint8_t {
   kNone,         ///< no way; `reason` says why
 };
 
-struct Launch {
+struct ProcessLaunch {
   LaunchInfo info;  ///< ranks 0: only the launcher's server knows, see ask_launcher()
   Meeting meeting = Meeting::kAlone;
   std::string host;  ///< kTcp, or of pmi_port
@@ -34,7 +34,7 @@ struct Launch {
 /// Reads the environment: torchrun, PMI, Open MPI, PMIx, Slurm; none of them: one rank. Inside one launcher's job
 /// another may have started this process, whose variables then count. Numbers that make no sense are kInvalidUsage and
 /// named.
-Status read_launch(const Settings& settings, Launch* launch);
+Status read_launch(const Settings& settings, ProcessLaunch* launch);
 
 /// The first host of Slurm's notation for many, "n[001-003,7],m1": where rank 0 is. Empty: it is not that notation.
 std::string first_slurm_host(const std::string& list);

@@ -64,7 +64,7 @@ bool mpi_runs_here() {
   return initialized != nullptr && initialized(&yes) == 0 && yes != 0;
 }
 
-Status connect_client(const Launch& launch, Deadline deadline, std::unique_ptr<PmiClient>* client) {
+Status connect_client(const ProcessLaunch& launch, Deadline deadline, std::unique_ptr<PmiClient>* client) {
   if (mpi_runs_here())
     return fail(Code::kInvalidUsage,
                 "MPI runs in this process and {} serves it over the same connection ({}): join with tuttiCommInitMPI "
@@ -90,7 +90,7 @@ class PmiStore : public LauncherStore {
   }
   PmiStore(const PmiStore&) = delete;
   PmiStore& operator=(const PmiStore&) = delete;
-  Status open(const Launch& launch, Deadline deadline) {
+  Status open(const ProcessLaunch& launch, Deadline deadline) {
     TUTTI_TRY(Hub::of_process(&connection_));
     PmiConnection& connection = *connection_;
     {
@@ -140,7 +140,7 @@ class PmiStore : public LauncherStore {
 
 }  // namespace
 
-Status open_store(const Launch& launch, Deadline deadline, std::unique_ptr<LauncherStore>* store) {
+Status open_store(const ProcessLaunch& launch, Deadline deadline, std::unique_ptr<LauncherStore>* store) {
   if (launch.meeting == Meeting::kPmix) {
     auto made = std::make_unique<PmixStore>();
     TUTTI_TRY(made->open(launch.info.launcher));
@@ -153,7 +153,7 @@ Status open_store(const Launch& launch, Deadline deadline, std::unique_ptr<Launc
   return {};
 }
 
-Status ask_launcher(Launch* launch) {
+Status ask_launcher(ProcessLaunch* launch) {
   if (launch->info.ranks > 0) return {};
   std::unique_ptr<LauncherStore> store;
   TUTTI_TRY(open_store(*launch, Deadline::in(kQuestionSeconds), &store));
@@ -166,7 +166,7 @@ Status ask_launcher(Launch* launch) {
 Status detect_launcher(LaunchInfo* info) {
   Settings settings;
   TUTTI_TRY(read_settings(&settings));
-  Launch launch;
+  ProcessLaunch launch;
   TUTTI_TRY(read_launch(settings, &launch));
   TUTTI_TRY(ask_launcher(&launch));
   *info = launch.info;

@@ -22,9 +22,9 @@ class LauncherStore {
 };
 
 /// For a launch with Meeting::kPmix or kPmi. A process has one connection to a PMI-1 server: joins take turns there.
-Status open_store(const Launch& launch, Deadline deadline, std::unique_ptr<LauncherStore>* store);
+Status open_store(const ProcessLaunch& launch, Deadline deadline, std::unique_ptr<LauncherStore>* store);
 
 /// Fills in rank and number of ranks where the environment does not tell. Blocks for a local question.
-Status ask_launcher(Launch* launch);
+Status ask_launcher(ProcessLaunch* launch);
 
 }  // namespace tutti

@@ -217,7 +217,7 @@ Status connect_to(const IpAddress& address, std::uint16_t port, Deadline deadlin
 
 }  // namespace
 
-Status connect_pmi(const Launch& launch, Deadline deadline, Descriptor* socket, bool* borrowed) {
+Status connect_pmi(const ProcessLaunch& launch, Deadline deadline, Descriptor* socket, bool* borrowed) {
   *borrowed = launch.pmi_port.empty();
   if (*borrowed) {
     struct stat state {};

@@ -71,6 +71,6 @@ class PmiClient {
 };
 
 /// Connects as the launch says: to the inherited descriptor PMI_FD or to PMI_PORT.
-Status connect_pmi(const Launch& launch, Deadline deadline, Descriptor* socket, bool* borrowed);
+Status connect_pmi(const ProcessLaunch& launch, Deadline deadline, Descriptor* socket, bool* borrowed);
 
 }  // namespace tutti

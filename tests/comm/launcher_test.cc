@@ -68,7 +68,7 @@ TEST(Launcher, WithoutOneItIsOneRank) {
 }
 
 TEST(Launcher, TablesAreRead) {
-  Launch launch;
+  ProcessLaunch launch;
   set_environment(
       {{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "n0"}, {"MASTER_PORT", "29500"}});
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
@@ -95,7 +95,7 @@ TEST(Launcher, TablesAreRead) {
 }
 
 TEST(Launcher, SlurmOnSeveralHosts) {
-  Launch launch;
+  ProcessLaunch launch;
   set_environment({{"SLURM_PROCID", "1"},
                    {"SLURM_STEP_NUM_TASKS", "2"},
                    {"SLURM_JOB_ID", "7"},
@@ -141,7 +141,7 @@ TEST(Launcher, SlurmOnSeveralHosts) {
 }
 
 TEST(Launcher, SlurmsPmiIsUsedBetweenHosts) {
-  Launch launch;
+  ProcessLaunch launch;
   set_environment({{"SLURM_PROCID", "1"},
                    {"SLURM_STEP_NUM_TASKS", "2"},
                    {"SLURM_JOB_ID", "7"},
@@ -157,7 +157,7 @@ TEST(Launcher, SlurmsPmiIsUsedBetweenHosts) {
 }
 
 TEST(Launcher, Hydra) {
-  Launch launch;
+  ProcessLaunch launch;
   set_environment({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_EQ(launch.info.launcher, "MPICH");
@@ -183,7 +183,7 @@ TEST(Launcher, Hydra) {
 }
 
 TEST(Launcher, TwoThatCannotBeToldApartAreRefused) {
-  Launch launch;
+  ProcessLaunch launch;
   set_environment(
       {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_FD", "7"}, {"PMIX_NAMESPACE", "prte-1"}, {"PMIX_RANK", "0"}});
   const Status status = read_launch(Settings{}, &launch);
@@ -214,7 +214,7 @@ TEST(Launcher, SlurmsNotationForHosts) {
 }
 
 TEST(Launcher, NonsenseIsNamed) {
-  Launch launch;
+  ProcessLaunch launch;
   set_environment({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "2"}});
   const Status status = read_launch(Settings{}, &launch);
   EXPECT_EQ(status.code(), Code::kInvalidUsage);

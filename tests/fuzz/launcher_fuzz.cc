@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     text.erase(std::find(text.begin(), text.end(), '\0'), text.end());
     ::setenv(name, text.c_str(), 1);
   }
-  tutti::Launch launch;
+  tutti::ProcessLaunch launch;
   if (!read_launch(tutti::Settings{}, &launch).ok()) return 0;
   const bool known = launch.info.ranks > 0;  // else the launcher's server is asked
   tutti::fuzz::demand(!known || (launch.info.rank.value >= 0 && launch.info.rank.value < launch.info.ranks),
