@@ -14,6 +14,8 @@ namespace {
 constexpr std::size_t kStaged = std::size_t{4} << 20;
 /// Between two looks.
 constexpr std::chrono::microseconds kNap{50};
+/// The longest, while the call waits for work of the caller's.
+constexpr std::chrono::microseconds kLongestNap{1000};
 /// Copies that have not ended after so long are behind work of the caller's that does not end.
 constexpr double kCopyPatience = 2;
 
@@ -69,6 +71,7 @@ void StagedExecutor::begin(std::size_t segments) {
   segments_ = segments;
   loading_ = at_ = 0;
   ready_ = running_ = draining_ = false;
+  nap_ = kNap;
   fault_ = order_ == nullptr ? before_.record(driver_, device_, driver_.default_stream()) : Status{};
 }
 
@@ -316,7 +319,8 @@ bool StagedExecutor::have_copies_ended() {
 void StagedExecutor::sleep(std::chrono::nanoseconds slice) {
   if (running_) return host().sleep(slice);
   host().cancel_sleep();
-  std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, kNap));
+  std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, ready_ ? kNap : nap_));
+  nap_ = std::min<std::chrono::nanoseconds>(nap_ + nap_ / 8, kLongestNap);
 }
 
 }  // namespace tutti

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 
+#include <atomic>
+#include <chrono>
 #include <functional>
+#include <thread>
 #include <utility>
 
 #include "device/stand_in_driver.h"
@@ -28,6 +31,12 @@ class CallerStream {
   DeviceDriver::Stream cuda() const { return cuda_; }
   /// Work of the caller's own.
   void put(std::function<void()> work) const { StandInDriver::put(cuda_, std::move(work)); }
+  /// Nothing that is put there later begins before `go`.
+  void hold_until(const std::atomic<bool>& go) const {
+    put([&go] {
+      while (!go.load()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    });
+  }
   void drain() const { EXPECT_TRUE(stand_in().synchronize(cuda_).ok()); }
 
  private:

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "device/caller_stream.h"
 #include "device/device_vector.h"
 #include "support/ranks.h"
 #include "support/sanitized.h"
@@ -21,30 +22,8 @@ namespace {
 
 using Integers = DeviceMemory<std::uint32_t>;
 
-/// A stream of the caller's, as CUDA and Tutti know it.
-class UserStream {
- public:
-  explicit UserStream(int device = 0) {
-    EXPECT_TRUE(stand_in().create_stream(device, &cuda_).ok());
-    EXPECT_EQ(tuttiStreamFromCuda(&tutti_, cuda_), tuttiSuccess);
-  }
-  ~UserStream() {
-    EXPECT_EQ(tuttiStreamDestroy(tutti_), tuttiSuccess);
-    EXPECT_TRUE(stand_in().destroy_stream(cuda_).ok());
-  }
-  UserStream(const UserStream&) = delete;
-  UserStream& operator=(const UserStream&) = delete;
-  operator tuttiStream_t() const { return tutti_; }
-  DeviceDriver::Stream cuda() const { return cuda_; }
-  void wait() const { EXPECT_TRUE(stand_in().synchronize(cuda_).ok()); }
-
- private:
-  DeviceDriver::Stream cuda_ = nullptr;
-  tuttiStream_t tutti_ = nullptr;
-};
-
 /// What `calls` puts on the stream.
-std::shared_ptr<const Graph> capture(const UserStream& stream, const std::function<void()>& calls) {
+std::shared_ptr<const Graph> capture(const CallerStream& stream, const std::function<void()>& calls) {
   stand_in().begin_capture(stream.cuda());
   calls();
   std::shared_ptr<const Graph> graph;
@@ -143,25 +122,25 @@ class GraphReplays : public Graphs, public ::testing::WithParamInterface<int> {}
 TEST_P(GraphReplays, AreExactBetweenOtherCalls) {
   const int ranks = GetParam();
   run_threads(ranks, [ranks](tuttiComm_t comm, int rank) {
-    UserStream stream(rank % 2);
+    CallerStream stream(rank % 2);
     for (const std::size_t count : {std::size_t{6}, std::size_t{5003}}) {
       Family family(rank, ranks, rank % 2, count);
-      const auto graph = capture(stream, [&] { family.call(comm, stream); });
-      EXPECT_EQ(tuttiStreamQuery(stream), tuttiSuccess);  // nothing has run, and nothing is watched
+      const auto graph = capture(stream, [&] { family.call(comm, stream.get()); });
+      EXPECT_EQ(tuttiStreamQuery(stream.get()), tuttiSuccess);  // nothing has run, and nothing is watched
       std::uint32_t seed = 0;
       for (int round = 0; round < (kSanitized ? 3 : 8); ++round) {
         for (int replay = 0; replay < 3; ++replay) {
           family.fill(stream.cuda(), ++seed);
           StandInDriver::launch(graph, stream.cuda());
-          stream.wait();
+          stream.drain();
           family.check(seed);
         }
         family.fill(stream.cuda(), ++seed);
-        family.call(comm, stream);
-        EXPECT_EQ(tuttiStreamSynchronize(stream), tuttiSuccess) << tuttiGetLastError(comm);
+        family.call(comm, stream.get());
+        EXPECT_EQ(tuttiStreamSynchronize(stream.get()), tuttiSuccess) << tuttiGetLastError(comm);
         family.check(seed);
         family.fill(stream.cuda(), ++seed);
-        stream.wait();
+        stream.drain();
         family.call(comm, nullptr);
         family.check(seed);
       }
@@ -180,7 +159,7 @@ TEST_F(Graphs, KeepWhatTheyUse) {
   constexpr int kRanks = 8;
   std::barrier<> together(kRanks);  // the default stream takes nothing while any rank captures
   run_threads(kRanks, [&together](tuttiComm_t comm, int rank) {
-    UserStream stream(rank % 2);
+    CallerStream stream(rank % 2);
     const auto reduce = [&](Integers* data, std::size_t count, tuttiStream_t where) {
       EXPECT_EQ(tuttiAllReduce(data->data(), data->data(), count, tuttiUint32, tuttiSum, comm, where), tuttiSuccess)
           << tuttiGetLastError(comm);
@@ -190,13 +169,13 @@ TEST_F(Graphs, KeepWhatTheyUse) {
           << tuttiGetLastError(comm);
     };
     Integers small(80, 1, rank % 2), large(200'000, 1, rank % 2);
-    const auto graph = capture(stream, [&] { reduce(&small, 80, stream); });
+    const auto graph = capture(stream, [&] { reduce(&small, 80, stream.get()); });
     together.arrive_and_wait();
     reduce(&large, 200'000, nullptr);
     for (int replay = 0; replay < 3; ++replay) {
       StandInDriver::put(stream.cuda(), [&small] { small.fill(1); });
       StandInDriver::launch(graph, stream.cuda());
-      stream.wait();
+      stream.drain();
       EXPECT_EQ(small[static_cast<std::size_t>(rank) * 10], kRanks * kRanks);
     }
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
@@ -206,7 +185,7 @@ TEST_F(Graphs, KeepWhatTheyUse) {
 // Two streams of one capture: the calls keep their order, which no user's event says.
 TEST_F(Graphs, OrderCallsOnSeveralStreams) {
   run_threads(2, [](tuttiComm_t comm, int rank) {
-    UserStream first(rank), second(rank);
+    CallerStream first(rank), second(rank);
     Integers data(3000, 0, rank);
     DeviceDriver::Event forked = nullptr, joined = nullptr;
     ASSERT_TRUE(stand_in().create_event(rank, &forked).ok());
@@ -214,8 +193,9 @@ TEST_F(Graphs, OrderCallsOnSeveralStreams) {
     stand_in().begin_capture(first.cuda());
     ASSERT_TRUE(stand_in().record(rank, forked, first.cuda()).ok());
     ASSERT_TRUE(stand_in().wait(rank, second.cuda(), forked).ok());
-    for (const UserStream* const stream : {&first, &second, &first, &second})
-      EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 3000, tuttiUint32, tuttiSum, comm, *stream), tuttiSuccess)
+    for (const CallerStream* const stream : {&first, &second, &first, &second})
+      EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 3000, tuttiUint32, tuttiSum, comm, stream->get()),
+                tuttiSuccess)
           << tuttiGetLastError(comm);
     ASSERT_TRUE(stand_in().record(rank, joined, second.cuda()).ok());
     ASSERT_TRUE(stand_in().wait(rank, first.cuda(), joined).ok());
@@ -226,7 +206,7 @@ TEST_F(Graphs, OrderCallsOnSeveralStreams) {
       StandInDriver::put(first.cuda(), [&data] { data.fill(1); });
       StandInDriver::launch(graph, first.cuda());
     }
-    first.wait();
+    first.drain();
     EXPECT_EQ(data[2999], 16u);
     ASSERT_TRUE(stand_in().destroy_event(forked).ok());
     ASSERT_TRUE(stand_in().destroy_event(joined).ok());
@@ -239,7 +219,7 @@ TEST_F(Graphs, OrderCallsOnSeveralStreams) {
 TEST_F(Graphs, RefuseWhatAReplayCannotDo) {
   std::barrier<> together(2);
   run_threads(2, [&together](tuttiComm_t comm, int rank) {
-    UserStream stream(rank);
+    CallerStream stream(rank);
     Integers data(10, 1, rank);
     std::vector<std::uint32_t> host(10, 1);
     tuttiStream_t legacy = nullptr;
@@ -251,7 +231,7 @@ TEST_F(Graphs, RefuseWhatAReplayCannotDo) {
     std::shared_ptr<const Graph> graph;
     if (rank == 0) {
       graph = capture(stream, [&] {
-        EXPECT_EQ(reduce(host.data(), stream), tuttiInvalidUsage);
+        EXPECT_EQ(reduce(host.data(), stream.get()), tuttiInvalidUsage);
         EXPECT_NE(std::string(tuttiGetLastError(comm)).find("runs without the host"), std::string::npos)
             << tuttiGetLastError(comm);
         for (const tuttiStream_t where : {tuttiStream_t{nullptr}, legacy}) {
@@ -262,7 +242,7 @@ TEST_F(Graphs, RefuseWhatAReplayCannotDo) {
         ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
         EXPECT_EQ(reduce(data.data(), nullptr), tuttiInvalidUsage);
         EXPECT_EQ(tuttiGroupEnd(), tuttiInvalidUsage);
-        EXPECT_EQ(reduce(data.data(), stream), tuttiSuccess) << tuttiGetLastError(comm);
+        EXPECT_EQ(reduce(data.data(), stream.get()), tuttiSuccess) << tuttiGetLastError(comm);
       });
     }
     together.arrive_and_wait();
@@ -270,7 +250,7 @@ TEST_F(Graphs, RefuseWhatAReplayCannotDo) {
     if (rank == 1) {
       EXPECT_EQ(reduce(data.data(), nullptr), tuttiSuccess) << tuttiGetLastError(comm);
     }
-    stream.wait();
+    stream.drain();
     EXPECT_EQ(data[9], 2u);
     EXPECT_EQ(reduce(data.data(), nullptr), tuttiSuccess) << tuttiGetLastError(comm);
     EXPECT_EQ(data[9], 4u);
@@ -286,15 +266,15 @@ TEST_F(Graphs, FailuresOfReplaysAreFound) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   std::barrier<> together(2);
   run_threads(2, [&together](tuttiComm_t comm, int rank) {
-    UserStream stream(rank);
+    CallerStream stream(rank);
     Integers data(10, 1, rank);
     EXPECT_EQ(tuttiCommSetTimeout(comm, 1.5), tuttiSuccess);
     const auto reduce = [&](tuttiStream_t where) {
       return tuttiAllReduce(data.data(), data.data(), 10, tuttiUint32, tuttiSum, comm, where);
     };
-    const auto graph = capture(stream, [&] { EXPECT_EQ(reduce(stream), tuttiSuccess); });
+    const auto graph = capture(stream, [&] { EXPECT_EQ(reduce(stream.get()), tuttiSuccess); });
     if (rank == 0) StandInDriver::launch(graph, stream.cuda());
-    stream.wait();
+    stream.drain();
     tuttiResult_t error = tuttiSuccess;
     if (rank == 0) {
       EXPECT_EQ(tuttiCommGetAsyncError(comm, &error), tuttiSuccess);
@@ -302,7 +282,7 @@ TEST_F(Graphs, FailuresOfReplaysAreFound) {
       EXPECT_NE(std::string(tuttiGetLastError(comm)).find("rank 1"), std::string::npos) << tuttiGetLastError(comm);
     }
     together.arrive_and_wait();
-    EXPECT_EQ(reduce(rank == 0 ? tuttiStream_t{stream} : nullptr), tuttiTimeout) << tuttiGetLastError(comm);
+    EXPECT_EQ(reduce(rank == 0 ? stream.get() : nullptr), tuttiTimeout) << tuttiGetLastError(comm);
     EXPECT_NE(tuttiCommDestroy(comm), tuttiSuccess);
   });
 }
@@ -312,7 +292,7 @@ TEST_F(Graphs, FailuresOfReplaysAreFoundByTheNextCall) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   std::barrier<> together(2);
   run_threads(2, [&together](tuttiComm_t comm, int rank) {
-    UserStream stream(rank);
+    CallerStream stream(rank);
     Integers data(10, 1, rank);
     std::vector<std::uint32_t> host(10, 1);
     const auto on_host = [&] {
@@ -322,11 +302,11 @@ TEST_F(Graphs, FailuresOfReplaysAreFoundByTheNextCall) {
     EXPECT_EQ(on_host(), tuttiSuccess);
     EXPECT_EQ(tuttiCommSetTimeout(comm, 1.5), tuttiSuccess);
     const auto graph = capture(stream, [&] {
-      EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 10, tuttiUint32, tuttiSum, comm, stream), tuttiSuccess);
+      EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 10, tuttiUint32, tuttiSum, comm, stream.get()), tuttiSuccess);
     });
     EXPECT_EQ(on_host(), tuttiSuccess);
     if (rank == 0) StandInDriver::launch(graph, stream.cuda());
-    stream.wait();
+    stream.drain();
     together.arrive_and_wait();
     EXPECT_EQ(on_host(), tuttiTimeout) << tuttiGetLastError(comm);
     EXPECT_NE(tuttiCommDestroy(comm), tuttiSuccess);

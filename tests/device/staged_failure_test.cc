@@ -168,9 +168,7 @@ TEST_F(StagedStreams, AnAbortLeavesTheWordsOfStreamsThatHaveNotCome) {
     Values data(1000, true, rank);
     std::atomic<bool> go{false};
     CallerStream stream(rank);
-    stream.put([&go] {
-      while (!go.load()) std::this_thread::sleep_for(std::chrono::microseconds(50));
-    });
+    stream.hold_until(go);
     EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 1000, tuttiFloat32, tuttiSum, comm, stream.get()), tuttiSuccess);
     EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
     EXPECT_NE(tuttiStreamSynchronize(stream.get()), tuttiSuccess);
@@ -197,9 +195,7 @@ TEST_F(StagedStreams, TheWaitForTheCallersWorkIsNoSpin) {
     {
       std::atomic<bool> go{false};
       CallerStream stream(rank);
-      stream.put([&go] {
-        while (!go.load()) std::this_thread::sleep_for(std::chrono::microseconds(50));
-      });
+      stream.hold_until(go);
       EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 1000, tuttiFloat32, tuttiSum, comm, stream.get()),
                 tuttiSuccess);
       const auto began = std::chrono::steady_clock::now();
