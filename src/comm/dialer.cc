@@ -13,6 +13,11 @@ constexpr std::chrono::milliseconds kStagger{250};
 /// A unix socket that took the connection is the peer's: if it is slow, more connections make it slower.
 constexpr std::chrono::milliseconds kUnixStagger{5000};
 constexpr std::chrono::milliseconds kRetryFullQueue{10};
+/// Where the hub was and lets go of the connection it has taken, it may be about to end.
+constexpr std::chrono::milliseconds kRetryLetGo{100};
+constexpr int kMostLettingGo = 3;
+
+bool is_silence(const Status& why) { return why.code() == Code::kTimeout || is_unreachable(why) || is_lack(why); }
 
 }  // namespace
 
@@ -74,12 +79,7 @@ void Dialer::try_target(std::size_t index) {
   if (!status.ok()) return failed(index, status);
   if (state == SocketState::kClosed) return failed(index, fail(Code::kSystemError, "nobody listens there"));
   const auto weak = weak_from_this();
-  if (state == SocketState::kAgain) {
-    loop_.after(kRetryFullQueue, [weak, index] {
-      if (const auto self = weak.lock(); self && self->done_) self->try_target(index);
-    });
-    return;
-  }
+  if (state == SocketState::kAgain) return try_later(index, kRetryFullQueue);
   if (target.tls) {
     const Status encrypted = encrypt_as_client(role_, id_, secret_, &connected);
     if (!encrypted.ok()) return failed(index, encrypted);
@@ -100,6 +100,7 @@ void Dialer::failed(std::size_t index, const Status& why) {
   const auto self = shared_from_this();
   const DialTarget& target = targets_[index];
   const std::shared_ptr<Connection> attempt = std::move(attempts_[index]);
+  if (was_let_go(target, why)) return try_later(index, kRetryLetGo);
   reasons_ += fmt::format("{}{}: {}", reasons_.empty() ? "" : "; ", text_of(target), why.text());
   silence_ = silence_ || (why.code() == Code::kTimeout && attempt && attempt->taken());
   count(target, why);
@@ -109,10 +110,23 @@ void Dialer::failed(std::size_t index, const Status& why) {
   if (done) done(fail(why.code(), "{}", reasons_), nullptr);
 }
 
+// A process that ends takes connections until its listening socket is closed, and the news of its end must not wait for
+// its other addresses.
+bool Dialer::was_let_go(const DialTarget& target, const Status& why) {
+  const bool answered = !is_silence(why) && !is_refusal(why);
+  return target.decisive && answered && ++let_go_ <= kMostLettingGo;
+}
+
+void Dialer::try_later(std::size_t index, std::chrono::milliseconds pause) {
+  loop_.after(pause, [weak = weak_from_this(), index] {
+    if (const auto self = weak.lock(); self && self->done_) self->try_target(index);
+  });
+}
+
 void Dialer::count(const DialTarget& target, const Status& why) {
   const bool refusal = is_refusal(why);
   const bool own = target.socket_name.empty() && is_own_address(target.address);
-  const bool silent = why.code() == Code::kTimeout || is_unreachable(why) || is_lack(why);
+  const bool silent = is_silence(why);
   no_answer_ = no_answer_ || silent;
   said_no_ = said_no_ || (!silent && target.socket_name.empty());
   own_ += own ? 1 : 0;

@@ -1,6 +1,7 @@
 // Dialer: connects to one of several addresses of the same hub and proves itself there.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -49,7 +50,9 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
  private:
   void try_next();
   void try_target(std::size_t index);
+  void try_later(std::size_t index, std::chrono::milliseconds pause);
   void failed(std::size_t index, const Status& why);
+  bool was_let_go(const DialTarget& target, const Status& why);
   void count(const DialTarget& target, const Status& why);
   void won(std::shared_ptr<Connection> connection);
 
@@ -66,6 +69,7 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   std::size_t refusals_ = 0;
   std::size_t own_ = 0;      // failures at addresses that are this host's own, too
   std::size_t denials_ = 0;  // refusals at others
+  int let_go_ = 0;           // connections that the decisive address took and closed
   bool no_answer_ = false;   // of one that failed: its host does not say anything
   bool said_no_ = false;     // of one at an address: its host, or whoever has taken its place
   bool gone_ = false;        // nobody listens at the decisive address

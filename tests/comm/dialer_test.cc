@@ -1,6 +1,8 @@
 // What the attempts to reach a hub say of it: gone, silent, or perhaps there another time.
 #include "comm/dialer.h"
 
+#include <sys/socket.h>
+
 #include <future>
 
 #include "comm/places.h"
@@ -84,6 +86,23 @@ TEST_F(DialerTest, NobodyAtTheAddressThatCountsEndsAllAttempts) {
   const Verdict end = verdict();
   EXPECT_TRUE(end.refused);
   EXPECT_EQ(end.why.find("did not answer"), std::string::npos) << "it waited for the others: " << end.why;
+}
+
+// Its listening socket is the last that a process closes.
+TEST_F(DialerTest, WhoEndsBehindAConnectionThatItTookIsGone) {
+  const std::uint16_t port = free_port(), other = free_port();
+  Descriptor ending = listen_at(port);
+  const Descriptor busy = listen_at(other);
+  start({target_at(loopback(), port, true), target_at(loopback(), other)});
+  Descriptor taken(::accept(ending.get(), nullptr, nullptr));
+  ASSERT_GE(taken.get(), 0);
+  const linger reset{1, 0};
+  ASSERT_EQ(::setsockopt(taken.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
+  taken = Descriptor();
+  ending = Descriptor();
+  const Verdict end = verdict();
+  EXPECT_TRUE(end.refused) << end.why;
+  EXPECT_EQ(end.why.find("did not answer"), std::string::npos) << "it waited for the other: " << end.why;
 }
 
 TEST_F(DialerTest, NobodyAtOneAddressOfManyIsNoVerdict) {
