@@ -17,14 +17,16 @@ tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes) {
 }
 
 tuttiResult_t tuttiMemFree(void* ptr) {
-  return tutti::guard(nullptr,
-                      [&] { return tutti::is_from_device(ptr) ? tutti::free_on_device(ptr) : tutti::free_host(ptr); });
+  return tutti::guard(nullptr, [&] {
+    auto& on_devices = tutti::DeviceAllocations::get();
+    return on_devices.holds(ptr) ? on_devices.free(ptr) : tutti::free_host(ptr);
+  });
 }
 
 tuttiResult_t tuttiMemAllocDevice(void** ptr, size_t bytes, int device) {
   return tutti::guard(nullptr, [&]() -> Status {
     TUTTI_TRY(tutti::require(ptr, "ptr"));
-    return tutti::allocate_on_device(Bytes{bytes}, device, ptr);
+    return tutti::DeviceAllocations::get().allocate(Bytes{bytes}, device, ptr);
   });
 }
 
@@ -43,7 +45,7 @@ tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle) {
   return tutti::guard(comm, [&]() -> Status {
     tutti::InCall in_call;
     TUTTI_TRY(in_call.enter(comm));
-    if (comm->comm->registered().remove(reinterpret_cast<std::uintptr_t>(handle))) return {};
+    if (comm->comm->deregister(reinterpret_cast<std::uintptr_t>(handle))) return {};
     return tutti::fail(Code::kInvalidArgument, "the handle was not given by tuttiCommRegister, or was given back");
   });
 }

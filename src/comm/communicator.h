@@ -64,6 +64,8 @@ class Communicator final : public Watch {
 
   /// Memory of the caller's that is often used: peers may read it where they can. From the API's thread.
   MemoryRanges& registered() { return registered_; }
+  /// False: there is no such registration.
+  bool deregister(std::uint64_t handle);
 
   /// What an exception in the running operation means for its caller.
   Status failed_inside(const std::exception& error) const;
@@ -176,6 +178,7 @@ class Communicator final : public Watch {
   bool may_share_input(const CallArguments& arguments, const Launch& launch);
   bool may_lend(const CallArguments& arguments, const Launch& launch) const;
   Status bind_staged(const CallArguments& arguments, Launch* launch);
+  bool is_registered_on_device(const void* memory) const;
   bool runs_on_device() const { return device_ != nullptr && active_ == device_->executor(); }
   void bind_reduction(const CallArguments& arguments, Launch* launch);
   Status adopt_cause();

@@ -144,6 +144,10 @@ Status Communicator::bind_staged(const CallArguments& arguments, Launch* launch)
   if (arguments.on_device) {
     if (arguments.user != nullptr) device_->bind_scalar(*arguments.user, launch);
     launch->lends = arguments.count * launch->element.value >= kLentOnDeviceFrom && may_lend(arguments, *launch);
+    if (launch->lends && device_->spans_processes()) {
+      launch->input_is_registered = is_registered_on_device(launch->input);
+      launch->output_is_registered = is_registered_on_device(launch->output);
+    }
     return {};
   }
   StagedBuffers buffers;
@@ -161,6 +165,17 @@ Status Communicator::bind_staged(const CallArguments& arguments, Launch* launch)
   }
   device_->staged()->bind(std::move(buffers));
   return {};
+}
+
+bool Communicator::deregister(std::uint64_t handle) {
+  const void* begin = nullptr;
+  if (!registered_.remove(handle, &begin)) return false;
+  if (device_ != nullptr && device_->executor() != nullptr) device_->executor()->withdraw(begin);
+  return true;
+}
+
+bool Communicator::is_registered_on_device(const void* memory) const {
+  return memory != nullptr && (registered_.contains(memory, 1) || DeviceAllocations::get().holds(memory));
 }
 
 // What other streams than the caller's run is not captured: it would run once, now, before what it follows.

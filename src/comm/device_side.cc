@@ -49,12 +49,11 @@ constexpr std::uint64_t kOneForAll = 0;
 
 std::shared_ptr<DeviceFabric> make_fabric(DeviceDriver& driver, std::shared_ptr<DeviceBudget> budget,
                                           const JoinResult& joined) {
-  std::vector<std::shared_ptr<Segment>> own, others(joined.segments.size());
+  DeviceFabric::Segments own(joined.segments.size()), others(joined.segments.size());
   const auto self = static_cast<std::size_t>(joined.membership->rank().value);
   for (std::size_t rank = 0; rank < joined.segments.size() && !joined.one_process; ++rank) {
     const bool here = joined.processes[rank] == joined.processes[self];
-    if (here) own.push_back(joined.segments[rank]);
-    if (!here) others[rank] = joined.segments[rank];
+    (here ? own : others)[rank] = joined.segments[rank];
   }
   return std::make_shared<DeviceFabric>(driver, std::move(budget), std::move(own), std::move(others));
 }
@@ -243,32 +242,6 @@ bool DeviceSide::any_on_device(std::span<const Transfer> transfers) const {
   return staged() != nullptr && std::any_of(transfers.begin(), transfers.end(), [](const Transfer& transfer) {
            return transfer.count.value != 0 && place_of(transfer.data).on_device;
          });
-}
-
-MemoryRanges& device_allocations() {
-  static MemoryRanges book;
-  return book;
-}
-
-Status allocate_on_device(Bytes bytes, int device, void** memory) {
-  DeviceDriver* const driver = device_driver();
-  const int devices = driver == nullptr ? 0 : driver->devices();
-  if (devices == 0) return fail(Code::kUnsupported, "this process has no device");
-  if (device < 0 || device >= devices)
-    return fail(Code::kInvalidArgument, "device {} is none of 0 to {}", device, devices - 1);
-  TUTTI_TRY(driver->allocate(device, Bytes{std::max<std::size_t>(bytes.value, 1)}, memory));
-  device_allocations().add(*memory, std::max<std::size_t>(bytes.value, 1));
-  return {};
-}
-
-bool is_from_device(const void* memory) { return memory != nullptr && device_allocations().contains(memory, 1); }
-
-Status free_on_device(void* memory) {
-  DeviceDriver* const driver = device_driver();
-  const int device = driver->place_of(memory).device;
-  if (device_allocations().remove_at(memory) == 0)
-    return fail(Code::kInvalidArgument, "this is not the begin of memory that tuttiMemAllocDevice gave");
-  return driver->release(device, memory);
 }
 
 }  // namespace tutti

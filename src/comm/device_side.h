@@ -103,12 +103,4 @@ class DeviceSide {
   Status why_not_;
 };
 
-/// What tuttiMemAllocDevice gave, one a process.
-MemoryRanges& device_allocations();
-/// kUnsupported: there is no device; kInvalidArgument: not this one.
-Status allocate_on_device(Bytes bytes, int device, void** memory);
-/// False: allocate_on_device did not give this.
-bool is_from_device(const void* memory);
-Status free_on_device(void* memory);
-
 }  // namespace tutti

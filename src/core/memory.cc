@@ -17,9 +17,13 @@ std::uint64_t MemoryRanges::add(const void* begin, std::size_t bytes) {
   return next_++;
 }
 
-bool MemoryRanges::remove(std::uint64_t handle) {
+bool MemoryRanges::remove(std::uint64_t handle, const void** begin) {
   const std::lock_guard lock(mutex_);
-  return ranges_.erase(handle) == 1;
+  const auto found = ranges_.find(handle);
+  if (found == ranges_.end()) return false;
+  if (begin != nullptr) *begin = reinterpret_cast<const void*>(found->second.begin);
+  ranges_.erase(found);
+  return true;
 }
 
 std::size_t MemoryRanges::remove_at(const void* begin) {

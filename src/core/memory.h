@@ -16,8 +16,8 @@ class MemoryRanges {
  public:
   /// The range's handle, never 0.
   std::uint64_t add(const void* begin, std::size_t bytes);
-  /// False: there is no such range.
-  bool remove(std::uint64_t handle);
+  /// False: there is no such range. `begin`: where it was.
+  bool remove(std::uint64_t handle, const void** begin = nullptr);
   /// The size of the range that begins here, which is removed; 0: none does.
   std::size_t remove_at(const void* begin);
   /// Whether one range holds all of it.

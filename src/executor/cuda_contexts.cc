@@ -128,4 +128,19 @@ CudaContexts::Place CudaContexts::place_of(const void* memory) {
   return Place{false, type == CU_MEMORYTYPE_DEVICE ? device : -1};
 }
 
+CudaContexts::Allocation CudaContexts::allocation_of(const void* memory) {
+  const Place place = place_of(memory);
+  if (place.is_managed || place.device < 0) return {};
+  unsigned has_handle = 0;  // the driver writes one byte of it or all four
+  CUdeviceptr begin = 0;
+  std::size_t bytes = 0;
+  unsigned long long id = 0;
+  int attributes[] = {CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                      CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_BUFFER_ID};
+  void* values[] = {&has_handle, &begin, &bytes, &id};
+  const auto address = static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(memory));
+  if (attributes_(4, attributes, values, address) != CUDA_SUCCESS) return {};
+  return Allocation{begin, bytes, id, place.device, has_handle != 0};
+}
+
 }  // namespace tutti

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <vector>
 
@@ -38,6 +39,16 @@ class CudaContexts {
   };
   /// Where a pointer points. Begins nothing.
   Place place_of(const void* memory);
+
+  struct Allocation {
+    std::uintptr_t begin = 0;
+    std::size_t bytes = 0;
+    std::uint64_t id = 0;
+    int device = -1;          ///< -1: not memory of a device
+    bool has_handle = false;  ///< cudaIpcGetMemHandle takes it: it is neither a pool's nor mapped piece by piece
+  };
+  /// What it is a part of. Begins nothing.
+  Allocation allocation_of(const void* memory);
 
  private:
   CudaContexts();

@@ -145,6 +145,12 @@ class CudaDriver final : public DeviceDriver {
     TUTTI_TRY(scope.status());
     return checked(cudaFreeAsync(memory, beside_of(device).stream), "cudaFreeAsync");
   }
+  Status allocation_of(const void* memory, Allocation* allocation) override {
+    const CudaContexts::Allocation found = CudaContexts::get().allocation_of(memory);
+    *allocation = Allocation{reinterpret_cast<std::byte*>(found.begin), found.bytes, found.id, found.device,
+                             found.device >= 0 && found.has_handle};
+    return {};
+  }
   Status export_memory(int device, void* memory, Handle* handle) override {
     const OnDevice scope(device);
     const BesideCaptures captures;

@@ -76,7 +76,8 @@ void bind_device_call(const Launch& launch, const DevicePlace& place, DeviceCall
   call->lanes = static_cast<std::uint32_t>(schedule.shape.lanes);
   call->stripes = stripes_of(launch, geometry);
   call->steps_per_lane = schedule.steps_per_lane;
-  call->lends = launch.lends && place.links.shared;
+  call->lends = launch.lends;
+  std::copy_n(place.lent, 2, call->lent);
   call->divisor = launch.divisor;
   call->tree_order = launch.tree_order;
   call->alone_reduces = launch.alone_reduces;

@@ -11,6 +11,7 @@ struct DevicePlace {
   DeviceLinks links;
   DeviceWatch watch;
   std::byte* scratch = nullptr;  ///< of scratch_bytes_of(launch) at least
+  LentBuffer lent[2];            ///< what of input and output peers in other processes can read
 };
 
 /// Elements of each block that one pass works on: small enough that all thread blocks have work, large enough that a

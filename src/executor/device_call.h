@@ -34,6 +34,7 @@ struct DeviceCall {
   std::uint32_t divisor = 1;    ///< what Avg divides by, at the complete step
   bool tree_order = false;      ///< sources are combined in the deterministic mode's order
   bool lends = false;           ///< large messages may stay in the caller's buffers: is_reference_safe()
+  LentBuffer lent[2];           ///< among several processes: those parts of them where they may
   bool alone_reduces = false;   ///< one rank, and a reduction of one operand is more than a copy: bool becomes 0 or 1
   const Step* table = nullptr;  ///< in device memory; nullptr: `steps`
   // Of ragged calls: counts and offsets of the input's blocks and of the output's, and the tile. The binding's own view
@@ -43,6 +44,14 @@ struct DeviceCall {
   std::uint32_t input_blocks = 0;
   std::uint32_t output_blocks = 0;
   Step steps[kInlineSteps];
+
+  /// The LentPlace of what lies in the caller's buffers; 0: not all peers can read it there.
+  TUTTI_HD std::uint64_t place_of(const std::byte* memory) const {
+    if (links.shared) return reinterpret_cast<std::uintptr_t>(memory);
+    for (const LentBuffer& buffer : lent)
+      if (buffer.holds(memory)) return buffer.place + static_cast<std::uint64_t>(memory - buffer.begin);
+    return 0;
+  }
 
   TUTTI_HD std::uint32_t grid() const { return lanes * stripes; }
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -86,20 +87,12 @@ Status DeviceExecutor::table_of(const Schedule& schedule, DeviceDriver::Stream s
     TUTTI_TRY(driver().allocate_beside(device(), bytes, &memory));
     memory_.push_back(memory);
     const Step* const steps = schedule.steps.data();
-    TUTTI_TRY(captured ? copy_aside(memory, steps, bytes) : driver().copy(device(), memory, steps, bytes, stream));
+    TUTTI_TRY(captured ? copy_beside(driver(), device(), memory, steps, bytes)
+                       : driver().copy(device(), memory, steps, bytes, stream));
     known = static_cast<const Step*>(memory);
   }
   *table = known;
   return {};
-}
-
-Status DeviceExecutor::copy_aside(void* to, const void* from, Bytes bytes) {
-  DeviceDriver::Stream aside = nullptr;
-  TUTTI_TRY(driver().create_stream(device(), &aside));
-  Status copied = driver().copy(device(), to, from, bytes, aside);
-  if (copied.ok()) copied = driver().synchronize(aside);
-  (void)driver().destroy_stream(aside);
-  return copied;
 }
 
 // Calls of one rank share links and scratch: one at a time. A graph knows only what is captured with it; the rest of
@@ -132,6 +125,7 @@ Status DeviceExecutor::make_inputs(const Launch& launch, DeviceDriver::Stream st
     if (!launch.scalar_on_device) std::memcpy(&pass.value, launch.scalar, launch.element.value);
     TUTTI_TRY(driver().launch(device(), stream, pass));
     inner->input = made_.memory;
+    inner->input_is_registered = false;
   }
   if (!converts) return {};
   pass.kind = DevicePass::Kind::kNarrow;
@@ -143,6 +137,39 @@ Status DeviceExecutor::make_inputs(const Launch& launch, DeviceDriver::Stream st
   inner->input = made_.memory + product;
   inner->output = made_.memory + product + narrowed;
   return {};
+}
+
+// Within one process an address is as good to peers; but their devices do not reach this one's pools.
+void DeviceExecutor::lend(Launch* launch, DevicePlace* place) {
+  const DeviceLinks& links = place->links;
+  if (links.shared && !links.wide) return;
+  const Extent& extent = launch->schedule->extent;
+  const struct {
+    const std::byte* begin;
+    std::size_t blocks;
+    bool is_registered;
+  } buffers[] = {{launch->input, extent.input_blocks, launch->input_is_registered},
+                 {launch->output, extent.output_blocks, launch->output_is_registered}};
+  bool all = true, any = false;
+  for (std::size_t i = 0; i < std::size(buffers); ++i) {
+    const auto& [begin, blocks, is_registered] = buffers[i];
+    if (begin == nullptr || blocks == 0) continue;
+    const std::size_t bytes = launch->count.value * blocks * launch->element.value;
+    const bool lent =
+        links.shared ? is_exportable(begin) : is_registered && seat_->lender()->lend(begin, bytes, &place->lent[i]);
+    all = all && lent;
+    any = any || lent;
+  }
+  launch->lends = links.shared ? all : any;
+}
+
+bool DeviceExecutor::is_exportable(const std::byte* memory) const {
+  DeviceDriver::Allocation allocation;
+  return driver().allocation_of(memory, &allocation).ok() && allocation.is_exportable;
+}
+
+void DeviceExecutor::withdraw(const void* memory) {
+  if (DeviceLender* const lender = seat_->lender(); lender != nullptr) lender->withdraw(memory);
 }
 
 Status DeviceExecutor::launch_on(const Launch& whole, DeviceDriver::Stream stream, double seconds,
@@ -159,6 +186,11 @@ Status DeviceExecutor::launch_on(const Launch& whole, DeviceDriver::Stream strea
   place.watch =
       DeviceWatch{place.links.stop(), report_, seconds < kForever ? static_cast<std::uint64_t>(seconds * 1e9) : 0};
   place.scratch = scratch_.memory;
+  if (DeviceBorrower* const borrower = seat_->borrower(); borrower != nullptr) {
+    TUTTI_TRY(borrower->look());
+    seat_->lender()->settle();
+  }
+  if (launch.lends) lend(&launch, &place);
   DeviceCall call{};
   bind_device_call(launch, place, &call);
   if (launch.schedule->steps.size() > kInlineSteps)
@@ -201,6 +233,9 @@ Status DeviceExecutor::reported(const std::string& what) const {
       return fail(Code::kMismatch, "rank {} calls {}, and rank {} sent it the data of another call", self, what, peer);
     case Code::kTimeout:
       return fail(Code::kTimeout, "rank {} waited too long for rank {} in {}", self, peer, what);
+    case Code::kRemoteError:
+      return fail(Code::kRemoteError, "rank {} calls {}, and rank {} lent it memory that it has not mapped", self, what,
+                  peer);
     default:
       return fail(Code::kAborted, "rank {} was stopped in {} while it waited for rank {}", self, what, peer);
   }

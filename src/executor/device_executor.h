@@ -54,6 +54,8 @@ class DeviceExecutor final : public HostedExecutor {
   /// reported(). What the call uses stays until this executor ends.
   Status launch_on(const Launch& launch, DeviceDriver::Stream stream, double seconds,
                    std::shared_ptr<DeviceEvent>* ended);
+  /// What lies there is not lent to other processes any more; their next call closes it. Any thread.
+  void withdraw(const void* memory);
   /// How it goes: kInProgress, ok, or what became of it. `what`: the call, for texts.
   Status poll(const DeviceEvent& ended, const std::string& what) const;
   /// The same for the newest call.
@@ -95,11 +97,12 @@ class DeviceExecutor final : public HostedExecutor {
     std::size_t bytes = 0;
   };
   Status grow(Pool* pool, Bytes bytes);
+  void lend(Launch* launch, DevicePlace* place);
+  bool is_exportable(const std::byte* memory) const;
   Status make_inputs(const Launch& launch, DeviceDriver::Stream stream, Launch* inner);
   Status follow(DeviceDriver::Stream stream, std::uint64_t capture);
   Status mark_end(DeviceDriver::Stream stream, std::uint64_t capture, std::shared_ptr<DeviceEvent>* ended);
   Status table_of(const Schedule& schedule, DeviceDriver::Stream stream, bool captured, const Step** table);
-  Status copy_aside(void* to, const void* from, Bytes bytes);
   Status order_behind_caller();
   bool stop_takes_too_long() const;
 

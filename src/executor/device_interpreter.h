@@ -77,8 +77,13 @@ class DeviceInterpreter {
     return true;
   }
 
+  TUTTI_HD std::uint64_t lent(const Step& step, std::size_t tile) const {
+    const std::byte* const stays = staying(step, tile);
+    return stays == nullptr ? 0 : call_.place_of(stays);
+  }
+
   /// Where the step's message stays to be read: where its value is taken from, or where it is stored.
-  TUTTI_HD const std::byte* lent(const Step& step, std::size_t tile) const {
+  TUTTI_HD const std::byte* staying(const Step& step, std::size_t tile) const {
     if (!call_.lends || !step.has(kSend) || !binding_.is_one_range(step)) return nullptr;
     if (step.has(kStore)) return step.dst_buffer == BufferId::kScratch ? nullptr : binding_.destination(step, tile);
     const bool only_sends = !step.has(kRecv) && step.src_buffer != BufferId::kScratch;

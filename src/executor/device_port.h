@@ -32,11 +32,11 @@ class DevicePort {
     copy_table(links_.table(block_.index()), &memory_.links);
   }
 
-  /// `lent`: where the message that is sent already lies or will lie after this step, nullptr: nowhere. It stays there
-  /// until its readers have released it.
-  TUTTI_HD void begin(const Step& step, Bytes bytes, Fingerprint fingerprint, const std::byte* lent) {
+  /// `lent`: the LentPlace where the message that is sent already lies or will lie after this step, 0: there is none.
+  /// It stays there until its readers have released it.
+  TUTTI_HD void begin(const Step& step, Bytes bytes, Fingerprint fingerprint, std::uint64_t lent) {
     bytes_ = bytes.value;
-    lent_ = bytes.value <= links_.geometry.cell_bytes ? nullptr : lent;
+    lent_ = bytes.value <= links_.geometry.cell_bytes ? 0 : lent;
     small_ = bytes_ <= links_.geometry.cell_bytes;
     fingerprint_ = fingerprint;
     from_all_ = step.is(kSharedRecv);
@@ -65,7 +65,7 @@ class DevicePort {
   TUTTI_HD const std::byte* arrived() const { return static_cast<const std::byte*>(memory_.sources[0]); }
   /// Where the message is to be written; nullptr: none is sent, or it is lent.
   TUTTI_HD std::byte* message() const {
-    if (reader_ < 0 || lent_ != nullptr) return nullptr;
+    if (reader_ < 0 || lent_ != 0) return nullptr;
     return small_ ? outgoing() : links_.slot(route_out(), block_.index(), position_);
   }
 
@@ -149,18 +149,21 @@ class DevicePort {
       if (!spin.go_on()) return false;
     spin.end();
     const SlotMark mark = *links_.mark(route, block_.index(), position);
-    memory_.sources[k] = mark.lent != nullptr ? mark.lent : links_.slot(route, block_.index(), position);
-    if (mark.fingerprint == fingerprint_) return true;
-    return watch_.fail(block_.index(), Code::kMismatch, peer(k)), false;
+    const std::byte* const source =
+        mark.lent != 0 ? links_.lent(peer(k), mark.lent) : links_.slot(route, block_.index(), position);
+    memory_.sources[k] = source;
+    if (mark.fingerprint == fingerprint_ && source != nullptr) return true;
+    const Code found = source == nullptr ? Code::kRemoteError : Code::kMismatch;
+    return watch_.fail(block_.index(), found, peer(k)), false;
   }
 
   /// What was lent was the writer's caller's again as soon as the writer had stopped: then it is not taken for the
   /// message. The next look at the stop word ends this rank's kernel, too.
   TUTTI_HD bool is_still_lent(std::int32_t k) const {
-    if (small_ || !links_.shared) return true;
+    if (small_) return true;
     const DeviceRoute route = route_from(peer(k));
     const std::uint64_t position = end_of(peer(k)).slots - 1;
-    if (links_.mark(route, block_.index(), position)->lent == nullptr) return true;
+    if (links_.mark(route, block_.index(), position)->lent == 0) return true;
     if (load_acquire(links_.stop_of(peer(k)), links_.wide) == 0) return true;  // pairs with DeviceWatch::fail()
     return watch_.fail(block_.index(), Code::kAborted, peer(k)), false;
   }
@@ -246,7 +249,7 @@ class DevicePort {
   std::size_t bytes_ = 0;
   bool small_ = true;
   bool from_all_ = false;
-  const std::byte* lent_ = nullptr;
+  std::uint64_t lent_ = 0;
   Fingerprint fingerprint_ = 0;
   PeerList peers_;
   std::int32_t one_ = -1;       // the one rank that is received from

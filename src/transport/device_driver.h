@@ -27,6 +27,19 @@ class DeviceDriver {
     int device = -1;         ///< of memory on one device; -1: any device may use it
     bool on_host = false;    ///< of device memory: the processor may use it, also while kernels run
   };
+  /// The whole of what was allocated at once.
+  struct Allocation {
+    std::byte* begin = nullptr;
+    std::size_t bytes = 0;
+    std::uint64_t id = 0;  ///< no other one of the process has it, before or after
+    int device = -1;
+    bool is_exportable = false;  ///< kernels of all devices that reach this one may use it, and other processes map it
+
+    bool holds(const void* memory) const {
+      return reinterpret_cast<std::uintptr_t>(memory) - reinterpret_cast<std::uintptr_t>(begin) < bytes;
+    }
+    bool overlaps(const Allocation& other) const { return holds(other.begin) || other.holds(begin); }
+  };
   /// What bounds the thread blocks that can be resident together.
   struct Limits {
     int processors = 0;   ///< multiprocessors
@@ -59,11 +72,14 @@ class DeviceDriver {
   /// Zeroed device memory; blocks. May wait for running kernels, so not while peers' kernels wait for this rank.
   virtual Status allocate(int device, Bytes bytes, void** memory) = 0;
   virtual Status release(int device, void* memory) = 0;
-  /// A handle of what allocate() gave, good while that is not released. The memory is released after all processes have
-  /// closed it.
+  /// Of device memory; whoever allocated it.
+  virtual Status allocation_of(const void* memory, Allocation* allocation) = 0;
+  /// A handle of what allocate() gave, or of the begin of what is exportable, good while that is not released. The
+  /// memory is released after all processes have closed it.
   virtual Status export_memory(int device, void* memory, Handle* handle) = 0;
   /// Maps what another process exported, also one of a device that this process does not see, for kernels of `device`.
-  /// Each handle once a device. It stays mapped when the other process dies.
+  /// Of a handle that is open already, the same address again, closed as often as opened. It stays mapped when the
+  /// other process dies.
   virtual Status open_memory(int device, const Handle& handle, void** memory) = 0;
   virtual Status close_memory(int device, void* memory) = 0;
   /// As allocate(), for memory that no other device and no other process uses, not zeroed, at any time: waits for no
@@ -118,6 +134,9 @@ class DeviceDriver {
   /// Runs a pass over one buffer; `pass` is copied.
   virtual Status launch(int device, Stream stream, const DevicePass& pass) = 0;
 };
+
+/// Copies at once and blocks, beside all kernels that run or wait.
+Status copy_beside(DeviceDriver& driver, int device, void* to, const void* from, Bytes bytes);
 
 /// The process's driver; nullptr: this library was built without one, or the system has no device. The first call may
 /// take long: the driver looks for its devices. Any thread.

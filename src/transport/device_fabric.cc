@@ -24,7 +24,11 @@ constexpr std::chrono::microseconds kNap{100};
 
 ControlPage& page_of(const Segment& segment) { return *reinterpret_cast<ControlPage*>(segment.data()); }
 
-bool all_closed(const std::vector<std::shared_ptr<Segment>>& others) {
+LendingPage* lending_page_of(const Segment& segment) {
+  return reinterpret_cast<LendingPage*>(segment.data() + segment.size().value - ShmLayout::kPage);
+}
+
+bool all_closed(const DeviceFabric::Segments& others) {
   return std::all_of(others.begin(), others.end(), [](const std::shared_ptr<Segment>& segment) {
     return segment == nullptr || page_of(*segment).unmapped.load(std::memory_order_acquire) != 0;
   });
@@ -34,10 +38,8 @@ bool all_closed(const std::vector<std::shared_ptr<Segment>>& others) {
 class Leftovers {
  public:
   struct Item {
-    DeviceDriver* driver;
-    int device;
-    void* memory;
-    std::vector<std::shared_ptr<Segment>> others;
+    std::shared_ptr<DeviceAllocation> memory;
+    DeviceFabric::Segments others;
   };
   void add(Item item) {
     const std::lock_guard lock(mutex_);
@@ -46,11 +48,8 @@ class Leftovers {
   /// Releases what nobody maps any more.
   void sweep() {
     const std::lock_guard lock(mutex_);
-    std::erase_if(items_, [](const Item& item) {
-      const bool free = all_closed(item.others);
-      if (free) (void)item.driver->release(item.device, item.memory);
-      return free;
-    });
+    std::erase_if(items_, [](const Item& item) { return all_closed(item.others); });
+    DeviceAllocations::get().sweep();
   }
 
  private:
@@ -87,8 +86,7 @@ struct Verdict {
 
 }  // namespace
 
-DeviceFabric::DeviceFabric(DeviceDriver& driver, std::shared_ptr<DeviceBudget> budget,
-                           std::vector<std::shared_ptr<Segment>> own, std::vector<std::shared_ptr<Segment>> others)
+DeviceFabric::DeviceFabric(DeviceDriver& driver, std::shared_ptr<DeviceBudget> budget, Segments own, Segments others)
     : driver_(driver), share_(std::move(budget)), own_(std::move(own)), others_(std::move(others)) {
   leftovers().sweep();
 }
@@ -96,24 +94,44 @@ DeviceFabric::DeviceFabric(DeviceDriver& driver, std::shared_ptr<DeviceBudget> b
 // A failure leaves memory behind, and nobody could do anything about it.
 DeviceFabric::~DeviceFabric() {
   for (const auto& [place, memory] : mapped_) (void)driver_.close_memory(place.second, memory);
-  // Pairs with the acquire in all_closed().
-  for (const auto& segment : own_) page_of(*segment).unmapped.store(1, std::memory_order_release);
+  for (const auto& [device, memory] : lent_here_) (void)driver_.close_memory(device, memory);
+  for (const auto& segment : own_)  // pairs with the acquire in all_closed()
+    if (segment != nullptr) page_of(*segment).unmapped.store(1, std::memory_order_release);
   if (!exported_) others_.clear();
   const auto patience = Clock::now() + kClosePatience;
   while (!all_closed(others_) && Clock::now() < patience) std::this_thread::sleep_for(kNap);
-  for (const auto& [rank, arena] : kept_) leftovers().add({&driver_, arena.device, arena.memory, others_});
+  for (auto& [rank, arena] : kept_) leftovers().add({std::move(arena), others_});
+  for (auto& allocation : lent_) leftovers().add({std::move(allocation), others_});
   leftovers().sweep();
 }
 
-void DeviceFabric::keep(Rank rank, Arena arena) {
+void DeviceFabric::keep(Rank rank, std::shared_ptr<DeviceAllocation> arena) {
   const std::lock_guard lock(mutex_);
-  kept_[rank.value] = arena;
+  kept_[rank.value] = std::move(arena);
 }
 
-DeviceFabric::Arena DeviceFabric::kept(Rank rank) {
+std::shared_ptr<DeviceAllocation> DeviceFabric::kept(Rank rank) {
   const std::lock_guard lock(mutex_);
   const auto found = kept_.find(rank.value);
-  return found == kept_.end() ? Arena{} : found->second;
+  return found == kept_.end() ? nullptr : found->second;
+}
+
+DeviceFabric::Segments DeviceFabric::segments() {
+  const std::lock_guard lock(mutex_);
+  Segments all = others_;
+  for (std::size_t rank = 0; rank < own_.size(); ++rank)
+    if (own_[rank] != nullptr) all[rank] = own_[rank];
+  return all;
+}
+
+void DeviceFabric::close_later(int device, void* memory) {
+  const std::lock_guard lock(mutex_);
+  lent_here_.emplace_back(device, memory);
+}
+
+void DeviceFabric::release_later(std::shared_ptr<DeviceAllocation> allocation) {
+  const std::lock_guard lock(mutex_);
+  lent_.push_back(std::move(allocation));
 }
 
 void DeviceFabric::expect_mappings() {
@@ -152,7 +170,12 @@ struct DeviceSeat::Offer {
   DeviceDriver::Handle handle{};
 };
 
+// The rank's kernels may not have ended, nor the peers' that read its memory.
 DeviceSeat::~DeviceSeat() {
+  if (borrower_ != nullptr)
+    for (void* const memory : borrower_->end()) fabric_->close_later(device_, memory);
+  if (lender_ != nullptr)
+    for (auto& allocation : lender_->end()) fabric_->release_later(std::move(allocation));
   if (stream_ != nullptr) (void)driver_.destroy_stream(stream_);
 }
 
@@ -171,6 +194,7 @@ Status DeviceSeat::open(Bytes slot, RankExchange& ranks) {
   // Streams take a device's hardware queues in turn, and two ranks whose streams share one would wait for each other:
   // all ranks make theirs now, with nothing in between that needs a stream for a while.
   TUTTI_TRY(agree(reach_peers(offers), ranks));
+  if (!party_.one_process()) open_lending();
   return agree(driver_.create_stream(device_, &stream_), ranks);
 }
 
@@ -246,7 +270,7 @@ Status DeviceSeat::allocate(DeviceDriver::Handle* handle) {
   TUTTI_TRY(driver_.load(device_));
   void* arena = nullptr;
   TUTTI_TRY(driver_.allocate(device_, arena_bytes(), &arena));
-  fabric_->keep(rank_, {device_, arena});
+  fabric_->keep(rank_, std::make_shared<DeviceAllocation>(driver_, device_, arena, arena_bytes()));
   if (party_.one_process()) return {};
   TUTTI_TRY(driver_.export_memory(device_, arena, handle));
   fabric_->expect_mappings();
@@ -257,21 +281,30 @@ Status DeviceSeat::reach_peers(const std::vector<Offer>& offers) {
   const auto self = static_cast<std::size_t>(rank_.value);
   for (std::size_t peer = 0; peer < offers.size(); ++peer) {
     const Rank rank{static_cast<std::int32_t>(peer)};
-    DeviceFabric::Arena arena = fabric_->kept(rank);
+    const auto arena = fabric_->kept(rank);
+    void* memory = arena == nullptr ? nullptr : arena->memory;
     if (offers[peer].bytes != arena_bytes().value)
       return fail(Code::kRemoteError, "rank {}'s memory for links has another size than rank {}'s", peer, rank_.value);
     if (!party_.same_process(peer, self)) {
-      TUTTI_TRY(fabric_->open(rank, device_, offers[peer].handle, &arena.memory));
+      TUTTI_TRY(fabric_->open(rank, device_, offers[peer].handle, &memory));
     } else if (!party_.cards[peer].same_device(party_.cards[self])) {
       bool reachable = false;
-      TUTTI_TRY(driver_.reach(device_, arena.device, &reachable));
+      TUTTI_TRY(driver_.reach(device_, arena->device, &reachable));
       if (!reachable)
         return fail(Code::kUnsupported, "rank {}'s device {} cannot reach device {} of rank {}", rank_.value, device_,
-                    arena.device, peer);
+                    arena->device, peer);
     }
-    links_.arenas[peer] = static_cast<std::byte*>(arena.memory);
+    links_.arenas[peer] = static_cast<std::byte*>(memory);
   }
   return {};
+}
+
+void DeviceSeat::open_lending() {
+  segments_ = fabric_->segments();
+  std::vector<LendingPage*> pages;
+  for (const auto& segment : segments_) pages.push_back(lending_page_of(*segment));
+  lender_ = std::make_unique<DeviceLender>(driver_, rank_, pages);
+  borrower_ = std::make_unique<DeviceBorrower>(driver_, device_, links_, party_.processes, std::move(pages));
 }
 
 }  // namespace tutti

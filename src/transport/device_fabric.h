@@ -11,10 +11,11 @@
 
 #include "core/clock.h"
 #include "core/status.h"
+#include "transport/device_allocation.h"
 #include "transport/device_budget.h"
 #include "transport/device_card.h"
 #include "transport/device_driver.h"
-#include "transport/device_link.h"
+#include "transport/device_lending.h"
 #include "transport/rank_exchange.h"
 #include "transport/segment.h"
 
@@ -25,10 +26,11 @@ namespace tutti {
 /// use all of it. Any thread.
 class DeviceFabric {
  public:
-  /// `segments`: by rank, the host memory of the ranks of other processes; nullptr for this one's own.
-  DeviceFabric(DeviceDriver& driver, std::shared_ptr<DeviceBudget> budget, std::vector<std::shared_ptr<Segment>> own,
-               std::vector<std::shared_ptr<Segment>> others);
-  /// Closes what was mapped and says so to the other processes. Own memory that was exported is released when they have
+  using Segments = std::vector<std::shared_ptr<Segment>>;
+
+  /// The ranks' shared memory, by rank: `own`: of this process's ranks, `others`: of the others; the rest is nullptr.
+  DeviceFabric(DeviceDriver& driver, std::shared_ptr<DeviceBudget> budget, Segments own, Segments others);
+  /// Closes what was mapped and says so to the other processes. Own memory that they map is released when they have
   /// done so, too: waits for that a moment, and leaves it to a later communicator otherwise.
   ~DeviceFabric();
   DeviceFabric(const DeviceFabric&) = delete;
@@ -38,27 +40,32 @@ class DeviceFabric {
   DeviceShare& share() { return share_; }
 
   /// A local rank's arena.
-  struct Arena {
-    int device = -1;
-    void* memory = nullptr;  ///< nullptr: not a local rank, or it could not allocate
-  };
-  void keep(Rank rank, Arena arena);
-  Arena kept(Rank rank);
+  void keep(Rank rank, std::shared_ptr<DeviceAllocation> arena);
+  /// nullptr: not a local rank, or it could not allocate.
+  std::shared_ptr<DeviceAllocation> kept(Rank rank);
   /// From now on other processes may have mapped what is kept.
   void expect_mappings();
   /// A peer's arena, for kernels of `device`; mapped once.
   Status open(Rank peer, int device, const DeviceDriver::Handle& handle, void** memory);
+  /// All ranks' shared memory, by rank.
+  Segments segments();
+  /// What a rank's kernels read of others', for as long as the rest.
+  void close_later(int device, void* memory);
+  /// What others' kernels read.
+  void release_later(std::shared_ptr<DeviceAllocation> allocation);
   /// The rank's process is gone: it maps nothing any more.
   void forget(Rank peer);
 
  private:
   DeviceDriver& driver_;
   DeviceShare share_;
-  std::mutex mutex_;                             // guards what follows
-  std::map<int, Arena> kept_;                    // by rank
-  std::map<std::pair<int, int>, void*> mapped_;  // by rank and device
-  const std::vector<std::shared_ptr<Segment>> own_;
-  std::vector<std::shared_ptr<Segment>> others_;  // nullptr: of this process, or dead
+  std::mutex mutex_;                                       // guards what follows
+  std::map<int, std::shared_ptr<DeviceAllocation>> kept_;  // by rank
+  std::map<std::pair<int, int>, void*> mapped_;            // by rank and device
+  std::vector<std::pair<int, void*>> lent_here_;           // by device
+  std::vector<std::shared_ptr<DeviceAllocation>> lent_;
+  const Segments own_;
+  Segments others_;
   bool exported_ = false;
 };
 
@@ -83,6 +90,9 @@ class DeviceSeat {
   int device() const { return device_; }
   const DeviceLinks& links() const { return links_; }
   DeviceDriver::Stream stream() const { return stream_; }
+  /// Of ranks in several processes; else nullptr.
+  DeviceLender* lender() const { return lender_.get(); }
+  DeviceBorrower* borrower() const { return borrower_.get(); }
   Bytes memory() const { return arena_bytes(); }
 
  private:
@@ -95,6 +105,7 @@ class DeviceSeat {
   Bytes arena_bytes() const;
   Status allocate(DeviceDriver::Handle* handle);
   Status reach_peers(const std::vector<Offer>& offers);
+  void open_lending();
 
   const std::shared_ptr<DeviceFabric> fabric_;
   DeviceDriver& driver_;
@@ -103,6 +114,9 @@ class DeviceSeat {
   const DeviceParty party_;
   DeviceLinks links_;
   DeviceDriver::Stream stream_ = nullptr;
+  DeviceFabric::Segments segments_;  // whose last pages the two use
+  std::unique_ptr<DeviceLender> lender_;
+  std::unique_ptr<DeviceBorrower> borrower_;
 };
 
 }  // namespace tutti

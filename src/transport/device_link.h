@@ -17,6 +17,8 @@ namespace tutti {
 
 inline constexpr int kMaxDeviceRanks = 16;
 inline constexpr int kMaxDeviceBlocks = 64;
+/// Allocations that a rank lends to other processes at a time.
+inline constexpr std::uint32_t kLentRegions = 16;
 
 /// Positions of the next message in a link's two rings. A cell's flag is the low half of its position, plus one.
 struct LinkEnd {
@@ -37,8 +39,35 @@ struct LinkTable {
 
 /// What lies beside a slot, stored before the counter tells of it.
 struct SlotMark {
-  std::uint64_t fingerprint = 0;    ///< of the message
-  const std::byte* lent = nullptr;  ///< where the message is, in the writer's buffers; nullptr: it is in the slot
+  std::uint64_t fingerprint = 0;  ///< of the message
+  std::uint64_t lent = 0;         ///< a LentPlace: where the message is, in the writer's buffers; 0: it is in the slot
+};
+
+/// Where a lent message is. Within one process: its address. Else, as addresses differ, the writer's region in the
+/// upper 16 bits, counted from 1, and how far behind that one's begin in the rest.
+struct LentPlace {
+  static constexpr int kOffsetBits = 48;
+
+  TUTTI_HD static std::uint64_t in_region(std::uint32_t region, std::uint64_t offset) {
+    return (std::uint64_t{region} + 1) << kOffsetBits | offset;
+  }
+  TUTTI_HD static std::uint32_t region_of(std::uint64_t place) {
+    return static_cast<std::uint32_t>(place >> kOffsetBits) - 1;
+  }
+  TUTTI_HD static std::uint64_t offset_of(std::uint64_t place) {
+    return place & ((std::uint64_t{1} << kOffsetBits) - 1);
+  }
+};
+
+/// Memory of the caller's that peers in other processes can read.
+struct LentBuffer {
+  const std::byte* begin = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint64_t place = 0;  ///< of its begin
+
+  TUTTI_HD bool holds(const std::byte* memory) const {
+    return reinterpret_cast<std::uintptr_t>(memory) - reinterpret_cast<std::uintptr_t>(begin) < bytes;
+  }
 };
 
 /// Agreed at join; all ranks compute the same offsets from it.
@@ -68,10 +97,13 @@ struct DeviceGeometry {
   }
   TUTTI_HD constexpr std::size_t section_bytes() const { return slots_at() + links() * slots * slot_bytes; }
   /// Of one rank's arena.
-  TUTTI_HD constexpr std::size_t arena_bytes() const { return kAlign + blocks * section_bytes(); }
-  TUTTI_HD constexpr std::size_t section_at(std::uint32_t block) const { return kAlign + block * section_bytes(); }
+  TUTTI_HD constexpr std::size_t arena_bytes() const { return kHead + blocks * section_bytes(); }
+  TUTTI_HD constexpr std::size_t section_at(std::uint32_t block) const { return kHead + block * section_bytes(); }
 
   static constexpr std::size_t kAlign = 256;
+  /// In front of the sections: the stop word, and where the peers' regions are mapped.
+  static constexpr std::size_t kRegionsAt = kAlign;
+  static constexpr std::size_t kHead = kRegionsAt + kMaxDeviceRanks * kLentRegions * sizeof(std::uint64_t);
 
  private:
   TUTTI_HD constexpr std::size_t links() const { return static_cast<std::size_t>(ranks); }
@@ -99,6 +131,20 @@ struct DeviceLinks {
   /// Set to stop all blocks of this rank.
   TUTTI_HD std::uint64_t* stop() const { return stop_of(rank); }
   TUTTI_HD std::uint64_t* stop_of(std::int32_t peer) const { return reinterpret_cast<std::uint64_t*>(arenas[peer]); }
+
+  /// The address at which this rank's kernels find a region of the peer's; written by the host.
+  TUTTI_HD std::uint64_t* region(std::int32_t peer, std::uint32_t index) const {
+    auto* const regions = reinterpret_cast<std::uint64_t*>(arenas[rank] + DeviceGeometry::kRegionsAt);
+    return regions + static_cast<std::size_t>(peer) * kLentRegions + index;
+  }
+  /// What a peer has lent; nullptr: it is not mapped here.
+  TUTTI_HD const std::byte* lent(std::int32_t peer, std::uint64_t place) const {
+    if (shared) return reinterpret_cast<const std::byte*>(place);
+    const std::uint32_t index = LentPlace::region_of(place);
+    if (index >= kLentRegions) return nullptr;
+    const std::uint64_t begin = load_relaxed(region(peer, index));
+    return begin == 0 ? nullptr : reinterpret_cast<const std::byte*>(begin + LentPlace::offset_of(place));
+  }
 
   TUTTI_HD LinkTable* table(std::uint32_t block) const { return at<LinkTable>(rank, block, 0); }
   /// What a reader has released of what `writer` sent to it, or to all; written by the reader, read by the writer.

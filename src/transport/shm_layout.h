@@ -110,7 +110,7 @@ class ShmLayout {
   std::size_t headers_end_;
   std::size_t cells_;
   std::size_t large_;
-  std::size_t end_;
+  std::size_t end_;  // behind a page of the devices' own, see lending_page.h
 };
 
 inline ShmLayout::ShmLayout(const ShmGeometry& geometry)
@@ -123,6 +123,6 @@ inline ShmLayout::ShmLayout(const ShmGeometry& geometry)
       headers_end_(headers_ + lanes_ * (ranks_ + 1) * header_bytes_),
       cells_(round_up(headers_end_, kPage)),
       large_(round_up(cells_ + lanes_ * (ranks_ + 1) * kCells * kCellStride, kPage)),
-      end_(round_up(large_ + lanes_ * (ranks_ + 1) * slots_ * slot_stride_, kPage)) {}
+      end_(round_up(large_ + lanes_ * (ranks_ + 1) * slots_ * slot_stride_, kPage) + kPage) {}
 
 }  // namespace tutti

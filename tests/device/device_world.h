@@ -41,7 +41,7 @@ class DeviceWorld {
     for (std::uint32_t block = 0; block < geometry_.blocks; ++block)
       for (int writer = 0; writer < geometry_.ranks; ++writer)
         for (std::uint32_t slot = 0; slot < geometry_.slots; ++slot)
-          lent += links.mark(DeviceRoute{rank, writer}, block, slot)->lent != nullptr ? 1 : 0;
+          lent += links.mark(DeviceRoute{rank, writer}, block, slot)->lent != 0 ? 1 : 0;
     return lent;
   }
 

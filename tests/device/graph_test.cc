@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "device/caller_stream.h"
-#include "device/device_vector.h"
+#include "device/device_family.h"
 #include "support/ranks.h"
 #include "support/sanitized.h"
 
@@ -43,80 +43,6 @@ class Graphs : public ::testing::Test {
   const ScopedSetting transport_{"TUTTI_TRANSPORT", "cuda"};
 };
 
-/// One rank's buffers for a collective of each kind, and what is in them after a round in which the input was `seed`.
-class Family {
- public:
-  Family(int rank, int ranks, int device, std::size_t count)
-      : rank_(rank),
-        ranks_(ranks),
-        count_(count),
-        sum_(count, 0, device),
-        blocks_(count * size(), 0, device),
-        gathered_(count * size(), 0, device),
-        exchanged_(count * size(), 0, device),
-        scattered_(count, 0, device),
-        ragged_(count * size() * size(), 0, device) {
-    for (std::size_t r = 0; r < size(); ++r) {
-      counts_.push_back(r % 2 == 0 ? count : count / 2);
-      starts_.push_back(r * count);
-    }
-  }
-
-  /// In the order of the stream.
-  void fill(DeviceDriver::Stream cuda, std::uint32_t seed) {
-    StandInDriver::put(cuda, [this, seed] { write(seed); });
-  }
-  void call(tuttiComm_t comm, tuttiStream_t stream) {
-    const auto own = static_cast<std::size_t>(rank_);
-    EXPECT_EQ(tuttiAllReduce(sum_.data(), sum_.data(), count_, tuttiUint32, tuttiSum, comm, stream), tuttiSuccess);
-    EXPECT_EQ(tuttiAllGather(blocks_.data(), gathered_.data(), count_, tuttiUint32, comm, stream), tuttiSuccess);
-    EXPECT_EQ(tuttiAllToAll(blocks_.data(), exchanged_.data(), count_, tuttiUint32, comm, stream), tuttiSuccess);
-    EXPECT_EQ(tuttiReduceScatter(blocks_.data(), scattered_.data(), count_, tuttiUint32, tuttiMax, comm, stream),
-              tuttiSuccess);
-    EXPECT_EQ(tuttiAllGatherV(blocks_.data(), ragged_.data(), counts_[own], counts_.data(), starts_.data(), tuttiUint32,
-                              comm, stream),
-              tuttiSuccess);
-    EXPECT_EQ(tuttiBroadcast(sum_.data(), sum_.data(), count_, tuttiUint32, ranks_ - 1, comm, stream), tuttiSuccess);
-    EXPECT_EQ(tuttiBarrier(comm, stream), tuttiSuccess);
-  }
-  void check(std::uint32_t seed) const {
-    std::uint32_t total = 0;
-    for (int r = 0; r < ranks_; ++r) total += first(r, seed);
-    const auto last = static_cast<std::uint32_t>(ranks_ - 1);
-    for (std::size_t i = 0; i < count_; ++i) {
-      const auto step = static_cast<std::uint32_t>(i);
-      ASSERT_EQ(sum_[i], total + step * static_cast<std::uint32_t>(ranks_)) << seed << ' ' << i;
-      ASSERT_EQ(scattered_[i], first(ranks_ - 1, seed) + step + 1000 * static_cast<std::uint32_t>(rank_)) << seed;
-      for (std::size_t r = 0; r <= last; ++r) {
-        const std::uint32_t from = first(static_cast<int>(r), seed) + step;
-        ASSERT_EQ(gathered_[r * count_ + i], from) << seed << ' ' << i;
-        ASSERT_EQ(exchanged_[r * count_ + i], from + 1000 * static_cast<std::uint32_t>(rank_)) << seed;
-        if (i >= counts_[r]) continue;
-        ASSERT_EQ(ragged_[r * count_ + i], from) << seed << ' ' << i;
-      }
-    }
-  }
-
- private:
-  std::size_t size() const { return static_cast<std::size_t>(ranks_); }
-  static std::uint32_t first(int rank, std::uint32_t seed) { return static_cast<std::uint32_t>(rank) * 7 + seed * 131; }
-  void write(std::uint32_t seed) {
-    for (std::size_t i = 0; i < count_; ++i) {
-      sum_[i] = first(rank_, seed) + static_cast<std::uint32_t>(i);
-      for (std::size_t r = 0; r < size(); ++r) {
-        blocks_[r * count_ + i] = first(rank_, seed) + static_cast<std::uint32_t>(i + 1000 * r);
-        gathered_[r * count_ + i] = exchanged_[r * count_ + i] = ragged_[r * count_ + i] = 0;
-      }
-    }
-  }
-
-  int rank_;
-  int ranks_;
-  std::size_t count_;
-  Integers sum_, blocks_, gathered_, exchanged_, scattered_, ragged_;
-  std::vector<std::size_t> counts_, starts_;
-};
-
 class GraphReplays : public Graphs, public ::testing::WithParamInterface<int> {};
 
 TEST_P(GraphReplays, AreExactBetweenOtherCalls) {
@@ -124,7 +50,7 @@ TEST_P(GraphReplays, AreExactBetweenOtherCalls) {
   run_threads(ranks, [ranks](tuttiComm_t comm, int rank) {
     CallerStream stream(rank % 2);
     for (const std::size_t count : {std::size_t{6}, std::size_t{5003}}) {
-      Family family(rank, ranks, rank % 2, count);
+      DeviceFamily family(rank, ranks, rank % 2, count);
       const auto graph = capture(stream, [&] { family.call(comm, stream.get()); });
       EXPECT_EQ(tuttiStreamQuery(stream.get()), tuttiSuccess);  // nothing has run, and nothing is watched
       std::uint32_t seed = 0;

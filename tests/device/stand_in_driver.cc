@@ -132,6 +132,7 @@ Status StandInDriver::take(std::size_t bytes, int device, void** memory) {
     *memory = ::mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }
   const std::lock_guard lock(mutex_);
+  made.id = ++last_memory_;
   memories_[static_cast<const std::byte*>(*memory)] = made;
   return {};
 }
@@ -180,7 +181,10 @@ Status StandInDriver::release(int, void* memory) {
 }
 Status StandInDriver::allocate_beside(int device, Bytes bytes, void** memory) {
   TUTTI_TRY(failure("allocate_beside"));
-  return take(bytes.value, device, memory);
+  TUTTI_TRY(take(bytes.value, device, memory));
+  const std::lock_guard lock(mutex_);
+  memories_[static_cast<const std::byte*>(*memory)].pooled = true;
+  return {};
 }
 Status StandInDriver::release_beside(int, void* memory) { return give_back(memory); }
 Status StandInDriver::allocate_shared(Bytes bytes, void** memory) {
@@ -442,6 +446,7 @@ Status StandInDriver::launch(int device, Stream stream, const DeviceCall& call) 
   TUTTI_TRY(failure("launch"));
   TUTTI_TRY(check_device(device, stream, "launch"));
   ++launches_;
+  if (call.lends) ++lending_launches_;
   const auto copied = std::make_shared<const DeviceCall>(call);
   if (skip_kernels_) return {};
   put(stream, [copied, processors = processors_of(device)] {

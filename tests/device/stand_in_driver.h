@@ -60,6 +60,10 @@ class StandInDriver final : public DeviceDriver {
   /// What was allocated and not released.
   std::size_t allocations();
   std::size_t launches() const { return launches_; }
+  /// Those so far whose messages could lie in the callers' buffers.
+  std::size_t lending_launches() const { return lending_launches_; }
+  /// Other processes' memory that is mapped now.
+  std::size_t mappings();
   /// Calls so far that may wait for running kernels.
   std::size_t waits_for_kernels() const { return waits_for_kernels_; }
   /// Looks at events so far.
@@ -75,6 +79,7 @@ class StandInDriver final : public DeviceDriver {
   Status release(int device, void* memory) override;
   Status allocate_beside(int device, Bytes bytes, void** memory) override;
   Status release_beside(int device, void* memory) override;
+  Status allocation_of(const void* memory, Allocation* allocation) override;
   Status export_memory(int device, void* memory, Handle* handle) override;
   Status open_memory(int device, const Handle& handle, void** memory) override;
   Status close_memory(int device, void* memory) override;
@@ -120,6 +125,8 @@ class StandInDriver final : public DeviceDriver {
     int descriptor = -1;        // of memory that can be exported
     bool foreign = false;       // another process's
     bool managed = false;
+    std::uint64_t id = 0;
+    bool pooled = false;  // allocate_beside() gave it
   };
   const Memory* find(const void* memory, const std::byte** begin);
   struct DeviceQueues {
@@ -150,11 +157,13 @@ class StandInDriver final : public DeviceDriver {
   std::atomic<bool> mps_{false};
   std::atomic<int> first_gpu_{-1};
   std::atomic<std::size_t> launches_{0};
+  std::atomic<std::size_t> lending_launches_{0};
   std::atomic<std::size_t> waits_for_kernels_{0};
   std::atomic<std::size_t> queries_{0};
   std::atomic<std::size_t> lost_waits_{0};
   std::mutex mutex_;
   std::map<const std::byte*, Memory> memories_;
+  std::uint64_t last_memory_ = 0;
   std::map<std::string, std::string> failures_;
   std::map<std::string, std::function<void()>> actions_;
   Stream default_stream_ = nullptr;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "device/stand_in_driver.h"
@@ -43,13 +44,33 @@ Status StandInDriver::take_shared(std::size_t bytes, int device, void** memory) 
     return fail(Code::kUnhandledCudaError, "allocate: {}", errno_text());
   TUTTI_TRY(map(descriptor, whole, memory));
   const std::lock_guard lock(mutex_);
-  memories_[static_cast<const std::byte*>(*memory)] = Memory{whole, device, nullptr, descriptor, false};
+  memories_[static_cast<const std::byte*>(*memory)] =
+      Memory{whole, device, nullptr, descriptor, false, false, ++last_memory_};
   return {};
 }
 
 void StandInDriver::unmap(void* memory, std::size_t bytes, int descriptor) {
   ::munmap(memory, bytes);
   ::close(descriptor);
+}
+
+std::size_t StandInDriver::mappings() {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(
+      std::count_if(memories_.begin(), memories_.end(), [](const auto& item) { return item.second.foreign; }));
+}
+
+Status StandInDriver::allocation_of(const void* memory, Allocation* allocation) {
+  const std::lock_guard lock(mutex_);
+  const std::byte* begin = nullptr;
+  *allocation = Allocation{};
+  if (const Memory* const known = find(memory, &begin); known != nullptr) {
+    const bool exportable = known->device >= 0 && !known->pooled && !known->foreign && !known->managed;
+    *allocation = Allocation{const_cast<std::byte*>(begin), known->bytes, known->id, known->device, exportable};
+  } else if (all_memory_) {
+    *allocation = Allocation{static_cast<std::byte*>(const_cast<void*>(memory)), 1, 0, current_device(), true};
+  }
+  return {};
 }
 
 Status StandInDriver::export_memory(int, void* memory, Handle* handle) {
@@ -79,7 +100,8 @@ Status StandInDriver::open_memory(int device, const Handle& handle, void** memor
     return fail(Code::kUnhandledCudaError, "open_memory: {}", errno_text());
   TUTTI_TRY(map(descriptor, exported.bytes, memory));
   const std::lock_guard lock(mutex_);
-  memories_[static_cast<const std::byte*>(*memory)] = Memory{exported.bytes, device, nullptr, descriptor, true};
+  memories_[static_cast<const std::byte*>(*memory)] =
+      Memory{exported.bytes, device, nullptr, descriptor, true, false, ++last_memory_};
   return {};
 }
 
