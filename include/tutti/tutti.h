@@ -338,12 +338,14 @@ TUTTI_API tuttiResult_t tuttiStreamAddCallback(tuttiStream_t stream, void (*fn)(
 /** Host memory, page-aligned and zeroed, of huge pages where the system grants them. Local peers read it directly when
  * it is the input of a large call and not written by it (in place), and the kernel lets them; see TUTTI_CMA. */
 TUTTI_API tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes);
-/** NULL is allowed; any other pointer comes from tuttiMemAlloc and is not in use by a call. */
+/** NULL is allowed; any other pointer comes from tuttiMemAlloc or tuttiMemAllocDevice and is not in use by a call. Device
+ * memory that another process has mapped is released after that one's next call. */
 TUTTI_API tuttiResult_t tuttiMemFree(void* ptr);
 /** Zeroed memory of a device, given back by tuttiMemFree. tuttiUnsupported: no CUDA device. */
 TUTTI_API tuttiResult_t tuttiMemAllocDevice(void** ptr, size_t bytes, int device);
 /** Lets local peers read `ptr` directly, like memory from tuttiMemAlloc; local, never communicates. Deregister before
- * the memory is freed. */
+ * the memory is freed. Device memory has been allocated by cudaMalloc; with it, peers map the whole allocation that
+ * holds `ptr`, and may have it mapped until their next call behind tuttiCommDeregister. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
 TUTTI_API tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiMemStat_t what, uint64_t* bytes);
