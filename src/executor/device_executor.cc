@@ -31,16 +31,6 @@ bool writes_output(const Schedule& schedule) {
 std::uint64_t read(const std::uint64_t& word) { return load_relaxed(&word); }
 }  // namespace
 
-Status DeviceEvent::record(DeviceDriver& driver, int device, DeviceDriver::Stream stream,
-                           std::shared_ptr<DeviceEvent>* event) {
-  DeviceDriver::Event made = nullptr;
-  TUTTI_TRY(driver.create_event(device, &made));
-  std::shared_ptr<DeviceEvent> held(new DeviceEvent(driver, made));
-  TUTTI_TRY(driver.record(device, made, stream));
-  *event = std::move(held);
-  return {};
-}
-
 DeviceExecutor::DeviceExecutor(std::unique_ptr<DeviceSeat> seat, Executor& host)
     : HostedExecutor(host), seat_(std::move(seat)) {}
 
@@ -155,8 +145,9 @@ void DeviceExecutor::lend(Launch* launch, DevicePlace* place) {
     const auto& [begin, blocks, is_registered] = buffers[i];
     if (begin == nullptr || blocks == 0) continue;
     const std::size_t bytes = launch->count.value * blocks * launch->element.value;
-    const bool lent =
-        links.shared ? is_exportable(begin) : is_registered && seat_->lender()->lend(begin, bytes, &place->lent[i]);
+    const bool lent = links.shared ? is_exportable(begin)
+                                   : is_registered && seat_->lender() != nullptr &&
+                                         seat_->lender()->lend(begin, bytes, &place->lent[i]);
     all = all && lent;
     any = any || lent;
   }
@@ -172,8 +163,15 @@ void DeviceExecutor::withdraw(const void* memory) {
   if (DeviceLender* const lender = seat_->lender(); lender != nullptr) lender->withdraw(memory);
 }
 
-Status DeviceExecutor::launch_on(const Launch& whole, DeviceDriver::Stream stream, double seconds,
+Status DeviceExecutor::launch_on(const Launch& launch, DeviceDriver::Stream stream, double seconds,
                                  std::shared_ptr<DeviceEvent>* ended) {
+  const Status status = put_on(launch, stream, seconds, ended);
+  if (DeviceLender* const lender = seat_->lender(); lender != nullptr) lender->launched(last_.event);
+  return status;
+}
+
+Status DeviceExecutor::put_on(const Launch& whole, DeviceDriver::Stream stream, double seconds,
+                              std::shared_ptr<DeviceEvent>* ended) {
   const DeviceGeometry& geometry = seat_->links().geometry;
   std::uint64_t capture = 0;
   TUTTI_TRY(driver().capture_of(stream, &capture));
@@ -187,7 +185,7 @@ Status DeviceExecutor::launch_on(const Launch& whole, DeviceDriver::Stream strea
       DeviceWatch{place.links.stop(), report_, seconds < kForever ? static_cast<std::uint64_t>(seconds * 1e9) : 0};
   place.scratch = scratch_.memory;
   if (DeviceBorrower* const borrower = seat_->borrower(); borrower != nullptr) {
-    TUTTI_TRY(borrower->look());
+    TUTTI_TRY(borrower->look(stream));
     seat_->lender()->settle();
   }
   if (launch.lends) lend(&launch, &place);

@@ -15,24 +15,6 @@
 
 namespace tutti {
 
-/// The end of a kernel.
-class DeviceEvent {
- public:
-  static Status record(DeviceDriver& driver, int device, DeviceDriver::Stream stream,
-                       std::shared_ptr<DeviceEvent>* event);
-  ~DeviceEvent() { (void)driver_.destroy_event(event_); }
-  DeviceEvent(const DeviceEvent&) = delete;
-  DeviceEvent& operator=(const DeviceEvent&) = delete;
-
-  DeviceDriver::Event get() const { return event_; }
-  Status query(bool* done) const { return driver_.query(event_, done); }
-
- private:
-  DeviceEvent(DeviceDriver& driver, DeviceDriver::Event event) : driver_(driver), event_(event) {}
-  DeviceDriver& driver_;
-  DeviceDriver::Event event_;
-};
-
 /// One a rank and communicator. As an Executor it is driven by one thread at a time; launch() and poll() serve calls on
 /// the caller's own stream: the first by the API's thread, the second by any one other.
 class DeviceExecutor final : public HostedExecutor {
@@ -97,6 +79,7 @@ class DeviceExecutor final : public HostedExecutor {
     std::size_t bytes = 0;
   };
   Status grow(Pool* pool, Bytes bytes);
+  Status put_on(const Launch& launch, DeviceDriver::Stream stream, double seconds, std::shared_ptr<DeviceEvent>* ended);
   void lend(Launch* launch, DevicePlace* place);
   bool is_exportable(const std::byte* memory) const;
   Status make_inputs(const Launch& launch, DeviceDriver::Stream stream, Launch* inner);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "transport/device_closings.h"
+
 namespace tutti {
 
 // Never destroyed: at the process's end the driver may be gone.
@@ -42,6 +44,7 @@ Status DeviceAllocations::free(void* memory) {
 }
 
 void DeviceAllocations::sweep() {
+  DeviceClosings::get().sweep();                        // so that peers can release theirs
   std::vector<std::shared_ptr<DeviceAllocation>> last;  // released outside of the lock
   const std::lock_guard lock(mutex_);
   std::erase_if(freed_, [&](const std::shared_ptr<DeviceAllocation>& allocation) {

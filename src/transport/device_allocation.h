@@ -45,7 +45,8 @@ class DeviceAllocations {
   /// The allocation that holds this; nullptr: none does.
   std::shared_ptr<DeviceAllocation> find(const void* memory) const;
   bool holds(const void* memory) const { return find(memory) != nullptr; }
-  /// Releases what was freed and is not held by anybody any more. May wait for running kernels.
+  /// Closes what peers do not lend any more, and releases what was freed and is not held by anybody. May wait for
+  /// running kernels.
   void sweep();
 
  private:

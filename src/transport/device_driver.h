@@ -81,6 +81,7 @@ class DeviceDriver {
   /// Of a handle that is open already, the same address again, closed as often as opened. It stays mapped when the
   /// other process dies.
   virtual Status open_memory(int device, const Handle& handle, void** memory) = 0;
+  /// May wait for running kernels.
   virtual Status close_memory(int device, void* memory) = 0;
   /// As allocate(), for memory that no other device and no other process uses, not zeroed, at any time: waits for no
   /// kernel.

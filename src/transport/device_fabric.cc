@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "transport/device_closings.h"
 #include "transport/shm_layout.h"
 
 namespace tutti {
@@ -23,10 +24,6 @@ constexpr std::chrono::milliseconds kClosePatience{50};
 constexpr std::chrono::microseconds kNap{100};
 
 ControlPage& page_of(const Segment& segment) { return *reinterpret_cast<ControlPage*>(segment.data()); }
-
-LendingPage* lending_page_of(const Segment& segment) {
-  return reinterpret_cast<LendingPage*>(segment.data() + segment.size().value - ShmLayout::kPage);
-}
 
 bool all_closed(const DeviceFabric::Segments& others) {
   return std::all_of(others.begin(), others.end(), [](const std::shared_ptr<Segment>& segment) {
@@ -94,6 +91,7 @@ DeviceFabric::DeviceFabric(DeviceDriver& driver, std::shared_ptr<DeviceBudget> b
 // A failure leaves memory behind, and nobody could do anything about it.
 DeviceFabric::~DeviceFabric() {
   for (const auto& [place, memory] : mapped_) (void)driver_.close_memory(place.second, memory);
+  DeviceClosings::get().sweep();
   for (const auto& [device, memory] : lent_here_) (void)driver_.close_memory(device, memory);
   for (const auto& segment : own_)  // pairs with the acquire in all_closed()
     if (segment != nullptr) page_of(*segment).unmapped.store(1, std::memory_order_release);
@@ -300,11 +298,11 @@ Status DeviceSeat::reach_peers(const std::vector<Offer>& offers) {
 }
 
 void DeviceSeat::open_lending() {
-  segments_ = fabric_->segments();
-  std::vector<LendingPage*> pages;
-  for (const auto& segment : segments_) pages.push_back(lending_page_of(*segment));
+  const DeviceFabric::Segments segments = fabric_->segments();
+  if (std::find(segments.begin(), segments.end(), nullptr) != segments.end()) return;
+  const LendingPages pages(segments);
   lender_ = std::make_unique<DeviceLender>(driver_, rank_, pages);
-  borrower_ = std::make_unique<DeviceBorrower>(driver_, device_, links_, party_.processes, std::move(pages));
+  borrower_ = std::make_unique<DeviceBorrower>(driver_, device_, links_, party_.processes, pages);
 }
 
 }  // namespace tutti

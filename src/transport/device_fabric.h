@@ -47,7 +47,7 @@ class DeviceFabric {
   void expect_mappings();
   /// A peer's arena, for kernels of `device`; mapped once.
   Status open(Rank peer, int device, const DeviceDriver::Handle& handle, void** memory);
-  /// All ranks' shared memory, by rank.
+  /// All ranks' shared memory, by rank; nullptr: of one process, or of a dead rank.
   Segments segments();
   /// What a rank's kernels read of others', for as long as the rest.
   void close_later(int device, void* memory);
@@ -90,7 +90,7 @@ class DeviceSeat {
   int device() const { return device_; }
   const DeviceLinks& links() const { return links_; }
   DeviceDriver::Stream stream() const { return stream_; }
-  /// Of ranks in several processes; else nullptr.
+  /// Of ranks in several processes, all alive at the join; else nullptr.
   DeviceLender* lender() const { return lender_.get(); }
   DeviceBorrower* borrower() const { return borrower_.get(); }
   Bytes memory() const { return arena_bytes(); }
@@ -114,7 +114,6 @@ class DeviceSeat {
   const DeviceParty party_;
   DeviceLinks links_;
   DeviceDriver::Stream stream_ = nullptr;
-  DeviceFabric::Segments segments_;  // whose last pages the two use
   std::unique_ptr<DeviceLender> lender_;
   std::unique_ptr<DeviceBorrower> borrower_;
 };

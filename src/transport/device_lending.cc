@@ -1,32 +1,47 @@
 #include "transport/device_lending.h"
 
+#include <algorithm>
+
+#include "transport/device_closings.h"
+#include "transport/shm_layout.h"
+
 namespace tutti {
 
 namespace {
 constexpr std::size_t kNone = kLentRegions;
-bool is_odd(std::uint64_t state) { return state % 2 != 0; }
 }  // namespace
 
-bool DeviceLender::is_lent(std::size_t index) const {
-  return is_odd(page().regions[index].state.load(std::memory_order_relaxed));  // this rank's own word
+LendingPage& LendingPages::of(std::size_t rank) const {
+  const Segment& segment = *segments_[rank];
+  return *reinterpret_cast<LendingPage*>(segment.data() + segment.size().value - ShmLayout::kPage);
+}
+
+std::uint32_t DeviceLender::state_of(std::size_t index) const {
+  return page().regions[index].state.load(std::memory_order_relaxed);  // this rank's own word
 }
 
 bool DeviceLender::have_all_answered(std::size_t index, bool* refused) const {
-  const std::uint64_t state = page().regions[index].state.load(std::memory_order_relaxed);
   *refused = false;
-  for (const LendingPage* const peer : pages_) {
-    if (peer == &page()) continue;
-    // Pairs with DeviceBorrower::take().
-    const auto answer = peer->answers[self_.value][index].load(std::memory_order_acquire);
-    if ((answer & ~LendingPage::kRefused) != state) return false;
+  for (std::size_t peer = 0; peer < pages_.size(); ++peer) {
+    if (peer == self_) continue;
+    // Pairs with DeviceBorrower::answer().
+    const auto answer = pages_.of(peer).answers[self_][index].load(std::memory_order_acquire);
+    if ((answer & ~LendingPage::kRefused) != state_of(index)) return false;
     *refused = *refused || (answer & LendingPage::kRefused) != 0;
   }
   return true;
 }
 
+bool DeviceLender::have_all_closed(const Retired& retired) const {
+  for (std::size_t peer = 0; peer < pages_.size(); ++peer)  // pairs with DeviceClosings::sweep()
+    if (peer != self_ && pages_.of(peer).closed[self_][retired.index].load(std::memory_order_acquire) < retired.state)
+      return false;
+  return true;
+}
+
 std::size_t DeviceLender::find(const DeviceDriver::Allocation& allocation) const {
   for (std::size_t i = 0; i < entries_.size(); ++i)
-    if (is_lent(i) && entries_[i].allocation.id == allocation.id) return i;
+    if (is_lent(i) && !entries_[i].is_withdrawn && entries_[i].allocation.id == allocation.id) return i;
   return kNone;
 }
 
@@ -35,32 +50,24 @@ void DeviceLender::advance(std::size_t index) {
   page().changes.fetch_add(1, std::memory_order_release);               // pairs with DeviceBorrower::look()
 }
 
-// Where memory has been freed, another allocation may lie at its address.
 std::size_t DeviceLender::publish(const DeviceDriver::Allocation& allocation) {
   std::size_t free = kNone;
   bool refused = false;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (is_lent(i) && entries_[i].allocation.overlaps(allocation)) advance(i);
+    // Where memory has been freed, another allocation may lie at its address.
+    if (is_lent(i) && entries_[i].allocation.overlaps(allocation)) entries_[i].is_withdrawn = true;
     if (free == kNone && !is_lent(i) && have_all_answered(i, &refused)) free = i;
   }
-  if (free == kNone) return kNone;
+  if (free == kNone || allocation.id == failed_) return kNone;
   LendingPage::Region& region = page().regions[free];
-  if (!driver_.export_memory(allocation.device, allocation.begin, &region.handle).ok()) return kNone;
+  if (!driver_.export_memory(allocation.device, allocation.begin, &region.handle).ok())
+    return failed_ = allocation.id, kNone;
   region.address.store(reinterpret_cast<std::uintptr_t>(allocation.begin), std::memory_order_relaxed);
-  entries_[free] = Entry{allocation, DeviceAllocations::get().find(allocation.begin)};
+  entries_[free] = Entry{};
+  entries_[free].allocation = allocation;
+  entries_[free].held = DeviceAllocations::get().find(allocation.begin);
   advance(free);
   return free;
-}
-
-// Whoever holds an allocation last releases it, which may wait for kernels: never this, as DeviceAllocations has it.
-void DeviceLender::settle() {
-  const std::lock_guard lock(mutex_);
-  bool refused = false;
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].held == nullptr) continue;
-    if (is_lent(i) && entries_[i].held->freed.load()) advance(i);
-    if (!is_lent(i) && have_all_answered(i, &refused)) entries_[i].held = nullptr;
-  }
 }
 
 bool DeviceLender::lend(const std::byte* begin, std::size_t bytes, LentBuffer* buffer) {
@@ -73,73 +80,128 @@ bool DeviceLender::lend(const std::byte* begin, std::size_t bytes, LentBuffer* b
   if (index == kNone) index = publish(allocation);
   bool refused = false;
   if (index == kNone || !have_all_answered(index, &refused) || refused) return false;
+  entries_[index].is_launching = true;
   *buffer = LentBuffer{allocation.begin, allocation.bytes, LentPlace::in_region(static_cast<std::uint32_t>(index), 0)};
   return true;
 }
 
-void DeviceLender::withdraw(const void* memory) {
-  const auto* const address = static_cast<const std::byte*>(memory);
+void DeviceLender::launched(const std::shared_ptr<DeviceEvent>& end) {
   const std::lock_guard lock(mutex_);
-  for (std::size_t i = 0; i < entries_.size(); ++i)
-    if (is_lent(i) && entries_[i].allocation.holds(address)) advance(i);
+  for (Entry& entry : entries_)
+    if (std::exchange(entry.is_launching, false)) entry.end = end;
 }
 
-bool DeviceLender::is_withdrawn() const {
+void DeviceLender::withdraw(const void* memory) {
   const std::lock_guard lock(mutex_);
-  bool refused = false;
-  for (std::size_t i = 0; i < entries_.size(); ++i)
-    if (!is_lent(i) && !have_all_answered(i, &refused)) return false;
-  return true;
+  for (Entry& entry : entries_)
+    if (entry.allocation.holds(memory)) entry.is_withdrawn = true;
+}
+
+// Its state moves on only when no call lends it any more: peers' kernels may find it in a message until then.
+void DeviceLender::settle() {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    Entry& entry = entries_[i];
+    if (!is_lent(i)) continue;
+    if (entry.held != nullptr && entry.held->freed.load()) entry.is_withdrawn = true;
+    if (entry.is_withdrawn && !entry.is_launching && (entry.end == nullptr || entry.end->has_ended())) retire(i);
+  }
+  // Whoever holds an allocation last releases it, which may wait for kernels: never this, as DeviceAllocations has it.
+  std::erase_if(retired_, [this](const Retired& retired) { return have_all_closed(retired); });
+}
+
+void DeviceLender::retire(std::size_t index) {
+  advance(index);
+  Entry& entry = entries_[index];
+  if (entry.held != nullptr) retired_.push_back({std::move(entry.held), index, state_of(index)});
+  entry = Entry{};
 }
 
 std::vector<std::shared_ptr<DeviceAllocation>> DeviceLender::end() {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<DeviceAllocation>> held;
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (is_lent(i)) advance(i);
-    if (entries_[i].held != nullptr) held.push_back(std::move(entries_[i].held));
-  }
+  for (Entry& entry : entries_)
+    if (entry.held != nullptr) held.push_back(std::move(entry.held));
+  for (Retired& retired : retired_) held.push_back(std::move(retired.held));
+  retired_.clear();
   return held;
 }
 
-Status DeviceBorrower::look() {
-  const std::lock_guard lock(mutex_);
-  for (std::size_t peer = 0; peer < pages_.size(); ++peer) {
-    if (static_cast<std::int32_t>(peer) == links_.rank) continue;
-    const std::uint64_t changes = pages_[peer]->changes.load(std::memory_order_acquire);  // pairs with advance()
-    if (changes == peers_[peer].changes) continue;
-    for (std::size_t i = 0; i < kLentRegions; ++i) TUTTI_TRY(take(peer, i));
-    peers_[peer].changes = changes;
-  }
-  return {};
-}
-
-// Kernels that were started earlier look it up in the arena too, so it is there before the answer is.
-Status DeviceBorrower::take(std::size_t peer, std::size_t index) {
-  LendingPage::Region& region = pages_[peer]->regions[index];
-  Known& known = peers_[peer].regions[index];
-  const std::uint64_t state = region.state.load(std::memory_order_acquire);  // pairs with DeviceLender::advance()
-  if (state == known.state) return {};
-  if (known.mapped != nullptr) TUTTI_TRY(driver_.close_memory(device_, known.mapped));
-  known.mapped = nullptr;
-  bool refused = false;
-  if (is_odd(state)) {
-    const bool here = processes_[peer] == processes_[static_cast<std::size_t>(links_.rank)];
-    if (!here) refused = !driver_.open_memory(device_, region.handle, &known.mapped).ok();
-    const auto address = here ? region.address.load(std::memory_order_relaxed)  // the state came behind it
-                              : reinterpret_cast<std::uintptr_t>(known.mapped);
-    if (!refused) TUTTI_TRY(tell_kernels(peer, index, address));
-  }
-  known.state = state;
+void DeviceBorrower::answer(std::size_t peer, std::size_t index, std::uint32_t answer) {
   // Pairs with DeviceLender::have_all_answered().
-  pages_[static_cast<std::size_t>(links_.rank)]->answers[peer][index].store(
-      state | (refused ? LendingPage::kRefused : 0), std::memory_order_release);
+  pages_.of(static_cast<std::size_t>(links_.rank)).answers[peer][index].store(answer, std::memory_order_release);
+}
+
+Status DeviceBorrower::look(DeviceDriver::Stream stream) {
+  const std::lock_guard lock(mutex_);
+  answer_arrived();
+  for (std::size_t p = 0; p < pages_.size(); ++p) {
+    if (static_cast<std::int32_t>(p) == links_.rank) continue;
+    Peer& peer = peers_[p];
+    const auto changes = pages_.of(p).changes.load(std::memory_order_acquire);  // pairs with DeviceLender::advance()
+    bool waiting = false;
+    if (changes == peer.changes && !(peer.again && DeviceClosings::get().sweeps(&waiting) != peer.sweeps)) continue;
+    peer.changes = changes;
+    peer.again = false;
+    for (std::size_t i = 0; i < kLentRegions; ++i) TUTTI_TRY(take(p, i, stream));
+  }
+  return send_news(stream);
+}
+
+void DeviceBorrower::answer_arrived() {
+  std::erase_if(news_, [this](const News& news) {
+    const bool is_old = peers_[news.peer].regions[news.index].state != news.state;
+    if (!is_old && !news.arrived->has_ended()) return false;
+    if (!is_old) answer(news.peer, news.index, news.state);
+    return true;
+  });
+}
+
+// An even state: the owner's calls have ended, and nothing here reads the memory any more.
+Status DeviceBorrower::take(std::size_t peer, std::size_t index, DeviceDriver::Stream stream) {
+  LendingPage& own = pages_.of(static_cast<std::size_t>(links_.rank));
+  Known& known = peers_[peer].regions[index];
+  // Pairs with DeviceLender::advance().
+  const auto state = pages_.of(peer).regions[index].state.load(std::memory_order_acquire);
+  if (state == known.state) return {};
+  known.state = state;
+  if (state % 2 != 0) return map(peer, index, stream);
+  DeviceClosings::get().add({&driver_, device_, std::exchange(known.mapped, nullptr),
+                             pages_.segment(static_cast<std::size_t>(links_.rank)), &own.closed[peer][index], state});
+  answer(peer, index, state);
   return {};
 }
 
-Status DeviceBorrower::tell_kernels(std::size_t peer, std::size_t index, std::uint64_t address) {
+// A driver may refuse to map what lies at the address of memory that is not closed here yet.
+Status DeviceBorrower::map(std::size_t peer, std::size_t index, DeviceDriver::Stream stream) {
+  const LendingPage::Region& region = pages_.of(peer).regions[index];
+  Known& known = peers_[peer].regions[index];
+  known.address = region.address.load(std::memory_order_relaxed);  // the state came behind it
+  if (processes_[peer] != processes_[static_cast<std::size_t>(links_.rank)]) {
+    bool waiting = false;
+    const std::uint64_t sweeps = DeviceClosings::get().sweeps(&waiting);
+    if (!driver_.open_memory(device_, region.handle, &known.mapped).ok()) {
+      known.mapped = nullptr;
+      if (!waiting) return answer(peer, index, known.state | LendingPage::kRefused), Status{};
+      peers_[peer].again = true;
+      peers_[peer].sweeps = sweeps;
+      --known.state;
+      return {};
+    }
+    known.address = reinterpret_cast<std::uintptr_t>(known.mapped);
+  }
+  news_.push_back({peer, index, known.state, nullptr});
   std::uint64_t* const place = links_.region(static_cast<std::int32_t>(peer), static_cast<std::uint32_t>(index));
-  return copy_beside(driver_, device_, place, &address, Bytes{sizeof address});
+  return driver_.copy(device_, place, &known.address, Bytes{sizeof known.address}, stream);
+}
+
+Status DeviceBorrower::send_news(DeviceDriver::Stream stream) {
+  if (news_.empty() || news_.back().arrived != nullptr) return {};
+  std::shared_ptr<DeviceEvent> arrived;
+  TUTTI_TRY(DeviceEvent::record(driver_, device_, stream, &arrived));
+  for (News& news : news_)
+    if (news.arrived == nullptr) news.arrived = arrived;
+  return {};
 }
 
 std::vector<void*> DeviceBorrower::end() {

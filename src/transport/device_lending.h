@@ -8,45 +8,73 @@
 #include <vector>
 
 #include "transport/device_allocation.h"
+#include "transport/device_event.h"
 #include "transport/lending_page.h"
+#include "transport/segment.h"
 
 namespace tutti {
+
+/// All ranks' shared memory, by rank, the last pages of which are their LendingPages.
+class LendingPages {
+ public:
+  explicit LendingPages(std::vector<std::shared_ptr<Segment>> segments) : segments_(std::move(segments)) {}
+  std::size_t size() const { return segments_.size(); }
+  LendingPage& of(std::size_t rank) const;
+  const std::shared_ptr<Segment>& segment(std::size_t rank) const { return segments_[rank]; }
+
+ private:
+  std::vector<std::shared_ptr<Segment>> segments_;
+};
 
 /// The owner's side, one a rank and communicator. Any thread.
 class DeviceLender {
  public:
-  /// `pages`: by rank, this one's included; they outlive this.
-  DeviceLender(DeviceDriver& driver, Rank self, std::vector<LendingPage*> pages)
-      : driver_(driver), self_(self), pages_(std::move(pages)) {}
+  DeviceLender(DeviceDriver& driver, Rank self, LendingPages pages)
+      : driver_(driver), self_(static_cast<std::size_t>(self.value)), pages_(std::move(pages)) {}
 
-  /// False: not all peers read this memory yet, or it cannot be mapped; begins to offer it.
+  /// For a call that is about to be launched. False: not all peers' kernels know this memory yet, or one cannot map it;
+  /// begins to offer it.
   bool lend(const std::byte* begin, std::size_t bytes, LentBuffer* buffer);
-  /// Lets go of what the caller has freed and nobody reads any more.
-  void settle();
-  /// What lies there is not lent any more.
+  /// What the last calls of lend() were for was launched; `end`: it has ended, and with it all use of what it lent.
+  void launched(const std::shared_ptr<DeviceEvent>& end);
+  /// What lies there is not lent to calls from now on.
   void withdraw(const void* memory);
-  /// Whether all peers have closed what was withdrawn.
-  bool is_withdrawn() const;
-  /// What has to be there until no peer maps anything any more. Nothing is lent from now on.
+  /// Tells the peers what is not lent any more, and lets go of what they have closed.
+  void settle();
+  /// What has to be there until no peer maps anything any more.
   std::vector<std::shared_ptr<DeviceAllocation>> end();
 
  private:
   struct Entry {
     DeviceDriver::Allocation allocation;
     std::shared_ptr<DeviceAllocation> held;  // where tuttiMemAllocDevice gave it
+    bool is_withdrawn = false;               // but calls that lend it may be under way
+    bool is_launching = false;
+    std::shared_ptr<DeviceEvent> end;  // of the last call that lends it
   };
-  LendingPage& page() const { return *pages_[static_cast<std::size_t>(self_.value)]; }
-  bool is_lent(std::size_t index) const;
+  /// What peers may have mapped still.
+  struct Retired {
+    std::shared_ptr<DeviceAllocation> held;
+    std::size_t index;
+    std::uint32_t state;
+  };
+  LendingPage& page() const { return pages_.of(self_); }
+  std::uint32_t state_of(std::size_t index) const;
+  bool is_lent(std::size_t index) const { return state_of(index) % 2 != 0; }
   bool have_all_answered(std::size_t index, bool* refused) const;
+  bool have_all_closed(const Retired& retired) const;
   std::size_t find(const DeviceDriver::Allocation& allocation) const;
   std::size_t publish(const DeviceDriver::Allocation& allocation);
   void advance(std::size_t index);
+  void retire(std::size_t index);
 
   DeviceDriver& driver_;
-  const Rank self_;
-  const std::vector<LendingPage*> pages_;
+  const std::size_t self_;
+  const LendingPages pages_;
   mutable std::mutex mutex_;  // guards what follows, and this rank's regions
   std::array<Entry, kLentRegions> entries_;
+  std::vector<Retired> retired_;
+  std::uint64_t failed_ = 0;  // the last allocation that could not be exported
 };
 
 /// The readers' side, one a rank and communicator. Any thread.
@@ -54,7 +82,7 @@ class DeviceBorrower {
  public:
   /// `links`: where kernels find what is mapped, in the rank's arena.
   DeviceBorrower(DeviceDriver& driver, int device, const DeviceLinks& links, std::vector<int> processes,
-                 std::vector<LendingPage*> pages)
+                 LendingPages pages)
       : driver_(driver),
         device_(device),
         links_(links),
@@ -62,31 +90,45 @@ class DeviceBorrower {
         pages_(std::move(pages)),
         peers_(pages_.size()) {}
 
-  /// Maps what peers have published since, and closes what they have withdrawn. A load a peer where nothing changed,
-  /// else it blocks for as long as mapping takes. Not ok: the device has failed.
-  Status look();
+  /// Maps what peers have published since; kernels that are put on `stream` behind all earlier ones know it. A load a
+  /// peer where nothing changed. Waits for no kernel. Not ok: the device has failed.
+  Status look(DeviceDriver::Stream stream);
   /// What is mapped; it is the caller's to close.
   std::vector<void*> end();
 
  private:
   struct Known {
-    std::uint64_t state = 0;
-    void* mapped = nullptr;  // of another process
+    std::uint32_t state = 0;
+    std::uint64_t address = 0;  // where it is mapped; read by the copy to the arena
+    void* mapped = nullptr;     // of another process
   };
   struct Peer {
     std::uint64_t changes = 0;
     std::array<Known, kLentRegions> regions;
+    std::uint64_t sweeps = 0;  // when it was tried
+    bool again = false;        // something could not be mapped beside what is to be closed
   };
-  Status take(std::size_t peer, std::size_t index);
-  Status tell_kernels(std::size_t peer, std::size_t index, std::uint64_t address);
+  /// An address that kernels know once the event has come.
+  struct News {
+    std::size_t peer;
+    std::size_t index;
+    std::uint32_t state;
+    std::shared_ptr<DeviceEvent> arrived;  // nullptr: not recorded yet
+  };
+  void answer(std::size_t peer, std::size_t index, std::uint32_t answer);
+  void answer_arrived();
+  Status take(std::size_t peer, std::size_t index, DeviceDriver::Stream stream);
+  Status map(std::size_t peer, std::size_t index, DeviceDriver::Stream stream);
+  Status send_news(DeviceDriver::Stream stream);
 
   DeviceDriver& driver_;
   const int device_;
   const DeviceLinks& links_;
   const std::vector<int> processes_;
-  const std::vector<LendingPage*> pages_;
+  const LendingPages pages_;
   std::mutex mutex_;  // guards what follows, and this rank's answers
   std::vector<Peer> peers_;
+  std::vector<News> news_;
 };
 
 }  // namespace tutti

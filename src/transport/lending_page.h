@@ -13,18 +13,21 @@ namespace tutti {
 struct LendingPage {
   /// An allocation that all may read. The fields change only when all have answered that it is not lent any more.
   struct Region {
-    std::atomic<std::uint64_t> state;    ///< grows by one: odd while lent; release, pairs with DeviceBorrower::take()
+    std::atomic<std::uint32_t> state;    ///< grows by one: odd while lent; release, pairs with DeviceBorrower::take()
     std::atomic<std::uint64_t> address;  ///< for ranks of the owner's process
     DeviceDriver::Handle handle;         ///< for the others
   };
   /// In an answer: the memory could not be mapped.
-  static constexpr std::uint64_t kRefused = std::uint64_t{1} << 63;
+  static constexpr std::uint32_t kRefused = std::uint32_t{1} << 31;
 
   std::atomic<std::uint64_t> changes;  ///< of states; release, pairs with DeviceBorrower::look()
   Region regions[kLentRegions];
   /// To each rank's regions: the state that this page's owner has dealt with; release, pairs with
-  /// DeviceLender::have_all_answered().
-  std::atomic<std::uint64_t> answers[kMaxDeviceRanks][kLentRegions];
+  /// DeviceLender::have_all_answered(). An odd one: its kernels know the address.
+  std::atomic<std::uint32_t> answers[kMaxDeviceRanks][kLentRegions];
+  /// The last state before which it has closed all that it had mapped of the region; release, pairs with
+  /// DeviceLender::settle().
+  std::atomic<std::uint32_t> closed[kMaxDeviceRanks][kLentRegions];
 };
 static_assert(sizeof(LendingPage) <= 4096);
 

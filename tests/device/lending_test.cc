@@ -90,77 +90,194 @@ void run(int ranks, const std::function<void(tuttiComm_t comm, int rank, Shared&
   processes.expect_success();
 }
 
-// The first call offers the memory, the peers' next one maps it: who is ahead sees it one call later.
+/// Calls that all ranks make together, each on its own buffers.
+class Rounds {
+ public:
+  Rounds(tuttiComm_t comm, int rank, int ranks, Shared& shared)
+      : comm_(comm), rank_(rank), ranks_(ranks), shared_(shared) {}
+  void meet() { test::meet(shared_, rank_, ranks_, ++step_); }
+  /// Whether the last of `calls` lends: the first offers the memory, the next one maps it, the third one answers.
+  bool lends(Buffers& buffers, int calls = 4) {
+    bool lent = false;
+    for (int i = 0; i < calls; ++i, meet()) lent = buffers.are_lent(comm_);
+    return lent;
+  }
+  /// What each process does now and then: it may wait for kernels.
+  void allocate() {
+    { const DeviceVector other(10, 0.0f); }
+    meet();
+  }
+
+ private:
+  tuttiComm_t comm_;
+  int rank_, ranks_;
+  Shared& shared_;
+  int step_ = 0;
+};
+
 TEST(LentMemory, IsMappedByTheCallsThatFollow) {
   run(3, [](tuttiComm_t comm, int rank, Shared& shared) {
+    Rounds rounds(comm, rank, 3, shared);
     const std::size_t arenas = stand_in().mappings();
     Buffers data(1.0f);
-    EXPECT_FALSE(data.are_lent(comm));
-    meet(shared, rank, 3, 1);
-    (void)data.are_lent(comm);
+    EXPECT_FALSE(rounds.lends(data, 1));
+    (void)rounds.lends(data, 1);
     EXPECT_EQ(stand_in().mappings(), arenas + 2);
-    meet(shared, rank, 3, 2);
-    EXPECT_TRUE(data.are_lent(comm));
-    EXPECT_TRUE(data.are_lent(comm));
+    const std::size_t waits = stand_in().waits_for_kernels();
+    EXPECT_TRUE(rounds.lends(data));
+    EXPECT_TRUE(data.hold_the_sum(3.0f));
     EXPECT_EQ(stand_in().mappings(), arenas + 2) << "once";
-    meet(shared, rank, 3, 3);
+    EXPECT_EQ(stand_in().waits_for_kernels(), waits);
   });
+}
+
+/// Memory that the caller allocated: an input and, behind it, the output.
+float* allocate(float value) {
+  void* memory = nullptr;
+  EXPECT_TRUE(stand_in().allocate(0, Bytes{2 * kLarge * sizeof(float)}, &memory).ok());
+  std::fill_n(static_cast<float*>(memory), kLarge, value);
+  return static_cast<float*>(memory);
+}
+void* enlist(tuttiComm_t comm, float* memory) {
+  void* handle = nullptr;
+  EXPECT_EQ(tuttiCommRegister(comm, memory, 2 * kLarge * sizeof(float), &handle), tuttiSuccess);
+  return handle;
+}
+void call(tuttiComm_t comm, float* memory, tuttiStream_t stream = nullptr) {
+  EXPECT_EQ(tuttiAllReduce(memory, memory + kLarge, kLarge, tuttiFloat32, tuttiSum, comm, stream), tuttiSuccess)
+      << tuttiGetLastError(comm);
 }
 
 TEST(LentMemory, IsWhatIsRegistered) {
   run(2, [](tuttiComm_t comm, int rank, Shared& shared) {
+    Rounds rounds(comm, rank, 2, shared);
     const std::size_t arenas = stand_in().mappings();
-    void* memory = nullptr;  // the caller's own
-    ASSERT_TRUE(stand_in().allocate(0, Bytes{2 * kLarge * sizeof(float)}, &memory).ok());
-    auto* const values = static_cast<float*>(memory);
-    const auto call = [&] {
+    float* const memory = allocate(1.0f);
+    const auto lends = [&](int calls) {
       const std::size_t before = stand_in().lending_launches();
-      EXPECT_EQ(tuttiAllReduce(values, values + kLarge, kLarge, tuttiFloat32, tuttiMax, comm, nullptr), tuttiSuccess);
-      meet(shared, rank, 2, shared.step[rank] + 1);
+      for (int i = 0; i < calls; ++i, rounds.meet()) call(comm, memory);
       return stand_in().lending_launches() != before;
     };
-    for (int i = 0; i < 3; ++i) EXPECT_FALSE(call()) << "nobody said that it may be mapped";
-    void* handle = nullptr;
-    EXPECT_EQ(tuttiCommRegister(comm, memory, 2 * kLarge * sizeof(float), &handle), tuttiSuccess);
-    for (int i = 0; i < 2; ++i) (void)call();
-    EXPECT_TRUE(call());
+    EXPECT_FALSE(lends(5)) << "nobody said that it may be mapped";
+    void* const handle = enlist(comm, memory);
+    EXPECT_TRUE(lends(4));
     EXPECT_EQ(stand_in().mappings(), arenas + 1);
+    const std::size_t waits = stand_in().waits_for_kernels();
     EXPECT_EQ(tuttiCommDeregister(comm, handle), tuttiSuccess);
-    meet(shared, rank, 2, shared.step[rank] + 1);
-    EXPECT_FALSE(call());
+    rounds.meet();
+    EXPECT_FALSE(lends(3));
+    EXPECT_EQ(stand_in().waits_for_kernels(), waits) << "no call closes it";
+    rounds.allocate();
     EXPECT_EQ(stand_in().mappings(), arenas);
     EXPECT_TRUE(stand_in().release(0, memory).ok());
   });
 }
 
+// Call N stands behind work of rank 0's own while its buffer is deregistered and another one takes its place.
+TEST(LentMemory, OfACallThatHasNotBegunKeepsItsPlace) {
+  run(2, [](tuttiComm_t comm, int rank, Shared& shared) {
+    Rounds rounds(comm, rank, 2, shared);
+    float *const first = allocate(1.0f), *const second = allocate(100.0f);
+    void* const handle = enlist(comm, first);
+    (void)enlist(comm, second);
+    for (int i = 0; i < 4; ++i, rounds.meet()) call(comm, first);
+    CallerStream stream;
+    std::atomic<bool> go{false};
+    if (rank == 0) {
+      stream.hold_until(go);
+      call(comm, first, stream.get());
+      EXPECT_EQ(tuttiCommDeregister(comm, handle), tuttiSuccess);
+    }
+    rounds.meet();
+    if (rank == 1) call(comm, first, stream.get());
+    rounds.meet();
+    if (rank == 0) call(comm, second, stream.get());
+    rounds.meet();
+    if (rank == 1) call(comm, second, stream.get());
+    rounds.meet();
+    go = true;
+    EXPECT_EQ(tuttiStreamSynchronize(stream.get()), tuttiSuccess) << tuttiGetLastError(comm);
+    EXPECT_EQ(first[kLarge], 2.0f);
+    EXPECT_EQ(first[2 * kLarge - 1], 2.0f);
+    EXPECT_EQ(second[kLarge], 200.0f);
+    rounds.meet();
+  });
+}
+
+// Another process's two ranks share a device's queues: a call that waited for kernels would wait for one that waits for
+// this call.
+TEST(LentMemory, IsMappedBesideKernelsThatWait) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
+  DeviceLayout layout{2, 2, 1};
+  layout.before = [](int) { stand_in().set_connections(8); };
+  DeviceProcesses processes(layout, [](tuttiComm_t comm, int rank, Shared& shared) {
+    ASSERT_NE(comm, nullptr) << shared.text[rank];
+    {
+      std::vector<std::unique_ptr<Buffers>> all;
+      for (int i = 0; i < 12; ++i) all.push_back(std::make_unique<Buffers>(1.0f));
+      meet(shared, rank, 4, 1);
+      for (auto& data : all) {
+        if (rank % 2 == 0) ::usleep(30'000);  // the other one's kernel waits
+        data->reduce(comm);
+        EXPECT_TRUE(data->hold_the_sum(4.0f));
+      }
+      meet(shared, rank, 4, 2);
+    }
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+  });
+  processes.expect_success();
+}
+
 // A peer may have it mapped when it is freed: it is there until the peer has closed it, and not for ever.
 TEST(LentMemory, IsReleasedOnceNobodyReadsIt) {
   run(2, [](tuttiComm_t comm, int rank, Shared& shared) {
+    Rounds rounds(comm, rank, 2, shared);
     const std::size_t allocations = stand_in().allocations();
     {
       Buffers data(1.0f);
-      for (int i = 1; i < 4; ++i, meet(shared, rank, 2, i)) (void)data.are_lent(comm);
-      EXPECT_TRUE(data.are_lent(comm));
-      meet(shared, rank, 2, 10);
+      EXPECT_TRUE(rounds.lends(data));
     }
     EXPECT_EQ(stand_in().allocations(), allocations + 2) << "its own, and the peer's";
-    Buffers other(1.0f);
-    for (int i = 11; i < 14; ++i, meet(shared, rank, 2, i)) (void)other.are_lent(comm);
-    EXPECT_TRUE(other.are_lent(comm));
-    const DeviceVector last(10, 0.0f);  // allocating looks after what was freed
-    EXPECT_EQ(stand_in().allocations(), allocations + 3) << "the new ones, and the peer's";
-    meet(shared, rank, 2, 20);
+    Buffers next(1.0f);
+    (void)rounds.lends(next, 2);  // says that the other is not lent any more; hears that the peer's is not
+    rounds.allocate();            // closes that
+    (void)rounds.lends(next, 1);  // hears that its own is closed
+    rounds.allocate();            // releases it
+    EXPECT_EQ(stand_in().allocations(), allocations + 2) << "the new ones, of both";
+    EXPECT_TRUE(rounds.lends(next));
+  });
+}
+
+// Where memory was freed the next one often lies; a driver maps it only when the mapping of the old one is closed.
+TEST(LentMemory, MayLieWhereOtherMemoryLay) {
+  run(2, [](tuttiComm_t comm, int rank, Shared& shared) {
+    Rounds rounds(comm, rank, 2, shared);
+    float* const first = allocate(1.0f);
+    void* handle = enlist(comm, first);
+    for (int i = 0; i < 4; ++i, rounds.meet()) call(comm, first);
+    EXPECT_EQ(tuttiCommDeregister(comm, handle), tuttiSuccess);
+    EXPECT_TRUE(stand_in().release(0, first).ok());
+    float* const second = allocate(2.0f);
+    EXPECT_EQ(second, first);
+    handle = enlist(comm, second);
+    const std::size_t before = stand_in().lending_launches();
+    for (int i = 0; i < 6; ++i, rounds.meet()) call(comm, second);
+    EXPECT_EQ(stand_in().lending_launches(), before) << "the peer has the old one mapped";
+    rounds.allocate();
+    for (int i = 0; i < 4; ++i, rounds.meet()) call(comm, second);
+    EXPECT_GT(stand_in().lending_launches(), before);
+    EXPECT_EQ(second[kLarge], 4.0f);
+    EXPECT_TRUE(stand_in().release(0, second).ok());
   });
 }
 
 TEST(LentMemory, ThatAPeerCannotMapGoesThroughSlots) {
   run(2, [](tuttiComm_t comm, int rank, Shared& shared) {
+    Rounds rounds(comm, rank, 2, shared);
     Buffers data(1.0f);
     if (rank == 1) stand_in().fail_next("open_memory", "it is too far away");
-    meet(shared, rank, 2, 1);
-    EXPECT_FALSE(data.are_lent(comm));
-    for (int i = 2; i < 5; ++i, meet(shared, rank, 2, i)) data.reduce(comm);
-    EXPECT_EQ(data.are_lent(comm), rank == 1) << "rank 0 maps what rank 1 lends";
+    rounds.meet();
+    EXPECT_EQ(rounds.lends(data, 6), rank == 1) << "rank 0 maps what rank 1 lends";
     EXPECT_TRUE(data.hold_the_sum(2.0f));
   });
 }
@@ -173,7 +290,7 @@ TEST(LentMemory, MayBeOfManyAllocations) {
       for (std::uint32_t i = 0; i < kLentRegions + 3; ++i)
         all.push_back(std::make_unique<Buffers>(static_cast<float>(i)));
       std::size_t lent = 0;
-      for (int again = 0; again < 3; ++again) {
+      for (int again = 0; again < 4; ++again) {
         lent = 0;
         for (auto& data : all) lent += data->are_lent(comm) ? 1 : 0;
       }

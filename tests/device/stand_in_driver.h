@@ -126,7 +126,8 @@ class StandInDriver final : public DeviceDriver {
     bool foreign = false;       // another process's
     bool managed = false;
     std::uint64_t id = 0;
-    bool pooled = false;  // allocate_beside() gave it
+    bool pooled = false;           // allocate_beside() gave it
+    std::uint64_t origin[3] = {};  // of foreign memory: its process, its address there and its id
   };
   const Memory* find(const void* memory, const std::byte** begin);
   struct DeviceQueues {
@@ -141,6 +142,7 @@ class StandInDriver final : public DeviceDriver {
   static Status spoil(Capture* capture, const std::string& function);
   bool is_under_way(const Capture& capture) const;
   Status take(std::size_t bytes, int device, void** memory);
+  static bool is_in_the_way(const Memory& memory, const std::uint64_t (&origin)[3]);
   Status take_shared(std::size_t bytes, int device, void** memory);
   static void unmap(void* memory, std::size_t bytes, int descriptor);
   Status give_back(void* memory);

@@ -17,6 +17,8 @@ struct Exported {
   std::int64_t process = 0;
   std::int64_t descriptor = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t address = 0;
+  std::uint64_t id = 0;
 };
 static_assert(sizeof(Exported) <= sizeof(DeviceDriver::Handle));
 
@@ -83,8 +85,16 @@ Status StandInDriver::export_memory(int, void* memory, Handle* handle) {
   exported.process = ::getpid();
   exported.descriptor = found->second.descriptor;
   exported.bytes = found->second.bytes;
+  exported.address = reinterpret_cast<std::uintptr_t>(memory);
+  exported.id = found->second.id;
   std::memcpy(handle->data(), &exported, sizeof exported);
   return {};
+}
+
+// As a driver does: what lay at that address of the other process before has to be closed first.
+bool StandInDriver::is_in_the_way(const Memory& memory, const std::uint64_t (&origin)[3]) {
+  return memory.foreign && memory.origin[0] == origin[0] && memory.origin[1] == origin[1] &&
+         memory.origin[2] != origin[2];
 }
 
 Status StandInDriver::open_memory(int device, const Handle& handle, void** memory) {
@@ -93,6 +103,12 @@ Status StandInDriver::open_memory(int device, const Handle& handle, void** memor
   std::memcpy(&exported, handle.data(), sizeof exported);
   if (exported.magic != Exported{}.magic || exported.process == ::getpid())
     return fail(Code::kUnhandledCudaError, "open_memory: invalid resource handle");
+  const std::uint64_t origin[] = {static_cast<std::uint64_t>(exported.process), exported.address, exported.id};
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [begin, known] : memories_)
+      if (is_in_the_way(known, origin)) return fail(Code::kUnhandledCudaError, "open_memory: already mapped");
+  }
   const std::string path = fmt::format("/proc/{}/fd/{}", exported.process, exported.descriptor);
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   struct stat state {};
@@ -100,11 +116,15 @@ Status StandInDriver::open_memory(int device, const Handle& handle, void** memor
     return fail(Code::kUnhandledCudaError, "open_memory: {}", errno_text());
   TUTTI_TRY(map(descriptor, exported.bytes, memory));
   const std::lock_guard lock(mutex_);
-  memories_[static_cast<const std::byte*>(*memory)] =
-      Memory{exported.bytes, device, nullptr, descriptor, true, false, ++last_memory_};
+  Memory& made = memories_[static_cast<const std::byte*>(*memory)];
+  made = Memory{exported.bytes, device, nullptr, descriptor, true, false, ++last_memory_};
+  std::copy_n(origin, 3, made.origin);
   return {};
 }
 
-Status StandInDriver::close_memory(int, void* memory) { return give_back(memory); }
+Status StandInDriver::close_memory(int, void* memory) {
+  ++waits_for_kernels_;
+  return give_back(memory);
+}
 
 }  // namespace tutti::test

@@ -1,0 +1,32 @@
+// What has been put on a stream so far, as one that looks at it later sees it.
+#pragma once
+
+#include <memory>
+
+#include "transport/device_driver.h"
+
+namespace tutti {
+
+class DeviceEvent {
+ public:
+  static Status record(DeviceDriver& driver, int device, DeviceDriver::Stream stream,
+                       std::shared_ptr<DeviceEvent>* event);
+  ~DeviceEvent() { (void)driver_.destroy_event(event_); }
+  DeviceEvent(const DeviceEvent&) = delete;
+  DeviceEvent& operator=(const DeviceEvent&) = delete;
+
+  DeviceDriver::Event get() const { return event_; }
+  Status query(bool* done) const { return driver_.query(event_, done); }
+  /// What failed has ended, too.
+  bool has_ended() const {
+    bool done = false;
+    return !query(&done).ok() || done;
+  }
+
+ private:
+  DeviceEvent(DeviceDriver& driver, DeviceDriver::Event event) : driver_(driver), event_(event) {}
+  DeviceDriver& driver_;
+  DeviceDriver::Event event_;
+};
+
+}  // namespace tutti
