@@ -33,8 +33,10 @@ class DeviceClosings {
   std::uint64_t sweeps(bool* waiting) const;
 
  private:
-  mutable std::mutex mutex_;
+  std::mutex sweeping_;
+  mutable std::mutex mutex_;  // guards what follows; never held while anything waits
   std::vector<Item> items_;
+  bool closing_ = false;
   std::uint64_t sweeps_ = 0;
 };
 
