@@ -87,6 +87,37 @@ TUTTI_HD inline void store_pair(WordPair* pair, WordPair value) {
 #endif
 }
 
+// Stores that land in the memory of several devices. `word` is an address of a multicast object: other accesses to it
+// have no meaning. Devices before sm_90 have no such addresses.
+
+TUTTI_HD inline void multicast_relaxed([[maybe_unused]] std::uint64_t* word, [[maybe_unused]] std::uint64_t value) {
+#if !defined(__CUDA_ARCH__)
+  store_relaxed(word, value);
+#elif __CUDA_ARCH__ >= 900
+  asm volatile("multimem.st.relaxed.sys.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+#else
+  asm volatile("trap;");
+#endif
+}
+
+TUTTI_HD inline void multicast_release([[maybe_unused]] std::uint64_t* word, [[maybe_unused]] std::uint64_t value) {
+#if !defined(__CUDA_ARCH__)
+  store_release(word, value, true);
+#elif __CUDA_ARCH__ >= 900
+  asm volatile("multimem.st.release.sys.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+#else
+  asm volatile("trap;");
+#endif
+}
+
+/// Between what is known to have been done to memory by one address and what this thread does to it by another one: PTX
+/// orders the two only by such a fence.
+TUTTI_HD inline void alias_fence() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("fence.proxy.alias;" : : : "memory");
+#endif
+}
+
 /// Nanoseconds of a clock that runs on; its start has no meaning.
 TUTTI_HD inline std::uint64_t device_clock() {
 #if defined(__CUDA_ARCH__)

@@ -82,8 +82,7 @@ class DevicePort {
     if (reader_ < 0) return;
     if (small_) return fill_cell();
     if (!is_sender()) return;
-    *links_.mark(route_out(), block_.index(), position_) = SlotMark{fingerprint_, lent_};
-    store_release(links_.head(route_out(), block_.index()), position_ + 1, links_.wide);  // pairs with await_slot()
+    announce(SlotMark{fingerprint_, lent_});
   }
 
  private:
@@ -145,9 +144,10 @@ class DevicePort {
     const DeviceRoute route = route_from(peer(k));
     const std::uint64_t position = end_of(peer(k)).slots;
     DeviceSpin spin(watch_, block_.index(), peer(k));
-    while (load_acquire(links_.head(route, block_.index()), links_.wide) <= position)  // pairs with finish()
+    while (load_acquire(links_.head(route, block_.index()), links_.wide) <= position)  // pairs with announce()
       if (!spin.go_on()) return false;
     spin.end();
+    if (from_all_ && links_.mirror != nullptr) alias_fence();
     const SlotMark mark = *links_.mark(route, block_.index(), position);
     const std::byte* const source =
         mark.lent != 0 ? links_.lent(peer(k), mark.lent) : links_.slot(route, block_.index(), position);
@@ -201,6 +201,7 @@ class DevicePort {
     std::uint64_t lowest = ~std::uint64_t{0};
     for (std::int32_t p = to_all ? 0 : reader_; p < (to_all ? ranks_ : reader_ + 1); ++p)
       if (p != links_.rank && !await_release(p, to_all, &lowest)) return false;
+    if (to_all && links_.mirror != nullptr) alias_fence();
     limit = lowest + capacity();
     return true;
   }
@@ -219,18 +220,40 @@ class DevicePort {
   }
   TUTTI_HD std::uint64_t capacity() const { return small_ ? links_.geometry.cells : links_.geometry.slots; }
 
+  TUTTI_HD bool is_multicast() const { return links_.multimem && reader_ == links_.rank; }
+
+  /// A slot's mark, and the counter that tells of it; both pair with await_slot().
+  TUTTI_HD void announce(const SlotMark& mark) {
+    SlotMark* const place = links_.mark(route_out(), block_.index(), position_, LinkSide::kWriter);
+    std::uint64_t* const head = links_.head(route_out(), block_.index(), LinkSide::kWriter);
+    if (!is_multicast()) {
+      *place = mark;
+      return store_release(head, position_ + 1, links_.wide);
+    }
+    static_assert(sizeof(SlotMark) % sizeof(std::uint64_t) == 0);
+    const auto* const words = reinterpret_cast<const std::uint64_t*>(&mark);
+    for (std::size_t i = 0; i < sizeof(SlotMark) / sizeof(std::uint64_t); ++i)
+      multicast_relaxed(reinterpret_cast<std::uint64_t*>(place) + i, words[i]);
+    multicast_release(head, position_ + 1);
+  }
+
   /// What the threads wrote into outgoing() goes into the cell, half data, half flags. One word more is marked each
   /// time, one behind the other: no flag gets so old that 2^32 messages later it could be taken for a new one.
   TUTTI_HD void fill_cell() {
-    WordPair* const cell = links_.cell(route_out(), block_.index(), position_);
+    WordPair* const cell = links_.cell(route_out(), block_.index(), position_, LinkSide::kWriter);
     const std::uint32_t flag = FlaggedWord::flag_of(position_);
     const auto* const data = reinterpret_cast<const std::uint64_t*>(outgoing());
     const std::uint32_t used = pairs();
     for (std::uint32_t i = block_.thread(); i < used; i += block_.threads())
-      store_pair(cell + i, FlaggedWord::split(i == 0 ? fingerprint_ : data[i - 1], flag));
+      fill_pair(cell + i, FlaggedWord::split(i == 0 ? fingerprint_ : data[i - 1], flag));
     const std::uint64_t lap = position_ / links_.geometry.cells;
     const auto marked = static_cast<std::uint32_t>(lap % links_.geometry.pairs_of_cell());
-    if (is_sender() && marked >= used) store_pair(cell + marked, FlaggedWord::split(0, flag));
+    if (is_sender() && marked >= used) fill_pair(cell + marked, FlaggedWord::split(0, flag));
+  }
+  TUTTI_HD void fill_pair(WordPair* place, WordPair pair) {
+    if (!is_multicast()) return store_pair(place, pair);
+    multicast_relaxed(&place->first, pair.first);
+    multicast_relaxed(&place->second, pair.second);
   }
 
   TUTTI_HD void copy_table(LinkTable* to, const LinkTable* from) {

@@ -84,13 +84,15 @@ struct DeviceGeometry {
 
   // Within a block's section of an arena.
   TUTTI_HD constexpr std::size_t released_at() const { return sizeof(LinkTable); }
-  TUTTI_HD constexpr std::size_t heads_at() const { return released_at() + 2 * kMaxDeviceRanks * sizeof(LinkEnd); }
-  TUTTI_HD constexpr std::size_t marks_at() const { return heads_at() + kMaxDeviceRanks * sizeof(std::uint64_t); }
   TUTTI_HD constexpr std::size_t landing_at() const {
-    return round_up(marks_at() + links() * slots * sizeof(SlotMark), kAlign);
+    return round_up(released_at() + 2 * kMaxDeviceRanks * sizeof(LinkEnd), kAlign);
   }
-  TUTTI_HD constexpr std::size_t cells_at() const {
+  TUTTI_HD constexpr std::size_t heads_at() const {
     return round_up(landing_at() + (links() + 1) * cell_bytes, kAlign);
+  }
+  TUTTI_HD constexpr std::size_t marks_at() const { return heads_at() + kMaxDeviceRanks * sizeof(std::uint64_t); }
+  TUTTI_HD constexpr std::size_t cells_at() const {
+    return round_up(marks_at() + links() * slots * sizeof(SlotMark), kAlign);
   }
   TUTTI_HD constexpr std::size_t slots_at() const {
     return round_up(cells_at() + links() * cells * pairs_of_cell() * sizeof(WordPair), kAlign);
@@ -99,6 +101,10 @@ struct DeviceGeometry {
   /// Of one rank's arena.
   TUTTI_HD constexpr std::size_t arena_bytes() const { return kHead + blocks * section_bytes(); }
   TUTTI_HD constexpr std::size_t section_at(std::uint32_t block) const { return kHead + block * section_bytes(); }
+
+  /// Heads, marks and cells of a block, which is what a mirror has.
+  TUTTI_HD constexpr std::size_t mirrored_bytes() const { return slots_at() - heads_at(); }
+  TUTTI_HD constexpr std::size_t mirror_bytes() const { return blocks * mirrored_bytes(); }
 
   static constexpr std::size_t kAlign = 256;
   /// In front of the sections: the stop word, and where the peers' regions are mapped.
@@ -110,7 +116,7 @@ struct DeviceGeometry {
 };
 
 /// Where a link's rings are: in the arena of `home`, as the link from `writer`. What goes to one rank lies with that
-/// rank, where it polls and reads; what goes to all lies with its writer.
+/// rank, where it polls and reads; what goes to all lies with its writer, but for what a mirror has of it.
 struct DeviceRoute {
   std::int32_t home;
   std::int32_t writer;
@@ -118,15 +124,23 @@ struct DeviceRoute {
   TUTTI_HD static DeviceRoute of(std::int32_t writer, std::int32_t reader, bool shared) {
     return DeviceRoute{shared ? writer : reader, writer};
   }
+  TUTTI_HD bool is_to_all() const { return home == writer; }
 };
 
-/// All links of one rank, as they travel in kernel parameters. The memory is the arenas'.
+/// Who uses a link's words: each side has an address of its own for them where there is a mirror.
+enum class LinkSide : std::uint8_t { kReader, kWriter };
+
+/// All links of one rank, as they travel in kernel parameters. The memory is the arenas', and the mirrors'.
 struct DeviceLinks {
   DeviceGeometry geometry;
   std::int32_t rank = 0;
-  bool wide = false;    ///< peers may be on other devices, see device_word.h
-  bool shared = false;  ///< all ranks are of one process: an address means the same to all of them
+  bool wide = false;      ///< peers may be on other devices, see device_word.h
+  bool shared = false;    ///< all ranks are of one process: an address means the same to all of them
+  bool multimem = false;  ///< `to_mirrors` is of a multicast object
   std::byte* arenas[kMaxDeviceRanks] = {};
+  /// What is announced to all, on this rank's device: for loads. nullptr: it lies in the writers' arenas.
+  std::byte* mirror = nullptr;
+  std::byte* to_mirrors = nullptr;  ///< the same on all ranks' devices: for stores
 
   /// Set to stop all blocks of this rank.
   TUTTI_HD std::uint64_t* stop() const { return stop_of(rank); }
@@ -153,11 +167,13 @@ struct DeviceLinks {
     return at<LinkEnd>(writer, block, geometry.released_at()) + place;
   }
   /// Slots written so far.
-  TUTTI_HD std::uint64_t* head(DeviceRoute link, std::uint32_t block) const {
-    return at<std::uint64_t>(link.home, block, geometry.heads_at()) + link.writer;
+  TUTTI_HD std::uint64_t* head(DeviceRoute link, std::uint32_t block, LinkSide side = LinkSide::kReader) const {
+    return reinterpret_cast<std::uint64_t*>(words(link, block, side)) + link.writer;
   }
-  TUTTI_HD SlotMark* mark(DeviceRoute link, std::uint32_t block, std::uint64_t position) const {
-    return at<SlotMark>(link.home, block, geometry.marks_at()) + slot_index(link, position);
+  TUTTI_HD SlotMark* mark(DeviceRoute link, std::uint32_t block, std::uint64_t position,
+                          LinkSide side = LinkSide::kReader) const {
+    std::byte* const marks = words(link, block, side) + (geometry.marks_at() - geometry.heads_at());
+    return reinterpret_cast<SlotMark*>(marks) + slot_index(link, position);
   }
   TUTTI_HD std::byte* slot(DeviceRoute link, std::uint32_t block, std::uint64_t position) const {
     return at<std::byte>(link.home, block, geometry.slots_at()) + slot_index(link, position) * geometry.slot_bytes;
@@ -166,13 +182,20 @@ struct DeviceLinks {
   TUTTI_HD std::byte* landing(std::uint32_t block, std::int32_t place) const {
     return at<std::byte>(rank, block, geometry.landing_at()) + static_cast<std::size_t>(place) * geometry.cell_bytes;
   }
-  TUTTI_HD WordPair* cell(DeviceRoute link, std::uint32_t block, std::uint64_t position) const {
+  TUTTI_HD WordPair* cell(DeviceRoute link, std::uint32_t block, std::uint64_t position,
+                          LinkSide side = LinkSide::kReader) const {
+    std::byte* const cells = words(link, block, side) + (geometry.cells_at() - geometry.heads_at());
     const std::size_t index =
         static_cast<std::size_t>(link.writer) * geometry.cells + (position & (geometry.cells - 1));
-    return at<WordPair>(link.home, block, geometry.cells_at()) + index * geometry.pairs_of_cell();
+    return reinterpret_cast<WordPair*>(cells) + index * geometry.pairs_of_cell();
   }
 
  private:
+  /// Where heads, marks and cells begin.
+  TUTTI_HD std::byte* words(DeviceRoute link, std::uint32_t block, LinkSide side) const {
+    if (mirror == nullptr || !link.is_to_all()) return at<std::byte>(link.home, block, geometry.heads_at());
+    return (side == LinkSide::kWriter ? to_mirrors : mirror) + block * geometry.mirrored_bytes();
+  }
   template <class T>
   TUTTI_HD T* at(std::int32_t owner, std::uint32_t block, std::size_t offset) const {
     return reinterpret_cast<T*>(arenas[owner] + geometry.section_at(block) + offset);

@@ -1,18 +1,65 @@
 // Ranks of one process with links in "device" memory, which is memory of the host here.
 #pragma once
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
 
 #include "device/host_grid.h"
 #include "executor/device_binding.h"
+#include "support/sanitized.h"
 
 namespace tutti::test {
 
+/// What the ranks have for messages to all. One memory is the mirror of all ranks' devices: a processor has no store
+/// that lands in several.
+enum class Mirrors {
+  kNone,
+  kMulticast,  ///< as by a multicast object; read and written at one address
+  kMapped,     ///< by ordinary stores; read at another address, where nothing can be written
+};
+
+/// The thread sanitizer does not see that two addresses are of one memory: under it there is one.
+class MirrorMemory {
+ public:
+  MirrorMemory(Mirrors kind, std::size_t bytes) : bytes_(bytes) {
+    if (kind == Mirrors::kNone) return;
+    const int descriptor = ::memfd_create("tutti-test-mirror", MFD_CLOEXEC);
+    if (descriptor < 0 || ::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) std::abort();
+    written_ = map(descriptor, PROT_READ | PROT_WRITE);
+    read_ = kind == Mirrors::kMapped && !kThreadSanitized ? map(descriptor, PROT_READ) : written_;
+    ::close(descriptor);
+  }
+  ~MirrorMemory() {
+    if (read_ != written_) ::munmap(read_, bytes_);
+    if (written_ != nullptr) ::munmap(written_, bytes_);
+  }
+  MirrorMemory(const MirrorMemory&) = delete;
+  MirrorMemory& operator=(const MirrorMemory&) = delete;
+
+  std::byte* to_read() const { return read_; }
+  std::byte* to_write() const { return written_; }
+
+ private:
+  std::byte* map(int descriptor, int protection) const {
+    void* const memory = ::mmap(nullptr, bytes_, protection, MAP_SHARED, descriptor, 0);
+    if (memory == MAP_FAILED) std::abort();
+    return static_cast<std::byte*>(memory);
+  }
+
+  std::size_t bytes_;
+  std::byte* read_ = nullptr;
+  std::byte* written_ = nullptr;
+};
+
 class DeviceWorld {
  public:
-  explicit DeviceWorld(const DeviceGeometry& geometry) : geometry_(geometry) {
+  explicit DeviceWorld(const DeviceGeometry& geometry, Mirrors mirrors = Mirrors::kNone)
+      : geometry_(geometry), is_multicast_(mirrors == Mirrors::kMulticast), mirror_(mirrors, geometry.mirror_bytes()) {
     for (int r = 0; r < geometry.ranks; ++r) {
       arenas_.push_back(std::make_unique<Arena>(geometry.arena_bytes()));
       reports_.push_back(std::make_unique<DeviceReport>());
@@ -29,6 +76,9 @@ class DeviceWorld {
     place.links.geometry = geometry_;
     place.links.shared = true;
     place.links.rank = rank;
+    place.links.mirror = mirror_.to_read();
+    place.links.to_mirrors = mirror_.to_write();
+    place.links.multimem = is_multicast_;
     for (int r = 0; r < geometry_.ranks; ++r) place.links.arenas[r] = arenas_[static_cast<std::size_t>(r)]->begin();
     place.watch = DeviceWatch{place.links.stop(), &report(rank), limit_};
     return place;
@@ -70,13 +120,15 @@ class DeviceWorld {
     LinkTable* const table = links.table(block);
     for (int peer = 0; peer < geometry_.ranks; ++peer) {
       table->sent[peer] = table->received[peer] = table->shared[peer] = LinkEnd{position, position};
-      *links.head(DeviceRoute{links.rank, peer}, block) = position;
+      *links.head(DeviceRoute{links.rank, peer}, block, LinkSide::kWriter) = position;
       *links.released(links.rank, peer, false, block) = LinkEnd{position, position};
       *links.released(links.rank, peer, true, block) = LinkEnd{position, position};
     }
   }
 
   DeviceGeometry geometry_;
+  bool is_multicast_;
+  MirrorMemory mirror_;
   std::uint64_t limit_ = 0;
   std::vector<std::unique_ptr<Arena>> arenas_;
   std::vector<std::unique_ptr<DeviceReport>> reports_;

@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
+#include <tuple>
 
 #include "collectives/catalogue.h"
 #include "device/device_trial.h"
@@ -66,15 +68,19 @@ std::uint64_t failure_of(DeviceWorld& world, int rank) {
   return 0;
 }
 
-class Waits : public ::testing::TestWithParam<std::size_t> {};  // elements: in a cell, in slots
+class Waits : public ::testing::TestWithParam<std::tuple<std::size_t, Mirrors>> {
+ protected:
+  std::size_t elements() const { return std::get<0>(GetParam()); }  // in a cell, in slots
+  Mirrors mirrors() const { return std::get<1>(GetParam()); }
+};
 
 // In a broadcast nobody waits for a rank that is only late, as the threads of a loaded machine are.
 TEST_P(Waits, EndAtTheDeadlineAndNameTheRank) {
-  DeviceWorld world(geometry_of(3));
+  DeviceWorld world(geometry_of(3), mirrors());
   world.set_limit(50'000'000);
   const Algorithm& broadcast = *find_algorithm(Collective::kBroadcast, "all_pairs");
-  LoneRank first(&world, 0, GetParam(), 7, broadcast, 2);
-  LoneRank second(&world, 1, GetParam(), 7, broadcast, 2);
+  LoneRank first(&world, 0, elements(), 7, broadcast, 2);
+  LoneRank second(&world, 1, elements(), 7, broadcast, 2);
   std::thread other([&] { second.run(); });
   first.run();
   other.join();
@@ -85,8 +91,8 @@ TEST_P(Waits, EndAtTheDeadlineAndNameTheRank) {
 }
 
 TEST_P(Waits, TellWhomTheyWaitForAndEndWhenTheHostSaysSo) {
-  DeviceWorld world(geometry_of(2));
-  LoneRank lone(&world, 1, GetParam(), 7);
+  DeviceWorld world(geometry_of(2), mirrors());
+  LoneRank lone(&world, 1, elements(), 7);
   std::thread running([&] { lone.run(); });
   const auto waits = [&] {
     for (const std::uint64_t& word : world.report(1).waiting)
@@ -101,9 +107,9 @@ TEST_P(Waits, TellWhomTheyWaitForAndEndWhenTheHostSaysSo) {
 }
 
 TEST_P(Waits, EndAtTheMessageOfAnotherCall) {
-  DeviceWorld world(geometry_of(2));
-  LoneRank first(&world, 0, GetParam(), 7);
-  LoneRank second(&world, 1, GetParam(), 8);
+  DeviceWorld world(geometry_of(2), mirrors());
+  LoneRank first(&world, 0, elements(), 7);
+  LoneRank second(&world, 1, elements(), 8);
   std::thread other([&] { second.run(); });
   first.run();
   other.join();
@@ -113,9 +119,9 @@ TEST_P(Waits, EndAtTheMessageOfAnotherCall) {
 }
 
 TEST_P(Waits, LongOnesAreForgottenWhenTheyEnd) {
-  DeviceWorld world(geometry_of(2));
-  LoneRank first(&world, 0, GetParam(), 7);
-  LoneRank second(&world, 1, GetParam(), 7);
+  DeviceWorld world(geometry_of(2), mirrors());
+  LoneRank first(&world, 0, elements(), 7);
+  LoneRank second(&world, 1, elements(), 7);
   std::thread other([&] {
     while (load_relaxed(&world.report(0).waiting[0]) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     second.run();
@@ -191,7 +197,13 @@ TEST(Lent, MemoryOfAStoppedRankIsNotTaken) {
   EXPECT_EQ(DeviceReport::rank_of(failure_of(world, 1)), Rank{0});
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, Waits, ::testing::Values(3, 1000));
+INSTANTIATE_TEST_SUITE_P(Sizes, Waits,
+                         ::testing::Combine(::testing::Values(3, 1000),
+                                            ::testing::Values(Mirrors::kNone, Mirrors::kMulticast)),
+                         [](const auto& info) {
+                           const bool multicast = std::get<1>(info.param) == Mirrors::kMulticast;
+                           return std::to_string(std::get<0>(info.param)) + (multicast ? "_multicast" : "");
+                         });
 
 // Flags have 32 bits, positions 64. Rings are passed several times on both sides of the wrap.
 TEST(Positions, GoOnWhereFlagsWrap) {
