@@ -152,6 +152,8 @@ part_ranks() {
     check "$collective of 4 ranks on the card" "$perf" "$collective" "${on_card[@]}" --ranks-per-gpu 4 -b 1K -e 16M -f 128 -n 20 -T 20 \
       -J "$results/ranks-4-$collective.json"
   done
+  check "all_reduce of 4 ranks on the card, told by two addresses of one memory" env TUTTI_MULTICAST=mapped "$perf" all_reduce \
+    "${on_card[@]}" --ranks-per-gpu 4 -b 16 -e 16M -f 32 -T 20 -J "$results/ranks-4-mapped.json"
   offered "send_recv of 4 ranks on the card" "$perf" send_recv -g 1 --ranks-per-gpu 4 -b 1K -e 16M -f 128 -n 20 -T 20 \
     -J "$results/ranks-4-send_recv.json"
   check "all types and operations of 3 ranks on the card" "$perf" all_reduce "${on_card[@]}" --ranks-per-gpu 3 -d all -o all -b 4000 -e 4000 \

@@ -238,6 +238,7 @@ Status attach_device(const CreateOptions& options, const JoinResult& joined, Exe
   request.deterministic = options.settings.deterministic;
   request.algorithm = options.settings.algorithm;
   request.tile = options.settings.tile_bytes;
+  request.multicast = options.settings.multicast;
   request.deadline = Deadline::in(options.settings.join_timeout_seconds);
   request.source = LogSource{Rank{options.rank}, options.name};
   TUTTI_TRY(DeviceSide::open(request, joined, host, side));

@@ -98,23 +98,48 @@ DeviceSide::~DeviceSide() {
 Status DeviceSide::set_up(const JoinResult& joined, HostExchange& ranks) {
   DeviceParty party;
   TUTTI_TRY(find_party(joined, &party));
-  const Rank rank = membership_.rank();
   spans_processes_ = !party.one_process();
   if (spans_processes_) TUTTI_TRY(check_host(joined));
+  TUTTI_TRY(connect(joined, party, request_.multicast, ranks));
+  const Status multicast = check_multicast(ranks);
+  if (!multicast.ok()) {
+    if (request_.multicast == MulticastMode::kMapped) return multicast;
+    // Links that were waited for in vain are of no more use: all ranks make them anew when none has the old ones.
+    executor_ = nullptr;
+    fabric_ = nullptr;
+    TUTTI_TRY(DeviceSeat::agree({}, ranks));
+    TUTTI_TRY(connect(joined, party, MulticastMode::kOff, ranks));
+  }
+  plans_ = std::make_unique<PlanCache>(device_choice(request_, executor_->capabilities(), membership_.ranks()),
+                                       membership_.rank(), request_.algorithm, request_.tile, request_.source);
+  return {};
+}
+
+Status DeviceSide::connect(const JoinResult& joined, const DeviceParty& party, MulticastMode multicast,
+                           HostExchange& ranks) {
+  const Rank rank = membership_.rank();
   const auto budget = Hub::shared<DeviceBudget>(kOneForAll, [] { return std::make_shared<DeviceBudget>(); });
   fabric_ = Hub::shared<DeviceFabric>(membership_.comm_id(), [&] { return make_fabric(driver(), budget, joined); });
   auto seat = std::make_unique<DeviceSeat>(fabric_, driver(), request_.device, rank, party);
-  const Status seated = seat->open(kDeviceSlot, ranks);
+  const Status seated = seat->open(kDeviceSlot, multicast, ranks);
   if (!seated.ok()) return log_refusal(request_, rank, seated);
-  DeviceSeat& place = *seat;
+  if (rank == Rank{0} && !seat->why_no_mirror().ok())
+    log(LogLevel::kInfo, request_.source, "no NVLink multicast: {}", seat->why_no_mirror().text());
   executor_ = std::make_unique<DeviceExecutor>(std::move(seat), host_);
-  TUTTI_TRY(place.agree(executor_->open(), ranks));
-  const Algorithm& all_to_all = *find_algorithm(Collective::kAllToAll, "all_pairs");
-  const Status probed = place.agree(probe_links(*executor_, all_to_all, rank, membership_.ranks(), ranks), ranks);
-  if (!probed.ok()) return log_refusal(request_, rank, probed);
-  plans_ = std::make_unique<PlanCache>(device_choice(request_, executor_->capabilities(), membership_.ranks()), rank,
-                                       request_.algorithm, request_.tile, request_.source);
-  return {};
+  TUTTI_TRY(DeviceSeat::agree(executor_->open(), ranks));
+  const ProbedLinks links{find_algorithm(Collective::kAllToAll, "all_pairs"), "the links between devices"};
+  const Status probed = DeviceSeat::agree(probe_links(*executor_, links, rank, membership_.ranks(), ranks), ranks);
+  return probed.ok() ? probed : log_refusal(request_, rank, probed);
+}
+
+Status DeviceSide::check_multicast(HostExchange& ranks) {
+  if (!executor_->has_mirror()) return {};
+  const Rank rank = membership_.rank();
+  const ProbedLinks links{find_algorithm(Collective::kAllGather, "all_pairs"), "multicast between devices"};
+  const Status probed = DeviceSeat::agree(probe_links(*executor_, links, rank, membership_.ranks(), ranks), ranks);
+  if (!probed.ok() && ranks.failure().ok() && rank == Rank{0})
+    log(LogLevel::kWarn, request_.source, "messages to all do without NVLink multicast: {}", probed.text());
+  return probed;
 }
 
 // Also where the ranks' devices are reached by kernels: calls whose operation is a function of the caller's.

@@ -23,6 +23,7 @@ struct DeviceRequest {
   bool deterministic = false;
   std::string algorithm;
   Bytes tile{0};
+  MulticastMode multicast = MulticastMode::kAuto;
   Deadline deadline = Deadline::never();
   LogSource source;
 };
@@ -84,6 +85,8 @@ class DeviceSide {
   DeviceSide(const DeviceRequest& request, Membership& membership, Executor& host)
       : request_(request), membership_(membership), host_(host) {}
   Status set_up(const JoinResult& joined, HostExchange& ranks);
+  Status connect(const JoinResult& joined, const DeviceParty& party, MulticastMode multicast, HostExchange& ranks);
+  Status check_multicast(HostExchange& ranks);
   Status check_scalar(const CallArguments& arguments) const;
   static DeviceDriver::Place place_of(const void* memory);
   static bool is_device_memory(const void* buffer);

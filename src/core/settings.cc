@@ -44,6 +44,16 @@ Status parse_transport(const std::string& text, Settings* s) {
   return bad_value(text, "one of auto, shm, tcp, inproc, cuda");
 }
 
+Status parse_multicast(const std::string& text, Settings* s) {
+  static constexpr const char* kModes[] = {"auto", "off", "mapped"};
+  for (int mode = 0; mode < 3; ++mode) {
+    if (text != kModes[mode]) continue;
+    s->multicast = static_cast<MulticastMode>(mode);
+    return {};
+  }
+  return bad_value(text, "one of auto, off, mapped");
+}
+
 Status parse_level(const std::string& text, Settings* s) {
   static constexpr const char* kLevels[] = {"error", "warn", "info", "debug", "trace"};
   for (int level = 0; level < 5; ++level) {
@@ -139,6 +149,10 @@ constexpr SettingInfo kTable[] = {
      }},
     {"TUTTI_CMA", nullptr, "1", "1: local peers read registered memory directly where the kernel lets them; 0: copies",
      [](const std::string& text, Settings* s) { return parse_switch(text, &s->cma); }},
+    {"TUTTI_MULTICAST", nullptr, "auto",
+     "NVLink multicast between the GPUs of one process: auto (where they have it), off; mapped: a check of it on one "
+     "GPU",
+     parse_multicast},
     {"TUTTI_SPIN_US", nullptr, "-1", "microseconds a wait spins before it yields; -1: from ranks and cores",
      [](const std::string& text, Settings* s) {
        double spin = 0;

@@ -14,6 +14,13 @@ namespace tutti {
 enum class TransportKind : std::uint8_t { kAuto = 0, kShm = 1, kTcp = 2, kInproc = 3, kCuda = 4 };
 const char* name_of(TransportKind kind);
 
+/// How kernels tell all ranks of a message.
+enum class MulticastMode : std::uint8_t {
+  kAuto,    ///< by NVLink multicast where the ranks' devices have it
+  kOff,     ///< in the writer's memory
+  kMapped,  ///< by a second address of one memory, or not at all: a check for one device
+};
+
 struct Settings {
   TransportKind transport = TransportKind::kAuto;
   std::string algorithm = "auto";
@@ -38,6 +45,7 @@ struct Settings {
   Bytes shm_slot_bytes{256 * 1024};
   std::uint32_t shm_slots = 4;
   bool cma = true;
+  MulticastMode multicast = MulticastMode::kAuto;
   std::int64_t spin_microseconds = -1;  ///< -1: chosen from ranks and cores
   std::vector<int> progress_cores;      ///< cores for the progress thread; empty: wherever the system puts it
 };

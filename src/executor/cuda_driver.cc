@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "executor/cuda_calls.h"
 #include "executor/cuda_contexts.h"
+#include "executor/cuda_mappings.h"
 #include "executor/device_call.h"
 #include "executor/interpreter_kernels.h"
 #include "kernels/device_pass.h"
@@ -32,40 +34,11 @@ int connections() {
   return static_cast<int>(value >= 1 && value <= kMost ? value : kUsual);
 }
 
-Status checked(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return {};
-  (void)cudaGetLastError();  // it is told once, here
-  return fail(Code::kUnhandledCudaError, "{}: {} ({})", what, cudaGetErrorString(error), cudaGetErrorName(error));
-}
-
-/// While any thread captures a stream, calls that could disturb the capture are refused and end it, unless the thread
-/// that makes them says that it means no captured work: for a scope, this one does.
-class BesideCaptures {
- public:
-  BesideCaptures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~BesideCaptures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
-  BesideCaptures(const BesideCaptures&) = delete;
-  BesideCaptures& operator=(const BesideCaptures&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
 cudaStream_t stream_of(DeviceDriver::Stream stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(DeviceDriver::Event event) { return static_cast<cudaEvent_t>(event); }
 
 /// cuStreamWaitValue64 and cuStreamWriteValue64; host memory of the runtime has the same address for devices.
 using WordFunction = int (*)(cudaStream_t stream, std::uintptr_t word, std::uint64_t value, unsigned flags);
-
-/// A function of the driver's own library, which the runtime has loaded, as of a CUDA version; nullptr: it has none.
-template <class Function>
-Function driver_function(const char* name, unsigned version) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &function, version, cudaEnableDefault, &found);
-  if (error != cudaSuccess || found != cudaDriverEntryPointSuccess) return (void)cudaGetLastError(), nullptr;
-  return reinterpret_cast<Function>(function);
-}
 
 /// Whether the processor may use managed memory while kernels run, on each device.
 bool manage_both(int devices) {
@@ -321,6 +294,8 @@ class CudaDriver final : public DeviceDriver {
     if (enabled == cudaErrorPeerAccessAlreadyEnabled) return (void)cudaGetLastError(), Status{};
     return checked(enabled, "cudaDeviceEnablePeerAccess");
   }
+
+  DeviceMappings* virtual_memory() override { return cuda_mappings(); }
 
   Status load(int device) override {
     const OnDevice scope(device);

@@ -26,6 +26,8 @@ class DeviceExecutor final : public HostedExecutor {
   Status open();
   int device() const { return seat_->device(); }
   DeviceDriver& driver() const { return seat_->driver(); }
+  /// Messages to all are announced in mirrors.
+  bool has_mirror() const { return seat_->links().mirror != nullptr; }
   /// Where calls without a stream of the caller's run.
   DeviceDriver::Stream stream() const { return seat_->stream(); }
   Bytes device_memory() const { return Bytes{seat_->memory().value + scratch_.bytes + made_.bytes}; }

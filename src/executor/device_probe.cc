@@ -1,6 +1,7 @@
 #include "executor/device_probe.h"
 
 #include <chrono>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -37,12 +38,10 @@ class Borrowed {
   void* memory_ = nullptr;
 };
 
-constexpr const char* kWhat = "the check of the links between devices";
-
 /// Waits for a kernel, and for the peers that it waits for.
-Status wait_for(DeviceExecutor& executor, const DeviceEvent& ended, Watch& watch) {
+Status wait_for(DeviceExecutor& executor, const DeviceEvent& ended, const char* links, Watch& watch) {
   for (;;) {
-    Status state = executor.poll(ended, kWhat);
+    Status state = executor.poll(ended, std::string("the check of ") + links);
     if (state.ok()) return state;
     if (state.code() == Code::kInProgress) state = watch.check(executor.missing(), 0);
     if (!state.ok()) return executor.abandon(), state;
@@ -50,44 +49,66 @@ Status wait_for(DeviceExecutor& executor, const DeviceEvent& ended, Watch& watch
   }
 }
 
+/// Where the words of one call lie, and what they are: each block of the input is for one rank, or its only one for
+/// all.
+struct Words {
+  std::size_t count = 0;  // of a block
+  std::vector<std::uint64_t> input;
+  std::vector<std::uint64_t> output;
+
+  Words(const Schedule& schedule, std::size_t each)
+      : count(each), input(each * schedule.extent.input_blocks), output(each * schedule.extent.output_blocks) {
+    const int rank = schedule.shape.rank;
+    for (std::size_t i = 0; i < input.size(); ++i) input[i] = word(rank, target(i / count), i % count);
+  }
+  int target(std::size_t block) const { return input.size() == count ? kAll : static_cast<int>(block); }
+  /// The rank whose message is another one than it sent; -1: none.
+  int wrong(int rank) const {
+    const int to = input.size() == count ? kAll : rank;
+    for (std::size_t i = 0; i < output.size(); ++i)
+      if (const int from = static_cast<int>(i / count); output[i] != word(from, to, i % count)) return from;
+    return -1;
+  }
+
+ private:
+  static constexpr int kAll = kMaxDeviceRanks;
+};
+
+Bytes bytes_of(const std::vector<std::uint64_t>& words) { return Bytes{words.size() * sizeof(std::uint64_t)}; }
+
 /// What came back is in `words`.
-Status exchange(DeviceExecutor& executor, const Schedule& schedule, std::byte* memory, std::size_t count,
-                std::vector<std::uint64_t>* words, Watch& watch) {
+Status exchange(DeviceExecutor& executor, const Schedule& schedule, const char* links, std::byte* memory, Words* words,
+                Watch& watch) {
   DeviceDriver& driver = executor.driver();
-  const Bytes bytes{words->size() * sizeof(std::uint64_t)};
+  std::byte* const output = memory + bytes_of(words->input).value;
   Launch launch;
   launch.schedule = &schedule;
   launch.carry(DataType::kUint64);
   launch.input = memory;
-  launch.output = memory + bytes.value;
-  launch.count = launch.tile = Elems{count};
-  launch.fingerprint = mix64(count);
-  TUTTI_TRY(driver.copy(executor.device(), memory, words->data(), bytes, executor.stream()));
+  launch.output = output;
+  launch.count = launch.tile = Elems{words->count};
+  launch.fingerprint = mix64(words->count);
+  TUTTI_TRY(driver.copy(executor.device(), memory, words->input.data(), bytes_of(words->input), executor.stream()));
   std::shared_ptr<DeviceEvent> ended;
   TUTTI_TRY(executor.launch_on(launch, executor.stream(), kPatience, &ended));
-  TUTTI_TRY(wait_for(executor, *ended, watch));
-  TUTTI_TRY(driver.copy(executor.device(), words->data(), memory + bytes.value, bytes, executor.stream()));
+  TUTTI_TRY(wait_for(executor, *ended, links, watch));
+  TUTTI_TRY(driver.copy(executor.device(), words->output.data(), output, bytes_of(words->output), executor.stream()));
   return driver.synchronize(executor.stream());
 }
 
 }  // namespace
 
-Status probe_links(DeviceExecutor& executor, const Algorithm& all_to_all, Rank rank, int ranks, Watch& watch) {
-  const Schedule schedule = build_schedule(all_to_all, Shape{ranks, rank.value, 0, 1, nullptr});
+Status probe_links(DeviceExecutor& executor, const ProbedLinks& links, Rank rank, int ranks, Watch& watch) {
+  const Schedule schedule = build_schedule(*links.algorithm, Shape{ranks, rank.value, 0, 1, nullptr});
   Status arrived;  // what is wrong here is told after the last message: others wait for this rank's
   for (const std::size_t count : kCounts) {
-    const std::size_t all = count * static_cast<std::size_t>(ranks);
+    Words words(schedule, count);
     Borrowed memory(executor.driver(), executor.device());
-    TUTTI_TRY(memory.allocate(Bytes{2 * all * sizeof(std::uint64_t)}));
-    std::vector<std::uint64_t> words(all);
-    for (std::size_t i = 0; i < all; ++i) words[i] = word(rank.value, static_cast<int>(i / count), i % count);
-    TUTTI_TRY(exchange(executor, schedule, memory.data(), count, &words, watch));
-    for (std::size_t i = 0; i < all && arrived.ok(); ++i) {
-      const int from = static_cast<int>(i / count);
-      if (words[i] != word(from, rank.value, i % count))
-        arrived = fail(Code::kSystemError, "what rank {} wrote for rank {} on device {} did not arrive", from,
-                       rank.value, executor.device());
-    }
+    TUTTI_TRY(memory.allocate(Bytes{bytes_of(words.input).value + bytes_of(words.output).value}));
+    TUTTI_TRY(exchange(executor, schedule, links.name, memory.data(), &words, watch));
+    if (const int from = words.wrong(rank.value); from >= 0 && arrived.ok())
+      arrived = fail(Code::kSystemError, "what rank {} wrote for rank {} on device {} by {} did not arrive", from,
+                     rank.value, executor.device(), links.name);
   }
   return arrived;
 }

@@ -5,9 +5,15 @@
 
 namespace tutti {
 
-/// All ranks together, before any other call: `all_to_all` with small and with large messages, every element of which
+/// What one check is about.
+struct ProbedLinks {
+  const Algorithm* algorithm;  ///< an all-to-all, or an all-gather for messages to all
+  const char* name;            ///< for texts
+};
+
+/// All ranks together, before any other call: the algorithm with small and with large messages, every element of which
 /// is looked at. Blocks; `watch` says whether it is still worth it. kSystemError: something else arrived; kTimeout:
 /// nothing did.
-Status probe_links(DeviceExecutor& executor, const Algorithm& all_to_all, Rank rank, int ranks, Watch& watch);
+Status probe_links(DeviceExecutor& executor, const ProbedLinks& links, Rank rank, int ranks, Watch& watch);
 
 }  // namespace tutti

@@ -11,6 +11,7 @@
 
 namespace tutti {
 
+class DeviceMappings;
 struct DeviceCall;
 struct DevicePass;
 
@@ -128,6 +129,8 @@ class DeviceDriver {
 
   /// Makes memory of `peer` usable by kernels of `device`; false: it cannot be.
   virtual Status reach(int device, int peer, bool* reachable) = 0;
+  /// nullptr: this driver has no memory apart from addresses.
+  virtual DeviceMappings* virtual_memory() = 0;
   /// Loads all kernels, so that no launch has to.
   virtual Status load(int device) = 0;
   /// Runs a call's blocks on the stream; `call` is copied.

@@ -150,6 +150,16 @@ Status DeviceFabric::open(Rank peer, int device, const DeviceDriver::Handle& han
   return {};
 }
 
+Status DeviceFabric::make_mirror(MirrorKind kind, std::vector<int> devices, Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  return DeviceMirror::make(*driver_.virtual_memory(), kind, std::move(devices), bytes, &mirror_);
+}
+
+const DeviceMirror* DeviceFabric::mirror() {
+  const std::lock_guard lock(mutex_);
+  return mirror_.get();
+}
+
 void DeviceFabric::forget(Rank peer) {
   const std::lock_guard lock(mutex_);
   if (static_cast<std::size_t>(peer.value) < others_.size()) others_[static_cast<std::size_t>(peer.value)] = nullptr;
@@ -166,6 +176,7 @@ struct DeviceSeat::Offer {
   Verdict verdict;
   std::uint64_t bytes = 0;
   DeviceDriver::Handle handle{};
+  MirrorKind mirror = MirrorKind::kNone;
 };
 
 // The rank's kernels may not have ended, nor the peers' that read its memory.
@@ -177,7 +188,7 @@ DeviceSeat::~DeviceSeat() {
   if (stream_ != nullptr) (void)driver_.destroy_stream(stream_);
 }
 
-Status DeviceSeat::open(Bytes slot, RankExchange& ranks) {
+Status DeviceSeat::open(Bytes slot, MulticastMode multicast, RankExchange& ranks) {
   TUTTI_TRY(party_.check_concurrency());
   std::uint32_t blocks = 0;
   TUTTI_TRY(agree_on_blocks(ranks, &blocks));
@@ -186,17 +197,19 @@ Status DeviceSeat::open(Bytes slot, RankExchange& ranks) {
   const Status mine = allocate(&offer.handle);
   offer.verdict = Verdict::of(mine);
   offer.bytes = arena_bytes().value;
+  offer.mirror = wished_mirror(multicast);
   std::vector<Offer> offers;
   TUTTI_TRY(ranks.exchange_plain(offer, &offers));
   for (std::size_t peer = 0; peer < offers.size(); ++peer) TUTTI_TRY(offers[peer].verdict.from(peer));
+  TUTTI_TRY(agree(reach_peers(offers), ranks));
+  TUTTI_TRY(open_mirror(offers, ranks));
   // Streams take a device's hardware queues in turn, and two ranks whose streams share one would wait for each other:
   // all ranks make theirs now, with nothing in between that needs a stream for a while.
-  TUTTI_TRY(agree(reach_peers(offers), ranks));
   if (!party_.one_process()) open_lending();
   return agree(driver_.create_stream(device_, &stream_), ranks);
 }
 
-Status DeviceSeat::agree(const Status& mine, RankExchange& ranks) const {
+Status DeviceSeat::agree(const Status& mine, RankExchange& ranks) {
   std::vector<Verdict> verdicts;
   TUTTI_TRY(ranks.exchange_plain(Verdict::of(mine), &verdicts));
   // Whoever waited in vain did so because of what another one found.
@@ -303,6 +316,44 @@ void DeviceSeat::open_lending() {
   const LendingPages pages(segments);
   lender_ = std::make_unique<DeviceLender>(driver_, rank_, pages);
   borrower_ = std::make_unique<DeviceBorrower>(driver_, device_, links_, party_.processes, pages);
+}
+
+MirrorKind DeviceSeat::wished_mirror(MulticastMode mode) const {
+  if (mode == MulticastMode::kMapped) return MirrorKind::kMapped;
+  if (mode == MulticastMode::kOff || party_.ranks() == 1 || !party_.one_process()) return MirrorKind::kNone;
+  for (std::size_t rank = 0; rank < party_.cards.size(); ++rank)
+    if (party_.sharing(rank, true) != 1) return MirrorKind::kNone;
+  DeviceMappings* const mappings = driver_.virtual_memory();
+  return mappings != nullptr && mappings->can_multicast(device_) ? MirrorKind::kMulticast : MirrorKind::kNone;
+}
+
+// Rank 0 makes the mirrors of all: whatever fails, there is nothing half made, and nobody waits for a device that was
+// not added. Without them the ranks go on, but where they were told to check just that.
+Status DeviceSeat::open_mirror(const std::vector<Offer>& offers, RankExchange& ranks) {
+  std::vector<MirrorKind> wishes;
+  std::vector<int> devices;
+  for (std::size_t rank = 0; rank < offers.size(); ++rank) {
+    wishes.push_back(offers[rank].mirror);
+    const auto arena = fabric_->kept(Rank{static_cast<std::int32_t>(rank)});
+    devices.push_back(arena == nullptr ? -1 : arena->device);
+  }
+  MirrorKind kind = MirrorKind::kNone;
+  TUTTI_TRY(choose_mirrors(wishes, &kind));
+  if (kind == MirrorKind::kNone) return {};
+  if (!party_.one_process() || driver_.virtual_memory() == nullptr)
+    return fail(Code::kUnsupported, "TUTTI_MULTICAST=mapped is for ranks of one process whose driver maps memory");
+  Status made;
+  if (rank_ == Rank{0}) made = fabric_->make_mirror(kind, devices, Bytes{links_.geometry.mirror_bytes()});
+  made = agree(made, ranks);
+  if (!made.ok() && kind == MirrorKind::kMapped) return made;
+  why_no_mirror_ = made;
+  if (!made.ok()) return {};
+  const DeviceMirror& mirror = *fabric_->mirror();
+  links_.multimem = kind == MirrorKind::kMulticast;
+  links_.mirror = mirror.to_read(rank_);
+  links_.to_mirrors = mirror.to_write(rank_);
+  mirror_bytes_ = mirror.bytes_of(rank_);
+  return {};
 }
 
 }  // namespace tutti

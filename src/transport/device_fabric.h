@@ -10,12 +10,14 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "core/settings.h"
 #include "core/status.h"
 #include "transport/device_allocation.h"
 #include "transport/device_budget.h"
 #include "transport/device_card.h"
 #include "transport/device_driver.h"
 #include "transport/device_lending.h"
+#include "transport/device_mirror.h"
 #include "transport/rank_exchange.h"
 #include "transport/segment.h"
 
@@ -53,6 +55,10 @@ class DeviceFabric {
   void close_later(int device, void* memory);
   /// What others' kernels read.
   void release_later(std::shared_ptr<DeviceAllocation> allocation);
+  /// The mirrors of all ranks, which are of this process. By one of them.
+  Status make_mirror(MirrorKind kind, std::vector<int> devices, Bytes bytes);
+  /// nullptr: none were made.
+  const DeviceMirror* mirror();
   /// The rank's process is gone: it maps nothing any more.
   void forget(Rank peer);
 
@@ -64,6 +70,7 @@ class DeviceFabric {
   std::map<std::pair<int, int>, void*> mapped_;            // by rank and device
   std::vector<std::pair<int, void*>> lent_here_;           // by device
   std::vector<std::shared_ptr<DeviceAllocation>> lent_;
+  std::unique_ptr<DeviceMirror> mirror_;
   const Segments own_;
   Segments others_;
   bool exported_ = false;
@@ -81,10 +88,10 @@ class DeviceSeat {
 
   /// Meets the other ranks: all have seats of their own devices then, or none has and the status says why, the same on
   /// all. Blocks for as long as it takes to allocate.
-  Status open(Bytes slot, RankExchange& ranks);
+  Status open(Bytes slot, MulticastMode multicast, RankExchange& ranks);
   /// The verdict of all on what each found: where several are not ok, that of the lowest rank that
   /// found more than that others are late.
-  Status agree(const Status& mine, RankExchange& ranks) const;
+  static Status agree(const Status& mine, RankExchange& ranks);
 
   DeviceDriver& driver() const { return driver_; }
   int device() const { return device_; }
@@ -93,7 +100,9 @@ class DeviceSeat {
   /// Of ranks in several processes, all alive at the join; else nullptr.
   DeviceLender* lender() const { return lender_.get(); }
   DeviceBorrower* borrower() const { return borrower_.get(); }
-  Bytes memory() const { return arena_bytes(); }
+  Bytes memory() const { return arena_bytes() + mirror_bytes_; }
+  /// Not ok: they could not be set up, though all ranks' devices have multicast.
+  const Status& why_no_mirror() const { return why_no_mirror_; }
 
  private:
   struct Bid;
@@ -106,6 +115,8 @@ class DeviceSeat {
   Status allocate(DeviceDriver::Handle* handle);
   Status reach_peers(const std::vector<Offer>& offers);
   void open_lending();
+  MirrorKind wished_mirror(MulticastMode mode) const;
+  Status open_mirror(const std::vector<Offer>& offers, RankExchange& ranks);
 
   const std::shared_ptr<DeviceFabric> fabric_;
   DeviceDriver& driver_;
@@ -113,6 +124,8 @@ class DeviceSeat {
   const Rank rank_;
   const DeviceParty party_;
   DeviceLinks links_;
+  Bytes mirror_bytes_{0};
+  Status why_no_mirror_;
   DeviceDriver::Stream stream_ = nullptr;
   std::unique_ptr<DeviceLender> lender_;
   std::unique_ptr<DeviceBorrower> borrower_;

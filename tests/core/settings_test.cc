@@ -46,6 +46,7 @@ TEST(Settings, DefaultsOfTheTableParseToTheDefaultsOfTheStruct) {
   EXPECT_EQ(parsed.shm_slots, initial.shm_slots);
   EXPECT_EQ(parsed.algorithm, initial.algorithm);
   EXPECT_EQ(parsed.transport, initial.transport);
+  EXPECT_EQ(parsed.multicast, initial.multicast);
   EXPECT_EQ(parsed.log_level, initial.log_level);
   EXPECT_EQ(parsed.spin_microseconds, initial.spin_microseconds);
 }
@@ -57,11 +58,11 @@ struct BadValue {
 
 TEST(Settings, BadValuesAreErrorsThatNameVariableAndValue) {
   const BadValue cases[] = {
-      {"TUTTI_TRANSPORT", "pigeon"},  {"TUTTI_TIMEOUT", "-1"},     {"TUTTI_TIMEOUT", "soon"},
-      {"TUTTI_LOG", "loud"},          {"TUTTI_PORT_RANGE", "9-1"}, {"TUTTI_PORT_RANGE", "1-70000"},
-      {"TUTTI_SHM_SLOTS", "3"},       {"TUTTI_SHM_SLOTS", "1"},    {"TUTTI_SHM_SLOT_BYTES", "1"},
-      {"TUTTI_PROGRESS_CORES", "a"},  {"TUTTI_SIMD", "mmx"},       {"TUTTI_SPIN_US", "-2"},
-      {"TUTTI_PROGRESS_CORES", "3-1"}};
+      {"TUTTI_TRANSPORT", "pigeon"},   {"TUTTI_TIMEOUT", "-1"},     {"TUTTI_TIMEOUT", "soon"},
+      {"TUTTI_LOG", "loud"},           {"TUTTI_PORT_RANGE", "9-1"}, {"TUTTI_PORT_RANGE", "1-70000"},
+      {"TUTTI_SHM_SLOTS", "3"},        {"TUTTI_SHM_SLOTS", "1"},    {"TUTTI_SHM_SLOT_BYTES", "1"},
+      {"TUTTI_PROGRESS_CORES", "a"},   {"TUTTI_SIMD", "mmx"},       {"TUTTI_SPIN_US", "-2"},
+      {"TUTTI_PROGRESS_CORES", "3-1"}, {"TUTTI_MULTICAST", "on"}};
   for (const BadValue& one : cases) {
     const ScopedSetting setting(one.name, one.value);
     Settings settings;
@@ -77,6 +78,7 @@ TEST(Settings, GoodValuesArrive) {
   const ScopedSetting cores("TUTTI_PROGRESS_CORES", "0,2-3");
   const ScopedSetting interfaces("NCCL_SOCKET_IFNAME", "^docker");
   const ScopedSetting timeout("TUTTI_TIMEOUT", "0.25");
+  const ScopedSetting multicast("TUTTI_MULTICAST", "mapped");
   Settings settings;
   ASSERT_TRUE(read_settings(&settings).ok());
   EXPECT_EQ(settings.port_first, 20000);
@@ -89,6 +91,7 @@ TEST(Settings, GoodValuesArrive) {
   EXPECT_EQ(settings.socket_interface, "eth");
   EXPECT_EQ(settings.socket_interface_source, "TUTTI_SOCKET_IFNAME");
   EXPECT_EQ(settings.timeout_seconds, 0.25);
+  EXPECT_EQ(settings.multicast, MulticastMode::kMapped);
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ Status StandInDriver::failure(const std::string& function) {
 
 std::size_t StandInDriver::allocations() {
   const std::lock_guard lock(mutex_);
-  return memories_.size();
+  return memories_.size() + mappings_.count();
 }
 
 Status StandInDriver::limits(int, Limits* limits) {
@@ -445,10 +445,10 @@ Status StandInDriver::load(int) { return failure("load"); }
 Status StandInDriver::launch(int device, Stream stream, const DeviceCall& call) {
   TUTTI_TRY(failure("launch"));
   TUTTI_TRY(check_device(device, stream, "launch"));
-  ++launches_;
+  const std::size_t number = launches_++;
   if (call.lends) ++lending_launches_;
   const auto copied = std::make_shared<const DeviceCall>(call);
-  if (skip_kernels_) return {};
+  if (number - skipped_from_ < skipped_count_) return {};
   put(stream, [copied, processors = processors_of(device)] {
     processors->run(copied->grid(), [&] { run_on_host(*copied, kThreads); });
   });

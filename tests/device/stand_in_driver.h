@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "device/stand_in_mappings.h"
 #include "device/stand_in_queue.h"
 #include "transport/device_driver.h"
 
@@ -45,7 +46,12 @@ class StandInDriver final : public DeviceDriver {
   /// Multiprocessors of a device, each of which runs one thread block at a time. No kernel may be there.
   void set_processors(int processors);
   /// Kernels are started and do nothing.
-  void skip_kernels(bool skip) { skip_kernels_ = skip; }
+  void skip_kernels(bool skip) { skip_kernels(0, skip ? ~std::size_t{0} : 0); }
+  /// So many, after so many others.
+  void skip_kernels(std::size_t after, std::size_t count) {
+    skipped_from_ = launches_ + after;
+    skipped_count_ = count;
+  }
   /// The first word of what a kernel returns is wrong.
   void damage_results(bool damage) { damage_results_ = damage; }
   /// The next call of that name fails with such a text.
@@ -57,7 +63,9 @@ class StandInDriver final : public DeviceDriver {
   void be_seen_as(int gpu);
   /// Kernels of several processes run on a GPU at the same time.
   void set_mps(bool on) { mps_ = on; }
-  /// What was allocated and not released.
+  /// Whether memory is to be had apart from addresses.
+  void set_maps_memory(bool maps) { maps_memory_ = maps; }
+  /// What was allocated or mapped and not released.
   std::size_t allocations();
   std::size_t launches() const { return launches_; }
   /// Those so far whose messages could lie in the callers' buffers.
@@ -104,6 +112,7 @@ class StandInDriver final : public DeviceDriver {
   Status wait_for_word(int device, Stream stream, std::uint64_t* word, std::uint64_t value) override;
   Status write_word(int device, Stream stream, std::uint64_t* word, std::uint64_t value) override;
   Status reach(int device, int peer, bool* reachable) override;
+  StandInMappings* virtual_memory() override { return maps_memory_ ? &mappings_ : nullptr; }
   Status load(int device) override;
   Status launch(int device, Stream stream, const DeviceCall& call) override;
   Status launch(int device, Stream stream, const DevicePass& pass) override;
@@ -154,9 +163,11 @@ class StandInDriver final : public DeviceDriver {
   std::atomic<bool> all_memory_{false};
   std::atomic<bool> hide_memory_{false};
   std::atomic<bool> cut_peers_{false};
-  std::atomic<bool> skip_kernels_{false};
+  std::atomic<std::size_t> skipped_from_{0};
+  std::atomic<std::size_t> skipped_count_{0};
   std::atomic<bool> damage_results_{false};
   std::atomic<bool> mps_{false};
+  std::atomic<bool> maps_memory_{true};
   std::atomic<int> first_gpu_{-1};
   std::atomic<std::size_t> launches_{0};
   std::atomic<std::size_t> lending_launches_{0};
@@ -175,6 +186,7 @@ class StandInDriver final : public DeviceDriver {
   std::map<int, std::shared_ptr<Processors>> processors_;  // by device
   std::vector<std::shared_ptr<Capture>> captures_;         // under way
   std::uint64_t last_capture_ = 0;
+  StandInMappings mappings_{[this](const std::string& function) { return failure(function); }};
 };
 
 /// A forked child has one of its own.

@@ -41,7 +41,7 @@ std::unique_ptr<DeviceExecutor> device_executor(Executor& host) {
                                      std::vector<std::shared_ptr<Segment>>{}, std::vector<std::shared_ptr<Segment>>{});
   auto seat = std::make_unique<DeviceSeat>(fabric, stand_in(), 0, Rank{0}, party);
   Alone alone;
-  EXPECT_TRUE(seat->open(Bytes{65536}, alone).ok());
+  EXPECT_TRUE(seat->open(Bytes{65536}, MulticastMode::kAuto, alone).ok());
   auto executor = std::make_unique<DeviceExecutor>(std::move(seat), host);
   EXPECT_TRUE(executor->open().ok());
   return executor;

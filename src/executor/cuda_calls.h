@@ -1,0 +1,40 @@
+// What all files that call CUDA need of it: errors as statuses, calls beside captures, functions of the driver's
+// library.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "core/status.h"
+
+namespace tutti {
+
+inline Status checked(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return {};
+  (void)cudaGetLastError();  // it is told once, here
+  return fail(Code::kUnhandledCudaError, "{}: {} ({})", what, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+/// While any thread captures a stream, calls that could disturb the capture are refused and end it, unless the thread
+/// that makes them says that it means no captured work: for a scope, this one does.
+class BesideCaptures {
+ public:
+  BesideCaptures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~BesideCaptures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+/// A function of the driver's own library, which the runtime has loaded, as of a CUDA version; nullptr: it has none.
+template <class Function>
+Function driver_function(const char* name, unsigned version) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &function, version, cudaEnableDefault, &found);
+  if (error != cudaSuccess || found != cudaDriverEntryPointSuccess) return (void)cudaGetLastError(), nullptr;
+  return reinterpret_cast<Function>(function);
+}
+
+}  // namespace tutti

@@ -1,0 +1,81 @@
+#include "transport/device_mirror.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti {
+
+Status choose_mirrors(std::span<const MirrorKind> wishes, MirrorKind* kind) {
+  const auto is = [](MirrorKind one) { return [one](MirrorKind wish) { return wish == one; }; };
+  const auto mapped = std::find_if(wishes.begin(), wishes.end(), is(MirrorKind::kMapped));
+  const auto other = std::find_if_not(wishes.begin(), wishes.end(), is(MirrorKind::kMapped));
+  if (mapped != wishes.end() && other != wishes.end())
+    return fail(Code::kInvalidArgument, "TUTTI_MULTICAST is 'mapped' for rank {} and not for rank {}",
+                mapped - wishes.begin(), other - wishes.begin());
+  const bool all = std::all_of(wishes.begin(), wishes.end(), is(wishes[0]));
+  *kind = all ? wishes[0] : MirrorKind::kNone;
+  return {};
+}
+
+Status DeviceMirror::make(DeviceMappings& mappings, MirrorKind kind, std::vector<int> devices, Bytes bytes,
+                          std::unique_ptr<DeviceMirror>* made) {
+  std::unique_ptr<DeviceMirror> mirror(new DeviceMirror(mappings, kind, std::move(devices)));
+  TUTTI_TRY(mirror->open(bytes));
+  *made = std::move(mirror);
+  return {};
+}
+
+Status DeviceMirror::open(Bytes bytes) {
+  const bool multicast = kind_ == MirrorKind::kMulticast;
+  if (!multicast) {
+    copies_.resize(1);
+    copies_[0].device = devices_[0];
+    std::sort(devices_.begin(), devices_.end());
+    devices_.erase(std::unique(devices_.begin(), devices_.end()), devices_.end());
+  }
+  for (std::size_t rank = 0; multicast && rank < devices_.size(); ++rank)
+    copies_.emplace_back().device = devices_[rank];
+  Bytes unit;
+  TUTTI_TRY(mappings_.granularity(devices_, multicast, &unit));
+  bytes_ = Bytes{round_up(bytes.value, unit.value)};
+  // Memory can be bound, and the object mapped, when all devices have been added to it.
+  if (multicast) TUTTI_TRY(mappings_.create_multicast(devices_, bytes_, &object_));
+  for (Copy& copy : copies_) TUTTI_TRY(open_copy(&copy));
+  return {};
+}
+
+Status DeviceMirror::open_copy(Copy* copy) {
+  const std::span<const int> own(&copy->device, 1);
+  TUTTI_TRY(mappings_.create(copy->device, bytes_, &copy->memory));
+  if (object_ != 0) {
+    TUTTI_TRY(mappings_.bind(object_, copy->device, copy->memory, bytes_));
+    copy->is_bound = true;
+  }
+  const std::span<const int> users = object_ != 0 ? own : std::span<const int>(devices_);
+  TUTTI_TRY(mappings_.map(copy->memory, bytes_, users, &copy->read));
+  TUTTI_TRY(mappings_.zero(copy->device, copy->read, bytes_));
+  return mappings_.map(object_ != 0 ? object_ : copy->memory, bytes_, users, &copy->written);
+}
+
+// Nothing is written any more before the first memory goes. A failure leaves memory behind, and nobody could do
+// anything about it.
+DeviceMirror::~DeviceMirror() {
+  for (const Copy& copy : copies_)
+    if (copy.written != nullptr) (void)mappings_.unmap(copy.written, bytes_);
+  for (const Copy& copy : copies_) {
+    if (copy.is_bound) (void)mappings_.unbind(object_, copy.device, bytes_);
+    if (copy.read != nullptr) (void)mappings_.unmap(copy.read, bytes_);
+    if (copy.memory != 0) (void)mappings_.release(copy.memory);
+  }
+  if (object_ != 0) (void)mappings_.release(object_);
+}
+
+const DeviceMirror::Copy& DeviceMirror::copy_of(Rank rank) const {
+  return copies_[kind_ == MirrorKind::kMapped ? 0 : static_cast<std::size_t>(rank.value)];
+}
+
+Bytes DeviceMirror::bytes_of(Rank rank) const {
+  return kind_ == MirrorKind::kMapped && rank != Rank{0} ? Bytes{0} : bytes_;
+}
+
+}  // namespace tutti
