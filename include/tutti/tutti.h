@@ -338,17 +338,17 @@ TUTTI_API tuttiResult_t tuttiStreamAddCallback(tuttiStream_t stream, void (*fn)(
 /** Host memory, page-aligned and zeroed, of huge pages where the system grants them. Local peers read it directly when
  * it is the input of a large call and not written by it (in place), and the kernel lets them; see TUTTI_CMA. */
 TUTTI_API tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes);
-/** NULL is allowed; any other pointer comes from tuttiMemAlloc or tuttiMemAllocDevice and is not in use by a call. Device
- * memory that other processes have mapped is released later, by a tuttiMemAllocDevice, tuttiMemFree or the end of a
- * communicator after they have closed it in one of these. */
+/** NULL is allowed; any other pointer comes from tuttiMemAlloc or tuttiMemAllocDevice and is not in use by a call.
+ * Device memory that other processes have mapped is released later, when they have closed it and some calls have told
+ * so. */
 TUTTI_API tuttiResult_t tuttiMemFree(void* ptr);
 /** Zeroed memory of a device, given back by tuttiMemFree; both may wait for all its kernels, as cudaMalloc and cudaFree
  * do. tuttiUnsupported: no CUDA device. */
 TUTTI_API tuttiResult_t tuttiMemAllocDevice(void** ptr, size_t bytes, int device);
 /** Lets local peers read `ptr` directly, like memory from tuttiMemAlloc; local, never communicates. Deregister before
  * the memory is freed. Device memory has been allocated by cudaMalloc; other processes map the whole allocation that
- * holds `ptr`, and may have it mapped for some time behind tuttiCommDeregister: until a call of theirs that follows one
- * of this rank's, and then a tuttiMemAllocDevice, a tuttiMemFree or a communicator's end there. */
+ * holds `ptr`, and may have it mapped for some time behind tuttiCommDeregister, until they next allocate or free by
+ * Tutti, or end the communicator. tuttiMemAllocDevice gives memory that outlasts that by itself. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
 TUTTI_API tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiMemStat_t what, uint64_t* bytes);

@@ -186,7 +186,7 @@ Status DeviceExecutor::put_on(const Launch& whole, DeviceDriver::Stream stream, 
   place.scratch = scratch_.memory;
   if (DeviceBorrower* const borrower = seat_->borrower(); borrower != nullptr) {
     TUTTI_TRY(borrower->look(stream));
-    seat_->lender()->settle();
+    seat_->lender()->settle([this] { return !reported("a call").ok(); });
   }
   if (launch.lends) lend(&launch, &place);
   DeviceCall call{};

@@ -18,6 +18,7 @@ Status DeviceAllocations::allocate(Bytes bytes, int device, void** memory) {
   if (devices == 0) return fail(Code::kUnsupported, "this process has no device");
   if (device < 0 || device >= devices)
     return fail(Code::kInvalidArgument, "device {} is none of 0 to {}", device, devices - 1);
+  DeviceClosings::get().sweep(device);  // so that peers can release theirs
   sweep();
   bytes.value = std::max<std::size_t>(bytes.value, 1);
   TUTTI_TRY(driver->allocate(device, bytes, memory));
@@ -28,7 +29,6 @@ Status DeviceAllocations::allocate(Bytes bytes, int device, void** memory) {
 }
 
 Status DeviceAllocations::free(void* memory) {
-  sweep();
   std::shared_ptr<DeviceAllocation> last;
   {
     const std::lock_guard lock(mutex_);
@@ -38,13 +38,16 @@ Status DeviceAllocations::free(void* memory) {
     last = std::move(found->second);
     known_.erase(found);
     last->freed.store(true);
-    if (last.use_count() > 1) return freed_.push_back(std::move(last)), Status{};
   }
-  return last->release();
+  DeviceClosings::get().sweep(last->device);
+  sweep();
+  if (last.use_count() == 1) return last->release();
+  const std::lock_guard lock(mutex_);
+  freed_.push_back(std::move(last));
+  return {};
 }
 
 void DeviceAllocations::sweep() {
-  DeviceClosings::get().sweep();                        // so that peers can release theirs
   std::vector<std::shared_ptr<DeviceAllocation>> last;  // released outside of the lock
   const std::lock_guard lock(mutex_);
   std::erase_if(freed_, [&](const std::shared_ptr<DeviceAllocation>& allocation) {

@@ -45,8 +45,7 @@ class DeviceAllocations {
   /// The allocation that holds this; nullptr: none does.
   std::shared_ptr<DeviceAllocation> find(const void* memory) const;
   bool holds(const void* memory) const { return find(memory) != nullptr; }
-  /// Closes what peers do not lend any more, and releases what was freed and is not held by anybody. May wait for
-  /// running kernels.
+  /// Releases what was freed and is not held by anybody any more. May wait for running kernels.
   void sweep();
 
  private:

@@ -1,6 +1,7 @@
 #include "transport/device_closings.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace tutti {
@@ -16,29 +17,33 @@ void DeviceClosings::add(Item item) {
   items_.push_back(std::move(item));
 }
 
-// One thread at a time, so that words are stored in order; but nobody who adds or asks waits for it. What cannot be
-// closed, because its owner has released it, is not there any more.
-void DeviceClosings::sweep() {
-  const std::lock_guard one(sweeping_);
-  std::vector<Item> items;
-  {
-    const std::lock_guard lock(mutex_);
-    items.swap(items_);
-    closing_ = !items.empty();
-  }
-  for (const Item& item : items) {
-    if (item.memory != nullptr) (void)item.driver->close_memory(item.device, item.memory);
-    item.word->store(item.value, std::memory_order_release);  // pairs with DeviceLender::settle()
-  }
+template <class Match>
+std::vector<DeviceClosings::Item> DeviceClosings::take(const Match& match) {
   const std::lock_guard lock(mutex_);
-  if (std::exchange(closing_, false)) ++sweeps_;
+  const auto taken =
+      std::stable_partition(items_.begin(), items_.end(), [&](const Item& item) { return !match(item); });
+  std::vector<Item> items(std::make_move_iterator(taken), std::make_move_iterator(items_.end()));
+  items_.erase(taken, items_.end());
+  return items;
 }
 
-std::uint64_t DeviceClosings::sweeps(bool* waiting) const {
-  const std::lock_guard lock(mutex_);
-  *waiting =
-      closing_ || std::any_of(items_.begin(), items_.end(), [](const Item& item) { return item.memory != nullptr; });
-  return sweeps_;
+// What cannot be closed, because its owner has released it, is not there any more.
+void DeviceClosings::close(const std::vector<Item>& items) {
+  for (const Item& item : items) {
+    if (item.memory != nullptr) (void)item.driver->close_memory(item.device, item.memory);
+    item.word->store(item.value, std::memory_order_release);  // pairs with DeviceLender::have_all_closed()
+  }
+  if (!items.empty()) count_sweep();
+}
+
+// One thread at a time, so that words are stored in order.
+void DeviceClosings::sweep(int device) {
+  const std::unique_lock one(sweeping_, std::try_to_lock);
+  if (one) close(take([device](const Item& item) { return item.device == device; }));
+}
+
+void DeviceClosings::sweep(const std::vector<std::shared_ptr<Segment>>& ended) {
+  close(take([&](const Item& item) { return std::find(ended.begin(), ended.end(), item.segment) != ended.end(); }));
 }
 
 }  // namespace tutti

@@ -20,24 +20,31 @@ class DeviceClosings {
     DeviceDriver* driver;
     int device;
     void* memory;                      ///< nullptr: nothing was mapped
-    std::shared_ptr<Segment> segment;  ///< with the word
+    std::shared_ptr<Segment> segment;  ///< of the rank that had it mapped, with the word
     std::atomic<std::uint32_t>* word;  ///< is `value` once this and all earlier ones are closed
     std::uint32_t value;
   };
   static DeviceClosings& get();
 
   void add(Item item);
-  /// Closes all that is there, in the order in which it came. May wait for running kernels.
-  void sweep();
-  /// Grows with each sweep that closed something; `waiting`: whether something waits for the next one.
-  std::uint64_t sweeps(bool* waiting) const;
+  /// Closes what is there of a device, in the order in which it came, unless another thread does it just now. May wait
+  /// for the device's kernels.
+  void sweep(int device);
+  /// The same of the ranks of these segments, which have come to their end; waits for no other thread.
+  void sweep(const std::vector<std::shared_ptr<Segment>>& ended);
+  /// Grows when something has been closed.
+  std::uint64_t sweeps() const { return sweeps_.load(); }
+  void count_sweep() { sweeps_.fetch_add(1); }
 
  private:
-  std::mutex sweeping_;
-  mutable std::mutex mutex_;  // guards what follows; never held while anything waits
+  template <class Match>
+  std::vector<Item> take(const Match& match);
+  void close(const std::vector<Item>& items);
+
+  std::mutex sweeping_;  // held while kernels are waited for
+  std::mutex mutex_;     // of items_; never held while anything is waited for
   std::vector<Item> items_;
-  bool closing_ = false;
-  std::uint64_t sweeps_ = 0;
+  std::atomic<std::uint64_t> sweeps_{0};
 };
 
 }  // namespace tutti

@@ -124,7 +124,7 @@ class DeviceDriver {
                            std::size_t width, std::size_t rows, Stream stream) = 0;
   /// What is put on `stream` from now on waits until the word, of shared memory, is at least `value`.
   virtual Status wait_for_word(int device, Stream stream, std::uint64_t* word, std::uint64_t value) = 0;
-  /// Stores the word when the stream comes there.
+  /// Stores the word, of shared memory or the device's, when the stream comes there.
   virtual Status write_word(int device, Stream stream, std::uint64_t* word, std::uint64_t value) = 0;
 
   /// Makes memory of `peer` usable by kernels of `device`; false: it cannot be.

@@ -17,10 +17,10 @@ class DeviceEvent {
 
   DeviceDriver::Event get() const { return event_; }
   Status query(bool* done) const { return driver_.query(event_, done); }
-  /// What failed has ended, too.
+  /// False also where that is not known any more, because the device has failed.
   bool has_ended() const {
     bool done = false;
-    return !query(&done).ok() || done;
+    return query(&done).ok() && done;
   }
 
  private:

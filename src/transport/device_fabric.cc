@@ -91,8 +91,9 @@ DeviceFabric::DeviceFabric(DeviceDriver& driver, std::shared_ptr<DeviceBudget> b
 // A failure leaves memory behind, and nobody could do anything about it.
 DeviceFabric::~DeviceFabric() {
   for (const auto& [place, memory] : mapped_) (void)driver_.close_memory(place.second, memory);
-  DeviceClosings::get().sweep();
+  DeviceClosings::get().sweep(own_);
   for (const auto& [device, memory] : lent_here_) (void)driver_.close_memory(device, memory);
+  if (!lent_here_.empty()) DeviceClosings::get().count_sweep();
   for (const auto& segment : own_)  // pairs with the acquire in all_closed()
     if (segment != nullptr) page_of(*segment).unmapped.store(1, std::memory_order_release);
   if (!exported_) others_.clear();

@@ -58,7 +58,8 @@ std::size_t DeviceLender::publish(const DeviceDriver::Allocation& allocation) {
     if (is_lent(i) && entries_[i].allocation.overlaps(allocation)) entries_[i].is_withdrawn = true;
     if (free == kNone && !is_lent(i) && have_all_answered(i, &refused)) free = i;
   }
-  if (free == kNone || allocation.id == failed_) return kNone;
+  // Peers that never close anything keep what was lent: no more of it then.
+  if (free == kNone || allocation.id == failed_ || retired_.size() >= kLentRegions) return kNone;
   LendingPage::Region& region = page().regions[free];
   if (!driver_.export_memory(allocation.device, allocation.begin, &region.handle).ok())
     return failed_ = allocation.id, kNone;
@@ -98,13 +99,14 @@ void DeviceLender::withdraw(const void* memory) {
 }
 
 // Its state moves on only when no call lends it any more: peers' kernels may find it in a message until then.
-void DeviceLender::settle() {
+void DeviceLender::settle(const std::function<bool()>& has_failed) {
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     Entry& entry = entries_[i];
     if (!is_lent(i)) continue;
     if (entry.held != nullptr && entry.held->freed.load()) entry.is_withdrawn = true;
-    if (entry.is_withdrawn && !entry.is_launching && (entry.end == nullptr || entry.end->has_ended())) retire(i);
+    const bool is_over = entry.is_withdrawn && !entry.is_launching && (entry.end == nullptr || entry.end->has_ended());
+    if (is_over && !has_failed()) retire(i);  // in this order: a kernel that gives up says so before it ends
   }
   // Whoever holds an allocation last releases it, which may wait for kernels: never this, as DeviceAllocations has it.
   std::erase_if(retired_, [this](const Retired& retired) { return have_all_closed(retired); });
@@ -113,7 +115,7 @@ void DeviceLender::settle() {
 void DeviceLender::retire(std::size_t index) {
   advance(index);
   Entry& entry = entries_[index];
-  if (entry.held != nullptr) retired_.push_back({std::move(entry.held), index, state_of(index)});
+  retired_.push_back({std::move(entry.held), index, state_of(index)});
   entry = Entry{};
 }
 
@@ -122,7 +124,8 @@ std::vector<std::shared_ptr<DeviceAllocation>> DeviceLender::end() {
   std::vector<std::shared_ptr<DeviceAllocation>> held;
   for (Entry& entry : entries_)
     if (entry.held != nullptr) held.push_back(std::move(entry.held));
-  for (Retired& retired : retired_) held.push_back(std::move(retired.held));
+  for (Retired& retired : retired_)
+    if (retired.held != nullptr) held.push_back(std::move(retired.held));
   retired_.clear();
   return held;
 }
@@ -132,19 +135,22 @@ void DeviceBorrower::answer(std::size_t peer, std::size_t index, std::uint32_t a
   pages_.of(static_cast<std::size_t>(links_.rank)).answers[peer][index].store(answer, std::memory_order_release);
 }
 
+// What is not lent any more comes first: the driver may refuse to map other memory in its place beside it.
 Status DeviceBorrower::look(DeviceDriver::Stream stream) {
   const std::lock_guard lock(mutex_);
   answer_arrived();
+  const std::uint64_t sweeps = DeviceClosings::get().sweeps();
   for (std::size_t p = 0; p < pages_.size(); ++p) {
     if (static_cast<std::int32_t>(p) == links_.rank) continue;
     Peer& peer = peers_[p];
     const auto changes = pages_.of(p).changes.load(std::memory_order_acquire);  // pairs with DeviceLender::advance()
-    bool waiting = false;
-    if (changes == peer.changes && !(peer.again && DeviceClosings::get().sweeps(&waiting) != peer.sweeps)) continue;
+    if (changes == peer.changes && !(peer.again && sweeps != sweeps_)) continue;
     peer.changes = changes;
     peer.again = false;
-    for (std::size_t i = 0; i < kLentRegions; ++i) TUTTI_TRY(take(p, i, stream));
+    for (std::size_t i = 0; i < kLentRegions; ++i) take(p, i);
+    for (std::size_t i = 0; i < kLentRegions; ++i) TUTTI_TRY(map(p, i, stream));
   }
+  sweeps_ = sweeps;
   return send_news(stream);
 }
 
@@ -158,41 +164,37 @@ void DeviceBorrower::answer_arrived() {
 }
 
 // An even state: the owner's calls have ended, and nothing here reads the memory any more.
-Status DeviceBorrower::take(std::size_t peer, std::size_t index, DeviceDriver::Stream stream) {
-  LendingPage& own = pages_.of(static_cast<std::size_t>(links_.rank));
+void DeviceBorrower::take(std::size_t peer, std::size_t index) {
+  const auto self = static_cast<std::size_t>(links_.rank);
   Known& known = peers_[peer].regions[index];
   // Pairs with DeviceLender::advance().
   const auto state = pages_.of(peer).regions[index].state.load(std::memory_order_acquire);
-  if (state == known.state) return {};
+  if (state == known.state || state % 2 != 0) return;
   known.state = state;
-  if (state % 2 != 0) return map(peer, index, stream);
-  DeviceClosings::get().add({&driver_, device_, std::exchange(known.mapped, nullptr),
-                             pages_.segment(static_cast<std::size_t>(links_.rank)), &own.closed[peer][index], state});
+  DeviceClosings::get().add({&driver_, device_, std::exchange(known.mapped, nullptr), pages_.segment(self),
+                             &pages_.of(self).closed[peer][index], state});
   answer(peer, index, state);
-  return {};
 }
 
-// A driver may refuse to map what lies at the address of memory that is not closed here yet.
+// What cannot be mapped is tried again when something has been closed: other memory may have lain there.
 Status DeviceBorrower::map(std::size_t peer, std::size_t index, DeviceDriver::Stream stream) {
   const LendingPage::Region& region = pages_.of(peer).regions[index];
   Known& known = peers_[peer].regions[index];
-  known.address = region.address.load(std::memory_order_relaxed);  // the state came behind it
+  const auto state = region.state.load(std::memory_order_acquire);  // pairs with DeviceLender::advance()
+  if (state == known.state || state % 2 == 0) return {};
+  std::uint64_t address = region.address.load(std::memory_order_relaxed);  // the state came behind it
   if (processes_[peer] != processes_[static_cast<std::size_t>(links_.rank)]) {
-    bool waiting = false;
-    const std::uint64_t sweeps = DeviceClosings::get().sweeps(&waiting);
     if (!driver_.open_memory(device_, region.handle, &known.mapped).ok()) {
       known.mapped = nullptr;
-      if (!waiting) return answer(peer, index, known.state | LendingPage::kRefused), Status{};
       peers_[peer].again = true;
-      peers_[peer].sweeps = sweeps;
-      --known.state;
-      return {};
+      return answer(peer, index, state | LendingPage::kRefused), Status{};
     }
-    known.address = reinterpret_cast<std::uintptr_t>(known.mapped);
+    address = reinterpret_cast<std::uintptr_t>(known.mapped);
   }
-  news_.push_back({peer, index, known.state, nullptr});
+  known.state = state;
+  news_.push_back({peer, index, state, nullptr});
   std::uint64_t* const place = links_.region(static_cast<std::int32_t>(peer), static_cast<std::uint32_t>(index));
-  return driver_.copy(device_, place, &known.address, Bytes{sizeof known.address}, stream);
+  return driver_.write_word(device_, stream, place, address);
 }
 
 Status DeviceBorrower::send_news(DeviceDriver::Stream stream) {

@@ -1,8 +1,9 @@
 // Device memory that kernels of other processes read where it is. A rank publishes the allocations that its large
-// messages lie in; peers map them at their next call and answer; once all have, messages are lent. Nobody waits.
+// messages lie in; peers map them at their next call and answer at a later one; once all have, messages are lent.
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -39,8 +40,9 @@ class DeviceLender {
   void launched(const std::shared_ptr<DeviceEvent>& end);
   /// What lies there is not lent to calls from now on.
   void withdraw(const void* memory);
-  /// Tells the peers what is not lent any more, and lets go of what they have closed.
-  void settle();
+  /// Tells the peers what is not lent any more, and lets go of what they have closed. `has_failed`: whether a kernel of
+  /// the rank has given up; then others may still read what it had lent.
+  void settle(const std::function<bool()>& has_failed);
   /// What has to be there until no peer maps anything any more.
   std::vector<std::shared_ptr<DeviceAllocation>> end();
 
@@ -91,7 +93,7 @@ class DeviceBorrower {
         peers_(pages_.size()) {}
 
   /// Maps what peers have published since; kernels that are put on `stream` behind all earlier ones know it. A load a
-  /// peer where nothing changed. Waits for no kernel. Not ok: the device has failed.
+  /// peer where nothing changed. Not ok: the device has failed.
   Status look(DeviceDriver::Stream stream);
   /// What is mapped; it is the caller's to close.
   std::vector<void*> end();
@@ -99,14 +101,12 @@ class DeviceBorrower {
  private:
   struct Known {
     std::uint32_t state = 0;
-    std::uint64_t address = 0;  // where it is mapped; read by the copy to the arena
-    void* mapped = nullptr;     // of another process
+    void* mapped = nullptr;  // of another process
   };
   struct Peer {
     std::uint64_t changes = 0;
     std::array<Known, kLentRegions> regions;
-    std::uint64_t sweeps = 0;  // when it was tried
-    bool again = false;        // something could not be mapped beside what is to be closed
+    bool again = false;  // something could not be mapped, perhaps beside what is to be closed
   };
   /// An address that kernels know once the event has come.
   struct News {
@@ -117,7 +117,7 @@ class DeviceBorrower {
   };
   void answer(std::size_t peer, std::size_t index, std::uint32_t answer);
   void answer_arrived();
-  Status take(std::size_t peer, std::size_t index, DeviceDriver::Stream stream);
+  void take(std::size_t peer, std::size_t index);
   Status map(std::size_t peer, std::size_t index, DeviceDriver::Stream stream);
   Status send_news(DeviceDriver::Stream stream);
 
@@ -129,6 +129,7 @@ class DeviceBorrower {
   std::mutex mutex_;  // guards what follows, and this rank's answers
   std::vector<Peer> peers_;
   std::vector<News> news_;
+  std::uint64_t sweeps_ = 0;  // of DeviceClosings, when it was looked last
 };
 
 }  // namespace tutti

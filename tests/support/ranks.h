@@ -116,10 +116,10 @@ class Processes {
   Shared& shared() { return *shared_; }
   pid_t pid(int rank) const { return pids_[static_cast<std::size_t>(rank)]; }
   void signal(int rank, int number) { ::kill(pid(rank), number); }
-  /// The wait status of a rank that ends by itself within 60 s; -1: it does not, and is killed.
+  /// The wait status of a rank that ends by itself within 200 s; -1: it does not, and is killed.
   int wait(int rank) {
     pid_t& pid = pids_[static_cast<std::size_t>(rank)];
-    for (int i = 0; i < 60000; ++i) {
+    for (int i = 0; i < 200'000; ++i) {
       int status = 0;
       if (::waitpid(pid, &status, WNOHANG) == pid) return pid = -1, status;
       ::usleep(1000);
