@@ -53,7 +53,7 @@ TEST_P(Lending, IsExact) {
   const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
   const DeviceLayout& layout = GetParam().layout;
   const int ranks = layout.ranks();
-  DeviceProcesses processes(layout, [&layout, ranks](tuttiComm_t comm, int rank, Shared& shared) {
+  DeviceProcesses processes(layout, [ranks](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
     {
       const std::size_t before = stand_in().lending_launches();
