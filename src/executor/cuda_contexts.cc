@@ -6,26 +6,22 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "executor/cuda_calls.h"
+
 namespace tutti {
 
 namespace {
 
-/// A function of the driver's library, which the runtime has loaded; `version`: of the form that cuda.h declares.
+/// `version`: of the form that cuda.h declares.
 template <class Function>
 void find(const char* name, unsigned version, Function** function, Status* missing) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result);
-  if (error == cudaSuccess && result == cudaDriverEntryPointSuccess) {
-    *function = reinterpret_cast<Function*>(found);
-    return;
-  }
-  (void)cudaGetLastError();
-  if (missing->ok()) *missing = fail(Code::kUnhandledCudaError, "the driver's library has no {}", name);
+  *function = driver_function<Function*>(name, version);
+  if (*function == nullptr && missing->ok())
+    *missing = fail(Code::kUnhandledCudaError, "the driver's library has no {}", name);
 }
 
-/// The runtime's codes are the driver's.
-Status checked(int result, const char* what) {
+/// The runtime's codes are the driver's. The runtime itself had no error, and its last one is the caller's to read.
+Status done(int result, const char* what) {
   if (result == CUDA_SUCCESS) return {};
   const auto error = static_cast<cudaError_t>(result);
   return fail(Code::kUnhandledCudaError, "{}: {} ({})", what, cudaGetErrorString(error), cudaGetErrorName(error));
@@ -61,7 +57,7 @@ Status CudaContexts::retain(int device, Context* context) {
     return fail(Code::kUnhandledCudaError, "there is no device {}", device);
   const std::lock_guard lock(mutex_);
   Context& known = known_[static_cast<std::size_t>(device)];
-  if (known == nullptr) TUTTI_TRY(checked(retain_(&known, device), "cuDevicePrimaryCtxRetain"));
+  if (known == nullptr) TUTTI_TRY(done(retain_(&known, device), "cuDevicePrimaryCtxRetain"));
   *context = known;
   return {};
 }
@@ -70,7 +66,7 @@ Status CudaContexts::enter(int device) {
   TUTTI_TRY(missing_);
   Context context = nullptr;
   TUTTI_TRY(retain(device, &context));
-  return checked(push_(context), "cuCtxPushCurrent");
+  return done(push_(context), "cuCtxPushCurrent");
 }
 
 bool CudaContexts::enter_any() {

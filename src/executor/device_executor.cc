@@ -77,12 +77,20 @@ Status DeviceExecutor::table_of(const Schedule& schedule, DeviceDriver::Stream s
     TUTTI_TRY(driver().allocate_beside(device(), bytes, &memory));
     memory_.push_back(memory);
     const Step* const steps = schedule.steps.data();
-    TUTTI_TRY(captured ? copy_beside(driver(), device(), memory, steps, bytes)
-                       : driver().copy(device(), memory, steps, bytes, stream));
+    TUTTI_TRY(captured ? copy_aside(memory, steps, bytes) : driver().copy(device(), memory, steps, bytes, stream));
     known = static_cast<const Step*>(memory);
   }
   *table = known;
   return {};
+}
+
+Status DeviceExecutor::copy_aside(void* to, const void* from, Bytes bytes) {
+  DeviceDriver::Stream aside = nullptr;
+  TUTTI_TRY(driver().create_stream(device(), &aside));
+  Status copied = driver().copy(device(), to, from, bytes, aside);
+  if (copied.ok()) copied = driver().synchronize(aside);
+  (void)driver().destroy_stream(aside);
+  return copied;
 }
 
 // Calls of one rank share links and scratch: one at a time. A graph knows only what is captured with it; the rest of

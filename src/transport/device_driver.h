@@ -139,9 +139,6 @@ class DeviceDriver {
   virtual Status launch(int device, Stream stream, const DevicePass& pass) = 0;
 };
 
-/// Copies at once and blocks, beside all kernels that run or wait.
-Status copy_beside(DeviceDriver& driver, int device, void* to, const void* from, Bytes bytes);
-
 /// The process's driver; nullptr: this library was built without one, or the system has no device. The first call may
 /// take long: the driver looks for its devices. Any thread.
 DeviceDriver* device_driver();
