@@ -1,5 +1,7 @@
 #include "schedule/schedule.h"
 
+#include <algorithm>
+
 namespace tutti {
 
 Schedule build_schedule(const Algorithm& algorithm, const Shape& shape) {
@@ -19,6 +21,18 @@ Schedule build_schedule(const Algorithm& algorithm, const Shape& shape) {
   while (schedule.asides_per_lane < last.size() && last[last.size() - 1 - schedule.asides_per_lane].is(kAside))
     ++schedule.asides_per_lane;
   return schedule;
+}
+
+bool renumber_peers(std::span<const std::int32_t> members, Schedule* schedule) {
+  const auto named = [](PeerSet set) { return set == PeerSet::kNone || set == PeerSet::kOne; };
+  const bool all_named = std::all_of(schedule->steps.begin(), schedule->steps.end(),
+                                     [&](const Step& step) { return named(step.recv_from) && named(step.send_to); });
+  if (!all_named) return false;
+  for (Step& step : schedule->steps) {
+    if (step.recv_from == PeerSet::kOne) step.recv_peer = members[static_cast<std::size_t>(step.recv_peer)];
+    if (step.send_to == PeerSet::kOne) step.send_peer = members[static_cast<std::size_t>(step.send_peer)];
+  }
+  return true;
 }
 
 }  // namespace tutti
