@@ -169,7 +169,8 @@ void describe_call(const CallArguments& a, std::uint64_t sequence, Call* call) {
   call->root = is_rooted(a.collective) ? Rank{a.root} : kNoRank;
   call->wire = reduced && a.wire >= 0 ? static_cast<DataType>(a.wire) : DataType::kInt8;
   call->placeless = false;
-  call->on_device = a.on_device;  // the only thing that keeps host and device buffers of one call apart
+  // The only thing that keeps host and device buffers of one call apart where kernels meet other kernels.
+  call->on_device = a.on_device || a.two_levels;
 }
 
 }  // namespace tutti

@@ -39,6 +39,7 @@ struct CallArguments {
   const BlockArguments* blocks = nullptr;  ///< of the v-forms
   bool on_device = false;                  ///< the call is a kernel's; found by the communicator
   bool staged = false;                     ///< it has device buffers and goes through host memory; likewise
+  bool two_levels = false;                 ///< staged, with kernels of the ranks of each host
 };
 
 /// Arguments that outlive the call: what they point to, except buffers, is copied.

@@ -381,7 +381,7 @@ Status Communicator::fail_for_good(Status status, Rank culprit) {
     failure_ = status;
     failed_.store(true, std::memory_order_release);
   }
-  if (device_ != nullptr && device_->executor() != nullptr) device_->executor()->stop();
+  if (device_ != nullptr) device_->stop_kernels();
   log(LogLevel::kError, log_source(), "{}: {}", name_of(first.code()), first.text());
   // A peer's own cause needs no echo; post_cause keeps the first one at each rank, so a late echo does no harm.
   if (joined_.membership->cause().code == Code::kOk) {
@@ -428,6 +428,8 @@ Status Communicator::algorithm_for(Collective collective, Bytes bytes, bool on_d
   if (on_device) TUTTI_TRY(device_transport(text));
   wait_for_turn(next_ticket_.load(std::memory_order_relaxed));  // the plans are the running operation's
   PlanCache& plans = on_device && device_->executor() != nullptr ? device_->plans() : plans_;
+  if (on_device) *text = device_->describe_levels(collective, bytes);
+  if (on_device && !text->empty()) return {};
   const Plan plan = plans.find(collective, bytes, is_rooted(collective) ? 0 : -1);
   *text = plan.schedule->algorithm->name;
   return {};

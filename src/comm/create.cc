@@ -73,6 +73,7 @@ std::vector<AgreedSetting> agreed_settings(const Settings& s) {
           {"TUTTI_TILE_BYTES", std::to_string(s.tile_bytes.value)},
           {"TUTTI_SHM_SLOT_BYTES", std::to_string(s.shm_slot_bytes.value)},
           {"TUTTI_SHM_SLOTS", std::to_string(s.shm_slots)},
+          {"TUTTI_TWO_LEVELS", s.two_levels_from ? std::to_string(s.two_levels_from->value) : "off"},
           {"TUTTI_DETERMINISTIC", s.deterministic ? "1" : "0"},
           {"wire type", s.wire_type < 0 ? "none" : name_of(static_cast<DataType>(s.wire_type))},
           {"TUTTI_TLS", s.tls ? "on" : "off"},
@@ -226,7 +227,7 @@ Status describe_device(const CreateOptions& options, std::string* text) {
 
 /// Offers device buffers where all ranks use a device and can reach one another's. All ranks do the same: where all
 /// told of one in the join they meet, else none does.
-Status attach_device(const CreateOptions& options, const JoinResult& joined, Executor& host,
+Status attach_device(const CreateOptions& options, const JoinResult& joined, const Machine& machine, Executor& host,
                      std::unique_ptr<DeviceSide>* side) {
   DeviceRequest request;
   const bool forced = options.settings.transport == TransportKind::kCuda;
@@ -235,9 +236,10 @@ Status attach_device(const CreateOptions& options, const JoinResult& joined, Exe
   if (none) return {};
   request.device = device_of(options);
   request.forced = forced;
-  request.deterministic = options.settings.deterministic;
+  request.machine = machine;
   request.algorithm = options.settings.algorithm;
   request.tile = options.settings.tile_bytes;
+  request.two_levels_from = options.settings.two_levels_from;
   request.multicast = options.settings.multicast;
   request.deadline = Deadline::in(options.settings.join_timeout_seconds);
   request.source = LogSource{Rank{options.rank}, options.name};
@@ -254,15 +256,18 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
   joined.crowding = Crowding(ranks_here, joined.kernel_cores);
   if (made.ok()) made = make_executor(options, joined, &executor);
   std::unique_ptr<DeviceSide> device;
-  if (made.ok()) made = attach_device(options, joined, *executor, &device);
+  Machine machine;
+  if (made.ok()) {
+    machine = machine_of(options, joined, executor->capabilities());
+    machine.costs = costs;
+    made = attach_device(options, joined, machine, *executor, &device);
+  }
   if (!made.ok()) {
     joined.membership->post_cause(Cause{made.code(), Rank{options.rank}, kNoRank, made.text()});
     return made;
   }
   const std::string name =
       options.name.empty() ? fmt::format("{:08x}", joined.membership->comm_id() >> 32) : options.name;
-  Machine machine = machine_of(options, joined, executor->capabilities());
-  machine.costs = costs;
   std::shared_ptr<const AutomaticChoice> choice;
   TUTTI_TRY(ChoiceShelf::choice_for(machine, &choice));
   *comm =

@@ -62,7 +62,8 @@ Status Communicator::launch_on(const CallArguments& arguments, Stream& stream, s
 
 Status Communicator::device_transport(std::string* text) const {
   if (device_ == nullptr) return fail(Code::kUnsupported, "this process has no CUDA device");
-  *text = device_->executor() != nullptr ? "cuda" : fmt::format("staged over {}", transport());
+  const char* const within = device_->has_two_levels() ? "cuda within hosts, " : "";
+  *text = device_->executor() != nullptr ? "cuda" : fmt::format("{}staged over {}", within, transport());
   return {};
 }
 
@@ -163,6 +164,7 @@ Status Communicator::bind_staged(const CallArguments& arguments, Launch* launch)
       scale(type, data, data, elements, user->scalar_now());
     };
   }
+  if (arguments.two_levels) device_->bind_levels(arguments, &buffers);
   device_->staged()->bind(std::move(buffers));
   return {};
 }

@@ -1,74 +1,29 @@
 #include "comm/device_side.h"
 
 #include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
 
-#include "collectives/catalogue.h"
 #include "comm/hub.h"
-#include "executor/device_probe.h"
 
 namespace tutti {
 
 namespace {
-/// The largest message of a device's link: large enough that announcing it costs little, small enough that all slots
-/// stay in the device's second-level cache. Not measured yet.
-constexpr Bytes kDeviceSlot{128 * 1024};
-
-std::shared_ptr<const AutomaticChoice> device_choice(const DeviceRequest& request, const Capabilities& links,
-                                                     int ranks) {
+std::shared_ptr<const AutomaticChoice> device_choice(const Machine& host, const Capabilities& links) {
   Machine machine;  // without costs and places: thresholds decide
-  machine.ranks = ranks;
+  machine.ranks = host.ranks;
   machine.max_message = links.max_message;
   machine.credits = links.credits;
-  machine.deterministic = request.deterministic;
+  machine.deterministic = host.deterministic;
   machine.on_device = true;
   return std::make_shared<const AutomaticChoice>(machine);
-}
-
-/// The devices of all ranks, as each told the others in the join: alike on all ranks.
-Status find_party(const JoinResult& joined, DeviceParty* party) {
-  party->processes = joined.processes;
-  for (std::size_t rank = 0; rank < joined.devices.size(); ++rank) {
-    if (joined.devices[rank].empty()) return fail(Code::kUnsupported, "rank {} uses no device", rank);
-    party->cards.emplace_back();
-    TUTTI_TRY(DeviceCard::decode(joined.devices[rank], &party->cards.back()));
-  }
-  return {};
-}
-
-/// Other processes' memory can be mapped on one host only, and what they do with it is told in the host's own.
-Status check_host(const JoinResult& joined) {
-  if (joined.one_host) return {};
-  const auto far = std::find_if(joined.hosts.begin(), joined.hosts.end(), [](int host) { return host != 0; });
-  const Rank rank{static_cast<std::int32_t>(far - joined.hosts.begin())};
-  return fail(Code::kUnsupported, "rank {} ({}) and rank 0 share no host memory", rank.value,
-              joined.membership->describe(rank));
-}
-
-/// The key of what all communicators of the process share.
-constexpr std::uint64_t kOneForAll = 0;
-
-std::shared_ptr<DeviceFabric> make_fabric(DeviceDriver& driver, std::shared_ptr<DeviceBudget> budget,
-                                          const JoinResult& joined) {
-  DeviceFabric::Segments own(joined.segments.size()), others(joined.segments.size());
-  const auto self = static_cast<std::size_t>(joined.membership->rank().value);
-  for (std::size_t rank = 0; rank < joined.segments.size() && !joined.one_process; ++rank) {
-    const bool here = joined.processes[rank] == joined.processes[self];
-    (here ? own : others)[rank] = joined.segments[rank];
-  }
-  return std::make_shared<DeviceFabric>(driver, std::move(budget), std::move(own), std::move(others));
 }
 
 /// Of this rank's process.
 std::size_t ranks_here(const JoinResult& joined) {
   const int self = joined.processes[static_cast<std::size_t>(joined.membership->rank().value)];
   return static_cast<std::size_t>(std::count(joined.processes.begin(), joined.processes.end(), self));
-}
-
-/// Every rank has a device, so somebody may miss what is not offered: told once a communicator.
-Status log_refusal(const DeviceRequest& request, Rank rank, const Status& why) {
-  if (rank == Rank{0})
-    log(LogLevel::kInfo, request.source, "no links between the devices of the ranks: {}", why.text());
-  return why;
 }
 }  // namespace
 
@@ -78,88 +33,84 @@ Status DeviceSide::open(const DeviceRequest& request, const JoinResult& joined, 
   side->streams_ = Hub::shared<StreamLedger>(joined.membership->comm_id(),
                                              [&] { return std::make_shared<StreamLedger>(ranks_here(joined)); });
   HostExchange ranks(host, *joined.membership, request.deadline);
-  side->why_not_ = side->set_up(joined, ranks);
+  std::vector<int> all(static_cast<std::size_t>(joined.membership->ranks()));
+  std::iota(all.begin(), all.end(), 0);
+  side->group_ = std::make_unique<DeviceGroup>(side->request_, joined, std::move(all), host);
+  side->why_not_ = side->group_->open(joined, ranks, ranks);
   TUTTI_TRY(ranks.failure());
-  if (!side->why_not_.ok()) {  // for all ranks: no link keeps memory
-    side->executor_ = nullptr;
-    side->fabric_ = nullptr;
+  if (side->why_not_.ok()) {
+    side->plans_ =
+        std::make_unique<PlanCache>(device_choice(request.machine, side->group_->executor().capabilities()),
+                                    joined.membership->rank(), request.algorithm, request.tile, request.source);
+  } else {
+    side->group_ = nullptr;
+    TUTTI_TRY(side->open_levels(joined, ranks));
   }
   *made = std::move(side);
   return {};
 }
 
-// A dead rank's process maps nothing any more: nobody need wait for it.
-DeviceSide::~DeviceSide() {
-  if (fabric_ == nullptr) return;
-  for (Rank peer{0}; peer.value < membership_.ranks(); ++peer)
-    if (membership_.life(peer) == Life::kDead) fabric_->forget(peer);
-}
-
-Status DeviceSide::set_up(const JoinResult& joined, HostExchange& ranks) {
-  DeviceParty party;
-  TUTTI_TRY(find_party(joined, &party));
-  spans_processes_ = !party.one_process();
-  if (spans_processes_) TUTTI_TRY(check_host(joined));
-  TUTTI_TRY(connect(joined, party, request_.multicast, ranks));
-  const Status multicast = check_multicast(ranks);
-  if (!multicast.ok()) {
-    if (request_.multicast == MulticastMode::kMapped) return multicast;
-    // Links that were waited for in vain are of no more use: all ranks make them anew when none has the old ones.
-    executor_ = nullptr;
-    fabric_ = nullptr;
-    TUTTI_TRY(DeviceSeat::agree({}, ranks));
-    TUTTI_TRY(connect(joined, party, MulticastMode::kOff, ranks));
+// Decided from what all ranks know, and by what those of each host found.
+Status DeviceSide::open_levels(const JoinResult& joined, HostExchange& ranks) {
+  const Machine& machine = request_.machine;
+  const bool named = !request_.algorithm.empty() && request_.algorithm != "auto";
+  const bool all_have =
+      std::none_of(joined.devices.begin(), joined.devices.end(), [](const std::string& told) { return told.empty(); });
+  if (request_.forced || named || !request_.two_levels_from || machine.deterministic || !all_have ||
+      machine.hosts.empty())
+    return {};
+  auto levels = std::make_unique<TwoLevelPlans>(machine, membership_.rank(), request_.tile);
+  const HostMap& map = levels->hosts();
+  if (!TwoLevelPlans::fits(map)) return {};
+  const std::int32_t* const first = map.members + map.first[levels->host()];
+  const std::vector<int> members(first, first + map.most);
+  GroupExchange among(ranks, members);
+  auto group = std::make_unique<DeviceGroup>(request_, joined, members, host_);
+  const Status here = group->open(joined, among, ranks);
+  const Status agreed = DeviceSeat::agree(here, ranks);
+  TUTTI_TRY(ranks.failure());
+  if (!agreed.ok()) {
+    if (membership_.rank() == Rank{0})
+      log(LogLevel::kInfo, request_.source, "no kernels within hosts: {}", agreed.text());
+    return {};
   }
-  plans_ = std::make_unique<PlanCache>(device_choice(request_, executor_->capabilities(), membership_.ranks()),
-                                       membership_.rank(), request_.algorithm, request_.tile, request_.source);
+  host_group_ = std::move(group);
+  stage_ = std::make_unique<TwoLevelStage>(host_group_->executor());
+  levels_ = std::move(levels);
   return {};
 }
 
-Status DeviceSide::connect(const JoinResult& joined, const DeviceParty& party, MulticastMode multicast,
-                           HostExchange& ranks) {
-  const Rank rank = membership_.rank();
-  const auto budget = Hub::shared<DeviceBudget>(kOneForAll, [] { return std::make_shared<DeviceBudget>(); });
-  fabric_ = Hub::shared<DeviceFabric>(membership_.comm_id(), [&] { return make_fabric(driver(), budget, joined); });
-  auto seat = std::make_unique<DeviceSeat>(fabric_, driver(), request_.device, rank, party);
-  const Status seated = seat->open(kDeviceSlot, multicast, ranks);
-  if (!seated.ok()) return log_refusal(request_, rank, seated);
-  if (rank == Rank{0} && !seat->why_no_mirror().ok())
-    log(LogLevel::kInfo, request_.source, "no NVLink multicast: {}", seat->why_no_mirror().text());
-  executor_ = std::make_unique<DeviceExecutor>(std::move(seat), host_);
-  TUTTI_TRY(DeviceSeat::agree(executor_->open(), ranks));
-  const ProbedLinks links{find_algorithm(Collective::kAllToAll, "all_pairs"), "the links between devices"};
-  const Status probed = DeviceSeat::agree(probe_links(*executor_, links, rank, membership_.ranks(), ranks), ranks);
-  return probed.ok() ? probed : log_refusal(request_, rank, probed);
+void DeviceSide::stop_kernels() {
+  if (group_ != nullptr) group_->executor().stop();
+  if (host_group_ != nullptr) host_group_->executor().stop();
 }
 
-Status DeviceSide::check_multicast(HostExchange& ranks) {
-  if (!executor_->has_mirror()) return {};
-  const Rank rank = membership_.rank();
-  const ProbedLinks links{find_algorithm(Collective::kAllGather, "all_pairs"), "multicast between devices"};
-  const Status probed = DeviceSeat::agree(probe_links(*executor_, links, rank, membership_.ranks(), ranks), ranks);
-  if (!probed.ok() && ranks.failure().ok() && rank == Rank{0})
-    log(LogLevel::kWarn, request_.source, "messages to all do without NVLink multicast: {}", probed.text());
-  return probed;
+Bytes DeviceSide::device_memory() const {
+  std::size_t bytes = group_ == nullptr ? 0 : group_->executor().device_memory().value;
+  if (host_group_ != nullptr) bytes += host_group_->executor().device_memory().value + stage_->memory().value;
+  return Bytes{bytes};
 }
 
 // Also where the ranks' devices are reached by kernels: calls whose operation is a function of the caller's.
 Status DeviceSide::open_staging(int device) {
   if (staged_ != nullptr) return {};
   if (request_.forced) return fail(Code::kUnsupported, "TUTTI_TRANSPORT=cuda forbids to go through host memory");
-  if (device < 0) device = std::max(request_.device, 0);
+  // Kernels of the host's ranks have their stream on the rank's device; buffers of another one are copied from there.
+  if (device < 0 || has_two_levels()) device = std::max(request_.device, 0);
   auto staged = std::make_unique<StagedExecutor>(driver(), device, host_);
   TUTTI_TRY(staged->open());
   staged_ = std::move(staged);
   opened_.store(staged_.get(), std::memory_order_release);
-  if (executor_ == nullptr)
-    log(LogLevel::kInfo, request_.source, "device buffers go through host memory: {}", why_not_.text());
+  if (group_ == nullptr)
+    log(LogLevel::kInfo, request_.source, "device buffers go through host memory{}: {}",
+        has_two_levels() ? " between hosts" : "", why_not_.text());
   return {};
 }
 
 Status DeviceSide::check_place(const char* buffer, int rank, DeviceDriver::Place place) const {
-  if (!place.on_device || place.device < 0 || place.device == executor_->device()) return {};
+  if (!place.on_device || place.device < 0 || place.device == device_of_calls()) return {};
   return fail(Code::kInvalidArgument, "{} of rank {} is memory of device {}, the rank uses device {}", buffer, rank,
-              place.device, executor_->device());
+              place.device, device_of_calls());
 }
 
 namespace {
@@ -175,6 +126,12 @@ bool receives_memory(const CallArguments& a, int rank) {
   return a.recv != nullptr && writes_recv(a, rank) && moves(a, a.blocks == nullptr ? nullptr : &a.blocks->recv);
 }
 }  // namespace
+
+Status DeviceSide::check_places(const CallArguments& a, int rank, DeviceDriver::Place from,
+                                DeviceDriver::Place to) const {
+  if (sends_memory(a, rank)) TUTTI_TRY(check_place("sendbuff", rank, from));
+  return receives_memory(a, rank) ? check_place("recvbuff", rank, to) : Status{};
+}
 
 bool DeviceSide::has_memory(const CallArguments& a, int rank) {
   return a.collective != Collective::kBarrier && (sends_memory(a, rank) || receives_memory(a, rank));
@@ -194,25 +151,64 @@ Status DeviceSide::locate(CallArguments* a, int rank) {
     return fail(Code::kInvalidArgument, "{}: of rank {} sendbuff is {} memory and recvbuff {} memory",
                 name_of(a->collective), rank, from.on_device ? "device" : "host", to.on_device ? "device" : "host");
   const bool device = from.on_device || to.on_device;
-  a->on_device = a->staged = false;
+  a->on_device = a->staged = a->two_levels = false;
   if (!device) return check_scalar(*a);
-  const Status offer = executor_ == nullptr ? why_not_ : check_offer(*a);
+  const Status offer = group_ == nullptr ? why_not_ : check_offer(*a);
   if (!offer.ok()) {
     if (request_.forced)
       return fail(Code::kUnsupported, "{}: rank {} has device buffers: {}", name_of(a->collective), rank, offer.text());
     TUTTI_TRY(check_scalar(*a));
     a->staged = true;
+    a->two_levels = runs_levels(*a);
+    if (a->two_levels) TUTTI_TRY(check_places(*a, rank, from, to));
     return open_staging(std::max(from.device, to.device));
   }
-  if (sends) TUTTI_TRY(check_place("sendbuff", rank, from));
-  if (receives) TUTTI_TRY(check_place("recvbuff", rank, to));
+  TUTTI_TRY(check_places(*a, rank, from, to));
   a->on_device = true;
   return {};
 }
 
+// All ranks decide alike: by the call.
+bool DeviceSide::runs_levels(const CallArguments& a) const {
+  if (!has_two_levels() || a.user != nullptr || a.blocks != nullptr || a.wire >= 0) return false;
+  return moves_enough(a.collective, Bytes{a.count * size_of(static_cast<DataType>(a.type)).value});
+}
+
+bool DeviceSide::moves_enough(Collective collective, Bytes block) const {
+  TwoLevelForm form;
+  if (!two_level_form(collective, &form)) return false;
+  return block.value * static_cast<std::size_t>(form.by_blocks ? membership_.ranks() : 1) >=
+         request_.two_levels_from->value;
+}
+
+void DeviceSide::bind_levels(const CallArguments& a, StagedBuffers* buffers) {
+  const std::size_t element = size_of(static_cast<DataType>(a.type)).value;
+  TwoLevelForm form;
+  (void)two_level_form(a.collective, &form);
+  const HostMap& hosts = levels_->hosts();
+  const std::size_t block = TwoLevelStage::block_between(hosts, form.by_blocks, a.count, element);
+  const TwoLevelPlan plan = levels_->find(a.collective, Bytes{block * element}, a.root);
+  buffers->stage = stage_.get();
+  buffers->levels = TwoLevelCall{plan.first,
+                                 plan.between,
+                                 plan.last,
+                                 Elems{plan.tile.value / element},
+                                 form.by_blocks,
+                                 hosts,
+                                 membership_.rank().value};
+}
+
+std::string DeviceSide::describe_levels(Collective collective, Bytes block) const {
+  if (!has_two_levels() || !moves_enough(collective, block)) return {};
+  TwoLevelForm form;
+  (void)two_level_form(collective, &form);
+  const std::size_t between = TwoLevelStage::block_between(levels_->hosts(), form.by_blocks, block.value, 1);
+  return fmt::format("{} between hosts", levels_->name_between(collective, Bytes{between}));
+}
+
 Status DeviceSide::follow_default_stream(const CallArguments& a, std::uint64_t number) {
   StreamPlace place;
-  place.device = a.staged ? staged_->device() : executor_->device();
+  place.device = a.staged ? staged_->device() : group_->executor().device();
   place.handle = driver().default_stream();
   place.is_default = true;
   place.is_apart = false;
@@ -226,7 +222,7 @@ DeviceDriver::Place DeviceSide::place_of(const void* memory) {
 
 bool DeviceSide::is_on_host(const CallArguments& a) const {
   if (device_driver_in_use() == nullptr) return true;
-  if (executor_ != nullptr && !executor_->reported_by_graphs().ok()) return false;
+  if (group_ != nullptr && !group_->executor().reported_by_graphs().ok()) return false;
   return !is_device_memory(a.send) && (a.recv == a.send || !is_device_memory(a.recv));
 }
 

@@ -5,28 +5,15 @@
 #include <memory>
 
 #include "collectives/plan_cache.h"
+#include "collectives/two_level.h"
 #include "comm/arguments.h"
+#include "comm/device_group.h"
 #include "comm/host_exchange.h"
-#include "comm/join.h"
 #include "comm/stream_ledger.h"
-#include "core/log.h"
 #include "core/memory.h"
-#include "executor/device_executor.h"
 #include "executor/staged_executor.h"
 
 namespace tutti {
-
-/// What a rank asks for.
-struct DeviceRequest {
-  int device = -1;      ///< -1: none
-  bool forced = false;  ///< kernels and peer memory or nothing
-  bool deterministic = false;
-  std::string algorithm;
-  Bytes tile{0};
-  MulticastMode multicast = MulticastMode::kAuto;
-  Deadline deadline = Deadline::never();
-  LogSource source;
-};
 
 /// One a communicator where the process may have a device, used or not. Threads: as the communicator's.
 class DeviceSide {
@@ -36,20 +23,25 @@ class DeviceSide {
   /// outlive it.
   static Status open(const DeviceRequest& request, const JoinResult& joined, Executor& host,
                      std::unique_ptr<DeviceSide>* side);
-  ~DeviceSide();
 
-  /// nullptr: calls on device memory are not offered.
-  DeviceExecutor* executor() { return executor_.get(); }
+  /// nullptr: kernels of all ranks are not offered.
+  DeviceExecutor* executor() { return group_ == nullptr ? nullptr : &group_->executor(); }
+  /// Kernels of the ranks of each host do their part of large calls.
+  bool has_two_levels() const { return host_group_ != nullptr; }
   PlanCache& plans() { return *plans_; }
   const Status& why_not() const { return why_not_; }
   /// Kernels of other processes use this rank's memory.
-  bool spans_processes() const { return executor_ != nullptr && spans_processes_; }
+  bool spans_processes() const { return group_ != nullptr && group_->spans_processes(); }
+  /// No kernel of this rank goes on waiting. Any thread.
+  void stop_kernels();
+  /// For links and scratch.
+  Bytes device_memory() const;
 
   /// Of calls on device memory that no kernel runs; nullptr: there was none yet. Any thread.
   StagedExecutor* staged() const { return opened_.load(std::memory_order_acquire); }
   /// What runs a call that was located in device memory.
   Executor* executor_of(const CallArguments& arguments) {
-    return arguments.staged ? static_cast<Executor*>(staged()) : executor_.get();
+    return arguments.staged ? static_cast<Executor*>(staged()) : executor();
   }
   /// Before the first of them; `device`: that of its buffers, -1: the rank's. kUnsupported: the rank was told to use
   /// peer memory only.
@@ -58,7 +50,7 @@ class DeviceSide {
   /// The rank's device; -1: it has none.
   int device() const { return request_.device; }
   /// What calls on CUDA streams are for; -1: any.
-  int device_of_calls() const { return executor_ != nullptr ? executor_->device() : request_.device; }
+  int device_of_calls() const { return group_ != nullptr ? group_->executor().device() : request_.device; }
 
   /// Of the ranks of this process.
   StreamLedger& streams() { return *streams_; }
@@ -73,6 +65,10 @@ class DeviceSide {
   /// Refuses transfers of device memory where they are not offered.
   Status locate(const Transfer& transfer);
   bool any_on_device(std::span<const Transfer> transfers) const;
+  /// How a call at two levels runs, for the staged executor.
+  void bind_levels(const CallArguments& arguments, StagedBuffers* buffers);
+  /// What such a call of so many bytes a block would run; empty: it would not be at two levels.
+  std::string describe_levels(Collective collective, Bytes block) const;
   /// The launch's inputs are to be multiplied by the operation's scalar.
   void bind_scalar(const UserOperation& operation, Launch* launch) const;
   /// Whether a call on host memory may be repeated with these buffers as it is: none is device memory, and no graph has
@@ -84,22 +80,24 @@ class DeviceSide {
  private:
   DeviceSide(const DeviceRequest& request, Membership& membership, Executor& host)
       : request_(request), membership_(membership), host_(host) {}
-  Status set_up(const JoinResult& joined, HostExchange& ranks);
-  Status connect(const JoinResult& joined, const DeviceParty& party, MulticastMode multicast, HostExchange& ranks);
-  Status check_multicast(HostExchange& ranks);
+  Status open_levels(const JoinResult& joined, HostExchange& ranks);
+  bool runs_levels(const CallArguments& arguments) const;
+  bool moves_enough(Collective collective, Bytes block) const;
   Status check_scalar(const CallArguments& arguments) const;
   static DeviceDriver::Place place_of(const void* memory);
   static bool is_device_memory(const void* buffer);
   Status check_offer(const CallArguments& arguments) const;
   Status check_place(const char* buffer, int rank, DeviceDriver::Place place) const;
+  Status check_places(const CallArguments& arguments, int rank, DeviceDriver::Place from, DeviceDriver::Place to) const;
 
   const DeviceRequest request_;
   Membership& membership_;
   Executor& host_;
-  std::shared_ptr<DeviceFabric> fabric_;
   std::shared_ptr<StreamLedger> streams_;
-  bool spans_processes_ = false;
-  std::unique_ptr<DeviceExecutor> executor_;
+  std::unique_ptr<DeviceGroup> group_;       // of all ranks
+  std::unique_ptr<DeviceGroup> host_group_;  // of the host's, where they have calls at two levels
+  std::unique_ptr<TwoLevelStage> stage_;     // with host_group_
+  std::unique_ptr<TwoLevelPlans> levels_;    // with host_group_
   std::unique_ptr<StagedExecutor> staged_;
   std::atomic<StagedExecutor*> opened_{nullptr};  // staged_: release by the API's thread, pairs with staged()
   std::unique_ptr<PlanCache> plans_;

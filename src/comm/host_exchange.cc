@@ -1,9 +1,16 @@
 #include "comm/host_exchange.h"
 
+#include <algorithm>
+
 #include "collectives/catalogue.h"
 #include "executor/host_gather.h"
 
 namespace tutti {
+
+namespace {
+/// Numbers of rounds that some ranks have for themselves begin here.
+constexpr std::uint64_t kAmong = std::uint64_t{1} << 31;
+}  // namespace
 
 HostExchange::HostExchange(Executor& host, Membership& membership, Deadline deadline)
     : host_(host), membership_(membership), deadline_(deadline) {
@@ -15,9 +22,22 @@ HostExchange::HostExchange(Executor& host, Membership& membership, Deadline dead
 
 Status HostExchange::exchange(std::span<const std::byte> mine, std::vector<std::byte>* all) {
   TUTTI_TRY(failure_);
-  const Algorithm& all_gather = *find_algorithm(Collective::kAllGather, "all_pairs");
-  failure_ = gather_bytes(host_, all_gather, membership_.rank(), membership_.ranks(), ++rounds_, mine, all, *this);
-  return failure_;
+  const Algorithm& algorithm = *find_algorithm(Collective::kAllGather, "all_pairs");
+  const Schedule all_gather =
+      build_schedule(algorithm, Shape{membership_.ranks(), membership_.rank().value, 0, 1, nullptr});
+  return failure_ = gather_bytes(host_, all_gather, ++rounds_, mine, all, *this);
+}
+
+// The steps of a ring name each peer. Links between two of the members carry these rounds, the others do not.
+Status HostExchange::exchange_among(std::span<const int> members, std::span<const std::byte> mine,
+                                    std::vector<std::byte>* all) {
+  TUTTI_TRY(failure_);
+  const auto place = std::find(members.begin(), members.end(), membership_.rank().value) - members.begin();
+  const Algorithm& algorithm = *find_algorithm(Collective::kAllGather, "ring");
+  Schedule all_gather =
+      build_schedule(algorithm, Shape{static_cast<int>(members.size()), static_cast<int>(place), 0, 1, nullptr});
+  (void)renumber_peers(members, &all_gather);
+  return failure_ = gather_bytes(host_, all_gather, kAmong + ++rounds_among_, mine, all, *this);
 }
 
 Status HostExchange::check(Rank missing, std::uint64_t) {

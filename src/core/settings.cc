@@ -54,6 +54,13 @@ Status parse_multicast(const std::string& text, Settings* s) {
   return bad_value(text, "one of auto, off, mapped");
 }
 
+Status parse_two_levels(const std::string& text, Settings* s) {
+  Bytes from{0};
+  if (text == "off") return s->two_levels_from.reset(), Status{};
+  if (!parse_bytes(text, &from).ok()) return bad_value(text, "a number of bytes such as 64K, or off");
+  return s->two_levels_from = from, Status{};
+}
+
 Status parse_level(const std::string& text, Settings* s) {
   static constexpr const char* kLevels[] = {"error", "warn", "info", "debug", "trace"};
   for (int level = 0; level < 5; ++level) {
@@ -153,6 +160,11 @@ constexpr SettingInfo kTable[] = {
      "NVLink multicast between the GPUs of one process: auto (where they have it), off; mapped: a check of it on one "
      "GPU",
      parse_multicast},
+    {"TUTTI_TWO_LEVELS", nullptr, "64K",
+     "bytes that a call on device buffers moves from which on, across hosts, kernels of each host's ranks do their "
+     "part "
+     "of it; off: never",
+     parse_two_levels},
     {"TUTTI_SPIN_US", nullptr, "-1", "microseconds a wait spins before it yields; -1: from ranks and cores",
      [](const std::string& text, Settings* s) {
        double spin = 0;

@@ -1,6 +1,7 @@
 // The one table of settings: TUTTI_* environment variables, read once a communicator into a plain struct.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,6 +47,8 @@ struct Settings {
   std::uint32_t shm_slots = 4;
   bool cma = true;
   MulticastMode multicast = MulticastMode::kAuto;
+  /// What a call on device buffers moves from which on it runs at two levels across hosts; nothing: never.
+  std::optional<Bytes> two_levels_from = Bytes{64 * 1024};
   std::int64_t spin_microseconds = -1;  ///< -1: chosen from ranks and cores
   std::vector<int> progress_cores;      ///< cores for the progress thread; empty: wherever the system puts it
 };

@@ -58,12 +58,18 @@ Status DeviceExecutor::open() {
   return {};
 }
 
+Status DeviceExecutor::reserve(Bytes bytes, std::byte** memory) {
+  void* made = nullptr;
+  TUTTI_TRY(driver().allocate_beside(device(), bytes, &made));
+  memory_.push_back(made);
+  *memory = static_cast<std::byte*>(made);
+  return {};
+}
+
 Status DeviceExecutor::grow(Pool* pool, Bytes bytes) {
   if (bytes.value <= pool->bytes) return {};
-  void* memory = nullptr;
-  TUTTI_TRY(driver().allocate_beside(device(), bytes, &memory));
-  memory_.push_back(memory);
-  *pool = Pool{static_cast<std::byte*>(memory), bytes.value};
+  TUTTI_TRY(reserve(bytes, &pool->memory));
+  pool->bytes = bytes.value;
   return {};
 }
 
@@ -232,8 +238,8 @@ Status DeviceExecutor::reported(const std::string& what) const {
     if (failure != 0 && (first == 0 || final)) first = failure;
   }
   if (first == 0) return {};
-  const int self = seat_->links().rank;
-  const int peer = DeviceReport::rank_of(first).value;
+  const int self = number(Rank{seat_->links().rank}).value;
+  const int peer = number(DeviceReport::rank_of(first)).value;
   switch (DeviceReport::code_of(first)) {
     case Code::kMismatch:
       return fail(Code::kMismatch, "rank {} calls {}, and rank {} sent it the data of another call", self, what, peer);
@@ -249,7 +255,7 @@ Status DeviceExecutor::reported(const std::string& what) const {
 
 Rank DeviceExecutor::timed_out() const {
   for (const std::uint64_t& word : report_->failures)
-    if (DeviceReport::code_of(read(word)) == Code::kTimeout) return DeviceReport::rank_of(read(word));
+    if (DeviceReport::code_of(read(word)) == Code::kTimeout) return number(DeviceReport::rank_of(read(word)));
   return kNoRank;
 }
 
@@ -314,12 +320,12 @@ Rank DeviceExecutor::missing() const {
     const std::uint64_t rank = read(word);
     if (rank != 0 && (lowest == 0 || rank < lowest)) lowest = rank;
   }
-  return lowest == 0 ? kNoRank : Rank{static_cast<std::int32_t>(lowest - 1)};
+  return lowest == 0 ? kNoRank : number(Rank{static_cast<std::int32_t>(lowest - 1)});
 }
 
 Rank DeviceExecutor::mismatched() const {
   for (const std::uint64_t& word : report_->failures)
-    if (DeviceReport::code_of(read(word)) == Code::kMismatch) return DeviceReport::rank_of(read(word));
+    if (DeviceReport::code_of(read(word)) == Code::kMismatch) return number(DeviceReport::rank_of(read(word)));
   return kNoRank;
 }
 

@@ -26,10 +26,16 @@ class DeviceExecutor final : public HostedExecutor {
   Status open();
   int device() const { return seat_->device(); }
   DeviceDriver& driver() const { return seat_->driver(); }
+  /// What the communicator calls a rank of the schedules.
+  Rank number(Rank rank) const { return seat_->number(rank); }
   /// Messages to all are announced in mirrors.
   bool has_mirror() const { return seat_->links().mirror != nullptr; }
   /// Where calls without a stream of the caller's run.
   DeviceDriver::Stream stream() const { return seat_->stream(); }
+  /// Thread blocks that a call may have.
+  std::uint32_t blocks() const { return seat_->links().geometry.blocks; }
+  /// Device memory for what goes with the rank's kernels, until this executor ends.
+  Status reserve(Bytes bytes, std::byte** memory);
   Bytes device_memory() const { return Bytes{seat_->memory().value + scratch_.bytes + made_.bytes}; }
 
   /// Puts the call on a stream, behind all earlier ones; `seconds`: how long one of its waits may last, 0: for ever.

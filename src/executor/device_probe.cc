@@ -107,8 +107,8 @@ Status probe_links(DeviceExecutor& executor, const ProbedLinks& links, Rank rank
     TUTTI_TRY(memory.allocate(Bytes{bytes_of(words.input).value + bytes_of(words.output).value}));
     TUTTI_TRY(exchange(executor, schedule, links.name, memory.data(), &words, watch));
     if (const int from = words.wrong(rank.value); from >= 0 && arrived.ok())
-      arrived = fail(Code::kSystemError, "what rank {} wrote for rank {} on device {} by {} did not arrive", from,
-                     rank.value, executor.device(), links.name);
+      arrived = fail(Code::kSystemError, "what rank {} wrote for rank {} on device {} by {} did not arrive",
+                     executor.number(Rank{from}).value, executor.number(rank).value, executor.device(), links.name);
   }
   return arrived;
 }

@@ -2,12 +2,11 @@
 
 namespace tutti {
 
-Status gather_bytes(Executor& host, const Algorithm& all_gather, Rank rank, int ranks, std::uint64_t number,
-                    std::span<const std::byte> mine, std::vector<std::byte>* all, Watch& watch) {
-  all->resize(mine.size() * static_cast<std::size_t>(ranks));
-  const Schedule schedule = build_schedule(all_gather, Shape{ranks, rank.value, 0, 1, nullptr});
+Status gather_bytes(Executor& host, const Schedule& all_gather, std::uint64_t number, std::span<const std::byte> mine,
+                    std::vector<std::byte>* all, Watch& watch) {
+  all->resize(mine.size() * all_gather.extent.output_blocks);
   Launch launch;
-  launch.schedule = &schedule;
+  launch.schedule = &all_gather;
   launch.carry(DataType::kUint8);
   launch.input = mine.data();
   launch.output = all->data();

@@ -9,9 +9,9 @@
 
 namespace tutti {
 
-/// All ranks together, between two operations: what each brings, of one size, by rank. Blocks. `number`: the same on
-/// all ranks, another one each time.
-Status gather_bytes(Executor& host, const Algorithm& all_gather, Rank rank, int ranks, std::uint64_t number,
-                    std::span<const std::byte> mine, std::vector<std::byte>* all, Watch& watch);
+/// The ranks of an all-gather together, between two operations: what each brings, of one size, by rank. Blocks.
+/// `number`: the same on all of them, another one each time.
+Status gather_bytes(Executor& host, const Schedule& all_gather, std::uint64_t number, std::span<const std::byte> mine,
+                    std::vector<std::byte>* all, Watch& watch);
 
 }  // namespace tutti

@@ -34,15 +34,16 @@ std::size_t lay_out(std::size_t blocks, const Size& size, std::vector<std::size_
 
 // Copies that cannot be waited for keep what they use.
 StagedExecutor::~StagedExecutor() {
-  if (stream_ != nullptr) {
+  if (own_stream_ != nullptr) {
     if (!have_copies_ended()) return;
-    (void)driver_.destroy_stream(stream_);
+    (void)driver_.destroy_stream(own_stream_);
   }
   for (std::byte* const memory : memory_) (void)driver_.release_shared(memory);
 }
 
 Status StagedExecutor::open() {
-  TUTTI_TRY(driver_.create_stream(device_, &stream_));
+  TUTTI_TRY(driver_.create_stream(device_, &own_stream_));
+  stream_ = own_stream_;
   words_ = std::make_shared<OrderWords>(driver_);
   TUTTI_TRY(words_->open());
   return grow(kStaged);
@@ -67,8 +68,11 @@ Status StagedExecutor::hold(int device, DeviceDriver::Stream stream, std::shared
   return StreamOrder::hold(words_, driver_, device, stream, order);
 }
 
-void StagedExecutor::begin(std::size_t segments) {
-  segments_ = segments;
+// A stage's device is the rank's, as this one's is where that has one.
+void StagedExecutor::begin(TwoLevelStage* stage) {
+  stage_ = stage;
+  stream_ = stage == nullptr ? own_stream_ : stage->stream();
+  segments_ = 1;
   loading_ = at_ = 0;
   ready_ = running_ = draining_ = false;
   nap_ = kNap;
@@ -81,7 +85,7 @@ void StagedExecutor::start(const Launch& launch) {
   whole_.one_shot = whole_.stream_stores = whole_.lends = whole_.input_is_shared = false;
   foreign_input_ = is_foreign(whole_.input);
   foreign_output_ = is_foreign(whole_.output);
-  begin(1);
+  begin(buffers_.stage);
   if (fault_.ok()) fault_ = cut();
 }
 
@@ -99,6 +103,11 @@ std::size_t StagedExecutor::tile_bytes() const {
 }
 
 Status StagedExecutor::cut() {
+  if (stage_ != nullptr) {
+    TUTTI_TRY(stage_->begin(whole_, buffers_.levels));
+    segments_ = stage_->segments();
+    return grow(stage_->staged().value);
+  }
   const std::size_t bytes = tile_bytes();
   const std::size_t tile = std::max<std::size_t>(whole_.tile.value, 1);
   const std::size_t tiles =
@@ -129,6 +138,7 @@ Progress StagedExecutor::advance() {
 Status StagedExecutor::step(Progress* outcome) {
   *outcome = Progress::kAgain;
   Status status;
+  if (stage_ != nullptr) TUTTI_TRY(stage_->kernels().reported("a call"));
   if (!ready_) {
     ready_ = is_ready(order_ == nullptr ? before_ : order_->before(), &status);
     if (!ready_) return status;
@@ -211,6 +221,7 @@ Status StagedExecutor::move_ragged(const BlockTable& blocks, Part part, std::byt
 }
 
 Status StagedExecutor::load(std::size_t segment) {
+  if (stage_ != nullptr) return stage_->load(segment, slot(segment).in);
   if (whole_.input == nullptr) return {};
   const Part part = part_of(segment);
   auto* const input = const_cast<std::byte*>(whole_.input);  // it is only read: one function serves both ways
@@ -221,6 +232,7 @@ Status StagedExecutor::load(std::size_t segment) {
 }
 
 Status StagedExecutor::store(std::size_t segment) {
+  if (stage_ != nullptr) return stage_->store(segment, slot(segment).out);
   if (whole_.output == nullptr) return {};
   const Part part = part_of(segment);
   if (whole_.ragged != nullptr)
@@ -235,6 +247,7 @@ void StagedExecutor::start_segment() {
   running_ = true;
   ++progress_;
   if (exchanging_) return host().start(std::span(exchanged_));
+  if (stage_ != nullptr) return host().start(stage_->between(at_, slot(at_).in, slot(at_).out));
   Launch launch = whole_;
   const Part part = part_of(at_);
   if (whole_.input != nullptr) launch.input = slot(at_).in;
@@ -261,7 +274,7 @@ void StagedExecutor::start(std::span<Transfer> transfers) {
   exchanged_.assign(transfers.begin(), transfers.end());
   transfers_ = transfers;
   memories_.resize(transfers.size());
-  begin(1);
+  begin(nullptr);
 }
 
 Status StagedExecutor::bring_transfers() {
@@ -295,12 +308,22 @@ Status StagedExecutor::run(std::span<Transfer> transfers, Watch& watch) {
   return run(watch);
 }
 
+Rank StagedExecutor::missing() const {
+  const Rank far = running_ ? host().missing() : kNoRank;
+  return far != kNoRank || stage_ == nullptr ? far : stage_->kernels().missing();
+}
+
+std::uint64_t StagedExecutor::progress() const {
+  return progress_ + host().progress() + (stage_ == nullptr ? 0 : stage_->kernels().waits());
+}
+
 Status StagedExecutor::run(Watch& watch) { return run_polled(*this, watch, kNap); }
 
 // The buffers are the caller's again when no copy uses them any more.
 void StagedExecutor::abandon() {
   host().abandon();
   running_ = false;
+  if (stage_ != nullptr) stage_->kernels().stop();
   (void)have_copies_ended();
   order_.reset();
 }

@@ -1,6 +1,7 @@
 // The staged executor: device buffers where no kernel can reach the peers, or where the processor has to compute. Data
 // goes through host memory of this library, and what runs between is the host's executor, with the schedule and the
-// messages of a call on host memory: peers cannot tell, and may have buffers of either kind.
+// messages of a call on host memory: peers cannot tell, and may have buffers of either kind. Of a call at two levels
+// only what goes between hosts takes that way (two_level_stage.h).
 #pragma once
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "executor/hosted_executor.h"
 #include "executor/stream_order.h"
 #include "executor/stream_point.h"
+#include "executor/two_level_stage.h"
 
 namespace tutti {
 
@@ -23,6 +25,9 @@ struct StagedBuffers {
   std::size_t output_blocks = 1;
   /// Done to elements that were read before they are used; empty: nothing.
   std::function<void(std::byte* data, std::size_t elements)> prepare;
+  /// The ranks of a host do their part by kernels; nullptr: all of the call is the host's.
+  TwoLevelStage* stage = nullptr;
+  TwoLevelCall levels;
 };
 
 /// One a rank and communicator. A call is cut into segments of whole tiles; while the host's executor works on one, the
@@ -56,9 +61,9 @@ class StagedExecutor final : public HostedExecutor {
   void start(std::span<Transfer> transfers) override;
   Status run(std::span<Transfer> transfers, Watch& watch) override;
 
-  Rank missing() const override { return running_ ? host().missing() : kNoRank; }
-  bool works() const override { return !running_; }
-  std::uint64_t progress() const override { return progress_ + host().progress(); }
+  Rank missing() const override;
+  bool works() const override { return !running_ && missing() == kNoRank; }
+  std::uint64_t progress() const override;
   Rank mismatched() const override { return running_ ? host().mismatched() : kNoRank; }
   Capabilities capabilities() const override { return host().capabilities(); }
   std::size_t scratch_bytes() const override { return memory().value; }
@@ -82,7 +87,7 @@ class StagedExecutor final : public HostedExecutor {
     std::size_t of(std::size_t block) const { return block <= first ? 0 : std::min(count, block - first); }
   };
 
-  void begin(std::size_t segments);
+  void begin(TwoLevelStage* stage);
   Status cut();
   std::size_t tile_bytes() const;
   Status grow(std::size_t bytes);
@@ -107,7 +112,7 @@ class StagedExecutor final : public HostedExecutor {
 
   DeviceDriver& driver_;
   const int device_;
-  DeviceDriver::Stream stream_ = nullptr;  // of the copies
+  DeviceDriver::Stream own_stream_ = nullptr;
   std::array<Slot, 2> slots_;
   std::size_t staged_bytes_ = 0;    // of each slot's input, and of its output
   std::vector<std::byte*> memory_;  // freed at the end: that may wait for work of the caller's
@@ -118,6 +123,8 @@ class StagedExecutor final : public HostedExecutor {
   // Of the running call.
   Launch whole_;
   StagedBuffers buffers_;
+  TwoLevelStage* stage_ = nullptr;
+  DeviceDriver::Stream stream_ = nullptr;  // of the copies
   std::shared_ptr<StreamOrder> order_;
   std::span<Transfer> transfers_;
   std::vector<Transfer> exchanged_;               // those with host memory

@@ -75,14 +75,14 @@ Status DeviceParty::check_concurrency() const {
       if (apart && !concurrent)
         return fail(Code::kUnsupported,
                     "ranks {} and {} use one GPU from two processes, whose kernels run at the same time only under MPS",
-                    other, rank);
+                    number(other), number(rank));
     }
     const int streams = sharing(rank, true);
     if (streams > cards[rank].limits.connections)
       return fail(Code::kUnsupported,
                   "{} ranks of a process share the device of rank {}, whose streams run {} at a time "
                   "(CUDA_DEVICE_MAX_CONNECTIONS)",
-                  streams, rank, cards[rank].limits.connections);
+                  streams, number(rank), cards[rank].limits.connections);
   }
   return {};
 }

@@ -26,12 +26,14 @@ struct DeviceCard {
   bool same_device(const DeviceCard& other) const { return identity.uuid == other.identity.uuid; }
 };
 
-/// All ranks' devices; equal on all ranks.
+/// The devices of ranks whose kernels are to wait for one another; equal on all of them.
 struct DeviceParty {
   std::vector<DeviceCard> cards;  ///< by rank
   std::vector<int> processes;     ///< by rank: equal numbers share a process
+  std::vector<int> numbers = {};  ///< by rank: what the communicator calls it; empty: the same
 
   int ranks() const { return static_cast<int>(cards.size()); }
+  int number(std::size_t rank) const { return numbers.empty() ? static_cast<int>(rank) : numbers[rank]; }
   bool same_process(std::size_t a, std::size_t b) const { return processes[a] == processes[b]; }
   bool one_process() const;
   /// Whether some ranks use different devices.

@@ -72,7 +72,7 @@ struct Verdict {
     return verdict;
   }
   int gravity() const { return code == 0 ? 2 : (code == static_cast<std::uint32_t>(Code::kTimeout) ? 1 : 0); }
-  Status from(std::size_t rank) const {
+  Status from(int rank) const {
     if (code == 0) return {};
     const bool known = code <= static_cast<std::uint32_t>(Code::kUnsupported);
     const std::size_t length = ::strnlen(text, sizeof text);
@@ -201,7 +201,7 @@ Status DeviceSeat::open(Bytes slot, MulticastMode multicast, RankExchange& ranks
   offer.mirror = wished_mirror(multicast);
   std::vector<Offer> offers;
   TUTTI_TRY(ranks.exchange_plain(offer, &offers));
-  for (std::size_t peer = 0; peer < offers.size(); ++peer) TUTTI_TRY(offers[peer].verdict.from(peer));
+  for (std::size_t peer = 0; peer < offers.size(); ++peer) TUTTI_TRY(offers[peer].verdict.from(ranks.number(peer)));
   TUTTI_TRY(agree(reach_peers(offers), ranks));
   TUTTI_TRY(open_mirror(offers, ranks));
   // Streams take a device's hardware queues in turn, and two ranks whose streams share one would wait for each other:
@@ -216,7 +216,7 @@ Status DeviceSeat::agree(const Status& mine, RankExchange& ranks) {
   // Whoever waited in vain did so because of what another one found.
   const auto worst = std::min_element(verdicts.begin(), verdicts.end(),
                                       [](const Verdict& a, const Verdict& b) { return a.gravity() < b.gravity(); });
-  return worst->from(static_cast<std::size_t>(worst - verdicts.begin()));
+  return worst->from(ranks.number(static_cast<std::size_t>(worst - verdicts.begin())));
 }
 
 Bytes DeviceSeat::arena_bytes() const {
@@ -260,9 +260,10 @@ Status DeviceSeat::agree_on_blocks(RankExchange& ranks, std::uint32_t* blocks) {
   TUTTI_TRY(ranks.exchange_plain(bid, &bids));
   *blocks = kMostBlocks;
   for (std::size_t peer = 0; peer < bids.size(); ++peer) {
-    TUTTI_TRY(bids[peer].verdict.from(peer));
+    TUTTI_TRY(bids[peer].verdict.from(ranks.number(peer)));
     if (!std::has_single_bit(bids[peer].blocks))
-      return fail(Code::kRemoteError, "rank {} said that it has {} thread blocks", peer, bids[peer].blocks);
+      return fail(Code::kRemoteError, "rank {} said that it has {} thread blocks", ranks.number(peer),
+                  bids[peer].blocks);
     *blocks = std::min(*blocks, bids[peer].blocks);
   }
   fabric_->share().settle(*blocks);
@@ -296,15 +297,16 @@ Status DeviceSeat::reach_peers(const std::vector<Offer>& offers) {
     const auto arena = fabric_->kept(rank);
     void* memory = arena == nullptr ? nullptr : arena->memory;
     if (offers[peer].bytes != arena_bytes().value)
-      return fail(Code::kRemoteError, "rank {}'s memory for links has another size than rank {}'s", peer, rank_.value);
+      return fail(Code::kRemoteError, "rank {}'s memory for links has another size than rank {}'s", number(rank).value,
+                  number(rank_).value);
     if (!party_.same_process(peer, self)) {
       TUTTI_TRY(fabric_->open(rank, device_, offers[peer].handle, &memory));
     } else if (!party_.cards[peer].same_device(party_.cards[self])) {
       bool reachable = false;
       TUTTI_TRY(driver_.reach(device_, arena->device, &reachable));
       if (!reachable)
-        return fail(Code::kUnsupported, "rank {}'s device {} cannot reach device {} of rank {}", rank_.value, device_,
-                    arena->device, peer);
+        return fail(Code::kUnsupported, "rank {}'s device {} cannot reach device {} of rank {}", number(rank_).value,
+                    device_, arena->device, number(rank).value);
     }
     links_.arenas[peer] = static_cast<std::byte*>(memory);
   }

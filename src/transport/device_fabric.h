@@ -79,7 +79,7 @@ class DeviceFabric {
 /// One rank's part of it: its arena, its stream and its report.
 class DeviceSeat {
  public:
-  /// `device`: this process's number of the card of `rank`.
+  /// `device`: this process's number of the card of `rank`, which is its place in the party.
   DeviceSeat(std::shared_ptr<DeviceFabric> fabric, DeviceDriver& driver, int device, Rank rank, DeviceParty party)
       : fabric_(std::move(fabric)), driver_(driver), device_(device), rank_(rank), party_(std::move(party)) {}
   ~DeviceSeat();
@@ -95,6 +95,10 @@ class DeviceSeat {
 
   DeviceDriver& driver() const { return driver_; }
   int device() const { return device_; }
+  /// What the communicator calls a rank of the links.
+  Rank number(Rank rank) const {
+    return rank == kNoRank ? kNoRank : Rank{party_.number(static_cast<std::size_t>(rank.value))};
+  }
   const DeviceLinks& links() const { return links_; }
   DeviceDriver::Stream stream() const { return stream_; }
   /// Of ranks in several processes, all alive at the join; else nullptr.

@@ -11,14 +11,16 @@
 
 namespace tutti {
 
-/// All ranks make the same exchanges in the same order. One thread at a time.
+/// All ranks that take part make the same exchanges in the same order. One thread at a time.
 class RankExchange {
  public:
   virtual ~RankExchange() = default;
 
-  /// Blocks until every rank has brought its bytes, of one size; `all` are then those of all, by rank. A failure is
+  /// Blocks until every rank has brought its bytes, of one size; `all` are then those of all, in rank order. A failure is
   /// final, and names the rank that died or did not come.
   virtual Status exchange(std::span<const std::byte> mine, std::vector<std::byte>* all) = 0;
+  /// The communicator's number of the rank that brings the i-th, for texts.
+  virtual int number(std::size_t i) const { return static_cast<int>(i); }
 
   /// The same for plain data. What others brought is to be checked like any message.
   template <class T>

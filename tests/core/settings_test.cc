@@ -47,6 +47,7 @@ TEST(Settings, DefaultsOfTheTableParseToTheDefaultsOfTheStruct) {
   EXPECT_EQ(parsed.algorithm, initial.algorithm);
   EXPECT_EQ(parsed.transport, initial.transport);
   EXPECT_EQ(parsed.multicast, initial.multicast);
+  EXPECT_EQ(parsed.two_levels_from, initial.two_levels_from);
   EXPECT_EQ(parsed.log_level, initial.log_level);
   EXPECT_EQ(parsed.spin_microseconds, initial.spin_microseconds);
 }
@@ -62,7 +63,7 @@ TEST(Settings, BadValuesAreErrorsThatNameVariableAndValue) {
       {"TUTTI_LOG", "loud"},           {"TUTTI_PORT_RANGE", "9-1"}, {"TUTTI_PORT_RANGE", "1-70000"},
       {"TUTTI_SHM_SLOTS", "3"},        {"TUTTI_SHM_SLOTS", "1"},    {"TUTTI_SHM_SLOT_BYTES", "1"},
       {"TUTTI_PROGRESS_CORES", "a"},   {"TUTTI_SIMD", "mmx"},       {"TUTTI_SPIN_US", "-2"},
-      {"TUTTI_PROGRESS_CORES", "3-1"}, {"TUTTI_MULTICAST", "on"}};
+      {"TUTTI_PROGRESS_CORES", "3-1"}, {"TUTTI_MULTICAST", "on"},   {"TUTTI_TWO_LEVELS", "on"}};
   for (const BadValue& one : cases) {
     const ScopedSetting setting(one.name, one.value);
     Settings settings;
@@ -79,6 +80,7 @@ TEST(Settings, GoodValuesArrive) {
   const ScopedSetting interfaces("NCCL_SOCKET_IFNAME", "^docker");
   const ScopedSetting timeout("TUTTI_TIMEOUT", "0.25");
   const ScopedSetting multicast("TUTTI_MULTICAST", "mapped");
+  const ScopedSetting levels("TUTTI_TWO_LEVELS", "off");
   Settings settings;
   ASSERT_TRUE(read_settings(&settings).ok());
   EXPECT_EQ(settings.port_first, 20000);
@@ -92,6 +94,7 @@ TEST(Settings, GoodValuesArrive) {
   EXPECT_EQ(settings.socket_interface_source, "TUTTI_SOCKET_IFNAME");
   EXPECT_EQ(settings.timeout_seconds, 0.25);
   EXPECT_EQ(settings.multicast, MulticastMode::kMapped);
+  EXPECT_FALSE(settings.two_levels_from.has_value());
 }
 
 }  // namespace

@@ -1,0 +1,130 @@
+#include "comm/device_group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/catalogue.h"
+#include "comm/hub.h"
+#include "executor/device_probe.h"
+
+namespace tutti {
+
+namespace {
+/// The largest message of a device's link: large enough that announcing it costs little, small enough that all slots
+/// stay in the device's second-level cache. Not measured yet.
+constexpr Bytes kDeviceSlot{128 * 1024};
+/// The key of what all communicators of the process share.
+constexpr std::uint64_t kOneForAll = 0;
+}  // namespace
+
+DeviceGroup::DeviceGroup(const DeviceRequest& request, const JoinResult& joined, std::vector<int> members,
+                         Executor& host)
+    : request_(request),
+      membership_(*joined.membership),
+      host_(host),
+      members_(std::move(members)),
+      index_{static_cast<std::int32_t>(std::find(members_.begin(), members_.end(), joined.membership->rank().value) -
+                                       members_.begin())} {}
+
+DeviceGroup::~DeviceGroup() {
+  if (fabric_ == nullptr) return;
+  for (Rank peer{0}; peer.value < ranks(); ++peer)
+    if (membership_.life(Rank{members_[static_cast<std::size_t>(peer.value)]}) == Life::kDead) fabric_->forget(peer);
+}
+
+/// The members' devices, as each told the others in the join: alike on all ranks.
+Status DeviceGroup::find_party(const JoinResult& joined, DeviceParty* party) const {
+  party->numbers = members_;
+  for (const int rank : members_) {
+    const std::string& told = joined.devices[static_cast<std::size_t>(rank)];
+    if (told.empty()) return fail(Code::kUnsupported, "rank {} uses no device", rank);
+    party->cards.emplace_back();
+    TUTTI_TRY(DeviceCard::decode(told, &party->cards.back()));
+    party->processes.push_back(joined.processes[static_cast<std::size_t>(rank)]);
+  }
+  return {};
+}
+
+/// Other processes' memory can be mapped on one host only, and what they do with it is told in the host's own.
+Status DeviceGroup::check_memory(const JoinResult& joined) const {
+  const auto host = [&](int rank) { return joined.hosts[static_cast<std::size_t>(rank)]; };
+  for (const int rank : members_)
+    if (host(rank) != host(members_[0]))
+      return fail(Code::kUnsupported, "rank {} ({}) and rank {} share no host memory", rank,
+                  membership_.describe(Rank{rank}), members_[0]);
+  const bool mapped = std::all_of(members_.begin(), members_.end(),
+                                  [&](int rank) { return joined.segments[static_cast<std::size_t>(rank)] != nullptr; });
+  return mapped ? Status{} : fail(Code::kUnsupported, "ranks of several processes share no host memory");
+}
+
+std::shared_ptr<DeviceFabric> DeviceGroup::make_fabric(const JoinResult& joined, const DeviceParty& party,
+                                                       std::shared_ptr<DeviceBudget> budget) const {
+  DeviceFabric::Segments own(members_.size()), others(members_.size());
+  const auto self = static_cast<std::size_t>(index_.value);
+  for (std::size_t i = 0; i < members_.size() && !party.one_process(); ++i)
+    (party.same_process(i, self) ? own : others)[i] = joined.segments[static_cast<std::size_t>(members_[i])];
+  return std::make_shared<DeviceFabric>(*device_driver(), std::move(budget), std::move(own), std::move(others));
+}
+
+/// A process may have ranks of several groups of a communicator.
+std::uint64_t DeviceGroup::key() const {
+  const bool all = ranks() == membership_.ranks();
+  return all ? membership_.comm_id() : mix64(membership_.comm_id() + static_cast<std::uint64_t>(members_[0]) + 1);
+}
+
+/// Every rank has a device, so somebody may miss what is not offered: told once a group.
+Status DeviceGroup::log_refusal(const Status& why) const {
+  if (is_first()) log(LogLevel::kInfo, request_.source, "no links between the devices of the ranks: {}", why.text());
+  return why;
+}
+
+Status DeviceGroup::open(const JoinResult& joined, RankExchange& ranks, Watch& watch) {
+  Status status = set_up(joined, ranks, watch);
+  if (!status.ok()) {  // for all of them: no link keeps memory
+    executor_ = nullptr;
+    fabric_ = nullptr;
+  }
+  return status;
+}
+
+Status DeviceGroup::set_up(const JoinResult& joined, RankExchange& ranks, Watch& watch) {
+  DeviceParty party;
+  TUTTI_TRY(find_party(joined, &party));
+  spans_processes_ = !party.one_process();
+  if (spans_processes_) TUTTI_TRY(check_memory(joined));
+  TUTTI_TRY(connect(joined, party, request_.multicast, ranks, watch));
+  const Status multicast = check_multicast(ranks, watch);
+  if (multicast.ok() || request_.multicast == MulticastMode::kMapped) return multicast;
+  // Links that were waited for in vain are of no more use: all ranks make them anew when none has the old ones.
+  executor_ = nullptr;
+  fabric_ = nullptr;
+  TUTTI_TRY(DeviceSeat::agree({}, ranks));
+  return connect(joined, party, MulticastMode::kOff, ranks, watch);
+}
+
+Status DeviceGroup::connect(const JoinResult& joined, const DeviceParty& party, MulticastMode multicast,
+                            RankExchange& ranks, Watch& watch) {
+  const auto budget = Hub::shared<DeviceBudget>(kOneForAll, [] { return std::make_shared<DeviceBudget>(); });
+  fabric_ = Hub::shared<DeviceFabric>(key(), [&] { return make_fabric(joined, party, budget); });
+  auto seat = std::make_unique<DeviceSeat>(fabric_, *device_driver(), request_.device, index_, party);
+  const Status seated = seat->open(kDeviceSlot, multicast, ranks);
+  if (!seated.ok()) return log_refusal(seated);
+  if (is_first() && !seat->why_no_mirror().ok())
+    log(LogLevel::kInfo, request_.source, "no NVLink multicast: {}", seat->why_no_mirror().text());
+  executor_ = std::make_unique<DeviceExecutor>(std::move(seat), host_);
+  TUTTI_TRY(DeviceSeat::agree(executor_->open(), ranks));
+  const ProbedLinks links{find_algorithm(Collective::kAllToAll, "all_pairs"), "the links between devices"};
+  const Status probed = DeviceSeat::agree(probe_links(*executor_, links, index_, this->ranks(), watch), ranks);
+  return probed.ok() ? probed : log_refusal(probed);
+}
+
+Status DeviceGroup::check_multicast(RankExchange& ranks, Watch& watch) {
+  if (!executor_->has_mirror()) return {};
+  const ProbedLinks links{find_algorithm(Collective::kAllGather, "all_pairs"), "multicast between devices"};
+  Status probed = DeviceSeat::agree(probe_links(*executor_, links, index_, this->ranks(), watch), ranks);
+  if (!probed.ok() && is_first())
+    log(LogLevel::kWarn, request_.source, "messages to all do without NVLink multicast: {}", probed.text());
+  return probed;
+}
+
+}  // namespace tutti

@@ -1,0 +1,140 @@
+#include "executor/two_level_stage.h"
+
+#include <algorithm>
+
+namespace tutti {
+
+namespace {
+/// What a rank sends to other hosts in one segment: large enough for the network, small enough that several segments
+/// are under way. Not measured yet.
+constexpr std::size_t kShare = std::size_t{1} << 20;
+/// Blocks are cut no smaller, however many hosts there are.
+constexpr std::size_t kLeastBlock = 16 * 1024;
+/// A message within the host is worth a thread block of its own from here on. Not measured yet.
+constexpr std::size_t kWorthwhile = 8192;
+}  // namespace
+
+std::size_t TwoLevelStage::block_between(const HostMap& hosts, bool by_blocks, std::size_t count, std::size_t element) {
+  const auto others = static_cast<std::size_t>(by_blocks ? hosts.hosts : 1);
+  const std::size_t unit = kPartAlign.value / element;
+  const std::size_t most = std::max(kShare / others, kLeastBlock) / kPartAlign.value * unit;
+  const std::size_t whole = by_blocks ? count : div_up(count, static_cast<std::size_t>(hosts.most));
+  return std::min(round_up(whole, unit), most);
+}
+
+Status TwoLevelStage::begin(const Launch& whole, const TwoLevelCall& call) {
+  whole_ = whole;
+  call_ = call;
+  block_ = block_between(call.hosts, call.by_blocks, whole.count.value, whole.element.value);
+  const auto ranks = static_cast<std::size_t>(call.hosts.most);
+  segments_ = div_up(whole.count.value, call.by_blocks ? block_ : block_ * ranks);
+  slot_bytes_ = bytes(block_) * static_cast<std::size_t>(call.by_blocks ? call.hosts.hosts : 1);
+  counts_.resize(ranks);
+  offsets_.resize(ranks);
+  if (4 * slot_bytes_ <= reserved_) return {};
+  TUTTI_TRY(kernels_.reserve(Bytes{4 * slot_bytes_}, &memory_));
+  reserved_ = 4 * slot_bytes_;
+  return {};
+}
+
+auto TwoLevelStage::at(std::size_t segment) const -> Segment {
+  const auto ranks = static_cast<std::size_t>(call_.hosts.most);
+  const std::size_t whole = call_.by_blocks ? block_ : block_ * ranks;
+  Segment part{segment * whole, std::min(whole, whole_.count.value - segment * whole), 0};
+  const std::size_t unit = kPartAlign.value / whole_.element.value;
+  part.share = call_.by_blocks ? part.count : round_up(div_up(part.count, ranks), unit);
+  return part;
+}
+
+/// Elements of this rank's blocks between hosts.
+std::size_t TwoLevelStage::own(const Segment& segment) const {
+  return call_.by_blocks ? segment.count : segment.count_of(index());
+}
+
+std::byte* TwoLevelStage::memory(std::size_t segment, bool out) const {
+  return memory_ + (segment % 2 * 2 + (out ? 1 : 0)) * (reserved_ / 4);
+}
+
+Status TwoLevelStage::copy(std::byte* to, const std::byte* from, std::size_t elements) {
+  if (elements == 0) return {};
+  const std::size_t width = bytes(elements);
+  return kernels_.driver().copy_rows(device(), to, width, from, width, width, 1, stream());
+}
+
+/// A call of the host's ranks. One of `input` and `output` is the caller's and has a block for each of them, the other
+/// is this rank's part alone.
+Status TwoLevelStage::launch(const Schedule& schedule, const Segment& segment, int host, const std::byte* input,
+                             std::byte* output) {
+  for (int i = 0; i < ranks(); ++i) {
+    const auto place = static_cast<std::size_t>(i);
+    const int rank = call_.hosts.members[call_.hosts.first[host] + i];
+    counts_[place] = call_.by_blocks ? segment.count : segment.count_of(i);
+    offsets_[place] =
+        segment.first + (call_.by_blocks ? static_cast<std::size_t>(rank) * whole_.count.value : segment.begin_of(i));
+  }
+  const std::size_t mine = own(segment);
+  const std::size_t begin = 0;
+  const BlockTable all{counts_.data(), offsets_.data(), counts_.size()};
+  const BlockTable one{&mine, &begin, 1};
+  const std::size_t unit = kPartAlign.value / whole_.element.value;
+  const std::size_t spread = div_up(block_, std::size_t{kernels_.blocks()});
+  const std::size_t tile = std::clamp(bytes(round_up(spread, unit)), kWorthwhile,
+                                      std::max(kernels_.capabilities().max_message.value, kWorthwhile));
+  Launch launch = whole_;
+  launch.schedule = &schedule;
+  launch.input = input;
+  launch.output = output;
+  launch.count = Elems{mine};
+  launch.tile = Elems{tile / whole_.element.value};
+  launch.divisor = 1;
+  const bool scatters = schedule.extent.input_blocks > 1;
+  const RaggedTiling ragged = scatters ? RaggedTiling(all, one, launch.tile) : RaggedTiling(one, all, launch.tile);
+  launch.ragged = &ragged;
+  std::shared_ptr<DeviceEvent> ended;
+  return kernels_.launch_on(launch, stream(), 0, &ended);
+}
+
+Status TwoLevelStage::load(std::size_t segment, std::byte* staged) {
+  const Segment part = at(segment);
+  if (call_.first == nullptr)
+    return call_.by_blocks ? copy(staged, whole_.input + bytes(part.first), part.count) : Status{};
+  std::byte* const collected = memory(segment, false);
+  if (!call_.by_blocks) {
+    TUTTI_TRY(launch(*call_.first, part, 0, whole_.input, collected));
+    return copy(staged, collected, own(part));
+  }
+  for (int host = 0; host < call_.hosts.hosts; ++host) {
+    std::byte* const partial = collected + bytes(static_cast<std::size_t>(host) * part.count);
+    TUTTI_TRY(launch(*call_.first, part, host, whole_.input, partial));
+  }
+  return copy(staged, collected, static_cast<std::size_t>(call_.hosts.hosts) * part.count);
+}
+
+Launch TwoLevelStage::between(std::size_t segment, const std::byte* in, std::byte* out) const {
+  Launch launch = whole_;
+  launch.schedule = call_.between;
+  launch.input = in;
+  launch.output = out;
+  launch.count = Elems{own(at(segment))};
+  launch.tile = call_.tile;
+  return launch;
+}
+
+Status TwoLevelStage::store(std::size_t segment, const std::byte* staged) {
+  const Segment part = at(segment);
+  if (call_.by_blocks && call_.last == nullptr) return copy(whole_.output + bytes(part.first), staged, part.count);
+  if (call_.last == nullptr) return {};
+  std::byte* const arrived = memory(segment, true);
+  if (!call_.by_blocks) {
+    TUTTI_TRY(copy(arrived, staged, own(part)));
+    return launch(*call_.last, part, 0, arrived, whole_.output);
+  }
+  TUTTI_TRY(copy(arrived, staged, static_cast<std::size_t>(call_.hosts.hosts) * part.count));
+  for (int host = 0; host < call_.hosts.hosts; ++host) {
+    const std::byte* const blocks = arrived + bytes(static_cast<std::size_t>(host) * part.count);
+    TUTTI_TRY(launch(*call_.last, part, host, blocks, whole_.output));
+  }
+  return {};
+}
+
+}  // namespace tutti

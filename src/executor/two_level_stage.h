@@ -1,0 +1,87 @@
+// What a call at two levels does on the device before the network and behind it: the ranks of a host reduce or hand out
+// a segment by kernels, and the rank's share of it goes to host memory or comes from there.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "executor/device_executor.h"
+#include "executor/executor.h"
+#include "schedule/host_map.h"
+
+namespace tutti {
+
+/// One call's schedules and where the ranks are. Schedules and map outlive the call.
+struct TwoLevelCall {
+  const Schedule* first = nullptr;    ///< by kernels, among the ranks of the host; nullptr: nothing to do
+  const Schedule* between = nullptr;  ///< by the host's executor, among the ranks of one index
+  const Schedule* last = nullptr;     ///< as `first`
+  Elems tile{0};                      ///< of `between`
+  /// A block of the caller's stays whole, and each host has kernels of its own; else the one block is cut into a share
+  /// for each rank of a host.
+  bool by_blocks = false;
+  HostMap hosts;  ///< all of one size
+  int rank = 0;
+};
+
+/// One a rank and communicator, used by the thread that drives its staged executor. All that it puts on the kernels'
+/// stream is in the same order on all ranks of the host, which is all that kernels need that wait for one another.
+class TwoLevelStage {
+ public:
+  explicit TwoLevelStage(DeviceExecutor& kernels) : kernels_(kernels) {}
+
+  /// Elements of a block of the part between hosts, in a whole segment.
+  static std::size_t block_between(const HostMap& hosts, bool by_blocks, std::size_t count, std::size_t element);
+
+  /// Cuts the call into segments, and allocates device memory where more is needed than before. The launch's input and
+  /// output are the caller's.
+  Status begin(const Launch& whole, const TwoLevelCall& call);
+  std::size_t segments() const { return segments_; }
+  /// Staging memory that a segment needs, for what it brings and for what it gets.
+  Bytes staged() const { return Bytes{slot_bytes_}; }
+  DeviceExecutor& kernels() { return kernels_; }
+  const DeviceExecutor& kernels() const { return kernels_; }
+  DeviceDriver::Stream stream() const { return kernels_.stream(); }
+  int device() const { return kernels_.device(); }
+  /// Device memory.
+  Bytes memory() const { return Bytes{reserved_}; }
+
+  /// Puts on the stream what brings a segment's share to `staged`.
+  Status load(std::size_t segment, std::byte* staged);
+  /// The part between hosts.
+  Launch between(std::size_t segment, const std::byte* in, std::byte* out) const;
+  /// Puts on the stream what makes the caller's part of the result of it.
+  Status store(std::size_t segment, const std::byte* staged);
+
+ private:
+  /// The part of the caller's blocks that a segment works on, and the shares that it has, in elements.
+  struct Segment {
+    std::size_t first;
+    std::size_t count;
+    std::size_t share;  ///< of a rank of the host; the last ones may have less
+    std::size_t begin_of(int index) const { return std::min(share * static_cast<std::size_t>(index), count); }
+    std::size_t count_of(int index) const { return begin_of(index + 1) - begin_of(index); }
+  };
+  Segment at(std::size_t segment) const;
+  std::size_t own(const Segment& segment) const;
+  std::byte* memory(std::size_t segment, bool out) const;
+  Status launch(const Schedule& schedule, const Segment& segment, int host, const std::byte* input, std::byte* output);
+  Status copy(std::byte* to, const std::byte* from, std::size_t elements);
+  int index() const { return call_.hosts.index_of[call_.rank]; }
+  int ranks() const { return call_.hosts.most; }
+  std::size_t bytes(std::size_t elements) const { return elements * whole_.element.value; }
+
+  DeviceExecutor& kernels_;
+  std::byte* memory_ = nullptr;  // two segments' input and output
+  std::size_t reserved_ = 0;
+
+  // Of the running call.
+  Launch whole_;
+  TwoLevelCall call_;
+  std::size_t block_ = 0;  // of the part between hosts, in a whole segment
+  std::size_t segments_ = 0;
+  std::size_t slot_bytes_ = 0;
+  std::vector<std::size_t> counts_, offsets_;  // of the blocks in the host
+};
+
+}  // namespace tutti
