@@ -203,7 +203,7 @@ std::string DeviceSide::describe_levels(Collective collective, Bytes block) cons
   TwoLevelForm form;
   (void)two_level_form(collective, &form);
   const std::size_t between = TwoLevelStage::block_between(levels_->hosts(), form.by_blocks, block.value, 1);
-  return fmt::format("{} between hosts", levels_->name_between(collective, Bytes{between}));
+  return fmt::format("two_levels: {}", levels_->name_between(collective, Bytes{between}));
 }
 
 Status DeviceSide::follow_default_stream(const CallArguments& a, std::uint64_t number) {

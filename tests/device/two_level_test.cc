@@ -194,6 +194,10 @@ TEST_P(TwoLevelWay, IsThatOfTheSettings) {
     EXPECT_EQ(data.reduce(comm), tuttiSuccess) << tuttiGetLastError(comm);
     EXPECT_TRUE(data.get() == std::vector<float>(way.count, 4.0f));
     EXPECT_EQ(stand_in().launches() > launches, way.kernels);
+    char text[100] = "";
+    const std::string key = "device_algorithm:all_reduce:" + std::to_string(way.count * sizeof(float));
+    EXPECT_EQ(tuttiCommGetInfo(comm, key.c_str(), text, sizeof text), tuttiSuccess);
+    EXPECT_EQ(std::string(text) == "two_levels: recursive_doubling", way.kernels) << text;
     EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
   });
