@@ -449,6 +449,11 @@ std::uint64_t Communicator::host_bytes() {
   return plans_.bytes() + executor_->scratch_bytes() + scaled_.capacity() + staged;
 }
 
+std::uint64_t Communicator::device_bytes() {
+  wait_for_turn(next_ticket_.load(std::memory_order_relaxed));
+  return device_ == nullptr ? 0 : device_->device_memory().value;
+}
+
 Settings Communicator::settings() const {
   Settings now = settings_;
   now.timeout_seconds = timeout_seconds_.load(std::memory_order_relaxed);

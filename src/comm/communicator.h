@@ -149,7 +149,7 @@ class Communicator final : public Watch {
   /// Bytes of private memory for schedules and scratch.
   std::uint64_t host_bytes();
   /// Bytes of device memory for links and scratch.
-  std::uint64_t device_bytes() const { return device_ == nullptr ? 0 : device_->device_memory().value; }
+  std::uint64_t device_bytes();
   /// How this rank reaches the others: "shm", "tcp", "shm and tcp", "inproc".
   const char* transport() const;
   /// The same for device buffers: "cuda", or "staged over" what host buffers use. kUnsupported: there is no device.

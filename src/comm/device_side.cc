@@ -65,19 +65,33 @@ Status DeviceSide::open_levels(const JoinResult& joined, HostExchange& ranks) {
   const std::int32_t* const first = map.members + map.first[levels->host()];
   const std::vector<int> members(first, first + map.most);
   GroupExchange among(ranks, members);
-  auto group = std::make_unique<DeviceGroup>(request_, joined, members, host_);
-  const Status here = group->open(joined, among, ranks);
-  const Status agreed = DeviceSeat::agree(here, ranks);
+  host_group_ = std::make_unique<DeviceGroup>(request_, joined, members, host_);
+  Status agreed = host_group_->open(joined, among, ranks);
+  if (agreed.ok()) agreed = open_stage(among);
+  // The ranks of a host are of one mind: the ranks of one index know all hosts'.
+  const std::int32_t* const same = map.same_index + levels->index() * map.hosts;
+  GroupExchange hosts(ranks, std::vector<int>(same, same + map.hosts));
+  agreed = DeviceSeat::agree(agreed, hosts);
   TUTTI_TRY(ranks.failure());
-  if (!agreed.ok()) {
-    if (membership_.rank() == Rank{0})
-      log(LogLevel::kInfo, request_.source, "no kernels within hosts: {}", agreed.text());
+  if (agreed.ok()) {
+    levels_ = std::move(levels);
     return {};
   }
-  host_group_ = std::move(group);
-  stage_ = std::make_unique<TwoLevelStage>(host_group_->executor());
-  levels_ = std::move(levels);
+  if (membership_.rank() == Rank{0})
+    log(LogLevel::kInfo, request_.source, "no kernels within hosts: {}", agreed.text());
+  opened_.store(nullptr, std::memory_order_release);
+  staged_ = nullptr;
+  stage_ = nullptr;
+  host_group_ = nullptr;
   return {};
+}
+
+// What calls need is there before any kernel waits for another: allocations may wait for kernels.
+Status DeviceSide::open_stage(RankExchange& host) {
+  stage_ = std::make_unique<TwoLevelStage>(host_group_->executor());
+  Status opened = stage_->open();
+  if (opened.ok()) opened = make_staging(-1);
+  return DeviceSeat::agree(opened, host);
 }
 
 void DeviceSide::stop_kernels() {
@@ -95,15 +109,22 @@ Bytes DeviceSide::device_memory() const {
 Status DeviceSide::open_staging(int device) {
   if (staged_ != nullptr) return {};
   if (request_.forced) return fail(Code::kUnsupported, "TUTTI_TRANSPORT=cuda forbids to go through host memory");
-  // Kernels of the host's ranks have their stream on the rank's device; buffers of another one are copied from there.
-  if (device < 0 || has_two_levels()) device = std::max(request_.device, 0);
+  TUTTI_TRY(make_staging(device));
+  if (group_ == nullptr)
+    log(LogLevel::kInfo, request_.source, "device buffers go through host memory: {}", why_not_.text());
+  return {};
+}
+
+// A stream made now could share a hardware queue with another rank's, whose kernel waits for this one's: where there
+// are such kernels the copies go on theirs.
+Status DeviceSide::make_staging(int device) {
+  if (device < 0) device = std::max(request_.device, 0);
+  DeviceExecutor* const kernels = stage_ != nullptr ? &stage_->kernels() : executor();
+  const bool same = kernels != nullptr && kernels->device() == device;
   auto staged = std::make_unique<StagedExecutor>(driver(), device, host_);
-  TUTTI_TRY(staged->open());
+  TUTTI_TRY(staged->open(same ? kernels->stream() : nullptr));
   staged_ = std::move(staged);
   opened_.store(staged_.get(), std::memory_order_release);
-  if (group_ == nullptr)
-    log(LogLevel::kInfo, request_.source, "device buffers go through host memory{}: {}",
-        has_two_levels() ? " between hosts" : "", why_not_.text());
   return {};
 }
 

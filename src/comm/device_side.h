@@ -27,7 +27,7 @@ class DeviceSide {
   /// nullptr: kernels of all ranks are not offered.
   DeviceExecutor* executor() { return group_ == nullptr ? nullptr : &group_->executor(); }
   /// Kernels of the ranks of each host do their part of large calls.
-  bool has_two_levels() const { return host_group_ != nullptr; }
+  bool has_two_levels() const { return levels_ != nullptr; }
   PlanCache& plans() { return *plans_; }
   const Status& why_not() const { return why_not_; }
   /// Kernels of other processes use this rank's memory.
@@ -81,6 +81,8 @@ class DeviceSide {
   DeviceSide(const DeviceRequest& request, Membership& membership, Executor& host)
       : request_(request), membership_(membership), host_(host) {}
   Status open_levels(const JoinResult& joined, HostExchange& ranks);
+  Status open_stage(RankExchange& host);
+  Status make_staging(int device);
   bool runs_levels(const CallArguments& arguments) const;
   bool moves_enough(Collective collective, Bytes block) const;
   Status check_scalar(const CallArguments& arguments) const;

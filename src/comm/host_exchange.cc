@@ -29,7 +29,7 @@ Status HostExchange::exchange(std::span<const std::byte> mine, std::vector<std::
 }
 
 // The steps of a ring name each peer. Links between two of the members carry these rounds, the others do not.
-Status HostExchange::exchange_among(std::span<const int> members, std::span<const std::byte> mine,
+Status HostExchange::exchange_among(std::span<const int> members, std::uint64_t round, std::span<const std::byte> mine,
                                     std::vector<std::byte>* all) {
   TUTTI_TRY(failure_);
   const auto place = std::find(members.begin(), members.end(), membership_.rank().value) - members.begin();
@@ -37,7 +37,7 @@ Status HostExchange::exchange_among(std::span<const int> members, std::span<cons
   Schedule all_gather =
       build_schedule(algorithm, Shape{static_cast<int>(members.size()), static_cast<int>(place), 0, 1, nullptr});
   (void)renumber_peers(members, &all_gather);
-  return failure_ = gather_bytes(host_, all_gather, kAmong + ++rounds_among_, mine, all, *this);
+  return failure_ = gather_bytes(host_, all_gather, kAmong + round, mine, all, *this);
 }
 
 Status HostExchange::check(Rank missing, std::uint64_t) {

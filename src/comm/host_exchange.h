@@ -23,8 +23,9 @@ class HostExchange final : public RankExchange, public Watch {
   ~HostExchange() override { membership_.set_listener({}); }
 
   Status exchange(std::span<const std::byte> mine, std::vector<std::byte>* all) override;
-  /// The same by some ranks, this one among them; in rank order.
-  Status exchange_among(std::span<const int> members, std::span<const std::byte> mine, std::vector<std::byte>* all);
+  /// The same by some ranks, this one among them; in rank order. `round`: theirs.
+  Status exchange_among(std::span<const int> members, std::uint64_t round, std::span<const std::byte> mine,
+                        std::vector<std::byte>* all);
   /// Also for other waits for these ranks, such as a kernel's.
   Status check(Rank missing, std::uint64_t progress) override;
   /// Not ok: an exchange has failed. The executor's links carry nothing sensible any more.
@@ -35,23 +36,23 @@ class HostExchange final : public RankExchange, public Watch {
   Membership& membership_;
   const Deadline deadline_;
   std::uint64_t rounds_ = 0;
-  std::uint64_t rounds_among_ = 0;
   Status failure_;
 };
 
-/// Of some of the ranks, each of which is in one group only. `all` outlives it.
+/// Of some of the ranks. No two ranks are together in several groups. `all` outlives it.
 class GroupExchange final : public RankExchange {
  public:
   GroupExchange(HostExchange& all, std::vector<int> members) : all_(all), members_(std::move(members)) {}
 
   Status exchange(std::span<const std::byte> mine, std::vector<std::byte>* all) override {
-    return all_.exchange_among(members_, mine, all);
+    return all_.exchange_among(members_, ++rounds_, mine, all);
   }
   int number(std::size_t i) const override { return members_[i]; }
 
  private:
   HostExchange& all_;
   const std::vector<int> members_;
+  std::uint64_t rounds_ = 0;
 };
 
 }  // namespace tutti

@@ -81,7 +81,7 @@ CallArguments PackedReduction::exchange() {
   const std::size_t element = size_of(type_of(first)).value;
   memory_ = std::make_unique_for_overwrite<std::byte[]>(bytes().value + element);
   CallArguments whole = first;
-  whole.staged = false;
+  whole.staged = whole.two_levels = false;
   whole.count = 1;
   std::byte* at = memory_.get();
   for (const CallArguments& part : parts_) {

@@ -35,7 +35,7 @@ class DeviceInterpreter {
 
   /// Runs the block's part of the call to its end, or until a wait gives up.
   TUTTI_HD void run() {
-    port_.open();
+    if (!port_.open()) return;
     const std::uint32_t lane = block_.index() % call_.lanes;
     const Step* const program = (call_.table != nullptr ? call_.table : call_.steps) + lane * call_.steps_per_lane;
     const std::size_t tiles = call_.steps_per_lane == 0 ? 0 : binding_.tiles();

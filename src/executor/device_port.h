@@ -18,10 +18,11 @@ class DevicePort {
   TUTTI_HD DevicePort(const DeviceCall& call, Block& block, BlockMemory& memory)
       : links_(call.links), watch_(call.watch), block_(block), memory_(memory), ranks_(call.ranks) {}
 
-  /// Fetches the positions from the arena, where close() leaves them for the next kernel.
-  TUTTI_HD void open() {
+  /// Fetches the positions from the arena, where close() leaves them for the next kernel. False: a kernel before was
+  /// stopped, whose messages this one would take for its own and overwrite.
+  TUTTI_HD bool open() {
     copy_table(&memory_.links, links_.table(block_.index()));
-    block_.sync();
+    return !block_.any(load_relaxed(watch_.stop) != 0);  // stored by DeviceWatch::fail() of any block
   }
   /// `lends`: messages of this kernel may lie in the caller's buffers, which are the caller's again when it has ended.
   TUTTI_HD void close(bool lends) {

@@ -34,16 +34,17 @@ std::size_t lay_out(std::size_t blocks, const Size& size, std::vector<std::size_
 
 // Copies that cannot be waited for keep what they use.
 StagedExecutor::~StagedExecutor() {
-  if (own_stream_ != nullptr) {
+  if (stream_ != nullptr) {
     if (!have_copies_ended()) return;
-    (void)driver_.destroy_stream(own_stream_);
+    if (owns_stream_) (void)driver_.destroy_stream(stream_);
   }
   for (std::byte* const memory : memory_) (void)driver_.release_shared(memory);
 }
 
-Status StagedExecutor::open() {
-  TUTTI_TRY(driver_.create_stream(device_, &own_stream_));
-  stream_ = own_stream_;
+Status StagedExecutor::open(DeviceDriver::Stream stream) {
+  owns_stream_ = stream == nullptr;
+  if (owns_stream_) TUTTI_TRY(driver_.create_stream(device_, &stream));
+  stream_ = stream;
   words_ = std::make_shared<OrderWords>(driver_);
   TUTTI_TRY(words_->open());
   return grow(kStaged);
@@ -68,10 +69,8 @@ Status StagedExecutor::hold(int device, DeviceDriver::Stream stream, std::shared
   return StreamOrder::hold(words_, driver_, device, stream, order);
 }
 
-// A stage's device is the rank's, as this one's is where that has one.
 void StagedExecutor::begin(TwoLevelStage* stage) {
   stage_ = stage;
-  stream_ = stage == nullptr ? own_stream_ : stage->stream();
   segments_ = 1;
   loading_ = at_ = 0;
   ready_ = running_ = draining_ = false;
@@ -104,9 +103,9 @@ std::size_t StagedExecutor::tile_bytes() const {
 
 Status StagedExecutor::cut() {
   if (stage_ != nullptr) {
-    TUTTI_TRY(stage_->begin(whole_, buffers_.levels));
+    stage_->begin(whole_, buffers_.levels);
     segments_ = stage_->segments();
-    return grow(stage_->staged().value);
+    return {};
   }
   const std::size_t bytes = tile_bytes();
   const std::size_t tile = std::max<std::size_t>(whole_.tile.value, 1);

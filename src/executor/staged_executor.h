@@ -38,8 +38,9 @@ class StagedExecutor final : public HostedExecutor {
       : HostedExecutor(host), driver_(driver), device_(device) {}
   ~StagedExecutor() override;
 
-  /// Allocates the staging memory; blocks.
-  Status open();
+  /// Allocates the staging memory; blocks. `stream`: of the copies, which no kernel of another rank holds up; it
+  /// outlives this. nullptr: no kernels of ranks wait for one another here, and a stream is made.
+  Status open(DeviceDriver::Stream stream);
   int device() const { return device_; }
   Bytes memory() const { return Bytes{2 * slots_.size() * staged_bytes_}; }
 
@@ -112,7 +113,8 @@ class StagedExecutor final : public HostedExecutor {
 
   DeviceDriver& driver_;
   const int device_;
-  DeviceDriver::Stream own_stream_ = nullptr;
+  DeviceDriver::Stream stream_ = nullptr;  // of the copies
+  bool owns_stream_ = false;
   std::array<Slot, 2> slots_;
   std::size_t staged_bytes_ = 0;    // of each slot's input, and of its output
   std::vector<std::byte*> memory_;  // freed at the end: that may wait for work of the caller's
@@ -124,7 +126,6 @@ class StagedExecutor final : public HostedExecutor {
   Launch whole_;
   StagedBuffers buffers_;
   TwoLevelStage* stage_ = nullptr;
-  DeviceDriver::Stream stream_ = nullptr;  // of the copies
   std::shared_ptr<StreamOrder> order_;
   std::span<Transfer> transfers_;
   std::vector<Transfer> exchanged_;               // those with host memory

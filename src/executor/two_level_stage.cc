@@ -6,10 +6,9 @@ namespace tutti {
 
 namespace {
 /// What a rank sends to other hosts in one segment: large enough for the network, small enough that several segments
-/// are under way. Not measured yet.
+/// are under way. At most what a segment of staging memory holds. Not measured yet.
 constexpr std::size_t kShare = std::size_t{1} << 20;
-/// Blocks are cut no smaller, however many hosts there are.
-constexpr std::size_t kLeastBlock = 16 * 1024;
+constexpr std::size_t kSlots = 4;
 /// A message within the host is worth a thread block of its own from here on. Not measured yet.
 constexpr std::size_t kWorthwhile = 8192;
 }  // namespace
@@ -17,24 +16,23 @@ constexpr std::size_t kWorthwhile = 8192;
 std::size_t TwoLevelStage::block_between(const HostMap& hosts, bool by_blocks, std::size_t count, std::size_t element) {
   const auto others = static_cast<std::size_t>(by_blocks ? hosts.hosts : 1);
   const std::size_t unit = kPartAlign.value / element;
-  const std::size_t most = std::max(kShare / others, kLeastBlock) / kPartAlign.value * unit;
+  const std::size_t most = std::max(kShare / others / kPartAlign.value, std::size_t{1}) * unit;
   const std::size_t whole = by_blocks ? count : div_up(count, static_cast<std::size_t>(hosts.most));
   return std::min(round_up(whole, unit), most);
 }
 
-Status TwoLevelStage::begin(const Launch& whole, const TwoLevelCall& call) {
+Bytes TwoLevelStage::memory() { return Bytes{kSlots * kShare}; }
+
+Status TwoLevelStage::open() { return kernels_.reserve(memory(), &memory_); }
+
+void TwoLevelStage::begin(const Launch& whole, const TwoLevelCall& call) {
   whole_ = whole;
   call_ = call;
   block_ = block_between(call.hosts, call.by_blocks, whole.count.value, whole.element.value);
   const auto ranks = static_cast<std::size_t>(call.hosts.most);
   segments_ = div_up(whole.count.value, call.by_blocks ? block_ : block_ * ranks);
-  slot_bytes_ = bytes(block_) * static_cast<std::size_t>(call.by_blocks ? call.hosts.hosts : 1);
   counts_.resize(ranks);
   offsets_.resize(ranks);
-  if (4 * slot_bytes_ <= reserved_) return {};
-  TUTTI_TRY(kernels_.reserve(Bytes{4 * slot_bytes_}, &memory_));
-  reserved_ = 4 * slot_bytes_;
-  return {};
 }
 
 auto TwoLevelStage::at(std::size_t segment) const -> Segment {
@@ -51,8 +49,8 @@ std::size_t TwoLevelStage::own(const Segment& segment) const {
   return call_.by_blocks ? segment.count : segment.count_of(index());
 }
 
-std::byte* TwoLevelStage::memory(std::size_t segment, bool out) const {
-  return memory_ + (segment % 2 * 2 + (out ? 1 : 0)) * (reserved_ / 4);
+std::byte* TwoLevelStage::slot(std::size_t segment, bool out) const {
+  return memory_ + (segment % 2 * 2 + (out ? 1 : 0)) * kShare;
 }
 
 Status TwoLevelStage::copy(std::byte* to, const std::byte* from, std::size_t elements) {
@@ -98,7 +96,7 @@ Status TwoLevelStage::load(std::size_t segment, std::byte* staged) {
   const Segment part = at(segment);
   if (call_.first == nullptr)
     return call_.by_blocks ? copy(staged, whole_.input + bytes(part.first), part.count) : Status{};
-  std::byte* const collected = memory(segment, false);
+  std::byte* const collected = slot(segment, false);
   if (!call_.by_blocks) {
     TUTTI_TRY(launch(*call_.first, part, 0, whole_.input, collected));
     return copy(staged, collected, own(part));
@@ -124,7 +122,7 @@ Status TwoLevelStage::store(std::size_t segment, const std::byte* staged) {
   const Segment part = at(segment);
   if (call_.by_blocks && call_.last == nullptr) return copy(whole_.output + bytes(part.first), staged, part.count);
   if (call_.last == nullptr) return {};
-  std::byte* const arrived = memory(segment, true);
+  std::byte* const arrived = slot(segment, true);
   if (!call_.by_blocks) {
     TUTTI_TRY(copy(arrived, staged, own(part)));
     return launch(*call_.last, part, 0, arrived, whole_.output);

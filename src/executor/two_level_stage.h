@@ -24,8 +24,9 @@ struct TwoLevelCall {
   int rank = 0;
 };
 
-/// One a rank and communicator, used by the thread that drives its staged executor. All that it puts on the kernels'
-/// stream is in the same order on all ranks of the host, which is all that kernels need that wait for one another.
+/// One a rank and communicator, used by the thread that drives its staged executor, whose stream is the kernels'. All
+/// that it puts on the kernels' stream is in the same order on all ranks of the host, which is all that kernels need
+/// that wait for one another.
 class TwoLevelStage {
  public:
   explicit TwoLevelStage(DeviceExecutor& kernels) : kernels_(kernels) {}
@@ -33,18 +34,17 @@ class TwoLevelStage {
   /// Elements of a block of the part between hosts, in a whole segment.
   static std::size_t block_between(const HostMap& hosts, bool by_blocks, std::size_t count, std::size_t element);
 
-  /// Cuts the call into segments, and allocates device memory where more is needed than before. The launch's input and
-  /// output are the caller's.
-  Status begin(const Launch& whole, const TwoLevelCall& call);
+  /// Allocates the device memory of the segments.
+  Status open();
+  /// Cuts the call into segments. The launch's input and output are the caller's.
+  void begin(const Launch& whole, const TwoLevelCall& call);
   std::size_t segments() const { return segments_; }
-  /// Staging memory that a segment needs, for what it brings and for what it gets.
-  Bytes staged() const { return Bytes{slot_bytes_}; }
   DeviceExecutor& kernels() { return kernels_; }
   const DeviceExecutor& kernels() const { return kernels_; }
   DeviceDriver::Stream stream() const { return kernels_.stream(); }
   int device() const { return kernels_.device(); }
   /// Device memory.
-  Bytes memory() const { return Bytes{reserved_}; }
+  static Bytes memory();
 
   /// Puts on the stream what brings a segment's share to `staged`.
   Status load(std::size_t segment, std::byte* staged);
@@ -64,7 +64,7 @@ class TwoLevelStage {
   };
   Segment at(std::size_t segment) const;
   std::size_t own(const Segment& segment) const;
-  std::byte* memory(std::size_t segment, bool out) const;
+  std::byte* slot(std::size_t segment, bool out) const;
   Status launch(const Schedule& schedule, const Segment& segment, int host, const std::byte* input, std::byte* output);
   Status copy(std::byte* to, const std::byte* from, std::size_t elements);
   int index() const { return call_.hosts.index_of[call_.rank]; }
@@ -73,14 +73,12 @@ class TwoLevelStage {
 
   DeviceExecutor& kernels_;
   std::byte* memory_ = nullptr;  // two segments' input and output
-  std::size_t reserved_ = 0;
 
   // Of the running call.
   Launch whole_;
   TwoLevelCall call_;
   std::size_t block_ = 0;  // of the part between hosts, in a whole segment
   std::size_t segments_ = 0;
-  std::size_t slot_bytes_ = 0;
   std::vector<std::size_t> counts_, offsets_;  // of the blocks in the host
 };
 

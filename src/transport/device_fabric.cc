@@ -341,7 +341,7 @@ Status DeviceSeat::open_mirror(const std::vector<Offer>& offers, RankExchange& r
     devices.push_back(arena == nullptr ? -1 : arena->device);
   }
   MirrorKind kind = MirrorKind::kNone;
-  TUTTI_TRY(choose_mirrors(wishes, &kind));
+  TUTTI_TRY(choose_mirrors(wishes, party_.numbers, &kind));
   if (kind == MirrorKind::kNone) return {};
   if (!party_.one_process() || driver_.virtual_memory() == nullptr)
     return fail(Code::kUnsupported, "TUTTI_MULTICAST=mapped is for ranks of one process whose driver maps memory");

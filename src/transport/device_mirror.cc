@@ -5,13 +5,17 @@
 
 namespace tutti {
 
-Status choose_mirrors(std::span<const MirrorKind> wishes, MirrorKind* kind) {
+Status choose_mirrors(std::span<const MirrorKind> wishes, std::span<const int> numbers, MirrorKind* kind) {
+  const auto number = [&](auto place) {
+    const auto rank = static_cast<std::size_t>(place - wishes.begin());
+    return numbers.empty() ? static_cast<int>(rank) : numbers[rank];
+  };
   const auto is = [](MirrorKind one) { return [one](MirrorKind wish) { return wish == one; }; };
   const auto mapped = std::find_if(wishes.begin(), wishes.end(), is(MirrorKind::kMapped));
   const auto other = std::find_if_not(wishes.begin(), wishes.end(), is(MirrorKind::kMapped));
   if (mapped != wishes.end() && other != wishes.end())
-    return fail(Code::kInvalidArgument, "TUTTI_MULTICAST is 'mapped' for rank {} and not for rank {}",
-                mapped - wishes.begin(), other - wishes.begin());
+    return fail(Code::kInvalidArgument, "TUTTI_MULTICAST is 'mapped' for rank {} and not for rank {}", number(mapped),
+                number(other));
   const bool all = std::all_of(wishes.begin(), wishes.end(), is(wishes[0]));
   *kind = all ? wishes[0] : MirrorKind::kNone;
   return {};

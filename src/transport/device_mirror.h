@@ -22,8 +22,9 @@ enum class MirrorKind : std::uint32_t {
   kMapped = 2,  ///< by a second address of one memory: all ranks read it, of whatever devices. A check for one device.
 };
 
-/// What all ranks do, of what each would; kInvalidArgument: they were not told the same.
-Status choose_mirrors(std::span<const MirrorKind> wishes, MirrorKind* kind);
+/// What all ranks do, of what each would; kInvalidArgument: they were not told the same. `numbers`: what the
+/// communicator calls them, empty: the same.
+Status choose_mirrors(std::span<const MirrorKind> wishes, std::span<const int> numbers, MirrorKind* kind);
 
 /// The mirrors of one communicator's ranks, which are all of one process. Zero at first.
 class DeviceMirror {

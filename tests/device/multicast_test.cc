@@ -270,7 +270,9 @@ TEST_F(Multicast, IsReplayedByGraphs) {
 }
 
 TEST(Mirrors, AreChosenByAllAlike) {
-  const auto choose = [](std::vector<MirrorKind> wishes, MirrorKind* kind) { return choose_mirrors(wishes, kind); };
+  const auto choose = [](std::vector<MirrorKind> wishes, MirrorKind* kind) {
+    return choose_mirrors(wishes, std::vector<int>{}, kind);
+  };
   MirrorKind kind = MirrorKind::kMapped;
   EXPECT_TRUE(choose({MirrorKind::kMulticast, MirrorKind::kNone}, &kind).ok());
   EXPECT_EQ(kind, MirrorKind::kNone);
@@ -281,6 +283,8 @@ TEST(Mirrors, AreChosenByAllAlike) {
   const Status mixed = choose({MirrorKind::kMulticast, MirrorKind::kMapped}, &kind);
   EXPECT_EQ(mixed.code(), Code::kInvalidArgument);
   EXPECT_TRUE(contains(mixed.text(), "'mapped' for rank 1 and not for rank 0")) << mixed.text();
+  const std::vector<MirrorKind> wishes{MirrorKind::kMulticast, MirrorKind::kMapped};
+  EXPECT_TRUE(contains(choose_mirrors(wishes, std::vector<int>{4, 6}, &kind).text(), "for rank 6 and not for rank 4"));
 }
 
 }  // namespace

@@ -100,6 +100,8 @@ void expect_mismatch(const std::function<tuttiResult_t(tuttiComm_t comm, int ran
   const ScopedSetting quiet("TUTTI_LOG", "error");
   DeviceProcesses processes(hosts(4), [&](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
+    shared.step[rank] = 1;
+    for (int peer = 0; peer < 4; ++peer) shared.wait_for_step(peer, 1);  // all have left the join
     const tuttiResult_t result = call(comm, rank);
     shared.report(rank, result, tuttiGetLastError(comm));
     EXPECT_NE(tuttiCommDestroy(comm), tuttiSuccess);
@@ -137,7 +139,8 @@ TEST(TwoLevelFailure, AFailedLaunchIsADeviceErrorThatAllHearOf) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
     DeviceArray data(std::vector<float>(kCount, 0.0f));
     EXPECT_EQ(data.reduce(comm), tuttiSuccess) << tuttiGetLastError(comm);
-    EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
+    shared.step[rank] = 1;
+    for (int peer = 0; peer < 4; ++peer) shared.wait_for_step(peer, 1);  // all have made the first call
     if (rank == 2) stand_in().fail_next("launch", "an illegal memory access was encountered");
     EXPECT_EQ(data.reduce(comm), tuttiUnhandledCudaError);
     EXPECT_TRUE(contains(tuttiGetLastError(comm), "illegal memory access")) << tuttiGetLastError(comm);

@@ -197,6 +197,19 @@ TEST(Lent, MemoryOfAStoppedRankIsNotTaken) {
   EXPECT_EQ(DeviceReport::rank_of(failure_of(world, 1)), Rank{0});
 }
 
+// Its positions are those before the stopped one: what it wrote would be overwritten while peers read it.
+TEST_P(Waits, AreNotBegunByTheKernelBehindAStoppedOne) {
+  DeviceWorld world(geometry_of(2), mirrors());
+  const Algorithm& broadcast = *find_algorithm(Collective::kBroadcast, "all_pairs");
+  store_relaxed(world.place(0).links.stop(), 1);
+  LoneRank root(&world, 0, elements(), 7, broadcast, 0);
+  root.run();
+  world.set_limit(50'000'000);
+  LoneRank reader(&world, 1, elements(), 7, broadcast, 0);
+  reader.run();
+  EXPECT_EQ(failure_of(world, 1), DeviceReport::pack(Code::kTimeout, 0)) << "a message of the stopped rank came";
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, Waits,
                          ::testing::Combine(::testing::Values(3, 1000),
                                             ::testing::Values(Mirrors::kNone, Mirrors::kMulticast)),
