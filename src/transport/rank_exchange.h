@@ -16,8 +16,8 @@ class RankExchange {
  public:
   virtual ~RankExchange() = default;
 
-  /// Blocks until every rank has brought its bytes, of one size; `all` are then those of all, in rank order. A failure is
-  /// final, and names the rank that died or did not come.
+  /// Blocks until every rank has brought its bytes, of one size; `all` are then those of all, in rank order. A failure
+  /// is final, and names the rank that died or did not come.
   virtual Status exchange(std::span<const std::byte> mine, std::vector<std::byte>* all) = 0;
   /// The communicator's number of the rank that brings the i-th, for texts.
   virtual int number(std::size_t i) const { return static_cast<int>(i); }
