@@ -55,7 +55,7 @@ TEST_P(TwoLevelQueues, HoldUpNoCopyBehindAKernelThatWaits) {
   });
   processes.expect_success();
 }
-INSTANTIATE_TEST_SUITE_P(Shifts, TwoLevelQueues, ::testing::Range(0, 8));
+INSTANTIATE_TEST_SUITE_P(Shifts, TwoLevelQueues, ::testing::Range(0, kSanitized ? 4 : 8));
 
 // Calls of all sizes take what the join allocated, and wait for no kernel with an allocation; statistics may be asked
 // for meanwhile.
