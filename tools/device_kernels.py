@@ -29,7 +29,7 @@ OPERATIONS = {"Add": "sum", "Mean": "avg", "Multiply": "prod", "Largest": "max",
               "SmallestReal": "min", "And": "and", "Or": "or", "Xor": "xor"}
 # Kernels that wait, call functions and move data at any address: what one may have at most, which is what it had when the
 # bound was written. `spills`: instructions that store to local memory.
-BOUNDS = {"interpreter_integers": {"registers": 128, "stack": 64, "shared": 2376, "spills": 32},
+BOUNDS = {"interpreter_integers": {"registers": 128, "stack": 80, "shared": 2376, "spills": 32},
           "interpreter_reals": {"registers": 128, "stack": 304, "shared": 2376, "spills": 320},
           "interpreter_small_floats": {"registers": 128, "stack": 448, "shared": 2376, "spills": 560},
           "pass": {"registers": 40, "stack": 0, "shared": 1024, "spills": 0},

@@ -96,6 +96,11 @@ Culprit Communicator::culprit_of_wait(Rank missing) const {
   if (call_.collective == Collective::kSendRecv) return find_silent_peer(rank_, missing, ranks_, boards());
   // A kernel names any one of those that it waits for, and may have named it long ago.
   if (runs_on_device()) return find_absent(call_, rank_, missing, ranks_, boards());
+  if (missing == kNoRank && runs_staged()) {
+    Culprit absent = find_absent(call_, rank_, missing, ranks_, boards());
+    if (absent.rank != kNoRank) return absent;
+    return {rank_, fmt::format("the device of rank {} has not come to its part of it", rank_.value)};
+  }
   return find_culprit(call_, missing, ranks_, boards());
 }
 

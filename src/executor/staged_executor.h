@@ -63,7 +63,8 @@ class StagedExecutor final : public HostedExecutor {
   Status run(std::span<Transfer> transfers, Watch& watch) override;
 
   Rank missing() const override;
-  bool works() const override { return !running_ && missing() == kNoRank; }
+  /// A stage's kernels and copies are short: what lasts, once the caller's work has ended, is held up by something.
+  bool works() const override { return !running_ && missing() == kNoRank && (stage_ == nullptr || !ready_); }
   std::uint64_t progress() const override;
   Rank mismatched() const override { return running_ ? host().mismatched() : kNoRank; }
   Capabilities capabilities() const override { return host().capabilities(); }

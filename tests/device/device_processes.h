@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 
+#include <cstdio>
 #include <functional>
 #include <string>
 #include <thread>
@@ -89,6 +90,7 @@ class DeviceProcesses {
     for (int index = 0; index < layout_.ranks_each; ++index)
       threads.emplace_back([&, index] { join(layout_.rank_of(process, index), index, body); });
     for (std::thread& thread : threads) thread.join();
+    std::fflush(nullptr);  // what failed is told also where the output is no terminal
     ::_exit(::testing::Test::HasFailure() ? 5 : 0);
   }
 

@@ -24,10 +24,10 @@ DeviceLayout hosts(int processes, int ranks_each) {
 }
 
 /// How many streams lie, in the device's hardware queues, between those of the join and those of the calls.
-class TwoLevelQueues : public ::testing::TestWithParam<int> {};
+class TwoLevelShifts : public ::testing::TestWithParam<int> {};
 
 // Copies of a small call must not stand behind a kernel that waits for the next call of the same rank.
-TEST_P(TwoLevelQueues, HoldUpNoCopyBehindAKernelThatWaits) {
+TEST_P(TwoLevelShifts, HoldUpNoCopyBehindAKernelThatWaits) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   const ScopedSetting timeout("TUTTI_TIMEOUT", kSanitized ? "60" : "20");
   DeviceLayout layout = hosts(2, 2);
@@ -55,7 +55,51 @@ TEST_P(TwoLevelQueues, HoldUpNoCopyBehindAKernelThatWaits) {
   });
   processes.expect_success();
 }
-INSTANTIATE_TEST_SUITE_P(Shifts, TwoLevelQueues, ::testing::Range(0, kSanitized ? 4 : 8));
+INSTANTIATE_TEST_SUITE_P(Streams, TwoLevelShifts, ::testing::Range(0, kSanitized ? 4 : 8));
+
+/// Of rank 0, on a stream of the caller's made `shift` streams behind those of the join.
+tuttiResult_t reduce_on_a_stream(int shift, std::string* text) {
+  DeviceLayout layout{4, 1, 1};
+  layout.before = [](int process) {
+    name_host(process, 2);
+    stand_in().set_connections(8);
+  };
+  DeviceProcesses processes(layout, [=](tuttiComm_t comm, int rank, Shared& shared) {
+    ASSERT_NE(comm, nullptr) << shared.text[rank];
+    DeviceArray data(std::vector<float>(300'000, 0.0f));
+    std::vector<DeviceDriver::Stream> between(static_cast<std::size_t>(shift));
+    for (DeviceDriver::Stream& stream : between) ASSERT_TRUE(stand_in().create_stream(0, &stream).ok());
+    {
+      CallerStream stream(stand_in().current_device());
+      EXPECT_EQ(data.reduce(comm, stream.get()), tuttiSuccess);
+      const tuttiResult_t result = tuttiStreamSynchronize(stream.get());
+      shared.report(rank, result, tuttiGetLastError(comm));
+      stream.drain();
+    }
+    (void)tuttiCommDestroy(comm);
+    for (DeviceDriver::Stream stream : between) EXPECT_TRUE(stand_in().destroy_stream(stream).ok());
+  });
+  processes.expect_success();
+  *text = processes.text(0);
+  return static_cast<tuttiResult_t>(processes.shared().result[0].load());
+}
+
+// The stand-in's queues know no priorities: a stream that waits for a call and shares the queue of its kernels keeps
+// these from beginning. That ends, too, and what holds them up is told.
+TEST(TwoLevelQueues, AStreamThatHoldsUpItsOwnCallIsTold) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  const ScopedSetting timeout("TUTTI_TIMEOUT", kSanitized ? "10" : "3");
+  int held_up = 0;
+  for (int shift = 0; shift < 8; ++shift) {
+    std::string text;
+    const tuttiResult_t result = reduce_on_a_stream(shift, &text);
+    if (result == tuttiSuccess) continue;
+    ++held_up;
+    EXPECT_EQ(result, tuttiTimeout) << text;
+    EXPECT_NE(text.find("has not come to its part"), std::string::npos) << text;
+  }
+  EXPECT_EQ(held_up, 1) << "of 8 queues";
+}
 
 // Calls of all sizes take what the join allocated, and wait for no kernel with an allocation; statistics may be asked
 // for meanwhile.
