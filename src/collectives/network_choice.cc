@@ -146,6 +146,20 @@ std::string_view network_algorithm(Collective collective, Bytes bytes, const Mac
   return alone ? flat(collective, bytes.value, machine) : hierarchical(collective, bytes.value, machine, hosts->hosts);
 }
 
+std::string_view named_peers_algorithm(Collective collective, Bytes bytes, int hosts) {
+  switch (collective) {
+    case Collective::kAllReduce:
+      return bytes.value <= (hosts == 2 ? kTcpLeaderPairBytes : ring_from(hosts, kTcpLeaderBytes))
+                 ? "recursive_doubling"
+                 : "ring";
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+      return bytes.value <= ring_from(hosts, kTcpTreeBytes) ? "tree" : "chain";
+    default:
+      return "ring";
+  }
+}
+
 int network_lanes(std::string_view algorithm, Bytes bytes, const Machine& machine) {
   const bool rings = algorithm == "ring" || algorithm == "hierarchical";
   return rings && bytes.value >= kTcpTwoLaneBytes ? std::clamp(machine.lanes, 1, 2) : 1;

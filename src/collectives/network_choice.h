@@ -13,6 +13,9 @@ namespace tutti {
 /// thread.
 std::string_view network_algorithm(Collective collective, Bytes bytes, const Machine& machine, const HostMap* hosts);
 
+/// The same for ranks with a host each, among algorithms whose steps name each peer: `hosts` of them.
+std::string_view named_peers_algorithm(Collective collective, Bytes bytes, int hosts);
+
 /// Lanes that an algorithm should run on there, at least 1.
 int network_lanes(std::string_view algorithm, Bytes bytes, const Machine& machine);
 

@@ -5,16 +5,9 @@
 
 #include "collectives/catalogue.h"
 #include "collectives/choice.h"
+#include "collectives/network_choice.h"
 
 namespace tutti {
-
-namespace {
-/// Shares of up to so many bytes take the fewest rounds, larger ones the fewest bytes. Those between hosts in general
-/// (network_choice.cc); not measured with devices.
-constexpr std::size_t kFewRounds = 16 * 1024;
-constexpr std::size_t kFewRoundsOfTwo = 64 * 1024;
-constexpr std::size_t kTree = 64 * 1024;
-}  // namespace
 
 bool two_level_form(Collective collective, TwoLevelForm* form) {
   *form = TwoLevelForm{};
@@ -47,12 +40,7 @@ bool two_level_form(Collective collective, TwoLevelForm* form) {
 }
 
 const Algorithm& between_hosts(Collective collective, Bytes block, int hosts) {
-  const char* name = "ring";
-  if (collective == Collective::kAllReduce && block.value <= (hosts == 2 ? kFewRoundsOfTwo : kFewRounds))
-    name = "recursive_doubling";
-  if (collective == Collective::kBroadcast || collective == Collective::kReduce)
-    name = block.value <= kTree ? "tree" : "chain";
-  return *find_algorithm(collective, name);
+  return *find_algorithm(collective, named_peers_algorithm(collective, block, hosts));
 }
 
 TwoLevelPlans::TwoLevelPlans(const Machine& machine, Rank rank, Bytes tile)
