@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "device/caller_stream.h"
 #include "device/two_level_world.h"
 
 namespace tutti::test {
@@ -15,23 +14,9 @@ constexpr std::size_t kCount = 300'000;  // two segments
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// Reduces until that fails, and reports how. Odd ranks call on CUDA streams.
-void reduce_until_failure(tuttiComm_t comm, int rank, Shared& shared) {
-  ASSERT_NE(comm, nullptr) << shared.text[rank];
-  DeviceArray data(std::vector<float>(kCount, 0.0f));
-  tuttiResult_t result = tuttiSuccess;
-  {
-    CallerStream stream(stand_in().current_device());
-    const bool streams = rank % 2 == 1;
-    while (result == tuttiSuccess) {
-      result = data.reduce(comm, streams ? stream.get() : nullptr);
-      if (result == tuttiSuccess && streams) result = tuttiStreamSynchronize(stream.get());
-      if (result == tuttiSuccess) shared.step[rank].fetch_add(1);
-    }
-    shared.report(rank, result, tuttiGetLastError(comm));
-    stream.drain();
-  }
-  (void)tuttiCommDestroy(comm);
+/// Odd ranks call on CUDA streams.
+void reduce_segments(tuttiComm_t comm, int rank, Shared& shared) {
+  reduce_until_failure(comm, rank, shared, kCount, true);
 }
 
 /// Hosts of two processes of a rank each.
@@ -46,7 +31,7 @@ class TwoLevelKill : public ::testing::TestWithParam<int> {};
 TEST_P(TwoLevelKill, IsNamedByAll) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   const int victim = GetParam();
-  DeviceProcesses processes(hosts(4), reduce_until_failure);
+  DeviceProcesses processes(hosts(4), reduce_segments);
   for (int rank = 0; rank < 4; ++rank) processes.shared().wait_for_step(rank, 3);
   processes.signal(victim, SIGKILL);
   for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(processes.wait(rank), rank == victim ? SIGKILL : 0) << rank;
@@ -62,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Victims, TwoLevelKill, ::testing::Values(0, 1, 3));
 TEST(TwoLevelStop, AStoppedProcessIsNamedAtTheTimeout) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   const ScopedSetting timeout("TUTTI_TIMEOUT", "4");
-  DeviceProcesses processes(hosts(4), reduce_until_failure);
+  DeviceProcesses processes(hosts(4), reduce_segments);
   for (int rank = 0; rank < 4; ++rank) processes.shared().wait_for_step(rank, 3);
   processes.signal(2, SIGSTOP);
   for (const int rank : {0, 1, 3}) {
@@ -116,7 +101,7 @@ void expect_mismatch(const std::function<tuttiResult_t(tuttiComm_t comm, int ran
 TEST(TwoLevelMismatch, OfCountsAcrossTheThreshold) {
   expect_mismatch(
       [](tuttiComm_t comm, int rank) {
-        DeviceArray data(std::vector<float>(rank == 3 ? 1000 : kCount, 0.0f));
+        DeviceFloats data(std::vector<float>(rank == 3 ? 1000 : kCount, 0.0f));
         return data.reduce(comm);
       },
       "rank 3");
@@ -126,7 +111,7 @@ TEST(TwoLevelMismatch, OfKindsOfMemory) {
   expect_mismatch(
       [](tuttiComm_t comm, int rank) {
         std::vector<float> host(kCount, 0.0f);
-        DeviceArray data(host);
+        DeviceFloats data(host);
         float* const buffer = rank == 3 ? host.data() : data.data();
         return tuttiAllReduce(buffer, buffer, kCount, tuttiFloat32, tuttiSum, comm, nullptr);
       },
@@ -137,7 +122,7 @@ TEST(TwoLevelFailure, AFailedLaunchIsADeviceErrorThatAllHearOf) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   DeviceProcesses processes(hosts(4), [&](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
-    DeviceArray data(std::vector<float>(kCount, 0.0f));
+    DeviceFloats data(std::vector<float>(kCount, 0.0f));
     EXPECT_EQ(data.reduce(comm), tuttiSuccess) << tuttiGetLastError(comm);
     shared.step[rank] = 1;
     for (int peer = 0; peer < 4; ++peer) shared.wait_for_step(peer, 1);  // all have made the first call
@@ -155,8 +140,8 @@ TEST(TwoLevelFailure, ABufferOfAnotherDeviceIsRefusedAndTheRestGoesOn) {
   layout.before = [](int process) { name_host(process); };
   DeviceProcesses processes(layout, [](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
-    DeviceArray data(std::vector<float>(kCount, 1.0f));
-    DeviceArray other(kCount, 1 - stand_in().current_device());
+    DeviceFloats data(std::vector<float>(kCount, 1.0f));
+    DeviceFloats other(kCount, 1 - stand_in().current_device());
     EXPECT_EQ(tuttiAllReduce(data.data(), other.data(), kCount, tuttiFloat32, tuttiSum, comm, nullptr),
               tuttiInvalidArgument);
     EXPECT_TRUE(contains(tuttiGetLastError(comm), "recvbuff of rank")) << tuttiGetLastError(comm);

@@ -37,7 +37,7 @@ TEST_P(TwoLevelShifts, HoldUpNoCopyBehindAKernelThatWaits) {
   };
   DeviceProcesses processes(layout, [shift = GetParam()](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
-    DeviceArray data(std::vector<float>(300'000, 0.0f)), small(std::vector<float>(100, 0.0f));
+    DeviceFloats data(std::vector<float>(300'000, 0.0f)), small(std::vector<float>(100, 0.0f));
     std::vector<DeviceDriver::Stream> between(rank % 2 == 0 ? static_cast<std::size_t>(shift) : 0);
     for (DeviceDriver::Stream& stream : between) ASSERT_TRUE(stand_in().create_stream(0, &stream).ok());
     EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
@@ -66,7 +66,7 @@ tuttiResult_t reduce_on_a_stream(int shift, std::string* text) {
   };
   DeviceProcesses processes(layout, [=](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
-    DeviceArray data(std::vector<float>(300'000, 0.0f));
+    DeviceFloats data(std::vector<float>(300'000, 0.0f));
     std::vector<DeviceDriver::Stream> between(static_cast<std::size_t>(shift));
     for (DeviceDriver::Stream& stream : between) ASSERT_TRUE(stand_in().create_stream(0, &stream).ok());
     {
@@ -107,7 +107,7 @@ TEST(TwoLevelMemory, IsThatOfTheJoin) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   DeviceProcesses processes(hosts(2, 2), [](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
-    DeviceArray data(std::vector<float>(600'000, 0.0f));
+    DeviceFloats data(std::vector<float>(600'000, 0.0f));
     CallerStream stream(stand_in().current_device());
     std::uint64_t first = 0, now = 0;
     EXPECT_EQ(tuttiCommMemStats(comm, tuttiMemStatDevice, &first), tuttiSuccess);
@@ -170,9 +170,9 @@ TEST(TwoLevelGroups, OfManyKindsAreExact) {
     const auto own = static_cast<std::size_t>(rank);
     for (const std::size_t count : {std::size_t{1}, std::size_t{300}, std::size_t{20'011}}) {
       const int root = static_cast<int>(count % kRanks);
-      DeviceArray sum(std::vector<float>(count, 1.0f)), small(std::vector<float>(3, 1.0f));
-      DeviceArray sent(std::vector<float>(count, own + 1.0f)), gathered(count * kRanks);
-      DeviceArray scattered(std::vector<float>(count * kRanks, 3.0f)), part(count);
+      DeviceFloats sum(std::vector<float>(count, 1.0f)), small(std::vector<float>(3, 1.0f));
+      DeviceFloats sent(std::vector<float>(count, own + 1.0f)), gathered(count * kRanks);
+      DeviceFloats scattered(std::vector<float>(count * kRanks, 3.0f)), part(count);
       {
         CallerStream stream(stand_in().current_device());
         const tuttiStream_t on = rank % 2 == 0 ? stream.get() : nullptr;

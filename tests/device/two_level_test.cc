@@ -79,13 +79,13 @@ struct Calls {
     }
   }
   void reduce() const {
-    DeviceArray in(blocks_of(rank, 1, count)), out(count);
+    DeviceFloats in(blocks_of(rank, 1, count)), out(count);
     const std::vector<float> expected = sums(ranks, 0, count);
     end(tuttiAllReduce(in.data(), out.data(), count, tuttiFloat32, tuttiSum, comm, stream));
     EXPECT_TRUE(out.get() == expected);
     EXPECT_TRUE(in.get() == blocks_of(rank, 1, count)) << "the input was written";
     for (int root = 0; root < ranks; ++root) {
-      DeviceArray result(count);
+      DeviceFloats result(count);
       end(tuttiReduce(in.data(), rank == root ? result.data() : nullptr, count, tuttiFloat32, tuttiSum, root, comm,
                       stream));
       if (rank == root) {
@@ -99,14 +99,14 @@ struct Calls {
   }
   void broadcast() const {
     for (int root = 0; root < ranks; ++root) {
-      DeviceArray data(blocks_of(rank, 1, count));
+      DeviceFloats data(blocks_of(rank, 1, count));
       end(tuttiBroadcast(data.data(), data.data(), count, tuttiFloat32, root, comm, stream));
       EXPECT_TRUE(data.get() == blocks_of(root, 1, count)) << "root " << root;
     }
   }
   void blocks() const {
     const auto all = static_cast<std::size_t>(ranks), own = static_cast<std::size_t>(rank);
-    DeviceArray in(blocks_of(rank, all, block)), part(block), whole(all * block);
+    DeviceFloats in(blocks_of(rank, all, block)), part(block), whole(all * block);
     const std::vector<float> expected = sums(ranks, own, block);
     end(tuttiReduceScatter(in.data(), part.data(), block, tuttiFloat32, tuttiSum, comm, stream));
     EXPECT_TRUE(part.get() == expected);
@@ -146,7 +146,7 @@ TEST_P(TwoLevels, OnStreamsOfTheCaller) {
   DeviceProcesses processes(layout(), [=](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
     const std::size_t count = 100'000;
-    DeviceArray data(count);
+    DeviceFloats data(count);
     {
       CallerStream stream(stand_in().current_device());
       const Calls calls{comm, rank, ranks, stream.get(), count};
@@ -193,7 +193,7 @@ TEST_P(TwoLevelWay, IsThatOfTheSettings) {
   DeviceProcesses processes(layout, [way = GetParam()](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
     const std::size_t launches = stand_in().launches();
-    DeviceArray data(std::vector<float>(way.count, 1.0f));
+    DeviceFloats data(std::vector<float>(way.count, 1.0f));
     EXPECT_EQ(data.reduce(comm), tuttiSuccess) << tuttiGetLastError(comm);
     EXPECT_TRUE(data.get() == std::vector<float>(way.count, 4.0f));
     EXPECT_EQ(stand_in().launches() > launches, way.kernels);
@@ -228,7 +228,7 @@ TEST_P(NoTwoLevels, LeaveTheWayThroughHostMemory) {
   DeviceProcesses processes(layout, [ranks = layout.ranks()](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
     const std::size_t launches = stand_in().launches();
-    DeviceArray data(std::vector<float>(100'000, 1.0f));
+    DeviceFloats data(std::vector<float>(100'000, 1.0f));
     EXPECT_EQ(data.reduce(comm), tuttiSuccess) << tuttiGetLastError(comm);
     EXPECT_TRUE(data.get() == std::vector<float>(100'000, static_cast<float>(ranks)));
     EXPECT_EQ(stand_in().launches(), launches);

@@ -11,37 +11,11 @@
 
 #include "executor/cuda_mappings.h"
 #include "kernels_cuda/device_memory.h"
+#include "kernels_cuda/device_words.h"
 #include "support/ranks.h"
 
 namespace tutti::test {
 namespace {
-
-using Words = std::vector<std::uint32_t>;
-
-/// A rank's memory on its device.
-class Buffer {
- public:
-  Buffer(std::size_t count, int device) : count_(count) {
-    EXPECT_EQ(tuttiMemAllocDevice(&memory_, count * sizeof(std::uint32_t), device), tuttiSuccess);
-  }
-  ~Buffer() { EXPECT_EQ(tuttiMemFree(memory_), tuttiSuccess); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  void* data() const { return memory_; }
-  void write(const Words& words) {
-    EXPECT_EQ(cudaMemcpy(memory_, words.data(), count_ * sizeof(std::uint32_t), cudaMemcpyDefault), cudaSuccess);
-  }
-  Words read() const {
-    Words words(count_);
-    EXPECT_EQ(cudaMemcpy(words.data(), memory_, count_ * sizeof(std::uint32_t), cudaMemcpyDefault), cudaSuccess);
-    return words;
-  }
-
- private:
-  std::size_t count_;
-  void* memory_ = nullptr;
-};
 
 std::uint32_t value_of(int rank, std::size_t i, std::uint32_t round) {
   return static_cast<std::uint32_t>(rank + 1) * 1'000'003u + static_cast<std::uint32_t>(i) * 7u + round * 31u;
@@ -52,7 +26,7 @@ void run_rank(tuttiComm_t comm, int rank, int ranks, int device) {
   ASSERT_EQ(cudaSetDevice(device), cudaSuccess);
   for (const std::size_t count : {std::size_t{1}, std::size_t{300}, std::size_t{5'000}, std::size_t{700'001}}) {
     const std::size_t all = count * static_cast<std::size_t>(ranks);
-    Buffer own(count, device), gathered(all, device), sum(count, device);
+    DeviceWords own(count, device), gathered(all, device), sum(count, device);
     for (std::uint32_t round = 0; round < 20; ++round) {
       Words mine(count), total(count), each(all);
       for (std::size_t i = 0; i < count; ++i) mine[i] = value_of(rank, i, round);

@@ -15,35 +15,14 @@
 #include <vector>
 
 #include "kernels_cuda/device_memory.h"
+#include "kernels_cuda/device_words.h"
 #include "support/ranks.h"
 
 namespace tutti::test {
 namespace {
 
-using Words = std::vector<std::uint32_t>;
 constexpr int kHosts = 2, kRanksEach = 2, kRanks = kHosts * kRanksEach;
 constexpr auto kAll = static_cast<std::size_t>(kRanks);
-
-class Buffer {
- public:
-  explicit Buffer(const Words& words) : count_(words.size()) {
-    EXPECT_EQ(tuttiMemAllocDevice(&memory_, count_ * sizeof(std::uint32_t), 0), tuttiSuccess);
-    EXPECT_EQ(cudaMemcpy(memory_, words.data(), count_ * sizeof(std::uint32_t), cudaMemcpyDefault), cudaSuccess);
-  }
-  ~Buffer() { EXPECT_EQ(tuttiMemFree(memory_), tuttiSuccess); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  std::uint32_t* data() const { return static_cast<std::uint32_t*>(memory_); }
-  Words read() const {
-    Words words(count_);
-    EXPECT_EQ(cudaMemcpy(words.data(), memory_, count_ * sizeof(std::uint32_t), cudaMemcpyDefault), cudaSuccess);
-    return words;
-  }
-
- private:
-  std::size_t count_;
-  void* memory_ = nullptr;
-};
 
 /// `blocks` blocks of a rank.
 Words words_of(int rank, std::size_t blocks, std::size_t count) {
@@ -65,18 +44,18 @@ void expect_exact(tuttiComm_t comm, int rank, std::size_t count) {
   const auto own = static_cast<std::size_t>(rank);
   const Words total = sum(1, count), parts = sum(kAll, count);
   const auto part = parts.begin() + static_cast<std::ptrdiff_t>(own * count);
-  Buffer in(words_of(rank, 1, count)), out(Words(count, 0u));
+  DeviceWords in(words_of(rank, 1, count), 0), out(Words(count, 0u), 0);
   EXPECT_EQ(tuttiAllReduce(in.data(), out.data(), count, tuttiUint32, tuttiSum, comm, nullptr), tuttiSuccess)
       << tuttiGetLastError(comm);
   EXPECT_TRUE(out.read() == total) << count;
   for (int root = 0; root < kRanks; ++root) {
-    Buffer result(Words(count, 0u)), data(words_of(rank, 1, count));
+    DeviceWords result(Words(count, 0u), 0), data(words_of(rank, 1, count), 0);
     EXPECT_EQ(tuttiReduce(in.data(), result.data(), count, tuttiUint32, tuttiSum, root, comm, nullptr), tuttiSuccess);
     EXPECT_TRUE(rank != root || result.read() == total) << count;
     EXPECT_EQ(tuttiBroadcast(data.data(), data.data(), count, tuttiUint32, root, comm, nullptr), tuttiSuccess);
     EXPECT_TRUE(data.read() == words_of(root, 1, count)) << count;
   }
-  Buffer whole(words_of(rank, kAll, count));
+  DeviceWords whole(words_of(rank, kAll, count), 0);
   std::uint32_t* const mine = whole.data() + own * count;  // in place
   EXPECT_EQ(tuttiReduceScatter(whole.data(), mine, count, tuttiUint32, tuttiSum, comm, nullptr), tuttiSuccess);
   const Words scattered = whole.read();
@@ -87,7 +66,7 @@ void expect_exact(tuttiComm_t comm, int rank, std::size_t count) {
 
 /// Microseconds of an all-reduce in place.
 double time_of(tuttiComm_t comm, std::size_t count) {
-  Buffer data(Words(count, 1u));
+  DeviceWords data(Words(count, 1u), 0);
   constexpr int kCalls = 5;
   EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
   const auto began = std::chrono::steady_clock::now();
