@@ -122,7 +122,8 @@ Status DeviceGroup::check_multicast(RankExchange& ranks, Watch& watch) {
   if (!executor_->has_mirror()) return {};
   const ProbedLinks links{find_algorithm(Collective::kAllGather, "all_pairs"), "multicast between devices"};
   Status probed = DeviceSeat::agree(probe_links(*executor_, links, index_, this->ranks(), watch), ranks);
-  if (!probed.ok() && is_first())
+  const bool goes_on = watch.check(kNoRank, 0).ok();  // else the join fails, and says why
+  if (!probed.ok() && is_first() && goes_on)
     log(LogLevel::kWarn, request_.source, "messages to all do without NVLink multicast: {}", probed.text());
   return probed;
 }

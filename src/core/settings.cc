@@ -161,9 +161,8 @@ constexpr SettingInfo kTable[] = {
      "GPU",
      parse_multicast},
     {"TUTTI_TWO_LEVELS", nullptr, "64K",
-     "bytes that a call on device buffers moves from which on, across hosts, kernels of each host's ranks do their "
-     "part "
-     "of it; off: never",
+     "bytes that a call on device buffers moves from which on, across hosts, kernels do the part within each host; "
+     "off: never",
      parse_two_levels},
     {"TUTTI_SPIN_US", nullptr, "-1", "microseconds a wait spins before it yields; -1: from ranks and cores",
      [](const std::string& text, Settings* s) {
