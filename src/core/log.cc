@@ -6,7 +6,8 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <mutex>
+
+#include "core/mutex.h"
 
 namespace tutti {
 
@@ -17,11 +18,11 @@ std::atomic<int> threshold{static_cast<int>(LogLevel::kWarn)};
 namespace {
 
 struct Sink {
-  std::mutex mutex;
-  std::FILE* file = nullptr;  // nullptr: stderr
-  std::string path;
-  LogCallback callback = nullptr;
-  void* user = nullptr;
+  Mutex mutex;
+  std::FILE* file TUTTI_GUARDED_BY(mutex) = nullptr;  // nullptr: stderr
+  std::string path TUTTI_GUARDED_BY(mutex);
+  LogCallback callback TUTTI_GUARDED_BY(mutex) = nullptr;
+  void* user TUTTI_GUARDED_BY(mutex) = nullptr;
 };
 
 // Never destroyed: library threads may log while the process ends.
@@ -54,7 +55,7 @@ void log_line(LogLevel level, LogSource source, std::string_view text) {
     return;
   }
   Sink& out = sink();
-  const std::lock_guard lock(out.mutex);
+  const MutexLock lock(out.mutex);
   if (out.callback != nullptr) {
     in_callback = true;
     out.callback(static_cast<int>(level), line.c_str(), out.user);
@@ -72,7 +73,7 @@ void log_configure(LogLevel level, const std::string& path) {
   std::string expanded = path;
   if (const auto at = expanded.find("%p"); at != std::string::npos) expanded.replace(at, 2, std::to_string(getpid()));
   Sink& out = sink();
-  const std::lock_guard lock(out.mutex);
+  const MutexLock lock(out.mutex);
   if (expanded == out.path) return;
   if (out.file != nullptr) std::fclose(out.file);
   out.file = nullptr;
@@ -86,7 +87,7 @@ void log_configure(LogLevel level, const std::string& path) {
 
 void log_set_callback(LogCallback callback, void* user) {
   Sink& out = sink();
-  const std::lock_guard lock(out.mutex);
+  const MutexLock lock(out.mutex);
   out.callback = callback;
   out.user = user;
 }

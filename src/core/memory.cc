@@ -12,13 +12,13 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 }  // namespace
 
 std::uint64_t MemoryRanges::add(const void* begin, std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ranges_.emplace(next_, Range{reinterpret_cast<std::uintptr_t>(begin), bytes});
   return next_++;
 }
 
 bool MemoryRanges::remove(std::uint64_t handle, const void** begin) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = ranges_.find(handle);
   if (found == ranges_.end()) return false;
   if (begin != nullptr) *begin = reinterpret_cast<const void*>(found->second.begin);
@@ -27,7 +27,7 @@ bool MemoryRanges::remove(std::uint64_t handle, const void** begin) {
 }
 
 std::size_t MemoryRanges::remove_at(const void* begin) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto it = ranges_.begin(); it != ranges_.end(); ++it) {
     if (it->second.begin != reinterpret_cast<std::uintptr_t>(begin)) continue;
     const std::size_t bytes = it->second.bytes;
@@ -39,7 +39,7 @@ std::size_t MemoryRanges::remove_at(const void* begin) {
 
 bool MemoryRanges::contains(const void* begin, std::size_t bytes) const {
   const auto first = reinterpret_cast<std::uintptr_t>(begin);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [handle, range] : ranges_)
     if (first >= range.begin && bytes <= range.bytes && first - range.begin <= range.bytes - bytes) return true;
   return false;

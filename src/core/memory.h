@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 
+#include "core/mutex.h"
 #include "core/status.h"
 #include "core/units.h"
 
@@ -28,9 +28,9 @@ class MemoryRanges {
     std::uintptr_t begin;
     std::size_t bytes;
   };
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, Range> ranges_;  // by handle
-  std::uint64_t next_ = 1;
+  mutable Mutex mutex_;
+  std::map<std::uint64_t, Range> ranges_ TUTTI_GUARDED_BY(mutex_);  // by handle
+  std::uint64_t next_ TUTTI_GUARDED_BY(mutex_) = 1;
 };
 
 /// What allocate_host() gave and free_host() has not taken back: an allocator's own book, one a process.

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <set>
 #include <string_view>
 
 #include "core/core_list.h"
+#include "core/mutex.h"
 
 extern char** environ;
 
@@ -194,9 +194,10 @@ bool is_foreign(const std::string& name) {
 }
 
 void warn_of_unknown() {
-  static std::mutex mutex;
-  static std::set<std::string>* const warned = new std::set<std::string>;  // never destroyed, see log.cc
-  const std::lock_guard lock(mutex);
+  static Mutex mutex;
+  // Never destroyed, see log.cc.
+  static std::set<std::string>* const warned TUTTI_POINTEE_GUARDED_BY(mutex) = new std::set<std::string>;
+  const MutexLock lock(mutex);
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     if (std::strncmp(*entry, "TUTTI_", 6) != 0) continue;
     const std::string name(*entry, std::strcspn(*entry, "="));
