@@ -47,7 +47,7 @@ const Algorithm* AutomaticChoice::find(Collective collective, Bytes block) const
   const std::size_t group = group_of(block);
   std::atomic<std::uint8_t>& found = found_[static_cast<std::size_t>(collective)][group];
   if (const std::uint8_t place = found.load(std::memory_order_relaxed); place != 0) return &catalogue()[place - 1u];
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const std::uint8_t place = found.load(std::memory_order_relaxed); place != 0) return &catalogue()[place - 1u];
   const Algorithm* algorithm = CostModel(machine_, hosts()).best(collective, largest_of(group));
   if (algorithm == nullptr)

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
 #include "collectives/choice.h"
 #include "core/machine.h"
+#include "core/mutex.h"
 #include "schedule/host_map.h"
 
 namespace tutti {
@@ -40,7 +40,7 @@ class AutomaticChoice {
 
   const Machine machine_;
   const std::unique_ptr<const Topology> topology_;
-  mutable std::mutex mutex_;  // one simulation at a time
+  mutable Mutex mutex_;  // one simulation at a time
   /// Place in the catalogue + 1; 0: not asked yet. Relaxed: whoever computes it gets the same.
   mutable std::array<std::array<std::atomic<std::uint8_t>, kGroups>, kCollectives> found_{};
 };

@@ -53,9 +53,9 @@ CudaContexts::CudaContexts() {
 }
 
 Status CudaContexts::retain(int device, Context* context) {
+  const MutexLock lock(mutex_);
   if (device < 0 || static_cast<std::size_t>(device) >= known_.size())
     return fail(Code::kUnhandledCudaError, "there is no device {}", device);
-  const std::lock_guard lock(mutex_);
   Context& known = known_[static_cast<std::size_t>(device)];
   if (known == nullptr) TUTTI_TRY(done(retain_(&known, device), "cuDevicePrimaryCtxRetain"));
   *context = known;
@@ -73,7 +73,7 @@ bool CudaContexts::enter_any() {
   Context context = nullptr;
   if (!missing_.ok() || current_(&context) != CUDA_SUCCESS || context != nullptr) return false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = std::find_if(known_.begin(), known_.end(), [](Context known) { return known != nullptr; });
     if (found == known_.end()) return false;
     context = *found;

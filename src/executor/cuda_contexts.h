@@ -4,9 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "core/mutex.h"
 #include "core/status.h"
 
 struct CUctx_st;
@@ -66,8 +66,8 @@ class CudaContexts {
   int (*of_stream_)(CUstream_st*, Context*) = nullptr;
   int (*attributes_)(unsigned, int*, void**, unsigned long long) = nullptr;
 
-  std::mutex mutex_;
-  std::vector<Context> known_;  // by device; held until the process ends
+  Mutex mutex_;
+  std::vector<Context> known_ TUTTI_GUARDED_BY(mutex_);  // by device; held until the process ends
 };
 
 /// The calling thread works on a device for a scope.

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "core/mutex.h"
 #include "executor/cuda_calls.h"
 #include "executor/cuda_contexts.h"
 #include "executor/cuda_mappings.h"
@@ -355,13 +355,13 @@ class CudaDriver final : public DeviceDriver {
   };
 
   Beside beside_of(int device) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return beside_[static_cast<std::size_t>(device)];
   }
 
   // The pool keeps what is given back: to return it to the device may wait for kernels.
   Status open_beside(int device) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Beside& beside = beside_[static_cast<std::size_t>(device)];
     if (beside.pool == nullptr) {
       cudaMemPoolProps properties{};
@@ -380,8 +380,8 @@ class CudaDriver final : public DeviceDriver {
   const WordFunction wait_for_word_;
   const WordFunction write_word_;
   const bool manages_both_;
-  std::mutex mutex_;
-  std::vector<Beside> beside_;  // by device, once load() was called
+  Mutex mutex_;
+  std::vector<Beside> beside_ TUTTI_GUARDED_BY(mutex_);  // by device, once load() was called
 };
 
 int count_devices() {

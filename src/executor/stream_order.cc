@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "core/device_word.h"
+#include "core/mutex.h"
 
 namespace tutti {
 
@@ -29,11 +30,11 @@ bool all_passed(Looks* looks) {
 class LateWords {
  public:
   void add(DeviceDriver& driver, void* words, Looks looks) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     items_.push_back(Item{&driver, words, std::move(looks)});
   }
   void sweep() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(items_, [](Item& item) {
       const bool free = all_passed(&item.looks);
       if (free) (void)item.driver->release_shared(item.words);
@@ -47,8 +48,8 @@ class LateWords {
     void* words;
     Looks looks;
   };
-  std::mutex mutex_;
-  std::vector<Item> items_;
+  Mutex mutex_;
+  std::vector<Item> items_ TUTTI_GUARDED_BY(mutex_);
 };
 
 LateWords& late_words() {
@@ -70,20 +71,21 @@ Status OrderWords::open() {
   void* memory = nullptr;
   TUTTI_TRY(driver_.allocate_shared(Bytes{kWords * sizeof(std::uint64_t)}, &memory));
   words_ = static_cast<std::uint64_t*>(memory);
+  const MutexLock lock(mutex_);
   for (std::size_t i = 0; i < kWords; ++i) free_.push_back(i);
   return {};
 }
 
 std::size_t OrderWords::take() {
-  std::unique_lock lock(mutex_);
-  given_back_.wait(lock, [this] { return !free_.empty(); });
+  MutexLock lock(mutex_);
+  while (free_.empty()) given_back_.wait(lock);
   const std::size_t index = free_.back();
   free_.pop_back();
   return index;
 }
 
 void OrderWords::give_back(std::size_t index, std::unique_ptr<StreamPoint> behind) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (behind != nullptr) looks_.push_back(std::move(behind));
   (void)all_passed(&looks_);
   free_.push_back(index);

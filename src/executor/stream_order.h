@@ -1,12 +1,11 @@
 // Calls on a CUDA stream that the host carries out: the stream waits on a word in host memory until it is told.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "core/mutex.h"
 #include "executor/stream_point.h"
 #include "transport/device_driver.h"
 
@@ -32,10 +31,11 @@ class OrderWords {
 
   DeviceDriver& driver_;
   std::uint64_t* words_ = nullptr;
-  std::mutex mutex_;
-  std::condition_variable given_back_;
-  std::vector<std::size_t> free_;
-  std::vector<std::unique_ptr<StreamPoint>> looks_;  // behind waits that streams may not have come to yet
+  Mutex mutex_;
+  ConditionVariable given_back_;
+  std::vector<std::size_t> free_ TUTTI_GUARDED_BY(mutex_);
+  /// Behind waits that streams may not have come to yet.
+  std::vector<std::unique_ptr<StreamPoint>> looks_ TUTTI_GUARDED_BY(mutex_);
 };
 
 /// One call's place in a stream. The stream goes on when this is gone at the latest.

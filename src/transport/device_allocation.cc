@@ -23,7 +23,7 @@ Status DeviceAllocations::allocate(Bytes bytes, int device, void** memory) {
   bytes.value = std::max<std::size_t>(bytes.value, 1);
   TUTTI_TRY(driver->allocate(device, bytes, memory));
   auto made = std::make_shared<DeviceAllocation>(*driver, device, *memory, bytes);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   known_[reinterpret_cast<std::uintptr_t>(*memory)] = std::move(made);
   return {};
 }
@@ -31,7 +31,7 @@ Status DeviceAllocations::allocate(Bytes bytes, int device, void** memory) {
 Status DeviceAllocations::free(void* memory) {
   std::shared_ptr<DeviceAllocation> last;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = known_.find(reinterpret_cast<std::uintptr_t>(memory));
     if (found == known_.end())
       return fail(Code::kInvalidArgument, "this is not the begin of memory that tuttiMemAllocDevice gave");
@@ -42,14 +42,14 @@ Status DeviceAllocations::free(void* memory) {
   DeviceClosings::get().sweep(last->device);
   sweep();
   if (last.use_count() == 1) return last->release();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   freed_.push_back(std::move(last));
   return {};
 }
 
 void DeviceAllocations::sweep() {
   std::vector<std::shared_ptr<DeviceAllocation>> last;  // released outside of the lock
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(freed_, [&](const std::shared_ptr<DeviceAllocation>& allocation) {
     const bool alone = allocation.use_count() == 1;
     if (alone) last.push_back(allocation);
@@ -59,7 +59,7 @@ void DeviceAllocations::sweep() {
 
 std::shared_ptr<DeviceAllocation> DeviceAllocations::find(const void* memory) const {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto found = known_.upper_bound(address);
   if (found == known_.begin()) return nullptr;
   --found;

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "core/mutex.h"
 #include "transport/device_driver.h"
 
 namespace tutti {
@@ -49,9 +49,11 @@ class DeviceAllocations {
   void sweep();
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::uintptr_t, std::shared_ptr<DeviceAllocation>> known_;  // by begin
-  std::vector<std::shared_ptr<DeviceAllocation>> freed_;               // while others hold them
+  mutable Mutex mutex_;
+  /// By begin.
+  std::map<std::uintptr_t, std::shared_ptr<DeviceAllocation>> known_ TUTTI_GUARDED_BY(mutex_);
+  /// While others hold them.
+  std::vector<std::shared_ptr<DeviceAllocation>> freed_ TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti

@@ -41,7 +41,7 @@ Status DeviceBudget::fit(const DeviceClaim& claim, std::uint32_t* blocks) {
 }
 
 Status DeviceBudget::take(const std::vector<DeviceClaim>& claims, std::uint32_t* blocks) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const DeviceClaim& claim : claims) TUTTI_TRY(fit(claim, blocks));
   for (const DeviceClaim& claim : claims) {
     Use& use = uses_[claim.card.identity.uuid];
@@ -53,17 +53,17 @@ Status DeviceBudget::take(const std::vector<DeviceClaim>& claims, std::uint32_t*
 
 void DeviceBudget::give_back(const std::vector<DeviceClaim>& claims, std::uint32_t blocks) {
   shrink(claims, blocks, 0);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const DeviceClaim& claim : claims) uses_[claim.card.identity.uuid].streams -= claim.ranks;
 }
 
 void DeviceBudget::shrink(const std::vector<DeviceClaim>& claims, std::uint32_t from, std::uint32_t to) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const DeviceClaim& claim : claims) uses_[claim.card.identity.uuid].blocks -= claim.ranks * (from - to);
 }
 
 Status DeviceShare::take(const std::vector<DeviceClaim>& claims, std::uint32_t* blocks) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!asked_) {
     asked_ = true;
     claims_ = claims;
@@ -75,14 +75,14 @@ Status DeviceShare::take(const std::vector<DeviceClaim>& claims, std::uint32_t* 
 }
 
 void DeviceShare::settle(std::uint32_t blocks) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (blocks >= blocks_) return;
   budget_->shrink(claims_, blocks_, blocks);
   blocks_ = blocks;
 }
 
 void DeviceShare::give_back() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (blocks_ != 0) budget_->give_back(claims_, blocks_);
   blocks_ = 0;
 }

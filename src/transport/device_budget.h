@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "core/mutex.h"
 #include "core/status.h"
 #include "transport/device_card.h"
 
@@ -37,10 +37,10 @@ class DeviceBudget {
     std::uint32_t blocks = 0;
   };
   using Uuid = decltype(DeviceDriver::Identity::uuid);
-  Status fit(const DeviceClaim& claim, std::uint32_t* blocks);
+  Status fit(const DeviceClaim& claim, std::uint32_t* blocks) TUTTI_REQUIRES(mutex_);
 
-  std::mutex mutex_;          // guards uses_
-  std::map<Uuid, Use> uses_;  // entries stay: there are few devices
+  Mutex mutex_;
+  std::map<Uuid, Use> uses_ TUTTI_GUARDED_BY(mutex_);  // entries stay: there are few devices
 };
 
 /// A communicator's part of it in one process: taken once for all its ranks there, given back at the end.
@@ -59,11 +59,11 @@ class DeviceShare {
 
  private:
   const std::shared_ptr<DeviceBudget> budget_;
-  std::mutex mutex_;  // guards the rest
-  bool asked_ = false;
-  Status taken_;
-  std::vector<DeviceClaim> claims_;
-  std::uint32_t blocks_ = 0;  // a rank's; 0: nothing is held
+  Mutex mutex_;
+  bool asked_ TUTTI_GUARDED_BY(mutex_) = false;
+  Status taken_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<DeviceClaim> claims_ TUTTI_GUARDED_BY(mutex_);
+  std::uint32_t blocks_ TUTTI_GUARDED_BY(mutex_) = 0;  // a rank's; 0: nothing is held
 };
 
 }  // namespace tutti

@@ -13,13 +13,13 @@ DeviceClosings& DeviceClosings::get() {
 }
 
 void DeviceClosings::add(Item item) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   items_.push_back(std::move(item));
 }
 
 template <class Match>
 std::vector<DeviceClosings::Item> DeviceClosings::take(const Match& match) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto taken =
       std::stable_partition(items_.begin(), items_.end(), [&](const Item& item) { return !match(item); });
   std::vector<Item> items(std::make_move_iterator(taken), std::make_move_iterator(items_.end()));
@@ -38,8 +38,9 @@ void DeviceClosings::close(const std::vector<Item>& items) {
 
 // One thread at a time, so that words are stored in order.
 void DeviceClosings::sweep(int device) {
-  const std::unique_lock one(sweeping_, std::try_to_lock);
-  if (one) close(take([device](const Item& item) { return item.device == device; }));
+  if (!sweeping_.try_lock()) return;
+  const MutexLock lock(sweeping_, std::adopt_lock);
+  close(take([device](const Item& item) { return item.device == device; }));
 }
 
 void DeviceClosings::sweep(const std::vector<std::shared_ptr<Segment>>& ended) {

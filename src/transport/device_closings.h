@@ -5,9 +5,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "core/mutex.h"
 #include "transport/device_driver.h"
 #include "transport/segment.h"
 
@@ -41,9 +41,9 @@ class DeviceClosings {
   std::vector<Item> take(const Match& match);
   void close(const std::vector<Item>& items);
 
-  std::mutex sweeping_;  // held while kernels are waited for
-  std::mutex mutex_;     // of items_; never held while anything is waited for
-  std::vector<Item> items_;
+  Mutex sweeping_;  // held while kernels are waited for
+  Mutex mutex_;     // never held while anything is waited for
+  std::vector<Item> items_ TUTTI_GUARDED_BY(mutex_);
   std::atomic<std::uint64_t> sweeps_{0};
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "core/mutex.h"
 #include "transport/device_closings.h"
 #include "transport/shm_layout.h"
 
@@ -39,19 +40,19 @@ class Leftovers {
     DeviceFabric::Segments others;
   };
   void add(Item item) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     items_.push_back(std::move(item));
   }
   /// Releases what nobody maps any more.
   void sweep() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(items_, [](const Item& item) { return all_closed(item.others); });
     DeviceAllocations::get().sweep();
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<Item> items_;
+  Mutex mutex_;
+  std::vector<Item> items_ TUTTI_GUARDED_BY(mutex_);
 };
 
 Leftovers& leftovers() {
@@ -105,18 +106,18 @@ DeviceFabric::~DeviceFabric() {
 }
 
 void DeviceFabric::keep(Rank rank, std::shared_ptr<DeviceAllocation> arena) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   kept_[rank.value] = std::move(arena);
 }
 
 std::shared_ptr<DeviceAllocation> DeviceFabric::kept(Rank rank) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = kept_.find(rank.value);
   return found == kept_.end() ? nullptr : found->second;
 }
 
 DeviceFabric::Segments DeviceFabric::segments() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Segments all = others_;
   for (std::size_t rank = 0; rank < own_.size(); ++rank)
     if (own_[rank] != nullptr) all[rank] = own_[rank];
@@ -124,22 +125,22 @@ DeviceFabric::Segments DeviceFabric::segments() {
 }
 
 void DeviceFabric::close_later(int device, void* memory) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   lent_here_.emplace_back(device, memory);
 }
 
 void DeviceFabric::release_later(std::shared_ptr<DeviceAllocation> allocation) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   lent_.push_back(std::move(allocation));
 }
 
 void DeviceFabric::expect_mappings() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   exported_ = true;
 }
 
 Status DeviceFabric::open(Rank peer, int device, const DeviceDriver::Handle& handle, void** memory) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   void*& known = mapped_[{peer.value, device}];
   if (known == nullptr) {
     if (Status opened = driver_.open_memory(device, handle, &known); !opened.ok()) {
@@ -152,17 +153,17 @@ Status DeviceFabric::open(Rank peer, int device, const DeviceDriver::Handle& han
 }
 
 Status DeviceFabric::make_mirror(MirrorKind kind, std::vector<int> devices, Bytes bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return DeviceMirror::make(*driver_.virtual_memory(), kind, std::move(devices), bytes, &mirror_);
 }
 
 const DeviceMirror* DeviceFabric::mirror() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return mirror_.get();
 }
 
 void DeviceFabric::forget(Rank peer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (static_cast<std::size_t>(peer.value) < others_.size()) others_[static_cast<std::size_t>(peer.value)] = nullptr;
 }
 

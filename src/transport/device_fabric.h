@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "core/clock.h"
+#include "core/mutex.h"
 #include "core/settings.h"
 #include "core/status.h"
 #include "transport/device_allocation.h"
@@ -65,15 +65,15 @@ class DeviceFabric {
  private:
   DeviceDriver& driver_;
   DeviceShare share_;
-  std::mutex mutex_;                                       // guards what follows
-  std::map<int, std::shared_ptr<DeviceAllocation>> kept_;  // by rank
-  std::map<std::pair<int, int>, void*> mapped_;            // by rank and device
-  std::vector<std::pair<int, void*>> lent_here_;           // by device
-  std::vector<std::shared_ptr<DeviceAllocation>> lent_;
-  std::unique_ptr<DeviceMirror> mirror_;
   const Segments own_;
-  Segments others_;
-  bool exported_ = false;
+  Mutex mutex_;
+  std::map<int, std::shared_ptr<DeviceAllocation>> kept_ TUTTI_GUARDED_BY(mutex_);  // by rank
+  std::map<std::pair<int, int>, void*> mapped_ TUTTI_GUARDED_BY(mutex_);            // by rank and device
+  std::vector<std::pair<int, void*>> lent_here_ TUTTI_GUARDED_BY(mutex_);           // by device
+  std::vector<std::shared_ptr<DeviceAllocation>> lent_ TUTTI_GUARDED_BY(mutex_);
+  std::unique_ptr<DeviceMirror> mirror_ TUTTI_GUARDED_BY(mutex_);
+  Segments others_ TUTTI_GUARDED_BY(mutex_);
+  bool exported_ TUTTI_GUARDED_BY(mutex_) = false;
 };
 
 /// One rank's part of it: its arena, its stream and its report.

@@ -72,7 +72,7 @@ std::size_t DeviceLender::publish(const DeviceDriver::Allocation& allocation) {
 }
 
 bool DeviceLender::lend(const std::byte* begin, std::size_t bytes, LentBuffer* buffer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   DeviceDriver::Allocation allocation;
   if (!driver_.allocation_of(begin, &allocation).ok() || !allocation.is_exportable) return false;
   const auto offset = static_cast<std::size_t>(begin - allocation.begin);
@@ -87,20 +87,20 @@ bool DeviceLender::lend(const std::byte* begin, std::size_t bytes, LentBuffer* b
 }
 
 void DeviceLender::launched(const std::shared_ptr<DeviceEvent>& end) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Entry& entry : entries_)
     if (std::exchange(entry.is_launching, false)) entry.end = end;
 }
 
 void DeviceLender::withdraw(const void* memory) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Entry& entry : entries_)
     if (entry.allocation.holds(memory)) entry.is_withdrawn = true;
 }
 
 // Its state moves on only when no call lends it any more: peers' kernels may find it in a message until then.
 void DeviceLender::settle(const std::function<bool()>& has_failed) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     Entry& entry = entries_[i];
     if (!is_lent(i)) continue;
@@ -120,7 +120,7 @@ void DeviceLender::retire(std::size_t index) {
 }
 
 std::vector<std::shared_ptr<DeviceAllocation>> DeviceLender::end() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::shared_ptr<DeviceAllocation>> held;
   for (Entry& entry : entries_)
     if (entry.held != nullptr) held.push_back(std::move(entry.held));
@@ -137,7 +137,7 @@ void DeviceBorrower::answer(std::size_t peer, std::size_t index, std::uint32_t a
 
 // What is not lent any more comes first: the driver may refuse to map other memory in its place beside it.
 Status DeviceBorrower::look(DeviceDriver::Stream stream) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   answer_arrived();
   const std::uint64_t sweeps = DeviceClosings::get().sweeps();
   for (std::size_t p = 0; p < pages_.size(); ++p) {
@@ -155,7 +155,7 @@ Status DeviceBorrower::look(DeviceDriver::Stream stream) {
 }
 
 void DeviceBorrower::answer_arrived() {
-  std::erase_if(news_, [this](const News& news) {
+  std::erase_if(news_, [this](const News& news) TUTTI_REQUIRES(mutex_) {
     const bool is_old = peers_[news.peer].regions[news.index].state != news.state;
     if (!is_old && !news.arrived->has_ended()) return false;
     if (!is_old) answer(news.peer, news.index, news.state);
@@ -207,7 +207,7 @@ Status DeviceBorrower::send_news(DeviceDriver::Stream stream) {
 }
 
 std::vector<void*> DeviceBorrower::end() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<void*> mapped;
   for (Peer& peer : peers_)
     for (Known& known : peer.regions)

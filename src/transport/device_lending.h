@@ -5,9 +5,9 @@
 #include <array>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "core/mutex.h"
 #include "transport/device_allocation.h"
 #include "transport/device_event.h"
 #include "transport/lending_page.h"
@@ -61,22 +61,22 @@ class DeviceLender {
     std::uint32_t state;
   };
   LendingPage& page() const { return pages_.of(self_); }
-  std::uint32_t state_of(std::size_t index) const;
-  bool is_lent(std::size_t index) const { return state_of(index) % 2 != 0; }
-  bool have_all_answered(std::size_t index, bool* refused) const;
+  std::uint32_t state_of(std::size_t index) const TUTTI_REQUIRES(mutex_);
+  bool is_lent(std::size_t index) const TUTTI_REQUIRES(mutex_) { return state_of(index) % 2 != 0; }
+  bool have_all_answered(std::size_t index, bool* refused) const TUTTI_REQUIRES(mutex_);
   bool have_all_closed(const Retired& retired) const;
-  std::size_t find(const DeviceDriver::Allocation& allocation) const;
-  std::size_t publish(const DeviceDriver::Allocation& allocation);
-  void advance(std::size_t index);
-  void retire(std::size_t index);
+  std::size_t find(const DeviceDriver::Allocation& allocation) const TUTTI_REQUIRES(mutex_);
+  std::size_t publish(const DeviceDriver::Allocation& allocation) TUTTI_REQUIRES(mutex_);
+  void advance(std::size_t index) TUTTI_REQUIRES(mutex_);
+  void retire(std::size_t index) TUTTI_REQUIRES(mutex_);
 
   DeviceDriver& driver_;
   const std::size_t self_;
   const LendingPages pages_;
-  mutable std::mutex mutex_;  // guards what follows, and this rank's regions
-  std::array<Entry, kLentRegions> entries_;
-  std::vector<Retired> retired_;
-  std::uint64_t failed_ = 0;  // the last allocation that could not be exported
+  mutable Mutex mutex_;  // also of this rank's regions, which it alone writes
+  std::array<Entry, kLentRegions> entries_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<Retired> retired_ TUTTI_GUARDED_BY(mutex_);
+  std::uint64_t failed_ TUTTI_GUARDED_BY(mutex_) = 0;  // the last allocation that could not be exported
 };
 
 /// The readers' side, one a rank and communicator. Any thread.
@@ -115,21 +115,21 @@ class DeviceBorrower {
     std::uint32_t state;
     std::shared_ptr<DeviceEvent> arrived;  // nullptr: not recorded yet
   };
-  void answer(std::size_t peer, std::size_t index, std::uint32_t answer);
-  void answer_arrived();
-  void take(std::size_t peer, std::size_t index);
-  Status map(std::size_t peer, std::size_t index, DeviceDriver::Stream stream);
-  Status send_news(DeviceDriver::Stream stream);
+  void answer(std::size_t peer, std::size_t index, std::uint32_t answer) TUTTI_REQUIRES(mutex_);
+  void answer_arrived() TUTTI_REQUIRES(mutex_);
+  void take(std::size_t peer, std::size_t index) TUTTI_REQUIRES(mutex_);
+  Status map(std::size_t peer, std::size_t index, DeviceDriver::Stream stream) TUTTI_REQUIRES(mutex_);
+  Status send_news(DeviceDriver::Stream stream) TUTTI_REQUIRES(mutex_);
 
   DeviceDriver& driver_;
   const int device_;
   const DeviceLinks& links_;
   const std::vector<int> processes_;
   const LendingPages pages_;
-  std::mutex mutex_;  // guards what follows, and this rank's answers
-  std::vector<Peer> peers_;
-  std::vector<News> news_;
-  std::uint64_t sweeps_ = 0;  // of DeviceClosings, when it was looked last
+  Mutex mutex_;  // also of this rank's answers, which it alone writes
+  std::vector<Peer> peers_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<News> news_ TUTTI_GUARDED_BY(mutex_);
+  std::uint64_t sweeps_ TUTTI_GUARDED_BY(mutex_) = 0;  // of DeviceClosings, when it was looked last
 };
 
 }  // namespace tutti

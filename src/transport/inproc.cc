@@ -1,5 +1,7 @@
 #include "transport/inproc.h"
 
+#include "core/clock.h"
+
 namespace tutti {
 namespace {
 
@@ -44,7 +46,7 @@ std::shared_ptr<InprocFabric::Message>& InprocEndpoint::open_claim(Route route) 
 
 std::byte* InprocEndpoint::send_claim(Route route, Bytes bytes) {
   {
-    const std::lock_guard lock(fabric_->mutex_);
+    const MutexLock lock(fabric_->mutex_);
     for (const Rank reader : readers(route))
       if (fabric_->queue(rank_, reader, route.shared, route.lane).size() == InprocFabric::kCredits) return nullptr;
   }
@@ -60,7 +62,7 @@ std::byte* InprocEndpoint::send_claim(Route route, Bytes bytes) {
 void InprocEndpoint::send_commit(Route route, Bytes /*bytes*/, Fingerprint fingerprint) {
   const std::shared_ptr<InprocFabric::Message> message = std::move(open_claim(route));
   message->fingerprint = fingerprint;
-  const std::lock_guard lock(fabric_->mutex_);
+  const MutexLock lock(fabric_->mutex_);
   for (const Rank reader : readers(route)) {
     fabric_->queue(rank_, reader, route.shared, route.lane).push_back(message);  // multicast: one message, many queues
     fabric_->wake(reader);
@@ -68,7 +70,7 @@ void InprocEndpoint::send_commit(Route route, Bytes /*bytes*/, Fingerprint finge
 }
 
 Peek InprocEndpoint::recv_peek(Route route, Bytes bytes, Fingerprint fingerprint) {
-  const std::lock_guard lock(fabric_->mutex_);
+  const MutexLock lock(fabric_->mutex_);
   const InprocFabric::Queue& queue = fabric_->queue(route.peer, rank_, route.shared, route.lane);
   if (queue.empty()) return {};
   const InprocFabric::Message& message = *queue.front();
@@ -77,32 +79,33 @@ Peek InprocEndpoint::recv_peek(Route route, Bytes bytes, Fingerprint fingerprint
 }
 
 void InprocEndpoint::recv_release(Route route, Bytes /*bytes*/) {
-  const std::lock_guard lock(fabric_->mutex_);
+  const MutexLock lock(fabric_->mutex_);
   fabric_->queue(route.peer, rank_, route.shared, route.lane).pop_front();
   fabric_->wake(route.peer);
 }
 
 void InprocEndpoint::announce_sleep() {
-  const std::lock_guard lock(fabric_->mutex_);
+  const MutexLock lock(fabric_->mutex_);
   InprocFabric::Sleeper& sleeper = fabric_->sleepers_[index(rank_.value)];
   sleeper.announced = true;
   sleeper.woken = false;
 }
 
 void InprocEndpoint::cancel_sleep() {
-  const std::lock_guard lock(fabric_->mutex_);
+  const MutexLock lock(fabric_->mutex_);
   fabric_->sleepers_[index(rank_.value)].announced = false;
 }
 
 void InprocEndpoint::sleep(std::chrono::nanoseconds slice) {
-  std::unique_lock lock(fabric_->mutex_);
+  MutexLock lock(fabric_->mutex_);
   InprocFabric::Sleeper& sleeper = fabric_->sleepers_[index(rank_.value)];
-  sleeper.changed.wait_for(lock, slice, [&] { return sleeper.woken; });
+  const Clock::time_point end = Clock::now() + slice;
+  while (!sleeper.woken && sleeper.changed.wait_until(lock, end)) continue;
   sleeper.announced = false;
 }
 
 void InprocEndpoint::wake() {
-  const std::lock_guard lock(fabric_->mutex_);
+  const MutexLock lock(fabric_->mutex_);
   fabric_->wake(rank_);
 }
 

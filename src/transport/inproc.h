@@ -3,12 +3,11 @@
 #pragma once
 
 #include <array>
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "core/mutex.h"
 #include "transport/transport.h"
 
 namespace tutti {
@@ -34,20 +33,20 @@ class InprocFabric {
   struct Sleeper {
     bool announced = false;
     bool woken = false;
-    std::condition_variable changed;
+    ConditionVariable changed;
   };
 
   /// The queue from `from` to `to`, of the unicast link or of the multicast one.
-  Queue& queue(Rank from, Rank to, bool shared, std::uint16_t lane);
-  void wake(Rank rank);  // with the mutex held
+  Queue& queue(Rank from, Rank to, bool shared, std::uint16_t lane) TUTTI_REQUIRES(mutex_);
+  void wake(Rank rank) TUTTI_REQUIRES(mutex_);
 
   const int ranks_;
   const int lanes_;
   const Bytes max_message_;
-  std::mutex mutex_;  // guards the queues and the sleepers; not the bytes of messages
-  std::vector<Queue> queues_;
-  std::deque<Sleeper> sleepers_;                    // by rank
-  std::vector<std::unique_ptr<CallBoard>> boards_;  // by rank
+  Mutex mutex_;
+  std::vector<Queue> queues_ TUTTI_GUARDED_BY(mutex_);     // but not the bytes of messages
+  std::deque<Sleeper> sleepers_ TUTTI_GUARDED_BY(mutex_);  // by rank
+  std::vector<std::unique_ptr<CallBoard>> boards_;         // by rank
 };
 
 /// One rank's end. Satisfies Endpoint, except that it allocates a message at each claim.
