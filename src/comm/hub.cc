@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
-#include <mutex>
 #include <set>
 #include <utility>
 
@@ -19,6 +17,7 @@
 #include "comm/root.h"
 #include "comm/url_service.h"
 #include "core/log.h"
+#include "core/mutex.h"
 
 namespace tutti {
 namespace {
@@ -39,19 +38,22 @@ bool hub_forked() { return forked.load(std::memory_order_relaxed); }
 /// Who holds the hub: weakly, so that it ends with its last user. `hubs` has each whose thread has not been joined yet:
 /// the current one and those on their way out.
 struct HubRegistry {
-  std::mutex mutex;
-  std::condition_variable thread_ended;
-  std::weak_ptr<Hub> current;
-  std::shared_ptr<Hub> last;                // of a process that ends
-  std::vector<std::pair<Hub*, bool>> hubs;  // and whether its thread has ended
-  std::map<std::pair<const void*, std::uint64_t>, std::weak_ptr<void>> shared;
-  std::map<const void*, std::shared_ptr<void>> lasting;  // by type
-  std::vector<const void*> kept;
-  std::map<std::pair<std::string, Rank>, std::uint64_t> rounds;
-  std::set<std::string> topics;
-  bool handlers_installed = false;
-  bool exiting = false;
-  pid_t process = 0;
+  Mutex mutex;
+  ConditionVariable thread_ended;
+  std::weak_ptr<Hub> current TUTTI_GUARDED_BY(mutex);
+  std::shared_ptr<Hub> last TUTTI_GUARDED_BY(mutex);                // of a process that ends
+  std::vector<std::pair<Hub*, bool>> hubs TUTTI_GUARDED_BY(mutex);  // and whether its thread has ended
+  std::map<std::pair<const void*, std::uint64_t>, std::weak_ptr<void>> shared TUTTI_GUARDED_BY(mutex);
+  std::map<const void*, std::shared_ptr<void>> lasting TUTTI_GUARDED_BY(mutex);  // by type
+  std::vector<const void*> kept TUTTI_GUARDED_BY(mutex);
+  std::map<std::pair<std::string, Rank>, std::uint64_t> rounds TUTTI_GUARDED_BY(mutex);
+  std::set<std::string> topics TUTTI_GUARDED_BY(mutex);
+  bool handlers_installed TUTTI_GUARDED_BY(mutex) = false;
+  bool exiting TUTTI_GUARDED_BY(mutex) = false;
+  /// Where the handlers are. Relaxed: a thread that ends the process while another one is the first to come here may
+  /// see either. Read without the mutex, which in a child made without fork() may be held by a thread that is not
+  /// there.
+  std::atomic<pid_t> process{0};
 
   // Never destroyed: the service thread may run while static objects are destroyed.
   static HubRegistry& get() {
@@ -59,24 +61,25 @@ struct HubRegistry {
     return *instance;
   }
 
-  Status install_handlers() {
-    if (handlers_installed && process == ::getpid()) return {};
-    process = ::getpid();
+  Status install_handlers() TUTTI_REQUIRES(mutex) {
+    if (handlers_installed && process.load(std::memory_order_relaxed) == ::getpid()) return {};
+    process.store(::getpid(), std::memory_order_relaxed);
     if (handlers_installed) return {};  // a child forked without a hub has inherited them
-    TUTTI_TRY(install_fork_handlers([] { get().mutex.lock(); }, [] { get().mutex.unlock(); }, in_child));
+    TUTTI_TRY(install_fork_handlers(before_fork, after_fork, in_child));
     start_crypto();  // goodbyes are authenticated: our handler must run before libcrypto's
     if (std::atexit(at_exit) != 0) return fail(Code::kSystemError, "cannot install an exit handler");
     handlers_installed = true;
     return {};
   }
 
-  static void in_child() {
-    HubRegistry& registry = get();
-    const auto hub = registry.current.lock();
+  static void before_fork() TUTTI_ACQUIRE(get().mutex) { get().mutex.lock(); }
+  static void after_fork() TUTTI_RELEASE(get().mutex) { get().mutex.unlock(); }
+  static void in_child() TUTTI_REQUIRES(get().mutex) {
+    const auto hub = get().current.lock();
     if (hub && hub->has_groups_.load(std::memory_order_relaxed)) forked.store(true, std::memory_order_relaxed);
-    registry.current.reset();
-    registry.shared.clear();
-    registry.hubs.clear();  // their threads are not here: nothing to join, nothing to free safely
+    get().current.reset();
+    get().shared.clear();
+    get().hubs.clear();  // their threads are not here: nothing to join, nothing to free safely
   }
 
   /// The last user is gone. Waits for the thread, but not for one that is kept from its work.
@@ -86,19 +89,27 @@ struct HubRegistry {
     const bool from_service = hub->loop_.inside();
     hub->loop_.stop();
     if (from_service) return;
-    std::unique_lock lock(registry.mutex);
-    registry.thread_ended.wait_for(lock, kPatience, [&] { return registry.ended(hub); });
+    MutexLock lock(registry.mutex);
+    registry.wait_for_end(hub, kPatience, &lock);
     lock.unlock();
     registry.reap();
   }
 
-  bool ended(const Hub* hub) const {
+  /// Of this hub's thread, or, nullptr, of all. False: there was not that much patience.
+  bool wait_for_end(const Hub* hub, std::chrono::milliseconds patience, MutexLock* lock) TUTTI_REQUIRES(mutex) {
+    const Clock::time_point end = Clock::now() + patience;
+    while (!ended(hub) && thread_ended.wait_until(*lock, end)) continue;
+    return ended(hub);
+  }
+
+  bool ended(const Hub* hub) const TUTTI_REQUIRES(mutex) {
+    if (hub == nullptr) return all_ended();
     for (const auto& [item, done] : hubs)
       if (item == hub) return done;
     return true;  // somebody else has reaped it
   }
 
-  bool all_ended() const {
+  bool all_ended() const TUTTI_REQUIRES(mutex) {
     return std::all_of(hubs.begin(), hubs.end(), [](const auto& item) { return item.second; });
   }
 
@@ -106,7 +117,7 @@ struct HubRegistry {
   void reap() {
     std::vector<Hub*> done;
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       for (const auto& [hub, ended] : hubs)
         if (ended) done.push_back(hub);
       std::erase_if(hubs, [](const auto& item) { return item.second; });
@@ -118,7 +129,7 @@ struct HubRegistry {
   }
 
   void thread_done(const Hub* hub) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     for (auto& [item, done] : hubs)
       if (item == hub) done = true;
     thread_ended.notify_all();
@@ -127,16 +138,16 @@ struct HubRegistry {
   /// The process ends in order: peers must not take that for a death. Nothing is freed, other threads may still run.
   static void at_exit() {
     HubRegistry& registry = get();
-    if (hub_forked() || registry.process != ::getpid()) return;
+    if (hub_forked() || registry.process.load(std::memory_order_relaxed) != ::getpid()) return;
     std::shared_ptr<Hub> hub;
     {
-      const std::lock_guard lock(registry.mutex);
+      const MutexLock lock(registry.mutex);
       registry.exiting = true;
-      hub = registry.current.lock();
+      hub = registry.last = registry.current.lock();
     }
     if (hub) end_with_process(hub);
-    std::unique_lock lock(registry.mutex);  // hubs that have just lost their last user
-    registry.thread_ended.wait_for(lock, kExitPatience, [&] { return registry.all_ended(); });
+    MutexLock lock(registry.mutex);  // hubs that have just lost their last user
+    registry.wait_for_end(nullptr, kExitPatience, &lock);
     const auto ending = std::move(registry.lasting);
     lock.unlock();
     registry.reap();
@@ -146,11 +157,10 @@ struct HubRegistry {
   /// its users may never let go.
   static void end_with_process(const std::shared_ptr<Hub>& hub) {
     HubRegistry& registry = get();
-    registry.last = hub;
     hub->loop_.call([&] { hub->say_goodbyes(); }, kPatience);
     hub->loop_.stop();
-    std::unique_lock lock(registry.mutex);
-    const bool ended = registry.thread_ended.wait_for(lock, kExitPatience, [&] { return registry.ended(hub.get()); });
+    MutexLock lock(registry.mutex);
+    const bool ended = registry.wait_for_end(hub.get(), kExitPatience, &lock);
     std::erase_if(registry.hubs, [&](const auto& item) { return item.first == hub.get(); });
     if (ended) hub->thread_.join();
   }
@@ -158,8 +168,8 @@ struct HubRegistry {
 
 bool wait_for_no_hub(std::chrono::milliseconds patience) {
   HubRegistry& registry = HubRegistry::get();
-  std::unique_lock lock(registry.mutex);
-  const bool ended = registry.thread_ended.wait_for(lock, patience, [&] { return registry.all_ended(); });
+  MutexLock lock(registry.mutex);
+  const bool ended = registry.wait_for_end(nullptr, patience, &lock);
   lock.unlock();
   registry.reap();
   return ended;
@@ -168,7 +178,7 @@ bool wait_for_no_hub(std::chrono::milliseconds patience) {
 std::shared_ptr<void> Hub::share(const void* kind, std::uint64_t comm_id,
                                  const std::function<std::shared_ptr<void>()>& make) {
   HubRegistry& registry = HubRegistry::get();
-  const std::lock_guard lock(registry.mutex);
+  const MutexLock lock(registry.mutex);
   std::erase_if(registry.shared, [](const auto& item) { return item.second.expired(); });
   std::weak_ptr<void>& known = registry.shared[{kind, comm_id}];
   std::shared_ptr<void> object = known.lock();
@@ -178,7 +188,7 @@ std::shared_ptr<void> Hub::share(const void* kind, std::uint64_t comm_id,
 
 Status Hub::lasting(const void* kind, const std::function<std::shared_ptr<void>()>& make, void** object) {
   HubRegistry& registry = HubRegistry::get();
-  const std::lock_guard lock(registry.mutex);
+  const MutexLock lock(registry.mutex);
   TUTTI_TRY(registry.install_handlers());
   std::shared_ptr<void>& known = registry.lasting[kind];
   if (!known) known = make();
@@ -188,19 +198,19 @@ Status Hub::lasting(const void* kind, const std::function<std::shared_ptr<void>(
 
 void Hub::keep_until_exit(const void* object) {
   HubRegistry& registry = HubRegistry::get();
-  const std::lock_guard lock(registry.mutex);
+  const MutexLock lock(registry.mutex);
   registry.kept.push_back(object);
 }
 
 std::uint64_t Hub::next_round(const std::string& url, Rank rank) {
   HubRegistry& registry = HubRegistry::get();
-  const std::lock_guard lock(registry.mutex);
+  const MutexLock lock(registry.mutex);
   return ++registry.rounds[{url, rank}];
 }
 
 bool Hub::first_time(const std::string& topic) {
   HubRegistry& registry = HubRegistry::get();
-  const std::lock_guard lock(registry.mutex);
+  const MutexLock lock(registry.mutex);
   return registry.topics.insert(topic).second;
 }
 
@@ -212,12 +222,12 @@ Status Hub::acquire(const Settings& settings, std::shared_ptr<Hub>* hub) {
     return fail(Code::kInvalidUsage, "this process was forked from one that uses Tutti: it cannot use it as well");
   HubRegistry& registry = HubRegistry::get();
   registry.reap();
-  std::unique_lock lock(registry.mutex);
+  MutexLock lock(registry.mutex);
   if (registry.exiting) return fail(Code::kInvalidUsage, "the process is ending");
   *hub = registry.current.lock();
   if (*hub) return {};
   // The last hub may still be closing its port.
-  registry.thread_ended.wait_for(lock, kPatience, [&] { return registry.all_ended(); });
+  registry.wait_for_end(nullptr, kPatience, &lock);
   *hub = registry.current.lock();
   if (*hub) return {};
   TUTTI_TRY(registry.install_handlers());
