@@ -200,7 +200,7 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
     const auto in_use = [&] { return comm->busy.load(std::memory_order_acquire) != 0 || !held->quiet(); };
     for (int i = 0; i < 50 && (i == 0 || in_use()); ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
     if (!in_use()) {
-      const std::lock_guard lock(comm->mutex);
+      const tutti::MutexLock lock(comm->mutex);
       comm->comm.reset();
     }
     tutti::Hub::keep_until_exit(comm);

@@ -18,7 +18,7 @@ BoardExchange::~BoardExchange() {
 }
 
 void BoardExchange::set_own(Rank rank, const CallBoard* board) {
-  const std::lock_guard lock(own_mutex_);
+  const MutexLock lock(own_mutex_);
   if (board != nullptr) {
     own_[rank] = board;
   } else {
@@ -39,7 +39,7 @@ CallBoard* BoardExchange::writable(Rank rank) {
 }
 
 bool BoardExchange::publish(Rank rank, const Send& send) {
-  const std::lock_guard lock(own_mutex_);
+  const MutexLock lock(own_mutex_);
   const auto found = own_.find(rank);
   if (found == own_.end()) return false;
   send(encode(read_board(rank, *found->second, CallBoard::kHistory)));
@@ -47,7 +47,7 @@ bool BoardExchange::publish(Rank rank, const Send& send) {
 }
 
 std::uint64_t BoardExchange::own_sequence(Rank rank) {
-  const std::lock_guard lock(own_mutex_);
+  const MutexLock lock(own_mutex_);
   const auto found = own_.find(rank);
   return found == own_.end() ? 0 : found->second->state().sequence;
 }
@@ -58,12 +58,12 @@ void BoardExchange::note_sequence(Rank rank, std::uint64_t sequence) {
 }
 
 void BoardExchange::answer(const Send& send) {
-  const std::lock_guard lock(own_mutex_);
+  const MutexLock lock(own_mutex_);
   for (const auto& [rank, board] : own_) send(encode(read_board(rank, *board, kAnswerDepth)));
 }
 
 void BoardExchange::copy_own() {
-  const std::lock_guard lock(own_mutex_);
+  const MutexLock lock(own_mutex_);
   for (const auto& [rank, board] : own_) write_board(read_board(rank, *board, CallBoard::kHistory), writable(rank));
 }
 

@@ -9,13 +9,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "comm/board_message.h"
 #include "comm/wire.h"
 #include "core/call_board.h"
 #include "core/clock.h"
+#include "core/mutex.h"
 
 namespace tutti {
 
@@ -60,8 +60,8 @@ class BoardExchange {
 
   std::vector<std::atomic<CallBoard*>> copies_;   // by rank; release in writable(), pairs with the acquire in copy()
   std::map<ProcessId, Clock::time_point> asked_;  // and not answered
-  std::mutex own_mutex_;                          // guards the next, held while one of them is read and sent
-  std::map<Rank, const CallBoard*> own_;
+  Mutex own_mutex_;                               // held while an own board is read and sent
+  std::map<Rank, const CallBoard*> own_ TUTTI_GUARDED_BY(own_mutex_);
 };
 
 }  // namespace tutti

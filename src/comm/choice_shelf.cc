@@ -26,7 +26,7 @@ Status ChoiceShelf::choice_for(const Machine& machine, std::shared_ptr<const Aut
 
 std::shared_ptr<const AutomaticChoice> ChoiceShelf::find(const Machine& machine) {
   const std::string key = key_of(machine);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (choices_.size() >= kKept && !choices_.contains(key))
     std::erase_if(choices_, [](const auto& item) { return item.second.use_count() == 1; });
   std::shared_ptr<const AutomaticChoice>& choice = choices_[key];

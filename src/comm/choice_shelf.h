@@ -3,11 +3,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "collectives/automatic_choice.h"
 #include "core/machine.h"
+#include "core/mutex.h"
 #include "core/status.h"
 
 namespace tutti {
@@ -22,8 +22,8 @@ class ChoiceShelf {
   static constexpr std::size_t kKept = 32;
   std::shared_ptr<const AutomaticChoice> find(const Machine& machine);
 
-  std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<const AutomaticChoice>> choices_;
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<const AutomaticChoice>> choices_ TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti

@@ -63,7 +63,7 @@ void Communicator::listen() {
 
 Status Communicator::failure() const {
   if (!failed()) return {};
-  const std::lock_guard lock(failure_mutex_);
+  const MutexLock lock(failure_mutex_);
   return failure_;
 }
 
@@ -376,7 +376,7 @@ Status Communicator::finish(Status status, std::uint64_t ticket) {
 Status Communicator::fail_for_good(Status status, Rank culprit) {
   Status first = status;
   {
-    const std::lock_guard lock(failure_mutex_);
+    const MutexLock lock(failure_mutex_);
     if (!failure_.ok()) return failure_;
     failure_ = status;
     failed_.store(true, std::memory_order_release);

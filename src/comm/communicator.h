@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +20,7 @@
 #include "comm/user_operation.h"
 #include "core/clock.h"
 #include "core/memory.h"
+#include "core/mutex.h"
 #include "core/settings.h"
 #include "core/status.h"
 #include "core/watch.h"
@@ -252,14 +252,14 @@ class Communicator final : public Watch {
   Clock::time_point asked_at_{};  // the far ranks, for their boards
 
   // Of kernels on CUDA streams, which the progress thread and Finalize watch.
-  std::mutex lost_mutex_;  // guards the next three
-  Rank lost_ = kNoRank;
-  std::uint64_t lost_waits_ = 0;
-  Clock::time_point lost_since_{};
+  Mutex lost_mutex_;
+  Rank lost_ TUTTI_GUARDED_BY(lost_mutex_) = kNoRank;
+  std::uint64_t lost_waits_ TUTTI_GUARDED_BY(lost_mutex_) = 0;
+  Clock::time_point lost_since_ TUTTI_GUARDED_BY(lost_mutex_){};
 
   std::atomic<bool> failed_{false};  // release after failure_ is set, pairs with the acquire in failed()
-  mutable std::mutex failure_mutex_;
-  Status failure_;
+  mutable Mutex failure_mutex_;
+  Status failure_ TUTTI_GUARDED_BY(failure_mutex_);
   bool finalized_ = false;
 };
 

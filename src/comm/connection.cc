@@ -99,7 +99,7 @@ bool Connection::send(MessageType type, ByteView payload, int passed, std::share
   frame.u16(static_cast<std::uint16_t>(type));
   frame.u16(0);
   frame.bytes(payload);
-  const std::lock_guard lock(out_mutex_);
+  const MutexLock lock(out_mutex_);
   if (!sendable_) return false;
   Key mac;
   if (!frame_mac(send_key_, sent_, frame.data(), &mac).ok()) return false;
@@ -122,7 +122,7 @@ bool Connection::send(MessageType type, ByteView payload, int passed, std::share
 
 Status Connection::put_raw(std::vector<std::byte> data) {
   {
-    const std::lock_guard lock(out_mutex_);
+    const MutexLock lock(out_mutex_);
     out_.push_back(Outgoing{std::move(data), 0, -1, nullptr});
     TUTTI_TRY(flush_locked());
   }
@@ -160,7 +160,7 @@ void Connection::arm_output() {
 
 void Connection::update_interest() {
   if (closed_) return;
-  const std::lock_guard lock(out_mutex_);
+  const MutexLock lock(out_mutex_);
   loop_.change(socket_.descriptor(), EPOLLIN | (waits_for_output() ? EPOLLOUT : 0u));
 }
 
@@ -172,7 +172,7 @@ Descriptor Connection::take_descriptor() {
 }
 
 Status Connection::hand_over(TcpStream* stream) {
-  const std::lock_guard lock(out_mutex_);
+  const MutexLock lock(out_mutex_);
   if (closed_ || is_unix_ || !out_.empty()) return fail(Code::kRemoteError, "the connection cannot be handed over");
   closed_ = true;
   sendable_ = false;
@@ -199,7 +199,7 @@ void Connection::close() {
   if (exit_watch_) loop_.unwatch(exit_watch_->descriptor());
   exit_watch_.reset();
   events_ = ConnectionEvents{};
-  const std::lock_guard lock(out_mutex_);
+  const MutexLock lock(out_mutex_);
   sendable_ = false;
   out_.clear();
   if (!socket_.valid()) return;
@@ -228,7 +228,7 @@ void Connection::on_events(std::uint32_t events) {
   if ((events & EPOLLOUT) != 0) {
     Status status = is_unix_ ? Status() : connect_error();
     if (status.ok()) {
-      const std::lock_guard lock(out_mutex_);
+      const MutexLock lock(out_mutex_);
       status = flush_locked();
     }
     if (!status.ok()) return fail_after_reading(status);
@@ -241,7 +241,7 @@ void Connection::on_events(std::uint32_t events) {
   if (status.ok() && !ended) status = after_reading();
   if (status.ok() && ended) status = fail(Code::kRemoteError, "the other end closed the connection");
   if (status.ok()) return;
-  std::unique_lock lock(out_mutex_);
+  MutexLock lock(out_mutex_);
   if (!broken_.ok()) status = broken_;  // the system tells only once why a connection ended: who sent has heard it
   lock.unlock();
   fail_with(status);
@@ -289,7 +289,7 @@ Status Connection::read_all(bool until_empty, bool* ended) {
 
 Status Connection::receive(std::size_t* got, Descriptor* passed, SocketState* state) {
   if (!socket_.encrypted()) return socket_.receive(loop_.scratch(), got, passed, state);
-  const std::lock_guard lock(out_mutex_);
+  const MutexLock lock(out_mutex_);
   return socket_.receive(loop_.scratch(), got, passed, state);
 }
 
@@ -308,7 +308,7 @@ Status Connection::decide_on_tls(bool* ended) {
 Status Connection::after_reading() {
   if (closed_ || !socket_.encrypted()) return {};
   {
-    const std::lock_guard lock(out_mutex_);
+    const MutexLock lock(out_mutex_);
     TUTTI_TRY(flush_locked());
   }
   update_interest();
@@ -338,7 +338,7 @@ Status Connection::take_handshake(std::size_t* used) {
   loop_.cancel(timer_);
   watch_exit();
   {
-    const std::lock_guard lock(out_mutex_);
+    const MutexLock lock(out_mutex_);
     send_key_ = handshake_.send_key();
     sendable_ = true;
   }

@@ -10,13 +10,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "comm/event_loop.h"
 #include "comm/handshake.h"
 #include "comm/socket.h"
 #include "comm/wire.h"
+#include "core/mutex.h"
 #include "transport/tcp_wiring.h"
 
 namespace tutti {
@@ -93,8 +93,8 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   Status take_frame(std::size_t* used);
   Status check_frame(ByteView frame, std::size_t payload_size);
   Status put_raw(std::vector<std::byte> data);
-  Status flush_locked();
-  bool waits_for_output() const;  // with out_mutex_ held
+  Status flush_locked() TUTTI_REQUIRES(out_mutex_);
+  bool waits_for_output() const TUTTI_REQUIRES(out_mutex_);
   void arm_output();
   void update_interest();
   void peer_exited();
@@ -117,13 +117,15 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   bool is_unix_ = false;
   bool undecided_ = false;  // accepted, and the other end has not shown yet whether it speaks TLS
 
-  std::mutex out_mutex_;  // guards what follows: senders are any threads
+  Mutex out_mutex_;  // senders are any threads
+  /// Senders use it with the mutex held, once sendable_. The loop's thread changes it with the mutex held from then on,
+  /// and reads it without: a guard cannot say that.
   Socket socket_;
-  std::deque<Outgoing> out_;
-  std::uint64_t sent_ = 0;
-  Key send_key_{};
-  bool sendable_ = false;
-  Status broken_;  // why something could not be sent
+  std::deque<Outgoing> out_ TUTTI_GUARDED_BY(out_mutex_);
+  std::uint64_t sent_ TUTTI_GUARDED_BY(out_mutex_) = 0;
+  Key send_key_ TUTTI_GUARDED_BY(out_mutex_){};
+  bool sendable_ TUTTI_GUARDED_BY(out_mutex_) = false;
+  Status broken_ TUTTI_GUARDED_BY(out_mutex_);  // why something could not be sent
 };
 
 }  // namespace tutti

@@ -240,7 +240,7 @@ Status Communicator::look_for_lost_kernels(const Call& call) {
   for (Rank peer{0}; peer.value < ranks_ && lost == kNoRank; ++peer)
     if (peer != rank_ && joined_.membership->life(peer) != Life::kAlive) lost = peer;
   if (lost == kNoRank || executor.missing() == kNoRank) return {};
-  const std::lock_guard lock(lost_mutex_);
+  const MutexLock lock(lost_mutex_);
   if (lost_ != lost || lost_waits_ != executor.waits()) {
     lost_ = lost;
     lost_waits_ = executor.waits();

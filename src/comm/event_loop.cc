@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <condition_variable>
 #include <utility>
 
 #include "comm/fork_guard.h"
+#include "core/mutex.h"
 
 namespace tutti {
 namespace {
@@ -23,7 +23,7 @@ constexpr std::size_t kScratchBytes = 64 * 1024;
 EventLoop::~EventLoop() { close(); }
 
 void EventLoop::close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stopped_ = true;
   if (epoll_.valid()) unguard_descriptor(epoll_.get());
   if (doorbell_.valid()) unguard_descriptor(doorbell_.get());
@@ -55,7 +55,7 @@ void EventLoop::run() {
     for (int i = 0; i < count; ++i) dispatch(events[i].data.u64, events[i].events);
     run_timers();
     run_posted();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped = stopped_;
   }
   timers_.clear();
@@ -64,19 +64,19 @@ void EventLoop::run() {
   tokens_.clear();
   std::vector<std::function<void()>> dropped;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     dropped.swap(posted_);
   }
 }
 
 void EventLoop::stop() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stopped_ = true;
   wake();
 }
 
 bool EventLoop::post(std::function<void()> task) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (stopped_) return false;
   posted_.push_back(std::move(task));
   wake();
@@ -86,20 +86,22 @@ bool EventLoop::post(std::function<void()> task) {
 bool EventLoop::call(std::function<void()> task, std::chrono::milliseconds limit) {
   if (inside()) return task(), true;
   struct Done {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool ran = false;
+    Mutex mutex;
+    ConditionVariable changed;
+    bool ran TUTTI_GUARDED_BY(mutex) = false;
   };
   const auto done = std::make_shared<Done>();
   const auto run_and_tell = [task = std::move(task), done] {
     task();
-    const std::lock_guard lock(done->mutex);
+    const MutexLock lock(done->mutex);
     done->ran = true;
     done->changed.notify_all();
   };
   if (!post(run_and_tell)) return false;
-  std::unique_lock lock(done->mutex);
-  return done->changed.wait_for(lock, limit, [&] { return done->ran; });
+  const Clock::time_point end = Clock::now() + limit;
+  MutexLock lock(done->mutex);
+  while (!done->ran && done->changed.wait_until(lock, end)) continue;
+  return done->ran;
 }
 
 void EventLoop::wake() {
@@ -183,7 +185,7 @@ void EventLoop::run_timers() {
 void EventLoop::run_posted() {
   std::vector<std::function<void()>> tasks;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tasks.swap(posted_);
   }
   for (auto& task : tasks) task();

@@ -9,13 +9,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "core/clock.h"
+#include "core/mutex.h"
 #include "core/status.h"
 #include "transport/descriptor.h"
 
@@ -73,7 +73,7 @@ class EventLoop {
   void run_timers();
   int sleep_milliseconds() const;
   void dispatch(std::uint64_t token, std::uint32_t events);
-  void wake();
+  void wake() TUTTI_REQUIRES(mutex_);
 
   Descriptor epoll_;
   Descriptor doorbell_;
@@ -86,9 +86,9 @@ class EventLoop {
   TimerId next_timer_ = 1;
   std::vector<std::byte> scratch_;
 
-  std::mutex mutex_;  // guards the two below
-  std::vector<std::function<void()>> posted_;
-  bool stopped_ = false;
+  Mutex mutex_;  // also held while the doorbell is rung or closed
+  std::vector<std::function<void()>> posted_ TUTTI_GUARDED_BY(mutex_);
+  bool stopped_ TUTTI_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tutti

@@ -4,15 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <mutex>
 #include <vector>
+
+#include "core/mutex.h"
 
 namespace tutti {
 namespace {
 
 struct Guard {
-  std::mutex mutex;
-  std::vector<int> descriptors;
+  Mutex mutex;
+  std::vector<int> descriptors TUTTI_GUARDED_BY(mutex);
   void (*lock)() = nullptr;
   void (*unlock)() = nullptr;
   void (*in_child)() = nullptr;
@@ -24,17 +25,17 @@ Guard& guard() {
   return *instance;
 }
 
-void before_fork() {
+void before_fork() TUTTI_ACQUIRE(guard().mutex) {
   guard().lock();
   guard().mutex.lock();
 }
 
-void after_fork_in_parent() {
+void after_fork_in_parent() TUTTI_RELEASE(guard().mutex) {
   guard().mutex.unlock();
   guard().unlock();
 }
 
-void after_fork_in_child() {
+void after_fork_in_child() TUTTI_RELEASE(guard().mutex) {
   for (const int descriptor : guard().descriptors) ::close(descriptor);
   guard().descriptors.clear();
   guard().mutex.unlock();
@@ -45,12 +46,12 @@ void after_fork_in_child() {
 }  // namespace
 
 void guard_descriptor(int descriptor) {
-  const std::lock_guard lock(guard().mutex);
+  const MutexLock lock(guard().mutex);
   guard().descriptors.push_back(descriptor);
 }
 
 void unguard_descriptor(int descriptor) {
-  const std::lock_guard lock(guard().mutex);
+  const MutexLock lock(guard().mutex);
   std::erase(guard().descriptors, descriptor);
 }
 

@@ -94,7 +94,7 @@ void Group::close() {
   strangers_.clear();
   segments_.clear();
   {
-    const std::lock_guard lock(send_mutex_);
+    const MutexLock lock(send_mutex_);
     senders_.clear();
   }
   hub_.drop_group(id_);
@@ -261,7 +261,7 @@ void Group::attach(const ProcessId& process, const std::shared_ptr<Connection>& 
 void Group::on_connected(PeerProcess& peer, bool again) {
   if (!roster_) return peer.connection()->set_limit(kTableLimit);  // the parent: it speaks first
   {
-    const std::lock_guard lock(send_mutex_);
+    const MutexLock lock(send_mutex_);
     senders_.push_back(peer.connection());
   }
   boards_->forget(peer.process());
@@ -283,7 +283,7 @@ void Group::list_senders() {
   std::vector<std::shared_ptr<Connection>> open;
   for (const auto& [process, peer] : peers_)
     if (peer->connection()) open.push_back(peer->connection());
-  const std::lock_guard lock(send_mutex_);
+  const MutexLock lock(send_mutex_);
   senders_ = std::move(open);
 }
 

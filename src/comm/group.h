@@ -9,7 +9,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -24,6 +23,7 @@
 #include "comm/roster.h"
 #include "comm/stream_desk.h"
 #include "comm/wire.h"
+#include "core/mutex.h"
 #include "transport/segment.h"
 
 namespace tutti {
@@ -153,8 +153,8 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   std::unique_ptr<BoardExchange> boards_;  // as the roster
   std::shared_ptr<Roster> roster_;         // set before any other thread can see the group as linked
 
-  std::mutex send_mutex_;  // guards the connections below, to which any thread sends
-  std::vector<std::shared_ptr<Connection>> senders_;
+  Mutex send_mutex_;
+  std::vector<std::shared_ptr<Connection>> senders_ TUTTI_GUARDED_BY(send_mutex_);  // any thread sends to them
 };
 
 }  // namespace tutti

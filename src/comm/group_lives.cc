@@ -164,7 +164,7 @@ Status Group::take_cause(const PeerProcess& peer, ByteView payload) {
 }
 
 void Group::send_to_peers(MessageType type, ByteView payload) {
-  const std::lock_guard lock(send_mutex_);
+  const MutexLock lock(send_mutex_);
   for (const auto& connection : senders_) connection->send(type, payload);
 }
 

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <string>
 
@@ -13,6 +12,7 @@
 #include "comm/last_error.h"
 #include "comm/stream.h"
 #include "core/log.h"
+#include "core/mutex.h"
 #include "tutti/tutti.h"
 
 inline constexpr std::uint32_t kCommMagic = 0x74636f6d;
@@ -24,7 +24,7 @@ struct tuttiComm {
   std::atomic<std::uint32_t> magic{kCommMagic};  // relaxed: it tells misuse, it orders nothing
   std::shared_ptr<tutti::Communicator>
       comm;  // reset by an abort; the calls allowed at any time copy it under the mutex
-  std::mutex mutex;
+  tutti::Mutex mutex;
   /// 1 while the caller's thread is in a call. Release at its end, pairs with the acquire in tuttiCommAbort.
   std::atomic<std::uint32_t> busy{0};
 };
@@ -91,7 +91,7 @@ class InCall {
 /// is held.
 inline Status hold(tuttiComm_t comm, std::shared_ptr<Communicator>* held) {
   TUTTI_TRY(check_handle(comm));
-  const std::lock_guard lock(comm->mutex);
+  const MutexLock lock(comm->mutex);
   *held = comm->comm;
   return *held != nullptr ? Status{} : fail(Code::kInvalidUsage, "the communicator was aborted");
 }

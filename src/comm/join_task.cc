@@ -81,33 +81,39 @@ JoinTask::JoinTask(std::shared_ptr<Hub> hub, const JoinRequest& request, const U
 
 Status JoinTask::run(const BeforeReady& before_ready, const std::function<bool()>& in_vain, JoinResult* result) {
   hub_->loop().post([self = shared_from_this()] { self->start(); });
-  std::unique_lock lock(mutex_);
-  const auto moved = [this] { return stage_ != Stage::kRunning || service_ == Service::kServed; };
-  while (in_vain && !changed_.wait_for(lock, kLookPause, moved)) {
+  MutexLock lock(mutex_);
+  while (in_vain && !is_taken_in(&lock)) {
     lock.unlock();
     if (in_vain()) hub_->loop().post([self = shared_from_this()] { self->give_up_in_vain(); });
     lock.lock();
   }
-  changed_.wait(lock, [this] { return stage_ != Stage::kRunning; });
+  while (stage_ == Stage::kRunning) changed_.wait(lock);
   if (stage_ == Stage::kLinked) {
     lock.unlock();
     const Status ready = before_ready ? before_ready() : Status();
     hub_->loop().post([self = shared_from_this(), ready] { ready.ok() ? self->send_ready() : self->report(ready); });
     lock.lock();
-    changed_.wait(lock, [this] { return stage_ == Stage::kDone; });
+    while (stage_ != Stage::kDone) changed_.wait(lock);
   }
   if (status_.ok()) *result = std::move(outcome_);
   return status_;
 }
 
+/// By a root, or the join has come further. Waits for that a little while.
+bool JoinTask::is_taken_in(MutexLock* lock) {
+  const Clock::time_point end = Clock::now() + kLookPause;
+  while (stage_ == Stage::kRunning && service_ != Service::kServed && changed_.wait_until(*lock, end)) continue;
+  return stage_ != Stage::kRunning || service_ == Service::kServed;
+}
+
 void JoinTask::set_stage(Stage stage) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stage_ = stage;
   changed_.notify_all();
 }
 
 void JoinTask::set_service(Service service) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   service_ = service;
   changed_.notify_all();
 }
@@ -292,7 +298,7 @@ Status JoinTask::take_go(ByteView payload) {
   made.wiring = std::make_unique<GroupWiring>(hub_, group_, request_.rank);
   local_ = false;  // the membership's from here on
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     outcome_ = std::move(made);
   }
   finish(Status());
@@ -348,7 +354,7 @@ void JoinTask::finish(const Status& why) {
   if (local_) group_->remove_local(request_.rank);
   local_ = false;
   group_.reset();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   status_ = why;
   stage_ = Stage::kDone;
   changed_.notify_all();

@@ -1,10 +1,8 @@
 // One rank's join, from the id to the membership.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "comm/dialer.h"
@@ -12,6 +10,7 @@
 #include "comm/hub.h"
 #include "comm/join.h"
 #include "comm/unique_id.h"
+#include "core/mutex.h"
 
 namespace tutti {
 
@@ -32,7 +31,10 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   /// this rank in; true ends the join.
   Status run(const BeforeReady& before_ready, const std::function<bool()>& in_vain, JoinResult* result);
   /// After run().
-  Service service() const { return service_; }
+  Service service() const {
+    const MutexLock lock(mutex_);
+    return service_;
+  }
 
  private:
   enum class Stage { kRunning, kLinked, kDone };
@@ -59,6 +61,9 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   void set_service(Service service);
   void give_up_in_vain();
 
+  // Joining thread.
+  bool is_taken_in(MutexLock* lock) TUTTI_REQUIRES(mutex_);
+
   const std::shared_ptr<Hub> hub_;
   const JoinRequest& request_;  // the joining thread's, which waits
   const UniqueId id_;
@@ -73,12 +78,12 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   EventLoop::TimerId deadline_timer_ = 0;
   EventLoop::TimerId warn_timer_ = 0;
 
-  std::mutex mutex_;  // guards what follows: how the two threads meet
-  std::condition_variable changed_;
-  Stage stage_ = Stage::kRunning;
-  Service service_ = Service::kSilent;
-  Status status_;
-  JoinResult outcome_;
+  mutable Mutex mutex_;  // how the two threads meet
+  ConditionVariable changed_;
+  Stage stage_ TUTTI_GUARDED_BY(mutex_) = Stage::kRunning;
+  Service service_ TUTTI_GUARDED_BY(mutex_) = Service::kSilent;
+  Status status_ TUTTI_GUARDED_BY(mutex_);
+  JoinResult outcome_ TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti

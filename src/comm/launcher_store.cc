@@ -4,13 +4,12 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
 #include "comm/hub.h"
 #include "comm/pmi1.h"
 #include "comm/pmix.h"
+#include "core/mutex.h"
 
 namespace tutti {
 namespace {
@@ -43,9 +42,9 @@ class PmixStore : public LauncherStore {
 /// The process's connection to its PMI-1 server, with the hub's registry. PMI_FD is one a process, and a server that
 /// sees it closed, or a second goodbye, ends the job: so it lives as long as the process.
 struct PmiConnection {
-  std::mutex mutex;  // guards `taken`
-  std::condition_variable given_back;
-  bool taken = false;  // by a join, which has what follows for itself
+  Mutex mutex;
+  ConditionVariable given_back;
+  bool taken TUTTI_GUARDED_BY(mutex) = false;  // by a join, which has what follows for itself
   std::unique_ptr<PmiClient> client;
   std::string place;  // what it is connected to
   pid_t owner = 0;
@@ -84,7 +83,7 @@ class PmiStore : public LauncherStore {
   PmiStore() = default;
   ~PmiStore() override {
     if (!has_turn_) return;
-    const std::lock_guard lock(connection_->mutex);
+    const MutexLock lock(connection_->mutex);
     connection_->taken = false;
     connection_->given_back.notify_one();
   }
@@ -94,10 +93,10 @@ class PmiStore : public LauncherStore {
     TUTTI_TRY(Hub::of_process(&connection_));
     PmiConnection& connection = *connection_;
     {
-      std::unique_lock lock(connection.mutex);
-      const auto free = [&connection] { return !connection.taken; };
-      has_turn_ = connection.given_back.wait_for(lock, deadline.left(std::chrono::hours(1)), free);
-      connection.taken = connection.taken || has_turn_;
+      MutexLock lock(connection.mutex);
+      const Clock::time_point end = Clock::now() + deadline.left(std::chrono::hours(1));
+      while (connection.taken && connection.given_back.wait_until(lock, end)) continue;
+      has_turn_ = !std::exchange(connection.taken, true);
     }
     if (!has_turn_)
       return fail(Code::kTimeout, "another join by env:// of this process did not end before the join's deadline");

@@ -5,14 +5,16 @@
 
 #include <algorithm>
 
+#include "comm/stream.h"
 #include "core/log.h"
+#include "core/mutex.h"
 
 namespace tutti {
 
 std::shared_ptr<ProgressThread> ProgressThread::acquire(const std::vector<int>& cores) {
-  static std::mutex mutex;
-  static std::weak_ptr<ProgressThread> current;
-  const std::lock_guard lock(mutex);
+  static Mutex mutex;
+  static std::weak_ptr<ProgressThread> current TUTTI_GUARDED_BY(mutex);
+  const MutexLock lock(mutex);
   std::shared_ptr<ProgressThread> thread = current.lock();
   if (thread != nullptr) return thread;
   thread.reset(new ProgressThread);
@@ -23,7 +25,7 @@ std::shared_ptr<ProgressThread> ProgressThread::acquire(const std::vector<int>& 
 
 ProgressThread::~ProgressThread() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
     work_.notify_all();
   }
@@ -58,8 +60,8 @@ void ProgressThread::main(const std::vector<int>& cores) {
   for (;;) {
     std::vector<Stream*> active;
     {
-      std::unique_lock lock(mutex_);
-      work_.wait(lock, [this] { return stop_ || !busy_.empty(); });
+      MutexLock lock(mutex_);
+      while (!stop_ && busy_.empty()) work_.wait(lock);
       if (stop_) return;
       active = busy_;
     }
@@ -81,7 +83,8 @@ bool ProgressThread::poll_head(Stream* stream, bool look, std::uint64_t* moved) 
   Stream::Item* item = nullptr;
   Status so_far;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
+    stream->held_by(*this);
     item = &stream->items_.front();
     so_far = stream->first_error_;
   }
@@ -98,7 +101,8 @@ bool ProgressThread::poll_head(Stream* stream, bool look, std::uint64_t* moved) 
 
 void ProgressThread::retire(Stream* stream, const Status& status) {
   Stream::Item item;  // destroyed outside of the lock: it may hold the last reference to a communicator
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
+  stream->held_by(*this);
   if (!status.ok() && stream->first_error_.ok()) stream->first_error_ = status;
   item = std::move(stream->items_.front());
   stream->items_.pop_front();
@@ -109,12 +113,15 @@ void ProgressThread::retire(Stream* stream, const Status& status) {
 
 // With one operation under way the thread sleeps on that operation's futex; several are looked at every millisecond.
 void ProgressThread::sleep(const std::vector<Stream*>& active) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const std::uint64_t queued = queued_;
   if (stop_ || busy_ != active) return;
-  Operation* const only = active.size() == 1 ? active.front()->items_.front().operation.get() : nullptr;
+  Stream* const stream = active.front();
+  stream->held_by(*this);
+  Operation* const only = active.size() == 1 ? stream->items_.front().operation.get() : nullptr;
   if (only == nullptr || only->state() != Operation::State::kRunning || only->is_elsewhere()) {
-    work_.wait_for(lock, std::chrono::milliseconds{1}, [&] { return stop_ || queued_ != queued; });
+    const Clock::time_point end = Clock::now() + std::chrono::milliseconds{1};
+    while (!stop_ && queued_ == queued && work_.wait_until(lock, end)) continue;
     return;
   }
   Executor& executor = only->comm().executor();

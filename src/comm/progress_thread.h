@@ -3,15 +3,17 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
-#include "comm/stream.h"
+#include "core/mutex.h"
+#include "core/status.h"
 
 namespace tutti {
+
+class Executor;
+class Stream;
 
 class ProgressThread {
  public:
@@ -19,13 +21,13 @@ class ProgressThread {
   static std::shared_ptr<ProgressThread> acquire(const std::vector<int>& cores);
   ~ProgressThread();
 
-  std::mutex& mutex() { return mutex_; }
+  Mutex& mutex() TUTTI_RETURNS(mutex_) { return mutex_; }
   /// The caller is this thread: a callback, which must not wait for a stream.
   bool is_current() const { return std::this_thread::get_id() == thread_.get_id(); }
-  /// Something was queued on `stream`. The caller holds the mutex.
-  void notify(Stream* stream);
-  /// The stream has no items and will get no more. The caller holds the mutex.
-  void forget(Stream* stream);
+  /// Something was queued on `stream`.
+  void notify(Stream* stream) TUTTI_REQUIRES(mutex_);
+  /// The stream has no items and will get no more.
+  void forget(Stream* stream) TUTTI_REQUIRES(mutex_);
 
  private:
   ProgressThread() = default;
@@ -35,12 +37,12 @@ class ProgressThread {
   void retire(Stream* stream, const Status& status);
   void sleep(const std::vector<Stream*>& active);
 
-  std::mutex mutex_;
-  std::condition_variable work_;
-  std::vector<Stream*> busy_;    // streams with items; guarded by mutex_
-  std::uint64_t queued_ = 0;     // grows with every item; guarded by mutex_
-  Executor* sleeper_ = nullptr;  // whose futex the thread sleeps on; guarded by mutex_
-  bool stop_ = false;            // guarded by mutex_
+  Mutex mutex_;
+  ConditionVariable work_;
+  std::vector<Stream*> busy_ TUTTI_GUARDED_BY(mutex_);    // streams with items
+  std::uint64_t queued_ TUTTI_GUARDED_BY(mutex_) = 0;     // grows with every item
+  Executor* sleeper_ TUTTI_GUARDED_BY(mutex_) = nullptr;  // whose futex the thread sleeps on
+  bool stop_ TUTTI_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -5,21 +5,21 @@
 namespace tutti {
 
 void ListenerSlot::set(std::function<void()> listener) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   listener_ = listener ? std::make_shared<const std::function<void()>>(std::move(listener)) : nullptr;
-  idle_.wait(lock, [this] { return running_ == 0; });
+  while (running_ != 0) idle_.wait(lock);
 }
 
 void ListenerSlot::call() {
   std::shared_ptr<const std::function<void()>> listener;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!listener_) return;
     listener = listener_;
     ++running_;
   }
   (*listener)();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (--running_ == 0) idle_.notify_all();
 }
 
@@ -27,28 +27,28 @@ Roster::Roster(TableMessage table)
     : comm_id_(table.comm_id), members_(std::move(table.members)), lives_(members_.size()) {}
 
 Life Roster::life(Rank rank) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return lives_[static_cast<std::size_t>(rank.value)].life;
 }
 
 std::uint64_t Roster::last_sequence(Rank rank) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return lives_[static_cast<std::size_t>(rank.value)].last_sequence;
 }
 
 Cause Roster::cause() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return cause_;
 }
 
 std::string Roster::describe(Rank rank) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::string& note = lives_[static_cast<std::size_t>(rank.value)].note;
   return tutti::describe(member(rank)) + (note.empty() ? "" : ", " + note);
 }
 
 bool Roster::end_life(Rank rank, Life life, std::uint64_t last_sequence, const std::string& note) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   LifeState& state = lives_[static_cast<std::size_t>(rank.value)];
   if (state.life != Life::kAlive) return false;
   state.life = life;
@@ -58,7 +58,7 @@ bool Roster::end_life(Rank rank, Life life, std::uint64_t last_sequence, const s
 }
 
 bool Roster::set_finishing(Rank rank, std::uint64_t sequence) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   LifeState& state = lives_[static_cast<std::size_t>(rank.value)];
   if (state.finishing >= sequence) return false;
   state.finishing = sequence;
@@ -66,7 +66,7 @@ bool Roster::set_finishing(Rank rank, std::uint64_t sequence) {
 }
 
 std::vector<NewsItem> Roster::news() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<NewsItem> items;
   for (const Member& member : members_) {
     const LifeState& state = lives_[static_cast<std::size_t>(member.rank.value)];
@@ -79,26 +79,26 @@ std::vector<NewsItem> Roster::news() const {
 }
 
 bool Roster::set_cause(const Cause& cause) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (cause_.code != Code::kOk) return false;
   cause_ = cause;
   return true;
 }
 
 void Roster::add_listener(const std::shared_ptr<ListenerSlot>& slot) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   listeners_.push_back(slot);
 }
 
 void Roster::remove_listener(const std::shared_ptr<ListenerSlot>& slot) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase(listeners_, slot);
 }
 
 void Roster::notify() {
   std::vector<std::shared_ptr<ListenerSlot>> slots;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     slots = listeners_;
   }
   for (const auto& slot : slots) slot->call();

@@ -2,16 +2,15 @@
 // by the process's ranks.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "comm/membership.h"
 #include "comm/wire.h"
+#include "core/mutex.h"
 
 namespace tutti {
 
@@ -21,13 +20,13 @@ class ListenerSlot {
   /// Replaces the listener and waits for running calls of the old one.
   void set(std::function<void()> listener);
   /// Calls it, if there is one, without locks held.
-  void call();
+  void call() TUTTI_EXCLUDES(mutex_);
 
  private:
-  std::mutex mutex_;
-  std::condition_variable idle_;
-  std::shared_ptr<const std::function<void()>> listener_;
-  int running_ = 0;
+  Mutex mutex_;
+  ConditionVariable idle_;
+  std::shared_ptr<const std::function<void()>> listener_ TUTTI_GUARDED_BY(mutex_);
+  int running_ TUTTI_GUARDED_BY(mutex_) = 0;
 };
 
 /// Any thread, except where noted. Changes call no listener by themselves: notify() does.
@@ -59,21 +58,22 @@ class Roster {
 
   void add_listener(const std::shared_ptr<ListenerSlot>& slot);
   void remove_listener(const std::shared_ptr<ListenerSlot>& slot);
-  void notify();
+  /// Calls them without locks held.
+  void notify() TUTTI_EXCLUDES(mutex_);
 
  private:
   const std::uint64_t comm_id_;
   const std::vector<Member> members_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable Mutex mutex_;
   struct LifeState {
     Life life = Life::kAlive;
     std::uint64_t last_sequence = 0;
     std::string note;
     std::uint64_t finishing = 0;
   };
-  std::vector<LifeState> lives_;
-  Cause cause_;
-  std::vector<std::shared_ptr<ListenerSlot>> listeners_;
+  std::vector<LifeState> lives_ TUTTI_GUARDED_BY(mutex_);
+  Cause cause_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<ListenerSlot>> listeners_ TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti

@@ -1,6 +1,5 @@
 #include "comm/stream.h"
 
-#include "comm/progress_thread.h"
 #include "core/settings.h"
 
 namespace tutti {
@@ -40,19 +39,19 @@ Status Stream::place_on(int device, StreamPlace* place) const {
 }
 
 void Stream::enqueue(std::unique_ptr<Operation> operation) {
-  const std::lock_guard lock(thread_->mutex());
+  const MutexLock lock(thread_->mutex());
   items_.push_back(Item{std::move(operation), {}});
   thread_->notify(this);
 }
 
 void Stream::enqueue(std::function<void(Status)> callback) {
-  const std::lock_guard lock(thread_->mutex());
+  const MutexLock lock(thread_->mutex());
   items_.push_back(Item{nullptr, std::move(callback)});
   thread_->notify(this);
 }
 
 Status Stream::query() {
-  const std::lock_guard lock(thread_->mutex());
+  const MutexLock lock(thread_->mutex());
   if (!items_.empty()) return fail(Code::kInProgress, "{} operations are queued on the stream", items_.size());
   return first_error_;
 }
@@ -64,12 +63,12 @@ Status Stream::refuse_in_callback() const {
 
 Status Stream::synchronize() {
   TUTTI_TRY(refuse_in_callback());
-  std::unique_lock lock(thread_->mutex());
+  MutexLock lock(thread_->mutex());
   const Deadline deadline = Deadline::in(timeout_seconds_);
   while (!items_.empty()) {
     if (deadline.is_never()) {
       drained_.wait(lock);
-    } else if (drained_.wait_until(lock, deadline.at()) == std::cv_status::timeout && !items_.empty()) {
+    } else if (!drained_.wait_until(lock, deadline.at()) && !items_.empty()) {
       return fail(Code::kTimeout, "the stream still has {} operations after {} s", items_.size(), timeout_seconds_);
     }
   }
@@ -77,14 +76,14 @@ Status Stream::synchronize() {
 }
 
 void Stream::set_timeout(double seconds) {
-  const std::lock_guard lock(thread_->mutex());
+  const MutexLock lock(thread_->mutex());
   timeout_seconds_ = seconds;
 }
 
 Status Stream::close() {
   TUTTI_TRY(refuse_in_callback());
-  std::unique_lock lock(thread_->mutex());
-  drained_.wait(lock, [this] { return items_.empty(); });
+  MutexLock lock(thread_->mutex());
+  while (!items_.empty()) drained_.wait(lock);
   return {};
 }
 

@@ -1,21 +1,19 @@
 // Streams: in-order queues of operations, served by one progress thread a process.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "comm/operation.h"
+#include "comm/progress_thread.h"
 #include "comm/stream_ledger.h"
 #include "core/clock.h"
+#include "core/mutex.h"
 #include "core/status.h"
 
 namespace tutti {
-
-class ProgressThread;
 
 /// One queue. All functions are thread-safe. A stream reports its first error but runs what is queued behind it,
 /// because that may belong to other communicators.
@@ -57,17 +55,19 @@ class Stream {
   };
 
   Status refuse_in_callback() const;
+  /// By its own thread: that one's mutex is what guards this stream.
+  void held_by(ProgressThread& thread) TUTTI_REQUIRES(thread.mutex()) TUTTI_ASSERTS(thread_->mutex()) { (void)thread; }
 
   std::shared_ptr<ProgressThread> thread_;
   bool is_cuda_ = false;
   void* cuda_ = nullptr;
   bool is_per_thread_ = false;
   DeviceDriver::StreamTraits traits_;
-  // Guarded by the progress thread's mutex. The head item is the progress thread's while it works on it.
-  std::deque<Item> items_;
-  Status first_error_;
-  double timeout_seconds_ = 0;
-  std::condition_variable drained_;
+  /// The head is the progress thread's while it works on it.
+  std::deque<Item> items_ TUTTI_GUARDED_BY(thread_->mutex());
+  Status first_error_ TUTTI_GUARDED_BY(thread_->mutex());
+  double timeout_seconds_ TUTTI_GUARDED_BY(thread_->mutex()) = 0;
+  ConditionVariable drained_;
 };
 
 }  // namespace tutti

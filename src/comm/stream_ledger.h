@@ -4,10 +4,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include "core/mutex.h"
 #include "core/status.h"
 #include "core/units.h"
 #include "transport/device_driver.h"
@@ -60,17 +60,17 @@ class StreamLedger {
  public:
   explicit StreamLedger(std::size_t ranks) : book_(ranks) {}
   Status enter(Rank rank, std::span<const StreamPlace> places, std::uint64_t number) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return book_.enter(rank, places, number);
   }
   Status follow(Rank rank, const StreamPlace& place, std::uint64_t number) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return book_.follow(rank, place, number);
   }
 
  private:
-  std::mutex mutex_;
-  StreamBook book_;
+  Mutex mutex_;
+  StreamBook book_ TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti

@@ -7,7 +7,7 @@ namespace tutti {
 void StreamShelf::put(Rank peer, Lane lane, std::uint32_t number, TcpStream stream) {
   TcpStream older;  // closed without the lock
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Place& place = places_[{peer, lane}];
     place.number = number;
     older = std::exchange(place.stream, std::move(stream));
@@ -17,7 +17,7 @@ void StreamShelf::put(Rank peer, Lane lane, std::uint32_t number, TcpStream stre
 }
 
 bool StreamShelf::take(Rank peer, Lane lane, TcpStream* stream) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = places_.find({peer, lane});
   if (found == places_.end() || !found->second.stream.socket.valid()) return false;
   *stream = std::exchange(found->second.stream, TcpStream());
@@ -26,13 +26,13 @@ bool StreamShelf::take(Rank peer, Lane lane, TcpStream* stream) {
 }
 
 std::size_t StreamShelf::waiting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return static_cast<std::size_t>(std::count_if(places_.begin(), places_.end(),
                                                 [](const auto& place) { return place.second.stream.socket.valid(); }));
 }
 
 std::uint32_t StreamShelf::taken(Rank peer, Lane lane) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = places_.find({peer, lane});
   return found == places_.end() ? 0 : found->second.taken;
 }

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "comm/roster.h"
+#include "core/mutex.h"
 #include "transport/tcp_wiring.h"
 
 namespace tutti {
@@ -32,8 +32,8 @@ class StreamShelf {
     std::uint32_t taken = 0;
     TcpStream stream;
   };
-  mutable std::mutex mutex_;  // guards the places
-  std::map<std::pair<Rank, Lane>, Place> places_;
+  mutable Mutex mutex_;
+  std::map<std::pair<Rank, Lane>, Place> places_ TUTTI_GUARDED_BY(mutex_);
   ListenerSlot slot_;
 };
 

@@ -7,14 +7,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "comm/dialer.h"
 #include "comm/url_service.h"
 #include "core/log.h"
+#include "core/mutex.h"
 #include "transport/descriptor.h"
 
 namespace tutti {
@@ -45,15 +44,16 @@ Status read_secret(const std::string& path, Key* secret) {
 
 /// One question, from the joining thread to the loop and back.
 struct Question {
-  std::mutex mutex;
-  std::condition_variable answered;
-  bool done = false;
-  Status why;            // not ok: no answer
-  GiveIdMessage answer;  // its id unmasked
+  Mutex mutex;
+  ConditionVariable answered;
+  bool done TUTTI_GUARDED_BY(mutex) = false;
+  Status why TUTTI_GUARDED_BY(mutex);            // not ok: no answer
+  GiveIdMessage answer TUTTI_GUARDED_BY(mutex);  // its id unmasked
 
-  void finish(const Status& status) {
-    const std::lock_guard lock(mutex);
+  void finish(const Status& status, const GiveIdMessage& its_answer = {}) {
+    const MutexLock lock(mutex);
     why = status;
+    answer = its_answer;
     done = true;
     answered.notify_all();
   }
@@ -70,7 +70,9 @@ void put_question(const std::shared_ptr<Question>& question, const std::shared_p
   Connection* const raw = connection.get();
   ConnectionEvents events;
   events.on_message = [question, raw](MessageType type, ByteView payload) {
-    question->finish(take_answer(*raw, type, payload, &question->answer));
+    GiveIdMessage answer;
+    const Status taken = take_answer(*raw, type, payload, &answer);
+    question->finish(taken, answer);
     raw->close();
     return Status();
   };
@@ -119,11 +121,11 @@ Status ask_once(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const std
   };
   dialer = std::make_shared<Dialer>(hub->loop(), targets, Role::kAskId, keys.id, keys.secret, done);
   hub->loop().post([dialer] { dialer->start(); });
-  std::unique_lock lock(question->mutex);
-  const auto limit = deadline.left(std::chrono::hours(1));
-  const bool in_time = question->answered.wait_for(lock, limit, [&] { return question->done; });
-  const Status why = in_time ? question->why : fail(Code::kTimeout, "no answer");
-  if (in_time && why.ok()) *answer = question->answer;
+  MutexLock lock(question->mutex);
+  const Clock::time_point end = Clock::now() + deadline.left(std::chrono::hours(1));
+  while (!question->done && question->answered.wait_until(lock, end)) continue;
+  const Status why = question->done ? question->why : fail(Code::kTimeout, "no answer");
+  if (why.ok()) *answer = question->answer;
   lock.unlock();
   hub->loop().post([dialer] { dialer->cancel(); });
   return why;
