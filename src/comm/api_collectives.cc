@@ -51,7 +51,7 @@ tuttiResult_t call_blocks(CallArguments arguments, tutti::BlockArguments blocks,
     blocks.recv.size = ranks;
   }
   arguments.blocks = &blocks;
-  return call(std::move(arguments), comm, stream);
+  return call(std::move(arguments), comm, stream);  // NOLINT(performance-move-const-arg): completed in place
 }
 
 }  // namespace

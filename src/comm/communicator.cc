@@ -374,7 +374,6 @@ Status Communicator::finish(Status status, std::uint64_t ticket) {
 }
 
 Status Communicator::fail_for_good(Status status, Rank culprit) {
-  Status first = status;
   {
     const MutexLock lock(failure_mutex_);
     if (!failure_.ok()) return failure_;
@@ -382,19 +381,19 @@ Status Communicator::fail_for_good(Status status, Rank culprit) {
     failed_.store(true, std::memory_order_release);
   }
   if (device_ != nullptr) device_->stop_kernels();
-  log(LogLevel::kError, log_source(), "{}: {}", name_of(first.code()), first.text());
+  log(LogLevel::kError, log_source(), "{}: {}", name_of(status.code()), status.text());
   // A peer's own cause needs no echo; post_cause keeps the first one at each rank, so a late echo does no harm.
   if (joined_.membership->cause().code == Code::kOk) {
     Cause cause;
-    cause.code = first.code() == Code::kAborted ? Code::kRemoteError : first.code();
+    cause.code = status.code() == Code::kAborted ? Code::kRemoteError : status.code();
     cause.from = rank_;
     cause.culprit = culprit;
-    cause.text = first.text();
+    cause.text = status.text();
     joined_.membership->post_cause(cause);
   }
   alarm_.store(1, std::memory_order_release);
   executor_->wake();
-  return first;
+  return status;
 }
 
 Status Communicator::adopt_cause() {

@@ -111,7 +111,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   Status take_cause(const PeerProcess& peer, ByteView payload);
   Status take_news(const PeerProcess& peer, ByteView payload);
   bool apply(const NewsItem& item);
-  void pass_on(std::vector<NewsItem> items);
+  void pass_on(const std::vector<NewsItem>& items);
   void greet(PeerProcess& peer);
   void send_state(PeerProcess& peer);
   void send_cause(Connection& connection) const;

@@ -1,6 +1,5 @@
 // What the processes of a communicator tell each other once they are linked: how ranks end, causes, boards.
 #include <algorithm>
-#include <utility>
 
 #include "comm/group.h"
 #include "comm/hub.h"
@@ -50,7 +49,7 @@ void Group::on_death(PeerProcess& peer, const std::string& note) {
   for (const Rank rank : peer.ranks())
     if (roster_->end_life(rank, Life::kDead, 0, note)) deaths.push_back(leave_item(rank, Life::kDead, 0, note));
   if (deaths.empty()) return;
-  pass_on(std::move(deaths));
+  pass_on(deaths);
   roster_->notify();
 }
 
@@ -67,7 +66,7 @@ Status Group::take_news(const PeerProcess& peer, ByteView payload) {
     if (apply(item)) news.push_back(item);
   }
   if (news.empty()) return {};
-  pass_on(std::move(news));
+  pass_on(news);
   roster_->notify();
   return {};
 }
@@ -89,7 +88,7 @@ bool Group::apply(const NewsItem& item) {
 }
 
 /// What was new here is new to others; what comes back is not new any more.
-void Group::pass_on(std::vector<NewsItem> items) {
+void Group::pass_on(const std::vector<NewsItem>& items) {
   if (order_->is_mesh()) return;
   news_.add(items);
   mend_later(kMendPause);

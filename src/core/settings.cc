@@ -188,6 +188,9 @@ constexpr SettingInfo kTable[] = {
     {"TUTTI_TRACE", nullptr, "0", "record what every rank does; comes later", parse_later},
 };
 
+/// It races with a program that changes its environment meanwhile, as all of the C library does.
+const char* environment(const char* name) { return std::getenv(name); }  // NOLINT(concurrency-mt-unsafe)
+
 /// Variables of the test programs, the benchmark and the launchers' glue, which are ours but not settings.
 bool is_foreign(const std::string& name) {
   return name.rfind("TUTTI_PERF_", 0) == 0 || name.rfind("TUTTI_TEST_", 0) == 0;
@@ -218,12 +221,12 @@ const char* name_of(TransportKind kind) {
 std::span<const SettingInfo> setting_table() { return kTable; }
 
 const char* setting_source(const SettingInfo& info) {
-  const bool other = info.fallback != nullptr && std::getenv(info.name) == nullptr;
-  return other && std::getenv(info.fallback) != nullptr ? info.fallback : info.name;
+  const bool other = info.fallback != nullptr && environment(info.name) == nullptr;
+  return other && environment(info.fallback) != nullptr ? info.fallback : info.name;
 }
 
 std::string setting_value(const SettingInfo& info) {
-  const char* const value = std::getenv(setting_source(info));
+  const char* const value = environment(setting_source(info));
   return value != nullptr ? value : info.initial;
 }
 
@@ -246,7 +249,7 @@ Status parse_bytes(const std::string& text, Bytes* bytes) {
   if (end == text.c_str() || !(number >= 0)) return bad_value(text, "a size such as 8, 64K, 1.5M or 2G");
   double factor = 1;
   switch (std::toupper(static_cast<unsigned char>(*end))) {
-    case 'G':
+    case 'G':  // NOLINT(bugprone-branch-clone): falls through
       factor *= 1024;
       [[fallthrough]];
     case 'M':
@@ -267,8 +270,8 @@ Status parse_bytes(const std::string& text, Bytes* bytes) {
 }
 
 std::string cache_folder() {
-  if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder != nullptr && folder[0] == '/') return folder;
-  if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') return std::string(home) + "/.cache";
+  if (const char* folder = environment("XDG_CACHE_HOME"); folder != nullptr && folder[0] == '/') return folder;
+  if (const char* home = environment("HOME"); home != nullptr && home[0] == '/') return std::string(home) + "/.cache";
   return {};
 }
 

@@ -17,6 +17,7 @@ void populate(std::byte* begin, std::size_t bytes, int advice) { ::madvise(begin
 
 std::vector<ControlPage*> pages_of(const std::vector<std::shared_ptr<Segment>>& segments) {
   std::vector<ControlPage*> pages;
+  pages.reserve(segments.size());
   for (const std::shared_ptr<Segment>& segment : segments)
     pages.push_back(reinterpret_cast<ControlPage*>(segment->data()));
   return pages;
@@ -24,6 +25,7 @@ std::vector<ControlPage*> pages_of(const std::vector<std::shared_ptr<Segment>>& 
 
 std::vector<DirectPage*> direct_pages_of(const std::vector<ControlPage*>& pages) {
   std::vector<DirectPage*> direct;
+  direct.reserve(pages.size());
   for (ControlPage* page : pages) direct.push_back(&page->direct);
   return direct;
 }

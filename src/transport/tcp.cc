@@ -12,7 +12,7 @@
 namespace tutti {
 Status TcpEndpoint::open(TcpWiring& wiring, const TcpGeometry& geometry, Place place, LogSource log,
                          std::unique_ptr<TcpEndpoint>* endpoint) {
-  std::unique_ptr<TcpEndpoint> made(new TcpEndpoint(wiring, geometry, std::move(place), std::move(log)));
+  std::unique_ptr<TcpEndpoint> made(new TcpEndpoint(wiring, geometry, std::move(place), log));
   made->epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   made->doorbell_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!made->epoll_.valid() || !made->doorbell_.valid())

@@ -16,7 +16,7 @@ TcpLink::TcpLink(TcpWiring& wiring, const TcpGeometry& geometry, Rank peer, Lane
       lane_(lane),
       epoll_(epoll),
       unsent_(unsent),
-      log_(std::move(log)),
+      log_(log),
       inbox_(geometry.max_message, geometry.credits, geometry.checksum),
       outbox_(geometry.max_message, geometry.credits, geometry.checksum) {
   look_for_stream();
