@@ -10,11 +10,11 @@ namespace tutti {
 namespace {
 
 using std::chrono::milliseconds;
+using test::comes_true;
 using test::expect;
 using test::join_apart;
 using test::Processes;
 using test::SharedPage;
-using test::wait_for;
 
 Call call_number(std::uint64_t sequence, std::uint64_t count = 10) {
   Call call;
@@ -39,7 +39,7 @@ Status ask_and_read(int rank, int ranks, SharedPage& page) {
   for (int peer = 0; peer < ranks; ++peer) {
     if (peer == rank) continue;
     const auto sequence = static_cast<std::uint64_t>(peer + 1);
-    const bool came = wait_for([&] {
+    const bool came = comes_true([&] {
       membership.ask_boards({Rank{peer}});
       return membership.board(Rank{peer})->state().sequence == sequence;
     });
@@ -84,7 +84,7 @@ TEST(Boards, APublishedBoardComesUnaskedAndWhole) {
       page.wait_for_mark(0, 1);
     } else {
       const auto board = [&] { return joined.membership->board(Rank{1}); };
-      TUTTI_TRY(expect(wait_for([&] { return board()->state().sequence == 100; }), "it did not come"));
+      TUTTI_TRY(expect(comes_true([&] { return board()->state().sequence == 100; }), "it did not come"));
       TUTTI_TRY(expect(board()->state().state == CallState::kDone, "another state"));
       for (std::uint64_t i = 37; i <= 100; ++i) TUTTI_TRY(expect(board()->find(i).known, "a call is missing"));
       page.mark(0);
@@ -97,7 +97,7 @@ TEST(Boards, APublishedBoardComesUnaskedAndWhole) {
   test::expect_all_ok(processes.page(), 2);
 }
 
-TEST(Boards, TheChainEndsAtAStoppedProcess) {
+TEST(TimedBoards, TheChainEndsAtAStoppedProcess) {
   // Rank 0 waits for 1, 1 for 2, and 2, which is stopped, said when it was asked that it waited for 0.
   Processes processes;
   processes.start_all(3, [](int rank, SharedPage& page) {
@@ -113,10 +113,10 @@ TEST(Boards, TheChainEndsAtAStoppedProcess) {
     Membership& membership = *joined.membership;
     const auto ask = [&] { membership.ask_boards({Rank{1}, Rank{2}}); };
     const auto waits = [&](int peer) { return membership.board(Rank{peer})->state().waiting_for; };
-    TUTTI_TRY(expect(wait_for([&] { return ask(), waits(1) == Rank{2} && waits(2) == Rank{0}; }), "no boards came"));
+    TUTTI_TRY(expect(comes_true([&] { return ask(), waits(1) == Rank{2} && waits(2) == Rank{0}; }), "no boards came"));
     page.mark(1);
     page.wait_for_mark(2, 1);
-    TUTTI_TRY(expect(wait_for([&] { return ask(), waits(2) == kNoRank; }), "its silence was not noticed"));
+    TUTTI_TRY(expect(comes_true([&] { return ask(), waits(2) == kNoRank; }), "its silence was not noticed"));
     const BoardReader boards = [&](Rank peer) { return membership.board(peer); };
     const Culprit culprit = find_culprit(call_number(1), Rank{1}, 3, boards);
     page.mark(3);
@@ -144,7 +144,7 @@ TEST(Boards, UnsettingWaitsForARunningRead) {
       done.store(true);
     });
   });
-  while (!reading.load()) std::this_thread::yield();
+  test::await([&] { return reading.load(); }, "the reader");
   exchange.set_own(Rank{0}, nullptr);
   EXPECT_TRUE(done.load());
   reader.join();

@@ -1,6 +1,7 @@
 // What the attempts to reach a hub say of it: gone, silent, or perhaps there another time.
 #include "comm/dialer.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <future>
@@ -52,7 +53,7 @@ class DialerTest : public testing::Test {
       dialer_->cancel();
       dialer_.reset();
     };
-    EXPECT_TRUE(hub_->loop().call(end, milliseconds(10000)));
+    EXPECT_TRUE(hub_->loop().call(end, test::kPatience));
   }
   void start(const std::vector<DialTarget>& targets) {
     const auto done = [this](const Status& why, const std::shared_ptr<Connection>&) {
@@ -63,12 +64,17 @@ class DialerTest : public testing::Test {
           dialer_ = std::make_shared<Dialer>(hub_->loop(), targets, Role::kControl, KeyId{}, Key{}, done);
           dialer_->start();
         },
-        milliseconds(10000));
+        test::kPatience);
   }
-  Verdict verdict() { return ended_.get_future().get(); }
+  Verdict verdict() {
+    std::future<Verdict> end = ended_.get_future();
+    const bool came = end.wait_for(test::kPatience) == std::future_status::ready;
+    EXPECT_TRUE(came) << "the attempts do not end";
+    return came ? end.get() : Verdict{};
+  }
   bool is_silent() {
     bool silent = false;
-    hub_->loop().call([&] { silent = dialer_->silent(); }, milliseconds(10000));
+    hub_->loop().call([&] { silent = dialer_->silent(); }, test::kPatience);
     return silent;
   }
 
@@ -94,6 +100,8 @@ TEST_F(DialerTest, WhoEndsBehindAConnectionThatItTookIsGone) {
   Descriptor ending = listen_at(port);
   const Descriptor busy = listen_at(other);
   start({target_at(loopback(), port, true), target_at(loopback(), other)});
+  pollfd wanted{ending.get(), POLLIN, 0};
+  ASSERT_EQ(::poll(&wanted, 1, 100'000), 1) << "nobody dials";
   Descriptor taken(::accept(ending.get(), nullptr, nullptr));
   ASSERT_GE(taken.get(), 0);
   const linger reset{1, 0};
@@ -124,7 +132,7 @@ TEST_F(DialerTest, WhoTakesAConnectionAndSaysNothingIsSilent) {
   const std::uint16_t port = free_port();
   const Descriptor busy = listen_at(port);
   start({target_at(loopback(), free_port()), target_at(loopback(), port)});
-  EXPECT_TRUE(test::wait_for([&] { return is_silent(); }));
+  EXPECT_TRUE(test::comes_true([&] { return is_silent(); }));
 }
 
 TEST_F(DialerTest, AStrangerAtTheAddressIsAnAnswer) {

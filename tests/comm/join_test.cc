@@ -21,13 +21,13 @@ Status exchange_through_segments(const JoinResult& joined, int rank, int ranks) 
     if (!joined.segments[static_cast<std::size_t>(r)]) return fail(Code::kInternalError, "no segment of rank {}", r);
     flag(r, static_cast<std::size_t>(rank)).store(static_cast<std::uint32_t>(100 + rank), std::memory_order_release);
   }
-  for (int r = 0; r < ranks; ++r)
-    for (int tries = 0;
-         flag(rank, static_cast<std::size_t>(r)).load(std::memory_order_acquire) != static_cast<std::uint32_t>(100 + r);
-         ++tries) {
-      if (tries > 20000) return fail(Code::kTimeout, "rank {} did not write", r);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+  for (int r = 0; r < ranks; ++r) {
+    const auto written = [&] {
+      return flag(rank, static_cast<std::size_t>(r)).load(std::memory_order_acquire) ==
+             static_cast<std::uint32_t>(100 + r);
+    };
+    if (!test::comes_true(written)) return fail(Code::kTimeout, "rank {} did not write", r);
+  }
   return {};
 }
 
@@ -51,7 +51,7 @@ TEST_P(JoinRanks, ThreadsShareSegments) {
   test::run_threads(ranks, *page,
                     [ranks](int rank, SharedPage& shared) { return join_and_exchange(rank, ranks, shared, true); });
   for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(page->code(rank), Code::kOk) << page->text(rank);
-  EXPECT_TRUE(wait_for_no_hub(std::chrono::seconds(5)));
+  EXPECT_TRUE(wait_for_no_hub(test::kPatience));
 }
 
 TEST_P(JoinRanks, ProcessesShareSegments) {

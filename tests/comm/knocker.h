@@ -22,7 +22,7 @@ class Knocker {
     IpAddress loopback;
     loopback.bytes = {std::byte{127}, std::byte{0}, std::byte{0}, std::byte{1}};
     const SocketAddress at = socket_address(loopback, port);
-    const timeval limit{20, 0};
+    const timeval limit{100, 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     EXPECT_EQ(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&at.data), at.size), 0) << errno_text();
   }

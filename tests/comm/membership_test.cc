@@ -5,6 +5,7 @@
 
 #include "comm/places.h"
 #include "comm/world.h"
+#include "support/yardstick.h"
 
 namespace tutti {
 namespace {
@@ -16,7 +17,7 @@ using test::Processes;
 using test::SharedPage;
 
 /// Waits until a condition on the membership holds, driven by the listener: what a sleeper does.
-bool wait_until(Membership& membership, const std::function<bool()>& condition, milliseconds limit) {
+bool wait_until(Membership& membership, const std::function<bool()>& condition) {
   std::mutex mutex;
   std::condition_variable changed;
   int changes = 0;
@@ -25,7 +26,7 @@ bool wait_until(Membership& membership, const std::function<bool()>& condition, 
     ++changes;
     changed.notify_all();
   });
-  const auto end = Clock::now() + limit;
+  const auto end = Clock::now() + test::kPatience;
   bool holds = condition();
   while (!holds && Clock::now() < end) {
     std::unique_lock lock(mutex);
@@ -38,21 +39,21 @@ bool wait_until(Membership& membership, const std::function<bool()>& condition, 
   return holds;
 }
 
-bool wait_for_life(Membership& membership, int rank, Life life, milliseconds limit = milliseconds(20000)) {
-  return wait_until(
-      membership, [&] { return membership.life(Rank{rank}) == life; }, limit);
+bool wait_for_life(Membership& membership, int rank, Life life) {
+  return wait_until(membership, [&] { return membership.life(Rank{rank}) == life; });
 }
 
-TEST(Membership, AKilledProcessIsDeadWithinASecondAndNamed) {
+TEST(TimedMembership, AKilledProcessIsDeadWithinASecondAndNamed) {
   Processes processes;
   processes.start_all(3, [](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(test::join_by_page(rank, 3, page, &joined));
     page.mark(0);
-    if (rank == 2) return page.wait_for_mark(9, 1), Status();  // is killed here
+    if (rank == 2) test::await_kill();
+    test::Yardstick yardstick;
     page.wait_for_mark(1, 1);
-    TUTTI_TRY(
-        expect(wait_for_life(*joined.membership, 2, Life::kDead, milliseconds(1000)), "the death was not noticed"));
+    const std::string miss = yardstick.miss(1, [&] { return joined.membership->life(Rank{2}) == Life::kDead; });
+    TUTTI_TRY(expect(miss.empty(), "of the death: " + miss));
     TUTTI_TRY(
         expect(joined.membership->describe(Rank{2}).find(fmt::format("process {} on host", page.marks[2].load())) == 0,
                "the dead process is not named"));
@@ -81,22 +82,21 @@ TEST(Membership, AKilledParentOfALivingChildIsDead) {
       if (rank == 1) {
         const long child = raw ? ::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : ::fork();
         if (child == 0) {
-          for (int i = 0; i < 200 && page.marks[5].load() == 0; ++i) ::usleep(100000);
+          (void)test::comes_true([&page] { return page.marks[5].load() != 0; }, 2 * test::kPatience);
           ::_exit(0);
         }
         page.mark(1);
-        return page.wait_for_mark(9, 1), Status();
+        test::await_kill();
       }
       page.wait_for_mark(2, 1);
-      TUTTI_TRY(
-          expect(wait_for_life(*joined.membership, 1, Life::kDead, milliseconds(1000)), "the death was not noticed"));
+      TUTTI_TRY(expect(wait_for_life(*joined.membership, 1, Life::kDead), "the death was not noticed"));
       joined.membership->say_goodbye(0);
       return Status();
     });
     ASSERT_TRUE(processes.page().wait_for_mark(1, 1));
     processes.kill(1);
     processes.page().mark(2);
-    while (processes.page().code(0) == static_cast<Code>(-1)) std::this_thread::sleep_for(milliseconds(1));
+    test::await([&] { return processes.page().code(0) != static_cast<Code>(-1); }, "the report of rank 0");
     processes.page().mark(5);
     processes.wait();
     expect_all_ok(processes.page(), 1);
@@ -112,10 +112,8 @@ TEST(Membership, AGoodbyeBeforeTheEndIsNoDeath) {
       joined.membership->say_goodbye(42);
       ::_exit(0);  // no handler runs: what was sent is all there is
     }
-    TUTTI_TRY(expect(
-        wait_until(
-            *joined.membership, [&] { return joined.membership->life(Rank{1}) != Life::kAlive; }, milliseconds(20000)),
-        "nothing was noticed"));
+    TUTTI_TRY(expect(wait_until(*joined.membership, [&] { return joined.membership->life(Rank{1}) != Life::kAlive; }),
+                     "nothing was noticed"));
     std::this_thread::sleep_for(milliseconds(50));  // the end of its process must not change it
     TUTTI_TRY(expect(joined.membership->life(Rank{1}) == Life::kLeft, "a goodbye counts as a death"));
     TUTTI_TRY(expect(joined.membership->last_sequence(Rank{1}) == 42, "another sequence"));
@@ -171,9 +169,7 @@ TEST(Membership, ThreadsTellEachOther) {
     TUTTI_TRY(test::join_by_page(rank, 3, shared, &joined));
     Membership& membership = *joined.membership;
     if (rank == 0) membership.post_cause(Cause{Code::kTimeout, kNoRank, Rank{1}, "rank 1 is slow"});
-    TUTTI_TRY(expect(wait_until(
-                         membership, [&] { return membership.cause().code != Code::kOk; }, milliseconds(20000)),
-                     "no cause came"));
+    TUTTI_TRY(expect(wait_until(membership, [&] { return membership.cause().code != Code::kOk; }), "no cause came"));
     TUTTI_TRY(
         expect(membership.cause().from == Rank{0} && membership.cause().text == "rank 1 is slow", "another cause"));
     membership.say_goodbye(static_cast<std::uint64_t>(rank) + 1);

@@ -45,7 +45,7 @@ class PmiServer {
     std::vector<pollfd> entries;
     for (const Client& client : clients_)
       if (client.socket.valid()) entries.push_back({client.socket.get(), POLLIN, 0});
-    if (entries.empty() || ::poll(entries.data(), entries.size(), 30000) <= 0) return false;
+    if (entries.empty() || ::poll(entries.data(), entries.size(), 100'000) <= 0) return false;
     for (const pollfd& entry : entries)
       if (entry.revents != 0) read_from(entry.fd);
     return true;

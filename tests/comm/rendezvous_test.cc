@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/world.h"
+#include "core/log.h"
 
 namespace tutti {
 namespace {
@@ -14,7 +15,7 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 struct Plan {
   int rank;
   int ranks;
-  double seconds = 30;
+  double seconds = test::kFarSeconds;
   std::vector<AgreedSetting> agreed{};
 };
 
@@ -76,7 +77,8 @@ TEST(Rendezvous, DifferentNumbersOfRanksAreAnErrorOnAllRanks) {
 TEST(Rendezvous, DifferentSettingsAreAMismatchOnAllRanks) {
   const std::vector<AgreedSetting> ring{{"TUTTI_TRANSPORT", "auto"}, {"TUTTI_ALGO", "ring"}};
   const std::vector<AgreedSetting> tree{{"TUTTI_TRANSPORT", "auto"}, {"TUTTI_ALGO", "tree"}};
-  const SharedPage* const page = join_as_planned({{0, 3, 30, ring}, {1, 3, 30, tree}, {2, 3, 30, ring}});
+  const SharedPage* const page = join_as_planned(
+      {{0, 3, test::kFarSeconds, ring}, {1, 3, test::kFarSeconds, tree}, {2, 3, test::kFarSeconds, ring}});
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(page->code(i), Code::kMismatch) << page->text(i);
     EXPECT_TRUE(contains(page->text(i), "TUTTI_ALGO")) << page->text(i);
@@ -86,7 +88,7 @@ TEST(Rendezvous, DifferentSettingsAreAMismatchOnAllRanks) {
 }
 
 TEST(Rendezvous, MissingRanksAreNamedAtTheFirstDeadline) {
-  const SharedPage* const page = join_as_planned({{0, 5, 0.3}, {2, 5, 30}, {3, 5, 30}});
+  const SharedPage* const page = join_as_planned({{0, 5, 4}, {2, 5}, {3, 5}});
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(page->code(i), Code::kTimeout) << page->text(i);
     EXPECT_TRUE(contains(page->text(i), "ranks 1 and 4 of 5 did not join")) << page->text(i);
@@ -96,8 +98,10 @@ TEST(Rendezvous, MissingRanksAreNamedAtTheFirstDeadline) {
 TEST(Rendezvous, ARankThatComesAfterTheFailureIsToldTheCause) {
   IdBytes id;
   ASSERT_TRUE(make_unique_id(Settings{}, &id).ok());
+  std::shared_ptr<Hub> hub;  // knows the answer as long as it lives
+  ASSERT_TRUE(Hub::acquire(Settings{}, &hub).ok());
   JoinResult joined;
-  EXPECT_EQ(join(test::request_for(0, 2, id, 0.1), &joined).code(), Code::kTimeout);
+  EXPECT_EQ(join(test::request_for(0, 2, id, 3), &joined).code(), Code::kTimeout);
   const Status late = join(test::request_for(1, 2, id), &joined);
   EXPECT_EQ(late.code(), Code::kTimeout) << late.text();
   EXPECT_TRUE(contains(late.text(), "rank 1 of 2 did not join")) << late.text();
@@ -142,7 +146,7 @@ TEST(Rendezvous, TheEndOfTheRootDuringTheJoinIsTold) {
     IdBytes id;
     TUTTI_TRY(make_unique_id(Settings{}, &id));
     page.publish(id);
-    page.wait_for_mark(9, 1);
+    test::await_kill();
     return Status();
   });
   processes.start(1, [](int, SharedPage& page) {
@@ -164,12 +168,14 @@ TEST(Rendezvous, ARankThatDiesWhileJoiningIsNamed) {
   processes.start_all(2, [](int rank, SharedPage& page) {
     IdBytes id;
     TUTTI_TRY(test::obtain_id(rank, page, &id));
-    page.mark(rank);
-    JoinResult joined;
-    return join(test::request_for(rank, 3, id), &joined);
+    const auto waits_for_rank_2 = [](int, const char* line, void* user) {  // as the root has told it
+      if (contains(line, "is waiting for rank 2")) static_cast<SharedPage*>(user)->mark(1);
+    };
+    if (rank == 1) log_set_callback(waits_for_rank_2, &page);
+    JoinResult joined;  // half of the time is over when it says that
+    return join(test::request_for(rank, 3, id, rank == 1 ? 8 : test::kFarSeconds), &joined);
   });
   ASSERT_TRUE(processes.page().wait_for_mark(1, 1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const pid_t victim = processes.pid(1);
   processes.kill(1);
   processes.wait();
@@ -192,13 +198,10 @@ TEST(Rendezvous, RanksOfDifferentHostIdsConnectByTcp) {
       if ((joined.segments[static_cast<std::size_t>(r)] != nullptr) != ((r == 2) == (rank == 2)))
         return fail(Code::kInternalError, "segment of rank {} at rank {}", r, rank);
     joined.membership->say_goodbye(static_cast<std::uint64_t>(rank) + 5);
-    for (int i = 0; i < 10000; ++i) {
-      bool all_left = true;
-      for (int r = 0; r < 3; ++r) all_left = all_left && joined.membership->life(Rank{r}) == Life::kLeft;
-      if (all_left) return joined.membership->last_sequence(Rank{2}) == 7 ? Status() : fail(Code::kInternalError, "7");
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return fail(Code::kTimeout, "no goodbyes");
+    for (int r = 0; r < 3; ++r)
+      if (!test::comes_true([&] { return joined.membership->life(Rank{r}) == Life::kLeft; }))
+        return fail(Code::kTimeout, "no goodbye of rank {}", r);
+    return joined.membership->last_sequence(Rank{2}) == 7 ? Status() : fail(Code::kInternalError, "7");
   });
   processes.wait();
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(processes.page().code(rank), Code::kOk) << processes.page().text(rank);

@@ -63,8 +63,7 @@ class Adders {
   /// All ranks are still at it.
   void expect_progress() const {
     const long before = rounds_.load();
-    for (int i = 0; i < 30000 && rounds_.load() < before + 10 && failures_.load() == 0; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    test::await([&] { return rounds_.load() >= before + 10 || failures_.load() != 0; }, "ten rounds of the ranks");
     EXPECT_EQ(failures_.load(), 0);
     EXPECT_GE(rounds_.load(), before + 10);
   }
@@ -122,7 +121,7 @@ class Stranger {
     *closed = false;
     while (got.size() < wanted && !*closed) {
       pollfd wait{socket_.get(), POLLIN, 0};
-      if (::poll(&wait, 1, 20'000) != 1) return got;
+      if (::poll(&wait, 1, 100'000) != 1) return got;
       Buffer room(wanted - got.size());
       const ssize_t size = ::recv(socket_.get(), room.data(), room.size(), 0);
       *closed = size <= 0;
@@ -167,7 +166,7 @@ Buffer tls_hello() {
 /// With encrypted and with plain connections between the ranks.
 class Strangers : public testing::TestWithParam<bool> {
  protected:
-  void TearDown() override { EXPECT_TRUE(wait_for_no_hub(std::chrono::seconds(10))); }
+  void TearDown() override { EXPECT_TRUE(wait_for_no_hub(test::kPatience)); }
   const ScopedSetting transport_{"TUTTI_TRANSPORT", "tcp"};
   const ScopedSetting tls_{"TUTTI_TLS", GetParam() ? "on" : "off"};
 };
@@ -301,7 +300,7 @@ TEST_P(Strangers, AReplayedRootIsNotBelieved) {
   request.id = forged.encode();
   request.rank = Rank{0};
   request.ranks = 2;
-  request.deadline = Deadline::in(20);
+  request.deadline = Deadline::in(test::kFarSeconds);
   request.settings.tls = GetParam();
   JoinResult joined;
   const Status status = join(request, &joined);

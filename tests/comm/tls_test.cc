@@ -39,11 +39,7 @@ Status join_by_tcp(int rank, int ranks, SharedPage& page, bool tls, double secon
 bool wait_for_stream(TcpWiring& wiring, int self, int peer_rank, TcpStream* stream) {
   const Rank peer{peer_rank};
   if (self > peer_rank) wiring.want(peer, kLane);
-  for (int i = 0; i < 20000; ++i) {
-    if (wiring.take(peer, kLane, stream)) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
+  return test::comes_true([&] { return wiring.take(peer, kLane, stream); });
 }
 
 /// Sends and receives so much that neither fits a socket buffer.
@@ -52,7 +48,9 @@ Status exchange(TcpStream& stream, int self, int peer) {
   std::vector<std::byte> out(10'000'000, static_cast<std::byte>(self + 1));
   std::vector<std::byte> in = std::move(stream.leftover);
   std::vector<std::byte> room(100'000);
+  const Deadline deadline = Deadline::in(test::kFarSeconds);
   for (std::size_t sent = 0; sent < out.size() || in.size() < out.size() || stream.tls->wants_output();) {
+    if (deadline.passed()) return fail(Code::kTimeout, "{} bytes in, {} out", in.size(), sent);
     std::size_t size = 0;
     SocketState state = SocketState::kAgain;
     if (sent < out.size()) TUTTI_TRY(stream.tls->send(std::span(out).subspan(sent), &size, &state));
@@ -68,7 +66,7 @@ Status exchange(TcpStream& stream, int self, int peer) {
 
 Status meet_encrypted(int rank, int ranks, SharedPage& page) {
   JoinResult joined;
-  TUTTI_TRY(join_by_tcp(rank, ranks, page, true, 30, &joined));
+  TUTTI_TRY(join_by_tcp(rank, ranks, page, true, test::kFarSeconds, &joined));
   for (int distance = 1; distance < ranks; ++distance) {
     const int peer = rank ^ distance;
     TcpStream stream;
@@ -98,7 +96,7 @@ void expect_mismatch(const std::function<bool(int rank)>& uses_tls) {
   Processes processes;
   processes.start_all(3, [&](int rank, SharedPage& page) {
     JoinResult joined;
-    return join_by_tcp(rank, 3, page, uses_tls(rank), 20, &joined);
+    return join_by_tcp(rank, 3, page, uses_tls(rank), test::kFarSeconds, &joined);
   });
   processes.wait();
   for (int rank = 0; rank < 3; ++rank) {
@@ -122,13 +120,13 @@ TEST(Tls, CommunicatorsWithAndWithoutShareAProcess) {
   processes.start_all(2, [](int rank, SharedPage& page) {
     JoinResult encrypted;
     JoinResult plain;
-    TUTTI_TRY(join_by_tcp(rank, 2, page, true, 30, &encrypted));
+    TUTTI_TRY(join_by_tcp(rank, 2, page, true, test::kFarSeconds, &encrypted));
     page.mark(rank);
     TUTTI_TRY(expect(page.wait_for_mark(1 - rank, 1), "the other rank is missing"));
     if (rank == 0) page.id_ready.store(false);
     page.mark(2 + rank);
     TUTTI_TRY(expect(page.wait_for_mark(2, 1), "rank 0 is missing"));
-    TUTTI_TRY(join_by_tcp(rank, 2, page, false, 30, &plain));
+    TUTTI_TRY(join_by_tcp(rank, 2, page, false, test::kFarSeconds, &plain));
     TcpStream secret;
     TcpStream open;
     TUTTI_TRY(expect(wait_for_stream(*encrypted.wiring, rank, 1 - rank, &secret), "no stream came"));
@@ -148,10 +146,9 @@ TEST(Tls, ACauseTravelsEncrypted) {
   Processes processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
     JoinResult joined;
-    TUTTI_TRY(join_by_tcp(rank, 2, page, true, 30, &joined));
+    TUTTI_TRY(join_by_tcp(rank, 2, page, true, test::kFarSeconds, &joined));
     if (rank == 0) joined.membership->post_cause(Cause{Code::kTimeout, Rank{0}, Rank{1}, std::string(4000, 'x')});
-    for (int i = 0; i < 20000 && joined.membership->cause().code == Code::kOk; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    test::await([&] { return joined.membership->cause().code != Code::kOk; }, "the cause");
     page.mark(0);
     TUTTI_TRY(expect(page.wait_for_mark(0, 2), "the other rank is missing"));
     return expect(joined.membership->cause().text == std::string(4000, 'x'), "another cause");

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -56,7 +57,8 @@ bool can_bind(std::uint16_t port) {
          ::listen(probe.get(), 1) == 0;
 }
 
-Status join_by(const std::string& url, int rank, int ranks, double seconds = 30, const Settings& settings = {}) {
+Status join_by(const std::string& url, int rank, int ranks, double seconds = test::kFarSeconds,
+               const Settings& settings = {}) {
   JoinRequest request = test::request_for(rank, ranks, IdBytes{}, seconds);
   request.settings = settings;
   JoinResult joined;
@@ -147,9 +149,7 @@ TEST(FileUrl, AStaleFileDoesNoHarm) {
   const std::string path = directory.file("meet");
   Processes old;
   old.start(0, [&](int, SharedPage&) { return join_by("file://" + path, 0, 2); });
-  for (int i = 0; i < 5000 && !std::filesystem::exists(path); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  ASSERT_TRUE(std::filesystem::exists(path));
+  ASSERT_TRUE(test::await([&] { return std::filesystem::exists(path); }, "the file of rank 0"));
   old.kill(0);
   old.wait();
   ASSERT_TRUE(std::filesystem::exists(path));  // nobody took it away
@@ -186,13 +186,16 @@ TEST(FileUrl, AStaleFileOfASilentHostDoesNoHarm) {
   const MeetingFile old = silent_meeting({std::byte{127}, std::byte{0}, std::byte{0}, std::byte{1}}, port);
   ASSERT_TRUE(write_meeting(path, old).ok());
   Processes processes;
-  processes.start_all(3, [&](int rank, SharedPage& page) {
+  processes.start_all(3, [&](int rank, SharedPage&) {
     if (rank == 0) {
-      page.wait_for_mark(0, 2);
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the others have begun with the old file
+      // Both others have begun with the old file.
+      for (int taken = 0; taken < 2; ++taken) {
+        pollfd wanted{silent.get(), POLLIN, 0};
+        if (::poll(&wanted, 1, 100'000) != 1) return fail(Code::kInternalError, "nobody has tried the old file");
+        (void)Descriptor(::accept(silent.get(), nullptr, nullptr)).release();  // and hears nothing to its end
+      }
     }
-    page.mark(0);
-    return join_by("file://" + path, rank, 3, 6);  // less than an attempt at a silent address takes
+    return join_by("file://" + path, rank, 3, 9);  // less than an attempt at a silent address takes
   });
   processes.wait();
   expect_all_ok(processes.page(), 3);
@@ -204,7 +207,7 @@ TEST(FileUrl, AFileThatNobodyAnswersForIsNotCalledOld) {
   const TemporaryDirectory directory;
   MeetingFile meeting = silent_meeting({std::byte{127}, std::byte{255}, std::byte{255}, std::byte{255}}, 7);
   ASSERT_TRUE(write_meeting(directory.file("meet"), meeting).ok());
-  const Status status = join_by("file://" + directory.file("meet"), 1, 2, 0.3);
+  const Status status = join_by("file://" + directory.file("meet"), 1, 2, 3);
   EXPECT_EQ(status.code(), Code::kTimeout);
   EXPECT_NE(status.text().find("unreachable"), std::string::npos) << status.text();
 }
@@ -243,14 +246,14 @@ TEST(FileUrl, LinksAndWritableFilesAreNotBelieved) {
 
 TEST(FileUrl, AMissingRankZeroIsNamed) {
   const TemporaryDirectory directory;
-  const Status status = join_by("file://" + directory.file("never"), 1, 2, 0.2);
+  const Status status = join_by("file://" + directory.file("never"), 1, 2, 3);
   EXPECT_EQ(status.code(), Code::kTimeout);
   EXPECT_NE(status.text().find("rank 0"), std::string::npos) << status.text();
 }
 
 TEST(FileUrl, AMissingRankIsNamed) {
   const TemporaryDirectory directory;
-  const Status status = join_by("file://" + directory.file("meet"), 0, 2, 0.2);
+  const Status status = join_by("file://" + directory.file("meet"), 0, 2, 3);
   EXPECT_EQ(status.code(), Code::kTimeout);
   EXPECT_NE(status.text().find("rank 1"), std::string::npos) << status.text();
   EXPECT_TRUE(directory.empty());
@@ -291,7 +294,7 @@ TEST(TcpUrl, APortThatIsInUseForAMomentIsWaitedFor) {
 TEST(TcpUrl, APortThatIsInUseForLongIsNamed) {
   const std::uint16_t port = free_port();
   const Descriptor other = listen_at(port);
-  const Status status = join_by(fmt::format("tcp://127.0.0.1:{}", port), 0, 2, 0.3);
+  const Status status = join_by(fmt::format("tcp://127.0.0.1:{}", port), 0, 2, 3);
   EXPECT_EQ(status.code(), Code::kSystemError) << status.text();
   for (const std::string& part : {std::string("rank 0 "), fmt::format("TCP port {}", port), std::string("in use")})
     EXPECT_NE(status.text().find(part), std::string::npos) << status.text();
@@ -302,7 +305,7 @@ TEST(TcpUrl, ARangeThatIsUsedUpIsNamed) {
   Settings settings;
   settings.port_first = settings.port_last = local_port(other.get());
   std::shared_ptr<Hub> hub;
-  ASSERT_TRUE(wait_for_no_hub(std::chrono::seconds(10)));
+  ASSERT_TRUE(wait_for_no_hub(test::kPatience));
   const Status status = Hub::acquire(settings, &hub);
   EXPECT_EQ(status.code(), Code::kSystemError) << status.text();
   EXPECT_NE(status.text().find("TUTTI_PORT_RANGE"), std::string::npos) << status.text();
@@ -315,7 +318,7 @@ TEST(TcpUrl, ThePortMayBeTheHubsOwn) {
   settings.port_first = settings.port_last = port;
   SharedPage* const page = SharedPage::map();
   test::run_threads(2, *page, [&](int rank, SharedPage&) {
-    return join_by(fmt::format("tcp://127.0.0.1:{}", port), rank, 2, 30, settings);
+    return join_by(fmt::format("tcp://127.0.0.1:{}", port), rank, 2, test::kFarSeconds, settings);
   });
   expect_all_ok(*page, 2);
 }
@@ -365,7 +368,7 @@ TEST(TcpUrl, AHostWhoseNameIsNotKnownYetIsWaitedFor) {
 
 TEST(TcpUrl, AHostWhoseNameStaysUnknownIsNamedAtTheDeadline) {
   unknown_lookups.store(1000);
-  const Status status = join_by("tcp://late.tutti.invalid:4711", 1, 2, 1.5);
+  const Status status = join_by("tcp://late.tutti.invalid:4711", 1, 2, 5);
   EXPECT_EQ(status.code(), Code::kTimeout);
   EXPECT_NE(status.text().find("cannot resolve host \"late.tutti.invalid\""), std::string::npos) << status.text();
   EXPECT_LE(unknown_lookups.load(), 998) << "it was looked up once only";
@@ -387,10 +390,10 @@ TEST(TcpUrl, TheSecretFileMustBeTheSame) {
     });
   };
   SharedPage* const same = SharedPage::map();
-  run("a", 30, *same);
+  run("a", test::kFarSeconds, *same);
   expect_all_ok(*same, 2);
   SharedPage* const different = SharedPage::map();
-  run("b", 0.5, *different);
+  run("b", 3, *different);
   EXPECT_EQ(different->code(0), Code::kTimeout) << different->text(0);
   EXPECT_EQ(different->code(1), Code::kTimeout);
   EXPECT_NE(different->text(1).find("another secret"), std::string::npos) << different->text(1);
@@ -422,7 +425,7 @@ TEST(TcpUrl, ACrowdThatAsksNothingKeepsNobodyOut) {
   ASSERT_TRUE(door_keys(Settings{}, port, "", &keys).ok());
   IdBytes id{};
   id[100] = std::byte{7};
-  ASSERT_TRUE(open_door(hub, keys, "tcp://127.0.0.1", port, 1, id, Deadline::in(10)).ok());
+  ASSERT_TRUE(open_door(hub, keys, "tcp://127.0.0.1", port, 1, id, Deadline::in(test::kFarSeconds)).ok());
   constexpr std::size_t kCrowd = UrlService::kMostConnections + 50;
   std::atomic<std::size_t> inside{0};
   std::atomic<std::size_t> closed{0};
@@ -445,11 +448,11 @@ TEST(TcpUrl, ACrowdThatAsksNothingKeepsNobodyOut) {
                                                      keys.id, keys.secret, enter));
           dialers.back()->start();
         },
-        std::chrono::milliseconds(10000));
-    while (inside.load() <= i) std::this_thread::sleep_for(std::chrono::microseconds(100));
+        test::kPatience);
+    ASSERT_TRUE(test::await([&] { return inside.load() > i; }, "the end of an attempt"));
   }
   IdBytes got{};
-  const Status asked = ask_for_id(hub, keys, "127.0.0.1", port, 1, Rank{1}, Deadline::in(10), &got);
+  const Status asked = ask_for_id(hub, keys, "127.0.0.1", port, 1, Rank{1}, Deadline::in(test::kFarSeconds), &got);
   EXPECT_TRUE(asked.ok()) << asked.text();
   EXPECT_EQ(got, id);
   EXPECT_GE(closed.load(), kCrowd - UrlService::kMostConnections);
@@ -458,7 +461,7 @@ TEST(TcpUrl, ACrowdThatAsksNothingKeepsNobodyOut) {
     kept.clear();
     dialers.clear();
   };
-  EXPECT_TRUE(hub->loop().call(leave, std::chrono::milliseconds(10000)));
+  EXPECT_TRUE(hub->loop().call(leave, test::kPatience));
   close_door(hub, keys, 1);
 }
 

@@ -28,11 +28,7 @@ constexpr Lane kLane{1};
 
 /// Waits for a stream as an endpoint would.
 bool wait_for_stream(TcpWiring& wiring, Rank peer, Lane lane, TcpStream* stream) {
-  for (int i = 0; i < 20000; ++i) {
-    if (wiring.take(peer, lane, stream)) return true;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return false;
+  return test::comes_true([&] { return wiring.take(peer, lane, stream); });
 }
 
 bool can_read(const TcpStream& stream, int limit_ms) {
@@ -48,7 +44,7 @@ Status receive_byte(const TcpStream& stream, char byte) {
   if (!stream.leftover.empty())
     return expect(stream.leftover.size() == 1 && std::to_integer<char>(stream.leftover[0]) == byte, "another byte");
   char got = 0;
-  TUTTI_TRY(expect(can_read(stream, 20000), "nothing comes"));
+  TUTTI_TRY(expect(can_read(stream, 100'000), "nothing comes"));
   return expect(::recv(stream.socket.get(), &got, 1, 0) == 1 && got == byte, "another byte came");
 }
 
@@ -67,9 +63,9 @@ Status meet_all(JoinResult& joined, int rank, int ranks, const std::function<boo
     TUTTI_TRY(expect(wait_for_stream(*joined.wiring, Rank{peer}, kLane, &stream), "no stream came"));
     TUTTI_TRY(talk(stream, Rank{rank}, Rank{peer}));
   }
-  for (int i = 0; i < 20000 && joined.wiring->arrivals() < static_cast<std::uint64_t>(ranks - 1); ++i)
-    std::this_thread::sleep_for(milliseconds(1));  // a stream may be taken before its arrival is told
-  return expect(joined.wiring->arrivals() >= static_cast<std::uint64_t>(ranks - 1), "arrivals were not counted");
+  // A stream may be taken before its arrival is told.
+  const auto counted = [&] { return joined.wiring->arrivals() >= static_cast<std::uint64_t>(ranks - 1); };
+  return expect(test::comes_true(counted), "arrivals were not counted");
 }
 
 struct Who {
@@ -120,7 +116,9 @@ TEST(Wiring, CountsStreamsThatCameBeforeIt) {
     group->desk().shelf(Rank{0})->put(Rank{1}, kLane, 1, std::move(stream));
     arrivals.set_value(GroupWiring(hub, group, Rank{0}).arrivals());
   });
-  EXPECT_EQ(arrivals.get_future().get(), 1u);
+  std::future<std::uint64_t> counted = arrivals.get_future();
+  ASSERT_EQ(counted.wait_for(test::kPatience), std::future_status::ready);
+  EXPECT_EQ(counted.get(), 1u);
 }
 
 TEST(Wiring, HostsAreCountedFromTheFirstRank) {
@@ -176,7 +174,7 @@ TEST(Wiring, AListenerHearsOfAStreamNobodyAskedFor) {
     shared.mark(0);
     shared.wait_for_mark(0, 2);
     if (rank == 1) joined.wiring->want(Rank{0}, kLane);
-    for (int i = 0; i < 20000 && calls.load() == 0; ++i) std::this_thread::sleep_for(milliseconds(1));
+    test::await([&] { return calls.load() != 0; }, "the listener's call");
     TcpStream stream;
     TUTTI_TRY(
         expect(joined.wiring->take(Rank{1 - rank}, kLane, &stream), "it is not there when the listener is called"));
@@ -316,7 +314,7 @@ TEST_F(WiringStranger, LinesThatMakeNoSenseAreClosed) {
 /// Waits for a cause, and tells what it should have been if it is another.
 Status expect_cause(const JoinResult& joined, Code code, Rank culprit, const std::vector<std::string>& parts) {
   Cause cause;
-  test::wait_for([&] { return (cause = joined.membership->cause()).code != Code::kOk; });
+  (void)test::comes_true([&] { return (cause = joined.membership->cause()).code != Code::kOk; });
   bool right = cause.code == code && cause.culprit == culprit;
   for (const std::string& part : parts) right = right && cause.text.find(part) != std::string::npos;
   return right ? Status() : fail(Code::kInternalError, "culprit {}: {}", cause.culprit.value, cause.text);
@@ -341,7 +339,7 @@ TEST(Wiring, WhoCannotBeReachedIsNamedWithTheAddresses) {
   Processes processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
     JoinResult joined;
-    TUTTI_TRY(join_apart(rank, 2, page, &joined, 1.0));
+    TUTTI_TRY(join_apart(rank, 2, page, &joined, 3.0));
     if (rank == 0) TUTTI_TRY(expect(close_listeners() == 1, "there is another number of listeners"));
     page.mark(0);
     page.wait_for_mark(0, 2);
@@ -359,7 +357,7 @@ TEST(Wiring, WhoCannotBeReachedIsNamedWithTheAddresses) {
 
 // Rank 0 is stopped: its system takes connections, nobody answers. How long that may go on is not for the wiring to
 // say.
-TEST(Wiring, AStoppedProcessIsWaitedFor) {
+TEST(TimedWiring, AStoppedProcessIsWaitedFor) {
   Processes processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
     JoinResult joined;

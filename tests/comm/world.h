@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -19,6 +19,7 @@
 
 #include "comm/hub.h"
 #include "comm/join.h"
+#include "support/await.h"
 
 namespace tutti::test {
 
@@ -44,9 +45,10 @@ struct SharedPage {
     id = value;
     id_ready.store(true, std::memory_order_release);
   }
+  /// Of nothing but zeros after the patience, by which nobody joins.
   IdBytes wait_for_id() const {
-    while (!id_ready.load(std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return id;
+    const bool came = await([this] { return id_ready.load(std::memory_order_acquire); }, "the id of rank 0");
+    return came ? id : IdBytes{};
   }
   void report(int rank, const Status& status) {
     std::strncpy(reports[rank].text, status.text().c_str(), sizeof(reports[rank].text) - 1);
@@ -55,13 +57,10 @@ struct SharedPage {
   Code code(int rank) const { return static_cast<Code>(reports[rank].code.load(std::memory_order_acquire)); }
   std::string text(int rank) const { return reports[rank].text; }
   void mark(int which) { marks[which].fetch_add(1, std::memory_order_acq_rel); }
-  /// False after 20 s.
+  /// False after the patience, which is a failure.
   bool wait_for_mark(int which, int value) const {
-    for (int i = 0; i < 20000; ++i) {
-      if (marks[which].load(std::memory_order_acquire) >= value) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return false;
+    return await([&] { return marks[which].load(std::memory_order_acquire) >= value; },
+                 fmt::format("mark {} to be {}", which, value));
   }
 };
 
@@ -70,36 +69,31 @@ inline Status expect(bool condition, const std::string& what) {
   return condition ? Status() : fail(Code::kInternalError, "{}", what);
 }
 
-/// Asks every millisecond; whether it came true in time.
-inline bool wait_for(const std::function<bool()>& condition,
-                     std::chrono::milliseconds limit = std::chrono::milliseconds(20000)) {
-  for (const auto end = Clock::now() + limit; Clock::now() < end;) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return condition();
-}
-
 using RankMain = std::function<Status(int rank, SharedPage& page)>;
 
 /// Forked ranks. The parent uses no hub, so that the children may.
 class Processes {
  public:
-  Processes() : page_(SharedPage::map()) { EXPECT_TRUE(wait_for_no_hub(std::chrono::seconds(10))); }
+  Processes() : page_(SharedPage::map()) {
+    EXPECT_TRUE(wait_for_no_hub(kPatience)) << "an earlier case left communicators or ids";
+    await_no_other_thread();
+  }
   ~Processes() {
     for (const pid_t pid : pids_)
-      if (pid > 0) ::kill(pid, SIGKILL), ::waitpid(pid, nullptr, 0);
+      if (pid > 0) end_child(pid);
     ::munmap(page_, sizeof(SharedPage));
   }
   SharedPage& page() { return *page_; }
   pid_t pid(int index) const { return pids_[static_cast<std::size_t>(index)]; }
 
-  /// Starts one more process; it reports what `main` returns, then ends in order.
+  /// Starts one more process; it reports what `main` returns, then ends in order, with 0 if it waited for nothing in
+  /// vain.
   void start(int rank, const RankMain& main) {
     const pid_t pid = ::fork();
     if (pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       page_->report(rank, main(rank, *page_));
-      std::exit(0);
+      std::exit(::testing::Test::HasFailure() ? 5 : 0);
     }
     pids_.push_back(pid);
   }
@@ -110,8 +104,7 @@ class Processes {
   void wait() {
     for (pid_t& pid : pids_) {
       if (pid <= 0) continue;
-      int end = 0;
-      ::waitpid(std::exchange(pid, -1), &end, 0);
+      const int end = await_end(std::exchange(pid, -1));
       EXPECT_TRUE(WIFSIGNALED(end) ? WTERMSIG(end) == SIGKILL : WEXITSTATUS(end) == 0) << "a rank ended with " << end;
     }
   }
@@ -133,7 +126,7 @@ inline void run_threads(int ranks, SharedPage& page, const RankMain& main) {
 inline constexpr Bytes kSegmentSize{64 * 1024};
 
 /// A request with shared memory and a deadline that a healthy test never meets.
-inline JoinRequest request_for(int rank, int ranks, const IdBytes& id, double seconds = 30) {
+inline JoinRequest request_for(int rank, int ranks, const IdBytes& id, double seconds = kFarSeconds) {
   JoinRequest request;
   request.id = id;
   request.rank = Rank{rank};
@@ -160,8 +153,8 @@ inline Status join_by_page(int rank, int ranks, SharedPage& page, JoinResult* re
   return join(request_for(rank, ranks, id), result);
 }
 
-/// Every rank calls itself a host of its own.
-inline Status join_apart(int rank, int ranks, SharedPage& page, JoinResult* joined, double reconnect = 10) {
+/// Every rank calls itself a host of its own. Lost connections are tried again for ever, for all that a test can wait.
+inline Status join_apart(int rank, int ranks, SharedPage& page, JoinResult* joined, double reconnect = 1000) {
   IdBytes id;
   TUTTI_TRY(obtain_id(rank, page, &id));
   JoinRequest request = request_for(rank, ranks, id);

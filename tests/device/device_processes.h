@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "device/stand_in_driver.h"
@@ -21,7 +22,7 @@ struct DeviceLayout {
   int gpus_each = 1;         ///< that a process sees; its ranks use them in turn
   bool same_gpus = false;    ///< all processes see the same ones
   bool interleaved = false;  ///< rank r lives in process r mod processes, else neighbours share one
-  double join_timeout = 60;
+  double join_timeout = kFarSeconds;
   std::function<void(int process)> before = {};  ///< in each process, before its ranks join
 
   int ranks() const { return processes * ranks_each; }
@@ -35,10 +36,12 @@ struct DeviceLayout {
 /// failed, and Shared has the result and the text.
 using DeviceBody = std::function<void(tuttiComm_t comm, int rank, Shared& shared)>;
 
-/// As Processes. No stand-in may have been used before in the process that forks.
+/// As Processes. Neither the stand-in nor the library's part for devices may have been used before in the process that
+/// forks: what they keep would be copied without its threads. The suites' names begin with Alone.
 class DeviceProcesses {
  public:
   DeviceProcesses(const DeviceLayout& layout, const DeviceBody& body) : layout_(layout) {
+    await_no_other_thread();
     void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     shared_ = new (memory) Shared{};
     for (auto& result : shared_->result) result.store(-1);
@@ -49,9 +52,7 @@ class DeviceProcesses {
   }
   ~DeviceProcesses() {
     for (const pid_t pid : pids_) {
-      if (pid <= 0) continue;
-      ::kill(pid, SIGKILL);
-      ::waitpid(pid, nullptr, 0);
+      if (pid > 0) end_child(pid);
     }
     ::munmap(shared_, sizeof(Shared));
   }
@@ -61,16 +62,8 @@ class DeviceProcesses {
   Shared& shared() { return *shared_; }
   std::string text(int rank) const { return shared_->text[rank]; }
   void signal(int process, int number) { ::kill(pids_[static_cast<std::size_t>(process)], number); }
-  /// The wait status of a process that ends within 200 s; -1: it does not.
-  int wait(int process) {
-    pid_t& pid = pids_[static_cast<std::size_t>(process)];
-    for (int i = 0; i < 200'000; ++i) {
-      int status = 0;
-      if (::waitpid(pid, &status, WNOHANG) == pid) return pid = -1, status;
-      ::usleep(1000);
-    }
-    return -1;
-  }
+  /// The wait status of a process that ends by itself; -1: it does not, and is killed.
+  int wait(int process) { return await_end(std::exchange(pids_[static_cast<std::size_t>(process)], -1)); }
   /// All processes end well.
   void expect_success() {
     for (int process = 0; process < layout_.processes; ++process) EXPECT_EQ(wait(process), 0) << "process " << process;
@@ -82,7 +75,8 @@ class DeviceProcesses {
       if (tuttiGetUniqueId(&shared_->id) != tuttiSuccess) ::_exit(3);
       shared_->id_ready.store(true);
     }
-    while (!shared_->id_ready.load()) ::usleep(100);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    await_or_exit([this] { return shared_->id_ready.load(); }, "the id of rank 0");
     stand_in().set_devices(layout_.gpus_each);
     stand_in().be_seen_as(layout_.same_gpus ? 0 : process * layout_.gpus_each);
     if (layout_.before) layout_.before(process);

@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <tutti/tutti.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -17,8 +17,10 @@
 #include <new>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "support/await.h"
 #include "support/sanitized.h"
 
 namespace tutti::test {
@@ -76,8 +78,8 @@ struct Shared {
   }
   /// Not for ever: a rank whose join has failed takes no step.
   void wait_for_step(int rank, int value) const {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(100);
-    while (step[rank].load() < value && std::chrono::steady_clock::now() < end) ::usleep(200);
+    await([&] { return step[rank].load() >= value || result[rank].load() > 0; },
+          "step " + std::to_string(value) + " of rank " + std::to_string(rank));
     EXPECT_GE(step[rank].load(), value) << "rank " << rank << " does not get there: " << text[rank];
   }
 };
@@ -91,22 +93,21 @@ class Processes {
   /// `before`: called in each process before it joins.
   Processes(int ranks, const ProcessBody& body, const std::function<void(int rank)>& before = {})
       : pids_(static_cast<std::size_t>(ranks)) {
+    await_no_other_thread();
     void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     shared_ = new (memory) Shared{};
     for (auto& result : shared_->result) result.store(-1);
     for (int rank = 0; rank < ranks; ++rank) {
       pids_[static_cast<std::size_t>(rank)] = ::fork();
       if (pids_[static_cast<std::size_t>(rank)] != 0) continue;
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (before) before(rank);
       run(ranks, rank, body);
     }
   }
   ~Processes() {
     for (const pid_t pid : pids_) {
-      if (pid <= 0) continue;
-      ::kill(pid, SIGCONT);
-      ::kill(pid, SIGKILL);
-      ::waitpid(pid, nullptr, 0);
+      if (pid > 0) end_child(pid);
     }
     ::munmap(shared_, sizeof(Shared));
   }
@@ -116,16 +117,8 @@ class Processes {
   Shared& shared() { return *shared_; }
   pid_t pid(int rank) const { return pids_[static_cast<std::size_t>(rank)]; }
   void signal(int rank, int number) { ::kill(pid(rank), number); }
-  /// The wait status of a rank that ends by itself within 200 s; -1: it does not, and is killed.
-  int wait(int rank) {
-    pid_t& pid = pids_[static_cast<std::size_t>(rank)];
-    for (int i = 0; i < 200'000; ++i) {
-      int status = 0;
-      if (::waitpid(pid, &status, WNOHANG) == pid) return pid = -1, status;
-      ::usleep(1000);
-    }
-    return -1;
-  }
+  /// The wait status of a rank that ends by itself; -1: it does not, and is killed.
+  int wait(int rank) { return await_end(std::exchange(pids_[static_cast<std::size_t>(rank)], -1)); }
 
  private:
   [[noreturn]] void run(int ranks, int rank, const ProcessBody& body) {
@@ -133,7 +126,7 @@ class Processes {
       if (tuttiGetUniqueId(&shared_->id) != tuttiSuccess) ::_exit(3);
       shared_->id_ready.store(true);
     }
-    while (!shared_->id_ready.load()) ::usleep(100);
+    await_or_exit([this] { return shared_->id_ready.load(); }, "the id of rank 0");
     tuttiComm_t comm = nullptr;
     if (tuttiCommInitRank(&comm, ranks, shared_->id, rank) != tuttiSuccess) {
       shared_->report(rank, tuttiSystemError, tuttiGetLastError(nullptr));

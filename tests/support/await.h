@@ -1,0 +1,103 @@
+// Waits of tests: each has an end that only a hang reaches, and says what it waited for.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "support/sanitized.h"
+
+namespace tutti::test {
+
+/// No wait of a healthy test takes as long, however loaded the machine is.
+inline constexpr std::chrono::seconds kPatience{kSanitized ? 250 : 100};
+/// The same for settings and deadlines that a healthy test never meets: what waits for it ends before it does.
+inline constexpr double kFarSeconds = kSanitized ? 500 : 200;
+
+/// Asks every millisecond; whether it came true in time. For who tells of the failure in its own way.
+template <class Condition>
+[[nodiscard]] bool comes_true(const Condition& condition, std::chrono::nanoseconds limit = kPatience) {
+  for (const auto end = std::chrono::steady_clock::now() + limit; std::chrono::steady_clock::now() < end;) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return condition();
+}
+
+/// As comes_true(); a failure of the test that says `what` did not happen, where it does not. Any thread or process.
+template <class Condition>
+bool await(const Condition& condition, const std::string& what, std::chrono::nanoseconds limit = kPatience) {
+  if (comes_true(condition, limit)) return true;
+  ADD_FAILURE() << "waited in vain for " << what;
+  return false;
+}
+
+/// For forked children, whose wait must not end without success: ends the process then.
+template <class Condition>
+void await_or_exit(const Condition& condition, const std::string& what) {
+  if (comes_true(condition)) return;
+  std::fprintf(stderr, "process %d waited in vain for %s\n", static_cast<int>(::getpid()), what.c_str());
+  ::_exit(6);
+}
+
+/// Until a signal ends this process; not for ever, should nobody send one.
+[[noreturn]] inline void await_kill() {
+  await_or_exit([] { return false; }, "the signal that ends it");
+  ::_exit(6);
+}
+
+/// The wait status of a child that ends by itself; -1: it does not within twice the patience, for it may itself wait
+/// for somebody. It is killed then.
+inline int await_end(pid_t child) {
+  if (child <= 0) return -1;  // it was waited for already
+  int status = -1;
+  if (comes_true([&] { return ::waitpid(child, &status, WNOHANG) == child; }, 2 * kPatience)) return status;
+  ADD_FAILURE() << "process " << child << " does not end";
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  return -1;
+}
+
+/// Ends a child, stopped or not.
+inline void end_child(pid_t child) {
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+/// Whether a thread of this process sleeps, as a long wait does, in twenty looks one after the other.
+inline bool is_asleep(pid_t thread) {
+  for (int look = 0; look < 20; ++look) {
+    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    const std::size_t name_end = text.rfind(')');
+    if (name_end == std::string::npos || text[name_end + 2] != 'S') return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+inline std::size_t count_threads() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) ++count;
+  return count;
+}
+/// Those of a sanitizer.
+inline const std::size_t kThreadsAtStart = count_threads();
+
+/// Before a fork: a child lacks its parent's other threads, such as those of the library that are about to end, and
+/// the thread sanitizer wants none.
+inline bool await_no_other_thread() {
+  return await([] { return count_threads() <= kThreadsAtStart; }, "the end of threads that an earlier case left");
+}
+
+}  // namespace tutti::test
