@@ -14,20 +14,17 @@ namespace {
 
 class Arguments : public ::testing::Test {
  protected:
-  void SetUp() override {
-    ::setenv("TUTTI_LOG", "error", 1);
-    ASSERT_EQ(tuttiCommInitAll(&comm_, 1, nullptr), tuttiSuccess) << tuttiGetLastError(nullptr);
-  }
+  void SetUp() override { ASSERT_EQ(tuttiCommInitAll(&comm_, 1, nullptr), tuttiSuccess) << tuttiGetLastError(nullptr); }
   void TearDown() override {
     // Usable after every refusal.
     EXPECT_EQ(tuttiAllReduce(a_, b_, 8, tuttiFloat32, tuttiSum, comm_, nullptr), tuttiSuccess);
     EXPECT_EQ(tuttiCommDestroy(comm_), tuttiSuccess);
-    ::unsetenv("TUTTI_LOG");
   }
   void refuses(tuttiResult_t result, tuttiResult_t expected, const char* words) {
     EXPECT_EQ(result, expected);
     EXPECT_NE(std::string(tuttiGetLastError(comm_)).find(words), std::string::npos) << tuttiGetLastError(comm_);
   }
+  const ScopedSetting quiet_{"TUTTI_LOG", "error"};
   tuttiComm_t comm_ = nullptr;
   float a_[16] = {};
   float b_[16] = {};

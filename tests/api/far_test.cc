@@ -123,13 +123,14 @@ TEST_P(FarCuts, DoNotChangeAnyResult) {
   const char* const tls = std::get<1>(GetParam());
   const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
   const ScopedSetting secrecy("TUTTI_TLS", tls);
+  const ScopedSetting patience("TUTTI_RECONNECT", "1000");
   const ScopedSetting quiet("TUTTI_LOG", "error");
   std::atomic<bool> done{false};
   std::atomic<int> joined{0};
   const int goal = kSanitized ? 40 : 300;
   std::thread cutter([&] {
     std::mt19937 random(17);
-    while (joined.load() < ranks) ::usleep(1000);
+    await([&] { return joined.load() >= ranks; }, "the ranks' joins");
     for (int cuts = 0; cuts < goal; ++cuts) {
       cut_connections(&random, 3);
       ::usleep(random() % (kSanitized ? 20'000 : 4'000));

@@ -230,14 +230,16 @@ TEST(SendRecv, BadArgumentsLeaveTheCommunicatorUsable) {
 // Rank 0 waits for rank 1, which waits for rank 2, which does nothing: rank 2 is named on both.
 TEST(SendRecv, ATimeoutNamesTheRankAtTheEndOfTheChain) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
-  const ScopedSetting timeout("TUTTI_TIMEOUT", "1");
+  const ScopedSetting timeout("TUTTI_TIMEOUT", "3");
+  Meeting callers(2);
   std::atomic<int> ended{0};
   run_threads(3, [&](tuttiComm_t comm, int rank) {
     int value = 0;
     if (rank == 2) {
-      while (ended.load() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      await([&] { return ended.load() >= 2; }, "the others' ends");
       EXPECT_NE(tuttiBarrier(comm, nullptr), tuttiSuccess);
     } else {
+      callers.arrive_and_wait();
       const tuttiResult_t result =
           rank == 0 ? tuttiBarrier(comm, nullptr) : tuttiRecvTag(&value, 1, tuttiInt32, 2, 7, nullptr, comm, nullptr);
       ended.fetch_add(1);
@@ -255,7 +257,7 @@ TEST(SendRecv, AKilledSenderIsNamedAndAFinishedOneIsUsedFirst) {
     if (rank == 1) {
       EXPECT_EQ(tuttiSend(data.data(), data.size(), tuttiInt32, 0, comm, nullptr), tuttiSuccess);
       shared.step[1].store(1);
-      for (;;) ::usleep(1000);
+      await_kill();
     }
     if (rank == 2) {
       shared.wait_for_step(0, 1);
@@ -273,7 +275,7 @@ TEST(SendRecv, AKilledSenderIsNamedAndAFinishedOneIsUsedFirst) {
   });
   ranks.shared().wait_for_step(1, 1);
   ranks.signal(1, SIGKILL);
-  ::usleep(50'000);
+  EXPECT_TRUE(WIFSIGNALED(ranks.wait(1)));
   ranks.shared().step[1].store(2);
   EXPECT_EQ(ranks.wait(0), 0);
   EXPECT_EQ(ranks.wait(2), 0);

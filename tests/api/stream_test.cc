@@ -66,17 +66,21 @@ TEST(Stream, ABlockingCallAndDestroyWaitForALatePeer) {
 TEST(Stream, ABlockingCallBehindAStreamIsAborted) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   std::atomic<bool> ended{false};
+  std::atomic<pid_t> waiting{0};
   run_threads(2, [&](tuttiComm_t comm, int rank) {
     if (rank == 1) {  // never calls
-      while (!ended) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      await([&] { return ended.load(); }, "the abort");
       EXPECT_EQ(tuttiCommDestroy(comm), tuttiRemoteError);
       return;
     }
     tuttiStream_t stream;
     ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
     EXPECT_EQ(tuttiBarrier(comm, stream), tuttiSuccess);
-    std::thread caller([&] { EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiAborted); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::thread caller([&] {
+      waiting = ::gettid();
+      EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiAborted);
+    });
+    await([&] { return waiting != 0 && is_asleep(waiting); }, "the caller's sleep in the call");
     EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
     caller.join();
     ended = true;
@@ -171,7 +175,7 @@ TEST(Stream, AFailedCommunicatorDoesNotStopAnother) {
     ASSERT_EQ(tuttiCommSplit(comm, 0, 0, &other, nullptr), tuttiSuccess) << tuttiGetLastError(comm);
     tuttiStream_t stream;
     ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
-    EXPECT_EQ(tuttiCommSetTimeout(comm, 20), tuttiSuccess);
+    EXPECT_EQ(tuttiCommSetTimeout(comm, kFarSeconds), tuttiSuccess);
     int value = 5;
     std::vector<float> data(2);
     // A mismatch on `comm`, then a right call on `other`, on the same stream.

@@ -155,6 +155,8 @@ TEST(Wire, WhatCannotTravelNarrowIsRefused) {
   ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
   tuttiComm_t comm;
   EXPECT_EQ(tuttiCommInitRankConfig(&comm, 1, id, 0, &config), tuttiInvalidArgument);
+  ASSERT_EQ(tuttiCommInitRank(&comm, 1, id, 0), tuttiSuccess) << "the id is as good as before";
+  EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
 }
 
 TEST(Wire, RanksThatDisagreeAreTold) {

@@ -53,7 +53,12 @@ void set_environment(const std::vector<std::pair<std::string, std::string>>& wan
   for (const auto& [name, value] : wanted) ::setenv(name.c_str(), value.c_str(), 1);
 }
 
-TEST(Launcher, WithoutOneItIsOneRank) {
+class Launcher : public ::testing::Test {
+ protected:
+  void TearDown() override { set_environment({}); }
+};
+
+TEST_F(Launcher, WithoutOneItIsOneRank) {
   set_environment({});
   LaunchInfo info;
   ASSERT_TRUE(detect_launcher(&info).ok());
@@ -67,7 +72,7 @@ TEST(Launcher, WithoutOneItIsOneRank) {
   EXPECT_EQ(joined.membership->ranks(), 1);
 }
 
-TEST(Launcher, TablesAreRead) {
+TEST_F(Launcher, TablesAreRead) {
   ProcessLaunch launch;
   set_environment(
       {{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "n0"}, {"MASTER_PORT", "29500"}});
@@ -94,7 +99,7 @@ TEST(Launcher, TablesAreRead) {
   EXPECT_EQ(launch.info.launcher, "none");
 }
 
-TEST(Launcher, SlurmOnSeveralHosts) {
+TEST_F(Launcher, SlurmOnSeveralHosts) {
   ProcessLaunch launch;
   set_environment({{"SLURM_PROCID", "1"},
                    {"SLURM_STEP_NUM_TASKS", "2"},
@@ -140,7 +145,7 @@ TEST(Launcher, SlurmOnSeveralHosts) {
   EXPECT_EQ(launch.meeting, Meeting::kPmix);
 }
 
-TEST(Launcher, SlurmsPmiIsUsedBetweenHosts) {
+TEST_F(Launcher, SlurmsPmiIsUsedBetweenHosts) {
   ProcessLaunch launch;
   set_environment({{"SLURM_PROCID", "1"},
                    {"SLURM_STEP_NUM_TASKS", "2"},
@@ -156,7 +161,7 @@ TEST(Launcher, SlurmsPmiIsUsedBetweenHosts) {
   EXPECT_EQ(launch.pmi_descriptor, 9);
 }
 
-TEST(Launcher, Hydra) {
+TEST_F(Launcher, Hydra) {
   ProcessLaunch launch;
   set_environment({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
@@ -182,7 +187,7 @@ TEST(Launcher, Hydra) {
   EXPECT_EQ(read_launch(Settings{}, &launch).code(), Code::kInvalidUsage);
 }
 
-TEST(Launcher, TwoThatCannotBeToldApartAreRefused) {
+TEST_F(Launcher, TwoThatCannotBeToldApartAreRefused) {
   ProcessLaunch launch;
   set_environment(
       {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_FD", "7"}, {"PMIX_NAMESPACE", "prte-1"}, {"PMIX_RANK", "0"}});
@@ -195,7 +200,7 @@ TEST(Launcher, TwoThatCannotBeToldApartAreRefused) {
   EXPECT_EQ(launch.meeting, Meeting::kPmix);
 }
 
-TEST(Launcher, SlurmsNotationForHosts) {
+TEST_F(Launcher, SlurmsNotationForHosts) {
   for (const auto& [list, first] : std::map<std::string, std::string>{{"n1", "n1"},
                                                                       {"n1,n2", "n1"},
                                                                       {"n[1-3]", "n1"},
@@ -213,7 +218,7 @@ TEST(Launcher, SlurmsNotationForHosts) {
     EXPECT_EQ(first_slurm_host(list), first) << list;
 }
 
-TEST(Launcher, NonsenseIsNamed) {
+TEST_F(Launcher, NonsenseIsNamed) {
   ProcessLaunch launch;
   set_environment({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "2"}});
   const Status status = read_launch(Settings{}, &launch);
@@ -222,7 +227,7 @@ TEST(Launcher, NonsenseIsNamed) {
 }
 
 // Half of torchrun's variables would otherwise make many communicators of one rank, silently.
-TEST(Launcher, ATorchrunWithoutAPlaceToMeetIsRefused) {
+TEST_F(Launcher, ATorchrunWithoutAPlaceToMeetIsRefused) {
   LaunchInfo info;
   set_environment({{"RANK", "0"}, {"WORLD_SIZE", "2"}});
   const Status status = detect_launcher(&info);
@@ -233,7 +238,7 @@ TEST(Launcher, ATorchrunWithoutAPlaceToMeetIsRefused) {
   EXPECT_EQ(info.ranks, 1);
 }
 
-TEST(Launcher, OpenMpiRanksMeetInAPrivateFile) {
+TEST_F(Launcher, OpenMpiRanksMeetInAPrivateFile) {
   const TemporaryDirectory directory;
   Processes processes;
   processes.start_all(3, [&](int rank, SharedPage&) {
@@ -255,7 +260,7 @@ TEST(Launcher, OpenMpiRanksMeetInAPrivateFile) {
   EXPECT_TRUE(directory.empty());
 }
 
-TEST(Launcher, TorchrunRanksMeetNextToTheAgentsPort) {
+TEST_F(Launcher, TorchrunRanksMeetNextToTheAgentsPort) {
   const std::uint16_t port = free_port();
   Processes processes;
   processes.start_all(3, [&](int rank, SharedPage&) {
@@ -273,7 +278,7 @@ TEST(Launcher, TorchrunRanksMeetNextToTheAgentsPort) {
   expect_all_ok(processes.page(), 3);
 }
 
-TEST(Launcher, ADirectoryOpenToOthersIsRefused) {
+TEST_F(Launcher, ADirectoryOpenToOthersIsRefused) {
   const TemporaryDirectory directory;
   const std::string mine = directory.file(fmt::format("tutti-{}", ::geteuid()));
   ASSERT_EQ(::mkdir(mine.c_str(), 0700), 0);

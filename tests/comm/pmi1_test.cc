@@ -25,6 +25,10 @@ void clear_launchers() {
     ::unsetenv(name);
 }
 
+void clear_pmi() {
+  for (const char* name : {"PMI_FD", "PMI_RANK", "PMI_SIZE"}) ::unsetenv(name);
+}
+
 void set_pmi(int descriptor, int rank, int ranks) {
   clear_launchers();
   ::setenv("PMI_FD", std::to_string(descriptor).c_str(), 1);
@@ -122,7 +126,7 @@ TEST(Pmi1, APmiFdThatIsNoneIsNamed) {
   const Status status = join_url("env://", test::request_for(-1, -1, IdBytes{}), &joined);
   EXPECT_EQ(status.code(), Code::kInvalidUsage);
   EXPECT_NE(status.text().find("PMI_FD=987"), std::string::npos) << status.text();
-  ::unsetenv("PMI_FD");
+  clear_pmi();
 }
 
 // MPI_Finalize closes PMI_FD, and the next file that somebody opens gets its number.

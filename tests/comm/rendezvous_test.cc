@@ -171,7 +171,7 @@ TEST(Rendezvous, ARankThatDiesWhileJoiningIsNamed) {
     const auto waits_for_rank_2 = [](int, const char* line, void* user) {  // as the root has told it
       if (contains(line, "is waiting for rank 2")) static_cast<SharedPage*>(user)->mark(1);
     };
-    if (rank == 1) log_set_callback(waits_for_rank_2, &page);
+    if (rank == 1) log_configure(LogLevel::kWarn, ""), log_set_callback(waits_for_rank_2, &page);
     JoinResult joined;  // half of the time is over when it says that
     return join(test::request_for(rank, 3, id, rank == 1 ? 8 : test::kFarSeconds), &joined);
   });

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "core/clock.h"
+#include "support/patience.h"
 
 namespace tutti::test {
 namespace {
@@ -17,7 +18,7 @@ TEST(Ladder, ClimbsSpinYieldSleepAndStaysThere) {
   Ladder ladder(policy);
   int rungs[3] = {};
   Ladder::Rung last = Ladder::Rung::kSpin;
-  const auto give_up = Clock::now() + std::chrono::seconds{20};
+  const auto give_up = Clock::now() + kPatience;
   while (last != Ladder::Rung::kSleep && Clock::now() < give_up) {
     const Ladder::Rung rung = ladder.climb();
     EXPECT_GE(rung, last) << "never down without reset()";

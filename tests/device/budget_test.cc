@@ -98,7 +98,7 @@ class Pair {
     const int devices[2] = {0, 0};
     result_ = tuttiCommInitAll(comms_.data(), 2, devices);
     for (std::size_t rank = 0; rank < 2 && result_ == tuttiSuccess; ++rank) {
-      EXPECT_EQ(tuttiCommSetTimeout(comms_[rank], 20), tuttiSuccess);
+      EXPECT_EQ(tuttiCommSetTimeout(comms_[rank], kFarSeconds), tuttiSuccess);
       EXPECT_TRUE(stand_in().create_stream(0, &cuda_[rank]).ok());
       EXPECT_EQ(tuttiStreamFromCuda(&streams_[rank], cuda_[rank]), tuttiSuccess);
       data_[rank] = std::make_unique<DeviceVector>(kCount, 1.0f);

@@ -5,12 +5,11 @@
 #include <tutti/tutti.h>
 
 #include <atomic>
-#include <chrono>
 #include <functional>
-#include <thread>
 #include <utility>
 
 #include "device/stand_in_driver.h"
+#include "support/await.h"
 
 namespace tutti::test {
 
@@ -33,9 +32,7 @@ class CallerStream {
   void put(std::function<void()> work) const { StandInDriver::put(cuda_, std::move(work)); }
   /// Nothing that is put there later begins before `go`.
   void hold_until(const std::atomic<bool>& go) const {
-    put([&go] {
-      while (!go.load()) std::this_thread::sleep_for(std::chrono::microseconds(50));
-    });
+    put([&go] { await([&] { return go.load(); }, "the word to go on"); });
   }
   void drain() const { EXPECT_TRUE(stand_in().synchronize(cuda_).ok()); }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/settled.h"
 #include "device/stand_in_driver.h"
 #include "support/ranks.h"
 
@@ -36,11 +37,15 @@ struct DeviceLayout {
 /// failed, and Shared has the result and the text.
 using DeviceBody = std::function<void(tuttiComm_t comm, int rank, Shared& shared)>;
 
-/// As Processes. Neither the stand-in nor the library's part for devices may have been used before in the process that
-/// forks: what they keep would be copied without its threads. The suites' names begin with Alone.
+/// As Processes. The stand-in of the process that forks ends: a child would have a copy of it without its threads.
 class DeviceProcesses {
  public:
   DeviceProcesses(const DeviceLayout& layout, const DeviceBody& body) : layout_(layout) {
+    settle_stand_in();
+    if (is_stand_in_there()) {
+      EXPECT_EQ(stand_in().allocations(), 0u) << "of earlier cases";
+    }
+    end_stand_in();
     await_no_other_thread();
     void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     shared_ = new (memory) Shared{};

@@ -4,7 +4,6 @@
 #include <tutti/tutti.h>
 
 #include <atomic>
-#include <barrier>
 #include <chrono>
 #include <memory>
 #include <numeric>
@@ -83,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, GraphReplays, ::testing::Values(1, 2, 3, 4));
 TEST_F(Graphs, KeepWhatTheyUse) {
   const ScopedSetting algorithm("TUTTI_ALGO", "ring");
   constexpr int kRanks = 8;
-  std::barrier<> together(kRanks);  // the default stream takes nothing while any rank captures
+  Meeting together(kRanks);  // the default stream takes nothing while any rank captures
   run_threads(kRanks, [&together](tuttiComm_t comm, int rank) {
     CallerStream stream(rank % 2);
     const auto reduce = [&](Integers* data, std::size_t count, tuttiStream_t where) {
@@ -143,7 +142,7 @@ TEST_F(Graphs, OrderCallsOnSeveralStreams) {
 // Each is refused before it has any effect: the capture goes on, and so does the communicator, with the same numbers
 // of operations on all ranks.
 TEST_F(Graphs, RefuseWhatAReplayCannotDo) {
-  std::barrier<> together(2);
+  Meeting together(2);
   run_threads(2, [&together](tuttiComm_t comm, int rank) {
     CallerStream stream(rank);
     Integers data(10, 1, rank);
@@ -190,11 +189,11 @@ TEST_F(Graphs, RefuseWhatAReplayCannotDo) {
 // The kernel gives up by its own clock; the rank hears of it when it asks, and when it calls.
 TEST_F(Graphs, FailuresOfReplaysAreFound) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
-  std::barrier<> together(2);
+  Meeting together(2);
   run_threads(2, [&together](tuttiComm_t comm, int rank) {
     CallerStream stream(rank);
     Integers data(10, 1, rank);
-    EXPECT_EQ(tuttiCommSetTimeout(comm, 1.5), tuttiSuccess);
+    EXPECT_EQ(tuttiCommSetTimeout(comm, 4), tuttiSuccess);
     const auto reduce = [&](tuttiStream_t where) {
       return tuttiAllReduce(data.data(), data.data(), 10, tuttiUint32, tuttiSum, comm, where);
     };
@@ -216,7 +215,7 @@ TEST_F(Graphs, FailuresOfReplaysAreFound) {
 // Without a question in between.
 TEST_F(Graphs, FailuresOfReplaysAreFoundByTheNextCall) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
-  std::barrier<> together(2);
+  Meeting together(2);
   run_threads(2, [&together](tuttiComm_t comm, int rank) {
     CallerStream stream(rank);
     Integers data(10, 1, rank);
@@ -226,7 +225,7 @@ TEST_F(Graphs, FailuresOfReplaysAreFoundByTheNextCall) {
     };
     EXPECT_EQ(on_host(), tuttiSuccess);
     EXPECT_EQ(on_host(), tuttiSuccess);
-    EXPECT_EQ(tuttiCommSetTimeout(comm, 1.5), tuttiSuccess);
+    EXPECT_EQ(tuttiCommSetTimeout(comm, 4), tuttiSuccess);
     const auto graph = capture(stream, [&] {
       EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 10, tuttiUint32, tuttiSum, comm, stream.get()), tuttiSuccess);
     });

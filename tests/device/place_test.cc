@@ -68,7 +68,7 @@ void expect_numbers(const float* buffer, int rank) {
 // It has to go where the others go: kernels do not meet messages of the host.
 TEST_P(Idle, RanksGoWhereTheOthersAre) {
   run_threads(kRanks, [](tuttiComm_t comm, int rank) {
-    EXPECT_EQ(tuttiCommSetTimeout(comm, 60), tuttiSuccess);
+    EXPECT_EQ(tuttiCommSetTimeout(comm, kFarSeconds), tuttiSuccess);
     const auto numbers = static_cast<float>(10 + rank);
     DeviceVector data(2 * kRanks, numbers);
     std::vector<float> host(2 * kRanks, numbers);
@@ -106,10 +106,11 @@ TEST_P(Idle, RanksFindThatTheOthersMakeAnotherCall) {
 }
 
 TEST_P(Idle, RanksNameTheOneThatDoesNotCome) {
-  std::atomic<int> failed{0}, ready{0};
+  Meeting callers(kRanks);
+  std::atomic<int> failed{0};
   run_threads(kRanks, [&](tuttiComm_t comm, int rank) {
-    EXPECT_EQ(tuttiCommSetTimeout(comm, 1), tuttiSuccess);
-    for (++ready; ready.load() < kRanks;) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(tuttiCommSetTimeout(comm, 3), tuttiSuccess);
+    callers.arrive_and_wait();
     if (rank != 0) {
       const std::size_t none[kRanks] = {};
       const auto call = [&](tuttiStream_t stream) {
@@ -119,7 +120,7 @@ TEST_P(Idle, RanksNameTheOneThatDoesNotCome) {
       EXPECT_TRUE(contains(last_error(comm), "rank 0 has not called all_to_all_v")) << last_error(comm);
       ++failed;
     }
-    while (failed.load() < kRanks - 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    await([&] { return failed.load() >= kRanks - 1; }, "the failures of the others");
     EXPECT_NE(tuttiCommDestroy(comm), tuttiSuccess);
   });
 }

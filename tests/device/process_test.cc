@@ -259,7 +259,7 @@ TEST_P(DeathInJoin, IsNamedByAll) {
 }
 INSTANTIATE_TEST_SUITE_P(Calls, DeathInJoin, ::testing::Values("allocate", "open_memory", "create_stream", "launch"));
 
-TEST(DeviceProcessJoin, AStoppedProcessIsNamedAtTheDeadline) {
+TEST(TimedDeviceProcessJoin, AStoppedProcessIsNamedAtTheDeadline) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   DeviceLayout layout{3, 1, 1};
   layout.join_timeout = 5;
@@ -318,7 +318,7 @@ INSTANTIATE_TEST_SUITE_P(Rounds, DeviceKill,
                                            Kill{{3, 1, 1}, 2, 200'000, false}, Kill{{2, 2, 2}, 1, 1000, true},
                                            Kill{{4, 1, 1}, 2, 1000, true}));
 
-TEST(DeviceStop, AStoppedProcessIsNamedAtTheTimeout) {
+TEST(TimedDeviceStop, AStoppedProcessIsNamedAtTheTimeout) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   const ScopedSetting timeout("TUTTI_TIMEOUT", "4");
   DeviceProcesses processes({3, 1, 1}, [](tuttiComm_t comm, int rank, Shared& shared) {

@@ -4,7 +4,6 @@
 #include <tutti/tutti.h>
 
 #include <atomic>
-#include <barrier>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -35,7 +34,7 @@ TEST_F(StagedStreams, GoOnWhenARankDoesNotComeAndItIsNamed) {
       EXPECT_TRUE(behind.load());
       over.store(true);
     }
-    while (!over.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    await([&] { return over.load(); }, "the end of the test");
     EXPECT_NE(tuttiCommDestroy(comm), tuttiSuccess);
   });
 }
@@ -68,7 +67,7 @@ TEST_F(StagedStreams, AnAbortLetsTheStreamGoOn) {
       over.store(true);
       return;
     }
-    while (!over.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    await([&] { return over.load(); }, "the end of the test");
     (void)tuttiCommAbort(comm);
   });
 }
@@ -93,7 +92,7 @@ class StagedFailures : public StagedStreams, public ::testing::WithParamInterfac
 // Whatever fails, somebody hears of it (at the very end, perhaps only one), and what stands behind the call on the
 // caller's stream runs.
 TEST_P(StagedFailures, OnAStreamLetItGoOn) {
-  std::barrier<> together(2);
+  Meeting together(2);
   std::atomic<int> failed{0};
   run_threads(2, [&](tuttiComm_t comm, int rank) {
     StandInDriver::use(rank);
@@ -125,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Functions, StagedFailures,
 
 // Such a message follows the default stream, which would end the capture.
 TEST_F(StagedStreams, MessagesAreRefusedBesideACaptureWhichGoesOn) {
-  std::barrier<> together(2);
+  Meeting together(2);
   run_threads(2, [&together](tuttiComm_t comm, int rank) {
     StandInDriver::use(rank);
     Values data(1000, true, rank);
@@ -189,7 +188,8 @@ TEST_F(StagedStreams, AnAbortLeavesTheWordsOfStreamsThatHaveNotCome) {
 
 // Its own work may take the caller's stream seconds: whoever waits for that looks now and then, and sleeps between.
 TEST_F(StagedStreams, TheWaitForTheCallersWorkIsNoSpin) {
-  run_threads(2, [](tuttiComm_t comm, int rank) {
+  Meeting together(2);
+  run_threads(2, [&together](tuttiComm_t comm, int rank) {
     StandInDriver::use(rank);
     Values data(1000, true, rank);
     {
@@ -198,12 +198,15 @@ TEST_F(StagedStreams, TheWaitForTheCallersWorkIsNoSpin) {
       stream.hold_until(go);
       EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 1000, tuttiFloat32, tuttiSum, comm, stream.get()),
                 tuttiSuccess);
+      // All looks are counted, also those of the other rank, which may spin before and behind.
+      together.arrive_and_wait();
       const auto began = std::chrono::steady_clock::now();
       const std::size_t before = stand_in().queries();
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
       const std::size_t looks = stand_in().queries() - before;
       const auto passed = std::chrono::steady_clock::now() - began;
       EXPECT_LT(looks, static_cast<std::size_t>(passed / std::chrono::microseconds(20)));
+      together.arrive_and_wait();
       go.store(true);
       EXPECT_EQ(tuttiStreamSynchronize(stream.get()), tuttiSuccess) << tuttiGetLastError(comm);
     }

@@ -205,7 +205,7 @@ TEST_F(StagedStreams, CallsStandInTheOrderOfTheCallersWork) {
     {
       CallerStream stream(rank), other(rank);
       stream.put([&go, values] {
-        while (!go.load()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+        await([&] { return go.load(); }, "the word to go on");
         std::fill_n(values, kCount, 1.0f);
       });
       const auto reduce = [&](tuttiStream_t on) {

@@ -6,11 +6,10 @@
 #include <tutti/tutti.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 #include <vector>
 
 #include "device/caller_stream.h"
+#include "device/settled.h"
 #include "device/stand_in_driver.h"
 #include "support/ranks.h"
 
@@ -58,23 +57,11 @@ class Staged : public ::testing::Test {
     stand_in().cut_peers(false);
     stand_in().hide_memory(false);
     stand_in().take_all_memory(false);
-    // An aborted communicator may end in the progress thread, after the test.
-    for (int i = 0; i < 100 && stand_in().allocations() != before_; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(i));
-      sweep();
-    }
+    settle_stand_in();
     EXPECT_EQ(stand_in().allocations(), before_);
   }
 
  private:
-  /// A stream that stalled leaves words behind, which the next communicator with staged calls frees.
-  static void sweep() {
-    run_threads(1, [](tuttiComm_t comm, int) {
-      Values data(10, true);
-      EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 10, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess);
-      EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
-    });
-  }
   const std::size_t before_ = stand_in().allocations();  // tests of aborts may leave memory behind
 };
 

@@ -13,6 +13,7 @@
 #include "device/host_grid.h"
 #include "kernels/device_pass.h"
 #include "kernels/device_rows.h"
+#include "support/patience.h"
 
 namespace tutti {
 DeviceDriver* device_driver() {
@@ -34,10 +35,16 @@ thread_local bool thread_uses_host = false;
 /// Its address is the handle of the streams that each thread has for itself.
 int own_handle = 0;
 
+std::unique_ptr<StandInStream>& own_stream() {
+  static thread_local std::unique_ptr<StandInStream> own;
+  return own;
+}
+
 StandInStream& stream_at(DeviceDriver::Stream stream) {
   if (stream != &own_handle) return *static_cast<StandInStream*>(stream);
-  static thread_local StandInStream own{std::make_shared<HardwareQueue>(), nullptr, 0, -1};
-  return own;
+  std::unique_ptr<StandInStream>& own = own_stream();
+  if (own == nullptr) own.reset(new StandInStream{std::make_shared<HardwareQueue>(), nullptr, 0, -1});
+  return *own;
 }
 StandInEvent& event_at(DeviceDriver::Event event) { return *static_cast<StandInEvent*>(event); }
 
@@ -61,6 +68,18 @@ StandInDriver& stand_in() {
   return *driver;
 }
 
+bool is_stand_in_there() {
+  const std::lock_guard lock(making);
+  return the_driver() != nullptr;
+}
+
+void end_stand_in() {
+  if (!is_stand_in_there()) return;
+  own_stream().reset();
+  const std::lock_guard lock(making);
+  the_driver().reset();
+}
+
 StandInDriver::StandInDriver() {
   default_stream_ = new StandInStream{std::make_shared<HardwareQueue>(), nullptr, 0, -1};
 }
@@ -73,6 +92,12 @@ int StandInDriver::current_device() { return thread_device; }
 void StandInDriver::fail_next(const std::string& function, const std::string& text) {
   const std::lock_guard lock(mutex_);
   failures_[function] = text;
+}
+
+void StandInDriver::forget_failures() {
+  const std::lock_guard lock(mutex_);
+  failures_.clear();
+  actions_.clear();
 }
 
 void StandInDriver::before_next(const std::string& function, std::function<void()> action) {
@@ -372,7 +397,9 @@ Status StandInDriver::copy_rows(int device, void* to, std::size_t to_pitch, cons
 Status StandInDriver::wait_for_word(int, Stream stream, std::uint64_t* word, std::uint64_t value) {
   TUTTI_TRY(failure("wait_for_word"));
   put(stream, [this, word, value] {
-    while (!has_come(word, value)) std::this_thread::sleep_for(std::chrono::microseconds{20});
+    const auto end = std::chrono::steady_clock::now() + 4 * kPatience;
+    while (!has_come(word, value) && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::microseconds{20});
   });
   return {};
 }

@@ -58,6 +58,8 @@ class StandInDriver final : public DeviceDriver {
   void fail_next(const std::string& function, const std::string& text);
   /// In the next call of that name this is done first.
   void before_next(const std::string& function, std::function<void()> action);
+  /// What was to fail and was not called.
+  void forget_failures();
   /// Device 0 is the host's GPU number `gpu`, and so on; other processes know them by these numbers. From now on memory
   /// is allocated so that it can be exported.
   void be_seen_as(int gpu);
@@ -191,5 +193,9 @@ class StandInDriver final : public DeviceDriver {
 
 /// A forked child has one of its own.
 StandInDriver& stand_in();
+/// Whether this process has made it.
+bool is_stand_in_there();
+/// Ends it with its threads; nothing that it gave may be there. The next call of stand_in() makes another.
+void end_stand_in();
 
 }  // namespace tutti::test

@@ -116,7 +116,7 @@ class StreamsOfRanks : public ::testing::TestWithParam<Way> {
     if (GetParam() == Way::kStaged) stand_in().fail_next("load", "no kernels for this device");
     ASSERT_EQ(tuttiCommInitAll(comms_.data(), 2, devices_.data()), tuttiSuccess) << last_error();
     for (std::size_t rank = 0; rank < 2; ++rank) {
-      EXPECT_EQ(tuttiCommSetTimeout(comms_[rank], 30), tuttiSuccess);
+      EXPECT_EQ(tuttiCommSetTimeout(comms_[rank], kFarSeconds), tuttiSuccess);
       data_[rank] = std::make_unique<DeviceVector>(kCount, 1.0f, devices_[rank]);
     }
   }
@@ -275,7 +275,7 @@ TEST(PerThreadStreams, KeepTheOrderOfARanksCalls) {
     };
     std::thread before([&] {
       StandInDriver::put(stand_in().per_thread_stream(), [&] {
-        while (!go.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        await([&] { return go.load(); }, "the word to go on");
         first.fill(1.0f);
       });
       EXPECT_EQ(copy(first, second), tuttiSuccess);
@@ -283,7 +283,7 @@ TEST(PerThreadStreams, KeepTheOrderOfARanksCalls) {
       each.expect_end();
     });
     std::thread behind([&] {
-      called.get_future().wait();
+      EXPECT_EQ(called.get_future().wait_for(kPatience), std::future_status::ready);
       EXPECT_EQ(copy(second, third), tuttiSuccess);
       std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for a kernel that does not wait
       go.store(true);

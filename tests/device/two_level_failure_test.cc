@@ -44,7 +44,7 @@ TEST_P(TwoLevelKill, IsNamedByAll) {
 }
 INSTANTIATE_TEST_SUITE_P(Victims, TwoLevelKill, ::testing::Values(0, 1, 3));
 
-TEST(TwoLevelStop, AStoppedProcessIsNamedAtTheTimeout) {
+TEST(TimedTwoLevelStop, AStoppedProcessIsNamedAtTheTimeout) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   const ScopedSetting timeout("TUTTI_TIMEOUT", "4");
   DeviceProcesses processes(hosts(4), reduce_segments);

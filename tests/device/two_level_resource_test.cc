@@ -29,7 +29,7 @@ class TwoLevelShifts : public ::testing::TestWithParam<int> {};
 // Copies of a small call must not stand behind a kernel that waits for the next call of the same rank.
 TEST_P(TwoLevelShifts, HoldUpNoCopyBehindAKernelThatWaits) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
-  const ScopedSetting timeout("TUTTI_TIMEOUT", kSanitized ? "60" : "20");
+  const ScopedSetting timeout("TUTTI_TIMEOUT", kSanitized ? "200" : "100");
   DeviceLayout layout = hosts(2, 2);
   layout.before = [](int process) {
     name_host(process);
@@ -88,7 +88,7 @@ tuttiResult_t reduce_on_a_stream(int shift, std::string* text) {
 // these from beginning. That ends, too, and what holds them up is told.
 TEST(TwoLevelQueues, AStreamThatHoldsUpItsOwnCallIsTold) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
-  const ScopedSetting timeout("TUTTI_TIMEOUT", kSanitized ? "10" : "3");
+  const ScopedSetting timeout("TUTTI_TIMEOUT", kSanitized ? "15" : "6");
   int held_up = 0;
   for (int shift = 0; shift < 8; ++shift) {
     std::string text;

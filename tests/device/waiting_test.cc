@@ -99,7 +99,7 @@ TEST_P(Waits, TellWhomTheyWaitForAndEndWhenTheHostSaysSo) {
       if (load_relaxed(&word) != 0) return load_relaxed(&word);
     return std::uint64_t{0};
   };
-  while (waits() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  await([&] { return waits() != 0; }, "a wait");
   EXPECT_EQ(waits(), 1u);  // rank 0, plus one
   store_relaxed(&world.report(1).stop, 1);
   running.join();
@@ -123,7 +123,7 @@ TEST_P(Waits, LongOnesAreForgottenWhenTheyEnd) {
   LoneRank first(&world, 0, elements(), 7);
   LoneRank second(&world, 1, elements(), 7);
   std::thread other([&] {
-    while (load_relaxed(&world.report(0).waiting[0]) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    await([&] { return load_relaxed(&world.report(0).waiting[0]) != 0; }, "a wait");
     second.run();
   });
   first.run();
@@ -151,8 +151,10 @@ TEST(Cells, AreTakenWhenBothWordsOfAPairAreThere) {
     };
     write(false);
     std::thread running([&] { reader.run(); });
-    while (load_relaxed(&world.report(1).waiting[0]) == 0 && failure_of(world, 1) == 0 && !reader.ended())
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const auto waits = [&] {
+      return load_relaxed(&world.report(1).waiting[0]) != 0 || failure_of(world, 1) != 0 || reader.ended();
+    };
+    await(waits, "a wait, or its end");
     EXPECT_FALSE(reader.ended());
     write(true);
     running.join();
@@ -188,7 +190,7 @@ TEST(Lent, MemoryOfAStoppedRankIsNotTaken) {
   root.lend(true);
   LoneRank reader(&world, 1, kLent, 7, broadcast, 0);
   std::thread running([&] { root.run(); });
-  while (load_relaxed(&world.report(0).waiting[0]) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  await([&] { return load_relaxed(&world.report(0).waiting[0]) != 0; }, "a wait");
   store_relaxed(&world.report(0).stop, 1);
   running.join();
   EXPECT_EQ(DeviceReport::code_of(failure_of(world, 0)), Code::kAborted);

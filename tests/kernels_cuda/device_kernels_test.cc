@@ -10,6 +10,7 @@
 #include "kernels/kernels.h"
 #include "kernels/oracle.h"
 #include "kernels_cuda/device_memory.h"
+#include "support/seed.h"
 
 namespace tutti {
 namespace {
@@ -80,7 +81,8 @@ class DeviceKernels : public testing::TestWithParam<DataType> {
 };
 
 TEST_P(DeviceKernels, RandomData) {
-  std::mt19937 random(std::random_device{}());
+  SCOPED_TRACE(test::seed_text());
+  std::mt19937 random(test::test_seed());
   for_each_operation([&](RedOp op) {
     for (std::size_t sources : {1, 2, 3, 8}) {
       for (std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{50021}}) {
@@ -118,7 +120,8 @@ INSTANTIATE_TEST_SUITE_P(Types, DeviceKernels, testing::ValuesIn(kAllTypes), nam
 
 TEST(DeviceCopyKernel, EverySizeAndAlignment) {
   if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
-  std::mt19937 random(std::random_device{}());
+  SCOPED_TRACE(test::seed_text());
+  std::mt19937 random(test::test_seed());
   for (std::size_t bytes : {1u, 15u, 16u, 17u, 1000u, 4096u, 70001u, 3000003u}) {
     for (int sample = 0; sample < 6; ++sample) {
       Row row(bytes);

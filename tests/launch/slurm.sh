@@ -53,7 +53,7 @@ for node in 127.0.0.1 127.0.0.2; do
   daemons+=($!)
 done
 ready=0
-for ((i = 0; i < 150 && ready < 2; ++i)); do
+for ((i = 0; i < 900 && ready < 2; ++i)); do
   sleep 0.1
   ready=$(sinfo -h -N -o '%T' 2> /dev/null | grep -c idle || true)
 done
@@ -67,7 +67,7 @@ try() {
   local name=$1
   shift
   echo "== $name: srun $*"
-  timeout 30 srun -Q "$@" > "$home/output" 2>&1 || { cat "$home/output"; tail -n 20 "$home/log"; exit 1; }
+  timeout 200 srun -Q "$@" > "$home/output" 2>&1 || { cat "$home/output"; tail -n 20 "$home/log"; exit 1; }
   grep -q '^# ranks 3 (from a launcher)' "$home/output" && grep -q '^# Out of bounds values : 0 OK' "$home/output" ||
     { cat "$home/output"; echo "FAILED: not three ranks of one launch with checked results"; exit 1; }
 }

@@ -22,7 +22,7 @@ QUICK = ("-b", "8", "-e", "64K", "-f", "64", "-n", "2", "-w", "1")
 def run(program, *arguments, **more):
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith(("OMPI_", "PMI", "SLURM_")) and name not in ("RANK", "WORLD_SIZE")}
-    return subprocess.run([program, *arguments], env={**kept, **more}, capture_output=True, text=True, timeout=240)
+    return subprocess.run([program, *arguments], env={**kept, **more}, capture_output=True, text=True, timeout=280)
 
 
 def rows(output):

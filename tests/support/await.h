@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -14,21 +16,19 @@
 #include <string>
 #include <thread>
 
-#include "support/sanitized.h"
+#include "support/patience.h"
 
 namespace tutti::test {
 
-/// No wait of a healthy test takes as long, however loaded the machine is.
-inline constexpr std::chrono::seconds kPatience{kSanitized ? 250 : 100};
-/// The same for settings and deadlines that a healthy test never meets: what waits for it ends before it does.
-inline constexpr double kFarSeconds = kSanitized ? 500 : 200;
-
-/// Asks every millisecond; whether it came true in time. For who tells of the failure in its own way.
+/// Asks at first more often, then every millisecond; whether it came true in time. For who tells of the failure in its
+/// own way.
 template <class Condition>
 [[nodiscard]] bool comes_true(const Condition& condition, std::chrono::nanoseconds limit = kPatience) {
+  std::chrono::microseconds pause{20};
   for (const auto end = std::chrono::steady_clock::now() + limit; std::chrono::steady_clock::now() < end;) {
     if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(1000));
   }
   return condition();
 }
@@ -40,6 +40,21 @@ bool await(const Condition& condition, const std::string& what, std::chrono::nan
   ADD_FAILURE() << "waited in vain for " << what;
   return false;
 }
+
+/// Threads meet here, as often as they like: each goes on when all `count` have come, or the patience has passed, as it
+/// has where one of them failed on its way.
+class Meeting {
+ public:
+  explicit Meeting(int count) : count_(count) {}
+  void arrive_and_wait() {
+    const int last = arrived_.fetch_add(1) / count_ * count_ + count_;
+    await([&] { return arrived_.load() >= last; }, "the other threads");
+  }
+
+ private:
+  const int count_;
+  std::atomic<int> arrived_{0};
+};
 
 /// For forked children, whose wait must not end without success: ends the process then.
 template <class Condition>

@@ -70,6 +70,7 @@ struct Shared {
   std::atomic<int> step[kMaxRanks];    ///< for the test's own choreography
   std::atomic<int> result[kMaxRanks];  ///< a tuttiResult_t, or -1
   std::atomic<long> microseconds[kMaxRanks];
+  std::atomic<long> second_here[kMaxRanks];  ///< microseconds that a promise of one may take, by the rank's yardstick
   char text[kMaxRanks][600];
 
   void report(int rank, tuttiResult_t code, const char* message) {

@@ -16,7 +16,7 @@ class SleepConformance : public ::testing::Test {};
 TYPED_TEST_SUITE_P(SleepConformance);
 
 /// Far longer than any test takes: a sleep that lasts this long missed its wake-up.
-inline constexpr std::chrono::seconds kForever{30};
+inline constexpr std::chrono::seconds kForever = test::kPatience;
 
 /// Waits as an executor does, but with sleeps that only a wake-up ends in time.
 template <class E, class Attempt>

@@ -3,13 +3,14 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/wait.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "support/await.h"
 #include "transport/unix_socket.h"
 #include "transport/world.h"
 
@@ -17,7 +18,7 @@ namespace tutti::testing_traffic {
 
 inline void wait_ready(const UnixSocket& socket, short events) {
   pollfd item{socket.descriptor(), events, 0};
-  ::poll(&item, 1, 10'000);
+  ::poll(&item, 1, 100'000);
 }
 
 inline void must_send(UnixSocket& socket, std::span<const std::byte> message, int passed) {
@@ -96,6 +97,7 @@ inline void serve_exchange(UnixSocket& listener, const std::vector<pid_t>& child
 /// Runs body(rank, socket to the parent's exchange) in one child a rank; the children's failures fail the test.
 inline void run_processes(int ranks, const std::function<void(Rank, UnixSocket&)>& body) {
   const std::string name = abstract_name();
+  test::await_no_other_thread();
   UnixSocket listener;
   ASSERT_TRUE(UnixSocket::listen(name, &listener).ok());
   std::vector<pid_t> children;
@@ -105,6 +107,7 @@ inline void run_processes(int ranks, const std::function<void(Rank, UnixSocket&)
     ASSERT_EQ(::pipe(ends), 0);
     const pid_t child = ::fork();
     if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       const std::string failure = outcome([&] {
         UnixSocket exchange;
         SocketState state = SocketState::kAgain;
@@ -121,10 +124,9 @@ inline void run_processes(int ranks, const std::function<void(Rank, UnixSocket&)
   }
   EXPECT_EQ(outcome([&] { serve_exchange(listener, children); }), "");
   for (std::size_t i = 0; i < children.size(); ++i) {
+    const int status = test::await_end(children[i]);
     char text[512] = {};
     const ssize_t size = ::read(reports[i].get(), text, sizeof(text));
-    int status = 0;
-    ::waitpid(children[i], &status, 0);
     EXPECT_EQ(std::string(text, size > 0 ? static_cast<std::size_t>(size) : 0), "") << "rank " << i;
     EXPECT_EQ(status, 0) << "rank " << i;
   }

@@ -148,7 +148,8 @@ inline void run_bodies(TcpFabric& fabric, WorldSize size, const std::function<vo
     const std::unique_ptr<TcpEndpoint> endpoint = open_tcp(fabric, size, rank, checksum);
     const std::string failure = outcome([&] { body(*endpoint); });
     done.fetch_add(1, std::memory_order_relaxed);
-    while (failure.empty() && done.load(std::memory_order_relaxed) < size.ranks) {
+    const Deadline deadline = Deadline::in(test::kFarSeconds);
+    while (failure.empty() && done.load(std::memory_order_relaxed) < size.ranks && !deadline.passed()) {
       endpoint->serve();
       ::sched_yield();
     }

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "core/clock.h"
-#include "support/sanitized.h"
+#include "support/patience.h"
 #include "transport/transport.h"
 
 namespace tutti::testing_traffic {
@@ -34,7 +34,7 @@ inline Route multicast_to_all(std::uint16_t lane = 0) { return {kNoRank, true, l
 /// Calls `attempt` until it is true; fails after a time that only a hang reaches.
 template <class Attempt>
 void poll_until(const std::string& what, Attempt attempt) {
-  const Deadline deadline = Deadline::in(100);
+  const Deadline deadline = Deadline::in(std::chrono::duration<double>(test::kPatience).count());
   for (std::uint64_t round = 1; !attempt(); ++round) {
     if (round % 64 == 0) ::sched_yield();
     if (round % 65536 == 0) require(!deadline.passed(), "hangs: " + what);
