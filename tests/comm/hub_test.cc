@@ -93,7 +93,7 @@ Descriptor knock(std::uint16_t port) {
 
 bool is_closed_by_the_other_end(const Descriptor& socket) {
   char byte = 0;
-  return ::recv(socket.get(), &byte, 1, 0) <= 0 && errno != EAGAIN;
+  return test::restarted([&] { return ::recv(socket.get(), &byte, 1, 0); }) <= 0 && errno != EAGAIN;
 }
 
 void expect_http_is_refused(std::uint16_t port) {
@@ -119,8 +119,8 @@ void expect_an_impostor_is_refused(std::uint16_t port, const KeyId& name) {
   const Descriptor guess = knock(port);
   ASSERT_EQ(::send(guess.get(), hello.data(), hello.size(), MSG_NOSIGNAL), static_cast<ssize_t>(hello.size()));
   std::array<std::byte, Handshake::kChallengeSize> challenge;
-  ASSERT_EQ(::recv(guess.get(), challenge.data(), challenge.size(), MSG_WAITALL),
-            static_cast<ssize_t>(challenge.size()));
+  const auto receive = [&] { return ::recv(guess.get(), challenge.data(), challenge.size(), MSG_WAITALL); };
+  ASSERT_EQ(test::restarted(receive), static_cast<ssize_t>(challenge.size()));
   ASSERT_EQ(::send(guess.get(), challenge.data() + 32, 32, MSG_NOSIGNAL), 32);
   EXPECT_TRUE(is_closed_by_the_other_end(guess));
 }

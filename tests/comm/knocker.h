@@ -5,12 +5,14 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <chrono>
 #include <vector>
 
 #include "comm/address.h"
 #include "comm/handshake.h"
 #include "comm/wire.h"
+#include "support/patience.h"
 #include "transport/descriptor.h"
 
 namespace tutti::test {
@@ -29,14 +31,16 @@ class Knocker {
   void send(ByteView bytes) { ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL); }
   std::vector<std::byte> receive(std::size_t size) {
     std::vector<std::byte> got(size);
-    const ssize_t result = ::recv(socket_.get(), got.data(), size, MSG_WAITALL);
-    got.resize(result < 0 ? 0 : static_cast<std::size_t>(result));
+    std::size_t came = 0;
+    for (ssize_t more = 1; came < size && more > 0; came += static_cast<std::size_t>(std::max<ssize_t>(more, 0)))
+      more = restarted([&] { return ::recv(socket_.get(), got.data() + came, size - came, 0); });
+    got.resize(came);
     return got;
   }
   bool is_closed() { return receive(1).empty(); }
   bool hears_nothing_for(std::chrono::milliseconds time) const {
     pollfd wanted{socket_.get(), POLLIN, 0};
-    return ::poll(&wanted, 1, static_cast<int>(time.count())) == 0;
+    return restarted([&] { return ::poll(&wanted, 1, static_cast<int>(time.count())); }) == 0;
   }
 
   /// The handshake; false: turned away.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/pmi1.h"
+#include "support/patience.h"
 
 namespace tutti::test {
 
@@ -45,7 +46,8 @@ class PmiServer {
     std::vector<pollfd> entries;
     for (const Client& client : clients_)
       if (client.socket.valid()) entries.push_back({client.socket.get(), POLLIN, 0});
-    if (entries.empty() || ::poll(entries.data(), entries.size(), 100'000) <= 0) return false;
+    const auto wait = [&] { return ::poll(entries.data(), entries.size(), 100'000); };
+    if (entries.empty() || restarted(wait) <= 0) return false;
     for (const pollfd& entry : entries)
       if (entry.revents != 0) read_from(entry.fd);
     return true;

@@ -121,7 +121,7 @@ class Stranger {
     *closed = false;
     while (got.size() < wanted && !*closed) {
       pollfd wait{socket_.get(), POLLIN, 0};
-      if (::poll(&wait, 1, 100'000) != 1) return got;
+      if (test::restarted([&] { return ::poll(&wait, 1, 100'000); }) != 1) return got;
       Buffer room(wanted - got.size());
       const ssize_t size = ::recv(socket_.get(), room.data(), room.size(), 0);
       *closed = size <= 0;

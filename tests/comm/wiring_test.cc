@@ -33,7 +33,7 @@ bool wait_for_stream(TcpWiring& wiring, Rank peer, Lane lane, TcpStream* stream)
 
 bool can_read(const TcpStream& stream, int limit_ms) {
   pollfd wanted{stream.socket.get(), POLLIN, 0};
-  return ::poll(&wanted, 1, limit_ms) == 1;
+  return test::restarted([&] { return ::poll(&wanted, 1, limit_ms); }) == 1;
 }
 
 Status send_byte(const TcpStream& stream, char byte) {

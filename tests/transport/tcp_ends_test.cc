@@ -26,7 +26,7 @@ bool receive(TcpEndpoint& endpoint, Rank from, Bytes bytes, int number) {
 }
 
 // The socket takes more at any time, but the peer has to speak first: that must not end the sleep.
-TEST(TcpEnds, WhoWaitsForAPeerThatHasNotBegunSleeps) {
+TEST(TimedTcpEnds, WhoWaitsForAPeerThatHasNotBegunSleeps) {
   TcpFabric fabric(2);
   const auto first = open_tcp(fabric, kTwo, Rank{0});
   ASSERT_GT(send_all(*first, Rank{1}, Bytes{8}), 0);

@@ -43,7 +43,7 @@ class FaultyLines {
   /// False: the line is dead.
   bool carry(int a, int b, std::mt19937* random) {
     pollfd ends[2] = {{a, POLLIN, 0}, {b, POLLIN, 0}};
-    if (::poll(ends, 2, 100'000) <= 0) return false;
+    if (test::restarted([&] { return ::poll(ends, 2, 100'000); }) <= 0) return false;
     return (ends[0].revents == 0 || forward(a, b, random)) && (ends[1].revents == 0 || forward(b, a, random));
   }
   bool forward(int from, int to, std::mt19937* random) {
