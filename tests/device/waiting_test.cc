@@ -9,6 +9,7 @@
 
 #include "collectives/catalogue.h"
 #include "device/device_trial.h"
+#include "support/await.h"
 
 namespace tutti::test {
 namespace {

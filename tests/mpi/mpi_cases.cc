@@ -37,7 +37,7 @@ int run(const char* way, bool large) {
   const Place place = place_in(group);
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.timeoutSeconds = 60;
-  config.joinTimeoutSeconds = 60;
+  config.joinTimeoutSeconds = 200;
   tuttiComm_t comm = nullptr;
   const tuttiResult_t joined = std::strcmp(way, "env") == 0 ? tuttiCommInitUrl(&comm, "env://", -1, -1, &config)
                                                             : tuttiCommInitMPI(&comm, group, &config);

@@ -497,7 +497,7 @@ def timeout(rank, n):
 
 
 def late_receive(rank, n):
-    group = dist.new_group(timeout=datetime.timedelta(seconds=1))
+    group = dist.new_group(timeout=datetime.timedelta(seconds=200))
     if rank == 0:
         work = dist.irecv(torch.zeros(3), 1, group=group)
         try:
@@ -506,11 +506,12 @@ def late_receive(rank, n):
             assert "rank 1" in str(error), error
         else:
             raise AssertionError("no timeout")
+    dist.barrier()  # nothing is sent before that
+    if rank == 0:
         have = torch.zeros(3)
         dist.recv(have, 1, group=group)  # the group goes on
         same(have, torch.ones(3))
     elif rank == 1:
-        time.sleep(0.5)
         dist.send(torch.ones(3), 0, group=group)
     dist.barrier()
 

@@ -100,8 +100,8 @@ int in_process(const std::function<int()>& body) {
     std::fflush(nullptr);
     ::_exit(code);
   }
-  int status = 0;
-  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  const int status = await_end(child);
+  return status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 class OnOneGpu : public ::testing::TestWithParam<const char*> {};

@@ -15,7 +15,7 @@ namespace {
 int run_rank(int rank, int ranks, const std::string& url) {
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.timeoutSeconds = 60;
-  config.joinTimeoutSeconds = 60;
+  config.joinTimeoutSeconds = 200;
   tuttiComm_t comm = nullptr;
   const tuttiResult_t joined = tuttiCommInitUrl(&comm, url.c_str(), ranks, rank, &config);
   if (joined != tuttiSuccess) {
