@@ -203,7 +203,9 @@ TEST(Timeout, WarnsOfMissingRanksAtHalfTime) {
   EXPECT_TRUE(warned);
 }
 
-TEST(TimedAbort, WakesACallInProgressAndTellsThePeers) {
+// In a process of its own: an abort beside a call that takes longer than 50 ms to notice it keeps its communicator, and
+// with it the hub, until the exit.
+TEST(TimedAloneAbort, WakesACallInProgressAndTellsThePeers) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   std::atomic<pid_t> waiting{0};
   run_threads(3, [&](tuttiComm_t comm, int rank) {
@@ -267,7 +269,9 @@ TEST(Broadcast, TwoRootsHearOfTheMismatchInFinalize) {
   });
 }
 
-TEST(Abort, MayMeetRunningCallsAndQuestions) {
+// In a process of its own: an abort beside a call that takes longer than 50 ms to notice it keeps its communicator, and
+// with it the hub, until the exit.
+TEST(AloneAbort, MayMeetRunningCallsAndQuestions) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   for (int round = 0; round < 20; ++round) {
     tuttiComm_t comm = nullptr;

@@ -63,7 +63,9 @@ TEST(Stream, ABlockingCallAndDestroyWaitForALatePeer) {
   });
 }
 
-TEST(Stream, ABlockingCallBehindAStreamIsAborted) {
+// In a process of its own: an abort beside a call that takes longer than 50 ms to notice it keeps its communicator, and
+// with it the hub, until the exit.
+TEST(AloneStream, ABlockingCallBehindAStreamIsAborted) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   std::atomic<bool> ended{false};
   std::atomic<pid_t> waiting{0};
