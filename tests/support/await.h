@@ -70,12 +70,12 @@ void await_or_exit(const Condition& condition, const std::string& what) {
   ::_exit(6);
 }
 
-/// The wait status of a child that ends by itself; -1: it does not within twice the patience, for it may itself wait
-/// for somebody. It is killed then.
+/// The wait status of a child that ends by itself; -1: it does not within six times the patience, for it may wait for
+/// somebody itself, and have much to do where others have the cores. It is killed then.
 inline int await_end(pid_t child) {
   if (child <= 0) return -1;  // it was waited for already
   int status = -1;
-  if (comes_true([&] { return ::waitpid(child, &status, WNOHANG) == child; }, 2 * kPatience)) return status;
+  if (comes_true([&] { return ::waitpid(child, &status, WNOHANG) == child; }, 6 * kPatience)) return status;
   ADD_FAILURE() << "process " << child << " does not end";
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
