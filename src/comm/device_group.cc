@@ -14,7 +14,7 @@ namespace {
 /// stay in the device's second-level cache. Not measured yet.
 constexpr Bytes kDeviceSlot{128 * 1024};
 /// The key of what all communicators of the process share.
-constexpr std::uint64_t kOneForAll = 0;
+constexpr std::uint64_t kTheBudget = 0;
 }  // namespace
 
 DeviceGroup::DeviceGroup(const DeviceRequest& request, const JoinResult& joined, std::vector<int> members,
@@ -104,7 +104,7 @@ Status DeviceGroup::set_up(const JoinResult& joined, RankExchange& ranks, Watch&
 
 Status DeviceGroup::connect(const JoinResult& joined, const DeviceParty& party, MulticastMode multicast,
                             RankExchange& ranks, Watch& watch) {
-  const auto budget = Hub::shared<DeviceBudget>(kOneForAll, [] { return std::make_shared<DeviceBudget>(); });
+  const auto budget = Hub::shared<DeviceBudget>(kTheBudget, [] { return std::make_shared<DeviceBudget>(); });
   fabric_ = Hub::shared<DeviceFabric>(key(), [&] { return make_fabric(joined, party, budget); });
   auto seat = std::make_unique<DeviceSeat>(fabric_, *device_driver(), request_.device, index_, party);
   const Status seated = seat->open(kDeviceSlot, multicast, ranks);

@@ -16,11 +16,11 @@
 namespace tutti {
 namespace {
 
-constexpr std::string_view kMagic = "tutti meeting 1 ";
+constexpr std::string_view kFileMagic = "tutti meeting 1 ";
 constexpr std::size_t kMaxSize = 512;
 
 std::string text_of(const MeetingFile& meeting) {
-  return fmt::format("{}{} {}\n", kMagic, meeting.round, to_hex(meeting.id));
+  return fmt::format("{}{} {}\n", kFileMagic, meeting.round, to_hex(meeting.id));
 }
 
 /// O_NONBLOCK: a pipe of that name must not hold us up.
@@ -40,7 +40,7 @@ Status check_replaceable(const std::string& path) {
   if (::lstat(path.c_str(), &found) != 0) return {};
   if (S_ISREG(found.st_mode)) {
     const Descriptor file = open_to_read(path);
-    if (found.st_size == 0 || (file.valid() && read_text(file.get()).starts_with(kMagic))) return {};
+    if (found.st_size == 0 || (file.valid() && read_text(file.get()).starts_with(kFileMagic))) return {};
   }
   return fail(Code::kInvalidUsage, "{} exists and is not a meeting file of Tutti: it is left alone", path);
 }
@@ -57,8 +57,8 @@ Status write_new(const std::string& path, const std::string& text) {
 }  // namespace
 
 bool parse_meeting(std::string_view text, MeetingFile* meeting) {
-  if (!text.starts_with(kMagic) || !text.ends_with('\n')) return false;
-  text.remove_prefix(kMagic.size());
+  if (!text.starts_with(kFileMagic) || !text.ends_with('\n')) return false;
+  text.remove_prefix(kFileMagic.size());
   text.remove_suffix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), meeting->round);
   if (error != std::errc() || end == text.data() + text.size() || *end != ' ') return false;

@@ -8,11 +8,11 @@ namespace tutti {
 namespace {
 
 // Hello: magic and version (8), role (2), zero (6), key id (16), client's nonce (32).
-constexpr char kMagic[8] = {'t', 'u', 't', 't', 'i', 'r', 'v', 1};
+constexpr char kHelloMagic[8] = {'t', 'u', 't', 't', 'i', 'r', 'v', 1};
 constexpr std::size_t kRoleAt = 8;
 constexpr std::size_t kZeroAt = 10;
 constexpr std::size_t kIdAt = 16;
-constexpr std::size_t kNonceAt = 32;
+constexpr std::size_t kHelloNonceAt = 32;
 
 Status stranger(const char* why) { return fail(Code::kRemoteError, "the handshake failed: {}", why); }
 
@@ -36,10 +36,10 @@ Handshake Handshake::server(KeyLookup lookup) {
 
 Status Handshake::start(std::vector<std::byte>* out) {
   if (!is_client_) return {};
-  std::memcpy(hello_.data(), kMagic, sizeof(kMagic));
+  std::memcpy(hello_.data(), kHelloMagic, sizeof(kHelloMagic));
   hello_[kRoleAt] = static_cast<std::byte>(role_);
   std::copy(id_.begin(), id_.end(), hello_.begin() + kIdAt);
-  TUTTI_TRY(random_bytes(std::span(hello_).subspan(kNonceAt)));
+  TUTTI_TRY(random_bytes(std::span(hello_).subspan(kHelloNonceAt)));
   out->insert(out->end(), hello_.begin(), hello_.end());
   state_ = State::kWaitChallenge;
   return {};
@@ -74,7 +74,8 @@ Status Handshake::consume(ByteView message, std::vector<std::byte>* out) {
 
 Status Handshake::take_hello(ByteView message, std::vector<std::byte>* out) {
   std::copy(message.begin(), message.end(), hello_.begin());
-  if (std::memcmp(hello_.data(), kMagic, sizeof(kMagic)) != 0) return stranger("not this protocol or version");
+  if (std::memcmp(hello_.data(), kHelloMagic, sizeof(kHelloMagic)) != 0)
+    return stranger("not this protocol or version");
   const auto role = std::to_integer<unsigned>(hello_[kRoleAt]);
   if (role < 1 || role > static_cast<unsigned>(Role::kData)) return stranger("an unknown purpose");
   const auto zero = std::span(hello_).subspan(kZeroAt, kIdAt - kZeroAt);

@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 
 /// The root answers at the deadline; one that does not is given up a little later.
 constexpr milliseconds kGrace{2000};
-constexpr milliseconds kRetry{50};
+constexpr milliseconds kRejoinPause{50};
 constexpr milliseconds kLookPause{50};
 constexpr milliseconds kEarly{200};
 constexpr std::chrono::milliseconds kLongTime{kMaxPatience};
@@ -162,7 +162,7 @@ void JoinTask::dial() {
 void JoinTask::dialed(const Status& why, std::shared_ptr<Connection> connection) {
   if (!connection) {
     if (why.code() == Code::kRemoteError && ++refusals_ < kMaxRefusals) {
-      hub_->loop().after(kRetry, [weak = weak_from_this()] {
+      hub_->loop().after(kRejoinPause, [weak = weak_from_this()] {
         if (const auto self = weak.lock(); self && self->group_) self->dial();
       });
       return;

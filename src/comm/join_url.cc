@@ -17,7 +17,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::chrono::milliseconds kLongestPause{50};
+constexpr std::chrono::milliseconds kLongestJoinPause{50};
 /// Before an id is tried again that nobody answered for.
 constexpr std::chrono::seconds kSilentPause{1};
 
@@ -105,7 +105,7 @@ Status follow_by_file(const std::string& path, std::uint64_t round, JoinRequest 
   Clock::time_point again{};  // when the same may be tried once more
   std::string why;
   for (std::chrono::nanoseconds pause = std::chrono::milliseconds(1);;
-       pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestPause)) {
+       pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestJoinPause)) {
     MeetingFile meeting;
     bool found = false;
     read_meeting(path, &meeting, &found, &why);

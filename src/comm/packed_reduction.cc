@@ -8,7 +8,7 @@ namespace tutti {
 namespace {
 
 DataType type_of(const CallArguments& a) { return static_cast<DataType>(a.type); }
-Bytes bytes_of(const CallArguments& a) { return Bytes{a.count * size_of(type_of(a)).value}; }
+Bytes payload_of(const CallArguments& a) { return Bytes{a.count * size_of(type_of(a)).value}; }
 
 bool overlap(const void* a, Bytes a_bytes, const void* b, Bytes b_bytes) {
   const auto* const x = static_cast<const std::byte*>(a);
@@ -62,14 +62,14 @@ std::size_t PackedReduction::add(const CallArguments& part, bool objects) {
 
 Bytes PackedReduction::bytes() const {
   Bytes total{0};
-  for (const CallArguments& part : parts_) total += bytes_of(part);
+  for (const CallArguments& part : parts_) total += payload_of(part);
   return total;
 }
 
 bool PackedReduction::reads_what_is_written() const {
   for (std::size_t later = 1; later < parts_.size(); ++later)
     for (std::size_t earlier = 0; earlier < later; ++earlier)
-      if (overlap(parts_[later].send, bytes_of(parts_[later]), parts_[earlier].recv, bytes_of(parts_[earlier])))
+      if (overlap(parts_[later].send, payload_of(parts_[later]), parts_[earlier].recv, payload_of(parts_[earlier])))
         return true;
   return false;
 }
@@ -85,9 +85,9 @@ CallArguments PackedReduction::exchange() {
   whole.count = 1;
   std::byte* at = memory_.get();
   for (const CallArguments& part : parts_) {
-    if (part.staged) std::memset(at, 0, bytes_of(part).value);
-    if (!part.staged) std::memcpy(at, part.send, bytes_of(part).value);
-    at += bytes_of(part).value;
+    if (part.staged) std::memset(at, 0, payload_of(part).value);
+    if (!part.staged) std::memcpy(at, part.send, payload_of(part).value);
+    at += payload_of(part).value;
     whole.count += part.count;
     whole.agreed = mix64(whole.agreed + part.count);  // where parts end is agreed on, too
   }
@@ -108,8 +108,8 @@ bool PackedReduction::settle() {
 
 void PackedReduction::take(std::size_t part) const {
   const std::byte* at = memory_.get();
-  for (std::size_t before = 0; before < part; ++before) at += bytes_of(parts_[before]).value;
-  std::memcpy(parts_[part].recv, at, bytes_of(parts_[part]).value);
+  for (std::size_t before = 0; before < part; ++before) at += payload_of(parts_[before]).value;
+  std::memcpy(parts_[part].recv, at, payload_of(parts_[part]).value);
 }
 
 }  // namespace tutti

@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kRetry{100};
+constexpr milliseconds kRedialPause{100};
 /// Between two knocks at a peer that is there but has not dialled yet.
 constexpr milliseconds kKnock{500};
 /// For a process that was never reached, in seconds.
@@ -59,16 +59,16 @@ void PeerProcess::dialed(const Status& why, const std::shared_ptr<Connection>& c
 }
 
 void PeerProcess::dial_failed(const Status& why) {
-  if (was_connected_) return dialer_->refused() ? give_up("") : dial_later(kRetry);
+  if (was_connected_) return dialer_->refused() ? give_up("") : dial_later(kRedialPause);
   if (place_.late) {  // it may have left, and the news of that be on its way
     if (give_up_ == 0) limit_patience(std::max(place_.patience, kLeastPatience));
     unanswered_ = true;
-    dial_later(kRetry);
+    dial_later(kRedialPause);
     return owner_.on_unanswered(*this);
   }
   crowded_ += why.code() == Code::kTimeout ? kMaxCrowded / 4 : 1;
   const bool crowd = why.code() == Code::kRemoteError || why.code() == Code::kTimeout;
-  if (crowd && crowded_ <= kMaxCrowded) return dial_later(kRetry * crowded_);
+  if (crowd && crowded_ <= kMaxCrowded) return dial_later(kRedialPause * crowded_);
   owner_.on_unreachable(*this, fail(Code::kRemoteError, "cannot connect to {}: {}", place_.name, why.text()));
 }
 
@@ -164,7 +164,7 @@ void PeerProcess::on_close(const Status& why) {
   log(LogLevel::kDebug, {}, "the connection to {} ended: {}", place_.name, why.text());
   if (!linked && place_.dials && ++crowded_ <= kMaxCrowded) {  // pushed out before it could introduce itself
     was_connected_ = false;
-    return dial_later(kRetry * crowded_);
+    return dial_later(kRedialPause * crowded_);
   }
   // The system has tried for as long as we would: a silent peer is not given the same time twice.
   if (is_unreachable(why)) return give_up(fmt::format("not reachable for {:.3g} s", place_.patience));
@@ -173,7 +173,7 @@ void PeerProcess::on_close(const Status& why) {
 }
 
 void PeerProcess::lost(const Status& why) {
-  if (give_up_ != 0) return dial_later(kRetry);  // it was back, but said nothing: its time goes on
+  if (give_up_ != 0) return dial_later(kRedialPause);  // it was back, but said nothing: its time goes on
   log(LogLevel::kInfo, {}, "the connection to {} was lost ({}): trying again for {:.3g} s", place_.name, why.text(),
       place_.patience);
   std::erase_if(place_.targets, [](const DialTarget& target) { return !target.socket_name.empty(); });

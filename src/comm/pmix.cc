@@ -1,6 +1,7 @@
 #include "comm/pmix.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -18,7 +19,7 @@ constexpr std::size_t kKeySize = 512;            // PMIX_MAX_KEYLEN + 1
 constexpr std::uint32_t kWholeJob = 0xfffffffe;  // PMIX_RANK_WILDCARD
 constexpr std::uint8_t kGlobal = 3;              // PMIX_GLOBAL
 constexpr int kSuccess = 0, kErrTimeout = -24, kErrUnreachable = -25, kErrNotFound = -46;
-enum DataType : std::uint16_t { kBool = 1, kString = 3, kInt = 6, kUint32 = 14 };
+enum PmixType : std::uint16_t { kBool = 1, kString = 3, kInt = 6, kUint32 = 14 };
 
 struct Process {
   char job[kNameSize];
@@ -54,7 +55,7 @@ struct Library {
 template <class Function>
 void find(void* handle, const char* name, Function* function, std::string* why_not) {
   *function = reinterpret_cast<Function>(::dlsym(handle, name));
-  if (*function == nullptr) *why_not = std::string("libpmix.so.2 has no ") + name;
+  if (*function == nullptr) *why_not = fmt::format("libpmix.so.2 has no {}", name);
 }
 
 Library open_library() {
@@ -87,7 +88,7 @@ Process process_of(const std::string& job, std::uint32_t rank) {
   return process;
 }
 
-Info info_of(const char* key, DataType type) {
+Info info_of(const char* key, PmixType type) {
   Info info{};
   std::strncpy(info.key, key, kKeySize - 1);
   info.value.type = type;

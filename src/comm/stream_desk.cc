@@ -10,7 +10,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::chrono::milliseconds kRetry{100};
+constexpr std::chrono::milliseconds kStreamRetry{100};
 constexpr std::chrono::milliseconds kSilentRetry{1000};
 constexpr std::chrono::seconds kAnswerTime{10};
 /// What a single try gets however short the patience is.
@@ -211,7 +211,7 @@ void StreamDesk::dial_failed(const LineId& id, const Status& why, bool silent) {
 
 void StreamDesk::retry_later(const LineId& id, Line& line) {
   line.wanted = true;
-  line.timer = office_.loop.after(line.silent ? kSilentRetry : kRetry, [weak = weak_from_this(), id] {
+  line.timer = office_.loop.after(line.silent ? kSilentRetry : kStreamRetry, [weak = weak_from_this(), id] {
     const auto self = weak.lock();
     if (!self || !self->lines_.contains(id)) return;
     if (self->worth_it(id)) return self->dial(id);

@@ -10,7 +10,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::size_t kSecretAt = 8;  // in an id, see unique_id.h
+constexpr std::size_t kSecretInIdAt = 8;  // in an id, see unique_id.h
 constexpr std::chrono::seconds kQuestionTime{10};
 
 }  // namespace
@@ -18,7 +18,7 @@ constexpr std::chrono::seconds kQuestionTime{10};
 Status mask_id(const Key& connection_key, IdBytes* id) {
   Key mask;
   TUTTI_TRY(hmac_sha256(connection_key, {bytes_of("tutti id mask")}, &mask));
-  for (std::size_t i = 0; i < mask.size(); ++i) (*id)[kSecretAt + i] ^= mask[i];
+  for (std::size_t i = 0; i < mask.size(); ++i) (*id)[kSecretInIdAt + i] ^= mask[i];
   return {};
 }
 

@@ -30,7 +30,7 @@ constexpr Table make_table() {
   return table;
 }
 
-constexpr Table kTable = make_table();
+constexpr Table kCrcTable = make_table();
 
 std::uint64_t load8(const std::byte* at) {
   std::uint64_t value = 0;
@@ -46,9 +46,9 @@ std::uint32_t by_table(std::uint32_t seed, std::span<const std::byte> bytes) {
   for (; left >= 8; left -= 8, at += 8) {
     const std::uint64_t word = load8(at) ^ crc;
     crc = 0;
-    for (std::size_t i = 0; i < 8; ++i) crc ^= kTable[7 - i][word >> (8 * i) & 0xff];
+    for (std::size_t i = 0; i < 8; ++i) crc ^= kCrcTable[7 - i][word >> (8 * i) & 0xff];
   }
-  for (; left > 0; --left, ++at) crc = (crc >> 8) ^ kTable[0][(crc ^ std::to_integer<std::uint32_t>(*at)) & 0xff];
+  for (; left > 0; --left, ++at) crc = (crc >> 8) ^ kCrcTable[0][(crc ^ std::to_integer<std::uint32_t>(*at)) & 0xff];
   return ~crc;
 }
 

@@ -16,7 +16,7 @@ namespace {
 /// Longer waits have no end, as everywhere (Deadline).
 constexpr double kForever = 3.0e9;
 /// Between two looks.
-constexpr std::chrono::microseconds kNap{100};
+constexpr std::chrono::microseconds kKernelNap{100};
 /// A kernel that was told to stop and has not after so long has not begun: its stream is busy with other work.
 constexpr std::chrono::seconds kStopPatience{2};
 
@@ -41,7 +41,7 @@ DeviceExecutor::~DeviceExecutor() {
   bool done = last_.event == nullptr;
   while (!done && !patience.passed()) {
     if (!last_.event->query(&done).ok()) break;
-    if (!done) std::this_thread::sleep_for(kNap);
+    if (!done) std::this_thread::sleep_for(kKernelNap);
   }
   if (!done) {
     (void)seat_.release();
@@ -303,7 +303,7 @@ Progress DeviceExecutor::advance() {
 
 Status DeviceExecutor::run(const Launch& launch, Watch& watch) {
   start(launch);
-  return run_polled(*this, watch, kNap);
+  return run_polled(*this, watch, kKernelNap);
 }
 
 void DeviceExecutor::abandon() {
@@ -311,7 +311,7 @@ void DeviceExecutor::abandon() {
   if (last_.event == nullptr) return;
   const auto patience = Clock::now() + kStopPatience;
   bool done = false;
-  while (Clock::now() < patience && last_.event->query(&done).ok() && !done) std::this_thread::sleep_for(kNap);
+  while (Clock::now() < patience && last_.event->query(&done).ok() && !done) std::this_thread::sleep_for(kKernelNap);
 }
 
 Rank DeviceExecutor::missing() const {
@@ -336,7 +336,7 @@ Capabilities DeviceExecutor::capabilities() const {
 
 void DeviceExecutor::sleep(std::chrono::nanoseconds slice) {
   if (!woken_.exchange(false, std::memory_order_acquire))
-    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, kNap));
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, kKernelNap));
 }
 
 }  // namespace tutti

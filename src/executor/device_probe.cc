@@ -12,7 +12,7 @@ namespace {
 /// Longer than a kernel's start takes on a busy device.
 constexpr double kPatience = 20;
 /// Between two looks whether the kernel has ended.
-constexpr std::chrono::microseconds kNap{100};
+constexpr std::chrono::microseconds kProbeNap{100};
 /// Elements a pair: a message for a cell, and one for a slot.
 constexpr std::size_t kCounts[] = {32, 4096};
 
@@ -45,7 +45,7 @@ Status wait_for(DeviceExecutor& executor, const DeviceEvent& ended, const char* 
     if (state.ok()) return state;
     if (state.code() == Code::kInProgress) state = watch.check(executor.missing(), 0);
     if (!state.ok()) return executor.abandon(), state;
-    std::this_thread::sleep_for(kNap);
+    std::this_thread::sleep_for(kProbeNap);
   }
 }
 

@@ -13,7 +13,7 @@ namespace {
 /// that the first and the last copy, which nothing hides, are short. Not measured yet.
 constexpr std::size_t kStaged = std::size_t{4} << 20;
 /// Between two looks.
-constexpr std::chrono::microseconds kNap{50};
+constexpr std::chrono::microseconds kCopyNap{50};
 /// The longest, while the call waits for work of the caller's.
 constexpr std::chrono::microseconds kLongestNap{1000};
 /// Copies that have not ended after so long are behind work of the caller's that does not end.
@@ -74,7 +74,7 @@ void StagedExecutor::begin(TwoLevelStage* stage) {
   segments_ = 1;
   loading_ = at_ = 0;
   ready_ = running_ = draining_ = false;
-  nap_ = kNap;
+  nap_ = kCopyNap;
   fault_ = order_ == nullptr ? before_.record(driver_, device_, driver_.default_stream()) : Status{};
 }
 
@@ -316,7 +316,7 @@ std::uint64_t StagedExecutor::progress() const {
   return progress_ + host().progress() + (stage_ == nullptr ? 0 : stage_->kernels().waits());
 }
 
-Status StagedExecutor::run(Watch& watch) { return run_polled(*this, watch, kNap); }
+Status StagedExecutor::run(Watch& watch) { return run_polled(*this, watch, kCopyNap); }
 
 // The buffers are the caller's again when no copy uses them any more.
 void StagedExecutor::abandon() {
@@ -333,7 +333,7 @@ bool StagedExecutor::have_copies_ended() {
   const Deadline patience = Deadline::in(kCopyPatience);
   while (status.ok() && !is_ready(after_, &status)) {
     if (patience.passed()) return false;
-    std::this_thread::sleep_for(kNap);
+    std::this_thread::sleep_for(kCopyNap);
   }
   return true;
 }
@@ -341,7 +341,7 @@ bool StagedExecutor::have_copies_ended() {
 void StagedExecutor::sleep(std::chrono::nanoseconds slice) {
   if (running_) return host().sleep(slice);
   host().cancel_sleep();
-  std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, ready_ ? kNap : nap_));
+  std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, ready_ ? kCopyNap : nap_));
   nap_ = std::min<std::chrono::nanoseconds>(nap_ + nap_ / 8, kLongestNap);
 }
 

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kShare = std::size_t{1} << 20;
 constexpr std::size_t kSlots = 4;
 /// A message within the host is worth a thread block of its own from here on. Not measured yet.
-constexpr std::size_t kWorthwhile = 8192;
+constexpr std::size_t kLeastTile = 8192;
 }  // namespace
 
 std::size_t TwoLevelStage::block_between(const HostMap& hosts, bool by_blocks, std::size_t count, std::size_t element) {
@@ -76,8 +76,8 @@ Status TwoLevelStage::launch(const Schedule& schedule, const Segment& segment, i
   const BlockTable one{&mine, &begin, 1};
   const std::size_t unit = kPartAlign.value / whole_.element.value;
   const std::size_t spread = div_up(block_, std::size_t{kernels_.blocks()});
-  const std::size_t tile = std::clamp(bytes(round_up(spread, unit)), kWorthwhile,
-                                      std::max(kernels_.capabilities().max_message.value, kWorthwhile));
+  const std::size_t tile = std::clamp(bytes(round_up(spread, unit)), kLeastTile,
+                                      std::max(kernels_.capabilities().max_message.value, kLeastTile));
   Launch launch = whole_;
   launch.schedule = &schedule;
   launch.input = input;

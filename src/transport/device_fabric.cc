@@ -60,6 +60,8 @@ Leftovers& leftovers() {
   return *all;
 }
 
+}  // namespace
+
 /// A status on its way to the other ranks.
 struct Verdict {
   std::uint32_t code = 0;
@@ -81,8 +83,6 @@ struct Verdict {
                 std::string(text, length), rank);
   }
 };
-
-}  // namespace
 
 DeviceFabric::DeviceFabric(DeviceDriver& driver, std::shared_ptr<DeviceBudget> budget, Segments own, Segments others)
     : driver_(driver), share_(std::move(budget)), own_(std::move(own)), others_(std::move(others)) {

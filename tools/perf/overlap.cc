@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kTurns = 9;
 constexpr double kTurnSeconds = 0.01;  // of operations alone, where -n does not say
-constexpr int kMaxIterations = 1000;
+constexpr int kMaxOverlapIterations = 1000;
 
 /// Work in registers: what it takes does not depend on who uses the memory.
 void compute(std::uint64_t rounds) {
@@ -118,7 +118,7 @@ tuttiResult_t Overlap::choose_iterations(const Call& call, const Buffers& bound,
   PERF_TRY(tuttiAllReduce(&mine, &slowest, 1, tuttiFloat64, tuttiMax, comm_, nullptr));
   iterations_ = options_.iterations > 0
                     ? options_.iterations
-                    : static_cast<int>(std::clamp<double>(kTurnSeconds / slowest, 1, kMaxIterations));
+                    : static_cast<int>(std::clamp<double>(kTurnSeconds / slowest, 1, kMaxOverlapIterations));
   *seconds = slowest;
   return tuttiSuccess;
 }

@@ -18,12 +18,12 @@
 namespace tutti::perf {
 namespace {
 
-constexpr int kTurns = 7;
+constexpr int kSweepTurns = 7;
 constexpr double kBlockSeconds = 0.01;  // where -n does not say
-constexpr int kMaxIterations = 20000;
+constexpr int kMaxSweepIterations = 20000;
 
 /// A communicator that runs one algorithm.
-struct Contender {
+struct SweepContender {
   std::string name;
   tuttiComm_t comm = nullptr;
   int iterations = 1;
@@ -68,7 +68,7 @@ class Sweep {
   Sweep(const Options& options, tuttiComm_t comm, int rank, int ranks)
       : options_(options), comm_(comm), rank_(rank), ranks_(ranks) {}
   ~Sweep() {  // destroying is collective: after a failure others may not come to it
-    for (const Contender& one : contenders_) failed_ ? tuttiCommAbort(one.comm) : tuttiCommDestroy(one.comm);
+    for (const SweepContender& one : contenders_) failed_ ? tuttiCommAbort(one.comm) : tuttiCommDestroy(one.comm);
   }
   Sweep(const Sweep&) = delete;
   Sweep& operator=(const Sweep&) = delete;
@@ -81,15 +81,15 @@ class Sweep {
 
  private:
   tuttiResult_t add(const std::string& name);
-  tuttiResult_t prepare(const Row& row, Contender* one, std::uint64_t* wrong);
-  tuttiResult_t take_turn(const Row& row, Contender* one);
+  tuttiResult_t prepare(const Row& row, SweepContender* one, std::uint64_t* wrong);
+  tuttiResult_t take_turn(const Row& row, SweepContender* one);
   tuttiResult_t average();
 
   const Options& options_;
   tuttiComm_t comm_;
   int rank_;
   int ranks_;
-  std::vector<Contender> contenders_;
+  std::vector<SweepContender> contenders_;
   Mapping send_, recv_;
   bool failed_ = false;
 };
@@ -104,7 +104,7 @@ tuttiResult_t Sweep::add(const std::string& name) {
   if (const char* const set = writes ? std::getenv("TUTTI_ALGO") : nullptr; set != nullptr) before = set;
   if (writes) setenv("TUTTI_ALGO", name.c_str(), 1);
   PERF_TRY(tuttiBroadcast(&id, &id, sizeof id, tuttiUint8, 0, comm_, nullptr));
-  Contender one{name, nullptr, 1, {}};
+  SweepContender one{name, nullptr, 1, {}};
   PERF_TRY(tuttiCommInitRank(&one.comm, ranks_, id, rank_));
   contenders_.push_back(one);
   PERF_TRY(tuttiBarrier(comm_, nullptr));
@@ -125,7 +125,7 @@ tuttiResult_t Sweep::open(std::size_t bytes) {
 }
 
 /// Checks the algorithm and finds how many operations make a block.
-tuttiResult_t Sweep::prepare(const Row& row, Contender* one, std::uint64_t* wrong) {
+tuttiResult_t Sweep::prepare(const Row& row, SweepContender* one, std::uint64_t* wrong) {
   RowOperation op;
   if (row.collective.reduces) PERF_TRY(op.make(row.op, row.type, rank_, one->comm));
   const Call call(row, op.handle(), rank_, ranks_, one->comm);
@@ -148,13 +148,13 @@ tuttiResult_t Sweep::prepare(const Row& row, Contender* one, std::uint64_t* wron
   PERF_TRY(tuttiAllReduce(&mine, &slowest, 1, tuttiFloat64, tuttiMax, comm_, nullptr));
   const int iterations = options_.iterations > 0
                              ? options_.iterations
-                             : static_cast<int>(std::clamp<double>(kBlockSeconds / slowest, 1, kMaxIterations));
+                             : static_cast<int>(std::clamp<double>(kBlockSeconds / slowest, 1, kMaxSweepIterations));
   one->iterations = calls.whole_turns(iterations);
   one->seconds.clear();
   return tuttiSuccess;
 }
 
-tuttiResult_t Sweep::take_turn(const Row& row, Contender* one) {
+tuttiResult_t Sweep::take_turn(const Row& row, SweepContender* one) {
   RowOperation op;
   if (row.collective.reduces) PERF_TRY(op.make(row.op, row.type, rank_, one->comm));
   Calls calls(row, op.handle(), rank_, ranks_, one->comm, {send_.data(), recv_.data()});
@@ -168,7 +168,7 @@ tuttiResult_t Sweep::take_turn(const Row& row, Contender* one) {
 
 /// The ranks' times become one on every rank.
 tuttiResult_t Sweep::average() {
-  for (Contender& one : contenders_) {
+  for (SweepContender& one : contenders_) {
     std::vector<double> mine = one.seconds;
     PERF_TRY(tuttiAllReduce(mine.data(), one.seconds.data(), mine.size(), tuttiFloat64, tuttiAvg, comm_, nullptr));
   }
@@ -179,17 +179,17 @@ tuttiResult_t Sweep::run(const Row& row, SweepRow* cell) {
   cell->row = row;
   PERF_TRY(describe(row, comm_, &cell->transport, &cell->chosen));
   std::uint64_t wrong = 0;
-  for (Contender& one : contenders_) PERF_TRY(prepare(row, &one, &wrong));
-  for (int turn = 0; turn < kTurns; ++turn)
-    for (Contender& one : contenders_) PERF_TRY(take_turn(row, &one));
+  for (SweepContender& one : contenders_) PERF_TRY(prepare(row, &one, &wrong));
+  for (int turn = 0; turn < kSweepTurns; ++turn)
+    for (SweepContender& one : contenders_) PERF_TRY(take_turn(row, &one));
   PERF_TRY(average());
   PERF_TRY(tuttiAllReduce(&wrong, &cell->wrong, 1, tuttiUint64, tuttiSum, comm_, nullptr));
   const auto own = std::find_if(contenders_.begin(), contenders_.end(),
-                                [&](const Contender& one) { return one.name == cell->chosen; });
+                                [&](const SweepContender& one) { return one.name == cell->chosen; });
   if (own == contenders_.end()) return tuttiInternalError;
-  for (const Contender& one : contenders_) {
+  for (const SweepContender& one : contenders_) {
     std::vector<double> ratios;
-    for (int turn = 0; turn < kTurns; ++turn) {
+    for (int turn = 0; turn < kSweepTurns; ++turn) {
       const auto at = static_cast<std::size_t>(turn);
       ratios.push_back(own->seconds[at] / one.seconds[at]);
     }

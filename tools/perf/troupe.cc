@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr int kSlice = 50;  // milliseconds between two looks for processes that ended
-constexpr milliseconds kGrace{3000};
+constexpr milliseconds kTroupeGrace{3000};
 constexpr off_t kLastWords = 2000;
 
 [[noreturn]] void become(pid_t parent, int parents_end, int output, std::vector<char*>& arguments) {
@@ -171,7 +171,7 @@ bool Troupe::leave(std::string* text) {
   group().order = {peers::Task::kLeave, {}, 0, 0, 0};
   group().orders.store(++orders_, std::memory_order_release);
   peers::wake_all(group().orders);
-  if (reap(std::max(kGrace, wait_))) return true;
+  if (reap(std::max(kTroupeGrace, wait_))) return true;
   *text = name_ + ": " + who_is_left() + " does not end" + stopped_ranks() + last_words();
   return false;
 }
@@ -223,7 +223,7 @@ void Troupe::end_all() {
     for (const pid_t child : started_) {
       if (child > 0) kill(child, signal);
     }
-    if (reap(kGrace)) return;
+    if (reap(kTroupeGrace)) return;
   }
 }
 
