@@ -5,12 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/fuzz
-configure() {
-  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
-    -DTUTTI_CUDA=OFF -DTUTTI_FUZZ=ON -DTUTTI_TESTS=OFF -DTUTTI_BENCH=OFF > "$build.log"
-}
 mkdir -p build
-configure || { cat "$build.log" >&2; exit 1; }
+cmake -S . --preset fuzz > "$build.log" || { cat "$build.log" >&2; exit 1; }
 
 if [ "${1:-}" = --corpus ]; then
   cmake --build "$build" --target make_corpus

@@ -1,10 +1,14 @@
 # Programs that look inside the library, built on the static library: tutti-plan, tutti-sim and tutti-probe.
+file(GLOB model_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/model/*.cc)
+add_library(tutti_model OBJECT ${model_sources})
+target_include_directories(tutti_model PUBLIC ${PROJECT_SOURCE_DIR}/tools)
+target_link_libraries(tutti_model PRIVATE tutti_static tutti_warnings)
+
 function(tutti_inner_tool name folder)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/${folder}/*.cc ${PROJECT_SOURCE_DIR}/tools/model/*.cc)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/${folder}/*.cc)
   add_executable(${name} ${sources})
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tools)
   target_include_directories(${name} SYSTEM PRIVATE ${TUTTI_CLI11_INCLUDE})
-  target_link_libraries(${name} PRIVATE tutti_static tutti_warnings)
+  target_link_libraries(${name} PRIVATE tutti_model tutti_static tutti_warnings)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tools)
 endfunction()
 tutti_inner_tool(tutti-plan plan)
