@@ -56,7 +56,7 @@ class ByAlgorithm : public ::testing::TestWithParam<std::tuple<const char*, cons
   static bool over_shm() { return std::get<1>(GetParam()) == std::string("shm"); }
 
   void run(int ranks, cases::Effort usual, const tuttiConfig_t* config = nullptr) {
-    const cases::Effort effort = cases::effort_of(usual);
+    const cases::Effort effort = cases::sample_of(usual);
     const char* const name = std::get<0>(GetParam());
     const ScopedSetting transport("TUTTI_TRANSPORT", std::get<1>(GetParam()));
     const ScopedSetting algorithm("TUTTI_ALGO", name);

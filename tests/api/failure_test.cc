@@ -11,14 +11,13 @@
 #include <vector>
 
 #include "support/ranks.h"
+#include "support/texts.h"
 #include "support/yardstick.h"
 
 namespace tutti::test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 

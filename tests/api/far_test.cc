@@ -20,6 +20,7 @@ namespace tutti::test {
 namespace {
 
 using cases::effort_of;
+using cases::sample_of;
 
 void run_cases(tuttiComm_t comm, int rank, int ranks, cases::Effort effort) {
   const cases::Outcome outcome = cases::run_all_cases(comm, rank, ranks, effort, kSanitized ? 10 : 50);
@@ -46,7 +47,7 @@ TEST_P(FarModes, AreExact) {
   const ScopedSetting mode(GetParam().first, GetParam().second);
   for (const int ranks : {2, 3})
     run_threads(ranks,
-                [&](tuttiComm_t comm, int rank) { run_cases(comm, rank, ranks, effort_of(cases::Effort::kFew)); });
+                [&](tuttiComm_t comm, int rank) { run_cases(comm, rank, ranks, sample_of(cases::Effort::kFew)); });
 }
 INSTANTIATE_TEST_SUITE_P(Settings, FarModes,
                          ::testing::Values(std::pair("TUTTI_CHECKSUM", "1"), std::pair("TUTTI_TLS", "on"),
@@ -68,7 +69,7 @@ TEST_P(FarHosts, AreExact) {
   Processes processes(
       ranks,
       [&](tuttiComm_t comm, int rank, Shared&) {
-        run_cases(comm, rank, ranks, effort_of(ranks <= 3 ? cases::Effort::kUsual : cases::Effort::kFew));
+        run_cases(comm, rank, ranks, sample_of(ranks <= 3 ? cases::Effort::kUsual : cases::Effort::kFew));
       },
       [&](int rank) { ::setenv("TUTTI_HOSTID", hosts.substr(static_cast<std::size_t>(rank), 1).c_str(), 1); });
   for (int rank = 0; rank < ranks; ++rank)

@@ -30,7 +30,7 @@ TEST(Mixed, ProcessesOfSeveralThreadRanksAreExact) {
         tuttiComm_t comm = nullptr;
         ASSERT_EQ(tuttiCommInitRank(&comm, kRanks, id, rank), tuttiSuccess) << tuttiGetLastError(nullptr);
         const cases::Outcome outcome =
-            cases::run_collective_cases(comm, rank, kRanks, cases::effort_of(cases::Effort::kFew));
+            cases::run_collective_cases(comm, rank, kRanks, cases::sample_of(cases::Effort::kFew));
         EXPECT_GT(outcome.checked, 0);
         EXPECT_EQ(outcome.failed, 0);
         EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);

@@ -11,12 +11,12 @@
 namespace tutti::test {
 namespace {
 
-constexpr int kCount = 6;
+constexpr int kRepeatCount = 6;
 
-/// One rank's call; buffers `from` and `to` of kCount floats for each of two ranks.
+/// One rank's call; buffers `from` and `to` of kRepeatCount floats for each of two ranks.
 using OneCall = std::function<tuttiResult_t(const float* from, float* to, tuttiComm_t comm)>;
 
-struct Named {
+struct NamedCall {
   const char* name;
   OneCall make;
   std::function<float(int rank, int at)> expected;  ///< where from[i] = 10 * (rank + 1) + i; at counts in `to`
@@ -28,33 +28,37 @@ tuttiResult_t all_reduce(const float* from, float* to, std::size_t count, tuttiR
   return tuttiAllReduce(from, to, count, tuttiFloat32, op, comm, nullptr);
 }
 
-/// Calls that differ from a sum of kCount floats in one thing each.
-std::vector<Named> calls() {
+/// Calls that differ from a sum of kRepeatCount floats in one thing each.
+std::vector<NamedCall> calls() {
   const auto sum = [](int, int i) { return value(0, i) + value(1, i); };
   return {
-      {"sum", [](auto from, auto to, auto comm) { return all_reduce(from, to, kCount, tuttiSum, comm); }, sum},
-      {"max", [](auto from, auto to, auto comm) { return all_reduce(from, to, kCount, tuttiMax, comm); },
+      {"sum", [](auto from, auto to, auto comm) { return all_reduce(from, to, kRepeatCount, tuttiSum, comm); }, sum},
+      {"max", [](auto from, auto to, auto comm) { return all_reduce(from, to, kRepeatCount, tuttiMax, comm); },
        [](int, int i) { return value(1, i); }},
       {"fewer",
        [](auto from, auto to, auto comm) {
-         to[kCount - 1] = value(0, kCount - 1) + value(1, kCount - 1);
-         return all_reduce(from, to, kCount - 1, tuttiSum, comm);
+         to[kRepeatCount - 1] = value(0, kRepeatCount - 1) + value(1, kRepeatCount - 1);
+         return all_reduce(from, to, kRepeatCount - 1, tuttiSum, comm);
        },
        sum},
       {"as_integers",  // positive floats compare like their bits
        [](auto from, auto to, auto comm) {
-         return tuttiAllReduce(from, to, kCount, tuttiInt32, tuttiMin, comm, nullptr);
+         return tuttiAllReduce(from, to, kRepeatCount, tuttiInt32, tuttiMin, comm, nullptr);
        },
        [](int, int i) { return value(0, i); }},
       {"from_1",
-       [](auto from, auto to, auto comm) { return tuttiBroadcast(from, to, kCount, tuttiFloat32, 1, comm, nullptr); },
+       [](auto from, auto to, auto comm) {
+         return tuttiBroadcast(from, to, kRepeatCount, tuttiFloat32, 1, comm, nullptr);
+       },
        [](int, int i) { return value(1, i); }},
       {"from_0",
-       [](auto from, auto to, auto comm) { return tuttiBroadcast(from, to, kCount, tuttiFloat32, 0, comm, nullptr); },
+       [](auto from, auto to, auto comm) {
+         return tuttiBroadcast(from, to, kRepeatCount, tuttiFloat32, 0, comm, nullptr);
+       },
        [](int, int i) { return value(0, i); }},
       {"as_halves",
        [](auto from, auto to, auto comm) {
-         return tuttiAllReduceWire(from, to, kCount, tuttiFloat32, tuttiSum, tuttiFloat16, comm, nullptr);
+         return tuttiAllReduceWire(from, to, kRepeatCount, tuttiFloat32, tuttiSum, tuttiFloat16, comm, nullptr);
        },
        sum},
   };
@@ -62,20 +66,21 @@ std::vector<Named> calls() {
 
 class Repeats : public ::testing::Test {
  protected:
-  void make(const Named& call, tuttiComm_t comm, int rank, std::vector<float>* from, std::vector<float>* to) {
-    for (int i = 0; i < kCount; ++i) (*from)[static_cast<std::size_t>(i)] = value(rank, i);
+  void make(const NamedCall& call, tuttiComm_t comm, int rank, std::vector<float>* from, std::vector<float>* to) {
+    for (int i = 0; i < kRepeatCount; ++i) (*from)[static_cast<std::size_t>(i)] = value(rank, i);
     ASSERT_EQ(call.make(from->data(), to->data(), comm), tuttiSuccess) << call.name << tuttiGetLastError(comm);
-    for (int i = 0; i < kCount; ++i) ASSERT_EQ((*to)[static_cast<std::size_t>(i)], call.expected(rank, i)) << call.name;
+    for (int i = 0; i < kRepeatCount; ++i)
+      ASSERT_EQ((*to)[static_cast<std::size_t>(i)], call.expected(rank, i)) << call.name;
   }
   const ScopedSetting log_{"TUTTI_LOG", "error"};
 };
 
 TEST_F(Repeats, EveryChangeIsSeen) {
   run_threads(2, [this](tuttiComm_t comm, int rank) {
-    const std::vector<Named> all = calls();
-    std::vector<float> from(kCount), to(kCount);
-    for (const Named& before : all)
-      for (const Named& call : all) {
+    const std::vector<NamedCall> all = calls();
+    std::vector<float> from(kRepeatCount), to(kRepeatCount);
+    for (const NamedCall& before : all)
+      for (const NamedCall& call : all) {
         for (int i = 0; i < 2; ++i) make(before, comm, rank, &from, &to);
         for (int i = 0; i < 2; ++i) make(call, comm, rank, &from, &to);
       }
@@ -86,10 +91,10 @@ TEST_F(Repeats, EveryChangeIsSeen) {
 TEST_F(Repeats, BuffersMayChange) {
   run_threads(2, [](tuttiComm_t comm, int rank) {
     for (int i = 0; i < 20; ++i) {
-      std::vector<float> from(kCount, value(rank, i)), to(kCount);
+      std::vector<float> from(kRepeatCount, value(rank, i)), to(kRepeatCount);
       float* const in_place = i % 3 == 0 ? from.data() : to.data();
-      ASSERT_EQ(all_reduce(from.data(), in_place, kCount, tuttiSum, comm), tuttiSuccess);
-      ASSERT_EQ(in_place[kCount - 1], value(0, i) + value(1, i)) << i;
+      ASSERT_EQ(all_reduce(from.data(), in_place, kRepeatCount, tuttiSum, comm), tuttiSuccess);
+      ASSERT_EQ(in_place[kRepeatCount - 1], value(0, i) + value(1, i)) << i;
     }
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
   });
@@ -120,26 +125,26 @@ TEST_F(Repeats, RootsMayTakeTurns) {
 TEST_F(Repeats, BuffersAreCheckedAgain) {
   tuttiComm_t comm = nullptr;
   ASSERT_EQ(tuttiCommInitAll(&comm, 1, nullptr), tuttiSuccess);
-  float data[2 * kCount] = {};
+  float data[2 * kRepeatCount] = {};
   const auto result = [&](const float* from, float* to) {
-    EXPECT_EQ(all_reduce(data, data + kCount, kCount, tuttiSum, comm), tuttiSuccess);
-    return all_reduce(from, to, kCount, tuttiSum, comm);
+    EXPECT_EQ(all_reduce(data, data + kRepeatCount, kRepeatCount, tuttiSum, comm), tuttiSuccess);
+    return all_reduce(from, to, kRepeatCount, tuttiSum, comm);
   };
   EXPECT_EQ(result(nullptr, data), tuttiInvalidArgument);
   EXPECT_EQ(result(data, nullptr), tuttiInvalidArgument);
   EXPECT_EQ(result(data, data + 1), tuttiInvalidArgument);
   EXPECT_EQ(result(data, data), tuttiSuccess);
   EXPECT_EQ(tuttiCommFinalize(comm), tuttiSuccess);
-  EXPECT_EQ(all_reduce(data, data, kCount, tuttiSum, comm), tuttiInvalidUsage) << "after finalize";
+  EXPECT_EQ(all_reduce(data, data, kRepeatCount, tuttiSum, comm), tuttiInvalidUsage) << "after finalize";
   EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
 }
 
 // Where roots take turns, what was checked for one root is not checked for the other.
 TEST_F(Repeats, BuffersAreCheckedForTheirRoot) {
   run_threads(2, [](tuttiComm_t comm, int rank) {
-    float from[kCount] = {}, other[kCount] = {}, to[kCount] = {};
+    float from[kRepeatCount] = {}, other[kRepeatCount] = {}, to[kRepeatCount] = {};
     const auto reduce = [&](const float* send, float* recv, int root) {
-      return tuttiReduce(send, recv, kCount, tuttiFloat32, tuttiSum, root, comm, nullptr);
+      return tuttiReduce(send, recv, kRepeatCount, tuttiFloat32, tuttiSum, root, comm, nullptr);
     };
     float* const none = rank == 1 ? nullptr : to;
     ASSERT_EQ(reduce(other, to, 1), tuttiSuccess);
@@ -166,7 +171,7 @@ void between(int turn, tuttiComm_t comm, int rank, tuttiStream_t stream, std::ve
                 tuttiSuccess);
       break;
     case 3:
-      ASSERT_EQ(tuttiAllReduce(buffer->data(), buffer->data(), kCount, tuttiFloat32, tuttiSum, comm, stream),
+      ASSERT_EQ(tuttiAllReduce(buffer->data(), buffer->data(), kRepeatCount, tuttiFloat32, tuttiSum, comm, stream),
                 tuttiSuccess);
       if (turn == 3) {  // else the next call meets it running
         ASSERT_EQ(tuttiStreamSynchronize(stream), tuttiSuccess);
@@ -180,8 +185,8 @@ void between(int turn, tuttiComm_t comm, int rank, tuttiStream_t stream, std::ve
 // What comes between two calls that are alike changes what they are bound to.
 TEST_F(Repeats, OtherCallsMayComeBetween) {
   run_threads(2, [this](tuttiComm_t comm, int rank) {
-    const Named sum = calls().front();
-    std::vector<float> from(kCount), to(kCount), apart(kCount);
+    const NamedCall sum = calls().front();
+    std::vector<float> from(kRepeatCount), to(kRepeatCount), apart(kRepeatCount);
     tuttiStream_t stream = nullptr;
     ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
     for (int i = 0; i < 12; ++i) {
@@ -199,10 +204,10 @@ TEST_F(Repeats, OtherCallsMayComeBetween) {
 TEST_F(Repeats, ADifferenceBetweenRanksIsAMismatch) {
   const ScopedSetting quiet("TUTTI_LOG_FILE", "/dev/null");
   run_threads(2, [this](tuttiComm_t comm, int rank) {
-    const Named sum = calls().front();
-    std::vector<float> from(kCount), to(kCount);
+    const NamedCall sum = calls().front();
+    std::vector<float> from(kRepeatCount), to(kRepeatCount);
     for (int i = 0; i < 3; ++i) make(sum, comm, rank, &from, &to);
-    EXPECT_EQ(all_reduce(from.data(), to.data(), kCount, rank == 0 ? tuttiSum : tuttiMax, comm), tuttiMismatch);
+    EXPECT_EQ(all_reduce(from.data(), to.data(), kRepeatCount, rank == 0 ? tuttiSum : tuttiMax, comm), tuttiMismatch);
     EXPECT_NE(std::string(tuttiGetLastError(comm)).find("max"), std::string::npos) << tuttiGetLastError(comm);
     tuttiCommAbort(comm);
   });

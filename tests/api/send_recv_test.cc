@@ -10,11 +10,10 @@
 #include <vector>
 
 #include "support/ranks.h"
+#include "support/texts.h"
 
 namespace tutti::test {
 namespace {
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::vector<int> numbers(std::size_t count, int first) {
   std::vector<int> values(count);

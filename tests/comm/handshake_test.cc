@@ -19,12 +19,12 @@ KeyLookup serves(const Key& secret) {
   return [secret](Role, const KeyId& id, Key* out) { return id == kId ? (*out = secret, true) : false; };
 }
 
-using Bytes = std::vector<std::byte>;
+using ByteList = std::vector<std::byte>;
 
 struct Transcript {
-  Bytes hello;
-  Bytes challenge;
-  Bytes proof;
+  ByteList hello;
+  ByteList challenge;
+  ByteList proof;
   Status client;
   Status server;
 };
@@ -36,7 +36,7 @@ Transcript run(Handshake& client, Handshake& server) {
   if (!transcript.server.ok()) return transcript;
   transcript.client = client.consume(transcript.challenge, &transcript.proof);
   if (!transcript.client.ok()) return transcript;
-  Bytes none;
+  ByteList none;
   transcript.server = server.consume(transcript.proof, &none);
   return transcript;
 }
@@ -78,10 +78,10 @@ TEST(Handshake, AReplayedProofFails) {
   const Transcript recorded = run(client, first);
   ASSERT_TRUE(first.done());
   Handshake second = Handshake::server(serves(secret_of(1)));
-  Bytes challenge;
+  ByteList challenge;
   ASSERT_TRUE(second.consume(recorded.hello, &challenge).ok());
   EXPECT_NE(challenge, recorded.challenge);
-  Bytes none;
+  ByteList none;
   EXPECT_FALSE(second.consume(recorded.proof, &none).ok());
 }
 
@@ -90,8 +90,8 @@ TEST(Handshake, AReplayedChallengeFails) {
   Handshake server = Handshake::server(serves(secret_of(1)));
   const Transcript recorded = run(client, server);
   Handshake another = Handshake::client(Role::kJoin, kId, secret_of(1));
-  Bytes hello;
-  Bytes proof;
+  ByteList hello;
+  ByteList proof;
   ASSERT_TRUE(another.start(&hello).ok());
   EXPECT_FALSE(another.consume(recorded.challenge, &proof).ok());
   EXPECT_TRUE(proof.empty());
@@ -101,21 +101,21 @@ TEST(Handshake, AReflectedMacFails) {
   // The attacker has no secret and sends the server's own MAC back as the proof.
   Handshake client = Handshake::client(Role::kJoin, kId, secret_of(1));
   Handshake server = Handshake::server(serves(secret_of(1)));
-  Bytes hello;
-  Bytes challenge;
+  ByteList hello;
+  ByteList challenge;
   ASSERT_TRUE(client.start(&hello).ok());
   ASSERT_TRUE(server.consume(hello, &challenge).ok());
-  const Bytes reflected(challenge.begin() + 32, challenge.end());
-  Bytes none;
+  const ByteList reflected(challenge.begin() + 32, challenge.end());
+  ByteList none;
   EXPECT_FALSE(server.consume(reflected, &none).ok());
 }
 
 TEST(Handshake, AnotherRoleThanTheSignedOneFails) {
   Handshake client = Handshake::client(Role::kJoin, kId, secret_of(1));
   Handshake server = Handshake::server(serves(secret_of(1)));
-  Bytes hello;
-  Bytes challenge;
-  Bytes proof;
+  ByteList hello;
+  ByteList challenge;
+  ByteList proof;
   ASSERT_TRUE(client.start(&hello).ok());
   hello[8] = static_cast<std::byte>(Role::kControl);  // changed on the way
   ASSERT_TRUE(server.consume(hello, &challenge).ok());
@@ -126,9 +126,9 @@ TEST(Handshake, EveryChangedBitIsNoticed) {
   for (std::size_t bit = 0; bit < Handshake::kChallengeSize * 8; ++bit) {
     Handshake client = Handshake::client(Role::kJoin, kId, secret_of(1));
     Handshake server = Handshake::server(serves(secret_of(1)));
-    Bytes hello;
-    Bytes challenge;
-    Bytes proof;
+    ByteList hello;
+    ByteList challenge;
+    ByteList proof;
     ASSERT_TRUE(client.start(&hello).ok());
     ASSERT_TRUE(server.consume(hello, &challenge).ok());
     challenge[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8));
@@ -140,17 +140,17 @@ TEST(Handshake, NoiseNeverPasses) {
   std::mt19937 random(4);
   for (int round = 0; round < 5000; ++round) {
     Handshake server = Handshake::server(serves(secret_of(1)));
-    Bytes hello(Handshake::kHelloSize);
+    ByteList hello(Handshake::kHelloSize);
     for (std::byte& b : hello) b = static_cast<std::byte>(random());
     if (round % 2 == 0) {  // half of it right
       Handshake client = Handshake::client(Role::kJoin, kId, secret_of(1));
-      Bytes good;
+      ByteList good;
       ASSERT_TRUE(client.start(&good).ok());
       hello = good;
     }
-    Bytes out;
+    ByteList out;
     if (!server.consume(hello, &out).ok()) continue;
-    Bytes proof(Handshake::kProofSize);
+    ByteList proof(Handshake::kProofSize);
     for (std::byte& b : proof) b = static_cast<std::byte>(random());
     EXPECT_FALSE(server.consume(proof, &out).ok());
     EXPECT_FALSE(server.done());
@@ -160,8 +160,8 @@ TEST(Handshake, NoiseNeverPasses) {
 TEST(Handshake, MessagesOfTheWrongSizeAreRefused) {
   for (const std::size_t size : {0, 1, 63, 65, 4096}) {
     Handshake server = Handshake::server(serves(secret_of(1)));
-    Bytes out;
-    EXPECT_FALSE(server.consume(Bytes(size), &out).ok());
+    ByteList out;
+    EXPECT_FALSE(server.consume(ByteList(size), &out).ok());
   }
 }
 

@@ -28,7 +28,7 @@ namespace {
 using Buffer = std::vector<std::byte>;
 using test::ScopedSetting;
 
-constexpr int kRanks = 3;
+constexpr int kStrangerRanks = 3;
 
 /// Kilobytes of memory that this process really has.
 long resident_kilobytes() {
@@ -49,7 +49,7 @@ class Adders {
     IdBytes bytes{};
     std::memcpy(bytes.data(), raw.internal, bytes.size());
     EXPECT_TRUE(UniqueId::decode(bytes, &id_).ok());
-    for (int rank = 0; rank < kRanks; ++rank) threads_.emplace_back([this, raw, rank] { run(raw, rank); });
+    for (int rank = 0; rank < kStrangerRanks; ++rank) threads_.emplace_back([this, raw, rank] { run(raw, rank); });
     expect_progress();
   }
   ~Adders() {
@@ -71,7 +71,7 @@ class Adders {
  private:
   void run(const tuttiUniqueId& id, int rank) {
     tuttiComm_t comm = nullptr;
-    if (tuttiCommInitRank(&comm, kRanks, id, rank) != tuttiSuccess) return failed();
+    if (tuttiCommInitRank(&comm, kStrangerRanks, id, rank) != tuttiSuccess) return failed();
     constexpr std::size_t kCount = 40'000;
     std::vector<int> in(kCount + 1);
     std::vector<int> out(kCount + 1);
@@ -82,7 +82,8 @@ class Adders {
       if (tuttiAllReduce(in.data(), out.data(), kCount + 1, tuttiInt32, tuttiSum, comm, nullptr) != tuttiSuccess)
         return failed();
       for (std::size_t i = 0; i < kCount; ++i)
-        if (out[i] != kRanks * (round + static_cast<int>(i)) + kRanks * (kRanks - 1) / 2) return failed();
+        if (out[i] != kStrangerRanks * (round + static_cast<int>(i)) + kStrangerRanks * (kStrangerRanks - 1) / 2)
+          return failed();
       last = out[kCount] != 0;
       if (rank == 0) rounds_.fetch_add(1);
     }

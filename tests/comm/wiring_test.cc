@@ -24,7 +24,7 @@ using test::Knocker;
 using test::Processes;
 using test::SharedPage;
 
-constexpr Lane kLane{1};
+constexpr Lane kWiringLane{1};
 
 /// Waits for a stream as an endpoint would.
 bool wait_for_stream(TcpWiring& wiring, Rank peer, Lane lane, TcpStream* stream) {
@@ -56,11 +56,11 @@ Status talk(const TcpStream& stream, Rank self, Rank peer) {
 /// All pairs, wanted by the lower, the higher or both of a pair.
 Status meet_all(JoinResult& joined, int rank, int ranks, const std::function<bool(int self, int peer)>& asks) {
   for (int peer = 0; peer < ranks; ++peer)
-    if (peer != rank && asks(rank, peer)) joined.wiring->want(Rank{peer}, kLane);
+    if (peer != rank && asks(rank, peer)) joined.wiring->want(Rank{peer}, kWiringLane);
   for (int peer = 0; peer < ranks; ++peer) {
     TcpStream stream;
     if (peer == rank) continue;
-    TUTTI_TRY(expect(wait_for_stream(*joined.wiring, Rank{peer}, kLane, &stream), "no stream came"));
+    TUTTI_TRY(expect(wait_for_stream(*joined.wiring, Rank{peer}, kWiringLane, &stream), "no stream came"));
     TUTTI_TRY(talk(stream, Rank{rank}, Rank{peer}));
   }
   // A stream may be taken before its arrival is told.
@@ -113,7 +113,7 @@ TEST(Wiring, CountsStreamsThatCameBeforeIt) {
     group->desk().open(nullptr, {Rank{0}}, 1, false);
     TcpStream stream;
     stream.socket = Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    group->desk().shelf(Rank{0})->put(Rank{1}, kLane, 1, std::move(stream));
+    group->desk().shelf(Rank{0})->put(Rank{1}, kWiringLane, 1, std::move(stream));
     arrivals.set_value(GroupWiring(hub, group, Rank{0}).arrivals());
   });
   std::future<std::uint64_t> counted = arrivals.get_future();
@@ -148,12 +148,12 @@ TEST(Wiring, AStreamThatBrokeIsMadeAgain) {
     for (int round = 0; round < 20; ++round) {
       TcpStream stream;
       const int asks = round % 3;  // the lower, the higher, both
-      if (asks == 2 || asks == rank) joined.wiring->want(peer, kLane);
-      TUTTI_TRY(expect(wait_for_stream(*joined.wiring, peer, kLane, &stream), "no stream came"));
+      if (asks == 2 || asks == rank) joined.wiring->want(peer, kWiringLane);
+      TUTTI_TRY(expect(wait_for_stream(*joined.wiring, peer, kWiringLane, &stream), "no stream came"));
       TUTTI_TRY(talk(stream, Rank{rank}, peer));
       page.mark(1);
       page.wait_for_mark(1, 2 * (round + 1));
-      TUTTI_TRY(expect(!joined.wiring->take(peer, kLane, &stream), "one stream too many"));
+      TUTTI_TRY(expect(!joined.wiring->take(peer, kWiringLane, &stream), "one stream too many"));
       page.mark(2);
       page.wait_for_mark(2, 2 * (round + 1));
     }
@@ -173,11 +173,11 @@ TEST(Wiring, AListenerHearsOfAStreamNobodyAskedFor) {
     joined.wiring->set_listener([&calls] { calls.fetch_add(1); });
     shared.mark(0);
     shared.wait_for_mark(0, 2);
-    if (rank == 1) joined.wiring->want(Rank{0}, kLane);
+    if (rank == 1) joined.wiring->want(Rank{0}, kWiringLane);
     test::await([&] { return calls.load() != 0; }, "the listener's call");
     TcpStream stream;
-    TUTTI_TRY(
-        expect(joined.wiring->take(Rank{1 - rank}, kLane, &stream), "it is not there when the listener is called"));
+    TUTTI_TRY(expect(joined.wiring->take(Rank{1 - rank}, kWiringLane, &stream),
+                     "it is not there when the listener is called"));
     joined.wiring->set_listener({});
     shared.mark(1);
     shared.wait_for_mark(1, 2);
@@ -213,11 +213,11 @@ class WiringStranger : public testing::Test {
   }
   void TearDown() override {
     // Whatever happened at the door: the ranks can still meet.
-    joined_[0].wiring->want(Rank{1}, kLane);
+    joined_[0].wiring->want(Rank{1}, kWiringLane);
     TcpStream low;
     TcpStream high;
-    EXPECT_TRUE(wait_for_stream(*joined_[0].wiring, Rank{1}, kLane, &low));
-    EXPECT_TRUE(wait_for_stream(*joined_[1].wiring, Rank{0}, kLane, &high));
+    EXPECT_TRUE(wait_for_stream(*joined_[0].wiring, Rank{1}, kWiringLane, &low));
+    EXPECT_TRUE(wait_for_stream(*joined_[1].wiring, Rank{0}, kWiringLane, &high));
     if (low.socket.valid() && high.socket.valid()) {
       EXPECT_TRUE(send_byte(low, 'x').ok() && receive_byte(high, 'x').ok());
     }
@@ -343,7 +343,7 @@ TEST(Wiring, WhoCannotBeReachedIsNamedWithTheAddresses) {
     if (rank == 0) TUTTI_TRY(expect(close_listeners() == 1, "there is another number of listeners"));
     page.mark(0);
     page.wait_for_mark(0, 2);
-    if (rank == 1) joined.wiring->want(Rank{0}, kLane);
+    if (rank == 1) joined.wiring->want(Rank{0}, kWiringLane);
     const Status right =
         expect_cause(joined, Code::kRemoteError, Rank{0}, {"rank 0 (process", "from rank 1", "Connection refused"});
     page.mark(1);
@@ -365,14 +365,14 @@ TEST(TimedWiring, AStoppedProcessIsWaitedFor) {
     page.mark(0);
     if (rank == 1) {
       page.wait_for_mark(1, 1);
-      joined.wiring->want(Rank{0}, kLane);
+      joined.wiring->want(Rank{0}, kWiringLane);
       std::this_thread::sleep_for(milliseconds(2500));  // long after the patience
       const Cause cause = joined.membership->cause();
       page.mark(2);
       TUTTI_TRY(expect(cause.code == Code::kOk, "it did not wait: " + cause.text));
     }
     TcpStream stream;
-    TUTTI_TRY(expect(wait_for_stream(*joined.wiring, Rank{1 - rank}, kLane, &stream), "no stream came"));
+    TUTTI_TRY(expect(wait_for_stream(*joined.wiring, Rank{1 - rank}, kWiringLane, &stream), "no stream came"));
     TUTTI_TRY(talk(stream, Rank{rank}, Rank{1 - rank}));
     page.mark(3);
     page.wait_for_mark(3, 2);
@@ -399,7 +399,7 @@ TEST(Wiring, WhoHasNoDescriptorsLeftIsToBlameItself) {
     if (rank == 1) {
       const rlimit none{3, 3};  // what is open stays
       TUTTI_TRY(expect(::setrlimit(RLIMIT_NOFILE, &none) == 0, "no limit"));
-      joined.wiring->want(Rank{0}, kLane);
+      joined.wiring->want(Rank{0}, kWiringLane);
     }
     const Status right = expect_cause(joined, Code::kSystemError, Rank{1}, {"Too many open files"});
     page.mark(1);

@@ -10,13 +10,11 @@
 
 #include "device/device_vector.h"
 #include "support/ranks.h"
+#include "support/texts.h"
 #include "transport/device_budget.h"
 
 namespace tutti::test {
 namespace {
-
-std::string last_error(tuttiComm_t comm = nullptr) { return tuttiGetLastError(comm); }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 DeviceClaim claim_of(int gpu, std::uint32_t ranks, int processors = 132, int connections = 8) {
   DeviceClaim claim;

@@ -14,12 +14,10 @@
 #include "device/caller_stream.h"
 #include "device/device_vector.h"
 #include "support/ranks.h"
+#include "support/texts.h"
 
 namespace tutti::test {
 namespace {
-
-std::string last_error(tuttiComm_t comm = nullptr) { return tuttiGetLastError(comm); }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 class DeviceCalls : public ::testing::Test {
  protected:

@@ -34,10 +34,10 @@ TEST_P(DeviceCollectives, AreExact) {
   run_threads(ranks, [ranks = ranks, devices = devices](tuttiComm_t comm, int rank) {
     StandInDriver::use(rank % devices);
     const cases::Outcome reductions =
-        cases::run_collective_cases(comm, rank, ranks, cases::effort_of(cases::Effort::kFew));
+        cases::run_collective_cases(comm, rank, ranks, cases::sample_of(cases::Effort::kFew));
     EXPECT_GT(reductions.checked, 0);
     EXPECT_EQ(reductions.failed, 0) << "of " << reductions.checked;
-    const cases::Outcome moves = cases::run_exchange_cases(comm, rank, ranks, cases::effort_of(cases::Effort::kFew));
+    const cases::Outcome moves = cases::run_exchange_cases(comm, rank, ranks, cases::sample_of(cases::Effort::kFew));
     EXPECT_EQ(moves.failed, 0) << "of " << moves.checked;
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
   });

@@ -14,13 +14,11 @@
 #include "device/device_vector.h"
 #include "support/ranks.h"
 #include "support/sanitized.h"
+#include "support/texts.h"
 #include "transport/device_mirror.h"
 
 namespace tutti::test {
 namespace {
-
-std::string last_error(tuttiComm_t comm = nullptr) { return tuttiGetLastError(comm); }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 StandInMappings& mappings() { return *stand_in().virtual_memory(); }
 
@@ -91,11 +89,11 @@ TEST_P(MulticastCollectives, AreExact) {
       StandInDriver::use(mapped ? rank % 2 : rank);
       EXPECT_GT(mappings().count(), 0u);
       const cases::Outcome reductions =
-          cases::run_collective_cases(comm, rank, ranks, cases::effort_of(cases::Effort::kLeast));
+          cases::run_collective_cases(comm, rank, ranks, cases::sample_of(cases::Effort::kLeast));
       EXPECT_GT(reductions.checked, 0);
       EXPECT_EQ(reductions.failed, 0) << "of " << reductions.checked;
       const cases::Outcome moves =
-          cases::run_exchange_cases(comm, rank, ranks, cases::effort_of(cases::Effort::kLeast));
+          cases::run_exchange_cases(comm, rank, ranks, cases::sample_of(cases::Effort::kLeast));
       EXPECT_EQ(moves.failed, 0) << "of " << moves.checked;
       EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << last_error();
     });

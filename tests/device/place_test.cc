@@ -13,6 +13,7 @@
 
 #include "device/device_vector.h"
 #include "support/ranks.h"
+#include "support/texts.h"
 
 namespace tutti::test {
 namespace {
@@ -21,19 +22,16 @@ constexpr int kRanks = 3;
 /// The one that moves nothing.
 constexpr int kIdle = 1;
 
-std::string last_error(tuttiComm_t comm) { return tuttiGetLastError(comm); }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 /// How a call without a CUDA stream is made.
-enum class Way { kBlocking, kGrouped, kOnStream };
+enum class PlaceWay { kBlocking, kGrouped, kOnStream };
 
-class Idle : public ::testing::TestWithParam<Way> {
+class Idle : public ::testing::TestWithParam<PlaceWay> {
  protected:
   /// `call` in the way of this test; the result of the whole.
   template <class Call>
   static tuttiResult_t make(const Call& call) {
-    if (GetParam() == Way::kBlocking) return call(nullptr);
-    if (GetParam() == Way::kGrouped) {
+    if (GetParam() == PlaceWay::kBlocking) return call(nullptr);
+    if (GetParam() == PlaceWay::kGrouped) {
       EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
       EXPECT_EQ(call(nullptr), tuttiSuccess);
       return tuttiGroupEnd();
@@ -125,11 +123,12 @@ TEST_P(Idle, RanksNameTheOneThatDoesNotCome) {
   });
 }
 
-std::string name_of_way(const ::testing::TestParamInfo<Way>& info) {
-  if (info.param == Way::kBlocking) return "Blocking";
-  return info.param == Way::kGrouped ? "Grouped" : "OnStream";
+std::string name_of_way(const ::testing::TestParamInfo<PlaceWay>& info) {
+  if (info.param == PlaceWay::kBlocking) return "Blocking";
+  return info.param == PlaceWay::kGrouped ? "Grouped" : "OnStream";
 }
-INSTANTIATE_TEST_SUITE_P(Ways, Idle, ::testing::Values(Way::kBlocking, Way::kGrouped, Way::kOnStream), name_of_way);
+INSTANTIATE_TEST_SUITE_P(Ways, Idle, ::testing::Values(PlaceWay::kBlocking, PlaceWay::kGrouped, PlaceWay::kOnStream),
+                         name_of_way);
 
 // A buffer that nothing is read from or written to may be anything.
 TEST(Places, OfWhatIsNotUsedDoNotMatter) {

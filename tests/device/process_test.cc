@@ -12,11 +12,10 @@
 #include "cases/effort_of.h"
 #include "device/device_floats.h"
 #include "device/device_processes.h"
+#include "support/texts.h"
 
 namespace tutti::test {
 namespace {
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 struct NamedLayout {
   const char* name;
@@ -34,10 +33,10 @@ TEST_P(DeviceProcessesAre, Exact) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
     const std::size_t launches = stand_in().launches();
     const cases::Outcome reductions =
-        cases::run_collective_cases(comm, rank, ranks, cases::effort_of(cases::Effort::kFew));
+        cases::run_collective_cases(comm, rank, ranks, cases::sample_of(cases::Effort::kFew));
     EXPECT_GT(reductions.checked, 0);
     EXPECT_EQ(reductions.failed, 0) << "of " << reductions.checked;
-    const cases::Outcome moves = cases::run_exchange_cases(comm, rank, ranks, cases::effort_of(cases::Effort::kFew));
+    const cases::Outcome moves = cases::run_exchange_cases(comm, rank, ranks, cases::sample_of(cases::Effort::kFew));
     EXPECT_GT(moves.checked, 0);
     EXPECT_EQ(moves.failed, 0) << "of " << moves.checked;
     EXPECT_GT(stand_in().launches(), launches);

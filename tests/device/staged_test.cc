@@ -21,9 +21,9 @@
 namespace tutti::test {
 namespace {
 
-enum class Kinds { kDevice, kMixed };
+enum class BufferKinds { kDevice, kMixed };
 
-class StagedCases : public Staged, public ::testing::WithParamInterface<std::tuple<int, Kinds>> {};
+class StagedCases : public Staged, public ::testing::WithParamInterface<std::tuple<int, BufferKinds>> {};
 
 TEST_P(StagedCases, AreExact) {
   const auto [ranks, kinds] = GetParam();
@@ -31,8 +31,8 @@ TEST_P(StagedCases, AreExact) {
   stand_in().take_all_memory(true);
   run_threads(ranks, [ranks = ranks, kinds = kinds](tuttiComm_t comm, int rank) {
     StandInDriver::use(rank);
-    StandInDriver::take_host_memory(kinds == Kinds::kMixed && rank % 2 == 1);
-    const cases::Outcome outcome = cases::run_all_cases(comm, rank, ranks, cases::effort_of(cases::Effort::kFew), 4);
+    StandInDriver::take_host_memory(kinds == BufferKinds::kMixed && rank % 2 == 1);
+    const cases::Outcome outcome = cases::run_all_cases(comm, rank, ranks, cases::sample_of(cases::Effort::kFew), 4);
     EXPECT_GT(outcome.checked, 0);
     EXPECT_EQ(outcome.failed, 0) << "of " << outcome.checked;
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
@@ -43,17 +43,17 @@ TEST_P(StagedCases, AreExact) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, StagedCases,
-                         ::testing::Values(std::tuple(1, Kinds::kDevice), std::tuple(2, Kinds::kDevice),
-                                           std::tuple(3, Kinds::kDevice), std::tuple(4, Kinds::kDevice),
-                                           std::tuple(5, Kinds::kDevice), std::tuple(8, Kinds::kDevice),
-                                           std::tuple(2, Kinds::kMixed), std::tuple(5, Kinds::kMixed)),
+                         ::testing::Values(std::tuple(1, BufferKinds::kDevice), std::tuple(2, BufferKinds::kDevice),
+                                           std::tuple(3, BufferKinds::kDevice), std::tuple(4, BufferKinds::kDevice),
+                                           std::tuple(5, BufferKinds::kDevice), std::tuple(8, BufferKinds::kDevice),
+                                           std::tuple(2, BufferKinds::kMixed), std::tuple(5, BufferKinds::kMixed)),
                          [](const auto& info) {
                            return std::to_string(std::get<0>(info.param)) +
-                                  (std::get<1>(info.param) == Kinds::kMixed ? "_mixed" : "_device");
+                                  (std::get<1>(info.param) == BufferKinds::kMixed ? "_mixed" : "_device");
                          });
 
 /// Calls of many segments, each with segments that are not whole, on memory that only copies can touch.
-class StagedLarge : public Staged, public ::testing::WithParamInterface<Kinds> {
+class StagedLarge : public Staged, public ::testing::WithParamInterface<BufferKinds> {
  protected:
   static constexpr int kRanks = 3;
   static constexpr std::size_t kCount =
@@ -62,7 +62,7 @@ class StagedLarge : public Staged, public ::testing::WithParamInterface<Kinds> {
   void run(const std::function<void(tuttiComm_t comm, int rank, bool on_device)>& body) {
     stand_in().hide_memory(true);
     run_threads(kRanks, [&](tuttiComm_t comm, int rank) {
-      const bool on_device = GetParam() == Kinds::kDevice || rank != 1;
+      const bool on_device = GetParam() == BufferKinds::kDevice || rank != 1;
       StandInDriver::use(rank);
       body(comm, rank, on_device);
       EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
@@ -189,8 +189,8 @@ TEST_P(StagedLarge, MessagesAndOperationsOfTheCallers) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, StagedLarge, ::testing::Values(Kinds::kDevice, Kinds::kMixed),
-                         [](const auto& info) { return info.param == Kinds::kMixed ? "mixed" : "device"; });
+INSTANTIATE_TEST_SUITE_P(Kinds, StagedLarge, ::testing::Values(BufferKinds::kDevice, BufferKinds::kMixed),
+                         [](const auto& info) { return info.param == BufferKinds::kMixed ? "mixed" : "device"; });
 
 // Nothing blocks the host; what the caller put before a call is done before it, and what is put behind it sees its
 // result.

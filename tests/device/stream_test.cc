@@ -16,12 +16,10 @@
 #include "comm/stream_ledger.h"
 #include "device/device_vector.h"
 #include "support/ranks.h"
+#include "support/texts.h"
 
 namespace tutti::test {
 namespace {
-
-std::string last_error(tuttiComm_t comm = nullptr) { return tuttiGetLastError(comm); }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 StreamPlace place_of(int& handle, int device = 0) {
   StreamPlace place;
@@ -104,16 +102,16 @@ class Known {
 };
 
 /// How calls on streams are carried out.
-enum class Way { kKernels, kStaged };
+enum class StreamWay { kKernels, kStaged };
 
 /// Two ranks of this process, each with a buffer of ones.
-class StreamsOfRanks : public ::testing::TestWithParam<Way> {
+class StreamsOfRanks : public ::testing::TestWithParam<StreamWay> {
  protected:
   static constexpr std::size_t kCount = 1000;
   void open(int second_device) {
     devices_[1] = second_device;
     stand_in().set_devices(second_device + 1);
-    if (GetParam() == Way::kStaged) stand_in().fail_next("load", "no kernels for this device");
+    if (GetParam() == StreamWay::kStaged) stand_in().fail_next("load", "no kernels for this device");
     ASSERT_EQ(tuttiCommInitAll(comms_.data(), 2, devices_.data()), tuttiSuccess) << last_error();
     for (std::size_t rank = 0; rank < 2; ++rank) {
       EXPECT_EQ(tuttiCommSetTimeout(comms_[rank], kFarSeconds), tuttiSuccess);
@@ -227,7 +225,7 @@ TEST_P(StreamsOfRanks, OneQueueOfTwoThreadsIsOneStreamToStagedCalls) {
   EXPECT_EQ(reduce(0, shared), tuttiSuccess) << last_error(comms_[0]);
   std::thread([&] {
     const tuttiResult_t second = reduce(1, shared);
-    if (GetParam() == Way::kKernels) {
+    if (GetParam() == StreamWay::kKernels) {
       EXPECT_EQ(second, tuttiSuccess) << last_error(comms_[1]);
     } else {
       const Known own(stand_in().per_thread_stream());
@@ -257,8 +255,8 @@ TEST_P(StreamsOfRanks, AnotherDevicesIsRefusedAndTheCommunicatorGoesOn) {
   expect_sum(2.0f);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, StreamsOfRanks, ::testing::Values(Way::kKernels, Way::kStaged),
-                         [](const auto& info) { return info.param == Way::kStaged ? "Staged" : "Kernels"; });
+INSTANTIATE_TEST_SUITE_P(Ways, StreamsOfRanks, ::testing::Values(StreamWay::kKernels, StreamWay::kStaged),
+                         [](const auto& info) { return info.param == StreamWay::kStaged ? "Staged" : "Kernels"; });
 
 // Calls of one rank from two threads, one behind the other: the handle is the same, the stream is not.
 TEST(PerThreadStreams, KeepTheOrderOfARanksCalls) {

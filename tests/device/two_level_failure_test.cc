@@ -6,17 +6,16 @@
 #include <vector>
 
 #include "device/two_level_world.h"
+#include "support/texts.h"
 
 namespace tutti::test {
 namespace {
 
-constexpr std::size_t kCount = 300'000;  // two segments
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+constexpr std::size_t kFailureCount = 300'000;  // two segments
 
 /// Odd ranks call on CUDA streams.
 void reduce_segments(tuttiComm_t comm, int rank, Shared& shared) {
-  reduce_until_failure(comm, rank, shared, kCount, true);
+  reduce_until_failure(comm, rank, shared, kFailureCount, true);
 }
 
 /// Hosts of two processes of a rank each.
@@ -101,7 +100,7 @@ void expect_mismatch(const std::function<tuttiResult_t(tuttiComm_t comm, int ran
 TEST(TwoLevelMismatch, OfCountsAcrossTheThreshold) {
   expect_mismatch(
       [](tuttiComm_t comm, int rank) {
-        DeviceFloats data(std::vector<float>(rank == 3 ? 1000 : kCount, 0.0f));
+        DeviceFloats data(std::vector<float>(rank == 3 ? 1000 : kFailureCount, 0.0f));
         return data.reduce(comm);
       },
       "rank 3");
@@ -110,10 +109,10 @@ TEST(TwoLevelMismatch, OfCountsAcrossTheThreshold) {
 TEST(TwoLevelMismatch, OfKindsOfMemory) {
   expect_mismatch(
       [](tuttiComm_t comm, int rank) {
-        std::vector<float> host(kCount, 0.0f);
+        std::vector<float> host(kFailureCount, 0.0f);
         DeviceFloats data(host);
         float* const buffer = rank == 3 ? host.data() : data.data();
-        return tuttiAllReduce(buffer, buffer, kCount, tuttiFloat32, tuttiSum, comm, nullptr);
+        return tuttiAllReduce(buffer, buffer, kFailureCount, tuttiFloat32, tuttiSum, comm, nullptr);
       },
       "rank 3");
 }
@@ -122,7 +121,7 @@ TEST(TwoLevelFailure, AFailedLaunchIsADeviceErrorThatAllHearOf) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   DeviceProcesses processes(hosts(4), [&](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
-    DeviceFloats data(std::vector<float>(kCount, 0.0f));
+    DeviceFloats data(std::vector<float>(kFailureCount, 0.0f));
     EXPECT_EQ(data.reduce(comm), tuttiSuccess) << tuttiGetLastError(comm);
     shared.step[rank] = 1;
     for (int peer = 0; peer < 4; ++peer) shared.wait_for_step(peer, 1);  // all have made the first call
@@ -140,13 +139,13 @@ TEST(TwoLevelFailure, ABufferOfAnotherDeviceIsRefusedAndTheRestGoesOn) {
   layout.before = [](int process) { name_host(process); };
   DeviceProcesses processes(layout, [](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
-    DeviceFloats data(std::vector<float>(kCount, 1.0f));
-    DeviceFloats other(kCount, 1 - stand_in().current_device());
-    EXPECT_EQ(tuttiAllReduce(data.data(), other.data(), kCount, tuttiFloat32, tuttiSum, comm, nullptr),
+    DeviceFloats data(std::vector<float>(kFailureCount, 1.0f));
+    DeviceFloats other(kFailureCount, 1 - stand_in().current_device());
+    EXPECT_EQ(tuttiAllReduce(data.data(), other.data(), kFailureCount, tuttiFloat32, tuttiSum, comm, nullptr),
               tuttiInvalidArgument);
     EXPECT_TRUE(contains(tuttiGetLastError(comm), "recvbuff of rank")) << tuttiGetLastError(comm);
     EXPECT_EQ(data.reduce(comm), tuttiSuccess) << tuttiGetLastError(comm);
-    EXPECT_TRUE(data.get() == std::vector<float>(kCount, 4.0f));
+    EXPECT_TRUE(data.get() == std::vector<float>(kFailureCount, 4.0f));
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
   });
   processes.expect_success();

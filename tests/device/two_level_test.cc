@@ -16,15 +16,15 @@
 namespace tutti::test {
 namespace {
 
-struct NamedLayout {
+struct NamedHosts {
   const char* name;
   DeviceLayout layout;
   int processes_a_host = 1;
   cases::Effort effort = cases::Effort::kLeast;
 };
-std::string name_of(const ::testing::TestParamInfo<NamedLayout>& info) { return info.param.name; }
+std::string name_of(const ::testing::TestParamInfo<NamedHosts>& info) { return info.param.name; }
 
-class TwoLevels : public ::testing::TestWithParam<NamedLayout> {
+class TwoLevels : public ::testing::TestWithParam<NamedHosts> {
  protected:
   static DeviceLayout layout() {
     DeviceLayout layout = GetParam().layout;
@@ -43,7 +43,7 @@ TEST_P(TwoLevels, AreExact) {
     stand_in().take_all_memory(true);
   };
   const int ranks = layout.ranks();
-  const cases::Effort effort = cases::effort_of(GetParam().effort);
+  const cases::Effort effort = cases::sample_of(GetParam().effort);
   DeviceProcesses processes(layout, [=](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
     const std::size_t launches = stand_in().launches();
@@ -167,23 +167,23 @@ TEST_P(TwoLevels, OnStreamsOfTheCaller) {
 }
 
 /// Under a sanitizer, which slows kernels down a hundredfold, those that differ most.
-std::vector<NamedLayout> layouts() {
-  const NamedLayout one{"TwoOfTwo", {2, 2, 2}, 1, cases::Effort::kFew};
-  const NamedLayout two{"ThreeOfTwoProcesses", {6, 1, 1}, 2};
+std::vector<NamedHosts> layouts() {
+  const NamedHosts one{"TwoOfTwo", {2, 2, 2}, 1, cases::Effort::kFew};
+  const NamedHosts two{"ThreeOfTwoProcesses", {6, 1, 1}, 2};
   if (kSanitized) return {one, two};
-  return {one, two, NamedLayout{"TwoOfThreeInTurn", {2, 3, 1, false, true}}};
+  return {one, two, NamedHosts{"TwoOfThreeInTurn", {2, 3, 1, false, true}}};
 }
 INSTANTIATE_TEST_SUITE_P(Layouts, TwoLevels, ::testing::ValuesIn(layouts()), name_of);
 
 /// What two ranks a host, two hosts, run for a call of so many floats on device memory; the same on all.
-struct Way {
+struct SettingsWay {
   const char* name;
   std::size_t count;
   bool kernels;
   const char* setting = "TUTTI_TWO_LEVELS";
   const char* value = "64K";
 };
-class TwoLevelWay : public ::testing::TestWithParam<Way> {};
+class TwoLevelWay : public ::testing::TestWithParam<SettingsWay> {};
 
 TEST_P(TwoLevelWay, IsThatOfTheSettings) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
@@ -207,15 +207,15 @@ TEST_P(TwoLevelWay, IsThatOfTheSettings) {
   processes.expect_success();
 }
 INSTANTIATE_TEST_SUITE_P(Ways, TwoLevelWay,
-                         ::testing::Values(Way{"Large", 16'384, true}, Way{"Small", 16'383, false},
-                                           Way{"Off", 100'000, false, "TUTTI_TWO_LEVELS", "off"},
-                                           Way{"Named", 100'000, false, "TUTTI_ALGO", "ring"},
-                                           Way{"Deterministic", 100'000, false, "TUTTI_DETERMINISTIC", "1"}),
+                         ::testing::Values(SettingsWay{"Large", 16'384, true}, SettingsWay{"Small", 16'383, false},
+                                           SettingsWay{"Off", 100'000, false, "TUTTI_TWO_LEVELS", "off"},
+                                           SettingsWay{"Named", 100'000, false, "TUTTI_ALGO", "ring"},
+                                           SettingsWay{"Deterministic", 100'000, false, "TUTTI_DETERMINISTIC", "1"}),
                          [](const auto& info) { return info.param.name; });
 
 // Hosts of different sizes have no ranks of one index each, and a host whose ranks cannot reach one another is one for
 // all: data goes through host memory.
-class NoTwoLevels : public ::testing::TestWithParam<NamedLayout> {};
+class NoTwoLevels : public ::testing::TestWithParam<NamedHosts> {};
 
 TEST_P(NoTwoLevels, LeaveTheWayThroughHostMemory) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
@@ -237,9 +237,9 @@ TEST_P(NoTwoLevels, LeaveTheWayThroughHostMemory) {
   processes.expect_success();
 }
 INSTANTIATE_TEST_SUITE_P(Layouts, NoTwoLevels,
-                         ::testing::Values(NamedLayout{"HostsOfTwoAndOne", {3, 1, 1}, 2},
-                                           NamedLayout{"OneHostWithoutLinks", {2, 2, 1}},
-                                           NamedLayout{"OneRankAHost", {2, 1, 1}}),
+                         ::testing::Values(NamedHosts{"HostsOfTwoAndOne", {3, 1, 1}, 2},
+                                           NamedHosts{"OneHostWithoutLinks", {2, 2, 1}},
+                                           NamedHosts{"OneRankAHost", {2, 1, 1}}),
                          name_of);
 
 }  // namespace

@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "support/ranks.h"
+#include "support/texts.h"
 #include "support/yardstick.h"
 
 namespace tutti::test {
 namespace {
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// Calls all_reduce until it fails, and reports that with the time since the last success and what a second is here.
 void reduce_until_failure(tuttiComm_t comm, int rank, Shared& shared, std::size_t count) {

@@ -1,20 +1,25 @@
-// How much the proofs cover: everything, or a reduced set under sanitizers, which run them tens of times slower.
+// How much the proofs cover: everything with TEST_DEPTH=all, up to 64 ranks in short runs, and a reduced set under
+// sanitizers, which run them tens of times slower.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "support/depth.h"
 #include "support/sanitized.h"
 
 namespace tutti {
 
 inline constexpr bool kReduced = test::kSanitized;
 
-/// Every n in 1..256; reduced: 1..48 and some on both sides of powers of two.
+/// Every n in 1..256 of a run that covers all. Short: 1..64, and some on both sides of larger powers of two. Reduced:
+/// 1..48 and some.
 inline std::vector<std::int32_t> proved_ranks() {
+  const std::int32_t whole = kReduced ? 48 : test::covers_all() ? 256 : 64;
   std::vector<std::int32_t> ranks;
-  for (std::int32_t n = 1; n <= (kReduced ? 48 : 256); ++n) ranks.push_back(n);
-  if (kReduced) ranks.insert(ranks.end(), {63, 64, 65, 127, 129});
+  for (std::int32_t n = 1; n <= whole; ++n) ranks.push_back(n);
+  if (kReduced) ranks.insert(ranks.end(), {63, 64});
+  if (whole <= 64) ranks.insert(ranks.end(), {65, 127, 129});
   return ranks;
 }
 

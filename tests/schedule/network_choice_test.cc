@@ -14,10 +14,12 @@
 namespace tutti {
 namespace {
 
-constexpr Collective kOffered[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-                                   Collective::kBroadcast, Collective::kReduce,        Collective::kBarrier,
-                                   Collective::kGather,    Collective::kScatter,       Collective::kAllToAll};
-constexpr std::size_t kSizes[] = {0, 8, 4096, 16384, 65536, 131073, std::size_t{1} << 20, (std::size_t{1} << 30) + 5};
+constexpr Collective kOfferedBetweenHosts[] = {
+    Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
+    Collective::kBroadcast, Collective::kReduce,        Collective::kBarrier,
+    Collective::kGather,    Collective::kScatter,       Collective::kAllToAll};
+constexpr std::size_t kNetworkSizes[] = {
+    0, 8, 4096, 16384, 65536, 131073, std::size_t{1} << 20, (std::size_t{1} << 30) + 5};
 
 const HostList kPlacements[] = {{0, 1},
                                 {0, 1, 2, 3},
@@ -43,8 +45,8 @@ TEST(NetworkChoice, HasAnAlgorithmForEveryCollectiveSizeAndPlacement) {
     for (const bool deterministic : {false, true}) {
       Machine machine = machine_of(hosts);
       machine.deterministic = deterministic;
-      for (const Collective collective : kOffered) {
-        for (const std::size_t bytes : kSizes) {
+      for (const Collective collective : kOfferedBetweenHosts) {
+        for (const std::size_t bytes : kNetworkSizes) {
           const Choice choice = choose(collective, Bytes{bytes}, machine, "auto", Bytes{0}, &topology.map());
           ASSERT_NE(choice.algorithm, nullptr) << name_of(collective) << " " << bytes;
           EXPECT_EQ(choice.algorithm->collective, collective);
@@ -62,7 +64,7 @@ TEST(NetworkChoice, VFormsGetAnAlgorithmThatServesThem) {
   for (const HostList& hosts : kPlacements) {
     const Topology topology(hosts);
     for (const Collective collective : {Collective::kAllGatherV, Collective::kAllToAllV}) {
-      for (const std::size_t bytes : kSizes) {
+      for (const std::size_t bytes : kNetworkSizes) {
         const Choice choice = choose(collective, Bytes{bytes}, machine_of(hosts), "auto", Bytes{0}, &topology.map());
         ASSERT_NE(choice.algorithm, nullptr);
         EXPECT_TRUE(is_ragged_capable(*choice.algorithm)) << choice.algorithm->name;
@@ -90,8 +92,8 @@ TEST(NetworkChoice, HostsThatAreSharedMakeItHierarchical) {
 TEST(NetworkChoice, ARankAHostMakesItFlat) {
   for (const int n : {2, 3, 4, 8, 9, 100}) {
     const Topology topology(uniform_hosts(n, 1, false));
-    for (const Collective collective : kOffered) {
-      for (const std::size_t bytes : kSizes) {
+    for (const Collective collective : kOfferedBetweenHosts) {
+      for (const std::size_t bytes : kNetworkSizes) {
         const Machine machine = machine_of(uniform_hosts(n, 1, false));
         const std::string_view name = automatic_algorithm(collective, Bytes{bytes}, machine, &topology.map());
         EXPECT_FALSE(name.starts_with("hierarchical")) << name;
@@ -131,8 +133,8 @@ TEST(NetworkChoice, OneHostIsChosenForAsBefore) {
     Machine machine;
     machine.ranks = n;
     machine.lanes = 2;
-    for (const Collective collective : kOffered) {
-      for (const std::size_t bytes : kSizes) {
+    for (const Collective collective : kOfferedBetweenHosts) {
+      for (const std::size_t bytes : kNetworkSizes) {
         const Choice with = choose(collective, Bytes{bytes}, machine, "auto", Bytes{0}, &topology.map());
         const Choice without = choose(collective, Bytes{bytes}, machine, "auto", Bytes{0});
         EXPECT_EQ(with.algorithm, without.algorithm);
@@ -150,7 +152,7 @@ TEST(NetworkChoice, NoChunkExceedsAMessage) {
     for (const Algorithm& algorithm : catalogue()) {
       for (const std::size_t message : {64u, 5000u, 262144u}) {
         machine.max_message = Bytes{message};
-        for (const std::size_t bytes : kSizes) {
+        for (const std::size_t bytes : kNetworkSizes) {
           const Choice choice =
               choose(algorithm.collective, Bytes{bytes}, machine, algorithm.name, Bytes{0}, &topology.map());
           const Shape shape{machine.ranks, 0, 0, choice.lanes, &topology.map()};
@@ -174,8 +176,8 @@ TEST(NetworkChoice, FitsSmallMessages) {
       machine.one_kernel = one_kernel;
       for (const std::size_t message : {64u, 128u, 256u, 512u, 262144u}) {
         machine.max_message = Bytes{message};
-        for (const Collective collective : kOffered) {
-          for (const std::size_t bytes : kSizes) {
+        for (const Collective collective : kOfferedBetweenHosts) {
+          for (const std::size_t bytes : kNetworkSizes) {
             const Choice choice = choose(collective, Bytes{bytes}, machine, "auto", Bytes{0});
             const Extent extent = choice.algorithm->extent(Shape{n, 0, 0, choice.lanes, nullptr});
             EXPECT_LE(extent.message_chunks * kPartAlign.value, message) << choice.algorithm->name << " " << bytes;

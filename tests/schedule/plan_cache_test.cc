@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kLarge = std::size_t{8} << 20;
 
-Machine machine_of(int ranks) {
+Machine cached_machine_of(int ranks) {
   Machine machine;
   machine.ranks = ranks;
   machine.lanes = 2;
@@ -19,7 +19,8 @@ Machine machine_of(int ranks) {
 }
 
 TEST(PlanCache, KeepsPlainAndVFormsApart) {
-  PlanCache cache(std::make_shared<const AutomaticChoice>(machine_of(4)), Rank{1}, "ring", Bytes{0}, LogSource{});
+  PlanCache cache(std::make_shared<const AutomaticChoice>(cached_machine_of(4)), Rank{1}, "ring", Bytes{0},
+                  LogSource{});
   for (int round = 0; round < 2; ++round) {
     const Plan plain = cache.find(Collective::kAllGather, Bytes{kLarge}, -1);
     const Plan ragged = cache.find(Collective::kAllGatherV, Bytes{kLarge}, -1);
@@ -34,17 +35,19 @@ TEST(PlanCache, KeepsPlainAndVFormsApart) {
 }
 
 TEST(PlanCache, AllToAllVDoesNotDependOnSizes) {
-  PlanCache cache(std::make_shared<const AutomaticChoice>(machine_of(4)), Rank{0}, "auto", Bytes{0}, LogSource{});
+  PlanCache cache(std::make_shared<const AutomaticChoice>(cached_machine_of(4)), Rank{0}, "auto", Bytes{0},
+                  LogSource{});
   const Plan small = cache.find(Collective::kAllToAllV, Bytes{0}, -1);
   const Plan large = cache.find(Collective::kAllToAllV, Bytes{kLarge}, -1);
   EXPECT_EQ(small.schedule, large.schedule);
   EXPECT_EQ(small.tile, large.tile);
-  EXPECT_EQ(small.tile, machine_of(4).max_message);
+  EXPECT_EQ(small.tile, cached_machine_of(4).max_message);
   EXPECT_FALSE(small.one_shot);
 }
 
 TEST(PlanCache, SchedulesThatAreAlikeAreBuiltOnce) {
-  PlanCache cache(std::make_shared<const AutomaticChoice>(machine_of(4)), Rank{0}, "auto", Bytes{0}, LogSource{});
+  PlanCache cache(std::make_shared<const AutomaticChoice>(cached_machine_of(4)), Rank{0}, "auto", Bytes{0},
+                  LogSource{});
   const Plan plain = cache.find(Collective::kAllToAll, Bytes{64}, -1);
   const std::uint64_t bytes = cache.bytes();
   EXPECT_EQ(plain.schedule, cache.find(Collective::kAllToAllV, Bytes{0}, -1).schedule);
@@ -52,7 +55,8 @@ TEST(PlanCache, SchedulesThatAreAlikeAreBuiltOnce) {
 }
 
 TEST(PlanCache, EachRootHasItsSchedule) {
-  PlanCache cache(std::make_shared<const AutomaticChoice>(machine_of(4)), Rank{2}, "auto", Bytes{0}, LogSource{});
+  PlanCache cache(std::make_shared<const AutomaticChoice>(cached_machine_of(4)), Rank{2}, "auto", Bytes{0},
+                  LogSource{});
   for (const Collective collective : {Collective::kGather, Collective::kScatter}) {
     EXPECT_EQ(cache.find(collective, Bytes{64}, 2).schedule->steps.size(), 4u);
     EXPECT_EQ(cache.find(collective, Bytes{64}, 0).schedule->steps.size(), 1u);
@@ -65,7 +69,8 @@ TEST(PlanCache, WarnsOnceOfANameThatIsNotOffered) {
   log_set_callback(
       [](int, const char* line, void* user) { static_cast<std::vector<std::string>*>(user)->emplace_back(line); },
       &lines);
-  PlanCache cache(std::make_shared<const AutomaticChoice>(machine_of(4)), Rank{0}, "chain", Bytes{0}, LogSource{});
+  PlanCache cache(std::make_shared<const AutomaticChoice>(cached_machine_of(4)), Rank{0}, "chain", Bytes{0},
+                  LogSource{});
   for (const std::size_t bytes : {8u, 64u, 8u}) {
     EXPECT_STREQ(cache.find(Collective::kAllGatherV, Bytes{bytes}, -1).schedule->algorithm->name, "all_pairs");
     EXPECT_STREQ(cache.find(Collective::kBroadcast, Bytes{bytes}, 0).schedule->algorithm->name, "chain");

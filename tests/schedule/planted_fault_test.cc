@@ -7,31 +7,32 @@
 namespace tutti {
 namespace {
 
-constexpr Shape kFour{4, 0, 0, 1};
+constexpr Shape kFourFaulty{4, 0, 0, 1};
 
 TEST(PlantedFault, MissingSend) {
-  const Fault fault = expect_fault(tables_of(Collective::kReduce, "all_pairs", kFour), Check::kMatching,
+  const Fault fault = expect_fault(tables_of(Collective::kReduce, "all_pairs", kFourFaulty), Check::kMatching,
                                    [](Tables& t) { erase_step(t[2], 0); });
   EXPECT_EQ(fault.rank, 0);
   EXPECT_NE(fault.text.find("rank 2 never sends this"), std::string::npos) << fault.text;
 }
 
 TEST(PlantedFault, MissingSendInAnAllReduce) {
-  expect_fault(tables_of(Collective::kAllReduce, "all_pairs_two_shot", kFour), Check::kMatching,
+  expect_fault(tables_of(Collective::kAllReduce, "all_pairs_two_shot", kFourFaulty), Check::kMatching,
                [](Tables& t) { erase_step(t[1], 1); });
 }
 
 TEST(PlantedFault, MissingReceive) {
-  const Fault fault = expect_fault(tables_of(Collective::kBroadcast, "all_pairs", kFour), Check::kMatching,
+  const Fault fault = expect_fault(tables_of(Collective::kBroadcast, "all_pairs", kFourFaulty), Check::kMatching,
                                    [](Tables& t) { erase_step(t[3], 0); });
   EXPECT_EQ(fault.rank, 3);
 }
 
 TEST(PlantedFault, MissingReceiveOnAFullLink) {
   // More sends than credits: the sender stops, and the reason is a receive that is not there.
-  const Fault fault = expect_fault(tables_of(Collective::kReduce, "all_pairs", kFour), Check::kMatching, [](Tables& t) {
-    for (int i = 0; i < 3; ++i) append_step(t[1], t[1].steps[0]);
-  });
+  const Fault fault =
+      expect_fault(tables_of(Collective::kReduce, "all_pairs", kFourFaulty), Check::kMatching, [](Tables& t) {
+        for (int i = 0; i < 3; ++i) append_step(t[1], t[1].steps[0]);
+      });
   EXPECT_EQ(fault.rank, 1);
   EXPECT_NE(fault.text.find("rank 0 never receives this"), std::string::npos) << fault.text;
 }
@@ -49,7 +50,7 @@ TEST(PlantedFault, UnicastWhereMulticastIsRead) {
 }
 
 TEST(PlantedFault, OtherChunk) {
-  expect_fault(tables_of(Collective::kAllReduce, "ring", kFour), Check::kMatching, [](Tables& t) {
+  expect_fault(tables_of(Collective::kAllReduce, "ring", kFourFaulty), Check::kMatching, [](Tables& t) {
     Step& step = t[1].steps[0];
     step.chunk = step.src_chunk = 3;
   });
@@ -57,13 +58,13 @@ TEST(PlantedFault, OtherChunk) {
 
 TEST(PlantedFault, RightLabelWrongData) {
   // With one part all chunks are of one size, and the label is right: only the contributions tell.
-  expect_fault(tables_of(Collective::kReduceScatter, "ring", kFour), Check::kContributions,
+  expect_fault(tables_of(Collective::kReduceScatter, "ring", kFourFaulty), Check::kContributions,
                [](Tables& t) { t[1].steps[0].src_chunk = 3; });
 }
 
 TEST(PlantedFault, DoubledContribution) {
   // Rank 1 adds what it got to its partial result once more instead of its input.
-  const Fault fault = expect_fault(tables_of(Collective::kAllReduce, "recursive_doubling", kFour),
+  const Fault fault = expect_fault(tables_of(Collective::kAllReduce, "recursive_doubling", kFourFaulty),
                                    Check::kContributions, [](Tables& t) {
                                      for (Schedule& schedule : t) {
                                        Step& last = schedule.steps[2];
@@ -78,7 +79,7 @@ TEST(PlantedFault, DoubledContribution) {
 }
 
 TEST(PlantedFault, MissingContributionByFingerprint) {
-  Tables tables = tables_of(Collective::kReduce, "chain", kFour);
+  Tables tables = tables_of(Collective::kReduce, "chain", kFourFaulty);
   Step& middle = tables[2].steps[0];
   middle.verbs = kRecv | kSend;  // passes on what it got, without its own
   middle.src_buffer = BufferId::kNone;
@@ -89,7 +90,7 @@ TEST(PlantedFault, MissingContributionByFingerprint) {
 }
 
 TEST(PlantedFault, MissingContribution) {
-  expect_fault(tables_of(Collective::kReduce, "chain", kFour), Check::kContributions, [](Tables& t) {
+  expect_fault(tables_of(Collective::kReduce, "chain", kFourFaulty), Check::kContributions, [](Tables& t) {
     Step& middle = t[2].steps[0];
     middle.verbs = kRecv | kSend;
     middle.src_buffer = BufferId::kNone;
@@ -99,7 +100,7 @@ TEST(PlantedFault, MissingContribution) {
 
 TEST(PlantedFault, OutputNeverStored) {
   const Fault fault =
-      expect_fault(tables_of(Collective::kAllGather, "all_pairs", kFour), Check::kContributions, [](Tables& t) {
+      expect_fault(tables_of(Collective::kAllGather, "all_pairs", kFourFaulty), Check::kContributions, [](Tables& t) {
         Step& step = t[2].steps[0];
         step.verbs = kSend;
         step.dst_buffer = BufferId::kNone;
@@ -137,31 +138,31 @@ TEST(PlantedFault, DeadlockByReceivingFirst) {
 
 TEST(PlantedFault, RankDependentOrder) {
   // Own first, whatever the rank: right sums, but not the same bits everywhere.
-  const Fault fault =
-      expect_fault(tables_of(Collective::kAllReduce, "recursive_doubling", kFour), Check::kExpression, [](Tables& t) {
-        for (Schedule& schedule : t) {
-          for (Step& step : schedule.steps) {
-            if (step.has(kReduce)) step.flags |= kOwnLeft;
-          }
-        }
-      });
+  const Fault fault = expect_fault(tables_of(Collective::kAllReduce, "recursive_doubling", kFourFaulty),
+                                   Check::kExpression, [](Tables& t) {
+                                     for (Schedule& schedule : t) {
+                                       for (Step& step : schedule.steps) {
+                                         if (step.has(kReduce)) step.flags |= kOwnLeft;
+                                       }
+                                     }
+                                   });
   EXPECT_EQ(fault.rank, 1);
 }
 
 TEST(PlantedFault, CompleteTooEarly) {
-  expect_fault(tables_of(Collective::kAllReduce, "ring", kFour), Check::kContributions,
+  expect_fault(tables_of(Collective::kAllReduce, "ring", kFourFaulty), Check::kContributions,
                [](Tables& t) { t[2].steps[1].flags |= kComplete; });
 }
 
 TEST(PlantedFault, CompleteNotMarked) {
-  expect_fault(tables_of(Collective::kAllReduce, "all_pairs_two_shot", kFour), Check::kContributions,
+  expect_fault(tables_of(Collective::kAllReduce, "all_pairs_two_shot", kFourFaulty), Check::kContributions,
                [](Tables& t) { t[2].steps[3].flags = 0; });
 }
 
 TEST(PlantedFault, RanksThatDisagreeOnTheRoot) {
   for (const char* name : {"all_pairs", "chain", "tree"}) {
     for (const Collective collective : {Collective::kBroadcast, Collective::kReduce}) {
-      Tables tables = tables_of(collective, name, kFour);
+      Tables tables = tables_of(collective, name, kFourFaulty);
       tables[1] = build_schedule(*find_algorithm(collective, name), Shape{4, 1, 1, 1});
       EXPECT_TRUE(fault_in(tables)) << name;
     }
@@ -172,7 +173,7 @@ TEST(PlantedFault, AllRanksWithTheWrongRoot) {
   // The program is sound, but for another root than it claims: root 2 has nothing to send, or nothing in its output.
   for (const char* name : {"all_pairs", "chain", "tree"}) {
     for (const Collective collective : {Collective::kBroadcast, Collective::kReduce}) {
-      expect_fault(tables_of(collective, name, kFour), Check::kMemory, [](Tables& t) {
+      expect_fault(tables_of(collective, name, kFourFaulty), Check::kMemory, [](Tables& t) {
         for (Schedule& schedule : t) schedule.shape.root = 2;
       });
     }
@@ -189,7 +190,7 @@ TEST(PlantedFault, StoresWhereThereIsNoBuffer) {
     t[1].steps[0].verbs |= kStore;
     t[1].steps[0].dst_buffer = BufferId::kOutput;
   };
-  const Fault fault = expect_fault(tables_of(Collective::kReduce, "all_pairs", kFour), Check::kMemory, stray);
+  const Fault fault = expect_fault(tables_of(Collective::kReduce, "all_pairs", kFourFaulty), Check::kMemory, stray);
   EXPECT_EQ(fault.rank, 1);
   expect_fault(tables_of(Collective::kReduce, "tree", Shape{8, 0, 1, 1}), Check::kMemory,
                [](Tables& t) { t[5].extent.scratch_chunks = 0; });
@@ -202,7 +203,7 @@ TEST(PlantedFault, ChunksOfDifferentSizes) {
 
 TEST(PlantedFault, MalformedSteps) {
   const auto expect = [](const std::function<void(Step&)>& spoil) {
-    expect_fault(tables_of(Collective::kAllReduce, "ring", kFour), Check::kStep,
+    expect_fault(tables_of(Collective::kAllReduce, "ring", kFourFaulty), Check::kStep,
                  [&](Tables& t) { spoil(t[1].steps[1]); });
   };
   expect([](Step& s) { s.verbs = 0; });

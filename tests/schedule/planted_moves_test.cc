@@ -7,9 +7,9 @@
 namespace tutti {
 namespace {
 
-constexpr BufferId kIn = BufferId::kInput;
-constexpr BufferId kOut = BufferId::kOutput;
-constexpr Shape kFour{4, 0, 1, 1};  // root 1
+constexpr BufferId kMovedIn = BufferId::kInput;
+constexpr BufferId kMovedOut = BufferId::kOutput;
+constexpr Shape kFourMoved{4, 0, 1, 1};  // root 1
 constexpr const char* kExchanges[] = {"all_pairs", "pairwise"};
 
 /// The number of the first step of `schedule` that sends to, or receives from, `peer`.
@@ -26,12 +26,12 @@ Step& the_step(Schedule& schedule, Verb verb, std::int32_t peer) {
 }
 
 TEST(PlantedMoves, MissingSend) {
-  expect_fault(tables_of(Collective::kGather, "all_pairs", kFour), Check::kMatching,
+  expect_fault(tables_of(Collective::kGather, "all_pairs", kFourMoved), Check::kMatching,
                [](Tables& t) { erase_step(t[3], 0); });
-  expect_fault(tables_of(Collective::kScatter, "all_pairs", kFour), Check::kMatching,
+  expect_fault(tables_of(Collective::kScatter, "all_pairs", kFourMoved), Check::kMatching,
                [](Tables& t) { erase_step(t[1], step_with(t[1], kSend, 3)); });
   for (const char* name : kExchanges) {
-    const Fault fault = expect_fault(tables_of(Collective::kAllToAll, name, kFour), Check::kMatching,
+    const Fault fault = expect_fault(tables_of(Collective::kAllToAll, name, kFourMoved), Check::kMatching,
                                      [](Tables& t) { erase_step(t[2], step_with(t[2], kSend, 0)); });
     EXPECT_EQ(fault.rank, 0);
     EXPECT_NE(fault.text.find("rank 2 never sends this"), std::string::npos) << fault.text;
@@ -39,10 +39,10 @@ TEST(PlantedMoves, MissingSend) {
 }
 
 TEST(PlantedMoves, MissingReceive) {
-  expect_fault(tables_of(Collective::kGather, "all_pairs", kFour), Check::kMatching,
+  expect_fault(tables_of(Collective::kGather, "all_pairs", kFourMoved), Check::kMatching,
                [](Tables& t) { erase_step(t[1], step_with(t[1], kRecv, 3)); });
   for (const char* name : kExchanges) {
-    expect_fault(tables_of(Collective::kAllToAll, name, kFour), Check::kMatching,
+    expect_fault(tables_of(Collective::kAllToAll, name, kFourMoved), Check::kMatching,
                  [](Tables& t) { erase_step(t[2], step_with(t[2], kRecv, 0)); });
   }
 }
@@ -53,11 +53,11 @@ TEST(PlantedMoves, BlocksStoredInEachOthersPlaces) {
     const auto swap_places = [](Tables& t) {
       std::swap(the_step(t[1], kRecv, 2).dst_chunk, the_step(t[1], kRecv, 3).dst_chunk);
     };
-    const Fault fault =
-        expect_fault(tables_of(Collective::kGather, "all_pairs", kFour), Check::kContributions, swap_places, options);
+    const Fault fault = expect_fault(tables_of(Collective::kGather, "all_pairs", kFourMoved), Check::kContributions,
+                                     swap_places, options);
     EXPECT_NE(fault.text.find("is not rank 2's input"), std::string::npos) << fault.text;
     for (const char* name : kExchanges) {
-      expect_fault(tables_of(Collective::kAllToAll, name, kFour), Check::kContributions, swap_places, options);
+      expect_fault(tables_of(Collective::kAllToAll, name, kFourMoved), Check::kContributions, swap_places, options);
     }
   }
 }
@@ -70,17 +70,17 @@ TEST(PlantedMoves, BlocksSentToEachOthersRanks) {
     swap_data(t);
     std::swap(the_step(t[1], kSend, 2).chunk, the_step(t[1], kSend, 3).chunk);
   };
-  expect_fault(tables_of(Collective::kScatter, "all_pairs", kFour), Check::kContributions, swap_data);
-  expect_fault(tables_of(Collective::kScatter, "all_pairs", kFour), Check::kMatching, swap_labels_too);
+  expect_fault(tables_of(Collective::kScatter, "all_pairs", kFourMoved), Check::kContributions, swap_data);
+  expect_fault(tables_of(Collective::kScatter, "all_pairs", kFourMoved), Check::kMatching, swap_labels_too);
   for (const char* name : kExchanges) {
-    expect_fault(tables_of(Collective::kAllToAll, name, kFour), Check::kContributions, swap_data);
-    expect_fault(tables_of(Collective::kAllToAll, name, kFour), Check::kMatching, swap_labels_too);
+    expect_fault(tables_of(Collective::kAllToAll, name, kFourMoved), Check::kContributions, swap_data);
+    expect_fault(tables_of(Collective::kAllToAll, name, kFourMoved), Check::kMatching, swap_labels_too);
   }
 }
 
 /// The right block of the wrong rank's input: the label and the place do not tell.
 TEST(PlantedMoves, TheTransposedBlock) {
-  expect_fault(tables_of(Collective::kAllToAll, "all_pairs", kFour), Check::kContributions,
+  expect_fault(tables_of(Collective::kAllToAll, "all_pairs", kFourMoved), Check::kContributions,
                [](Tables& t) { the_step(t[3], kSend, 0).src_chunk = 3; });
 }
 
@@ -111,14 +111,14 @@ TEST(PlantedMoves, DoubledStore) {
     own.verbs = kStore;
     own.recv_from = PeerSet::kNone;
     own.recv_peer = -1;
-    own.src_buffer = kIn;
+    own.src_buffer = kMovedIn;
     append_step(t[1], own);
   };
-  expect_fault(tables_of(Collective::kGather, "all_pairs", kFour), Check::kContributions, same_place);
-  expect_fault(tables_of(Collective::kGather, "all_pairs", kFour), Check::kContributions, own_over_another);
+  expect_fault(tables_of(Collective::kGather, "all_pairs", kFourMoved), Check::kContributions, same_place);
+  expect_fault(tables_of(Collective::kGather, "all_pairs", kFourMoved), Check::kContributions, own_over_another);
   for (const char* name : kExchanges) {
-    expect_fault(tables_of(Collective::kAllToAll, name, kFour), Check::kContributions, same_place);
-    expect_fault(tables_of(Collective::kAllToAll, name, kFour), Check::kContributions, own_over_another);
+    expect_fault(tables_of(Collective::kAllToAll, name, kFourMoved), Check::kContributions, same_place);
+    expect_fault(tables_of(Collective::kAllToAll, name, kFourMoved), Check::kContributions, own_over_another);
   }
 }
 
@@ -130,7 +130,7 @@ TEST(PlantedMoves, AsideThatIsNot) {
   const auto ordered_after = [&](Tables& t) { std::swap(t[0].steps[0], copy_of(t[0])); };
   const auto a_receive = [&](Tables& t) { t[0].steps[t[0].steps.size() - 2].flags |= kAside; };
   for (const char* name : kExchanges) {
-    const Tables right = tables_of(Collective::kAllToAll, name, kFour);
+    const Tables right = tables_of(Collective::kAllToAll, name, kFourMoved);
     expect_fault(right, Check::kMemory, over_another, options);
     expect_fault(right, Check::kStep, ordered_after, options);
     expect_fault(right, Check::kStep, a_receive, options);
@@ -147,7 +147,7 @@ TEST(PlantedMoves, OwnBlockNotCopied) {
     const ProofOptions options{aliasing, 2, true};
     for (const Collective collective : {Collective::kGather, Collective::kScatter, Collective::kAllToAll}) {
       const Fault fault =
-          expect_fault(tables_of(collective, "all_pairs", kFour), Check::kContributions, drop_copy, options);
+          expect_fault(tables_of(collective, "all_pairs", kFourMoved), Check::kContributions, drop_copy, options);
       EXPECT_NE(fault.text.find("is never stored"), std::string::npos) << fault.text;
     }
   }
@@ -156,20 +156,20 @@ TEST(PlantedMoves, OwnBlockNotCopied) {
 TEST(PlantedMoves, RootsThatAreNot) {
   for (const Collective collective : {Collective::kGather, Collective::kScatter}) {
     // Sound, but for another root than it claims: root 2 has no output to gather in, no input to scatter.
-    expect_fault(tables_of(collective, "all_pairs", kFour), Check::kMemory, [](Tables& t) {
+    expect_fault(tables_of(collective, "all_pairs", kFourMoved), Check::kMemory, [](Tables& t) {
       for (Schedule& schedule : t) schedule.shape.root = 2;
     });
-    Tables tables = tables_of(collective, "all_pairs", kFour);
+    Tables tables = tables_of(collective, "all_pairs", kFourMoved);
     tables[3] = build_schedule(*find_algorithm(collective, "all_pairs"), Shape{4, 3, 3, 1});
     EXPECT_TRUE(fault_in(tables)) << "rank 3 takes itself for the root";
   }
 }
 
 TEST(PlantedMoves, StoresWhereThereIsNoBuffer) {
-  expect_fault(tables_of(Collective::kGather, "all_pairs", kFour), Check::kMemory,
-               [](Tables& t) { append_step(t[2], StepBuilder(0, 2).take(kIn, 0).store(kOut, 2).step()); });
-  expect_fault(tables_of(Collective::kScatter, "all_pairs", kFour), Check::kMemory,
-               [](Tables& t) { append_step(t[2], StepBuilder(0, 2).take(kIn, 2).store(kOut, 0).step()); });
+  expect_fault(tables_of(Collective::kGather, "all_pairs", kFourMoved), Check::kMemory,
+               [](Tables& t) { append_step(t[2], StepBuilder(0, 2).take(kMovedIn, 0).store(kMovedOut, 2).step()); });
+  expect_fault(tables_of(Collective::kScatter, "all_pairs", kFourMoved), Check::kMemory,
+               [](Tables& t) { append_step(t[2], StepBuilder(0, 2).take(kMovedIn, 2).store(kMovedOut, 0).step()); });
 }
 
 TEST(PlantedMoves, RaceOfTwoLanes) {
@@ -185,14 +185,14 @@ TEST(PlantedMoves, RaceOfTwoLanes) {
 }
 
 TEST(PlantedMoves, ChunksThatTheResultDoesNotHave) {
-  expect_fault(tables_of(Collective::kAllToAll, "all_pairs", kFour), Check::kMemory,
+  expect_fault(tables_of(Collective::kAllToAll, "all_pairs", kFourMoved), Check::kMemory,
                [](Tables& t) { the_step(t[1], kSend, 2).chunk = 16; });
-  expect_fault(tables_of(Collective::kGather, "all_pairs", kFour), Check::kMemory,
+  expect_fault(tables_of(Collective::kGather, "all_pairs", kFourMoved), Check::kMemory,
                [](Tables& t) { the_step(t[1], kRecv, 2).chunk = 4; });
 }
 
 TEST(PlantedMoves, ReceivingFirstDeadlocks) {
-  expect_fault(tables_of(Collective::kAllToAll, "pairwise", kFour), Check::kDeadlock, [](Tables& t) {
+  expect_fault(tables_of(Collective::kAllToAll, "pairwise", kFourMoved), Check::kDeadlock, [](Tables& t) {
     for (Schedule& schedule : t) {
       for (std::size_t i = 0; i + 1 < schedule.steps.size(); ++i) {
         if (schedule.steps[i].has(kSend)) std::swap(schedule.steps[i], schedule.steps[i + 1]), ++i;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kSmall = 1024;
 constexpr std::size_t kMedium = 32 * 1024;
-constexpr std::size_t kLarge = std::size_t{1} << 20;
+constexpr std::size_t kLargeMessage = std::size_t{1} << 20;
 constexpr Collective kForms[] = {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
                                  Collective::kReduceScatter, Collective::kAllGather};
 
@@ -24,7 +24,7 @@ class TwoLevel : public testing::TestWithParam<Collective> {
     for (const int lanes : {1, 2}) {
       TwoLevelCalls calls(hosts, lanes);
       for (const std::int32_t root : is_rooted(GetParam()) ? proved_roots(ranks) : std::vector<std::int32_t>{0}) {
-        for (const std::size_t block : {kSmall, kMedium, kLarge}) {
+        for (const std::size_t block : {kSmall, kMedium, kLargeMessage}) {
           const Tables tables = calls.compose(GetParam(), root, block);
           const std::string name = tables[0].algorithm->name + (" " + std::to_string(tables[0].shape.lanes));
           ran_.insert(name);
@@ -72,14 +72,14 @@ Tables dealt(Collective collective, int hosts, std::size_t block) {
   return (hosts == 2 ? two : three).compose(collective, 0, block);
 }
 
-bool adds_from_network(const Step& step) { return step.has(kReduce) && step.recv_from == PeerSet::kOne; }
+bool adds_what_came_over_network(const Step& step) { return step.has(kReduce) && step.recv_from == PeerSet::kOne; }
 
 TEST(PlantedInTwoLevel, HostsAddedInTheWrongOrderOnAllRanks) {
   for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter}) {
-    for (const std::size_t block : {kSmall, kLarge}) {
+    for (const std::size_t block : {kSmall, kLargeMessage}) {
       expect_fault(dealt(collective, 3, block), Check::kExpression, [](Tables& all) {
         for (Schedule& table : all) {
-          for (Step& step : table.steps) step.flags ^= adds_from_network(step) ? kOwnLeft : 0;
+          for (Step& step : table.steps) step.flags ^= adds_what_came_over_network(step) ? kOwnLeft : 0;
         }
       });
     }

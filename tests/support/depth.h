@@ -1,0 +1,18 @@
+// How much a run of the tests covers. TEST_DEPTH=all: everything; else the short run, which leaves out repetition:
+// sizes of proofs, and layouts and types that other cases cover. docs/testing.md has the list.
+#pragma once
+
+#include <cstdlib>
+#include <string_view>
+
+namespace tutti::test {
+
+inline bool covers_all() {
+  static const bool all = [] {
+    const char* const depth = std::getenv("TEST_DEPTH");
+    return depth != nullptr && std::string_view(depth) == "all";
+  }();
+  return all;
+}
+
+}  // namespace tutti::test
