@@ -1,26 +1,44 @@
 #!/usr/bin/env python3
-"""junit_counts.py RESULTS STAGE: CTest's JUnit file as tab-separated lines that tools/test.sh adds up; what failed
-tests printed goes to stderr."""
+"""junit_counts.py STAGE RESULTS... [--times FILE]: JUnit files, or folders of them, as tab-separated lines that
+tools/test.sh adds up. A test of CTest's that has a file of its own in a folder, with its cases, is counted by these. What
+failed tests printed goes to stderr; seconds and names of all cases are added to FILE."""
+import argparse
+import pathlib
 import re
 import sys
 import xml.etree.ElementTree
 
-passed, failed, skipped = 0, [], []
-for case in xml.etree.ElementTree.parse(sys.argv[1]).getroot().iter("testcase"):
-    name = f"{sys.argv[2]}: {case.get('name')}"
-    status = case.get("status")
-    if status == "run":
-        passed += 1
-    elif status in ("notrun", "disabled") or case.find("skipped") is not None:
-        text = case.findtext("system-out") or ""
-        reason = re.search(r"(?:Skipped\n|skipped: )([^\n]+)", text)
-        skipped.append((name, reason.group(1) if reason else case.find("skipped").get("message", "no reason given")))
-    else:
-        failed.append(name)
-        output = (case.findtext("system-out") or "").rstrip().split("\n")
-        print("\n    ".join([f"  FAILED: {name}"] + output[-60:]), file=sys.stderr)
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("stage")
+parser.add_argument("results", nargs="+", type=pathlib.Path)
+parser.add_argument("--times", type=pathlib.Path)
+options = parser.parse_args()
+
+files = [file for path in options.results for file in (sorted(path.glob("*.xml")) if path.is_dir() else [path])]
+by_cases = {file.stem for path in options.results if path.is_dir() for file in path.glob("*.xml")}
+passed, failed, skipped, times = 0, [], [], []
+for file in files:
+    for case in xml.etree.ElementTree.parse(file).getroot().iter("testcase"):
+        if case.get("name") in by_cases and case.get("name") != file.stem:
+            continue
+        name = f"{options.stage}: {case.get('name')}"
+        times.append(f"{float(case.get('time')):8.2f} s  {name}")
+        if case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
+            text = case.findtext("system-out") or ""
+            reason = re.search(r"(?:Skipped\n|skipped: )([^\n]+)", text)
+            skip = case.find("skipped")
+            skipped.append((name, reason[1] if reason else skip.get("message") if skip is not None else "no reason given"))
+        elif case.find("failure") is not None or case.get("status", "run") != "run":
+            failed.append(name)
+            output = (case.findtext("system-out") or "").rstrip().split("\n")
+            print("\n    ".join([f"  FAILED: {name}"] + output[-60:]), file=sys.stderr)
+        else:
+            passed += 1
 print(f"counts\t{passed} {len(failed)} {len(skipped)}")
 for name in failed:
     print(f"failed\t{name}")
 for name, reason in skipped:
     print(f"skipped\t{name}\t{reason}")
+if options.times:
+    with options.times.open("a") as file:
+        file.writelines(line + "\n" for line in times)

@@ -1,31 +1,54 @@
 #!/usr/bin/env bash
-# Builds and tests everything, from nothing: installs what is missing first. All stages, or those named:
+# Builds and tests, from nothing: installs what is missing first.
+#   tools/test.sh                    the short run: all behaviour, without repetition; at most 20 minutes on two cores
+#   tools/test.sh all                everything there is
+#   tools/test.sh [all] STAGE...     these stages alone
+#   tools/test.sh changed [COMMIT]   whole, what the changes since COMMIT touch (default: since main, or the last commit)
+#   tools/test.sh stress [ROUNDS [SEED]]   threads, failure and time on a busy machine, with random pauses (default: 10)
+# The stages; docs/testing.md says what of each the short run leaves to `all`, and why:
 #   style    format, include arrows, sizes of files and functions
 #   release  the suites of the optimised build, the examples, tutti-perf's command line
 #   install  the installed library used from outside; its exported symbols
 #   mpi      the collective cases under mpirun
 #   asan     the suites with the address and undefined-behaviour sanitizers
 #   tsan     the suites with the thread sanitizer
-#   clang    everything compiled by clang, warnings as errors; the parsers fuzzed for a few seconds
+#   clang    src compiled by clang with -Wthread-safety, warnings as errors; clang-tidy; the parsers fuzzed
 #   arm      the library cross-built for aarch64, the suites that need no peers' speed run by qemu-user
 #   torch    the backend for PyTorch; among all stages only where tools/torch.sh has installed torch, by name it does so first
-# The last line counts tests: N passed, N failed, N skipped. Exit code 1 if any failed.
+# At the end stand the seconds of each stage and the slowest cases. The last line counts tests: N passed, N failed,
+# N skipped. Exit code 1 if any failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 all_stages=(style release install mpi asan tsan clang arm torch)
-stages=("$@")
-named=$#
-[ $# -gt 0 ] || stages=("${all_stages[@]}")
-for stage in "${stages[@]}"; do
-  case " ${all_stages[*]} " in
-    *" $stage "*) ;;
-    *) echo "no stage '$stage'; there are: ${all_stages[*]}" >&2; exit 2 ;;
-  esac
-done
+usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; }
+mode=short
+case ${1:-} in
+  all | changed | stress) mode=$1; shift ;;
+  -h | --help) usage; exit 0 ;;
+esac
+export TEST_DEPTH=$mode
+[ "$mode" != changed ] || TEST_DEPTH=all
+stages=() named=0
+if [ "$mode" = changed ]; then
+  since=${1:-}
+elif [ "$mode" = stress ]; then
+  rounds=${1:-10} seed=${2:-$RANDOM}
+  case $rounds$seed in *[!0-9]*) echo "stress takes numbers: tools/test.sh stress [ROUNDS [SEED]]" >&2; exit 2 ;; esac
+else
+  stages=("$@") named=$#
+  for stage in "$@"; do
+    case " ${all_stages[*]} " in
+      *" $stage "*) ;;
+      *) echo "no stage '$stage'; there are: ${all_stages[*]}" >&2; exit 2 ;;
+    esac
+  done
+  [ "$named" -gt 0 ] || stages=("${all_stages[@]}")
+fi
 
 tools/setup.sh --test || exit 1
-if [ -z "${CMAKE_CXX_COMPILER_LAUNCHER:-}" ] && command -v ccache > /dev/null; then
+if [ -z "${CCACHE_DISABLE:-}${CMAKE_CXX_COMPILER_LAUNCHER:-}" ] && command -v ccache > /dev/null; then
   export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+  export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
 fi
 cores=$(nproc)
 mkdir -p build
@@ -75,27 +98,33 @@ skip() {
   echo "  $1: skipped: $2"
 }
 
-# suites STAGE BUILD CTEST-ARGUMENTS...: runs CTest and adds its counts.
+# suites STAGE BUILD CTEST-ARGUMENTS...: runs CTest and adds the counts of all cases.
 suites() {
-  local stage=$1 build=$2 results=$2/results.xml line
+  local stage=$1 build=$2
   shift 2
-  rm -f "$results"
-  watched ${no_randomisation[@]+"${no_randomisation[@]}"} ctest --test-dir "$build" --output-on-failure -j "$cores" \
+  rm -rf "$build/results.xml" "$build/results"
+  mkdir -p "$build/results"
+  watched ${no_randomisation[@]+"${no_randomisation[@]}"} ctest --test-dir "$build" --output-on-failure -j $((cores + 1)) \
     --output-junit results.xml "$@"
-  if [ ! -s "$results" ]; then
+  if [ ! -s "$build/results.xml" ]; then
     check "$stage suites" false
     tail -n 20 "$log"
     return
   fi
-  local counts
-  counts=$(python3 tools/junit_counts.py "$results" "$stage") || true
+  count_results "$stage" "$build/results.xml" "$build/results"
+}
+
+# count_results STAGE FILE-OR-FOLDER...: adds the cases of JUnit files.
+count_results() {
+  local counts kind name why p f s
+  counts=$(python3 tools/junit_counts.py "$@" --times build/test-times.txt) || true
   while IFS=$'\t' read -r kind name why; do
     case $kind in
       counts)
         read -r p f s <<< "$name"
         passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
         echo "  suites: $p passed, $f failed, $s skipped"
-        [ "$((p + f + s))" -gt 0 ] || { failed=$((failed + 1)); bad+=("$stage: no test was found"); }
+        [ "$((p + f + s))" -gt 0 ] || { failed=$((failed + 1)); bad+=("$1: no test was found"); }
         ;;
       failed) bad+=("$name") ;;
       skipped) left_out+=("$name: $why") ;;
@@ -115,7 +144,12 @@ build() {
   [ "$failed" -eq "$before" ]
 }
 
-release_is_built() { build release build/release --preset release; }
+release_is_built() {
+  case $mode in
+    all) build release build/release --preset release "-DCMAKE_CUDA_ARCHITECTURES=80-real;90" ;;
+    *) build release build/release --preset release -DCMAKE_CUDA_ARCHITECTURES=90 -- tested ;;
+  esac
+}
 
 stage_style() {
   local version
@@ -128,9 +162,10 @@ stage_style() {
   check "arrows and sizes" python3 tools/check_style.py
   check "arrows and sizes, planted violations" python3 tests/tools/check_style_test.py
 }
+not_here='^(mpi|install|torch)$'
 stage_release() {
   release_is_built || return
-  suites release build/release -LE '^(mpi|install|torch)$'
+  suites release build/release -LE "$not_here"
 }
 stage_install() {
   release_is_built || return
@@ -141,28 +176,50 @@ stage_mpi() {
   release_is_built || return
   suites mpi build/release -L '^mpi$'
 }
+# Reports name functions; for lines as well, which take a sixth of the compile time: tools/test.sh all asan.
+no_lines=-DCMAKE_CXX_FLAGS_DEBUG=-O1 lines='-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g1'
 stage_asan() {
-  build asan build/asan --preset asan || return
-  suites asan build/asan -LE '^(mpi|install|torch)$'
+  if [ "$mode" = all ]; then
+    build asan build/asan --preset asan "$lines" && suites asan build/asan -LE "$not_here"
+  else
+    build asan build/asan --preset asan "$no_lines" -- test_core test_comm test_fault test_api || return
+    suites asan build/asan -C sample -L '^(core|comm|fault|sample)$'
+  fi
 }
 stage_tsan() {
-  build tsan build/tsan --preset tsan || return
-  suites tsan build/tsan -LE '^(mpi|install|torch)$'
+  if [ "$mode" = all ]; then
+    build tsan build/tsan --preset tsan "$lines" && suites tsan build/tsan -LE "$not_here"
+  else
+    build tsan build/tsan --preset tsan "$no_lines" -- test_comm test_transport test_api || return
+    suites tsan build/tsan -C sample -L '^(comm|transport|sample)$'
+  fi
 }
 stage_clang() {
-  CMAKE_C_COMPILER_LAUNCHER='' CMAKE_CXX_COMPILER_LAUNCHER='' build clang build/clang -G Ninja \
-    -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DTUTTI_CUDA=OFF || return
-  suites clang build/clang -L '^(kernels|core|examples)$'
-  check "fuzzing, a second a parser" tools/fuzz.sh 1
+  local before=$failed
+  check "clang configure" cmake -S . --preset clang
+  [ "$failed" -eq "$before" ] || return
+  if [ "$mode" = all ]; then
+    check "clang build" cmake --build build/clang -j "$cores"
+    [ "$failed" -eq "$before" ] || return
+    suites clang build/clang -L '^(kernels|core|examples)$'
+    check "clang-tidy, all of src" tools/clang_check.sh tidy
+    check "fuzzing, ten seconds a parser" tools/fuzz.sh 10
+  else
+    check "src by clang, thread safety" tools/clang_check.sh syntax
+    check "clang-tidy, changed files" tools/clang_check.sh tidy "$(python3 tools/changed.py base)"
+  fi
 }
 stage_arm() {
-  local before=$failed
+  local before=$failed targets=(test_core test_kernels) labels='^(core|kernels)$'
+  if [ "$mode" = all ]; then
+    targets+=(tutti test_transport test_executor) labels='^(core|kernels|transport|executor)$'
+  fi
   check "arm packages" tools/arm_sysroot.sh build/arm-sysroot
   [ "$failed" -eq "$before" ] || return
   build arm build/arm -G Ninja -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DTUTTI_SYSROOT="$PWD/build/arm-sysroot" \
-    -DCMAKE_BUILD_TYPE=Release -DTUTTI_BENCH=OFF -DTUTTI_CUDA=OFF \
-    -- tutti test_core test_kernels test_transport test_executor || return
-  suites arm build/arm -L '^(core|kernels|transport|executor)$'
+    -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG" -DTUTTI_BENCH=OFF -DTUTTI_CUDA=OFF -DTUTTI_UNITY=ON \
+    -- "${targets[@]}" || return
+  suites arm build/arm -L "$labels"
 }
 
 stage_torch() {
@@ -184,16 +241,64 @@ stage_torch() {
 no_randomisation=()
 if setarch "$(uname -m)" -R true 2> /dev/null; then no_randomisation=(setarch "$(uname -m)" -R); fi
 
+# Whole, and nothing else: the suites of the rooms that the changes touch.
+stage_changed() {
+  local labels
+  labels=$(python3 tools/changed.py labels ${since:+"$since"}) || exit 2
+  if [ -z "$labels" ]; then
+    echo "  no change touches anything that is compiled or tested"
+    return
+  fi
+  echo "  suites of: $labels"
+  release_is_built || return
+  suites changed build/release -L "^(${labels// /|})$" -LE '^torch$'
+  check "src by clang, thread safety" tools/clang_check.sh syntax
+  check "clang-tidy, changed files" tools/clang_check.sh tidy "$(python3 tools/changed.py base ${since:+"$since"})"
+}
+
+# Rounds of the suites of threads, failure and time beside eight busy processes; processes of cases are stopped for
+# moments, but not of those that time a promise.
+stage_stress() {
+  local busy=() round
+  release_is_built || return
+  for _ in 1 2 3 4 5 6 7 8; do
+    (while :; do :; done) &
+    busy+=($!)
+  done
+  trap 'kill "${busy[@]}" 2> /dev/null' EXIT
+  echo "  seed $seed"
+  for ((round = 1; round <= rounds; ++round)); do
+    local begin=$SECONDS before=$failed
+    TEST_SEED=$((seed + round)) suites "stress, round $round" build/release -C stress -L '^stress$'
+    echo "  round $round of $rounds: $((failed - before)) failed, $((SECONDS - begin)) s"
+  done
+  kill "${busy[@]}"
+  trap - EXIT
+}
+
 started=$SECONDS
+rm -f build/test-times.txt
+case $mode in
+  changed) stages=(style changed) ;;
+  stress) stages=(stress) ;;
+esac
+times=()
 for stage in "${stages[@]}"; do
   echo "== $stage"
   begin=$SECONDS
   "stage_$stage"
   echo "== $stage: $((SECONDS - begin)) s"
+  times+=("$(printf '%6d s  %s' $((SECONDS - begin)) "$stage")")
 done
 echo
 for line in ${left_out[@]+"${left_out[@]}"}; do echo "skipped: $line"; done
 for line in ${bad[@]+"${bad[@]}"}; do echo "failed: $line"; done
+if [ -s build/test-times.txt ]; then
+  echo "The slowest cases:"
+  sort -rn build/test-times.txt | head -n 20
+fi
+echo "Stages:"
+printf '%s\n' "${times[@]}"
 echo "total: $((SECONDS - started)) s"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
