@@ -6,7 +6,7 @@ set -euo pipefail
 build_packages=(g++ cmake ninja-build pkg-config git libssl-dev libfmt-dev libcli11-dev nlohmann-json3-dev
                 libgtest-dev libbenchmark-dev openmpi-bin libopenmpi-dev
                 librsvg2-bin)  # tutti-plan --png
-test_packages=(python3 clang clang-format libclang-rt-14-dev binutils qemu-user g++-aarch64-linux-gnu util-linux
+test_packages=(python3 procps clang clang-format clang-tidy libclang-rt-14-dev binutils qemu-user g++-aarch64-linux-gnu util-linux
                iproute2 mpich slurmctld slurmd)  # launchers and hosts to test with: 12 MB to load, 60 MB installed
 peer_packages=(mpich libmpich-dev libgloo-dev python3-pip unzip)
 
