@@ -95,7 +95,7 @@ struct HubRegistry {
     registry.reap();
   }
 
-  /// Of this hub's thread, or, nullptr, of all. False: there was not that much patience.
+  /// Waits for the end of this hub's thread, or of all threads if it is nullptr. False if they have not ended in time.
   bool wait_for_end(const Hub* hub, std::chrono::milliseconds patience, MutexLock* lock) TUTTI_REQUIRES(mutex) {
     const Clock::time_point end = Clock::now() + patience;
     while (!ended(hub) && thread_ended.wait_until(*lock, end)) continue;

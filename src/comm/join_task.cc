@@ -99,7 +99,7 @@ Status JoinTask::run(const BeforeReady& before_ready, const std::function<bool()
   return status_;
 }
 
-/// By a root, or the join has come further. Waits for that a little while.
+/// Whether a root has served it, or the join has come further. Waits for that a little while.
 bool JoinTask::is_taken_in(MutexLock* lock) {
   const Clock::time_point end = Clock::now() + kLookPause;
   while (stage_ == Stage::kRunning && service_ != Service::kServed && changed_.wait_until(*lock, end)) continue;

@@ -55,7 +55,7 @@ class Stream {
   };
 
   Status refuse_in_callback() const;
-  /// By its own thread: that one's mutex is what guards this stream.
+  /// Its progress thread calls this: the mutex of that thread is what guards this stream.
   void held_by(ProgressThread& thread) TUTTI_REQUIRES(thread.mutex()) TUTTI_ASSERTS(thread_->mutex()) { (void)thread; }
 
   std::shared_ptr<ProgressThread> thread_;

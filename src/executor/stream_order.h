@@ -34,7 +34,7 @@ class OrderWords {
   Mutex mutex_;
   ConditionVariable given_back_;
   std::vector<std::size_t> free_ TUTTI_GUARDED_BY(mutex_);
-  /// Behind waits that streams may not have come to yet.
+  /// Words of waits that streams may not have come to yet.
   std::vector<std::unique_ptr<StreamPoint>> looks_ TUTTI_GUARDED_BY(mutex_);
 };
 

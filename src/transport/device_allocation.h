@@ -50,7 +50,7 @@ class DeviceAllocations {
 
  private:
   mutable Mutex mutex_;
-  /// By begin.
+  /// The allocations by the address where they begin.
   std::map<std::uintptr_t, std::shared_ptr<DeviceAllocation>> known_ TUTTI_GUARDED_BY(mutex_);
   /// While others hold them.
   std::vector<std::shared_ptr<DeviceAllocation>> freed_ TUTTI_GUARDED_BY(mutex_);

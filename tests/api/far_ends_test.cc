@@ -66,7 +66,7 @@ bool all_are(const std::vector<char>& bytes, int value) {
 
 // Rank 1 dies when all that rank 0 needs is on its way: only what it did not send is an error. Rank 0 knows of the
 // death before it reads: else it may write a release first, which makes the system of the dead forget what it still
-// sends. So does what rank 1 was told and has not read when it dies: it receives the last message before, and with it
+// sends. What rank 1 has not read when it dies does the same: it receives the last message before, and with it
 // all that rank 0 said until then.
 TEST_P(FarDeaths, WhatTheDeadSentIsUsedFirst) {
   const Traffic traffic = GetParam();
