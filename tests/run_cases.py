@@ -210,12 +210,14 @@ def processes_of(session):
 
 
 def pause_at_random(runner, seed, over):
-    """Stops one process after the other for 0 to 300 ms until `over`."""
+    """Stops one process after the other for 0 to 300 ms until `over`. Each place for a process has the same share: the
+    last one that runs is not stopped all the time."""
     draw = random.Random(seed)
     while not over.wait(draw.uniform(0, 0.1)):
+        place = draw.randrange(runner.options.jobs)
         with runner.lock:
             sessions = [pid for pid, suite in runner.running.items() if not TIMED.search(suite)]
-        victims = processes_of(draw.choice(sessions)) if sessions else []
+        victims = processes_of(sessions[place]) if place < len(sessions) else []
         if not victims:
             continue
         victim = draw.choice(victims)

@@ -1,24 +1,30 @@
 #!/usr/bin/env bash
-# clang_check.sh syntax: each file of src compiled alone by clang, without output, with -Wthread-safety and warnings as
-#   errors. It also shows that a file includes what it uses: builds have precompiled headers, and compile files together.
+# clang_check.sh syntax: each file of src compiled by clang, without output, with -Wthread-safety and warnings as errors.
+# clang_check.sh alone: the same without precompiled headers, which shows that each file includes what it uses: builds
+#   have such headers, and compile files together.
 # clang_check.sh tidy [COMMIT]: clang-tidy on the files of src that differ from COMMIT; without it, on all.
-# Both take the commands from build/clang/compile_commands.json (cmake --preset clang).
+# All take what they need of build/clang (cmake --preset clang).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 files() { find src -name '*.cc' ! -name 'cuda*.cc' | sort; }
 case ${1:-} in
-  syntax)
-    includes=(-Isrc -Iinclude)
+  syntax | alone)
+    flags=(-std=c++20 -DNDEBUG -Wall -Wextra -Wpedantic -Werror -Wthread-safety -Isrc -Iinclude)
     fmt=$(sed -n 's/^TUTTI_FMT_INCLUDE:PATH=//p' build/clang/CMakeCache.txt)
-    [ "$fmt" = /usr/include ] || includes+=(-isystem "$fmt")
-    # Files that need another instruction set get it.
-    files | xargs -P "$(nproc)" -I{} sh -c 'case $1 in
-        *avx512*) set -- "$@" -mavx512f -mavx512bw -mavx512dq -mavx512vl -mf16c ;;
-        *avx2*) set -- "$@" -mavx2 -mf16c ;;
+    [ "$fmt" = /usr/include ] || flags+=(-isystem "$fmt")
+    if [ "$1" = syntax ]; then
+      sed -n '/^set(TUTTI_PRECOMPILED/,/)/p' cmake/precompiled.cmake | tr -d ')' | tr -s ' ' '\n' | grep -v '^set(' |
+        sed 's/.*/#include <&>/' > build/clang/precompiled.h
+      clang++ -x c++-header "${flags[@]}" build/clang/precompiled.h -o build/clang/precompiled.pch
+      precompiled=(-include-pch build/clang/precompiled.pch)
+    fi
+    export PRECOMPILED="${precompiled[*]-}"
+    # Files that need another instruction set get it; precompiled headers are without.
+    files | xargs -P "$(nproc)" -I{} sh -c 'file=$1; shift; case $file in
+        *avx512*) exec clang++ "$@" -mavx512f -mavx512bw -mavx512dq -mavx512vl -mf16c "$file" ;;
+        *avx2*) exec clang++ "$@" -mavx2 -mf16c "$file" ;;
       esac
-      file=$1; shift
-      clang++ -std=c++20 -fsyntax-only -DNDEBUG -Wall -Wextra -Wpedantic -Werror -Wthread-safety "$@" "$file"' \
-      clang {} "${includes[@]}"
+      exec clang++ $PRECOMPILED "$@" "$file"' clang {} -fsyntax-only "${flags[@]}"
     ;;
   tidy)
     if [ -n "${2:-}" ]; then
@@ -29,5 +35,5 @@ case ${1:-} in
     echo "${#chosen[@]} files"
     [ ${#chosen[@]} -eq 0 ] || printf '%s\n' "${chosen[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy -p build/clang --quiet
     ;;
-  *) echo "usage: tools/clang_check.sh syntax | tidy [COMMIT]" >&2; exit 2 ;;
+  *) echo "usage: tools/clang_check.sh syntax | alone | tidy [COMMIT]" >&2; exit 2 ;;
 esac

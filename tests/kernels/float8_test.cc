@@ -6,10 +6,12 @@
 
 #include <array>
 #include <bit>
+#include <iterator>
 
 #include "kernels/kernels.h"
 #include "kernels/oracle.h"
 #include "kernels/simd_sets.h"
+#include "support/depth.h"
 
 namespace tutti {
 namespace {
@@ -77,11 +79,14 @@ TEST(Float8e5m2, OverflowsToInfinity) {
 }
 
 // Every pair of values, so that a sum of the two rounds, overflows and cancels in all ways there are; more sources
-// bring in intermediate results that the type does not have.
+// bring in intermediate results that the type does not have. Short runs take one of the four third values for each
+// operation.
 TEST_P(Float8, KernelsCombineEveryPair) {
   const DataType type = GetParam();
   constexpr std::size_t kCount = 256 * 256;
-  for (const oracle::Bits third : {0x00u, 0x38u, 0x81u, 0xfeu}) {
+  constexpr oracle::Bits kThirds[] = {0x00, 0x38, 0x81, 0xfe};
+  for (std::size_t which = 0; which < std::size(kThirds); ++which) {
+    const oracle::Bits third = kThirds[which];
     std::vector<oracle::Row> rows(3, oracle::Row(kCount));
     for (std::size_t i = 0; i < kCount; ++i) {
       rows[0][i] = static_cast<unsigned char>(i / 256);
@@ -90,6 +95,7 @@ TEST_P(Float8, KernelsCombineEveryPair) {
     }
     const void* pointers[] = {rows[0].data(), rows[1].data(), rows[2].data()};
     for (RedOp op : {RedOp::kSum, RedOp::kProd, RedOp::kMax, RedOp::kMin, RedOp::kAvg}) {
+      if (!test::covers_all() && static_cast<std::size_t>(op) % std::size(kThirds) != which) continue;
       const std::uint32_t divisor = op == RedOp::kAvg ? 3 : 1;
       const oracle::Row expected = oracle::reduce_rows(type, op, rows, divisor);
       for (const std::string& set : simd_sets()) {
