@@ -1,30 +1,25 @@
 #!/usr/bin/env bash
 # clang_check.sh syntax: each file of src compiled by clang, without output, with -Wthread-safety and warnings as errors.
-# clang_check.sh alone: the same without precompiled headers, which shows that each file includes what it uses: builds
-#   have such headers, and compile files together.
+#   Headers of the system are precompiled; that each file includes what it uses is shown by a build of the preset clang.
 # clang_check.sh tidy [COMMIT]: clang-tidy on the files of src that differ from COMMIT; without it, on all.
-# All take what they need of build/clang (cmake --preset clang).
+# Both take what they need of build/clang (cmake --preset clang).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 files() { find src -name '*.cc' ! -name 'cuda*.cc' | sort; }
 case ${1:-} in
-  syntax | alone)
+  syntax)
     flags=(-std=c++20 -DNDEBUG -Wall -Wextra -Wpedantic -Werror -Wthread-safety -Isrc -Iinclude)
     fmt=$(sed -n 's/^TUTTI_FMT_INCLUDE:PATH=//p' build/clang/CMakeCache.txt)
     [ "$fmt" = /usr/include ] || flags+=(-isystem "$fmt")
-    if [ "$1" = syntax ]; then
-      sed -n '/^set(TUTTI_PRECOMPILED/,/)/p' cmake/precompiled.cmake | tr -d ')' | tr -s ' ' '\n' | grep -v '^set(' |
-        sed 's/.*/#include <&>/' > build/clang/precompiled.h
-      clang++ -x c++-header "${flags[@]}" build/clang/precompiled.h -o build/clang/precompiled.pch
-      precompiled=(-include-pch build/clang/precompiled.pch)
-    fi
-    export PRECOMPILED="${precompiled[*]-}"
+    sed -n '/^set(TUTTI_PRECOMPILED/,/)/p' cmake/precompiled.cmake | tr -d ')' | tr -s ' ' '\n' | grep -v '^set(' |
+      sed 's/.*/#include <&>/' > build/clang/precompiled.h
+    clang++ -x c++-header "${flags[@]}" build/clang/precompiled.h -o build/clang/precompiled.pch
     # Files that need another instruction set get it; precompiled headers are without.
     files | xargs -P "$(nproc)" -I{} sh -c 'file=$1; shift; case $file in
         *avx512*) exec clang++ "$@" -mavx512f -mavx512bw -mavx512dq -mavx512vl -mf16c "$file" ;;
         *avx2*) exec clang++ "$@" -mavx2 -mf16c "$file" ;;
       esac
-      exec clang++ $PRECOMPILED "$@" "$file"' clang {} -fsyntax-only "${flags[@]}"
+      exec clang++ -include-pch build/clang/precompiled.pch "$@" "$file"' clang {} -fsyntax-only "${flags[@]}"
     ;;
   tidy)
     if [ -n "${2:-}" ]; then
@@ -35,5 +30,5 @@ case ${1:-} in
     echo "${#chosen[@]} files"
     [ ${#chosen[@]} -eq 0 ] || printf '%s\n' "${chosen[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy -p build/clang --quiet
     ;;
-  *) echo "usage: tools/clang_check.sh syntax | alone | tidy [COMMIT]" >&2; exit 2 ;;
+  *) echo "usage: tools/clang_check.sh syntax | tidy [COMMIT]" >&2; exit 2 ;;
 esac

@@ -202,7 +202,6 @@ stage_clang() {
     check "clang build" cmake --build build/clang -j "$cores"
     [ "$failed" -eq "$before" ] || return
     suites clang build/clang -L '^(kernels|core|examples)$'
-    check "each file of src alone, thread safety" tools/clang_check.sh alone
     check "clang-tidy, all of src" tools/clang_check.sh tidy
     check "fuzzing, ten seconds a parser" tools/fuzz.sh 10
   else
