@@ -30,6 +30,7 @@ Operation::State Operation::step(bool look) {
     return start(), state_;
   }
   if (progress == Progress::kAgain && !look && !comm_->alarmed()) return state_;
+  if (look) executor.serve();  // what it waits for may wait for connections that it does not look at
   executor.board().wait_for(executor.missing());
   if (Status status = comm_->check(executor.missing(), executor.progress()); !status.ok()) end(std::move(status));
   return state_;

@@ -26,6 +26,7 @@ Status run_polled(Executor& executor, Watch& watch, std::chrono::microseconds na
     if (now - began < kAwake) {
       std::this_thread::yield();
     } else {
+      executor.serve();
       std::this_thread::sleep_for(nap);
     }
   }

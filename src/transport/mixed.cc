@@ -12,9 +12,13 @@ Capabilities MixedEndpoint::capabilities() const {
 }
 
 std::byte* MixedEndpoint::send_claim(Route route, Bytes bytes) {
-  if (!route.shared && !is_far(route.peer)) return near_->send_claim(near(route), bytes);
-  // The near readers get a copy at the commit: a slot of each kind must be free.
-  if (route.shared && near_->send_claim(route, bytes) == nullptr) return nullptr;
+  const bool to_near = !route.shared && !is_far(route.peer);
+  // The near readers of a multicast message get a copy at the commit: a slot of each kind must be free.
+  if (to_near || route.shared) {
+    std::byte* const slot = near_->send_claim(to_near ? near(route) : route, bytes);
+    if (slot == nullptr) far_->look_around();  // as in recv_peek()
+    if (to_near || slot == nullptr) return slot;
+  }
   return far_->send_claim(route, bytes);
 }
 

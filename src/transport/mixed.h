@@ -33,7 +33,10 @@ class MixedEndpoint {
   }
   Peek recv_peek(Route route, Bytes bytes, Fingerprint fingerprint, std::byte* landing) {
     if (is_far(route.peer)) return far_->recv_peek(route, bytes, fingerprint, landing);
-    return near_->recv_peek(near(route), bytes, fingerprint);
+    const Peek peek = near_->recv_peek(near(route), bytes, fingerprint);
+    // A far rank may wait for what a connection did not take yet, and the near one for the far one.
+    if (peek.state == PeekState::kAgain) far_->look_around();
+    return peek;
   }
   void recv_release(Route route, Bytes bytes) {
     if (is_far(route.peer)) return far_->recv_release(route, bytes);

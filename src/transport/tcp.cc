@@ -125,7 +125,6 @@ bool TcpEndpoint::write_unsent() {
   return unsent_.empty();
 }
 
-/// What a rank does that found nothing on the link it looked at.
 void TcpEndpoint::look_around() {
   if (const std::uint64_t arrivals = wiring_.arrivals(); arrivals != arrivals_) [[unlikely]] {
     arrivals_ = arrivals;

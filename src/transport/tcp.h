@@ -53,6 +53,9 @@ class TcpEndpoint {
   bool can_send(Route route);
   bool lends(Route /*route*/, Bytes bytes) const { return bytes.value >= kLendBytes; }
   std::uint64_t bytes_moved() const;
+  /// What a rank does that found nothing where it looked: writes what connections did not take before, and finds new
+  /// connections. Two loads where there is nothing to do.
+  void look_around();
   void serve();
   bool delivered(Rank* late);
   bool hears(Rank peer);
@@ -78,7 +81,6 @@ class TcpEndpoint {
   TcpLink& link(Rank peer, std::uint16_t lane);
   void write(TcpLink& link);
   bool write_unsent();
-  void look_around();
   bool serve_lenders(Rank* late);
 
   TcpWiring& wiring_;
