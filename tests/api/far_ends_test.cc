@@ -177,7 +177,7 @@ TEST_P(TimedFarStopped, RanksAreForTheDeadlineToJudge) {
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiTimeout);
   });
   for (const int rank : {0, 1}) processes.shared().wait_for_step(rank, 1);
-  processes.signal(0, SIGSTOP);
+  stop_process(processes.pid(0));
   processes.shared().step[1].store(2);
   EXPECT_EQ(processes.wait(1), 0);
 }

@@ -123,7 +123,7 @@ TEST(TimedBoards, TheChainEndsAtAStoppedProcess) {
     return expect(culprit.rank == Rank{2}, "another rank is named");
   });
   ASSERT_TRUE(processes.page().wait_for_mark(1, 1));
-  ::kill(processes.pid(2), SIGSTOP);
+  test::stop_process(processes.pid(2));
   processes.page().mark(2);
   processes.page().wait_for_mark(3, 1);
   ::kill(processes.pid(2), SIGCONT);

@@ -380,7 +380,7 @@ TEST(TimedWiring, AStoppedProcessIsWaitedFor) {
     return Status();
   });
   ASSERT_TRUE(processes.page().wait_for_mark(0, 2));
-  ::kill(processes.pid(0), SIGSTOP);
+  test::stop_process(processes.pid(0));
   processes.page().mark(1);
   processes.page().wait_for_mark(2, 1);
   ::kill(processes.pid(0), SIGCONT);

@@ -66,6 +66,7 @@ class DeviceProcesses {
 
   Shared& shared() { return *shared_; }
   std::string text(int rank) const { return shared_->text[rank]; }
+  pid_t pid(int process) const { return pids_[static_cast<std::size_t>(process)]; }
   void signal(int process, int number) { ::kill(pids_[static_cast<std::size_t>(process)], number); }
   /// The wait status of a process that ends by itself; -1: it does not, and is killed.
   int wait(int process) { return await_end(std::exchange(pids_[static_cast<std::size_t>(process)], -1)); }

@@ -324,7 +324,7 @@ TEST(TimedDeviceStop, AStoppedProcessIsNamedAtTheTimeout) {
     reduce_until_failure(comm, rank, shared, 1000, true);
   });
   for (int rank = 0; rank < 3; ++rank) processes.shared().wait_for_step(rank, 3);
-  processes.signal(2, SIGSTOP);
+  stop_process(processes.pid(2));
   for (const int rank : {0, 1}) {
     EXPECT_EQ(processes.wait(rank), 0);
     EXPECT_EQ(processes.shared().result[rank], tuttiTimeout) << processes.text(rank);

@@ -48,7 +48,7 @@ TEST(TimedTwoLevelStop, AStoppedProcessIsNamedAtTheTimeout) {
   const ScopedSetting timeout("TUTTI_TIMEOUT", "4");
   DeviceProcesses processes(hosts(4), reduce_segments);
   for (int rank = 0; rank < 4; ++rank) processes.shared().wait_for_step(rank, 3);
-  processes.signal(2, SIGSTOP);
+  stop_process(processes.pid(2));
   for (const int rank : {0, 1, 3}) {
     EXPECT_EQ(processes.wait(rank), 0);
     EXPECT_EQ(processes.shared().result[rank], tuttiTimeout) << processes.text(rank);

@@ -81,7 +81,7 @@ void stop_a_rank() {
     reduce_until_failure(comm, rank, shared, 1000);
   });
   for (int rank = 0; rank < 3; ++rank) processes.shared().wait_for_step(rank, 5);
-  processes.signal(1, SIGSTOP);
+  stop_process(processes.pid(1));
   for (const int rank : {0, 2}) {
     EXPECT_EQ(processes.wait(rank), 0);
     EXPECT_EQ(processes.shared().result[rank], tuttiTimeout) << processes.shared().text[rank];
@@ -109,7 +109,7 @@ TEST(TimedStop, APauseShorterThanTheTimeoutIsNoError) {
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
   });
   processes.shared().wait_for_step(1, 100);
-  processes.signal(1, SIGSTOP);
+  stop_process(processes.pid(1));
   ::usleep(300'000);
   processes.signal(1, SIGCONT);
   for (const int rank : {0, 1}) EXPECT_EQ(processes.wait(rank), 0);

@@ -102,6 +102,22 @@ inline bool is_asleep(pid_t thread) {
   return true;
 }
 
+/// Stops a process, and comes back when it is: until one of its threads has taken the signal, all of them go on.
+inline void stop_process(pid_t process) {
+  ::kill(process, SIGSTOP);
+  const auto is_stopped = [&] {
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task")) {
+      std::ifstream file(thread.path() / "stat");
+      std::string text;
+      std::getline(file, text);
+      const std::size_t name_end = text.rfind(')');
+      if (name_end != std::string::npos && text[name_end + 2] != 'T') return false;
+    }
+    return true;
+  };
+  await(is_stopped, "the stop of process " + std::to_string(process));
+}
+
 inline std::size_t count_threads() {
   std::size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) ++count;
