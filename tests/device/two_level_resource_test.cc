@@ -71,8 +71,8 @@ tuttiResult_t reduce_on_a_stream(int shift, std::string* text) {
     for (DeviceDriver::Stream& stream : between) ASSERT_TRUE(stand_in().create_stream(0, &stream).ok());
     {
       CallerStream stream(stand_in().current_device());
-      EXPECT_EQ(data.reduce(comm, stream.get()), tuttiSuccess);
-      const tuttiResult_t result = tuttiStreamSynchronize(stream.get());
+      tuttiResult_t result = data.reduce(comm, stream.get());  // an error where others have given up before it
+      if (result == tuttiSuccess) result = tuttiStreamSynchronize(stream.get());
       shared.report(rank, result, tuttiGetLastError(comm));
       stream.drain();
     }
@@ -86,7 +86,7 @@ tuttiResult_t reduce_on_a_stream(int shift, std::string* text) {
 
 // The stand-in's queues know no priorities: a stream that waits for a call and shares the queue of its kernels keeps
 // these from beginning. That ends, too, and what holds them up is told.
-TEST(TwoLevelQueues, AStreamThatHoldsUpItsOwnCallIsTold) {
+TEST(TimedTwoLevelQueues, AStreamThatHoldsUpItsOwnCallIsTold) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   const ScopedSetting timeout("TUTTI_TIMEOUT", kSanitized ? "15" : "6");
   int held_up = 0;
