@@ -4,22 +4,66 @@
 #include <unistd.h>
 
 #include <random>
+#include <set>
 #include <utility>
 
+#include "core/mutex.h"
+
 namespace tutti {
+namespace {
+
+/// The pages that endpoints of this process have written their offers into. Never destroyed: endpoints may outlive
+/// static objects.
+struct OwnPages {
+  Mutex mutex;
+  std::set<const DirectPage*> pages TUTTI_GUARDED_BY(mutex);
+  static OwnPages& get() {
+    static OwnPages* const instance = new OwnPages;
+    return *instance;
+  }
+};
+
+bool is_of_this_process(const DirectPage* page) {
+  const MutexLock lock(OwnPages::get().mutex);
+  return OwnPages::get().pages.contains(page);
+}
+
+/// Keeps what stands before it before what stands after it, for all who look.
+void full_fence() {
+#if !defined(__SANITIZE_THREAD__)  // which knows no fences and warns of them
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+}  // namespace
 
 DirectReads::DirectReads(Rank self, std::vector<DirectPage*> pages)
-    : self_(self), pages_(std::move(pages)), tried_(pages_.size()) {}
+    : self_(self), pages_(std::move(pages)), tried_(pages_.size()), sources_(pages_.size()) {}
+
+DirectReads::~DirectReads() {
+  if (token_ == nullptr) return;
+  const MutexLock lock(OwnPages::get().mutex);
+  OwnPages::get().pages.erase(pages_[index(self_)]);
+}
 
 void DirectReads::offer() {
   if (token_ != nullptr) return;
   std::random_device random;
   token_ = std::make_unique<std::uint64_t>(std::uint64_t{random()} << 32 | random());
   DirectPage& own = *pages_[index(self_)];
+  {
+    const MutexLock lock(OwnPages::get().mutex);
+    OwnPages::get().pages.insert(&own);
+  }
   own.process.store(::getpid(), std::memory_order_relaxed);
   own.token.store(*token_, std::memory_order_relaxed);
   own.token_address.store(reinterpret_cast<std::uintptr_t>(token_.get()), std::memory_order_relaxed);
   own.offered.store(1, std::memory_order_release);  // pairs with the acquire in look()
+}
+
+void DirectReads::revoke() {
+  pages_[index(self_)]->revoked.store(1, std::memory_order_release);  // pairs with the load in read()
+  full_fence();  // the caller may write into the buffers next, which must not be seen earlier
 }
 
 bool DirectReads::is_read_by(Rank reader) const {
@@ -31,26 +75,38 @@ bool DirectReads::is_read_by(Rank reader) const {
 void DirectReads::try_offer(Rank writer) {
   tried_[index(writer)] = true;
   const DirectPage& page = *pages_[index(writer)];
+  // Ordered by look(). The page is the writer's, which may change it at any time: what is checked here is used.
+  const Source offer{page.process.load(std::memory_order_relaxed), page.token.load(std::memory_order_relaxed),
+                     page.token_address.load(std::memory_order_relaxed)};
+  if (offer.process <= 0 || (offer.process == ::getpid() && !is_of_this_process(&page))) return;
+  sources_[index(writer)] = offer;
   std::uint64_t found = 0;
-  const std::uint64_t address = page.token_address.load(std::memory_order_relaxed);  // ordered by look()
-  if (!read(writer, address, &found, sizeof found) || found != page.token.load(std::memory_order_relaxed)) return;
+  if (!read(writer, offer.token_address, &found, sizeof found)) {
+    sources_[index(writer)] = Source{};
+    return;
+  }
   pages_[index(self_)]->reads[index(writer) / 64].fetch_or(std::uint64_t{1} << index(writer) % 64,
                                                            std::memory_order_relaxed);
 }
 
 bool DirectReads::read(Rank writer, std::uint64_t address, void* destination, std::size_t bytes) const {
-  const pid_t process = pages_[index(writer)]->process.load(std::memory_order_relaxed);
+  const Source& source = sources_[index(writer)];
+  if (source.process == 0) return false;
   auto* at = static_cast<std::byte*>(destination);
   while (bytes != 0) {
-    iovec here{at, bytes};
-    iovec there{reinterpret_cast<void*>(address), bytes};
-    const ssize_t got = ::process_vm_readv(process, &here, 1, &there, 1, 0);
-    if (got <= 0) return false;
-    at += got;
-    address += static_cast<std::uint64_t>(got);
-    bytes -= static_cast<std::size_t>(got);
+    std::uint64_t token = 0;
+    const iovec here[] = {{&token, sizeof token}, {at, bytes}};
+    const iovec there[] = {{reinterpret_cast<void*>(source.token_address), sizeof token},
+                           {reinterpret_cast<void*>(address), bytes}};
+    const ssize_t got = ::process_vm_readv(source.process, here, 2, there, 2, 0);
+    if (got <= static_cast<ssize_t>(sizeof token) || token != source.token) return false;
+    const std::size_t came = static_cast<std::size_t>(got) - sizeof token;
+    at += came;
+    address += came;
+    bytes -= came;
   }
   // Looked at after the copy: whoever writes into the buffer again has revoked it before.
+  full_fence();
   return pages_[index(writer)]->revoked.load(std::memory_order_acquire) == 0;  // pairs with revoke()
 }
 

@@ -3,8 +3,13 @@
 //
 // Nobody believes that it works: a writer offers its memory by publishing its process and the address of a random
 // token; a reader that finds the token there says so in its own page, and only then does the writer send by reference.
-// So it does not matter whose process number means what in which container.
+// So it does not matter whose process number means what in which container. The reader keeps what it found: it looks
+// for the token again with every read, so that a process that got the number of one that has ended is not read, and a
+// writer cannot change its mind. Nor can a writer of another process name this one: a rank would read its own memory
+// and pass it on.
 #pragma once
+
+#include <sys/types.h>
 
 #include <atomic>
 #include <cstddef>
@@ -32,6 +37,9 @@ class DirectReads {
  public:
   /// `pages` by rank, this rank's included; they outlive this.
   DirectReads(Rank self, std::vector<DirectPage*> pages);
+  ~DirectReads();
+  DirectReads(const DirectReads&) = delete;
+  DirectReads& operator=(const DirectReads&) = delete;
 
   /// Writer: publishes what readers need to try. Cheap when it was done before.
   void offer();
@@ -40,9 +48,7 @@ class DirectReads {
 
   /// Writer: before a call that failed gives its buffers back. Readers then get nothing more from this rank by
   /// reference.
-  void revoke() {
-    pages_[index(self_)]->revoked.exchange(1, std::memory_order_acq_rel);  // pairs with the load in read()
-  }
+  void revoke();
 
   /// Reader: tries the writer's offer, once. One load when there is nothing to do.
   void look(Rank writer) {
@@ -55,12 +61,19 @@ class DirectReads {
   bool read(Rank writer, std::uint64_t address, void* destination, std::size_t bytes) const;
 
  private:
+  /// A writer's offer, read once and found true. No process: there is none.
+  struct Source {
+    pid_t process = 0;
+    std::uint64_t token = 0;
+    std::uint64_t token_address = 0;
+  };
   static std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }
   void try_offer(Rank writer);
 
   Rank self_;
   std::vector<DirectPage*> pages_;
   std::vector<bool> tried_;               // by rank
+  std::vector<Source> sources_;           // by rank
   std::unique_ptr<std::uint64_t> token_;  // in private memory: what readers look for
 };
 

@@ -1,8 +1,10 @@
 #include "transport/segment.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <cerrno>
 #include <utility>
@@ -53,6 +55,10 @@ Status Segment::adopt(int descriptor, Bytes bytes, std::shared_ptr<Segment>* seg
     return fail(Code::kSystemError, "cannot examine a peer's shared memory: {}", errno_text());
   if (!S_ISREG(found.st_mode) || found.st_nlink != 0)
     return fail(Code::kSystemError, "a peer's shared memory is not an anonymous memory file");
+  // Of huge pages that nobody has reserved the first touch may be a signal.
+  struct statfs system {};
+  if (::fstatfs(owned.get(), &system) != 0 || system.f_type != TMPFS_MAGIC)
+    return fail(Code::kSystemError, "a peer's shared memory is not made of ordinary pages");
   if (static_cast<std::size_t>(found.st_size) != bytes.value)
     return fail(Code::kSystemError, "a peer's shared memory has {} bytes, not {}", found.st_size, bytes.value);
   const int seals = ::fcntl(owned.get(), F_GET_SEALS);

@@ -99,5 +99,59 @@ TEST(DirectRead, AnOfferThatIsNotWhatItSaysIsNotTaken) {
   EXPECT_FALSE(honest.read(Rank{0}, address, &byte, 1)) << "a failed call has given its buffers back";
 }
 
+/// Two ranks' pages, and an offer in rank 0's that says it is of the process `pid`.
+struct FalseOffer {
+  explicit FalseOffer(pid_t pid) {
+    for (DirectPage*& pointer : pointers) pointer = pages.emplace_back(new DirectPage{}).get();
+    pages[0]->process = pid;
+    pages[0]->token = secret;
+    pages[0]->token_address = reinterpret_cast<std::uintptr_t>(&secret);
+    pages[0]->offered = 1;
+  }
+  std::uint64_t secret = 0x70'72'69'76'61'74'65;  // of the reader's process
+  std::vector<std::unique_ptr<DirectPage>> pages;
+  std::vector<DirectPage*> pointers{nullptr, nullptr};
+};
+
+// A rank of another process that names this one: this rank would send its own private memory on.
+TEST(DirectRead, AnOfferOfTheReadersOwnMemoryIsNotTaken) {
+  SKIP_WITHOUT_DIRECT_READS();
+  FalseOffer offer(::getpid());
+  DirectReads reader(Rank{1}, offer.pointers);
+  reader.look(Rank{0});
+  EXPECT_EQ(offer.pages[1]->reads[0].load(), 0u);
+  std::uint64_t got = 0;
+  EXPECT_FALSE(reader.read(Rank{0}, reinterpret_cast<std::uintptr_t>(&offer.secret), &got, sizeof got));
+  EXPECT_EQ(got, 0u);
+}
+
+// What was found true once is what is used: a page that changes later leads nowhere else.
+TEST(DirectRead, AnOfferThatChangesLaterChangesNothing) {
+  SKIP_WITHOUT_DIRECT_READS();
+  std::vector<std::unique_ptr<DirectPage>> pages;
+  std::vector<DirectPage*> pointers;
+  for (int i = 0; i < 2; ++i) pointers.push_back(pages.emplace_back(new DirectPage{}).get());
+  const char there = 7;
+  const auto address = reinterpret_cast<std::uintptr_t>(&there);
+  char byte = 0;
+  DirectReads reader(Rank{1}, pointers);
+  DirectReads writer(Rank{0}, pointers);
+  writer.offer();
+  const std::uint64_t token = pages[0]->token;
+  const std::uint64_t token_address = pages[0]->token_address;
+  reader.look(Rank{0});
+  pages[0]->process = 1;
+  pages[0]->token = 0;
+  pages[0]->token_address = 1;
+  EXPECT_TRUE(reader.read(Rank{0}, address, &byte, 1));
+  EXPECT_EQ(byte, 7);
+  // As in a process that got the number of one that has ended: the token is not where it was.
+  auto* const place = reinterpret_cast<std::uint64_t*>(token_address);
+  *place = token + 1;
+  EXPECT_FALSE(reader.read(Rank{0}, address, &byte, 1));
+  *place = token;
+  EXPECT_TRUE(reader.read(Rank{0}, address, &byte, 1));
+}
+
 }  // namespace
 }  // namespace tutti::testing_traffic

@@ -87,6 +87,19 @@ TEST(Segment, AdoptRefusesWhatCouldFault) {
   ::unlink(path.c_str());
 }
 
+// Sealed and of the right size, but the first touch of a page that is not there is SIGBUS.
+TEST(Segment, AdoptRefusesHugePages) {
+  constexpr Bytes kHugePage{2 << 20};
+  const int descriptor = ::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+  if (descriptor < 0) GTEST_SKIP() << "this system has no huge pages";
+  ASSERT_EQ(::ftruncate(descriptor, static_cast<off_t>(kHugePage.value)), 0);
+  ASSERT_EQ(::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  std::shared_ptr<Segment> segment;
+  const Status status = Segment::adopt(descriptor, kHugePage, &segment);
+  EXPECT_EQ(status.code(), Code::kSystemError);
+  EXPECT_NE(status.text().find("ordinary pages"), std::string::npos) << status.text();
+}
+
 TEST(Segment, FailuresNameTheLimit) {
   std::shared_ptr<Segment> segment;
   EXPECT_EQ(Segment::create(Bytes(0), &segment).code(), Code::kInternalError);

@@ -24,7 +24,11 @@ class LogLines {
   }
   LogLines(const LogLines&) = delete;
   LogLines& operator=(const LogLines&) = delete;
-  const std::string& text() const { return text_; }
+  /// All so far; nothing must be logged meanwhile.
+  const std::string& text() const {
+    EXPECT_TRUE(log_drain(test::kPatience));
+    return text_;
+  }
 
  private:
   std::string text_;
