@@ -79,7 +79,7 @@ Status BoardExchange::take(const ProcessId& process, const std::vector<Rank>& ra
   BoardMessage message;
   TUTTI_TRY(decode(payload, &message));
   const bool known = std::find(ranks.begin(), ranks.end(), message.rank) != ranks.end() &&
-                     message.state.waiting_for.value < static_cast<std::int32_t>(copies_.size());
+                     message.state.waiting_for.number() < static_cast<std::int32_t>(copies_.size());
   if (!known) return fail(Code::kRemoteError, "a board of somebody else");
   asked_.erase(process);
   write_board(message, writable(message.rank));

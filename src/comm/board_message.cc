@@ -33,7 +33,7 @@ std::vector<std::byte> encode(const BoardMessage& message) {
   out.rank(message.rank);
   out.u64(message.state.sequence);
   out.u8(static_cast<std::uint8_t>(message.state.state));
-  out.rank(message.state.waiting_for);
+  out.u32(static_cast<std::uint32_t>(message.state.waiting_for.number()));
   out.u32(static_cast<std::uint32_t>(message.calls.size()));
   for (const Call& call : message.calls) {
     out.u64(call.sequence);
@@ -49,9 +49,9 @@ Status decode(ByteView data, BoardMessage* message) {
   message->state.sequence = in.u64();
   const std::uint8_t state = in.u8();
   message->state.state = static_cast<CallState>(state);
-  message->state.waiting_for = in.rank();
+  message->state.waiting_for = ClaimedRank(static_cast<std::int32_t>(in.u32()));
   if (state > static_cast<std::uint8_t>(CallState::kPeers) || message->state.sequence >> 62 != 0 ||
-      message->state.waiting_for < kNoRank)
+      message->state.waiting_for.number() < kNoRank.value)
     in.refuse();
   message->calls.resize(in.count(CallBoard::kHistory, kCallSize));
   std::uint64_t last = 0;

@@ -116,10 +116,10 @@ Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReade
     const CallBoard* const theirs = board(rank);
     if (theirs == nullptr) return {rank, fmt::format("rank {} has sent nothing", rank.value)};
     const BoardState state = theirs->state();
-    const bool exchanges = state.state == CallState::kPeers && state.waiting_for != kNoRank &&
-                           state.waiting_for != rank && state.waiting_for.value < ranks;
+    const Rank next = state.waiting_for.among(ranks);
+    const bool exchanges = state.state == CallState::kPeers && next != kNoRank && next != rank;
     if (state.sequence < mine.sequence && exchanges) {  // it will come here when its own wait is over
-      rank = state.waiting_for;
+      rank = next;
       continue;
     }
     if (state.sequence < mine.sequence) {
@@ -131,10 +131,9 @@ Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReade
       }
       return {rank, fmt::format("rank {} has not called {}: {}", rank.value, describe(mine), doing)};
     }
-    const bool waits = state.sequence == mine.sequence && state.waiting_for != kNoRank && state.waiting_for != rank &&
-                       state.waiting_for.value < ranks;
+    const bool waits = state.sequence == mine.sequence && next != kNoRank && next != rank;
     if (!waits) return {rank, fmt::format("rank {} is in the call but does not move", rank.value)};
-    rank = state.waiting_for;
+    rank = next;
   }
   return {missing, fmt::format("rank {} waits in a circle with others", missing.value)};
 }
@@ -147,8 +146,8 @@ Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& 
     const CallBoard* const theirs = board(rank);
     if (theirs == nullptr) return {rank, fmt::format("rank {} has not answered", rank.value)};
     const BoardState state = theirs->state();
-    const bool waits = state.waiting_for != kNoRank && state.waiting_for != rank && state.waiting_for.value < ranks;
-    if (!waits) {
+    const Rank next = state.waiting_for.among(ranks);
+    if (next == kNoRank || next == rank) {
       const PostedCall last = theirs->find(state.sequence);
       std::string doing = state.heard() ? "it has made no collective call yet" : kSilent;
       if (last.known)
@@ -156,7 +155,7 @@ Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& 
                             describe(last.call));
       return {rank, fmt::format("rank {} has not answered: {}", rank.value, doing)};
     }
-    rank = state.waiting_for;
+    rank = next;
   }
   return {missing, fmt::format("rank {} waits in a circle with others", missing.value)};
 }
@@ -165,9 +164,9 @@ bool waits_in_circle(Rank self, Rank missing, int ranks, const BoardReader& boar
   Rank rank = missing;
   for (int hop = 0; hop < ranks; ++hop) {
     if (rank == self) return true;
-    const CallBoard* const theirs = rank.value >= 0 && rank.value < ranks ? board(rank) : nullptr;
-    if (theirs == nullptr || theirs->state().waiting_for == kNoRank) return false;
-    rank = theirs->state().waiting_for;
+    const CallBoard* const theirs = rank == kNoRank ? nullptr : board(rank);
+    if (theirs == nullptr) return false;
+    rank = theirs->state().waiting_for.among(ranks);
   }
   return true;
 }

@@ -264,18 +264,23 @@ Status JoinTask::take_missing(ByteView payload) {
 
 void JoinTask::linked(const Status& why) {
   if (!why.ok()) return report(why);
+  if (const int told = group_->roster()->ranks(); told != request_.ranks)
+    return report(fail(Code::kRemoteError,
+                       "the process that serves the unique id tells of {} ranks, and this is one of {}", told,
+                       request_.ranks));
   set_stage(Stage::kLinked);
 }
 
 void JoinTask::send_ready() {
   if (!root_) return;
+  ready_ = true;
   root_->send(MessageType::kReady, encode(ReadyMessage{group_->maps_host()}));
 }
 
 Status JoinTask::take_go(ByteView payload) {
   GoMessage go;
   TUTTI_TRY(decode(payload, &go));
-  if (!group_ || !group_->roster()) return fail(Code::kRemoteError, "a go before the table");
+  if (!ready_) return fail(Code::kRemoteError, "a go out of turn: this rank is not ready");
   JoinResult made;
   made.segments = group_->segments();
   made.one_process = group_->one_process();

@@ -71,6 +71,7 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   std::shared_ptr<Dialer> dialer_;
   std::shared_ptr<Connection> root_;
   bool local_ = false;     // the group counts this rank
+  bool ready_ = false;     // and has told the root so
   bool reported_ = false;  // the root knows of this rank's failure and answers
   Status own_failure_;
   std::vector<Rank> missing_;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "comm/address.h"
+#include "comm/printable.h"
 #include "transport/unix_socket.h"
 
 namespace tutti {
@@ -28,12 +29,7 @@ bool to_number(std::string_view text, int* number) {
 }
 
 /// What a server said, fit for a message: it may be anything.
-std::string quoted(std::string_view line) {
-  std::string text(line.substr(0, 80));
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return text;
-}
+std::string quoted(std::string_view line) { return printable(line.substr(0, 80)); }
 
 std::string_view command_of(std::string_view line) {
   std::string_view command;

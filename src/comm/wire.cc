@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "comm/printable.h"
+
 namespace tutti {
 namespace {
 
@@ -37,7 +39,7 @@ void read_member(WireReader& in, Member* member) {
   member->rank = in.rank();
   member->pid = in.u32();
   in.bytes(member->process);
-  member->host_name = in.text();
+  member->host_name = in.line();
   member->host_id = in.text();
   member->socket_name = in.text();
   member->port = in.u16();
@@ -95,6 +97,8 @@ void WireReader::bytes(std::span<std::byte> out) {
   if (from.empty()) return std::fill(out.begin(), out.end(), std::byte{0});
   std::copy(from.begin(), from.end(), out.begin());
 }
+
+std::string WireReader::line() { return printable(text()); }
 
 std::string WireReader::text() {
   const std::uint32_t size = u32();
@@ -166,8 +170,8 @@ Status decode(ByteView data, JoinMessage* message) {
   message->patience_ms = in.u64();
   message->agreed.resize(in.count(kMaxSettings, 8));
   for (AgreedSetting& setting : message->agreed) {
-    setting.name = in.text();
-    setting.value = in.text();
+    setting.name = in.line();
+    setting.value = in.line();
   }
   message->advice = in.text();
   if (message->ranks < 1 || message->ranks > kMaxRanks || message->patience_ms > kMaxPatience) in.refuse();
@@ -243,7 +247,7 @@ std::vector<std::byte> encode(const FailureMessage& message) {
 Status decode(ByteView data, FailureMessage* message) {
   WireReader in(data);
   message->code = read_code(in);
-  message->text = in.text();
+  message->text = in.line();
   return in.finish("failure");
 }
 
@@ -303,7 +307,7 @@ Status decode(ByteView data, NewsMessage* message) {
     const std::uint8_t kind = in.u8();
     item.kind = static_cast<NewsKind>(kind);
     item.sequence = in.u64();
-    item.note = in.text();
+    item.note = in.line();
     if (kind > static_cast<std::uint8_t>(NewsKind::kDead) || item.note.size() > kMaxNote) in.refuse();
     if (item.sequence >> 62 != 0) in.refuse();
   }
@@ -324,7 +328,7 @@ Status decode(ByteView data, Cause* message) {
   message->code = read_code(in);
   message->from = in.rank();
   message->culprit = in.rank();
-  message->text = in.text();
+  message->text = in.line();
   return in.finish("cause");
 }
 

@@ -69,6 +69,8 @@ class WireReader {
   Rank rank() { return Rank{static_cast<std::int32_t>(u32())}; }
   void bytes(std::span<std::byte> out);
   std::string text();
+  /// A text that is shown: see printable().
+  std::string line();
   /// How many items follow; more than `limit`, or more than `item_size` bytes each leave room for, is refused.
   std::size_t count(std::size_t limit, std::size_t item_size);
   void refuse() { bad_ = true; }

@@ -23,7 +23,7 @@ struct PostedCall {
 struct BoardState {
   std::uint64_t sequence = 0;  ///< of the newest call; 0: none yet
   CallState state = CallState::kIdle;
-  Rank waiting_for = kNoRank;  ///< the lowest rank it waits for, kNoRank: it does not wait
+  ClaimedRank waiting_for;  ///< the lowest rank it waits for, kNoRank: it does not wait
 
   /// False: the rank has not begun to use its board, or this is a copy of a board that nothing is known of.
   bool heard() const { return sequence != 0 || state != CallState::kIdle; }
@@ -52,7 +52,7 @@ class CallBoard {
     head_.store(sequence << 2 | static_cast<std::uint64_t>(CallState::kPeers), std::memory_order_release);
   }
   /// Writer: it waits for `peer` (kNoRank: no longer).
-  void wait_for(Rank peer) { waiting_for_.store(peer.value + 1, std::memory_order_relaxed); }
+  void wait_for(Rank peer) { wait_for(ClaimedRank(peer)); }
 
   /// Writer of a copy: a call of the original; the state comes after its calls.
   void copy_call(const Call& call) {
@@ -74,13 +74,17 @@ class CallBoard {
   BoardState state() const {
     const std::uint64_t head = head_.load(std::memory_order_acquire);
     const auto state = static_cast<CallState>(head & 3);
-    const Rank peer{waiting_for_.load(std::memory_order_relaxed) - 1};
-    BoardState now{head >> 2, state, kNoRank};
+    const ClaimedRank peer(static_cast<std::int32_t>(waiting_for_.load(std::memory_order_relaxed) - 1));
+    BoardState now{head >> 2, state, {}};
     if (now.active()) now.waiting_for = peer;
     return now;
   }
 
  private:
+  void wait_for(ClaimedRank peer) {
+    waiting_for_.store(static_cast<std::uint32_t>(peer.number()) + 1, std::memory_order_relaxed);
+  }
+
   struct Entry {
     std::atomic<std::uint64_t> sequence;
     std::atomic<std::uint64_t> count;
@@ -89,7 +93,7 @@ class CallBoard {
   };
 
   alignas(kCacheLine) std::atomic<std::uint64_t> head_;
-  std::atomic<std::int32_t> waiting_for_;  // rank + 1, so that zeroed memory means nobody
+  std::atomic<std::uint32_t> waiting_for_;  // rank + 1, so that zeroed memory means nobody
   alignas(kCacheLine) Entry history_[kHistory];
 };
 static_assert(sizeof(CallBoard) == kCacheLine * 33);

@@ -37,6 +37,22 @@ using Lane = Unit<struct LaneTag, std::uint16_t>;
 /// No rank: a step without a peer, a cause without a culprit, a rank that waits for nobody.
 inline constexpr Rank kNoRank{-1};
 
+/// A rank as another process has written it, in memory that both map or in a message: any number at all. It becomes a
+/// Rank only by a look at how many there are.
+class ClaimedRank {
+ public:
+  constexpr ClaimedRank() = default;
+  constexpr explicit ClaimedRank(std::int32_t number) : number_(number) {}
+  constexpr ClaimedRank(Rank rank) : number_(rank.value) {}  // NOLINT(google-explicit-constructor): of one's own
+  constexpr bool operator==(const ClaimedRank&) const = default;
+  /// kNoRank if it is none of so many ranks.
+  constexpr Rank among(int ranks) const { return number_ >= 0 && number_ < ranks ? Rank{number_} : kNoRank; }
+  constexpr std::int32_t number() const { return number_; }
+
+ private:
+  std::int32_t number_ = kNoRank.value;
+};
+
 TUTTI_HD constexpr std::size_t div_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 TUTTI_HD constexpr std::size_t round_up(std::size_t a, std::size_t b) { return div_up(a, b) * b; }
 

@@ -80,6 +80,22 @@ TEST(Wire, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(place.parent.rank, Rank{5});
 }
 
+// A line that is forged, or that speaks to the terminal, would be the reader's own in its log.
+TEST(Wire, TextsOfOthersHaveNoControlCharacters) {
+  Cause cause;
+  ASSERT_TRUE(
+      decode(encode(Cause{Code::kMismatch, Rank{1}, kNoRank, "a\nb\x1b[2J\x7f\xc2\x9b \xc3\xbc"}), &cause).ok());
+  EXPECT_EQ(cause.text, "a?b?[2J??? \xc3\xbc");
+  FailureMessage failure;
+  ASSERT_TRUE(decode(encode(FailureMessage{Code::kMismatch, "x\r\ny"}), &failure).ok());
+  EXPECT_EQ(failure.text, "x??y");
+  Member member = sample_member(5);
+  member.host_name = "host\n12:00:00.000 tutti error rank 0: forged";
+  PlaceMessage place;
+  ASSERT_TRUE(decode(encode(PlaceMessage{member}), &place).ok());
+  EXPECT_EQ(place.parent.host_name.find('\n'), std::string::npos);
+}
+
 template <class Message>
 void expect_only_whole_messages_parse(const std::vector<std::byte>& good) {
   Message message;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <set>
 #include <thread>
@@ -160,8 +161,16 @@ TEST_F(Culprits, CirclesAndUnreadableBoardsEnd) {
 
 TEST_F(Culprits, GarbageOnABoardNamesNoRankThatIsNotThere) {
   board(1).begin(call_number(7));
-  board(1).wait_for(Rank{1'000'000});
-  EXPECT_EQ(find_culprit(call_number(7), Rank{1}, 3, reader()).rank, Rank{1});
+  for (const int garbage :
+       {1'000'000, -1'000'001, 3, std::numeric_limits<int>::min(), std::numeric_limits<int>::max()}) {
+    board(1).begin(call_number(7));
+    board(1).wait_for(Rank{garbage});
+    EXPECT_EQ(find_culprit(call_number(7), Rank{1}, 3, reader()).rank, Rank{1}) << garbage;
+    EXPECT_FALSE(waits_in_circle(Rank{0}, Rank{1}, 3, reader())) << garbage;
+    board(1).begin_peers(6);
+    EXPECT_EQ(find_culprit(call_number(7), Rank{1}, 3, reader()).rank, Rank{1}) << garbage;
+    EXPECT_EQ(find_silent_peer(Rank{0}, Rank{1}, 3, reader()).rank, Rank{1}) << garbage;
+  }
 }
 
 TEST_F(Culprits, DisagreementsAreFoundNowAndInThePast) {
