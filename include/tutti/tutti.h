@@ -12,9 +12,10 @@
  * prints to stdout or installs a signal handler. The caller owns every buffer and keeps it valid until the operation is
  * done: on return with stream NULL, at tuttiGroupEnd in a group, after tuttiStreamSynchronize on a stream.
  *
- * Threads. Any thread may call; on one communicator one call at a time, except tuttiCommAbort, tuttiCommGetAsyncError
- * and tuttiGetLastError, which may be called at any time. Different communicators are independent. In a forked child
- * every call returns tuttiInvalidUsage.
+ * Threads. Any thread may call; on one communicator one call at a time, except tuttiCommAbort, tuttiCommGetAsyncError,
+ * tuttiGetLastError and the questions tuttiCommCount and tuttiCommUserRank, which may be called at any time: a second
+ * call that is seen beside another one is refused with tuttiInvalidUsage. Different communicators are independent. In a
+ * forked child every call returns tuttiInvalidUsage.
  *
  * Order. All ranks of a communicator make the same collective calls in the same order. Operations of a communicator run
  * in call order, one at a time, whatever their streams.
@@ -142,7 +143,10 @@ TUTTI_API const char* tuttiGetErrorString(tuttiResult_t result);
 /** One English sentence on this thread's last failed call on `comm` (NULL: on any object); after a final failure its
  * first cause. Never NULL; valid until the thread's next tutti call. */
 TUTTI_API const char* tuttiGetLastError(tuttiComm_t comm);
-/** Called with every log line instead of stderr, by any library thread, one at a time. NULL: back to stderr or file. */
+/** Called with every log line instead of stderr, by a thread of the log's own, one at a time: however long it takes, no
+ * call, abort or join waits for it. A call that fails waits for its lines for at most 0.02 s, tuttiCommDestroy, fork
+ * and exit for at most 0.1 s; of lines that come faster than they are taken some are left out, and counted. NULL: back
+ * to stderr or file; on return the old callback is not running any more, unless it makes this call itself. */
 TUTTI_API tuttiResult_t tuttiSetLogCallback(void (*fn)(int level, const char* line, void* user), void* user);
 /** Row `index` of the table of settings: name, value in force in this environment, default, meaning. Strings live until
  * the thread's next call. tuttiInvalidArgument past the end. */
@@ -173,7 +177,8 @@ TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tut
 /** Collective: takes its place in the order of calls. Drains this rank's operations and waits until every rank has
  * finished them too (or has left), so that a failure of theirs is known here. */
 TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
-/** Finalize and free; local on a failed communicator. The handle is gone whatever is returned. */
+/** Finalize and free; local on a failed communicator. The handle is gone whatever is returned, except with
+ * tuttiInvalidUsage: another call is in progress on it, or this is a callback of a stream. */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 /** From any thread, local: wakes calls in progress with tuttiAborted and fails the communicator for good; returns
  * within 0.1 s. The handle is freed once no call uses it any more: do not use it in new calls. */

@@ -7,6 +7,7 @@
 #include "comm/call_group.h"
 #include "comm/create.h"
 #include "comm/handle.h"
+#include "comm/join_with.h"
 
 using tutti::Code;
 using tutti::Communicator;
@@ -21,6 +22,8 @@ tuttiResult_t report(const Status& status, const void* object) {
   // A final failure was logged by the communicator, once; a refused call is logged here.
   // In a forked child the log's lock may be held by a thread that is not there.
   if (refused && !hub_forked()) log(LogLevel::kWarn, {}, "{}: {}", name_of(status.code()), status.text());
+  if (!hub_forked())
+    log_drain(kLogPatienceOfCalls);  // whoever ends the program because of this finds the reason in the log
   return static_cast<tuttiResult_t>(remember_error(status, object));
 }
 
@@ -34,8 +37,7 @@ Status create_now(const Create& create, tuttiComm_t* comm) {
   std::shared_ptr<Communicator> made;
   TUTTI_TRY(create(&made));
   if (made == nullptr) return {};  // a split without a color
-  *comm = new tuttiComm;
-  (*comm)->comm = std::move(made);
+  *comm = tutti::make_handle(std::move(made));
   return {};
 }
 
@@ -88,9 +90,12 @@ Status init_all(tuttiComm_t* comms, int count, const int* list) {
   TUTTI_TRY(tutti::require(comms, "comms"));
   if (count < 1) return tutti::fail(Code::kInvalidArgument, "ndev is {}, not 1 or more", count);
   for (int i = 0; i < count; ++i) comms[i] = nullptr;
+  CreateOptions options;
+  TUTTI_TRY(tutti::read_options(nullptr, &options));
+  tutti::IdBytes bytes;
+  TUTTI_TRY(tutti::make_unique_id(options.settings, &bytes));
   tuttiUniqueId id;
-  if (const tuttiResult_t made = tuttiGetUniqueId(&id); made != tuttiSuccess)
-    return Status(static_cast<Code>(made), tutti::last_error(nullptr));
+  std::memcpy(id.internal, bytes.data(), sizeof id.internal);
   tutti::CallGroup::start();
   Status status;
   for (int i = 0; i < count && status.ok(); ++i) {
@@ -99,7 +104,9 @@ Status init_all(tuttiComm_t* comms, int count, const int* list) {
     if (status.ok()) status = init_from_id(&comms[i], count, id, i, nullptr, device);
   }
   if (!status.ok()) tutti::CallGroup::current().refuse(status);
-  return tutti::CallGroup::end();
+  status = tutti::CallGroup::end();
+  if (!status.ok()) tutti::withdraw_unique_id(options.settings, bytes);  // if nobody has joined by it
+  return status;
 }
 
 }  // namespace
@@ -178,12 +185,15 @@ tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
 
 tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
-    tutti::InCall in_call;
-    TUTTI_TRY(in_call.enter(comm));
-    Status status = comm->comm->finalized() ? Status{} : comm->comm->finalize();
-    in_call.forget();
-    comm->magic = 0;
-    delete comm;
+    Status status;
+    {
+      tutti::InCall in_call;
+      TUTTI_TRY(in_call.enter(comm));
+      status = comm->comm->finalized() ? Status{} : comm->comm->finalize();
+      if (status.code() == Code::kInvalidUsage) return status;
+    }
+    tutti::retire_handle(comm);  // or an abort did while this call waited
+    tutti::log_drain(tutti::kLogPatience);
     return status;
   });
 }
@@ -193,17 +203,18 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
     std::shared_ptr<Communicator> held;
     TUTTI_TRY(tutti::hold(comm, &held));
     held->abort();
-    if (comm->magic.exchange(kAbortedMagic, std::memory_order_relaxed) != kCommMagic) return {};  // two aborts at once
+    std::uint32_t expected = kCommMagic;
+    if (!comm->magic.compare_exchange_strong(expected, kAbortedMagic, std::memory_order_relaxed))
+      return {};  // another abort, or Destroy, has it
     // From here calls are refused. One that came before is in sight after a millisecond and ends now that it is
-    // aborted; one that is stuck in the caller's own code keeps the communicator. The few bytes of the handle stay in
-    // any case.
+    // aborted; one that is stuck in the caller's own code keeps the communicator.
     const auto in_use = [&] { return comm->busy.load(std::memory_order_acquire) != 0 || !held->quiet(); };
     for (int i = 0; i < 50 && (i == 0 || in_use()); ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
     if (!in_use()) {
       const tutti::MutexLock lock(comm->mutex);
       comm->comm.reset();
     }
-    tutti::Hub::keep_until_exit(comm);
+    tutti::Hub::keep_until_exit(comm);  // a late call on it is refused for good
     return {};
   });
 }
@@ -220,30 +231,30 @@ tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* async_erro
 
 tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, double seconds) {
   return tutti::guard(comm, [&]() -> Status {
-    tutti::InCall in_call;
-    TUTTI_TRY(in_call.enter(comm));
+    std::shared_ptr<Communicator> held;
+    TUTTI_TRY(tutti::hold(comm, &held));
     if (!(seconds >= 0)) return tutti::fail(Code::kInvalidArgument, "a timeout of {} s is not 0 or more", seconds);
-    comm->comm->set_timeout(seconds);
+    held->set_timeout(seconds);
     return {};
   });
 }
 
 tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* count) {
   return tutti::guard(comm, [&]() -> Status {
-    tutti::InCall in_call;
     TUTTI_TRY(tutti::require(count, "count"));
-    TUTTI_TRY(in_call.enter(comm));
-    *count = comm->comm->ranks();
+    std::shared_ptr<Communicator> held;
+    TUTTI_TRY(tutti::hold(comm, &held));
+    *count = held->ranks();
     return {};
   });
 }
 
 tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank) {
   return tutti::guard(comm, [&]() -> Status {
-    tutti::InCall in_call;
     TUTTI_TRY(tutti::require(rank, "rank"));
-    TUTTI_TRY(in_call.enter(comm));
-    *rank = comm->comm->rank().value;
+    std::shared_ptr<Communicator> held;
+    TUTTI_TRY(tutti::hold(comm, &held));
+    *rank = held->rank().value;
     return {};
   });
 }

@@ -24,7 +24,7 @@ Collective collective_named(std::string_view name) {
   return Collective::kNone;
 }
 
-Status algorithm_text(tuttiComm_t comm, std::string_view key, bool on_device, std::string* text) {
+Status algorithm_text(tutti::Communicator& comm, std::string_view key, bool on_device, std::string* text) {
   const std::size_t colon = std::min(key.find(':'), key.size());
   const Collective collective = collective_named(key.substr(0, colon));
   const std::string_view number = key.substr(std::min(colon + 1, key.size()));
@@ -32,17 +32,17 @@ Status algorithm_text(tuttiComm_t comm, std::string_view key, bool on_device, st
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), bytes);
   if (collective == Collective::kNone || error != std::errc{} || end != number.data() + number.size())
     return tutti::fail(Code::kInvalidArgument, "'{}' is not <collective>:<bytes>", key);
-  return comm->comm->algorithm_for(collective, Bytes{bytes}, on_device, text);
+  return comm.algorithm_for(collective, Bytes{bytes}, on_device, text);
 }
 
-Status names_text(tuttiComm_t comm, std::string_view name, std::string* text) {
+Status names_text(const tutti::Communicator& comm, std::string_view name, std::string* text) {
   const Collective collective = collective_named(name);
   if (collective == Collective::kNone)
     return tutti::fail(Code::kInvalidArgument, "'{}' is no collective with algorithms", name);
-  return comm->comm->algorithms_of(collective, text);
+  return comm.algorithms_of(collective, text);
 }
 
-Status info_text(tuttiComm_t comm, std::string_view key, std::string* text) {
+Status info_text(tutti::Communicator& comm, std::string_view key, std::string* text) {
   constexpr std::string_view kAlgorithm = "algorithm:", kOnDevice = "device_algorithm:";
   for (const std::string_view begin : {kAlgorithm, kOnDevice})
     if (key.substr(0, begin.size()) == begin)
@@ -50,10 +50,10 @@ Status info_text(tuttiComm_t comm, std::string_view key, std::string* text) {
   constexpr std::string_view kNames = "algorithms:";
   if (key.substr(0, kNames.size()) == kNames) return names_text(comm, key.substr(kNames.size()), text);
   if (key == "transport") {
-    *text = comm->comm->transport();
+    *text = comm.transport();
     return {};
   }
-  if (key == "device_transport") return comm->comm->device_transport(text);
+  if (key == "device_transport") return comm.device_transport(text);
   return tutti::fail(Code::kInvalidArgument,
                      "'{}' is not a key: transport, algorithm:<collective>:<bytes>, algorithms:<collective>, "
                      "device_transport, device_algorithm:<collective>:<bytes>",
@@ -103,11 +103,12 @@ tuttiResult_t tuttiSettingInfo(int index, const char** name, const char** value,
 
 tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char* value, size_t size) {
   return tutti::guard(comm, [&]() -> Status {
-    TUTTI_TRY(tutti::check_handle(comm));
+    std::shared_ptr<tutti::Communicator> held;
+    TUTTI_TRY(tutti::hold(comm, &held));
     TUTTI_TRY(tutti::require(key, "key"));
     TUTTI_TRY(tutti::require(value, "value"));
     std::string text;
-    TUTTI_TRY(info_text(comm, key, &text));
+    TUTTI_TRY(info_text(*held, key, &text));
     if (text.size() + 1 > size)
       return tutti::fail(Code::kInvalidArgument, "the value needs {} bytes, {} were given", text.size() + 1, size);
     std::memcpy(value, text.c_str(), text.size() + 1);
@@ -117,17 +118,16 @@ tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char* value, s
 
 tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiMemStat_t what, uint64_t* bytes) {
   return tutti::guard(comm, [&]() -> Status {
-    TUTTI_TRY(tutti::check_handle(comm));
+    std::shared_ptr<tutti::Communicator> held;
+    TUTTI_TRY(tutti::hold(comm, &held));
     TUTTI_TRY(tutti::require(bytes, "bytes"));
     switch (what) {
       case tuttiMemStatDevice:
-        *bytes = comm->comm->device_bytes();
-        return {};
+        return held->device_bytes(bytes);
       case tuttiMemStatHost:
-        *bytes = comm->comm->host_bytes();
-        return {};
+        return held->host_bytes(bytes);
       case tuttiMemStatShared:
-        *bytes = comm->comm->shared_bytes();
+        *bytes = held->shared_bytes();
         return {};
     }
     return tutti::fail(Code::kInvalidArgument, "{} is not a tuttiMemStat_t", static_cast<int>(what));

@@ -60,6 +60,8 @@ tuttiResult_t tuttiStreamSetTimeout(tuttiStream_t stream, double seconds) {
 tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream) {
   return tutti::guard(stream, [&]() -> Status {
     TUTTI_TRY(tutti::check_handle(stream));
+    if (stream->stream.use_count() > 1)
+      return tutti::fail(Code::kInvalidUsage, "calls of a group that has not ended are for this stream");
     TUTTI_TRY(stream->stream->close());
     stream->magic = 0;
     delete stream;

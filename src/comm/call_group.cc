@@ -1,10 +1,15 @@
 #include "comm/call_group.h"
 
 #include <algorithm>
+#include <exception>
+#include <future>
 #include <map>
+#include <new>
 #include <set>
 #include <thread>
 #include <utility>
+
+#include "core/library_thread.h"
 
 namespace tutti {
 
@@ -72,7 +77,7 @@ Status CallGroup::run() {
   if (!blocks) return run_together();
   run_on_threads();
   for (const Collected& call : calls_) TUTTI_TRY(call.status);
-  return {};
+  return refused_;
 }
 
 // What would be refused when its turn comes is refused before anything runs: two ranks of one communicator on a stream.
@@ -194,22 +199,44 @@ bool CallGroup::begin_ready(std::vector<std::unique_ptr<Operation>>* operations)
   return calls_.empty();
 }
 
+// Each waits for other ranks, perhaps for others of this group: without a thread for all, none runs.
 void CallGroup::run_on_threads() {
   std::map<Communicator*, std::vector<Collected*>> by_communicator;
-  std::vector<std::thread> threads;
+  std::vector<std::vector<Collected*>> chains;  // of calls that run after one another
   for (Collected& call : calls_) {
-    if (call.comm != nullptr) {
-      by_communicator[call.comm.get()].push_back(&call);
+    if (call.comm == nullptr) {
+      chains.push_back({&call});
     } else {
-      threads.emplace_back([&call] { call.status = run_one(&call); });
+      by_communicator[call.comm.get()].push_back(&call);
     }
   }
-  for (const auto& entry : by_communicator) {
-    threads.emplace_back([&calls = entry.second] {
-      for (Collected* call : calls) call->status = run_one(call);
-    });
+  for (auto& [comm, chain] : by_communicator) chains.push_back(std::move(chain));
+  std::promise<Status> all_started;
+  const std::shared_future<Status> start = all_started.get_future().share();
+  std::vector<std::thread> threads(chains.size());
+  Status started;
+  for (std::size_t i = 0; i < chains.size() && started.ok(); ++i) {
+    const auto run = [start, &chain = chains[i]] {
+      const Status& ready = start.get();
+      for (Collected* const call : chain) call->status = ready.ok() ? run_safely(call) : ready;
+    };
+    started = start_thread("tutti-group", run, &threads[i]);
   }
-  for (std::thread& thread : threads) thread.join();
+  all_started.set_value(started);
+  for (std::thread& thread : threads)
+    if (thread.joinable()) thread.join();
+  if (!started.ok()) refuse(started);
+}
+
+/// No exception leaves a thread.
+Status CallGroup::run_safely(Collected* call) {
+  try {
+    return run_one(call);
+  } catch (const std::bad_alloc&) {
+    return fail(Code::kSystemError, "out of memory in a call of a group");
+  } catch (const std::exception& error) {
+    return fail(Code::kInternalError, "a call of a group: {}", error.what());
+  }
 }
 
 Status CallGroup::run_one(Collected* call) {

@@ -49,6 +49,7 @@ class CallGroup {
   Status run_together();
   bool begin_ready(std::vector<std::unique_ptr<Operation>>* operations);
   void run_on_threads();
+  static Status run_safely(Collected* call);
   static Status run_one(Collected* call);
   static Status enqueue(std::shared_ptr<Communicator> comm, QueuedCall call, Stream& stream);
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <exception>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -120,9 +122,9 @@ Status Communicator::run(CallArguments* call) {
   TUTTI_TRY(prepare(call));
   if (arguments.on_device || arguments.staged) [[unlikely]]
     TUTTI_TRY(check_blocking(arguments));
+  if (!quiet()) [[unlikely]]
+    TUTTI_TRY(wait_until_quiet());
   const std::uint64_t ticket = take_ticket();
-  if (!my_turn(ticket)) [[unlikely]]
-    wait_for_turn(ticket);
   Status status;
   if (lacks_place(arguments)) [[unlikely]]
     status = wait_for_place(call);
@@ -130,8 +132,8 @@ Status Communicator::run(CallArguments* call) {
   bool empty = false;
   try {
     if (status.ok()) status = begin(arguments, &empty);
-  } catch (const std::exception& error) {
-    status = failed_inside(error);
+  } catch (...) {
+    status = failed_inside(std::current_exception());
   }
   if (status.ok() && !empty) status = run_launch();
   return finish(std::move(status), ticket);
@@ -140,8 +142,8 @@ Status Communicator::run(CallArguments* call) {
 Status Communicator::run_launch() {
   try {
     return active_->run(launch_, *this);
-  } catch (const std::exception& error) {
-    return failed_inside(error);
+  } catch (...) {
+    return failed_inside(std::current_exception());
   }
 }
 
@@ -149,22 +151,31 @@ Status Communicator::run(std::span<Transfer> transfers) {
   if (failed()) return failure();
   for (const Transfer& transfer : transfers) TUTTI_TRY(prepare(transfer));
   TUTTI_TRY(check_blocking(transfers));
+  TUTTI_TRY(wait_until_quiet());
   const std::uint64_t ticket = take_ticket();
-  if (!my_turn(ticket)) wait_for_turn(ticket);
   if (has_kernels()) (void)wait_for_kernels();  // begin() tells of a failure
   Status status;
   try {
     status = begin(transfers);
     if (status.ok()) status = active_->run(transfers, *this);
-  } catch (const std::exception& error) {
-    status = failed_inside(error);
+  } catch (...) {
+    status = failed_inside(std::current_exception());
   }
   return finish(std::move(status), ticket);
 }
 
-// Memory can run out in the middle of an operation; its ticket is given back all the same.
-Status Communicator::failed_inside(const std::exception& error) const {
-  return fail(Code::kSystemError, "rank {} ran out of memory in {} ({})", rank_.value, what_runs(), error.what());
+// Memory can run out in the middle of an operation, and a function of the caller's can throw what it likes; the ticket
+// is given back all the same.
+Status Communicator::failed_inside(const std::exception_ptr& thrown) const {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc& error) {
+    return fail(Code::kSystemError, "rank {} ran out of memory in {} ({})", rank_.value, what_runs(), error.what());
+  } catch (const std::exception& error) {
+    return fail(Code::kInternalError, "rank {}: an exception in {}: {}", rank_.value, what_runs(), error.what());
+  } catch (...) {
+    return fail(Code::kInternalError, "rank {}: an exception of an unknown kind in {}", rank_.value, what_runs());
+  }
 }
 
 Status Communicator::begin(std::span<Transfer> transfers) {
@@ -180,14 +191,6 @@ Status Communicator::begin(std::span<Transfer> transfers) {
   operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
   waiting_ = false;
   return {};
-}
-
-void Communicator::wait_for_turn(std::uint64_t ticket) {
-  for (;;) {
-    const std::uint64_t done = done_tickets_.load(std::memory_order_acquire);
-    if (done == ticket) return;
-    done_tickets_.wait(done, std::memory_order_acquire);
-  }
 }
 
 Status Communicator::may_begin() {
@@ -381,7 +384,6 @@ Status Communicator::fail_for_good(Status status, Rank culprit) {
     failed_.store(true, std::memory_order_release);
   }
   if (device_ != nullptr) device_->stop_kernels();
-  log(LogLevel::kError, log_source(), "{}: {}", name_of(status.code()), status.text());
   // A peer's own cause needs no echo; post_cause keeps the first one at each rank, so a late echo does no harm.
   if (joined_.membership->cause().code == Code::kOk) {
     Cause cause;
@@ -393,6 +395,8 @@ Status Communicator::fail_for_good(Status status, Rank culprit) {
   }
   alarm_.store(1, std::memory_order_release);
   executor_->wake();
+  announce_turn();
+  log(LogLevel::kError, log_source(), "{}: {}", name_of(status.code()), status.text());  // when all have heard of it
   return status;
 }
 
@@ -425,7 +429,7 @@ void Communicator::abort() {
 
 Status Communicator::algorithm_for(Collective collective, Bytes bytes, bool on_device, std::string* text) {
   if (on_device) TUTTI_TRY(device_transport(text));
-  wait_for_turn(next_ticket_.load(std::memory_order_relaxed));  // the plans are the running operation's
+  TUTTI_TRY(wait_until_quiet());  // the plans are the running operation's
   PlanCache& plans = on_device && device_->executor() != nullptr ? device_->plans() : plans_;
   if (on_device) *text = device_->describe_levels(collective, bytes);
   if (on_device && !text->empty()) return {};
@@ -442,15 +446,17 @@ Status Communicator::algorithms_of(Collective collective, std::string* text) con
   return {};
 }
 
-std::uint64_t Communicator::host_bytes() {
-  wait_for_turn(next_ticket_.load(std::memory_order_relaxed));
+Status Communicator::host_bytes(std::uint64_t* bytes) {
+  TUTTI_TRY(wait_until_quiet());
   const std::size_t staged = device_ == nullptr ? 0 : device_->staging_memory().value;
-  return plans_.bytes() + executor_->scratch_bytes() + scaled_.capacity() + staged;
+  *bytes = plans_.bytes() + executor_->scratch_bytes() + scaled_.capacity() + staged;
+  return {};
 }
 
-std::uint64_t Communicator::device_bytes() {
-  wait_for_turn(next_ticket_.load(std::memory_order_relaxed));
-  return device_ == nullptr ? 0 : device_->device_memory().value;
+Status Communicator::device_bytes(std::uint64_t* bytes) {
+  TUTTI_TRY(wait_until_quiet());
+  *bytes = device_ == nullptr ? 0 : device_->device_memory().value;
+  return {};
 }
 
 Settings Communicator::settings() const {

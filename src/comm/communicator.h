@@ -68,7 +68,7 @@ class Communicator final : public Watch {
   bool deregister(std::uint64_t handle);
 
   /// What an exception in the running operation means for its caller.
-  Status failed_inside(const std::exception& error) const;
+  Status failed_inside(const std::exception_ptr& thrown) const;
 
   /// The operations made for this communicator. From the API's thread.
   UserOperations& operations() { return operations_; }
@@ -105,10 +105,15 @@ class Communicator final : public Watch {
   const Launch& launch() const { return launch_; }
   Status begin(std::span<Transfer> transfers);
   Status finish(Status status, std::uint64_t ticket);
-  /// Blocks until the operations with lower tickets have ended.
-  void wait_for_turn(std::uint64_t ticket);
-  /// Wakes wait_for_turn(); after finish() by another thread than the API's.
-  void announce_turn() { done_tickets_.notify_all(); }
+  /// Blocks until all operations that have a ticket have ended. By the API's thread. kInvalidUsage: in a callback of a
+  /// stream, whose thread is what runs them. The failure, where there is one and they do not end by it. kTimeout: none
+  /// of them has ended for as long as an operation may take.
+  Status wait_until_quiet();
+  /// Wakes who waits for it; after finish() by another thread than the API's.
+  void announce_turn() {
+    const MutexLock lock(turn_mutex_);
+    turn_.notify_all();
+  }
 
   /// Puts a checked call on a CUDA stream, behind all earlier ones, and returns; `watched` says how it goes, nullptr:
   /// there is nothing to wait for, or the call has become part of a graph. Blocks while earlier calls run that are not
@@ -147,9 +152,9 @@ class Communicator final : public Watch {
   /// Bytes of memory that peers can map: this rank's segment as far as it is touched.
   std::uint64_t shared_bytes() const;
   /// Bytes of private memory for schedules and scratch.
-  std::uint64_t host_bytes();
+  Status host_bytes(std::uint64_t* bytes);
   /// Bytes of device memory for links and scratch.
-  std::uint64_t device_bytes();
+  Status device_bytes(std::uint64_t* bytes);
   /// How this rank reaches the others: "shm", "tcp", "shm and tcp", "inproc".
   const char* transport() const;
   /// The same for device buffers: "cuda", or "staged over" what host buffers use. kUnsupported: there is no device.
@@ -224,6 +229,8 @@ class Communicator final : public Watch {
 
   std::atomic<std::uint64_t> next_ticket_{0};
   std::atomic<std::uint64_t> done_tickets_{0};  // release at finish(), pairs with the acquire in my_turn()
+  Mutex turn_mutex_;
+  ConditionVariable turn_;  // with the mutex: an operation has ended
   std::uint64_t sequence_ = 0;
   std::uint64_t promised_ = 0;  // to the newest collective that is queued; the API's thread only
   Call call_;

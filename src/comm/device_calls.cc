@@ -42,7 +42,7 @@ Status Communicator::launch_on(const CallArguments& arguments, Stream& stream, s
   StreamPlace place;
   TUTTI_TRY(stream.place_on(executor->device(), &place));
   place.capture = capture;
-  wait_for_turn(next_ticket_.load(std::memory_order_relaxed));
+  TUTTI_TRY(wait_until_quiet());
   if (moves_data(call)) TUTTI_TRY(device_->streams().enter(rank_, {&place, 1}, sequence_ + 1));
   const std::uint64_t ticket = take_ticket();
   std::shared_ptr<DeviceEvent> ended;
@@ -51,8 +51,8 @@ Status Communicator::launch_on(const CallArguments& arguments, Stream& stream, s
     bool empty = false;
     status = begin(call, &empty, true);
     if (status.ok() && !empty) status = executor->launch_on(launch_, stream.cuda(), operation_timeout_, &ended);
-  } catch (const std::exception& error) {
-    status = failed_inside(error);
+  } catch (...) {
+    status = failed_inside(std::current_exception());
   }
   const Call launched = call_;
   status = finish(std::move(status), ticket);

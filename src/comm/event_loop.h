@@ -47,7 +47,7 @@ class EventLoop {
   /// Any thread. Tasks run in order. False: the loop has stopped, the task is dropped.
   bool post(std::function<void()> task);
   /// Any thread. Runs the task in the loop's thread and waits for its end, at most `limit`. False: it has not (yet)
-  /// run.
+  /// run, and may do so when the caller has gone on: it owns all that it uses.
   bool call(std::function<void()> task, std::chrono::milliseconds limit);
   /// Any thread: whether this is the one in run().
   bool inside() const { return thread_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }

@@ -20,8 +20,10 @@ inline constexpr std::uint32_t kStreamMagic = 0x74737472;
 /// An aborted communicator's handle keeps this value: its memory stays, so that a late call is refused, not undefined.
 inline constexpr std::uint32_t kAbortedMagic = 0x74646561;
 
+/// A handle's memory is never freed, only used again, and late: a call that began before another thread destroyed or
+/// aborted the communicator looks at it without harm.
 struct tuttiComm {
-  std::atomic<std::uint32_t> magic{kCommMagic};  // relaxed: it tells misuse, it orders nothing
+  std::atomic<std::uint32_t> magic{0};  // relaxed: it tells misuse, it orders nothing
   std::shared_ptr<tutti::Communicator>
       comm;  // reset by an abort; the calls allowed at any time copy it under the mutex
   tutti::Mutex mutex;
@@ -36,6 +38,11 @@ struct tuttiStream {
 
 namespace tutti {
 
+/// A handle of a new communicator. Any thread.
+tuttiComm_t make_handle(std::shared_ptr<Communicator> comm);
+/// Of a communicator that is destroyed: from here on it is none. False: an abort has taken it before.
+bool retire_handle(tuttiComm_t comm);
+
 /// Ok, or why this handle cannot be used.
 inline Status check_handle(tuttiComm_t comm) {
   if (comm == nullptr) return fail(Code::kInvalidArgument, "the communicator is NULL");
@@ -49,7 +56,8 @@ inline Status check_handle(tuttiComm_t comm) {
 inline Status check_handle(tuttiStream_t stream) {
   if (stream == nullptr) return fail(Code::kInvalidArgument, "the stream is NULL");
   if (stream->magic != kStreamMagic) return fail(Code::kInvalidArgument, "this is not a stream");
-  if (hub_forked()) return fail(Code::kInvalidUsage, "this process was forked after the stream was made");
+  if (hub_forked() || stream->stream->is_forked())
+    return fail(Code::kInvalidUsage, "this process was forked after the stream was made");
   return {};
 }
 
@@ -68,6 +76,8 @@ class InCall {
   /// Ok, or why this handle cannot be used.
   Status enter(tuttiComm_t comm) {
     TUTTI_TRY(check_handle(comm));
+    if (comm->busy.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      return fail(Code::kInvalidUsage, "another call is in progress on this communicator: it takes one at a time");
     comm_ = comm;
     comm->busy.store(1, std::memory_order_relaxed);
     // An abort marks the handle, waits out the store buffer and then looks at `busy`: looking again here closes the
@@ -77,8 +87,6 @@ class InCall {
       return {};
     return check_handle(comm);
   }
-  /// Before the handle itself is freed.
-  void forget() { comm_ = nullptr; }
 
  private:
   void leave() {

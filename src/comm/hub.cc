@@ -1,7 +1,5 @@
 #include "comm/hub.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include "comm/group.h"
 #include "comm/root.h"
 #include "comm/url_service.h"
+#include "core/library_thread.h"
 #include "core/log.h"
 #include "core/mutex.h"
 
@@ -27,6 +26,8 @@ constexpr std::chrono::milliseconds kPatience{100};
 /// ... and that of the process, in which what the thread still uses is torn down: on a crowded machine its turn comes
 /// late.
 constexpr std::chrono::milliseconds kExitPatience{1000};
+/// How long a thread waits for the service thread, which never waits for anybody.
+constexpr std::chrono::seconds kServicePatience{10};
 
 /// Set in a forked child, read by any thread there; relaxed: no thread but the forking one exists when it is set.
 std::atomic<bool> forked{false};
@@ -157,7 +158,7 @@ struct HubRegistry {
   /// its users may never let go.
   static void end_with_process(const std::shared_ptr<Hub>& hub) {
     HubRegistry& registry = get();
-    hub->loop_.call([&] { hub->say_goodbyes(); }, kPatience);
+    hub->loop_.call([hub] { hub->say_goodbyes(); }, kPatience);
     hub->loop_.stop();
     MutexLock lock(registry.mutex);
     const bool ended = registry.wait_for_end(hub.get(), kExitPatience, &lock);
@@ -235,13 +236,12 @@ Status Hub::acquire(const Settings& settings, std::shared_ptr<Hub>* hub) {
   TUTTI_TRY(made->open(settings));
   Hub* const raw = made.get();
   registry.hubs.emplace_back(raw, false);
-  // The application's signals are for its own threads: the service thread inherits a mask that blocks them all.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  raw->thread_ = std::thread([raw] { raw->serve(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (const Status started = start_thread(
+          "tutti-hub", [raw] { raw->serve(); }, &raw->thread_);
+      !started.ok()) {
+    registry.hubs.pop_back();
+    return started;
+  }
   hub->reset(made.release(), HubRegistry::retire);
   registry.current = *hub;
   return {};
@@ -274,7 +274,6 @@ Status Hub::open(const Settings& settings) {
 }
 
 void Hub::serve() {
-  ::pthread_setname_np(::pthread_self(), "tutti-hub");
   loop_.run();
   unix_acceptor_.reset();
   tcp_acceptor_.reset();
@@ -315,6 +314,17 @@ void Hub::admit_to_group(const std::shared_ptr<Connection>& connection) {
   }
   if (connection->handshake().role() == Role::kData) return found->second->desk().serve(connection);
   found->second->serve(connection);
+}
+
+Status Hub::ask(std::function<Status(const std::shared_ptr<Hub>& there)> task) {
+  const auto answer = std::make_shared<Status>(fail(Code::kInvalidUsage, "the process is ending"));
+  const bool answered = loop_.call(
+      [weak = weak_from_this(), task = std::move(task), answer] {
+        if (const auto there = weak.lock()) *answer = task(there);
+      },
+      kServicePatience);
+  if (answered) return *answer;
+  return fail(Code::kTimeout, "the service thread of this process does not answer");
 }
 
 std::shared_ptr<Group> Hub::group(const KeyId& id, const Key& secret) {

@@ -38,7 +38,7 @@ bool wait_for_no_hub(std::chrono::milliseconds patience);
 template <class T>
 inline constexpr char kKindOf = 0;
 
-class Hub {
+class Hub : public std::enable_shared_from_this<Hub> {
  public:
   /// The process's hub, made on first need; it ends when the last of these pointers is gone. `settings` matter when it
   /// is made: ports and interfaces. Any thread, blocks for the time of a few system calls.
@@ -73,6 +73,9 @@ class Hub {
   Hub& operator=(const Hub&) = delete;
 
   EventLoop& loop() { return loop_; }
+  /// Runs a task in the service thread and waits for its answer. kTimeout: that thread, which never waits for anybody,
+  /// has not come to it in ten seconds; the task may still run, so it owns all that it uses. Any thread.
+  Status ask(std::function<Status(const std::shared_ptr<Hub>& there)> task);
   Doorman& doorman() { return *doorman_; }
   const ProcessId& process() const { return process_; }
   const std::string& socket_name() const { return socket_name_; }

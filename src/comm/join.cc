@@ -10,26 +10,28 @@
 
 namespace tutti {
 
-Status make_unique_id(const Settings& settings, IdBytes* id) {
+Status make_unique_id(const Settings& settings, IdBytes* id, const SecretOf& secret_of) {
   std::shared_ptr<Hub> hub;
   TUTTI_TRY(Hub::acquire(settings, &hub));
   UniqueId made;
-  TUTTI_TRY(random_bytes(made.secret));
   TUTTI_TRY(random_bytes(made.nonce));
+  TUTTI_TRY(secret_of ? secret_of(made.nonce, &made.secret) : random_bytes(made.secret));
   made.port = hub->port();
   made.addresses = hub->addresses();
   if (made.addresses.size() > UniqueId::kMaxAddresses) made.addresses.resize(UniqueId::kMaxAddresses);
-  Status status = fail(Code::kInternalError, "the hub's service thread does not answer");
-  hub->loop().call([&] { status = hub->roots().add(made, hub); }, std::chrono::hours(1));
-  if (status.ok()) *id = made.encode();
-  return status;
+  TUTTI_TRY(hub->ask([made](const std::shared_ptr<Hub>& there) { return there->roots().add(made, there); }));
+  *id = made.encode();
+  return {};
 }
 
 void withdraw_unique_id(const Settings& settings, const IdBytes& id) {
   std::shared_ptr<Hub> hub;
   UniqueId known;
   if (!UniqueId::decode(id, &known).ok() || !Hub::acquire(settings, &hub).ok()) return;
-  hub->loop().call([&] { hub->roots().withdraw(known.nonce); }, std::chrono::hours(1));
+  (void)hub->ask([nonce = known.nonce](const std::shared_ptr<Hub>& there) {
+    there->roots().withdraw(nonce);
+    return Status();
+  });  // if the service thread is held up, the id goes with the process
 }
 
 Status check_ranks(const JoinRequest& request) {

@@ -4,12 +4,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "comm/crowding.h"
+#include "comm/crypto.h"
 #include "comm/membership.h"
 #include "core/clock.h"
 #include "core/settings.h"
@@ -63,9 +65,11 @@ struct JoinResult {
   Crowding crowding;                  ///< of these; left to who makes an executor
 };
 
-/// Makes an id and serves it from this process's hub until it is used or the process ends. `secret` (32 bytes) may be
-/// given (a secret file); nullptr: fresh from the system.
-Status make_unique_id(const Settings& settings, IdBytes* id);
+/// The secret that belongs to an id's nonce.
+using SecretOf = std::function<Status(const KeyId& nonce, Key* secret)>;
+/// Makes an id and serves it from this process's hub until it is used or the process ends. Its secret is random, or
+/// `secret_of` its nonce.
+Status make_unique_id(const Settings& settings, IdBytes* id, const SecretOf& secret_of = {});
 
 /// Joins. Blocks until all ranks joined, the deadline passed or the join failed; on failure every rank that takes part
 /// gets a status, and the one that decided it names the ranks: a missing rank (kTimeout), a duplicate rank or another

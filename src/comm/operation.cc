@@ -8,15 +8,17 @@ namespace tutti {
 Operation::State Operation::poll(bool look) {
   try {
     return step(look);
-  } catch (const std::exception& error) {
+  } catch (...) {
     if (is_elsewhere()) return state_;
-    end(comm_->failed_inside(error));
+    end(comm_->failed_inside(std::current_exception()));
     return state_;
   }
 }
 
 Operation::State Operation::step(bool look) {
   if (is_elsewhere()) return watch();
+  // After an abort the buffers are the caller's: not a byte more is written, however late this comes.
+  if (comm_->failed() && state_ == State::kRunning) return end(comm_->failure()), state_;
   if (state_ == State::kQueued) {
     if (!may_begin()) return state_;
     state_ = State::kRunning;

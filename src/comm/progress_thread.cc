@@ -4,26 +4,59 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "comm/stream.h"
+#include "core/library_thread.h"
 #include "core/log.h"
 #include "core/mutex.h"
 
 namespace tutti {
 
-std::shared_ptr<ProgressThread> ProgressThread::acquire(const std::vector<int>& cores) {
-  static Mutex mutex;
-  static std::weak_ptr<ProgressThread> current TUTTI_GUARDED_BY(mutex);
-  const MutexLock lock(mutex);
-  std::shared_ptr<ProgressThread> thread = current.lock();
-  if (thread != nullptr) return thread;
-  thread.reset(new ProgressThread);
-  thread->thread_ = std::thread([raw = thread.get(), cores] { raw->main(cores); });
-  current = thread;
-  return thread;
+namespace {
+
+/// The process's thread. A forked child has none, whatever it has a copy of.
+struct ProgressRegistry {
+  Mutex mutex;
+  std::weak_ptr<ProgressThread> current TUTTI_GUARDED_BY(mutex);
+
+  // Never destroyed: a child may be forked while the process ends.
+  static ProgressRegistry& get() {
+    static ProgressRegistry* const instance = [] {
+      ::pthread_atfork(before_fork, after_fork, in_child);
+      return new ProgressRegistry;
+    }();
+    return *instance;
+  }
+  static void before_fork() TUTTI_ACQUIRE(get().mutex) { get().mutex.lock(); }
+  static void after_fork() TUTTI_RELEASE(get().mutex) { get().mutex.unlock(); }
+  static void in_child() TUTTI_RELEASE(get().mutex) {
+    if (const auto parents = get().current.lock()) parents->was_forked();
+    get().current.reset();
+    get().mutex.unlock();
+  }
+};
+
+}  // namespace
+
+Status ProgressThread::acquire(const std::vector<int>& cores, std::shared_ptr<ProgressThread>* thread) {
+  ProgressRegistry& registry = ProgressRegistry::get();
+  const MutexLock lock(registry.mutex);
+  *thread = registry.current.lock();
+  if (*thread != nullptr) return {};
+  const std::shared_ptr<ProgressThread> made(new ProgressThread);
+  TUTTI_TRY(start_thread(
+      "tutti-progress", [raw = made.get(), cores] { raw->main(cores); }, &made->thread_));
+  registry.current = *thread = made;
+  return {};
 }
 
 ProgressThread::~ProgressThread() {
+  if (!thread_.joinable()) return;  // it could not be started
+  if (is_forked()) {                // the parent's: it is not here, and may hold the mutex
+    thread_.detach();
+    return;
+  }
   {
     const MutexLock lock(mutex_);
     stop_ = true;
@@ -46,8 +79,10 @@ void ProgressThread::notify(Stream* stream) {
 
 void ProgressThread::forget(Stream* stream) { std::erase(busy_, stream); }
 
+thread_local bool ProgressThread::here_ = false;
+
 void ProgressThread::main(const std::vector<int>& cores) {
-  pthread_setname_np(pthread_self(), "tutti-progress");
+  here_ = true;
   if (!cores.empty()) {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -78,6 +113,18 @@ bool ProgressThread::poll_streams(std::vector<Stream*>* active, bool look, std::
   return ended;
 }
 
+// An exception that left this thread would end the process.
+Status ProgressThread::call_back(const std::function<void(Status)>& callback, const Status& so_far) {
+  try {
+    callback(so_far);
+    return {};
+  } catch (const std::exception& error) {
+    return fail(Code::kInternalError, "a callback of the stream threw an exception: {}", error.what());
+  } catch (...) {
+    return fail(Code::kInternalError, "a callback of the stream threw an exception of an unknown kind");
+  }
+}
+
 // The head item belongs to this thread until retire(): others only append, which leaves references into a deque valid.
 bool ProgressThread::poll_head(Stream* stream, bool look, std::uint64_t* moved) {
   Stream::Item* item = nullptr;
@@ -88,10 +135,7 @@ bool ProgressThread::poll_head(Stream* stream, bool look, std::uint64_t* moved) 
     item = &stream->items_.front();
     so_far = stream->first_error_;
   }
-  if (item->operation == nullptr) {
-    item->callback(so_far);
-    return retire(stream, {}), true;
-  }
+  if (item->operation == nullptr) return retire(stream, call_back(item->callback, so_far)), true;
   Operation& operation = *item->operation;
   const bool ended = operation.poll(look) == Operation::State::kEnded;
   *moved += operation.progress() + static_cast<std::uint64_t>(operation.state());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -18,12 +19,17 @@ class Stream;
 class ProgressThread {
  public:
   /// The process's thread, started when nobody holds it yet. `cores`: where it may run; empty: anywhere.
-  static std::shared_ptr<ProgressThread> acquire(const std::vector<int>& cores);
+  static Status acquire(const std::vector<int>& cores, std::shared_ptr<ProgressThread>* thread);
   ~ProgressThread();
 
   Mutex& mutex() TUTTI_RETURNS(mutex_) { return mutex_; }
   /// The caller is this thread: a callback, which must not wait for a stream.
   bool is_current() const { return std::this_thread::get_id() == thread_.get_id(); }
+  /// The caller is the process's progress thread.
+  static bool is_here() { return here_; }
+  /// This is a child's copy: the thread is not here, and its mutex may be held by it.
+  void was_forked() { forked_.store(true, std::memory_order_relaxed); }
+  bool is_forked() const { return forked_.load(std::memory_order_relaxed); }
   /// Something was queued on `stream`.
   void notify(Stream* stream) TUTTI_REQUIRES(mutex_);
   /// The stream has no items and will get no more.
@@ -33,9 +39,12 @@ class ProgressThread {
   ProgressThread() = default;
   void main(const std::vector<int>& cores);
   bool poll_streams(std::vector<Stream*>* active, bool look, std::uint64_t* moved);
+  static Status call_back(const std::function<void(Status)>& callback, const Status& so_far);
   bool poll_head(Stream* stream, bool look, std::uint64_t* moved);
   void retire(Stream* stream, const Status& status);
   void sleep(const std::vector<Stream*>& active);
+
+  static thread_local bool here_;
 
   Mutex mutex_;
   ConditionVariable work_;
@@ -44,6 +53,7 @@ class ProgressThread {
   Executor* sleeper_ TUTTI_GUARDED_BY(mutex_) = nullptr;  // whose futex the thread sleeps on
   bool stop_ TUTTI_GUARDED_BY(mutex_) = false;
   std::thread thread_;
+  std::atomic<bool> forked_{false};  // relaxed: set where there is no other thread
 };
 
 }  // namespace tutti

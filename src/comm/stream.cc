@@ -1,5 +1,7 @@
 #include "comm/stream.h"
 
+#include <utility>
+
 #include "core/settings.h"
 
 namespace tutti {
@@ -7,7 +9,9 @@ namespace tutti {
 Status Stream::create(std::shared_ptr<Stream>* stream) {
   Settings settings;
   TUTTI_TRY(read_settings(&settings));
-  *stream = std::make_shared<Stream>(ProgressThread::acquire(settings.progress_cores));
+  std::shared_ptr<ProgressThread> thread;
+  TUTTI_TRY(ProgressThread::acquire(settings.progress_cores, &thread));
+  *stream = std::make_shared<Stream>(std::move(thread));
   return {};
 }
 

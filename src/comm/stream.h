@@ -46,6 +46,8 @@ class Stream {
   void set_timeout(double seconds);
   /// Waits for the work. kInvalidUsage in a callback.
   Status close();
+  /// This is the copy in a forked child: nobody runs what is queued.
+  bool is_forked() const { return thread_->is_forked(); }
 
  private:
   friend class ProgressThread;

@@ -151,9 +151,9 @@ Status open_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const st
                  std::uint64_t round, const IdBytes& id, Deadline deadline) {
   const Clock::time_point begin = Clock::now();
   for (bool told = false;; told = true) {
-    Status status = fail(Code::kInternalError, "the hub's service thread does not answer");
-    const auto publish = [&] { status = hub->urls().publish(keys.id, keys.secret, port, round, id); };
-    hub->loop().call(publish, std::chrono::hours(1));
+    const Status status = hub->ask([keys, port, round, id](const std::shared_ptr<Hub>& there) {
+      return there->urls().publish(keys.id, keys.secret, port, round, id);
+    });
     if (status.ok() || !is_in_use(status)) return status;
     const std::chrono::duration<double> tried = Clock::now() - begin;
     if (deadline.passed() || tried >= kBusyPatience)
@@ -165,7 +165,10 @@ Status open_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const st
 }
 
 void close_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, std::uint64_t round) {
-  hub->loop().call([&] { hub->urls().withdraw(keys.id, round); }, std::chrono::hours(1));
+  (void)hub->ask([id = keys.id, round](const std::shared_ptr<Hub>& there) {
+    there->urls().withdraw(id, round);
+    return Status();
+  });  // if the service thread is held up, the door goes with the process
 }
 
 Status ask_for_id(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const std::string& host, std::uint16_t port,

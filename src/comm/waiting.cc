@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "comm/communicator.h"
+#include "comm/progress_thread.h"
 #include "core/log.h"
 
 namespace tutti {
@@ -16,6 +18,10 @@ constexpr std::chrono::milliseconds kFarPause{1000};
 /// What a dead process of another host sent is still sent by its system, also again when a packet was lost (at first
 /// after 200 ms, then 400): the end of the connection comes behind it. A dead system ends no connection.
 constexpr std::chrono::milliseconds kLastWords{2000};
+/// Between two looks at a failure, of a thread that waits for operations of another one.
+constexpr std::chrono::milliseconds kTurnSlice{100};
+/// Seconds after a failure in which these end, if the thread that runs them is not held up.
+constexpr double kEndOfFailed = 0.1;
 }  // namespace
 
 BoardReader Communicator::boards() const {
@@ -223,8 +229,33 @@ void Communicator::warn_of_missing(Rank missing, double waited) {
 
 // Finalize is a collective that moves nothing: it waits until every peer has finished what this rank took part in, so
 // that an error of theirs is known here. Peers' boards tell; ranks that left in order have finished or are reported.
+Status Communicator::wait_until_quiet() {
+  if (quiet()) return {};
+  if (ProgressThread::is_here())
+    return fail(Code::kInvalidUsage,
+                "a callback of a stream cannot wait for calls on streams: its thread is what runs them");
+  const double limit = timeout_seconds_.load(std::memory_order_relaxed);
+  std::uint64_t ended = done_tickets_.load(std::memory_order_relaxed);
+  Deadline deadline = Deadline::in(limit);
+  bool ending = false;
+  MutexLock lock(turn_mutex_);
+  while (!quiet()) {
+    turn_.wait_until(lock, std::min(Clock::now() + kTurnSlice, deadline.at()));
+    const std::uint64_t now_ended = done_tickets_.load(std::memory_order_relaxed);
+    if (std::exchange(ended, now_ended) != now_ended && !ending) deadline = Deadline::in(limit);
+    if (failed() && !std::exchange(ending, true)) {
+      deadline = Deadline::in(kEndOfFailed);
+    } else if (deadline.passed() && !quiet()) {
+      if (failed()) return failure();
+      return fail(Code::kTimeout, "rank {} waited {:.1f} s for its calls on streams, of which none has ended: {}",
+                  rank_.value, limit, "a callback may hold up the thread that runs them");
+    }
+  }
+  return {};
+}
+
 Status Communicator::finalize() {
-  wait_for_turn(next_ticket_.load(std::memory_order_relaxed));
+  if (const Status status = wait_until_quiet(); !status.ok() && !failed()) return status;
   if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator before", rank_.value);
   finalized_ = true;
   if (failed()) return failure();

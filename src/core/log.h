@@ -1,9 +1,14 @@
 // The log: one sink a process, stderr or a file, never stdout. A line carries level, rank and communicator in front.
+//
+// Whoever logs only queues a line. A thread of the log's own, started with the first line, writes it or calls the
+// application's callback: neither can hold up a call, an abort or the service thread, however slow it is. The queue is
+// bounded; lines that find no room are counted, and the count is logged when there is room again.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <atomic>
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,7 +19,7 @@ namespace tutti {
 
 enum class LogLevel : int { kError = 0, kWarn = 1, kInfo = 2, kDebug = 3, kTrace = 4 };
 
-/// Called for each line instead of stderr; may be called by any library thread, one at a time.
+/// Called for each line instead of stderr, by the log's thread. What it logs itself goes to stderr.
 using LogCallback = void (*)(int level, const char* line, void* user);
 
 namespace log_detail {
@@ -32,7 +37,12 @@ struct LogSource {
   std::string_view comm;
 };
 
-/// Writes one line. Thread-safe; a line is never torn.
+/// How long the end of a communicator or of the process waits for lines to be written, ...
+inline constexpr std::chrono::milliseconds kLogPatience{100};
+/// ... and that of a call that has failed.
+inline constexpr std::chrono::milliseconds kLogPatienceOfCalls{20};
+
+/// Queues one line. Any thread; waits for nobody. A line is never torn.
 void log_line(LogLevel level, LogSource source, std::string_view text);
 
 template <class... Args>
@@ -40,10 +50,14 @@ void log(LogLevel level, LogSource source, fmt::format_string<Args...> format, A
   if (log_enabled(level)) log_line(level, source, fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// Waits until all lines logged so far are written, at most so long. False: some are not. At once in the callback.
+bool log_drain(std::chrono::milliseconds patience);
+
 /// Sets level and destination (empty path: stderr; "%p" in the path becomes the process id). A file that cannot be
-/// opened is reported on stderr, which is then used.
+/// opened, or is a link, is reported on stderr, which is then used. Does not wait for lines to be written.
 void log_configure(LogLevel level, const std::string& path);
-/// nullptr: back to stderr or the file.
+/// nullptr: back to stderr or the file. Lines logged before still go where they went, if that takes no longer than a
+/// second. On return the old callback is not running any more, unless it is what calls this.
 void log_set_callback(LogCallback callback, void* user);
 
 }  // namespace tutti

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/log.h"
 #include "support/ranks.h"
 
 namespace tutti::test {
@@ -185,6 +186,7 @@ TEST(Settings, MisspeltNamesAreWarnedOf) {
   tuttiComm_t comm = nullptr;
   ASSERT_EQ(tuttiCommInitAll(&comm, 1, nullptr), tuttiSuccess);
   EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  EXPECT_TRUE(log_drain(kPatience));
   tuttiSetLogCallback(nullptr, nullptr);
   bool warned = false;
   for (const std::string& line : lines) warned = warned || line.find("TUTTI_TIMEOOT") != std::string::npos;
