@@ -62,6 +62,10 @@ Status Group::key_for(const ProcessId& process, Key* key) const {
   return hmac_sha256(secret_, {bytes_of("tutti member"), process}, key);
 }
 
+Status Group::secret_of_child(const KeyId& nonce, Key* secret) const {
+  return hmac_sha256(secret_, {bytes_of("tutti split"), nonce}, secret);
+}
+
 bool Group::add_local(const JoinRequest& request, Linked linked) {
   if (roster_ || locals_.contains(request.rank)) return false;
   if (locals_.empty()) {

@@ -69,6 +69,8 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   void ask_boards(const std::vector<Rank>& of);
 
   // Any thread, once linked.
+  /// See Membership.
+  Status secret_of_child(const KeyId& nonce, Key* secret) const;
   const std::shared_ptr<Roster>& roster() const { return roster_; }
   void post_cause(Rank from, const Cause& cause);
   void say_goodbye(Rank from, std::uint64_t last_sequence);

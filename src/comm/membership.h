@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/crypto.h"
 #include "core/call_board.h"
 #include "core/status.h"
 #include "core/units.h"
@@ -35,6 +36,9 @@ class Membership {
   virtual int ranks() const = 0;
   /// Random, equal on all ranks of this communicator, different for any other.
   virtual std::uint64_t comm_id() const = 0;
+  /// The secret of a communicator that is made of this one: all ranks of this one can tell it by its nonce, and nobody
+  /// else. It never travels.
+  virtual Status secret_of_child(const KeyId& nonce, Key* secret) const = 0;
 
   virtual Life life(Rank rank) const = 0;
   /// The sequence number in the rank's goodbye; 0 while it is alive.

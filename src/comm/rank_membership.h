@@ -20,6 +20,9 @@ class RankMembership final : public Membership {
   Rank rank() const override { return rank_; }
   int ranks() const override { return roster_->ranks(); }
   std::uint64_t comm_id() const override { return roster_->comm_id(); }
+  Status secret_of_child(const KeyId& nonce, Key* secret) const override {
+    return group_->secret_of_child(nonce, secret);
+  }
   Life life(Rank rank) const override { return roster_->life(rank); }
   std::uint64_t last_sequence(Rank rank) const override { return roster_->last_sequence(rank); }
   std::string describe(Rank rank) const override { return roster_->describe(rank); }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "comm/create.h"
+#include "comm/unique_id.h"
 #include "core/costs_file.h"
 
 namespace tutti {
@@ -15,7 +16,8 @@ struct Wish {
   std::int32_t key = 0;
 };
 
-/// What each rank gives to its group: whether it is ready, and the first of them the id.
+/// What each rank gives to its group: whether it is ready, and the first of them the id, without its secret: others can
+/// read along.
 struct Offer {
   IdBytes id{};
   std::int32_t code = 0;
@@ -44,6 +46,28 @@ std::vector<int> members(const std::vector<Wish>& wishes, int color) {
   return ranks;
 }
 
+/// The id that the first rank of a group serves; `shown` is what the others need of it.
+Status serve_id(Communicator& parent, const Settings& settings, IdBytes* shown) {
+  const auto secret_of = [&](const KeyId& nonce, Key* secret) {
+    return parent.membership().secret_of_child(nonce, secret);
+  };
+  IdBytes whole{};
+  TUTTI_TRY(make_unique_id(settings, &whole, secret_of));
+  UniqueId id;
+  TUTTI_TRY(UniqueId::decode(whole, &id));
+  id.secret = Key{};
+  *shown = id.encode();
+  return {};
+}
+
+Status complete_id(Communicator& parent, const IdBytes& shown, IdBytes* whole) {
+  UniqueId id;
+  TUTTI_TRY(UniqueId::decode(shown, &id));
+  TUTTI_TRY(parent.membership().secret_of_child(id.nonce, &id.secret));
+  *whole = id.encode();
+  return {};
+}
+
 }  // namespace
 
 Status split(Communicator& parent, int color, int key, const tuttiConfig_t* config,
@@ -64,7 +88,7 @@ Status split(Communicator& parent, int color, int key, const tuttiConfig_t* conf
   JoinRequest request;
   Status ready;
   if (!group.empty()) ready = prepare_join(options, &request);
-  if (ready.ok() && !group.empty() && options.rank == 0) ready = make_unique_id(options.settings, &mine.id);
+  if (ready.ok() && !group.empty() && options.rank == 0) ready = serve_id(parent, options.settings, &mine.id);
   mine.code = static_cast<std::int32_t>(ready.code());
   std::vector<Offer> offers;
   TUTTI_TRY(gather_all(parent, mine, &offers));
@@ -74,7 +98,7 @@ Status split(Communicator& parent, int color, int key, const tuttiConfig_t* conf
     const auto code = static_cast<Code>(offers[static_cast<std::size_t>(rank)].code);
     if (code != Code::kOk) return fail(code, "split: rank {} could not take part in color {}", rank, color);
   }
-  request.id = offers[static_cast<std::size_t>(group.front())].id;
+  TUTTI_TRY(complete_id(parent, offers[static_cast<std::size_t>(group.front())].id, &request.id));
   return create_prepared(request, options, comm);
 }
 

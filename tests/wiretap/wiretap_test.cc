@@ -1,0 +1,171 @@
+// Who listens to all that ranks say over TCP, without encryption, learns no secret: the program keeps a copy of all
+// that it writes to TCP sockets. Its functions stand in front of the system's.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "comm/handle.h"
+#include "comm/unique_id.h"
+#include "support/ranks.h"
+
+namespace {
+
+/// What was written to sockets while it was on, one after the other.
+struct Tape {
+  std::mutex mutex;
+  std::vector<std::byte> bytes;
+  std::atomic<bool> on{false};
+  static Tape& get() {
+    static Tape* const instance = new Tape;
+    return *instance;
+  }
+};
+
+/// Of any kind: what goes through the unix sockets of one host goes through TCP between two.
+bool is_socket(int descriptor) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  return ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+}
+
+void record(int descriptor, const iovec* pieces, std::size_t count, ssize_t written) {
+  if (!Tape::get().on.load() || written <= 0 || !is_socket(descriptor)) return;
+  const std::lock_guard lock(Tape::get().mutex);
+  auto left = static_cast<std::size_t>(written);
+  for (std::size_t i = 0; i < count && left != 0; ++i) {
+    const auto* const data = static_cast<const std::byte*>(pieces[i].iov_base);
+    const std::size_t taken = std::min(left, pieces[i].iov_len);
+    Tape::get().bytes.insert(Tape::get().bytes.end(), data, data + taken);
+    left -= taken;
+  }
+}
+
+template <class Function>
+Function next_of(const char* name) {
+  return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+extern "C" {
+
+ssize_t send(int descriptor, const void* data, size_t size, int flags) {
+  static const auto next = next_of<ssize_t (*)(int, const void*, size_t, int)>("send");
+  const ssize_t written = next(descriptor, data, size, flags);
+  const iovec piece{const_cast<void*>(data), size};
+  record(descriptor, &piece, 1, written);
+  return written;
+}
+
+ssize_t write(int descriptor, const void* data, size_t size) {
+  static const auto next = next_of<ssize_t (*)(int, const void*, size_t)>("write");
+  const ssize_t written = next(descriptor, data, size);
+  const iovec piece{const_cast<void*>(data), size};
+  record(descriptor, &piece, 1, written);
+  return written;
+}
+
+ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {
+  static const auto next = next_of<ssize_t (*)(int, const msghdr*, int)>("sendmsg");
+  const ssize_t written = next(descriptor, message, flags);
+  record(descriptor, message->msg_iov, message->msg_iovlen, written);
+  return written;
+}
+
+ssize_t writev(int descriptor, const iovec* pieces, int count) {
+  static const auto next = next_of<ssize_t (*)(int, const iovec*, int)>("writev");
+  const ssize_t written = next(descriptor, pieces, count);
+  record(descriptor, pieces, static_cast<std::size_t>(count), written);
+  return written;
+}
+
+}  // extern "C"
+
+namespace tutti::test {
+namespace {
+
+class Wiretap : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Tape::get().bytes.clear();
+    Tape::get().on = true;
+  }
+  void TearDown() override { Tape::get().on = false; }
+  static std::vector<std::byte> tape() {
+    const std::lock_guard lock(Tape::get().mutex);
+    return Tape::get().bytes;
+  }
+  static std::size_t find(const std::vector<std::byte>& in, ByteView what, std::size_t from = 0) {
+    const auto at = std::search(in.begin() + static_cast<std::ptrdiff_t>(from), in.end(), what.begin(), what.end());
+    return at == in.end() ? SIZE_MAX : static_cast<std::size_t>(at - in.begin());
+  }
+  /// No eight bytes of the secret stand anywhere on the tape.
+  static void expect_absent(const std::vector<std::byte>& heard, const Key& secret) {
+    for (std::size_t at = 0; at + 8 <= secret.size(); ++at)
+      EXPECT_EQ(find(heard, ByteView(secret).subspan(at, 8)), SIZE_MAX) << "bytes " << at << " to " << at + 7;
+  }
+};
+
+TEST_F(Wiretap, LearnsNoSecretOfASplit) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
+  const ScopedSetting clear("TUTTI_TLS", "off");
+  run_threads(3, [](tuttiComm_t comm, int rank) {
+    tuttiComm_t part = nullptr;
+    ASSERT_EQ(tuttiCommSplit(comm, 0, -rank, &part, nullptr), tuttiSuccess) << tuttiGetLastError(comm);
+    int sum = 1;
+    EXPECT_EQ(tuttiAllReduce(&sum, &sum, 1, tuttiInt32, tuttiSum, part, nullptr), tuttiSuccess);
+    EXPECT_EQ(sum, 3);
+    if (rank == 0) {
+      // The id is on the tape, with the nonce by which a rank of the parent, but nobody else, can tell the secret.
+      const std::vector<std::byte> heard = tape();
+      const std::size_t at = find(heard, bytes_of(std::string_view("tuttiid\1")));
+      ASSERT_LT(at + sizeof(IdBytes), heard.size()) << "no id was heard: the case checks nothing";
+      UniqueId shown;
+      IdBytes bytes;
+      std::copy_n(heard.begin() + static_cast<std::ptrdiff_t>(at), bytes.size(), bytes.begin());
+      ASSERT_TRUE(UniqueId::decode(bytes, &shown).ok());
+      EXPECT_EQ(shown.secret, Key{});
+      Key secret;
+      ASSERT_TRUE(comm->comm->membership().secret_of_child(shown.nonce, &secret).ok());
+      expect_absent(heard, secret);
+    }
+    EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
+    EXPECT_EQ(tuttiCommDestroy(part), tuttiSuccess);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
+}
+
+TEST_F(Wiretap, LearnsNoSecretOfAJoin) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
+  const ScopedSetting clear("TUTTI_TLS", "off");
+  tuttiUniqueId raw;
+  ASSERT_EQ(tuttiGetUniqueId(&raw), tuttiSuccess);
+  IdBytes bytes;
+  std::memcpy(bytes.data(), raw.internal, bytes.size());
+  UniqueId id;
+  ASSERT_TRUE(UniqueId::decode(bytes, &id).ok());
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 3; ++rank)
+    ranks.emplace_back([&, rank] {
+      tuttiComm_t comm = nullptr;
+      ASSERT_EQ(tuttiCommInitRank(&comm, 3, raw, rank), tuttiSuccess) << tuttiGetLastError(nullptr);
+      EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
+      EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+    });
+  for (std::thread& rank : ranks) rank.join();
+  const std::vector<std::byte> heard = tape();
+  EXPECT_FALSE(heard.empty());
+  expect_absent(heard, id.secret);
+}
+
+}  // namespace
+}  // namespace tutti::test
