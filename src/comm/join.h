@@ -43,6 +43,9 @@ struct JoinRequest {
   std::vector<int> cores;  ///< that this rank may use, ascending; empty: unknown
   std::string device;      ///< a DeviceCard, told to all ranks; empty: this one uses no device
   Bytes segment_bytes{0};  ///< this rank's shared memory, which all ranks of its host map; 0: none
+  /// Asked by the joining thread now and then: not ok ends the join, for all ranks, by that; empty: nothing but the
+  /// join itself can end it.
+  std::function<Status()> watch;
   /// Up to so many processes each is connected to all others, more of them to a few (process_order.h). Equal on all
   /// ranks.
   std::size_t mesh = 32;

@@ -23,6 +23,8 @@ using std::chrono::milliseconds;
 /// The root answers at the deadline; one that does not is given up a little later.
 constexpr milliseconds kGrace{2000};
 constexpr milliseconds kRejoinPause{50};
+/// And when it has not even been given up by then, the service thread is held up.
+constexpr milliseconds kHeldUp{1000};
 constexpr milliseconds kLookPause{50};
 constexpr milliseconds kEarly{200};
 constexpr std::chrono::milliseconds kLongTime{kMaxPatience};
@@ -81,28 +83,49 @@ JoinTask::JoinTask(std::shared_ptr<Hub> hub, const JoinRequest& request, const U
 
 Status JoinTask::run(const BeforeReady& before_ready, const std::function<bool()>& in_vain, JoinResult* result) {
   hub_->loop().post([self = shared_from_this()] { self->start(); });
-  MutexLock lock(mutex_);
-  while (in_vain && !is_taken_in(&lock)) {
-    lock.unlock();
+  while (in_vain && !is_taken_in())
     if (in_vain()) hub_->loop().post([self = shared_from_this()] { self->give_up_in_vain(); });
-    lock.lock();
-  }
-  while (stage_ == Stage::kRunning) changed_.wait(lock);
-  if (stage_ == Stage::kLinked) {
-    lock.unlock();
+  TUTTI_TRY(wait_while(Stage::kRunning));
+  if (is_linked()) {
     const Status ready = before_ready ? before_ready() : Status();
     hub_->loop().post([self = shared_from_this(), ready] { ready.ok() ? self->send_ready() : self->report(ready); });
-    lock.lock();
-    while (stage_ != Stage::kDone) changed_.wait(lock);
+    TUTTI_TRY(wait_while(Stage::kLinked));
   }
+  const MutexLock lock(mutex_);
   if (status_.ok()) *result = std::move(outcome_);
   return status_;
 }
 
-/// Whether a root has served it, or the join has come further. Waits for that a little while.
-bool JoinTask::is_taken_in(MutexLock* lock) {
+/// Waits for the stage's end, and asks the watch meanwhile. kTimeout: it lasts although the deadline has passed, and
+/// the time in which the loop would have ended it.
+Status JoinTask::wait_while(Stage stage) {
+  const Deadline& deadline = request_.deadline;
+  const Clock::time_point last = deadline.is_never() ? deadline.at() : deadline.at() + kGrace + kHeldUp;
+  while (!ends_soon(stage)) {
+    if (Clock::now() >= last)
+      return fail(Code::kTimeout,
+                  "the join did not end within its deadline: the service thread of this process is held up");
+    if (told_ || !request_.watch) continue;
+    const Status watched = request_.watch();
+    if (watched.ok()) continue;
+    told_ = true;
+    hub_->loop().post([self = shared_from_this(), watched] { self->report(watched); });
+  }
+  return {};
+}
+
+bool JoinTask::ends_soon(Stage stage) {
+  MutexLock lock(mutex_);
   const Clock::time_point end = Clock::now() + kLookPause;
-  while (stage_ == Stage::kRunning && service_ != Service::kServed && changed_.wait_until(*lock, end)) continue;
+  while (stage_ == stage && changed_.wait_until(lock, end)) continue;
+  return stage_ != stage;
+}
+
+/// Whether a root has served it, or the join has come further. Waits for that a little while.
+bool JoinTask::is_taken_in() {
+  MutexLock lock(mutex_);
+  const Clock::time_point end = Clock::now() + kLookPause;
+  while (stage_ == Stage::kRunning && service_ != Service::kServed && changed_.wait_until(lock, end)) continue;
   return stage_ != Stage::kRunning || service_ == Service::kServed;
 }
 

@@ -27,7 +27,8 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   using BeforeReady = std::function<Status()>;
 
   JoinTask(std::shared_ptr<Hub> hub, const JoinRequest& request, const UniqueId& id);
-  /// Blocks until the join has succeeded or failed. `in_vain` (may be empty): asked now and then while nobody has taken
+  /// Blocks until the join has succeeded or failed, or a little longer than its deadline: a service thread that is held
+  /// up holds up no join. `in_vain` (may be empty): asked now and then while nobody has taken
   /// this rank in; true ends the join.
   Status run(const BeforeReady& before_ready, const std::function<bool()>& in_vain, JoinResult* result);
   /// After run().
@@ -62,10 +63,16 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   void give_up_in_vain();
 
   // Joining thread.
-  bool is_taken_in(MutexLock* lock) TUTTI_REQUIRES(mutex_);
+  bool is_taken_in();
+  Status wait_while(Stage stage);
+  bool ends_soon(Stage stage);
+  bool is_linked() const {
+    const MutexLock lock(mutex_);
+    return stage_ == Stage::kLinked;
+  }
 
   const std::shared_ptr<Hub> hub_;
-  const JoinRequest& request_;  // the joining thread's, which waits
+  const JoinRequest request_;
   const UniqueId id_;
   std::shared_ptr<Group> group_;
   std::shared_ptr<Dialer> dialer_;
@@ -76,6 +83,7 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   Status own_failure_;
   std::vector<Rank> missing_;
   int refusals_ = 0;
+  bool told_ = false;  // the joining thread's: that its watch has ended the join
   EventLoop::TimerId deadline_timer_ = 0;
   EventLoop::TimerId warn_timer_ = 0;
 

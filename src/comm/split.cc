@@ -68,6 +68,22 @@ Status complete_id(Communicator& parent, const IdBytes& shown, IdBytes* whole) {
   return {};
 }
 
+/// What ends the join of a group besides the join itself: the end of the parent, or of one of the ranks that are
+/// awaited.
+Status look_at_parent(Communicator& parent, const std::vector<int>& group) {
+  if (parent.failed()) return parent.failure();
+  const Cause cause = parent.membership().cause();
+  if (cause.code != Code::kOk)
+    return fail(cause.code, "{} (told by rank {} during the split)", cause.text, cause.from.value);
+  for (const int rank : group) {
+    if (parent.membership().life(Rank{rank}) == Life::kAlive) continue;
+    const bool died = parent.membership().life(Rank{rank}) == Life::kDead;
+    return fail(Code::kRemoteError, "rank {} ({}) {} during the split", rank, parent.membership().describe(Rank{rank}),
+                died ? "died" : "left");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status split(Communicator& parent, int color, int key, const tuttiConfig_t* config,
@@ -99,6 +115,7 @@ Status split(Communicator& parent, int color, int key, const tuttiConfig_t* conf
     if (code != Code::kOk) return fail(code, "split: rank {} could not take part in color {}", rank, color);
   }
   TUTTI_TRY(complete_id(parent, offers[static_cast<std::size_t>(group.front())].id, &request.id));
+  request.watch = [&parent, &group] { return look_at_parent(parent, group); };
   return create_prepared(request, options, comm);
 }
 
