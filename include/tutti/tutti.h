@@ -181,7 +181,7 @@ TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
  * tuttiInvalidUsage: another call is in progress on it, or this is a callback of a stream. */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 /** From any thread, local: wakes calls in progress with tuttiAborted and fails the communicator for good; returns
- * within 0.1 s. The handle is freed once no call uses it any more: do not use it in new calls. */
+ * within 0.1 s. The communicator is freed once no call uses it any more; new calls on the handle are refused. */
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
 /** tuttiSuccess in *async_error while the communicator is healthy, else its first failure. */
 TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* async_error);

@@ -20,7 +20,6 @@ tuttiResult_t report(const Status& status, const void* object) {
   const bool refused = status.code() == Code::kInvalidArgument || status.code() == Code::kInvalidUsage ||
                        status.code() == Code::kUnsupported;
   // A final failure was logged by the communicator, once; a refused call is logged here.
-  // In a forked child the log's lock may be held by a thread that is not there.
   if (refused && !hub_forked()) log(LogLevel::kWarn, {}, "{}: {}", name_of(status.code()), status.text());
   if (!hub_forked())
     log_drain(kLogPatienceOfCalls);  // whoever ends the program because of this finds the reason in the log
@@ -191,8 +190,8 @@ tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
       TUTTI_TRY(in_call.enter(comm));
       status = comm->comm->finalized() ? Status{} : comm->comm->finalize();
       if (status.code() == Code::kInvalidUsage) return status;
+      tutti::retire_handle(comm);  // or an abort has, while this call waited
     }
-    tutti::retire_handle(comm);  // or an abort did while this call waited
     tutti::log_drain(tutti::kLogPatience);
     return status;
   });

@@ -236,6 +236,8 @@ Status CallGroup::run_safely(Collected* call) {
     return fail(Code::kSystemError, "out of memory in a call of a group");
   } catch (const std::exception& error) {
     return fail(Code::kInternalError, "a call of a group: {}", error.what());
+  } catch (...) {
+    return fail(Code::kInternalError, "a call of a group: an exception of an unknown kind");
   }
 }
 

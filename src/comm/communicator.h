@@ -106,8 +106,8 @@ class Communicator final : public Watch {
   Status begin(std::span<Transfer> transfers);
   Status finish(Status status, std::uint64_t ticket);
   /// Blocks until all operations that have a ticket have ended. By the API's thread. kInvalidUsage: in a callback of a
-  /// stream, whose thread is what runs them. The failure, where there is one and they do not end by it. kTimeout: none
-  /// of them has ended for as long as an operation may take.
+  /// stream, whose thread is what runs them. The failure, where there is one and they do not end by it. kTimeout, for
+  /// good: that thread has been held up for longer than an operation may take.
   Status wait_until_quiet();
   /// Wakes who waits for it; after finish() by another thread than the API's.
   void announce_turn() {
@@ -173,6 +173,7 @@ class Communicator final : public Watch {
   void begin_again(const CallArguments& arguments);
   void change_root(const CallArguments& arguments);
   void remember(const CallArguments& arguments, Bytes block);
+  bool wait_for_an_end();
   Status may_begin();
   Status wait_for_place(CallArguments* arguments);
   Status run_launch();

@@ -100,6 +100,7 @@ void ProgressThread::main(const std::vector<int>& cores) {
       if (stop_) return;
       active = busy_;
     }
+    rounds_.fetch_add(1, std::memory_order_relaxed);
     std::uint64_t moved = 0;
     const bool ended = poll_streams(&active, ladder.look(), &moved);
     if (ladder.climb(ended || moved != before)) sleep(active);

@@ -27,6 +27,8 @@ class ProgressThread {
   bool is_current() const { return std::this_thread::get_id() == thread_.get_id(); }
   /// The caller is the process's progress thread.
   static bool is_here() { return here_; }
+  /// Grows while that thread goes its rounds, at least ten times a second; it does not where a callback holds it up.
+  static std::uint64_t rounds() { return rounds_.load(std::memory_order_relaxed); }
   /// This is a child's copy: the thread is not here, and its mutex may be held by it.
   void was_forked() { forked_.store(true, std::memory_order_relaxed); }
   bool is_forked() const { return forked_.load(std::memory_order_relaxed); }
@@ -45,6 +47,7 @@ class ProgressThread {
   void sleep(const std::vector<Stream*>& active);
 
   static thread_local bool here_;
+  static inline std::atomic<std::uint64_t> rounds_{0};  // relaxed: it says that there was progress, and orders nothing
 
   Mutex mutex_;
   ConditionVariable work_;

@@ -18,10 +18,12 @@ constexpr std::chrono::milliseconds kFarPause{1000};
 /// What a dead process of another host sent is still sent by its system, also again when a packet was lost (at first
 /// after 200 ms, then 400): the end of the connection comes behind it. A dead system ends no connection.
 constexpr std::chrono::milliseconds kLastWords{2000};
-/// Between two looks at a failure, of a thread that waits for operations of another one.
-constexpr std::chrono::milliseconds kTurnSlice{100};
-/// Seconds after a failure in which these end, if the thread that runs them is not held up.
-constexpr double kEndOfFailed = 0.1;
+/// Between two looks, of a thread that waits for operations that the progress thread runs.
+constexpr std::chrono::milliseconds kTurnSlice{50};
+/// Seconds after a failure in which these end, if that thread is not held up.
+constexpr double kEndOfFailed = 0.02;
+/// How much longer than an operation may take that thread may be held up: operations end at their own timeouts.
+constexpr double kHeldUpMore = 1;
 }  // namespace
 
 BoardReader Communicator::boards() const {
@@ -227,33 +229,39 @@ void Communicator::warn_of_missing(Rank missing, double waited) {
       absent.empty() ? "nobody, all have called it" : absent, culprit.what);
 }
 
-// Finalize is a collective that moves nothing: it waits until every peer has finished what this rank took part in, so
-// that an error of theirs is known here. Peers' boards tell; ranks that left in order have finished or are reported.
+// The operations end by themselves, at their own timeouts at the latest, as long as the progress thread goes its
+// rounds.
 Status Communicator::wait_until_quiet() {
   if (quiet()) return {};
   if (ProgressThread::is_here())
     return fail(Code::kInvalidUsage,
                 "a callback of a stream cannot wait for calls on streams: its thread is what runs them");
-  const double limit = timeout_seconds_.load(std::memory_order_relaxed);
-  std::uint64_t ended = done_tickets_.load(std::memory_order_relaxed);
+  const double operation = timeout_seconds_.load(std::memory_order_relaxed);
+  const double limit = operation > 0 ? operation + kHeldUpMore : 0;
+  std::uint64_t rounds = ProgressThread::rounds();
   Deadline deadline = Deadline::in(limit);
-  bool ending = false;
-  MutexLock lock(turn_mutex_);
-  while (!quiet()) {
-    turn_.wait_until(lock, std::min(Clock::now() + kTurnSlice, deadline.at()));
-    const std::uint64_t now_ended = done_tickets_.load(std::memory_order_relaxed);
-    if (std::exchange(ended, now_ended) != now_ended && !ending) deadline = Deadline::in(limit);
-    if (failed() && !std::exchange(ending, true)) {
-      deadline = Deadline::in(kEndOfFailed);
-    } else if (deadline.passed() && !quiet()) {
-      if (failed()) return failure();
-      return fail(Code::kTimeout, "rank {} waited {:.1f} s for its calls on streams, of which none has ended: {}",
-                  rank_.value, limit, "a callback may hold up the thread that runs them");
-    }
+  for (bool ending = false; !wait_for_an_end();) {
+    if (failed() && !std::exchange(ending, true)) deadline = Deadline::in(kEndOfFailed);
+    const std::uint64_t now = ProgressThread::rounds();
+    if (!ending && std::exchange(rounds, now) != now) deadline = Deadline::in(limit);
+    if (!deadline.passed()) continue;
+    if (ending) return failure();
+    return fail_for_good(fail(Code::kTimeout, "rank {} waited {:.1f} s for its calls on streams: {}", rank_.value,
+                              limit, "a callback holds up the thread that runs them"),
+                         rank_);
   }
   return {};
 }
 
+/// True: all have ended.
+bool Communicator::wait_for_an_end() {
+  MutexLock lock(turn_mutex_);
+  if (!quiet()) (void)turn_.wait_until(lock, Clock::now() + kTurnSlice);
+  return quiet();
+}
+
+// Finalize is a collective that moves nothing: it waits until every peer has finished what this rank took part in, so
+// that an error of theirs is known here. Peers' boards tell; ranks that left in order have finished or are reported.
 Status Communicator::finalize() {
   if (const Status status = wait_until_quiet(); !status.ok() && !failed()) return status;
   if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator before", rank_.value);

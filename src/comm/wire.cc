@@ -100,6 +100,14 @@ void WireReader::bytes(std::span<std::byte> out) {
 
 std::string WireReader::line() { return printable(text()); }
 
+std::string WireReader::lines() {
+  const std::string whole = text();
+  std::string shown = printable(whole);
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    if (whole[i] == '\n' || whole[i] == '\t') shown[i] = whole[i];
+  return shown;
+}
+
 std::string WireReader::text() {
   const std::uint32_t size = u32();
   if (size > WireWriter::kMaxText) bad_ = true;
@@ -173,7 +181,7 @@ Status decode(ByteView data, JoinMessage* message) {
     setting.name = in.line();
     setting.value = in.line();
   }
-  message->advice = in.text();
+  message->advice = in.lines();
   if (message->ranks < 1 || message->ranks > kMaxRanks || message->patience_ms > kMaxPatience) in.refuse();
   return in.finish("join");
 }
@@ -221,7 +229,7 @@ std::vector<std::byte> encode(const GoMessage& message) {
 Status decode(ByteView data, GoMessage* message) {
   WireReader in(data);
   read_ranks(in, &message->apart);
-  message->advice = in.text();
+  message->advice = in.lines();
   return in.finish("go");
 }
 

@@ -71,6 +71,8 @@ class WireReader {
   std::string text();
   /// A text that is shown: see printable().
   std::string line();
+  /// A text of several lines that may be shown line by line.
+  std::string lines();
   /// How many items follow; more than `limit`, or more than `item_size` bytes each leave room for, is refused.
   std::size_t count(std::size_t limit, std::size_t item_size);
   void refuse() { bad_ = true; }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -34,6 +35,8 @@ Status start_thread(const char* name, std::function<void()> main, std::thread* t
       ::pthread_setname_np(::pthread_self(), name);
       main();
     });
+  } catch (const std::bad_alloc&) {
+    return fail(Code::kSystemError, "cannot start a thread ({}): out of memory", name);
   } catch (const std::system_error& error) {
     return fail(Code::kSystemError, "cannot start a thread ({}): {} (see ulimit -u and ulimit -v)", name,
                 errno_text(error.code().value()));

@@ -10,6 +10,7 @@
 #include <ctime>
 #include <deque>
 #include <memory>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -52,15 +53,19 @@ std::string stamped(LogLevel level, LogSource source, std::string_view text) {
   return line;
 }
 
-/// All of it, also to a pipe that takes it in pieces. A destination that takes nothing gets nothing.
-void write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
+bool takes_more(int descriptor, int milliseconds) {
+  pollfd room{descriptor, POLLOUT, 0};
+  return ::poll(&room, 1, milliseconds) == 1;
+}
+
+/// All of it, also to a pipe that takes it in pieces. `patient`: also where that takes time.
+void write_all(int descriptor, std::string_view text, bool patient = true) {
+  while (!text.empty() && (patient || takes_more(descriptor, 0))) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written > 0) {
       text.remove_prefix(static_cast<std::size_t>(written));
     } else if (written < 0 && errno == EAGAIN) {
-      pollfd room{descriptor, POLLOUT, 0};
-      ::poll(&room, 1, -1);
+      takes_more(descriptor, -1);
     } else if (written == 0 || errno != EINTR) {
       return;
     }
@@ -70,9 +75,13 @@ void write_all(int descriptor, std::string_view text) {
 /// A file that lines are written to; it stays open while one is.
 class LogFile {
  public:
-  /// Nobody else's file, whatever a link of that name leads to.
+  /// Whatever a link of that name leads to is not ours to write to, but in /dev, where /dev/stdout is one. A pipe that
+  /// nobody reads cannot be opened.
   explicit LogFile(const std::string& path)
-      : descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600)) {}
+      : descriptor_(::open(path.c_str(),
+                           O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK |
+                               (path.starts_with("/dev/") ? 0 : O_NOFOLLOW),
+                           0600)) {}
   ~LogFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
@@ -111,20 +120,25 @@ class Log {
   void add(LogLevel level, std::string text) {
     if (is_writer_) return write_all(STDERR_FILENO, text + '\n');  // the callback made a call that logs
     const MutexLock lock(mutex_);
-    if (ended_) return;
-    if (lines_.size() < kMostLines) {
-      push(level, std::move(text));
-    } else {
+    if (ended_) return write_now(Line{level, std::move(text)});
+    if (lines_.size() >= kMostLines) {
       ++dropped_;
+      return;
     }
+    if (dropped_ != 0)
+      push(LogLevel::kWarn, stamped(LogLevel::kWarn, {},
+                                    fmt::format("{} lines were left out here: they came faster than they were written",
+                                                std::exchange(dropped_, 0))));
+    push(level, std::move(text));
   }
 
   bool drain(std::chrono::nanoseconds patience) {
     if (is_writer_) return true;
     const Clock::time_point end = Clock::now() + patience;
     MutexLock lock(mutex_);
-    while (running_ && is_busy() && changed_->wait_until(lock, end)) continue;
-    return !is_busy();
+    const std::uint64_t last = queued_;
+    while (running_ && written_ < last && changed_.wait_until(lock, end)) continue;
+    return written_ >= last;
   }
 
   void set_file(const std::string& path) {
@@ -145,82 +159,101 @@ class Log {
 
   void set_callback(LogCallback callback, void* user) {
     drain(kHandOver);
+    // What the callback uses may have been made after the log: it must not be called any more when that is torn down.
+    if (callback != nullptr) {
+      [[maybe_unused]] static const int registered = std::atexit([] { get().end_callback(); });
+    }
     MutexLock lock(mutex_);
     sink_.callback = callback;
     sink_.user = user;
-    while (calling_ && !is_writer_) changed_->wait(lock);
+    const std::uint64_t running = calling_ ? written_ + 1 : 0;  // the old callback's line
+    while (calling_ && written_ + 1 == running && !is_writer_) changed_.wait(lock);
   }
 
  private:
-  bool is_busy() const TUTTI_REQUIRES(mutex_) { return writing_ || !lines_.empty() || dropped_ != 0; }
-
   void push(LogLevel level, std::string text) TUTTI_REQUIRES(mutex_) {
     lines_.push_back(Line{level, std::move(text)});
+    ++queued_;
     if (!running_) start();
-    changed_->notify_all();
+    changed_.notify_all();
   }
 
-  /// Without a thread the lines wait for one that comes later.
+  /// Without a thread the lines wait for one that comes later, or for the end.
   void start() TUTTI_REQUIRES(mutex_) {
-    std::thread thread;
-    if (!start_thread(
-             "tutti-log", [this] { write_lines(); }, &thread)
-             .ok())
-      return;
-    thread.detach();  // it ends with the process
-    running_ = true;
+    if (thread_.joinable()) thread_.join();  // it has ended
+    running_ = start_thread(
+                   "tutti-log", [this] { write_lines(); }, &thread_)
+                   .ok();
   }
 
   void write_lines() {
     is_writer_ = true;
     MutexLock lock(mutex_);
     while (wait_for_lines(&lock)) {
-      const Line line = next_line();
+      const Line line = std::move(lines_.front());
+      lines_.pop_front();
       const Sink sink = sink_;
-      writing_ = true;
       calling_ = sink.callback != nullptr;
       lock.unlock();
       write(sink, line);
       lock.lock();
-      writing_ = calling_ = false;
-      changed_->notify_all();
+      calling_ = false;
+      ++written_;
+      changed_.notify_all();
     }
     running_ = false;
+    changed_.notify_all();
   }
 
   bool wait_for_lines(MutexLock* lock) TUTTI_REQUIRES(mutex_) {
     const Clock::time_point end = Clock::now() + kIdle;
-    while (lines_.empty() && dropped_ == 0 && changed_->wait_until(*lock, end)) continue;
-    return !lines_.empty() || dropped_ != 0;
+    while (lines_.empty() && !ended_ && changed_.wait_until(*lock, end)) continue;
+    return !lines_.empty() && !ended_;
   }
 
-  Line next_line() TUTTI_REQUIRES(mutex_) {
-    if (lines_.empty())
-      return Line{LogLevel::kWarn,
-                  stamped(LogLevel::kWarn, {},
-                          fmt::format("{} lines were left out here: they came faster than they could be written",
-                                      std::exchange(dropped_, 0)))};
-    Line line = std::move(lines_.front());
-    lines_.pop_front();
-    return line;
-  }
-
+  /// An exception that left this thread would end the process.
   static void write(const Sink& sink, const Line& line) {
-    if (sink.callback != nullptr) {
+    if (sink.callback == nullptr)
+      return write_all(sink.file != nullptr ? sink.file->descriptor() : STDERR_FILENO, line.text + '\n');
+    try {
       sink.callback(static_cast<int>(line.level), line.text.c_str(), sink.user);
-    } else {
-      write_all(sink.file != nullptr ? sink.file->descriptor() : STDERR_FILENO, line.text + '\n');
+    } catch (...) {
+      write_all(STDERR_FILENO, line.text + "\ntutti warn: the log callback threw an exception at this line\n");
     }
   }
 
-  /// The application's callback must not run while what it uses is torn down.
-  void end() {
+  /// At the end of the process: not to the callback, and only what is taken at once.
+  void write_now(const Line& line) TUTTI_REQUIRES(mutex_) {
+    write_all(sink_.file != nullptr ? sink_.file->descriptor() : STDERR_FILENO, line.text + '\n', false);
+  }
+
+  void end_callback() {
+    if (is_foreign()) return;
     drain(kLogPatience);
     const MutexLock lock(mutex_);
-    ended_ = true;
-    lines_.clear();
-    sink_ = Sink{nullptr, nullptr, sink_.file};
+    sink_.callback = nullptr;
   }
+
+  /// The process ends, or unloads the library: the thread must be out of its code.
+  void end() {
+    if (is_foreign()) return;
+    drain(kLogPatience);
+    MutexLock lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+    const Clock::time_point last = Clock::now() + kLogPatience;
+    while (running_ && changed_.wait_until(lock, last)) continue;
+    if (running_) {  // the callback, or who reads the lines, holds it up
+      thread_.detach();
+    } else if (thread_.joinable()) {
+      thread_.join();
+    }
+    for (const Line& line : lines_) write_now(line);
+    lines_.clear();
+  }
+
+  /// A child made without fork() has none of the threads, one of which may hold the mutex.
+  bool is_foreign() const { return process_.load(std::memory_order_relaxed) != ::getpid(); }
 
   static void before_fork() TUTTI_ACQUIRE(get().mutex_) {
     get().drain(kLogPatience);
@@ -233,24 +266,32 @@ class Log {
     get().mutex_.unlock();
   }
   void begin_again() TUTTI_REQUIRES(mutex_) {
-    running_ = writing_ = calling_ = is_writer_;  // unless it was the callback that forked
+    process_.store(::getpid(), std::memory_order_relaxed);
+    running_ = is_writer_;  // unless it was the callback that forked
+    calling_ = calling_ && is_writer_;
     lines_.clear();
     dropped_ = 0;
-    changed_ = new ConditionVariable;  // the old one believes that somebody waits
+    written_ = queued_ - (is_writer_ ? 1 : 0);
+    // Not destroyed: the old one believes that somebody waits, and the old thread is not there to be joined.
+    new (&changed_) ConditionVariable;
+    new (&thread_) std::thread;
   }
 
   static thread_local bool is_writer_;
 
   Mutex mutex_;
-  ConditionVariable* changed_ = new ConditionVariable;  // changed in a child, where only one thread is
+  ConditionVariable changed_;
   std::deque<Line> lines_ TUTTI_GUARDED_BY(mutex_);
+  std::uint64_t queued_ TUTTI_GUARDED_BY(mutex_) = 0;   // since the beginning, those written included
+  std::uint64_t written_ TUTTI_GUARDED_BY(mutex_) = 0;  // of them; the next one may be on its way
   std::uint64_t dropped_ TUTTI_GUARDED_BY(mutex_) = 0;
   Sink sink_ TUTTI_GUARDED_BY(mutex_);
   std::string path_ TUTTI_GUARDED_BY(mutex_);
+  std::thread thread_ TUTTI_GUARDED_BY(mutex_);
   bool running_ TUTTI_GUARDED_BY(mutex_) = false;
-  bool writing_ TUTTI_GUARDED_BY(mutex_) = false;  // a line that is in lines_ no more, ...
-  bool calling_ TUTTI_GUARDED_BY(mutex_) = false;  // ... by the callback
+  bool calling_ TUTTI_GUARDED_BY(mutex_) = false;  // the callback has a line
   bool ended_ TUTTI_GUARDED_BY(mutex_) = false;
+  std::atomic<pid_t> process_{::getpid()};  // relaxed: changed in a child, where only one thread is
 };
 
 thread_local bool Log::is_writer_ = false;

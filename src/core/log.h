@@ -42,7 +42,7 @@ inline constexpr std::chrono::milliseconds kLogPatience{100};
 /// ... and that of a call that has failed.
 inline constexpr std::chrono::milliseconds kLogPatienceOfCalls{20};
 
-/// Queues one line. Any thread; waits for nobody. A line is never torn.
+/// Queues one line. Any thread; waits for no line to be written. A line is never torn.
 void log_line(LogLevel level, LogSource source, std::string_view text);
 
 template <class... Args>
@@ -54,7 +54,8 @@ void log(LogLevel level, LogSource source, fmt::format_string<Args...> format, A
 bool log_drain(std::chrono::milliseconds patience);
 
 /// Sets level and destination (empty path: stderr; "%p" in the path becomes the process id). A file that cannot be
-/// opened, or is a link, is reported on stderr, which is then used. Does not wait for lines to be written.
+/// opened, or is a link outside of /dev, is reported on stderr, which is then used. Does not wait for lines to be
+/// written.
 void log_configure(LogLevel level, const std::string& path);
 /// nullptr: back to stderr or the file. Lines logged before still go where they went, if that takes no longer than a
 /// second. On return the old callback is not running any more, unless it is what calls this.

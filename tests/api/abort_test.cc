@@ -277,6 +277,57 @@ TEST(AloneMisuse, ABlockingCallInACallbackBehindAQueuedOneIsRefused) {
   EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
 }
 
+// The wait for the call on the stream ends by that call's own timeout, which knows who is late.
+TEST(TimedAloneStream, ABlockingCallBehindASilentPeerNamesIt) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  std::atomic<bool> over{false};
+  run_threads(2, [&](tuttiComm_t comm, int rank) {
+    EXPECT_EQ(tuttiCommSetTimeout(comm, 1), tuttiSuccess);
+    if (rank == 1) {
+      await([&] { return over.load(); }, "the timeout of rank 0");
+    } else {
+      tuttiStream_t stream = nullptr;
+      EXPECT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
+      float value = 1;
+      EXPECT_EQ(tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, comm, stream), tuttiSuccess);
+      EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiTimeout);
+      EXPECT_TRUE(contains(tuttiGetLastError(comm), "rank 1 ")) << tuttiGetLastError(comm);
+      over = true;
+      EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+    }
+    (void)tuttiCommDestroy(comm);
+  });
+}
+
+// A callback that never ends holds up all streams of the process: that is final, and told to the others.
+TEST(TimedAloneStream, ABlockingCallBehindAStuckCallbackIsATimeoutForAll) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  std::atomic<bool> go{false};
+  run_threads(2, [&](tuttiComm_t comm, int rank) {
+    EXPECT_EQ(tuttiCommSetTimeout(comm, 1), tuttiSuccess);
+    if (rank == 1) {
+      EXPECT_EQ(tuttiCommSetTimeout(comm, kFarSeconds), tuttiSuccess);
+      float value = 1;
+      EXPECT_EQ(tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, comm, nullptr), tuttiTimeout);
+      EXPECT_TRUE(contains(tuttiGetLastError(comm), "callback")) << tuttiGetLastError(comm);
+      go = true;
+    } else {
+      tuttiStream_t stream = nullptr;
+      EXPECT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
+      const auto stay = [](tuttiResult_t, void* user) {
+        await([user] { return static_cast<std::atomic<bool>*>(user)->load(); }, "the end of the callback");
+      };
+      EXPECT_EQ(tuttiStreamAddCallback(stream, stay, &go), tuttiSuccess);
+      float value = 1;
+      EXPECT_EQ(tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, comm, stream), tuttiSuccess);
+      EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiTimeout);
+      EXPECT_TRUE(contains(tuttiGetLastError(comm), "callback")) << tuttiGetLastError(comm);
+      EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+    }
+    (void)tuttiCommDestroy(comm);
+  });
+}
+
 TEST(AloneMisuse, AStreamWithCallsOfAnOpenGroupIsNotDestroyed) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   tuttiComm_t comm = nullptr;
