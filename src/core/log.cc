@@ -180,10 +180,11 @@ class Log {
 
   /// Without a thread the lines wait for one that comes later, or for the end.
   void start() TUTTI_REQUIRES(mutex_) {
-    if (thread_.joinable()) thread_.join();  // it has ended
+    std::thread thread;
     running_ = start_thread(
-                   "tutti-log", [this] { write_lines(); }, &thread_)
+                   "tutti-log", [this] { write_lines(); }, &thread)
                    .ok();
+    if (running_) thread.detach();  // end() waits for it
   }
 
   void write_lines() {
@@ -234,7 +235,7 @@ class Log {
     sink_.callback = nullptr;
   }
 
-  /// The process ends, or unloads the library: the thread must be out of its code.
+  /// The process ends, or unloads the library: the thread, which sees that, is not waited for long.
   void end() {
     if (is_foreign()) return;
     drain(kLogPatience);
@@ -242,12 +243,8 @@ class Log {
     ended_ = true;
     changed_.notify_all();
     const Clock::time_point last = Clock::now() + kLogPatience;
-    while (running_ && changed_.wait_until(lock, last)) continue;
-    if (running_) {  // the callback, or who reads the lines, holds it up
-      thread_.detach();
-    } else if (thread_.joinable()) {
-      thread_.join();
-    }
+    while (running_ && changed_.wait_until(lock, last))
+      continue;  // the callback, or who reads the lines, may hold it up
     for (const Line& line : lines_) write_now(line);
     lines_.clear();
   }
@@ -272,9 +269,7 @@ class Log {
     lines_.clear();
     dropped_ = 0;
     written_ = queued_ - (is_writer_ ? 1 : 0);
-    // Not destroyed: the old one believes that somebody waits, and the old thread is not there to be joined.
-    new (&changed_) ConditionVariable;
-    new (&thread_) std::thread;
+    new (&changed_) ConditionVariable;  // not destroyed: the old one believes that somebody waits
   }
 
   static thread_local bool is_writer_;
@@ -287,7 +282,6 @@ class Log {
   std::uint64_t dropped_ TUTTI_GUARDED_BY(mutex_) = 0;
   Sink sink_ TUTTI_GUARDED_BY(mutex_);
   std::string path_ TUTTI_GUARDED_BY(mutex_);
-  std::thread thread_ TUTTI_GUARDED_BY(mutex_);
   bool running_ TUTTI_GUARDED_BY(mutex_) = false;
   bool calling_ TUTTI_GUARDED_BY(mutex_) = false;  // the callback has a line
   bool ended_ TUTTI_GUARDED_BY(mutex_) = false;
