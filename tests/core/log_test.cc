@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "support/await.h"
+#include "support/emulated.h"
 #include "support/sanitized.h"
 
 namespace tutti::test {
@@ -102,6 +103,7 @@ TEST(AloneLog, ACallbackThatThrowsEndsNothing) {
 
 TEST(AloneLog, AForkedChildLogsWhateverTheParentWasAt) {
   if (kThreadSanitized) GTEST_SKIP() << "it does not support threads in a child of a process with threads";
+  if (is_emulated()) GTEST_SKIP() << "the emulator does not support it, either";
   Lines lines;
   lines.go = false;
   for (int i = 0; i < 10; ++i) say(i);

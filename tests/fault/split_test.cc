@@ -93,7 +93,7 @@ TEST_P(TimedSplitKills, AtAnyTimeAreNoticedWithinASecond) {
   constexpr int kRanks = 4;
   SCOPED_TRACE(seed_text());
   std::mt19937 random(test_seed());
-  for (int round = 0; round < (covers_all() ? 100 : 10); ++round) {
+  for (int round = 0; round < (covers_all() ? 100 : 5); ++round) {
     Processes processes(kRanks, split_until_failure);
     const int victim = static_cast<int>(random() % kRanks);
     for (int rank = 0; rank < kRanks; ++rank) processes.shared().wait_for_step(rank, 2);

@@ -2,10 +2,10 @@
 #include "transport/direct_read.h"
 
 #include <gtest/gtest.h>
-#include <sys/uio.h>
 
 #include <vector>
 
+#include "support/emulated.h"
 #include "transport/processes.h"
 #include "transport/shm.h"
 
@@ -49,14 +49,8 @@ void exchange(ShmEndpoint& end) {
   }
 }
 
-/// Emulators of other processors do not offer it.
-bool kernel_reads() {
-  char from = 1, to = 0;
-  iovec here{&to, 1}, there{&from, 1};
-  return ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0) == 1;
-}
 #define SKIP_WITHOUT_DIRECT_READS() \
-  if (!kernel_reads()) GTEST_SKIP() << "this system does not offer process_vm_readv"
+  if (test::is_emulated()) GTEST_SKIP() << "this system does not offer process_vm_readv"
 
 TEST(DirectRead, BetweenThreads) {
   SKIP_WITHOUT_DIRECT_READS();
