@@ -21,8 +21,8 @@ tuttiResult_t report(const Status& status, const void* object) {
                        status.code() == Code::kUnsupported;
   // A final failure was logged by the communicator, once; a refused call is logged here.
   if (refused && !hub_forked()) log(LogLevel::kWarn, {}, "{}: {}", name_of(status.code()), status.text());
-  if (!hub_forked())
-    log_drain(kLogPatienceOfCalls);  // whoever ends the program because of this finds the reason in the log
+  // Whoever ends the program because of a failure finds the reason in the log. Work in progress is none.
+  if (status.code() != Code::kInProgress && !hub_forked()) log_drain(kLogPatienceOfCalls);
   return static_cast<tuttiResult_t>(remember_error(status, object));
 }
 

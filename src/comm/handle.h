@@ -20,8 +20,8 @@ inline constexpr std::uint32_t kStreamMagic = 0x74737472;
 /// An aborted communicator's handle keeps this value: its memory stays, so that a late call is refused, not undefined.
 inline constexpr std::uint32_t kAbortedMagic = 0x74646561;
 
-/// A handle's memory is never freed, only used again, and late: a call that began before another thread destroyed or
-/// aborted the communicator looks at it without harm.
+/// The memory of a handle is never freed. It is used again for a new communicator, but only after many others: a call
+/// that began before another thread destroyed or aborted the communicator can look at it without harm.
 struct tuttiComm {
   std::atomic<std::uint32_t> magic{0};  // relaxed: it tells misuse, it orders nothing
   std::shared_ptr<tutti::Communicator>
@@ -40,7 +40,8 @@ namespace tutti {
 
 /// A handle of a new communicator. Any thread.
 tuttiComm_t make_handle(std::shared_ptr<Communicator> comm);
-/// Of a communicator that is destroyed: from here on it is none. False: an abort has taken it before.
+/// Ends the handle of a communicator that is destroyed: calls on it are refused from now on. False if an abort has
+/// ended it before.
 bool retire_handle(tuttiComm_t comm);
 
 /// Ok, or why this handle cannot be used.

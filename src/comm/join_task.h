@@ -78,12 +78,12 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   std::shared_ptr<Dialer> dialer_;
   std::shared_ptr<Connection> root_;
   bool local_ = false;     // the group counts this rank
-  bool ready_ = false;     // and has told the root so
+  bool ready_ = false;     // this rank has told the root that it is connected to all others
   bool reported_ = false;  // the root knows of this rank's failure and answers
   Status own_failure_;
   std::vector<Rank> missing_;
   int refusals_ = 0;
-  bool told_ = false;  // the joining thread's: that its watch has ended the join
+  bool told_ = false;  // the loop knows that the watch has ended the join; the joining thread's
   EventLoop::TimerId deadline_timer_ = 0;
   EventLoop::TimerId warn_timer_ = 0;
 

@@ -1,4 +1,4 @@
-// What others have said, fit to be shown.
+// Makes texts of other processes fit to be shown.
 #pragma once
 
 #include <string>

@@ -16,8 +16,8 @@ struct Wish {
   std::int32_t key = 0;
 };
 
-/// What each rank gives to its group: whether it is ready, and the first of them the id, without its secret: others can
-/// read along.
+/// What each rank tells its group: whether it is ready. The first rank tells the id as well, but not its secret,
+/// because others can read along.
 struct Offer {
   IdBytes id{};
   std::int32_t code = 0;
@@ -68,8 +68,8 @@ Status complete_id(Communicator& parent, const IdBytes& shown, IdBytes* whole) {
   return {};
 }
 
-/// What ends the join of a group besides the join itself: the end of the parent, or of one of the ranks that are
-/// awaited.
+/// Why the join of a group cannot succeed any more, as the parent knows it: the parent has failed, or a rank of the
+/// group has died or left.
 Status look_at_parent(Communicator& parent, const std::vector<int>& group) {
   if (parent.failed()) return parent.failure();
   const Cause cause = parent.membership().cause();

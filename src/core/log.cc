@@ -31,7 +31,7 @@ namespace {
 constexpr std::size_t kMostLines = 1000;
 /// The thread ends when it has had nothing to do for so long.
 constexpr std::chrono::milliseconds kIdle{100};
-/// What a new callback leaves to the old one: lines logged before, if they take no longer.
+/// How long a new callback waits for the lines that were logged before it, which the old one still gets.
 constexpr std::chrono::seconds kHandOver{1};
 
 const char* label(LogLevel level) {
@@ -159,7 +159,7 @@ class Log {
 
   void set_callback(LogCallback callback, void* user) {
     drain(kHandOver);
-    // What the callback uses may have been made after the log: it must not be called any more when that is torn down.
+    // The exit handler of get() may run after what the callback uses is gone. This one runs before that.
     if (callback != nullptr) {
       [[maybe_unused]] static const int registered = std::atexit([] { get().end_callback(); });
     }
