@@ -1,0 +1,77 @@
+// The end of a connection that speaks the hubs' protocol by hand.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "comm/crypto.h"
+#include "comm/wire.h"
+#include "support/patience.h"
+#include "transport/descriptor.h"
+
+namespace tutti::test {
+
+/// Sends and receives bytes, and, once it has the key of a handshake, whole messages. One thread.
+class Spoken {
+ public:
+  /// Waits for at most 100 s.
+  void open(Descriptor connected) {
+    socket_ = std::move(connected);
+    const timeval limit{100, 0};
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+  }
+  int descriptor() const { return socket_.get(); }
+  void send(ByteView bytes) const { ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+  std::vector<std::byte> receive(std::size_t size) const {
+    std::vector<std::byte> got(size);
+    std::size_t came = 0;
+    for (ssize_t more = 1; came < size && more > 0; came += static_cast<std::size_t>(std::max<ssize_t>(more, 0)))
+      more = restarted([&] { return ::recv(socket_.get(), got.data() + came, size - came, 0); });
+    got.resize(came);
+    return got;
+  }
+
+  void use_key(const Key& key) { key_ = key; }
+  void say(MessageType type, ByteView payload) {
+    WireWriter frame;
+    frame.u32(static_cast<std::uint32_t>(payload.size()));
+    frame.u16(static_cast<std::uint16_t>(type));
+    frame.u16(0);
+    frame.bytes(payload);
+    WireWriter counter;
+    counter.u64(said_++);
+    Key mac;
+    ASSERT_TRUE(hmac_sha256(key_, {counter.data(), frame.data()}, &mac).ok());
+    frame.bytes(ByteView(mac).first(kMac));
+    last_ = frame.data();
+    send(last_);
+  }
+  /// What say() sent last.
+  const std::vector<std::byte>& last() const { return last_; }
+  /// The next message; of nothing if none comes.
+  std::vector<std::byte> hear(MessageType* type) const {
+    const std::vector<std::byte> header = receive(kHeader);
+    if (header.size() < kHeader) return {};
+    WireReader in(header);
+    const std::uint32_t size = in.u32();
+    *type = static_cast<MessageType>(in.u16());
+    std::vector<std::byte> rest = receive(size + kMac);
+    rest.resize(std::min<std::size_t>(rest.size(), size));
+    return rest;
+  }
+
+ private:
+  static constexpr std::size_t kHeader = 8;
+  static constexpr std::size_t kMac = 16;
+  Descriptor socket_;
+  Key key_{};
+  std::uint64_t said_ = 0;
+  std::vector<std::byte> last_;
+};
+
+}  // namespace tutti::test
