@@ -130,7 +130,7 @@ constexpr SettingInfo kTable[] = {
        return parse_number(text, 0, 1e9, "seconds, 0 or more", &s->join_timeout_seconds);
      }},
     {"TUTTI_LOG", nullptr, "warn", "how much is logged: error, warn, info, debug, trace", parse_level},
-    {"TUTTI_LOG_FILE", nullptr, "", "log to this file, %p is the process; empty: stderr",
+    {"TUTTI_LOG_FILE", nullptr, "", "log to this file, %p is the process, no link outside of /dev; empty: stderr",
      [](const std::string& text, Settings* s) { return s->log_file = text, Status{}; }},
     {"TUTTI_SECRET_FILE", nullptr, "",
      "file with the secret that joins by tcp://, torchrun and Slurm without PMI must share; empty: none",

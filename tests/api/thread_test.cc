@@ -3,7 +3,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <tutti/tutti.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -113,6 +115,27 @@ TEST(LibraryThreads, TakeNoSignalsOfTheApplication) {
   }
   EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
   EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+}
+
+// The progress thread is not in the child: a stream of the parent's would run nothing.
+TEST(AloneStreams, OfTheParentAreRefusedInAChildAndNewOnesRun) {
+  if (kThreadSanitized) GTEST_SKIP() << "it does not support threads in a child of a process with threads";
+  tuttiStream_t stream = nullptr;
+  ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess) << tuttiGetLastError(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::atomic<int> calls{0};
+    const auto count = [](tuttiResult_t, void* user) { ++*static_cast<std::atomic<int>*>(user); };
+    tuttiStream_t own = nullptr;
+    const bool right = tuttiStreamQuery(stream) == tuttiInvalidUsage &&
+                       tuttiStreamAddCallback(stream, count, &calls) == tuttiInvalidUsage &&
+                       tuttiStreamCreate(&own) == tuttiSuccess &&
+                       tuttiStreamAddCallback(own, count, &calls) == tuttiSuccess &&
+                       tuttiStreamSynchronize(own) == tuttiSuccess && tuttiStreamDestroy(own) == tuttiSuccess;
+    ::_exit(right && calls == 1 ? 0 : 1);
+  }
+  EXPECT_EQ(await_end(child), 0);
+  EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,29 @@ TEST(AloneLog, AnotherCallbackIsNotWaitedForByWhoSetsIt) {
   EXPECT_EQ(first->count, 1) << "the old callback was called after the swap";
   ASSERT_TRUE(log_drain(kPatience));
   delete first;
+}
+
+// Whoever can make a link of that name would choose where a privileged process writes.
+TEST(AloneLog, AFileThatIsALinkIsNotWrittenTo) {
+  const std::string file = ::testing::TempDir() + "tutti-log-" + std::to_string(::getpid()), link = file + "-link";
+  std::filesystem::create_symlink(file, link);
+  ::testing::internal::CaptureStderr();
+  log_configure(LogLevel::kWarn, link);
+  say(1);
+  EXPECT_TRUE(log_drain(kPatience));
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("cannot be opened"), std::string::npos) << said;
+  EXPECT_NE(said.find("line 1"), std::string::npos) << said;
+  EXPECT_FALSE(std::filesystem::exists(file));
+  log_configure(LogLevel::kWarn, file);
+  say(2);
+  EXPECT_TRUE(log_drain(kPatience));
+  EXPECT_EQ(std::filesystem::status(file).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  EXPECT_GT(std::filesystem::file_size(file), 0u);
+  log_configure(LogLevel::kWarn, "");
+  std::filesystem::remove(file);
+  std::filesystem::remove(link);
 }
 
 TEST(AloneLog, ACallbackThatThrowsEndsNothing) {
