@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
@@ -58,12 +60,16 @@ bool takes_more(int descriptor, int milliseconds) {
   return ::poll(&room, 1, milliseconds) == 1;
 }
 
-/// All of it, also to a pipe that takes it in pieces. `patient`: also where that takes time.
-void write_all(int descriptor, std::string_view text, bool patient = true) {
-  while (!text.empty() && (patient || takes_more(descriptor, 0))) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
+/// Writes a line and its end, also to a pipe that takes them in pieces, without memory of its own. `patient`: also if
+/// that takes time.
+void write_line(int descriptor, std::string_view text, bool patient = true) {
+  char end[] = "\n";
+  for (std::size_t done = 0; done <= text.size() && (patient || takes_more(descriptor, 0));) {
+    const std::string_view rest = text.substr(done);
+    const std::array<iovec, 2> parts{{{const_cast<char*>(rest.data()), rest.size()}, {end, 1}}};
+    const ssize_t written = ::writev(descriptor, parts.data(), static_cast<int>(parts.size()));
     if (written > 0) {
-      text.remove_prefix(static_cast<std::size_t>(written));
+      done += static_cast<std::size_t>(written);
     } else if (written < 0 && errno == EAGAIN) {
       takes_more(descriptor, -1);
     } else if (written == 0 || errno != EINTR) {
@@ -118,7 +124,7 @@ class Log {
   }
 
   void add(LogLevel level, std::string text) {
-    if (is_writer_) return write_all(STDERR_FILENO, text + '\n');  // the callback made a call that logs
+    if (is_writer_) return write_line(STDERR_FILENO, text);  // the callback made a call that logs
     const MutexLock lock(mutex_);
     if (ended_) return write_now(Line{level, std::move(text)});
     if (lines_.size() >= kMostLines) {
@@ -215,17 +221,18 @@ class Log {
   /// An exception that left this thread would end the process.
   static void write(const Sink& sink, const Line& line) {
     if (sink.callback == nullptr)
-      return write_all(sink.file != nullptr ? sink.file->descriptor() : STDERR_FILENO, line.text + '\n');
+      return write_line(sink.file != nullptr ? sink.file->descriptor() : STDERR_FILENO, line.text);
     try {
       sink.callback(static_cast<int>(line.level), line.text.c_str(), sink.user);
     } catch (...) {
-      write_all(STDERR_FILENO, line.text + "\ntutti warn: the log callback threw an exception at this line\n");
+      write_line(STDERR_FILENO, line.text);
+      write_line(STDERR_FILENO, "tutti warn: the log callback threw an exception at this line");
     }
   }
 
   /// At the end of the process: not to the callback, and only what is taken at once.
   void write_now(const Line& line) TUTTI_REQUIRES(mutex_) {
-    write_all(sink_.file != nullptr ? sink_.file->descriptor() : STDERR_FILENO, line.text + '\n', false);
+    write_line(sink_.file != nullptr ? sink_.file->descriptor() : STDERR_FILENO, line.text, false);
   }
 
   void end_callback() {

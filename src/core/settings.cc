@@ -1,5 +1,7 @@
 #include "core/settings.h"
 
+#include <sys/auxv.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -138,6 +140,9 @@ constexpr SettingInfo kTable[] = {
     {"TUTTI_SIMD", nullptr, "auto", "instruction set of the CPU kernels: auto, baseline, avx2, avx512", parse_simd},
     {"TUTTI_TILE_BYTES", nullptr, "0", "bytes of a buffer worked on in one pass; 0: chosen by size",
      [](const std::string& text, Settings* s) { return parse_bytes(text, &s->tile_bytes); }},
+    {"TUTTI_UNEXPECTED_BYTES", nullptr, "4G",
+     "bytes of messages that a rank keeps, all together, until it receives them; more ends the communicator",
+     [](const std::string& text, Settings* s) { return parse_bytes(text, &s->unexpected_bytes); }},
     {"TUTTI_SHM_SLOT_BYTES", nullptr, "256K", "payload of a large slot in shared memory",
      [](const std::string& text, Settings* s) {
        TUTTI_TRY(parse_bytes(text, &s->shm_slot_bytes));
@@ -189,7 +194,8 @@ constexpr SettingInfo kTable[] = {
 };
 
 /// It races with a program that changes its environment meanwhile, as all of the C library does.
-const char* environment(const char* name) { return std::getenv(name); }  // NOLINT(concurrency-mt-unsafe)
+/// Nothing in a program that runs with more rights than its user has: that one must not choose its files.
+const char* environment(const char* name) { return ::secure_getenv(name); }  // NOLINT(concurrency-mt-unsafe)
 
 /// Variables of the test programs, the benchmark and the launchers' glue, which are ours but not settings.
 bool is_foreign(const std::string& name) {
@@ -203,6 +209,8 @@ void warn_of_unknown() {
   const MutexLock lock(mutex);
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     if (std::strncmp(*entry, "TUTTI_", 6) != 0) continue;
+    if (::getauxval(AT_SECURE) != 0 && warned->insert("").second)
+      log(LogLevel::kWarn, {}, "TUTTI_* is not read: this program has more rights than its user");
     const std::string name(*entry, std::strcspn(*entry, "="));
     bool known = is_foreign(name);
     for (const SettingInfo& info : kTable) known = known || name == info.name;

@@ -42,7 +42,8 @@ struct Settings {
   LogLevel log_level = LogLevel::kWarn;
   std::string log_file;
   std::string simd = "auto";
-  Bytes tile_bytes{0};  ///< 0: chosen by the library
+  Bytes unexpected_bytes{std::size_t{4} << 30};  ///< of messages that a rank keeps until it receives them
+  Bytes tile_bytes{0};                           ///< 0: chosen by the library
   Bytes shm_slot_bytes{256 * 1024};
   std::uint32_t shm_slots = 4;
   bool cma = true;

@@ -2,8 +2,17 @@
 
 #include <cerrno>
 #include <cstring>
+#include <exception>
+#include <new>
 
 namespace tutti {
+namespace {
+
+// Never destroyed: destructors of the application's objects may make calls while the process ends.
+const Status& kNoMemory = *new Status(Code::kSystemError, "out of memory");
+const std::string& kNoText = *new std::string;
+
+}  // namespace
 
 const char* name_of(Code code) {
   switch (code) {
@@ -35,9 +44,24 @@ const char* name_of(Code code) {
   return "unknown result code";
 }
 
-const std::string& Status::text() const {
-  static const std::string kNone;
-  return failure_ ? failure_->text : kNone;
+const std::string& Status::text() const { return failure_ ? failure_->text : kNoText; }
+
+const Status& no_memory() noexcept { return kNoMemory; }
+
+Status what_was_thrown(std::string_view where) noexcept {
+  try {
+    try {
+      throw;
+    } catch (const std::bad_alloc&) {
+      return fail(Code::kSystemError, "out of memory in {}", where);
+    } catch (const std::exception& error) {
+      return fail(Code::kInternalError, "an exception in {}: {}", where, error.what());
+    } catch (...) {
+      return fail(Code::kInternalError, "an exception of an unknown kind in {}", where);
+    }
+  } catch (...) {  // without memory for the text
+    return no_memory();
+  }
 }
 
 std::string errno_text() { return errno_text(errno); }

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/code.h"
@@ -35,6 +36,12 @@ template <class... Args>
 Status fail(Code code, fmt::format_string<Args...> format, Args&&... args) {
   return Status(code, fmt::format(format, std::forward<Args>(args)...));
 }
+
+/// kSystemError, "out of memory": made when the library is loaded, so that it needs none.
+const Status& no_memory() noexcept;
+
+/// In a handler: the failure that an exception of any kind is. `where` is said in the text: "a call of a group".
+Status what_was_thrown(std::string_view where) noexcept;
 
 /// Text of errno (or of `error`), thread-safe.
 std::string errno_text();

@@ -19,10 +19,10 @@ namespace tutti {
 template <Endpoint E>
 class CpuExecutor final : public Executor {
  public:
-  /// `peer_lane`: the lane of the endpoint's links that sends and receives have for themselves.
-  CpuExecutor(std::unique_ptr<E> endpoint, const LadderPolicy& ladder, Lane peer_lane)
+  /// `peers`: of sends and receives.
+  CpuExecutor(std::unique_ptr<E> endpoint, const LadderPolicy& ladder, const PeerPolicy& peers)
       : endpoint_(std::move(endpoint)),
-        exchange_(*endpoint_, peer_lane),
+        exchange_(*endpoint_, peers),
         policy_(ladder),
         patience_(!ladder.has_cores),
         rank_(endpoint_->rank().value),

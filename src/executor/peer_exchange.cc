@@ -15,9 +15,9 @@
 namespace tutti {
 
 template <Endpoint E>
-PeerExchange<E>::PeerExchange(E& endpoint, Lane lane)
+PeerExchange<E>::PeerExchange(E& endpoint, const PeerPolicy& policy)
     : endpoint_(endpoint),
-      lane_(lane),
+      policy_(policy),
       self_(endpoint.rank()),
       piece_(endpoint.capabilities().max_message),
       outbound_(static_cast<std::size_t>(endpoint.ranks())),
@@ -69,9 +69,9 @@ void PeerExchange<E>::send_to_self(std::size_t transfer) {
   auto message = std::make_unique<Unexpected>();
   message->tag = send.tag;
   message->type = send.type;
-  message->arrived = send.bytes();
+  message->bytes = send.bytes();
   message->data.assign(send.data, send.data + send.bytes().value);
-  kept_bytes_ += message->data.size();
+  kept_bytes_ += message->data.size() + kKeptOverhead;
   inbound_[index(self_)].unexpected.push_back(std::move(message));
   end(transfer, self_);
 }
@@ -87,7 +87,7 @@ bool PeerExchange<E>::take_unexpected(std::size_t receive, Rank peer) {
   Unexpected* const message = found->get();
   courses_[receive].state = State::kMatched;
   message->receive = receive;
-  if (message->arrived.value == message->data.size()) finish_from(peer, message, receive);
+  if (message->bytes.value == message->data.size()) finish_from(peer, message, receive);
   return true;
 }
 
@@ -96,7 +96,7 @@ template <Endpoint E>
 void PeerExchange<E>::finish_from(Rank peer, Unexpected* message, std::size_t receive) {
   if (!fits(receive, peer, message->type, Bytes{message->data.size()})) return;
   if (!message->data.empty()) std::memcpy(transfers_[receive].data, message->data.data(), message->data.size());
-  kept_bytes_ -= message->data.size();
+  kept_bytes_ -= message->data.size() + kKeptOverhead;
   std::erase_if(inbound_[index(peer)].unexpected, [message](const auto& m) { return m.get() == message; });
   end(receive, peer);
 }
@@ -269,22 +269,54 @@ bool PeerExchange<E>::take_envelope(Rank peer) {
     if (!fits(link.receive, peer, type, Bytes{envelope.bytes})) return false;
     courses_[link.receive].state = State::kMatched;
     link.target = transfers_[link.receive].data;
-  } else {
-    auto message = std::make_unique<Unexpected>();
-    message->tag = envelope.tag;
-    message->type = type;
-    message->data.resize(envelope.bytes);
-    kept_bytes_ += envelope.bytes;
-    link.kept = message.get();
-    link.target = message->data.data();
-    link.unexpected.push_back(std::move(message));
+  } else if (!keep(peer, envelope)) {
+    return false;
   }
   link.left = Bytes{envelope.bytes};
   if (envelope.bytes <= Envelope::kInline) {
-    if (envelope.bytes != 0) std::memcpy(link.target, envelope.payload, envelope.bytes);
+    take(&link, envelope.payload, link.left);
     link.left = Bytes{0};
   }
   return take_pieces(peer);
+}
+
+/// False: with this message there are too many that wait for a receive.
+template <Endpoint E>
+bool PeerExchange<E>::keep(Rank peer, const Envelope& envelope) {
+  const std::size_t room = policy_.most_kept.value - std::min(policy_.most_kept.value, kept_bytes_);
+  if (room < kKeptOverhead || envelope.bytes > room - kKeptOverhead) {
+    fault_ = fmt::format(
+        "rank {} keeps {} bytes of messages until it receives them, and rank {} has sent {} more (tag {}): that "
+        "exceeds TUTTI_UNEXPECTED_BYTES={}",
+        self_.value, kept_bytes_, peer.value, envelope.bytes, envelope.tag, policy_.most_kept.value);
+    return false;
+  }
+  auto message = std::make_unique<Unexpected>();
+  message->tag = envelope.tag;
+  message->type = static_cast<DataType>(envelope.type);
+  message->bytes = Bytes{envelope.bytes};
+  kept_bytes_ += envelope.bytes + kKeptOverhead;
+  Inbound& link = inbound_[index(peer)];
+  link.kept = message.get();
+  link.unexpected.push_back(std::move(message));
+  return true;
+}
+
+template <Endpoint E>
+void PeerExchange<E>::take(Inbound* link, const std::byte* piece, Bytes size) {
+  if (size.value == 0) return;
+  std::byte* target = link->target;
+  if (link->kept != nullptr) {
+    std::vector<std::byte>& data = link->kept->data;
+    const std::size_t whole = data.size() + size.value;
+    if (whole > data.capacity())
+      data.reserve(std::min(std::max(2 * data.capacity(), whole), std::max(whole, link->kept->bytes.value)));
+    data.resize(whole);
+    target = data.data() + data.size() - size.value;
+  } else {
+    link->target += size.value;
+  }
+  copy_bytes(target, piece, size, false);
 }
 
 /// The pieces of the message under way, as far as they are there; then its end.
@@ -299,9 +331,8 @@ bool PeerExchange<E>::take_pieces(Rank peer) {
       return false;
     }
     if (peek.state == PeekState::kAgain) return true;
-    copy_bytes(link.target, peek.data, size, false);
+    take(&link, peek.data, size);
     endpoint_.recv_release(route(peer), size);
-    link.target += size.value;
     link.left -= size;
     ++progress_;
   }
@@ -309,7 +340,6 @@ bool PeerExchange<E>::take_pieces(Rank peer) {
   Unexpected* const kept = std::exchange(link.kept, nullptr);
   if (receive != kNobody) end(receive, peer);
   if (kept == nullptr) return true;
-  kept->arrived = Bytes{kept->data.size()};
   if (kept->receive != kNobody) finish_from(peer, kept, kept->receive);
   return fault_.empty();
 }

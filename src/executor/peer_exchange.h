@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,11 +21,16 @@
 
 namespace tutti {
 
+struct PeerPolicy {
+  Lane lane;                                                 ///< of the endpoint's links, for itself
+  Bytes most_kept{std::numeric_limits<std::size_t>::max()};  ///< of unexpected messages from all peers together
+};
+
 /// One a rank and communicator; driven by one thread at a time. What arrived unexpectedly stays from batch to batch.
 template <Endpoint E>
 class PeerExchange {
  public:
-  PeerExchange(E& endpoint, Lane lane);
+  PeerExchange(E& endpoint, const PeerPolicy& policy);
 
   /// Begins a batch; the one before has ended or the communicator failed. `transfers` stay in place until it ends.
   void start(std::span<Transfer> transfers);
@@ -62,15 +68,15 @@ class PeerExchange {
   struct Unexpected {
     int tag = 0;
     DataType type = DataType::kUint8;
-    Bytes arrived{0};
-    std::vector<std::byte> data;
+    Bytes bytes{0};                 ///< as announced
+    std::vector<std::byte> data;    ///< what has come of it; it grows with what comes, whatever was announced
     std::size_t receive = kNobody;  ///< the receive of the batch that waits for the rest of it
   };
   /// What one peer sends: the message under way, and those that wait for their receives, oldest first.
   struct Inbound {
-    std::uint64_t sequence = 0;  ///< of the next envelope
-    Bytes left{0};               ///< of the message under way
-    std::byte* target = nullptr;
+    std::uint64_t sequence = 0;     ///< of the next envelope
+    Bytes left{0};                  ///< of the message under way
+    std::byte* target = nullptr;    ///< in the receive's buffer
     std::size_t receive = kNobody;  ///< it goes straight into this receive of the batch, or
     Unexpected* kept = nullptr;     ///< it is kept
     std::deque<std::unique_ptr<Unexpected>> unexpected;
@@ -81,9 +87,11 @@ class PeerExchange {
     std::size_t next = 0;
   };
   static constexpr std::size_t kNobody = ~std::size_t{0};
+  /// What a kept message takes besides its bytes, about: also empty ones are bounded.
+  static constexpr std::size_t kKeptOverhead = 256;
   static constexpr std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }
 
-  Route route(Rank peer) const { return Route{peer, false, lane_.value}; }
+  Route route(Rank peer) const { return Route{peer, false, policy_.lane.value}; }
   static Fingerprint fingerprint(std::uint64_t sequence, bool envelope);
 
   void send_to_self(std::size_t transfer);
@@ -94,7 +102,9 @@ class PeerExchange {
   bool send_pieces(const Outbound& link, std::size_t transfer);
   bool advance_receives(Rank peer);
   bool take_envelope(Rank peer);
+  bool keep(Rank peer, const Envelope& envelope);
   bool take_pieces(Rank peer);
+  static void take(Inbound* link, const std::byte* piece, Bytes size);
   std::size_t find_receive(Rank peer, int tag) const;
   bool wants(Rank peer) const;
   bool fits(std::size_t receive, Rank peer, DataType type, Bytes bytes);
@@ -102,7 +112,7 @@ class PeerExchange {
   void wait_for(Rank peer);
 
   E& endpoint_;
-  Lane lane_;
+  const PeerPolicy policy_;
   Rank self_;
   Bytes piece_;
   std::span<Transfer> transfers_;

@@ -1,6 +1,7 @@
 #include "transport/inproc.h"
 
 #include "core/clock.h"
+#include "core/no_cancel.h"
 
 namespace tutti {
 namespace {
@@ -97,6 +98,7 @@ void InprocEndpoint::cancel_sleep() {
 }
 
 void InprocEndpoint::sleep(std::chrono::nanoseconds slice) {
+  const NoCancel no_cancel;
   MutexLock lock(fabric_->mutex_);
   InprocFabric::Sleeper& sleeper = fabric_->sleepers_[index(rank_.value)];
   const Clock::time_point end = Clock::now() + slice;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <limits>
 
 namespace tutti {
@@ -12,8 +13,30 @@ namespace {
 // Where barriers do not reach all senders, a wake-up can be missed, and the sleep is short instead.
 constexpr std::chrono::nanoseconds kSliceWithoutBarrier = std::chrono::milliseconds(1);
 
-/// Makes the pages present. Kernels before 5.14 know neither advice; then they come one by one, at the first use.
-void populate(std::byte* begin, std::size_t bytes, int advice) { ::madvise(begin, bytes, advice); }
+/// Makes the pages present: where the host has no memory left for them this is an error, and their first use would be a
+/// signal. Kernels before 5.14 know neither advice; then they come one by one.
+Status populate(std::byte* begin, std::size_t bytes, int advice) {
+  int result = 0;
+  do {
+    result = ::madvise(begin, bytes, advice);
+  } while (result != 0 && (errno == EINTR || errno == EAGAIN));
+  if (result == 0 || errno == EINVAL) return {};
+  return fail(Code::kSystemError,
+              "cannot get {} bytes of shared memory: {} (see the memory limit of the cgroup and vm.overcommit_memory)",
+              bytes, errno_text());
+}
+
+/// The own pages that others wait on or look at, for writing; the peers' control pages, for reading. The rings of the n
+/// * n pairs come with their first message, unless there are few.
+Status touch(const ShmLayout& layout, Rank rank, const std::vector<std::shared_ptr<Segment>>& segments) {
+  constexpr std::size_t kLimit = 256 * 1024;
+  const std::size_t hot = std::min(round_up(layout.hot_bytes(), ShmLayout::kPage), kLimit);
+  for (std::size_t peer = 0; peer < segments.size(); ++peer) {
+    const bool own = peer == static_cast<std::size_t>(rank.value);
+    TUTTI_TRY(populate(segments[peer]->data(), hot, own ? MADV_POPULATE_WRITE : MADV_POPULATE_READ));
+  }
+  return {};
+}
 
 std::vector<ControlPage*> pages_of(const std::vector<std::shared_ptr<Segment>>& segments) {
   std::vector<ControlPage*> pages;
@@ -54,6 +77,9 @@ Status ShmEndpoint::open(const ShmGeometry& geometry, Rank rank, std::vector<std
     if (!segments[peer] || segments[peer]->size().value < layout.segment_bytes())
       return fail(Code::kInternalError, "the shared memory of rank {} is missing or smaller than {} bytes", peer,
                   layout.segment_bytes());
+  }
+  TUTTI_TRY(touch(layout, rank, segments));
+  for (std::size_t peer = 0; peer < segments.size(); ++peer) {
     const auto* page = reinterpret_cast<const ControlPage*>(segments[peer]->data());
     const std::uint64_t digest = page->digest.load(std::memory_order_acquire);  // pairs with the constructor
     if (digest != 0 && digest != layout.digest())
@@ -82,7 +108,6 @@ ShmEndpoint::ShmEndpoint(const ShmGeometry& geometry, Rank rank, std::vector<std
   for (int lane = 0; lane < geometry.lanes; ++lane)
     for (const RingKind kind : {RingKind::kCells, RingKind::kSlots})
       build_rings(static_cast<std::uint16_t>(lane), kind);
-  touch();
   ControlPage& own = *peers_[index(rank.value)];
   own.enrolled.store(ProcessBarrier::enroll() ? 1 : 0, std::memory_order_release);  // pairs with all_enrolled()
   own.digest.store(layout_.digest(), std::memory_order_release);                    // pairs with open()
@@ -110,17 +135,6 @@ void ShmEndpoint::build_rings(std::uint16_t lane, RingKind kind) {
       ring.released = &reinterpret_cast<ReleaseLine*>(line)->released[shared ? 1 : 0][which];
       ring.writer = &peers_[index(writer.value)]->sleep_word;
     }
-  }
-}
-
-/// The own pages that others wait on or look at, for writing; the peers' control pages, for reading. The rings of the n
-/// * n pairs come with their first message, unless there are few.
-void ShmEndpoint::touch() const {
-  constexpr std::size_t kLimit = 256 * 1024;
-  const std::size_t hot = std::min(round_up(layout_.hot_bytes(), ShmLayout::kPage), kLimit);
-  for (std::size_t peer = 0; peer < segments_.size(); ++peer) {
-    const bool own = peer == index(rank_.value);
-    populate(segments_[peer]->data(), hot, own ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
   }
 }
 

@@ -93,7 +93,6 @@ class ShmEndpoint {
   bool is_read_by_all(Route route) const;
   RingMemory ring_memory(Rank writer, std::size_t target, std::uint16_t lane, RingKind kind) const;
   void build_rings(std::uint16_t lane, RingKind kind);
-  void touch() const;
   bool all_enrolled();
 
   const Rank rank_;

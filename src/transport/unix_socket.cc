@@ -164,7 +164,7 @@ Status UnixSocket::receive(std::span<std::byte> buffer, std::size_t* size, Descr
   if ((header.msg_flags & MSG_TRUNC) != 0)
     return fail(Code::kSystemError, "a message on a unix socket is larger than the {} bytes expected", buffer.size());
   if ((header.msg_flags & MSG_CTRUNC) != 0 && !passed->valid())
-    return fail(Code::kSystemError, "cannot take over a descriptor from a unix socket: no free one (see ulimit -n)");
+    return fail(Code::kSystemError, "cannot take over a descriptor from a unix socket: {}", errno_text(EMFILE));
   *size = static_cast<std::size_t>(got);
   *state = SocketState::kDone;
   return {};
