@@ -15,7 +15,8 @@
  * Threads. Any thread may call; on one communicator one call at a time, except tuttiCommAbort, tuttiCommGetAsyncError,
  * tuttiGetLastError and the questions tuttiCommCount and tuttiCommUserRank, which may be called at any time: a second
  * call that is seen beside another one is refused with tuttiInvalidUsage. Different communicators are independent. In a
- * forked child every call returns tuttiInvalidUsage.
+ * child forked by a process that has communicators every call returns tuttiInvalidUsage; a process that has only made
+ * ids may fork ranks. A thread that is cancelled (pthread_cancel, deferred) in a call ends when the call has.
  *
  * Order. All ranks of a communicator make the same collective calls in the same order. Operations of a communicator run
  * in call order, one at a time, whatever their streams.
@@ -140,8 +141,9 @@ typedef struct {
 TUTTI_API tuttiResult_t tuttiGetVersion(int* version);
 /** The name of a code; never NULL. */
 TUTTI_API const char* tuttiGetErrorString(tuttiResult_t result);
-/** One English sentence on this thread's last failed call on `comm` (NULL: on any object); after a final failure its
- * first cause. Never NULL; valid until the thread's next tutti call. */
+/** One English sentence on this thread's last failed call, if it was one on `comm` (NULL: on any) or one that takes no
+ * communicator, as those of groups and streams; after a final failure of `comm` its first cause. Never NULL; valid
+ * until the thread's next tutti call. */
 TUTTI_API const char* tuttiGetLastError(tuttiComm_t comm);
 /** Called with every log line instead of stderr, by a thread of the log's own, one at a time: however long it takes, no
  * call, abort or join waits for it. A call that fails waits for its lines for at most 0.02 s, tuttiCommDestroy, fork

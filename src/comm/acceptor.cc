@@ -2,12 +2,15 @@
 
 #include <netinet/in.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "comm/fork_guard.h"
@@ -18,7 +21,10 @@ namespace {
 
 constexpr int kBacklog = 1024;
 constexpr int kAcceptsPerWake = 64;
+constexpr std::size_t kLeastStrangers = 32;
 constexpr std::chrono::milliseconds kPauseWithoutDescriptors{100};
+/// So many pauses in a row take a second. Then the joins are told what is lacking; a shorter lack may end by itself.
+constexpr int kPausesThatAreALack = 10;
 
 Status bind_tcp(int family, std::uint16_t port, Descriptor* listener) {
   listener->reset(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -55,37 +61,86 @@ std::uint16_t port_of(int descriptor) {
                                        : reinterpret_cast<const sockaddr_in6*>(&at)->sin6_port);
 }
 
+/// A host has one IPv4 address, but all the IPv6 addresses of a network.
+std::string origin_of(const IpAddress& address) {
+  constexpr std::size_t kNetworkBytes = 8;
+  return to_hex(ByteView(address.bytes).first(address.family == 6 ? kNetworkBytes : address.bytes.size()));
+}
+
+/// An eighth of what this process may have, within limits.
+std::size_t share_of_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kLeastStrangers;
+  return std::clamp<std::size_t>(limit.rlim_cur / 8, kLeastStrangers, Doorman::kMostStrangers);
+}
+
 }  // namespace
 
+Doorman::Doorman(EventLoop& loop, Office office)
+    : loop_(loop), office_(std::move(office)), most_(share_of_descriptors()) {}
+
 Doorman::~Doorman() {
-  for (const auto& connection : strangers_) connection->close();
+  for (const Stranger& stranger : strangers_) stranger.connection->close();
+  for (const auto& connection : neighbours_) connection->close();
 }
 
 void Doorman::receive(Socket connected) {
-  if (strangers_.size() >= kMaxStrangers) {
-    strangers_.front()->close();
-    strangers_.pop_front();
-  }
+  const bool unix = connected.is_unix();
+  if (!unix && !office_.expected(connected)) return;
+  if (!unix && strangers_.size() >= most_) drop_one();
+  Stranger stranger;
+  std::uint32_t scope = 0;
+  connected.peer(&stranger.from, &scope);
   const auto self_of = std::make_shared<const Connection*>(nullptr);
   ConnectionEvents events;
   events.on_open = [this](const std::shared_ptr<Connection>& connection) {
     forget(connection.get());
-    admit_(connection);
+    office_.admit(connection);
   };
   events.on_close = [this, self_of](const Status& why) {
     log(LogLevel::kDebug, {}, "a connection was refused: {}", why.text());
     forget(*self_of);
   };
-  std::shared_ptr<Connection> connection;
-  const Status status =
-      Connection::start(loop_, std::move(connected), Handshake::server(lookup_), std::move(events), &connection);
+  const Status status = Connection::start(loop_, std::move(connected), Handshake::server(office_.lookup),
+                                          std::move(events), &stranger.connection);
   if (!status.ok()) return log(LogLevel::kDebug, {}, "a connection was refused: {}", status.text());
+  const std::shared_ptr<Connection> connection = stranger.connection;
   *self_of = connection.get();
-  strangers_.push_back(std::move(connection));
+  if (unix)
+    neighbours_.push_back(connection);
+  else
+    strangers_.push_back(std::move(stranger));
+  // A rank sends its hello as soon as it is connected. Reading it now keeps the rank from being dropped as silent.
+  connection->on_events(EPOLLIN);
+}
+
+void Doorman::drop_one() {
+  Connection::Said least = Connection::Said::kPurpose;
+  for (const Stranger& stranger : strangers_) least = std::min(least, stranger.connection->said());
+  std::map<std::string, std::vector<std::size_t>> by_origin;
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < strangers_.size(); ++i) {
+    if (strangers_[i].connection->said() != least) continue;
+    // A rank is hardly ever among those that have said nothing, so the origin of these does not matter.
+    auto& same = by_origin[least == Connection::Said::kNothing ? "" : origin_of(strangers_[i].from)];
+    same.push_back(i);
+    most = std::max(most, same.size());
+  }
+  std::vector<std::size_t> drawn_from;
+  for (const auto& [origin, those] : by_origin)
+    if (those.size() == most) drawn_from.insert(drawn_from.end(), those.begin(), those.end());
+  std::array<std::byte, 8> random{};
+  if (drawn_from.empty() || !random_bytes(random).ok()) return;
+  std::uint64_t drawn = 0;
+  std::memcpy(&drawn, random.data(), sizeof drawn);
+  const auto victim = strangers_.begin() + static_cast<std::ptrdiff_t>(drawn_from[drawn % drawn_from.size()]);
+  victim->connection->close();
+  strangers_.erase(victim);
 }
 
 void Doorman::forget(const Connection* connection) {
-  std::erase_if(strangers_, [connection](const auto& item) { return item.get() == connection; });
+  std::erase_if(strangers_, [connection](const Stranger& item) { return item.connection.get() == connection; });
+  std::erase_if(neighbours_, [connection](const auto& item) { return item.get() == connection; });
 }
 
 /// The listening descriptor. A subclass of the handler of its own, so that the loop may hold it a little longer than
@@ -107,7 +162,7 @@ class Acceptor::Source final : public EventHandler, public std::enable_shared_fr
       const Status status = accept(&connected, &state);
       if (!status.ok()) return pause(status);
       if (state != SocketState::kDone) return;
-      paused_ = false;
+      pauses_ = 0;
       doorman_.receive(std::move(connected));
     }
   }
@@ -133,11 +188,12 @@ class Acceptor::Source final : public EventHandler, public std::enable_shared_fr
 
   /// The connection stays in the queue and the descriptor stays ready: without a pause the loop would spin.
   void pause(const Status& why) {
-    if (!std::exchange(paused_, true)) log(LogLevel::kWarn, {}, "{}: trying again ten times a second", why.text());
-    loop_.change(descriptor(), 0);
+    if (++pauses_ == 1) log(LogLevel::kWarn, {}, "{}: trying again ten times a second", why.text());
+    if (pauses_ % kPausesThatAreALack == 0) doorman_.lacks(why);
     loop_.after(kPauseWithoutDescriptors, [weak = weak_from_this()] {
       if (const auto self = weak.lock(); self && !self->stopped_) self->loop_.change(self->descriptor(), EPOLLIN);
     });
+    loop_.change(descriptor(), 0);  // when the end of the pause is sure
   }
 
   EventLoop& loop_;
@@ -145,7 +201,7 @@ class Acceptor::Source final : public EventHandler, public std::enable_shared_fr
   UnixSocket unix_;
   Descriptor tcp_;
   bool stopped_ = false;
-  bool paused_ = false;  // there was no descriptor for the last one
+  int pauses_ = 0;  // since a connection was accepted: there was no descriptor for the next one
 };
 
 Acceptor::Acceptor(EventLoop& loop, std::shared_ptr<Source> source, std::uint16_t port)

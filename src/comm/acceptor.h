@@ -2,34 +2,55 @@
 // yet.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/connection.h"
 #include "comm/event_loop.h"
 
 namespace tutti {
 
-/// Lets connections through their handshake and hands over those that pass. At most kMaxStrangers are in it at a time;
-/// one more, and the one that has been there longest is dropped. Loop thread only.
+/// Lets connections through their handshake and hands over those that pass. Those over TCP may take an eighth of the
+/// process's descriptors. If there is one more, a connection that has said least is dropped; among equals it is one of
+/// the address that has most of them, drawn at random. So a crowd from one host pushes itself out, not others. Loop
+/// thread only.
 class Doorman {
  public:
-  static constexpr std::size_t kMaxStrangers = 512;
+  static constexpr std::size_t kMostStrangers = 512;
   using Admit = std::function<void(const std::shared_ptr<Connection>& connection)>;
+  /// Whether anybody may be expected at this end of a TCP connection.
+  using Expected = std::function<bool(const Socket& connected)>;
 
-  Doorman(EventLoop& loop, KeyLookup lookup, Admit admit)
-      : loop_(loop), lookup_(std::move(lookup)), admit_(std::move(admit)) {}
+  /// Told once a second while there is no descriptor or memory left to accept a connection with.
+  using Lack = std::function<void(const Status& why)>;
+
+  struct Office {
+    KeyLookup lookup;
+    Admit admit;
+    Expected expected;
+    Lack lack;
+  };
+  Doorman(EventLoop& loop, Office office);
   ~Doorman();
   void receive(Socket connected);
+  /// At most so many strangers over TCP.
+  std::size_t most() const { return most_; }
+  void lacks(const Status& why) { office_.lack(why); }
 
  private:
+  struct Stranger {
+    std::shared_ptr<Connection> connection;
+    IpAddress from;
+  };
   void forget(const Connection* connection);
+  void drop_one();
   EventLoop& loop_;
-  KeyLookup lookup_;
-  Admit admit_;
-  std::deque<std::shared_ptr<Connection>> strangers_;
+  const Office office_;
+  const std::size_t most_;
+  std::vector<Stranger> strangers_;                      // over TCP
+  std::vector<std::shared_ptr<Connection>> neighbours_;  // over unix sockets: this user's own processes
 };
 
 /// Listens from its creation to its destruction. Loop thread only, except that it may be created anywhere before the

@@ -24,12 +24,13 @@ Status submit(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t st
 }
 
 tuttiResult_t call(CallArguments&& arguments, tuttiComm_t comm, tuttiStream_t stream) {
-  return tutti::guard(comm, [&]() -> Status {
+  return tutti::guard_quick(comm, [&]() -> Status {
     tutti::InCall in_call;
     Status status = in_call.enter(comm);
     if (status.ok() && stream == nullptr && tutti::CallGroup::depth() == 0) [[likely]]
-      return comm->comm->run(&arguments);
-    if (status.ok()) status = submit(arguments, comm, stream);
+      return comm->comm->attempt([&] { return comm->comm->run(&arguments); });
+    const tutti::NoCancel no_cancel;
+    if (status.ok()) status = comm->comm->attempt([&] { return submit(arguments, comm, stream); });
     if (!status.ok() && tutti::CallGroup::depth() != 0) tutti::CallGroup::current().refuse(status);
     return status;
   });
@@ -44,12 +45,15 @@ int wire_of(tuttiDataType_t type) {
 /// One block a rank; the tables' sizes are known once the communicator is.
 tuttiResult_t call_blocks(CallArguments arguments, tutti::BlockArguments blocks, tuttiComm_t comm,
                           tuttiStream_t stream) {
-  std::shared_ptr<tutti::Communicator> held;
-  if (tutti::hold(comm, &held).ok()) {
+  const tuttiResult_t sized = tutti::guard(comm, [&]() -> Status {
+    std::shared_ptr<tutti::Communicator> held;
+    if (!tutti::hold(comm, &held).ok()) return {};  // which the call itself tells
     const auto ranks = static_cast<std::size_t>(held->ranks());
     if (blocks.send.size == 0) blocks.send.size = ranks;
     blocks.recv.size = ranks;
-  }
+    return {};
+  });
+  if (sized != tuttiSuccess) return sized;
   arguments.blocks = &blocks;
   return call(std::move(arguments), comm, stream);  // NOLINT(performance-move-const-arg): completed in place
 }

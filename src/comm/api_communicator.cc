@@ -8,6 +8,7 @@
 #include "comm/create.h"
 #include "comm/handle.h"
 #include "comm/join_with.h"
+#include "core/retry.h"
 
 using tutti::Code;
 using tutti::Communicator;
@@ -17,11 +18,12 @@ using tutti::Status;
 namespace tutti {
 
 tuttiResult_t report(const Status& status, const void* object) {
+  const NoCancel no_cancel;
   const bool refused = status.code() == Code::kInvalidArgument || status.code() == Code::kInvalidUsage ||
                        status.code() == Code::kUnsupported;
   // A final failure was logged by the communicator, once; a refused call is logged here.
   if (refused && !hub_forked()) log(LogLevel::kWarn, {}, "{}: {}", name_of(status.code()), status.text());
-  // Whoever ends the program because of a failure finds the reason in the log. Work in progress is none.
+  // A program that ends because of a failure leaves the reason in the log. Work in progress is not a failure.
   if (status.code() != Code::kInProgress && !hub_forked()) log_drain(kLogPatienceOfCalls);
   return static_cast<tuttiResult_t>(remember_error(status, object));
 }
@@ -44,7 +46,12 @@ Status create_now(const Create& create, tuttiComm_t* comm) {
 template <class Body>
 tuttiResult_t guard_grouped(const void* object, const Body& body) {
   return tutti::guard(object, [&]() -> Status {
-    Status status = body();
+    Status status;
+    try {
+      status = body();
+    } catch (...) {
+      status = tutti::what_was_thrown("a join or split");
+    }
     if (!status.ok() && tutti::CallGroup::depth() != 0) tutti::CallGroup::current().refuse(status);
     return status;
   });
@@ -54,8 +61,7 @@ tuttiResult_t guard_grouped(const void* object, const Body& body) {
 Status create_or_defer(Create create, tuttiComm_t* comm, const std::shared_ptr<Communicator>& parent = nullptr) {
   TUTTI_TRY(tutti::require(comm, "comm"));
   *comm = nullptr;
-  if (tutti::hub_forked())
-    return tutti::fail(Code::kInvalidUsage, "this process was forked after its parent used tutti: exec first");
+  TUTTI_TRY(tutti::hub_refusal());
   if (tutti::CallGroup::depth() == 0) return create_now(create, comm);
   tutti::CallGroup::current().add(parent, [create = std::move(create), comm] { return create_now(create, comm); });
   return {};
@@ -97,10 +103,14 @@ Status init_all(tuttiComm_t* comms, int count, const int* list) {
   std::memcpy(id.internal, bytes.data(), sizeof id.internal);
   tutti::CallGroup::start();
   Status status;
-  for (int i = 0; i < count && status.ok(); ++i) {
-    int device = -1;
-    status = device_of(i, list, &device);
-    if (status.ok()) status = init_from_id(&comms[i], count, id, i, nullptr, device);
+  try {
+    for (int i = 0; i < count && status.ok(); ++i) {
+      int device = -1;
+      status = device_of(i, list, &device);
+      if (status.ok()) status = init_from_id(&comms[i], count, id, i, nullptr, device);
+    }
+  } catch (...) {  // the group has to be ended all the same
+    status = tutti::what_was_thrown("a join");
   }
   if (!status.ok()) tutti::CallGroup::current().refuse(status);
   status = tutti::CallGroup::end();
@@ -168,7 +178,7 @@ tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* 
     if (given) std::memcpy(&copy, config, std::min(config->size, sizeof copy));
     return create_or_defer(
         [parent = comm->comm, color, key, copy, given](std::shared_ptr<Communicator>* made) {
-          return tutti::split(*parent, color, key, given ? &copy : nullptr, made);
+          return parent->attempt([&] { return tutti::split(*parent, color, key, given ? &copy : nullptr, made); });
         },
         newcomm, comm->comm);
   });
@@ -201,7 +211,7 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
     std::shared_ptr<Communicator> held;
     TUTTI_TRY(tutti::hold(comm, &held));
-    held->abort();
+    tutti::retry_without_memory([&] { held->abort(); });
     std::uint32_t expected = kCommMagic;
     if (!comm->magic.compare_exchange_strong(expected, kAbortedMagic, std::memory_order_relaxed))
       return {};  // another abort, or Destroy, has it
@@ -213,7 +223,7 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
       const tutti::MutexLock lock(comm->mutex);
       comm->comm.reset();
     }
-    tutti::Hub::keep_until_exit(comm);  // a late call on it is refused for good
+    tutti::retry_without_memory([&] { tutti::Hub::keep_until_exit(comm); });  // a late call on it is refused for good
     return {};
   });
 }

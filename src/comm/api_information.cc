@@ -75,9 +75,11 @@ tuttiResult_t tuttiGetVersion(int* version) {
 const char* tuttiGetErrorString(tuttiResult_t result) { return tutti::name_of(static_cast<Code>(result)); }
 
 const char* tuttiGetLastError(tuttiComm_t comm) {
-  std::shared_ptr<tutti::Communicator> held;
-  if (comm != nullptr && tutti::hold(comm, &held).ok() && held->failed())
-    return tutti::hold_text(held->failure().text());
+  try {
+    std::shared_ptr<tutti::Communicator> held;
+    if (comm != nullptr && tutti::hold(comm, &held).ok() && held->failed()) return tutti::hold_text(held->failure());
+  } catch (...) {  // without memory to say what is wrong with the handle
+  }
   return tutti::last_error(comm);
 }
 

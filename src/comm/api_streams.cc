@@ -11,7 +11,7 @@ tuttiResult_t make_stream(tuttiStream_t* stream, const Create& create) {
   return tutti::guard(nullptr, [&]() -> Status {
     TUTTI_TRY(tutti::require(stream, "stream"));
     *stream = nullptr;
-    if (tutti::hub_forked()) return tutti::fail(Code::kInvalidUsage, "this process was forked: exec first");
+    TUTTI_TRY(tutti::hub_refusal());
     std::shared_ptr<tutti::Stream> made;
     TUTTI_TRY(create(&made));
     *stream = new tuttiStream;
@@ -35,21 +35,21 @@ tuttiResult_t tuttiStreamFromCuda(tuttiStream_t* stream, void* cudaStream) {
 }
 
 tuttiResult_t tuttiStreamQuery(tuttiStream_t stream) {
-  return tutti::guard(stream, [&]() -> Status {
+  return tutti::guard(nullptr, [&]() -> Status {
     TUTTI_TRY(tutti::check_handle(stream));
     return stream->stream->query();
   });
 }
 
 tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream) {
-  return tutti::guard(stream, [&]() -> Status {
+  return tutti::guard(nullptr, [&]() -> Status {
     TUTTI_TRY(tutti::check_handle(stream));
     return stream->stream->synchronize();
   });
 }
 
 tuttiResult_t tuttiStreamSetTimeout(tuttiStream_t stream, double seconds) {
-  return tutti::guard(stream, [&]() -> Status {
+  return tutti::guard(nullptr, [&]() -> Status {
     TUTTI_TRY(tutti::check_handle(stream));
     if (!(seconds >= 0)) return tutti::fail(Code::kInvalidArgument, "a timeout of {} s is not 0 or more", seconds);
     stream->stream->set_timeout(seconds);
@@ -58,7 +58,7 @@ tuttiResult_t tuttiStreamSetTimeout(tuttiStream_t stream, double seconds) {
 }
 
 tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream) {
-  return tutti::guard(stream, [&]() -> Status {
+  return tutti::guard(nullptr, [&]() -> Status {
     TUTTI_TRY(tutti::check_handle(stream));
     if (stream->stream.use_count() > 1)
       return tutti::fail(Code::kInvalidUsage, "calls of a group that has not ended are for this stream");
@@ -70,7 +70,7 @@ tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream) {
 }
 
 tuttiResult_t tuttiStreamAddCallback(tuttiStream_t stream, void (*fn)(tuttiResult_t, void*), void* user) {
-  return tutti::guard(stream, [&]() -> Status {
+  return tutti::guard(nullptr, [&]() -> Status {
     TUTTI_TRY(tutti::check_handle(stream));
     if (fn == nullptr) return tutti::fail(Code::kInvalidArgument, "fn is NULL");
     stream->stream->enqueue([fn, user](const Status& status) { fn(static_cast<tuttiResult_t>(status.code()), user); });

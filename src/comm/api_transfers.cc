@@ -26,8 +26,11 @@ tuttiResult_t exchange(Transfer transfer, tuttiDataType_t datatype, tuttiComm_t 
       status = tutti::fail(tutti::Code::kInvalidArgument, "datatype {} is not a tuttiDataType_t",
                            static_cast<int>(datatype));
     transfer.type = static_cast<tutti::DataType>(datatype);
-    if (status.ok() && stream == nullptr && tutti::CallGroup::depth() == 0) return comm->comm->run({&transfer, 1});
-    if (status.ok()) status = submit(transfer, comm, stream);
+    const bool runs_now = stream == nullptr && tutti::CallGroup::depth() == 0;
+    if (status.ok())
+      status = comm->comm->attempt([&] {
+        return runs_now ? comm->comm->run({&transfer, 1}) : submit(transfer, comm, stream);
+      });
     if (!status.ok() && tutti::CallGroup::depth() != 0) tutti::CallGroup::current().refuse(status);
     return status;
   });

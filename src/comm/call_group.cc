@@ -64,7 +64,24 @@ Status CallGroup::end() {
   if (depth_ == 0) return fail(Code::kInvalidUsage, "tuttiGroupEnd without tuttiGroupStart");
   if (--depth_ != 0) return {};
   CallGroup collected = std::exchange(current(), CallGroup{});
-  return collected.run();
+  std::vector<std::shared_ptr<Communicator>> concerned;
+  try {
+    concerned = collected.communicators();
+    return collected.run();
+  } catch (...) {
+    Status failed = what_was_thrown("a group");
+    for (const auto& comm : concerned) failed = comm->fail_call();
+    for (const Collected& call : collected.calls_)  // if there was no memory to list them all
+      if (call.comm != nullptr) failed = call.comm->fail_call();
+    return failed;
+  }
+}
+
+std::vector<std::shared_ptr<Communicator>> CallGroup::communicators() const {
+  std::vector<std::shared_ptr<Communicator>> found;
+  for (const Collected& call : calls_)
+    if (call.comm != nullptr && (found.empty() || found.back() != call.comm)) found.push_back(call.comm);
+  return found;
 }
 
 Status CallGroup::run() {
@@ -213,15 +230,17 @@ void CallGroup::run_on_threads() {
   for (auto& [comm, chain] : by_communicator) chains.push_back(std::move(chain));
   std::promise<Status> all_started;
   const std::shared_future<Status> start = all_started.get_future().share();
-  std::vector<std::thread> threads(chains.size());
-  Status started;
-  for (std::size_t i = 0; i < chains.size() && started.ok(); ++i) {
-    const auto run = [start, &chain = chains[i]] {
+  std::vector<std::function<void()>> mains;  // all of them before the first thread, which has to be waited for
+  mains.reserve(chains.size());
+  for (const std::vector<Collected*>& chain : chains)
+    mains.emplace_back([start, &chain] {
       const Status& ready = start.get();
       for (Collected* const call : chain) call->status = ready.ok() ? run_safely(call) : ready;
-    };
-    started = start_thread("tutti-group", run, &threads[i]);
-  }
+    });
+  std::vector<std::thread> threads(chains.size());
+  Status started;
+  for (std::size_t i = 0; i < chains.size() && started.ok(); ++i)
+    started = start_thread("tutti-group", std::move(mains[i]), &threads[i]);
   all_started.set_value(started);
   for (std::thread& thread : threads)
     if (thread.joinable()) thread.join();
@@ -231,13 +250,10 @@ void CallGroup::run_on_threads() {
 /// No exception leaves a thread.
 Status CallGroup::run_safely(Collected* call) {
   try {
-    return run_one(call);
-  } catch (const std::bad_alloc&) {
-    return fail(Code::kSystemError, "out of memory in a call of a group");
-  } catch (const std::exception& error) {
-    return fail(Code::kInternalError, "a call of a group: {}", error.what());
+    const auto run = [call] { return run_one(call); };
+    return call->comm != nullptr ? call->comm->attempt(run) : run();
   } catch (...) {
-    return fail(Code::kInternalError, "a call of a group: an exception of an unknown kind");
+    return what_was_thrown("a join of a group");
   }
 }
 

@@ -22,7 +22,8 @@ class CallGroup {
   static void start() { ++depth_; }
   /// The outermost end runs what was collected, in call order within a communicator and concurrently across them; joins
   /// and splits wait for other ranks, so each communicator with a split, and each join, has a thread then. If a call of
-  /// the group was refused, nothing runs and its error is returned: all or nothing.
+  /// the group was refused, nothing runs and its error is returned: all or nothing. An exception is final for all
+  /// communicators of the group.
   static Status end();
 
   /// A checked call joins the open group, or the stream where no group is open.
@@ -40,6 +41,7 @@ class CallGroup {
     std::function<Status()> blocking;  // instead of call and stream
     Status status;
   };
+  std::vector<std::shared_ptr<Communicator>> communicators() const;
   Status run();
   Status check_streams(bool on_threads) const;
   Status merge_transfers();

@@ -14,6 +14,7 @@
 
 #include "collectives/catalogue.h"
 #include "core/cache.h"
+#include "core/no_cancel.h"
 
 namespace tutti {
 
@@ -26,8 +27,8 @@ constexpr std::size_t kSharedFrom = std::size_t{64} << 10;
 constexpr std::size_t kLentFrom = std::size_t{64} << 10;
 }  // namespace
 
-Communicator::Communicator(const Settings& settings, std::string name, JoinResult joined,
-                           std::unique_ptr<Executor> executor, std::shared_ptr<const AutomaticChoice> choice)
+Communicator::Communicator(const Settings& settings, std::string name, JoinResult&& joined,
+                           std::unique_ptr<Executor>&& executor, std::shared_ptr<const AutomaticChoice> choice)
     : settings_(settings),
       timeout_seconds_(settings.timeout_seconds),
       name_(std::move(name)),
@@ -43,6 +44,9 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
   for (Rank peer{0}; peer.value < ranks_; ++peer)
     if (is_far(peer)) far_.push_back(peer);
   board_.open();
+}
+
+void Communicator::start_listening() {
   joined_.membership->set_listener([this] { listen(); });
   if (network_) joined_.membership->set_board(&board_);
 }
@@ -61,12 +65,6 @@ const char* Communicator::transport() const {
 void Communicator::listen() {
   alarm_.store(1, std::memory_order_release);
   executor_->wake();
-}
-
-Status Communicator::failure() const {
-  if (!failed()) return {};
-  const MutexLock lock(failure_mutex_);
-  return failure_;
 }
 
 Status Communicator::prepare(CallArguments* arguments) const {
@@ -115,10 +113,13 @@ Status Communicator::run(CallArguments* call) {
     const bool same = arguments.send == repeat_.call.send && arguments.recv == repeat_.call.recv &&
                       arguments.root == repeat_.call.root;
     if (!same) TUTTI_TRY(check_arguments(arguments, rank_.value, ranks_));
+    // Among ranks that share memory a repeated call has no cancellation point, unless it waits for long: see check().
+    const NoCancel no_cancel(!far_.empty() || device_ != nullptr || arguments.op >= kRedOps);
     const std::uint64_t ticket = take_ticket();
     begin_again(arguments);
     return finish(run_launch(), ticket);
   }
+  const NoCancel no_cancel;
   TUTTI_TRY(prepare(call));
   if (arguments.on_device || arguments.staged) [[unlikely]]
     TUTTI_TRY(check_blocking(arguments));
@@ -126,14 +127,14 @@ Status Communicator::run(CallArguments* call) {
     TUTTI_TRY(wait_until_quiet());
   const std::uint64_t ticket = take_ticket();
   Status status;
-  if (lacks_place(arguments)) [[unlikely]]
-    status = wait_for_place(call);
-  if (!arguments.on_device && has_kernels()) (void)wait_for_kernels();  // begin() tells of a failure
   bool empty = false;
   try {
+    if (lacks_place(arguments)) [[unlikely]]
+      status = wait_for_place(call);
+    if (!arguments.on_device && has_kernels()) (void)wait_for_kernels();  // begin() tells of a failure
     if (status.ok()) status = begin(arguments, &empty);
   } catch (...) {
-    status = failed_inside(std::current_exception());
+    status = failed_inside();
   }
   if (status.ok() && !empty) status = run_launch();
   return finish(std::move(status), ticket);
@@ -143,7 +144,7 @@ Status Communicator::run_launch() {
   try {
     return active_->run(launch_, *this);
   } catch (...) {
-    return failed_inside(std::current_exception());
+    return failed_inside();
   }
 }
 
@@ -153,29 +154,15 @@ Status Communicator::run(std::span<Transfer> transfers) {
   TUTTI_TRY(check_blocking(transfers));
   TUTTI_TRY(wait_until_quiet());
   const std::uint64_t ticket = take_ticket();
-  if (has_kernels()) (void)wait_for_kernels();  // begin() tells of a failure
   Status status;
   try {
+    if (has_kernels()) (void)wait_for_kernels();  // begin() tells of a failure
     status = begin(transfers);
     if (status.ok()) status = active_->run(transfers, *this);
   } catch (...) {
-    status = failed_inside(std::current_exception());
+    status = failed_inside();
   }
   return finish(std::move(status), ticket);
-}
-
-// Memory can run out in the middle of an operation, and a function of the caller's can throw what it likes; the ticket
-// is given back all the same.
-Status Communicator::failed_inside(const std::exception_ptr& thrown) const {
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const std::bad_alloc& error) {
-    return fail(Code::kSystemError, "rank {} ran out of memory in {} ({})", rank_.value, what_runs(), error.what());
-  } catch (const std::exception& error) {
-    return fail(Code::kInternalError, "rank {}: an exception in {}: {}", rank_.value, what_runs(), error.what());
-  } catch (...) {
-    return fail(Code::kInternalError, "rank {}: an exception of an unknown kind in {}", rank_.value, what_runs());
-  }
 }
 
 Status Communicator::begin(std::span<Transfer> transfers) {
@@ -376,39 +363,6 @@ Status Communicator::finish(Status status, std::uint64_t ticket) {
   return status;
 }
 
-Status Communicator::fail_for_good(Status status, Rank culprit) {
-  {
-    const MutexLock lock(failure_mutex_);
-    if (!failure_.ok()) return failure_;
-    failure_ = status;
-    failed_.store(true, std::memory_order_release);
-  }
-  if (device_ != nullptr) device_->stop_kernels();
-  // A peer's own cause needs no echo; post_cause keeps the first one at each rank, so a late echo does no harm.
-  if (joined_.membership->cause().code == Code::kOk) {
-    Cause cause;
-    cause.code = status.code() == Code::kAborted ? Code::kRemoteError : status.code();
-    cause.from = rank_;
-    cause.culprit = culprit;
-    cause.text = status.text();
-    joined_.membership->post_cause(cause);
-  }
-  alarm_.store(1, std::memory_order_release);
-  executor_->wake();
-  announce_turn();
-  log(LogLevel::kError, log_source(), "{}: {}", name_of(status.code()), status.text());  // when all have heard of it
-  return status;
-}
-
-Status Communicator::adopt_cause() {
-  const Cause cause = joined_.membership->cause();
-  if (cause.code == Code::kOk) return {};
-  // One of its own it has failed by, unless the hub posted it for this rank: whom it cannot connect to, the hub finds.
-  if (cause.from == rank_)
-    return failed() ? failure() : fail_for_good(fail(cause.code, "{}", cause.text), cause.culprit);
-  return fail_for_good(fail(cause.code, "{} (told by rank {})", cause.text, cause.from.value), cause.culprit);
-}
-
 Status Communicator::async_error() {
   if (failed()) return failure();
   TUTTI_TRY(look_at_graphs());
@@ -420,11 +374,6 @@ Status Communicator::async_error() {
     return fail(Code::kRemoteError, "rank {} ({}) died", peer.value, joined_.membership->describe(peer));
   }
   return {};
-}
-
-void Communicator::abort() {
-  const Status aborted = fail(Code::kAborted, "rank {} aborted the communicator", rank_.value);
-  (void)fail_for_good(aborted, rank_);  // the abort itself succeeds; the status is for the calls that it ends
 }
 
 Status Communicator::algorithm_for(Collective collective, Bytes bytes, bool on_device, std::string* text) {

@@ -36,7 +36,7 @@ class Stream;
 /// membership's listener at any time. Operations take a ticket when they are called and run when it is their turn.
 class Communicator final : public Watch {
  public:
-  Communicator(const Settings& settings, std::string name, JoinResult joined, std::unique_ptr<Executor> executor,
+  Communicator(const Settings& settings, std::string name, JoinResult&& joined, std::unique_ptr<Executor>&& executor,
                std::shared_ptr<const AutomaticChoice> choice);
   ~Communicator() override;
 
@@ -52,6 +52,8 @@ class Communicator final : public Watch {
   /// Calls on device memory are served by this from now on; before the first operation.
   void adopt(std::unique_ptr<DeviceSide> device) { device_ = std::move(device); }
   DeviceSide* device() { return device_.get(); }
+  /// Once, before the first operation: from here on it hears of causes, and others can ask for its board.
+  void start_listening();
 
   /// Completes and checks the arguments and runs the collective to its end on the calling thread, after all earlier
   /// operations.
@@ -67,8 +69,20 @@ class Communicator final : public Watch {
   /// False: there is no such registration.
   bool deregister(std::uint64_t handle);
 
-  /// What an exception in the running operation means for its caller.
-  Status failed_inside(const std::exception_ptr& thrown) const;
+  /// In a handler of an exception: what it means for the caller of the running operation.
+  Status failed_inside() const noexcept;
+  /// In a handler of an exception that was thrown before a call was queued. The other ranks may run that call, so the
+  /// communicator fails.
+  Status fail_call() noexcept;
+  /// Runs `body`, which runs or queues a call; fail_call() if it throws.
+  template <class Body>
+  Status attempt(const Body& body) {
+    try {
+      return body();
+    } catch (...) {
+      return fail_call();
+    }
+  }
 
   /// The operations made for this communicator. From the API's thread.
   UserOperations& operations() { return operations_; }
@@ -86,6 +100,12 @@ class Communicator final : public Watch {
     const std::uint64_t ticket = next_ticket_.load(std::memory_order_relaxed);
     next_ticket_.store(ticket + 1, std::memory_order_relaxed);  // one caller at a time: no need for an atomic add
     return ticket;
+  }
+  /// Gives back the newest ticket, if it is this one, of an operation that nobody will begin. By the thread that took
+  /// it.
+  void give_ticket_back(std::uint64_t ticket) {
+    if (next_ticket_.load(std::memory_order_relaxed) == ticket + 1)
+      next_ticket_.store(ticket, std::memory_order_relaxed);
   }
   /// What the next collective will have, behind those that are queued. By the API's thread.
   std::uint64_t next_number() const { return (quiet() ? sequence_ : promised_) + 1; }
@@ -177,7 +197,8 @@ class Communicator final : public Watch {
   Status may_begin();
   Status wait_for_place(CallArguments* arguments);
   Status run_launch();
-  Status fail_for_good(Status status, Rank culprit);
+  Status fail_for_good(Status status, Rank culprit) noexcept;
+  void tell_of_failure(const Status& status, Rank culprit);
   bool exceeds_cache(Collective collective, Bytes block, const Launch& launch) const;
   bool may_share_input(const CallArguments& arguments, const Launch& launch);
   bool may_lend(const CallArguments& arguments, const Launch& launch) const;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "comm/fork_guard.h"
@@ -19,7 +20,9 @@ constexpr std::size_t kHeaderSize = 8;
 constexpr std::size_t kMacSize = 16;
 constexpr std::size_t kMaxWaitingDescriptors = 64;
 constexpr std::byte kTlsHandshake{22};  // a TLS record's first byte; ours are letters
-constexpr int kReadsPerWake = 4;        // a busy peer must not keep the loop from the others
+/// A connection with more bytes unsent than this ends. The largest message, a root's table, has half of it.
+constexpr std::size_t kMostUnsent = 128 * 1024 * 1024;
+constexpr int kReadsPerWake = 4;  // a busy peer must not keep the loop from the others
 
 std::uint64_t little_endian(ByteView bytes) {
   std::uint64_t value = 0;
@@ -64,9 +67,14 @@ Connection::~Connection() = default;
 Status Connection::start(EventLoop& loop, Socket connected, Handshake handshake, ConnectionEvents events,
                          std::shared_ptr<Connection>* connection) {
   auto made = std::make_shared<Connection>(loop, std::move(connected), std::move(handshake), std::move(events));
-  if (const Status status = made->begin(); !status.ok()) {
+  try {
+    if (const Status status = made->begin(); !status.ok()) {
+      made->close();
+      return status;
+    }
+  } catch (...) {  // the loop would go on watching it
     made->close();
-    return status;
+    throw;
   }
   *connection = std::move(made);
   return {};
@@ -102,27 +110,37 @@ bool Connection::send(MessageType type, ByteView payload, int passed, std::share
   const MutexLock lock(out_mutex_);
   if (!sendable_) return false;
   Key mac;
-  if (!frame_mac(send_key_, sent_, frame.data(), &mac).ok()) return false;
-  ++sent_;
+  Status status = frame_mac(send_key_, sent_, frame.data(), &mac);
   frame.bytes(ByteView(mac).first(kMacSize));
+  const std::size_t size = frame.data().size();
   out_.push_back(Outgoing{frame.data(), 0, passed, std::move(owner)});
-  if (out_.size() > 1) return true;
-  broken_ = flush_locked();
-  if (!broken_.ok()) {
+  ++sent_;  // after all that can throw: a number without its message would end the connection
+  out_bytes_ += size;
+  if (status.ok() && out_bytes_ > kMostUnsent) status = fail(Code::kRemoteError, "the other end does not read");
+  if (status.ok() && out_.size() > 1) return true;
+  if (status.ok()) status = flush_locked();
+  if (!status.ok()) {
+    broken_ = status;
     sendable_ = false;
     // Not every failure shows at the socket, where the loop would hear of it.
-    loop_.post([weak = weak_from_this(), why = broken_] {
+    loop_.post([weak = weak_from_this(), why = status] {
       if (const auto self = weak.lock()) self->fail_after_reading(why);
     });
     return false;
   }
-  if (waits_for_output()) arm_output();
-  return true;
+  try {
+    if (waits_for_output()) arm_output();
+  } catch (const std::bad_alloc&) {  // nobody would send the rest: the loop hears of this end
+    sendable_ = false;
+    ::shutdown(socket_.descriptor(), SHUT_RDWR);
+  }
+  return sendable_;
 }
 
 Status Connection::put_raw(std::vector<std::byte> data) {
   {
     const MutexLock lock(out_mutex_);
+    out_bytes_ += data.size();
     out_.push_back(Outgoing{std::move(data), 0, -1, nullptr});
     TUTTI_TRY(flush_locked());
   }
@@ -147,7 +165,9 @@ Status Connection::flush_locked() {
     if (state == SocketState::kAgain) return {};
     if (state == SocketState::kClosed) return fail(Code::kRemoteError, "the other end closed the connection");
     next.sent += sent;
-    if (next.sent == next.data.size()) out_.pop_front();
+    if (next.sent != next.data.size()) continue;
+    out_bytes_ -= std::min(out_bytes_, next.data.size());
+    out_.pop_front();
   }
   return {};
 }
@@ -162,6 +182,11 @@ void Connection::update_interest() {
   if (closed_) return;
   const MutexLock lock(out_mutex_);
   loop_.change(socket_.descriptor(), EPOLLIN | (waits_for_output() ? EPOLLOUT : 0u));
+}
+
+Connection::Said Connection::said() const {
+  if (handshake_.wants() != Handshake::kHelloSize) return Said::kPurpose;
+  return undecided_ || (input_.empty() && !tls_name_) ? Said::kNothing : Said::kSomething;
 }
 
 Descriptor Connection::take_descriptor() {
@@ -202,6 +227,7 @@ void Connection::close() {
   const MutexLock lock(out_mutex_);
   sendable_ = false;
   out_.clear();
+  out_bytes_ = 0;
   if (!socket_.valid()) return;
   loop_.unwatch(socket_.descriptor());
   socket_.close();
@@ -301,7 +327,7 @@ Status Connection::decide_on_tls(bool* ended) {
   *ended = state == SocketState::kClosed;
   if (state != SocketState::kDone) return {};
   undecided_ = false;
-  return first == kTlsHandshake ? encrypt_as_server(handshake_.lookup(), &socket_) : Status();
+  return first == kTlsHandshake ? encrypt_as_server(handshake_.lookup(), &socket_, &tls_name_) : Status();
 }
 
 /// A TLS handshake goes on in both directions at once: what could not be sent may be possible now.
@@ -332,17 +358,24 @@ Status Connection::take_handshake(std::size_t* used) {
   if (input_.size() < size) return {};
   std::vector<std::byte> answer;
   TUTTI_TRY(handshake_.consume(ByteView(input_).first(size), &answer));
+  if (tls_name_ && (tls_name_->role != handshake_.role() || tls_name_->id != handshake_.key_id()))
+    return fail(Code::kRemoteError, "the other end has encrypted for something else than it asks for");
   *used = size;
   if (!answer.empty()) TUTTI_TRY(put_raw(std::move(answer)));
   if (!handshake_.done()) return {};
-  loop_.cancel(timer_);
+  if (handshake_.is_client()) loop_.cancel(timer_);
   watch_exit();
   {
     const MutexLock lock(out_mutex_);
     send_key_ = handshake_.send_key();
     sendable_ = true;
   }
-  if (const auto on_open = std::move(events_.on_open)) on_open(shared_from_this());
+  try {
+    if (const auto on_open = std::move(events_.on_open)) on_open(shared_from_this());
+  } catch (...) {  // it is half admitted, and what comes next would be taken for a part of the handshake
+    close();
+    throw;
+  }
   return {};
 }
 
@@ -354,6 +387,7 @@ Status Connection::take_frame(std::size_t* used) {
   if (input_.size() < whole) return {};
   const ByteView frame = ByteView(input_).first(whole);
   TUTTI_TRY(check_frame(frame, size));
+  loop_.cancel(std::exchange(timer_, 0));  // of one that was accepted: its first message has come
   *used = frame_size_ = whole;
   if (!events_.on_message) return {};
   const auto type = static_cast<MessageType>(little_endian(frame.subspan(4, 2)));

@@ -22,6 +22,7 @@
 namespace tutti {
 
 class Connection;
+struct TlsName;
 
 /// All are called in the loop's thread. on_close is the last; it is not called after close().
 struct ConnectionEvents {
@@ -30,8 +31,9 @@ struct ConnectionEvents {
   std::function<void(const Status& why)> on_close;
 };
 
-/// Lives in the loop's thread, except for send(). Authenticates itself before anything else, within 10 s. A client's
-/// socket may be an encrypted one; a server's is when the client begins with TLS.
+/// Lives in the loop's thread, except for send(). Authenticates itself before anything else, within 10 s; a client has
+/// sent its first message by then, too. A client's socket may be an encrypted one; a server's is when the client begins
+/// with TLS.
 class Connection final : public EventHandler, public std::enable_shared_from_this<Connection> {
  public:
   /// Starts the handshake on a connected or connecting socket and watches it.
@@ -62,6 +64,9 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   bool peer(IpAddress* address, std::uint32_t* scope) const { return socket_.peer(address, scope); }
   /// TCP: whether the other end's system has taken the connection; once closed, whether it had to the end.
   bool taken() const;
+  /// How much the other end of an accepted connection has said before it has proved anything. Loop thread only.
+  enum class Said : std::uint8_t { kNothing, kSomething, kPurpose };
+  Said said() const;
   /// Closes without on_close. What send() could not hand to the kernel is lost.
   void close();
 
@@ -115,13 +120,15 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   bool closed_ = false;
   bool was_taken_ = false;  // when it was closed
   bool is_unix_ = false;
-  bool undecided_ = false;  // accepted, and the other end has not shown yet whether it speaks TLS
+  std::shared_ptr<const TlsName> tls_name_;  // of an encrypted one that was accepted
+  bool undecided_ = false;                   // accepted, and the other end has not shown yet whether it speaks TLS
 
   Mutex out_mutex_;  // senders are any threads
   /// Senders use it with the mutex held, once sendable_. The loop's thread changes it with the mutex held from then on,
   /// and reads it without: a guard cannot say that.
   Socket socket_;
   std::deque<Outgoing> out_ TUTTI_GUARDED_BY(out_mutex_);
+  std::size_t out_bytes_ TUTTI_GUARDED_BY(out_mutex_) = 0;  // of those
   std::uint64_t sent_ TUTTI_GUARDED_BY(out_mutex_) = 0;
   Key send_key_ TUTTI_GUARDED_BY(out_mutex_){};
   bool sendable_ TUTTI_GUARDED_BY(out_mutex_) = false;

@@ -134,6 +134,8 @@ int far_rank(const JoinResult& joined) {
   return static_cast<int>(far - joined.segments.begin()) % static_cast<int>(joined.segments.size());
 }
 
+PeerPolicy peers_of(const CreateOptions& options) { return {kPeerLane, options.settings.unexpected_bytes}; }
+
 Status make_inproc(const CreateOptions& options, const JoinResult& joined, const LadderPolicy& ladder,
                    std::unique_ptr<Executor>* executor) {
   if (!joined.one_process) return fail(Code::kInvalidUsage, "TUTTI_TRANSPORT=inproc needs all ranks in one process");
@@ -141,7 +143,7 @@ Status make_inproc(const CreateOptions& options, const JoinResult& joined, const
     return std::make_shared<InprocFabric>(options.ranks, kLanes + 1, options.settings.shm_slot_bytes);
   });
   *executor = std::make_unique<CpuExecutor<InprocEndpoint>>(
-      std::make_unique<InprocEndpoint>(fabric, Rank{options.rank}), ladder, kPeerLane);
+      std::make_unique<InprocEndpoint>(fabric, Rank{options.rank}), ladder, peers_of(options));
   return {};
 }
 
@@ -160,7 +162,7 @@ Status make_mixed(const CreateOptions& options, const JoinResult& joined, const 
   std::unique_ptr<TcpEndpoint> far;
   TUTTI_TRY(open_tcp(options, joined, near, &far));
   if (near.size() == 1) {
-    *executor = std::make_unique<CpuExecutor<TcpEndpoint>>(std::move(far), ladder, kPeerLane);
+    *executor = std::make_unique<CpuExecutor<TcpEndpoint>>(std::move(far), ladder, peers_of(options));
     return {};
   }
   std::vector<int> places(static_cast<std::size_t>(options.ranks), -1);
@@ -175,7 +177,8 @@ Status make_mixed(const CreateOptions& options, const JoinResult& joined, const 
   std::unique_ptr<ShmEndpoint> endpoint;
   TUTTI_TRY(ShmEndpoint::open(geometry, self, std::move(segments), &endpoint));
   *executor = std::make_unique<CpuExecutor<MixedEndpoint>>(
-      std::make_unique<MixedEndpoint>(std::move(endpoint), std::move(far), std::move(places)), ladder, kPeerLane);
+      std::make_unique<MixedEndpoint>(std::move(endpoint), std::move(far), std::move(places)), ladder,
+      peers_of(options));
   return {};
 }
 
@@ -192,7 +195,7 @@ Status make_executor(const CreateOptions& options, const JoinResult& joined, std
                 far_rank(joined), joined.membership->describe(Rank{far_rank(joined)}));
   std::unique_ptr<ShmEndpoint> endpoint;
   TUTTI_TRY(ShmEndpoint::open(geometry_of(options), Rank{options.rank}, joined.segments, &endpoint));
-  *executor = std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder, kPeerLane);
+  *executor = std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder, peers_of(options));
   return {};
 }
 
@@ -273,6 +276,7 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
   *comm =
       std::make_shared<Communicator>(options.settings, name, std::move(joined), std::move(executor), std::move(choice));
   (*comm)->adopt(std::move(device));
+  (*comm)->start_listening();
   log(LogLevel::kInfo, (*comm)->log_source(), "joined: {} ranks, transport {}, kernels {}", options.ranks,
       (*comm)->transport(), simd_in_use());
   return {};

@@ -30,6 +30,44 @@ Status hmac_sha256(ByteView key, std::initializer_list<ByteView> parts, Key* mac
   return fail(Code::kSystemError, "the system's libcrypto offers no HMAC-SHA256");
 }
 
+Status stretch(ByteView secret, Key* key) {
+  constexpr std::string_view kSalt = "tutti secret file";
+  constexpr std::uint64_t kCost = 1 << 14, kBlocks = 8, kLanes = 1, kMemory = 64 << 20;
+  if (EVP_PBE_scrypt(reinterpret_cast<const char*>(secret.data()), secret.size(),
+                     reinterpret_cast<const unsigned char*>(kSalt.data()), kSalt.size(), kCost, kBlocks, kLanes,
+                     kMemory, reinterpret_cast<unsigned char*>(key->data()), key->size()) == 1)
+    return {};
+  return fail(Code::kSystemError, "the system's libcrypto offers no scrypt, or 16 MiB of memory are lacking");
+}
+
+Status KeyAgreement::make(KeyAgreement* made) {
+  EVP_PKEY* const own = EVP_PKEY_Q_keygen(nullptr, nullptr, "X25519");
+  made->own_ = std::shared_ptr<void>(own, [](void* key) { EVP_PKEY_free(static_cast<EVP_PKEY*>(key)); });
+  std::size_t size = made->public_key_.size();
+  if (own != nullptr &&
+      EVP_PKEY_get_raw_public_key(own, reinterpret_cast<unsigned char*>(made->public_key_.data()), &size) == 1 &&
+      size == made->public_key_.size())
+    return {};
+  return fail(Code::kSystemError, "the system's libcrypto offers no X25519");
+}
+
+Status KeyAgreement::agree(const Key& others, Key* shared) const {
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> there(
+      EVP_PKEY_new_raw_public_key(EVP_PKEY_X25519, nullptr, reinterpret_cast<const unsigned char*>(others.data()),
+                                  others.size()),
+      EVP_PKEY_free);
+  const std::unique_ptr<EVP_PKEY_CTX, decltype(&EVP_PKEY_CTX_free)> context(
+      EVP_PKEY_CTX_new(static_cast<EVP_PKEY*>(own_.get()), nullptr), EVP_PKEY_CTX_free);
+  std::size_t size = shared->size();
+  // A key that would make the result known beforehand (all zero) is refused by libcrypto.
+  if (there && context && EVP_PKEY_derive_init(context.get()) == 1 &&
+      EVP_PKEY_derive_set_peer(context.get(), there.get()) == 1 &&
+      EVP_PKEY_derive(context.get(), reinterpret_cast<unsigned char*>(shared->data()), &size) == 1 &&
+      size == shared->size())
+    return {};
+  return fail(Code::kRemoteError, "the other end sent a public key that is none");
+}
+
 bool equal_secret(ByteView a, ByteView b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }

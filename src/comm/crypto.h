@@ -1,9 +1,11 @@
-// The few cryptographic primitives that joining needs: random bytes, HMAC-SHA256, comparison in constant time.
+// The few cryptographic primitives that joining needs: random bytes, HMAC-SHA256, scrypt, X25519, comparison in
+// constant time. All are libcrypto's.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,8 +16,13 @@ namespace tutti {
 
 using ByteView = std::span<const std::byte>;
 
-/// A secret or a key derived from one; also the size of a full HMAC-SHA256.
-using Key = std::array<std::byte, 32>;
+/// Overwrites, so that the compiler cannot leave it out.
+void wipe(std::span<std::byte> secret);
+
+/// A secret or a key derived from one; also the size of a full HMAC-SHA256. What it held is overwritten when it ends.
+struct Key : std::array<std::byte, 32> {
+  ~Key() { wipe(*this); }
+};
 
 /// What names a secret in public: an id's nonce, the hash of a URL.
 using KeyId = std::array<std::byte, 16>;
@@ -31,11 +38,27 @@ void start_crypto();
 /// HMAC-SHA256 (RFC 2104) over the parts, one after the other: parts of variable size need a length in front.
 Status hmac_sha256(ByteView key, std::initializer_list<ByteView> parts, Key* mac);
 
+/// Makes a key from a secret that people may have made up, by scrypt (RFC 7914). Each takes tens of milliseconds and
+/// 16 MiB, so that whoever has seen a proof made with the key tries guesses slowly, too.
+Status stretch(ByteView secret, Key* key);
+
+/// Agreement on a key with somebody over a line that others listen to: X25519 (RFC 7748). Who only listens learns
+/// nothing; who stands between the two and answers in both names does. One object for each agreement.
+class KeyAgreement {
+ public:
+  static Status make(KeyAgreement* made);
+  /// The other end needs it to agree. It is not secret.
+  const Key& public_key() const { return public_key_; }
+  /// Makes the key that both ends share, from the other end's public key. kRemoteError: `others` is not a public key.
+  Status agree(const Key& others, Key* shared) const;
+
+ private:
+  std::shared_ptr<void> own_;  // an EVP_PKEY
+  Key public_key_{};
+};
+
 /// Compares without telling by its time where the first difference is. Different sizes are different.
 bool equal_secret(ByteView a, ByteView b);
-
-/// Overwrites, so that the compiler cannot leave it out.
-void wipe(std::span<std::byte> secret);
 
 /// Lower-case hexadecimal digits, and back; false: not exactly out.size() * 2 such digits.
 std::string to_hex(ByteView bytes);

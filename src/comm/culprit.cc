@@ -109,6 +109,18 @@ std::string describe(const Disagreement& other, const Call& mine, Rank self) {
                      describe(mine), apart ? ": host and device buffers do not go together in one call" : "");
 }
 
+namespace {
+
+/// Whether a rank that waits for this one in that operation waits with reason: it has not finished it.
+bool holds_up(Rank rank, std::uint64_t sequence, const BoardReader& board) {
+  const CallBoard* const theirs = board(rank);
+  if (theirs == nullptr) return false;
+  const BoardState state = theirs->state();
+  return state.sequence < sequence || (state.sequence == sequence && state.state == CallState::kRunning);
+}
+
+}  // namespace
+
 Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReader& board) {
   Rank rank = missing;
   if (missing == kNoRank) return {kNoRank, kUnknown};
@@ -118,7 +130,9 @@ Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReade
     const BoardState state = theirs->state();
     const Rank next = state.waiting_for.among(ranks);
     const bool exchanges = state.state == CallState::kPeers && next != kNoRank && next != rank;
-    if (state.sequence < mine.sequence && exchanges) {  // it will come here when its own wait is over
+    const bool is_held_up =
+        state.state == CallState::kRunning && next != kNoRank && next != rank && holds_up(next, state.sequence, board);
+    if (state.sequence < mine.sequence && (exchanges || is_held_up)) {  // it comes here when its own wait is over
       rank = next;
       continue;
     }

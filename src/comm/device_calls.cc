@@ -52,7 +52,7 @@ Status Communicator::launch_on(const CallArguments& arguments, Stream& stream, s
     status = begin(call, &empty, true);
     if (status.ok() && !empty) status = executor->launch_on(launch_, stream.cuda(), operation_timeout_, &ended);
   } catch (...) {
-    status = failed_inside(std::current_exception());
+    status = failed_inside();
   }
   const Call launched = call_;
   status = finish(std::move(status), ticket);

@@ -17,6 +17,11 @@ namespace {
 
 constexpr std::uint64_t kDoorbellToken = 0;
 constexpr std::size_t kScratchBytes = 64 * 1024;
+constexpr std::size_t kEventsATurn = 64;
+/// After a while in which this process was stopped, what its timers would give up may lie unread in a socket: events go
+/// first, for so many turns.
+constexpr int kMostTurnsWithoutTimers = 64;
+constexpr int kTellAgainMilliseconds = 100;
 
 }  // namespace
 
@@ -47,17 +52,10 @@ Status EventLoop::open() {
   return {};
 }
 
-void EventLoop::run() {
+void EventLoop::run(const std::function<void(const Status& why)>& thrown) {
   thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  std::array<epoll_event, 64> events{};
-  for (bool stopped = false; !stopped;) {
-    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), sleep_milliseconds());
-    for (int i = 0; i < count; ++i) dispatch(events[i].data.u64, events[i].events);
-    run_timers();
-    run_posted();
-    const MutexLock lock(mutex_);
-    stopped = stopped_;
-  }
+  while (turn())
+    if (!thrown_.ok()) tell_thrown(thrown);
   timers_.clear();
   due_.clear();
   watched_.clear();
@@ -66,6 +64,39 @@ void EventLoop::run() {
   {
     const MutexLock lock(mutex_);
     dropped.swap(posted_);
+  }
+}
+
+/// False: the loop was stopped.
+bool EventLoop::turn() {
+  std::array<epoll_event, kEventsATurn> events;
+  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), sleep_milliseconds());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(std::max(count, 0)); ++i)
+    run_guarded([&] { dispatch(events[i].data.u64, events[i].events); });
+  if (count <= 0 || ++turns_without_timers_ >= kMostTurnsWithoutTimers) {
+    turns_without_timers_ = 0;
+    run_timers();
+  }
+  run_posted();
+  const MutexLock lock(mutex_);
+  return !stopped_;
+}
+
+template <class Task>
+void EventLoop::run_guarded(const Task& task) noexcept {
+  try {
+    task();
+  } catch (...) {
+    thrown_ = what_was_thrown("a task");
+  }
+}
+
+/// Passes on why a handler or task ended early. If that throws, too, the next turn tries again.
+void EventLoop::tell_thrown(const std::function<void(const Status& why)>& listener) noexcept {
+  try {
+    if (listener) listener(thrown_);
+    thrown_ = Status();
+  } catch (...) {
   }
 }
 
@@ -156,6 +187,7 @@ void EventLoop::cancel(TimerId timer) {
 }
 
 int EventLoop::sleep_milliseconds() const {
+  if (!thrown_.ok()) return kTellAgainMilliseconds;
   if (timers_.empty()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first - Clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
@@ -178,7 +210,7 @@ void EventLoop::run_timers() {
     const auto task = std::move(timers_.begin()->second);
     due_.erase(timers_.begin()->first.second);
     timers_.erase(timers_.begin());
-    task();
+    run_guarded(task);
   }
 }
 
@@ -188,7 +220,7 @@ void EventLoop::run_posted() {
     const MutexLock lock(mutex_);
     tasks.swap(posted_);
   }
-  for (auto& task : tasks) task();
+  for (const auto& task : tasks) run_guarded(task);
 }
 
 }  // namespace tutti

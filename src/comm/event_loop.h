@@ -39,8 +39,10 @@ class EventLoop {
   EventLoop& operator=(const EventLoop&) = delete;
 
   Status open();
-  /// Until stop(). Then drops what is still watched, timed or posted without calling it.
-  void run();
+  /// Until stop(). Then drops what is still watched, timed or posted without calling it. An exception in a handler or
+  /// task ends that one alone. The loop's thread then calls `thrown` with the reason, and calls it again later if
+  /// `thrown` throws, too.
+  void run(const std::function<void(const Status& why)>& thrown = {});
   void stop();  ///< any thread
   /// After run(): gives the descriptors back; posting is harmless from then on.
   void close();
@@ -69,8 +71,12 @@ class EventLoop {
     std::uint64_t token;
     std::shared_ptr<EventHandler> handler;
   };
+  bool turn();
   void run_posted();
   void run_timers();
+  template <class Task>
+  void run_guarded(const Task& task) noexcept;
+  void tell_thrown(const std::function<void(const Status& why)>& listener) noexcept;
   int sleep_milliseconds() const;
   void dispatch(std::uint64_t token, std::uint32_t events);
   void wake() TUTTI_REQUIRES(mutex_);
@@ -84,6 +90,8 @@ class EventLoop {
   std::map<std::pair<Clock::time_point, TimerId>, std::function<void()>> timers_;
   std::unordered_map<TimerId, Clock::time_point> due_;  // of each timer: to find it in the map above
   TimerId next_timer_ = 1;
+  int turns_without_timers_ = 0;
+  Status thrown_;  // why a handler or task ended early; ok once that has been told
   std::vector<std::byte> scratch_;
 
   Mutex mutex_;  // also held while the doorbell is rung or closed

@@ -48,10 +48,21 @@ Status check_replaceable(const std::string& path) {
 Status write_new(const std::string& path, const std::string& text) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.valid()) return fail(Code::kSystemError, "cannot create {}: {}", path, errno_text());
-  if (::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) return {};
-  const Status status = fail(Code::kSystemError, "cannot write {}: {}", path, errno_text());
+  const ssize_t written = ::write(file.get(), text.data(), text.size());
+  if (written == static_cast<ssize_t>(text.size())) return {};
+  // The system takes a part of it when it has no room for the rest.
+  const Status status = fail(Code::kSystemError, "cannot write {}: {}", path, errno_text(written < 0 ? errno : ENOSPC));
   ::unlink(path.c_str());
   return status;
+}
+
+std::string directory_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+Status random_name_beside(const std::string& path, std::string* name) {
+  std::array<std::byte, 8> random{};
+  TUTTI_TRY(random_bytes(random));
+  *name = path + "." + to_hex(random);
+  return {};
 }
 
 }  // namespace
@@ -67,9 +78,8 @@ bool parse_meeting(std::string_view text, MeetingFile* meeting) {
 
 Status write_meeting(const std::string& path, const MeetingFile& meeting) {
   TUTTI_TRY(check_replaceable(path));
-  std::array<std::byte, 8> random{};
-  TUTTI_TRY(random_bytes(random));
-  const std::string temporary = path + "." + to_hex(random);
+  std::string temporary;
+  TUTTI_TRY(random_name_beside(path, &temporary));
   TUTTI_TRY(write_new(temporary, text_of(meeting)));
   if (::rename(temporary.c_str(), path.c_str()) == 0) return {};
   const Status status = fail(Code::kSystemError, "cannot rename {} to {}: {}", temporary, path, errno_text());
@@ -98,12 +108,21 @@ void read_meeting(const std::string& path, MeetingFile* meeting, bool* found, st
   }
 }
 
+// Between a look at the file and its removal another job could put its own there: it is taken aside first, and put back
+// if it is not the one meant.
 void remove_meeting(const std::string& path, const MeetingFile& meeting) {
   MeetingFile now;
   bool found = false;
   std::string why;
   read_meeting(path, &now, &found, &why);
-  if (found && now == meeting) ::unlink(path.c_str());
+  std::string aside;
+  if (!found || now != meeting || !random_name_beside(path, &aside).ok()) return;
+  if (::rename(path.c_str(), aside.c_str()) != 0) return;
+  read_meeting(aside, &now, &found, &why);
+  const bool others = !found || now != meeting;
+  if (others && ::link(aside.c_str(), path.c_str()) != 0 && errno != EEXIST)  // EEXIST: there is one still newer
+    ::rename(aside.c_str(), path.c_str());                                    // a file system without hard links
+  ::unlink(aside.c_str());
 }
 
 Status private_meeting_path(const std::string& temporary, const std::string& job, std::string* path) {
@@ -113,21 +132,34 @@ Status private_meeting_path(const std::string& temporary, const std::string& job
   return {};
 }
 
+bool is_private_directory(const std::string& path) {
+  struct stat state {};
+  return ::lstat(path.c_str(), &state) == 0 && S_ISDIR(state.st_mode) && state.st_uid == ::geteuid() &&
+         (state.st_mode & 077) == 0;
+}
+
+Status check_private_directory(const std::string& path) {
+  const std::string directory = directory_of(path);
+  struct stat state {};
+  if (::lstat(directory.c_str(), &state) != 0 || is_private_directory(directory)) return {};
+  return fail(Code::kSystemError,
+              "{} is not a directory of this user alone (mode 0700), so the ranks cannot meet there: remove it, or set "
+              "TMPDIR to a directory of yours on all ranks",
+              directory);
+}
+
 Status write_private_meeting(const std::string& path, const MeetingFile& meeting) {
-  const std::string directory = path.substr(0, path.rfind('/'));
+  const std::string directory = directory_of(path);
   for (int tries = 0;; ++tries) {
     if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
       return fail(Code::kSystemError, "cannot create {}: {}", directory, errno_text());
-    struct stat state {};
-    const bool there = ::lstat(directory.c_str(), &state) == 0;
-    if (there && (!S_ISDIR(state.st_mode) || state.st_uid != ::geteuid() || (state.st_mode & 077) != 0))
-      return fail(Code::kSystemError, "{} is not a directory of this user alone (mode 0700)", directory);
-    const Status status = there ? write_meeting(path, meeting) : fail(Code::kSystemError, "{} went away", directory);
+    TUTTI_TRY(check_private_directory(path));
+    const Status status = write_meeting(path, meeting);
     // Another job may have removed the directory, empty as it was, just now.
     if (status.ok() || tries == 100 || ::access(directory.c_str(), F_OK) == 0) return status;
   }
 }
 
-void remove_private_directory(const std::string& path) { ::rmdir(path.substr(0, path.rfind('/')).c_str()); }
+void remove_private_directory(const std::string& path) { ::rmdir(directory_of(path).c_str()); }
 
 }  // namespace tutti

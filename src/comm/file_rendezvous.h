@@ -30,10 +30,15 @@ void read_meeting(const std::string& path, MeetingFile* meeting, bool* found, st
 /// Removes the file if it still holds this.
 void remove_meeting(const std::string& path, const MeetingFile& meeting);
 
+/// A directory of this user alone: mode 0700. A link to one is none.
+bool is_private_directory(const std::string& path);
+
 /// A path for the ranks of one job on one host: in a directory of this user alone below `temporary`, named by a hash of
 /// `job`.
 Status private_meeting_path(const std::string& temporary, const std::string& job, std::string* path);
-/// write_meeting() to such a path. Makes the directory; one that others can enter is kSystemError.
+/// kSystemError if the directory of such a path is there, but not this user's alone.
+Status check_private_directory(const std::string& path);
+/// write_meeting() to such a path. Makes the directory.
 Status write_private_meeting(const std::string& path, const MeetingFile& meeting);
 /// Removes the directory if it is empty.
 void remove_private_directory(const std::string& path);

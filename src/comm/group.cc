@@ -66,13 +66,14 @@ Status Group::secret_of_child(const KeyId& nonce, Key* secret) const {
   return hmac_sha256(secret_, {bytes_of("tutti split"), nonce}, secret);
 }
 
-bool Group::add_local(const JoinRequest& request, Linked linked) {
+bool Group::add_local(const JoinRequest& request, const std::string& host_id, Linked linked) {
   if (roster_ || locals_.contains(request.rank)) return false;
   if (locals_.empty()) {
     reconnect_seconds_ = request.settings.reconnect_seconds;
     tls_ = request.settings.tls;
+    tcp_ = request.settings.transport == TransportKind::kTcp;
     mesh_ = request.mesh;
-    host_id_ = host_id(request.settings);
+    host_id_ = host_id;
   }
   locals_[request.rank] = std::move(linked);
   return true;
@@ -134,9 +135,10 @@ Status Group::begin(ByteView data) {
   boards_ = std::make_unique<BoardExchange>(roster_->ranks());
   for (const auto& [rank, linked] : locals_) here_.push_back(rank);
   desk_->open(roster_, here_, reconnect_seconds_, tls_);
+  const auto self_kept = shared_from_this();  // each step may end the join of the last rank here
   make_peers();
-  find_memory();
-  check_linked();
+  if (!finished_) find_memory();
+  if (!finished_) check_linked();
   return {};
 }
 
@@ -199,12 +201,22 @@ std::shared_ptr<PeerProcess> Group::reach(std::size_t place, int* allowance) {
   return made;
 }
 
+bool Group::expects_tcp() const {
+  if (!let_go_ || !roster_ || tcp_ || memory_ != Memory::kMapped) return true;
+  const std::vector<Member>& members = roster_->members();
+  return std::any_of(members.begin(), members.end(),
+                     [this](const Member& member) { return member.host_id != host_id_ || member.segment_bytes == 0; });
+}
+
 std::string Group::unreached() const {
   std::string text;
   for (const auto& [process, peer] : peers_) {
+    if (finished_ || peer->linked) continue;
     const std::string tried = peer->progress();
-    if (!tried.empty() && !finished_)
-      text += fmt::format("{}{} cannot be reached: {}", text.empty() ? "" : "; ", peer->name(), tried);
+    const std::string how = !tried.empty()       ? "cannot be reached: " + tried
+                            : peer->connection() ? "is connected, but silent"
+                                                 : "has not connected";
+    text += fmt::format("{}{} {}", text.empty() ? "" : "; ", peer->name(), how);
   }
   return text;
 }
@@ -405,10 +417,11 @@ void Group::check_linked() {
 
 void Group::finish_linking(const Status& why) {
   if (finished_) return;
+  std::vector<Linked> waiting;
+  waiting.reserve(locals_.size());  // what can throw comes before anything is changed
   finished_ = true;
   table_ = {};
   whole_.reset();
-  std::vector<Linked> waiting;
   for (auto& [rank, linked] : locals_)
     if (linked) waiting.push_back(std::exchange(linked, nullptr));
   for (const Linked& linked : waiting) linked(why);

@@ -45,7 +45,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   /// process than it meant fails the handshake, and tries the next address.
   Status key_for(const ProcessId& process, Key* key) const;
   /// False: the group has begun without this rank, or has it.
-  bool add_local(const JoinRequest& request, Linked linked);
+  bool add_local(const JoinRequest& request, const std::string& host_id, Linked linked);
   /// The local rank is gone; the group closes with the last one.
   void remove_local(Rank rank);
   /// The root says where the table comes from.
@@ -55,6 +55,10 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   /// An accepted control connection.
   void serve(const std::shared_ptr<Connection>& connection);
   void say_all_goodbyes();
+  /// This process is to blame for what ends the join of its ranks, if that has not ended, ...
+  void fail_join(const Status& why);
+  /// ... or also the communicator.
+  void fail_all(const Status& why);
   /// Once linked.
   const std::vector<std::shared_ptr<Segment>>& segments() const { return segments_; }
   /// Whether the memory of the host could be mapped.
@@ -62,9 +66,17 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   StreamDesk& desk() { return *desk_; }
   /// Whether connections between hosts must be encrypted; the same on all ranks, or their join fails.
   bool tls() const { return tls_; }
-  /// Not yet connected: "rank 3 (process 12 on host b) has not answered: 10.0.0.2:4000: no answer yet"; empty: nobody
-  /// whom this process dials.
+  /// Names the processes that the join still waits for here: "rank 3 (process 12 on host b) cannot be reached:
+  /// 10.0.0.2:4000: no answer yet". Empty if there are none.
   std::string unreached() const;
+  /// Whether a process may come over TCP: until a rank of this one may go, and as long as there is one on another host
+  /// or data travels by TCP within one.
+  bool expects_tcp() const;
+  /// All ranks are connected. `apart`: some of a host do not share its memory, and what they say travels by TCP.
+  void let_go(bool apart) {
+    let_go_ = true;
+    tcp_ = tcp_ || apart;
+  }
   bool one_process() const { return order_->size() == 1; }
   void ask_boards(const std::vector<Rank>& of);
 
@@ -74,8 +86,8 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   const std::shared_ptr<Roster>& roster() const { return roster_; }
   void post_cause(Rank from, const Cause& cause);
   void say_goodbye(Rank from, std::uint64_t last_sequence);
-  /// The rank gives its membership up without a goodbye.
-  void abandon(Rank from);
+  /// The rank gives up its membership without a goodbye. If `why` is an error, its text is told to the others.
+  void abandon(Rank from, const Status& why);
   BoardExchange& boards() { return *boards_; }
   void publish_board(Rank of);
 
@@ -135,6 +147,8 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   NewsBatch news_;
   double reconnect_seconds_ = 0;
   bool tls_ = false;
+  bool let_go_ = false;
+  bool tcp_ = false;  // data travels by TCP within a host
   std::size_t mesh_ = 0;
   std::string host_id_;
   std::vector<Rank> here_;         // the ranks of this process, those that left included; as the roster

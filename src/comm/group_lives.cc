@@ -1,7 +1,10 @@
 // What the processes of a communicator tell each other once they are linked: how ranks end, causes, boards.
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "comm/group.h"
+#include "comm/host.h"
 #include "comm/hub.h"
 
 namespace tutti {
@@ -176,26 +179,41 @@ void Group::post_cause(Rank from, const Cause& cause) {
   if (first) roster_->notify();
 }
 
+void Group::fail_join(const Status& why) {
+  if (finished_ || locals_.empty()) return;
+  const auto self = shared_from_this();
+  finish_linking(fail(why.code(), "rank {} (process {} on host {}): {}", locals_.begin()->first.value, ::getpid(),
+                      host_name(), why.text()));
+}
+
+void Group::fail_all(const Status& why) {
+  if (!finished_) return fail_join(why);
+  if (!roster_ || locals_.empty()) return;  // its join has failed, and is about to end
+  const Rank first = locals_.begin()->first;
+  post_cause(first, Cause{why.code(), first, first,
+                          fmt::format("rank {} ({}): {}", first.value, describe(roster_->member(first)), why.text())});
+}
+
 void Group::say_goodbye(Rank from, std::uint64_t last_sequence) {
   if (!roster_->end_life(from, Life::kLeft, last_sequence)) return;
   send_news({leave_item(from, Life::kLeft, last_sequence)});
   roster_->notify();
 }
 
-void Group::abandon(Rank from) {
+void Group::abandon(Rank from, const Status& why) {
   if (roster_->life(from) != Life::kAlive) return;
   // A rank that gives up because of a cause tells that one: its word may reach a peer before the first messenger's
   // does.
   Cause cause = roster_->cause();
   if (cause.code == Code::kOk) {
     const std::string who = describe(roster_->member(from));
-    cause =
-        Cause{Code::kRemoteError, from, from, fmt::format("rank {} ({}) gave the communicator up", from.value, who)};
+    const std::string reason = why.ok() ? std::string() : ": " + why.text();
+    cause = Cause{Code::kRemoteError, from, from,
+                  fmt::format("rank {} ({}) gave the communicator up{}", from.value, who, reason)};
   }
   post_cause(from, cause);
-  if (!roster_->end_life(from, Life::kDead, 0)) return;
-  send_news({leave_item(from, Life::kDead, 0)});
-  roster_->notify();
+  send_news({leave_item(from, Life::kDead, 0)});  // who hears it twice, because it was tried twice, does not mind
+  if (roster_->end_life(from, Life::kDead, 0)) roster_->notify();
 }
 
 void Group::ask_boards(const std::vector<Rank>& of) {

@@ -1,6 +1,5 @@
 #include "comm/handle.h"
 
-#include <deque>
 #include <utility>
 
 namespace tutti {
@@ -12,7 +11,19 @@ constexpr std::size_t kRetired = 1024;
 /// Never destroyed: threads may look at handles while the process ends.
 struct Retired {
   Mutex mutex;
-  std::deque<tuttiComm_t> handles TUTTI_GUARDED_BY(mutex);
+  tuttiComm_t oldest TUTTI_GUARDED_BY(mutex) = nullptr;
+  tuttiComm_t newest TUTTI_GUARDED_BY(mutex) = nullptr;
+  std::size_t count TUTTI_GUARDED_BY(mutex) = 0;
+
+  void add(tuttiComm_t handle) TUTTI_REQUIRES(mutex) {
+    (oldest == nullptr ? oldest : newest->next_retired) = handle;
+    newest = handle;
+    ++count;
+  }
+  tuttiComm_t take() TUTTI_REQUIRES(mutex) {
+    --count;
+    return std::exchange(oldest, std::exchange(oldest->next_retired, nullptr));
+  }
   static Retired& get() {
     static Retired* const instance = new Retired;
     return *instance;
@@ -22,12 +33,7 @@ struct Retired {
 tuttiComm_t any_handle() {
   {
     const MutexLock lock(Retired::get().mutex);
-    std::deque<tuttiComm_t>& handles = Retired::get().handles;
-    if (handles.size() > kRetired) {
-      const tuttiComm_t oldest = handles.front();
-      handles.pop_front();
-      return oldest;
-    }
+    if (Retired::get().count > kRetired) return Retired::get().take();
   }
   return new tuttiComm;
 }
@@ -50,7 +56,7 @@ bool retire_handle(tuttiComm_t comm) {
     comm->comm.reset();
   }
   const MutexLock lock(Retired::get().mutex);
-  Retired::get().handles.push_back(comm);
+  Retired::get().add(comm);
   return true;
 }
 

@@ -13,6 +13,7 @@
 #include "comm/stream.h"
 #include "core/log.h"
 #include "core/mutex.h"
+#include "core/no_cancel.h"
 #include "tutti/tutti.h"
 
 inline constexpr std::uint32_t kCommMagic = 0x74636f6d;
@@ -29,6 +30,7 @@ struct tuttiComm {
   tutti::Mutex mutex;
   /// 1 while the caller's thread is in a call. Release at its end, pairs with the acquire in tuttiCommAbort.
   std::atomic<std::uint32_t> busy{0};
+  tuttiComm_t next_retired = nullptr;
 };
 
 struct tuttiStream {
@@ -50,14 +52,14 @@ inline Status check_handle(tuttiComm_t comm) {
   const std::uint32_t magic = comm->magic.load(std::memory_order_relaxed);
   if (magic == kAbortedMagic) return fail(Code::kInvalidUsage, "the communicator was aborted");
   if (magic != kCommMagic) return fail(Code::kInvalidArgument, "this is not a communicator");
-  if (hub_forked()) return fail(Code::kInvalidUsage, "this process was forked after the communicator was made");
-  return {};
+  return hub_usable() ? Status{} : hub_refusal();
 }
 
 inline Status check_handle(tuttiStream_t stream) {
   if (stream == nullptr) return fail(Code::kInvalidArgument, "the stream is NULL");
   if (stream->magic != kStreamMagic) return fail(Code::kInvalidArgument, "this is not a stream");
-  if (hub_forked() || stream->stream->is_forked())
+  TUTTI_TRY(hub_refusal());
+  if (stream->stream->is_forked())
     return fail(Code::kInvalidUsage, "this process was forked after the stream was made");
   return {};
 }
@@ -108,19 +110,25 @@ inline Status hold(tuttiComm_t comm, std::shared_ptr<Communicator>* held) {
 /// Turns a status into the C result: remembers and logs what the caller has to know.
 tuttiResult_t report(const Status& status, const void* object);
 
-/// Runs a body that returns Status. No exception leaves the library: memory may run out anywhere.
+/// Runs a body that returns Status. No exception leaves the library: memory may run out anywhere. The body has no
+/// cancellation points of the thread, or sees to it by itself.
 template <class Body>
-tuttiResult_t guard(const void* object, const Body& body) noexcept {
+tuttiResult_t guard_quick(const void* object, const Body& body) noexcept {
   try {
     const Status status = body();
     if (status.ok()) [[likely]]
       return tuttiSuccess;
     return report(status, object);
-  } catch (const std::bad_alloc&) {
-    return tuttiSystemError;
   } catch (...) {
-    return tuttiInternalError;
+    return static_cast<tuttiResult_t>(remember_error(what_was_thrown("a call"), object));
   }
+}
+
+/// Does what guard_quick() does, for a body that may have cancellation points.
+template <class Body>
+tuttiResult_t guard(const void* object, const Body& body) noexcept {
+  const NoCancel no_cancel;
+  return guard_quick(object, body);
 }
 
 }  // namespace tutti

@@ -14,6 +14,9 @@ constexpr std::size_t kZeroAt = 10;
 constexpr std::size_t kIdAt = 16;
 constexpr std::size_t kHelloNonceAt = 32;
 
+constexpr char kOtherSecret[] =
+    "the other end has another secret (TUTTI_SECRET_FILE: the same on all ranks, or on none)";
+
 Status stranger(const char* why) { return fail(Code::kRemoteError, "the handshake failed: {}", why); }
 
 }  // namespace
@@ -100,7 +103,7 @@ Status Handshake::take_challenge(ByteView message, std::vector<std::byte>* out) 
   std::copy_n(message.begin(), server_nonce_.size(), server_nonce_.begin());
   Key mac;
   TUTTI_TRY(sign("tutti server", &mac));
-  if (!equal_secret(mac, message.subspan(server_nonce_.size()))) return stranger("the other end has another secret");
+  if (!equal_secret(mac, message.subspan(server_nonce_.size()))) return stranger(kOtherSecret);
   TUTTI_TRY(sign("tutti client", &mac));
   out->insert(out->end(), mac.begin(), mac.end());
   return finish();
@@ -109,7 +112,7 @@ Status Handshake::take_challenge(ByteView message, std::vector<std::byte>* out) 
 Status Handshake::take_proof(ByteView message) {
   Key mac;
   TUTTI_TRY(sign("tutti client", &mac));
-  if (!equal_secret(mac, message)) return stranger("the other end has another secret");
+  if (!equal_secret(mac, message)) return stranger(kOtherSecret);
   return finish();
 }
 

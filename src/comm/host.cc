@@ -1,36 +1,57 @@
 #include "comm/host.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
+#include <array>
+
+#include "comm/socket.h"
 
 namespace tutti {
 namespace {
 
-std::string boot_id() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return boot;
+/// Empty if the kernel does not tell. A shortage of descriptors is an error: the rank would be taken for one of another
+/// host.
+Status read_boot_id(std::string* boot) {
+  constexpr const char* kPath = "/proc/sys/kernel/random/boot_id";
+  const Descriptor file(::open(kPath, O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) {
+    Status why = fail(Code::kSystemError, "cannot open {}: {}", kPath, errno_text());
+    return is_lack(why) ? why : Status();
+  }
+  std::array<char, 64> text{};
+  const ssize_t size = ::read(file.get(), text.data(), text.size());
+  *boot = std::string(text.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+  if (const std::size_t end = boot->find('\n'); end != std::string::npos) boot->resize(end);
+  return {};
 }
 
-}  // namespace
-
-std::uint64_t kernel_id() {
+/// 32 hexadecimal digits in groups, random: half of them will do.
+std::uint64_t number_of(const std::string& boot) {
   std::uint64_t number = 0;
-  for (const char digit : boot_id()) {  // 32 hexadecimal digits in groups, random: half of them will do
+  for (const char digit : boot) {
     if (digit == '-') continue;
     number = number << 4 | static_cast<std::uint64_t>(digit <= '9' ? digit - '0' : digit - 'a' + 10);
   }
   return number;
 }
 
-std::string host_id(const Settings& settings) {
-  if (!settings.host_id.empty()) return settings.host_id;
-  const std::string boot = boot_id();
-  struct stat net {};
-  if (boot.empty() || ::stat("/proc/self/ns/net", &net) != 0) return "name:" + host_name();
-  return fmt::format("{}:{}", boot, net.st_ino);
+}  // namespace
+
+Status identify_host(const Settings& settings, HostIdentity* identity) {
+  std::string boot;
+  TUTTI_TRY(read_boot_id(&boot));
+  identity->kernel = number_of(boot);
+  struct stat network {};
+  if (!settings.host_id.empty()) {
+    identity->host = settings.host_id;
+  } else if (boot.empty() || ::stat("/proc/self/ns/net", &network) != 0) {
+    identity->host = "name:" + host_name();
+  } else {
+    identity->host = fmt::format("{}:{}", boot, network.st_ino);
+  }
+  return {};
 }
 
 std::string host_name() {

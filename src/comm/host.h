@@ -8,12 +8,17 @@
 
 namespace tutti {
 
-/// TUTTI_HOSTID, or the boot id and the network namespace: equal on two ranks when abstract unix sockets can connect
-/// them.
-std::string host_id(const Settings& settings);
+struct HostIdentity {
+  /// TUTTI_HOSTID, or the boot id and the network namespace: equal on two ranks when abstract unix sockets can connect
+  /// them.
+  std::string host;
+  /// Made of the boot id alone, so that it is equal on two ranks that run on the same cores, whatever they call their
+  /// hosts. It is 0 if the kernel does not tell.
+  std::uint64_t kernel = 0;
+};
 
-/// Of the boot id alone: equal on two ranks that run on the same cores, whatever they call their hosts. 0: unknown.
-std::uint64_t kernel_id();
+/// An error where the process lacks what the question needs.
+Status identify_host(const Settings& settings, HostIdentity* identity);
 
 /// For texts.
 std::string host_name();

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -29,12 +30,25 @@ constexpr std::chrono::milliseconds kExitPatience{1000};
 /// How long a thread waits for the service thread, which never waits for anybody.
 constexpr std::chrono::seconds kServicePatience{10};
 
-/// Set in a forked child, read by any thread there; relaxed: no thread but the forking one exists when it is set.
-std::atomic<bool> forked{false};
+enum class Use : std::uint8_t {
+  kAllowed,
+  kForked,  ///< in a forked child
+  kEnding,  ///< in a process that has begun to exit
+};
+/// Relaxed: a forked child has no other thread when it is set, and a call beside exit() may still be served.
+std::atomic<Use> use{Use::kAllowed};
 
 }  // namespace
 
-bool hub_forked() { return forked.load(std::memory_order_relaxed); }
+bool hub_usable() { return use.load(std::memory_order_relaxed) == Use::kAllowed; }
+
+bool hub_forked() { return use.load(std::memory_order_relaxed) == Use::kForked; }
+
+Status hub_refusal() {
+  if (hub_usable()) return {};
+  if (!hub_forked()) return fail(Code::kInvalidUsage, "the process is ending");
+  return fail(Code::kInvalidUsage, "this process was forked from one that uses Tutti: it cannot use it before an exec");
+}
 
 /// Who holds the hub: weakly, so that it ends with its last user. `hubs` has each whose thread has not been joined yet:
 /// the current one and those on their way out.
@@ -50,7 +64,6 @@ struct HubRegistry {
   std::map<std::pair<std::string, Rank>, std::uint64_t> rounds TUTTI_GUARDED_BY(mutex);
   std::set<std::string> topics TUTTI_GUARDED_BY(mutex);
   bool handlers_installed TUTTI_GUARDED_BY(mutex) = false;
-  bool exiting TUTTI_GUARDED_BY(mutex) = false;
   /// Where the handlers are. Relaxed: a thread that ends the process while another one is the first to come here may
   /// see either. Read without the mutex, which in a child made without fork() may be held by a thread that is not
   /// there.
@@ -77,7 +90,7 @@ struct HubRegistry {
   static void after_fork() TUTTI_RELEASE(get().mutex) { get().mutex.unlock(); }
   static void in_child() TUTTI_REQUIRES(get().mutex) {
     const auto hub = get().current.lock();
-    if (hub && hub->has_groups_.load(std::memory_order_relaxed)) forked.store(true, std::memory_order_relaxed);
+    if (hub && hub->has_groups_.load(std::memory_order_relaxed)) use.store(Use::kForked, std::memory_order_relaxed);
     get().current.reset();
     get().shared.clear();
     get().hubs.clear();  // their threads are not here: nothing to join, nothing to free safely
@@ -85,7 +98,8 @@ struct HubRegistry {
 
   /// The last user is gone. Waits for the thread, but not for one that is kept from its work.
   static void retire(Hub* hub) {
-    if (hub_forked()) return;  // the child's copy has no thread; its memory stays
+    if (hub_forked()) return;                         // the child's copy has no thread; its memory stays
+    if (!hub->thread_.joinable()) return delete hub;  // it never began, and the registry does not know it
     HubRegistry& registry = get();
     const bool from_service = hub->loop_.inside();
     hub->loop_.stop();
@@ -116,17 +130,19 @@ struct HubRegistry {
 
   /// Joins and frees the hubs whose thread has ended.
   void reap() {
-    std::vector<Hub*> done;
-    {
-      const MutexLock lock(mutex);
-      for (const auto& [hub, ended] : hubs)
-        if (ended) done.push_back(hub);
-      std::erase_if(hubs, [](const auto& item) { return item.second; });
-    }
-    for (Hub* const hub : done) {
+    while (Hub* const hub = take_ended()) {
       hub->thread_.join();
       delete hub;
     }
+  }
+
+  Hub* take_ended() {
+    const MutexLock lock(mutex);
+    const auto found = std::find_if(hubs.begin(), hubs.end(), [](const auto& item) { return item.second; });
+    if (found == hubs.end()) return nullptr;
+    Hub* const hub = found->first;
+    hubs.erase(found);
+    return hub;
   }
 
   void thread_done(const Hub* hub) {
@@ -143,7 +159,7 @@ struct HubRegistry {
     std::shared_ptr<Hub> hub;
     {
       const MutexLock lock(registry.mutex);
-      registry.exiting = true;
+      use.store(Use::kEnding, std::memory_order_relaxed);
       hub = registry.last = registry.current.lock();
     }
     if (hub) end_with_process(hub);
@@ -219,12 +235,11 @@ Hub::Hub() = default;
 Hub::~Hub() = default;
 
 Status Hub::acquire(const Settings& settings, std::shared_ptr<Hub>* hub) {
-  if (hub_forked())
-    return fail(Code::kInvalidUsage, "this process was forked from one that uses Tutti: it cannot use it as well");
+  TUTTI_TRY(hub_refusal());
   HubRegistry& registry = HubRegistry::get();
   registry.reap();
   MutexLock lock(registry.mutex);
-  if (registry.exiting) return fail(Code::kInvalidUsage, "the process is ending");
+  TUTTI_TRY(hub_refusal());  // the exit may have begun meanwhile
   *hub = registry.current.lock();
   if (*hub) return {};
   // The last hub may still be closing its port.
@@ -232,7 +247,7 @@ Status Hub::acquire(const Settings& settings, std::shared_ptr<Hub>* hub) {
   *hub = registry.current.lock();
   if (*hub) return {};
   TUTTI_TRY(registry.install_handlers());
-  std::unique_ptr<Hub> made(new Hub);
+  const std::shared_ptr<Hub> made(new Hub, HubRegistry::retire);
   TUTTI_TRY(made->open(settings));
   Hub* const raw = made.get();
   registry.hubs.emplace_back(raw, false);
@@ -242,8 +257,7 @@ Status Hub::acquire(const Settings& settings, std::shared_ptr<Hub>* hub) {
     registry.hubs.pop_back();
     return started;
   }
-  hub->reset(made.release(), HubRegistry::retire);
-  registry.current = *hub;
+  registry.current = *hub = made;
   return {};
 }
 
@@ -255,9 +269,13 @@ Status Hub::open(const Settings& settings) {
   socket_name_ = "tutti-" + to_hex(ByteView(name).first(16));
   TUTTI_TRY(local_addresses(settings.socket_interface, settings.socket_interface_source, &addresses_));
   TUTTI_TRY(loop_.open());
-  doorman_ = std::make_unique<Doorman>(
-      loop_, [this](Role role, const KeyId& id, Key* secret) { return lookup(role, id, secret); },
-      [this](const std::shared_ptr<Connection>& connection) { admit(connection); });
+  chosen_interfaces_ = !settings.socket_interface.empty();
+  Doorman::Office office;
+  office.lookup = [this](Role role, const KeyId& id, Key* secret) { return lookup(role, id, secret); };
+  office.admit = [this](const std::shared_ptr<Connection>& connection) { admit(connection); };
+  office.expected = [this](const Socket& connected) { return expects(connected); };
+  office.lack = [this](const Status& why) { fail_joins(why); };
+  doorman_ = std::make_unique<Doorman>(loop_, std::move(office));
   roots_ = std::make_unique<RootService>(*this);
   urls_ = std::make_unique<UrlService>(*this);
   TUTTI_TRY(Acceptor::listen_unix(loop_, *doorman_, socket_name_, &unix_acceptor_));
@@ -274,7 +292,7 @@ Status Hub::open(const Settings& settings) {
 }
 
 void Hub::serve() {
-  loop_.run();
+  loop_.run([this](const Status& why) { fail_all(why); });
   unix_acceptor_.reset();
   tcp_acceptor_.reset();
   doorman_.reset();
@@ -291,6 +309,20 @@ bool Hub::lookup(Role role, const KeyId& id, Key* secret) {
   const auto found = groups_.find(id);
   if (found == groups_.end()) return false;
   return found->second->key_for(process_, secret).ok();
+}
+
+/// Over TCP: while an id is served, or a rank is somewhere else, and at the addresses that others were told of. At a
+/// door's port any address will do: its URL has named one.
+bool Hub::expects(const Socket& connected) const {
+  if (urls_->serves_any()) return true;
+  IpAddress own;
+  IpAddress other;
+  std::uint32_t scope = 0;
+  const bool known = connected.own(&own) && connected.peer(&other, &scope);
+  bool awaited = roots_->expects(known && own == other);
+  for (const auto& [id, group] : groups_) awaited = awaited || group->expects_tcp();
+  if (!awaited || !chosen_interfaces_) return awaited;
+  return known && std::find(addresses_.begin(), addresses_.end(), own) != addresses_.end();
 }
 
 void Hub::admit(const std::shared_ptr<Connection>& connection) {
@@ -316,11 +348,31 @@ void Hub::admit_to_group(const std::shared_ptr<Connection>& connection) {
   found->second->serve(connection);
 }
 
+void Hub::fail_joins(const Status& why) {
+  const auto groups = groups_;  // a join that ends takes its group away
+  for (const auto& [id, group] : groups) {
+    group->fail_join(why);
+    group->desk().end_waits(why);
+  }
+  roots_->fail_all(why);
+}
+
+void Hub::fail_all(const Status& why) {
+  const Status failure = fail(Code::kSystemError, "its service thread left something undone: {}", why.text());
+  const auto groups = groups_;
+  for (const auto& [id, group] : groups) group->fail_all(failure);
+  roots_->fail_all(failure);
+}
+
 Status Hub::ask(std::function<Status(const std::shared_ptr<Hub>& there)> task) {
   const auto answer = std::make_shared<Status>(fail(Code::kInvalidUsage, "the process is ending"));
   const bool answered = loop_.call(
       [weak = weak_from_this(), task = std::move(task), answer] {
-        if (const auto there = weak.lock()) *answer = task(there);
+        try {
+          if (const auto there = weak.lock()) *answer = task(there);
+        } catch (...) {
+          *answer = what_was_thrown("the service thread");
+        }
       },
       kServicePatience);
   if (answered) return *answer;
@@ -329,9 +381,9 @@ Status Hub::ask(std::function<Status(const std::shared_ptr<Hub>& there)> task) {
 
 std::shared_ptr<Group> Hub::group(const KeyId& id, const Key& secret) {
   has_groups_.store(true, std::memory_order_relaxed);
-  std::shared_ptr<Group>& found = groups_[id];
-  if (!found) found = std::make_shared<Group>(*this, id, secret);
-  return found;
+  const auto found = groups_.find(id);
+  if (found != groups_.end()) return found->second;
+  return groups_.emplace(id, std::make_shared<Group>(*this, id, secret)).first->second;
 }
 
 void Hub::drop_group(const KeyId& id) {

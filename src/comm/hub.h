@@ -30,6 +30,10 @@ class UrlService;
 /// Whether this process was forked from one that had communicators (or was joining): calls are kInvalidUsage then. A
 /// child of a process that only served ids starts afresh. Any thread.
 bool hub_forked();
+/// Whether communicators and streams can be used: not after a fork, and not once the process exits. Any thread.
+bool hub_usable();
+/// Why they cannot; ok if they can.
+Status hub_refusal();
 
 /// Waits until this process has no hub any more, service thread included; false: it is still in use after `patience`.
 bool wait_for_no_hub(std::chrono::milliseconds patience);
@@ -97,9 +101,15 @@ class Hub : public std::enable_shared_from_this<Hub> {
   Hub();
   Status open(const Settings& settings);
   void serve();
+  bool expects(const Socket& connected) const;
   bool lookup(Role role, const KeyId& id, Key* secret);
   void admit(const std::shared_ptr<Connection>& connection);
   void admit_to_group(const std::shared_ptr<Connection>& connection);
+  /// Ends the joins of this process's ranks, and all joins by ids that it serves; and communicators that wait for a
+  /// connection.
+  void fail_joins(const Status& why);
+  /// The service thread has left something undone: ends the joins and the communicators of this process.
+  void fail_all(const Status& why);
   /// At the end of the process: goodbye for all ranks that did not say it.
   void say_goodbyes();
 
@@ -109,6 +119,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   std::string socket_name_;
   std::uint16_t port_ = 0;
   std::vector<IpAddress> addresses_;
+  bool chosen_interfaces_ = false;  // these addresses and no others
   std::unique_ptr<Doorman> doorman_;
   std::unique_ptr<Acceptor> tcp_acceptor_;
   std::unique_ptr<Acceptor> unix_acceptor_;

@@ -6,6 +6,7 @@
 #include "comm/hub.h"
 #include "comm/join_with.h"
 #include "comm/root.h"
+#include "comm/secret_file.h"
 #include "comm/unique_id.h"
 
 namespace tutti {
@@ -19,8 +20,10 @@ Status make_unique_id(const Settings& settings, IdBytes* id, const SecretOf& sec
   made.port = hub->port();
   made.addresses = hub->addresses();
   if (made.addresses.size() > UniqueId::kMaxAddresses) made.addresses.resize(UniqueId::kMaxAddresses);
+  const IdBytes carried = made.encode();
+  TUTTI_TRY(mix_secret_file(settings.secret_file, &made));
   TUTTI_TRY(hub->ask([made](const std::shared_ptr<Hub>& there) { return there->roots().add(made, there); }));
-  *id = made.encode();
+  *id = carried;
   return {};
 }
 
@@ -45,6 +48,11 @@ Status check_ranks(const JoinRequest& request) {
 
 namespace {
 
+Status read_id(const JoinRequest& request, UniqueId* id) {
+  TUTTI_TRY(UniqueId::decode(request.id, id));
+  return mix_secret_file(request.settings.secret_file, id);
+}
+
 Status join_by(const JoinRequest& request, const UniqueId& id, const JoinTask::BeforeReady& before_ready,
                JoinAttempt* attempt, JoinResult* result) {
   std::shared_ptr<Hub> hub;
@@ -60,7 +68,7 @@ Status join_by(const JoinRequest& request, const UniqueId& id, const JoinTask::B
 Status join_with(const JoinRequest& request, const JoinTask::BeforeReady& before_ready, JoinResult* result) {
   TUTTI_TRY(check_ranks(request));
   UniqueId id;
-  TUTTI_TRY(UniqueId::decode(request.id, &id));
+  TUTTI_TRY(read_id(request, &id));
   JoinAttempt attempt;
   return join_by(request, id, before_ready, &attempt, result);
 }
@@ -68,7 +76,7 @@ Status join_with(const JoinRequest& request, const JoinTask::BeforeReady& before
 Status join_with(const JoinRequest& request, JoinAttempt* attempt, JoinResult* result) {
   TUTTI_TRY(check_ranks(request));
   UniqueId id;
-  if (const Status status = UniqueId::decode(request.id, &id); !status.ok())
+  if (const Status status = read_id(request, &id); !status.ok())
     return attempt->service = JoinTask::Service::kRefused, status;
   return join_by(request, id, nullptr, attempt, result);
 }

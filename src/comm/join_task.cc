@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <new>
 #include <set>
 #include <utility>
 
-#include "comm/host.h"
 #include "comm/rank_membership.h"
 #include "comm/root.h"
 #include "comm/wiring.h"
@@ -29,7 +29,7 @@ constexpr milliseconds kLookPause{50};
 constexpr milliseconds kEarly{200};
 constexpr std::chrono::milliseconds kLongTime{kMaxPatience};
 /// A root whose door is crowded may turn a rank away: that is worth a few more tries, a dead root is not.
-constexpr int kMaxRefusals = 3;
+constexpr int kMaxRefusals = 8;
 
 /// Ranks share a host when their host ids are equal and all of that host could map each other's segments; where some
 /// could not, only a process's own ranks do. From the table and the go alone, so that all ranks get the same.
@@ -82,13 +82,24 @@ JoinTask::JoinTask(std::shared_ptr<Hub> hub, const JoinRequest& request, const U
     : hub_(std::move(hub)), request_(request), id_(id) {}
 
 Status JoinTask::run(const BeforeReady& before_ready, const std::function<bool()>& in_vain, JoinResult* result) {
-  hub_->loop().post([self = shared_from_this()] { self->start(); });
+  try {
+    return run_stages(before_ready, in_vain, result);
+  } catch (...) {  // the other ranks need not wait for this one
+    hub_->loop().post([self = shared_from_this(), why = what_was_thrown("a join")] { self->finish(why); });
+    throw;
+  }
+}
+
+Status JoinTask::run_stages(const BeforeReady& before_ready, const std::function<bool()>& in_vain, JoinResult* result) {
+  hub_->loop().post([self = shared_from_this()] { self->run_step([&] { self->start(); }); });
   while (in_vain && !is_taken_in())
     if (in_vain()) hub_->loop().post([self = shared_from_this()] { self->give_up_in_vain(); });
   TUTTI_TRY(wait_while(Stage::kRunning));
   if (is_linked()) {
     const Status ready = before_ready ? before_ready() : Status();
-    hub_->loop().post([self = shared_from_this(), ready] { ready.ok() ? self->send_ready() : self->report(ready); });
+    hub_->loop().post([self = shared_from_this(), ready] {
+      self->run_step([&] { ready.ok() ? self->send_ready() : self->report(ready); });
+    });
     TUTTI_TRY(wait_while(Stage::kLinked));
   }
   const MutexLock lock(mutex_);
@@ -141,14 +152,26 @@ void JoinTask::set_service(Service service) {
   changed_.notify_all();
 }
 
+/// What a step of the join throws in the loop's thread ends the join: nobody else would.
+template <class Step>
+void JoinTask::run_step(const Step& step) {
+  try {
+    step();
+  } catch (...) {
+    finish(what_was_thrown("a join"));
+  }
+}
+
 void JoinTask::give_up_in_vain() {
   if (root_ == nullptr) finish(fail(Code::kTimeout, "the process that serves the unique id has not answered"));
 }
 
 void JoinTask::start() {
+  if (const Status status = identify_host(request_.settings, &host_); !status.ok()) return finish(status);
   group_ = hub_->group(id_.nonce, id_.secret);
   const auto self = shared_from_this();
-  local_ = group_->add_local(request_, [self](const Status& why) { self->linked(why); });
+  local_ = group_->add_local(request_, host_.host,
+                             [self](const Status& why) { self->run_step([&] { self->linked(why); }); });
   arm_timers();
   dial();
 }
@@ -177,7 +200,8 @@ void JoinTask::dial() {
   const auto weak = weak_from_this();
   dialer_ = std::make_shared<Dialer>(hub_->loop(), std::move(targets), Role::kJoin, id_.nonce, id_.secret,
                                      [weak](const Status& why, std::shared_ptr<Connection> connection) {
-                                       if (const auto self = weak.lock()) self->dialed(why, std::move(connection));
+                                       const auto self = weak.lock();
+                                       if (self) self->run_step([&] { self->dialed(why, std::move(connection)); });
                                      });
   dialer_->start();
 }
@@ -185,11 +209,14 @@ void JoinTask::dial() {
 void JoinTask::dialed(const Status& why, std::shared_ptr<Connection> connection) {
   if (!connection) {
     if (why.code() == Code::kRemoteError && ++refusals_ < kMaxRefusals) {
-      hub_->loop().after(kRejoinPause, [weak = weak_from_this()] {
+      hub_->loop().after(kRejoinPause * refusals_, [weak = weak_from_this()] {
         if (const auto self = weak.lock(); self && self->group_) self->dial();
       });
       return;
     }
+    if (is_lack(why))
+      return finish(
+          fail(Code::kSystemError, "cannot connect to the process that serves the unique id: {}", why.text()));
     set_service(dialer_->unanswered() ? Service::kSilent : Service::kRefused);
     return finish(fail(Code::kRemoteError,
                        "nobody serves this unique id: it was used up, or the process that made it has ended ({})",
@@ -206,7 +233,9 @@ void JoinTask::listen_to_root() {
   ConnectionEvents events;
   events.on_message = [weak](MessageType type, ByteView payload) {
     const auto self = weak.lock();
-    return self ? self->on_message(type, payload) : Status();
+    Status status;
+    if (self) self->run_step([&] { status = self->on_message(type, payload); });
+    return status;
   };
   events.on_close = [weak](const Status& closed) {
     const auto self = weak.lock();
@@ -240,12 +269,12 @@ Member JoinTask::self() const {
   member.pid = static_cast<std::uint32_t>(::getpid());
   member.process = hub_->process();
   member.host_name = host_name();
-  member.host_id = host_id(request_.settings);
+  member.host_id = host_.host;
   member.socket_name = hub_->socket_name();
   member.port = hub_->port();
   member.addresses = hub_->addresses();
   member.segment_bytes = request_.segment_bytes.value;
-  member.kernel = kernel_id();
+  member.kernel = host_.kernel;
   member.cores = core_list_text(request_.cores);
   member.device = request_.device;
   return member;
@@ -270,7 +299,9 @@ Status JoinTask::on_message(MessageType type, ByteView payload) {
       FailureMessage failure;
       TUTTI_TRY(decode(payload, &failure));
       if (failure.code == Code::kInvalidUsage && !group_->roster()) set_service(Service::kRefused);  // used up
-      finish(Status(failure.code, failure.text));
+      all_fail_ = true;
+      // What this rank lacks is more than others can tell, who may have told the root first that it is gone.
+      finish(own_failure_.code() == Code::kSystemError ? own_failure_ : Status(failure.code, failure.text));
       return {};
     }
     default:
@@ -304,6 +335,7 @@ Status JoinTask::take_go(ByteView payload) {
   GoMessage go;
   TUTTI_TRY(decode(payload, &go));
   if (!ready_) return fail(Code::kRemoteError, "a go out of turn: this rank is not ready");
+  group_->let_go(!go.apart.empty());
   JoinResult made;
   made.segments = group_->segments();
   made.one_process = group_->one_process();
@@ -323,8 +355,8 @@ Status JoinTask::take_go(ByteView payload) {
   for (std::size_t i = 0; i < made.segments.size(); ++i)
     if (made.hosts[i] != here) made.segments[i] = nullptr;  // what is called another host is used as one
   made.membership = std::make_unique<RankMembership>(hub_, group_, request_.rank);
-  made.wiring = std::make_unique<GroupWiring>(hub_, group_, request_.rank);
   local_ = false;  // the membership's from here on
+  made.wiring = std::make_unique<GroupWiring>(hub_, group_, request_.rank);
   {
     const MutexLock lock(mutex_);
     outcome_ = std::move(made);
@@ -354,8 +386,9 @@ void JoinTask::on_deadline() {
   std::string text = "the join did not end within its deadline: ";
   if (!root_) {
     text += "no connection to the process that serves the unique id";
-  } else {
-    text += missing_.empty() ? "its root is silent" : "waiting for " + text_of(missing_);
+  } else {  // which would have ended it by now
+    text += "the process that serves the unique id is silent";
+    if (!missing_.empty()) text += "; it has last waited for " + text_of(missing_);
   }
   const Status late = fail(Code::kTimeout, "{}", text);
   if (!root_) return finish(late);
@@ -371,21 +404,40 @@ void JoinTask::warn_of_missing() {
   log(LogLevel::kWarn, LogSource{request_.rank, request_.name}, "the join is waiting for {}", what);
 }
 
+/// Tells the joining thread of the end, whatever becomes of the rest.
+class JoinTask::Ending {
+ public:
+  Ending(JoinTask& task, const Status& why) : task_(task), why_(why) {}
+  ~Ending() {
+    const MutexLock lock(task_.mutex_);
+    task_.status_ = why_;
+    task_.stage_ = Stage::kDone;
+    task_.changed_.notify_all();
+  }
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+
+ private:
+  JoinTask& task_;
+  const Status why_;
+};
+
 void JoinTask::finish(const Status& why) {
-  if (!group_) return;
+  if (std::exchange(ended_, true)) return;
   const auto self = shared_from_this();
+  const Ending ending(*this, why);
   hub_->loop().cancel(deadline_timer_);
   hub_->loop().cancel(warn_timer_);
   if (dialer_) dialer_->cancel();
   if (root_) root_->close();
   root_.reset();
-  if (local_) group_->remove_local(request_.rank);
-  local_ = false;
+  if (!std::exchange(local_, false)) return group_.reset();
+  try {
+    if (ready_ && !all_fail_ && group_->roster()) group_->abandon(request_.rank, why);  // others may have gone on
+  } catch (const std::bad_alloc&) {  // where this is its process's last rank, the end of the group tells them
+  }
+  group_->remove_local(request_.rank);
   group_.reset();
-  const MutexLock lock(mutex_);
-  status_ = why;
-  stage_ = Stage::kDone;
-  changed_.notify_all();
 }
 
 }  // namespace tutti

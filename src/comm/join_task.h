@@ -7,6 +7,7 @@
 
 #include "comm/dialer.h"
 #include "comm/group.h"
+#include "comm/host.h"
 #include "comm/hub.h"
 #include "comm/join.h"
 #include "comm/unique_id.h"
@@ -39,6 +40,7 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
 
  private:
   enum class Stage { kRunning, kLinked, kDone };
+  class Ending;
 
   // Loop thread.
   void start();
@@ -61,8 +63,11 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   void set_stage(Stage stage);
   void set_service(Service service);
   void give_up_in_vain();
+  template <class Step>
+  void run_step(const Step& step);
 
   // Joining thread.
+  Status run_stages(const BeforeReady& before_ready, const std::function<bool()>& in_vain, JoinResult* result);
   bool is_taken_in();
   Status wait_while(Stage stage);
   bool ends_soon(Stage stage);
@@ -74,11 +79,14 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   const std::shared_ptr<Hub> hub_;
   const JoinRequest request_;
   const UniqueId id_;
+  HostIdentity host_;
   std::shared_ptr<Group> group_;
   std::shared_ptr<Dialer> dialer_;
   std::shared_ptr<Connection> root_;
-  bool local_ = false;     // the group counts this rank
-  bool ready_ = false;     // this rank has told the root that it is connected to all others
+  bool local_ = false;  // the group counts this rank
+  bool ready_ = false;  // this rank has told the root that it is connected to all others
+  bool ended_ = false;
+  bool all_fail_ = false;  // the root has said that the join fails on all ranks
   bool reported_ = false;  // the root knows of this rank's failure and answers
   Status own_failure_;
   std::vector<Rank> missing_;

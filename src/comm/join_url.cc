@@ -13,6 +13,7 @@
 #include "comm/tcp_rendezvous.h"
 #include "comm/url.h"
 #include "core/log.h"
+#include "core/retry.h"
 
 namespace tutti {
 namespace {
@@ -26,7 +27,9 @@ class OpenDoor {
  public:
   OpenDoor(std::shared_ptr<Hub> hub, const DoorKeys& keys, std::uint64_t round)
       : hub_(std::move(hub)), keys_(keys), round_(round) {}
-  ~OpenDoor() { close(); }
+  ~OpenDoor() {
+    retry_without_memory([this] { close(); });
+  }
   OpenDoor(const OpenDoor&) = delete;
   OpenDoor& operator=(const OpenDoor&) = delete;
   void close() {
@@ -73,16 +76,20 @@ Status join_tcp(const std::string& url, const std::string& host, std::uint16_t p
       request, [&door] { return door.close(), Status(); }, result);
 }
 
-using WriteMeeting = Status (*)(const std::string& path, const MeetingFile& meeting);
+/// A file, and whether it lies in a directory of this user alone, which rank 0 makes.
+struct MeetingPlace {
+  std::string path;
+  bool is_private = false;
+};
 
-Status lead_by_file(const std::string& path, WriteMeeting write, std::uint64_t round, JoinRequest request,
-                    JoinResult* result) {
+Status lead_by_file(const MeetingPlace& place, std::uint64_t round, JoinRequest request, JoinResult* result) {
+  const std::string& path = place.path;
   std::shared_ptr<Hub> hub;  // held: the id must be served from before the file appears
   TUTTI_TRY(Hub::acquire(request.settings, &hub));
   TUTTI_TRY(make_unique_id(request.settings, &request.id));
   const MeetingFile meeting{round, request.id};
-  if (const Status written = write(path, meeting); !written.ok())
-    return withdraw_unique_id(request.settings, request.id), written;
+  const Status written = place.is_private ? write_private_meeting(path, meeting) : write_meeting(path, meeting);
+  if (!written.ok()) return withdraw_unique_id(request.settings, request.id), written;
   const auto remove = [&] { return remove_meeting(path, meeting), Status(); };
   const Status status = join_with(request, remove, result);
   if (!status.ok()) remove_meeting(path, meeting);
@@ -100,7 +107,8 @@ bool still_holds(const std::string& path, const MeetingFile& meeting) {
 /// A file may be left from a dead job, or be about to be replaced: only an id that is served is believed. One that is
 /// refused is not tried again until the file changes; one that nobody answers for, because its host is down or out of
 /// reach, is tried for as long as the file holds it.
-Status follow_by_file(const std::string& path, std::uint64_t round, JoinRequest request, JoinResult* result) {
+Status follow_by_file(const MeetingPlace& place, std::uint64_t round, JoinRequest request, JoinResult* result) {
+  const std::string& path = place.path;
   MeetingFile tried;
   Clock::time_point again{};  // when the same may be tried once more
   std::string why;
@@ -108,6 +116,7 @@ Status follow_by_file(const std::string& path, std::uint64_t round, JoinRequest 
        pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestJoinPause)) {
     MeetingFile meeting;
     bool found = false;
+    if (place.is_private) TUTTI_TRY(check_private_directory(path));
     read_meeting(path, &meeting, &found, &why);
     if (found && meeting.round != round) {
       why = fmt::format("rank 0 joins there for time {}, this rank for time {}", meeting.round, round);
@@ -127,10 +136,10 @@ Status follow_by_file(const std::string& path, std::uint64_t round, JoinRequest 
   }
 }
 
-Status join_file(const std::string& path, WriteMeeting write, const JoinRequest& request, JoinResult* result) {
-  const std::uint64_t round = Hub::next_round("file://" + path, request.rank);
-  return request.rank == Rank{0} ? lead_by_file(path, write, round, request, result)
-                                 : follow_by_file(path, round, request, result);
+Status join_file(const MeetingPlace& place, const JoinRequest& request, JoinResult* result) {
+  const std::uint64_t round = Hub::next_round("file://" + place.path, request.rank);
+  return request.rank == Rank{0} ? lead_by_file(place, round, request, result)
+                                 : follow_by_file(place, round, request, result);
 }
 
 /// Through the launcher's key-value store, under a key of this round.
@@ -154,6 +163,20 @@ Status join_by_store(const ProcessLaunch& launch, JoinRequest request, JoinResul
   return join(request, result);
 }
 
+Status join_private_file(ProcessLaunch launch, const JoinRequest& request, JoinResult* result) {
+  std::string path;
+  TUTTI_TRY(private_meeting_path(launch.directory, launch.job, &path));
+  const Status usable = check_private_directory(path);
+  if (!usable.ok() && launch.otherwise != Meeting::kNone) {
+    launch.meeting = launch.otherwise;
+    return join_by_store(launch, request, result);
+  }
+  TUTTI_TRY(usable);
+  const Status status = join_file({path, true}, request, result);
+  if (request.rank == Rank{0}) remove_private_directory(path);
+  return status;
+}
+
 Status join_env(JoinRequest request, JoinResult* result) {
   ProcessLaunch launch;
   TUTTI_TRY(read_launch(request.settings, &launch));
@@ -171,13 +194,8 @@ Status join_env(JoinRequest request, JoinResult* result) {
     case Meeting::kTcp:
       return join_tcp("env:// of " + launch.info.launcher, launch.host, launch.port, launch.job, std::move(request),
                       result);
-    case Meeting::kPrivateFile: {
-      std::string path;
-      TUTTI_TRY(private_meeting_path(launch.directory, launch.job, &path));
-      const Status status = join_file(path, write_private_meeting, request, result);
-      if (request.rank == Rank{0}) remove_private_directory(path);
-      return status;
-    }
+    case Meeting::kPrivateFile:
+      return join_private_file(launch, request, result);
     case Meeting::kPmix:
     case Meeting::kPmi:
       return join_by_store(launch, std::move(request), result);
@@ -194,7 +212,7 @@ Status join_url(const std::string& text, JoinRequest request, JoinResult* result
   TUTTI_TRY(parse_url(text, &url));
   if (url.scheme == UrlScheme::kEnv) return join_env(std::move(request), result);
   TUTTI_TRY(check_ranks(request));
-  if (url.scheme == UrlScheme::kFile) return join_file(url.path, write_meeting, request, result);
+  if (url.scheme == UrlScheme::kFile) return join_file({url.path, false}, request, result);
   return join_tcp(text, url.host, url.port, "", std::move(request), result);
 }
 

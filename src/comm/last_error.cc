@@ -1,38 +1,49 @@
 #include "comm/last_error.h"
 
+#include <utility>
+
 namespace tutti {
 
 namespace {
 
+/// Copies of a status share its text: none of this needs memory.
 struct Record {
-  std::string text = "no error";
+  Status last;
   const void* object = nullptr;
-  std::string held;
+  Status held;
+  std::string text;
 };
 
-Record& record() {
+Record& record() noexcept {
   static thread_local Record mine;
   return mine;
 }
 
 }  // namespace
 
-int remember_error(const Status& status, const void* object) {
+int remember_error(const Status& status, const void* object) noexcept {
   Record& mine = record();
-  mine.text = status.text();
+  mine.last = status;
   mine.object = object;
   return static_cast<int>(status.code());
 }
 
-const char* last_error(const void* object) {
+const char* last_error(const void* object) noexcept {
   const Record& mine = record();
-  return object == nullptr || object == mine.object ? mine.text.c_str() : "no error";
+  const bool concerns_another = object != nullptr && mine.object != nullptr && object != mine.object;
+  return concerns_another || mine.last.ok() ? "no error" : mine.last.text().c_str();
+}
+
+const char* hold_text(const Status& status) noexcept {
+  Record& mine = record();
+  mine.held = status;
+  return mine.held.text().c_str();
 }
 
 const char* hold_text(std::string text) {
   Record& mine = record();
-  mine.held = std::move(text);
-  return mine.held.c_str();
+  mine.text = std::move(text);
+  return mine.text.c_str();
 }
 
 }  // namespace tutti

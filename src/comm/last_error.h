@@ -7,16 +7,16 @@
 
 namespace tutti {
 
-class Communicator;
+/// Keeps `status` as this thread's last error on `object` (a communicator; nullptr for a call that takes none, as those
+/// of groups and streams) and gives its code back as the C API's.
+int remember_error(const Status& status, const void* object) noexcept;
 
-/// Keeps `status` as this thread's last error on `object` (a communicator, or nullptr) and gives its code back as the C
-/// API's.
-int remember_error(const Status& status, const void* object);
-
-/// The thread's last text for `object`; nullptr: for any. "no error" where there is none. Valid until the next call
-/// here.
-const char* last_error(const void* object);
-/// Makes `text` the answer, for a communicator's first cause.
+/// The thread's last text, unless it concerns another object than `object`; nullptr asks for any. "no error" where
+/// there is none. Valid until the next call here.
+const char* last_error(const void* object) noexcept;
+/// Makes the text of `status` the answer, for a communicator's first cause.
+const char* hold_text(const Status& status) noexcept;
+/// The same for a text that is no error.
 const char* hold_text(std::string text);
 
 }  // namespace tutti

@@ -1,15 +1,19 @@
 #include "comm/launcher.h"
 
+#include <sys/auxv.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 
+#include "comm/file_rendezvous.h"
+
 namespace tutti {
 namespace {
 
 std::string variable(const char* name) {
-  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody may change it while joining
+  const char* const value = ::secure_getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody may change it while joining
   return value == nullptr ? "" : value;
 }
 
@@ -39,7 +43,6 @@ void no_way(ProcessLaunch* launch, const std::string& why) {
   launch->reason = why + "; join by file:// or tcp://, or through MPI with tutti_mpi.h";
 }
 
-bool in_pmix() { return is_set("PMIX_NAMESPACE") && is_set("PMIX_RANK"); }
 bool in_open_mpi() { return is_set("OMPI_COMM_WORLD_RANK") && is_set("OMPI_COMM_WORLD_SIZE"); }
 bool in_pmi() { return (is_set("PMI_RANK") && is_set("PMI_SIZE")) || (is_set("PMI_PORT") && is_set("PMI_ID")); }
 /// hydra tells each rank its place on the host, Slurm's PMI does not.
@@ -68,11 +71,21 @@ Status read_torchrun(ProcessLaunch* launch) {
   return {};
 }
 
+bool in_pmix() { return is_set("PMIX_NAMESPACE") && is_set("PMIX_RANK"); }
+
+/// In a directory that others can write to they can take any name first.
+std::string runtime_directory() {
+  const std::string runtime = variable("XDG_RUNTIME_DIR");
+  if (runtime.starts_with('/') && is_private_directory(runtime)) return runtime;
+  return variable("TMPDIR").starts_with('/') ? variable("TMPDIR") : "/tmp";
+}
+
 /// A file is the fastest, needs nobody's help, and who is missing is named.
 void meet_in_file(ProcessLaunch* launch, const std::string& job) {
   launch->meeting = Meeting::kPrivateFile;
   launch->job = launch->info.launcher + "/" + job;
-  launch->directory = variable("TMPDIR").starts_with('/') ? variable("TMPDIR") : "/tmp";
+  launch->directory = runtime_directory();
+  if (in_pmix()) launch->otherwise = Meeting::kPmix;
 }
 
 Status read_open_mpi(ProcessLaunch* launch) {
@@ -201,6 +214,10 @@ std::string first_slurm_host(const std::string& list) {
 Status read_launch(const Settings& settings, ProcessLaunch* launch) {
   *launch = ProcessLaunch{};
   launch->info.launcher = "none";
+  if (::getauxval(AT_SECURE) != 0)
+    return fail(Code::kInvalidUsage,
+                "env:// believes no environment in a program that has more rights than its user (set-user-id, or "
+                "capabilities of its file): join by a unique id, tcp:// or file://");
   // The inner launcher first: torchrun may run below any other, mpirun and mpiexec.hydra in a Slurm step.
   if (is_set("RANK") && is_set("WORLD_SIZE") && is_set("MASTER_ADDR") && is_set("MASTER_PORT"))
     return read_torchrun(launch);

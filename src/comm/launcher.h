@@ -23,12 +23,13 @@ struct ProcessLaunch {
   Meeting meeting = Meeting::kAlone;
   std::string host;  ///< kTcp, or of pmi_port
   std::uint16_t port = 0;
-  std::string directory;     ///< kPrivateFile: for temporary files, TMPDIR or /tmp
-  std::string job;           ///< different for any other launch that could meet in the same place
-  std::string reason;        ///< why kNone
-  int pmi_descriptor = -1;   ///< PMI_FD
-  std::string pmi_port;      ///< PMI_PORT, if it is that
-  std::string pmi_identity;  ///< PMI_ID, by which the server at PMI_PORT knows this process
+  std::string directory;  ///< kPrivateFile: XDG_RUNTIME_DIR if it is this user's alone, else TMPDIR or /tmp
+  Meeting otherwise = Meeting::kNone;  ///< kPrivateFile: if another user has taken the place of the file's directory
+  std::string job;                     ///< different for any other launch that could meet in the same place
+  std::string reason;                  ///< why kNone
+  int pmi_descriptor = -1;             ///< PMI_FD
+  std::string pmi_port;                ///< PMI_PORT, if it is that
+  std::string pmi_identity;            ///< PMI_ID, by which the server at PMI_PORT knows this process
 };
 
 /// Reads the environment: torchrun, PMI, Open MPI, PMIx, Slurm; none of them: one rank. Inside one launcher's job

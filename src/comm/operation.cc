@@ -10,7 +10,7 @@ Operation::State Operation::poll(bool look) {
     return step(look);
   } catch (...) {
     if (is_elsewhere()) return state_;
-    end(comm_->failed_inside(std::current_exception()));
+    end(comm_->failed_inside());
     return state_;
   }
 }
@@ -107,8 +107,15 @@ bool OperationLadder::climb(bool moved) {
 Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::function<bool()>& add) {
   OperationLadder ladder;
   std::uint64_t before = 0;
+  std::exception_ptr thrown;
   for (bool complete = false;;) {
-    complete = complete || add();
+    try {
+      complete = complete || add();
+    } catch (...) {  // those that have begun fail, and end in their turn
+      thrown = std::current_exception();
+      complete = true;
+      for (const auto& operation : *operations) (void)operation->comm().fail_call();
+    }
     bool ended = complete;
     std::uint64_t moved = operations->size();
     for (const auto& operation : *operations) {
@@ -121,6 +128,7 @@ Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::f
     if (ladder.climb(moved != before)) std::this_thread::sleep_for(std::chrono::microseconds{500});
     before = moved;
   }
+  if (thrown) std::rethrow_exception(thrown);
   for (const auto& operation : *operations) TUTTI_TRY(operation->status());
   return {};
 }

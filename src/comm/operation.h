@@ -30,6 +30,13 @@ class Operation {
   Operation(std::shared_ptr<Communicator> comm, std::shared_ptr<DeviceEvent> end, const Call& call)
       : comm_(std::move(comm)), ticket_(0), state_(State::kRunning), end_(std::move(end)), launched_(call) {}
 
+  /// One that could not be queued gives its turn back. By the API's thread.
+  ~Operation() {
+    if (state_ == State::kQueued) comm_->give_ticket_back(ticket_);
+  }
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
   /// Moves what can be moved; never blocks. `look`: it has been waiting for a while, so ask the communicator about it.
   State poll(bool look);
   State state() const { return state_; }

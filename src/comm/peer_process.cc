@@ -69,7 +69,8 @@ void PeerProcess::dial_failed(const Status& why) {
   crowded_ += why.code() == Code::kTimeout ? kMaxCrowded / 4 : 1;
   const bool crowd = why.code() == Code::kRemoteError || why.code() == Code::kTimeout;
   if (crowd && crowded_ <= kMaxCrowded) return dial_later(kRedialPause * crowded_);
-  owner_.on_unreachable(*this, fail(Code::kRemoteError, "cannot connect to {}: {}", place_.name, why.text()));
+  const Code code = is_lack(why) ? Code::kSystemError : Code::kRemoteError;
+  owner_.on_unreachable(*this, fail(code, "cannot connect to {}: {}", place_.name, why.text()));
 }
 
 void PeerProcess::log_choice() const {
@@ -162,6 +163,8 @@ void PeerProcess::on_close(const Status& why) {
   owner_.on_disconnected(*this);
   if (!owner_.lives(*this)) return;
   log(LogLevel::kDebug, {}, "the connection to {} ended: {}", place_.name, why.text());
+  if (!linked && !place_.late && is_lack(why))
+    return owner_.on_unreachable(*this, fail(why.code(), "cannot join with {}: {}", place_.name, why.text()));
   if (!linked && place_.dials && ++crowded_ <= kMaxCrowded) {  // pushed out before it could introduce itself
     was_connected_ = false;
     return dial_later(kRedialPause * crowded_);

@@ -10,6 +10,7 @@
 #include "core/library_thread.h"
 #include "core/log.h"
 #include "core/mutex.h"
+#include "core/retry.h"
 
 namespace tutti {
 
@@ -70,6 +71,8 @@ ProgressThread::~ProgressThread() {
   }
 }
 
+void ProgressThread::make_room() { busy_.reserve(busy_.size() + 1); }
+
 void ProgressThread::notify(Stream* stream) {
   ++queued_;
   if (std::find(busy_.begin(), busy_.end(), stream) == busy_.end()) busy_.push_back(stream);
@@ -81,31 +84,49 @@ void ProgressThread::forget(Stream* stream) { std::erase(busy_, stream); }
 
 thread_local bool ProgressThread::here_ = false;
 
+namespace {
+
+void pin_to(const std::vector<int>& cores) {
+  if (cores.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(core, &set);
+  if (pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0) return;
+  retry_without_memory(
+      [] { log(LogLevel::kWarn, {}, "TUTTI_PROGRESS_CORES names no core that this process may use"); });
+}
+
+}  // namespace
+
 void ProgressThread::main(const std::vector<int>& cores) {
   here_ = true;
-  if (!cores.empty()) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (const int core : cores) CPU_SET(core, &set);
-    if (pthread_setaffinity_np(pthread_self(), sizeof set, &set) != 0)
-      log(LogLevel::kWarn, {}, "TUTTI_PROGRESS_CORES names no core that this process may use");
-  }
+  pin_to(cores);
   OperationLadder ladder;
   std::uint64_t before = 0;
-  for (;;) {
-    std::vector<Stream*> active;
-    {
-      MutexLock lock(mutex_);
-      while (!stop_ && busy_.empty()) work_.wait(lock);
-      if (stop_) return;
-      active = busy_;
+  for (bool goes_on = true; goes_on;) {
+    try {
+      goes_on = go_round(&ladder, &before);
+    } catch (const std::bad_alloc&) {  // what has not been done is still queued
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
     }
-    rounds_.fetch_add(1, std::memory_order_relaxed);
-    std::uint64_t moved = 0;
-    const bool ended = poll_streams(&active, ladder.look(), &moved);
-    if (ladder.climb(ended || moved != before)) sleep(active);
-    before = moved;
   }
+}
+
+/// False: this thread is to end.
+bool ProgressThread::go_round(OperationLadder* ladder, std::uint64_t* before) {
+  std::vector<Stream*> active;
+  {
+    MutexLock lock(mutex_);
+    while (!stop_ && busy_.empty()) work_.wait(lock);
+    if (stop_) return false;
+    active = busy_;
+  }
+  rounds_.fetch_add(1, std::memory_order_relaxed);
+  std::uint64_t moved = 0;
+  const bool ended = poll_streams(&active, ladder->look(), &moved);
+  if (ladder->climb(ended || moved != *before)) sleep(active);
+  *before = moved;
+  return true;
 }
 
 bool ProgressThread::poll_streams(std::vector<Stream*>* active, bool look, std::uint64_t* moved) {
@@ -116,13 +137,12 @@ bool ProgressThread::poll_streams(std::vector<Stream*>* active, bool look, std::
 
 // An exception that left this thread would end the process.
 Status ProgressThread::call_back(const std::function<void(Status)>& callback, const Status& so_far) {
+  if (!callback) return {};
   try {
     callback(so_far);
     return {};
-  } catch (const std::exception& error) {
-    return fail(Code::kInternalError, "a callback of the stream threw an exception: {}", error.what());
   } catch (...) {
-    return fail(Code::kInternalError, "a callback of the stream threw an exception of an unknown kind");
+    return what_was_thrown("a callback of the stream");
   }
 }
 
@@ -136,7 +156,8 @@ bool ProgressThread::poll_head(Stream* stream, bool look, std::uint64_t* moved) 
     item = &stream->items_.front();
     so_far = stream->first_error_;
   }
-  if (item->operation == nullptr) return retire(stream, call_back(item->callback, so_far)), true;
+  // A callback is called once, even if memory runs out before its item is gone.
+  if (item->operation == nullptr) return retire(stream, call_back(std::exchange(item->callback, {}), so_far)), true;
   Operation& operation = *item->operation;
   const bool ended = operation.poll(look) == Operation::State::kEnded;
   *moved += operation.progress() + static_cast<std::uint64_t>(operation.state());
@@ -144,11 +165,11 @@ bool ProgressThread::poll_head(Stream* stream, bool look, std::uint64_t* moved) 
   return ended;
 }
 
-void ProgressThread::retire(Stream* stream, const Status& status) {
+void ProgressThread::retire(Stream* stream, Status status) {
   Stream::Item item;  // destroyed outside of the lock: it may hold the last reference to a communicator
   const MutexLock lock(mutex_);
   stream->held_by(*this);
-  if (!status.ok() && stream->first_error_.ok()) stream->first_error_ = status;
+  if (!status.ok() && stream->first_error_.ok()) stream->first_error_ = std::move(status);
   item = std::move(stream->items_.front());
   stream->items_.pop_front();
   if (!stream->items_.empty()) return;

@@ -14,6 +14,7 @@
 namespace tutti {
 
 class Executor;
+class OperationLadder;
 class Stream;
 
 class ProgressThread {
@@ -32,6 +33,8 @@ class ProgressThread {
   /// This is a child's copy: the thread is not here, and its mutex may be held by it.
   void was_forked() { forked_.store(true, std::memory_order_relaxed); }
   bool is_forked() const { return forked_.load(std::memory_order_relaxed); }
+  /// After this, notify() needs no memory.
+  void make_room() TUTTI_REQUIRES(mutex_);
   /// Something was queued on `stream`.
   void notify(Stream* stream) TUTTI_REQUIRES(mutex_);
   /// The stream has no items and will get no more.
@@ -40,10 +43,11 @@ class ProgressThread {
  private:
   ProgressThread() = default;
   void main(const std::vector<int>& cores);
+  bool go_round(OperationLadder* ladder, std::uint64_t* before);
   bool poll_streams(std::vector<Stream*>* active, bool look, std::uint64_t* moved);
   static Status call_back(const std::function<void(Status)>& callback, const Status& so_far);
   bool poll_head(Stream* stream, bool look, std::uint64_t* moved);
-  void retire(Stream* stream, const Status& status);
+  void retire(Stream* stream, Status status);
   void sleep(const std::vector<Stream*>& active);
 
   static thread_local bool here_;

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "core/retry.h"
+
 namespace tutti {
 namespace {
 
@@ -27,15 +29,20 @@ RankMembership::~RankMembership() {
   roster_->remove_listener(slot_);
   slot_->set({});
   group_->boards().set_own(rank_, nullptr);
-  group_->abandon(rank_);
-  const auto leave = [group = std::move(group_), rank = rank_] { group->remove_local(rank); };
+  retry_without_memory([this] { group_->abandon(rank_, Status()); });
   // Waited for, so that the descriptors are gone on return; not for long, should the service thread be held up.
-  hub_->loop().call(leave, kClosePatience);
+  retry_without_memory(
+      [this] { hub_->loop().call([group = group_, rank = rank_] { group->remove_local(rank); }, kClosePatience); });
 }
 
 void RankMembership::post_cause(const Cause& cause) {
   if (hub_forked() || posted_.exchange(true, std::memory_order_acq_rel)) return;
-  group_->post_cause(rank_, cause);
+  try {
+    group_->post_cause(rank_, cause);
+  } catch (...) {  // the caller tries again
+    posted_.store(false, std::memory_order_release);
+    throw;
+  }
 }
 
 void RankMembership::say_goodbye(std::uint64_t last_sequence) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "comm/hub.h"
@@ -15,6 +16,8 @@ constexpr std::chrono::seconds kMissingReports{1};
 constexpr std::chrono::seconds kEndAfterDone{10};
 constexpr std::chrono::seconds kEndAfterFailure{3};
 constexpr std::size_t kMaxPast = 256;
+/// Ranks of other hosts that come to a failed join so late are still told why.
+constexpr std::chrono::seconds kLateRanks{60};
 
 Status used_up() { return fail(Code::kInvalidUsage, "this unique id was used already: one id makes one communicator"); }
 
@@ -190,9 +193,10 @@ void RootSession::all_ready() {
   for (const auto& [rank, joined] : joined_)
     if (!joined.mapped) go.apart.push_back(rank);
   if (const auto first = joined_.find(Rank{0}); first != joined_.end()) go.advice = first->second.join.advice;
+  const std::vector<std::byte> message = encode(go);
   state_ = State::kDone;
   acceptor_.reset();
-  send_to_all(MessageType::kGo, encode(go));
+  send_to_all(MessageType::kGo, message);
   for (const auto& [rank, joined] : joined_) loop_.cancel(joined.deadline);
   end_timer_ = loop_.after(kEndAfterDone, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->end();
@@ -230,25 +234,36 @@ void RootSession::on_close(Connection* connection) {
 }
 
 void RootSession::fail_all(const Status& why) {
-  state_ = State::kFailed;
+  const std::vector<std::byte> message = encode(FailureMessage{why.code(), why.text()});
   failure_ = why;
+  state_ = State::kFailed;
+  send_to_all(MessageType::kFailure, message);  // first of all: what follows may lack memory
   loop_.cancel(missing_timer_);
   auto patience = std::chrono::milliseconds(kEndAfterFailure);
   for (const auto& [rank, joined] : joined_) {
     loop_.cancel(joined.deadline);
-    answered_.insert(rank);
     if (joined.join.patience_ms != 0)
       patience = std::min(patience, std::chrono::milliseconds(joined.join.patience_ms) + kMissingReports);
   }
-  send_to_all(MessageType::kFailure, encode(FailureMessage{why.code(), why.text()}));
   end_timer_ = loop_.after(patience, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->end();
   });
+  for (const auto& [rank, joined] : joined_) answered_.insert(rank);
 }
 
 void RootSession::send_to_all(MessageType type, ByteView payload) {
-  for (const auto& [rank, joined] : joined_)
-    if (connections_.contains(joined.connection)) joined.connection->send(type, payload);
+  bool lacks_memory = false;
+  for (const auto& [rank, joined] : joined_) {
+    if (!connections_.contains(joined.connection)) continue;
+    try {
+      joined.connection->send(type, payload);
+    } catch (const std::bad_alloc&) {
+      if (type == MessageType::kMissing) continue;  // the next report is a second away
+      joined.connection->close();                   // which tells that rank that its join has failed
+      lacks_memory = true;
+    }
+  }
+  if (lacks_memory) log(LogLevel::kError, LogSource{}, "out of memory: connections to joining ranks were closed");
 }
 
 void RootSession::report_missing() {
@@ -290,6 +305,11 @@ void RootSession::withdraw() {
   if (joined_.empty() && state_ == State::kCollecting) end();
 }
 
+void RootSession::fail_join(const Status& why) {
+  const bool begun = state_ == State::kLinking || (state_ == State::kCollecting && !joined_.empty());
+  if (begun) fail_all(fail(why.code(), "the process that serves the unique id: {}", why.text()));
+}
+
 RootService::~RootService() {
   for (const auto& [id, active] : active_) active.session->stop();
 }
@@ -307,6 +327,16 @@ void RootService::withdraw(const KeyId& id) {
   if (found == active_.end()) return;
   const auto session = found->second.session;  // its end removes the entry
   session->withdraw();
+}
+
+bool RootService::expects(bool same_host) const {
+  if (!active_.empty() || (same_host && !past_.empty())) return true;
+  return last_failure_ != Clock::time_point() && Clock::now() - last_failure_ < kLateRanks;
+}
+
+void RootService::fail_all(const Status& why) {
+  const auto active = active_;
+  for (const auto& [id, item] : active) item.session->fail_join(why);
 }
 
 bool RootService::find_secret(const KeyId& id, Key* secret) const {
@@ -332,6 +362,7 @@ void RootService::serve(const std::shared_ptr<Connection>& connection) {
 void RootService::ended(const KeyId& id, const Status& answer) {
   const auto found = active_.find(id);
   if (found == active_.end()) return;
+  if (answer.code() != used_up().code()) last_failure_ = Clock::now();
   past_.push_back(Past{id, found->second.session->secret(), answer});
   if (past_.size() > kMaxPast) past_.pop_front();
   const Active last = std::move(found->second);  // may hold the hub's last user: freed when all else is done

@@ -31,6 +31,8 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
   void stop();
   /// Nobody has come and nobody will: ends as if used up.
   void withdraw();
+  /// Ends a join that has begun and has not ended: all its ranks are told why.
+  void fail_join(const Status& why);
 
   const Key& secret() const { return id_.secret; }
 
@@ -91,6 +93,10 @@ class RootService {
   void withdraw(const KeyId& id);
   bool find_secret(const KeyId& id, Key* secret) const;
   void serve(const std::shared_ptr<Connection>& connection);
+  /// Whether a rank may come over TCP: while an id is served, and later to be told what became of it.
+  bool expects(bool same_host) const;
+  /// Ends all joins that have begun.
+  void fail_all(const Status& why);
 
  private:
   struct Past {
@@ -106,6 +112,7 @@ class RootService {
   Hub& hub_;
   std::map<KeyId, Active> active_;
   std::deque<Past> past_;
+  Clock::time_point last_failure_{};
 };
 
 }  // namespace tutti

@@ -133,6 +133,15 @@ bool Socket::peer(IpAddress* address, std::uint32_t* scope) const {
   return true;
 }
 
+bool Socket::own(IpAddress* address) const {
+  sockaddr_storage at{};
+  socklen_t size = sizeof(at);
+  if (is_unix() || !valid() || ::getsockname(descriptor(), reinterpret_cast<sockaddr*>(&at), &size) != 0) return false;
+  if (!from_socket_address(reinterpret_cast<const sockaddr*>(&at), address)) return false;
+  address->unmap();
+  return true;
+}
+
 void Socket::choose_congestion() {
   for (const std::string_view name : {"cubic", "reno"}) {
     if (::setsockopt(descriptor(), IPPROTO_TCP, TCP_CONGESTION, name.data(), name.size()) != 0) continue;

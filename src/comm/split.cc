@@ -1,11 +1,14 @@
 // Split: two all-gathers on the parent, then an ordinary join of each color by a unique id that its first rank made.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "comm/create.h"
 #include "comm/unique_id.h"
 #include "core/costs_file.h"
+#include "core/log.h"
 
 namespace tutti {
 
@@ -68,20 +71,46 @@ Status complete_id(Communicator& parent, const IdBytes& shown, IdBytes* whole) {
   return {};
 }
 
+/// At the end of what the parent has to say.
+constexpr const char* kDuringSplit = "during the split";
+
 /// Why the join of a group cannot succeed any more, as the parent knows it: the parent has failed, or a rank of the
 /// group has died or left.
 Status look_at_parent(Communicator& parent, const std::vector<int>& group) {
   if (parent.failed()) return parent.failure();
   const Cause cause = parent.membership().cause();
   if (cause.code != Code::kOk)
-    return fail(cause.code, "{} (told by rank {} during the split)", cause.text, cause.from.value);
-  for (const int rank : group) {
-    if (parent.membership().life(Rank{rank}) == Life::kAlive) continue;
-    const bool died = parent.membership().life(Rank{rank}) == Life::kDead;
-    return fail(Code::kRemoteError, "rank {} ({}) {} during the split", rank, parent.membership().describe(Rank{rank}),
-                died ? "died" : "left");
+    return fail(cause.code, "{} (told by rank {}) {}", cause.text, cause.from.value, kDuringSplit);
+  // Who has left may have done so because of a death.
+  for (const Life end : {Life::kDead, Life::kLeft}) {
+    for (const int rank : group) {
+      if (parent.membership().life(Rank{rank}) != end) continue;
+      return fail(Code::kRemoteError, "rank {} ({}) {} {}", rank, parent.membership().describe(Rank{rank}),
+                  end == Life::kDead ? "died" : "left", kDuringSplit);
+    }
   }
   return {};
+}
+
+/// A join knows its ranks by their numbers in the new communicator; the caller knows them by the parent's.
+Status in_numbers_of_parent(const Status& why, const std::vector<int>& group) {
+  constexpr std::size_t kMostShown = 32;
+  if (why.code() != Code::kTimeout || group.size() > kMostShown) return why;
+  return fail(why.code(),
+              "{} (ranks of the new communicator, which are rank {} of the one that is split; rank {} serves it)",
+              why.text(), fmt::join(group, ", "), group.front());
+}
+
+/// What ended the join may be known to the parent, and by the parent's numbers, a moment later.
+Status look_again(Communicator& parent, const std::vector<int>& group, const Status& why) {
+  constexpr std::chrono::milliseconds kPause{5};
+  constexpr int kLooks = 20;
+  const bool unnamed = why.code() == Code::kRemoteError && !why.text().ends_with(kDuringSplit);
+  for (int look = 0; unnamed && look < kLooks; ++look) {
+    if (Status told = look_at_parent(parent, group); !told.ok()) return told;
+    std::this_thread::sleep_for(kPause);
+  }
+  return in_numbers_of_parent(why, group);
 }
 
 }  // namespace
@@ -105,10 +134,12 @@ Status split(Communicator& parent, int color, int key, const tuttiConfig_t* conf
   Status ready;
   if (!group.empty()) ready = prepare_join(options, &request);
   if (ready.ok() && !group.empty() && options.rank == 0) ready = serve_id(parent, options.settings, &mine.id);
+  if (!ready.ok()) log(LogLevel::kError, parent.log_source(), "split: {}", ready.text());
   mine.code = static_cast<std::int32_t>(ready.code());
   std::vector<Offer> offers;
-  TUTTI_TRY(gather_all(parent, mine, &offers));
-  TUTTI_TRY(ready);
+  const Status gathered = gather_all(parent, mine, &offers);
+  TUTTI_TRY(ready);  // before what others make of it
+  TUTTI_TRY(gathered);
   if (group.empty()) return {};
   for (const int rank : group) {
     const auto code = static_cast<Code>(offers[static_cast<std::size_t>(rank)].code);
@@ -116,7 +147,8 @@ Status split(Communicator& parent, int color, int key, const tuttiConfig_t* conf
   }
   TUTTI_TRY(complete_id(parent, offers[static_cast<std::size_t>(group.front())].id, &request.id));
   request.watch = [&parent, &group] { return look_at_parent(parent, group); };
-  return create_prepared(request, options, comm);
+  const Status made = create_prepared(request, options, comm);
+  return made.ok() ? made : look_again(parent, group, made);
 }
 
 }  // namespace tutti

@@ -44,12 +44,14 @@ Status Stream::place_on(int device, StreamPlace* place) const {
 
 void Stream::enqueue(std::unique_ptr<Operation> operation) {
   const MutexLock lock(thread_->mutex());
+  thread_->make_room();
   items_.push_back(Item{std::move(operation), {}});
   thread_->notify(this);
 }
 
 void Stream::enqueue(std::function<void(Status)> callback) {
   const MutexLock lock(thread_->mutex());
+  thread_->make_room();
   items_.push_back(Item{nullptr, std::move(callback)});
   thread_->notify(this);
 }

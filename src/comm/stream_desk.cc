@@ -226,6 +226,14 @@ void StreamDesk::cannot_reach(const LineId& id, const Status& why) {
   office_.post_cause(id.local, Cause{Code::kRemoteError, id.local, id.peer, text});
 }
 
+void StreamDesk::end_waits(const Status& why) {
+  const auto waits = std::find_if(lines_.begin(), lines_.end(), [](const auto& item) { return item.second.wanted; });
+  if (waits == lines_.end()) return;
+  const Rank local = waits->first.local;
+  const std::string text = fmt::format("rank {} ({}): {}", local.value, describe(roster_->member(local)), why.text());
+  office_.post_cause(local, Cause{why.code(), local, local, text});
+}
+
 void StreamDesk::serve(const std::shared_ptr<Connection>& connection) {
   Connection* const raw = connection.get();
   strangers_[raw] = connection;
@@ -240,10 +248,6 @@ void StreamDesk::serve(const std::shared_ptr<Connection>& connection) {
     if (const auto self = weak.lock()) self->strangers_.erase(raw);
   };
   connection->set_events(std::move(events));
-  office_.loop.after(kAnswerTime, [stranger = std::weak_ptr<Connection>(connection), weak] {
-    const auto self = weak.lock();
-    if (const auto kept = stranger.lock(); kept && self && self->strangers_.erase(kept.get()) > 0) kept->close();
-  });
 }
 
 Status StreamDesk::take_open(Connection* from, MessageType type, ByteView payload) {

@@ -56,6 +56,8 @@ class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
   std::shared_ptr<StreamShelf> shelf(Rank rank) const;
   /// A rank that had taken so many streams wants the next one: it may be there by now.
   void want(const LineId& line, std::uint32_t taken);
+  /// This process can take no connections: whoever waits for one fails by that.
+  void end_waits(const Status& why);
   /// An accepted data connection.
   void serve(const std::shared_ptr<Connection>& connection);
   Status take_ask(const ProcessId& from, ByteView payload);

@@ -1,9 +1,5 @@
 #include "comm/tcp_rendezvous.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -11,10 +7,10 @@
 #include <utility>
 
 #include "comm/dialer.h"
+#include "comm/secret_file.h"
 #include "comm/url_service.h"
 #include "core/log.h"
 #include "core/mutex.h"
-#include "transport/descriptor.h"
 
 namespace tutti {
 namespace {
@@ -23,24 +19,6 @@ constexpr std::chrono::milliseconds kLongestPause{50};
 constexpr std::chrono::seconds kLookUpPause{1};
 /// Who listens at a port does so for longer; a connection that was given the port for its own end may be short.
 constexpr std::chrono::seconds kBusyPatience{10};
-constexpr std::size_t kMaxSecretFile = 64 * 1024;
-
-Status read_secret(const std::string& path, Key* secret) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid()) return fail(Code::kInvalidUsage, "cannot open TUTTI_SECRET_FILE {}: {}", path, errno_text());
-  struct stat state {};
-  if (::fstat(file.get(), &state) != 0 || !S_ISREG(state.st_mode))
-    return fail(Code::kInvalidUsage, "TUTTI_SECRET_FILE {} is not a plain file", path);
-  if ((state.st_mode & 077) != 0)
-    return fail(Code::kInvalidUsage, "TUTTI_SECRET_FILE {} is open to other users: chmod 600", path);
-  std::vector<std::byte> content(kMaxSecretFile);
-  const ssize_t got = ::read(file.get(), content.data(), content.size());
-  if (got < 16) return fail(Code::kInvalidUsage, "TUTTI_SECRET_FILE {} has less than 16 bytes", path);
-  const Status status =
-      hmac_sha256(bytes_of("tutti secret file"), {ByteView(content).first(static_cast<std::size_t>(got))}, secret);
-  wipe(content);
-  return status;
-}
 
 /// One question, from the joining thread to the loop and back.
 struct Question {
@@ -59,19 +37,37 @@ struct Question {
   }
 };
 
-Status take_answer(Connection& connection, MessageType type, ByteView payload, GiveIdMessage* answer) {
+/// What throws in the loop's thread answers the question: nobody else would.
+template <class Step>
+void run_or_finish(const std::shared_ptr<Question>& question, const Step& step) {
+  try {
+    step();
+  } catch (...) {
+    question->finish(what_was_thrown("the question for an id"));
+  }
+}
+
+Status take_answer(Connection& connection, const KeyAgreement& own, MessageType type, ByteView payload,
+                   GiveIdMessage* answer) {
   if (type != MessageType::kGiveId) return fail(Code::kRemoteError, "an answer to another question");
   TUTTI_TRY(decode(payload, answer));
-  return answer->given ? mask_id(connection.handshake().receive_key(), &answer->id) : Status();
+  if (!answer->given) return {};
+  return mask_id(connection.handshake().receive_key(), own, answer->public_key, &answer->id);
 }
 
 void put_question(const std::shared_ptr<Question>& question, const std::shared_ptr<Connection>& connection,
-                  const AskIdMessage& ask) {
+                  AskIdMessage ask) {
+  KeyAgreement own;
+  if (const Status made = KeyAgreement::make(&own); !made.ok()) {
+    connection->close();
+    return question->finish(made);
+  }
+  ask.public_key = own.public_key();
   Connection* const raw = connection.get();
   ConnectionEvents events;
-  events.on_message = [question, raw](MessageType type, ByteView payload) {
+  events.on_message = [question, raw, own](MessageType type, ByteView payload) {
     GiveIdMessage answer;
-    const Status taken = take_answer(*raw, type, payload, &answer);
+    const Status taken = take_answer(*raw, own, type, payload, &answer);
     question->finish(taken, answer);
     raw->close();
     return Status();
@@ -117,10 +113,10 @@ Status ask_once(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const std
   const auto question = std::make_shared<Question>();
   std::shared_ptr<Dialer> dialer;
   const auto done = [question, ask](const Status& why, const std::shared_ptr<Connection>& connection) {
-    connection ? put_question(question, connection, ask) : question->finish(why);
+    run_or_finish(question, [&] { connection ? put_question(question, connection, ask) : question->finish(why); });
   };
   dialer = std::make_shared<Dialer>(hub->loop(), targets, Role::kAskId, keys.id, keys.secret, done);
-  hub->loop().post([dialer] { dialer->start(); });
+  hub->loop().post([dialer, question] { run_or_finish(question, [&] { dialer->start(); }); });
   MutexLock lock(question->mutex);
   const Clock::time_point end = Clock::now() + deadline.left(std::chrono::hours(1));
   while (!question->done && question->answered.wait_until(lock, end)) continue;
@@ -139,7 +135,7 @@ Status door_keys(const Settings& settings, std::uint16_t port, const std::string
   if (keys->open) {
     TUTTI_TRY(hmac_sha256(bytes_of("tutti open door"), {}, &keys->secret));
   } else {
-    TUTTI_TRY(read_secret(settings.secret_file, &keys->secret));
+    TUTTI_TRY(secret_file_key(settings.secret_file, &keys->secret));
   }
   Key hash;
   TUTTI_TRY(hmac_sha256(bytes_of("tutti door"), {bytes_of(fmt::format("{}/{}", port, job))}, &hash));

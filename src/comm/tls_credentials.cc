@@ -18,7 +18,10 @@ bool parse_tls_identity(std::string_view identity, Role* role, KeyId* id) {
 }
 
 Status tls_key(std::string_view identity, const Key& secret, TlsKey* key) {
-  return hmac_sha256(secret, {bytes_of("tutti tls psk"), bytes_of(identity)}, key);
+  Key mac;
+  TUTTI_TRY(hmac_sha256(secret, {bytes_of("tutti tls psk"), bytes_of(identity)}, &mac));
+  *key = mac;
+  return {};
 }
 
 Status encrypt_as_client(Role role, const KeyId& id, const Key& secret, Socket* socket) {
@@ -32,15 +35,13 @@ Status encrypt_as_client(Role role, const KeyId& id, const Key& secret, Socket* 
   return made;
 }
 
-Status encrypt_as_server(const KeyLookup& lookup, Socket* socket) {
-  const auto find = [lookup](std::string_view identity, TlsKey* key) {
-    Role role{};
-    KeyId id{};
+Status encrypt_as_server(const KeyLookup& lookup, Socket* socket, std::shared_ptr<const TlsName>* named) {
+  const auto name = std::make_shared<TlsName>();
+  *named = name;
+  const auto find = [lookup, name](std::string_view identity, TlsKey* key) {
     Key secret{};
-    const bool found =
-        parse_tls_identity(identity, &role, &id) && lookup(role, id, &secret) && tls_key(identity, secret, key).ok();
-    wipe(secret);
-    return found;
+    return parse_tls_identity(identity, &name->role, &name->id) && lookup(name->role, name->id, &secret) &&
+           tls_key(identity, secret, key).ok();
   };
   std::unique_ptr<TlsSession> session;
   TUTTI_TRY(TlsSession::server(socket->descriptor(), find, &session));

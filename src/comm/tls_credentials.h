@@ -21,7 +21,12 @@ Status tls_key(std::string_view identity, const Key& secret, TlsKey* key);
 /// All that goes over the socket is encrypted from now on; its end dialled. kRemoteError etc. come from send and
 /// receive.
 Status encrypt_as_client(Role role, const KeyId& id, const Key& secret, Socket* socket);
-/// The other end, which was accepted.
-Status encrypt_as_server(const KeyLookup& lookup, Socket* socket);
+/// What the other end named for its key: the handshake inside must name the same.
+struct TlsName {
+  Role role{};
+  KeyId id{};
+};
+/// The other end, which was accepted. `named` is filled in once the other end has said it.
+Status encrypt_as_server(const KeyLookup& lookup, Socket* socket, std::shared_ptr<const TlsName>* named);
 
 }  // namespace tutti

@@ -15,9 +15,11 @@ constexpr std::chrono::seconds kQuestionTime{10};
 
 }  // namespace
 
-Status mask_id(const Key& connection_key, IdBytes* id) {
+Status mask_id(const Key& connection_key, const KeyAgreement& own, const Key& others, IdBytes* id) {
+  Key shared;
+  TUTTI_TRY(own.agree(others, &shared));
   Key mask;
-  TUTTI_TRY(hmac_sha256(connection_key, {bytes_of("tutti id mask")}, &mask));
+  TUTTI_TRY(hmac_sha256(connection_key, {bytes_of("tutti id mask"), shared}, &mask));
   for (std::size_t i = 0; i < mask.size(); ++i) (*id)[kSecretInIdAt + i] ^= mask[i];
   return {};
 }
@@ -92,7 +94,10 @@ Status UrlService::answer(Connection& connection, ByteView payload) {
     if (found != site->second.rounds.end()) {
       reply.given = true;
       reply.id = found->second;
-      TUTTI_TRY(mask_id(connection.handshake().send_key(), &reply.id));
+      KeyAgreement own;
+      TUTTI_TRY(KeyAgreement::make(&own));
+      reply.public_key = own.public_key();
+      TUTTI_TRY(mask_id(connection.handshake().send_key(), own, question.public_key, &reply.id));
     }
   }
   connection.send(MessageType::kGiveId, encode(reply));

@@ -14,8 +14,9 @@ namespace tutti {
 
 class Hub;
 
-/// Hides the secret in an id, or reveals it, with a key that only the two ends of one connection know.
-Status mask_id(const Key& connection_key, IdBytes* id);
+/// Hides the secret in an id, or reveals it. `connection_key` is known to both ends of one connection, and to others
+/// where the door is open; `own` and `others` make a key that is known to the two ends alone.
+Status mask_id(const Key& connection_key, const KeyAgreement& own, const Key& others, IdBytes* id);
 
 /// Loop thread only.
 class UrlService {
@@ -30,6 +31,7 @@ class UrlService {
   void withdraw(const KeyId& key, std::uint64_t round);
 
   bool find_secret(const KeyId& key, Key* secret) const;
+  bool serves_any() const { return !sites_.empty(); }
   /// Without a secret file anybody may come this far: a connection has 10 s for its question, and of more than
   /// kMostConnections the oldest is closed.
   void serve(const std::shared_ptr<Connection>& connection);

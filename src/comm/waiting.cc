@@ -8,6 +8,7 @@
 #include "comm/communicator.h"
 #include "comm/progress_thread.h"
 #include "core/log.h"
+#include "core/no_cancel.h"
 
 namespace tutti {
 
@@ -45,6 +46,7 @@ void Communicator::ask_far_ranks() {
 }
 
 Status Communicator::check(Rank missing, std::uint64_t progress) {
+  const NoCancel no_cancel;
   alarm_.store(0, std::memory_order_relaxed);  // what raised it is looked at below
   if (failed()) {
     alarm_.store(1, std::memory_order_release);

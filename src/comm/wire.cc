@@ -344,6 +344,7 @@ std::vector<std::byte> encode(const AskIdMessage& message) {
   WireWriter out;
   out.u64(message.round);
   out.rank(message.rank);
+  out.bytes(message.public_key);
   return out.data();
 }
 
@@ -351,6 +352,7 @@ Status decode(ByteView data, AskIdMessage* message) {
   WireReader in(data);
   message->round = in.u64();
   message->rank = in.rank();
+  in.bytes(message->public_key);
   return in.finish("id request");
 }
 
@@ -358,6 +360,7 @@ std::vector<std::byte> encode(const GiveIdMessage& message) {
   WireWriter out;
   out.u64(message.round);
   out.u8(message.given ? 1 : 0);
+  out.bytes(message.public_key);
   out.bytes(message.id);
   return out.data();
 }
@@ -366,6 +369,7 @@ Status decode(ByteView data, GiveIdMessage* message) {
   WireReader in(data);
   message->round = in.u64();
   message->given = in.u8() != 0;
+  in.bytes(message->public_key);
   in.bytes(message->id);
   return in.finish("id");
 }

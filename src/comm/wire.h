@@ -179,12 +179,14 @@ struct NewsMessage {
 struct AskIdMessage {
   std::uint64_t round = 0;  ///< the k-th join by this URL
   Rank rank = kNoRank;
+  Key public_key{};  ///< of the agreement that hides the id's secret from listeners
 };
 
 struct GiveIdMessage {
   std::uint64_t round = 0;  ///< of the newest id; 0: none yet
   bool given = false;       ///< the id asked for
-  IdBytes id{};             ///< its secret masked by the connection's key
+  Key public_key{};         ///< the answering end's part of the agreement
+  IdBytes id{};             ///< its secret masked, see mask_id()
 };
 
 std::vector<std::byte> encode(const JoinMessage& message);
