@@ -57,6 +57,16 @@ TEST_F(Arguments, TypesOperationsRootsAndCountsAreChecked) {
           "count");
 }
 
+TEST_F(Arguments, WhatTakesNoCommunicatorIsAnsweredForEach) {
+  refuses(tuttiGroupEnd(), tuttiInvalidUsage, "tuttiGroupStart");
+  refuses(tuttiStreamSynchronize(nullptr), tuttiInvalidArgument, "stream");
+  tuttiComm_t other = nullptr;
+  ASSERT_EQ(tuttiCommInitAll(&other, 1, nullptr), tuttiSuccess);
+  EXPECT_EQ(tuttiBroadcast(a_, b_, 8, tuttiFloat32, 1, other, nullptr), tuttiInvalidArgument);
+  EXPECT_STREQ(tuttiGetLastError(comm_), "no error") << "that was another communicator's";
+  EXPECT_EQ(tuttiCommDestroy(other), tuttiSuccess);
+}
+
 TEST_F(Arguments, Fp8Moves) { EXPECT_EQ(tuttiBroadcast(a_, b_, 8, tuttiFloat8e5m2, 0, comm_, nullptr), tuttiSuccess); }
 
 TEST_F(Arguments, DeviceMemoryNeedsADevice) {

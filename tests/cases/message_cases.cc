@@ -196,6 +196,7 @@ void run_any(Ledger* ledger, std::size_t count) {
   }
   mail.end();
   mail.check("from any, in a group");
+  if (ledger->usable()) ledger->accept(tuttiBarrier(ledger->comm(), nullptr), "barrier");  // as above
 }
 
 }  // namespace

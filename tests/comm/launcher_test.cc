@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <fstream>
 #include <map>
 
 #include "comm/file_rendezvous.h"
@@ -48,7 +49,8 @@ void set_environment(const std::vector<std::pair<std::string, std::string>>& wan
                            "SLURM_JOB_ID",
                            "SLURM_NNODES",
                            "SLURM_STEP_NUM_NODES",
-                           "SLURM_LOCALID"})
+                           "SLURM_LOCALID",
+                           "XDG_RUNTIME_DIR"})
     ::unsetenv(name);
   for (const auto& [name, value] : wanted) ::setenv(name.c_str(), value.c_str(), 1);
 }
@@ -276,6 +278,47 @@ TEST_F(Launcher, TorchrunRanksMeetNextToTheAgentsPort) {
   });
   processes.wait();
   expect_all_ok(processes.page(), 3);
+}
+
+// Another user has taken the name first. All ranks say so at once.
+TEST_F(Launcher, ATakenDirectoryEndsTheJoinOfAllRanks) {
+  const TemporaryDirectory directory;
+  std::ofstream(directory.file(fmt::format("tutti-{}", ::geteuid()))) << "taken";
+  Processes processes;
+  processes.start_all(2, [&](int rank, SharedPage&) {
+    set_environment({{"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
+                     {"OMPI_COMM_WORLD_SIZE", "2"},
+                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                     {"TMPDIR", directory.path()}});
+    JoinResult joined;
+    return join_url("env://", test::request_for(-1, -1, IdBytes{}, test::kFarSeconds), &joined);
+  });
+  processes.wait();
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(processes.page().code(rank), Code::kSystemError) << processes.page().text(rank);
+    EXPECT_NE(processes.page().text(rank).find("TMPDIR"), std::string::npos) << processes.page().text(rank);
+  }
+}
+
+TEST_F(Launcher, TheRuntimeDirectoryIsPreferredIfItIsThisUsersAlone) {
+  const TemporaryDirectory directory;
+  ProcessLaunch launch;
+  set_environment({{"OMPI_COMM_WORLD_RANK", "0"},
+                   {"OMPI_COMM_WORLD_SIZE", "2"},
+                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                   {"XDG_RUNTIME_DIR", directory.path()},
+                   {"TMPDIR", "/var/tmp"}});
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
+  EXPECT_EQ(launch.directory, directory.path());
+  EXPECT_EQ(launch.otherwise, Meeting::kNone);
+  ::chmod(directory.path().c_str(), 0755);
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
+  EXPECT_EQ(launch.directory, "/var/tmp");
+  ::setenv("PMIX_NAMESPACE", "prterun-1@1", 1);
+  ::setenv("PMIX_RANK", "0", 1);
+  ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
+  EXPECT_EQ(launch.meeting, Meeting::kPrivateFile);
+  EXPECT_EQ(launch.otherwise, Meeting::kPmix) << "where the directory is taken";
 }
 
 TEST_F(Launcher, ADirectoryOpenToOthersIsRefused) {

@@ -32,6 +32,7 @@ class Sparse : public testing::TestWithParam<Placement> {
     request.mesh = 0;
     request.segment_bytes = memory;
     if (GetParam().hosts > 1) request.settings.host_id = "host " + std::to_string(rank % GetParam().hosts);
+    request.settings.transport = TransportKind::kTcp;  // also between ranks of one host
     request.settings.reconnect_seconds = 1000;
     return join(request, joined);
   }

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cstdio>
 
+#include "comm/join_with.h"
 #include "comm/places.h"
 #include "comm/tls_credentials.h"
 #include "comm/unique_id.h"
@@ -182,6 +184,45 @@ TEST(Tls, UrlsWithASecretFileJoinAndThoseWithoutAreRefused) {
       EXPECT_EQ(processes.page().code(rank), with_file ? Code::kOk : Code::kInvalidUsage)
           << processes.page().text(rank);
   }
+}
+
+/// Connects over TLS with the key of one id and asks, inside, for another: whether it is let in.
+bool is_let_in(Hub& hub, const UniqueId& outside, const UniqueId& inside) {
+  IpAddress local;
+  local.bytes = {std::byte{127}, std::byte{0}, std::byte{0}, std::byte{1}};
+  std::atomic<int> end{0};  // 1: open, 2: closed
+  std::shared_ptr<Connection> connection;
+  const auto start = [&] {
+    Socket socket;
+    ASSERT_TRUE(Socket::connect(local, outside.port, 0, &socket).ok());
+    ASSERT_TRUE(encrypt_as_client(Role::kJoin, outside.nonce, outside.secret, &socket).ok());
+    ConnectionEvents events;
+    events.on_open = [&](const std::shared_ptr<Connection>&) { end = 1; };
+    events.on_close = [&](const Status&) { end = 2; };
+    ASSERT_TRUE(Connection::start(hub.loop(), std::move(socket),
+                                  Handshake::client(Role::kJoin, inside.nonce, inside.secret), std::move(events),
+                                  &connection)
+                    .ok());
+  };
+  EXPECT_TRUE(hub.loop().call(start, test::kPatience));
+  test::await([&] { return end != 0; }, "the end of the handshake");
+  EXPECT_TRUE(hub.loop().call([&] { connection->close(); }, test::kPatience));
+  return end == 1;
+}
+
+TEST(Tls, TheKeyOfOneIdOpensNoOther) {
+  IdBytes bytes[2];
+  UniqueId ids[2];
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(make_unique_id(Settings{}, &bytes[i]).ok());
+    ASSERT_TRUE(UniqueId::decode(bytes[i], &ids[i]).ok());
+  }
+  std::shared_ptr<Hub> hub;
+  ASSERT_TRUE(Hub::acquire(Settings{}, &hub).ok());
+  EXPECT_TRUE(is_let_in(*hub, ids[0], ids[0]));
+  EXPECT_FALSE(is_let_in(*hub, ids[0], ids[1]));
+  withdraw_unique_id(Settings{}, bytes[0]);
+  withdraw_unique_id(Settings{}, bytes[1]);
 }
 
 TEST(TlsCredentials, IdentitiesComeBackAndOthersAreRefused) {

@@ -133,6 +133,20 @@ TEST_F(Culprits, TheEndOfTheChainIsNamed) {
   EXPECT_EQ(missing_ranks(call_number(7), Rank{0}, 5, reader()), "rank 4");
 }
 
+// Rank 1 is late because it waits in an older call for rank 2, which has not finished that.
+TEST_F(Culprits, WhoHoldsUpALateRankIsNamed) {
+  board(1).begin(call_number(6));
+  board(1).wait_for(Rank{2});
+  board(2).begin(call_number(6));
+  const Culprit culprit = find_culprit(call_number(7), Rank{1}, 3, reader());
+  EXPECT_EQ(culprit.rank, Rank{2});
+  EXPECT_NE(culprit.what.find("it is still in"), std::string::npos) << culprit.what;
+  board(2).end(6);  // what rank 1 waited for has come: it is rank 1 that does not go on
+  EXPECT_EQ(find_culprit(call_number(7), Rank{1}, 3, reader()).rank, Rank{1});
+  board(2).begin(call_number(7));
+  EXPECT_EQ(find_culprit(call_number(7), Rank{1}, 3, reader()).rank, Rank{1});
+}
+
 TEST_F(Culprits, ARankThatDoesNotMoveIsNamed) {
   for (const int rank : {0, 1, 2}) board(rank).begin(call_number(7));
   board(1).wait_for(Rank{2});

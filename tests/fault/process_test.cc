@@ -100,10 +100,12 @@ TEST(TimedStop, AStoppedRankIsNamedAtTheDeadlineOverTcp) {
 }
 
 TEST(TimedStop, APauseShorterThanTheTimeoutIsNoError) {
+  constexpr int kPaused = 1'000'000;
   Processes processes(2, [&](tuttiComm_t comm, int rank, Shared& shared) {
-    int value = 1;
-    for (int i = 0; i < 4000; ++i) {
-      ASSERT_EQ(tuttiAllReduce(&value, &value, 1, tuttiInt32, tuttiMax, comm, nullptr), tuttiSuccess);
+    int paused = 0;
+    for (int i = 0; paused == 0; ++i) {
+      const int seen = shared.step[2] == kPaused ? 1 : 0;
+      ASSERT_EQ(tuttiAllReduce(&seen, &paused, 1, tuttiInt32, tuttiMin, comm, nullptr), tuttiSuccess);
       shared.step[rank] = i;
     }
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
@@ -112,6 +114,7 @@ TEST(TimedStop, APauseShorterThanTheTimeoutIsNoError) {
   stop_process(processes.pid(1));
   ::usleep(300'000);
   processes.signal(1, SIGCONT);
+  processes.shared().step[2] = kPaused;
   for (const int rank : {0, 1}) EXPECT_EQ(processes.wait(rank), 0);
 }
 

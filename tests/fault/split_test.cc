@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <random>
@@ -66,35 +67,57 @@ TEST(TimedSplitKill, BetweenTheExchangeAndTheJoinIsNamedByTheParentsNumber) {
   EXPECT_EQ(yardstick.judge(1, Clock::now() - killed), "") << "with the processes' ends";
 }
 
-void split_until_failure(tuttiComm_t comm, int rank, Shared& shared) {
+/// Splits, sums, groups of sends, and ends of communicators, until one fails.
+tuttiResult_t split_once(tuttiComm_t comm, int rank, int key) {
+  tuttiComm_t part = nullptr;
+  tuttiResult_t result = tuttiCommSplit(comm, 0, key, &part, nullptr);
+  if (result != tuttiSuccess) return result;
+  const auto go_on = [&result](tuttiResult_t next) { result = result == tuttiSuccess ? next : result; };
+  std::array<float, 100> values{}, more{};
+  go_on(tuttiAllReduce(values.data(), values.data(), values.size(), tuttiFloat32, tuttiSum, part, nullptr));
+  go_on(tuttiGroupStart());
+  go_on(tuttiSend(values.data(), values.size(), tuttiFloat32, (rank + 1) % 4, comm, nullptr));
+  go_on(tuttiRecv(more.data(), more.size(), tuttiFloat32, (rank + 3) % 4, comm, nullptr));
+  go_on(tuttiGroupEnd());
+  go_on(tuttiCommDestroy(part));
+  return result;
+}
+
+/// As many rounds as the victim is given: it is killed or stopped in one of them.
+void split_until_failure(tuttiComm_t comm, int rank, Shared& shared, int key) {
   for (;;) {
-    tuttiComm_t part = nullptr;
-    tuttiResult_t result = tuttiCommSplit(comm, 0, -rank, &part, nullptr);
-    float value = 1;
-    if (result == tuttiSuccess) {
-      result = tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, part, nullptr);
-      const tuttiResult_t ended = tuttiCommDestroy(part);
-      if (result == tuttiSuccess) result = ended;
-    }
+    const tuttiResult_t result = split_once(comm, rank, key);
     shared.step[rank].fetch_add(1);
     if (result == tuttiSuccess) continue;
-    shared.report(rank, result, tuttiGetLastError(comm));
-    (void)tuttiCommDestroy(comm);
+    shared.report(rank, result, tuttiGetLastError(nullptr));
+    (void)tuttiCommAbort(comm);
     return;
   }
 }
 
-class TimedSplitKills : public ::testing::TestWithParam<const char*> {};
+/// How the ranks talk to each other.
+struct Way {
+  const char* name;
+  const char* transport;
+  const char* tls;
+};
 
-// Wherever in splits, sums and ends of communicators it happens.
-TEST_P(TimedSplitKills, AtAnyTimeAreNoticedWithinASecond) {
-  const ScopedSetting quiet("TUTTI_LOG", "error");
-  const ScopedSetting transport("TUTTI_TRANSPORT", GetParam());
-  constexpr int kRanks = 4;
+class TimedSplits : public ::testing::TestWithParam<Way> {
+ protected:
+  static constexpr int kRanks = 4;
+  const ScopedSetting quiet_{"TUTTI_LOG", "error"};
+  const ScopedSetting transport_{"TUTTI_TRANSPORT", GetParam().transport};
+  const ScopedSetting tls_{"TUTTI_TLS", GetParam().tls};
+};
+
+// Wherever in splits, sums, sends and ends of communicators it happens.
+TEST_P(TimedSplits, AKillAtAnyTimeIsNoticedWithinASecond) {
   SCOPED_TRACE(seed_text());
   std::mt19937 random(test_seed());
-  for (int round = 0; round < (covers_all() ? 100 : 5); ++round) {
-    Processes processes(kRanks, split_until_failure);
+  double worst = 0;
+  for (int round = 0; round < (covers_all() ? kSanitized ? 30 : 334 : 5); ++round) {
+    Processes processes(
+        kRanks, [](tuttiComm_t comm, int rank, Shared& shared) { split_until_failure(comm, rank, shared, -rank); });
     const int victim = static_cast<int>(random() % kRanks);
     for (int rank = 0; rank < kRanks; ++rank) processes.shared().wait_for_step(rank, 2);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 30'000));
@@ -107,11 +130,47 @@ TEST_P(TimedSplitKills, AtAnyTimeAreNoticedWithinASecond) {
       EXPECT_NE(processes.shared().result[rank], tuttiTimeout) << processes.shared().text[rank];
       EXPECT_GT(processes.shared().result[rank], 0) << "rank " << rank << " of round " << round;
     }
-    EXPECT_EQ(yardstick.judge(1, Clock::now() - killed), "") << "round " << round << ", rank " << victim;
+    const std::chrono::duration<double> took = Clock::now() - killed;
+    worst = std::max(worst, took.count());
+    EXPECT_EQ(yardstick.judge(1, took), "") << "round " << round << ", rank " << victim;
+  }
+  RecordProperty("worst_ms", static_cast<int>(1000 * worst));
+}
+
+// A stopped rank is silent, not dead: the others end by their deadline, and name it.
+TEST_P(TimedSplits, AStopAtAnyTimeEndsByTheDeadlineAndIsNamed) {
+  const ScopedSetting call("TUTTI_TIMEOUT", "2");
+  const ScopedSetting join("TUTTI_JOIN_TIMEOUT", "2");
+  SCOPED_TRACE(seed_text());
+  std::mt19937 random(test_seed());
+  for (int round = 0; round < (covers_all() ? kSanitized ? 5 : 40 : 2); ++round) {
+    Processes processes(
+        kRanks, [](tuttiComm_t comm, int rank, Shared& shared) { split_until_failure(comm, rank, shared, rank); });
+    const int victim = static_cast<int>(random() % kRanks);
+    for (int rank = 0; rank < kRanks; ++rank) processes.shared().wait_for_step(rank, 2);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 30'000));
+    Yardstick yardstick;
+    const Clock::time_point stopped = Clock::now();
+    stop_process(processes.pid(victim));
+    bool named = false;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank == victim) continue;
+      EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
+      const Shared& shared = processes.shared();
+      EXPECT_GT(shared.result[rank], 0) << "rank " << rank << " of round " << round;
+      named = named || contains(shared.text[rank], "rank " + std::to_string(victim));
+    }
+    std::string texts;
+    for (int rank = 0; rank < kRanks; ++rank) texts += std::string("\n") + processes.shared().text[rank];
+    EXPECT_TRUE(named) << "round " << round << ", rank " << victim << texts;
+    // The deadline of a call or of the join that follows it, and the root's grace.
+    EXPECT_EQ(yardstick.judge(7, Clock::now() - stopped), "") << "round " << round << ", rank " << victim << texts;
   }
 }
-INSTANTIATE_TEST_SUITE_P(Transports, TimedSplitKills, ::testing::Values("shm", "tcp"),
-                         [](const auto& info) { return std::string(info.param); });
+
+INSTANTIATE_TEST_SUITE_P(Ways, TimedSplits,
+                         ::testing::Values(Way{"shm", "shm", "off"}, Way{"tcp", "tcp", "off"}, Way{"tls", "tcp", "on"}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace tutti::test

@@ -208,6 +208,24 @@ class Reports(unittest.TestCase):
         for name in ("TUTTI_TRANSPORT", "TUTTI_ALGO", "TUTTI_LOG", "TUTTI_SECRET_FILE"):
             self.assertIn(name, run.stdout)
 
+    def test_a_secret_is_made_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "secret"
+            run = perf("--make-secret", str(path))
+            self.assertEqual((run.returncode, run.stdout, run.stderr), (0, "", ""))
+            self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+            secret = path.read_text()
+            self.assertRegex(secret, r"\A[0-9a-f]{64}\n\Z")
+            again = perf("--make-secret", str(path))
+            self.assertEqual(again.returncode, 2)
+            self.assertIn("File exists", again.stderr)
+            self.assertEqual(path.read_text(), secret)
+            other = pathlib.Path(folder) / "other"
+            self.assertEqual(perf("--make-secret", str(other)).returncode, 0)
+            self.assertNotEqual(other.read_text(), secret)
+            joined = perf("all_reduce", "--ranks", "2", "-e", "64", "-n", "1", TUTTI_SECRET_FILE=str(path))
+            self.assertEqual(joined.returncode, 0, joined.stderr)
+
     def test_progress_is_for_terminals(self):
         self.assertEqual(perf("all_reduce", "--ranks", "1", "-e", "64", "-n", "1").stderr, "")
         master, slave = pty.openpty()

@@ -89,33 +89,38 @@ inline void end_child(pid_t child) {
   ::waitpid(child, nullptr, 0);
 }
 
+/// The state of a thread as /proc has it, such as 'S' for asleep or 'T' for stopped; 'X' for one that is gone.
+inline char state_of(const std::filesystem::path& thread) {
+  std::ifstream file(thread / "stat");
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name_end = text.rfind(')');
+  return name_end == std::string::npos || text.size() < name_end + 3 ? 'X' : text[name_end + 2];
+}
+
 /// Whether a thread of this process sleeps, as a long wait does, in twenty looks one after the other.
 inline bool is_asleep(pid_t thread) {
   for (int look = 0; look < 20; ++look) {
-    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
-    std::string text;
-    std::getline(file, text);
-    const std::size_t name_end = text.rfind(')');
-    if (name_end == std::string::npos || text[name_end + 2] != 'S') return false;
+    if (state_of("/proc/self/task/" + std::to_string(thread)) != 'S') return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;
 }
 
-/// Stops a process, and comes back when it is: until one of its threads has taken the signal, all of them go on.
+/// Stops a process, and comes back when it is, or when it has ended: until one of its threads has taken the signal, all
+/// of them go on.
 inline void stop_process(pid_t process) {
   ::kill(process, SIGSTOP);
+  std::string states;
   const auto is_stopped = [&] {
-    for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task")) {
-      std::ifstream file(thread.path() / "stat");
-      std::string text;
-      std::getline(file, text);
-      const std::size_t name_end = text.rfind(')');
-      if (name_end != std::string::npos && text[name_end + 2] != 'T') return false;
-    }
-    return true;
+    states.clear();
+    std::error_code gone;
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task", gone))
+      states += state_of(thread.path());
+    return states.find_first_not_of("TXZ") == std::string::npos;
   };
-  await(is_stopped, "the stop of process " + std::to_string(process));
+  if (!await(is_stopped, "the stop of process " + std::to_string(process)))
+    ADD_FAILURE() << "the states of its threads: " << states;
 }
 
 inline std::size_t count_threads() {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -20,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/hub.h"
 #include "support/await.h"
 #include "support/sanitized.h"
 
@@ -123,6 +125,7 @@ class Processes {
 
  private:
   [[noreturn]] void run(int ranks, int rank, const ProcessBody& body) {
+    const bool had_failed = ::testing::Test::HasFailure();  // the parent, in an earlier round
     if (rank == 0) {
       if (tuttiGetUniqueId(&shared_->id) != tuttiSuccess) ::_exit(3);
       shared_->id_ready.store(true);
@@ -134,7 +137,9 @@ class Processes {
       ::_exit(4);
     }
     body(comm, rank, *shared_);
-    ::_exit(::testing::Test::HasFailure() ? 5 : 0);
+    // A service thread that has ended, but that nobody has joined yet, is a leak to the thread sanitizer.
+    if (kThreadSanitized) (void)wait_for_no_hub(std::chrono::seconds(1));
+    ::_exit(::testing::Test::HasFailure() && !had_failed ? 5 : 0);
   }
 
   Shared* shared_;

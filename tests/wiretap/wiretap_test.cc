@@ -7,14 +7,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "comm/handle.h"
+#include "comm/tcp_rendezvous.h"
 #include "comm/unique_id.h"
+#include "support/ports.h"
 #include "support/ranks.h"
 
 namespace {
@@ -165,6 +170,66 @@ TEST_F(Wiretap, LearnsNoSecretOfAJoin) {
   const std::vector<std::byte> heard = tape();
   EXPECT_FALSE(heard.empty());
   expect_absent(heard, id.secret);
+}
+
+/// What somebody who knows the door's public key makes of a rank's question for the id: the id as it was given.
+bool overhear_id(const std::vector<std::byte>& heard, const Key& door, UniqueId* id) {
+  const auto find_from = [&](ByteView what, std::size_t from) {
+    const auto at =
+        std::search(heard.begin() + static_cast<std::ptrdiff_t>(from), heard.end(), what.begin(), what.end());
+    return static_cast<std::size_t>(at - heard.begin());
+  };
+  const std::array<std::byte, 9> asks{std::byte{'t'}, std::byte{'u'}, std::byte{'t'}, std::byte{'t'}, std::byte{'i'},
+                                      std::byte{'r'}, std::byte{'v'}, std::byte{1},   std::byte{3}};
+  const std::size_t at = find_from(asks, 0);
+  if (at + Handshake::kHelloSize > heard.size()) return false;
+  const ByteView hello = ByteView(heard).subspan(at, Handshake::kHelloSize);
+  Key server_key;
+  bool challenged = false;
+  for (std::size_t i = at + hello.size(); i + 64 <= heard.size() && !challenged; ++i) {
+    const ByteView nonce = ByteView(heard).subspan(i, 32);
+    Key mac;
+    EXPECT_TRUE(hmac_sha256(door, {bytes_of("tutti server"), hello, nonce}, &mac).ok());
+    challenged = equal_secret(mac, ByteView(heard).subspan(i + 32, 32));
+    EXPECT_TRUE(hmac_sha256(door, {bytes_of("tutti key s2"), hello, nonce}, &server_key).ok());
+  }
+  const std::size_t given = find_from(bytes_of(std::string_view("tuttiid\1")), at);
+  if (!challenged || given + sizeof(IdBytes) > heard.size()) return false;
+  IdBytes bytes;
+  std::copy_n(heard.begin() + static_cast<std::ptrdiff_t>(given), bytes.size(), bytes.begin());
+  if (!UniqueId::decode(bytes, id).ok()) return false;
+  Key mask;
+  EXPECT_TRUE(hmac_sha256(server_key, {bytes_of("tutti id mask")}, &mask).ok());
+  for (std::size_t i = 0; i < mask.size(); ++i) id->secret[i] ^= mask[i];
+  return true;
+}
+
+// Without a secret file the key of the door is known to everybody: who only listens learns nothing all the same.
+TEST_F(Wiretap, LearnsNoSecretAtAnOpenDoor) {
+  const ScopedSetting clear("TUTTI_TLS", "off");
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  const std::uint16_t port = free_port();
+  const std::string url = "tcp://127.0.0.1:" + std::to_string(port);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.emplace_back([&, rank] {
+      tuttiComm_t comm = nullptr;
+      ASSERT_EQ(tuttiCommInitUrl(&comm, url.c_str(), 2, rank, nullptr), tuttiSuccess) << tuttiGetLastError(nullptr);
+      EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
+      if (rank == 0) {
+        DoorKeys keys;
+        ASSERT_TRUE(door_keys(Settings{}, port, "", &keys).ok());
+        UniqueId id;
+        ASSERT_TRUE(overhear_id(tape(), keys.secret, &id))
+            << "no question for the id was heard: the case checks nothing";
+        std::uint64_t told = 0;
+        ASSERT_TRUE(id.comm_id(&told).ok());
+        EXPECT_NE(told, comm->comm->membership().comm_id()) << "the listener has the secret";
+      }
+      EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
+      EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+    });
+  for (std::thread& rank : ranks) rank.join();
 }
 
 }  // namespace

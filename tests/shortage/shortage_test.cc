@@ -1,0 +1,210 @@
+// At each point of a job at which a process asks for memory, a descriptor, a thread or a mapping, it gets none: nothing
+// crashes, nothing hangs, nothing is wrong, and some rank says what was lacking.
+#include "shortage/shortage.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <tutti/tutti.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <tuple>
+
+#include "support/await.h"
+#include "support/depth.h"
+
+namespace tutti::test {
+namespace {
+
+constexpr int kRanks = 2;
+
+/// What the process of a job tells the test.
+struct Outcome {
+  long requests;
+  std::array<int, kRanks> results;
+  char texts[kRanks][1000];
+  char log[4000];
+};
+
+void keep_line(int, const char* line, void* user) {
+  char* const log = static_cast<Outcome*>(user)->log;
+  const std::size_t used = std::strlen(log);
+  std::snprintf(log + used, sizeof Outcome::log - used, "\n%s", line);
+}
+
+/// One rank's part of the job. It ends at the first call that fails.
+class Job {
+ public:
+  Job(tuttiUniqueId id, int rank) : rank_(rank) {
+    if (!check(nullptr, tuttiCommInitRank(&comm_, kRanks, id, rank))) return;
+    const bool done = add(comm_, nullptr, 1) && add(comm_, nullptr, kMost) && split() && stream() && exchange();
+    done ? (void)check(comm_, tuttiCommDestroy(comm_)) : (void)tuttiCommAbort(comm_);
+  }
+  int result() const { return result_; }
+  const char* text() const { return text_; }
+
+ private:
+  bool check(tuttiComm_t comm, tuttiResult_t result) {
+    if (result == tuttiSuccess) return true;
+    if (result_ == tuttiSuccess) {
+      result_ = result;
+      std::snprintf(text_, sizeof text_, "%s", tuttiGetLastError(comm));
+    }
+    return false;
+  }
+  bool is_sum(std::size_t count) {
+    if (std::all_of(data_, data_ + count, [](int value) { return value == 3; })) return true;
+    std::fprintf(stderr, "rank %d: a wrong sum\n", rank_);
+    ::_exit(3);
+  }
+  bool add(tuttiComm_t comm, tuttiStream_t stream, std::size_t count) {
+    std::fill_n(data_, count, rank_ + 1);
+    if (!check(comm, tuttiAllReduce(data_, data_, count, tuttiInt32, tuttiSum, comm, stream))) return false;
+    return (stream == nullptr || check(comm, tuttiStreamSynchronize(stream))) && is_sum(count);
+  }
+  bool split() {
+    tuttiComm_t part = nullptr;
+    if (!check(comm_, tuttiCommSplit(comm_, 0, rank_, &part, nullptr))) return false;
+    if (add(part, nullptr, 10)) return check(part, tuttiCommDestroy(part));
+    (void)tuttiCommAbort(part);
+    return false;
+  }
+  bool stream() {
+    tuttiStream_t stream = nullptr;
+    if (!check(nullptr, tuttiStreamCreate(&stream))) return false;
+    const bool right = add(comm_, stream, 1000);
+    return check(nullptr, tuttiStreamDestroy(stream)) && right;
+  }
+  bool exchange() {
+    constexpr std::size_t kCount = 1000;
+    bool right = check(comm_, tuttiGroupStart());
+    right = right && check(comm_, tuttiSend(data_, kCount, tuttiInt32, 1 - rank_, comm_, nullptr));
+    right = check(comm_, tuttiRecv(data_ + kCount, kCount, tuttiInt32, 1 - rank_, comm_, nullptr)) && right;
+    return check(comm_, tuttiGroupEnd()) && right;
+  }
+
+  static constexpr std::size_t kMost = 300'000;
+  static inline thread_local int data_[kMost];  // the test itself asks for no memory
+  const int rank_;
+  tuttiComm_t comm_ = nullptr;
+  int result_ = tuttiSuccess;
+  char text_[1000] = {};
+};
+
+/// In a process of its own.
+[[noreturn]] void run_job(Scarce kind, long k, bool lasting, Outcome* outcome) {
+  const auto rank_main = [outcome](const tuttiUniqueId& id, int rank) {
+    const Job job(id, rank);
+    outcome->results[static_cast<std::size_t>(rank)] = job.result();
+    std::strcpy(outcome->texts[rank], job.text());
+  };
+  // The test's own thread is there before the shortage.
+  std::atomic<int> go{0};
+  tuttiUniqueId id{};
+  std::thread other([&] {
+    while (go == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (go == 1) rank_main(id, 1);
+  });
+  (void)tuttiSetLogCallback(&keep_line, outcome);
+  make_scarce(kind, k, lasting);
+  const tuttiResult_t made = tuttiGetUniqueId(&id);
+  go = made == tuttiSuccess ? 1 : 2;
+  if (made == tuttiSuccess) {
+    rank_main(id, 0);
+  } else {
+    outcome->results[0] = made;
+    std::snprintf(outcome->texts[0], sizeof outcome->texts[0], "%s", tuttiGetLastError(nullptr));
+  }
+  other.join();
+  outcome->requests = end_scarcity(kind);
+  sigset_t blocked;
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  std::exit(::sigismember(&blocked, SIGTERM) != 0 ? 4 : 0);
+}
+
+struct Shortage {
+  const char* name;
+  Scarce kind;
+  bool lasting;
+  const char* word;  // in the text of one of the ranks, or in the log
+};
+
+std::string words_of(const Outcome& outcome) {
+  return std::string(outcome.texts[0]) + " | " + outcome.texts[1] + " | " + outcome.log;
+}
+
+class Shortages : public ::testing::TestWithParam<std::tuple<Shortage, const char*>> {
+ protected:
+  Shortages() {
+    ::setenv("TUTTI_TRANSPORT", std::get<1>(GetParam()), 1);
+    ::setenv("TUTTI_LOG", "error", 1);
+    ::setenv("TUTTI_TIMEOUT", "30", 1);
+    ::setenv("TUTTI_JOIN_TIMEOUT", "1", 1);
+    void* const memory = ::mmap(nullptr, sizeof(Outcome), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    outcome_ = static_cast<Outcome*>(memory);
+  }
+  ~Shortages() override {
+    for (const char* name : {"TUTTI_TRANSPORT", "TUTTI_LOG", "TUTTI_TIMEOUT", "TUTTI_JOIN_TIMEOUT"}) ::unsetenv(name);
+    ::munmap(outcome_, sizeof(Outcome));
+  }
+
+  /// The wait status.
+  int run(long k) {
+    const Shortage& shortage = std::get<0>(GetParam());
+    *outcome_ = Outcome{};
+    const pid_t child = ::fork();
+    if (child == 0) run_job(shortage.kind, k, shortage.lasting, outcome_);
+    return await_end(child);
+  }
+
+  Outcome* outcome_ = nullptr;
+};
+
+TEST_P(Shortages, AtAnyPointIsAnError) {
+  const Shortage& shortage = std::get<0>(GetParam());
+  ASSERT_EQ(run(1'000'000'000), 0);
+  const long requests = outcome_->requests;
+  ASSERT_EQ(outcome_->results, (std::array<int, kRanks>{})) << words_of(*outcome_);
+  if (requests == 0) GTEST_SKIP() << "a job of this kind asks for none";
+  RecordProperty("requests", static_cast<int>(requests));
+  const long step = std::max(1L, requests / (covers_all() ? 1000 : shortage.lasting ? 10 : 50));
+  const char* const only = std::getenv("TEST_REQUEST");  // this one alone
+  int failures = 0;
+  for (long k = only != nullptr ? std::atol(only) : 1; k <= requests; k += only != nullptr ? requests : step) {
+    const auto begin = std::chrono::steady_clock::now();
+    const int end = run(k);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    ASSERT_EQ(end, 0) << "request " << k << " of " << requests << ": " << words_of(*outcome_);
+    EXPECT_LT(took.count(), 15) << "request " << k << " of " << requests << ": " << words_of(*outcome_);
+    if (outcome_->results == std::array<int, kRanks>{}) continue;  // it could do without
+    ++failures;
+    EXPECT_NE(words_of(*outcome_).find(shortage.word), std::string::npos)
+        << "request " << k << " of " << requests << ": " << outcome_->results[0] << " " << outcome_->results[1] << " "
+        << words_of(*outcome_);
+  }
+  if (only == nullptr) {
+    EXPECT_GT(failures, 0) << "the case checks nothing";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, Shortages,
+    ::testing::Combine(::testing::Values(Shortage{"memory", Scarce::kMemory, false, "memory"},
+                                         Shortage{"descriptors", Scarce::kDescriptors, true, "Too many open files"},
+                                         Shortage{"threads", Scarce::kThreads, false, "thread"},
+                                         Shortage{"mappings", Scarce::kMappings, false, "Cannot allocate memory"}),
+                       ::testing::Values("shm", "tcp")),
+    [](const auto& info) { return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param); });
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,18 @@
+// What a process does at the k-th message that it sends: the program's functions stand in front of the system's.
+#pragma once
+
+namespace tutti::test {
+
+enum class LastStep {
+  kNone,
+  kKill,  ///< the process ends by SIGKILL, with the message unsent
+  kStop,  ///< it is stopped, likewise
+  kCut,   ///< the connection ends, and the process goes on
+};
+
+/// From now on, any thread.
+void set_last_step(LastStep what, long k);
+/// Messages since then.
+long steps();
+
+}  // namespace tutti::test
