@@ -40,8 +40,8 @@ std::vector<std::unique_ptr<Executor>> make_executors(int ranks) {
   for (Rank rank{0}; rank.value < ranks; ++rank) {
     std::unique_ptr<ShmEndpoint> endpoint;
     require(ShmEndpoint::open(geometry, rank, segments, &endpoint));
-    executors.push_back(
-        std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), LadderPolicy::choose(ranks, 2, -1), Lane{0}));
+    executors.push_back(std::make_unique<CpuExecutor<ShmEndpoint>>(
+        std::move(endpoint), LadderPolicy::choose(ranks, 2, -1), PeerPolicy{Lane{0}}));
   }
   return executors;
 }

@@ -188,7 +188,7 @@ stage_asan() {
 }
 stage_tsan() {
   if [ "$mode" = all ]; then
-    build tsan build/tsan --preset tsan "$lines" && suites tsan build/tsan -LE "$not_here"
+    build tsan build/tsan --preset tsan "$lines" && suites tsan build/tsan -LE "$not_here|^(plan|sim|probe|tools)$"
   else
     build tsan build/tsan --preset tsan "$no_lines" -- test_comm test_transport test_api || return
     suites tsan build/tsan -C sample -L '^(comm|transport|sample)$'

@@ -13,6 +13,7 @@
 #include "peers/stage.h"
 #include "ranks.h"
 #include "report.h"
+#include "secret_file.h"
 #include "sweep.h"
 #include "sweep_report.h"
 
@@ -220,6 +221,11 @@ int main(int argc, char** argv) {
   if (options.list_settings) {
     print_settings();
     return 0;
+  }
+  if (!options.secret_file.empty()) {
+    std::string text;
+    if (make_secret_file(options.secret_file, &text)) return 0;
+    return complain(text);
   }
   return run(options, argc, argv);
 }

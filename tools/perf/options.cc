@@ -230,6 +230,7 @@ void declare(CLI::App* app, Typed* typed, Options* options) {
   declare_compare(app, &typed->compare, &options->compare);
   declare_gpu(app, &options->gpu);
   app->add_flag("--env", options->list_settings, "list every setting with its value, default and meaning");
+  app->add_option("--make-secret", options->secret_file, "write a new secret for TUTTI_SECRET_FILE into this file");
   app->add_flag("--version", typed->version, "print the library's version");
   app->add_option("--child-rank", options->child_rank)->group("");
   app->add_option("--child-ranks", options->child_ranks)->group("");
@@ -253,7 +254,7 @@ Parsed parse_options(int argc, char** argv, Options* options) {
       std::printf("tutti %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
       return {true, 0};
     }
-    if (!options->list_settings) set_options(app, typed, options);
+    if (!options->list_settings && options->secret_file.empty()) set_options(app, typed, options);
   } catch (const CLI::Success& help) {
     return {true, app.exit(help)};
   } catch (const CLI::Error& error) {

@@ -60,6 +60,7 @@ struct Options {
   bool every_collective = false;  ///< of a sweep
   bool overlap = false;           ///< operations on a stream beside the caller's own computing
   bool list_settings = false;
+  std::string secret_file;  ///< --make-secret: to be made
 
   // Set by the program for the ranks that it starts, not by users.
   int child_rank = -1;
