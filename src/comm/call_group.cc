@@ -10,15 +10,13 @@
 #include <utility>
 
 #include "core/library_thread.h"
+#include "core/thread_value.h"
 
 namespace tutti {
 
 thread_local int CallGroup::depth_ = 0;
 
-CallGroup& CallGroup::current() {
-  static thread_local CallGroup group;
-  return group;
-}
+CallGroup& CallGroup::current() { return value_of_thread<CallGroup>(); }
 
 namespace {
 /// Packing pays while a call costs more than copying its data twice.

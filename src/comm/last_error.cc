@@ -1,6 +1,9 @@
 #include "comm/last_error.h"
 
+#include <string>
 #include <utility>
+
+#include "core/thread_value.h"
 
 namespace tutti {
 
@@ -14,10 +17,7 @@ struct Record {
   std::string text;
 };
 
-Record& record() noexcept {
-  static thread_local Record mine;
-  return mine;
-}
+Record& record() noexcept { return value_of_thread<Record>(); }
 
 }  // namespace
 

@@ -160,7 +160,12 @@ int inherited_descriptors() {
 struct Holder {
   tuttiComm_t comm = nullptr;
   ~Holder() {
-    if (comm != nullptr) (void)tuttiCommDestroy(comm);
+    if (comm == nullptr) return;
+    (void)tuttiGroupStart();
+    (void)tuttiBarrier(comm, nullptr);
+    (void)tuttiGroupEnd();
+    (void)tuttiCommDestroy(comm);
+    (void)tuttiGetLastError(nullptr);
   }
 };
 Holder& holder() {
