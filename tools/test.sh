@@ -182,8 +182,8 @@ stage_asan() {
   if [ "$mode" = all ]; then
     build asan build/asan --preset asan "$lines" && suites asan build/asan -LE "$not_here"
   else
-    build asan build/asan --preset asan "$no_lines" -- test_core test_comm test_fault test_api || return
-    suites asan build/asan -C sample -L '^(core|comm|fault|sample)$'
+    build asan build/asan --preset asan "$no_lines" -- test_core test_comm test_fault test_hostile test_api || return
+    suites asan build/asan -C sample -L '^(core|comm|fault|hostile_sample|sample)$'
   fi
 }
 stage_tsan() {
@@ -210,15 +210,16 @@ stage_clang() {
   fi
 }
 stage_arm() {
-  local before=$failed targets=(test_core test_kernels) labels='^(core|kernels)$'
+  local before=$failed targets=(test_core test_kernels) labels='^(core|kernels)$' rooms="core;kernels"
   if [ "$mode" = all ]; then
     targets+=(tutti test_transport test_executor) labels='^(core|kernels|transport|executor)$'
+    rooms="core;schedule;collectives;transport;kernels;executor;comm"
   fi
   check "arm packages" tools/arm_sysroot.sh build/arm-sysroot
   [ "$failed" -eq "$before" ] || return
   build arm build/arm -G Ninja -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DTUTTI_SYSROOT="$PWD/build/arm-sysroot" \
     -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG" -DTUTTI_BENCH=OFF -DTUTTI_CUDA=OFF -DTUTTI_UNITY=ON \
-    -- "${targets[@]}" || return
+    "-DTUTTI_ROOMS=$rooms" -- "${targets[@]}" || return
   suites arm build/arm -L "$labels"
 }
 

@@ -111,7 +111,8 @@ TEST(Mismatch, FinalizeAgainstACollective) {
   run_threads(2, [&](tuttiComm_t comm, int rank) {
     EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
     if (rank == 0) {
-      EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+      const tuttiResult_t destroyed = tuttiCommDestroy(comm);
+      EXPECT_TRUE(destroyed == tuttiSuccess || destroyed == tuttiMismatch) << destroyed;  // told while it ends, or not
       return;
     }
     const tuttiResult_t result = tuttiBarrier(comm, nullptr);

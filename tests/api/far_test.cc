@@ -1,8 +1,6 @@
 // Ranks that share no memory: every case over tcp, with ranks as threads, and as processes on pretended hosts; with
 // checksums, with TLS, and while connections are cut.
-#include <dirent.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -14,6 +12,7 @@
 
 #include "cases/collective_cases.h"
 #include "cases/effort_of.h"
+#include "support/connections.h"
 #include "support/ranks.h"
 
 namespace tutti::test {
@@ -102,20 +101,6 @@ INSTANTIATE_TEST_SUITE_P(Leaders, FarHosts,
                                             ::testing::Values("hierarchical_leaders", "hierarchical_tree")),
                          kPlaceAndName);
 
-/// Shuts down a TCP connection of this process that is made; one in `of`, by chance.
-void cut_connections(std::mt19937* random, unsigned of) {
-  DIR* const list = ::opendir("/proc/self/fd");
-  while (const dirent* const entry = ::readdir(list)) {
-    const int descriptor = std::atoi(entry->d_name);
-    sockaddr_storage peer{};
-    socklen_t size = sizeof peer;
-    if (descriptor <= 2 || ::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
-    const bool tcp = peer.ss_family == AF_INET || peer.ss_family == AF_INET6;
-    if (tcp && (*random)() % of == 0) ::shutdown(descriptor, SHUT_RDWR);
-  }
-  ::closedir(list);
-}
-
 class FarCuts : public ::testing::TestWithParam<std::tuple<int, const char*>> {};
 
 // All connections, of data and of control, are cut again and again in the middle of calls of all sizes.
@@ -133,7 +118,7 @@ TEST_P(FarCuts, DoNotChangeAnyResult) {
     std::mt19937 random(17);
     await([&] { return joined.load() >= ranks; }, "the ranks' joins");
     for (int cuts = 0; cuts < goal; ++cuts) {
-      cut_connections(&random, 3);
+      cut_connections([&] { return random() % 3 == 0; });
       ::usleep(random() % (kSanitized ? 20'000 : 4'000));
     }
     done.store(true);

@@ -122,6 +122,7 @@ TEST(AloneStreams, OfTheParentAreRefusedInAChildAndNewOnesRun) {
   if (kThreadSanitized) GTEST_SKIP() << "it does not support threads in a child of a process with threads";
   tuttiStream_t stream = nullptr;
   ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess) << tuttiGetLastError(nullptr);
+  ASSERT_TRUE(await_others_asleep());
   const pid_t child = ::fork();
   if (child == 0) {
     std::atomic<int> calls{0};

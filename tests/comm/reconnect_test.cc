@@ -1,10 +1,9 @@
 // Control connections over TCP: deaths are told at once, losses are mended, and what was said meanwhile arrives.
-#include <dirent.h>
 #include <signal.h>
-#include <sys/socket.h>
 
 #include "comm/places.h"
 #include "comm/world.h"
+#include "support/connections.h"
 #include "support/yardstick.h"
 
 namespace tutti {
@@ -15,25 +14,6 @@ using test::expect;
 using test::join_apart;
 using test::Processes;
 using test::SharedPage;
-
-bool is_connected_tcp(int descriptor) {
-  sockaddr_storage peer{};
-  socklen_t size = sizeof(peer);
-  return ::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
-         (peer.ss_family == AF_INET || peer.ss_family == AF_INET6);
-}
-
-/// Ends all TCP connections of this process, as a middlebox would.
-int cut_all() {
-  int cut = 0;
-  DIR* const directory = ::opendir("/proc/self/fd");
-  while (const dirent* const entry = ::readdir(directory)) {
-    const int descriptor = std::atoi(entry->d_name);
-    if (descriptor > 2 && is_connected_tcp(descriptor) && ::shutdown(descriptor, SHUT_RDWR) == 0) ++cut;
-  }
-  ::closedir(directory);
-  return cut;
-}
 
 class TimedReconnectKill : public testing::TestWithParam<int> {};
 
@@ -72,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, TimedReconnectKill, testing::Values(0, 1, 3));
 /// Everybody's board says `round` when all connections have been cut and made again.
 Status cut_and_compare(JoinResult& joined, CallBoard& own, int rank, int round, SharedPage& page) {
   constexpr int kRanks = 3;
-  if (round % kRanks == rank) TUTTI_TRY(expect(cut_all() >= 2, "there was nothing to cut"));
+  if (round % kRanks == rank) TUTTI_TRY(expect(test::cut_connections() >= 2, "there was nothing to cut"));
   page.mark(1);
   page.wait_for_mark(1, kRanks * round);
   Call call;
@@ -122,7 +102,7 @@ TEST(Reconnect, ACauseAndAGoodbyeSaidIntoACutConnectionArrive) {
       page.mark(0);
       page.wait_for_mark(0, 2);
       if (rank == speaker) {
-        cut_all();
+        test::cut_connections();
         membership.post_cause(Cause{Code::kMismatch, kNoRank, Rank{0}, "a cause"});
         membership.say_goodbye(7);
         page.wait_for_mark(1, 1);
@@ -148,7 +128,7 @@ TEST(Reconnect, AStreamIsAskedForAgain) {
     TUTTI_TRY(join_apart(rank, 2, page, &joined));
     for (int round = 1; round <= 10; ++round) {
       if (rank == 0) {
-        cut_all();
+        test::cut_connections();
         joined.wiring->want(Rank{1}, Lane{0});
       }
       TcpStream stream;
@@ -182,7 +162,7 @@ TEST_P(TimedReconnectSilence, AProcessThatDoesNotComeBackIsDeadAfterItsTime) {
     test::Yardstick yardstick;
     page.wait_for_mark(1, 1);
     const auto began = Clock::now();
-    TUTTI_TRY(expect(cut_all() >= 1, "there was nothing to cut"));
+    TUTTI_TRY(expect(test::cut_connections() >= 1, "there was nothing to cut"));
     const std::string miss = yardstick.miss(3, [&] { return membership.life(Rank{silent}) == Life::kDead; });
     const auto given = Clock::now() - began;  // at least what it was told, however slow this process is
     page.mark(2);
@@ -211,7 +191,7 @@ TEST(Reconnect, WithoutPatienceALossIsADeath) {
     TUTTI_TRY(join_apart(rank, 2, page, &joined, 0));
     page.mark(0);
     page.wait_for_mark(0, 2);
-    if (rank == 1) cut_all();
+    if (rank == 1) test::cut_connections();
     const bool dead = comes_true([&] { return joined.membership->life(Rank{1 - rank}) == Life::kDead; });
     page.mark(1);
     page.wait_for_mark(1, 2);

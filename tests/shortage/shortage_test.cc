@@ -22,6 +22,7 @@
 
 #include "support/await.h"
 #include "support/depth.h"
+#include "support/job.h"
 
 namespace tutti::test {
 namespace {
@@ -42,69 +43,14 @@ void keep_line(int, const char* line, void* user) {
   std::snprintf(log + used, sizeof Outcome::log - used, "\n%s", line);
 }
 
-/// One rank's part of the job. It ends at the first call that fails.
-class Job {
- public:
-  Job(tuttiUniqueId id, int rank) : rank_(rank) {
-    if (!check(nullptr, tuttiCommInitRank(&comm_, kRanks, id, rank))) return;
-    const bool done = add(comm_, nullptr, 1) && add(comm_, nullptr, kMost) && split() && stream() && exchange();
-    done ? (void)check(comm_, tuttiCommDestroy(comm_)) : (void)tuttiCommAbort(comm_);
-  }
-  int result() const { return result_; }
-  const char* text() const { return text_; }
-
- private:
-  bool check(tuttiComm_t comm, tuttiResult_t result) {
-    if (result == tuttiSuccess) return true;
-    if (result_ == tuttiSuccess) {
-      result_ = result;
-      std::snprintf(text_, sizeof text_, "%s", tuttiGetLastError(comm));
-    }
-    return false;
-  }
-  bool is_sum(std::size_t count) {
-    if (std::all_of(data_, data_ + count, [](int value) { return value == 3; })) return true;
-    std::fprintf(stderr, "rank %d: a wrong sum\n", rank_);
-    ::_exit(3);
-  }
-  bool add(tuttiComm_t comm, tuttiStream_t stream, std::size_t count) {
-    std::fill_n(data_, count, rank_ + 1);
-    if (!check(comm, tuttiAllReduce(data_, data_, count, tuttiInt32, tuttiSum, comm, stream))) return false;
-    return (stream == nullptr || check(comm, tuttiStreamSynchronize(stream))) && is_sum(count);
-  }
-  bool split() {
-    tuttiComm_t part = nullptr;
-    if (!check(comm_, tuttiCommSplit(comm_, 0, rank_, &part, nullptr))) return false;
-    if (add(part, nullptr, 10)) return check(part, tuttiCommDestroy(part));
-    (void)tuttiCommAbort(part);
-    return false;
-  }
-  bool stream() {
-    tuttiStream_t stream = nullptr;
-    if (!check(nullptr, tuttiStreamCreate(&stream))) return false;
-    const bool right = add(comm_, stream, 1000);
-    return check(nullptr, tuttiStreamDestroy(stream)) && right;
-  }
-  bool exchange() {
-    constexpr std::size_t kCount = 1000;
-    bool right = check(comm_, tuttiGroupStart());
-    right = right && check(comm_, tuttiSend(data_, kCount, tuttiInt32, 1 - rank_, comm_, nullptr));
-    right = check(comm_, tuttiRecv(data_ + kCount, kCount, tuttiInt32, 1 - rank_, comm_, nullptr)) && right;
-    return check(comm_, tuttiGroupEnd()) && right;
-  }
-
-  static constexpr std::size_t kMost = 300'000;
-  static inline thread_local int data_[kMost];  // the test itself asks for no memory
-  const int rank_;
-  tuttiComm_t comm_ = nullptr;
-  int result_ = tuttiSuccess;
-  char text_[1000] = {};
-};
-
 /// In a process of its own.
 [[noreturn]] void run_job(Scarce kind, long k, bool lasting, Outcome* outcome) {
   const auto rank_main = [outcome](const tuttiUniqueId& id, int rank) {
-    const Job job(id, rank);
+    const Job job(id, kRanks, rank, {&Job::add, &Job::add_much, &Job::split, &Job::stream, &Job::exchange});
+    if (!job.is_exact()) {
+      std::fprintf(stderr, "rank %d: a wrong result\n", rank);
+      ::_exit(3);
+    }
     outcome->results[static_cast<std::size_t>(rank)] = job.result();
     std::strcpy(outcome->texts[rank], job.text());
   };

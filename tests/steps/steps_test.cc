@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <string>
 #include <tuple>
@@ -20,6 +21,7 @@
 #include "steps/last_step.h"
 #include "support/await.h"
 #include "support/depth.h"
+#include "support/job.h"
 #include "support/ranks.h"
 #include "support/texts.h"
 #include "support/yardstick.h"
@@ -38,47 +40,6 @@ struct Report {
   std::atomic<long> steps;  // of the victim
   std::array<std::atomic<int>, kRanks> results;
   char texts[kRanks][1000];
-};
-
-/// The rank's part of the job: ends at the first call that fails.
-class Job {
- public:
-  Job(Report* report, int rank) : report_(report), rank_(rank) {
-    if (!check(nullptr, tuttiCommInitRank(&comm_, kRanks, report->id, rank))) return;
-    if (add(comm_) && split() && add(comm_)) {
-      check(comm_, tuttiCommDestroy(comm_));
-    } else {
-      (void)tuttiCommAbort(comm_);
-    }
-  }
-
- private:
-  bool check(tuttiComm_t comm, tuttiResult_t result) {
-    if (result == tuttiSuccess) return true;
-    if (report_->results[static_cast<std::size_t>(rank_)] <= 0) {
-      std::snprintf(report_->texts[rank_], sizeof report_->texts[rank_], "%s", tuttiGetLastError(comm));
-      report_->results[static_cast<std::size_t>(rank_)] = result;
-    }
-    return false;
-  }
-  bool add(tuttiComm_t comm) {
-    int sum = rank_;
-    if (!check(comm, tuttiAllReduce(&sum, &sum, 1, tuttiInt32, tuttiSum, comm, nullptr))) return false;
-    if (sum == 3) return true;
-    std::fprintf(stderr, "rank %d: a wrong sum\n", rank_);
-    ::_exit(3);
-  }
-  bool split() {
-    tuttiComm_t part = nullptr;
-    if (!check(comm_, tuttiCommSplit(comm_, 0, rank_, &part, nullptr))) return false;
-    if (add(part)) return check(part, tuttiCommDestroy(part));
-    (void)tuttiCommAbort(part);
-    return false;
-  }
-
-  Report* const report_;
-  const int rank_;
-  tuttiComm_t comm_ = nullptr;
 };
 
 class Steps : public ::testing::TestWithParam<std::tuple<std::pair<const char*, LastStep>, int, const char*>> {
@@ -149,8 +110,13 @@ class Steps : public ::testing::TestWithParam<std::tuple<std::pair<const char*, 
     }
     await_or_exit([this] { return report_->id_ready.load(); }, "the id");
     if (rank == victim()) set_last_step(last, k);
-    const Job job(report_, rank);
-    if (report_->results[static_cast<std::size_t>(rank)] < 0) report_->results[static_cast<std::size_t>(rank)] = 0;
+    const Job job(report_->id, kRanks, rank, {&Job::add, &Job::split, &Job::add});
+    if (!job.is_exact()) {
+      std::fprintf(stderr, "rank %d: a wrong sum\n", rank);
+      ::_exit(3);
+    }
+    std::strcpy(report_->texts[rank], job.text());
+    report_->results[static_cast<std::size_t>(rank)] = job.result();
     if (rank == victim()) report_->steps = steps();
     ::_exit(0);
   }

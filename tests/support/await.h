@@ -107,6 +107,20 @@ inline bool is_asleep(pid_t thread) {
   return true;
 }
 
+/// Before a fork, where the child is to have threads: another thread that is not asleep may hold a lock of a
+/// sanitizer's allocator, which nobody would give back in the child.
+inline bool await_others_asleep() {
+  return await(
+      [] {
+        for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+          const auto number = static_cast<pid_t>(std::stol(thread.path().filename()));
+          if (number != ::gettid() && !is_asleep(number)) return false;
+        }
+        return true;
+      },
+      "the other threads' sleep");
+}
+
 /// Stops a process, and comes back when it is, or when it has ended: until one of its threads has taken the signal, all
 /// of them go on.
 inline void stop_process(pid_t process) {

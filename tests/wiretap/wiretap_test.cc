@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -19,6 +21,7 @@
 #include "comm/handle.h"
 #include "comm/tcp_rendezvous.h"
 #include "comm/unique_id.h"
+#include "support/connections.h"
 #include "support/ports.h"
 #include "support/ranks.h"
 
@@ -171,6 +174,51 @@ TEST_F(Wiretap, LearnsNoSecretOfAJoin) {
   EXPECT_FALSE(heard.empty());
   expect_absent(heard, id.secret);
 }
+
+/// A rank's own eight bytes, again and again: nobody else writes them.
+constexpr std::uint64_t kSaid = 0x5a17c3d2e9b4f608;
+
+class WiretapOfCalls : public Wiretap, public ::testing::WithParamInterface<const char*> {};
+
+// The connections for data are cut between the calls, and made again, with another proof each time.
+TEST_P(WiretapOfCalls, LearnsNoSecretOfAReconnectAndWithTlsNoData) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
+  const ScopedSetting secrecy("TUTTI_TLS", GetParam());
+  const ScopedSetting patience("TUTTI_RECONNECT", "1000");
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  tuttiUniqueId raw;
+  ASSERT_EQ(tuttiGetUniqueId(&raw), tuttiSuccess);
+  IdBytes bytes;
+  std::memcpy(bytes.data(), raw.internal, bytes.size());
+  UniqueId id;
+  ASSERT_TRUE(UniqueId::decode(bytes, &id).ok());
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.emplace_back([&, rank] {
+      tuttiComm_t comm = nullptr;
+      ASSERT_EQ(tuttiCommInitRank(&comm, 2, raw, rank), tuttiSuccess) << tuttiGetLastError(nullptr);
+      for (int round = 0; round < 10; ++round) {
+        std::vector<std::uint64_t> values(10'000, rank == 0 ? kSaid : 0);
+        ASSERT_EQ(tuttiBroadcast(values.data(), values.data(), values.size(), tuttiUint64, 0, comm, nullptr),
+                  tuttiSuccess)
+            << tuttiGetLastError(comm);
+        EXPECT_EQ(values.back(), kSaid);
+        if (rank == 0) {
+          EXPECT_GT(test::cut_connections(), 0) << "there was nothing to cut";
+        }
+      }
+      EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess) << tuttiGetLastError(comm);
+      EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+    });
+  for (std::thread& rank : ranks) rank.join();
+  const std::vector<std::byte> heard = tape();
+  expect_absent(heard, id.secret);
+  const bool is_heard = find(heard, std::as_bytes(std::span(&kSaid, 1))) != SIZE_MAX;
+  EXPECT_EQ(is_heard, std::string_view(GetParam()) == "off") << "what rank 0 said";
+}
+
+INSTANTIATE_TEST_SUITE_P(Tls, WiretapOfCalls, ::testing::Values("off", "on"),
+                         [](const auto& info) { return std::string(info.param); });
 
 /// What somebody who knows the door's public key makes of a rank's question for the id: the id as it was given.
 bool overhear_id(const std::vector<std::byte>& heard, const Key& door, UniqueId* id) {

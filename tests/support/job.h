@@ -1,0 +1,88 @@
+// A small job in which one thing of each kind happens, for tests that disturb it at every point.
+#pragma once
+
+#include <tutti/tutti.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <initializer_list>
+
+namespace tutti::test {
+
+/// One rank's part: it joins, does the parts in their order and ends. It stops at the first call that fails, and
+/// aborts.
+class Job {
+ public:
+  using Part = bool (Job::*)();
+
+  Job(const tuttiUniqueId& id, int ranks, int rank, std::initializer_list<Part> parts) : ranks_(ranks), rank_(rank) {
+    if (!check(nullptr, tuttiCommInitRank(&comm_, ranks, id, rank))) return;
+    const bool done = std::all_of(parts.begin(), parts.end(), [this](Part part) { return (this->*part)(); });
+    done ? (void)check(comm_, tuttiCommDestroy(comm_)) : (void)tuttiCommAbort(comm_);
+  }
+  /// Of the first call that failed.
+  int result() const { return result_; }
+  const char* text() const { return text_; }
+  bool is_exact() const { return is_exact_; }
+
+  bool add() { return add(comm_, nullptr, 1); }
+  bool add_much() { return add(comm_, nullptr, kMost); }
+  bool split() {
+    tuttiComm_t part = nullptr;
+    if (!check(comm_, tuttiCommSplit(comm_, 0, rank_, &part, nullptr))) return false;
+    if (add(part, nullptr, 10)) return check(part, tuttiCommDestroy(part));
+    (void)tuttiCommAbort(part);
+    return false;
+  }
+  bool stream() {
+    tuttiStream_t stream = nullptr;
+    if (!check(nullptr, tuttiStreamCreate(&stream))) return false;
+    const bool done = add(comm_, stream, 1000);
+    return check(nullptr, tuttiStreamDestroy(stream)) && done;
+  }
+  /// Each rank sends to the next one.
+  bool exchange() {
+    constexpr std::size_t kCount = 1000;
+    const int before = (rank_ + ranks_ - 1) % ranks_;
+    int* const received = data_ + kCount;
+    std::fill_n(data_, kCount, rank_);
+    bool done = check(comm_, tuttiGroupStart());
+    done = done && check(comm_, tuttiSend(data_, kCount, tuttiInt32, (rank_ + 1) % ranks_, comm_, nullptr));
+    done = check(comm_, tuttiRecv(received, kCount, tuttiInt32, before, comm_, nullptr)) && done;
+    if (!check(comm_, tuttiGroupEnd()) || !done) return false;
+    expect_all(received, kCount, before);
+    return true;
+  }
+
+ private:
+  bool check(tuttiComm_t comm, tuttiResult_t result) {
+    if (result == tuttiSuccess) return true;
+    if (result_ == tuttiSuccess) {
+      result_ = result;
+      std::snprintf(text_, sizeof text_, "%s", tuttiGetLastError(comm));
+    }
+    return false;
+  }
+  bool add(tuttiComm_t comm, tuttiStream_t stream, std::size_t count) {
+    std::fill_n(data_, count, rank_ + 1);
+    if (!check(comm, tuttiAllReduce(data_, data_, count, tuttiInt32, tuttiSum, comm, stream))) return false;
+    if (stream != nullptr && !check(comm, tuttiStreamSynchronize(stream))) return false;
+    expect_all(data_, count, ranks_ * (ranks_ + 1) / 2);
+    return true;
+  }
+  void expect_all(const int* values, std::size_t count, int right) {
+    is_exact_ = is_exact_ && std::all_of(values, values + count, [=](int value) { return value == right; });
+  }
+
+  static constexpr std::size_t kMost = 300'000;
+  static inline thread_local int data_[kMost];  // a job asks for no memory of its own
+  const int ranks_;
+  const int rank_;
+  tuttiComm_t comm_ = nullptr;
+  int result_ = tuttiSuccess;
+  bool is_exact_ = true;
+  char text_[1000] = {};
+};
+
+}  // namespace tutti::test
