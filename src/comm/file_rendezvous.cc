@@ -65,6 +65,10 @@ Status random_name_beside(const std::string& path, std::string* name) {
   return {};
 }
 
+bool is_private(const struct stat& state) {
+  return S_ISDIR(state.st_mode) && state.st_uid == ::geteuid() && (state.st_mode & 077) == 0;
+}
+
 }  // namespace
 
 bool parse_meeting(std::string_view text, MeetingFile* meeting) {
@@ -134,14 +138,14 @@ Status private_meeting_path(const std::string& temporary, const std::string& job
 
 bool is_private_directory(const std::string& path) {
   struct stat state {};
-  return ::lstat(path.c_str(), &state) == 0 && S_ISDIR(state.st_mode) && state.st_uid == ::geteuid() &&
-         (state.st_mode & 077) == 0;
+  return ::lstat(path.c_str(), &state) == 0 && is_private(state);
 }
 
+// One look: rank 0 may remove the directory at any time, when the ranks have met.
 Status check_private_directory(const std::string& path) {
   const std::string directory = directory_of(path);
   struct stat state {};
-  if (::lstat(directory.c_str(), &state) != 0 || is_private_directory(directory)) return {};
+  if (::lstat(directory.c_str(), &state) != 0 || is_private(state)) return {};
   return fail(Code::kSystemError,
               "{} is not a directory of this user alone (mode 0700), so the ranks cannot meet there: remove it, or set "
               "TMPDIR to a directory of yours on all ranks",
