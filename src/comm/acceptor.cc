@@ -23,7 +23,8 @@ constexpr int kBacklog = 1024;
 constexpr int kAcceptsPerWake = 64;
 constexpr std::size_t kLeastStrangers = 32;
 constexpr std::chrono::milliseconds kPauseWithoutDescriptors{100};
-/// So many pauses in a row take a second. Then the joins are told what is lacking; a shorter lack may end by itself.
+/// After this many pauses in a row, which take a second, the joins are told what is lacking. A shorter lack may end by
+/// itself.
 constexpr int kPausesThatAreALack = 10;
 
 Status bind_tcp(int family, std::uint16_t port, Descriptor* listener) {

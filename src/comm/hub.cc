@@ -311,8 +311,8 @@ bool Hub::lookup(Role role, const KeyId& id, Key* secret) {
   return found->second->key_for(process_, secret).ok();
 }
 
-/// Over TCP: while an id is served, or a rank is somewhere else, and at the addresses that others were told of. At a
-/// door's port any address will do: its URL has named one.
+/// Somebody may come over TCP while an id is served or a rank is on another host, to the addresses that others were
+/// told of. While a door is open any address will do, since the URL has named one.
 bool Hub::expects(const Socket& connected) const {
   if (urls_->serves_any()) return true;
   IpAddress own;

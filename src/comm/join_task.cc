@@ -152,7 +152,7 @@ void JoinTask::set_service(Service service) {
   changed_.notify_all();
 }
 
-/// What a step of the join throws in the loop's thread ends the join: nobody else would.
+/// An exception of a step in the loop's thread ends the join. Nobody else would end it.
 template <class Step>
 void JoinTask::run_step(const Step& step) {
   try {
@@ -300,7 +300,7 @@ Status JoinTask::on_message(MessageType type, ByteView payload) {
       TUTTI_TRY(decode(payload, &failure));
       if (failure.code == Code::kInvalidUsage && !group_->roster()) set_service(Service::kRefused);  // used up
       all_fail_ = true;
-      // What this rank lacks is more than others can tell, who may have told the root first that it is gone.
+      // The others may have told the root first that this rank is gone. What it lacks itself says more.
       finish(own_failure_.code() == Code::kSystemError ? own_failure_ : Status(failure.code, failure.text));
       return {};
     }

@@ -16,7 +16,7 @@ int remember_error(const Status& status, const void* object) noexcept;
 const char* last_error(const void* object) noexcept;
 /// Makes the text of `status` the answer, for a communicator's first cause.
 const char* hold_text(const Status& status) noexcept;
-/// The same for a text that is no error.
+/// Makes `text`, which tells of no error, the answer.
 const char* hold_text(std::string text);
 
 }  // namespace tutti

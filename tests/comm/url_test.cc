@@ -1,6 +1,5 @@
 #include "comm/url.h"
 
-#include <dlfcn.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -21,6 +20,7 @@
 #include "comm/unique_id.h"
 #include "comm/url_service.h"
 #include "comm/world.h"
+#include "support/next_function.h"
 
 namespace {
 
@@ -31,7 +31,7 @@ std::atomic<int> unknown_lookups{0};
 
 /// In place of the C library's, for that name.
 extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo* hints, addrinfo** list) {
-  static const auto original = reinterpret_cast<decltype(&getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));
+  static const auto original = tutti::test::next_function<decltype(&getaddrinfo)>("getaddrinfo");
   const bool late = host != nullptr && std::string_view(host) == "late.tutti.invalid";
   if (late && unknown_lookups.fetch_sub(1) > 0) return EAI_NONAME;
   return original(late ? "127.0.0.1" : host, service, hints, list);

@@ -1,6 +1,5 @@
 #include "hostile/forgery.h"
 
-#include <dlfcn.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <poll.h>
@@ -15,6 +14,8 @@
 #include <random>
 #include <vector>
 
+#include "support/next_function.h"
+
 namespace {
 
 using Bytes = std::vector<unsigned char>;
@@ -22,11 +23,6 @@ using Bytes = std::vector<unsigned char>;
 constexpr std::size_t kCounter = 8;
 constexpr std::size_t kHeader = 8;
 constexpr std::size_t kCode = 16;
-
-template <class Function>
-Function next_of(const char* name) {
-  return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
-}
 
 /// What this thread signed last. It is sent next, unless something waits to be sent before it.
 struct Signed {
@@ -83,7 +79,7 @@ class Forger {
     for (const unsigned value : {type, type >> 8, 0u, 0u}) text.push_back(static_cast<unsigned char>(value));
     text.insert(text.end(), said.begin(), said.end());
     std::array<unsigned char, 32> code{};
-    static const auto next = next_of<decltype(&::HMAC)>("HMAC");
+    static const auto next = tutti::test::next_function<decltype(&::HMAC)>("HMAC");
     next(EVP_sha256(), last.key.data(), static_cast<int>(last.key.size()), text.data(), text.size(), code.data(),
          nullptr);
     Bytes made(text.begin() + kCounter, text.end());
@@ -135,7 +131,7 @@ class Forger {
 };
 
 ssize_t send_next(int socket, const msghdr* message, int flags) {
-  static const auto next = next_of<ssize_t (*)(int, const msghdr*, int)>("sendmsg");
+  static const auto next = tutti::test::next_function<ssize_t (*)(int, const msghdr*, int)>("sendmsg");
   return next(socket, message, flags);
 }
 
@@ -176,7 +172,7 @@ extern "C" {
 
 unsigned char* HMAC(const EVP_MD* kind, const void* key, int key_size, const unsigned char* text, std::size_t size,
                     unsigned char* code, unsigned* code_size) {
-  static const auto next = next_of<decltype(&::HMAC)>("HMAC");
+  static const auto next = tutti::test::next_function<decltype(&::HMAC)>("HMAC");
   unsigned char* const made = next(kind, key, key_size, text, size, code, code_size);
   if (made == nullptr) return nullptr;
   const auto* const begin = static_cast<const unsigned char*>(key);

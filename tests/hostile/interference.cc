@@ -1,6 +1,5 @@
 #include "hostile/interference.h"
 
-#include <dlfcn.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -13,15 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "support/next_function.h"
+
 namespace {
 
 using tutti::test::Interference;
 using Bytes = std::vector<unsigned char>;
-
-template <class Function>
-Function next_of(const char* name) {
-  return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
-}
 
 bool is_tcp(int socket) {
   sockaddr_storage address{};
@@ -149,7 +145,7 @@ bool has_interfered() { return Middleman::get().is_done(); }
 extern "C" {
 
 ssize_t recvmsg(int socket, msghdr* message, int flags) {
-  static const auto next = next_of<ssize_t (*)(int, msghdr*, int)>("recvmsg");
+  static const auto next = tutti::test::next_function<ssize_t (*)(int, msghdr*, int)>("recvmsg");
   const ssize_t got = next(socket, message, flags);
   if (got <= 0 || (flags & MSG_PEEK) != 0 || !is_tcp(socket)) return got;
   Bytes piece;
@@ -175,7 +171,7 @@ ssize_t recvmsg(int socket, msghdr* message, int flags) {
 
 ssize_t recv(int socket, void* buffer, size_t size, int flags) {
   if ((flags & MSG_PEEK) != 0) {
-    static const auto next = next_of<ssize_t (*)(int, void*, size_t, int)>("recv");
+    static const auto next = tutti::test::next_function<ssize_t (*)(int, void*, size_t, int)>("recv");
     return next(socket, buffer, size, flags);
   }
   iovec part{buffer, size};

@@ -1,6 +1,5 @@
 #include "shortage/shortage.h"
 
-#include <dlfcn.h>
 #include <execinfo.h>
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -14,6 +13,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <new>
+
+#include "support/next_function.h"
 
 namespace {
 
@@ -30,11 +31,6 @@ bool fails(tutti::test::Scarce kind) {
   if (!count.on.load()) return false;
   const long request = count.requests.fetch_add(1) + 1;
   return request == count.first.load() || (count.lasting.load() && request > count.first.load());
-}
-
-template <class Function>
-Function next_of(const char* name) {
-  return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
 }
 
 void print_stack() {
@@ -93,45 +89,45 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { s
 extern "C" {
 
 int socket(int family, int type, int protocol) noexcept {
-  static const auto next = next_of<int (*)(int, int, int)>("socket");
+  static const auto next = tutti::test::next_function<int (*)(int, int, int)>("socket");
   return fails(tutti::test::Scarce::kDescriptors) ? (errno = EMFILE, -1) : next(family, type, protocol);
 }
 
 int accept4(int listener, sockaddr* address, socklen_t* size, int flags) {
-  static const auto next = next_of<int (*)(int, sockaddr*, socklen_t*, int)>("accept4");
+  static const auto next = tutti::test::next_function<int (*)(int, sockaddr*, socklen_t*, int)>("accept4");
   return fails(tutti::test::Scarce::kDescriptors) ? (errno = EMFILE, -1) : next(listener, address, size, flags);
 }
 
 int epoll_create1(int flags) noexcept {
-  static const auto next = next_of<int (*)(int)>("epoll_create1");
+  static const auto next = tutti::test::next_function<int (*)(int)>("epoll_create1");
   return fails(tutti::test::Scarce::kDescriptors) ? (errno = EMFILE, -1) : next(flags);
 }
 
 int eventfd(unsigned count, int flags) noexcept {
-  static const auto next = next_of<int (*)(unsigned, int)>("eventfd");
+  static const auto next = tutti::test::next_function<int (*)(unsigned, int)>("eventfd");
   return fails(tutti::test::Scarce::kDescriptors) ? (errno = EMFILE, -1) : next(count, flags);
 }
 
 int memfd_create(const char* name, unsigned flags) noexcept {
-  static const auto next = next_of<int (*)(const char*, unsigned)>("memfd_create");
+  static const auto next = tutti::test::next_function<int (*)(const char*, unsigned)>("memfd_create");
   return fails(tutti::test::Scarce::kDescriptors) ? (errno = EMFILE, -1) : next(name, flags);
 }
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*main)(void*), void* argument) noexcept {
   static const auto next =
-      next_of<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
+      tutti::test::next_function<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
   return fails(tutti::test::Scarce::kThreads) ? EAGAIN : next(thread, attributes, main, argument);
 }
 
 void* mmap(void* address, size_t size, int protection, int flags, int file, off_t offset) noexcept {
-  static const auto next = next_of<void* (*)(void*, size_t, int, int, int, off_t)>("mmap");
+  static const auto next = tutti::test::next_function<void* (*)(void*, size_t, int, int, int, off_t)>("mmap");
   if (!fails(tutti::test::Scarce::kMappings)) return next(address, size, protection, flags, file, offset);
   errno = ENOMEM;
   return MAP_FAILED;
 }
 
 int madvise(void* address, size_t size, int advice) noexcept {
-  static const auto next = next_of<int (*)(void*, size_t, int)>("madvise");
+  static const auto next = tutti::test::next_function<int (*)(void*, size_t, int)>("madvise");
   return fails(tutti::test::Scarce::kMappings) ? (errno = ENOMEM, -1) : next(address, size, advice);
 }
 

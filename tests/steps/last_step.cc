@@ -1,12 +1,13 @@
 #include "steps/last_step.h"
 
-#include <dlfcn.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+
+#include "support/next_function.h"
 
 namespace {
 
@@ -35,11 +36,6 @@ bool step(int socket) {
   return false;
 }
 
-template <class Function>
-Function next_of(const char* name) {
-  return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
-}
-
 }  // namespace
 
 namespace tutti::test {
@@ -57,12 +53,12 @@ long steps() { return sent; }
 extern "C" {
 
 ssize_t send(int socket, const void* data, size_t size, int flags) {
-  static const auto next = next_of<ssize_t (*)(int, const void*, size_t, int)>("send");
+  static const auto next = tutti::test::next_function<ssize_t (*)(int, const void*, size_t, int)>("send");
   return step(socket) ? next(socket, data, size, flags) : -1;
 }
 
 ssize_t sendmsg(int socket, const msghdr* message, int flags) {
-  static const auto next = next_of<ssize_t (*)(int, const msghdr*, int)>("sendmsg");
+  static const auto next = tutti::test::next_function<ssize_t (*)(int, const msghdr*, int)>("sendmsg");
   return step(socket) ? next(socket, message, flags) : -1;
 }
 

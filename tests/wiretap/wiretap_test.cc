@@ -1,6 +1,5 @@
 // Who listens to all that ranks say over TCP, without encryption, learns no secret: the program keeps a copy of all
 // that it writes to TCP sockets. Its functions stand in front of the system's.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -22,6 +21,7 @@
 #include "comm/tcp_rendezvous.h"
 #include "comm/unique_id.h"
 #include "support/connections.h"
+#include "support/next_function.h"
 #include "support/ports.h"
 #include "support/ranks.h"
 
@@ -57,17 +57,12 @@ void record(int descriptor, const iovec* pieces, std::size_t count, ssize_t writ
   }
 }
 
-template <class Function>
-Function next_of(const char* name) {
-  return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
-}
-
 }  // namespace
 
 extern "C" {
 
 ssize_t send(int descriptor, const void* data, size_t size, int flags) {
-  static const auto next = next_of<ssize_t (*)(int, const void*, size_t, int)>("send");
+  static const auto next = tutti::test::next_function<ssize_t (*)(int, const void*, size_t, int)>("send");
   const ssize_t written = next(descriptor, data, size, flags);
   const iovec piece{const_cast<void*>(data), size};
   record(descriptor, &piece, 1, written);
@@ -75,7 +70,7 @@ ssize_t send(int descriptor, const void* data, size_t size, int flags) {
 }
 
 ssize_t write(int descriptor, const void* data, size_t size) {
-  static const auto next = next_of<ssize_t (*)(int, const void*, size_t)>("write");
+  static const auto next = tutti::test::next_function<ssize_t (*)(int, const void*, size_t)>("write");
   const ssize_t written = next(descriptor, data, size);
   const iovec piece{const_cast<void*>(data), size};
   record(descriptor, &piece, 1, written);
@@ -83,14 +78,14 @@ ssize_t write(int descriptor, const void* data, size_t size) {
 }
 
 ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {
-  static const auto next = next_of<ssize_t (*)(int, const msghdr*, int)>("sendmsg");
+  static const auto next = tutti::test::next_function<ssize_t (*)(int, const msghdr*, int)>("sendmsg");
   const ssize_t written = next(descriptor, message, flags);
   record(descriptor, message->msg_iov, message->msg_iovlen, written);
   return written;
 }
 
 ssize_t writev(int descriptor, const iovec* pieces, int count) {
-  static const auto next = next_of<ssize_t (*)(int, const iovec*, int)>("writev");
+  static const auto next = tutti::test::next_function<ssize_t (*)(int, const iovec*, int)>("writev");
   const ssize_t written = next(descriptor, pieces, count);
   record(descriptor, pieces, static_cast<std::size_t>(count), written);
   return written;
@@ -115,6 +110,13 @@ class Wiretap : public ::testing::Test {
   static std::size_t find(const std::vector<std::byte>& in, ByteView what, std::size_t from = 0) {
     const auto at = std::search(in.begin() + static_cast<std::ptrdiff_t>(from), in.end(), what.begin(), what.end());
     return at == in.end() ? SIZE_MAX : static_cast<std::size_t>(at - in.begin());
+  }
+  /// An id, and what it says.
+  static void make_id(tuttiUniqueId* raw, UniqueId* id) {
+    ASSERT_EQ(tuttiGetUniqueId(raw), tuttiSuccess);
+    IdBytes bytes;
+    std::memcpy(bytes.data(), raw->internal, bytes.size());
+    ASSERT_TRUE(UniqueId::decode(bytes, id).ok());
   }
   /// No eight bytes of the secret stand anywhere on the tape.
   static void expect_absent(const std::vector<std::byte>& heard, const Key& secret) {
@@ -156,11 +158,8 @@ TEST_F(Wiretap, LearnsNoSecretOfAJoin) {
   const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
   const ScopedSetting clear("TUTTI_TLS", "off");
   tuttiUniqueId raw;
-  ASSERT_EQ(tuttiGetUniqueId(&raw), tuttiSuccess);
-  IdBytes bytes;
-  std::memcpy(bytes.data(), raw.internal, bytes.size());
   UniqueId id;
-  ASSERT_TRUE(UniqueId::decode(bytes, &id).ok());
+  ASSERT_NO_FATAL_FAILURE(make_id(&raw, &id));
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 3; ++rank)
     ranks.emplace_back([&, rank] {
@@ -187,11 +186,8 @@ TEST_P(WiretapOfCalls, LearnsNoSecretOfAReconnectAndWithTlsNoData) {
   const ScopedSetting patience("TUTTI_RECONNECT", "1000");
   const ScopedSetting quiet("TUTTI_LOG", "error");
   tuttiUniqueId raw;
-  ASSERT_EQ(tuttiGetUniqueId(&raw), tuttiSuccess);
-  IdBytes bytes;
-  std::memcpy(bytes.data(), raw.internal, bytes.size());
   UniqueId id;
-  ASSERT_TRUE(UniqueId::decode(bytes, &id).ok());
+  ASSERT_NO_FATAL_FAILURE(make_id(&raw, &id));
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 2; ++rank)
     ranks.emplace_back([&, rank] {
