@@ -159,8 +159,8 @@ Status write_private_meeting(const std::string& path, const MeetingFile& meeting
       return fail(Code::kSystemError, "cannot create {}: {}", directory, errno_text());
     TUTTI_TRY(check_private_directory(path));
     const Status status = write_meeting(path, meeting);
-    // Another job may have removed the directory, empty as it was, just now.
-    if (status.ok() || tries == 100 || ::access(directory.c_str(), F_OK) == 0) return status;
+    // Another job may have removed the directory, empty as it was, just now, and a third one may have made it again.
+    if (status.ok() || tries == 100) return status;
   }
 }
 
