@@ -10,20 +10,24 @@
 #include <tuple>
 
 #include "hostile/scribbler.h"
-#include "hostile/trial.h"
 #include "support/depth.h"
+#include "support/disturbed_job.h"
+#include "support/patience.h"
 #include "support/seed.h"
 
 namespace tutti::test {
 namespace {
 
+constexpr int kScribbler = 1;
+constexpr double kSlowest = 8;  // seconds, all of them spent with waiting for deadlines
+
 /// What holds of the ranks that behave.
-void expect_orderly(const Trial& trial, int hostile, const std::string& where) {
-  for (int rank = 0; rank < Trial::kRanks; ++rank) {
+void expect_orderly(const DisturbedJob& job, int hostile, const std::string& where) {
+  for (int rank = 0; rank < DisturbedJob::kRanks; ++rank) {
     if (rank == hostile) continue;
-    EXPECT_EQ(trial.end(rank), 0) << where << trial.texts();
+    EXPECT_EQ(job.end(rank), 0) << where << job.texts();
   }
-  EXPECT_TRUE(trial.is_timely()) << where << trial.texts();
+  EXPECT_LE(job.seconds(), kSlowest + job.second_here()) << where << job.texts();
 }
 
 /// The rank that forges, and whether each rank is a host of its own.
@@ -31,25 +35,25 @@ class TimedForgeries : public ::testing::TestWithParam<std::tuple<int, bool>> {}
 
 TEST_P(TimedForgeries, CrashNobody) {
   const auto [forger, apart] = GetParam();
-  const TrialSettings settings(apart);
-  const TrialDeadlines deadlines(2);
+  const ScopedDeadlines deadlines(2);
   SCOPED_TRACE(seed_text());
   const std::uint64_t seed = test_seed();
-  Trial trial;
-  const auto run = [&, forger = forger](long k, std::uint64_t rarity, std::uint64_t round) {
-    trial.run(
+  DisturbedJob job;
+  const auto run = [&, forger = forger, is_apart = apart](long k, std::uint64_t rarity, std::uint64_t round) {
+    job.run(
+        kWholeJob,
         [&](int rank) {
-          settings.set_host(rank);
+          if (is_apart) be_a_host(rank);
           forge(rank == forger ? k : 0, rarity, seed + round);
         },
         [&](int) { return k == 0 ? messages_sent() : messages_forged(); });
   };
   {
-    const TrialDeadlines far(kFarSeconds);
+    const ScopedDeadlines far(kFarSeconds);
     run(0, 0, 0);
   }
-  ASSERT_TRUE(trial.is_success()) << trial.texts();
-  const long messages = trial.kept(forger);
+  ASSERT_TRUE(job.is_success()) << job.texts();
+  const long messages = job.kept(forger);
   ASSERT_GT(messages, 5);
   RecordProperty("messages", static_cast<int>(messages));
   long forged = 0;
@@ -57,8 +61,8 @@ TEST_P(TimedForgeries, CrashNobody) {
   for (int round = 0; round < rounds; ++round) {
     const long k = 1 + round * messages / rounds;
     run(k, static_cast<std::uint64_t>(round % 3 * 2), static_cast<std::uint64_t>(round));
-    forged += trial.kept(forger);
-    expect_orderly(trial, -1, "round " + std::to_string(round) + ", message " + std::to_string(k));
+    forged += job.kept(forger);
+    expect_orderly(job, -1, "round " + std::to_string(round) + ", message " + std::to_string(k));
   }
   EXPECT_GE(forged, rounds / 2) << "the case checks little";
 }
@@ -70,17 +74,17 @@ INSTANTIATE_TEST_SUITE_P(Of, TimedForgeries, ::testing::Combine(::testing::Value
                          });
 
 TEST(TimedScribbles, CrashNobodyElse) {
-  const TrialSettings settings(false);
-  const TrialDeadlines deadlines(2);
+  const ScopedDeadlines deadlines(2);
   SCOPED_TRACE(seed_text());
   const std::uint64_t seed = test_seed();
-  Trial trial;
+  DisturbedJob job;
   long written = 0;
   std::unique_ptr<Scribbler> scribbler;
   for (int round = 0; round < (covers_all() ? 100 : 12); ++round) {
-    trial.run(
+    job.run(
+        kWholeJob,
         [&](int rank) {
-          if (rank != Trial::kVictim) return;
+          if (rank != kScribbler) return;
           const auto number = static_cast<std::uint64_t>(round);
           scribbler = std::make_unique<Scribbler>(seed + number, static_cast<unsigned>(number * 997 % 30'000));
         },
@@ -89,8 +93,8 @@ TEST(TimedScribbles, CrashNobodyElse) {
           scribbler.reset();
           return count;
         });
-    written += trial.kept(Trial::kVictim);
-    expect_orderly(trial, Trial::kVictim, "round " + std::to_string(round));
+    written += job.kept(kScribbler);
+    expect_orderly(job, kScribbler, "round " + std::to_string(round));
   }
   EXPECT_GT(written, 1000) << "the case checks nothing";
 }

@@ -8,12 +8,16 @@
 #include <tuple>
 #include <utility>
 
-#include "hostile/trial.h"
 #include "support/depth.h"
+#include "support/disturbed_job.h"
+#include "support/patience.h"
 #include "support/seed.h"
 
 namespace tutti::test {
 namespace {
+
+constexpr int kVictim = 1;      // whose connections are disturbed; rank 0 serves the id
+constexpr double kSlowest = 8;  // seconds, all of them spent with waiting for deadlines
 
 struct Protection {
   const char* name;
@@ -27,46 +31,46 @@ class TimedInterferences : public ::testing::TestWithParam<std::tuple<Way, Prote
 
 TEST_P(TimedInterferences, EndInARightResultOrAnError) {
   const auto& [way, protection] = GetParam();
-  const TrialSettings settings(true);
-  const TrialDeadlines deadlines(2);
+  const ScopedDeadlines deadlines(2);
   const ScopedSetting tls("TUTTI_TLS", protection.tls);
   const ScopedSetting checksum("TUTTI_CHECKSUM", protection.checksum);
   SCOPED_TRACE(seed_text());
   const std::uint64_t seed = test_seed();
-  Trial trial;
+  DisturbedJob job;
   const auto run = [&](Interference interference, long k) {
-    trial.run(
+    job.run(
+        kWholeJob,
         [&](int rank) {
-          settings.set_host(rank);
-          if (rank == Trial::kVictim) interfere(interference, k, seed + static_cast<std::uint64_t>(k));
+          be_a_host(rank);
+          if (rank == kVictim) interfere(interference, k, seed + static_cast<std::uint64_t>(k));
         },
         [&](int) { return k == 0             ? pieces_received()
                           : has_interfered() ? 1
                                              : 0; });
   };
   {
-    const TrialDeadlines far(kFarSeconds);
+    const ScopedDeadlines far(kFarSeconds);
     run(Interference::kNone, 0);
   }
-  ASSERT_TRUE(trial.is_success()) << trial.texts();
-  const long pieces = trial.kept(Trial::kVictim);
+  ASSERT_TRUE(job.is_success()) << job.texts();
+  const long pieces = job.kept(kVictim);
   ASSERT_GT(pieces, 20) << "too few for a job that talks";
   const long most = covers_all() ? 60 : 6;
   int runs = 0, interfered = 0, errors = 0, wrong = 0;
   for (long k = 1; k <= pieces; k += (pieces + most - 1) / most) {
     run(way.second, k);
     ++runs;
-    interfered += static_cast<int>(trial.kept(Trial::kVictim));
-    if (!trial.is_success()) ++errors;
-    const std::string where = "piece " + std::to_string(k) + " of " + std::to_string(pieces) + trial.texts();
-    for (int rank = 0; rank < Trial::kRanks; ++rank) {
-      EXPECT_EQ(trial.end(rank), 0) << where;
-      EXPECT_NE(trial.result(rank), static_cast<int>(tuttiInternalError)) << where;
-      if (trial.is_exact(rank)) continue;
+    interfered += static_cast<int>(job.kept(kVictim));
+    if (!job.is_success()) ++errors;
+    const std::string where = "piece " + std::to_string(k) + " of " + std::to_string(pieces) + job.texts();
+    for (int rank = 0; rank < DisturbedJob::kRanks; ++rank) {
+      EXPECT_EQ(job.end(rank), 0) << where;
+      EXPECT_NE(job.result(rank), static_cast<int>(tuttiInternalError)) << where;
+      if (job.is_exact(rank)) continue;
       ++wrong;
       EXPECT_FALSE(protection.is_exact) << where;
     }
-    EXPECT_TRUE(trial.is_timely()) << where;
+    EXPECT_LE(job.seconds(), kSlowest + job.second_here()) << where;
   }
   EXPECT_GE(interfered, runs / 2) << "the case checks little";
   RecordProperty("errors", std::to_string(errors) + " of " + std::to_string(runs));

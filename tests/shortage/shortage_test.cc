@@ -46,7 +46,7 @@ void keep_line(int, const char* line, void* user) {
 /// In a process of its own.
 [[noreturn]] void run_job(Scarce kind, long k, bool lasting, Outcome* outcome) {
   const auto rank_main = [outcome](const tuttiUniqueId& id, int rank) {
-    const Job job(id, kRanks, rank, {&Job::add, &Job::add_much, &Job::split, &Job::stream, &Job::exchange});
+    const Job job(id, kRanks, rank, kWholeJob);
     if (!job.is_exact()) {
       std::fprintf(stderr, "rank %d: a wrong result\n", rank);
       ::_exit(3);

@@ -1,4 +1,4 @@
-// A small job of three processes, one of which, or whose connections, misbehaves.
+// A small job of three processes, for tests that disturb it at every point.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,62 +15,72 @@
 #include <cstring>
 #include <functional>
 #include <new>
+#include <span>
 #include <string>
 
 #include "support/await.h"
 #include "support/job.h"
-#include "support/patience.h"
 #include "support/ranks.h"
 #include "support/yardstick.h"
 
 namespace tutti::test {
 
-class Trial {
+/// What the processes report stays until the next run.
+class DisturbedJob {
  public:
   static constexpr int kRanks = 3;
-  static constexpr int kVictim = 1;  ///< whose connections or memory are disturbed; 0 serves the id
+  static constexpr int kNobody = -1;
+  /// Called in a rank's process.
+  using Before = std::function<void(int rank)>;
+  using After = std::function<long(int rank)>;
 
-  Trial() {
+  DisturbedJob() {
     void* const memory = ::mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    report_ = static_cast<Report*>(memory);
+    report_ = ::new (memory) Report{};
   }
-  ~Trial() { ::munmap(report_, sizeof(Report)); }
-  Trial(const Trial&) = delete;
-  Trial& operator=(const Trial&) = delete;
+  ~DisturbedJob() { ::munmap(report_, sizeof(Report)); }
+  DisturbedJob(const DisturbedJob&) = delete;
+  DisturbedJob& operator=(const DisturbedJob&) = delete;
 
-  /// `before` and `after`: around each rank's part, in its process; what `after` returns is kept.
-  void run(const std::function<void(int rank)>& before, const std::function<long(int rank)>& after) {
+  /// Waits for the ends of all ranks but `lost`, which does not end by itself. What `after` returns is kept.
+  void run(std::span<const Job::Part> parts, const Before& before, const After& after, int lost = kNobody) {
     ::new (report_) Report{};
     for (auto& result : report_->results) result = kNoResult;
     std::array<pid_t, kRanks> children{};
     for (int rank = 0; rank < kRanks; ++rank)
       if (pid_t& child = children[static_cast<std::size_t>(rank)]; (child = ::fork()) == 0)
-        run_rank(rank, before, after);
+        run_rank(rank, parts, before, after);
     const Yardstick yardstick;
     const auto began = std::chrono::steady_clock::now();
-    for (std::size_t rank = 0; rank < kRanks; ++rank) ends_[rank] = await_end(children[rank]);
+    for (int rank = 0; rank < kRanks; ++rank)
+      if (rank != lost) ends_[static_cast<std::size_t>(rank)] = await_end(children[static_cast<std::size_t>(rank)]);
     seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    limit_ = kSlowest + yardstick.limit(std::chrono::duration<double>(1)).count();
+    second_here_ = yardstick.limit(std::chrono::duration<double>(1)).count();
+    if (lost != kNobody) end_child(children[static_cast<std::size_t>(lost)]);
   }
 
+  /// A tuttiResult_t, or kNoResult of a rank that did not get so far.
   int result(int rank) const { return report_->results[static_cast<std::size_t>(rank)]; }
+  const char* text(int rank) const { return report_->texts[rank]; }
   long kept(int rank) const { return report_->kept[static_cast<std::size_t>(rank)]; }
+  /// Whether what it received was right.
   bool is_exact(int rank) const { return report_->exact[static_cast<std::size_t>(rank)]; }
   bool is_success() const { return result(0) == 0 && result(1) == 0 && result(2) == 0; }
   /// The wait status.
   int end(int rank) const { return ends_[static_cast<std::size_t>(rank)]; }
-  /// Whether all ended by their deadlines, of which one that has joined may meet several.
-  bool is_timely() const { return seconds_ <= limit_; }
+  /// How long the ranks took to end.
+  double seconds() const { return seconds_; }
+  /// What a promise of one second may have taken on this machine meanwhile.
+  double second_here() const { return second_here_; }
   std::string texts() const {
     std::string all;
     for (int rank = 0; rank < kRanks; ++rank)
-      all += "\n  rank " + std::to_string(rank) + ": " + std::to_string(result(rank)) + " " + report_->texts[rank];
+      all += "\n  rank " + std::to_string(rank) + ": " + std::to_string(result(rank)) + " " + text(rank);
     return all + "\n  " + std::to_string(seconds_) + " s";
   }
 
  private:
   static constexpr int kNoResult = -1;
-  static constexpr double kSlowest = 8;  // seconds, all of them spent with waiting for deadlines
   struct Report {
     tuttiUniqueId id;
     std::atomic<bool> id_ready;
@@ -80,7 +90,7 @@ class Trial {
     char texts[kRanks][1000];
   };
 
-  [[noreturn]] void run_rank(int rank, const std::function<void(int)>& before, const std::function<long(int)>& after) {
+  [[noreturn]] void run_rank(int rank, std::span<const Job::Part> parts, const Before& before, const After& after) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)tuttiSetLogCallback([](int, const char*, void*) {}, nullptr);
     before(rank);
@@ -89,7 +99,7 @@ class Trial {
       report_->id_ready = true;
     }
     await_or_exit([this] { return report_->id_ready.load(); }, "the id");
-    const Job job(report_->id, kRanks, rank, {&Job::add, &Job::add_much, &Job::split, &Job::stream, &Job::exchange});
+    const Job job(report_->id, kRanks, rank, parts);
     const auto own = static_cast<std::size_t>(rank);
     std::strcpy(report_->texts[rank], job.text());
     report_->exact[own] = job.is_exact();
@@ -100,13 +110,13 @@ class Trial {
 
   Report* report_ = nullptr;
   std::array<int, kRanks> ends_{};
-  double seconds_ = 0, limit_ = 0;
+  double seconds_ = 0, second_here_ = 0;
 };
 
 /// How long calls and joins wait.
-class TrialDeadlines {
+class ScopedDeadlines {
  public:
-  explicit TrialDeadlines(double seconds) : seconds_(std::to_string(seconds)) {}
+  explicit ScopedDeadlines(double seconds) : seconds_(std::to_string(seconds)) {}
 
  private:
   const std::string seconds_;
@@ -114,17 +124,7 @@ class TrialDeadlines {
   const ScopedSetting join_{"TUTTI_JOIN_TIMEOUT", seconds_.c_str()};
 };
 
-/// Where `apart`, each rank is a host of its own.
-class TrialSettings {
- public:
-  explicit TrialSettings(bool apart) : apart_(apart) {}
-  void set_host(int rank) const {
-    if (apart_) ::setenv("TUTTI_HOSTID", ("host " + std::to_string(rank)).c_str(), 1);
-  }
-
- private:
-  const bool apart_;
-  const ScopedSetting quiet_{"TUTTI_LOG", "error"};
-};
+/// Makes this process, of that rank, a host of its own.
+inline void be_a_host(int rank) { ::setenv("TUTTI_HOSTID", ("host " + std::to_string(rank)).c_str(), 1); }
 
 }  // namespace tutti::test

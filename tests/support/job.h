@@ -4,9 +4,10 @@
 #include <tutti/tutti.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdio>
-#include <initializer_list>
+#include <span>
 
 namespace tutti::test {
 
@@ -16,7 +17,7 @@ class Job {
  public:
   using Part = bool (Job::*)();
 
-  Job(const tuttiUniqueId& id, int ranks, int rank, std::initializer_list<Part> parts) : ranks_(ranks), rank_(rank) {
+  Job(const tuttiUniqueId& id, int ranks, int rank, std::span<const Part> parts) : ranks_(ranks), rank_(rank) {
     if (!check(nullptr, tuttiCommInitRank(&comm_, ranks, id, rank))) return;
     const bool done = std::all_of(parts.begin(), parts.end(), [this](Part part) { return (this->*part)(); });
     done ? (void)check(comm_, tuttiCommDestroy(comm_)) : (void)tuttiCommAbort(comm_);
@@ -84,5 +85,8 @@ class Job {
   bool is_exact_ = true;
   char text_[1000] = {};
 };
+
+inline constexpr std::array<Job::Part, 5> kWholeJob{&Job::add, &Job::add_much, &Job::split, &Job::stream,
+                                                    &Job::exchange};
 
 }  // namespace tutti::test
