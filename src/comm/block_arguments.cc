@@ -13,14 +13,16 @@ namespace {
 constexpr auto kLargest = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
 
 /// Bytes [begin, end) of memory.
-struct Span {
+struct AddressRange {
   std::uintptr_t begin;
   std::uintptr_t end;
   bool empty() const { return begin == end; }
-  bool meets(const Span& other) const { return begin < other.end && other.begin < end && !empty() && !other.empty(); }
+  bool meets(const AddressRange& other) const {
+    return begin < other.end && other.begin < end && !empty() && !other.empty();
+  }
 };
 
-Span block_span(const void* buffer, const BlockTable& table, std::size_t block, std::size_t element) {
+AddressRange addresses_of_block(const void* buffer, const BlockTable& table, std::size_t block, std::size_t element) {
   const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(buffer) + table.offsets[block] * element;
   return {begin, begin + table.counts[block] * element};
 }
@@ -69,9 +71,9 @@ Status check_apart(const CallArguments& a, int rank) {
   const std::size_t element = size_of(static_cast<DataType>(a.type)).value;
   const bool gathers = a.collective == Collective::kAllGatherV;
   for (std::size_t from = 0; from < a.blocks->send.size; ++from) {
-    const Span sent = block_span(a.send, a.blocks->send, from, element);
+    const AddressRange sent = addresses_of_block(a.send, a.blocks->send, from, element);
     for (std::size_t to = 0; to < a.blocks->recv.size; ++to) {
-      const Span received = block_span(a.recv, a.blocks->recv, to, element);
+      const AddressRange received = addresses_of_block(a.recv, a.blocks->recv, to, element);
       const bool in_place = gathers && static_cast<int>(to) == rank && sent.begin == received.begin;
       if (sent.meets(received) && !in_place)
         return fail(Code::kInvalidArgument,
