@@ -14,12 +14,18 @@ case ${1:-} in
     sed -n '/^set(TUTTI_PRECOMPILED/,/)/p' cmake/precompiled.cmake | tr -d ')' | tr -s ' ' '\n' | grep -v '^set(' |
       sed 's/.*/#include <&>/' > build/clang/precompiled.h
     clang++ -x c++-header "${flags[@]}" build/clang/precompiled.h -o build/clang/precompiled.pch
-    # Files that need another instruction set get it; precompiled headers are without.
-    files | xargs -P "$(nproc)" -I{} sh -c 'file=$1; shift; case $file in
-        *avx512*) exec clang++ "$@" -mavx512f -mavx512bw -mavx512dq -mavx512vl -mf16c "$file" ;;
-        *avx2*) exec clang++ "$@" -mavx2 -mf16c "$file" ;;
+    # Ten files of a room are compiled as one, as in CMake's unity builds. Files that need another instruction set get it,
+    # alone; precompiled headers are without.
+    files | awk -F/ '/avx/ { print; next }
+        $(NF - 1) != room || count == 10 { if (group != "") print group; group = ""; count = 0; room = $(NF - 1) }
+        { group = group (count++ ? "," : "") $0 }
+        END { print group }' |
+      xargs -P "$(nproc)" -I{} sh -c 'files=$1; shift; case $files in
+        *avx512*) exec clang++ "$@" -mavx512f -mavx512bw -mavx512dq -mavx512vl -mf16c "$files" ;;
+        *avx2*) exec clang++ "$@" -mavx2 -mf16c "$files" ;;
       esac
-      exec clang++ -include-pch build/clang/precompiled.pch "$@" "$file"' clang {} -fsyntax-only "${flags[@]}"
+      echo "$files" | tr , "\n" | sed "s/.*/#include \"&\"/" |
+        clang++ -include-pch build/clang/precompiled.pch "$@" -I. -x c++ -' clang {} -fsyntax-only "${flags[@]}"
     ;;
   tidy)
     if [ -n "${2:-}" ]; then
