@@ -10,7 +10,7 @@
 namespace tutti {
 namespace {
 
-// Where barriers do not reach all senders, a wake-up can be missed, and the sleep is short instead.
+// Without a barrier that reaches all senders a wake-up can be missed, and the sleep is short.
 constexpr std::chrono::nanoseconds kSliceWithoutBarrier = std::chrono::milliseconds(1);
 
 /// Makes the pages present: where the host has no memory left for them this is an error, and their first use would be a
@@ -234,16 +234,19 @@ bool ShmEndpoint::all_enrolled() {
   return barrier_reaches_all_;
 }
 
+// The barrier costs a system call and an interrupt of every other core. So it is run only after a sleep that ended by
+// itself: most waits are over before that.
 void ShmEndpoint::announce_sleep() {
   peers_[index(rank_.value)]->sleep_word.announce();
-  if (all_enrolled()) ProcessBarrier::run();
+  barrier_was_run_ = nobody_came_ && all_enrolled();
+  if (barrier_was_run_) ProcessBarrier::run();
 }
 
 void ShmEndpoint::cancel_sleep() { peers_[index(rank_.value)]->sleep_word.cancel(); }
 
 void ShmEndpoint::sleep(std::chrono::nanoseconds slice) {
-  const auto longest = barrier_reaches_all_ ? slice : std::min(slice, kSliceWithoutBarrier);
-  peers_[index(rank_.value)]->sleep_word.sleep(longest);
+  const auto longest = barrier_was_run_ ? slice : std::min(slice, kSliceWithoutBarrier);
+  nobody_came_ = !peers_[index(rank_.value)]->sleep_word.sleep(longest);
 }
 
 void ShmEndpoint::wake() { peers_[index(rank_.value)]->sleep_word.wake(); }

@@ -106,6 +106,8 @@ class ShmEndpoint {
   std::vector<SendRing> send_rings_;                      // send_index(); target ranks(): multicast
   std::vector<RecvRing> recv_rings_;                      // recv_index()
   bool barrier_reaches_all_ = false;
+  bool barrier_was_run_ = false;  // since the last announcement
+  bool nobody_came_ = false;      // the last sleep ended by itself
 
   /// The last message that a link carried by reference and that may still be read.
   struct Reference {

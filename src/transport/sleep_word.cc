@@ -18,7 +18,7 @@ long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value,
 
 }  // namespace
 
-void SleepWord::sleep(std::chrono::nanoseconds slice) {
+bool SleepWord::sleep(std::chrono::nanoseconds slice) {
   if (slice > std::chrono::nanoseconds::zero()) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(slice);
     timespec timeout{};
@@ -27,7 +27,7 @@ void SleepWord::sleep(std::chrono::nanoseconds slice) {
     futex(&word_, FUTEX_WAIT, 1,
           &timeout);  // woken, timed out, interrupted or no longer 1: the caller looks again anyway
   }
-  cancel();
+  return word_.exchange(0, std::memory_order_acquire) == 0;  // pairs with the exchange in wake()
 }
 
 void SleepWord::wake() {

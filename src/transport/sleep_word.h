@@ -12,12 +12,13 @@ namespace tutti {
 class SleepWord {
  public:
   /// Owner: from now on peers wake it. Between this and the look at the links the owner needs a ProcessBarrier, because
-  /// wake_if_announced() has no fence.
+  /// wake_if_announced() has no fence; without it a wake-up may be missed, so the sleep must be short.
   void announce() { word_.exchange(1, std::memory_order_acq_rel); }  // pairs with the exchange in wake()
   /// Owner: it does not sleep after all.
   void cancel() { word_.store(0, std::memory_order_relaxed); }
-  /// Owner: sleeps until woken, at most `slice`. May return early. Returns at once if woken since announce().
-  void sleep(std::chrono::nanoseconds slice);
+  /// Owner: sleeps until woken, at most `slice`. May return early. Returns at once if woken since announce(). True if a
+  /// peer woke it.
+  bool sleep(std::chrono::nanoseconds slice);
 
   /// Any thread of any process: wakes the owner, whether or not it sleeps. One system call if it announced itself.
   void wake();

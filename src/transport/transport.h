@@ -87,8 +87,8 @@ concept Endpoint = requires(E e, const E c, Route route, const std::byte* data, 
   { e.recv_release(route, bytes) } -> std::same_as<void>;
 
   /// Sleeping: announce_sleep(), then look at all links once more, then sleep() (or cancel_sleep()). After
-  /// announce_sleep every later commit or release by a peer that concerns this rank ends a sleep(). sleep() returns
-  /// after `slice` at the latest; spurious returns are allowed. The announcement ends with the sleep.
+  /// announce_sleep every later commit or release by a peer that concerns this rank ends a sleep(), at once or within
+  /// 1 ms. sleep() returns after `slice` at the latest, and may return early. The announcement ends with the sleep.
   { e.announce_sleep() } -> std::same_as<void>;
   { e.cancel_sleep() } -> std::same_as<void>;
   { e.sleep(slice) } -> std::same_as<void>;
