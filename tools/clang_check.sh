@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# clang_check.sh syntax: each file of src compiled by clang, without output, with -Wthread-safety and warnings as errors.
-#   Headers of the system are precompiled; that each file includes what it uses is shown by a build of the preset clang.
+# clang_check.sh syntax: each file of src and tests/fuzz compiled by clang, without output, with -Wthread-safety and
+#   warnings as errors. Headers of the system are precompiled; that each file includes what it uses is shown by a build
+#   of the preset clang.
 # clang_check.sh tidy [COMMIT]: clang-tidy on the files of src that differ from COMMIT; without it, on all.
 # Both take what they need of build/clang (cmake --preset clang).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 files() { find src -name '*.cc' ! -name 'cuda*.cc' | sort; }
+fuzz_targets() { find tests/fuzz -name '*.cc'; }
 case ${1:-} in
   syntax)
     flags=(-std=c++20 -DNDEBUG -Wall -Wextra -Wpedantic -Werror -Wthread-safety -Isrc -Iinclude)
@@ -19,7 +21,7 @@ case ${1:-} in
     files | awk -F/ '/avx/ { print; next }
         $(NF - 1) != room || count == 10 { if (group != "") print group; group = ""; count = 0; room = $(NF - 1) }
         { group = group (count++ ? "," : "") $0 }
-        END { print group }' |
+        END { print group }' | cat - <(fuzz_targets) |
       xargs -P "$(nproc)" -I{} sh -c 'files=$1; shift; case $files in
         *avx512*) exec clang++ "$@" -mavx512f -mavx512bw -mavx512dq -mavx512vl -mf16c "$files" ;;
         *avx2*) exec clang++ "$@" -mavx2 -mf16c "$files" ;;

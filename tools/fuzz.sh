@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes the parsers of what comes from outside: tools/fuzz.sh [SECONDS A TARGET [TARGET...]], 600 and all if not given.
+# Fuzzes what takes messages from outside: tools/fuzz.sh [SECONDS A TARGET [TARGET...]], 600 and all if not given.
 # New inputs go to build/fuzz/corpus, what breaks something to build/fuzz/finds. Exit code 1 if anything did.
 # After a change of a message: tools/fuzz.sh --corpus writes the corpus in the tree anew.
 set -euo pipefail
@@ -21,21 +21,23 @@ if [ ${#targets[@]} -eq 0 ]; then
 fi
 cmake --build "$build" -j "$(nproc)" --target "${targets[@]/#/fuzz_}"
 mkdir -p "$build/finds"
-failed=0
-for target in "${targets[@]}"; do
+# fuzz TARGET: one at a time on each core.
+fuzz() {
+  local target=$1 log="$build/$1.log" runs
   mkdir -p "$build/corpus/$target"
-  log="$build/$target.log"
   # 512 MiB and 4 KiB an input: a parser that wants more for a message of that size believes a length it was sent.
   if "$build/tests/fuzz/fuzz_$target" -max_total_time="$seconds" -rss_limit_mb=512 -malloc_limit_mb=64 -timeout=10 -max_len=4096 \
     -artifact_prefix="$build/finds/$target-" -print_final_stats=1 "$build/corpus/$target" "tests/fuzz/corpus/$target" \
     > "$log" 2>&1; then
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     echo "$target: ${runs:-0} inputs, nothing found"
-    [ "${runs:-0}" -gt 0 ] || failed=1
+    [ "${runs:-0}" -gt 0 ]
   else
-    failed=1
     echo "$target: FOUND something" >&2
     tail -n 40 "$log" >&2
+    return 1
   fi
-done
-exit "$failed"
+}
+export build seconds
+export -f fuzz
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz {}' || exit 1

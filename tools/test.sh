@@ -12,7 +12,7 @@
 #   mpi      the collective cases under mpirun
 #   asan     the suites with the address and undefined-behaviour sanitizers
 #   tsan     the suites with the thread sanitizer
-#   clang    src compiled by clang with -Wthread-safety, warnings as errors; clang-tidy; the parsers fuzzed
+#   clang    src compiled by clang with -Wthread-safety, warnings as errors; clang-tidy; what takes messages fuzzed
 #   arm      the library cross-built for aarch64, the suites that need no peers' speed run by qemu-user
 #   torch    the backend for PyTorch; among all stages only where tools/torch.sh has installed torch, by name it does so first
 # At the end stand the seconds of each stage and the slowest cases. The last line counts tests: N passed, N failed,
@@ -203,7 +203,8 @@ stage_clang() {
     [ "$failed" -eq "$before" ] || return
     suites clang build/clang -L '^(kernels|core|examples)$'
     check "clang-tidy, all of src" tools/clang_check.sh tidy
-    check "fuzzing, ten seconds a parser" tools/fuzz.sh 10
+    check "fuzzing, ten seconds a parser" tools/fuzz.sh 10 connection frame handshake id launcher text wire
+    check "fuzzing, a minute of whoever has the secret" tools/fuzz.sh 60 group join link root
   else
     check "src by clang, thread safety" tools/clang_check.sh syntax
     check "clang-tidy, changed files" tools/clang_check.sh tidy "$(python3 tools/changed.py base)"

@@ -8,7 +8,7 @@ namespace {
 using namespace tutti;
 
 constexpr KeyId kId{std::byte{1}};
-constexpr Key kSecret{std::byte{7}};
+const Key kSecret{std::byte{7}};
 
 void feed(Handshake& handshake, fuzz::Bytes& input) {
   std::vector<std::byte> out;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,7 @@ void add_messages(const Corpus& corpus) {
   corpus.add("wire", "give_id", 10, encode(GiveIdMessage{1, true, {}}));
   corpus.add("wire", "line", 11, encode(LineMessage{{}, Rank{0}, Rank{1}, Lane{2}}));
   corpus.add("wire", "place", 14, encode(PlaceMessage{member(2)}));
+  corpus.add("wire", "go", 15, encode(GoMessage{{Rank{1}}, "advice"}));
   CallBoard board{};
   Call call{};
   call.sequence = 1;
@@ -90,7 +92,7 @@ void append(Buffer* to, ByteView data) { to->insert(to->end(), data.begin(), dat
 /// As the fuzz targets read them: in the handshake each message after one byte, at the connection after its size.
 void add_handshake(const Corpus& corpus) {
   constexpr KeyId kId{std::byte{1}};
-  constexpr Key kSecret{std::byte{7}};
+  const Key kSecret{std::byte{7}};
   Handshake client = Handshake::client(Role::kControl, kId, kSecret);
   Handshake server = Handshake::server([&](Role, const KeyId&, Key* secret) { return *secret = kSecret, true; });
   Buffer hello;
@@ -204,6 +206,45 @@ void add_frames(const Corpus& corpus) {
   }
 }
 
+/// Steps as root_fuzz.cc, group_fuzz.cc, join_fuzz.cc and link_fuzz.cc have them: what honest ranks do.
+void add_scenes(const Corpus& corpus) {
+  using Steps = std::basic_string<unsigned char>;
+  const auto add = [&](const std::string& target, const std::string& name, const Steps& steps) {
+    corpus.add(target, name, steps[0], std::as_bytes(std::span(steps).subspan(1)));
+  };
+  constexpr unsigned char kJoin = 1, kMissing = 2, kTable = 3, kReady = 4, kGo = 5, kFailure = 6, kSegment = 8,
+                          kLinked = 9, kNews = 10, kCause = 11, kPlace = 12, kAskLine = 15, kAskBoard = 18, kBoard = 19;
+  add("root", "all_go", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kReady, 0, 2, kReady, 0});
+  add("root", "one_fails", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kFailure, 0, 2, kReady, 0});
+  add("root", "one_ends", {0, kJoin, 0, 1, kJoin, 0, 0xf1});
+
+  // The first rank has the table and is connected to the others.
+  const Steps linked{0, 0, 0, 4, 0, 0, 0x84, 0, 0, 7, kLinked, 0, 0x87, kLinked, 0};
+  add("group", "linked", linked);
+  for (const unsigned char type : {kNews, kCause, kAskLine, kAskBoard, kBoard})
+    add("group", "linked_" + std::to_string(type), linked + Steps{7, type, 0, 0x87, type, 0});
+  add("group", "data", linked + Steps{3, 0, 0x83, 0, 6, 6});
+  for (const unsigned char act : {0, 1, 2, 3, 4, 5, 6})
+    add("group", "act_" + std::to_string(act), linked + Steps{6, act, 7, kNews, 0});
+  add("group", "sparse",
+      {0x10, 0, 0, 4, 0, 0, 0x84, 0x80, 0, 7, kLinked, 0, 0x87, kLinked, 0, 7, kNews, 0, 7, kCause, 0});
+  add("group", "memory", {1, 0, 0, 0x84, 0, 0, 0x87, kSegment, 0, 3, 0x87, kLinked, 0});
+  add("group", "place", {2, 1, 0, 0});
+
+  add("join", "table", {kMissing, 0, kTable, 1, kGo, 0});
+  add("join", "one_process", {kTable, 3, kGo, 0});
+  add("join", "place", {kPlace, 0, kGo, 0});
+  add("join", "failure", {kFailure, 0});
+
+  const Steps open{0, 0, 3, 0, 0, 0, 0, 0};  // a connection, and the peer's greeting
+  for (const unsigned char checksum : {0, 1}) {
+    const std::string name = checksum == 0 ? "" : "_checked";
+    add("link", "message" + name, Steps{checksum} + open + Steps{9, 0, 8, 0, 0, 0, 7, 7, 7, 8, 0});
+    add("link", "sends" + name, Steps{checksum} + open + Steps{1, 4, 0x21, 4, 9, 2, 0, 0, 1, 0, 0, 6, 5});
+    add("link", "again" + name, Steps{checksum} + open + Steps{1, 4} + open + Steps{4, 6});
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -216,5 +257,6 @@ int main(int count, char** arguments) {
   add_texts(corpus);
   add_environments(corpus);
   add_frames(corpus);
+  add_scenes(corpus);
   return 0;
 }

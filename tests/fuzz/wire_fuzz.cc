@@ -23,9 +23,10 @@ void feed(ByteView data) {
 
 using Feed = void (*)(ByteView);
 constexpr Feed kFeeds[] = {
-    feed<JoinMessage>,      feed<TableMessage>,   feed<MissingMessage>, feed<ReadyMessage>, feed<FailureMessage>,
-    feed<IntroduceMessage>, feed<SegmentMessage>, feed<NewsMessage>,    feed<Cause>,        feed<AskIdMessage>,
-    feed<GiveIdMessage>,    feed<LineMessage>,    feed<AskLineMessage>, feed<BoardMessage>, feed<PlaceMessage>,
+    feed<JoinMessage>,    feed<TableMessage>,     feed<MissingMessage>, feed<ReadyMessage>,
+    feed<FailureMessage>, feed<IntroduceMessage>, feed<SegmentMessage>, feed<NewsMessage>,
+    feed<Cause>,          feed<AskIdMessage>,     feed<GiveIdMessage>,  feed<LineMessage>,
+    feed<AskLineMessage>, feed<BoardMessage>,     feed<PlaceMessage>,   feed<GoMessage>,
 };
 
 }  // namespace

@@ -1,0 +1,184 @@
+// A rank is in a group of three processes; the input speaks for the root and for the two others, who have the secret
+// and have gone wrong: over control connections and over those that carry data.
+#include "comm/group.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+
+#include <array>
+
+#include "comm/hub.h"
+#include "core/log.h"
+#include "messages.h"
+#include "speaker.h"
+
+namespace {
+
+using namespace tutti;
+
+constexpr KeyId kId{std::byte{1}};
+const Key kSecret{std::byte{7}};
+constexpr rlim_t kDescriptors = 65536;
+
+/// Two ends of a TCP connection over the loopback, whose ports are free again at once.
+fuzz::SocketPair tcp_pair() {
+  static const Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof at;
+  static const bool listens =
+      ::bind(listener.get(), reinterpret_cast<sockaddr*>(&at), size) == 0 && ::listen(listener.get(), 8) == 0;
+  fuzz::demand(listens && ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0, "a port");
+  Descriptor other(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  fuzz::demand(::connect(other.get(), reinterpret_cast<sockaddr*>(&at), size) == 0, "a connection");
+  Socket tested(Descriptor(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
+  const int on = 1;  // what is said comes at once
+  ::setsockopt(other.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  const linger none{1, 0};
+  ::setsockopt(other.get(), SOL_SOCKET, SO_LINGER, &none, sizeof none);
+  return {std::move(other), std::move(tested)};
+}
+
+/// Runs in the hub's thread.
+class Scene {
+ public:
+  Scene(Hub& hub, unsigned kind)
+      : hub_(hub), self_(static_cast<std::int32_t>(kind % fuzz::kRanks)), group_(hub.group(kId, kSecret)) {
+    JoinRequest request;
+    request.rank = Rank{self_};
+    request.ranks = fuzz::kRanks;
+    request.mesh = (kind & 0x10) != 0 ? 1 : 32;
+    request.settings.reconnect_seconds = (kind & 0x20) != 0 ? 0 : 10;
+    const auto linked = [this](const Status& why) { linked_ = why.ok() && group_->roster()->ranks() == fuzz::kRanks; };
+    fuzz::demand(group_->add_local(request, fuzz::member(0).host_id, linked), "a group takes its first rank");
+    fuzz::demand(group_->key_for(hub.process(), &door_).ok(), "a key");
+  }
+  ~Scene() { group_->remove_local(Rank{self_}); }
+
+  /// False: the join has failed.
+  bool step(fuzz::Bytes& input) {
+    const unsigned what = input.u8();
+    const std::int32_t other = (self_ + 1 + static_cast<std::int32_t>(what >> 7)) % fuzz::kRanks;
+    std::unique_ptr<fuzz::Speaker>& speaker = speakers_[what >> 6];  // two for each of the others
+    switch (what % 16) {
+      case 0:
+        return group_->begin(table(input)).ok();
+      case 1:
+        return follow(input);
+      case 2:
+        speaker.reset();
+        return true;
+      case 3:
+        return connect(speaker, Role::kData, other, input), true;
+      case 4:
+      case 5:
+        return connect(speaker, Role::kControl, other, input), true;
+      case 6:
+        return act(input.u8(), other), true;
+      default:
+        return speak(speaker, other, input), true;
+    }
+  }
+
+ private:
+  std::vector<std::byte> table(fuzz::Bytes& input) const {
+    TableMessage made = fuzz::table();
+    made.members[static_cast<std::size_t>(self_)].process = hub_.process();
+    const unsigned how = input.u8();
+    if ((how & 1) != 0) made.members[input.u8() % fuzz::kRanks].host_id = "another";
+    if ((how & 2) != 0) made.members[input.u8() % fuzz::kRanks].segment_bytes = 0;
+    if ((how & 4) != 0) made.members[input.u8() % fuzz::kRanks].process = hub_.process();
+    if ((how & 8) != 0) made.members.resize(input.u8() % (fuzz::kRanks + 1));
+    std::vector<std::byte> payload = encode(made);
+    for (unsigned changes = how >> 6; changes != 0; --changes) {
+      const std::size_t at = input.u16() % payload.size();
+      payload[at] = static_cast<std::byte>(input.u8());
+    }
+    return payload;
+  }
+  bool follow(fuzz::Bytes& input) const {
+    PlaceMessage place;
+    const std::vector<std::byte> payload = fuzz::payload_of(MessageType::kPlace, input.u8() % fuzz::kRanks, input);
+    return decode(payload, &place).ok() && group_->follow(place).ok();
+  }
+  void connect(std::unique_ptr<fuzz::Speaker>& speaker, Role role, std::int32_t other, fuzz::Bytes& input) {
+    const auto lookup = [this](Role, const KeyId&, Key* secret) { return *secret = door_, true; };
+    speaker.reset();
+    const bool data = role == Role::kData;
+    fuzz::SocketPair sockets = data ? tcp_pair() : input.u8() < 0x80 ? fuzz::unix_pair() : fuzz::stream_pair();
+    speaker =
+        std::make_unique<fuzz::Speaker>(hub_.loop(), std::move(sockets), Handshake::server(lookup), ConnectionEvents{});
+    speaker->pass(role, kId, door_);
+    data ? group_->desk().serve(speaker->connection()) : group_->serve(speaker->connection());
+    const MessageType first = data ? MessageType::kOpenLine : MessageType::kIntroduce;
+    speaker->say(first, data ? line_from(other, input) : fuzz::payload_of(first, other, input));
+  }
+  std::vector<std::byte> line_from(std::int32_t other, fuzz::Bytes& input) const {
+    LineMessage line{fuzz::member(other).process, Rank{other}, Rank{self_}, Lane{0}};
+    if (const unsigned lane = input.u8(); lane >= 0x80) line.lane = Lane{static_cast<std::uint16_t>(lane)};
+    return encode(line);
+  }
+  /// What the ranks here do, once they are linked.
+  void act(unsigned what, std::int32_t other) {
+    if (!linked_) return;
+    switch (what % 8) {
+      case 0:
+        return group_->let_go(what >= 0x80);
+      case 1:
+        return group_->post_cause(Rank{self_}, Cause{Code::kTimeout, Rank{self_}, Rank{other}, "late"});
+      case 2:
+        return group_->say_goodbye(Rank{self_}, what);
+      case 3:
+        return group_->abandon(Rank{self_}, Status());
+      case 4:
+        return group_->ask_boards({Rank{0}, Rank{1}, Rank{2}});
+      case 5:
+        return group_->publish_board(Rank{self_});
+      default:
+        return group_->desk().want(LineId{Rank{self_}, Rank{other}, Lane{0}}, what % 2);
+    }
+  }
+  void speak(const std::unique_ptr<fuzz::Speaker>& speaker, std::int32_t other, fuzz::Bytes& input) {
+    if (!speaker) return;
+    const auto type = static_cast<MessageType>(input.u8() % 24);
+    const std::vector<std::byte> payload = fuzz::payload_of(type, other, input);
+    if (type == MessageType::kSegment && speaker->connection()->is_unix()) {
+      const unsigned pages = input.u8() % 8;
+      if (pages != 0) speaker->say_with_memory(type, payload, pages * fuzz::kSegment);
+      if (pages != 0) return;
+    }
+    speaker->say(type, payload);
+    speaker->listen();
+  }
+
+  Hub& hub_;
+  const std::int32_t self_;
+  const std::shared_ptr<Group> group_;
+  Key door_{};
+  bool linked_ = false;
+  std::array<std::unique_ptr<fuzz::Speaker>, 4> speakers_;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static std::shared_ptr<Hub> hub;
+  if (!hub) {
+    log_configure(LogLevel::kTrace, "/dev/null");
+    const rlimit all{kDescriptors, kDescriptors};  // connections that were turned away stay open for a moment
+    (void)::setrlimit(RLIMIT_NOFILE, &all);
+    fuzz::demand(Hub::acquire(Settings{}, &hub).ok(), "a hub");
+  }
+  const Status played = hub->ask([data, size](const std::shared_ptr<Hub>& there) {
+    fuzz::Bytes input(data, size);
+    Scene scene(*there, input.u8());
+    while (!input.empty())
+      if (!scene.step(input)) break;
+    return Status();
+  });
+  fuzz::demand(played.ok(), "the service thread goes on");
+  return 0;
+}

@@ -1,0 +1,119 @@
+// A message of each type, as hubs send them to each other: what the fuzz targets begin with.
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "bytes.h"
+#include "comm/board_message.h"
+#include "comm/line_message.h"
+#include "comm/wire.h"
+
+namespace tutti::fuzz {
+
+inline constexpr int kRanks = 3;
+inline constexpr std::size_t kSegment = 4096;
+
+/// Rank `rank` of three, each a process of its own, on one host.
+inline Member member(std::int32_t rank) {
+  Member made;
+  made.rank = Rank{rank};
+  made.pid = 4711;
+  made.process[3] = static_cast<std::byte>(rank + 1);
+  made.host_name = "node";
+  made.host_id = "boot:1";
+  made.socket_name = "tutti-fuzz-nobody";
+  made.port = 500;
+  made.segment_bytes = kSegment;
+  made.cores = "0,2-3";
+  made.device = "GPU";
+  return made;
+}
+
+inline TableMessage table() {
+  TableMessage made;
+  made.comm_id = 99;
+  for (int rank = 0; rank < kRanks; ++rank) made.members.push_back(member(rank));
+  return made;
+}
+
+inline JoinMessage join_of(std::int32_t rank) {
+  JoinMessage join;
+  join.member = member(rank);
+  join.ranks = kRanks;
+  join.patience_ms = 1000;
+  join.agreed = {{"TUTTI_ALGO", "ring"}, {"x", ""}};
+  return join;
+}
+
+inline BoardMessage board_of(std::int32_t rank) {
+  CallBoard board{};
+  Call call{};
+  call.sequence = 1;
+  board.begin(call);
+  return read_board(Rank{rank}, board, 2);
+}
+
+/// What an honest process of that rank might say; of a type that there is not, nothing.
+inline std::vector<std::byte> honest(MessageType type, std::int32_t rank) {
+  const ProcessId process = member(rank).process;
+  const Rank self{rank};
+  const Rank next{(rank + 1) % kRanks};
+  switch (type) {
+    case MessageType::kJoin:
+      return encode(join_of(rank));
+    case MessageType::kMissing:
+      return encode(MissingMessage{{next}});
+    case MessageType::kTable:
+      return encode(table());
+    case MessageType::kReady:
+      return encode(ReadyMessage{true});
+    case MessageType::kGo:
+      return encode(GoMessage{{self}, "advice"});
+    case MessageType::kFailure:
+      return encode(FailureMessage{Code::kTimeout, "late"});
+    case MessageType::kIntroduce:
+      return encode(IntroduceMessage{process});
+    case MessageType::kSegment:
+      return encode(SegmentMessage{kRanks * kSegment});
+    case MessageType::kNews:
+      return encode(NewsMessage{{{self, NewsKind::kDead, 7, "gone"}, {next, NewsKind::kFinishing, 9, ""}}});
+    case MessageType::kCause:
+      return encode(Cause{Code::kMismatch, self, next, "why"});
+    case MessageType::kPlace:
+      return encode(PlaceMessage{member(rank)});
+    case MessageType::kAskId:
+      return encode(AskIdMessage{1, self, {}});
+    case MessageType::kGiveId:
+      return encode(GiveIdMessage{1, true, {}, {}});
+    case MessageType::kAskLine:
+      return encode(AskLineMessage{self, next, Lane{0}, 0});
+    case MessageType::kOpenLine:
+    case MessageType::kLineOpened:
+      return encode(LineMessage{process, self, next, Lane{0}});
+    case MessageType::kBoard:
+      return encode(board_of(rank));
+    case MessageType::kLinked:
+    case MessageType::kAskBoard:
+      return {};
+  }
+  return {};
+}
+
+/// The payload of a message as the input has it: an honest one with some of its bytes changed, or anything.
+inline std::vector<std::byte> payload_of(MessageType type, std::int32_t rank, Bytes& input) {
+  const unsigned how = input.u8();
+  if (how >= 0xe0) {
+    const auto any = input.take(how == 0xff ? input.u16() : input.u8());
+    return {any.begin(), any.end()};
+  }
+  std::vector<std::byte> payload = honest(type, rank);
+  for (unsigned changes = how % 8; changes != 0 && !payload.empty(); --changes) {
+    const std::size_t at = input.u16() % payload.size();
+    payload[at] = static_cast<std::byte>(input.u8());
+  }
+  if ((how & 0x10) != 0) payload.resize(input.u16() % (payload.size() + 16));
+  return payload;
+}
+
+}  // namespace tutti::fuzz
