@@ -238,8 +238,7 @@ bool ShmEndpoint::all_enrolled() {
 // itself: most waits are over before that.
 void ShmEndpoint::announce_sleep() {
   peers_[index(rank_.value)]->sleep_word.announce();
-  barrier_was_run_ = nobody_came_ && all_enrolled();
-  if (barrier_was_run_) ProcessBarrier::run();
+  barrier_was_run_ = nobody_came_ && all_enrolled() && ProcessBarrier::run();
 }
 
 void ShmEndpoint::cancel_sleep() { peers_[index(rank_.value)]->sleep_word.cancel(); }

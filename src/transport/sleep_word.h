@@ -41,8 +41,8 @@ class ProcessBarrier {
  public:
   /// Makes this process one that barriers reach. False where the kernel (or a sandbox, or an emulator) has none.
   static bool enroll();
-  /// Runs the barrier. A few microseconds. Only after a successful enroll() in this process.
-  static void run();
+  /// Runs the barrier. A few microseconds. Only after a successful enroll() in this process. False: it could not.
+  static bool run();
 };
 
 }  // namespace tutti
