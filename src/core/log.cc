@@ -57,7 +57,8 @@ std::string stamped(LogLevel level, LogSource source, std::string_view text) {
 
 bool takes_more(int descriptor, int milliseconds) {
   pollfd room{descriptor, POLLOUT, 0};
-  return ::poll(&room, 1, milliseconds) == 1;
+  return ::poll(&room, 1, milliseconds) == 1 &&
+         (room.revents & POLLERR) == 0;  // a pipe that nobody reads raises a signal
 }
 
 /// Writes a line and its end, also to a pipe that takes them in pieces, without memory of its own. `patient`: also if

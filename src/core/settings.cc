@@ -206,7 +206,9 @@ void warn_of_unknown() {
   static Mutex mutex;
   // Never destroyed, see log.cc.
   static std::set<std::string>* const warned TUTTI_POINTEE_GUARDED_BY(mutex) = new std::set<std::string>;
-  const MutexLock lock(mutex);
+  // Whoever has it warns already, or did so in the process that this one was forked from.
+  if (!mutex.try_lock()) return;
+  const MutexLock lock(mutex, std::adopt_lock);
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     if (std::strncmp(*entry, "TUTTI_", 6) != 0) continue;
     if (::getauxval(AT_SECURE) != 0 && warned->insert("").second)

@@ -146,5 +146,23 @@ TEST(AloneLog, AForkedChildLogsWhateverTheParentWasAt) {
   EXPECT_EQ(lines.texts.size(), 10u);
 }
 
+// What is logged after the log's own end is written by whoever logs it, whose signals are the program's.
+TEST(AloneLog, AProcessWhoseErrorsNobodyReadsEndsInOrder) {
+  await_no_other_thread();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int ends[2] = {-1, -1};
+    if (::pipe(ends) != 0) ::_exit(2);
+    std::atexit([] { say(1); });  // called after the log's own
+    ::dup2(ends[1], STDERR_FILENO);
+    ::close(ends[1]);
+    say(0);
+    (void)log_drain(kPatience);
+    ::close(ends[0]);
+    std::exit(0);
+  }
+  EXPECT_EQ(await_end(child), 0);
+}
+
 }  // namespace
 }  // namespace tutti::test
