@@ -71,9 +71,12 @@ void EventLoop::run(const std::function<void(const Status& why)>& thrown) {
 bool EventLoop::turn() {
   std::array<epoll_event, kEventsATurn> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), sleep_milliseconds());
+  // A process that was stopped and goes on is told so by EINTR, while its timers are overdue: what has come meanwhile
+  // is looked at first.
+  const bool interrupted = count < 0 && errno == EINTR;
   for (std::size_t i = 0; i < static_cast<std::size_t>(std::max(count, 0)); ++i)
     run_guarded([&] { dispatch(events[i].data.u64, events[i].events); });
-  if (count <= 0 || ++turns_without_timers_ >= kMostTurnsWithoutTimers) {
+  if ((count <= 0 && !interrupted) || ++turns_without_timers_ >= kMostTurnsWithoutTimers) {
     turns_without_timers_ = 0;
     run_timers();
   }
