@@ -5,6 +5,7 @@
 
 #include "comm/host.h"
 #include "comm/hub.h"
+#include "comm/unique_id.h"
 #include "core/log.h"
 
 namespace tutti {
@@ -119,6 +120,12 @@ Status Group::begin(ByteView data) {
   TableMessage table;
   TUTTI_TRY(decode(data, &table));
   if (roster_) return fail(Code::kRemoteError, "a second table");
+  UniqueId own;
+  own.secret = secret_;
+  own.nonce = id_;
+  std::uint64_t comm_id = 0;
+  TUTTI_TRY(own.comm_id(&comm_id));
+  if (table.comm_id != comm_id) return fail(Code::kRemoteError, "the table of another communicator");
   auto order = std::make_unique<ProcessOrder>(table.members, mesh_);
   const auto self = order->find(hub_.process());
   for (const auto& [rank, linked] : locals_)

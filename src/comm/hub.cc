@@ -312,13 +312,14 @@ bool Hub::lookup(Role role, const KeyId& id, Key* secret) {
 }
 
 /// Somebody may come over TCP while an id is served or a rank is on another host, to the addresses that others were
-/// told of. While a door is open any address will do, since the URL has named one.
+/// told of. At a door of its own any address will do, since the URL has named one.
 bool Hub::expects(const Socket& connected) const {
-  if (urls_->serves_any()) return true;
   IpAddress own;
   IpAddress other;
+  std::uint16_t port = 0;
   std::uint32_t scope = 0;
-  const bool known = connected.own(&own) && connected.peer(&other, &scope);
+  const bool known = connected.own(&own, &port) && connected.peer(&other, &scope);
+  if (known && port != port_) return urls_->serves_any();
   bool awaited = roots_->expects(known && own == other);
   for (const auto& [id, group] : groups_) awaited = awaited || group->expects_tcp();
   if (!awaited || !chosen_interfaces_) return awaited;

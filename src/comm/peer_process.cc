@@ -104,6 +104,8 @@ void PeerProcess::adopt(const std::shared_ptr<Connection>& connection) {
   if (dead_) return turn_away(connection);
   const bool again = std::exchange(was_connected_, true);
   if (again && (!linked || connection->is_unix())) return connection->close();
+  // Within a host a connection ends with its process: while it is there, nobody else comes in that one's name.
+  if (connection_ && connection_->is_unix()) return connection->close();
   if (connection_) {  // it has noticed the loss and dialled before this end heard of it
     connection_->close();
     connection_.reset();

@@ -156,20 +156,23 @@ void RootSession::send_table(const TableMessage& table) {
 }
 
 bool RootSession::settings_agree() {
-  const std::vector<AgreedSetting>& first = joined_.begin()->second.join.agreed;
-  for (std::size_t i = 0; i < first.size(); ++i) {
+  std::vector<std::string> names;  // those of the first rank in its order, then what only others have
+  for (const auto& [rank, joined] : joined_)
+    for (const AgreedSetting& setting : joined.join.agreed)
+      if (std::find(names.begin(), names.end(), setting.name) == names.end()) names.push_back(setting.name);
+  for (const std::string& name : names) {
     std::map<std::string, std::vector<Rank>> holders;
     for (const auto& [rank, joined] : joined_) {
       const auto& agreed = joined.join.agreed;
       const auto found = std::find_if(agreed.begin(), agreed.end(),
-                                      [&](const AgreedSetting& setting) { return setting.name == first[i].name; });
+                                      [&](const AgreedSetting& setting) { return setting.name == name; });
       holders[found == agreed.end() ? "" : found->value].push_back(rank);
     }
     if (holders.size() == 1) continue;
     std::string text;
     for (const auto& [value, ranks] : holders)
       text += fmt::format("{}\"{}\" on {}", text.empty() ? "" : ", ", value, text_of(ranks));
-    fail_all(fail(Code::kMismatch, "{} must be the same on all ranks, but is {}", first[i].name, text));
+    fail_all(fail(Code::kMismatch, "{} must be the same on all ranks, but is {}", name, text));
     return false;
   }
   return true;

@@ -1,6 +1,7 @@
 #include "comm/secret_file.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,9 +53,14 @@ struct Stretched {
   Key key TUTTI_GUARDED_BY(mutex){};
   /// Never destroyed: threads may join while the process ends.
   static Stretched& get() {
-    static Stretched* const instance = new Stretched;
+    static Stretched* const instance = [] {
+      ::pthread_atfork(lock, unlock, unlock);  // a child may join, too
+      return new Stretched;
+    }();
     return *instance;
   }
+  static void lock() TUTTI_ACQUIRE(get().mutex) { get().mutex.lock(); }
+  static void unlock() TUTTI_RELEASE(get().mutex) { get().mutex.unlock(); }
 };
 
 }  // namespace

@@ -35,6 +35,7 @@ void tune(int descriptor) {
   set_option(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, 10);
   set_option(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set_option(descriptor, IPPROTO_TCP, TCP_KEEPCNT, 4);
+  set_option(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);  // the same for what was sent and not taken
 }
 
 /// Keeps a descriptor closed in forked children.
@@ -133,10 +134,12 @@ bool Socket::peer(IpAddress* address, std::uint32_t* scope) const {
   return true;
 }
 
-bool Socket::own(IpAddress* address) const {
+bool Socket::own(IpAddress* address, std::uint16_t* port) const {
   sockaddr_storage at{};
   socklen_t size = sizeof(at);
   if (is_unix() || !valid() || ::getsockname(descriptor(), reinterpret_cast<sockaddr*>(&at), &size) != 0) return false;
+  *port = ntohs(at.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&at)->sin6_port
+                                         : reinterpret_cast<const sockaddr_in*>(&at)->sin_port);
   if (!from_socket_address(reinterpret_cast<const sockaddr*>(&at), address)) return false;
   address->unmap();
   return true;

@@ -52,7 +52,7 @@ class Socket {
   /// more). Unix: false.
   bool peer(IpAddress* address, std::uint32_t* scope) const;
   /// TCP: the address at this end. False: not connected. Unix: false.
-  bool own(IpAddress* address) const;
+  bool own(IpAddress* address, std::uint16_t* port) const;
   /// TCP: makes it a carrier of data; the system's default congestion control may be one that is slow between hosts.
   void choose_congestion();
   /// TCP: gives the descriptor away; `guard` goes on closing it in forked children until it is let go.

@@ -29,6 +29,11 @@ class FalseRoot : public Spoken {
     listener_ = listen_at(id_.port);
   }
   IdBytes id() const { return id_.encode(); }
+  std::uint64_t comm_id() const {
+    std::uint64_t made = 0;
+    EXPECT_TRUE(id_.comm_id(&made).ok());
+    return made;
+  }
 
   /// Takes a connection through the handshake; false: it did not come, or does not know the secret.
   bool accept() {

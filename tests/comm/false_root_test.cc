@@ -34,9 +34,9 @@ Status join_by_false_root(const Answers& answers) {
 }
 
 /// A table of so many ranks: the first is the honest one, the others say that they are the same process.
-std::vector<std::byte> table_of(int ranks, const Member& first) {
+std::vector<std::byte> table_of(int ranks, std::uint64_t comm_id, const Member& first) {
   TableMessage table;
-  table.comm_id = 7;
+  table.comm_id = comm_id;
   for (int rank = 0; rank < ranks; ++rank) {
     table.members.push_back(first);
     table.members.back().rank = Rank{rank};
@@ -47,12 +47,21 @@ std::vector<std::byte> table_of(int ranks, const Member& first) {
 TEST(FalseRoot, ATableOfAnotherSizeIsRefused) {
   for (const int ranks : {1, 3, 100}) {
     const Status status = join_by_false_root([ranks](test::FalseRoot& root, const Member& member) {
-      root.say(MessageType::kTable, table_of(ranks, member));
+      root.say(MessageType::kTable, table_of(ranks, root.comm_id(), member));
       root.say(MessageType::kGo, encode(GoMessage{}));
     });
     EXPECT_EQ(status.code(), Code::kRemoteError) << ranks;
     EXPECT_NE(status.text().find(fmt::format("{} ranks", ranks)), std::string::npos) << status.text();
   }
+}
+
+// Ranks of one process share what belongs to a communicator by its number: two of them with one number would share it.
+TEST(FalseRoot, ATableOfAnotherCommunicatorIsRefused) {
+  const Status status = join_by_false_root([](test::FalseRoot& root, const Member& member) {
+    root.say(MessageType::kTable, table_of(2, root.comm_id() + 1, member));
+  });
+  EXPECT_EQ(status.code(), Code::kRemoteError);
+  EXPECT_NE(status.text().find("another communicator"), std::string::npos) << status.text();
 }
 
 TEST(FalseRoot, AGoBeforeTheRankIsReadyIsRefused) {
@@ -61,7 +70,7 @@ TEST(FalseRoot, AGoBeforeTheRankIsReadyIsRefused) {
     other.process[0] ^= std::byte{1};  // a process that nobody can connect to
     other.rank = Rank{1};
     TableMessage table;
-    table.comm_id = 7;
+    table.comm_id = root.comm_id();
     table.members = {member, other};
     root.say(MessageType::kTable, encode(table));
     root.say(MessageType::kGo, encode(GoMessage{}));

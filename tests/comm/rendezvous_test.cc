@@ -87,6 +87,16 @@ TEST(Rendezvous, DifferentSettingsAreAMismatchOnAllRanks) {
   }
 }
 
+TEST(Rendezvous, ASettingThatOnlyALaterRankHasIsAMismatch) {
+  const std::vector<AgreedSetting> without{{"TUTTI_TRANSPORT", "auto"}};
+  const std::vector<AgreedSetting> with{{"TUTTI_TRANSPORT", "auto"}, {"TUTTI_NEW", "on"}};
+  const SharedPage* const page = join_as_planned({{0, 2, test::kFarSeconds, without}, {1, 2, test::kFarSeconds, with}});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(page->code(i), Code::kMismatch) << page->text(i);
+    EXPECT_TRUE(contains(page->text(i), "TUTTI_NEW")) << page->text(i);
+  }
+}
+
 TEST(Rendezvous, MissingRanksAreNamedAtTheFirstDeadline) {
   const SharedPage* const page = join_as_planned({{0, 5, 4}, {2, 5}, {3, 5}});
   for (int i = 0; i < 3; ++i) {

@@ -3,10 +3,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include "comm/places.h"
 #include "comm/world.h"
+#include "support/sanitized.h"
 
 namespace tutti {
 namespace {
@@ -57,6 +61,31 @@ TEST(SecretFile, OfTheWrongSizeIsRefused) {
   EXPECT_EQ(secret_file_key(write_secret(directory, "s", std::string(64 * 1024 + 1, 'x')), &key).code(),
             Code::kInvalidUsage);
   EXPECT_EQ(secret_file_key(directory.file("none"), &key).code(), Code::kInvalidUsage);
+}
+
+// A launcher that reads the file in one thread forks in another: its children can read it, too.
+TEST(AloneSecretFile, IsReadInChildrenOfAProcessThatReadsIt) {
+  if (test::kThreadSanitized) GTEST_SKIP() << "it does not support threads in a child of a process with threads";
+  const TemporaryDirectory directory;
+  const std::array<std::string, 2> paths{write_secret(directory, "a", "a long enough secret a"),
+                                         write_secret(directory, "b", "a long enough secret b")};
+  std::atomic<bool> over{false};
+  std::atomic<int> read{0};
+  std::thread reader([&] {  // another file each time, so that each takes its time
+    for (Key key; !over; ++read)
+      if (!secret_file_key(paths[static_cast<std::size_t>(read) % 2], &key).ok()) return;
+  });
+  test::await([&] { return read > 2; }, "the reader");
+  for (int round = 0; round < 5; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      Key key;
+      ::_exit(secret_file_key(paths[0], &key).ok() ? 0 : 1);
+    }
+    EXPECT_EQ(test::await_end(child), 0);
+  }
+  over = true;
+  reader.join();
 }
 
 /// Rank 0 makes the id with its file; the others join by it with theirs.

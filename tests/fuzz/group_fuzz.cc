@@ -10,6 +10,7 @@
 #include <array>
 
 #include "comm/hub.h"
+#include "comm/unique_id.h"
 #include "core/log.h"
 #include "messages.h"
 #include "speaker.h"
@@ -54,7 +55,10 @@ class Scene {
     request.settings.reconnect_seconds = (kind & 0x20) != 0 ? 0 : 10;
     const auto linked = [this](const Status& why) { linked_ = why.ok() && group_->roster()->ranks() == fuzz::kRanks; };
     fuzz::demand(group_->add_local(request, fuzz::member(0).host_id, linked), "a group takes its first rank");
-    fuzz::demand(group_->key_for(hub.process(), &door_).ok(), "a key");
+    UniqueId id;
+    id.secret = kSecret;
+    id.nonce = kId;
+    fuzz::demand(group_->key_for(hub.process(), &door_).ok() && id.comm_id(&comm_id_).ok(), "keys");
   }
   ~Scene() { group_->remove_local(Rank{self_}); }
 
@@ -86,6 +90,7 @@ class Scene {
  private:
   std::vector<std::byte> table(fuzz::Bytes& input) const {
     TableMessage made = fuzz::table();
+    made.comm_id = comm_id_;
     made.members[static_cast<std::size_t>(self_)].process = hub_.process();
     const unsigned how = input.u8();
     if ((how & 1) != 0) made.members[input.u8() % fuzz::kRanks].host_id = "another";
@@ -158,6 +163,7 @@ class Scene {
   const std::int32_t self_;
   const std::shared_ptr<Group> group_;
   Key door_{};
+  std::uint64_t comm_id_ = 0;
   bool linked_ = false;
   std::array<std::unique_ptr<fuzz::Speaker>, 4> speakers_;
 };

@@ -90,8 +90,9 @@ class FalseRoot {
 };
 
 /// A table in which the rank finds itself, mostly.
-std::vector<std::byte> table_for(const JoinMessage& join, fuzz::Bytes& input) {
+std::vector<std::byte> table_for(const JoinMessage& join, const UniqueId& id, fuzz::Bytes& input) {
   TableMessage table = fuzz::table();
+  fuzz::demand(id.comm_id(&table.comm_id).ok(), "a number");
   const unsigned how = input.u8();
   for (Member& member : table.members) member.host_id = (how & 1) != 0 ? join.member.host_id : "another";
   table.members[0] = join.member;
@@ -107,12 +108,12 @@ std::vector<std::byte> table_for(const JoinMessage& join, fuzz::Bytes& input) {
   return payload;
 }
 
-void serve(const Descriptor& listener, const Key& secret, fuzz::Bytes input) {
-  FalseRoot root(listener, secret);
+void serve(const Descriptor& listener, const UniqueId& id, fuzz::Bytes input) {
+  FalseRoot root(listener, id.secret);
   const JoinMessage join = root.hear_join();
   while (!input.empty()) {
     const auto type = static_cast<MessageType>(input.u8() % 24);
-    root.say(type, type == MessageType::kTable ? table_for(join, input) : fuzz::payload_of(type, 1, input));
+    root.say(type, type == MessageType::kTable ? table_for(join, id, input) : fuzz::payload_of(type, 1, input));
   }
 }
 
@@ -133,7 +134,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   request.rank = Rank{0};
   request.segment_bytes = Bytes{fuzz::kSegment};
   request.deadline = Deadline::in(60);
-  std::thread serving([&] { serve(listener, id.secret, fuzz::Bytes(data, size)); });
+  std::thread serving([&] { serve(listener, id, fuzz::Bytes(data, size)); });
   const auto began = Clock::now();
   JoinResult result;
   const Status joined = join(request, &result);
