@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/progress_thread.h"
 #include "core/library_thread.h"
 #include "core/thread_value.h"
 
@@ -89,6 +90,7 @@ Status CallGroup::run() {
   const bool blocks =
       std::any_of(calls_.begin(), calls_.end(), [](const Collected& call) { return bool{call.blocking}; });
   TUTTI_TRY(check_streams(blocks));
+  TUTTI_TRY(check_callback());
   if (!blocks) return run_together();
   run_on_threads();
   for (const Collected& call : calls_) TUTTI_TRY(call.status);
@@ -113,6 +115,19 @@ Status CallGroup::check_streams(bool on_threads) const {
     TUTTI_TRY(call.stream->place_on(side->device_of_calls(), &place));
     StreamBook& book = books.try_emplace(call.comm->membership().comm_id(), SIZE_MAX).first->second;
     TUTTI_TRY(book.enter(call.comm->rank(), {&place, 1}, number));
+  }
+  return {};
+}
+
+// In a callback nothing can wait for calls on streams, those of this group included.
+Status CallGroup::check_callback() const {
+  if (!ProgressThread::is_here()) return {};
+  std::set<const Communicator*> streamed;
+  for (const Collected& call : calls_) {
+    if (call.comm == nullptr) continue;
+    if (call.stream != nullptr) streamed.insert(call.comm.get());
+    const bool waits = call.stream == nullptr && (!call.comm->quiet() || streamed.contains(call.comm.get()));
+    if (waits) return ProgressThread::refuse_wait();
   }
   return {};
 }

@@ -44,6 +44,7 @@ class CallGroup {
   std::vector<std::shared_ptr<Communicator>> communicators() const;
   Status run();
   Status check_streams(bool on_threads) const;
+  Status check_callback() const;
   Status merge_transfers();
   void pack_reductions();
   static bool fits(const Collected& earlier, const Collected& call);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -132,7 +133,17 @@ class Communicator final : public Watch {
   /// Wakes who waits for it; after finish() by another thread than the API's.
   void announce_turn() {
     const MutexLock lock(turn_mutex_);
+    while (given_up_.erase(done_tickets_.load(std::memory_order_relaxed)) != 0)
+      done_tickets_.fetch_add(1, std::memory_order_release);  // pairs as that of finish()
     turn_.notify_all();
+  }
+  /// This operation will never run: its turn is passed over when it comes.
+  void give_up_turn(std::uint64_t ticket) {
+    {
+      const MutexLock lock(turn_mutex_);
+      given_up_.insert(ticket);
+    }
+    announce_turn();
   }
 
   /// Puts a checked call on a CUDA stream, behind all earlier ones, and returns; `watched` says how it goes, nullptr:
@@ -160,6 +171,11 @@ class Communicator final : public Watch {
   Status async_error();
 
   /// Seconds; 0: for ever. From the next operation on.
+  /// Of these ranks, one that has not come to the end of this rank's last call, or whoever holds it up; kNoRank: all
+  /// have. What is known of ranks on other hosts is what they answered last (Membership::ask_boards). By the API's
+  /// thread.
+  Culprit late_in_last_call(const std::vector<int>& ranks) const;
+  double timeout() const { return timeout_seconds_.load(std::memory_order_relaxed); }
   void set_timeout(double seconds) { timeout_seconds_.store(seconds, std::memory_order_relaxed); }
   Status finalize();
   bool finalized() const { return finalized_; }
@@ -183,6 +199,7 @@ class Communicator final : public Watch {
   LogSource log_source() const { return LogSource{rank_, name_}; }
 
  private:
+  friend class StreamWait;
   /// The last call, if the next one may be bound to what it was bound to.
   struct Repeat {
     bool possible = false;
@@ -252,7 +269,8 @@ class Communicator final : public Watch {
   std::atomic<std::uint64_t> next_ticket_{0};
   std::atomic<std::uint64_t> done_tickets_{0};  // release at finish(), pairs with the acquire in my_turn()
   Mutex turn_mutex_;
-  ConditionVariable turn_;  // with the mutex: an operation has ended
+  std::set<std::uint64_t> given_up_ TUTTI_GUARDED_BY(turn_mutex_);  // tickets of operations that will never run
+  ConditionVariable turn_;                                          // with the mutex: an operation has ended
   std::uint64_t sequence_ = 0;
   std::uint64_t promised_ = 0;  // to the newest collective that is queued; the API's thread only
   Call call_;

@@ -370,6 +370,7 @@ void JoinTask::report(const Status& why) {
   reported_ = true;
   own_failure_ = why;
   root_->send(MessageType::kFailure, encode(FailureMessage{why.code(), why.text()}));
+  if (why.code() == Code::kAborted) return finish(why);  // whoever aborts waits for nobody
   // The root answers with the first cause, perhaps another rank's.
   deadline_timer_ = hub_->loop().after(kGrace, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->finish(self->own_failure_);

@@ -1,7 +1,11 @@
 #include "comm/operation.h"
 
 #include <exception>
+#include <optional>
 #include <thread>
+#include <utility>
+
+#include "comm/stream_wait.h"
 
 namespace tutti {
 
@@ -17,10 +21,10 @@ Operation::State Operation::poll(bool look) {
 
 Operation::State Operation::step(bool look) {
   if (is_elsewhere()) return watch();
-  // After an abort the buffers are the caller's: not a byte more is written, however late this comes.
-  if (comm_->failed() && state_ == State::kRunning) return end(comm_->failure()), state_;
+  if (state_ == State::kQueued && !may_begin()) return state_;
+  // After an abort the buffers are the caller's: not a byte more is read or written, however late this comes.
+  if (comm_->failed() && state_ != State::kEnded) return end(comm_->failure()), state_;
   if (state_ == State::kQueued) {
-    if (!may_begin()) return state_;
     state_ = State::kRunning;
     if (!begin()) return state_;
   }
@@ -90,6 +94,13 @@ void Operation::end(Status status) {
   state_ = State::kEnded;
 }
 
+void Operation::give_up(Status why) {
+  comm_->give_up_turn(ticket_);
+  status_ = std::move(why);
+  order_.reset();
+  state_ = State::kEnded;
+}
+
 bool OperationLadder::climb(bool moved) {
   if (moved) {
     ladder_.reset();
@@ -108,6 +119,7 @@ Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::f
   OperationLadder ladder;
   std::uint64_t before = 0;
   std::exception_ptr thrown;
+  std::optional<StreamWait> wait;  // where nothing runs here: for calls of the progress thread's
   for (bool complete = false;;) {
     try {
       complete = complete || add();
@@ -117,13 +129,26 @@ Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::f
       for (const auto& operation : *operations) (void)operation->comm().fail_call();
     }
     bool ended = complete;
+    bool runs = false;
+    Operation* queued = nullptr;
     std::uint64_t moved = operations->size();
     for (const auto& operation : *operations) {
       if (operation->state() == Operation::State::kEnded) continue;
-      ended = operation->poll(ladder.look()) == Operation::State::kEnded && ended;
+      const Operation::State state = operation->poll(ladder.look());
+      ended = state == Operation::State::kEnded && ended;
+      runs = runs || state == Operation::State::kRunning;
+      if (state == Operation::State::kQueued && queued == nullptr) queued = operation.get();
       moved += operation->progress() + static_cast<std::uint64_t>(operation->state());
     }
     if (ended) break;
+    if (runs || queued == nullptr || moved != before) {
+      wait.reset();
+    } else if (!wait) {
+      wait.emplace(queued->comm());
+    } else if (Status held_up = ladder.look() ? wait->check() : Status(); !held_up.ok()) {
+      queued->give_up(std::move(held_up));
+      wait.reset();
+    }
     // Several executors cannot share one futex: a short sleep bounds what a missed message costs.
     if (ladder.climb(moved != before)) std::this_thread::sleep_for(std::chrono::microseconds{500});
     before = moved;

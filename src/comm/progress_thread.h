@@ -28,6 +28,12 @@ class ProgressThread {
   bool is_current() const { return std::this_thread::get_id() == thread_.get_id(); }
   /// The caller is the process's progress thread.
   static bool is_here() { return here_; }
+  /// Not ok: the caller is that thread, and so cannot wait for what it runs.
+  static Status refuse_wait() {
+    if (!here_) return {};
+    return fail(Code::kInvalidUsage,
+                "a callback of a stream cannot wait for calls on streams: its thread is what runs them");
+  }
   /// Grows while that thread goes its rounds, at least ten times a second; it does not where a callback holds it up.
   static std::uint64_t rounds() { return rounds_.load(std::memory_order_relaxed); }
   /// This is a child's copy: the thread is not here, and its mutex may be held by it.

@@ -101,17 +101,58 @@ Status in_numbers_of_parent(const Status& why, const std::vector<int>& group) {
               why.text(), fmt::join(group, ", "), group.front());
 }
 
-/// What ended the join may be known to the parent, and by the parent's numbers, a moment later.
-Status look_again(Communicator& parent, const std::vector<int>& group, const Status& why) {
-  constexpr std::chrono::milliseconds kPause{5};
-  constexpr int kLooks = 20;
-  const bool unnamed = why.code() == Code::kRemoteError && !why.text().ends_with(kDuringSplit);
-  for (int look = 0; unnamed && look < kLooks; ++look) {
-    if (Status told = look_at_parent(parent, group); !told.ok()) return told;
-    std::this_thread::sleep_for(kPause);
+/// What the parent knows of a join while it lasts, and after it has failed. By the API's thread.
+class SplitWatch {
+ public:
+  SplitWatch(Communicator& parent, const std::vector<int>& group) : parent_(parent), group_(group) {}
+
+  /// Not ok: the join cannot succeed any more.
+  Status look() {
+    TUTTI_TRY(look_at_parent(parent_, group_));
+    look_for_late_ranks();
+    return {};
   }
-  return in_numbers_of_parent(why, group);
-}
+
+  /// The failure of the join, as the caller is to hear it.
+  Status judge(const Status& why) const {
+    if (why.code() == Code::kTimeout) return name_late_rank(in_numbers_of_parent(why, group_));
+    // What ended the join may be known to the parent, and by the parent's numbers, a moment later.
+    constexpr std::chrono::milliseconds kPause{5};
+    constexpr int kLooks = 20;
+    const bool unnamed = why.code() == Code::kRemoteError && !why.text().ends_with(kDuringSplit);
+    for (int look = 0; unnamed && look < kLooks; ++look) {
+      if (Status told = look_at_parent(parent_, group_); !told.ok()) return told;
+      std::this_thread::sleep_for(kPause);
+    }
+    return why;
+  }
+
+ private:
+  /// A rank that is not in the join may still be in the exchange before it, because of another one. That is to be seen
+  /// before the deadline: then the ranks that waited give the parent up.
+  void look_for_late_ranks() {
+    constexpr std::chrono::milliseconds kShortest{200};
+    constexpr std::chrono::milliseconds kLongest{1000};
+    const Clock::time_point now = Clock::now();
+    if (now - asked_ < std::clamp<Clock::duration>((now - began_) / 4, kShortest, kLongest)) return;
+    if (asked_ != began_) late_ = parent_.late_in_last_call(group_);  // by the answers to the last question
+    asked_ = now;
+    std::vector<Rank> asked;
+    for (const int rank : group_) asked.emplace_back(rank);
+    parent_.membership().ask_boards(asked);
+  }
+
+  Status name_late_rank(const Status& why) const {
+    if (late_.rank == kNoRank || parent_.late_in_last_call(group_).rank == kNoRank) return why;
+    return fail(why.code(), "{}; {}", late_.what, why.text());
+  }
+
+  Communicator& parent_;
+  const std::vector<int>& group_;  // ranks of the parent
+  const Clock::time_point began_ = Clock::now();
+  Clock::time_point asked_ = began_;
+  Culprit late_;
+};
 
 }  // namespace
 
@@ -146,9 +187,10 @@ Status split(Communicator& parent, int color, int key, const tuttiConfig_t* conf
     if (code != Code::kOk) return fail(code, "split: rank {} could not take part in color {}", rank, color);
   }
   TUTTI_TRY(complete_id(parent, offers[static_cast<std::size_t>(group.front())].id, &request.id));
-  request.watch = [&parent, &group] { return look_at_parent(parent, group); };
+  SplitWatch watch(parent, group);
+  request.watch = [&watch] { return watch.look(); };
   const Status made = create_prepared(request, options, comm);
-  return made.ok() ? made : look_again(parent, group, made);
+  return made.ok() ? made : watch.judge(made);
 }
 
 }  // namespace tutti

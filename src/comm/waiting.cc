@@ -7,6 +7,7 @@
 
 #include "comm/communicator.h"
 #include "comm/progress_thread.h"
+#include "comm/stream_wait.h"
 #include "core/log.h"
 #include "core/no_cancel.h"
 
@@ -21,10 +22,6 @@ constexpr std::chrono::milliseconds kFarPause{1000};
 constexpr std::chrono::milliseconds kLastWords{2000};
 /// Between two looks, of a thread that waits for operations that the progress thread runs.
 constexpr std::chrono::milliseconds kTurnSlice{50};
-/// Seconds after a failure in which these end, if that thread is not held up.
-constexpr double kEndOfFailed = 0.02;
-/// How much longer than an operation may take that thread may be held up: operations end at their own timeouts.
-constexpr double kHeldUpMore = 1;
 }  // namespace
 
 BoardReader Communicator::boards() const {
@@ -112,6 +109,12 @@ Culprit Communicator::culprit_of_wait(Rank missing) const {
     return {rank_, fmt::format("the device of rank {} has not come to its part of it", rank_.value)};
   }
   return find_culprit(call_, missing, ranks_, boards());
+}
+
+Culprit Communicator::late_in_last_call(const std::vector<int>& ranks) const {
+  for (const int rank : ranks)
+    if (Rank{rank} != rank_ && !finished_by(Rank{rank}, call_.sequence)) return culprit_of_wait(Rank{rank});
+  return {};
 }
 
 // "; not there: ranks 1 and 2", where the culprit is not the only one; "" else.
@@ -231,27 +234,11 @@ void Communicator::warn_of_missing(Rank missing, double waited) {
       absent.empty() ? "nobody, all have called it" : absent, culprit.what);
 }
 
-// The operations end by themselves, at their own timeouts at the latest, as long as the progress thread goes its
-// rounds.
 Status Communicator::wait_until_quiet() {
   if (quiet()) return {};
-  if (ProgressThread::is_here())
-    return fail(Code::kInvalidUsage,
-                "a callback of a stream cannot wait for calls on streams: its thread is what runs them");
-  const double operation = timeout_seconds_.load(std::memory_order_relaxed);
-  const double limit = operation > 0 ? operation + kHeldUpMore : 0;
-  std::uint64_t rounds = ProgressThread::rounds();
-  Deadline deadline = Deadline::in(limit);
-  for (bool ending = false; !wait_for_an_end();) {
-    if (failed() && !std::exchange(ending, true)) deadline = Deadline::in(kEndOfFailed);
-    const std::uint64_t now = ProgressThread::rounds();
-    if (!ending && std::exchange(rounds, now) != now) deadline = Deadline::in(limit);
-    if (!deadline.passed()) continue;
-    if (ending) return failure();
-    return fail_for_good(fail(Code::kTimeout, "rank {} waited {:.1f} s for its calls on streams: {}", rank_.value,
-                              limit, "a callback holds up the thread that runs them"),
-                         rank_);
-  }
+  TUTTI_TRY(ProgressThread::refuse_wait());
+  StreamWait wait(*this);
+  while (!wait_for_an_end()) TUTTI_TRY(wait.check());
   return {};
 }
 

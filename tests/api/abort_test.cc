@@ -120,47 +120,6 @@ TEST(TimedAloneJoin, EndsAtItsDeadlineWhileALogCallbackDoesNot) {
   EXPECT_TRUE(contains(tuttiGetLastError(nullptr), "rank 1")) << tuttiGetLastError(nullptr);
 }
 
-// The callback of one stream holds up the thread that runs another one's call; after the abort the buffer is the
-// caller's, who may have freed it.
-TEST(AloneAbort, LetsNothingWriteIntoBuffersAnyMore) {
-  const ScopedSetting quiet("TUTTI_LOG", "error");
-  std::atomic<bool> go{false}, held{false}, aborted{false};
-  run_threads(2, [&](tuttiComm_t comm, int rank) {
-    float value = 1;
-    if (rank == 1) {
-      await([&] { return held.load(); }, "the callback");
-      float mine = 2;
-      (void)tuttiAllReduce(&mine, &mine, 1, tuttiFloat32, tuttiSum, comm, nullptr);
-      await([&] { return aborted.load(); }, "the abort");
-      (void)tuttiCommDestroy(comm);
-      return;
-    }
-    tuttiStream_t calls = nullptr, other = nullptr;
-    ASSERT_EQ(tuttiStreamCreate(&calls), tuttiSuccess);
-    ASSERT_EQ(tuttiStreamCreate(&other), tuttiSuccess);
-    EXPECT_EQ(tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, comm, calls), tuttiSuccess);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it begins, or the case shows less
-    struct Marks {
-      std::atomic<bool>&go, &held;
-    } marks{go, held};
-    const auto hold = [](tuttiResult_t, void* user) {
-      auto* const known = static_cast<Marks*>(user);
-      known->held = true;
-      await([known] { return known->go.load(); }, "the end of the callback");
-    };
-    EXPECT_EQ(tuttiStreamAddCallback(other, hold, &marks), tuttiSuccess);
-    await([&] { return held.load(); }, "the callback");
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for what rank 1 sends
-    EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
-    aborted = true;
-    value = -7;
-    go = true;
-    EXPECT_EQ(tuttiStreamSynchronize(calls), tuttiAborted);
-    EXPECT_EQ(value, -7);
-    for (tuttiStream_t stream : {calls, other}) EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
-  });
-}
-
 /// Two ranks; of rank 0 three threads: one makes `call`, over and over until it is refused, one asks, one aborts.
 void abort_beside(const std::function<tuttiResult_t(tuttiComm_t)>& call) {
   const ScopedSetting quiet("TUTTI_LOG", "error");

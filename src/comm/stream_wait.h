@@ -1,0 +1,29 @@
+// A wait for calls that the progress thread runs.
+#pragma once
+
+#include <cstdint>
+
+#include "core/clock.h"
+#include "core/status.h"
+
+namespace tutti {
+
+class Communicator;
+
+/// These calls end by themselves, at their own timeouts at the latest, as long as the progress thread goes its rounds;
+/// where a callback holds it up, the wait ends a little later than a call would have. One thread.
+class StreamWait {
+ public:
+  explicit StreamWait(Communicator& comm);
+  /// Asked now and then. Not ok: the wait is over, and the communicator has failed.
+  Status check();
+
+ private:
+  Communicator& comm_;
+  const double limit_;  // seconds without a round; 0: none
+  std::uint64_t rounds_;
+  Deadline deadline_;
+  bool ending_ = false;  // the communicator has failed
+};
+
+}  // namespace tutti
