@@ -55,7 +55,7 @@ TEST_P(TimedInterferences, EndInARightResultOrAnError) {
   ASSERT_TRUE(job.is_success()) << job.texts();
   const long pieces = job.kept(kVictim);
   ASSERT_GT(pieces, 20) << "too few for a job that talks";
-  const long most = covers_all() ? 60 : 6;
+  const long most = points_tried(60, 6);
   int runs = 0, interfered = 0, errors = 0, wrong = 0;
   for (long k = 1; k <= pieces; k += (pieces + most - 1) / most) {
     run(way.second, k);

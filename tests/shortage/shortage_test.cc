@@ -123,7 +123,7 @@ TEST_P(Shortages, AtAnyPointIsAnError) {
   ASSERT_EQ(outcome_->results, (std::array<int, kRanks>{})) << words_of(*outcome_);
   if (requests == 0) GTEST_SKIP() << "a job of this kind asks for none";
   RecordProperty("requests", static_cast<int>(requests));
-  const long step = std::max(1L, requests / (covers_all() ? 1000 : shortage.lasting ? 10 : 50));
+  const long step = std::max(1L, requests / points_tried(1000, shortage.lasting ? 10 : 50));
   const char* const only = std::getenv("TEST_REQUEST");  // this one alone
   int failures = 0;
   for (long k = only != nullptr ? std::atol(only) : 1; k <= requests; k += only != nullptr ? requests : step) {

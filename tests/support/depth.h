@@ -2,8 +2,11 @@
 // sizes of proofs, and layouts and types that other cases cover. docs/testing.md has the list.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
+
+#include "support/sanitized.h"
 
 namespace tutti::test {
 
@@ -13,6 +16,13 @@ inline bool covers_all() {
     return depth != nullptr && std::string_view(depth) == "all";
   }();
   return all;
+}
+
+/// How many points of something are tried, each in a job of its own: all, a sample in a short run, and somewhat more in
+/// a sanitizer's long run, where a job takes many times as long.
+inline long points_tried(long all, long sample) {
+  if (!covers_all()) return std::min(all, sample);
+  return kSanitized ? std::clamp(all / 8, std::min(all, sample), all) : all;
 }
 
 }  // namespace tutti::test
