@@ -23,7 +23,8 @@
  *
  * Errors. tuttiInvalidArgument, tuttiInvalidUsage and tuttiUnsupported are found before anything is sent: the
  * communicator stays usable. Any other error is final for the communicator: every later call on it reports the first
- * cause. Nothing hangs: a wait ends with the result, at the timeout, or with the name of the rank whose fault it is.
+ * cause. Every wait ends: with the result, with an error that names the rank whose fault it is, or at its deadline,
+ * which every wait has unless it was set to 0.
  */
 #ifndef TUTTI_H_
 #define TUTTI_H_
@@ -50,7 +51,8 @@ extern "C" {
 
 /** One rank's view of a group of ranks. */
 typedef struct tuttiComm* tuttiComm_t;
-/** An in-order queue of operations; NULL: the call blocks until its result is there. */
+/** An in-order queue of operations. With NULL in its place the call blocks until its result is there; on device buffers
+ * it runs after the work that is in CUDA's legacy default stream by then. */
 typedef struct tuttiStream* tuttiStream_t;
 
 /** Secret, nonce and addresses of one communicator to be. Copy it to all ranks by any means that keeps it secret. */
@@ -58,21 +60,24 @@ typedef struct {
   char internal[128];
 } tuttiUniqueId;
 
+/** What a call returns. "Final": the communicator, or the join, has failed for good; the others leave it as it was. */
 typedef enum {
-  tuttiSuccess = 0,
-  tuttiUnhandledCudaError = 1,
-  tuttiSystemError = 2,
-  tuttiInternalError = 3,
-  tuttiInvalidArgument = 4,
-  tuttiInvalidUsage = 5,
-  tuttiRemoteError = 6,
-  tuttiInProgress = 7,
-  tuttiTimeout = 8,
-  tuttiMismatch = 9,
-  tuttiAborted = 10,
-  tuttiUnsupported = 11
+  tuttiSuccess = 0,            /**< done; on a stream or in a group: accepted */
+  tuttiUnhandledCudaError = 1, /**< CUDA refused something; final */
+  tuttiSystemError = 2,        /**< the system refused something, such as memory or a descriptor; final */
+  tuttiInternalError = 3,      /**< a fault in Tutti, or an exception in a function of the caller's; final */
+  tuttiInvalidArgument = 4,    /**< a value that cannot be right */
+  tuttiInvalidUsage = 5,       /**< a call that cannot be made now, or here */
+  tuttiRemoteError = 6,        /**< another rank died, left, aborted or cannot be reached; final */
+  tuttiInProgress = 7,         /**< of tuttiStreamQuery: there is work left */
+  tuttiTimeout = 8,            /**< a live rank was silent for too long; final, except from tuttiStreamSynchronize */
+  tuttiMismatch = 9,           /**< ranks made different calls, or have different settings; final */
+  tuttiAborted = 10,           /**< tuttiCommAbort was called on this rank; final */
+  tuttiUnsupported = 11        /**< not possible on this machine, or not in this version */
 } tuttiResult_t;
 
+/** Types of elements. Each may be reduced by each operation, except floating-point types by the bitwise ones and
+ * tuttiBool by tuttiAvg. */
 typedef enum {
   tuttiInt8 = 0,
   tuttiUint8 = 1,
@@ -80,36 +85,41 @@ typedef enum {
   tuttiUint32 = 3,
   tuttiInt64 = 4,
   tuttiUint64 = 5,
-  tuttiFloat16 = 6,
-  tuttiFloat32 = 7,
-  tuttiFloat64 = 8,
-  tuttiBfloat16 = 9,
-  tuttiFloat8e4m3 = 10,
-  tuttiFloat8e5m2 = 11,
+  tuttiFloat16 = 6,     /**< IEEE 754 binary16 */
+  tuttiFloat32 = 7,     /**< IEEE 754 binary32: float */
+  tuttiFloat64 = 8,     /**< IEEE 754 binary64: double */
+  tuttiBfloat16 = 9,    /**< the upper half of a float32 */
+  tuttiFloat8e4m3 = 10, /**< OCP 8-bit: largest 448, no infinity */
+  tuttiFloat8e5m2 = 11, /**< OCP 8-bit: largest 57344, with infinity */
   tuttiInt16 = 12,
   tuttiUint16 = 13,
-  tuttiBool = 14,
-  tuttiDataTypeMax = 0x7fffffff
+  tuttiBool = 14,               /**< a byte; nonzero is true */
+  tuttiDataTypeMax = 0x7fffffff /**< no type: the setting's, in tuttiConfig_t */
 } tuttiDataType_t;
 
+/** How elements of the ranks become one. The operations that a communicator made come after these. */
 typedef enum {
-  tuttiSum = 0,
-  tuttiProd = 1,
+  tuttiSum = 0,  /**< of tuttiBool: or */
+  tuttiProd = 1, /**< of tuttiBool: and */
   tuttiMax = 2,
   tuttiMin = 3,
-  tuttiAvg = 4,
+  tuttiAvg = 4, /**< the sum divided by the number of ranks */
   tuttiBitAnd = 5,
   tuttiBitOr = 6,
   tuttiBitXor = 7,
-  tuttiRedOpMax = 0x7fffffff
+  tuttiRedOpMax = 0x7fffffff /**< none: only makes the enum as wide as an int */
 } tuttiRedOp_t;
 
+/** When the scalar of tuttiRedOpCreatePreMulSum is read: when a call runs, or by the function that makes the operation.
+ */
 typedef enum { tuttiScalarDevice = 0, tuttiScalarHostImmediate = 1 } tuttiScalarResidence_t;
 
 /** What tuttiCommMemStats counts, in bytes. Shared: memory that peers map. */
 typedef enum { tuttiMemStatHost = 0, tuttiMemStatDevice = 1, tuttiMemStatShared = 2 } tuttiMemStat_t;
 
+/** Color of a rank that takes part in tuttiCommSplit and gets no communicator. */
 #define TUTTI_SPLIT_NOCOLOR (-1)
+/** Rank in tuttiRecvTag: whoever sends first. */
 #define TUTTI_ANY_SOURCE (-1)
 
 /** Options of a join. Start from TUTTI_CONFIG_INITIALIZER; unset fields (INT_MIN, NaN, NULL, tuttiDataTypeMax) take the
@@ -118,13 +128,13 @@ typedef struct {
   size_t size;
   unsigned magic;
   unsigned version;
-  int blocking;              /**< 0 or 1; calls complete before they return either way */
+  int blocking;              /**< 0 or 1; joins and splits complete before they return either way, which 0 logs once */
   double timeoutSeconds;     /**< an operation's wait for a live but silent peer; 0: for ever */
   double joinTimeoutSeconds; /**< the join's deadline; 0: for ever */
   const char* commName;      /**< for logs; copied */
   tuttiDataType_t wireType;  /**< what float32 travels as in reductions, see "Wire types"; tuttiFloat32: as it is */
   int deterministic;         /**< 0 or 1; see "Deterministic mode" */
-  int splitShare;            /**< 0 or 1; a split communicator may share its parent's resources: a hint */
+  int splitShare;            /**< 0 or 1; without effect */
 } tuttiConfig_t;
 
 #define TUTTI_CONFIG_MAGIC 0x74757474u
@@ -138,6 +148,7 @@ typedef struct {
 
 /* ------------------------------------------------------------------ errors and information */
 
+/** The library's version, made as TUTTI_VERSION_CODE is; the header's may be another. */
 TUTTI_API tuttiResult_t tuttiGetVersion(int* version);
 /** The name of a code; never NULL. */
 TUTTI_API const char* tuttiGetErrorString(tuttiResult_t result);
@@ -163,6 +174,7 @@ TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id);
 /** Joins as `rank` of `nranks`; blocks until all ranks joined or the join's deadline. In a group: done at
  * tuttiGroupEnd. */
 TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int nranks, tuttiUniqueId id, int rank);
+/** The same with options; NULL: the settings. */
 TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int nranks, tuttiUniqueId id, int rank,
                                                 const tuttiConfig_t* config);
 /** Joins by URL: "env://" (nranks and rank -1: from the launcher), "tcp://host:port", "file:///path". The k-th join by
@@ -183,19 +195,23 @@ TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
  * tuttiInvalidUsage: another call is in progress on it, or this is a callback of a stream. */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 /** From any thread, local: wakes calls in progress with tuttiAborted and fails the communicator for good; returns
- * within 0.1 s. The communicator is freed once no call uses it any more; new calls on the handle are refused. */
+ * within 0.1 s. The communicator is freed once no call uses it any more; do not use the handle again: calls are
+ * refused. */
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
 /** tuttiSuccess in *async_error while the communicator is healthy, else its first failure. */
 TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* async_error);
 /** The timeout of operations from the next one on; 0: for ever. */
 TUTTI_API tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, double seconds);
+/** The number of ranks. Local; at any time. */
 TUTTI_API tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* count);
+/** This rank's number, from 0. Local; at any time. */
 TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);
 /** What the communicator uses, as text: key "transport", "algorithm:<collective>:<bytes>" with bytes = count times
  * element size as in the call, e.g. "algorithm:all_reduce:1048576", or "algorithms:<collective>": the names that
  * TUTTI_ALGO may have, comma-separated. "device_transport" and "device_algorithm:<collective>:<bytes>" are those of
  * calls on device buffers, tuttiUnsupported where there is no device; "two_levels: ring": kernels within hosts, and a
- * ring of their ranks of one index. Writes at most `size` bytes with the final 0. */
+ * ring of their ranks of one index. Writes at most `size` bytes with the final 0; a value that does not fit is cut, and
+ * the result is tuttiInvalidArgument, for which tuttiGetLastError says how many bytes there are. */
 TUTTI_API tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char* value, size_t size);
 
 /* ------------------------------------------------------------------ collectives
@@ -305,6 +321,7 @@ TUTTI_API tuttiResult_t tuttiRedOpCreateCustom(tuttiRedOp_t* op,
                                                void (*fn)(const void* in, void* inout, size_t count,
                                                           tuttiDataType_t datatype, void* user),
                                                int commutative, void* user, tuttiComm_t comm);
+/** Calls under way keep the operation; new ones with it are refused. */
 TUTTI_API tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm);
 
 /* ------------------------------------------------------------------ groups */
@@ -355,10 +372,12 @@ TUTTI_API tuttiResult_t tuttiMemFree(void* ptr);
 TUTTI_API tuttiResult_t tuttiMemAllocDevice(void** ptr, size_t bytes, int device);
 /** Lets local peers read `ptr` directly, like memory from tuttiMemAlloc; local, never communicates. Deregister before
  * the memory is freed. Device memory has been allocated by cudaMalloc; other processes map the whole allocation that
- * holds `ptr`, and may have it mapped for some time behind tuttiCommDeregister, until they next allocate or free by
+ * holds `ptr`, and may have it mapped for some time after tuttiCommDeregister, until they next allocate or free by
  * Tutti, or end the communicator. tuttiMemAllocDevice gives memory that outlasts that by itself. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void** handle);
+/** Ends a registration, by the handle that it gave. Local. */
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
+/** Memory that the communicator has at the moment, in bytes; what ranks of a process share counts for each. Local. */
 TUTTI_API tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiMemStat_t what, uint64_t* bytes);
 
 #ifdef __cplusplus

@@ -113,10 +113,13 @@ tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char* value, s
     if (std::string_view(key) != "transport") TUTTI_TRY(in_call.enter(comm));
     std::string text;
     TUTTI_TRY(info_text(*held, key, &text));
-    if (text.size() + 1 > size)
-      return tutti::fail(Code::kInvalidArgument, "the value needs {} bytes, {} were given", text.size() + 1, size);
-    std::memcpy(value, text.c_str(), text.size() + 1);
-    return {};
+    const std::size_t written = std::min(text.size() + 1, size);
+    if (written > 0) {
+      std::memcpy(value, text.c_str(), written - 1);
+      value[written - 1] = 0;
+    }
+    if (written == text.size() + 1) return {};
+    return tutti::fail(Code::kInvalidArgument, "the value needs {} bytes, {} were given", text.size() + 1, size);
   });
 }
 

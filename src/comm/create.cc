@@ -292,6 +292,8 @@ Status apply_config(const tuttiConfig_t* config, CreateOptions* options) {
   std::memcpy(&own, config, std::min(config->size, sizeof own));  // fields that the caller's version lacks stay unset
   TUTTI_TRY(switch_field("blocking", own.blocking, nullptr));
   TUTTI_TRY(switch_field("splitShare", own.splitShare, nullptr));
+  if (own.blocking == 0 && Hub::first_time("blocking = 0"))
+    log(LogLevel::kWarn, {}, "config.blocking = 0 has no effect: joins and splits complete before they return");
   TUTTI_TRY(switch_field("deterministic", own.deterministic, &options->settings.deterministic));
   TUTTI_TRY(seconds_field("timeoutSeconds", own.timeoutSeconds, &options->settings.timeout_seconds));
   TUTTI_TRY(seconds_field("joinTimeoutSeconds", own.joinTimeoutSeconds, &options->settings.join_timeout_seconds));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -149,7 +150,11 @@ TEST_F(Arguments, InformationIsThere) {
   EXPECT_EQ(tuttiCommGetInfo(comm_, "algorithm:all_reduce:1024", text, sizeof text), tuttiSuccess);
   EXPECT_STRNE(text, "");
   EXPECT_EQ(tuttiCommGetInfo(comm_, "algorithm:nothing:1024", text, sizeof text), tuttiInvalidArgument);
-  EXPECT_EQ(tuttiCommGetInfo(comm_, "transport", text, 2), tuttiInvalidArgument);
+  EXPECT_EQ(tuttiCommGetInfo(comm_, "transport", text, 3), tuttiInvalidArgument);
+  EXPECT_STREQ(text, "sh") << "what does not fit is cut";
+  EXPECT_NE(std::string(tuttiGetLastError(comm_)).find("4 bytes"), std::string::npos) << tuttiGetLastError(comm_);
+  EXPECT_EQ(tuttiCommGetInfo(comm_, "transport", text, 0), tuttiInvalidArgument);
+  EXPECT_STREQ(text, "sh") << "nothing is written";
   std::uint64_t bytes = 0;
   EXPECT_EQ(tuttiCommMemStats(comm_, tuttiMemStatShared, &bytes), tuttiSuccess);
   EXPECT_GT(bytes, 0u);
@@ -201,6 +206,25 @@ TEST(Settings, MisspeltNamesAreWarnedOf) {
   bool warned = false;
   for (const std::string& line : lines) warned = warned || line.find("TUTTI_TIMEOOT") != std::string::npos;
   EXPECT_TRUE(warned);
+}
+
+TEST(AloneConfig, ABlockingOfZeroIsLoggedOnce) {
+  std::atomic<int> lines{0};
+  const auto count = [](int, const char* line, void* user) {
+    if (std::strstr(line, "config.blocking = 0") != nullptr) ++*static_cast<std::atomic<int>*>(user);
+  };
+  ASSERT_EQ(tuttiSetLogCallback(count, &lines), tuttiSuccess);
+  for (int round = 0; round < 2; ++round) {
+    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    tuttiUniqueId id;
+    tuttiComm_t comm = nullptr;
+    ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
+    ASSERT_EQ(tuttiCommInitRankConfig(&comm, 1, id, 0, &config), tuttiSuccess) << tuttiGetLastError(nullptr);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  }
+  EXPECT_EQ(tuttiSetLogCallback(nullptr, nullptr), tuttiSuccess);
+  EXPECT_EQ(lines, 1);
 }
 
 }  // namespace
