@@ -62,7 +62,7 @@ TEST_P(TimedSteps, EachCanBeTheLast) {
   ASSERT_GT(messages, 5);
   RecordProperty("messages", static_cast<int>(messages));
   int failures = 0;
-  // A stop takes as long as the deadline.
+  // What is no death takes as long as the deadline, or a new connection.
   const long tried = what() == LastStep::kKill ? messages : points_tried(messages / 2, 5);
   for (long k = 1; k <= messages; k += messages / tried) {
     run(what(), k);
