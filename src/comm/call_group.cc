@@ -125,9 +125,10 @@ Status CallGroup::check_callback() const {
   std::set<const Communicator*> streamed;
   for (const Collected& call : calls_) {
     if (call.comm == nullptr) continue;
-    if (call.stream != nullptr) streamed.insert(call.comm.get());
-    const bool waits = call.stream == nullptr && (!call.comm->quiet() || streamed.contains(call.comm.get()));
-    if (waits) return ProgressThread::refuse_wait();
+    const bool launches = call.stream != nullptr && call.stream->is_cuda() && call.comm->launches(call.call);
+    const bool waits = call.stream == nullptr || launches;
+    if (waits && (!call.comm->quiet() || streamed.contains(call.comm.get()))) return ProgressThread::refuse_wait();
+    if (call.stream != nullptr && !launches) streamed.insert(call.comm.get());
   }
   return {};
 }
@@ -215,7 +216,12 @@ bool CallGroup::begin_ready(std::vector<std::unique_ptr<Operation>>* operations)
   for (Collected& call : calls_) {
     const void* const stream = call.stream == nullptr ? nullptr : call.stream->place();
     const bool launches = stream != nullptr && call.stream->is_cuda() && call.comm->launches(call.call);
-    if (held.contains(call.comm.get()) || held.contains(stream) || (launches && !call.comm->quiet())) {
+    const bool waits = launches && !call.comm->quiet();
+    if (Status held_up = waits ? wait_for_streams(*operations, *call.comm) : Status(); !held_up.ok()) {
+      refuse(held_up);
+      continue;
+    }
+    if (held.contains(call.comm.get()) || held.contains(stream) || waits) {
       held.insert(call.comm.get());
       if (stream != nullptr) held.insert(stream);
       later.push_back(std::move(call));
@@ -227,6 +233,16 @@ bool CallGroup::begin_ready(std::vector<std::unique_ptr<Operation>>* operations)
   }
   calls_ = std::move(later);
   return calls_.empty();
+}
+
+/// A call that is held until earlier ones of its communicator have ended: not ok if none of them runs here, and those
+/// that the progress thread runs take too long.
+Status CallGroup::wait_for_streams(const std::vector<std::unique_ptr<Operation>>& operations, Communicator& comm) {
+  const bool runs_here = std::any_of(operations.begin(), operations.end(), [&](const auto& operation) {
+    return &operation->comm() == &comm && operation->state() != Operation::State::kEnded;
+  });
+  if (runs_here) return waits_.erase(&comm), Status();
+  return waits_.try_emplace(&comm, comm).first->second.check();
 }
 
 // Each waits for other ranks, perhaps for others of this group: without a thread for all, none runs.

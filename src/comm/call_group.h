@@ -2,12 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "comm/arguments.h"
 #include "comm/communicator.h"
 #include "comm/stream.h"
+#include "comm/stream_wait.h"
 #include "core/status.h"
 
 namespace tutti {
@@ -51,6 +53,7 @@ class CallGroup {
   bool comes_later(std::size_t leader, std::size_t call) const;
   Status run_together();
   bool begin_ready(std::vector<std::unique_ptr<Operation>>* operations);
+  Status wait_for_streams(const std::vector<std::unique_ptr<Operation>>& operations, Communicator& comm);
   void run_on_threads();
   static Status run_safely(Collected* call);
   static Status run_one(Collected* call);
@@ -58,6 +61,7 @@ class CallGroup {
 
   static thread_local int depth_ __attribute__((tls_model("initial-exec")));
   std::vector<Collected> calls_;
+  std::map<Communicator*, StreamWait> waits_;  // of calls that are held
   Status refused_;
 };
 

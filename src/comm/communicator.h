@@ -22,6 +22,7 @@
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/mutex.h"
+#include "core/retry.h"
 #include "core/settings.h"
 #include "core/status.h"
 #include "core/watch.h"
@@ -139,10 +140,10 @@ class Communicator final : public Watch {
   }
   /// This operation will never run: its turn is passed over when it comes.
   void give_up_turn(std::uint64_t ticket) {
-    {
+    retry_without_memory([&] {
       const MutexLock lock(turn_mutex_);
       given_up_.insert(ticket);
-    }
+    });
     announce_turn();
   }
 
@@ -170,11 +171,12 @@ class Communicator final : public Watch {
   /// Also what is known from peers although no call has met it yet.
   Status async_error();
 
-  /// Seconds; 0: for ever. From the next operation on.
   /// Of these ranks, one that has not come to the end of this rank's last call, or whoever holds it up; kNoRank: all
-  /// have. What is known of ranks on other hosts is what they answered last (Membership::ask_boards). By the API's
-  /// thread.
+  /// have, as far as is known: of ranks on other hosts, by their last answer to ask_boards(). By the API's thread.
   Culprit late_in_last_call(const std::vector<int>& ranks) const;
+  /// Asks those of these ranks whose boards cannot be read here. Does not block.
+  void ask_boards(const std::vector<int>& ranks);
+  /// Seconds; 0: for ever. From the next operation on.
   double timeout() const { return timeout_seconds_.load(std::memory_order_relaxed); }
   void set_timeout(double seconds) { timeout_seconds_.store(seconds, std::memory_order_relaxed); }
   Status finalize();

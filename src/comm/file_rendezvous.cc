@@ -40,6 +40,7 @@ Status check_replaceable(const std::string& path) {
   if (::lstat(path.c_str(), &found) != 0) return {};
   if (S_ISREG(found.st_mode)) {
     const Descriptor file = open_to_read(path);
+    if (!file.valid() && errno == ENOENT) return {};  // the ranks that it was for have just removed it
     if (found.st_size == 0 || (file.valid() && read_text(file.get()).starts_with(kFileMagic))) return {};
   }
   return fail(Code::kInvalidUsage, "{} exists and is not a meeting file of Tutti: it is left alone", path);

@@ -256,6 +256,8 @@ Status Group::on_stranger_message(Connection* from, MessageType type, ByteView p
 
 /// Until there is a table. A process makes another connection only when its last one has ended: the newest counts.
 void Group::park(const ProcessId& process, const std::shared_ptr<Connection>& connection) {
+  const auto there = early_.find(process);
+  if (there != early_.end() && there->second->is_unix() && !connection->is_unix()) return connection->close();
   ConnectionEvents events;
   events.on_close = [weak = weak_from_this(), process, raw = connection.get()](const Status&) {
     const auto self = weak.lock();

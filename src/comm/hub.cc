@@ -320,6 +320,7 @@ bool Hub::expects(const Socket& connected) const {
   std::uint32_t scope = 0;
   const bool known = connected.own(&own, &port) && connected.peer(&other, &scope);
   if (known && port != port_) return urls_->serves_any();
+  if (urls_->serves_at_hub()) return true;
   bool awaited = roots_->expects(known && own == other);
   for (const auto& [id, group] : groups_) awaited = awaited || group->expects_tcp();
   if (!awaited || !chosen_interfaces_) return awaited;

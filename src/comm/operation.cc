@@ -1,7 +1,7 @@
 #include "comm/operation.h"
 
 #include <exception>
-#include <optional>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -115,11 +115,40 @@ bool OperationLadder::climb(bool moved) {
   return sleep;
 }
 
+namespace {
+
+/// The waits of a group for calls that the progress thread runs, one a communicator. Calls that wait for others of the
+/// same group are none of these: what they wait for runs here.
+class StreamWaits {
+ public:
+  /// Gives up those that have waited for too long.
+  void check(const std::vector<std::unique_ptr<Operation>>& operations) {
+    std::map<Communicator*, bool> waiting;  // whether all operations of a communicator are queued
+    for (const auto& operation : operations)
+      if (operation->state() != Operation::State::kEnded) {
+        bool& all = waiting.try_emplace(&operation->comm(), true).first->second;
+        all = all && operation->is_queued();
+      }
+    for (const auto& [comm, waits] : waiting) {
+      if (!waits) waits_.erase(comm);
+      const Status held_up = waits ? waits_.try_emplace(comm, *comm).first->second.check() : Status();
+      if (held_up.ok()) continue;
+      for (const auto& operation : operations)
+        if (&operation->comm() == comm && operation->state() == Operation::State::kQueued) operation->give_up(held_up);
+    }
+  }
+
+ private:
+  std::map<Communicator*, StreamWait> waits_;
+};
+
+}  // namespace
+
 Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::function<bool()>& add) {
   OperationLadder ladder;
   std::uint64_t before = 0;
   std::exception_ptr thrown;
-  std::optional<StreamWait> wait;  // where nothing runs here: for calls of the progress thread's
+  StreamWaits waits;
   for (bool complete = false;;) {
     try {
       complete = complete || add();
@@ -129,26 +158,14 @@ Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::f
       for (const auto& operation : *operations) (void)operation->comm().fail_call();
     }
     bool ended = complete;
-    bool runs = false;
-    Operation* queued = nullptr;
     std::uint64_t moved = operations->size();
     for (const auto& operation : *operations) {
       if (operation->state() == Operation::State::kEnded) continue;
-      const Operation::State state = operation->poll(ladder.look());
-      ended = state == Operation::State::kEnded && ended;
-      runs = runs || state == Operation::State::kRunning;
-      if (state == Operation::State::kQueued && queued == nullptr) queued = operation.get();
+      ended = operation->poll(ladder.look()) == Operation::State::kEnded && ended;
       moved += operation->progress() + static_cast<std::uint64_t>(operation->state());
     }
     if (ended) break;
-    if (runs || queued == nullptr || moved != before) {
-      wait.reset();
-    } else if (!wait) {
-      wait.emplace(queued->comm());
-    } else if (Status held_up = ladder.look() ? wait->check() : Status(); !held_up.ok()) {
-      queued->give_up(std::move(held_up));
-      wait.reset();
-    }
+    if (ladder.look()) waits.check(*operations);
     // Several executors cannot share one futex: a short sleep bounds what a missed message costs.
     if (ladder.climb(moved != before)) std::this_thread::sleep_for(std::chrono::microseconds{500});
     before = moved;

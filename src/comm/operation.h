@@ -40,6 +40,8 @@ class Operation {
   /// Moves what can be moved; never blocks. `look`: it has been waiting for a while, so ask the communicator about it.
   State poll(bool look);
   State state() const { return state_; }
+  /// It waits for operations of its communicator before it.
+  bool is_queued() const { return state_ == State::kQueued && !comm_->my_turn(ticket_); }
   /// It has not begun, and never will: its communicator has failed.
   void give_up(Status why);
   /// How it ended.

@@ -82,8 +82,12 @@ void PeerProcess::log_choice() const {
 }
 
 void PeerProcess::accept(const std::shared_ptr<Connection>& connection) {
+  // Within a host a connection ends with its process: while it is there, nobody comes over the network in its name.
+  const bool is_near = connection_ && connection_->is_unix();
+  if (is_near && !connection->is_unix()) return connection->close();
   const bool both_dial = place_.late && place_.dials && !dead_;
-  if (both_dial && connection_ && place_.senior) return connection->close();
+  const bool gets_near = connection_ && !is_near && connection->is_unix();
+  if (both_dial && connection_ && place_.senior && !gets_near) return connection->close();
   if (both_dial) withdraw();
   adopt(connection);
 }
@@ -104,7 +108,6 @@ void PeerProcess::adopt(const std::shared_ptr<Connection>& connection) {
   if (dead_) return turn_away(connection);
   const bool again = std::exchange(was_connected_, true);
   if (again && (!linked || connection->is_unix())) return connection->close();
-  // Within a host a connection ends with its process: while it is there, nobody else comes in that one's name.
   if (connection_ && connection_->is_unix()) return connection->close();
   if (connection_) {  // it has noticed the loss and dialled before this end heard of it
     connection_->close();

@@ -120,7 +120,7 @@ void Socket::set_patience(double seconds, bool output) {
   set_option(descriptor(), IPPROTO_TCP, TCP_KEEPCNT, probes);
   // The system looks at it when a probe is due, once a second, and before that probe is sent: a little more than asked
   // for, so that the last probe within the time still counts.
-  if (output) set_option(descriptor(), IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(least * 1000) + 200);
+  set_option(descriptor(), IPPROTO_TCP, TCP_USER_TIMEOUT, output ? static_cast<int>(least * 1000) + 200 : 0);
 }
 
 bool Socket::peer(IpAddress* address, std::uint32_t* scope) const {

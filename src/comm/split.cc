@@ -137,9 +137,7 @@ class SplitWatch {
     if (now - asked_ < std::clamp<Clock::duration>((now - began_) / 4, kShortest, kLongest)) return;
     if (asked_ != began_) late_ = parent_.late_in_last_call(group_);  // by the answers to the last question
     asked_ = now;
-    std::vector<Rank> asked;
-    for (const int rank : group_) asked.emplace_back(rank);
-    parent_.membership().ask_boards(asked);
+    parent_.ask_boards(group_);
   }
 
   Status name_late_rank(const Status& why) const {

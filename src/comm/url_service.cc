@@ -50,6 +50,10 @@ void UrlService::withdraw(const KeyId& key, std::uint64_t round) {
   if (found->second.rounds.empty()) sites_.erase(found);
 }
 
+bool UrlService::serves_at_hub() const {
+  return std::any_of(sites_.begin(), sites_.end(), [](const auto& site) { return site.second.acceptor == nullptr; });
+}
+
 bool UrlService::find_secret(const KeyId& key, Key* secret) const {
   const auto found = sites_.find(key);
   if (found == sites_.end()) return false;

@@ -32,6 +32,8 @@ class UrlService {
 
   bool find_secret(const KeyId& key, Key* secret) const;
   bool serves_any() const { return !sites_.empty(); }
+  /// Whether there is a URL with the hub's own port.
+  bool serves_at_hub() const;
   /// Without a secret file anybody may come this far: a connection has 10 s for its question, and of more than
   /// kMostConnections the oldest is closed.
   void serve(const std::shared_ptr<Connection>& connection);

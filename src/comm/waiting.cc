@@ -112,9 +112,19 @@ Culprit Communicator::culprit_of_wait(Rank missing) const {
 }
 
 Culprit Communicator::late_in_last_call(const std::vector<int>& ranks) const {
-  for (const int rank : ranks)
-    if (Rank{rank} != rank_ && !finished_by(Rank{rank}, call_.sequence)) return culprit_of_wait(Rank{rank});
+  for (const int number : ranks) {
+    const Rank rank{number};
+    const bool known = rank != rank_ && (!is_far(rank) || boards()(rank)->state().heard());
+    if (known && !finished_by(rank, call_.sequence)) return culprit_of_wait(rank);
+  }
   return {};
+}
+
+void Communicator::ask_boards(const std::vector<int>& ranks) {
+  std::vector<Rank> asked;
+  for (const int rank : ranks)
+    if (Rank{rank} != rank_ && is_far(Rank{rank})) asked.emplace_back(rank);
+  if (!asked.empty()) joined_.membership->ask_boards(asked);
 }
 
 // "; not there: ranks 1 and 2", where the culprit is not the only one; "" else.

@@ -10,33 +10,10 @@
 
 #include "support/await.h"
 #include "support/ranks.h"
+#include "support/stuck_stream.h"
 
 namespace tutti::test {
 namespace {
-
-/// A callback on a stream of its own, which holds up the thread that runs the calls of all streams.
-class Hold {
- public:
-  Hold() { EXPECT_EQ(tuttiStreamCreate(&stream_), tuttiSuccess); }
-  ~Hold() { EXPECT_EQ(tuttiStreamDestroy(stream_), tuttiSuccess); }
-  Hold(const Hold&) = delete;
-  Hold& operator=(const Hold&) = delete;
-
-  void begin() {
-    const auto hold = [](tuttiResult_t, void* user) {
-      auto* const self = static_cast<Hold*>(user);
-      self->held_ = true;
-      await([self] { return self->go_.load(); }, "the end of the callback");
-    };
-    EXPECT_EQ(tuttiStreamAddCallback(stream_, hold, this), tuttiSuccess);
-    await([this] { return held_.load(); }, "the callback");
-  }
-  void end() { go_ = true; }
-
- private:
-  tuttiStream_t stream_ = nullptr;
-  std::atomic<bool> held_{false}, go_{false};
-};
 
 /// What rank 1 does meanwhile: `call`, and then it waits for the abort.
 template <class Call>
@@ -62,14 +39,13 @@ TEST(AloneStreamAbort, NothingIsWrittenByACallUnderWay) {
     ASSERT_EQ(tuttiStreamCreate(&calls), tuttiSuccess);
     EXPECT_EQ(tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, comm, calls), tuttiSuccess);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it begins, or the case shows less
-    Hold hold;
-    hold.begin();
+    StuckStream stuck;
     held = true;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for what rank 1 sends
     EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
     aborted = true;
     value = -7;
-    hold.end();
+    stuck.go_on();
     EXPECT_EQ(tuttiStreamSynchronize(calls), tuttiAborted);
     EXPECT_EQ(value, -7);
     EXPECT_EQ(tuttiStreamDestroy(calls), tuttiSuccess);
@@ -90,8 +66,7 @@ TEST(AloneStreamAbort, NothingIsReadByAGroupThatHasNotBegun) {
     auto* const values = static_cast<float*>(memory);
     tuttiStream_t calls = nullptr;
     ASSERT_EQ(tuttiStreamCreate(&calls), tuttiSuccess);
-    Hold hold;
-    hold.begin();
+    StuckStream stuck;
     held = true;
     EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
     for (int i = 0; i < 2; ++i)
@@ -100,7 +75,7 @@ TEST(AloneStreamAbort, NothingIsReadByAGroupThatHasNotBegun) {
     EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
     aborted = true;
     ::munmap(memory, page);
-    hold.end();
+    stuck.go_on();
     EXPECT_EQ(tuttiStreamSynchronize(calls), tuttiAborted);
     EXPECT_EQ(tuttiStreamDestroy(calls), tuttiSuccess);
   });
