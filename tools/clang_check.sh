@@ -10,7 +10,7 @@ files() { find src -name '*.cc' ! -name 'cuda*.cc' | sort; }
 fuzz_targets() { find tests/fuzz -name '*.cc'; }
 case ${1:-} in
   syntax)
-    flags=(-std=c++20 -DNDEBUG -Wall -Wextra -Wpedantic -Werror -Wthread-safety -Isrc -Iinclude)
+    flags=(-std=c++20 -DNDEBUG -Wall -Wextra -Wpedantic -Werror -Wthread-safety -Isrc -Iinclude -Itests)
     fmt=$(sed -n 's/^TUTTI_FMT_INCLUDE:PATH=//p' build/clang/CMakeCache.txt)
     [ "$fmt" = /usr/include ] || flags+=(-isystem "$fmt")
     sed -n '/^set(TUTTI_PRECOMPILED/,/)/p' cmake/precompiled.cmake | tr -d ')' | tr -s ' ' '\n' | grep -v '^set(' |

@@ -11,6 +11,7 @@
 
 #include "comm/crypto.h"
 #include "comm/wire.h"
+#include "support/frames.h"
 #include "support/patience.h"
 #include "transport/descriptor.h"
 
@@ -38,36 +39,25 @@ class Spoken {
 
   void use_key(const Key& key) { key_ = key; }
   void say(MessageType type, ByteView payload) {
-    WireWriter frame;
-    frame.u32(static_cast<std::uint32_t>(payload.size()));
-    frame.u16(static_cast<std::uint16_t>(type));
-    frame.u16(0);
-    frame.bytes(payload);
-    WireWriter counter;
-    counter.u64(said_++);
-    Key mac;
-    ASSERT_TRUE(hmac_sha256(key_, {counter.data(), frame.data()}, &mac).ok());
-    frame.bytes(ByteView(mac).first(kMac));
-    last_ = frame.data();
+    last_ = frame_of(type, payload);
+    ASSERT_TRUE(sign(key_, said_++, &last_).ok());
     send(last_);
   }
   /// What say() sent last.
   const std::vector<std::byte>& last() const { return last_; }
   /// The next message; of nothing if none comes.
   std::vector<std::byte> hear(MessageType* type) const {
-    const std::vector<std::byte> header = receive(kHeader);
-    if (header.size() < kHeader) return {};
+    const std::vector<std::byte> header = receive(kFrameHeader);
+    if (header.size() < kFrameHeader) return {};
     WireReader in(header);
     const std::uint32_t size = in.u32();
     *type = static_cast<MessageType>(in.u16());
-    std::vector<std::byte> rest = receive(size + kMac);
+    std::vector<std::byte> rest = receive(size + kFrameCode);
     rest.resize(std::min<std::size_t>(rest.size(), size));
     return rest;
   }
 
  private:
-  static constexpr std::size_t kHeader = 8;
-  static constexpr std::size_t kMac = 16;
   Descriptor socket_;
   Key key_{};
   std::uint64_t said_ = 0;

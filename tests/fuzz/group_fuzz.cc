@@ -98,10 +98,7 @@ class Scene {
     if ((how & 4) != 0) made.members[input.u8() % fuzz::kRanks].process = hub_.process();
     if ((how & 8) != 0) made.members.resize(input.u8() % (fuzz::kRanks + 1));
     std::vector<std::byte> payload = encode(made);
-    for (unsigned changes = how >> 6; changes != 0; --changes) {
-      const std::size_t at = input.u16() % payload.size();
-      payload[at] = static_cast<std::byte>(input.u8());
-    }
+    fuzz::change(&payload, how >> 6, input);
     return payload;
   }
   bool follow(fuzz::Bytes& input) const {

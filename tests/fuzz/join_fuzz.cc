@@ -13,6 +13,7 @@
 #include "comm/unique_id.h"
 #include "core/log.h"
 #include "messages.h"
+#include "support/frames.h"
 
 namespace {
 
@@ -52,30 +53,20 @@ class FalseRoot {
   }
   JoinMessage hear_join() const {
     JoinMessage join;
-    const std::vector<std::byte> header = receive(kHeader);
+    const std::vector<std::byte> header = receive(test::kFrameHeader);
     WireReader in(header);
-    std::vector<std::byte> rest = receive(in.u32() + kCode);
-    rest.resize(rest.size() - kCode);
+    std::vector<std::byte> rest = receive(in.u32() + test::kFrameCode);
+    rest.resize(rest.size() - test::kFrameCode);
     fuzz::demand(decode(rest, &join).ok(), "the rank says who it is");
     return join;
   }
   void say(MessageType type, ByteView payload) {
-    WireWriter frame;
-    frame.u32(static_cast<std::uint32_t>(payload.size()));
-    frame.u16(static_cast<std::uint16_t>(type));
-    frame.u16(0);
-    frame.bytes(payload);
-    WireWriter counter;
-    counter.u64(said_++);
-    Key mac;
-    fuzz::demand(hmac_sha256(key_, {counter.data(), frame.data()}, &mac).ok(), "a code is made");
-    frame.bytes(ByteView(mac).first(kCode));
-    send(frame.data());
+    std::vector<std::byte> frame = test::frame_of(type, payload);
+    fuzz::demand(test::sign(key_, said_++, &frame).ok(), "a code is made");
+    send(frame);
   }
 
  private:
-  static constexpr std::size_t kHeader = 8;
-  static constexpr std::size_t kCode = 16;
   void send(ByteView data) const { (void)::send(socket_.get(), data.data(), data.size(), MSG_NOSIGNAL); }
   std::vector<std::byte> receive(std::size_t size) const {
     std::vector<std::byte> data(size);
@@ -101,10 +92,7 @@ std::vector<std::byte> table_for(const JoinMessage& join, const UniqueId& id, fu
   if ((how & 4) != 0) table.members[1].segment_bytes = 0;
   if ((how & 8) != 0) table.members.resize(input.u8() % (fuzz::kRanks + 1));
   std::vector<std::byte> payload = encode(table);
-  for (unsigned changes = how >> 6; changes != 0; --changes) {
-    const std::size_t at = input.u16() % payload.size();
-    payload[at] = static_cast<std::byte>(input.u8());
-  }
+  fuzz::change(&payload, how >> 6, input);
   return payload;
 }
 

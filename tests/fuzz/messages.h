@@ -100,6 +100,14 @@ inline std::vector<std::byte> honest(MessageType type, std::int32_t rank) {
   return {};
 }
 
+/// Sets so many bytes to what the input says, where it says.
+inline void change(std::vector<std::byte>* payload, unsigned times, Bytes& input) {
+  for (; times != 0 && !payload->empty(); --times) {
+    const std::size_t at = input.u16() % payload->size();
+    (*payload)[at] = static_cast<std::byte>(input.u8());
+  }
+}
+
 /// The payload of a message as the input has it: an honest one with some of its bytes changed, or anything.
 inline std::vector<std::byte> payload_of(MessageType type, std::int32_t rank, Bytes& input) {
   const unsigned how = input.u8();
@@ -108,10 +116,7 @@ inline std::vector<std::byte> payload_of(MessageType type, std::int32_t rank, By
     return {any.begin(), any.end()};
   }
   std::vector<std::byte> payload = honest(type, rank);
-  for (unsigned changes = how % 8; changes != 0 && !payload.empty(); --changes) {
-    const std::size_t at = input.u16() % payload.size();
-    payload[at] = static_cast<std::byte>(input.u8());
-  }
+  change(&payload, how % 8, input);
   if ((how & 0x10) != 0) payload.resize(input.u16() % (payload.size() + 16));
   return payload;
 }

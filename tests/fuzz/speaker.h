@@ -13,6 +13,7 @@
 
 #include "bytes.h"
 #include "comm/connection.h"
+#include "support/frames.h"
 
 namespace tutti::fuzz {
 
@@ -79,17 +80,17 @@ class Speaker {
   }
   /// A frame with a right code, whatever it says, in two parts.
   void say(ByteView header_and_payload, std::size_t first_part) {
-    const std::vector<std::byte> whole = sealed(header_and_payload);
+    const std::vector<std::byte> whole = sealed({header_and_payload.begin(), header_and_payload.end()});
     const std::size_t first = std::min(first_part, whole.size());
     feed(ByteView(whole).first(first));
     feed(ByteView(whole).subspan(first));
   }
-  void say(MessageType type, ByteView payload) { feed(sealed(frame(type, payload))); }
+  void say(MessageType type, ByteView payload) { feed(sealed(test::frame_of(type, payload))); }
   /// With a descriptor of so much memory.
   void say_with_memory(MessageType type, ByteView payload, std::size_t bytes) {
     const Descriptor memory(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     demand(::ftruncate(memory.get(), static_cast<off_t>(bytes)) == 0, "memory to pass on");
-    std::vector<std::byte> data = sealed(frame(type, payload));
+    std::vector<std::byte> data = sealed(test::frame_of(type, payload));
     iovec part{data.data(), data.size()};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     msghdr message{};
@@ -108,22 +109,9 @@ class Speaker {
   }
 
  private:
-  static std::vector<std::byte> frame(MessageType type, ByteView payload) {
-    WireWriter out;
-    out.u32(static_cast<std::uint32_t>(payload.size()));
-    out.u16(static_cast<std::uint16_t>(type));
-    out.u16(0);
-    out.bytes(payload);
-    return out.data();
-  }
-  std::vector<std::byte> sealed(ByteView frame) {
-    WireWriter counter;
-    counter.u64(said_++);
-    Key mac;
-    demand(hmac_sha256(key_, {counter.data(), frame}, &mac).ok(), "a code is made");
-    std::vector<std::byte> whole(frame.begin(), frame.end());
-    whole.insert(whole.end(), mac.begin(), mac.begin() + 16);
-    return whole;
+  std::vector<std::byte> sealed(std::vector<std::byte> frame) {
+    demand(test::sign(key_, said_++, &frame).ok(), "a code is made");
+    return frame;
   }
 
   Descriptor other_;
