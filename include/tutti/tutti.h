@@ -8,7 +8,8 @@
  *   tuttiCommDestroy(comm);
  *
  * Conventions. Counts and displacements are elements, ranks are int. Every function returns a tuttiResult_t; outputs
- * are set on success only, except that a failed join or split sets its communicator to NULL. No function throws, exits,
+ * are set on success only, except that a failed join or split sets its communicator to NULL, and that tuttiCommGetInfo
+ * writes what fits. No function throws, exits,
  * prints to stdout or installs a signal handler. The caller owns every buffer and keeps it valid until the operation is
  * done: on return with stream NULL, at tuttiGroupEnd in a group, after tuttiStreamSynchronize on a stream.
  *
@@ -128,7 +129,7 @@ typedef struct {
   size_t size;
   unsigned magic;
   unsigned version;
-  int blocking;              /**< 0 or 1; joins and splits complete before they return either way, which 0 logs once */
+  int blocking;              /**< 0 or 1; without effect: joins and splits block; 0 is logged once */
   double timeoutSeconds;     /**< an operation's wait for a live but silent peer; 0: for ever */
   double joinTimeoutSeconds; /**< the join's deadline; 0: for ever */
   const char* commName;      /**< for logs; copied */
@@ -377,7 +378,7 @@ TUTTI_API tuttiResult_t tuttiMemAllocDevice(void** ptr, size_t bytes, int device
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void** handle);
 /** Ends a registration, by the handle that it gave. Local. */
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
-/** Memory that the communicator has at the moment, in bytes; what ranks of a process share counts for each. Local. */
+/** Memory that the communicator has at the moment, in bytes. Local. */
 TUTTI_API tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiMemStat_t what, uint64_t* bytes);
 
 #ifdef __cplusplus

@@ -23,8 +23,8 @@ constexpr int kBacklog = 1024;
 constexpr int kAcceptsPerWake = 64;
 constexpr std::size_t kLeastStrangers = 32;
 constexpr std::chrono::milliseconds kPauseWithoutDescriptors{100};
-/// After this many pauses in a row, which take a second, the joins are told what is lacking. A shorter lack may end by
-/// itself.
+/// A lack of descriptors may end by itself. When it has lasted for this many pauses, a second, the joins end with an
+/// error that names it.
 constexpr int kPausesThatAreALack = 10;
 
 Status bind_tcp(int family, std::uint16_t port, Descriptor* listener) {

@@ -25,6 +25,12 @@ constexpr Bytes kPackedPart{32 * 1024};
 constexpr Bytes kPacked{256 * 1024};
 /// With more ranks an average of float8 could lose a single objection (QueuedCall).
 constexpr int kPackedRanks = 64;
+
+bool runs_in(const std::vector<std::unique_ptr<Operation>>& operations, const Communicator& comm) {
+  return std::any_of(operations.begin(), operations.end(), [&](const auto& operation) {
+    return &operation->comm() == &comm && operation->state() != Operation::State::kEnded;
+  });
+}
 }  // namespace
 
 Status CallGroup::run_later(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream) {
@@ -217,7 +223,9 @@ bool CallGroup::begin_ready(std::vector<std::unique_ptr<Operation>>* operations)
     const void* const stream = call.stream == nullptr ? nullptr : call.stream->place();
     const bool launches = stream != nullptr && call.stream->is_cuda() && call.comm->launches(call.call);
     const bool waits = launches && !call.comm->quiet();
-    if (Status held_up = waits ? wait_for_streams(*operations, *call.comm) : Status(); !held_up.ok()) {
+    if (launches && (!waits || runs_in(*operations, *call.comm))) {
+      waits_.end(*call.comm);
+    } else if (Status held_up = waits ? waits_.check(*call.comm) : Status(); !held_up.ok()) {
       refuse(held_up);
       continue;
     }
@@ -233,16 +241,6 @@ bool CallGroup::begin_ready(std::vector<std::unique_ptr<Operation>>* operations)
   }
   calls_ = std::move(later);
   return calls_.empty();
-}
-
-/// A call that is held until earlier ones of its communicator have ended: not ok if none of them runs here, and those
-/// that the progress thread runs take too long.
-Status CallGroup::wait_for_streams(const std::vector<std::unique_ptr<Operation>>& operations, Communicator& comm) {
-  const bool runs_here = std::any_of(operations.begin(), operations.end(), [&](const auto& operation) {
-    return &operation->comm() == &comm && operation->state() != Operation::State::kEnded;
-  });
-  if (runs_here) return waits_.erase(&comm), Status();
-  return waits_.try_emplace(&comm, comm).first->second.check();
 }
 
 // Each waits for other ranks, perhaps for others of this group: without a thread for all, none runs.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -53,7 +52,6 @@ class CallGroup {
   bool comes_later(std::size_t leader, std::size_t call) const;
   Status run_together();
   bool begin_ready(std::vector<std::unique_ptr<Operation>>* operations);
-  Status wait_for_streams(const std::vector<std::unique_ptr<Operation>>& operations, Communicator& comm);
   void run_on_threads();
   static Status run_safely(Collected* call);
   static Status run_one(Collected* call);
@@ -61,7 +59,7 @@ class CallGroup {
 
   static thread_local int depth_ __attribute__((tls_model("initial-exec")));
   std::vector<Collected> calls_;
-  std::map<Communicator*, StreamWait> waits_;  // of calls that are held
+  StreamWaits waits_;  // of calls that are held
   Status refused_;
 };
 

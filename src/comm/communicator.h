@@ -171,8 +171,8 @@ class Communicator final : public Watch {
   /// Also what is known from peers although no call has met it yet.
   Status async_error();
 
-  /// Of these ranks, one that has not come to the end of this rank's last call, or whoever holds it up; kNoRank: all
-  /// have, as far as is known: of ranks on other hosts, by their last answer to ask_boards(). By the API's thread.
+  /// Returns the rank that keeps one of these ranks from finishing the call that this rank made last; kNoRank if all
+  /// have finished it. Ranks on other hosts are judged by their last answer to ask_boards(). By the API's thread.
   Culprit late_in_last_call(const std::vector<int>& ranks) const;
   /// Asks those of these ranks whose boards cannot be read here. Does not block.
   void ask_boards(const std::vector<int>& ranks);

@@ -71,8 +71,8 @@ void EventLoop::run(const std::function<void(const Status& why)>& thrown) {
 bool EventLoop::turn() {
   std::array<epoll_event, kEventsATurn> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), sleep_milliseconds());
-  // A process that was stopped and goes on is told so by EINTR, while its timers are overdue: what has come meanwhile
-  // is looked at first.
+  // When a stopped process goes on, epoll_wait returns EINTR, and timers may be overdue. Events that came during the
+  // stop are handled before those timers.
   const bool interrupted = count < 0 && errno == EINTR;
   for (std::size_t i = 0; i < static_cast<std::size_t>(std::max(count, 0)); ++i)
     run_guarded([&] { dispatch(events[i].data.u64, events[i].events); });

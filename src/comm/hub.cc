@@ -311,16 +311,16 @@ bool Hub::lookup(Role role, const KeyId& id, Key* secret) {
   return found->second->key_for(process_, secret).ok();
 }
 
-/// Somebody may come over TCP while an id is served or a rank is on another host, to the addresses that others were
-/// told of. At a door of its own any address will do, since the URL has named one.
+/// A connection over TCP is expected at the port of a URL that is served, at any address, since the URL names one. At
+/// the hub's own port it is expected while an id is served or a rank is on another host, at the addresses that the
+/// others have.
 bool Hub::expects(const Socket& connected) const {
   IpAddress own;
   IpAddress other;
   std::uint16_t port = 0;
   std::uint32_t scope = 0;
   const bool known = connected.own(&own, &port) && connected.peer(&other, &scope);
-  if (known && port != port_) return urls_->serves_any();
-  if (urls_->serves_at_hub()) return true;
+  if (known && urls_->serves_at(port)) return true;
   bool awaited = roots_->expects(known && own == other);
   for (const auto& [id, group] : groups_) awaited = awaited || group->expects_tcp();
   if (!awaited || !chosen_interfaces_) return awaited;

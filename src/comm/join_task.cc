@@ -300,7 +300,7 @@ Status JoinTask::on_message(MessageType type, ByteView payload) {
       TUTTI_TRY(decode(payload, &failure));
       if (failure.code == Code::kInvalidUsage && !group_->roster()) set_service(Service::kRefused);  // used up
       all_fail_ = true;
-      // The others may have told the root first that this rank is gone. What it lacks itself says more.
+      // The root may answer with what other ranks saw of this rank's failure. The cause is known here: a lack.
       finish(own_failure_.code() == Code::kSystemError ? own_failure_ : Status(failure.code, failure.text));
       return {};
     }

@@ -117,30 +117,23 @@ bool OperationLadder::climb(bool moved) {
 
 namespace {
 
-/// The waits of a group for calls that the progress thread runs, one a communicator. Calls that wait for others of the
-/// same group are none of these: what they wait for runs here.
-class StreamWaits {
- public:
-  /// Gives up those that have waited for too long.
-  void check(const std::vector<std::unique_ptr<Operation>>& operations) {
-    std::map<Communicator*, bool> waiting;  // whether all operations of a communicator are queued
-    for (const auto& operation : operations)
-      if (operation->state() != Operation::State::kEnded) {
-        bool& all = waiting.try_emplace(&operation->comm(), true).first->second;
-        all = all && operation->is_queued();
-      }
-    for (const auto& [comm, waits] : waiting) {
-      if (!waits) waits_.erase(comm);
-      const Status held_up = waits ? waits_.try_emplace(comm, *comm).first->second.check() : Status();
-      if (held_up.ok()) continue;
-      for (const auto& operation : operations)
-        if (&operation->comm() == comm && operation->state() == Operation::State::kQueued) operation->give_up(held_up);
-    }
+/// Gives up operations that have waited for too long for calls which the progress thread runs. An operation that waits
+/// for another one of these is not concerned: that one runs here.
+void give_up_late(const std::vector<std::unique_ptr<Operation>>& operations, StreamWaits* waits) {
+  std::map<Communicator*, bool> all_queued;  // of each communicator with operations left
+  for (const auto& operation : operations) {
+    if (operation->state() == Operation::State::kEnded) continue;
+    bool& queued = all_queued.try_emplace(&operation->comm(), true).first->second;
+    queued = queued && operation->is_queued();
   }
-
- private:
-  std::map<Communicator*, StreamWait> waits_;
-};
+  for (const auto& [comm, queued] : all_queued) {
+    if (!queued) waits->end(*comm);
+    const Status held_up = queued ? waits->check(*comm) : Status();
+    if (held_up.ok()) continue;
+    for (const auto& operation : operations)
+      if (&operation->comm() == comm && operation->state() == Operation::State::kQueued) operation->give_up(held_up);
+  }
+}
 
 }  // namespace
 
@@ -165,7 +158,7 @@ Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::f
       moved += operation->progress() + static_cast<std::uint64_t>(operation->state());
     }
     if (ended) break;
-    if (ladder.look()) waits.check(*operations);
+    if (ladder.look()) give_up_late(*operations, &waits);
     // Several executors cannot share one futex: a short sleep bounds what a missed message costs.
     if (ladder.climb(moved != before)) std::this_thread::sleep_for(std::chrono::microseconds{500});
     before = moved;

@@ -108,7 +108,6 @@ void PeerProcess::adopt(const std::shared_ptr<Connection>& connection) {
   if (dead_) return turn_away(connection);
   const bool again = std::exchange(was_connected_, true);
   if (again && (!linked || connection->is_unix())) return connection->close();
-  if (connection_ && connection_->is_unix()) return connection->close();
   if (connection_) {  // it has noticed the loss and dialled before this end heard of it
     connection_->close();
     connection_.reset();

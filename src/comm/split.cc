@@ -101,7 +101,8 @@ Status in_numbers_of_parent(const Status& why, const std::vector<int>& group) {
               why.text(), fmt::join(group, ", "), group.front());
 }
 
-/// What the parent knows of a join while it lasts, and after it has failed. By the API's thread.
+/// Looks at the parent while the join of a split lasts, and explains its failure by what the parent knows. By the API's
+/// thread.
 class SplitWatch {
  public:
   SplitWatch(Communicator& parent, const std::vector<int>& group) : parent_(parent), group_(group) {}
@@ -116,7 +117,7 @@ class SplitWatch {
   /// The failure of the join, as the caller is to hear it.
   Status judge(const Status& why) const {
     if (why.code() == Code::kTimeout) return name_late_rank(in_numbers_of_parent(why, group_));
-    // What ended the join may be known to the parent, and by the parent's numbers, a moment later.
+    // The parent may learn a moment later why the join ended, and knows the ranks by their numbers there.
     constexpr std::chrono::milliseconds kPause{5};
     constexpr int kLooks = 20;
     const bool unnamed = why.code() == Code::kRemoteError && !why.text().ends_with(kDuringSplit);

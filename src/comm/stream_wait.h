@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 
 #include "core/clock.h"
 #include "core/status.h"
@@ -24,6 +25,18 @@ class StreamWait {
   std::uint64_t rounds_;
   Deadline deadline_;
   bool ending_ = false;  // the communicator has failed
+};
+
+/// One wait a communicator, for a thread that waits for several. One thread.
+class StreamWaits {
+ public:
+  /// The communicator waits, as since the last end(): see StreamWait::check().
+  Status check(Communicator& comm) { return waits_.try_emplace(&comm, comm).first->second.check(); }
+  /// The communicator does not wait, or for calls that this thread runs.
+  void end(Communicator& comm) { waits_.erase(&comm); }
+
+ private:
+  std::map<Communicator*, StreamWait> waits_;
 };
 
 }  // namespace tutti

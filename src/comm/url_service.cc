@@ -32,6 +32,7 @@ Status UrlService::publish(const KeyId& key, const Key& secret, std::uint16_t po
                            const IdBytes& id) {
   Site& site = sites_[key];
   site.secret = secret;
+  site.port = port;
   if (!site.acceptor && port != hub_.port()) {  // at the hub's own port all are served
     const Status status = Acceptor::listen_tcp(hub_.loop(), hub_.doorman(), port, port, &site.acceptor);
     if (!status.ok()) {
@@ -50,8 +51,8 @@ void UrlService::withdraw(const KeyId& key, std::uint64_t round) {
   if (found->second.rounds.empty()) sites_.erase(found);
 }
 
-bool UrlService::serves_at_hub() const {
-  return std::any_of(sites_.begin(), sites_.end(), [](const auto& site) { return site.second.acceptor == nullptr; });
+bool UrlService::serves_at(std::uint16_t port) const {
+  return std::any_of(sites_.begin(), sites_.end(), [port](const auto& site) { return site.second.port == port; });
 }
 
 bool UrlService::find_secret(const KeyId& key, Key* secret) const {

@@ -31,9 +31,8 @@ class UrlService {
   void withdraw(const KeyId& key, std::uint64_t round);
 
   bool find_secret(const KeyId& key, Key* secret) const;
-  bool serves_any() const { return !sites_.empty(); }
-  /// Whether there is a URL with the hub's own port.
-  bool serves_at_hub() const;
+  /// Whether there is a URL with this port.
+  bool serves_at(std::uint16_t port) const;
   /// Without a secret file anybody may come this far: a connection has 10 s for its question, and of more than
   /// kMostConnections the oldest is closed.
   void serve(const std::shared_ptr<Connection>& connection);
@@ -42,6 +41,7 @@ class UrlService {
  private:
   struct Site {
     Key secret{};
+    std::uint16_t port = 0;
     std::unique_ptr<Acceptor> acceptor;
     std::map<std::uint64_t, IdBytes> rounds;
   };
