@@ -26,6 +26,7 @@ import xml.etree.ElementTree as xml
 
 CASES_OF_A_PROCESS = 16
 SHOWN_LINES = 100
+SHOWN_FAILURES, FAILURE_LINES = 5, 10
 ALONE = re.compile(r"(^|/)(Timed)?Alone")
 TIMED = re.compile(r"(^|/)Timed")
 BEGIN = re.compile(r"\[ RUN      \] (\S+)")
@@ -64,6 +65,15 @@ def batches_of(cases):
         count = -(-len(members) // size)
         batches += [members[i::count] for i in range(count)]
     return batches
+
+
+def shown_of(output, most=SHOWN_LINES):
+    """The lines to show of a case's output: its end, and before that the failures that were reported earlier."""
+    lines = output.rstrip().split("\n")
+    earlier, end = lines[:-most], lines[-most:]
+    failures = [i for i, line in enumerate(earlier) if line.endswith(": Failure")]
+    told = [line for i in failures[:SHOWN_FAILURES] for line in ["...", *earlier[i:i + FAILURE_LINES]]]
+    return [*told, "...", *end] if earlier else end
 
 
 class Process:
@@ -113,8 +123,7 @@ class Runner:
         with self.lock:
             self.results.append(case)
         if case.outcome == "failed":
-            lines = case.output.rstrip().split("\n")[-SHOWN_LINES:]
-            print("\n    ".join([f"FAILED: {self.options.name}.{case.name}", *lines]), flush=True)
+            print("\n    ".join([f"FAILED: {self.options.name}.{case.name}", *shown_of(case.output)]), flush=True)
 
     def run(self, cases):
         """Runs cases of one suite in as few processes as possible."""

@@ -8,6 +8,10 @@ import re
 import sys
 import xml.etree.ElementTree
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests"))
+sys.dont_write_bytecode = True
+from run_cases import shown_of  # noqa: E402
+
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("stage")
 parser.add_argument("results", nargs="+", type=pathlib.Path)
@@ -30,8 +34,8 @@ for file in files:
             skipped.append((name, reason[1] if reason else skip.get("message") if skip is not None else "no reason given"))
         elif case.find("failure") is not None or case.get("status", "run") != "run":
             failed.append(name)
-            output = (case.findtext("system-out") or "").rstrip().split("\n")
-            print("\n    ".join([f"  FAILED: {name}"] + output[-60:]), file=sys.stderr)
+            shown = shown_of(case.findtext("system-out") or "", 60)
+            print("\n    ".join([f"  FAILED: {name}", *shown]), file=sys.stderr)
         else:
             passed += 1
 print(f"counts\t{passed} {len(failed)} {len(skipped)}")

@@ -90,6 +90,14 @@ class Runs(unittest.TestCase):
                 self.assertIn(text, texts["A.Two"])
                 self.assertEqual(processes, [["A.One", "A.Two", "A.Three"], ["A.Three"]])
 
+    def test_a_failure_is_shown_however_much_follows(self):
+        noise = [f"line {i}" for i in range(1000)]
+        shown = run_cases.shown_of("\n".join([*noise, "file.cc:1: Failure", "what is wrong", *noise, "the end"]), 5)
+        self.assertIn("what is wrong", shown)
+        self.assertEqual(shown[-1], "the end")
+        self.assertLess(len(shown), 50)
+        self.assertEqual(run_cases.shown_of("one\ntwo\n"), ["one", "two"])
+
     def test_who_spoils_the_end_is_found(self):
         outcomes, texts, _ = self.run_cases("A.One:pass A.Two:leak A.Three:pass")
         self.assertEqual(outcomes, {"A.One": "passed", "A.Two": "failure", "A.Three": "passed"})
