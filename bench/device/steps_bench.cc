@@ -14,6 +14,7 @@
 
 #include "device/chain.h"
 #include "executor/device_binding.h"
+#include "executor/device_launch.h"
 #include "transport/device_driver.h"
 
 namespace tutti::bench {
@@ -74,7 +75,7 @@ class Ranks {
     call.table = static_cast<const Step*>(table);
     return call;
   }
-  void launch(int rank, const DeviceCall& call) { check(driver_.launch(0, seat(rank).stream, call)); }
+  void launch(int rank, const DeviceCall& call) { check(tutti::launch(driver_, 0, seat(rank).stream, call)); }
   void finish(int rank) {
     check(driver_.synchronize(seat(rank).stream));
     for (const std::uint64_t failure : static_cast<DeviceReport*>(seat(rank).report)->failures) {
@@ -192,7 +193,7 @@ nlohmann::ordered_json measure(const Measure& measure_one) {
 }
 
 int run(DeviceDriver& driver) {
-  check(driver.load(0));
+  check(driver.load(0, kernels_of_collectives()));
   nlohmann::ordered_json report;
   Ranks one(driver, 1), two(driver, 2);
   report["copies"] = measure([&](std::uint32_t steps) {

@@ -5,6 +5,7 @@
 
 #include "collectives/catalogue.h"
 #include "comm/hub.h"
+#include "executor/device_launch.h"
 #include "executor/device_probe.h"
 
 namespace tutti {
@@ -107,7 +108,7 @@ Status DeviceGroup::connect(const JoinResult& joined, const DeviceParty& party, 
   const auto budget = Hub::shared<DeviceBudget>(kTheBudget, [] { return std::make_shared<DeviceBudget>(); });
   fabric_ = Hub::shared<DeviceFabric>(key(), [&] { return make_fabric(joined, party, budget); });
   auto seat = std::make_unique<DeviceSeat>(fabric_, *device_driver(), request_.device, index_, party);
-  const Status seated = seat->open(kDeviceSlot, multicast, ranks);
+  const Status seated = seat->open(kDeviceSlot, multicast, kernels_of_collectives(), ranks);
   if (!seated.ok()) return log_refusal(seated);
   if (is_first() && !seat->why_no_mirror().ok())
     log(LogLevel::kInfo, request_.source, "no NVLink multicast: {}", seat->why_no_mirror().text());

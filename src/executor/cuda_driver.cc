@@ -12,10 +12,6 @@
 #include "executor/cuda_calls.h"
 #include "executor/cuda_contexts.h"
 #include "executor/cuda_mappings.h"
-#include "executor/device_call.h"
-#include "executor/interpreter_kernels.h"
-#include "kernels/device_pass.h"
-#include "kernels/device_rows.h"
 
 namespace tutti {
 
@@ -23,8 +19,6 @@ namespace {
 
 /// Rows that lie farther apart are copied one by one (cudaDeviceProp::memPitch).
 constexpr std::size_t kMaxPitch = 2147483647;
-/// Thread blocks of a pass over a buffer, at most: enough for the largest devices.
-constexpr std::size_t kPassBlocks = 1024;
 
 /// Streams that run side by side on a device.
 int connections() {
@@ -262,7 +256,6 @@ class CudaDriver final : public DeviceDriver {
     const OnDevice scope(device);
     const BesideCaptures captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
-    if (width * rows <= kRowsByKernel) return launch(stream, RowsCopy{to, to_pitch, from, from_pitch, width, rows});
     if (rows > 1 && to_pitch <= kMaxPitch && from_pitch <= kMaxPitch)
       return checked(
           cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, rows, cudaMemcpyDefault, stream_of(stream)),
@@ -297,47 +290,28 @@ class CudaDriver final : public DeviceDriver {
 
   DeviceMappings* virtual_memory() override { return cuda_mappings(); }
 
-  Status load(int device) override {
+  Status load(int device, std::span<const Kernel* const> kernels) override {
     const OnDevice scope(device);
     const BesideCaptures captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     TUTTI_TRY(open_beside(device));
     cudaFuncAttributes attributes;
-    for (const void* const kernel :
-         {integer_interpreter(), real_interpreter(), small_float_interpreter(), pass_kernel(), rows_kernel()})
-      TUTTI_TRY(checked(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels of collectives"));
+    for (const Kernel* const kernel : kernels)
+      TUTTI_TRY(checked(cudaFuncGetAttributes(&attributes, kernel->cuda()), "loading the kernels of collectives"));
     return {};
   }
 
-  Status launch(int device, Stream stream, const DeviceCall& call) override {
+  Status launch(int device, Stream stream, const Kernel& kernel, unsigned blocks, const void* parameter) override {
     const OnDevice scope(device);
+    const BesideCaptures captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
-    void* parameters[] = {const_cast<DeviceCall*>(&call)};
-    const dim3 grid(call.grid());
+    void* parameters[] = {const_cast<void*>(parameter)};
     return checked(
-        cudaLaunchKernel(interpreter_of(call.type), grid, dim3(kInterpreterThreads), parameters, 0, stream_of(stream)),
-        "launching a collective");
-  }
-  // As many blocks as keep a device busy; each thread takes several elements.
-  Status launch(int device, Stream stream, const DevicePass& pass) override {
-    const OnDevice scope(device);
-    TUTTI_TRY(scope.status());
-    void* parameters[] = {const_cast<DevicePass*>(&pass)};
-    const std::size_t blocks = std::min<std::size_t>(div_up(pass.count, 4 * kPassThreads), kPassBlocks);
-    return checked(cudaLaunchKernel(pass_kernel(), dim3(static_cast<unsigned>(blocks)), dim3(kPassThreads), parameters,
-                                    0, stream_of(stream)),
-                   "launching a pass over a buffer");
+        cudaLaunchKernel(kernel.cuda(), dim3(blocks), dim3(kernel.threads), parameters, 0, stream_of(stream)),
+        kernel.task);
   }
 
  private:
-  static Status launch(Stream stream, const RowsCopy& copy) {
-    void* parameters[] = {const_cast<RowsCopy*>(&copy)};
-    const std::size_t blocks = div_up(copy.width * copy.rows, sizeof(device::Pack) * kPassThreads);
-    return checked(cudaLaunchKernel(rows_kernel(), dim3(static_cast<unsigned>(blocks)), dim3(kPassThreads), parameters,
-                                    0, stream_of(stream)),
-                   "launching a copy");
-  }
-
   // Flags 0: the wait is for a word of at least the value; the write is seen by the host after all that was before it.
   static Status on_word(WordFunction function, const char* name, int device, Stream stream, std::uint64_t* word,
                         std::uint64_t value) {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "executor/device_launch.h"
 #include "executor/polled_run.h"
-#include "kernels/device_pass.h"
 
 namespace tutti {
 
@@ -127,7 +127,7 @@ Status DeviceExecutor::make_inputs(const Launch& launch, DeviceDriver::Stream st
     pass.destination = made_.memory;
     if (launch.scalar_on_device) pass.scalar = launch.scalar;
     if (!launch.scalar_on_device) std::memcpy(&pass.value, launch.scalar, launch.element.value);
-    TUTTI_TRY(driver().launch(device(), stream, pass));
+    TUTTI_TRY(tutti::launch(driver(), device(), stream, pass));
     inner->input = made_.memory;
     inner->input_is_registered = false;
   }
@@ -136,7 +136,7 @@ Status DeviceExecutor::make_inputs(const Launch& launch, DeviceDriver::Stream st
   pass.type = launch.wire;
   pass.source = inner->input;
   pass.destination = made_.memory + product;
-  TUTTI_TRY(driver().launch(device(), stream, pass));
+  TUTTI_TRY(tutti::launch(driver(), device(), stream, pass));
   inner->carry(launch.wire);
   inner->input = made_.memory + product;
   inner->output = made_.memory + product + narrowed;
@@ -207,7 +207,7 @@ Status DeviceExecutor::put_on(const Launch& whole, DeviceDriver::Stream stream, 
   bind_device_call(launch, place, &call);
   if (launch.schedule->steps.size() > kInlineSteps)
     TUTTI_TRY(table_of(*launch.schedule, stream, capture != 0, &call.table));
-  TUTTI_TRY(driver().launch(device(), stream, call));
+  TUTTI_TRY(tutti::launch(driver(), device(), stream, call));
   if (launch.wire != whole.type && writes_output(*launch.schedule)) {
     DevicePass pass;
     pass.kind = DevicePass::Kind::kWiden;
@@ -215,7 +215,7 @@ Status DeviceExecutor::put_on(const Launch& whole, DeviceDriver::Stream stream, 
     pass.source = launch.output;
     pass.destination = whole.output;
     pass.count = launch.count.value * launch.schedule->extent.output_blocks;
-    TUTTI_TRY(driver().launch(device(), stream, pass));
+    TUTTI_TRY(tutti::launch(driver(), device(), stream, pass));
   }
   return mark_end(stream, capture, ended);
 }

@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kPassThreads) copy_rows(const __grid_constant_
 }
 }  // namespace
 
-const void* pass_kernel() { return reinterpret_cast<const void*>(&run_pass); }
-const void* rows_kernel() { return reinterpret_cast<const void*>(&copy_rows); }
+const void* pass_function() { return reinterpret_cast<const void*>(&run_pass); }
+const void* rows_function() { return reinterpret_cast<const void*>(&copy_rows); }
 
 }  // namespace tutti

@@ -17,14 +17,8 @@ const void* small_float_interpreter();
 /// Threads of a block of a pass over one buffer, see device_pass.h, and of a copy of rows.
 inline constexpr unsigned kPassThreads = 256;
 /// The same with a DevicePass.
-const void* pass_kernel();
+const void* pass_function();
 /// The same with a RowsCopy, see device_rows.h.
-const void* rows_kernel();
-
-/// The one that knows the type.
-inline const void* interpreter_of(DataType type) {
-  if (!is_float(type)) return integer_interpreter();
-  return type == DataType::kFloat32 || type == DataType::kFloat64 ? real_interpreter() : small_float_interpreter();
-}
+const void* rows_function();
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "executor/device_launch.h"
 #include "executor/polled_run.h"
 
 namespace tutti {
@@ -199,8 +200,9 @@ Status StagedExecutor::move_rows(std::byte* staged, std::byte* buffer, std::size
                                  std::size_t rows, bool in) {
   if (width == 0) return {};
   if (!(in ? foreign_input_ : foreign_output_))
-    return in ? driver_.copy_rows(device_, staged, width, buffer, pitch, width, rows, stream_)
-              : driver_.copy_rows(device_, buffer, pitch, staged, width, width, rows, stream_);
+    return copy_rows(
+        driver_, device_, stream_,
+        in ? RowsCopy{staged, width, buffer, pitch, width, rows} : RowsCopy{buffer, pitch, staged, width, width, rows});
   for (std::size_t row = 0; row < rows; ++row) {
     std::byte* const here = staged + row * width;
     std::byte* const there = buffer + row * pitch;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "executor/device_launch.h"
+
 namespace tutti {
 
 namespace {
@@ -56,7 +58,7 @@ std::byte* TwoLevelStage::slot(std::size_t segment, bool out) const {
 Status TwoLevelStage::copy(std::byte* to, const std::byte* from, std::size_t elements) {
   if (elements == 0) return {};
   const std::size_t width = bytes(elements);
-  return kernels_.driver().copy_rows(device(), to, width, from, width, width, 1, stream());
+  return copy_rows(kernels_.driver(), device(), stream(), RowsCopy{to, width, from, width, width, 1});
 }
 
 /// A call of the host's ranks. One of `input` and `output` is the caller's and has a block for each of them, the other

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "core/status.h"
 #include "core/units.h"
@@ -12,8 +13,13 @@
 namespace tutti {
 
 class DeviceMappings;
-struct DeviceCall;
-struct DevicePass;
+
+/// A kernel, as who launches it knows it: one object a kernel, by whose address drivers may tell kernels apart.
+struct Kernel {
+  const void* (*cuda)();  ///< what the CUDA runtime launches; gives nullptr if the library was built without CUDA
+  unsigned threads;       ///< of a block
+  const char* task;       ///< "launching a collective", for errors
+};
 
 /// All functions are thread-safe, leave the thread's current device as it was, and report failures of the runtime as
 /// kUnhandledCudaError with its text. Only those that say so block.
@@ -118,8 +124,8 @@ class DeviceDriver {
   /// In the order of the stream, between any two places.
   virtual Status copy(int device, void* to, const void* from, Bytes bytes, Stream stream) = 0;
 
-  /// The same for `rows` pieces of `width` bytes each, at least 1, which lie that far apart, between memory of
-  /// the device and what allocate_shared() gave. Few bytes are copied by a kernel, more by a copy engine.
+  /// The same for `rows` pieces of `width` bytes each, at least 1, which lie that far apart, between memory of the
+  /// device and what allocate_shared() gave.
   virtual Status copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                            std::size_t width, std::size_t rows, Stream stream) = 0;
   /// What is put on `stream` from now on waits until the word, of shared memory, is at least `value`.
@@ -131,12 +137,11 @@ class DeviceDriver {
   virtual Status reach(int device, int peer, bool* reachable) = 0;
   /// nullptr: this driver has no memory apart from addresses.
   virtual DeviceMappings* virtual_memory() = 0;
-  /// Loads all kernels, so that no launch has to.
-  virtual Status load(int device) = 0;
-  /// Runs a call's blocks on the stream; `call` is copied.
-  virtual Status launch(int device, Stream stream, const DeviceCall& call) = 0;
-  /// Runs a pass over one buffer; `pass` is copied.
-  virtual Status launch(int device, Stream stream, const DevicePass& pass) = 0;
+  /// Makes the device ready for kernels, and loads these, so that no launch has to.
+  virtual Status load(int device, std::span<const Kernel* const> kernels) = 0;
+  /// Runs so many thread blocks of a kernel on the stream. What `parameter` points to, the kernel's one argument, is
+  /// copied.
+  virtual Status launch(int device, Stream stream, const Kernel& kernel, unsigned blocks, const void* parameter) = 0;
 };
 
 /// The process's driver; nullptr: this library was built without one, or the system has no device. The first call may

@@ -190,13 +190,14 @@ DeviceSeat::~DeviceSeat() {
   if (stream_ != nullptr) (void)driver_.destroy_stream(stream_);
 }
 
-Status DeviceSeat::open(Bytes slot, MulticastMode multicast, RankExchange& ranks) {
+Status DeviceSeat::open(Bytes slot, MulticastMode multicast, std::span<const Kernel* const> kernels,
+                        RankExchange& ranks) {
   TUTTI_TRY(party_.check_concurrency());
   std::uint32_t blocks = 0;
   TUTTI_TRY(agree_on_blocks(ranks, &blocks));
   make_geometry(slot, blocks);
   Offer offer;
-  const Status mine = allocate(&offer.handle);
+  const Status mine = allocate(kernels, &offer.handle);
   offer.verdict = Verdict::of(mine);
   offer.bytes = arena_bytes().value;
   offer.mirror = wished_mirror(multicast);
@@ -280,8 +281,8 @@ void DeviceSeat::make_geometry(Bytes slot, std::uint32_t blocks) {
   links_.geometry.slot_bytes = static_cast<std::uint32_t>(round_up(slot.value, DeviceGeometry::kAlign));
 }
 
-Status DeviceSeat::allocate(DeviceDriver::Handle* handle) {
-  TUTTI_TRY(driver_.load(device_));
+Status DeviceSeat::allocate(std::span<const Kernel* const> kernels, DeviceDriver::Handle* handle) {
+  TUTTI_TRY(driver_.load(device_, kernels));
   void* arena = nullptr;
   TUTTI_TRY(driver_.allocate(device_, arena_bytes(), &arena));
   fabric_->keep(rank_, std::make_shared<DeviceAllocation>(driver_, device_, arena, arena_bytes()));

@@ -87,8 +87,8 @@ class DeviceSeat {
   DeviceSeat& operator=(const DeviceSeat&) = delete;
 
   /// Meets the other ranks: all have seats of their own devices then, or none has and the status says why, the same on
-  /// all. Blocks for as long as it takes to allocate.
-  Status open(Bytes slot, MulticastMode multicast, RankExchange& ranks);
+  /// all. `kernels` are loaded. Blocks for as long as it takes to allocate.
+  Status open(Bytes slot, MulticastMode multicast, std::span<const Kernel* const> kernels, RankExchange& ranks);
   /// The verdict of all on what each found: where several are not ok, that of the lowest rank that
   /// found more than that others are late.
   static Status agree(const Status& mine, RankExchange& ranks);
@@ -116,7 +116,7 @@ class DeviceSeat {
   Status agree_on_blocks(RankExchange& ranks, std::uint32_t* blocks);
   void make_geometry(Bytes slot, std::uint32_t blocks);
   Bytes arena_bytes() const;
-  Status allocate(DeviceDriver::Handle* handle);
+  Status allocate(std::span<const Kernel* const> kernels, DeviceDriver::Handle* handle);
   Status reach_peers(const std::vector<Offer>& offers);
   void open_lending();
   MirrorKind wished_mirror(MulticastMode mode) const;

@@ -11,8 +11,6 @@
 
 #include "core/device_word.h"
 #include "device/host_grid.h"
-#include "kernels/device_pass.h"
-#include "kernels/device_rows.h"
 #include "support/patience.h"
 
 namespace tutti {
@@ -375,19 +373,16 @@ Status StandInDriver::copy(int, void* target, const void* source, Bytes bytes, S
   return {};
 }
 
-Status StandInDriver::copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
-                                std::size_t width, std::size_t rows, Stream stream) {
+Status StandInDriver::check_rows(int device, const void* to, const void* from) {
   for (const Place place : {place_of(to), place_of(from)})
     if (place.device >= 0 && place.device != device)
       return fail(Code::kUnhandledCudaError, "copy_rows: memory of device {}, not {}", place.device, device);
-  if (width * rows <= kRowsByKernel) {
-    TUTTI_TRY(failure("copy"));
-    const RowsCopy copy{reveal(to), to_pitch, reveal(from), from_pitch, width, rows};
-    put(stream, [copy] {
-      for (std::size_t thread = 0; thread < kThreads; ++thread) device::copy_rows(thread, kThreads, copy);
-    });
-    return {};
-  }
+  return {};
+}
+
+Status StandInDriver::copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                                std::size_t width, std::size_t rows, Stream stream) {
+  TUTTI_TRY(check_rows(device, to, from));
   for (std::size_t row = 0; row < rows; ++row)
     TUTTI_TRY(copy(device, static_cast<std::byte*>(to) + row * to_pitch,
                    static_cast<const std::byte*>(from) + row * from_pitch, Bytes{width}, stream));
@@ -467,9 +462,26 @@ Status StandInDriver::reach(int, int, bool* reachable) {
   *reachable = !cut_peers_;
   return failure("reach");
 }
-Status StandInDriver::load(int) { return failure("load"); }
+Status StandInDriver::load(int, std::span<const Kernel* const>) { return failure("load"); }
 
-Status StandInDriver::launch(int device, Stream stream, const DeviceCall& call) {
+Status StandInDriver::launch(int device, Stream stream, const Kernel& kernel, unsigned, const void* parameter) {
+  if (&kernel == &pass_kernel()) return run(stream, *static_cast<const DevicePass*>(parameter));
+  if (&kernel == &rows_kernel()) return run(device, stream, *static_cast<const RowsCopy*>(parameter));
+  return run(device, stream, *static_cast<const DeviceCall*>(parameter));
+}
+
+Status StandInDriver::run(int device, Stream stream, RowsCopy copy) {
+  TUTTI_TRY(check_rows(device, copy.to, copy.from));
+  TUTTI_TRY(failure("copy"));
+  copy.to = reveal(copy.to);
+  copy.from = reveal(copy.from);
+  put(stream, [copy] {
+    for (std::size_t thread = 0; thread < kThreads; ++thread) device::copy_rows(thread, kThreads, copy);
+  });
+  return {};
+}
+
+Status StandInDriver::run(int device, Stream stream, const DeviceCall& call) {
   TUTTI_TRY(failure("launch"));
   TUTTI_TRY(check_device(device, stream, "launch"));
   const std::size_t number = launches_++;
@@ -483,7 +495,7 @@ Status StandInDriver::launch(int device, Stream stream, const DeviceCall& call) 
   return {};
 }
 
-Status StandInDriver::launch(int, Stream stream, const DevicePass& pass) {
+Status StandInDriver::run(Stream stream, const DevicePass& pass) {
   TUTTI_TRY(failure("launch"));
   put(stream, [pass] {
     for (std::size_t thread = 0; thread < kThreads; ++thread) device::run_pass(thread, kThreads, pass);

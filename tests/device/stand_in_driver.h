@@ -12,6 +12,7 @@
 
 #include "device/stand_in_mappings.h"
 #include "device/stand_in_queue.h"
+#include "executor/device_launch.h"
 #include "transport/device_driver.h"
 
 namespace tutti::test {
@@ -115,9 +116,8 @@ class StandInDriver final : public DeviceDriver {
   Status write_word(int device, Stream stream, std::uint64_t* word, std::uint64_t value) override;
   Status reach(int device, int peer, bool* reachable) override;
   StandInMappings* virtual_memory() override { return maps_memory_ ? &mappings_ : nullptr; }
-  Status load(int device) override;
-  Status launch(int device, Stream stream, const DeviceCall& call) override;
-  Status launch(int device, Stream stream, const DevicePass& pass) override;
+  Status load(int device, std::span<const Kernel* const> kernels) override;
+  Status launch(int device, Stream stream, const Kernel& kernel, unsigned blocks, const void* parameter) override;
 
   /// Puts work of the test's own on a stream.
   static void put(Stream stream, std::function<void()> work);
@@ -146,6 +146,10 @@ class StandInDriver final : public DeviceDriver {
     std::size_t next = 0;
   };
   Status failure(const std::string& function);
+  Status run(int device, Stream stream, const DeviceCall& call);
+  Status run(Stream stream, const DevicePass& pass);
+  Status run(int device, Stream stream, RowsCopy copy);
+  Status check_rows(int device, const void* to, const void* from);
   std::shared_ptr<HardwareQueue> next_queue(int device);
   std::shared_ptr<Processors> processors_of(int device);
   static Status check_device(int device, Stream stream, const char* function);

@@ -10,6 +10,7 @@
 #include "device/stand_in_driver.h"
 #include "executor/cpu_executor.h"
 #include "executor/device_executor.h"
+#include "executor/device_launch.h"
 #include "transport/inproc.h"
 
 namespace tutti::test {
@@ -41,7 +42,7 @@ std::unique_ptr<DeviceExecutor> device_executor(Executor& host) {
                                      std::vector<std::shared_ptr<Segment>>{}, std::vector<std::shared_ptr<Segment>>{});
   auto seat = std::make_unique<DeviceSeat>(fabric, stand_in(), 0, Rank{0}, party);
   Alone alone;
-  EXPECT_TRUE(seat->open(Bytes{65536}, MulticastMode::kAuto, alone).ok());
+  EXPECT_TRUE(seat->open(Bytes{65536}, MulticastMode::kAuto, kernels_of_collectives(), alone).ok());
   auto executor = std::make_unique<DeviceExecutor>(std::move(seat), host);
   EXPECT_TRUE(executor->open().ok());
   return executor;

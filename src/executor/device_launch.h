@@ -1,0 +1,28 @@
+// The kernels of collectives, and their launches.
+#pragma once
+
+#include <span>
+
+#include "executor/device_call.h"
+#include "kernels/device_pass.h"
+#include "kernels/device_rows.h"
+#include "transport/device_driver.h"
+
+namespace tutti {
+
+/// All that the functions below launch, to be loaded before: see DeviceDriver::load().
+std::span<const Kernel* const> kernels_of_collectives();
+/// The one that takes a DevicePass.
+const Kernel& pass_kernel();
+/// The one that takes a RowsCopy. The others take a DeviceCall.
+const Kernel& rows_kernel();
+
+/// Runs a call's blocks on the stream; `call` is copied. Any thread, does not block.
+Status launch(DeviceDriver& driver, int device, DeviceDriver::Stream stream, const DeviceCall& call);
+/// Runs a pass over one buffer; `pass` is copied. Any thread, does not block.
+Status launch(DeviceDriver& driver, int device, DeviceDriver::Stream stream, const DevicePass& pass);
+/// Copies rows between memory of the device and what DeviceDriver::allocate_shared() gave, in the order of the stream:
+/// few bytes by a kernel, more by a copy engine. Any thread, does not block.
+Status copy_rows(DeviceDriver& driver, int device, DeviceDriver::Stream stream, const RowsCopy& copy);
+
+}  // namespace tutti
