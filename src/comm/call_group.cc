@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "comm/progress_thread.h"
+#include "comm/progress_state.h"
 #include "core/library_thread.h"
 #include "core/thread_value.h"
 
@@ -39,6 +39,18 @@ Status CallGroup::run_later(std::shared_ptr<Communicator> comm, QueuedCall call,
   return {};
 }
 
+namespace {
+
+/// See Communicator::stage_on().
+Status stage_on(Communicator& comm, Stream& stream, QueuedCall* call, std::shared_ptr<StreamOrder>* order) {
+  if (!call->collective()) return comm.stage_on(stream.cuda(), call->transfers(), order);
+  TUTTI_TRY(comm.stage_on(stream.cuda(), &stream, call->arguments(), order));
+  if (*order != nullptr) call->stage();
+  return {};
+}
+
+}  // namespace
+
 Status CallGroup::enqueue(std::shared_ptr<Communicator> comm, QueuedCall call, Stream& stream) {
   if (!stream.is_cuda()) {
     stream.enqueue(std::make_unique<Operation>(std::move(comm), std::move(call)));
@@ -46,14 +58,15 @@ Status CallGroup::enqueue(std::shared_ptr<Communicator> comm, QueuedCall call, S
   }
   Communicator& communicator = *comm;
   std::shared_ptr<StreamOrder> order;
-  TUTTI_TRY(communicator.stage_on(stream, &call, &order));
+  TUTTI_TRY(stage_on(communicator, stream, &call, &order));
   if (order != nullptr) {
     stream.enqueue(std::make_unique<Operation>(std::move(comm), std::move(call), std::move(order)));
     return {};
   }
-  std::unique_ptr<Operation> watched;
-  TUTTI_TRY(communicator.launch_on(call.arguments(), stream, &watched, comm));
-  if (watched != nullptr) stream.enqueue(std::move(watched));
+  std::shared_ptr<DeviceEvent> ended;
+  Call launched;
+  TUTTI_TRY(communicator.launch_on(call.arguments(), stream.cuda(), &ended, &launched));
+  if (ended != nullptr) stream.enqueue(std::make_unique<Operation>(std::move(comm), std::move(ended), launched));
   return {};
 }
 
@@ -113,12 +126,12 @@ Status CallGroup::check_streams(bool on_threads) const {
     const std::uint64_t number = ++numbers[call.comm.get()];
     DeviceSide* const side = call.comm->device();
     if (call.stream == nullptr || !call.stream->is_cuda() || side == nullptr) continue;
-    if (on_threads && call.stream->is_per_thread())
+    if (on_threads && call.stream->cuda().is_per_thread())
       return fail(Code::kInvalidUsage,
                   "calls of a group with joins or splits run on threads of their own, for which cudaStreamPerThread is "
                   "another stream");
     StreamPlace place;
-    TUTTI_TRY(call.stream->place_on(side->device_of_calls(), &place));
+    TUTTI_TRY(call.stream->cuda().place_on(side->device_of_calls(), &place));
     StreamBook& book = books.try_emplace(call.comm->membership().comm_id(), SIZE_MAX).first->second;
     TUTTI_TRY(book.enter(call.comm->rank(), {&place, 1}, number));
   }
@@ -127,14 +140,13 @@ Status CallGroup::check_streams(bool on_threads) const {
 
 // In a callback nothing can wait for calls on streams, those of this group included.
 Status CallGroup::check_callback() const {
-  if (!ProgressThread::is_here()) return {};
+  if (!ProgressState::is_here()) return {};
   std::set<const Communicator*> streamed;
   for (const Collected& call : calls_) {
     if (call.comm == nullptr) continue;
-    const bool launches = call.stream != nullptr && call.stream->is_cuda() && call.comm->launches(call.call);
-    const bool waits = call.stream == nullptr || launches;
-    if (waits && (!call.comm->quiet() || streamed.contains(call.comm.get()))) return ProgressThread::refuse_wait();
-    if (call.stream != nullptr && !launches) streamed.insert(call.comm.get());
+    const bool waits = call.stream == nullptr || call.launches();
+    if (waits && (!call.comm->quiet() || streamed.contains(call.comm.get()))) return ProgressState::refuse_wait();
+    if (!waits) streamed.insert(call.comm.get());
   }
   return {};
 }
@@ -221,7 +233,7 @@ bool CallGroup::begin_ready(std::vector<std::unique_ptr<Operation>>* operations)
   std::set<const void*> held;  // communicators and streams of those
   for (Collected& call : calls_) {
     const void* const stream = call.stream == nullptr ? nullptr : call.stream->place();
-    const bool launches = stream != nullptr && call.stream->is_cuda() && call.comm->launches(call.call);
+    const bool launches = call.launches();
     const bool waits = launches && !call.comm->quiet();
     if (launches && (!waits || runs_in(*operations, *call.comm))) {
       waits_.end(*call.comm);

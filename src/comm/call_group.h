@@ -41,6 +41,11 @@ class CallGroup {
     std::shared_ptr<Stream> stream;    // nullptr: done at the end of the group
     std::function<Status()> blocking;  // instead of call and stream
     Status status;
+
+    /// Becomes a kernel on its CUDA stream.
+    bool launches() const {
+      return stream != nullptr && stream->is_cuda() && call.collective() && comm->launches(call.arguments());
+    }
   };
   std::vector<std::shared_ptr<Communicator>> communicators() const;
   Status run();

@@ -30,9 +30,7 @@
 
 namespace tutti {
 
-class Operation;
-class QueuedCall;
-class Stream;
+class CudaStream;
 
 /// Threads: one at a time calls the operations below (the C API's rule); abort(), failure(), async_error() and the
 /// membership's listener at any time. Operations take a ticket when they are called and run when it is their turn.
@@ -147,15 +145,19 @@ class Communicator final : public Watch {
     announce_turn();
   }
 
-  /// Puts a checked call on a CUDA stream, behind all earlier ones, and returns; `watched` says how it goes, nullptr:
-  /// there is nothing to wait for, or the call has become part of a graph. Blocks while earlier calls run that are not
-  /// on CUDA streams.
-  Status launch_on(const CallArguments& arguments, Stream& stream, std::unique_ptr<Operation>* watched,
-                   const std::shared_ptr<Communicator>& self);
-  /// Whether a call on a CUDA stream is put there by launch_on().
-  bool launches(const QueuedCall& call) const;
-  /// A call that goes through host memory gets its place in the CUDA stream; `order` stays nullptr for others.
-  Status stage_on(Stream& stream, QueuedCall* call, std::shared_ptr<StreamOrder>* order);
+  /// Puts a checked call on a CUDA stream, after all earlier ones, and returns. `ended` is its end, of which poll()
+  /// tells more by `launched`; it stays nullptr if there is nothing to wait for, or the call has become part of a
+  /// graph. Blocks while earlier calls run that are not on CUDA streams.
+  Status launch_on(const CallArguments& arguments, const CudaStream& stream, std::shared_ptr<DeviceEvent>* ended,
+                   Call* launched);
+  /// Whether a collective on a CUDA stream is put there by launch_on().
+  bool launches(const CallArguments& arguments) const;
+  /// A collective that goes through host memory gets its place in the CUDA stream and in `queue`, which takes these
+  /// calls one after another, whichever thread made them. `order` stays nullptr if the call goes another way.
+  Status stage_on(const CudaStream& stream, void* queue, const CallArguments& arguments,
+                  std::shared_ptr<StreamOrder>* order);
+  /// The same for sends and receives, which have no other way.
+  Status stage_on(const CudaStream& stream, std::span<const Transfer> transfers, std::shared_ptr<StreamOrder>* order);
   /// Whether a checked call can go elsewhere than on a CUDA stream now. kInvalidUsage: a stream is being captured.
   Status check_blocking(const CallArguments& arguments) const;
   Status check_blocking(std::span<const Transfer> transfers) const;
@@ -250,6 +252,7 @@ class Communicator final : public Watch {
   Status wait_for_kernels();
   Status look_at_graphs();
   Status check_default_stream(const char* what) const;
+  Status open_stage(const CudaStream& stream, StreamPlace* place);
   BoardReader boards() const;
   void listen();
 

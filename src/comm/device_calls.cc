@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "comm/communicator.h"
-#include "comm/operation.h"
-#include "comm/stream.h"
+#include "comm/cuda_stream.h"
 #include "comm/user_operation.h"
 #include "core/ladder.h"
 
@@ -19,10 +18,12 @@ bool moves_data(const CallArguments& a) {
 /// Bytes of a block from which on kernels leave messages in the caller's buffers: the kernel then ends when its readers
 /// have read, one trip later. Not measured on a GPU yet.
 constexpr std::size_t kLentOnDeviceFrom = std::size_t{64} << 10;
+
+Status refuse_host_buffers() { return fail(Code::kInvalidUsage, "host buffers cannot go on a CUDA stream"); }
 }  // namespace
 
-Status Communicator::launch_on(const CallArguments& arguments, Stream& stream, std::unique_ptr<Operation>* watched,
-                               const std::shared_ptr<Communicator>& self) {
+Status Communicator::launch_on(const CallArguments& arguments, const CudaStream& stream,
+                               std::shared_ptr<DeviceEvent>* ended, Call* launched) {
   DeviceExecutor* const executor = device_ == nullptr ? nullptr : device_->executor();
   if (executor == nullptr)
     return fail(Code::kUnsupported, "{}: the stream is a CUDA stream, and this communicator offers no device buffers{}",
@@ -30,7 +31,7 @@ Status Communicator::launch_on(const CallArguments& arguments, Stream& stream, s
   CallArguments call = arguments;
   if (!DeviceSide::has_memory(call, rank_.value)) call.on_device = true;  // nothing says that it would be elsewhere
   std::uint64_t capture = 0;
-  TUTTI_TRY(executor->driver().capture_of(stream.cuda(), &capture));
+  TUTTI_TRY(executor->driver().capture_of(stream.handle(), &capture));
   if (!call.on_device)
     return fail(Code::kInvalidUsage, "{}: the buffers of rank {} are host memory, which cannot {}",
                 name_of(call.collective), rank_.value,
@@ -45,19 +46,16 @@ Status Communicator::launch_on(const CallArguments& arguments, Stream& stream, s
   TUTTI_TRY(wait_until_quiet());
   if (moves_data(call)) TUTTI_TRY(device_->streams().enter(rank_, {&place, 1}, sequence_ + 1));
   const std::uint64_t ticket = take_ticket();
-  std::shared_ptr<DeviceEvent> ended;
   Status status;
   try {
     bool empty = false;
     status = begin(call, &empty, true);
-    if (status.ok() && !empty) status = executor->launch_on(launch_, stream.cuda(), operation_timeout_, &ended);
+    if (status.ok() && !empty) status = executor->launch_on(launch_, stream.handle(), operation_timeout_, ended);
   } catch (...) {
     status = failed_inside();
   }
-  const Call launched = call_;
-  status = finish(std::move(status), ticket);
-  if (status.ok() && ended != nullptr) *watched = std::make_unique<Operation>(self, std::move(ended), launched);
-  return status;
+  *launched = call_;
+  return finish(std::move(status), ticket);
 }
 
 Status Communicator::device_transport(std::string* text) const {
@@ -67,36 +65,46 @@ Status Communicator::device_transport(std::string* text) const {
   return {};
 }
 
-bool Communicator::launches(const QueuedCall& call) const {
-  return call.collective() && device_ != nullptr && device_->executor() != nullptr && !call.arguments().staged;
+bool Communicator::launches(const CallArguments& arguments) const {
+  return device_ != nullptr && device_->executor() != nullptr && !arguments.staged;
 }
 
 // What every rank decides alone: the messages are those of a call on host memory.
-Status Communicator::stage_on(Stream& stream, QueuedCall* call, std::shared_ptr<StreamOrder>* order) {
-  if (device_ == nullptr || launches(*call)) return {};
-  const bool staged = call->collective() ? call->arguments().staged : device_->any_on_device(call->transfers());
-  const bool without_memory = call->collective() && !DeviceSide::has_memory(call->arguments(), rank_.value);
-  if (!staged && !without_memory) return fail(Code::kInvalidUsage, "host buffers cannot go on a CUDA stream");
+Status Communicator::stage_on(const CudaStream& stream, void* queue, const CallArguments& arguments,
+                              std::shared_ptr<StreamOrder>* order) {
+  if (device_ == nullptr || launches(arguments)) return {};
+  if (!arguments.staged && DeviceSide::has_memory(arguments, rank_.value)) return refuse_host_buffers();
+  StreamPlace places[2];
+  TUTTI_TRY(open_stage(stream, &places[0]));
+  places[1] = places[0];
+  places[1].handle = queue;
+  places[1].thread = 0;
+  if (moves_data(arguments)) TUTTI_TRY(device_->streams().enter(rank_, places, next_number()));
+  return device_->staged()->hold(places[0].device, stream.handle(), order);
+}
+
+Status Communicator::stage_on(const CudaStream& stream, std::span<const Transfer> transfers,
+                              std::shared_ptr<StreamOrder>* order) {
+  if (device_ == nullptr) return {};
+  if (!device_->any_on_device(transfers)) return refuse_host_buffers();
+  StreamPlace place;
+  TUTTI_TRY(open_stage(stream, &place));
+  return device_->staged()->hold(place.device, stream.handle(), order);
+}
+
+/// Where a call on the stream stands that goes through host memory.
+Status Communicator::open_stage(const CudaStream& stream, StreamPlace* place) {
   std::uint64_t capture = 0;
-  TUTTI_TRY(device_->driver().capture_of(stream.cuda(), &capture));
+  TUTTI_TRY(device_->driver().capture_of(stream.handle(), &capture));
   if (capture != 0)
     return fail(Code::kInvalidUsage,
                 "what goes through host memory cannot be part of a CUDA graph, which runs without "
                 "the host{}{}",
                 device_->why_not().ok() ? "" : ": ", device_->why_not().text());
   TUTTI_TRY(device_->open_staging(-1));
-  StreamPlace places[2];
-  TUTTI_TRY(stream.place_on(device_->device_of_calls(), &places[0]));
-  StagedExecutor& executor = *device_->staged();
-  if (places[0].device < 0) places[0].device = executor.device();
-  // The queue of `stream` takes these calls one after another, whichever thread made them.
-  places[1] = places[0];
-  places[1].handle = &stream;
-  places[1].thread = 0;
-  if (call->collective() && moves_data(call->arguments()))
-    TUTTI_TRY(device_->streams().enter(rank_, places, next_number()));
-  if (!staged) call->stage();
-  return executor.hold(places[0].device, stream.cuda(), order);
+  TUTTI_TRY(stream.place_on(device_->device_of_calls(), place));
+  if (place->device < 0) place->device = device_->staged()->device();
+  return {};
 }
 
 bool Communicator::lacks_place(const CallArguments& a) const {

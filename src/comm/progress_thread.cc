@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "comm/progress_state.h"
 #include "comm/stream.h"
 #include "core/library_thread.h"
 #include "core/log.h"
@@ -82,8 +83,6 @@ void ProgressThread::notify(Stream* stream) {
 
 void ProgressThread::forget(Stream* stream) { std::erase(busy_, stream); }
 
-thread_local bool ProgressThread::here_ = false;
-
 namespace {
 
 void pin_to(const std::vector<int>& cores) {
@@ -99,7 +98,7 @@ void pin_to(const std::vector<int>& cores) {
 }  // namespace
 
 void ProgressThread::main(const std::vector<int>& cores) {
-  here_ = true;
+  ProgressState::enter();
   pin_to(cores);
   OperationLadder ladder;
   std::uint64_t before = 0;
@@ -121,7 +120,7 @@ bool ProgressThread::go_round(OperationLadder* ladder, std::uint64_t* before) {
     if (stop_) return false;
     active = busy_;
   }
-  rounds_.fetch_add(1, std::memory_order_relaxed);
+  ProgressState::count_round();
   std::uint64_t moved = 0;
   const bool ended = poll_streams(&active, ladder->look(), &moved);
   if (ladder->climb(ended || moved != *before)) sleep(active);

@@ -26,16 +26,6 @@ class ProgressThread {
   Mutex& mutex() TUTTI_RETURNS(mutex_) { return mutex_; }
   /// The caller is this thread: a callback, which must not wait for a stream.
   bool is_current() const { return std::this_thread::get_id() == thread_.get_id(); }
-  /// The caller is the process's progress thread.
-  static bool is_here() { return here_; }
-  /// Not ok: the caller is that thread, and so cannot wait for what it runs.
-  static Status refuse_wait() {
-    if (!here_) return {};
-    return fail(Code::kInvalidUsage,
-                "a callback of a stream cannot wait for calls on streams: its thread is what runs them");
-  }
-  /// Grows while that thread goes its rounds, at least ten times a second; it does not where a callback holds it up.
-  static std::uint64_t rounds() { return rounds_.load(std::memory_order_relaxed); }
   /// This is a child's copy: the thread is not here, and its mutex may be held by it.
   void was_forked() { forked_.store(true, std::memory_order_relaxed); }
   bool is_forked() const { return forked_.load(std::memory_order_relaxed); }
@@ -55,9 +45,6 @@ class ProgressThread {
   bool poll_head(Stream* stream, bool look, std::uint64_t* moved);
   void retire(Stream* stream, Status status);
   void sleep(const std::vector<Stream*>& active);
-
-  static thread_local bool here_;
-  static inline std::atomic<std::uint64_t> rounds_{0};  // relaxed: it says that there was progress, and orders nothing
 
   Mutex mutex_;
   ConditionVariable work_;

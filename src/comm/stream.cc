@@ -16,29 +16,10 @@ Status Stream::create(std::shared_ptr<Stream>* stream) {
 }
 
 Status Stream::create_from(void* cuda_stream, std::shared_ptr<Stream>* stream) {
-  DeviceDriver* const driver = device_driver();
-  if (driver == nullptr) return fail(Code::kUnsupported, "this process has no CUDA device");
-  DeviceDriver::StreamTraits traits;
-  void* const handle = cuda_stream == nullptr ? driver->default_stream() : cuda_stream;
-  TUTTI_TRY(driver->look_at(handle, &traits));
+  CudaStream cuda;
+  TUTTI_TRY(CudaStream::of(cuda_stream, &cuda));
   TUTTI_TRY(create(stream));
-  (*stream)->is_cuda_ = true;
-  (*stream)->cuda_ = handle;
-  (*stream)->is_per_thread_ = handle == driver->per_thread_stream();
-  (*stream)->traits_ = traits;
-  return {};
-}
-
-Status Stream::place_on(int device, StreamPlace* place) const {
-  if (traits_.device >= 0 && device >= 0 && traits_.device != device)
-    return fail(Code::kInvalidArgument, "the CUDA stream is one of device {}, and the call one for device {}",
-                traits_.device, device);
-  *place = StreamPlace{};
-  place->device = traits_.device >= 0 ? traits_.device : device;
-  place->handle = cuda_;
-  place->thread = is_per_thread_ ? stream_thread() : 0;
-  place->is_default = cuda_ == device_driver()->default_stream();
-  place->is_apart = traits_.is_apart;
+  (*stream)->cuda_ = cuda;
   return {};
 }
 

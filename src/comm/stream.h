@@ -4,11 +4,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "comm/cuda_stream.h"
 #include "comm/operation.h"
 #include "comm/progress_thread.h"
-#include "comm/stream_ledger.h"
 #include "core/clock.h"
 #include "core/mutex.h"
 #include "core/status.h"
@@ -26,14 +27,10 @@ class Stream {
   /// In the order of a CUDA stream, which stays the caller's.
   static Status create_from(void* cuda_stream, std::shared_ptr<Stream>* stream);
   /// Calls are put on cuda() when they are made, and queued here only to be watched.
-  bool is_cuda() const { return is_cuda_; }
-  void* cuda() const { return cuda_; }
+  bool is_cuda() const { return cuda_.has_value(); }
+  const CudaStream& cuda() const { return *cuda_; }
   /// Equal: calls on the two streams are in one order.
-  const void* place() const { return is_cuda_ ? cuda_ : static_cast<const void*>(this); }
-  /// The calling thread's stream is meant, not that of who made this.
-  bool is_per_thread() const { return is_per_thread_; }
-  /// A CUDA stream as the calling thread uses it for `device`, -1: for any. kInvalidArgument: it is another device's.
-  Status place_on(int device, StreamPlace* place) const;
+  const void* place() const { return is_cuda() ? cuda_->handle() : static_cast<const void*>(this); }
 
   void enqueue(std::unique_ptr<Operation> operation);
   /// `callback` runs on the progress thread when all queued before it has ended.
@@ -61,10 +58,7 @@ class Stream {
   void held_by(ProgressThread& thread) TUTTI_REQUIRES(thread.mutex()) TUTTI_ASSERTS(thread_->mutex()) { (void)thread; }
 
   std::shared_ptr<ProgressThread> thread_;
-  bool is_cuda_ = false;
-  void* cuda_ = nullptr;
-  bool is_per_thread_ = false;
-  DeviceDriver::StreamTraits traits_;
+  std::optional<CudaStream> cuda_;
   /// The head is the progress thread's while it works on it.
   std::deque<Item> items_ TUTTI_GUARDED_BY(thread_->mutex());
   Status first_error_ TUTTI_GUARDED_BY(thread_->mutex());

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "comm/communicator.h"
-#include "comm/progress_thread.h"
+#include "comm/progress_state.h"
 
 namespace tutti {
 namespace {
@@ -20,12 +20,12 @@ double limit_for(double timeout) { return timeout > 0 ? timeout + kHeldUpMore : 
 StreamWait::StreamWait(Communicator& comm)
     : comm_(comm),
       limit_(limit_for(comm.timeout())),
-      rounds_(ProgressThread::rounds()),
+      rounds_(ProgressState::rounds()),
       deadline_(Deadline::in(limit_)) {}
 
 Status StreamWait::check() {
   if (comm_.failed() && !std::exchange(ending_, true)) deadline_ = Deadline::in(kEndOfFailed);
-  const std::uint64_t rounds = ProgressThread::rounds();
+  const std::uint64_t rounds = ProgressState::rounds();
   if (!ending_ && std::exchange(rounds_, rounds) != rounds) deadline_ = Deadline::in(limit_);
   if (!deadline_.passed()) return {};
   if (ending_) return comm_.failure();

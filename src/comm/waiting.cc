@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "comm/communicator.h"
-#include "comm/progress_thread.h"
+#include "comm/progress_state.h"
 #include "comm/stream_wait.h"
 #include "core/log.h"
 #include "core/no_cancel.h"
@@ -246,7 +246,7 @@ void Communicator::warn_of_missing(Rank missing, double waited) {
 
 Status Communicator::wait_until_quiet() {
   if (quiet()) return {};
-  TUTTI_TRY(ProgressThread::refuse_wait());
+  TUTTI_TRY(ProgressState::refuse_wait());
   StreamWait wait(*this);
   while (!wait_for_an_end()) TUTTI_TRY(wait.check());
   return {};
