@@ -203,7 +203,7 @@ stage_clang() {
     [ "$failed" -eq "$before" ] || return
     suites clang build/clang -L '^(kernels|core|examples)$'
     check "clang-tidy, all of src" tools/clang_check.sh tidy
-    check "fuzzing, ten seconds a parser" tools/fuzz.sh 10 connection frame handshake id launcher text wire
+    check "fuzzing, ten seconds a parser" tools/fuzz.sh 10 connection frame handshake id launcher message text
     check "fuzzing, a minute of whoever has the secret" tools/fuzz.sh 60 group join link root
   else
     check "src by clang, thread safety" tools/clang_check.sh syntax

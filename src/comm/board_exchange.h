@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "comm/board_message.h"
-#include "comm/wire.h"
+#include "comm/messages.h"
 #include "core/call_board.h"
 #include "core/clock.h"
 #include "core/mutex.h"

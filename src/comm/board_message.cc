@@ -29,7 +29,7 @@ void write_board(const BoardMessage& message, CallBoard* copy) {
 }
 
 std::vector<std::byte> encode(const BoardMessage& message) {
-  WireWriter out;
+  MessageWriter out;
   out.rank(message.rank);
   out.u64(message.state.sequence);
   out.u8(static_cast<std::uint8_t>(message.state.state));
@@ -44,7 +44,7 @@ std::vector<std::byte> encode(const BoardMessage& message) {
 }
 
 Status decode(ByteView data, BoardMessage* message) {
-  WireReader in(data);
+  MessageReader in(data);
   message->rank = in.rank();
   message->state.sequence = in.u64();
   const std::uint8_t state = in.u8();

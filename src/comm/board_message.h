@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "comm/wire.h"
+#include "comm/messages.h"
 #include "core/call_board.h"
 
 namespace tutti {

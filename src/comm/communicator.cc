@@ -28,11 +28,13 @@ constexpr std::size_t kLentFrom = std::size_t{64} << 10;
 }  // namespace
 
 Communicator::Communicator(const Settings& settings, std::string name, JoinResult&& joined,
-                           std::unique_ptr<Executor>&& executor, std::shared_ptr<const AutomaticChoice> choice)
+                           std::unique_ptr<Executor>&& executor, std::shared_ptr<const AutomaticChoice> choice,
+                           Crowding crowding)
     : settings_(settings),
       timeout_seconds_(settings.timeout_seconds),
       name_(std::move(name)),
       joined_(std::move(joined)),
+      crowding_(std::move(crowding)),
       executor_(std::move(executor)),
       active_(executor_.get()),
       board_(executor_->board()),

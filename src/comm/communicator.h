@@ -14,6 +14,7 @@
 #include "collectives/choice.h"
 #include "collectives/plan_cache.h"
 #include "comm/arguments.h"
+#include "comm/crowding.h"
 #include "comm/culprit.h"
 #include "comm/device_side.h"
 #include "comm/join.h"
@@ -37,7 +38,7 @@ class CudaStream;
 class Communicator final : public Watch {
  public:
   Communicator(const Settings& settings, std::string name, JoinResult&& joined, std::unique_ptr<Executor>&& executor,
-               std::shared_ptr<const AutomaticChoice> choice);
+               std::shared_ptr<const AutomaticChoice> choice, Crowding crowding);
   ~Communicator() override;
 
   Rank rank() const { return rank_; }
@@ -260,6 +261,7 @@ class Communicator final : public Watch {
   std::atomic<double> timeout_seconds_;  // relaxed: set by callers, read by the thread that waits
   std::string name_;
   JoinResult joined_;
+  Crowding crowding_;  // held for the communicators that this process makes later
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<DeviceSide> device_;  // nullptr: the process has no device
   Executor* active_;                    // the running operation's: one of the two

@@ -31,7 +31,7 @@ std::uint64_t little_endian(ByteView bytes) {
 }
 
 Status frame_mac(const Key& key, std::uint64_t counter, ByteView header_and_payload, Key* mac) {
-  WireWriter prefix;
+  MessageWriter prefix;
   prefix.u64(counter);
   return hmac_sha256(key, {prefix.data(), header_and_payload}, mac);
 }
@@ -102,7 +102,7 @@ void Connection::watch_exit() {
 }
 
 bool Connection::send(MessageType type, ByteView payload, int passed, std::shared_ptr<const void> owner) {
-  WireWriter frame;
+  MessageWriter frame;
   frame.u32(static_cast<std::uint32_t>(payload.size()));
   frame.u16(static_cast<std::uint16_t>(type));
   frame.u16(0);

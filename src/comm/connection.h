@@ -12,12 +12,12 @@
 #include <memory>
 #include <vector>
 
+#include "comm/codec.h"
 #include "comm/event_loop.h"
 #include "comm/handshake.h"
 #include "comm/socket.h"
-#include "comm/wire.h"
 #include "core/mutex.h"
-#include "transport/tcp_wiring.h"
+#include "transport/tcp_stream.h"
 
 namespace tutti {
 

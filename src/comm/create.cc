@@ -10,6 +10,8 @@
 
 #include "comm/choice_shelf.h"
 #include "comm/hub.h"
+#include "comm/join_url.h"
+#include "comm/launcher_store.h"
 #include "core/core_list.h"
 #include "core/costs_file.h"
 #include "executor/cpu_executor.h"
@@ -182,11 +184,12 @@ Status make_mixed(const CreateOptions& options, const JoinResult& joined, const 
   return {};
 }
 
-Status make_executor(const CreateOptions& options, const JoinResult& joined, std::unique_ptr<Executor>* executor) {
+Status make_executor(const CreateOptions& options, const JoinResult& joined, bool crowded,
+                     std::unique_ptr<Executor>* executor) {
   const TransportKind kind = options.settings.transport;
   const std::vector<Rank> near = near_ranks(options, joined);
   const bool network = kind == TransportKind::kTcp || (kind == TransportKind::kAuto && !joined.one_host);
-  const int ranks_a_core = joined.crowding.crowded() ? 2 : 1;
+  const int ranks_a_core = crowded ? 2 : 1;
   const LadderPolicy ladder = LadderPolicy::choose(ranks_a_core, 1, options.settings.spin_microseconds, network);
   if (kind == TransportKind::kInproc) return make_inproc(options, joined, ladder, executor);
   if (network) return make_mixed(options, joined, near, ladder, executor);
@@ -256,8 +259,8 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
   Costs costs;
   Status made = parse_costs(joined.advice, "the costs of rank 0", &costs);
   const int ranks_here = std::max(static_cast<int>(near_ranks(options, joined).size()), joined.kernel_ranks);
-  joined.crowding = Crowding(ranks_here, joined.kernel_cores);
-  if (made.ok()) made = make_executor(options, joined, &executor);
+  Crowding crowding(ranks_here, joined.kernel_cores);
+  if (made.ok()) made = make_executor(options, joined, crowding.crowded(), &executor);
   std::unique_ptr<DeviceSide> device;
   Machine machine;
   if (made.ok()) {
@@ -273,8 +276,8 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
       options.name.empty() ? fmt::format("{:08x}", joined.membership->comm_id() >> 32) : options.name;
   std::shared_ptr<const AutomaticChoice> choice;
   TUTTI_TRY(ChoiceShelf::choice_for(machine, &choice));
-  *comm =
-      std::make_shared<Communicator>(options.settings, name, std::move(joined), std::move(executor), std::move(choice));
+  *comm = std::make_shared<Communicator>(options.settings, name, std::move(joined), std::move(executor),
+                                         std::move(choice), std::move(crowding));
   (*comm)->adopt(std::move(device));
   (*comm)->start_listening();
   log(LogLevel::kInfo, (*comm)->log_source(), "joined: {} ranks, transport {}, kernels {}", options.ranks,

@@ -67,16 +67,16 @@ Status Group::secret_of_child(const KeyId& nonce, Key* secret) const {
   return hmac_sha256(secret_, {bytes_of("tutti split"), nonce}, secret);
 }
 
-bool Group::add_local(const JoinRequest& request, const std::string& host_id, Linked linked) {
-  if (roster_ || locals_.contains(request.rank)) return false;
+bool Group::add_local(const LocalRank& local, Linked linked) {
+  if (roster_ || locals_.contains(local.rank)) return false;
   if (locals_.empty()) {
-    reconnect_seconds_ = request.settings.reconnect_seconds;
-    tls_ = request.settings.tls;
-    tcp_ = request.settings.transport == TransportKind::kTcp;
-    mesh_ = request.mesh;
-    host_id_ = host_id;
+    reconnect_seconds_ = local.reconnect_seconds;
+    tls_ = local.tls;
+    tcp_ = local.tcp;
+    mesh_ = local.mesh;
+    host_id_ = local.host_id;
   }
-  locals_[request.rank] = std::move(linked);
+  locals_[local.rank] = std::move(linked);
   return true;
 }
 

@@ -16,13 +16,12 @@
 #include "comm/connection.h"
 #include "comm/dialer.h"
 #include "comm/host_memory.h"
-#include "comm/join.h"
+#include "comm/messages.h"
 #include "comm/news_batch.h"
 #include "comm/peer_process.h"
 #include "comm/process_order.h"
 #include "comm/roster.h"
 #include "comm/stream_desk.h"
-#include "comm/wire.h"
 #include "core/mutex.h"
 #include "transport/segment.h"
 
@@ -38,6 +37,16 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   /// host is mapped if it can be.
   using Linked = std::function<void(const Status& why)>;
 
+  /// A rank of this process that joins. What is not its number is equal on all ranks, or their join fails.
+  struct LocalRank {
+    Rank rank = kNoRank;
+    std::size_t mesh = 32;         ///< up to so many processes each is connected to all others
+    double reconnect_seconds = 0;  ///< how long a lost connection is tried again
+    bool tls = false;              ///< connections between hosts must be encrypted
+    bool tcp = false;              ///< data travels by TCP within a host, too
+    std::string host_id;
+  };
+
   Group(Hub& hub, const KeyId& id, const Key& secret);
 
   // Loop thread only.
@@ -45,7 +54,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   /// process than it meant fails the handshake, and tries the next address.
   Status key_for(const ProcessId& process, Key* key) const;
   /// False: the group has begun without this rank, or has it.
-  bool add_local(const JoinRequest& request, const std::string& host_id, Linked linked);
+  bool add_local(const LocalRank& local, Linked linked);
   /// The local rank is gone; the group closes with the last one.
   void remove_local(Rank rank);
   /// The root says where the table comes from.

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "comm/messages.h"
 #include "comm/process_order.h"
-#include "comm/wire.h"
 #include "transport/segment.h"
 
 namespace tutti {

@@ -13,8 +13,6 @@
 #include "comm/crypto.h"
 #include "comm/fork_guard.h"
 #include "comm/group.h"
-#include "comm/root.h"
-#include "comm/url_service.h"
 #include "core/library_thread.h"
 #include "core/log.h"
 #include "core/mutex.h"
@@ -276,8 +274,6 @@ Status Hub::open(const Settings& settings) {
   office.expected = [this](const Socket& connected) { return expects(connected); };
   office.lack = [this](const Status& why) { fail_joins(why); };
   doorman_ = std::make_unique<Doorman>(loop_, std::move(office));
-  roots_ = std::make_unique<RootService>(*this);
-  urls_ = std::make_unique<UrlService>(*this);
   TUTTI_TRY(Acceptor::listen_unix(loop_, *doorman_, socket_name_, &unix_acceptor_));
   const Status tcp = Acceptor::listen_tcp(loop_, *doorman_, settings.port_first, settings.port_last, &tcp_acceptor_);
   if (tcp.ok()) {
@@ -296,47 +292,38 @@ void Hub::serve() {
   unix_acceptor_.reset();
   tcp_acceptor_.reset();
   doorman_.reset();
-  urls_.reset();
-  roots_.reset();
+  services_.clear();
   groups_.clear();
   loop_.close();
   HubRegistry::get().thread_done(this);
 }
 
 bool Hub::lookup(Role role, const KeyId& id, Key* secret) {
-  if (role == Role::kJoin) return roots_->find_secret(id, secret);
-  if (role == Role::kAskId) return urls_->find_secret(id, secret);
+  if (const auto service = services_.find(role); service != services_.end())
+    return service->second->find_secret(id, secret);
+  if (role != Role::kControl && role != Role::kData) return false;
   const auto found = groups_.find(id);
   if (found == groups_.end()) return false;
   return found->second->key_for(process_, secret).ok();
 }
 
-/// A connection over TCP is expected at the port of a URL that is served, at any address, since the URL names one. At
-/// the hub's own port it is expected while an id is served or a rank is on another host, at the addresses that the
-/// others have.
+/// A service or a group may expect it, at the addresses that the others have or, if a service says so, at any.
 bool Hub::expects(const Socket& connected) const {
-  IpAddress own;
-  IpAddress other;
-  std::uint16_t port = 0;
+  Arrival arrival;
   std::uint32_t scope = 0;
-  const bool known = connected.own(&own, &port) && connected.peer(&other, &scope);
-  if (known && urls_->serves_at(port)) return true;
-  bool awaited = roots_->expects(known && own == other);
-  for (const auto& [id, group] : groups_) awaited = awaited || group->expects_tcp();
-  if (!awaited || !chosen_interfaces_) return awaited;
-  return known && std::find(addresses_.begin(), addresses_.end(), own) != addresses_.end();
+  arrival.known = connected.own(&arrival.own, &arrival.port) && connected.peer(&arrival.other, &scope);
+  Expected where = Expected::kNowhere;
+  for (const auto& [role, service] : services_) where = std::max(where, service->expects(arrival));
+  for (const auto& [id, group] : groups_)
+    if (group->expects_tcp()) where = std::max(where, Expected::kAtHub);
+  if (where != Expected::kAtHub || !chosen_interfaces_) return where != Expected::kNowhere;
+  return arrival.known && std::find(addresses_.begin(), addresses_.end(), arrival.own) != addresses_.end();
 }
 
 void Hub::admit(const std::shared_ptr<Connection>& connection) {
-  switch (connection->handshake().role()) {
-    case Role::kJoin:
-      return roots_->serve(connection);
-    case Role::kAskId:
-      return urls_->serve(connection);
-    case Role::kControl:
-    case Role::kData:
-      return admit_to_group(connection);
-  }
+  const auto service = services_.find(connection->handshake().role());
+  if (service != services_.end()) return service->second->serve(connection);
+  admit_to_group(connection);
 }
 
 void Hub::admit_to_group(const std::shared_ptr<Connection>& connection) {
@@ -356,14 +343,14 @@ void Hub::fail_joins(const Status& why) {
     group->fail_join(why);
     group->desk().end_waits(why);
   }
-  roots_->fail_all(why);
+  for (const auto& [role, service] : services_) service->fail_all(why);
 }
 
 void Hub::fail_all(const Status& why) {
   const Status failure = fail(Code::kSystemError, "its service thread left something undone: {}", why.text());
   const auto groups = groups_;
   for (const auto& [id, group] : groups) group->fail_all(failure);
-  roots_->fail_all(failure);
+  for (const auto& [role, service] : services_) service->fail_all(failure);
 }
 
 Status Hub::ask(std::function<Status(const std::shared_ptr<Hub>& there)> task) {

@@ -18,14 +18,42 @@
 
 #include "comm/acceptor.h"
 #include "comm/event_loop.h"
-#include "comm/wire.h"
+#include "comm/messages.h"
 #include "core/settings.h"
 
 namespace tutti {
 
 class Group;
-class RootService;
-class UrlService;
+
+/// A connection over TCP, before it has said anything.
+struct Arrival {
+  bool known = false;      ///< its ends are known
+  IpAddress own;           ///< where it came in
+  std::uint16_t port = 0;  ///< likewise
+  IpAddress other;         ///< where it came from
+};
+
+/// Where connections over TCP are expected.
+enum class Expected : std::uint8_t {
+  kNowhere,
+  kAtHub,     ///< at the addresses of this process that other hosts have
+  kAnywhere,  ///< at any address
+};
+
+/// What the hub offers to connections that come for one purpose. Made by the hub, with itself, when it is first asked
+/// for. Loop thread only.
+class HubService {
+ public:
+  virtual ~HubService() = default;
+  /// The secret that who names this id has to prove; false: there is no such id.
+  virtual bool find_secret(const KeyId& id, Key* secret) const = 0;
+  /// A connection that has proved it.
+  virtual void serve(const std::shared_ptr<Connection>& connection) = 0;
+  /// Whether this one may be for the service.
+  virtual Expected expects(const Arrival& arrival) const = 0;
+  /// The process cannot accept connections any more: ends joins that wait for some.
+  virtual void fail_all(const Status& /*why*/) {}
+};
 
 /// Whether this process was forked from one that had communicators (or was joining): calls are kInvalidUsage then. A
 /// child of a process that only served ids starts afresh. Any thread.
@@ -87,8 +115,13 @@ class Hub : public std::enable_shared_from_this<Hub> {
   const std::vector<IpAddress>& addresses() const { return addresses_; }
 
   // Loop thread only.
-  RootService& roots() { return *roots_; }
-  UrlService& urls() { return *urls_; }
+  /// The hub's service of this class, which serves connections that come as Service::kRole.
+  template <class Service>
+  Service& service() {
+    std::unique_ptr<HubService>& known = services_[Service::kRole];
+    if (!known) known = std::make_unique<Service>(*this);
+    return static_cast<Service&>(*known);
+  }
   /// The group of this process's ranks that join by an id; made when it is not there.
   std::shared_ptr<Group> group(const KeyId& id, const Key& secret);
   void drop_group(const KeyId& id);
@@ -105,8 +138,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   bool lookup(Role role, const KeyId& id, Key* secret);
   void admit(const std::shared_ptr<Connection>& connection);
   void admit_to_group(const std::shared_ptr<Connection>& connection);
-  /// Ends the joins of this process's ranks, and all joins by ids that it serves; and communicators that wait for a
-  /// connection.
+  /// Ends the joins of this process's ranks, and what services wait for; and communicators that wait for a connection.
   void fail_joins(const Status& why);
   /// The service thread has left something undone: ends the joins and the communicators of this process.
   void fail_all(const Status& why);
@@ -123,8 +155,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   std::unique_ptr<Doorman> doorman_;
   std::unique_ptr<Acceptor> tcp_acceptor_;
   std::unique_ptr<Acceptor> unix_acceptor_;
-  std::unique_ptr<RootService> roots_;
-  std::unique_ptr<UrlService> urls_;
+  std::map<Role, std::unique_ptr<HubService>> services_;
   std::map<KeyId, std::shared_ptr<Group>> groups_;
   std::atomic<bool> has_groups_{false};  // relaxed: read by a thread that forks, ordered with joins by its caller
   std::thread thread_;

@@ -22,7 +22,8 @@ Status make_unique_id(const Settings& settings, IdBytes* id, const SecretOf& sec
   if (made.addresses.size() > UniqueId::kMaxAddresses) made.addresses.resize(UniqueId::kMaxAddresses);
   const IdBytes carried = made.encode();
   TUTTI_TRY(mix_secret_file(settings.secret_file, &made));
-  TUTTI_TRY(hub->ask([made](const std::shared_ptr<Hub>& there) { return there->roots().add(made, there); }));
+  TUTTI_TRY(
+      hub->ask([made](const std::shared_ptr<Hub>& there) { return there->service<RootService>().add(made, there); }));
   *id = carried;
   return {};
 }
@@ -32,7 +33,7 @@ void withdraw_unique_id(const Settings& settings, const IdBytes& id) {
   UniqueId known;
   if (!UniqueId::decode(id, &known).ok() || !Hub::acquire(settings, &hub).ok()) return;
   (void)hub->ask([nonce = known.nonce](const std::shared_ptr<Hub>& there) {
-    there->roots().withdraw(nonce);
+    there->service<RootService>().withdraw(nonce);
     return Status();
   });  // if the service thread is held up, the id goes with the process
 }

@@ -1,18 +1,16 @@
 // Joining: from a unique id to a communicator's membership and the peers' segments.
 #pragma once
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "comm/crowding.h"
 #include "comm/crypto.h"
 #include "comm/membership.h"
+#include "comm/messages.h"
 #include "core/clock.h"
 #include "core/settings.h"
 #include "core/status.h"
@@ -21,15 +19,6 @@
 #include "transport/tcp_wiring.h"
 
 namespace tutti {
-
-/// The 128 bytes of tuttiUniqueId. See unique_id.h for what they hold.
-using IdBytes = std::array<std::byte, 128>;
-
-/// A setting that must agree on all ranks: a difference is tuttiMismatch and names setting, values and ranks.
-struct AgreedSetting {
-  std::string name;
-  std::string value;
-};
 
 struct JoinRequest {
   IdBytes id{};
@@ -65,7 +54,6 @@ struct JoinResult {
   std::string advice;                 ///< rank 0's
   int kernel_ranks = 1;               ///< ranks that run on the cores that this one runs on, itself included
   int kernel_cores = 1;               ///< cores that there are for these: see cores_among()
-  Crowding crowding;                  ///< of these; left to who makes an executor
 };
 
 /// The secret that belongs to an id's nonce.
@@ -78,18 +66,5 @@ Status make_unique_id(const Settings& settings, IdBytes* id, const SecretOf& sec
 /// gets a status, and the one that decided it names the ranks: a missing rank (kTimeout), a duplicate rank or another
 /// number of ranks (kInvalidArgument on all), settings that differ (kMismatch on all).
 Status join(const JoinRequest& request, JoinResult* result);
-
-/// Joins by URL: env://, tcp://host:port, file:///path. Ranks and rank may be -1 with env://, and are then filled in
-/// from the launcher. Obtains the id (rank 0 makes and publishes it), then calls join(). See url.h.
-Status join_url(const std::string& url, JoinRequest request, JoinResult* result);
-
-/// What env:// finds: launcher's name, rank and size; false: no launcher (one rank).
-struct LaunchInfo {
-  std::string launcher;  ///< "torchrun", "Open MPI", ..., "none"
-  int ranks = 1;
-  Rank rank{0};
-  int local_rank = 0;
-};
-Status detect_launcher(LaunchInfo* info);
 
 }  // namespace tutti

@@ -170,8 +170,13 @@ void JoinTask::start() {
   if (const Status status = identify_host(request_.settings, &host_); !status.ok()) return finish(status);
   group_ = hub_->group(id_.nonce, id_.secret);
   const auto self = shared_from_this();
-  local_ = group_->add_local(request_, host_.host,
-                             [self](const Status& why) { self->run_step([&] { self->linked(why); }); });
+  const Group::LocalRank local{.rank = request_.rank,
+                               .mesh = request_.mesh,
+                               .reconnect_seconds = request_.settings.reconnect_seconds,
+                               .tls = request_.settings.tls,
+                               .tcp = request_.settings.transport == TransportKind::kTcp,
+                               .host_id = host_.host};
+  local_ = group_->add_local(local, [self](const Status& why) { self->run_step([&] { self->linked(why); }); });
   arm_timers();
   dial();
 }

@@ -1,3 +1,5 @@
+#include "comm/join_url.h"
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -6,7 +8,6 @@
 #include "comm/crypto.h"
 #include "comm/file_rendezvous.h"
 #include "comm/hub.h"
-#include "comm/join.h"
 #include "comm/join_with.h"
 #include "comm/launcher.h"
 #include "comm/launcher_store.h"

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "comm/join.h"
+#include "core/settings.h"
+#include "core/status.h"
+#include "core/units.h"
 
 namespace tutti {
 
@@ -16,6 +18,14 @@ enum class Meeting : std::uint8_t {
   kPmix,         ///< the key-value store of a PMIx server, found by libpmix
   kPmi,          ///< that of a PMI-1 server: PMI_FD or PMI_PORT
   kNone,         ///< no way; `reason` says why
+};
+
+/// What env:// finds.
+struct LaunchInfo {
+  std::string launcher;  ///< "torchrun", "Open MPI", ...; "none": there is none, and one rank
+  int ranks = 1;
+  Rank rank{0};
+  int local_rank = 0;
 };
 
 struct ProcessLaunch {

@@ -27,4 +27,7 @@ Status open_store(const ProcessLaunch& launch, Deadline deadline, std::unique_pt
 /// Fills in rank and number of ranks where the environment does not tell. Blocks for a local question.
 Status ask_launcher(ProcessLaunch* launch);
 
+/// Reads the environment, and asks where it does not tell. Blocks as ask_launcher().
+Status detect_launcher(LaunchInfo* info);
+
 }  // namespace tutti

@@ -3,9 +3,9 @@
 namespace tutti {
 namespace {
 
-void write_lane(WireWriter& out, Lane lane) { out.u32(lane.value); }
+void write_lane(MessageWriter& out, Lane lane) { out.u32(lane.value); }
 
-Lane read_lane(WireReader& in) {
+Lane read_lane(MessageReader& in) {
   const std::uint32_t lane = in.u32();
   if (lane >= static_cast<std::uint32_t>(kMaxLanes)) in.refuse();
   return Lane{static_cast<std::uint16_t>(in.bad() ? 0 : lane)};
@@ -14,7 +14,7 @@ Lane read_lane(WireReader& in) {
 }  // namespace
 
 std::vector<std::byte> encode(const LineMessage& message) {
-  WireWriter out;
+  MessageWriter out;
   out.rank(message.from);
   out.rank(message.to);
   write_lane(out, message.lane);
@@ -23,7 +23,7 @@ std::vector<std::byte> encode(const LineMessage& message) {
 }
 
 Status decode(ByteView data, LineMessage* message) {
-  WireReader in(data);
+  MessageReader in(data);
   message->from = in.rank();
   message->to = in.rank();
   message->lane = read_lane(in);
@@ -32,7 +32,7 @@ Status decode(ByteView data, LineMessage* message) {
 }
 
 std::vector<std::byte> encode(const AskLineMessage& message) {
-  WireWriter out;
+  MessageWriter out;
   out.rank(message.from);
   out.rank(message.to);
   write_lane(out, message.lane);
@@ -41,7 +41,7 @@ std::vector<std::byte> encode(const AskLineMessage& message) {
 }
 
 Status decode(ByteView data, AskLineMessage* message) {
-  WireReader in(data);
+  MessageReader in(data);
   message->from = in.rank();
   message->to = in.rank();
   message->lane = read_lane(in);

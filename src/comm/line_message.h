@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "comm/wire.h"
+#include "comm/messages.h"
 
 namespace tutti {
 

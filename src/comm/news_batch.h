@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "comm/event_loop.h"
-#include "comm/wire.h"
+#include "comm/messages.h"
 
 namespace tutti {
 

@@ -14,6 +14,7 @@
 
 #include "comm/connection.h"
 #include "comm/dialer.h"
+#include "comm/messages.h"
 
 namespace tutti {
 

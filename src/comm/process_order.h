@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "comm/wire.h"
+#include "comm/messages.h"
 
 namespace tutti {
 

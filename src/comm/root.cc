@@ -5,7 +5,6 @@
 #include <new>
 #include <utility>
 
-#include "comm/hub.h"
 #include "comm/process_order.h"
 #include "core/log.h"
 
@@ -332,9 +331,11 @@ void RootService::withdraw(const KeyId& id) {
   session->withdraw();
 }
 
-bool RootService::expects(bool same_host) const {
-  if (!active_.empty() || (same_host && !past_.empty())) return true;
-  return last_failure_ != Clock::time_point() && Clock::now() - last_failure_ < kLateRanks;
+Expected RootService::expects(const Arrival& arrival) const {
+  const bool same_host = arrival.known && arrival.own == arrival.other;
+  if (!active_.empty() || (same_host && !past_.empty())) return Expected::kAtHub;
+  const bool late = last_failure_ != Clock::time_point() && Clock::now() - last_failure_ < kLateRanks;
+  return late ? Expected::kAtHub : Expected::kNowhere;
 }
 
 void RootService::fail_all(const Status& why) {

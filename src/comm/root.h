@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "comm/acceptor.h"
+#include "comm/hub.h"
+#include "comm/messages.h"
 #include "comm/unique_id.h"
-#include "comm/wire.h"
 
 namespace tutti {
-
-class Hub;
 
 /// One id, from its creation until all its ranks have had their answer. Loop thread only.
 class RootSession : public std::enable_shared_from_this<RootSession> {
@@ -83,20 +82,21 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
 };
 
 /// All ids of a process. Loop thread only.
-class RootService {
+class RootService final : public HubService {
  public:
+  static constexpr Role kRole = Role::kJoin;
   explicit RootService(Hub& hub) : hub_(hub) {}
-  ~RootService();
+  ~RootService() override;
   /// Starts to serve; `user` keeps the hub as long as the id is served.
   Status add(const UniqueId& id, std::shared_ptr<Hub> user);
   /// Serves it no more, if it still does.
   void withdraw(const KeyId& id);
-  bool find_secret(const KeyId& id, Key* secret) const;
-  void serve(const std::shared_ptr<Connection>& connection);
-  /// Whether a rank may come over TCP: while an id is served, and later to be told what became of it.
-  bool expects(bool same_host) const;
+  bool find_secret(const KeyId& id, Key* secret) const override;
+  void serve(const std::shared_ptr<Connection>& connection) override;
+  /// A rank may come while an id is served, and later to be told what became of it.
+  Expected expects(const Arrival& arrival) const override;
   /// Ends all joins that have begun.
-  void fail_all(const Status& why);
+  void fail_all(const Status& why) override;
 
  private:
   struct Past {

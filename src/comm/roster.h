@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/membership.h"
-#include "comm/wire.h"
+#include "comm/messages.h"
 #include "core/mutex.h"
 
 namespace tutti {

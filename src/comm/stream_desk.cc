@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "comm/wire.h"
+#include "comm/messages.h"
 #include "core/log.h"
 
 namespace tutti {

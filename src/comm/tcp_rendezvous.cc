@@ -148,7 +148,7 @@ Status open_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const st
   const Clock::time_point begin = Clock::now();
   for (bool told = false;; told = true) {
     const Status status = hub->ask([keys, port, round, id](const std::shared_ptr<Hub>& there) {
-      return there->urls().publish(keys.id, keys.secret, port, round, id);
+      return there->service<UrlService>().publish(keys.id, keys.secret, port, round, id);
     });
     if (status.ok() || !is_in_use(status)) return status;
     const std::chrono::duration<double> tried = Clock::now() - begin;
@@ -162,7 +162,7 @@ Status open_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const st
 
 void close_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, std::uint64_t round) {
   (void)hub->ask([id = keys.id, round](const std::shared_ptr<Hub>& there) {
-    there->urls().withdraw(id, round);
+    there->service<UrlService>().withdraw(id, round);
     return Status();
   });  // if the service thread is held up, the door goes with the process
 }

@@ -1,15 +1,19 @@
 // The unique id: the 128 bytes that let ranks find each other and prove that they belong together.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "comm/address.h"
 #include "comm/crypto.h"
-#include "comm/join.h"
 
 namespace tutti {
+
+/// The 128 bytes of tuttiUniqueId.
+using IdBytes = std::array<std::byte, 128>;
 
 /// In clear. As bytes: magic and version (8), secret (32), nonce (16), port (2), number of addresses (1), zero (1),
 /// four times family (1) and address (16).

@@ -4,8 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "comm/hub.h"
-#include "comm/wire.h"
+#include "comm/messages.h"
 
 namespace tutti {
 namespace {
@@ -51,8 +50,10 @@ void UrlService::withdraw(const KeyId& key, std::uint64_t round) {
   if (found->second.rounds.empty()) sites_.erase(found);
 }
 
-bool UrlService::serves_at(std::uint16_t port) const {
-  return std::any_of(sites_.begin(), sites_.end(), [port](const auto& site) { return site.second.port == port; });
+Expected UrlService::expects(const Arrival& arrival) const {
+  const auto at_its_port = [&](const auto& site) { return site.second.port == arrival.port; };
+  const bool expected = arrival.known && std::any_of(sites_.begin(), sites_.end(), at_its_port);
+  return expected ? Expected::kAnywhere : Expected::kNowhere;
 }
 
 bool UrlService::find_secret(const KeyId& key, Key* secret) const {

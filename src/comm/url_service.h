@@ -8,21 +8,21 @@
 
 #include "comm/acceptor.h"
 #include "comm/connection.h"
-#include "comm/join.h"
+#include "comm/hub.h"
+#include "comm/unique_id.h"
 
 namespace tutti {
-
-class Hub;
 
 /// Hides the secret in an id, or reveals it. `connection_key` is known to both ends of one connection, and to others
 /// where the door is open; `own` and `others` make a key that is known to the two ends alone.
 Status mask_id(const Key& connection_key, const KeyAgreement& own, const Key& others, IdBytes* id);
 
 /// Loop thread only.
-class UrlService {
+class UrlService final : public HubService {
  public:
+  static constexpr Role kRole = Role::kAskId;
   explicit UrlService(Hub& hub) : hub_(hub) {}
-  ~UrlService();
+  ~UrlService() override;
 
   /// Gives `id` to those who ask for this round of the URL, which is named by `key` and protected by `secret`. Listens
   /// on the port, unless another round does already.
@@ -30,12 +30,12 @@ class UrlService {
   /// The round is over; the port closes with the last one.
   void withdraw(const KeyId& key, std::uint64_t round);
 
-  bool find_secret(const KeyId& key, Key* secret) const;
-  /// Whether there is a URL with this port.
-  bool serves_at(std::uint16_t port) const;
+  bool find_secret(const KeyId& key, Key* secret) const override;
+  /// At the port of a URL, at any address, since the URL names one.
+  Expected expects(const Arrival& arrival) const override;
   /// Without a secret file anybody may come this far: a connection has 10 s for its question, and of more than
   /// kMostConnections the oldest is closed.
-  void serve(const std::shared_ptr<Connection>& connection);
+  void serve(const std::shared_ptr<Connection>& connection) override;
   static constexpr std::size_t kMostConnections = 256;
 
  private:

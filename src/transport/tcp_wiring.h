@@ -1,27 +1,16 @@
 // How a tcp endpoint gets its connections: the communicator's side finds, connects, authenticates and, after a loss,
-// makes them again; the endpoint only moves bytes over them.
+// makes them again; the endpoint only moves bytes over them. The other end of a stream has proved that it is this peer,
+// for this lane of this communicator.
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <vector>
 
 #include "core/units.h"
-#include "transport/descriptor.h"
-#include "transport/tls_session.h"
+#include "transport/tcp_stream.h"
 
 namespace tutti {
-
-/// A connected socket whose other end has proved that it is this peer, for this lane of this communicator.
-struct TcpStream {
-  Descriptor socket;                  ///< non-blocking, without Nagle's delay, its congestion control chosen
-  std::shared_ptr<const void> guard;  ///< closes the socket in forked children; to be let go before the socket closes
-  std::unique_ptr<TlsSession> tls;    ///< handshake done; nullptr: plain bytes
-  std::vector<std::byte> leftover;    ///< what was received behind the handshake: it comes before what the socket gives
-};
 
 /// One a rank and communicator. Threads: want(), take() and set_listener() by the thread that drives the endpoint;
 /// nothing blocks.

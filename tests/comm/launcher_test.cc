@@ -6,6 +6,8 @@
 #include <map>
 
 #include "comm/file_rendezvous.h"
+#include "comm/join_url.h"
+#include "comm/launcher_store.h"
 #include "comm/places.h"
 #include "comm/world.h"
 

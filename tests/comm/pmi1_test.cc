@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "comm/join_url.h"
 #include "comm/places.h"
 #include "comm/pmi_server.h"
 #include "comm/world.h"

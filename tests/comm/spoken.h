@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "comm/crypto.h"
-#include "comm/wire.h"
+#include "comm/messages.h"
 #include "support/frames.h"
 #include "support/patience.h"
 #include "transport/descriptor.h"
@@ -49,7 +49,7 @@ class Spoken {
   std::vector<std::byte> hear(MessageType* type) const {
     const std::vector<std::byte> header = receive(kFrameHeader);
     if (header.size() < kFrameHeader) return {};
-    WireReader in(header);
+    MessageReader in(header);
     const std::uint32_t size = in.u32();
     *type = static_cast<MessageType>(in.u16());
     std::vector<std::byte> rest = receive(size + kFrameCode);

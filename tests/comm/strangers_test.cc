@@ -17,9 +17,9 @@
 #include "comm/handshake.h"
 #include "comm/hub.h"
 #include "comm/join.h"
+#include "comm/messages.h"
 #include "comm/tls_credentials.h"
 #include "comm/unique_id.h"
-#include "comm/wire.h"
 #include "support/ranks.h"
 
 namespace tutti {

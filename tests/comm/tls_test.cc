@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 
+#include "comm/join_url.h"
 #include "comm/join_with.h"
 #include "comm/places.h"
 #include "comm/tls_credentials.h"

@@ -14,6 +14,7 @@
 
 #include "comm/dialer.h"
 #include "comm/file_rendezvous.h"
+#include "comm/join_url.h"
 #include "comm/places.h"
 #include "comm/socket.h"
 #include "comm/tcp_rendezvous.h"

@@ -42,7 +42,7 @@ void feed_stranger(Stage& stage, fuzz::Bytes& input) {
 void feed_signed(Stage& stage, fuzz::Bytes& input) {
   while (!input.empty() && !stage.closed) {
     const bool honest = input.u8() % 4 != 0;
-    WireWriter frame;
+    MessageWriter frame;
     const std::size_t size = input.u16() % 1024;
     frame.u32(static_cast<std::uint32_t>(honest ? size : input.u16() << input.u8() % 17));
     frame.u16(input.u8());

@@ -48,13 +48,13 @@ class Scene {
  public:
   Scene(Hub& hub, unsigned kind)
       : hub_(hub), self_(static_cast<std::int32_t>(kind % fuzz::kRanks)), group_(hub.group(kId, kSecret)) {
-    JoinRequest request;
-    request.rank = Rank{self_};
-    request.ranks = fuzz::kRanks;
-    request.mesh = (kind & 0x10) != 0 ? 1 : 32;
-    request.settings.reconnect_seconds = (kind & 0x20) != 0 ? 0 : 10;
+    Group::LocalRank local;
+    local.rank = Rank{self_};
+    local.mesh = (kind & 0x10) != 0 ? 1 : 32;
+    local.reconnect_seconds = (kind & 0x20) != 0 ? 0 : 10;
+    local.host_id = fuzz::member(0).host_id;
     const auto linked = [this](const Status& why) { linked_ = why.ok() && group_->roster()->ranks() == fuzz::kRanks; };
-    fuzz::demand(group_->add_local(request, fuzz::member(0).host_id, linked), "a group takes its first rank");
+    fuzz::demand(group_->add_local(local, linked), "a group takes its first rank");
     UniqueId id;
     id.secret = kSecret;
     id.nonce = kId;

@@ -54,7 +54,7 @@ class FalseRoot {
   JoinMessage hear_join() const {
     JoinMessage join;
     const std::vector<std::byte> header = receive(test::kFrameHeader);
-    WireReader in(header);
+    MessageReader in(header);
     std::vector<std::byte> rest = receive(in.u32() + test::kFrameCode);
     rest.resize(rest.size() - test::kFrameCode);
     fuzz::demand(decode(rest, &join).ok(), "the rank says who it is");

@@ -12,9 +12,9 @@
 #include "comm/file_rendezvous.h"
 #include "comm/handshake.h"
 #include "comm/line_message.h"
+#include "comm/messages.h"
 #include "comm/tls_credentials.h"
 #include "comm/unique_id.h"
-#include "comm/wire.h"
 #include "transport/tcp_frame.h"
 
 namespace {
@@ -65,26 +65,26 @@ void add_messages(const Corpus& corpus) {
   TableMessage table;
   table.comm_id = 99;
   for (int i = 0; i < 3; ++i) table.members.push_back(member(i));
-  corpus.add("wire", "join", 0, encode(join));
-  corpus.add("wire", "table", 1, encode(table));
-  corpus.add("wire", "missing", 2, encode(MissingMessage{{Rank{1}, Rank{2}}}));
-  corpus.add("wire", "ready", 3, encode(ReadyMessage{true}));
-  corpus.add("wire", "failure", 4, encode(FailureMessage{Code::kTimeout, "late"}));
-  corpus.add("wire", "introduce", 5, encode(IntroduceMessage{}));
-  corpus.add("wire", "segment", 6, encode(SegmentMessage{4096}));
-  corpus.add("wire", "news", 7, encode(NewsMessage{{{Rank{1}, NewsKind::kDead, 7, "gone"}}}));
-  corpus.add("wire", "cause", 8, encode(Cause{Code::kMismatch, Rank{0}, Rank{1}, "why"}));
-  corpus.add("wire", "ask_id", 9, encode(AskIdMessage{1, Rank{1}}));
-  corpus.add("wire", "give_id", 10, encode(GiveIdMessage{1, true, {}}));
-  corpus.add("wire", "line", 11, encode(LineMessage{{}, Rank{0}, Rank{1}, Lane{2}}));
-  corpus.add("wire", "place", 14, encode(PlaceMessage{member(2)}));
-  corpus.add("wire", "go", 15, encode(GoMessage{{Rank{1}}, "advice"}));
+  corpus.add("message", "join", 0, encode(join));
+  corpus.add("message", "table", 1, encode(table));
+  corpus.add("message", "missing", 2, encode(MissingMessage{{Rank{1}, Rank{2}}}));
+  corpus.add("message", "ready", 3, encode(ReadyMessage{true}));
+  corpus.add("message", "failure", 4, encode(FailureMessage{Code::kTimeout, "late"}));
+  corpus.add("message", "introduce", 5, encode(IntroduceMessage{}));
+  corpus.add("message", "segment", 6, encode(SegmentMessage{4096}));
+  corpus.add("message", "news", 7, encode(NewsMessage{{{Rank{1}, NewsKind::kDead, 7, "gone"}}}));
+  corpus.add("message", "cause", 8, encode(Cause{Code::kMismatch, Rank{0}, Rank{1}, "why"}));
+  corpus.add("message", "ask_id", 9, encode(AskIdMessage{1, Rank{1}}));
+  corpus.add("message", "give_id", 10, encode(GiveIdMessage{1, true, {}}));
+  corpus.add("message", "line", 11, encode(LineMessage{{}, Rank{0}, Rank{1}, Lane{2}}));
+  corpus.add("message", "place", 14, encode(PlaceMessage{member(2)}));
+  corpus.add("message", "go", 15, encode(GoMessage{{Rank{1}}, "advice"}));
   CallBoard board{};
   Call call{};
   call.sequence = 1;
   board.begin(call);
-  corpus.add("wire", "board", 13, encode(read_board(Rank{1}, board, 2)));
-  corpus.add("wire", "ask_line", 12, encode(AskLineMessage{Rank{0}, Rank{1}, Lane{2}, 3}));
+  corpus.add("message", "board", 13, encode(read_board(Rank{1}, board, 2)));
+  corpus.add("message", "ask_line", 12, encode(AskLineMessage{Rank{0}, Rank{1}, Lane{2}, 3}));
 }
 
 void append(Buffer* to, ByteView data) { to->insert(to->end(), data.begin(), data.end()); }

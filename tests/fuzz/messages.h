@@ -7,7 +7,7 @@
 #include "bytes.h"
 #include "comm/board_message.h"
 #include "comm/line_message.h"
-#include "comm/wire.h"
+#include "comm/messages.h"
 
 namespace tutti::fuzz {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "comm/crypto.h"
-#include "comm/wire.h"
+#include "comm/messages.h"
 
 namespace tutti::test {
 
@@ -13,7 +13,7 @@ inline constexpr std::size_t kFrameCode = 16;
 
 /// Header and payload of a message.
 inline std::vector<std::byte> frame_of(MessageType type, ByteView payload) {
-  WireWriter out;
+  MessageWriter out;
   out.u32(static_cast<std::uint32_t>(payload.size()));
   out.u16(static_cast<std::uint16_t>(type));
   out.u16(0);
@@ -23,7 +23,7 @@ inline std::vector<std::byte> frame_of(MessageType type, ByteView payload) {
 
 /// Appends the code of the `counter`-th frame in its direction.
 inline Status sign(const Key& key, std::uint64_t counter, std::vector<std::byte>* frame) {
-  WireWriter prefix;
+  MessageWriter prefix;
   prefix.u64(counter);
   Key mac;
   TUTTI_TRY(hmac_sha256(key, {prefix.data(), *frame}, &mac));

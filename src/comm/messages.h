@@ -1,16 +1,17 @@
-// The wire: little-endian messages between hubs. Every parser checks every bound; a message that does not parse to its
-// last byte is refused as a whole.
+// The messages between hubs: what each says, and its two directions. Values out of range are refused.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "comm/address.h"
+#include "comm/codec.h"
 #include "comm/crypto.h"
-#include "comm/join.h"
 #include "comm/membership.h"
+#include "comm/unique_id.h"
 
 namespace tutti {
 
@@ -37,55 +38,10 @@ enum class MessageType : std::uint16_t {
   kBoard = 19,       ///< one of them
 };
 
-/// Builds a message.
-class WireWriter {
- public:
-  void u8(std::uint8_t value) { integer(value, 1); }
-  void u16(std::uint16_t value) { integer(value, 2); }
-  void u32(std::uint32_t value) { integer(value, 4); }
-  void u64(std::uint64_t value) { integer(value, 8); }
-  void rank(Rank value) { u32(static_cast<std::uint32_t>(value.value)); }
-  void bytes(ByteView value) { out_.insert(out_.end(), value.begin(), value.end()); }
-  /// Cut at kMaxText.
-  void text(std::string_view value);
-
-  static constexpr std::size_t kMaxText = 4096;
-  const std::vector<std::byte>& data() const { return out_; }
-
- private:
-  void integer(std::uint64_t value, int size);
-  std::vector<std::byte> out_;
-};
-
-/// Takes a message apart. After the first value that is not there every further one is zero or empty, and finish()
-/// fails.
-class WireReader {
- public:
-  explicit WireReader(ByteView data) : data_(data) {}
-  std::uint8_t u8() { return static_cast<std::uint8_t>(integer(1)); }
-  std::uint16_t u16() { return static_cast<std::uint16_t>(integer(2)); }
-  std::uint32_t u32() { return static_cast<std::uint32_t>(integer(4)); }
-  std::uint64_t u64() { return integer(8); }
-  Rank rank() { return Rank{static_cast<std::int32_t>(u32())}; }
-  void bytes(std::span<std::byte> out);
-  std::string text();
-  /// A text that is shown: see printable().
-  std::string line();
-  /// A text of several lines that may be shown line by line.
-  std::string lines();
-  /// How many items follow; more than `limit`, or more than `item_size` bytes each leave room for, is refused.
-  std::size_t count(std::size_t limit, std::size_t item_size);
-  void refuse() { bad_ = true; }
-  bool bad() const { return bad_; }
-
-  /// kRemoteError unless everything was there and nothing is left.
-  Status finish(const char* what) const;
-
- private:
-  std::uint64_t integer(std::size_t size);
-  ByteView take(std::size_t size);
-  ByteView data_;
-  bool bad_ = false;
+/// A setting that must agree on all ranks: a difference is tuttiMismatch and names setting, values and ranks.
+struct AgreedSetting {
+  std::string name;
+  std::string value;
 };
 
 /// The most ranks a join accepts: what a table can hold in one message.
@@ -122,7 +78,7 @@ struct JoinMessage {
   std::int32_t ranks = 0;
   std::uint64_t patience_ms = 0;  ///< until the deadline, at most kMaxPatience; 0: none
   std::vector<AgreedSetting> agreed;
-  std::string advice;  ///< of rank 0: what all ranks are told; at most WireWriter::kMaxText bytes
+  std::string advice;  ///< of rank 0: what all ranks are told; at most MessageWriter::kMaxText bytes
 };
 
 struct TableMessage {

@@ -1,5 +1,5 @@
 // Every decoder of the rendezvous' messages. What is accepted must be written again as it was: nothing is ignored.
-#include "comm/wire.h"
+#include "comm/messages.h"
 
 #include "bytes.h"
 #include "comm/board_message.h"

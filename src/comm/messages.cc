@@ -1,8 +1,6 @@
-#include "comm/wire.h"
+#include "comm/messages.h"
 
 #include <algorithm>
-
-#include "comm/printable.h"
 
 namespace tutti {
 namespace {
@@ -15,7 +13,7 @@ constexpr std::size_t kNewsItemSize = 17;
 constexpr std::size_t kMaxNote = 128;
 constexpr std::uint64_t kMaxSegment = std::uint64_t{1} << 46;  // an address space
 
-void write_member(WireWriter& out, const Member& member) {
+void write_member(MessageWriter& out, const Member& member) {
   out.rank(member.rank);
   out.u32(member.pid);
   out.bytes(member.process);
@@ -35,7 +33,7 @@ void write_member(WireWriter& out, const Member& member) {
   out.text(member.device);
 }
 
-void read_member(WireReader& in, Member* member) {
+void read_member(MessageReader& in, Member* member) {
   member->rank = in.rank();
   member->pid = in.u32();
   in.bytes(member->process);
@@ -57,83 +55,18 @@ void read_member(WireReader& in, Member* member) {
   if (member->segment_bytes > kMaxSegment) in.refuse();
 }
 
-Code read_code(WireReader& in) {
+Code read_code(MessageReader& in) {
   const std::uint32_t value = in.u32();
   if (value == 0 || value > static_cast<std::uint32_t>(Code::kUnsupported)) in.refuse();
   return static_cast<Code>(value);
 }
 
-}  // namespace
-
-void WireWriter::integer(std::uint64_t value, int size) {
-  for (int i = 0; i < size; ++i) out_.push_back(static_cast<std::byte>(value >> (8 * i) & 0xff));
-}
-
-void WireWriter::text(std::string_view value) {
-  value = value.substr(0, kMaxText);
-  u32(static_cast<std::uint32_t>(value.size()));
-  bytes(bytes_of(value));
-}
-
-ByteView WireReader::take(std::size_t size) {
-  if (bad_ || data_.size() < size) {
-    bad_ = true;
-    return {};
-  }
-  const ByteView taken = data_.first(size);
-  data_ = data_.subspan(size);
-  return taken;
-}
-
-std::uint64_t WireReader::integer(std::size_t size) {
-  const ByteView from = take(size);
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < from.size(); ++i) value |= std::to_integer<std::uint64_t>(from[i]) << (8 * i);
-  return value;
-}
-
-void WireReader::bytes(std::span<std::byte> out) {
-  const ByteView from = take(out.size());
-  if (from.empty()) return std::fill(out.begin(), out.end(), std::byte{0});
-  std::copy(from.begin(), from.end(), out.begin());
-}
-
-std::string WireReader::line() { return printable(text()); }
-
-std::string WireReader::lines() {
-  const std::string whole = text();
-  std::string shown = printable(whole);
-  for (std::size_t i = 0; i < whole.size(); ++i)
-    if (whole[i] == '\n' || whole[i] == '\t') shown[i] = whole[i];
-  return shown;
-}
-
-std::string WireReader::text() {
-  const std::uint32_t size = u32();
-  if (size > WireWriter::kMaxText) bad_ = true;
-  const ByteView from = take(bad_ ? 0 : size);
-  return std::string(reinterpret_cast<const char*>(from.data()), from.size());
-}
-
-std::size_t WireReader::count(std::size_t limit, std::size_t item_size) {
-  const std::uint32_t value = u32();
-  if (value > limit || value > data_.size() / item_size) bad_ = true;
-  return bad_ ? 0 : value;
-}
-
-Status WireReader::finish(const char* what) const {
-  if (!bad_ && data_.empty()) return {};
-  return fail(Code::kRemoteError, "a peer sent a {} message that cannot be read", what);
-}
-
-namespace {
-
-void write_ranks(WireWriter& out, const std::vector<Rank>& ranks) {
+void write_ranks(MessageWriter& out, const std::vector<Rank>& ranks) {
   out.u32(static_cast<std::uint32_t>(ranks.size()));
   for (const Rank rank : ranks) out.rank(rank);
 }
 
-void read_ranks(WireReader& in, std::vector<Rank>* ranks) {
+void read_ranks(MessageReader& in, std::vector<Rank>* ranks) {
   ranks->resize(in.count(kMaxRanks, 4));
   for (Rank& rank : *ranks) rank = in.rank();
 }
@@ -157,7 +90,7 @@ std::string describe(const Member& member) {
 }
 
 std::vector<std::byte> encode(const JoinMessage& message) {
-  WireWriter out;
+  MessageWriter out;
   write_member(out, message.member);
   out.u32(static_cast<std::uint32_t>(message.ranks));
   out.u64(message.patience_ms);
@@ -172,7 +105,7 @@ std::vector<std::byte> encode(const JoinMessage& message) {
 }
 
 Status decode(ByteView data, JoinMessage* message) {
-  WireReader in(data);
+  MessageReader in(data);
   read_member(in, &message->member);
   message->ranks = static_cast<std::int32_t>(in.u32());
   message->patience_ms = in.u64();
@@ -187,7 +120,7 @@ Status decode(ByteView data, JoinMessage* message) {
 }
 
 std::vector<std::byte> encode(const TableMessage& message) {
-  WireWriter out;
+  MessageWriter out;
   out.u64(message.comm_id);
   out.u32(static_cast<std::uint32_t>(message.members.size()));
   for (const Member& member : message.members) write_member(out, member);
@@ -195,7 +128,7 @@ std::vector<std::byte> encode(const TableMessage& message) {
 }
 
 Status decode(ByteView data, TableMessage* message) {
-  WireReader in(data);
+  MessageReader in(data);
   message->comm_id = in.u64();
   message->members.resize(in.count(kMaxRanks, kMemberSize));
   std::int32_t expected = 0;
@@ -208,95 +141,95 @@ Status decode(ByteView data, TableMessage* message) {
 }
 
 std::vector<std::byte> encode(const MissingMessage& message) {
-  WireWriter out;
+  MessageWriter out;
   write_ranks(out, message.ranks);
   return out.data();
 }
 
 Status decode(ByteView data, MissingMessage* message) {
-  WireReader in(data);
+  MessageReader in(data);
   read_ranks(in, &message->ranks);
   return in.finish("missing-ranks");
 }
 
 std::vector<std::byte> encode(const GoMessage& message) {
-  WireWriter out;
+  MessageWriter out;
   write_ranks(out, message.apart);
   out.text(message.advice);
   return out.data();
 }
 
 Status decode(ByteView data, GoMessage* message) {
-  WireReader in(data);
+  MessageReader in(data);
   read_ranks(in, &message->apart);
   message->advice = in.lines();
   return in.finish("go");
 }
 
 std::vector<std::byte> encode(const ReadyMessage& message) {
-  WireWriter out;
+  MessageWriter out;
   out.u8(message.mapped ? 1 : 0);
   return out.data();
 }
 
 Status decode(ByteView data, ReadyMessage* message) {
-  WireReader in(data);
+  MessageReader in(data);
   message->mapped = in.u8() != 0;
   return in.finish("ready");
 }
 
 std::vector<std::byte> encode(const FailureMessage& message) {
-  WireWriter out;
+  MessageWriter out;
   out.u32(static_cast<std::uint32_t>(message.code));
   out.text(message.text);
   return out.data();
 }
 
 Status decode(ByteView data, FailureMessage* message) {
-  WireReader in(data);
+  MessageReader in(data);
   message->code = read_code(in);
   message->text = in.line();
   return in.finish("failure");
 }
 
 std::vector<std::byte> encode(const IntroduceMessage& message) {
-  WireWriter out;
+  MessageWriter out;
   out.bytes(message.process);
   return out.data();
 }
 
 Status decode(ByteView data, IntroduceMessage* message) {
-  WireReader in(data);
+  MessageReader in(data);
   in.bytes(message->process);
   return in.finish("introduction");
 }
 
 std::vector<std::byte> encode(const SegmentMessage& message) {
-  WireWriter out;
+  MessageWriter out;
   out.u64(message.bytes);
   return out.data();
 }
 
 Status decode(ByteView data, SegmentMessage* message) {
-  WireReader in(data);
+  MessageReader in(data);
   message->bytes = in.u64();
   return in.finish("segment");
 }
 
 std::vector<std::byte> encode(const PlaceMessage& message) {
-  WireWriter out;
+  MessageWriter out;
   write_member(out, message.parent);
   return out.data();
 }
 
 Status decode(ByteView data, PlaceMessage* message) {
-  WireReader in(data);
+  MessageReader in(data);
   read_member(in, &message->parent);
   return in.finish("place");
 }
 
 std::vector<std::byte> encode(const NewsMessage& message) {
-  WireWriter out;
+  MessageWriter out;
   out.u32(static_cast<std::uint32_t>(message.items.size()));
   for (const NewsItem& item : message.items) {
     out.rank(item.rank);
@@ -308,7 +241,7 @@ std::vector<std::byte> encode(const NewsMessage& message) {
 }
 
 Status decode(ByteView data, NewsMessage* message) {
-  WireReader in(data);
+  MessageReader in(data);
   message->items.resize(in.count(NewsMessage::kMaxItems, kNewsItemSize));
   for (NewsItem& item : message->items) {
     item.rank = in.rank();
@@ -323,7 +256,7 @@ Status decode(ByteView data, NewsMessage* message) {
 }
 
 std::vector<std::byte> encode(const Cause& message) {
-  WireWriter out;
+  MessageWriter out;
   out.u32(static_cast<std::uint32_t>(message.code));
   out.rank(message.from);
   out.rank(message.culprit);
@@ -332,7 +265,7 @@ std::vector<std::byte> encode(const Cause& message) {
 }
 
 Status decode(ByteView data, Cause* message) {
-  WireReader in(data);
+  MessageReader in(data);
   message->code = read_code(in);
   message->from = in.rank();
   message->culprit = in.rank();
@@ -341,7 +274,7 @@ Status decode(ByteView data, Cause* message) {
 }
 
 std::vector<std::byte> encode(const AskIdMessage& message) {
-  WireWriter out;
+  MessageWriter out;
   out.u64(message.round);
   out.rank(message.rank);
   out.bytes(message.public_key);
@@ -349,7 +282,7 @@ std::vector<std::byte> encode(const AskIdMessage& message) {
 }
 
 Status decode(ByteView data, AskIdMessage* message) {
-  WireReader in(data);
+  MessageReader in(data);
   message->round = in.u64();
   message->rank = in.rank();
   in.bytes(message->public_key);
@@ -357,7 +290,7 @@ Status decode(ByteView data, AskIdMessage* message) {
 }
 
 std::vector<std::byte> encode(const GiveIdMessage& message) {
-  WireWriter out;
+  MessageWriter out;
   out.u64(message.round);
   out.u8(message.given ? 1 : 0);
   out.bytes(message.public_key);
@@ -366,7 +299,7 @@ std::vector<std::byte> encode(const GiveIdMessage& message) {
 }
 
 Status decode(ByteView data, GiveIdMessage* message) {
-  WireReader in(data);
+  MessageReader in(data);
   message->round = in.u64();
   message->given = in.u8() != 0;
   in.bytes(message->public_key);

@@ -1,5 +1,5 @@
 // Every parser is fed what its writer makes, and then everything else.
-#include "comm/wire.h"
+#include "comm/messages.h"
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TableMessage sample_table() {
   return table;
 }
 
-TEST(Wire, MessagesComeBackAsTheyWere) {
+TEST(Messages, MessagesComeBackAsTheyWere) {
   JoinMessage join;
   ASSERT_TRUE(decode(encode(sample_join()), &join).ok());
   EXPECT_EQ(join.member.host_id, "boot:1");
@@ -81,7 +81,7 @@ TEST(Wire, MessagesComeBackAsTheyWere) {
 }
 
 // A line that is forged, or that speaks to the terminal, would be the reader's own in its log.
-TEST(Wire, TextsOfOthersHaveNoControlCharacters) {
+TEST(Messages, TextsOfOthersHaveNoControlCharacters) {
   Cause cause;
   ASSERT_TRUE(
       decode(encode(Cause{Code::kMismatch, Rank{1}, kNoRank, "a\nb\x1b[2J\x7f\xc2\x9b \xc3\xbc"}), &cause).ok());
@@ -107,7 +107,7 @@ void expect_only_whole_messages_parse(const std::vector<std::byte>& good) {
   EXPECT_FALSE(decode(longer, &message).ok());
 }
 
-TEST(Wire, WhatIsCutShortOrTooLongIsRefused) {
+TEST(Messages, WhatIsCutShortOrTooLongIsRefused) {
   expect_only_whole_messages_parse<JoinMessage>(encode(sample_join()));
   expect_only_whole_messages_parse<TableMessage>(encode(sample_table()));
   expect_only_whole_messages_parse<MissingMessage>(encode(MissingMessage{{Rank{1}, Rank{2}}}));
@@ -126,7 +126,7 @@ TEST(Wire, WhatIsCutShortOrTooLongIsRefused) {
   expect_only_whole_messages_parse<GiveIdMessage>(encode(GiveIdMessage{}));
 }
 
-TEST(Wire, ValuesOutOfRangeAreRefused) {
+TEST(Messages, ValuesOutOfRangeAreRefused) {
   JoinMessage join = sample_join();
   join.ranks = 0;
   EXPECT_FALSE(decode(encode(join), &join).ok());
@@ -151,7 +151,7 @@ TEST(Wire, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(decode(encode(news), &news).ok());
   FailureMessage failure{Code::kOk, "fine"};
   EXPECT_FALSE(decode(encode(failure), &failure).ok());
-  WireWriter huge;  // a count that promises more than is there must not be allocated
+  MessageWriter huge;  // a count that promises more than is there must not be allocated
   huge.u64(1);
   huge.u32(0xffffffff);
   EXPECT_FALSE(decode(huge.data(), &table).ok());
@@ -180,7 +180,7 @@ int parse_as_everything(ByteView data) {
   return accepted;
 }
 
-TEST(Wire, RandomBytesDoNoHarm) {
+TEST(Messages, RandomBytesDoNoHarm) {
   std::mt19937 random(1);
   for (int round = 0; round < 20000; ++round) {
     std::vector<std::byte> noise(random() % 300);
@@ -190,7 +190,7 @@ TEST(Wire, RandomBytesDoNoHarm) {
   SUCCEED();
 }
 
-TEST(Wire, DamagedMessagesDoNoHarm) {
+TEST(Messages, DamagedMessagesDoNoHarm) {
   std::mt19937 random(2);
   const std::vector<std::vector<std::byte>> seeds = {encode(sample_join()), encode(sample_table()),
                                                      encode(Cause{Code::kTimeout, Rank{0}, Rank{1}, "text"}),
