@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/device_kernels.h"
+#include "kernels/device/device_kernels.h"
 #include "kernels/kernels.h"
 
 namespace tutti {

@@ -11,7 +11,7 @@
 
 #include "collectives/catalogue.h"
 #include "executor/cpu_executor.h"
-#include "transport/shm.h"
+#include "transport/shm/shm.h"
 
 namespace tutti {
 namespace {

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/join.h"
+#include "comm/join/join.h"
 
 namespace {
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "transport/inproc.h"
-#include "transport/shm.h"
+#include "transport/shm/shm.h"
 
 namespace {
 

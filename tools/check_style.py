@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what a compiler does not: include arrows between rooms, sizes of files and functions, reads of the environment.
+"""Checks what a compiler does not: arrows between folders (arrows.py), sizes of files and functions, reads of the environment.
 
 check_style.py [ROOT]: exit code 1 and one line a violation; long files and functions and the comment share are listed.
 """
@@ -7,17 +7,10 @@ import pathlib
 import re
 import sys
 
-# Which rooms a room may include (docs/design and CONTRIBUTING.md name the same arrows).
-ARROWS = {
-    "core": set(),
-    "schedule": {"core"},
-    "kernels": {"core"},
-    "collectives": {"core", "schedule"},
-    "transport": {"core", "kernels"},
-    "executor": {"core", "schedule", "transport", "kernels"},
-    "comm": {"core", "collectives", "executor", "transport", "include"},
-}
-ROOMS = set(ARROWS)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+import arrows  # noqa: E402
+
 OUTSIDE = ("tools/perf", "examples", "plugins")  # users of include/ alone
 FOLDERS = ("include", "src", "tests", "tools", "bench", "examples", "plugins")
 SUFFIXES = {".h", ".c", ".cc", ".inl", ".cu", ".cuh"}
@@ -26,7 +19,7 @@ FUNCTION_WANTED, FUNCTION_LIMIT = 40, 60
 # The environment is read through the table of settings; launchers are recognised by their variables;
 # the CUDA runtime has its own;
 # programs hand settings to communicators and to programs that they start.
-MAY_READ_ENVIRONMENT = {"src/core/settings.cc", "src/comm/launcher.cc", "src/comm/url.cc", "src/executor/cuda_driver.cc",
+MAY_READ_ENVIRONMENT = {"src/core/settings.cc", "src/comm/rendezvous/launcher.cc", "src/comm/rendezvous/url.cc", "src/device/cuda_driver.cc",
                         "tools/perf/ranks.cc", "tools/perf/sweep.cc", "tools/perf/peers.cc", "tools/probe/sweeps.cc"}
 READS_ENVIRONMENT = re.compile(r"\b(getenv|secure_getenv|environ)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
@@ -84,18 +77,13 @@ def room_of(path):
     return parts[1] if parts[0] == "src" and len(parts) > 2 else None
 
 
-def check_includes(path, text):
-    room = room_of(path)
-    outside = any(path.startswith(folder + "/") for folder in OUTSIDE)
+def check_outside(path, text):
+    """Programs of ours that are made as those of others are."""
+    if not any(path.startswith(folder + "/") for folder in OUTSIDE):
+        return
     for target in INCLUDE.findall(text):
-        first = target.split("/")[0] if "/" in target else None
-        goal = "include" if first == "tutti" else first
-        if room and goal in ROOMS | {"include"} and goal != room and goal not in ARROWS.get(room, set()):
-            yield f"{path}: {room} must not include {target}"
-        if outside and (goal in ROOMS or target.startswith("../")):
+        if arrows.folder_of(target) in arrows.ARROWS or target.startswith("../"):
             yield f"{path}: uses the C API alone, must not include {target}"
-    if room and room not in ROOMS:
-        yield f"{path}: src/{room} is no room that the arrows know"
 
 
 def check_environment(path, text):
@@ -131,11 +119,18 @@ def source_files(root):
                 yield path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
 
 
+def check_picture(root):
+    """The picture of the folders in the documents is that of today's includes."""
+    page = root / "docs/architecture.md"
+    if page.is_file() and arrows.picture(root) not in page.read_text(encoding="utf-8"):
+        yield "docs/architecture.md: the picture is not that of tools/arrows.py --picture"
+
+
 def check(root):
     """(violations, long files and functions, {part: (comment lines, lines)}) of a tree."""
-    violations, long_ones, shares = [], [], {}
+    violations, long_ones, shares = [*arrows.violations(root), *check_picture(root)], [], {}
     for path, text in source_files(root):
-        violations += check_includes(path, text)
+        violations += check_outside(path, text)
         violations += check_environment(path, text)
         violations += check_sizes(path, text, long_ones)
         part = room_of(path) or path.split("/")[0]

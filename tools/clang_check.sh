@@ -6,7 +6,7 @@
 # Both take what they need of build/clang (cmake --preset clang).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-files() { find src -name '*.cc' ! -name 'cuda*.cc' | sort; }
+files() { find src -name '*.cc' ! -path 'src/device/cuda_*' ! -path 'src/kernels/device/cuda_*' | sort; }
 fuzz_targets() { find tests/fuzz -name '*.cc'; }
 case ${1:-} in
   syntax)
@@ -19,7 +19,7 @@ case ${1:-} in
     # Ten files of a room are compiled as one, as in CMake's unity builds. Files that need another instruction set get it,
     # alone; precompiled headers are without.
     files | awk -F/ '/avx/ { print; next }
-        $(NF - 1) != room || count == 10 { if (group != "") print group; group = ""; count = 0; room = $(NF - 1) }
+        $2 != room || count == 10 { if (group != "") print group; group = ""; count = 0; room = $2 }
         { group = group (count++ ? "," : "") $0 }
         END { print group }' | cat - <(fuzz_targets) |
       xargs -P "$(nproc)" -I{} sh -c 'files=$1; shift; case $files in
@@ -31,7 +31,7 @@ case ${1:-} in
     ;;
   tidy)
     if [ -n "${2:-}" ]; then
-      mapfile -t chosen < <(git diff --name-only --diff-filter=d "$2" -- 'src/*.cc' | grep -v '/cuda[a-z_]*[.]cc$' || true)
+      mapfile -t chosen < <(git diff --name-only --diff-filter=d "$2" -- 'src/*.cc' | grep -vE '^src/(kernels/)?device/cuda_' || true)
     else
       mapfile -t chosen < <(files)
     fi

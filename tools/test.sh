@@ -214,7 +214,7 @@ stage_arm() {
   local before=$failed targets=(test_core test_kernels) labels='^(core|kernels)$' rooms="core;kernels"
   if [ "$mode" = all ]; then
     targets+=(tutti test_transport test_executor) labels='^(core|kernels|transport|executor)$'
-    rooms="core;schedule;collectives;transport;kernels;executor;comm"
+    rooms="core;net;device;schedule;collectives;transport;kernels;executor;comm"
   fi
   check "arm packages" tools/arm_sysroot.sh build/arm-sysroot
   [ "$failed" -eq "$before" ] || return

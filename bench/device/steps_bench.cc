@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "device/chain.h"
-#include "executor/device_binding.h"
-#include "executor/device_launch.h"
-#include "transport/device_driver.h"
+#include "device/device_driver.h"
+#include "executor/device/device_binding.h"
+#include "executor/device/device_launch.h"
 
 namespace tutti::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "comm/hub.h"
+#include "comm/membership/hub.h"
 #include "core/costs_file.h"
 
 namespace tutti {

@@ -15,6 +15,7 @@
 #include "collectives/catalogue.h"
 #include "core/cache.h"
 #include "core/no_cancel.h"
+#include "kernels/kernels.h"
 
 namespace tutti {
 

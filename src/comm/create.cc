@@ -9,16 +9,17 @@
 #include <numeric>
 
 #include "comm/choice_shelf.h"
-#include "comm/hub.h"
-#include "comm/join_url.h"
-#include "comm/launcher_store.h"
+#include "comm/membership/hub.h"
+#include "comm/rendezvous/join_url.h"
+#include "comm/rendezvous/launcher_store.h"
 #include "core/core_list.h"
 #include "core/costs_file.h"
 #include "executor/cpu_executor.h"
+#include "kernels/kernels.h"
 #include "transport/inproc.h"
-#include "transport/mixed.h"
-#include "transport/shm.h"
-#include "transport/tcp.h"
+#include "transport/mixed/mixed.h"
+#include "transport/shm/shm.h"
+#include "transport/tcp/tcp.h"
 
 namespace tutti {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "comm/join.h"
+#include "comm/join/join.h"
 #include "core/settings.h"
 #include "core/status.h"
 #include "tutti/tutti.h"

@@ -1,6 +1,6 @@
 #include "comm/crowding.h"
 
-#include "comm/hub.h"
+#include "comm/membership/hub.h"
 
 namespace tutti {
 namespace {

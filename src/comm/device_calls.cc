@@ -3,10 +3,11 @@
 #include <thread>
 #include <utility>
 
+#include "comm/call/user_operation.h"
 #include "comm/communicator.h"
-#include "comm/cuda_stream.h"
-#include "comm/user_operation.h"
+#include "comm/device/cuda_stream.h"
 #include "core/ladder.h"
+#include "kernels/kernels.h"
 
 namespace tutti {
 

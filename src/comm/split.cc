@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/create.h"
-#include "comm/unique_id.h"
+#include "comm/membership/unique_id.h"
 #include "core/costs_file.h"
 #include "core/log.h"
 

@@ -1,4 +1,4 @@
-#include "comm/printable.h"
+#include "core/printable.h"
 
 namespace tutti {
 

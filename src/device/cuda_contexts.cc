@@ -1,4 +1,4 @@
-#include "executor/cuda_contexts.h"
+#include "device/cuda_contexts.h"
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "executor/cuda_calls.h"
+#include "device/cuda_calls.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "executor/cuda_driver.h"
+#include "device/cuda_driver.h"
 
 #include <cuda_runtime_api.h>
 
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/mutex.h"
-#include "executor/cuda_calls.h"
-#include "executor/cuda_contexts.h"
-#include "executor/cuda_mappings.h"
+#include "device/cuda_calls.h"
+#include "device/cuda_contexts.h"
+#include "device/cuda_mappings.h"
 
 namespace tutti {
 

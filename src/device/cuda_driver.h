@@ -1,7 +1,7 @@
 // The driver of CUDA devices.
 #pragma once
 
-#include "transport/device_driver.h"
+#include "device/device_driver.h"
 
 namespace tutti {
 

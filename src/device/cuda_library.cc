@@ -1,4 +1,4 @@
-#include "executor/cuda_library.h"
+#include "device/cuda_library.h"
 
 #include <dlfcn.h>
 #include <link.h>

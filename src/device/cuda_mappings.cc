@@ -1,4 +1,4 @@
-#include "executor/cuda_mappings.h"
+#include "device/cuda_mappings.h"
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "executor/cuda_calls.h"
-#include "executor/cuda_contexts.h"
+#include "device/cuda_calls.h"
+#include "device/cuda_contexts.h"
 
 namespace tutti {
 

@@ -1,7 +1,7 @@
 // Device memory by the driver's virtual memory management, and multicast objects.
 #pragma once
 
-#include "transport/device_mappings.h"
+#include "device/device_mappings.h"
 
 namespace tutti {
 

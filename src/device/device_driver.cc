@@ -1,8 +1,8 @@
-#include "transport/device_driver.h"
+#include "device/device_driver.h"
 
 #if defined(TUTTI_HAVE_CUDA)
-#include "executor/cuda_driver.h"
-#include "executor/cuda_library.h"
+#include "device/cuda_driver.h"
+#include "device/cuda_library.h"
 #endif
 
 namespace tutti {

@@ -1,4 +1,4 @@
-// What Tutti needs of a GPU's runtime, and nothing else. The real one is executor/cuda_driver.cc; tests bring one that
+// What Tutti needs of a GPU's runtime, and nothing else. The real one is device/cuda_driver.cc; tests bring one that
 // takes host memory for device memory and threads for thread blocks.
 #pragma once
 

@@ -1,4 +1,4 @@
-#include "transport/device_event.h"
+#include "device/device_event.h"
 
 namespace tutti {
 

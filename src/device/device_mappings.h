@@ -1,5 +1,5 @@
 // Memory of devices apart from the addresses that it has, and objects by whose addresses one store lands in memory of
-// several devices. The real one is executor/cuda_mappings.cc.
+// several devices. The real one is device/cuda_mappings.cc.
 #pragma once
 
 #include <cstddef>

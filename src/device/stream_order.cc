@@ -1,12 +1,12 @@
-#include "executor/stream_order.h"
+#include "device/stream_order.h"
 
 #include <chrono>
 #include <thread>
 #include <utility>
 
 #include "core/clock.h"
-#include "core/device_word.h"
 #include "core/mutex.h"
+#include "device/device_word.h"
 
 namespace tutti {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/mutex.h"
-#include "executor/stream_point.h"
-#include "transport/device_driver.h"
+#include "device/device_driver.h"
+#include "device/stream_point.h"
 
 namespace tutti {
 

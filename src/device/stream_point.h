@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "transport/device_driver.h"
+#include "device/device_driver.h"
 
 namespace tutti {
 

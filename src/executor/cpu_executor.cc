@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "transport/inproc.h"
-#include "transport/mixed.h"
-#include "transport/shm.h"
-#include "transport/tcp.h"
+#include "transport/mixed/mixed.h"
+#include "transport/shm/shm.h"
+#include "transport/tcp/tcp.h"
 
 namespace tutti {
 

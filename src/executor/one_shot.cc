@@ -2,9 +2,9 @@
 // without the interpreter around them. Where it has to wait, the interpreter takes over behind the first step.
 #include "executor/cpu_executor.h"
 #include "transport/inproc.h"
-#include "transport/mixed.h"
-#include "transport/shm.h"
-#include "transport/tcp.h"
+#include "transport/mixed/mixed.h"
+#include "transport/shm/shm.h"
+#include "transport/tcp/tcp.h"
 
 namespace tutti {
 

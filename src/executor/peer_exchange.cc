@@ -8,9 +8,9 @@
 
 #include "kernels/kernels.h"
 #include "transport/inproc.h"
-#include "transport/mixed.h"
-#include "transport/shm.h"
-#include "transport/tcp.h"
+#include "transport/mixed/mixed.h"
+#include "transport/shm/shm.h"
+#include "transport/tcp/tcp.h"
 
 namespace tutti {
 

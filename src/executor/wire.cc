@@ -6,9 +6,9 @@
 // ranks get the same bits.
 #include "executor/cpu_executor.h"
 #include "transport/inproc.h"
-#include "transport/mixed.h"
-#include "transport/shm.h"
-#include "transport/tcp.h"
+#include "transport/mixed/mixed.h"
+#include "transport/shm/shm.h"
+#include "transport/tcp/tcp.h"
 
 namespace tutti {
 

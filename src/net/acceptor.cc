@@ -1,4 +1,4 @@
-#include "comm/acceptor.h"
+#include "net/acceptor.h"
 
 #include <netinet/in.h>
 #include <sys/epoll.h>
@@ -13,8 +13,8 @@
 #include <map>
 #include <utility>
 
-#include "comm/fork_guard.h"
 #include "core/log.h"
+#include "net/fork_guard.h"
 
 namespace tutti {
 namespace {

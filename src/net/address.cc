@@ -1,4 +1,4 @@
-#include "comm/address.h"
+#include "net/address.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

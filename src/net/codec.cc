@@ -1,8 +1,8 @@
-#include "comm/codec.h"
+#include "net/codec.h"
 
 #include <algorithm>
 
-#include "comm/printable.h"
+#include "core/printable.h"
 
 namespace tutti {
 

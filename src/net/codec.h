@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/crypto.h"
 #include "core/status.h"
 #include "core/units.h"
+#include "net/crypto.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "comm/connection.h"
+#include "net/connection.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -9,8 +9,8 @@
 #include <new>
 #include <utility>
 
-#include "comm/fork_guard.h"
-#include "comm/tls_credentials.h"
+#include "net/fork_guard.h"
+#include "net/tls_credentials.h"
 
 namespace tutti {
 namespace {

@@ -12,12 +12,12 @@
 #include <memory>
 #include <vector>
 
-#include "comm/codec.h"
-#include "comm/event_loop.h"
-#include "comm/handshake.h"
-#include "comm/socket.h"
 #include "core/mutex.h"
-#include "transport/tcp_stream.h"
+#include "net/codec.h"
+#include "net/event_loop.h"
+#include "net/handshake.h"
+#include "net/socket.h"
+#include "net/tcp_stream.h"
 
 namespace tutti {
 

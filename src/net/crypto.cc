@@ -1,4 +1,4 @@
-#include "comm/crypto.h"
+#include "net/crypto.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

@@ -1,10 +1,10 @@
-#include "comm/dialer.h"
+#include "net/dialer.h"
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
-#include "comm/tls_credentials.h"
+#include "net/tls_credentials.h"
 
 namespace tutti {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/connection.h"
-#include "comm/event_loop.h"
+#include "net/connection.h"
+#include "net/event_loop.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "comm/event_loop.h"
+#include "net/event_loop.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "comm/fork_guard.h"
 #include "core/mutex.h"
+#include "net/fork_guard.h"
 
 namespace tutti {
 namespace {

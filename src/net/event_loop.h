@@ -17,7 +17,7 @@
 #include "core/clock.h"
 #include "core/mutex.h"
 #include "core/status.h"
-#include "transport/descriptor.h"
+#include "net/descriptor.h"
 
 namespace tutti {
 

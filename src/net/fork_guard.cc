@@ -1,4 +1,4 @@
-#include "comm/fork_guard.h"
+#include "net/fork_guard.h"
 
 #include <pthread.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "comm/handshake.h"
+#include "net/handshake.h"
 
 #include <algorithm>
 #include <cstring>

@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "comm/crypto.h"
+#include "net/crypto.h"
 
 namespace tutti {
 

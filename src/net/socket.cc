@@ -1,4 +1,4 @@
-#include "comm/socket.h"
+#include "net/socket.h"
 
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -11,8 +11,8 @@
 #include <cmath>
 #include <string_view>
 
-#include "comm/fork_guard.h"
 #include "core/log.h"
+#include "net/fork_guard.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77  // Linux 6.5

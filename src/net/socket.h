@@ -8,12 +8,12 @@
 #include <span>
 #include <string>
 
-#include "comm/address.h"
-#include "comm/crypto.h"
 #include "core/status.h"
-#include "transport/descriptor.h"
-#include "transport/tls_session.h"
-#include "transport/unix_socket.h"
+#include "net/address.h"
+#include "net/crypto.h"
+#include "net/descriptor.h"
+#include "net/tls_session.h"
+#include "net/unix_socket.h"
 
 namespace tutti {
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "transport/descriptor.h"
-#include "transport/tls_session.h"
+#include "net/descriptor.h"
+#include "net/tls_session.h"
 
 namespace tutti {
 

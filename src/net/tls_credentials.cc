@@ -1,4 +1,4 @@
-#include "comm/tls_credentials.h"
+#include "net/tls_credentials.h"
 
 #include <memory>
 #include <utility>

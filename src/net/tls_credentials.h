@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "comm/handshake.h"
-#include "comm/socket.h"
-#include "transport/tls_session.h"
+#include "net/handshake.h"
+#include "net/socket.h"
+#include "net/tls_session.h"
 
 namespace tutti {
 

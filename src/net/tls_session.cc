@@ -1,4 +1,4 @@
-#include "transport/tls_session.h"
+#include "net/tls_session.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>

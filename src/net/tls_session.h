@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "core/status.h"
-#include "transport/unix_socket.h"
+#include "net/unix_socket.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "transport/unix_socket.h"
+#include "net/unix_socket.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>

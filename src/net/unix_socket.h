@@ -14,7 +14,7 @@
 
 #include "core/status.h"
 #include "core/units.h"
-#include "transport/descriptor.h"
+#include "net/descriptor.h"
 
 namespace tutti {
 

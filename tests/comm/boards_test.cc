@@ -1,8 +1,8 @@
 // Boards of ranks on other hosts: asked for, told, and what a silent process looks like.
 #include <signal.h>
 
-#include "comm/board_exchange.h"
 #include "comm/culprit.h"
+#include "comm/membership/board_exchange.h"
 #include "comm/places.h"
 #include "comm/world.h"
 

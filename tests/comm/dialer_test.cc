@@ -1,5 +1,5 @@
 // What the attempts to reach a hub say of it: gone, silent, or perhaps there another time.
-#include "comm/dialer.h"
+#include "net/dialer.h"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 // The event loop: what came and what is due, after a stop of the process.
-#include "comm/event_loop.h"
+#include "net/event_loop.h"
 
 #include <gtest/gtest.h>
 #include <sys/epoll.h>

@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "comm/address.h"
-#include "comm/handshake.h"
+#include "comm/membership/unique_id.h"
 #include "comm/places.h"
 #include "comm/spoken.h"
-#include "comm/unique_id.h"
-#include "transport/descriptor.h"
+#include "net/address.h"
+#include "net/descriptor.h"
+#include "net/handshake.h"
 
 namespace tutti::test {
 

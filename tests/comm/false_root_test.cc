@@ -6,8 +6,8 @@
 
 #include <thread>
 
-#include "comm/hub.h"
-#include "comm/join.h"
+#include "comm/join/join.h"
+#include "comm/membership/hub.h"
 #include "comm/world.h"
 
 namespace tutti {

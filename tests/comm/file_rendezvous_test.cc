@@ -1,5 +1,5 @@
 // The meeting file on a full disk, and where two jobs use one path.
-#include "comm/file_rendezvous.h"
+#include "comm/rendezvous/file_rendezvous.h"
 
 #include <signal.h>
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
 // The hub as a resident: strangers at its door, forks, and what is left after many joins.
-#include "comm/hub.h"
+#include "comm/membership/hub.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "comm/join_with.h"
+#include "comm/join/join_with.h"
 #include "comm/knocker.h"
-#include "comm/unique_id.h"
+#include "comm/membership/unique_id.h"
 #include "comm/world.h"
 #include "support/sanitized.h"
 

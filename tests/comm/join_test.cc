@@ -1,4 +1,4 @@
-#include "comm/join.h"
+#include "comm/join/join.h"
 
 #include "comm/world.h"
 #include "core/core_list.h"

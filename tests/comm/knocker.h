@@ -8,9 +8,9 @@
 #include <chrono>
 #include <vector>
 
-#include "comm/address.h"
-#include "comm/handshake.h"
 #include "comm/spoken.h"
+#include "net/address.h"
+#include "net/handshake.h"
 
 namespace tutti::test {
 

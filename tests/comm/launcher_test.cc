@@ -1,14 +1,14 @@
-#include "comm/launcher.h"
+#include "comm/rendezvous/launcher.h"
 
 #include <sys/stat.h>
 
 #include <fstream>
 #include <map>
 
-#include "comm/file_rendezvous.h"
-#include "comm/join_url.h"
-#include "comm/launcher_store.h"
 #include "comm/places.h"
+#include "comm/rendezvous/file_rendezvous.h"
+#include "comm/rendezvous/join_url.h"
+#include "comm/rendezvous/launcher_store.h"
 #include "comm/world.h"
 
 namespace tutti {

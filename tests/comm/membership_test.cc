@@ -1,5 +1,5 @@
 // Lives, causes and goodbyes, among threads and processes.
-#include "comm/membership.h"
+#include "comm/membership/membership.h"
 
 #include <sys/syscall.h>
 

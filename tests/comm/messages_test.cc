@@ -1,13 +1,13 @@
 // Every parser is fed what its writer makes, and then everything else.
-#include "comm/messages.h"
+#include "comm/membership/messages.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "comm/board_message.h"
-#include "comm/line_message.h"
-#include "comm/unique_id.h"
+#include "comm/membership/board_message.h"
+#include "comm/membership/line_message.h"
+#include "comm/membership/unique_id.h"
 
 namespace tutti {
 namespace {

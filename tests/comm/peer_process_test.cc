@@ -1,8 +1,8 @@
 // The connection to a peer process: who may take its place.
-#include "comm/peer_process.h"
+#include "comm/membership/peer_process.h"
 
 #include "comm/knocker.h"
-#include "comm/unique_id.h"
+#include "comm/membership/unique_id.h"
 #include "comm/world.h"
 
 namespace tutti {

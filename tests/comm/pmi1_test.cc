@@ -1,13 +1,13 @@
-#include "comm/pmi1.h"
+#include "comm/rendezvous/pmi1.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
 
 #include <thread>
 
-#include "comm/join_url.h"
 #include "comm/places.h"
 #include "comm/pmi_server.h"
+#include "comm/rendezvous/join_url.h"
 #include "comm/world.h"
 
 namespace tutti {

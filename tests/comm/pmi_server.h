@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/pmi1.h"
+#include "comm/rendezvous/pmi1.h"
 #include "support/patience.h"
 
 namespace tutti::test {

@@ -1,5 +1,5 @@
 // The order of processes: who is connected to whom, and that whoever is left can reach whoever is left.
-#include "comm/process_order.h"
+#include "comm/membership/process_order.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "comm/secret_file.h"
+#include "comm/join/secret_file.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

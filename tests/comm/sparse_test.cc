@@ -2,7 +2,7 @@
 // left, and whoever wants to talk to somebody else makes a connection.
 #include <signal.h>
 
-#include "comm/board_exchange.h"
+#include "comm/membership/board_exchange.h"
 #include "comm/places.h"
 #include "comm/world.h"
 

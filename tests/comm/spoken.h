@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "comm/crypto.h"
-#include "comm/messages.h"
+#include "comm/membership/messages.h"
+#include "net/crypto.h"
+#include "net/descriptor.h"
 #include "support/frames.h"
 #include "support/patience.h"
-#include "transport/descriptor.h"
 
 namespace tutti::test {
 

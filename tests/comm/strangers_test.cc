@@ -14,12 +14,12 @@
 #include <thread>
 #include <vector>
 
-#include "comm/handshake.h"
-#include "comm/hub.h"
-#include "comm/join.h"
-#include "comm/messages.h"
-#include "comm/tls_credentials.h"
-#include "comm/unique_id.h"
+#include "comm/join/join.h"
+#include "comm/membership/hub.h"
+#include "comm/membership/messages.h"
+#include "comm/membership/unique_id.h"
+#include "net/handshake.h"
+#include "net/tls_credentials.h"
 #include "support/ranks.h"
 
 namespace tutti {

@@ -5,12 +5,12 @@
 #include <atomic>
 #include <cstdio>
 
-#include "comm/join_url.h"
-#include "comm/join_with.h"
+#include "comm/join/join_with.h"
+#include "comm/membership/unique_id.h"
 #include "comm/places.h"
-#include "comm/tls_credentials.h"
-#include "comm/unique_id.h"
+#include "comm/rendezvous/join_url.h"
 #include "comm/world.h"
+#include "net/tls_credentials.h"
 
 namespace tutti {
 namespace {

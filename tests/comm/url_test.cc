@@ -1,4 +1,4 @@
-#include "comm/url.h"
+#include "comm/rendezvous/url.h"
 
 #include <netdb.h>
 #include <poll.h>
@@ -12,15 +12,15 @@
 #include <fstream>
 #include <string_view>
 
-#include "comm/dialer.h"
-#include "comm/file_rendezvous.h"
-#include "comm/join_url.h"
+#include "comm/membership/unique_id.h"
 #include "comm/places.h"
-#include "comm/socket.h"
-#include "comm/tcp_rendezvous.h"
-#include "comm/unique_id.h"
-#include "comm/url_service.h"
+#include "comm/rendezvous/file_rendezvous.h"
+#include "comm/rendezvous/join_url.h"
+#include "comm/rendezvous/tcp_rendezvous.h"
+#include "comm/rendezvous/url_service.h"
 #include "comm/world.h"
+#include "net/dialer.h"
+#include "net/socket.h"
 #include "support/next_function.h"
 
 namespace {

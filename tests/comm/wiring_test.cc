@@ -1,5 +1,5 @@
 // Streams between ranks: who dials, when both want, again after a loss, and who is turned away.
-#include "comm/wiring.h"
+#include "comm/membership/wiring.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -9,8 +9,8 @@
 #include <future>
 
 #include "comm/knocker.h"
+#include "comm/membership/unique_id.h"
 #include "comm/places.h"
-#include "comm/unique_id.h"
 #include "comm/world.h"
 #include "support/sanitized.h"
 

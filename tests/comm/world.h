@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "comm/hub.h"
-#include "comm/join.h"
+#include "comm/join/join.h"
+#include "comm/membership/hub.h"
 #include "support/await.h"
 
 namespace tutti::test {

@@ -11,7 +11,7 @@
 #include "device/device_vector.h"
 #include "support/ranks.h"
 #include "support/texts.h"
-#include "transport/device_budget.h"
+#include "transport/device/device_budget.h"
 
 namespace tutti::test {
 namespace {

@@ -1,5 +1,5 @@
 // What ranks tell one another of their devices, and what follows from it.
-#include "transport/device_card.h"
+#include "transport/device/device_card.h"
 
 #include <gtest/gtest.h>
 

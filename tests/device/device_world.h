@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "device/host_grid.h"
-#include "executor/device_binding.h"
+#include "executor/device/device_binding.h"
 #include "support/sanitized.h"
 
 namespace tutti::test {

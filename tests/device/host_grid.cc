@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "executor/device_interpreter.h"
+#include "executor/device/device_interpreter.h"
 
 namespace tutti::test {
 namespace {

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <cstdint>
 
-#include "executor/device_call.h"
-#include "kernels/device_reduction.h"
+#include "executor/device/device_call.h"
+#include "kernels/device/device_reduction.h"
 
 namespace tutti::test {
 

@@ -10,7 +10,7 @@
 #include "device/caller_stream.h"
 #include "device/device_family.h"
 #include "device/device_processes.h"
-#include "transport/device_link.h"
+#include "transport/device/device_link.h"
 
 namespace tutti::test {
 namespace {

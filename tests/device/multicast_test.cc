@@ -15,7 +15,7 @@
 #include "support/ranks.h"
 #include "support/sanitized.h"
 #include "support/texts.h"
-#include "transport/device_mirror.h"
+#include "transport/device/device_mirror.h"
 
 namespace tutti::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "comm/hub.h"
+#include "comm/membership/hub.h"
 #include "device/stand_in_driver.h"
 #include "support/ranks.h"
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "device/device_driver.h"
 #include "device/stand_in_mappings.h"
 #include "device/stand_in_queue.h"
-#include "executor/device_launch.h"
-#include "transport/device_driver.h"
+#include "executor/device/device_launch.h"
 
 namespace tutti::test {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/device_mappings.h"
+#include "device/device_mappings.h"
 
 namespace tutti::test {
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/stream_ledger.h"
+#include "comm/device/stream_ledger.h"
 #include "device/device_vector.h"
 #include "support/ranks.h"
 #include "support/texts.h"

@@ -9,8 +9,8 @@
 #include "../../bench/device/chain.h"
 #include "device/stand_in_driver.h"
 #include "executor/cpu_executor.h"
-#include "executor/device_executor.h"
-#include "executor/device_launch.h"
+#include "executor/device/device_executor.h"
+#include "executor/device/device_launch.h"
 #include "transport/inproc.h"
 
 namespace tutti::test {

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "comm/handle.h"
+#include "comm/api/handle.h"
 #include "support/depth.h"
 #include "support/ranks.h"
 #include "support/seed.h"

@@ -1,5 +1,5 @@
 // A connection is fed by a peer that is a stranger, or that has the secret and has gone wrong. The first byte chooses.
-#include "comm/connection.h"
+#include "net/connection.h"
 
 #include "bytes.h"
 #include "speaker.h"

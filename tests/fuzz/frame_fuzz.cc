@@ -1,6 +1,6 @@
 // The frames of a tcp link. What is accepted must be written again as it was.
 #include "bytes.h"
-#include "transport/tcp_frame.h"
+#include "transport/tcp/tcp_frame.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tutti;

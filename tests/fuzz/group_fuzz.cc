@@ -1,6 +1,6 @@
 // A rank is in a group of three processes; the input speaks for the root and for the two others, who have the secret
 // and have gone wrong: over control connections and over those that carry data.
-#include "comm/group.h"
+#include "comm/membership/group.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -9,8 +9,8 @@
 
 #include <array>
 
-#include "comm/hub.h"
-#include "comm/unique_id.h"
+#include "comm/membership/hub.h"
+#include "comm/membership/unique_id.h"
 #include "core/log.h"
 #include "messages.h"
 #include "speaker.h"

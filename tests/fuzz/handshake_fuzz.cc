@@ -1,5 +1,5 @@
 // Both ends of the handshake are fed arbitrary messages: none of them may ever be done.
-#include "comm/handshake.h"
+#include "net/handshake.h"
 
 #include "bytes.h"
 

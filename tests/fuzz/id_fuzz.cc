@@ -1,7 +1,7 @@
 // The 128 bytes of a unique id, and the file that carries them.
 #include "bytes.h"
-#include "comm/file_rendezvous.h"
-#include "comm/unique_id.h"
+#include "comm/membership/unique_id.h"
+#include "comm/rendezvous/file_rendezvous.h"
 
 namespace {
 

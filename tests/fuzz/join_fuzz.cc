@@ -1,5 +1,5 @@
 // A rank joins two others by an id that a hostile process serves: it has the secret and says what it likes.
-#include "comm/join.h"
+#include "comm/join/join.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -8,11 +8,11 @@
 
 #include <thread>
 
-#include "comm/handshake.h"
-#include "comm/hub.h"
-#include "comm/unique_id.h"
+#include "comm/membership/hub.h"
+#include "comm/membership/unique_id.h"
 #include "core/log.h"
 #include "messages.h"
+#include "net/handshake.h"
 #include "support/frames.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "bytes.h"
-#include "comm/launcher.h"
+#include "comm/rendezvous/launcher.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // A tcp link whose peer has gone wrong: frames that make no sense, at any time, over any number of connections. What
 // the link hands out is read to its last byte.
-#include "transport/tcp_link.h"
+#include "transport/tcp/tcp_link.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>

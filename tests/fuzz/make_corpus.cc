@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "comm/board_message.h"
-#include "comm/file_rendezvous.h"
-#include "comm/handshake.h"
-#include "comm/line_message.h"
-#include "comm/messages.h"
-#include "comm/tls_credentials.h"
-#include "comm/unique_id.h"
-#include "transport/tcp_frame.h"
+#include "comm/membership/board_message.h"
+#include "comm/membership/line_message.h"
+#include "comm/membership/messages.h"
+#include "comm/membership/unique_id.h"
+#include "comm/rendezvous/file_rendezvous.h"
+#include "net/handshake.h"
+#include "net/tls_credentials.h"
+#include "transport/tcp/tcp_frame.h"
 
 namespace {
 

@@ -1,9 +1,9 @@
 // Every decoder of the rendezvous' messages. What is accepted must be written again as it was: nothing is ignored.
-#include "comm/messages.h"
+#include "comm/membership/messages.h"
 
 #include "bytes.h"
-#include "comm/board_message.h"
-#include "comm/line_message.h"
+#include "comm/membership/board_message.h"
+#include "comm/membership/line_message.h"
 
 namespace {
 

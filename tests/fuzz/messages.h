@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "bytes.h"
-#include "comm/board_message.h"
-#include "comm/line_message.h"
-#include "comm/messages.h"
+#include "comm/membership/board_message.h"
+#include "comm/membership/line_message.h"
+#include "comm/membership/messages.h"
 
 namespace tutti::fuzz {
 

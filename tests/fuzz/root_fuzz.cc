@@ -1,5 +1,5 @@
 // Ranks that have the secret and have gone wrong join by one id, four connections at most, message by message.
-#include "comm/root.h"
+#include "comm/join/root.h"
 
 #include <array>
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bytes.h"
-#include "comm/connection.h"
+#include "net/connection.h"
 #include "support/frames.h"
 
 namespace tutti::fuzz {

@@ -1,11 +1,11 @@
 // What people write: URLs, settings, host lists, interface rules. The first byte chooses the parser.
 #include "bytes.h"
-#include "comm/address.h"
-#include "comm/launcher.h"
-#include "comm/pmi1.h"
-#include "comm/tls_credentials.h"
-#include "comm/url.h"
+#include "comm/rendezvous/launcher.h"
+#include "comm/rendezvous/pmi1.h"
+#include "comm/rendezvous/url.h"
 #include "core/settings.h"
+#include "net/address.h"
+#include "net/tls_credentials.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/device_reduction.h"
+#include "kernels/device/device_reduction.h"
 
 namespace tutti {
 

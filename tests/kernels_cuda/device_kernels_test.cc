@@ -1,6 +1,6 @@
 // The CUDA kernels against the processor's, which are tested against an oracle: the same bits for every type and
 // operation, on poisoned outputs with guards around them. Skipped where there is no GPU.
-#include "kernels/device_kernels.h"
+#include "kernels/device/device_kernels.h"
 
 #include <gtest/gtest.h>
 

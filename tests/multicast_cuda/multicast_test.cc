@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "executor/cuda_mappings.h"
+#include "device/cuda_mappings.h"
 #include "kernels_cuda/device_memory.h"
 #include "kernels_cuda/device_words.h"
 #include "support/ranks.h"

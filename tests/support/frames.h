@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "comm/crypto.h"
-#include "comm/messages.h"
+#include "comm/membership/messages.h"
+#include "net/crypto.h"
 
 namespace tutti::test {
 

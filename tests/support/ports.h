@@ -12,8 +12,8 @@
 #include <random>
 #include <string>
 
-#include "comm/address.h"
-#include "transport/descriptor.h"
+#include "net/address.h"
+#include "net/descriptor.h"
 
 namespace tutti::test {
 

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/hub.h"
+#include "comm/membership/hub.h"
 #include "support/await.h"
 #include "support/sanitized.h"
 

@@ -5,6 +5,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools"))
+import arrows  # noqa: E402
 import check_style  # noqa: E402
 
 
@@ -23,14 +24,14 @@ def function_of(lines):
 
 class Arrows(unittest.TestCase):
     def test_forbidden_arrow(self):
-        found = violations_of({"src/collectives/ring.h": '#include "transport/shm.h"\n'})
-        self.assertEqual(found, ["src/collectives/ring.h: collectives must not include transport/shm.h"])
+        found = violations_of({"src/collectives/ring.h": '#include "transport/shm/shm.h"\n'})
+        self.assertEqual(found, ["src/collectives/ring.h: collectives must not include transport/shm/shm.h"])
 
     def test_allowed_arrows(self):
         self.assertEqual(violations_of({
             "src/executor/run.cc": '#include "core/status.h"\n#include "kernels/kernels.h"\n#include "executor/run.h"\n',
             "src/comm/api.cc": "#include <tutti/tutti.h>\n#include <vector>\n",
-            "tests/comm/api_test.cc": '#include "transport/shm.h"\n'}), [])
+            "tests/comm/api_test.cc": '#include "transport/shm/shm.h"\n'}), [])
 
     def test_core_must_not_know_the_public_header(self):
         self.assertEqual(len(violations_of({"src/core/a.h": "#include <tutti/tutti.h>\n"})), 1)
@@ -39,11 +40,53 @@ class Arrows(unittest.TestCase):
         self.assertEqual(len(violations_of({"tools/perf/main.cc": '#include "core/units.h"\n'})), 1)
         self.assertEqual(len(violations_of({"examples/sum.c": '#include "../src/core/units.h"\n'})), 1)
 
-    def test_unknown_room(self):
+    def test_unknown_folder(self):
         self.assertEqual(len(violations_of({"src/utils/a.h": "int x;\n"})), 1)
+        self.assertEqual(len(violations_of({"src/comm/misc/a.h": "int x;\n"})), 1)
+
+    def test_folders_of_a_room_are_told_apart(self):
+        self.assertEqual(violations_of({"src/comm/join/a.h": '#include "comm/membership/b.h"\n'}), [])
+        found = violations_of({"src/comm/membership/a.h": '#include "comm/join/b.h"\n'})
+        self.assertEqual(found, ["src/comm/membership/a.h: comm/membership must not include comm/join/b.h"])
+
+    def test_a_name_that_comes_through_another_header(self):
+        files = {"src/schedule/step.h": "struct Step {\n};\n", "src/kernels/a.cc": "void f(const Step& step);\n"}
+        self.assertEqual(violations_of(files), ["src/kernels/a.cc: kernels must not use Step of schedule"])
+        files["src/kernels/b.h"] = "class B {\n  struct Step {};\n};\n"  # the same word means something else here
+        self.assertEqual(violations_of(files), [])
+        files = {"src/schedule/step.h": "struct Step {\n};\n", "src/executor/a.cc": "void f(const Step& step);\n"}
+        self.assertEqual(violations_of(files), [])
+
+    def test_what_only_the_linker_sees(self):
+        for declared, defined, name in (("bool is_there();\n", "bool is_there() {\n  return true;\n}\n", "is_there"),
+                                        ("class Port {\n  int f();\n};\n", "int Port::f() {\n  return 1;\n}\n", "Port")):
+            files = {"src/core/port.h": declared, "src/core/port.cc": defined}
+            self.assertEqual(violations_of(files), [])
+            files = {"src/core/port.h": declared, "src/kernels/port.cc": defined}
+            self.assertEqual(violations_of(files), [f"src/kernels/port.cc: defines {name}, which core declares"])
+            files["src/kernels/port.cc"] = f"namespace {{\n{defined}}}  // namespace\n"
+            self.assertEqual(violations_of(files), [])
+
+    def test_an_old_picture(self):
+        page = {"docs/architecture.md": "a picture of nothing\n", "src/core/a.h": "int x;\n"}
+        self.assertEqual(len(violations_of(page)), 1)
+        page["docs/architecture.md"] = "```mermaid\nflowchart TD\n  core[core]\n```\n"
+        self.assertEqual(violations_of(page), [])
+
+    def test_the_arrows_make_no_circle(self):
+        below = {folder: {goal: 1 for goal in goals if goal in arrows.ARROWS} for folder, goals in arrows.ARROWS.items()}
+        self.assertEqual(arrows.floors(below)["core"], 0)
+        with self.assertRaises(SystemExit):
+            arrows.floors({"a": {"b": 1}, "b": {"a": 1}})
 
 
 class Sizes(unittest.TestCase):
+    def test_folder_past_the_limits(self):
+        files = {f"src/core/a{i}.h": "int x;\n" for i in range(arrows.MOST_FILES + 1)}
+        self.assertEqual(violations_of(files), ["src/core: 41 files with 41 lines, the limit is 40 and 4500"])
+        files = {f"src/core/a{i}.h": "int x;\n" * 460 for i in range(10)}
+        self.assertEqual(violations_of(files), ["src/core: 10 files with 4600 lines, the limit is 40 and 4500"])
+
     def test_function_at_and_past_the_limit(self):
         self.assertEqual(violations_of({"src/core/a.cc": function_of(60)}), [])
         found = violations_of({"src/core/a.cc": function_of(61)})

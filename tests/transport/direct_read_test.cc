@@ -1,5 +1,5 @@
 // Messages sent by reference: readers fetch them from the writer's own memory, where the kernel lets them.
-#include "transport/direct_read.h"
+#include "transport/shm/direct_read.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "support/emulated.h"
 #include "transport/processes.h"
-#include "transport/shm.h"
+#include "transport/shm/shm.h"
 
 namespace tutti::testing_traffic {
 namespace {

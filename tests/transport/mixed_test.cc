@@ -1,5 +1,5 @@
 // Shared memory to some ranks and tcp to others: who waits for one kind serves the other.
-#include "transport/mixed.h"
+#include "transport/mixed/mixed.h"
 
 #include <gtest/gtest.h>
 

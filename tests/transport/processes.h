@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "net/unix_socket.h"
 #include "support/await.h"
-#include "transport/unix_socket.h"
 #include "transport/world.h"
 
 namespace tutti::testing_traffic {

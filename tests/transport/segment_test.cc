@@ -1,5 +1,5 @@
 // Segments: sealed anonymous memory, and what adopt() refuses.
-#include "transport/segment.h"
+#include "transport/shm/segment.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <fstream>
 #include <string>
 
-#include "transport/descriptor.h"
+#include "net/descriptor.h"
 
 namespace tutti {
 namespace {

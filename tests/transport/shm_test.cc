@@ -1,5 +1,5 @@
 // What is special about shm: the layout, the checks of open(), the independence from /dev/shm, and nothing left behind.
-#include "transport/shm.h"
+#include "transport/shm/shm.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

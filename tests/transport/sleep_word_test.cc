@@ -1,5 +1,5 @@
-// Sleeping where the system takes the barrier away: covers transport/sleep_word.h and what shm.cc makes of it.
-#include "transport/sleep_word.h"
+// Sleeping where the system takes the barrier away: covers transport/shm/sleep_word.h and what shm.cc makes of it.
+#include "transport/shm/sleep_word.h"
 
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -12,7 +12,7 @@
 #include <cstddef>
 
 #include "support/await.h"
-#include "transport/shm.h"
+#include "transport/shm/shm.h"
 #include "transport/world.h"
 
 namespace tutti::testing_traffic {

@@ -14,7 +14,7 @@
 #include <mutex>
 #include <vector>
 
-#include "transport/tcp.h"
+#include "transport/tcp/tcp.h"
 #include "transport/world.h"
 
 namespace tutti::testing_traffic {

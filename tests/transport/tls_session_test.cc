@@ -1,4 +1,4 @@
-#include "transport/tls_session.h"
+#include "net/tls_session.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "transport/descriptor.h"
+#include "net/descriptor.h"
 
 namespace tutti {
 namespace {

@@ -1,5 +1,5 @@
 // Unix sockets: packets, descriptors, credentials, and what a peer may do wrong.
-#include "transport/unix_socket.h"
+#include "net/unix_socket.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "transport/shm.h"
+#include "transport/shm/shm.h"
 #include "transport/traffic.h"
 
 namespace tutti::testing_traffic {

@@ -17,9 +17,9 @@
 #include <thread>
 #include <vector>
 
-#include "comm/handle.h"
-#include "comm/tcp_rendezvous.h"
-#include "comm/unique_id.h"
+#include "comm/api/handle.h"
+#include "comm/membership/unique_id.h"
+#include "comm/rendezvous/tcp_rendezvous.h"
 #include "support/connections.h"
 #include "support/next_function.h"
 #include "support/ports.h"

@@ -1,8 +1,8 @@
 // The C functions that move data: three lines each.
 #include <utility>
 
-#include "comm/call_group.h"
-#include "comm/handle.h"
+#include "comm/api/handle.h"
+#include "comm/queue/call_group.h"
 
 using tutti::CallArguments;
 using tutti::Code;

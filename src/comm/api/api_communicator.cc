@@ -4,11 +4,12 @@
 #include <thread>
 #include <vector>
 
-#include "comm/call_group.h"
+#include "comm/api/handle.h"
 #include "comm/create.h"
-#include "comm/handle.h"
-#include "comm/join_with.h"
+#include "comm/join/join_with.h"
+#include "comm/queue/call_group.h"
 #include "core/retry.h"
+#include "device/device_driver.h"
 
 using tutti::Code;
 using tutti::Communicator;

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "comm/handle.h"
+#include "comm/api/handle.h"
 #include "core/settings.h"
 
 using tutti::Bytes;

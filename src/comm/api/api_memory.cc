@@ -1,7 +1,8 @@
 // The C functions for memory.
-#include "comm/device_side.h"
-#include "comm/handle.h"
+#include "comm/api/handle.h"
+#include "comm/device/device_side.h"
 #include "core/memory.h"
+#include "transport/device/device_allocation.h"
 
 using tutti::Bytes;
 using tutti::Code;

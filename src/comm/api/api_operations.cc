@@ -1,7 +1,7 @@
 // The C functions that make and destroy operations.
 #include <cstring>
 
-#include "comm/handle.h"
+#include "comm/api/handle.h"
 
 using tutti::Code;
 using tutti::Status;

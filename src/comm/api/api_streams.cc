@@ -1,5 +1,5 @@
 // The C functions of streams.
-#include "comm/handle.h"
+#include "comm/api/handle.h"
 
 using tutti::Code;
 using tutti::Status;

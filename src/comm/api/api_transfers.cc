@@ -1,6 +1,6 @@
 // The C functions for sends and receives.
-#include "comm/call_group.h"
-#include "comm/handle.h"
+#include "comm/api/handle.h"
+#include "comm/queue/call_group.h"
 
 using tutti::Status;
 using tutti::Transfer;

@@ -1,4 +1,4 @@
-#include "comm/handle.h"
+#include "comm/api/handle.h"
 
 #include <utility>
 

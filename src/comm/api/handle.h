@@ -7,10 +7,10 @@
 #include <new>
 #include <string>
 
+#include "comm/api/last_error.h"
 #include "comm/communicator.h"
-#include "comm/hub.h"
-#include "comm/last_error.h"
-#include "comm/stream.h"
+#include "comm/membership/hub.h"
+#include "comm/queue/stream.h"
 #include "core/log.h"
 #include "core/mutex.h"
 #include "core/no_cancel.h"

@@ -1,4 +1,4 @@
-#include "comm/last_error.h"
+#include "comm/api/last_error.h"
 
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "comm/arguments.h"
+#include "comm/call/arguments.h"
 
 #include <algorithm>
 #include <cstdint>

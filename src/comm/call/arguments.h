@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "comm/user_operation.h"
+#include "comm/call/user_operation.h"
 #include "core/fingerprint.h"
 #include "core/status.h"
 #include "core/types.h"

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "comm/arguments.h"
+#include "comm/call/arguments.h"
 
 namespace tutti {
 

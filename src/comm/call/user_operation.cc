@@ -1,4 +1,4 @@
-#include "comm/user_operation.h"
+#include "comm/call/user_operation.h"
 
 namespace tutti {
 

@@ -9,6 +9,7 @@
 #include "core/types.h"
 #include "core/units.h"
 #include "executor/executor.h"
+#include "kernels/kernels.h"
 #include "tutti/tutti.h"
 
 namespace tutti {

@@ -1,4 +1,4 @@
-#include "comm/cuda_stream.h"
+#include "comm/device/cuda_stream.h"
 
 namespace tutti {
 

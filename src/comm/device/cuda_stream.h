@@ -1,9 +1,9 @@
 // A CUDA stream of the caller's, on which calls are put when they are made.
 #pragma once
 
-#include "comm/stream_ledger.h"
+#include "comm/device/stream_ledger.h"
 #include "core/status.h"
-#include "transport/device_driver.h"
+#include "device/device_driver.h"
 
 namespace tutti {
 

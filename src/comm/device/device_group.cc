@@ -1,12 +1,12 @@
-#include "comm/device_group.h"
+#include "comm/device/device_group.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "collectives/catalogue.h"
-#include "comm/hub.h"
-#include "executor/device_launch.h"
-#include "executor/device_probe.h"
+#include "comm/membership/hub.h"
+#include "executor/device/device_launch.h"
+#include "executor/device/device_probe.h"
 
 namespace tutti {
 

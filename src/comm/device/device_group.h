@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "comm/join.h"
+#include "comm/join/join.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/machine.h"
 #include "core/settings.h"
 #include "core/watch.h"
-#include "executor/device_executor.h"
+#include "executor/device/device_executor.h"
 
 namespace tutti {
 

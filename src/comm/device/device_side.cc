@@ -1,11 +1,11 @@
-#include "comm/device_side.h"
+#include "comm/device/device_side.h"
 
 #include <algorithm>
 #include <numeric>
 #include <string>
 #include <utility>
 
-#include "comm/hub.h"
+#include "comm/membership/hub.h"
 
 namespace tutti {
 

@@ -6,12 +6,12 @@
 
 #include "collectives/plan_cache.h"
 #include "collectives/two_level.h"
-#include "comm/arguments.h"
-#include "comm/device_group.h"
-#include "comm/host_exchange.h"
-#include "comm/stream_ledger.h"
+#include "comm/call/arguments.h"
+#include "comm/device/device_group.h"
+#include "comm/device/host_exchange.h"
+#include "comm/device/stream_ledger.h"
 #include "core/memory.h"
-#include "executor/staged_executor.h"
+#include "executor/device/staged_executor.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "comm/host_exchange.h"
+#include "comm/device/host_exchange.h"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/membership.h"
+#include "comm/membership/membership.h"
 #include "core/clock.h"
 #include "core/watch.h"
 #include "executor/executor.h"

@@ -1,4 +1,4 @@
-#include "comm/stream_ledger.h"
+#include "comm/device/stream_ledger.h"
 
 #include <algorithm>
 #include <atomic>

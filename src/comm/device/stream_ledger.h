@@ -10,7 +10,7 @@
 #include "core/mutex.h"
 #include "core/status.h"
 #include "core/units.h"
-#include "transport/device_driver.h"
+#include "device/device_driver.h"
 
 namespace tutti {
 

@@ -1,13 +1,13 @@
-#include "comm/join.h"
+#include "comm/join/join.h"
 
 #include <chrono>
 #include <utility>
 
-#include "comm/hub.h"
-#include "comm/join_with.h"
-#include "comm/root.h"
-#include "comm/secret_file.h"
-#include "comm/unique_id.h"
+#include "comm/join/join_with.h"
+#include "comm/join/root.h"
+#include "comm/join/secret_file.h"
+#include "comm/membership/hub.h"
+#include "comm/membership/unique_id.h"
 
 namespace tutti {
 

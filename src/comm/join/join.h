@@ -8,15 +8,15 @@
 #include <utility>
 #include <vector>
 
-#include "comm/crypto.h"
-#include "comm/membership.h"
-#include "comm/messages.h"
+#include "comm/membership/membership.h"
+#include "comm/membership/messages.h"
 #include "core/clock.h"
 #include "core/settings.h"
 #include "core/status.h"
 #include "core/units.h"
-#include "transport/segment.h"
-#include "transport/tcp_wiring.h"
+#include "net/crypto.h"
+#include "transport/shm/segment.h"
+#include "transport/tcp/tcp_wiring.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "comm/join_task.h"
+#include "comm/join/join_task.h"
 
 #include <unistd.h>
 
@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "comm/rank_membership.h"
-#include "comm/root.h"
-#include "comm/wiring.h"
+#include "comm/join/root.h"
+#include "comm/membership/rank_membership.h"
+#include "comm/membership/wiring.h"
 #include "core/core_list.h"
 #include "core/log.h"
 

@@ -5,13 +5,13 @@
 #include <memory>
 #include <vector>
 
-#include "comm/dialer.h"
-#include "comm/group.h"
-#include "comm/host.h"
-#include "comm/hub.h"
-#include "comm/join.h"
-#include "comm/unique_id.h"
+#include "comm/join/join.h"
+#include "comm/membership/group.h"
+#include "comm/membership/host.h"
+#include "comm/membership/hub.h"
+#include "comm/membership/unique_id.h"
 #include "core/mutex.h"
+#include "net/dialer.h"
 
 namespace tutti {
 

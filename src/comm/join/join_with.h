@@ -1,7 +1,7 @@
 // join() with something to do just before the ranks are let go.
 #pragma once
 
-#include "comm/join_task.h"
+#include "comm/join/join_task.h"
 
 namespace tutti {
 

@@ -1,11 +1,11 @@
-#include "comm/root.h"
+#include "comm/join/root.h"
 
 #include <algorithm>
 #include <chrono>
 #include <new>
 #include <utility>
 
-#include "comm/process_order.h"
+#include "comm/membership/process_order.h"
 #include "core/log.h"
 
 namespace tutti {

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/acceptor.h"
-#include "comm/hub.h"
-#include "comm/messages.h"
-#include "comm/unique_id.h"
+#include "comm/membership/hub.h"
+#include "comm/membership/messages.h"
+#include "comm/membership/unique_id.h"
+#include "net/acceptor.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "comm/secret_file.h"
+#include "comm/join/secret_file.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/mutex.h"
-#include "transport/descriptor.h"
+#include "net/descriptor.h"
 
 namespace tutti {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "comm/crypto.h"
-#include "comm/unique_id.h"
+#include "comm/membership/unique_id.h"
+#include "net/crypto.h"
 
 namespace tutti {
 

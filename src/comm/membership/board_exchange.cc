@@ -1,4 +1,4 @@
-#include "comm/board_exchange.h"
+#include "comm/membership/board_exchange.h"
 
 #include <algorithm>
 #include <chrono>

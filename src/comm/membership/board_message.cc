@@ -1,4 +1,4 @@
-#include "comm/board_message.h"
+#include "comm/membership/board_message.h"
 
 #include <algorithm>
 

@@ -1,11 +1,11 @@
-#include "comm/group.h"
+#include "comm/membership/group.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "comm/host.h"
-#include "comm/hub.h"
-#include "comm/unique_id.h"
+#include "comm/membership/host.h"
+#include "comm/membership/hub.h"
+#include "comm/membership/unique_id.h"
 #include "core/log.h"
 
 namespace tutti {

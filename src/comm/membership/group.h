@@ -12,18 +12,18 @@
 #include <string>
 #include <vector>
 
-#include "comm/board_exchange.h"
-#include "comm/connection.h"
-#include "comm/dialer.h"
-#include "comm/host_memory.h"
-#include "comm/messages.h"
-#include "comm/news_batch.h"
-#include "comm/peer_process.h"
-#include "comm/process_order.h"
-#include "comm/roster.h"
-#include "comm/stream_desk.h"
+#include "comm/membership/board_exchange.h"
+#include "comm/membership/host_memory.h"
+#include "comm/membership/messages.h"
+#include "comm/membership/news_batch.h"
+#include "comm/membership/peer_process.h"
+#include "comm/membership/process_order.h"
+#include "comm/membership/roster.h"
+#include "comm/membership/stream_desk.h"
 #include "core/mutex.h"
-#include "transport/segment.h"
+#include "net/connection.h"
+#include "net/dialer.h"
+#include "transport/shm/segment.h"
 
 namespace tutti {
 

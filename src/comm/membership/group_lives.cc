@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "comm/group.h"
-#include "comm/host.h"
-#include "comm/hub.h"
+#include "comm/membership/group.h"
+#include "comm/membership/host.h"
+#include "comm/membership/hub.h"
 
 namespace tutti {
 namespace {

@@ -1,4 +1,4 @@
-#include "comm/host.h"
+#include "comm/membership/host.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "comm/socket.h"
+#include "net/socket.h"
 
 namespace tutti {
 namespace {

@@ -1,4 +1,4 @@
-#include "comm/host_memory.h"
+#include "comm/membership/host_memory.h"
 
 #include <algorithm>
 #include <utility>

@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "comm/messages.h"
-#include "comm/process_order.h"
-#include "transport/segment.h"
+#include "comm/membership/messages.h"
+#include "comm/membership/process_order.h"
+#include "transport/shm/segment.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "comm/hub.h"
+#include "comm/membership/hub.h"
 
 #include <unistd.h>
 
@@ -10,12 +10,12 @@
 #include <set>
 #include <utility>
 
-#include "comm/crypto.h"
-#include "comm/fork_guard.h"
-#include "comm/group.h"
+#include "comm/membership/group.h"
 #include "core/library_thread.h"
 #include "core/log.h"
 #include "core/mutex.h"
+#include "net/crypto.h"
+#include "net/fork_guard.h"
 
 namespace tutti {
 namespace {

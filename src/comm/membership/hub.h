@@ -16,10 +16,10 @@
 #include <thread>
 #include <vector>
 
-#include "comm/acceptor.h"
-#include "comm/event_loop.h"
-#include "comm/messages.h"
+#include "comm/membership/messages.h"
 #include "core/settings.h"
+#include "net/acceptor.h"
+#include "net/event_loop.h"
 
 namespace tutti {
 

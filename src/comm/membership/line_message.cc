@@ -1,4 +1,4 @@
-#include "comm/line_message.h"
+#include "comm/membership/line_message.h"
 
 namespace tutti {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "comm/messages.h"
+#include "comm/membership/messages.h"
 
 namespace tutti {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/crypto.h"
 #include "core/call_board.h"
 #include "core/status.h"
 #include "core/units.h"
+#include "net/crypto.h"
 
 namespace tutti {
 

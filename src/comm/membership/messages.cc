@@ -1,4 +1,4 @@
-#include "comm/messages.h"
+#include "comm/membership/messages.h"
 
 #include <algorithm>
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "comm/address.h"
-#include "comm/codec.h"
-#include "comm/crypto.h"
-#include "comm/membership.h"
-#include "comm/unique_id.h"
+#include "comm/membership/membership.h"
+#include "comm/membership/unique_id.h"
+#include "net/address.h"
+#include "net/codec.h"
+#include "net/crypto.h"
 
 namespace tutti {
 

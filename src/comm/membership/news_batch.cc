@@ -1,4 +1,4 @@
-#include "comm/news_batch.h"
+#include "comm/membership/news_batch.h"
 
 #include <algorithm>
 

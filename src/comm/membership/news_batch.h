@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "comm/event_loop.h"
-#include "comm/messages.h"
+#include "comm/membership/messages.h"
+#include "net/event_loop.h"
 
 namespace tutti {
 

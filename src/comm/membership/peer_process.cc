@@ -1,4 +1,4 @@
-#include "comm/peer_process.h"
+#include "comm/membership/peer_process.h"
 
 #include <algorithm>
 #include <utility>

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "comm/connection.h"
-#include "comm/dialer.h"
-#include "comm/messages.h"
+#include "comm/membership/messages.h"
+#include "net/connection.h"
+#include "net/dialer.h"
 
 namespace tutti {
 

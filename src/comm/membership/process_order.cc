@@ -1,4 +1,4 @@
-#include "comm/process_order.h"
+#include "comm/membership/process_order.h"
 
 #include <algorithm>
 #include <set>

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "comm/messages.h"
+#include "comm/membership/messages.h"
 
 namespace tutti {
 

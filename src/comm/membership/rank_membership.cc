@@ -1,4 +1,4 @@
-#include "comm/rank_membership.h"
+#include "comm/membership/rank_membership.h"
 
 #include <chrono>
 #include <utility>

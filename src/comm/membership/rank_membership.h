@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "comm/group.h"
-#include "comm/hub.h"
-#include "comm/membership.h"
+#include "comm/membership/group.h"
+#include "comm/membership/hub.h"
+#include "comm/membership/membership.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "comm/roster.h"
+#include "comm/membership/roster.h"
 
 #include <utility>
 

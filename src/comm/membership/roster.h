@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/membership.h"
-#include "comm/messages.h"
+#include "comm/membership/membership.h"
+#include "comm/membership/messages.h"
 #include "core/mutex.h"
 
 namespace tutti {

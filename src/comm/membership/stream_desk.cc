@@ -1,10 +1,10 @@
-#include "comm/stream_desk.h"
+#include "comm/membership/stream_desk.h"
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
-#include "comm/messages.h"
+#include "comm/membership/messages.h"
 #include "core/log.h"
 
 namespace tutti {

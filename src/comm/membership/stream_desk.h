@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "comm/connection.h"
-#include "comm/dialer.h"
-#include "comm/line_message.h"
-#include "comm/membership.h"
-#include "comm/roster.h"
-#include "comm/stream_shelf.h"
+#include "comm/membership/line_message.h"
+#include "comm/membership/membership.h"
+#include "comm/membership/roster.h"
+#include "comm/membership/stream_shelf.h"
+#include "net/connection.h"
+#include "net/dialer.h"
 
 namespace tutti {
 

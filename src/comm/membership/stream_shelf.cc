@@ -1,4 +1,4 @@
-#include "comm/stream_shelf.h"
+#include "comm/membership/stream_shelf.h"
 
 #include <algorithm>
 

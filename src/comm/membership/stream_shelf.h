@@ -6,9 +6,9 @@
 #include <map>
 #include <utility>
 
-#include "comm/roster.h"
+#include "comm/membership/roster.h"
 #include "core/mutex.h"
-#include "transport/tcp_wiring.h"
+#include "transport/tcp/tcp_wiring.h"
 
 namespace tutti {
 

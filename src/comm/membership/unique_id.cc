@@ -1,4 +1,4 @@
-#include "comm/unique_id.h"
+#include "comm/membership/unique_id.h"
 
 #include <algorithm>
 #include <cstring>

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/address.h"
-#include "comm/crypto.h"
+#include "net/address.h"
+#include "net/crypto.h"
 
 namespace tutti {
 

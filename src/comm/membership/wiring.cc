@@ -1,4 +1,4 @@
-#include "comm/wiring.h"
+#include "comm/membership/wiring.h"
 
 #include <utility>
 

@@ -4,10 +4,10 @@
 #include <functional>
 #include <memory>
 
-#include "comm/group.h"
-#include "comm/hub.h"
-#include "comm/stream_shelf.h"
-#include "transport/tcp_wiring.h"
+#include "comm/membership/group.h"
+#include "comm/membership/hub.h"
+#include "comm/membership/stream_shelf.h"
+#include "transport/tcp/tcp_wiring.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "comm/call_group.h"
+#include "comm/queue/call_group.h"
 
 #include <algorithm>
 #include <exception>

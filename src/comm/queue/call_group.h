@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "comm/arguments.h"
+#include "comm/call/arguments.h"
 #include "comm/communicator.h"
-#include "comm/stream.h"
+#include "comm/queue/stream.h"
 #include "comm/stream_wait.h"
 #include "core/status.h"
 

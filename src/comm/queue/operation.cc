@@ -1,4 +1,4 @@
-#include "comm/operation.h"
+#include "comm/queue/operation.h"
 
 #include <exception>
 #include <map>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/queued_call.h"
+#include "comm/queue/queued_call.h"
 #include "core/ladder.h"
 
 namespace tutti {

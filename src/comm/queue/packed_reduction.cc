@@ -1,4 +1,4 @@
-#include "comm/packed_reduction.h"
+#include "comm/queue/packed_reduction.h"
 
 #include <algorithm>
 #include <cstring>

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "comm/arguments.h"
+#include "comm/call/arguments.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "comm/progress_thread.h"
+#include "comm/queue/progress_thread.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -7,7 +7,7 @@
 #include <exception>
 
 #include "comm/progress_state.h"
-#include "comm/stream.h"
+#include "comm/queue/stream.h"
 #include "core/library_thread.h"
 #include "core/log.h"
 #include "core/mutex.h"

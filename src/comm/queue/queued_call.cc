@@ -1,4 +1,4 @@
-#include "comm/queued_call.h"
+#include "comm/queue/queued_call.h"
 
 namespace tutti {
 

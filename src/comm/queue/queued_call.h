@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "comm/arguments.h"
-#include "comm/packed_reduction.h"
+#include "comm/call/arguments.h"
+#include "comm/queue/packed_reduction.h"
 #include "executor/executor.h"
 
 namespace tutti {

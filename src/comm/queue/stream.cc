@@ -1,4 +1,4 @@
-#include "comm/stream.h"
+#include "comm/queue/stream.h"
 
 #include <utility>
 

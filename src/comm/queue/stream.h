@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "comm/cuda_stream.h"
-#include "comm/operation.h"
-#include "comm/progress_thread.h"
+#include "comm/device/cuda_stream.h"
+#include "comm/queue/operation.h"
+#include "comm/queue/progress_thread.h"
 #include "core/clock.h"
 #include "core/mutex.h"
 #include "core/status.h"

@@ -1,4 +1,4 @@
-#include "comm/file_rendezvous.h"
+#include "comm/rendezvous/file_rendezvous.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <string_view>
 
-#include "comm/crypto.h"
-#include "transport/descriptor.h"
+#include "net/crypto.h"
+#include "net/descriptor.h"
 
 namespace tutti {
 namespace {

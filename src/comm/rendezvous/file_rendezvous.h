@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "comm/join.h"
+#include "comm/join/join.h"
 
 namespace tutti {
 

@@ -1,20 +1,20 @@
-#include "comm/join_url.h"
+#include "comm/rendezvous/join_url.h"
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
 
-#include "comm/crypto.h"
-#include "comm/file_rendezvous.h"
-#include "comm/hub.h"
-#include "comm/join_with.h"
-#include "comm/launcher.h"
-#include "comm/launcher_store.h"
-#include "comm/tcp_rendezvous.h"
-#include "comm/url.h"
+#include "comm/join/join_with.h"
+#include "comm/membership/hub.h"
+#include "comm/rendezvous/file_rendezvous.h"
+#include "comm/rendezvous/launcher.h"
+#include "comm/rendezvous/launcher_store.h"
+#include "comm/rendezvous/tcp_rendezvous.h"
+#include "comm/rendezvous/url.h"
 #include "core/log.h"
 #include "core/retry.h"
+#include "net/crypto.h"
 
 namespace tutti {
 namespace {

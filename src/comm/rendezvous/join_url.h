@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "comm/join.h"
+#include "comm/join/join.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "comm/launcher.h"
+#include "comm/rendezvous/launcher.h"
 
 #include <sys/auxv.h>
 
@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "comm/file_rendezvous.h"
+#include "comm/rendezvous/file_rendezvous.h"
 
 namespace tutti {
 namespace {

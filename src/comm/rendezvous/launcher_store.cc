@@ -1,4 +1,4 @@
-#include "comm/launcher_store.h"
+#include "comm/rendezvous/launcher_store.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -6,9 +6,9 @@
 #include <chrono>
 #include <utility>
 
-#include "comm/hub.h"
-#include "comm/pmi1.h"
-#include "comm/pmix.h"
+#include "comm/membership/hub.h"
+#include "comm/rendezvous/pmi1.h"
+#include "comm/rendezvous/pmix.h"
 #include "core/mutex.h"
 
 namespace tutti {

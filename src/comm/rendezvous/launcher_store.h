@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "comm/launcher.h"
+#include "comm/rendezvous/launcher.h"
 #include "core/clock.h"
 
 namespace tutti {

@@ -1,4 +1,4 @@
-#include "comm/pmi1.h"
+#include "comm/rendezvous/pmi1.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "comm/address.h"
-#include "comm/printable.h"
-#include "transport/unix_socket.h"
+#include "core/printable.h"
+#include "net/address.h"
+#include "net/unix_socket.h"
 
 namespace tutti {
 namespace {

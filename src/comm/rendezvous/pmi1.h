@@ -9,10 +9,10 @@
 #include <string>
 #include <string_view>
 
-#include "comm/launcher.h"
+#include "comm/rendezvous/launcher.h"
 #include "core/clock.h"
 #include "core/status.h"
-#include "transport/descriptor.h"
+#include "net/descriptor.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "comm/pmix.h"
+#include "comm/rendezvous/pmix.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

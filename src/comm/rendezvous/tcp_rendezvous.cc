@@ -1,4 +1,4 @@
-#include "comm/tcp_rendezvous.h"
+#include "comm/rendezvous/tcp_rendezvous.h"
 
 #include <algorithm>
 #include <array>
@@ -6,11 +6,11 @@
 #include <thread>
 #include <utility>
 
-#include "comm/dialer.h"
-#include "comm/secret_file.h"
-#include "comm/url_service.h"
+#include "comm/join/secret_file.h"
+#include "comm/rendezvous/url_service.h"
 #include "core/log.h"
 #include "core/mutex.h"
+#include "net/dialer.h"
 
 namespace tutti {
 namespace {

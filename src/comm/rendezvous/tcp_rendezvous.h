@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "comm/crypto.h"
-#include "comm/hub.h"
-#include "comm/join.h"
+#include "comm/join/join.h"
+#include "comm/membership/hub.h"
+#include "net/crypto.h"
 
 namespace tutti {
 

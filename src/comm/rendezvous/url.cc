@@ -1,4 +1,4 @@
-#include "comm/url.h"
+#include "comm/rendezvous/url.h"
 
 #include <charconv>
 

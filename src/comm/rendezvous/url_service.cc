@@ -1,10 +1,10 @@
-#include "comm/url_service.h"
+#include "comm/rendezvous/url_service.h"
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
-#include "comm/messages.h"
+#include "comm/membership/messages.h"
 
 namespace tutti {
 namespace {

@@ -6,10 +6,10 @@
 #include <map>
 #include <memory>
 
-#include "comm/acceptor.h"
-#include "comm/connection.h"
-#include "comm/hub.h"
-#include "comm/unique_id.h"
+#include "comm/membership/hub.h"
+#include "comm/membership/unique_id.h"
+#include "net/acceptor.h"
+#include "net/connection.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "executor/device_binding.h"
+#include "executor/device/device_binding.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // From a launch to what a kernel gets.
 #pragma once
 
-#include "executor/device_call.h"
+#include "executor/device/device_call.h"
 #include "executor/executor.h"
 
 namespace tutti {

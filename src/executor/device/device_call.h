@@ -5,10 +5,10 @@
 #include <type_traits>
 
 #include "core/fingerprint.h"
-#include "executor/device_spin.h"
+#include "executor/device/device_spin.h"
 #include "schedule/binding.h"
 #include "schedule/peer_list.h"
-#include "transport/device_link.h"
+#include "transport/device/device_link.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "executor/device_executor.h"
+#include "executor/device/device_executor.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/clock.h"
-#include "executor/device_launch.h"
+#include "executor/device/device_launch.h"
 #include "executor/polled_run.h"
 
 namespace tutti {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/clock.h"
-#include "executor/device_binding.h"
-#include "executor/hosted_executor.h"
-#include "transport/device_fabric.h"
+#include "executor/device/device_binding.h"
+#include "executor/device/hosted_executor.h"
+#include "transport/device/device_fabric.h"
 
 namespace tutti {
 

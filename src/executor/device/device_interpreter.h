@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "executor/device_call.h"
-#include "executor/device_port.h"
-#include "kernels/device_reduction.h"
+#include "executor/device/device_call.h"
+#include "executor/device/device_port.h"
+#include "kernels/device/device_reduction.h"
 
 namespace tutti {
 

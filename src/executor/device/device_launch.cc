@@ -1,8 +1,8 @@
-#include "executor/device_launch.h"
+#include "executor/device/device_launch.h"
 
 #include <algorithm>
 
-#include "executor/interpreter_kernels.h"
+#include "executor/device/interpreter_kernels.h"
 
 namespace tutti {
 

@@ -3,10 +3,10 @@
 
 #include <span>
 
-#include "executor/device_call.h"
-#include "kernels/device_pass.h"
-#include "kernels/device_rows.h"
-#include "transport/device_driver.h"
+#include "device/device_driver.h"
+#include "executor/device/device_call.h"
+#include "kernels/device/device_pass.h"
+#include "kernels/device/device_rows.h"
 
 namespace tutti {
 

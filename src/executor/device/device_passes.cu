@@ -1,7 +1,7 @@
 // The kernels of passes before and behind a collective, and of small copies through host memory.
-#include "executor/interpreter_kernels.h"
-#include "kernels/device_pass.h"
-#include "kernels/device_rows.h"
+#include "executor/device/interpreter_kernels.h"
+#include "kernels/device/device_pass.h"
+#include "kernels/device/device_rows.h"
 
 namespace tutti {
 

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "executor/device_call.h"
-#include "executor/device_spin.h"
+#include "executor/device/device_call.h"
+#include "executor/device/device_spin.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "executor/device_probe.h"
+#include "executor/device/device_probe.h"
 
 #include <chrono>
 #include <string>

@@ -1,7 +1,7 @@
 // The data check of a join: whether what ranks write into each other's device memory arrives.
 #pragma once
 
-#include "executor/device_executor.h"
+#include "executor/device/device_executor.h"
 
 namespace tutti {
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "core/code.h"
-#include "core/device_word.h"
 #include "core/units.h"
-#include "transport/device_link.h"
+#include "device/device_word.h"
+#include "transport/device/device_link.h"
 
 namespace tutti {
 

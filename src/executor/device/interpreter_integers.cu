@@ -1,5 +1,5 @@
 // Integers and truth values.
-#include "executor/interpreter_kernel.cuh"
+#include "executor/device/interpreter_kernel.cuh"
 
 namespace tutti {
 

@@ -4,8 +4,8 @@
 // calls. That costs a call a step, where one interpreter for each would cost seventy times its code.
 #pragma once
 
-#include "executor/device_interpreter.h"
-#include "executor/interpreter_kernels.h"
+#include "executor/device/device_interpreter.h"
+#include "executor/device/interpreter_kernels.h"
 #include "kernels/reduction_list.h"
 
 namespace tutti {

@@ -1,5 +1,5 @@
 // float and double.
-#include "executor/interpreter_kernel.cuh"
+#include "executor/device/interpreter_kernel.cuh"
 
 namespace tutti {
 

@@ -1,5 +1,5 @@
 // 8 and 16-bit floats.
-#include "executor/interpreter_kernel.cuh"
+#include "executor/device/interpreter_kernel.cuh"
 
 namespace tutti {
 

@@ -1,10 +1,10 @@
-#include "executor/staged_executor.h"
+#include "executor/device/staged_executor.h"
 
 #include <thread>
 #include <utility>
 
 #include "core/clock.h"
-#include "executor/device_launch.h"
+#include "executor/device/device_launch.h"
 #include "executor/polled_run.h"
 
 namespace tutti {

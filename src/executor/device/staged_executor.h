@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "executor/hosted_executor.h"
-#include "executor/stream_order.h"
-#include "executor/stream_point.h"
-#include "executor/two_level_stage.h"
+#include "device/stream_order.h"
+#include "device/stream_point.h"
+#include "executor/device/hosted_executor.h"
+#include "executor/device/two_level_stage.h"
 
 namespace tutti {
 

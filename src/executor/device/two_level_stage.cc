@@ -1,8 +1,8 @@
-#include "executor/two_level_stage.h"
+#include "executor/device/two_level_stage.h"
 
 #include <algorithm>
 
-#include "executor/device_launch.h"
+#include "executor/device/device_launch.h"
 
 namespace tutti {
 

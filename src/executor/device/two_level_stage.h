@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "executor/device_executor.h"
+#include "executor/device/device_executor.h"
 #include "executor/executor.h"
 #include "schedule/host_map.h"
 

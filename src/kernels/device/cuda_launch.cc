@@ -1,4 +1,4 @@
-#include "kernels/device_kernels.h"
+#include "kernels/device/device_kernels.h"
 
 #include <cuda_runtime_api.h>
 

@@ -3,7 +3,7 @@
 // differently (which NaN, what overflows) is mended beside them.
 #pragma once
 
-#include "kernels/device_pack.h"
+#include "kernels/device/device_pack.h"
 #include "kernels/float16.h"
 #include "kernels/float8.h"
 

@@ -1,5 +1,5 @@
 // Integers and truth values.
-#include "kernels/device_kernel.cuh"
+#include "kernels/device/device_kernel.cuh"
 
 namespace tutti::device {
 

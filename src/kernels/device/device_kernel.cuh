@@ -1,8 +1,8 @@
 // The kernel of one format and operation.
 #pragma once
 
-#include "kernels/device_kernel_table.h"
-#include "kernels/device_reduction.h"
+#include "kernels/device/device_kernel_table.h"
+#include "kernels/device/device_reduction.h"
 
 namespace tutti::device {
 

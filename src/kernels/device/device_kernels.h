@@ -4,8 +4,8 @@
 
 #include "core/status.h"
 #include "core/types.h"
-#include "kernels/device_kernel_table.h"
-#include "kernels/device_reduction.h"
+#include "kernels/device/device_kernel_table.h"
+#include "kernels/device/device_reduction.h"
 
 namespace tutti::device {
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "kernels/arithmetic.h"
-#include "kernels/device_conversion.h"
-#include "kernels/device_pack.h"
+#include "kernels/device/device_conversion.h"
+#include "kernels/device/device_pack.h"
 #include "kernels/packed_words.h"
 
 namespace tutti::device {

@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "core/types.h"
-#include "kernels/device_lanes.h"
-#include "kernels/device_pack.h"
+#include "kernels/device/device_lanes.h"
+#include "kernels/device/device_pack.h"
 #include "kernels/reduction_list.h"
 
 namespace tutti {

@@ -1,5 +1,5 @@
 // float and double; copies.
-#include "kernels/device_kernel.cuh"
+#include "kernels/device/device_kernel.cuh"
 
 namespace tutti::device {
 namespace {

@@ -11,8 +11,8 @@
 #pragma once
 
 #include "core/units.h"
-#include "kernels/device_lanes.h"
-#include "kernels/device_pack.h"
+#include "kernels/device/device_lanes.h"
+#include "kernels/device/device_pack.h"
 #include "kernels/reduction_list.h"
 
 namespace tutti::device {

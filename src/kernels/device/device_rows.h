@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "core/units.h"
-#include "kernels/device_pack.h"
+#include "kernels/device/device_pack.h"
 
 namespace tutti {
 

@@ -1,5 +1,5 @@
 // The floats of 8 and 16 bits.
-#include "kernels/device_kernel.cuh"
+#include "kernels/device/device_kernel.cuh"
 
 namespace tutti::device {
 

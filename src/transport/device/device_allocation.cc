@@ -1,8 +1,8 @@
-#include "transport/device_allocation.h"
+#include "transport/device/device_allocation.h"
 
 #include <algorithm>
 
-#include "transport/device_closings.h"
+#include "transport/device/device_closings.h"
 
 namespace tutti {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/mutex.h"
-#include "transport/device_driver.h"
+#include "device/device_driver.h"
 
 namespace tutti {
 

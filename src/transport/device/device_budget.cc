@@ -1,4 +1,4 @@
-#include "transport/device_budget.h"
+#include "transport/device/device_budget.h"
 
 #include <algorithm>
 #include <bit>

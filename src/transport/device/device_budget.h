@@ -10,7 +10,7 @@
 
 #include "core/mutex.h"
 #include "core/status.h"
-#include "transport/device_card.h"
+#include "transport/device/device_card.h"
 
 namespace tutti {
 

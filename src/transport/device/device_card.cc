@@ -1,9 +1,9 @@
-#include "transport/device_card.h"
+#include "transport/device/device_card.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "transport/device_link.h"
+#include "transport/device/device_link.h"
 
 namespace tutti {
 

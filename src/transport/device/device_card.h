@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/status.h"
-#include "transport/device_driver.h"
+#include "device/device_driver.h"
 
 namespace tutti {
 

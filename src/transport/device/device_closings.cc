@@ -1,4 +1,4 @@
-#include "transport/device_closings.h"
+#include "transport/device/device_closings.h"
 
 #include <algorithm>
 #include <iterator>

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/mutex.h"
-#include "transport/device_driver.h"
-#include "transport/segment.h"
+#include "device/device_driver.h"
+#include "transport/shm/segment.h"
 
 namespace tutti {
 

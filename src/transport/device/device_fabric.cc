@@ -1,4 +1,4 @@
-#include "transport/device_fabric.h"
+#include "transport/device/device_fabric.h"
 
 #include <algorithm>
 #include <array>
@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "core/mutex.h"
-#include "transport/device_closings.h"
-#include "transport/shm_layout.h"
+#include "transport/device/device_closings.h"
+#include "transport/shm/shm_layout.h"
 
 namespace tutti {
 

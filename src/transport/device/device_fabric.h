@@ -12,14 +12,14 @@
 #include "core/mutex.h"
 #include "core/settings.h"
 #include "core/status.h"
-#include "transport/device_allocation.h"
-#include "transport/device_budget.h"
-#include "transport/device_card.h"
-#include "transport/device_driver.h"
-#include "transport/device_lending.h"
-#include "transport/device_mirror.h"
+#include "device/device_driver.h"
+#include "transport/device/device_allocation.h"
+#include "transport/device/device_budget.h"
+#include "transport/device/device_card.h"
+#include "transport/device/device_lending.h"
+#include "transport/device/device_mirror.h"
 #include "transport/rank_exchange.h"
-#include "transport/segment.h"
+#include "transport/shm/segment.h"
 
 namespace tutti {
 

@@ -1,9 +1,9 @@
-#include "transport/device_lending.h"
+#include "transport/device/device_lending.h"
 
 #include <algorithm>
 
-#include "transport/device_closings.h"
-#include "transport/shm_layout.h"
+#include "transport/device/device_closings.h"
+#include "transport/shm/shm_layout.h"
 
 namespace tutti {
 

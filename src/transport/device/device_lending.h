@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "core/mutex.h"
-#include "transport/device_allocation.h"
-#include "transport/device_event.h"
-#include "transport/lending_page.h"
-#include "transport/segment.h"
+#include "device/device_event.h"
+#include "transport/device/device_allocation.h"
+#include "transport/device/lending_page.h"
+#include "transport/shm/segment.h"
 
 namespace tutti {
 

@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/device_word.h"
 #include "core/units.h"
+#include "device/device_word.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "transport/device_mirror.h"
+#include "transport/device/device_mirror.h"
 
 #include <algorithm>
 #include <utility>

@@ -11,7 +11,7 @@
 
 #include "core/status.h"
 #include "core/units.h"
-#include "transport/device_mappings.h"
+#include "device/device_mappings.h"
 
 namespace tutti {
 

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "transport/device_driver.h"
-#include "transport/device_link.h"
+#include "device/device_driver.h"
+#include "transport/device/device_link.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "transport/mixed.h"
+#include "transport/mixed/mixed.h"
 
 #include <algorithm>
 #include <cstring>

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "transport/shm.h"
-#include "transport/tcp.h"
+#include "transport/shm/shm.h"
+#include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 
 namespace tutti {

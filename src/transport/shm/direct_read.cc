@@ -1,4 +1,4 @@
-#include "transport/direct_read.h"
+#include "transport/shm/direct_read.h"
 
 #include <sys/uio.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "transport/segment.h"
+#include "transport/shm/segment.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "transport/descriptor.h"
+#include "net/descriptor.h"
 
 namespace tutti {
 namespace {

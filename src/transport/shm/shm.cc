@@ -1,4 +1,4 @@
-#include "transport/shm.h"
+#include "transport/shm/shm.h"
 
 #include <sys/mman.h>
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "core/status.h"
-#include "transport/segment.h"
-#include "transport/shm_layout.h"
-#include "transport/shm_ring.h"
+#include "transport/shm/segment.h"
+#include "transport/shm/shm_layout.h"
+#include "transport/shm/shm_ring.h"
 #include "transport/transport.h"
 
 namespace tutti {

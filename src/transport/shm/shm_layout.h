@@ -9,8 +9,8 @@
 
 #include "core/call_board.h"
 #include "core/units.h"
-#include "transport/direct_read.h"
-#include "transport/sleep_word.h"
+#include "transport/shm/direct_read.h"
+#include "transport/shm/sleep_word.h"
 
 namespace tutti {
 

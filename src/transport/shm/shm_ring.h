@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "core/fingerprint.h"
-#include "transport/shm_layout.h"
+#include "transport/shm/shm_layout.h"
 #include "transport/transport.h"
 
 namespace tutti {

@@ -1,4 +1,4 @@
-#include "transport/sleep_word.h"
+#include "transport/shm/sleep_word.h"
 
 #include <linux/futex.h>
 #include <linux/membarrier.h>

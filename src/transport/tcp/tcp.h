@@ -8,8 +8,8 @@
 
 #include "core/log.h"
 #include "core/status.h"
-#include "transport/tcp_link.h"
-#include "transport/tcp_wiring.h"
+#include "transport/tcp/tcp_link.h"
+#include "transport/tcp/tcp_wiring.h"
 #include "transport/transport.h"
 
 namespace tutti {

@@ -1,4 +1,4 @@
-#include "transport/tcp_frame.h"
+#include "transport/tcp/tcp_frame.h"
 
 #include <bit>
 #include <cstring>

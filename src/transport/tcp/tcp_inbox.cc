@@ -1,4 +1,4 @@
-#include "transport/tcp_inbox.h"
+#include "transport/tcp/tcp_inbox.h"
 
 #include <sys/socket.h>
 #include <sys/uio.h>

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/log.h"
-#include "transport/tcp_inbox.h"
-#include "transport/tcp_outbox.h"
-#include "transport/tcp_wiring.h"
+#include "transport/tcp/tcp_inbox.h"
+#include "transport/tcp/tcp_outbox.h"
+#include "transport/tcp/tcp_wiring.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "transport/tcp_outbox.h"
+#include "transport/tcp/tcp_outbox.h"
 
 #include <sys/socket.h>
 #include <sys/uio.h>

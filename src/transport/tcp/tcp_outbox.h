@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "transport/tcp_frame.h"
-#include "transport/tcp_memory.h"
-#include "transport/tcp_wiring.h"
+#include "transport/tcp/tcp_frame.h"
+#include "transport/tcp/tcp_memory.h"
+#include "transport/tcp/tcp_wiring.h"
 
 namespace tutti {
 

@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "core/units.h"
-#include "transport/tcp_stream.h"
+#include "net/tcp_stream.h"
 
 namespace tutti {
 
