@@ -282,7 +282,7 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
   (*comm)->adopt(std::move(device));
   (*comm)->start_listening();
   log(LogLevel::kInfo, (*comm)->log_source(), "joined: {} ranks, transport {}, kernels {}", options.ranks,
-      (*comm)->transport(), simd_in_use());
+      (*comm)->transport(), simd_name());
   return {};
 }
 
@@ -308,7 +308,7 @@ Status apply_config(const tuttiConfig_t* config, CreateOptions* options) {
 
 Status read_options(const tuttiConfig_t* config, CreateOptions* options) {
   TUTTI_TRY(read_settings(&options->settings));
-  use_simd(options->settings.simd);
+  (void)select_simd(options->settings.simd);  // the setting's parser has checked the name
   return apply_config(config, options);
 }
 

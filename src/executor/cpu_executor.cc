@@ -15,10 +15,6 @@ namespace {
 constexpr std::chrono::nanoseconds kFirstCheck{1'000'000};
 }  // namespace
 
-void use_simd(const std::string& name) { (void)select_simd(name); }  // the setting's parser has checked the name
-
-const char* simd_in_use() { return simd_name(); }
-
 template <Endpoint E>
 void CpuExecutor<E>::start(const Launch& launch) {
   exchanging_ = false;

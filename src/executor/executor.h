@@ -74,10 +74,6 @@ struct Transfer {
   Bytes bytes() const { return Bytes{count.value * size_of(type).value}; }
 };
 
-/// Chooses the kernels' instruction set for the process, see TUTTI_SIMD; and the name of the one in use.
-void use_simd(const std::string& name);
-const char* simd_in_use();
-
 enum class Progress : std::uint8_t { kDone, kAgain, kFailed };
 
 /// One rank's executor in one communicator. One thread at a time drives it; wake() may be called by any thread.
