@@ -72,24 +72,24 @@ std::string origin_of(const IpAddress& address) {
 std::size_t share_of_descriptors() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kLeastStrangers;
-  return std::clamp<std::size_t>(limit.rlim_cur / 8, kLeastStrangers, Doorman::kMostStrangers);
+  return std::clamp<std::size_t>(limit.rlim_cur / 8, kLeastStrangers, PendingConnections::kMostPending);
 }
 
 }  // namespace
 
-Doorman::Doorman(EventLoop& loop, Office office)
+PendingConnections::PendingConnections(EventLoop& loop, Office office)
     : loop_(loop), office_(std::move(office)), most_(share_of_descriptors()) {}
 
-Doorman::~Doorman() {
-  for (const Stranger& stranger : strangers_) stranger.connection->close();
-  for (const auto& connection : neighbours_) connection->close();
+PendingConnections::~PendingConnections() {
+  for (const Pending& stranger : unauthenticated_) stranger.connection->close();
+  for (const auto& connection : local_) connection->close();
 }
 
-void Doorman::receive(Socket connected) {
+void PendingConnections::receive(Socket connected) {
   const bool unix = connected.is_unix();
   if (!unix && !office_.expected(connected)) return;
-  if (!unix && strangers_.size() >= most_) drop_one();
-  Stranger stranger;
+  if (!unix && unauthenticated_.size() >= most_) drop_one();
+  Pending stranger;
   std::uint32_t scope = 0;
   connected.peer(&stranger.from, &scope);
   const auto self_of = std::make_shared<const Connection*>(nullptr);
@@ -108,22 +108,22 @@ void Doorman::receive(Socket connected) {
   const std::shared_ptr<Connection> connection = stranger.connection;
   *self_of = connection.get();
   if (unix)
-    neighbours_.push_back(connection);
+    local_.push_back(connection);
   else
-    strangers_.push_back(std::move(stranger));
+    unauthenticated_.push_back(std::move(stranger));
   // A rank sends its hello as soon as it is connected. Reading it now keeps the rank from being dropped as silent.
   connection->on_events(EPOLLIN);
 }
 
-void Doorman::drop_one() {
+void PendingConnections::drop_one() {
   Connection::Said least = Connection::Said::kPurpose;
-  for (const Stranger& stranger : strangers_) least = std::min(least, stranger.connection->said());
+  for (const Pending& stranger : unauthenticated_) least = std::min(least, stranger.connection->said());
   std::map<std::string, std::vector<std::size_t>> by_origin;
   std::size_t most = 0;
-  for (std::size_t i = 0; i < strangers_.size(); ++i) {
-    if (strangers_[i].connection->said() != least) continue;
+  for (std::size_t i = 0; i < unauthenticated_.size(); ++i) {
+    if (unauthenticated_[i].connection->said() != least) continue;
     // A rank is hardly ever among those that have said nothing, so the origin of these does not matter.
-    auto& same = by_origin[least == Connection::Said::kNothing ? "" : origin_of(strangers_[i].from)];
+    auto& same = by_origin[least == Connection::Said::kNothing ? "" : origin_of(unauthenticated_[i].from)];
     same.push_back(i);
     most = std::max(most, same.size());
   }
@@ -134,22 +134,22 @@ void Doorman::drop_one() {
   if (drawn_from.empty() || !random_bytes(random).ok()) return;
   std::uint64_t drawn = 0;
   std::memcpy(&drawn, random.data(), sizeof drawn);
-  const auto victim = strangers_.begin() + static_cast<std::ptrdiff_t>(drawn_from[drawn % drawn_from.size()]);
+  const auto victim = unauthenticated_.begin() + static_cast<std::ptrdiff_t>(drawn_from[drawn % drawn_from.size()]);
   victim->connection->close();
-  strangers_.erase(victim);
+  unauthenticated_.erase(victim);
 }
 
-void Doorman::forget(const Connection* connection) {
-  std::erase_if(strangers_, [connection](const Stranger& item) { return item.connection.get() == connection; });
-  std::erase_if(neighbours_, [connection](const auto& item) { return item.get() == connection; });
+void PendingConnections::forget(const Connection* connection) {
+  std::erase_if(unauthenticated_, [connection](const Pending& item) { return item.connection.get() == connection; });
+  std::erase_if(local_, [connection](const auto& item) { return item.get() == connection; });
 }
 
 /// The listening descriptor. A subclass of the handler of its own, so that the loop may hold it a little longer than
 /// the acceptor lives.
 class Acceptor::Source final : public EventHandler, public std::enable_shared_from_this<Source> {
  public:
-  Source(EventLoop& loop, Doorman& doorman, UnixSocket socket, Descriptor tcp)
-      : loop_(loop), doorman_(doorman), unix_(std::move(socket)), tcp_(std::move(tcp)) {
+  Source(EventLoop& loop, PendingConnections& pending, UnixSocket socket, Descriptor tcp)
+      : loop_(loop), pending_(pending), unix_(std::move(socket)), tcp_(std::move(tcp)) {
     guard_descriptor(descriptor());
   }
   ~Source() override { unguard_descriptor(descriptor()); }
@@ -164,7 +164,7 @@ class Acceptor::Source final : public EventHandler, public std::enable_shared_fr
       if (!status.ok()) return pause(status);
       if (state != SocketState::kDone) return;
       pauses_ = 0;
-      doorman_.receive(std::move(connected));
+      pending_.receive(std::move(connected));
     }
   }
 
@@ -190,7 +190,7 @@ class Acceptor::Source final : public EventHandler, public std::enable_shared_fr
   /// The connection stays in the queue and the descriptor stays ready: without a pause the loop would spin.
   void pause(const Status& why) {
     if (++pauses_ == 1) log(LogLevel::kWarn, {}, "{}: trying again ten times a second", why.text());
-    if (pauses_ % kPausesThatAreALack == 0) doorman_.lacks(why);
+    if (pauses_ % kPausesThatAreALack == 0) pending_.lacks(why);
     loop_.after(kPauseWithoutDescriptors, [weak = weak_from_this()] {
       if (const auto self = weak.lock(); self && !self->stopped_) self->loop_.change(self->descriptor(), EPOLLIN);
     });
@@ -198,7 +198,7 @@ class Acceptor::Source final : public EventHandler, public std::enable_shared_fr
   }
 
   EventLoop& loop_;
-  Doorman& doorman_;
+  PendingConnections& pending_;
   UnixSocket unix_;
   Descriptor tcp_;
   bool stopped_ = false;
@@ -226,19 +226,19 @@ Status Acceptor::open(EventLoop& loop, std::shared_ptr<Source> source, std::uint
   return {};
 }
 
-Status Acceptor::listen_tcp(EventLoop& loop, Doorman& doorman, std::uint16_t first, std::uint16_t last,
+Status Acceptor::listen_tcp(EventLoop& loop, PendingConnections& pending, std::uint16_t first, std::uint16_t last,
                             std::unique_ptr<Acceptor>* acceptor) {
   Descriptor listener;
   TUTTI_TRY(bind_in_range(first, last, &listener));
   const std::uint16_t port = port_of(listener.get());
-  return open(loop, std::make_shared<Source>(loop, doorman, UnixSocket(), std::move(listener)), port, acceptor);
+  return open(loop, std::make_shared<Source>(loop, pending, UnixSocket(), std::move(listener)), port, acceptor);
 }
 
-Status Acceptor::listen_unix(EventLoop& loop, Doorman& doorman, const std::string& name,
+Status Acceptor::listen_unix(EventLoop& loop, PendingConnections& pending, const std::string& name,
                              std::unique_ptr<Acceptor>* acceptor) {
   UnixSocket listener;
   TUTTI_TRY(UnixSocket::listen(name, &listener));
-  return open(loop, std::make_shared<Source>(loop, doorman, std::move(listener), Descriptor()), 0, acceptor);
+  return open(loop, std::make_shared<Source>(loop, pending, std::move(listener), Descriptor()), 0, acceptor);
 }
 
 }  // namespace tutti

@@ -1,5 +1,5 @@
-// Acceptor: a listening socket of the hub, and Doorman: who watches over the connections that have not proved anything
-// yet.
+// Acceptor: a listening socket of the hub, and PendingConnections: who watches over the connections that have not
+// proved anything yet.
 #pragma once
 
 #include <functional>
@@ -16,9 +16,9 @@ namespace tutti {
 /// process's descriptors. If there is one more, a connection that has said least is dropped; among equals it is one of
 /// the address that has most of them, drawn at random. So a crowd from one host pushes itself out, not others. Loop
 /// thread only.
-class Doorman {
+class PendingConnections {
  public:
-  static constexpr std::size_t kMostStrangers = 512;
+  static constexpr std::size_t kMostPending = 512;
   using Admit = std::function<void(const std::shared_ptr<Connection>& connection)>;
   /// Whether anybody may be expected at this end of a TCP connection.
   using Expected = std::function<bool(const Socket& connected)>;
@@ -32,15 +32,15 @@ class Doorman {
     Expected expected;
     Lack lack;
   };
-  Doorman(EventLoop& loop, Office office);
-  ~Doorman();
+  PendingConnections(EventLoop& loop, Office office);
+  ~PendingConnections();
   void receive(Socket connected);
   /// At most so many strangers over TCP.
   std::size_t most() const { return most_; }
   void lacks(const Status& why) { office_.lack(why); }
 
  private:
-  struct Stranger {
+  struct Pending {
     std::shared_ptr<Connection> connection;
     IpAddress from;
   };
@@ -49,8 +49,8 @@ class Doorman {
   EventLoop& loop_;
   const Office office_;
   const std::size_t most_;
-  std::vector<Stranger> strangers_;                      // over TCP
-  std::vector<std::shared_ptr<Connection>> neighbours_;  // over unix sockets: this user's own processes
+  std::vector<Pending> unauthenticated_;            // over TCP
+  std::vector<std::shared_ptr<Connection>> local_;  // over unix sockets: this user's own processes
 };
 
 /// Listens from its creation to its destruction. Loop thread only, except that it may be created anywhere before the
@@ -58,9 +58,9 @@ class Doorman {
 class Acceptor {
  public:
   /// All local addresses, IPv4 and IPv6, on the first free port of the range (0: any).
-  static Status listen_tcp(EventLoop& loop, Doorman& doorman, std::uint16_t first, std::uint16_t last,
+  static Status listen_tcp(EventLoop& loop, PendingConnections& pending, std::uint16_t first, std::uint16_t last,
                            std::unique_ptr<Acceptor>* acceptor);
-  static Status listen_unix(EventLoop& loop, Doorman& doorman, const std::string& name,
+  static Status listen_unix(EventLoop& loop, PendingConnections& pending, const std::string& name,
                             std::unique_ptr<Acceptor>* acceptor);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;

@@ -257,7 +257,7 @@ TEST(Hub, ACrowdOfStrangersDoesNotKeepRanksOut) {
   std::vector<Descriptor> crowd;
   std::shared_ptr<Hub> hub;
   ASSERT_TRUE(Hub::acquire(Settings{}, &hub).ok());
-  for (std::size_t i = 0; i < hub->doorman().most() + 50; ++i) crowd.push_back(knock(id.port));
+  for (std::size_t i = 0; i < hub->pending().most() + 50; ++i) crowd.push_back(knock(id.port));
   JoinResult joined;
   const Status status = join(test::request_for(0, 1, bytes), &joined);
   EXPECT_TRUE(status.ok()) << status.text();
@@ -278,7 +278,7 @@ class Served {
   Served& operator=(const Served&) = delete;
   const IdBytes& bytes() const { return bytes_; }
   const UniqueId& id() const { return id_; }
-  std::ptrdiff_t most_strangers() const { return static_cast<std::ptrdiff_t>(hub_->doorman().most()); }
+  std::ptrdiff_t most_pending() const { return static_cast<std::ptrdiff_t>(hub_->pending().most()); }
 
  private:
   const Settings settings_;
@@ -311,7 +311,7 @@ TEST(Hub, ACrowdFromOneAddressPushesItselfOut) {
     EXPECT_TRUE(is_challenged(few.back()));
   }
   std::vector<Descriptor> crowd;
-  const std::ptrdiff_t many = served.most_strangers() + 100;
+  const std::ptrdiff_t many = served.most_pending() + 100;
   for (std::ptrdiff_t i = 0; i < many; ++i) {
     crowd.push_back(begin_handshake(served.id(), 1));
     if (i % 16 == 0) (void)is_challenged(crowd.back());  // it keeps pace
@@ -328,7 +328,7 @@ TEST(Hub, WhoSaysNothingIsDroppedBeforeWhoDoes) {
     EXPECT_TRUE(is_challenged(talkers.back()));
   }
   std::vector<Descriptor> silent;
-  for (std::ptrdiff_t i = 0; i < served.most_strangers() + 100; ++i) silent.push_back(knock(served.id().port));
+  for (std::ptrdiff_t i = 0; i < served.most_pending() + 100; ++i) silent.push_back(knock(served.id().port));
   test::await([&] { return std::count_if(silent.begin(), silent.end(), is_closed_now) >= 100; }, "the ends of some");
   EXPECT_EQ(std::count_if(talkers.begin(), talkers.end(), is_closed_now), 0);
 }

@@ -102,9 +102,9 @@ class Adders {
 };
 
 /// A stranger's connection.
-class Stranger {
+class Pending {
  public:
-  explicit Stranger(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Pending(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     IpAddress local;
     local.bytes[0] = std::byte{127};
     local.bytes[3] = std::byte{1};
@@ -178,8 +178,8 @@ class Strangers : public testing::TestWithParam<bool> {
 
 TEST_P(Strangers, PortScannersAreHarmless) {
   const Adders adders;
-  for (int i = 0; i < 200; ++i) Stranger scanner(adders.id().port);
-  std::vector<Stranger> silent;
+  for (int i = 0; i < 200; ++i) Pending scanner(adders.id().port);
+  std::vector<Pending> silent;
   for (int i = 0; i < 20; ++i) silent.emplace_back(adders.id().port);
   adders.expect_progress();
 }
@@ -188,13 +188,13 @@ TEST_P(Strangers, WebClientsAndNoiseAreTurnedAway) {
   const Adders adders;
   const std::string request = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: a browser\r\nAccept: */*\r\n\r\n";
   ASSERT_GT(request.size(), Handshake::kHelloSize);
-  Stranger browser(adders.id().port);
+  Pending browser(adders.id().port);
   browser.send(request);
   browser.expect_turned_away("a web client");
   for (const std::size_t size : {64u, 65u, 100u, 1000u, 5000u, 70'000u, 1'000'000u}) {
     Buffer data = noise(size, static_cast<unsigned>(size));
     data[0] = std::byte{'x'};
-    Stranger plain(adders.id().port);
+    Pending plain(adders.id().port);
     plain.send(data);
     plain.expect_turned_away("noise");
     // And as a TLS record: of a handshake, of a length that fits.
@@ -202,12 +202,12 @@ TEST_P(Strangers, WebClientsAndNoiseAreTurnedAway) {
     const unsigned char head[] = {22, 3, 1, static_cast<unsigned char>(length >> 8),
                                   static_cast<unsigned char>(length)};
     std::memcpy(data.data(), head, sizeof(head));
-    Stranger record(adders.id().port);
+    Pending record(adders.id().port);
     record.send(data);
     record.expect_turned_away("noise in a TLS record");
   }
   for (std::size_t size = 1; size < 64; ++size) {  // too little to be judged; the end of the connection comes first
-    Stranger some(adders.id().port);
+    Pending some(adders.id().port);
     some.send(noise(size, 3));
   }
   adders.expect_progress();
@@ -217,12 +217,12 @@ TEST_P(Strangers, HalfATlsHelloGetsNothing) {
   const Adders adders;
   const Buffer hello = tls_hello();
   ASSERT_GT(hello.size(), 100u);
-  std::vector<Stranger> waiting;
+  std::vector<Pending> waiting;
   for (std::size_t size = 1; size < hello.size(); size += 7) {
     waiting.emplace_back(adders.id().port);
     waiting.back().send(ByteView(hello).first(size));
   }
-  Stranger whole(adders.id().port);
+  Pending whole(adders.id().port);
   whole.send(hello);
   whole.expect_turned_away("a TLS client without a key");
   adders.expect_progress();
@@ -232,7 +232,7 @@ TEST_P(Strangers, HalfATlsHelloGetsNothing) {
 void record_good_client(const UniqueId& id, Buffer* hello, Buffer* challenge, Buffer* proof) {
   Handshake client = Handshake::client(Role::kJoin, id.nonce, id.secret);
   ASSERT_TRUE(client.start(hello).ok());
-  const Stranger connection(id.port);
+  const Pending connection(id.port);
   connection.send(*hello);
   bool closed = false;
   *challenge = connection.receive(Handshake::kChallengeSize, &closed);
@@ -250,7 +250,7 @@ TEST_P(Strangers, ReplayedHandshakesAreTurnedAway) {
   Buffer proof;
   ASSERT_NO_FATAL_FAILURE(record_good_client(adders.id(), &hello, &challenge, &proof));
   for (int i = 0; i < 20; ++i) {
-    const Stranger replay(adders.id().port);
+    const Pending replay(adders.id().port);
     replay.send(hello);
     replay.send(proof);
     bool closed = false;
@@ -258,7 +258,7 @@ TEST_P(Strangers, ReplayedHandshakesAreTurnedAway) {
     EXPECT_TRUE(closed);
     EXPECT_EQ(answer.size(), Handshake::kChallengeSize);
     EXPECT_NE(answer, challenge);
-    const Stranger reflection(adders.id().port);  // what the server says, said to the server
+    const Pending reflection(adders.id().port);  // what the server says, said to the server
     reflection.send(challenge);
     reflection.expect_turned_away("a reflected challenge");
   }
@@ -323,7 +323,7 @@ TEST_P(Strangers, ACrowdKeepsNobodyOut) {
   const Adders adders;
   const Buffer hello = tls_hello();
   const long before = resident_kilobytes();
-  std::vector<Stranger> crowd;
+  std::vector<Pending> crowd;
   for (int i = 0; i < 600; ++i) {
     crowd.emplace_back(adders.id().port);
     if (i % 3 == 1) crowd.back().send(noise(50, static_cast<unsigned>(i)));
@@ -351,7 +351,7 @@ TEST_P(Strangers, ACrowdKeepsNobodyOut) {
     for (int i = kind; i < 600; i += 3) count += crowd[static_cast<std::size_t>(i)].is_closed() ? 1 : 0;
     return count;
   };
-  EXPECT_GE(dropped(0), (600 - static_cast<int>(Doorman::kMostStrangers)) / 2);
+  EXPECT_GE(dropped(0), (600 - static_cast<int>(PendingConnections::kMostPending)) / 2);
   EXPECT_GT(dropped(0), dropped(1));
   adders.expect_progress();
 }

@@ -25,10 +25,10 @@ Status used_up() { return fail(Code::kInvalidUsage, "this unique id was used alr
 RootSession::RootSession(EventLoop& loop, const UniqueId& id, Ended ended)
     : loop_(loop), id_(id), ended_(std::move(ended)) {}
 
-Status RootSession::open(Doorman& doorman) {
+Status RootSession::open(PendingConnections& pending) {
   std::string name;
   TUTTI_TRY(id_.socket_name(&name));
-  return Acceptor::listen_unix(loop_, doorman, name, &acceptor_);
+  return Acceptor::listen_unix(loop_, pending, name, &acceptor_);
 }
 
 void RootSession::stop() {
@@ -319,7 +319,7 @@ RootService::~RootService() {
 Status RootService::add(const UniqueId& id, std::shared_ptr<Hub> user) {
   auto session = std::make_shared<RootSession>(
       hub_.loop(), id, [this, nonce = id.nonce](const Status& answer) { ended(nonce, answer); });
-  TUTTI_TRY(session->open(hub_.doorman()));
+  TUTTI_TRY(session->open(hub_.pending()));
   active_[id.nonce] = Active{std::move(session), std::move(user)};
   return {};
 }

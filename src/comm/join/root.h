@@ -25,7 +25,7 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
 
   RootSession(EventLoop& loop, const UniqueId& id, Ended ended);
   /// Also listens on the unix socket named by the secret.
-  Status open(Doorman& doorman);
+  Status open(PendingConnections& pending);
   void serve(const std::shared_ptr<Connection>& connection);
   void stop();
   /// Nobody has come and nobody will: ends as if used up.

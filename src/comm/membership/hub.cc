@@ -268,14 +268,14 @@ Status Hub::open(const Settings& settings) {
   TUTTI_TRY(local_addresses(settings.socket_interface, settings.socket_interface_source, &addresses_));
   TUTTI_TRY(loop_.open());
   chosen_interfaces_ = !settings.socket_interface.empty();
-  Doorman::Office office;
+  PendingConnections::Office office;
   office.lookup = [this](Role role, const KeyId& id, Key* secret) { return lookup(role, id, secret); };
   office.admit = [this](const std::shared_ptr<Connection>& connection) { admit(connection); };
   office.expected = [this](const Socket& connected) { return expects(connected); };
   office.lack = [this](const Status& why) { fail_joins(why); };
-  doorman_ = std::make_unique<Doorman>(loop_, std::move(office));
-  TUTTI_TRY(Acceptor::listen_unix(loop_, *doorman_, socket_name_, &unix_acceptor_));
-  const Status tcp = Acceptor::listen_tcp(loop_, *doorman_, settings.port_first, settings.port_last, &tcp_acceptor_);
+  pending_ = std::make_unique<PendingConnections>(loop_, std::move(office));
+  TUTTI_TRY(Acceptor::listen_unix(loop_, *pending_, socket_name_, &unix_acceptor_));
+  const Status tcp = Acceptor::listen_tcp(loop_, *pending_, settings.port_first, settings.port_last, &tcp_acceptor_);
   if (tcp.ok()) {
     // Another program may have the port at such an address: who dials it must not take that one's end for ours.
     if (!tcp_acceptor_->serves_ipv6()) std::erase_if(addresses_, [](const IpAddress& at) { return at.family == 6; });
@@ -291,7 +291,7 @@ void Hub::serve() {
   loop_.run([this](const Status& why) { fail_all(why); });
   unix_acceptor_.reset();
   tcp_acceptor_.reset();
-  doorman_.reset();
+  pending_.reset();
   services_.clear();
   groups_.clear();
   loop_.close();

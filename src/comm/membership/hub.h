@@ -108,7 +108,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   /// Runs a task in the service thread and waits for its answer. kTimeout: that thread, which never waits for anybody,
   /// has not come to it in ten seconds; the task may still run, so it owns all that it uses. Any thread.
   Status ask(std::function<Status(const std::shared_ptr<Hub>& there)> task);
-  Doorman& doorman() { return *doorman_; }
+  PendingConnections& pending() { return *pending_; }
   const ProcessId& process() const { return process_; }
   const std::string& socket_name() const { return socket_name_; }
   std::uint16_t port() const { return port_; }
@@ -152,7 +152,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   std::uint16_t port_ = 0;
   std::vector<IpAddress> addresses_;
   bool chosen_interfaces_ = false;  // these addresses and no others
-  std::unique_ptr<Doorman> doorman_;
+  std::unique_ptr<PendingConnections> pending_;
   std::unique_ptr<Acceptor> tcp_acceptor_;
   std::unique_ptr<Acceptor> unix_acceptor_;
   std::map<Role, std::unique_ptr<HubService>> services_;

@@ -33,7 +33,7 @@ Status UrlService::publish(const KeyId& key, const Key& secret, std::uint16_t po
   site.secret = secret;
   site.port = port;
   if (!site.acceptor && port != hub_.port()) {  // at the hub's own port all are served
-    const Status status = Acceptor::listen_tcp(hub_.loop(), hub_.doorman(), port, port, &site.acceptor);
+    const Status status = Acceptor::listen_tcp(hub_.loop(), hub_.pending(), port, port, &site.acceptor);
     if (!status.ok()) {
       sites_.erase(key);
       return status;
