@@ -77,8 +77,8 @@ std::size_t share_of_descriptors() {
 
 }  // namespace
 
-PendingConnections::PendingConnections(EventLoop& loop, Office office)
-    : loop_(loop), office_(std::move(office)), most_(share_of_descriptors()) {}
+PendingConnections::PendingConnections(EventLoop& loop, Callbacks callbacks)
+    : loop_(loop), callbacks_(std::move(callbacks)), most_(share_of_descriptors()) {}
 
 PendingConnections::~PendingConnections() {
   for (const Pending& stranger : unauthenticated_) stranger.connection->close();
@@ -87,7 +87,7 @@ PendingConnections::~PendingConnections() {
 
 void PendingConnections::receive(Socket connected) {
   const bool unix = connected.is_unix();
-  if (!unix && !office_.expected(connected)) return;
+  if (!unix && !callbacks_.expected(connected)) return;
   if (!unix && unauthenticated_.size() >= most_) drop_one();
   Pending stranger;
   std::uint32_t scope = 0;
@@ -96,13 +96,13 @@ void PendingConnections::receive(Socket connected) {
   ConnectionEvents events;
   events.on_open = [this](const std::shared_ptr<Connection>& connection) {
     forget(connection.get());
-    office_.admit(connection);
+    callbacks_.admit(connection);
   };
   events.on_close = [this, self_of](const Status& why) {
     log(LogLevel::kDebug, {}, "a connection was refused: {}", why.text());
     forget(*self_of);
   };
-  const Status status = Connection::start(loop_, std::move(connected), Handshake::server(office_.lookup),
+  const Status status = Connection::start(loop_, std::move(connected), Handshake::server(callbacks_.lookup),
                                           std::move(events), &stranger.connection);
   if (!status.ok()) return log(LogLevel::kDebug, {}, "a connection was refused: {}", status.text());
   const std::shared_ptr<Connection> connection = stranger.connection;

@@ -26,18 +26,18 @@ class PendingConnections {
   /// Told once a second while there is no descriptor or memory left to accept a connection with.
   using Lack = std::function<void(const Status& why)>;
 
-  struct Office {
+  struct Callbacks {
     KeyLookup lookup;
     Admit admit;
     Expected expected;
     Lack lack;
   };
-  PendingConnections(EventLoop& loop, Office office);
+  PendingConnections(EventLoop& loop, Callbacks callbacks);
   ~PendingConnections();
   void receive(Socket connected);
   /// At most so many strangers over TCP.
   std::size_t most() const { return most_; }
-  void lacks(const Status& why) { office_.lack(why); }
+  void lacks(const Status& why) { callbacks_.lack(why); }
 
  private:
   struct Pending {
@@ -47,7 +47,7 @@ class PendingConnections {
   void forget(const Connection* connection);
   void drop_one();
   EventLoop& loop_;
-  const Office office_;
+  const Callbacks callbacks_;
   const std::size_t most_;
   std::vector<Pending> unauthenticated_;            // over TCP
   std::vector<std::shared_ptr<Connection>> local_;  // over unix sockets: this user's own processes

@@ -31,17 +31,17 @@ Group::Group(Hub& hub, const KeyId& id, const Key& secret)
       news_(hub.loop(), [this](const std::vector<NewsItem>& items) { send_news(items); }) {}
 
 std::shared_ptr<StreamDesk> Group::make_desk() {
-  StreamDesk::Office office{hub_.loop(), id_, hub_.process(), hub_.port(), {}, {}, {}, {}, {}};
-  office.key_for = [this](const ProcessId& to, Key* key) { return key_for(to, key); };
-  office.ask = [this](const ProcessId& to, const AskLineMessage& message) {
+  StreamDesk::Callbacks callbacks{hub_.loop(), id_, hub_.process(), hub_.port(), {}, {}, {}, {}, {}};
+  callbacks.key_for = [this](const ProcessId& to, Key* key) { return key_for(to, key); };
+  callbacks.ask = [this](const ProcessId& to, const AskLineMessage& message) {
     const auto place = order_->find(to);
     if (!place) return;
     if (const auto peer = reach(*place, nullptr)) peer->send(MessageType::kAskLine, encode(message));
   };
-  office.post_cause = [this](Rank from, const Cause& cause) { post_cause(from, cause); };
-  office.in_touch = [this](const ProcessId& to) { return control_of(to) != nullptr; };
-  office.watches = [this](const ProcessId& to, const Connection& line) { return watches(to, line); };
-  return std::make_shared<StreamDesk>(std::move(office));
+  callbacks.post_cause = [this](Rank from, const Cause& cause) { post_cause(from, cause); };
+  callbacks.in_touch = [this](const ProcessId& to) { return control_of(to) != nullptr; };
+  callbacks.watches = [this](const ProcessId& to, const Connection& line) { return watches(to, line); };
+  return std::make_shared<StreamDesk>(std::move(callbacks));
 }
 
 const Connection* Group::control_of(const ProcessId& process) const {
@@ -93,11 +93,11 @@ void Group::close() {
   desk_->close();
   for (auto& [process, peer] : peers_) peer->close();
   for (auto& [process, connection] : early_) connection->close();
-  for (auto& [raw, connection] : strangers_) connection->close();
+  for (auto& [raw, connection] : unintroduced_) connection->close();
   peers_.clear();
   to_dial_.clear();
   early_.clear();
-  strangers_.clear();
+  unintroduced_.clear();
   segments_.clear();
   {
     const MutexLock lock(send_mutex_);
@@ -230,7 +230,7 @@ std::string Group::unreached() const {
 
 void Group::serve(const std::shared_ptr<Connection>& connection) {
   Connection* const raw = connection.get();
-  strangers_[raw] = connection;
+  unintroduced_[raw] = connection;
   const auto weak = weak_from_this();
   ConnectionEvents events;
   events.on_message = [weak, raw](MessageType type, ByteView payload) {
@@ -238,7 +238,7 @@ void Group::serve(const std::shared_ptr<Connection>& connection) {
     return self ? self->on_stranger_message(raw, type, payload) : Status();
   };
   events.on_close = [weak, raw](const Status&) {
-    if (const auto self = weak.lock()) self->strangers_.erase(raw);
+    if (const auto self = weak.lock()) self->unintroduced_.erase(raw);
   };
   connection->set_events(std::move(events));
 }
@@ -247,9 +247,9 @@ Status Group::on_stranger_message(Connection* from, MessageType type, ByteView p
   IntroduceMessage introduce;
   if (type != MessageType::kIntroduce) return fail(Code::kRemoteError, "a process did not introduce itself");
   TUTTI_TRY(decode(payload, &introduce));
-  const auto found = strangers_.find(from);
+  const auto found = unintroduced_.find(from);
   const std::shared_ptr<Connection> connection = found->second;
-  strangers_.erase(found);
+  unintroduced_.erase(found);
   attach(introduce.process, connection);
   return {};
 }

@@ -163,8 +163,8 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   std::vector<Rank> here_;         // the ranks of this process, those that left included; as the roster
   std::map<Rank, Linked> locals_;  // called, and empty, once linked
   bool finished_ = false;          // linked, or failed to
-  std::map<Connection*, std::shared_ptr<Connection>> strangers_;  // accepted, not introduced yet
-  std::map<ProcessId, std::shared_ptr<Connection>> early_;        // introduced before the table came
+  std::map<Connection*, std::shared_ptr<Connection>> unintroduced_;  // accepted, not introduced yet
+  std::map<ProcessId, std::shared_ptr<Connection>> early_;           // introduced before the table came
   std::map<ProcessId, std::shared_ptr<PeerProcess>> peers_;
   std::size_t unlinked_ = 0;                           // of them
   std::vector<std::shared_ptr<PeerProcess>> to_dial_;  // of them

@@ -268,12 +268,12 @@ Status Hub::open(const Settings& settings) {
   TUTTI_TRY(local_addresses(settings.socket_interface, settings.socket_interface_source, &addresses_));
   TUTTI_TRY(loop_.open());
   chosen_interfaces_ = !settings.socket_interface.empty();
-  PendingConnections::Office office;
-  office.lookup = [this](Role role, const KeyId& id, Key* secret) { return lookup(role, id, secret); };
-  office.admit = [this](const std::shared_ptr<Connection>& connection) { admit(connection); };
-  office.expected = [this](const Socket& connected) { return expects(connected); };
-  office.lack = [this](const Status& why) { fail_joins(why); };
-  pending_ = std::make_unique<PendingConnections>(loop_, std::move(office));
+  PendingConnections::Callbacks callbacks;
+  callbacks.lookup = [this](Role role, const KeyId& id, Key* secret) { return lookup(role, id, secret); };
+  callbacks.admit = [this](const std::shared_ptr<Connection>& connection) { admit(connection); };
+  callbacks.expected = [this](const Socket& connected) { return expects(connected); };
+  callbacks.lack = [this](const Status& why) { fail_joins(why); };
+  pending_ = std::make_unique<PendingConnections>(loop_, std::move(callbacks));
   TUTTI_TRY(Acceptor::listen_unix(loop_, *pending_, socket_name_, &unix_acceptor_));
   const Status tcp = Acceptor::listen_tcp(loop_, *pending_, settings.port_first, settings.port_last, &tcp_acceptor_);
   if (tcp.ok()) {

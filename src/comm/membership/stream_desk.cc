@@ -40,7 +40,7 @@ void StreamDesk::open(std::shared_ptr<Roster> roster, const std::vector<Rank>& l
 void StreamDesk::drop(Line& line) {
   if (line.dialer) line.dialer->cancel();
   if (line.connection) line.connection->close();
-  office_.loop.cancel(line.timer);
+  callbacks_.loop.cancel(line.timer);
   line.dialer.reset();
   line.connection.reset();
   line.timer = 0;
@@ -87,8 +87,8 @@ void StreamDesk::want(const LineId& id, std::uint32_t taken) {
 void StreamDesk::ask(const LineId& id, const Line& line) {
   const AskLineMessage message{id.local, id.peer, id.lane, line.streams};
   const ProcessId& process = roster_->member(id.peer).process;
-  if (process != office_.process) return office_.ask(process, message);
-  static_cast<void>(take_ask(office_.process, encode(message)));
+  if (process != callbacks_.process) return callbacks_.ask(process, message);
+  static_cast<void>(take_ask(callbacks_.process, encode(message)));
 }
 
 void StreamDesk::ask_again(const ProcessId& process) {
@@ -112,10 +112,10 @@ Status StreamDesk::take_ask(const ProcessId& from, ByteView payload) {
 /// All of the peer's addresses; its unix socket would not be what was asked for.
 std::vector<DialTarget> StreamDesk::targets_for(Rank peer) const {
   const Member& member = roster_->member(peer);
-  if (member.process != office_.process) return tcp_targets(member.addresses, member.port, tls_);
+  if (member.process != callbacks_.process) return tcp_targets(member.addresses, member.port, tls_);
   std::vector<IpAddress> addresses{loopback(4), loopback(6)};
   addresses.insert(addresses.end(), member.addresses.begin(), member.addresses.end());
-  return tcp_targets(addresses, office_.port, tls_);
+  return tcp_targets(addresses, callbacks_.port, tls_);
 }
 
 Clock::time_point StreamDesk::patience_from_now() const {
@@ -132,15 +132,15 @@ void StreamDesk::begin_dial(const LineId& id, Line& line) {
 void StreamDesk::dial(const LineId& id) {
   Line& line = lines_.at(id);
   Key key{};
-  if (const Status status = office_.key_for(roster_->member(id.peer).process, &key); !status.ok())
+  if (const Status status = callbacks_.key_for(roster_->member(id.peer).process, &key); !status.ok())
     return dial_failed(id, status);
   const auto done = [weak = weak_from_this(), id](const Status& why, const std::shared_ptr<Connection>& connection) {
     if (const auto self = weak.lock()) self->dialed(id, why, connection);
   };
-  line.dialer = std::make_shared<Dialer>(office_.loop, targets_for(id.peer), Role::kData, office_.id, key, done);
+  line.dialer = std::make_shared<Dialer>(callbacks_.loop, targets_for(id.peer), Role::kData, callbacks_.id, key, done);
   const auto dialer = line.dialer;  // it may fail, and be replaced, before start() returns
   const auto left = std::max<Clock::duration>(line.give_up - Clock::now(), line.silent ? kAnswerTime : kLeastTime);
-  line.timer = office_.loop.after(left, [weak = weak_from_this(), id] {
+  line.timer = callbacks_.loop.after(left, [weak = weak_from_this(), id] {
     if (const auto self = weak.lock()) self->dial_late(id);
   });
   dialer->start();
@@ -159,7 +159,7 @@ void StreamDesk::dialed(const LineId& id, const Status& why, const std::shared_p
   if (found == lines_.end()) return;
   Line& line = found->second;
   if (!connection) return dial_failed(id, why, line.dialer->silent());
-  office_.loop.cancel(line.timer);
+  callbacks_.loop.cancel(line.timer);
   line.connection = connection;
   const auto weak = weak_from_this();
   ConnectionEvents events;
@@ -171,11 +171,11 @@ void StreamDesk::dialed(const LineId& id, const Status& why, const std::shared_p
     if (const auto self = weak.lock()) self->dial_failed(id, closed);
   };
   connection->set_events(std::move(events));
-  connection->set_patience(patience_, !office_.watches(roster_->member(id.peer).process, *connection));
-  line.timer = office_.loop.after(kAnswerTime, [weak, id] {
+  connection->set_patience(patience_, !callbacks_.watches(roster_->member(id.peer).process, *connection));
+  line.timer = callbacks_.loop.after(kAnswerTime, [weak, id] {
     if (const auto self = weak.lock()) self->dial_failed(id, fail(Code::kTimeout, "no answer"), true);
   });
-  connection->send(MessageType::kOpenLine, encode(LineMessage{office_.process, id.local, id.peer, id.lane}));
+  connection->send(MessageType::kOpenLine, encode(LineMessage{callbacks_.process, id.local, id.peer, id.lane}));
 }
 
 Status StreamDesk::take_opened(const LineId& id, MessageType type, ByteView payload) {
@@ -204,14 +204,14 @@ void StreamDesk::dial_failed(const LineId& id, const Status& why, bool silent) {
   drop(line);
   if (!worth_it(id)) return;
   if (silent) line.give_up = patience_from_now();
-  line.silent = silent || (line.silent && office_.in_touch(roster_->member(id.peer).process));
+  line.silent = silent || (line.silent && callbacks_.in_touch(roster_->member(id.peer).process));
   if (line.silent || Clock::now() < line.give_up) return retry_later(id, line);
   cannot_reach(id, why);
 }
 
 void StreamDesk::retry_later(const LineId& id, Line& line) {
   line.wanted = true;
-  line.timer = office_.loop.after(line.silent ? kSilentRetry : kStreamRetry, [weak = weak_from_this(), id] {
+  line.timer = callbacks_.loop.after(line.silent ? kSilentRetry : kStreamRetry, [weak = weak_from_this(), id] {
     const auto self = weak.lock();
     if (!self || !self->lines_.contains(id)) return;
     if (self->worth_it(id)) return self->dial(id);
@@ -222,8 +222,8 @@ void StreamDesk::retry_later(const LineId& id, Line& line) {
 void StreamDesk::cannot_reach(const LineId& id, const Status& why) {
   const std::string text = fmt::format("rank {} ({}) cannot be reached from rank {}: {}", id.peer.value,
                                        describe(roster_->member(id.peer)), id.local.value, why.text());
-  if (is_lack(why)) return office_.post_cause(id.local, Cause{Code::kSystemError, id.local, id.local, text});
-  office_.post_cause(id.local, Cause{Code::kRemoteError, id.local, id.peer, text});
+  if (is_lack(why)) return callbacks_.post_cause(id.local, Cause{Code::kSystemError, id.local, id.local, text});
+  callbacks_.post_cause(id.local, Cause{Code::kRemoteError, id.local, id.peer, text});
 }
 
 void StreamDesk::end_waits(const Status& why) {
@@ -231,7 +231,7 @@ void StreamDesk::end_waits(const Status& why) {
   if (waits == lines_.end()) return;
   const Rank local = waits->first.local;
   const std::string text = fmt::format("rank {} ({}): {}", local.value, describe(roster_->member(local)), why.text());
-  office_.post_cause(local, Cause{why.code(), local, local, text});
+  callbacks_.post_cause(local, Cause{why.code(), local, local, text});
 }
 
 void StreamDesk::serve(const std::shared_ptr<Connection>& connection) {
@@ -260,9 +260,9 @@ Status StreamDesk::take_open(Connection* from, MessageType type, ByteView payloa
   const auto found = strangers_.find(from);
   if (found == strangers_.end()) return fail(Code::kRemoteError, "a line is named twice");
   const std::shared_ptr<Connection> connection = found->second;
-  connection->set_patience(patience_, !office_.watches(message.process, *connection));
+  connection->set_patience(patience_, !callbacks_.watches(message.process, *connection));
   connection->send(MessageType::kLineOpened,
-                   encode(LineMessage{office_.process, message.to, message.from, message.lane}));
+                   encode(LineMessage{callbacks_.process, message.to, message.from, message.lane}));
   TcpStream stream;
   TUTTI_TRY(connection->hand_over(&stream));
   strangers_.erase(from);

@@ -33,7 +33,7 @@ struct LineId {
 class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
  public:
   /// What the desk needs of its group.
-  struct Office {
+  struct Callbacks {
     EventLoop& loop;
     KeyId id;
     ProcessId process;
@@ -45,7 +45,7 @@ class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
     std::function<bool(const ProcessId& to, const Connection& line)>
         watches;  ///< the control connection goes the same way as the line, and notices a dead link
   };
-  explicit StreamDesk(Office office) : office_(std::move(office)) {}
+  explicit StreamDesk(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
 
   /// The table has come. `patience`: how long a rank that cannot be reached is tried, in seconds.
   void open(std::shared_ptr<Roster> roster, const std::vector<Rank>& locals, double patience, bool tls);
@@ -92,7 +92,7 @@ class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
   std::vector<DialTarget> targets_for(Rank peer) const;
   void refuse(Connection* stranger);
 
-  Office office_;
+  Callbacks callbacks_;
   std::shared_ptr<Roster> roster_;
   double patience_ = 0;
   bool tls_ = false;
