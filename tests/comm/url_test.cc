@@ -424,12 +424,12 @@ TEST(TcpUrl, TlsWithoutASecretIsRefused) {
 TEST(TcpUrl, ACrowdThatAsksNothingKeepsNobodyOut) {
   std::shared_ptr<Hub> hub;
   ASSERT_TRUE(Hub::acquire(Settings{}, &hub).ok());
-  DoorKeys keys;
+  RendezvousKeys keys;
   const std::uint16_t port = test::free_port();
-  ASSERT_TRUE(door_keys(Settings{}, port, "", &keys).ok());
+  ASSERT_TRUE(rendezvous_keys(Settings{}, port, "", &keys).ok());
   IdBytes id{};
   id[100] = std::byte{7};
-  ASSERT_TRUE(open_door(hub, keys, "tcp://127.0.0.1", port, 1, id, Deadline::in(test::kFarSeconds)).ok());
+  ASSERT_TRUE(publish_id(hub, keys, "tcp://127.0.0.1", port, 1, id, Deadline::in(test::kFarSeconds)).ok());
   constexpr std::size_t kCrowd = UrlService::kMostConnections + 50;
   std::atomic<std::size_t> inside{0};
   std::atomic<std::size_t> closed{0};
@@ -466,7 +466,7 @@ TEST(TcpUrl, ACrowdThatAsksNothingKeepsNobodyOut) {
     dialers.clear();
   };
   EXPECT_TRUE(hub->loop().call(leave, test::kPatience));
-  close_door(hub, keys, 1);
+  withdraw_id(hub, keys, 1);
 }
 
 }  // namespace

@@ -261,8 +261,8 @@ TEST_F(Wiretap, LearnsNoSecretAtAnOpenDoor) {
       ASSERT_EQ(tuttiCommInitUrl(&comm, url.c_str(), 2, rank, nullptr), tuttiSuccess) << tuttiGetLastError(nullptr);
       EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
       if (rank == 0) {
-        DoorKeys keys;
-        ASSERT_TRUE(door_keys(Settings{}, port, "", &keys).ok());
+        RendezvousKeys keys;
+        ASSERT_TRUE(rendezvous_keys(Settings{}, port, "", &keys).ok());
         UniqueId id;
         ASSERT_TRUE(overhear_id(tape(), keys.secret, &id))
             << "no question for the id was heard: the case checks nothing";

@@ -24,23 +24,23 @@ constexpr std::chrono::milliseconds kLongestJoinPause{50};
 constexpr std::chrono::seconds kSilentPause{1};
 
 /// Serves the round until the scope ends, whatever the outcome.
-class OpenDoor {
+class PublishedId {
  public:
-  OpenDoor(std::shared_ptr<Hub> hub, const DoorKeys& keys, std::uint64_t round)
+  PublishedId(std::shared_ptr<Hub> hub, const RendezvousKeys& keys, std::uint64_t round)
       : hub_(std::move(hub)), keys_(keys), round_(round) {}
-  ~OpenDoor() {
+  ~PublishedId() {
     retry_without_memory([this] { close(); });
   }
-  OpenDoor(const OpenDoor&) = delete;
-  OpenDoor& operator=(const OpenDoor&) = delete;
+  PublishedId(const PublishedId&) = delete;
+  PublishedId& operator=(const PublishedId&) = delete;
   void close() {
-    if (hub_) close_door(hub_, keys_, round_);
+    if (hub_) withdraw_id(hub_, keys_, round_);
     hub_.reset();
   }
 
  private:
   std::shared_ptr<Hub> hub_;
-  const DoorKeys keys_;
+  const RendezvousKeys keys_;
   const std::uint64_t round_;
 };
 
@@ -59,8 +59,8 @@ Status check_security(const Settings& settings, const std::string& url, Rank ran
 
 Status join_tcp(const std::string& url, const std::string& host, std::uint16_t port, const std::string& job,
                 JoinRequest request, JoinResult* result) {
-  DoorKeys keys;
-  TUTTI_TRY(door_keys(request.settings, port, job, &keys));
+  RendezvousKeys keys;
+  TUTTI_TRY(rendezvous_keys(request.settings, port, job, &keys));
   TUTTI_TRY(check_security(request.settings, url, request.rank, keys.open));
   std::shared_ptr<Hub> hub;
   TUTTI_TRY(Hub::acquire(request.settings, &hub));
@@ -70,9 +70,9 @@ Status join_tcp(const std::string& url, const std::string& host, std::uint16_t p
     return join(request, result);
   }
   TUTTI_TRY(make_unique_id(request.settings, &request.id));
-  if (const Status opened = open_door(hub, keys, url, port, round, request.id, request.deadline); !opened.ok())
+  if (const Status opened = publish_id(hub, keys, url, port, round, request.id, request.deadline); !opened.ok())
     return withdraw_unique_id(request.settings, request.id), opened;
-  OpenDoor door(hub, keys, round);
+  PublishedId door(hub, keys, round);
   return join_with(
       request, [&door] { return door.close(), Status(); }, result);
 }

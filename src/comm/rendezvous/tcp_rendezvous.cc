@@ -108,7 +108,7 @@ class NamedHost {
 };
 
 /// Asks once. The dialer lives as long as the question.
-Status ask_once(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const std::vector<DialTarget>& targets,
+Status ask_once(const std::shared_ptr<Hub>& hub, const RendezvousKeys& keys, const std::vector<DialTarget>& targets,
                 const AskIdMessage& ask, Deadline deadline, GiveIdMessage* answer) {
   const auto question = std::make_shared<Question>();
   std::shared_ptr<Dialer> dialer;
@@ -129,7 +129,7 @@ Status ask_once(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const std
 
 }  // namespace
 
-Status door_keys(const Settings& settings, std::uint16_t port, const std::string& job, DoorKeys* keys) {
+Status rendezvous_keys(const Settings& settings, std::uint16_t port, const std::string& job, RendezvousKeys* keys) {
   keys->open = settings.secret_file.empty();
   keys->tls = settings.tls;
   if (keys->open) {
@@ -143,8 +143,8 @@ Status door_keys(const Settings& settings, std::uint16_t port, const std::string
   return {};
 }
 
-Status open_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const std::string& url, std::uint16_t port,
-                 std::uint64_t round, const IdBytes& id, Deadline deadline) {
+Status publish_id(const std::shared_ptr<Hub>& hub, const RendezvousKeys& keys, const std::string& url,
+                  std::uint16_t port, std::uint64_t round, const IdBytes& id, Deadline deadline) {
   const Clock::time_point begin = Clock::now();
   for (bool told = false;; told = true) {
     const Status status = hub->ask([keys, port, round, id](const std::shared_ptr<Hub>& there) {
@@ -160,15 +160,15 @@ Status open_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const st
   }
 }
 
-void close_door(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, std::uint64_t round) {
+void withdraw_id(const std::shared_ptr<Hub>& hub, const RendezvousKeys& keys, std::uint64_t round) {
   (void)hub->ask([id = keys.id, round](const std::shared_ptr<Hub>& there) {
     there->service<UrlService>().withdraw(id, round);
     return Status();
   });  // if the service thread is held up, the door goes with the process
 }
 
-Status ask_for_id(const std::shared_ptr<Hub>& hub, const DoorKeys& keys, const std::string& host, std::uint16_t port,
-                  std::uint64_t round, Rank rank, Deadline deadline, IdBytes* id) {
+Status ask_for_id(const std::shared_ptr<Hub>& hub, const RendezvousKeys& keys, const std::string& host,
+                  std::uint16_t port, std::uint64_t round, Rank rank, Deadline deadline, IdBytes* id) {
   NamedHost there(host, port, keys.tls);
   std::vector<DialTarget> targets;
   std::string last;
