@@ -53,7 +53,9 @@ class Scene {
     local.mesh = (kind & 0x10) != 0 ? 1 : 32;
     local.reconnect_seconds = (kind & 0x20) != 0 ? 0 : 10;
     local.host_id = fuzz::member(0).host_id;
-    const auto linked = [this](const Status& why) { linked_ = why.ok() && group_->roster()->ranks() == fuzz::kRanks; };
+    const auto linked = [this](const Status& why) {
+      linked_ = why.ok() && group_->member_table()->ranks() == fuzz::kRanks;
+    };
     fuzz::demand(group_->add_local(local, linked), "a group takes its first rank");
     UniqueId id;
     id.secret = kSecret;

@@ -33,14 +33,14 @@ constexpr int kMaxRefusals = 8;
 
 /// Ranks share a host when their host ids are equal and all of that host could map each other's segments; where some
 /// could not, only a process's own ranks do. From the table and the go alone, so that all ranks get the same.
-std::vector<int> hosts_of(const Roster& roster, const std::vector<Rank>& apart) {
+std::vector<int> hosts_of(const MemberTable& member_table, const std::vector<Rank>& apart) {
   std::set<std::string> broken;
   for (const Rank rank : apart)
-    if (rank.value >= 0 && rank.value < roster.ranks()) broken.insert(roster.member(rank).host_id);
+    if (rank.value >= 0 && rank.value < member_table.ranks()) broken.insert(member_table.member(rank).host_id);
   std::map<std::string, int> known;
   std::vector<int> hosts;
-  for (std::int32_t i = 0; i < roster.ranks(); ++i) {
-    const Member& member = roster.member(Rank{i});
+  for (std::int32_t i = 0; i < member_table.ranks(); ++i) {
+    const Member& member = member_table.member(Rank{i});
     std::string name = member.host_id;
     if (broken.contains(member.host_id)) name += "\n" + to_hex(member.process);
     if (member.segment_bytes == 0) name += fmt::format("\nrank {}", i);
@@ -49,26 +49,26 @@ std::vector<int> hosts_of(const Roster& roster, const std::vector<Rank>& apart) 
   return hosts;
 }
 
-std::vector<int> processes_of(const Roster& roster) {
+std::vector<int> processes_of(const MemberTable& member_table) {
   std::map<ProcessId, int> known;
   std::vector<int> processes;
-  for (const Member& member : roster.members())
+  for (const Member& member : member_table.members())
     processes.push_back(known.emplace(member.process, static_cast<int>(known.size())).first->second);
   return processes;
 }
 
-int ranks_on_kernel_of(Rank rank, const Roster& roster) {
-  const std::uint64_t kernel = roster.member(rank).kernel;
+int ranks_on_kernel_of(Rank rank, const MemberTable& member_table) {
+  const std::uint64_t kernel = member_table.member(rank).kernel;
   if (kernel == 0) return 1;
-  return static_cast<int>(std::count_if(roster.members().begin(), roster.members().end(),
+  return static_cast<int>(std::count_if(member_table.members().begin(), member_table.members().end(),
                                         [kernel](const Member& member) { return member.kernel == kernel; }));
 }
 
-int cores_on_kernel_of(Rank rank, const Roster& roster) {
-  const Member& self = roster.member(rank);
+int cores_on_kernel_of(Rank rank, const MemberTable& member_table) {
+  const Member& self = member_table.member(rank);
   std::vector<std::string> lists;
   std::size_t own = 0;
-  for (const Member& member : roster.members()) {
+  for (const Member& member : member_table.members()) {
     if (member.rank != rank && (member.kernel != self.kernel || self.kernel == 0)) continue;
     if (member.rank == rank) own = lists.size();
     lists.push_back(member.cores);
@@ -303,7 +303,7 @@ Status JoinTask::on_message(MessageType type, ByteView payload) {
     case MessageType::kFailure: {
       FailureMessage failure;
       TUTTI_TRY(decode(payload, &failure));
-      if (failure.code == Code::kInvalidUsage && !group_->roster()) set_service(Service::kRefused);  // used up
+      if (failure.code == Code::kInvalidUsage && !group_->member_table()) set_service(Service::kRefused);  // used up
       all_fail_ = true;
       // The root may answer with what other ranks saw of this rank's failure. The cause is known here: a lack.
       finish(own_failure_.code() == Code::kSystemError ? own_failure_ : Status(failure.code, failure.text));
@@ -323,7 +323,7 @@ Status JoinTask::take_missing(ByteView payload) {
 
 void JoinTask::linked(const Status& why) {
   if (!why.ok()) return report(why);
-  if (const int told = group_->roster()->ranks(); told != request_.ranks)
+  if (const int told = group_->member_table()->ranks(); told != request_.ranks)
     return report(fail(Code::kRemoteError,
                        "the process that serves the unique id tells of {} ranks, and this is one of {}", told,
                        request_.ranks));
@@ -344,18 +344,18 @@ Status JoinTask::take_go(ByteView payload) {
   JoinResult made;
   made.segments = group_->segments();
   made.one_process = group_->one_process();
-  made.hosts = hosts_of(*group_->roster(), go.apart);
+  made.hosts = hosts_of(*group_->member_table(), go.apart);
   made.one_host = std::all_of(made.hosts.begin(), made.hosts.end(), [](int host) { return host == 0; });
-  const std::vector<Member>& members = group_->roster()->members();
+  const std::vector<Member>& members = group_->member_table()->members();
   made.one_place = std::all_of(members.begin(), members.end(),
                                [&](const Member& member) { return member.host_id == members[0].host_id; });
-  made.processes = processes_of(*group_->roster());
+  made.processes = processes_of(*group_->member_table());
   for (const Member& member : members) made.devices.push_back(member.device);
   made.advice = std::move(go.advice);
-  made.kernel_ranks = ranks_on_kernel_of(request_.rank, *group_->roster());
+  made.kernel_ranks = ranks_on_kernel_of(request_.rank, *group_->member_table());
   // Its own it knows even where the list is too long to be told.
   made.kernel_cores =
-      std::max(cores_on_kernel_of(request_.rank, *group_->roster()), static_cast<int>(request_.cores.size()));
+      std::max(cores_on_kernel_of(request_.rank, *group_->member_table()), static_cast<int>(request_.cores.size()));
   const int here = made.hosts[static_cast<std::size_t>(request_.rank.value)];
   for (std::size_t i = 0; i < made.segments.size(); ++i)
     if (made.hosts[i] != here) made.segments[i] = nullptr;  // what is called another host is used as one
@@ -383,7 +383,7 @@ void JoinTask::report(const Status& why) {
 }
 
 void JoinTask::report_unreached() {
-  if (!group_ || !root_ || !group_->roster()) return;
+  if (!group_ || !root_ || !group_->member_table()) return;
   const std::string text = group_->unreached();
   if (!text.empty()) report(fail(Code::kTimeout, "{}", text));
 }
@@ -439,7 +439,7 @@ void JoinTask::finish(const Status& why) {
   root_.reset();
   if (!std::exchange(local_, false)) return group_.reset();
   try {
-    if (ready_ && !all_fail_ && group_->roster()) group_->abandon(request_.rank, why);  // others may have gone on
+    if (ready_ && !all_fail_ && group_->member_table()) group_->abandon(request_.rank, why);  // others may have gone on
   } catch (const std::bad_alloc&) {  // where this is its process's last rank, the end of the group tells them
   }
   group_->remove_local(request_.rank);

@@ -68,7 +68,7 @@ Status Group::secret_of_child(const KeyId& nonce, Key* secret) const {
 }
 
 bool Group::add_local(const LocalRank& local, Linked linked) {
-  if (roster_ || locals_.contains(local.rank)) return false;
+  if (member_table_ || locals_.contains(local.rank)) return false;
   if (locals_.empty()) {
     reconnect_seconds_ = local.reconnect_seconds;
     tls_ = local.tls;
@@ -107,7 +107,8 @@ void Group::close() {
 }
 
 Status Group::follow(const PlaceMessage& message) {
-  if (roster_ || !peers_.empty()) return fail(Code::kRemoteError, "the root says twice where the table comes from");
+  if (member_table_ || !peers_.empty())
+    return fail(Code::kRemoteError, "the root says twice where the table comes from");
   const Member& parent = message.parent;
   if (parent.process == hub_.process()) return fail(Code::kRemoteError, "a process is to wait for itself");
   const auto peer = make_peer(parent, {parent.rank}, true);
@@ -119,7 +120,7 @@ Status Group::follow(const PlaceMessage& message) {
 Status Group::begin(ByteView data) {
   TableMessage table;
   TUTTI_TRY(decode(data, &table));
-  if (roster_) return fail(Code::kRemoteError, "a second table");
+  if (member_table_) return fail(Code::kRemoteError, "a second table");
   UniqueId own;
   own.secret = secret_;
   own.nonce = id_;
@@ -138,10 +139,10 @@ Status Group::begin(ByteView data) {
   segments_.resize(table.members.size());
   self_ = *self;
   order_ = std::move(order);
-  roster_ = std::make_shared<Roster>(std::move(table));
-  boards_ = std::make_unique<BoardExchange>(roster_->ranks());
+  member_table_ = std::make_shared<MemberTable>(std::move(table));
+  boards_ = std::make_unique<BoardExchange>(member_table_->ranks());
   for (const auto& [rank, linked] : locals_) here_.push_back(rank);
-  desk_->open(roster_, here_, reconnect_seconds_, tls_);
+  desk_->open(member_table_, here_, reconnect_seconds_, tls_);
   const auto self_kept = shared_from_this();  // each step may end the join of the last rank here
   make_peers();
   if (!finished_) find_memory();
@@ -156,7 +157,7 @@ void Group::make_peers() {
     if (found == peers_.end()) {
       peers_[(*order_)[place].process] = make_peer_at(place, place < self_);
     } else {
-      const Member& first = roster_->member((*order_)[place].ranks.front());
+      const Member& first = member_table_->member((*order_)[place].ranks.front());
       found->second->set_ranks((*order_)[place].ranks, name_of((*order_)[place].ranks, first));
     }
   }
@@ -189,7 +190,7 @@ std::shared_ptr<PeerProcess> Group::make_peer(const Member& first, const std::ve
 
 std::shared_ptr<PeerProcess> Group::make_peer_at(std::size_t place, bool dials) {
   const std::vector<Rank>& ranks = (*order_)[place].ranks;
-  return make_peer(roster_->member(ranks.front()), ranks, dials);
+  return make_peer(member_table_->member(ranks.front()), ranks, dials);
 }
 
 /// A process that this one may not be connected to yet: then it dials. `allowance`: how many more may be dialled; with
@@ -209,8 +210,8 @@ std::shared_ptr<PeerProcess> Group::reach(std::size_t place, int* allowance) {
 }
 
 bool Group::expects_tcp() const {
-  if (!let_go_ || !roster_ || tcp_ || memory_ != Memory::kMapped) return true;
-  const std::vector<Member>& members = roster_->members();
+  if (!let_go_ || !member_table_ || tcp_ || memory_ != Memory::kMapped) return true;
+  const std::vector<Member>& members = member_table_->members();
   return std::any_of(members.begin(), members.end(),
                      [this](const Member& member) { return member.host_id != host_id_ || member.segment_bytes == 0; });
 }
@@ -271,7 +272,7 @@ void Group::park(const ProcessId& process, const std::shared_ptr<Connection>& co
 }
 
 void Group::attach(const ProcessId& process, const std::shared_ptr<Connection>& connection) {
-  if (!roster_) {  // its table came before ours, or it waits for ours
+  if (!member_table_) {  // its table came before ours, or it waits for ours
     park(process, connection);
     return;
   }
@@ -284,7 +285,7 @@ void Group::attach(const ProcessId& process, const std::shared_ptr<Connection>& 
 }
 
 void Group::on_connected(PeerProcess& peer, bool again) {
-  if (!roster_) return peer.connection()->set_limit(kTableLimit);  // the parent: it speaks first
+  if (!member_table_) return peer.connection()->set_limit(kTableLimit);  // the parent: it speaks first
   {
     const MutexLock lock(send_mutex_);
     senders_.push_back(peer.connection());
@@ -313,7 +314,7 @@ void Group::list_senders() {
 }
 
 Status Group::on_message(PeerProcess& peer, MessageType type, ByteView payload) {
-  if (!roster_ && type != MessageType::kTable) return fail(Code::kRemoteError, "a message before the table");
+  if (!member_table_ && type != MessageType::kTable) return fail(Code::kRemoteError, "a message before the table");
   switch (type) {
     case MessageType::kTable:
       return take_table(peer, payload);
@@ -349,7 +350,7 @@ Status Group::take_table(PeerProcess& peer, ByteView payload) {
   return {};
 }
 
-HostMemory Group::host_layout() const { return HostMemory::of_host(roster_->members(), *order_, self_); }
+HostMemory Group::host_layout() const { return HostMemory::of_host(member_table_->members(), *order_, self_); }
 
 /// The first process of a host makes its memory, the others wait for it.
 void Group::find_memory() {
@@ -384,7 +385,7 @@ Status Group::take_memory(const PeerProcess& peer, ByteView payload) {
 /// Without the host's memory the ranks of this process still share some.
 void Group::have_memory(Memory outcome, std::shared_ptr<Segment> whole) {
   const bool apart = outcome == Memory::kApart;
-  const HostMemory layout = apart ? HostMemory(roster_->members(), here_) : host_layout();
+  const HostMemory layout = apart ? HostMemory(member_table_->members(), here_) : host_layout();
   if (apart) {
     const Status status = Segment::create(layout.size(), &whole);
     if (!status.ok()) return finish_linking(status);

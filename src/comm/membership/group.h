@@ -14,11 +14,11 @@
 
 #include "comm/membership/board_exchange.h"
 #include "comm/membership/host_memory.h"
+#include "comm/membership/member_table.h"
 #include "comm/membership/messages.h"
 #include "comm/membership/news_batch.h"
 #include "comm/membership/peer_process.h"
 #include "comm/membership/process_order.h"
-#include "comm/membership/roster.h"
 #include "comm/membership/stream_desk.h"
 #include "core/mutex.h"
 #include "net/connection.h"
@@ -92,7 +92,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   // Any thread, once linked.
   /// See Membership.
   Status secret_of_child(const KeyId& nonce, Key* secret) const;
-  const std::shared_ptr<Roster>& roster() const { return roster_; }
+  const std::shared_ptr<MemberTable>& member_table() const { return member_table_; }
   void post_cause(Rank from, const Cause& cause);
   void say_goodbye(Rank from, std::uint64_t last_sequence);
   /// The rank gives up its membership without a goodbye. If `why` is an error, its text is told to the others.
@@ -160,7 +160,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   bool tcp_ = false;  // data travels by TCP within a host
   std::size_t mesh_ = 0;
   std::string host_id_;
-  std::vector<Rank> here_;         // the ranks of this process, those that left included; as the roster
+  std::vector<Rank> here_;         // the ranks of this process, those that left included; as the member table
   std::map<Rank, Linked> locals_;  // called, and empty, once linked
   bool finished_ = false;          // linked, or failed to
   std::map<Connection*, std::shared_ptr<Connection>> unintroduced_;  // accepted, not introduced yet
@@ -173,10 +173,10 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   std::shared_ptr<Segment> whole_;  // the host's, until linked
   std::vector<std::shared_ptr<Segment>> segments_;
   EventLoop::TimerId mend_timer_ = 0;
-  std::unique_ptr<ProcessOrder> order_;    // as the roster
-  std::size_t self_ = 0;                   // in the order
-  std::unique_ptr<BoardExchange> boards_;  // as the roster
-  std::shared_ptr<Roster> roster_;         // set before any other thread can see the group as linked
+  std::unique_ptr<ProcessOrder> order_;        // as the member table
+  std::size_t self_ = 0;                       // in the order
+  std::unique_ptr<BoardExchange> boards_;      // as the member table
+  std::shared_ptr<MemberTable> member_table_;  // set before any other thread can see the group as linked
 
   Mutex send_mutex_;
   std::vector<std::shared_ptr<Connection>> senders_ TUTTI_GUARDED_BY(send_mutex_);  // any thread sends to them

@@ -37,23 +37,24 @@ bool Group::is_local(Rank rank) const { return std::find(here_.begin(), here_.en
 
 bool Group::present(std::size_t place) const {
   const std::vector<Rank>& ranks = (*order_)[place].ranks;
-  return std::any_of(ranks.begin(), ranks.end(), [this](Rank rank) { return roster_->life(rank) == Life::kAlive; });
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [this](Rank rank) { return member_table_->life(rank) == Life::kAlive; });
 }
 
 bool Group::lives(const PeerProcess& peer) const {
-  if (!roster_) return true;
+  if (!member_table_) return true;
   return present(*order_->find(peer.process()));
 }
 
 void Group::on_death(PeerProcess& peer, const std::string& note) {
   if (!finished_) return finish_linking(fail(Code::kRemoteError, "{} ended while joining", peer.name()));
-  if (!roster_) return;
+  if (!member_table_) return;
   std::vector<NewsItem> deaths;
   for (const Rank rank : peer.ranks())
-    if (roster_->end_life(rank, Life::kDead, 0, note)) deaths.push_back(leave_item(rank, Life::kDead, 0, note));
+    if (member_table_->end_life(rank, Life::kDead, 0, note)) deaths.push_back(leave_item(rank, Life::kDead, 0, note));
   if (deaths.empty()) return;
   pass_on(deaths);
-  roster_->notify();
+  member_table_->notify();
 }
 
 /// In a mesh a process is believed about its own ranks only; else news come through others, which have proved that they
@@ -64,30 +65,30 @@ Status Group::take_news(const PeerProcess& peer, ByteView payload) {
   std::vector<NewsItem> news;
   for (const NewsItem& item : message.items) {
     const bool own = std::find(peer.ranks().begin(), peer.ranks().end(), item.rank) != peer.ranks().end();
-    const bool known = item.rank.value >= 0 && item.rank.value < roster_->ranks();
+    const bool known = item.rank.value >= 0 && item.rank.value < member_table_->ranks();
     if (!known || (order_->is_mesh() && !own)) return fail(Code::kRemoteError, "news of somebody else");
     if (apply(item)) news.push_back(item);
   }
   if (news.empty()) return {};
   pass_on(news);
-  roster_->notify();
+  member_table_->notify();
   return {};
 }
 
 bool Group::apply(const NewsItem& item) {
   if (item.kind == NewsKind::kFinishing) {
     boards_->note_sequence(item.rank, item.sequence);
-    return roster_->set_finishing(item.rank, item.sequence);
+    return member_table_->set_finishing(item.rank, item.sequence);
   }
   if (is_local(item.rank)) {  // it knows better, but nobody will wait for it or listen to it any more
-    if (roster_->life(item.rank) != Life::kAlive || item.kind != NewsKind::kDead) return false;
+    if (member_table_->life(item.rank) != Life::kAlive || item.kind != NewsKind::kDead) return false;
     const std::string text =
         fmt::format("the other ranks have given rank {} ({}) up{}{}", item.rank.value,
-                    describe(roster_->member(item.rank)), item.note.empty() ? "" : ": ", item.note);
-    return roster_->set_cause(Cause{Code::kRemoteError, item.rank, item.rank, text});
+                    describe(member_table_->member(item.rank)), item.note.empty() ? "" : ": ", item.note);
+    return member_table_->set_cause(Cause{Code::kRemoteError, item.rank, item.rank, text});
   }
   const Life life = item.kind == NewsKind::kLeft ? Life::kLeft : Life::kDead;
-  return roster_->end_life(item.rank, life, item.sequence, item.note);
+  return member_table_->end_life(item.rank, life, item.sequence, item.note);
 }
 
 /// What was new here is new to others; what comes back is not new any more.
@@ -127,7 +128,7 @@ void Group::mend() {
 
 /// The first cause; in a mesh only if a rank of this process posted it: others are not believed about it.
 void Group::send_cause(Connection& connection) const {
-  const Cause cause = roster_->cause();
+  const Cause cause = member_table_->cause();
   if (cause.code != Code::kOk && (!order_->is_mesh() || is_local(cause.from)))
     connection.send(MessageType::kCause, encode(cause));
 }
@@ -138,7 +139,7 @@ void Group::send_state(PeerProcess& peer) {
   send_cause(*peer.connection());
   for (const Rank rank : here_)
     boards_->publish(rank, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
-  std::vector<NewsItem> news = roster_->news();
+  std::vector<NewsItem> news = member_table_->news();
   if (order_->is_mesh()) std::erase_if(news, [this](const NewsItem& item) { return !is_local(item.rank); });
   send_in_messages(news, [&peer](ByteView message) { peer.send(MessageType::kNews, message); });
   desk_->ask_again(peer.process());
@@ -156,12 +157,12 @@ Status Group::take_cause(const PeerProcess& peer, ByteView payload) {
   Cause cause;
   TUTTI_TRY(decode(payload, &cause));
   const bool own = std::find(peer.ranks().begin(), peer.ranks().end(), cause.from) != peer.ranks().end();
-  const bool known = cause.from.value >= 0 && cause.from.value < roster_->ranks();
+  const bool known = cause.from.value >= 0 && cause.from.value < member_table_->ranks();
   if (!known || (order_->is_mesh() && !own)) return fail(Code::kRemoteError, "a cause from somebody else");
-  if (cause.culprit.value < 0 || cause.culprit.value >= roster_->ranks()) cause.culprit = kNoRank;
-  if (!roster_->set_cause(cause)) return {};
+  if (cause.culprit.value < 0 || cause.culprit.value >= member_table_->ranks()) cause.culprit = kNoRank;
+  if (!member_table_->set_cause(cause)) return {};
   if (!order_->is_mesh()) send_to_peers(MessageType::kCause, encode(cause));
-  roster_->notify();
+  member_table_->notify();
   return {};
 }
 
@@ -174,9 +175,9 @@ void Group::post_cause(Rank from, const Cause& cause) {
   Cause sent = cause;
   sent.from = from;
   if (sent.code == Code::kOk) sent.code = Code::kInternalError;
-  const bool first = roster_->set_cause(sent);
+  const bool first = member_table_->set_cause(sent);
   send_to_peers(MessageType::kCause, encode(sent));
-  if (first) roster_->notify();
+  if (first) member_table_->notify();
 }
 
 void Group::fail_join(const Status& why) {
@@ -188,39 +189,40 @@ void Group::fail_join(const Status& why) {
 
 void Group::fail_all(const Status& why) {
   if (!finished_) return fail_join(why);
-  if (!roster_ || locals_.empty()) return;  // its join has failed, and is about to end
+  if (!member_table_ || locals_.empty()) return;  // its join has failed, and is about to end
   const Rank first = locals_.begin()->first;
-  post_cause(first, Cause{why.code(), first, first,
-                          fmt::format("rank {} ({}): {}", first.value, describe(roster_->member(first)), why.text())});
+  post_cause(first,
+             Cause{why.code(), first, first,
+                   fmt::format("rank {} ({}): {}", first.value, describe(member_table_->member(first)), why.text())});
 }
 
 void Group::say_goodbye(Rank from, std::uint64_t last_sequence) {
-  if (!roster_->end_life(from, Life::kLeft, last_sequence)) return;
+  if (!member_table_->end_life(from, Life::kLeft, last_sequence)) return;
   send_news({leave_item(from, Life::kLeft, last_sequence)});
-  roster_->notify();
+  member_table_->notify();
 }
 
 void Group::abandon(Rank from, const Status& why) {
-  if (roster_->life(from) != Life::kAlive) return;
+  if (member_table_->life(from) != Life::kAlive) return;
   // A rank that gives up because of a cause tells that one: its word may reach a peer before the first messenger's
   // does.
-  Cause cause = roster_->cause();
+  Cause cause = member_table_->cause();
   if (cause.code == Code::kOk) {
-    const std::string who = describe(roster_->member(from));
+    const std::string who = describe(member_table_->member(from));
     const std::string reason = why.ok() ? std::string() : ": " + why.text();
     cause = Cause{Code::kRemoteError, from, from,
                   fmt::format("rank {} ({}) gave the communicator up{}", from.value, who, reason)};
   }
   post_cause(from, cause);
   send_news({leave_item(from, Life::kDead, 0)});  // who hears it twice, because it was tried twice, does not mind
-  if (roster_->end_life(from, Life::kDead, 0)) roster_->notify();
+  if (member_table_->end_life(from, Life::kDead, 0)) member_table_->notify();
 }
 
 void Group::ask_boards(const std::vector<Rank>& of) {
   if (locals_.empty()) return;
   std::vector<std::size_t> asked;
   for (const Rank rank : of)
-    if (roster_->life(rank) == Life::kAlive) asked.push_back(*order_->find(roster_->member(rank).process));
+    if (member_table_->life(rank) == Life::kAlive) asked.push_back(*order_->find(member_table_->member(rank).process));
   std::sort(asked.begin(), asked.end());
   asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
   int allowance = kDialsAnAsk;
@@ -237,14 +239,14 @@ void Group::publish_board(Rank of) {
   if (known && here_.size() > 1) hub_.loop().post([self = shared_from_this()] { self->boards_->copy_own(); });
   if (order_->is_mesh()) return;
   const std::uint64_t sequence = boards_->own_sequence(of);
-  if (roster_->set_finishing(of, sequence)) send_news({NewsItem{of, NewsKind::kFinishing, sequence, {}}});
+  if (member_table_->set_finishing(of, sequence)) send_news({NewsItem{of, NewsKind::kFinishing, sequence, {}}});
 }
 
 void Group::say_all_goodbyes() {
-  if (!roster_) return;
+  if (!member_table_) return;
   std::vector<NewsItem> goodbyes;
   for (const auto& [rank, linked] : locals_)
-    if (roster_->life(rank) == Life::kAlive) goodbyes.push_back(leave_item(rank, Life::kLeft, 0));
+    if (member_table_->life(rank) == Life::kAlive) goodbyes.push_back(leave_item(rank, Life::kLeft, 0));
   send_news(goodbyes);
 }
 

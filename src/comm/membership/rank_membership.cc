@@ -15,10 +15,10 @@ constexpr std::chrono::milliseconds kClosePatience{50};
 RankMembership::RankMembership(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, Rank rank)
     : hub_(std::move(hub)),
       group_(std::move(group)),
-      roster_(group_->roster()),
+      member_table_(group_->member_table()),
       slot_(std::make_shared<ListenerSlot>()),
       rank_(rank) {
-  roster_->add_listener(slot_);
+  member_table_->add_listener(slot_);
 }
 
 RankMembership::~RankMembership() {
@@ -26,7 +26,7 @@ RankMembership::~RankMembership() {
     Hub::keep_until_exit(new std::pair(std::move(hub_), std::move(group_)));
     return;
   }
-  roster_->remove_listener(slot_);
+  member_table_->remove_listener(slot_);
   slot_->set({});
   group_->boards().set_own(rank_, nullptr);
   retry_without_memory([this] { group_->abandon(rank_, Status()); });

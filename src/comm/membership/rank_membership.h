@@ -18,15 +18,15 @@ class RankMembership final : public Membership {
   ~RankMembership() override;
 
   Rank rank() const override { return rank_; }
-  int ranks() const override { return roster_->ranks(); }
-  std::uint64_t comm_id() const override { return roster_->comm_id(); }
+  int ranks() const override { return member_table_->ranks(); }
+  std::uint64_t comm_id() const override { return member_table_->comm_id(); }
   Status secret_of_child(const KeyId& nonce, Key* secret) const override {
     return group_->secret_of_child(nonce, secret);
   }
-  Life life(Rank rank) const override { return roster_->life(rank); }
-  std::uint64_t last_sequence(Rank rank) const override { return roster_->last_sequence(rank); }
-  std::string describe(Rank rank) const override { return roster_->describe(rank); }
-  Cause cause() const override { return roster_->cause(); }
+  Life life(Rank rank) const override { return member_table_->life(rank); }
+  std::uint64_t last_sequence(Rank rank) const override { return member_table_->last_sequence(rank); }
+  std::string describe(Rank rank) const override { return member_table_->describe(rank); }
+  Cause cause() const override { return member_table_->cause(); }
   void post_cause(const Cause& cause) override;
   void say_goodbye(std::uint64_t last_sequence) override;
   void set_listener(std::function<void()> listener) override { slot_->set(std::move(listener)); }
@@ -38,7 +38,7 @@ class RankMembership final : public Membership {
  private:
   std::shared_ptr<Hub> hub_;
   std::shared_ptr<Group> group_;
-  std::shared_ptr<Roster> roster_;
+  std::shared_ptr<MemberTable> member_table_;
   std::shared_ptr<ListenerSlot> slot_;
   const Rank rank_;
   std::atomic<bool> posted_{false};  // exchanged: of several threads that post at once one sends

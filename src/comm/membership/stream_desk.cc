@@ -30,8 +30,9 @@ IpAddress loopback(std::uint8_t family) {
 
 }  // namespace
 
-void StreamDesk::open(std::shared_ptr<Roster> roster, const std::vector<Rank>& locals, double patience, bool tls) {
-  roster_ = std::move(roster);
+void StreamDesk::open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& locals, double patience,
+                      bool tls) {
+  member_table_ = std::move(member_table);
   tls_ = tls;
   patience_ = patience;
   for (const Rank rank : locals) shelves_[rank] = std::make_shared<StreamShelf>();
@@ -69,13 +70,13 @@ std::shared_ptr<StreamShelf> StreamDesk::shelf(Rank rank) const {
 
 /// Whether a stream could still serve anybody: both ends live.
 bool StreamDesk::worth_it(const LineId& id) const {
-  return shelves_.contains(id.local) && roster_->life(id.local) == Life::kAlive &&
-         roster_->life(id.peer) == Life::kAlive;
+  return shelves_.contains(id.local) && member_table_->life(id.local) == Life::kAlive &&
+         member_table_->life(id.peer) == Life::kAlive;
 }
 
 void StreamDesk::want(const LineId& id, std::uint32_t taken) {
-  const bool valid = id.peer.value >= 0 && roster_ && id.peer.value < roster_->ranks() && id.peer != id.local &&
-                     id.lane.value < kMaxLanes;
+  const bool valid = id.peer.value >= 0 && member_table_ && id.peer.value < member_table_->ranks() &&
+                     id.peer != id.local && id.lane.value < kMaxLanes;
   if (!valid || !worth_it(id)) return;
   Line& line = lines_[id];
   if (line.wanted || line.streams > taken) return;
@@ -86,21 +87,21 @@ void StreamDesk::want(const LineId& id, std::uint32_t taken) {
 
 void StreamDesk::ask(const LineId& id, const Line& line) {
   const AskLineMessage message{id.local, id.peer, id.lane, line.streams};
-  const ProcessId& process = roster_->member(id.peer).process;
+  const ProcessId& process = member_table_->member(id.peer).process;
   if (process != callbacks_.process) return callbacks_.ask(process, message);
   static_cast<void>(take_ask(callbacks_.process, encode(message)));
 }
 
 void StreamDesk::ask_again(const ProcessId& process) {
   for (const auto& [id, line] : lines_)
-    if (line.wanted && id.local < id.peer && roster_->member(id.peer).process == process) ask(id, line);
+    if (line.wanted && id.local < id.peer && member_table_->member(id.peer).process == process) ask(id, line);
 }
 
 Status StreamDesk::take_ask(const ProcessId& from, ByteView payload) {
   AskLineMessage message;
   TUTTI_TRY(decode(payload, &message));
-  const bool known = message.from.value >= 0 && message.from.value < roster_->ranks() &&
-                     roster_->member(message.from).process == from && message.to > message.from;
+  const bool known = message.from.value >= 0 && message.from.value < member_table_->ranks() &&
+                     member_table_->member(message.from).process == from && message.to > message.from;
   if (!known) return fail(Code::kRemoteError, "a request for a line of somebody else");
   const LineId id{message.to, message.from, message.lane};
   if (!worth_it(id)) return {};
@@ -111,7 +112,7 @@ Status StreamDesk::take_ask(const ProcessId& from, ByteView payload) {
 
 /// All of the peer's addresses; its unix socket would not be what was asked for.
 std::vector<DialTarget> StreamDesk::targets_for(Rank peer) const {
-  const Member& member = roster_->member(peer);
+  const Member& member = member_table_->member(peer);
   if (member.process != callbacks_.process) return tcp_targets(member.addresses, member.port, tls_);
   std::vector<IpAddress> addresses{loopback(4), loopback(6)};
   addresses.insert(addresses.end(), member.addresses.begin(), member.addresses.end());
@@ -132,7 +133,7 @@ void StreamDesk::begin_dial(const LineId& id, Line& line) {
 void StreamDesk::dial(const LineId& id) {
   Line& line = lines_.at(id);
   Key key{};
-  if (const Status status = callbacks_.key_for(roster_->member(id.peer).process, &key); !status.ok())
+  if (const Status status = callbacks_.key_for(member_table_->member(id.peer).process, &key); !status.ok())
     return dial_failed(id, status);
   const auto done = [weak = weak_from_this(), id](const Status& why, const std::shared_ptr<Connection>& connection) {
     if (const auto self = weak.lock()) self->dialed(id, why, connection);
@@ -171,7 +172,7 @@ void StreamDesk::dialed(const LineId& id, const Status& why, const std::shared_p
     if (const auto self = weak.lock()) self->dial_failed(id, closed);
   };
   connection->set_events(std::move(events));
-  connection->set_patience(patience_, !callbacks_.watches(roster_->member(id.peer).process, *connection));
+  connection->set_patience(patience_, !callbacks_.watches(member_table_->member(id.peer).process, *connection));
   line.timer = callbacks_.loop.after(kAnswerTime, [weak, id] {
     if (const auto self = weak.lock()) self->dial_failed(id, fail(Code::kTimeout, "no answer"), true);
   });
@@ -182,7 +183,7 @@ Status StreamDesk::take_opened(const LineId& id, MessageType type, ByteView payl
   LineMessage answer;
   if (type != MessageType::kLineOpened) return fail(Code::kRemoteError, "another answer than to a line");
   TUTTI_TRY(decode(payload, &answer));
-  const bool fits = answer.process == roster_->member(id.peer).process && answer.from == id.peer &&
+  const bool fits = answer.process == member_table_->member(id.peer).process && answer.from == id.peer &&
                     answer.to == id.local && answer.lane == id.lane;
   if (!fits) return fail(Code::kRemoteError, "an answer for another line");
   const auto found = lines_.find(id);
@@ -204,7 +205,7 @@ void StreamDesk::dial_failed(const LineId& id, const Status& why, bool silent) {
   drop(line);
   if (!worth_it(id)) return;
   if (silent) line.give_up = patience_from_now();
-  line.silent = silent || (line.silent && callbacks_.in_touch(roster_->member(id.peer).process));
+  line.silent = silent || (line.silent && callbacks_.in_touch(member_table_->member(id.peer).process));
   if (line.silent || Clock::now() < line.give_up) return retry_later(id, line);
   cannot_reach(id, why);
 }
@@ -221,7 +222,7 @@ void StreamDesk::retry_later(const LineId& id, Line& line) {
 
 void StreamDesk::cannot_reach(const LineId& id, const Status& why) {
   const std::string text = fmt::format("rank {} ({}) cannot be reached from rank {}: {}", id.peer.value,
-                                       describe(roster_->member(id.peer)), id.local.value, why.text());
+                                       describe(member_table_->member(id.peer)), id.local.value, why.text());
   if (is_lack(why)) return callbacks_.post_cause(id.local, Cause{Code::kSystemError, id.local, id.local, text});
   callbacks_.post_cause(id.local, Cause{Code::kRemoteError, id.local, id.peer, text});
 }
@@ -230,7 +231,8 @@ void StreamDesk::end_waits(const Status& why) {
   const auto waits = std::find_if(lines_.begin(), lines_.end(), [](const auto& item) { return item.second.wanted; });
   if (waits == lines_.end()) return;
   const Rank local = waits->first.local;
-  const std::string text = fmt::format("rank {} ({}): {}", local.value, describe(roster_->member(local)), why.text());
+  const std::string text =
+      fmt::format("rank {} ({}): {}", local.value, describe(member_table_->member(local)), why.text());
   callbacks_.post_cause(local, Cause{why.code(), local, local, text});
 }
 
@@ -255,7 +257,8 @@ Status StreamDesk::take_open(Connection* from, MessageType type, ByteView payloa
   if (type != MessageType::kOpenLine) return fail(Code::kRemoteError, "a data connection did not name its line");
   TUTTI_TRY(decode(payload, &message));
   const bool sane = shelves_.contains(message.to) && message.from > message.to &&
-                    message.from.value < roster_->ranks() && roster_->member(message.from).process == message.process;
+                    message.from.value < member_table_->ranks() &&
+                    member_table_->member(message.from).process == message.process;
   if (!sane) return fail(Code::kRemoteError, "a line of somebody else");
   const auto found = strangers_.find(from);
   if (found == strangers_.end()) return fail(Code::kRemoteError, "a line is named twice");

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "comm/membership/line_message.h"
+#include "comm/membership/member_table.h"
 #include "comm/membership/membership.h"
-#include "comm/membership/roster.h"
 #include "comm/membership/stream_shelf.h"
 #include "net/connection.h"
 #include "net/dialer.h"
@@ -48,7 +48,7 @@ class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
   explicit StreamDesk(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
 
   /// The table has come. `patience`: how long a rank that cannot be reached is tried, in seconds.
-  void open(std::shared_ptr<Roster> roster, const std::vector<Rank>& locals, double patience, bool tls);
+  void open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& locals, double patience, bool tls);
   void remove_local(Rank rank);
   void close();
 
@@ -93,7 +93,7 @@ class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
   void refuse(Connection* stranger);
 
   Callbacks callbacks_;
-  std::shared_ptr<Roster> roster_;
+  std::shared_ptr<MemberTable> member_table_;
   double patience_ = 0;
   bool tls_ = false;
   std::map<Rank, std::shared_ptr<StreamShelf>> shelves_;  // of the local ranks

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "comm/membership/roster.h"
+#include "comm/membership/member_table.h"
 #include "core/mutex.h"
 #include "transport/tcp/tcp_wiring.h"
 

@@ -1,5 +1,5 @@
-// The roster: the lives of a communicator's ranks and the first cause of its failure, as one process knows them. Shared
-// by the process's ranks.
+// The member table: the lives of a communicator's ranks and the first cause of its failure, as one process knows them.
+// Shared by the process's ranks.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,9 @@ class ListenerSlot {
 };
 
 /// Any thread, except where noted. Changes call no listener by themselves: notify() does.
-class Roster {
+class MemberTable {
  public:
-  explicit Roster(TableMessage table);
+  explicit MemberTable(TableMessage table);
 
   int ranks() const { return static_cast<int>(members_.size()); }
   std::uint64_t comm_id() const { return comm_id_; }

@@ -1,4 +1,4 @@
-#include "comm/membership/roster.h"
+#include "comm/membership/member_table.h"
 
 #include <utility>
 
@@ -23,31 +23,31 @@ void ListenerSlot::call() {
   if (--running_ == 0) idle_.notify_all();
 }
 
-Roster::Roster(TableMessage table)
+MemberTable::MemberTable(TableMessage table)
     : comm_id_(table.comm_id), members_(std::move(table.members)), lives_(members_.size()) {}
 
-Life Roster::life(Rank rank) const {
+Life MemberTable::life(Rank rank) const {
   const MutexLock lock(mutex_);
   return lives_[static_cast<std::size_t>(rank.value)].life;
 }
 
-std::uint64_t Roster::last_sequence(Rank rank) const {
+std::uint64_t MemberTable::last_sequence(Rank rank) const {
   const MutexLock lock(mutex_);
   return lives_[static_cast<std::size_t>(rank.value)].last_sequence;
 }
 
-Cause Roster::cause() const {
+Cause MemberTable::cause() const {
   const MutexLock lock(mutex_);
   return cause_;
 }
 
-std::string Roster::describe(Rank rank) const {
+std::string MemberTable::describe(Rank rank) const {
   const MutexLock lock(mutex_);
   const std::string& note = lives_[static_cast<std::size_t>(rank.value)].note;
   return tutti::describe(member(rank)) + (note.empty() ? "" : ", " + note);
 }
 
-bool Roster::end_life(Rank rank, Life life, std::uint64_t last_sequence, const std::string& note) {
+bool MemberTable::end_life(Rank rank, Life life, std::uint64_t last_sequence, const std::string& note) {
   const MutexLock lock(mutex_);
   LifeState& state = lives_[static_cast<std::size_t>(rank.value)];
   if (state.life != Life::kAlive) return false;
@@ -57,7 +57,7 @@ bool Roster::end_life(Rank rank, Life life, std::uint64_t last_sequence, const s
   return true;
 }
 
-bool Roster::set_finishing(Rank rank, std::uint64_t sequence) {
+bool MemberTable::set_finishing(Rank rank, std::uint64_t sequence) {
   const MutexLock lock(mutex_);
   LifeState& state = lives_[static_cast<std::size_t>(rank.value)];
   if (state.finishing >= sequence) return false;
@@ -65,7 +65,7 @@ bool Roster::set_finishing(Rank rank, std::uint64_t sequence) {
   return true;
 }
 
-std::vector<NewsItem> Roster::news() const {
+std::vector<NewsItem> MemberTable::news() const {
   const MutexLock lock(mutex_);
   std::vector<NewsItem> items;
   for (const Member& member : members_) {
@@ -78,24 +78,24 @@ std::vector<NewsItem> Roster::news() const {
   return items;
 }
 
-bool Roster::set_cause(const Cause& cause) {
+bool MemberTable::set_cause(const Cause& cause) {
   const MutexLock lock(mutex_);
   if (cause_.code != Code::kOk) return false;
   cause_ = cause;
   return true;
 }
 
-void Roster::add_listener(const std::shared_ptr<ListenerSlot>& slot) {
+void MemberTable::add_listener(const std::shared_ptr<ListenerSlot>& slot) {
   const MutexLock lock(mutex_);
   listeners_.push_back(slot);
 }
 
-void Roster::remove_listener(const std::shared_ptr<ListenerSlot>& slot) {
+void MemberTable::remove_listener(const std::shared_ptr<ListenerSlot>& slot) {
   const MutexLock lock(mutex_);
   std::erase(listeners_, slot);
 }
 
-void Roster::notify() {
+void MemberTable::notify() {
   std::vector<std::shared_ptr<ListenerSlot>> slots;
   {
     const MutexLock lock(mutex_);
