@@ -68,12 +68,13 @@ TEST(Messages, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(cause.code, Code::kMismatch);
   EXPECT_EQ(cause.culprit, kNoRank);
   EXPECT_EQ(cause.text, "why");
-  NewsMessage news;
-  const NewsItem death{Rank{1}, NewsKind::kDead, 3, "not reachable for 1 s"};
-  ASSERT_TRUE(decode(encode(NewsMessage{{{Rank{2}, NewsKind::kLeft, 1ull << 61, {}}, death}}), &news).ok());
+  MemberEventsMessage news;
+  const MemberEvent death{Rank{1}, MemberEventKind::kDead, 3, "not reachable for 1 s"};
+  ASSERT_TRUE(
+      decode(encode(MemberEventsMessage{{{Rank{2}, MemberEventKind::kLeft, 1ull << 61, {}}, death}}), &news).ok());
   ASSERT_EQ(news.items.size(), 2u);
   EXPECT_EQ(news.items[0].sequence, 1ull << 61);
-  EXPECT_EQ(news.items[1].kind, NewsKind::kDead);
+  EXPECT_EQ(news.items[1].kind, MemberEventKind::kDead);
   EXPECT_EQ(news.items[1].note, death.note);
   PlaceMessage place;
   ASSERT_TRUE(decode(encode(PlaceMessage{sample_member(5)}), &place).ok());
@@ -119,7 +120,8 @@ TEST(Messages, WhatIsCutShortOrTooLongIsRefused) {
   expect_only_whole_messages_parse<FailureMessage>(encode(FailureMessage{Code::kTimeout, "late"}));
   expect_only_whole_messages_parse<IntroduceMessage>(encode(IntroduceMessage{}));
   expect_only_whole_messages_parse<SegmentMessage>(encode(SegmentMessage{4096}));
-  expect_only_whole_messages_parse<NewsMessage>(encode(NewsMessage{{{Rank{1}, NewsKind::kDead, 7, "x"}}}));
+  expect_only_whole_messages_parse<MemberEventsMessage>(
+      encode(MemberEventsMessage{{{Rank{1}, MemberEventKind::kDead, 7, "x"}}}));
   expect_only_whole_messages_parse<PlaceMessage>(encode(PlaceMessage{sample_member(1)}));
   expect_only_whole_messages_parse<Cause>(encode(Cause{Code::kTimeout, Rank{0}, Rank{1}, "x"}));
   expect_only_whole_messages_parse<AskIdMessage>(encode(AskIdMessage{1, Rank{1}}));
@@ -147,7 +149,7 @@ TEST(Messages, ValuesOutOfRangeAreRefused) {
   table = sample_table();
   table.members[1].segment_bytes = ~0ull;  // sums of them must not overflow
   EXPECT_FALSE(decode(encode(table), &table).ok());
-  NewsMessage news{{{Rank{1}, static_cast<NewsKind>(3), 0, {}}}};
+  MemberEventsMessage news{{{Rank{1}, static_cast<MemberEventKind>(3), 0, {}}}};
   EXPECT_FALSE(decode(encode(news), &news).ok());
   FailureMessage failure{Code::kOk, "fine"};
   EXPECT_FALSE(decode(encode(failure), &failure).ok());
@@ -172,7 +174,7 @@ int parse_as_everything(ByteView data) {
   feed(FailureMessage{});
   feed(IntroduceMessage{});
   feed(SegmentMessage{});
-  feed(NewsMessage{});
+  feed(MemberEventsMessage{});
   feed(PlaceMessage{});
   feed(Cause{});
   feed(AskIdMessage{});

@@ -72,7 +72,7 @@ void add_messages(const Corpus& corpus) {
   corpus.add("message", "failure", 4, encode(FailureMessage{Code::kTimeout, "late"}));
   corpus.add("message", "introduce", 5, encode(IntroduceMessage{}));
   corpus.add("message", "segment", 6, encode(SegmentMessage{4096}));
-  corpus.add("message", "news", 7, encode(NewsMessage{{{Rank{1}, NewsKind::kDead, 7, "gone"}}}));
+  corpus.add("message", "news", 7, encode(MemberEventsMessage{{{Rank{1}, MemberEventKind::kDead, 7, "gone"}}}));
   corpus.add("message", "cause", 8, encode(Cause{Code::kMismatch, Rank{0}, Rank{1}, "why"}));
   corpus.add("message", "ask_id", 9, encode(AskIdMessage{1, Rank{1}}));
   corpus.add("message", "give_id", 10, encode(GiveIdMessage{1, true, {}}));
@@ -213,7 +213,8 @@ void add_scenes(const Corpus& corpus) {
     corpus.add(target, name, steps[0], std::as_bytes(std::span(steps).subspan(1)));
   };
   constexpr unsigned char kJoin = 1, kMissing = 2, kTable = 3, kReady = 4, kGo = 5, kFailure = 6, kSegment = 8,
-                          kLinked = 9, kNews = 10, kCause = 11, kPlace = 12, kAskLine = 15, kAskBoard = 18, kBoard = 19;
+                          kLinked = 9, kMemberEvents = 10, kCause = 11, kPlace = 12, kAskLine = 15, kAskBoard = 18,
+                          kBoard = 19;
   add("root", "all_go", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kReady, 0, 2, kReady, 0});
   add("root", "one_fails", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kFailure, 0, 2, kReady, 0});
   add("root", "one_ends", {0, kJoin, 0, 1, kJoin, 0, 0xf1});
@@ -221,13 +222,13 @@ void add_scenes(const Corpus& corpus) {
   // The first rank has the table and is connected to the others.
   const Steps linked{0, 0, 0, 4, 0, 0, 0x84, 0, 0, 7, kLinked, 0, 0x87, kLinked, 0};
   add("group", "linked", linked);
-  for (const unsigned char type : {kNews, kCause, kAskLine, kAskBoard, kBoard})
+  for (const unsigned char type : {kMemberEvents, kCause, kAskLine, kAskBoard, kBoard})
     add("group", "linked_" + std::to_string(type), linked + Steps{7, type, 0, 0x87, type, 0});
   add("group", "data", linked + Steps{3, 0, 0x83, 0, 6, 6});
   for (const unsigned char act : {0, 1, 2, 3, 4, 5, 6})
-    add("group", "act_" + std::to_string(act), linked + Steps{6, act, 7, kNews, 0});
+    add("group", "act_" + std::to_string(act), linked + Steps{6, act, 7, kMemberEvents, 0});
   add("group", "sparse",
-      {0x10, 0, 0, 4, 0, 0, 0x84, 0x80, 0, 7, kLinked, 0, 0x87, kLinked, 0, 7, kNews, 0, 7, kCause, 0});
+      {0x10, 0, 0, 4, 0, 0, 0x84, 0x80, 0, 7, kLinked, 0, 0x87, kLinked, 0, 7, kMemberEvents, 0, 7, kCause, 0});
   add("group", "memory", {1, 0, 0, 0x84, 0, 0, 0x87, kSegment, 0, 3, 0x87, kLinked, 0});
   add("group", "place", {2, 1, 0, 0});
 

@@ -76,8 +76,9 @@ inline std::vector<std::byte> honest(MessageType type, std::int32_t rank) {
       return encode(IntroduceMessage{process});
     case MessageType::kSegment:
       return encode(SegmentMessage{kRanks * kSegment});
-    case MessageType::kNews:
-      return encode(NewsMessage{{{self, NewsKind::kDead, 7, "gone"}, {next, NewsKind::kFinishing, 9, ""}}});
+    case MessageType::kMemberEvents:
+      return encode(
+          MemberEventsMessage{{{self, MemberEventKind::kDead, 7, "gone"}, {next, MemberEventKind::kFinishing, 9, ""}}});
     case MessageType::kCause:
       return encode(Cause{Code::kMismatch, self, next, "why"});
     case MessageType::kPlace:

@@ -28,7 +28,7 @@ Group::Group(Hub& hub, const KeyId& id, const Key& secret)
       id_(id),
       secret_(secret),
       desk_(make_desk()),
-      news_(hub.loop(), [this](const std::vector<NewsItem>& items) { send_news(items); }) {}
+      events_(hub.loop(), [this](const std::vector<MemberEvent>& items) { send_events(items); }) {}
 
 std::shared_ptr<StreamDesk> Group::make_desk() {
   StreamDesk::Callbacks callbacks{hub_.loop(), id_, hub_.process(), hub_.port(), {}, {}, {}, {}, {}};
@@ -89,7 +89,7 @@ void Group::remove_local(Rank rank) {
 void Group::close() {
   const auto self = shared_from_this();
   hub_.loop().cancel(mend_timer_);
-  news_.flush();
+  events_.flush();
   desk_->close();
   for (auto& [process, peer] : peers_) peer->close();
   for (auto& [process, connection] : early_) connection->close();
@@ -322,8 +322,8 @@ Status Group::on_message(PeerProcess& peer, MessageType type, ByteView payload) 
       return take_memory(peer, payload);
     case MessageType::kLinked:
       return take_linked(peer);
-    case MessageType::kNews:
-      return take_news(peer, payload);
+    case MessageType::kMemberEvents:
+      return take_events(peer, payload);
     case MessageType::kCause:
       return take_cause(peer, payload);
     case MessageType::kAskBoard:

@@ -14,9 +14,9 @@
 
 #include "comm/membership/board_exchange.h"
 #include "comm/membership/host_memory.h"
+#include "comm/membership/member_event_batch.h"
 #include "comm/membership/member_table.h"
 #include "comm/membership/messages.h"
-#include "comm/membership/news_batch.h"
 #include "comm/membership/peer_process.h"
 #include "comm/membership/process_order.h"
 #include "comm/membership/stream_desk.h"
@@ -132,13 +132,13 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   void send_memory(PeerProcess& peer);
   Status take_linked(PeerProcess& peer);
   Status take_cause(const PeerProcess& peer, ByteView payload);
-  Status take_news(const PeerProcess& peer, ByteView payload);
-  bool apply(const NewsItem& item);
-  void pass_on(const std::vector<NewsItem>& items);
+  Status take_events(const PeerProcess& peer, ByteView payload);
+  bool apply(const MemberEvent& item);
+  void forward(const std::vector<MemberEvent>& items);
   void greet(PeerProcess& peer);
   void send_state(PeerProcess& peer);
   void send_cause(Connection& connection) const;
-  void send_news(const std::vector<NewsItem>& items);
+  void send_events(const std::vector<MemberEvent>& items);
   void mend_later(std::chrono::milliseconds pause);
   void mend();
   bool is_local(Rank rank) const;
@@ -153,7 +153,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   const KeyId id_;
   const Key secret_;
   const std::shared_ptr<StreamDesk> desk_;
-  NewsBatch news_;
+  MemberEventBatch events_;
   double reconnect_seconds_ = 0;
   bool tls_ = false;
   bool let_go_ = false;

@@ -18,16 +18,17 @@ constexpr std::chrono::milliseconds kNextPause{10};
 /// Connections that one search for a culprit may begin.
 constexpr int kDialsAnAsk = 8;
 
-NewsItem leave_item(Rank rank, Life life, std::uint64_t sequence, const std::string& note = {}) {
-  return NewsItem{rank, life == Life::kLeft ? NewsKind::kLeft : NewsKind::kDead, sequence, note};
+MemberEvent leave_item(Rank rank, Life life, std::uint64_t sequence, const std::string& note = {}) {
+  return MemberEvent{rank, life == Life::kLeft ? MemberEventKind::kLeft : MemberEventKind::kDead, sequence, note};
 }
 
 template <class Send>
-void send_in_messages(const std::vector<NewsItem>& items, Send send) {
-  for (std::size_t i = 0; i < items.size(); i += NewsMessage::kMaxItems) {
+void send_in_messages(const std::vector<MemberEvent>& items, Send send) {
+  for (std::size_t i = 0; i < items.size(); i += MemberEventsMessage::kMaxItems) {
     const auto first = items.begin() + static_cast<std::ptrdiff_t>(i);
-    const auto end = items.begin() + static_cast<std::ptrdiff_t>(std::min(i + NewsMessage::kMaxItems, items.size()));
-    send(encode(NewsMessage{{first, end}}));
+    const auto end =
+        items.begin() + static_cast<std::ptrdiff_t>(std::min(i + MemberEventsMessage::kMaxItems, items.size()));
+    send(encode(MemberEventsMessage{{first, end}}));
   }
 }
 
@@ -49,57 +50,57 @@ bool Group::lives(const PeerProcess& peer) const {
 void Group::on_death(PeerProcess& peer, const std::string& note) {
   if (!finished_) return finish_linking(fail(Code::kRemoteError, "{} ended while joining", peer.name()));
   if (!member_table_) return;
-  std::vector<NewsItem> deaths;
+  std::vector<MemberEvent> deaths;
   for (const Rank rank : peer.ranks())
     if (member_table_->end_life(rank, Life::kDead, 0, note)) deaths.push_back(leave_item(rank, Life::kDead, 0, note));
   if (deaths.empty()) return;
-  pass_on(deaths);
+  forward(deaths);
   member_table_->notify();
 }
 
 /// In a mesh a process is believed about its own ranks only; else news come through others, which have proved that they
 /// belong to the communicator.
-Status Group::take_news(const PeerProcess& peer, ByteView payload) {
-  NewsMessage message;
+Status Group::take_events(const PeerProcess& peer, ByteView payload) {
+  MemberEventsMessage message;
   TUTTI_TRY(decode(payload, &message));
-  std::vector<NewsItem> news;
-  for (const NewsItem& item : message.items) {
+  std::vector<MemberEvent> news;
+  for (const MemberEvent& item : message.items) {
     const bool own = std::find(peer.ranks().begin(), peer.ranks().end(), item.rank) != peer.ranks().end();
     const bool known = item.rank.value >= 0 && item.rank.value < member_table_->ranks();
     if (!known || (order_->is_mesh() && !own)) return fail(Code::kRemoteError, "news of somebody else");
     if (apply(item)) news.push_back(item);
   }
   if (news.empty()) return {};
-  pass_on(news);
+  forward(news);
   member_table_->notify();
   return {};
 }
 
-bool Group::apply(const NewsItem& item) {
-  if (item.kind == NewsKind::kFinishing) {
+bool Group::apply(const MemberEvent& item) {
+  if (item.kind == MemberEventKind::kFinishing) {
     boards_->note_sequence(item.rank, item.sequence);
     return member_table_->set_finishing(item.rank, item.sequence);
   }
   if (is_local(item.rank)) {  // it knows better, but nobody will wait for it or listen to it any more
-    if (member_table_->life(item.rank) != Life::kAlive || item.kind != NewsKind::kDead) return false;
+    if (member_table_->life(item.rank) != Life::kAlive || item.kind != MemberEventKind::kDead) return false;
     const std::string text =
         fmt::format("the other ranks have given rank {} ({}) up{}{}", item.rank.value,
                     describe(member_table_->member(item.rank)), item.note.empty() ? "" : ": ", item.note);
     return member_table_->set_cause(Cause{Code::kRemoteError, item.rank, item.rank, text});
   }
-  const Life life = item.kind == NewsKind::kLeft ? Life::kLeft : Life::kDead;
+  const Life life = item.kind == MemberEventKind::kLeft ? Life::kLeft : Life::kDead;
   return member_table_->end_life(item.rank, life, item.sequence, item.note);
 }
 
 /// What was new here is new to others; what comes back is not new any more.
-void Group::pass_on(const std::vector<NewsItem>& items) {
+void Group::forward(const std::vector<MemberEvent>& items) {
   if (order_->is_mesh()) return;
-  news_.add(items);
+  events_.add(items);
   mend_later(kMendPause);
 }
 
-void Group::send_news(const std::vector<NewsItem>& items) {
-  send_in_messages(items, [this](ByteView message) { send_to_peers(MessageType::kNews, message); });
+void Group::send_events(const std::vector<MemberEvent>& items) {
+  send_in_messages(items, [this](ByteView message) { send_to_peers(MessageType::kMemberEvents, message); });
 }
 
 void Group::mend_later(std::chrono::milliseconds pause) {
@@ -139,18 +140,18 @@ void Group::send_state(PeerProcess& peer) {
   send_cause(*peer.connection());
   for (const Rank rank : here_)
     boards_->publish(rank, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
-  std::vector<NewsItem> news = member_table_->news();
-  if (order_->is_mesh()) std::erase_if(news, [this](const NewsItem& item) { return !is_local(item.rank); });
-  send_in_messages(news, [&peer](ByteView message) { peer.send(MessageType::kNews, message); });
+  std::vector<MemberEvent> news = member_table_->news();
+  if (order_->is_mesh()) std::erase_if(news, [this](const MemberEvent& item) { return !is_local(item.rank); });
+  send_in_messages(news, [&peer](ByteView message) { peer.send(MessageType::kMemberEvents, message); });
   desk_->ask_again(peer.process());
 }
 
 /// For the communicator's ranks there it is as if those here were dead, and as lasting.
 void Group::on_late_return(Connection& connection) {
   send_cause(connection);
-  std::vector<NewsItem> deaths;
+  std::vector<MemberEvent> deaths;
   for (const Rank rank : here_) deaths.push_back(leave_item(rank, Life::kDead, 0));
-  send_in_messages(deaths, [&connection](ByteView message) { connection.send(MessageType::kNews, message); });
+  send_in_messages(deaths, [&connection](ByteView message) { connection.send(MessageType::kMemberEvents, message); });
 }
 
 Status Group::take_cause(const PeerProcess& peer, ByteView payload) {
@@ -198,7 +199,7 @@ void Group::fail_all(const Status& why) {
 
 void Group::say_goodbye(Rank from, std::uint64_t last_sequence) {
   if (!member_table_->end_life(from, Life::kLeft, last_sequence)) return;
-  send_news({leave_item(from, Life::kLeft, last_sequence)});
+  send_events({leave_item(from, Life::kLeft, last_sequence)});
   member_table_->notify();
 }
 
@@ -214,7 +215,7 @@ void Group::abandon(Rank from, const Status& why) {
                   fmt::format("rank {} ({}) gave the communicator up{}", from.value, who, reason)};
   }
   post_cause(from, cause);
-  send_news({leave_item(from, Life::kDead, 0)});  // who hears it twice, because it was tried twice, does not mind
+  send_events({leave_item(from, Life::kDead, 0)});  // who hears it twice, because it was tried twice, does not mind
   if (member_table_->end_life(from, Life::kDead, 0)) member_table_->notify();
 }
 
@@ -239,15 +240,16 @@ void Group::publish_board(Rank of) {
   if (known && here_.size() > 1) hub_.loop().post([self = shared_from_this()] { self->boards_->copy_own(); });
   if (order_->is_mesh()) return;
   const std::uint64_t sequence = boards_->own_sequence(of);
-  if (member_table_->set_finishing(of, sequence)) send_news({NewsItem{of, NewsKind::kFinishing, sequence, {}}});
+  if (member_table_->set_finishing(of, sequence))
+    send_events({MemberEvent{of, MemberEventKind::kFinishing, sequence, {}}});
 }
 
 void Group::say_all_goodbyes() {
   if (!member_table_) return;
-  std::vector<NewsItem> goodbyes;
+  std::vector<MemberEvent> goodbyes;
   for (const auto& [rank, linked] : locals_)
     if (member_table_->life(rank) == Life::kAlive) goodbyes.push_back(leave_item(rank, Life::kLeft, 0));
-  send_news(goodbyes);
+  send_events(goodbyes);
 }
 
 }  // namespace tutti

@@ -65,14 +65,14 @@ bool MemberTable::set_finishing(Rank rank, std::uint64_t sequence) {
   return true;
 }
 
-std::vector<NewsItem> MemberTable::news() const {
+std::vector<MemberEvent> MemberTable::news() const {
   const MutexLock lock(mutex_);
-  std::vector<NewsItem> items;
+  std::vector<MemberEvent> items;
   for (const Member& member : members_) {
     const LifeState& state = lives_[static_cast<std::size_t>(member.rank.value)];
-    if (state.finishing != 0) items.push_back({member.rank, NewsKind::kFinishing, state.finishing, {}});
+    if (state.finishing != 0) items.push_back({member.rank, MemberEventKind::kFinishing, state.finishing, {}});
     if (state.life == Life::kAlive) continue;
-    const NewsKind kind = state.life == Life::kLeft ? NewsKind::kLeft : NewsKind::kDead;
+    const MemberEventKind kind = state.life == Life::kLeft ? MemberEventKind::kLeft : MemberEventKind::kDead;
     items.push_back({member.rank, kind, state.last_sequence, state.note});
   }
   return items;

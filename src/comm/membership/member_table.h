@@ -52,7 +52,7 @@ class MemberTable {
   /// The rank has come to Finalize, its operation number `sequence`. False: that was known.
   bool set_finishing(Rank rank, std::uint64_t sequence);
   /// All that is known of the ends of ranks, as news.
-  std::vector<NewsItem> news() const;
+  std::vector<MemberEvent> news() const;
   /// Only the first cause counts. False: there was one.
   bool set_cause(const Cause& cause);
 

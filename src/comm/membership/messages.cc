@@ -9,7 +9,7 @@ constexpr std::size_t kMaxAddresses = 16;
 constexpr std::size_t kMaxSettings = 256;
 constexpr std::size_t kAddressSize = 17;
 constexpr std::size_t kMemberSize = 66;  // the least that one can have
-constexpr std::size_t kNewsItemSize = 17;
+constexpr std::size_t kMemberEventSize = 17;
 constexpr std::size_t kMaxNote = 128;
 constexpr std::uint64_t kMaxSegment = std::uint64_t{1} << 46;  // an address space
 
@@ -228,10 +228,10 @@ Status decode(ByteView data, PlaceMessage* message) {
   return in.finish("place");
 }
 
-std::vector<std::byte> encode(const NewsMessage& message) {
+std::vector<std::byte> encode(const MemberEventsMessage& message) {
   MessageWriter out;
   out.u32(static_cast<std::uint32_t>(message.items.size()));
-  for (const NewsItem& item : message.items) {
+  for (const MemberEvent& item : message.items) {
     out.rank(item.rank);
     out.u8(static_cast<std::uint8_t>(item.kind));
     out.u64(item.sequence);
@@ -240,16 +240,16 @@ std::vector<std::byte> encode(const NewsMessage& message) {
   return out.data();
 }
 
-Status decode(ByteView data, NewsMessage* message) {
+Status decode(ByteView data, MemberEventsMessage* message) {
   MessageReader in(data);
-  message->items.resize(in.count(NewsMessage::kMaxItems, kNewsItemSize));
-  for (NewsItem& item : message->items) {
+  message->items.resize(in.count(MemberEventsMessage::kMaxItems, kMemberEventSize));
+  for (MemberEvent& item : message->items) {
     item.rank = in.rank();
     const std::uint8_t kind = in.u8();
-    item.kind = static_cast<NewsKind>(kind);
+    item.kind = static_cast<MemberEventKind>(kind);
     item.sequence = in.u64();
     item.note = in.line();
-    if (kind > static_cast<std::uint8_t>(NewsKind::kDead) || item.note.size() > kMaxNote) in.refuse();
+    if (kind > static_cast<std::uint8_t>(MemberEventKind::kDead) || item.note.size() > kMaxNote) in.refuse();
     if (item.sequence >> 62 != 0) in.refuse();
   }
   return in.finish("news");

@@ -17,16 +17,16 @@ namespace tutti {
 
 /// Values travel: append only. docs/design/rendezvous.md has the table.
 enum class MessageType : std::uint16_t {
-  kJoin = 1,       ///< rank to root
-  kMissing = 2,    ///< root to rank: who has not joined yet
-  kTable = 3,      ///< root to the first process, and from process to process: everybody
-  kReady = 4,      ///< rank to root: connected to everybody
-  kGo = 5,         ///< root to rank: everybody is
-  kFailure = 6,    ///< either way: the join has failed
-  kIntroduce = 7,  ///< process to process: who opened this connection
-  kSegment = 8,    ///< process to process, with a descriptor: the shared memory of their host
-  kLinked = 9,     ///< process to process: the connection counts
-  kNews = 10,      ///< process to process: how ranks end
+  kJoin = 1,           ///< rank to root
+  kMissing = 2,        ///< root to rank: who has not joined yet
+  kTable = 3,          ///< root to the first process, and from process to process: everybody
+  kReady = 4,          ///< rank to root: connected to everybody
+  kGo = 5,             ///< root to rank: everybody is
+  kFailure = 6,        ///< either way: the join has failed
+  kIntroduce = 7,      ///< process to process: who opened this connection
+  kSegment = 8,        ///< process to process, with a descriptor: the shared memory of their host
+  kLinked = 9,         ///< process to process: the connection counts
+  kMemberEvents = 10,  ///< process to process: how ranks end
   kCause = 11,
   kPlace = 12,  ///< root to rank: the process that the table comes from
   kAskId = 13,
@@ -117,19 +117,19 @@ struct PlaceMessage {
 };
 
 /// kFinishing: the rank lives and has come to its last operation, Finalize. The others are the ends of Life.
-enum class NewsKind : std::uint8_t { kFinishing = 0, kLeft = 1, kDead = 2 };
+enum class MemberEventKind : std::uint8_t { kFinishing = 0, kLeft = 1, kDead = 2 };
 
-struct NewsItem {
+struct MemberEvent {
   Rank rank = kNoRank;
-  NewsKind kind = NewsKind::kFinishing;
+  MemberEventKind kind = MemberEventKind::kFinishing;
   std::uint64_t sequence = 0;  ///< of its last operation
   std::string note;            ///< of a death: "not reachable for 10 s"
 };
 
 /// At most kMaxItems, so that it fits a control message.
-struct NewsMessage {
+struct MemberEventsMessage {
   static constexpr std::size_t kMaxItems = 256;
-  std::vector<NewsItem> items;
+  std::vector<MemberEvent> items;
 };
 
 struct AskIdMessage {
@@ -154,7 +154,7 @@ std::vector<std::byte> encode(const FailureMessage& message);
 std::vector<std::byte> encode(const IntroduceMessage& message);
 std::vector<std::byte> encode(const SegmentMessage& message);
 std::vector<std::byte> encode(const PlaceMessage& message);
-std::vector<std::byte> encode(const NewsMessage& message);
+std::vector<std::byte> encode(const MemberEventsMessage& message);
 std::vector<std::byte> encode(const Cause& message);
 std::vector<std::byte> encode(const AskIdMessage& message);
 std::vector<std::byte> encode(const GiveIdMessage& message);
@@ -168,7 +168,7 @@ Status decode(ByteView data, FailureMessage* message);
 Status decode(ByteView data, IntroduceMessage* message);
 Status decode(ByteView data, SegmentMessage* message);
 Status decode(ByteView data, PlaceMessage* message);
-Status decode(ByteView data, NewsMessage* message);
+Status decode(ByteView data, MemberEventsMessage* message);
 Status decode(ByteView data, Cause* message);
 Status decode(ByteView data, AskIdMessage* message);
 Status decode(ByteView data, GiveIdMessage* message);

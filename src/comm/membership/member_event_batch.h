@@ -13,16 +13,16 @@
 namespace tutti {
 
 /// Loop thread only. flush() is the last call before it ends.
-class NewsBatch {
+class MemberEventBatch {
  public:
   /// Hands the items over in the order in which they came.
-  using Send = std::function<void(const std::vector<NewsItem>& items)>;
-  NewsBatch(EventLoop& loop, Send send) : loop_(loop), send_(std::move(send)) {}
-  NewsBatch(const NewsBatch&) = delete;
-  NewsBatch& operator=(const NewsBatch&) = delete;
+  using Send = std::function<void(const std::vector<MemberEvent>& items)>;
+  MemberEventBatch(EventLoop& loop, Send send) : loop_(loop), send_(std::move(send)) {}
+  MemberEventBatch(const MemberEventBatch&) = delete;
+  MemberEventBatch& operator=(const MemberEventBatch&) = delete;
 
   /// Sends them within kPause, with what came before.
-  void add(const std::vector<NewsItem>& items);
+  void add(const std::vector<MemberEvent>& items);
   void flush();
 
   static constexpr std::chrono::milliseconds kPause{5};
@@ -30,7 +30,7 @@ class NewsBatch {
  private:
   EventLoop& loop_;
   Send send_;
-  std::vector<NewsItem> waiting_;
+  std::vector<MemberEvent> waiting_;
   EventLoop::TimerId timer_ = 0;
 };
 

@@ -1,12 +1,12 @@
-#include "comm/membership/news_batch.h"
+#include "comm/membership/member_event_batch.h"
 
 #include <algorithm>
 
 namespace tutti {
 
-void NewsBatch::add(const std::vector<NewsItem>& items) {
+void MemberEventBatch::add(const std::vector<MemberEvent>& items) {
   waiting_.insert(waiting_.end(), items.begin(), items.end());
-  const auto urgent = [](const NewsItem& item) { return item.kind == NewsKind::kDead; };
+  const auto urgent = [](const MemberEvent& item) { return item.kind == MemberEventKind::kDead; };
   if (std::any_of(items.begin(), items.end(), urgent)) return flush();
   if (timer_ == 0 && !waiting_.empty())
     timer_ = loop_.after(kPause, [this] {
@@ -15,7 +15,7 @@ void NewsBatch::add(const std::vector<NewsItem>& items) {
     });
 }
 
-void NewsBatch::flush() {
+void MemberEventBatch::flush() {
   loop_.cancel(timer_);
   timer_ = 0;
   if (!waiting_.empty()) send_(std::exchange(waiting_, {}));
