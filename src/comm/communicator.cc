@@ -372,7 +372,7 @@ Status Communicator::async_error() {
   TUTTI_TRY(adopt_cause());
   TUTTI_TRY(look_for_past_disagreement(board_.state().sequence));
   for (Rank peer{0}; peer.value < ranks_; ++peer) {
-    if (joined_.membership->life(peer) != Life::kDead) continue;
+    if (joined_.membership->liveness(peer) != Liveness::kDead) continue;
     TUTTI_TRY(adopt_cause());  // whoever died after giving a cause gave it before it died
     return fail(Code::kRemoteError, "rank {} ({}) died", peer.value, joined_.membership->describe(peer));
   }

@@ -232,7 +232,7 @@ class Communicator final : public Watch {
   Status look_for_disagreement();
   Status look_for_transfer_faults();
   Status look_for_finished(Rank missing, std::uint64_t progress);
-  bool concerns(Rank peer, Life life, Rank missing) const;
+  bool concerns(Rank peer, Liveness liveness, Rank missing) const;
   std::string what_runs() const;
   Culprit culprit_of_wait(Rank missing) const;
   std::string others_missing(const Call& call) const;
@@ -240,7 +240,7 @@ class Communicator final : public Watch {
   Status look_for_deaths(Rank missing, std::uint64_t progress);
   bool is_far(Rank peer) const { return static_cast<const Executor&>(*executor_).board(peer) == nullptr; }
   void ask_far_ranks();
-  Status gone(Rank peer, Life life);
+  Status gone(Rank peer, Liveness liveness);
   Status odd_message(Rank from);
   Status look_for_past_disagreement(std::uint64_t last);
   Status look_at_clock(Rank missing, std::uint64_t progress);

@@ -247,7 +247,7 @@ Status Communicator::look_for_lost_kernels(const Call& call) {
   const DeviceExecutor& executor = *device_->executor();
   Rank lost = kNoRank;
   for (Rank peer{0}; peer.value < ranks_ && lost == kNoRank; ++peer)
-    if (peer != rank_ && joined_.membership->life(peer) != Life::kAlive) lost = peer;
+    if (peer != rank_ && joined_.membership->liveness(peer) != Liveness::kAlive) lost = peer;
   if (lost == kNoRank || executor.missing() == kNoRank) return {};
   const MutexLock lock(lost_mutex_);
   if (lost_ != lost || lost_waits_ != executor.waits()) {
@@ -257,7 +257,7 @@ Status Communicator::look_for_lost_kernels(const Call& call) {
   }
   if (Clock::now() - lost_since_ < kPatience) return {};
   TUTTI_TRY(adopt_cause());  // whoever left after giving a cause gave it before it left
-  const bool died = joined_.membership->life(lost) == Life::kDead;
+  const bool died = joined_.membership->liveness(lost) == Liveness::kDead;
   return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) {} during {}", lost.value,
                             joined_.membership->describe(lost), died ? "died" : "left", describe(call)),
                        lost);

@@ -82,11 +82,11 @@ Status look_at_parent(Communicator& parent, const std::vector<int>& group) {
   if (cause.code != Code::kOk)
     return fail(cause.code, "{} (told by rank {}) {}", cause.text, cause.from.value, kDuringSplit);
   // Who has left may have done so because of a death.
-  for (const Life end : {Life::kDead, Life::kLeft}) {
+  for (const Liveness end : {Liveness::kDead, Liveness::kLeft}) {
     for (const int rank : group) {
-      if (parent.membership().life(Rank{rank}) != end) continue;
+      if (parent.membership().liveness(Rank{rank}) != end) continue;
       return fail(Code::kRemoteError, "rank {} ({}) {} {}", rank, parent.membership().describe(Rank{rank}),
-                  end == Life::kDead ? "died" : "left", kDuringSplit);
+                  end == Liveness::kDead ? "died" : "left", kDuringSplit);
     }
   }
   return {};

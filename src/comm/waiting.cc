@@ -158,7 +158,7 @@ bool Communicator::finished_by(Rank peer, std::uint64_t sequence) const {
 // Whether this rank waits in vain now that `peer` is gone. Who receives from any rank may have waited for the dead one.
 // What a far rank had done is not known for sure; who waits for it directly does know, and tells all others
 // (docs/design/failure.md).
-bool Communicator::concerns(Rank peer, Life life, Rank missing) const {
+bool Communicator::concerns(Rank peer, Liveness liveness, Rank missing) const {
   if (call_.collective != Collective::kSendRecv) {
     if (finished_by(peer, call_.sequence)) return false;
     return !is_far(peer) || missing == peer || waits_in_circle(rank_, missing, ranks_, boards());
@@ -166,9 +166,9 @@ bool Communicator::concerns(Rank peer, Life life, Rank missing) const {
   const Transfer* const open = executor_->open_transfer();
   if (open == nullptr) return missing == peer;  // all is said and done, but the peer has not taken it
   if (!executor_->exchanges_with(peer)) return false;
-  if (life == Life::kDead || open->peer != kNoRank) return true;
+  if (liveness == Liveness::kDead || open->peer != kNoRank) return true;
   for (Rank other{0}; other.value < ranks_; ++other)
-    if (other != rank_ && joined_.membership->life(other) == Life::kAlive) return false;
+    if (other != rank_ && joined_.membership->liveness(other) == Liveness::kAlive) return false;
   return true;
 }
 
@@ -177,8 +177,8 @@ bool Communicator::concerns(Rank peer, Life life, Rank missing) const {
 // another host it may still be on its way.
 Status Communicator::look_for_deaths(Rank missing, std::uint64_t progress) {
   for (Rank peer{0}; peer.value < ranks_; ++peer) {
-    const Life life = joined_.membership->life(peer);
-    if (life == Life::kAlive || peer == rank_ || !concerns(peer, life, missing)) continue;
+    const Liveness liveness = joined_.membership->liveness(peer);
+    if (liveness == Liveness::kAlive || peer == rank_ || !concerns(peer, liveness, missing)) continue;
     if (suspect_ != peer || suspect_progress_ != progress) {
       suspect_ = peer;
       suspect_progress_ = progress;
@@ -191,15 +191,15 @@ Status Communicator::look_for_deaths(Rank missing, std::uint64_t progress) {
       alarm_.store(1, std::memory_order_release);
       return {};
     }
-    return gone(peer, life);
+    return gone(peer, liveness);
   }
   return {};
 }
 
-Status Communicator::gone(Rank peer, Life life) {
+Status Communicator::gone(Rank peer, Liveness liveness) {
   TUTTI_TRY(adopt_cause());  // whoever left after giving a cause gave it before it left
   const std::string who = joined_.membership->describe(peer);
-  if (life == Life::kDead)
+  if (liveness == Liveness::kDead)
     return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) died during {}", peer.value, who, what_runs()), peer);
   // A process that ended without Destroy says goodbye without a number.
   const std::uint64_t last = joined_.membership->last_sequence(peer);
@@ -285,7 +285,7 @@ Status Communicator::finalize() {
 // A call on a CUDA stream is finished, to its host, once it is there. Kernels of other processes use this rank's memory
 // until the peer has come to Finalize, too.
 bool Communicator::is_done_with(Rank peer, std::uint64_t last) const {
-  const bool lives = joined_.membership->life(peer) == Life::kAlive;
+  const bool lives = joined_.membership->liveness(peer) == Liveness::kAlive;
   const bool through = lives && device_ != nullptr && device_->spans_processes();
   return through ? boards()(peer)->state().sequence > last : finished_by(peer, last);
 }
@@ -300,7 +300,7 @@ Status Communicator::wait_for_peers_to_finish() {
       continue;
     }
     if (alarmed()) TUTTI_TRY(adopt_cause());
-    if (joined_.membership->life(peer) != Life::kAlive && !finished_by(peer, last)) {
+    if (joined_.membership->liveness(peer) != Liveness::kAlive && !finished_by(peer, last)) {
       TUTTI_TRY(adopt_cause());  // whoever left after giving a cause gave it before it left
       return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) left without finishing operation {}", peer.value,
                                 joined_.membership->describe(peer), last),

@@ -436,7 +436,7 @@ TEST(Hub, AForkedChildOfACommunicatorsOwnerIsRefused) {
   }
   EXPECT_EQ(test::await_end(child), 0);
   EXPECT_FALSE(hub_forked());
-  EXPECT_EQ(joined.membership->life(Rank{0}), Life::kAlive);
+  EXPECT_EQ(joined.membership->liveness(Rank{0}), Liveness::kAlive);
   joined.membership->say_goodbye(0);
 }
 

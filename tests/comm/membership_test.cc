@@ -39,8 +39,8 @@ bool wait_until(Membership& membership, const std::function<bool()>& condition) 
   return holds;
 }
 
-bool wait_for_life(Membership& membership, int rank, Life life) {
-  return wait_until(membership, [&] { return membership.life(Rank{rank}) == life; });
+bool wait_for_life(Membership& membership, int rank, Liveness liveness) {
+  return wait_until(membership, [&] { return membership.liveness(Rank{rank}) == liveness; });
 }
 
 TEST(TimedMembership, AKilledProcessIsDeadWithinASecondAndNamed) {
@@ -52,12 +52,12 @@ TEST(TimedMembership, AKilledProcessIsDeadWithinASecondAndNamed) {
     if (rank == 2) test::await_kill();
     test::Yardstick yardstick;
     page.wait_for_mark(1, 1);
-    const std::string miss = yardstick.miss(1, [&] { return joined.membership->life(Rank{2}) == Life::kDead; });
+    const std::string miss = yardstick.miss(1, [&] { return joined.membership->liveness(Rank{2}) == Liveness::kDead; });
     TUTTI_TRY(expect(miss.empty(), "of the death: " + miss));
     TUTTI_TRY(
         expect(joined.membership->describe(Rank{2}).find(fmt::format("process {} on host", page.marks[2].load())) == 0,
                "the dead process is not named"));
-    TUTTI_TRY(expect(joined.membership->life(Rank{1 - rank}) == Life::kAlive, "the other one is not dead"));
+    TUTTI_TRY(expect(joined.membership->liveness(Rank{1 - rank}) == Liveness::kAlive, "the other one is not dead"));
     page.mark(3);
     page.wait_for_mark(3, 2);
     joined.membership->say_goodbye(0);
@@ -89,7 +89,7 @@ TEST(Membership, AKilledParentOfALivingChildIsDead) {
         test::await_kill();
       }
       page.wait_for_mark(2, 1);
-      TUTTI_TRY(expect(wait_for_life(*joined.membership, 1, Life::kDead), "the death was not noticed"));
+      TUTTI_TRY(expect(wait_for_life(*joined.membership, 1, Liveness::kDead), "the death was not noticed"));
       joined.membership->say_goodbye(0);
       return Status();
     });
@@ -112,10 +112,11 @@ TEST(Membership, AGoodbyeBeforeTheEndIsNoDeath) {
       joined.membership->say_goodbye(42);
       ::_exit(0);  // no handler runs: what was sent is all there is
     }
-    TUTTI_TRY(expect(wait_until(*joined.membership, [&] { return joined.membership->life(Rank{1}) != Life::kAlive; }),
-                     "nothing was noticed"));
+    TUTTI_TRY(
+        expect(wait_until(*joined.membership, [&] { return joined.membership->liveness(Rank{1}) != Liveness::kAlive; }),
+               "nothing was noticed"));
     std::this_thread::sleep_for(milliseconds(50));  // the end of its process must not change it
-    TUTTI_TRY(expect(joined.membership->life(Rank{1}) == Life::kLeft, "a goodbye counts as a death"));
+    TUTTI_TRY(expect(joined.membership->liveness(Rank{1}) == Liveness::kLeft, "a goodbye counts as a death"));
     TUTTI_TRY(expect(joined.membership->last_sequence(Rank{1}) == 42, "another sequence"));
     joined.membership->say_goodbye(0);
     return Status();
@@ -131,7 +132,7 @@ TEST(Membership, AProcessThatEndsInOrderHasLeft) {
     Hub::keep_until_exit(joined);
     TUTTI_TRY(test::join_by_page(rank, 2, page, joined));
     if (rank == 1) return Status();  // and then std::exit
-    return expect(wait_for_life(*joined->membership, 1, Life::kLeft), "the exit was not noticed, or is a death");
+    return expect(wait_for_life(*joined->membership, 1, Liveness::kLeft), "the exit was not noticed, or is a death");
   });
   processes.wait();
   expect_all_ok(processes.page(), 2);
@@ -147,7 +148,7 @@ TEST(Membership, TheFirstCauseWinsAndComesBeforeTheEnd) {
       membership.post_cause(Cause{Code::kMismatch, kNoRank, Rank{1}, "rank 1 called something else"});
       ::_exit(0);
     }
-    TUTTI_TRY(expect(wait_for_life(membership, 2, Life::kDead), "the end was not noticed"));
+    TUTTI_TRY(expect(wait_for_life(membership, 2, Liveness::kDead), "the end was not noticed"));
     membership.post_cause(Cause{Code::kRemoteError, kNoRank, Rank{2}, "rank 2 died"});
     page.mark(0);
     page.wait_for_mark(0, 2);
@@ -173,7 +174,7 @@ TEST(Membership, ThreadsTellEachOther) {
     TUTTI_TRY(
         expect(membership.cause().from == Rank{0} && membership.cause().text == "rank 1 is slow", "another cause"));
     membership.say_goodbye(static_cast<std::uint64_t>(rank) + 1);
-    for (int r = 0; r < 3; ++r) TUTTI_TRY(expect(wait_for_life(membership, r, Life::kLeft), "no goodbye came"));
+    for (int r = 0; r < 3; ++r) TUTTI_TRY(expect(wait_for_life(membership, r, Liveness::kLeft), "no goodbye came"));
     return expect(membership.last_sequence(Rank{2}) == 3, "another sequence");
   });
   expect_all_ok(*page, 3);
@@ -185,7 +186,7 @@ TEST(Membership, GivingUpWithoutAGoodbyeIsAFailureOfThatRank) {
     JoinResult joined;
     TUTTI_TRY(test::join_by_page(rank, 2, shared, &joined));
     if (rank == 1) return Status();  // destroys the membership
-    TUTTI_TRY(expect(wait_for_life(*joined.membership, 1, Life::kDead), "nothing was noticed"));
+    TUTTI_TRY(expect(wait_for_life(*joined.membership, 1, Liveness::kDead), "nothing was noticed"));
     const Cause cause = joined.membership->cause();
     joined.membership->say_goodbye(0);
     return expect(cause.code == Code::kRemoteError && cause.culprit == Rank{1}, "no cause names it");
@@ -214,7 +215,7 @@ TEST(Membership, AListenerIsNotCalledAfterItIsUnset) {
       TUTTI_TRY(expect(running.load() == 0 && calls.load() >= 1, "it returned while a call was running"));
       const int before = calls.load();
       shared.mark(2);
-      TUTTI_TRY(expect(wait_for_life(*joined.membership, 1, Life::kLeft), "no goodbye"));
+      TUTTI_TRY(expect(wait_for_life(*joined.membership, 1, Liveness::kLeft), "no goodbye"));
       TUTTI_TRY(expect(calls.load() == before, "the old listener was called"));
     } else {
       shared.wait_for_mark(0, 1);
@@ -240,7 +241,7 @@ TEST(Membership, ProcessesOfSeveralRanksShareOneConnection) {
       TUTTI_TRY(expect(joined.one_host && !joined.one_process, "wrong about who is where"));
       joined.membership->say_goodbye(static_cast<std::uint64_t>(rank));
       for (int r = 0; r < 6; ++r) {
-        TUTTI_TRY(expect(wait_for_life(*joined.membership, r, Life::kLeft), "no goodbye came"));
+        TUTTI_TRY(expect(wait_for_life(*joined.membership, r, Liveness::kLeft), "no goodbye came"));
         TUTTI_TRY(
             expect(joined.membership->last_sequence(Rank{r}) == static_cast<std::uint64_t>(r), "another sequence"));
       }

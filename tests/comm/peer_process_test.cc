@@ -53,7 +53,7 @@ TEST(PeerProcess, OfThisHostIsNotReplacedByWhoComesOverTheNetwork) {
     const Status told = tell_lies_as(known->process, id);
     page.mark(1);
     TUTTI_TRY(told);
-    const bool left = test::comes_true([&] { return joined.membership->life(Rank{1}) == Life::kLeft; });
+    const bool left = test::comes_true([&] { return joined.membership->liveness(Rank{1}) == Liveness::kLeft; });
     TUTTI_TRY(test::expect(left, "the goodbye over the connection that was there is not heard"));
     TUTTI_TRY(test::expect(joined.membership->cause().code == Code::kOk, "the lie is believed"));
     return joined.membership->say_goodbye(0), Status();

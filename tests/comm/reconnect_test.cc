@@ -27,11 +27,12 @@ TEST_P(TimedReconnectKill, AKilledRankIsDeadOnAllWithinASecond) {
     if (rank == victim) test::await_kill();
     test::Yardstick yardstick;
     page.wait_for_mark(1, 1);
-    const std::string miss = yardstick.miss(1, [&] { return joined.membership->life(Rank{victim}) == Life::kDead; });
+    const std::string miss =
+        yardstick.miss(1, [&] { return joined.membership->liveness(Rank{victim}) == Liveness::kDead; });
     TUTTI_TRY(expect(miss.empty(), "of the death: " + miss));
     for (int other = 0; other < 4; ++other)
       if (other != victim)
-        TUTTI_TRY(expect(joined.membership->life(Rank{other}) == Life::kAlive, "another one counts as dead"));
+        TUTTI_TRY(expect(joined.membership->liveness(Rank{other}) == Liveness::kAlive, "another one counts as dead"));
     page.mark(2);
     page.wait_for_mark(2, 3);
     joined.membership->say_goodbye(0);
@@ -70,7 +71,7 @@ Status cut_and_compare(JoinResult& joined, CallBoard& own, int rank, int round, 
   });
   TUTTI_TRY(expect(heard, "a connection did not come back"));
   for (const Rank peer : others)
-    TUTTI_TRY(expect(joined.membership->life(peer) == Life::kAlive, "a loss counts as a death"));
+    TUTTI_TRY(expect(joined.membership->liveness(peer) == Liveness::kAlive, "a loss counts as a death"));
   return Status();
 }
 
@@ -108,11 +109,12 @@ TEST(Reconnect, ACauseAndAGoodbyeSaidIntoACutConnectionArrive) {
         page.wait_for_mark(1, 1);
         return Status();
       }
-      TUTTI_TRY(expect(comes_true([&] { return membership.life(Rank{speaker}) != Life::kAlive; }), "no goodbye came"));
+      TUTTI_TRY(expect(comes_true([&] { return membership.liveness(Rank{speaker}) != Liveness::kAlive; }),
+                       "no goodbye came"));
       page.mark(1);
       membership.say_goodbye(0);
-      return expect(membership.life(Rank{speaker}) == Life::kLeft && membership.last_sequence(Rank{speaker}) == 7 &&
-                        membership.cause().text == "a cause",
+      return expect(membership.liveness(Rank{speaker}) == Liveness::kLeft &&
+                        membership.last_sequence(Rank{speaker}) == 7 && membership.cause().text == "a cause",
                     "something else came");
     });
     processes.wait();
@@ -154,7 +156,7 @@ TEST_P(TimedReconnectSilence, AProcessThatDoesNotComeBackIsDeadAfterItsTime) {
     Membership& membership = *joined.membership;
     page.mark(0);
     if (rank == silent) {  // and finds itself given up when it goes on
-      const bool told = comes_true([&] { return membership.life(Rank{1 - silent}) == Life::kDead; });
+      const bool told = comes_true([&] { return membership.liveness(Rank{1 - silent}) == Liveness::kDead; });
       page.mark(3);
       membership.say_goodbye(0);
       return expect(told, "it was not told that it is on its own");
@@ -163,7 +165,7 @@ TEST_P(TimedReconnectSilence, AProcessThatDoesNotComeBackIsDeadAfterItsTime) {
     page.wait_for_mark(1, 1);
     const auto began = Clock::now();
     TUTTI_TRY(expect(test::cut_connections() >= 1, "there was nothing to cut"));
-    const std::string miss = yardstick.miss(3, [&] { return membership.life(Rank{silent}) == Life::kDead; });
+    const std::string miss = yardstick.miss(3, [&] { return membership.liveness(Rank{silent}) == Liveness::kDead; });
     const auto given = Clock::now() - began;  // at least what it was told, however slow this process is
     page.mark(2);
     page.wait_for_mark(3, 1);
@@ -192,7 +194,7 @@ TEST(Reconnect, WithoutPatienceALossIsADeath) {
     page.mark(0);
     page.wait_for_mark(0, 2);
     if (rank == 1) test::cut_connections();
-    const bool dead = comes_true([&] { return joined.membership->life(Rank{1 - rank}) == Life::kDead; });
+    const bool dead = comes_true([&] { return joined.membership->liveness(Rank{1 - rank}) == Liveness::kDead; });
     page.mark(1);
     page.wait_for_mark(1, 2);
     joined.membership->say_goodbye(0);

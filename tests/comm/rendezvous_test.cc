@@ -126,7 +126,7 @@ TEST(Rendezvous, AnIdMakesOneCommunicator) {
   const Status again = join(test::request_for(0, 1, id), &second);
   EXPECT_EQ(again.code(), Code::kInvalidUsage) << again.text();
   EXPECT_TRUE(contains(again.text(), "used already")) << again.text();
-  EXPECT_EQ(first.membership->life(Rank{0}), Life::kAlive);
+  EXPECT_EQ(first.membership->liveness(Rank{0}), Liveness::kAlive);
 }
 
 TEST(Rendezvous, ABadIdIsRefused) {
@@ -209,7 +209,7 @@ TEST(Rendezvous, RanksOfDifferentHostIdsConnectByTcp) {
         return fail(Code::kInternalError, "segment of rank {} at rank {}", r, rank);
     joined.membership->say_goodbye(static_cast<std::uint64_t>(rank) + 5);
     for (int r = 0; r < 3; ++r)
-      if (!test::comes_true([&] { return joined.membership->life(Rank{r}) == Life::kLeft; }))
+      if (!test::comes_true([&] { return joined.membership->liveness(Rank{r}) == Liveness::kLeft; }))
         return fail(Code::kTimeout, "no goodbye of rank {}", r);
     return joined.membership->last_sequence(Rank{2}) == 7 ? Status() : fail(Code::kInternalError, "7");
   });

@@ -45,10 +45,11 @@ class Sparse : public testing::TestWithParam<Placement> {
 };
 
 /// All lives become as `expected`, without the end of the time for reconnections.
-Status expect_lives(const Membership& membership, const std::function<Life(int rank)>& expected) {
+Status expect_lives(const Membership& membership, const std::function<Liveness(int rank)>& expected) {
   for (int peer = 0; peer < kRanks; ++peer) {
-    const bool came = comes_true([&] { return membership.life(Rank{peer}) == expected(peer); });
-    TUTTI_TRY(expect(came, fmt::format("rank {} is life {}", peer, static_cast<int>(membership.life(Rank{peer})))));
+    const bool came = comes_true([&] { return membership.liveness(Rank{peer}) == expected(peer); });
+    TUTTI_TRY(
+        expect(came, fmt::format("rank {} is liveness {}", peer, static_cast<int>(membership.liveness(Rank{peer})))));
   }
   return {};
 }
@@ -94,8 +95,8 @@ TEST_P(Sparse, GoodbyesReachAll) {
     page.mark(0);
     page.wait_for_mark(0, kRanks);
     if (rank % 2 == 1) joined.membership->say_goodbye(static_cast<std::uint64_t>(100 + rank));
-    const auto life = [](int peer) { return peer % 2 == 1 ? Life::kLeft : Life::kAlive; };
-    TUTTI_TRY(expect_lives(*joined.membership, life));
+    const auto liveness = [](int peer) { return peer % 2 == 1 ? Liveness::kLeft : Liveness::kAlive; };
+    TUTTI_TRY(expect_lives(*joined.membership, liveness));
     for (int peer = 1; peer < kRanks; peer += 2)
       TUTTI_TRY(expect(joined.membership->last_sequence(Rank{peer}) == static_cast<std::uint64_t>(100 + peer),
                        "another last operation"));
@@ -137,7 +138,8 @@ TEST_P(Sparse, AKilledRankIsDeadOnAll) {
     page.mark(0);
     if (rank == kVictim) test::await_kill();
     page.wait_for_mark(1, 1);
-    TUTTI_TRY(expect_lives(*joined.membership, [](int peer) { return peer == kVictim ? Life::kDead : Life::kAlive; }));
+    TUTTI_TRY(expect_lives(*joined.membership,
+                           [](int peer) { return peer == kVictim ? Liveness::kDead : Liveness::kAlive; }));
     page.mark(2);
     page.wait_for_mark(2, kRanks - 1);
     joined.membership->say_goodbye(0);
@@ -163,13 +165,14 @@ TEST_P(Sparse, ThoseWhoStayFindEachOther) {
     page.mark(0);
     page.wait_for_mark(0, kRanks);
     if (!stays(rank)) return joined.membership->say_goodbye(1), Status();
-    TUTTI_TRY(expect_lives(*joined.membership, [stays](int p) { return stays(p) ? Life::kAlive : Life::kLeft; }));
+    TUTTI_TRY(
+        expect_lives(*joined.membership, [stays](int p) { return stays(p) ? Liveness::kAlive : Liveness::kLeft; }));
     std::this_thread::sleep_for(milliseconds(1000));  // by now they are connected
     page.mark(1);
     if (rank == 4) test::await_kill();
-    const bool noticed = comes_true([&] { return joined.membership->life(Rank{4}) == Life::kDead; });
+    const bool noticed = comes_true([&] { return joined.membership->liveness(Rank{4}) == Liveness::kDead; });
     TUTTI_TRY(expect(noticed, "the death was not noticed"));
-    TUTTI_TRY(expect(joined.membership->life(Rank{12 - rank}) == Life::kAlive, "the other one counts as dead"));
+    TUTTI_TRY(expect(joined.membership->liveness(Rank{12 - rank}) == Liveness::kAlive, "the other one counts as dead"));
     page.mark(2);
     page.wait_for_mark(2, 2);
     joined.membership->say_goodbye(0);
@@ -207,7 +210,7 @@ TEST_P(Sparse, BoardsOfAllCanBeAskedFor) {
       });
     });
     TUTTI_TRY(expect(heard, "a board did not come"));
-    TUTTI_TRY(expect_lives(*joined.membership, [](int) { return Life::kAlive; }));
+    TUTTI_TRY(expect_lives(*joined.membership, [](int) { return Liveness::kAlive; }));
     page.mark(1);
     page.wait_for_mark(1, kRanks);
     joined.membership->set_board(nullptr);

@@ -30,7 +30,8 @@ DeviceGroup::DeviceGroup(const DeviceRequest& request, const JoinResult& joined,
 DeviceGroup::~DeviceGroup() {
   if (fabric_ == nullptr) return;
   for (Rank peer{0}; peer.value < ranks(); ++peer)
-    if (membership_.life(Rank{members_[static_cast<std::size_t>(peer.value)]}) == Life::kDead) fabric_->forget(peer);
+    if (membership_.liveness(Rank{members_[static_cast<std::size_t>(peer.value)]}) == Liveness::kDead)
+      fabric_->forget(peer);
 }
 
 /// The members' devices, as each told the others in the join: alike on all ranks.

@@ -26,9 +26,9 @@ void ListenerSlot::call() {
 MemberTable::MemberTable(TableMessage table)
     : comm_id_(table.comm_id), members_(std::move(table.members)), lives_(members_.size()) {}
 
-Life MemberTable::life(Rank rank) const {
+Liveness MemberTable::liveness(Rank rank) const {
   const MutexLock lock(mutex_);
-  return lives_[static_cast<std::size_t>(rank.value)].life;
+  return lives_[static_cast<std::size_t>(rank.value)].liveness;
 }
 
 std::uint64_t MemberTable::last_sequence(Rank rank) const {
@@ -47,11 +47,11 @@ std::string MemberTable::describe(Rank rank) const {
   return tutti::describe(member(rank)) + (note.empty() ? "" : ", " + note);
 }
 
-bool MemberTable::end_life(Rank rank, Life life, std::uint64_t last_sequence, const std::string& note) {
+bool MemberTable::end_life(Rank rank, Liveness liveness, std::uint64_t last_sequence, const std::string& note) {
   const MutexLock lock(mutex_);
   LifeState& state = lives_[static_cast<std::size_t>(rank.value)];
-  if (state.life != Life::kAlive) return false;
-  state.life = life;
+  if (state.liveness != Liveness::kAlive) return false;
+  state.liveness = liveness;
   state.last_sequence = last_sequence;
   state.note = note;
   return true;
@@ -71,8 +71,8 @@ std::vector<MemberEvent> MemberTable::news() const {
   for (const Member& member : members_) {
     const LifeState& state = lives_[static_cast<std::size_t>(member.rank.value)];
     if (state.finishing != 0) items.push_back({member.rank, MemberEventKind::kFinishing, state.finishing, {}});
-    if (state.life == Life::kAlive) continue;
-    const MemberEventKind kind = state.life == Life::kLeft ? MemberEventKind::kLeft : MemberEventKind::kDead;
+    if (state.liveness == Liveness::kAlive) continue;
+    const MemberEventKind kind = state.liveness == Liveness::kLeft ? MemberEventKind::kLeft : MemberEventKind::kDead;
     items.push_back({member.rank, kind, state.last_sequence, state.note});
   }
   return items;

@@ -40,7 +40,7 @@ class MemberTable {
 
   const std::vector<Member>& members() const { return members_; }
 
-  Life life(Rank rank) const;
+  Liveness liveness(Rank rank) const;
   std::uint64_t last_sequence(Rank rank) const;
   Cause cause() const;
 
@@ -48,7 +48,7 @@ class MemberTable {
   std::string describe(Rank rank) const;
 
   /// Only the first change of a rank counts. False: it had changed before. `note` is for describe().
-  bool end_life(Rank rank, Life life, std::uint64_t last_sequence, const std::string& note = {});
+  bool end_life(Rank rank, Liveness liveness, std::uint64_t last_sequence, const std::string& note = {});
   /// The rank has come to Finalize, its operation number `sequence`. False: that was known.
   bool set_finishing(Rank rank, std::uint64_t sequence);
   /// All that is known of the ends of ranks, as news.
@@ -66,7 +66,7 @@ class MemberTable {
   const std::vector<Member> members_;
   mutable Mutex mutex_;
   struct LifeState {
-    Life life = Life::kAlive;
+    Liveness liveness = Liveness::kAlive;
     std::uint64_t last_sequence = 0;
     std::string note;
     std::uint64_t finishing = 0;

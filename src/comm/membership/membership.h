@@ -16,7 +16,7 @@
 namespace tutti {
 
 /// kLeft: the rank said goodbye (Destroy, or its process ended in order). kDead: its process is gone without one.
-enum class Life : std::uint8_t { kAlive = 0, kLeft = 1, kDead = 2 };
+enum class Liveness : std::uint8_t { kAlive = 0, kLeft = 1, kDead = 2 };
 
 /// Why a communicator failed, as told to its other ranks: the first cause, never the later death of the messenger.
 struct Cause {
@@ -40,7 +40,7 @@ class Membership {
   /// else. It never travels.
   virtual Status secret_of_child(const KeyId& nonce, Key* secret) const = 0;
 
-  virtual Life life(Rank rank) const = 0;
+  virtual Liveness liveness(Rank rank) const = 0;
   /// The sequence number in the rank's goodbye; 0 while it is alive.
   virtual std::uint64_t last_sequence(Rank rank) const = 0;
   /// "process 4711 on host x", for texts.

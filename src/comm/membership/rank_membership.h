@@ -23,7 +23,7 @@ class RankMembership final : public Membership {
   Status secret_of_child(const KeyId& nonce, Key* secret) const override {
     return group_->secret_of_child(nonce, secret);
   }
-  Life life(Rank rank) const override { return member_table_->life(rank); }
+  Liveness liveness(Rank rank) const override { return member_table_->liveness(rank); }
   std::uint64_t last_sequence(Rank rank) const override { return member_table_->last_sequence(rank); }
   std::string describe(Rank rank) const override { return member_table_->describe(rank); }
   Cause cause() const override { return member_table_->cause(); }

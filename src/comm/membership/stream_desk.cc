@@ -70,8 +70,8 @@ std::shared_ptr<StreamShelf> StreamDesk::shelf(Rank rank) const {
 
 /// Whether a stream could still serve anybody: both ends live.
 bool StreamDesk::worth_it(const LineId& id) const {
-  return shelves_.contains(id.local) && member_table_->life(id.local) == Life::kAlive &&
-         member_table_->life(id.peer) == Life::kAlive;
+  return shelves_.contains(id.local) && member_table_->liveness(id.local) == Liveness::kAlive &&
+         member_table_->liveness(id.peer) == Liveness::kAlive;
 }
 
 void StreamDesk::want(const LineId& id, std::uint32_t taken) {

@@ -19,7 +19,7 @@ class GroupWiring final : public TcpWiring {
 
   void want(Rank peer, Lane lane) override;
   bool take(Rank peer, Lane lane, TcpStream* stream) override { return shelf_->take(peer, lane, stream); }
-  bool gone(Rank peer) const override { return group_->member_table()->life(peer) != Life::kAlive; }
+  bool gone(Rank peer) const override { return group_->member_table()->liveness(peer) != Liveness::kAlive; }
   void set_listener(std::function<void()> listener) override { listener_.set(std::move(listener)); }
 
  private:

@@ -18,8 +18,9 @@ constexpr std::chrono::milliseconds kNextPause{10};
 /// Connections that one search for a culprit may begin.
 constexpr int kDialsAnAsk = 8;
 
-MemberEvent leave_item(Rank rank, Life life, std::uint64_t sequence, const std::string& note = {}) {
-  return MemberEvent{rank, life == Life::kLeft ? MemberEventKind::kLeft : MemberEventKind::kDead, sequence, note};
+MemberEvent leave_item(Rank rank, Liveness liveness, std::uint64_t sequence, const std::string& note = {}) {
+  return MemberEvent{rank, liveness == Liveness::kLeft ? MemberEventKind::kLeft : MemberEventKind::kDead, sequence,
+                     note};
 }
 
 template <class Send>
@@ -39,7 +40,7 @@ bool Group::is_local(Rank rank) const { return std::find(here_.begin(), here_.en
 bool Group::present(std::size_t place) const {
   const std::vector<Rank>& ranks = (*order_)[place].ranks;
   return std::any_of(ranks.begin(), ranks.end(),
-                     [this](Rank rank) { return member_table_->life(rank) == Life::kAlive; });
+                     [this](Rank rank) { return member_table_->liveness(rank) == Liveness::kAlive; });
 }
 
 bool Group::lives(const PeerProcess& peer) const {
@@ -52,7 +53,8 @@ void Group::on_death(PeerProcess& peer, const std::string& note) {
   if (!member_table_) return;
   std::vector<MemberEvent> deaths;
   for (const Rank rank : peer.ranks())
-    if (member_table_->end_life(rank, Life::kDead, 0, note)) deaths.push_back(leave_item(rank, Life::kDead, 0, note));
+    if (member_table_->end_life(rank, Liveness::kDead, 0, note))
+      deaths.push_back(leave_item(rank, Liveness::kDead, 0, note));
   if (deaths.empty()) return;
   forward(deaths);
   member_table_->notify();
@@ -82,14 +84,14 @@ bool Group::apply(const MemberEvent& item) {
     return member_table_->set_finishing(item.rank, item.sequence);
   }
   if (is_local(item.rank)) {  // it knows better, but nobody will wait for it or listen to it any more
-    if (member_table_->life(item.rank) != Life::kAlive || item.kind != MemberEventKind::kDead) return false;
+    if (member_table_->liveness(item.rank) != Liveness::kAlive || item.kind != MemberEventKind::kDead) return false;
     const std::string text =
         fmt::format("the other ranks have given rank {} ({}) up{}{}", item.rank.value,
                     describe(member_table_->member(item.rank)), item.note.empty() ? "" : ": ", item.note);
     return member_table_->set_cause(Cause{Code::kRemoteError, item.rank, item.rank, text});
   }
-  const Life life = item.kind == MemberEventKind::kLeft ? Life::kLeft : Life::kDead;
-  return member_table_->end_life(item.rank, life, item.sequence, item.note);
+  const Liveness liveness = item.kind == MemberEventKind::kLeft ? Liveness::kLeft : Liveness::kDead;
+  return member_table_->end_life(item.rank, liveness, item.sequence, item.note);
 }
 
 /// What was new here is new to others; what comes back is not new any more.
@@ -150,7 +152,7 @@ void Group::send_state(PeerProcess& peer) {
 void Group::on_late_return(Connection& connection) {
   send_cause(connection);
   std::vector<MemberEvent> deaths;
-  for (const Rank rank : here_) deaths.push_back(leave_item(rank, Life::kDead, 0));
+  for (const Rank rank : here_) deaths.push_back(leave_item(rank, Liveness::kDead, 0));
   send_in_messages(deaths, [&connection](ByteView message) { connection.send(MessageType::kMemberEvents, message); });
 }
 
@@ -198,13 +200,13 @@ void Group::fail_all(const Status& why) {
 }
 
 void Group::say_goodbye(Rank from, std::uint64_t last_sequence) {
-  if (!member_table_->end_life(from, Life::kLeft, last_sequence)) return;
-  send_events({leave_item(from, Life::kLeft, last_sequence)});
+  if (!member_table_->end_life(from, Liveness::kLeft, last_sequence)) return;
+  send_events({leave_item(from, Liveness::kLeft, last_sequence)});
   member_table_->notify();
 }
 
 void Group::abandon(Rank from, const Status& why) {
-  if (member_table_->life(from) != Life::kAlive) return;
+  if (member_table_->liveness(from) != Liveness::kAlive) return;
   // A rank that gives up because of a cause tells that one: its word may reach a peer before the first messenger's
   // does.
   Cause cause = member_table_->cause();
@@ -215,15 +217,16 @@ void Group::abandon(Rank from, const Status& why) {
                   fmt::format("rank {} ({}) gave the communicator up{}", from.value, who, reason)};
   }
   post_cause(from, cause);
-  send_events({leave_item(from, Life::kDead, 0)});  // who hears it twice, because it was tried twice, does not mind
-  if (member_table_->end_life(from, Life::kDead, 0)) member_table_->notify();
+  send_events({leave_item(from, Liveness::kDead, 0)});  // who hears it twice, because it was tried twice, does not mind
+  if (member_table_->end_life(from, Liveness::kDead, 0)) member_table_->notify();
 }
 
 void Group::ask_boards(const std::vector<Rank>& of) {
   if (locals_.empty()) return;
   std::vector<std::size_t> asked;
   for (const Rank rank : of)
-    if (member_table_->life(rank) == Life::kAlive) asked.push_back(*order_->find(member_table_->member(rank).process));
+    if (member_table_->liveness(rank) == Liveness::kAlive)
+      asked.push_back(*order_->find(member_table_->member(rank).process));
   std::sort(asked.begin(), asked.end());
   asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
   int allowance = kDialsAnAsk;
@@ -248,7 +251,7 @@ void Group::say_all_goodbyes() {
   if (!member_table_) return;
   std::vector<MemberEvent> goodbyes;
   for (const auto& [rank, linked] : locals_)
-    if (member_table_->life(rank) == Life::kAlive) goodbyes.push_back(leave_item(rank, Life::kLeft, 0));
+    if (member_table_->liveness(rank) == Liveness::kAlive) goodbyes.push_back(leave_item(rank, Liveness::kLeft, 0));
   send_events(goodbyes);
 }
 
