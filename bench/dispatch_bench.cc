@@ -16,7 +16,7 @@
 namespace tutti {
 namespace {
 
-class Patience final : public Watch {
+class Patience final : public WaitMonitor {
  public:
   Status check(Rank, std::uint64_t) override { return {}; }
 };

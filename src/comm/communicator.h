@@ -26,7 +26,7 @@
 #include "core/retry.h"
 #include "core/settings.h"
 #include "core/status.h"
-#include "core/watch.h"
+#include "core/wait_monitor.h"
 #include "executor/executor.h"
 
 namespace tutti {
@@ -35,7 +35,7 @@ class CudaStream;
 
 /// Threads: one at a time calls the operations below (the C API's rule); abort(), failure(), async_error() and the
 /// membership's listener at any time. Operations take a ticket when they are called and run when it is their turn.
-class Communicator final : public Watch {
+class Communicator final : public WaitMonitor {
  public:
   Communicator(const Settings& settings, std::string name, JoinResult&& joined, std::unique_ptr<Executor>&& executor,
                std::shared_ptr<const AutomaticChoice> choice, Crowding crowding);
@@ -165,7 +165,7 @@ class Communicator final : public Watch {
   /// kInProgress, or how such a call ended. Any one thread.
   Status poll(const DeviceEvent& ended, const Call& call);
 
-  /// Watch: is the wait of the running operation still worth it?
+  /// WaitMonitor: is the wait of the running operation still worth it?
   Status check(Rank missing, std::uint64_t progress) override;
 
   /// The first final failure; ok while there is none.

@@ -332,12 +332,12 @@ void CpuExecutor<E>::reduce(LaneState& lane, const Step& step, Elems count, cons
 }
 
 template <Endpoint E>
-Status CpuExecutor<E>::run(const Launch& launch, Watch& watch) {
-  if (launch.one_shot) return run_one_shot(launch, watch);
+Status CpuExecutor<E>::run(const Launch& launch, WaitMonitor& monitor) {
+  if (launch.one_shot) return run_one_shot(launch, monitor);
   start(launch);
   if (advance() == Progress::kDone) [[likely]]
     return {};
-  return wait(watch);
+  return wait(monitor);
 }
 
 template <Endpoint E>
@@ -349,14 +349,14 @@ void CpuExecutor<E>::start(std::span<Transfer> transfers) {
 }
 
 template <Endpoint E>
-Status CpuExecutor<E>::run(std::span<Transfer> transfers, Watch& watch) {
+Status CpuExecutor<E>::run(std::span<Transfer> transfers, WaitMonitor& monitor) {
   start(transfers);
   if (advance() == Progress::kDone) return {};
-  return wait(watch);
+  return wait(monitor);
 }
 
 template <Endpoint E>
-Status CpuExecutor<E>::wait(Watch& watch) {
+Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
   Ladder ladder(policy_, crowd_);
   std::uint64_t seen = progress();
   CallBoard& board = endpoint_->board();
@@ -364,7 +364,7 @@ Status CpuExecutor<E>::wait(Watch& watch) {
   for (;;) {
     const Progress outcome = advance();
     if (outcome == Progress::kDone) break;
-    if (outcome == Progress::kFailed || watch.alarmed()) TUTTI_TRY(watch.check(missing(), progress()));
+    if (outcome == Progress::kFailed || monitor.alarmed()) TUTTI_TRY(monitor.check(missing(), progress()));
     if (progress() != seen) {
       seen = progress();
       ladder.reset();
@@ -377,26 +377,26 @@ Status CpuExecutor<E>::wait(Watch& watch) {
     if (rung == Ladder::Rung::kYield) {
       if (ladder.waited() < next_check) continue;
       next_check = ladder.waited() + kFirstCheck;
-      TUTTI_TRY(watch.check(missing(), progress()));
+      TUTTI_TRY(monitor.check(missing(), progress()));
       continue;
     }
-    TUTTI_TRY(sleep_once(watch));
+    TUTTI_TRY(sleep_once(monitor));
   }
   board.wait_for(kNoRank);
   return {};
 }
 
 template <Endpoint E>
-Status CpuExecutor<E>::sleep_once(Watch& watch) {
+Status CpuExecutor<E>::sleep_once(WaitMonitor& monitor) {
   endpoint_->announce_sleep();
   const std::uint64_t before = progress();
   const Progress outcome = advance();  // the look after the announcement: what came before it is not missed
-  if (outcome != Progress::kAgain || progress() != before || watch.alarmed()) {
+  if (outcome != Progress::kAgain || progress() != before || monitor.alarmed()) {
     endpoint_->cancel_sleep();
   } else {
     endpoint_->sleep(std::chrono::milliseconds{100});
   }
-  return outcome == Progress::kDone ? Status{} : watch.check(missing(), progress());
+  return outcome == Progress::kDone ? Status{} : monitor.check(missing(), progress());
 }
 
 template class CpuExecutor<ShmEndpoint>;

@@ -32,9 +32,9 @@ class CpuExecutor final : public Executor {
   Launch* launch() override { return &launch_; }
   void start(const Launch& launch) override;
   Progress advance() override;
-  Status run(const Launch& launch, Watch& watch) override;
+  Status run(const Launch& launch, WaitMonitor& monitor) override;
   void start(std::span<Transfer> transfers) override;
-  Status run(std::span<Transfer> transfers, Watch& watch) override;
+  Status run(std::span<Transfer> transfers, WaitMonitor& monitor) override;
   void abandon() override { endpoint_->revoke_references(); }
   const std::string& transfer_fault() const override { return exchange_.fault(); }
   const Transfer* open_transfer() const override { return exchange_.open_transfer(); }
@@ -117,10 +117,10 @@ class CpuExecutor final : public Executor {
   Outcome advance_lane(LaneState& lane, std::uint32_t index);
   void bind(const Launch& launch);
   Outcome blocked_on(int peer);
-  Status run_one_shot(const Launch& launch, Watch& watch);
+  Status run_one_shot(const Launch& launch, WaitMonitor& monitor);
   bool all_arrived(const Launch& launch, Bytes bytes);
-  Status wait(Watch& watch);
-  Status sleep_once(Watch& watch);
+  Status wait(WaitMonitor& monitor);
+  Status sleep_once(WaitMonitor& monitor);
 
   std::unique_ptr<E> endpoint_;
   PeerExchange<E> exchange_;

@@ -13,7 +13,7 @@
 #include "core/status.h"
 #include "core/types.h"
 #include "core/units.h"
-#include "core/watch.h"
+#include "core/wait_monitor.h"
 #include "kernels/kernels.h"
 #include "schedule/bind.h"
 #include "schedule/schedule.h"
@@ -88,12 +88,12 @@ class Executor {
   /// Moves what can be moved, without blocking. kFailed: a message of another call was found, `mismatched()` sent it.
   virtual Progress advance() = 0;
   /// start, then advance on the caller's thread up the waiting ladder until done, or until `watch` ends it.
-  virtual Status run(const Launch& launch, Watch& watch) = 0;
+  virtual Status run(const Launch& launch, WaitMonitor& monitor) = 0;
 
   /// The same for sends and receives, which proceed together and are matched in order per pair and tag. The transfers
   /// stay the caller's and in place until all have ended. A failure is kFailed with transfer_fault().
   virtual void start(std::span<Transfer> transfers) = 0;
-  virtual Status run(std::span<Transfer> transfers, Watch& watch) = 0;
+  virtual Status run(std::span<Transfer> transfers, WaitMonitor& monitor) = 0;
   /// What did not fit, after kFailed; the first transfer that has not ended, nullptr: none.
   virtual const std::string& transfer_fault() const = 0;
   virtual const Transfer* open_transfer() const = 0;

@@ -3,7 +3,7 @@
 namespace tutti {
 
 Status gather_bytes(Executor& host, const Schedule& all_gather, std::uint64_t number, std::span<const std::byte> mine,
-                    std::vector<std::byte>* all, Watch& watch) {
+                    std::vector<std::byte>* all, WaitMonitor& monitor) {
   all->resize(mine.size() * all_gather.extent.output_blocks);
   Launch launch;
   launch.schedule = &all_gather;
@@ -12,7 +12,7 @@ Status gather_bytes(Executor& host, const Schedule& all_gather, std::uint64_t nu
   launch.output = all->data();
   launch.count = launch.tile = Elems{mine.size()};
   launch.fingerprint = mix64(mine.size() << 32 | number);
-  const Status ended = host.run(launch, watch);
+  const Status ended = host.run(launch, monitor);
   if (!ended.ok()) host.abandon();
   return ended;
 }

@@ -9,19 +9,19 @@
 namespace tutti {
 
 template <Endpoint E>
-Status CpuExecutor<E>::run_one_shot(const Launch& launch, Watch& watch) {
+Status CpuExecutor<E>::run_one_shot(const Launch& launch, WaitMonitor& monitor) {
   const Bytes bytes{launch.count.value * launch.element.value};
   const Route all{kNoRank, true, 0};
   std::byte* const slot = endpoint_->send_claim(all, bytes);
   if (slot == nullptr) [[unlikely]]
-    return start(launch), wait(watch);
+    return start(launch), wait(monitor);
   if (bytes.value != 0) copy_bytes(slot, launch.input, bytes, false);
   endpoint_->send_commit(all, bytes, launch.fingerprint);
   ++progress_;
   if (!all_arrived(launch, bytes)) [[unlikely]] {
     start(launch);
     lanes_[0].step = 1;
-    return wait(watch);
+    return wait(monitor);
   }
   if (bytes.value != 0) {
     direct_sources_[static_cast<std::size_t>(rank_)] = launch.input;
@@ -42,7 +42,7 @@ Status CpuExecutor<E>::run_one_shot(const Launch& launch, Watch& watch) {
     if (!settled()) [[unlikely]] {
       start(launch);
       lanes_[0].tile = tiles_;
-      return wait(watch);
+      return wait(monitor);
     }
   }
   return {};
@@ -68,9 +68,9 @@ bool CpuExecutor<E>::all_arrived(const Launch& launch, Bytes bytes) {
   return true;
 }
 
-template Status CpuExecutor<ShmEndpoint>::run_one_shot(const Launch&, Watch&);
-template Status CpuExecutor<InprocEndpoint>::run_one_shot(const Launch&, Watch&);
-template Status CpuExecutor<TcpEndpoint>::run_one_shot(const Launch&, Watch&);
-template Status CpuExecutor<MixedEndpoint>::run_one_shot(const Launch&, Watch&);
+template Status CpuExecutor<ShmEndpoint>::run_one_shot(const Launch&, WaitMonitor&);
+template Status CpuExecutor<InprocEndpoint>::run_one_shot(const Launch&, WaitMonitor&);
+template Status CpuExecutor<TcpEndpoint>::run_one_shot(const Launch&, WaitMonitor&);
+template Status CpuExecutor<MixedEndpoint>::run_one_shot(const Launch&, WaitMonitor&);
 
 }  // namespace tutti

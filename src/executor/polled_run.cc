@@ -11,16 +11,16 @@ namespace {
 constexpr std::chrono::milliseconds kAwake{1};
 }  // namespace
 
-Status run_polled(Executor& executor, Watch& watch, std::chrono::microseconds nap) {
+Status run_polled(Executor& executor, WaitMonitor& monitor, std::chrono::microseconds nap) {
   const auto began = Clock::now();
   auto next_check = began + kAwake;
   for (;;) {
     const Progress outcome = executor.advance();
     if (outcome == Progress::kDone) break;
     const auto now = Clock::now();
-    if (outcome == Progress::kFailed || watch.alarmed() || now >= next_check) {
+    if (outcome == Progress::kFailed || monitor.alarmed() || now >= next_check) {
       executor.board().wait_for(executor.missing());
-      TUTTI_TRY(watch.check(executor.missing(), executor.progress()));
+      TUTTI_TRY(monitor.check(executor.missing(), executor.progress()));
       next_check = now + kAwake;
     }
     if (now - began < kAwake) {

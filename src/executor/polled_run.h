@@ -4,13 +4,13 @@
 #include <chrono>
 
 #include "core/status.h"
-#include "core/watch.h"
+#include "core/wait_monitor.h"
 #include "executor/executor.h"
 
 namespace tutti {
 
 /// Advances what was started on the calling thread until it is done, or until `watch` ends it. `nap`: the sleep between
 /// two looks, once the call has lasted for a while.
-Status run_polled(Executor& executor, Watch& watch, std::chrono::microseconds nap);
+Status run_polled(Executor& executor, WaitMonitor& monitor, std::chrono::microseconds nap);
 
 }  // namespace tutti

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kLargest = 8192;
 
 /// A communicator that never loses patience.
-class Patience final : public Watch {
+class Patience final : public WaitMonitor {
  public:
   Status check(Rank, std::uint64_t) override { return {}; }
 };

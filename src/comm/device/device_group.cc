@@ -80,8 +80,8 @@ Status DeviceGroup::log_refusal(const Status& why) const {
   return why;
 }
 
-Status DeviceGroup::open(const JoinResult& joined, RankExchange& ranks, Watch& watch) {
-  Status status = set_up(joined, ranks, watch);
+Status DeviceGroup::open(const JoinResult& joined, RankExchange& ranks, WaitMonitor& monitor) {
+  Status status = set_up(joined, ranks, monitor);
   if (!status.ok()) {  // for all of them: no link keeps memory
     executor_ = nullptr;
     fabric_ = nullptr;
@@ -89,23 +89,23 @@ Status DeviceGroup::open(const JoinResult& joined, RankExchange& ranks, Watch& w
   return status;
 }
 
-Status DeviceGroup::set_up(const JoinResult& joined, RankExchange& ranks, Watch& watch) {
+Status DeviceGroup::set_up(const JoinResult& joined, RankExchange& ranks, WaitMonitor& monitor) {
   DeviceParty party;
   TUTTI_TRY(find_party(joined, &party));
   spans_processes_ = !party.one_process();
   if (spans_processes_) TUTTI_TRY(check_memory(joined));
-  TUTTI_TRY(connect(joined, party, request_.multicast, ranks, watch));
-  const Status multicast = check_multicast(ranks, watch);
+  TUTTI_TRY(connect(joined, party, request_.multicast, ranks, monitor));
+  const Status multicast = check_multicast(ranks, monitor);
   if (multicast.ok() || request_.multicast == MulticastMode::kMapped) return multicast;
   // Links that were waited for in vain are of no more use: all ranks make them anew when none has the old ones.
   executor_ = nullptr;
   fabric_ = nullptr;
   TUTTI_TRY(DeviceSeat::agree({}, ranks));
-  return connect(joined, party, MulticastMode::kOff, ranks, watch);
+  return connect(joined, party, MulticastMode::kOff, ranks, monitor);
 }
 
 Status DeviceGroup::connect(const JoinResult& joined, const DeviceParty& party, MulticastMode multicast,
-                            RankExchange& ranks, Watch& watch) {
+                            RankExchange& ranks, WaitMonitor& monitor) {
   const auto budget = Hub::shared<DeviceBudget>(kTheBudget, [] { return std::make_shared<DeviceBudget>(); });
   fabric_ = Hub::shared<DeviceFabric>(key(), [&] { return make_fabric(joined, party, budget); });
   auto seat = std::make_unique<DeviceSeat>(fabric_, *device_driver(), request_.device, index_, party);
@@ -116,15 +116,15 @@ Status DeviceGroup::connect(const JoinResult& joined, const DeviceParty& party, 
   executor_ = std::make_unique<DeviceExecutor>(std::move(seat), host_);
   TUTTI_TRY(DeviceSeat::agree(executor_->open(), ranks));
   const ProbedLinks links{find_algorithm(Collective::kAllToAll, "all_pairs"), "the links between devices"};
-  const Status probed = DeviceSeat::agree(probe_links(*executor_, links, index_, this->ranks(), watch), ranks);
+  const Status probed = DeviceSeat::agree(probe_links(*executor_, links, index_, this->ranks(), monitor), ranks);
   return probed.ok() ? probed : log_refusal(probed);
 }
 
-Status DeviceGroup::check_multicast(RankExchange& ranks, Watch& watch) {
+Status DeviceGroup::check_multicast(RankExchange& ranks, WaitMonitor& monitor) {
   if (!executor_->has_mirror()) return {};
   const ProbedLinks links{find_algorithm(Collective::kAllGather, "all_pairs"), "multicast between devices"};
-  Status probed = DeviceSeat::agree(probe_links(*executor_, links, index_, this->ranks(), watch), ranks);
-  const bool goes_on = watch.check(kNoRank, 0).ok();  // else the join fails, and says why
+  Status probed = DeviceSeat::agree(probe_links(*executor_, links, index_, this->ranks(), monitor), ranks);
+  const bool goes_on = monitor.check(kNoRank, 0).ok();  // else the join fails, and says why
   if (!probed.ok() && is_first() && goes_on)
     log(LogLevel::kWarn, request_.source, "messages to all do without NVLink multicast: {}", probed.text());
   return probed;

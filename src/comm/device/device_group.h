@@ -11,7 +11,7 @@
 #include "core/log.h"
 #include "core/machine.h"
 #include "core/settings.h"
-#include "core/watch.h"
+#include "core/wait_monitor.h"
 #include "executor/device/device_executor.h"
 
 namespace tutti {
@@ -41,7 +41,7 @@ class DeviceGroup {
 
   /// Meets the other members, who do the same. Not ok: they cannot, for the same reason on all of them, or `ranks` has
   /// failed; then links and memory are gone.
-  Status open(const JoinResult& joined, RankExchange& ranks, Watch& watch);
+  Status open(const JoinResult& joined, RankExchange& ranks, WaitMonitor& monitor);
   DeviceExecutor& executor() { return *executor_; }
   /// Kernels of other processes use this rank's memory.
   bool spans_processes() const { return spans_processes_; }
@@ -49,10 +49,10 @@ class DeviceGroup {
  private:
   Status find_party(const JoinResult& joined, DeviceParty* party) const;
   Status check_memory(const JoinResult& joined) const;
-  Status set_up(const JoinResult& joined, RankExchange& ranks, Watch& watch);
+  Status set_up(const JoinResult& joined, RankExchange& ranks, WaitMonitor& monitor);
   Status connect(const JoinResult& joined, const DeviceParty& party, MulticastMode multicast, RankExchange& ranks,
-                 Watch& watch);
-  Status check_multicast(RankExchange& ranks, Watch& watch);
+                 WaitMonitor& monitor);
+  Status check_multicast(RankExchange& ranks, WaitMonitor& monitor);
   std::shared_ptr<DeviceFabric> make_fabric(const JoinResult& joined, const DeviceParty& party,
                                             std::shared_ptr<DeviceBudget> budget) const;
   std::uint64_t key() const;

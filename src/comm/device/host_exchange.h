@@ -9,7 +9,7 @@
 
 #include "comm/membership/membership.h"
 #include "core/clock.h"
-#include "core/watch.h"
+#include "core/wait_monitor.h"
 #include "executor/executor.h"
 #include "transport/rank_exchange.h"
 
@@ -17,7 +17,7 @@ namespace tutti {
 
 /// Its waits end when a rank dies or leaves, when one gives a cause, and at the deadline, which names the rank that did
 /// not come. Uses the membership's listener. One thread.
-class HostExchange final : public RankExchange, public Watch {
+class HostExchange final : public RankExchange, public WaitMonitor {
  public:
   HostExchange(Executor& host, Membership& membership, Deadline deadline);
   ~HostExchange() override { membership_.set_listener({}); }

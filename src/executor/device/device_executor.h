@@ -65,7 +65,7 @@ class DeviceExecutor final : public HostedExecutor {
   using HostedExecutor::start;
   void start(const Launch& launch) override;
   Progress advance() override;
-  Status run(const Launch& launch, Watch& watch) override;
+  Status run(const Launch& launch, WaitMonitor& monitor) override;
   void abandon() override;
   Status fault() const override { return fault_; }
 

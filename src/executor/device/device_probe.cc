@@ -39,11 +39,11 @@ class Borrowed {
 };
 
 /// Waits for a kernel, and for the peers that it waits for.
-Status wait_for(DeviceExecutor& executor, const DeviceEvent& ended, const char* links, Watch& watch) {
+Status wait_for(DeviceExecutor& executor, const DeviceEvent& ended, const char* links, WaitMonitor& monitor) {
   for (;;) {
     Status state = executor.poll(ended, std::string("the check of ") + links);
     if (state.ok()) return state;
-    if (state.code() == Code::kInProgress) state = watch.check(executor.missing(), 0);
+    if (state.code() == Code::kInProgress) state = monitor.check(executor.missing(), 0);
     if (!state.ok()) return executor.abandon(), state;
     std::this_thread::sleep_for(kProbeNap);
   }
@@ -78,7 +78,7 @@ Bytes bytes_of(const std::vector<std::uint64_t>& words) { return Bytes{words.siz
 
 /// What came back is in `words`.
 Status exchange(DeviceExecutor& executor, const Schedule& schedule, const char* links, std::byte* memory, Words* words,
-                Watch& watch) {
+                WaitMonitor& monitor) {
   DeviceDriver& driver = executor.driver();
   std::byte* const output = memory + bytes_of(words->input).value;
   Launch launch;
@@ -91,21 +91,21 @@ Status exchange(DeviceExecutor& executor, const Schedule& schedule, const char* 
   TUTTI_TRY(driver.copy(executor.device(), memory, words->input.data(), bytes_of(words->input), executor.stream()));
   std::shared_ptr<DeviceEvent> ended;
   TUTTI_TRY(executor.launch_on(launch, executor.stream(), kPatience, &ended));
-  TUTTI_TRY(wait_for(executor, *ended, links, watch));
+  TUTTI_TRY(wait_for(executor, *ended, links, monitor));
   TUTTI_TRY(driver.copy(executor.device(), words->output.data(), output, bytes_of(words->output), executor.stream()));
   return driver.synchronize(executor.stream());
 }
 
 }  // namespace
 
-Status probe_links(DeviceExecutor& executor, const ProbedLinks& links, Rank rank, int ranks, Watch& watch) {
+Status probe_links(DeviceExecutor& executor, const ProbedLinks& links, Rank rank, int ranks, WaitMonitor& monitor) {
   const Schedule schedule = build_schedule(*links.algorithm, Shape{ranks, rank.value, 0, 1, nullptr});
   Status arrived;  // what is wrong here is told after the last message: others wait for this rank's
   for (const std::size_t count : kCounts) {
     Words words(schedule, count);
     Borrowed memory(executor.driver(), executor.device());
     TUTTI_TRY(memory.allocate(Bytes{bytes_of(words.input).value + bytes_of(words.output).value}));
-    TUTTI_TRY(exchange(executor, schedule, links.name, memory.data(), &words, watch));
+    TUTTI_TRY(exchange(executor, schedule, links.name, memory.data(), &words, monitor));
     if (const int from = words.wrong(rank.value); from >= 0 && arrived.ok())
       arrived = fail(Code::kSystemError, "what rank {} wrote for rank {} on device {} by {} did not arrive",
                      executor.number(Rank{from}).value, executor.number(rank).value, executor.device(), links.name);

@@ -13,7 +13,7 @@ class HostedExecutor : public Executor {
  public:
   Launch* launch() override { return host_.launch(); }
   void start(std::span<Transfer> transfers) override { host_.start(transfers); }
-  Status run(std::span<Transfer> transfers, Watch& watch) override { return host_.run(transfers, watch); }
+  Status run(std::span<Transfer> transfers, WaitMonitor& monitor) override { return host_.run(transfers, monitor); }
   const std::string& transfer_fault() const override { return host_.transfer_fault(); }
   const Transfer* open_transfer() const override { return host_.open_transfer(); }
   bool exchanges_with(Rank peer) const override { return host_.exchanges_with(peer); }

@@ -299,14 +299,14 @@ Status StagedExecutor::return_transfers() {
   return {};
 }
 
-Status StagedExecutor::run(const Launch& launch, Watch& watch) {
+Status StagedExecutor::run(const Launch& launch, WaitMonitor& monitor) {
   start(launch);
-  return run(watch);
+  return run(monitor);
 }
 
-Status StagedExecutor::run(std::span<Transfer> transfers, Watch& watch) {
+Status StagedExecutor::run(std::span<Transfer> transfers, WaitMonitor& monitor) {
   start(transfers);
-  return run(watch);
+  return run(monitor);
 }
 
 Rank StagedExecutor::missing() const {
@@ -318,7 +318,7 @@ std::uint64_t StagedExecutor::progress() const {
   return progress_ + host().progress() + (stage_ == nullptr ? 0 : stage_->kernels().waits());
 }
 
-Status StagedExecutor::run(Watch& watch) { return run_polled(*this, watch, kCopyNap); }
+Status StagedExecutor::run(WaitMonitor& monitor) { return run_polled(*this, monitor, kCopyNap); }
 
 // The buffers are the caller's again when no copy uses them any more.
 void StagedExecutor::abandon() {

@@ -54,13 +54,13 @@ class StagedExecutor final : public HostedExecutor {
 
   void start(const Launch& launch) override;
   Progress advance() override;
-  Status run(const Launch& launch, Watch& watch) override;
+  Status run(const Launch& launch, WaitMonitor& monitor) override;
   void abandon() override;
   Status fault() const override { return fault_.ok() ? host().fault() : fault_; }
 
   /// Each transfer whose data is device memory gets host memory of its own for as long as it lasts.
   void start(std::span<Transfer> transfers) override;
-  Status run(std::span<Transfer> transfers, Watch& watch) override;
+  Status run(std::span<Transfer> transfers, WaitMonitor& monitor) override;
 
   Rank missing() const override;
   /// A stage's kernels and copies are short: what lasts, once the caller's work has ended, is held up by something.
@@ -108,7 +108,7 @@ class StagedExecutor final : public HostedExecutor {
                    bool in);
   Status bring_transfers();
   Status return_transfers();
-  Status run(Watch& watch);
+  Status run(WaitMonitor& monitor);
   bool have_copies_ended();
   Slot& slot(std::size_t segment) { return slots_[segment % slots_.size()]; }
 

@@ -10,9 +10,9 @@
 namespace tutti {
 
 /// Implemented by the communicator. The flag is for spins (one relaxed load); the function is for the slow rungs.
-class Watch {
+class WaitMonitor {
  public:
-  virtual ~Watch() = default;
+  virtual ~WaitMonitor() = default;
 
   /// True once the communicator failed, was aborted, or a peer's death or goodbye became known: call `check` now.
   bool alarmed() const { return alarm_.load(std::memory_order_acquire) != 0; }
