@@ -270,7 +270,7 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
     made = attach_device(options, joined, machine, *executor, &device);
   }
   if (!made.ok()) {
-    joined.membership->post_cause(Cause{made.code(), Rank{options.rank}, kNoRank, made.text()});
+    joined.membership->post_cause(FailureCause{made.code(), Rank{options.rank}, kNoRank, made.text()});
     return made;
   }
   const std::string name =

@@ -52,7 +52,7 @@ Status Communicator::fail_for_good(Status status, Rank culprit) noexcept {
 /// A peer's own cause needs no echo; post_cause keeps the first one at each rank, so a late echo does no harm.
 void Communicator::tell_of_failure(const Status& status, Rank culprit) {
   if (joined_.membership->cause().code != Code::kOk) return;
-  Cause cause;
+  FailureCause cause;
   cause.code = status.code() == Code::kAborted ? Code::kRemoteError : status.code();
   cause.from = rank_;
   cause.culprit = culprit;
@@ -66,7 +66,7 @@ void Communicator::abort() {
 }
 
 Status Communicator::adopt_cause() {
-  const Cause cause = joined_.membership->cause();
+  const FailureCause cause = joined_.membership->cause();
   if (cause.code == Code::kOk) return {};
   // One of its own it has failed by, unless the hub posted it for this rank: whom it cannot connect to, the hub finds.
   if (cause.from == rank_)

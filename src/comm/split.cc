@@ -78,7 +78,7 @@ constexpr const char* kDuringSplit = "during the split";
 /// group has died or left.
 Status look_at_parent(Communicator& parent, const std::vector<int>& group) {
   if (parent.failed()) return parent.failure();
-  const Cause cause = parent.membership().cause();
+  const FailureCause cause = parent.membership().cause();
   if (cause.code != Code::kOk)
     return fail(cause.code, "{} (told by rank {}) {}", cause.text, cause.from.value, kDuringSplit);
   // Who has left may have done so because of a death.

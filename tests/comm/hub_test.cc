@@ -380,7 +380,7 @@ TEST(Hub, AnExceptionInTheServiceThreadBecomesACause) {
     shared.wait_for_mark(0, 2);
     if (rank == 0) hub->loop().post([] { throw std::bad_alloc(); });
     test::await([&] { return joined.membership->cause().code != Code::kOk; }, "the cause");
-    const Cause cause = joined.membership->cause();
+    const FailureCause cause = joined.membership->cause();
     return fail(cause.code, "{}", cause.text);
   });
   for (int rank = 0; rank < 2; ++rank) {

@@ -145,14 +145,14 @@ TEST(Membership, TheFirstCauseWinsAndComesBeforeTheEnd) {
     TUTTI_TRY(test::join_by_page(rank, 3, page, &joined));
     Membership& membership = *joined.membership;
     if (rank == 2) {
-      membership.post_cause(Cause{Code::kMismatch, kNoRank, Rank{1}, "rank 1 called something else"});
+      membership.post_cause(FailureCause{Code::kMismatch, kNoRank, Rank{1}, "rank 1 called something else"});
       ::_exit(0);
     }
     TUTTI_TRY(expect(wait_for_life(membership, 2, Liveness::kDead), "the end was not noticed"));
-    membership.post_cause(Cause{Code::kRemoteError, kNoRank, Rank{2}, "rank 2 died"});
+    membership.post_cause(FailureCause{Code::kRemoteError, kNoRank, Rank{2}, "rank 2 died"});
     page.mark(0);
     page.wait_for_mark(0, 2);
-    const Cause cause = membership.cause();
+    const FailureCause cause = membership.cause();
     TUTTI_TRY(expect(cause.code == Code::kMismatch && cause.from == Rank{2} && cause.culprit == Rank{1} &&
                          cause.text == "rank 1 called something else",
                      "another cause"));
@@ -169,7 +169,7 @@ TEST(Membership, ThreadsTellEachOther) {
     JoinResult joined;
     TUTTI_TRY(test::join_by_page(rank, 3, shared, &joined));
     Membership& membership = *joined.membership;
-    if (rank == 0) membership.post_cause(Cause{Code::kTimeout, kNoRank, Rank{1}, "rank 1 is slow"});
+    if (rank == 0) membership.post_cause(FailureCause{Code::kTimeout, kNoRank, Rank{1}, "rank 1 is slow"});
     TUTTI_TRY(expect(wait_until(membership, [&] { return membership.cause().code != Code::kOk; }), "no cause came"));
     TUTTI_TRY(
         expect(membership.cause().from == Rank{0} && membership.cause().text == "rank 1 is slow", "another cause"));
@@ -187,7 +187,7 @@ TEST(Membership, GivingUpWithoutAGoodbyeIsAFailureOfThatRank) {
     TUTTI_TRY(test::join_by_page(rank, 2, shared, &joined));
     if (rank == 1) return Status();  // destroys the membership
     TUTTI_TRY(expect(wait_for_life(*joined.membership, 1, Liveness::kDead), "nothing was noticed"));
-    const Cause cause = joined.membership->cause();
+    const FailureCause cause = joined.membership->cause();
     joined.membership->say_goodbye(0);
     return expect(cause.code == Code::kRemoteError && cause.culprit == Rank{1}, "no cause names it");
   });
@@ -219,7 +219,7 @@ TEST(Membership, AListenerIsNotCalledAfterItIsUnset) {
       TUTTI_TRY(expect(calls.load() == before, "the old listener was called"));
     } else {
       shared.wait_for_mark(0, 1);
-      joined.membership->post_cause(Cause{Code::kTimeout, kNoRank, kNoRank, "x"});
+      joined.membership->post_cause(FailureCause{Code::kTimeout, kNoRank, kNoRank, "x"});
       shared.wait_for_mark(2, 1);
     }
     joined.membership->say_goodbye(0);

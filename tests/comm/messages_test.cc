@@ -63,8 +63,8 @@ TEST(Messages, MessagesComeBackAsTheyWere) {
   ASSERT_TRUE(decode(encode(sample_table()), &table).ok());
   EXPECT_EQ(table.members.at(2).socket_name, "tutti-abc");
   EXPECT_EQ(table.members.at(2).rank, Rank{2});
-  Cause cause;
-  ASSERT_TRUE(decode(encode(Cause{Code::kMismatch, Rank{1}, kNoRank, "why"}), &cause).ok());
+  FailureCause cause;
+  ASSERT_TRUE(decode(encode(FailureCause{Code::kMismatch, Rank{1}, kNoRank, "why"}), &cause).ok());
   EXPECT_EQ(cause.code, Code::kMismatch);
   EXPECT_EQ(cause.culprit, kNoRank);
   EXPECT_EQ(cause.text, "why");
@@ -83,9 +83,9 @@ TEST(Messages, MessagesComeBackAsTheyWere) {
 
 // A line that is forged, or that speaks to the terminal, would be the reader's own in its log.
 TEST(Messages, TextsOfOthersHaveNoControlCharacters) {
-  Cause cause;
+  FailureCause cause;
   ASSERT_TRUE(
-      decode(encode(Cause{Code::kMismatch, Rank{1}, kNoRank, "a\nb\x1b[2J\x7f\xc2\x9b \xc3\xbc"}), &cause).ok());
+      decode(encode(FailureCause{Code::kMismatch, Rank{1}, kNoRank, "a\nb\x1b[2J\x7f\xc2\x9b \xc3\xbc"}), &cause).ok());
   EXPECT_EQ(cause.text, "a?b?[2J??? \xc3\xbc");
   FailureMessage failure;
   ASSERT_TRUE(decode(encode(FailureMessage{Code::kMismatch, "x\r\ny"}), &failure).ok());
@@ -123,7 +123,7 @@ TEST(Messages, WhatIsCutShortOrTooLongIsRefused) {
   expect_only_whole_messages_parse<MemberEventsMessage>(
       encode(MemberEventsMessage{{{Rank{1}, MemberEventKind::kDead, 7, "x"}}}));
   expect_only_whole_messages_parse<PlaceMessage>(encode(PlaceMessage{sample_member(1)}));
-  expect_only_whole_messages_parse<Cause>(encode(Cause{Code::kTimeout, Rank{0}, Rank{1}, "x"}));
+  expect_only_whole_messages_parse<FailureCause>(encode(FailureCause{Code::kTimeout, Rank{0}, Rank{1}, "x"}));
   expect_only_whole_messages_parse<AskIdMessage>(encode(AskIdMessage{1, Rank{1}}));
   expect_only_whole_messages_parse<GiveIdMessage>(encode(GiveIdMessage{}));
 }
@@ -176,7 +176,7 @@ int parse_as_everything(ByteView data) {
   feed(SegmentMessage{});
   feed(MemberEventsMessage{});
   feed(PlaceMessage{});
-  feed(Cause{});
+  feed(FailureCause{});
   feed(AskIdMessage{});
   feed(GiveIdMessage{});
   return accepted;
@@ -195,7 +195,7 @@ TEST(Messages, RandomBytesDoNoHarm) {
 TEST(Messages, DamagedMessagesDoNoHarm) {
   std::mt19937 random(2);
   const std::vector<std::vector<std::byte>> seeds = {encode(sample_join()), encode(sample_table()),
-                                                     encode(Cause{Code::kTimeout, Rank{0}, Rank{1}, "text"}),
+                                                     encode(FailureCause{Code::kTimeout, Rank{0}, Rank{1}, "text"}),
                                                      encode(MissingMessage{{Rank{1}, Rank{2}}})};
   int accepted = 0;
   for (int round = 0; round < 20000; ++round) {

@@ -25,7 +25,7 @@ Status tell_lies_as(const ProcessId& other, const IdBytes& bytes) {
   test::Knocker knocker(hub->port());
   TUTTI_TRY(test::expect(knocker.pass(Role::kControl, id.nonce, key), "the knocker is turned away"));
   knocker.say(MessageType::kIntroduce, encode(IntroduceMessage{other}));
-  knocker.say(MessageType::kCause, encode(Cause{Code::kRemoteError, Rank{1}, Rank{1}, "a lie"}));
+  knocker.say(MessageType::kCause, encode(FailureCause{Code::kRemoteError, Rank{1}, Rank{1}, "a lie"}));
   return test::expect(knocker.is_closed(), "the knocker is listened to");
 }
 

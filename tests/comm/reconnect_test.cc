@@ -104,7 +104,7 @@ TEST(Reconnect, ACauseAndAGoodbyeSaidIntoACutConnectionArrive) {
       page.wait_for_mark(0, 2);
       if (rank == speaker) {
         test::cut_connections();
-        membership.post_cause(Cause{Code::kMismatch, kNoRank, Rank{0}, "a cause"});
+        membership.post_cause(FailureCause{Code::kMismatch, kNoRank, Rank{0}, "a cause"});
         membership.say_goodbye(7);
         page.wait_for_mark(1, 1);
         return Status();

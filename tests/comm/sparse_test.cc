@@ -114,13 +114,13 @@ TEST_P(Sparse, TheFirstCauseReachesAllAndTheEndOfItsMessengerIsNone) {
     page.mark(0);
     page.wait_for_mark(0, kRanks);
     if (rank == 5) {
-      joined.membership->post_cause(Cause{Code::kMismatch, Rank{5}, Rank{3}, "another size"});
+      joined.membership->post_cause(FailureCause{Code::kMismatch, Rank{5}, Rank{3}, "another size"});
       page.report(rank, Status());
       ::_exit(0);
     }
     const bool came = comes_true([&] { return joined.membership->cause().code != Code::kOk; });
     TUTTI_TRY(expect(came, "no cause came"));
-    const Cause cause = joined.membership->cause();
+    const FailureCause cause = joined.membership->cause();
     TUTTI_TRY(expect(cause.text == "another size" && cause.from == Rank{5} && cause.culprit == Rank{3}, cause.text));
     page.mark(1);
     page.wait_for_mark(1, kRanks - 1);

@@ -150,7 +150,8 @@ TEST(Tls, ACauseTravelsEncrypted) {
   processes.start_all(2, [](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(join_by_tcp(rank, 2, page, true, test::kFarSeconds, &joined));
-    if (rank == 0) joined.membership->post_cause(Cause{Code::kTimeout, Rank{0}, Rank{1}, std::string(4000, 'x')});
+    if (rank == 0)
+      joined.membership->post_cause(FailureCause{Code::kTimeout, Rank{0}, Rank{1}, std::string(4000, 'x')});
     test::await([&] { return joined.membership->cause().code != Code::kOk; }, "the cause");
     page.mark(0);
     TUTTI_TRY(expect(page.wait_for_mark(0, 2), "the other rank is missing"));

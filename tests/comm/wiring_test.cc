@@ -313,7 +313,7 @@ TEST_F(WiringStranger, LinesThatMakeNoSenseAreClosed) {
 
 /// Waits for a cause, and tells what it should have been if it is another.
 Status expect_cause(const JoinResult& joined, Code code, Rank culprit, const std::vector<std::string>& parts) {
-  Cause cause;
+  FailureCause cause;
   (void)test::comes_true([&] { return (cause = joined.membership->cause()).code != Code::kOk; });
   bool right = cause.code == code && cause.culprit == culprit;
   for (const std::string& part : parts) right = right && cause.text.find(part) != std::string::npos;
@@ -367,7 +367,7 @@ TEST(TimedWiring, AStoppedProcessIsWaitedFor) {
       page.wait_for_mark(1, 1);
       joined.wiring->want(Rank{0}, kWiringLane);
       std::this_thread::sleep_for(milliseconds(2500));  // long after the patience
-      const Cause cause = joined.membership->cause();
+      const FailureCause cause = joined.membership->cause();
       page.mark(2);
       TUTTI_TRY(expect(cause.code == Code::kOk, "it did not wait: " + cause.text));
     }

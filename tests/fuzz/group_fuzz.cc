@@ -132,7 +132,7 @@ class Scene {
       case 0:
         return group_->let_go(what >= 0x80);
       case 1:
-        return group_->post_cause(Rank{self_}, Cause{Code::kTimeout, Rank{self_}, Rank{other}, "late"});
+        return group_->post_cause(Rank{self_}, FailureCause{Code::kTimeout, Rank{self_}, Rank{other}, "late"});
       case 2:
         return group_->say_goodbye(Rank{self_}, what);
       case 3:

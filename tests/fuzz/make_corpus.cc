@@ -73,7 +73,7 @@ void add_messages(const Corpus& corpus) {
   corpus.add("message", "introduce", 5, encode(IntroduceMessage{}));
   corpus.add("message", "segment", 6, encode(SegmentMessage{4096}));
   corpus.add("message", "news", 7, encode(MemberEventsMessage{{{Rank{1}, MemberEventKind::kDead, 7, "gone"}}}));
-  corpus.add("message", "cause", 8, encode(Cause{Code::kMismatch, Rank{0}, Rank{1}, "why"}));
+  corpus.add("message", "cause", 8, encode(FailureCause{Code::kMismatch, Rank{0}, Rank{1}, "why"}));
   corpus.add("message", "ask_id", 9, encode(AskIdMessage{1, Rank{1}}));
   corpus.add("message", "give_id", 10, encode(GiveIdMessage{1, true, {}}));
   corpus.add("message", "line", 11, encode(LineMessage{{}, Rank{0}, Rank{1}, Lane{2}}));
@@ -119,7 +119,7 @@ void add_handshake(const Corpus& corpus) {
   pieces.assign({std::byte{40}, std::byte{0}});
   append(&pieces, Buffer(300, std::byte{0}));
   corpus.add("connection", "unsigned_frames", 2, pieces);
-  const Buffer cause = encode(Cause{Code::kTimeout, Rank{0}, Rank{1}, "x"});
+  const Buffer cause = encode(FailureCause{Code::kTimeout, Rank{0}, Rank{1}, "x"});
   Buffer frames{std::byte{1}, static_cast<std::byte>(cause.size()), std::byte{0}, std::byte{11}};
   append(&frames, cause);
   append(&frames, Buffer{std::byte{5}, std::byte{1}, std::byte{2}, std::byte{0}, std::byte{9}, std::byte{1}});

@@ -25,7 +25,7 @@ using Feed = void (*)(ByteView);
 constexpr Feed kFeeds[] = {
     feed<JoinMessage>,    feed<TableMessage>,     feed<MissingMessage>, feed<ReadyMessage>,
     feed<FailureMessage>, feed<IntroduceMessage>, feed<SegmentMessage>, feed<MemberEventsMessage>,
-    feed<Cause>,          feed<AskIdMessage>,     feed<GiveIdMessage>,  feed<LineMessage>,
+    feed<FailureCause>,   feed<AskIdMessage>,     feed<GiveIdMessage>,  feed<LineMessage>,
     feed<AskLineMessage>, feed<BoardMessage>,     feed<PlaceMessage>,   feed<GoMessage>,
 };
 

@@ -80,7 +80,7 @@ inline std::vector<std::byte> honest(MessageType type, std::int32_t rank) {
       return encode(
           MemberEventsMessage{{{self, MemberEventKind::kDead, 7, "gone"}, {next, MemberEventKind::kFinishing, 9, ""}}});
     case MessageType::kCause:
-      return encode(Cause{Code::kMismatch, self, next, "why"});
+      return encode(FailureCause{Code::kMismatch, self, next, "why"});
     case MessageType::kPlace:
       return encode(PlaceMessage{member(rank)});
     case MessageType::kAskId:

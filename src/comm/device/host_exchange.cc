@@ -42,7 +42,7 @@ Status HostExchange::exchange_among(std::span<const int> members, std::uint64_t 
 
 Status HostExchange::check(Rank missing, std::uint64_t) {
   alarm_.store(0, std::memory_order_relaxed);  // what raised it is looked at below
-  const Cause cause = membership_.cause();
+  const FailureCause cause = membership_.cause();
   if (cause.code != Code::kOk) return fail(cause.code, "{} (told by rank {})", cause.text, cause.from.value);
   for (Rank peer{0}; peer.value < membership_.ranks(); ++peer) {
     if (membership_.liveness(peer) == Liveness::kAlive) continue;

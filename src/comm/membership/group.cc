@@ -38,7 +38,7 @@ std::shared_ptr<StreamDesk> Group::make_desk() {
     if (!place) return;
     if (const auto peer = reach(*place, nullptr)) peer->send(MessageType::kAskLine, encode(message));
   };
-  callbacks.post_cause = [this](Rank from, const Cause& cause) { post_cause(from, cause); };
+  callbacks.post_cause = [this](Rank from, const FailureCause& cause) { post_cause(from, cause); };
   callbacks.in_touch = [this](const ProcessId& to) { return control_of(to) != nullptr; };
   callbacks.watches = [this](const ProcessId& to, const Connection& line) { return watches(to, line); };
   return std::make_shared<StreamDesk>(std::move(callbacks));

@@ -93,7 +93,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   /// See Membership.
   Status secret_of_child(const KeyId& nonce, Key* secret) const;
   const std::shared_ptr<MemberTable>& member_table() const { return member_table_; }
-  void post_cause(Rank from, const Cause& cause);
+  void post_cause(Rank from, const FailureCause& cause);
   void say_goodbye(Rank from, std::uint64_t last_sequence);
   /// The rank gives up its membership without a goodbye. If `why` is an error, its text is told to the others.
   void abandon(Rank from, const Status& why);

@@ -88,7 +88,7 @@ bool Group::apply(const MemberEvent& item) {
     const std::string text =
         fmt::format("the other ranks have given rank {} ({}) up{}{}", item.rank.value,
                     describe(member_table_->member(item.rank)), item.note.empty() ? "" : ": ", item.note);
-    return member_table_->set_cause(Cause{Code::kRemoteError, item.rank, item.rank, text});
+    return member_table_->set_cause(FailureCause{Code::kRemoteError, item.rank, item.rank, text});
   }
   const Liveness liveness = item.kind == MemberEventKind::kLeft ? Liveness::kLeft : Liveness::kDead;
   return member_table_->end_life(item.rank, liveness, item.sequence, item.note);
@@ -131,7 +131,7 @@ void Group::mend() {
 
 /// The first cause; in a mesh only if a rank of this process posted it: others are not believed about it.
 void Group::send_cause(Connection& connection) const {
-  const Cause cause = member_table_->cause();
+  const FailureCause cause = member_table_->cause();
   if (cause.code != Code::kOk && (!order_->is_mesh() || is_local(cause.from)))
     connection.send(MessageType::kCause, encode(cause));
 }
@@ -157,7 +157,7 @@ void Group::on_late_return(Connection& connection) {
 }
 
 Status Group::take_cause(const PeerProcess& peer, ByteView payload) {
-  Cause cause;
+  FailureCause cause;
   TUTTI_TRY(decode(payload, &cause));
   const bool own = std::find(peer.ranks().begin(), peer.ranks().end(), cause.from) != peer.ranks().end();
   const bool known = cause.from.value >= 0 && cause.from.value < member_table_->ranks();
@@ -174,8 +174,8 @@ void Group::send_to_peers(MessageType type, ByteView payload) {
   for (const auto& connection : senders_) connection->send(type, payload);
 }
 
-void Group::post_cause(Rank from, const Cause& cause) {
-  Cause sent = cause;
+void Group::post_cause(Rank from, const FailureCause& cause) {
+  FailureCause sent = cause;
   sent.from = from;
   if (sent.code == Code::kOk) sent.code = Code::kInternalError;
   const bool first = member_table_->set_cause(sent);
@@ -194,9 +194,9 @@ void Group::fail_all(const Status& why) {
   if (!finished_) return fail_join(why);
   if (!member_table_ || locals_.empty()) return;  // its join has failed, and is about to end
   const Rank first = locals_.begin()->first;
-  post_cause(first,
-             Cause{why.code(), first, first,
-                   fmt::format("rank {} ({}): {}", first.value, describe(member_table_->member(first)), why.text())});
+  post_cause(first, FailureCause{why.code(), first, first,
+                                 fmt::format("rank {} ({}): {}", first.value, describe(member_table_->member(first)),
+                                             why.text())});
 }
 
 void Group::say_goodbye(Rank from, std::uint64_t last_sequence) {
@@ -209,12 +209,12 @@ void Group::abandon(Rank from, const Status& why) {
   if (member_table_->liveness(from) != Liveness::kAlive) return;
   // A rank that gives up because of a cause tells that one: its word may reach a peer before the first messenger's
   // does.
-  Cause cause = member_table_->cause();
+  FailureCause cause = member_table_->cause();
   if (cause.code == Code::kOk) {
     const std::string who = describe(member_table_->member(from));
     const std::string reason = why.ok() ? std::string() : ": " + why.text();
-    cause = Cause{Code::kRemoteError, from, from,
-                  fmt::format("rank {} ({}) gave the communicator up{}", from.value, who, reason)};
+    cause = FailureCause{Code::kRemoteError, from, from,
+                         fmt::format("rank {} ({}) gave the communicator up{}", from.value, who, reason)};
   }
   post_cause(from, cause);
   send_events({leave_item(from, Liveness::kDead, 0)});  // who hears it twice, because it was tried twice, does not mind

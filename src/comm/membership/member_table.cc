@@ -36,7 +36,7 @@ std::uint64_t MemberTable::last_sequence(Rank rank) const {
   return lives_[static_cast<std::size_t>(rank.value)].last_sequence;
 }
 
-Cause MemberTable::cause() const {
+FailureCause MemberTable::cause() const {
   const MutexLock lock(mutex_);
   return cause_;
 }
@@ -78,7 +78,7 @@ std::vector<MemberEvent> MemberTable::news() const {
   return items;
 }
 
-bool MemberTable::set_cause(const Cause& cause) {
+bool MemberTable::set_cause(const FailureCause& cause) {
   const MutexLock lock(mutex_);
   if (cause_.code != Code::kOk) return false;
   cause_ = cause;

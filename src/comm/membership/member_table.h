@@ -42,7 +42,7 @@ class MemberTable {
 
   Liveness liveness(Rank rank) const;
   std::uint64_t last_sequence(Rank rank) const;
-  Cause cause() const;
+  FailureCause cause() const;
 
   /// "process 4711 on host x", and what is known of its end.
   std::string describe(Rank rank) const;
@@ -54,7 +54,7 @@ class MemberTable {
   /// All that is known of the ends of ranks, as news.
   std::vector<MemberEvent> news() const;
   /// Only the first cause counts. False: there was one.
-  bool set_cause(const Cause& cause);
+  bool set_cause(const FailureCause& cause);
 
   void add_listener(const std::shared_ptr<ListenerSlot>& slot);
   void remove_listener(const std::shared_ptr<ListenerSlot>& slot);
@@ -72,7 +72,7 @@ class MemberTable {
     std::uint64_t finishing = 0;
   };
   std::vector<LifeState> lives_ TUTTI_GUARDED_BY(mutex_);
-  Cause cause_ TUTTI_GUARDED_BY(mutex_);
+  FailureCause cause_ TUTTI_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<ListenerSlot>> listeners_ TUTTI_GUARDED_BY(mutex_);
 };
 

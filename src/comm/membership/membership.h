@@ -19,7 +19,7 @@ namespace tutti {
 enum class Liveness : std::uint8_t { kAlive = 0, kLeft = 1, kDead = 2 };
 
 /// Why a communicator failed, as told to its other ranks: the first cause, never the later death of the messenger.
-struct Cause {
+struct FailureCause {
   Code code = Code::kOk;
   Rank from = kNoRank;     ///< who noticed
   Rank culprit = kNoRank;  ///< whose doing it is, where known
@@ -47,10 +47,10 @@ class Membership {
   virtual std::string describe(Rank rank) const = 0;
 
   /// The first cause that a peer (or this rank, by post_cause) gave; code kOk: none.
-  virtual Cause cause() const = 0;
+  virtual FailureCause cause() const = 0;
   /// Tells all other ranks. The first cause in a communicator wins at each rank. Returns within 0.1 s whatever the
   /// peers do; on return the message is in the kernel's hands for every peer that is alive.
-  virtual void post_cause(const Cause& cause) = 0;
+  virtual void post_cause(const FailureCause& cause) = 0;
   /// Tells all other ranks that this one leaves after its operation number `last_sequence`. Once; later calls do
   /// nothing.
   virtual void say_goodbye(std::uint64_t last_sequence) = 0;

@@ -255,7 +255,7 @@ Status decode(ByteView data, MemberEventsMessage* message) {
   return in.finish("news");
 }
 
-std::vector<std::byte> encode(const Cause& message) {
+std::vector<std::byte> encode(const FailureCause& message) {
   MessageWriter out;
   out.u32(static_cast<std::uint32_t>(message.code));
   out.rank(message.from);
@@ -264,7 +264,7 @@ std::vector<std::byte> encode(const Cause& message) {
   return out.data();
 }
 
-Status decode(ByteView data, Cause* message) {
+Status decode(ByteView data, FailureCause* message) {
   MessageReader in(data);
   message->code = read_code(in);
   message->from = in.rank();

@@ -155,7 +155,7 @@ std::vector<std::byte> encode(const IntroduceMessage& message);
 std::vector<std::byte> encode(const SegmentMessage& message);
 std::vector<std::byte> encode(const PlaceMessage& message);
 std::vector<std::byte> encode(const MemberEventsMessage& message);
-std::vector<std::byte> encode(const Cause& message);
+std::vector<std::byte> encode(const FailureCause& message);
 std::vector<std::byte> encode(const AskIdMessage& message);
 std::vector<std::byte> encode(const GiveIdMessage& message);
 
@@ -169,7 +169,7 @@ Status decode(ByteView data, IntroduceMessage* message);
 Status decode(ByteView data, SegmentMessage* message);
 Status decode(ByteView data, PlaceMessage* message);
 Status decode(ByteView data, MemberEventsMessage* message);
-Status decode(ByteView data, Cause* message);
+Status decode(ByteView data, FailureCause* message);
 Status decode(ByteView data, AskIdMessage* message);
 Status decode(ByteView data, GiveIdMessage* message);
 

@@ -35,7 +35,7 @@ RankMembership::~RankMembership() {
       [this] { hub_->loop().call([group = group_, rank = rank_] { group->remove_local(rank); }, kClosePatience); });
 }
 
-void RankMembership::post_cause(const Cause& cause) {
+void RankMembership::post_cause(const FailureCause& cause) {
   if (hub_forked() || posted_.exchange(true, std::memory_order_acq_rel)) return;
   try {
     group_->post_cause(rank_, cause);

@@ -26,8 +26,8 @@ class RankMembership final : public Membership {
   Liveness liveness(Rank rank) const override { return member_table_->liveness(rank); }
   std::uint64_t last_sequence(Rank rank) const override { return member_table_->last_sequence(rank); }
   std::string describe(Rank rank) const override { return member_table_->describe(rank); }
-  Cause cause() const override { return member_table_->cause(); }
-  void post_cause(const Cause& cause) override;
+  FailureCause cause() const override { return member_table_->cause(); }
+  void post_cause(const FailureCause& cause) override;
   void say_goodbye(std::uint64_t last_sequence) override;
   void set_listener(std::function<void()> listener) override { slot_->set(std::move(listener)); }
   void set_board(const CallBoard* board) override;

@@ -223,8 +223,8 @@ void StreamDesk::retry_later(const LineId& id, Line& line) {
 void StreamDesk::cannot_reach(const LineId& id, const Status& why) {
   const std::string text = fmt::format("rank {} ({}) cannot be reached from rank {}: {}", id.peer.value,
                                        describe(member_table_->member(id.peer)), id.local.value, why.text());
-  if (is_lack(why)) return callbacks_.post_cause(id.local, Cause{Code::kSystemError, id.local, id.local, text});
-  callbacks_.post_cause(id.local, Cause{Code::kRemoteError, id.local, id.peer, text});
+  if (is_lack(why)) return callbacks_.post_cause(id.local, FailureCause{Code::kSystemError, id.local, id.local, text});
+  callbacks_.post_cause(id.local, FailureCause{Code::kRemoteError, id.local, id.peer, text});
 }
 
 void StreamDesk::end_waits(const Status& why) {
@@ -233,7 +233,7 @@ void StreamDesk::end_waits(const Status& why) {
   const Rank local = waits->first.local;
   const std::string text =
       fmt::format("rank {} ({}): {}", local.value, describe(member_table_->member(local)), why.text());
-  callbacks_.post_cause(local, Cause{why.code(), local, local, text});
+  callbacks_.post_cause(local, FailureCause{why.code(), local, local, text});
 }
 
 void StreamDesk::serve(const std::shared_ptr<Connection>& connection) {

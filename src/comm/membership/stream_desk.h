@@ -40,7 +40,7 @@ class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
     std::uint16_t port;                                                           ///< of the own hub
     std::function<Status(const ProcessId& to, Key* key)> key_for;                 ///< what opens that process's door
     std::function<void(const ProcessId& to, const AskLineMessage& message)> ask;  ///< over the control connection
-    std::function<void(Rank from, const Cause& cause)> post_cause;
+    std::function<void(Rank from, const FailureCause& cause)> post_cause;
     std::function<bool(const ProcessId& to)> in_touch;  ///< the control connection is up
     std::function<bool(const ProcessId& to, const Connection& line)>
         watches;  ///< the control connection goes the same way as the line, and notices a dead link
