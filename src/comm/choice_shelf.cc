@@ -18,9 +18,9 @@ std::string key_of(const Machine& machine) {
 }  // namespace
 
 Status ChoiceShelf::choice_for(const Machine& machine, std::shared_ptr<const AutomaticChoice>* choice) {
-  ChoiceShelf* shelf = nullptr;
-  TUTTI_TRY(Hub::of_process(&shelf));
-  *choice = shelf->find(machine);
+  ChoiceShelf* accepted = nullptr;
+  TUTTI_TRY(Hub::of_process(&accepted));
+  *choice = accepted->find(machine);
   return {};
 }
 

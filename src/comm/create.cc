@@ -156,7 +156,7 @@ Status open_tcp(const CreateOptions& options, const JoinResult& joined, const st
   for (Rank peer{0}; peer.value < options.ranks; ++peer)
     if (!std::binary_search(near.begin(), near.end(), peer)) place.far.push_back(peer);
   const TcpGeometry geometry{options.settings.shm_slot_bytes, kTcpCredits, options.settings.checksum};
-  return TcpEndpoint::open(*joined.wiring, geometry, std::move(place), LogSource{Rank{options.rank}, options.name},
+  return TcpEndpoint::open(*joined.tcp_streams, geometry, std::move(place), LogSource{Rank{options.rank}, options.name},
                            endpoint);
 }
 

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "comm/membership/board_message.h"
-#include "comm/membership/line_message.h"
+#include "comm/membership/data_connection_message.h"
 #include "comm/membership/unique_id.h"
 
 namespace tutti {
@@ -114,8 +114,8 @@ TEST(Messages, WhatIsCutShortOrTooLongIsRefused) {
   expect_only_whole_messages_parse<MissingMessage>(encode(MissingMessage{{Rank{1}, Rank{2}}}));
   expect_only_whole_messages_parse<ReadyMessage>(encode(ReadyMessage{true}));
   expect_only_whole_messages_parse<GoMessage>(encode(GoMessage{{Rank{3}}, "costs"}));
-  expect_only_whole_messages_parse<LineMessage>(encode(LineMessage{{}, Rank{3}, Rank{1}, Lane{2}}));
-  expect_only_whole_messages_parse<AskLineMessage>(encode(AskLineMessage{Rank{1}, Rank{3}, Lane{2}, 1}));
+  expect_only_whole_messages_parse<DataConnectionMessage>(encode(DataConnectionMessage{{}, Rank{3}, Rank{1}, Lane{2}}));
+  expect_only_whole_messages_parse<RequestDialMessage>(encode(RequestDialMessage{Rank{1}, Rank{3}, Lane{2}, 1}));
   expect_only_whole_messages_parse<BoardMessage>(encode(BoardMessage{Rank{1}, {1, CallState::kDone, Rank{0}}, {}}));
   expect_only_whole_messages_parse<FailureMessage>(encode(FailureMessage{Code::kTimeout, "late"}));
   expect_only_whole_messages_parse<IntroduceMessage>(encode(IntroduceMessage{}));
@@ -168,8 +168,8 @@ int parse_as_everything(ByteView data) {
   feed(MissingMessage{});
   feed(ReadyMessage{});
   feed(GoMessage{});
-  feed(LineMessage{});
-  feed(AskLineMessage{});
+  feed(DataConnectionMessage{});
+  feed(RequestDialMessage{});
   feed(BoardMessage{});
   feed(FailureMessage{});
   feed(IntroduceMessage{});

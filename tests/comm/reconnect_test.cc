@@ -131,10 +131,11 @@ TEST(Reconnect, AStreamIsAskedForAgain) {
     for (int round = 1; round <= 10; ++round) {
       if (rank == 0) {
         test::cut_connections();
-        joined.wiring->want(Rank{1}, Lane{0});
+        joined.tcp_streams->want(Rank{1}, Lane{0});
       }
       TcpStream stream;
-      TUTTI_TRY(expect(comes_true([&] { return joined.wiring->take(Rank{1 - rank}, Lane{0}, &stream); }), "no stream"));
+      TUTTI_TRY(
+          expect(comes_true([&] { return joined.tcp_streams->take(Rank{1 - rank}, Lane{0}, &stream); }), "no stream"));
       page.mark(0);
       page.wait_for_mark(0, 2 * round);
     }

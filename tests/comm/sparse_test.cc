@@ -250,11 +250,12 @@ TEST_P(Sparse, StreamsBetweenAll) {
   run([](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(join_sparse(rank, page, &joined));
-    for (int peer = rank + 1; peer < kRanks; ++peer) joined.wiring->want(Rank{peer}, Lane{0});  // the lower one asks
+    for (int peer = rank + 1; peer < kRanks; ++peer)
+      joined.tcp_streams->want(Rank{peer}, Lane{0});  // the lower one asks
     for (int peer = 0; peer < kRanks; ++peer) {
       TcpStream stream;
       if (peer == rank) continue;
-      const bool came = comes_true([&] { return joined.wiring->take(Rank{peer}, Lane{0}, &stream); });
+      const bool came = comes_true([&] { return joined.tcp_streams->take(Rank{peer}, Lane{0}, &stream); });
       TUTTI_TRY(expect(came, fmt::format("no stream to rank {}", peer)));
     }
     page.mark(0);

@@ -39,10 +39,10 @@ Status join_by_tcp(int rank, int ranks, SharedPage& page, bool tls, double secon
 }
 
 /// One of the two asks: when both do, a second stream may replace the first.
-bool wait_for_stream(TcpWiring& wiring, int self, int peer_rank, TcpStream* stream) {
+bool wait_for_stream(TcpStreamSource& tcp_streams, int self, int peer_rank, TcpStream* stream) {
   const Rank peer{peer_rank};
-  if (self > peer_rank) wiring.want(peer, kLane);
-  return test::comes_true([&] { return wiring.take(peer, kLane, stream); });
+  if (self > peer_rank) tcp_streams.want(peer, kLane);
+  return test::comes_true([&] { return tcp_streams.take(peer, kLane, stream); });
 }
 
 /// Sends and receives so much that neither fits a socket buffer.
@@ -73,7 +73,7 @@ Status meet_encrypted(int rank, int ranks, SharedPage& page) {
   for (int distance = 1; distance < ranks; ++distance) {
     const int peer = rank ^ distance;
     TcpStream stream;
-    TUTTI_TRY(expect(wait_for_stream(*joined.wiring, rank, peer, &stream), "no stream came"));
+    TUTTI_TRY(expect(wait_for_stream(*joined.tcp_streams, rank, peer, &stream), "no stream came"));
     TUTTI_TRY(exchange(stream, rank, peer));
   }
   page.mark(0);
@@ -132,8 +132,8 @@ TEST(Tls, CommunicatorsWithAndWithoutShareAProcess) {
     TUTTI_TRY(join_by_tcp(rank, 2, page, false, test::kFarSeconds, &plain));
     TcpStream secret;
     TcpStream open;
-    TUTTI_TRY(expect(wait_for_stream(*encrypted.wiring, rank, 1 - rank, &secret), "no stream came"));
-    TUTTI_TRY(expect(wait_for_stream(*plain.wiring, rank, 1 - rank, &open), "no plain stream came"));
+    TUTTI_TRY(expect(wait_for_stream(*encrypted.tcp_streams, rank, 1 - rank, &secret), "no stream came"));
+    TUTTI_TRY(expect(wait_for_stream(*plain.tcp_streams, rank, 1 - rank, &open), "no plain stream came"));
     TUTTI_TRY(exchange(secret, rank, 1 - rank));
     page.mark(4);
     TUTTI_TRY(expect(page.wait_for_mark(4, 2), "the other rank is missing"));

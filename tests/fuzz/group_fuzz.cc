@@ -116,12 +116,12 @@ class Scene {
     speaker =
         std::make_unique<fuzz::Speaker>(hub_.loop(), std::move(sockets), Handshake::server(lookup), ConnectionEvents{});
     speaker->pass(role, kId, door_);
-    data ? group_->desk().serve(speaker->connection()) : group_->serve(speaker->connection());
-    const MessageType first = data ? MessageType::kOpenLine : MessageType::kIntroduce;
+    data ? group_->connector().serve(speaker->connection()) : group_->serve(speaker->connection());
+    const MessageType first = data ? MessageType::kOpenData : MessageType::kIntroduce;
     speaker->say(first, data ? line_from(other, input) : fuzz::payload_of(first, other, input));
   }
   std::vector<std::byte> line_from(std::int32_t other, fuzz::Bytes& input) const {
-    LineMessage line{fuzz::member(other).process, Rank{other}, Rank{self_}, Lane{0}};
+    DataConnectionMessage line{fuzz::member(other).process, Rank{other}, Rank{self_}, Lane{0}};
     if (const unsigned lane = input.u8(); lane >= 0x80) line.lane = Lane{static_cast<std::uint16_t>(lane)};
     return encode(line);
   }
@@ -142,7 +142,7 @@ class Scene {
       case 5:
         return group_->publish_board(Rank{self_});
       default:
-        return group_->desk().want(LineId{Rank{self_}, Rank{other}, Lane{0}}, what % 2);
+        return group_->connector().want(DataConnectionId{Rank{self_}, Rank{other}, Lane{0}}, what % 2);
     }
   }
   void speak(const std::unique_ptr<fuzz::Speaker>& speaker, std::int32_t other, fuzz::Bytes& input) {

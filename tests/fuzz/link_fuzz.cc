@@ -18,7 +18,7 @@ using namespace tutti;
 constexpr TcpGeometry kGeometry{Bytes{8192}, 4, false};
 
 /// Gives the link the connections that the input makes.
-class Wiring final : public TcpWiring {
+class Wiring final : public TcpStreamSource {
  public:
   void want(Rank, Lane) override { ++wishes_; }
   bool take(Rank, Lane, TcpStream* stream) override {
@@ -51,7 +51,7 @@ class Scene {
   explicit Scene(bool checksum) : checksum_(checksum), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
     TcpGeometry geometry = kGeometry;
     geometry.checksum = checksum;
-    link_ = std::make_unique<TcpLink>(wiring_, geometry, Rank{1}, Lane{0}, epoll_.get(), unsent_, LogSource{});
+    link_ = std::make_unique<TcpLink>(streams_, geometry, Rank{1}, Lane{0}, epoll_.get(), unsent_, LogSource{});
   }
 
   void step(fuzz::Bytes& input) {
@@ -72,7 +72,7 @@ class Scene {
         link_->delivered();
         return;
       case 6:
-        if (what >= 0xf0) wiring_.end();
+        if (what >= 0xf0) streams_.end();
         link_->read_all();
         return;
       case 7:
@@ -92,7 +92,7 @@ class Scene {
     stream.socket.reset(ends[1]);
     const auto leftover = input.take(input.u8() % 64);
     stream.leftover.assign(leftover.begin(), leftover.end());
-    wiring_.offer(std::move(stream));
+    streams_.offer(std::move(stream));
     link_->look_for_stream();
     say_frame(input);
   }
@@ -165,7 +165,7 @@ class Scene {
   }
 
   const bool checksum_;
-  Wiring wiring_;
+  Wiring streams_;
   const Descriptor epoll_;
   std::vector<TcpLink*> unsent_;
   Descriptor other_;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/membership/board_message.h"
-#include "comm/membership/line_message.h"
+#include "comm/membership/data_connection_message.h"
 #include "comm/membership/messages.h"
 #include "comm/membership/unique_id.h"
 #include "comm/rendezvous/file_rendezvous.h"
@@ -76,7 +76,7 @@ void add_messages(const Corpus& corpus) {
   corpus.add("message", "cause", 8, encode(FailureCause{Code::kMismatch, Rank{0}, Rank{1}, "why"}));
   corpus.add("message", "ask_id", 9, encode(AskIdMessage{1, Rank{1}}));
   corpus.add("message", "give_id", 10, encode(GiveIdMessage{1, true, {}}));
-  corpus.add("message", "line", 11, encode(LineMessage{{}, Rank{0}, Rank{1}, Lane{2}}));
+  corpus.add("message", "line", 11, encode(DataConnectionMessage{{}, Rank{0}, Rank{1}, Lane{2}}));
   corpus.add("message", "place", 14, encode(PlaceMessage{member(2)}));
   corpus.add("message", "go", 15, encode(GoMessage{{Rank{1}}, "advice"}));
   CallBoard board{};
@@ -84,7 +84,7 @@ void add_messages(const Corpus& corpus) {
   call.sequence = 1;
   board.begin(call);
   corpus.add("message", "board", 13, encode(read_board(Rank{1}, board, 2)));
-  corpus.add("message", "ask_line", 12, encode(AskLineMessage{Rank{0}, Rank{1}, Lane{2}, 3}));
+  corpus.add("message", "ask_line", 12, encode(RequestDialMessage{Rank{0}, Rank{1}, Lane{2}, 3}));
 }
 
 void append(Buffer* to, ByteView data) { to->insert(to->end(), data.begin(), data.end()); }
@@ -213,7 +213,7 @@ void add_scenes(const Corpus& corpus) {
     corpus.add(target, name, steps[0], std::as_bytes(std::span(steps).subspan(1)));
   };
   constexpr unsigned char kJoin = 1, kMissing = 2, kTable = 3, kReady = 4, kGo = 5, kFailure = 6, kSegment = 8,
-                          kLinked = 9, kMemberEvents = 10, kCause = 11, kPlace = 12, kAskLine = 15, kAskBoard = 18,
+                          kLinked = 9, kMemberEvents = 10, kCause = 11, kPlace = 12, kRequestDial = 15, kAskBoard = 18,
                           kBoard = 19;
   add("root", "all_go", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kReady, 0, 2, kReady, 0});
   add("root", "one_fails", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kFailure, 0, 2, kReady, 0});
@@ -222,7 +222,7 @@ void add_scenes(const Corpus& corpus) {
   // The first rank has the table and is connected to the others.
   const Steps linked{0, 0, 0, 4, 0, 0, 0x84, 0, 0, 7, kLinked, 0, 0x87, kLinked, 0};
   add("group", "linked", linked);
-  for (const unsigned char type : {kMemberEvents, kCause, kAskLine, kAskBoard, kBoard})
+  for (const unsigned char type : {kMemberEvents, kCause, kRequestDial, kAskBoard, kBoard})
     add("group", "linked_" + std::to_string(type), linked + Steps{7, type, 0, 0x87, type, 0});
   add("group", "data", linked + Steps{3, 0, 0x83, 0, 6, 6});
   for (const unsigned char act : {0, 1, 2, 3, 4, 5, 6})

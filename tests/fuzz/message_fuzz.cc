@@ -3,7 +3,7 @@
 
 #include "bytes.h"
 #include "comm/membership/board_message.h"
-#include "comm/membership/line_message.h"
+#include "comm/membership/data_connection_message.h"
 
 namespace {
 
@@ -23,10 +23,10 @@ void feed(ByteView data) {
 
 using Feed = void (*)(ByteView);
 constexpr Feed kFeeds[] = {
-    feed<JoinMessage>,    feed<TableMessage>,     feed<MissingMessage>, feed<ReadyMessage>,
-    feed<FailureMessage>, feed<IntroduceMessage>, feed<SegmentMessage>, feed<MemberEventsMessage>,
-    feed<FailureCause>,   feed<AskIdMessage>,     feed<GiveIdMessage>,  feed<LineMessage>,
-    feed<AskLineMessage>, feed<BoardMessage>,     feed<PlaceMessage>,   feed<GoMessage>,
+    feed<JoinMessage>,        feed<TableMessage>,     feed<MissingMessage>, feed<ReadyMessage>,
+    feed<FailureMessage>,     feed<IntroduceMessage>, feed<SegmentMessage>, feed<MemberEventsMessage>,
+    feed<FailureCause>,       feed<AskIdMessage>,     feed<GiveIdMessage>,  feed<DataConnectionMessage>,
+    feed<RequestDialMessage>, feed<BoardMessage>,     feed<PlaceMessage>,   feed<GoMessage>,
 };
 
 }  // namespace

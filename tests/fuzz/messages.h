@@ -6,7 +6,7 @@
 
 #include "bytes.h"
 #include "comm/membership/board_message.h"
-#include "comm/membership/line_message.h"
+#include "comm/membership/data_connection_message.h"
 #include "comm/membership/messages.h"
 
 namespace tutti::fuzz {
@@ -87,11 +87,11 @@ inline std::vector<std::byte> honest(MessageType type, std::int32_t rank) {
       return encode(AskIdMessage{1, self, {}});
     case MessageType::kGiveId:
       return encode(GiveIdMessage{1, true, {}, {}});
-    case MessageType::kAskLine:
-      return encode(AskLineMessage{self, next, Lane{0}, 0});
-    case MessageType::kOpenLine:
-    case MessageType::kLineOpened:
-      return encode(LineMessage{process, self, next, Lane{0}});
+    case MessageType::kRequestDial:
+      return encode(RequestDialMessage{self, next, Lane{0}, 0});
+    case MessageType::kOpenData:
+    case MessageType::kDataOpened:
+      return encode(DataConnectionMessage{process, self, next, Lane{0}});
     case MessageType::kBoard:
       return encode(board_of(rank));
     case MessageType::kLinked:

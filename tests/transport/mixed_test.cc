@@ -19,7 +19,8 @@ std::unique_ptr<MixedEndpoint> open_mixed(TcpFabric& fabric) {
     require(Segment::create(geometry.segment_bytes(), &segment).ok(), "no memory");
   TcpEndpoint::Place place{Rank{0}, 3, 1, {Rank{2}}};
   std::unique_ptr<TcpEndpoint> far;
-  require(TcpEndpoint::open(fabric.wiring(Rank{0}), {kLarge, 8, false}, std::move(place), {}, &far).ok(), "no tcp");
+  require(TcpEndpoint::open(fabric.tcp_streams(Rank{0}), {kLarge, 8, false}, std::move(place), {}, &far).ok(),
+          "no tcp");
   return std::make_unique<MixedEndpoint>(std::make_unique<ShmEndpoint>(geometry, Rank{0}, std::move(segments)),
                                          std::move(far), std::vector<int>{0, 1, -1});
 }

@@ -70,10 +70,10 @@ class TcpFabric {
   }
   /// From now on this rank counts as gone.
   void end(Rank rank) { ended_.store(rank.value, std::memory_order_relaxed); }
-  TcpWiring& wiring(Rank rank) { return *wirings_[static_cast<std::size_t>(rank.value)]; }
+  TcpStreamSource& tcp_streams(Rank rank) { return *wirings_[static_cast<std::size_t>(rank.value)]; }
 
  private:
-  class Wiring final : public TcpWiring {
+  class Wiring final : public TcpStreamSource {
    public:
     Wiring(TcpFabric& fabric, Rank rank) : fabric_(fabric), rank_(rank) {}
     void want(Rank peer, Lane lane) override { fabric_.connect(rank_, peer, lane); }
@@ -134,7 +134,7 @@ inline std::unique_ptr<TcpEndpoint> open_tcp(TcpFabric& fabric, WorldSize size, 
     if (peer != rank) place.far.push_back(peer);
   std::unique_ptr<TcpEndpoint> endpoint;
   const TcpGeometry geometry{size.max_message, 8, checksum};
-  const Status status = TcpEndpoint::open(fabric.wiring(rank), geometry, std::move(place), {}, &endpoint);
+  const Status status = TcpEndpoint::open(fabric.tcp_streams(rank), geometry, std::move(place), {}, &endpoint);
   require(status.ok(), status.text());
   return endpoint;
 }

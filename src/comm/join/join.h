@@ -16,7 +16,7 @@
 #include "core/units.h"
 #include "net/crypto.h"
 #include "transport/shm/segment.h"
-#include "transport/tcp/tcp_wiring.h"
+#include "transport/tcp/tcp_stream_source.h"
 
 namespace tutti {
 
@@ -44,16 +44,17 @@ struct JoinResult {
   std::unique_ptr<Membership> membership;
   std::vector<std::shared_ptr<Segment>>
       segments;  ///< by rank; a process maps the memory of its host once, its ranks share it; nullptr: other host
-  std::unique_ptr<TcpWiring> wiring;  ///< connections to any other rank, whatever its host; uses the membership's hub
-  std::vector<int> hosts;             ///< by rank: equal numbers share a host; counted from 0 in order of first rank
-  std::vector<int> processes;         ///< by rank: likewise, of processes
-  std::vector<std::string> devices;   ///< by rank: what each said of its device
-  bool one_process = false;           ///< every rank lives in this process
-  bool one_host = false;              ///< every rank's segment could be mapped
-  bool one_place = false;             ///< all ranks have the same host id, whether or not they share memory
-  std::string advice;                 ///< rank 0's
-  int kernel_ranks = 1;               ///< ranks that run on the cores that this one runs on, itself included
-  int kernel_cores = 1;               ///< cores that there are for these: see cores_among()
+  std::unique_ptr<TcpStreamSource>
+      tcp_streams;                   ///< connections to any other rank, whatever its host; uses the membership's hub
+  std::vector<int> hosts;            ///< by rank: equal numbers share a host; counted from 0 in order of first rank
+  std::vector<int> processes;        ///< by rank: likewise, of processes
+  std::vector<std::string> devices;  ///< by rank: what each said of its device
+  bool one_process = false;          ///< every rank lives in this process
+  bool one_host = false;             ///< every rank's segment could be mapped
+  bool one_place = false;            ///< all ranks have the same host id, whether or not they share memory
+  std::string advice;                ///< rank 0's
+  int kernel_ranks = 1;              ///< ranks that run on the cores that this one runs on, itself included
+  int kernel_cores = 1;              ///< cores that there are for these: see cores_among()
 };
 
 /// The secret that belongs to an id's nonce.

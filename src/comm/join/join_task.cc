@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "comm/join/root.h"
+#include "comm/membership/data_connections.h"
 #include "comm/membership/rank_membership.h"
-#include "comm/membership/wiring.h"
 #include "core/core_list.h"
 #include "core/log.h"
 
@@ -361,7 +361,7 @@ Status JoinTask::take_go(ByteView payload) {
     if (made.hosts[i] != here) made.segments[i] = nullptr;  // what is called another host is used as one
   made.membership = std::make_unique<RankMembership>(hub_, group_, request_.rank);
   local_ = false;  // the membership's from here on
-  made.wiring = std::make_unique<GroupWiring>(hub_, group_, request_.rank);
+  made.tcp_streams = std::make_unique<DataConnections>(hub_, group_, request_.rank);
   {
     const MutexLock lock(mutex_);
     outcome_ = std::move(made);

@@ -27,21 +27,21 @@ Group::Group(Hub& hub, const KeyId& id, const Key& secret)
     : hub_(hub),
       id_(id),
       secret_(secret),
-      desk_(make_desk()),
+      connector_(make_connector()),
       events_(hub.loop(), [this](const std::vector<MemberEvent>& items) { send_events(items); }) {}
 
-std::shared_ptr<StreamDesk> Group::make_desk() {
-  StreamDesk::Callbacks callbacks{hub_.loop(), id_, hub_.process(), hub_.port(), {}, {}, {}, {}, {}};
+std::shared_ptr<DataConnector> Group::make_connector() {
+  DataConnector::Callbacks callbacks{hub_.loop(), id_, hub_.process(), hub_.port(), {}, {}, {}, {}, {}};
   callbacks.key_for = [this](const ProcessId& to, Key* key) { return key_for(to, key); };
-  callbacks.ask = [this](const ProcessId& to, const AskLineMessage& message) {
+  callbacks.ask = [this](const ProcessId& to, const RequestDialMessage& message) {
     const auto place = order_->find(to);
     if (!place) return;
-    if (const auto peer = reach(*place, nullptr)) peer->send(MessageType::kAskLine, encode(message));
+    if (const auto peer = reach(*place, nullptr)) peer->send(MessageType::kRequestDial, encode(message));
   };
   callbacks.post_cause = [this](Rank from, const FailureCause& cause) { post_cause(from, cause); };
   callbacks.in_touch = [this](const ProcessId& to) { return control_of(to) != nullptr; };
   callbacks.watches = [this](const ProcessId& to, const Connection& line) { return watches(to, line); };
-  return std::make_shared<StreamDesk>(std::move(callbacks));
+  return std::make_shared<DataConnector>(std::move(callbacks));
 }
 
 const Connection* Group::control_of(const ProcessId& process) const {
@@ -82,7 +82,7 @@ bool Group::add_local(const LocalRank& local, Linked linked) {
 
 void Group::remove_local(Rank rank) {
   locals_.erase(rank);
-  desk_->remove_local(rank);
+  connector_->remove_local(rank);
   if (locals_.empty()) close();
 }
 
@@ -90,7 +90,7 @@ void Group::close() {
   const auto self = shared_from_this();
   hub_.loop().cancel(mend_timer_);
   events_.flush();
-  desk_->close();
+  connector_->close();
   for (auto& [process, peer] : peers_) peer->close();
   for (auto& [process, connection] : early_) connection->close();
   for (auto& [raw, connection] : unintroduced_) connection->close();
@@ -142,7 +142,7 @@ Status Group::begin(ByteView data) {
   member_table_ = std::make_shared<MemberTable>(std::move(table));
   boards_ = std::make_unique<BoardExchange>(member_table_->ranks());
   for (const auto& [rank, linked] : locals_) here_.push_back(rank);
-  desk_->open(member_table_, here_, reconnect_seconds_, tls_);
+  connector_->open(member_table_, here_, reconnect_seconds_, tls_);
   const auto self_kept = shared_from_this();  // each step may end the join of the last rank here
   make_peers();
   if (!finished_) find_memory();
@@ -331,8 +331,8 @@ Status Group::on_message(PeerProcess& peer, MessageType type, ByteView payload) 
       return {};
     case MessageType::kBoard:
       return boards_->take(peer.process(), peer.ranks(), payload);
-    case MessageType::kAskLine:
-      return desk_->take_ask(peer.process(), payload);
+    case MessageType::kRequestDial:
+      return connector_->take_ask(peer.process(), payload);
     default:
       return fail(Code::kRemoteError, "a message that a control connection does not carry");
   }

@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "comm/membership/board_exchange.h"
+#include "comm/membership/data_connector.h"
 #include "comm/membership/host_memory.h"
 #include "comm/membership/member_event_batch.h"
 #include "comm/membership/member_table.h"
 #include "comm/membership/messages.h"
 #include "comm/membership/peer_process.h"
 #include "comm/membership/process_order.h"
-#include "comm/membership/stream_desk.h"
 #include "core/mutex.h"
 #include "net/connection.h"
 #include "net/dialer.h"
@@ -72,7 +72,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   const std::vector<std::shared_ptr<Segment>>& segments() const { return segments_; }
   /// Whether the memory of the host could be mapped.
   bool maps_host() const { return memory_ == Memory::kMapped; }
-  StreamDesk& desk() { return *desk_; }
+  DataConnector& connector() { return *connector_; }
   /// Whether connections between hosts must be encrypted; the same on all ranks, or their join fails.
   bool tls() const { return tls_; }
   /// Names the processes that the join still waits for here: "rank 3 (process 12 on host b) cannot be reached:
@@ -118,7 +118,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   std::shared_ptr<PeerProcess> make_peer(const Member& first, const std::vector<Rank>& ranks, bool dials);
   std::shared_ptr<PeerProcess> make_peer_at(std::size_t place, bool dials);
   std::shared_ptr<PeerProcess> reach(std::size_t place, int* allowance);
-  std::shared_ptr<StreamDesk> make_desk();
+  std::shared_ptr<DataConnector> make_connector();
   const Connection* control_of(const ProcessId& process) const;
   bool watches(const ProcessId& to, const Connection& line) const;
   void park(const ProcessId& process, const std::shared_ptr<Connection>& connection);
@@ -152,7 +152,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   Hub& hub_;
   const KeyId id_;
   const Key secret_;
-  const std::shared_ptr<StreamDesk> desk_;
+  const std::shared_ptr<DataConnector> connector_;
   MemberEventBatch events_;
   double reconnect_seconds_ = 0;
   bool tls_ = false;

@@ -145,7 +145,7 @@ void Group::send_state(PeerProcess& peer) {
   std::vector<MemberEvent> news = member_table_->news();
   if (order_->is_mesh()) std::erase_if(news, [this](const MemberEvent& item) { return !is_local(item.rank); });
   send_in_messages(news, [&peer](ByteView message) { peer.send(MessageType::kMemberEvents, message); });
-  desk_->ask_again(peer.process());
+  connector_->ask_again(peer.process());
 }
 
 /// For the communicator's ranks there it is as if those here were dead, and as lasting.

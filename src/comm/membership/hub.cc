@@ -333,7 +333,7 @@ void Hub::admit_to_group(const std::shared_ptr<Connection>& connection) {
     log(LogLevel::kWarn, {}, "a connection was refused: it is not encrypted, and TUTTI_TLS=on");
     return connection->close();
   }
-  if (connection->handshake().role() == Role::kData) return found->second->desk().serve(connection);
+  if (connection->handshake().role() == Role::kData) return found->second->connector().serve(connection);
   found->second->serve(connection);
 }
 
@@ -341,7 +341,7 @@ void Hub::fail_joins(const Status& why) {
   const auto groups = groups_;  // a join that ends takes its group away
   for (const auto& [id, group] : groups) {
     group->fail_join(why);
-    group->desk().end_waits(why);
+    group->connector().end_waits(why);
   }
   for (const auto& [role, service] : services_) service->fail_all(why);
 }

@@ -31,11 +31,11 @@ enum class MessageType : std::uint16_t {
   kPlace = 12,  ///< root to rank: the process that the table comes from
   kAskId = 13,
   kGiveId = 14,
-  kAskLine = 15,     ///< process to process: a rank asks another to dial it
-  kOpenLine = 16,    ///< first on a data connection
-  kLineOpened = 17,  ///< its answer: what follows is the endpoints'
-  kAskBoard = 18,    ///< process to process: how do the call boards of your ranks stand
-  kBoard = 19,       ///< one of them
+  kRequestDial = 15,  ///< process to process: a rank asks another to dial it
+  kOpenData = 16,     ///< first on a data connection
+  kDataOpened = 17,   ///< its answer: what follows is the endpoints'
+  kAskBoard = 18,     ///< process to process: how do the call boards of your ranks stand
+  kBoard = 19,        ///< one of them
 };
 
 /// A setting that must agree on all ranks: a difference is tuttiMismatch and names setting, values and ranks.

@@ -10,9 +10,9 @@
 #include <utility>
 
 namespace tutti {
-Status TcpEndpoint::open(TcpWiring& wiring, const TcpGeometry& geometry, Place place, LogSource log,
+Status TcpEndpoint::open(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Place place, LogSource log,
                          std::unique_ptr<TcpEndpoint>* endpoint) {
-  std::unique_ptr<TcpEndpoint> made(new TcpEndpoint(wiring, geometry, std::move(place), log));
+  std::unique_ptr<TcpEndpoint> made(new TcpEndpoint(tcp_streams, geometry, std::move(place), log));
   made->epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   made->doorbell_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!made->epoll_.valid() || !made->doorbell_.valid())
@@ -21,13 +21,13 @@ Status TcpEndpoint::open(TcpWiring& wiring, const TcpGeometry& geometry, Place p
   event.events = EPOLLIN;
   event.data.ptr = nullptr;
   ::epoll_ctl(made->epoll_.get(), EPOLL_CTL_ADD, made->doorbell_.get(), &event);
-  wiring.set_listener([raw = made.get()] { raw->wake(); });
+  tcp_streams.set_listener([raw = made.get()] { raw->wake(); });
   *endpoint = std::move(made);
   return {};
 }
 
-TcpEndpoint::TcpEndpoint(TcpWiring& wiring, const TcpGeometry& geometry, Place place, LogSource log)
-    : wiring_(wiring),
+TcpEndpoint::TcpEndpoint(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Place place, LogSource log)
+    : streams_(tcp_streams),
       geometry_(geometry),
       place_(std::move(place)),
       comm_(log.comm),
@@ -37,13 +37,13 @@ TcpEndpoint::TcpEndpoint(TcpWiring& wiring, const TcpGeometry& geometry, Place p
   for (Multicast& lane : multicast_) lane.slots.resize(geometry_.credits);
 }
 
-TcpEndpoint::~TcpEndpoint() { wiring_.set_listener(nullptr); }
+TcpEndpoint::~TcpEndpoint() { streams_.set_listener(nullptr); }
 
 TcpLink& TcpEndpoint::link(Rank peer, std::uint16_t lane) {
   const auto at = static_cast<std::size_t>(peer.value) * static_cast<std::size_t>(place_.lanes) + lane;
   std::unique_ptr<TcpLink>& found = links_[at];
   if (!found) [[unlikely]] {
-    found = std::make_unique<TcpLink>(wiring_, geometry_, peer, Lane{lane}, epoll_.get(), unsent_, log_);
+    found = std::make_unique<TcpLink>(streams_, geometry_, peer, Lane{lane}, epoll_.get(), unsent_, log_);
     made_.push_back(found.get());
   }
   return *found;
@@ -126,7 +126,7 @@ bool TcpEndpoint::write_unsent() {
 }
 
 void TcpEndpoint::look_around() {
-  if (const std::uint64_t arrivals = wiring_.arrivals(); arrivals != arrivals_) [[unlikely]] {
+  if (const std::uint64_t arrivals = streams_.arrivals(); arrivals != arrivals_) [[unlikely]] {
     arrivals_ = arrivals;
     for (TcpLink* one : made_) one->look_for_stream();
   }

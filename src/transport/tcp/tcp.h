@@ -9,7 +9,7 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "transport/tcp/tcp_link.h"
-#include "transport/tcp/tcp_wiring.h"
+#include "transport/tcp/tcp_stream_source.h"
 #include "transport/transport.h"
 
 namespace tutti {
@@ -28,7 +28,7 @@ class TcpEndpoint {
     std::vector<Rank> far;  ///< the readers of this rank's multicast link; in rank order
   };
   /// `wiring` outlives the endpoint; `log` need not.
-  static Status open(TcpWiring& wiring, const TcpGeometry& geometry, Place place, LogSource log,
+  static Status open(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Place place, LogSource log,
                      std::unique_ptr<TcpEndpoint>* endpoint);
   ~TcpEndpoint();
   TcpEndpoint(const TcpEndpoint&) = delete;
@@ -76,14 +76,14 @@ class TcpEndpoint {
     std::uint32_t sent = 0;
   };
 
-  TcpEndpoint(TcpWiring& wiring, const TcpGeometry& geometry, Place place, LogSource log);
+  TcpEndpoint(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Place place, LogSource log);
   static FrameKind kind_of(Route route) { return route.shared ? FrameKind::kShared : FrameKind::kUnicast; }
   TcpLink& link(Rank peer, std::uint16_t lane);
   void write(TcpLink& link);
   bool write_unsent();
   bool serve_lenders(Rank* late);
 
-  TcpWiring& wiring_;
+  TcpStreamSource& streams_;
   const TcpGeometry geometry_;
   const Place place_;
   const std::string comm_;  // the name in log_

@@ -9,7 +9,7 @@
 
 #include "transport/tcp/tcp_frame.h"
 #include "transport/tcp/tcp_memory.h"
-#include "transport/tcp/tcp_wiring.h"
+#include "transport/tcp/tcp_stream_source.h"
 #include "transport/transport.h"
 
 namespace tutti {

@@ -9,9 +9,9 @@
 
 namespace tutti {
 
-TcpLink::TcpLink(TcpWiring& wiring, const TcpGeometry& geometry, Rank peer, Lane lane, int epoll,
+TcpLink::TcpLink(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Rank peer, Lane lane, int epoll,
                  std::vector<TcpLink*>& unsent, LogSource log)
-    : wiring_(wiring),
+    : streams_(tcp_streams),
       peer_(peer),
       lane_(lane),
       epoll_(epoll),
@@ -40,12 +40,12 @@ void TcpLink::connect() {
   look_for_stream();
   if (stream_.socket.valid()) return;
   wanted_ = true;
-  wiring_.want(peer_, lane_);
+  streams_.want(peer_, lane_);
 }
 
 void TcpLink::look_for_stream() {
   TcpStream stream;
-  if (!cut_ && wiring_.take(peer_, lane_, &stream)) adopt(std::move(stream));
+  if (!cut_ && streams_.take(peer_, lane_, &stream)) adopt(std::move(stream));
 }
 
 void TcpLink::adopt(TcpStream stream) {
@@ -80,7 +80,7 @@ void TcpLink::lost(const std::string& why) {
 bool TcpLink::flush() {
   // A peer that is gone needs no word any more, and its system takes one as a reason to forget what it still sends.
   // What that peer did not get is for the waiting to judge.
-  if (!outbox_.unsent_messages() && wiring_.gone(peer_)) return true;
+  if (!outbox_.unsent_messages() && streams_.gone(peer_)) return true;
   // Nobody may be looking at this link but those who want to write: the peer's word to go on is for them.
   if (stream_.socket.valid() && !outbox_.resumed()) read_all();
   if (!stream_.socket.valid()) return connect(), false;
@@ -130,7 +130,7 @@ bool TcpLink::owes() const {
 }
 
 bool TcpLink::delivered() {
-  if (!owes() || wiring_.gone(peer_)) return true;
+  if (!owes() || streams_.gone(peer_)) return true;
   read_all();  // what was received and not read makes the system reset the connection, and forget what it holds
   int queued = 0;
   return flush() && outbox_.resumed() && stream_.socket.valid() &&

@@ -9,7 +9,7 @@
 #include "core/log.h"
 #include "transport/tcp/tcp_inbox.h"
 #include "transport/tcp/tcp_outbox.h"
-#include "transport/tcp/tcp_wiring.h"
+#include "transport/tcp/tcp_stream_source.h"
 
 namespace tutti {
 
@@ -26,7 +26,7 @@ class TcpLink final : private TcpInbox::Listener {
  public:
   /// `unsent`: the endpoint's list of links where something waits to be written; a link puts itself there when a new
   /// connection makes it so.
-  TcpLink(TcpWiring& wiring, const TcpGeometry& geometry, Rank peer, Lane lane, int epoll,
+  TcpLink(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Rank peer, Lane lane, int epoll,
           std::vector<TcpLink*>& unsent, LogSource log);
   ~TcpLink();
   TcpLink(const TcpLink&) = delete;
@@ -53,7 +53,7 @@ class TcpLink final : private TcpInbox::Listener {
   void lent(FrameKind kind) { lent_[static_cast<std::size_t>(kind)] = outbox_.sent(kind); }
   bool has_lent() const;
   /// The connection and the peer are gone: nobody reads what was lent.
-  bool forsaken() const { return !stream_.socket.valid() && wiring_.gone(peer_); }
+  bool forsaken() const { return !stream_.socket.valid() && streams_.gone(peer_); }
   /// Drops the connection for good: nothing is read from or written to memory of the caller's any more.
   void cut();
   /// Whether a lost connection must be made again though nothing is asked of the link now.
@@ -79,7 +79,7 @@ class TcpLink final : private TcpInbox::Listener {
   void close();
   void enlist();
 
-  TcpWiring& wiring_;
+  TcpStreamSource& streams_;
   const Rank peer_;
   const Lane lane_;
   const int epoll_;

@@ -11,25 +11,25 @@ namespace tutti {
 /// Lanes that a line may be for; more is refused as nonsense.
 inline constexpr int kMaxLanes = 64;
 
-/// kOpenLine, and kLineOpened as the answer to it.
-struct LineMessage {
+/// kOpenData, and kDataOpened as the answer to it.
+struct DataConnectionMessage {
   ProcessId process{};  ///< that speaks
   Rank from = kNoRank;  ///< of that process
   Rank to = kNoRank;
   Lane lane{0};
 };
 
-/// kAskLine: "dial me".
-struct AskLineMessage {
+/// kRequestDial: "dial me".
+struct RequestDialMessage {
   Rank from = kNoRank;  ///< who asks
   Rank to = kNoRank;    ///< who is to dial
   Lane lane{0};
   std::uint32_t streams = 0;  ///< that came so far: a newer one is on its way already if the other end counts more
 };
 
-std::vector<std::byte> encode(const LineMessage& message);
-std::vector<std::byte> encode(const AskLineMessage& message);
-Status decode(ByteView data, LineMessage* message);
-Status decode(ByteView data, AskLineMessage* message);
+std::vector<std::byte> encode(const DataConnectionMessage& message);
+std::vector<std::byte> encode(const RequestDialMessage& message);
+Status decode(ByteView data, DataConnectionMessage* message);
+Status decode(ByteView data, RequestDialMessage* message);
 
 }  // namespace tutti

@@ -8,12 +8,12 @@
 
 #include "comm/membership/member_table.h"
 #include "core/mutex.h"
-#include "transport/tcp/tcp_wiring.h"
+#include "transport/tcp/tcp_stream_source.h"
 
 namespace tutti {
 
 /// One a rank. Any thread.
-class StreamShelf {
+class AcceptedStreams {
  public:
   /// The `number`-th stream of this peer and lane, in place of an older one that was not taken. Calls the listener.
   void put(Rank peer, Lane lane, std::uint32_t number, TcpStream stream);

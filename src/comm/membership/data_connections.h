@@ -1,24 +1,24 @@
-// The wiring of one rank: its face of the group's stream desk, as the tcp endpoint sees it.
+// The wiring of one rank: its face of the group's data connector, as the tcp endpoint sees it.
 #pragma once
 
 #include <functional>
 #include <memory>
 
+#include "comm/membership/accepted_streams.h"
 #include "comm/membership/group.h"
 #include "comm/membership/hub.h"
-#include "comm/membership/stream_shelf.h"
-#include "transport/tcp/tcp_wiring.h"
+#include "transport/tcp/tcp_stream_source.h"
 
 namespace tutti {
 
-class GroupWiring final : public TcpWiring {
+class DataConnections final : public TcpStreamSource {
  public:
   /// In the loop's thread.
-  GroupWiring(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, Rank rank);
-  ~GroupWiring() override;
+  DataConnections(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, Rank rank);
+  ~DataConnections() override;
 
   void want(Rank peer, Lane lane) override;
-  bool take(Rank peer, Lane lane, TcpStream* stream) override { return shelf_->take(peer, lane, stream); }
+  bool take(Rank peer, Lane lane, TcpStream* stream) override { return accepted_->take(peer, lane, stream); }
   bool gone(Rank peer) const override { return group_->member_table()->liveness(peer) != Liveness::kAlive; }
   void set_listener(std::function<void()> listener) override { listener_.set(std::move(listener)); }
 
@@ -26,7 +26,7 @@ class GroupWiring final : public TcpWiring {
   void arrived();
   std::shared_ptr<Hub> hub_;
   std::shared_ptr<Group> group_;
-  std::shared_ptr<StreamShelf> shelf_;
+  std::shared_ptr<AcceptedStreams> accepted_;
   const Rank rank_;
   ListenerSlot listener_;
 };

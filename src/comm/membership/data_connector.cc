@@ -1,4 +1,4 @@
-#include "comm/membership/stream_desk.h"
+#include "comm/membership/data_connector.h"
 
 #include <algorithm>
 #include <chrono>
@@ -30,15 +30,15 @@ IpAddress loopback(std::uint8_t family) {
 
 }  // namespace
 
-void StreamDesk::open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& locals, double patience,
-                      bool tls) {
+void DataConnector::open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& locals, double patience,
+                         bool tls) {
   member_table_ = std::move(member_table);
   tls_ = tls;
   patience_ = patience;
-  for (const Rank rank : locals) shelves_[rank] = std::make_shared<StreamShelf>();
+  for (const Rank rank : locals) accepted_[rank] = std::make_shared<AcceptedStreams>();
 }
 
-void StreamDesk::drop(Line& line) {
+void DataConnector::drop(Line& line) {
   if (line.dialer) line.dialer->cancel();
   if (line.connection) line.connection->close();
   callbacks_.loop.cancel(line.timer);
@@ -48,33 +48,33 @@ void StreamDesk::drop(Line& line) {
   line.wanted = false;
 }
 
-void StreamDesk::remove_local(Rank rank) {
-  shelves_.erase(rank);
+void DataConnector::remove_local(Rank rank) {
+  accepted_.erase(rank);
   for (auto& [id, line] : lines_)
     if (id.local == rank) drop(line);
   std::erase_if(lines_, [rank](const auto& item) { return item.first.local == rank; });
 }
 
-void StreamDesk::close() {
+void DataConnector::close() {
   for (auto& [id, line] : lines_) drop(line);
   for (const auto& [raw, connection] : strangers_) connection->close();
   lines_.clear();
   strangers_.clear();
-  shelves_.clear();
+  accepted_.clear();
 }
 
-std::shared_ptr<StreamShelf> StreamDesk::shelf(Rank rank) const {
-  const auto found = shelves_.find(rank);
-  return found == shelves_.end() ? nullptr : found->second;
+std::shared_ptr<AcceptedStreams> DataConnector::accepted(Rank rank) const {
+  const auto found = accepted_.find(rank);
+  return found == accepted_.end() ? nullptr : found->second;
 }
 
 /// Whether a stream could still serve anybody: both ends live.
-bool StreamDesk::worth_it(const LineId& id) const {
-  return shelves_.contains(id.local) && member_table_->liveness(id.local) == Liveness::kAlive &&
+bool DataConnector::worth_it(const DataConnectionId& id) const {
+  return accepted_.contains(id.local) && member_table_->liveness(id.local) == Liveness::kAlive &&
          member_table_->liveness(id.peer) == Liveness::kAlive;
 }
 
-void StreamDesk::want(const LineId& id, std::uint32_t taken) {
+void DataConnector::want(const DataConnectionId& id, std::uint32_t taken) {
   const bool valid = id.peer.value >= 0 && member_table_ && id.peer.value < member_table_->ranks() &&
                      id.peer != id.local && id.lane.value < kMaxLanes;
   if (!valid || !worth_it(id)) return;
@@ -85,25 +85,25 @@ void StreamDesk::want(const LineId& id, std::uint32_t taken) {
   ask(id, line);
 }
 
-void StreamDesk::ask(const LineId& id, const Line& line) {
-  const AskLineMessage message{id.local, id.peer, id.lane, line.streams};
+void DataConnector::ask(const DataConnectionId& id, const Line& line) {
+  const RequestDialMessage message{id.local, id.peer, id.lane, line.streams};
   const ProcessId& process = member_table_->member(id.peer).process;
   if (process != callbacks_.process) return callbacks_.ask(process, message);
   static_cast<void>(take_ask(callbacks_.process, encode(message)));
 }
 
-void StreamDesk::ask_again(const ProcessId& process) {
+void DataConnector::ask_again(const ProcessId& process) {
   for (const auto& [id, line] : lines_)
     if (line.wanted && id.local < id.peer && member_table_->member(id.peer).process == process) ask(id, line);
 }
 
-Status StreamDesk::take_ask(const ProcessId& from, ByteView payload) {
-  AskLineMessage message;
+Status DataConnector::take_ask(const ProcessId& from, ByteView payload) {
+  RequestDialMessage message;
   TUTTI_TRY(decode(payload, &message));
   const bool known = message.from.value >= 0 && message.from.value < member_table_->ranks() &&
                      member_table_->member(message.from).process == from && message.to > message.from;
   if (!known) return fail(Code::kRemoteError, "a request for a line of somebody else");
-  const LineId id{message.to, message.from, message.lane};
+  const DataConnectionId id{message.to, message.from, message.lane};
   if (!worth_it(id)) return {};
   Line& line = lines_[id];
   if (!line.wanted && line.streams <= message.streams) begin_dial(id, line);
@@ -111,7 +111,7 @@ Status StreamDesk::take_ask(const ProcessId& from, ByteView payload) {
 }
 
 /// All of the peer's addresses; its unix socket would not be what was asked for.
-std::vector<DialTarget> StreamDesk::targets_for(Rank peer) const {
+std::vector<DialTarget> DataConnector::targets_for(Rank peer) const {
   const Member& member = member_table_->member(peer);
   if (member.process != callbacks_.process) return tcp_targets(member.addresses, member.port, tls_);
   std::vector<IpAddress> addresses{loopback(4), loopback(6)};
@@ -119,18 +119,18 @@ std::vector<DialTarget> StreamDesk::targets_for(Rank peer) const {
   return tcp_targets(addresses, callbacks_.port, tls_);
 }
 
-Clock::time_point StreamDesk::patience_from_now() const {
+Clock::time_point DataConnector::patience_from_now() const {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(patience_));
 }
 
-void StreamDesk::begin_dial(const LineId& id, Line& line) {
+void DataConnector::begin_dial(const DataConnectionId& id, Line& line) {
   line.wanted = true;
   line.silent = false;
   line.give_up = patience_from_now();
   dial(id);
 }
 
-void StreamDesk::dial(const LineId& id) {
+void DataConnector::dial(const DataConnectionId& id) {
   Line& line = lines_.at(id);
   Key key{};
   if (const Status status = callbacks_.key_for(member_table_->member(id.peer).process, &key); !status.ok())
@@ -148,14 +148,15 @@ void StreamDesk::dial(const LineId& id) {
 }
 
 /// Nobody has said no, but the patience has ended.
-void StreamDesk::dial_late(const LineId& id) {
+void DataConnector::dial_late(const DataConnectionId& id) {
   const auto found = lines_.find(id);
   if (found == lines_.end() || !found->second.dialer) return;
   const auto dialer = found->second.dialer;
   dial_failed(id, fail(Code::kTimeout, "{}", dialer->progress()), dialer->silent());
 }
 
-void StreamDesk::dialed(const LineId& id, const Status& why, const std::shared_ptr<Connection>& connection) {
+void DataConnector::dialed(const DataConnectionId& id, const Status& why,
+                           const std::shared_ptr<Connection>& connection) {
   const auto found = lines_.find(id);
   if (found == lines_.end()) return;
   Line& line = found->second;
@@ -176,12 +177,13 @@ void StreamDesk::dialed(const LineId& id, const Status& why, const std::shared_p
   line.timer = callbacks_.loop.after(kAnswerTime, [weak, id] {
     if (const auto self = weak.lock()) self->dial_failed(id, fail(Code::kTimeout, "no answer"), true);
   });
-  connection->send(MessageType::kOpenLine, encode(LineMessage{callbacks_.process, id.local, id.peer, id.lane}));
+  connection->send(MessageType::kOpenData,
+                   encode(DataConnectionMessage{callbacks_.process, id.local, id.peer, id.lane}));
 }
 
-Status StreamDesk::take_opened(const LineId& id, MessageType type, ByteView payload) {
-  LineMessage answer;
-  if (type != MessageType::kLineOpened) return fail(Code::kRemoteError, "another answer than to a line");
+Status DataConnector::take_opened(const DataConnectionId& id, MessageType type, ByteView payload) {
+  DataConnectionMessage answer;
+  if (type != MessageType::kDataOpened) return fail(Code::kRemoteError, "another answer than to a line");
   TUTTI_TRY(decode(payload, &answer));
   const bool fits = answer.process == member_table_->member(id.peer).process && answer.from == id.peer &&
                     answer.to == id.local && answer.lane == id.lane;
@@ -198,7 +200,7 @@ Status StreamDesk::take_opened(const LineId& id, MessageType type, ByteView payl
 /// `silent`: the peer's host took the connection. Whether its process is stopped, and for how long that may be, is for
 /// the control connection and the deadline of whoever waits to say: the patience is for peers that are not reached. A
 /// host that has taken so many connections that it drops the next one is reached as long as its process is.
-void StreamDesk::dial_failed(const LineId& id, const Status& why, bool silent) {
+void DataConnector::dial_failed(const DataConnectionId& id, const Status& why, bool silent) {
   const auto found = lines_.find(id);
   if (found == lines_.end()) return;
   Line& line = found->second;
@@ -210,7 +212,7 @@ void StreamDesk::dial_failed(const LineId& id, const Status& why, bool silent) {
   cannot_reach(id, why);
 }
 
-void StreamDesk::retry_later(const LineId& id, Line& line) {
+void DataConnector::retry_later(const DataConnectionId& id, Line& line) {
   line.wanted = true;
   line.timer = callbacks_.loop.after(line.silent ? kSilentRetry : kStreamRetry, [weak = weak_from_this(), id] {
     const auto self = weak.lock();
@@ -220,14 +222,14 @@ void StreamDesk::retry_later(const LineId& id, Line& line) {
   });
 }
 
-void StreamDesk::cannot_reach(const LineId& id, const Status& why) {
+void DataConnector::cannot_reach(const DataConnectionId& id, const Status& why) {
   const std::string text = fmt::format("rank {} ({}) cannot be reached from rank {}: {}", id.peer.value,
                                        describe(member_table_->member(id.peer)), id.local.value, why.text());
   if (is_lack(why)) return callbacks_.post_cause(id.local, FailureCause{Code::kSystemError, id.local, id.local, text});
   callbacks_.post_cause(id.local, FailureCause{Code::kRemoteError, id.local, id.peer, text});
 }
 
-void StreamDesk::end_waits(const Status& why) {
+void DataConnector::end_waits(const Status& why) {
   const auto waits = std::find_if(lines_.begin(), lines_.end(), [](const auto& item) { return item.second.wanted; });
   if (waits == lines_.end()) return;
   const Rank local = waits->first.local;
@@ -236,7 +238,7 @@ void StreamDesk::end_waits(const Status& why) {
   callbacks_.post_cause(local, FailureCause{why.code(), local, local, text});
 }
 
-void StreamDesk::serve(const std::shared_ptr<Connection>& connection) {
+void DataConnector::serve(const std::shared_ptr<Connection>& connection) {
   Connection* const raw = connection.get();
   strangers_[raw] = connection;
   const auto weak = weak_from_this();
@@ -252,11 +254,11 @@ void StreamDesk::serve(const std::shared_ptr<Connection>& connection) {
   connection->set_events(std::move(events));
 }
 
-Status StreamDesk::take_open(Connection* from, MessageType type, ByteView payload) {
-  LineMessage message;
-  if (type != MessageType::kOpenLine) return fail(Code::kRemoteError, "a data connection did not name its line");
+Status DataConnector::take_open(Connection* from, MessageType type, ByteView payload) {
+  DataConnectionMessage message;
+  if (type != MessageType::kOpenData) return fail(Code::kRemoteError, "a data connection did not name its line");
   TUTTI_TRY(decode(payload, &message));
-  const bool sane = shelves_.contains(message.to) && message.from > message.to &&
+  const bool sane = accepted_.contains(message.to) && message.from > message.to &&
                     message.from.value < member_table_->ranks() &&
                     member_table_->member(message.from).process == message.process;
   if (!sane) return fail(Code::kRemoteError, "a line of somebody else");
@@ -264,20 +266,20 @@ Status StreamDesk::take_open(Connection* from, MessageType type, ByteView payloa
   if (found == strangers_.end()) return fail(Code::kRemoteError, "a line is named twice");
   const std::shared_ptr<Connection> connection = found->second;
   connection->set_patience(patience_, !callbacks_.watches(message.process, *connection));
-  connection->send(MessageType::kLineOpened,
-                   encode(LineMessage{callbacks_.process, message.to, message.from, message.lane}));
+  connection->send(MessageType::kDataOpened,
+                   encode(DataConnectionMessage{callbacks_.process, message.to, message.from, message.lane}));
   TcpStream stream;
   TUTTI_TRY(connection->hand_over(&stream));
   strangers_.erase(from);
-  arrived(LineId{message.to, message.from, message.lane}, std::move(stream));
+  arrived(DataConnectionId{message.to, message.from, message.lane}, std::move(stream));
   return {};
 }
 
-void StreamDesk::arrived(const LineId& id, TcpStream stream) {
+void DataConnector::arrived(const DataConnectionId& id, TcpStream stream) {
   Line& line = lines_[id];
   drop(line);
   ++line.streams;
-  if (const auto found = shelf(id.local)) found->put(id.peer, id.lane, line.streams, std::move(stream));
+  if (const auto found = accepted(id.local)) found->put(id.peer, id.lane, line.streams, std::move(stream));
 }
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-#include "comm/membership/line_message.h"
+#include "comm/membership/data_connection_message.h"
 
 namespace tutti {
 namespace {
@@ -13,7 +13,7 @@ Lane read_lane(MessageReader& in) {
 
 }  // namespace
 
-std::vector<std::byte> encode(const LineMessage& message) {
+std::vector<std::byte> encode(const DataConnectionMessage& message) {
   MessageWriter out;
   out.rank(message.from);
   out.rank(message.to);
@@ -22,7 +22,7 @@ std::vector<std::byte> encode(const LineMessage& message) {
   return out.data();
 }
 
-Status decode(ByteView data, LineMessage* message) {
+Status decode(ByteView data, DataConnectionMessage* message) {
   MessageReader in(data);
   message->from = in.rank();
   message->to = in.rank();
@@ -31,7 +31,7 @@ Status decode(ByteView data, LineMessage* message) {
   return in.finish("line");
 }
 
-std::vector<std::byte> encode(const AskLineMessage& message) {
+std::vector<std::byte> encode(const RequestDialMessage& message) {
   MessageWriter out;
   out.rank(message.from);
   out.rank(message.to);
@@ -40,7 +40,7 @@ std::vector<std::byte> encode(const AskLineMessage& message) {
   return out.data();
 }
 
-Status decode(ByteView data, AskLineMessage* message) {
+Status decode(ByteView data, RequestDialMessage* message) {
   MessageReader in(data);
   message->from = in.rank();
   message->to = in.rank();

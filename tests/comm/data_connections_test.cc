@@ -1,5 +1,5 @@
 // Streams between ranks: who dials, when both want, again after a loss, and who is turned away.
-#include "comm/membership/wiring.h"
+#include "comm/membership/data_connections.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -27,8 +27,8 @@ using test::SharedPage;
 constexpr Lane kWiringLane{1};
 
 /// Waits for a stream as an endpoint would.
-bool wait_for_stream(TcpWiring& wiring, Rank peer, Lane lane, TcpStream* stream) {
-  return test::comes_true([&] { return wiring.take(peer, lane, stream); });
+bool wait_for_stream(TcpStreamSource& tcp_streams, Rank peer, Lane lane, TcpStream* stream) {
+  return test::comes_true([&] { return tcp_streams.take(peer, lane, stream); });
 }
 
 bool can_read(const TcpStream& stream, int limit_ms) {
@@ -56,15 +56,15 @@ Status talk(const TcpStream& stream, Rank self, Rank peer) {
 /// All pairs, wanted by the lower, the higher or both of a pair.
 Status meet_all(JoinResult& joined, int rank, int ranks, const std::function<bool(int self, int peer)>& asks) {
   for (int peer = 0; peer < ranks; ++peer)
-    if (peer != rank && asks(rank, peer)) joined.wiring->want(Rank{peer}, kWiringLane);
+    if (peer != rank && asks(rank, peer)) joined.tcp_streams->want(Rank{peer}, kWiringLane);
   for (int peer = 0; peer < ranks; ++peer) {
     TcpStream stream;
     if (peer == rank) continue;
-    TUTTI_TRY(expect(wait_for_stream(*joined.wiring, Rank{peer}, kWiringLane, &stream), "no stream came"));
+    TUTTI_TRY(expect(wait_for_stream(*joined.tcp_streams, Rank{peer}, kWiringLane, &stream), "no stream came"));
     TUTTI_TRY(talk(stream, Rank{rank}, Rank{peer}));
   }
   // A stream may be taken before its arrival is told.
-  const auto counted = [&] { return joined.wiring->arrivals() >= static_cast<std::uint64_t>(ranks - 1); };
+  const auto counted = [&] { return joined.tcp_streams->arrivals() >= static_cast<std::uint64_t>(ranks - 1); };
   return expect(test::comes_true(counted), "arrivals were not counted");
 }
 
@@ -110,11 +110,11 @@ TEST(Wiring, CountsStreamsThatCameBeforeIt) {
   std::promise<std::uint64_t> arrivals;
   hub->loop().post([&] {
     const auto group = hub->group(KeyId{}, Key{});
-    group->desk().open(nullptr, {Rank{0}}, 1, false);
+    group->connector().open(nullptr, {Rank{0}}, 1, false);
     TcpStream stream;
     stream.socket = Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    group->desk().shelf(Rank{0})->put(Rank{1}, kWiringLane, 1, std::move(stream));
-    arrivals.set_value(GroupWiring(hub, group, Rank{0}).arrivals());
+    group->connector().accepted(Rank{0})->put(Rank{1}, kWiringLane, 1, std::move(stream));
+    arrivals.set_value(DataConnections(hub, group, Rank{0}).arrivals());
   });
   std::future<std::uint64_t> counted = arrivals.get_future();
   ASSERT_EQ(counted.wait_for(test::kPatience), std::future_status::ready);
@@ -148,12 +148,12 @@ TEST(Wiring, AStreamThatBrokeIsMadeAgain) {
     for (int round = 0; round < 20; ++round) {
       TcpStream stream;
       const int asks = round % 3;  // the lower, the higher, both
-      if (asks == 2 || asks == rank) joined.wiring->want(peer, kWiringLane);
-      TUTTI_TRY(expect(wait_for_stream(*joined.wiring, peer, kWiringLane, &stream), "no stream came"));
+      if (asks == 2 || asks == rank) joined.tcp_streams->want(peer, kWiringLane);
+      TUTTI_TRY(expect(wait_for_stream(*joined.tcp_streams, peer, kWiringLane, &stream), "no stream came"));
       TUTTI_TRY(talk(stream, Rank{rank}, peer));
       page.mark(1);
       page.wait_for_mark(1, 2 * (round + 1));
-      TUTTI_TRY(expect(!joined.wiring->take(peer, kWiringLane, &stream), "one stream too many"));
+      TUTTI_TRY(expect(!joined.tcp_streams->take(peer, kWiringLane, &stream), "one stream too many"));
       page.mark(2);
       page.wait_for_mark(2, 2 * (round + 1));
     }
@@ -170,15 +170,15 @@ TEST(Wiring, AListenerHearsOfAStreamNobodyAskedFor) {
     JoinResult joined;
     TUTTI_TRY(join_apart(rank, 2, shared, &joined));
     std::atomic<int> calls{0};
-    joined.wiring->set_listener([&calls] { calls.fetch_add(1); });
+    joined.tcp_streams->set_listener([&calls] { calls.fetch_add(1); });
     shared.mark(0);
     shared.wait_for_mark(0, 2);
-    if (rank == 1) joined.wiring->want(Rank{0}, kWiringLane);
+    if (rank == 1) joined.tcp_streams->want(Rank{0}, kWiringLane);
     test::await([&] { return calls.load() != 0; }, "the listener's call");
     TcpStream stream;
-    TUTTI_TRY(expect(joined.wiring->take(Rank{1 - rank}, kWiringLane, &stream),
+    TUTTI_TRY(expect(joined.tcp_streams->take(Rank{1 - rank}, kWiringLane, &stream),
                      "it is not there when the listener is called"));
-    joined.wiring->set_listener({});
+    joined.tcp_streams->set_listener({});
     shared.mark(1);
     shared.wait_for_mark(1, 2);
     joined.membership->say_goodbye(0);
@@ -213,18 +213,18 @@ class WiringStranger : public testing::Test {
   }
   void TearDown() override {
     // Whatever happened at the door: the ranks can still meet.
-    joined_[0].wiring->want(Rank{1}, kWiringLane);
+    joined_[0].tcp_streams->want(Rank{1}, kWiringLane);
     TcpStream low;
     TcpStream high;
-    EXPECT_TRUE(wait_for_stream(*joined_[0].wiring, Rank{1}, kWiringLane, &low));
-    EXPECT_TRUE(wait_for_stream(*joined_[1].wiring, Rank{0}, kWiringLane, &high));
+    EXPECT_TRUE(wait_for_stream(*joined_[0].tcp_streams, Rank{1}, kWiringLane, &low));
+    EXPECT_TRUE(wait_for_stream(*joined_[1].tcp_streams, Rank{0}, kWiringLane, &high));
     if (low.socket.valid() && high.socket.valid()) {
       EXPECT_TRUE(send_byte(low, 'x').ok() && receive_byte(high, 'x').ok());
     }
     EXPECT_EQ(joined_[0].membership->cause().code, Code::kOk);
     for (JoinResult& joined : joined_) joined.membership->say_goodbye(0);
   }
-  LineMessage line() const { return LineMessage{process_, Rank{1}, Rank{0}, Lane{5}}; }
+  DataConnectionMessage line() const { return DataConnectionMessage{process_, Rank{1}, Rank{0}, Lane{5}}; }
 
   KeyId id_{};
   Key key_{};
@@ -238,10 +238,10 @@ class WiringStranger : public testing::Test {
 TEST_F(WiringStranger, TheRightWordsOpenALine) {  // or the tests below would pass for the wrong reason
   Knocker knocker(port_);
   ASSERT_TRUE(knocker.pass(Role::kData, id_, key_));
-  knocker.say(MessageType::kOpenLine, encode(line()));
+  knocker.say(MessageType::kOpenData, encode(line()));
   EXPECT_FALSE(knocker.receive(8 + 26 + 16).empty());
   TcpStream stream;
-  EXPECT_TRUE(wait_for_stream(*joined_[0].wiring, Rank{1}, Lane{5}, &stream));
+  EXPECT_TRUE(wait_for_stream(*joined_[0].tcp_streams, Rank{1}, Lane{5}, &stream));
 }
 
 TEST_F(WiringStranger, WrongSecretsAreTurnedAway) {
@@ -269,19 +269,19 @@ TEST_F(WiringStranger, AReplayedConversationOpensNothing) {
 TEST_F(WiringStranger, AReplayedIntroductionOpensNothing) {
   Knocker first(port_);
   ASSERT_TRUE(first.pass(Role::kData, id_, key_));
-  first.say(MessageType::kOpenLine, encode(line()));
+  first.say(MessageType::kOpenData, encode(line()));
   EXPECT_FALSE(first.receive(8 + 26 + 16).empty());
   TcpStream stream;
-  EXPECT_TRUE(wait_for_stream(*joined_[0].wiring, Rank{1}, Lane{5}, &stream));
+  EXPECT_TRUE(wait_for_stream(*joined_[0].tcp_streams, Rank{1}, Lane{5}, &stream));
   Knocker second(port_);
   ASSERT_TRUE(second.pass(Role::kData, id_, key_));
   second.send(first.last());
   EXPECT_TRUE(second.is_closed());
-  EXPECT_FALSE(joined_[0].wiring->take(Rank{1}, Lane{5}, &stream));
+  EXPECT_FALSE(joined_[0].tcp_streams->take(Rank{1}, Lane{5}, &stream));
 }
 
 TEST_F(WiringStranger, LinesThatMakeNoSenseAreClosed) {
-  std::vector<LineMessage> bad(6, line());
+  std::vector<DataConnectionMessage> bad(6, line());
   bad[0].to = Rank{1};  // to itself
   bad[1].to = Rank{7};
   bad[2].from = Rank{7};
@@ -289,17 +289,17 @@ TEST_F(WiringStranger, LinesThatMakeNoSenseAreClosed) {
   bad[4].process[0] ^= std::byte{1};  // of a process that rank 1 is not in
   bad[5].from = Rank{0};
   bad[5].to = Rank{1};  // the lower rank dials
-  for (const LineMessage& message : bad) {
+  for (const DataConnectionMessage& message : bad) {
     Knocker knocker(port_);
     ASSERT_TRUE(knocker.pass(Role::kData, id_, key_));
-    knocker.say(MessageType::kOpenLine, encode(message));
+    knocker.say(MessageType::kOpenData, encode(message));
     EXPECT_TRUE(knocker.is_closed());
   }
   Knocker lane(port_);
   ASSERT_TRUE(lane.pass(Role::kData, id_, key_));
-  LineMessage far = line();
+  DataConnectionMessage far = line();
   far.lane = Lane{kMaxLanes};
-  lane.say(MessageType::kOpenLine, encode(far));
+  lane.say(MessageType::kOpenData, encode(far));
   EXPECT_TRUE(lane.is_closed());
   Knocker other(port_);
   ASSERT_TRUE(other.pass(Role::kData, id_, key_));
@@ -343,7 +343,7 @@ TEST(Wiring, WhoCannotBeReachedIsNamedWithTheAddresses) {
     if (rank == 0) TUTTI_TRY(expect(close_listeners() == 1, "there is another number of listeners"));
     page.mark(0);
     page.wait_for_mark(0, 2);
-    if (rank == 1) joined.wiring->want(Rank{0}, kWiringLane);
+    if (rank == 1) joined.tcp_streams->want(Rank{0}, kWiringLane);
     const Status right =
         expect_cause(joined, Code::kRemoteError, Rank{0}, {"rank 0 (process", "from rank 1", "Connection refused"});
     page.mark(1);
@@ -365,14 +365,14 @@ TEST(TimedWiring, AStoppedProcessIsWaitedFor) {
     page.mark(0);
     if (rank == 1) {
       page.wait_for_mark(1, 1);
-      joined.wiring->want(Rank{0}, kWiringLane);
+      joined.tcp_streams->want(Rank{0}, kWiringLane);
       std::this_thread::sleep_for(milliseconds(2500));  // long after the patience
       const FailureCause cause = joined.membership->cause();
       page.mark(2);
       TUTTI_TRY(expect(cause.code == Code::kOk, "it did not wait: " + cause.text));
     }
     TcpStream stream;
-    TUTTI_TRY(expect(wait_for_stream(*joined.wiring, Rank{1 - rank}, kWiringLane, &stream), "no stream came"));
+    TUTTI_TRY(expect(wait_for_stream(*joined.tcp_streams, Rank{1 - rank}, kWiringLane, &stream), "no stream came"));
     TUTTI_TRY(talk(stream, Rank{rank}, Rank{1 - rank}));
     page.mark(3);
     page.wait_for_mark(3, 2);
@@ -399,7 +399,7 @@ TEST(Wiring, WhoHasNoDescriptorsLeftIsToBlameItself) {
     if (rank == 1) {
       const rlimit none{3, 3};  // what is open stays
       TUTTI_TRY(expect(::setrlimit(RLIMIT_NOFILE, &none) == 0, "no limit"));
-      joined.wiring->want(Rank{0}, kWiringLane);
+      joined.tcp_streams->want(Rank{0}, kWiringLane);
     }
     const Status right = expect_cause(joined, Code::kSystemError, Rank{1}, {"Too many open files"});
     page.mark(1);

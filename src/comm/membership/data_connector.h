@@ -1,4 +1,4 @@
-// The stream desk: makes the TCP streams of a group's ranks, one a peer and lane when somebody wants it.
+// The data connector: makes the TCP streams of a group's ranks, one a peer and lane when somebody wants it.
 //
 // Of a pair the higher rank dials, whoever wants the stream; the lower one asks it to over the control connection. A
 // data connection passes the handshake of all connections (role kData), then names its line, and after the answer its
@@ -12,40 +12,40 @@
 #include <string>
 #include <vector>
 
-#include "comm/membership/line_message.h"
+#include "comm/membership/accepted_streams.h"
+#include "comm/membership/data_connection_message.h"
 #include "comm/membership/member_table.h"
 #include "comm/membership/membership.h"
-#include "comm/membership/stream_shelf.h"
 #include "net/connection.h"
 #include "net/dialer.h"
 
 namespace tutti {
 
 /// One end of a line: where a local rank's streams from a peer for a lane come from.
-struct LineId {
+struct DataConnectionId {
   Rank local = kNoRank;
   Rank peer = kNoRank;
   Lane lane{0};
-  auto operator<=>(const LineId&) const = default;
+  auto operator<=>(const DataConnectionId&) const = default;
 };
 
 /// Loop thread only, except for shelf().
-class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
+class DataConnector : public std::enable_shared_from_this<DataConnector> {
  public:
-  /// What the desk needs of its group.
+  /// What the connector needs of its group.
   struct Callbacks {
     EventLoop& loop;
     KeyId id;
     ProcessId process;
-    std::uint16_t port;                                                           ///< of the own hub
-    std::function<Status(const ProcessId& to, Key* key)> key_for;                 ///< what opens that process's door
-    std::function<void(const ProcessId& to, const AskLineMessage& message)> ask;  ///< over the control connection
+    std::uint16_t port;                                            ///< of the own hub
+    std::function<Status(const ProcessId& to, Key* key)> key_for;  ///< what opens that process's door
+    std::function<void(const ProcessId& to, const RequestDialMessage& message)> ask;  ///< over the control connection
     std::function<void(Rank from, const FailureCause& cause)> post_cause;
     std::function<bool(const ProcessId& to)> in_touch;  ///< the control connection is up
     std::function<bool(const ProcessId& to, const Connection& line)>
         watches;  ///< the control connection goes the same way as the line, and notices a dead link
   };
-  explicit StreamDesk(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
+  explicit DataConnector(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
 
   /// The table has come. `patience`: how long a rank that cannot be reached is tried, in seconds.
   void open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& locals, double patience, bool tls);
@@ -53,9 +53,9 @@ class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
   void close();
 
   /// A local rank's shelf; nullptr: not one of this process. Once open.
-  std::shared_ptr<StreamShelf> shelf(Rank rank) const;
+  std::shared_ptr<AcceptedStreams> accepted(Rank rank) const;
   /// A rank that had taken so many streams wants the next one: it may be there by now.
-  void want(const LineId& line, std::uint32_t taken);
+  void want(const DataConnectionId& line, std::uint32_t taken);
   /// This process can take no connections: whoever waits for one fails by that.
   void end_waits(const Status& why);
   /// An accepted data connection.
@@ -75,19 +75,19 @@ class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
     EventLoop::TimerId timer = 0;            // for the answer, or the next try
   };
 
-  bool worth_it(const LineId& id) const;
+  bool worth_it(const DataConnectionId& id) const;
   Clock::time_point patience_from_now() const;
-  void ask(const LineId& id, const Line& line);
-  void begin_dial(const LineId& id, Line& line);
-  void dial(const LineId& id);
-  void dial_late(const LineId& id);
-  void dialed(const LineId& id, const Status& why, const std::shared_ptr<Connection>& connection);
-  Status take_opened(const LineId& id, MessageType type, ByteView payload);
-  void dial_failed(const LineId& id, const Status& why, bool silent = false);
-  void retry_later(const LineId& id, Line& line);
-  void cannot_reach(const LineId& id, const Status& why);
+  void ask(const DataConnectionId& id, const Line& line);
+  void begin_dial(const DataConnectionId& id, Line& line);
+  void dial(const DataConnectionId& id);
+  void dial_late(const DataConnectionId& id);
+  void dialed(const DataConnectionId& id, const Status& why, const std::shared_ptr<Connection>& connection);
+  Status take_opened(const DataConnectionId& id, MessageType type, ByteView payload);
+  void dial_failed(const DataConnectionId& id, const Status& why, bool silent = false);
+  void retry_later(const DataConnectionId& id, Line& line);
+  void cannot_reach(const DataConnectionId& id, const Status& why);
   Status take_open(Connection* from, MessageType type, ByteView payload);
-  void arrived(const LineId& id, TcpStream stream);
+  void arrived(const DataConnectionId& id, TcpStream stream);
   void drop(Line& line);
   std::vector<DialTarget> targets_for(Rank peer) const;
   void refuse(Connection* stranger);
@@ -96,8 +96,8 @@ class StreamDesk : public std::enable_shared_from_this<StreamDesk> {
   std::shared_ptr<MemberTable> member_table_;
   double patience_ = 0;
   bool tls_ = false;
-  std::map<Rank, std::shared_ptr<StreamShelf>> shelves_;  // of the local ranks
-  std::map<LineId, Line> lines_;
+  std::map<Rank, std::shared_ptr<AcceptedStreams>> accepted_;  // of the local ranks
+  std::map<DataConnectionId, Line> lines_;
   std::map<Connection*, std::shared_ptr<Connection>> strangers_;  // accepted, have not named their line
 };
 

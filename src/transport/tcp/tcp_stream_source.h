@@ -14,9 +14,9 @@ namespace tutti {
 
 /// One a rank and communicator. Threads: want(), take() and set_listener() by the thread that drives the endpoint;
 /// nothing blocks.
-class TcpWiring {
+class TcpStreamSource {
  public:
-  virtual ~TcpWiring() = default;
+  virtual ~TcpStreamSource() = default;
 
   /// Asks for a stream to `peer` for `lane`, also in place of one that broke. One of the two ends dials, whichever
   /// asks; asking again while a stream is on its way does nothing. A peer whose host cannot be reached for

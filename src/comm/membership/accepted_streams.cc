@@ -1,10 +1,10 @@
-#include "comm/membership/stream_shelf.h"
+#include "comm/membership/accepted_streams.h"
 
 #include <algorithm>
 
 namespace tutti {
 
-void StreamShelf::put(Rank peer, Lane lane, std::uint32_t number, TcpStream stream) {
+void AcceptedStreams::put(Rank peer, Lane lane, std::uint32_t number, TcpStream stream) {
   TcpStream older;  // closed without the lock
   {
     const MutexLock lock(mutex_);
@@ -16,7 +16,7 @@ void StreamShelf::put(Rank peer, Lane lane, std::uint32_t number, TcpStream stre
   slot_.call();
 }
 
-bool StreamShelf::take(Rank peer, Lane lane, TcpStream* stream) {
+bool AcceptedStreams::take(Rank peer, Lane lane, TcpStream* stream) {
   const MutexLock lock(mutex_);
   const auto found = places_.find({peer, lane});
   if (found == places_.end() || !found->second.stream.socket.valid()) return false;
@@ -25,13 +25,13 @@ bool StreamShelf::take(Rank peer, Lane lane, TcpStream* stream) {
   return true;
 }
 
-std::size_t StreamShelf::waiting() const {
+std::size_t AcceptedStreams::waiting() const {
   const MutexLock lock(mutex_);
   return static_cast<std::size_t>(std::count_if(places_.begin(), places_.end(),
                                                 [](const auto& place) { return place.second.stream.socket.valid(); }));
 }
 
-std::uint32_t StreamShelf::taken(Rank peer, Lane lane) const {
+std::uint32_t AcceptedStreams::taken(Rank peer, Lane lane) const {
   const MutexLock lock(mutex_);
   const auto found = places_.find({peer, lane});
   return found == places_.end() ? 0 : found->second.taken;

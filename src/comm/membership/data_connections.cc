@@ -1,0 +1,34 @@
+#include "comm/membership/data_connections.h"
+
+#include <utility>
+
+namespace tutti {
+
+DataConnections::DataConnections(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, Rank rank)
+    : hub_(std::move(hub)), group_(std::move(group)), accepted_(group_->connector().accepted(rank)), rank_(rank) {
+  accepted_->set_listener([this] { arrived(); });
+  arrivals_.store(accepted_->waiting(), std::memory_order_release);  // a fast peer's streams may be there already
+}
+
+DataConnections::~DataConnections() {
+  if (hub_forked()) {  // the parent's: its locks may be held by threads that are not here
+    Hub::keep_until_exit(new std::pair(std::move(hub_), std::move(group_)));
+    Hub::keep_until_exit(new std::shared_ptr(std::move(accepted_)));
+    return;
+  }
+  accepted_->set_listener({});
+}
+
+void DataConnections::arrived() {
+  arrivals_.fetch_add(1, std::memory_order_release);  // pairs with the acquire in arrivals()
+  listener_.call();
+}
+
+void DataConnections::want(Rank peer, Lane lane) {
+  if (hub_forked()) return;
+  const DataConnectionId line{rank_, peer, lane};
+  hub_->loop().post(
+      [group = group_, line, taken = accepted_->taken(peer, lane)] { group->connector().want(line, taken); });
+}
+
+}  // namespace tutti
