@@ -8,7 +8,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "comm/choice_shelf.h"
+#include "comm/algorithm_cache.h"
 #include "comm/membership/hub.h"
 #include "comm/rendezvous/join_url.h"
 #include "comm/rendezvous/launcher_store.h"
@@ -276,7 +276,7 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
   const std::string name =
       options.name.empty() ? fmt::format("{:08x}", joined.membership->comm_id() >> 32) : options.name;
   std::shared_ptr<const AutomaticChoice> choice;
-  TUTTI_TRY(ChoiceShelf::choice_for(machine, &choice));
+  TUTTI_TRY(AlgorithmCache::choice_for(machine, &choice));
   *comm = std::make_shared<Communicator>(options.settings, name, std::move(joined), std::move(executor),
                                          std::move(choice), std::move(crowding));
   (*comm)->adopt(std::move(device));

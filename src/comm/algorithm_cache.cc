@@ -1,4 +1,4 @@
-#include "comm/choice_shelf.h"
+#include "comm/algorithm_cache.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,14 +17,14 @@ std::string key_of(const Machine& machine) {
 
 }  // namespace
 
-Status ChoiceShelf::choice_for(const Machine& machine, std::shared_ptr<const AutomaticChoice>* choice) {
-  ChoiceShelf* accepted = nullptr;
+Status AlgorithmCache::choice_for(const Machine& machine, std::shared_ptr<const AutomaticChoice>* choice) {
+  AlgorithmCache* accepted = nullptr;
   TUTTI_TRY(Hub::of_process(&accepted));
   *choice = accepted->find(machine);
   return {};
 }
 
-std::shared_ptr<const AutomaticChoice> ChoiceShelf::find(const Machine& machine) {
+std::shared_ptr<const AutomaticChoice> AlgorithmCache::find(const Machine& machine) {
   const std::string key = key_of(machine);
   const MutexLock lock(mutex_);
   if (choices_.size() >= kKept && !choices_.contains(key))

@@ -13,7 +13,7 @@
 namespace tutti {
 
 /// One a process (Hub::of_process). Any thread.
-class ChoiceShelf {
+class AlgorithmCache {
  public:
   /// The choice for such a machine; it lives as long as somebody uses it, and some longer.
   static Status choice_for(const Machine& machine, std::shared_ptr<const AutomaticChoice>* choice);
