@@ -30,12 +30,12 @@ constexpr std::size_t kLentFrom = std::size_t{64} << 10;
 
 Communicator::Communicator(const Settings& settings, std::string name, JoinResult&& joined,
                            std::unique_ptr<Executor>&& executor, std::shared_ptr<const AutomaticChoice> choice,
-                           Crowding crowding)
+                           Oversubscription oversubscription)
     : settings_(settings),
       timeout_seconds_(settings.timeout_seconds),
       name_(std::move(name)),
       joined_(std::move(joined)),
-      crowding_(std::move(crowding)),
+      oversubscription_(std::move(oversubscription)),
       executor_(std::move(executor)),
       active_(executor_.get()),
       board_(executor_->board()),

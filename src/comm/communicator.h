@@ -15,11 +15,11 @@
 #include "collectives/plan_cache.h"
 #include "comm/call/arguments.h"
 #include "comm/call/user_operation.h"
-#include "comm/crowding.h"
 #include "comm/culprit.h"
 #include "comm/device/device_side.h"
 #include "comm/join/join.h"
 #include "comm/membership/membership.h"
+#include "comm/oversubscription.h"
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/mutex.h"
@@ -38,7 +38,7 @@ class CudaStream;
 class Communicator final : public WaitMonitor {
  public:
   Communicator(const Settings& settings, std::string name, JoinResult&& joined, std::unique_ptr<Executor>&& executor,
-               std::shared_ptr<const AutomaticChoice> choice, Crowding crowding);
+               std::shared_ptr<const AutomaticChoice> choice, Oversubscription oversubscription);
   ~Communicator() override;
 
   Rank rank() const { return rank_; }
@@ -261,7 +261,7 @@ class Communicator final : public WaitMonitor {
   std::atomic<double> timeout_seconds_;  // relaxed: set by callers, read by the thread that waits
   std::string name_;
   JoinResult joined_;
-  Crowding crowding_;  // held for the communicators that this process makes later
+  Oversubscription oversubscription_;  // held for the communicators that this process makes later
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<DeviceSide> device_;  // nullptr: the process has no device
   Executor* active_;                    // the running operation's: one of the two

@@ -185,12 +185,12 @@ Status make_mixed(const CreateOptions& options, const JoinResult& joined, const 
   return {};
 }
 
-Status make_executor(const CreateOptions& options, const JoinResult& joined, bool crowded,
+Status make_executor(const CreateOptions& options, const JoinResult& joined, bool oversubscribed,
                      std::unique_ptr<Executor>* executor) {
   const TransportKind kind = options.settings.transport;
   const std::vector<Rank> near = near_ranks(options, joined);
   const bool network = kind == TransportKind::kTcp || (kind == TransportKind::kAuto && !joined.one_host);
-  const int ranks_a_core = crowded ? 2 : 1;
+  const int ranks_a_core = oversubscribed ? 2 : 1;
   const LadderPolicy ladder = LadderPolicy::choose(ranks_a_core, 1, options.settings.spin_microseconds, network);
   if (kind == TransportKind::kInproc) return make_inproc(options, joined, ladder, executor);
   if (network) return make_mixed(options, joined, near, ladder, executor);
@@ -260,8 +260,8 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
   Costs costs;
   Status made = parse_costs(joined.advice, "the costs of rank 0", &costs);
   const int ranks_here = std::max(static_cast<int>(near_ranks(options, joined).size()), joined.kernel_ranks);
-  Crowding crowding(ranks_here, joined.kernel_cores);
-  if (made.ok()) made = make_executor(options, joined, crowding.crowded(), &executor);
+  Oversubscription oversubscription(ranks_here, joined.kernel_cores);
+  if (made.ok()) made = make_executor(options, joined, oversubscription.oversubscribed(), &executor);
   std::unique_ptr<DeviceSide> device;
   Machine machine;
   if (made.ok()) {
@@ -278,7 +278,7 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
   std::shared_ptr<const AutomaticChoice> choice;
   TUTTI_TRY(AlgorithmCache::choice_for(machine, &choice));
   *comm = std::make_shared<Communicator>(options.settings, name, std::move(joined), std::move(executor),
-                                         std::move(choice), std::move(crowding));
+                                         std::move(choice), std::move(oversubscription));
   (*comm)->adopt(std::move(device));
   (*comm)->start_listening();
   log(LogLevel::kInfo, (*comm)->log_source(), "joined: {} ranks, transport {}, kernels {}", options.ranks,

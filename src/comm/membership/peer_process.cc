@@ -66,9 +66,9 @@ void PeerProcess::dial_failed(const Status& why) {
     dial_later(kRedialPause);
     return owner_.on_unanswered(*this);
   }
-  crowded_ += why.code() == Code::kTimeout ? kMaxCrowded / 4 : 1;
+  oversubscribed_ += why.code() == Code::kTimeout ? kMaxCrowded / 4 : 1;
   const bool crowd = why.code() == Code::kRemoteError || why.code() == Code::kTimeout;
-  if (crowd && crowded_ <= kMaxCrowded) return dial_later(kRedialPause * crowded_);
+  if (crowd && oversubscribed_ <= kMaxCrowded) return dial_later(kRedialPause * oversubscribed_);
   const Code code = is_lack(why) ? Code::kSystemError : Code::kRemoteError;
   owner_.on_unreachable(*this, fail(code, "cannot connect to {}: {}", place_.name, why.text()));
 }
@@ -169,9 +169,9 @@ void PeerProcess::on_close(const Status& why) {
   log(LogLevel::kDebug, {}, "the connection to {} ended: {}", place_.name, why.text());
   if (!linked && !place_.late && is_lack(why))
     return owner_.on_unreachable(*this, fail(why.code(), "cannot join with {}: {}", place_.name, why.text()));
-  if (!linked && place_.dials && ++crowded_ <= kMaxCrowded) {  // pushed out before it could introduce itself
+  if (!linked && place_.dials && ++oversubscribed_ <= kMaxCrowded) {  // pushed out before it could introduce itself
     was_connected_ = false;
-    return dial_later(kRedialPause * crowded_);
+    return dial_later(kRedialPause * oversubscribed_);
   }
   // The system has tried for as long as we would: a silent peer is not given the same time twice.
   if (is_unreachable(why)) return give_up(fmt::format("not reachable for {:.3g} s", place_.patience));

@@ -107,7 +107,7 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   bool was_connected_ = false;
   bool dead_ = false;  // given up
   bool unanswered_ = false;
-  int crowded_ = 0;  // times that its door was closed in the join
+  int oversubscribed_ = 0;  // times that its door was closed in the join
   EventLoop::TimerId retry_ = 0;
   EventLoop::TimerId give_up_ = 0;  // runs from a loss until something is heard again
 };

@@ -1,4 +1,4 @@
-#include "comm/crowding.h"
+#include "comm/oversubscription.h"
 
 #include "comm/membership/hub.h"
 
@@ -10,12 +10,12 @@ constexpr std::uint64_t kTheMark = 0;
 
 }  // namespace
 
-Crowding::Crowding(int ranks, int cores) {
+Oversubscription::Oversubscription(int ranks, int cores) {
   if (ranks > cores) {
     mark_ = Hub::shared<Mark>(kTheMark, [] { return std::make_shared<Mark>(); });
-    crowded_ = true;
+    oversubscribed_ = true;
   } else {
-    crowded_ = Hub::shared<Mark>(kTheMark, [] { return std::shared_ptr<Mark>(); }) != nullptr;
+    oversubscribed_ = Hub::shared<Mark>(kTheMark, [] { return std::shared_ptr<Mark>(); }) != nullptr;
   }
 }
 

@@ -7,18 +7,18 @@ namespace tutti {
 
 /// A value that a communicator keeps. Ranks of a part of a crowded communicator have no cores of their own either: the
 /// others need them, if not for this communicator, then for another part.
-class Crowding {
+class Oversubscription {
  public:
-  Crowding() = default;
+  Oversubscription() = default;
   /// For `ranks` that run on `cores`. Any thread.
-  Crowding(int ranks, int cores);
+  Oversubscription(int ranks, int cores);
 
   /// There are more ranks than cores: of this communicator, or of one that was made before in this process and was
   /// still there then.
-  bool crowded() const { return crowded_; }
+  bool oversubscribed() const { return oversubscribed_; }
 
  private:
-  bool crowded_ = false;
+  bool oversubscribed_ = false;
   std::shared_ptr<void> mark_;  // held where the communicator's own ranks are too many
 };
 
