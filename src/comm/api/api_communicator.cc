@@ -167,7 +167,7 @@ tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ndev, const int* devlist)
 
 tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newcomm, const tuttiConfig_t* config) {
   return guard_grouped(comm, [&]() -> Status {
-    tutti::InCall in_call;
+    tutti::CallGuard in_call;
     TUTTI_TRY(tutti::require(newcomm, "newcomm"));
     *newcomm = nullptr;
     TUTTI_TRY(in_call.enter(comm));
@@ -187,7 +187,7 @@ tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* 
 
 tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
-    tutti::InCall in_call;
+    tutti::CallGuard in_call;
     TUTTI_TRY(in_call.enter(comm));
     return comm->comm->finalize();
   });
@@ -197,7 +197,7 @@ tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
     Status status;
     {
-      tutti::InCall in_call;
+      tutti::CallGuard in_call;
       TUTTI_TRY(in_call.enter(comm));
       status = comm->comm->finalized() ? Status{} : comm->comm->finalize();
       if (status.code() == Code::kInvalidUsage) return status;

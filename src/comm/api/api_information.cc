@@ -109,7 +109,7 @@ tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char* value, s
     TUTTI_TRY(tutti::hold(comm, &held));
     TUTTI_TRY(tutti::require(key, "key"));
     TUTTI_TRY(tutti::require(value, "value"));
-    tutti::InCall in_call;  // what the rest tells of belongs to the call in progress
+    tutti::CallGuard in_call;  // what the rest tells of belongs to the call in progress
     if (std::string_view(key) != "transport") TUTTI_TRY(in_call.enter(comm));
     std::string text;
     TUTTI_TRY(info_text(*held, key, &text));
@@ -128,7 +128,7 @@ tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiMemStat_t what, uint64_t*
     std::shared_ptr<tutti::Communicator> held;
     TUTTI_TRY(tutti::hold(comm, &held));
     TUTTI_TRY(tutti::require(bytes, "bytes"));
-    tutti::InCall in_call;  // as above
+    tutti::CallGuard in_call;  // as above
     if (what != tuttiMemStatShared) TUTTI_TRY(in_call.enter(comm));
     switch (what) {
       case tuttiMemStatDevice:

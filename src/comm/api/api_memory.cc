@@ -33,7 +33,7 @@ tuttiResult_t tuttiMemAllocDevice(void** ptr, size_t bytes, int device) {
 
 tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void** handle) {
   return tutti::guard(comm, [&]() -> Status {
-    tutti::InCall in_call;
+    tutti::CallGuard in_call;
     TUTTI_TRY(in_call.enter(comm));
     TUTTI_TRY(tutti::require(handle, "handle"));
     if (bytes != 0) TUTTI_TRY(tutti::require(ptr, "ptr"));
@@ -44,7 +44,7 @@ tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void*
 
 tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle) {
   return tutti::guard(comm, [&]() -> Status {
-    tutti::InCall in_call;
+    tutti::CallGuard in_call;
     TUTTI_TRY(in_call.enter(comm));
     if (comm->comm->deregister(reinterpret_cast<std::uintptr_t>(handle))) return {};
     return tutti::fail(Code::kInvalidArgument, "the handle was not given by tuttiCommRegister, or was given back");

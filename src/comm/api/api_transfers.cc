@@ -20,7 +20,7 @@ Status submit(const Transfer& transfer, tuttiComm_t comm, tuttiStream_t stream) 
 
 tuttiResult_t exchange(Transfer transfer, tuttiDataType_t datatype, tuttiComm_t comm, tuttiStream_t stream) {
   return tutti::guard(comm, [&]() -> Status {
-    tutti::InCall in_call;
+    tutti::CallGuard in_call;
     Status status = in_call.enter(comm);
     if (status.ok() && (datatype < 0 || static_cast<int>(datatype) >= tutti::kDataTypes))
       status = tutti::fail(tutti::Code::kInvalidArgument, "datatype {} is not a tuttiDataType_t",

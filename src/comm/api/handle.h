@@ -69,12 +69,12 @@ inline Status require(const void* pointer, const char* name) {
 }
 
 /// The caller's thread is in a call on this handle: an abort does not take the communicator away before it has left.
-class InCall {
+class CallGuard {
  public:
-  InCall() = default;
-  ~InCall() { leave(); }
-  InCall(const InCall&) = delete;
-  InCall& operator=(const InCall&) = delete;
+  CallGuard() = default;
+  ~CallGuard() { leave(); }
+  CallGuard(const CallGuard&) = delete;
+  CallGuard& operator=(const CallGuard&) = delete;
 
   /// Ok, or why this handle cannot be used.
   Status enter(tuttiComm_t comm) {
