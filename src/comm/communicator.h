@@ -286,7 +286,7 @@ class Communicator final : public WaitMonitor {
   MemoryRanges registered_;
   // Of the running call, where it has any.
   RaggedTiling ragged_;
-  UserFold fold_;
+  UserReduceFunction fold_;
   std::vector<std::byte> scaled_;  // inputs multiplied by a scalar
 
   // The running operation's wait; written by its thread only.

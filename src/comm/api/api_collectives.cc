@@ -19,7 +19,7 @@ Status submit(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t st
   CallArguments whole = arguments;
   TUTTI_TRY(communicator->prepare(&whole));
   if (stream == nullptr || !stream->stream->is_cuda()) TUTTI_TRY(communicator->check_blocking(whole));
-  tutti::QueuedCall queued(tutti::KeptArguments(whole, communicator->operations().find(whole.op)));
+  tutti::QueuedCall queued(tutti::OwnedArguments(whole, communicator->operations().find(whole.op)));
   return tutti::CallGroup::run_later(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
 }
 

@@ -137,7 +137,7 @@ std::uint64_t hash_of_counts(const BlockTable& table) {
 
 }  // namespace
 
-KeptArguments::KeptArguments(const CallArguments& arguments, std::shared_ptr<const UserOperation> user)
+OwnedArguments::OwnedArguments(const CallArguments& arguments, std::shared_ptr<const UserOperation> user)
     : arguments_(arguments), user_(std::move(user)) {
   arguments_.user = user_.get();
   if (arguments.blocks == nullptr) return;

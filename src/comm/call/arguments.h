@@ -43,10 +43,10 @@ struct CallArguments {
 };
 
 /// Arguments that outlive the call: what they point to, except buffers, is copied.
-class KeptArguments {
+class OwnedArguments {
  public:
-  KeptArguments() = default;
-  KeptArguments(const CallArguments& arguments, std::shared_ptr<const UserOperation> user);
+  OwnedArguments() = default;
+  OwnedArguments(const CallArguments& arguments, std::shared_ptr<const UserOperation> user);
 
   const CallArguments& get() const { return arguments_; }
   void stage() { arguments_.staged = true; }

@@ -31,7 +31,7 @@ struct UserOperation {
 };
 
 /// The running call's user-made reduction, as the kernels see it.
-struct UserFold : UserReduction {
+struct UserReduceFunction : UserReduction {
   const UserOperation* operation = nullptr;
   DataType type = DataType::kInt8;
 
@@ -40,7 +40,7 @@ struct UserFold : UserReduction {
     type = of;
     element = size_of(of);
     fold = [](const UserReduction& self, const void* in, void* inout, std::size_t count) {
-      const auto& own = static_cast<const UserFold&>(self);
+      const auto& own = static_cast<const UserReduceFunction&>(self);
       own.operation->function(in, inout, count, static_cast<tuttiDataType_t>(own.type), own.operation->user);
     };
   }

@@ -17,7 +17,7 @@ class QueuedCall {
  public:
   /// Sends and receives.
   explicit QueuedCall(std::vector<Transfer> transfers = {}) : transfers_(std::move(transfers)) {}
-  explicit QueuedCall(KeptArguments arguments) : arguments_(std::move(arguments)), collective_(true) {}
+  explicit QueuedCall(OwnedArguments arguments) : arguments_(std::move(arguments)), collective_(true) {}
 
   bool collective() const { return collective_; }
   /// Without buffers, it is put among the staged calls of a stream.
@@ -40,7 +40,7 @@ class QueuedCall {
   bool again();
 
  private:
-  KeptArguments arguments_;
+  OwnedArguments arguments_;
   bool collective_ = false;
   std::vector<Transfer> transfers_;
   std::shared_ptr<PackedReduction> pack_;
