@@ -16,8 +16,8 @@ namespace {
 
 using test::TemporaryDirectory;
 
-MeetingFile meeting_of(std::uint64_t round) {
-  MeetingFile meeting;
+RendezvousFile meeting_of(std::uint64_t round) {
+  RendezvousFile meeting;
   meeting.round = round;
   return meeting;
 }
@@ -57,7 +57,7 @@ TEST(FileRendezvous, AMeetingThatReplacesTheRemovedOneStays) {
     std::thread ending([&] { remove_meeting(path, meeting_of(2 * round)); });
     ASSERT_TRUE(write_meeting(path, meeting_of(2 * round + 1)).ok());
     ending.join();
-    MeetingFile found;
+    RendezvousFile found;
     bool is_there = false;
     std::string why;
     read_meeting(path, &found, &is_there, &why);

@@ -97,7 +97,7 @@ TEST_F(Launcher, TablesAreRead) {
   ::setenv("SLURM_STEP_ID", "0", 1);
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_EQ(launch.info.launcher, "Slurm");
-  EXPECT_EQ(launch.meeting, Meeting::kPrivateFile);
+  EXPECT_EQ(launch.method, RendezvousMethod::kPrivateFile);
   ::setenv("SLURM_STEP_ID", "4294967290", 1);  // salloc's own shell is a step, too
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_EQ(launch.info.launcher, "none");
@@ -112,7 +112,7 @@ TEST_F(Launcher, SlurmOnSeveralHosts) {
                    {"SLURM_STEP_NUM_NODES", "2"},
                    {"SLURM_STEP_NODELIST", "n[007-008]"}});
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
-  EXPECT_EQ(launch.meeting, Meeting::kTcp);
+  EXPECT_EQ(launch.method, RendezvousMethod::kTcp);
   EXPECT_EQ(launch.host, "n007");
   EXPECT_EQ(launch.port, 20000 + 7 * 31 + 1);
   Settings ranged;
@@ -129,7 +129,7 @@ TEST_F(Launcher, SlurmOnSeveralHosts) {
   ::setenv("PMIX_NAMESPACE", "slurm.pmix.7.1", 1);
   ::setenv("PMIX_RANK", "1", 1);
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
-  EXPECT_EQ(launch.meeting, Meeting::kPmix);
+  EXPECT_EQ(launch.method, RendezvousMethod::kPmix);
   EXPECT_EQ(launch.info.launcher, "Slurm");
   // mpiexec.hydra in that step is the inner launcher.
   for (const auto& [name, value] : std::map<std::string, std::string>{
@@ -146,7 +146,7 @@ TEST_F(Launcher, SlurmOnSeveralHosts) {
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_EQ(launch.info.launcher, "Open MPI");
   EXPECT_EQ(launch.info.ranks, 6);
-  EXPECT_EQ(launch.meeting, Meeting::kPmix);
+  EXPECT_EQ(launch.method, RendezvousMethod::kPmix);
 }
 
 TEST_F(Launcher, SlurmsPmiIsUsedBetweenHosts) {
@@ -161,7 +161,7 @@ TEST_F(Launcher, SlurmsPmiIsUsedBetweenHosts) {
                    {"PMI_SIZE", "2"}});
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_EQ(launch.info.launcher, "Slurm");
-  EXPECT_EQ(launch.meeting, Meeting::kPmi);
+  EXPECT_EQ(launch.method, RendezvousMethod::kPmi);
   EXPECT_EQ(launch.pmi_descriptor, 9);
 }
 
@@ -170,11 +170,11 @@ TEST_F(Launcher, Hydra) {
   set_environment({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_EQ(launch.info.launcher, "MPICH");
-  EXPECT_EQ(launch.meeting, Meeting::kNone);  // who is there, but no way to meet
+  EXPECT_EQ(launch.method, RendezvousMethod::kNone);  // who is there, but no way to meet
   EXPECT_NE(launch.reason.find("PMI_FD"), std::string::npos);
   ::setenv("PMI_FD", "7", 1);
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
-  EXPECT_EQ(launch.meeting, Meeting::kPmi);
+  EXPECT_EQ(launch.method, RendezvousMethod::kPmi);
   EXPECT_EQ(launch.pmi_descriptor, 7);
 
   set_environment({{"PMI_PORT", "n1:4000"}, {"PMI_ID", "3"}});
@@ -201,7 +201,7 @@ TEST_F(Launcher, TwoThatCannotBeToldApartAreRefused) {
   set_environment({{"PMIX_NAMESPACE", "prte-1"}, {"PMIX_RANK", "3"}});
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_EQ(launch.info.launcher, "PMIx");
-  EXPECT_EQ(launch.meeting, Meeting::kPmix);
+  EXPECT_EQ(launch.method, RendezvousMethod::kPmix);
 }
 
 TEST_F(Launcher, SlurmsNotationForHosts) {
@@ -312,15 +312,15 @@ TEST_F(Launcher, TheRuntimeDirectoryIsPreferredIfItIsThisUsersAlone) {
                    {"TMPDIR", "/var/tmp"}});
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_EQ(launch.directory, directory.path());
-  EXPECT_EQ(launch.otherwise, Meeting::kNone);
+  EXPECT_EQ(launch.otherwise, RendezvousMethod::kNone);
   ::chmod(directory.path().c_str(), 0755);
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
   EXPECT_EQ(launch.directory, "/var/tmp");
   ::setenv("PMIX_NAMESPACE", "prterun-1@1", 1);
   ::setenv("PMIX_RANK", "0", 1);
   ASSERT_TRUE(read_launch(Settings{}, &launch).ok());
-  EXPECT_EQ(launch.meeting, Meeting::kPrivateFile);
-  EXPECT_EQ(launch.otherwise, Meeting::kPmix) << "where the directory is taken";
+  EXPECT_EQ(launch.method, RendezvousMethod::kPrivateFile);
+  EXPECT_EQ(launch.otherwise, RendezvousMethod::kPmix) << "where the directory is taken";
 }
 
 TEST_F(Launcher, ADirectoryOpenToOthersIsRefused) {
@@ -330,9 +330,9 @@ TEST_F(Launcher, ADirectoryOpenToOthersIsRefused) {
   ::chmod(mine.c_str(), 0755);
   std::string path;
   ASSERT_TRUE(private_meeting_path(directory.path(), "job", &path).ok());
-  EXPECT_EQ(write_private_meeting(path, MeetingFile{}).code(), Code::kSystemError);
+  EXPECT_EQ(write_private_meeting(path, RendezvousFile{}).code(), Code::kSystemError);
   ::chmod(mine.c_str(), 0700);
-  EXPECT_TRUE(write_private_meeting(path, MeetingFile{}).ok());
+  EXPECT_TRUE(write_private_meeting(path, RendezvousFile{}).ok());
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ Status join_by(const std::string& url, int rank, int ranks, double seconds = tes
 }
 
 TEST(Url, IsTakenApart) {
-  MeetingUrl url;
+  RendezvousUrl url;
   ASSERT_TRUE(parse_url("tcp://node-1:4711", &url).ok());
   EXPECT_EQ(url.scheme, UrlScheme::kTcp);
   EXPECT_EQ(url.host, "node-1");
@@ -87,7 +87,7 @@ TEST(Url, NonsenseIsRefusedWithTheUrlInTheText) {
   for (const char* text : {"", "env", "env://x", "tcp://", "tcp://host", "tcp://host:", "tcp://host:0",
                            "tcp://host:65536", "tcp://host:12x", "tcp://:12", "tcp://[::1:12", "tcp://[::1]12",
                            "tcp://::1:12", "file://relative", "file://", "file:///", "file:///a/", "http://host:80"}) {
-    MeetingUrl url;
+    RendezvousUrl url;
     const Status status = parse_url(text, &url);
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << text;
     EXPECT_NE(status.text().find(fmt::format("\"{}\"", text)), std::string::npos) << status.text();
@@ -169,14 +169,14 @@ TEST(FileUrl, AStaleFileDoesNoHarm) {
 }
 
 /// An id whose process is gone with its host, or behind a cable that is out: nothing comes back.
-MeetingFile silent_meeting(const std::array<std::byte, 4>& address, std::uint16_t port) {
+RendezvousFile silent_meeting(const std::array<std::byte, 4>& address, std::uint16_t port) {
   UniqueId id;
   id.secret.fill(std::byte{1});
   id.nonce.fill(std::byte{2});
   id.port = port;
   id.addresses.resize(1);
   std::copy(address.begin(), address.end(), id.addresses[0].bytes.begin());
-  return MeetingFile{1, id.encode()};
+  return RendezvousFile{1, id.encode()};
 }
 
 TEST(FileUrl, AStaleFileOfASilentHostDoesNoHarm) {
@@ -184,7 +184,7 @@ TEST(FileUrl, AStaleFileOfASilentHostDoesNoHarm) {
   const std::string path = directory.file("meet");
   const std::uint16_t port = free_port();
   const Descriptor silent = listen_at(port);
-  const MeetingFile old = silent_meeting({std::byte{127}, std::byte{0}, std::byte{0}, std::byte{1}}, port);
+  const RendezvousFile old = silent_meeting({std::byte{127}, std::byte{0}, std::byte{0}, std::byte{1}}, port);
   ASSERT_TRUE(write_meeting(path, old).ok());
   Processes processes;
   processes.start_all(3, [&](int rank, SharedPage&) {
@@ -207,7 +207,7 @@ TEST(FileUrl, AStaleFileOfASilentHostDoesNoHarm) {
 // It may be the file of this very job, and its host be out of reach for a moment: nobody has said that it is over.
 TEST(FileUrl, AFileThatNobodyAnswersForIsNotCalledOld) {
   const TemporaryDirectory directory;
-  MeetingFile meeting = silent_meeting({std::byte{127}, std::byte{255}, std::byte{255}, std::byte{255}}, 7);
+  RendezvousFile meeting = silent_meeting({std::byte{127}, std::byte{255}, std::byte{255}, std::byte{255}}, 7);
   ASSERT_TRUE(write_meeting(directory.file("meet"), meeting).ok());
   const Status status = join_by("file://" + directory.file("meet"), 1, 2, 3);
   EXPECT_EQ(status.code(), Code::kTimeout);
@@ -227,9 +227,9 @@ TEST(FileUrl, AForeignFileIsLeftAlone) {
 
 TEST(FileUrl, LinksAndWritableFilesAreNotBelieved) {
   const TemporaryDirectory directory;
-  const MeetingFile meeting{1, {}};
+  const RendezvousFile meeting{1, {}};
   ASSERT_TRUE(write_meeting(directory.file("real"), meeting).ok());
-  MeetingFile read;
+  RendezvousFile read;
   bool found = false;
   std::string why;
   read_meeting(directory.file("real"), &read, &found, &why);

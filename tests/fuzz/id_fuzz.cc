@@ -18,7 +18,7 @@ void feed_id(ByteView data) {
 }
 
 void feed_file(const std::string& text) {
-  MeetingFile meeting;
+  RendezvousFile meeting;
   if (!parse_meeting(text, &meeting)) return;
   fuzz::demand(text.size() >= 2 * meeting.id.size(), "an id has that many digits");
 }

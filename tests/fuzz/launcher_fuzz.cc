@@ -57,6 +57,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool known = launch.info.ranks > 0;  // else the launcher's server is asked
   tutti::fuzz::demand(!known || (launch.info.rank.value >= 0 && launch.info.rank.value < launch.info.ranks),
                       "a rank of the ranks");
-  tutti::fuzz::demand(launch.meeting != tutti::Meeting::kTcp || launch.port != 0, "a port to meet at");
+  tutti::fuzz::demand(launch.method != tutti::RendezvousMethod::kTcp || launch.port != 0, "a port to meet at");
   return 0;
 }

@@ -12,7 +12,7 @@ namespace {
 using namespace tutti;
 
 void feed_url(const std::string& text) {
-  MeetingUrl url;
+  RendezvousUrl url;
   if (!parse_url(text, &url).ok()) return;
   fuzz::demand(url.scheme != UrlScheme::kTcp || (url.port != 0 && !url.host.empty()), "a host and a port");
   fuzz::demand(url.scheme != UrlScheme::kFile || url.path.starts_with('/'), "an absolute path");

@@ -16,11 +16,11 @@
 namespace tutti {
 namespace {
 
-constexpr std::string_view kFileMagic = "tutti meeting 1 ";
+constexpr std::string_view kFileMagic = "tutti method 1 ";
 constexpr std::size_t kMaxSize = 512;
 
-std::string text_of(const MeetingFile& meeting) {
-  return fmt::format("{}{} {}\n", kFileMagic, meeting.round, to_hex(meeting.id));
+std::string text_of(const RendezvousFile& method) {
+  return fmt::format("{}{} {}\n", kFileMagic, method.round, to_hex(method.id));
 }
 
 /// O_NONBLOCK: a pipe of that name must not hold us up.
@@ -43,7 +43,7 @@ Status check_replaceable(const std::string& path) {
     if (!file.valid() && errno == ENOENT) return {};  // the ranks that it was for have just removed it
     if (found.st_size == 0 || (file.valid() && read_text(file.get()).starts_with(kFileMagic))) return {};
   }
-  return fail(Code::kInvalidUsage, "{} exists and is not a meeting file of Tutti: it is left alone", path);
+  return fail(Code::kInvalidUsage, "{} exists and is not a method file of Tutti: it is left alone", path);
 }
 
 Status write_new(const std::string& path, const std::string& text) {
@@ -72,27 +72,27 @@ bool is_private(const struct stat& state) {
 
 }  // namespace
 
-bool parse_meeting(std::string_view text, MeetingFile* meeting) {
+bool parse_meeting(std::string_view text, RendezvousFile* method) {
   if (!text.starts_with(kFileMagic) || !text.ends_with('\n')) return false;
   text.remove_prefix(kFileMagic.size());
   text.remove_suffix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), meeting->round);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), method->round);
   if (error != std::errc() || end == text.data() + text.size() || *end != ' ') return false;
-  return from_hex(text.substr(static_cast<std::size_t>(end - text.data()) + 1), meeting->id);
+  return from_hex(text.substr(static_cast<std::size_t>(end - text.data()) + 1), method->id);
 }
 
-Status write_meeting(const std::string& path, const MeetingFile& meeting) {
+Status write_meeting(const std::string& path, const RendezvousFile& method) {
   TUTTI_TRY(check_replaceable(path));
   std::string temporary;
   TUTTI_TRY(random_name_beside(path, &temporary));
-  TUTTI_TRY(write_new(temporary, text_of(meeting)));
+  TUTTI_TRY(write_new(temporary, text_of(method)));
   if (::rename(temporary.c_str(), path.c_str()) == 0) return {};
   const Status status = fail(Code::kSystemError, "cannot rename {} to {}: {}", temporary, path, errno_text());
   ::unlink(temporary.c_str());
   return status;
 }
 
-void read_meeting(const std::string& path, MeetingFile* meeting, bool* found, std::string* why) {
+void read_meeting(const std::string& path, RendezvousFile* method, bool* found, std::string* why) {
   *found = false;
   const Descriptor file = open_to_read(path);
   if (!file.valid()) {
@@ -106,8 +106,8 @@ void read_meeting(const std::string& path, MeetingFile* meeting, bool* found, st
     *why = "it belongs to another user";
   } else if ((state.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     *why = "other users may write it";
-  } else if (!parse_meeting(read_text(file.get()), meeting)) {
-    *why = "it is not a meeting file";
+  } else if (!parse_meeting(read_text(file.get()), method)) {
+    *why = "it is not a method file";
   } else {
     *found = true;
   }
@@ -115,16 +115,16 @@ void read_meeting(const std::string& path, MeetingFile* meeting, bool* found, st
 
 // Between a look at the file and its removal another job could put its own there: it is taken aside first, and put back
 // if it is not the one meant.
-void remove_meeting(const std::string& path, const MeetingFile& meeting) {
-  MeetingFile now;
+void remove_meeting(const std::string& path, const RendezvousFile& method) {
+  RendezvousFile now;
   bool found = false;
   std::string why;
   read_meeting(path, &now, &found, &why);
   std::string aside;
-  if (!found || now != meeting || !random_name_beside(path, &aside).ok()) return;
+  if (!found || now != method || !random_name_beside(path, &aside).ok()) return;
   if (::rename(path.c_str(), aside.c_str()) != 0) return;
   read_meeting(aside, &now, &found, &why);
-  const bool others = !found || now != meeting;
+  const bool others = !found || now != method;
   if (others && ::link(aside.c_str(), path.c_str()) != 0 && errno != EEXIST)  // EEXIST: there is one still newer
     ::rename(aside.c_str(), path.c_str());                                    // a file system without hard links
   ::unlink(aside.c_str());
@@ -153,13 +153,13 @@ Status check_private_directory(const std::string& path) {
               directory);
 }
 
-Status write_private_meeting(const std::string& path, const MeetingFile& meeting) {
+Status write_private_meeting(const std::string& path, const RendezvousFile& method) {
   const std::string directory = directory_of(path);
   for (int tries = 0;; ++tries) {
     if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
       return fail(Code::kSystemError, "cannot create {}: {}", directory, errno_text());
     TUTTI_TRY(check_private_directory(path));
-    const Status status = write_meeting(path, meeting);
+    const Status status = write_meeting(path, method);
     // Another job may have removed the directory, empty as it was, just now, and a third one may have made it again.
     if (status.ok() || tries == 100) return status;
   }

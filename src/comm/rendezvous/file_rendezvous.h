@@ -10,25 +10,25 @@
 namespace tutti {
 
 /// What a file held when it was read.
-struct MeetingFile {
+struct RendezvousFile {
   std::uint64_t round = 0;
   IdBytes id{};
-  bool operator==(const MeetingFile&) const = default;
+  bool operator==(const RendezvousFile&) const = default;
 };
 
 /// What is in such a file; false: something else.
-bool parse_meeting(std::string_view text, MeetingFile* meeting);
+bool parse_meeting(std::string_view text, RendezvousFile* method);
 
 /// Writes by rename, mode 0600. A file that is there is replaced only if it is empty or a meeting file; any other is
 /// kInvalidUsage.
-Status write_meeting(const std::string& path, const MeetingFile& meeting);
+Status write_meeting(const std::string& path, const RendezvousFile& method);
 
 /// `found` false: no file, not (yet) a meeting file, or not a trustworthy one: a symbolic link, not a plain file, owned
 /// by another user than this one or root, or writable by others. What is wrong with it goes to `why`.
-void read_meeting(const std::string& path, MeetingFile* meeting, bool* found, std::string* why);
+void read_meeting(const std::string& path, RendezvousFile* method, bool* found, std::string* why);
 
 /// Removes the file if it still holds this.
-void remove_meeting(const std::string& path, const MeetingFile& meeting);
+void remove_meeting(const std::string& path, const RendezvousFile& method);
 
 /// A directory of this user alone: mode 0700. A link to one is none.
 bool is_private_directory(const std::string& path);
@@ -39,7 +39,7 @@ Status private_meeting_path(const std::string& temporary, const std::string& job
 /// kSystemError if the directory of such a path is there, but not this user's alone.
 Status check_private_directory(const std::string& path);
 /// write_meeting() to such a path. Makes the directory.
-Status write_private_meeting(const std::string& path, const MeetingFile& meeting);
+Status write_private_meeting(const std::string& path, const RendezvousFile& method);
 /// Removes the directory if it is empty.
 void remove_private_directory(const std::string& path);
 

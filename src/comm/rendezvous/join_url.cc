@@ -78,56 +78,56 @@ Status join_tcp(const std::string& url, const std::string& host, std::uint16_t p
 }
 
 /// A file, and whether it lies in a directory of this user alone, which rank 0 makes.
-struct MeetingPlace {
+struct RendezvousPlace {
   std::string path;
   bool is_private = false;
 };
 
-Status lead_by_file(const MeetingPlace& place, std::uint64_t round, JoinRequest request, JoinResult* result) {
+Status lead_by_file(const RendezvousPlace& place, std::uint64_t round, JoinRequest request, JoinResult* result) {
   const std::string& path = place.path;
   std::shared_ptr<Hub> hub;  // held: the id must be served from before the file appears
   TUTTI_TRY(Hub::acquire(request.settings, &hub));
   TUTTI_TRY(make_unique_id(request.settings, &request.id));
-  const MeetingFile meeting{round, request.id};
-  const Status written = place.is_private ? write_private_meeting(path, meeting) : write_meeting(path, meeting);
+  const RendezvousFile method{round, request.id};
+  const Status written = place.is_private ? write_private_meeting(path, method) : write_meeting(path, method);
   if (!written.ok()) return withdraw_unique_id(request.settings, request.id), written;
-  const auto remove = [&] { return remove_meeting(path, meeting), Status(); };
+  const auto remove = [&] { return remove_meeting(path, method), Status(); };
   const Status status = join_with(request, remove, result);
-  if (!status.ok()) remove_meeting(path, meeting);
+  if (!status.ok()) remove_meeting(path, method);
   return status;
 }
 
-bool still_holds(const std::string& path, const MeetingFile& meeting) {
-  MeetingFile now;
+bool still_holds(const std::string& path, const RendezvousFile& method) {
+  RendezvousFile now;
   bool found = false;
   std::string why;
   read_meeting(path, &now, &found, &why);
-  return found && now == meeting;
+  return found && now == method;
 }
 
 /// A file may be left from a dead job, or be about to be replaced: only an id that is served is believed. One that is
 /// refused is not tried again until the file changes; one that nobody answers for, because its host is down or out of
 /// reach, is tried for as long as the file holds it.
-Status follow_by_file(const MeetingPlace& place, std::uint64_t round, JoinRequest request, JoinResult* result) {
+Status follow_by_file(const RendezvousPlace& place, std::uint64_t round, JoinRequest request, JoinResult* result) {
   const std::string& path = place.path;
-  MeetingFile tried;
+  RendezvousFile tried;
   Clock::time_point again{};  // when the same may be tried once more
   std::string why;
   for (std::chrono::nanoseconds pause = std::chrono::milliseconds(1);;
        pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestJoinPause)) {
-    MeetingFile meeting;
+    RendezvousFile method;
     bool found = false;
     if (place.is_private) TUTTI_TRY(check_private_directory(path));
-    read_meeting(path, &meeting, &found, &why);
-    if (found && meeting.round != round) {
-      why = fmt::format("rank 0 joins there for time {}, this rank for time {}", meeting.round, round);
-    } else if (found && (meeting != tried || Clock::now() >= again)) {
-      JoinAttempt attempt{[&] { return !still_holds(path, meeting); }};
-      request.id = meeting.id;
+    read_meeting(path, &method, &found, &why);
+    if (found && method.round != round) {
+      why = fmt::format("rank 0 joins there for time {}, this rank for time {}", method.round, round);
+    } else if (found && (method != tried || Clock::now() >= again)) {
+      JoinAttempt attempt{[&] { return !still_holds(path, method); }};
+      request.id = method.id;
       const Status status = join_with(request, &attempt, result);
       if (attempt.service == JoinTask::Service::kServed) return status;
       const bool refused = attempt.service == JoinTask::Service::kRefused;
-      tried = meeting;
+      tried = method;
       again = refused ? Clock::time_point::max() : Clock::now() + kSilentPause;
       why = refused ? "it is left from a job that has ended" : status.text();
     }
@@ -137,7 +137,7 @@ Status follow_by_file(const MeetingPlace& place, std::uint64_t round, JoinReques
   }
 }
 
-Status join_file(const MeetingPlace& place, const JoinRequest& request, JoinResult* result) {
+Status join_file(const RendezvousPlace& place, const JoinRequest& request, JoinResult* result) {
   const std::uint64_t round = Hub::next_round("file://" + place.path, request.rank);
   return request.rank == Rank{0} ? lead_by_file(place, round, request, result)
                                  : follow_by_file(place, round, request, result);
@@ -168,8 +168,8 @@ Status join_private_file(ProcessLaunch launch, const JoinRequest& request, JoinR
   std::string path;
   TUTTI_TRY(private_meeting_path(launch.directory, launch.job, &path));
   const Status usable = check_private_directory(path);
-  if (!usable.ok() && launch.otherwise != Meeting::kNone) {
-    launch.meeting = launch.otherwise;
+  if (!usable.ok() && launch.otherwise != RendezvousMethod::kNone) {
+    launch.method = launch.otherwise;
     return join_by_store(launch, request, result);
   }
   TUTTI_TRY(usable);
@@ -188,19 +188,19 @@ Status join_env(JoinRequest request, JoinResult* result) {
     return fail(Code::kInvalidArgument, "env://: {} says rank {} of {}, not rank {} of {}",
                 launch.info.launcher == "none" ? "the lack of a launcher" : launch.info.launcher,
                 launch.info.rank.value, launch.info.ranks, request.rank.value, request.ranks);
-  switch (launch.meeting) {
-    case Meeting::kAlone:
+  switch (launch.method) {
+    case RendezvousMethod::kAlone:
       TUTTI_TRY(make_unique_id(request.settings, &request.id));
       return join(request, result);
-    case Meeting::kTcp:
+    case RendezvousMethod::kTcp:
       return join_tcp("env:// of " + launch.info.launcher, launch.host, launch.port, launch.job, std::move(request),
                       result);
-    case Meeting::kPrivateFile:
+    case RendezvousMethod::kPrivateFile:
       return join_private_file(launch, request, result);
-    case Meeting::kPmix:
-    case Meeting::kPmi:
+    case RendezvousMethod::kPmix:
+    case RendezvousMethod::kPmi:
       return join_by_store(launch, std::move(request), result);
-    case Meeting::kNone:
+    case RendezvousMethod::kNone:
       break;
   }
   return fail(Code::kUnsupported, "env://: {}", launch.reason);
@@ -209,7 +209,7 @@ Status join_env(JoinRequest request, JoinResult* result) {
 }  // namespace
 
 Status join_url(const std::string& text, JoinRequest request, JoinResult* result) {
-  MeetingUrl url;
+  RendezvousUrl url;
   TUTTI_TRY(parse_url(text, &url));
   if (url.scheme == UrlScheme::kEnv) return join_env(std::move(request), result);
   TUTTI_TRY(check_ranks(request));

@@ -39,7 +39,7 @@ Status rank_and_size(const char* rank_name, const char* size_name, LaunchInfo* i
 }
 
 void no_way(ProcessLaunch* launch, const std::string& why) {
-  launch->meeting = Meeting::kNone;
+  launch->method = RendezvousMethod::kNone;
   launch->reason = why + "; join by file:// or tcp://, or through MPI with tutti_mpi.h";
 }
 
@@ -64,7 +64,7 @@ Status read_torchrun(ProcessLaunch* launch) {
   TUTTI_TRY(optional_number("LOCAL_RANK", 0, kMost, &launch->info.local_rank));
   int port = 0;
   TUTTI_TRY(number("MASTER_PORT", 1, 65534, &port));
-  launch->meeting = launch->info.ranks == 1 ? Meeting::kAlone : Meeting::kTcp;
+  launch->method = launch->info.ranks == 1 ? RendezvousMethod::kAlone : RendezvousMethod::kTcp;
   launch->host = variable("MASTER_ADDR");
   launch->port = static_cast<std::uint16_t>(port + 1);  // MASTER_PORT itself is the agent's
   launch->job = variable("TORCHELASTIC_RUN_ID") + "/" + variable("TORCHELASTIC_RESTART_COUNT");
@@ -82,10 +82,10 @@ std::string runtime_directory() {
 
 /// A file is the fastest, needs nobody's help, and who is missing is named.
 void meet_in_file(ProcessLaunch* launch, const std::string& job) {
-  launch->meeting = Meeting::kPrivateFile;
+  launch->method = RendezvousMethod::kPrivateFile;
   launch->job = launch->info.launcher + "/" + job;
   launch->directory = runtime_directory();
-  if (in_pmix()) launch->otherwise = Meeting::kPmix;
+  if (in_pmix()) launch->otherwise = RendezvousMethod::kPmix;
 }
 
 Status read_open_mpi(ProcessLaunch* launch) {
@@ -99,7 +99,7 @@ Status read_open_mpi(ProcessLaunch* launch) {
   if (local == launch->info.ranks)
     meet_in_file(launch, variable("PMIX_NAMESPACE") + "/" + variable("OMPI_MCA_orte_hnp_uri"));
   else if (in_pmix())
-    launch->meeting = Meeting::kPmix;
+    launch->method = RendezvousMethod::kPmix;
   else
     no_way(launch, "Open MPI started ranks on several hosts without PMIX_NAMESPACE and PMIX_RANK");
   return {};
@@ -108,7 +108,7 @@ Status read_open_mpi(ProcessLaunch* launch) {
 Status read_pmi(ProcessLaunch* launch) {
   if (is_set("PMI_FD")) {
     TUTTI_TRY(number("PMI_FD", 0, kMost, &launch->pmi_descriptor));
-    launch->meeting = Meeting::kPmi;
+    launch->method = RendezvousMethod::kPmi;
     return {};
   }
   launch->pmi_port = variable("PMI_PORT");
@@ -126,7 +126,7 @@ Status read_pmi(ProcessLaunch* launch) {
     return fail(Code::kInvalidUsage, "PMI_ID=\"{}\": it must be one word", launch->pmi_identity);
   launch->host = launch->pmi_port.substr(0, colon);
   launch->port = static_cast<std::uint16_t>(port);
-  launch->meeting = Meeting::kPmi;
+  launch->method = RendezvousMethod::kPmi;
   return {};
 }
 
@@ -145,7 +145,7 @@ Status read_hydra(ProcessLaunch* launch) {
 Status read_pmix(ProcessLaunch* launch) {
   launch->info.launcher = "PMIx";
   launch->info.ranks = 0;
-  launch->meeting = Meeting::kPmix;
+  launch->method = RendezvousMethod::kPmix;
   return number("PMIX_RANK", 0, kMost, &launch->info.rank.value);
 }
 
@@ -169,7 +169,7 @@ Status meet_at_first_slurm_host(const Settings& settings, ProcessLaunch* launch)
                                       "SLURM_STEP_NODELIST=\"{}\"",
                                       variable("SLURM_STEP_NODELIST"))),
            Status();
-  launch->meeting = Meeting::kTcp;
+  launch->method = RendezvousMethod::kTcp;
   launch->port = slurm_port(settings, static_cast<std::uint64_t>(job), static_cast<std::uint64_t>(step));
   return {};
 }
@@ -188,7 +188,7 @@ Status read_slurm(const Settings& settings, ProcessLaunch* launch) {
   if (nodes == 1) return meet_in_file(launch, job), Status();
   launch->job = "Slurm/" + job;
   if (in_pmi()) return read_pmi(launch);
-  if (in_pmix()) return launch->meeting = Meeting::kPmix, Status();
+  if (in_pmix()) return launch->method = RendezvousMethod::kPmix, Status();
   return meet_at_first_slurm_host(settings, launch);
 }
 

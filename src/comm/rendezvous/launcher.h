@@ -11,7 +11,7 @@
 namespace tutti {
 
 /// How env:// meets.
-enum class Meeting : std::uint8_t {
+enum class RendezvousMethod : std::uint8_t {
   kAlone,        ///< one rank: nobody to meet
   kTcp,          ///< rank 0 listens on host:port
   kPrivateFile,  ///< one host: a file in this user's directory, named by the job
@@ -30,16 +30,17 @@ struct LaunchInfo {
 
 struct ProcessLaunch {
   LaunchInfo info;  ///< ranks 0: only the launcher's server knows, see ask_launcher()
-  Meeting meeting = Meeting::kAlone;
+  RendezvousMethod method = RendezvousMethod::kAlone;
   std::string host;  ///< kTcp, or of pmi_port
   std::uint16_t port = 0;
   std::string directory;  ///< kPrivateFile: XDG_RUNTIME_DIR if it is this user's alone, else TMPDIR or /tmp
-  Meeting otherwise = Meeting::kNone;  ///< kPrivateFile: if another user has taken the place of the file's directory
-  std::string job;                     ///< different for any other launch that could meet in the same place
-  std::string reason;                  ///< why kNone
-  int pmi_descriptor = -1;             ///< PMI_FD
-  std::string pmi_port;                ///< PMI_PORT, if it is that
-  std::string pmi_identity;            ///< PMI_ID, by which the server at PMI_PORT knows this process
+  RendezvousMethod otherwise =
+      RendezvousMethod::kNone;  ///< kPrivateFile: if another user has taken the place of the file's directory
+  std::string job;              ///< different for any other launch that could meet in the same place
+  std::string reason;           ///< why kNone
+  int pmi_descriptor = -1;      ///< PMI_FD
+  std::string pmi_port;         ///< PMI_PORT, if it is that
+  std::string pmi_identity;     ///< PMI_ID, by which the server at PMI_PORT knows this process
 };
 
 /// Reads the environment: torchrun, PMI, Open MPI, PMIx, Slurm; none of them: one rank. Inside one launcher's job

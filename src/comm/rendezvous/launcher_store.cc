@@ -140,7 +140,7 @@ class PmiStore : public LauncherStore {
 }  // namespace
 
 Status open_store(const ProcessLaunch& launch, Deadline deadline, std::unique_ptr<LauncherStore>* store) {
-  if (launch.meeting == Meeting::kPmix) {
+  if (launch.method == RendezvousMethod::kPmix) {
     auto made = std::make_unique<PmixStore>();
     TUTTI_TRY(made->open(launch.info.launcher));
     *store = std::move(made);
@@ -158,7 +158,7 @@ Status ask_launcher(ProcessLaunch* launch) {
   TUTTI_TRY(open_store(*launch, Deadline::in(kQuestionSeconds), &store));
   launch->info.ranks = store->ranks();
   launch->info.rank = Rank{store->rank()};
-  if (launch->info.ranks == 1) launch->meeting = Meeting::kAlone;
+  if (launch->info.ranks == 1) launch->method = RendezvousMethod::kAlone;
   return {};
 }
 

@@ -21,7 +21,8 @@ class LauncherStore {
   virtual Status fetch(const std::string& key, Deadline deadline, std::string* value) = 0;
 };
 
-/// For a launch with Meeting::kPmix or kPmi. A process has one connection to a PMI-1 server: joins take turns there.
+/// For a launch with RendezvousMethod::kPmix or kPmi. A process has one connection to a PMI-1 server: joins take turns
+/// there.
 Status open_store(const ProcessLaunch& launch, Deadline deadline, std::unique_ptr<LauncherStore>* store);
 
 /// Fills in rank and number of ranks where the environment does not tell. Blocks for a local question.

@@ -5,7 +5,7 @@
 namespace tutti {
 namespace {
 
-Status parse_host_and_port(const std::string& text, const std::string& rest, MeetingUrl* url) {
+Status parse_host_and_port(const std::string& text, const std::string& rest, RendezvousUrl* url) {
   const std::size_t colon = rest.rfind(':');
   const bool brackets = rest.starts_with('[');
   const std::size_t end = brackets ? rest.find(']') : colon;
@@ -22,8 +22,8 @@ Status parse_host_and_port(const std::string& text, const std::string& rest, Mee
 
 }  // namespace
 
-Status parse_url(const std::string& text, MeetingUrl* url) {
-  *url = MeetingUrl{};
+Status parse_url(const std::string& text, RendezvousUrl* url) {
+  *url = RendezvousUrl{};
   const std::size_t at = text.find("://");
   const std::string scheme = text.substr(0, at == std::string::npos ? 0 : at);
   const std::string rest = at == std::string::npos ? "" : text.substr(at + 3);

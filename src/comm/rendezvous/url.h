@@ -10,7 +10,7 @@ namespace tutti {
 
 enum class UrlScheme : std::uint8_t { kEnv, kTcp, kFile };
 
-struct MeetingUrl {
+struct RendezvousUrl {
   UrlScheme scheme = UrlScheme::kEnv;
   std::string host;  ///< kTcp
   std::uint16_t port = 0;
@@ -19,6 +19,6 @@ struct MeetingUrl {
 
 /// "env://", "tcp://host:port", "tcp://[2001:db8::1]:port", "file:///path"; anything else is kInvalidArgument and says
 /// what would be right.
-Status parse_url(const std::string& text, MeetingUrl* url);
+Status parse_url(const std::string& text, RendezvousUrl* url);
 
 }  // namespace tutti
