@@ -223,8 +223,8 @@ int device_of(const CreateOptions& options) {
 Status describe_device(const CreateOptions& options, std::string* text) {
   const int device = device_of(options);
   if (device < 0) return {};
-  DeviceCard card;
-  const Status known = DeviceCard::of(*device_driver(), device, &card);
+  DeviceInfo card;
+  const Status known = DeviceInfo::of(*device_driver(), device, &card);
   if (known.ok()) *text = card.encode();
   if (options.settings.transport == TransportKind::kCuda) return known;
   // The others are told of no device, and host buffers go on.

@@ -59,7 +59,9 @@ class MirrorMemory {
 class DeviceWorld {
  public:
   explicit DeviceWorld(const DeviceGeometry& geometry, Mirrors mirrors = Mirrors::kNone)
-      : geometry_(geometry), is_multicast_(mirrors == Mirrors::kMulticast), mirror_(mirrors, geometry.mirror_bytes()) {
+      : geometry_(geometry),
+        is_multicast_(mirrors == Mirrors::kMulticast),
+        multicast_(mirrors, geometry.mirror_bytes()) {
     for (int r = 0; r < geometry.ranks; ++r) {
       arenas_.push_back(std::make_unique<Arena>(geometry.arena_bytes()));
       reports_.push_back(std::make_unique<DeviceReport>());
@@ -76,8 +78,8 @@ class DeviceWorld {
     place.links.geometry = geometry_;
     place.links.shared = true;
     place.links.rank = rank;
-    place.links.mirror = mirror_.to_read();
-    place.links.to_mirrors = mirror_.to_write();
+    place.links.mirror = multicast_.to_read();
+    place.links.to_mirrors = multicast_.to_write();
     place.links.multimem = is_multicast_;
     for (int r = 0; r < geometry_.ranks; ++r) place.links.arenas[r] = arenas_[static_cast<std::size_t>(r)]->begin();
     place.watch = DeviceWatch{place.links.stop(), &report(rank), limit_};
@@ -128,7 +130,7 @@ class DeviceWorld {
 
   DeviceGeometry geometry_;
   bool is_multicast_;
-  MirrorMemory mirror_;
+  MirrorMemory multicast_;
   std::uint64_t limit_ = 0;
   std::vector<std::unique_ptr<Arena>> arenas_;
   std::vector<std::unique_ptr<DeviceReport>> reports_;

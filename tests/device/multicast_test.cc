@@ -15,7 +15,7 @@
 #include "support/ranks.h"
 #include "support/sanitized.h"
 #include "support/texts.h"
-#include "transport/device/device_mirror.h"
+#include "transport/device/multicast_buffer.h"
 
 namespace tutti::test {
 namespace {
@@ -268,20 +268,20 @@ TEST_F(Multicast, IsReplayedByGraphs) {
 }
 
 TEST(Mirrors, AreChosenByAllAlike) {
-  const auto choose = [](std::vector<MirrorKind> wishes, MirrorKind* kind) {
+  const auto choose = [](std::vector<MulticastKind> wishes, MulticastKind* kind) {
     return choose_mirrors(wishes, std::vector<int>{}, kind);
   };
-  MirrorKind kind = MirrorKind::kMapped;
-  EXPECT_TRUE(choose({MirrorKind::kMulticast, MirrorKind::kNone}, &kind).ok());
-  EXPECT_EQ(kind, MirrorKind::kNone);
-  EXPECT_TRUE(choose({MirrorKind::kMulticast, MirrorKind::kMulticast}, &kind).ok());
-  EXPECT_EQ(kind, MirrorKind::kMulticast);
-  EXPECT_TRUE(choose({MirrorKind::kMapped, MirrorKind::kMapped}, &kind).ok());
-  EXPECT_EQ(kind, MirrorKind::kMapped);
-  const Status mixed = choose({MirrorKind::kMulticast, MirrorKind::kMapped}, &kind);
+  MulticastKind kind = MulticastKind::kMapped;
+  EXPECT_TRUE(choose({MulticastKind::kMulticast, MulticastKind::kNone}, &kind).ok());
+  EXPECT_EQ(kind, MulticastKind::kNone);
+  EXPECT_TRUE(choose({MulticastKind::kMulticast, MulticastKind::kMulticast}, &kind).ok());
+  EXPECT_EQ(kind, MulticastKind::kMulticast);
+  EXPECT_TRUE(choose({MulticastKind::kMapped, MulticastKind::kMapped}, &kind).ok());
+  EXPECT_EQ(kind, MulticastKind::kMapped);
+  const Status mixed = choose({MulticastKind::kMulticast, MulticastKind::kMapped}, &kind);
   EXPECT_EQ(mixed.code(), Code::kInvalidArgument);
   EXPECT_TRUE(contains(mixed.text(), "'mapped' for rank 1 and not for rank 0")) << mixed.text();
-  const std::vector<MirrorKind> wishes{MirrorKind::kMulticast, MirrorKind::kMapped};
+  const std::vector<MulticastKind> wishes{MulticastKind::kMulticast, MulticastKind::kMapped};
   EXPECT_TRUE(contains(choose_mirrors(wishes, std::vector<int>{4, 6}, &kind).text(), "for rank 6 and not for rank 4"));
 }
 

@@ -35,13 +35,13 @@ DeviceGroup::~DeviceGroup() {
 }
 
 /// The members' devices, as each told the others in the join: alike on all ranks.
-Status DeviceGroup::find_party(const JoinResult& joined, DeviceParty* party) const {
+Status DeviceGroup::find_party(const JoinResult& joined, DevicePeers* party) const {
   party->numbers = members_;
   for (const int rank : members_) {
     const std::string& told = joined.devices[static_cast<std::size_t>(rank)];
     if (told.empty()) return fail(Code::kUnsupported, "rank {} uses no device", rank);
     party->cards.emplace_back();
-    TUTTI_TRY(DeviceCard::decode(told, &party->cards.back()));
+    TUTTI_TRY(DeviceInfo::decode(told, &party->cards.back()));
     party->processes.push_back(joined.processes[static_cast<std::size_t>(rank)]);
   }
   return {};
@@ -59,8 +59,8 @@ Status DeviceGroup::check_memory(const JoinResult& joined) const {
   return mapped ? Status{} : fail(Code::kUnsupported, "ranks of several processes share no host memory");
 }
 
-std::shared_ptr<DeviceFabric> DeviceGroup::make_fabric(const JoinResult& joined, const DeviceParty& party,
-                                                       std::shared_ptr<DeviceBudget> budget) const {
+std::shared_ptr<DeviceFabric> DeviceGroup::make_fabric(const JoinResult& joined, const DevicePeers& party,
+                                                       std::shared_ptr<BlockBudget> budget) const {
   DeviceFabric::Segments own(members_.size()), others(members_.size());
   const auto self = static_cast<std::size_t>(index_.value);
   for (std::size_t i = 0; i < members_.size() && !party.one_process(); ++i)
@@ -90,7 +90,7 @@ Status DeviceGroup::open(const JoinResult& joined, RankExchange& ranks, WaitMoni
 }
 
 Status DeviceGroup::set_up(const JoinResult& joined, RankExchange& ranks, WaitMonitor& monitor) {
-  DeviceParty party;
+  DevicePeers party;
   TUTTI_TRY(find_party(joined, &party));
   spans_processes_ = !party.one_process();
   if (spans_processes_) TUTTI_TRY(check_memory(joined));
@@ -100,30 +100,30 @@ Status DeviceGroup::set_up(const JoinResult& joined, RankExchange& ranks, WaitMo
   // Links that were waited for in vain are of no more use: all ranks make them anew when none has the old ones.
   executor_ = nullptr;
   fabric_ = nullptr;
-  TUTTI_TRY(DeviceSeat::agree({}, ranks));
+  TUTTI_TRY(RankDeviceLinks::agree({}, ranks));
   return connect(joined, party, MulticastMode::kOff, ranks, monitor);
 }
 
-Status DeviceGroup::connect(const JoinResult& joined, const DeviceParty& party, MulticastMode multicast,
+Status DeviceGroup::connect(const JoinResult& joined, const DevicePeers& party, MulticastMode multicast,
                             RankExchange& ranks, WaitMonitor& monitor) {
-  const auto budget = Hub::shared<DeviceBudget>(kTheBudget, [] { return std::make_shared<DeviceBudget>(); });
+  const auto budget = Hub::shared<BlockBudget>(kTheBudget, [] { return std::make_shared<BlockBudget>(); });
   fabric_ = Hub::shared<DeviceFabric>(key(), [&] { return make_fabric(joined, party, budget); });
-  auto seat = std::make_unique<DeviceSeat>(fabric_, *device_driver(), request_.device, index_, party);
+  auto seat = std::make_unique<RankDeviceLinks>(fabric_, *device_driver(), request_.device, index_, party);
   const Status seated = seat->open(kDeviceSlot, multicast, kernels_of_collectives(), ranks);
   if (!seated.ok()) return log_refusal(seated);
-  if (is_first() && !seat->why_no_mirror().ok())
-    log(LogLevel::kInfo, request_.source, "no NVLink multicast: {}", seat->why_no_mirror().text());
+  if (is_first() && !seat->why_no_multicast().ok())
+    log(LogLevel::kInfo, request_.source, "no NVLink multicast: {}", seat->why_no_multicast().text());
   executor_ = std::make_unique<DeviceExecutor>(std::move(seat), host_);
-  TUTTI_TRY(DeviceSeat::agree(executor_->open(), ranks));
+  TUTTI_TRY(RankDeviceLinks::agree(executor_->open(), ranks));
   const ProbedLinks links{find_algorithm(Collective::kAllToAll, "all_pairs"), "the links between devices"};
-  const Status probed = DeviceSeat::agree(probe_links(*executor_, links, index_, this->ranks(), monitor), ranks);
+  const Status probed = RankDeviceLinks::agree(probe_links(*executor_, links, index_, this->ranks(), monitor), ranks);
   return probed.ok() ? probed : log_refusal(probed);
 }
 
 Status DeviceGroup::check_multicast(RankExchange& ranks, WaitMonitor& monitor) {
   if (!executor_->has_mirror()) return {};
   const ProbedLinks links{find_algorithm(Collective::kAllGather, "all_pairs"), "multicast between devices"};
-  Status probed = DeviceSeat::agree(probe_links(*executor_, links, index_, this->ranks(), monitor), ranks);
+  Status probed = RankDeviceLinks::agree(probe_links(*executor_, links, index_, this->ranks(), monitor), ranks);
   const bool goes_on = monitor.check(kNoRank, 0).ok();  // else the join fails, and says why
   if (!probed.ok() && is_first() && goes_on)
     log(LogLevel::kWarn, request_.source, "messages to all do without NVLink multicast: {}", probed.text());

@@ -30,7 +30,7 @@ struct JoinRequest {
   std::string advice;  ///< of rank 0: what all ranks are told; others' is ignored
   Settings settings;
   std::vector<int> cores;  ///< that this rank may use, ascending; empty: unknown
-  std::string device;      ///< a DeviceCard, told to all ranks; empty: this one uses no device
+  std::string device;      ///< a DeviceInfo, told to all ranks; empty: this one uses no device
   Bytes segment_bytes{0};  ///< this rank's shared memory, which all ranks of its host map; 0: none
   /// Asked by the joining thread now and then: not ok ends the join, for all ranks, by that; empty: nothing but the
   /// join itself can end it.

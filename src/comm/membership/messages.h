@@ -65,7 +65,7 @@ struct Member {
   std::uint64_t segment_bytes = 0;  ///< 0: no segment
   std::uint64_t kernel = 0;         ///< equal: the same cores; 0: unknown
   std::string cores;                ///< those that its thread may use, such as "0,2-3"; empty: unknown
-  std::string device;               ///< its device, as DeviceCard writes it; empty: it uses none
+  std::string device;               ///< its device, as DeviceInfo writes it; empty: it uses none
 };
 
 /// "rank 2", "ranks 2 and 3", "ranks 2, 3, 4 and 7 more".

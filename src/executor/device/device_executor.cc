@@ -31,7 +31,7 @@ bool writes_output(const Schedule& schedule) {
 std::uint64_t read(const std::uint64_t& word) { return load_relaxed(&word); }
 }  // namespace
 
-DeviceExecutor::DeviceExecutor(std::unique_ptr<DeviceSeat> seat, Executor& host)
+DeviceExecutor::DeviceExecutor(std::unique_ptr<RankDeviceLinks> seat, Executor& host)
     : HostedExecutor(host), seat_(std::move(seat)) {}
 
 // What kernels use may go when they have ended; one that cannot be waited for keeps it, its peers' memory too.

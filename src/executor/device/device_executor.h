@@ -19,7 +19,7 @@ namespace tutti {
 /// the caller's own stream: the first by the API's thread, the second by any one other.
 class DeviceExecutor final : public HostedExecutor {
  public:
-  DeviceExecutor(std::unique_ptr<DeviceSeat> seat, Executor& host);
+  DeviceExecutor(std::unique_ptr<RankDeviceLinks> seat, Executor& host);
   ~DeviceExecutor() override;
 
   /// Allocates what the report needs.
@@ -98,7 +98,7 @@ class DeviceExecutor final : public HostedExecutor {
   Status order_behind_caller();
   bool stop_takes_too_long() const;
 
-  std::unique_ptr<DeviceSeat> seat_;
+  std::unique_ptr<RankDeviceLinks> seat_;
   DeviceReport* report_ = nullptr;
   Pool scratch_;
   Pool made_;                  // products with a scalar, and what travels as another type

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "transport/device/device_closings.h"
+#include "transport/device/deferred_unmaps.h"
 
 namespace tutti {
 
@@ -18,7 +18,7 @@ Status DeviceAllocations::allocate(Bytes bytes, int device, void** memory) {
   if (devices == 0) return fail(Code::kUnsupported, "this process has no device");
   if (device < 0 || device >= devices)
     return fail(Code::kInvalidArgument, "device {} is none of 0 to {}", device, devices - 1);
-  DeviceClosings::get().sweep(device);  // so that peers can release theirs
+  DeferredUnmaps::get().sweep(device);  // so that peers can release theirs
   sweep();
   bytes.value = std::max<std::size_t>(bytes.value, 1);
   TUTTI_TRY(driver->allocate(device, bytes, memory));
@@ -39,7 +39,7 @@ Status DeviceAllocations::free(void* memory) {
     known_.erase(found);
     last->freed.store(true);
   }
-  DeviceClosings::get().sweep(last->device);
+  DeferredUnmaps::get().sweep(last->device);
   sweep();
   if (last.use_count() == 1) return last->release();
   const MutexLock lock(mutex_);

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "core/mutex.h"
-#include "transport/device/device_closings.h"
+#include "transport/device/deferred_unmaps.h"
 #include "transport/shm/shm_layout.h"
 
 namespace tutti {
@@ -33,7 +33,7 @@ bool all_closed(const DeviceFabric::Segments& others) {
 }
 
 /// Memory whose communicator is gone while other processes may still have it mapped.
-class Leftovers {
+class DeferredFrees {
  public:
   struct Item {
     std::shared_ptr<DeviceAllocation> memory;
@@ -55,26 +55,27 @@ class Leftovers {
   std::vector<Item> items_ TUTTI_GUARDED_BY(mutex_);
 };
 
-Leftovers& leftovers() {
-  static Leftovers* const all = new Leftovers;  // outlives every communicator; what is in it ends with the process
+DeferredFrees& leftovers() {
+  static DeferredFrees* const all =
+      new DeferredFrees;  // outlives every communicator; what is in it ends with the process
   return *all;
 }
 
 }  // namespace
 
 /// A status on its way to the other ranks.
-struct Verdict {
+struct RankStatus {
   std::uint32_t code = 0;
   char text[252] = {};
 
-  static Verdict of(const Status& status) {
-    Verdict verdict;
+  static RankStatus of(const Status& status) {
+    RankStatus verdict;
     verdict.code = static_cast<std::uint32_t>(status.code());
     const std::string text = status.ok() ? std::string() : status.text();
     std::memcpy(verdict.text, text.data(), std::min(text.size(), sizeof verdict.text - 1));
     return verdict;
   }
-  int gravity() const { return code == 0 ? 2 : (code == static_cast<std::uint32_t>(Code::kTimeout) ? 1 : 0); }
+  int severity() const { return code == 0 ? 2 : (code == static_cast<std::uint32_t>(Code::kTimeout) ? 1 : 0); }
   Status from(int rank) const {
     if (code == 0) return {};
     const bool known = code <= static_cast<std::uint32_t>(Code::kUnsupported);
@@ -84,7 +85,7 @@ struct Verdict {
   }
 };
 
-DeviceFabric::DeviceFabric(DeviceDriver& driver, std::shared_ptr<DeviceBudget> budget, Segments own, Segments others)
+DeviceFabric::DeviceFabric(DeviceDriver& driver, std::shared_ptr<BlockBudget> budget, Segments own, Segments others)
     : driver_(driver), share_(std::move(budget)), own_(std::move(own)), others_(std::move(others)) {
   leftovers().sweep();
 }
@@ -92,9 +93,9 @@ DeviceFabric::DeviceFabric(DeviceDriver& driver, std::shared_ptr<DeviceBudget> b
 // A failure leaves memory behind, and nobody could do anything about it.
 DeviceFabric::~DeviceFabric() {
   for (const auto& [place, memory] : mapped_) (void)driver_.close_memory(place.second, memory);
-  DeviceClosings::get().sweep(own_);
+  DeferredUnmaps::get().sweep(own_);
   for (const auto& [device, memory] : lent_here_) (void)driver_.close_memory(device, memory);
-  if (!lent_here_.empty()) DeviceClosings::get().count_sweep();
+  if (!lent_here_.empty()) DeferredUnmaps::get().count_sweep();
   for (const auto& segment : own_)  // pairs with the acquire in all_closed()
     if (segment != nullptr) page_of(*segment).unmapped.store(1, std::memory_order_release);
   if (!exported_) others_.clear();
@@ -152,14 +153,14 @@ Status DeviceFabric::open(Rank peer, int device, const DeviceDriver::Handle& han
   return {};
 }
 
-Status DeviceFabric::make_mirror(MirrorKind kind, std::vector<int> devices, Bytes bytes) {
+Status DeviceFabric::make_multicast(MulticastKind kind, std::vector<int> devices, Bytes bytes) {
   const MutexLock lock(mutex_);
-  return DeviceMirror::make(*driver_.virtual_memory(), kind, std::move(devices), bytes, &mirror_);
+  return MulticastBuffer::make(*driver_.virtual_memory(), kind, std::move(devices), bytes, &multicast_);
 }
 
-const DeviceMirror* DeviceFabric::mirror() {
+const MulticastBuffer* DeviceFabric::mirror() {
   const MutexLock lock(mutex_);
-  return mirror_.get();
+  return multicast_.get();
 }
 
 void DeviceFabric::forget(Rank peer) {
@@ -168,21 +169,21 @@ void DeviceFabric::forget(Rank peer) {
 }
 
 /// How many blocks a rank may have.
-struct DeviceSeat::Bid {
-  Verdict verdict;
+struct RankDeviceLinks::BlockOffer {
+  RankStatus verdict;
   std::uint32_t blocks = 0;
 };
 
 /// A rank's arena as the others get it.
-struct DeviceSeat::Offer {
-  Verdict verdict;
+struct RankDeviceLinks::ArenaOffer {
+  RankStatus verdict;
   std::uint64_t bytes = 0;
   DeviceDriver::Handle handle{};
-  MirrorKind mirror = MirrorKind::kNone;
+  MulticastKind mirror = MulticastKind::kNone;
 };
 
 // The rank's kernels may not have ended, nor the peers' that read its memory.
-DeviceSeat::~DeviceSeat() {
+RankDeviceLinks::~RankDeviceLinks() {
   if (borrower_ != nullptr)
     for (void* const memory : borrower_->end()) fabric_->close_later(device_, memory);
   if (lender_ != nullptr)
@@ -190,44 +191,45 @@ DeviceSeat::~DeviceSeat() {
   if (stream_ != nullptr) (void)driver_.destroy_stream(stream_);
 }
 
-Status DeviceSeat::open(Bytes slot, MulticastMode multicast, std::span<const Kernel* const> kernels,
-                        RankExchange& ranks) {
+Status RankDeviceLinks::open(Bytes slot, MulticastMode multicast, std::span<const Kernel* const> kernels,
+                             RankExchange& ranks) {
   TUTTI_TRY(party_.check_concurrency());
   std::uint32_t blocks = 0;
   TUTTI_TRY(agree_on_blocks(ranks, &blocks));
   make_geometry(slot, blocks);
-  Offer offer;
+  ArenaOffer offer;
   const Status mine = allocate(kernels, &offer.handle);
-  offer.verdict = Verdict::of(mine);
+  offer.verdict = RankStatus::of(mine);
   offer.bytes = arena_bytes().value;
-  offer.mirror = wished_mirror(multicast);
-  std::vector<Offer> offers;
+  offer.mirror = wished_multicast(multicast);
+  std::vector<ArenaOffer> offers;
   TUTTI_TRY(ranks.exchange_plain(offer, &offers));
   for (std::size_t peer = 0; peer < offers.size(); ++peer) TUTTI_TRY(offers[peer].verdict.from(ranks.number(peer)));
   TUTTI_TRY(agree(reach_peers(offers), ranks));
-  TUTTI_TRY(open_mirror(offers, ranks));
+  TUTTI_TRY(open_multicast(offers, ranks));
   // Streams take a device's hardware queues in turn, and two ranks whose streams share one would wait for each other:
   // all ranks make theirs now, with nothing in between that needs a stream for a while.
   if (!party_.one_process()) open_lending();
   return agree(driver_.create_stream(device_, &stream_), ranks);
 }
 
-Status DeviceSeat::agree(const Status& mine, RankExchange& ranks) {
-  std::vector<Verdict> verdicts;
-  TUTTI_TRY(ranks.exchange_plain(Verdict::of(mine), &verdicts));
+Status RankDeviceLinks::agree(const Status& mine, RankExchange& ranks) {
+  std::vector<RankStatus> verdicts;
+  TUTTI_TRY(ranks.exchange_plain(RankStatus::of(mine), &verdicts));
   // Whoever waited in vain did so because of what another one found.
-  const auto worst = std::min_element(verdicts.begin(), verdicts.end(),
-                                      [](const Verdict& a, const Verdict& b) { return a.gravity() < b.gravity(); });
+  const auto worst = std::min_element(verdicts.begin(), verdicts.end(), [](const RankStatus& a, const RankStatus& b) {
+    return a.severity() < b.severity();
+  });
   return worst->from(ranks.number(static_cast<std::size_t>(worst - verdicts.begin())));
 }
 
-Bytes DeviceSeat::arena_bytes() const {
+Bytes RankDeviceLinks::arena_bytes() const {
   const std::size_t bytes = links_.geometry.arena_bytes();
   return Bytes{party_.one_process() ? bytes : round_up(bytes, kDevicePage)};
 }
 
 // Blocks of all ranks wait for one another, so all of them must be resident together, beside the caller's own work.
-std::uint32_t DeviceSeat::most_blocks() const {
+std::uint32_t RankDeviceLinks::most_blocks() const {
   std::uint32_t blocks = kMostBlocks;
   for (std::size_t rank = 0; rank < party_.cards.size(); ++rank) {
     const int share = std::max(party_.cards[rank].limits.processors / party_.sharing(rank, false), 1);
@@ -237,12 +239,12 @@ std::uint32_t DeviceSeat::most_blocks() const {
 }
 
 /// Of this process's ranks, one a device.
-std::vector<DeviceClaim> DeviceSeat::claims() const {
-  std::vector<DeviceClaim> claims;
+std::vector<BlockClaim> RankDeviceLinks::claims() const {
+  std::vector<BlockClaim> claims;
   const auto self = static_cast<std::size_t>(rank_.value);
   for (std::size_t rank = 0; rank < party_.cards.size(); ++rank) {
     if (!party_.same_process(rank, self)) continue;
-    const auto known = std::find_if(claims.begin(), claims.end(), [&](const DeviceClaim& claim) {
+    const auto known = std::find_if(claims.begin(), claims.end(), [&](const BlockClaim& claim) {
       return claim.card.same_device(party_.cards[rank]);
     });
     if (known == claims.end())
@@ -254,11 +256,11 @@ std::vector<DeviceClaim> DeviceSeat::claims() const {
 }
 
 // What is left of a device is known to its process only, and all ranks must have the same number.
-Status DeviceSeat::agree_on_blocks(RankExchange& ranks, std::uint32_t* blocks) {
-  Bid bid;
+Status RankDeviceLinks::agree_on_blocks(RankExchange& ranks, std::uint32_t* blocks) {
+  BlockOffer bid;
   bid.blocks = most_blocks();
-  bid.verdict = Verdict::of(fabric_->share().take(claims(), &bid.blocks));
-  std::vector<Bid> bids;
+  bid.verdict = RankStatus::of(fabric_->share().take(claims(), &bid.blocks));
+  std::vector<BlockOffer> bids;
   TUTTI_TRY(ranks.exchange_plain(bid, &bids));
   *blocks = kMostBlocks;
   for (std::size_t peer = 0; peer < bids.size(); ++peer) {
@@ -272,7 +274,7 @@ Status DeviceSeat::agree_on_blocks(RankExchange& ranks, std::uint32_t* blocks) {
   return {};
 }
 
-void DeviceSeat::make_geometry(Bytes slot, std::uint32_t blocks) {
+void RankDeviceLinks::make_geometry(Bytes slot, std::uint32_t blocks) {
   links_.wide = !party_.one_process() || party_.many_devices();
   links_.shared = party_.one_process();
   links_.rank = rank_.value;
@@ -281,7 +283,7 @@ void DeviceSeat::make_geometry(Bytes slot, std::uint32_t blocks) {
   links_.geometry.slot_bytes = static_cast<std::uint32_t>(round_up(slot.value, DeviceGeometry::kAlign));
 }
 
-Status DeviceSeat::allocate(std::span<const Kernel* const> kernels, DeviceDriver::Handle* handle) {
+Status RankDeviceLinks::allocate(std::span<const Kernel* const> kernels, DeviceDriver::Handle* handle) {
   TUTTI_TRY(driver_.load(device_, kernels));
   void* arena = nullptr;
   TUTTI_TRY(driver_.allocate(device_, arena_bytes(), &arena));
@@ -292,7 +294,7 @@ Status DeviceSeat::allocate(std::span<const Kernel* const> kernels, DeviceDriver
   return {};
 }
 
-Status DeviceSeat::reach_peers(const std::vector<Offer>& offers) {
+Status RankDeviceLinks::reach_peers(const std::vector<ArenaOffer>& offers) {
   const auto self = static_cast<std::size_t>(rank_.value);
   for (std::size_t peer = 0; peer < offers.size(); ++peer) {
     const Rank rank{static_cast<std::int32_t>(peer)};
@@ -315,7 +317,7 @@ Status DeviceSeat::reach_peers(const std::vector<Offer>& offers) {
   return {};
 }
 
-void DeviceSeat::open_lending() {
+void RankDeviceLinks::open_lending() {
   const DeviceFabric::Segments segments = fabric_->segments();
   if (std::find(segments.begin(), segments.end(), nullptr) != segments.end()) return;
   const LendingPages pages(segments);
@@ -323,41 +325,41 @@ void DeviceSeat::open_lending() {
   borrower_ = std::make_unique<DeviceBorrower>(driver_, device_, links_, party_.processes, pages);
 }
 
-MirrorKind DeviceSeat::wished_mirror(MulticastMode mode) const {
-  if (mode == MulticastMode::kMapped) return MirrorKind::kMapped;
-  if (mode == MulticastMode::kOff || party_.ranks() == 1 || !party_.one_process()) return MirrorKind::kNone;
+MulticastKind RankDeviceLinks::wished_multicast(MulticastMode mode) const {
+  if (mode == MulticastMode::kMapped) return MulticastKind::kMapped;
+  if (mode == MulticastMode::kOff || party_.ranks() == 1 || !party_.one_process()) return MulticastKind::kNone;
   for (std::size_t rank = 0; rank < party_.cards.size(); ++rank)
-    if (party_.sharing(rank, true) != 1) return MirrorKind::kNone;
+    if (party_.sharing(rank, true) != 1) return MulticastKind::kNone;
   DeviceMappings* const mappings = driver_.virtual_memory();
-  return mappings != nullptr && mappings->can_multicast(device_) ? MirrorKind::kMulticast : MirrorKind::kNone;
+  return mappings != nullptr && mappings->can_multicast(device_) ? MulticastKind::kMulticast : MulticastKind::kNone;
 }
 
 // Rank 0 makes the mirrors of all: whatever fails, there is nothing half made, and nobody waits for a device that was
 // not added. Without them the ranks go on, but where they were told to check just that.
-Status DeviceSeat::open_mirror(const std::vector<Offer>& offers, RankExchange& ranks) {
-  std::vector<MirrorKind> wishes;
+Status RankDeviceLinks::open_multicast(const std::vector<ArenaOffer>& offers, RankExchange& ranks) {
+  std::vector<MulticastKind> wishes;
   std::vector<int> devices;
   for (std::size_t rank = 0; rank < offers.size(); ++rank) {
     wishes.push_back(offers[rank].mirror);
     const auto arena = fabric_->kept(Rank{static_cast<std::int32_t>(rank)});
     devices.push_back(arena == nullptr ? -1 : arena->device);
   }
-  MirrorKind kind = MirrorKind::kNone;
+  MulticastKind kind = MulticastKind::kNone;
   TUTTI_TRY(choose_mirrors(wishes, party_.numbers, &kind));
-  if (kind == MirrorKind::kNone) return {};
+  if (kind == MulticastKind::kNone) return {};
   if (!party_.one_process() || driver_.virtual_memory() == nullptr)
     return fail(Code::kUnsupported, "TUTTI_MULTICAST=mapped is for ranks of one process whose driver maps memory");
   Status made;
-  if (rank_ == Rank{0}) made = fabric_->make_mirror(kind, devices, Bytes{links_.geometry.mirror_bytes()});
+  if (rank_ == Rank{0}) made = fabric_->make_multicast(kind, devices, Bytes{links_.geometry.mirror_bytes()});
   made = agree(made, ranks);
-  if (!made.ok() && kind == MirrorKind::kMapped) return made;
-  why_no_mirror_ = made;
+  if (!made.ok() && kind == MulticastKind::kMapped) return made;
+  why_no_multicast_ = made;
   if (!made.ok()) return {};
-  const DeviceMirror& mirror = *fabric_->mirror();
-  links_.multimem = kind == MirrorKind::kMulticast;
+  const MulticastBuffer& mirror = *fabric_->mirror();
+  links_.multimem = kind == MulticastKind::kMulticast;
   links_.mirror = mirror.to_read(rank_);
   links_.to_mirrors = mirror.to_write(rank_);
-  mirror_bytes_ = mirror.bytes_of(rank_);
+  multicast_bytes_ = mirror.bytes_of(rank_);
   return {};
 }
 

@@ -13,11 +13,11 @@
 #include "core/settings.h"
 #include "core/status.h"
 #include "device/device_driver.h"
+#include "transport/device/block_budget.h"
 #include "transport/device/device_allocation.h"
-#include "transport/device/device_budget.h"
-#include "transport/device/device_card.h"
+#include "transport/device/device_info.h"
 #include "transport/device/device_lending.h"
-#include "transport/device/device_mirror.h"
+#include "transport/device/multicast_buffer.h"
 #include "transport/rank_exchange.h"
 #include "transport/shm/segment.h"
 
@@ -31,7 +31,7 @@ class DeviceFabric {
   using Segments = std::vector<std::shared_ptr<Segment>>;
 
   /// The ranks' shared memory, by rank: `own`: of this process's ranks, `others`: of the others; the rest is nullptr.
-  DeviceFabric(DeviceDriver& driver, std::shared_ptr<DeviceBudget> budget, Segments own, Segments others);
+  DeviceFabric(DeviceDriver& driver, std::shared_ptr<BlockBudget> budget, Segments own, Segments others);
   /// Closes what was mapped and says so to the other processes. Own memory that they map is released when they have
   /// done so, too: waits for that a moment, and leaves it to a later communicator otherwise.
   ~DeviceFabric();
@@ -39,7 +39,7 @@ class DeviceFabric {
   DeviceFabric& operator=(const DeviceFabric&) = delete;
 
   /// What its ranks have of the process's devices, until its end: their kernels have ended then.
-  DeviceShare& share() { return share_; }
+  BlockShare& share() { return share_; }
 
   /// A local rank's arena.
   void keep(Rank rank, std::shared_ptr<DeviceAllocation> arena);
@@ -56,35 +56,35 @@ class DeviceFabric {
   /// What others' kernels read.
   void release_later(std::shared_ptr<DeviceAllocation> allocation);
   /// The mirrors of all ranks, which are of this process. By one of them.
-  Status make_mirror(MirrorKind kind, std::vector<int> devices, Bytes bytes);
+  Status make_multicast(MulticastKind kind, std::vector<int> devices, Bytes bytes);
   /// nullptr: none were made.
-  const DeviceMirror* mirror();
+  const MulticastBuffer* mirror();
   /// The rank's process is gone: it maps nothing any more.
   void forget(Rank peer);
 
  private:
   DeviceDriver& driver_;
-  DeviceShare share_;
+  BlockShare share_;
   const Segments own_;
   Mutex mutex_;
   std::map<int, std::shared_ptr<DeviceAllocation>> kept_ TUTTI_GUARDED_BY(mutex_);  // by rank
   std::map<std::pair<int, int>, void*> mapped_ TUTTI_GUARDED_BY(mutex_);            // by rank and device
   std::vector<std::pair<int, void*>> lent_here_ TUTTI_GUARDED_BY(mutex_);           // by device
   std::vector<std::shared_ptr<DeviceAllocation>> lent_ TUTTI_GUARDED_BY(mutex_);
-  std::unique_ptr<DeviceMirror> mirror_ TUTTI_GUARDED_BY(mutex_);
+  std::unique_ptr<MulticastBuffer> multicast_ TUTTI_GUARDED_BY(mutex_);
   Segments others_ TUTTI_GUARDED_BY(mutex_);
   bool exported_ TUTTI_GUARDED_BY(mutex_) = false;
 };
 
 /// One rank's part of it: its arena, its stream and its report.
-class DeviceSeat {
+class RankDeviceLinks {
  public:
   /// `device`: this process's number of the card of `rank`, which is its place in the party.
-  DeviceSeat(std::shared_ptr<DeviceFabric> fabric, DeviceDriver& driver, int device, Rank rank, DeviceParty party)
+  RankDeviceLinks(std::shared_ptr<DeviceFabric> fabric, DeviceDriver& driver, int device, Rank rank, DevicePeers party)
       : fabric_(std::move(fabric)), driver_(driver), device_(device), rank_(rank), party_(std::move(party)) {}
-  ~DeviceSeat();
-  DeviceSeat(const DeviceSeat&) = delete;
-  DeviceSeat& operator=(const DeviceSeat&) = delete;
+  ~RankDeviceLinks();
+  RankDeviceLinks(const RankDeviceLinks&) = delete;
+  RankDeviceLinks& operator=(const RankDeviceLinks&) = delete;
 
   /// Meets the other ranks: all have seats of their own devices then, or none has and the status says why, the same on
   /// all. `kernels` are loaded. Blocks for as long as it takes to allocate.
@@ -104,32 +104,32 @@ class DeviceSeat {
   /// Of ranks in several processes, all alive at the join; else nullptr.
   DeviceLender* lender() const { return lender_.get(); }
   DeviceBorrower* borrower() const { return borrower_.get(); }
-  Bytes memory() const { return arena_bytes() + mirror_bytes_; }
+  Bytes memory() const { return arena_bytes() + multicast_bytes_; }
   /// Not ok: they could not be set up, though all ranks' devices have multicast.
-  const Status& why_no_mirror() const { return why_no_mirror_; }
+  const Status& why_no_multicast() const { return why_no_multicast_; }
 
  private:
-  struct Bid;
-  struct Offer;
+  struct BlockOffer;
+  struct ArenaOffer;
   std::uint32_t most_blocks() const;
-  std::vector<DeviceClaim> claims() const;
+  std::vector<BlockClaim> claims() const;
   Status agree_on_blocks(RankExchange& ranks, std::uint32_t* blocks);
   void make_geometry(Bytes slot, std::uint32_t blocks);
   Bytes arena_bytes() const;
   Status allocate(std::span<const Kernel* const> kernels, DeviceDriver::Handle* handle);
-  Status reach_peers(const std::vector<Offer>& offers);
+  Status reach_peers(const std::vector<ArenaOffer>& offers);
   void open_lending();
-  MirrorKind wished_mirror(MulticastMode mode) const;
-  Status open_mirror(const std::vector<Offer>& offers, RankExchange& ranks);
+  MulticastKind wished_multicast(MulticastMode mode) const;
+  Status open_multicast(const std::vector<ArenaOffer>& offers, RankExchange& ranks);
 
   const std::shared_ptr<DeviceFabric> fabric_;
   DeviceDriver& driver_;
   const int device_;
   const Rank rank_;
-  const DeviceParty party_;
+  const DevicePeers party_;
   DeviceLinks links_;
-  Bytes mirror_bytes_{0};
-  Status why_no_mirror_;
+  Bytes multicast_bytes_{0};
+  Status why_no_multicast_;
   DeviceDriver::Stream stream_ = nullptr;
   std::unique_ptr<DeviceLender> lender_;
   std::unique_ptr<DeviceBorrower> borrower_;

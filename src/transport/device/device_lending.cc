@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "transport/device/device_closings.h"
+#include "transport/device/deferred_unmaps.h"
 #include "transport/shm/shm_layout.h"
 
 namespace tutti {
@@ -33,7 +33,7 @@ bool DeviceLender::have_all_answered(std::size_t index, bool* refused) const {
 }
 
 bool DeviceLender::have_all_closed(const Retired& retired) const {
-  for (std::size_t peer = 0; peer < pages_.size(); ++peer)  // pairs with DeviceClosings::sweep()
+  for (std::size_t peer = 0; peer < pages_.size(); ++peer)  // pairs with DeferredUnmaps::sweep()
     if (peer != self_ && pages_.of(peer).closed[self_][retired.index].load(std::memory_order_acquire) < retired.state)
       return false;
   return true;
@@ -139,7 +139,7 @@ void DeviceBorrower::answer(std::size_t peer, std::size_t index, std::uint32_t a
 Status DeviceBorrower::look(DeviceDriver::Stream stream) {
   const MutexLock lock(mutex_);
   answer_arrived();
-  const std::uint64_t sweeps = DeviceClosings::get().sweeps();
+  const std::uint64_t sweeps = DeferredUnmaps::get().sweeps();
   for (std::size_t p = 0; p < pages_.size(); ++p) {
     if (static_cast<std::int32_t>(p) == links_.rank) continue;
     Peer& peer = peers_[p];
@@ -171,7 +171,7 @@ void DeviceBorrower::take(std::size_t peer, std::size_t index) {
   const auto state = pages_.of(peer).regions[index].state.load(std::memory_order_acquire);
   if (state == known.state || state % 2 != 0) return;
   known.state = state;
-  DeviceClosings::get().add({&driver_, device_, std::exchange(known.mapped, nullptr), pages_.segment(self),
+  DeferredUnmaps::get().add({&driver_, device_, std::exchange(known.mapped, nullptr), pages_.segment(self),
                              &pages_.of(self).closed[peer][index], state});
   answer(peer, index, state);
 }

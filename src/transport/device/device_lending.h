@@ -129,7 +129,7 @@ class DeviceBorrower {
   Mutex mutex_;  // also of this rank's answers, which it alone writes
   std::vector<Peer> peers_ TUTTI_GUARDED_BY(mutex_);
   std::vector<News> news_ TUTTI_GUARDED_BY(mutex_);
-  std::uint64_t sweeps_ TUTTI_GUARDED_BY(mutex_) = 0;  // of DeviceClosings, when it was looked last
+  std::uint64_t sweeps_ TUTTI_GUARDED_BY(mutex_) = 0;  // of DeferredUnmaps, when it was looked last
 };
 
 }  // namespace tutti

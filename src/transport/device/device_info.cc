@@ -1,4 +1,4 @@
-#include "transport/device/device_card.h"
+#include "transport/device/device_info.h"
 
 #include <algorithm>
 #include <cstring>
@@ -21,12 +21,12 @@ constexpr std::uint32_t kMostProcessors = 1u << 16;
 constexpr std::uint32_t kMostConnections = 1u << 10;
 }  // namespace
 
-Status DeviceCard::of(DeviceDriver& driver, int device, DeviceCard* card) {
+Status DeviceInfo::of(DeviceDriver& driver, int device, DeviceInfo* card) {
   TUTTI_TRY(driver.identify(device, &card->identity));
   return driver.limits(device, &card->limits);
 }
 
-std::string DeviceCard::encode() const {
+std::string DeviceInfo::encode() const {
   Packed packed{};
   packed.uuid = identity.uuid;
   packed.processors = static_cast<std::uint32_t>(limits.processors);
@@ -35,7 +35,7 @@ std::string DeviceCard::encode() const {
   return std::string(reinterpret_cast<const char*>(&packed), sizeof packed);
 }
 
-Status DeviceCard::decode(std::string_view text, DeviceCard* card) {
+Status DeviceInfo::decode(std::string_view text, DeviceInfo* card) {
   Packed packed{};
   if (text.size() != sizeof packed) return fail(Code::kRemoteError, "a description of a device of another size");
   std::memcpy(&packed, text.data(), sizeof packed);
@@ -48,23 +48,23 @@ Status DeviceCard::decode(std::string_view text, DeviceCard* card) {
   return {};
 }
 
-bool DeviceParty::one_process() const {
+bool DevicePeers::one_process() const {
   return std::all_of(processes.begin(), processes.end(), [this](int process) { return process == processes[0]; });
 }
 
-bool DeviceParty::many_devices() const {
+bool DevicePeers::many_devices() const {
   return std::any_of(cards.begin(), cards.end(),
-                     [this](const DeviceCard& card) { return !card.same_device(cards[0]); });
+                     [this](const DeviceInfo& card) { return !card.same_device(cards[0]); });
 }
 
-int DeviceParty::sharing(std::size_t rank, bool in_process) const {
+int DevicePeers::sharing(std::size_t rank, bool in_process) const {
   int count = 0;
   for (std::size_t other = 0; other < cards.size(); ++other)
     count += cards[other].same_device(cards[rank]) && (!in_process || same_process(other, rank)) ? 1 : 0;
   return count;
 }
 
-Status DeviceParty::check_concurrency() const {
+Status DevicePeers::check_concurrency() const {
   if (ranks() > kMaxDeviceRanks)
     return fail(Code::kUnsupported, "{} ranks are more than {}, which kernels' links are made for", ranks(),
                 kMaxDeviceRanks);

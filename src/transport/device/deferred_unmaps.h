@@ -14,7 +14,7 @@
 namespace tutti {
 
 /// One a process. Thread-safe.
-class DeviceClosings {
+class DeferredUnmaps {
  public:
   struct Item {
     DeviceDriver* driver;
@@ -24,7 +24,7 @@ class DeviceClosings {
     std::atomic<std::uint32_t>* word;  ///< is `value` once this and all earlier ones are closed
     std::uint32_t value;
   };
-  static DeviceClosings& get();
+  static DeferredUnmaps& get();
 
   void add(Item item);
   /// Closes what is there of a device, in the order in which it came, unless another thread does it just now. May wait

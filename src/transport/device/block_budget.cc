@@ -1,4 +1,4 @@
-#include "transport/device/device_budget.h"
+#include "transport/device/block_budget.h"
 
 #include <algorithm>
 #include <bit>
@@ -15,7 +15,7 @@ constexpr std::uint32_t kReserve = 8;
 // all ranks make their calls in one order. Programs have many such communicators, and none is refused.
 //
 // The first gets what it can use. Each later one gets half of what is left at most, so that more can come.
-Status DeviceBudget::fit(const DeviceClaim& claim, std::uint32_t* blocks) {
+Status BlockBudget::fit(const BlockClaim& claim, std::uint32_t* blocks) {
   const Use use = uses_[claim.card.identity.uuid];
   const auto all_streams = static_cast<std::uint32_t>(claim.card.limits.connections);
   const auto all_blocks = static_cast<std::uint32_t>(claim.card.limits.processors);
@@ -40,10 +40,10 @@ Status DeviceBudget::fit(const DeviceClaim& claim, std::uint32_t* blocks) {
   return {};
 }
 
-Status DeviceBudget::take(const std::vector<DeviceClaim>& claims, std::uint32_t* blocks) {
+Status BlockBudget::take(const std::vector<BlockClaim>& claims, std::uint32_t* blocks) {
   const MutexLock lock(mutex_);
-  for (const DeviceClaim& claim : claims) TUTTI_TRY(fit(claim, blocks));
-  for (const DeviceClaim& claim : claims) {
+  for (const BlockClaim& claim : claims) TUTTI_TRY(fit(claim, blocks));
+  for (const BlockClaim& claim : claims) {
     Use& use = uses_[claim.card.identity.uuid];
     use.streams += claim.ranks;
     use.blocks += claim.ranks * *blocks;
@@ -51,18 +51,18 @@ Status DeviceBudget::take(const std::vector<DeviceClaim>& claims, std::uint32_t*
   return {};
 }
 
-void DeviceBudget::give_back(const std::vector<DeviceClaim>& claims, std::uint32_t blocks) {
+void BlockBudget::give_back(const std::vector<BlockClaim>& claims, std::uint32_t blocks) {
   shrink(claims, blocks, 0);
   const MutexLock lock(mutex_);
-  for (const DeviceClaim& claim : claims) uses_[claim.card.identity.uuid].streams -= claim.ranks;
+  for (const BlockClaim& claim : claims) uses_[claim.card.identity.uuid].streams -= claim.ranks;
 }
 
-void DeviceBudget::shrink(const std::vector<DeviceClaim>& claims, std::uint32_t from, std::uint32_t to) {
+void BlockBudget::shrink(const std::vector<BlockClaim>& claims, std::uint32_t from, std::uint32_t to) {
   const MutexLock lock(mutex_);
-  for (const DeviceClaim& claim : claims) uses_[claim.card.identity.uuid].blocks -= claim.ranks * (from - to);
+  for (const BlockClaim& claim : claims) uses_[claim.card.identity.uuid].blocks -= claim.ranks * (from - to);
 }
 
-Status DeviceShare::take(const std::vector<DeviceClaim>& claims, std::uint32_t* blocks) {
+Status BlockShare::take(const std::vector<BlockClaim>& claims, std::uint32_t* blocks) {
   const MutexLock lock(mutex_);
   if (!asked_) {
     asked_ = true;
@@ -74,14 +74,14 @@ Status DeviceShare::take(const std::vector<DeviceClaim>& claims, std::uint32_t* 
   return taken_;
 }
 
-void DeviceShare::settle(std::uint32_t blocks) {
+void BlockShare::settle(std::uint32_t blocks) {
   const MutexLock lock(mutex_);
   if (blocks >= blocks_) return;
   budget_->shrink(claims_, blocks_, blocks);
   blocks_ = blocks;
 }
 
-void DeviceShare::give_back() {
+void BlockShare::give_back() {
   const MutexLock lock(mutex_);
   if (blocks_ != 0) budget_->give_back(claims_, blocks_);
   blocks_ = 0;

@@ -11,13 +11,13 @@
 #include "device/device_vector.h"
 #include "support/ranks.h"
 #include "support/texts.h"
-#include "transport/device/device_budget.h"
+#include "transport/device/block_budget.h"
 
 namespace tutti::test {
 namespace {
 
-DeviceClaim claim_of(int gpu, std::uint32_t ranks, int processors = 132, int connections = 8) {
-  DeviceClaim claim;
+BlockClaim claim_of(int gpu, std::uint32_t ranks, int processors = 132, int connections = 8) {
+  BlockClaim claim;
   claim.card.identity.uuid[0] = static_cast<std::byte>(gpu);
   claim.card.limits = {processors, connections};
   claim.ranks = ranks;
@@ -25,7 +25,7 @@ DeviceClaim claim_of(int gpu, std::uint32_t ranks, int processors = 132, int con
 }
 
 TEST(DeviceBudgets, TheFirstGetsWhatItCanUseAndLaterOnesHalfOfWhatIsLeft) {
-  DeviceBudget budget;
+  BlockBudget budget;
   const auto take = [&](std::uint32_t ranks) {
     std::uint32_t blocks = 32;
     EXPECT_TRUE(budget.take({claim_of(0, ranks)}, &blocks).ok());
@@ -45,7 +45,7 @@ TEST(DeviceBudgets, TheFirstGetsWhatItCanUseAndLaterOnesHalfOfWhatIsLeft) {
 }
 
 TEST(DeviceBudgets, WhatDoesNotFitTakesNothing) {
-  DeviceBudget budget;
+  BlockBudget budget;
   std::uint32_t blocks = 32;
   ASSERT_TRUE(budget.take({claim_of(1, 6)}, &blocks).ok());
   Status refused = budget.take({claim_of(2, 1), claim_of(1, 3)}, &blocks);
@@ -65,7 +65,7 @@ TEST(DeviceBudgets, WhatDoesNotFitTakesNothing) {
 
 // As programs have them that make a communicator for each of their groups.
 TEST(DeviceBudgets, OfRanksAloneOnTheirDevicesNoneIsRefused) {
-  DeviceBudget budget;
+  BlockBudget budget;
   for (int i = 0; i < 200; ++i) {
     std::uint32_t blocks = 32;
     ASSERT_TRUE(budget.take({claim_of(0, 1), claim_of(1, 1)}, &blocks).ok()) << i;
@@ -74,9 +74,9 @@ TEST(DeviceBudgets, OfRanksAloneOnTheirDevicesNoneIsRefused) {
 }
 
 TEST(DeviceBudgets, AShareIsTakenOnceAndGivenBack) {
-  const auto budget = std::make_shared<DeviceBudget>();
+  const auto budget = std::make_shared<BlockBudget>();
   for (int round = 0; round < 3; ++round) {
-    DeviceShare share(budget);
+    BlockShare share(budget);
     for (int rank = 0; rank < 2; ++rank) {
       std::uint32_t blocks = 32;
       EXPECT_TRUE(share.take({claim_of(0, 8)}, &blocks).ok());

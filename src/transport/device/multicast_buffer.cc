@@ -1,36 +1,36 @@
-#include "transport/device/device_mirror.h"
+#include "transport/device/multicast_buffer.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace tutti {
 
-Status choose_mirrors(std::span<const MirrorKind> wishes, std::span<const int> numbers, MirrorKind* kind) {
+Status choose_mirrors(std::span<const MulticastKind> wishes, std::span<const int> numbers, MulticastKind* kind) {
   const auto number = [&](auto place) {
     const auto rank = static_cast<std::size_t>(place - wishes.begin());
     return numbers.empty() ? static_cast<int>(rank) : numbers[rank];
   };
-  const auto is = [](MirrorKind one) { return [one](MirrorKind wish) { return wish == one; }; };
-  const auto mapped = std::find_if(wishes.begin(), wishes.end(), is(MirrorKind::kMapped));
-  const auto other = std::find_if_not(wishes.begin(), wishes.end(), is(MirrorKind::kMapped));
+  const auto is = [](MulticastKind one) { return [one](MulticastKind wish) { return wish == one; }; };
+  const auto mapped = std::find_if(wishes.begin(), wishes.end(), is(MulticastKind::kMapped));
+  const auto other = std::find_if_not(wishes.begin(), wishes.end(), is(MulticastKind::kMapped));
   if (mapped != wishes.end() && other != wishes.end())
     return fail(Code::kInvalidArgument, "TUTTI_MULTICAST is 'mapped' for rank {} and not for rank {}", number(mapped),
                 number(other));
   const bool all = std::all_of(wishes.begin(), wishes.end(), is(wishes[0]));
-  *kind = all ? wishes[0] : MirrorKind::kNone;
+  *kind = all ? wishes[0] : MulticastKind::kNone;
   return {};
 }
 
-Status DeviceMirror::make(DeviceMappings& mappings, MirrorKind kind, std::vector<int> devices, Bytes bytes,
-                          std::unique_ptr<DeviceMirror>* made) {
-  std::unique_ptr<DeviceMirror> mirror(new DeviceMirror(mappings, kind, std::move(devices)));
+Status MulticastBuffer::make(DeviceMappings& mappings, MulticastKind kind, std::vector<int> devices, Bytes bytes,
+                             std::unique_ptr<MulticastBuffer>* made) {
+  std::unique_ptr<MulticastBuffer> mirror(new MulticastBuffer(mappings, kind, std::move(devices)));
   TUTTI_TRY(mirror->open(bytes));
   *made = std::move(mirror);
   return {};
 }
 
-Status DeviceMirror::open(Bytes bytes) {
-  const bool multicast = kind_ == MirrorKind::kMulticast;
+Status MulticastBuffer::open(Bytes bytes) {
+  const bool multicast = kind_ == MulticastKind::kMulticast;
   if (!multicast) {
     copies_.resize(1);
     copies_[0].device = devices_[0];
@@ -48,7 +48,7 @@ Status DeviceMirror::open(Bytes bytes) {
   return {};
 }
 
-Status DeviceMirror::open_copy(Copy* copy) {
+Status MulticastBuffer::open_copy(Copy* copy) {
   const std::span<const int> own(&copy->device, 1);
   TUTTI_TRY(mappings_.create(copy->device, bytes_, &copy->memory));
   if (object_ != 0) {
@@ -63,7 +63,7 @@ Status DeviceMirror::open_copy(Copy* copy) {
 
 // Nothing is written any more before the first memory goes. A failure leaves memory behind, and nobody could do
 // anything about it.
-DeviceMirror::~DeviceMirror() {
+MulticastBuffer::~MulticastBuffer() {
   for (const Copy& copy : copies_)
     if (copy.written != nullptr) (void)mappings_.unmap(copy.written, bytes_);
   for (const Copy& copy : copies_) {
@@ -74,12 +74,12 @@ DeviceMirror::~DeviceMirror() {
   if (object_ != 0) (void)mappings_.release(object_);
 }
 
-const DeviceMirror::Copy& DeviceMirror::copy_of(Rank rank) const {
-  return copies_[kind_ == MirrorKind::kMapped ? 0 : static_cast<std::size_t>(rank.value)];
+const MulticastBuffer::Copy& MulticastBuffer::copy_of(Rank rank) const {
+  return copies_[kind_ == MulticastKind::kMapped ? 0 : static_cast<std::size_t>(rank.value)];
 }
 
-Bytes DeviceMirror::bytes_of(Rank rank) const {
-  return kind_ == MirrorKind::kMapped && rank != Rank{0} ? Bytes{0} : bytes_;
+Bytes MulticastBuffer::bytes_of(Rank rank) const {
+  return kind_ == MulticastKind::kMapped && rank != Rank{0} ? Bytes{0} : bytes_;
 }
 
 }  // namespace tutti

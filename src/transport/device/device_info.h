@@ -12,23 +12,23 @@
 namespace tutti {
 
 /// What a rank tells all others in the join.
-struct DeviceCard {
+struct DeviceInfo {
   DeviceDriver::Identity identity;
   DeviceDriver::Limits limits;
 
   /// Of this process's device.
-  static Status of(DeviceDriver& driver, int device, DeviceCard* card);
+  static Status of(DeviceDriver& driver, int device, DeviceInfo* card);
   /// As it travels; never empty.
   std::string encode() const;
   /// kRemoteError: a peer sent something else.
-  static Status decode(std::string_view text, DeviceCard* card);
+  static Status decode(std::string_view text, DeviceInfo* card);
 
-  bool same_device(const DeviceCard& other) const { return identity.uuid == other.identity.uuid; }
+  bool same_device(const DeviceInfo& other) const { return identity.uuid == other.identity.uuid; }
 };
 
 /// The devices of ranks whose kernels are to wait for one another; equal on all of them.
-struct DeviceParty {
-  std::vector<DeviceCard> cards;  ///< by rank
+struct DevicePeers {
+  std::vector<DeviceInfo> cards;  ///< by rank
   std::vector<int> processes;     ///< by rank: equal numbers share a process
   std::vector<int> numbers = {};  ///< by rank: what the communicator calls it; empty: the same
 

@@ -1,13 +1,13 @@
 // What ranks tell one another of their devices, and what follows from it.
-#include "transport/device/device_card.h"
+#include "transport/device/device_info.h"
 
 #include <gtest/gtest.h>
 
 namespace tutti::test {
 namespace {
 
-DeviceCard card_of(int gpu, bool mps = false) {
-  DeviceCard card;
+DeviceInfo card_of(int gpu, bool mps = false) {
+  DeviceInfo card;
   card.identity.uuid[5] = static_cast<std::byte>(gpu);
   card.identity.concurrent_processes = mps;
   card.limits = {132, 8};
@@ -15,8 +15,8 @@ DeviceCard card_of(int gpu, bool mps = false) {
 }
 
 TEST(DeviceCards, ComeBackAsTheyWere) {
-  DeviceCard card;
-  ASSERT_TRUE(DeviceCard::decode(card_of(7, true).encode(), &card).ok());
+  DeviceInfo card;
+  ASSERT_TRUE(DeviceInfo::decode(card_of(7, true).encode(), &card).ok());
   EXPECT_TRUE(card.same_device(card_of(7)));
   EXPECT_FALSE(card.same_device(card_of(8)));
   EXPECT_TRUE(card.identity.concurrent_processes);
@@ -26,24 +26,24 @@ TEST(DeviceCards, ComeBackAsTheyWere) {
 
 TEST(DeviceCards, OnlyWholeAndSaneOnesAreRead) {
   const std::string good = card_of(1).encode();
-  DeviceCard card;
+  DeviceInfo card;
   for (std::size_t size = 0; size < good.size(); ++size)
-    EXPECT_EQ(DeviceCard::decode(good.substr(0, size), &card).code(), Code::kRemoteError) << size;
-  EXPECT_FALSE(DeviceCard::decode(good + "x", &card).ok());
+    EXPECT_EQ(DeviceInfo::decode(good.substr(0, size), &card).code(), Code::kRemoteError) << size;
+  EXPECT_FALSE(DeviceInfo::decode(good + "x", &card).ok());
   for (std::size_t at = 16; at < good.size(); ++at) {  // behind the UUID are numbers, which this makes huge
     std::string bad = good;
     bad[at] = '\xff';
     if (at % 4 == 3) {
-      EXPECT_FALSE(DeviceCard::decode(bad, &card).ok()) << at;
+      EXPECT_FALSE(DeviceInfo::decode(bad, &card).ok()) << at;
     }
   }
-  DeviceCard none = card_of(1);
+  DeviceInfo none = card_of(1);
   none.limits = {0, 8};
-  EXPECT_FALSE(DeviceCard::decode(none.encode(), &card).ok());
+  EXPECT_FALSE(DeviceInfo::decode(none.encode(), &card).ok());
 }
 
 TEST(DeviceParties, ProcessesShareAGpuUnderMpsOnly) {
-  DeviceParty party{{card_of(0), card_of(1), card_of(0)}, {0, 1, 0}};
+  DevicePeers party{{card_of(0), card_of(1), card_of(0)}, {0, 1, 0}};
   EXPECT_TRUE(party.check_concurrency().ok());
   EXPECT_TRUE(party.many_devices());
   EXPECT_FALSE(party.one_process());
@@ -59,11 +59,11 @@ TEST(DeviceParties, ProcessesShareAGpuUnderMpsOnly) {
 }
 
 TEST(DeviceParties, RanksOfAProcessAreBoundByItsStreams) {
-  DeviceParty party{std::vector<DeviceCard>(9, card_of(0, true)), {0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  DevicePeers party{std::vector<DeviceInfo>(9, card_of(0, true)), {0, 0, 0, 0, 0, 0, 0, 0, 1}};
   EXPECT_TRUE(party.check_concurrency().ok());
   party.processes[8] = 0;
   EXPECT_EQ(party.check_concurrency().code(), Code::kUnsupported);
-  party = DeviceParty{std::vector<DeviceCard>(17, card_of(0, true)), {}};
+  party = DevicePeers{std::vector<DeviceInfo>(17, card_of(0, true)), {}};
   for (int rank = 0; rank < 17; ++rank) party.processes.push_back(rank);
   EXPECT_EQ(party.check_concurrency().code(), Code::kUnsupported);
 }

@@ -1,4 +1,4 @@
-#include "transport/device/device_closings.h"
+#include "transport/device/deferred_unmaps.h"
 
 #include <algorithm>
 #include <iterator>
@@ -7,18 +7,18 @@
 namespace tutti {
 
 // Never destroyed: what is still mapped at the process's end ends with it.
-DeviceClosings& DeviceClosings::get() {
-  static DeviceClosings* const all = new DeviceClosings;
+DeferredUnmaps& DeferredUnmaps::get() {
+  static DeferredUnmaps* const all = new DeferredUnmaps;
   return *all;
 }
 
-void DeviceClosings::add(Item item) {
+void DeferredUnmaps::add(Item item) {
   const MutexLock lock(mutex_);
   items_.push_back(std::move(item));
 }
 
 template <class Match>
-std::vector<DeviceClosings::Item> DeviceClosings::take(const Match& match) {
+std::vector<DeferredUnmaps::Item> DeferredUnmaps::take(const Match& match) {
   const MutexLock lock(mutex_);
   const auto taken =
       std::stable_partition(items_.begin(), items_.end(), [&](const Item& item) { return !match(item); });
@@ -28,7 +28,7 @@ std::vector<DeviceClosings::Item> DeviceClosings::take(const Match& match) {
 }
 
 // What cannot be closed, because its owner has released it, is not there any more.
-void DeviceClosings::close(const std::vector<Item>& items) {
+void DeferredUnmaps::close(const std::vector<Item>& items) {
   for (const Item& item : items) {
     if (item.memory != nullptr) (void)item.driver->close_memory(item.device, item.memory);
     item.word->store(item.value, std::memory_order_release);  // pairs with DeviceLender::have_all_closed()
@@ -37,13 +37,13 @@ void DeviceClosings::close(const std::vector<Item>& items) {
 }
 
 // One thread at a time, so that words are stored in order.
-void DeviceClosings::sweep(int device) {
+void DeferredUnmaps::sweep(int device) {
   if (!sweeping_.try_lock()) return;
   const MutexLock lock(sweeping_, std::adopt_lock);
   close(take([device](const Item& item) { return item.device == device; }));
 }
 
-void DeviceClosings::sweep(const std::vector<std::shared_ptr<Segment>>& ended) {
+void DeferredUnmaps::sweep(const std::vector<std::shared_ptr<Segment>>& ended) {
   close(take([&](const Item& item) { return std::find(ended.begin(), ended.end(), item.segment) != ended.end(); }));
 }
 
