@@ -16,12 +16,12 @@ inline Status checked(cudaError_t error, const char* what) {
 
 /// While any thread captures a stream, calls that could disturb the capture are refused and end it, unless the thread
 /// that makes them says that it means no captured work: for a scope, this one does.
-class BesideCaptures {
+class RelaxedCaptureScope {
  public:
-  BesideCaptures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~BesideCaptures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
-  BesideCaptures(const BesideCaptures&) = delete;
-  BesideCaptures& operator=(const BesideCaptures&) = delete;
+  RelaxedCaptureScope() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedCaptureScope() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCaptureScope(const RelaxedCaptureScope&) = delete;
+  RelaxedCaptureScope& operator=(const RelaxedCaptureScope&) = delete;
 
  private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;

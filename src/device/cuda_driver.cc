@@ -52,7 +52,7 @@ class CudaDriver final : public DeviceDriver {
         wait_for_word_(driver_function<WordFunction>("cuStreamWaitValue64", 11070)),
         write_word_(driver_function<WordFunction>("cuStreamWriteValue64", 11070)),
         manages_both_(manage_both(devices)),
-        beside_(static_cast<std::size_t>(devices)) {}
+        pools_(static_cast<std::size_t>(devices)) {}
 
   int devices() override { return devices_; }
 
@@ -80,7 +80,7 @@ class CudaDriver final : public DeviceDriver {
 
   Status allocate(int device, Bytes bytes, void** memory) override {
     const OnDevice scope(device);
-    const BesideCaptures captures;  // behind the device: this, too, would begin to use one
+    const RelaxedCaptureScope captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     TUTTI_TRY(checked(cudaMalloc(memory, bytes.value), "cudaMalloc"));
     Stream stream = nullptr;
@@ -93,24 +93,24 @@ class CudaDriver final : public DeviceDriver {
   }
   Status release(int device, void* memory) override {
     const OnDevice scope(device);
-    const BesideCaptures captures;  // behind the device: this, too, would begin to use one
+    const RelaxedCaptureScope captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     return checked(cudaFree(memory), "cudaFree");
   }
   // A stream with no other work: the memory is there when the call returns.
-  Status allocate_beside(int device, Bytes bytes, void** memory) override {
+  Status allocate_pooled(int device, Bytes bytes, void** memory) override {
     const OnDevice scope(device);
-    const BesideCaptures captures;
+    const RelaxedCaptureScope captures;
     TUTTI_TRY(scope.status());
-    const Beside beside = beside_of(device);
+    const Pool beside = pool_of(device);
     TUTTI_TRY(checked(cudaMallocFromPoolAsync(memory, bytes.value, beside.pool, beside.stream), "cudaMallocAsync"));
     return checked(cudaStreamSynchronize(beside.stream), "cudaStreamSynchronize");
   }
-  Status release_beside(int device, void* memory) override {
+  Status release_pooled(int device, void* memory) override {
     const OnDevice scope(device);
-    const BesideCaptures captures;
+    const RelaxedCaptureScope captures;
     TUTTI_TRY(scope.status());
-    return checked(cudaFreeAsync(memory, beside_of(device).stream), "cudaFreeAsync");
+    return checked(cudaFreeAsync(memory, pool_of(device).stream), "cudaFreeAsync");
   }
   Status allocation_of(const void* memory, Allocation* allocation) override {
     const CudaContexts::Allocation found = CudaContexts::get().allocation_of(memory);
@@ -120,7 +120,7 @@ class CudaDriver final : public DeviceDriver {
   }
   Status export_memory(int device, void* memory, Handle* handle) override {
     const OnDevice scope(device);
-    const BesideCaptures captures;
+    const RelaxedCaptureScope captures;
     TUTTI_TRY(scope.status());
     cudaIpcMemHandle_t made{};
     static_assert(sizeof made == sizeof(Handle));
@@ -130,7 +130,7 @@ class CudaDriver final : public DeviceDriver {
   }
   Status open_memory(int device, const Handle& handle, void** memory) override {
     const OnDevice scope(device);
-    const BesideCaptures captures;
+    const RelaxedCaptureScope captures;
     TUTTI_TRY(scope.status());
     cudaIpcMemHandle_t made{};
     __builtin_memcpy(&made, handle.data(), sizeof made);
@@ -138,13 +138,13 @@ class CudaDriver final : public DeviceDriver {
   }
   Status close_memory(int device, void* memory) override {
     const OnDevice scope(device);
-    const BesideCaptures captures;
+    const RelaxedCaptureScope captures;
     TUTTI_TRY(scope.status());
     return checked(cudaIpcCloseMemHandle(memory), "cudaIpcCloseMemHandle");
   }
   Status allocate_shared(Bytes bytes, void** memory) override {
     const OnAnyDevice scope;
-    const BesideCaptures captures;
+    const RelaxedCaptureScope captures;
     TUTTI_TRY(
         checked(cudaHostAlloc(memory, bytes.value, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc"));
     __builtin_memset(*memory, 0, bytes.value);
@@ -152,7 +152,7 @@ class CudaDriver final : public DeviceDriver {
   }
   Status release_shared(void* memory) override {
     const OnAnyDevice scope;
-    const BesideCaptures captures;
+    const RelaxedCaptureScope captures;
     return checked(cudaFreeHost(memory), "cudaFreeHost");
   }
 
@@ -165,7 +165,7 @@ class CudaDriver final : public DeviceDriver {
   // Of the highest priority: what its kernels wait for is peers, who wait for them.
   Status create_stream(int device, Stream* stream) override {
     const OnDevice scope(device);
-    const BesideCaptures captures;  // behind the device: this, too, would begin to use one
+    const RelaxedCaptureScope captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     int least = 0;
     int greatest = 0;
@@ -177,12 +177,12 @@ class CudaDriver final : public DeviceDriver {
   }
   Status synchronize(Stream stream) override {
     const OnAnyDevice scope;
-    const BesideCaptures captures;
+    const RelaxedCaptureScope captures;
     return checked(cudaStreamSynchronize(stream_of(stream)), "cudaStreamSynchronize");
   }
   Status destroy_stream(Stream stream) override {
     const OnAnyDevice scope;
-    const BesideCaptures captures;
+    const RelaxedCaptureScope captures;
     return checked(cudaStreamDestroy(stream_of(stream)), "cudaStreamDestroy");
   }
   Stream default_stream() override { return cudaStreamLegacy; }
@@ -192,7 +192,7 @@ class CudaDriver final : public DeviceDriver {
     traits->is_apart = stream != cudaStreamLegacy && stream != cudaStreamPerThread;
     if (!traits->is_apart) return {};
     const OnAnyDevice scope;
-    const BesideCaptures captures;
+    const RelaxedCaptureScope captures;
     unsigned flags = 0;
     TUTTI_TRY(checked(cudaStreamGetFlags(stream_of(stream), &flags), "cudaStreamGetFlags"));
     traits->is_apart = (flags & cudaStreamNonBlocking) != 0;
@@ -224,7 +224,7 @@ class CudaDriver final : public DeviceDriver {
   }
   Status query(Event event, bool* done) override {
     const OnAnyDevice scope;
-    const BesideCaptures captures;
+    const RelaxedCaptureScope captures;
     const cudaError_t state = cudaEventQuery(event_of(event));
     *done = state == cudaSuccess;
     if (state == cudaErrorNotReady) return (void)cudaGetLastError(), Status{};
@@ -247,14 +247,14 @@ class CudaDriver final : public DeviceDriver {
   }
   Status copy(int device, void* to, const void* from, Bytes bytes, Stream stream) override {
     const OnDevice scope(device);
-    const BesideCaptures captures;  // behind the device: this, too, would begin to use one
+    const RelaxedCaptureScope captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     return checked(cudaMemcpyAsync(to, from, bytes.value, cudaMemcpyDefault, stream_of(stream)), "cudaMemcpyAsync");
   }
   Status copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                    std::size_t width, std::size_t rows, Stream stream) override {
     const OnDevice scope(device);
-    const BesideCaptures captures;  // behind the device: this, too, would begin to use one
+    const RelaxedCaptureScope captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     if (rows > 1 && to_pitch <= kMaxPitch && from_pitch <= kMaxPitch)
       return checked(
@@ -277,7 +277,7 @@ class CudaDriver final : public DeviceDriver {
 
   Status reach(int device, int peer, bool* reachable) override {
     const OnDevice scope(device);
-    const BesideCaptures captures;  // behind the device: this, too, would begin to use one
+    const RelaxedCaptureScope captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     int can = 0;
     TUTTI_TRY(checked(cudaDeviceCanAccessPeer(&can, device, peer), "cudaDeviceCanAccessPeer"));
@@ -292,9 +292,9 @@ class CudaDriver final : public DeviceDriver {
 
   Status load(int device, std::span<const Kernel* const> kernels) override {
     const OnDevice scope(device);
-    const BesideCaptures captures;  // behind the device: this, too, would begin to use one
+    const RelaxedCaptureScope captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
-    TUTTI_TRY(open_beside(device));
+    TUTTI_TRY(open_pool(device));
     cudaFuncAttributes attributes;
     for (const Kernel* const kernel : kernels)
       TUTTI_TRY(checked(cudaFuncGetAttributes(&attributes, kernel->cuda()), "loading the kernels of collectives"));
@@ -303,7 +303,7 @@ class CudaDriver final : public DeviceDriver {
 
   Status launch(int device, Stream stream, const Kernel& kernel, unsigned blocks, const void* parameter) override {
     const OnDevice scope(device);
-    const BesideCaptures captures;  // behind the device: this, too, would begin to use one
+    const RelaxedCaptureScope captures;  // behind the device: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     void* parameters[] = {const_cast<void*>(parameter)};
     return checked(
@@ -323,20 +323,20 @@ class CudaDriver final : public DeviceDriver {
   }
 
   /// Memory that comes and goes while kernels run. Never destroyed: the process's end does that.
-  struct Beside {
+  struct Pool {
     cudaMemPool_t pool = nullptr;
     cudaStream_t stream = nullptr;
   };
 
-  Beside beside_of(int device) {
+  Pool pool_of(int device) {
     const MutexLock lock(mutex_);
-    return beside_[static_cast<std::size_t>(device)];
+    return pools_[static_cast<std::size_t>(device)];
   }
 
   // The pool keeps what is given back: to return it to the device may wait for kernels.
-  Status open_beside(int device) {
+  Status open_pool(int device) {
     const MutexLock lock(mutex_);
-    Beside& beside = beside_[static_cast<std::size_t>(device)];
+    Pool& beside = pools_[static_cast<std::size_t>(device)];
     if (beside.pool == nullptr) {
       cudaMemPoolProps properties{};
       properties.allocType = cudaMemAllocationTypePinned;
@@ -355,7 +355,7 @@ class CudaDriver final : public DeviceDriver {
   const WordFunction write_word_;
   const bool manages_both_;
   Mutex mutex_;
-  std::vector<Beside> beside_ TUTTI_GUARDED_BY(mutex_);  // by device, once load() was called
+  std::vector<Pool> pools_ TUTTI_GUARDED_BY(mutex_);  // by device, once load() was called
 };
 
 int count_devices() {

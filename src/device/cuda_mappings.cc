@@ -195,11 +195,11 @@ class CudaMappings final : public DeviceMappings {
     explicit Scope(int number) : device(number) {}
     const Status& status() const { return device.status(); }
     const OnDevice device;
-    const BesideCaptures captures;
+    const RelaxedCaptureScope captures;
   };
   struct AnyScope {
     const OnAnyDevice device;
-    const BesideCaptures captures;
+    const RelaxedCaptureScope captures;
   };
 
   Status take_back(void* address, Bytes bytes) {

@@ -92,9 +92,9 @@ class DeviceDriver {
   virtual Status close_memory(int device, void* memory) = 0;
   /// As allocate(), for memory that no other device and no other process uses, not zeroed, at any time: waits for no
   /// kernel.
-  virtual Status allocate_beside(int device, Bytes bytes, void** memory) = 0;
+  virtual Status allocate_pooled(int device, Bytes bytes, void** memory) = 0;
   /// For what was allocated so; no kernel uses it any more.
-  virtual Status release_beside(int device, void* memory) = 0;
+  virtual Status release_pooled(int device, void* memory) = 0;
   /// Zeroed host memory that kernels of all devices reach at the same address.
   virtual Status allocate_shared(Bytes bytes, void** memory) = 0;
   virtual Status release_shared(void* memory) = 0;

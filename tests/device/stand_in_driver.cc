@@ -200,14 +200,14 @@ Status StandInDriver::release(int, void* memory) {
   ++waits_for_kernels_;
   return give_back(memory);
 }
-Status StandInDriver::allocate_beside(int device, Bytes bytes, void** memory) {
-  TUTTI_TRY(failure("allocate_beside"));
+Status StandInDriver::allocate_pooled(int device, Bytes bytes, void** memory) {
+  TUTTI_TRY(failure("allocate_pooled"));
   TUTTI_TRY(take(bytes.value, device, memory));
   const std::lock_guard lock(mutex_);
   memories_[static_cast<const std::byte*>(*memory)].pooled = true;
   return {};
 }
-Status StandInDriver::release_beside(int, void* memory) { return give_back(memory); }
+Status StandInDriver::release_pooled(int, void* memory) { return give_back(memory); }
 Status StandInDriver::allocate_shared(Bytes bytes, void** memory) {
   ++waits_for_kernels_;
   TUTTI_TRY(failure("allocate_shared"));

@@ -88,8 +88,8 @@ class StandInDriver final : public DeviceDriver {
   Status identify(int device, Identity* identity) override;
   Status allocate(int device, Bytes bytes, void** memory) override;
   Status release(int device, void* memory) override;
-  Status allocate_beside(int device, Bytes bytes, void** memory) override;
-  Status release_beside(int device, void* memory) override;
+  Status allocate_pooled(int device, Bytes bytes, void** memory) override;
+  Status release_pooled(int device, void* memory) override;
   Status allocation_of(const void* memory, Allocation* allocation) override;
   Status export_memory(int device, void* memory, Handle* handle) override;
   Status open_memory(int device, const Handle& handle, void** memory) override;
@@ -137,7 +137,7 @@ class StandInDriver final : public DeviceDriver {
     bool foreign = false;       // another process's
     bool managed = false;
     std::uint64_t id = 0;
-    bool pooled = false;           // allocate_beside() gave it
+    bool pooled = false;           // allocate_pooled() gave it
     std::uint64_t origin[3] = {};  // of foreign memory: its process, its address there and its id
   };
   const Memory* find(const void* memory, const std::byte** begin);

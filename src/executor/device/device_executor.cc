@@ -47,7 +47,7 @@ DeviceExecutor::~DeviceExecutor() {
     (void)seat_.release();
     return;
   }
-  for (void* const memory : memory_) (void)driver().release_beside(device(), memory);
+  for (void* const memory : memory_) (void)driver().release_pooled(device(), memory);
   (void)driver().release_shared(report_);
 }
 
@@ -60,7 +60,7 @@ Status DeviceExecutor::open() {
 
 Status DeviceExecutor::reserve(Bytes bytes, std::byte** memory) {
   void* made = nullptr;
-  TUTTI_TRY(driver().allocate_beside(device(), bytes, &made));
+  TUTTI_TRY(driver().allocate_pooled(device(), bytes, &made));
   memory_.push_back(made);
   *memory = static_cast<std::byte*>(made);
   return {};
@@ -80,7 +80,7 @@ Status DeviceExecutor::table_of(const Schedule& schedule, DeviceDriver::Stream s
   if (known == nullptr) {
     void* memory = nullptr;
     const Bytes bytes{schedule.steps.size() * sizeof(Step)};
-    TUTTI_TRY(driver().allocate_beside(device(), bytes, &memory));
+    TUTTI_TRY(driver().allocate_pooled(device(), bytes, &memory));
     memory_.push_back(memory);
     const Step* const steps = schedule.steps.data();
     TUTTI_TRY(captured ? copy_aside(memory, steps, bytes) : driver().copy(device(), memory, steps, bytes, stream));
