@@ -29,9 +29,9 @@ std::size_t calls_for(int ranks) {
 CostModel::CostModel(const Machine& machine, const HostMap* hosts) : machine_(machine), hosts_(hosts) {
   machine_.max_message = std::min(machine.max_message, kLargestMessage);
   network_.costs = machine.costs;
-  if (machine.one_place) network_.costs.tcp.wire_kib = 0;  // the loopback has no wire
+  if (machine.same_host_id) network_.costs.tcp.wire_kib = 0;  // the loopback has no wire
   network_.tcp = machine.network;
-  network_.one_kernel = machine.one_kernel;
+  network_.same_boot_id = machine.same_boot_id;
 }
 
 Time CostModel::predict(const Algorithm& algorithm, Collective collective, Bytes block, int root) {

@@ -55,7 +55,7 @@ bool holds_chunks(const Machine& machine, int chunks) {
 }
 
 bool one_round(const Machine& machine) {
-  return machine.ranks <= (machine.one_kernel ? kTcpOneKernelRanks : kTcpDirectRanks);
+  return machine.ranks <= (machine.same_boot_id ? kTcpOneKernelRanks : kTcpDirectRanks);
 }
 
 /// Up to so many bytes a ring of so many has too many hops.

@@ -11,8 +11,8 @@ namespace {
 
 std::string key_of(const Machine& machine) {
   return fmt::format("{} {} {} {} {} {} {} {} {}\n{}", machine.ranks, machine.lanes, machine.max_message.value,
-                     machine.credits, machine.deterministic, machine.one_place, machine.network, machine.one_kernel,
-                     fmt::join(machine.hosts, ","), costs_text(machine.costs));
+                     machine.credits, machine.deterministic, machine.same_host_id, machine.network,
+                     machine.same_boot_id, fmt::join(machine.hosts, ","), costs_text(machine.costs));
 }
 
 }  // namespace

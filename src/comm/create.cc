@@ -107,14 +107,14 @@ Machine machine_of(const CreateOptions& options, const JoinResult& joined, const
   machine.credits = capabilities.credits;
   machine.lanes = kLanes;
   machine.deterministic = options.settings.deterministic;
-  machine.one_place = joined.one_place;
-  machine.one_kernel = joined.kernel_ranks == options.ranks;
+  machine.same_host_id = joined.same_host_id;
+  machine.same_boot_id = joined.kernel_ranks == options.ranks;
   if (options.settings.transport == TransportKind::kTcp) {
     machine.network = options.ranks > 1;
     machine.hosts.resize(static_cast<std::size_t>(options.ranks));
     std::iota(machine.hosts.begin(), machine.hosts.end(), 0);
   } else if (options.settings.transport != TransportKind::kInproc) {
-    machine.network = !joined.one_host;
+    machine.network = !joined.all_mapped;
     machine.hosts = joined.hosts;
   }
   if (machine.network) machine.credits = std::min(options.settings.shm_slots, kTcpCredits);
@@ -141,7 +141,7 @@ PeerPolicy peers_of(const CreateOptions& options) { return {kPeerLane, options.s
 
 Status make_inproc(const CreateOptions& options, const JoinResult& joined, const LadderPolicy& ladder,
                    std::unique_ptr<Executor>* executor) {
-  if (!joined.one_process) return fail(Code::kInvalidUsage, "TUTTI_TRANSPORT=inproc needs all ranks in one process");
+  if (!joined.single_process) return fail(Code::kInvalidUsage, "TUTTI_TRANSPORT=inproc needs all ranks in one process");
   const auto fabric = Hub::shared<InprocFabric>(joined.membership->comm_id(), [&] {
     return std::make_shared<InprocFabric>(options.ranks, kLanes + 1, options.settings.shm_slot_bytes);
   });
@@ -189,12 +189,12 @@ Status make_executor(const CreateOptions& options, const JoinResult& joined, boo
                      std::unique_ptr<Executor>* executor) {
   const TransportKind kind = options.settings.transport;
   const std::vector<Rank> near = near_ranks(options, joined);
-  const bool network = kind == TransportKind::kTcp || (kind == TransportKind::kAuto && !joined.one_host);
+  const bool network = kind == TransportKind::kTcp || (kind == TransportKind::kAuto && !joined.all_mapped);
   const int ranks_a_core = oversubscribed ? 2 : 1;
   const LadderPolicy ladder = LadderPolicy::choose(ranks_a_core, 1, options.settings.spin_microseconds, network);
   if (kind == TransportKind::kInproc) return make_inproc(options, joined, ladder, executor);
   if (network) return make_mixed(options, joined, near, ladder, executor);
-  if (!joined.one_host)
+  if (!joined.all_mapped)
     return fail(Code::kInvalidUsage, "TUTTI_TRANSPORT={}, but rank {} ({}) is on another host", name_of(kind),
                 far_rank(joined), joined.membership->describe(Rank{far_rank(joined)}));
   std::unique_ptr<ShmEndpoint> endpoint;

@@ -16,11 +16,11 @@ struct Machine {
   Bytes max_message{256 * 1024};  ///< the largest message of every link; at least kPartAlign
   std::uint32_t credits = 2;      ///< messages of that size a link holds
   bool deterministic = false;     ///< only algorithms that add in plain rank order in one pass
-  bool one_place = false;         ///< all ranks are on one host: what tcp there is between them is its loopback
+  bool same_host_id = false;      ///< all ranks are on one host: what tcp there is between them is its loopback
   bool on_device = false;         ///< links and buffers are device memory
   bool network = false;           ///< some pairs of ranks are connected by tcp
   Costs costs;                    ///< what messages and work take; the same numbers on all ranks, whoever measured them
-  bool one_kernel = false;        ///< all ranks run on the same cores, though some may be called other hosts
+  bool same_boot_id = false;      ///< all ranks run on the same cores, though some may be called other hosts
   std::vector<int>
       hosts;  ///< by rank: equal numbers share memory, counted from 0 in order of first rank; empty: one host
 };

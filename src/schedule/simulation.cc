@@ -110,15 +110,15 @@ void Simulation::place_ranks() {
   std::int32_t last_host = 0;
   for (std::int32_t rank = 0; rank < plan_.period; ++rank) last_host = std::max(last_host, host_of(rank));
   network_.reset(net, last_host + 1, plan_.call.shape.ranks);
-  const std::int32_t machines = net.one_kernel ? 1 : last_host + 1;
+  const std::int32_t machines = net.same_boot_id ? 1 : last_host + 1;
   memory_idle_.assign(static_cast<std::size_t>(machines), 0);
   std::vector<std::int32_t>& on = core_of_;
   on.assign(ranks, -1);
   cores_.clear();
   const HostMap* const map = plan_.call.shape.hosts;
-  const std::int32_t most = net.one_kernel || (flat_network_ && !net.tcp) ? plan_.period
-                            : flat_network_                               ? 1
-                                                                          : map->most;
+  const std::int32_t most = net.same_boot_id || (flat_network_ && !net.tcp) ? plan_.period
+                            : flat_network_                                 ? 1
+                                                                            : map->most;
   const std::int32_t cores = std::max(net.costs.cores, 1);
   const std::size_t blocks = std::max(extent_.input_blocks, 1u) + std::max(extent_.output_blocks, 1u);
   crosses_memory_ = net.costs.memory_kib > 0 &&
@@ -126,7 +126,7 @@ void Simulation::place_ranks() {
   if (most <= cores) return;
   cores_.resize(static_cast<std::size_t>(machines) * static_cast<std::size_t>(cores));
   for (std::int32_t rank = 0; rank < plan_.period; ++rank) {
-    const bool counted = net.one_kernel || flat_network_;
+    const bool counted = net.same_boot_id || flat_network_;
     const std::int32_t machine = counted ? 0 : host_of(rank);
     const std::int32_t index = counted ? rank : map->index_of[rank];
     on[static_cast<std::size_t>(rank)] = machine * cores + index % cores;

@@ -107,7 +107,7 @@ Time Simulation::sending(std::int32_t rank, const Strand& s) const {
 Time Simulation::memory_busy(std::int32_t rank, const Strand& s, Time begin) {
   const auto is_users = [](BufferId buffer) { return buffer == BufferId::kInput || buffer == BufferId::kOutput; };
   const std::size_t touched = (is_users(s.step.src_buffer) ? s.bytes : 0) + (is_users(s.step.dst_buffer) ? s.bytes : 0);
-  Time& idle = memory_idle_[plan_.network.one_kernel ? 0 : static_cast<std::size_t>(host_of(rank))];
+  Time& idle = memory_idle_[plan_.network.same_boot_id ? 0 : static_cast<std::size_t>(host_of(rank))];
   if (touched == 0) return begin;
   const Time all = time_of(touched, plan_.network.costs.memory_kib);
   const Time first = first_touches_[static_cast<std::size_t>(rank)];  // in two parts: the product may be no Time

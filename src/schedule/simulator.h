@@ -22,8 +22,8 @@ struct FatTree {
 /// Where the ranks run. Which ranks share a host is Shape::hosts'.
 struct Network {
   Costs costs;
-  bool tcp = false;         ///< pairs that are not known to share a host are connected by tcp; without a map all pairs
-  bool one_kernel = false;  ///< all hosts are one machine's: they share its cores and its memory
+  bool tcp = false;  ///< pairs that are not known to share a host are connected by tcp; without a map all pairs
+  bool same_boot_id = false;  ///< all hosts are one machine's: they share its cores and its memory
   FatTree tree;
 };
 

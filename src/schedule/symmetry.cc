@@ -57,7 +57,7 @@ bool is_turned(const Algorithm& algorithm, Shape shape, std::int32_t rank, std::
 
 std::int32_t symmetry_period(const Algorithm& algorithm, const Shape& shape, const Network& network) {
   const std::int32_t ranks = shape.ranks;
-  if (ranks < kFewRanks || is_rooted(algorithm.collective) || network.one_kernel) return ranks;
+  if (ranks < kFewRanks || is_rooted(algorithm.collective) || network.same_boot_id) return ranks;
   const std::int32_t group = group_of(shape, network);
   if (group == 0) return ranks;
   Shape first = shape;

@@ -130,7 +130,7 @@ TEST(Wiring, HostsAreCountedFromTheFirstRank) {
     request.settings.host_id = rank % 2 == 0 ? "even" : "odd";
     JoinResult joined;
     TUTTI_TRY(join(request, &joined));
-    TUTTI_TRY(expect(joined.hosts == std::vector<int>{0, 1, 0, 1} && !joined.one_host, "other hosts"));
+    TUTTI_TRY(expect(joined.hosts == std::vector<int>{0, 1, 0, 1} && !joined.all_mapped, "other hosts"));
     for (std::size_t peer = 0; peer < 4; ++peer)
       TUTTI_TRY(expect((joined.segments[peer] != nullptr) == (joined.hosts[peer] == rank % 2), "other segments"));
     joined.membership->say_goodbye(0);

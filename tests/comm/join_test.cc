@@ -31,11 +31,11 @@ Status exchange_through_segments(const JoinResult& joined, int rank, int ranks) 
   return {};
 }
 
-Status join_and_exchange(int rank, int ranks, SharedPage& page, bool one_process) {
+Status join_and_exchange(int rank, int ranks, SharedPage& page, bool single_process) {
   JoinResult joined;
   TUTTI_TRY(test::join_by_page(rank, ranks, page, &joined));
   TUTTI_TRY(exchange_through_segments(joined, rank, ranks));
-  if (joined.one_process != one_process || !joined.one_host)
+  if (joined.single_process != single_process || !joined.all_mapped)
     return fail(Code::kInternalError, "wrong about who is where");
   if (joined.membership->rank() != Rank{rank} || joined.membership->ranks() != ranks)
     return fail(Code::kInternalError, "another membership");

@@ -238,7 +238,7 @@ TEST(Membership, ProcessesOfSeveralRanksShareOneConnection) {
       const int rank = 2 * thread + process;  // interleaved
       JoinResult joined;
       TUTTI_TRY(join(test::request_for(rank, 6, id), &joined));
-      TUTTI_TRY(expect(joined.one_host && !joined.one_process, "wrong about who is where"));
+      TUTTI_TRY(expect(joined.all_mapped && !joined.single_process, "wrong about who is where"));
       joined.membership->say_goodbye(static_cast<std::uint64_t>(rank));
       for (int r = 0; r < 6; ++r) {
         TUTTI_TRY(expect(wait_for_life(*joined.membership, r, Liveness::kLeft), "no goodbye came"));

@@ -203,7 +203,7 @@ TEST(Rendezvous, RanksOfDifferentHostIdsConnectByTcp) {
     request.settings.host_id = rank == 2 ? "elsewhere" : "here";
     JoinResult joined;
     TUTTI_TRY(join(request, &joined));
-    if (joined.one_host) return fail(Code::kInternalError, "one host");
+    if (joined.all_mapped) return fail(Code::kInternalError, "one host");
     for (int r = 0; r < 3; ++r)
       if ((joined.segments[static_cast<std::size_t>(r)] != nullptr) != ((r == 2) == (rank == 2)))
         return fail(Code::kInternalError, "segment of rank {} at rank {}", r, rank);

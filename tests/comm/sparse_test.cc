@@ -266,7 +266,7 @@ TEST_P(Sparse, StreamsBetweenAll) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Placements, Sparse,
-                         testing::Values(Placement{"one_host", 1}, Placement{"three_hosts", 3},
+                         testing::Values(Placement{"all_mapped", 1}, Placement{"three_hosts", 3},
                                          Placement{"all_apart", kRanks}),
                          [](const auto& info) { return std::string(info.param.name); });
 
@@ -280,7 +280,7 @@ TEST(SparseThreads, AHundredRanksOfOneProcessJoin) {
       JoinResult joined;
       const Status status = join(test::request_for(rank, 100, id), &joined);
       if (!status.ok()) return;
-      if (joined.one_process && joined.segments[99]) joined_ranks.fetch_add(1);
+      if (joined.single_process && joined.segments[99]) joined_ranks.fetch_add(1);
       joined.membership->say_goodbye(0);
     });
   for (std::thread& thread : threads) thread.join();

@@ -64,7 +64,7 @@ Status join_by(const std::string& url, int rank, int ranks, double seconds = tes
   request.settings = settings;
   JoinResult joined;
   TUTTI_TRY(join_url(url, request, &joined));
-  if (joined.membership->ranks() != ranks || !joined.one_host) return fail(Code::kInternalError, "a strange result");
+  if (joined.membership->ranks() != ranks || !joined.all_mapped) return fail(Code::kInternalError, "a strange result");
   joined.membership->say_goodbye(0);
   return {};
 }

@@ -46,7 +46,7 @@ TEST(DeviceParties, ProcessesShareAGpuUnderMpsOnly) {
   DevicePeers party{{card_of(0), card_of(1), card_of(0)}, {0, 1, 0}};
   EXPECT_TRUE(party.check_concurrency().ok());
   EXPECT_TRUE(party.many_devices());
-  EXPECT_FALSE(party.one_process());
+  EXPECT_FALSE(party.single_process());
   EXPECT_EQ(party.sharing(2, true), 2);
   party.processes = {0, 1, 1};
   EXPECT_EQ(party.check_concurrency().code(), Code::kUnsupported);

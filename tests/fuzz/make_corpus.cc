@@ -233,7 +233,7 @@ void add_scenes(const Corpus& corpus) {
   add("group", "place", {2, 1, 0, 0});
 
   add("join", "table", {kMissing, 0, kTable, 1, kGo, 0});
-  add("join", "one_process", {kTable, 3, kGo, 0});
+  add("join", "single_process", {kTable, 3, kGo, 0});
   add("join", "place", {kPlace, 0, kGo, 0});
   add("join", "failure", {kFailure, 0});
 

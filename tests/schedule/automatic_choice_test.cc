@@ -26,8 +26,8 @@ Machine machine_of(int ranks, bool tcp) {
   machine.lanes = 2;
   machine.credits = 4;
   machine.network = tcp;
-  machine.one_place = true;
-  machine.one_kernel = true;
+  machine.same_host_id = true;
+  machine.same_boot_id = true;
   machine.hosts.resize(static_cast<std::size_t>(ranks));
   if (tcp) std::iota(machine.hosts.begin(), machine.hosts.end(), 0);
   return machine;
@@ -118,10 +118,10 @@ TEST(AutomaticChoice, BearsAnyCostsAndSizes) {
       text += line + " " + number + "\n";
     ASSERT_TRUE(parse_costs(text, "text", &costs).ok());
     for (const bool tcp : {false, true}) {
-      for (const bool one_place : {false, true}) {
+      for (const bool same_host_id : {false, true}) {
         Machine machine = machine_of(8, tcp);
         machine.costs = costs;
-        machine.one_place = one_place;
+        machine.same_host_id = same_host_id;
         machine.max_message = Bytes{std::size_t{1} << 30};
         const AutomaticChoice chooser(machine);
         for (const Collective collective : kAll)
@@ -134,7 +134,7 @@ TEST(AutomaticChoice, BearsAnyCostsAndSizes) {
 
 TEST(AutomaticChoice, LeavesUnknownLinksAndManyRanksToThresholds) {
   Machine apart = machine_of(4, true);
-  apart.one_place = false;
+  apart.same_host_id = false;
   EXPECT_FALSE(AutomaticChoice::is_modelled(apart)) << "the built-in costs say nothing of that network";
   apart.costs.tcp.wire_kib = 8'000'000;
   EXPECT_TRUE(AutomaticChoice::is_modelled(apart));

@@ -172,8 +172,8 @@ TEST(NetworkChoice, NoChunkExceedsAMessage) {
 TEST(NetworkChoice, FitsSmallMessages) {
   for (const int n : {2, 3, 4, 8}) {
     Machine machine = machine_of(uniform_hosts(n, 1, false));
-    for (const bool one_kernel : {false, true}) {
-      machine.one_kernel = one_kernel;
+    for (const bool same_boot_id : {false, true}) {
+      machine.same_boot_id = same_boot_id;
       for (const std::size_t message : {64u, 128u, 256u, 512u, 262144u}) {
         machine.max_message = Bytes{message};
         for (const Collective collective : kOfferedBetweenHosts) {

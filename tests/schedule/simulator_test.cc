@@ -213,7 +213,7 @@ TEST(Simulator, HostsOfOneKernelShareItsCores) {
   Network network = plain_network(true);
   network.costs.cores = 2;
   const Time apart = predict(Collective::kAllReduce, "recursive_doubling", call_of(4, 8), network).time;
-  network.one_kernel = true;
+  network.same_boot_id = true;
   const Time together = predict(Collective::kAllReduce, "recursive_doubling", call_of(4, 8), network).time;
   EXPECT_GE(together, apart + 2 * network.costs.handover);
 }
@@ -358,9 +358,9 @@ TEST(SymmetryPeriod, IsWholeWhereRanksDiffer) {
   Network tree = network;
   tree.tree.hosts_per_leaf = 2;
   EXPECT_EQ(period(Collective::kAllReduce, "ring", &even.map(), 64, tree), 16);
-  Network one_kernel = network;
-  one_kernel.one_kernel = true;
-  EXPECT_EQ(period(Collective::kAllReduce, "ring", nullptr, 64, one_kernel), 64);
+  Network same_boot_id = network;
+  same_boot_id.same_boot_id = true;
+  EXPECT_EQ(period(Collective::kAllReduce, "ring", nullptr, 64, same_boot_id), 64);
 }
 
 }  // namespace

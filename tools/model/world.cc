@@ -99,13 +99,13 @@ Status World::make(const WorldOptions& options, std::unique_ptr<World>* result) 
   machine.max_message = Bytes{options.max_message};
   machine.credits = kCredits;
   machine.network = all_tcp || options.hosts > 1;
-  machine.one_kernel = options.hosts == 1 || options.one_kernel;
+  machine.same_boot_id = options.hosts == 1 || options.same_boot_id;
   machine.hosts = host_of;
   if (all_tcp) std::iota(machine.hosts.begin(), machine.hosts.end(), 0);
-  machine.one_place = options.hosts == 1;
+  machine.same_host_id = options.hosts == 1;
   machine.costs = world->network_.costs;
   world->network_.tcp = machine.network;
-  world->network_.one_kernel = machine.one_kernel;
+  world->network_.same_boot_id = machine.same_boot_id;
   const std::string where = options.hosts == 1 ? "of one host" : fmt::format("on {} hosts", options.hosts);
   const char* how = all_tcp ? "tcp" : options.hosts == 1 ? "shared memory" : "tcp between hosts, shared memory within";
   world->text_ = fmt::format("{} rank{} {}, {}", options.ranks, options.ranks == 1 ? "" : "s", where, how);

@@ -14,14 +14,14 @@ namespace tutti::model {
 
 struct WorldOptions {
   int ranks = 0;
-  int hosts = 1;            ///< ranks are divided among them, neighbours together
-  std::string transport;    ///< shm (within hosts; tcp between them) or tcp (everywhere)
-  std::string costs;        ///< a file of costs; "machine": those in force here; empty: the built-in ones
-  std::string latency;      ///< between hosts, with a unit: 5us; empty: that of the costs
-  std::string bandwidth;    ///< of a host's link: 10gbit; empty: that of the costs
-  int cores = 0;            ///< of a host; 0: those of the costs
-  bool one_kernel = false;  ///< all hosts share the cores of one machine; one host always does
-  int hosts_per_leaf = 0;   ///< of a fat tree; 0: one switch
+  int hosts = 1;              ///< ranks are divided among them, neighbours together
+  std::string transport;      ///< shm (within hosts; tcp between them) or tcp (everywhere)
+  std::string costs;          ///< a file of costs; "machine": those in force here; empty: the built-in ones
+  std::string latency;        ///< between hosts, with a unit: 5us; empty: that of the costs
+  std::string bandwidth;      ///< of a host's link: 10gbit; empty: that of the costs
+  int cores = 0;              ///< of a host; 0: those of the costs
+  bool same_boot_id = false;  ///< all hosts share the cores of one machine; one host always does
+  int hosts_per_leaf = 0;     ///< of a fat tree; 0: one switch
   double oversubscription = 1;
   std::size_t max_message = 256 * 1024;
 };

@@ -45,7 +45,7 @@ void declare_network(CLI::App* app, Options* options) {
       ->check(CLI::Range(1, 1 << 20));
   app->add_option("--latency", options->world.latency, "between hosts: 500ns, 5us");
   app->add_option("--bandwidth", options->world.bandwidth, "of a host's link, each way: 800mbit, 10gbit");
-  app->add_flag("--one-kernel", options->world.one_kernel, "all hosts are one machine's and share its cores");
+  app->add_flag("--one-kernel", options->world.same_boot_id, "all hosts are one machine's and share its cores");
   app->add_option("--hosts-per-leaf", options->world.hosts_per_leaf,
                   "a fat tree: hosts of a leaf switch (default: one switch for all)")
       ->check(CLI::Range(1, 1 << 20));

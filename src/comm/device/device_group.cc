@@ -63,7 +63,7 @@ std::shared_ptr<DeviceFabric> DeviceGroup::make_fabric(const JoinResult& joined,
                                                        std::shared_ptr<BlockBudget> budget) const {
   DeviceFabric::Segments own(members_.size()), others(members_.size());
   const auto self = static_cast<std::size_t>(index_.value);
-  for (std::size_t i = 0; i < members_.size() && !party.one_process(); ++i)
+  for (std::size_t i = 0; i < members_.size() && !party.single_process(); ++i)
     (party.same_process(i, self) ? own : others)[i] = joined.segments[static_cast<std::size_t>(members_[i])];
   return std::make_shared<DeviceFabric>(*device_driver(), std::move(budget), std::move(own), std::move(others));
 }
@@ -92,7 +92,7 @@ Status DeviceGroup::open(const JoinResult& joined, RankExchange& ranks, WaitMoni
 Status DeviceGroup::set_up(const JoinResult& joined, RankExchange& ranks, WaitMonitor& monitor) {
   DevicePeers party;
   TUTTI_TRY(find_party(joined, &party));
-  spans_processes_ = !party.one_process();
+  spans_processes_ = !party.single_process();
   if (spans_processes_) TUTTI_TRY(check_memory(joined));
   TUTTI_TRY(connect(joined, party, request_.multicast, ranks, monitor));
   const Status multicast = check_multicast(ranks, monitor);

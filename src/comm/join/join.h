@@ -49,9 +49,9 @@ struct JoinResult {
   std::vector<int> hosts;            ///< by rank: equal numbers share a host; counted from 0 in order of first rank
   std::vector<int> processes;        ///< by rank: likewise, of processes
   std::vector<std::string> devices;  ///< by rank: what each said of its device
-  bool one_process = false;          ///< every rank lives in this process
-  bool one_host = false;             ///< every rank's segment could be mapped
-  bool one_place = false;            ///< all ranks have the same host id, whether or not they share memory
+  bool single_process = false;       ///< every rank lives in this process
+  bool all_mapped = false;           ///< every rank's segment could be mapped
+  bool same_host_id = false;         ///< all ranks have the same host id, whether or not they share memory
   std::string advice;                ///< rank 0's
   int kernel_ranks = 1;              ///< ranks that run on the cores that this one runs on, itself included
   int kernel_cores = 1;              ///< cores that there are for these: see cores_among()

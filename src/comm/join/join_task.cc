@@ -343,12 +343,12 @@ Status JoinTask::take_go(ByteView payload) {
   group_->let_go(!go.apart.empty());
   JoinResult made;
   made.segments = group_->segments();
-  made.one_process = group_->one_process();
+  made.single_process = group_->single_process();
   made.hosts = hosts_of(*group_->member_table(), go.apart);
-  made.one_host = std::all_of(made.hosts.begin(), made.hosts.end(), [](int host) { return host == 0; });
+  made.all_mapped = std::all_of(made.hosts.begin(), made.hosts.end(), [](int host) { return host == 0; });
   const std::vector<Member>& members = group_->member_table()->members();
-  made.one_place = std::all_of(members.begin(), members.end(),
-                               [&](const Member& member) { return member.host_id == members[0].host_id; });
+  made.same_host_id = std::all_of(members.begin(), members.end(),
+                                  [&](const Member& member) { return member.host_id == members[0].host_id; });
   made.processes = processes_of(*group_->member_table());
   for (const Member& member : members) made.devices.push_back(member.device);
   made.advice = std::move(go.advice);

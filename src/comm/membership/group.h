@@ -86,7 +86,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
     let_go_ = true;
     tcp_ = tcp_ || apart;
   }
-  bool one_process() const { return order_->size() == 1; }
+  bool single_process() const { return order_->size() == 1; }
   void ask_boards(const std::vector<Rank>& of);
 
   // Any thread, once linked.

@@ -209,7 +209,7 @@ Status RankDeviceLinks::open(Bytes slot, MulticastMode multicast, std::span<cons
   TUTTI_TRY(open_multicast(offers, ranks));
   // Streams take a device's hardware queues in turn, and two ranks whose streams share one would wait for each other:
   // all ranks make theirs now, with nothing in between that needs a stream for a while.
-  if (!party_.one_process()) open_lending();
+  if (!party_.single_process()) open_lending();
   return agree(driver_.create_stream(device_, &stream_), ranks);
 }
 
@@ -225,7 +225,7 @@ Status RankDeviceLinks::agree(const Status& mine, RankExchange& ranks) {
 
 Bytes RankDeviceLinks::arena_bytes() const {
   const std::size_t bytes = links_.geometry.arena_bytes();
-  return Bytes{party_.one_process() ? bytes : round_up(bytes, kDevicePage)};
+  return Bytes{party_.single_process() ? bytes : round_up(bytes, kDevicePage)};
 }
 
 // Blocks of all ranks wait for one another, so all of them must be resident together, beside the caller's own work.
@@ -275,8 +275,8 @@ Status RankDeviceLinks::agree_on_blocks(RankExchange& ranks, std::uint32_t* bloc
 }
 
 void RankDeviceLinks::make_geometry(Bytes slot, std::uint32_t blocks) {
-  links_.wide = !party_.one_process() || party_.many_devices();
-  links_.shared = party_.one_process();
+  links_.wide = !party_.single_process() || party_.many_devices();
+  links_.shared = party_.single_process();
   links_.rank = rank_.value;
   links_.geometry.ranks = party_.ranks();
   links_.geometry.blocks = blocks;
@@ -288,7 +288,7 @@ Status RankDeviceLinks::allocate(std::span<const Kernel* const> kernels, DeviceD
   void* arena = nullptr;
   TUTTI_TRY(driver_.allocate(device_, arena_bytes(), &arena));
   fabric_->keep(rank_, std::make_shared<DeviceAllocation>(driver_, device_, arena, arena_bytes()));
-  if (party_.one_process()) return {};
+  if (party_.single_process()) return {};
   TUTTI_TRY(driver_.export_memory(device_, arena, handle));
   fabric_->expect_mappings();
   return {};
@@ -327,7 +327,7 @@ void RankDeviceLinks::open_lending() {
 
 MulticastKind RankDeviceLinks::wished_multicast(MulticastMode mode) const {
   if (mode == MulticastMode::kMapped) return MulticastKind::kMapped;
-  if (mode == MulticastMode::kOff || party_.ranks() == 1 || !party_.one_process()) return MulticastKind::kNone;
+  if (mode == MulticastMode::kOff || party_.ranks() == 1 || !party_.single_process()) return MulticastKind::kNone;
   for (std::size_t rank = 0; rank < party_.cards.size(); ++rank)
     if (party_.sharing(rank, true) != 1) return MulticastKind::kNone;
   DeviceMappings* const mappings = driver_.virtual_memory();
@@ -347,7 +347,7 @@ Status RankDeviceLinks::open_multicast(const std::vector<ArenaOffer>& offers, Ra
   MulticastKind kind = MulticastKind::kNone;
   TUTTI_TRY(choose_mirrors(wishes, party_.numbers, &kind));
   if (kind == MulticastKind::kNone) return {};
-  if (!party_.one_process() || driver_.virtual_memory() == nullptr)
+  if (!party_.single_process() || driver_.virtual_memory() == nullptr)
     return fail(Code::kUnsupported, "TUTTI_MULTICAST=mapped is for ranks of one process whose driver maps memory");
   Status made;
   if (rank_ == Rank{0}) made = fabric_->make_multicast(kind, devices, Bytes{links_.geometry.mirror_bytes()});

@@ -48,7 +48,7 @@ Status DeviceInfo::decode(std::string_view text, DeviceInfo* card) {
   return {};
 }
 
-bool DevicePeers::one_process() const {
+bool DevicePeers::single_process() const {
   return std::all_of(processes.begin(), processes.end(), [this](int process) { return process == processes[0]; });
 }
 

@@ -35,7 +35,7 @@ struct DevicePeers {
   int ranks() const { return static_cast<int>(cards.size()); }
   int number(std::size_t rank) const { return numbers.empty() ? static_cast<int>(rank) : numbers[rank]; }
   bool same_process(std::size_t a, std::size_t b) const { return processes[a] == processes[b]; }
-  bool one_process() const;
+  bool single_process() const;
   /// Whether some ranks use different devices.
   bool many_devices() const;
   /// How many ranks use the rank's device; of its process only, or all.
