@@ -132,8 +132,8 @@ Status Communicator::run(CallArguments* call) {
   Status status;
   bool empty = false;
   try {
-    if (lacks_place(arguments)) [[unlikely]]
-      status = wait_for_place(call);
+    if (has_unknown_memory(arguments)) [[unlikely]]
+      status = wait_for_memory_kind(call);
     if (!arguments.on_device && has_kernels()) (void)wait_for_kernels();  // begin() tells of a failure
     if (status.ok()) status = begin(arguments, &empty);
   } catch (...) {

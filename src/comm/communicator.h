@@ -117,9 +117,9 @@ class Communicator final : public WaitMonitor {
   bool has_kernels() const;
   bool my_turn(std::uint64_t ticket) const { return done_tickets_.load(std::memory_order_acquire) == ticket; }
   /// This rank moves nothing in the call, which may be one of kernels all the same: the other ranks know.
-  bool lacks_place(const CallArguments& arguments) const;
+  bool has_unknown_memory(const CallArguments& arguments) const;
   /// Looks whether they have said so; kInProgress: not yet. When it is the call's turn.
-  Status find_place(const CallArguments& arguments, bool* on_device);
+  Status resolve_memory_kind(const CallArguments& arguments, bool* on_device);
   /// `placed`: it has its place in a CUDA stream.
   Status begin(const CallArguments& arguments, bool* empty, bool placed = false);
   /// What begin() made of the arguments, for the executor.
@@ -217,7 +217,7 @@ class Communicator final : public WaitMonitor {
   void remember(const CallArguments& arguments, Bytes block);
   bool wait_for_an_end();
   Status may_begin();
-  Status wait_for_place(CallArguments* arguments);
+  Status wait_for_memory_kind(CallArguments* arguments);
   Status run_launch();
   Status fail_for_good(Status status, Rank culprit) noexcept;
   void tell_of_failure(const Status& status, Rank culprit);

@@ -19,7 +19,7 @@ std::string op_text(RedOp op) {
 
 /// A rank that moves nothing goes where the others are.
 bool same_call(Call a, Call b) {
-  if (a.placeless || b.placeless) a.on_device = b.on_device = a.placeless = b.placeless = false;
+  if (a.memory_unknown || b.memory_unknown) a.on_device = b.on_device = a.memory_unknown = b.memory_unknown = false;
   return fingerprint_of(a) == fingerprint_of(b);
 }
 

@@ -108,18 +108,18 @@ Status Communicator::open_stage(const CudaStream& stream, StreamPlace* place) {
   return {};
 }
 
-bool Communicator::lacks_place(const CallArguments& a) const {
+bool Communicator::has_unknown_memory(const CallArguments& a) const {
   return a.collective == Collective::kAllToAllV && device_ != nullptr && device_->executor() != nullptr &&
          !a.on_device && !a.staged && !DeviceSide::has_memory(a, rank_.value);
 }
 
 // Each rank's board says where its call runs, or that it lacks a place, too. Who lacks one says that no later than it
 // decides, so all that do decide alike: where nobody has a place, nothing is moved, and the host does that.
-Status Communicator::find_place(const CallArguments& arguments, bool* on_device) {
-  if (call_.sequence != sequence_ + 1 || !call_.placeless) {
+Status Communicator::resolve_memory_kind(const CallArguments& arguments, bool* on_device) {
+  if (call_.sequence != sequence_ + 1 || !call_.memory_unknown) {
     TUTTI_TRY(may_begin());
     describe_call(arguments, sequence_ + 1, &call_);
-    call_.placeless = true;
+    call_.memory_unknown = true;
     board_.begin(call_);
     active_ = executor_.get();
     operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
@@ -130,7 +130,7 @@ Status Communicator::find_place(const CallArguments& arguments, bool* on_device)
   for (Rank peer{0}; peer.value < ranks_; ++peer) {
     if (peer == rank_) continue;
     const PostedCall posted = board(peer)->find(call_.sequence);
-    if (posted.known && !posted.call.placeless) return *on_device = posted.call.on_device, Status();
+    if (posted.known && !posted.call.memory_unknown) return *on_device = posted.call.on_device, Status();
     if (!posted.known && missing == kNoRank) missing = peer;
   }
   if (missing == kNoRank) return *on_device = false, Status();
@@ -139,10 +139,10 @@ Status Communicator::find_place(const CallArguments& arguments, bool* on_device)
   return fail(Code::kInProgress, "rank {} has not made call {}", missing.value, call_.sequence);
 }
 
-Status Communicator::wait_for_place(CallArguments* arguments) {
+Status Communicator::wait_for_memory_kind(CallArguments* arguments) {
   Ladder ladder(LadderPolicy{});
   for (;;) {
-    const Status status = find_place(*arguments, &arguments->on_device);
+    const Status status = resolve_memory_kind(*arguments, &arguments->on_device);
     if (status.code() != Code::kInProgress) return board_.wait_for(kNoRank), status;
     if (ladder.climb() == Ladder::Rung::kSleep) std::this_thread::sleep_for(std::chrono::microseconds{200});
   }

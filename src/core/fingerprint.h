@@ -30,19 +30,19 @@ struct Call {
   Rank root = kNoRank;
   DataType wire = DataType::kInt8;  ///< what float32 travels as; kInt8: as it is
   bool on_device = false;           ///< its messages are on a device's links
-  bool placeless = false;           ///< on boards only: that is not known, because the rank moves nothing
+  bool memory_unknown = false;      ///< on boards only: that is not known, because the rank moves nothing
 };
 
 /// All of a call but count and sequence in one word; unpack_call() reads it back.
 constexpr std::uint64_t pack_call(const Call& call) {
-  return static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.placeless) << 6 |
+  return static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.memory_unknown) << 6 |
          static_cast<std::uint64_t>(call.on_device) << 7 | static_cast<std::uint64_t>(call.type) << 8 |
          static_cast<std::uint64_t>(call.wire) << 12 | static_cast<std::uint64_t>(call.op) << 16 |
          static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root.value)) << 32;
 }
 constexpr void unpack_call(std::uint64_t what, Call* call) {
   call->collective = static_cast<Collective>(what & 0x3f);
-  call->placeless = (what >> 6 & 1) != 0;
+  call->memory_unknown = (what >> 6 & 1) != 0;
   call->on_device = (what >> 7 & 1) != 0;
   call->type = static_cast<DataType>(what >> 8 & 0xf);
   call->wire = static_cast<DataType>(what >> 12 & 0xf);

@@ -168,7 +168,7 @@ void describe_call(const CallArguments& a, std::uint64_t sequence, Call* call) {
   call->op = reduced ? static_cast<RedOp>(a.op) : RedOp::kSum;
   call->root = is_rooted(a.collective) ? Rank{a.root} : kNoRank;
   call->wire = reduced && a.wire >= 0 ? static_cast<DataType>(a.wire) : DataType::kInt8;
-  call->placeless = false;
+  call->memory_unknown = false;
   // The only thing that keeps host and device buffers of one call apart where kernels meet other kernels.
   call->on_device = a.on_device || a.two_levels;
 }

@@ -49,9 +49,9 @@ bool Operation::may_begin() {
 }
 
 bool Operation::has_place() {
-  if (placed_ || !call_.collective() || !comm_->lacks_place(call_.arguments())) return true;
+  if (placed_ || !call_.collective() || !comm_->has_unknown_memory(call_.arguments())) return true;
   bool on_device = false;
-  Status status = comm_->find_place(call_.arguments(), &on_device);
+  Status status = comm_->resolve_memory_kind(call_.arguments(), &on_device);
   if (status.code() == Code::kInProgress) return false;
   if (!status.ok()) return end(std::move(status)), false;
   comm_->executor().board().wait_for(kNoRank);

@@ -83,8 +83,8 @@ void StagedExecutor::start(const Launch& launch) {
   exchanging_ = false;
   whole_ = launch;
   whole_.one_shot = whole_.stream_stores = whole_.lends = whole_.input_is_shared = false;
-  foreign_input_ = is_foreign(whole_.input);
-  foreign_output_ = is_foreign(whole_.output);
+  peer_device_input_ = is_foreign(whole_.input);
+  peer_device_output_ = is_foreign(whole_.output);
   begin(buffers_.stage);
   if (fault_.ok()) fault_ = cut();
 }
@@ -199,7 +199,7 @@ bool StagedExecutor::is_foreign(const std::byte* buffer) {
 Status StagedExecutor::move_rows(std::byte* staged, std::byte* buffer, std::size_t pitch, std::size_t width,
                                  std::size_t rows, bool in) {
   if (width == 0) return {};
-  if (!(in ? foreign_input_ : foreign_output_))
+  if (!(in ? peer_device_input_ : peer_device_output_))
     return copy_rows(
         driver_, device_, stream_,
         in ? RowsCopy{staged, width, buffer, pitch, width, rows} : RowsCopy{buffer, pitch, staged, width, width, rows});

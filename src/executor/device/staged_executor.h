@@ -137,8 +137,8 @@ class StagedExecutor final : public HostedExecutor {
   std::size_t tiles_ = 1;    // of a segment
   std::size_t loading_ = 0;  // segments whose input is on its way or there
   std::size_t at_ = 0;
-  bool foreign_input_ = false;  // another device's memory
-  bool foreign_output_ = false;
+  bool peer_device_input_ = false;  // another device's memory
+  bool peer_device_output_ = false;
   bool exchanging_ = false;
   bool ready_ = false;    // before_ has come
   bool running_ = false;  // the host's executor works on segment at_
