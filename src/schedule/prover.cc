@@ -181,7 +181,7 @@ bool Prover::may_store(const Strand& strand) {
   const Step& step = strand.step;
   if (!step.has(kStore)) return true;
   const std::size_t cell = cells_.locate(strand.rank, step.dst_buffer, step.dst_chunk);
-  if (cell == Cells::kNowhere) return true;  // another rule's fault
+  if (cell == SymbolicMemory::kNowhere) return true;  // another rule's fault
   if (!step.has(kRecv) && cell == cells_.locate(strand.rank, step.src_buffer, step.src_chunk)) return true;
   return references_.may_write(index_of(strand), cell) ||
          report(Check::kReference, strand, "a reader may not have consumed what was sent from here");

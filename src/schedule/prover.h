@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "core/status.h"
-#include "schedule/cells.h"
 #include "schedule/contribution.h"
 #include "schedule/link_table.h"
 #include "schedule/peer_list.h"
 #include "schedule/program.h"
 #include "schedule/reference_watch.h"
+#include "schedule/symbolic_memory.h"
 
 namespace tutti {
 
@@ -119,7 +119,7 @@ class Prover {
   const Program* program_ = nullptr;
   Extent extent_;  ///< rank 0's; but for scratch it is that of all
   ContributionPool values_;
-  Cells cells_{values_};
+  SymbolicMemory cells_{values_};
   LinkTable links_{values_};
   ReferenceWatch references_;
   bool by_reference_ = false;

@@ -99,7 +99,7 @@ bool Prover::check_overlap(const Strand& strand) {
     const Step one = single_step(step, j, extent_);
     const std::size_t stored = cells_at(one.dst_buffer, one.dst_chunk);
     const bool itself = stored == cells_at(one.src_buffer, one.src_chunk);
-    if (!itself && stored != Cells::kNowhere && std::ranges::binary_search(touched_, stored)) {
+    if (!itself && stored != SymbolicMemory::kNowhere && std::ranges::binary_search(touched_, stored)) {
       return report(Check::kMemory, strand, "stores where it takes another of its chunks from");
     }
   }

@@ -10,7 +10,7 @@ namespace tutti {
 
 /// Vector clocks (Fidge 1988, Mattern 1989) of all strands: a write is safe where the consumption of what was sent from
 /// there happens before it, by a chain of messages. Credits are no part of such chains: a sender may have more of them
-/// than the proof. Strands are numbered by the caller, cells are those of Cells. One thread.
+/// than the proof. Strands are numbered by the caller, cells are those of SymbolicMemory. One thread.
 class ReferenceWatch {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};

@@ -1,5 +1,5 @@
-// Cells: the prover's memory. One cell a chunk of each rank's input, output and scratch; in place, two names share
-// cells.
+// SymbolicMemory: the prover's memory. One cell a chunk of each rank's input, output and scratch; in place, two names
+// share cells.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ struct Access {
 
 /// Holds what was stored, and who touched it: a strand (a lane of a rank) that touches what another strand of the rank
 /// writes has no order with it. Problems are returned as a text, nullptr meaning none. One thread.
-class Cells {
+class SymbolicMemory {
  public:
-  explicit Cells(ContributionPool& values) : values_(values) {}
+  explicit SymbolicMemory(ContributionPool& values) : values_(values) {}
 
   /// Empties outputs and scratch, fills the inputs that the collective has.
   void reset(const Program& program, Aliasing aliasing);

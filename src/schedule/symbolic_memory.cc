@@ -1,4 +1,4 @@
-#include "schedule/cells.h"
+#include "schedule/symbolic_memory.h"
 
 #include <algorithm>
 
@@ -21,7 +21,7 @@ bool has_asides(const Program& program) {
 
 }  // namespace
 
-void Cells::reset(const Program& program, Aliasing aliasing) {
+void SymbolicMemory::reset(const Program& program, Aliasing aliasing) {
   const Extent extent = program.extent(0);
   collective_ = program.collective();
   aliasing_ = aliasing;
@@ -46,25 +46,27 @@ void Cells::reset(const Program& program, Aliasing aliasing) {
   }
 }
 
-bool Cells::in_place(std::int32_t rank) const {
+bool SymbolicMemory::in_place(std::int32_t rank) const {
   return aliasing_ == Aliasing::kAll || (aliasing_ == Aliasing::kMixed && rank % 2 == 1);
 }
 
-bool Cells::has_input(std::int32_t rank) const {
+bool SymbolicMemory::has_input(std::int32_t rank) const {
   return rank == root_ || (collective_ != Collective::kBroadcast && collective_ != Collective::kScatter);
 }
 
-bool Cells::has_output(std::int32_t rank) const {
+bool SymbolicMemory::has_output(std::int32_t rank) const {
   return rank == root_ || (collective_ != Collective::kReduce && collective_ != Collective::kGather);
 }
 
-bool Cells::gathers() const { return collective_ == Collective::kAllGather || collective_ == Collective::kGather; }
+bool SymbolicMemory::gathers() const {
+  return collective_ == Collective::kAllGather || collective_ == Collective::kGather;
+}
 
-bool Cells::scatters() const {
+bool SymbolicMemory::scatters() const {
   return collective_ == Collective::kReduceScatter || collective_ == Collective::kScatter;
 }
 
-std::size_t Cells::locate(std::int32_t rank, BufferId buffer, std::uint32_t chunk) const {
+std::size_t SymbolicMemory::locate(std::int32_t rank, BufferId buffer, std::uint32_t chunk) const {
   const std::size_t base = stride_ * static_cast<std::size_t>(rank);
   const std::uint32_t own = static_cast<std::uint32_t>(rank) * parts_;  // the rank's own block of a blocked buffer
   const bool shared = in_place(rank) && has_input(rank) && has_output(rank);
@@ -84,7 +86,7 @@ std::size_t Cells::locate(std::int32_t rank, BufferId buffer, std::uint32_t chun
   }
 }
 
-const char* Cells::touch(std::size_t cell, std::uint32_t lane, bool write) {
+const char* SymbolicMemory::touch(std::size_t cell, std::uint32_t lane, bool write) {
   if (!watch_lanes_) return nullptr;
   std::uint32_t& history = touched_[cell];
   const bool others = history != 0 && ((history & kSeveral) != 0 || (history & kLaneMask) != lane + 1);
@@ -96,7 +98,7 @@ const char* Cells::touch(std::size_t cell, std::uint32_t lane, bool write) {
   return nullptr;
 }
 
-const char* Cells::read(const Access& access, ValueId* value) {
+const char* SymbolicMemory::read(const Access& access, ValueId* value) {
   const std::size_t cell = locate(access.rank, access.buffer, access.chunk);
   if (cell == kNowhere) return "reads a chunk that this rank does not have";
   if (const char* race = touch(cell, access.lane, false)) return race;
@@ -112,7 +114,7 @@ const char* Cells::read(const Access& access, ValueId* value) {
 /// The chunk of the result that an input is for: a gathering rank's one block becomes its own block of the result; in
 /// place, a scattered result's one block is the own block of the input; the blocks of all ranks' inputs to an
 /// all-to-all follow one another.
-std::uint32_t Cells::chunk_of_result(const Access& access) const {
+std::uint32_t SymbolicMemory::chunk_of_result(const Access& access) const {
   const auto rank = static_cast<std::uint32_t>(access.rank);
   if (collective_ == Collective::kAllToAll) return rank * inputs_ + access.chunk;
   const bool own_block =
@@ -120,7 +122,7 @@ std::uint32_t Cells::chunk_of_result(const Access& access) const {
   return own_block ? rank * parts_ + access.chunk : access.chunk;
 }
 
-const char* Cells::write(const Access& access, ValueId value) {
+const char* SymbolicMemory::write(const Access& access, ValueId value) {
   if (access.buffer == BufferId::kInput) return "stores into the input";
   const std::size_t cell = locate(access.rank, access.buffer, access.chunk);
   if (cell == kNowhere) return "stores into a chunk that this rank does not have";
@@ -131,11 +133,11 @@ const char* Cells::write(const Access& access, ValueId value) {
   return nullptr;
 }
 
-std::uint32_t Cells::chunks() const {
+std::uint32_t SymbolicMemory::chunks() const {
   return collective_ == Collective::kAllToAll ? inputs_ * (outputs_ / parts_) : std::max(inputs_, outputs_);
 }
 
-ValueId Cells::stored(std::int32_t rank, std::uint32_t chunk) const {
+ValueId SymbolicMemory::stored(std::int32_t rank, std::uint32_t chunk) const {
   const std::size_t cell = locate(rank, BufferId::kOutput, chunk);
   return cell == kNowhere || cells_[cell] == kInitial ? kNoValue : cells_[cell];
 }
