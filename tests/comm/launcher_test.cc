@@ -329,10 +329,10 @@ TEST_F(Launcher, ADirectoryOpenToOthersIsRefused) {
   ASSERT_EQ(::mkdir(mine.c_str(), 0700), 0);
   ::chmod(mine.c_str(), 0755);
   std::string path;
-  ASSERT_TRUE(private_meeting_path(directory.path(), "job", &path).ok());
-  EXPECT_EQ(write_private_meeting(path, RendezvousFile{}).code(), Code::kSystemError);
+  ASSERT_TRUE(private_rendezvous_path(directory.path(), "job", &path).ok());
+  EXPECT_EQ(write_private_rendezvous_file(path, RendezvousFile{}).code(), Code::kSystemError);
   ::chmod(mine.c_str(), 0700);
-  EXPECT_TRUE(write_private_meeting(path, RendezvousFile{}).ok());
+  EXPECT_TRUE(write_private_rendezvous_file(path, RendezvousFile{}).ok());
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ Status expect_lives(const Membership& membership, const std::function<Liveness(i
   for (int peer = 0; peer < kRanks; ++peer) {
     const bool came = comes_true([&] { return membership.liveness(Rank{peer}) == expected(peer); });
     TUTTI_TRY(
-        expect(came, fmt::format("rank {} is liveness {}", peer, static_cast<int>(membership.liveness(Rank{peer})))));
+        expect(came, fmt::format("rank {} has liveness {}", peer, static_cast<int>(membership.liveness(Rank{peer})))));
   }
   return {};
 }
@@ -266,7 +266,7 @@ TEST_P(Sparse, StreamsBetweenAll) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Placements, Sparse,
-                         testing::Values(Placement{"all_mapped", 1}, Placement{"three_hosts", 3},
+                         testing::Values(Placement{"one_host", 1}, Placement{"three_hosts", 3},
                                          Placement{"all_apart", kRanks}),
                          [](const auto& info) { return std::string(info.param.name); });
 

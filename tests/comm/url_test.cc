@@ -185,7 +185,7 @@ TEST(FileUrl, AStaleFileOfASilentHostDoesNoHarm) {
   const std::uint16_t port = free_port();
   const Descriptor silent = listen_at(port);
   const RendezvousFile old = silent_meeting({std::byte{127}, std::byte{0}, std::byte{0}, std::byte{1}}, port);
-  ASSERT_TRUE(write_meeting(path, old).ok());
+  ASSERT_TRUE(write_rendezvous_file(path, old).ok());
   Processes processes;
   processes.start_all(3, [&](int rank, SharedPage&) {
     if (rank == 0) {
@@ -207,8 +207,8 @@ TEST(FileUrl, AStaleFileOfASilentHostDoesNoHarm) {
 // It may be the file of this very job, and its host be out of reach for a moment: nobody has said that it is over.
 TEST(FileUrl, AFileThatNobodyAnswersForIsNotCalledOld) {
   const TemporaryDirectory directory;
-  RendezvousFile meeting = silent_meeting({std::byte{127}, std::byte{255}, std::byte{255}, std::byte{255}}, 7);
-  ASSERT_TRUE(write_meeting(directory.file("meet"), meeting).ok());
+  RendezvousFile content = silent_meeting({std::byte{127}, std::byte{255}, std::byte{255}, std::byte{255}}, 7);
+  ASSERT_TRUE(write_rendezvous_file(directory.file("meet"), content).ok());
   const Status status = join_by("file://" + directory.file("meet"), 1, 2, 3);
   EXPECT_EQ(status.code(), Code::kTimeout);
   EXPECT_NE(status.text().find("unreachable"), std::string::npos) << status.text();
@@ -227,22 +227,22 @@ TEST(FileUrl, AForeignFileIsLeftAlone) {
 
 TEST(FileUrl, LinksAndWritableFilesAreNotBelieved) {
   const TemporaryDirectory directory;
-  const RendezvousFile meeting{1, {}};
-  ASSERT_TRUE(write_meeting(directory.file("real"), meeting).ok());
+  const RendezvousFile content{1, {}};
+  ASSERT_TRUE(write_rendezvous_file(directory.file("real"), content).ok());
   RendezvousFile read;
   bool found = false;
   std::string why;
-  read_meeting(directory.file("real"), &read, &found, &why);
+  read_rendezvous_file(directory.file("real"), &read, &found, &why);
   EXPECT_TRUE(found) << why;
-  EXPECT_EQ(read, meeting);
+  EXPECT_EQ(read, content);
   ASSERT_EQ(::symlink(directory.file("real").c_str(), directory.file("link").c_str()), 0);
-  read_meeting(directory.file("link"), &read, &found, &why);
+  read_rendezvous_file(directory.file("link"), &read, &found, &why);
   EXPECT_FALSE(found);
   ::chmod(directory.file("real").c_str(), 0622);
-  read_meeting(directory.file("real"), &read, &found, &why);
+  read_rendezvous_file(directory.file("real"), &read, &found, &why);
   EXPECT_FALSE(found);
   ::mkfifo(directory.file("pipe").c_str(), 0600);
-  read_meeting(directory.file("pipe"), &read, &found, &why);
+  read_rendezvous_file(directory.file("pipe"), &read, &found, &why);
   EXPECT_FALSE(found);
 }
 

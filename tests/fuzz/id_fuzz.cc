@@ -18,9 +18,9 @@ void feed_id(ByteView data) {
 }
 
 void feed_file(const std::string& text) {
-  RendezvousFile meeting;
-  if (!parse_meeting(text, &meeting)) return;
-  fuzz::demand(text.size() >= 2 * meeting.id.size(), "an id has that many digits");
+  RendezvousFile content;
+  if (!parse_rendezvous_file(text, &content)) return;
+  fuzz::demand(text.size() >= 2 * content.id.size(), "an id has that many digits");
 }
 
 }  // namespace

@@ -72,11 +72,11 @@ void add_messages(const Corpus& corpus) {
   corpus.add("message", "failure", 4, encode(FailureMessage{Code::kTimeout, "late"}));
   corpus.add("message", "introduce", 5, encode(IntroduceMessage{}));
   corpus.add("message", "segment", 6, encode(SegmentMessage{4096}));
-  corpus.add("message", "news", 7, encode(MemberEventsMessage{{{Rank{1}, MemberEventKind::kDead, 7, "gone"}}}));
+  corpus.add("message", "member_events", 7, encode(MemberEventsMessage{{{Rank{1}, MemberEventKind::kDead, 7, "gone"}}}));
   corpus.add("message", "cause", 8, encode(FailureCause{Code::kMismatch, Rank{0}, Rank{1}, "why"}));
   corpus.add("message", "ask_id", 9, encode(AskIdMessage{1, Rank{1}}));
   corpus.add("message", "give_id", 10, encode(GiveIdMessage{1, true, {}}));
-  corpus.add("message", "line", 11, encode(DataConnectionMessage{{}, Rank{0}, Rank{1}, Lane{2}}));
+  corpus.add("message", "data_connection", 11, encode(DataConnectionMessage{{}, Rank{0}, Rank{1}, Lane{2}}));
   corpus.add("message", "place", 14, encode(PlaceMessage{member(2)}));
   corpus.add("message", "go", 15, encode(GoMessage{{Rank{1}}, "advice"}));
   CallBoard board{};
@@ -84,7 +84,7 @@ void add_messages(const Corpus& corpus) {
   call.sequence = 1;
   board.begin(call);
   corpus.add("message", "board", 13, encode(read_board(Rank{1}, board, 2)));
-  corpus.add("message", "ask_line", 12, encode(RequestDialMessage{Rank{0}, Rank{1}, Lane{2}, 3}));
+  corpus.add("message", "request_dial", 12, encode(RequestDialMessage{Rank{0}, Rank{1}, Lane{2}, 3}));
 }
 
 void append(Buffer* to, ByteView data) { to->insert(to->end(), data.begin(), data.end()); }
@@ -233,7 +233,7 @@ void add_scenes(const Corpus& corpus) {
   add("group", "place", {2, 1, 0, 0});
 
   add("join", "table", {kMissing, 0, kTable, 1, kGo, 0});
-  add("join", "single_process", {kTable, 3, kGo, 0});
+  add("join", "one_process", {kTable, 3, kGo, 0});
   add("join", "place", {kPlace, 0, kGo, 0});
   add("join", "failure", {kFailure, 0});
 

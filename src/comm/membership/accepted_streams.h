@@ -1,4 +1,4 @@
-// The stream shelf: where the service thread puts a rank's new TCP streams until its endpoint takes them.
+// Where the service thread puts a rank's new TCP streams until its endpoint takes them.
 #pragma once
 
 #include <cstdint>

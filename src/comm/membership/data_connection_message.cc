@@ -28,7 +28,7 @@ Status decode(ByteView data, DataConnectionMessage* message) {
   message->to = in.rank();
   message->lane = read_lane(in);
   in.bytes(message->process);
-  return in.finish("line");
+  return in.finish("data connection");
 }
 
 std::vector<std::byte> encode(const RequestDialMessage& message) {
@@ -46,7 +46,7 @@ Status decode(ByteView data, RequestDialMessage* message) {
   message->to = in.rank();
   message->lane = read_lane(in);
   message->streams = in.u32();
-  return in.finish("line request");
+  return in.finish("request to dial");
 }
 
 }  // namespace tutti

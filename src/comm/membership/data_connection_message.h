@@ -1,4 +1,4 @@
-// What hubs say about lines: the TCP streams that carry a communicator's data, one a pair of ranks and lane.
+// What hubs say about data connections: the TCP streams that carry a communicator's data, one a pair of ranks and lane.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-/// Lanes that a line may be for; more is refused as nonsense.
+/// Lanes that a data connection may be for; more is refused as nonsense.
 inline constexpr int kMaxLanes = 64;
 
 /// kOpenData, and kDataOpened as the answer to it.

@@ -26,9 +26,8 @@ void DataConnections::arrived() {
 
 void DataConnections::want(Rank peer, Lane lane) {
   if (hub_forked()) return;
-  const DataConnectionId line{rank_, peer, lane};
-  hub_->loop().post(
-      [group = group_, line, taken = accepted_->taken(peer, lane)] { group->connector().want(line, taken); });
+  const DataConnectionId id{rank_, peer, lane};
+  hub_->loop().post([group = group_, id, taken = accepted_->taken(peer, lane)] { group->connector().want(id, taken); });
 }
 
 }  // namespace tutti

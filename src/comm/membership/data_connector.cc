@@ -38,28 +38,28 @@ void DataConnector::open(std::shared_ptr<MemberTable> member_table, const std::v
   for (const Rank rank : locals) accepted_[rank] = std::make_shared<AcceptedStreams>();
 }
 
-void DataConnector::drop(Line& line) {
-  if (line.dialer) line.dialer->cancel();
-  if (line.connection) line.connection->close();
-  callbacks_.loop.cancel(line.timer);
-  line.dialer.reset();
-  line.connection.reset();
-  line.timer = 0;
-  line.wanted = false;
+void DataConnector::drop(End& end) {
+  if (end.dialer) end.dialer->cancel();
+  if (end.connection) end.connection->close();
+  callbacks_.loop.cancel(end.timer);
+  end.dialer.reset();
+  end.connection.reset();
+  end.timer = 0;
+  end.wanted = false;
 }
 
 void DataConnector::remove_local(Rank rank) {
   accepted_.erase(rank);
-  for (auto& [id, line] : lines_)
-    if (id.local == rank) drop(line);
-  std::erase_if(lines_, [rank](const auto& item) { return item.first.local == rank; });
+  for (auto& [id, end] : ends_)
+    if (id.local == rank) drop(end);
+  std::erase_if(ends_, [rank](const auto& item) { return item.first.local == rank; });
 }
 
 void DataConnector::close() {
-  for (auto& [id, line] : lines_) drop(line);
-  for (const auto& [raw, connection] : strangers_) connection->close();
-  lines_.clear();
-  strangers_.clear();
+  for (auto& [id, end] : ends_) drop(end);
+  for (const auto& [raw, connection] : unnamed_) connection->close();
+  ends_.clear();
+  unnamed_.clear();
   accepted_.clear();
 }
 
@@ -78,23 +78,23 @@ void DataConnector::want(const DataConnectionId& id, std::uint32_t taken) {
   const bool valid = id.peer.value >= 0 && member_table_ && id.peer.value < member_table_->ranks() &&
                      id.peer != id.local && id.lane.value < kMaxLanes;
   if (!valid || !worth_it(id)) return;
-  Line& line = lines_[id];
-  if (line.wanted || line.streams > taken) return;
-  if (id.local > id.peer) return begin_dial(id, line);
-  line.wanted = true;
-  ask(id, line);
+  End& end = ends_[id];
+  if (end.wanted || end.streams > taken) return;
+  if (id.local > id.peer) return begin_dial(id, end);
+  end.wanted = true;
+  ask(id, end);
 }
 
-void DataConnector::ask(const DataConnectionId& id, const Line& line) {
-  const RequestDialMessage message{id.local, id.peer, id.lane, line.streams};
+void DataConnector::ask(const DataConnectionId& id, const End& end) {
+  const RequestDialMessage message{id.local, id.peer, id.lane, end.streams};
   const ProcessId& process = member_table_->member(id.peer).process;
   if (process != callbacks_.process) return callbacks_.ask(process, message);
   static_cast<void>(take_ask(callbacks_.process, encode(message)));
 }
 
 void DataConnector::ask_again(const ProcessId& process) {
-  for (const auto& [id, line] : lines_)
-    if (line.wanted && id.local < id.peer && member_table_->member(id.peer).process == process) ask(id, line);
+  for (const auto& [id, end] : ends_)
+    if (end.wanted && id.local < id.peer && member_table_->member(id.peer).process == process) ask(id, end);
 }
 
 Status DataConnector::take_ask(const ProcessId& from, ByteView payload) {
@@ -102,11 +102,11 @@ Status DataConnector::take_ask(const ProcessId& from, ByteView payload) {
   TUTTI_TRY(decode(payload, &message));
   const bool known = message.from.value >= 0 && message.from.value < member_table_->ranks() &&
                      member_table_->member(message.from).process == from && message.to > message.from;
-  if (!known) return fail(Code::kRemoteError, "a request for a line of somebody else");
+  if (!known) return fail(Code::kRemoteError, "a request for a data connection of somebody else");
   const DataConnectionId id{message.to, message.from, message.lane};
   if (!worth_it(id)) return {};
-  Line& line = lines_[id];
-  if (!line.wanted && line.streams <= message.streams) begin_dial(id, line);
+  End& end = ends_[id];
+  if (!end.wanted && end.streams <= message.streams) begin_dial(id, end);
   return {};
 }
 
@@ -119,29 +119,29 @@ std::vector<DialTarget> DataConnector::targets_for(Rank peer) const {
   return tcp_targets(addresses, callbacks_.port, tls_);
 }
 
-Clock::time_point DataConnector::patience_from_now() const {
+Clock::time_point DataConnector::deadline_from_now() const {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(patience_));
 }
 
-void DataConnector::begin_dial(const DataConnectionId& id, Line& line) {
-  line.wanted = true;
-  line.silent = false;
-  line.give_up = patience_from_now();
+void DataConnector::begin_dial(const DataConnectionId& id, End& end) {
+  end.wanted = true;
+  end.silent = false;
+  end.give_up = deadline_from_now();
   dial(id);
 }
 
 void DataConnector::dial(const DataConnectionId& id) {
-  Line& line = lines_.at(id);
+  End& end = ends_.at(id);
   Key key{};
   if (const Status status = callbacks_.key_for(member_table_->member(id.peer).process, &key); !status.ok())
     return dial_failed(id, status);
   const auto done = [weak = weak_from_this(), id](const Status& why, const std::shared_ptr<Connection>& connection) {
     if (const auto self = weak.lock()) self->dialed(id, why, connection);
   };
-  line.dialer = std::make_shared<Dialer>(callbacks_.loop, targets_for(id.peer), Role::kData, callbacks_.id, key, done);
-  const auto dialer = line.dialer;  // it may fail, and be replaced, before start() returns
-  const auto left = std::max<Clock::duration>(line.give_up - Clock::now(), line.silent ? kAnswerTime : kLeastTime);
-  line.timer = callbacks_.loop.after(left, [weak = weak_from_this(), id] {
+  end.dialer = std::make_shared<Dialer>(callbacks_.loop, targets_for(id.peer), Role::kData, callbacks_.id, key, done);
+  const auto dialer = end.dialer;  // it may fail, and be replaced, before start() returns
+  const auto left = std::max<Clock::duration>(end.give_up - Clock::now(), end.silent ? kAnswerTime : kLeastTime);
+  end.timer = callbacks_.loop.after(left, [weak = weak_from_this(), id] {
     if (const auto self = weak.lock()) self->dial_late(id);
   });
   dialer->start();
@@ -149,20 +149,20 @@ void DataConnector::dial(const DataConnectionId& id) {
 
 /// Nobody has said no, but the patience has ended.
 void DataConnector::dial_late(const DataConnectionId& id) {
-  const auto found = lines_.find(id);
-  if (found == lines_.end() || !found->second.dialer) return;
+  const auto found = ends_.find(id);
+  if (found == ends_.end() || !found->second.dialer) return;
   const auto dialer = found->second.dialer;
   dial_failed(id, fail(Code::kTimeout, "{}", dialer->progress()), dialer->silent());
 }
 
 void DataConnector::dialed(const DataConnectionId& id, const Status& why,
                            const std::shared_ptr<Connection>& connection) {
-  const auto found = lines_.find(id);
-  if (found == lines_.end()) return;
-  Line& line = found->second;
-  if (!connection) return dial_failed(id, why, line.dialer->silent());
-  callbacks_.loop.cancel(line.timer);
-  line.connection = connection;
+  const auto found = ends_.find(id);
+  if (found == ends_.end()) return;
+  End& end = found->second;
+  if (!connection) return dial_failed(id, why, end.dialer->silent());
+  callbacks_.loop.cancel(end.timer);
+  end.connection = connection;
   const auto weak = weak_from_this();
   ConnectionEvents events;
   events.on_message = [weak, id](MessageType type, ByteView payload) {
@@ -174,7 +174,7 @@ void DataConnector::dialed(const DataConnectionId& id, const Status& why,
   };
   connection->set_events(std::move(events));
   connection->set_patience(patience_, !callbacks_.watches(member_table_->member(id.peer).process, *connection));
-  line.timer = callbacks_.loop.after(kAnswerTime, [weak, id] {
+  end.timer = callbacks_.loop.after(kAnswerTime, [weak, id] {
     if (const auto self = weak.lock()) self->dial_failed(id, fail(Code::kTimeout, "no answer"), true);
   });
   connection->send(MessageType::kOpenData,
@@ -183,13 +183,13 @@ void DataConnector::dialed(const DataConnectionId& id, const Status& why,
 
 Status DataConnector::take_opened(const DataConnectionId& id, MessageType type, ByteView payload) {
   DataConnectionMessage answer;
-  if (type != MessageType::kDataOpened) return fail(Code::kRemoteError, "another answer than to a line");
+  if (type != MessageType::kDataOpened) return fail(Code::kRemoteError, "another answer than to a data connection");
   TUTTI_TRY(decode(payload, &answer));
   const bool fits = answer.process == member_table_->member(id.peer).process && answer.from == id.peer &&
                     answer.to == id.local && answer.lane == id.lane;
-  if (!fits) return fail(Code::kRemoteError, "an answer for another line");
-  const auto found = lines_.find(id);
-  if (found == lines_.end()) return fail(Code::kRemoteError, "nobody waits for this line");
+  if (!fits) return fail(Code::kRemoteError, "an answer for another data connection");
+  const auto found = ends_.find(id);
+  if (found == ends_.end()) return fail(Code::kRemoteError, "nobody waits for this data connection");
   const std::shared_ptr<Connection> connection = found->second.connection;
   TcpStream stream;
   TUTTI_TRY(connection->hand_over(&stream));
@@ -201,24 +201,24 @@ Status DataConnector::take_opened(const DataConnectionId& id, MessageType type, 
 /// the control connection and the deadline of whoever waits to say: the patience is for peers that are not reached. A
 /// host that has taken so many connections that it drops the next one is reached as long as its process is.
 void DataConnector::dial_failed(const DataConnectionId& id, const Status& why, bool silent) {
-  const auto found = lines_.find(id);
-  if (found == lines_.end()) return;
-  Line& line = found->second;
-  drop(line);
+  const auto found = ends_.find(id);
+  if (found == ends_.end()) return;
+  End& end = found->second;
+  drop(end);
   if (!worth_it(id)) return;
-  if (silent) line.give_up = patience_from_now();
-  line.silent = silent || (line.silent && callbacks_.in_touch(member_table_->member(id.peer).process));
-  if (line.silent || Clock::now() < line.give_up) return retry_later(id, line);
+  if (silent) end.give_up = deadline_from_now();
+  end.silent = silent || (end.silent && callbacks_.in_touch(member_table_->member(id.peer).process));
+  if (end.silent || Clock::now() < end.give_up) return retry_later(id, end);
   cannot_reach(id, why);
 }
 
-void DataConnector::retry_later(const DataConnectionId& id, Line& line) {
-  line.wanted = true;
-  line.timer = callbacks_.loop.after(line.silent ? kSilentRetry : kStreamRetry, [weak = weak_from_this(), id] {
+void DataConnector::retry_later(const DataConnectionId& id, End& end) {
+  end.wanted = true;
+  end.timer = callbacks_.loop.after(end.silent ? kSilentRetry : kStreamRetry, [weak = weak_from_this(), id] {
     const auto self = weak.lock();
-    if (!self || !self->lines_.contains(id)) return;
+    if (!self || !self->ends_.contains(id)) return;
     if (self->worth_it(id)) return self->dial(id);
-    self->drop(self->lines_.at(id));
+    self->drop(self->ends_.at(id));
   });
 }
 
@@ -230,8 +230,8 @@ void DataConnector::cannot_reach(const DataConnectionId& id, const Status& why) 
 }
 
 void DataConnector::end_waits(const Status& why) {
-  const auto waits = std::find_if(lines_.begin(), lines_.end(), [](const auto& item) { return item.second.wanted; });
-  if (waits == lines_.end()) return;
+  const auto waits = std::find_if(ends_.begin(), ends_.end(), [](const auto& item) { return item.second.wanted; });
+  if (waits == ends_.end()) return;
   const Rank local = waits->first.local;
   const std::string text =
       fmt::format("rank {} ({}): {}", local.value, describe(member_table_->member(local)), why.text());
@@ -240,7 +240,7 @@ void DataConnector::end_waits(const Status& why) {
 
 void DataConnector::serve(const std::shared_ptr<Connection>& connection) {
   Connection* const raw = connection.get();
-  strangers_[raw] = connection;
+  unnamed_[raw] = connection;
   const auto weak = weak_from_this();
   ConnectionEvents events;
   events.on_message = [weak, raw](MessageType type, ByteView payload) {
@@ -249,37 +249,37 @@ void DataConnector::serve(const std::shared_ptr<Connection>& connection) {
   };
   events.on_close = [weak, raw](const Status& why) {
     log(LogLevel::kDebug, {}, "a data connection was refused: {}", why.text());
-    if (const auto self = weak.lock()) self->strangers_.erase(raw);
+    if (const auto self = weak.lock()) self->unnamed_.erase(raw);
   };
   connection->set_events(std::move(events));
 }
 
 Status DataConnector::take_open(Connection* from, MessageType type, ByteView payload) {
   DataConnectionMessage message;
-  if (type != MessageType::kOpenData) return fail(Code::kRemoteError, "a data connection did not name its line");
+  if (type != MessageType::kOpenData) return fail(Code::kRemoteError, "a data connection did not name itself");
   TUTTI_TRY(decode(payload, &message));
   const bool sane = accepted_.contains(message.to) && message.from > message.to &&
                     message.from.value < member_table_->ranks() &&
                     member_table_->member(message.from).process == message.process;
-  if (!sane) return fail(Code::kRemoteError, "a line of somebody else");
-  const auto found = strangers_.find(from);
-  if (found == strangers_.end()) return fail(Code::kRemoteError, "a line is named twice");
+  if (!sane) return fail(Code::kRemoteError, "a data connection of somebody else");
+  const auto found = unnamed_.find(from);
+  if (found == unnamed_.end()) return fail(Code::kRemoteError, "a data connection is named twice");
   const std::shared_ptr<Connection> connection = found->second;
   connection->set_patience(patience_, !callbacks_.watches(message.process, *connection));
   connection->send(MessageType::kDataOpened,
                    encode(DataConnectionMessage{callbacks_.process, message.to, message.from, message.lane}));
   TcpStream stream;
   TUTTI_TRY(connection->hand_over(&stream));
-  strangers_.erase(from);
+  unnamed_.erase(from);
   arrived(DataConnectionId{message.to, message.from, message.lane}, std::move(stream));
   return {};
 }
 
 void DataConnector::arrived(const DataConnectionId& id, TcpStream stream) {
-  Line& line = lines_[id];
-  drop(line);
-  ++line.streams;
-  if (const auto found = accepted(id.local)) found->put(id.peer, id.lane, line.streams, std::move(stream));
+  End& end = ends_[id];
+  drop(end);
+  ++end.streams;
+  if (const auto found = accepted(id.local)) found->put(id.peer, id.lane, end.streams, std::move(stream));
 }
 
 }  // namespace tutti

@@ -1,8 +1,8 @@
 // The data connector: makes the TCP streams of a group's ranks, one a peer and lane when somebody wants it.
 //
 // Of a pair the higher rank dials, whoever wants the stream; the lower one asks it to over the control connection. A
-// data connection passes the handshake of all connections (role kData), then names its line, and after the answer its
-// socket is handed to the endpoints of both ends.
+// data connection passes the handshake of all connections (role kData), then says which one it is, and after the
+// answer its socket is handed to the endpoints of both ends.
 #pragma once
 
 #include <compare>
@@ -21,7 +21,7 @@
 
 namespace tutti {
 
-/// One end of a line: where a local rank's streams from a peer for a lane come from.
+/// One end of a data connection: where a local rank's streams from a peer for a lane come from.
 struct DataConnectionId {
   Rank local = kNoRank;
   Rank peer = kNoRank;
@@ -29,7 +29,7 @@ struct DataConnectionId {
   auto operator<=>(const DataConnectionId&) const = default;
 };
 
-/// Loop thread only, except for shelf().
+/// Loop thread only, except for accepted().
 class DataConnector : public std::enable_shared_from_this<DataConnector> {
  public:
   /// What the connector needs of its group.
@@ -42,8 +42,8 @@ class DataConnector : public std::enable_shared_from_this<DataConnector> {
     std::function<void(const ProcessId& to, const RequestDialMessage& message)> ask;  ///< over the control connection
     std::function<void(Rank from, const FailureCause& cause)> post_cause;
     std::function<bool(const ProcessId& to)> in_touch;  ///< the control connection is up
-    std::function<bool(const ProcessId& to, const Connection& line)>
-        watches;  ///< the control connection goes the same way as the line, and notices a dead link
+    std::function<bool(const ProcessId& to, const Connection& end)>
+        watches;  ///< the control connection goes the same way as the data connection, and notices a dead link
   };
   explicit DataConnector(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
 
@@ -52,10 +52,10 @@ class DataConnector : public std::enable_shared_from_this<DataConnector> {
   void remove_local(Rank rank);
   void close();
 
-  /// A local rank's shelf; nullptr: not one of this process. Once open.
+  /// What has been accepted for a local rank; nullptr: not one of this process. Once open.
   std::shared_ptr<AcceptedStreams> accepted(Rank rank) const;
   /// A rank that had taken so many streams wants the next one: it may be there by now.
-  void want(const DataConnectionId& line, std::uint32_t taken);
+  void want(const DataConnectionId& end, std::uint32_t taken);
   /// This process can take no connections: whoever waits for one fails by that.
   void end_waits(const Status& why);
   /// An accepted data connection.
@@ -65,7 +65,7 @@ class DataConnector : public std::enable_shared_from_this<DataConnector> {
   void ask_again(const ProcessId& process);
 
  private:
-  struct Line {
+  struct End {
     bool wanted = false;        // and on its way
     bool silent = false;        // the peer's host takes connections, but nobody answers
     std::uint32_t streams = 0;  // that were made
@@ -76,19 +76,19 @@ class DataConnector : public std::enable_shared_from_this<DataConnector> {
   };
 
   bool worth_it(const DataConnectionId& id) const;
-  Clock::time_point patience_from_now() const;
-  void ask(const DataConnectionId& id, const Line& line);
-  void begin_dial(const DataConnectionId& id, Line& line);
+  Clock::time_point deadline_from_now() const;
+  void ask(const DataConnectionId& id, const End& end);
+  void begin_dial(const DataConnectionId& id, End& end);
   void dial(const DataConnectionId& id);
   void dial_late(const DataConnectionId& id);
   void dialed(const DataConnectionId& id, const Status& why, const std::shared_ptr<Connection>& connection);
   Status take_opened(const DataConnectionId& id, MessageType type, ByteView payload);
   void dial_failed(const DataConnectionId& id, const Status& why, bool silent = false);
-  void retry_later(const DataConnectionId& id, Line& line);
+  void retry_later(const DataConnectionId& id, End& end);
   void cannot_reach(const DataConnectionId& id, const Status& why);
   Status take_open(Connection* from, MessageType type, ByteView payload);
   void arrived(const DataConnectionId& id, TcpStream stream);
-  void drop(Line& line);
+  void drop(End& end);
   std::vector<DialTarget> targets_for(Rank peer) const;
   void refuse(Connection* stranger);
 
@@ -97,8 +97,8 @@ class DataConnector : public std::enable_shared_from_this<DataConnector> {
   double patience_ = 0;
   bool tls_ = false;
   std::map<Rank, std::shared_ptr<AcceptedStreams>> accepted_;  // of the local ranks
-  std::map<DataConnectionId, Line> lines_;
-  std::map<Connection*, std::shared_ptr<Connection>> strangers_;  // accepted, have not named their line
+  std::map<DataConnectionId, End> ends_;
+  std::map<Connection*, std::shared_ptr<Connection>> unnamed_;  // accepted, have not said which they are
 };
 
 }  // namespace tutti

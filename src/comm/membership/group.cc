@@ -40,7 +40,7 @@ std::shared_ptr<DataConnector> Group::make_connector() {
   };
   callbacks.post_cause = [this](Rank from, const FailureCause& cause) { post_cause(from, cause); };
   callbacks.in_touch = [this](const ProcessId& to) { return control_of(to) != nullptr; };
-  callbacks.watches = [this](const ProcessId& to, const Connection& line) { return watches(to, line); };
+  callbacks.watches = [this](const ProcessId& to, const Connection& data) { return watches(to, data); };
   return std::make_shared<DataConnector>(std::move(callbacks));
 }
 
@@ -50,12 +50,12 @@ const Connection* Group::control_of(const ProcessId& process) const {
 }
 
 /// Within a host there is no link that could die.
-bool Group::watches(const ProcessId& to, const Connection& line) const {
+bool Group::watches(const ProcessId& to, const Connection& data) const {
   const Connection* const control = control_of(to);
   if (to == hub_.process() || (control != nullptr && control->is_unix())) return true;
   IpAddress ends[2];
   std::uint32_t scopes[2];
-  return control != nullptr && control->peer(&ends[0], &scopes[0]) && line.peer(&ends[1], &scopes[1]) &&
+  return control != nullptr && control->peer(&ends[0], &scopes[0]) && data.peer(&ends[1], &scopes[1]) &&
          ends[0] == ends[1] && scopes[0] == scopes[1];
 }
 

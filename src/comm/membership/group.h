@@ -120,7 +120,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   std::shared_ptr<PeerProcess> reach(std::size_t place, int* allowance);
   std::shared_ptr<DataConnector> make_connector();
   const Connection* control_of(const ProcessId& process) const;
-  bool watches(const ProcessId& to, const Connection& line) const;
+  bool watches(const ProcessId& to, const Connection& data) const;
   void park(const ProcessId& process, const std::shared_ptr<Connection>& connection);
   void attach(const ProcessId& process, const std::shared_ptr<Connection>& connection);
   Status on_stranger_message(Connection* from, MessageType type, ByteView payload);

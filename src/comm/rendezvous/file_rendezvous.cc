@@ -16,11 +16,11 @@
 namespace tutti {
 namespace {
 
-constexpr std::string_view kFileMagic = "tutti method 1 ";
+constexpr std::string_view kFileMagic = "tutti meeting 1 ";
 constexpr std::size_t kMaxSize = 512;
 
-std::string text_of(const RendezvousFile& method) {
-  return fmt::format("{}{} {}\n", kFileMagic, method.round, to_hex(method.id));
+std::string text_of(const RendezvousFile& content) {
+  return fmt::format("{}{} {}\n", kFileMagic, content.round, to_hex(content.id));
 }
 
 /// O_NONBLOCK: a pipe of that name must not hold us up.
@@ -43,7 +43,7 @@ Status check_replaceable(const std::string& path) {
     if (!file.valid() && errno == ENOENT) return {};  // the ranks that it was for have just removed it
     if (found.st_size == 0 || (file.valid() && read_text(file.get()).starts_with(kFileMagic))) return {};
   }
-  return fail(Code::kInvalidUsage, "{} exists and is not a method file of Tutti: it is left alone", path);
+  return fail(Code::kInvalidUsage, "{} exists and is not a rendezvous file of Tutti: it is left alone", path);
 }
 
 Status write_new(const std::string& path, const std::string& text) {
@@ -72,27 +72,27 @@ bool is_private(const struct stat& state) {
 
 }  // namespace
 
-bool parse_meeting(std::string_view text, RendezvousFile* method) {
+bool parse_rendezvous_file(std::string_view text, RendezvousFile* content) {
   if (!text.starts_with(kFileMagic) || !text.ends_with('\n')) return false;
   text.remove_prefix(kFileMagic.size());
   text.remove_suffix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), method->round);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), content->round);
   if (error != std::errc() || end == text.data() + text.size() || *end != ' ') return false;
-  return from_hex(text.substr(static_cast<std::size_t>(end - text.data()) + 1), method->id);
+  return from_hex(text.substr(static_cast<std::size_t>(end - text.data()) + 1), content->id);
 }
 
-Status write_meeting(const std::string& path, const RendezvousFile& method) {
+Status write_rendezvous_file(const std::string& path, const RendezvousFile& content) {
   TUTTI_TRY(check_replaceable(path));
   std::string temporary;
   TUTTI_TRY(random_name_beside(path, &temporary));
-  TUTTI_TRY(write_new(temporary, text_of(method)));
+  TUTTI_TRY(write_new(temporary, text_of(content)));
   if (::rename(temporary.c_str(), path.c_str()) == 0) return {};
   const Status status = fail(Code::kSystemError, "cannot rename {} to {}: {}", temporary, path, errno_text());
   ::unlink(temporary.c_str());
   return status;
 }
 
-void read_meeting(const std::string& path, RendezvousFile* method, bool* found, std::string* why) {
+void read_rendezvous_file(const std::string& path, RendezvousFile* content, bool* found, std::string* why) {
   *found = false;
   const Descriptor file = open_to_read(path);
   if (!file.valid()) {
@@ -106,8 +106,8 @@ void read_meeting(const std::string& path, RendezvousFile* method, bool* found, 
     *why = "it belongs to another user";
   } else if ((state.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     *why = "other users may write it";
-  } else if (!parse_meeting(read_text(file.get()), method)) {
-    *why = "it is not a method file";
+  } else if (!parse_rendezvous_file(read_text(file.get()), content)) {
+    *why = "it is not a rendezvous file";
   } else {
     *found = true;
   }
@@ -115,22 +115,22 @@ void read_meeting(const std::string& path, RendezvousFile* method, bool* found, 
 
 // Between a look at the file and its removal another job could put its own there: it is taken aside first, and put back
 // if it is not the one meant.
-void remove_meeting(const std::string& path, const RendezvousFile& method) {
+void remove_rendezvous_file(const std::string& path, const RendezvousFile& content) {
   RendezvousFile now;
   bool found = false;
   std::string why;
-  read_meeting(path, &now, &found, &why);
+  read_rendezvous_file(path, &now, &found, &why);
   std::string aside;
-  if (!found || now != method || !random_name_beside(path, &aside).ok()) return;
+  if (!found || now != content || !random_name_beside(path, &aside).ok()) return;
   if (::rename(path.c_str(), aside.c_str()) != 0) return;
-  read_meeting(aside, &now, &found, &why);
-  const bool others = !found || now != method;
+  read_rendezvous_file(aside, &now, &found, &why);
+  const bool others = !found || now != content;
   if (others && ::link(aside.c_str(), path.c_str()) != 0 && errno != EEXIST)  // EEXIST: there is one still newer
     ::rename(aside.c_str(), path.c_str());                                    // a file system without hard links
   ::unlink(aside.c_str());
 }
 
-Status private_meeting_path(const std::string& temporary, const std::string& job, std::string* path) {
+Status private_rendezvous_path(const std::string& temporary, const std::string& job, std::string* path) {
   Key hash;
   TUTTI_TRY(hmac_sha256(bytes_of("tutti job"), {bytes_of(job)}, &hash));
   *path = fmt::format("{}/tutti-{}/{}", temporary, ::geteuid(), to_hex(ByteView(hash).first(12)));
@@ -153,13 +153,13 @@ Status check_private_directory(const std::string& path) {
               directory);
 }
 
-Status write_private_meeting(const std::string& path, const RendezvousFile& method) {
+Status write_private_rendezvous_file(const std::string& path, const RendezvousFile& content) {
   const std::string directory = directory_of(path);
   for (int tries = 0;; ++tries) {
     if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
       return fail(Code::kSystemError, "cannot create {}: {}", directory, errno_text());
     TUTTI_TRY(check_private_directory(path));
-    const Status status = write_meeting(path, method);
+    const Status status = write_rendezvous_file(path, content);
     // Another job may have removed the directory, empty as it was, just now, and a third one may have made it again.
     if (status.ok() || tries == 100) return status;
   }

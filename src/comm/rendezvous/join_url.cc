@@ -88,21 +88,22 @@ Status lead_by_file(const RendezvousPlace& place, std::uint64_t round, JoinReque
   std::shared_ptr<Hub> hub;  // held: the id must be served from before the file appears
   TUTTI_TRY(Hub::acquire(request.settings, &hub));
   TUTTI_TRY(make_unique_id(request.settings, &request.id));
-  const RendezvousFile method{round, request.id};
-  const Status written = place.is_private ? write_private_meeting(path, method) : write_meeting(path, method);
+  const RendezvousFile content{round, request.id};
+  const Status written =
+      place.is_private ? write_private_rendezvous_file(path, content) : write_rendezvous_file(path, content);
   if (!written.ok()) return withdraw_unique_id(request.settings, request.id), written;
-  const auto remove = [&] { return remove_meeting(path, method), Status(); };
+  const auto remove = [&] { return remove_rendezvous_file(path, content), Status(); };
   const Status status = join_with(request, remove, result);
-  if (!status.ok()) remove_meeting(path, method);
+  if (!status.ok()) remove_rendezvous_file(path, content);
   return status;
 }
 
-bool still_holds(const std::string& path, const RendezvousFile& method) {
+bool still_holds(const std::string& path, const RendezvousFile& content) {
   RendezvousFile now;
   bool found = false;
   std::string why;
-  read_meeting(path, &now, &found, &why);
-  return found && now == method;
+  read_rendezvous_file(path, &now, &found, &why);
+  return found && now == content;
 }
 
 /// A file may be left from a dead job, or be about to be replaced: only an id that is served is believed. One that is
@@ -115,19 +116,19 @@ Status follow_by_file(const RendezvousPlace& place, std::uint64_t round, JoinReq
   std::string why;
   for (std::chrono::nanoseconds pause = std::chrono::milliseconds(1);;
        pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestJoinPause)) {
-    RendezvousFile method;
+    RendezvousFile content;
     bool found = false;
     if (place.is_private) TUTTI_TRY(check_private_directory(path));
-    read_meeting(path, &method, &found, &why);
-    if (found && method.round != round) {
-      why = fmt::format("rank 0 joins there for time {}, this rank for time {}", method.round, round);
-    } else if (found && (method != tried || Clock::now() >= again)) {
-      JoinAttempt attempt{[&] { return !still_holds(path, method); }};
-      request.id = method.id;
+    read_rendezvous_file(path, &content, &found, &why);
+    if (found && content.round != round) {
+      why = fmt::format("rank 0 joins there for time {}, this rank for time {}", content.round, round);
+    } else if (found && (content != tried || Clock::now() >= again)) {
+      JoinAttempt attempt{[&] { return !still_holds(path, content); }};
+      request.id = content.id;
       const Status status = join_with(request, &attempt, result);
       if (attempt.service == JoinTask::Service::kServed) return status;
       const bool refused = attempt.service == JoinTask::Service::kRefused;
-      tried = method;
+      tried = content;
       again = refused ? Clock::time_point::max() : Clock::now() + kSilentPause;
       why = refused ? "it is left from a job that has ended" : status.text();
     }
@@ -166,7 +167,7 @@ Status join_by_store(const ProcessLaunch& launch, JoinRequest request, JoinResul
 
 Status join_private_file(ProcessLaunch launch, const JoinRequest& request, JoinResult* result) {
   std::string path;
-  TUTTI_TRY(private_meeting_path(launch.directory, launch.job, &path));
+  TUTTI_TRY(private_rendezvous_path(launch.directory, launch.job, &path));
   const Status usable = check_private_directory(path);
   if (!usable.ok() && launch.otherwise != RendezvousMethod::kNone) {
     launch.method = launch.otherwise;
