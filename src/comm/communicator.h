@@ -156,9 +156,9 @@ class Communicator final : public WaitMonitor {
   /// A collective that goes through host memory gets its place in the CUDA stream and in `queue`, which takes these
   /// calls one after another, whichever thread made them. `order` stays nullptr if the call goes another way.
   Status stage_on(const CudaStream& stream, void* queue, const CallArguments& arguments,
-                  std::shared_ptr<StreamOrder>* order);
+                  std::shared_ptr<StreamGate>* order);
   /// The same for sends and receives, which have no other way.
-  Status stage_on(const CudaStream& stream, std::span<const Transfer> transfers, std::shared_ptr<StreamOrder>* order);
+  Status stage_on(const CudaStream& stream, std::span<const Transfer> transfers, std::shared_ptr<StreamGate>* order);
   /// Whether a checked call can go elsewhere than on a CUDA stream now. kInvalidUsage: a stream is being captured.
   Status check_blocking(const CallArguments& arguments) const;
   Status check_blocking(std::span<const Transfer> transfers) const;

@@ -72,7 +72,7 @@ bool Communicator::launches(const CallArguments& arguments) const {
 
 // What every rank decides alone: the messages are those of a call on host memory.
 Status Communicator::stage_on(const CudaStream& stream, void* queue, const CallArguments& arguments,
-                              std::shared_ptr<StreamOrder>* order) {
+                              std::shared_ptr<StreamGate>* order) {
   if (device_ == nullptr || launches(arguments)) return {};
   if (!arguments.staged && DeviceSide::has_memory(arguments, rank_.value)) return refuse_host_buffers();
   StreamPlace places[2];
@@ -85,7 +85,7 @@ Status Communicator::stage_on(const CudaStream& stream, void* queue, const CallA
 }
 
 Status Communicator::stage_on(const CudaStream& stream, std::span<const Transfer> transfers,
-                              std::shared_ptr<StreamOrder>* order) {
+                              std::shared_ptr<StreamGate>* order) {
   if (device_ == nullptr) return {};
   if (!device_->any_on_device(transfers)) return refuse_host_buffers();
   StreamPlace place;

@@ -42,7 +42,7 @@ Status CallGroup::run_later(std::shared_ptr<Communicator> comm, QueuedCall call,
 namespace {
 
 /// See Communicator::stage_on().
-Status stage_on(Communicator& comm, Stream& stream, QueuedCall* call, std::shared_ptr<StreamOrder>* order) {
+Status stage_on(Communicator& comm, Stream& stream, QueuedCall* call, std::shared_ptr<StreamGate>* order) {
   if (!call->collective()) return comm.stage_on(stream.cuda(), call->transfers(), order);
   TUTTI_TRY(comm.stage_on(stream.cuda(), &stream, call->arguments(), order));
   if (*order != nullptr) call->stage();
@@ -57,7 +57,7 @@ Status CallGroup::enqueue(std::shared_ptr<Communicator> comm, QueuedCall call, S
     return {};
   }
   Communicator& communicator = *comm;
-  std::shared_ptr<StreamOrder> order;
+  std::shared_ptr<StreamGate> order;
   TUTTI_TRY(stage_on(communicator, stream, &call, &order));
   if (order != nullptr) {
     stream.enqueue(std::make_unique<Operation>(std::move(comm), std::move(call), std::move(order)));

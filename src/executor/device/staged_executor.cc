@@ -46,7 +46,7 @@ Status StagedExecutor::open(DeviceDriver::Stream stream) {
   owns_stream_ = stream == nullptr;
   if (owns_stream_) TUTTI_TRY(driver_.create_stream(device_, &stream));
   stream_ = stream;
-  words_ = std::make_shared<OrderWords>(driver_);
+  words_ = std::make_shared<GateWords>(driver_);
   TUTTI_TRY(words_->open());
   return grow(kStaged);
 }
@@ -66,8 +66,8 @@ Status StagedExecutor::grow(std::size_t bytes) {
   return {};
 }
 
-Status StagedExecutor::hold(int device, DeviceDriver::Stream stream, std::shared_ptr<StreamOrder>* order) {
-  return StreamOrder::hold(words_, driver_, device, stream, order);
+Status StagedExecutor::hold(int device, DeviceDriver::Stream stream, std::shared_ptr<StreamGate>* order) {
+  return StreamGate::hold(words_, driver_, device, stream, order);
 }
 
 void StagedExecutor::begin(TwoLevelStage* stage) {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "device/stream_order.h"
+#include "device/stream_gate.h"
 #include "device/stream_point.h"
 #include "executor/device/hosted_executor.h"
 #include "executor/device/two_level_stage.h"
@@ -46,9 +46,9 @@ class StagedExecutor final : public HostedExecutor {
 
   /// A call that was made on a stream of the caller's begins behind what is there now, and what is put there from now
   /// on waits until the call has ended, or until `order` is gone. `device`: the stream's.
-  Status hold(int device, DeviceDriver::Stream stream, std::shared_ptr<StreamOrder>* order);
+  Status hold(int device, DeviceDriver::Stream stream, std::shared_ptr<StreamGate>* order);
   /// The next start() is of that call.
-  void follow(std::shared_ptr<StreamOrder> order) { order_ = std::move(order); }
+  void follow(std::shared_ptr<StreamGate> order) { order_ = std::move(order); }
   /// Before start() of a collective.
   void bind(StagedBuffers buffers) { buffers_ = std::move(buffers); }
 
@@ -119,7 +119,7 @@ class StagedExecutor final : public HostedExecutor {
   std::array<Slot, 2> slots_;
   std::size_t staged_bytes_ = 0;    // of each slot's input, and of its output
   std::vector<std::byte*> memory_;  // freed at the end: that may wait for work of the caller's
-  std::shared_ptr<OrderWords> words_;
+  std::shared_ptr<GateWords> words_;
   StreamPoint before_;  // what the call has to wait for
   StreamPoint after_;   // its last copy
 
@@ -127,7 +127,7 @@ class StagedExecutor final : public HostedExecutor {
   Launch whole_;
   StagedBuffers buffers_;
   TwoLevelStage* stage_ = nullptr;
-  std::shared_ptr<StreamOrder> order_;
+  std::shared_ptr<StreamGate> order_;
   std::span<Transfer> transfers_;
   std::vector<Transfer> exchanged_;               // those with host memory
   std::vector<std::vector<std::byte>> memories_;  // of exchanged_

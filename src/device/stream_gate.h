@@ -13,18 +13,18 @@ namespace tutti {
 
 /// Words that streams wait on, one a call at a time. They grow, so that a word may serve the next call while a stream
 /// of the call before has not looked yet; they stay until all streams have looked. Thread-safe.
-class OrderWords {
+class GateWords {
  public:
   static constexpr std::size_t kWords = 4096;
 
-  explicit OrderWords(DeviceDriver& driver) : driver_(driver) {}
-  ~OrderWords();
-  OrderWords(const OrderWords&) = delete;
-  OrderWords& operator=(const OrderWords&) = delete;
+  explicit GateWords(DeviceDriver& driver) : driver_(driver) {}
+  ~GateWords();
+  GateWords(const GateWords&) = delete;
+  GateWords& operator=(const GateWords&) = delete;
   Status open();
 
  private:
-  friend class StreamOrder;
+  friend class StreamGate;
   /// A word that no call has; blocks while all have one.
   std::size_t take();
   void give_back(std::size_t index, std::unique_ptr<StreamPoint> behind);
@@ -39,14 +39,14 @@ class OrderWords {
 };
 
 /// One call's place in a stream. The stream goes on when this is gone at the latest.
-class StreamOrder {
+class StreamGate {
  public:
   /// Puts the place into the stream.
-  static Status hold(std::shared_ptr<OrderWords> words, DeviceDriver& driver, int device, DeviceDriver::Stream stream,
-                     std::shared_ptr<StreamOrder>* order);
-  ~StreamOrder();
-  StreamOrder(const StreamOrder&) = delete;
-  StreamOrder& operator=(const StreamOrder&) = delete;
+  static Status hold(std::shared_ptr<GateWords> words, DeviceDriver& driver, int device, DeviceDriver::Stream stream,
+                     std::shared_ptr<StreamGate>* order);
+  ~StreamGate();
+  StreamGate(const StreamGate&) = delete;
+  StreamGate& operator=(const StreamGate&) = delete;
 
   /// What stands before the call.
   const StreamPoint& before() const { return before_; }
@@ -54,9 +54,9 @@ class StreamOrder {
   Status release(int device, DeviceDriver::Stream stream);
 
  private:
-  StreamOrder(std::shared_ptr<OrderWords> words, DeviceDriver& driver, std::size_t index);
+  StreamGate(std::shared_ptr<GateWords> words, DeviceDriver& driver, std::size_t index);
 
-  const std::shared_ptr<OrderWords> words_;
+  const std::shared_ptr<GateWords> words_;
   DeviceDriver& driver_;
   const std::size_t index_;
   std::uint64_t* const word_;

@@ -1,4 +1,4 @@
-#include "device/stream_order.h"
+#include "device/stream_gate.h"
 
 #include <chrono>
 #include <thread>
@@ -58,7 +58,7 @@ LateWords& late_words() {
 }
 }  // namespace
 
-OrderWords::~OrderWords() {
+GateWords::~GateWords() {
   if (words_ == nullptr) return;
   const auto patience = Clock::now() + kLookPatience;
   while (!all_passed(&looks_) && Clock::now() < patience) std::this_thread::sleep_for(kOrderNap);
@@ -66,7 +66,7 @@ OrderWords::~OrderWords() {
   late_words().sweep();
 }
 
-Status OrderWords::open() {
+Status GateWords::open() {
   late_words().sweep();
   void* memory = nullptr;
   TUTTI_TRY(driver_.allocate_shared(Bytes{kWords * sizeof(std::uint64_t)}, &memory));
@@ -76,7 +76,7 @@ Status OrderWords::open() {
   return {};
 }
 
-std::size_t OrderWords::take() {
+std::size_t GateWords::take() {
   MutexLock lock(mutex_);
   while (free_.empty()) given_back_.wait(lock);
   const std::size_t index = free_.back();
@@ -84,7 +84,7 @@ std::size_t OrderWords::take() {
   return index;
 }
 
-void OrderWords::give_back(std::size_t index, std::unique_ptr<StreamPoint> behind) {
+void GateWords::give_back(std::size_t index, std::unique_ptr<StreamPoint> behind) {
   const MutexLock lock(mutex_);
   if (behind != nullptr) looks_.push_back(std::move(behind));
   (void)all_passed(&looks_);
@@ -92,17 +92,17 @@ void OrderWords::give_back(std::size_t index, std::unique_ptr<StreamPoint> behin
   given_back_.notify_one();
 }
 
-StreamOrder::StreamOrder(std::shared_ptr<OrderWords> words, DeviceDriver& driver, std::size_t index)
+StreamGate::StreamGate(std::shared_ptr<GateWords> words, DeviceDriver& driver, std::size_t index)
     : words_(std::move(words)),
       driver_(driver),
       index_(index),
       word_(words_->words_ + index),
       value_(load_relaxed(word_) + 1) {}
 
-Status StreamOrder::hold(std::shared_ptr<OrderWords> words, DeviceDriver& driver, int device,
-                         DeviceDriver::Stream stream, std::shared_ptr<StreamOrder>* order) {
+Status StreamGate::hold(std::shared_ptr<GateWords> words, DeviceDriver& driver, int device, DeviceDriver::Stream stream,
+                        std::shared_ptr<StreamGate>* order) {
   const std::size_t index = words->take();
-  std::shared_ptr<StreamOrder> made(new StreamOrder(std::move(words), driver, index));
+  std::shared_ptr<StreamGate> made(new StreamGate(std::move(words), driver, index));
   TUTTI_TRY(made->before_.record(driver, device, stream));
   TUTTI_TRY(driver.wait_for_word(device, stream, made->word_, made->value_));
   made->behind_ = std::make_unique<StreamPoint>();
@@ -112,12 +112,12 @@ Status StreamOrder::hold(std::shared_ptr<OrderWords> words, DeviceDriver& driver
 }
 
 // A call that ended well waited until its stream had written the word.
-StreamOrder::~StreamOrder() {
+StreamGate::~StreamGate() {
   if (load_relaxed(word_) < value_) store_release(word_, value_, true);
   words_->give_back(index_, std::move(behind_));
 }
 
-Status StreamOrder::release(int device, DeviceDriver::Stream stream) {
+Status StreamGate::release(int device, DeviceDriver::Stream stream) {
   return driver_.write_word(device, stream, word_, value_);
 }
 
