@@ -253,7 +253,7 @@ class Communicator final : public WaitMonitor {
   Status wait_for_kernels();
   Status look_at_graphs();
   Status check_default_stream(const char* what) const;
-  Status open_stage(const CudaStream& stream, StreamPlace* place);
+  Status open_stage(const CudaStream& stream, StreamKey* place);
   BoardReader boards() const;
   void listen();
 

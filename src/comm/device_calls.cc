@@ -41,7 +41,7 @@ Status Communicator::launch_on(const CallArguments& arguments, const CudaStream&
     return fail(Code::kInvalidUsage,
                 "{}: a CUDA graph cannot have calls of ranks in several processes: no host would see one of them die",
                 name_of(call.collective));
-  StreamPlace place;
+  StreamKey place;
   TUTTI_TRY(stream.place_on(executor->device(), &place));
   place.capture = capture;
   TUTTI_TRY(wait_until_quiet());
@@ -75,7 +75,7 @@ Status Communicator::stage_on(const CudaStream& stream, void* queue, const CallA
                               std::shared_ptr<StreamGate>* order) {
   if (device_ == nullptr || launches(arguments)) return {};
   if (!arguments.staged && DeviceSide::has_memory(arguments, rank_.value)) return refuse_host_buffers();
-  StreamPlace places[2];
+  StreamKey places[2];
   TUTTI_TRY(open_stage(stream, &places[0]));
   places[1] = places[0];
   places[1].handle = queue;
@@ -88,13 +88,13 @@ Status Communicator::stage_on(const CudaStream& stream, std::span<const Transfer
                               std::shared_ptr<StreamGate>* order) {
   if (device_ == nullptr) return {};
   if (!device_->any_on_device(transfers)) return refuse_host_buffers();
-  StreamPlace place;
+  StreamKey place;
   TUTTI_TRY(open_stage(stream, &place));
   return device_->staged()->hold(place.device, stream.handle(), order);
 }
 
 /// Where a call on the stream stands that goes through host memory.
-Status Communicator::open_stage(const CudaStream& stream, StreamPlace* place) {
+Status Communicator::open_stage(const CudaStream& stream, StreamKey* place) {
   std::uint64_t capture = 0;
   TUTTI_TRY(device_->driver().capture_of(stream.handle(), &capture));
   if (capture != 0)

@@ -21,14 +21,14 @@
 namespace tutti::test {
 namespace {
 
-StreamPlace place_of(int& handle, int device = 0) {
-  StreamPlace place;
+StreamKey place_of(int& handle, int device = 0) {
+  StreamKey place;
   place.device = device;
   place.handle = &handle;
   return place;
 }
 
-Status enter(StreamBook& book, int rank, const StreamPlace& place, std::uint64_t number) {
+Status enter(StreamBook& book, int rank, const StreamKey& place, std::uint64_t number) {
   return book.enter(Rank{rank}, {&place, 1}, number);
 }
 
@@ -51,12 +51,12 @@ TEST(StreamBooks, TellPlacesApart) {
   StreamBook book(4);
   EXPECT_TRUE(enter(book, 0, place_of(a), 1).ok());
   EXPECT_TRUE(enter(book, 1, place_of(a, 1), 1).ok()) << "another device";
-  StreamPlace other_thread = place_of(a), captured = place_of(a);
+  StreamKey other_thread = place_of(a), captured = place_of(a);
   other_thread.thread = stream_thread();
   captured.capture = 7;
   EXPECT_TRUE(enter(book, 2, other_thread, 1).ok());
   EXPECT_TRUE(enter(book, 3, captured, 1).ok()) << "two graphs may be captured on one stream";
-  StreamPlace common = place_of(b), joined = place_of(a);
+  StreamKey common = place_of(b), joined = place_of(a);
   common.is_default = true;
   common.is_apart = joined.is_apart = false;
   StreamBook next(2);

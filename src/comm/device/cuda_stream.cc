@@ -13,11 +13,11 @@ Status CudaStream::of(void* handle, CudaStream* stream) {
   return {};
 }
 
-Status CudaStream::place_on(int device, StreamPlace* place) const {
+Status CudaStream::place_on(int device, StreamKey* place) const {
   if (traits_.device >= 0 && device >= 0 && traits_.device != device)
     return fail(Code::kInvalidArgument, "the CUDA stream is one of device {}, and the call one for device {}",
                 traits_.device, device);
-  *place = StreamPlace{};
+  *place = StreamKey{};
   place->device = traits_.device >= 0 ? traits_.device : device;
   place->handle = handle_;
   place->thread = is_per_thread_ ? stream_thread() : 0;

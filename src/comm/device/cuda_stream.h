@@ -17,7 +17,7 @@ class CudaStream {
   /// The calling thread's stream is meant, not that of who made this.
   bool is_per_thread() const { return is_per_thread_; }
   /// The stream as the calling thread uses it for `device`, -1: for any. kInvalidArgument: it is another device's.
-  Status place_on(int device, StreamPlace* place) const;
+  Status place_on(int device, StreamKey* place) const;
 
  private:
   DeviceDriver::Stream handle_ = nullptr;

@@ -228,7 +228,7 @@ std::string DeviceSide::describe_levels(Collective collective, Bytes block) cons
 }
 
 Status DeviceSide::follow_default_stream(const CallArguments& a, std::uint64_t number) {
-  StreamPlace place;
+  StreamKey place;
   place.device = a.staged ? staged_->device() : group_->executor().device();
   place.handle = driver().default_stream();
   place.is_default = true;

@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-bool StreamPlace::meets(const StreamPlace& other) const {
+bool StreamKey::meets(const StreamKey& other) const {
   if (device != other.device || capture != other.capture) return false;
   if (handle == other.handle && thread == other.thread) return true;
   return (is_default && !other.is_apart) || (other.is_default && !is_apart);
@@ -19,7 +19,7 @@ std::uint64_t stream_thread() {
 
 // The other rank's call `n` there has not ended while this one has not made call `n`; once it has, elsewhere, nothing
 // behind the other's is in its way.
-Status StreamBook::check(Rank rank, const StreamPlace& place, std::uint64_t number) const {
+Status StreamBook::check(Rank rank, const StreamKey& place, std::uint64_t number) const {
   for (const Entry& entry : entries_)
     if (entry.rank != rank && entry.number >= number && entry.place.meets(place))
       return fail(Code::kInvalidUsage,
@@ -29,21 +29,21 @@ Status StreamBook::check(Rank rank, const StreamPlace& place, std::uint64_t numb
   return {};
 }
 
-Status StreamBook::follow(Rank rank, const StreamPlace& place, std::uint64_t number) {
+Status StreamBook::follow(Rank rank, const StreamKey& place, std::uint64_t number) {
   TUTTI_TRY(check(rank, place, number));
   newest_[rank] = number;
   return {};
 }
 
-Status StreamBook::enter(Rank rank, std::span<const StreamPlace> places, std::uint64_t number) {
-  for (const StreamPlace& place : places) TUTTI_TRY(check(rank, place, number));
-  for (const StreamPlace& place : places) put(rank, place, number);
+Status StreamBook::enter(Rank rank, std::span<const StreamKey> places, std::uint64_t number) {
+  for (const StreamKey& place : places) TUTTI_TRY(check(rank, place, number));
+  for (const StreamKey& place : places) put(rank, place, number);
   newest_[rank] = number;
   forget_passed();
   return {};
 }
 
-void StreamBook::put(Rank rank, const StreamPlace& place, std::uint64_t number) {
+void StreamBook::put(Rank rank, const StreamKey& place, std::uint64_t number) {
   const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.rank == rank && entry.place.handle == place.handle && entry.place.thread == place.thread &&
            entry.place.capture == place.capture;

@@ -15,7 +15,7 @@
 namespace tutti {
 
 /// A place where calls are put, one after another.
-struct StreamPlace {
+struct StreamKey {
   int device = -1;
   DeviceDriver::Stream handle = nullptr;
   std::uint64_t thread = 0;   ///< of a handle that stands for another stream in each thread; else 0
@@ -24,10 +24,10 @@ struct StreamPlace {
   bool is_apart = true;
 
   /// What is put on one of them may wait for what was put on the other before.
-  bool meets(const StreamPlace& other) const;
+  bool meets(const StreamKey& other) const;
 };
 
-/// The calling thread's number in StreamPlace::thread; no two threads of a process ever have the same.
+/// The calling thread's number in StreamKey::thread; no two threads of a process ever have the same.
 std::uint64_t stream_thread();
 
 /// Numbers of calls grow on each rank, and mean the same call on all. Not thread-safe.
@@ -36,18 +36,18 @@ class StreamBook {
   /// `ranks`: how many use this book; what all have passed is forgotten.
   explicit StreamBook(std::size_t ranks) : ranks_(ranks) {}
   /// The rank's next call goes to all of `places`. kInvalidUsage: it would stand behind a call that waits for it.
-  Status enter(Rank rank, std::span<const StreamPlace> places, std::uint64_t number);
+  Status enter(Rank rank, std::span<const StreamKey> places, std::uint64_t number);
   /// The same for a call that goes elsewhere and follows what is there.
-  Status follow(Rank rank, const StreamPlace& place, std::uint64_t number);
+  Status follow(Rank rank, const StreamKey& place, std::uint64_t number);
 
  private:
   struct Entry {
     Rank rank;
-    StreamPlace place;
+    StreamKey place;
     std::uint64_t number;
   };
-  Status check(Rank rank, const StreamPlace& place, std::uint64_t number) const;
-  void put(Rank rank, const StreamPlace& place, std::uint64_t number);
+  Status check(Rank rank, const StreamKey& place, std::uint64_t number) const;
+  void put(Rank rank, const StreamKey& place, std::uint64_t number);
   void forget_passed();
 
   const std::size_t ranks_;
@@ -59,11 +59,11 @@ class StreamBook {
 class StreamLedger {
  public:
   explicit StreamLedger(std::size_t ranks) : book_(ranks) {}
-  Status enter(Rank rank, std::span<const StreamPlace> places, std::uint64_t number) {
+  Status enter(Rank rank, std::span<const StreamKey> places, std::uint64_t number) {
     const MutexLock lock(mutex_);
     return book_.enter(rank, places, number);
   }
-  Status follow(Rank rank, const StreamPlace& place, std::uint64_t number) {
+  Status follow(Rank rank, const StreamKey& place, std::uint64_t number) {
     const MutexLock lock(mutex_);
     return book_.follow(rank, place, number);
   }

@@ -130,7 +130,7 @@ Status CallGroup::check_streams(bool on_threads) const {
       return fail(Code::kInvalidUsage,
                   "calls of a group with joins or splits run on threads of their own, for which cudaStreamPerThread is "
                   "another stream");
-    StreamPlace place;
+    StreamKey place;
     TUTTI_TRY(call.stream->cuda().place_on(side->device_of_calls(), &place));
     StreamBook& book = books.try_emplace(call.comm->membership().comm_id(), SIZE_MAX).first->second;
     TUTTI_TRY(book.enter(call.comm->rank(), {&place, 1}, number));
