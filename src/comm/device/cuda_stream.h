@@ -1,7 +1,7 @@
 // A CUDA stream of the caller's, on which calls are put when they are made.
 #pragma once
 
-#include "comm/device/stream_ledger.h"
+#include "comm/device/stream_deadlock_check.h"
 #include "core/status.h"
 #include "device/device_driver.h"
 

@@ -30,8 +30,8 @@ std::size_t ranks_here(const JoinResult& joined) {
 Status DeviceSide::open(const DeviceRequest& request, const JoinResult& joined, Executor& host,
                         std::unique_ptr<DeviceSide>* made) {
   std::unique_ptr<DeviceSide> side(new DeviceSide(request, *joined.membership, host));
-  side->streams_ = Hub::shared<StreamLedger>(joined.membership->comm_id(),
-                                             [&] { return std::make_shared<StreamLedger>(ranks_here(joined)); });
+  side->streams_ = Hub::shared<StreamDeadlockCheck>(
+      joined.membership->comm_id(), [&] { return std::make_shared<StreamDeadlockCheck>(ranks_here(joined)); });
   HostExchange ranks(host, *joined.membership, request.deadline);
   std::vector<int> all(static_cast<std::size_t>(joined.membership->ranks()));
   std::iota(all.begin(), all.end(), 0);

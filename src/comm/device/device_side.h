@@ -9,7 +9,7 @@
 #include "comm/call/arguments.h"
 #include "comm/device/device_group.h"
 #include "comm/device/host_exchange.h"
-#include "comm/device/stream_ledger.h"
+#include "comm/device/stream_deadlock_check.h"
 #include "core/memory.h"
 #include "executor/device/staged_executor.h"
 
@@ -53,7 +53,7 @@ class DeviceSide {
   int device_of_calls() const { return group_ != nullptr ? group_->executor().device() : request_.device; }
 
   /// Of the ranks of this process.
-  StreamLedger& streams() { return *streams_; }
+  StreamDeadlockCheck& streams() { return *streams_; }
   /// Where a call without a stream stands. kInvalidUsage: behind one that waits for it.
   Status follow_default_stream(const CallArguments& arguments, std::uint64_t number);
 
@@ -95,7 +95,7 @@ class DeviceSide {
   const DeviceRequest request_;
   Membership& membership_;
   Executor& host_;
-  std::shared_ptr<StreamLedger> streams_;
+  std::shared_ptr<StreamDeadlockCheck> streams_;
   std::unique_ptr<DeviceGroup> group_;       // of all ranks
   std::unique_ptr<DeviceGroup> host_group_;  // of the host's, where they have calls at two levels
   std::unique_ptr<TwoLevelStage> stage_;     // with host_group_

@@ -119,8 +119,8 @@ Status CallGroup::run() {
 // What would be refused when its turn comes is refused before anything runs: two ranks of one communicator on a stream.
 // And what would be put on another stream than the caller's.
 Status CallGroup::check_streams(bool on_threads) const {
-  std::map<std::uint64_t, StreamBook> books;       // by communicator
-  std::map<Communicator*, std::uint64_t> numbers;  // of its calls in this group
+  std::map<std::uint64_t, StreamDeadlockCheck> checks;  // by communicator
+  std::map<Communicator*, std::uint64_t> numbers;       // of its calls in this group
   for (const Collected& call : calls_) {
     if (call.comm == nullptr || call.blocking || !call.call.collective()) continue;
     const std::uint64_t number = ++numbers[call.comm.get()];
@@ -132,8 +132,8 @@ Status CallGroup::check_streams(bool on_threads) const {
                   "another stream");
     StreamKey place;
     TUTTI_TRY(call.stream->cuda().place_on(side->device_of_calls(), &place));
-    StreamBook& book = books.try_emplace(call.comm->membership().comm_id(), SIZE_MAX).first->second;
-    TUTTI_TRY(book.enter(call.comm->rank(), {&place, 1}, number));
+    StreamDeadlockCheck& check = checks.try_emplace(call.comm->membership().comm_id(), SIZE_MAX).first->second;
+    TUTTI_TRY(check.enter(call.comm->rank(), {&place, 1}, number));
   }
   return {};
 }

@@ -1,4 +1,4 @@
-#include "comm/device/stream_ledger.h"
+#include "comm/device/stream_deadlock_check.h"
 
 #include <algorithm>
 #include <atomic>
@@ -19,43 +19,45 @@ std::uint64_t stream_thread() {
 
 // The other rank's call `n` there has not ended while this one has not made call `n`; once it has, elsewhere, nothing
 // behind the other's is in its way.
-Status StreamBook::check(Rank rank, const StreamKey& place, std::uint64_t number) const {
+Status StreamDeadlockCheck::check(Rank rank, const StreamKey& stream, std::uint64_t number) const {
   for (const Entry& entry : entries_)
-    if (entry.rank != rank && entry.number >= number && entry.place.meets(place))
+    if (entry.rank != rank && entry.number >= number && entry.stream.meets(stream))
       return fail(Code::kInvalidUsage,
                   "the CUDA stream of rank {}'s call {} on device {} has call {} of rank {} before it, which waits for "
                   "it: ranks of one communicator need streams of their own",
-                  rank.value, number, place.device, entry.number, entry.rank.value);
+                  rank.value, number, stream.device, entry.number, entry.rank.value);
   return {};
 }
 
-Status StreamBook::follow(Rank rank, const StreamKey& place, std::uint64_t number) {
-  TUTTI_TRY(check(rank, place, number));
+Status StreamDeadlockCheck::follow(Rank rank, const StreamKey& stream, std::uint64_t number) {
+  const MutexLock lock(mutex_);
+  TUTTI_TRY(check(rank, stream, number));
   newest_[rank] = number;
   return {};
 }
 
-Status StreamBook::enter(Rank rank, std::span<const StreamKey> places, std::uint64_t number) {
-  for (const StreamKey& place : places) TUTTI_TRY(check(rank, place, number));
-  for (const StreamKey& place : places) put(rank, place, number);
+Status StreamDeadlockCheck::enter(Rank rank, std::span<const StreamKey> streams, std::uint64_t number) {
+  const MutexLock lock(mutex_);
+  for (const StreamKey& stream : streams) TUTTI_TRY(check(rank, stream, number));
+  for (const StreamKey& stream : streams) put(rank, stream, number);
   newest_[rank] = number;
   forget_passed();
   return {};
 }
 
-void StreamBook::put(Rank rank, const StreamKey& place, std::uint64_t number) {
+void StreamDeadlockCheck::put(Rank rank, const StreamKey& stream, std::uint64_t number) {
   const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.rank == rank && entry.place.handle == place.handle && entry.place.thread == place.thread &&
-           entry.place.capture == place.capture;
+    return entry.rank == rank && entry.stream.handle == stream.handle && entry.stream.thread == stream.thread &&
+           entry.stream.capture == stream.capture;
   });
   if (known != entries_.end())
     known->number = number;
   else
-    entries_.push_back({rank, place, number});
+    entries_.push_back({rank, stream, number});
 }
 
-// Streams come and go; the book must not grow with them.
-void StreamBook::forget_passed() {
+// Streams come and go; this must not grow with them.
+void StreamDeadlockCheck::forget_passed() {
   if (newest_.size() < ranks_) return;
   const auto lowest = std::min_element(newest_.begin(), newest_.end(),
                                        [](const auto& a, const auto& b) { return a.second < b.second; });
