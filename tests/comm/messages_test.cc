@@ -35,7 +35,7 @@ JoinMessage sample_join() {
   join.ranks = 4;
   join.patience_ms = 1000;
   join.agreed = {{"TUTTI_ALGO", "ring"}, {"x", ""}};
-  join.advice = "known by rank 0";
+  join.from_rank_0 = "known by rank 0";
   return join;
 }
 
@@ -54,11 +54,11 @@ TEST(Messages, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(join.member.addresses, sample_member(0).addresses);
   EXPECT_EQ(join.agreed.at(1).name, "x");
   EXPECT_EQ(join.patience_ms, 1000u);
-  EXPECT_EQ(join.advice, "known by rank 0");
+  EXPECT_EQ(join.from_rank_0, "known by rank 0");
   GoMessage go;
   ASSERT_TRUE(decode(encode(GoMessage{{Rank{3}}, "told to all"}), &go).ok());
   EXPECT_EQ(go.apart, std::vector<Rank>{Rank{3}});
-  EXPECT_EQ(go.advice, "told to all");
+  EXPECT_EQ(go.from_rank_0, "told to all");
   TableMessage table;
   ASSERT_TRUE(decode(encode(sample_table()), &table).ok());
   EXPECT_EQ(table.members.at(2).socket_name, "tutti-abc");

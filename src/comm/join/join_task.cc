@@ -260,7 +260,7 @@ void JoinTask::send_join() {
   join.member = self();
   join.ranks = request_.ranks;
   join.agreed = request_.agreed;
-  if (request_.rank == Rank{0}) join.advice = request_.advice;
+  if (request_.rank == Rank{0}) join.from_rank_0 = request_.from_rank_0;
   if (!request_.deadline.is_never()) {
     const auto left = std::chrono::ceil<milliseconds>(request_.deadline.left(kLongTime));
     join.patience_ms = static_cast<std::uint64_t>(std::max<std::int64_t>(left.count(), 1));
@@ -351,7 +351,7 @@ Status JoinTask::take_go(ByteView payload) {
                                   [&](const Member& member) { return member.host_id == members[0].host_id; });
   made.processes = processes_of(*group_->member_table());
   for (const Member& member : members) made.devices.push_back(member.device);
-  made.advice = std::move(go.advice);
+  made.from_rank_0 = std::move(go.from_rank_0);
   made.kernel_ranks = ranks_on_kernel_of(request_.rank, *group_->member_table());
   // Its own it knows even where the list is too long to be told.
   made.kernel_cores =

@@ -194,7 +194,7 @@ void RootSession::all_ready() {
   GoMessage go;
   for (const auto& [rank, joined] : joined_)
     if (!joined.mapped) go.apart.push_back(rank);
-  if (const auto first = joined_.find(Rank{0}); first != joined_.end()) go.advice = first->second.join.advice;
+  if (const auto first = joined_.find(Rank{0}); first != joined_.end()) go.from_rank_0 = first->second.join.from_rank_0;
   const std::vector<std::byte> message = encode(go);
   state_ = State::kDone;
   acceptor_.reset();

@@ -100,7 +100,7 @@ std::vector<std::byte> encode(const JoinMessage& message) {
     out.text(message.agreed[i].name);
     out.text(message.agreed[i].value);
   }
-  out.text(message.advice);
+  out.text(message.from_rank_0);
   return out.data();
 }
 
@@ -114,7 +114,7 @@ Status decode(ByteView data, JoinMessage* message) {
     setting.name = in.line();
     setting.value = in.line();
   }
-  message->advice = in.lines();
+  message->from_rank_0 = in.lines();
   if (message->ranks < 1 || message->ranks > kMaxRanks || message->patience_ms > kMaxPatience) in.refuse();
   return in.finish("join");
 }
@@ -155,14 +155,14 @@ Status decode(ByteView data, MissingMessage* message) {
 std::vector<std::byte> encode(const GoMessage& message) {
   MessageWriter out;
   write_ranks(out, message.apart);
-  out.text(message.advice);
+  out.text(message.from_rank_0);
   return out.data();
 }
 
 Status decode(ByteView data, GoMessage* message) {
   MessageReader in(data);
   read_ranks(in, &message->apart);
-  message->advice = in.lines();
+  message->from_rank_0 = in.lines();
   return in.finish("go");
 }
 
