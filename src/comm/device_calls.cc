@@ -240,9 +240,9 @@ bool Communicator::has_kernels() const {
 }
 
 // With a process its kernels end. Whether they had done their part is not known, only whether this rank's kernel still
-// waits for anybody: what the dead delivered it finds at its next look, long before kPatience.
+// waits for anybody: what the dead delivered it finds at its next look, long before kLostTimeout.
 Status Communicator::look_for_lost_kernels(const Call& call) {
-  constexpr std::chrono::milliseconds kPatience{200};
+  constexpr std::chrono::milliseconds kLostTimeout{200};
   if (!device_->spans_processes() || failed()) return {};
   const DeviceExecutor& executor = *device_->executor();
   Rank lost = kNoRank;
@@ -255,7 +255,7 @@ Status Communicator::look_for_lost_kernels(const Call& call) {
     lost_waits_ = executor.waits();
     lost_since_ = Clock::now();
   }
-  if (Clock::now() - lost_since_ < kPatience) return {};
+  if (Clock::now() - lost_since_ < kLostTimeout) return {};
   TUTTI_TRY(adopt_cause());  // whoever left after giving a cause gave it before it left
   const bool died = joined_.membership->liveness(lost) == Liveness::kDead;
   return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) {} during {}", lost.value,

@@ -15,7 +15,7 @@ namespace tutti {
 
 namespace {
 /// A wait for ranks of other hosts is long from here on: their boards are asked for, at first as often, later less.
-constexpr std::chrono::milliseconds kFarPatience{50};
+constexpr std::chrono::milliseconds kFarTimeout{50};
 constexpr std::chrono::milliseconds kFarPause{1000};
 /// What a dead process of another host sent is still sent by its system, also again when a packet was lost (at first
 /// after 200 ms, then 400): the end of the connection comes behind it. A dead system ends no connection.
@@ -36,8 +36,8 @@ void Communicator::ask_far_ranks() {
   if (far_.empty() || !waiting_) return;
   const Clock::time_point now = Clock::now();
   const Clock::duration waited = now - waiting_since_;
-  const Clock::duration pause = std::clamp<Clock::duration>(waited / 4, kFarPatience, kFarPause);
-  if (waited < kFarPatience || now - asked_at_ < pause) return;
+  const Clock::duration pause = std::clamp<Clock::duration>(waited / 4, kFarTimeout, kFarPause);
+  if (waited < kFarTimeout || now - asked_at_ < pause) return;
   asked_at_ = now;
   joined_.membership->ask_boards(far_);
 }
@@ -187,7 +187,7 @@ Status Communicator::look_for_deaths(Rank missing, std::uint64_t progress) {
       return {};
     }
     const Clock::duration suspected = Clock::now() - suspect_since_;
-    if (is_far(peer) && (suspected < kFarPatience || (suspected < kLastWords && executor_->hears(peer)))) {
+    if (is_far(peer) && (suspected < kFarTimeout || (suspected < kLastWords && executor_->hears(peer)))) {
       alarm_.store(1, std::memory_order_release);
       return {};
     }

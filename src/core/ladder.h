@@ -73,10 +73,10 @@ class Crowd {
 /// line from it just before it writes there, and costs both a crossing of the line more; and it makes this rank late
 /// for the next call, where the other one then looks too early. One pause is right where the cores share a cache, four
 /// where they do not; what is right shows in how often one has to look (docs/design/waiting.md). Not thread-safe.
-class Patience {
+class PollDelay {
  public:
   /// `off`: ranks share a core, where every pause keeps another one waiting.
-  explicit Patience(bool off) : pauses_(off ? 0 : kFewest) {}
+  explicit PollDelay(bool off) : pauses_(off ? 0 : kFewest) {}
 
   void pass() const {
     for (std::uint32_t i = 0; i < pauses_; ++i) cpu_pause();

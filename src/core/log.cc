@@ -139,9 +139,9 @@ class Log {
     push(level, std::move(text));
   }
 
-  bool drain(std::chrono::nanoseconds patience) {
+  bool drain(std::chrono::nanoseconds timeout) {
     if (is_writer_) return true;
-    const Clock::time_point end = Clock::now() + patience;
+    const Clock::time_point end = Clock::now() + timeout;
     MutexLock lock(mutex_);
     const std::uint64_t last = queued_;
     while (running_ && written_ < last && changed_.wait_until(lock, end)) continue;
@@ -238,7 +238,7 @@ class Log {
 
   void end_callback() {
     if (is_foreign()) return;
-    drain(kLogPatience);
+    drain(kLogTimeout);
     const MutexLock lock(mutex_);
     sink_.callback = nullptr;
   }
@@ -246,11 +246,11 @@ class Log {
   /// The process ends, or unloads the library: the thread, which sees that, is not waited for long.
   void end() {
     if (is_foreign()) return;
-    drain(kLogPatience);
+    drain(kLogTimeout);
     MutexLock lock(mutex_);
     ended_ = true;
     changed_.notify_all();
-    const Clock::time_point last = Clock::now() + kLogPatience;
+    const Clock::time_point last = Clock::now() + kLogTimeout;
     while (running_ && changed_.wait_until(lock, last))
       continue;  // the callback, or who reads the lines, may hold it up
     for (const Line& line : lines_) write_now(line);
@@ -261,7 +261,7 @@ class Log {
   bool is_foreign() const { return process_.load(std::memory_order_relaxed) != ::getpid(); }
 
   static void before_fork() TUTTI_ACQUIRE(get().mutex_) {
-    get().drain(kLogPatience);
+    get().drain(kLogTimeout);
     get().mutex_.lock();
   }
   static void after_fork() TUTTI_RELEASE(get().mutex_) { get().mutex_.unlock(); }
@@ -304,7 +304,7 @@ void log_line(LogLevel level, LogSource source, std::string_view text) {
   Log::get().add(level, stamped(level, source, text));
 }
 
-bool log_drain(std::chrono::milliseconds patience) { return Log::get().drain(patience); }
+bool log_drain(std::chrono::milliseconds timeout) { return Log::get().drain(timeout); }
 
 void log_configure(LogLevel level, const std::string& path) {
   log_detail::threshold.store(static_cast<int>(level), std::memory_order_relaxed);

@@ -38,9 +38,9 @@ struct LogSource {
 };
 
 /// How long the end of a communicator or of the process waits for lines to be written, ...
-inline constexpr std::chrono::milliseconds kLogPatience{100};
+inline constexpr std::chrono::milliseconds kLogTimeout{100};
 /// ... and that of a call that has failed.
-inline constexpr std::chrono::milliseconds kLogPatienceOfCalls{20};
+inline constexpr std::chrono::milliseconds kLogTimeoutOfCalls{20};
 
 /// Queues one line. Any thread; waits for no line to be written. A line is never torn.
 void log_line(LogLevel level, LogSource source, std::string_view text);
@@ -51,7 +51,7 @@ void log(LogLevel level, LogSource source, fmt::format_string<Args...> format, A
 }
 
 /// Waits until all lines logged so far are written, at most so long. False: some are not. At once in the callback.
-bool log_drain(std::chrono::milliseconds patience);
+bool log_drain(std::chrono::milliseconds timeout);
 
 /// Sets level and destination (empty path: stderr; "%p" in the path becomes the process id). A file that cannot be
 /// opened, or is a link outside of /dev, is reported on stderr, which is then used. Does not wait for lines to be

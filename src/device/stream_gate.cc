@@ -12,7 +12,7 @@ namespace tutti {
 
 namespace {
 /// A stream whose word was stored looks soon, unless work of the caller's stands before its wait.
-constexpr std::chrono::milliseconds kLookPatience{50};
+constexpr std::chrono::milliseconds kLookTimeout{50};
 constexpr std::chrono::microseconds kOrderNap{100};
 
 using Looks = std::vector<std::unique_ptr<StreamPoint>>;
@@ -60,8 +60,8 @@ LateWords& late_words() {
 
 GateWords::~GateWords() {
   if (words_ == nullptr) return;
-  const auto patience = Clock::now() + kLookPatience;
-  while (!all_passed(&looks_) && Clock::now() < patience) std::this_thread::sleep_for(kOrderNap);
+  const auto timeout = Clock::now() + kLookTimeout;
+  while (!all_passed(&looks_) && Clock::now() < timeout) std::this_thread::sleep_for(kOrderNap);
   late_words().add(driver_, words_, std::move(looks_));
   late_words().sweep();
 }

@@ -24,7 +24,7 @@ class CpuExecutor final : public Executor {
       : endpoint_(std::move(endpoint)),
         exchange_(*endpoint_, peers),
         policy_(ladder),
-        patience_(!ladder.has_cores),
+        poll_delay_(!ladder.has_cores),
         rank_(endpoint_->rank().value),
         ranks_(endpoint_->ranks()),
         direct_sources_(static_cast<std::size_t>(ranks_)) {}
@@ -127,7 +127,7 @@ class CpuExecutor final : public Executor {
   bool exchanging_ = false;  // the running operation is one of exchange_
   LadderPolicy policy_;
   Crowd crowd_;
-  Patience patience_;
+  PollDelay poll_delay_;
   int rank_;
   int ranks_;
   Launch launch_;

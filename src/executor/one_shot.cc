@@ -52,7 +52,7 @@ Status CpuExecutor<E>::run_one_shot(const Launch& launch, WaitMonitor& monitor) 
 template <Endpoint E>
 bool CpuExecutor<E>::all_arrived(const Launch& launch, Bytes bytes) {
   std::uint32_t spins = 0;
-  patience_.pass();
+  poll_delay_.pass();
   for (int peer = 0; peer < ranks_; ++peer) {
     if (peer == rank_) continue;
     for (;;) {
@@ -61,10 +61,10 @@ bool CpuExecutor<E>::all_arrived(const Launch& launch, Bytes bytes) {
       if (peek.state == PeekState::kReady) [[likely]]
         break;
       if (peek.state == PeekState::kMismatch || ++spins > policy_.bare_spins) return false;
-      patience_.pass_between();
+      poll_delay_.pass_between();
     }
   }
-  patience_.learn(spins);
+  poll_delay_.learn(spins);
   return true;
 }
 

@@ -59,7 +59,7 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   /// kernel's hands.
   Status hand_over(TcpStream* stream);
   /// TCP: how long the other end may be silent, see Socket.
-  void set_patience(double seconds, bool output = true) { socket_.set_patience(seconds, output); }
+  void set_timeout(double seconds, bool output = true) { socket_.set_timeout(seconds, output); }
   /// TCP: where the other end is, see Socket.
   bool peer(IpAddress* address, std::uint32_t* scope) const { return socket_.peer(address, scope); }
   /// TCP: whether the other end's system has taken the connection; once closed, whether it had to the end.

@@ -28,7 +28,7 @@ void set_option(int descriptor, int level, int option, int value) {
   ::setsockopt(descriptor, level, option, &value, sizeof(value));  // each is a refinement: without it things still work
 }
 
-/// Small messages at once, and a host that is gone is noticed within half a minute, or as set_patience() says.
+/// Small messages at once, and a host that is gone is noticed within half a minute, or as set_timeout() says.
 void tune(int descriptor) {
   set_option(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -111,7 +111,7 @@ Status Socket::connect(const IpAddress& address, std::uint16_t port, std::uint32
   return {};
 }
 
-void Socket::set_patience(double seconds, bool output) {
+void Socket::set_timeout(double seconds, bool output) {
   if (is_unix()) return;
   const double least = std::clamp(seconds, 1.0, 86400.0);
   const int probes = static_cast<int>(std::ceil(least));

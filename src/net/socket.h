@@ -47,7 +47,7 @@ class Socket {
   /// TCP: a peer that answers nothing for so long (at least 1 s) is gone. Unix: does nothing. `output`: also while
   /// something is on its way; but then a peer that reads nothing for so long counts as gone, too, whatever its system
   /// answers (Linux 5.11 and later).
-  void set_patience(double seconds, bool output = true);
+  void set_timeout(double seconds, bool output = true);
   /// TCP: the other end's address, and its interface if it is a link-local one. False: not connected (yet, or any
   /// more). Unix: false.
   bool peer(IpAddress* address, std::uint32_t* scope) const;
@@ -87,7 +87,7 @@ bool is_refusal(const Status& why);
 bool is_lack(const Status& why);
 /// Whether a port cannot be listened on because somebody has it.
 bool is_in_use(const Status& why);
-/// Whether it ended because the other host answered nothing for as long as set_patience() said.
+/// Whether it ended because the other host answered nothing for as long as set_timeout() said.
 bool is_unreachable(const Status& why);
 
 }  // namespace tutti

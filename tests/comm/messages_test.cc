@@ -33,7 +33,7 @@ JoinMessage sample_join() {
   JoinMessage join;
   join.member = sample_member(3);
   join.ranks = 4;
-  join.patience_ms = 1000;
+  join.timeout_ms = 1000;
   join.agreed = {{"TUTTI_ALGO", "ring"}, {"x", ""}};
   join.from_rank_0 = "known by rank 0";
   return join;
@@ -53,7 +53,7 @@ TEST(Messages, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(join.member.device, sample_member(3).device);
   EXPECT_EQ(join.member.addresses, sample_member(0).addresses);
   EXPECT_EQ(join.agreed.at(1).name, "x");
-  EXPECT_EQ(join.patience_ms, 1000u);
+  EXPECT_EQ(join.timeout_ms, 1000u);
   EXPECT_EQ(join.from_rank_0, "known by rank 0");
   GoMessage go;
   ASSERT_TRUE(decode(encode(GoMessage{{Rank{3}}, "told to all"}), &go).ok());
@@ -136,12 +136,12 @@ TEST(Messages, ValuesOutOfRangeAreRefused) {
   join.member.rank = Rank{-1};
   EXPECT_FALSE(decode(encode(join), &join).ok());
   join = sample_join();
-  join.patience_ms = kMaxPatience;
+  join.timeout_ms = kMaxTimeout;
   EXPECT_TRUE(decode(encode(join), &join).ok());
-  for (const std::uint64_t patience : {kMaxPatience + 1, std::uint64_t{1} << 44, ~std::uint64_t{0}}) {
+  for (const std::uint64_t timeout : {kMaxTimeout + 1, std::uint64_t{1} << 44, ~std::uint64_t{0}}) {
     join = sample_join();
-    join.patience_ms = patience;  // in nanoseconds it is more than a clock can hold
-    EXPECT_FALSE(decode(encode(join), &join).ok()) << patience;
+    join.timeout_ms = timeout;  // in nanoseconds it is more than a clock can hold
+    EXPECT_FALSE(decode(encode(join), &join).ok()) << timeout;
   }
   TableMessage table = sample_table();
   table.members[1].rank = Rank{2};

@@ -59,14 +59,14 @@ TEST(Ladder, WhoIsLongWithoutTheCoreAfterAYieldSleepsInstead) {
 }
 
 TEST(Patience, FollowsWhatIsFound) {
-  Patience patience(false);
-  EXPECT_EQ(patience.pauses(), 1U);
-  for (int i = 0; i < 10; ++i) patience.learn(20);
-  EXPECT_EQ(patience.pauses(), 4U) << "cores that are far apart";
-  patience.learn(2);
-  EXPECT_EQ(patience.pauses(), 4U) << "neither early nor late";
-  for (int i = 0; i < 10; ++i) patience.learn(0);
-  EXPECT_EQ(patience.pauses(), 1U);
+  PollDelay delay(false);
+  EXPECT_EQ(delay.pauses(), 1U);
+  for (int i = 0; i < 10; ++i) delay.learn(20);
+  EXPECT_EQ(delay.pauses(), 4U) << "cores that are far apart";
+  delay.learn(2);
+  EXPECT_EQ(delay.pauses(), 4U) << "neither early nor late";
+  for (int i = 0; i < 10; ++i) delay.learn(0);
+  EXPECT_EQ(delay.pauses(), 1U);
 }
 
 TEST(Patience, RanksThatShareACoreHaveNone) {

@@ -41,7 +41,7 @@ inline JoinMessage join_of(std::int32_t rank) {
   JoinMessage join;
   join.member = member(rank);
   join.ranks = kRanks;
-  join.patience_ms = 1000;
+  join.timeout_ms = 1000;
   join.agreed = {{"TUTTI_ALGO", "ring"}, {"x", ""}};
   return join;
 }

@@ -25,7 +25,7 @@ tuttiResult_t report(const Status& status, const void* object) {
   // A final failure was logged by the communicator, once; a refused call is logged here.
   if (refused && !hub_forked()) log(LogLevel::kWarn, {}, "{}: {}", name_of(status.code()), status.text());
   // A program that ends because of a failure leaves the reason in the log. Work in progress is not a failure.
-  if (status.code() != Code::kInProgress && !hub_forked()) log_drain(kLogPatienceOfCalls);
+  if (status.code() != Code::kInProgress && !hub_forked()) log_drain(kLogTimeoutOfCalls);
   return static_cast<tuttiResult_t>(remember_error(status, object));
 }
 
@@ -203,7 +203,7 @@ tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
       if (status.code() == Code::kInvalidUsage) return status;
       tutti::retire_handle(comm);  // or an abort has, while this call waited
     }
-    tutti::log_drain(tutti::kLogPatience);
+    tutti::log_drain(tutti::kLogTimeout);
     return status;
   });
 }

@@ -27,7 +27,7 @@ constexpr milliseconds kRejoinPause{50};
 constexpr milliseconds kHeldUp{1000};
 constexpr milliseconds kLookPause{50};
 constexpr milliseconds kEarly{200};
-constexpr std::chrono::milliseconds kLongTime{kMaxPatience};
+constexpr std::chrono::milliseconds kLongTime{kMaxTimeout};
 /// A root whose door is crowded may turn a rank away: that is worth a few more tries, a dead root is not.
 constexpr int kMaxRefusals = 8;
 
@@ -263,7 +263,7 @@ void JoinTask::send_join() {
   if (request_.rank == Rank{0}) join.from_rank_0 = request_.from_rank_0;
   if (!request_.deadline.is_never()) {
     const auto left = std::chrono::ceil<milliseconds>(request_.deadline.left(kLongTime));
-    join.patience_ms = static_cast<std::uint64_t>(std::max<std::int64_t>(left.count(), 1));
+    join.timeout_ms = static_cast<std::uint64_t>(std::max<std::int64_t>(left.count(), 1));
   }
   root_->send(MessageType::kJoin, encode(join));
 }

@@ -88,13 +88,13 @@ Status RootSession::take_join(Connection* from, ByteView payload) {
     return {};
   }
   ranks_ = join.ranks;
-  const std::uint64_t patience = join.patience_ms;
+  const std::uint64_t timeout = join.timeout_ms;
   Joined& joined = joined_[rank];
   joined.join = std::move(join);
   joined.connection = from;
   by_connection_[from] = rank;
-  if (patience != 0)
-    joined.deadline = loop_.after(std::chrono::milliseconds(patience), [weak = weak_from_this(), rank] {
+  if (timeout != 0)
+    joined.deadline = loop_.after(std::chrono::milliseconds(timeout), [weak = weak_from_this(), rank] {
       if (const auto self = weak.lock()) self->on_deadline(rank);
     });
   if (joined_.size() == static_cast<std::size_t>(ranks_)) return complete(), Status();
@@ -215,7 +215,7 @@ Status RootSession::take_failure(ByteView payload) {
 void RootSession::on_deadline(Rank rank) {
   if (state_ != State::kCollecting && state_ != State::kLinking) return;
   const JoinMessage& join = joined_.at(rank).join;
-  const double waited = static_cast<double>(join.patience_ms) / 1000;
+  const double waited = static_cast<double>(join.timeout_ms) / 1000;
   if (state_ == State::kCollecting)
     return fail_all(fail(Code::kTimeout, "{} of {} did not join within the {:.3g} s that rank {} waited",
                          text_of(missing()), ranks_, waited, rank.value));
@@ -241,13 +241,13 @@ void RootSession::fail_all(const Status& why) {
   state_ = State::kFailed;
   send_to_all(MessageType::kFailure, message);  // first of all: what follows may lack memory
   loop_.cancel(missing_timer_);
-  auto patience = std::chrono::milliseconds(kEndAfterFailure);
+  auto timeout = std::chrono::milliseconds(kEndAfterFailure);
   for (const auto& [rank, joined] : joined_) {
     loop_.cancel(joined.deadline);
-    if (joined.join.patience_ms != 0)
-      patience = std::min(patience, std::chrono::milliseconds(joined.join.patience_ms) + kMissingReports);
+    if (joined.join.timeout_ms != 0)
+      timeout = std::min(timeout, std::chrono::milliseconds(joined.join.timeout_ms) + kMissingReports);
   }
-  end_timer_ = loop_.after(patience, [weak = weak_from_this()] {
+  end_timer_ = loop_.after(timeout, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->end();
   });
   for (const auto& [rank, joined] : joined_) answered_.insert(rank);

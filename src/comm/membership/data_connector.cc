@@ -13,7 +13,7 @@ namespace {
 constexpr std::chrono::milliseconds kStreamRetry{100};
 constexpr std::chrono::milliseconds kSilentRetry{1000};
 constexpr std::chrono::seconds kAnswerTime{10};
-/// What a single try gets however short the patience is.
+/// What a single try gets, however short the timeout is.
 constexpr std::chrono::seconds kLeastTime{1};
 
 IpAddress loopback(std::uint8_t family) {
@@ -30,11 +30,11 @@ IpAddress loopback(std::uint8_t family) {
 
 }  // namespace
 
-void DataConnector::open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& locals, double patience,
+void DataConnector::open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& locals, double timeout,
                          bool tls) {
   member_table_ = std::move(member_table);
   tls_ = tls;
-  patience_ = patience;
+  timeout_ = timeout;
   for (const Rank rank : locals) accepted_[rank] = std::make_shared<AcceptedStreams>();
 }
 
@@ -120,7 +120,7 @@ std::vector<DialTarget> DataConnector::targets_for(Rank peer) const {
 }
 
 Clock::time_point DataConnector::deadline_from_now() const {
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(patience_));
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_));
 }
 
 void DataConnector::begin_dial(const DataConnectionId& id, End& end) {
@@ -147,7 +147,7 @@ void DataConnector::dial(const DataConnectionId& id) {
   dialer->start();
 }
 
-/// Nobody has said no, but the patience has ended.
+/// Nobody has said no, but the time is over.
 void DataConnector::dial_late(const DataConnectionId& id) {
   const auto found = ends_.find(id);
   if (found == ends_.end() || !found->second.dialer) return;
@@ -173,7 +173,7 @@ void DataConnector::dialed(const DataConnectionId& id, const Status& why,
     if (const auto self = weak.lock()) self->dial_failed(id, closed);
   };
   connection->set_events(std::move(events));
-  connection->set_patience(patience_, !callbacks_.watches(member_table_->member(id.peer).process, *connection));
+  connection->set_timeout(timeout_, !callbacks_.watches(member_table_->member(id.peer).process, *connection));
   end.timer = callbacks_.loop.after(kAnswerTime, [weak, id] {
     if (const auto self = weak.lock()) self->dial_failed(id, fail(Code::kTimeout, "no answer"), true);
   });
@@ -198,7 +198,7 @@ Status DataConnector::take_opened(const DataConnectionId& id, MessageType type, 
 }
 
 /// `silent`: the peer's host took the connection. Whether its process is stopped, and for how long that may be, is for
-/// the control connection and the deadline of whoever waits to say: the patience is for peers that are not reached. A
+/// the control connection and the deadline of whoever waits to say: the timeout is for peers that are not reached. A
 /// host that has taken so many connections that it drops the next one is reached as long as its process is.
 void DataConnector::dial_failed(const DataConnectionId& id, const Status& why, bool silent) {
   const auto found = ends_.find(id);
@@ -265,7 +265,7 @@ Status DataConnector::take_open(Connection* from, MessageType type, ByteView pay
   const auto found = unnamed_.find(from);
   if (found == unnamed_.end()) return fail(Code::kRemoteError, "a data connection is named twice");
   const std::shared_ptr<Connection> connection = found->second;
-  connection->set_patience(patience_, !callbacks_.watches(message.process, *connection));
+  connection->set_timeout(timeout_, !callbacks_.watches(message.process, *connection));
   connection->send(MessageType::kDataOpened,
                    encode(DataConnectionMessage{callbacks_.process, message.to, message.from, message.lane}));
   TcpStream stream;

@@ -47,8 +47,8 @@ class DataConnector : public std::enable_shared_from_this<DataConnector> {
   };
   explicit DataConnector(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
 
-  /// The table has come. `patience`: how long a rank that cannot be reached is tried, in seconds.
-  void open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& locals, double patience, bool tls);
+  /// The table has come. `timeout`: how long a rank that cannot be reached is tried, in seconds.
+  void open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& locals, double timeout, bool tls);
   void remove_local(Rank rank);
   void close();
 
@@ -94,7 +94,7 @@ class DataConnector : public std::enable_shared_from_this<DataConnector> {
 
   Callbacks callbacks_;
   std::shared_ptr<MemberTable> member_table_;
-  double patience_ = 0;
+  double timeout_ = 0;
   bool tls_ = false;
   std::map<Rank, std::shared_ptr<AcceptedStreams>> accepted_;  // of the local ranks
   std::map<DataConnectionId, End> ends_;

@@ -21,12 +21,12 @@ namespace tutti {
 namespace {
 
 /// How long the end of a communicator may wait for the service thread, ...
-constexpr std::chrono::milliseconds kPatience{100};
+constexpr std::chrono::milliseconds kEndTimeout{100};
 /// ... and that of the process, in which what the thread still uses is torn down: on a crowded machine its turn comes
 /// late.
-constexpr std::chrono::milliseconds kExitPatience{1000};
+constexpr std::chrono::milliseconds kExitTimeout{1000};
 /// How long a thread waits for the service thread, which never waits for anybody.
-constexpr std::chrono::seconds kServicePatience{10};
+constexpr std::chrono::seconds kServiceTimeout{10};
 
 enum class Use : std::uint8_t {
   kAllowed,
@@ -103,14 +103,14 @@ struct HubRegistry {
     hub->loop_.stop();
     if (from_service) return;
     MutexLock lock(registry.mutex);
-    registry.wait_for_end(hub, kPatience, &lock);
+    registry.wait_for_end(hub, kEndTimeout, &lock);
     lock.unlock();
     registry.reap();
   }
 
   /// Waits for the end of this hub's thread, or of all threads if it is nullptr. False if they have not ended in time.
-  bool wait_for_end(const Hub* hub, std::chrono::milliseconds patience, MutexLock* lock) TUTTI_REQUIRES(mutex) {
-    const Clock::time_point end = Clock::now() + patience;
+  bool wait_for_end(const Hub* hub, std::chrono::milliseconds timeout, MutexLock* lock) TUTTI_REQUIRES(mutex) {
+    const Clock::time_point end = Clock::now() + timeout;
     while (!ended(hub) && thread_ended.wait_until(*lock, end)) continue;
     return ended(hub);
   }
@@ -162,7 +162,7 @@ struct HubRegistry {
     }
     if (hub) end_with_process(hub);
     MutexLock lock(registry.mutex);  // hubs that have just lost their last user
-    registry.wait_for_end(nullptr, kExitPatience, &lock);
+    registry.wait_for_end(nullptr, kExitTimeout, &lock);
     const auto ending = std::move(registry.lasting);
     lock.unlock();
     registry.reap();
@@ -172,19 +172,19 @@ struct HubRegistry {
   /// its users may never let go.
   static void end_with_process(const std::shared_ptr<Hub>& hub) {
     HubRegistry& registry = get();
-    hub->loop_.call([hub] { hub->say_goodbyes(); }, kPatience);
+    hub->loop_.call([hub] { hub->say_goodbyes(); }, kEndTimeout);
     hub->loop_.stop();
     MutexLock lock(registry.mutex);
-    const bool ended = registry.wait_for_end(hub.get(), kExitPatience, &lock);
+    const bool ended = registry.wait_for_end(hub.get(), kExitTimeout, &lock);
     std::erase_if(registry.hubs, [&](const auto& item) { return item.first == hub.get(); });
     if (ended) hub->thread_.join();
   }
 };
 
-bool wait_for_no_hub(std::chrono::milliseconds patience) {
+bool wait_for_no_hub(std::chrono::milliseconds timeout) {
   HubRegistry& registry = HubRegistry::get();
   MutexLock lock(registry.mutex);
-  const bool ended = registry.wait_for_end(nullptr, patience, &lock);
+  const bool ended = registry.wait_for_end(nullptr, timeout, &lock);
   lock.unlock();
   registry.reap();
   return ended;
@@ -241,7 +241,7 @@ Status Hub::acquire(const Settings& settings, std::shared_ptr<Hub>* hub) {
   *hub = registry.current.lock();
   if (*hub) return {};
   // The last hub may still be closing its port.
-  registry.wait_for_end(nullptr, kPatience, &lock);
+  registry.wait_for_end(nullptr, kEndTimeout, &lock);
   *hub = registry.current.lock();
   if (*hub) return {};
   TUTTI_TRY(registry.install_handlers());
@@ -363,7 +363,7 @@ Status Hub::ask(std::function<Status(const std::shared_ptr<Hub>& there)> task) {
           *answer = what_was_thrown("the service thread");
         }
       },
-      kServicePatience);
+      kServiceTimeout);
   if (answered) return *answer;
   return fail(Code::kTimeout, "the service thread of this process does not answer");
 }

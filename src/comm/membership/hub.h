@@ -63,8 +63,8 @@ bool hub_usable();
 /// Why they cannot; ok if they can.
 Status hub_refusal();
 
-/// Waits until this process has no hub any more, service thread included; false: it is still in use after `patience`.
-bool wait_for_no_hub(std::chrono::milliseconds patience);
+/// Waits until this process has no hub any more, service thread included; false: it is still in use after `timeout`.
+bool wait_for_no_hub(std::chrono::milliseconds timeout);
 
 /// Its address tells types apart.
 template <class T>

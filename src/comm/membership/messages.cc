@@ -93,7 +93,7 @@ std::vector<std::byte> encode(const JoinMessage& message) {
   MessageWriter out;
   write_member(out, message.member);
   out.u32(static_cast<std::uint32_t>(message.ranks));
-  out.u64(message.patience_ms);
+  out.u64(message.timeout_ms);
   const std::size_t count = std::min(message.agreed.size(), kMaxSettings);
   out.u32(static_cast<std::uint32_t>(count));
   for (std::size_t i = 0; i < count; ++i) {
@@ -108,14 +108,14 @@ Status decode(ByteView data, JoinMessage* message) {
   MessageReader in(data);
   read_member(in, &message->member);
   message->ranks = static_cast<std::int32_t>(in.u32());
-  message->patience_ms = in.u64();
+  message->timeout_ms = in.u64();
   message->agreed.resize(in.count(kMaxSettings, 8));
   for (AgreedSetting& setting : message->agreed) {
     setting.name = in.line();
     setting.value = in.line();
   }
   message->from_rank_0 = in.lines();
-  if (message->ranks < 1 || message->ranks > kMaxRanks || message->patience_ms > kMaxPatience) in.refuse();
+  if (message->ranks < 1 || message->ranks > kMaxRanks || message->timeout_ms > kMaxTimeout) in.refuse();
   return in.finish("join");
 }
 

@@ -47,7 +47,7 @@ struct AgreedSetting {
 /// The most ranks a join accepts: what a table can hold in one message.
 inline constexpr int kMaxRanks = 65536;
 /// A year, in milliseconds: who waits longer waits for ever.
-inline constexpr std::uint64_t kMaxPatience = 365ull * 24 * 3600 * 1000;
+inline constexpr std::uint64_t kMaxTimeout = 365ull * 24 * 3600 * 1000;
 
 /// A process, for as long as its hub lives.
 using ProcessId = std::array<std::byte, 16>;
@@ -76,7 +76,7 @@ std::string describe(const Member& member);
 struct JoinMessage {
   Member member;
   std::int32_t ranks = 0;
-  std::uint64_t patience_ms = 0;  ///< until the deadline, at most kMaxPatience; 0: none
+  std::uint64_t timeout_ms = 0;  ///< until the deadline, at most kMaxTimeout; 0: none
   std::vector<AgreedSetting> agreed;
   std::string from_rank_0;  ///< of rank 0: what all ranks are told; at most MessageWriter::kMaxText bytes
 };

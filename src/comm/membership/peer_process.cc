@@ -14,7 +14,7 @@ constexpr milliseconds kRedialPause{100};
 /// Between two knocks at a peer that is there but has not dialled yet.
 constexpr milliseconds kKnock{500};
 /// For a process that was never reached, in seconds.
-constexpr double kLeastPatience = 1;
+constexpr double kLeastTimeout = 1;
 /// Many processes that join at once may crowd each other out at a door.
 constexpr int kMaxCrowded = 20;
 
@@ -61,7 +61,7 @@ void PeerProcess::dialed(const Status& why, const std::shared_ptr<Connection>& c
 void PeerProcess::dial_failed(const Status& why) {
   if (was_connected_) return dialer_->refused() ? give_up("") : dial_later(kRedialPause);
   if (place_.late) {  // it may have left, and the news of that be on its way
-    if (give_up_ == 0) limit_patience(std::max(place_.patience, kLeastPatience));
+    if (give_up_ == 0) limit_patience(std::max(place_.timeout, kLeastTimeout));
     unanswered_ = true;
     dial_later(kRedialPause);
     return owner_.on_unanswered(*this);
@@ -129,7 +129,7 @@ void PeerProcess::adopt(const std::shared_ptr<Connection>& connection) {
     if (const auto self = weak.lock()) self->on_close(why);
   };
   connection->set_events(std::move(events));
-  connection->set_patience(place_.patience);
+  connection->set_timeout(place_.timeout);
   owner_.on_connected(*this, again);
 }
 
@@ -174,23 +174,23 @@ void PeerProcess::on_close(const Status& why) {
     return dial_later(kRedialPause * oversubscribed_);
   }
   // The system has tried for as long as we would: a silent peer is not given the same time twice.
-  if (is_unreachable(why)) return give_up(fmt::format("not reachable for {:.3g} s", place_.patience));
-  if (was_unix || place_.patience <= 0 || (!linked && !place_.late)) return give_up("");
+  if (is_unreachable(why)) return give_up(fmt::format("not reachable for {:.3g} s", place_.timeout));
+  if (was_unix || place_.timeout <= 0 || (!linked && !place_.late)) return give_up("");
   lost(why);
 }
 
 void PeerProcess::lost(const Status& why) {
   if (give_up_ != 0) return dial_later(kRedialPause);  // it was back, but said nothing: its time goes on
   log(LogLevel::kInfo, {}, "the connection to {} was lost ({}): trying again for {:.3g} s", place_.name, why.text(),
-      place_.patience);
+      place_.timeout);
   std::erase_if(place_.targets, [](const DialTarget& target) { return !target.socket_name.empty(); });
-  limit_patience(place_.patience);
+  limit_patience(place_.timeout);
   dial();
 }
 
 void PeerProcess::limit_patience(double seconds) {
-  const auto patience = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
-  give_up_ = place_.loop.after(patience, [weak = weak_from_this(), seconds] {
+  const auto timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+  give_up_ = place_.loop.after(timeout, [weak = weak_from_this(), seconds] {
     const auto self = weak.lock();
     if (self && self->owner_.lives(*self)) self->give_up(fmt::format("not reachable for {:.3g} s", seconds));
   });

@@ -55,7 +55,7 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
     bool dials = false;               ///< it is for this end to connect
     bool senior = false;              ///< this end's connection stays
     bool late = false;                ///< made after the join
-    double patience = 10;             ///< seconds
+    double timeout = 10;              ///< seconds
   };
   PeerProcess(PeerOwner& owner, Place place) : owner_(owner), place_(std::move(place)) {}
 

@@ -8,7 +8,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::chrono::milliseconds kClosePatience{50};
+constexpr std::chrono::milliseconds kCloseTimeout{50};
 
 }  // namespace
 
@@ -32,7 +32,7 @@ RankMembership::~RankMembership() {
   retry_without_memory([this] { group_->abandon(rank_, Status()); });
   // Waited for, so that the descriptors are gone on return; not for long, should the service thread be held up.
   retry_without_memory(
-      [this] { hub_->loop().call([group = group_, rank = rank_] { group->remove_local(rank); }, kClosePatience); });
+      [this] { hub_->loop().call([group = group_, rank = rank_] { group->remove_local(rank); }, kCloseTimeout); });
 }
 
 void RankMembership::post_cause(const FailureCause& cause) {

@@ -18,7 +18,7 @@ namespace {
 constexpr std::chrono::milliseconds kLongestPause{50};
 constexpr std::chrono::seconds kLookUpPause{1};
 /// Who listens at a port does so for longer; a connection that was given the port for its own end may be short.
-constexpr std::chrono::seconds kBusyPatience{10};
+constexpr std::chrono::seconds kBusyTimeout{10};
 
 /// One question, from the joining thread to the loop and back.
 struct Question {
@@ -152,10 +152,10 @@ Status publish_id(const std::shared_ptr<Hub>& hub, const RendezvousKeys& keys, c
     });
     if (status.ok() || !is_in_use(status)) return status;
     const std::chrono::duration<double> tried = Clock::now() - begin;
-    if (deadline.passed() || tried >= kBusyPatience)
+    if (deadline.passed() || tried >= kBusyTimeout)
       return fail(status.code(), "rank 0 of {} {} (tried for {:.1f} s)", url, status.text(), tried.count());
     if (!told)
-      log(LogLevel::kWarn, {}, "rank 0 of {} {}: trying again for {} s", url, status.text(), kBusyPatience.count());
+      log(LogLevel::kWarn, {}, "rank 0 of {} {}: trying again for {} s", url, status.text(), kBusyTimeout.count());
     std::this_thread::sleep_for(deadline.left(kLongestPause));
   }
 }

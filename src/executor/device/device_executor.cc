@@ -18,7 +18,7 @@ constexpr double kForever = 3.0e9;
 /// Between two looks.
 constexpr std::chrono::microseconds kKernelNap{100};
 /// A kernel that was told to stop and has not after so long has not begun: its stream is busy with other work.
-constexpr std::chrono::seconds kStopPatience{2};
+constexpr std::chrono::seconds kStopTimeout{2};
 
 /// Between two kinds of what is made of an input.
 constexpr std::size_t kApart = 256;
@@ -37,9 +37,9 @@ DeviceExecutor::DeviceExecutor(std::unique_ptr<RankDeviceLinks> seat, Executor& 
 // What kernels use may go when they have ended; one that cannot be waited for keeps it, its peers' memory too.
 DeviceExecutor::~DeviceExecutor() {
   if (report_ == nullptr) return;
-  const Deadline patience = Deadline::in(2);
+  const Deadline timeout = Deadline::in(2);
   bool done = last_.event == nullptr;
-  while (!done && !patience.passed()) {
+  while (!done && !timeout.passed()) {
     if (!last_.event->query(&done).ok()) break;
     if (!done) std::this_thread::sleep_for(kKernelNap);
   }
@@ -273,7 +273,7 @@ bool DeviceExecutor::stop_takes_too_long() const {
   const Clock::rep now = Clock::now().time_since_epoch().count();
   Clock::rep since = 0;
   if (failed_since_.compare_exchange_strong(since, now)) since = now;
-  return Clock::duration(now - since) >= kStopPatience;
+  return Clock::duration(now - since) >= kStopTimeout;
 }
 
 void DeviceExecutor::stop() { store_relaxed(&report_->stop, 1); }
@@ -309,9 +309,9 @@ Status DeviceExecutor::run(const Launch& launch, WaitMonitor& monitor) {
 void DeviceExecutor::abandon() {
   stop();
   if (last_.event == nullptr) return;
-  const auto patience = Clock::now() + kStopPatience;
+  const auto timeout = Clock::now() + kStopTimeout;
   bool done = false;
-  while (Clock::now() < patience && last_.event->query(&done).ok() && !done) std::this_thread::sleep_for(kKernelNap);
+  while (Clock::now() < timeout && last_.event->query(&done).ok() && !done) std::this_thread::sleep_for(kKernelNap);
 }
 
 Rank DeviceExecutor::missing() const {

@@ -10,7 +10,7 @@ namespace tutti {
 namespace {
 
 /// Longer than a kernel's start takes on a busy device.
-constexpr double kPatience = 20;
+constexpr double kProbeTimeout = 20;
 /// Between two looks whether the kernel has ended.
 constexpr std::chrono::microseconds kProbeNap{100};
 /// Elements a pair: a message for a cell, and one for a slot.
@@ -90,7 +90,7 @@ Status exchange(DeviceExecutor& executor, const Schedule& schedule, const char* 
   launch.fingerprint = mix64(words->count);
   TUTTI_TRY(driver.copy(executor.device(), memory, words->input.data(), bytes_of(words->input), executor.stream()));
   std::shared_ptr<DeviceEvent> ended;
-  TUTTI_TRY(executor.launch_on(launch, executor.stream(), kPatience, &ended));
+  TUTTI_TRY(executor.launch_on(launch, executor.stream(), kProbeTimeout, &ended));
   TUTTI_TRY(wait_for(executor, *ended, links, monitor));
   TUTTI_TRY(driver.copy(executor.device(), words->output.data(), output, bytes_of(words->output), executor.stream()));
   return driver.synchronize(executor.stream());

@@ -18,7 +18,7 @@ constexpr std::chrono::microseconds kCopyNap{50};
 /// The longest, while the call waits for work of the caller's.
 constexpr std::chrono::microseconds kLongestNap{1000};
 /// Copies that have not ended after so long are behind work of the caller's that does not end.
-constexpr double kCopyPatience = 2;
+constexpr double kCopyTimeout = 2;
 
 /// Offsets of blocks that lie behind one another.
 template <class Size>
@@ -332,9 +332,9 @@ void StagedExecutor::abandon() {
 // Where the device has failed nothing runs any more.
 bool StagedExecutor::have_copies_ended() {
   Status status = after_.record(driver_, device_, stream_);
-  const Deadline patience = Deadline::in(kCopyPatience);
+  const Deadline timeout = Deadline::in(kCopyTimeout);
   while (status.ok() && !is_ready(after_, &status)) {
-    if (patience.passed()) return false;
+    if (timeout.passed()) return false;
     std::this_thread::sleep_for(kCopyNap);
   }
   return true;

@@ -21,7 +21,7 @@ constexpr std::uint32_t kMostBlocks = 32;
 /// Memory that other processes map is allocated in whole pages of the device: nothing else lies beside it.
 constexpr std::size_t kDevicePage = std::size_t{2} << 20;
 /// How long a communicator's end waits for other processes to close its memory. An abort must not take longer.
-constexpr std::chrono::milliseconds kClosePatience{50};
+constexpr std::chrono::milliseconds kCloseTimeout{50};
 constexpr std::chrono::microseconds kNap{100};
 
 ControlPage& page_of(const Segment& segment) { return *reinterpret_cast<ControlPage*>(segment.data()); }
@@ -99,8 +99,8 @@ DeviceFabric::~DeviceFabric() {
   for (const auto& segment : own_)  // pairs with the acquire in all_closed()
     if (segment != nullptr) page_of(*segment).unmapped.store(1, std::memory_order_release);
   if (!exported_) others_.clear();
-  const auto patience = Clock::now() + kClosePatience;
-  while (!all_closed(others_) && Clock::now() < patience) std::this_thread::sleep_for(kNap);
+  const auto timeout = Clock::now() + kCloseTimeout;
+  while (!all_closed(others_) && Clock::now() < timeout) std::this_thread::sleep_for(kNap);
   for (auto& [rank, arena] : kept_) leftovers().add({std::move(arena), others_});
   for (auto& allocation : lent_) leftovers().add({std::move(allocation), others_});
   leftovers().sweep();
