@@ -58,7 +58,7 @@ TEST(Ladder, WhoIsLongWithoutTheCoreAfterAYieldSleepsInstead) {
   EXPECT_EQ(Ladder(policy, crowd).climb(), Ladder::Rung::kSleep);
 }
 
-TEST(Patience, FollowsWhatIsFound) {
+TEST(PollDelay, FollowsWhatIsFound) {
   PollDelay delay(false);
   EXPECT_EQ(delay.pauses(), 1U);
   for (int i = 0; i < 10; ++i) delay.learn(20);
@@ -69,8 +69,8 @@ TEST(Patience, FollowsWhatIsFound) {
   EXPECT_EQ(delay.pauses(), 1U);
 }
 
-TEST(Patience, RanksThatShareACoreHaveNone) {
-  Patience none(true);
+TEST(PollDelay, RanksThatShareACoreHaveNone) {
+  PollDelay none(true);
   none.learn(20);
   EXPECT_EQ(none.pauses(), 0U);
 }

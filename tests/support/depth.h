@@ -22,7 +22,7 @@ inline bool covers_all() {
 /// a sanitizer's long run, where a job takes many times as long.
 inline long points_tried(long all, long sample) {
   if (!covers_all()) return std::min(all, sample);
-  return kSanitized ? std::clamp(all / 8, std::min(all, sample), all) : all;
+  return kSanitized ? std::clamp(all / 16, std::min(all, sample), all) : all;
 }
 
 }  // namespace tutti::test

@@ -53,7 +53,7 @@ void bind_device_call(const Launch& launch, const DevicePlace& place, DeviceCall
   const Schedule& schedule = *launch.schedule;
   const DeviceGeometry& geometry = place.links.geometry;
   call->links = place.links;
-  call->monitor = place.monitor;
+  call->watch = place.watch;
   call->tile = device_tile(launch, geometry);
   Binding& binding = call->binding;
   binding.extent = schedule.extent;

@@ -9,7 +9,7 @@ namespace tutti {
 /// Thread blocks that a rank may use, and the memory that they have besides the links.
 struct DevicePlace {
   DeviceLinks links;
-  DeviceWatch monitor;
+  DeviceWatch watch;
   std::byte* scratch = nullptr;  ///< of scratch_bytes_of(launch) at least
   LentBuffer lent[2];            ///< what of input and output peers in other processes can read
 };

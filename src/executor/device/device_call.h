@@ -21,7 +21,7 @@ inline constexpr std::uint32_t kInlineSteps = 64;
 /// plus `stripes`, and so on: tiles share no memory but scratch, and each block has scratch of its own.
 struct DeviceCall {
   DeviceLinks links;
-  DeviceWatch monitor;
+  DeviceWatch watch;
   Binding binding;
   std::size_t scratch_stride = 0;  ///< bytes from one block's scratch to the next one's
   Fingerprint fingerprint = 0;

@@ -195,7 +195,7 @@ Status DeviceExecutor::put_on(const Launch& whole, DeviceDriver::Stream stream, 
   TUTTI_TRY(grow(&scratch_, device_scratch(launch, geometry)));
   DevicePlace place;
   place.links = seat_->links();
-  place.monitor =
+  place.watch =
       DeviceWatch{place.links.stop(), report_, seconds < kForever ? static_cast<std::uint64_t>(seconds * 1e9) : 0};
   place.scratch = scratch_.memory;
   if (DeviceBorrower* const borrower = seat_->borrower(); borrower != nullptr) {

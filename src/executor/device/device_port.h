@@ -16,7 +16,7 @@ template <class Block>
 class DevicePort {
  public:
   TUTTI_HD DevicePort(const DeviceCall& call, Block& block, BlockMemory& memory)
-      : links_(call.links), watch_(call.monitor), block_(block), memory_(memory), ranks_(call.ranks) {}
+      : links_(call.links), watch_(call.watch), block_(block), memory_(memory), ranks_(call.ranks) {}
 
   /// Fetches the positions from the arena, where close() leaves them for the next kernel. False: a kernel before was
   /// stopped, whose messages this one would take for its own and overwrite.

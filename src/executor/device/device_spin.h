@@ -42,8 +42,8 @@ struct DeviceWatch {
 /// One wait of one thread.
 class DeviceSpin {
  public:
-  TUTTI_HD DeviceSpin(const DeviceWatch& monitor, std::uint32_t block, std::int32_t peer)
-      : watch_(monitor), block_(block), peer_(peer) {}
+  TUTTI_HD DeviceSpin(const DeviceWatch& watch, std::uint32_t block, std::int32_t peer)
+      : watch_(watch), block_(block), peer_(peer) {}
 
   /// After a look in vain. False: give up.
   TUTTI_HD bool go_on() {
