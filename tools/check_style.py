@@ -25,6 +25,7 @@ READS_ENVIRONMENT = re.compile(r"\b(getenv|secure_getenv|environ)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
 LITERALS = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"([^()\s\\]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-zA-Z_])\'(?:\\.|[^\'\\\n])*\'', re.S)
+NAMED_FILE = re.compile(r"`((?:src|tests|tools|bench|examples|plugins|include|docs|cmake)/[\w./*-]+[\w*])`")
 CONTAINER = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
 
 
@@ -119,6 +120,17 @@ def source_files(root):
                 yield path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
 
 
+def check_named_files(root):
+    """Paths that documents name are there: files, programs that are made of such a file, or patterns."""
+    for page in [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]:
+        name = page.relative_to(root).as_posix()
+        if name == "CHANGELOG.md" or name.startswith("docs/measured/"):
+            continue  # they tell of what was
+        for path in NAMED_FILE.findall(page.read_text(encoding="utf-8")):
+            if not any(root.glob(path.rstrip("*") + "*")):
+                yield f"{name}: there is no {path}"
+
+
 def check_picture(root):
     """The picture of the folders in the documents is that of today's includes."""
     page = root / "docs/architecture.md"
@@ -128,7 +140,7 @@ def check_picture(root):
 
 def check(root):
     """(violations, long files and functions, {part: (comment lines, lines)}) of a tree."""
-    violations, long_ones, shares = [*arrows.violations(root), *check_picture(root)], [], {}
+    violations, long_ones, shares = [*arrows.violations(root), *check_picture(root), *check_named_files(root)], [], {}
     for path, text in source_files(root):
         violations += check_outside(path, text)
         violations += check_environment(path, text)

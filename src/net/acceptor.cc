@@ -81,7 +81,7 @@ PendingConnections::PendingConnections(EventLoop& loop, Callbacks callbacks)
     : loop_(loop), callbacks_(std::move(callbacks)), most_(share_of_descriptors()) {}
 
 PendingConnections::~PendingConnections() {
-  for (const Pending& stranger : unauthenticated_) stranger.connection->close();
+  for (const Pending& pending : unauthenticated_) pending.connection->close();
   for (const auto& connection : local_) connection->close();
 }
 
@@ -89,9 +89,9 @@ void PendingConnections::receive(Socket connected) {
   const bool unix = connected.is_unix();
   if (!unix && !callbacks_.expected(connected)) return;
   if (!unix && unauthenticated_.size() >= most_) drop_one();
-  Pending stranger;
+  Pending pending;
   std::uint32_t scope = 0;
-  connected.peer(&stranger.from, &scope);
+  connected.peer(&pending.from, &scope);
   const auto self_of = std::make_shared<const Connection*>(nullptr);
   ConnectionEvents events;
   events.on_open = [this](const std::shared_ptr<Connection>& connection) {
@@ -103,21 +103,21 @@ void PendingConnections::receive(Socket connected) {
     forget(*self_of);
   };
   const Status status = Connection::start(loop_, std::move(connected), Handshake::server(callbacks_.lookup),
-                                          std::move(events), &stranger.connection);
+                                          std::move(events), &pending.connection);
   if (!status.ok()) return log(LogLevel::kDebug, {}, "a connection was refused: {}", status.text());
-  const std::shared_ptr<Connection> connection = stranger.connection;
+  const std::shared_ptr<Connection> connection = pending.connection;
   *self_of = connection.get();
   if (unix)
     local_.push_back(connection);
   else
-    unauthenticated_.push_back(std::move(stranger));
+    unauthenticated_.push_back(std::move(pending));
   // A rank sends its hello as soon as it is connected. Reading it now keeps the rank from being dropped as silent.
   connection->on_events(EPOLLIN);
 }
 
 void PendingConnections::drop_one() {
   Connection::Said least = Connection::Said::kPurpose;
-  for (const Pending& stranger : unauthenticated_) least = std::min(least, stranger.connection->said());
+  for (const Pending& pending : unauthenticated_) least = std::min(least, pending.connection->said());
   std::map<std::string, std::vector<std::size_t>> by_origin;
   std::size_t most = 0;
   for (std::size_t i = 0; i < unauthenticated_.size(); ++i) {

@@ -14,8 +14,8 @@ namespace tutti {
 
 /// Lets connections through their handshake and hands over those that pass. Those over TCP may take an eighth of the
 /// process's descriptors. If there is one more, a connection that has said least is dropped; among equals it is one of
-/// the address that has most of them, drawn at random. So a crowd from one host pushes itself out, not others. Loop
-/// thread only.
+/// the address that has most of them, drawn at random. So many connections from one host push each other out, not those
+/// of others. Loop thread only.
 class PendingConnections {
  public:
   static constexpr std::size_t kMostPending = 512;
@@ -35,7 +35,7 @@ class PendingConnections {
   PendingConnections(EventLoop& loop, Callbacks callbacks);
   ~PendingConnections();
   void receive(Socket connected);
-  /// At most so many strangers over TCP.
+  /// At most so many over TCP.
   std::size_t most() const { return most_; }
   void lacks(const Status& why) { callbacks_.lack(why); }
 

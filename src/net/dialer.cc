@@ -110,7 +110,7 @@ void Dialer::failed(std::size_t index, const Status& why) {
   if (done) done(fail(why.code(), "{}", reasons_), nullptr);
 }
 
-// A process that ends takes connections until its listening socket is closed, and the news of its end must not wait for
+// A process that ends takes connections until its listening socket is closed, and word of its end must not wait for
 // its other addresses.
 bool Dialer::was_let_go(const DialTarget& target, const Status& why) {
   const bool answered = !is_silence(why) && !is_refusal(why);

@@ -17,7 +17,7 @@ constexpr std::size_t kHelloNonceAt = 32;
 constexpr char kOtherSecret[] =
     "the other end has another secret (TUTTI_SECRET_FILE: the same on all ranks, or on none)";
 
-Status stranger(const char* why) { return fail(Code::kRemoteError, "the handshake failed: {}", why); }
+Status refused(const char* why) { return fail(Code::kRemoteError, "the handshake failed: {}", why); }
 
 }  // namespace
 
@@ -62,7 +62,7 @@ std::size_t Handshake::wants() const {
 }
 
 Status Handshake::consume(ByteView message, std::vector<std::byte>* out) {
-  if (message.size() != wants()) return stranger("a message of the wrong size");
+  if (message.size() != wants()) return refused("a message of the wrong size");
   switch (state_) {
     case State::kWaitHello:
       return take_hello(message, out);
@@ -71,22 +71,21 @@ Status Handshake::consume(ByteView message, std::vector<std::byte>* out) {
     case State::kWaitProof:
       return take_proof(message);
     default:
-      return stranger("a message out of turn");
+      return refused("a message out of turn");
   }
 }
 
 Status Handshake::take_hello(ByteView message, std::vector<std::byte>* out) {
   std::copy(message.begin(), message.end(), hello_.begin());
-  if (std::memcmp(hello_.data(), kHelloMagic, sizeof(kHelloMagic)) != 0)
-    return stranger("not this protocol or version");
+  if (std::memcmp(hello_.data(), kHelloMagic, sizeof(kHelloMagic)) != 0) return refused("not this protocol or version");
   const auto role = std::to_integer<unsigned>(hello_[kRoleAt]);
-  if (role < 1 || role > static_cast<unsigned>(Role::kData)) return stranger("an unknown purpose");
+  if (role < 1 || role > static_cast<unsigned>(Role::kData)) return refused("an unknown purpose");
   const auto zero = std::span(hello_).subspan(kZeroAt, kIdAt - kZeroAt);
   if (std::any_of(zero.begin(), zero.end(), [](std::byte b) { return b != std::byte{0}; }))
-    return stranger("not this protocol or version");
+    return refused("not this protocol or version");
   role_ = static_cast<Role>(role);
   std::copy_n(hello_.begin() + kIdAt, id_.size(), id_.begin());
-  if (!lookup_(role_, id_, &secret_)) return stranger("asked for something that is not served here");
+  if (!lookup_(role_, id_, &secret_)) return refused("asked for something that is not served here");
   TUTTI_TRY(random_bytes(server_nonce_));
   Key mac;
   TUTTI_TRY(sign("tutti server", &mac));
@@ -99,11 +98,11 @@ Status Handshake::take_hello(ByteView message, std::vector<std::byte>* out) {
 Status Handshake::take_challenge(ByteView message, std::vector<std::byte>* out) {
   // Who connects to a port of this host that nobody listens on may be given that very port for his own end.
   if (std::equal(message.begin(), message.end(), hello_.begin(), hello_.end()))
-    return stranger("the connection leads back to itself");
+    return refused("the connection leads back to itself");
   std::copy_n(message.begin(), server_nonce_.size(), server_nonce_.begin());
   Key mac;
   TUTTI_TRY(sign("tutti server", &mac));
-  if (!equal_secret(mac, message.subspan(server_nonce_.size()))) return stranger(kOtherSecret);
+  if (!equal_secret(mac, message.subspan(server_nonce_.size()))) return refused(kOtherSecret);
   TUTTI_TRY(sign("tutti client", &mac));
   out->insert(out->end(), mac.begin(), mac.end());
   return finish();
@@ -112,7 +111,7 @@ Status Handshake::take_challenge(ByteView message, std::vector<std::byte>* out) 
 Status Handshake::take_proof(ByteView message) {
   Key mac;
   TUTTI_TRY(sign("tutti client", &mac));
-  if (!equal_secret(mac, message)) return stranger(kOtherSecret);
+  if (!equal_secret(mac, message)) return refused(kOtherSecret);
   return finish();
 }
 

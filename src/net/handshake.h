@@ -31,7 +31,8 @@ class Handshake {
   Status start(std::vector<std::byte>* out);
   /// Size of the next message from the other end; 0: done.
   std::size_t wants() const;
-  /// Takes a message of exactly wants() bytes, appends the answer. A failure means: close, the other end is a stranger.
+  /// Takes a message of exactly wants() bytes, appends the answer. A failure means: close, the other end has not proved
+  /// what it should.
   Status consume(ByteView message, std::vector<std::byte>* out);
 
   bool is_client() const { return is_client_; }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr unsigned char kCipher[2] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
 constexpr std::size_t kMaxIdentity = 128;
-/// What a stranger may send before he has proved anything: a hello has less than 300 bytes.
+/// What the other end may send before it has proved anything: a hello has less than 300 bytes.
 constexpr std::size_t kMaxHandshake = 4096;
 /// Encrypted, then handed to the kernel, in one go: four records. Also what one look at the socket may bring.
 constexpr std::size_t kBatch = std::size_t{64} * 1024;
@@ -157,7 +157,8 @@ Status OpenSslSession::open() {
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_.get(), bio, bio);
   SSL_set_app_data(ssl_.get(), this);
-  SSL_set_mode(ssl_.get(), SSL_MODE_RELEASE_BUFFERS);  // strangers have little; finish_handshake() ends it
+  SSL_set_mode(ssl_.get(),
+               SSL_MODE_RELEASE_BUFFERS);  // little is kept before the handshake is done; finish_handshake() ends it
   // There is no certificate to verify: a server that knows no key must fail, and this makes a client demand one.
   if (is_client_) SSL_set_verify(ssl_.get(), SSL_VERIFY_PEER, nullptr);
   is_client_ ? SSL_set_connect_state(ssl_.get()) : SSL_set_accept_state(ssl_.get());

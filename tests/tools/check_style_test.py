@@ -73,6 +73,12 @@ class Arrows(unittest.TestCase):
         page["docs/architecture.md"] = "```mermaid\nflowchart TD\n  core[core]\n```\n"
         self.assertEqual(violations_of(page), [])
 
+    def test_documents_name_files_that_are_there(self):
+        files = {"src/core/a.h": "int x;\n", "docs/page.md": "see `src/core/a.h`, `src/core/a*` and `src/core`\n"}
+        self.assertEqual(violations_of(files), [])
+        files["docs/page.md"] = "see `src/core/b.h`\n"
+        self.assertEqual(violations_of(files), ["docs/page.md: there is no src/core/b.h"])
+
     def test_the_arrows_make_no_circle(self):
         below = {folder: {goal: 1 for goal in goals if goal in arrows.ARROWS} for folder, goals in arrows.ARROWS.items()}
         self.assertEqual(arrows.floors(below)["core"], 0)

@@ -37,8 +37,8 @@ class DataConnector : public std::enable_shared_from_this<DataConnector> {
     EventLoop& loop;
     KeyId id;
     ProcessId process;
-    std::uint16_t port;                                            ///< of the own hub
-    std::function<Status(const ProcessId& to, Key* key)> key_for;  ///< what opens that process's door
+    std::uint16_t port;                                                               ///< of the own hub
+    std::function<Status(const ProcessId& to, Key* key)> key_for;                     ///< what that process asks for
     std::function<void(const ProcessId& to, const RequestDialMessage& message)> ask;  ///< over the control connection
     std::function<void(Rank from, const FailureCause& cause)> post_cause;
     std::function<bool(const ProcessId& to)> in_touch;  ///< the control connection is up
@@ -90,7 +90,7 @@ class DataConnector : public std::enable_shared_from_this<DataConnector> {
   void arrived(const DataConnectionId& id, TcpStream stream);
   void drop(End& end);
   std::vector<DialTarget> targets_for(Rank peer) const;
-  void refuse(Connection* stranger);
+  void refuse(Connection* connection);
 
   Callbacks callbacks_;
   std::shared_ptr<MemberTable> member_table_;

@@ -60,20 +60,20 @@ void Group::on_death(PeerProcess& peer, const std::string& note) {
   member_table_->notify();
 }
 
-/// In a mesh a process is believed about its own ranks only; else news come through others, which have proved that they
-/// belong to the communicator.
+/// In a mesh a process is believed about its own ranks only; else events come through others, which have proved that
+/// they belong to the communicator.
 Status Group::take_events(const PeerProcess& peer, ByteView payload) {
   MemberEventsMessage message;
   TUTTI_TRY(decode(payload, &message));
-  std::vector<MemberEvent> news;
+  std::vector<MemberEvent> events;
   for (const MemberEvent& item : message.items) {
     const bool own = std::find(peer.ranks().begin(), peer.ranks().end(), item.rank) != peer.ranks().end();
     const bool known = item.rank.value >= 0 && item.rank.value < member_table_->ranks();
-    if (!known || (order_->is_mesh() && !own)) return fail(Code::kRemoteError, "news of somebody else");
-    if (apply(item)) news.push_back(item);
+    if (!known || (order_->is_mesh() && !own)) return fail(Code::kRemoteError, "the event of another process's rank");
+    if (apply(item)) events.push_back(item);
   }
-  if (news.empty()) return {};
-  forward(news);
+  if (events.empty()) return {};
+  forward(events);
   member_table_->notify();
   return {};
 }
@@ -142,9 +142,9 @@ void Group::send_state(PeerProcess& peer) {
   send_cause(*peer.connection());
   for (const Rank rank : here_)
     boards_->publish(rank, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
-  std::vector<MemberEvent> news = member_table_->news();
-  if (order_->is_mesh()) std::erase_if(news, [this](const MemberEvent& item) { return !is_local(item.rank); });
-  send_in_messages(news, [&peer](ByteView message) { peer.send(MessageType::kMemberEvents, message); });
+  std::vector<MemberEvent> events = member_table_->ends();
+  if (order_->is_mesh()) std::erase_if(events, [this](const MemberEvent& item) { return !is_local(item.rank); });
+  send_in_messages(events, [&peer](ByteView message) { peer.send(MessageType::kMemberEvents, message); });
   connector_->ask_again(peer.process());
 }
 

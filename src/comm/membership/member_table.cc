@@ -65,7 +65,7 @@ bool MemberTable::set_finishing(Rank rank, std::uint64_t sequence) {
   return true;
 }
 
-std::vector<MemberEvent> MemberTable::news() const {
+std::vector<MemberEvent> MemberTable::ends() const {
   const MutexLock lock(mutex_);
   std::vector<MemberEvent> items;
   for (const Member& member : members_) {

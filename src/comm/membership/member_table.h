@@ -51,8 +51,8 @@ class MemberTable {
   bool end_life(Rank rank, Liveness liveness, std::uint64_t last_sequence, const std::string& note = {});
   /// The rank has come to Finalize, its operation number `sequence`. False: that was known.
   bool set_finishing(Rank rank, std::uint64_t sequence);
-  /// All that is known of the ends of ranks, as news.
-  std::vector<MemberEvent> news() const;
+  /// All that is known of the ends of ranks.
+  std::vector<MemberEvent> ends() const;
   /// Only the first cause counts. False: there was one.
   bool set_cause(const FailureCause& cause);
 

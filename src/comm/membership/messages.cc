@@ -252,7 +252,7 @@ Status decode(ByteView data, MemberEventsMessage* message) {
     if (kind > static_cast<std::uint8_t>(MemberEventKind::kDead) || item.note.size() > kMaxNote) in.refuse();
     if (item.sequence >> 62 != 0) in.refuse();
   }
-  return in.finish("news");
+  return in.finish("member event");
 }
 
 std::vector<std::byte> encode(const FailureCause& message) {

@@ -116,7 +116,7 @@ struct PlaceMessage {
   Member parent;
 };
 
-/// kFinishing: the rank lives and has come to its last operation, Finalize. The others are the ends of Liveness.
+/// kFinishing: the rank lives and has come to its last operation, Finalize. The others are ends of a rank.
 enum class MemberEventKind : std::uint8_t { kFinishing = 0, kLeft = 1, kDead = 2 };
 
 struct MemberEvent {

@@ -15,8 +15,8 @@ constexpr milliseconds kRedialPause{100};
 constexpr milliseconds kKnock{500};
 /// For a process that was never reached, in seconds.
 constexpr double kLeastTimeout = 1;
-/// Many processes that join at once may crowd each other out at a door.
-constexpr int kMaxCrowded = 20;
+/// Many processes that join at once may push each other out of the ones that a listener holds.
+constexpr int kMaxRefusals = 20;
 
 }  // namespace
 
@@ -60,15 +60,15 @@ void PeerProcess::dialed(const Status& why, const std::shared_ptr<Connection>& c
 
 void PeerProcess::dial_failed(const Status& why) {
   if (was_connected_) return dialer_->refused() ? give_up("") : dial_later(kRedialPause);
-  if (place_.late) {  // it may have left, and the news of that be on its way
+  if (place_.late) {  // it may have left, and word of that be on its way
     if (give_up_ == 0) limit_patience(std::max(place_.timeout, kLeastTimeout));
     unanswered_ = true;
     dial_later(kRedialPause);
     return owner_.on_unanswered(*this);
   }
-  oversubscribed_ += why.code() == Code::kTimeout ? kMaxCrowded / 4 : 1;
-  const bool crowd = why.code() == Code::kRemoteError || why.code() == Code::kTimeout;
-  if (crowd && oversubscribed_ <= kMaxCrowded) return dial_later(kRedialPause * oversubscribed_);
+  refusals_ += why.code() == Code::kTimeout ? kMaxRefusals / 4 : 1;
+  const bool pushed_out = why.code() == Code::kRemoteError || why.code() == Code::kTimeout;
+  if (pushed_out && refusals_ <= kMaxRefusals) return dial_later(kRedialPause * refusals_);
   const Code code = is_lack(why) ? Code::kSystemError : Code::kRemoteError;
   owner_.on_unreachable(*this, fail(code, "cannot connect to {}: {}", place_.name, why.text()));
 }
@@ -169,9 +169,9 @@ void PeerProcess::on_close(const Status& why) {
   log(LogLevel::kDebug, {}, "the connection to {} ended: {}", place_.name, why.text());
   if (!linked && !place_.late && is_lack(why))
     return owner_.on_unreachable(*this, fail(why.code(), "cannot join with {}: {}", place_.name, why.text()));
-  if (!linked && place_.dials && ++oversubscribed_ <= kMaxCrowded) {  // pushed out before it could introduce itself
+  if (!linked && place_.dials && ++refusals_ <= kMaxRefusals) {  // pushed out before it could introduce itself
     was_connected_ = false;
-    return dial_later(kRedialPause * oversubscribed_);
+    return dial_later(kRedialPause * refusals_);
   }
   // The system has tried for as long as we would: a silent peer is not given the same time twice.
   if (is_unreachable(why)) return give_up(fmt::format("not reachable for {:.3g} s", place_.timeout));

@@ -46,7 +46,7 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   struct Place {
     EventLoop& loop;
     KeyId id;
-    Key key;                          ///< of the peer's door
+    Key key;                          ///< that the peer asks for
     ProcessId self{};                 ///< who we are
     ProcessId process{};              ///< who it is
     std::vector<Rank> ranks;          ///< that it has
@@ -107,7 +107,7 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   bool was_connected_ = false;
   bool dead_ = false;  // given up
   bool unanswered_ = false;
-  int oversubscribed_ = 0;  // times that its door was closed in the join
+  int refusals_ = 0;  // connections that it closed in the join
   EventLoop::TimerId retry_ = 0;
   EventLoop::TimerId give_up_ = 0;  // runs from a loss until something is heard again
 };

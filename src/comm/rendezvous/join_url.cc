@@ -72,9 +72,9 @@ Status join_tcp(const std::string& url, const std::string& host, std::uint16_t p
   TUTTI_TRY(make_unique_id(request.settings, &request.id));
   if (const Status opened = publish_id(hub, keys, url, port, round, request.id, request.deadline); !opened.ok())
     return withdraw_unique_id(request.settings, request.id), opened;
-  PublishedId door(hub, keys, round);
+  PublishedId published(hub, keys, round);
   return join_with(
-      request, [&door] { return door.close(), Status(); }, result);
+      request, [&published] { return published.close(), Status(); }, result);
 }
 
 /// A file, and whether it lies in a directory of this user alone, which rank 0 makes.

@@ -164,7 +164,7 @@ void withdraw_id(const std::shared_ptr<Hub>& hub, const RendezvousKeys& keys, st
   (void)hub->ask([id = keys.id, round](const std::shared_ptr<Hub>& there) {
     there->service<UrlService>().withdraw(id, round);
     return Status();
-  });  // if the service thread is held up, the door goes with the process
+  });  // if the service thread is held up, the id goes with the process
 }
 
 Status ask_for_id(const std::shared_ptr<Hub>& hub, const RendezvousKeys& keys, const std::string& host,

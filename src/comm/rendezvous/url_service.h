@@ -14,7 +14,7 @@
 namespace tutti {
 
 /// Hides the secret in an id, or reveals it. `connection_key` is known to both ends of one connection, and to others
-/// where the door is open; `own` and `others` make a key that is known to the two ends alone.
+/// where anybody is admitted; `own` and `others` make a key that is known to the two ends alone.
 Status mask_id(const Key& connection_key, const KeyAgreement& own, const Key& others, IdBytes* id);
 
 /// Loop thread only.
