@@ -127,7 +127,7 @@ double launch_time(Ranks& ranks, const std::vector<DeviceCall>& calls) {
   for (int batch = 0; batch <= kBatches; ++batch) {
     for (int i = 0; i <= kBatch; ++i) {
       for (std::size_t rank = 0; rank < calls.size(); ++rank) ranks.launch(static_cast<int>(rank), calls[rank]);
-      if (i == 0) timer.begin(ranks.stream(0));  // behind the first, at which the ranks meet
+      if (i == 0) timer.begin(ranks.stream(0));  // after the first, at which the ranks meet
     }
     timer.end(ranks.stream(0));
     for (std::size_t rank = 0; rank < calls.size(); ++rank) ranks.finish(static_cast<int>(rank));

@@ -21,7 +21,7 @@ namespace tutti::ring {
 /// +1: clockwise, to higher ranks.
 TUTTI_HD constexpr std::int32_t direction(std::uint32_t lane) { return lane % 2 == 0 ? 1 : -1; }
 
-/// At step i, 1 <= i < n, what arrives holds the i ranks behind this one. Clockwise these reach down to rank 0 or wrap
+/// At step i, 1 <= i < n, what arrives holds the i ranks after this one. Clockwise these reach down to rank 0 or wrap
 /// past it, so that only rank 0 itself is lower; anticlockwise they are higher ranks until they wrap.
 TUTTI_HD constexpr bool own_is_left(const Shape& s, std::uint32_t lane, std::int32_t i) {
   return direction(lane) > 0 ? s.rank == 0 : s.rank + i < s.ranks;

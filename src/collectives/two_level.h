@@ -28,7 +28,7 @@ namespace tutti {
 /// What is done in the host; between hosts it is the collective itself.
 struct TwoLevelForm {
   Collective first = Collective::kNone;  ///< before; kNone: nothing
-  Collective last = Collective::kNone;   ///< behind; likewise
+  Collective last = Collective::kNone;   ///< after; likewise
   bool by_blocks = false;      ///< blocks stay whole, and there is a call a host; else each rank of a host has a share
   bool first_at_root = false;  ///< in the root's host only
   bool last_at_root = false;

@@ -108,11 +108,11 @@ class Communicator final : public WaitMonitor {
     if (next_ticket_.load(std::memory_order_relaxed) == ticket + 1)
       next_ticket_.store(ticket, std::memory_order_relaxed);
   }
-  /// What the next collective will have, behind those that are queued. By the API's thread.
+  /// What the next collective will have, after those that are queued. By the API's thread.
   std::uint64_t next_number() const { return (quiet() ? sequence_ : promised_) + 1; }
   /// No operation is queued or running. From any thread.
   bool quiet() const { return my_turn(next_ticket_.load(std::memory_order_relaxed)); }
-  /// Kernels of earlier calls on CUDA streams run: a call that is not put behind them has to wait. By the thread that
+  /// Kernels of earlier calls on CUDA streams run: a call that is not put after them has to wait. By the thread that
   /// begins the next call.
   bool has_kernels() const;
   bool my_turn(std::uint64_t ticket) const { return done_tickets_.load(std::memory_order_acquire) == ticket; }

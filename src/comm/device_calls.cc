@@ -263,7 +263,7 @@ Status Communicator::look_for_lost_kernels(const Call& call) {
                        lost);
 }
 
-// Those on CUDA streams end by their own deadlines, but may stand behind work of the caller's that never ends: after a
+// Those on CUDA streams end by their own deadlines, but may stand after work of the caller's that never ends: after a
 // failure nobody waits for them.
 Status Communicator::wait_for_kernels() {
   if (device_ == nullptr || device_->executor() == nullptr) return {};

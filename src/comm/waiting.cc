@@ -18,7 +18,7 @@ namespace {
 constexpr std::chrono::milliseconds kFarTimeout{50};
 constexpr std::chrono::milliseconds kFarPause{1000};
 /// What a dead process of another host sent is still sent by its system, also again when a packet was lost (at first
-/// after 200 ms, then 400): the end of the connection comes behind it. A dead system ends no connection.
+/// after 200 ms, then 400): the end of the connection comes after it. A dead system ends no connection.
 constexpr std::chrono::milliseconds kLastWords{2000};
 /// Between two looks, of a thread that waits for operations that the progress thread runs.
 constexpr std::chrono::milliseconds kTurnSlice{50};

@@ -80,7 +80,7 @@ class CudaDriver final : public DeviceDriver {
 
   Status allocate(int device, Bytes bytes, void** memory) override {
     const OnDevice scope(device);
-    const RelaxedCaptureScope captures;  // behind the device: this, too, would begin to use one
+    const RelaxedCaptureScope captures;  // after the device is chosen: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     TUTTI_TRY(checked(cudaMalloc(memory, bytes.value), "cudaMalloc"));
     Stream stream = nullptr;
@@ -93,7 +93,7 @@ class CudaDriver final : public DeviceDriver {
   }
   Status release(int device, void* memory) override {
     const OnDevice scope(device);
-    const RelaxedCaptureScope captures;  // behind the device: this, too, would begin to use one
+    const RelaxedCaptureScope captures;  // after the device is chosen: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     return checked(cudaFree(memory), "cudaFree");
   }
@@ -165,7 +165,7 @@ class CudaDriver final : public DeviceDriver {
   // Of the highest priority: what its kernels wait for is peers, who wait for them.
   Status create_stream(int device, Stream* stream) override {
     const OnDevice scope(device);
-    const RelaxedCaptureScope captures;  // behind the device: this, too, would begin to use one
+    const RelaxedCaptureScope captures;  // after the device is chosen: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     int least = 0;
     int greatest = 0;
@@ -247,14 +247,14 @@ class CudaDriver final : public DeviceDriver {
   }
   Status copy(int device, void* to, const void* from, Bytes bytes, Stream stream) override {
     const OnDevice scope(device);
-    const RelaxedCaptureScope captures;  // behind the device: this, too, would begin to use one
+    const RelaxedCaptureScope captures;  // after the device is chosen: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     return checked(cudaMemcpyAsync(to, from, bytes.value, cudaMemcpyDefault, stream_of(stream)), "cudaMemcpyAsync");
   }
   Status copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                    std::size_t width, std::size_t rows, Stream stream) override {
     const OnDevice scope(device);
-    const RelaxedCaptureScope captures;  // behind the device: this, too, would begin to use one
+    const RelaxedCaptureScope captures;  // after the device is chosen: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     if (rows > 1 && to_pitch <= kMaxPitch && from_pitch <= kMaxPitch)
       return checked(
@@ -277,7 +277,7 @@ class CudaDriver final : public DeviceDriver {
 
   Status reach(int device, int peer, bool* reachable) override {
     const OnDevice scope(device);
-    const RelaxedCaptureScope captures;  // behind the device: this, too, would begin to use one
+    const RelaxedCaptureScope captures;  // after the device is chosen: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     int can = 0;
     TUTTI_TRY(checked(cudaDeviceCanAccessPeer(&can, device, peer), "cudaDeviceCanAccessPeer"));
@@ -292,7 +292,7 @@ class CudaDriver final : public DeviceDriver {
 
   Status load(int device, std::span<const Kernel* const> kernels) override {
     const OnDevice scope(device);
-    const RelaxedCaptureScope captures;  // behind the device: this, too, would begin to use one
+    const RelaxedCaptureScope captures;  // after the device is chosen: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     TUTTI_TRY(open_pool(device));
     cudaFuncAttributes attributes;
@@ -303,7 +303,7 @@ class CudaDriver final : public DeviceDriver {
 
   Status launch(int device, Stream stream, const Kernel& kernel, unsigned blocks, const void* parameter) override {
     const OnDevice scope(device);
-    const RelaxedCaptureScope captures;  // behind the device: this, too, would begin to use one
+    const RelaxedCaptureScope captures;  // after the device is chosen: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     void* parameters[] = {const_cast<void*>(parameter)};
     return checked(

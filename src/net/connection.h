@@ -54,7 +54,7 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
 
   /// The oldest descriptor that came with the messages so far; invalid: none.
   Descriptor take_descriptor();
-  /// Ends the messages: the socket is the caller's, nothing more is read here. `leftover` gets what was received behind
+  /// Ends the messages: the socket is the caller's, nothing more is read here. `leftover` gets what was received after
   /// the message that is being handled. TCP only, from within on_message. Fails if something sent is not in the
   /// kernel's hands.
   Status hand_over(TcpStream* stream);

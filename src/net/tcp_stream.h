@@ -15,7 +15,7 @@ struct TcpStream {
   Descriptor socket;                  ///< non-blocking, without Nagle's delay, its congestion control chosen
   std::shared_ptr<const void> guard;  ///< closes the socket in forked children; to be let go before the socket closes
   std::unique_ptr<TlsSession> tls;    ///< handshake done; nullptr: plain bytes
-  std::vector<std::byte> leftover;    ///< what was received behind the handshake: it comes before what the socket gives
+  std::vector<std::byte> leftover;    ///< what was received after the handshake: it comes before what the socket gives
 };
 
 }  // namespace tutti

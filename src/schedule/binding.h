@@ -76,7 +76,7 @@ struct Binding {
     return address(step.dst_buffer, tile, step.dst_chunk);
   }
 
-  /// Chunks of a span that lie behind one another in all that the step takes and stores, as one step.
+  /// Chunks of a span that lie one after another in all that the step takes and stores, as one step.
   struct Run {
     Step step;    ///< for the first of them alone
     Elems count;  ///< of all of them

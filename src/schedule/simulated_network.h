@@ -58,7 +58,7 @@ class SimulatedNetwork {
     Transit transit;
     bool flowing = false;
     Time begins = INT64_MAX;                  ///< not known while another message is before it
-    std::uint32_t next = kNobody;             ///< the message behind it on the same connection
+    std::uint32_t next = kNobody;             ///< the message after it on the same connection
     std::int64_t speed = 0;                   ///< kFull: as fast as a host's link
     Time left = 0;                            ///< time that it would still take at full speed
     Time since = 0;                           ///< when `left` was right

@@ -11,7 +11,7 @@ namespace tutti::cases {
 
 inline constexpr unsigned char kUnwritten = 0xE7;
 
-/// `bytes` of memory that begin `shift` bytes behind a 64-byte boundary.
+/// `bytes` of memory that begin `shift` bytes after a 64-byte boundary.
 class Area {
  public:
   Area(std::size_t bytes, std::size_t shift) : store_(bytes + shift + 2 * kMargin + 64, kUnwritten), bytes_(bytes) {

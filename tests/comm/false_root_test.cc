@@ -1,4 +1,4 @@
-// Who serves an id may be hostile: behind an open door it is whoever came to the port first. It can keep ranks from
+// Who serves an id may be hostile: if nothing is secret it is whoever came to the port first. It can keep ranks from
 // joining; it cannot make them touch memory that is not theirs.
 #include "comm/false_root.h"
 

@@ -87,7 +87,7 @@ TEST_F(DeviceCalls, OneThreadServesManyRanksInAGroup) {
   for (std::thread& end : ends) end.join();
 }
 
-// What a stream takes at once stands behind what only the end of the group drives, of every rank of the thread.
+// What a stream takes at once stands after what only the end of the group drives, of every rank of the thread.
 TEST_F(DeviceCalls, AGroupHasCallsOnStreamsBehindCallsThatEndWithIt) {
   constexpr int kRanks = 3;
   const int devices[kRanks] = {0, 1, 1};
@@ -178,7 +178,7 @@ TEST_F(DeviceCalls, StreamsKeepTheirOrder) {
       std::fill_n(values, 5000, 1.0f);
     });
     EXPECT_EQ(tuttiAllReduce(values, values, 5000, tuttiFloat32, tuttiSum, comm, stream), tuttiSuccess);
-    EXPECT_EQ(tuttiAllReduce(values, values, 5000, tuttiFloat32, tuttiSum, comm, other), tuttiSuccess);  // behind it
+    EXPECT_EQ(tuttiAllReduce(values, values, 5000, tuttiFloat32, tuttiSum, comm, other), tuttiSuccess);  // after it
     EXPECT_EQ(tuttiStreamQuery(stream), tuttiInProgress);
     std::atomic<tuttiResult_t> seen{tuttiInProgress};
     EXPECT_EQ(
@@ -241,7 +241,7 @@ TEST_F(DeviceCalls, ABlockingCallOnHostMemoryWaitsForCallsOnStreams) {
   });
 }
 
-// What stands in a CUDA stream before a call may never end; the calls behind it are aborted all the same.
+// What stands in a CUDA stream before a call may never end; the calls after it are aborted all the same.
 TEST_F(AloneDeviceCalls, AnAbortEndsTheWaitForACallThatHasNotBegun) {
   wait_at_most(std::chrono::milliseconds(50));
   const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");

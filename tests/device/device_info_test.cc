@@ -30,7 +30,7 @@ TEST(DeviceCards, OnlyWholeAndSaneOnesAreRead) {
   for (std::size_t size = 0; size < good.size(); ++size)
     EXPECT_EQ(DeviceInfo::decode(good.substr(0, size), &card).code(), Code::kRemoteError) << size;
   EXPECT_FALSE(DeviceInfo::decode(good + "x", &card).ok());
-  for (std::size_t at = 16; at < good.size(); ++at) {  // behind the UUID are numbers, which this makes huge
+  for (std::size_t at = 16; at < good.size(); ++at) {  // after the UUID are numbers, which this makes huge
     std::string bad = good;
     bad[at] = '\xff';
     if (at % 4 == 3) {

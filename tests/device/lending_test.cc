@@ -18,7 +18,7 @@ namespace {
 /// Elements of a block that is lent.
 constexpr std::size_t kLarge = 50'000;
 
-/// An input and, behind it, the output.
+/// An input and, after it, the output.
 class Buffers : public DeviceVector {
  public:
   explicit Buffers(float value) : DeviceVector(2 * kLarge, value) {}
@@ -131,7 +131,7 @@ TEST(LentMemory, IsMappedByTheCallsThatFollow) {
   });
 }
 
-/// Memory that the caller allocated: an input and, behind it, the output.
+/// Memory that the caller allocated: an input and, after it, the output.
 float* allocate(float value) {
   void* memory = nullptr;
   EXPECT_TRUE(stand_in().allocate(0, Bytes{2 * kLarge * sizeof(float)}, &memory).ok());
@@ -173,7 +173,7 @@ TEST(LentMemory, IsWhatIsRegistered) {
   });
 }
 
-// Call N stands behind work of rank 0's own while its buffer is deregistered and another one takes its place.
+// Call N stands after work of rank 0's own while its buffer is deregistered and another one takes its place.
 TEST(LentMemory, OfACallThatHasNotBegunKeepsItsPlace) {
   run(2, [](tuttiComm_t comm, int rank, Shared& shared) {
     Rounds rounds(comm, rank, 2, shared);

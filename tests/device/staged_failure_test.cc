@@ -90,7 +90,7 @@ TEST_F(StagedStreams, AFailedCopyOfAMessageIsADeviceErrorThatAllHearOf) {
 
 class AloneStagedFailures : public StagedStreams, public ::testing::WithParamInterface<const char*> {};
 
-// Whatever fails, somebody hears of it (at the very end, perhaps only one), and what stands behind the call on the
+// Whatever fails, somebody hears of it (at the very end, perhaps only one), and what stands after the call on the
 // caller's stream runs.
 TEST_P(AloneStagedFailures, OnAStreamLetItGoOn) {
   Meeting together(2);
@@ -199,7 +199,7 @@ TEST_F(StagedStreams, TheWaitForTheCallersWorkIsNoSpin) {
       stream.hold_until(go);
       EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 1000, tuttiFloat32, tuttiSum, comm, stream.get()),
                 tuttiSuccess);
-      // All looks are counted, also those of the other rank, which may spin before and behind.
+      // All looks are counted, also those of the other rank, which may spin before and after.
       together.arrive_and_wait();
       const auto began = std::chrono::steady_clock::now();
       const std::size_t before = stand_in().queries();

@@ -192,7 +192,7 @@ TEST_P(StagedLarge, MessagesAndOperationsOfTheCallers) {
 INSTANTIATE_TEST_SUITE_P(Kinds, StagedLarge, ::testing::Values(BufferKinds::kDevice, BufferKinds::kMixed),
                          [](const auto& info) { return info.param == BufferKinds::kMixed ? "mixed" : "device"; });
 
-// Nothing blocks the host; what the caller put before a call is done before it, and what is put behind it sees its
+// Nothing blocks the host; what the caller put before a call is done before it, and what is put after it sees its
 // result.
 TEST_F(StagedStreams, CallsStandInTheOrderOfTheCallersWork) {
   run_threads(2, [](tuttiComm_t comm, int rank) {

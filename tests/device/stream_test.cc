@@ -258,7 +258,7 @@ TEST_P(StreamsOfRanks, AnotherDevicesIsRefusedAndTheCommunicatorGoesOn) {
 INSTANTIATE_TEST_SUITE_P(Ways, StreamsOfRanks, ::testing::Values(StreamWay::kKernels, StreamWay::kStaged),
                          [](const auto& info) { return info.param == StreamWay::kStaged ? "Staged" : "Kernels"; });
 
-// Calls of one rank from two threads, one behind the other: the handle is the same, the stream is not.
+// Calls of one rank from two threads, one after the other: the handle is the same, the stream is not.
 TEST(PerThreadStreams, KeepTheOrderOfARanksCalls) {
   const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
   tuttiComm_t comm = nullptr;

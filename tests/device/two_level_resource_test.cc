@@ -26,7 +26,7 @@ DeviceLayout hosts(int processes, int ranks_each) {
 /// How many streams lie, in the device's hardware queues, between those of the join and those of the calls.
 class TwoLevelShifts : public ::testing::TestWithParam<int> {};
 
-// Copies of a small call must not stand behind a kernel that waits for the next call of the same rank.
+// Copies of a small call must not stand after a kernel that waits for the next call of the same rank.
 TEST_P(TwoLevelShifts, HoldUpNoCopyBehindAKernelThatWaits) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   const ScopedSetting timeout("TUTTI_TIMEOUT", kSanitized ? "200" : "100");
@@ -57,7 +57,7 @@ TEST_P(TwoLevelShifts, HoldUpNoCopyBehindAKernelThatWaits) {
 }
 INSTANTIATE_TEST_SUITE_P(Streams, TwoLevelShifts, ::testing::Range(0, kSanitized ? 4 : 8));
 
-/// Of rank 0, on a stream of the caller's made `shift` streams behind those of the join.
+/// Of rank 0, on a stream of the caller's made `shift` streams after those of the join.
 tuttiResult_t reduce_on_a_stream(int shift, std::string* text) {
   DeviceLayout layout{4, 1, 1};
   layout.before = [](int process) {

@@ -39,7 +39,7 @@ class Wiring final : public TcpStreamSource {
   bool is_gone_ = false;
 };
 
-/// A message that is asked for, and memory of just its size: what lies behind it is not the link's.
+/// A message that is asked for, and memory of just its size: what lies after it is not the link's.
 struct Wanted {
   Fingerprint fingerprint = 0;
   std::vector<std::byte> memory;

@@ -35,7 +35,7 @@ constexpr std::array<CollectiveName, 10> kOtherNames{{{"allreduce", Collective::
                                                       {"all-to-all", Collective::kAllToAll},
                                                       {"sync", Collective::kBarrier}}};
 
-/// A number and the unit behind it, which must be one of those listed.
+/// A number and the unit after it, which must be one of those listed.
 struct Unit {
   const char* name;
   double factor;

@@ -51,7 +51,7 @@ std::size_t Check::wrong_blocks(const std::byte* recv) const {
   return wrong;
 }
 
-/// all_to_all_v; behind what is received nothing may be written.
+/// all_to_all_v; after what is received nothing may be written.
 std::size_t Check::wrong_pairs(const std::byte* recv) const {
   const std::size_t width = row_.type.bytes;
   std::size_t wrong = 0;

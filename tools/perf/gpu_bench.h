@@ -3,7 +3,7 @@
 // Method. Each rank has a CUDA stream, and calls are put there back to back. Time is what CUDA events on the rank's
 // stream tell: between the end of an untimed operation, which brings the ranks together, and that of the last. With
 // --cudagraph N the same for replays of a graph of N captured calls, times divided by N. Minimum and percentiles come
-// from a second series with an event behind each operation (or replay). With -z 1 calls block, and the host's clock is
+// from a second series with an event after each operation (or replay). With -z 1 calls block, and the host's clock is
 // around each. The floor is what the bytes alone would take: those that the ranks of a device must read and write, by
 // the rate at which it copies between two of its buffers, measured when the run begins.
 #pragma once

@@ -215,7 +215,7 @@ int main(int argc, char** argv) {
   if (!options.algorithm.empty()) setenv("TUTTI_ALGO", options.algorithm.c_str(), 1);
   if (!options.transport.empty()) setenv("TUTTI_TRANSPORT", options.transport.c_str(), 1);
   if (options.gpu.devices > 0) {
-    // Streams of ranks that share a device must not share a queue of launches: one would wait behind another's.
+    // Streams of ranks that share a device must not share a queue of launches: one would wait after another's.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   }
   if (options.list_settings) {

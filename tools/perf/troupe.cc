@@ -216,7 +216,7 @@ bool Troupe::reap(milliseconds wait) {
   }
 }
 
-/// A launcher that is asked to end cleans up behind itself; ranks need not be asked.
+/// A launcher that is asked to end cleans up after itself; ranks need not be asked.
 void Troupe::end_all() {
   for (const int pidfd : watched_) syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
   for (const int signal : {SIGTERM, SIGKILL}) {

@@ -18,7 +18,7 @@ std::uint64_t stream_thread() {
 }
 
 // The other rank's call `n` there has not ended while this one has not made call `n`; once it has, elsewhere, nothing
-// behind the other's is in its way.
+// after the other's is in its way.
 Status StreamDeadlockCheck::check(Rank rank, const StreamKey& stream, std::uint64_t number) const {
   for (const Entry& entry : entries_)
     if (entry.rank != rank && entry.number >= number && entry.stream.meets(stream))

@@ -36,7 +36,7 @@ class StreamDeadlockCheck {
  public:
   /// `ranks`: how many use this; what all have passed is forgotten.
   explicit StreamDeadlockCheck(std::size_t ranks) : ranks_(ranks) {}
-  /// The rank's next call goes to all of `streams`. kInvalidUsage: it would stand behind a call that waits for it.
+  /// The rank's next call goes to all of `streams`. kInvalidUsage: it would stand after a call that waits for it.
   Status enter(Rank rank, std::span<const StreamKey> streams, std::uint64_t number);
   /// The same for a call that goes elsewhere and follows what is there.
   Status follow(Rank rank, const StreamKey& stream, std::uint64_t number);

@@ -22,7 +22,7 @@ class ProcessOrder {
     ProcessId process{};
     std::vector<Rank> ranks;     ///< ascending
     std::size_t host_first = 0;  ///< of its host
-    std::size_t host_end = 0;    ///< behind the last of its host
+    std::size_t host_end = 0;    ///< after the last of its host
   };
 
   /// `members`: by rank.
@@ -40,7 +40,7 @@ class ProcessOrder {
   std::optional<std::size_t> host_parent(std::size_t place) const;
   /// Ascending; a is among those of b when b is among those of a.
   std::vector<std::size_t> neighbours(std::size_t place) const;
-  /// Whom to be connected to when only those `present` are left: the first at or behind each finger. Whoever is
+  /// Whom to be connected to when only those `present` are left: the first at or after each finger. Whoever is
   /// present can then reach all others that are. Ascending, not `place` itself.
   std::vector<std::size_t> fingers(std::size_t place, const std::vector<bool>& present) const;
 

@@ -42,7 +42,7 @@ Operation::State Operation::step(bool look) {
   return state_;
 }
 
-// A call on device memory is put behind the kernels of earlier ones.
+// A call on device memory is put after the kernels of earlier ones.
 bool Operation::may_begin() {
   if (!comm_->my_turn(ticket_) || !has_place()) return false;
   return (call_.collective() && call_.arguments().on_device) || !comm_->has_kernels();

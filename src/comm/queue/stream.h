@@ -16,7 +16,7 @@
 
 namespace tutti {
 
-/// One queue. All functions are thread-safe. A stream reports its first error but runs what is queued behind it,
+/// One queue. All functions are thread-safe. A stream reports its first error but runs what is queued after it,
 /// because that may belong to other communicators.
 class Stream {
  public:

@@ -38,8 +38,8 @@ class DeviceExecutor final : public HostedExecutor {
   Status reserve(Bytes bytes, std::byte** memory);
   Bytes device_memory() const { return Bytes{seat_->memory().value + scratch_.bytes + made_.bytes}; }
 
-  /// Puts the call on a stream, behind all earlier ones; `seconds`: how long one of its waits may last, 0: for ever.
-  /// A stream that is captured into a graph takes the call into the graph, where it runs behind the calls captured
+  /// Puts the call on a stream, after all earlier ones; `seconds`: how long one of its waits may last, 0: for ever.
+  /// A stream that is captured into a graph takes the call into the graph, where it runs after the calls captured
   /// before it; `ended` is left empty then: when the graph runs is the caller's affair, and what becomes of it is
   /// reported(). What the call uses stays until this executor ends.
   Status launch_on(const Launch& launch, DeviceDriver::Stream stream, double seconds,

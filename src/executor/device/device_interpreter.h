@@ -30,7 +30,7 @@ class DeviceInterpreter {
   /// Made by every thread of the block.
   TUTTI_HD DeviceInterpreter(const DeviceCall& call, Block& block, BlockMemory& memory, const Kernel& kernel)
       : call_(call), block_(block), kernel_(kernel), port_(call, block, memory), binding_(memory.binding) {
-    if (block.thread() == 0) bind(&memory.binding);  // seen by the others behind the barrier of open()
+    if (block.thread() == 0) bind(&memory.binding);  // seen by the others after the barrier of open()
   }
 
   /// Runs the block's part of the call to its end, or until a wait gives up.
@@ -62,7 +62,7 @@ class DeviceInterpreter {
   }
 
   // Between the two barriers every thread works on the step's elements; before the first, threads wait each for its
-  // own peer; behind the second, what was read is released and what was written is published.
+  // own peer; after the second, what was read is released and what was written is published.
   TUTTI_HD bool run_step(const Step& step, std::size_t tile, Elems count, Fingerprint fingerprint) {
     const Bytes bytes{count.value * binding_.wire_element.value};
     port_.begin(step, bytes, fingerprint, lent(step, tile));
@@ -105,7 +105,7 @@ class DeviceInterpreter {
     }
   }
 
-  /// Elements that lie behind one another; `at`: where in the message, in bytes.
+  /// Elements that lie one after another; `at`: where in the message, in bytes.
   TUTTI_HD void compute_run(const Step& step, std::size_t tile, Elems count, std::size_t at) {
     void* destinations[2];
     int made = 0;

@@ -1,4 +1,4 @@
-// The kernels of passes before and behind a collective, and of small copies through host memory.
+// The kernels of passes before and after a collective, and of small copies through host memory.
 #include "executor/device/interpreter_kernels.h"
 #include "kernels/device/device_pass.h"
 #include "kernels/device/device_rows.h"

@@ -11,7 +11,7 @@
 namespace tutti {
 
 /// One a thread; the threads of a block call the same functions in the same order. Positions are in the block's shared
-/// memory: read before a step's first barrier and behind its second, changed between the two by one thread each.
+/// memory: read before a step's first barrier and after its second, changed between the two by one thread each.
 template <class Block>
 class DevicePort {
  public:
@@ -239,7 +239,7 @@ class DevicePort {
   }
 
   /// What the threads wrote into outgoing() goes into the cell, half data, half flags. One word more is marked each
-  /// time, one behind the other: no flag gets so old that 2^32 messages later it could be taken for a new one.
+  /// time, one after the other: no flag gets so old that 2^32 messages later it could be taken for a new one.
   TUTTI_HD void fill_cell() {
     WordPair* const cell = links_.cell(route_out(), block_.index(), position_, LinkSide::kWriter);
     const std::uint32_t flag = FlaggedWord::flag_of(position_);

@@ -17,10 +17,10 @@ constexpr std::size_t kStaged = std::size_t{4} << 20;
 constexpr std::chrono::microseconds kCopyNap{50};
 /// The longest, while the call waits for work of the caller's.
 constexpr std::chrono::microseconds kLongestNap{1000};
-/// Copies that have not ended after so long are behind work of the caller's that does not end.
+/// Copies that have not ended after so long are after work of the caller's that does not end.
 constexpr double kCopyTimeout = 2;
 
-/// Offsets of blocks that lie behind one another.
+/// Offsets of blocks that lie one after another.
 template <class Size>
 std::size_t lay_out(std::size_t blocks, const Size& size, std::vector<std::size_t>* offsets) {
   offsets->resize(blocks);

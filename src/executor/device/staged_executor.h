@@ -44,7 +44,7 @@ class StagedExecutor final : public HostedExecutor {
   int device() const { return device_; }
   Bytes memory() const { return Bytes{2 * slots_.size() * staged_bytes_}; }
 
-  /// A call that was made on a stream of the caller's begins behind what is there now, and what is put there from now
+  /// A call that was made on a stream of the caller's begins after what is there now, and what is put there from now
   /// on waits until the call has ended, or until `order` is gone. `device`: the stream's.
   Status hold(int device, DeviceDriver::Stream stream, std::shared_ptr<StreamGate>* order);
   /// The next start() is of that call.

@@ -1,4 +1,4 @@
-// What a call at two levels does on the device before the network and behind it: the ranks of a host reduce or hand out
+// What a call at two levels does on the device before the network and after it: the ranks of a host reduce or hand out
 // a segment by kernels, and the rank's share of it goes to host memory or comes from there.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A pass over one buffer before or behind a collective: each element multiplied by a scalar, or converted between float
+// A pass over one buffer before or after a collective: each element multiplied by a scalar, or converted between float
 // and an 8 or 16-bit float. By all threads of a grid; also compiles for the host. Results are those of scale(),
 // narrow_floats() and widen_floats() of kernels.h bit for bit.
 #pragma once

@@ -3,7 +3,7 @@
 //
 // The buffers are covered by 16-byte packs, aligned for the first destination: consecutive threads take consecutive
 // packs, each several at a time, so that it has several loads in flight. The elements before the first pack and
-// behind the last are taken one by one. Every element is read and written by one thread, all sources before any
+// after the last are taken one by one. Every element is read and written by one thread, all sources before any
 // destination, so that a destination may be one of the sources. Nothing waits: the caller orders one pass after
 // another.
 //
@@ -37,7 +37,7 @@ inline constexpr int kMostInTree = (1 << kTreeLevels) - 1;
 struct Split {
   std::size_t head = 0;   ///< elements before the first pack
   std::size_t packs = 0;  ///< 0: all elements are taken one by one
-  bool shifted = false;  ///< some sources' packs are not aligned; then the packs before and behind these are inside too
+  bool shifted = false;   ///< some sources' packs are not aligned; then the packs before and after these are inside too
 };
 
 TUTTI_HD inline bool are_congruent(void* const* destinations, int count) {

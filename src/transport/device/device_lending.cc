@@ -182,7 +182,7 @@ Status DeviceBorrower::map(std::size_t peer, std::size_t index, DeviceDriver::St
   Known& known = peers_[peer].regions[index];
   const auto state = region.state.load(std::memory_order_acquire);  // pairs with DeviceLender::advance()
   if (state == known.state || state % 2 == 0) return {};
-  std::uint64_t address = region.address.load(std::memory_order_relaxed);  // the state came behind it
+  std::uint64_t address = region.address.load(std::memory_order_relaxed);  // the state came after it
   if (processes_[peer] != processes_[static_cast<std::size_t>(links_.rank)]) {
     if (!driver_.open_memory(device_, region.handle, &known.mapped).ok()) {
       known.mapped = nullptr;

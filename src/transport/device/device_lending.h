@@ -92,7 +92,7 @@ class DeviceBorrower {
         pages_(std::move(pages)),
         peers_(pages_.size()) {}
 
-  /// Maps what peers have published since; kernels that are put on `stream` behind all earlier ones know it. A load a
+  /// Maps what peers have published since; kernels that are put on `stream` after all earlier ones know it. A load a
   /// peer where nothing changed. Not ok: the device has failed.
   Status look(DeviceDriver::Stream stream);
   /// What is mapped; it is the caller's to close.

@@ -178,7 +178,7 @@ struct DeviceLinks {
   TUTTI_HD std::byte* slot(DeviceRoute link, std::uint32_t block, std::uint64_t position) const {
     return at<std::byte>(link.home, block, geometry.slots_at()) + slot_index(link, position) * geometry.slot_bytes;
   }
-  /// The data of the cell that came from a rank, and behind the last of these of the one that is sent.
+  /// The data of the cell that came from a rank, and after the last of these of the one that is sent.
   TUTTI_HD std::byte* landing(std::uint32_t block, std::int32_t place) const {
     return at<std::byte>(rank, block, geometry.landing_at()) + static_cast<std::size_t>(place) * geometry.cell_bytes;
   }

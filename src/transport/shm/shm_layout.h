@@ -110,7 +110,7 @@ class ShmLayout {
   std::size_t headers_end_;
   std::size_t cells_;
   std::size_t large_;
-  std::size_t end_;  // behind a page of the devices' own, see lending_page.h
+  std::size_t end_;  // after a page of the devices' own, see lending_page.h
 };
 
 inline ShmLayout::ShmLayout(const ShmGeometry& geometry)

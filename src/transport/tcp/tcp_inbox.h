@@ -14,7 +14,7 @@
 
 namespace tutti {
 
-/// Reads no further than to the message that is asked for: what comes behind it may have a better place when it is
+/// Reads no further than to the message that is asked for: what comes after it may have a better place when it is
 /// asked for than a slot.
 class TcpInbox {
  public:
