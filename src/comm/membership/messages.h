@@ -145,32 +145,11 @@ struct GiveIdMessage {
   IdBytes id{};             ///< its secret masked, see mask_id()
 };
 
-std::vector<std::byte> encode(const JoinMessage& message);
-std::vector<std::byte> encode(const TableMessage& message);
-std::vector<std::byte> encode(const MissingMessage& message);
-std::vector<std::byte> encode(const ReadyMessage& message);
-std::vector<std::byte> encode(const GoMessage& message);
-std::vector<std::byte> encode(const FailureMessage& message);
-std::vector<std::byte> encode(const IntroduceMessage& message);
-std::vector<std::byte> encode(const SegmentMessage& message);
-std::vector<std::byte> encode(const PlaceMessage& message);
-std::vector<std::byte> encode(const MemberEventsMessage& message);
-std::vector<std::byte> encode(const FailureCause& message);
-std::vector<std::byte> encode(const AskIdMessage& message);
-std::vector<std::byte> encode(const GiveIdMessage& message);
-
-Status decode(ByteView data, JoinMessage* message);
-Status decode(ByteView data, TableMessage* message);
-Status decode(ByteView data, MissingMessage* message);
-Status decode(ByteView data, ReadyMessage* message);
-Status decode(ByteView data, GoMessage* message);
-Status decode(ByteView data, FailureMessage* message);
-Status decode(ByteView data, IntroduceMessage* message);
-Status decode(ByteView data, SegmentMessage* message);
-Status decode(ByteView data, PlaceMessage* message);
-Status decode(ByteView data, MemberEventsMessage* message);
-Status decode(ByteView data, FailureCause* message);
-Status decode(ByteView data, AskIdMessage* message);
-Status decode(ByteView data, GiveIdMessage* message);
+/// Of each message above, and of a FailureCause. Texts are cut, lists end where their limit is.
+template <class Message>
+std::vector<std::byte> encode(const Message& message);
+/// kRemoteError: these are not the bytes of such a message, or a value is out of range.
+template <class Message>
+Status decode(ByteView data, Message* message);
 
 }  // namespace tutti
