@@ -112,13 +112,13 @@ Status Communicator::run(CallArguments* call) {
   if (failed()) [[unlikely]]
     return failure();
   const CallArguments& arguments = *call;
-  if (quiet() && is_repeat(arguments) && (device_ == nullptr || device_->is_on_host(arguments))) {
+  if (turns_.is_empty() && is_repeat(arguments) && (device_ == nullptr || device_->is_on_host(arguments))) {
     const bool same = arguments.send == repeat_.call.send && arguments.recv == repeat_.call.recv &&
                       arguments.root == repeat_.call.root;
     if (!same) TUTTI_TRY(check_arguments(arguments, rank_.value, ranks_));
     // Among ranks that share memory a repeated call has no cancellation point, unless it waits for long: see check().
     const NoCancel no_cancel(!far_.empty() || device_ != nullptr || arguments.op >= kRedOps);
-    const std::uint64_t ticket = take_ticket();
+    const std::uint64_t ticket = turns_.take();
     begin_again(arguments);
     return finish(run_launch(), ticket);
   }
@@ -126,9 +126,9 @@ Status Communicator::run(CallArguments* call) {
   TUTTI_TRY(prepare(call));
   if (arguments.on_device || arguments.staged) [[unlikely]]
     TUTTI_TRY(check_blocking(arguments));
-  if (!quiet()) [[unlikely]]
+  if (!turns_.is_empty()) [[unlikely]]
     TUTTI_TRY(wait_until_quiet());
-  const std::uint64_t ticket = take_ticket();
+  const std::uint64_t ticket = turns_.take();
   Status status;
   bool empty = false;
   try {
@@ -156,7 +156,7 @@ Status Communicator::run(std::span<Transfer> transfers) {
   for (const Transfer& transfer : transfers) TUTTI_TRY(prepare(transfer));
   TUTTI_TRY(check_blocking(transfers));
   TUTTI_TRY(wait_until_quiet());
-  const std::uint64_t ticket = take_ticket();
+  const std::uint64_t ticket = turns_.take();
   Status status;
   try {
     if (has_kernels()) (void)wait_for_kernels();  // begin() tells of a failure
@@ -175,9 +175,9 @@ Status Communicator::begin(std::span<Transfer> transfers) {
   active_ = executor_.get();
   if (device_ != nullptr && device_->any_on_device(transfers)) active_ = device_->staged();
   call_ = Call{};
-  call_.sequence = sequence_;
+  call_.sequence = turns_.number();
   call_.collective = Collective::kSendRecv;
-  board_.begin_peers(sequence_);
+  board_.begin_peers(turns_.number());
   operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
   waiting_ = false;
   return {};
@@ -193,8 +193,8 @@ Status Communicator::may_begin() {
 Status Communicator::begin(const CallArguments& arguments, bool* empty, bool placed) {
   TUTTI_TRY(may_begin());
   if (!placed && (arguments.on_device || arguments.staged)) [[unlikely]]
-    TUTTI_TRY(device_->follow_default_stream(arguments, sequence_ + 1));
-  describe_call(arguments, ++sequence_, &call_);
+    TUTTI_TRY(device_->follow_default_stream(arguments, turns_.number() + 1));
+  describe_call(arguments, turns_.begin_number(), &call_);
   board_.begin(call_);
   operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
   waiting_ = false;
@@ -284,7 +284,7 @@ bool Communicator::is_repeat(const CallArguments& arguments) const {
 
 void Communicator::begin_again(const CallArguments& arguments) {
   if (arguments.root != repeat_.call.root) change_root(arguments);
-  call_.sequence = ++sequence_;
+  call_.sequence = turns_.begin_number();
   board_.begin(call_);
   operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
   waiting_ = false;
@@ -358,11 +358,11 @@ Status Communicator::finish(Status status, std::uint64_t ticket) {
   // A call that failed has not ended for the peers: who waits for its end hears the cause. One that was refused has not
   // begun.
   if (status.ok()) [[likely]] {
-    board_.end(sequence_);
+    board_.end(turns_.number());
   } else if (status.code() != Code::kInvalidUsage) {
     active_->abandon();
   }
-  done_tickets_.store(ticket + 1, std::memory_order_release);
+  turns_.end(ticket);
   return status;
 }
 

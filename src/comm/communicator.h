@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,9 +16,11 @@
 #include "comm/call/user_operation.h"
 #include "comm/culprit.h"
 #include "comm/device/device_side.h"
+#include "comm/failure_state.h"
 #include "comm/join/join.h"
 #include "comm/membership/membership.h"
 #include "comm/oversubscription.h"
+#include "comm/turn_queue.h"
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/mutex.h"
@@ -94,28 +95,13 @@ class Communicator final : public WaitMonitor {
     return is_deterministic(*plans_.choice(Collective::kAllReduce, block).algorithm);
   }
 
-  /// For operations that another thread runs: take_ticket() in the caller's order, then, once my_turn(), begin(), drive
-  /// the executor, finish(). begin() sets `*empty` where there is nothing to move.
-  std::uint64_t take_ticket(bool collective = false) {
-    if (collective) promised_ = next_number();
-    const std::uint64_t ticket = next_ticket_.load(std::memory_order_relaxed);
-    next_ticket_.store(ticket + 1, std::memory_order_relaxed);  // one caller at a time: no need for an atomic add
-    return ticket;
-  }
-  /// Gives back the newest ticket, if it is this one, of an operation that nobody will begin. By the thread that took
-  /// it.
-  void give_ticket_back(std::uint64_t ticket) {
-    if (next_ticket_.load(std::memory_order_relaxed) == ticket + 1)
-      next_ticket_.store(ticket, std::memory_order_relaxed);
-  }
-  /// What the next collective will have, after those that are queued. By the API's thread.
-  std::uint64_t next_number() const { return (quiet() ? sequence_ : promised_) + 1; }
-  /// No operation is queued or running. From any thread.
-  bool quiet() const { return my_turn(next_ticket_.load(std::memory_order_relaxed)); }
+  /// The order of operations. One that another thread runs takes its ticket in the caller's order, then, when it is its
+  /// turn, begin(), drive the executor, finish(). begin() sets `*empty` where there is nothing to move.
+  TurnQueue& turns() { return turns_; }
+  const TurnQueue& turns() const { return turns_; }
   /// Kernels of earlier calls on CUDA streams run: a call that is not put after them has to wait. By the thread that
   /// begins the next call.
   bool has_kernels() const;
-  bool my_turn(std::uint64_t ticket) const { return done_tickets_.load(std::memory_order_acquire) == ticket; }
   /// This rank moves nothing in the call, which may be one of kernels all the same: the other ranks know.
   bool has_unknown_memory(const CallArguments& arguments) const;
   /// Looks whether they have said so; kInProgress: not yet. When it is the call's turn.
@@ -130,21 +116,6 @@ class Communicator final : public WaitMonitor {
   /// stream, whose thread is what runs them. The failure, where there is one and they do not end by it. kTimeout, for
   /// good: that thread has been held up for longer than an operation may take.
   Status wait_until_quiet();
-  /// Wakes who waits for it; after finish() by another thread than the API's.
-  void announce_turn() {
-    const MutexLock lock(turn_mutex_);
-    while (given_up_.erase(done_tickets_.load(std::memory_order_relaxed)) != 0)
-      done_tickets_.fetch_add(1, std::memory_order_release);  // pairs as that of finish()
-    turn_.notify_all();
-  }
-  /// This operation will never run: its turn is passed over when it comes.
-  void give_up_turn(std::uint64_t ticket) {
-    retry_without_memory([&] {
-      const MutexLock lock(turn_mutex_);
-      given_up_.insert(ticket);
-    });
-    announce_turn();
-  }
 
   /// Puts a checked call on a CUDA stream, after all earlier ones, and returns. `ended` is its end, of which poll()
   /// tells more by `launched`; it stays nullptr if there is nothing to wait for, or the call has become part of a
@@ -169,8 +140,8 @@ class Communicator final : public WaitMonitor {
   Status check(Rank missing, std::uint64_t progress) override;
 
   /// The first final failure; ok while there is none.
-  Status failure() const;
-  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  Status failure() const { return failure_.status(); }
+  bool failed() const { return failure_.failed(); }
   /// Also what is known from peers although no call has met it yet.
   Status async_error();
 
@@ -215,7 +186,6 @@ class Communicator final : public WaitMonitor {
   void begin_again(const CallArguments& arguments);
   void change_root(const CallArguments& arguments);
   void remember(const CallArguments& arguments, Bytes block);
-  bool wait_for_an_end();
   Status may_begin();
   Status wait_for_memory_kind(CallArguments* arguments);
   Status run_launch();
@@ -273,13 +243,7 @@ class Communicator final : public WaitMonitor {
   std::vector<Rank> far_;  // those: their memory is not mapped here
   PlanCache plans_;
 
-  std::atomic<std::uint64_t> next_ticket_{0};
-  std::atomic<std::uint64_t> done_tickets_{0};  // release at finish(), pairs with the acquire in my_turn()
-  Mutex turn_mutex_;
-  std::set<std::uint64_t> given_up_ TUTTI_GUARDED_BY(turn_mutex_);  // tickets of operations that will never run
-  ConditionVariable turn_;                                          // with the mutex: an operation has ended
-  std::uint64_t sequence_ = 0;
-  std::uint64_t promised_ = 0;  // to the newest collective that is queued; the API's thread only
+  TurnQueue turns_;
   Call call_;
   Repeat repeat_;  // of call_ and launch_
   UserOperations operations_;
@@ -311,9 +275,7 @@ class Communicator final : public WaitMonitor {
   std::uint64_t lost_waits_ TUTTI_GUARDED_BY(lost_mutex_) = 0;
   Clock::time_point lost_since_ TUTTI_GUARDED_BY(lost_mutex_){};
 
-  std::atomic<bool> failed_{false};  // release after failure_ is set, pairs with the acquire in failed()
-  mutable Mutex failure_mutex_;
-  Status failure_ TUTTI_GUARDED_BY(failure_mutex_);
+  FailureState failure_;
   bool finalized_ = false;
 };
 

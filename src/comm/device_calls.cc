@@ -45,8 +45,8 @@ Status Communicator::launch_on(const CallArguments& arguments, const CudaStream&
   TUTTI_TRY(stream.place_on(executor->device(), &place));
   place.capture = capture;
   TUTTI_TRY(wait_until_quiet());
-  if (moves_data(call)) TUTTI_TRY(device_->streams().enter(rank_, {&place, 1}, sequence_ + 1));
-  const std::uint64_t ticket = take_ticket();
+  if (moves_data(call)) TUTTI_TRY(device_->streams().enter(rank_, {&place, 1}, turns_.number() + 1));
+  const std::uint64_t ticket = turns_.take();
   Status status;
   try {
     bool empty = false;
@@ -80,7 +80,7 @@ Status Communicator::stage_on(const CudaStream& stream, void* queue, const CallA
   places[1] = places[0];
   places[1].handle = queue;
   places[1].thread = 0;
-  if (moves_data(arguments)) TUTTI_TRY(device_->streams().enter(rank_, places, next_number()));
+  if (moves_data(arguments)) TUTTI_TRY(device_->streams().enter(rank_, places, turns_.next_number()));
   return device_->staged()->hold(places[0].device, stream.handle(), order);
 }
 
@@ -113,12 +113,12 @@ bool Communicator::has_unknown_memory(const CallArguments& a) const {
          !a.on_device && !a.staged && !DeviceSide::has_memory(a, rank_.value);
 }
 
-// Each rank's board says where its call runs, or that it lacks a place, too. Who lacks one says that no later than it
-// decides, so all that do decide alike: where nobody has a place, nothing is moved, and the host does that.
+// A rank that moves no data cannot tell device from host. It writes "unknown" on its board, then takes the first
+// definite answer that stands on any other board. If all are unknown, nothing is moved, and the call runs on the host.
 Status Communicator::resolve_memory_kind(const CallArguments& arguments, bool* on_device) {
-  if (call_.sequence != sequence_ + 1 || !call_.memory_unknown) {
+  if (call_.sequence != turns_.number() + 1 || !call_.memory_unknown) {
     TUTTI_TRY(may_begin());
-    describe_call(arguments, sequence_ + 1, &call_);
+    describe_call(arguments, turns_.number() + 1, &call_);
     call_.memory_unknown = true;
     board_.begin(call_);
     active_ = executor_.get();

@@ -5,12 +5,6 @@
 
 namespace tutti {
 
-Status Communicator::failure() const {
-  if (!failed()) return {};
-  const MutexLock lock(failure_mutex_);
-  return failure_;
-}
-
 // Memory can run out in the middle of an operation, and a function of the caller's can throw what it likes; the ticket
 // is given back all the same.
 Status Communicator::failed_inside() const noexcept {
@@ -32,17 +26,12 @@ Status Communicator::fail_call() noexcept {
 /// The caller has an error already, perhaps because memory ran out, so nothing here may throw.
 Status Communicator::fail_for_good(Status status, Rank culprit) noexcept {
   const NoCancel no_cancel;
-  {
-    const MutexLock lock(failure_mutex_);
-    if (!failure_.ok()) return failure_;
-    failure_ = status;
-    failed_.store(true, std::memory_order_release);
-  }
+  if (!failure_.set(&status)) return status;
   if (device_ != nullptr) device_->stop_kernels();
   retry_without_memory([&] { tell_of_failure(status, culprit); });
   alarm_.store(1, std::memory_order_release);
   executor_->wake();
-  announce_turn();
+  turns_.announce();
   retry_without_memory([&] {  // when all have heard of it
     log(LogLevel::kError, log_source(), "{}: {}", name_of(status.code()), status.text());
   });

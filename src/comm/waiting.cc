@@ -245,18 +245,11 @@ void Communicator::warn_of_missing(Rank missing, double waited) {
 }
 
 Status Communicator::wait_until_quiet() {
-  if (quiet()) return {};
+  if (turns_.is_empty()) return {};
   TUTTI_TRY(ProgressState::refuse_wait());
   StreamWait wait(*this);
-  while (!wait_for_an_end()) TUTTI_TRY(wait.check());
+  while (!turns_.wait_for_end(kTurnSlice)) TUTTI_TRY(wait.check());
   return {};
-}
-
-/// True: all have ended.
-bool Communicator::wait_for_an_end() {
-  MutexLock lock(turn_mutex_);
-  if (!quiet()) (void)turn_.wait_until(lock, Clock::now() + kTurnSlice);
-  return quiet();
 }
 
 // Finalize is a collective that moves nothing: it waits until every peer has finished what this rank took part in, so
@@ -267,7 +260,7 @@ Status Communicator::finalize() {
   finalized_ = true;
   if (failed()) return failure();
   TUTTI_TRY(wait_for_kernels());
-  const std::uint64_t last = sequence_;
+  const std::uint64_t last = turns_.number();
   repeat_.possible = false;
   call_ = Call{};
   call_.sequence = last + 1;

@@ -218,7 +218,7 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
       return {};  // another abort, or Destroy, has it
     // From here calls are refused. One that came before is in sight after a millisecond and ends now that it is
     // aborted; one that is stuck in the caller's own code keeps the communicator.
-    const auto in_use = [&] { return comm->busy.load(std::memory_order_acquire) != 0 || !held->quiet(); };
+    const auto in_use = [&] { return comm->busy.load(std::memory_order_acquire) != 0 || !held->turns().is_empty(); };
     for (int i = 0; i < 50 && (i == 0 || in_use()); ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
     if (!in_use()) {
       const tutti::MutexLock lock(comm->mutex);

@@ -145,7 +145,7 @@ Status CallGroup::check_callback() const {
   for (const Collected& call : calls_) {
     if (call.comm == nullptr) continue;
     const bool waits = call.stream == nullptr || call.launches();
-    if (waits && (!call.comm->quiet() || streamed.contains(call.comm.get()))) return ProgressState::refuse_wait();
+    if (waits && (!call.comm->turns().is_empty() || streamed.contains(call.comm.get()))) return ProgressState::refuse_wait();
     if (!waits) streamed.insert(call.comm.get());
   }
   return {};
@@ -234,7 +234,7 @@ bool CallGroup::begin_ready(std::vector<std::unique_ptr<Operation>>* operations)
   for (Collected& call : calls_) {
     const void* const stream = call.stream == nullptr ? nullptr : call.stream->place();
     const bool launches = call.launches();
-    const bool waits = launches && !call.comm->quiet();
+    const bool waits = launches && !call.comm->turns().is_empty();
     if (launches && (!waits || runs_in(*operations, *call.comm))) {
       waits_.end(*call.comm);
     } else if (Status held_up = waits ? waits_.check(*call.comm) : Status(); !held_up.ok()) {

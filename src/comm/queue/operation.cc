@@ -44,7 +44,7 @@ Operation::State Operation::step(bool look) {
 
 // A call on device memory is put after the kernels of earlier ones.
 bool Operation::may_begin() {
-  if (!comm_->my_turn(ticket_) || !has_place()) return false;
+  if (!comm_->turns().is_turn(ticket_) || !has_place()) return false;
   return (call_.collective() && call_.arguments().on_device) || !comm_->has_kernels();
 }
 
@@ -90,12 +90,12 @@ void Operation::end(Status status) {
   comm_->executor().board().wait_for(kNoRank);
   status_ = comm_->finish(std::move(status), ticket_);
   order_.reset();  // a call that has not begun lets the stream go on
-  comm_->announce_turn();
+  comm_->turns().announce();
   state_ = State::kEnded;
 }
 
 void Operation::give_up(Status why) {
-  comm_->give_up_turn(ticket_);
+  comm_->turns().give_up(ticket_);
   status_ = std::move(why);
   order_.reset();
   state_ = State::kEnded;

@@ -18,7 +18,7 @@ class Operation {
 
   /// The call has been checked.
   Operation(std::shared_ptr<Communicator> comm, QueuedCall call)
-      : comm_(std::move(comm)), call_(std::move(call)), ticket_(comm_->take_ticket(call_.collective())) {}
+      : comm_(std::move(comm)), call_(std::move(call)), ticket_(comm_->turns().take(call_.collective())) {}
 
   /// A call that has its place in a CUDA stream.
   Operation(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<StreamGate> order)
@@ -32,7 +32,7 @@ class Operation {
 
   /// One that could not be queued gives its turn back. By the API's thread.
   ~Operation() {
-    if (state_ == State::kQueued) comm_->give_ticket_back(ticket_);
+    if (state_ == State::kQueued) comm_->turns().give_back(ticket_);
   }
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
@@ -41,7 +41,7 @@ class Operation {
   State poll(bool look);
   State state() const { return state_; }
   /// It waits for operations of its communicator before it.
-  bool is_queued() const { return state_ == State::kQueued && !comm_->my_turn(ticket_); }
+  bool is_queued() const { return state_ == State::kQueued && !comm_->turns().is_turn(ticket_); }
   /// It has not begun, and never will: its communicator has failed.
   void give_up(Status why);
   /// How it ended.

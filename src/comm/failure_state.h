@@ -1,0 +1,36 @@
+// Whether and by what a communicator has failed for good.
+#pragma once
+
+#include <atomic>
+
+#include "core/mutex.h"
+#include "core/status.h"
+
+namespace tutti {
+
+/// The first failure counts. Any thread; asking costs one load while there is none.
+class FailureState {
+ public:
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  /// The first failure; ok while there is none.
+  Status status() const {
+    if (!failed()) return {};
+    const MutexLock lock(mutex_);
+    return first_;
+  }
+  /// True: this failure is the first. False: `*status` becomes the one that was.
+  bool set(Status* status) {
+    const MutexLock lock(mutex_);
+    if (!first_.ok()) return *status = first_, false;
+    first_ = *status;
+    failed_.store(true, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  std::atomic<bool> failed_{false};  // release once first_ is set, pairs with the acquire in failed()
+  mutable Mutex mutex_;
+  Status first_ TUTTI_GUARDED_BY(mutex_);
+};
+
+}  // namespace tutti
