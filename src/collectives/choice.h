@@ -17,15 +17,16 @@ struct Choice {
   bool name_refused = false;  ///< `forced_name` is not offered for this call: warn once; the choice is automatic
 };
 
-/// `bytes_per_block`: the call's count in bytes (of one block: recvcount for a reduce-scatter and a scatter, sendcount
-/// for an all-gather and a gather, the count for one peer for an all-to-all). The v-forms get an algorithm of the plain
-/// form that is_ragged_capable, on one lane with one part. For kAllGatherV, whose counts all ranks know,
-/// `bytes_per_block` is the largest block; for kAllToAllV, where a rank knows only its own counts, it is ignored.
-/// `forced_name`: TUTTI_ALGO; empty or "auto" leaves the choice to the library, and so does, with name_refused, a name
-/// that the collective does not have or that the deterministic mode excludes. `forced_tile`: TUTTI_TILE_BYTES, 0 for
-/// automatic; it is rounded up to kPartAlign and cut to what messages hold. `hosts`: the map of Machine::hosts, with
-/// which the schedules are built; nullptr: no ranks are known to share a host, or all do. Never blocks, never
-/// allocates; any thread.
+/// Chooses algorithm, lanes and tile of a call (docs/design/choice.md). Never blocks, never allocates; any thread.
+/// `bytes_per_block`: the call's count in bytes, of one block. It is the largest block for kAllGatherV, whose counts
+/// all
+///   ranks know, and ignored for kAllToAllV, where a rank knows only its own. Both get an algorithm of the plain form
+///   that is_ragged_capable(), on one lane with one part.
+/// `forced_name`: TUTTI_ALGO. The choice is the library's if it is empty or "auto", or, with name_refused, a name that
+///   the collective does not have or that the deterministic mode excludes.
+/// `forced_tile`: TUTTI_TILE_BYTES, 0 for automatic. It is rounded up to kPartAlign and cut to what messages hold.
+/// `hosts`: the map of Machine::hosts, with which the schedules are built; nullptr if no ranks are known to share a
+///   host, or all do.
 Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machine, std::string_view forced_name,
               Bytes forced_tile, const HostMap* hosts = nullptr);
 
@@ -49,11 +50,11 @@ bool is_ragged_capable(const Algorithm& algorithm);
 /// nothing).
 bool is_deterministic(const Algorithm& algorithm);
 
-/// Whether messages may be read straight from the sender's input and output until their receivers have consumed them:
-/// no rank overwrites such memory before, at any n, root and number of lanes. A step that only sends, or sends and
-/// stores its own chunk, may be read from its source; one that stores what it sends, from its destination; other
-/// messages and those from scratch must be copied. A property of the schedule, proved by tests; whether this rank calls
-/// in place is all that matters, the others' buffers do not.
+/// Whether messages may be read straight from the sender's input and output until their receivers have consumed them,
+/// because no rank overwrites such memory before, at any n, root and number of lanes. A step that only sends, or sends
+/// and stores its own chunk, may be read from its source, and one that stores what it sends from its destination. Other
+/// messages and those from scratch must be copied. This is a property of the schedule, which tests prove. Of all ranks'
+/// buffers only this one's matter: whether it calls in place.
 bool is_reference_safe(const Algorithm& algorithm, bool in_place = true);
 
 }  // namespace tutti

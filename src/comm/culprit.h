@@ -42,15 +42,15 @@ Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReade
 /// The same for a wait in sends and receives, which have no common sequence.
 Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& board);
 
-/// Whether "waits for", followed from `missing`, comes back to where it was: each of these ranks waits for several
-/// others, of which its board names one, and none of them names the one that holds up all.
+/// Whether the chain of ranks that wait for each other, followed from `missing`, is a circle. Each board names one rank
+/// of several that its writer waits for, so the rank that holds up all may stand on none.
 bool waits_in_circle(Rank self, Rank missing, int ranks, const BoardReader& board);
 
-/// The same for a wait of a kernel, which sees no boards and names any one of those it waits for: the first rank that
-/// has not begun the call, where there is one.
+/// The same for a wait of a kernel, which sees no boards and names any one of those that it waits for. The culprit is
+/// the first rank that has not begun the call, if there is one.
 Culprit find_absent(const Call& mine, Rank self, Rank missing, int ranks, const BoardReader& board);
 
-/// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7"; empty: all have.
+/// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7". Empty if all have.
 std::string missing_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board);
 
 }  // namespace tutti

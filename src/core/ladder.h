@@ -46,10 +46,10 @@ struct LadderPolicy {
   }
 };
 
-/// What a waiter remembers from one wait to the next: whether a yield hands the core to somebody who keeps it for his
-/// whole slice. Then it is better to sleep: who is woken gets the core back before such a one. A single slow yield is
-/// soon forgotten, since sleeping makes the waits for other ranks ten times longer; one that meets the next as soon as
-/// it yields again remembers twice as long each time. Not thread-safe.
+/// Remembers slow yields from one wait to the next. If a yield took more than kSlowYield, another process keeps the
+/// core for its whole slice. Sleeping is then faster, because the scheduler favours threads that are woken. A single
+/// slow yield is soon forgotten, since sleeping makes waits for other ranks ten times longer; if the next yields are
+/// slow as well, each is remembered for twice as long as the one before. Not thread-safe.
 class Crowd {
  public:
   static constexpr std::chrono::nanoseconds kSlowYield{2'000'000};  ///< ranks that wait, too, yield far sooner

@@ -79,14 +79,14 @@ class DeviceDriver {
   /// Zeroed device memory; blocks. May wait for running kernels, so not while peers' kernels wait for this rank.
   virtual Status allocate(int device, Bytes bytes, void** memory) = 0;
   virtual Status release(int device, void* memory) = 0;
-  /// Of device memory; whoever allocated it.
+  /// Tells of the allocation that device memory belongs to, whoever made it.
   virtual Status allocation_of(const void* memory, Allocation* allocation) = 0;
-  /// A handle of what allocate() gave, or of the begin of what is exportable, good while that is not released. The
-  /// memory is released after all processes have closed it.
+  /// Makes a handle of what allocate() gave, or of the first byte of an exportable allocation. It is good until the
+  /// memory is released, which comes after all processes have closed it.
   virtual Status export_memory(int device, void* memory, Handle* handle) = 0;
-  /// Maps what another process exported, also one of a device that this process does not see, for kernels of `device`.
-  /// Of a handle that is open already, the same address again, closed as often as opened. It stays mapped when the
-  /// other process dies.
+  /// Maps what another process exported, for kernels of `device`; the memory may be that of a device which this process
+  /// does not see. Opening is counted: a handle that is open already gives the same address again, and is closed as
+  /// often as it was opened. The memory stays mapped when the other process dies.
   virtual Status open_memory(int device, const Handle& handle, void** memory) = 0;
   /// May wait for running kernels.
   virtual Status close_memory(int device, void* memory) = 0;
@@ -144,11 +144,11 @@ class DeviceDriver {
   virtual Status launch(int device, Stream stream, const Kernel& kernel, unsigned blocks, const void* parameter) = 0;
 };
 
-/// The process's driver; nullptr: this library was built without one, or the system has no device. The first call may
-/// take long: the driver looks for its devices. Any thread.
+/// The process's driver; nullptr if this library was built without one or the system has no device. The first call may
+/// take long, because the driver looks for its devices then. Any thread.
 DeviceDriver* device_driver();
-/// The same once the process uses the driver, by whatever library; nullptr: it does not, so no memory is a device's,
-/// and this does not begin to. Costs nanoseconds. Any thread.
+/// Like device_driver(), but never starts the driver: nullptr until some library of the process has. No memory is a
+/// device's until then. Costs nanoseconds. Any thread.
 DeviceDriver* device_driver_in_use();
 /// Whether the process could begin to use a device. Costs a system call or two. Any thread.
 bool may_have_device();

@@ -40,7 +40,7 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   /// In the call of `done`: the hub's host said that nobody listens, at the decisive address or, for want of one, at
   /// all of them; what this host has to say of addresses that are also its own does not count.
   bool refused() const;
-  /// In the call of `done`: nobody has said no, or somebody nothing at all: another time there may be an answer.
+  /// In the call of `done`: no target has refused, or one has not answered at all. Another try may succeed.
   bool unanswered() const;
   /// So far, or in the call of `done`: a host has taken a connection, but nobody there has said anything.
   bool silent() const;

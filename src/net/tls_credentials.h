@@ -1,5 +1,5 @@
-// TLS credentials: what a TLS handshake shows of a connection's purpose, and the key it proves, from the same secrets
-// that the handshake inside it proves.
+// TLS credentials: the identity that a TLS handshake shows in public, and the key that it proves. Both are made of the
+// secret that the handshake inside TLS proves again.
 #pragma once
 
 #include <string>

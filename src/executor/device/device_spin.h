@@ -61,8 +61,8 @@ class DeviceSpin {
   }
 
  private:
-  // Of these to one at the stop word, and of those to one at the host's and the clock. On the host each look in vain
-  // gives the core away, on a busy one for milliseconds.
+  // Polls to one look at the stop word, and such looks to one at the host's word and the clock. On the host each poll
+  // that finds nothing gives the core away, for milliseconds if it is busy.
 #if defined(__CUDA_ARCH__)
   static constexpr std::uint32_t kLooks = 32;
 #else

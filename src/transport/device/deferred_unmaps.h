@@ -1,5 +1,6 @@
-// Other processes' memory that nobody here reads any more. To close a mapping may wait for all kernels of the device,
-// among them such as wait for the thread that closes; so it is done where callers expect to wait.
+// Mappings of other processes' memory that nobody here reads any more. Unmapping may wait for all kernels of the
+// device, and some of those may wait for the thread that unmaps. So mappings are collected here and unmapped in calls
+// that may block.
 #pragma once
 
 #include <atomic>
