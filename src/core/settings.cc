@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -23,10 +24,20 @@ Status bad_value(const std::string& text, const char* expected) {
   return fail(Code::kInvalidArgument, "'{}' is not {}", text, expected);
 }
 
+/// The number that a text begins with, with a point whatever the program's locale. Returns where it ends; nullptr if
+/// there is none.
+const char* read_number(const std::string& text, double* number) {
+  const char* begin = text.c_str();
+  while (std::isspace(static_cast<unsigned char>(*begin)) != 0) ++begin;
+  if (*begin == '+') ++begin;
+  const auto [end, error] = std::from_chars(begin, text.c_str() + text.size(), *number);
+  return error == std::errc() ? end : nullptr;
+}
+
 Status parse_number(const std::string& text, double low, double high, const char* expected, double* number) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !(value >= low && value <= high)) return bad_value(text, expected);
+  double value = 0;
+  const char* const end = read_number(text, &value);
+  if (end == nullptr || *end != '\0' || !(value >= low && value <= high)) return bad_value(text, expected);
   *number = value;
   return {};
 }
@@ -108,7 +119,9 @@ Status parse_later(const std::string& text, Settings*) {
 
 constexpr SettingInfo kTable[] = {
     {"TUTTI_TRANSPORT", nullptr, "auto",
-     "how bytes move: auto (shm within a host, tcp between), shm, tcp, inproc; cuda comes later", parse_transport},
+     "how bytes move: auto (shm within a host, tcp between), shm, tcp, inproc, cuda (as auto, but device buffers must "
+     "be reached)",
+     parse_transport},
     {"TUTTI_ALGO", nullptr, "auto", "algorithm for every collective that offers it: auto or a name such as ring",
      [](const std::string& text, Settings* s) { return s->algorithm = text, Status{}; }},
     {"TUTTI_COSTS", nullptr, "auto",
@@ -254,9 +267,9 @@ Status read_settings(Settings* settings) {
 }
 
 Status parse_bytes(const std::string& text, Bytes* bytes) {
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  if (end == text.c_str() || !(number >= 0)) return bad_value(text, "a size such as 8, 64K, 1.5M or 2G");
+  double number = 0;
+  const char* end = read_number(text, &number);
+  if (end == nullptr || !(number >= 0)) return bad_value(text, "a size such as 8, 64K, 1.5M or 2G");
   double factor = 1;
   switch (std::toupper(static_cast<unsigned char>(*end))) {
     case 'G':  // NOLINT(bugprone-branch-clone): falls through

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <clocale>
 #include <cstdlib>
 #include <set>
 #include <string>
 
 #include "support/ranks.h"
+#include "support/temporary_directory.h"
 
 namespace tutti::test {
 namespace {
@@ -20,6 +22,27 @@ TEST(ParseBytes, AcceptsUnitsAndDecimals) {
     EXPECT_TRUE(parse_bytes(text, &bytes).ok()) << text;
     EXPECT_EQ(bytes.value, expected) << text;
   }
+}
+
+// The program that uses the library has chosen its locale, perhaps one with a decimal comma.
+TEST(ParseBytes, ADecimalPointIsOneInEveryLocale) {
+  const TemporaryDirectory folder;
+  const std::string make = "localedef -c -i de_DE -f UTF-8 " + folder.file("de_DE.UTF-8") + " > /dev/null 2>&1";
+  const ScopedSetting path("LOCPATH", folder.path());
+  if (std::system(make.c_str()) != 0 || std::setlocale(LC_NUMERIC, "de_DE.UTF-8") == nullptr)
+    GTEST_SKIP() << "localedef cannot make the locale de_DE";
+  const bool has_comma = std::localeconv()->decimal_point[0] == ',';
+  const ScopedSetting timeout("TUTTI_TIMEOUT", "0.5");
+  Bytes bytes;
+  const Status parsed = parse_bytes("1.5M", &bytes);
+  Settings settings;
+  const Status read = read_settings(&settings);
+  std::setlocale(LC_NUMERIC, "C");
+  EXPECT_TRUE(has_comma);
+  EXPECT_TRUE(parsed.ok()) << parsed.text();
+  EXPECT_EQ(bytes.value, 1572864u);
+  EXPECT_TRUE(read.ok()) << read.text();
+  EXPECT_EQ(settings.timeout_seconds, 0.5);
 }
 
 TEST(ParseBytes, RefusesWhatIsNoSize) {
