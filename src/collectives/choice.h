@@ -18,15 +18,18 @@ struct Choice {
 };
 
 /// Chooses algorithm, lanes and tile of a call (docs/design/choice.md). Never blocks, never allocates; any thread.
-/// `bytes_per_block`: the call's count in bytes, of one block. It is the largest block for kAllGatherV, whose counts
-/// all
-///   ranks know, and ignored for kAllToAllV, where a rank knows only its own. Both get an algorithm of the plain form
-///   that is_ragged_capable(), on one lane with one part.
+///
+/// `bytes_per_block`: the call's count in bytes, of one block. Of kAllGatherV, whose counts all ranks know, it is the
+/// largest block; of kAllToAllV, where a rank knows only its own counts, it is ignored. Both get an algorithm of the
+/// plain form that is_ragged_capable(), on one lane with one part.
+///
 /// `forced_name`: TUTTI_ALGO. The choice is the library's if it is empty or "auto", or, with name_refused, a name that
-///   the collective does not have or that the deterministic mode excludes.
+/// the collective does not have or that the deterministic mode excludes.
+///
 /// `forced_tile`: TUTTI_TILE_BYTES, 0 for automatic. It is rounded up to kPartAlign and cut to what messages hold.
+///
 /// `hosts`: the map of Machine::hosts, with which the schedules are built; nullptr if no ranks are known to share a
-///   host, or all do.
+/// host, or all do.
 Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machine, std::string_view forced_name,
               Bytes forced_tile, const HostMap* hosts = nullptr);
 

@@ -93,7 +93,7 @@ Status Communicator::stage_on(const CudaStream& stream, std::span<const Transfer
   return device_->staged()->hold(place.device, stream.handle(), order);
 }
 
-/// Where a call on the stream stands that goes through host memory.
+/// The key of a stream that a call through host memory is put on.
 Status Communicator::open_stage(const CudaStream& stream, StreamKey* place) {
   std::uint64_t capture = 0;
   TUTTI_TRY(device_->driver().capture_of(stream.handle(), &capture));

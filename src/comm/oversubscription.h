@@ -5,8 +5,8 @@
 
 namespace tutti {
 
-/// A value that a communicator keeps. Ranks of a part of a crowded communicator have no cores of their own either: the
-/// others need them, if not for this communicator, then for another part.
+/// A value that a communicator keeps. Ranks of a part of an oversubscribed communicator have no cores of their own
+/// either: the others need them, if not for this communicator, then for another part.
 class Oversubscription {
  public:
   Oversubscription() = default;

@@ -38,10 +38,10 @@ class GateWords {
   std::vector<std::unique_ptr<StreamPoint>> looks_ TUTTI_GUARDED_BY(mutex_);
 };
 
-/// One call's place in a stream. The stream goes on when this is gone at the latest.
+/// Where a stream waits for one call of the host's. It goes on when this is gone, at the latest.
 class StreamGate {
  public:
-  /// Puts the place into the stream.
+  /// Puts the wait into the stream.
   static Status hold(std::shared_ptr<GateWords> words, DeviceDriver& driver, int device, DeviceDriver::Stream stream,
                      std::shared_ptr<StreamGate>* order);
   ~StreamGate();

@@ -87,7 +87,7 @@ class Executor {
   virtual void start(const Launch& launch) = 0;
   /// Moves what can be moved, without blocking. kFailed: a message of another call was found, `mismatched()` sent it.
   virtual Progress advance() = 0;
-  /// start, then advance on the caller's thread up the waiting ladder until done, or until `watch` ends it.
+  /// start, then advance on the caller's thread up the waiting ladder until done, or until `monitor` ends it.
   virtual Status run(const Launch& launch, WaitMonitor& monitor) = 0;
 
   /// The same for sends and receives, which proceed together and are matched in order per pair and tag. The transfers

@@ -9,8 +9,8 @@
 
 namespace tutti {
 
-/// Advances what was started on the calling thread until it is done, or until `watch` ends it. `nap`: the sleep between
-/// two looks, once the call has lasted for a while.
+/// Advances what was started on the calling thread until it is done, or until `monitor` ends it. `nap`: the sleep
+/// between two looks, once the call has lasted for a while.
 Status run_polled(Executor& executor, WaitMonitor& monitor, std::chrono::microseconds nap);
 
 }  // namespace tutti

@@ -16,7 +16,7 @@ thread_local long allocations = 0;
 }
 
 // Replaces the program's operator new; the library is linked in statically, so its allocations are counted, too. Not
-// inlined: the compiler takes a visible malloc after new for a mismatch with delete.
+// inlined: the compiler takes a visible malloc inside new for a mismatch with delete.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;

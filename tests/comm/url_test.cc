@@ -168,7 +168,7 @@ TEST(FileUrl, AStaleFileDoesNoHarm) {
   EXPECT_TRUE(directory.empty());
 }
 
-/// An id whose process is gone with its host, or after a cable that is out: nothing comes back.
+/// An id whose process is gone with its host, or behind a cable that is out: nothing comes back.
 RendezvousFile silent_meeting(const std::array<std::byte, 4>& address, std::uint16_t port) {
   UniqueId id;
   id.secret.fill(std::byte{1});

@@ -54,7 +54,7 @@ class DeviceSide {
 
   /// Of the ranks of this process.
   StreamDeadlockCheck& streams() { return *streams_; }
-  /// Where a call without a stream stands. kInvalidUsage: after one that waits for it.
+  /// Enters a call without a stream. kInvalidUsage: it would stand after a call that waits for it.
   Status follow_default_stream(const CallArguments& arguments, std::uint64_t number);
 
   /// Says whether the call's buffers are device memory, and what serves them; refuses what is mixed or on another

@@ -14,7 +14,7 @@
 
 namespace tutti {
 
-/// A place where calls are put, one after another.
+/// Tells streams apart: calls that are put on one of them run one after another.
 struct StreamKey {
   int device = -1;
   DeviceDriver::Stream handle = nullptr;

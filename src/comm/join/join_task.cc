@@ -28,7 +28,8 @@ constexpr milliseconds kHeldUp{1000};
 constexpr milliseconds kLookPause{50};
 constexpr milliseconds kEarly{200};
 constexpr std::chrono::milliseconds kLongTime{kMaxTimeout};
-/// A root whose door is crowded may turn a rank away: that is worth a few more tries, a dead root is not.
+/// A root with too many connections that have proved nothing may turn a rank away: that is worth a few more tries, a
+/// dead root is not.
 constexpr int kMaxRefusals = 8;
 
 /// Ranks share a host when their host ids are equal and all of that host could map each other's segments; where some

@@ -8,7 +8,7 @@ namespace {
 
 /// Calls in an answer: ranks that disagree are a few calls apart at most. All of them go with the last one.
 constexpr std::uint64_t kAnswerDepth = 8;
-/// A service thread that lives answers at once; on a crowded machine it may have to wait for its turn.
+/// A service thread that lives answers at once; on a busy machine it may have to wait for its turn.
 constexpr std::chrono::milliseconds kSilence{500};
 
 }  // namespace

@@ -13,7 +13,7 @@ inline constexpr int kMaxLanes = 64;
 
 /// kOpenData, and kDataOpened as the answer to it.
 struct DataConnectionMessage {
-  ProcessId process{};  ///< that speaks
+  ProcessId process{};  ///< the process that speaks
   Rank from = kNoRank;  ///< of that process
   Rank to = kNoRank;
   Lane lane{0};

@@ -183,7 +183,8 @@ void DataConnector::dialed(const DataConnectionId& id, const Status& why,
 
 Status DataConnector::take_opened(const DataConnectionId& id, MessageType type, ByteView payload) {
   DataConnectionMessage answer;
-  if (type != MessageType::kDataOpened) return fail(Code::kRemoteError, "another answer than to a data connection");
+  if (type != MessageType::kDataOpened)
+    return fail(Code::kRemoteError, "not the answer to the opening of a data connection");
   TUTTI_TRY(decode(payload, &answer));
   const bool fits = answer.process == member_table_->member(id.peer).process && answer.from == id.peer &&
                     answer.to == id.local && answer.lane == id.lane;

@@ -22,7 +22,7 @@ namespace {
 
 /// How long the end of a communicator may wait for the service thread, ...
 constexpr std::chrono::milliseconds kEndTimeout{100};
-/// ... and that of the process, in which what the thread still uses is torn down: on a crowded machine its turn comes
+/// ... and that of the process, in which what the thread still uses is torn down: on a busy machine its turn comes
 /// late.
 constexpr std::chrono::milliseconds kExitTimeout{1000};
 /// How long a thread waits for the service thread, which never waits for anybody.

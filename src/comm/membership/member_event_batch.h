@@ -1,5 +1,5 @@
-// Member events on their way: what a process has heard of the ends of ranks and forwards. Hundreds of ranks say goodbye
-// within milliseconds of each other: their events travel together, those of a death at once.
+// Member events on their way: what a process has heard of how ranks end, which it forwards. Hundreds of ranks say
+// goodbye within milliseconds of each other: their events travel together, those of a death at once.
 #pragma once
 
 #include <chrono>

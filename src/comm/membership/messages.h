@@ -78,7 +78,7 @@ struct JoinMessage {
   std::int32_t ranks = 0;
   std::uint64_t timeout_ms = 0;  ///< until the deadline, at most kMaxTimeout; 0: none
   std::vector<AgreedSetting> agreed;
-  std::string from_rank_0;  ///< of rank 0: what all ranks are told; at most MessageWriter::kMaxText bytes
+  std::string from_rank_0;  ///< what rank 0 tells all ranks, empty at the others; at most MessageWriter::kMaxText bytes
 };
 
 struct TableMessage {
@@ -96,7 +96,7 @@ struct ReadyMessage {
 
 struct GoMessage {
   std::vector<Rank> apart;  ///< ranks that could not map their host's segments
-  std::string from_rank_0;  ///< rank 0's
+  std::string from_rank_0;  ///< what rank 0 tells all
 };
 
 struct FailureMessage {

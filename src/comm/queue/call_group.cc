@@ -145,7 +145,8 @@ Status CallGroup::check_callback() const {
   for (const Collected& call : calls_) {
     if (call.comm == nullptr) continue;
     const bool waits = call.stream == nullptr || call.launches();
-    if (waits && (!call.comm->turns().is_empty() || streamed.contains(call.comm.get()))) return ProgressState::refuse_wait();
+    if (waits && (!call.comm->turns().is_empty() || streamed.contains(call.comm.get())))
+      return ProgressState::refuse_wait();
     if (!waits) streamed.insert(call.comm.get());
   }
   return {};

@@ -12,7 +12,7 @@ struct ProbedLinks {
 };
 
 /// All ranks together, before any other call: the algorithm with small and with large messages, every element of which
-/// is looked at. Blocks; `watch` says whether it is still worth it. kSystemError: something else arrived; kTimeout:
+/// is looked at. Blocks; `monitor` says whether it is still worth it. kSystemError: something else arrived; kTimeout:
 /// nothing did.
 Status probe_links(DeviceExecutor& executor, const ProbedLinks& links, Rank rank, int ranks, WaitMonitor& monitor);
 

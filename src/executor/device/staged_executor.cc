@@ -17,7 +17,7 @@ constexpr std::size_t kStaged = std::size_t{4} << 20;
 constexpr std::chrono::microseconds kCopyNap{50};
 /// The longest, while the call waits for work of the caller's.
 constexpr std::chrono::microseconds kLongestNap{1000};
-/// Copies that have not ended after so long are after work of the caller's that does not end.
+/// Copies that have not ended after so long wait for work of the caller's that does not end.
 constexpr double kCopyTimeout = 2;
 
 /// Offsets of blocks that lie one after another.

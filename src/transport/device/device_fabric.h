@@ -79,18 +79,18 @@ class DeviceFabric {
 /// One rank's part of it: its arena, its stream and its report.
 class RankDeviceLinks {
  public:
-  /// `device`: this process's number of the card of `rank`, which is its place in the party.
+  /// `device`: this process's number of the device of `rank`, which counts among the peers.
   RankDeviceLinks(std::shared_ptr<DeviceFabric> fabric, DeviceDriver& driver, int device, Rank rank, DevicePeers party)
       : fabric_(std::move(fabric)), driver_(driver), device_(device), rank_(rank), party_(std::move(party)) {}
   ~RankDeviceLinks();
   RankDeviceLinks(const RankDeviceLinks&) = delete;
   RankDeviceLinks& operator=(const RankDeviceLinks&) = delete;
 
-  /// Meets the other ranks: all have seats of their own devices then, or none has and the status says why, the same on
-  /// all. `kernels` are loaded. Blocks for as long as it takes to allocate.
+  /// Meets the other ranks: all have links then, or none has and the status says why, the same on all. `kernels` are
+  /// loaded. Blocks for as long as it takes to allocate.
   Status open(Bytes slot, MulticastMode multicast, std::span<const Kernel* const> kernels, RankExchange& ranks);
-  /// The verdict of all on what each found: where several are not ok, that of the lowest rank that
-  /// found more than that others are late.
+  /// What all conclude from what each found: if several are not ok, that of the lowest rank that found more than that
+  /// others are late.
   static Status agree(const Status& mine, RankExchange& ranks);
 
   DeviceDriver& driver() const { return driver_; }

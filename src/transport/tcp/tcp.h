@@ -27,7 +27,7 @@ class TcpEndpoint {
     int lanes = 1;
     std::vector<Rank> far;  ///< the readers of this rank's multicast link; in rank order
   };
-  /// `wiring` outlives the endpoint; `log` need not.
+  /// `tcp_streams` outlives the endpoint; `log` need not.
   static Status open(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Place place, LogSource log,
                      std::unique_ptr<TcpEndpoint>* endpoint);
   ~TcpEndpoint();
