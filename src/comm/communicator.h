@@ -125,11 +125,11 @@ class Communicator final : public WaitMonitor {
   /// Whether a collective on a CUDA stream is put there by launch_on().
   bool launches(const CallArguments& arguments) const;
   /// A collective that goes through host memory gets its place in the CUDA stream and in `queue`, which takes these
-  /// calls one after another, whichever thread made them. `order` stays nullptr if the call goes another way.
+  /// calls one after another, whichever thread made them. `gate` stays nullptr if the call goes another way.
   Status stage_on(const CudaStream& stream, void* queue, const CallArguments& arguments,
-                  std::shared_ptr<StreamGate>* order);
+                  std::shared_ptr<StreamGate>* gate);
   /// The same for sends and receives, which have no other way.
-  Status stage_on(const CudaStream& stream, std::span<const Transfer> transfers, std::shared_ptr<StreamGate>* order);
+  Status stage_on(const CudaStream& stream, std::span<const Transfer> transfers, std::shared_ptr<StreamGate>* gate);
   /// Whether a checked call can go elsewhere than on a CUDA stream now. kInvalidUsage: a stream is being captured.
   Status check_blocking(const CallArguments& arguments) const;
   Status check_blocking(std::span<const Transfer> transfers) const;

@@ -72,7 +72,7 @@ bool Communicator::launches(const CallArguments& arguments) const {
 
 // What every rank decides alone: the messages are those of a call on host memory.
 Status Communicator::stage_on(const CudaStream& stream, void* queue, const CallArguments& arguments,
-                              std::shared_ptr<StreamGate>* order) {
+                              std::shared_ptr<StreamGate>* gate) {
   if (device_ == nullptr || launches(arguments)) return {};
   if (!arguments.staged && DeviceSide::has_memory(arguments, rank_.value)) return refuse_host_buffers();
   StreamKey places[2];
@@ -81,16 +81,16 @@ Status Communicator::stage_on(const CudaStream& stream, void* queue, const CallA
   places[1].handle = queue;
   places[1].thread = 0;
   if (moves_data(arguments)) TUTTI_TRY(device_->streams().enter(rank_, places, turns_.next_number()));
-  return device_->staged()->hold(places[0].device, stream.handle(), order);
+  return device_->staged()->hold(places[0].device, stream.handle(), gate);
 }
 
 Status Communicator::stage_on(const CudaStream& stream, std::span<const Transfer> transfers,
-                              std::shared_ptr<StreamGate>* order) {
+                              std::shared_ptr<StreamGate>* gate) {
   if (device_ == nullptr) return {};
   if (!device_->any_on_device(transfers)) return refuse_host_buffers();
   StreamKey place;
   TUTTI_TRY(open_stage(stream, &place));
-  return device_->staged()->hold(place.device, stream.handle(), order);
+  return device_->staged()->hold(place.device, stream.handle(), gate);
 }
 
 /// The key of a stream that a call through host memory is put on.

@@ -100,14 +100,14 @@ StreamGate::StreamGate(std::shared_ptr<GateWords> words, DeviceDriver& driver, s
       value_(load_relaxed(word_) + 1) {}
 
 Status StreamGate::hold(std::shared_ptr<GateWords> words, DeviceDriver& driver, int device, DeviceDriver::Stream stream,
-                        std::shared_ptr<StreamGate>* order) {
+                        std::shared_ptr<StreamGate>* gate) {
   const std::size_t index = words->take();
   std::shared_ptr<StreamGate> made(new StreamGate(std::move(words), driver, index));
   TUTTI_TRY(made->before_.record(driver, device, stream));
   TUTTI_TRY(driver.wait_for_word(device, stream, made->word_, made->value_));
   made->behind_ = std::make_unique<StreamPoint>();
   TUTTI_TRY(made->behind_->record(driver, device, stream));
-  *order = std::move(made);
+  *gate = std::move(made);
   return {};
 }
 

@@ -43,7 +43,7 @@ class StreamGate {
  public:
   /// Puts the wait into the stream.
   static Status hold(std::shared_ptr<GateWords> words, DeviceDriver& driver, int device, DeviceDriver::Stream stream,
-                     std::shared_ptr<StreamGate>* order);
+                     std::shared_ptr<StreamGate>* gate);
   ~StreamGate();
   StreamGate(const StreamGate&) = delete;
   StreamGate& operator=(const StreamGate&) = delete;

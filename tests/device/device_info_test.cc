@@ -43,29 +43,29 @@ TEST(DeviceCards, OnlyWholeAndSaneOnesAreRead) {
 }
 
 TEST(DeviceParties, ProcessesShareAGpuUnderMpsOnly) {
-  DevicePeers party{{card_of(0), card_of(1), card_of(0)}, {0, 1, 0}};
-  EXPECT_TRUE(party.check_concurrency().ok());
-  EXPECT_TRUE(party.many_devices());
-  EXPECT_FALSE(party.single_process());
-  EXPECT_EQ(party.sharing(2, true), 2);
-  party.processes = {0, 1, 1};
-  EXPECT_EQ(party.check_concurrency().code(), Code::kUnsupported);
-  EXPECT_EQ(party.sharing(2, true), 1);
-  EXPECT_EQ(party.sharing(2, false), 2);
-  party.cards[0].identity.concurrent_processes = true;
-  EXPECT_FALSE(party.check_concurrency().ok()) << "one of the two is not under MPS";
-  party.cards[2].identity.concurrent_processes = true;
-  EXPECT_TRUE(party.check_concurrency().ok());
+  DevicePeers peers{{card_of(0), card_of(1), card_of(0)}, {0, 1, 0}};
+  EXPECT_TRUE(peers.check_concurrency().ok());
+  EXPECT_TRUE(peers.many_devices());
+  EXPECT_FALSE(peers.single_process());
+  EXPECT_EQ(peers.sharing(2, true), 2);
+  peers.processes = {0, 1, 1};
+  EXPECT_EQ(peers.check_concurrency().code(), Code::kUnsupported);
+  EXPECT_EQ(peers.sharing(2, true), 1);
+  EXPECT_EQ(peers.sharing(2, false), 2);
+  peers.cards[0].identity.concurrent_processes = true;
+  EXPECT_FALSE(peers.check_concurrency().ok()) << "one of the two is not under MPS";
+  peers.cards[2].identity.concurrent_processes = true;
+  EXPECT_TRUE(peers.check_concurrency().ok());
 }
 
 TEST(DeviceParties, RanksOfAProcessAreBoundByItsStreams) {
-  DevicePeers party{std::vector<DeviceInfo>(9, card_of(0, true)), {0, 0, 0, 0, 0, 0, 0, 0, 1}};
-  EXPECT_TRUE(party.check_concurrency().ok());
-  party.processes[8] = 0;
-  EXPECT_EQ(party.check_concurrency().code(), Code::kUnsupported);
-  party = DevicePeers{std::vector<DeviceInfo>(17, card_of(0, true)), {}};
-  for (int rank = 0; rank < 17; ++rank) party.processes.push_back(rank);
-  EXPECT_EQ(party.check_concurrency().code(), Code::kUnsupported);
+  DevicePeers peers{std::vector<DeviceInfo>(9, card_of(0, true)), {0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  EXPECT_TRUE(peers.check_concurrency().ok());
+  peers.processes[8] = 0;
+  EXPECT_EQ(peers.check_concurrency().code(), Code::kUnsupported);
+  peers = DevicePeers{std::vector<DeviceInfo>(17, card_of(0, true)), {}};
+  for (int rank = 0; rank < 17; ++rank) peers.processes.push_back(rank);
+  EXPECT_EQ(peers.check_concurrency().code(), Code::kUnsupported);
 }
 
 }  // namespace

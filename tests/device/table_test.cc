@@ -33,14 +33,14 @@ std::unique_ptr<Executor> host_executor() {
 
 /// An executor of one rank on device 0.
 std::unique_ptr<DeviceExecutor> device_executor(Executor& host) {
-  DevicePeers party;
-  party.cards.emplace_back();
-  party.processes = {0};
-  EXPECT_TRUE(DeviceInfo::of(stand_in(), 0, &party.cards[0]).ok());
+  DevicePeers peers;
+  peers.cards.emplace_back();
+  peers.processes = {0};
+  EXPECT_TRUE(DeviceInfo::of(stand_in(), 0, &peers.cards[0]).ok());
   const auto fabric =
       std::make_shared<DeviceFabric>(stand_in(), std::make_shared<BlockBudget>(),
                                      std::vector<std::shared_ptr<Segment>>{}, std::vector<std::shared_ptr<Segment>>{});
-  auto seat = std::make_unique<RankDeviceLinks>(fabric, stand_in(), 0, Rank{0}, party);
+  auto seat = std::make_unique<RankDeviceLinks>(fabric, stand_in(), 0, Rank{0}, peers);
   Alone alone;
   EXPECT_TRUE(seat->open(Bytes{65536}, MulticastMode::kAuto, kernels_of_collectives(), alone).ok());
   auto executor = std::make_unique<DeviceExecutor>(std::move(seat), host);

@@ -35,14 +35,14 @@ DeviceGroup::~DeviceGroup() {
 }
 
 /// The members' devices, as each told the others in the join: alike on all ranks.
-Status DeviceGroup::find_party(const JoinResult& joined, DevicePeers* party) const {
-  party->numbers = members_;
+Status DeviceGroup::find_peers(const JoinResult& joined, DevicePeers* peers) const {
+  peers->numbers = members_;
   for (const int rank : members_) {
     const std::string& told = joined.devices[static_cast<std::size_t>(rank)];
     if (told.empty()) return fail(Code::kUnsupported, "rank {} uses no device", rank);
-    party->cards.emplace_back();
-    TUTTI_TRY(DeviceInfo::decode(told, &party->cards.back()));
-    party->processes.push_back(joined.processes[static_cast<std::size_t>(rank)]);
+    peers->cards.emplace_back();
+    TUTTI_TRY(DeviceInfo::decode(told, &peers->cards.back()));
+    peers->processes.push_back(joined.processes[static_cast<std::size_t>(rank)]);
   }
   return {};
 }
@@ -59,12 +59,12 @@ Status DeviceGroup::check_memory(const JoinResult& joined) const {
   return mapped ? Status{} : fail(Code::kUnsupported, "ranks of several processes share no host memory");
 }
 
-std::shared_ptr<DeviceFabric> DeviceGroup::make_fabric(const JoinResult& joined, const DevicePeers& party,
+std::shared_ptr<DeviceFabric> DeviceGroup::make_fabric(const JoinResult& joined, const DevicePeers& peers,
                                                        std::shared_ptr<BlockBudget> budget) const {
   DeviceFabric::Segments own(members_.size()), others(members_.size());
   const auto self = static_cast<std::size_t>(index_.value);
-  for (std::size_t i = 0; i < members_.size() && !party.single_process(); ++i)
-    (party.same_process(i, self) ? own : others)[i] = joined.segments[static_cast<std::size_t>(members_[i])];
+  for (std::size_t i = 0; i < members_.size() && !peers.single_process(); ++i)
+    (peers.same_process(i, self) ? own : others)[i] = joined.segments[static_cast<std::size_t>(members_[i])];
   return std::make_shared<DeviceFabric>(*device_driver(), std::move(budget), std::move(own), std::move(others));
 }
 
@@ -90,25 +90,25 @@ Status DeviceGroup::open(const JoinResult& joined, RankExchange& ranks, WaitMoni
 }
 
 Status DeviceGroup::set_up(const JoinResult& joined, RankExchange& ranks, WaitMonitor& monitor) {
-  DevicePeers party;
-  TUTTI_TRY(find_party(joined, &party));
-  spans_processes_ = !party.single_process();
+  DevicePeers peers;
+  TUTTI_TRY(find_peers(joined, &peers));
+  spans_processes_ = !peers.single_process();
   if (spans_processes_) TUTTI_TRY(check_memory(joined));
-  TUTTI_TRY(connect(joined, party, request_.multicast, ranks, monitor));
+  TUTTI_TRY(connect(joined, peers, request_.multicast, ranks, monitor));
   const Status multicast = check_multicast(ranks, monitor);
   if (multicast.ok() || request_.multicast == MulticastMode::kMapped) return multicast;
   // Links that were waited for in vain are of no more use: all ranks make them anew when none has the old ones.
   executor_ = nullptr;
   fabric_ = nullptr;
   TUTTI_TRY(RankDeviceLinks::agree({}, ranks));
-  return connect(joined, party, MulticastMode::kOff, ranks, monitor);
+  return connect(joined, peers, MulticastMode::kOff, ranks, monitor);
 }
 
-Status DeviceGroup::connect(const JoinResult& joined, const DevicePeers& party, MulticastMode multicast,
+Status DeviceGroup::connect(const JoinResult& joined, const DevicePeers& peers, MulticastMode multicast,
                             RankExchange& ranks, WaitMonitor& monitor) {
   const auto budget = Hub::shared<BlockBudget>(kTheBudget, [] { return std::make_shared<BlockBudget>(); });
-  fabric_ = Hub::shared<DeviceFabric>(key(), [&] { return make_fabric(joined, party, budget); });
-  auto seat = std::make_unique<RankDeviceLinks>(fabric_, *device_driver(), request_.device, index_, party);
+  fabric_ = Hub::shared<DeviceFabric>(key(), [&] { return make_fabric(joined, peers, budget); });
+  auto seat = std::make_unique<RankDeviceLinks>(fabric_, *device_driver(), request_.device, index_, peers);
   const Status seated = seat->open(kDeviceSlot, multicast, kernels_of_collectives(), ranks);
   if (!seated.ok()) return log_refusal(seated);
   if (is_first() && !seat->why_no_multicast().ok())

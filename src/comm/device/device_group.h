@@ -47,13 +47,13 @@ class DeviceGroup {
   bool spans_processes() const { return spans_processes_; }
 
  private:
-  Status find_party(const JoinResult& joined, DevicePeers* party) const;
+  Status find_peers(const JoinResult& joined, DevicePeers* peers) const;
   Status check_memory(const JoinResult& joined) const;
   Status set_up(const JoinResult& joined, RankExchange& ranks, WaitMonitor& monitor);
-  Status connect(const JoinResult& joined, const DevicePeers& party, MulticastMode multicast, RankExchange& ranks,
+  Status connect(const JoinResult& joined, const DevicePeers& peers, MulticastMode multicast, RankExchange& ranks,
                  WaitMonitor& monitor);
   Status check_multicast(RankExchange& ranks, WaitMonitor& monitor);
-  std::shared_ptr<DeviceFabric> make_fabric(const JoinResult& joined, const DevicePeers& party,
+  std::shared_ptr<DeviceFabric> make_fabric(const JoinResult& joined, const DevicePeers& peers,
                                             std::shared_ptr<BlockBudget> budget) const;
   std::uint64_t key() const;
   Status log_refusal(const Status& why) const;

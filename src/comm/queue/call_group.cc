@@ -42,10 +42,10 @@ Status CallGroup::run_later(std::shared_ptr<Communicator> comm, QueuedCall call,
 namespace {
 
 /// See Communicator::stage_on().
-Status stage_on(Communicator& comm, Stream& stream, QueuedCall* call, std::shared_ptr<StreamGate>* order) {
-  if (!call->collective()) return comm.stage_on(stream.cuda(), call->transfers(), order);
-  TUTTI_TRY(comm.stage_on(stream.cuda(), &stream, call->arguments(), order));
-  if (*order != nullptr) call->stage();
+Status stage_on(Communicator& comm, Stream& stream, QueuedCall* call, std::shared_ptr<StreamGate>* gate) {
+  if (!call->collective()) return comm.stage_on(stream.cuda(), call->transfers(), gate);
+  TUTTI_TRY(comm.stage_on(stream.cuda(), &stream, call->arguments(), gate));
+  if (*gate != nullptr) call->stage();
   return {};
 }
 
@@ -57,10 +57,10 @@ Status CallGroup::enqueue(std::shared_ptr<Communicator> comm, QueuedCall call, S
     return {};
   }
   Communicator& communicator = *comm;
-  std::shared_ptr<StreamGate> order;
-  TUTTI_TRY(stage_on(communicator, stream, &call, &order));
-  if (order != nullptr) {
-    stream.enqueue(std::make_unique<Operation>(std::move(comm), std::move(call), std::move(order)));
+  std::shared_ptr<StreamGate> gate;
+  TUTTI_TRY(stage_on(communicator, stream, &call, &gate));
+  if (gate != nullptr) {
+    stream.enqueue(std::make_unique<Operation>(std::move(comm), std::move(call), std::move(gate)));
     return {};
   }
   std::shared_ptr<DeviceEvent> ended;

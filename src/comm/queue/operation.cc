@@ -74,10 +74,10 @@ bool Operation::begin() {
 bool Operation::start() {
   bool empty = false;
   Status status =
-      call_.collective() ? comm_->begin(call_.arguments(), &empty, order_ != nullptr) : comm_->begin(call_.transfers());
+      call_.collective() ? comm_->begin(call_.arguments(), &empty, gate_ != nullptr) : comm_->begin(call_.transfers());
   if (!status.ok() || empty) return end(std::move(status)), false;
   // The exchange of a pack is on host memory, and comes before the call itself.
-  if (order_ != nullptr && comm_->runs_staged()) comm_->device()->staged()->follow(std::move(order_));
+  if (gate_ != nullptr && comm_->runs_staged()) comm_->device()->staged()->follow(std::move(gate_));
   if (call_.collective()) {
     comm_->executor().start(comm_->launch());
   } else {
@@ -89,7 +89,7 @@ bool Operation::start() {
 void Operation::end(Status status) {
   comm_->executor().board().wait_for(kNoRank);
   status_ = comm_->finish(std::move(status), ticket_);
-  order_.reset();  // a call that has not begun lets the stream go on
+  gate_.reset();  // a call that has not begun lets the stream go on
   comm_->turns().announce();
   state_ = State::kEnded;
 }
@@ -97,7 +97,7 @@ void Operation::end(Status status) {
 void Operation::give_up(Status why) {
   comm_->turns().give_up(ticket_);
   status_ = std::move(why);
-  order_.reset();
+  gate_.reset();
   state_ = State::kEnded;
 }
 

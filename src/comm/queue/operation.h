@@ -21,9 +21,9 @@ class Operation {
       : comm_(std::move(comm)), call_(std::move(call)), ticket_(comm_->turns().take(call_.collective())) {}
 
   /// A call that has its place in a CUDA stream.
-  Operation(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<StreamGate> order)
+  Operation(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<StreamGate> gate)
       : Operation(std::move(comm), std::move(call)) {
-    order_ = std::move(order);
+    gate_ = std::move(gate);
   }
 
   /// A call that is on a CUDA stream already and ends there.
@@ -72,7 +72,7 @@ class Operation {
   bool placed_ = false;               // where it runs is known
   std::shared_ptr<DeviceEvent> end_;  // of a call on a CUDA stream; the rest of it is the communicator's
   Call launched_;
-  std::shared_ptr<StreamGate> order_;  // of a staged call on a CUDA stream, until it begins
+  std::shared_ptr<StreamGate> gate_;  // of a staged call on a CUDA stream, until it begins
 };
 
 /// Drives all to their end on the calling thread, in turn. The first error in their order. `add` is called between two

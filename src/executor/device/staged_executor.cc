@@ -66,8 +66,8 @@ Status StagedExecutor::grow(std::size_t bytes) {
   return {};
 }
 
-Status StagedExecutor::hold(int device, DeviceDriver::Stream stream, std::shared_ptr<StreamGate>* order) {
-  return StreamGate::hold(words_, driver_, device, stream, order);
+Status StagedExecutor::hold(int device, DeviceDriver::Stream stream, std::shared_ptr<StreamGate>* gate) {
+  return StreamGate::hold(words_, driver_, device, stream, gate);
 }
 
 void StagedExecutor::begin(TwoLevelStage* stage) {
@@ -76,7 +76,7 @@ void StagedExecutor::begin(TwoLevelStage* stage) {
   loading_ = at_ = 0;
   ready_ = running_ = draining_ = false;
   nap_ = kCopyNap;
-  fault_ = order_ == nullptr ? before_.record(driver_, device_, driver_.default_stream()) : Status{};
+  fault_ = gate_ == nullptr ? before_.record(driver_, device_, driver_.default_stream()) : Status{};
 }
 
 void StagedExecutor::start(const Launch& launch) {
@@ -140,7 +140,7 @@ Status StagedExecutor::step(Progress* outcome) {
   Status status;
   if (stage_ != nullptr) TUTTI_TRY(stage_->kernels().reported("a call"));
   if (!ready_) {
-    ready_ = is_ready(order_ == nullptr ? before_ : order_->before(), &status);
+    ready_ = is_ready(gate_ == nullptr ? before_ : gate_->before(), &status);
     if (!ready_) return status;
   }
   for (;;) {
@@ -177,13 +177,13 @@ Status StagedExecutor::finish_segment() {
 
 Status StagedExecutor::drain(Progress* outcome) {
   if (!draining_) {
-    if (order_ != nullptr) TUTTI_TRY(order_->release(device_, stream_));
+    if (gate_ != nullptr) TUTTI_TRY(gate_->release(device_, stream_));
     TUTTI_TRY(after_.record(driver_, device_, stream_));
     draining_ = true;
   }
   Status status;
   if (!is_ready(after_, &status)) return status;
-  order_.reset();
+  gate_.reset();
   memories_.clear();
   *outcome = Progress::kDone;
   return {};
@@ -326,7 +326,7 @@ void StagedExecutor::abandon() {
   running_ = false;
   if (stage_ != nullptr) stage_->kernels().stop();
   (void)have_copies_ended();
-  order_.reset();
+  gate_.reset();
 }
 
 // Where the device has failed nothing runs any more.

@@ -45,10 +45,10 @@ class StagedExecutor final : public HostedExecutor {
   Bytes memory() const { return Bytes{2 * slots_.size() * staged_bytes_}; }
 
   /// A call that was made on a stream of the caller's begins after what is there now, and what is put there from now
-  /// on waits until the call has ended, or until `order` is gone. `device`: the stream's.
-  Status hold(int device, DeviceDriver::Stream stream, std::shared_ptr<StreamGate>* order);
+  /// on waits until the call has ended, or until `gate` is gone. `device`: the stream's.
+  Status hold(int device, DeviceDriver::Stream stream, std::shared_ptr<StreamGate>* gate);
   /// The next start() is of that call.
-  void follow(std::shared_ptr<StreamGate> order) { order_ = std::move(order); }
+  void follow(std::shared_ptr<StreamGate> gate) { gate_ = std::move(gate); }
   /// Before start() of a collective.
   void bind(StagedBuffers buffers) { buffers_ = std::move(buffers); }
 
@@ -127,7 +127,7 @@ class StagedExecutor final : public HostedExecutor {
   Launch whole_;
   StagedBuffers buffers_;
   TwoLevelStage* stage_ = nullptr;
-  std::shared_ptr<StreamGate> order_;
+  std::shared_ptr<StreamGate> gate_;
   std::span<Transfer> transfers_;
   std::vector<Transfer> exchanged_;               // those with host memory
   std::vector<std::vector<std::byte>> memories_;  // of exchanged_

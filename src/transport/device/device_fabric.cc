@@ -69,11 +69,11 @@ struct RankStatus {
   char text[252] = {};
 
   static RankStatus of(const Status& status) {
-    RankStatus verdict;
-    verdict.code = static_cast<std::uint32_t>(status.code());
+    RankStatus made;
+    made.code = static_cast<std::uint32_t>(status.code());
     const std::string text = status.ok() ? std::string() : status.text();
-    std::memcpy(verdict.text, text.data(), std::min(text.size(), sizeof verdict.text - 1));
-    return verdict;
+    std::memcpy(made.text, text.data(), std::min(text.size(), sizeof made.text - 1));
+    return made;
   }
   int severity() const { return code == 0 ? 2 : (code == static_cast<std::uint32_t>(Code::kTimeout) ? 1 : 0); }
   Status from(int rank) const {
@@ -170,13 +170,13 @@ void DeviceFabric::forget(Rank peer) {
 
 /// How many blocks a rank may have.
 struct RankDeviceLinks::BlockOffer {
-  RankStatus verdict;
+  RankStatus status;
   std::uint32_t blocks = 0;
 };
 
 /// A rank's arena as the others get it.
 struct RankDeviceLinks::ArenaOffer {
-  RankStatus verdict;
+  RankStatus status;
   std::uint64_t bytes = 0;
   DeviceDriver::Handle handle{};
   MulticastKind mirror = MulticastKind::kNone;
@@ -193,46 +193,46 @@ RankDeviceLinks::~RankDeviceLinks() {
 
 Status RankDeviceLinks::open(Bytes slot, MulticastMode multicast, std::span<const Kernel* const> kernels,
                              RankExchange& ranks) {
-  TUTTI_TRY(party_.check_concurrency());
+  TUTTI_TRY(peers_.check_concurrency());
   std::uint32_t blocks = 0;
   TUTTI_TRY(agree_on_blocks(ranks, &blocks));
   make_geometry(slot, blocks);
   ArenaOffer offer;
   const Status mine = allocate(kernels, &offer.handle);
-  offer.verdict = RankStatus::of(mine);
+  offer.status = RankStatus::of(mine);
   offer.bytes = arena_bytes().value;
   offer.mirror = wished_multicast(multicast);
   std::vector<ArenaOffer> offers;
   TUTTI_TRY(ranks.exchange_plain(offer, &offers));
-  for (std::size_t peer = 0; peer < offers.size(); ++peer) TUTTI_TRY(offers[peer].verdict.from(ranks.number(peer)));
+  for (std::size_t peer = 0; peer < offers.size(); ++peer) TUTTI_TRY(offers[peer].status.from(ranks.number(peer)));
   TUTTI_TRY(agree(reach_peers(offers), ranks));
   TUTTI_TRY(open_multicast(offers, ranks));
   // Streams take a device's hardware queues in turn, and two ranks whose streams share one would wait for each other:
   // all ranks make theirs now, with nothing in between that needs a stream for a while.
-  if (!party_.single_process()) open_lending();
+  if (!peers_.single_process()) open_lending();
   return agree(driver_.create_stream(device_, &stream_), ranks);
 }
 
 Status RankDeviceLinks::agree(const Status& mine, RankExchange& ranks) {
-  std::vector<RankStatus> verdicts;
-  TUTTI_TRY(ranks.exchange_plain(RankStatus::of(mine), &verdicts));
+  std::vector<RankStatus> statuses;
+  TUTTI_TRY(ranks.exchange_plain(RankStatus::of(mine), &statuses));
   // Whoever waited in vain did so because of what another one found.
-  const auto worst = std::min_element(verdicts.begin(), verdicts.end(), [](const RankStatus& a, const RankStatus& b) {
+  const auto worst = std::min_element(statuses.begin(), statuses.end(), [](const RankStatus& a, const RankStatus& b) {
     return a.severity() < b.severity();
   });
-  return worst->from(ranks.number(static_cast<std::size_t>(worst - verdicts.begin())));
+  return worst->from(ranks.number(static_cast<std::size_t>(worst - statuses.begin())));
 }
 
 Bytes RankDeviceLinks::arena_bytes() const {
   const std::size_t bytes = links_.geometry.arena_bytes();
-  return Bytes{party_.single_process() ? bytes : round_up(bytes, kDevicePage)};
+  return Bytes{peers_.single_process() ? bytes : round_up(bytes, kDevicePage)};
 }
 
 // Blocks of all ranks wait for one another, so all of them must be resident together, beside the caller's own work.
 std::uint32_t RankDeviceLinks::most_blocks() const {
   std::uint32_t blocks = kMostBlocks;
-  for (std::size_t rank = 0; rank < party_.cards.size(); ++rank) {
-    const int share = std::max(party_.cards[rank].limits.processors / party_.sharing(rank, false), 1);
+  for (std::size_t rank = 0; rank < peers_.cards.size(); ++rank) {
+    const int share = std::max(peers_.cards[rank].limits.processors / peers_.sharing(rank, false), 1);
     blocks = std::min(blocks, std::bit_floor(static_cast<std::uint32_t>(share)));
   }
   return blocks;
@@ -242,13 +242,13 @@ std::uint32_t RankDeviceLinks::most_blocks() const {
 std::vector<BlockClaim> RankDeviceLinks::claims() const {
   std::vector<BlockClaim> claims;
   const auto self = static_cast<std::size_t>(rank_.value);
-  for (std::size_t rank = 0; rank < party_.cards.size(); ++rank) {
-    if (!party_.same_process(rank, self)) continue;
+  for (std::size_t rank = 0; rank < peers_.cards.size(); ++rank) {
+    if (!peers_.same_process(rank, self)) continue;
     const auto known = std::find_if(claims.begin(), claims.end(), [&](const BlockClaim& claim) {
-      return claim.card.same_device(party_.cards[rank]);
+      return claim.card.same_device(peers_.cards[rank]);
     });
     if (known == claims.end())
-      claims.push_back({party_.cards[rank], 1});
+      claims.push_back({peers_.cards[rank], 1});
     else
       ++known->ranks;
   }
@@ -257,28 +257,28 @@ std::vector<BlockClaim> RankDeviceLinks::claims() const {
 
 // What is left of a device is known to its process only, and all ranks must have the same number.
 Status RankDeviceLinks::agree_on_blocks(RankExchange& ranks, std::uint32_t* blocks) {
-  BlockOffer bid;
-  bid.blocks = most_blocks();
-  bid.verdict = RankStatus::of(fabric_->share().take(claims(), &bid.blocks));
-  std::vector<BlockOffer> bids;
-  TUTTI_TRY(ranks.exchange_plain(bid, &bids));
+  BlockOffer offer;
+  offer.blocks = most_blocks();
+  offer.status = RankStatus::of(fabric_->share().take(claims(), &offer.blocks));
+  std::vector<BlockOffer> offers;
+  TUTTI_TRY(ranks.exchange_plain(offer, &offers));
   *blocks = kMostBlocks;
-  for (std::size_t peer = 0; peer < bids.size(); ++peer) {
-    TUTTI_TRY(bids[peer].verdict.from(ranks.number(peer)));
-    if (!std::has_single_bit(bids[peer].blocks))
+  for (std::size_t peer = 0; peer < offers.size(); ++peer) {
+    TUTTI_TRY(offers[peer].status.from(ranks.number(peer)));
+    if (!std::has_single_bit(offers[peer].blocks))
       return fail(Code::kRemoteError, "rank {} said that it has {} thread blocks", ranks.number(peer),
-                  bids[peer].blocks);
-    *blocks = std::min(*blocks, bids[peer].blocks);
+                  offers[peer].blocks);
+    *blocks = std::min(*blocks, offers[peer].blocks);
   }
   fabric_->share().settle(*blocks);
   return {};
 }
 
 void RankDeviceLinks::make_geometry(Bytes slot, std::uint32_t blocks) {
-  links_.wide = !party_.single_process() || party_.many_devices();
-  links_.shared = party_.single_process();
+  links_.wide = !peers_.single_process() || peers_.many_devices();
+  links_.shared = peers_.single_process();
   links_.rank = rank_.value;
-  links_.geometry.ranks = party_.ranks();
+  links_.geometry.ranks = peers_.ranks();
   links_.geometry.blocks = blocks;
   links_.geometry.slot_bytes = static_cast<std::uint32_t>(round_up(slot.value, DeviceGeometry::kAlign));
 }
@@ -288,7 +288,7 @@ Status RankDeviceLinks::allocate(std::span<const Kernel* const> kernels, DeviceD
   void* arena = nullptr;
   TUTTI_TRY(driver_.allocate(device_, arena_bytes(), &arena));
   fabric_->keep(rank_, std::make_shared<DeviceAllocation>(driver_, device_, arena, arena_bytes()));
-  if (party_.single_process()) return {};
+  if (peers_.single_process()) return {};
   TUTTI_TRY(driver_.export_memory(device_, arena, handle));
   fabric_->expect_mappings();
   return {};
@@ -303,9 +303,9 @@ Status RankDeviceLinks::reach_peers(const std::vector<ArenaOffer>& offers) {
     if (offers[peer].bytes != arena_bytes().value)
       return fail(Code::kRemoteError, "rank {}'s memory for links has another size than rank {}'s", number(rank).value,
                   number(rank_).value);
-    if (!party_.same_process(peer, self)) {
+    if (!peers_.same_process(peer, self)) {
       TUTTI_TRY(fabric_->open(rank, device_, offers[peer].handle, &memory));
-    } else if (!party_.cards[peer].same_device(party_.cards[self])) {
+    } else if (!peers_.cards[peer].same_device(peers_.cards[self])) {
       bool reachable = false;
       TUTTI_TRY(driver_.reach(device_, arena->device, &reachable));
       if (!reachable)
@@ -322,14 +322,14 @@ void RankDeviceLinks::open_lending() {
   if (std::find(segments.begin(), segments.end(), nullptr) != segments.end()) return;
   const LendingPages pages(segments);
   lender_ = std::make_unique<DeviceLender>(driver_, rank_, pages);
-  borrower_ = std::make_unique<DeviceBorrower>(driver_, device_, links_, party_.processes, pages);
+  borrower_ = std::make_unique<DeviceBorrower>(driver_, device_, links_, peers_.processes, pages);
 }
 
 MulticastKind RankDeviceLinks::wished_multicast(MulticastMode mode) const {
   if (mode == MulticastMode::kMapped) return MulticastKind::kMapped;
-  if (mode == MulticastMode::kOff || party_.ranks() == 1 || !party_.single_process()) return MulticastKind::kNone;
-  for (std::size_t rank = 0; rank < party_.cards.size(); ++rank)
-    if (party_.sharing(rank, true) != 1) return MulticastKind::kNone;
+  if (mode == MulticastMode::kOff || peers_.ranks() == 1 || !peers_.single_process()) return MulticastKind::kNone;
+  for (std::size_t rank = 0; rank < peers_.cards.size(); ++rank)
+    if (peers_.sharing(rank, true) != 1) return MulticastKind::kNone;
   DeviceMappings* const mappings = driver_.virtual_memory();
   return mappings != nullptr && mappings->can_multicast(device_) ? MulticastKind::kMulticast : MulticastKind::kNone;
 }
@@ -345,9 +345,9 @@ Status RankDeviceLinks::open_multicast(const std::vector<ArenaOffer>& offers, Ra
     devices.push_back(arena == nullptr ? -1 : arena->device);
   }
   MulticastKind kind = MulticastKind::kNone;
-  TUTTI_TRY(choose_mirrors(wishes, party_.numbers, &kind));
+  TUTTI_TRY(choose_mirrors(wishes, peers_.numbers, &kind));
   if (kind == MulticastKind::kNone) return {};
-  if (!party_.single_process() || driver_.virtual_memory() == nullptr)
+  if (!peers_.single_process() || driver_.virtual_memory() == nullptr)
     return fail(Code::kUnsupported, "TUTTI_MULTICAST=mapped is for ranks of one process whose driver maps memory");
   Status made;
   if (rank_ == Rank{0}) made = fabric_->make_multicast(kind, devices, Bytes{links_.geometry.mirror_bytes()});

@@ -80,8 +80,8 @@ class DeviceFabric {
 class RankDeviceLinks {
  public:
   /// `device`: this process's number of the device of `rank`, which counts among the peers.
-  RankDeviceLinks(std::shared_ptr<DeviceFabric> fabric, DeviceDriver& driver, int device, Rank rank, DevicePeers party)
-      : fabric_(std::move(fabric)), driver_(driver), device_(device), rank_(rank), party_(std::move(party)) {}
+  RankDeviceLinks(std::shared_ptr<DeviceFabric> fabric, DeviceDriver& driver, int device, Rank rank, DevicePeers peers)
+      : fabric_(std::move(fabric)), driver_(driver), device_(device), rank_(rank), peers_(std::move(peers)) {}
   ~RankDeviceLinks();
   RankDeviceLinks(const RankDeviceLinks&) = delete;
   RankDeviceLinks& operator=(const RankDeviceLinks&) = delete;
@@ -97,7 +97,7 @@ class RankDeviceLinks {
   int device() const { return device_; }
   /// What the communicator calls a rank of the links.
   Rank number(Rank rank) const {
-    return rank == kNoRank ? kNoRank : Rank{party_.number(static_cast<std::size_t>(rank.value))};
+    return rank == kNoRank ? kNoRank : Rank{peers_.number(static_cast<std::size_t>(rank.value))};
   }
   const DeviceLinks& links() const { return links_; }
   DeviceDriver::Stream stream() const { return stream_; }
@@ -126,7 +126,7 @@ class RankDeviceLinks {
   DeviceDriver& driver_;
   const int device_;
   const Rank rank_;
-  const DevicePeers party_;
+  const DevicePeers peers_;
   DeviceLinks links_;
   Bytes multicast_bytes_{0};
   Status why_no_multicast_;
