@@ -32,7 +32,7 @@ ARROWS = {
     "comm/rendezvous": {"core", "net", "comm/membership", "comm/join"},
     "comm/device": {"core", "device", "schedule", "collectives", "transport", "transport/device", "executor", "executor/device",
                     "comm/call", "comm/membership", "comm/join"},
-    "comm": {"include", "core", "device", "schedule", "collectives", "kernels", "executor", "executor/device", "comm/call",
+    "comm": {"include", "core", "net", "device", "schedule", "collectives", "kernels", "executor", "executor/device", "comm/call",
              "comm/membership", "comm/join", "comm/rendezvous", "comm/device"} | TRANSPORTS | {"transport/device"},
     "comm/queue": {"core", "device", "executor", "comm", "comm/call", "comm/device"},
     "comm/api": {"include", "core", "device", "transport/device", "executor", "comm", "comm/call", "comm/membership", "comm/join",
@@ -41,10 +41,12 @@ ARROWS = {
 SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 MOST_LINES, MOST_FILES = 4500, 40
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
+OWN_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 LITERALS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9a-zA-Z_])\'(?:\\.|[^\'\\\n])*\'', re.S)
 # What a header declares at the level of the namespace, where our format indents nothing.
-TYPE = re.compile(r"^(?:class|struct|concept) (\w+)(?: final)?(?: :[^;{]*)? ?[{=]|^enum class (\w+)", re.M)
+TYPE = re.compile(r"^(?:class|struct|union|concept)(?: alignas\([^)]*\)| \[\[\w+\]\]| [A-Z_]+\([^{;]*?\))* (\w+)(?: final)?(?: :[^;{]*)?"
+                  r" ?[{=]|^enum(?: class)? (\w+)|^using (\w+) =", re.M)
 # The same words with another meaning: types within types and functions, parameters of templates.
 OTHER_TYPE = re.compile(r"^ +(?:class|struct|union|enum class|enum|using) (\w+)|(?:class|typename)(?:\.\.\.)? (\w+)[,>]", re.M)
 FUNCTION = re.compile(r"^(?!using|return|static|template|inline|constexpr|#| )[ \w:<>,&*]*?[ &*](\w+)\([^;{}]*\)(?: noexcept)?;", re.M)
@@ -53,9 +55,9 @@ FUNCTION_DEFINED = re.compile(r"^(?! |static|inline|constexpr|template)[ \w:<>,&
 
 
 def folder_of(path):
-    """"src/comm/join/root.h" and "comm/join/root.h" are of comm/join; None: of no folder of src."""
+    """"src/comm/join/root.h" and "comm/join/root.h" are of comm/join; "" if there is no folder."""
     parts = path.removeprefix("src/").split("/")[:-1]
-    return "/".join(parts) or None
+    return "/".join(parts)
 
 
 def code_of(text):
@@ -75,11 +77,14 @@ def check_includes(path, text):
     if folder not in ARROWS:
         yield f"src/{path}: src/{folder} is no folder that the arrows know"
         return
+    own = set(OWN_INCLUDE.findall(text))
     for target in INCLUDE.findall(text):
         goal = "include" if target.startswith("tutti/") else folder_of(target)
         if goal in ARROWS or goal == "include":
             if goal != folder and goal not in ARROWS[folder]:
                 yield f"src/{path}: {folder} must not include {target}"
+        elif target in own:
+            yield f"src/{path}: {target} is named by its folder under src"
 
 
 def check_folders(files):
@@ -182,6 +187,8 @@ def floors(arrows):
 
 def shown(arrows):
     """The arrows that do not follow from others."""
+    floors(arrows)  # without a circle what follows ends
+
     def reached(folder):
         return {further for goal in arrows[folder] for further in {goal} | reached(goal)}
 

@@ -17,13 +17,13 @@ SUFFIXES = {".h", ".cc", ".c", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
 # The tests of a folder, longest folder first. A room without tests of its own is tested by those that use it.
 LABELS = {
-    "src/collectives": ["schedule"], "src/executor": ["executor", "device"], "src/comm": ["comm", "api", "fault", "hostile", "shortage", "steps", "wiretap"],
+    "src/collectives": ["schedule"], "src/executor": ["executor", "device", "cuda_binary"], "src/comm": ["comm", "api", "device", "fault", "hostile", "shortage", "steps", "wiretap"],
     "src/core": ["core"], "src/net": ["comm", "hostile", "wiretap"], "src/device": ["device"], "src/schedule": ["schedule"],
     "src/transport": ["transport", "hostile"], "src/kernels": ["kernels", "cuda_binary"],
     "include": ["api", "install"], "examples": ["examples"], "tools/perf": ["perf"], "tools/plan": ["plan"],
     "tools/sim": ["sim"], "tools/probe": ["probe"], "tools/model": ["plan", "sim", "probe"], "tests/tools": ["tools"],
     "tests/cases": ["api", "device", "mpi"], "bench/peers": ["perf"], "tools/hosts.py": ["hosts"], "tools/gpu_report.py": ["tools"],
-    "tools/device_kernels.py": ["cuda_binary"],
+    "tools/device_kernels.py": ["cuda_binary"], "tests/run_cases.py": ["tools"],
 }
 PROGRAMS = ("api", "comm", "core", "device", "executor", "fault", "hostile", "hosts", "install", "kernels", "launch", "mpi", "perf", "plan",
             "probe", "schedule", "shortage", "sim", "steps", "tools", "transport",

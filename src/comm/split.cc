@@ -9,6 +9,7 @@
 #include "comm/membership/unique_id.h"
 #include "core/costs_file.h"
 #include "core/log.h"
+#include "net/crypto.h"
 
 namespace tutti {
 

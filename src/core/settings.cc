@@ -29,8 +29,10 @@ Status bad_value(const std::string& text, const char* expected) {
 const char* read_number(const std::string& text, double* number) {
   const char* begin = text.c_str();
   while (std::isspace(static_cast<unsigned char>(*begin)) != 0) ++begin;
-  if (*begin == '+') ++begin;
-  const auto [end, error] = std::from_chars(begin, text.c_str() + text.size(), *number);
+  if (*begin == '+' && begin[1] != '-') ++begin;
+  const bool is_hex = begin[0] == '0' && (begin[1] == 'x' || begin[1] == 'X');
+  const auto format = is_hex ? std::chars_format::hex : std::chars_format::general;
+  const auto [end, error] = std::from_chars(begin + (is_hex ? 2 : 0), text.c_str() + text.size(), *number, format);
   return error == std::errc() ? end : nullptr;
 }
 

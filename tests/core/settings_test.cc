@@ -14,9 +14,9 @@ namespace tutti::test {
 namespace {
 
 TEST(ParseBytes, AcceptsUnitsAndDecimals) {
-  const std::pair<const char*, std::size_t> cases[] = {{"0", 0},       {"8", 8},          {"64K", 65536},
-                                                       {"64k", 65536}, {"1.5M", 1572864}, {"2G", 2147483648u},
-                                                       {"4KiB", 4096}, {"4KB", 4096},     {"7B", 7}};
+  const std::pair<const char*, std::size_t> cases[] = {
+      {"0", 0},       {"8", 8},      {"64K", 65536}, {"64k", 65536},   {"1.5M", 1572864}, {"2G", 2147483648u},
+      {"4KiB", 4096}, {"4KB", 4096}, {"7B", 7},      {"0x1000", 4096}, {"+8", 8}};
   for (const auto& [text, expected] : cases) {
     Bytes bytes;
     EXPECT_TRUE(parse_bytes(text, &bytes).ok()) << text;
@@ -46,7 +46,7 @@ TEST(ParseBytes, ADecimalPointIsOneInEveryLocale) {
 }
 
 TEST(ParseBytes, RefusesWhatIsNoSize) {
-  for (const char* text : {"", "K", "-1", "8X", "1KK", "nan", "1e30", "8 K", "4iB"}) {
+  for (const char* text : {"", "K", "-1", "8X", "1KK", "nan", "1e30", "8 K", "4iB", "+-1", "0x", "1,5M"}) {
     Bytes bytes{17};
     const Status status = parse_bytes(text, &bytes);
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << text;

@@ -57,6 +57,19 @@ class Arrows(unittest.TestCase):
         files = {"src/schedule/step.h": "struct Step {\n};\n", "src/executor/a.cc": "void f(const Step& step);\n"}
         self.assertEqual(violations_of(files), [])
 
+    def test_all_kinds_of_types_are_seen(self):
+        for declared in ("struct alignas(64) Step {\n};\n", "class [[nodiscard]] Step {\n};\n", "enum Step : int { kOne };\n",
+                         "using Step = int;\n", "enum class Step {};\n", "class LOCKABLE(\"m\") Step {\n};\n"):
+            files = {"src/schedule/step.h": declared, "src/kernels/a.cc": "void f(const Step& step);\n"}
+            self.assertEqual(violations_of(files), ["src/kernels/a.cc: kernels must not use Step of schedule"], declared)
+
+    def test_includes_name_the_folder(self):
+        for target in ("../comm/communicator.h", "status.h"):
+            self.assertEqual(len(violations_of({"src/core/a.cc": f'#include "{target}"\n'})), 1, target)
+
+    def test_a_file_without_a_folder(self):
+        self.assertEqual(len(violations_of({"src/version.h": "int x;\n", "src/core/a.h": "int x;\n"})), 1)
+
     def test_what_only_the_linker_sees(self):
         for declared, defined, name in (("bool is_there();\n", "bool is_there() {\n  return true;\n}\n", "is_there"),
                                         ("class Port {\n  int f();\n};\n", "int Port::f() {\n  return 1;\n}\n", "Port")):

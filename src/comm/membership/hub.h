@@ -118,9 +118,9 @@ class Hub : public std::enable_shared_from_this<Hub> {
   /// The hub's service of this class, which serves connections that come as Service::kRole.
   template <class Service>
   Service& service() {
-    std::unique_ptr<HubService>& known = services_[Service::kRole];
-    if (!known) known = std::make_unique<Service>(*this);
-    return static_cast<Service&>(*known);
+    auto known = services_.find(Service::kRole);
+    if (known == services_.end()) known = services_.emplace(Service::kRole, std::make_unique<Service>(*this)).first;
+    return static_cast<Service&>(*known->second);
   }
   /// The group of this process's ranks that join by an id; made when it is not there.
   std::shared_ptr<Group> group(const KeyId& id, const Key& secret);
