@@ -2,7 +2,7 @@
 //
 // Equal on all ranks, because it follows from the table alone: hosts in the order of their lowest rank, the processes
 // of a host next to each other. Up to `mesh` processes all are connected to all; more of them are each connected to
-// those 1, 2, 4, 8, ... places before and behind (the fingers of Chord: Stoica, Morris, Karger, Kaashoek, Balakrishnan,
+// those 1, 2, 4, 8, ... places before and after (the fingers of Chord: Stoica, Morris, Karger, Kaashoek, Balakrishnan,
 // "Chord: a scalable peer-to-peer lookup service for internet applications", SIGCOMM 2001), 2 log2 n each. The edges
 // of the binomial trees on which the table and the memory of a host travel are among these.
 #pragma once
