@@ -1,4 +1,5 @@
-// What hubs say about data connections: the TCP streams that carry a communicator's data, one a pair of ranks and lane.
+// The messages by which hubs make data connections, the TCP streams that carry a communicator's data: one for each pair
+// of ranks and lane. encode() and decode() of codec.h serve them.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +27,5 @@ struct RequestDialMessage {
   Lane lane{0};
   std::uint32_t streams = 0;  ///< that came so far: a newer one is on its way already if the other end counts more
 };
-
-std::vector<std::byte> encode(const DataConnectionMessage& message);
-std::vector<std::byte> encode(const RequestDialMessage& message);
-Status decode(ByteView data, DataConnectionMessage* message);
-Status decode(ByteView data, RequestDialMessage* message);
 
 }  // namespace tutti

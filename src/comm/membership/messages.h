@@ -1,4 +1,4 @@
-// The messages between hubs: what each says, and its two directions. Values out of range are refused.
+// The messages between hubs. encode() and decode() of codec.h serve each of them, and a FailureCause.
 #pragma once
 
 #include <array>
@@ -144,12 +144,5 @@ struct GiveIdMessage {
   Key public_key{};         ///< the answering end's part of the agreement
   IdBytes id{};             ///< its secret masked, see mask_id()
 };
-
-/// Of each message above, and of a FailureCause. Texts are cut, lists end where their limit is.
-template <class Message>
-std::vector<std::byte> encode(const Message& message);
-/// kRemoteError: these are not the bytes of such a message, or a value is out of range.
-template <class Message>
-Status decode(ByteView data, Message* message);
 
 }  // namespace tutti
