@@ -40,8 +40,7 @@ ARROWS = {
 }
 SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 MOST_LINES, MOST_FILES = 4500, 40
-INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
-OWN_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 LITERALS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9a-zA-Z_])\'(?:\\.|[^\'\\\n])*\'', re.S)
 # What a header declares at the level of the namespace, where our format indents nothing.
@@ -77,13 +76,12 @@ def check_includes(path, text):
     if folder not in ARROWS:
         yield f"src/{path}: src/{folder} is no folder that the arrows know"
         return
-    own = set(OWN_INCLUDE.findall(text))
-    for target in INCLUDE.findall(text):
+    for mark, target in INCLUDE.findall(text):
         goal = "include" if target.startswith("tutti/") else folder_of(target)
         if goal in ARROWS or goal == "include":
             if goal != folder and goal not in ARROWS[folder]:
                 yield f"src/{path}: {folder} must not include {target}"
-        elif target in own:
+        elif mark == '"':
             yield f"src/{path}: {target} is named by its folder under src"
 
 
@@ -162,7 +160,7 @@ def graph(files):
     """{folder: {folder that it includes: how often}}."""
     found = {folder_of(path): collections.Counter() for path in files}
     for path, text in files.items():
-        for target in INCLUDE.findall(text):
+        for _, target in INCLUDE.findall(text):
             goal = folder_of(target)
             if goal in found and goal != folder_of(path):
                 found[folder_of(path)][goal] += 1

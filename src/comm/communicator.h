@@ -128,7 +128,7 @@ class Communicator final : public WaitMonitor {
   /// calls one after another, whichever thread made them. `gate` stays nullptr if the call goes another way.
   Status stage_on(const CudaStream& stream, void* queue, const CallArguments& arguments,
                   std::shared_ptr<StreamGate>* gate);
-  /// The same for sends and receives, which have no other way.
+  /// Like the other stage_on(), for sends and receives, which always go through host memory.
   Status stage_on(const CudaStream& stream, std::span<const Transfer> transfers, std::shared_ptr<StreamGate>* gate);
   /// Whether a checked call can go elsewhere than on a CUDA stream now. kInvalidUsage: a stream is being captured.
   Status check_blocking(const CallArguments& arguments) const;

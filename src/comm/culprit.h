@@ -46,8 +46,8 @@ Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& 
 /// of several that its writer waits for, so the rank that holds up all may stand on none.
 bool waits_in_circle(Rank self, Rank missing, int ranks, const BoardReader& board);
 
-/// The same for a wait of a kernel, which sees no boards and names any one of those that it waits for. The culprit is
-/// the first rank that has not begun the call, if there is one.
+/// Like find_culprit(), for a wait of a kernel. A kernel sees no boards and names any one of the ranks that it waits
+/// for. The culprit is the first rank that has not begun the call, if there is one.
 Culprit find_absent(const Call& mine, Rank self, Rank missing, int ranks, const BoardReader& board);
 
 /// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7". Empty if all have.

@@ -45,7 +45,7 @@ Status Communicator::launch_on(const CallArguments& arguments, const CudaStream&
   TUTTI_TRY(stream.place_on(executor->device(), &place));
   place.capture = capture;
   TUTTI_TRY(wait_until_quiet());
-  if (moves_data(call)) TUTTI_TRY(device_->streams().enter(rank_, {&place, 1}, turns_.number() + 1));
+  if (moves_data(call)) TUTTI_TRY(device_->deadlock_check().enter(rank_, {&place, 1}, turns_.number() + 1));
   const std::uint64_t ticket = turns_.take();
   Status status;
   try {
@@ -80,7 +80,7 @@ Status Communicator::stage_on(const CudaStream& stream, void* queue, const CallA
   places[1] = places[0];
   places[1].handle = queue;
   places[1].thread = 0;
-  if (moves_data(arguments)) TUTTI_TRY(device_->streams().enter(rank_, places, turns_.next_number()));
+  if (moves_data(arguments)) TUTTI_TRY(device_->deadlock_check().enter(rank_, places, turns_.next_number()));
   return device_->staged()->hold(places[0].device, stream.handle(), gate);
 }
 

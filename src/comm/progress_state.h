@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-/// Of the one progress thread of the process. Any thread.
+/// The state of the process's one progress thread. Any thread may ask.
 class ProgressState {
  public:
   /// The caller is that thread: it runs a callback.

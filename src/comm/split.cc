@@ -104,9 +104,9 @@ Status in_numbers_of_parent(const Status& why, const std::vector<int>& group) {
 
 /// Looks at the parent while the join of a split lasts, and explains its failure by what the parent knows. By the API's
 /// thread.
-class SplitWatch {
+class SplitMonitor {
  public:
-  SplitWatch(Communicator& parent, const std::vector<int>& group) : parent_(parent), group_(group) {}
+  SplitMonitor(Communicator& parent, const std::vector<int>& group) : parent_(parent), group_(group) {}
 
   /// Not ok: the join cannot succeed any more.
   Status look() {
@@ -187,10 +187,10 @@ Status split(Communicator& parent, int color, int key, const tuttiConfig_t* conf
     if (code != Code::kOk) return fail(code, "split: rank {} could not take part in color {}", rank, color);
   }
   TUTTI_TRY(complete_id(parent, offers[static_cast<std::size_t>(group.front())].id, &request.id));
-  SplitWatch watch(parent, group);
-  request.watch = [&watch] { return watch.look(); };
+  SplitMonitor monitor(parent, group);
+  request.look = [&monitor] { return monitor.look(); };
   const Status made = create_prepared(request, options, comm);
-  return made.ok() ? made : watch.judge(made);
+  return made.ok() ? made : monitor.judge(made);
 }
 
 }  // namespace tutti

@@ -14,7 +14,7 @@ namespace tutti {
 /// one. The rest is for any thread.
 class TurnQueue {
  public:
-  /// Ticket of a new operation, after all others. `collective`: it will take a number, too.
+  /// Takes the ticket of a new operation, which comes after all others. `collective`: it will take a number, too.
   std::uint64_t take(bool collective = false) {
     if (collective) promised_ = next_number();
     const std::uint64_t ticket = next_.load(std::memory_order_relaxed);

@@ -14,7 +14,8 @@ namespace tutti {
 
 class DeviceMappings;
 
-/// A kernel, as who launches it knows it: one object a kernel, by whose address drivers may tell kernels apart.
+/// A kernel as its launcher knows it. There is one object for each kernel, so drivers may tell kernels apart by
+/// address.
 struct Kernel {
   const void* (*cuda)();  ///< what the CUDA runtime launches; gives nullptr if the library was built without CUDA
   unsigned threads;       ///< of a block

@@ -60,8 +60,8 @@ LateWords& late_words() {
 
 GateWords::~GateWords() {
   if (words_ == nullptr) return;
-  const auto timeout = Clock::now() + kLookTimeout;
-  while (!all_passed(&looks_) && Clock::now() < timeout) std::this_thread::sleep_for(kOrderNap);
+  const auto end = Clock::now() + kLookTimeout;
+  while (!all_passed(&looks_) && Clock::now() < end) std::this_thread::sleep_for(kOrderNap);
   late_words().add(driver_, words_, std::move(looks_));
   late_words().sweep();
 }

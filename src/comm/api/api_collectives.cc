@@ -25,8 +25,8 @@ Status submit(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t st
 
 tuttiResult_t call(CallArguments&& arguments, tuttiComm_t comm, tuttiStream_t stream) {
   return tutti::guard_quick(comm, [&]() -> Status {
-    tutti::CallGuard in_call;
-    Status status = in_call.enter(comm);
+    tutti::CallGuard call_guard;
+    Status status = call_guard.enter(comm);
     if (status.ok() && stream == nullptr && tutti::CallGroup::depth() == 0) [[likely]]
       return comm->comm->attempt([&] { return comm->comm->run(&arguments); });
     const tutti::NoCancel no_cancel;

@@ -167,10 +167,10 @@ tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ndev, const int* devlist)
 
 tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newcomm, const tuttiConfig_t* config) {
   return guard_grouped(comm, [&]() -> Status {
-    tutti::CallGuard in_call;
+    tutti::CallGuard call_guard;
     TUTTI_TRY(tutti::require(newcomm, "newcomm"));
     *newcomm = nullptr;
-    TUTTI_TRY(in_call.enter(comm));
+    TUTTI_TRY(call_guard.enter(comm));
     // The config is copied: in a group it is used after this call has returned. The name is the caller's until then.
     const bool given = config != nullptr;
     tuttiConfig_t copy = TUTTI_CONFIG_INITIALIZER;
@@ -187,8 +187,8 @@ tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* 
 
 tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
-    tutti::CallGuard in_call;
-    TUTTI_TRY(in_call.enter(comm));
+    tutti::CallGuard call_guard;
+    TUTTI_TRY(call_guard.enter(comm));
     return comm->comm->finalize();
   });
 }
@@ -197,8 +197,8 @@ tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
     Status status;
     {
-      tutti::CallGuard in_call;
-      TUTTI_TRY(in_call.enter(comm));
+      tutti::CallGuard call_guard;
+      TUTTI_TRY(call_guard.enter(comm));
       status = comm->comm->finalized() ? Status{} : comm->comm->finalize();
       if (status.code() == Code::kInvalidUsage) return status;
       tutti::retire_handle(comm);  // or an abort has, while this call waited

@@ -109,8 +109,8 @@ tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char* value, s
     TUTTI_TRY(tutti::hold(comm, &held));
     TUTTI_TRY(tutti::require(key, "key"));
     TUTTI_TRY(tutti::require(value, "value"));
-    tutti::CallGuard in_call;  // what the rest tells of belongs to the call in progress
-    if (std::string_view(key) != "transport") TUTTI_TRY(in_call.enter(comm));
+    tutti::CallGuard call_guard;  // what the rest tells of belongs to the call in progress
+    if (std::string_view(key) != "transport") TUTTI_TRY(call_guard.enter(comm));
     std::string text;
     TUTTI_TRY(info_text(*held, key, &text));
     const std::size_t written = std::min(text.size() + 1, size);
@@ -128,8 +128,8 @@ tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiMemStat_t what, uint64_t*
     std::shared_ptr<tutti::Communicator> held;
     TUTTI_TRY(tutti::hold(comm, &held));
     TUTTI_TRY(tutti::require(bytes, "bytes"));
-    tutti::CallGuard in_call;  // as above
-    if (what != tuttiMemStatShared) TUTTI_TRY(in_call.enter(comm));
+    tutti::CallGuard call_guard;  // as above
+    if (what != tuttiMemStatShared) TUTTI_TRY(call_guard.enter(comm));
     switch (what) {
       case tuttiMemStatDevice:
         return held->device_bytes(bytes);

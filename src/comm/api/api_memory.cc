@@ -33,8 +33,8 @@ tuttiResult_t tuttiMemAllocDevice(void** ptr, size_t bytes, int device) {
 
 tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void** handle) {
   return tutti::guard(comm, [&]() -> Status {
-    tutti::CallGuard in_call;
-    TUTTI_TRY(in_call.enter(comm));
+    tutti::CallGuard call_guard;
+    TUTTI_TRY(call_guard.enter(comm));
     TUTTI_TRY(tutti::require(handle, "handle"));
     if (bytes != 0) TUTTI_TRY(tutti::require(ptr, "ptr"));
     *handle = reinterpret_cast<void*>(comm->comm->registered().add(ptr, bytes));
@@ -44,8 +44,8 @@ tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void*
 
 tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle) {
   return tutti::guard(comm, [&]() -> Status {
-    tutti::CallGuard in_call;
-    TUTTI_TRY(in_call.enter(comm));
+    tutti::CallGuard call_guard;
+    TUTTI_TRY(call_guard.enter(comm));
     if (comm->comm->deregister(reinterpret_cast<std::uintptr_t>(handle))) return {};
     return tutti::fail(Code::kInvalidArgument, "the handle was not given by tuttiCommRegister, or was given back");
   });

@@ -23,8 +23,8 @@ extern "C" {
 tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDataType_t datatype,
                                         tuttiScalarResidence_t residence, tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
-    tutti::CallGuard in_call;
-    TUTTI_TRY(in_call.enter(comm));
+    tutti::CallGuard call_guard;
+    TUTTI_TRY(call_guard.enter(comm));
     TUTTI_TRY(tutti::require(op, "op"));
     TUTTI_TRY(tutti::require(scalar, "scalar"));
     if (datatype < 0 || static_cast<int>(datatype) >= tutti::kDataTypes)
@@ -48,8 +48,8 @@ tuttiResult_t tuttiRedOpCreateCustom(tuttiRedOp_t* op,
                                                 void* user),
                                      int commutative, void* user, tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
-    tutti::CallGuard in_call;
-    TUTTI_TRY(in_call.enter(comm));
+    tutti::CallGuard call_guard;
+    TUTTI_TRY(call_guard.enter(comm));
     TUTTI_TRY(tutti::require(op, "op"));
     if (fn == nullptr) return tutti::fail(Code::kInvalidArgument, "fn is NULL");
     UserOperation operation;
@@ -62,8 +62,8 @@ tuttiResult_t tuttiRedOpCreateCustom(tuttiRedOp_t* op,
 
 tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
-    tutti::CallGuard in_call;
-    TUTTI_TRY(in_call.enter(comm));
+    tutti::CallGuard call_guard;
+    TUTTI_TRY(call_guard.enter(comm));
     if (comm->comm->operations().remove(static_cast<int>(op))) return {};
     return tutti::fail(Code::kInvalidArgument, "op {} was not made for this communicator", static_cast<int>(op));
   });

@@ -20,8 +20,8 @@ Status submit(const Transfer& transfer, tuttiComm_t comm, tuttiStream_t stream) 
 
 tuttiResult_t exchange(Transfer transfer, tuttiDataType_t datatype, tuttiComm_t comm, tuttiStream_t stream) {
   return tutti::guard(comm, [&]() -> Status {
-    tutti::CallGuard in_call;
-    Status status = in_call.enter(comm);
+    tutti::CallGuard call_guard;
+    Status status = call_guard.enter(comm);
     if (status.ok() && (datatype < 0 || static_cast<int>(datatype) >= tutti::kDataTypes))
       status = tutti::fail(tutti::Code::kInvalidArgument, "datatype {} is not a tuttiDataType_t",
                            static_cast<int>(datatype));

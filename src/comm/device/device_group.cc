@@ -108,12 +108,12 @@ Status DeviceGroup::connect(const JoinResult& joined, const DevicePeers& peers, 
                             RankExchange& ranks, WaitMonitor& monitor) {
   const auto budget = Hub::shared<BlockBudget>(kTheBudget, [] { return std::make_shared<BlockBudget>(); });
   fabric_ = Hub::shared<DeviceFabric>(key(), [&] { return make_fabric(joined, peers, budget); });
-  auto seat = std::make_unique<RankDeviceLinks>(fabric_, *device_driver(), request_.device, index_, peers);
-  const Status seated = seat->open(kDeviceSlot, multicast, kernels_of_collectives(), ranks);
-  if (!seated.ok()) return log_refusal(seated);
-  if (is_first() && !seat->why_no_multicast().ok())
-    log(LogLevel::kInfo, request_.source, "no NVLink multicast: {}", seat->why_no_multicast().text());
-  executor_ = std::make_unique<DeviceExecutor>(std::move(seat), host_);
+  auto rank_links = std::make_unique<RankDeviceLinks>(fabric_, *device_driver(), request_.device, index_, peers);
+  const Status opened = rank_links->open(kDeviceSlot, multicast, kernels_of_collectives(), ranks);
+  if (!opened.ok()) return log_refusal(opened);
+  if (is_first() && !rank_links->why_no_multicast().ok())
+    log(LogLevel::kInfo, request_.source, "no NVLink multicast: {}", rank_links->why_no_multicast().text());
+  executor_ = std::make_unique<DeviceExecutor>(std::move(rank_links), host_);
   TUTTI_TRY(RankDeviceLinks::agree(executor_->open(), ranks));
   const ProbedLinks links{find_algorithm(Collective::kAllToAll, "all_pairs"), "the links between devices"};
   const Status probed = RankDeviceLinks::agree(probe_links(*executor_, links, index_, this->ranks(), monitor), ranks);

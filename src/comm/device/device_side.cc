@@ -30,7 +30,7 @@ std::size_t ranks_here(const JoinResult& joined) {
 Status DeviceSide::open(const DeviceRequest& request, const JoinResult& joined, Executor& host,
                         std::unique_ptr<DeviceSide>* made) {
   std::unique_ptr<DeviceSide> side(new DeviceSide(request, *joined.membership, host));
-  side->streams_ = Hub::shared<StreamDeadlockCheck>(
+  side->deadlock_check_ = Hub::shared<StreamDeadlockCheck>(
       joined.membership->comm_id(), [&] { return std::make_shared<StreamDeadlockCheck>(ranks_here(joined)); });
   HostExchange ranks(host, *joined.membership, request.deadline);
   std::vector<int> all(static_cast<std::size_t>(joined.membership->ranks()));
@@ -233,7 +233,7 @@ Status DeviceSide::follow_default_stream(const CallArguments& a, std::uint64_t n
   place.handle = driver().default_stream();
   place.is_default = true;
   place.is_apart = false;
-  return streams_->follow(membership_.rank(), place, number);
+  return deadlock_check_->follow(membership_.rank(), place, number);
 }
 
 DeviceDriver::Place DeviceSide::place_of(const void* memory) {

@@ -53,7 +53,7 @@ class DeviceSide {
   int device_of_calls() const { return group_ != nullptr ? group_->executor().device() : request_.device; }
 
   /// Of the ranks of this process.
-  StreamDeadlockCheck& streams() { return *streams_; }
+  StreamDeadlockCheck& deadlock_check() { return *deadlock_check_; }
   /// Enters a call without a stream. kInvalidUsage: it would stand after a call that waits for it.
   Status follow_default_stream(const CallArguments& arguments, std::uint64_t number);
 
@@ -95,7 +95,7 @@ class DeviceSide {
   const DeviceRequest request_;
   Membership& membership_;
   Executor& host_;
-  std::shared_ptr<StreamDeadlockCheck> streams_;
+  std::shared_ptr<StreamDeadlockCheck> deadlock_check_;
   std::unique_ptr<DeviceGroup> group_;       // of all ranks
   std::unique_ptr<DeviceGroup> host_group_;  // of the host's, where they have calls at two levels
   std::unique_ptr<TwoLevelStage> stage_;     // with host_group_

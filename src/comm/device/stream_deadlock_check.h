@@ -23,7 +23,7 @@ struct StreamKey {
   bool is_default = false;    ///< waits for all streams of its device that are not apart, and they for it
   bool is_apart = true;
 
-  /// What is put on one of them may wait for what was put on the other before.
+  /// Whether a call on one of the two streams may have to wait for an earlier call on the other.
   bool meets(const StreamKey& other) const;
 };
 
@@ -38,7 +38,7 @@ class StreamDeadlockCheck {
   explicit StreamDeadlockCheck(std::size_t ranks) : ranks_(ranks) {}
   /// The rank's next call goes to all of `streams`. kInvalidUsage: it would stand after a call that waits for it.
   Status enter(Rank rank, std::span<const StreamKey> streams, std::uint64_t number);
-  /// The same for a call that goes elsewhere and follows what is there.
+  /// Checks as enter() does, for a call that runs elsewhere after what is on the stream.
   Status follow(Rank rank, const StreamKey& stream, std::uint64_t number);
 
  private:

@@ -30,11 +30,11 @@ struct JoinRequest {
   std::string from_rank_0;  ///< what rank 0 tells all ranks; others' is ignored
   Settings settings;
   std::vector<int> cores;  ///< that this rank may use, ascending; empty: unknown
-  std::string device;      ///< a DeviceInfo, told to all ranks; empty: this one uses no device
+  std::string device;      ///< a DeviceInfo that all ranks are told; empty if this one uses no device
   Bytes segment_bytes{0};  ///< this rank's shared memory, which all ranks of its host map; 0: none
   /// Asked by the joining thread now and then: not ok ends the join, for all ranks, by that; empty: nothing but the
   /// join itself can end it.
-  std::function<Status()> watch;
+  std::function<Status()> look;
   /// Up to so many processes each is connected to all others, more of them to a few (process_order.h). Equal on all
   /// ranks.
   std::size_t mesh = 32;

@@ -108,8 +108,8 @@ Status JoinTask::run_stages(const BeforeReady& before_ready, const std::function
   return status_;
 }
 
-/// Waits for the stage's end, and asks the watch meanwhile. kTimeout: it lasts although the deadline has passed, and
-/// the time in which the loop would have ended it.
+/// Waits for the stage's end, and asks JoinRequest::look meanwhile. kTimeout: it lasts although the deadline has
+/// passed, and the time in which the loop would have ended it.
 Status JoinTask::wait_while(Stage stage) {
   const Deadline& deadline = request_.deadline;
   const Clock::time_point last = deadline.is_never() ? deadline.at() : deadline.at() + kGrace + kHeldUp;
@@ -117,11 +117,11 @@ Status JoinTask::wait_while(Stage stage) {
     if (Clock::now() >= last)
       return fail(Code::kTimeout,
                   "the join did not end within its deadline: the service thread of this process is held up");
-    if (told_ || !request_.watch) continue;
-    const Status watched = request_.watch();
-    if (watched.ok()) continue;
+    if (told_ || !request_.look) continue;
+    const Status looked = request_.look();
+    if (looked.ok()) continue;
     told_ = true;
-    hub_->loop().post([self = shared_from_this(), watched] { self->report(watched); });
+    hub_->loop().post([self = shared_from_this(), looked] { self->report(looked); });
   }
   return {};
 }

@@ -15,7 +15,7 @@ constexpr std::chrono::seconds kMissingReports{1};
 constexpr std::chrono::seconds kEndAfterDone{10};
 constexpr std::chrono::seconds kEndAfterFailure{3};
 constexpr std::size_t kMaxPast = 256;
-/// Ranks that come so long after a join has failed are still told why.
+/// For so long after a failed join, ranks that come late are told why it failed.
 constexpr std::chrono::seconds kLateRanks{60};
 
 Status used_up() { return fail(Code::kInvalidUsage, "this unique id was used already: one id makes one communicator"); }

@@ -93,7 +93,7 @@ class RootService final : public HubService {
   void withdraw(const KeyId& id);
   bool find_secret(const KeyId& id, Key* secret) const override;
   void serve(const std::shared_ptr<Connection>& connection) override;
-  /// A rank may come while an id is served, and later to be told what became of it.
+  /// Ranks are expected while an id is served, and for a while afterwards to be told what became of it.
   Expected expects(const Arrival& arrival) const override;
   /// Ends all joins that have begun.
   void fail_all(const Status& why) override;

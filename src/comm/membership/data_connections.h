@@ -1,4 +1,4 @@
-// The wiring of one rank: its face of the group's data connector, as the tcp endpoint sees it.
+// The data connections of one rank: the TcpStreamSource of its tcp endpoint, served by the group's DataConnector.
 #pragma once
 
 #include <functional>

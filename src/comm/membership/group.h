@@ -37,7 +37,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   /// host is mapped if it can be.
   using Linked = std::function<void(const Status& why)>;
 
-  /// A rank of this process that joins. What is not its number is equal on all ranks, or their join fails.
+  /// A rank of this process that joins. The first one of a group decides all but the number.
   struct LocalRank {
     Rank rank = kNoRank;
     std::size_t mesh = 32;         ///< up to so many processes each is connected to all others

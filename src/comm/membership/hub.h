@@ -25,7 +25,7 @@ namespace tutti {
 
 class Group;
 
-/// A connection over TCP, before it has said anything.
+/// The ends of a connection over TCP that has not said anything yet.
 struct Arrival {
   bool known = false;      ///< its ends are known
   IpAddress own;           ///< where it came in
@@ -40,18 +40,18 @@ enum class Expected : std::uint8_t {
   kAnywhere,  ///< at any address
 };
 
-/// What the hub offers to connections that come for one purpose. Made by the hub, with itself, when it is first asked
-/// for. Loop thread only.
+/// Serves the connections that come to the hub for one purpose. The hub makes a service, giving itself, when somebody
+/// first asks for it. Loop thread only.
 class HubService {
  public:
   virtual ~HubService() = default;
-  /// The secret that who names this id has to prove; false: there is no such id.
+  /// The secret that a connection must prove if it names this id. False if there is no such id.
   virtual bool find_secret(const KeyId& id, Key* secret) const = 0;
-  /// A connection that has proved it.
+  /// Takes over a connection that has proved the secret.
   virtual void serve(const std::shared_ptr<Connection>& connection) = 0;
-  /// Whether this one may be for the service.
+  /// Where a connection with these ends is expected for this service.
   virtual Expected expects(const Arrival& arrival) const = 0;
-  /// The process cannot accept connections any more: ends joins that wait for some.
+  /// Ends the joins that wait for connections, because of `why`.
   virtual void fail_all(const Status& /*why*/) {}
 };
 

@@ -15,7 +15,8 @@ constexpr milliseconds kRedialPause{100};
 constexpr milliseconds kKnock{500};
 /// For a process that was never reached, in seconds.
 constexpr double kLeastTimeout = 1;
-/// Many processes that join at once may push each other out of the ones that a listener holds.
+/// How often a process is dialled again in a join. Of many that join at once each may be refused several times, because
+/// a listener holds only so many connections that have proved nothing.
 constexpr int kMaxRefusals = 20;
 
 }  // namespace
@@ -61,7 +62,7 @@ void PeerProcess::dialed(const Status& why, const std::shared_ptr<Connection>& c
 void PeerProcess::dial_failed(const Status& why) {
   if (was_connected_) return dialer_->refused() ? give_up("") : dial_later(kRedialPause);
   if (place_.late) {  // it may have left, and word of that be on its way
-    if (give_up_ == 0) limit_patience(std::max(place_.timeout, kLeastTimeout));
+    if (give_up_ == 0) give_up_after(std::max(place_.timeout, kLeastTimeout));
     unanswered_ = true;
     dial_later(kRedialPause);
     return owner_.on_unanswered(*this);
@@ -184,11 +185,11 @@ void PeerProcess::lost(const Status& why) {
   log(LogLevel::kInfo, {}, "the connection to {} was lost ({}): trying again for {:.3g} s", place_.name, why.text(),
       place_.timeout);
   std::erase_if(place_.targets, [](const DialTarget& target) { return !target.socket_name.empty(); });
-  limit_patience(place_.timeout);
+  give_up_after(place_.timeout);
   dial();
 }
 
-void PeerProcess::limit_patience(double seconds) {
+void PeerProcess::give_up_after(double seconds) {
   const auto timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
   give_up_ = place_.loop.after(timeout, [weak = weak_from_this(), seconds] {
     const auto self = weak.lock();

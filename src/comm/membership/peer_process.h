@@ -95,7 +95,7 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   void heard();
   void give_up(const std::string& note);
   void dial_later(std::chrono::milliseconds pause);
-  void limit_patience(double seconds);
+  void give_up_after(double seconds);
   void stop_dialling();
   void turn_away(const std::shared_ptr<Connection>& connection);
   void log_choice() const;

@@ -42,7 +42,7 @@ class CallGroup {
     std::function<Status()> blocking;  // instead of call and stream
     Status status;
 
-    /// Becomes a kernel on its CUDA stream.
+    /// Whether the call becomes a kernel on its CUDA stream.
     bool launches() const {
       return stream != nullptr && stream->is_cuda() && call.collective() && comm->launches(call.arguments());
     }

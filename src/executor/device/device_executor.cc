@@ -31,20 +31,20 @@ bool writes_output(const Schedule& schedule) {
 std::uint64_t read(const std::uint64_t& word) { return load_relaxed(&word); }
 }  // namespace
 
-DeviceExecutor::DeviceExecutor(std::unique_ptr<RankDeviceLinks> seat, Executor& host)
-    : HostedExecutor(host), seat_(std::move(seat)) {}
+DeviceExecutor::DeviceExecutor(std::unique_ptr<RankDeviceLinks> rank_links, Executor& host)
+    : HostedExecutor(host), rank_links_(std::move(rank_links)) {}
 
 // What kernels use may go when they have ended; one that cannot be waited for keeps it, its peers' memory too.
 DeviceExecutor::~DeviceExecutor() {
   if (report_ == nullptr) return;
-  const Deadline timeout = Deadline::in(2);
+  const Deadline deadline = Deadline::in(2);
   bool done = last_.event == nullptr;
-  while (!done && !timeout.passed()) {
+  while (!done && !deadline.passed()) {
     if (!last_.event->query(&done).ok()) break;
     if (!done) std::this_thread::sleep_for(kKernelNap);
   }
   if (!done) {
-    (void)seat_.release();
+    (void)rank_links_.release();
     return;
   }
   for (void* const memory : memory_) (void)driver().release_pooled(device(), memory);
@@ -160,8 +160,8 @@ void DeviceExecutor::lend(Launch* launch, DevicePlace* place) {
     if (begin == nullptr || blocks == 0) continue;
     const std::size_t bytes = launch->count.value * blocks * launch->element.value;
     const bool lent = links.shared ? is_exportable(begin)
-                                   : is_registered && seat_->lender() != nullptr &&
-                                         seat_->lender()->lend(begin, bytes, &place->lent[i]);
+                                   : is_registered && rank_links_->lender() != nullptr &&
+                                         rank_links_->lender()->lend(begin, bytes, &place->lent[i]);
     all = all && lent;
     any = any || lent;
   }
@@ -174,19 +174,19 @@ bool DeviceExecutor::is_exportable(const std::byte* memory) const {
 }
 
 void DeviceExecutor::withdraw(const void* memory) {
-  if (DeviceLender* const lender = seat_->lender(); lender != nullptr) lender->withdraw(memory);
+  if (DeviceLender* const lender = rank_links_->lender(); lender != nullptr) lender->withdraw(memory);
 }
 
 Status DeviceExecutor::launch_on(const Launch& launch, DeviceDriver::Stream stream, double seconds,
                                  std::shared_ptr<DeviceEvent>* ended) {
   const Status status = put_on(launch, stream, seconds, ended);
-  if (DeviceLender* const lender = seat_->lender(); lender != nullptr) lender->launched(last_.event);
+  if (DeviceLender* const lender = rank_links_->lender(); lender != nullptr) lender->launched(last_.event);
   return status;
 }
 
 Status DeviceExecutor::put_on(const Launch& whole, DeviceDriver::Stream stream, double seconds,
                               std::shared_ptr<DeviceEvent>* ended) {
-  const DeviceGeometry& geometry = seat_->links().geometry;
+  const DeviceGeometry& geometry = rank_links_->links().geometry;
   std::uint64_t capture = 0;
   TUTTI_TRY(driver().capture_of(stream, &capture));
   TUTTI_TRY(follow(stream, capture));
@@ -194,13 +194,13 @@ Status DeviceExecutor::put_on(const Launch& whole, DeviceDriver::Stream stream, 
   TUTTI_TRY(make_inputs(whole, stream, &launch));
   TUTTI_TRY(grow(&scratch_, device_scratch(launch, geometry)));
   DevicePlace place;
-  place.links = seat_->links();
+  place.links = rank_links_->links();
   place.watch =
       DeviceWatch{place.links.stop(), report_, seconds < kForever ? static_cast<std::uint64_t>(seconds * 1e9) : 0};
   place.scratch = scratch_.memory;
-  if (DeviceBorrower* const borrower = seat_->borrower(); borrower != nullptr) {
+  if (DeviceBorrower* const borrower = rank_links_->borrower(); borrower != nullptr) {
     TUTTI_TRY(borrower->look(stream));
-    seat_->lender()->settle([this] { return !reported("a call").ok(); });
+    rank_links_->lender()->settle([this] { return !reported("a call").ok(); });
   }
   if (launch.lends) lend(&launch, &place);
   DeviceCall call{};
@@ -238,7 +238,7 @@ Status DeviceExecutor::reported(const std::string& what) const {
     if (failure != 0 && (first == 0 || final)) first = failure;
   }
   if (first == 0) return {};
-  const int self = number(Rank{seat_->links().rank}).value;
+  const int self = number(Rank{rank_links_->links().rank}).value;
   const int peer = number(DeviceReport::rank_of(first)).value;
   switch (DeviceReport::code_of(first)) {
     case Code::kMismatch:
@@ -282,13 +282,13 @@ void DeviceExecutor::stop() { store_relaxed(&report_->stop, 1); }
 Status DeviceExecutor::order_behind_caller() {
   std::shared_ptr<DeviceEvent> before;
   TUTTI_TRY(DeviceEvent::record(driver(), device(), driver().default_stream(), &before));
-  return driver().wait(device(), seat_->stream(), before->get());
+  return driver().wait(device(), rank_links_->stream(), before->get());
 }
 
 void DeviceExecutor::start(const Launch& launch) {
   fault_ = order_behind_caller();
   std::shared_ptr<DeviceEvent> ended;
-  if (fault_.ok()) fault_ = launch_on(launch, seat_->stream(), 0, &ended);
+  if (fault_.ok()) fault_ = launch_on(launch, rank_links_->stream(), 0, &ended);
 }
 
 Progress DeviceExecutor::advance() {
@@ -309,9 +309,9 @@ Status DeviceExecutor::run(const Launch& launch, WaitMonitor& monitor) {
 void DeviceExecutor::abandon() {
   stop();
   if (last_.event == nullptr) return;
-  const auto timeout = Clock::now() + kStopTimeout;
+  const auto end = Clock::now() + kStopTimeout;
   bool done = false;
-  while (Clock::now() < timeout && last_.event->query(&done).ok() && !done) std::this_thread::sleep_for(kKernelNap);
+  while (Clock::now() < end && last_.event->query(&done).ok() && !done) std::this_thread::sleep_for(kKernelNap);
 }
 
 Rank DeviceExecutor::missing() const {
@@ -330,7 +330,7 @@ Rank DeviceExecutor::mismatched() const {
 }
 
 Capabilities DeviceExecutor::capabilities() const {
-  const DeviceGeometry& geometry = seat_->links().geometry;
+  const DeviceGeometry& geometry = rank_links_->links().geometry;
   return {Bytes{geometry.slot_bytes}, geometry.slots, host().capabilities().sees_boards};
 }
 

@@ -19,24 +19,24 @@ namespace tutti {
 /// the caller's own stream: the first by the API's thread, the second by any one other.
 class DeviceExecutor final : public HostedExecutor {
  public:
-  DeviceExecutor(std::unique_ptr<RankDeviceLinks> seat, Executor& host);
+  DeviceExecutor(std::unique_ptr<RankDeviceLinks> rank_links, Executor& host);
   ~DeviceExecutor() override;
 
   /// Allocates what the report needs.
   Status open();
-  int device() const { return seat_->device(); }
-  DeviceDriver& driver() const { return seat_->driver(); }
+  int device() const { return rank_links_->device(); }
+  DeviceDriver& driver() const { return rank_links_->driver(); }
   /// What the communicator calls a rank of the schedules.
-  Rank number(Rank rank) const { return seat_->number(rank); }
+  Rank number(Rank rank) const { return rank_links_->number(rank); }
   /// Messages to all are announced in mirrors.
-  bool has_mirror() const { return seat_->links().mirror != nullptr; }
+  bool has_mirror() const { return rank_links_->links().mirror != nullptr; }
   /// Where calls without a stream of the caller's run.
-  DeviceDriver::Stream stream() const { return seat_->stream(); }
+  DeviceDriver::Stream stream() const { return rank_links_->stream(); }
   /// Thread blocks that a call may have.
-  std::uint32_t blocks() const { return seat_->links().geometry.blocks; }
+  std::uint32_t blocks() const { return rank_links_->links().geometry.blocks; }
   /// Device memory for what goes with the rank's kernels, until this executor ends.
   Status reserve(Bytes bytes, std::byte** memory);
-  Bytes device_memory() const { return Bytes{seat_->memory().value + scratch_.bytes + made_.bytes}; }
+  Bytes device_memory() const { return Bytes{rank_links_->memory().value + scratch_.bytes + made_.bytes}; }
 
   /// Puts the call on a stream, after all earlier ones; `seconds`: how long one of its waits may last, 0: for ever.
   /// A stream that is captured into a graph takes the call into the graph, where it runs after the calls captured
@@ -98,7 +98,7 @@ class DeviceExecutor final : public HostedExecutor {
   Status order_behind_caller();
   bool stop_takes_too_long() const;
 
-  std::unique_ptr<RankDeviceLinks> seat_;
+  std::unique_ptr<RankDeviceLinks> rank_links_;
   DeviceReport* report_ = nullptr;
   Pool scratch_;
   Pool made_;                  // products with a scalar, and what travels as another type

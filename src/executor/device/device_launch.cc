@@ -7,7 +7,7 @@
 namespace tutti {
 
 #if !defined(TUTTI_HAVE_CUDA)
-// There is no driver that would launch them.
+// Without CUDA no driver launches these.
 const void* integer_interpreter() { return nullptr; }
 const void* real_interpreter() { return nullptr; }
 const void* small_float_interpreter() { return nullptr; }

@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-/// All that the functions below launch, to be loaded before: see DeviceDriver::load().
+/// The kernels that the functions below launch. DeviceDriver::load() must have loaded them before.
 std::span<const Kernel* const> kernels_of_collectives();
 /// The one that takes a DevicePass.
 const Kernel& pass_kernel();

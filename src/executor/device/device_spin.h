@@ -61,7 +61,7 @@ class DeviceSpin {
   }
 
  private:
-  // Polls to one look at the stop word, and such looks to one at the host's word and the clock. On the host each poll
+  // Polls per look at the stop word, and such looks per look at the host's word and the clock. On the host each poll
   // that finds nothing gives the core away, for milliseconds if it is busy.
 #if defined(__CUDA_ARCH__)
   static constexpr std::uint32_t kLooks = 32;

@@ -99,8 +99,8 @@ DeviceFabric::~DeviceFabric() {
   for (const auto& segment : own_)  // pairs with the acquire in all_closed()
     if (segment != nullptr) page_of(*segment).unmapped.store(1, std::memory_order_release);
   if (!exported_) others_.clear();
-  const auto timeout = Clock::now() + kCloseTimeout;
-  while (!all_closed(others_) && Clock::now() < timeout) std::this_thread::sleep_for(kNap);
+  const auto end = Clock::now() + kCloseTimeout;
+  while (!all_closed(others_) && Clock::now() < end) std::this_thread::sleep_for(kNap);
   for (auto& [rank, arena] : kept_) leftovers().add({std::move(arena), others_});
   for (auto& allocation : lent_) leftovers().add({std::move(allocation), others_});
   leftovers().sweep();

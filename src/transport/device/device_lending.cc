@@ -151,14 +151,14 @@ Status DeviceBorrower::look(DeviceDriver::Stream stream) {
     for (std::size_t i = 0; i < kLentRegions; ++i) TUTTI_TRY(map(p, i, stream));
   }
   sweeps_ = sweeps;
-  return send_news(stream);
+  return record_arrival(stream);
 }
 
 void DeviceBorrower::answer_arrived() {
-  std::erase_if(news_, [this](const News& news) TUTTI_REQUIRES(mutex_) {
-    const bool is_old = peers_[news.peer].regions[news.index].state != news.state;
-    if (!is_old && !news.arrived->has_ended()) return false;
-    if (!is_old) answer(news.peer, news.index, news.state);
+  std::erase_if(pending_answers_, [this](const PendingAnswer& pending) TUTTI_REQUIRES(mutex_) {
+    const bool is_old = peers_[pending.peer].regions[pending.index].state != pending.state;
+    if (!is_old && !pending.arrived->has_ended()) return false;
+    if (!is_old) answer(pending.peer, pending.index, pending.state);
     return true;
   });
 }
@@ -192,17 +192,17 @@ Status DeviceBorrower::map(std::size_t peer, std::size_t index, DeviceDriver::St
     address = reinterpret_cast<std::uintptr_t>(known.mapped);
   }
   known.state = state;
-  news_.push_back({peer, index, state, nullptr});
+  pending_answers_.push_back({peer, index, state, nullptr});
   std::uint64_t* const place = links_.region(static_cast<std::int32_t>(peer), static_cast<std::uint32_t>(index));
   return driver_.write_word(device_, stream, place, address);
 }
 
-Status DeviceBorrower::send_news(DeviceDriver::Stream stream) {
-  if (news_.empty() || news_.back().arrived != nullptr) return {};
+Status DeviceBorrower::record_arrival(DeviceDriver::Stream stream) {
+  if (pending_answers_.empty() || pending_answers_.back().arrived != nullptr) return {};
   std::shared_ptr<DeviceEvent> arrived;
   TUTTI_TRY(DeviceEvent::record(driver_, device_, stream, &arrived));
-  for (News& news : news_)
-    if (news.arrived == nullptr) news.arrived = arrived;
+  for (PendingAnswer& pending : pending_answers_)
+    if (pending.arrived == nullptr) pending.arrived = arrived;
   return {};
 }
 

@@ -109,7 +109,7 @@ class DeviceBorrower {
     bool again = false;  // something could not be mapped, perhaps beside what is to be closed
   };
   /// An address that kernels know once the event has come.
-  struct News {
+  struct PendingAnswer {
     std::size_t peer;
     std::size_t index;
     std::uint32_t state;
@@ -119,7 +119,7 @@ class DeviceBorrower {
   void answer_arrived() TUTTI_REQUIRES(mutex_);
   void take(std::size_t peer, std::size_t index) TUTTI_REQUIRES(mutex_);
   Status map(std::size_t peer, std::size_t index, DeviceDriver::Stream stream) TUTTI_REQUIRES(mutex_);
-  Status send_news(DeviceDriver::Stream stream) TUTTI_REQUIRES(mutex_);
+  Status record_arrival(DeviceDriver::Stream stream) TUTTI_REQUIRES(mutex_);
 
   DeviceDriver& driver_;
   const int device_;
@@ -128,7 +128,7 @@ class DeviceBorrower {
   const LendingPages pages_;
   Mutex mutex_;  // also of this rank's answers, which it alone writes
   std::vector<Peer> peers_ TUTTI_GUARDED_BY(mutex_);
-  std::vector<News> news_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<PendingAnswer> pending_answers_ TUTTI_GUARDED_BY(mutex_);
   std::uint64_t sweeps_ TUTTI_GUARDED_BY(mutex_) = 0;  // of DeferredUnmaps, when it was looked last
 };
 
