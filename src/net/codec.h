@@ -68,11 +68,4 @@ class MessageReader {
   bool bad_ = false;
 };
 
-/// A message's bytes. Texts and lists are cut at their limits. For messages whose fields are named: message_fields.h.
-template <class Message>
-std::vector<std::byte> encode(const Message& message);
-/// kRemoteError: these are not the bytes of such a message, or a value is out of range.
-template <class Message>
-Status decode(ByteView data, Message* message);
-
 }  // namespace tutti

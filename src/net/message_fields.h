@@ -1,6 +1,5 @@
 // A message names its fields once, for both directions: fields(io, message) passes them, in the order in which they
-// travel, to a FieldWriter or a FieldReader, and returns the message's name for errors. The file that defines it
-// instantiates encode() and decode() of codec.h.
+// travel, to a FieldWriter or a FieldReader, and returns the message's name for errors.
 #pragma once
 
 #include <algorithm>
@@ -118,15 +117,17 @@ class FieldReader {
 template <class Given, class Message>
 concept Of = std::is_same_v<std::remove_const_t<Given>, Message>;
 
+/// The bytes of a message for which there is fields().
 template <class Message>
-std::vector<std::byte> encode(const Message& message) {
+std::vector<std::byte> write_fields(const Message& message) {
   FieldWriter out;
   fields(out, message);
   return out.data();
 }
 
+/// kRemoteError: these are not the bytes of such a message, or a value is out of range.
 template <class Message>
-Status decode(ByteView data, Message* message) {
+Status read_fields(ByteView data, Message* message) {
   FieldReader in(data);
   const char* const name = fields(in, *message);
   return in.finish(name);

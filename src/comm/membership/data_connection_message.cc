@@ -18,9 +18,9 @@ const char* fields(Io& io, Of<RequestDialMessage> auto& m) {
   return "request to dial";
 }
 
-template std::vector<std::byte> encode(const DataConnectionMessage&);
-template Status decode(ByteView, DataConnectionMessage*);
-template std::vector<std::byte> encode(const RequestDialMessage&);
-template Status decode(ByteView, RequestDialMessage*);
+std::vector<std::byte> encode(const DataConnectionMessage& message) { return write_fields(message); }
+std::vector<std::byte> encode(const RequestDialMessage& message) { return write_fields(message); }
+Status decode(ByteView data, DataConnectionMessage* message) { return read_fields(data, message); }
+Status decode(ByteView data, RequestDialMessage* message) { return read_fields(data, message); }
 
 }  // namespace tutti

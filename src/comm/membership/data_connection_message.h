@@ -1,5 +1,5 @@
 // The messages by which hubs make data connections, the TCP streams that carry a communicator's data: one for each pair
-// of ranks and lane. encode() and decode() of codec.h serve them.
+// of ranks and lane.
 #pragma once
 
 #include <cstdint>
@@ -27,5 +27,10 @@ struct RequestDialMessage {
   Lane lane{0};
   std::uint32_t streams = 0;  ///< that came so far: a newer one is on its way already if the other end counts more
 };
+
+std::vector<std::byte> encode(const DataConnectionMessage& message);
+std::vector<std::byte> encode(const RequestDialMessage& message);
+Status decode(ByteView data, DataConnectionMessage* message);
+Status decode(ByteView data, RequestDialMessage* message);
 
 }  // namespace tutti

@@ -152,6 +152,16 @@ std::string describe(const Member& member) {
   return fmt::format("process {} on host {}", member.pid, member.host_name);
 }
 
+template <class Message>
+std::vector<std::byte> encode(const Message& message) {
+  return write_fields(message);
+}
+
+template <class Message>
+Status decode(ByteView data, Message* message) {
+  return read_fields(data, message);
+}
+
 template std::vector<std::byte> encode(const JoinMessage&);
 template Status decode(ByteView, JoinMessage*);
 template std::vector<std::byte> encode(const TableMessage&);

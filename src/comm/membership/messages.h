@@ -1,4 +1,4 @@
-// The messages between hubs. encode() and decode() of codec.h serve each of them, and a FailureCause.
+// The messages between hubs. Values out of range are refused.
 #pragma once
 
 #include <array>
@@ -144,5 +144,12 @@ struct GiveIdMessage {
   Key public_key{};         ///< the answering end's part of the agreement
   IdBytes id{};             ///< its secret masked, see mask_id()
 };
+
+/// The bytes of any message above, and of a FailureCause. Texts and lists are cut at their limits.
+template <class Message>
+std::vector<std::byte> encode(const Message& message);
+/// kRemoteError: these are not the bytes of such a message, or a value is out of range.
+template <class Message>
+Status decode(ByteView data, Message* message);
 
 }  // namespace tutti
