@@ -51,6 +51,10 @@ void keep_line(int, const char* line, void* user) {
       std::fprintf(stderr, "rank %d: a wrong result\n", rank);
       ::_exit(3);
     }
+    if (!job.is_gone()) {
+      std::fprintf(stderr, "rank %d: a communicator that has been destroyed is still there\n", rank);
+      ::_exit(5);
+    }
     outcome->results[static_cast<std::size_t>(rank)] = job.result();
     std::strcpy(outcome->texts[rank], job.text());
   };
@@ -82,7 +86,9 @@ struct Shortage {
   const char* name;
   Scarce kind;
   bool lasting;
-  const char* word;  // in the text of one of the ranks, or in the log
+  const char* word;         // in the text of one of the ranks, or in the log
+  long most_points = 1000;  // tried in all, and in a short run
+  long points = 50;
 };
 
 std::string words_of(const Outcome& outcome) {
@@ -123,7 +129,7 @@ TEST_P(Shortages, AtAnyPointIsAnError) {
   ASSERT_EQ(outcome_->results, (std::array<int, kRanks>{})) << words_of(*outcome_);
   if (requests == 0) GTEST_SKIP() << "a job of this kind asks for none";
   RecordProperty("requests", static_cast<int>(requests));
-  const long step = std::max(1L, requests / points_tried(1000, shortage.lasting ? 10 : 50));
+  const long step = std::max(1L, requests / points_tried(shortage.most_points, shortage.points));
   const char* const only = std::getenv("TEST_REQUEST");  // this one alone
   int failures = 0;
   for (long k = only != nullptr ? std::atol(only) : 1; k <= requests; k += only != nullptr ? requests : step) {
@@ -145,12 +151,55 @@ TEST_P(Shortages, AtAnyPointIsAnError) {
 
 INSTANTIATE_TEST_SUITE_P(
     Of, Shortages,
-    ::testing::Combine(::testing::Values(Shortage{"memory", Scarce::kMemory, false, "memory"},
-                                         Shortage{"descriptors", Scarce::kDescriptors, true, "Too many open files"},
-                                         Shortage{"threads", Scarce::kThreads, false, "thread"},
-                                         Shortage{"mappings", Scarce::kMappings, false, "Cannot allocate memory"}),
-                       ::testing::Values("shm", "tcp")),
+    ::testing::Combine(
+        ::testing::Values(Shortage{"memory", Scarce::kMemory, false, "memory"},
+                          Shortage{"memory_from_there_on", Scarce::kMemory, true, "memory", 20, 4},
+                          Shortage{"descriptors", Scarce::kDescriptors, true, "Too many open files", 1000, 10},
+                          Shortage{"threads", Scarce::kThreads, false, "thread"},
+                          Shortage{"threads_from_there_on", Scarce::kThreads, true, "thread", 200, 10},
+                          Shortage{"mappings", Scarce::kMappings, false, "Cannot allocate memory"},
+                          Shortage{"mappings_from_there_on", Scarce::kMappings, true, "Cannot allocate memory"}),
+        ::testing::Values("shm", "tcp")),
     [](const auto& info) { return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param); });
+
+/// In a process of its own, which has a communicator: the k-th request for memory of its first id finds none. The exit
+/// code is 0 if all is well and there was such a request, 1 if there was none.
+[[noreturn]] void make_first_id(long k) {
+  const auto expect = [](bool right, int code) {
+    if (!right) ::_exit(code);
+  };
+  tuttiComm_t comm = nullptr;
+  expect(tuttiCommInitAll(&comm, 1, nullptr) == tuttiSuccess, 2);
+  tuttiUniqueId id;
+  make_scarce(Scarce::kMemory, k, false);
+  const tuttiResult_t lacking = tuttiGetUniqueId(&id);
+  const long requests = end_scarcity(Scarce::kMemory);
+  if (lacking != tuttiSuccess) {
+    expect(std::strstr(tuttiGetLastError(nullptr), "memory") != nullptr, 3);
+    expect(tuttiGetUniqueId(&id) == tuttiSuccess, 4);
+  }
+  tuttiComm_t other = nullptr;
+  expect(tuttiCommInitRank(&other, 1, id, 0) == tuttiSuccess, 5);
+  for (const tuttiComm_t each : {comm, other}) {
+    expect(tuttiBarrier(each, nullptr) == tuttiSuccess, 6);
+    expect(tuttiCommDestroy(each) == tuttiSuccess, 7);
+  }
+  ::_exit(requests >= k ? 0 : 1);
+}
+
+// The service that hands out ids is made with the first of them, by the thread that serves the communicator as well.
+TEST(ShortageOfMemory, ForAFirstIdLeavesTheCommunicatorWell) {
+  long k = 1;
+  for (; k < 1000; ++k) {
+    const pid_t child = ::fork();
+    if (child == 0) make_first_id(k);
+    const int end = await_end(child);
+    if (WIFEXITED(end) && WEXITSTATUS(end) == 1) break;
+    ASSERT_EQ(end, 0) << "request " << k;
+  }
+  EXPECT_GT(k, 5) << "the case checks nothing";
+  RecordProperty("requests", static_cast<int>(k - 1));
+}
 
 }  // namespace
 }  // namespace tutti::test

@@ -20,12 +20,17 @@ class Job {
   Job(const tuttiUniqueId& id, int ranks, int rank, std::span<const Part> parts) : ranks_(ranks), rank_(rank) {
     if (!check(nullptr, tuttiCommInitRank(&comm_, ranks, id, rank))) return;
     const bool done = std::all_of(parts.begin(), parts.end(), [this](Part part) { return (this->*part)(); });
-    done ? (void)check(comm_, tuttiCommDestroy(comm_)) : (void)tuttiCommAbort(comm_);
+    const tuttiResult_t end = done ? tuttiCommDestroy(comm_) : tuttiCommAbort(comm_);
+    if (done) (void)check(comm_, end);
+    int count = 0;
+    is_gone_ = !done || end == tuttiInvalidUsage || tuttiCommCount(comm_, &count) != tuttiSuccess;
   }
   /// Of the first call that failed.
   int result() const { return result_; }
   const char* text() const { return text_; }
   bool is_exact() const { return is_exact_; }
+  /// False: Destroy has returned, and the communicator is still there.
+  bool is_gone() const { return is_gone_; }
 
   bool add() { return add(comm_, nullptr, 1); }
   bool add_much() { return add(comm_, nullptr, kMost); }
@@ -83,6 +88,7 @@ class Job {
   tuttiComm_t comm_ = nullptr;
   int result_ = tuttiSuccess;
   bool is_exact_ = true;
+  bool is_gone_ = true;
   char text_[1000] = {};
 };
 

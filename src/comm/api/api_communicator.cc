@@ -189,7 +189,7 @@ tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
     tutti::CallGuard call_guard;
     TUTTI_TRY(call_guard.enter(comm));
-    return comm->comm->finalize();
+    return comm->comm->attempt([&] { return comm->comm->finalize(); });
   });
 }
 
@@ -199,7 +199,7 @@ tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
     {
       tutti::CallGuard call_guard;
       TUTTI_TRY(call_guard.enter(comm));
-      status = comm->comm->finalized() ? Status{} : comm->comm->finalize();
+      if (!comm->comm->finalized()) status = comm->comm->attempt([&] { return comm->comm->finalize(); });
       if (status.code() == Code::kInvalidUsage) return status;
       tutti::retire_handle(comm);  // or an abort has, while this call waited
     }
@@ -229,12 +229,12 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
   });
 }
 
-tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* async_error) {
+tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* asyncError) {
   return tutti::guard(comm, [&]() -> Status {
-    TUTTI_TRY(tutti::require(async_error, "async_error"));
+    TUTTI_TRY(tutti::require(asyncError, "asyncError"));
     std::shared_ptr<Communicator> held;
     TUTTI_TRY(tutti::hold(comm, &held));
-    *async_error = static_cast<tuttiResult_t>(held->async_error().code());
+    *asyncError = static_cast<tuttiResult_t>(held->async_error().code());
     return {};
   });
 }

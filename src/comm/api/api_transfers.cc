@@ -78,9 +78,9 @@ tuttiResult_t tuttiSendTag(const void* sendbuff, size_t count, tuttiDataType_t d
   return exchange(send_of(sendbuff, count, peer, tag), datatype, comm, stream);
 }
 
-tuttiResult_t tuttiRecvTag(void* recvbuff, size_t count, tuttiDataType_t datatype, int peer_or_any, int tag,
-                           int* source, tuttiComm_t comm, tuttiStream_t stream) {
-  return exchange(receive_of(recvbuff, count, peer_or_any, tag, source), datatype, comm, stream);
+tuttiResult_t tuttiRecvTag(void* recvbuff, size_t count, tuttiDataType_t datatype, int peerOrAny, int tag, int* source,
+                           tuttiComm_t comm, tuttiStream_t stream) {
+  return exchange(receive_of(recvbuff, count, peerOrAny, tag, source), datatype, comm, stream);
 }
 
 }  // extern "C"
