@@ -8,12 +8,14 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "support/await.h"
 #include "support/ranks.h"
+#include "support/seed.h"
 #include "support/texts.h"
 #include "support/yardstick.h"
 
@@ -179,6 +181,38 @@ TEST(AloneAbort, MayMeetGroups) {
   });
 }
 
+// Both ranks split until that fails; what is split off before is theirs, and well.
+TEST(AloneAbort, MayMeetSplits) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  SCOPED_TRACE(seed_text());
+  std::mt19937 random(test_seed());
+  for (int round = 0; round < (kSanitized ? 10 : 50); ++round) {
+    const std::chrono::microseconds pause(random() % 3000);
+    run_threads(2, [&](tuttiComm_t comm, int rank) {
+      std::atomic<int> splits{0};
+      const auto split = [&splits, comm, rank] {
+        for (tuttiResult_t last = tuttiSuccess; last == tuttiSuccess;) {
+          tuttiComm_t part = nullptr;
+          last = tuttiCommSplit(comm, 0, rank, &part, nullptr);
+          ++splits;
+          EXPECT_EQ(part != nullptr, last == tuttiSuccess);
+          if (part != nullptr) (void)tuttiCommDestroy(part);
+        }
+      };
+      if (rank == 1) {
+        split();
+        EXPECT_EQ(tuttiCommDestroy(comm), tuttiRemoteError) << tuttiGetLastError(nullptr);
+        return;
+      }
+      std::thread caller(split);
+      await([&] { return splits > 0; }, "a split");
+      std::this_thread::sleep_for(pause);
+      EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
+      caller.join();
+    });
+  }
+}
+
 TEST(AloneMisuse, ASecondThreadOnACommunicatorIsRefused) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   std::atomic<pid_t> waiting{0};
@@ -302,22 +336,34 @@ TEST(AloneMisuse, AStreamWithCallsOfAnOpenGroupIsNotDestroyed) {
   EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
 }
 
-// What is thrown is no std::exception: the call fails on both ranks, and nothing waits for it.
-TEST(AloneMisuse, AUserOperationThatThrowsFailsItsCallOnAllRanks) {
+/// What is thrown is no std::exception: the call fails on both ranks, and nothing waits for it.
+void throw_in_operation(bool on_stream) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
-  run_threads(2, [](tuttiComm_t comm, int rank) {
+  run_threads(2, [on_stream](tuttiComm_t comm, int rank) {
+    tuttiStream_t stream = nullptr;
+    if (on_stream) {
+      ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess) << tuttiGetLastError(nullptr);
+    }
     tuttiRedOp_t throws{};
     const auto function = [](const void*, void*, std::size_t, tuttiDataType_t, void*) { throw 7; };
     ASSERT_EQ(tuttiRedOpCreateCustom(&throws, function, 1, nullptr, comm), tuttiSuccess) << tuttiGetLastError(comm);
     std::vector<float> data(1000, 1.0f);
-    const tuttiResult_t result =
-        tuttiAllReduce(data.data(), data.data(), data.size(), tuttiFloat32, throws, comm, nullptr);
+    tuttiResult_t result = tuttiAllReduce(data.data(), data.data(), data.size(), tuttiFloat32, throws, comm, stream);
+    if (on_stream) {
+      EXPECT_EQ(result, tuttiSuccess) << "it is only queued";
+      result = tuttiStreamSynchronize(stream);
+      EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+    }
     EXPECT_TRUE(result == tuttiInternalError || result == tuttiRemoteError) << "rank " << rank << ": " << result;
     EXPECT_TRUE(contains(tuttiGetLastError(comm), "exception")) << tuttiGetLastError(comm);
     EXPECT_EQ(tuttiBarrier(comm, nullptr), result);
     EXPECT_EQ(tuttiCommDestroy(comm), result);
   });
 }
+
+TEST(AloneMisuse, AUserOperationThatThrowsFailsItsCallOnAllRanks) { throw_in_operation(false); }
+
+TEST(AloneMisuse, AUserOperationThatThrowsFailsItsCallOnAStreamToo) { throw_in_operation(true); }
 
 TEST(AloneMisuse, ACallbackThatThrowsIsAnErrorOfItsStream) {
   tuttiStream_t stream = nullptr;

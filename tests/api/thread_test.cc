@@ -8,7 +8,9 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/await.h"
@@ -116,6 +118,70 @@ TEST(LibraryThreads, TakeNoSignalsOfTheApplication) {
   EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
   EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
 }
+
+/// Runs a function in a thread with a stack of 64 KiB, as programs with thousands of threads have them, and waits.
+void run_on_small_stack(const std::function<void()>& main) {
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  EXPECT_EQ(::pthread_attr_setstacksize(&attributes, std::size_t{64} << 10), 0);
+  pthread_t thread{};
+  const auto call = [](void* function) -> void* {
+    (*static_cast<const std::function<void()>*>(function))();
+    return nullptr;
+  };
+  ASSERT_EQ(::pthread_create(&thread, &attributes, call, const_cast<std::function<void()>*>(&main)), 0);
+  ::pthread_attr_destroy(&attributes);
+  ::pthread_join(thread, nullptr);
+}
+
+struct Way {
+  const char* name;
+  const char* transport;
+  const char* tls;
+};
+
+class SmallStacks : public ::testing::TestWithParam<Way> {
+ protected:
+  static constexpr int kRanks = 2;
+
+  /// A join, a split, and calls of both kinds and of several sizes.
+  static void run_rank(const tuttiUniqueId& id, int rank) {
+    tuttiComm_t comm = nullptr, part = nullptr;
+    tuttiStream_t stream = nullptr;
+    ASSERT_EQ(tuttiCommInitRank(&comm, kRanks, id, rank), tuttiSuccess) << tuttiGetLastError(nullptr);
+    ASSERT_EQ(tuttiCommSplit(comm, 0, rank, &part, nullptr), tuttiSuccess) << tuttiGetLastError(comm);
+    ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess) << tuttiGetLastError(nullptr);
+    for (const std::size_t count : {std::size_t{1}, std::size_t{10'000}, std::size_t{1'000'000}}) {
+      for (const tuttiDataType_t type : {tuttiFloat32, tuttiInt32}) {
+        std::vector<int> zeros(count), results(count, 1);
+        for (const tuttiStream_t where : {tuttiStream_t{nullptr}, stream}) {
+          EXPECT_EQ(tuttiAllReduce(zeros.data(), results.data(), count, type, tuttiSum, part, where), tuttiSuccess);
+          EXPECT_EQ(tuttiStreamSynchronize(stream), tuttiSuccess);
+          EXPECT_EQ(results, zeros);
+        }
+      }
+    }
+    EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+    EXPECT_EQ(tuttiCommDestroy(part), tuttiSuccess);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  }
+
+  const ScopedSetting transport_{"TUTTI_TRANSPORT", GetParam().transport};
+  const ScopedSetting tls_{"TUTTI_TLS", GetParam().tls};
+};
+
+TEST_P(SmallStacks, AreEnough) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's frames are several times as large";
+  tuttiUniqueId id;
+  ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess) << tuttiGetLastError(nullptr);
+  std::thread other([&id] { run_on_small_stack([&id] { run_rank(id, 1); }); });
+  run_on_small_stack([&id] { run_rank(id, 0); });
+  other.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, SmallStacks,
+                         ::testing::Values(Way{"shm", "shm", "off"}, Way{"tcp", "tcp", "off"}, Way{"tls", "tcp", "on"}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 // The progress thread is not in the child: a stream of the parent's would run nothing.
 TEST(AloneStreams, OfTheParentAreRefusedInAChildAndNewOnesRun) {

@@ -16,13 +16,18 @@
 #include "comm/join/join_with.h"
 #include "comm/knocker.h"
 #include "comm/membership/unique_id.h"
+#include "comm/served.h"
 #include "comm/world.h"
 #include "support/sanitized.h"
+#include "support/yardstick.h"
 
 namespace tutti {
 namespace {
 
 using std::chrono::milliseconds;
+using test::is_closed_by_the_other_end;
+using test::knock;
+using test::Served;
 using test::SharedPage;
 
 std::size_t entries_in(const char* directory) {
@@ -84,35 +89,6 @@ TEST(AloneHub, ALivingCommunicatorKeepsItAndTheNextOnesShareIt) {
   }
   test::await([&] { return entries_in("/proc/self/fd") <= descriptors; }, "the ends of connections");
   EXPECT_EQ(entries_in("/proc/self/fd"), descriptors);
-}
-
-IpAddress loopback(unsigned last) {
-  IpAddress address;
-  address.bytes = {std::byte{127}, std::byte{0}, std::byte{0}, static_cast<std::byte>(last)};
-  return address;
-}
-
-/// A TCP connection to the hub of this process, from 127.0.0.`from` to 127.0.0.`to`.
-Descriptor knock(std::uint16_t port, unsigned from = 1, unsigned to = 1) {
-  const SocketAddress at = socket_address(loopback(to), port);
-  const SocketAddress own = socket_address(loopback(from), 0);
-  Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&own.data), own.size), 0) << errno_text();
-  const timeval limit{100, 0};
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&at.data), at.size), 0) << errno_text();
-  return socket;
-}
-
-/// As far as it can be seen without waiting, whatever is still unread.
-bool is_closed_now(const Descriptor& socket) {
-  pollfd end{socket.get(), POLLRDHUP, 0};
-  return ::poll(&end, 1, 0) == 1 && end.revents != 0;
-}
-
-bool is_closed_by_the_other_end(const Descriptor& socket) {
-  char byte = 0;
-  return test::restarted([&] { return ::recv(socket.get(), &byte, 1, 0); }) <= 0 && errno != EAGAIN;
 }
 
 void expect_http_is_refused(std::uint16_t port) {
@@ -249,122 +225,6 @@ TEST(Hub, StrangersAreTurnedAwayWhileAJoinGoesOn) {
   EXPECT_EQ(page->code(0), Code::kOk) << page->text(0);
 }
 
-TEST(Hub, ACrowdOfStrangersDoesNotKeepRanksOut) {
-  IdBytes bytes;
-  ASSERT_TRUE(make_unique_id(Settings{}, &bytes).ok());
-  UniqueId id;
-  ASSERT_TRUE(UniqueId::decode(bytes, &id).ok());
-  std::vector<Descriptor> crowd;
-  std::shared_ptr<Hub> hub;
-  ASSERT_TRUE(Hub::acquire(Settings{}, &hub).ok());
-  for (std::size_t i = 0; i < hub->pending().most() + 50; ++i) crowd.push_back(knock(id.port));
-  JoinResult joined;
-  const Status status = join(test::request_for(0, 1, bytes), &joined);
-  EXPECT_TRUE(status.ok()) << status.text();
-  test::await([&] { return std::count_if(crowd.begin(), crowd.end(), is_closed_now) >= 50; }, "the ends of some");
-  joined.membership->say_goodbye(0);
-}
-
-/// An id that is served for a scope.
-class Served {
- public:
-  explicit Served(const Settings& settings = {}) : settings_(settings) {
-    EXPECT_TRUE(make_unique_id(settings, &bytes_).ok());
-    EXPECT_TRUE(UniqueId::decode(bytes_, &id_).ok());
-    EXPECT_TRUE(Hub::acquire(settings, &hub_).ok());
-  }
-  ~Served() { withdraw_unique_id(settings_, bytes_); }
-  Served(const Served&) = delete;
-  Served& operator=(const Served&) = delete;
-  const IdBytes& bytes() const { return bytes_; }
-  const UniqueId& id() const { return id_; }
-  std::ptrdiff_t most_pending() const { return static_cast<std::ptrdiff_t>(hub_->pending().most()); }
-
- private:
-  const Settings settings_;
-  IdBytes bytes_{};
-  UniqueId id_;
-  std::shared_ptr<Hub> hub_;
-};
-
-/// Says what for it comes, as whoever has seen the id's nonce can, and goes no further.
-Descriptor begin_handshake(const UniqueId& id, unsigned from) {
-  Handshake client = Handshake::client(Role::kJoin, id.nonce, id.secret);
-  std::vector<std::byte> hello;
-  EXPECT_TRUE(client.start(&hello).ok());
-  Descriptor socket = knock(id.port, from);
-  EXPECT_EQ(::send(socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL), static_cast<ssize_t>(hello.size()));
-  return socket;
-}
-
-bool is_challenged(const Descriptor& socket) {
-  std::array<std::byte, Handshake::kChallengeSize> challenge;
-  return test::restarted([&] { return ::recv(socket.get(), challenge.data(), challenge.size(), MSG_WAITALL); }) ==
-         static_cast<ssize_t>(challenge.size());
-}
-
-TEST(Hub, ACrowdFromOneAddressPushesItselfOut) {
-  const Served served;
-  std::vector<Descriptor> few;
-  for (unsigned from = 2; from < 12; ++from) {
-    few.push_back(begin_handshake(served.id(), from));
-    EXPECT_TRUE(is_challenged(few.back()));
-  }
-  std::vector<Descriptor> crowd;
-  const std::ptrdiff_t many = served.most_pending() + 100;
-  for (std::ptrdiff_t i = 0; i < many; ++i) {
-    crowd.push_back(begin_handshake(served.id(), 1));
-    if (i % 16 == 0) (void)is_challenged(crowd.back());  // it keeps pace
-  }
-  test::await([&] { return std::count_if(crowd.begin(), crowd.end(), is_closed_now) >= 100; }, "the ends of some");
-  EXPECT_EQ(std::count_if(few.begin(), few.end(), is_closed_now), 0) << "of those from other addresses";
-}
-
-TEST(Hub, WhoSaysNothingIsDroppedBeforeWhoDoes) {
-  const Served served;
-  std::vector<Descriptor> talkers;
-  for (int i = 0; i < 16; ++i) {
-    talkers.push_back(begin_handshake(served.id(), 1));
-    EXPECT_TRUE(is_challenged(talkers.back()));
-  }
-  std::vector<Descriptor> silent;
-  for (std::ptrdiff_t i = 0; i < served.most_pending() + 100; ++i) silent.push_back(knock(served.id().port));
-  test::await([&] { return std::count_if(silent.begin(), silent.end(), is_closed_now) >= 100; }, "the ends of some");
-  EXPECT_EQ(std::count_if(talkers.begin(), talkers.end(), is_closed_now), 0);
-}
-
-TEST(Hub, WhoHasProvedItselfAndSaysNothingIsClosed) {
-  const Served served;
-  test::Knocker silent(served.id().port);
-  ASSERT_TRUE(silent.pass(Role::kJoin, served.id().nonce, served.id().secret));
-  EXPECT_TRUE(silent.is_closed()) << "within the 100 s that it waits";
-}
-
-// All ranks are here and no id is served any more: nobody is expected from elsewhere.
-TEST(Hub, NobodyIsLetInWhereNobodyIsExpected) {
-  ASSERT_TRUE(wait_for_no_hub(test::kPatience));
-  const Served served;
-  const Descriptor early = begin_handshake(served.id(), 2);
-  EXPECT_TRUE(is_challenged(early));
-  JoinResult joined;
-  ASSERT_TRUE(join(test::request_for(0, 1, served.bytes()), &joined).ok());
-  EXPECT_TRUE(test::comes_true([&] {  // the join's own connection ends a moment later
-    const Descriptor late = knock(served.id().port, 2);
-    std::this_thread::sleep_for(milliseconds(20));
-    return is_closed_now(late);
-  }));
-  joined.membership->say_goodbye(0);
-}
-
-TEST(Hub, OtherInterfacesThanTheChosenOnesAreClosed) {
-  ASSERT_TRUE(wait_for_no_hub(test::kPatience));
-  Settings settings;
-  settings.socket_interface = "=lo";
-  const Served served(settings);
-  EXPECT_TRUE(is_challenged(begin_handshake(served.id(), 1)));
-  EXPECT_TRUE(is_closed_by_the_other_end(knock(served.id().port, 1, 2))) << "127.0.0.2 is not an address of the id";
-}
-
 /// Memory can run out in the service thread as anywhere: what was left undone there ends the communicators that rest on
 /// it, not the process.
 TEST(Hub, AnExceptionInTheServiceThreadBecomesACause) {
@@ -411,6 +271,36 @@ TEST(Hub, AnExceptionInTheServiceThreadEndsAJoin) {
   joiner.join();
   EXPECT_EQ(status.code(), Code::kSystemError) << status.text();
   EXPECT_NE(status.text().find("an exception"), std::string::npos) << status.text();
+}
+
+// Whatever keeps the service thread from its work, the process ends: peers see a death then, but no rank waits for it.
+TEST(TimedHub, AnExitDoesNotWaitForAServiceThreadThatIsHeld) {
+  ASSERT_TRUE(wait_for_no_hub(test::kPatience));
+  ASSERT_TRUE(test::await_no_other_thread());
+  SharedPage* const page = SharedPage::map();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    IdBytes id;
+    JoinResult joined;
+    std::shared_ptr<Hub> hub;
+    if (!make_unique_id(Settings{}, &id).ok() || !join(test::request_for(0, 1, id), &joined).ok() ||
+        !Hub::acquire(Settings{}, &hub).ok())
+      ::_exit(1);
+    std::atomic<bool> held{false};
+    hub->loop().post([&held] {
+      held = true;
+      test::await_kill();
+    });
+    test::await_or_exit([&held] { return held.load(); }, "the service thread");
+    page->mark(0);
+    std::exit(0);
+  }
+  page->wait_for_mark(0, 1);
+  test::Yardstick yardstick;
+  const Clock::time_point began = Clock::now();
+  EXPECT_EQ(test::await_end(child), 0);
+  EXPECT_EQ(yardstick.judge(1.5, Clock::now() - began), "") << "0.1 s for goodbyes, 1 s for the thread";
+  ::munmap(page, sizeof(SharedPage));
 }
 
 /// A child has copies of what only the stack of the parent's service thread pointed to: to a leak checker these are

@@ -4,9 +4,11 @@
 #include <sys/syscall.h>
 #include <tutti/tutti.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -17,14 +19,14 @@
 namespace tutti::test {
 namespace {
 
-/// Calls all_reduce until it fails, and reports that with the time since the last success and what a second is here.
-void reduce_until_failure(tuttiComm_t comm, int rank, Shared& shared, std::size_t count) {
-  std::vector<float> data(count, 1.0f), result(count);
+/// Makes calls until one fails, and reports that with the time since the last success and what a second is here.
+template <class Call>
+void call_until_failure(tuttiComm_t comm, int rank, Shared& shared, const Call& call) {
   Yardstick yardstick;
   for (;;) {
     yardstick.begin();
     const auto start = std::chrono::steady_clock::now();
-    const tuttiResult_t code = tuttiAllReduce(data.data(), result.data(), count, tuttiFloat32, tuttiSum, comm, nullptr);
+    const tuttiResult_t code = call();
     if (code == tuttiSuccess) {
       shared.step[rank].fetch_add(1);
       continue;
@@ -36,6 +38,37 @@ void reduce_until_failure(tuttiComm_t comm, int rank, Shared& shared, std::size_
     (void)tuttiCommDestroy(comm);
     return;
   }
+}
+
+void reduce_until_failure(tuttiComm_t comm, int rank, Shared& shared, std::size_t count) {
+  std::vector<float> data(count, 1.0f), result(count);
+  call_until_failure(comm, rank, shared, [&] {
+    return tuttiAllReduce(data.data(), result.data(), count, tuttiFloat32, tuttiSum, comm, nullptr);
+  });
+}
+
+/// Each time four calls on a stream, and a wait for them.
+void synchronize_until_failure(tuttiComm_t comm, int rank, Shared& shared) {
+  std::vector<float> data(1000, 1.0f), result(1000);
+  tuttiStream_t stream = nullptr;
+  ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess) << tuttiGetLastError(nullptr);
+  call_until_failure(comm, rank, shared, [&] {
+    tuttiResult_t code = tuttiSuccess;
+    for (int i = 0; i < 4 && code == tuttiSuccess; ++i)
+      code = tuttiAllReduce(data.data(), result.data(), data.size(), tuttiFloat32, tuttiSum, comm, stream);
+    return code == tuttiSuccess ? tuttiStreamSynchronize(stream) : code;
+  });
+  (void)tuttiStreamDestroy(stream);
+}
+
+/// What a rank that is left reports of a death in its call: an error in time that names one of the victims.
+void expect_death_of(std::initializer_list<int> victims, int rank, const Shared& shared) {
+  EXPECT_EQ(shared.result[rank], tuttiRemoteError) << shared.text[rank];
+  EXPECT_TRUE(std::any_of(victims.begin(), victims.end(), [&](int victim) {
+    return contains(shared.text[rank], "rank " + std::to_string(victim) + " ");
+  })) << shared.text[rank];
+  EXPECT_TRUE(contains(shared.text[rank], "died")) << shared.text[rank];
+  EXPECT_LT(shared.microseconds[rank], shared.second_here[rank]) << "rank " << rank;
 }
 
 // 20 rounds in all over the sizes: small calls, large ones, and ones in between.
@@ -52,11 +85,7 @@ void kill_in_mid_all_reduce(int round) {
   for (int rank = 0; rank < ranks; ++rank) {
     if (rank == victim) continue;
     EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
-    const Shared& shared = processes.shared();
-    EXPECT_EQ(shared.result[rank], tuttiRemoteError) << shared.text[rank];
-    EXPECT_TRUE(contains(shared.text[rank], "rank " + std::to_string(victim) + " ")) << shared.text[rank];
-    EXPECT_TRUE(contains(shared.text[rank], "died")) << shared.text[rank];
-    EXPECT_LT(shared.microseconds[rank], shared.second_here[rank]) << "rank " << rank;
+    expect_death_of({victim}, rank, processes.shared());
   }
 }
 
@@ -72,6 +101,39 @@ TEST_P(TimedKillFar, IsTheSameOverTcp) {
   kill_in_mid_all_reduce(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Rounds, TimedKillFar, ::testing::Range(0, 12));
+
+class TimedKills : public ::testing::TestWithParam<const char*> {
+ protected:
+  const ScopedSetting quiet_{"TUTTI_LOG", "error"};
+  const ScopedSetting transport_{"TUTTI_TRANSPORT", GetParam()};
+};
+
+// Which of the two a rank hears of first is chance.
+TEST_P(TimedKills, OfTwoRanksAtOnceNameOneOfThem) {
+  for (const std::size_t count : {std::size_t{1}, std::size_t{300'007}}) {
+    Processes processes(
+        5, [&](tuttiComm_t comm, int rank, Shared& shared) { reduce_until_failure(comm, rank, shared, count); });
+    for (int rank = 0; rank < 5; ++rank) processes.shared().wait_for_step(rank, 3);
+    for (const int victim : {1, 3}) processes.signal(victim, SIGKILL);
+    for (const int rank : {0, 2, 4}) {
+      EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
+      expect_death_of({1, 3}, rank, processes.shared());
+    }
+  }
+}
+
+TEST_P(TimedKills, WhileTheOthersWaitForAStreamAreNamed) {
+  Processes processes(3, &synchronize_until_failure);
+  for (int rank = 0; rank < 3; ++rank) processes.shared().wait_for_step(rank, 3);
+  processes.signal(1, SIGKILL);
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
+    expect_death_of({1}, rank, processes.shared());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, TimedKills, ::testing::Values("shm", "tcp"),
+                         [](const auto& info) { return std::string(info.param); });
 
 void stop_a_rank() {
   const ScopedSetting quiet("TUTTI_LOG", "error");

@@ -1,16 +1,28 @@
 // A rank is killed or stopped, or loses a connection, at each message that it sends in a job of joins, splits, sums and
 // ends: the others end at once (a death) or by their deadline (silence), and name it.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <new>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "steps/last_step.h"
 #include "support/depth.h"
 #include "support/disturbed_job.h"
+#include "support/job.h"
 #include "support/texts.h"
+#include "support/yardstick.h"
 
 namespace tutti::test {
 namespace {
@@ -93,6 +105,106 @@ INSTANTIATE_TEST_SUITE_P(Of, TimedSteps,
                            return std::string(std::get<0>(info.param).first) + "_rank" +
                                   std::to_string(std::get<1>(info.param)) + "_" + std::get<2>(info.param);
                          });
+
+/// A job of rank 0 in one process and ranks 1 and 2 in another one.
+class JobOfTwoProcesses {
+ public:
+  JobOfTwoProcesses() {
+    void* const memory = ::mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    report_ = ::new (memory) Report{};
+  }
+  ~JobOfTwoProcesses() { ::munmap(report_, sizeof(Report)); }
+  JobOfTwoProcesses(const JobOfTwoProcesses&) = delete;
+  JobOfTwoProcesses& operator=(const JobOfTwoProcesses&) = delete;
+
+  /// The second process is killed at its k-th message.
+  void run(long k) {
+    ::new (report_) Report{};
+    const pid_t first = start([this] { run_rank(0); });
+    const pid_t second = start([this, k] {
+      set_last_step(LastStep::kKill, k);
+      std::thread other([this] { run_rank(2); });
+      run_rank(1);
+      other.join();
+      report_->messages = steps();
+    });
+    const Yardstick yardstick;
+    const auto began = std::chrono::steady_clock::now();
+    EXPECT_EQ(await_end(first), 0) << "message " << k;
+    late_ = yardstick.judge(1, std::chrono::steady_clock::now() - began);
+    (void)await_end(second);
+  }
+  int result(int rank) const { return report_->results[static_cast<std::size_t>(rank)]; }
+  const char* text(int rank) const { return report_->texts[rank]; }
+  long messages() const { return report_->messages; }
+  /// What is wrong with the promise of a second; empty if it was kept.
+  const std::string& late() const { return late_; }
+
+ private:
+  static constexpr int kRanks = 3;
+  struct Report {
+    tuttiUniqueId id;
+    std::atomic<bool> id_ready;
+    std::atomic<long> messages;
+    std::array<std::atomic<int>, kRanks> results;
+    char texts[kRanks][1000];
+  };
+
+  template <class Main>
+  static pid_t start(const Main& main) {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)tuttiSetLogCallback([](int, const char*, void*) {}, nullptr);
+    main();
+    std::exit(0);
+  }
+  void run_rank(int rank) {
+    if (rank == 0) {
+      if (tuttiGetUniqueId(&report_->id) != tuttiSuccess) ::_exit(4);
+      report_->id_ready = true;
+    }
+    await_or_exit([this] { return report_->id_ready.load(); }, "the id");
+    const Job job(report_->id, kRanks, rank, kParts);
+    std::strcpy(report_->texts[rank], job.text());
+    report_->results[static_cast<std::size_t>(rank)] = job.result();
+  }
+
+  Report* report_ = nullptr;
+  std::string late_;
+};
+
+class TimedStepsOfTwoRanks : public ::testing::TestWithParam<const char*> {
+ protected:
+  const ScopedSetting transport_{"TUTTI_TRANSPORT", GetParam()};
+  const ScopedDeadlines deadlines_{2};
+};
+
+// One of the two may have said that it is ready, or that it has ended, and the other not.
+TEST_P(TimedStepsOfTwoRanks, AtEachBothDie) {
+  JobOfTwoProcesses job;
+  job.run(1'000'000);
+  for (int rank = 0; rank < kRanks; ++rank) ASSERT_EQ(job.result(rank), 0) << job.text(rank);
+  const long messages = job.messages();
+  ASSERT_GT(messages, 5);
+  RecordProperty("messages", static_cast<int>(messages));
+  int failures = 0;
+  for (long k = 1; k <= messages; ++k) {
+    job.run(k);
+    if (job.result(0) == 0) continue;
+    ++failures;
+    const std::string text = job.text(0);
+    const bool is_named = contains(text, "rank 1") || contains(text, "rank 2") || contains(text, "ranks 1 and 2");
+    EXPECT_TRUE(is_named) << "message " << k << " of " << messages << ": " << text;
+    if (k <= 4) continue;  // until both have said who they are, rank 0 waits for them until its deadline
+    EXPECT_NE(job.result(0), tuttiTimeout) << "message " << k << " of " << messages << ": " << text;
+    EXPECT_EQ(job.late(), "") << "message " << k << " of " << messages << ": " << text;
+  }
+  EXPECT_GT(failures, 0) << "the case checks nothing";
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, TimedStepsOfTwoRanks, ::testing::Values("shm", "tcp"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace tutti::test
