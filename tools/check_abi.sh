@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# check_abi.sh LIBRARY: its exported symbols are those of tools/abi.txt, and it needs no library beyond the few below.
+# check_abi.sh LIBRARY: its exported symbols and their versions are those of tools/abi.txt, and it needs no library
+# beyond the few below.
 # After a wanted change: check_abi.sh LIBRARY --update
 set -euo pipefail
 library=$1
 list=$(dirname "$0")/abi.txt
 allowed='^(libc|libm|libstdc\+\+|libgcc_s|libcrypto|libssl|ld-linux[-a-z0-9]*)\.so\.[0-9]+$'
 
-exported=$(nm -D --defined-only "$library" | awk '{print $NF}' | LC_ALL=C sort)
+# The absolute symbols are the names of the versions.
+exported=$(nm -D --defined-only "$library" | awk '$2 != "A" {print $NF}' | LC_ALL=C sort)
 if [ "${2:-}" = --update ]; then
   echo "$exported" > "$list"
   exit 0

@@ -2,16 +2,17 @@
  *
  *   #include <tutti/tutti.h>
  *   tuttiComm_t comm;
- *   tuttiCommInitUrl(&comm, "env://", -1, -1, NULL);            (under mpirun, torchrun, or alone)
  *   float mine[4] = {1, 2, 3, 4}, sum[4];
- *   tuttiAllReduce(mine, sum, 4, tuttiFloat32, tuttiSum, comm, NULL);
- *   tuttiCommDestroy(comm);
+ *   if (tuttiCommInitUrl(&comm, "env://", -1, -1, NULL) != tuttiSuccess ||           (under mpirun, torchrun, or alone)
+ *       tuttiAllReduce(mine, sum, 4, tuttiFloat32, tuttiSum, comm, NULL) != tuttiSuccess ||
+ *       tuttiCommDestroy(comm) != tuttiSuccess)
+ *     puts(tuttiGetLastError(NULL));
  *
  * Conventions. Counts and displacements are elements, ranks are int. Every function returns a tuttiResult_t; outputs
  * are set on success only, except that a failed join or split sets its communicator to NULL, and that tuttiCommGetInfo
- * writes what fits. No function throws, exits,
- * prints to stdout or installs a signal handler. The caller owns every buffer and keeps it valid until the operation is
- * done: on return with stream NULL, at tuttiGroupEnd in a group, after tuttiStreamSynchronize on a stream.
+ * writes what fits. No function throws, exits, prints to stdout or installs a signal handler. The caller owns every
+ * buffer and keeps it valid until the operation is done: with stream NULL when the call returns, in a group when
+ * tuttiGroupEnd returns, on a stream when tuttiStreamSynchronize returns.
  *
  * Threads. Any thread may call; on one communicator one call at a time, except tuttiCommAbort, tuttiCommGetAsyncError,
  * tuttiGetLastError and the questions tuttiCommCount and tuttiCommUserRank, which may be called at any time: a second
@@ -199,8 +200,9 @@ TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
  * within 0.1 s. The communicator is freed once no call uses it any more; do not use the handle again: calls are
  * refused. */
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
-/** tuttiSuccess in *async_error while the communicator is healthy, else its first failure. */
-TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* async_error);
+/** Gives tuttiSuccess in *asyncError while the communicator is healthy, else its first failure. Any thread, at any
+ * time; does not block. */
+TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* asyncError);
 /** The timeout of operations from the next one on; 0: for ever. */
 TUTTI_API tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, double seconds);
 /** The number of ranks. Local; at any time. */
@@ -217,18 +219,19 @@ TUTTI_API tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char
 
 /* ------------------------------------------------------------------ collectives
  * In place: AllReduce, Reduce, Broadcast, AllToAll: sendbuff == recvbuff; AllGather: sendbuff == recvbuff + rank*count;
- * ReduceScatter: recvbuff == sendbuff + rank*count; Gather, Scatter: that, at the root. Other overlap:
- * tuttiInvalidArgument. Each rank decides alone. Buffers that a rank neither reads nor writes may be NULL; a count of 0
- * is legal. Results are bitwise equal on all ranks and repeatable. Integers wrap; Avg divides the wrapped sum toward
- * zero; float Avg divides before the only rounding. Min and Max with a NaN give NaN; -0 < +0. Bool: nonzero is true.
- * Floats of 8 and 16 bits are added in float32 wherever more than two values meet; float8e4m3, which has no infinity,
- * turns what exceeds its range into NaN, float8e5m2 into Inf.
+ * ReduceScatter: recvbuff == sendbuff + rank*count; Gather, Scatter: that, at the root. Each rank decides alone. Any
+ * other overlap is tuttiInvalidArgument. Buffers that a rank neither reads nor writes may be NULL; a count of 0 is
+ * legal.
+ *
+ * Arithmetic: results are bitwise equal on all ranks and repeatable. Integers wrap; Avg divides the wrapped sum toward
+ * zero; float Avg divides before the only rounding. Min and Max with a NaN give NaN; -0 < +0. Floats of 8 and 16 bits
+ * are added in float32 wherever more than two values meet; a float8e4m3, which has no infinity, becomes NaN when it
+ * exceeds its range, and a float8e5m2 Inf.
  *
  * Wire types: reductions (AllReduce, Reduce, ReduceScatter) of float32 can travel as float16, bfloat16, float8e4m3 or
  * float8e5m2, by config.wireType or by the ...Wire calls. The result is that of the same call on buffers of the wire
- * type, widened: inputs are rounded once, sums are formed in float32 and rounded once more. With n ranks and the wire
- * type's unit roundoff u (2^-11, 2^-8, 2^-4, 2^-3) the error of a sum is at most u * (sum of |inputs|) + u * |sum| plus
- * the float32 additions' (for a ring, u * (n - 1) * sum of |inputs|), within the type's range.
+ * type, widened: inputs are rounded once, sums are formed in float32 and rounded once more. How large the error can be
+ * is in docs/design/wire_types.md.
  *
  * Deterministic mode (TUTTI_DETERMINISTIC=1 or config.deterministic): the bits of a result depend on the ranks' data
  * alone, not on algorithm, transport, size or place. Of ranks [lo, hi): sum(lo, hi) = sum(lo, mid) + sum(mid, hi), mid
@@ -303,9 +306,9 @@ TUTTI_API tuttiResult_t tuttiRecv(void* recvbuff, size_t count, tuttiDataType_t 
 /** With a tag, any int. */
 TUTTI_API tuttiResult_t tuttiSendTag(const void* sendbuff, size_t count, tuttiDataType_t datatype, int peer, int tag,
                                      tuttiComm_t comm, tuttiStream_t stream);
-/** From rank peer_or_any, or from whoever sends first with TUTTI_ANY_SOURCE; *source (if not NULL) is set when it is
+/** From rank peerOrAny, or from whoever sends first with TUTTI_ANY_SOURCE; *source (if not NULL) is set when it is
  * done. */
-TUTTI_API tuttiResult_t tuttiRecvTag(void* recvbuff, size_t count, tuttiDataType_t datatype, int peer_or_any, int tag,
+TUTTI_API tuttiResult_t tuttiRecvTag(void* recvbuff, size_t count, tuttiDataType_t datatype, int peerOrAny, int tag,
                                      int* source, tuttiComm_t comm, tuttiStream_t stream);
 
 /* ------------------------------------------------------------------ operations made by the user
@@ -341,10 +344,11 @@ TUTTI_API tuttiResult_t tuttiGroupEnd(void);
 TUTTI_API tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream);
 /** A stream in the order of a CUDA stream, which it borrows (NULL: the legacy default stream). Calls on it take device
  * buffers, are put there before they return, and report errors like other streams. tuttiUnsupported: no CUDA device.
- * While the CUDA stream is captured into a graph, a call that kernels run becomes part of it instead; all ranks capture
- * the same calls. Replays need nothing of the host; they are ordered with the communicator's other calls by the caller,
- * alike on all ranks, and end before it does. What became of them is told by tuttiCommGetAsyncError and the next call.
- * tuttiInvalidUsage: the call goes through host memory, which a graph cannot do. */
+ * While the CUDA stream is captured into a graph, a call that kernels run becomes a part of the graph; all ranks
+ * capture the same calls. A replay needs nothing of the host. The caller sees to it that replays and the communicator's
+ * other calls run in the same order on all ranks, and that replays end before the communicator does.
+ * tuttiCommGetAsyncError and the next call report the failure of a replay. A call that goes through host memory, which
+ * a graph cannot do, is tuttiInvalidUsage. */
 TUTTI_API tuttiResult_t tuttiStreamFromCuda(tuttiStream_t* stream, void* cudaStream);
 /** tuttiSuccess: all done; tuttiInProgress; or the stream's first error. Does not block. */
 TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);
@@ -364,17 +368,16 @@ TUTTI_API tuttiResult_t tuttiStreamAddCallback(tuttiStream_t stream, void (*fn)(
 /** Host memory, page-aligned and zeroed, of huge pages where the system grants them. Local peers read it directly when
  * it is the input of a large call and not written by it (in place), and the kernel lets them; see TUTTI_CMA. */
 TUTTI_API tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes);
-/** NULL is allowed; any other pointer comes from tuttiMemAlloc or tuttiMemAllocDevice and is not in use by a call.
- * Device memory that other processes have mapped is released later, when they have closed it and some calls have told
- * so. */
+/** Frees memory of tuttiMemAlloc or tuttiMemAllocDevice that no call uses; NULL is allowed. Device memory that other
+ * processes have mapped is released later, once they have closed it and a later call here has heard of that. */
 TUTTI_API tuttiResult_t tuttiMemFree(void* ptr);
 /** Zeroed memory of a device, given back by tuttiMemFree; both may wait for all its kernels, as cudaMalloc and cudaFree
  * do. tuttiUnsupported: no CUDA device. */
 TUTTI_API tuttiResult_t tuttiMemAllocDevice(void** ptr, size_t bytes, int device);
-/** Lets local peers read `ptr` directly, like memory from tuttiMemAlloc; local, never communicates. Deregister before
- * the memory is freed. Device memory has been allocated by cudaMalloc; other processes map the whole allocation that
- * holds `ptr`, and may have it mapped for some time after tuttiCommDeregister, until they next allocate or free by
- * Tutti, or end the communicator. tuttiMemAllocDevice gives memory that outlasts that by itself. */
+/** Lets local peers read `ptr` directly, like memory from tuttiMemAlloc. Local. Deregister before the memory is freed.
+ * Device memory must come from cudaMalloc. Other processes map the whole allocation that holds `ptr`, and may keep it
+ * mapped for some time after tuttiCommDeregister, until they next allocate or free by Tutti, or end the communicator;
+ * memory of tuttiMemAllocDevice stays until then by itself. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* ptr, size_t bytes, void** handle);
 /** Ends a registration, by the handle that it gave. Local. */
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
