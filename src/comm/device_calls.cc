@@ -51,11 +51,11 @@ Status Communicator::launch_on(const CallArguments& arguments, const CudaStream&
   try {
     bool empty = false;
     status = begin(call, &empty, true);
-    if (status.ok() && !empty) status = executor->launch_on(launch_, stream.handle(), operation_timeout_, ended);
+    if (status.ok() && !empty) status = executor->launch_on(launch_, stream.handle(), running_.timeout, ended);
   } catch (...) {
     status = failed_inside();
   }
-  *launched = call_;
+  *launched = running_.call;
   return finish(std::move(status), ticket);
 }
 
@@ -116,27 +116,27 @@ bool Communicator::has_unknown_memory(const CallArguments& a) const {
 // A rank that moves no data cannot tell device from host. It writes "unknown" on its board, then takes the first
 // definite answer that stands on any other board. If all are unknown, nothing is moved, and the call runs on the host.
 Status Communicator::resolve_memory_kind(const CallArguments& arguments, bool* on_device) {
-  if (call_.sequence != turns_.number() + 1 || !call_.memory_unknown) {
+  if (running_.call.sequence != turns_.number() + 1 || !running_.call.memory_unknown) {
     TUTTI_TRY(may_begin());
-    describe_call(arguments, turns_.number() + 1, &call_);
-    call_.memory_unknown = true;
-    board_.begin(call_);
-    active_ = executor_.get();
-    operation_timeout_ = timeout_seconds_.load(std::memory_order_relaxed);
-    waiting_ = false;
+    describe_call(arguments, turns_.number() + 1, &running_.call);
+    running_.call.memory_unknown = true;
+    board_.begin(running_.call);
+    run_on(RunningCall::Way::kHost);
+    running_.timeout = timeout();
+    judge_.begin();
   }
-  const BoardReader board = boards();
+  const BoardReader board = peers_.boards();
   Rank missing = kNoRank;
   for (Rank peer{0}; peer.value < ranks_; ++peer) {
     if (peer == rank_) continue;
-    const PostedCall posted = board(peer)->find(call_.sequence);
+    const PostedCall posted = board(peer)->find(running_.call.sequence);
     if (posted.known && !posted.call.memory_unknown) return *on_device = posted.call.on_device, Status();
     if (!posted.known && missing == kNoRank) missing = peer;
   }
   if (missing == kNoRank) return *on_device = false, Status();
   board_.wait_for(missing);
-  TUTTI_TRY(check(missing, 0));
-  return fail(Code::kInProgress, "rank {} has not made call {}", missing.value, call_.sequence);
+  TUTTI_TRY(judge_.check(missing, 0));
+  return fail(Code::kInProgress, "rank {} has not made call {}", missing.value, running_.call.sequence);
 }
 
 Status Communicator::wait_for_memory_kind(CallArguments* arguments) {
@@ -150,10 +150,11 @@ Status Communicator::wait_for_memory_kind(CallArguments* arguments) {
 
 // A kernel needs no more than the scalar. On the way through host memory the roles that read or write nothing have no
 // buffer.
-Status Communicator::bind_staged(const CallArguments& arguments, Launch* launch) {
+Status Communicator::bind_staged(const CallArguments& arguments) {
+  Launch* const launch = &launch_;
   if (arguments.on_device) {
     if (arguments.user != nullptr) device_->bind_scalar(*arguments.user, launch);
-    launch->lends = arguments.count * launch->element.value >= kLentOnDeviceFrom && may_lend(arguments, *launch);
+    launch->lends = arguments.count * launch->element.value >= kLentOnDeviceFrom && binder_.may_lend(arguments);
     if (launch->lends && device_->spans_processes()) {
       launch->input_is_registered = is_registered_on_device(launch->input);
       launch->output_is_registered = is_registered_on_device(launch->output);
@@ -166,10 +167,10 @@ Status Communicator::bind_staged(const CallArguments& arguments, Launch* launch)
   if (!reads_send(arguments, rank_.value)) launch->input = nullptr;
   if (!writes_recv(arguments, rank_.value)) launch->output = nullptr;
   if (arguments.user != nullptr && arguments.user->function != nullptr) {
-    bind_reduction(arguments, launch);
+    binder_.bind_reduction(arguments, running_.call);
   } else if (arguments.user != nullptr) {
     launch->op = RedOp::kSum;
-    buffers.prepare = [type = call_.type, user = arguments.user](std::byte* data, std::size_t elements) {
+    buffers.prepare = [type = running_.call.type, user = arguments.user](std::byte* data, std::size_t elements) {
       scale(type, data, data, elements, user->scalar_now());
     };
   }
@@ -180,13 +181,13 @@ Status Communicator::bind_staged(const CallArguments& arguments, Launch* launch)
 
 bool Communicator::deregister(std::uint64_t handle) {
   const void* begin = nullptr;
-  if (!registered_.remove(handle, &begin)) return false;
+  if (!registered().remove(handle, &begin)) return false;
   if (device_ != nullptr && device_->executor() != nullptr) device_->executor()->withdraw(begin);
   return true;
 }
 
 bool Communicator::is_registered_on_device(const void* memory) const {
-  return memory != nullptr && (registered_.contains(memory, 1) || DeviceAllocations::get().holds(memory));
+  return memory != nullptr && (binder_.registered().contains(memory, 1) || DeviceAllocations::get().holds(memory));
 }
 
 // What other streams than the caller's run is not captured: it would run once, now, before what it follows.
@@ -206,74 +207,6 @@ Status Communicator::check_default_stream(const char* what) const {
   return fail(Code::kInvalidUsage,
               "{}: a call on device buffers that is on no CUDA stream follows the default stream: {}", what,
               status.text());
-}
-
-// Nobody waits for a graph's calls: what became of them is found when the rank comes by.
-Status Communicator::look_at_graphs() {
-  if (device_ == nullptr || device_->executor() == nullptr) return {};
-  Status status = device_->executor()->reported_by_graphs();
-  return status.ok() ? status : fail_for_good(std::move(status), kNoRank);
-}
-
-// A kernel that gave up knows one rank that it waited for; which of all has not come is on the boards.
-Status Communicator::end_of_kernel(Status status, const Call& call) {
-  if (status.ok() || status.code() == Code::kInProgress) return status;
-  const Rank missing = device_->executor()->timed_out();
-  if (status.code() != Code::kTimeout || missing == kNoRank) return fail_for_good(std::move(status), kNoRank);
-  const Culprit culprit = find_absent(call, rank_, missing, ranks_, boards());
-  return fail_for_good(fail(Code::kTimeout, "rank {} waited until its timeout in {}: {}{}", rank_.value, describe(call),
-                            culprit.what, others_missing(call)),
-                       culprit.rank);
-}
-
-Status Communicator::poll(const DeviceEvent& ended, const Call& call) {
-  Status status = end_of_kernel(device_->executor()->poll(ended, describe(call)), call);
-  if (status.code() != Code::kInProgress) return status;
-  // A peer's cause stops the kernel, which may wait for what will not come; it ends by itself then.
-  if (adopt_cause().ok()) (void)look_for_lost_kernels(call);
-  return status;
-}
-
-bool Communicator::has_kernels() const {
-  DeviceExecutor* const executor = device_ == nullptr ? nullptr : device_->executor();
-  return executor != nullptr && !failed() && executor->poll_last().code() == Code::kInProgress;
-}
-
-// With a process its kernels end. Whether they had done their part is not known, only whether this rank's kernel still
-// waits for anybody: what the dead delivered it finds at its next look, long before kLostTimeout.
-Status Communicator::look_for_lost_kernels(const Call& call) {
-  constexpr std::chrono::milliseconds kLostTimeout{200};
-  if (!device_->spans_processes() || failed()) return {};
-  const DeviceExecutor& executor = *device_->executor();
-  Rank lost = kNoRank;
-  for (Rank peer{0}; peer.value < ranks_ && lost == kNoRank; ++peer)
-    if (peer != rank_ && joined_.membership->liveness(peer) != Liveness::kAlive) lost = peer;
-  if (lost == kNoRank || executor.missing() == kNoRank) return {};
-  const MutexLock lock(lost_mutex_);
-  if (lost_ != lost || lost_waits_ != executor.waits()) {
-    lost_ = lost;
-    lost_waits_ = executor.waits();
-    lost_since_ = Clock::now();
-  }
-  if (Clock::now() - lost_since_ < kLostTimeout) return {};
-  TUTTI_TRY(adopt_cause());  // whoever left after giving a cause gave it before it left
-  const bool died = joined_.membership->liveness(lost) == Liveness::kDead;
-  return fail_for_good(fail(Code::kRemoteError, "rank {} ({}) {} during {}", lost.value,
-                            joined_.membership->describe(lost), died ? "died" : "left", describe(call)),
-                       lost);
-}
-
-// Those on CUDA streams end by their own deadlines, but may stand after work of the caller's that never ends: after a
-// failure nobody waits for them.
-Status Communicator::wait_for_kernels() {
-  if (device_ == nullptr || device_->executor() == nullptr) return {};
-  for (;;) {
-    const Status status = end_of_kernel(device_->executor()->poll_last(), call_);
-    if (status.code() != Code::kInProgress) return status;
-    if (adopt_cause().ok()) (void)look_for_lost_kernels(call_);
-    if (failed()) return failure();
-    std::this_thread::sleep_for(std::chrono::microseconds{100});
-  }
 }
 
 }  // namespace tutti

@@ -137,13 +137,13 @@ class SplitMonitor {
     constexpr std::chrono::milliseconds kLongest{1000};
     const Clock::time_point now = Clock::now();
     if (now - asked_ < std::clamp<Clock::duration>((now - began_) / 4, kShortest, kLongest)) return;
-    if (asked_ != began_) late_ = parent_.late_in_last_call(group_);  // by the answers to the last question
+    if (asked_ != began_) late_ = parent_.judge().late_in_last_call(group_);  // by the answers to the last question
     asked_ = now;
-    parent_.ask_boards(group_);
+    parent_.peers().ask_boards(group_);
   }
 
   Status name_late_rank(const Status& why) const {
-    if (late_.rank == kNoRank || parent_.late_in_last_call(group_).rank == kNoRank) return why;
+    if (late_.rank == kNoRank || parent_.judge().late_in_last_call(group_).rank == kNoRank) return why;
     return fail(why.code(), "{}; {}", late_.what, why.text());
   }
 

@@ -29,9 +29,10 @@ Status StreamWait::check() {
   if (!ending_ && std::exchange(rounds_, rounds) != rounds) deadline_ = Deadline::in(limit_);
   if (!deadline_.passed()) return {};
   if (ending_) return comm_.failure();
-  return comm_.fail_for_good(fail(Code::kTimeout, "rank {} waited {:.1f} s for its calls on streams: {}",
-                                  comm_.rank().value, limit_, "a callback holds up the thread that runs them"),
-                             comm_.rank());
+  return comm_.failures_.fail_for_good(
+      fail(Code::kTimeout, "rank {} waited {:.1f} s for its calls on streams: {}", comm_.rank().value, limit_,
+           "a callback holds up the thread that runs them"),
+      comm_.rank());
 }
 
 }  // namespace tutti

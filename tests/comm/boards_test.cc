@@ -1,7 +1,7 @@
 // Boards of ranks on other hosts: asked for, told, and what a silent process looks like.
 #include <signal.h>
 
-#include "comm/culprit.h"
+#include "comm/failure/culprit.h"
 #include "comm/membership/board_exchange.h"
 #include "comm/places.h"
 #include "comm/world.h"

@@ -1,4 +1,4 @@
-#include "comm/culprit.h"
+#include "comm/failure/culprit.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "comm/failure_state.h"
+#include "comm/failure/failure_state.h"
 
 namespace tutti {
 namespace {

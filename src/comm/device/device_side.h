@@ -39,10 +39,6 @@ class DeviceSide {
 
   /// Of calls on device memory that no kernel runs; nullptr: there was none yet. Any thread.
   StagedExecutor* staged() const { return opened_.load(std::memory_order_acquire); }
-  /// What runs a call that was located in device memory.
-  Executor* executor_of(const CallArguments& arguments) {
-    return arguments.staged ? static_cast<Executor*>(staged()) : executor();
-  }
   /// Before the first of them; `device`: that of its buffers, -1: the rank's. kUnsupported: the rank was told to use
   /// peer memory only.
   Status open_staging(int device);

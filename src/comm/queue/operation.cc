@@ -35,17 +35,18 @@ Operation::State Operation::step(bool look) {
     if (!call_.again()) return end({}), state_;
     return start(), state_;
   }
-  if (progress == Progress::kAgain && !look && !comm_->alarmed()) return state_;
+  if (progress == Progress::kAgain && !look && !comm_->judge().alarmed()) return state_;
   if (look) executor.serve();  // what it waits for may wait for connections that it does not look at
   executor.board().wait_for(executor.missing());
-  if (Status status = comm_->check(executor.missing(), executor.progress()); !status.ok()) end(std::move(status));
+  if (Status status = comm_->judge().check(executor.missing(), executor.progress()); !status.ok())
+    end(std::move(status));
   return state_;
 }
 
 // A call on device memory is put after the kernels of earlier ones.
 bool Operation::may_begin() {
   if (!comm_->turns().is_turn(ticket_) || !has_place()) return false;
-  return (call_.collective() && call_.arguments().on_device) || !comm_->has_kernels();
+  return (call_.collective() && call_.arguments().on_device) || !comm_->kernels().is_running();
 }
 
 bool Operation::has_place() {
@@ -61,7 +62,7 @@ bool Operation::has_place() {
 
 Operation::State Operation::watch() {
   if (state_ == State::kEnded) return state_;
-  status_ = comm_->poll(*end_, launched_);
+  status_ = comm_->kernels().poll(*end_, launched_);
   if (status_.code() != Code::kInProgress) state_ = State::kEnded;
   return state_;
 }
@@ -77,7 +78,8 @@ bool Operation::start() {
       call_.collective() ? comm_->begin(call_.arguments(), &empty, gate_ != nullptr) : comm_->begin(call_.transfers());
   if (!status.ok() || empty) return end(std::move(status)), false;
   // The exchange of a pack is on host memory, and comes before the call itself.
-  if (gate_ != nullptr && comm_->runs_staged()) comm_->device()->staged()->follow(std::move(gate_));
+  if (gate_ != nullptr && comm_->running().way == RunningCall::Way::kStaged)
+    comm_->device()->staged()->follow(std::move(gate_));
   if (call_.collective()) {
     comm_->executor().start(comm_->launch());
   } else {

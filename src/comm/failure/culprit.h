@@ -52,5 +52,7 @@ Culprit find_absent(const Call& mine, Rank self, Rank missing, int ranks, const 
 
 /// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7". Empty if all have.
 std::string missing_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board);
+/// "; not there: ranks 1, 4 and 7", to be put after what is said of the culprit. Empty if at most one rank is missing.
+std::string others_missing(const Call& mine, Rank self, int ranks, const BoardReader& board);
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-#include "comm/culprit.h"
+#include "comm/failure/culprit.h"
 
 #include <fmt/format.h>
 
@@ -193,14 +193,28 @@ Culprit find_absent(const Call& mine, Rank self, Rank missing, int ranks, const 
   return find_culprit(mine, missing, ranks, board);
 }
 
-std::string missing_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board) {
-  std::vector<int> missing;
+namespace {
+
+std::vector<int> absent_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board) {
+  std::vector<int> absent;
   for (Rank rank{0}; rank.value < ranks; ++rank) {
     if (rank == self) continue;
     const CallBoard* const theirs = board(rank);
-    if (theirs != nullptr && theirs->state().sequence < mine.sequence) missing.push_back(rank.value);
+    if (theirs != nullptr && theirs->state().sequence < mine.sequence) absent.push_back(rank.value);
   }
-  return missing.empty() ? std::string() : join_ranks(missing);
+  return absent;
+}
+
+}  // namespace
+
+std::string missing_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board) {
+  const std::vector<int> absent = absent_ranks(mine, self, ranks, board);
+  return absent.empty() ? std::string() : join_ranks(absent);
+}
+
+std::string others_missing(const Call& mine, Rank self, int ranks, const BoardReader& board) {
+  const std::vector<int> absent = absent_ranks(mine, self, ranks, board);
+  return absent.size() < 2 ? std::string() : "; not there: " + join_ranks(absent);
 }
 
 }  // namespace tutti

@@ -1,0 +1,46 @@
+#include "comm/failure/failure_handler.h"
+
+#include <utility>
+
+#include "core/no_cancel.h"
+#include "core/retry.h"
+
+namespace tutti {
+
+FailureHandler::FailureHandler(Membership& membership, LogSource source, Hooks hooks)
+    : membership_(membership), source_(source), hooks_(std::move(hooks)) {}
+
+/// The caller has an error already, perhaps because memory ran out, so nothing here may throw.
+Status FailureHandler::fail_for_good(Status status, Rank culprit) noexcept {
+  const NoCancel no_cancel;
+  if (!state_.set(&status)) return status;
+  hooks_.stop_kernels();
+  retry_without_memory([&] { tell_others(status, culprit); });
+  hooks_.wake();
+  retry_without_memory([&] {  // when all have heard of it
+    log(LogLevel::kError, source_, "{}: {}", name_of(status.code()), status.text());
+  });
+  return status;
+}
+
+/// A peer's own cause needs no echo; post_cause keeps the first one at each rank, so a late echo does no harm.
+void FailureHandler::tell_others(const Status& status, Rank culprit) {
+  if (membership_.cause().code != Code::kOk) return;
+  FailureCause cause;
+  cause.code = status.code() == Code::kAborted ? Code::kRemoteError : status.code();
+  cause.from = membership_.rank();
+  cause.culprit = culprit;
+  cause.text = status.text();
+  membership_.post_cause(cause);
+}
+
+Status FailureHandler::adopt_cause() {
+  const FailureCause cause = membership_.cause();
+  if (cause.code == Code::kOk) return {};
+  // One of its own it has failed by, unless the hub posted it for this rank: whom it cannot connect to, the hub finds.
+  if (cause.from == membership_.rank())
+    return failed() ? status() : fail_for_good(fail(cause.code, "{}", cause.text), cause.culprit);
+  return fail_for_good(fail(cause.code, "{} (told by rank {})", cause.text, cause.from.value), cause.culprit);
+}
+
+}  // namespace tutti

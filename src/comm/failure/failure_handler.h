@@ -1,0 +1,44 @@
+// How a communicator fails for good: by an error of its own, by an abort, or by a cause that another rank tells.
+#pragma once
+
+#include <functional>
+
+#include "comm/failure/failure_state.h"
+#include "comm/membership/membership.h"
+#include "core/log.h"
+#include "core/status.h"
+#include "core/units.h"
+
+namespace tutti {
+
+/// Any thread.
+class FailureHandler {
+ public:
+  /// What the first failure calls. Neither throws or blocks.
+  struct Hooks {
+    std::function<void()> stop_kernels;  ///< before the other ranks are told
+    std::function<void()> wake;          ///< after that: who waits finds the failure
+  };
+
+  /// The membership outlives this, and so does the name in `source`.
+  FailureHandler(Membership& membership, LogSource source, Hooks hooks);
+
+  bool failed() const { return state_.failed(); }
+  /// The first failure; ok while there is none.
+  Status status() const { return state_.status(); }
+  /// Fails, unless the communicator has failed before: tells all other ranks, wakes who waits here, logs. Returns the
+  /// first failure. Returns within 0.1 s, and never for lack of memory.
+  Status fail_for_good(Status status, Rank culprit) noexcept;
+  /// Fails by the cause that another rank, or the service thread, has posted. Ok if there is none.
+  Status adopt_cause();
+
+ private:
+  void tell_others(const Status& status, Rank culprit);
+
+  Membership& membership_;
+  const LogSource source_;
+  const Hooks hooks_;
+  FailureState state_;
+};
+
+}  // namespace tutti

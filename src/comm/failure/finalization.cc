@@ -1,0 +1,61 @@
+#include "comm/failure/finalization.h"
+
+#include <chrono>
+#include <thread>
+
+#include "core/ladder.h"
+
+namespace tutti {
+
+// Peers' boards tell how far they are; ranks that left in order have finished or are reported.
+Status Finalization::run() {
+  if (last_ == 0) {
+    TUTTI_TRY(failures_.adopt_cause());
+  } else {
+    Rank peer{0};
+    const auto all_are_done = [&](Rank* late) {
+      while (peer.value < peers_.ranks() && is_done_with(peer)) ++peer;
+      *late = peer;
+      return peer.value == peers_.ranks();
+    };
+    TUTTI_TRY(wait_until(all_are_done, [this](Rank late) { return check_peer(late); }));
+    TUTTI_TRY(failures_.adopt_cause());
+    TUTTI_TRY(judge_.look_for_past_disagreement(last_));
+  }
+  // What was sent may still be in this host's memory, and a peer that receives it later finds this rank gone.
+  return wait_until([this](Rank* late) { return executor_.delivered(late); }, [](Rank) { return Status(); });
+}
+
+template <class Ready, class Check>
+Status Finalization::wait_until(const Ready& ready, const Check& check) {
+  Ladder ladder(LadderPolicy{});
+  judge_.begin();
+  for (Rank late = kNoRank; !ready(&late);) {
+    if (judge_.alarmed()) TUTTI_TRY(failures_.adopt_cause());
+    TUTTI_TRY(check(late));
+    if (ladder.climb() != Ladder::Rung::kSleep) continue;
+    TUTTI_TRY(failures_.adopt_cause());
+    TUTTI_TRY(judge_.look_at_clock(late, executor_.progress()));
+    judge_.ask_far_ranks();
+    executor_.serve();  // a peer may have lost a connection, and need again what it carried
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  return {};
+}
+
+// A call on a CUDA stream is finished, to its host, once it is there.
+bool Finalization::is_done_with(Rank peer) const {
+  if (peer == peers_.rank()) return true;
+  const bool through = uses_peers_memory_ && peers_.liveness(peer) == Liveness::kAlive;
+  return through ? peers_.boards()(peer)->state().sequence > last_ : peers_.has_finished(peer, last_);
+}
+
+Status Finalization::check_peer(Rank peer) {
+  if (peers_.liveness(peer) == Liveness::kAlive || peers_.has_finished(peer, last_)) return {};
+  TUTTI_TRY(failures_.adopt_cause());  // whoever left after giving a cause gave it before it left
+  return failures_.fail_for_good(fail(Code::kRemoteError, "rank {} ({}) left without finishing operation {}",
+                                      peer.value, peers_.describe(peer), last_),
+                                 peer);
+}
+
+}  // namespace tutti

@@ -1,0 +1,73 @@
+#include "comm/failure/kernel_monitor.h"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "comm/failure/culprit.h"
+
+namespace tutti {
+
+Status KernelMonitor::look_at_graphs() {
+  if (executor_ == nullptr) return {};
+  Status status = executor_->reported_by_graphs();
+  return status.ok() ? status : failures_.fail_for_good(std::move(status), kNoRank);
+}
+
+// A kernel that gave up knows one rank that it waited for; which of all has not come is on the boards.
+Status KernelMonitor::end_of_kernel(Status status, const Call& call) {
+  if (status.ok() || status.code() == Code::kInProgress) return status;
+  const Rank missing = executor_->timed_out();
+  if (status.code() != Code::kTimeout || missing == kNoRank) return failures_.fail_for_good(std::move(status), kNoRank);
+  return judge_.kernel_timed_out(call, missing);
+}
+
+Status KernelMonitor::poll(const DeviceEvent& ended, const Call& call) {
+  Status status = end_of_kernel(executor_->poll(ended, describe(call)), call);
+  if (status.code() != Code::kInProgress) return status;
+  // A peer's cause stops the kernel, which may wait for what will not come; it ends by itself then.
+  if (failures_.adopt_cause().ok()) (void)look_for_lost_kernels(call);
+  return status;
+}
+
+bool KernelMonitor::is_running() const {
+  return executor_ != nullptr && !failures_.failed() && executor_->poll_last().code() == Code::kInProgress;
+}
+
+// With a process its kernels end. Whether they had done their part is not known, only whether this rank's kernel still
+// waits for anybody: what the dead delivered it finds at its next look, long before kLostTimeout.
+Status KernelMonitor::look_for_lost_kernels(const Call& call) {
+  constexpr std::chrono::milliseconds kLostTimeout{200};
+  if (!spans_processes_ || failures_.failed()) return {};
+  Rank lost = kNoRank;
+  for (Rank peer{0}; peer.value < peers_.ranks() && lost == kNoRank; ++peer)
+    if (peer != peers_.rank() && peers_.liveness(peer) != Liveness::kAlive) lost = peer;
+  if (lost == kNoRank || executor_->missing() == kNoRank) return {};
+  const MutexLock lock(mutex_);
+  if (lost_ != lost || lost_waits_ != executor_->waits()) {
+    lost_ = lost;
+    lost_waits_ = executor_->waits();
+    lost_since_ = Clock::now();
+  }
+  if (Clock::now() - lost_since_ < kLostTimeout) return {};
+  TUTTI_TRY(failures_.adopt_cause());  // whoever left after giving a cause gave it before it left
+  const bool died = peers_.liveness(lost) == Liveness::kDead;
+  return failures_.fail_for_good(fail(Code::kRemoteError, "rank {} ({}) {} during {}", lost.value,
+                                      peers_.describe(lost), died ? "died" : "left", describe(call)),
+                                 lost);
+}
+
+// Those on CUDA streams end by their own deadlines, but may stand after work of the caller's that never ends: after a
+// failure nobody waits for them.
+Status KernelMonitor::wait(const Call& call) {
+  if (executor_ == nullptr) return {};
+  for (;;) {
+    const Status status = end_of_kernel(executor_->poll_last(), call);
+    if (status.code() != Code::kInProgress) return status;
+    if (failures_.adopt_cause().ok()) (void)look_for_lost_kernels(call);
+    if (failures_.failed()) return failures_.status();
+    std::this_thread::sleep_for(std::chrono::microseconds{100});
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,56 @@
+// Kernels on CUDA streams, which run without the thread that launched them: how they end, and when they never will.
+#pragma once
+
+#include <cstdint>
+
+#include "comm/failure/failure_handler.h"
+#include "comm/failure/peers.h"
+#include "comm/failure/wait_judge.h"
+#include "core/clock.h"
+#include "core/mutex.h"
+#include "core/status.h"
+#include "core/units.h"
+#include "executor/device/device_executor.h"
+
+namespace tutti {
+
+/// One a communicator.
+class KernelMonitor {
+ public:
+  /// All outlive this.
+  KernelMonitor(const Peers& peers, FailureHandler& failures, WaitJudge& judge)
+      : peers_(peers), failures_(failures), judge_(judge) {}
+
+  /// The executor whose kernels these are; before the first call. nullptr if the communicator has none.
+  void adopt(DeviceExecutor* executor, bool spans_processes) {
+    executor_ = executor;
+    spans_processes_ = spans_processes;
+  }
+  /// Whether the last kernel still runs: a call that is not put after it has to wait. By the thread that begins the
+  /// next call.
+  bool is_running() const;
+  /// kInProgress, or how such a call ended. Any one thread.
+  Status poll(const DeviceEvent& ended, const Call& call);
+  /// Blocks until the last kernel has ended, whose call is `call`, or the communicator has failed.
+  Status wait(const Call& call);
+  /// Nobody waits for a graph's calls: what became of them is found when the rank comes by.
+  Status look_at_graphs();
+
+ private:
+  Status end_of_kernel(Status status, const Call& call);
+  Status look_for_lost_kernels(const Call& call);
+
+  const Peers& peers_;
+  FailureHandler& failures_;
+  WaitJudge& judge_;
+  DeviceExecutor* executor_ = nullptr;
+  bool spans_processes_ = false;
+  // A rank that is gone, and how far this rank's kernel had come when that was seen. By the progress thread and
+  // Finalize.
+  Mutex mutex_;
+  Rank lost_ TUTTI_GUARDED_BY(mutex_) = kNoRank;
+  std::uint64_t lost_waits_ TUTTI_GUARDED_BY(mutex_) = 0;
+  Clock::time_point lost_since_ TUTTI_GUARDED_BY(mutex_){};
+};
+
+}  // namespace tutti

@@ -1,0 +1,26 @@
+// The operation that a communicator runs, or ran last.
+#pragma once
+
+#include <cstdint>
+
+#include "core/fingerprint.h"
+#include "executor/executor.h"
+
+namespace tutti {
+
+/// Written by the thread whose turn it is. Of sends and receives the call has the collective kSendRecv.
+struct RunningCall {
+  enum class Way : std::uint8_t {
+    kHost,
+    kStaged,  ///< device buffers that go through host memory
+    kDevice,  ///< a kernel's
+  };
+  Call call;
+  Executor* executor = nullptr;
+  Way way = Way::kHost;
+  double timeout = 0;  ///< seconds, as it was when the operation began; 0: for ever
+
+  bool exchanges() const { return call.collective == Collective::kSendRecv; }
+};
+
+}  // namespace tutti

@@ -1,0 +1,242 @@
+#include "comm/failure/wait_judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "core/no_cancel.h"
+
+namespace tutti {
+
+namespace {
+/// A wait for ranks of other hosts is long from here on: their boards are asked for, at first as often, later less.
+constexpr std::chrono::milliseconds kFarTimeout{50};
+constexpr std::chrono::milliseconds kFarPause{1000};
+/// What a dead process of another host sent is still sent by its system, also again when a packet was lost (at first
+/// after 200 ms, then 400): the end of the connection comes after it. A dead system ends no connection.
+constexpr std::chrono::milliseconds kLastWords{2000};
+}  // namespace
+
+// The copies that answers make are read at the next look.
+void WaitJudge::ask_far_ranks() {
+  if (peers_.far().empty() || !waiting_) return;
+  const Clock::time_point now = Clock::now();
+  const Clock::duration waited = now - waiting_since_;
+  const Clock::duration pause = std::clamp<Clock::duration>(waited / 4, kFarTimeout, kFarPause);
+  if (waited < kFarTimeout || now - asked_at_ < pause) return;
+  asked_at_ = now;
+  peers_.membership().ask_boards(peers_.far());
+}
+
+Status WaitJudge::check(Rank missing, std::uint64_t progress) {
+  const NoCancel no_cancel;
+  alarm_.store(0, std::memory_order_relaxed);  // what raised it is looked at below
+  if (failures_.failed()) {
+    alarm_.store(1, std::memory_order_release);
+    return failures_.status();
+  }
+  TUTTI_TRY(failures_.adopt_cause());
+  ask_far_ranks();
+  const bool collective = !running_.exchanges();
+  TUTTI_TRY(collective ? look_for_disagreement() : look_for_transfer_faults());
+  if (Status fault = running_.executor->fault(); !fault.ok()) return failures_.fail_for_good(std::move(fault), kNoRank);
+  if (running_.executor->works()) {
+    waiting_ = false;
+    suspect_ = kNoRank;
+    return {};
+  }
+  if (collective) TUTTI_TRY(look_for_finished(missing, progress));
+  TUTTI_TRY(look_for_deaths(missing, progress));
+  return look_at_clock(missing, progress);
+}
+
+// A peer that has finished this operation has sent all that it sends. If what this rank waits for is not there at the
+// second look, it is something of another size, which this rank does not look for. Between hosts it may still be on its
+// way for as long as a lost connection is tried again.
+Status WaitJudge::look_for_finished(Rank missing, std::uint64_t progress) {
+  // A call on a CUDA stream is finished, to its host, once it is there.
+  if (running_.way == RunningCall::Way::kDevice) return {};
+  if (missing == kNoRank || missing == rank_ || !peers_.has_finished(missing, running_.call.sequence)) return {};
+  if (finished_peer_ != missing || finished_progress_ != progress || finished_sequence_ != running_.call.sequence) {
+    finished_peer_ = missing;
+    finished_progress_ = progress;
+    finished_sequence_ = running_.call.sequence;
+    finished_since_ = Clock::now();
+    return {};
+  }
+  const std::chrono::duration<double> seen = Clock::now() - finished_since_;
+  if (peers_.is_far(missing) && seen.count() < 1 + reconnect_seconds_) return {};
+  return running_.call.collective == Collective::kAllToAllV ? odd_message(missing) : Status{};
+}
+
+Status WaitJudge::look_for_disagreement() {
+  const Disagreement other = find_disagreement(running_.call, rank_, ranks_, peers_.boards());
+  if (other.rank != kNoRank)
+    return failures_.fail_for_good(Status(Code::kMismatch, describe(other, running_.call, rank_)), other.rank);
+  return running_.executor->mismatched() == kNoRank ? Status{} : odd_message(running_.executor->mismatched());
+}
+
+Status WaitJudge::look_for_transfer_faults() {
+  const std::string& fault = host_.transfer_fault();
+  return fault.empty() ? Status{} : failures_.fail_for_good(Status(Code::kMismatch, fault), kNoRank);
+}
+
+std::string WaitJudge::what_runs() const {
+  if (!running_.exchanges()) return describe(running_.call);
+  const Transfer* const open = host_.open_transfer();
+  return open != nullptr ? describe(*open) : "sends that nobody has taken yet";
+}
+
+Culprit WaitJudge::culprit_of_wait(Rank missing) const {
+  if (running_.exchanges()) return find_silent_peer(rank_, missing, ranks_, peers_.boards());
+  // A kernel names any one of those that it waits for, and may have named it long ago.
+  if (running_.way == RunningCall::Way::kDevice)
+    return find_absent(running_.call, rank_, missing, ranks_, peers_.boards());
+  if (missing == kNoRank && running_.way == RunningCall::Way::kStaged) {
+    Culprit absent = find_absent(running_.call, rank_, missing, ranks_, peers_.boards());
+    if (absent.rank != kNoRank) return absent;
+    return {rank_, fmt::format("the device of rank {} has not come to its part of it", rank_.value)};
+  }
+  return find_culprit(running_.call, missing, ranks_, peers_.boards());
+}
+
+Culprit WaitJudge::late_in_last_call(const std::vector<int>& ranks) const {
+  for (const int number : ranks) {
+    const Rank rank{number};
+    const bool known = rank != rank_ && (!peers_.is_far(rank) || peers_.boards()(rank)->state().heard());
+    if (known && !peers_.has_finished(rank, running_.call.sequence)) return culprit_of_wait(rank);
+  }
+  return {};
+}
+
+// A message stands where another was expected. The calls that do not fit may be older than the one that met it: an
+// empty call sends nothing, so the next one finds the peer's message.
+Status WaitJudge::odd_message(Rank from) {
+  Call mine = running_.call;
+  const Disagreement other = find_first_disagreement(&mine, from, host_.board(), peers_.boards());
+  if (other.rank != kNoRank)
+    return failures_.fail_for_good(Status(Code::kMismatch, describe(other, mine, rank_)), from);
+  if (running_.call.collective == Collective::kAllToAllV)
+    return failures_.fail_for_good(
+        fail(Code::kMismatch, "the sendcounts of rank {} and the recvcounts of rank {} differ in {}", from.value,
+             rank_.value, describe(running_.call)),
+        from);
+  return failures_.fail_for_good(fail(Code::kMismatch, "rank {} sent a message of another call where rank {} called {}",
+                                      from.value, rank_.value, describe(running_.call)),
+                                 from);
+}
+
+// Whether this rank waits in vain now that `peer` is gone. Who receives from any rank may have waited for the dead one.
+// What a far rank had done is not known for sure; who waits for it directly does know, and tells all others
+// (docs/design/failure.md).
+bool WaitJudge::concerns(Rank peer, Liveness liveness, Rank missing) const {
+  if (!running_.exchanges()) {
+    if (peers_.has_finished(peer, running_.call.sequence)) return false;
+    return !peers_.is_far(peer) || missing == peer || waits_in_circle(rank_, missing, ranks_, peers_.boards());
+  }
+  const Transfer* const open = host_.open_transfer();
+  if (open == nullptr) return missing == peer;  // all is said and done, but the peer has not taken it
+  if (!host_.exchanges_with(peer)) return false;
+  if (liveness == Liveness::kDead || open->peer != kNoRank) return true;
+  for (Rank other{0}; other.value < ranks_; ++other)
+    if (other != rank_ && peers_.liveness(other) == Liveness::kAlive) return false;
+  return true;
+}
+
+// A rank that is gone without having finished this operation will never do so: someone waits for it in vain. The first
+// time it is only a suspicion, and the links are looked at once more: what the dead delivered is used first. From
+// another host it may still be on its way.
+Status WaitJudge::look_for_deaths(Rank missing, std::uint64_t progress) {
+  for (Rank peer{0}; peer.value < ranks_; ++peer) {
+    const Liveness liveness = peers_.liveness(peer);
+    if (liveness == Liveness::kAlive || peer == rank_ || !concerns(peer, liveness, missing)) continue;
+    if (suspect_ != peer || suspect_progress_ != progress) {
+      suspect_ = peer;
+      suspect_progress_ = progress;
+      suspect_since_ = Clock::now();
+      alarm_.store(1, std::memory_order_release);
+      return {};
+    }
+    const Clock::duration suspected = Clock::now() - suspect_since_;
+    if (peers_.is_far(peer) && (suspected < kFarTimeout || (suspected < kLastWords && host_.hears(peer)))) {
+      alarm_.store(1, std::memory_order_release);
+      return {};
+    }
+    return gone(peer, liveness);
+  }
+  return {};
+}
+
+Status WaitJudge::gone(Rank peer, Liveness liveness) {
+  TUTTI_TRY(failures_.adopt_cause());  // whoever left after giving a cause gave it before it left
+  const std::string who = peers_.describe(peer);
+  if (liveness == Liveness::kDead)
+    return failures_.fail_for_good(
+        fail(Code::kRemoteError, "rank {} ({}) died during {}", peer.value, who, what_runs()), peer);
+  // A process that ended without Destroy says goodbye without a number.
+  const std::uint64_t last = peers_.membership().last_sequence(peer);
+  const std::string when = last != 0 ? fmt::format(" after operation {}", last) : std::string();
+  return failures_.fail_for_good(fail(Code::kRemoteError, "rank {} ({}) left{}, but rank {} called {}", peer.value, who,
+                                      when, rank_.value, what_runs()),
+                                 peer);
+}
+
+Status WaitJudge::look_at_clock(Rank missing, std::uint64_t progress) {
+  const Clock::time_point now = Clock::now();
+  if (!waiting_ || waited_rank_ != missing || waited_progress_ != progress) {
+    waiting_ = true;
+    warned_ = false;
+    waited_rank_ = missing;
+    waited_progress_ = progress;
+    waiting_since_ = now;
+    return {};
+  }
+  const double waited = std::chrono::duration<double>(now - waiting_since_).count();
+  const double timeout = running_.timeout;
+  if (!warned_ && waited >= (timeout > 0 ? std::min(30.0, timeout / 2) : 30.0)) warn_of_missing(missing, waited);
+  if (timeout <= 0 || waited < timeout) return {};
+  const Culprit culprit = culprit_of_wait(missing);
+  const std::string others =
+      running_.exchanges() ? std::string() : others_missing(running_.call, rank_, ranks_, peers_.boards());
+  return failures_.fail_for_good(fail(Code::kTimeout, "rank {} waited {:.1f} s in {}: {}{}", rank_.value, waited,
+                                      what_runs(), culprit.what, others),
+                                 culprit.rank);
+}
+
+Status WaitJudge::kernel_timed_out(const Call& call, Rank missing) {
+  const Culprit culprit = find_absent(call, rank_, missing, ranks_, peers_.boards());
+  return failures_.fail_for_good(
+      fail(Code::kTimeout, "rank {} waited until its timeout in {}: {}{}", rank_.value, describe(call), culprit.what,
+           others_missing(call, rank_, ranks_, peers_.boards())),
+      culprit.rank);
+}
+
+void WaitJudge::warn_of_missing(Rank missing, double waited) {
+  warned_ = true;
+  // Who waits for ever for anybody's message is a server between two requests: nobody is late.
+  const Transfer* const open = running_.exchanges() ? host_.open_transfer() : nullptr;
+  if (running_.timeout <= 0 && open != nullptr && open->kind == Transfer::Kind::kReceive && open->peer == kNoRank)
+    return;
+  const Culprit culprit = culprit_of_wait(missing);
+  if (running_.exchanges())
+    return log(LogLevel::kWarn, source_, "{} has waited {:.1f} s: {}", what_runs(), waited, culprit.what);
+  const std::string absent = missing_ranks(running_.call, rank_, ranks_, peers_.boards());
+  log(LogLevel::kWarn, source_, "{} has waited {:.1f} s; not there: {}; {}", describe(running_.call), waited,
+      absent.empty() ? "nobody, all have called it" : absent, culprit.what);
+}
+
+Status WaitJudge::look_for_past_disagreement(std::uint64_t last) {
+  for (Rank peer{0}; peer.value < ranks_; ++peer) {
+    if (peer == rank_) continue;
+    Call mine;
+    mine.sequence = last;
+    const Disagreement other = find_first_disagreement(&mine, peer, host_.board(), peers_.boards());
+    if (other.rank != kNoRank)
+      return failures_.fail_for_good(Status(Code::kMismatch, describe(other, mine, rank_)), peer);
+  }
+  return {};
+}
+
+}  // namespace tutti

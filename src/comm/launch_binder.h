@@ -1,0 +1,101 @@
+// Binds a checked call to a schedule and to its buffers: what the executor needs to run it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "collectives/plan_cache.h"
+#include "comm/call/arguments.h"
+#include "comm/call/user_operation.h"
+#include "core/fingerprint.h"
+#include "core/memory.h"
+#include "core/settings.h"
+#include "core/units.h"
+#include "executor/executor.h"
+
+namespace tutti {
+
+/// One a communicator. By the thread whose turn it is, but for what says otherwise.
+class LaunchBinder {
+ public:
+  /// `launch` is the executor's and outlives this; so does the name in `source`. `far_ranks`: how many ranks' memory is
+  /// not mapped here.
+  LaunchBinder(const Settings& settings, std::shared_ptr<const AutomaticChoice> choice, Rank rank, int ranks,
+               int far_ranks, LogSource source, Launch* launch);
+
+  /// Binds what does not depend on where the buffers are, by the plans of `plans`. Returns the size of a block.
+  Bytes bind(const CallArguments& arguments, const Call& call, PlanCache* plans);
+  /// Binds the rest of a call whose buffers are host memory, and remembers the call.
+  void bind_host_buffers(const CallArguments& arguments, const Call& call, Bytes block);
+  /// Binds the operation that the user made: a function, or a scalar, whose product with the input goes where the
+  /// result will be, if that is as large as the input, else into memory of the binder's.
+  void bind_reduction(const CallArguments& arguments, const Call& call);
+  /// Whether far ranks can get large messages straight from the buffers: nothing overwrites them before they have been
+  /// read.
+  bool may_lend(const CallArguments& arguments) const;
+
+  // A program that makes the same small call again and again: to check, describe and plan it anew costs more than to
+  // run it.
+  /// Whether this call can be bound to what the last one was bound to: bind_again() instead of all the above. By the
+  /// API's thread, while no operation runs.
+  bool is_repeat(const CallArguments& arguments, const Call& last) const;
+  /// Whether it has the same buffers, too, which then need no check.
+  bool has_same_buffers(const CallArguments& arguments) const {
+    return arguments.send == last_.send && arguments.recv == last_.recv && has_same_root(arguments);
+  }
+  bool has_same_root(const CallArguments& arguments) const { return arguments.root == last_.root; }
+  /// Makes of the last call the one that a repeat with another root is.
+  void change_root(const CallArguments& arguments, Call* call);
+  void bind_again(const CallArguments& arguments, const Call& call) {
+    launch_.input = static_cast<const std::byte*>(arguments.send);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // keeps the two loads apart, see is_repeat()
+    launch_.output = static_cast<std::byte*>(arguments.recv);
+    launch_.fingerprint = fingerprint_of(call);
+  }
+  /// The next call is bound anew.
+  void forget() { can_repeat_ = false; }
+
+  PlanCache& plans() { return plans_; }
+  const PlanCache& plans() const { return plans_; }
+  /// Memory of the caller's that is often used: peers may read it where they can. Any thread.
+  MemoryRanges& registered() { return registered_; }
+  const MemoryRanges& registered() const { return registered_; }
+  /// Private memory, in bytes.
+  std::uint64_t bytes() const { return plans_.bytes() + scaled_.capacity(); }
+
+ private:
+  Plan find_plan(const CallArguments& arguments, const Call& call, Bytes block, PlanCache* plans) const;
+  bool exceeds_cache(Collective collective, Bytes block) const;
+  bool may_share_input(const CallArguments& arguments) const;
+  void remember(const CallArguments& arguments, Bytes block);
+
+  const int ranks_;
+  const int far_ranks_;
+  const bool network_;  // some ranks are reached by tcp
+  const bool shares_inputs_;
+  const bool deterministic_;
+  PlanCache plans_;
+  MemoryRanges registered_;
+  Launch& launch_;
+  // Of the call that `launch_` is bound to, where it has any.
+  RaggedTiling ragged_;
+  UserReduceFunction fold_;
+  std::vector<std::byte> scaled_;  // inputs multiplied by a scalar
+  // The last call, if can_repeat_.
+  bool can_repeat_ = false;
+  CallArguments last_;
+  Bytes last_block_{0};
+};
+
+// The arguments were stored one by one just before: comparisons of neighbours, which compilers join to one of twice the
+// width, would wait until those stores have left the store buffer (16 of 90 ns).
+inline bool LaunchBinder::is_repeat(const CallArguments& arguments, const Call& last) const {
+  const int differ = (arguments.type ^ last_.type) | (arguments.op ^ last_.op) | (arguments.wire ^ last_.wire);
+  return can_repeat_ && differ == 0 && arguments.count == last_.count && arguments.collective == last_.collective &&
+         arguments.blocks == nullptr && arguments.agreed == 0 &&
+         (arguments.root == last_.root || plans_.recall(last.collective, last_block_, arguments.root) != nullptr);
+}
+
+}  // namespace tutti
