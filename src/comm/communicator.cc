@@ -35,6 +35,7 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
       launch_(*executor_->launch()),
       rank_(joined_.membership->rank()),
       ranks_(joined_.membership->ranks()),
+      aborted_(fail(Code::kAborted, "rank {} aborted the communicator", rank_.value)),
       peers_(*joined_.membership, *executor_),
       failures_(*joined_.membership, log_source(), {[this] { stop_kernels(); }, [this] { wake(); }}),
       binder_(settings, std::move(choice), rank_, ranks_, static_cast<int>(peers_.far().size()), log_source(),
@@ -276,8 +277,8 @@ Status Communicator::fail_call() noexcept {
 }
 
 void Communicator::abort() {
-  const Status aborted = fail(Code::kAborted, "rank {} aborted the communicator", rank_.value);
-  (void)failures_.fail_for_good(aborted, rank_);  // the abort itself succeeds; the status is for the calls that it ends
+  // The abort itself succeeds; the status is for the calls that it ends.
+  (void)failures_.fail_for_good(aborted_, rank_);
 }
 
 Status Communicator::wait_until_quiet() {

@@ -197,6 +197,7 @@ class Communicator final {
   Launch& launch_;                      // the executor's
   Rank rank_;
   int ranks_;
+  const Status aborted_;  // made beforehand, because an abort must not need memory
 
   TurnQueue turns_;
   Peers peers_;

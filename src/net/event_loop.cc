@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <thread>
 #include <utility>
 
 #include "core/mutex.h"
@@ -22,6 +23,7 @@ constexpr std::size_t kEventsATurn = 64;
 /// first, for so many turns.
 constexpr int kMostTurnsWithoutTimers = 64;
 constexpr int kTellAgainMilliseconds = 100;
+constexpr std::chrono::milliseconds kPauseAfterException{10};
 
 }  // namespace
 
@@ -54,8 +56,11 @@ Status EventLoop::open() {
 
 void EventLoop::run(const std::function<void(const Status& why)>& thrown) {
   thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  while (turn())
-    if (!thrown_.ok()) tell_thrown(thrown);
+  while (turn()) {
+    if (thrown_.ok()) continue;
+    tell_thrown(thrown);
+    std::this_thread::sleep_for(kPauseAfterException);  // the same event may come again at once
+  }
   timers_.clear();
   due_.clear();
   watched_.clear();

@@ -201,5 +201,31 @@ TEST(ShortageOfMemory, ForAFirstIdLeavesTheCommunicatorWell) {
   RecordProperty("requests", static_cast<int>(k - 1));
 }
 
+/// In a process of its own with two ranks, of which one waits in a call: the other aborts, and has no memory for it.
+/// The exit code is 0 if the call ends long before its deadline of 30 s.
+[[noreturn]] void abort_without_memory() {
+  std::array<tuttiComm_t, kRanks> comms{};
+  if (tuttiCommInitAll(comms.data(), kRanks, nullptr) != tuttiSuccess) ::_exit(2);
+  std::atomic<int> result{-1};
+  std::thread waiting([&] { result = tuttiBarrier(comms[1], nullptr); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  make_scarce(Scarce::kMemory, 1, true);
+  const bool aborted = tuttiCommAbort(comms[0]) == tuttiSuccess;
+  const auto begin = std::chrono::steady_clock::now();
+  waiting.join();
+  const bool soon = std::chrono::steady_clock::now() - begin < std::chrono::seconds(5);
+  (void)end_scarcity(Scarce::kMemory);
+  ::_exit(!aborted ? 3 : result == tuttiSuccess ? 4 : !soon ? 5 : 0);
+}
+
+TEST(ShortageOfMemory, DoesNotKeepAnAbortFromTheRanksOfTheProcess) {
+  ::setenv("TUTTI_TIMEOUT", "30", 1);
+  const pid_t child = ::fork();
+  if (child == 0) abort_without_memory();
+  const int end = await_end(child);
+  ::unsetenv("TUTTI_TIMEOUT");
+  EXPECT_EQ(end, 0);
+}
+
 }  // namespace
 }  // namespace tutti::test

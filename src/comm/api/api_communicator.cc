@@ -212,7 +212,7 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
     std::shared_ptr<Communicator> held;
     TUTTI_TRY(tutti::hold(comm, &held));
-    tutti::retry_without_memory([&] { held->abort(); });
+    held->abort();
     std::uint32_t expected = kCommMagic;
     if (!comm->magic.compare_exchange_strong(expected, kAbortedMagic, std::memory_order_relaxed))
       return {};  // another abort, or Destroy, has it

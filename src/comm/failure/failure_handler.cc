@@ -15,7 +15,7 @@ Status FailureHandler::fail_for_good(Status status, Rank culprit) noexcept {
   const NoCancel no_cancel;
   if (!state_.set(&status)) return status;
   hooks_.stop_kernels();
-  retry_without_memory([&] { tell_others(status, culprit); });
+  if (!retry_without_memory([&] { tell_others(status, culprit); })) tell_this_process(culprit);
   hooks_.wake();
   retry_without_memory([&] {  // when all have heard of it
     log(LogLevel::kError, source_, "{}: {}", name_of(status.code()), status.text());
@@ -32,6 +32,14 @@ void FailureHandler::tell_others(const Status& status, Rank culprit) {
   cause.culprit = culprit;
   cause.text = status.text();
   membership_.post_cause(cause);
+}
+
+/// The ranks of this process hear a text that takes no memory; those of others find out by themselves.
+void FailureHandler::tell_this_process(Rank culprit) noexcept {
+  try {
+    tell_others(no_memory(), culprit);
+  } catch (...) {  // when it comes to the other processes
+  }
 }
 
 Status FailureHandler::adopt_cause() {

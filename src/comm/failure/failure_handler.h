@@ -27,13 +27,15 @@ class FailureHandler {
   /// The first failure; ok while there is none.
   Status status() const { return state_.status(); }
   /// Fails, unless the communicator has failed before: tells all other ranks, wakes who waits here, logs. Returns the
-  /// first failure. Returns within 0.1 s, and never for lack of memory.
+  /// first failure. Does not block, except that it
+  /// tries for up to 2 s if there is no memory: then only the ranks of this process are told.
   Status fail_for_good(Status status, Rank culprit) noexcept;
   /// Fails by the cause that another rank, or the service thread, has posted. Ok if there is none.
   Status adopt_cause();
 
  private:
   void tell_others(const Status& status, Rank culprit);
+  void tell_this_process(Rank culprit) noexcept;
 
   Membership& membership_;
   const LogSource source_;

@@ -178,9 +178,9 @@ void Group::post_cause(Rank from, const FailureCause& cause) {
   FailureCause sent = cause;
   sent.from = from;
   if (sent.code == Code::kOk) sent.code = Code::kInternalError;
-  const bool first = member_table_->set_cause(sent);
+  // First the ranks of this process, because that takes no memory if the text is short.
+  if (member_table_->set_cause(sent)) member_table_->notify();
   send_to_peers(MessageType::kCause, encode(sent));
-  if (first) member_table_->notify();
 }
 
 void Group::fail_join(const Status& why) {

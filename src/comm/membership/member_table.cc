@@ -78,10 +78,10 @@ std::vector<MemberEvent> MemberTable::ends() const {
   return items;
 }
 
-bool MemberTable::set_cause(const FailureCause& cause) {
+bool MemberTable::set_cause(FailureCause cause) {
   const MutexLock lock(mutex_);
   if (cause_.code != Code::kOk) return false;
-  cause_ = cause;
+  cause_ = std::move(cause);
   return true;
 }
 
@@ -96,12 +96,20 @@ void MemberTable::remove_listener(const std::shared_ptr<ListenerSlot>& slot) {
 }
 
 void MemberTable::notify() {
-  std::vector<std::shared_ptr<ListenerSlot>> slots;
-  {
-    const MutexLock lock(mutex_);
-    slots = listeners_;
-  }
-  for (const auto& slot : slots) slot->call();
+  // From the end, because one that is removed meanwhile moves those after it: a listener may be called twice, and none
+  // is left out.
+  for (std::size_t i = listener_count(); i-- > 0;)
+    if (const auto slot = listener(i)) slot->call();
+}
+
+std::size_t MemberTable::listener_count() const {
+  const MutexLock lock(mutex_);
+  return listeners_.size();
+}
+
+std::shared_ptr<ListenerSlot> MemberTable::listener(std::size_t index) const {
+  const MutexLock lock(mutex_);
+  return index < listeners_.size() ? listeners_[index] : nullptr;
 }
 
 }  // namespace tutti

@@ -2,6 +2,7 @@
 // Shared by the process's ranks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -54,14 +55,18 @@ class MemberTable {
   /// All that is known of the ends of ranks.
   std::vector<MemberEvent> ends() const;
   /// Only the first cause counts. False: there was one.
-  bool set_cause(const FailureCause& cause);
+  bool set_cause(FailureCause cause);
 
   void add_listener(const std::shared_ptr<ListenerSlot>& slot);
   void remove_listener(const std::shared_ptr<ListenerSlot>& slot);
-  /// Calls them without locks held.
+  /// Calls them without locks held. Takes no memory.
   void notify() TUTTI_EXCLUDES(mutex_);
 
  private:
+  std::size_t listener_count() const;
+  /// Null if there are fewer.
+  std::shared_ptr<ListenerSlot> listener(std::size_t index) const;
+
   const std::uint64_t comm_id_;
   const std::vector<Member> members_;
   mutable Mutex mutex_;

@@ -29,7 +29,10 @@ RankMembership::~RankMembership() {
   member_table_->remove_listener(slot_);
   slot_->set({});
   group_->boards().set_own(rank_, nullptr);
-  retry_without_memory([this] { group_->abandon(rank_, Status()); });
+  // What the ranks of this process have to hear takes no memory.
+  if (!retry_without_memory([this] { group_->abandon(rank_, Status()); }) &&
+      member_table_->end_life(rank_, Liveness::kDead, 0))
+    member_table_->notify();
   // Waited for, so that the descriptors are gone on return; not for long, should the service thread be held up.
   retry_without_memory(
       [this] { hub_->loop().call([group = group_, rank = rank_] { group->remove_local(rank); }, kCloseTimeout); });
