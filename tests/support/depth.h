@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "support/sanitized.h"
-
 namespace tutti::test {
 
 inline bool covers_all() {
@@ -18,11 +16,7 @@ inline bool covers_all() {
   return all;
 }
 
-/// How many points of something are tried, each in a job of its own: all, a sample in a short run, and somewhat more in
-/// a sanitizer's long run, where a job takes many times as long.
-inline long points_tried(long all, long sample) {
-  if (!covers_all()) return std::min(all, sample);
-  return kSanitized ? std::clamp(all / 16, std::min(all, sample), all) : all;
-}
+/// How many points of something are tried, each in a job of its own: all, or a sample in a short run.
+inline long points_tried(long all, long sample) { return covers_all() ? all : std::min(all, sample); }
 
 }  // namespace tutti::test
