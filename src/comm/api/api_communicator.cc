@@ -8,7 +8,6 @@
 #include "comm/create.h"
 #include "comm/join/join_with.h"
 #include "comm/queue/call_group.h"
-#include "core/retry.h"
 #include "device/device_driver.h"
 
 using tutti::Code;
@@ -224,7 +223,7 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
       const tutti::MutexLock lock(comm->mutex);
       comm->comm.reset();
     }
-    tutti::retry_without_memory([&] { tutti::Hub::keep_until_exit(comm); });  // a late call on it is refused for good
+    tutti::keep_aborted_handle(comm);
     return {};
   });
 }

@@ -14,6 +14,7 @@ struct Retired {
   tuttiComm_t oldest TUTTI_GUARDED_BY(mutex) = nullptr;
   tuttiComm_t newest TUTTI_GUARDED_BY(mutex) = nullptr;
   std::size_t count TUTTI_GUARDED_BY(mutex) = 0;
+  tuttiComm_t newest_aborted TUTTI_GUARDED_BY(mutex) = nullptr;
 
   void add(tuttiComm_t handle) TUTTI_REQUIRES(mutex) {
     (oldest == nullptr ? oldest : newest->next_retired) = handle;
@@ -58,6 +59,11 @@ bool retire_handle(tuttiComm_t comm) {
   const MutexLock lock(Retired::get().mutex);
   Retired::get().add(comm);
   return true;
+}
+
+void keep_aborted_handle(tuttiComm_t comm) {
+  const MutexLock lock(Retired::get().mutex);
+  comm->next_retired = std::exchange(Retired::get().newest_aborted, comm);
 }
 
 }  // namespace tutti

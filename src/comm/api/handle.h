@@ -30,7 +30,7 @@ struct tuttiComm {
   tutti::Mutex mutex;
   /// 1 while the caller's thread is in a call. Release at its end, pairs with the acquire in tuttiCommAbort.
   std::atomic<std::uint32_t> busy{0};
-  tuttiComm_t next_retired = nullptr;
+  tuttiComm_t next_retired = nullptr;  // or the next one that was aborted
 };
 
 struct tuttiStream {
@@ -45,6 +45,9 @@ tuttiComm_t make_handle(std::shared_ptr<Communicator> comm);
 /// Ends the handle of a communicator that is destroyed: calls on it are refused from now on. False if an abort has
 /// ended it before.
 bool retire_handle(tuttiComm_t comm);
+/// Remembers the handle of a communicator that was aborted. It is never used again, because threads that have not heard
+/// of the abort may still pass it: those calls are refused. Takes no memory.
+void keep_aborted_handle(tuttiComm_t comm);
 
 /// Ok, or why this handle cannot be used.
 inline Status check_handle(tuttiComm_t comm) {
