@@ -4,9 +4,9 @@
 // own parts.
 //
 //   one shot    2 steps: my whole chunk to all by one multicast message; reduce what all sent.
-//   two shots   2n-1 steps: chunk p of my input to each rank p; reduce my own chunk and send the result to all; store
-//   the
-//               others' results. 2(n-1)/n of the data read a rank, as in a ring, at a depth of 2 instead of 2(n-1).
+//   two shots   2n-1 steps: chunk p of my input to each rank p; reduce my own chunk and send the result to all;
+//               store the others' results. 2(n-1)/n of the data read a rank, as in a ring, at a depth of 2 instead of
+//               2(n-1).
 //   gather      each rank's block straight to the root, which has the n-1 messages to read; scatter the other way.
 //   all to all  2n-1 steps: block p of my input to each rank p, all of them; then what all sent to me. Every block of a
 //               tile leaves before one arrives, so input and output may be one, and a link needs one message of credit.

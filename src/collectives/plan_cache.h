@@ -23,8 +23,8 @@ namespace tutti {
 struct Plan {
   const Schedule* schedule = nullptr;
   Bytes tile;  ///< bytes of each block worked on in one pass
-  bool one_shot =
-      false;  ///< one lane, two steps: send the whole input to all; receive from all and reduce into the output
+  /// One lane, two steps: send the whole input to all; receive from all and reduce into the output.
+  bool one_shot = false;
 };
 
 /// One a communicator; used by the thread that runs the communicator's operation.
@@ -40,8 +40,8 @@ class PlanCache {
 
   /// The plan for blocks of `bytes`; of kAllGatherV the largest block, of kAllToAllV 0. A v-form has plans of its own,
   /// and may share a one-lane schedule with the plain form (`schedule->algorithm->collective` is the plain form then):
-  /// a schedule holds neither sizes nor tiles. A repeat of the collective's last question about
-  /// this root is answered by four compares.
+  /// a schedule holds neither sizes nor tiles. A repeat of the collective's last question about this root is answered
+  /// by three compares.
   Plan find(Collective collective, Bytes bytes, int root) {
     const Plan* const known = recall(collective, bytes, root);
     if (known != nullptr) [[likely]]

@@ -36,8 +36,9 @@ class LaunchBinder {
   /// read.
   bool may_lend(const CallArguments& arguments) const;
 
-  // A program that makes the same small call again and again: to check, describe and plan it anew costs more than to
-  // run it.
+  // For a program that makes the same small call again and again: to check, describe and plan it anew would cost more
+  // than to run it.
+
   /// Whether this call can be bound to what the last one was bound to: bind_again() instead of all the above. By the
   /// API's thread, while no operation runs.
   bool is_repeat(const CallArguments& arguments, const Call& last) const;

@@ -15,7 +15,7 @@ struct Machine {
   int lanes = 1;                  ///< lanes that the transport's links were made with
   Bytes max_message{256 * 1024};  ///< the largest message of every link; at least kPartAlign
   std::uint32_t credits = 2;      ///< messages of that size a link holds
-  bool deterministic = false;     ///< only algorithms that add in plain rank order in one pass
+  bool deterministic = false;     ///< only algorithms that reduce all operands in one pass
   bool same_host_id = false;      ///< all ranks are on one host: what tcp there is between them is its loopback
   bool on_device = false;         ///< links and buffers are device memory
   bool network = false;           ///< some pairs of ranks are connected by tcp

@@ -12,8 +12,8 @@
 
 namespace tutti {
 
-/// A code and its text. The text is written where the failure is decided and logged once, by the C API. An ok status is
-/// one null pointer: cheap to return, never allocates.
+/// A code and its text. The text is written where the failure is decided, and logged once: a final failure by
+/// FailureHandler, a refused call by the C API. An ok status is one null pointer: cheap to return, never allocates.
 class [[nodiscard]] Status {
  public:
   Status() = default;

@@ -9,7 +9,8 @@
 
 namespace tutti {
 
-/// Implemented by the communicator. The flag is for spins (one relaxed load); the function is for the slow rungs.
+/// Implemented by WaitJudge, one a communicator. The flag is for spins (one relaxed load); the function is for the slow
+/// rungs.
 class WaitMonitor {
  public:
   virtual ~WaitMonitor() = default;

@@ -84,9 +84,9 @@ std::size_t GateWords::take() {
   return index;
 }
 
-void GateWords::give_back(std::size_t index, std::unique_ptr<StreamPoint> behind) {
+void GateWords::give_back(std::size_t index, std::unique_ptr<StreamPoint> after) {
   const MutexLock lock(mutex_);
-  if (behind != nullptr) looks_.push_back(std::move(behind));
+  if (after != nullptr) looks_.push_back(std::move(after));
   (void)all_passed(&looks_);
   free_.push_back(index);
   given_back_.notify_one();
@@ -105,8 +105,8 @@ Status StreamGate::hold(std::shared_ptr<GateWords> words, DeviceDriver& driver, 
   std::shared_ptr<StreamGate> made(new StreamGate(std::move(words), driver, index));
   TUTTI_TRY(made->before_.record(driver, device, stream));
   TUTTI_TRY(driver.wait_for_word(device, stream, made->word_, made->value_));
-  made->behind_ = std::make_unique<StreamPoint>();
-  TUTTI_TRY(made->behind_->record(driver, device, stream));
+  made->after_ = std::make_unique<StreamPoint>();
+  TUTTI_TRY(made->after_->record(driver, device, stream));
   *gate = std::move(made);
   return {};
 }
@@ -114,7 +114,7 @@ Status StreamGate::hold(std::shared_ptr<GateWords> words, DeviceDriver& driver, 
 // A call that ended well waited until its stream had written the word.
 StreamGate::~StreamGate() {
   if (load_relaxed(word_) < value_) store_release(word_, value_, true);
-  words_->give_back(index_, std::move(behind_));
+  words_->give_back(index_, std::move(after_));
 }
 
 Status StreamGate::release(int device, DeviceDriver::Stream stream) {

@@ -27,7 +27,7 @@ class GateWords {
   friend class StreamGate;
   /// A word that no call has; blocks while all have one.
   std::size_t take();
-  void give_back(std::size_t index, std::unique_ptr<StreamPoint> behind);
+  void give_back(std::size_t index, std::unique_ptr<StreamPoint> after);
 
   DeviceDriver& driver_;
   std::uint64_t* words_ = nullptr;
@@ -62,7 +62,7 @@ class StreamGate {
   std::uint64_t* const word_;
   const std::uint64_t value_;
   StreamPoint before_;
-  std::unique_ptr<StreamPoint> behind_;  // the wait
+  std::unique_ptr<StreamPoint> after_;  // the wait
 };
 
 }  // namespace tutti

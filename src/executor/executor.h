@@ -1,4 +1,4 @@
-// The executor runs a schedule: one operation of one rank at a time. The only room that sees both schedules and links.
+// The executor runs a schedule: one operation of one rank at a time. The only room that runs schedules over links.
 #pragma once
 
 #include <chrono>
@@ -35,9 +35,9 @@ struct Launch {
   std::uint32_t divisor = 1;  ///< what Avg divides by, at the complete step
   Fingerprint fingerprint = 0;
   bool alone_reduces = false;  ///< one rank, and a reduction of one operand is more than a copy: bool becomes 0 or 1
-  bool one_shot = false;       ///< the direct path may run it: see is_one_shot(), and one tile holds it all
-  bool stream_stores = false;  ///< results do not stay in the caches
-  bool tree_order = false;     ///< sources are combined in the deterministic mode's order
+  bool one_shot = false;  ///< the direct path may run it: PlanCache::is_one_shot() says so, and one tile holds it all
+  bool stream_stores = false;           ///< results do not stay in the caches
+  bool tree_order = false;              ///< sources are combined in the deterministic mode's order
   const UserReduction* user = nullptr;  ///< instead of `op`
   /// The input is multiplied by this first, one element of `type`; of the device's executor only. The scalar is read
   /// when the launch is made, or, where it is device memory, when the call runs.
@@ -85,7 +85,8 @@ class Executor {
   virtual Launch* launch() = 0;
   /// Begins an operation; the one before has ended. Allocates only when a schedule needs more scratch than any before.
   virtual void start(const Launch& launch) = 0;
-  /// Moves what can be moved, without blocking. kFailed: a message of another call was found, `mismatched()` sent it.
+  /// Moves what can be moved, without blocking. kFailed: the rank `mismatched()` sent a message of
+  /// another call, or fault() or transfer_fault() says more.
   virtual Progress advance() = 0;
   /// start, then advance on the caller's thread up the waiting ladder until done, or until `monitor` ends it.
   virtual Status run(const Launch& launch, WaitMonitor& monitor) = 0;

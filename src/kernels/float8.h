@@ -73,7 +73,7 @@ struct ByteTable {
   }
 };
 
-/// Rounds floats to a format with `kMantissaBits` digits behind the point and the exponent bias `kBias`.
+/// Rounds floats to a format with `kMantissaBits` digits after the point and the exponent bias `kBias`.
 template <int kMantissaBits, int kBias>
 struct ByteRounding {
   /// The format's bits of a magnitude below 2^100, given as a float's bits: in the lowest byte of each word, anything

@@ -19,7 +19,8 @@ struct Shape {
 };
 
 /// How a collective's buffers divide into chunks. A buffer has `blocks` blocks of the call's count; the tile's range of
-/// each block is split into `parts`; chunk = block * parts + part. Scratch has one block of `scratch_parts` parts.
+/// each block is split into `parts`; chunk = block * parts + part. Scratch has `scratch_chunks` chunks of the size of
+/// a part.
 struct Extent {
   std::uint32_t parts = 1;
   std::uint32_t input_blocks = 1;

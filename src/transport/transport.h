@@ -11,8 +11,8 @@
 // message.
 //
 // Threads: one thread at a time drives an endpoint (claim, commit, peek, release, announce, sleep); wake() may be
-// called by any thread. Nothing here blocks except sleep(). Nothing allocates after construction, except at a first
-// large message.
+// called by any thread. Nothing here blocks except sleep(). Nothing allocates after construction, except at a link's
+// first messages.
 //
 // An endpoint is a C++20 concept, not a base class: the executor is compiled once a transport, so that a small message
 // pays for no indirect call. tests/transport/conformance.h holds every endpoint to this page.

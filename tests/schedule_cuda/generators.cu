@@ -1,4 +1,4 @@
-// Every generator of the catalogue called from a kernel: each thread writes out one step of the calling rank's
+// Every flat generator of the catalogue called from a kernel: each thread writes out one step of the calling rank's
 // schedule. No relaxed-constexpr switch is used, so a generator that calls a host function does not compile.
 #include "collectives/all_pairs.h"
 #include "collectives/bruck.h"

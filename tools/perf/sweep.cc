@@ -31,7 +31,7 @@ struct SweepContender {
 };
 
 /// A row's call; where it has a root, each rank's in turn: with the same one each time, algorithms whose last rank is
-/// long behind look fast, because the first ranks are some calls ahead.
+/// late look fast, because the first ranks are some calls ahead.
 class Calls {
  public:
   Calls(const Row& row, tuttiRedOp_t op, int rank, int ranks, tuttiComm_t comm, const Buffers& buffers)

@@ -1,5 +1,5 @@
 // Membership: what a rank knows of the lives of the ranks in its communicator, and how it tells them why it failed.
-// Written by the hub's service thread, read by the rank's waiting thread.
+// Written by the hub's service thread and by ranks that fail or leave, read by the rank's waiting thread.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ class Membership {
   virtual int ranks() const = 0;
   /// Random, equal on all ranks of this communicator, different for any other.
   virtual std::uint64_t comm_id() const = 0;
-  /// The secret of a communicator that is made of this one: all ranks of this one can tell it by its nonce, and nobody
-  /// else. It never travels.
+  /// The secret of a communicator that is made of this one: all ranks of this one, and nobody else, can derive it
+  /// from the nonce. It never travels.
   virtual Status secret_of_child(const KeyId& nonce, Key* secret) const = 0;
 
   virtual Liveness liveness(Rank rank) const = 0;
@@ -55,9 +55,9 @@ class Membership {
   /// nothing.
   virtual void say_goodbye(std::uint64_t last_sequence) = 0;
 
-  /// Called by the service thread, without locks held, after each change of a life or the cause: raise the alarm and
-  /// wake the sleeper. Must not block. Set once, before the first operation; an empty function unsets it and waits for
-  /// a running call to end.
+  /// Called by the thread that made the change, without locks held, after each change of a life or the cause: raise the
+  /// alarm and wake the sleeper. Must not block. Set once, before the first operation; an empty function unsets it and
+  /// waits for a running call to end.
   virtual void set_listener(std::function<void()> listener) = 0;
 
   // Boards of ranks whose memory is not mapped here (core/call_board.h): copies, kept up to date by control messages.

@@ -20,8 +20,8 @@ enum class MessageType : std::uint16_t {
   kJoin = 1,           ///< rank to root
   kMissing = 2,        ///< root to rank: who has not joined yet
   kTable = 3,          ///< root to the first process, and from process to process: everybody
-  kReady = 4,          ///< rank to root: connected to everybody
-  kGo = 5,             ///< root to rank: everybody is
+  kReady = 4,          ///< rank to root: linked to its neighbours, the host's memory mapped or known to be out of reach
+  kGo = 5,             ///< root to rank: all ranks are ready
   kFailure = 6,        ///< either way: the join has failed
   kIntroduce = 7,      ///< process to process: who opened this connection
   kSegment = 8,        ///< process to process, with a descriptor: the shared memory of their host

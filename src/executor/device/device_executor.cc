@@ -279,14 +279,14 @@ bool DeviceExecutor::stop_takes_too_long() const {
 void DeviceExecutor::stop() { store_relaxed(&report_->stop, 1); }
 
 // A call without a stream follows what was put on the default stream.
-Status DeviceExecutor::order_behind_caller() {
+Status DeviceExecutor::order_after_caller() {
   std::shared_ptr<DeviceEvent> before;
   TUTTI_TRY(DeviceEvent::record(driver(), device(), driver().default_stream(), &before));
   return driver().wait(device(), rank_links_->stream(), before->get());
 }
 
 void DeviceExecutor::start(const Launch& launch) {
-  fault_ = order_behind_caller();
+  fault_ = order_after_caller();
   std::shared_ptr<DeviceEvent> ended;
   if (fault_.ok()) fault_ = launch_on(launch, rank_links_->stream(), 0, &ended);
 }

@@ -95,7 +95,7 @@ class DeviceExecutor final : public HostedExecutor {
   Status mark_end(DeviceDriver::Stream stream, std::uint64_t capture, std::shared_ptr<DeviceEvent>* ended);
   Status table_of(const Schedule& schedule, DeviceDriver::Stream stream, bool captured, const Step** table);
   Status copy_aside(void* to, const void* from, Bytes bytes);
-  Status order_behind_caller();
+  Status order_after_caller();
   bool stop_takes_too_long() const;
 
   std::unique_ptr<RankDeviceLinks> rank_links_;

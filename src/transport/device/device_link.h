@@ -44,7 +44,7 @@ struct SlotMark {
 };
 
 /// Where a lent message is. Within one process: its address. Else, as addresses differ, the writer's region in the
-/// upper 16 bits, counted from 1, and how far behind that one's begin in the rest.
+/// upper 16 bits, counted from 1, and the distance from that one's begin in the rest.
 struct LentPlace {
   static constexpr int kOffsetBits = 48;
 

@@ -26,8 +26,8 @@ Status populate(std::byte* begin, std::size_t bytes, int advice) {
               bytes, errno_text());
 }
 
-/// The own pages that others wait on or look at, for writing; the peers' control pages, for reading. The rings of the n
-/// * n pairs come with their first message, unless there are few.
+/// The own pages that others wait on or look at, for writing; the same part of the peers' segments, for reading. The
+/// rings of the n * n pairs come with their first message, unless there are few.
 Status touch(const ShmLayout& layout, Rank rank, const std::vector<std::shared_ptr<Segment>>& segments) {
   constexpr std::size_t kLimit = 256 * 1024;
   const std::size_t hot = std::min(round_up(layout.hot_bytes(), ShmLayout::kPage), kLimit);

@@ -24,8 +24,8 @@ class SleepWord {
   void wake();
   /// Peers, after a store that the owner may wait for: one load while the owner is awake.
   void wake_if_announced() {
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps store and load in order; the CPU part is
-                                                          // the sleeper's ProcessBarrier
+    // The compiler keeps store and load in order; for the CPU the sleeper's ProcessBarrier does.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     if (word_.load(std::memory_order_relaxed) != 0) [[unlikely]]
       wake();
   }
