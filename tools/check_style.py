@@ -51,7 +51,7 @@ def functions(text):
                 name = re.search(r"([\w:~]+|operator\S+)\s*\(", head)
                 found.append((name.group(1) if name else "?", first, code.count("\n", 0, place) + 2 - first))
             if kind == "initializer":
-                continue  # what it belongs to goes on behind it
+                continue  # what it belongs to goes on after it
         if not any(kind == "initializer" for kind, _, _ in stack):
             start = place + 1
     return found

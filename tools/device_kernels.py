@@ -3,7 +3,7 @@
 
 device_kernels.py check OBJECT...: every kernel of every architecture loads and stores 128 bits at a time in global memory
   and uses no local memory, generic addresses or shared memory; the interpreters of schedules and the passes before and
-  behind them stay within BOUNDS. Exit code 1 and one line a violation.
+  after them stay within BOUNDS. Exit code 1 and one line a violation.
 device_kernels.py table OBJECT...: the registers and instructions of each kernel, as rows for docs/design/device_kernels.md:
   in the loop over two sources for each pack of 16 bytes of the result, and in all.
 device_kernels.py document PAGE OBJECT...: puts these rows into the page, between its two marks.

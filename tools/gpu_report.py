@@ -183,7 +183,7 @@ def step_lines(steps):
     if not steps:
         return
     launch = steps["launch"]
-    yield f"launch: {launch['stream_us']:.2f} us one behind the other on a stream, {launch['graph_us']:.2f} us in a graph"
+    yield f"launch: {launch['stream_us']:.2f} us one after the other on a stream, {launch['graph_us']:.2f} us in a graph"
     for kind, meaning in (("copies", "a copy of 8 bytes"), ("relays", "8 bytes received, stored and sent on")):
         lines = steps[kind]
         yield (f"step: {meaning}: {lines['parameters']['ns_per_step']:.0f} ns (schedule in parameters), "

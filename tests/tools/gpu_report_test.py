@@ -40,7 +40,7 @@ class Results(unittest.TestCase):
                      "4 threads    all_reduce, exact: 16 B 140.7 (0.00), 32 KiB 221.8 (0.04), 64 MiB 6.571e+05 (0.03)",
                      "    64 MiB: below 0.8", "3 threads    all_reduce: 4 pairs of type and operation, exact",
                      "4 threads    gather, not checked: 1 KiB", "4 ranks, stream      137.19 (126.40)  above 12",
-                     "launch: 26.36 us one behind the other", "0.09 us in a graph",
+                     "launch: 26.36 us one after the other", "0.09 us in a graph",
                      "a copy of 8 bytes: 2796 ns (schedule in parameters), 17722 ns (in a table)", "1 ranks: join 22.6 ms"):
             self.assertIn(line, text)
 
