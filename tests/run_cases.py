@@ -7,6 +7,8 @@ A case that fails, crashes or exceeds the limit ends its process; the cases afte
 named Alone... or TimedAlone... has a process of its own. A process that fails when it exits, as with a leak, has its cases
 run again one by one, which tells whose fault it was.
 
+What a case measures (RecordProperty) stands with it in the report.
+
 --pauses stops processes of running cases for 0 to 300 ms at random times, but not those of suites named Timed..., which
 either assert a time or stop processes themselves. TEST_SEED, a number, draws the times; it is printed.
 """
@@ -20,6 +22,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import xml.etree.ElementTree as xml
@@ -32,7 +35,7 @@ TIMED = re.compile(r"(^|/)Timed")
 BEGIN = re.compile(r"\[ RUN      \] (\S+)")
 END = re.compile(r"\[ *(OK|FAILED|SKIPPED) *\] (\S+?),? .*?\((\d+) ms\)")
 
-Case = collections.namedtuple("Case", "name outcome seconds output")
+Case = collections.namedtuple("Case", "name outcome seconds output measured", defaults=({},))
 
 
 def suite_of(case):
@@ -54,14 +57,15 @@ def list_cases(program, pattern):
     return [case for case in cases if ".DISABLED_" not in case and not case.startswith("DISABLED_")]
 
 
-def batches_of(cases):
-    """The cases by suites; those of a long suite in several batches, so that they can run at the same time."""
+def batches_of(cases, most=1):
+    """The cases by suites; those of a long suite in several batches, so that they can run at the same time: `most` of them, or
+    more, so that none has more than CASES_OF_A_PROCESS."""
     suites = collections.defaultdict(list)
     for case in cases:
         suites[suite_of(case)].append(case)
     batches = []
     for suite, members in suites.items():
-        size = 1 if ALONE.search(suite) else CASES_OF_A_PROCESS
+        size = 1 if ALONE.search(suite) else min(CASES_OF_A_PROCESS, -(-len(members) // most))
         count = -(-len(members) // size)
         batches += [members[i::count] for i in range(count)]
     return batches
@@ -76,11 +80,22 @@ def shown_of(output, most=SHOWN_LINES):
     return [*told, "...", *end] if earlier else end
 
 
-class Process:
-    """One run of the program, its output read line by line."""
+def measured_by_case(path):
+    """What the cases of a process recorded; nothing of one that did not come to its end."""
+    try:
+        root = xml.parse(path).getroot()
+    except (OSError, xml.ParseError):
+        return {}
+    return {f"{case.get('classname')}.{case.get('name')}": {found.get("name"): found.get("value") for found in case.iter("property")}
+            for case in root.iter("testcase")}
 
-    def __init__(self, program, cases):
-        self.child = subprocess.Popen(program + ["--gtest_filter=" + ":".join(cases), "--gtest_color=no"],
+
+class Process:
+    """One run of the program, its output read line by line. GoogleTest writes its own report to `report`."""
+
+    def __init__(self, program, cases, report):
+        self.child = subprocess.Popen(program + ["--gtest_filter=" + ":".join(cases), "--gtest_color=no",
+                                                 f"--gtest_output=xml:{report}"],
                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                       bufsize=0, start_new_session=True)
         os.set_blocking(self.child.stdout.fileno(), False)
@@ -113,8 +128,8 @@ class Process:
 
 
 class Runner:
-    def __init__(self, options, program):
-        self.options, self.program = options, program
+    def __init__(self, options, program, folder):
+        self.options, self.program, self.folder = options, program, folder
         self.lock = threading.Lock()
         self.results, self.processes = [], 0
         self.running = {}  # process number of a program -> its suite
@@ -133,9 +148,11 @@ class Runner:
 
     def run_process(self, cases):
         """Runs the cases until all have ended or one has failed; the names of those that have ended."""
-        process = Process(self.program, cases)
         with self.lock:
             self.processes += 1
+            report = self.folder / f"{self.processes}.xml"
+        process = Process(self.program, cases, report)
+        with self.lock:
             self.running[process.child.pid] = suite_of(cases[0])
         ended, current, output, since, failure = [], None, [], time.monotonic(), None
 
@@ -167,8 +184,9 @@ class Runner:
         elif failure != "it failed" and (failure or code != 0 or len(ended) < len(cases)):
             self.blame(cases, ended, code, output, failure)
             return cases
+        measured = measured_by_case(report)
         for case in ended:
-            self.note(case)
+            self.note(case._replace(measured=measured.get(case.name, {})))
         return [case.name for case in ended]
 
     def blame(self, cases, ended, code, output, failure):
@@ -242,6 +260,10 @@ def write_report(path, name, results):
     suite = xml.Element("testsuite", name=name, tests=str(len(results)))
     for case in results:
         element = xml.SubElement(suite, "testcase", name=f"{name}.{case.name}", classname=name, time=f"{case.seconds:.3f}")
+        if case.measured:
+            properties = xml.SubElement(element, "properties")
+            for key, value in case.measured.items():
+                xml.SubElement(properties, "property", name=key, value=value)
         if case.outcome == "failed":
             xml.SubElement(element, "failure", message="failed")
         if case.outcome == "skipped":
@@ -262,6 +284,8 @@ def main():
     parser.add_argument("--limit", type=float, default=100,
                         help="seconds that a case may take (default: 100); three times as many with TEST_DEPTH=all")
     parser.add_argument("--filter", default="*", help="GoogleTest's pattern of cases")
+    parser.add_argument("--spread", action="store_true",
+                        help="divide each suite among the processes that run at a time: for cases that take long")
     parser.add_argument("--pauses", action="store_true", help="stop processes for moments")
     parser.add_argument("program", nargs="+")
     options = parser.parse_args()
@@ -273,7 +297,8 @@ def main():
     cases = list_cases(options.program, options.filter)
     if not cases:
         sys.exit(f"{options.name}: no case matches {options.filter}")
-    runner = Runner(options, options.program)
+    folder = tempfile.TemporaryDirectory()
+    runner = Runner(options, options.program, pathlib.Path(folder.name))
     over = threading.Event()
     seed = int(os.environ.get("TEST_SEED") or random.SystemRandom().randrange(1 << 31))
     pauser = threading.Thread(target=pause_at_random, args=(runner, seed, over))
@@ -281,11 +306,12 @@ def main():
         print(f"{options.name}: pauses drawn by TEST_SEED={seed}")
         pauser.start()
     try:
-        runner.run_all(batches_of(cases))
+        runner.run_all(batches_of(cases, options.jobs if options.spread else 1))
     finally:
         over.set()
         if options.pauses:
             pauser.join()
+        folder.cleanup()
     if options.report:
         write_report(options.report, options.name, runner.results)
     counts = collections.Counter(case.outcome for case in runner.results)

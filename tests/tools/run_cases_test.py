@@ -25,7 +25,7 @@ if "--gtest_list_tests" in sys.argv:
                 print(f"  {name.split('.')[1]}  # GetParam() = (1, 2)")
     sys.exit(0)
 chosen = options["gtest_filter"].split(":")
-failed, code = False, 0
+failed, code, measured = False, 0, []
 with open(os.environ["PROCESSES"], "a") as file:
     file.write(" ".join(chosen) + "\n")
 for name, deed in CASES:
@@ -47,10 +47,16 @@ for name, deed in CASES:
         time.sleep(1000)
     elif deed == "leak":
         code = 23
+    elif deed == "measure":
+        measured.append(name.split("."))
     elif deed == "chatter":
         print("no line end", end="")
     where = ", where GetParam() = (1, 2)" if end == "[  FAILED  ]" else ""
     print(f"{end} {name}{where} (7 ms)", flush=True)
+with open(options["gtest_output"].removeprefix("xml:"), "w") as file:
+    cases = "".join(f'<testcase classname="{suite}" name="{case}"><properties><property name="worst_ms" value="3"/></properties></testcase>'
+                    for suite, case in measured)
+    file.write(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
 sys.exit(1 if failed else code)
 '''
 
@@ -66,11 +72,12 @@ class Runs(unittest.TestCase):
                  "--", sys.executable, program], env={"PATH": "/usr/bin:/bin", "CASES": cases, "PROCESSES": processes},
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100)
             found = xml.etree.ElementTree.parse(report).getroot()
-            outcomes, texts = {}, {}
+            outcomes, texts, self.measured = {}, {}, {}
             for case in found:
                 name = case.get("name").removeprefix("room.")
                 kinds = [kind for kind in ("failure", "skipped") if case.find(kind) is not None]
                 self.assertNotIn(name, outcomes, "a case is reported once")
+                self.measured[name] = {each.get("name"): each.get("value") for each in case.iter("property")}
                 outcomes[name] = kinds[0] if kinds else "passed"
                 texts[name] = (case.findtext("system-out") or "") + "".join(skip.get("message") for skip in case.findall("skipped"))
             self.assertEqual(done.returncode, 1 if "failure" in outcomes.values() else 0, done.stdout)
@@ -81,6 +88,10 @@ class Runs(unittest.TestCase):
         self.assertEqual(outcomes, {"A.One": "passed", "A.Two": "passed", "A.Three": "skipped", "A.Four": "passed"})
         self.assertIn("there is no moon", texts["A.Three"])
         self.assertEqual(len(processes), 1)
+
+    def test_what_a_case_measured_is_reported(self):
+        self.run_cases("A.One:pass A.Two:measure B.Three:measure")
+        self.assertEqual(self.measured, {"A.One": {}, "A.Two": {"worst_ms": "3"}, "B.Three": {"worst_ms": "3"}})
 
     def test_after_a_failure_the_others_run(self):
         for deed, text in (("fail", "what is wrong"), ("crash", "ended with -11"), ("exit", "ended with 0"), ("hang", "no end after 4")):
@@ -106,6 +117,13 @@ class Runs(unittest.TestCase):
     def test_alone_is_alone(self):
         _, _, processes = self.run_cases("AloneA.One:pass AloneA.Two:pass TimedAlone.One:pass TimedAlone.Two:pass")
         self.assertEqual(sorted(processes), [["AloneA.One"], ["AloneA.Two"], ["TimedAlone.One"], ["TimedAlone.Two"]])
+
+    def test_a_suite_is_spread(self):
+        cases = [f"A.C{i}" for i in range(5)]
+        self.assertEqual(len(run_cases.batches_of(cases)), 1)
+        spread = run_cases.batches_of(cases, 4)
+        self.assertEqual((len(spread), sorted(case for batch in spread for case in batch)), (3, cases))
+        self.assertEqual(len(run_cases.batches_of([f"A.C{i}" for i in range(40)], 2)), 3)
 
     def test_nothing_stays_of_a_case_that_hangs(self):
         self.run_cases("A.One:hang")
