@@ -21,11 +21,11 @@ bool retry_without_memory(const Step& step) noexcept {
   constexpr std::chrono::milliseconds kPause{10};
   constexpr int kTries = 100;
   constexpr int kTriesWhenUsedUp = 10;
-  for (int tries = 0; tries < (memory_is_used_up.load(std::memory_order_relaxed) ? kTriesWhenUsedUp : kTries);
-       ++tries) {
+  const int most = memory_is_used_up.load(std::memory_order_relaxed) ? kTriesWhenUsedUp : kTries;
+  for (int tries = 0; tries < most; ++tries) {
     try {
       step();
-      if (memory_is_used_up.load(std::memory_order_relaxed)) memory_is_used_up.store(false, std::memory_order_relaxed);
+      memory_is_used_up.store(false, std::memory_order_relaxed);
       return true;
     } catch (const std::bad_alloc&) {
       std::this_thread::sleep_for(kPause);

@@ -38,7 +38,7 @@ void FailureHandler::tell_others(const Status& status, Rank culprit) {
 void FailureHandler::tell_this_process(Rank culprit) noexcept {
   try {
     tell_others(no_memory(), culprit);
-  } catch (...) {  // when it comes to the other processes
+  } catch (...) {  // The messages to the other processes found no memory.
   }
 }
 

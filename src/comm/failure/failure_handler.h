@@ -27,8 +27,8 @@ class FailureHandler {
   /// The first failure; ok while there is none.
   Status status() const { return state_.status(); }
   /// Fails, unless the communicator has failed before: tells all other ranks, wakes who waits here, logs. Returns the
-  /// first failure. Does not block, except that it
-  /// tries for up to 2 s if there is no memory: then only the ranks of this process are told.
+  /// first failure. Returns within 0.1 s. If there is no memory it returns
+  /// within 2 s, and has told only the ranks of this process.
   Status fail_for_good(Status status, Rank culprit) noexcept;
   /// Fails by the cause that another rank, or the service thread, has posted. Ok if there is none.
   Status adopt_cause();

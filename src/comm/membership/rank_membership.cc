@@ -29,7 +29,7 @@ RankMembership::~RankMembership() {
   member_table_->remove_listener(slot_);
   slot_->set({});
   group_->boards().set_own(rank_, nullptr);
-  // What the ranks of this process have to hear takes no memory.
+  // Without memory for messages, the ranks of this process at least see that this one is gone.
   if (!retry_without_memory([this] { group_->abandon(rank_, Status()); }) &&
       member_table_->end_life(rank_, Liveness::kDead, 0))
     member_table_->notify();
