@@ -28,11 +28,6 @@ constexpr std::size_t kChainTileBytes = 16 * 1024;
 constexpr std::size_t kSlotsInCache = std::size_t{8} << 20;
 constexpr std::size_t kLeastMessage = 16 * 1024;
 
-bool reduces(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
-         collective == Collective::kReduce;
-}
-
 std::string_view all_reduce_name(std::size_t bytes, const Machine& machine) {
   if (machine.ranks > kAllPairsRanks && !machine.deterministic) {
     return bytes <= kManyRanksSmall ? "recursive_doubling" : "ring";
@@ -85,17 +80,6 @@ bool fits_messages(const Algorithm& algorithm, const Machine& machine, const Hos
 }
 
 }  // namespace
-
-Collective scheduled_as(Collective collective) {
-  switch (collective) {
-    case Collective::kAllGatherV:
-      return Collective::kAllGather;
-    case Collective::kAllToAllV:
-      return Collective::kAllToAll;
-    default:
-      return collective;
-  }
-}
 
 std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_block, const Machine& machine,
                                      const HostMap* hosts) {

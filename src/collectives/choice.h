@@ -41,9 +41,6 @@ Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machi
 std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_block, const Machine& machine,
                                      const HostMap* hosts = nullptr);
 
-/// The collective whose schedules a v-form runs; any other collective itself.
-Collective scheduled_as(Collective collective);
-
 /// Whether the algorithm serves blocks of different sizes: on one lane every step works on one block from its first
 /// verb to its last. A step whose block has no such tile is then skipped, and both ends of a message, which know that
 /// block's count, skip it alike (docs/design/schedule.md).

@@ -9,45 +9,16 @@
 
 namespace tutti {
 
-namespace {
-
-struct Blocks {
-  std::uint32_t inputs;
-  std::uint32_t outputs;
-};
-
-Blocks blocks_of(Collective collective, std::uint32_t ranks) {
-  switch (collective) {
-    case Collective::kBarrier:
-      return {0, 0};
-    case Collective::kReduceScatter:
-    case Collective::kScatter:
-      return {ranks, 1};
-    case Collective::kAllGather:
-    case Collective::kGather:
-      return {1, ranks};
-    case Collective::kAllToAll:
-      return {ranks, ranks};
-    default:
-      return {1, 1};
-  }
-}
-
-/// Whether the root alone has an output.
-bool ends_at_root(Collective collective) {
-  return collective == Collective::kReduce || collective == Collective::kGather;
-}
-
-}  // namespace
-
 /// The blocks that the collective's buffers have, alike on all ranks.
 bool Prover::check_extents() {
-  const Blocks blocks = blocks_of(program_->collective(), static_cast<std::uint32_t>(program_->ranks()));
+  const CollectiveTraits& traits = traits_of(program_->collective());
+  const auto inputs = static_cast<std::uint32_t>(count_of(traits.input, program_->ranks()));
+  const auto outputs = static_cast<std::uint32_t>(count_of(traits.output, program_->ranks()));
   const std::uint32_t parts = program_->extent(0).parts;
   for (std::int32_t rank = 0; rank < program_->ranks(); ++rank) {
     const Extent extent = program_->extent(rank);
-    if (extent.input_blocks != blocks.inputs || extent.output_blocks != blocks.outputs || extent.parts != parts ||
-        parts == 0 || extent.message_chunks != program_->extent(0).message_chunks) {
+    if (extent.input_blocks != inputs || extent.output_blocks != outputs || extent.parts != parts || parts == 0 ||
+        extent.message_chunks != program_->extent(0).message_chunks) {
       return report_outcome(Check::kStep, rank, "blocks or parts are not those of the collective on all ranks");
     }
   }
@@ -229,9 +200,8 @@ bool Prover::check_outcome() {
   const Extent extent = program_->extent(0);
   const std::uint32_t outputs = extent.output_blocks * extent.parts;
   expressions_.assign(outputs, 0);
-  const bool rooted = ends_at_root(program_->collective());
-  for (std::int32_t rank = rooted ? program_->root() : 0; rank < (rooted ? program_->root() + 1 : program_->ranks());
-       ++rank) {
+  for (std::int32_t rank = 0; rank < program_->ranks(); ++rank) {
+    if (!has_output(program_->collective(), rank == program_->root())) continue;
     for (std::uint32_t chunk = 0; chunk < outputs; ++chunk) {
       if (!check_chunk(rank, chunk)) return false;
     }

@@ -23,9 +23,8 @@ constexpr std::chrono::seconds kStopTimeout{2};
 /// Between two kinds of what is made of an input.
 constexpr std::size_t kApart = 256;
 
-/// The root alone gets the result of a reduction to it.
 bool writes_output(const Schedule& schedule) {
-  return schedule.algorithm->collective != Collective::kReduce || schedule.shape.rank == schedule.shape.root;
+  return has_output(schedule.algorithm->collective, schedule.shape.rank == schedule.shape.root);
 }
 
 std::uint64_t read(const std::uint64_t& word) { return load_relaxed(&word); }
