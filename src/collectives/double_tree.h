@@ -211,10 +211,26 @@ TUTTI_HD constexpr Step all_reduce_step(const Shape& s, std::uint32_t lane, std:
             : down_step(s, turn.tree, node, step, chunk, BufferId::kOutput, turn.at);
 }
 
-inline constexpr Algorithm kBroadcast{"double_tree", Collective::kBroadcast, 32,
-                                      steps,         broadcast_extent,       broadcast_step};
-inline constexpr Algorithm kReduce{"double_tree", Collective::kReduce, 32, steps, reduce_extent, reduce_step};
-inline constexpr Algorithm kAllReduce{"double_tree",    Collective::kAllReduce, 32,
-                                      all_reduce_steps, all_reduce_extent,      all_reduce_step};
+inline constexpr Algorithm kBroadcast{.name = "double_tree",
+                                      .collective = Collective::kBroadcast,
+                                      .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                      .max_lanes = 32,
+                                      .steps = steps,
+                                      .extent = broadcast_extent,
+                                      .step = broadcast_step};
+inline constexpr Algorithm kReduce{.name = "double_tree",
+                                   .collective = Collective::kReduce,
+                                   .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                   .max_lanes = 32,
+                                   .steps = steps,
+                                   .extent = reduce_extent,
+                                   .step = reduce_step};
+inline constexpr Algorithm kAllReduce{.name = "double_tree",
+                                      .collective = Collective::kAllReduce,
+                                      .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                      .max_lanes = 32,
+                                      .steps = all_reduce_steps,
+                                      .extent = all_reduce_extent,
+                                      .step = all_reduce_step};
 
 }  // namespace tutti::double_tree

@@ -160,9 +160,8 @@ std::string_view named_peers_algorithm(Collective collective, Bytes bytes, int h
   }
 }
 
-int network_lanes(std::string_view algorithm, Bytes bytes, const Machine& machine) {
-  const bool rings = algorithm == "ring" || algorithm == "hierarchical";
-  return rings && bytes.value >= kTcpTwoLaneBytes ? std::clamp(machine.lanes, 1, 2) : 1;
+int network_lanes(Bytes bytes, const Machine& machine) {
+  return bytes.value >= kTcpTwoLaneBytes ? std::clamp(machine.lanes, 1, 2) : 1;
 }
 
 Bytes network_chain_tile(Bytes bytes, int hosts) {

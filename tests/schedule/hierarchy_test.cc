@@ -170,9 +170,21 @@ TEST_P(Hierarchy, AllDriversUseTheNetwork) {
 std::vector<Algorithm> hierarchical_algorithms() {
   std::vector<Algorithm> found;
   for (const Algorithm& algorithm : catalogue()) {
-    if (is_hierarchical(algorithm)) found.push_back(algorithm);
+    if (algorithm.hierarchical) found.push_back(algorithm);
   }
   return found;
+}
+
+TEST(Hierarchical, AreThoseWhoseStepsDependOnHosts) {
+  const Topology topology(uniform_hosts(3, 2, true));
+  for (const Algorithm& algorithm : catalogue()) {
+    bool same = true;
+    for (std::int32_t rank = 0; rank < 6; ++rank) {
+      const Schedule without = build_schedule(algorithm, Shape{6, rank, 0, 1});
+      same = same && build_schedule(algorithm, Shape{6, rank, 0, 1, &topology.map()}).steps == without.steps;
+    }
+    EXPECT_EQ(same, !algorithm.hierarchical) << name_of(algorithm.collective) << " " << algorithm.name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Catalogue, Hierarchy, testing::ValuesIn(hierarchical_algorithms()),
