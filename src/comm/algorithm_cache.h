@@ -3,7 +3,6 @@
 
 #include <map>
 #include <memory>
-#include <string>
 
 #include "collectives/automatic_choice.h"
 #include "core/machine.h"
@@ -23,7 +22,7 @@ class AlgorithmCache {
   std::shared_ptr<const AutomaticChoice> find(const Machine& machine);
 
   Mutex mutex_;
-  std::map<std::string, std::shared_ptr<const AutomaticChoice>> choices_ TUTTI_GUARDED_BY(mutex_);
+  std::map<Machine, std::shared_ptr<const AutomaticChoice>> choices_ TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti
