@@ -11,7 +11,6 @@
 
 #include "comm/join/root.h"
 #include "comm/membership/data_connections.h"
-#include "comm/membership/rank_membership.h"
 #include "core/core_list.h"
 #include "core/log.h"
 
@@ -360,7 +359,7 @@ Status JoinTask::take_go(ByteView payload) {
   const int here = made.hosts[static_cast<std::size_t>(request_.rank.value)];
   for (std::size_t i = 0; i < made.segments.size(); ++i)
     if (made.hosts[i] != here) made.segments[i] = nullptr;  // what is called another host is used as one
-  made.membership = std::make_unique<RankMembership>(hub_, group_, request_.rank);
+  made.membership = std::make_unique<Membership>(hub_, group_, request_.rank);
   local_ = false;  // the membership's from here on
   made.tcp_streams = std::make_unique<DataConnections>(hub_, group_, request_.rank);
   {
