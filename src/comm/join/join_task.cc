@@ -136,8 +136,8 @@ bool JoinTask::ends_soon(Stage stage) {
 bool JoinTask::is_taken_in() {
   MutexLock lock(mutex_);
   const Clock::time_point end = Clock::now() + kLookPause;
-  while (stage_ == Stage::kRunning && service_ != Service::kServed && changed_.wait_until(lock, end)) continue;
-  return stage_ != Stage::kRunning || service_ == Service::kServed;
+  while (stage_ == Stage::kRunning && service_ != IdService::kServed && changed_.wait_until(lock, end)) continue;
+  return stage_ != Stage::kRunning || service_ == IdService::kServed;
 }
 
 void JoinTask::set_stage(Stage stage) {
@@ -146,7 +146,7 @@ void JoinTask::set_stage(Stage stage) {
   changed_.notify_all();
 }
 
-void JoinTask::set_service(Service service) {
+void JoinTask::set_service(IdService service) {
   const MutexLock lock(mutex_);
   service_ = service;
   changed_.notify_all();
@@ -222,13 +222,13 @@ void JoinTask::dialed(const Status& why, std::shared_ptr<Connection> connection)
     if (is_lack(why))
       return finish(
           fail(Code::kSystemError, "cannot connect to the process that serves the unique id: {}", why.text()));
-    set_service(dialer_->unanswered() ? Service::kSilent : Service::kRefused);
+    set_service(dialer_->unanswered() ? IdService::kSilent : IdService::kRefused);
     return finish(fail(Code::kRemoteError,
                        "nobody serves this unique id: it was used up, or the process that made it has ended ({})",
                        why.text()));
   }
   root_ = std::move(connection);
-  set_service(Service::kServed);
+  set_service(IdService::kServed);
   listen_to_root();
   send_join();
 }
@@ -303,7 +303,7 @@ Status JoinTask::on_message(MessageType type, ByteView payload) {
     case MessageType::kFailure: {
       FailureMessage failure;
       TUTTI_TRY(decode(payload, &failure));
-      if (failure.code == Code::kInvalidUsage && !group_->member_table()) set_service(Service::kRefused);  // used up
+      if (failure.code == Code::kInvalidUsage && !group_->member_table()) set_service(IdService::kRefused);  // used up
       all_fail_ = true;
       // The root may answer with what other ranks saw of this rank's failure. The cause is known here: a lack.
       finish(own_failure_.code() == Code::kSystemError ? own_failure_ : Status(failure.code, failure.text));
