@@ -103,7 +103,7 @@ Status Connection::put_raw(std::vector<std::byte> data) {
   {
     const MutexLock lock(out_mutex_);
     out_bytes_ += data.size();
-    out_.push_back(Outgoing{std::move(data), 0, -1, nullptr});
+    out_.push_back(Outgoing{.data = std::move(data)});
     TUTTI_TRY(flush_locked());
   }
   update_interest();
