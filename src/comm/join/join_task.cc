@@ -171,12 +171,12 @@ void JoinTask::start() {
   group_ = hub_->group(id_.nonce, id_.secret);
   const auto self = shared_from_this();
   const Group::LocalRank local{.rank = request_.rank,
-                               .mesh = request_.mesh,
-                               .reconnect_seconds = request_.settings.reconnect_seconds,
-                               .tls = request_.settings.tls,
                                .tcp = request_.settings.transport == TransportKind::kTcp,
-                               .host_id = host_.host};
-  local_ = group_->add_local(local, [self](const Status& why) { self->run_step([&] { self->linked(why); }); });
+                               .terms = {.mesh = request_.mesh,
+                                         .reconnect_seconds = request_.settings.reconnect_seconds,
+                                         .tls = request_.settings.tls,
+                                         .host_id = host_.host}};
+  linker_ = group_->add_local(local, [self](const Status& why) { self->run_step([&] { self->linked(why); }); });
   arm_timers();
   dial();
 }
@@ -290,13 +290,13 @@ Status JoinTask::on_message(MessageType type, ByteView payload) {
     case MessageType::kMissing:
       return take_missing(payload);
     case MessageType::kTable:
-      if (!local_) return fail(Code::kRemoteError, "the root counts a rank twice");
-      return group_->begin(payload);
+      if (!linker_) return fail(Code::kRemoteError, "the root counts a rank twice");
+      return linker_->begin(payload);
     case MessageType::kPlace: {
       PlaceMessage place;
       TUTTI_TRY(decode(payload, &place));
-      if (!local_) return fail(Code::kRemoteError, "the root counts a rank twice");
-      return group_->follow(place);
+      if (!linker_) return fail(Code::kRemoteError, "the root counts a rank twice");
+      return linker_->follow(place);
     }
     case MessageType::kGo:
       return take_go(payload);
@@ -360,7 +360,7 @@ Status JoinTask::take_go(ByteView payload) {
   for (std::size_t i = 0; i < made.segments.size(); ++i)
     if (made.hosts[i] != here) made.segments[i] = nullptr;  // what is called another host is used as one
   made.membership = std::make_unique<Membership>(hub_, group_, request_.rank);
-  local_ = false;  // the membership's from here on
+  linker_.reset();  // the rank is the membership's from here on
   made.tcp_streams = std::make_unique<DataConnections>(hub_, group_, request_.rank);
   {
     const MutexLock lock(mutex_);
@@ -383,8 +383,8 @@ void JoinTask::report(const Status& why) {
 }
 
 void JoinTask::report_unreached() {
-  if (!group_ || !root_ || !group_->member_table()) return;
-  const std::string text = group_->unreached();
+  if (!linker_ || !root_ || !group_->member_table()) return;
+  const std::string text = linker_->unreached();
   if (!text.empty()) report(fail(Code::kTimeout, "{}", text));
 }
 
@@ -437,7 +437,7 @@ void JoinTask::finish(const Status& why) {
   if (dialer_) dialer_->cancel();
   if (root_) root_->close();
   root_.reset();
-  if (!std::exchange(local_, false)) return group_.reset();
+  if (!std::exchange(linker_, nullptr)) return group_.reset();
   try {
     if (ready_ && !all_fail_ && group_->member_table()) group_->abandon(request_.rank, why);  // others may have gone on
   } catch (const std::bad_alloc&) {  // where this is its process's last rank, the end of the group tells them

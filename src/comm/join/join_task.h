@@ -72,9 +72,9 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   const UniqueId id_;
   HostIdentity host_;
   std::shared_ptr<Group> group_;
+  std::shared_ptr<GroupLinker> linker_;  // while it is for this join to take the rank out of the group again
   std::shared_ptr<Dialer> dialer_;
   std::shared_ptr<Connection> root_;
-  bool local_ = false;  // the group counts this rank
   bool ready_ = false;  // this rank has told the root that it is connected to all others
   bool ended_ = false;
   bool all_fail_ = false;  // the root has said that the join fails on all ranks
