@@ -1,8 +1,5 @@
-// Connection: framed, authenticated messages over a connected socket.
-//
-// A frame is: size of the payload (4), type (2), zero (2), payload, and the first 16 bytes of an HMAC over a counter,
-// the header and the payload under a key of this connection and direction: what was not sent by the other end, or was
-// repeated, left out or reordered on the way, ends the connection.
+// Connection: authenticated messages over a connected socket, each in a frame (frame_codec.h). A frame that is not the
+// next one of the other end's ends the connection.
 #pragma once
 
 #include <atomic>
@@ -15,7 +12,9 @@
 #include "core/mutex.h"
 #include "net/codec.h"
 #include "net/event_loop.h"
+#include "net/frame_codec.h"
 #include "net/handshake.h"
+#include "net/peer_exit_watch.h"
 #include "net/socket.h"
 #include "net/tcp_stream.h"
 
@@ -79,12 +78,11 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   void on_events(std::uint32_t events) override;
 
  private:
-  class ExitWatch;
   struct Outgoing {
-    std::vector<std::byte> data;
+    std::vector<std::byte> data{};
     std::size_t sent = 0;
     int passed = -1;
-    std::shared_ptr<const void> owner;
+    std::shared_ptr<const void> owner{};
   };
 
   Status begin();
@@ -96,7 +94,6 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   Status take_input();
   Status take_handshake(std::size_t* used);
   Status take_frame(std::size_t* used);
-  Status check_frame(ByteView frame, std::size_t payload_size);
   Status put_raw(std::vector<std::byte> data);
   Status flush_locked() TUTTI_REQUIRES(out_mutex_);
   bool waits_for_output() const TUTTI_REQUIRES(out_mutex_);
@@ -111,12 +108,13 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   Handshake handshake_;
   ConnectionEvents events_;
   std::size_t limit_ = 64 * 1024;
-  std::size_t frame_size_ = 0;  // of the message that is being handled
   std::vector<std::byte> input_;
+  std::size_t taken_ = 0;       // of the input: has been handled
+  std::size_t frame_size_ = 0;  // of the message that is being handled
+  FrameCodec decoder_;
   std::deque<Descriptor> descriptors_;
-  std::uint64_t received_ = 0;
   EventLoop::TimerId timer_ = 0;
-  std::shared_ptr<ExitWatch> exit_watch_;
+  std::shared_ptr<PeerExitWatch> exit_watch_;
   bool closed_ = false;
   bool was_taken_ = false;  // when it was closed
   bool is_unix_ = false;
@@ -129,8 +127,7 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   Socket socket_;
   std::deque<Outgoing> out_ TUTTI_GUARDED_BY(out_mutex_);
   std::size_t out_bytes_ TUTTI_GUARDED_BY(out_mutex_) = 0;  // of those
-  std::uint64_t sent_ TUTTI_GUARDED_BY(out_mutex_) = 0;
-  Key send_key_ TUTTI_GUARDED_BY(out_mutex_){};
+  FrameCodec encoder_ TUTTI_GUARDED_BY(out_mutex_);
   bool sendable_ TUTTI_GUARDED_BY(out_mutex_) = false;
   Status broken_ TUTTI_GUARDED_BY(out_mutex_);  // why something could not be sent
 };

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/join/join_with.h"
+#include "comm/join/join.h"
 #include "comm/knocker.h"
 #include "comm/membership/unique_id.h"
 #include "comm/served.h"

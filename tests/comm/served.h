@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "comm/join/join_with.h"
+#include "comm/join/join.h"
 #include "comm/membership/hub.h"
 #include "comm/membership/unique_id.h"
 #include "core/settings.h"

@@ -5,7 +5,8 @@
 #include <atomic>
 #include <cstdio>
 
-#include "comm/join/join_with.h"
+#include "comm/join/join.h"
+#include "comm/membership/hub.h"
 #include "comm/membership/unique_id.h"
 #include "comm/places.h"
 #include "comm/rendezvous/join_url.h"

@@ -6,7 +6,7 @@
 
 #include "comm/api/handle.h"
 #include "comm/create.h"
-#include "comm/join/join_with.h"
+#include "comm/join/join.h"
 #include "comm/queue/call_group.h"
 #include "device/device_driver.h"
 

@@ -56,8 +56,8 @@ struct HubRegistry {
   std::weak_ptr<Hub> current TUTTI_GUARDED_BY(mutex);
   std::shared_ptr<Hub> last TUTTI_GUARDED_BY(mutex);                // of a process that ends
   std::vector<std::pair<Hub*, bool>> hubs TUTTI_GUARDED_BY(mutex);  // and whether its thread has ended
-  std::map<std::pair<const void*, std::uint64_t>, std::weak_ptr<void>> shared TUTTI_GUARDED_BY(mutex);
-  std::map<const void*, std::shared_ptr<void>> lasting TUTTI_GUARDED_BY(mutex);  // by type
+  std::map<std::pair<std::type_index, std::uint64_t>, std::weak_ptr<void>> shared TUTTI_GUARDED_BY(mutex);
+  std::map<std::type_index, std::shared_ptr<void>> lasting TUTTI_GUARDED_BY(mutex);
   std::vector<const void*> kept TUTTI_GUARDED_BY(mutex);
   std::map<std::pair<std::string, Rank>, std::uint64_t> rounds TUTTI_GUARDED_BY(mutex);
   std::set<std::string> topics TUTTI_GUARDED_BY(mutex);
@@ -190,22 +190,22 @@ bool wait_for_no_hub(std::chrono::milliseconds timeout) {
   return ended;
 }
 
-std::shared_ptr<void> Hub::share(const void* kind, std::uint64_t comm_id,
+std::shared_ptr<void> Hub::share(std::type_index type, std::uint64_t comm_id,
                                  const std::function<std::shared_ptr<void>()>& make) {
   HubRegistry& registry = HubRegistry::get();
   const MutexLock lock(registry.mutex);
   std::erase_if(registry.shared, [](const auto& item) { return item.second.expired(); });
-  std::weak_ptr<void>& known = registry.shared[{kind, comm_id}];
+  std::weak_ptr<void>& known = registry.shared[{type, comm_id}];
   std::shared_ptr<void> object = known.lock();
   if (!object) known = object = make();
   return object;
 }
 
-Status Hub::lasting(const void* kind, const std::function<std::shared_ptr<void>()>& make, void** object) {
+Status Hub::lasting(std::type_index type, const std::function<std::shared_ptr<void>()>& make, void** object) {
   HubRegistry& registry = HubRegistry::get();
   const MutexLock lock(registry.mutex);
   TUTTI_TRY(registry.install_handlers());
-  std::shared_ptr<void>& known = registry.lasting[kind];
+  std::shared_ptr<void>& known = registry.lasting[type];
   if (!known) known = make();
   *object = known.get();
   return {};

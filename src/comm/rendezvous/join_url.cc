@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "comm/join/join_with.h"
+#include "comm/join/join.h"
 #include "comm/membership/hub.h"
 #include "comm/rendezvous/file_rendezvous.h"
 #include "comm/rendezvous/launcher.h"
@@ -73,7 +73,7 @@ Status join_tcp(const std::string& url, const std::string& host, std::uint16_t p
   if (const Status opened = publish_id(hub, keys, url, port, round, request.id, request.deadline); !opened.ok())
     return withdraw_unique_id(request.settings, request.id), opened;
   PublishedId published(hub, keys, round);
-  return join_with(
+  return join(
       request, [&published] { return published.close(), Status(); }, result);
 }
 
@@ -93,7 +93,7 @@ Status lead_by_file(const RendezvousPlace& place, std::uint64_t round, JoinReque
       place.is_private ? write_private_rendezvous_file(path, content) : write_rendezvous_file(path, content);
   if (!written.ok()) return withdraw_unique_id(request.settings, request.id), written;
   const auto remove = [&] { return remove_rendezvous_file(path, content), Status(); };
-  const Status status = join_with(request, remove, result);
+  const Status status = join(request, remove, result);
   if (!status.ok()) remove_rendezvous_file(path, content);
   return status;
 }
@@ -125,9 +125,9 @@ Status follow_by_file(const RendezvousPlace& place, std::uint64_t round, JoinReq
     } else if (found && (content != tried || Clock::now() >= again)) {
       JoinAttempt attempt{[&] { return !still_holds(path, content); }};
       request.id = content.id;
-      const Status status = join_with(request, &attempt, result);
-      if (attempt.service == JoinTask::Service::kServed) return status;
-      const bool refused = attempt.service == JoinTask::Service::kRefused;
+      const Status status = join(request, &attempt, result);
+      if (attempt.service == IdService::kServed) return status;
+      const bool refused = attempt.service == IdService::kRefused;
       tried = content;
       again = refused ? Clock::time_point::max() : Clock::now() + kSilentPause;
       why = refused ? "it is left from a job that has ended" : status.text();

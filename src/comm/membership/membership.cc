@@ -1,8 +1,10 @@
-#include "comm/membership/rank_membership.h"
+#include "comm/membership/membership.h"
 
 #include <chrono>
 #include <utility>
 
+#include "comm/membership/group.h"
+#include "comm/membership/hub.h"
 #include "core/retry.h"
 
 namespace tutti {
@@ -12,7 +14,7 @@ constexpr std::chrono::milliseconds kCloseTimeout{50};
 
 }  // namespace
 
-RankMembership::RankMembership(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, Rank rank)
+Membership::Membership(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, Rank rank)
     : hub_(std::move(hub)),
       group_(std::move(group)),
       member_table_(group_->member_table()),
@@ -21,7 +23,7 @@ RankMembership::RankMembership(std::shared_ptr<Hub> hub, std::shared_ptr<Group> 
   member_table_->add_listener(slot_);
 }
 
-RankMembership::~RankMembership() {
+Membership::~Membership() {
   if (hub_forked()) {  // the parent's: its locks may be held by threads that are not here
     Hub::keep_until_exit(new std::pair(std::move(hub_), std::move(group_)));
     return;
@@ -38,7 +40,27 @@ RankMembership::~RankMembership() {
       [this] { hub_->loop().call([group = group_, rank = rank_] { group->remove_local(rank); }, kCloseTimeout); });
 }
 
-void RankMembership::post_cause(const FailureCause& cause) {
+int Membership::ranks() const { return member_table_->ranks(); }
+
+std::uint64_t Membership::comm_id() const { return member_table_->comm_id(); }
+
+Status Membership::secret_of_child(const KeyId& nonce, Key* secret) const {
+  return group_->secret_of_child(nonce, secret);
+}
+
+Liveness Membership::liveness(Rank rank) const { return member_table_->liveness(rank); }
+
+std::uint64_t Membership::last_sequence(Rank rank) const { return member_table_->last_sequence(rank); }
+
+std::string Membership::describe(Rank rank) const { return member_table_->describe(rank); }
+
+FailureCause Membership::cause() const { return member_table_->cause(); }
+
+void Membership::set_listener(std::function<void()> listener) { slot_->set(std::move(listener)); }
+
+const CallBoard* Membership::board(Rank peer) const { return group_->boards().copy(peer); }
+
+void Membership::post_cause(const FailureCause& cause) {
   if (hub_forked() || posted_.exchange(true, std::memory_order_acq_rel)) return;
   try {
     group_->post_cause(rank_, cause);
@@ -48,20 +70,20 @@ void RankMembership::post_cause(const FailureCause& cause) {
   }
 }
 
-void RankMembership::say_goodbye(std::uint64_t last_sequence) {
+void Membership::say_goodbye(std::uint64_t last_sequence) {
   if (!hub_forked()) group_->say_goodbye(rank_, last_sequence);
 }
 
-void RankMembership::set_board(const CallBoard* board) {
+void Membership::set_board(const CallBoard* board) {
   if (!hub_forked()) group_->boards().set_own(rank_, board);
 }
 
-void RankMembership::ask_boards(const std::vector<Rank>& of) {
+void Membership::ask_boards(const std::vector<Rank>& of) {
   if (hub_forked()) return;
   hub_->loop().post([group = group_, of] { group->ask_boards(of); });
 }
 
-void RankMembership::publish_board() {
+void Membership::publish_board() {
   if (!hub_forked()) group_->publish_board(rank_);
 }
 
