@@ -32,14 +32,12 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
       oversubscription_(std::move(oversubscription)),
       executor_(std::move(executor)),
       board_(executor_->board()),
-      launch_(*executor_->launch()),
       rank_(joined_.membership->rank()),
       ranks_(joined_.membership->ranks()),
       aborted_(fail(Code::kAborted, "rank {} aborted the communicator", rank_.value)),
       peers_(*joined_.membership, *executor_),
       failures_(*joined_.membership, log_source(), {[this] { stop_kernels(); }, [this] { wake(); }}),
-      binder_(settings, std::move(choice), rank_, ranks_, static_cast<int>(peers_.far().size()), log_source(),
-              &launch_),
+      binder_(settings, std::move(choice), rank_, ranks_, static_cast<int>(peers_.far().size()), log_source()),
       judge_(peers_, failures_, running_, *executor_, settings.reconnect_seconds, log_source()),
       kernels_(peers_, failures_, judge_) {
   running_.executor = executor_.get();
@@ -157,7 +155,7 @@ Status Communicator::run(CallArguments* call) {
 
 Status Communicator::run_launch() {
   try {
-    return running_.executor->run(launch_, judge_);
+    return running_.executor->run(binder_.launch(), judge_);
   } catch (...) {
     return failed_inside();
   }

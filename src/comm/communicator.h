@@ -116,7 +116,7 @@ class Communicator final {
   /// `placed`: it has its place in a CUDA stream.
   Status begin(const CallArguments& arguments, bool* empty, bool placed = false);
   /// What begin() made of the arguments, for the executor.
-  const Launch& launch() const { return launch_; }
+  const Launch& launch() const { return binder_.launch(); }
   Status begin(std::span<Transfer> transfers);
   Status finish(Status status, std::uint64_t ticket);
   /// Blocks until all operations that have a ticket have ended. By the API's thread. kInvalidUsage: in a callback of a
@@ -194,7 +194,6 @@ class Communicator final {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<DeviceSide> device_;  // nullptr: the process has no device
   CallBoard& board_;                    // the executor's
-  Launch& launch_;                      // the executor's
   Rank rank_;
   int ranks_;
   const Status aborted_;  // made beforehand, because an abort must not need memory

@@ -51,7 +51,7 @@ Status Communicator::launch_on(const CallArguments& arguments, const CudaStream&
   try {
     bool empty = false;
     status = begin(call, &empty, true);
-    if (status.ok() && !empty) status = executor->launch_on(launch_, stream.handle(), running_.timeout, ended);
+    if (status.ok() && !empty) status = executor->launch_on(launch(), stream.handle(), running_.timeout, ended);
   } catch (...) {
     status = failed_inside();
   }
@@ -151,7 +151,7 @@ Status Communicator::wait_for_memory_kind(CallArguments* arguments) {
 // A kernel needs no more than the scalar. On the way through host memory the roles that read or write nothing have no
 // buffer.
 Status Communicator::bind_staged(const CallArguments& arguments) {
-  Launch* const launch = &launch_;
+  Launch* const launch = &binder_.launch();
   if (arguments.on_device) {
     if (arguments.user != nullptr) device_->bind_scalar(*arguments.user, launch);
     launch->lends = arguments.count * launch->element.value >= kLentOnDeviceFrom && binder_.may_lend(arguments);
