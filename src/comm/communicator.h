@@ -176,6 +176,9 @@ class Communicator final {
   static RunningCall::Way way_of(const CallArguments& arguments);
   void run_on(RunningCall::Way way);
   Status may_begin();
+  Status ask_memory_kind(const CallArguments& arguments);
+  bool find_memory_kind(bool* on_device, Rank* missing) const;
+  Status check_wait_for_memory_kind(Rank missing);
   Status wait_for_memory_kind(CallArguments* arguments);
   Status run_launch();
   Status bind_staged(const CallArguments& arguments);

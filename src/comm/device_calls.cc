@@ -1,12 +1,11 @@
 // Calls on the caller's own CUDA streams: put there when they are made, watched by the progress thread.
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "comm/call/user_operation.h"
 #include "comm/communicator.h"
 #include "comm/device/cuda_stream.h"
-#include "core/ladder.h"
+#include "core/wait_until.h"
 #include "kernels/kernels.h"
 
 namespace tutti {
@@ -115,37 +114,56 @@ bool Communicator::has_unknown_memory(const CallArguments& a) const {
 
 // A rank that moves no data cannot tell device from host. It writes "unknown" on its board, then takes the first
 // definite answer that stands on any other board. If all are unknown, nothing is moved, and the call runs on the host.
-Status Communicator::resolve_memory_kind(const CallArguments& arguments, bool* on_device) {
-  if (running_.call.sequence != turns_.number() + 1 || !running_.call.memory_unknown) {
-    TUTTI_TRY(may_begin());
-    describe_call(arguments, turns_.number() + 1, &running_.call);
-    running_.call.memory_unknown = true;
-    board_.begin(running_.call);
-    run_on(RunningCall::Way::kHost);
-    running_.timeout = timeout();
-    judge_.begin();
-  }
+Status Communicator::ask_memory_kind(const CallArguments& arguments) {
+  if (running_.call.sequence == turns_.number() + 1 && running_.call.memory_unknown) return {};  // it stands there
+  TUTTI_TRY(may_begin());
+  describe_call(arguments, turns_.number() + 1, &running_.call);
+  running_.call.memory_unknown = true;
+  board_.begin(running_.call);
+  run_on(RunningCall::Way::kHost);
+  running_.timeout = timeout();
+  judge_.begin();
+  return {};
+}
+
+/// Whether the boards answer; else `missing` has not made the call.
+bool Communicator::find_memory_kind(bool* on_device, Rank* missing) const {
+  *on_device = false;
+  *missing = kNoRank;
   const BoardReader board = peers_.boards();
-  Rank missing = kNoRank;
   for (Rank peer{0}; peer.value < ranks_; ++peer) {
     if (peer == rank_) continue;
     const PostedCall posted = board(peer)->find(running_.call.sequence);
-    if (posted.known && !posted.call.memory_unknown) return *on_device = posted.call.on_device, Status();
-    if (!posted.known && missing == kNoRank) missing = peer;
+    if (posted.known && !posted.call.memory_unknown) {
+      *on_device = posted.call.on_device;
+      return true;
+    }
+    if (!posted.known && *missing == kNoRank) *missing = peer;
   }
-  if (missing == kNoRank) return *on_device = false, Status();
+  return *missing == kNoRank;
+}
+
+Status Communicator::check_wait_for_memory_kind(Rank missing) {
   board_.wait_for(missing);
-  TUTTI_TRY(judge_.check(missing, 0));
+  return judge_.check(missing, 0);
+}
+
+Status Communicator::resolve_memory_kind(const CallArguments& arguments, bool* on_device) {
+  TUTTI_TRY(ask_memory_kind(arguments));
+  Rank missing;
+  if (find_memory_kind(on_device, &missing)) return {};
+  TUTTI_TRY(check_wait_for_memory_kind(missing));
   return fail(Code::kInProgress, "rank {} has not made call {}", missing.value, running_.call.sequence);
 }
 
 Status Communicator::wait_for_memory_kind(CallArguments* arguments) {
-  Ladder ladder(LadderPolicy{});
-  for (;;) {
-    const Status status = resolve_memory_kind(*arguments, &arguments->on_device);
-    if (status.code() != Code::kInProgress) return board_.wait_for(kNoRank), status;
-    if (ladder.climb() == Ladder::Rung::kSleep) std::this_thread::sleep_for(std::chrono::microseconds{200});
-  }
+  TUTTI_TRY(ask_memory_kind(*arguments));
+  Rank missing;
+  const auto is_known = [&] { return find_memory_kind(&arguments->on_device, &missing); };
+  const auto is_worth_it = [&](bool) { return check_wait_for_memory_kind(missing); };
+  const Status waited = wait_until(is_known, is_worth_it, WaitPace{std::chrono::microseconds{200}});
+  board_.wait_for(kNoRank);
+  return waited;
 }
 
 // A kernel needs no more than the scalar. On the way through host memory the roles that read or write nothing have no

@@ -8,6 +8,7 @@
 #include "comm/create.h"
 #include "comm/join/join_with.h"
 #include "comm/queue/call_group.h"
+#include "core/wait_until.h"
 #include "device/device_driver.h"
 
 using tutti::Code;
@@ -218,8 +219,10 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
     // From here calls are refused. One that came before is in sight after a millisecond and ends now that it is
     // aborted; one that is stuck in the caller's own code keeps the communicator.
     const auto in_use = [&] { return comm->busy.load(std::memory_order_acquire) != 0 || !held->turns().is_empty(); };
-    for (int i = 0; i < 50 && (i == 0 || in_use()); ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
-    if (!in_use()) {
+    constexpr std::chrono::milliseconds kLook{1};
+    constexpr double kLongest = 0.05;  // seconds
+    std::this_thread::sleep_for(kLook);
+    if (tutti::wait_until([&] { return !in_use(); }, tutti::Deadline::in(kLongest), tutti::WaitPace::naps(kLook))) {
       const tutti::MutexLock lock(comm->mutex);
       comm->comm.reset();
     }

@@ -97,6 +97,7 @@ class DeviceExecutor final : public HostedExecutor {
   Status copy_aside(void* to, const void* from, Bytes bytes);
   Status order_after_caller();
   bool stop_takes_too_long() const;
+  bool has_last_ended() const;
 
   std::unique_ptr<RankDeviceLinks> rank_links_;
   DeviceReport* report_ = nullptr;
