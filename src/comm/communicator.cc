@@ -37,6 +37,7 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
       aborted_(fail(Code::kAborted, "rank {} aborted the communicator", rank_.value)),
       peers_(*joined_.membership, *executor_),
       failures_(*joined_.membership, log_source(), {[this] { stop_kernels(); }, [this] { wake(); }}),
+      call_check_(settings, rank_, ranks_),
       binder_(settings, std::move(choice), rank_, ranks_, static_cast<int>(peers_.far().size()), log_source()),
       judge_(peers_, failures_, running_, *executor_, settings.reconnect_seconds, log_source()),
       kernels_(peers_, failures_, judge_) {
@@ -79,42 +80,14 @@ void Communicator::wake() {
   turns_.announce();
 }
 
-Status Communicator::prepare(CallArguments* arguments) const {
-  if (reduces(arguments->collective)) {
-    if (arguments->op >= kRedOps) [[unlikely]]
-      arguments->user = operations_.find(arguments->op).get();
-    if (arguments->user != nullptr) [[unlikely]]
-      arguments->agreed = arguments->user->kind();
-    const bool plain = arguments->type == static_cast<int>(DataType::kFloat32) &&
-                       (arguments->user == nullptr || arguments->user->function == nullptr);
-    if (settings_.wire_type >= 0 && arguments->wire == CallArguments::kDefaultWire && plain)
-      arguments->wire = settings_.wire_type;
-  }
-  TUTTI_TRY(check_arguments(*arguments, rank_.value, ranks_));
-  if (device_ != nullptr) [[unlikely]]
-    TUTTI_TRY(device_->locate(arguments, rank_.value));
-  if (arguments->wire >= 0 && settings_.deterministic) [[unlikely]]
-    return fail(Code::kInvalidArgument, "{}: a wire type cannot be had in the deterministic mode",
-                name_of(arguments->collective));
-  return {};
+Status Communicator::check(CallArguments* arguments) const {
+  TUTTI_TRY(call_check_.complete(arguments));
+  return device_ == nullptr ? Status{} : device_->locate(arguments, rank_.value);
 }
 
-Status Communicator::prepare(const Transfer& transfer) const {
-  const bool sends = transfer.kind == Transfer::Kind::kSend;
-  const char* const name = sends ? "send" : "receive";
-  const bool any = !sends && transfer.peer == kNoRank;
-  if (!any && (transfer.peer.value < 0 || transfer.peer.value >= ranks_))
-    return fail(Code::kInvalidArgument, "{}: peer {} is not a rank of this communicator (0 to {})", name,
-                transfer.peer.value, ranks_ - 1);
-  if (static_cast<int>(transfer.type) >= kDataTypes)
-    return fail(Code::kInvalidArgument, "{}: datatype {} is not a tuttiDataType_t", name,
-                static_cast<int>(transfer.type));
-  if (transfer.count.value > SIZE_MAX / 2 / size_of(transfer.type).value)
-    return fail(Code::kInvalidArgument, "{}: count {} is larger than memory can be", name, transfer.count.value);
-  if (transfer.count.value != 0 && transfer.data == nullptr)
-    return fail(Code::kInvalidArgument, "{}: the buffer of rank {} is NULL", name, rank_.value);
-  if (device_ != nullptr) TUTTI_TRY(device_->locate(transfer));
-  return {};
+Status Communicator::check(const Transfer& transfer) const {
+  TUTTI_TRY(call_check_.check(transfer));
+  return device_ == nullptr ? Status{} : device_->locate(transfer);
 }
 
 Status Communicator::run(CallArguments* call) {
@@ -123,7 +96,7 @@ Status Communicator::run(CallArguments* call) {
   const CallArguments& arguments = *call;
   if (turns_.is_empty() && binder_.is_repeat(arguments, running_.call) &&
       (device_ == nullptr || device_->is_on_host(arguments))) {
-    if (!binder_.has_same_buffers(arguments)) TUTTI_TRY(check_arguments(arguments, rank_.value, ranks_));
+    if (!binder_.has_same_buffers(arguments)) TUTTI_TRY(call_check_.check(arguments));
     // Among ranks that share memory a repeated call has no cancellation point, unless it waits for long: see
     // WaitJudge::check().
     const NoCancel no_cancel(!peers_.far().empty() || device_ != nullptr || arguments.op >= kRedOps);
@@ -132,7 +105,7 @@ Status Communicator::run(CallArguments* call) {
     return finish(run_launch(), ticket);
   }
   const NoCancel no_cancel;
-  TUTTI_TRY(prepare(call));
+  TUTTI_TRY(check(call));
   if (arguments.on_device || arguments.staged) [[unlikely]]
     TUTTI_TRY(check_blocking(arguments));
   if (!turns_.is_empty()) [[unlikely]]
@@ -163,7 +136,7 @@ Status Communicator::run_launch() {
 
 Status Communicator::run(std::span<Transfer> transfers) {
   if (failed()) return failure();
-  for (const Transfer& transfer : transfers) TUTTI_TRY(prepare(transfer));
+  for (const Transfer& transfer : transfers) TUTTI_TRY(check(transfer));
   TUTTI_TRY(check_blocking(transfers));
   TUTTI_TRY(wait_until_quiet());
   const std::uint64_t ticket = turns_.take();

@@ -13,7 +13,7 @@
 #include "collectives/choice.h"
 #include "collectives/plan_cache.h"
 #include "comm/call/arguments.h"
-#include "comm/call/user_operation.h"
+#include "comm/call/call_check.h"
 #include "comm/device/device_side.h"
 #include "comm/failure/failure_handler.h"
 #include "comm/failure/kernel_monitor.h"
@@ -72,9 +72,9 @@ class Communicator final {
   Status run(CallArguments* arguments);
   /// The same for sends and receives, which proceed together.
   Status run(std::span<Transfer> transfers);
-  /// Completes arguments by what the communicator knows (user-made operation, wire type) and checks them.
-  Status prepare(CallArguments* arguments) const;
-  Status prepare(const Transfer& transfer) const;
+  /// Completes the arguments of a call and checks them; finds out where its buffers are.
+  Status check(CallArguments* arguments) const;
+  Status check(const Transfer& transfer) const;
 
   /// Memory of the caller's that is often used: peers may read it where they can. From the API's thread.
   MemoryRanges& registered() { return binder_.registered(); }
@@ -97,8 +97,7 @@ class Communicator final {
   }
 
   /// The operations made for this communicator. From the API's thread.
-  UserOperations& operations() { return operations_; }
-  const UserOperations& operations() const { return operations_; }
+  UserOperations& operations() { return call_check_.operations(); }
   /// Whether reductions of this size add all operands of an element at once and in rank order, so that several packed
   /// into one give the same bits.
   bool adds_in_rank_order(Bytes block) const {
@@ -204,11 +203,11 @@ class Communicator final {
   TurnQueue turns_;
   Peers peers_;
   FailureHandler failures_;
+  CallCheck call_check_;
   RunningCall running_;
   LaunchBinder binder_;  // of what runs
   WaitJudge judge_;      // likewise
   KernelMonitor kernels_;
-  UserOperations operations_;
 
   bool finalized_ = false;
 };

@@ -17,7 +17,7 @@ Status submit(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t st
   const std::shared_ptr<tutti::Communicator>& communicator = comm->comm;
   if (communicator->failed()) return communicator->failure();
   CallArguments whole = arguments;
-  TUTTI_TRY(communicator->prepare(&whole));
+  TUTTI_TRY(communicator->check(&whole));
   if (stream == nullptr || !stream->stream->is_cuda()) TUTTI_TRY(communicator->check_blocking(whole));
   tutti::QueuedCall queued(tutti::OwnedArguments(whole, communicator->operations().find(whole.op)));
   return tutti::CallGroup::run_later(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);

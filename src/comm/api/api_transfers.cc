@@ -12,7 +12,7 @@ Status submit(const Transfer& transfer, tuttiComm_t comm, tuttiStream_t stream) 
   if (stream != nullptr) TUTTI_TRY(tutti::check_handle(stream));
   const std::shared_ptr<tutti::Communicator>& communicator = comm->comm;
   if (communicator->failed()) return communicator->failure();
-  TUTTI_TRY(communicator->prepare(transfer));
+  TUTTI_TRY(communicator->check(transfer));
   if (stream == nullptr || !stream->stream->is_cuda()) TUTTI_TRY(communicator->check_blocking({&transfer, 1}));
   tutti::QueuedCall queued(std::vector<Transfer>{transfer});
   return tutti::CallGroup::run_later(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
