@@ -34,7 +34,6 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
       board_(executor_->board()),
       rank_(joined_.membership->rank()),
       ranks_(joined_.membership->ranks()),
-      aborted_(fail(Code::kAborted, "rank {} aborted the communicator", rank_.value)),
       peers_(*joined_.membership, *executor_),
       failures_(*joined_.membership, log_source(), {[this] { stop_kernels(); }, [this] { wake(); }}),
       call_check_(settings, rank_, ranks_),
@@ -91,8 +90,8 @@ Status Communicator::check(const Transfer& transfer) const {
 }
 
 Status Communicator::run(CallArguments* call) {
-  if (failed()) [[unlikely]]
-    return failure();
+  if (failures_.failed()) [[unlikely]]
+    return failures_.status();
   const CallArguments& arguments = *call;
   if (turns_.is_empty() && binder_.is_repeat(arguments, running_.call) &&
       (device_ == nullptr || device_->is_on_host(arguments))) {
@@ -135,7 +134,7 @@ Status Communicator::run_launch() {
 }
 
 Status Communicator::run(std::span<Transfer> transfers) {
-  if (failed()) return failure();
+  if (failures_.failed()) return failures_.status();
   for (const Transfer& transfer : transfers) TUTTI_TRY(check(transfer));
   TUTTI_TRY(check_blocking(transfers));
   TUTTI_TRY(wait_until_quiet());
@@ -152,7 +151,7 @@ Status Communicator::run(std::span<Transfer> transfers) {
 }
 
 Status Communicator::begin(std::span<Transfer> transfers) {
-  if (failed()) return failure();
+  if (failures_.failed()) return failures_.status();
   if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);
   binder_.forget();
   const bool staged = device_ != nullptr && device_->any_on_device(transfers);
@@ -179,7 +178,7 @@ void Communicator::run_on(RunningCall::Way way) {
 }
 
 Status Communicator::may_begin() {
-  if (failed()) return failure();
+  if (failures_.failed()) return failures_.status();
   if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);
   binder_.forget();
   return kernels_.look_at_graphs();
@@ -238,20 +237,6 @@ Status Communicator::failed_inside() const noexcept {
   }
 }
 
-Status Communicator::fail_call() noexcept {
-  try {
-    return failures_.fail_for_good(what_was_thrown(fmt::format("a call of rank {} that was not queued", rank_.value)),
-                                   kNoRank);
-  } catch (...) {
-    return failures_.fail_for_good(no_memory(), kNoRank);
-  }
-}
-
-void Communicator::abort() {
-  // The abort itself succeeds; the status is for the calls that it ends.
-  (void)failures_.fail_for_good(aborted_, rank_);
-}
-
 Status Communicator::wait_until_quiet() {
   if (turns_.is_empty()) return {};
   TUTTI_TRY(ProgressState::refuse_wait());
@@ -262,10 +247,10 @@ Status Communicator::wait_until_quiet() {
 
 // Finalize is a collective that moves nothing.
 Status Communicator::finalize() {
-  if (const Status status = wait_until_quiet(); !status.ok() && !failed()) return status;
+  if (const Status status = wait_until_quiet(); !status.ok() && !failures_.failed()) return status;
   if (finalized_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator before", rank_.value);
   finalized_ = true;
-  if (failed()) return failure();
+  if (failures_.failed()) return failures_.status();
   TUTTI_TRY(kernels_.wait(running_.call));
   const std::uint64_t last = turns_.number();
   binder_.forget();
@@ -283,7 +268,7 @@ Status Communicator::finalize() {
 }
 
 Status Communicator::async_error() {
-  if (failed()) return failure();
+  if (failures_.failed()) return failures_.status();
   TUTTI_TRY(kernels_.look_at_graphs());
   TUTTI_TRY(failures_.adopt_cause());
   TUTTI_TRY(judge_.look_for_past_disagreement(board_.state().sequence));

@@ -38,8 +38,8 @@ namespace tutti {
 
 class CudaStream;
 
-/// Threads: one at a time calls the operations below (the C API's rule); abort(), failure(), async_error() and the
-/// membership's listener at any time. Operations take a ticket when they are called and run when it is their turn.
+/// Threads: one at a time calls the operations below (the C API's rule); failures(), async_error() and the membership's
+/// listener at any time. Operations take a ticket when they are called and run when it is their turn.
 class Communicator final {
  public:
   Communicator(const Settings& settings, std::string name, JoinResult&& joined, std::unique_ptr<Executor>&& executor,
@@ -55,6 +55,8 @@ class Communicator final {
   /// What runs, or ran last. By the thread whose turn it is.
   const RunningCall& running() const { return running_; }
   Executor& executor() { return *running_.executor; }
+  /// How it fails for good. Any thread.
+  FailureHandler& failures() { return failures_; }
   /// What the other ranks do.
   const Peers& peers() const { return peers_; }
   /// Decides when the running operation waits in vain.
@@ -83,19 +85,6 @@ class Communicator final {
 
   /// In a handler of an exception: what it means for the caller of the running operation.
   Status failed_inside() const noexcept;
-  /// In a handler of an exception that was thrown before a call was queued. The other ranks may run that call, so the
-  /// communicator fails.
-  Status fail_call() noexcept;
-  /// Runs `body`, which runs or queues a call; fail_call() if it throws.
-  template <class Body>
-  Status attempt(const Body& body) {
-    try {
-      return body();
-    } catch (...) {
-      return fail_call();
-    }
-  }
-
   /// The operations made for this communicator. From the API's thread.
   UserOperations& operations() { return call_check_.operations(); }
   /// Whether reductions of this size add all operands of an element at once and in rank order, so that several packed
@@ -139,9 +128,6 @@ class Communicator final {
   /// Whether a checked call can go elsewhere than on a CUDA stream now. kInvalidUsage: a stream is being captured.
   Status check_blocking(const CallArguments& arguments) const;
   Status check_blocking(std::span<const Transfer> transfers) const;
-  /// The first final failure; ok while there is none.
-  Status failure() const { return failures_.status(); }
-  bool failed() const { return failures_.failed(); }
   /// Also what is known from peers although no call has met it yet.
   Status async_error();
 
@@ -150,7 +136,6 @@ class Communicator final {
   void set_timeout(double seconds) { timeout_seconds_.store(seconds, std::memory_order_relaxed); }
   Status finalize();
   bool finalized() const { return finalized_; }
-  void abort();
 
   /// What would run for a call: "all_pairs, 1 lane, tiles of 65536 bytes". From the API's thread.
   Status algorithm_for(Collective collective, Bytes bytes, bool on_device, std::string* text);
@@ -170,7 +155,6 @@ class Communicator final {
   LogSource log_source() const { return LogSource{rank_, name_}; }
 
  private:
-  friend class StreamWait;
   void begin_again(const CallArguments& arguments);
   static RunningCall::Way way_of(const CallArguments& arguments);
   void run_on(RunningCall::Way way);
@@ -198,7 +182,6 @@ class Communicator final {
   CallBoard& board_;                    // the executor's
   Rank rank_;
   int ranks_;
-  const Status aborted_;  // made beforehand, because an abort must not need memory
 
   TurnQueue turns_;
   Peers peers_;

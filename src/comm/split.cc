@@ -78,7 +78,7 @@ constexpr const char* kDuringSplit = "during the split";
 /// Why the join of a group cannot succeed any more, as the parent knows it: the parent has failed, or a rank of the
 /// group has died or left.
 Status look_at_parent(Communicator& parent, const std::vector<int>& group) {
-  if (parent.failed()) return parent.failure();
+  if (parent.failures().failed()) return parent.failures().status();
   const FailureCause cause = parent.membership().cause();
   if (cause.code != Code::kOk)
     return fail(cause.code, "{} (told by rank {}) {}", cause.text, cause.from.value, kDuringSplit);

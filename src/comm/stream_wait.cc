@@ -24,12 +24,12 @@ StreamWait::StreamWait(Communicator& comm)
       deadline_(Deadline::in(limit_)) {}
 
 Status StreamWait::check() {
-  if (comm_.failed() && !std::exchange(ending_, true)) deadline_ = Deadline::in(kEndOfFailed);
+  if (comm_.failures().failed() && !std::exchange(ending_, true)) deadline_ = Deadline::in(kEndOfFailed);
   const std::uint64_t rounds = ProgressState::rounds();
   if (!ending_ && std::exchange(rounds_, rounds) != rounds) deadline_ = Deadline::in(limit_);
   if (!deadline_.passed()) return {};
-  if (ending_) return comm_.failure();
-  return comm_.failures_.fail_for_good(
+  if (ending_) return comm_.failures().status();
+  return comm_.failures().fail_for_good(
       fail(Code::kTimeout, "rank {} waited {:.1f} s for its calls on streams: {}", comm_.rank().value, limit_,
            "a callback holds up the thread that runs them"),
       comm_.rank());

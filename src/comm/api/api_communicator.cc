@@ -179,7 +179,8 @@ tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* 
     if (given) std::memcpy(&copy, config, std::min(config->size, sizeof copy));
     return create_or_defer(
         [parent = comm->comm, color, key, copy, given](std::shared_ptr<Communicator>* made) {
-          return parent->attempt([&] { return tutti::split(*parent, color, key, given ? &copy : nullptr, made); });
+          return parent->failures().attempt(
+              [&] { return tutti::split(*parent, color, key, given ? &copy : nullptr, made); });
         },
         newcomm, comm->comm);
   });
@@ -189,7 +190,7 @@ tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
     tutti::CallGuard call_guard;
     TUTTI_TRY(call_guard.enter(comm));
-    return comm->comm->attempt([&] { return comm->comm->finalize(); });
+    return comm->comm->failures().attempt([&] { return comm->comm->finalize(); });
   });
 }
 
@@ -199,7 +200,7 @@ tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
     {
       tutti::CallGuard call_guard;
       TUTTI_TRY(call_guard.enter(comm));
-      if (!comm->comm->finalized()) status = comm->comm->attempt([&] { return comm->comm->finalize(); });
+      if (!comm->comm->finalized()) status = comm->comm->failures().attempt([&] { return comm->comm->finalize(); });
       if (status.code() == Code::kInvalidUsage) return status;
       tutti::retire_handle(comm);  // or an abort has, while this call waited
     }
@@ -212,7 +213,7 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
     std::shared_ptr<Communicator> held;
     TUTTI_TRY(tutti::hold(comm, &held));
-    held->abort();
+    held->failures().abort();
     std::uint32_t expected = kCommMagic;
     if (!comm->magic.compare_exchange_strong(expected, kAbortedMagic, std::memory_order_relaxed))
       return {};  // another abort, or Destroy, has it

@@ -77,7 +77,8 @@ const char* tuttiGetErrorString(tuttiResult_t result) { return tutti::name_of(st
 const char* tuttiGetLastError(tuttiComm_t comm) {
   try {
     std::shared_ptr<tutti::Communicator> held;
-    if (comm != nullptr && tutti::hold(comm, &held).ok() && held->failed()) return tutti::hold_text(held->failure());
+    if (comm != nullptr && tutti::hold(comm, &held).ok() && held->failures().failed())
+      return tutti::hold_text(held->failures().status());
   } catch (...) {  // without memory to say what is wrong with the handle
   }
   return tutti::last_error(comm);

@@ -88,9 +88,9 @@ Status CallGroup::end() {
     return collected.run();
   } catch (...) {
     Status failed = what_was_thrown("a group");
-    for (const auto& comm : concerned) failed = comm->fail_call();
+    for (const auto& comm : concerned) failed = comm->failures().fail_call();
     for (const Collected& call : collected.calls_)  // if there was no memory to list them all
-      if (call.comm != nullptr) failed = call.comm->fail_call();
+      if (call.comm != nullptr) failed = call.comm->failures().fail_call();
     return failed;
   }
 }
@@ -291,7 +291,7 @@ void CallGroup::run_on_threads() {
 Status CallGroup::run_safely(Collected* call) {
   try {
     const auto run = [call] { return run_one(call); };
-    return call->comm != nullptr ? call->comm->attempt(run) : run();
+    return call->comm != nullptr ? call->comm->failures().attempt(run) : run();
   } catch (...) {
     return what_was_thrown("a join of a group");
   }

@@ -23,7 +23,7 @@ Operation::State Operation::step(bool look) {
   if (is_elsewhere()) return watch();
   if (state_ == State::kQueued && !may_begin()) return state_;
   // After an abort the buffers are the caller's: not a byte more is read or written, however late this comes.
-  if (comm_->failed() && state_ != State::kEnded) return end(comm_->failure()), state_;
+  if (comm_->failures().failed() && state_ != State::kEnded) return end(comm_->failures().status()), state_;
   if (state_ == State::kQueued) {
     state_ = State::kRunning;
     if (!begin()) return state_;
@@ -68,7 +68,7 @@ Operation::State Operation::watch() {
 }
 
 bool Operation::begin() {
-  if (call_.collective() && !call_.prepare()) return end(comm_->failure()), false;
+  if (call_.collective() && !call_.prepare()) return end(comm_->failures().status()), false;
   return start();
 }
 
@@ -150,7 +150,7 @@ Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::f
     } catch (...) {  // those that have begun fail, and end in their turn
       thrown = std::current_exception();
       complete = true;
-      for (const auto& operation : *operations) (void)operation->comm().fail_call();
+      for (const auto& operation : *operations) (void)operation->comm().failures().fail_call();
     }
     bool ended = complete;
     std::uint64_t moved = operations->size();
