@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "collectives/choice.h"
 #include "collectives/plan_cache.h"
 #include "comm/call/arguments.h"
 #include "comm/call/user_operation.h"
@@ -61,6 +62,12 @@ class LaunchBinder {
   }
   /// The next call is bound anew.
   void forget() { can_repeat_ = false; }
+
+  /// Whether all-reduces of this size add all operands of an element at once and in rank order, so that several packed
+  /// into one give the same bits.
+  bool adds_in_rank_order(Bytes block) const {
+    return is_deterministic(*plans_.choice(Collective::kAllReduce, block).algorithm);
+  }
 
   PlanCache& plans() { return plans_; }
   const PlanCache& plans() const { return plans_; }

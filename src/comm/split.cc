@@ -163,7 +163,7 @@ Status split(Communicator& parent, int color, int key, const tuttiConfig_t* conf
   CreateOptions options;
   options.settings = parent.settings();
   options.costs = costs_text(parent.machine().costs);
-  if (parent.device() != nullptr) options.device = parent.device()->device();
+  if (parent.device_calls().exist()) options.device = parent.device_calls().side()->device();
   TUTTI_TRY(apply_config(config, &options));
   std::vector<Wish> wishes;
   TUTTI_TRY(gather_all(parent, Wish{color, key}, &wishes));

@@ -18,7 +18,7 @@ Status submit(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t st
   if (communicator->failures().failed()) return communicator->failures().status();
   CallArguments whole = arguments;
   TUTTI_TRY(communicator->check(&whole));
-  if (stream == nullptr || !stream->stream->is_cuda()) TUTTI_TRY(communicator->check_blocking(whole));
+  if (stream == nullptr || !stream->stream->is_cuda()) TUTTI_TRY(communicator->device_calls().check_blocking(whole));
   tutti::QueuedCall queued(tutti::OwnedArguments(whole, communicator->operations().find(whole.op)));
   return tutti::CallGroup::run_later(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
 }

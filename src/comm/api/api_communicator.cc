@@ -247,7 +247,7 @@ tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, double seconds) {
     std::shared_ptr<Communicator> held;
     TUTTI_TRY(tutti::hold(comm, &held));
     if (!(seconds >= 0)) return tutti::fail(Code::kInvalidArgument, "a timeout of {} s is not 0 or more", seconds);
-    held->set_timeout(seconds);
+    held->call_driver().set_timeout(seconds);
     return {};
   });
 }

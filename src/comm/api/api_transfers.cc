@@ -13,7 +13,8 @@ Status submit(const Transfer& transfer, tuttiComm_t comm, tuttiStream_t stream) 
   const std::shared_ptr<tutti::Communicator>& communicator = comm->comm;
   if (communicator->failures().failed()) return communicator->failures().status();
   TUTTI_TRY(communicator->check(transfer));
-  if (stream == nullptr || !stream->stream->is_cuda()) TUTTI_TRY(communicator->check_blocking({&transfer, 1}));
+  if (stream == nullptr || !stream->stream->is_cuda())
+    TUTTI_TRY(communicator->device_calls().check_blocking({&transfer, 1}));
   tutti::QueuedCall queued(std::vector<Transfer>{transfer});
   return tutti::CallGroup::run_later(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
 }
