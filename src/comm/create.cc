@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "comm/algorithm_cache.h"
+#include "comm/communicator_information.h"
 #include "comm/membership/hub.h"
 #include "comm/rendezvous/join_url.h"
 #include "comm/rendezvous/launcher_store.h"
@@ -282,7 +283,7 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
   (*comm)->adopt(std::move(device));
   (*comm)->start_listening();
   log(LogLevel::kInfo, (*comm)->log_source(), "joined: {} ranks, transport {}, kernels {}", options.ranks,
-      (*comm)->transport(), simd_name());
+      transport_of(**comm), simd_name());
   return {};
 }
 

@@ -18,7 +18,7 @@ constexpr std::chrono::nanoseconds kFirstCheck{1'000'000};
 template <Endpoint E>
 void CpuExecutor<E>::start(const Launch& launch) {
   exchanging_ = false;
-  if (&launch != &launch_) launch_ = launch;
+  launch_ = &launch;
   const Schedule& schedule = *launch.schedule;
   bind(launch);
   const auto lanes = static_cast<std::size_t>(schedule.shape.lanes);
@@ -77,14 +77,15 @@ Progress CpuExecutor<E>::advance() {
 /// take yet nobody writes after the call.
 template <Endpoint E>
 bool CpuExecutor<E>::settled() {
-  if (!kDirect && !launch_.input_is_shared) return true;
+  if (!kDirect && (exchanging_ || !launch_->input_is_shared)) return true;
   return endpoint_->references_released(&missing_);
 }
 
 template <Endpoint E>
 auto CpuExecutor<E>::advance_lane(LaneState& lane, std::uint32_t index) -> Outcome {
-  const std::span<const Step> all = launch_.schedule->lane(index);
-  const std::size_t ordered = all.size() - launch_.schedule->asides_per_lane;
+  const Schedule& schedule = *launch_->schedule;
+  const std::span<const Step> all = schedule.lane(index);
+  const std::size_t ordered = all.size() - schedule.asides_per_lane;
   const std::span<const Step> steps = all.first(ordered), asides = all.subspan(ordered);
   if (steps.empty()) lane.tile = tiles_;
   while (lane.tile < tiles_) {
@@ -123,7 +124,7 @@ auto CpuExecutor<E>::blocked_on(int peer) -> Outcome {
 
 template <Endpoint E>
 auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step) -> Outcome {
-  const Binding::Share share = binding_.share(step, lane.tile, launch_.fingerprint);
+  const Binding::Share share = binding_.share(step, lane.tile, launch_->fingerprint);
   lane.fingerprint = share.fingerprint;
   return share.exists ? run_step(lane, step, share.count) : Outcome::kDone;
 }
@@ -131,7 +132,8 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step) -> Outcome {
 // Everything that can block comes first: a step that goes past the claim runs to its end.
 template <Endpoint E>
 auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) -> Outcome {
-  const Bytes bytes{count.value * launch_.wire_element.value};
+  const Launch& launch = *launch_;
+  const Bytes bytes{count.value * launch.wire_element.value};
   const std::byte* arrived = nullptr;
   if (step.has(kRecv)) {
     const Outcome outcome =
@@ -140,7 +142,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
   }
   std::byte* slot = nullptr;
   const bool lent = lends(step, bytes);
-  if ((lent || launch_.input_is_shared) && step.has(kSend) && step.src_buffer == BufferId::kInput && !step.has(kRecv) &&
+  if ((lent || launch.input_is_shared) && step.has(kSend) && step.src_buffer == BufferId::kInput && !step.has(kRecv) &&
       binding_.is_one_range(step)) {
     const Outcome outcome = send_reference(lane, step, bytes);
     if (outcome != Outcome::kMismatch) return outcome;
@@ -171,7 +173,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
 template <Endpoint E>
 bool CpuExecutor<E>::lends([[maybe_unused]] const Step& step, [[maybe_unused]] Bytes bytes) const {
   if constexpr (kDirect) {
-    if (!launch_.lends || !step.has(kSend) || !binding_.is_one_range(step)) return false;
+    if (!launch_->lends || !step.has(kSend) || !binding_.is_one_range(step)) return false;
     const bool from_source = !step.has(kRecv) && (step.src_buffer == BufferId::kInput);
     const bool from_store = step.has(kStore) && step.dst_buffer == BufferId::kOutput;
     const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
@@ -195,7 +197,7 @@ auto CpuExecutor<E>::send_reference(const LaneState& lane, const Step& step, Byt
     case ReferenceState::kSent:
       break;
   }
-  if (step.has(kStore)) copy_bytes(binding_.destination(step, lane.tile), data, bytes, launch_.stream_stores);
+  if (step.has(kStore)) copy_bytes(binding_.destination(step, lane.tile), data, bytes, launch_->stream_stores);
   return Outcome::kDone;
 }
 
@@ -214,7 +216,7 @@ template <Endpoint E>
 Peek CpuExecutor<E>::peek(LaneState& lane, const Step& step, Route from, Bytes bytes) {
   if constexpr (kDirect) {
     const bool lands =
-        step.has(kStore) && !step.has(kReduce) && launch_.wire == launch_.type && binding_.is_one_range(step);
+        step.has(kStore) && !step.has(kReduce) && launch_->wire == launch_->type && binding_.is_one_range(step);
     std::byte* const landing = lands ? binding_.destination(step, lane.tile) : nullptr;
     return endpoint_->recv_peek(from, bytes, lane.fingerprint, landing);
   } else {
@@ -224,7 +226,7 @@ Peek CpuExecutor<E>::peek(LaneState& lane, const Step& step, Route from, Bytes b
 
 template <Endpoint E>
 auto CpuExecutor<E>::receive_all(LaneState& lane, const Step& step, Bytes bytes) -> Outcome {
-  const PeerList peers = peers_of(launch_.schedule->shape, step.recv_from);
+  const PeerList peers = peers_of(launch_->schedule->shape, step.recv_from);
   for (; lane.seen < peers.count; ++lane.seen) {
     const int peer = peers[lane.seen];
     if (peer == rank_) {
@@ -243,14 +245,14 @@ auto CpuExecutor<E>::receive_all(LaneState& lane, const Step& step, Bytes bytes)
 /// A reduction with a set of peers that holds nobody else.
 template <Endpoint E>
 bool CpuExecutor<E>::is_alone(const Step& step) const {
-  return is_set(step.recv_from) && peers_of(launch_.schedule->shape, step.recv_from).count <= 1;
+  return is_set(step.recv_from) && peers_of(launch_->schedule->shape, step.recv_from).count <= 1;
 }
 
 template <Endpoint E>
 void CpuExecutor<E>::release(const Step& step, Bytes bytes) {
   if (step.recv_from == PeerSet::kOne)
     return endpoint_->recv_release(Route{Rank{step.recv_peer}, step.is(kSharedRecv), step.lane}, bytes);
-  const PeerList peers = peers_of(launch_.schedule->shape, step.recv_from);
+  const PeerList peers = peers_of(launch_->schedule->shape, step.recv_from);
   for (int i = 0; i < peers.count; ++i)
     if (peers[i] != rank_) endpoint_->recv_release(Route{Rank{peers[i]}, step.is(kSharedRecv), step.lane}, bytes);
 }
@@ -258,23 +260,24 @@ void CpuExecutor<E>::release(const Step& step, Bytes bytes) {
 template <Endpoint E>
 void CpuExecutor<E>::compute(LaneState& lane, const Step& step, Elems count, const std::byte* arrived,
                              std::byte* slot) {
-  if (launch_.wire != launch_.type) [[unlikely]]
+  const Launch& launch = *launch_;
+  if (launch.wire != launch.type) [[unlikely]]
     return compute_on_wire(lane, step, count, arrived, slot);
-  const Bytes bytes{count.value * launch_.element.value};
+  const Bytes bytes{count.value * launch.element.value};
   std::byte* stored = step.has(kStore) ? binding_.destination(step, lane.tile) : nullptr;
   if (step.has(kReduce) && !is_alone(step)) return reduce(lane, step, count, arrived, slot, stored);
   const std::byte* const value = arrived != nullptr ? arrived : binding_.source(step, lane.tile);
-  if (launch_.alone_reduces && stored != nullptr) {
+  if (launch.alone_reduces && stored != nullptr) {
     const void* const only = value;
     ReduceArgs args;
     args.sources = &only;
     args.source_count = 1;
     args.destination = stored;
     args.count = count.value;
-    return kernel(launch_)(args);
+    return kernel(launch)(args);
   }
   if (stored == value) stored = nullptr;  // in place
-  const bool stream = launch_.stream_stores;
+  const bool stream = launch.stream_stores;
   if (stored != nullptr && slot != nullptr) return copy_bytes_twice(stored, slot, value, bytes, stream);
   if (stored != nullptr) return copy_bytes(stored, value, bytes, stream);
   if (slot != nullptr) copy_bytes(slot, value, bytes, false);
@@ -290,7 +293,7 @@ void CpuExecutor<E>::compute_span(LaneState& lane, const Step& step, const std::
     if (run.count.value == 0) continue;
     compute(lane, run.step, run.count, arrived == nullptr ? nullptr : arrived + at,
             slot == nullptr ? nullptr : slot + at);
-    at += run.count.value * launch_.wire_element.value;
+    at += run.count.value * launch_->wire_element.value;
   }
 }
 
@@ -298,37 +301,39 @@ void CpuExecutor<E>::compute_span(LaneState& lane, const Step& step, const std::
 template <Endpoint E>
 ReduceArgs CpuExecutor<E>::operands(LaneState& lane, const Step& step, const void* own, const std::byte* arrived,
                                     const void** pair) {
+  const Launch& launch = *launch_;
   ReduceArgs args;
   if (is_set(step.recv_from)) {
     lane.sources[static_cast<std::size_t>(lane.place)] = own;
     args.sources = lane.sources.data();
-    args.source_count = peers_of(launch_.schedule->shape, step.recv_from).count;
+    args.source_count = peers_of(launch.schedule->shape, step.recv_from).count;
   } else {
     pair[0] = step.is(kOwnLeft) ? own : arrived;
     pair[1] = step.is(kOwnLeft) ? arrived : own;
     args.sources = pair;
     args.source_count = 2;
   }
-  args.divisor = step.is(kComplete) ? launch_.divisor : 1;
-  args.order = launch_.tree_order ? ReduceOrder::kTree : ReduceOrder::kLeft;
-  args.user = launch_.user;
+  args.divisor = step.is(kComplete) ? launch.divisor : 1;
+  args.order = launch.tree_order ? ReduceOrder::kTree : ReduceOrder::kLeft;
+  args.user = launch.user;
   return args;
 }
 
 template <Endpoint E>
 void CpuExecutor<E>::reduce(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot,
                             std::byte* stored) {
+  const Launch& launch = *launch_;
   const void* pair[2];
   ReduceArgs args = operands(lane, step, binding_.source(step, lane.tile), arrived, pair);
   args.count = count.value;
   if (slot != nullptr) {
     args.destination = slot;
     args.second = stored;
-    return reduce_into_slot(kernel(launch_), launch_.element, args);
+    return reduce_into_slot(kernel(launch), launch.element, args);
   }
   args.destination = stored;
-  args.stream = launch_.stream_stores && step.dst_buffer == BufferId::kOutput;
-  kernel(launch_)(args);
+  args.stream = launch.stream_stores && step.dst_buffer == BufferId::kOutput;
+  kernel(launch)(args);
 }
 
 template <Endpoint E>

@@ -29,7 +29,6 @@ class CpuExecutor final : public Executor {
         ranks_(endpoint_->ranks()),
         direct_sources_(static_cast<std::size_t>(ranks_)) {}
 
-  Launch* launch() override { return &launch_; }
   void start(const Launch& launch) override;
   Progress advance() override;
   Status run(const Launch& launch, WaitMonitor& monitor) override;
@@ -130,11 +129,11 @@ class CpuExecutor final : public Executor {
   PollDelay poll_delay_;
   int rank_;
   int ranks_;
-  Launch launch_;
-  ReduceKernel kernel_ = nullptr;  // for kernel_type_ and kernel_op_
+  const Launch* launch_ = nullptr;  // of the schedule that runs, or ran last
+  ReduceKernel kernel_ = nullptr;   // for kernel_type_ and kernel_op_
   DataType kernel_type_ = DataType::kInt8;
   RedOp kernel_op_ = RedOp::kSum;
-  Binding binding_;  // of launch_
+  Binding binding_;  // of *launch_
   std::size_t tiles_ = 0;
   std::vector<LaneState> lanes_;
   std::size_t active_lanes_ = 0;

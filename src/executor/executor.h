@@ -81,9 +81,8 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  /// Where the next launch may be written, so that it need not be copied; start() and run() take it by reference.
-  virtual Launch* launch() = 0;
   /// Begins an operation; the one before has ended. Allocates only when a schedule needs more scratch than any before.
+  /// The launch is not copied: it stays the caller's, in place and unchanged until the operation has ended.
   virtual void start(const Launch& launch) = 0;
   /// Moves what can be moved, without blocking. kFailed: the rank `mismatched()` sent a message of
   /// another call, or fault() or transfer_fault() says more.

@@ -27,10 +27,11 @@ void CpuExecutor<E>::compute_on_wire(LaneState& lane, const Step& step, Elems co
 template <Endpoint E>
 void CpuExecutor<E>::compute_piece(LaneState& lane, const Step& step, std::size_t at, std::size_t count,
                                    const std::byte* arrived, std::byte* slot) {
+  const Launch& launch = *launch_;
   alignas(kCacheLine) std::byte own[kPiece * 2];
   alignas(kCacheLine) std::byte result[kPiece * 2];
-  const std::size_t shift = at * launch_.wire_element.value;
-  const Bytes bytes{count * launch_.wire_element.value};
+  const std::size_t shift = at * launch.wire_element.value;
+  const Bytes bytes{count * launch.wire_element.value};
   const bool reduces = step.has(kReduce) && !is_alone(step);
   const std::byte* value = arrived != nullptr ? arrived + shift : nullptr;
   const std::byte* mine = nullptr;
@@ -38,7 +39,7 @@ void CpuExecutor<E>::compute_piece(LaneState& lane, const Step& step, std::size_
     const std::byte* const source = binding_.source(step, lane.tile);
     mine = source + shift;
     if (step.src_buffer != BufferId::kScratch) {
-      narrow_floats(launch_.wire, own, reinterpret_cast<const float*>(source) + at, count);
+      narrow_floats(launch.wire, own, reinterpret_cast<const float*>(source) + at, count);
       mine = own;
     }
   }
@@ -47,12 +48,12 @@ void CpuExecutor<E>::compute_piece(LaneState& lane, const Step& step, std::size_
     ReduceArgs args = operands(lane, step, mine, value, pair);
     // Messages begin at their own start, this piece somewhere within them.
     const void** const sources = const_cast<const void**>(args.sources);
-    const int set = is_set(step.recv_from) ? peers_of(launch_.schedule->shape, step.recv_from).count : 0;
+    const int set = is_set(step.recv_from) ? peers_of(launch.schedule->shape, step.recv_from).count : 0;
     for (int k = 0; k < set; ++k)
       if (k != lane.place) sources[k] = static_cast<const std::byte*>(sources[k]) + shift;
     args.destination = result;
     args.count = count;
-    kernel(launch_)(args);
+    kernel(launch)(args);
     for (int k = 0; k < set; ++k)
       if (k != lane.place) sources[k] = static_cast<const std::byte*>(sources[k]) - shift;
     value = result;
@@ -63,7 +64,7 @@ void CpuExecutor<E>::compute_piece(LaneState& lane, const Step& step, std::size_
   if (!step.has(kStore)) return;
   std::byte* const stored = binding_.destination(step, lane.tile);
   if (step.dst_buffer == BufferId::kScratch) return copy_bytes(stored + shift, value, bytes, false);
-  widen_floats(launch_.wire, reinterpret_cast<float*>(stored) + at, value, count, launch_.stream_stores);
+  widen_floats(launch.wire, reinterpret_cast<float*>(stored) + at, value, count, launch.stream_stores);
 }
 
 template void CpuExecutor<ShmEndpoint>::compute_on_wire(LaneState&, const Step&, Elems, const std::byte*, std::byte*);

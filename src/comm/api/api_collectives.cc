@@ -15,10 +15,10 @@ namespace {
 Status submit(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t stream) {
   if (stream != nullptr) TUTTI_TRY(tutti::check_handle(stream));
   const std::shared_ptr<tutti::Communicator>& communicator = comm->comm;
-  if (communicator->failed()) return communicator->failure();
+  if (communicator->failures().failed()) return communicator->failures().status();
   CallArguments whole = arguments;
-  TUTTI_TRY(communicator->prepare(&whole));
-  if (stream == nullptr || !stream->stream->is_cuda()) TUTTI_TRY(communicator->check_blocking(whole));
+  TUTTI_TRY(communicator->check(&whole));
+  if (stream == nullptr || !stream->stream->is_cuda()) TUTTI_TRY(communicator->device_calls().check_blocking(whole));
   tutti::QueuedCall queued(tutti::OwnedArguments(whole, communicator->operations().find(whole.op)));
   return tutti::CallGroup::run_later(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
 }
@@ -28,9 +28,9 @@ tuttiResult_t call(CallArguments&& arguments, tuttiComm_t comm, tuttiStream_t st
     tutti::CallGuard call_guard;
     Status status = call_guard.enter(comm);
     if (status.ok() && stream == nullptr && tutti::CallGroup::depth() == 0) [[likely]]
-      return comm->comm->attempt([&] { return comm->comm->run(&arguments); });
+      return comm->comm->failures().attempt([&] { return comm->comm->run(&arguments); });
     const tutti::NoCancel no_cancel;
-    if (status.ok()) status = comm->comm->attempt([&] { return submit(arguments, comm, stream); });
+    if (status.ok()) status = comm->comm->failures().attempt([&] { return submit(arguments, comm, stream); });
     if (!status.ok() && tutti::CallGroup::depth() != 0) tutti::CallGroup::current().refuse(status);
     return status;
   });

@@ -11,9 +11,10 @@ namespace {
 Status submit(const Transfer& transfer, tuttiComm_t comm, tuttiStream_t stream) {
   if (stream != nullptr) TUTTI_TRY(tutti::check_handle(stream));
   const std::shared_ptr<tutti::Communicator>& communicator = comm->comm;
-  if (communicator->failed()) return communicator->failure();
-  TUTTI_TRY(communicator->prepare(transfer));
-  if (stream == nullptr || !stream->stream->is_cuda()) TUTTI_TRY(communicator->check_blocking({&transfer, 1}));
+  if (communicator->failures().failed()) return communicator->failures().status();
+  TUTTI_TRY(communicator->check(transfer));
+  if (stream == nullptr || !stream->stream->is_cuda())
+    TUTTI_TRY(communicator->device_calls().check_blocking({&transfer, 1}));
   tutti::QueuedCall queued(std::vector<Transfer>{transfer});
   return tutti::CallGroup::run_later(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
 }
@@ -28,7 +29,7 @@ tuttiResult_t exchange(Transfer transfer, tuttiDataType_t datatype, tuttiComm_t 
     transfer.type = static_cast<tutti::DataType>(datatype);
     const bool runs_now = stream == nullptr && tutti::CallGroup::depth() == 0;
     if (status.ok())
-      status = comm->comm->attempt([&] {
+      status = comm->comm->failures().attempt([&] {
         return runs_now ? comm->comm->run({&transfer, 1}) : submit(transfer, comm, stream);
       });
     if (!status.ok() && tutti::CallGroup::depth() != 0) tutti::CallGroup::current().refuse(status);

@@ -32,7 +32,7 @@ class Finalization {
  private:
   /// Waits until ready(&late) is true. It names the rank that it waits for; check(late) fails if that wait is in vain.
   template <class Ready, class Check>
-  Status wait_until(const Ready& ready, const Check& check);
+  Status wait_for_peers(const Ready& ready, const Check& check);
   bool is_done_with(Rank peer) const;
   Status check_peer(Rank peer);
 

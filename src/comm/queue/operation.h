@@ -51,7 +51,7 @@ class Operation {
   bool is_elsewhere() const { return end_ != nullptr; }
   /// Messages moved so far, for a driver that wants to know whether polling helps.
   std::uint64_t progress() const {
-    return state_ == State::kRunning && !is_elsewhere() ? comm_->executor().progress() : 0;
+    return state_ == State::kRunning && !is_elsewhere() ? comm_->call_driver().executor().progress() : 0;
   }
 
  private:

@@ -189,7 +189,7 @@ void ProgressThread::sleep(const std::vector<Stream*>& active) {
     while (!stop_ && queued_ == queued && work_.wait_until(lock, end)) continue;
     return;
   }
-  Executor& executor = only->comm().executor();
+  Executor& executor = only->comm().call_driver().executor();
   executor.announce_sleep();
   sleeper_ = &executor;
   lock.unlock();

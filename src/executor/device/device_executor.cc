@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "core/wait_until.h"
 #include "executor/device/device_launch.h"
 #include "executor/polled_run.h"
 
@@ -36,13 +37,7 @@ DeviceExecutor::DeviceExecutor(std::unique_ptr<RankDeviceLinks> rank_links, Exec
 // What kernels use may go when they have ended; one that cannot be waited for keeps it, its peers' memory too.
 DeviceExecutor::~DeviceExecutor() {
   if (report_ == nullptr) return;
-  const Deadline deadline = Deadline::in(2);
-  bool done = last_.event == nullptr;
-  while (!done && !deadline.passed()) {
-    if (!last_.event->query(&done).ok()) break;
-    if (!done) std::this_thread::sleep_for(kKernelNap);
-  }
-  if (!done) {
+  if (!has_last_ended()) {
     (void)rank_links_.release();
     return;
   }
@@ -307,10 +302,15 @@ Status DeviceExecutor::run(const Launch& launch, WaitMonitor& monitor) {
 
 void DeviceExecutor::abandon() {
   stop();
-  if (last_.event == nullptr) return;
-  const auto end = Clock::now() + kStopTimeout;
-  bool done = false;
-  while (Clock::now() < end && last_.event->query(&done).ok() && !done) std::this_thread::sleep_for(kKernelNap);
+  (void)has_last_ended();
+}
+
+// Where the device has failed no kernel is known to have ended.
+bool DeviceExecutor::has_last_ended() const {
+  bool done = last_.event == nullptr;
+  const auto is_known = [&] { return done || !last_.event->query(&done).ok() || done; };
+  return wait_until(is_known, Deadline::in(static_cast<double>(kStopTimeout.count())), WaitPace::naps(kKernelNap)) &&
+         done;
 }
 
 Rank DeviceExecutor::missing() const {

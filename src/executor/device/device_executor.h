@@ -15,8 +15,8 @@
 
 namespace tutti {
 
-/// One a rank and communicator. As an Executor it is driven by one thread at a time; launch() and poll() serve calls on
-/// the caller's own stream: the first by the API's thread, the second by any one other.
+/// One a rank and communicator. As an Executor it is driven by one thread at a time; launch_on() and poll() serve calls
+/// on the caller's own stream: the first by the API's thread, the second by any one other.
 class DeviceExecutor final : public HostedExecutor {
  public:
   DeviceExecutor(std::unique_ptr<RankDeviceLinks> rank_links, Executor& host);
@@ -97,6 +97,7 @@ class DeviceExecutor final : public HostedExecutor {
   Status copy_aside(void* to, const void* from, Bytes bytes);
   Status order_after_caller();
   bool stop_takes_too_long() const;
+  bool has_last_ended() const;
 
   std::unique_ptr<RankDeviceLinks> rank_links_;
   DeviceReport* report_ = nullptr;

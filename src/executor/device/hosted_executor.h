@@ -11,7 +11,6 @@ namespace tutti {
 /// What is the host's executor's, whichever of the two runs a call.
 class HostedExecutor : public Executor {
  public:
-  Launch* launch() override { return host_.launch(); }
   void start(std::span<Transfer> transfers) override { host_.start(transfers); }
   Status run(std::span<Transfer> transfers, WaitMonitor& monitor) override { return host_.run(transfers, monitor); }
   const std::string& transfer_fault() const override { return host_.transfer_fault(); }

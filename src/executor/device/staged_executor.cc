@@ -248,8 +248,9 @@ void StagedExecutor::start_segment() {
   running_ = true;
   ++progress_;
   if (exchanging_) return host().start(std::span(exchanged_));
-  if (stage_ != nullptr) return host().start(stage_->between(at_, slot(at_).in, slot(at_).out));
-  Launch launch = whole_;
+  if (stage_ != nullptr) return host().start(segment_launch_ = stage_->between(at_, slot(at_).in, slot(at_).out));
+  Launch& launch = segment_launch_;
+  launch = whole_;
   const Part part = part_of(at_);
   if (whole_.input != nullptr) launch.input = slot(at_).in;
   if (whole_.output != nullptr) launch.output = slot(at_).out;

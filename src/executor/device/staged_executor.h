@@ -125,6 +125,7 @@ class StagedExecutor final : public HostedExecutor {
 
   // Of the running call.
   Launch whole_;
+  Launch segment_launch_;  // the host's part of it
   StagedBuffers buffers_;
   TwoLevelStage* stage_ = nullptr;
   std::shared_ptr<StreamGate> gate_;
