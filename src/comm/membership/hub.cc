@@ -78,7 +78,7 @@ struct HubRegistry {
     process.store(::getpid(), std::memory_order_relaxed);
     if (handlers_installed) return {};  // a child forked without a hub has inherited them
     TUTTI_TRY(install_fork_handlers(before_fork, after_fork, in_child));
-    start_crypto();  // goodbyes are authenticated: our handler must run before libcrypto's
+    start_crypto();  // goodbyes are authenticated, so our handler must run before libcrypto's, if that has one
     if (std::atexit(at_exit) != 0) return fail(Code::kSystemError, "cannot install an exit handler");
     handlers_installed = true;
     return {};
@@ -168,8 +168,8 @@ struct HubRegistry {
     registry.reap();
   }
 
-  /// Says the goodbyes and stops the thread, which must be out of libcrypto before that is torn down. The hub stays:
-  /// its users may never let go.
+  /// Says the goodbyes and stops the thread, which should be out of libcrypto in case that is torn down
+  /// (start_crypto()). The hub stays: its users may never let go.
   static void end_with_process(const std::shared_ptr<Hub>& hub) {
     HubRegistry& registry = get();
     hub->loop_.call([hub] { hub->say_goodbyes(); }, kEndTimeout);
