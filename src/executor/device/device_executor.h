@@ -11,7 +11,7 @@
 #include "core/clock.h"
 #include "executor/device/device_binding.h"
 #include "executor/device/hosted_executor.h"
-#include "transport/device/device_fabric.h"
+#include "transport/device/rank_device_links.h"
 
 namespace tutti {
 
