@@ -51,22 +51,12 @@ Status RankDeviceLinks::open(Bytes slot, MulticastMode multicast, std::span<cons
   std::vector<ArenaOffer> offers;
   TUTTI_TRY(ranks.exchange_plain(offer, &offers));
   for (std::size_t peer = 0; peer < offers.size(); ++peer) TUTTI_TRY(offers[peer].status.from(ranks.number(peer)));
-  TUTTI_TRY(agree(reach_peers(offers), ranks));
+  TUTTI_TRY(ranks.agree(reach_peers(offers)));
   TUTTI_TRY(open_multicast(offers, ranks));
   // Streams take a device's hardware queues in turn, and two ranks whose streams share one would wait for each other:
   // all ranks make theirs now, with nothing in between that needs a stream for a while.
   if (!peers_.single_process()) open_lending();
-  return agree(driver_.create_stream(device_, &stream_), ranks);
-}
-
-Status RankDeviceLinks::agree(const Status& mine, RankExchange& ranks) {
-  std::vector<RankStatus> statuses;
-  TUTTI_TRY(ranks.exchange_plain(RankStatus::of(mine), &statuses));
-  // Whoever waited in vain did so because of what another one found.
-  const auto worst = std::min_element(statuses.begin(), statuses.end(), [](const RankStatus& a, const RankStatus& b) {
-    return a.severity() < b.severity();
-  });
-  return worst->from(ranks.number(static_cast<std::size_t>(worst - statuses.begin())));
+  return ranks.agree(driver_.create_stream(device_, &stream_));
 }
 
 Bytes RankDeviceLinks::arena_bytes() const {
@@ -197,7 +187,7 @@ Status RankDeviceLinks::open_multicast(const std::vector<ArenaOffer>& offers, Ra
     return fail(Code::kUnsupported, "TUTTI_MULTICAST=mapped is for ranks of one process whose driver maps memory");
   Status made;
   if (rank_ == Rank{0}) made = fabric_->make_multicast(kind, devices, Bytes{links_.geometry.mirror_bytes()});
-  made = agree(made, ranks);
+  made = ranks.agree(made);
   if (!made.ok() && kind == MulticastKind::kMapped) return made;
   why_no_multicast_ = made;
   if (!made.ok()) return {};

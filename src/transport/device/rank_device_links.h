@@ -33,9 +33,6 @@ class RankDeviceLinks {
   /// Meets the other ranks: all have links then, or none has and the status says why, the same on all. `kernels` are
   /// loaded. Blocks for as long as it takes to allocate.
   Status open(Bytes slot, MulticastMode multicast, std::span<const Kernel* const> kernels, RankExchange& ranks);
-  /// What all conclude from what each found: if several are not ok, that of the lowest rank that found more than that
-  /// others are late.
-  static Status agree(const Status& mine, RankExchange& ranks);
 
   DeviceDriver& driver() const { return driver_; }
   int device() const { return device_; }
