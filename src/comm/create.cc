@@ -111,7 +111,7 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
   std::unique_ptr<DeviceSide> device;
   Machine machine;
   if (made.ok()) {
-    machine = machine_of(options, joined, executor->capabilities());
+    machine = machine_of(options, joined, executor->links().capabilities());
     machine.costs = costs;
     made = attach_device(options, joined, machine, *executor, &device);
   }

@@ -19,7 +19,7 @@ ShmGeometry geometry_of(const CreateOptions& options);
 /// The ranks that share this one's memory, in rank order, this one included.
 std::vector<Rank> near_ranks(const CreateOptions& options, const JoinResult& joined);
 /// What the choice may know is equal on all ranks: it comes from the settings that agree and from who is where.
-/// `capabilities`: the executor's.
+/// `capabilities`: of the executor's links.
 Machine machine_of(const CreateOptions& options, const JoinResult& joined, const Capabilities& capabilities);
 /// `oversubscribed`: more ranks run here than there are cores.
 Status make_executor(const CreateOptions& options, const JoinResult& joined, bool oversubscribed,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/ladder.h"
+#include "executor/endpoint_links.h"
 #include "executor/executor.h"
 #include "executor/peer_exchange.h"
 #include "kernels/kernels.h"
@@ -22,6 +23,7 @@ class CpuExecutor final : public Executor {
   /// `peers`: of sends and receives.
   CpuExecutor(std::unique_ptr<E> endpoint, const LadderPolicy& ladder, const PeerPolicy& peers)
       : endpoint_(std::move(endpoint)),
+        links_(*endpoint_),
         exchange_(*endpoint_, peers),
         policy_(ladder),
         poll_delay_(!ladder.has_cores),
@@ -35,40 +37,17 @@ class CpuExecutor final : public Executor {
   void start(std::span<Transfer> transfers) override;
   Status run(std::span<Transfer> transfers, WaitMonitor& monitor) override;
   void abandon() override { endpoint_->revoke_references(); }
-  const std::string& transfer_fault() const override { return exchange_.fault(); }
-  const Transfer* open_transfer() const override { return exchange_.open_transfer(); }
-  bool exchanges_with(Rank peer) const override { return exchange_.is_open_with(peer); }
 
   Rank missing() const override { return missing_; }
-  std::uint64_t progress() const override {
-    std::uint64_t moved = 0;
-    if constexpr (kDirect) moved = endpoint_->bytes_moved();  // a slow peer is not a silent one
-    return progress_ + exchange_.progress() + moved;
-  }
+  /// A slow peer is not a silent one: also what has come in part counts.
+  std::uint64_t progress() const override { return progress_ + exchange_.progress() + links_.bytes_moved(); }
   Rank mismatched() const override { return mismatched_; }
-  Capabilities capabilities() const override { return endpoint_->capabilities(); }
   std::size_t scratch_bytes() const override {
-    std::size_t links = 0;
-    if constexpr (kDirect) links = endpoint_->memory_bytes();
-    return scratch_.capacity() + exchange_.kept_bytes() + links;
+    return scratch_.capacity() + exchange_.kept_bytes() + links_.memory_bytes();
   }
-  void announce_sleep() override { endpoint_->announce_sleep(); }
-  void cancel_sleep() override { endpoint_->cancel_sleep(); }
   void sleep(std::chrono::nanoseconds slice) override { endpoint_->sleep(slice); }
-  void wake() override { endpoint_->wake(); }
-  void serve() override {
-    if constexpr (kDirect) endpoint_->serve();
-  }
-  bool delivered([[maybe_unused]] Rank* late) override {
-    if constexpr (kDirect) return endpoint_->delivered(late);
-    return true;
-  }
-  bool hears([[maybe_unused]] Rank peer) override {
-    if constexpr (kDirect) return endpoint_->hears(peer);
-    return false;
-  }
-  CallBoard& board() override { return endpoint_->board(); }
-  const CallBoard* board(Rank peer) const override { return endpoint_->board(peer); }
+  RankLinks& links() override { return links_; }
+  const OpenTransfers& transfers() const override { return exchange_; }
 
  private:
   enum class Outcome : std::uint8_t { kDone, kBlocked, kMismatch };
@@ -122,6 +101,7 @@ class CpuExecutor final : public Executor {
   Status sleep_once(WaitMonitor& monitor);
 
   std::unique_ptr<E> endpoint_;
+  EndpointLinks<E> links_;
   PeerExchange<E> exchange_;
   bool exchanging_ = false;  // the running operation is one of exchange_
   LadderPolicy policy_;

@@ -190,15 +190,16 @@ void ProgressThread::sleep(const std::vector<Stream*>& active) {
     return;
   }
   Executor& executor = only->comm().call_driver().executor();
-  executor.announce_sleep();
-  sleeper_ = &executor;
+  RankLinks& links = executor.links();
+  links.announce_sleep();
+  sleeper_ = &links;
   lock.unlock();
   const std::uint64_t before = only->progress();
   const bool asleep = only->poll(true) == Operation::State::kRunning && only->progress() == before;
   if (asleep) {
     executor.sleep(std::chrono::milliseconds{100});
   } else {
-    executor.cancel_sleep();
+    links.cancel_sleep();
   }
   lock.lock();
   sleeper_ = nullptr;

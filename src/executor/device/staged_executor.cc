@@ -205,7 +205,7 @@ bool StagedExecutor::have_copies_ended() {
 
 void StagedExecutor::sleep(std::chrono::nanoseconds slice) {
   if (running_) return host().sleep(slice);
-  host().cancel_sleep();
+  links().cancel_sleep();
   std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, ready_ ? kCopyNap : nap_));
   nap_ = std::min<std::chrono::nanoseconds>(nap_ + nap_ / 8, kLongestNap);
 }

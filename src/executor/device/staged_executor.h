@@ -57,12 +57,8 @@ class StagedExecutor final : public HostedExecutor {
   bool works() const override { return !running_ && missing() == kNoRank && (kernels_ == nullptr || !ready_); }
   std::uint64_t progress() const override;
   Rank mismatched() const override { return running_ ? host().mismatched() : kNoRank; }
-  Capabilities capabilities() const override { return host().capabilities(); }
   std::size_t scratch_bytes() const override { return memory().value; }
-  void announce_sleep() override { host().announce_sleep(); }
-  void cancel_sleep() override { host().cancel_sleep(); }
   void sleep(std::chrono::nanoseconds slice) override;
-  void wake() override { host().wake(); }
 
  private:
   /// Staging memory of one segment, and the copies that it takes part in.
