@@ -33,7 +33,7 @@ Status CpuExecutor<E>::run_one_shot(const Launch& launch, WaitMonitor& monitor) 
     args.divisor = launch.divisor;
     args.order = launch.tree_order ? ReduceOrder::kTree : ReduceOrder::kLeft;
     args.user = launch.user;
-    kernel(launch)(args);
+    work_.kernel(launch)(args);
   }
   for (int peer = 0; peer < ranks_; ++peer)
     if (peer != rank_) endpoint_->recv_release(Route{Rank{peer}, true, 0}, bytes);
