@@ -77,8 +77,10 @@ Status join_with(const JoinRequest& request, const JoinTask::BeforeReady& before
 Status join_with(const JoinRequest& request, JoinAttempt* attempt, JoinResult* result) {
   TUTTI_TRY(check_ranks(request));
   UniqueId id;
-  if (const Status status = read_id(request, &id); !status.ok())
-    return attempt->service = JoinTask::Service::kRefused, status;
+  if (const Status status = read_id(request, &id); !status.ok()) {
+    attempt->service = JoinTask::Service::kRefused;
+    return status;
+  }
   return join_by(request, id, nullptr, attempt, result);
 }
 
