@@ -183,7 +183,10 @@ auto CpuExecutor<E>::receive(LaneState& lane, const Step& step, Bytes bytes, con
   const Route from{Rank{step.recv_peer}, step.is(kSharedRecv), step.lane};
   const Peek found = peek(lane, step, from, bytes);
   if (found.state == PeekState::kAgain) return blocked_on(step.recv_peer);
-  if (found.state == PeekState::kMismatch) return mismatched_ = from.peer, Outcome::kMismatch;
+  if (found.state == PeekState::kMismatch) {
+    mismatched_ = from.peer;
+    return Outcome::kMismatch;
+  }
   *arrived = found.data;
   return Outcome::kDone;
 }
@@ -213,7 +216,10 @@ auto CpuExecutor<E>::receive_all(LaneState& lane, const Step& step, Bytes bytes)
     const Route from{Rank{peer}, step.is(kSharedRecv), step.lane};
     const Peek peek = endpoint_->recv_peek(from, bytes, lane.fingerprint);
     if (peek.state == PeekState::kAgain) return blocked_on(peer);
-    if (peek.state == PeekState::kMismatch) return mismatched_ = from.peer, Outcome::kMismatch;
+    if (peek.state == PeekState::kMismatch) {
+      mismatched_ = from.peer;
+      return Outcome::kMismatch;
+    }
     lane.sources[static_cast<std::size_t>(lane.seen)] = peek.data;
   }
   return Outcome::kDone;

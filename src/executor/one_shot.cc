@@ -13,8 +13,10 @@ Status CpuExecutor<E>::run_one_shot(const Launch& launch, WaitMonitor& monitor) 
   const Bytes bytes{launch.count.value * launch.element.value};
   const Route all{kNoRank, true, 0};
   std::byte* const slot = endpoint_->send_claim(all, bytes);
-  if (slot == nullptr) [[unlikely]]
-    return start(launch), wait(monitor);
+  if (slot == nullptr) [[unlikely]] {
+    start(launch);
+    return wait(monitor);
+  }
   if (bytes.value != 0) copy_bytes(slot, launch.input, bytes, false);
   endpoint_->send_commit(all, bytes, launch.fingerprint);
   ++progress_;

@@ -184,15 +184,19 @@ bool Prover::find_origin(std::int32_t rank, std::uint32_t chunk, Origin* origin)
   const auto source = static_cast<std::int32_t>(chunk / parts);
   switch (program_->collective()) {
     case Collective::kBroadcast:
-      return *origin = Origin{program_->root(), chunk}, true;
+      *origin = Origin{program_->root(), chunk};
+      return true;
     case Collective::kAllGather:
     case Collective::kGather:
-      return *origin = Origin{source, chunk}, true;
+      *origin = Origin{source, chunk};
+      return true;
     case Collective::kScatter:
-      return *origin = Origin{program_->root(), block + chunk}, true;
+      *origin = Origin{program_->root(), block + chunk};
+      return true;
     case Collective::kAllToAll: {
       const std::uint32_t before = chunk / parts * static_cast<std::uint32_t>(program_->ranks()) * parts;
-      return *origin = Origin{source, before + block + chunk % parts}, true;
+      *origin = Origin{source, before + block + chunk % parts};
+      return true;
     }
     default:
       return false;
