@@ -156,7 +156,10 @@ bool ProgressThread::poll_head(Stream* stream, bool look, std::uint64_t* moved) 
     so_far = stream->first_error_;
   }
   // A callback is called once, even if memory runs out before its item is gone.
-  if (item->operation == nullptr) return retire(stream, call_back(std::exchange(item->callback, {}), so_far)), true;
+  if (item->operation == nullptr) {
+    retire(stream, call_back(std::exchange(item->callback, {}), so_far));
+    return true;
+  }
   Operation& operation = *item->operation;
   const bool ended = operation.poll(look) == Operation::State::kEnded;
   *moved += operation.progress() + static_cast<std::uint64_t>(operation.state());
