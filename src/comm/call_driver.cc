@@ -19,7 +19,7 @@ CallDriver::CallDriver(const Settings& settings, std::shared_ptr<const Automatic
       failures_(failures),
       judge_(judge),
       host_(host),
-      board_(host.board()),
+      board_(host.links().board()),
       timeout_seconds_(settings.timeout_seconds),
       binder_(settings, std::move(choice), rank_, peers.ranks(), static_cast<int>(peers.far().size()), source) {
   running_.executor = &host_;
@@ -110,7 +110,7 @@ Status CallDriver::advance(bool look, bool* done) {
   const Progress progress = executor().advance();
   *done = progress == Progress::kDone;
   if (*done || (progress == Progress::kAgain && !look && !judge_.alarmed())) return {};
-  if (look) executor().serve();  // what it waits for may wait for connections that it does not look at
+  if (look) executor().links().serve();  // what it waits for may wait for connections that it does not look at
   board_.wait_for(executor().missing());
   return judge_.check(executor().missing(), executor().progress());
 }

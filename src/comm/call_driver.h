@@ -109,7 +109,7 @@ class CallDriver {
   FailureHandler& failures_;
   WaitJudge& judge_;
   Executor& host_;
-  CallBoard& board_;                     // the host executor's
+  CallBoard& board_;                     // of the host executor's links
   std::atomic<double> timeout_seconds_;  // relaxed: set by callers, read by the thread that waits
   bool closed_ = false;
   TurnQueue turns_;

@@ -18,19 +18,20 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
       executor_(std::move(executor)),
       rank_(joined_.membership->rank()),
       ranks_(joined_.membership->ranks()),
-      peers_(*joined_.membership, *executor_),
+      peers_(*joined_.membership, executor_->links()),
       failures_(*joined_.membership, log_source(), {[this] { device_calls_.stop_kernels(); }, [this] { wake(); }}),
       call_check_(settings, rank_, ranks_),
       call_driver_(settings, std::move(choice), peers_, failures_, judge_, *executor_, log_source()),
-      judge_(peers_, failures_, call_driver_.running(), *executor_, settings.reconnect_seconds, log_source()),
+      judge_(peers_, failures_, call_driver_.running(), executor_->links(), executor_->transfers(),
+             settings.reconnect_seconds, log_source()),
       kernels_(peers_, failures_, judge_),
       device_calls_(call_driver_, peers_, judge_, kernels_) {
-  executor_->board().open();
+  executor_->links().board().open();
 }
 
 void Communicator::start_listening() {
   joined_.membership->set_listener([this] { listen(); });
-  if (machine().network) joined_.membership->set_board(&executor_->board());
+  if (machine().network) joined_.membership->set_board(&executor_->links().board());
 }
 
 Communicator::~Communicator() {
@@ -40,7 +41,7 @@ Communicator::~Communicator() {
 
 void Communicator::listen() {
   judge_.raise_alarm();
-  executor_->wake();
+  executor_->links().wake();
 }
 
 void Communicator::wake() {
@@ -108,8 +109,8 @@ Status Communicator::finalize() {
   const std::uint64_t last = call_driver_.begin_finalize();
   membership().publish_board();
   const bool spans_processes = device_calls_.exist() && device_calls_.side()->spans_processes();
-  const Status status = Finalization(peers_, failures_, judge_, *executor_, last, spans_processes).run();
-  executor_->board().end(last + 1);
+  const Status status = Finalization(peers_, failures_, judge_, executor_->links(), last, spans_processes).run();
+  executor_->links().board().end(last + 1);
   membership().say_goodbye(last);
   return status;
 }
@@ -118,7 +119,7 @@ Status Communicator::async_error() {
   if (failures_.failed()) return failures_.status();
   TUTTI_TRY(kernels_.look_at_graphs());
   TUTTI_TRY(failures_.adopt_cause());
-  TUTTI_TRY(judge_.look_for_past_disagreement(executor_->board().state().sequence));
+  TUTTI_TRY(judge_.look_for_past_disagreement(executor_->links().board().state().sequence));
   for (Rank peer{0}; peer.value < ranks_; ++peer) {
     if (peers_.liveness(peer) != Liveness::kDead) continue;
     TUTTI_TRY(failures_.adopt_cause());  // whoever died after giving a cause gave it before it died

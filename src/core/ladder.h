@@ -133,7 +133,10 @@ class Ladder {
       return Rung::kSpin;
     }
     const bool yields_no_more = now_ - since_ >= policy_.spin_for + policy_.yield_for;
-    if (yields_no_more || (crowd_ != nullptr && crowd_->here(now_))) return now_ = Clock::now(), Rung::kSleep;
+    if (yields_no_more || (crowd_ != nullptr && crowd_->here(now_))) {
+      now_ = Clock::now();
+      return Rung::kSleep;
+    }
     // One look at the clock a yield: where ranks share a core, a call consists of yields.
     const Clock::time_point before = now_;
     sched_yield();

@@ -1,14 +1,13 @@
-// The step body for buffers of float32 whose messages are of a narrower type: conversion, reduction and conversion back
-// piece by piece, so that what is converted stays in the first-level cache and no buffer is passed over twice.
+// The work of steps on buffers of float32 whose messages are of a narrower type: conversion, reduction and conversion
+// back piece by piece, so that what is converted stays in the first-level cache and no buffer is passed over twice.
 //
 // The result is that of the same collective on buffers of the wire type, widened: every rank's own data is rounded to
 // the wire type like its peers', reductions add in float32 and round once, and what is stored is what travels. So all
 // ranks get the same bits.
-#include "executor/cpu_executor.h"
-#include "transport/inproc.h"
-#include "transport/mixed/mixed.h"
-#include "transport/shm/shm.h"
-#include "transport/tcp/tcp.h"
+#include <algorithm>
+
+#include "executor/step_work.h"
+#include "schedule/peer_list.h"
 
 namespace tutti {
 
@@ -16,17 +15,14 @@ namespace {
 constexpr std::size_t kPiece = 4096;  // elements: 16 KiB of float32 and half of it or less as it travels
 }
 
-template <Endpoint E>
-void CpuExecutor<E>::compute_on_wire(LaneState& lane, const Step& step, Elems count, const std::byte* arrived,
-                                     std::byte* slot) {
+void StepWork::run_narrow(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot) {
   for (std::size_t at = 0; at < count.value; at += kPiece)
-    compute_piece(lane, step, at, std::min(kPiece, count.value - at), arrived, slot);
+    run_piece(lane, step, at, std::min(kPiece, count.value - at), arrived, slot);
 }
 
 /// Elements [at, at + count) of the step's chunk.
-template <Endpoint E>
-void CpuExecutor<E>::compute_piece(LaneState& lane, const Step& step, std::size_t at, std::size_t count,
-                                   const std::byte* arrived, std::byte* slot) {
+void StepWork::run_piece(LaneState& lane, const Step& step, std::size_t at, std::size_t count, const std::byte* arrived,
+                         std::byte* slot) {
   const Launch& launch = *launch_;
   alignas(kCacheLine) std::byte own[kPiece * 2];
   alignas(kCacheLine) std::byte result[kPiece * 2];
@@ -66,11 +62,5 @@ void CpuExecutor<E>::compute_piece(LaneState& lane, const Step& step, std::size_
   if (step.dst_buffer == BufferId::kScratch) return copy_bytes(stored + shift, value, bytes, false);
   widen_floats(launch.wire, reinterpret_cast<float*>(stored) + at, value, count, launch.stream_stores);
 }
-
-template void CpuExecutor<ShmEndpoint>::compute_on_wire(LaneState&, const Step&, Elems, const std::byte*, std::byte*);
-template void CpuExecutor<InprocEndpoint>::compute_on_wire(LaneState&, const Step&, Elems, const std::byte*,
-                                                           std::byte*);
-template void CpuExecutor<TcpEndpoint>::compute_on_wire(LaneState&, const Step&, Elems, const std::byte*, std::byte*);
-template void CpuExecutor<MixedEndpoint>::compute_on_wire(LaneState&, const Step&, Elems, const std::byte*, std::byte*);
 
 }  // namespace tutti

@@ -228,7 +228,10 @@ bool PeerExchange<E>::advance_receives(Rank peer) {
     const std::uint64_t before = progress_;
     const bool sound = link.left.value != 0 ? take_pieces(peer) : take_envelope(peer);
     if (!sound) return false;
-    if (progress_ == before) return wait_for(peer), true;
+    if (progress_ == before) {
+      wait_for(peer);
+      return true;
+    }
   }
   return true;
 }

@@ -28,7 +28,7 @@ struct PeerPolicy {
 
 /// One a rank and communicator; driven by one thread at a time. What arrived unexpectedly stays from batch to batch.
 template <Endpoint E>
-class PeerExchange {
+class PeerExchange final : public OpenTransfers {
  public:
   PeerExchange(E& endpoint, const PeerPolicy& policy);
 
@@ -39,11 +39,9 @@ class PeerExchange {
 
   Rank missing() const { return missing_; }
   std::uint64_t progress() const { return progress_; }
-  const std::string& fault() const { return fault_; }
-  /// The first transfer that has not ended; nullptr: none.
-  const Transfer* open_transfer() const;
-  /// Whether a transfer that has not ended is with this rank; a receive from any is with all.
-  bool is_open_with(Rank peer) const;
+  const std::string& fault() const override { return fault_; }
+  const Transfer* open_transfer() const override;
+  bool is_open_with(Rank peer) const override;
   std::size_t kept_bytes() const { return kept_bytes_; }
 
  private:

@@ -18,15 +18,15 @@ Status run_polled(Executor& executor, WaitMonitor& monitor, std::chrono::microse
     return outcome == Progress::kDone;
   };
   const auto is_worth_it = [&](bool sleeps) -> Status {
-    if (sleeps) executor.serve();
+    if (sleeps) executor.links().serve();
     const auto now = Clock::now();
     if (outcome != Progress::kFailed && !monitor.alarmed() && now < next_check) return {};
     next_check = now + kAwake;
-    executor.board().wait_for(executor.missing());
+    executor.links().board().wait_for(executor.missing());
     return monitor.check(executor.missing(), executor.progress());
   };
   TUTTI_TRY(wait_until(has_ended, is_worth_it, WaitPace::yields(kAwake, nap)));
-  executor.board().wait_for(kNoRank);
+  executor.links().board().wait_for(kNoRank);
   return {};
 }
 

@@ -258,7 +258,10 @@ Status Connection::read_all(bool until_empty, bool* ended) {
     SocketState state = SocketState::kAgain;
     if (const Status status = receive(&got, &passed, &state); !status.ok()) return status;
     if (state == SocketState::kAgain) return {};
-    if (state == SocketState::kClosed) return *ended = true, Status();
+    if (state == SocketState::kClosed) {
+      *ended = true;
+      return {};
+    }
     if (passed.valid()) {
       if (!handshake_.done() || descriptors_.size() >= kMaxWaitingDescriptors)
         return fail(Code::kRemoteError, "the other end sent a descriptor that nobody asked for");

@@ -6,6 +6,7 @@
 #include "schedule/drawing.h"
 #include "schedule/prover.h"
 #include "schedule/span.h"
+#include "schedule/step_rules.h"
 
 namespace tutti {
 
@@ -26,31 +27,16 @@ bool Prover::check_extents() {
 }
 
 bool Prover::check_step(const Strand& strand) {
-  if (!check_verbs(strand) || !check_peers(strand)) return false;
-  if (strand.step.span.count == 1) return !arrived_.empty() || check_sizes(strand);
-  if (!check_span(strand)) return false;
+  const Step& step = strand.step;
+  const StepPlace place{*program_, extent_, strand.rank, strand.lane, strand.aside, strand.peers};
+  if (const char* problem = find_step_fault(place, step)) return report(Check::kStep, strand, problem);
+  if (!arrived_.empty()) return true;
   Strand one = strand;
-  for (std::uint32_t j = 0; j < strand.step.span.count; ++j) {
-    one.step = single_step(strand.step, j, extent_);
-    if (!check_sizes(one)) return false;
+  for (std::uint32_t j = 0; j < step.span.count; ++j) {
+    if (step.span.count > 1) one.step = single_step(step, j, extent_);
+    if (const char* problem = find_chunk_fault(cells_, one.step)) return report(Check::kMemory, one, problem);
   }
   return true;
-}
-
-/// A step with several chunks, or none.
-bool Prover::check_span(const Strand& strand) {
-  const Step& step = strand.step;
-  const char* problem = nullptr;
-  if (step.span.count == 0) problem = "no chunks";
-  if (step.span.run > step.span.period) problem = "runs that overlap";
-  if (!arrived_.empty()) problem = "a barrier with several chunks";
-  if (step.recv_from > PeerSet::kOne || step.send_to > PeerSet::kOne || step.is(kSharedRecv)) {
-    problem = "several chunks with several peers";
-  }
-  if (step.has(kRecv | kSend) && step.span.count > extent_.message_chunks) problem = "more chunks than a message holds";
-  // Parts of one block differ in size, so both ends of a message must mean the same ones.
-  if (!has_blocks(extent_) && step.span.run != step.span.period) problem = "parts of one block that do not adjoin";
-  return problem == nullptr || report(Check::kStep, strand, problem);
 }
 
 /// A step may store where it takes the same chunk from, but not where it takes another one from: the order within a
@@ -77,66 +63,17 @@ bool Prover::check_overlap(const Strand& strand) {
   return true;
 }
 
-bool Prover::check_verbs(const Strand& strand) {
-  const Step& step = strand.step;
-  const char* problem = nullptr;
-  const bool barrier = !arrived_.empty();
-  const bool reads = step.has(kReduce) || !step.has(kRecv);
-  const bool one_peer = step.recv_from == PeerSet::kOne;
-  if (step.verbs == 0 || step.verbs > 15) problem = "no verb, or an unknown one";
-  if (step.lane != strand.lane) problem = "of another lane";
-  if (step.has(kReduce) && !step.has(kRecv)) problem = "reduces without receiving";
-  if (step.has(kRecv) != (step.recv_from != PeerSet::kNone)) problem = "verbs and peers to receive from disagree";
-  if (step.has(kSend) != (step.send_to != PeerSet::kNone)) problem = "verbs and peers to send to disagree";
-  if (step.is(kSharedRecv) && !step.has(kRecv)) problem = "a shared receive that does not receive";
-  if (step.is(kOwnLeft) && !(step.has(kReduce) && one_peer)) problem = "own-left without a reduction with one peer";
-  if (step.is(kComplete) && !step.has(kReduce)) problem = "complete without a reduction";
-  if (step.is(kDescending) && !step.has(kStore)) problem = "descending without a store";
-  if (step.is(kAside) && (step.verbs != kStore || step.src_buffer != BufferId::kInput ||
-                          step.dst_buffer != BufferId::kOutput || step.span.count != 1)) {
-    problem = "aside, but not the copy of an input chunk to the output";
-  }
-  if (strand.aside && !step.is(kAside)) problem = "comes after a step that is aside";
-  if (barrier && (step.has(kReduce | kStore) || step.src_buffer != BufferId::kNone)) problem = "a barrier with data";
-  if (barrier && program_->lanes() != 1) problem = "a barrier with several lanes";
-  if (!barrier && reads == (step.src_buffer == BufferId::kNone)) problem = "verbs and source disagree";
-  if (step.has(kStore) == (step.dst_buffer == BufferId::kNone)) problem = "verbs and destination disagree";
-  if (!barrier && !step.has(kStore | kSend)) problem = "its value goes nowhere";
-  if (!barrier && step.recv_from > PeerSet::kOne && !step.has(kReduce)) problem = "receives a set but reduces nothing";
-  return problem == nullptr || report(Check::kStep, strand, problem);
-}
-
-bool Prover::check_peers(const Strand& strand) {
-  const Step& step = strand.step;
-  const auto is_peer = [&](std::int32_t peer) { return peer >= 0 && peer < program_->ranks() && peer != strand.rank; };
-  const bool recv_ok = step.recv_from == PeerSet::kOne ? is_peer(step.recv_peer) : step.recv_peer == -1;
-  const bool send_ok = step.send_to == PeerSet::kOne ? is_peer(step.send_peer) : step.send_peer == -1;
-  const bool alone = program_->ranks() == 1 && step.has(kRecv | kSend);
-  const bool no_set = step.recv_from > PeerSet::kOne && strand.peers.count < 2;
-  return (recv_ok && send_ok && !alone && !no_set && step.send_to <= PeerSet::kAll) ||
-         report(Check::kStep, strand, "a peer that is none");
-}
-
-/// Chunks of one part index are equally large; a step must not mix sizes.
-bool Prover::check_sizes(const Strand& strand) {
-  const Step& step = strand.step;
-  const auto fits = [&](BufferId buffer, std::uint32_t chunk) {
-    const bool sized = buffer == BufferId::kInput || buffer == BufferId::kOutput;
-    return !sized || chunk == step.chunk || chunk % cells_.parts() == step.chunk % cells_.parts();
-  };
-  if (step.chunk >= cells_.chunks()) return report(Check::kMemory, strand, "a chunk that the result does not have");
-  return (fits(step.src_buffer, step.src_chunk) && fits(step.dst_buffer, step.dst_chunk)) ||
-         report(Check::kMemory, strand, "chunks of different sizes");
-}
-
-bool Prover::receives_from(std::int32_t rank, const Step& step, std::int32_t peer) const {
+namespace {
+/// Whether a rank's step receives from a peer, alone or among others.
+bool receives_from(const Program& program, std::int32_t rank, const Step& step, std::int32_t peer) {
   if (step.recv_from == PeerSet::kOne) return step.recv_peer == peer;
-  const PeerList peers = peers_of(program_->at(rank), step.recv_from);
+  const PeerList peers = peers_of(program.at(rank), step.recv_from);
   for (std::int32_t i = 0; i < peers.count; ++i) {
     if (peers[i] == peer) return true;
   }
   return false;
 }
+}  // namespace
 
 bool Prover::is_used_later(const LinkName& link, bool by_sender) const {
   const std::int32_t rank = by_sender ? link.from : link.to;
@@ -146,7 +83,7 @@ bool Prover::is_used_later(const LinkName& link, bool by_sender) const {
       const Step step = program_->step(rank, link.lane, i);
       const bool sends = step.has(kSend) && (link.shared ? step.send_to == PeerSet::kAll : step.send_peer == link.to);
       const bool receives =
-          step.has(kRecv) && step.is(kSharedRecv) == link.shared && receives_from(rank, step, link.from);
+          step.has(kRecv) && step.is(kSharedRecv) == link.shared && receives_from(*program_, rank, step, link.from);
       if (by_sender ? sends : receives) return true;
     }
   }
@@ -217,15 +154,19 @@ bool Prover::find_origin(std::int32_t rank, std::uint32_t chunk, Origin* origin)
   const auto source = static_cast<std::int32_t>(chunk / parts);
   switch (program_->collective()) {
     case Collective::kBroadcast:
-      return *origin = Origin{program_->root(), chunk}, true;
+      *origin = Origin{program_->root(), chunk};
+      return true;
     case Collective::kAllGather:
     case Collective::kGather:
-      return *origin = Origin{source, chunk}, true;
+      *origin = Origin{source, chunk};
+      return true;
     case Collective::kScatter:
-      return *origin = Origin{program_->root(), block + chunk}, true;
+      *origin = Origin{program_->root(), block + chunk};
+      return true;
     case Collective::kAllToAll: {
       const std::uint32_t before = chunk / parts * static_cast<std::uint32_t>(program_->ranks()) * parts;
-      return *origin = Origin{source, before + block + chunk % parts}, true;
+      *origin = Origin{source, before + block + chunk % parts};
+      return true;
     }
     default:
       return false;

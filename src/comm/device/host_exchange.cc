@@ -16,7 +16,7 @@ HostExchange::HostExchange(Executor& host, Membership& membership, Deadline dead
     : host_(host), membership_(membership), deadline_(deadline) {
   membership_.set_listener([this] {
     alarm_.store(1, std::memory_order_release);
-    host_.wake();
+    host_.links().wake();
   });
 }
 

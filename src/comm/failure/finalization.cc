@@ -22,7 +22,7 @@ Status Finalization::run() {
     TUTTI_TRY(judge_.look_for_past_disagreement(last_));
   }
   // What was sent may still be in this host's memory, and a peer that receives it later finds this rank gone.
-  return wait_for_peers([this](Rank* late) { return executor_.delivered(late); }, [](Rank) { return Status(); });
+  return wait_for_peers([this](Rank* late) { return links_.delivered(late); }, [](Rank) { return Status(); });
 }
 
 template <class Ready, class Check>
@@ -33,9 +33,9 @@ Status Finalization::wait_for_peers(const Ready& ready, const Check& check) {
     if (sleeps || judge_.alarmed()) TUTTI_TRY(failures_.adopt_cause());
     TUTTI_TRY(check(late));
     if (!sleeps) return {};
-    TUTTI_TRY(judge_.look_at_clock(late, executor_.progress()));
+    TUTTI_TRY(judge_.look_at_clock(late, links_.bytes_moved()));
     judge_.ask_far_ranks();
-    executor_.serve();  // a peer may have lost a connection, and need again what it carried
+    links_.serve();  // a peer may have lost a connection, and need again what it carried
     return {};
   };
   return wait_until([&] { return ready(&late); }, is_worth_it, WaitPace{std::chrono::milliseconds{1}});

@@ -79,13 +79,13 @@ Status WaitJudge::look_for_disagreement() {
 }
 
 Status WaitJudge::look_for_transfer_faults() {
-  const std::string& fault = host_.transfer_fault();
+  const std::string& fault = transfers_.fault();
   return fault.empty() ? Status{} : failures_.fail_for_good(Status(Code::kMismatch, fault), kNoRank);
 }
 
 std::string WaitJudge::what_runs() const {
   if (!running_.exchanges()) return describe(running_.call);
-  const Transfer* const open = host_.open_transfer();
+  const Transfer* const open = transfers_.open_transfer();
   return open != nullptr ? describe(*open) : "sends that nobody has taken yet";
 }
 
@@ -115,7 +115,7 @@ Culprit WaitJudge::late_in_last_call(const std::vector<int>& ranks) const {
 // empty call sends nothing, so the next one finds the peer's message.
 Status WaitJudge::odd_message(Rank from) {
   Call mine = running_.call;
-  const Disagreement other = find_first_disagreement(&mine, from, host_.board(), peers_.boards());
+  const Disagreement other = find_first_disagreement(&mine, from, links_.board(), peers_.boards());
   if (other.rank != kNoRank)
     return failures_.fail_for_good(Status(Code::kMismatch, describe(other, mine, rank_)), from);
   if (running_.call.collective == Collective::kAllToAllV)
@@ -136,9 +136,9 @@ bool WaitJudge::concerns(Rank peer, Liveness liveness, Rank missing) const {
     if (peers_.has_finished(peer, running_.call.sequence)) return false;
     return !peers_.is_far(peer) || missing == peer || waits_in_circle(rank_, missing, ranks_, peers_.boards());
   }
-  const Transfer* const open = host_.open_transfer();
+  const Transfer* const open = transfers_.open_transfer();
   if (open == nullptr) return missing == peer;  // all is said and done, but the peer has not taken it
-  if (!host_.exchanges_with(peer)) return false;
+  if (!transfers_.is_open_with(peer)) return false;
   if (liveness == Liveness::kDead || open->peer != kNoRank) return true;
   for (Rank other{0}; other.value < ranks_; ++other)
     if (other != rank_ && peers_.liveness(other) == Liveness::kAlive) return false;
@@ -160,7 +160,7 @@ Status WaitJudge::look_for_deaths(Rank missing, std::uint64_t progress) {
       return {};
     }
     const Clock::duration suspected = Clock::now() - suspect_since_;
-    if (peers_.is_far(peer) && (suspected < kFarTimeout || (suspected < kLastWords && host_.hears(peer)))) {
+    if (peers_.is_far(peer) && (suspected < kFarTimeout || (suspected < kLastWords && links_.hears(peer)))) {
       alarm_.store(1, std::memory_order_release);
       return {};
     }
@@ -216,7 +216,7 @@ Status WaitJudge::kernel_timed_out(const Call& call, Rank missing) {
 void WaitJudge::warn_of_missing(Rank missing, double waited) {
   warned_ = true;
   // Who waits for ever for anybody's message is a server between two requests: nobody is late.
-  const Transfer* const open = running_.exchanges() ? host_.open_transfer() : nullptr;
+  const Transfer* const open = running_.exchanges() ? transfers_.open_transfer() : nullptr;
   if (running_.timeout <= 0 && open != nullptr && open->kind == Transfer::Kind::kReceive && open->peer == kNoRank)
     return;
   const Culprit culprit = culprit_of_wait(missing);
@@ -232,7 +232,7 @@ Status WaitJudge::look_for_past_disagreement(std::uint64_t last) {
     if (peer == rank_) continue;
     Call mine;
     mine.sequence = last;
-    const Disagreement other = find_first_disagreement(&mine, peer, host_.board(), peers_.boards());
+    const Disagreement other = find_first_disagreement(&mine, peer, links_.board(), peers_.boards());
     if (other.rank != kNoRank)
       return failures_.fail_for_good(Status(Code::kMismatch, describe(other, mine, rank_)), peer);
   }

@@ -77,7 +77,10 @@ Status join(const JoinRequest& request, const BeforeReady& before_ready, JoinRes
 Status join(const JoinRequest& request, JoinAttempt* attempt, JoinResult* result) {
   TUTTI_TRY(check_ranks(request));
   UniqueId id;
-  if (const Status status = read_id(request, &id); !status.ok()) return attempt->service = IdService::kRefused, status;
+  if (const Status status = read_id(request, &id); !status.ok()) {
+    attempt->service = IdService::kRefused;
+    return status;
+  }
   return join_by(request, id, nullptr, attempt, result);
 }
 

@@ -97,7 +97,10 @@ Status RootSession::take_join(Connection* from, ByteView payload) {
     joined.deadline = loop_.after(std::chrono::milliseconds(timeout), [weak = weak_from_this(), rank] {
       if (const auto self = weak.lock()) self->on_deadline(rank);
     });
-  if (joined_.size() == static_cast<std::size_t>(ranks_)) return complete(), Status();
+  if (joined_.size() == static_cast<std::size_t>(ranks_)) {
+    complete();
+    return {};
+  }
   from->send(MessageType::kMissing, encode(MissingMessage{missing()}));
   if (missing_timer_ == 0)
     missing_timer_ = loop_.after(kMissingReports, [weak = weak_from_this()] {
@@ -344,11 +347,14 @@ void RootService::fail_all(const Status& why) {
 }
 
 bool RootService::find_secret(const KeyId& id, Key* secret) const {
-  if (const auto found = active_.find(id); found != active_.end())
-    return *secret = found->second.session->secret(), true;
+  if (const auto found = active_.find(id); found != active_.end()) {
+    *secret = found->second.session->secret();
+    return true;
+  }
   const auto past = std::find_if(past_.begin(), past_.end(), [&](const Past& item) { return item.id == id; });
   if (past == past_.end()) return false;
-  return *secret = past->secret, true;
+  *secret = past->secret;
+  return true;
 }
 
 void RootService::serve(const std::shared_ptr<Connection>& connection) {

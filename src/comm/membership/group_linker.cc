@@ -157,7 +157,10 @@ Status GroupLinker::take_memory(const PeerProcess& peer, ByteView payload) {
       memory_ == Memory::kAwaited && order.find(peer.process()) == order.host_parent(group_.connections().self());
   if (!expected || descriptor.valid() != (message.bytes != 0))
     return fail(Code::kRemoteError, "memory that was not announced");
-  if (message.bytes == 0) return have_memory(Memory::kApart, nullptr), Status();
+  if (message.bytes == 0) {
+    have_memory(Memory::kApart, nullptr);
+    return {};
+  }
   if (message.bytes != layout.size().value) return fail(Code::kRemoteError, "the memory of other ranks");
   std::shared_ptr<Segment> whole;
   const Status status = Segment::adopt(descriptor.release(), layout.size(), &whole);

@@ -279,7 +279,8 @@ Status Hub::open(const Settings& settings) {
   if (tcp.ok()) {
     // Another program may have the port at such an address: who dials it must not take that one's end for ours.
     if (!tcp_acceptor_->serves_ipv6()) std::erase_if(addresses_, [](const IpAddress& at) { return at.family == 6; });
-    return port_ = tcp_acceptor_->port(), Status();
+    port_ = tcp_acceptor_->port();
+    return {};
   }
   if (settings.port_first != 0)
     return fail(tcp.code(), "TUTTI_PORT_RANGE={}-{}: {}", settings.port_first, settings.port_last, tcp.text());

@@ -23,7 +23,10 @@ Operation::State Operation::step(bool look) {
   if (is_elsewhere()) return watch();
   if (state_ == State::kQueued && !may_begin()) return state_;
   // After an abort the buffers are the caller's: not a byte more is read or written, however late this comes.
-  if (comm_->failures().failed() && state_ != State::kEnded) return end(comm_->failures().status()), state_;
+  if (comm_->failures().failed() && state_ != State::kEnded) {
+    end(comm_->failures().status());
+    return state_;
+  }
   if (state_ == State::kQueued) {
     state_ = State::kRunning;
     if (!begin()) return state_;
@@ -31,9 +34,13 @@ Operation::State Operation::step(bool look) {
   if (state_ == State::kEnded) return state_;
   bool done = false;
   Status status = comm_->call_driver().advance(look, &done);
-  if (!status.ok()) return end(std::move(status)), state_;
-  if (done && call_.again()) return start(), state_;
-  if (done) end({});
+  if (!status.ok()) {
+    end(std::move(status));
+  } else if (done && call_.again()) {
+    start();
+  } else if (done) {
+    end({});
+  }
   return state_;
 }
 
@@ -48,7 +55,10 @@ bool Operation::has_place() {
   bool on_device = false;
   Status status = comm_->device_calls().resolve_memory_kind(call_.arguments(), &on_device);
   if (status.code() == Code::kInProgress) return false;
-  if (!status.ok()) return end(std::move(status)), false;
+  if (!status.ok()) {
+    end(std::move(status));
+    return false;
+  }
   comm_->call_driver().board().wait_for(kNoRank);
   call_.place(on_device);
   return placed_ = true;
@@ -62,7 +72,10 @@ Operation::State Operation::watch() {
 }
 
 bool Operation::begin() {
-  if (call_.collective() && !call_.prepare()) return end(comm_->failures().status()), false;
+  if (call_.collective() && !call_.prepare()) {
+    end(comm_->failures().status());
+    return false;
+  }
   return start();
 }
 
@@ -71,7 +84,10 @@ bool Operation::start() {
   bool complete = false;
   Status status = call_.collective() ? comm_->begin(call_.arguments(), &complete, gate_ != nullptr)
                                      : comm_->begin(call_.transfers());
-  if (!status.ok() || complete) return end(std::move(status)), false;
+  if (!status.ok() || complete) {
+    end(std::move(status));
+    return false;
+  }
   // The exchange of a pack is on host memory, and comes before the call itself.
   if (gate_ != nullptr && driver.running().way == RunningCall::Way::kStaged)
     comm_->device_calls().side()->staged()->follow(std::move(gate_));

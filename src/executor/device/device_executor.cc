@@ -328,14 +328,14 @@ Rank DeviceExecutor::mismatched() const {
   return kNoRank;
 }
 
-Capabilities DeviceExecutor::capabilities() const {
+Capabilities DeviceExecutor::capabilities() {
   const DeviceGeometry& geometry = rank_links_->links().geometry;
-  return {Bytes{geometry.slot_bytes}, geometry.slots, host().capabilities().sees_boards};
+  return {Bytes{geometry.slot_bytes}, geometry.slots, links().capabilities().sees_boards};
 }
 
 void DeviceExecutor::sleep(std::chrono::nanoseconds slice) {
-  if (!woken_.exchange(false, std::memory_order_acquire))
-    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, kKernelNap));
+  links().cancel_sleep();
+  std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, kKernelNap));
 }
 
 }  // namespace tutti
