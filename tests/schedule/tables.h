@@ -27,7 +27,7 @@ inline Tables tables_of(Collective collective, const char* name, const Shape& sh
   return tables_of(*find_algorithm(collective, name), shape);
 }
 
-/// Whether the algorithm is made for ranks that span hosts; hierarchy_test.cc proves those.
+/// Whether the algorithm is made for ranks that span hosts; hierarchical_proof_test.cc proves those.
 inline bool is_hierarchical(const Algorithm& algorithm) {
   return std::string_view(algorithm.name).starts_with("hierarchical");
 }
