@@ -8,6 +8,8 @@
 #include "collectives/dissemination.h"
 #include "collectives/double_tree.h"
 #include "collectives/halving_doubling.h"
+#include "collectives/hierarchical_leaders.h"
+#include "collectives/hierarchical_ring.h"
 #include "collectives/knomial.h"
 #include "collectives/knomial_blocks.h"
 #include "collectives/pairwise.h"
@@ -103,6 +105,28 @@ static_assert(
     ring::all_reduce_step(kFour, 0, 3) ==
     StepBuilder(0, 1).recv(3).reduce(BufferId::kInput, 1, true).complete().store(BufferId::kOutput, 1).send(1).step());
 static_assert(ring::all_reduce_step(kFour, 0, 6) == StepBuilder(0, 2).recv(3).store(BufferId::kOutput, 2).step());
+
+// Two hosts of two ranks, dealt out in turn (0 and 2, 1 and 3), as a constant: generators need nothing but pointers.
+constexpr std::int32_t kHostOf[] = {0, 1, 0, 1};
+constexpr std::int32_t kIndexOf[] = {0, 0, 1, 1};
+constexpr std::int32_t kFirst[] = {0, 2, 4};
+constexpr std::int32_t kMembers[] = {0, 2, 1, 3};
+constexpr std::int32_t kSameIndex[] = {0, 1, 2, 3};
+constexpr HostMap kDealt{2, 2, 2, kHostOf, kIndexOf, kFirst, kMembers, kSameIndex};
+constexpr Shape kRank2{4, 2, 0, 1, &kDealt};
+
+// Rank 2 is driver 1 of host 0: chunks 2 and 3 are its share, chunks 0 and 1 that of rank 0; rank 3 is its peer.
+static_assert(hierarchical_ring::extent(kRank2).parts == 4);
+static_assert(hierarchical_ring::all_reduce_steps(kRank2) == 10);
+static_assert(hierarchical_ring::all_reduce_step(kRank2, 0, 0) ==
+              StepBuilder(0, 0).take(BufferId::kInput, 0).send(0).step());
+static_assert(hierarchical_ring::all_reduce_step(kRank2, 0, 1) ==
+              StepBuilder(0, 2).recv_each(PeerSet::kHost).reduce(BufferId::kInput, 2).send(3).step());
+static_assert(
+    hierarchical_ring::all_reduce_step(kRank2, 0, 4) ==
+    StepBuilder(0, 3).recv(3).reduce(BufferId::kOutput, 3, true).complete().store(BufferId::kOutput, 3).send(3).step());
+static_assert(hierarchical_leaders::all_reduce_steps(kRank2) == 2);
+static_assert(hierarchical_leaders::barrier_steps(Shape{4, 0, 0, 1, &kDealt}) == 3);
 
 // Circle arithmetic.
 static_assert(wrap(-1, 4) == 3 && wrap(4, 4) == 0 && wrap(-8, 4) == 0 && wrap(7, 4) == 3 && wrap(-5, 1) == 0);

@@ -227,28 +227,5 @@ TEST(Tls, TheKeyOfOneIdOpensNoOther) {
   withdraw_unique_id(Settings{}, bytes[1]);
 }
 
-TEST(TlsCredentials, IdentitiesComeBackAndOthersAreRefused) {
-  KeyId id{};
-  id[0] = std::byte{0xab};
-  const std::string identity = tls_identity(Role::kData, id);
-  Role role{};
-  KeyId back{};
-  ASSERT_TRUE(parse_tls_identity(identity, &role, &back));
-  EXPECT_EQ(role, Role::kData);
-  EXPECT_EQ(back, id);
-  for (const std::string& wrong : {std::string(), std::string("4"), std::string("4:"), "5" + identity.substr(1),
-                                   "0" + identity.substr(1), identity + "0", identity.substr(1)})
-    EXPECT_FALSE(parse_tls_identity(wrong, &role, &back)) << wrong;
-}
-
-TEST(TlsCredentials, TheKeyIsOfThisIdentityAlone) {
-  const Key secret{std::byte{1}};
-  TlsKey one{};
-  TlsKey other{};
-  ASSERT_TRUE(tls_key("1:ab", secret, &one).ok() && tls_key("2:ab", secret, &other).ok());
-  EXPECT_NE(one, other);
-  EXPECT_NE(one, secret);
-}
-
 }  // namespace
 }  // namespace tutti

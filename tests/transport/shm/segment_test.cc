@@ -120,18 +120,5 @@ TEST(Segment, FailuresNameTheLimit) {
   EXPECT_NE(full.text().find("ulimit -n"), std::string::npos) << full.text();
 }
 
-TEST(Descriptor, OwnsExactlyOnce) {
-  const int value = ::dup(0);
-  {
-    Descriptor first(value);
-    Descriptor second(std::move(first));
-    EXPECT_FALSE(first.valid());  // NOLINT: a moved-from Descriptor is empty by contract
-    EXPECT_EQ(second.get(), value);
-    first = std::move(second);
-    EXPECT_TRUE(is_open(value));
-  }
-  EXPECT_FALSE(is_open(value));
-}
-
 }  // namespace
 }  // namespace tutti
