@@ -12,7 +12,9 @@
 #include "net/address.h"
 #include "net/descriptor.h"
 #include "net/handshake.h"
-#include "support/places.h"
+#include "support/joining_processes.h"
+#include "support/loopback.h"
+#include "support/ports.h"
 #include "support/spoken.h"
 
 namespace tutti::test {
@@ -22,8 +24,7 @@ class FalseRoot : public Spoken {
  public:
   FalseRoot() {
     id_.port = free_port();
-    id_.addresses.emplace_back();
-    id_.addresses[0].bytes = {std::byte{127}, std::byte{0}, std::byte{0}, std::byte{1}};
+    id_.addresses.push_back(loopback());
     EXPECT_TRUE(random_bytes(id_.secret).ok());
     EXPECT_TRUE(random_bytes(id_.nonce).ok());
     listener_ = listen_at(id_.port);

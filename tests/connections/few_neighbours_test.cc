@@ -4,7 +4,6 @@
 
 #include "comm/membership/board_exchange.h"
 #include "support/joining_processes.h"
-#include "support/places.h"
 
 namespace tutti {
 namespace {
@@ -12,7 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 using test::comes_true;
 using test::expect;
-using test::Processes;
+using test::JoiningProcesses;
 using test::SharedPage;
 
 constexpr int kRanks = 14;  // of 13 others each process is connected to 8 at most
@@ -37,7 +36,7 @@ class Sparse : public testing::TestWithParam<Placement> {
     return join(request, joined);
   }
   static void run(const test::RankMain& main) {
-    Processes processes;
+    JoiningProcesses processes;
     processes.start_all(kRanks, main);
     processes.wait();
     test::expect_all_ok(processes.page(), kRanks);
@@ -130,7 +129,7 @@ TEST_P(Sparse, TheFirstCauseReachesAllAndTheEndOfItsMessengerIsNone) {
 }
 
 TEST_P(Sparse, AKilledRankIsDeadOnAll) {
-  Processes processes;
+  JoiningProcesses processes;
   constexpr int kVictim = 6;
   processes.start_all(kRanks, [](int rank, SharedPage& page) {
     JoinResult joined;
@@ -157,7 +156,7 @@ TEST_P(Sparse, AKilledRankIsDeadOnAll) {
 
 /// 1, 4 and 11 stay and were not all neighbours; when 4 is killed, both others know.
 TEST_P(Sparse, ThoseWhoStayFindEachOther) {
-  Processes processes;
+  JoiningProcesses processes;
   const auto stays = [](int rank) { return rank == 1 || rank == 4 || rank == 11; };
   processes.start_all(kRanks, [stays](int rank, SharedPage& page) {
     JoinResult joined;

@@ -12,7 +12,7 @@
 namespace tutti {
 namespace {
 
-using test::Processes;
+using test::JoiningProcesses;
 using test::SharedPage;
 
 /// At most so many descriptors, for a scope.
@@ -58,7 +58,7 @@ TEST_P(Lack, OfDescriptorsEndsAJoinAndIsNamed) {
   int named = 0;
   for (const rlim_t most : {4u, 7u, 10u, 12u, 13u, 14u, 15u, 16u, 18u, 20u, 24u, 28u}) {
     if (poor != 0 && most < 10) continue;  // it does not come so far that rank 0 knows of it
-    Processes processes;
+    JoiningProcesses processes;
     const auto begin = std::chrono::steady_clock::now();
     processes.start_all(2, [&, poor = poor, apart = apart](int rank, SharedPage& page) {
       return join_poor(rank, poor, most, apart, page);

@@ -3,7 +3,6 @@
 
 #include "support/connections.h"
 #include "support/joining_processes.h"
-#include "support/places.h"
 #include "support/yardstick.h"
 
 namespace tutti {
@@ -12,14 +11,14 @@ namespace {
 using test::comes_true;
 using test::expect;
 using test::join_apart;
-using test::Processes;
+using test::JoiningProcesses;
 using test::SharedPage;
 
 class TimedReconnectKill : public testing::TestWithParam<int> {};
 
 TEST_P(TimedReconnectKill, AKilledRankIsDeadOnAllWithinASecond) {
   const int victim = GetParam();
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(4, [victim](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(join_apart(rank, 4, page, &joined));
@@ -76,7 +75,7 @@ Status cut_and_compare(JoinResult& joined, CallBoard& own, int rank, int round, 
 }
 
 TEST(Reconnect, ACutConnectionIsMadeAgain) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(3, [](int rank, SharedPage& page) {
     const auto own = std::unique_ptr<CallBoard>(new CallBoard());
     JoinResult joined;
@@ -95,7 +94,7 @@ TEST(Reconnect, ACutConnectionIsMadeAgain) {
 
 TEST(Reconnect, ACauseAndAGoodbyeSaidIntoACutConnectionArrive) {
   for (const int speaker : {0, 1}) {
-    Processes processes;
+    JoiningProcesses processes;
     processes.start_all(2, [speaker](int rank, SharedPage& page) {
       JoinResult joined;
       TUTTI_TRY(join_apart(rank, 2, page, &joined));
@@ -124,7 +123,7 @@ TEST(Reconnect, ACauseAndAGoodbyeSaidIntoACutConnectionArrive) {
 
 TEST(Reconnect, AStreamIsAskedForAgain) {
   // The lower rank asks for a stream over a connection that is just being cut.
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(join_apart(rank, 2, page, &joined));
@@ -150,7 +149,7 @@ class TimedReconnectSilence : public testing::TestWithParam<int> {};
 
 TEST_P(TimedReconnectSilence, AProcessThatDoesNotComeBackIsDeadAfterItsTime) {
   const int silent = GetParam();  // stopped: its system accepts connections, but nobody answers
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(2, [silent](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(join_apart(rank, 2, page, &joined, 1.0));
@@ -188,7 +187,7 @@ TEST_P(TimedReconnectSilence, AProcessThatDoesNotComeBackIsDeadAfterItsTime) {
 INSTANTIATE_TEST_SUITE_P(Ranks, TimedReconnectSilence, testing::Values(0, 1));
 
 TEST(Reconnect, WithoutPatienceALossIsADeath) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(join_apart(rank, 2, page, &joined, 0));

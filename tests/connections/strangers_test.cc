@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <tutti/tutti.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,25 +22,18 @@
 #include "comm/membership/unique_id.h"
 #include "net/handshake.h"
 #include "net/tls_credentials.h"
-#include "support/ranks.h"
+#include "support/await.h"
+#include "support/process_usage.h"
+#include "support/scoped_setting.h"
 
 namespace tutti {
 namespace {
 
 using Buffer = std::vector<std::byte>;
+using test::resident_kilobytes;
 using test::ScopedSetting;
 
 constexpr int kStrangerRanks = 3;
-
-/// Kilobytes of memory that this process really has.
-long resident_kilobytes() {
-  long whole = 0;
-  long resident = 0;
-  FILE* const file = std::fopen("/proc/self/statm", "r");
-  if (file == nullptr || std::fscanf(file, "%ld %ld", &whole, &resident) != 2) resident = 0;
-  if (file != nullptr) std::fclose(file);
-  return resident * (::sysconf(_SC_PAGESIZE) / 1024);
-}
 
 /// Ranks that add, check and add again until they are told to stop.
 class Adders {

@@ -10,13 +10,15 @@
 #include "comm/rendezvous/join_url.h"
 #include "net/tls_credentials.h"
 #include "support/joining_processes.h"
-#include "support/places.h"
+#include "support/loopback.h"
+#include "support/ports.h"
+#include "support/temporary_directory.h"
 
 namespace tutti {
 namespace {
 
 using test::expect;
-using test::Processes;
+using test::JoiningProcesses;
 using test::SharedPage;
 
 constexpr Lane kLane{1};
@@ -83,20 +85,20 @@ Status meet_encrypted(int rank, int ranks, SharedPage& page) {
 }
 
 TEST(Tls, ProcessesJoinAndTheirStreamsAreEncrypted) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(4, [](int rank, SharedPage& page) { return meet_encrypted(rank, 4, page); });
   processes.wait();
   test::expect_all_ok(processes.page(), 4);
 }
 
 TEST(Tls, ThreadsJoinAndTheirStreamsAreEncrypted) {
-  SharedPage* const page = SharedPage::map();
-  test::run_threads(2, *page, [](int rank, SharedPage& shared) { return meet_encrypted(rank, 2, shared); });
-  test::expect_all_ok(*page, 2);
+  SharedPage page;
+  test::run_threads(2, page, [](int rank, SharedPage& shared) { return meet_encrypted(rank, 2, shared); });
+  test::expect_all_ok(page, 2);
 }
 
 void expect_mismatch(const std::function<bool(int rank)>& uses_tls) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(3, [&](int rank, SharedPage& page) {
     JoinResult joined;
     return join_by_tcp(rank, 3, page, uses_tls(rank), test::kFarSeconds, &joined);
@@ -119,7 +121,7 @@ TEST(Tls, ARootWithoutItFailsTheJoinOfAll) {
 }
 
 TEST(Tls, CommunicatorsWithAndWithoutShareAProcess) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
     JoinResult encrypted;
     JoinResult plain;
@@ -146,7 +148,7 @@ TEST(Tls, CommunicatorsWithAndWithoutShareAProcess) {
 }
 
 TEST(Tls, ACauseTravelsEncrypted) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(join_by_tcp(rank, 2, page, true, test::kFarSeconds, &joined));
@@ -170,7 +172,7 @@ TEST(Tls, UrlsWithASecretFileJoinAndThoseWithoutAreRefused) {
   ASSERT_EQ(::chmod(secret.c_str(), 0600), 0);
   const std::string url = "tcp://127.0.0.1:" + std::to_string(test::free_port());
   for (const bool with_file : {true, false}) {
-    Processes processes;
+    JoiningProcesses processes;
     processes.start_all(2, [&](int rank, SharedPage&) {
       JoinRequest request = test::request_for(rank, 2, IdBytes{});
       request.settings.tls = true;
@@ -190,13 +192,11 @@ TEST(Tls, UrlsWithASecretFileJoinAndThoseWithoutAreRefused) {
 
 /// Connects over TLS with the key of one id and asks, inside, for another: whether it is let in.
 bool is_let_in(Hub& hub, const UniqueId& outside, const UniqueId& inside) {
-  IpAddress local;
-  local.bytes = {std::byte{127}, std::byte{0}, std::byte{0}, std::byte{1}};
   std::atomic<int> end{0};  // 1: open, 2: closed
   std::shared_ptr<Connection> connection;
   const auto start = [&] {
     Socket socket;
-    ASSERT_TRUE(Socket::connect(local, outside.port, 0, &socket).ok());
+    ASSERT_TRUE(Socket::connect(test::loopback(), outside.port, 0, &socket).ok());
     ASSERT_TRUE(encrypt_as_client(Role::kJoin, outside.nonce, outside.secret, &socket).ok());
     ConnectionEvents events;
     events.on_open = [&](const std::shared_ptr<Connection>&) { end = 1; };

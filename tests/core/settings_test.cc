@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "support/ranks.h"
+#include "support/scoped_setting.h"
 #include "support/temporary_directory.h"
 
 namespace tutti::test {

@@ -6,20 +6,16 @@
 #include <algorithm>
 #include <vector>
 
+#include "support/loopback.h"
+
 namespace tutti {
 namespace {
-
-IpAddress own_loopback(unsigned char last) {
-  IpAddress address;
-  address.bytes = {std::byte{127}, std::byte{0}, std::byte{0}, std::byte{last}};
-  return address;
-}
 
 TEST(Addresses, OwnOnesAreKnown) {
   std::vector<IpAddress> own;
   ASSERT_TRUE(local_addresses("", "", &own).ok());
   for (const IpAddress& address : own) EXPECT_TRUE(is_own_address(address)) << text_of(address, 0);
-  EXPECT_TRUE(is_own_address(own_loopback(7)));
+  EXPECT_TRUE(is_own_address(test::loopback(7)));
   IpAddress documentation;  // RFC 5737: no host has it
   documentation.bytes = {std::byte{198}, std::byte{51}, std::byte{100}, std::byte{1}};
   EXPECT_FALSE(is_own_address(documentation));
@@ -29,9 +25,9 @@ TEST(Addresses, MappedOnesAreIpv4) {
   IpAddress mapped;
   mapped.family = 6;
   mapped.bytes[10] = mapped.bytes[11] = std::byte{0xff};
-  std::copy_n(own_loopback(1).bytes.begin(), 4, mapped.bytes.begin() + 12);
+  std::copy_n(test::loopback().bytes.begin(), 4, mapped.bytes.begin() + 12);
   mapped.unmap();
-  EXPECT_EQ(mapped, own_loopback(1));
+  EXPECT_EQ(mapped, test::loopback());
   IpAddress other;
   other.family = 6;
   other.bytes[15] = std::byte{1};

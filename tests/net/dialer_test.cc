@@ -1,26 +1,26 @@
 // What the attempts to reach a hub say of it: gone, silent, or perhaps there another time.
 #include "net/dialer.h"
 
+#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <future>
+#include <memory>
+#include <string>
+#include <vector>
 
-#include "support/joining_processes.h"
-#include "support/places.h"
+#include "comm/membership/hub.h"
+#include "support/await.h"
+#include "support/loopback.h"
+#include "support/ports.h"
 
 namespace tutti {
 namespace {
 
-using std::chrono::milliseconds;
 using test::free_port;
 using test::listen_at;
-
-IpAddress loopback(unsigned char last = 1) {
-  IpAddress address;
-  address.bytes = {std::byte{127}, std::byte{0}, std::byte{0}, std::byte{last}};
-  return address;
-}
+using test::loopback;
 
 /// No system sends anything to a broadcast address over TCP: there is no way to it.
 IpAddress nowhere() {

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "support/await.h"
+#include "support/rank_processes.h"
 
 namespace tutti {
 namespace {
@@ -25,7 +25,6 @@ struct Answer final : EventHandler {
 };
 
 [[noreturn]] void wait_for_answer(int pipe) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   EventLoop loop;
   if (!loop.open().ok() || !loop.watch(pipe, EPOLLIN, std::make_shared<Answer>()).ok()) ::_exit(2);
   loop.after(kDue, [] { ::_exit(1); });
@@ -39,15 +38,15 @@ TEST(EventLoop, AfterAStopWhatCameIsSeenBeforeWhatIsDue) {
   ASSERT_EQ(::pipe(ends), 0);
   const Descriptor in(ends[0]);
   const Descriptor out(ends[1]);
-  test::await_no_other_thread();
-  const pid_t child = ::fork();
-  if (child == 0) wait_for_answer(in.get());
+  test::RankProcesses processes;
+  processes.start([&in] { wait_for_answer(in.get()); });
+  const pid_t child = processes.pid(0);
   test::await([&] { return test::state_of("/proc/" + std::to_string(child)) == 'S'; }, "the loop");
   test::stop_process(child);
   ASSERT_EQ(::write(out.get(), "x", 1), 1);
   std::this_thread::sleep_for(kDue);
-  ::kill(child, SIGCONT);
-  EXPECT_EQ(test::await_end(child), 0) << "256: the timer came first";
+  processes.signal(0, SIGCONT);
+  EXPECT_EQ(processes.wait(0), 0) << "256: the timer came first";
 }
 
 }  // namespace

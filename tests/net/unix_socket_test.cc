@@ -13,18 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "transport/segment_exchange.h"
+#include "support/process_usage.h"
 
-namespace tutti::testing_traffic {
+namespace tutti::test {
 namespace {
 
 using Buffer = std::array<std::byte, 256>;
-
-std::size_t open_descriptors() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
-  return count;
-}
 
 class UnixSocketPair : public ::testing::Test {
  protected:
@@ -56,7 +50,7 @@ TEST_F(UnixSocketPair, WhatWasSentBeforeTheEndIsReadThoughTheSenderHadNotReadAll
 }
 
 TEST(UnixSocket, ConnectsToAListenerAndToNothingElse) {
-  const std::string name = abstract_name() + std::string("\0binary", 7);
+  const std::string name = "tutti-test-" + std::to_string(::getpid()) + std::string("\0binary", 7);
   UnixSocket connection;
   SocketState state = SocketState::kDone;
   ASSERT_TRUE(UnixSocket::connect(name, &connection, &state).ok());
@@ -191,4 +185,4 @@ TEST_F(UnixSocketPair, FurtherDescriptorsAreClosed) {
 }
 
 }  // namespace
-}  // namespace tutti::testing_traffic
+}  // namespace tutti::test

@@ -3,16 +3,12 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,27 +16,23 @@
 #include "comm/join/join.h"
 #include "comm/membership/hub.h"
 #include "support/await.h"
+#include "support/rank_processes.h"
+#include "support/shared_memory.h"
 
 namespace tutti::test {
 
-/// Memory that forked ranks share with the test: the id, marks to wait for, and each rank's report.
+/// What ranks share with the test: the id, marks to wait for, and each rank's report.
 struct SharedPage {
   static constexpr int kMaxRanks = 16;
   struct Report {
-    std::atomic<int> code;  // -1: none yet
-    char text[1000];
+    std::atomic<int> code{-1};  // -1: none yet
+    char text[1000] = {};
   };
-  std::atomic<bool> id_ready;
-  IdBytes id;
-  std::atomic<int> marks[16];
+  std::atomic<bool> id_ready{false};
+  IdBytes id{};
+  std::atomic<int> marks[16] = {};
   Report reports[kMaxRanks];
 
-  static SharedPage* map() {
-    void* const memory = ::mmap(nullptr, sizeof(SharedPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    SharedPage* const page = new (memory) SharedPage{};
-    for (Report& report : page->reports) report.code.store(-1);
-    return page;
-  }
   void publish(const IdBytes& value) {
     id = value;
     id_ready.store(true, std::memory_order_release);
@@ -64,6 +56,11 @@ struct SharedPage {
   }
 };
 
+inline void expect_all_ok(const SharedPage& page, int ranks) {
+  for (int rank = 0; rank < ranks; ++rank)
+    EXPECT_EQ(page.code(rank), Code::kOk) << "rank " << rank << ": " << page.text(rank);
+}
+
 /// For what a rank reports: a failed condition as a status.
 inline Status expect(bool condition, const std::string& what) {
   return condition ? Status() : fail(Code::kInternalError, "{}", what);
@@ -72,47 +69,33 @@ inline Status expect(bool condition, const std::string& what) {
 using RankMain = std::function<Status(int rank, SharedPage& page)>;
 
 /// Forked ranks. The parent uses no hub, so that the children may.
-class Processes {
+class JoiningProcesses : public RankProcesses {
  public:
-  Processes() : page_(SharedPage::map()) {
-    EXPECT_TRUE(wait_for_no_hub(kPatience)) << "an earlier case left communicators or ids";
-    await_no_other_thread();
-  }
-  ~Processes() {
-    for (const pid_t pid : pids_)
-      if (pid > 0) end_child(pid);
-    ::munmap(page_, sizeof(SharedPage));
-  }
+  JoiningProcesses() : RankProcesses(&settle) {}
   SharedPage& page() { return *page_; }
-  pid_t pid(int index) const { return pids_[static_cast<std::size_t>(index)]; }
 
   /// Starts one more process; it reports what `main` returns, then ends in order, with 0 if it waited for nothing in
   /// vain.
   void start(int rank, const RankMain& main) {
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      page_->report(rank, main(rank, *page_));
-      std::exit(::testing::Test::HasFailure() ? 5 : 0);
-    }
-    pids_.push_back(pid);
+    RankProcesses::start([&] { page_->report(rank, main(rank, *page_)); }, ProcessEnd::kWithExitHandlers);
   }
   void start_all(int ranks, const RankMain& main) {
     for (int rank = 0; rank < ranks; ++rank) start(rank, main);
   }
   /// Waits for the end of all processes. A process that was not killed must end with 0: sanitizers tell by that, too.
   void wait() {
-    for (pid_t& pid : pids_) {
-      if (pid <= 0) continue;
-      const int end = await_end(std::exchange(pid, -1));
+    for (int index = 0; index < count(); ++index) {
+      if (pid(index) <= 0) continue;
+      const int end = RankProcesses::wait(index);
       EXPECT_TRUE(WIFSIGNALED(end) ? WTERMSIG(end) == SIGKILL : WEXITSTATUS(end) == 0) << "a rank ended with " << end;
     }
   }
-  void kill(int index) { ::kill(pid(index), SIGKILL); }
+  void kill(int index) { signal(index, SIGKILL); }
 
  private:
-  SharedPage* page_;
-  std::vector<pid_t> pids_;
+  static void settle() { EXPECT_TRUE(wait_for_no_hub(kPatience)) << "an earlier case left communicators or ids"; }
+
+  const SharedMemory<SharedPage> page_;
 };
 
 /// Ranks as threads of this process; the reports of all are in the page afterwards.

@@ -11,15 +11,10 @@
 
 #include "net/address.h"
 #include "net/handshake.h"
+#include "support/loopback.h"
 #include "support/spoken.h"
 
 namespace tutti::test {
-
-inline IpAddress loopback(unsigned last) {
-  IpAddress address;
-  address.bytes = {std::byte{127}, std::byte{0}, std::byte{0}, static_cast<std::byte>(last)};
-  return address;
-}
 
 /// A TCP connection to a hub of this host, from 127.0.0.`from` to 127.0.0.`to`.
 inline Descriptor knock(std::uint16_t port, unsigned from = 1, unsigned to = 1) {

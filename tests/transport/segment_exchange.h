@@ -1,17 +1,19 @@
-// Ranks as forked processes, and the exchange of their segments over an abstract unix socket served by the parent.
+// Ranks as processes that exchange their segments over an abstract unix socket served by the parent.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "net/unix_socket.h"
-#include "support/await.h"
+#include "support/rank_processes.h"
+#include "support/shared_memory.h"
 #include "transport/world.h"
 
 namespace tutti::testing_traffic {
@@ -70,10 +72,11 @@ inline Segments exchange_segments(const ShmGeometry& geometry, Rank rank, UnixSo
 }
 
 /// Parent: collects a descriptor from each child, checks who it is, and sends all of them to all.
-inline void serve_exchange(UnixSocket& listener, const std::vector<pid_t>& children) {
-  std::vector<UnixSocket> connections(children.size());
-  std::vector<Descriptor> descriptors(children.size());
-  for (std::size_t i = 0; i < children.size(); ++i) {
+inline void serve_exchange(UnixSocket& listener, const test::RankProcesses& children) {
+  const auto count = static_cast<std::size_t>(children.count());
+  std::vector<UnixSocket> connections(count);
+  std::vector<Descriptor> descriptors(count);
+  for (std::size_t i = 0; i < count; ++i) {
     wait_ready(listener, POLLIN);
     UnixSocket connection;
     SocketState state = SocketState::kAgain;
@@ -83,7 +86,9 @@ inline void serve_exchange(UnixSocket& listener, const std::vector<pid_t>& child
     const auto from = static_cast<std::size_t>(must_receive(connection, &passed).at(0));
     PeerCredentials peer;
     status = connection.credentials(&peer);
-    require(status.ok() && peer.process == children.at(from) && peer.user == ::getuid(), "the credentials are wrong");
+    require(
+        status.ok() && from < count && peer.process == children.pid(static_cast<int>(from)) && peer.user == ::getuid(),
+        "the credentials are wrong");
     connections[from] = std::move(connection);
     descriptors[from] = std::move(passed);
   }
@@ -96,18 +101,18 @@ inline void serve_exchange(UnixSocket& listener, const std::vector<pid_t>& child
 
 /// Runs body(rank, socket to the parent's exchange) in one child a rank; the children's failures fail the test.
 inline void run_processes(int ranks, const std::function<void(Rank, UnixSocket&)>& body) {
+  struct Failure {
+    char text[512] = {};
+  };
+  constexpr std::size_t kMostRanks = 16;
+  ASSERT_LE(static_cast<std::size_t>(ranks), kMostRanks);
+  const test::SharedMemory<std::array<Failure, kMostRanks>> failures;
   const std::string name = abstract_name();
-  test::await_no_other_thread();
+  test::RankProcesses children;
   UnixSocket listener;
   ASSERT_TRUE(UnixSocket::listen(name, &listener).ok());
-  std::vector<pid_t> children;
-  std::vector<Descriptor> reports;
-  for (int r = 0; r < ranks; ++r) {
-    int ends[2];
-    ASSERT_EQ(::pipe(ends), 0);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (int r = 0; r < ranks; ++r)
+    children.start([&, r] {
       const std::string failure = outcome([&] {
         UnixSocket exchange;
         SocketState state = SocketState::kAgain;
@@ -115,20 +120,16 @@ inline void run_processes(int ranks, const std::function<void(Rank, UnixSocket&)
         require(status.ok() && state == SocketState::kDone, "cannot connect to the parent");
         body(Rank(r), exchange);
       });
-      const ssize_t written = ::write(ends[1], failure.data(), failure.size());
-      ::_exit(written == static_cast<ssize_t>(failure.size()) && failure.empty() ? 0 : 1);
-    }
-    ::close(ends[1]);
-    children.push_back(child);
-    reports.emplace_back(ends[0]);
-  }
+      if (failure.empty()) return;
+      Failure& told = (*failures)[static_cast<std::size_t>(r)];
+      std::strncpy(told.text, failure.c_str(), sizeof told.text - 1);
+      ::_exit(1);
+    });
   EXPECT_EQ(outcome([&] { serve_exchange(listener, children); }), "");
-  for (std::size_t i = 0; i < children.size(); ++i) {
-    const int status = test::await_end(children[i]);
-    char text[512] = {};
-    const ssize_t size = ::read(reports[i].get(), text, sizeof(text));
-    EXPECT_EQ(std::string(text, size > 0 ? static_cast<std::size_t>(size) : 0), "") << "rank " << i;
-    EXPECT_EQ(status, 0) << "rank " << i;
+  for (int r = 0; r < ranks; ++r) {
+    const int status = children.wait(r);
+    EXPECT_EQ(std::string((*failures)[static_cast<std::size_t>(r)].text), "") << "rank " << r;
+    EXPECT_EQ(status, 0) << "rank " << r;
   }
 }
 

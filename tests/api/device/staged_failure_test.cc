@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "support/device/staged_world.h"
+#include "support/device/staged_fixture.h"
 
 namespace tutti::test {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "cases/collective_cases.h"
 #include "cases/effort_of.h"
-#include "support/device/staged_world.h"
+#include "support/device/staged_fixture.h"
 #include "support/sanitized.h"
 
 namespace tutti::test {

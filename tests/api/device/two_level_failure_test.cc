@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "support/device/two_level_world.h"
+#include "support/device/host_names.h"
 #include "support/texts.h"
 
 namespace tutti::test {

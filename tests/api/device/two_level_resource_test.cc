@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "support/device/caller_stream.h"
-#include "support/device/two_level_world.h"
+#include "support/device/host_names.h"
+#include "support/process_usage.h"
 
 namespace tutti::test {
 namespace {
@@ -132,21 +133,13 @@ TEST(TwoLevelMemory, IsThatOfTheJoin) {
   processes.expect_success();
 }
 
-int open_descriptors() {
-  DIR* const list = ::opendir("/proc/self/fd");
-  int count = 0;
-  while (::readdir(list) != nullptr) ++count;
-  ::closedir(list);
-  return count;
-}
-
 /// Descriptors of a process of eight hosts after the join.
 int descriptors_after_join(const char* from) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   const ScopedSetting levels("TUTTI_TWO_LEVELS", from);
   DeviceProcesses processes(hosts(8, 2), [](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
-    shared.step[rank] = open_descriptors();
+    shared.step[rank] = static_cast<int>(open_descriptors());
     EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
   });

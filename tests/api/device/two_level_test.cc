@@ -10,8 +10,8 @@
 #include "cases/collective_cases.h"
 #include "cases/effort_of.h"
 #include "support/device/caller_stream.h"
-#include "support/device/staged_world.h"
-#include "support/device/two_level_world.h"
+#include "support/device/host_names.h"
+#include "support/device/staged_fixture.h"
 
 namespace tutti::test {
 namespace {

@@ -6,7 +6,7 @@
 namespace tutti {
 namespace {
 
-using test::Processes;
+using test::JoiningProcesses;
 using test::SharedPage;
 
 /// Writes a mark into the own segment, waits for the peers' marks in theirs: the mappings are real and are the right
@@ -47,16 +47,16 @@ class JoinRanks : public testing::TestWithParam<int> {};
 
 TEST_P(JoinRanks, ThreadsShareSegments) {
   const int ranks = GetParam();
-  SharedPage* const page = SharedPage::map();
-  test::run_threads(ranks, *page,
+  SharedPage page;
+  test::run_threads(ranks, page,
                     [ranks](int rank, SharedPage& shared) { return join_and_exchange(rank, ranks, shared, true); });
-  for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(page->code(rank), Code::kOk) << page->text(rank);
+  for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(page.code(rank), Code::kOk) << page.text(rank);
   EXPECT_TRUE(wait_for_no_hub(test::kPatience));
 }
 
 TEST_P(JoinRanks, ProcessesShareSegments) {
   const int ranks = GetParam();
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(
       ranks, [ranks](int rank, SharedPage& shared) { return join_and_exchange(rank, ranks, shared, ranks == 1); });
   processes.wait();
@@ -69,9 +69,9 @@ INSTANTIATE_TEST_SUITE_P(Sizes, JoinRanks, testing::Values(1, 2, 3, 5, 8));
 /// The cores that rank 0 finds there are for ranks that may use these.
 int cores_found(const std::vector<std::vector<int>>& lists) {
   const auto ranks = static_cast<int>(lists.size());
-  SharedPage* const page = SharedPage::map();
+  SharedPage page;
   std::atomic<int> found = 0;
-  test::run_threads(ranks, *page, [&](int rank, SharedPage& shared) -> Status {
+  test::run_threads(ranks, page, [&](int rank, SharedPage& shared) -> Status {
     IdBytes id;
     TUTTI_TRY(test::obtain_id(rank, shared, &id));
     JoinRequest request = test::request_for(rank, ranks, id);
@@ -81,8 +81,7 @@ int cores_found(const std::vector<std::vector<int>>& lists) {
     if (rank == 0) found = joined.kernel_cores;
     return {};
   });
-  for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(page->code(rank), Code::kOk) << page->text(rank);
-  ::munmap(page, sizeof(SharedPage));
+  for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(page.code(rank), Code::kOk) << page.text(rank);
   return found;
 }
 

@@ -1,16 +1,21 @@
 // What the root decides: joins that must fail, on every rank and with the names in the text.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "core/log.h"
 #include "support/joining_processes.h"
+#include "support/texts.h"
 
 namespace tutti {
 namespace {
 
-using test::Processes;
+using test::contains;
+using test::JoiningProcesses;
 using test::SharedPage;
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 struct Plan {
   int rank;
@@ -20,8 +25,8 @@ struct Plan {
 };
 
 /// One thread a plan joins by one id; reports by position in `plans`.
-SharedPage* join_as_planned(const std::vector<Plan>& plans) {
-  SharedPage* const page = SharedPage::map();
+std::unique_ptr<const SharedPage> join_as_planned(const std::vector<Plan>& plans) {
+  auto page = std::make_unique<SharedPage>();
   IdBytes id;
   EXPECT_TRUE(make_unique_id(Settings{}, &id).ok());
   test::run_threads(static_cast<int>(plans.size()), *page, [&](int index, SharedPage&) {
@@ -35,7 +40,7 @@ SharedPage* join_as_planned(const std::vector<Plan>& plans) {
 }
 
 TEST(Rendezvous, ADuplicateRankIsAnErrorOnAllRanks) {
-  const SharedPage* const page = join_as_planned({{0, 4}, {1, 4}, {1, 4}, {2, 4}});
+  const auto page = join_as_planned({{0, 4}, {1, 4}, {1, 4}, {2, 4}});
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(page->code(i), Code::kInvalidArgument) << page->text(i);
     EXPECT_TRUE(contains(page->text(i), "rank 1 joined twice")) << page->text(i);
@@ -44,7 +49,7 @@ TEST(Rendezvous, ADuplicateRankIsAnErrorOnAllRanks) {
 }
 
 TEST(Rendezvous, ADuplicateRankOfAnotherProcessIsNamed) {
-  Processes processes;
+  JoiningProcesses processes;
   for (const int rank : {0, 1, 1})
     processes.start(rank, [](int self, SharedPage& page) {
       const int index = page.marks[0].fetch_add(1);  // reports of the twins must not share a place
@@ -66,7 +71,7 @@ TEST(Rendezvous, ADuplicateRankOfAnotherProcessIsNamed) {
 }
 
 TEST(Rendezvous, DifferentNumbersOfRanksAreAnErrorOnAllRanks) {
-  const SharedPage* const page = join_as_planned({{0, 3}, {1, 3}, {2, 4}});
+  const auto page = join_as_planned({{0, 3}, {1, 3}, {2, 4}});
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(page->code(i), Code::kInvalidArgument) << page->text(i);
     EXPECT_TRUE(contains(page->text(i), "with 3") && contains(page->text(i), "with 4")) << page->text(i);
@@ -77,7 +82,7 @@ TEST(Rendezvous, DifferentNumbersOfRanksAreAnErrorOnAllRanks) {
 TEST(Rendezvous, DifferentSettingsAreAMismatchOnAllRanks) {
   const std::vector<AgreedSetting> ring{{"TUTTI_TRANSPORT", "auto"}, {"TUTTI_ALGO", "ring"}};
   const std::vector<AgreedSetting> tree{{"TUTTI_TRANSPORT", "auto"}, {"TUTTI_ALGO", "tree"}};
-  const SharedPage* const page = join_as_planned(
+  const auto page = join_as_planned(
       {{0, 3, test::kFarSeconds, ring}, {1, 3, test::kFarSeconds, tree}, {2, 3, test::kFarSeconds, ring}});
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(page->code(i), Code::kMismatch) << page->text(i);
@@ -90,7 +95,7 @@ TEST(Rendezvous, DifferentSettingsAreAMismatchOnAllRanks) {
 TEST(Rendezvous, ASettingThatOnlyALaterRankHasIsAMismatch) {
   const std::vector<AgreedSetting> without{{"TUTTI_TRANSPORT", "auto"}};
   const std::vector<AgreedSetting> with{{"TUTTI_TRANSPORT", "auto"}, {"TUTTI_NEW", "on"}};
-  const SharedPage* const page = join_as_planned({{0, 2, test::kFarSeconds, without}, {1, 2, test::kFarSeconds, with}});
+  const auto page = join_as_planned({{0, 2, test::kFarSeconds, without}, {1, 2, test::kFarSeconds, with}});
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(page->code(i), Code::kMismatch) << page->text(i);
     EXPECT_TRUE(contains(page->text(i), "TUTTI_NEW")) << page->text(i);
@@ -98,7 +103,7 @@ TEST(Rendezvous, ASettingThatOnlyALaterRankHasIsAMismatch) {
 }
 
 TEST(Rendezvous, MissingRanksAreNamedAtTheFirstDeadline) {
-  const SharedPage* const page = join_as_planned({{0, 5, 4}, {2, 5}, {3, 5}});
+  const auto page = join_as_planned({{0, 5, 4}, {2, 5}, {3, 5}});
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(page->code(i), Code::kTimeout) << page->text(i);
     EXPECT_TRUE(contains(page->text(i), "ranks 1 and 4 of 5 did not join")) << page->text(i);
@@ -136,7 +141,7 @@ TEST(Rendezvous, ABadIdIsRefused) {
 }
 
 TEST(Rendezvous, AnIdOfADeadProcessIsRefusedAtOnce) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start(0, [](int, SharedPage& page) {
     IdBytes id;
     TUTTI_TRY(make_unique_id(Settings{}, &id));
@@ -151,7 +156,7 @@ TEST(Rendezvous, AnIdOfADeadProcessIsRefusedAtOnce) {
 }
 
 TEST(Rendezvous, TheEndOfTheRootDuringTheJoinIsTold) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start(0, [](int, SharedPage& page) {  // makes the id, is no rank
     IdBytes id;
     TUTTI_TRY(make_unique_id(Settings{}, &id));
@@ -174,7 +179,7 @@ TEST(Rendezvous, TheEndOfTheRootDuringTheJoinIsTold) {
 }
 
 TEST(Rendezvous, ARankThatDiesWhileJoiningIsNamed) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
     IdBytes id;
     TUTTI_TRY(test::obtain_id(rank, page, &id));
@@ -195,7 +200,7 @@ TEST(Rendezvous, ARankThatDiesWhileJoiningIsNamed) {
 }
 
 TEST(Rendezvous, RanksOfDifferentHostIdsConnectByTcp) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(3, [](int rank, SharedPage& page) {
     IdBytes id;
     TUTTI_TRY(test::obtain_id(rank, page, &id));
@@ -219,16 +224,16 @@ TEST(Rendezvous, RanksOfDifferentHostIdsConnectByTcp) {
 
 TEST(Rendezvous, ManyCommunicatorsAtATime) {
   constexpr int kComms = 6;
-  SharedPage* const page = SharedPage::map();
+  SharedPage page;
   std::array<IdBytes, kComms> ids;
   for (IdBytes& id : ids) ASSERT_TRUE(make_unique_id(Settings{}, &id).ok());
-  test::run_threads(12, *page, [&](int thread, SharedPage&) {
+  test::run_threads(12, page, [&](int thread, SharedPage&) {
     JoinResult joined;
     const Status status = join(test::request_for(thread % 2, 2, ids[static_cast<std::size_t>(thread / 2)]), &joined);
     if (status.ok()) joined.membership->say_goodbye(0);
     return status;
   });
-  for (int i = 0; i < 12; ++i) EXPECT_EQ(page->code(i), Code::kOk) << page->text(i);
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(page.code(i), Code::kOk) << page.text(i);
 }
 
 }  // namespace

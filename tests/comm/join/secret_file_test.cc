@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "support/joining_processes.h"
-#include "support/places.h"
 #include "support/sanitized.h"
+#include "support/temporary_directory.h"
 
 namespace tutti {
 namespace {
@@ -108,15 +108,15 @@ TEST(SecretFile, MakesAnIdWorthlessToWhoOnlyCarriesIt) {
   const TemporaryDirectory directory;
   const std::string mine = write_secret(directory, "a", "a long enough secret a");
   const std::string other = write_secret(directory, "b", "a long enough secret b");
-  SharedPage* const same = SharedPage::map();
-  join_with_files(*same, mine, mine, test::kFarSeconds);
-  test::expect_all_ok(*same, 2);
+  SharedPage same;
+  join_with_files(same, mine, mine, test::kFarSeconds);
+  test::expect_all_ok(same, 2);
   for (const std::string& wrong : {std::string(), other}) {
-    SharedPage* const page = SharedPage::map();
-    join_with_files(*page, mine, wrong, 6);
-    EXPECT_EQ(page->code(1), Code::kRemoteError) << page->text(1);
-    EXPECT_NE(page->text(1).find("TUTTI_SECRET_FILE"), std::string::npos) << page->text(1);
-    EXPECT_EQ(page->code(0), Code::kTimeout) << page->text(0);
+    SharedPage page;
+    join_with_files(page, mine, wrong, 6);
+    EXPECT_EQ(page.code(1), Code::kRemoteError) << page.text(1);
+    EXPECT_NE(page.text(1).find("TUTTI_SECRET_FILE"), std::string::npos) << page.text(1);
+    EXPECT_EQ(page.code(0), Code::kTimeout) << page.text(0);
   }
 }
 

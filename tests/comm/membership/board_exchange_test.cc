@@ -3,27 +3,19 @@
 
 #include "comm/failure/culprit.h"
 #include "comm/membership/board_exchange.h"
+#include "support/calls.h"
 #include "support/joining_processes.h"
-#include "support/places.h"
 
 namespace tutti {
 namespace {
 
 using std::chrono::milliseconds;
+using test::call_number;
 using test::comes_true;
 using test::expect;
 using test::join_apart;
-using test::Processes;
+using test::JoiningProcesses;
 using test::SharedPage;
-
-Call call_number(std::uint64_t sequence, std::uint64_t count = 10) {
-  Call call;
-  call.sequence = sequence;
-  call.count = count;
-  call.collective = Collective::kAllReduce;
-  call.type = DataType::kFloat32;
-  return call;
-}
 
 /// Rank r has made r + 1 calls and waits for rank r + 1 in the last; everyone reads everyone's board.
 Status ask_and_read(int rank, int ranks, SharedPage& page) {
@@ -59,20 +51,20 @@ Status ask_and_read(int rank, int ranks, SharedPage& page) {
 }
 
 TEST(Boards, ProcessesAreAskedAndAnswer) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(3, [](int rank, SharedPage& page) { return ask_and_read(rank, 3, page); });
   processes.wait();
   test::expect_all_ok(processes.page(), 3);
 }
 
 TEST(Boards, ThreadsReadEachOthersToo) {
-  SharedPage* const page = SharedPage::map();
-  test::run_threads(3, *page, [](int rank, SharedPage& shared) { return ask_and_read(rank, 3, shared); });
-  test::expect_all_ok(*page, 3);
+  SharedPage page;
+  test::run_threads(3, page, [](int rank, SharedPage& shared) { return ask_and_read(rank, 3, shared); });
+  test::expect_all_ok(page, 3);
 }
 
 TEST(Boards, APublishedBoardComesUnaskedAndWhole) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
     const auto own = std::unique_ptr<CallBoard>(new CallBoard());
     JoinResult joined;
@@ -100,7 +92,7 @@ TEST(Boards, APublishedBoardComesUnaskedAndWhole) {
 
 TEST(TimedBoards, TheChainEndsAtAStoppedProcess) {
   // Rank 0 waits for 1, 1 for 2, and 2, which is stopped, said when it was asked that it waited for 0.
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(3, [](int rank, SharedPage& page) {
     const auto own = std::unique_ptr<CallBoard>(new CallBoard());
     JoinResult joined;

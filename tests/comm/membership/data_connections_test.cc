@@ -11,7 +11,6 @@
 #include "comm/membership/unique_id.h"
 #include "support/joining_processes.h"
 #include "support/knocker.h"
-#include "support/places.h"
 #include "support/sanitized.h"
 
 namespace tutti {
@@ -20,8 +19,8 @@ namespace {
 using std::chrono::milliseconds;
 using test::expect;
 using test::join_apart;
+using test::JoiningProcesses;
 using test::Knocker;
-using test::Processes;
 using test::SharedPage;
 
 constexpr Lane kWiringLane{1};
@@ -86,13 +85,13 @@ Status meet_and_leave(int rank, int ranks, SharedPage& page, const Who& who) {
 }
 
 TEST_P(WiringAsk, ThreadsMeetOverRealSockets) {
-  SharedPage* const page = SharedPage::map();
-  test::run_threads(4, *page, [](int rank, SharedPage& shared) { return meet_and_leave(rank, 4, shared, GetParam()); });
-  test::expect_all_ok(*page, 4);
+  SharedPage page;
+  test::run_threads(4, page, [](int rank, SharedPage& shared) { return meet_and_leave(rank, 4, shared, GetParam()); });
+  test::expect_all_ok(page, 4);
 }
 
 TEST_P(WiringAsk, ProcessesMeet) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(4, [](int rank, SharedPage& page) { return meet_and_leave(rank, 4, page, GetParam()); });
   processes.wait();
   test::expect_all_ok(processes.page(), 4);
@@ -122,8 +121,8 @@ TEST(Wiring, CountsStreamsThatCameBeforeIt) {
 }
 
 TEST(Wiring, HostsAreCountedFromTheFirstRank) {
-  SharedPage* const page = SharedPage::map();
-  test::run_threads(4, *page, [](int rank, SharedPage& shared) {
+  SharedPage page;
+  test::run_threads(4, page, [](int rank, SharedPage& shared) {
     IdBytes id;
     TUTTI_TRY(test::obtain_id(rank, shared, &id));
     JoinRequest request = test::request_for(rank, 4, id);
@@ -136,11 +135,11 @@ TEST(Wiring, HostsAreCountedFromTheFirstRank) {
     joined.membership->say_goodbye(0);
     return Status();
   });
-  test::expect_all_ok(*page, 4);
+  test::expect_all_ok(page, 4);
 }
 
 TEST(Wiring, AStreamThatBrokeIsMadeAgain) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(join_apart(rank, 2, page, &joined));
@@ -165,8 +164,8 @@ TEST(Wiring, AStreamThatBrokeIsMadeAgain) {
 }
 
 TEST(Wiring, AListenerHearsOfAStreamNobodyAskedFor) {
-  SharedPage* const page = SharedPage::map();
-  test::run_threads(2, *page, [](int rank, SharedPage& shared) {
+  SharedPage page;
+  test::run_threads(2, page, [](int rank, SharedPage& shared) {
     JoinResult joined;
     TUTTI_TRY(join_apart(rank, 2, shared, &joined));
     std::atomic<int> calls{0};
@@ -184,7 +183,7 @@ TEST(Wiring, AListenerHearsOfAStreamNobodyAskedFor) {
     joined.membership->say_goodbye(0);
     return expect(calls.load() == 1, "called once too often");
   });
-  test::expect_all_ok(*page, 2);
+  test::expect_all_ok(page, 2);
 }
 
 /// Two ranks in this process, and what somebody who stole the secret would know.
@@ -336,7 +335,7 @@ int close_listeners() {
 }
 
 TEST(Wiring, WhoCannotBeReachedIsNamedWithTheAddresses) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(join_apart(rank, 2, page, &joined, 3.0));
@@ -358,7 +357,7 @@ TEST(Wiring, WhoCannotBeReachedIsNamedWithTheAddresses) {
 // Rank 0 is stopped: its system takes connections, nobody answers. How long that may go on is not for the wiring to
 // say.
 TEST(TimedWiring, AStoppedProcessIsWaitedFor) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(join_apart(rank, 2, page, &joined, 0.5));
@@ -390,7 +389,7 @@ TEST(TimedWiring, AStoppedProcessIsWaitedFor) {
 
 TEST(Wiring, WhoHasNoDescriptorsLeftIsToBlameItself) {
   if (tutti::test::kSanitized) GTEST_SKIP() << "the sanitizers need descriptors of their own";
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(join_apart(rank, 2, page, &joined, 0.2));

@@ -17,6 +17,7 @@
 #include "comm/membership/unique_id.h"
 #include "support/joining_processes.h"
 #include "support/knocker.h"
+#include "support/process_usage.h"
 #include "support/sanitized.h"
 #include "support/served.h"
 #include "support/yardstick.h"
@@ -27,45 +28,32 @@ namespace {
 using std::chrono::milliseconds;
 using test::is_closed_by_the_other_end;
 using test::knock;
+using test::open_descriptors;
+using test::resident_kilobytes;
 using test::Served;
 using test::SharedPage;
-
-std::size_t entries_in(const char* directory) {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory)) ++count;
-  return count;
-}
-
-std::size_t resident_kilobytes() {
-  std::ifstream file("/proc/self/statm");
-  std::size_t total = 0;
-  std::size_t resident = 0;
-  file >> total >> resident;
-  return resident * 4;
-}
 
 // In a process of their own: they count its threads, descriptors and memory.
 TEST(AloneHub, ManyRoundsLeaveNothing) {
   const auto round = [] {
-    SharedPage* const page = SharedPage::map();
-    test::run_threads(2, *page, [](int rank, SharedPage& shared) {
+    SharedPage page;
+    test::run_threads(2, page, [](int rank, SharedPage& shared) {
       JoinResult joined;
       TUTTI_TRY(test::join_by_page(rank, 2, shared, &joined));
       joined.membership->say_goodbye(0);
       return Status();
     });
-    EXPECT_TRUE(page->code(0) == Code::kOk && page->code(1) == Code::kOk) << page->text(0) << page->text(1);
-    ::munmap(page, sizeof(SharedPage));
+    EXPECT_TRUE(page.code(0) == Code::kOk && page.code(1) == Code::kOk) << page.text(0) << page.text(1);
   };
   for (int i = 0; i < 20; ++i) round();
   ASSERT_TRUE(wait_for_no_hub(test::kPatience));
-  const std::size_t descriptors = entries_in("/proc/self/fd");
-  const std::size_t threads = entries_in("/proc/self/task");
-  const std::size_t memory = resident_kilobytes();
+  const std::size_t descriptors = open_descriptors();
+  const std::size_t threads = test::count_threads();
+  const long memory = resident_kilobytes();
   for (int i = 0; i < 200; ++i) round();
   ASSERT_TRUE(wait_for_no_hub(test::kPatience));
-  EXPECT_EQ(entries_in("/proc/self/fd"), descriptors);
-  EXPECT_EQ(entries_in("/proc/self/task"), threads);
+  EXPECT_EQ(open_descriptors(), descriptors);
+  EXPECT_EQ(test::count_threads(), threads);
   if (!test::kSanitized) {  // sanitizers keep freed memory
     EXPECT_LT(resident_kilobytes(), memory + 1024);
   }
@@ -80,15 +68,15 @@ TEST(AloneHub, ALivingCommunicatorKeepsItAndTheNextOnesShareIt) {
   ASSERT_TRUE(Hub::acquire(Settings{}, &hub).ok());
   // The ends of the join's own connections are events of this hub's loop: after some rounds of it nothing is left.
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(hub->loop().call([] {}, test::kPatience));
-  const std::size_t descriptors = entries_in("/proc/self/fd");
+  const std::size_t descriptors = open_descriptors();
   for (int i = 0; i < 50; ++i) {
     ASSERT_TRUE(make_unique_id(Settings{}, &id).ok());
     JoinResult joined;
     ASSERT_TRUE(join(test::request_for(0, 1, id), &joined).ok());
     joined.membership->say_goodbye(0);
   }
-  test::await([&] { return entries_in("/proc/self/fd") <= descriptors; }, "the ends of connections");
-  EXPECT_EQ(entries_in("/proc/self/fd"), descriptors);
+  test::await([&] { return open_descriptors() <= descriptors; }, "the ends of connections");
+  EXPECT_EQ(open_descriptors(), descriptors);
 }
 
 void expect_http_is_refused(std::uint16_t port) {
@@ -207,10 +195,10 @@ TEST(Hub, StrangersAreTurnedAwayWhileAJoinGoesOn) {
   ASSERT_TRUE(make_unique_id(Settings{}, &bytes).ok());
   UniqueId id;
   ASSERT_TRUE(UniqueId::decode(bytes, &id).ok());
-  SharedPage* const page = SharedPage::map();
+  SharedPage page;
   std::thread first([&] {
     JoinResult joined;
-    page->report(0, join(test::request_for(0, 2, bytes), &joined));
+    page.report(0, join(test::request_for(0, 2, bytes), &joined));
     if (joined.membership) joined.membership->say_goodbye(0);
   });
   expect_http_is_refused(id.port);
@@ -222,7 +210,7 @@ TEST(Hub, StrangersAreTurnedAwayWhileAJoinGoesOn) {
   EXPECT_TRUE(status.ok()) << status.text();
   if (joined.membership) joined.membership->say_goodbye(0);
   first.join();
-  EXPECT_EQ(page->code(0), Code::kOk) << page->text(0);
+  EXPECT_EQ(page.code(0), Code::kOk) << page.text(0);
 }
 
 /// Memory can run out in the service thread as anywhere: what was left undone there ends the communicators that rest on
@@ -230,8 +218,8 @@ TEST(Hub, StrangersAreTurnedAwayWhileAJoinGoesOn) {
 TEST(Hub, AnExceptionInTheServiceThreadBecomesACause) {
   IdBytes bytes;
   ASSERT_TRUE(make_unique_id(Settings{}, &bytes).ok());
-  SharedPage* const page = SharedPage::map();
-  test::run_threads(2, *page, [&](int rank, SharedPage& shared) {
+  SharedPage page;
+  test::run_threads(2, page, [&](int rank, SharedPage& shared) {
     JoinResult joined;
     TUTTI_TRY(join(test::request_for(rank, 2, bytes), &joined));
     std::shared_ptr<Hub> hub;
@@ -244,8 +232,8 @@ TEST(Hub, AnExceptionInTheServiceThreadBecomesACause) {
     return fail(cause.code, "{}", cause.text);
   });
   for (int rank = 0; rank < 2; ++rank) {
-    EXPECT_EQ(page->code(rank), Code::kSystemError);
-    EXPECT_NE(page->text(rank).find("out of memory"), std::string::npos) << page->text(rank);
+    EXPECT_EQ(page.code(rank), Code::kSystemError);
+    EXPECT_NE(page.text(rank).find("out of memory"), std::string::npos) << page.text(rank);
   }
   const Served next;  // the thread is still there
 }
@@ -276,10 +264,9 @@ TEST(Hub, AnExceptionInTheServiceThreadEndsAJoin) {
 // Whatever keeps the service thread from its work, the process ends: peers see a death then, but no rank waits for it.
 TEST(TimedHub, AnExitDoesNotWaitForAServiceThreadThatIsHeld) {
   ASSERT_TRUE(wait_for_no_hub(test::kPatience));
-  ASSERT_TRUE(test::await_no_other_thread());
-  SharedPage* const page = SharedPage::map();
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const test::SharedMemory<SharedPage> page;
+  test::RankProcesses processes;
+  processes.start([&page] {
     IdBytes id;
     JoinResult joined;
     std::shared_ptr<Hub> hub;
@@ -294,13 +281,12 @@ TEST(TimedHub, AnExitDoesNotWaitForAServiceThreadThatIsHeld) {
     test::await_or_exit([&held] { return held.load(); }, "the service thread");
     page->mark(0);
     std::exit(0);
-  }
+  });
   page->wait_for_mark(0, 1);
   test::Yardstick yardstick;
   const Clock::time_point began = Clock::now();
-  EXPECT_EQ(test::await_end(child), 0);
+  EXPECT_EQ(processes.wait(0), 0);
   EXPECT_EQ(yardstick.judge(1.5, Clock::now() - began), "") << "0.1 s for goodbyes, 1 s for the thread";
-  ::munmap(page, sizeof(SharedPage));
 }
 
 /// A child has copies of what only the stack of the parent's service thread pointed to: to a leak checker these are

@@ -4,7 +4,6 @@
 #include <sys/syscall.h>
 
 #include "support/joining_processes.h"
-#include "support/places.h"
 #include "support/yardstick.h"
 
 namespace tutti {
@@ -13,7 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 using test::expect;
 using test::expect_all_ok;
-using test::Processes;
+using test::JoiningProcesses;
 using test::SharedPage;
 
 /// Waits until a condition on the membership holds, driven by the listener: what a sleeper does.
@@ -44,7 +43,7 @@ bool wait_for_life(Membership& membership, int rank, Liveness liveness) {
 }
 
 TEST(TimedMembership, AKilledProcessIsDeadWithinASecondAndNamed) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(3, [](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(test::join_by_page(rank, 3, page, &joined));
@@ -74,7 +73,7 @@ TEST(TimedMembership, AKilledProcessIsDeadWithinASecondAndNamed) {
 /// A child made behind the C library's back keeps copies of all sockets: only the pidfd tells that its parent is dead.
 TEST(Membership, AKilledParentOfALivingChildIsDead) {
   for (const bool raw : {false, true}) {
-    Processes processes;
+    JoiningProcesses processes;
     processes.start_all(2, [raw](int rank, SharedPage& page) {
       JoinResult joined;
       TUTTI_TRY(test::join_by_page(rank, 2, page, &joined));
@@ -104,7 +103,7 @@ TEST(Membership, AKilledParentOfALivingChildIsDead) {
 }
 
 TEST(Membership, AGoodbyeBeforeTheEndIsNoDeath) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(test::join_by_page(rank, 2, page, &joined));
@@ -126,7 +125,7 @@ TEST(Membership, AGoodbyeBeforeTheEndIsNoDeath) {
 }
 
 TEST(Membership, AProcessThatEndsInOrderHasLeft) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
     auto* const joined = new JoinResult;  // never destroyed
     Hub::keep_until_exit(joined);
@@ -139,7 +138,7 @@ TEST(Membership, AProcessThatEndsInOrderHasLeft) {
 }
 
 TEST(Membership, TheFirstCauseWinsAndComesBeforeTheEnd) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(3, [](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(test::join_by_page(rank, 3, page, &joined));
@@ -164,8 +163,8 @@ TEST(Membership, TheFirstCauseWinsAndComesBeforeTheEnd) {
 }
 
 TEST(Membership, ThreadsTellEachOther) {
-  SharedPage* const page = SharedPage::map();
-  test::run_threads(3, *page, [](int rank, SharedPage& shared) {
+  SharedPage page;
+  test::run_threads(3, page, [](int rank, SharedPage& shared) {
     JoinResult joined;
     TUTTI_TRY(test::join_by_page(rank, 3, shared, &joined));
     Membership& membership = *joined.membership;
@@ -177,12 +176,12 @@ TEST(Membership, ThreadsTellEachOther) {
     for (int r = 0; r < 3; ++r) TUTTI_TRY(expect(wait_for_life(membership, r, Liveness::kLeft), "no goodbye came"));
     return expect(membership.last_sequence(Rank{2}) == 3, "another sequence");
   });
-  expect_all_ok(*page, 3);
+  expect_all_ok(page, 3);
 }
 
 TEST(Membership, GivingUpWithoutAGoodbyeIsAFailureOfThatRank) {
-  SharedPage* const page = SharedPage::map();
-  test::run_threads(2, *page, [](int rank, SharedPage& shared) {
+  SharedPage page;
+  test::run_threads(2, page, [](int rank, SharedPage& shared) {
     JoinResult joined;
     TUTTI_TRY(test::join_by_page(rank, 2, shared, &joined));
     if (rank == 1) return Status();  // destroys the membership
@@ -191,12 +190,12 @@ TEST(Membership, GivingUpWithoutAGoodbyeIsAFailureOfThatRank) {
     joined.membership->say_goodbye(0);
     return expect(cause.code == Code::kRemoteError && cause.culprit == Rank{1}, "no cause names it");
   });
-  expect_all_ok(*page, 2);
+  expect_all_ok(page, 2);
 }
 
 TEST(Membership, AListenerIsNotCalledAfterItIsUnset) {
-  SharedPage* const page = SharedPage::map();
-  test::run_threads(2, *page, [](int rank, SharedPage& shared) {
+  SharedPage page;
+  test::run_threads(2, page, [](int rank, SharedPage& shared) {
     JoinResult joined;
     TUTTI_TRY(test::join_by_page(rank, 2, shared, &joined));
     if (rank == 0) {
@@ -225,16 +224,16 @@ TEST(Membership, AListenerIsNotCalledAfterItIsUnset) {
     joined.membership->say_goodbye(0);
     return Status();
   });
-  expect_all_ok(*page, 2);
+  expect_all_ok(page, 2);
 }
 
 TEST(Membership, ProcessesOfSeveralRanksShareOneConnection) {
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(2, [](int process, SharedPage& page) {
     IdBytes id;
     TUTTI_TRY(test::obtain_id(process, page, &id));
-    SharedPage* const own = SharedPage::map();
-    test::run_threads(3, *own, [&](int thread, SharedPage&) {
+    SharedPage own;
+    test::run_threads(3, own, [&](int thread, SharedPage&) {
       const int rank = 2 * thread + process;  // interleaved
       JoinResult joined;
       TUTTI_TRY(join(test::request_for(rank, 6, id), &joined));
@@ -248,7 +247,7 @@ TEST(Membership, ProcessesOfSeveralRanksShareOneConnection) {
       return Status();
     });
     for (int thread = 0; thread < 3; ++thread)
-      if (own->code(thread) != Code::kOk) return fail(own->code(thread), "{}", own->text(thread));
+      if (own.code(thread) != Code::kOk) return fail(own.code(thread), "{}", own.text(thread));
     return Status();
   });
   processes.wait();

@@ -31,10 +31,9 @@ Status tell_lies_as(const ProcessId& other, const IdBytes& bytes) {
 
 // Who has the secret can say what it likes in its own name. It does not push out a process of this host that lives.
 TEST(PeerProcess, OfThisHostIsNotReplacedByWhoComesOverTheNetwork) {
-  void* const memory = ::mmap(nullptr, sizeof(Known), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  auto* const known = new (memory) Known{};
-  test::Processes processes;
-  processes.start_all(2, [known](int rank, SharedPage& page) {
+  const test::SharedMemory<Known> known;
+  test::JoiningProcesses processes;
+  processes.start_all(2, [&known](int rank, SharedPage& page) {
     IdBytes id;
     TUTTI_TRY(test::obtain_id(rank, page, &id));
     JoinRequest request = test::request_for(rank, 2, id);
@@ -60,7 +59,6 @@ TEST(PeerProcess, OfThisHostIsNotReplacedByWhoComesOverTheNetwork) {
   });
   processes.wait();
   for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(processes.page().code(rank), Code::kOk) << processes.page().text(rank);
-  ::munmap(memory, sizeof(Known));
 }
 
 }  // namespace

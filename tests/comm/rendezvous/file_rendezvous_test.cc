@@ -8,8 +8,8 @@
 
 #include <thread>
 
-#include "support/await.h"
-#include "support/places.h"
+#include "support/rank_processes.h"
+#include "support/temporary_directory.h"
 
 namespace tutti {
 namespace {
@@ -24,9 +24,7 @@ RendezvousFile content_of(std::uint64_t round) {
 
 TEST(FileRendezvous, WithoutRoomNothingIsLeftAndTheReasonIsTold) {
   const TemporaryDirectory directory;
-  test::await_no_other_thread();
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const int end = test::end_of_process([&directory] {
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit little{10, 10};
     if (::setrlimit(RLIMIT_FSIZE, &little) != 0) ::_exit(2);
@@ -34,8 +32,8 @@ TEST(FileRendezvous, WithoutRoomNothingIsLeftAndTheReasonIsTold) {
     // The system takes ten bytes of it, and so tells of no error of its own.
     const bool told = status.code() == Code::kSystemError && status.text().find("No space left") != std::string::npos;
     ::_exit(told && directory.empty() ? 0 : 1);
-  }
-  EXPECT_EQ(test::await_end(child), 0);
+  });
+  EXPECT_EQ(end, 0);
 }
 
 TEST(FileRendezvous, OnlyTheOwnMeetingIsRemoved) {

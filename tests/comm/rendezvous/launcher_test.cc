@@ -9,14 +9,15 @@
 #include "comm/rendezvous/join_url.h"
 #include "comm/rendezvous/launcher_store.h"
 #include "support/joining_processes.h"
-#include "support/places.h"
+#include "support/ports.h"
+#include "support/temporary_directory.h"
 
 namespace tutti {
 namespace {
 
 using test::expect_all_ok;
 using test::free_port;
-using test::Processes;
+using test::JoiningProcesses;
 using test::SharedPage;
 using test::TemporaryDirectory;
 
@@ -244,7 +245,7 @@ TEST_F(Launcher, ATorchrunWithoutAPlaceToMeetIsRefused) {
 
 TEST_F(Launcher, OpenMpiRanksMeetInAPrivateFile) {
   const TemporaryDirectory directory;
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(3, [&](int rank, SharedPage&) {
     set_environment({{"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
                      {"OMPI_COMM_WORLD_SIZE", "3"},
@@ -266,7 +267,7 @@ TEST_F(Launcher, OpenMpiRanksMeetInAPrivateFile) {
 
 TEST_F(Launcher, TorchrunRanksMeetNextToTheAgentsPort) {
   const std::uint16_t port = free_port();
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(3, [&](int rank, SharedPage&) {
     set_environment({{"RANK", std::to_string(rank)},
                      {"WORLD_SIZE", "3"},
@@ -286,7 +287,7 @@ TEST_F(Launcher, TorchrunRanksMeetNextToTheAgentsPort) {
 TEST_F(Launcher, ATakenDirectoryEndsTheJoinOfAllRanks) {
   const TemporaryDirectory directory;
   std::ofstream(directory.file(fmt::format("tutti-{}", ::geteuid()))) << "taken";
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(2, [&](int rank, SharedPage&) {
     set_environment({{"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
                      {"OMPI_COMM_WORLD_SIZE", "2"},

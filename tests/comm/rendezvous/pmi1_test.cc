@@ -8,14 +8,13 @@
 #include "comm/rendezvous/join_url.h"
 #include "comm/rendezvous/pmi_server.h"
 #include "support/joining_processes.h"
-#include "support/places.h"
 
 namespace tutti {
 namespace {
 
 using test::expect_all_ok;
+using test::JoiningProcesses;
 using test::PmiServer;
-using test::Processes;
 using test::SharedPage;
 
 constexpr double kPatience = test::kFarSeconds;
@@ -76,7 +75,7 @@ TEST(Pmi1, MessagesAreTakenApart) {
 TEST(Pmi1, JoinsThroughPmiFdMeetByRound) {
   constexpr int kRanks = 3, kRounds = 3;
   PmiServer server(kRanks);
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(kRanks, [&](int rank, SharedPage&) {
     set_pmi(server.descriptor(rank), rank, kRanks);
     for (int other = 0; other < kRanks; ++other)
@@ -99,7 +98,7 @@ TEST(Pmi1, JoinsThroughPmiFdMeetByRound) {
 // A rank that never comes leaves the others in the barrier: they say so at their deadline.
 TEST(Pmi1, ARankThatDoesNotComeIsAnErrorByTheDeadline) {
   PmiServer server(2);
-  Processes processes;
+  JoiningProcesses processes;
   processes.start(0, [&](int, SharedPage&) {
     set_pmi(server.descriptor(0), 0, 2);
     JoinResult joined;

@@ -21,7 +21,8 @@
 #include "net/socket.h"
 #include "support/joining_processes.h"
 #include "support/next_function.h"
-#include "support/places.h"
+#include "support/ports.h"
+#include "support/temporary_directory.h"
 
 namespace {
 
@@ -43,8 +44,8 @@ namespace {
 
 using test::expect_all_ok;
 using test::free_port;
+using test::JoiningProcesses;
 using test::listen_at;
-using test::Processes;
 using test::SharedPage;
 using test::TemporaryDirectory;
 
@@ -97,7 +98,7 @@ TEST(Url, NonsenseIsRefusedWithTheUrlInTheText) {
 TEST(FileUrl, ProcessesMeetAndNothingIsLeft) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("meet");
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(5, [&](int rank, SharedPage&) {
     TUTTI_TRY(join_by("file://" + path, rank, 5));
     return std::filesystem::exists(path) ? fail(Code::kInternalError, "the file is still there") : Status();
@@ -110,7 +111,7 @@ TEST(FileUrl, ProcessesMeetAndNothingIsLeft) {
 TEST(FileUrl, RanksMayComeInAnyOrder) {
   for (const int last : {0, 1, 2}) {
     const TemporaryDirectory directory;
-    Processes processes;
+    JoiningProcesses processes;
     processes.start_all(3, [&](int rank, SharedPage& page) {
       if (rank == last) {
         page.wait_for_mark(0, 2);
@@ -126,7 +127,7 @@ TEST(FileUrl, RanksMayComeInAnyOrder) {
 
 TEST(FileUrl, TheKthJoinMeetsTheKth) {
   const TemporaryDirectory directory;
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(3, [&](int rank, SharedPage&) {
     for (int round = 0; round < 20; ++round) TUTTI_TRY(join_by("file://" + directory.file("meet"), rank, 3));
     return Status();
@@ -137,24 +138,24 @@ TEST(FileUrl, TheKthJoinMeetsTheKth) {
 
 TEST(FileUrl, ThreadsCountTheirOwnRounds) {
   const TemporaryDirectory directory;
-  SharedPage* const page = SharedPage::map();
-  test::run_threads(3, *page, [&](int rank, SharedPage&) {
+  SharedPage page;
+  test::run_threads(3, page, [&](int rank, SharedPage&) {
     for (int round = 0; round < 3; ++round) TUTTI_TRY(join_by("file://" + directory.file("meet"), rank, 3));
     return Status();
   });
-  expect_all_ok(*page, 3);
+  expect_all_ok(page, 3);
 }
 
 TEST(FileUrl, AStaleFileDoesNoHarm) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("meet");
-  Processes old;
+  JoiningProcesses old;
   old.start(0, [&](int, SharedPage&) { return join_by("file://" + path, 0, 2); });
   ASSERT_TRUE(test::await([&] { return std::filesystem::exists(path); }, "the file of rank 0"));
   old.kill(0);
   old.wait();
   ASSERT_TRUE(std::filesystem::exists(path));  // nobody took it away
-  Processes fresh;
+  JoiningProcesses fresh;
   fresh.start_all(3, [&](int rank, SharedPage& page) {
     if (rank == 0) {
       page.wait_for_mark(0, 2);
@@ -186,7 +187,7 @@ TEST(FileUrl, AStaleFileOfASilentHostDoesNoHarm) {
   const Descriptor silent = listen_at(port);
   const RendezvousFile old = silent_meeting({std::byte{127}, std::byte{0}, std::byte{0}, std::byte{1}}, port);
   ASSERT_TRUE(write_rendezvous_file(path, old).ok());
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(3, [&](int rank, SharedPage&) {
     if (rank == 0) {
       // Both others have begun with the old file.
@@ -263,7 +264,7 @@ TEST(FileUrl, AMissingRankIsNamed) {
 
 TEST(TcpUrl, ProcessesMeetAndThePortIsFree) {
   const std::uint16_t port = free_port();
-  Processes processes;
+  JoiningProcesses processes;
   processes.start_all(3, [&](int rank, SharedPage&) {
     for (int round = 0; round < 5; ++round) TUTTI_TRY(join_by(fmt::format("tcp://127.0.0.1:{}", port), rank, 3));
     // One rank alone asks: those who ask at the same time are in each other's way.
@@ -288,11 +289,11 @@ TEST(TcpUrl, APortThatIsInUseForAMomentIsWaitedFor) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     other.reset();
   });
-  SharedPage* const page = SharedPage::map();
-  test::run_threads(2, *page,
+  SharedPage page;
+  test::run_threads(2, page,
                     [&](int rank, SharedPage&) { return join_by(fmt::format("tcp://127.0.0.1:{}", port), rank, 2); });
   leaves.join();
-  expect_all_ok(*page, 2);
+  expect_all_ok(page, 2);
 }
 
 TEST(TcpUrl, APortThatIsInUseForLongIsNamed) {
@@ -320,11 +321,11 @@ TEST(TcpUrl, ThePortMayBeTheHubsOwn) {
   const std::uint16_t port = free_port();
   Settings settings;
   settings.port_first = settings.port_last = port;
-  SharedPage* const page = SharedPage::map();
-  test::run_threads(2, *page, [&](int rank, SharedPage&) {
+  SharedPage page;
+  test::run_threads(2, page, [&](int rank, SharedPage&) {
     return join_by(fmt::format("tcp://127.0.0.1:{}", port), rank, 2, test::kFarSeconds, settings);
   });
-  expect_all_ok(*page, 2);
+  expect_all_ok(page, 2);
 }
 
 /// Until the system happens to give the connection's own end the port that it dials.
@@ -362,12 +363,12 @@ TEST(TcpUrl, WhoIsConnectedToItselfDoesNotKeepThePort) {
 TEST(TcpUrl, AHostWhoseNameIsNotKnownYetIsWaitedFor) {
   unknown_lookups.store(1);
   const std::uint16_t port = free_port();
-  SharedPage* const page = SharedPage::map();
-  test::run_threads(2, *page, [&](int rank, SharedPage&) {
+  SharedPage page;
+  test::run_threads(2, page, [&](int rank, SharedPage&) {
     return join_by(fmt::format("tcp://late.tutti.invalid:{}", port), rank, 2);
   });
   EXPECT_LE(unknown_lookups.load(), 0);
-  expect_all_ok(*page, 2);
+  expect_all_ok(page, 2);
 }
 
 TEST(TcpUrl, AHostWhoseNameStaysUnknownIsNamedAtTheDeadline) {
@@ -393,14 +394,14 @@ TEST(TcpUrl, TheSecretFileMustBeTheSame) {
       return join_by(fmt::format("tcp://localhost:{}", port), rank, 2, rank == 0 ? 2 * seconds : seconds, settings);
     });
   };
-  SharedPage* const same = SharedPage::map();
-  run("a", test::kFarSeconds, *same);
-  expect_all_ok(*same, 2);
-  SharedPage* const different = SharedPage::map();
-  run("b", 3, *different);
-  EXPECT_EQ(different->code(0), Code::kTimeout) << different->text(0);
-  EXPECT_EQ(different->code(1), Code::kTimeout);
-  EXPECT_NE(different->text(1).find("another secret"), std::string::npos) << different->text(1);
+  SharedPage same;
+  run("a", test::kFarSeconds, same);
+  expect_all_ok(same, 2);
+  SharedPage different;
+  run("b", 3, different);
+  EXPECT_EQ(different.code(0), Code::kTimeout) << different.text(0);
+  EXPECT_EQ(different.code(1), Code::kTimeout);
+  EXPECT_NE(different.text(1).find("another secret"), std::string::npos) << different.text(1);
 }
 
 TEST(TcpUrl, ASecretFileOpenToOthersIsRefused) {

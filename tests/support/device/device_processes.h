@@ -4,11 +4,9 @@
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 
-#include <cstdio>
 #include <functional>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "support/device/settled.h"
@@ -38,51 +36,27 @@ struct DeviceLayout {
 using DeviceBody = std::function<void(tuttiComm_t comm, int rank, Shared& shared)>;
 
 /// As Processes. The stand-in of the process that forks ends: a child would have a copy of it without its threads.
-class DeviceProcesses {
+class DeviceProcesses : public RankProcesses {
  public:
-  DeviceProcesses(const DeviceLayout& layout, const DeviceBody& body) : layout_(layout) {
+  DeviceProcesses(const DeviceLayout& layout, const DeviceBody& body) : RankProcesses(&end_it), layout_(layout) {
+    for (int process = 0; process < layout.processes; ++process) start([&, process] { run(process, body); });
+  }
+
+  Shared& shared() { return *shared_; }
+  std::string text(int rank) const { return shared_->text[rank]; }
+
+ private:
+  static void end_it() {
     settle_stand_in();
     if (is_stand_in_there()) {
       EXPECT_EQ(stand_in().allocations(), 0u) << "of earlier cases";
     }
     end_stand_in();
-    await_no_other_thread();
-    void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    shared_ = new (memory) Shared{};
-    for (auto& result : shared_->result) result.store(-1);
-    for (int process = 0; process < layout.processes; ++process) {
-      pids_.push_back(::fork());
-      if (pids_.back() == 0) run(process, body);
-    }
-  }
-  ~DeviceProcesses() {
-    for (const pid_t pid : pids_) {
-      if (pid > 0) end_child(pid);
-    }
-    ::munmap(shared_, sizeof(Shared));
-  }
-  DeviceProcesses(const DeviceProcesses&) = delete;
-  DeviceProcesses& operator=(const DeviceProcesses&) = delete;
-
-  Shared& shared() { return *shared_; }
-  std::string text(int rank) const { return shared_->text[rank]; }
-  pid_t pid(int process) const { return pids_[static_cast<std::size_t>(process)]; }
-  void signal(int process, int number) { ::kill(pids_[static_cast<std::size_t>(process)], number); }
-  /// The wait status of a process that ends by itself; -1: it does not, and is killed.
-  int wait(int process) { return await_end(std::exchange(pids_[static_cast<std::size_t>(process)], -1)); }
-  /// All processes end well.
-  void expect_success() {
-    for (int process = 0; process < layout_.processes; ++process) EXPECT_EQ(wait(process), 0) << "process " << process;
   }
 
- private:
-  [[noreturn]] void run(int process, const DeviceBody& body) {
-    if (process == layout_.process_of(0)) {
-      if (tuttiGetUniqueId(&shared_->id) != tuttiSuccess) ::_exit(3);
-      shared_->id_ready.store(true);
-    }
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    await_or_exit([this] { return shared_->id_ready.load(); }, "the id of rank 0");
+  void run(int process, const DeviceBody& body) {
+    if (process == layout_.process_of(0)) shared_->id.make();
+    (void)shared_->id.take();
     stand_in().set_devices(layout_.gpus_each);
     stand_in().be_seen_as(layout_.same_gpus ? 0 : process * layout_.gpus_each);
     if (layout_.before) layout_.before(process);
@@ -90,8 +64,6 @@ class DeviceProcesses {
     for (int index = 0; index < layout_.ranks_each; ++index)
       threads.emplace_back([&, index] { join(layout_.rank_of(process, index), index, body); });
     for (std::thread& thread : threads) thread.join();
-    std::fflush(nullptr);  // what failed is told also where the output is no terminal
-    ::_exit(::testing::Test::HasFailure() ? 5 : 0);
   }
 
   void join(int rank, int index, const DeviceBody& body) {
@@ -99,14 +71,13 @@ class DeviceProcesses {
     tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
     config.joinTimeoutSeconds = layout_.join_timeout;
     tuttiComm_t comm = nullptr;
-    const tuttiResult_t joined = tuttiCommInitRankConfig(&comm, layout_.ranks(), shared_->id, rank, &config);
+    const tuttiResult_t joined = tuttiCommInitRankConfig(&comm, layout_.ranks(), shared_->id.take(), rank, &config);
     if (joined != tuttiSuccess) shared_->report(rank, joined, tuttiGetLastError(nullptr));
     body(comm, rank, *shared_);
   }
 
   const DeviceLayout layout_;
-  Shared* shared_ = nullptr;
-  std::vector<pid_t> pids_;
+  const SharedMemory<Shared> shared_;
 };
 
 }  // namespace tutti::test

@@ -14,6 +14,7 @@
 #include <set>
 #include <utility>
 
+#include "support/process_usage.h"
 #include "transport/segment_exchange.h"
 
 namespace tutti::testing_traffic {
@@ -128,9 +129,7 @@ bool replace_dev_shm(unsigned long flags, const char* options) {
 
 /// Runs `body` in a child whose /dev/shm is replaced. Exit status 0: well, 1: failed, 77: no permission to mount.
 int with_dev_shm(unsigned long flags, const char* options, const std::function<bool()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(!replace_dev_shm(flags, options) ? 77 : body() ? 0 : 1);
-  const int status = test::await_end(child);
+  const int status = test::end_of_process([&] { ::_exit(!replace_dev_shm(flags, options) ? 77 : body() ? 0 : 1); });
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -167,7 +166,7 @@ Traces traces() {
   Traces found;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", none)) found.dev_shm.insert(entry.path());
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++found.descriptors;
+  found.descriptors = test::open_descriptors();
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);)
     if (line.find("memfd:tutti") != std::string::npos) ++found.mappings;
@@ -184,13 +183,11 @@ void leave_nothing() {
     ASSERT_TRUE(try_send(*first, unicast(Rank(1)), Bytes(60'000), 1));
     ASSERT_TRUE(try_receive(*second, unicast(Rank(0)), Bytes(60'000), 1));
   }
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const int status = test::end_of_process([&geometry] {
     const Segments segments = make_segments(geometry);
     const auto endpoint = open_endpoint(geometry, Rank(0), segments);
     ::kill(::getpid(), SIGKILL);
-  }
-  const int status = test::await_end(child);
+  });
   EXPECT_TRUE(WIFSIGNALED(status));
   talks();
   EXPECT_EQ(traces(), before);

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "support/await.h"
+#include "support/rank_processes.h"
 #include "transport/shm/shm.h"
 #include "transport/world.h"
 
@@ -47,9 +47,7 @@ int sleep_without_barriers() {
 }
 
 TEST(AloneSleepWord, WithoutTheBarrierNoSleepLasts) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(sleep_without_barriers());
-  const int end = test::await_end(child);
+  const int end = test::end_of_process([] { ::_exit(sleep_without_barriers()); });
   if (WEXITSTATUS(end) == kSkipped) GTEST_SKIP() << "this system has no membarrier, or no seccomp";
   EXPECT_EQ(end, 0);
 }
