@@ -1,5 +1,5 @@
-// The direct path against the schedule that it implements: some ranks take it, the others interpret, and all get the
-// same bits.
+// Covers executor/one_shot.cc, and executor/cpu_executor.cc, which takes over from it: some ranks take the direct path,
+// the others interpret the schedule that it implements, and all get the bits of an oracle.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -10,6 +10,7 @@
 
 #include "collectives/catalogue.h"
 #include "executor/cpu_executor.h"
+#include "kernels/oracle.h"
 #include "transport/inproc.h"
 #include "transport/shm/shm.h"
 
@@ -46,59 +47,110 @@ std::vector<std::unique_ptr<Executor>> make_executors(bool shm, int ranks) {
   return executors;
 }
 
+constexpr int kRounds = 60;
+constexpr std::size_t kMost = kLargest / sizeof(std::uint16_t);
+
+std::size_t count_of(int round) {
+  constexpr std::size_t kCounts[] = {1, 3, 24, 25, 512, 2047, 2048, 2049, kMost};
+  return kCounts[round % 9];
+}
+/// Averages in every third round, else sums.
+std::uint32_t divisor_of(int round, int ranks) { return round % 3 == 0 ? static_cast<std::uint32_t>(ranks) : 1; }
+/// bfloat16 bits of values around 1 that round differently in another order.
+std::uint16_t input_of(int rank, int round, std::size_t i) {
+  return static_cast<std::uint16_t>(0x3f80 + (i * 7 + static_cast<std::size_t>(rank * 13 + round)) % 97);
+}
+
+/// What every rank gets in all rounds, one after the other.
+std::vector<std::uint16_t> expected_results(int ranks) {
+  std::vector<std::uint16_t> all;
+  std::vector<oracle::Bits> values(static_cast<std::size_t>(ranks));
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < count_of(round); ++i) {
+      for (int rank = 0; rank < ranks; ++rank) values[static_cast<std::size_t>(rank)] = input_of(rank, round, i);
+      const std::uint32_t divisor = divisor_of(round, ranks);
+      const RedOp op = divisor == 1 ? RedOp::kSum : RedOp::kAvg;
+      all.push_back(static_cast<std::uint16_t>(oracle::reduce(DataType::kBfloat16, op, values, divisor)));
+    }
+  }
+  return all;
+}
+
+/// A rank's all-reduces and, between them, barriers: in two of three rounds by the direct path, in place in every
+/// second one.
+class DirectRank {
+ public:
+  DirectRank(Executor& executor, int ranks, int rank)
+      : executor_(executor),
+        ranks_(ranks),
+        rank_(rank),
+        schedule_(schedule_of(Collective::kAllReduce)),
+        tokens_(schedule_of(Collective::kBarrier)) {}
+
+  void run() {
+    for (int round = 0; round < kRounds; ++round) {
+      ASSERT_NO_FATAL_FAILURE(reduce(round));
+      Launch token;
+      token.schedule = &tokens_;
+      token.tile = Elems{1};
+      token.fingerprint = mix64(++sequence_);
+      token.one_shot = ranks_ > 1 && round % 2 == 0;
+      ASSERT_TRUE(executor_.run(token, patience_).ok());
+    }
+  }
+  const std::vector<std::uint16_t>& results() const { return results_; }
+
+ private:
+  Schedule schedule_of(Collective collective) const {
+    return build_schedule(*find_algorithm(collective, "all_pairs"), Shape{ranks_, rank_, 0, 1});
+  }
+  void reduce(int round) {
+    Launch launch;
+    launch.schedule = &schedule_;
+    launch.count = Elems{count_of(round)};
+    launch.tile = Elems{kMost};
+    launch.carry(DataType::kBfloat16);
+    launch.divisor = divisor_of(round, ranks_);
+    launch.op = launch.divisor == 1 ? RedOp::kSum : RedOp::kAvg;
+    launch.fingerprint = mix64(++sequence_);
+    for (std::size_t i = 0; i < kMost; ++i) input_[i] = input_of(rank_, round, i);
+    const bool in_place = (round + rank_) % 2 == 0;
+    std::vector<std::uint16_t>& target = in_place ? input_ : output_;
+    launch.input = reinterpret_cast<const std::byte*>(input_.data());
+    launch.output = reinterpret_cast<std::byte*>(target.data());
+    launch.one_shot = ranks_ > 1 && (round + rank_) % 3 != 0;
+    ASSERT_TRUE(executor_.run(launch, patience_).ok());
+    results_.insert(results_.end(), target.begin(), target.begin() + static_cast<std::ptrdiff_t>(count_of(round)));
+  }
+
+  Executor& executor_;
+  const int ranks_;
+  const int rank_;
+  const Schedule schedule_;
+  const Schedule tokens_;
+  Patience patience_;
+  std::uint64_t sequence_ = 0;
+  std::vector<std::uint16_t> input_ = std::vector<std::uint16_t>(kMost);
+  std::vector<std::uint16_t> output_ = std::vector<std::uint16_t>(kMost);
+  std::vector<std::uint16_t> results_;
+};
+
 class DirectPath : public ::testing::TestWithParam<std::tuple<bool, int>> {};
 
 TEST_P(DirectPath, GivesTheBitsOfTheInterpreterAndMixesWithIt) {
   const bool shm = std::get<0>(GetParam());
-  const int ranks = std::get<1>(GetParam());  // not a structured binding: clang 14 cannot capture one
-  const Algorithm* const algorithm = find_algorithm(Collective::kAllReduce, "all_pairs");
-  const Algorithm* const barrier = find_algorithm(Collective::kBarrier, "all_pairs");
-  ASSERT_NE(algorithm, nullptr);
-  ASSERT_NE(barrier, nullptr);
+  const int ranks = std::get<1>(GetParam());
   const auto executors = make_executors(shm, ranks);
-  constexpr std::size_t kCount = kLargest / 2;
-  std::vector<std::vector<std::uint16_t>> results(static_cast<std::size_t>(ranks));
+  std::vector<std::unique_ptr<DirectRank>> all;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      const Schedule schedule = build_schedule(*algorithm, Shape{ranks, rank, 0, 1});
-      const Schedule tokens = build_schedule(*barrier, Shape{ranks, rank, 0, 1});
-      std::vector<std::uint16_t> input(kCount), output(kCount);
-      std::vector<std::uint16_t>& all = results[static_cast<std::size_t>(rank)];
-      Patience patience;
-      Executor& executor = *executors[static_cast<std::size_t>(rank)];
-      std::uint64_t sequence = 0;
-      const std::size_t counts[] = {1, 3, 24, 25, 512, 2047, 2048, 2049, kCount};
-      for (int round = 0; round < 60; ++round) {
-        Launch launch;
-        launch.schedule = &schedule;
-        launch.count = Elems{counts[round % 9]};
-        launch.tile = Elems{kCount};
-        launch.carry(DataType::kBfloat16);
-        launch.op = RedOp::kSum;
-        launch.divisor = round % 3 == 0 ? static_cast<std::uint32_t>(ranks) : 1;
-        launch.fingerprint = mix64(++sequence);
-        // bfloat16 bits of values around 1 that round differently in another order.
-        for (std::size_t i = 0; i < kCount; ++i)
-          input[i] = static_cast<std::uint16_t>(0x3f80 + (i * 7 + static_cast<std::size_t>(rank * 13 + round)) % 97);
-        const bool in_place = (round + rank) % 2 == 0;
-        std::vector<std::uint16_t>& target = in_place ? input : output;
-        launch.input = reinterpret_cast<const std::byte*>(input.data());
-        launch.output = reinterpret_cast<std::byte*>(target.data());
-        launch.one_shot = ranks > 1 && (round + rank) % 3 != 0;
-        ASSERT_TRUE(executor.run(launch, patience).ok());
-        all.insert(all.end(), target.begin(), target.begin() + static_cast<std::ptrdiff_t>(launch.count.value));
-        Launch token;
-        token.schedule = &tokens;
-        token.tile = Elems{1};
-        token.fingerprint = mix64(++sequence);
-        token.one_shot = ranks > 1 && round % 2 == 0;
-        ASSERT_TRUE(executor.run(token, patience).ok());
-      }
-    });
+    Executor& executor = *executors[static_cast<std::size_t>(rank)];
+    DirectRank& one = *all.emplace_back(std::make_unique<DirectRank>(executor, ranks, rank));
+    threads.emplace_back([&one] { one.run(); });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const auto& result : results) EXPECT_EQ(result, results[0]);
+  const std::vector<std::uint16_t> expected = expected_results(ranks);
+  for (const auto& one : all) EXPECT_TRUE(one->results() == expected) << "other bits";
 }
 INSTANTIATE_TEST_SUITE_P(Transports, DirectPath, ::testing::Combine(::testing::Bool(), ::testing::Values(2, 3, 5)),
                          [](const auto& info) {
