@@ -1,3 +1,4 @@
+// Covers collectives/automatic_choice.cc, collectives/cost_model.cc.
 // The choice by predicted times: equal on all ranks, within what the call allows, and following the costs.
 #include "collectives/automatic_choice.h"
 

@@ -1,3 +1,4 @@
+// Covers collectives/choice.cc.
 // Blocks of different sizes: a schedule serves them if each of its steps works on one block, because a step whose block
 // has no such tile is then skipped on both ends of a message alike.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Covers collectives/choice.cc.
 // Which schedules may send by reference: what is_reference_safe says is proved.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Covers collectives/choice.cc.
 // The choice on one host.
 #include "collectives/choice.h"
 

@@ -1,3 +1,4 @@
+// Covers collectives/*.h, the generators.
 // Generators as what they are: constexpr functions. What is asserted here is also true at compile time.
 #include <gtest/gtest.h>
 

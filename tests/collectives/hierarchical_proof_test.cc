@@ -1,3 +1,4 @@
+// Covers collectives/hierarchical_*.h, collectives/host_layout.h.
 // Hierarchical algorithms, proved for whatever ranks share hosts: every way to place up to 8 ranks, random ones up to
 // 64, regular ones up to 256; apart, in place and mixed; with messages read from where they were sent.
 #include <gtest/gtest.h>

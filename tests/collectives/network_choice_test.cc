@@ -1,3 +1,4 @@
+// Covers collectives/network_choice.cc.
 // The choice where ranks span hosts.
 #include "collectives/network_choice.h"
 

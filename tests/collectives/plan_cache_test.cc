@@ -1,3 +1,4 @@
+// Covers collectives/plan_cache.cc.
 // The plan cache: v-forms have plans of their own, and a name that is not offered is warned of once.
 #include "collectives/plan_cache.h"
 

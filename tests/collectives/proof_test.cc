@@ -1,6 +1,7 @@
-// Every algorithm of the catalogue (for hierarchical ones see hierarchical_proof_test.cc) is proved, in the tables that run:
-// every n in 1..256 (short runs: 1..64), every root up to 32 ranks, out of place, in place, and with ranks that differ
-// in it.
+// Covers collectives/*.h, the generators.
+// Every algorithm of the catalogue (for hierarchical ones see hierarchical_proof_test.cc) is proved, in the tables that
+// run: every n in 1..256 (short runs: 1..64), every root up to 32 ranks, out of place, in place, and with ranks that
+// differ in it.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,3 +1,4 @@
+// Covers collectives/two_level.cc.
 // Collectives at two levels, proved as one schedule each: every root, hosts of equal size placed by host, dealt out and
 // at random; apart, in place and mixed.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Covers comm/turn_queue.cc.
 // The order of calls by tickets.
 #include "comm/turn_queue.h"
 

@@ -1,3 +1,4 @@
+// Covers core/settings.cc.
 #include "core/settings.h"
 
 #include <gtest/gtest.h>

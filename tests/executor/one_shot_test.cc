@@ -1,5 +1,6 @@
-// Covers executor/one_shot.cc, and executor/cpu_executor.cc, which takes over from it: some ranks take the direct path,
-// the others interpret the schedule that it implements, and all get the bits of an oracle.
+// Covers executor/one_shot.cc, executor/cpu_executor.cc.
+// The direct path and the interpreter, which takes over from it: some ranks take it, the others interpret the schedule
+// that it implements, and all get the bits of an oracle.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// Covers kernels/tree_reduction.h.
 // Reductions in tree order: exactly the recursive definition, for every number of sources, tail and place, on every
 // instruction set; and operations that need no order give what they give in any.
 #include <gtest/gtest.h>

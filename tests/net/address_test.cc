@@ -1,3 +1,4 @@
+// Covers net/address.cc.
 // Addresses: which are this host's own, and which are the same.
 #include "net/address.h"
 

@@ -1,3 +1,4 @@
+// Covers net/descriptor.h.
 // A descriptor is closed once, by its last owner.
 #include "net/descriptor.h"
 

@@ -1,3 +1,4 @@
+// Covers net/event_loop.cc.
 // The event loop: what came and what is due, after a stop of the process.
 #include "net/event_loop.h"
 

@@ -1,3 +1,4 @@
+// Covers net/handshake.cc.
 #include "net/handshake.h"
 
 #include <gtest/gtest.h>

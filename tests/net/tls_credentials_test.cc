@@ -1,3 +1,4 @@
+// Covers net/tls_credentials.cc.
 // Identities and keys of TLS connections.
 #include "net/tls_credentials.h"
 

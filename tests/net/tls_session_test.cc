@@ -1,3 +1,4 @@
+// Covers net/tls_session.cc.
 #include "net/tls_session.h"
 
 #include <gtest/gtest.h>

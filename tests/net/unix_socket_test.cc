@@ -1,3 +1,4 @@
+// Covers net/unix_socket.cc.
 // Unix sockets: packets, descriptors, credentials, and what a peer may do wrong.
 #include "net/unix_socket.h"
 

@@ -1,3 +1,4 @@
+// Covers schedule/bind.h.
 // RaggedTiling under the schedules that use it: the tables of all ranks are run on numbers, tile by tile, with blocks
 // of random sizes, empty ones and gaps between them.
 #include <gtest/gtest.h>

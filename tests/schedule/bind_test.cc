@@ -1,3 +1,4 @@
+// Covers schedule/bind.h.
 // Tiling: the ranges of all tiles and chunks cover each block exactly once, and equal parts have equal sizes.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Covers schedule/host_map.cc, schedule/peer_list.h.
 // Hosts and their ranks, and the sets of peers that steps name, as generators see them.
 #include "schedule/host_map.h"
 

@@ -1,3 +1,4 @@
+// Covers schedule/prover.cc.
 // Faults that need a schedule of their own: each differs from a right one, which is shown to pass, in one respect.
 #include <gtest/gtest.h>
 

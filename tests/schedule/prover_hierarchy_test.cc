@@ -1,3 +1,4 @@
+// Covers schedule/prover.cc.
 // Faults planted in hierarchical schedules: each is seen, by the check it belongs to.
 #include <gtest/gtest.h>
 

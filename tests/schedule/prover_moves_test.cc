@@ -1,3 +1,4 @@
+// Covers schedule/prover.cc, schedule/prover_rules.cc.
 // Faults planted in gather, scatter and all-to-all, where nothing is reduced: only places and origins can be wrong.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Covers schedule/prover.cc, schedule/span.h.
 // Faults planted in steps that move several chunks in one message, each seen by the check it belongs to.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Covers schedule/prover.cc, schedule/prover_rules.cc, schedule/symbolic_memory.cc.
 // The prover is only worth something if it sees what is wrong: each test plants one fault in a schedule that was right.
 #include <gtest/gtest.h>
 

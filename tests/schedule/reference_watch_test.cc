@@ -1,3 +1,4 @@
+// Covers schedule/reference_watch.cc.
 // Messages by reference: the prover sees what is overwritten before it was read.
 #include "schedule/reference_watch.h"
 

@@ -1,3 +1,4 @@
+// Covers bench/device/chain.h.
 // The schedules whose steps are timed on a device do what they say.
 #include "../../../bench/device/chain.h"
 

@@ -1,3 +1,4 @@
+// Covers comm/device/stream_deadlock_check.cc.
 // Calls on one CUDA stream that would wait for each other are seen before they are made.
 #include "comm/device/stream_deadlock_check.h"
 

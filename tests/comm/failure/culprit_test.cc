@@ -1,3 +1,4 @@
+// Covers comm/failure/culprit.cc.
 #include "comm/failure/culprit.h"
 
 #include <gtest/gtest.h>

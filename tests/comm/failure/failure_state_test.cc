@@ -1,3 +1,4 @@
+// Covers comm/failure/failure_state.h.
 // How a communicator has failed: the first failure counts.
 #include "comm/failure/failure_state.h"
 

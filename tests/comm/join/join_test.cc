@@ -1,3 +1,4 @@
+// Covers comm/join/join.cc, comm/join/join_task.cc.
 #include "comm/join/join.h"
 
 #include "core/core_list.h"

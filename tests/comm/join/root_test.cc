@@ -1,3 +1,4 @@
+// Covers comm/join/root.cc.
 // What the root decides: joins that must fail, on every rank and with the names in the text.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Covers comm/join/secret_file.cc.
 #include "comm/join/secret_file.h"
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// Covers comm/membership/data_connections.cc, comm/membership/data_connector.cc, comm/membership/accepted_streams.cc.
 // Streams between ranks: who dials, when both want, again after a loss, and who is turned away.
 #include "comm/membership/data_connections.h"
 

@@ -1,3 +1,4 @@
+// Covers comm/membership/hub.cc.
 // The hub as a resident: strangers at its door, forks, and what is left after many joins.
 #include "comm/membership/hub.h"
 

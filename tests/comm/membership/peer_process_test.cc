@@ -1,3 +1,4 @@
+// Covers comm/membership/peer_process.cc.
 // The connection to a peer process: who may take its place.
 #include "comm/membership/peer_process.h"
 

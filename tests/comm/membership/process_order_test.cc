@@ -1,3 +1,4 @@
+// Covers comm/membership/process_order.cc.
 // The order of processes: who is connected to whom, and that whoever is left can reach whoever is left.
 #include "comm/membership/process_order.h"
 

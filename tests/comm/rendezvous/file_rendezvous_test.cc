@@ -1,3 +1,4 @@
+// Covers comm/rendezvous/file_rendezvous.cc.
 // The rendezvous file on a full disk, and where two jobs use one path.
 #include "comm/rendezvous/file_rendezvous.h"
 

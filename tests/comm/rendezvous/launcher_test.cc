@@ -1,3 +1,4 @@
+// Covers comm/rendezvous/launcher.cc, comm/rendezvous/launcher_store.cc.
 #include "comm/rendezvous/launcher.h"
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// Covers comm/rendezvous/pmi1.cc.
 #include "comm/rendezvous/pmi1.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Covers comm/rendezvous/*url*.cc, comm/rendezvous/tcp_rendezvous.cc.
 #include "comm/rendezvous/url.h"
 
 #include <netdb.h>

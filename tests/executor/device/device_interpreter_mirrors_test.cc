@@ -1,3 +1,4 @@
+// Covers executor/device/device_interpreter.h, executor/device/device_port.h.
 // Messages to all that are announced in mirrors: the interpreter by itself, with stores that all ranks' mirrors get.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Covers executor/device/device_interpreter.h, executor/device/device_port.h.
 // Waits that do not end: stops, deadlines, other calls; and positions that have come far.
 #include <gtest/gtest.h>
 

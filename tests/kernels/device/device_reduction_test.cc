@@ -1,3 +1,4 @@
+// Covers kernels/device/device_reduction.h, kernels/device/device_pass.h.
 // The device's reductions, compiled for the host and run by groups of emulated and of real threads, against the
 // processor's kernels: the same bits for every type, operation, size, alignment, number of sources and destinations.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Covers support/device/settled.h.
 #include "support/device/settled.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Covers transport/device/block_budget.cc.
 // Several communicators on one device: their kernels wait for peers while they run, so all must fit side by side.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>

@@ -1,3 +1,4 @@
+// Covers transport/device/device_info.cc.
 // What ranks tell one another of their devices, and what follows from it.
 #include "transport/device/device_info.h"
 

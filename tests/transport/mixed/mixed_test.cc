@@ -1,3 +1,4 @@
+// Covers transport/mixed/mixed.cc.
 // Shared memory to some ranks and tcp to others: who waits for one kind serves the other.
 #include "transport/mixed/mixed.h"
 

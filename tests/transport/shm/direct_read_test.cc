@@ -1,3 +1,4 @@
+// Covers transport/shm/direct_read.cc.
 // Messages sent by reference: readers fetch them from the writer's own memory, where the kernel lets them.
 #include "transport/shm/direct_read.h"
 

@@ -1,3 +1,4 @@
+// Covers transport/shm/segment.cc.
 // Segments: sealed anonymous memory, and what adopt() refuses.
 #include "transport/shm/segment.h"
 

@@ -1,3 +1,4 @@
+// Covers transport/shm/shm.cc, transport/shm/shm_ring.h.
 // The conformance suite on shm with the ranks as threads, each with mappings of its own, as processes have them.
 #include <fcntl.h>
 

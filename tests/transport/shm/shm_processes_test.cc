@@ -1,3 +1,4 @@
+// Covers transport/shm/shm.cc, transport/shm/shm_ring.h.
 // The conformance suite on shm with the ranks as processes that pass their segments over a unix socket.
 #include "transport/conformance.h"
 #include "transport/conformance_sleep.h"

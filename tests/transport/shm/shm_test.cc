@@ -1,3 +1,4 @@
+// Covers transport/shm/shm.cc, transport/shm/shm_layout.h.
 // What is special about shm: the layout, the checks of open(), the independence from /dev/shm, and nothing left behind.
 #include "transport/shm/shm.h"
 

@@ -1,3 +1,4 @@
+// Covers transport/shm/shm.cc, transport/shm/shm_ring.h.
 // The conformance suite on shm with the ranks as threads that share one mapping of each segment.
 #include "transport/conformance.h"
 #include "transport/conformance_sleep.h"

@@ -1,4 +1,5 @@
-// Sleeping where the system takes the barrier away: covers transport/shm/sleep_word.h and what shm.cc makes of it.
+// Covers transport/shm/sleep_word.cc, transport/shm/shm.cc.
+// Sleeping where the system takes the barrier away.
 #include "transport/shm/sleep_word.h"
 
 #include <gtest/gtest.h>

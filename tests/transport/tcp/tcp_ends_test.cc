@@ -1,3 +1,4 @@
+// Covers transport/tcp/tcp.cc, transport/tcp/tcp_link.cc.
 // The ends of a tcp link's life: a peer that has not begun, one that is gone, and when this end may close.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Covers transport/tcp/tcp_link.cc.
 // What a tcp endpoint tells of lost connections.
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,3 +1,4 @@
+// Covers transport/tcp/tcp.cc, transport/tcp/tcp_link.cc.
 // The conformance suite on tcp, and what only connections have: they are lost, and what they carry is damaged.
 #include "transport/conformance.h"
 #include "transport/conformance_sleep.h"
