@@ -36,7 +36,7 @@ struct JobReport {
   JobReport() {
     for (auto& result : results) result = kNoResult;
   }
-  /// A rank's part of the job, in a process that says nothing.
+  /// A rank's part of the job; what `after` returns is kept.
   template <class After>
   void run(int rank, std::span<const Job::Part> parts, const After& after) {
     if (rank == 0) id.make();

@@ -5,39 +5,30 @@
 #include <tutti/tutti.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "support/device/device_processes.h"
+#include "support/device/device_vector.h"
 #include "support/device/stand_in_driver.h"
 
 namespace tutti::test {
 
-/// Device memory for a scope.
-class DeviceFloats {
+/// On the device that its thread uses; ones at first.
+class DeviceFloats : public DeviceVector {
  public:
-  explicit DeviceFloats(std::size_t count, int device = stand_in().current_device()) : count_(count) {
-    EXPECT_EQ(tuttiMemAllocDevice(reinterpret_cast<void**>(&data_), count * sizeof(float), device), tuttiSuccess);
-    fill(1.0f);
-  }
+  explicit DeviceFloats(std::size_t count, int device = stand_in().current_device())
+      : DeviceVector(count, 1.0f, device), count_(count) {}
   explicit DeviceFloats(const std::vector<float>& values) : DeviceFloats(values.size()) {
-    std::copy(values.begin(), values.end(), data_);
+    std::copy(values.begin(), values.end(), data());
   }
-  ~DeviceFloats() { EXPECT_EQ(tuttiMemFree(data_), tuttiSuccess); }
-  DeviceFloats(const DeviceFloats&) = delete;
-  DeviceFloats& operator=(const DeviceFloats&) = delete;
 
-  float* data() { return data_; }
-  void fill(float value) { std::fill_n(data_, count_, value); }
-  bool is(float value) const {
-    return std::all_of(data_, data_ + count_, [value](float one) { return one == value; });
-  }
-  std::vector<float> get() const { return std::vector<float>(data_, data_ + count_); }
+  std::vector<float> get() { return std::vector<float>(data(), data() + count_); }
   tuttiResult_t reduce(tuttiComm_t comm, tuttiStream_t stream = nullptr) {
-    return tuttiAllReduce(data_, data_, count_, tuttiFloat32, tuttiSum, comm, stream);
+    return tuttiAllReduce(data(), data(), count_, tuttiFloat32, tuttiSum, comm, stream);
   }
 
  private:
-  float* data_ = nullptr;
   std::size_t count_;
 };
 
