@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks what a compiler does not: arrows between folders (arrows.py), sizes of files and functions, reads of the environment.
+"""Checks what a compiler does not: arrows between folders (arrows.py), sizes of files and functions, reads of the environment,
+where tests stand.
 
 check_style.py [ROOT]: exit code 1 and one line a violation; long files and functions and the comment share are listed.
 """
@@ -26,6 +27,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
 LITERALS = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"([^()\s\\]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-zA-Z_])\'(?:\\.|[^\'\\\n])*\'', re.S)
 NAMED_FILE = re.compile(r"`((?:src|tests|tools|bench|examples|plugins|include|docs|cmake)/[\w./*-]+[\w*])`")
+COVERED = re.compile(r"(?:[\w*]+/)+[\w*]+\.\w+")
 CONTAINER = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
 
 
@@ -131,6 +133,25 @@ def check_named_files(root):
                 yield f"{name}: there is no {path}"
 
 
+def check_tests(root):
+    """Tests of a file of src stand where it stands and name it; suites of behaviour say what they promise; all are in a program."""
+    listing = root / "tests/CMakeLists.txt"
+    listed = set(re.split(r"[\s()]+", listing.read_text(encoding="utf-8"))) if listing.is_file() else None
+    for path in sorted((root / "tests").rglob("*_test.cc")):
+        name, folder = path.relative_to(root).as_posix(), path.parent.relative_to(root / "tests").as_posix()
+        first = path.read_text(encoding="utf-8").split("\n", 1)[0]
+        covered = COVERED.findall(first) if first.startswith("// Covers ") else []
+        if not first.startswith("// "):
+            yield f"{name}: the first line does not say what is tested"
+        elif (root / "src" / folder).is_dir() and not covered:
+            yield f"{name}: the first line does not say which files it covers"
+        for file in covered:
+            if not any(any((root / part).glob(file)) for part in ("src", "tests", ".")):
+                yield f"{name}: there is no {file}"
+        if listed is not None and folder not in listed and not (path.parent / "CMakeLists.txt").is_file():
+            yield f"{name}: no program of tests/CMakeLists.txt has the folder {folder}"
+
+
 def check_picture(root):
     """The picture of the folders in the documents is that of today's includes."""
     page = root / "docs/architecture.md"
@@ -140,7 +161,7 @@ def check_picture(root):
 
 def check(root):
     """(violations, long files and functions, {part: (comment lines, lines)}) of a tree."""
-    violations, long_ones, shares = [*arrows.violations(root), *check_picture(root), *check_named_files(root)], [], {}
+    violations, long_ones, shares = [*arrows.violations(root), *check_picture(root), *check_named_files(root), *check_tests(root)], [], {}
     for path, text in source_files(root):
         violations += check_outside(path, text)
         violations += check_environment(path, text)

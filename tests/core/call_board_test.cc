@@ -1,3 +1,4 @@
+// Covers core/call_board.cc, core/fingerprint.h.
 #include "core/call_board.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Covers core/settings.cc.
 #include "core/settings.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "support/ranks.h"
+#include "support/scoped_setting.h"
 #include "support/temporary_directory.h"
 
 namespace tutti::test {

@@ -26,7 +26,7 @@ inline Tables tables_of(Collective collective, const char* name, const Shape& sh
   return tables_of(*find_algorithm(collective, name), shape);
 }
 
-/// Those that are not made for hosts of several ranks; hierarchy_test.cc proves the others.
+/// Those that are not made for hosts of several ranks; hierarchical_proof_test.cc proves the others.
 inline std::vector<Algorithm> flat_algorithms() {
   std::vector<Algorithm> flat;
   for (const Algorithm& algorithm : catalogue()) {

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <tutti/tutti.h>
 #include <unistd.h>
@@ -20,9 +19,10 @@
 #include <thread>
 #include <tuple>
 
-#include "support/await.h"
 #include "support/depth.h"
 #include "support/job.h"
+#include "support/rank_processes.h"
+#include "support/shared_memory.h"
 
 namespace tutti::test {
 namespace {
@@ -102,24 +102,19 @@ class Shortages : public ::testing::TestWithParam<std::tuple<Shortage, const cha
     ::setenv("TUTTI_LOG", "error", 1);
     ::setenv("TUTTI_TIMEOUT", "30", 1);
     ::setenv("TUTTI_JOIN_TIMEOUT", "1", 1);
-    void* const memory = ::mmap(nullptr, sizeof(Outcome), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    outcome_ = static_cast<Outcome*>(memory);
   }
   ~Shortages() override {
     for (const char* name : {"TUTTI_TRANSPORT", "TUTTI_LOG", "TUTTI_TIMEOUT", "TUTTI_JOIN_TIMEOUT"}) ::unsetenv(name);
-    ::munmap(outcome_, sizeof(Outcome));
   }
 
   /// The wait status.
   int run(long k) {
     const Shortage& shortage = std::get<0>(GetParam());
-    *outcome_ = Outcome{};
-    const pid_t child = ::fork();
-    if (child == 0) run_job(shortage.kind, k, shortage.lasting, outcome_);
-    return await_end(child);
+    outcome_.reset();
+    return end_of_process([&] { run_job(shortage.kind, k, shortage.lasting, &*outcome_); });
   }
 
-  Outcome* outcome_ = nullptr;
+  SharedMemory<Outcome> outcome_;
 };
 
 TEST_P(Shortages, AtAnyPointIsAnError) {
@@ -191,9 +186,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(ShortageOfMemory, ForAFirstIdLeavesTheCommunicatorWell) {
   long k = 1;
   for (; k < 1000; ++k) {
-    const pid_t child = ::fork();
-    if (child == 0) make_first_id(k);
-    const int end = await_end(child);
+    const int end = end_of_process([k] { make_first_id(k); });
     if (WIFEXITED(end) && WEXITSTATUS(end) == 1) break;
     ASSERT_EQ(end, 0) << "request " << k;
   }
@@ -220,9 +213,7 @@ TEST(ShortageOfMemory, ForAFirstIdLeavesTheCommunicatorWell) {
 
 TEST(ShortageOfMemory, DoesNotKeepAnAbortFromTheRanksOfTheProcess) {
   ::setenv("TUTTI_TIMEOUT", "30", 1);
-  const pid_t child = ::fork();
-  if (child == 0) abort_without_memory();
-  const int end = await_end(child);
+  const int end = end_of_process(&abort_without_memory);
   ::unsetenv("TUTTI_TIMEOUT");
   EXPECT_EQ(end, 0);
 }
