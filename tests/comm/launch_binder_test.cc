@@ -1,4 +1,4 @@
-// Covers comm/launch_binder: what a launch holds of its call, and which calls are the last one again.
+// Covers comm/launch_binder.cc: what a launch holds of its call, and which calls are the last one again.
 #include "comm/launch_binder.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Covers core/wait_until: what ends a wait, and what its monitor hears.
+// Covers core/wait_until.h: what ends a wait, and what its monitor hears.
 #include "core/wait_until.h"
 
 #include <gtest/gtest.h>

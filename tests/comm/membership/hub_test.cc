@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <new>
@@ -16,6 +17,7 @@
 
 #include "comm/join/join.h"
 #include "comm/membership/unique_id.h"
+#include "net/crypto.h"
 #include "support/joining_processes.h"
 #include "support/knocker.h"
 #include "support/process_usage.h"
@@ -288,6 +290,30 @@ TEST(TimedHub, AnExitDoesNotWaitForAServiceThreadThatIsHeld) {
   const Clock::time_point began = Clock::now();
   EXPECT_EQ(processes.wait(0), 0);
   EXPECT_EQ(yardstick.judge(1.5, Clock::now() - began), "") << "0.1 s for goodbyes, 1 s for the thread";
+}
+
+// The exit handlers of others take as long as they take, and the service thread may still be at work meanwhile.
+TEST(AloneHub, AServiceThreadThatIsBusyDuringTheExitMayUseLibcrypto) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // What is installed first runs last.
+    if (std::atexit([] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); }) != 0) ::_exit(1);
+    IdBytes id;
+    JoinResult joined;
+    std::shared_ptr<Hub> hub;
+    if (!make_unique_id(Settings{}, &id).ok() || !join(test::request_for(0, 1, id), &joined).ok() ||
+        !Hub::acquire(Settings{}, &hub).ok())
+      ::_exit(1);
+    std::atomic<bool> busy{false};
+    hub->loop().post([&busy] {
+      Key mac;
+      while (hmac_sha256(Key{}, {bytes_of("busy")}, &mac).ok()) busy = true;
+      ::_exit(2);
+    });
+    test::await_or_exit([&busy] { return busy.load(); }, "the service thread");
+    std::exit(0);
+  }
+  EXPECT_EQ(test::await_end(child), 0);
 }
 
 /// A child has copies of what only the stack of the parent's service thread pointed to: to a leak checker these are

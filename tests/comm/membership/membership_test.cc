@@ -1,4 +1,4 @@
-// Covers comm/membership/group.cc, comm/membership/group_liveness.cc, comm/membership/rank_membership.cc.
+// Covers comm/membership/group.cc, comm/membership/group_liveness.cc, comm/membership/membership.cc.
 // Lives, causes and goodbyes, among threads and processes.
 #include "comm/membership/membership.h"
 

@@ -1,3 +1,4 @@
+// Covers net/frame_codec.cc.
 #include "net/frame_codec.h"
 
 #include <gtest/gtest.h>
