@@ -18,7 +18,7 @@ using test::contains;
 using test::JoiningProcesses;
 using test::SharedPage;
 
-struct Plan {
+struct JoinPlan {
   int rank;
   int ranks;
   double seconds = test::kFarSeconds;
@@ -26,12 +26,12 @@ struct Plan {
 };
 
 /// One thread a plan joins by one id; reports by position in `plans`.
-std::unique_ptr<const SharedPage> join_as_planned(const std::vector<Plan>& plans) {
+std::unique_ptr<const SharedPage> join_as_planned(const std::vector<JoinPlan>& plans) {
   auto page = std::make_unique<SharedPage>();
   IdBytes id;
   EXPECT_TRUE(make_unique_id(Settings{}, &id).ok());
   test::run_threads(static_cast<int>(plans.size()), *page, [&](int index, SharedPage&) {
-    const Plan& plan = plans[static_cast<std::size_t>(index)];
+    const JoinPlan& plan = plans[static_cast<std::size_t>(index)];
     JoinRequest request = test::request_for(plan.rank, plan.ranks, id, plan.seconds);
     request.agreed = plan.agreed;
     JoinResult joined;
