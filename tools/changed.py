@@ -23,7 +23,7 @@ LABELS = {
     "include": ["api", "install"], "examples": ["examples"], "tools/perf": ["perf"], "tools/plan": ["plan"],
     "tools/sim": ["sim"], "tools/probe": ["probe"], "tools/model": ["plan", "sim", "probe"], "tests/tools": ["tools"],
     "tests/cases": ["api", "device", "mpi"], "bench/peers": ["perf"], "tools/hosts.py": ["hosts"], "tools/gpu_report.py": ["tools"],
-    "tools/device_kernels.py": ["cuda_binary"], "tests/run_cases.py": ["tools"],
+    "tools/device_kernels.py": ["cuda_binary"], "tests/run_cases.py": ["tools"], "tools/figures.py": ["tools"], "tools/measured.py": ["tools"],
 }
 PROGRAMS = ("api", "comm", "core", "device", "executor", "fault", "hostile", "hosts", "install", "kernels", "launch", "mpi", "perf", "plan",
             "probe", "schedule", "shortage", "sim", "steps", "tools", "transport",
