@@ -25,7 +25,7 @@ LABELS = {
     "tests/cases": ["api", "device", "mpi"], "tests/collectives": ["schedule"], "tests/connections": ["comm"], "tests/api/device": ["device"],
     "tests/bench": ["device"], "tests/comm/device": ["device"], "tests/executor/device": ["device"], "tests/support/device": ["device"],
     "tests/transport/device": ["device"], "bench/peers": ["perf"], "tools/hosts.py": ["hosts"], "tools/gpu_report.py": ["tools"],
-    "tools/device_kernels.py": ["cuda_binary"], "tests/run_cases.py": ["tools"],
+    "tools/device_kernels.py": ["cuda_binary"], "tests/run_cases.py": ["tools"], "tools/figures.py": ["tools"], "tools/measured.py": ["tools"],
 }
 PROGRAMS = ("api", "comm", "core", "device", "executor", "fault", "hostile", "hosts", "install", "kernels", "launch", "mpi", "net", "perf", "plan",
             "probe", "schedule", "shortage", "sim", "steps", "tools", "transport",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks what a compiler does not: arrows between folders (arrows.py), sizes of files and functions, reads of the environment,
-where tests stand.
+where tests stand, tables of measured numbers (figures.py).
 
 check_style.py [ROOT]: exit code 1 and one line a violation; long files and functions and the comment share are listed.
 """
@@ -11,6 +11,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 import arrows  # noqa: E402
+import figures  # noqa: E402
 
 OUTSIDE = ("tools/perf", "examples", "plugins")  # users of include/ alone
 FOLDERS = ("include", "src", "tests", "tools", "bench", "examples", "plugins")
@@ -162,6 +163,7 @@ def check_picture(root):
 def check(root):
     """(violations, long files and functions, {part: (comment lines, lines)}) of a tree."""
     violations, long_ones, shares = [*arrows.violations(root), *check_picture(root), *check_named_files(root), *check_tests(root)], [], {}
+    violations += figures.differences(root)
     for path, text in source_files(root):
         violations += check_outside(path, text)
         violations += check_environment(path, text)

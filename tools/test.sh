@@ -6,7 +6,7 @@
 #   tools/test.sh changed [COMMIT]   whole, what the changes since COMMIT touch (default: since main, or the last commit)
 #   tools/test.sh stress [ROUNDS [SEED]]   threads, failure and time on a busy machine, with random pauses (default: 10)
 # The stages; docs/testing.md says what of each the short run leaves to `all`, and why:
-#   style    format, include arrows, sizes of files and functions
+#   style    format, include arrows, sizes of files and functions, figures of the documents
 #   release  the suites of the optimised build, the examples, tutti-perf's command line
 #   install  the installed library used from outside; its exported symbols
 #   mpi      the collective cases under mpirun
