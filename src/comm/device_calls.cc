@@ -97,9 +97,10 @@ Status DeviceCalls::launch_on(const CallArguments& arguments, const CudaStream& 
   StreamKey place;
   TUTTI_TRY(stream.place_on(executor->device(), &place));
   place.capture = capture;
+  TUTTI_TRY(driver_.wait_until_quiet());
+  if (moves_data(call))
+    TUTTI_TRY(side_->deadlock_check().enter(peers_.rank(), {&place, 1}, driver_.turns().number() + 1));
   Status status = driver_.run_in_turn([&](bool* complete) -> Status {
-    if (moves_data(call))
-      TUTTI_TRY(side_->deadlock_check().enter(peers_.rank(), {&place, 1}, driver_.turns().number() + 1));
     TUTTI_TRY(begin(call, complete, true));
     if (*complete) return {};
     *complete = true;  // the kernel runs without this thread

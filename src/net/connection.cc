@@ -330,7 +330,6 @@ Status Connection::take_handshake(std::size_t* used) {
   if (!answer.empty()) TUTTI_TRY(put_raw(std::move(answer)));
   if (!handshake_.done()) return {};
   if (handshake_.is_client()) loop_.cancel(timer_);
-  watch_exit();
   decoder_ = FrameCodec(handshake_.receive_key());
   {
     const MutexLock lock(out_mutex_);
@@ -338,6 +337,7 @@ Status Connection::take_handshake(std::size_t* used) {
     sendable_ = true;
   }
   try {
+    watch_exit();
     if (const auto on_open = std::move(events_.on_open)) on_open(shared_from_this());
   } catch (...) {  // it is half admitted, and what comes next would be taken for a part of the handshake
     close();

@@ -53,8 +53,13 @@ std::shared_ptr<GroupLinker> Group::add_local(const LocalRank& local, GroupLinke
     connections_.set_terms(local.terms);
     tcp_ = local.tcp;
   }
-  linker_->add_local(local.rank, std::move(linked));
-  locals_.insert(local.rank);
+  const auto added = locals_.insert(local.rank).first;
+  try {
+    linker_->add_local(local.rank, std::move(linked));
+  } catch (...) {  // nobody would take the rank away again, or what `linked` holds
+    locals_.erase(added);
+    throw;
+  }
   return linker_;
 }
 
