@@ -299,11 +299,15 @@ void RootSession::end_if_idle() {
 void RootSession::end() {
   if (!ended_) return;
   const auto self = shared_from_this();
+  Status answer = no_memory();  // if there is none for the text
+  try {
+    answer = state_ == State::kFailed ? failure_ : used_up();
+  } catch (const std::bad_alloc&) {
+  }
   loop_.cancel(end_timer_);
   stop();
-  const auto ended = std::move(ended_);
-  ended_ = nullptr;
-  ended(state_ == State::kFailed ? failure_ : used_up());
+  const auto ended = std::exchange(ended_, nullptr);
+  ended(answer);
 }
 
 void RootSession::withdraw() {
