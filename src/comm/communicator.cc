@@ -123,7 +123,7 @@ Status Communicator::async_error() {
   for (Rank peer{0}; peer.value < ranks_; ++peer) {
     if (peers_.liveness(peer) != Liveness::kDead) continue;
     TUTTI_TRY(failures_.adopt_cause());  // whoever died after giving a cause gave it before it died
-    return fail(Code::kRemoteError, "rank {} ({}) died", peer.value, peers_.describe(peer));
+    return Status(Code::kRemoteError, peers_.describe_end(peer));
   }
   return {};
 }

@@ -62,7 +62,7 @@ class WaitJudge final : public WaitMonitor {
  private:
   Status look_for_disagreement();
   Status look_for_transfer_faults();
-  Status look_for_finished(Rank missing, std::uint64_t progress);
+  Status look_for_unequal_counts(Rank missing, std::uint64_t progress);
   Status look_for_deaths(Rank missing, std::uint64_t progress);
   bool concerns(Rank peer, Liveness liveness, Rank missing) const;
   Status gone(Rank peer, Liveness liveness);
