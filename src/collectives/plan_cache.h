@@ -23,7 +23,8 @@ namespace tutti {
 struct Plan {
   const Schedule* schedule = nullptr;
   Bytes tile;  ///< bytes of each block worked on in one pass
-  /// One lane, two steps: send the whole input to all; receive from all and reduce into the output.
+  /// The schedule has one lane of two steps (send the whole input to all; receive from all, and reduce into the output
+  /// if there is anything to reduce), and one tile holds each block.
   bool one_shot = false;
 };
 

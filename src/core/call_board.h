@@ -43,7 +43,7 @@ class CallBoard {
     copy_call(call);
     head_.store(call.sequence << 2 | static_cast<std::uint64_t>(CallState::kRunning), std::memory_order_release);
   }
-  /// Writer: the newest call has ended, well or not.
+  /// Writer: the newest call has ended. One that failed is not ended: peers then hear the cause.
   void end(std::uint64_t sequence) {
     head_.store(sequence << 2 | static_cast<std::uint64_t>(CallState::kDone), std::memory_order_release);
   }
@@ -92,6 +92,8 @@ class CallBoard {
     std::uint64_t reserved;
   };
 
+  /// Sequence and state. Each release, by the writer, pairs with the acquire in state(): who sees a call there sees its
+  /// entry.
   alignas(kCacheLine) std::atomic<std::uint64_t> head_;
   std::atomic<std::uint32_t> waiting_for_;  // rank + 1, so that zeroed memory means nobody
   alignas(kCacheLine) Entry history_[kHistory];

@@ -1,4 +1,4 @@
-// The handshake: both ends of a rendezvous connection prove that they know the same secret before either believes
+// The handshake: both ends of a connection, of any role, prove that they know the same secret before either believes
 // anything. HMAC-SHA256 challenge and response; what is signed names the direction and holds both nonces, so that
 // neither reflection nor replay helps. Messages have fixed sizes. docs/design/rendezvous.md shows them field by field.
 #pragma once

@@ -75,7 +75,7 @@ Status check_ranks(const JoinRequest& request);
 /// number of ranks (kInvalidArgument on all), settings that differ (kMismatch on all).
 Status join(const JoinRequest& request, JoinResult* result);
 
-/// Runs in the joining thread after this rank has connected to all others and before join() returns on any rank: the
+/// Runs in the joining thread after this rank has linked to its neighbours and before join() returns on any rank: the
 /// place to take away what led the ranks here. If it fails, all ranks fail. May be empty.
 using BeforeReady = std::function<Status()>;
 Status join(const JoinRequest& request, const BeforeReady& before_ready, JoinResult* result);

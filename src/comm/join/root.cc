@@ -223,7 +223,7 @@ void RootSession::on_deadline(Rank rank) {
     return fail_all(fail(Code::kTimeout, "{} of {} did not join within the {:.3g} s that rank {} waited",
                          text_of(missing()), ranks_, waited, rank.value));
   fail_all(fail(Code::kTimeout,
-                "{} of {} joined but did not connect to all others within the {:.3g} s that rank {} waited",
+                "{} of {} joined but did not link to all neighbours within the {:.3g} s that rank {} waited",
                 text_of(not_ready()), ranks_, waited, rank.value));
 }
 

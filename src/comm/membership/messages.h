@@ -26,7 +26,7 @@ enum class MessageType : std::uint16_t {
   kIntroduce = 7,      ///< process to process: who opened this connection
   kSegment = 8,        ///< process to process, with a descriptor: the shared memory of their host
   kLinked = 9,         ///< process to process: the connection counts
-  kMemberEvents = 10,  ///< process to process: how ranks end
+  kMemberEvents = 10,  ///< process to process: which ranks are finishing, have left or died
   kCause = 11,
   kPlace = 12,  ///< root to rank: the process that the table comes from
   kAskId = 13,
