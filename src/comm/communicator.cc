@@ -30,7 +30,7 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
 }
 
 void Communicator::start_listening() {
-  joined_.membership->set_listener([this] { listen(); });
+  joined_.membership->set_listener([this] { on_membership_change(); });
   if (machine().network) joined_.membership->set_board(&executor_->links().board());
 }
 
@@ -39,18 +39,18 @@ Communicator::~Communicator() {
   joined_.membership->set_board(nullptr);
 }
 
-void Communicator::listen() {
+void Communicator::on_membership_change() {
   judge_.raise_alarm();
   executor_->links().wake();
 }
 
 void Communicator::wake() {
-  listen();
+  on_membership_change();
   turns().announce();
 }
 
 Status Communicator::check(CallArguments* arguments) const {
-  TUTTI_TRY(call_check_.complete(arguments));
+  TUTTI_TRY(call_check_.resolve_and_check(arguments));
   return device_calls_.exist() ? device_calls_.locate(arguments) : Status{};
 }
 
@@ -71,7 +71,7 @@ Status Communicator::run(CallArguments* call) {
     return call_driver_.run_again(arguments);
   }
   const NoCancel no_cancel;
-  TUTTI_TRY(call_check_.complete(call));
+  TUTTI_TRY(call_check_.resolve_and_check(call));
   if (device_calls_.exist()) [[unlikely]]
     return device_calls_.run(call);
   return call_driver_.run(arguments);
@@ -83,9 +83,9 @@ Status Communicator::run(std::span<Transfer> transfers) {
   return device_calls_.exist() ? device_calls_.run(transfers) : call_driver_.run(transfers);
 }
 
-Status Communicator::begin(const CallArguments& arguments, bool* complete, bool placed) {
-  return device_calls_.exist() ? device_calls_.begin(arguments, complete, placed)
-                               : call_driver_.begin(arguments, complete);
+Status Communicator::begin(const CallArguments& arguments, bool* nothing_to_run, bool on_cuda_stream) {
+  return device_calls_.exist() ? device_calls_.begin(arguments, nothing_to_run, on_cuda_stream)
+                               : call_driver_.begin(arguments, nothing_to_run);
 }
 
 Status Communicator::begin(std::span<Transfer> transfers) {

@@ -51,8 +51,8 @@ class CallBoard {
   void begin_peers(std::uint64_t sequence) {
     head_.store(sequence << 2 | static_cast<std::uint64_t>(CallState::kPeers), std::memory_order_release);
   }
-  /// Writer: it waits for `peer` (kNoRank: no longer).
-  void wait_for(Rank peer) { wait_for(ClaimedRank(peer)); }
+  /// Writer: it waits for `peer` now (kNoRank: for nobody any more).
+  void post_awaited(Rank peer) { post_awaited(ClaimedRank(peer)); }
 
   /// Writer of a copy: a call of the original; the state comes after its calls.
   void copy_call(const Call& call) {
@@ -64,7 +64,7 @@ class CallBoard {
   }
   /// Writer of a copy: how the original stood.
   void copy_state(const BoardState& state) {
-    wait_for(state.waiting_for);
+    post_awaited(state.waiting_for);
     head_.store(state.sequence << 2 | static_cast<std::uint64_t>(state.state), std::memory_order_release);
   }
 
@@ -81,7 +81,7 @@ class CallBoard {
   }
 
  private:
-  void wait_for(ClaimedRank peer) {
+  void post_awaited(ClaimedRank peer) {
     waiting_for_.store(static_cast<std::uint32_t>(peer.number()) + 1, std::memory_order_relaxed);
   }
 

@@ -276,7 +276,7 @@ Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
     }
     const Ladder::Rung rung = ladder.climb();
     if (rung == Ladder::Rung::kSpin) continue;
-    board.wait_for(missing());
+    board.post_awaited(missing());
     if (rung == Ladder::Rung::kYield) {
       if (ladder.waited() < next_check) continue;
       next_check = ladder.waited() + kFirstCheck;
@@ -285,7 +285,7 @@ Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
     }
     TUTTI_TRY(sleep_once(monitor));
   }
-  board.wait_for(kNoRank);
+  board.post_awaited(kNoRank);
   return {};
 }
 

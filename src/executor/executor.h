@@ -85,7 +85,7 @@ class Executor {
   virtual Rank missing() const = 0;
   /// What the last advance() waited for is no peer, but work of a device's, the caller's before the call included: a
   /// wait that is never in vain or too long.
-  virtual bool works() const { return false; }
+  virtual bool waits_for_device() const { return false; }
   /// Grows with every message moved.
   virtual std::uint64_t progress() const = 0;
   /// The rank whose message belongs to another call, after kFailed.

@@ -107,7 +107,8 @@ class PeerExchange final : public OpenTransfers {
   bool wants(Rank peer) const;
   bool fits(std::size_t receive, Rank peer, DataType type, Bytes bytes);
   void end(std::size_t transfer, Rank peer);
-  void wait_for(Rank peer);
+  /// Keeps the lowest rank that is waited for.
+  void note_missing(Rank peer);
 
   E& endpoint_;
   const PeerPolicy policy_;

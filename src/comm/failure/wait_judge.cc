@@ -42,7 +42,7 @@ Status WaitJudge::check(Rank missing, std::uint64_t progress) {
   const bool collective = !running_.exchanges();
   TUTTI_TRY(collective ? look_for_disagreement() : look_for_transfer_faults());
   if (Status fault = running_.executor->fault(); !fault.ok()) return failures_.fail_for_good(std::move(fault), kNoRank);
-  if (running_.executor->works()) {
+  if (running_.executor->waits_for_device()) {
     waiting_ = false;
     suspect_ = kNoRank;
     return {};

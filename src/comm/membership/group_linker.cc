@@ -18,7 +18,7 @@ constexpr std::size_t kControlLimit = 64 * 1024;
 
 }  // namespace
 
-Status GroupLinker::follow(const PlaceMessage& message) {
+Status GroupLinker::follow(const TableSourceMessage& message) {
   const auto kept_group = group_.shared_from_this();  // what fails may end the join of the last rank here
   ControlConnections& connections = group_.connections();
   if (group_.member_table() || !connections.peers().empty())

@@ -289,7 +289,7 @@ Progress DeviceExecutor::advance() {
   bool done = false;
   if (fault_.ok()) fault_ = last_.event->query(&done);
   if (!fault_.ok() || mismatched() != kNoRank) return Progress::kFailed;
-  if (const bool now = works(); std::exchange(worked_, now) != now) ++progress_;
+  if (const bool now = waits_for_device(); std::exchange(waited_for_device_, now) != now) ++progress_;
   if (!done) return Progress::kAgain;
   fault_ = reported("a call");
   return fault_.ok() ? Progress::kDone : Progress::kFailed;
