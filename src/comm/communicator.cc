@@ -59,22 +59,21 @@ Status Communicator::check(const Transfer& transfer) const {
   return device_calls_.exist() ? device_calls_.locate(transfer) : Status{};
 }
 
-Status Communicator::run(CallArguments* call) {
+Status Communicator::run(CallArguments* arguments) {
   if (failures_.failed()) [[unlikely]]
     return failures_.status();
-  const CallArguments& arguments = *call;
-  if (call_driver_.is_repeat(arguments) && device_calls_.is_on_host(arguments)) {
-    if (!call_driver_.binder().has_same_buffers(arguments)) TUTTI_TRY(call_check_.check(arguments));
+  if (call_driver_.is_repeat(*arguments) && device_calls_.is_on_host(*arguments)) {
+    if (!call_driver_.binder().has_same_buffers(*arguments)) TUTTI_TRY(call_check_.check(*arguments));
     // Among ranks that share memory a repeated call has no cancellation point, unless it waits for long: see
     // WaitJudge::check().
-    const NoCancel no_cancel(!peers_.far().empty() || device_calls_.exist() || arguments.op >= kRedOps);
-    return call_driver_.run_again(arguments);
+    const NoCancel no_cancel(!peers_.far().empty() || device_calls_.exist() || arguments->op >= kRedOps);
+    return call_driver_.run_again(*arguments);
   }
   const NoCancel no_cancel;
-  TUTTI_TRY(call_check_.resolve_and_check(call));
+  TUTTI_TRY(call_check_.resolve_and_check(arguments));
   if (device_calls_.exist()) [[unlikely]]
-    return device_calls_.run(call);
-  return call_driver_.run(arguments);
+    return device_calls_.run(arguments);
+  return call_driver_.run(*arguments);
 }
 
 Status Communicator::run(std::span<Transfer> transfers) {
