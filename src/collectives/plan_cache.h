@@ -1,4 +1,4 @@
-// Plans: which schedule and tile a call runs with. Built once a shape, then found without a lock or an allocation.
+// Plans: which schedule and tile a call runs with. Built once per shape, then found without a lock or an allocation.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ struct Plan {
   bool one_shot = false;
 };
 
-/// One a communicator; used by the thread that runs the communicator's operation.
+/// One per communicator; used by the thread that runs the communicator's operation.
 class PlanCache {
  public:
   /// `algorithm`: a name or "auto"; a name that a collective does not offer is warned of once, then auto serves it.

@@ -23,8 +23,8 @@
 
 namespace tutti {
 
-/// One a communicator. It knows no device: what calls on device buffers do otherwise is in DeviceCalls, which uses the
-/// parts of begin(). By the thread whose turn it is, but for what says otherwise.
+/// One per communicator. It knows no device: what calls on device buffers do otherwise is in DeviceCalls, which uses
+/// the parts of begin(). By the thread whose turn it is, but for what says otherwise.
 class CallDriver {
  public:
   /// All outlive this, and so does the name in `source`. `host` is the executor of calls on host memory.

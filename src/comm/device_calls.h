@@ -22,8 +22,8 @@ namespace tutti {
 
 class CudaStream;
 
-/// One a communicator. Where the process has no device exist() is false: calls need nothing of this then. By the API's
-/// thread, but for what says otherwise.
+/// One per communicator. Where the process has no device exist() is false: calls need nothing of this then. By the
+/// API's thread, but for what says otherwise.
 class DeviceCalls {
  public:
   /// All outlive this.

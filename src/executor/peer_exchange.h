@@ -26,7 +26,7 @@ struct PeerPolicy {
   Bytes most_kept{std::numeric_limits<std::size_t>::max()};  ///< of unexpected messages from all peers together
 };
 
-/// One a rank and communicator; driven by one thread at a time. What arrived unexpectedly stays from batch to batch.
+/// One per rank and communicator; driven by one thread at a time. What arrived unexpectedly stays from batch to batch.
 template <Endpoint E>
 class PeerExchange final : public OpenTransfers {
  public:

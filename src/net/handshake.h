@@ -40,7 +40,7 @@ class Handshake {
   bool done() const { return state_ == State::kDone; }
   Role role() const { return role_; }
   const KeyId& key_id() const { return id_; }
-  /// Once done: keys of this connection alone, one a direction.
+  /// Once done: keys of this connection alone, one per direction.
   const Key& send_key() const { return is_client_ ? client_key_ : server_key_; }
   const Key& receive_key() const { return is_client_ ? server_key_ : client_key_; }
 

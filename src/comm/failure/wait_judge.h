@@ -20,8 +20,8 @@
 
 namespace tutti {
 
-/// One a communicator. raise_alarm() is for any thread; the rest for the one that runs the communicator's operation, or
-/// waits for its end in Finalize.
+/// One per communicator. raise_alarm() is for any thread; the rest for the one that runs the communicator's operation,
+/// or waits for its end in Finalize.
 class WaitJudge final : public WaitMonitor {
  public:
   /// All outlive this. Links and transfers are those of all calls, whatever runs them.

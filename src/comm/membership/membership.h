@@ -32,8 +32,8 @@ struct FailureCause {
   std::string text;        ///< one sentence
 };
 
-/// One a rank and communicator, made by join(). All functions are thread-safe. Destroying it closes the rank's part of
-/// the control connections; if say_goodbye() was not called before, peers see that as a failure of this rank.
+/// One per rank and communicator, made by join(). All functions are thread-safe. Destroying it closes the rank's part
+/// of the control connections; if say_goodbye() was not called before, peers see that as a failure of this rank.
 class Membership {
  public:
   /// In the loop's thread, once the group is linked.

@@ -15,8 +15,8 @@
 
 namespace tutti {
 
-/// One a rank and communicator. As an Executor it is driven by one thread at a time; launch_on() and poll() serve calls
-/// on the caller's own stream: the first by the API's thread, the second by any one other.
+/// One per rank and communicator. As an Executor it is driven by one thread at a time; launch_on() and poll() serve
+/// calls on the caller's own stream: the first by the API's thread, the second by any one other.
 class DeviceExecutor final : public HostedExecutor {
  public:
   DeviceExecutor(std::unique_ptr<RankDeviceLinks> rank_links, Executor& host);

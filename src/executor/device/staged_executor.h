@@ -22,7 +22,7 @@
 
 namespace tutti {
 
-/// One a rank and communicator. A call is cut into segments; while the host's executor works on one, the copy engine
+/// One per rank and communicator. A call is cut into segments; while the host's executor works on one, the copy engine
 /// brings the next and takes the last away. Threads: as Executor, hold() by the API's thread.
 class StagedExecutor final : public HostedExecutor {
  public:
