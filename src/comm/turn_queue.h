@@ -14,8 +14,8 @@ namespace tutti {
 /// one. The rest is for any thread.
 class TurnQueue {
  public:
-  /// Takes the ticket of a new operation, which comes after all others. `queued_collective`: it runs
-  /// later and then takes a number, too.
+  /// Takes the ticket of a new operation, which comes after all others. `queued_collective`: it runs later and
+  /// then takes a number, too.
   std::uint64_t take(bool queued_collective = false) {
     if (queued_collective) promised_ = next_number();
     const std::uint64_t ticket = next_.load(std::memory_order_relaxed);
