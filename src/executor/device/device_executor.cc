@@ -330,7 +330,7 @@ Rank DeviceExecutor::mismatched() const {
 
 Capabilities DeviceExecutor::capabilities() {
   const DeviceGeometry& geometry = rank_links_->links().geometry;
-  return {Bytes{geometry.slot_bytes}, geometry.slots, links().capabilities().sees_boards};
+  return {Bytes{geometry.slot_bytes}, geometry.slots};
 }
 
 void DeviceExecutor::sleep(std::chrono::nanoseconds slice) {
