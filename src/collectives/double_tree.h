@@ -99,7 +99,7 @@ TUTTI_HD constexpr bool own_is_left(const Shape& s, std::uint32_t tree, const No
   return (w == 0 ? s.rank : lowest_rank(s, tree, w - node.reach, w)) < brought;
 }
 
-/// Steps of one piece in one tree, either way: one a child, or the one message of a rank that has none.
+/// Steps of one piece in one tree, either way: one per child, or the one message of a rank that has none.
 TUTTI_HD constexpr std::uint32_t piece_steps(const Node& node) { return node.children() == 2 ? 2 : 1; }
 
 /// Up: the children's contributions are added one after the other to the own one.

@@ -11,7 +11,7 @@
 
 namespace tutti {
 
-/// One a process (Hub::of_process). Any thread.
+/// One per process (Hub::of_process). Any thread.
 class AlgorithmCache {
  public:
   /// The choice for such a machine; it lives as long as somebody uses it, and some longer.

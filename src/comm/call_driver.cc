@@ -33,25 +33,25 @@ Status CallDriver::wait_until_quiet() {
   return {};
 }
 
-Status CallDriver::may_begin() {
+Status CallDriver::prepare_to_begin() {
   if (failures_.failed()) return failures_.status();
   if (closed_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);
   binder_.forget();
   return {};
 }
 
-Status CallDriver::begin(const CallArguments& arguments, bool* complete) {
-  TUTTI_TRY(may_begin());
+Status CallDriver::begin(const CallArguments& arguments, bool* nothing_to_run) {
+  TUTTI_TRY(prepare_to_begin());
   announce(arguments, RunningCall::Way::kHost, host_);
-  *complete = running_.is_empty();
-  if (*complete) return {};
+  *nothing_to_run = running_.is_empty();
+  if (*nothing_to_run) return {};
   const Bytes block = binder_.bind(arguments, running_.call, &binder_.plans());
   binder_.bind_host_buffers(arguments, running_.call, block);
   return {};
 }
 
 Status CallDriver::begin(std::span<Transfer> transfers, RunningCall::Way way, Executor& executor) {
-  TUTTI_TRY(may_begin());
+  TUTTI_TRY(prepare_to_begin());
   running_.call = Call{};
   running_.call.sequence = turns_.number();
   running_.call.collective = Collective::kSendRecv;
@@ -111,7 +111,7 @@ Status CallDriver::advance(bool look, bool* done) {
   *done = progress == Progress::kDone;
   if (*done || (progress == Progress::kAgain && !look && !judge_.alarmed())) return {};
   if (look) executor().links().serve();  // what it waits for may wait for connections that it does not look at
-  board_.wait_for(executor().missing());
+  board_.post_awaited(executor().missing());
   return judge_.check(executor().missing(), executor().progress());
 }
 

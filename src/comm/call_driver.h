@@ -23,8 +23,8 @@
 
 namespace tutti {
 
-/// One a communicator. It knows no device: what calls on device buffers do otherwise is in DeviceCalls, which uses the
-/// parts of begin(). By the thread whose turn it is, but for what says otherwise.
+/// One per communicator. It knows no device: what calls on device buffers do otherwise is in DeviceCalls, which uses
+/// the parts of begin(). By the thread whose turn it is, but for what says otherwise.
 class CallDriver {
  public:
   /// All outlive this, and so does the name in `source`. `host` is the executor of calls on host memory.
@@ -35,7 +35,7 @@ class CallDriver {
 
   /// Runs a checked collective on host memory to its end on the calling thread, after all earlier operations.
   Status run(const CallArguments& arguments) {
-    return run_in_turn([&](bool* complete) { return begin(arguments, complete); });
+    return run_in_turn([&](bool* nothing_to_run) { return begin(arguments, nothing_to_run); });
   }
   /// The same for sends and receives, which proceed together.
   Status run(std::span<Transfer> transfers) {
@@ -46,8 +46,8 @@ class CallDriver {
     return turns_.is_empty() && binder_.is_repeat(arguments, running_.call);
   }
   Status run_again(const CallArguments& arguments);
-  /// The order of things: waits for all earlier operations, takes a turn, begins the operation by begin(&complete),
-  /// runs it and finishes it. `complete` is true if there is nothing left to run.
+  /// The order of things: waits for all earlier operations, takes a turn, begins the operation by
+  /// begin(&nothing_to_run), runs it, unless there is nothing left to run, and finishes it.
   template <class Begin>
   Status run_in_turn(const Begin& begin);
   /// Blocks until all operations that have a ticket have ended. kInvalidUsage: in a callback of a stream, whose thread
@@ -57,8 +57,8 @@ class CallDriver {
 
   // The same step by step: begin(), start(), advance() until it is done or fails, finish().
 
-  /// `complete`: there is nothing to move, and so nothing to start.
-  Status begin(const CallArguments& arguments, bool* complete);
+  /// `nothing_to_run`: the call moves nothing, and is not to be started.
+  Status begin(const CallArguments& arguments, bool* nothing_to_run);
   Status begin(std::span<Transfer> transfers) { return begin(transfers, RunningCall::Way::kHost, host_); }
   void start();
   /// Moves what can be moved; never blocks. `look`: it has waited for a while, so ask whether that is worth it. Not ok:
@@ -71,8 +71,8 @@ class CallDriver {
 
   // What begin() consists of.
 
-  /// Not ok: no operation begins any more.
-  Status may_begin();
+  /// Not ok: no operation begins any more. Else the last call is forgotten, and the next one bound anew.
+  Status prepare_to_begin();
   /// Gives the call its number and writes it on the board, where peers can read it; from now on its waits are judged.
   void announce(const CallArguments& arguments, RunningCall::Way way, Executor& executor);
   /// The same for the next call, before its begin(), of which is not known whether it is on host memory.
@@ -155,10 +155,10 @@ Status CallDriver::run_in_turn(const Begin& begin) {
     TUTTI_TRY(wait_until_quiet());
   const std::uint64_t ticket = turns_.take();
   Status status;
-  bool complete = false;
+  bool nothing_to_run = false;
   try {
-    status = begin(&complete);
-    if (status.ok() && !complete) status = run_begun();
+    status = begin(&nothing_to_run);
+    if (status.ok() && !nothing_to_run) status = run_begun();
   } catch (...) {
     status = failed_inside();
   }

@@ -30,7 +30,7 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
 }
 
 void Communicator::start_listening() {
-  joined_.membership->set_listener([this] { listen(); });
+  joined_.membership->set_listener([this] { on_membership_change(); });
   if (machine().network) joined_.membership->set_board(&executor_->links().board());
 }
 
@@ -39,18 +39,18 @@ Communicator::~Communicator() {
   joined_.membership->set_board(nullptr);
 }
 
-void Communicator::listen() {
+void Communicator::on_membership_change() {
   judge_.raise_alarm();
   executor_->links().wake();
 }
 
 void Communicator::wake() {
-  listen();
+  on_membership_change();
   turns().announce();
 }
 
 Status Communicator::check(CallArguments* arguments) const {
-  TUTTI_TRY(call_check_.complete(arguments));
+  TUTTI_TRY(call_check_.resolve_and_check(arguments));
   return device_calls_.exist() ? device_calls_.locate(arguments) : Status{};
 }
 
@@ -59,22 +59,21 @@ Status Communicator::check(const Transfer& transfer) const {
   return device_calls_.exist() ? device_calls_.locate(transfer) : Status{};
 }
 
-Status Communicator::run(CallArguments* call) {
+Status Communicator::run(CallArguments* arguments) {
   if (failures_.failed()) [[unlikely]]
     return failures_.status();
-  const CallArguments& arguments = *call;
-  if (call_driver_.is_repeat(arguments) && device_calls_.is_on_host(arguments)) {
-    if (!call_driver_.binder().has_same_buffers(arguments)) TUTTI_TRY(call_check_.check(arguments));
+  if (call_driver_.is_repeat(*arguments) && device_calls_.is_on_host(*arguments)) {
+    if (!call_driver_.binder().has_same_buffers(*arguments)) TUTTI_TRY(call_check_.check(*arguments));
     // Among ranks that share memory a repeated call has no cancellation point, unless it waits for long: see
     // WaitJudge::check().
-    const NoCancel no_cancel(!peers_.far().empty() || device_calls_.exist() || arguments.op >= kRedOps);
-    return call_driver_.run_again(arguments);
+    const NoCancel no_cancel(!peers_.far().empty() || device_calls_.exist() || arguments->op >= kRedOps);
+    return call_driver_.run_again(*arguments);
   }
   const NoCancel no_cancel;
-  TUTTI_TRY(call_check_.complete(call));
+  TUTTI_TRY(call_check_.resolve_and_check(arguments));
   if (device_calls_.exist()) [[unlikely]]
-    return device_calls_.run(call);
-  return call_driver_.run(arguments);
+    return device_calls_.run(arguments);
+  return call_driver_.run(*arguments);
 }
 
 Status Communicator::run(std::span<Transfer> transfers) {
@@ -83,9 +82,9 @@ Status Communicator::run(std::span<Transfer> transfers) {
   return device_calls_.exist() ? device_calls_.run(transfers) : call_driver_.run(transfers);
 }
 
-Status Communicator::begin(const CallArguments& arguments, bool* complete, bool placed) {
-  return device_calls_.exist() ? device_calls_.begin(arguments, complete, placed)
-                               : call_driver_.begin(arguments, complete);
+Status Communicator::begin(const CallArguments& arguments, bool* nothing_to_run, bool on_cuda_stream) {
+  return device_calls_.exist() ? device_calls_.begin(arguments, nothing_to_run, on_cuda_stream)
+                               : call_driver_.begin(arguments, nothing_to_run);
 }
 
 Status Communicator::begin(std::span<Transfer> transfers) {
@@ -123,7 +122,7 @@ Status Communicator::async_error() {
   for (Rank peer{0}; peer.value < ranks_; ++peer) {
     if (peers_.liveness(peer) != Liveness::kDead) continue;
     TUTTI_TRY(failures_.adopt_cause());  // whoever died after giving a cause gave it before it died
-    return fail(Code::kRemoteError, "rank {} ({}) died", peer.value, peers_.describe(peer));
+    return Status(Code::kRemoteError, peers_.describe_end(peer));
   }
   return {};
 }

@@ -78,8 +78,8 @@ class Communicator final {
   /// Completes the arguments of a call and checks them; finds out where its buffers are.
   Status check(CallArguments* arguments) const;
   Status check(const Transfer& transfer) const;
-  /// CallDriver::begin(). `placed`: it has its place in a CUDA stream.
-  Status begin(const CallArguments& arguments, bool* complete, bool placed);
+  /// CallDriver::begin(). `on_cuda_stream`: such a stream orders it already.
+  Status begin(const CallArguments& arguments, bool* nothing_to_run, bool on_cuda_stream);
   Status begin(std::span<Transfer> transfers);
 
   /// Memory of the caller's that is often used: peers may read it where they can. From the API's thread.
@@ -93,7 +93,7 @@ class Communicator final {
   bool finalized() const { return call_driver_.closed(); }
 
  private:
-  void listen();
+  void on_membership_change();
   void wake();
 
   Settings settings_;

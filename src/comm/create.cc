@@ -104,7 +104,7 @@ Status attach_device(const CreateOptions& options, const JoinResult& joined, con
 Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_ptr<Communicator>* comm) {
   std::unique_ptr<Executor> executor;
   Costs costs;
-  Status made = parse_costs(joined.from_rank_0, "the costs of rank 0", &costs);
+  Status made = parse_costs(joined.costs_text, "the costs of rank 0", &costs);
   const int ranks_here = std::max(static_cast<int>(near_ranks(options, joined).size()), joined.kernel_ranks);
   Oversubscription oversubscription(ranks_here, joined.kernel_cores);
   if (made.ok()) made = make_executor(options, joined, oversubscription.oversubscribed(), &executor);
@@ -142,12 +142,12 @@ Status prepare_join(const CreateOptions& options, JoinRequest* request) {
   request->name = options.name;
   request->settings = options.settings;
   request->agreed = agreed_settings(options.settings);
-  request->from_rank_0 = options.costs;
+  request->costs_text = options.costs;
   if (options.rank == 0 && options.costs.empty()) {
     Costs costs;
     if (const Status known = costs_in_force(options.settings, &costs); !known.ok())
       return fail(known.code(), "setting TUTTI_COSTS: {}", known.text());
-    request->from_rank_0 = costs_text(costs);
+    request->costs_text = costs_text(costs);
   }
   request->cores = usable_core_list();
   TUTTI_TRY(describe_device(options, &request->device));

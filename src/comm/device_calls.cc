@@ -34,10 +34,10 @@ void DeviceCalls::stop_kernels() {
 Status DeviceCalls::run(CallArguments* call) {
   TUTTI_TRY(locate(call));
   TUTTI_TRY(check_blocking(*call));
-  return driver_.run_in_turn([&](bool* complete) -> Status {
+  return driver_.run_in_turn([&](bool* nothing_to_run) -> Status {
     if (has_unknown_memory(*call)) TUTTI_TRY(wait_for_memory_kind(call));
     if (!call->on_device) wait_for_kernels();
-    return begin(*call, complete);
+    return begin(*call, nothing_to_run);
   });
 }
 
@@ -55,18 +55,18 @@ void DeviceCalls::wait_for_kernels() {
   if (kernels_.is_running()) (void)kernels_.wait(driver_.running().call);
 }
 
-Status DeviceCalls::begin(const CallArguments& arguments, bool* complete, bool placed) {
-  TUTTI_TRY(driver_.may_begin());
+Status DeviceCalls::begin(const CallArguments& arguments, bool* nothing_to_run, bool on_cuda_stream) {
+  TUTTI_TRY(driver_.prepare_to_begin());
   TUTTI_TRY(kernels_.look_at_graphs());
-  if (!arguments.on_device && !arguments.staged) return driver_.begin(arguments, complete);
-  if (!placed) TUTTI_TRY(side_->follow_default_stream(arguments, driver_.turns().number() + 1));
+  if (!arguments.on_device && !arguments.staged) return driver_.begin(arguments, nothing_to_run);
+  if (!on_cuda_stream) TUTTI_TRY(side_->follow_default_stream(arguments, driver_.turns().number() + 1));
   if (arguments.staged) {
     driver_.announce(arguments, RunningCall::Way::kStaged, *side_->staged());
   } else {
     driver_.announce(arguments, RunningCall::Way::kDevice, *side_->executor());
   }
-  *complete = driver_.running().is_empty();
-  if (*complete) return {};
+  *nothing_to_run = driver_.running().is_empty();
+  if (*nothing_to_run) return {};
   return arguments.on_device ? bind_kernel(arguments) : bind_staged(arguments);
 }
 
@@ -100,10 +100,10 @@ Status DeviceCalls::launch_on(const CallArguments& arguments, const CudaStream& 
   TUTTI_TRY(driver_.wait_until_quiet());
   if (moves_data(call))
     TUTTI_TRY(side_->deadlock_check().enter(peers_.rank(), {&place, 1}, driver_.turns().number() + 1));
-  Status status = driver_.run_in_turn([&](bool* complete) -> Status {
-    TUTTI_TRY(begin(call, complete, true));
-    if (*complete) return {};
-    *complete = true;  // the kernel runs without this thread
+  Status status = driver_.run_in_turn([&](bool* nothing_to_run) -> Status {
+    TUTTI_TRY(begin(call, nothing_to_run, true));
+    if (*nothing_to_run) return {};
+    *nothing_to_run = true;  // the kernel runs without this thread
     return executor->launch_on(driver_.binder().launch(), stream.handle(), driver_.running().timeout, ended);
   });
   *launched = driver_.running().call;
@@ -163,7 +163,7 @@ bool DeviceCalls::has_unknown_memory(const CallArguments& a) const {
 Status DeviceCalls::ask_memory_kind(const CallArguments& arguments) {
   const Call& call = driver_.running().call;
   if (call.sequence == driver_.turns().number() + 1 && call.memory_unknown) return {};  // it stands there
-  TUTTI_TRY(driver_.may_begin());
+  TUTTI_TRY(driver_.prepare_to_begin());
   TUTTI_TRY(kernels_.look_at_graphs());
   driver_.announce_memory_unknown(arguments);
   return {};
@@ -187,7 +187,7 @@ bool DeviceCalls::find_memory_kind(bool* on_device, Rank* missing) const {
 }
 
 Status DeviceCalls::judge_wait_for(Rank missing) {
-  driver_.board().wait_for(missing);
+  driver_.board().post_awaited(missing);
   return judge_.check(missing, 0);
 }
 
@@ -205,7 +205,7 @@ Status DeviceCalls::wait_for_memory_kind(CallArguments* arguments) {
   const auto is_known = [&] { return find_memory_kind(&arguments->on_device, &missing); };
   const auto is_worth_it = [&](bool) { return judge_wait_for(missing); };
   const Status waited = wait_until(is_known, is_worth_it, WaitPace{std::chrono::microseconds{200}});
-  driver_.board().wait_for(kNoRank);
+  driver_.board().post_awaited(kNoRank);
   return waited;
 }
 

@@ -22,8 +22,8 @@ namespace tutti {
 
 class CudaStream;
 
-/// One a communicator. Where the process has no device exist() is false: calls need nothing of this then. By the API's
-/// thread, but for what says otherwise.
+/// One per communicator. Where the process has no device exist() is false: calls need nothing of this then. By the
+/// API's thread, but for what says otherwise.
 class DeviceCalls {
  public:
   /// All outlive this.
@@ -58,8 +58,8 @@ class DeviceCalls {
   bool has_unknown_memory(const CallArguments& arguments) const;
   /// Looks whether they have said so; kInProgress: not yet.
   Status resolve_memory_kind(const CallArguments& arguments, bool* on_device);
-  /// CallDriver::begin() of any call. `placed`: it has its place in a CUDA stream.
-  Status begin(const CallArguments& arguments, bool* complete, bool placed = false);
+  /// CallDriver::begin() of any call. `on_cuda_stream`: such a stream orders it already.
+  Status begin(const CallArguments& arguments, bool* nothing_to_run, bool on_cuda_stream = false);
   Status begin(std::span<Transfer> transfers);
 
   // Calls on CUDA streams.

@@ -122,8 +122,7 @@ Status make_executor(const CreateOptions& options, const JoinResult& joined, boo
   const TransportKind kind = options.settings.transport;
   const std::vector<Rank> near = near_ranks(options, joined);
   const bool network = kind == TransportKind::kTcp || (kind == TransportKind::kAuto && !joined.all_mapped);
-  const int ranks_a_core = oversubscribed ? 2 : 1;
-  const LadderPolicy ladder = LadderPolicy::choose(ranks_a_core, 1, options.settings.spin_microseconds, network);
+  const LadderPolicy ladder = LadderPolicy::choose(oversubscribed, options.settings.spin_microseconds, network);
   if (kind == TransportKind::kInproc) return make_inproc(options, joined, ladder, executor);
   if (network) return make_mixed(options, joined, near, ladder, executor);
   if (!joined.all_mapped)

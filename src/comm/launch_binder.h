@@ -18,7 +18,7 @@
 
 namespace tutti {
 
-/// One a communicator. By the thread whose turn it is, but for what says otherwise.
+/// One per communicator. By the thread whose turn it is, but for what says otherwise.
 class LaunchBinder {
  public:
   /// The name in `source` outlives this. `far_ranks`: how many ranks' memory is not mapped here.
@@ -34,8 +34,8 @@ class LaunchBinder {
   Bytes bind(const CallArguments& arguments, const Call& call, PlanCache* plans);
   /// Binds the rest of a call whose buffers are host memory, and remembers the call.
   void bind_host_buffers(const CallArguments& arguments, const Call& call, Bytes block);
-  /// Binds the operation that the user made: a function, or a scalar, whose product with the input goes where the
-  /// result will be, if that is as large as the input, else into memory of the binder's.
+  /// Binds the operation that the user made, which is a function or a scalar. The product of a scalar and the input
+  /// goes where the result will be, if that is as large as the input, else into memory of the binder's.
   void bind_reduction(const CallArguments& arguments, const Call& call);
   /// Whether far ranks can get large messages straight from the buffers: nothing overwrites them before they have been
   /// read.

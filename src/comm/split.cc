@@ -86,8 +86,7 @@ Status look_at_parent(Communicator& parent, const std::vector<int>& group) {
   for (const Liveness end : {Liveness::kDead, Liveness::kLeft}) {
     for (const int rank : group) {
       if (parent.membership().liveness(Rank{rank}) != end) continue;
-      return fail(Code::kRemoteError, "rank {} ({}) {} {}", rank, parent.membership().describe(Rank{rank}),
-                  end == Liveness::kDead ? "died" : "left", kDuringSplit);
+      return fail(Code::kRemoteError, "{} {}", parent.membership().describe_end(Rank{rank}), kDuringSplit);
     }
   }
   return {};

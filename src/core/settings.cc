@@ -128,7 +128,7 @@ Status parse_simd(const std::string& text, Settings* s) {
   return {};
 }
 
-/// A setting that api.md names and a later version reads: accepted while it says "off", refused otherwise, so that
+/// A setting whose name is kept for a later version: accepted while it says "off", refused otherwise, so that
 /// nobody believes in a protection or a mode that is not there.
 Status parse_later(const std::string& text, Settings*) {
   bool on = false;

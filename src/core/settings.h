@@ -1,4 +1,4 @@
-// The one table of settings: TUTTI_* environment variables, read once a communicator into a plain struct.
+// The one table of settings: TUTTI_* environment variables, read once per communicator into a plain struct.
 #pragma once
 
 #include <optional>
@@ -67,7 +67,7 @@ struct SettingInfo {
 std::span<const SettingInfo> setting_table();
 
 /// Reads the environment. A value that does not parse is an error that names variable, value and what would be right.
-/// Unknown TUTTI_* variables are warned of, once a process and name.
+/// Unknown TUTTI_* variables are warned of, once per process and name.
 Status read_settings(Settings* settings);
 
 /// The variable that a row's value comes from: its own or, when only that one is set, the fallback.

@@ -53,8 +53,8 @@ Progress CpuExecutor<E>::advance() {
   return done && settled() ? Progress::kDone : Progress::kAgain;
 }
 
-/// What was sent by reference is the caller's again when the readers are done with it, and what a connection did not
-/// take yet nobody writes after the call.
+/// Whether the call may return: readers are done with what was sent by reference, and connections have taken the rest,
+/// which nobody would push after the call.
 template <Endpoint E>
 bool CpuExecutor<E>::settled() {
   if (!kDirect && (exchanging_ || !launch().input_is_shared)) return true;
@@ -276,7 +276,7 @@ Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
     }
     const Ladder::Rung rung = ladder.climb();
     if (rung == Ladder::Rung::kSpin) continue;
-    board.wait_for(missing());
+    board.post_awaited(missing());
     if (rung == Ladder::Rung::kYield) {
       if (ladder.waited() < next_check) continue;
       next_check = ladder.waited() + kFirstCheck;
@@ -285,7 +285,7 @@ Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
     }
     TUTTI_TRY(sleep_once(monitor));
   }
-  board.wait_for(kNoRank);
+  board.post_awaited(kNoRank);
   return {};
 }
 

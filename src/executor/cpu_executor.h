@@ -25,7 +25,7 @@ class CpuExecutor final : public Executor {
         links_(*endpoint_),
         exchange_(*endpoint_, peers),
         policy_(ladder),
-        poll_delay_(!ladder.has_cores),
+        poll_delay_(ladder.has_cores),
         rank_(endpoint_->rank().value),
         ranks_(endpoint_->ranks()),
         direct_sources_(static_cast<std::size_t>(ranks_)) {}

@@ -69,7 +69,7 @@ class Executor {
   /// The launch is not copied: it stays the caller's, in place and unchanged until the operation has ended.
   virtual void start(const Launch& launch) = 0;
   /// Moves what can be moved, without blocking. kFailed: the rank `mismatched()` sent a message of
-  /// another call, or fault() or that of transfers() says more.
+  /// another call, or fault() or the fault of transfers() says more.
   virtual Progress advance() = 0;
   /// start, then advance on the caller's thread up the waiting ladder until done, or until `monitor` ends it.
   virtual Status run(const Launch& launch, WaitMonitor& monitor) = 0;
@@ -83,9 +83,9 @@ class Executor {
 
   /// The lowest rank that the last advance() waited for; kNoRank: none.
   virtual Rank missing() const = 0;
-  /// What the last advance() waited for is no peer, but work of a device's, the caller's before the call included: a
-  /// wait that is never in vain or too long.
-  virtual bool works() const { return false; }
+  /// The last advance() waited for no peer, but for a device's work, which may be the caller's before the call. Such a
+  /// wait is never in vain or too long.
+  virtual bool waits_for_device() const { return false; }
   /// Grows with every message moved.
   virtual std::uint64_t progress() const = 0;
   /// The rank whose message belongs to another call, after kFailed.
@@ -95,8 +95,8 @@ class Executor {
 
   /// Private memory held for scratch chunks, for connections, and for messages that came before their receive.
   virtual std::size_t scratch_bytes() const = 0;
-  /// After links().announce_sleep() and one more look: sleeps until something may have changed, `slice` at most. What
-  /// links().wake() does not end is short.
+  /// Sleeps at most `slice`, after links().announce_sleep() and one more advance(). Events that links().wake() does not
+  /// report are polled for.
   virtual void sleep(std::chrono::nanoseconds slice) = 0;
   /// The rank's, whatever runs over them.
   virtual RankLinks& links() = 0;

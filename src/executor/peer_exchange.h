@@ -26,7 +26,7 @@ struct PeerPolicy {
   Bytes most_kept{std::numeric_limits<std::size_t>::max()};  ///< of unexpected messages from all peers together
 };
 
-/// One a rank and communicator; driven by one thread at a time. What arrived unexpectedly stays from batch to batch.
+/// One per rank and communicator; driven by one thread at a time. What arrived unexpectedly stays from batch to batch.
 template <Endpoint E>
 class PeerExchange final : public OpenTransfers {
  public:
@@ -107,7 +107,8 @@ class PeerExchange final : public OpenTransfers {
   bool wants(Rank peer) const;
   bool fits(std::size_t receive, Rank peer, DataType type, Bytes bytes);
   void end(std::size_t transfer, Rank peer);
-  void wait_for(Rank peer);
+  /// Keeps the lowest rank that is waited for.
+  void note_missing(Rank peer);
 
   E& endpoint_;
   const PeerPolicy policy_;

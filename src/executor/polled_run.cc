@@ -22,11 +22,11 @@ Status run_polled(Executor& executor, WaitMonitor& monitor, std::chrono::microse
     const auto now = Clock::now();
     if (outcome != Progress::kFailed && !monitor.alarmed() && now < next_check) return {};
     next_check = now + kAwake;
-    executor.links().board().wait_for(executor.missing());
+    executor.links().board().post_awaited(executor.missing());
     return monitor.check(executor.missing(), executor.progress());
   };
   TUTTI_TRY(wait_until(has_ended, is_worth_it, WaitPace::yields(kAwake, nap)));
-  executor.links().board().wait_for(kNoRank);
+  executor.links().board().post_awaited(kNoRank);
   return {};
 }
 

@@ -11,7 +11,8 @@
 namespace tutti {
 
 /// One rank's links in one communicator, of whatever transport. By the thread that drives the rank's executor; wake()
-/// and a peer's board are for any thread.
+/// and a peer's board are for any thread. An interface, because those who ask are compiled once and EndpointLinks once
+/// per transport.
 class RankLinks {
  public:
   virtual ~RankLinks() = default;

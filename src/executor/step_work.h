@@ -16,14 +16,14 @@ namespace tutti {
 struct LaneState {
   std::size_t tile = 0;
   std::uint32_t step = 0;
-  std::size_t asides = 0;            ///< of all tiles' steps that may run at any time, those that did
+  std::size_t asides = 0;            ///< how many of all tiles' steps that may run at any time have run
   Fingerprint fingerprint = 0;       ///< of the messages of the step under way
-  int seen = 0;                      ///< of a set of peers, those already peeked at
-  int place = 0;                     ///< the own rank's among them
-  std::vector<const void*> sources;  ///< in the set's order, the own source at its place
+  int seen = 0;                      ///< how many of a set of peers have been peeked at
+  int place = 0;                     ///< the own rank's place among them
+  std::vector<const void*> sources;  ///< of the set, in its order, the own source at its place
 };
 
-/// Of one call after another. One thread.
+/// Does the work of steps, for one call after another. One thread.
 class StepWork {
  public:
   /// Allocates only when the schedule needs more scratch than any before.
@@ -38,7 +38,7 @@ class StepWork {
   /// nullptr.
   void run(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot);
   static bool is_set(PeerSet set) { return set >= PeerSet::kAll; }
-  /// What adds up for this launch, bound or not; looked up when the kind of reduction changes.
+  /// The kernel that reduces for this launch, bound or not. It is looked up when the kind of reduction changes.
   ReduceKernel kernel(const Launch& launch) {
     if (kernel_ == nullptr || launch.wire != kernel_type_ || launch.op != kernel_op_) [[unlikely]] {
       kernel_ = launch.user != nullptr ? reduce_by_user : reduce_kernel(launch.wire, launch.op);

@@ -30,9 +30,9 @@ struct ConnectionEvents {
   std::function<void(const Status& why)> on_close;
 };
 
-/// Lives in the loop's thread, except for send(). Authenticates itself before anything else, within 10 s; a client has
-/// sent its first message by then, too. A client's socket may be an encrypted one; a server's is when the client begins
-/// with TLS.
+/// Lives in the loop's thread, except for send(). It closes if the other end has not authenticated itself within 10 s;
+/// a client must have sent its first message by then, too. A client's socket may be encrypted from the start. A
+/// server's becomes so if the client begins with TLS.
 class Connection final : public EventHandler, public std::enable_shared_from_this<Connection> {
  public:
   /// Starts the handshake on a connected or connecting socket and watches it.
@@ -41,7 +41,7 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   Connection(EventLoop& loop, Socket connected, Handshake handshake, ConnectionEvents events);
   ~Connection() override;
 
-  /// Replaces what start() was given, from within on_open.
+  /// Replaces what start() was given. Loop thread, any time before on_close.
   void set_events(ConnectionEvents events) { events_ = std::move(events); }
   /// The largest payload that is accepted; 64 KiB until set.
   void set_limit(std::size_t bytes) { limit_ = bytes; }

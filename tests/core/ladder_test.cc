@@ -37,12 +37,12 @@ TEST(Ladder, ClimbsSpinYieldSleepAndStaysThere) {
 }
 
 TEST(Ladder, MoreRanksThanCoresHandTheCoreOverAtOnce) {
-  const LadderPolicy policy = LadderPolicy::choose(8, 2, -1);
+  const LadderPolicy policy = LadderPolicy::choose(true, -1);
   EXPECT_EQ(policy.spin_for.count(), 0);
   Ladder ladder(policy);
   for (std::uint32_t i = 0; i < policy.bare_spins; ++i) EXPECT_EQ(ladder.climb(), Ladder::Rung::kSpin);
   EXPECT_EQ(ladder.climb(), Ladder::Rung::kYield);
-  EXPECT_EQ(LadderPolicy::choose(8, 2, 7).spin_for, std::chrono::microseconds{7}) << "TUTTI_SPIN_US wins";
+  EXPECT_EQ(LadderPolicy::choose(true, 7).spin_for, std::chrono::microseconds{7}) << "TUTTI_SPIN_US wins";
 }
 
 TEST(Ladder, WhoIsLongWithoutTheCoreAfterAYieldSleepsInstead) {
@@ -61,7 +61,7 @@ TEST(Ladder, WhoIsLongWithoutTheCoreAfterAYieldSleepsInstead) {
 }
 
 TEST(PollDelay, FollowsWhatIsFound) {
-  PollDelay delay(false);
+  PollDelay delay(true);
   const std::uint32_t fewest = delay.pauses();
   EXPECT_GT(fewest, 0U);
   for (int i = 0; i < 100; ++i) delay.learn(20);
@@ -76,7 +76,7 @@ TEST(PollDelay, FollowsWhatIsFound) {
 }
 
 TEST(PollDelay, RanksThatShareACoreHaveNone) {
-  PollDelay none(true);
+  PollDelay none(false);
   none.learn(20);
   EXPECT_EQ(none.pauses(), 0U);
 }

@@ -105,9 +105,10 @@ class Scene {
     return payload;
   }
   bool follow(fuzz::Bytes& input) const {
-    PlaceMessage place;
-    const std::vector<std::byte> payload = fuzz::payload_of(MessageType::kPlace, input.u8() % fuzz::kRanks, input);
-    return decode(payload, &place).ok() && linker_->follow(place).ok();
+    TableSourceMessage source;
+    const std::vector<std::byte> payload =
+        fuzz::payload_of(MessageType::kTableSource, input.u8() % fuzz::kRanks, input);
+    return decode(payload, &source).ok() && linker_->follow(source).ok();
   }
   void connect(std::unique_ptr<fuzz::Speaker>& speaker, Role role, std::int32_t other, fuzz::Bytes& input) {
     const auto lookup = [this](Role, const KeyId&, Key* secret) { return *secret = door_, true; };

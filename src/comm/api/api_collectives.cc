@@ -1,4 +1,4 @@
-// The C functions that move data: three lines each.
+// The C functions of the collectives: each puts its arguments together and passes them on.
 #include <utility>
 
 #include "comm/api/data_call.h"
@@ -31,7 +31,7 @@ int wire_of(tuttiDataType_t type) {
   return type < 0 ? static_cast<int>(tuttiDataTypeMax) : static_cast<int>(type);
 }
 
-/// One block a rank; the tables' sizes are known once the communicator is.
+/// A call with one block per rank. The tables get their sizes here, where the communicator is known.
 tuttiResult_t call_blocks(CallArguments arguments, tutti::BlockArguments blocks, tuttiComm_t comm,
                           tuttiStream_t stream) {
   const tuttiResult_t sized = tutti::guard(comm, [&]() -> Status {

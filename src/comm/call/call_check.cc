@@ -4,7 +4,7 @@
 
 namespace tutti {
 
-Status CallCheck::complete(CallArguments* arguments) const {
+Status CallCheck::resolve_and_check(CallArguments* arguments) const {
   if (reduces(arguments->collective)) {
     if (arguments->op >= kRedOps) [[unlikely]]
       arguments->user = operations_.find(arguments->op).get();

@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-/// One a communicator, used by the API's thread. It judges what needs neither the other ranks nor a device.
+/// One per communicator, used by the API's thread. It judges what needs neither the other ranks nor a device.
 class CallCheck {
  public:
   CallCheck(const Settings& settings, Rank rank, int ranks)
@@ -17,10 +17,10 @@ class CallCheck {
 
   /// The operations made for this communicator.
   UserOperations& operations() { return operations_; }
-  /// Completes the arguments by what the communicator knows (the operation made by the user, the wire type) and checks
+  /// Resolves what the communicator knows of the arguments (the operation made by the user, the wire type) and checks
   /// them.
-  Status complete(CallArguments* arguments) const;
-  /// Checks arguments that are complete.
+  Status resolve_and_check(CallArguments* arguments) const;
+  /// Checks arguments that have been resolved.
   Status check(const CallArguments& arguments) const { return check_arguments(arguments, rank_.value, ranks_); }
   Status check(const Transfer& transfer) const;
 

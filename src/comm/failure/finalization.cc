@@ -41,7 +41,7 @@ Status Finalization::wait_for_peers(const Ready& ready, const Check& check) {
   return wait_until([&] { return ready(&late); }, is_worth_it, WaitPace{std::chrono::milliseconds{1}});
 }
 
-// A call on a CUDA stream is finished, to its host, once it is there.
+// For the host, a call on a CUDA stream has finished as soon as it is enqueued.
 bool Finalization::is_done_with(Rank peer) const {
   if (peer == peers_.rank()) return true;
   const bool through = uses_peers_memory_ && peers_.liveness(peer) == Liveness::kAlive;
@@ -51,9 +51,8 @@ bool Finalization::is_done_with(Rank peer) const {
 Status Finalization::check_peer(Rank peer) {
   if (peers_.liveness(peer) == Liveness::kAlive || peers_.has_finished(peer, last_)) return {};
   TUTTI_TRY(failures_.adopt_cause());  // whoever left after giving a cause gave it before it left
-  return failures_.fail_for_good(fail(Code::kRemoteError, "rank {} ({}) left without finishing operation {}",
-                                      peer.value, peers_.describe(peer), last_),
-                                 peer);
+  return failures_.fail_for_good(
+      fail(Code::kRemoteError, "{} without finishing operation {}", peers_.describe_end(peer), last_), peer);
 }
 
 }  // namespace tutti

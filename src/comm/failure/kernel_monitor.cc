@@ -51,9 +51,7 @@ Status KernelMonitor::look_for_lost_kernels(const Call& call) {
   }
   if (Clock::now() - lost_since_ < kLostTimeout) return {};
   TUTTI_TRY(failures_.adopt_cause());  // whoever left after giving a cause gave it before it left
-  const bool died = peers_.liveness(lost) == Liveness::kDead;
-  return failures_.fail_for_good(fail(Code::kRemoteError, "rank {} ({}) {} during {}", lost.value,
-                                      peers_.describe(lost), died ? "died" : "left", describe(call)),
+  return failures_.fail_for_good(fail(Code::kRemoteError, "{} during {}", peers_.describe_end(lost), describe(call)),
                                  lost);
 }
 

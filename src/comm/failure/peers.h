@@ -30,6 +30,7 @@ class Peers {
   const std::vector<Rank>& far() const { return far_; }
   Liveness liveness(Rank peer) const { return membership_.liveness(peer); }
   std::string describe(Rank peer) const { return membership_.describe(peer); }
+  std::string describe_end(Rank peer) const { return membership_.describe_end(peer); }
 
   /// Reads this rank's board and those of all others; of far ranks the last copy.
   BoardReader boards() const {

@@ -42,21 +42,23 @@ Status WaitJudge::check(Rank missing, std::uint64_t progress) {
   const bool collective = !running_.exchanges();
   TUTTI_TRY(collective ? look_for_disagreement() : look_for_transfer_faults());
   if (Status fault = running_.executor->fault(); !fault.ok()) return failures_.fail_for_good(std::move(fault), kNoRank);
-  if (running_.executor->works()) {
+  if (running_.executor->waits_for_device()) {
     waiting_ = false;
     suspect_ = kNoRank;
     return {};
   }
-  if (collective) TUTTI_TRY(look_for_finished(missing, progress));
+  if (collective) TUTTI_TRY(look_for_unequal_counts(missing, progress));
   TUTTI_TRY(look_for_deaths(missing, progress));
   return look_at_clock(missing, progress);
 }
 
-// A peer that has finished this operation has sent all that it sends. If what this rank waits for is not there at the
-// second look, it is something of another size, which this rank does not look for. Between hosts it may still be on its
-// way for as long as a lost connection is tried again.
-Status WaitJudge::look_for_finished(Rank missing, std::uint64_t progress) {
-  // A call on a CUDA stream is finished, to its host, once it is there.
+// All-to-all-v only: the counts of a pair are known to these two ranks alone. A peer that has finished this operation
+// has sent all that it sends. If what this rank waits for is not there at the second look, it is something of another
+// size, which this rank does not look for. Between hosts it may still be on its way for as long as a lost connection is
+// tried again.
+Status WaitJudge::look_for_unequal_counts(Rank missing, std::uint64_t progress) {
+  if (running_.call.collective != Collective::kAllToAllV) return {};
+  // For the host, a call on a CUDA stream has finished as soon as it is enqueued.
   if (running_.way == RunningCall::Way::kDevice) return {};
   if (missing == kNoRank || missing == rank_ || !peers_.has_finished(missing, running_.call.sequence)) return {};
   if (finished_peer_ != missing || finished_progress_ != progress || finished_sequence_ != running_.call.sequence) {
@@ -68,7 +70,7 @@ Status WaitJudge::look_for_finished(Rank missing, std::uint64_t progress) {
   }
   const std::chrono::duration<double> seen = Clock::now() - finished_since_;
   if (peers_.is_far(missing) && seen.count() < 1 + reconnect_seconds_) return {};
-  return running_.call.collective == Collective::kAllToAllV ? odd_message(missing) : Status{};
+  return odd_message(missing);
 }
 
 Status WaitJudge::look_for_disagreement() {
@@ -171,16 +173,14 @@ Status WaitJudge::look_for_deaths(Rank missing, std::uint64_t progress) {
 
 Status WaitJudge::gone(Rank peer, Liveness liveness) {
   TUTTI_TRY(failures_.adopt_cause());  // whoever left after giving a cause gave it before it left
-  const std::string who = peers_.describe(peer);
+  const std::string end = peers_.describe_end(peer);
   if (liveness == Liveness::kDead)
-    return failures_.fail_for_good(
-        fail(Code::kRemoteError, "rank {} ({}) died during {}", peer.value, who, what_runs()), peer);
+    return failures_.fail_for_good(fail(Code::kRemoteError, "{} during {}", end, what_runs()), peer);
   // A process that ended without Destroy says goodbye without a number.
   const std::uint64_t last = peers_.membership().last_sequence(peer);
   const std::string when = last != 0 ? fmt::format(" after operation {}", last) : std::string();
-  return failures_.fail_for_good(fail(Code::kRemoteError, "rank {} ({}) left{}, but rank {} called {}", peer.value, who,
-                                      when, rank_.value, what_runs()),
-                                 peer);
+  return failures_.fail_for_good(
+      fail(Code::kRemoteError, "{}{}, but rank {} called {}", end, when, rank_.value, what_runs()), peer);
 }
 
 Status WaitJudge::look_at_clock(Rank missing, std::uint64_t progress) {

@@ -20,8 +20,8 @@
 
 namespace tutti {
 
-/// One a communicator. raise_alarm() is for any thread; the rest for the one that runs the communicator's operation, or
-/// waits for its end in Finalize.
+/// One per communicator. raise_alarm() is for any thread; the rest for the one that runs the communicator's operation,
+/// or waits for its end in Finalize.
 class WaitJudge final : public WaitMonitor {
  public:
   /// All outlive this. Links and transfers are those of all calls, whatever runs them.
@@ -62,7 +62,7 @@ class WaitJudge final : public WaitMonitor {
  private:
   Status look_for_disagreement();
   Status look_for_transfer_faults();
-  Status look_for_finished(Rank missing, std::uint64_t progress);
+  Status look_for_unequal_counts(Rank missing, std::uint64_t progress);
   Status look_for_deaths(Rank missing, std::uint64_t progress);
   bool concerns(Rank peer, Liveness liveness, Rank missing) const;
   Status gone(Rank peer, Liveness liveness);

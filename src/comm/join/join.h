@@ -28,7 +28,7 @@ struct JoinRequest {
   Deadline deadline = Deadline::never();
   std::string name;  ///< commName, for logs
   std::vector<AgreedSetting> agreed;
-  std::string from_rank_0;  ///< what rank 0 tells all ranks; others' is ignored
+  std::string costs_text;  ///< rank 0's holds for all ranks; others' is ignored
   Settings settings;
   std::vector<int> cores;  ///< that this rank may use, ascending; empty: unknown
   std::string device;      ///< a DeviceInfo that all ranks are told; empty if this one uses no device
@@ -53,7 +53,7 @@ struct JoinResult {
   bool single_process = false;       ///< every rank lives in this process
   bool all_mapped = false;           ///< every rank's segment could be mapped
   bool same_host_id = false;         ///< all ranks have the same host id, whether or not they share memory
-  std::string from_rank_0;           ///< what rank 0 tells all
+  std::string costs_text;            ///< of rank 0, for all
   int kernel_ranks = 1;              ///< ranks that run on the cores that this one runs on, itself included
   int kernel_cores = 1;              ///< cores that there are for these: see cores_among()
 };
@@ -75,7 +75,7 @@ Status check_ranks(const JoinRequest& request);
 /// number of ranks (kInvalidArgument on all), settings that differ (kMismatch on all).
 Status join(const JoinRequest& request, JoinResult* result);
 
-/// Runs in the joining thread after this rank has connected to all others and before join() returns on any rank: the
+/// Runs in the joining thread after this rank has linked to its neighbours and before join() returns on any rank: the
 /// place to take away what led the ranks here. If it fails, all ranks fail. May be empty.
 using BeforeReady = std::function<Status()>;
 Status join(const JoinRequest& request, const BeforeReady& before_ready, JoinResult* result);

@@ -260,7 +260,7 @@ void JoinTask::send_join() {
   join.member = self();
   join.ranks = request_.ranks;
   join.agreed = request_.agreed;
-  if (request_.rank == Rank{0}) join.from_rank_0 = request_.from_rank_0;
+  if (request_.rank == Rank{0}) join.costs_text = request_.costs_text;
   if (!request_.deadline.is_never()) {
     const auto left = std::chrono::ceil<milliseconds>(request_.deadline.left(kLongTime));
     join.timeout_ms = static_cast<std::uint64_t>(std::max<std::int64_t>(left.count(), 1));
@@ -292,11 +292,11 @@ Status JoinTask::on_message(MessageType type, ByteView payload) {
     case MessageType::kTable:
       if (!linker_) return fail(Code::kRemoteError, "the root counts a rank twice");
       return linker_->begin(payload);
-    case MessageType::kPlace: {
-      PlaceMessage place;
-      TUTTI_TRY(decode(payload, &place));
+    case MessageType::kTableSource: {
+      TableSourceMessage source;
+      TUTTI_TRY(decode(payload, &source));
       if (!linker_) return fail(Code::kRemoteError, "the root counts a rank twice");
-      return linker_->follow(place);
+      return linker_->follow(source);
     }
     case MessageType::kGo:
       return take_go(payload);
@@ -351,7 +351,7 @@ Status JoinTask::take_go(ByteView payload) {
                                   [&](const Member& member) { return member.host_id == members[0].host_id; });
   made.processes = processes_of(*group_->member_table());
   for (const Member& member : members) made.devices.push_back(member.device);
-  made.from_rank_0 = std::move(go.from_rank_0);
+  made.costs_text = std::move(go.costs_text);
   made.kernel_ranks = ranks_on_kernel_of(request_.rank, *group_->member_table());
   // Its own it knows even where the list is too long to be told.
   made.kernel_cores =

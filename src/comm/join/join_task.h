@@ -75,7 +75,7 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   std::shared_ptr<GroupLinker> linker_;  // while it is for this join to take the rank out of the group again
   std::shared_ptr<Dialer> dialer_;
   std::shared_ptr<Connection> root_;
-  bool ready_ = false;  // this rank has told the root that it is connected to all others
+  bool ready_ = false;  // this rank has told the root that it is linked to its neighbours
   bool ended_ = false;
   bool all_fail_ = false;  // the root has said that the join fails on all ranks
   bool reported_ = false;  // the root knows of this rank's failure and answers

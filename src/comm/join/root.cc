@@ -149,8 +149,8 @@ void RootSession::send_table(const TableMessage& table) {
     if (found == connections_.end()) continue;
     if (const auto parent = order.parent(place)) {
       const Rank first = order[*parent].ranks.front();
-      found->second->send(MessageType::kPlace,
-                          encode(PlaceMessage{table.members[static_cast<std::size_t>(first.value)]}));
+      found->second->send(MessageType::kTableSource,
+                          encode(TableSourceMessage{table.members[static_cast<std::size_t>(first.value)]}));
     } else {
       found->second->send(MessageType::kTable, encode(table));
     }
@@ -197,7 +197,7 @@ void RootSession::all_ready() {
   GoMessage go;
   for (const auto& [rank, joined] : joined_)
     if (!joined.mapped) go.apart.push_back(rank);
-  if (const auto first = joined_.find(Rank{0}); first != joined_.end()) go.from_rank_0 = first->second.join.from_rank_0;
+  if (const auto first = joined_.find(Rank{0}); first != joined_.end()) go.costs_text = first->second.join.costs_text;
   const std::vector<std::byte> message = encode(go);
   state_ = State::kDone;
   acceptor_.reset();
@@ -223,7 +223,7 @@ void RootSession::on_deadline(Rank rank) {
     return fail_all(fail(Code::kTimeout, "{} of {} did not join within the {:.3g} s that rank {} waited",
                          text_of(missing()), ranks_, waited, rank.value));
   fail_all(fail(Code::kTimeout,
-                "{} of {} joined but did not connect to all others within the {:.3g} s that rank {} waited",
+                "{} of {} joined but did not link to all neighbours within the {:.3g} s that rank {} waited",
                 text_of(not_ready()), ranks_, waited, rank.value));
 }
 

@@ -80,9 +80,10 @@ class ControlConnections {
   /// notices a dead link.
   bool watches(const ProcessId& process, const Connection& data) const;
 
-  /// From now on this connection, which is a peer's, is sent to ...
+  /// send() reaches this connection, which is a peer's, from now on, until the peer has lost it and list_senders() is
+  /// called.
   void add_sender(const std::shared_ptr<Connection>& connection);
-  /// ... until the peer has lost it.
+  /// send() reaches the connections that peers have now.
   void list_senders();
   /// To all that are connected. Any thread, does not block.
   void send(MessageType type, ByteView payload);

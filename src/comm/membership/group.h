@@ -51,9 +51,9 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   /// An accepted control connection.
   void serve(const std::shared_ptr<Connection>& connection);
   void say_all_goodbyes();
-  /// This process is to blame for what ends the join of its ranks, if that has not ended, ...
+  /// Ends the join of this process's ranks, if it has not ended; this process is to blame.
   void fail_join(const Status& why);
-  /// ... or also the communicator.
+  /// Ends the join or, after it, the communicator; this process is to blame.
   void fail_all(const Status& why);
   /// Once linked.
   const std::vector<std::shared_ptr<Segment>>& segments() const { return segments_; }
@@ -65,7 +65,8 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   /// Whether a process may come over TCP: until a rank of this one may go, and as long as there is one on another host
   /// or data travels by TCP within one.
   bool expects_tcp() const;
-  /// All ranks are connected. `apart`: some of a host do not share its memory, and what they say travels by TCP.
+  /// All ranks are linked to their neighbours. `apart`: some of a host do not share its memory, and what they say
+  /// travels by TCP.
   void let_go(bool apart) {
     let_go_ = true;
     tcp_ = tcp_ || apart;

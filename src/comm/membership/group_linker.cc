@@ -18,7 +18,7 @@ constexpr std::size_t kControlLimit = 64 * 1024;
 
 }  // namespace
 
-Status GroupLinker::follow(const PlaceMessage& message) {
+Status GroupLinker::follow(const TableSourceMessage& message) {
   const auto kept_group = group_.shared_from_this();  // what fails may end the join of the last rank here
   ControlConnections& connections = group_.connections();
   if (group_.member_table() || !connections.peers().empty())
@@ -45,8 +45,8 @@ Status GroupLinker::begin(ByteView data) {
       return fail(Code::kInternalError, "rank {} is not where the root says it is", rank.value);
   for (const auto& [process, peer] : connections.peers())  // the parent, if the root has told the truth
     if (order->find(process) != order->parent(*self)) return fail(Code::kRemoteError, "a table from somebody else");
-  const auto kept_group = group_.shared_from_this();  // each step may end the join of the last rank here, ...
-  const auto kept = shared_from_this();               // ... or the linking
+  const auto kept_group = group_.shared_from_this();  // each step may end the join of the last rank here
+  const auto kept = shared_from_this();               // or the linking
   table_.assign(data.begin(), data.end());
   segments_.resize(table.members.size());
   group_.open(std::move(table), std::move(order), *self);
@@ -93,7 +93,7 @@ void GroupLinker::park(const ProcessId& process, const std::shared_ptr<Connectio
 
 void GroupLinker::expect_table(const PeerProcess& peer) const { peer.connection()->set_limit(kTableLimit); }
 
-/// It speaks when it has the table, and before that it can read nothing: so the end that was dialled speaks first.
+/// The dialled process speaks first: it does so once it has the table, and could not understand anything before.
 void GroupLinker::greet(PeerProcess& peer) {
   const ProcessOrder& order = group_.connections().order();
   const std::size_t place = *order.find(peer.process());

@@ -35,7 +35,7 @@ class GroupLinker : public std::enable_shared_from_this<GroupLinker> {
   void remove_local(Rank rank) { locals_.erase(rank); }
 
   /// The root says where the table comes from.
-  Status follow(const PlaceMessage& message);
+  Status follow(const TableSourceMessage& message);
   /// The table has come, from the root or the process that has it first.
   Status begin(ByteView table);
   /// An accepted connection to a process, while there is no table to tell whether it belongs here.

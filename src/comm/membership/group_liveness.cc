@@ -124,7 +124,7 @@ void Group::send_state(PeerProcess& peer) {
   send_cause(*peer.connection());
   for (const Rank rank : here_)
     boards_->publish(rank, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
-  std::vector<MemberEvent> events = member_table_->ends();
+  std::vector<MemberEvent> events = member_table_->life_events();
   if (order().is_mesh()) std::erase_if(events, [this](const MemberEvent& item) { return !is_local(item.rank); });
   send_in_messages(events, [&peer](ByteView message) { peer.send(MessageType::kMemberEvents, message); });
   connector_->ask_again(peer.process());

@@ -20,10 +20,10 @@
 namespace tutti {
 namespace {
 
-/// How long the end of a communicator may wait for the service thread, ...
+/// How long the end of a communicator may wait for the service thread.
 constexpr std::chrono::milliseconds kEndTimeout{100};
-/// ... and that of the process, in which what the thread still uses is torn down: on a busy machine its turn comes
-/// late.
+/// How long the end of the process may wait for it. That end tears down what the thread still uses, and on a busy
+/// machine the thread's turn comes late.
 constexpr std::chrono::milliseconds kExitTimeout{1000};
 /// How long a thread waits for the service thread, which never waits for anybody.
 constexpr std::chrono::seconds kServiceTimeout{10};

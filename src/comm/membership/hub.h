@@ -94,7 +94,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   static void keep_until_exit(const void* object);
   /// Counts from 1 how often a rank of this process joins by a URL. Any thread; needs no hub.
   static std::uint64_t next_round(const std::string& url, Rank rank);
-  /// True once a process and topic. Any thread; needs no hub.
+  /// True once per process and topic. Any thread; needs no hub.
   static bool first_time(const std::string& topic);
 
   ~Hub();

@@ -54,6 +54,8 @@ std::uint64_t Membership::last_sequence(Rank rank) const { return member_table_-
 
 std::string Membership::describe(Rank rank) const { return member_table_->describe(rank); }
 
+std::string Membership::describe_end(Rank rank) const { return member_table_->describe_end(rank); }
+
 FailureCause Membership::cause() const { return member_table_->cause(); }
 
 void Membership::set_listener(std::function<void()> listener) { slot_->set(std::move(listener)); }

@@ -32,8 +32,8 @@ struct FailureCause {
   std::string text;        ///< one sentence
 };
 
-/// One a rank and communicator, made by join(). All functions are thread-safe. Destroying it closes the rank's part of
-/// the control connections; if say_goodbye() was not called before, peers see that as a failure of this rank.
+/// One per rank and communicator, made by join(). All functions are thread-safe. Destroying it closes the rank's part
+/// of the control connections; if say_goodbye() was not called before, peers see that as a failure of this rank.
 class Membership {
  public:
   /// In the loop's thread, once the group is linked.
@@ -55,6 +55,8 @@ class Membership {
   std::uint64_t last_sequence(Rank rank) const;
   /// "process 4711 on host x", for texts.
   std::string describe(Rank rank) const;
+  /// "rank 2 (process 4711 on host x) died", or "left"; of a rank that has ended.
+  std::string describe_end(Rank rank) const;
 
   /// The first cause that a peer (or this rank, by post_cause) gave; code kOk: none.
   FailureCause cause() const;
@@ -66,8 +68,8 @@ class Membership {
   void say_goodbye(std::uint64_t last_sequence);
 
   /// Called by the thread that made the change, without locks held, after each change of a life or the cause: raise the
-  /// alarm and wake the sleeper. Must not block. Set once, before the first operation; an empty function unsets it and
-  /// waits for a running call to end.
+  /// alarm and wake the sleeper. Must not block. There is one at a time; an empty function unsets it and waits
+  /// for a running call to end.
   void set_listener(std::function<void()> listener);
 
   // Boards of ranks whose memory is not mapped here (core/call_board.h): copies, kept up to date by control messages.

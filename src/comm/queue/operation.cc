@@ -51,7 +51,7 @@ bool Operation::may_begin() {
 }
 
 bool Operation::has_place() {
-  if (placed_ || !call_.collective() || !comm_->device_calls().has_unknown_memory(call_.arguments())) return true;
+  if (memory_known_ || !call_.collective() || !comm_->device_calls().has_unknown_memory(call_.arguments())) return true;
   bool on_device = false;
   Status status = comm_->device_calls().resolve_memory_kind(call_.arguments(), &on_device);
   if (status.code() == Code::kInProgress) return false;
@@ -59,9 +59,9 @@ bool Operation::has_place() {
     end(std::move(status));
     return false;
   }
-  comm_->call_driver().board().wait_for(kNoRank);
+  comm_->call_driver().board().post_awaited(kNoRank);
   call_.place(on_device);
-  return placed_ = true;
+  return memory_known_ = true;
 }
 
 Operation::State Operation::watch() {
@@ -81,10 +81,10 @@ bool Operation::begin() {
 
 bool Operation::start() {
   CallDriver& driver = comm_->call_driver();
-  bool complete = false;
-  Status status = call_.collective() ? comm_->begin(call_.arguments(), &complete, gate_ != nullptr)
+  bool nothing_to_run = false;
+  Status status = call_.collective() ? comm_->begin(call_.arguments(), &nothing_to_run, gate_ != nullptr)
                                      : comm_->begin(call_.transfers());
-  if (!status.ok() || complete) {
+  if (!status.ok() || nothing_to_run) {
     end(std::move(status));
     return false;
   }
@@ -96,7 +96,7 @@ bool Operation::start() {
 }
 
 void Operation::end(Status status) {
-  comm_->call_driver().board().wait_for(kNoRank);
+  comm_->call_driver().board().post_awaited(kNoRank);
   status_ = comm_->call_driver().finish(std::move(status), ticket_);
   gate_.reset();  // a call that has not begun lets the stream go on
   comm_->turns().announce();

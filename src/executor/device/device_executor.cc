@@ -289,7 +289,7 @@ Progress DeviceExecutor::advance() {
   bool done = false;
   if (fault_.ok()) fault_ = last_.event->query(&done);
   if (!fault_.ok() || mismatched() != kNoRank) return Progress::kFailed;
-  if (const bool now = works(); std::exchange(worked_, now) != now) ++progress_;
+  if (const bool now = waits_for_device(); std::exchange(waited_for_device_, now) != now) ++progress_;
   if (!done) return Progress::kAgain;
   fault_ = reported("a call");
   return fault_.ok() ? Progress::kDone : Progress::kFailed;
@@ -330,7 +330,7 @@ Rank DeviceExecutor::mismatched() const {
 
 Capabilities DeviceExecutor::capabilities() {
   const DeviceGeometry& geometry = rank_links_->links().geometry;
-  return {Bytes{geometry.slot_bytes}, geometry.slots, links().capabilities().sees_boards};
+  return {Bytes{geometry.slot_bytes}, geometry.slots};
 }
 
 void DeviceExecutor::sleep(std::chrono::nanoseconds slice) {

@@ -15,8 +15,8 @@
 
 namespace tutti {
 
-/// One a rank and communicator. As an Executor it is driven by one thread at a time; launch_on() and poll() serve calls
-/// on the caller's own stream: the first by the API's thread, the second by any one other.
+/// One per rank and communicator. As an Executor it is driven by one thread at a time; launch_on() and poll() serve
+/// calls on the caller's own stream: the first by the API's thread, the second by any one other.
 class DeviceExecutor final : public HostedExecutor {
  public:
   DeviceExecutor(std::unique_ptr<RankDeviceLinks> rank_links, Executor& host);
@@ -72,7 +72,7 @@ class DeviceExecutor final : public HostedExecutor {
   Status fault() const override { return fault_; }
 
   Rank missing() const override;
-  bool works() const override { return missing() == kNoRank; }
+  bool waits_for_device() const override { return missing() == kNoRank; }
   std::uint64_t progress() const override { return progress_; }
   Rank mismatched() const override;
   std::size_t scratch_bytes() const override { return 0; }
@@ -115,7 +115,7 @@ class DeviceExecutor final : public HostedExecutor {
   std::atomic<bool> has_captured_{false};            // set before a graph can run; any order will do
   Status fault_;                                     // of the call that start() began
   std::uint64_t progress_ = 0;
-  bool worked_ = false;  // when advance() looked last
+  bool waited_for_device_ = false;  // when advance() looked last
 };
 
 }  // namespace tutti

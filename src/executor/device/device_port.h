@@ -10,8 +10,8 @@
 
 namespace tutti {
 
-/// One a thread; the threads of a block call the same functions in the same order. Positions are in the block's shared
-/// memory: read before a step's first barrier and after its second, changed between the two by one thread each.
+/// One per thread; the threads of a block call the same functions in the same order. Positions are in the block's
+/// shared memory: read before a step's first barrier and after its second, changed between the two by one thread each.
 template <class Block>
 class DevicePort {
  public:

@@ -22,7 +22,7 @@
 
 namespace tutti {
 
-/// One a rank and communicator. A call is cut into segments; while the host's executor works on one, the copy engine
+/// One per rank and communicator. A call is cut into segments; while the host's executor works on one, the copy engine
 /// brings the next and takes the last away. Threads: as Executor, hold() by the API's thread.
 class StagedExecutor final : public HostedExecutor {
  public:
@@ -54,7 +54,9 @@ class StagedExecutor final : public HostedExecutor {
 
   Rank missing() const override;
   /// Kernels and copies of a segment are short: what lasts, once the caller's work has ended, is held up by something.
-  bool works() const override { return !running_ && missing() == kNoRank && (kernels_ == nullptr || !ready_); }
+  bool waits_for_device() const override {
+    return !running_ && missing() == kNoRank && (kernels_ == nullptr || !ready_);
+  }
   std::uint64_t progress() const override;
   Rank mismatched() const override { return running_ ? host().mismatched() : kNoRank; }
   std::size_t scratch_bytes() const override { return memory().value; }

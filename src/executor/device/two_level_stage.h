@@ -24,7 +24,7 @@ struct TwoLevelCall {
   int rank = 0;
 };
 
-/// One a rank and communicator, with the segments of its calls; its staged executor's stream is the kernels'. All
+/// One per rank and communicator, with the segments of its calls; its staged executor's stream is the kernels'. All
 /// that it puts on the kernels' stream is in the same order on all ranks of the host, which is all that kernels need
 /// that wait for one another.
 class TwoLevelStage final : public StagedSegments {

@@ -17,7 +17,7 @@ void tell_unmapped(const std::vector<std::shared_ptr<Segment>>& segments);
 /// Whether all of them have told so.
 bool have_all_unmapped(const std::vector<std::shared_ptr<Segment>>& segments);
 
-/// One a process. Thread-safe.
+/// One per process. Thread-safe.
 class DeferredFrees {
  public:
   struct Item {

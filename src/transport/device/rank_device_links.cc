@@ -74,7 +74,7 @@ std::uint32_t RankDeviceLinks::most_blocks() const {
   return blocks;
 }
 
-/// Of this process's ranks, one a device.
+/// Of this process's ranks, one per device.
 std::vector<BlockClaim> RankDeviceLinks::claims() const {
   std::vector<BlockClaim> claims;
   const auto self = static_cast<std::size_t>(rank_.value);

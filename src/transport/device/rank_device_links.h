@@ -20,7 +20,7 @@
 
 namespace tutti {
 
-/// One a rank and DeviceFabric.
+/// One per rank and DeviceFabric.
 class RankDeviceLinks {
  public:
   /// `device`: this process's number of the device of `rank`, which counts among the peers.

@@ -29,15 +29,15 @@ TEST_F(CallChecks, TheWireTypeOfTheCommunicatorIsForPlainFloats) {
   settings_.wire_type = static_cast<int>(DataType::kBfloat16);
   const CallCheck check(settings_, Rank{1}, 3);
   CallArguments plain = all_reduce_of(data_.data(), 4);
-  EXPECT_TRUE(check.complete(&plain).ok());
+  EXPECT_TRUE(check.resolve_and_check(&plain).ok());
   EXPECT_EQ(plain.wire, settings_.wire_type);
   CallArguments own = all_reduce_of(data_.data(), 4);
   own.wire = CallArguments::kNoWire;
-  EXPECT_TRUE(check.complete(&own).ok());
+  EXPECT_TRUE(check.resolve_and_check(&own).ok());
   EXPECT_EQ(own.wire, CallArguments::kNoWire) << "the call says what it wants";
   CallArguments integers = all_reduce_of(data_.data(), 4);
   integers.type = static_cast<int>(DataType::kInt32);
-  EXPECT_TRUE(check.complete(&integers).ok());
+  EXPECT_TRUE(check.resolve_and_check(&integers).ok());
   EXPECT_EQ(integers.wire, CallArguments::kDefaultWire);
 }
 
@@ -45,9 +45,9 @@ TEST_F(CallChecks, TheDeterministicModeHasNoWireType) {
   settings_.deterministic = true;
   const CallCheck check(settings_, Rank{1}, 3);
   CallArguments arguments = all_reduce_of(data_.data(), 4);
-  EXPECT_TRUE(check.complete(&arguments).ok());
+  EXPECT_TRUE(check.resolve_and_check(&arguments).ok());
   arguments.wire = static_cast<int>(DataType::kFloat16);
-  EXPECT_EQ(check.complete(&arguments).code(), Code::kInvalidArgument);
+  EXPECT_EQ(check.resolve_and_check(&arguments).code(), Code::kInvalidArgument);
 }
 
 TEST_F(CallChecks, OperationsOfTheUserAreFoundByTheirNumber) {
@@ -57,13 +57,13 @@ TEST_F(CallChecks, OperationsOfTheUserAreFoundByTheirNumber) {
   const int number = check.operations().add(twice);
   CallArguments arguments = all_reduce_of(data_.data(), 4);
   arguments.op = number;
-  EXPECT_TRUE(check.complete(&arguments).ok());
+  EXPECT_TRUE(check.resolve_and_check(&arguments).ok());
   ASSERT_NE(arguments.user, nullptr);
   EXPECT_EQ(arguments.agreed, twice.kind());
   EXPECT_TRUE(check.operations().remove(number));
   CallArguments late = all_reduce_of(data_.data(), 4);
   late.op = number;
-  EXPECT_EQ(check.complete(&late).code(), Code::kInvalidArgument);
+  EXPECT_EQ(check.resolve_and_check(&late).code(), Code::kInvalidArgument);
 }
 
 TEST_F(CallChecks, ATransferNeedsAPeerATypeAndMemory) {

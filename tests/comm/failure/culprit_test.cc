@@ -29,9 +29,9 @@ class Culprits : public ::testing::Test {
 
 TEST_F(Culprits, TheEndOfTheChainIsNamed) {
   for (const int rank : {0, 1, 2, 3}) board(rank).begin(call_number(7));
-  board(0).wait_for(Rank{1});
-  board(1).wait_for(Rank{2});
-  board(2).wait_for(Rank{4});
+  board(0).post_awaited(Rank{1});
+  board(1).post_awaited(Rank{2});
+  board(2).post_awaited(Rank{4});
   board(4).begin(call_number(6));
   board(4).end(6);
   const Culprit culprit = find_culprit(call_number(7), Rank{1}, 5, reader());
@@ -43,7 +43,7 @@ TEST_F(Culprits, TheEndOfTheChainIsNamed) {
 // Rank 1 is late because it waits in an older call for rank 2, which has not finished that.
 TEST_F(Culprits, WhoHoldsUpALateRankIsNamed) {
   board(1).begin(call_number(6));
-  board(1).wait_for(Rank{2});
+  board(1).post_awaited(Rank{2});
   board(2).begin(call_number(6));
   const Culprit culprit = find_culprit(call_number(7), Rank{1}, 3, reader());
   EXPECT_EQ(culprit.rank, Rank{2});
@@ -56,7 +56,7 @@ TEST_F(Culprits, WhoHoldsUpALateRankIsNamed) {
 
 TEST_F(Culprits, ARankThatDoesNotMoveIsNamed) {
   for (const int rank : {0, 1, 2}) board(rank).begin(call_number(7));
-  board(1).wait_for(Rank{2});
+  board(1).post_awaited(Rank{2});
   const Culprit culprit = find_culprit(call_number(7), Rank{1}, 3, reader());
   EXPECT_EQ(culprit.rank, Rank{2});
   EXPECT_NE(culprit.what.find("does not move"), std::string::npos) << culprit.what;
@@ -73,8 +73,8 @@ TEST_F(Culprits, ForAKernelTheRankThatHasNotComeIsNamedNotTheOneThatIsThere) {
 
 TEST_F(Culprits, CirclesAndUnreadableBoardsEnd) {
   for (const int rank : {0, 1, 2}) board(rank).begin(call_number(7));
-  board(1).wait_for(Rank{2});
-  board(2).wait_for(Rank{1});
+  board(1).post_awaited(Rank{2});
+  board(2).post_awaited(Rank{1});
   EXPECT_EQ(find_culprit(call_number(7), Rank{1}, 3, reader()).rank, Rank{1});
   hidden_ = 1;
   EXPECT_EQ(find_culprit(call_number(7), Rank{1}, 3, reader()).rank, Rank{1});
@@ -85,7 +85,7 @@ TEST_F(Culprits, GarbageOnABoardNamesNoRankThatIsNotThere) {
   for (const int garbage :
        {1'000'000, -1'000'001, 3, std::numeric_limits<int>::min(), std::numeric_limits<int>::max()}) {
     board(1).begin(call_number(7));
-    board(1).wait_for(Rank{garbage});
+    board(1).post_awaited(Rank{garbage});
     EXPECT_EQ(find_culprit(call_number(7), Rank{1}, 3, reader()).rank, Rank{1}) << garbage;
     EXPECT_FALSE(waits_in_circle(Rank{0}, Rank{1}, 3, reader())) << garbage;
     board(1).begin_peers(6);

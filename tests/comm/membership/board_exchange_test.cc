@@ -25,7 +25,7 @@ Status ask_and_read(int rank, int ranks, SharedPage& page) {
   TUTTI_TRY(join_apart(rank, ranks, page, &joined));
   Membership& membership = *joined.membership;
   for (int i = 0; i <= rank; ++i) own->begin(call_number(static_cast<std::uint64_t>(i + 1), 100 + rank));
-  own->wait_for(Rank{(rank + 1) % ranks});
+  own->post_awaited(Rank{(rank + 1) % ranks});
   membership.set_board(own.get());
   page.mark(0);
   page.wait_for_mark(0, ranks);
@@ -99,7 +99,7 @@ TEST(TimedBoards, TheChainEndsAtAStoppedProcess) {
     JoinResult joined;
     TUTTI_TRY(join_apart(rank, 3, page, &joined));
     own->begin(call_number(1));
-    own->wait_for(Rank{(rank + 1) % 3});
+    own->post_awaited(Rank{(rank + 1) % 3});
     joined.membership->set_board(own.get());
     page.mark(0);
     if (rank != 0) return page.wait_for_mark(3, 1), Status();
@@ -207,11 +207,11 @@ TEST(Boards, ACircleOfWaitsIsFound) {
   const BoardReader read = [&](Rank rank) { return &boards[rank.value]; };
   for (int i = 0; i < 3; ++i) boards[i].begin(call_number(1));
   EXPECT_FALSE(waits_in_circle(Rank{0}, Rank{1}, 3, read));
-  boards[1].wait_for(Rank{2});
+  boards[1].post_awaited(Rank{2});
   EXPECT_FALSE(waits_in_circle(Rank{0}, Rank{1}, 3, read));
-  boards[2].wait_for(Rank{1});
+  boards[2].post_awaited(Rank{1});
   EXPECT_TRUE(waits_in_circle(Rank{0}, Rank{1}, 3, read));
-  boards[2].wait_for(Rank{0});
+  boards[2].post_awaited(Rank{0});
   EXPECT_TRUE(waits_in_circle(Rank{0}, Rank{1}, 3, read));
   EXPECT_FALSE(waits_in_circle(Rank{0}, kNoRank, 3, read));
 }

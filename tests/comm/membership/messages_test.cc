@@ -36,7 +36,7 @@ JoinMessage sample_join() {
   join.ranks = 4;
   join.timeout_ms = 1000;
   join.agreed = {{"TUTTI_ALGO", "ring"}, {"x", ""}};
-  join.from_rank_0 = "known by rank 0";
+  join.costs_text = "known by rank 0";
   return join;
 }
 
@@ -55,11 +55,11 @@ TEST(Messages, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(join.member.addresses, sample_member(0).addresses);
   EXPECT_EQ(join.agreed.at(1).name, "x");
   EXPECT_EQ(join.timeout_ms, 1000u);
-  EXPECT_EQ(join.from_rank_0, "known by rank 0");
+  EXPECT_EQ(join.costs_text, "known by rank 0");
   GoMessage go;
   ASSERT_TRUE(decode(encode(GoMessage{{Rank{3}}, "told to all"}), &go).ok());
   EXPECT_EQ(go.apart, std::vector<Rank>{Rank{3}});
-  EXPECT_EQ(go.from_rank_0, "told to all");
+  EXPECT_EQ(go.costs_text, "told to all");
   TableMessage table;
   ASSERT_TRUE(decode(encode(sample_table()), &table).ok());
   EXPECT_EQ(table.members.at(2).socket_name, "tutti-abc");
@@ -77,9 +77,9 @@ TEST(Messages, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(news.items[0].sequence, 1ull << 61);
   EXPECT_EQ(news.items[1].kind, MemberEventKind::kDead);
   EXPECT_EQ(news.items[1].note, death.note);
-  PlaceMessage place;
-  ASSERT_TRUE(decode(encode(PlaceMessage{sample_member(5)}), &place).ok());
-  EXPECT_EQ(place.parent.rank, Rank{5});
+  TableSourceMessage source;
+  ASSERT_TRUE(decode(encode(TableSourceMessage{sample_member(5)}), &source).ok());
+  EXPECT_EQ(source.parent.rank, Rank{5});
 }
 
 // A line that is forged, or that speaks to the terminal, would be the reader's own in its log.
@@ -93,9 +93,9 @@ TEST(Messages, TextsOfOthersHaveNoControlCharacters) {
   EXPECT_EQ(failure.text, "x??y");
   Member member = sample_member(5);
   member.host_name = "host\n12:00:00.000 tutti error rank 0: forged";
-  PlaceMessage place;
-  ASSERT_TRUE(decode(encode(PlaceMessage{member}), &place).ok());
-  EXPECT_EQ(place.parent.host_name.find('\n'), std::string::npos);
+  TableSourceMessage source;
+  ASSERT_TRUE(decode(encode(TableSourceMessage{member}), &source).ok());
+  EXPECT_EQ(source.parent.host_name.find('\n'), std::string::npos);
 }
 
 template <class Message>
@@ -123,7 +123,7 @@ TEST(Messages, WhatIsCutShortOrTooLongIsRefused) {
   expect_only_whole_messages_parse<SegmentMessage>(encode(SegmentMessage{4096}));
   expect_only_whole_messages_parse<MemberEventsMessage>(
       encode(MemberEventsMessage{{{Rank{1}, MemberEventKind::kDead, 7, "x"}}}));
-  expect_only_whole_messages_parse<PlaceMessage>(encode(PlaceMessage{sample_member(1)}));
+  expect_only_whole_messages_parse<TableSourceMessage>(encode(TableSourceMessage{sample_member(1)}));
   expect_only_whole_messages_parse<FailureCause>(encode(FailureCause{Code::kTimeout, Rank{0}, Rank{1}, "x"}));
   expect_only_whole_messages_parse<AskIdMessage>(encode(AskIdMessage{1, Rank{1}}));
   expect_only_whole_messages_parse<GiveIdMessage>(encode(GiveIdMessage{}));
@@ -176,7 +176,7 @@ int parse_as_everything(ByteView data) {
   feed(IntroduceMessage{});
   feed(SegmentMessage{});
   feed(MemberEventsMessage{});
-  feed(PlaceMessage{});
+  feed(TableSourceMessage{});
   feed(FailureCause{});
   feed(AskIdMessage{});
   feed(GiveIdMessage{});
