@@ -10,7 +10,7 @@
 namespace tutti {
 
 /// Implemented by WaitJudge (operations) and HostExchange (the devices' set-up in the join). The flag is for spins (one
-/// relaxed load); the function is for the slow rungs.
+/// load); the function is for the slow rungs.
 class WaitMonitor {
  public:
   virtual ~WaitMonitor() = default;
