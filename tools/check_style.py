@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Checks what a compiler does not: arrows between folders (arrows.py), sizes of files and functions, reads of the environment,
-where tests stand, tables of measured numbers (figures.py).
+"""Checks what a compiler does not: arrows between folders (arrows.py), sizes of files, functions and classes, reads of the
+environment, where tests stand, tables of measured numbers (figures.py), and what a script can find of the rules for prose
+(prose.py).
 
-check_style.py [ROOT]: exit code 1 and one line a violation; long files and functions and the comment share are listed.
+check_style.py [ROOT]: exit code 1 and one line a violation; what is longer than wanted and the comment share are listed.
 """
+import collections
 import pathlib
 import re
 import sys
@@ -12,12 +14,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 import arrows  # noqa: E402
 import figures  # noqa: E402
+import prose  # noqa: E402
+from literals import LITERALS, SUFFIXES, blanked, code_of  # noqa: E402
 
 OUTSIDE = ("tools/perf", "examples", "plugins")  # users of include/ alone
 FOLDERS = ("include", "src", "tests", "tools", "bench", "examples", "plugins")
-SUFFIXES = {".h", ".c", ".cc", ".inl", ".cu", ".cuh"}
 FILE_WANTED, FILE_LIMIT = 300, 500
 FUNCTION_WANTED, FUNCTION_LIMIT = 40, 60
+CLASS_WANTED, CLASS_LIMIT = 30, 75  # functions
 # The environment is read through the table of settings; launchers are recognised by their variables;
 # the CUDA runtime has its own;
 # programs hand settings to communicators and to programs that they start.
@@ -25,21 +29,20 @@ MAY_READ_ENVIRONMENT = {"src/core/settings.cc", "src/comm/rendezvous/launcher.cc
                         "tools/perf/ranks.cc", "tools/perf/sweep.cc", "tools/perf/peers.cc", "tools/probe/sweeps.cc"}
 READS_ENVIRONMENT = re.compile(r"\b(getenv|secure_getenv|environ)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
-LITERALS = re.compile(
-    r'//[^\n]*|/\*.*?\*/|R"([^()\s\\]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-zA-Z_])\'(?:\\.|[^\'\\\n])*\'', re.S)
 NAMED_FILE = re.compile(r"`((?:src|tests|tools|bench|examples|plugins|include|docs|cmake)/[\w./*-]+[\w*])`")
 COVERED = re.compile(r"(?:[\w*]+/)+[\w*]+\.\w+")
+CLASS = re.compile(r"\b(?<!enum )(?:class|struct) (?:(?:alignas|TUTTI_\w+)\([^)]*\) |\[\[\w+\]\] )*(\w+)(?:<[^;{]*>)?(?: final)?"
+                   r"(?: ?:(?!:)[^;{()]*)?\s*\{")
+# What is no part of a declaration, or has brackets and is no list of parameters.
+ATTRIBUTE = re.compile(r"\b(?:TUTTI_\w+|alignas|noexcept)\((?:[^()]|\([^()]*\))*\)|\[\[[^\]]*\]\]"
+                       r"|\b(?:public|private|protected):(?!:)")
+NO_MEMBER = re.compile(r"(?:using|friend|typedef|static_assert|enum|class|struct|union)\b")
 CONTAINER = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
-
-
-def blanked(text):
-    """The text with comments and literals as spaces; lines stay where they are."""
-    return LITERALS.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
 
 
 def functions(text):
     """(name, first line, number of lines) of each function with a body outside other functions."""
-    code = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda m: re.sub(r"[^\n]", " ", m.group()), blanked(text), flags=re.M)
+    code = code_of(text)
     found, stack, start = [], [], 0
     for match in re.finditer(r"[{};]", code):
         place, sign = match.start(), match.group()
@@ -76,6 +79,42 @@ def kind_of(head):
     return "function"
 
 
+def declarations(code, begin):
+    """What is declared in the class whose braces begin there, each without its body."""
+    depth, text = 0, ""
+    for place in range(begin, len(code)):
+        sign = code[place]
+        depth += {"{": 1, "}": -1}.get(sign, 0)
+        if depth < 0:
+            return
+        ends_body = sign == "}" and depth == 0 and kind_of_member(text) == "function"
+        if (sign == ";" and depth == 0) or (ends_body and not re.match(r"\s*[,{)]", code[place + 1:place + 80])):
+            yield text
+            text = ""
+        elif depth == 0 and sign not in "{}":
+            text += sign
+
+
+def kind_of_member(text):
+    """"function", "member" or, if it is neither, ""."""
+    text = ATTRIBUTE.sub(" ", text).strip()
+    while text != (shorter := re.sub(r"<[^<>]*>", "", text)):
+        text = shorter
+    text = re.sub(r"^template\s*", "", text)
+    if not text or NO_MEMBER.match(text):
+        return ""
+    head = text.split("=")[0]
+    return "function" if "operator" in head or ("(" in head and not re.search(r"\(\s*\*", head)) else "member"
+
+
+def classes(text):
+    """(name, first line, functions, members) of each class."""
+    code = code_of(text)
+    for head in CLASS.finditer(code):
+        kinds = [kind_of_member(each) for each in declarations(code, head.end())]
+        yield head.group(1), code.count("\n", 0, head.start()) + 1, kinds.count("function"), kinds.count("member")
+
+
 def room_of(path):
     parts = path.split("/")
     return parts[1] if parts[0] == "src" and len(parts) > 2 else None
@@ -107,6 +146,17 @@ def check_sizes(path, text, long_ones):
             long_ones.append(f"{path}:{first}: {name}: {length} lines")
         if length > FUNCTION_LIMIT:
             yield f"{path}:{first}: {name} has {length} lines, the limit is {FUNCTION_LIMIT}"
+
+
+def check_classes(path, text, long_ones):
+    """Of the library's headers; a stand-in of the tests has what it stands in for."""
+    if not path.startswith("src/") or not path.endswith((".h", ".cuh")):
+        return
+    for name, first, count, members in classes(text):
+        if count > CLASS_WANTED:
+            long_ones.append(f"{path}:{first}: {name}: {count} functions, {members} members")
+        if count > CLASS_LIMIT:
+            yield f"{path}:{first}: {name} has {count} functions, the limit is {CLASS_LIMIT}"
 
 
 def comment_lines(text):
@@ -160,14 +210,17 @@ def check_picture(root):
         yield "docs/architecture.md: the picture is not that of tools/arrows.py --picture"
 
 
-def check(root):
-    """(violations, long files and functions, {part: (comment lines, lines)}) of a tree."""
+def check(root, later=None):
+    """(violations, what is longer than wanted, {part: (comment lines, lines)}) of a tree; `later` gets prose that only counts."""
     violations, long_ones, shares = [*arrows.violations(root), *check_picture(root), *check_named_files(root), *check_tests(root)], [], {}
     violations += figures.differences(root)
+    violations += prose.check_pages(root)
     for path, text in source_files(root):
         violations += check_outside(path, text)
         violations += check_environment(path, text)
         violations += check_sizes(path, text, long_ones)
+        violations += check_classes(path, text, long_ones)
+        violations += prose.check(path, text, [] if later is None else later)
         part = room_of(path) or path.split("/")[0]
         comments, lines = comment_lines(text)
         had = shares.get(part, (0, 0))
@@ -177,10 +230,13 @@ def check(root):
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
-    violations, long_ones, shares = check(root)
-    print(f"Longer than wanted (files {FILE_WANTED}, functions {FUNCTION_WANTED} lines):")
+    later = []
+    violations, long_ones, shares = check(root, later)
+    print(f"Longer than wanted (files {FILE_WANTED}, functions {FUNCTION_WANTED} lines, classes {CLASS_WANTED} functions):")
     print("\n".join("  " + line for line in long_ones) or "  none")
     print("Comment lines: " + ", ".join(f"{part} {100 * c // max(n, 1)} %" for part, (c, n) in sorted(shares.items())))
+    folders = collections.Counter(line.rsplit("/", 1)[0] for line in (each.split(":")[0] for each in later))
+    print("Prose to be mended (tools/prose.py): " + (", ".join(f"{name} {count}" for name, count in sorted(folders.items())) or "none"))
     for line in violations:
         print("error: " + line)
     print(f"{len(violations)} violations")

@@ -33,7 +33,7 @@ struct Choice {
 Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machine, std::string_view forced_name,
               Bytes forced_tile, const HostMap* hosts = nullptr);
 
-/// The same for a known algorithm, which must serve the call: its lanes and tile.
+/// Chooses lanes and tile for a known algorithm, which must serve the call.
 Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machine, const Algorithm& algorithm,
               Bytes forced_tile, const HostMap* hosts = nullptr);
 

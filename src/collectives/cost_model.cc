@@ -8,7 +8,7 @@
 namespace tutti {
 namespace {
 
-/// Of one candidate: a few milliseconds at most.
+/// A candidate with more steps is not simulated: so many take a few milliseconds at most.
 constexpr std::uint64_t kMostSteps = 500'000;
 /// Calls of a loop that are simulated: a sender runs ahead as far as its credits reach, 16 small messages, before the
 /// pace is that of the slowest.

@@ -30,12 +30,12 @@ class CostModel {
   /// has too many steps.
   Time predict(const Algorithm& algorithm, Collective collective, Bytes block, int root);
 
-  /// Of predicted times in the order of the catalogue: the place of the preferred one (beyond the last: none) if it is
-  /// within kMargin of the shortest, else of the first that is.
+  /// Picks the preferred one of the predicted times, which are in the order of the catalogue, if it is within kMargin
+  /// of the shortest, else the first that is. Returns its place. A `preferred` beyond the last prefers none.
   static std::size_t pick(std::span<const Time> times, std::size_t preferred);
-  /// Of the algorithms whose predicted time is within kMargin of the shortest, the one that thresholds name
-  /// (automatic_algorithm()), else the first of the catalogue, where the simpler ones come first; nullptr: none could
-  /// be simulated.
+  /// Chooses among the algorithms whose predicted time is within kMargin of the shortest: the one that thresholds name
+  /// (automatic_algorithm()), else the first of the catalogue, where the simpler ones come first. Returns nullptr if
+  /// none could be simulated.
   const Algorithm* best(Collective collective, Bytes block);
   /// Whether best() looks at it: hierarchical ones only where several hosts have several ranks.
   bool is_candidate(const Algorithm& algorithm, Collective collective) const;

@@ -81,7 +81,7 @@ TUTTI_HD constexpr std::int32_t lowest_at_places(const Shape& s, std::int32_t fi
   const std::int32_t zero = wrap(-s.root, s.ranks);
   return first <= zero && zero <= last ? 0 : wrap(s.root + first, s.ranks);
 }
-/// The same for positions of a tree, 1 <= first <= last < ranks.
+/// The lowest of the ranks at positions first .. last of a tree, 1 <= first <= last < ranks.
 TUTTI_HD constexpr std::int32_t lowest_rank(const Shape& s, std::uint32_t tree, std::int32_t first, std::int32_t last) {
   if (tree == 0) return lowest_at_places(s, first, last);
   if (s.ranks % 2 == 1) return lowest_at_places(s, s.ranks - last, s.ranks - first);

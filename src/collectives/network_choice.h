@@ -13,7 +13,7 @@ namespace tutti {
 /// thread.
 std::string_view network_algorithm(Collective collective, Bytes bytes, const Machine& machine, const HostMap* hosts);
 
-/// The same for ranks with a host each, among algorithms whose steps name each peer: `hosts` of them.
+/// The name of the algorithm for `hosts` ranks with a host each, among algorithms whose steps name each peer.
 std::string_view named_peers_algorithm(Collective collective, Bytes bytes, int hosts);
 
 /// Lanes that an algorithm which gains by a second one should run on there, at least 1.

@@ -49,14 +49,14 @@ class PlanCache {
       return *known;
     return find_slowly(collective, bytes, root);
   }
-  /// The same if it was asked lately, else nullptr; never allocates.
+  /// What find() returns, if it was asked lately, else nullptr. Never allocates.
   const Plan* recall(Collective collective, Bytes bytes, int root) const {
     const Recent& recent = recent_[place(collective, root)];
     const bool same = recent.plan.schedule != nullptr && recent.bytes == bytes && recent.root == root;
     return same ? &recent.plan : nullptr;
   }
 
-  /// The same for an operation that is not commutative: algorithms that combine all operands in rank order.
+  /// The plan for an operation that is not commutative. Its algorithm combines all operands in rank order.
   Plan find_in_rank_order(Collective collective, Bytes bytes, int root);
   /// What would be chosen; any thread.
   Choice choice(Collective collective, Bytes bytes) const;

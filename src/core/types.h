@@ -123,7 +123,7 @@ inline constexpr CollectiveTraits kCollectiveTraits[] = {
 };
 static_assert(sizeof(kCollectiveTraits) == kCollectives * sizeof(CollectiveTraits));
 
-/// Of a number that is no collective: those of kNone.
+/// A number that is no collective has those of kNone.
 constexpr const CollectiveTraits& traits_of(Collective c) {
   const auto number = static_cast<unsigned>(c);
   return kCollectiveTraits[number < kCollectives ? number : 0];

@@ -1,5 +1,5 @@
 // One wait for all that nothing announces to the thread that waits for it: it looks again and again, and every wait has
-// somebody who ends it if it is in vain.
+// somebody who ends it if what is waited for does not come.
 #pragma once
 
 #include <chrono>
@@ -28,8 +28,9 @@ struct WaitPace {
   }
 };
 
-/// Looks until ready() is true. After each look in vain monitor(sleeps) says whether the wait is still worth it; if it
-/// is not ok, the wait ends with that. `sleeps` is true if a nap follows, so that there is time for a longer check.
+/// Looks until ready() is true. After each look that found nothing monitor(sleeps) says whether the wait is still worth
+/// it; if it is not ok, the wait ends with that. `sleeps` is true if a nap follows, so that there is time for a longer
+/// check.
 template <class Ready, class Monitor>
 [[nodiscard]] Status wait_until(const Ready& ready, const Monitor& monitor, const WaitPace& pace) {
   Ladder ladder(pace.ladder);

@@ -145,7 +145,7 @@ template <class T>
 struct Real : Plain<T> {
   template <class V>
   TUTTI_INLINE static V narrow(V lanes) {
-    // By its bits: a NaN that was added to zero is another one on a GPU.
+    // The NaN is made from its bits, since one that was added to zero is another one on a GPU.
     constexpr auto kNan = __builtin_bit_cast(WordsOf<T>, static_cast<T>(__builtin_nan("")));
     const V nan = bits_as<T>(With<WordsOf<T>, V>{} + kNan);
     return lanes == lanes ? lanes : nan;

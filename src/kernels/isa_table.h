@@ -10,7 +10,7 @@ struct IsaTable {
   ReduceKernel reduce[kDataTypes][kRedOps];  ///< nullptr: not offered
   void (*copy_by_stream)(void* destination, const void* source, std::size_t bytes);
   void (*scale[kDataTypes])(void* destination, const void* source, std::size_t count, const void* scalar);
-  /// Of 8 and 16-bit floats; nullptr for other types.
+  /// These two are there for 8 and 16-bit floats, and nullptr for other types.
   void (*narrow[kDataTypes])(void* destination, const float* source, std::size_t count);
   void (*widen[kDataTypes])(float* destination, const void* source, std::size_t count, bool stream);
 };

@@ -23,7 +23,7 @@ class PendingConnections {
   /// Whether anybody may be expected at this end of a TCP connection.
   using Expected = std::function<bool(const Socket& connected)>;
 
-  /// Told once a second while there is no descriptor or memory left to accept a connection with.
+  /// Called once a second while there is no descriptor or memory left to accept a connection with.
   using Lack = std::function<void(const Status& why)>;
 
   struct Callbacks {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kLast = 4;
 
-/// Only addresses of the lowest kind that a host has are offered: others would be tried in vain, or be this host's own.
+/// Only addresses of the lowest kind that a host has are offered: others would lead nowhere, or be this host's own.
 int kind_of(const IpAddress& address) { return address.is_loopback() ? 2 : address.is_link_local() ? 1 : 0; }
 
 /// Lower is better.

@@ -91,7 +91,7 @@ class EventLoop {
   std::unordered_map<TimerId, Clock::time_point> due_;  // of each timer: to find it in the map above
   TimerId next_timer_ = 1;
   int turns_without_timers_ = 0;
-  Status thrown_;  // what a handler or task threw; ok once the listener has been told
+  Status thrown_;  // what a handler or task threw; ok once the listener was called with it
   std::vector<std::byte> scratch_;
 
   Mutex mutex_;  // also held while the doorbell is rung or closed

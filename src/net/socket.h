@@ -1,4 +1,4 @@
-// Socket: one connected socket of either kind, unix or TCP, behind one face.
+// Socket: one connected socket of either kind, unix or TCP, with one interface.
 #pragma once
 
 #include <sys/types.h>

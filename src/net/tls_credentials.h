@@ -15,7 +15,7 @@ namespace tutti {
 std::string tls_identity(Role role, const KeyId& id);
 /// False: not made by tls_identity().
 bool parse_tls_identity(std::string_view identity, Role* role, KeyId* id);
-/// Of this identity alone, and not the key of anything else.
+/// Derives the key of this identity, which is the key of nothing else.
 Status tls_key(std::string_view identity, const Key& secret, TlsKey* key);
 
 /// All that goes over the socket is encrypted from now on; its end dialled. kRemoteError etc. come from send and

@@ -332,7 +332,7 @@ Status OpenSslSession::receive(std::span<std::byte> buffer, std::size_t* got, So
     if (!status.ok() && *got == 0) return status;
     *got += size;
   }
-  if (*got > 0) *state = SocketState::kDone;  // an end is told next time
+  if (*got > 0) *state = SocketState::kDone;  // an end is reported next time
   return {};
 }
 

@@ -35,7 +35,7 @@ class LinkTable {
 
   /// Whether the sender has a credit. A multicast slot is free when all readers have taken its message.
   bool has_room(const LinkName& link);
-  /// `values`: one, or several where the link is no multicast link; the message is told of them.
+  /// `values` is one value, or several if the link is no multicast link. They are noted in the message.
   void push(const LinkName& link, Message message, std::span<const ValueId> values);
   /// The reader's next message, or nullptr.
   const Message* front(const LinkName& link);

@@ -168,7 +168,7 @@ class Picture {
     return name;
   }
 
-  /// A band behind the ranks of each host.
+  /// Draws a band as the background of each host's ranks.
   std::string hosts() const {
     const HostMap* const map = call_.shape.hosts;
     if (map == nullptr || map->hosts == 1) return "";

@@ -17,7 +17,7 @@ class ReferenceWatch {
 
   void reset(std::size_t strands, std::size_t cells);
 
-  /// A strand's message to `readers` readers; returns what received() is to be told.
+  /// A strand's message to `readers` readers. Returns the message's number for refer() and received().
   std::uint32_t sent(std::uint32_t strand, std::uint32_t readers);
   /// The message, which may be read from this cell. Call after the step's own store.
   void refer(std::uint32_t message, std::size_t cell);

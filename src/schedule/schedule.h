@@ -25,8 +25,8 @@ struct Schedule {
 /// Writes the generator out. Allocates; not for the hot path.
 Schedule build_schedule(const Algorithm& algorithm, const Shape& shape);
 
-/// The same by some of a larger number of ranks: peer i becomes members[i], the shape stays that of these ranks alone.
-/// False, and nothing is changed: a step has a set of peers, which would be others there.
+/// Makes it a schedule of some of a larger number of ranks: peer i becomes members[i], the shape stays that of these
+/// ranks alone. Returns false, and changes nothing, if a step has a set of peers, which would be others there.
 bool renumber_peers(std::span<const std::int32_t> members, Schedule* schedule);
 
 }  // namespace tutti

@@ -82,7 +82,7 @@ void SimulatedNetwork::start(std::uint32_t number, Time now, EventQueue& events)
 bool SimulatedNetwork::happen(std::uint32_t number, Time now, EventQueue& events) {
   Flow& flow = flows_[number];
   if (!flow.flowing) {
-    if (flow.begins == now) begin(number, now);  // else it is the number's last owner that is told of
+    if (flow.begins == now) begin(number, now);  // else the event is of the number's last owner
     return false;
   }
   if (flow.end != now) return false;  // it has become faster or slower since

@@ -47,7 +47,7 @@ class SimulatedNetwork {
   /// Flows have begun or ended: before time goes on, settle() says how fast the others are now.
   bool is_unsettled() const { return !changed_.empty(); }
   void settle(Time now, EventQueue& events);
-  /// Of speeds, so far: what many messages on one link cost most.
+  /// How often speeds were computed so far, which is what many messages on one link cost most.
   std::uint64_t updates() const { return updates_; }
 
  private:

@@ -175,7 +175,7 @@ void Simulation::load(std::int32_t rank, Strand& s) {
   s.bytes = bytes_of(s);
 }
 
-/// As the executor counts them.
+/// Counts them as the executor does.
 std::size_t Simulation::bytes_of(const Strand& s) const {
   if (extent_.input_blocks == 0 && extent_.output_blocks == 0) return 0;  // a token
   const std::size_t tile = s.pass % plan_.tiles;

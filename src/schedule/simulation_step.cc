@@ -47,7 +47,7 @@ void Simulation::begin(std::int32_t rank, std::uint32_t lane, Time now) {
   s.begin = begin;
   Time end = begin + duration(rank, s);
   if (crosses_memory_) end = std::max(end, memory_busy(rank, s, begin));
-  // What it sends leaves at its end; known now, so that the writes of one step to many can be told one by one.
+  // What it sends leaves at its end. That is known now, so the writes of a step to many can be timed back from it.
   if (s.step.has(kSend)) commit(rank, s, end);
   events_.push(end, Event::Kind::kDone, static_cast<std::uint32_t>(rank));
   ++steps_;

@@ -56,7 +56,7 @@ struct Span {
   std::uint32_t run : 5 = 0;
   std::uint32_t period : 5 = 0;
 
-  /// Of chunk j < count.
+  /// The distance of chunk j < count from the named one.
   TUTTI_HD constexpr std::uint32_t distance(std::uint32_t j) const {
     return (j >> run << period) | (j & ((std::uint32_t{1} << run) - 1));
   }

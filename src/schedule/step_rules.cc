@@ -44,7 +44,7 @@ bool has_right_peers(const StepPlace& place, const Step& step) {
   return recv_ok && send_ok && !alone && !no_set && step.send_to <= PeerSet::kAll;
 }
 
-/// Of a step with several chunks, or none.
+/// What is wrong with a step of several chunks; nullptr if nothing is.
 const char* find_span_fault(const StepPlace& place, const Step& step) {
   const char* problem = nullptr;
   if (step.span.count == 0) problem = "no chunks";

@@ -7,6 +7,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools"))
 import arrows  # noqa: E402
 import check_style  # noqa: E402
+import literals  # noqa: E402
 
 
 def violations_of(files):
@@ -160,9 +161,97 @@ class Tests(unittest.TestCase):
         self.assertEqual(violations_of({**self.LISTED, **own}), [])
 
 
+class Classes(unittest.TestCase):
+    def test_class_at_and_past_the_limit(self):
+        for count, found in ((75, []), (76, ["src/core/a.h:1: A has 76 functions, the limit is 75"])):
+            text = "class A {\n" + "".join(f"  void f{i}();\n" for i in range(count)) + "  int a_ = 0;\n};\n"
+            self.assertEqual(violations_of({"src/core/a.h": text}), found)
+            self.assertEqual(violations_of({"tests/device/a.h": text}), [])
+
+    def test_what_is_a_function(self):
+        text = """template <class T>
+class alignas(64) A final : public B<T>, private C {
+ public:
+  explicit A(int x) : x_{x}, y_(x) { ++y_; }
+  A(const A&) = delete;
+  A& operator=(const A&) = delete;
+  ~A() override;
+  [[nodiscard]] Status f(std::function<void(int)> g = {}) const TUTTI_REQUIRES(mutex_);
+  template <class U>
+  void h(U u) {
+    for (;;) u();
+  }
+  using Call = void (*)(int);
+  enum class Kind { kOne };
+  struct Inner {
+    void in();
+  };
+  friend void f(A&);
+
+ private:
+  std::function<void(int)> called_;
+  void (*pointer_)(int) = nullptr;
+  std::atomic<int> x_{0};
+  int y_ TUTTI_GUARDED_BY(mutex_) = f(1);
+};
+"""
+        self.assertEqual(list(check_style.classes(text)), [("A", 2, 6, 4), ("Inner", 15, 1, 0)])
+        self.assertEqual(list(check_style.classes("enum class A { kOne };\nclass B;\nvoid f(class C c) {}\n")), [])
+
+
+class Prose(unittest.TestCase):
+    def faults_of(self, comment, folder="src/core"):
+        return violations_of({f"{folder}/a.h": comment + "\nint x;\n"})
+
+    def test_comments_that_are_no_sentence(self):
+        for text in ("/// Of device memory; whoever allocated it.", "/// The same for a copy.", "// The same, on the root only.",
+                     "/// By the thread that calls it.", "// In vain.", "/// As typed.", "/// With a tag, any int.",
+                     "/** With -g: whether there are devices. */", "// As many blocks\n// as keep a device busy."):
+            self.assertEqual(len(self.faults_of(text)), 1, text)
+
+    def test_comments_that_are(self):
+        for text in ("/// Offers memory of the device.", "/// The same rank asks twice.", "// By default nothing is logged.",
+                     "// As long as it lives, a cancel waits.", "// With more ranks than cores the spin does not pay, so it ends.",
+                     "// A list:\n// Of this and that.", "int y;  ///< of the reader"):
+            self.assertEqual(self.faults_of(text), [], text)
+
+    def test_words_that_are_avoided(self):
+        for text in ("// It stands behind another call.", "// It waits in vain.", "// An error is told on stderr.",
+                     'const char* s = "told of a death";', "/* Behind\n * that one. */"):
+            self.assertEqual(len(self.faults_of(text)), 1, text)
+        for text in ("// It leaves no file behind.", "// hidden behind the computation", "// It was told to stop.",
+                     "// They are told apart by tag.", 'const char* s = "told by rank 1";', "int told = 1;"):
+            self.assertEqual(self.faults_of(text), [], text)
+
+    def test_what_is_only_counted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root, later = pathlib.Path(folder), []
+            (root / "src/comm").mkdir(parents=True)
+            (root / "src/comm/a.h").write_text("/// Of a rank.\nint x;\n", encoding="utf-8")
+            self.assertEqual(check_style.check(root, later)[0], [])
+            self.assertEqual(later, ['src/comm/a.h:1: "Of a rank." begins no sentence'])
+        self.assertEqual(self.faults_of("/// Of a rank.", "tests/comm"), [])
+
+    def test_long_lines(self):
+        for line, count in (("// " + "a" * 117, 0), ("// " + "a" * 118, 1), ('const char* s = "' + "a" * 120 + '";', 0)):
+            self.assertEqual(len(self.faults_of(line)), count, line)
+            self.assertEqual(len(self.faults_of(line, "tests/core")), count, line)
+
+    def test_long_lines_of_documents(self):
+        wide = "a" * 121
+        self.assertEqual(violations_of({"docs/new.md": f"{wide}\n"}), ["docs/new.md:1: 121 columns, the limit is 120"])
+        self.assertEqual(len(violations_of({"README.md": f"a\n{wide}\n"})), 1)
+        for page, text in (("docs/new.md", f"| {wide} |\n```\n{wide}\n```\n{wide[:120]}\n"), ("CHANGELOG.md", f"{wide}\n")):
+            self.assertEqual(violations_of({page: text}), [], page)
+
+
 class Comments(unittest.TestCase):
     def test_share(self):
         self.assertEqual(check_style.comment_lines("// a\nint x;  // b\n/* c\n d */\n\nint y;\n"), (4, 5))
+
+    def test_blocks(self):
+        text = '/// One,\n/// two.\nint x;  // three\n// four\n/* five\n * six */\nconst char* s = "// none";\n'
+        self.assertEqual(literals.comments(text), [(1, "One, two."), (3, "three"), (4, "four five six")])
 
 
 if __name__ == "__main__":

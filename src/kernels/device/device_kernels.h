@@ -16,7 +16,7 @@ namespace tutti::device {
 /// failed.
 Status launch_reduce(const ReduceArgs& args, DataType type, RedOp op, unsigned blocks, void* stream);
 
-/// The same for a copy of `bytes` to each of the destinations.
+/// Starts a copy of `bytes` to each of the destinations; all else is as for launch_reduce().
 Status launch_copy(const void* source, void* const* destinations, int destination_count, Bytes bytes, unsigned blocks,
                    void* stream);
 

@@ -58,7 +58,7 @@ TUTTI_HD inline void scale(std::size_t thread, std::size_t threads, const Device
   }
 }
 
-/// Of a list of pairs the one of the product, which is what scaling does to an element.
+/// Called for each pair of a list: scales by the product's, since a product is what scaling does to an element.
 struct Scaler {
   std::size_t thread;
   std::size_t threads;
