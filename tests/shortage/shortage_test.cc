@@ -1,5 +1,6 @@
-// At each point of a job at which a process asks for memory, a descriptor, a thread or a mapping, it gets none: nothing
-// crashes, nothing hangs, nothing is wrong, and some rank says what was lacking.
+// At each point of a job at which a process asks for memory, a descriptor, a thread or a mapping, it gets none, also
+// while it makes lost connections again: nothing crashes, nothing hangs, nothing is wrong, and some rank says what was
+// lacking.
 #include "shortage/shortage.h"
 
 #include <gtest/gtest.h>
@@ -8,20 +9,23 @@
 #include <tutti/tutti.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 
-#include "support/depth.h"
+#include "shortage/points.h"
+#include "support/connections.h"
 #include "support/job.h"
 #include "support/rank_processes.h"
+#include "support/scoped_setting.h"
 #include "support/shared_memory.h"
 
 namespace tutti::test {
@@ -32,6 +36,7 @@ constexpr int kRanks = 2;
 /// What the process of a job tells the test.
 struct Outcome {
   long requests;
+  long cuts;
   std::array<int, kRanks> results;
   char texts[kRanks][1000];
   char log[4000];
@@ -43,119 +48,110 @@ void keep_line(int, const char* line, void* user) {
   std::snprintf(log + used, sizeof Outcome::log - used, "\n%s", line);
 }
 
+/// A job, and how its ranks are linked.
+struct Place {
+  const char* name;
+  const char* transport;
+  std::span<const Job::Part> parts;
+  bool from_cut = false;  // the requests count from the first lost connection on
+};
+
+/// Between its calls and in the middle of one, the connections of a rank are cut: they are made again by the next call,
+/// on a stream by the progress thread, in a split beside those of the new communicator, and by the end.
+constexpr std::array<Job::Part, 12> kCutJob{&Job::add,     &Job::add_much, &Job::cut,      &Job::add,
+                                            &Job::add_cut, &Job::cut,      &Job::exchange, &Job::cut,
+                                            &Job::stream,  &Job::cut,      &Job::split,    &Job::cut};
+
+constexpr std::array<Place, 2> kPlaces{{{"shm", "shm", kWholeJob}, {"tcp", "tcp", kWholeJob}}};
+constexpr Place kCutPlace{"tcp_cut", "tcp", kCutJob, true};
+
+void run_rank(const Place& place, const tuttiUniqueId& id, int rank, Outcome* outcome) {
+  const Job job(id, kRanks, rank, place.parts);
+  if (!job.is_exact()) {
+    std::fprintf(stderr, "rank %d: a wrong result\n", rank);
+    ::_exit(3);
+  }
+  if (!job.is_gone()) {
+    std::fprintf(stderr, "rank %d: a communicator that has been destroyed is still there\n", rank);
+    ::_exit(5);
+  }
+  outcome->results[static_cast<std::size_t>(rank)] = job.result();
+  std::strcpy(outcome->texts[rank], job.text());
+}
+
 /// In a process of its own.
-[[noreturn]] void run_job(Scarce kind, long k, bool lasting, Outcome* outcome) {
-  const auto rank_main = [outcome](const tuttiUniqueId& id, int rank) {
-    const Job job(id, kRanks, rank, kWholeJob);
-    if (!job.is_exact()) {
-      std::fprintf(stderr, "rank %d: a wrong result\n", rank);
-      ::_exit(3);
-    }
-    if (!job.is_gone()) {
-      std::fprintf(stderr, "rank %d: a communicator that has been destroyed is still there\n", rank);
-      ::_exit(5);
-    }
-    outcome->results[static_cast<std::size_t>(rank)] = job.result();
-    std::strcpy(outcome->texts[rank], job.text());
-  };
+[[noreturn]] void run_job(const Place& place, const Shortage& shortage, long k, Outcome* outcome) {
   // The test's own thread is there before the shortage.
   std::atomic<int> go{0};
   tuttiUniqueId id{};
   std::thread other([&] {
     while (go == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
-    if (go == 1) rank_main(id, 1);
+    if (go == 1) run_rank(place, id, 1, outcome);
   });
   (void)tuttiSetLogCallback(&keep_line, outcome);
-  make_scarce(kind, k, lasting);
+  bool is_first = place.from_cut;
+  Job::at_cut = [&](int rank) {
+    if (rank != 0) return;
+    if (std::exchange(is_first, false)) make_scarce(shortage.kind, k, shortage.lasting);
+    outcome->cuts += cut_connections();
+  };
+  if (!place.from_cut) make_scarce(shortage.kind, k, shortage.lasting);
   const tuttiResult_t made = tuttiGetUniqueId(&id);
   go = made == tuttiSuccess ? 1 : 2;
   if (made == tuttiSuccess) {
-    rank_main(id, 0);
+    run_rank(place, id, 0, outcome);
   } else {
     outcome->results[0] = made;
     std::snprintf(outcome->texts[0], sizeof outcome->texts[0], "%s", tuttiGetLastError(nullptr));
   }
   other.join();
-  outcome->requests = end_scarcity(kind);
+  outcome->requests = end_scarcity(shortage.kind);
   sigset_t blocked;
   ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
   std::exit(::sigismember(&blocked, SIGTERM) != 0 ? 4 : 0);
 }
 
-struct Shortage {
-  const char* name;
-  Scarce kind;
-  bool lasting;
-  const char* word;         // in the text of one of the ranks, or in the log
-  long most_points = 1000;  // tried in all, and in a short run
-  long points = 50;
-};
-
-std::string words_of(const Outcome& outcome) {
-  return std::string(outcome.texts[0]) + " | " + outcome.texts[1] + " | " + outcome.log;
-}
-
-class Shortages : public ::testing::TestWithParam<std::tuple<Shortage, const char*>> {
+class Shortages : public ::testing::TestWithParam<std::tuple<Shortage, Place>> {
  protected:
-  Shortages() {
-    ::setenv("TUTTI_TRANSPORT", std::get<1>(GetParam()), 1);
-    ::setenv("TUTTI_LOG", "error", 1);
-    ::setenv("TUTTI_TIMEOUT", "30", 1);
-    ::setenv("TUTTI_JOIN_TIMEOUT", "1", 1);
-  }
-  ~Shortages() override {
-    for (const char* name : {"TUTTI_TRANSPORT", "TUTTI_LOG", "TUTTI_TIMEOUT", "TUTTI_JOIN_TIMEOUT"}) ::unsetenv(name);
-  }
-
-  /// The wait status.
-  int run(long k) {
-    const Shortage& shortage = std::get<0>(GetParam());
+  Ending run(long k) {
+    const auto& [shortage, place] = GetParam();
     outcome_.reset();
-    return end_of_process([&] { run_job(shortage.kind, k, shortage.lasting, &*outcome_); });
+    Ending ending;
+    ending.orderly = end_of_process([&] { run_job(place, shortage, k, &*outcome_); }) == 0;
+    ending.successful = outcome_->results == std::array<int, kRanks>{};
+    ending.requests = outcome_->requests;
+    if (k == kNever && place.from_cut) {
+      EXPECT_GE(outcome_->cuts, 5) << "there was nothing to cut";
+    }
+    ending.words = std::to_string(outcome_->results[0]) + " " + outcome_->texts[0] + " | " +
+                   std::to_string(outcome_->results[1]) + " " + outcome_->texts[1] + " | " + outcome_->log;
+    return ending;
   }
 
+ private:
+  const ScopedSetting transport_{"TUTTI_TRANSPORT", std::get<1>(GetParam()).transport};
+  const ScopedSetting log_{"TUTTI_LOG", "error"};
+  const ScopedSetting timeout_{"TUTTI_TIMEOUT", "30"};
+  const ScopedSetting join_timeout_{"TUTTI_JOIN_TIMEOUT", "1"};
+  const ScopedSetting reconnect_{"TUTTI_RECONNECT", "2"};
   SharedMemory<Outcome> outcome_;
 };
 
 TEST_P(Shortages, AtAnyPointIsAnError) {
-  const Shortage& shortage = std::get<0>(GetParam());
-  ASSERT_EQ(run(1'000'000'000), 0);
-  const long requests = outcome_->requests;
-  ASSERT_EQ(outcome_->results, (std::array<int, kRanks>{})) << words_of(*outcome_);
-  if (requests == 0) GTEST_SKIP() << "a job of this kind asks for none";
-  RecordProperty("requests", static_cast<int>(requests));
-  const long step = std::max(1L, requests / points_tried(shortage.most_points, shortage.points));
-  const char* const only = std::getenv("TEST_REQUEST");  // this one alone
-  int failures = 0;
-  for (long k = only != nullptr ? std::atol(only) : 1; k <= requests; k += only != nullptr ? requests : step) {
-    const auto begin = std::chrono::steady_clock::now();
-    const int end = run(k);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    ASSERT_EQ(end, 0) << "request " << k << " of " << requests << ": " << words_of(*outcome_);
-    EXPECT_LT(took.count(), 15) << "request " << k << " of " << requests << ": " << words_of(*outcome_);
-    if (outcome_->results == std::array<int, kRanks>{}) continue;  // it could do without
-    ++failures;
-    EXPECT_NE(words_of(*outcome_).find(shortage.word), std::string::npos)
-        << "request " << k << " of " << requests << ": " << outcome_->results[0] << " " << outcome_->results[1] << " "
-        << words_of(*outcome_);
-  }
-  if (only == nullptr) {
-    EXPECT_GT(failures, 0) << "the case checks nothing";
-  }
+  expect_errors_at_points(std::get<0>(GetParam()), [this](long k) { return run(k); });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Of, Shortages,
-    ::testing::Combine(
-        ::testing::Values(Shortage{"memory", Scarce::kMemory, false, "memory"},
-                          Shortage{"memory_from_there_on", Scarce::kMemory, true, "memory", 20, 4},
-                          Shortage{"descriptors", Scarce::kDescriptors, true, "Too many open files", 1000, 10},
-                          Shortage{"threads", Scarce::kThreads, false, "thread"},
-                          Shortage{"threads_from_there_on", Scarce::kThreads, true, "thread", 200, 10},
-                          Shortage{"mappings", Scarce::kMappings, false, "Cannot allocate memory"},
-                          Shortage{"mappings_from_there_on", Scarce::kMappings, true, "Cannot allocate memory"}),
-        ::testing::Values("shm", "tcp")),
-    [](const auto& info) { return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param); });
+const auto kShortageAndPlace = [](const auto& info) {
+  return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param).name;
+};
+INSTANTIATE_TEST_SUITE_P(Of, Shortages,
+                         ::testing::Combine(::testing::ValuesIn(kShortages), ::testing::ValuesIn(kPlaces)),
+                         kShortageAndPlace);
+// Nothing is mapped after the first loss.
+INSTANTIATE_TEST_SUITE_P(OfReconnects, Shortages,
+                         ::testing::Combine(::testing::ValuesIn(std::span(kShortages).first<kUnmapped>()),
+                                            ::testing::Values(kCutPlace)),
+                         kShortageAndPlace);
 
 /// In a process of its own, which has a communicator: the k-th request for memory of its first id finds none. The exit
 /// code is 0 if all is well and there was such a request, 1 if there was none.
@@ -216,6 +212,29 @@ TEST(ShortageOfMemory, DoesNotKeepAnAbortFromTheRanksOfTheProcess) {
   const int end = end_of_process(&abort_without_memory);
   ::unsetenv("TUTTI_TIMEOUT");
   EXPECT_EQ(end, 0);
+}
+
+/// In a process of its own with two ranks, of which one never calls: the other's call on a stream has no memory from
+/// its first round on. The exit code is 0 if it ends by its deadline.
+[[noreturn]] void wait_for_a_stream_without_memory() {
+  std::array<tuttiComm_t, kRanks> comms{};
+  tuttiStream_t stream = nullptr;
+  if (tuttiCommInitAll(comms.data(), kRanks, nullptr) != tuttiSuccess) ::_exit(2);
+  if (tuttiStreamCreate(&stream) != tuttiSuccess) ::_exit(3);
+  if (tuttiBarrier(comms[0], stream) != tuttiSuccess) ::_exit(4);
+  make_scarce(Scarce::kMemory, 1, true);
+  const tuttiResult_t result = tuttiStreamSynchronize(stream);
+  (void)end_scarcity(Scarce::kMemory);
+  ::_exit(result == tuttiSuccess ? 5 : 0);
+}
+
+TEST(ShortageOfMemory, DoesNotKeepACallOnAStreamFromItsDeadline) {
+  const ScopedSetting timeout("TUTTI_TIMEOUT", "1");
+  const auto begin = std::chrono::steady_clock::now();
+  const pid_t child = ::fork();
+  if (child == 0) wait_for_a_stream_without_memory();
+  EXPECT_EQ(await_end(child), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdio>
+#include <functional>
 #include <span>
 
 namespace tutti::test {
@@ -16,6 +18,9 @@ namespace tutti::test {
 class Job {
  public:
   using Part = bool (Job::*)();
+  /// What happens to the connections in cut() and add_cut(), by the rank that has come there. Set before the jobs
+  /// begin.
+  static inline std::function<void(int rank)> at_cut = [](int) {};
 
   Job(const tuttiUniqueId& id, int ranks, int rank, std::span<const Part> parts) : ranks_(ranks), rank_(rank) {
     if (!check(nullptr, tuttiCommInitRank(&comm_, ranks, id, rank))) return;
@@ -34,6 +39,18 @@ class Job {
 
   bool add() { return add(comm_, nullptr, 1); }
   bool add_much() { return add(comm_, nullptr, kMost); }
+  bool cut() {
+    at_cut(rank_);
+    return true;
+  }
+  /// The cut comes in the middle of a sum, when this rank adds the first values.
+  bool add_cut() {
+    tuttiRedOp_t sum{};
+    is_cut_ = false;
+    if (!check(comm_, tuttiRedOpCreateCustom(&sum, &add_and_cut, 1, this, comm_))) return false;
+    const bool done = add(comm_, nullptr, kMost, sum);
+    return check(comm_, tuttiRedOpDestroy(sum, comm_)) && done;
+  }
   bool split() {
     tuttiComm_t part = nullptr;
     if (!check(comm_, tuttiCommSplit(comm_, 0, rank_, &part, nullptr))) return false;
@@ -70,12 +87,19 @@ class Job {
     }
     return false;
   }
-  bool add(tuttiComm_t comm, tuttiStream_t stream, std::size_t count) {
+  bool add(tuttiComm_t comm, tuttiStream_t stream, std::size_t count, tuttiRedOp_t sum = tuttiSum) {
     std::fill_n(data_, count, rank_ + 1);
-    if (!check(comm, tuttiAllReduce(data_, data_, count, tuttiInt32, tuttiSum, comm, stream))) return false;
+    if (!check(comm, tuttiAllReduce(data_, data_, count, tuttiInt32, sum, comm, stream))) return false;
     if (stream != nullptr && !check(comm, tuttiStreamSynchronize(stream))) return false;
     expect_all(data_, count, ranks_ * (ranks_ + 1) / 2);
     return true;
+  }
+  static void add_and_cut(const void* in, void* inout, std::size_t count, tuttiDataType_t, void* user) {
+    Job& self = *static_cast<Job*>(user);
+    if (!self.is_cut_.exchange(true)) self.cut();
+    const int* const values = static_cast<const int*>(in);
+    int* const sums = static_cast<int*>(inout);
+    for (std::size_t i = 0; i < count; ++i) sums[i] += values[i];
   }
   void expect_all(const int* values, std::size_t count, int right) {
     is_exact_ = is_exact_ && std::all_of(values, values + count, [=](int value) { return value == right; });
@@ -87,6 +111,7 @@ class Job {
   const int rank_;
   tuttiComm_t comm_ = nullptr;
   int result_ = tuttiSuccess;
+  std::atomic<bool> is_cut_{false};
   bool is_exact_ = true;
   bool is_gone_ = true;
   char text_[1000] = {};

@@ -72,7 +72,10 @@ ProgressThread::~ProgressThread() {
   }
 }
 
-void ProgressThread::make_room() { busy_.reserve(busy_.size() + 1); }
+void ProgressThread::make_room() {
+  busy_.reserve(busy_.size() + 1);
+  room_.reserve(busy_.size() + 1);
+}
 
 void ProgressThread::notify(Stream* stream) {
   ++queued_;
@@ -101,10 +104,11 @@ void ProgressThread::main(const std::vector<int>& cores) {
   ProgressState::enter();
   pin_to(cores);
   OperationLadder ladder;
+  std::vector<Stream*> active;
   std::uint64_t before = 0;
   for (bool goes_on = true; goes_on;) {
     try {
-      goes_on = go_round(&ladder, &before);
+      goes_on = go_round(&ladder, &active, &before);
     } catch (const std::bad_alloc&) {  // what has not been done is still queued
       std::this_thread::sleep_for(std::chrono::milliseconds{1});
     }
@@ -112,18 +116,20 @@ void ProgressThread::main(const std::vector<int>& cores) {
 }
 
 /// False: this thread is to end.
-bool ProgressThread::go_round(OperationLadder* ladder, std::uint64_t* before) {
-  std::vector<Stream*> active;
+bool ProgressThread::go_round(OperationLadder* ladder, std::vector<Stream*>* active, std::uint64_t* before) {
   {
     MutexLock lock(mutex_);
     while (!stop_ && busy_.empty()) work_.wait(lock);
     if (stop_) return false;
-    active = busy_;
+    // The copy finds its room here. If it asked for memory and there were none, no operation would come to its
+    // deadline.
+    if (active->capacity() < room_.capacity()) active->swap(room_);
+    *active = busy_;
   }
   ProgressState::count_round();
   std::uint64_t moved = 0;
-  const bool ended = poll_streams(&active, ladder->look(), &moved);
-  if (ladder->climb(ended || moved != *before)) sleep(active);
+  const bool ended = poll_streams(active, ladder->look(), &moved);
+  if (ladder->climb(ended || moved != *before)) sleep(*active);
   *before = moved;
   return true;
 }

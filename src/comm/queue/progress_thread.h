@@ -29,7 +29,7 @@ class ProgressThread {
   /// This is a child's copy: the thread is not here, and its mutex may be held by it.
   void was_forked() { forked_.store(true, std::memory_order_relaxed); }
   bool is_forked() const { return forked_.load(std::memory_order_relaxed); }
-  /// After this, notify() needs no memory.
+  /// After this, notify() needs no memory, and neither does the thread to find what is busy.
   void make_room() TUTTI_REQUIRES(mutex_);
   /// Something was queued on `stream`.
   void notify(Stream* stream) TUTTI_REQUIRES(mutex_);
@@ -39,7 +39,7 @@ class ProgressThread {
  private:
   ProgressThread() = default;
   void main(const std::vector<int>& cores);
-  bool go_round(OperationLadder* ladder, std::uint64_t* before);
+  bool go_round(OperationLadder* ladder, std::vector<Stream*>* active, std::uint64_t* before);
   bool poll_streams(std::vector<Stream*>* active, bool look, std::uint64_t* moved);
   static Status call_back(const std::function<void(Status)>& callback, const Status& so_far);
   bool poll_head(Stream* stream, bool look, std::uint64_t* moved);
@@ -49,6 +49,7 @@ class ProgressThread {
   Mutex mutex_;
   ConditionVariable work_;
   std::vector<Stream*> busy_ TUTTI_GUARDED_BY(mutex_);     // streams with items
+  std::vector<Stream*> room_ TUTTI_GUARDED_BY(mutex_);     // holds room for the thread's copy of busy_
   std::uint64_t queued_ TUTTI_GUARDED_BY(mutex_) = 0;      // grows with every item
   RankLinks* sleeper_ TUTTI_GUARDED_BY(mutex_) = nullptr;  // whose futex the thread sleeps on
   bool stop_ TUTTI_GUARDED_BY(mutex_) = false;
