@@ -1,7 +1,7 @@
 // What communicators cost that do nothing: memory and time of many of them in one process, whose threads are the ranks.
 //
-//   footprint_bench [COMMUNICATORS] [RANKS] [CALLS]    1000, 4 and 0 unless given; CALLS: all-reduces of 8 bytes in
-//   each
+//   footprint_bench [COMMUNICATORS] [RANKS] [CALLS] [FILE]   1000, 4 and 0 unless given; CALLS: all-reduces of 8 bytes
+//   in each; FILE gets the same as JSON
 #include <tutti/tutti.h>
 
 #include <algorithm>
@@ -56,47 +56,77 @@ void call_all(const std::vector<tuttiComm_t>& comms, int ranks, int calls) {
   for (std::thread& thread : threads) thread.join();
 }
 
+/// What was measured, printed and kept for the file.
+class Report {
+ public:
+  void add(const char* what, double value, const char* unit) {
+    std::printf("%-32s %8.1f %s\n", what, value, unit);
+    char row[128];
+    std::snprintf(row, sizeof row, R"(%s{"what": "%s", "value": %.4g, "unit": "%s"})", rows_.empty() ? "" : ",\n", what,
+                  value, unit);
+    rows_ += row;
+  }
+  std::string json(int count, int ranks, int calls) const {
+    return "{\"communicators\": " + std::to_string(count) + ", \"ranks\": " + std::to_string(ranks) +
+           ", \"calls\": " + std::to_string(calls) + ", \"results\": [\n" + rows_ + "\n]}\n";
+  }
+
+ private:
+  std::string rows_;
+};
+
+/// All communicators but the first, which is there already: with it the process pays what it pays once.
+void join_all(std::vector<tuttiComm_t>* comms, std::size_t ranks, Report* report) {
+  std::vector<double> joins;
+  for (std::size_t first = ranks; first < comms->size(); first += ranks) {
+    const Clock::time_point begin = Clock::now();
+    check(tuttiCommInitAll(comms->data() + first, static_cast<int>(ranks), nullptr));
+    joins.push_back(seconds_since(begin));
+  }
+  if (joins.empty()) return;
+  std::sort(joins.begin(), joins.end());
+  report->add("join of a communicator, median", joins[joins.size() / 2] * 1e6, "us");
+  report->add("join of a communicator, longest", joins.back() * 1e6, "us");
+}
+
+void destroy_all(const std::vector<tuttiComm_t>& comms, std::size_t ranks, Report* report) {
+  const Clock::time_point begin = Clock::now();
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      for (std::size_t i = rank; i < comms.size(); i += ranks) check(tuttiCommDestroy(comms[i]));
+    });
+  for (std::thread& thread : threads) thread.join();
+  report->add("destroying a communicator",
+              seconds_since(begin) * 1e6 * static_cast<double>(ranks) / static_cast<double>(comms.size()), "us");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const int count = argc > 1 ? std::atoi(argv[1]) : 1000;
   const int ranks = argc > 2 ? std::atoi(argv[2]) : 4;
   const int calls = argc > 3 ? std::atoi(argv[3]) : 0;
-  if (count < 1 || ranks < 1 || calls < 0 || argc > 4) {
-    std::fprintf(stderr, "usage: %s [COMMUNICATORS] [RANKS] [CALLS]\n", argv[0]);
+  if (count < 1 || ranks < 1 || calls < 0 || argc > 5) {
+    std::fprintf(stderr, "usage: %s [COMMUNICATORS] [RANKS] [CALLS] [FILE]\n", argv[0]);
     return 2;
   }
   const auto size = static_cast<std::size_t>(ranks);
+  Report report;
+  std::printf("%d communicators of %d ranks in one process, %d calls in each\n", count, ranks, calls);
   std::vector<tuttiComm_t> comms(static_cast<std::size_t>(count) * size);
-  check(tuttiCommInitAll(comms.data(), ranks, nullptr));  // what the process pays once
+  check(tuttiCommInitAll(comms.data(), ranks, nullptr));
   const double private_before = memory_kib("RssAnon"), shared_before = memory_kib("RssShmem");
-  std::vector<double> joins;
-  for (std::size_t i = 1; i < static_cast<std::size_t>(count); ++i) {
-    const Clock::time_point begin = Clock::now();
-    check(tuttiCommInitAll(&comms[i * size], ranks, nullptr));
-    joins.push_back(seconds_since(begin));
-  }
+  join_all(&comms, size, &report);
   call_all(comms, ranks, calls);
   const double each = std::max(1, count - 1) * static_cast<double>(ranks);
-  std::printf("%d communicators of %d ranks in one process, %d calls in each\n", count, ranks, calls);
-  std::printf("private memory        %8.1f KiB a rank and communicator\n",
-              (memory_kib("RssAnon") - private_before) / each);
-  std::printf("shared memory touched %8.1f KiB\n", (memory_kib("RssShmem") - shared_before) / each);
-  std::printf("tuttiCommMemStats     %8.1f KiB host, %.1f KiB shared\n",
-              static_cast<double>(reported(comms, tuttiMemStatHost)) / 1024 / static_cast<double>(comms.size()),
-              static_cast<double>(reported(comms, tuttiMemStatShared)) / 1024 / static_cast<double>(comms.size()));
-  if (!joins.empty()) {
-    std::sort(joins.begin(), joins.end());
-    std::printf("join                  %8.1f us median, %.1f us longest\n", joins[joins.size() / 2] * 1e6,
-                joins.back() * 1e6);
-  }
-  const Clock::time_point begin = Clock::now();
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < size; ++rank)
-    threads.emplace_back([&, rank] {
-      for (std::size_t i = rank; i < comms.size(); i += size) check(tuttiCommDestroy(comms[i]));
-    });
-  for (std::thread& thread : threads) thread.join();
-  std::printf("destroy               %8.1f us a communicator\n", seconds_since(begin) / count * 1e6);
+  const auto handles = static_cast<double>(comms.size());
+  report.add("private memory of a rank", (memory_kib("RssAnon") - private_before) / each, "KiB");
+  report.add("shared memory of a rank, touched", (memory_kib("RssShmem") - shared_before) / each, "KiB");
+  report.add("tuttiCommMemStats, host", static_cast<double>(reported(comms, tuttiMemStatHost)) / 1024 / handles, "KiB");
+  report.add("tuttiCommMemStats, shared", static_cast<double>(reported(comms, tuttiMemStatShared)) / 1024 / handles,
+             "KiB");
+  destroy_all(comms, size, &report);
+  if (argc > 4) std::ofstream(argv[4]) << report.json(count, ranks, calls);
   return 0;
 }

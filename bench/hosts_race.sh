@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tutti against Open MPI's TCP between hosts of this machine (tools/hosts.py), in turn in one program:
 #   bench/hosts_race.sh [HOSTS [RANKS-A-HOST [RATE]]] [-- hosts_race options]     RATE: 1gbit, ...; none: unlimited
+#   -- -J FILE: the medians as JSON as well
 # Needs root. RACE_PROGRAM: another build's hosts_race. RACE_MPI: more options of mpirun.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,4 +31,4 @@ export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184
 options+=" -x MALLOC_MMAP_MAX_ -x MALLOC_TRIM_THRESHOLD_ ${RACE_MPI:-}"
 echo "# $hosts hosts, $per_host ranks a host, links ${rate:-unlimited}"
 exec tools/hosts.py mpirun -H "$hosts" -n "$per_host" ${limit[@]+"${limit[@]}"} -o "$options" -- \
-  "$(realpath "$program")" ${raw[@]+"${raw[@]}"} "$@"
+  "$(realpath "$program")" --hosts "$hosts" ${raw[@]+"${raw[@]}"} "$@"

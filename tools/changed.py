@@ -18,14 +18,16 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
 # The tests of a folder, longest folder first. A room without tests of its own is tested by those that use it.
 LABELS = {
     "src/collectives": ["schedule"], "src/executor": ["executor", "device", "cuda_binary"], "src/comm": ["comm", "api", "device", "fault", "hostile", "shortage", "steps", "wiretap"],
-    "src/core": ["core"], "src/net": ["comm", "hostile", "wiretap"], "src/device": ["device"], "src/schedule": ["schedule"],
+    "src/core": ["core"], "src/net": ["net", "comm", "hostile", "wiretap"], "src/device": ["device"], "src/schedule": ["schedule"],
     "src/transport": ["transport", "hostile"], "src/kernels": ["kernels", "cuda_binary"],
     "include": ["api", "install"], "examples": ["examples"], "tools/perf": ["perf"], "tools/plan": ["plan"],
     "tools/sim": ["sim"], "tools/probe": ["probe"], "tools/model": ["plan", "sim", "probe"], "tests/tools": ["tools"],
-    "tests/cases": ["api", "device", "mpi"], "bench/peers": ["perf"], "tools/hosts.py": ["hosts"], "tools/gpu_report.py": ["tools"],
-    "tools/device_kernels.py": ["cuda_binary"], "tests/run_cases.py": ["tools"],
+    "tests/cases": ["api", "device", "mpi"], "tests/collectives": ["schedule"], "tests/connections": ["comm"], "tests/api/device": ["device"],
+    "tests/bench": ["device"], "tests/comm/device": ["device"], "tests/executor/device": ["device"], "tests/support/device": ["device"],
+    "tests/transport/device": ["device"], "bench/peers": ["perf"], "tools/hosts.py": ["hosts"], "tools/gpu_report.py": ["tools"],
+    "tools/device_kernels.py": ["cuda_binary"], "tests/run_cases.py": ["tools"], "tools/figures.py": ["tools"], "tools/measured.py": ["tools"],
 }
-PROGRAMS = ("api", "comm", "core", "device", "executor", "fault", "hostile", "hosts", "install", "kernels", "launch", "mpi", "perf", "plan",
+PROGRAMS = ("api", "comm", "core", "device", "executor", "fault", "hostile", "hosts", "install", "kernels", "launch", "mpi", "net", "perf", "plan",
             "probe", "schedule", "shortage", "sim", "steps", "tools", "transport",
             "wiretap")
 BUILD = re.compile(r"(^|/)CMakeLists\.txt$|\.cmake$|^CMakePresets\.json$|^src/tutti\.map$")
@@ -94,9 +96,10 @@ def labels(changed):
             if name == folder or name.startswith(folder + "/"):
                 wanted.update(LABELS[folder])
                 break
-        part = name.split("/")
-        if part[0] == "tests" and len(part) > 2 and part[1] in PROGRAMS:
-            wanted.add(part[1])
+        else:
+            part = name.split("/")
+            if part[0] == "tests" and len(part) > 2 and part[1] in PROGRAMS:
+                wanted.add(part[1])
     return sorted(wanted)
 
 

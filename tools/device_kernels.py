@@ -4,14 +4,14 @@
 device_kernels.py check OBJECT...: every kernel of every architecture loads and stores 128 bits at a time in global memory
   and uses no local memory, generic addresses or shared memory; the interpreters of schedules and the passes before and
   after them stay within BOUNDS. Exit code 1 and one line a violation.
-device_kernels.py table OBJECT...: the registers and instructions of each kernel, as rows for docs/design/device_kernels.md:
-  in the loop over two sources for each pack of 16 bytes of the result, and in all.
-device_kernels.py document PAGE OBJECT...: puts these rows into the page, between its two marks.
+device_kernels.py json OBJECT...: the registers, spills and instructions of each kernel; `per_pack` are those in the loop over
+  two sources for each pack of 16 bytes of the result. bench/measure.sh kernels puts them into docs/measured.
 
 Needs cuobjdump and, in PATH, the nvdisasm that it calls: CUOBJDUMP, or found in PATH, beside nvcc or in the triton package of this Python or of tools/torch.sh's.
 Exit code 77 without it.
 """
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -19,7 +19,6 @@ import shutil
 import subprocess
 import sys
 
-BEGIN, END = "<!-- tools/device_kernels.py -->", "<!-- end -->"
 TYPES = {"signed char": "int8", "unsigned char": "uint8", "short": "int16", "unsigned short": "uint16", "int": "int32",
          "unsigned int": "uint32", "long": "int64", "unsigned long": "uint64", "float": "float32", "double": "float64",
          "HalfCodec": "float16", "BrainCodec": "bfloat16", "Float8e4m3Codec": "float8e4m3", "Float8e5m2Codec": "float8e5m2"}
@@ -166,17 +165,18 @@ def all_kernels(tool, paths):
     return sorted(kernels.values(), key=lambda kernel: (label(kernel), kernel.architecture))
 
 
-def table(kernels):
-    architectures = sorted({kernel.architecture for kernel in kernels})
-    rows = {}
-    for kernel in kernels:
-        rows.setdefault(label(kernel), {})[kernel.architecture] = kernel
-    yield "| kernel | " + " | ".join(f"{a} registers | {a} per pack | {a} in all" for a in architectures) + " |"
-    yield "|---|" + "---|---|---|" * len(architectures)
-    for name, found in rows.items():
-        cells = [f"{found[a].registers} | {found[a].per_pack() or '-'} | {found[a].instructions}" if a in found else " | | "
-                 for a in architectures]
-        yield f"| {name} | " + " | ".join(cells) + " |"
+def compiler():
+    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    found = re.search(r"V([\d.]+)", run(nvcc, "--version")) if os.access(nvcc, os.X_OK) else None
+    return "nvcc " + (found[1] if found else "of an unknown version")
+
+
+def report(kernels):
+    rows = [{"kernel": label(kernel), "architecture": kernel.architecture, "registers": kernel.registers, "stack": kernel.stack,
+             "shared": kernel.shared, "spills": kernel.spills,
+             "per_pack": None if label(kernel) in BOUNDS else kernel.per_pack(), "instructions": kernel.instructions}
+            for kernel in kernels]
+    return json.dumps({"compiler": compiler(), "results": rows}, indent=1)
 
 
 def main():
@@ -184,28 +184,20 @@ def main():
         tool = find_tool()
         print(tool or "none")
         return 0 if tool else 77
-    if len(sys.argv) < 3 or sys.argv[1] not in ("check", "table", "document"):
+    if len(sys.argv) < 3 or sys.argv[1] not in ("check", "json"):
         print(__doc__, file=sys.stderr)
         return 2
-    verb, paths = sys.argv[1], sys.argv[2:]
-    page = pathlib.Path(paths.pop(0)) if verb == "document" else None
     tool = find_tool()
     if tool is None:
         print("skipped: cuobjdump was not found")
         return 77
-    kernels = all_kernels(tool, paths)
-    if verb == "check":
-        violations = [line for kernel in kernels for line in kernel.violations()]
-        print("\n".join(violations + [f"{len(kernels)} kernels, {len(violations)} violations"]))
-        return 1 if violations or not kernels else 0
-    rows = "\n".join(table(kernels))
-    if verb == "table":
-        print(rows)
-    else:
-        text = page.read_text(encoding="utf-8")
-        head, tail = text[:text.index(BEGIN) + len(BEGIN)], text[text.index(END):]
-        page.write_text(f"{head}\n{rows}\n{tail}", encoding="utf-8")
-    return 0
+    kernels = all_kernels(tool, sys.argv[2:])
+    if sys.argv[1] == "json":
+        print(report(kernels))
+        return 0
+    violations = [line for kernel in kernels for line in kernel.violations()]
+    print("\n".join(violations + [f"{len(kernels)} kernels, {len(violations)} violations"]))
+    return 1 if violations or not kernels else 0
 
 
 if __name__ == "__main__":

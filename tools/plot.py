@@ -150,7 +150,7 @@ def bus_factor(collective, ranks):
 
 
 def points_of(report):
-    """(racer, state, size) -> (pairs, microseconds) of one file."""
+    """((racer, state, size), (pairs, microseconds)) of what one command measured."""
     for result in report["results"]:
         place = (result["state"], result["size"])
         if "comparison" not in report:  # of bench/race.sh, whose size is that of one rank's block
@@ -158,13 +158,16 @@ def points_of(report):
             yield ("tutti", *place), (result["pairs"], result["tutti_us"])
             yield ("floor" if floor else "openmpi", *place), (result["pairs"], result["other_us"])
             continue
-        yield ("tutti", *place), (result["pairs"], result["time_us"])
-        for name, figures in result.get("peers", {}).items():
-            yield (name, *place), (figures["pairs"], figures["time_us"])
+        for name, figures in [("tutti", result), *result.get("peers", {}).items()]:
+            if figures["time_us"] is not None:
+                yield (name, *place), (figures["pairs"], figures["time_us"])
 
 
 def race(out, *paths):
-    reports = [json.loads(pathlib.Path(path).read_text(encoding="utf-8")) for path in paths]
+    draw_race(out, [json.loads(pathlib.Path(path).read_text(encoding="utf-8")) for path in paths])
+
+
+def draw_race(out, reports):
     setups = {(report.get("comparison", report.get("collective")), report["ranks"]) for report in reports}
     if len(setups) > 1:
         sys.exit(f"one picture is of one collective and number of ranks, not of {sorted(setups)}")

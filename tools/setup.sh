@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and only those. tools/setup.sh: to build; --test: to test as well;
-# --torch: to build the backend for PyTorch; --peers: the libraries that tutti-perf --compare knows.
+# --torch: to build the backend for PyTorch; --peers: the libraries that tutti-perf --compare knows; --figures: to draw
+# the pictures of docs/performance.md, and nothing else.
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build pkg-config git libssl-dev libfmt-dev libcli11-dev nlohmann-json3-dev
@@ -19,7 +20,8 @@ case ${1:-} in
     ;;
   --torch) wanted+=(python3-venv python3-dev) ;;
   --peers) wanted+=("${peer_packages[@]}") ;;
-  *) echo "usage: tools/setup.sh [--test|--torch|--peers]" >&2; exit 2 ;;
+  --figures) wanted=(python3 python3-matplotlib) ;;
+  *) echo "usage: tools/setup.sh [--test|--torch|--peers|--figures]" >&2; exit 2 ;;
 esac
 
 if ! command -v apt-get > /dev/null || ! command -v dpkg-query > /dev/null; then

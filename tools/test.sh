@@ -6,7 +6,7 @@
 #   tools/test.sh changed [COMMIT]   whole, what the changes since COMMIT touch (default: since main, or the last commit)
 #   tools/test.sh stress [ROUNDS [SEED]]   threads, failure and time on a busy machine, with random pauses (default: 10)
 # The stages; docs/testing.md says what of each the short run leaves to `all`, and why:
-#   style    format, include arrows, sizes of files and functions
+#   style    format, include arrows, sizes of files and functions, figures of the documents
 #   release  the suites of the optimised build, the examples, tutti-perf's command line
 #   install  the installed library used from outside; its exported symbols
 #   mpi      the collective cases under mpirun
@@ -183,8 +183,8 @@ stage_asan() {
   if [ "$mode" = all ]; then
     build asan build/asan --preset asan "$lines" && TEST_DEPTH=short suites asan build/asan -LE "$not_here"
   else
-    build asan build/asan --preset asan "$no_lines" -- test_core test_comm test_fault test_hostile test_api || return
-    suites asan build/asan -C sample -L '^(core|comm|fault|hostile_sample|sample)$'
+    build asan build/asan --preset asan "$no_lines" -- test_core test_net test_comm test_fault test_hostile test_api || return
+    suites asan build/asan -C sample -L '^(core|net|comm|fault|hostile_sample|sample)$'
   fi
 }
 stage_tsan() {
@@ -192,8 +192,8 @@ stage_tsan() {
     build tsan build/tsan --preset tsan "$lines" || return
     TEST_DEPTH=short suites tsan build/tsan -C sample -LE "$not_here|^(plan|sim|probe|tools|api|device|hostile_sample)$"
   else
-    build tsan build/tsan --preset tsan "$no_lines" -- test_comm test_transport test_api || return
-    suites tsan build/tsan -C sample -L '^(comm|transport|sample)$'
+    build tsan build/tsan --preset tsan "$no_lines" -- test_net test_comm test_transport test_api || return
+    suites tsan build/tsan -C sample -L '^(net|comm|transport|sample)$'
   fi
 }
 stage_clang() {
@@ -215,7 +215,7 @@ stage_clang() {
 stage_arm() {
   local before=$failed targets=(test_core test_kernels) labels='^(core|kernels)$' rooms="core;kernels"
   if [ "$mode" = all ]; then
-    targets+=(tutti test_transport test_executor) labels='^(core|kernels|transport|executor)$'
+    targets+=(tutti test_net test_transport test_executor) labels='^(core|kernels|net|transport|executor)$'
     rooms=""
   fi
   check "arm packages" tools/arm_sysroot.sh build/arm-sysroot

@@ -120,7 +120,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Microseconds of a launch whose calls, one a rank, run at the same time.
+/// Microseconds of a launch whose calls, one per rank, run at the same time.
 double launch_time(Ranks& ranks, const std::vector<DeviceCall>& calls) {
   Timer timer;
   std::vector<double> times;

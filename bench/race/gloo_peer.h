@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-/// One a process. All functions are collective over MPI_COMM_WORLD, block, and abort MPI on an error.
+/// One per process. All functions are collective over MPI_COMM_WORLD, block, and abort MPI on an error.
 class GlooPeer {
  public:
   virtual ~GlooPeer() = default;

@@ -11,11 +11,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "gloo_peer.h"
+#include "mpi_call.h"
 
 namespace {
 
@@ -25,11 +28,14 @@ struct Options {
   double block_ms = 100;
   double raw_gigabits = 0;  ///< what a link carries; 0: not limited
   std::string interface = "eth0";
+  int hosts = 0;  ///< how many there are, for the report
+  std::string json_path;
 };
 
 enum Runner { kTutti = 0, kMpi = 1, kGloo = 2 };
 constexpr std::size_t kRunners = 3;
 using Times = std::array<std::vector<double>, kRunners>;  ///< seconds an operation, by round
+using Json = nlohmann::ordered_json;
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -55,6 +61,7 @@ class HostsRace {
       check(bytes);
       measure(bytes);
     }
+    if (rank_ == 0 && !options_.json_path.empty()) std::ofstream(options_.json_path) << report();
   }
 
  private:
@@ -116,7 +123,9 @@ class HostsRace {
         const std::size_t runner = (turn + static_cast<std::size_t>(round)) % runners();
         times[runner].push_back(block(runner, bytes, iterations[runner]));
       }
-    if (rank_ == 0) print(bytes, times);
+    if (rank_ != 0) return;
+    print(bytes, times);
+    results_.push_back(result(bytes, times));
   }
 
   static double ratio(const Times& times, Runner to) {
@@ -133,10 +142,34 @@ class HostsRace {
                : "?";
   }
 
+  /// GB/s.
+  double bus_bandwidth(std::size_t bytes, const Times& times) const {
+    return 2.0 * (ranks_ - 1) / ranks_ * static_cast<double>(bytes) / median(times[kTutti]) * 1e-9;
+  }
+
+  Json result(std::size_t bytes, const Times& times) const {
+    Json json{{"size", bytes},
+              {"algorithm", algorithm(bytes)},
+              {"tutti_us", median(times[kTutti]) * 1e6},
+              {"bus_bw", bus_bandwidth(bytes, times)}};
+    if (options_.raw_gigabits > 0) json["of_raw_rate"] = bus_bandwidth(bytes, times) * 8 / options_.raw_gigabits;
+    json["peers"]["openmpi"] = {{"time_us", median(times[kMpi]) * 1e6}, {"ratio", ratio(times, kMpi)}};
+    if (gloo_) json["peers"]["gloo"] = {{"time_us", median(times[kGloo]) * 1e6}, {"ratio", ratio(times, kGloo)}};
+    return json;
+  }
+
+  std::string report() const {
+    Json json{{"hosts", options_.hosts}, {"ranks", ranks_}, {"raw_gigabits", options_.raw_gigabits}};
+    json["peers"]["openmpi"] = tutti::race::mpi_name();
+    if (gloo_) json["peers"]["gloo"] = "Gloo";
+    json["results"] = results_;
+    return json.dump(2) + "\n";
+  }
+
   void print(std::size_t bytes, const Times& times) const {
-    const double ours = median(times[kTutti]);
-    const double busbw = 2.0 * (ranks_ - 1) / ranks_ * static_cast<double>(bytes) / ours * 1e-9;
-    std::printf("%12zu %12.1f %12.1f %7.3f", bytes, ours * 1e6, median(times[kMpi]) * 1e6, ratio(times, kMpi));
+    const double busbw = bus_bandwidth(bytes, times);
+    std::printf("%12zu %12.1f %12.1f %7.3f", bytes, median(times[kTutti]) * 1e6, median(times[kMpi]) * 1e6,
+                ratio(times, kMpi));
     if (gloo_)
       std::printf(" %12.1f %7.3f", median(times[kGloo]) * 1e6, ratio(times, kGloo));
     else
@@ -152,6 +185,7 @@ class HostsRace {
   std::vector<float> send_, recv_;
   std::unique_ptr<GlooPeer> gloo_;
   int rank_ = 0, ranks_ = 1;
+  Json results_ = Json::array();  ///< rank 0's
 };
 
 }  // namespace
@@ -166,6 +200,8 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", options.rounds, "blocks of each a size (7)")->check(CLI::Range(1, 100000));
   app.add_option("--gloo-interface", options.interface, "that Gloo uses (eth0); empty: without Gloo");
   app.add_option("--block-ms", options.block_ms, "length of a block in milliseconds (100)");
+  app.add_option("--hosts", options.hosts, "how many there are, for the report; bench/hosts_race.sh says it");
+  app.add_option("-J,--json", options.json_path, "write the medians to this file");
   app.add_option("--raw", options.raw_gigabits, "what a link carries, in Gbit/s, to print the share of it");
   CLI11_PARSE(app, argc, argv);
   if (options.min_bytes < sizeof(float)) return 2;

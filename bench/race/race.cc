@@ -25,7 +25,7 @@ namespace tutti::race {
 namespace {
 
 struct Options {
-  std::size_t min_bytes = 8, max_bytes = 64ULL << 20;
+  std::size_t min_bytes = 8, max_bytes = 64ULL << 20, factor = 2;
   int rounds = 6;
   int pairs = 6;        ///< of each size in a round
   double block_ms = 4;  ///< a block's length, at least one operation
@@ -48,7 +48,7 @@ class Race {
   /// False: a call failed.
   bool run() {
     for (int round = 0; round < options_.rounds && healthy_; ++round) {
-      for (std::size_t bytes = options_.min_bytes; bytes <= options_.max_bytes && healthy_; bytes *= 2) {
+      for (std::size_t bytes = options_.min_bytes; bytes <= options_.max_bytes && healthy_; bytes *= options_.factor) {
         show(round, bytes);
         if (round == 0) check(bytes);
         measure(bytes);
@@ -129,6 +129,11 @@ class Race {
   bool healthy_ = true;
 };
 
+std::string transport_of(tuttiComm_t comm) {
+  char name[32] = "";
+  return tuttiCommGetInfo(comm, "transport", name, sizeof name) == tuttiSuccess ? name : "?";
+}
+
 int run(const Options& options) {
   tuttiComm_t comm = nullptr;
   if (tuttiCommInitMPI(&comm, MPI_COMM_WORLD, nullptr) != tuttiSuccess) {
@@ -139,7 +144,8 @@ int run(const Options& options) {
   if (!race.run()) return 1;
   if (race.rank() == 0) {
     const bool floor = options.other == Runner::kFloor;
-    const Setup setup{options.collective, race.ranks(), options.in_place, floor ? "the memory alone" : mpi_name()};
+    const Setup setup{options.collective, race.ranks(), options.in_place, transport_of(comm),
+                      floor ? "the memory alone" : mpi_name()};
     race.tally().print(setup);
     if (!options.json_path.empty()) std::ofstream(options.json_path) << race.tally().json(setup);
   }
@@ -156,6 +162,7 @@ int main(int argc, char** argv) {
   const auto size = CLI::AsSizeValue(false);
   app.add_option("-b,--minbytes", options.min_bytes, "smallest size, at least 4 (8)")->transform(size);
   app.add_option("-e,--maxbytes", options.max_bytes, "largest size (64M)")->transform(size);
+  app.add_option("-f,--factor", options.factor, "between sizes (2)")->check(CLI::Range(2, 1024));
   app.add_option("--rounds", options.rounds, "sweeps over all sizes (6)")->check(CLI::Range(1, 100000));
   app.add_option("--pairs", options.pairs, "pairs of blocks of a size in a round (6)")->check(CLI::Range(1, 100000));
   app.add_option("--block-ms", options.block_ms, "length of a block in milliseconds (4)");

@@ -26,7 +26,8 @@ struct Setup {
   std::string collective = "all_reduce";
   int ranks = 2;
   bool in_place = false;
-  std::string other;  ///< whom Tutti raced: the MPI library, as it names itself, or the memory
+  std::string transport = "shm";  ///< Tutti's
+  std::string other;              ///< whom Tutti raced: the MPI library, as it names itself, or the memory
 };
 
 class Tally {

@@ -212,9 +212,9 @@ TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);
 /** What the communicator uses, as text: key "transport", "algorithm:<collective>:<bytes>" with bytes = count times
  * element size as in the call, e.g. "algorithm:all_reduce:1048576", or "algorithms:<collective>": the names that
  * TUTTI_ALGO may have, comma-separated. "device_transport" and "device_algorithm:<collective>:<bytes>" are those of
- * calls on device buffers, tuttiUnsupported where there is no device; "two_levels: ring": kernels within hosts, and a
- * ring of their ranks of one index. Writes at most `size` bytes with the final 0; a value that does not fit is cut, and
- * the result is tuttiInvalidArgument, for which tuttiGetLastError says how many bytes there are. */
+ * calls on device buffers, tuttiUnsupported where there is no device; the value "two_levels: ring" means kernels within
+ * hosts, and a ring of their ranks of one index. Writes at most `size` bytes with the final 0; a value that does not
+ * fit is cut, and the result is tuttiInvalidArgument, for which tuttiGetLastError says how many bytes there are. */
 TUTTI_API tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char* value, size_t size);
 
 /* ------------------------------------------------------------------ collectives

@@ -168,24 +168,77 @@ TUTTI_HD constexpr Step barrier_step(const Shape&, std::uint32_t lane, std::uint
 }
 
 inline constexpr std::int32_t kMaxLanes = 32;
-inline constexpr Algorithm kAllReduce{"all_pairs",      Collective::kAllReduce, kMaxLanes,
-                                      all_reduce_steps, whole_extent,           all_reduce_step};
-inline constexpr Algorithm kAllReduceTwoShot{"all_pairs_two_shot", Collective::kAllReduce, kMaxLanes,
-                                             two_shot_steps,       two_shot_extent,        two_shot_step};
-inline constexpr Algorithm kReduceScatter{"all_pairs",          Collective::kReduceScatter, kMaxLanes,
-                                          reduce_scatter_steps, reduce_scatter_extent,      reduce_scatter_step};
-inline constexpr Algorithm kAllGather{"all_pairs",      Collective::kAllGather, kMaxLanes,
-                                      all_gather_steps, all_gather_extent,      all_gather_step};
-inline constexpr Algorithm kBroadcast{"all_pairs",     Collective::kBroadcast, kMaxLanes,
-                                      broadcast_steps, whole_extent,           broadcast_step};
-inline constexpr Algorithm kReduce{"all_pairs",  Collective::kReduce, kMaxLanes,
-                                   reduce_steps, whole_extent,        reduce_step};
-inline constexpr Algorithm kGather{"all_pairs",  Collective::kGather, kMaxLanes,
-                                   gather_steps, all_gather_extent,   gather_step};
-inline constexpr Algorithm kScatter{"all_pairs",   Collective::kScatter,  kMaxLanes,
-                                    scatter_steps, reduce_scatter_extent, scatter_step};
-inline constexpr Algorithm kAllToAll{"all_pairs",      Collective::kAllToAll, kMaxLanes,
-                                     all_to_all_steps, all_to_all_extent,     all_to_all_step};
-inline constexpr Algorithm kBarrier{"all_pairs", Collective::kBarrier, 1, barrier_steps, barrier_extent, barrier_step};
+inline constexpr Algorithm kAllReduce{.name = "all_pairs",
+                                      .collective = Collective::kAllReduce,
+                                      .promises = {Reduces::kInRankOrder, ByReference::kOutOfPlace, BlockSizes::kEqual},
+                                      .max_lanes = kMaxLanes,
+                                      .steps = all_reduce_steps,
+                                      .extent = whole_extent,
+                                      .step = all_reduce_step};
+inline constexpr Algorithm kAllReduceTwoShot{
+    .name = "all_pairs_two_shot",
+    .collective = Collective::kAllReduce,
+    .promises = {Reduces::kInRankOrder, ByReference::kAlways, BlockSizes::kEqual},
+    .tiles = Tiles::kInCache,
+    .max_lanes = kMaxLanes,
+    .steps = two_shot_steps,
+    .extent = two_shot_extent,
+    .step = two_shot_step};
+inline constexpr Algorithm kReduceScatter{.name = "all_pairs",
+                                          .collective = Collective::kReduceScatter,
+                                          .promises = {Reduces::kInRankOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                          .max_lanes = kMaxLanes,
+                                          .steps = reduce_scatter_steps,
+                                          .extent = reduce_scatter_extent,
+                                          .step = reduce_scatter_step};
+inline constexpr Algorithm kAllGather{.name = "all_pairs",
+                                      .collective = Collective::kAllGather,
+                                      .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kAny},
+                                      .max_lanes = kMaxLanes,
+                                      .steps = all_gather_steps,
+                                      .extent = all_gather_extent,
+                                      .step = all_gather_step};
+inline constexpr Algorithm kBroadcast{.name = "all_pairs",
+                                      .collective = Collective::kBroadcast,
+                                      .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                      .max_lanes = kMaxLanes,
+                                      .steps = broadcast_steps,
+                                      .extent = whole_extent,
+                                      .step = broadcast_step};
+inline constexpr Algorithm kReduce{.name = "all_pairs",
+                                   .collective = Collective::kReduce,
+                                   .promises = {Reduces::kInRankOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                   .max_lanes = kMaxLanes,
+                                   .steps = reduce_steps,
+                                   .extent = whole_extent,
+                                   .step = reduce_step};
+inline constexpr Algorithm kGather{.name = "all_pairs",
+                                   .collective = Collective::kGather,
+                                   .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                   .max_lanes = kMaxLanes,
+                                   .steps = gather_steps,
+                                   .extent = all_gather_extent,
+                                   .step = gather_step};
+inline constexpr Algorithm kScatter{.name = "all_pairs",
+                                    .collective = Collective::kScatter,
+                                    .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                    .max_lanes = kMaxLanes,
+                                    .steps = scatter_steps,
+                                    .extent = reduce_scatter_extent,
+                                    .step = scatter_step};
+inline constexpr Algorithm kAllToAll{.name = "all_pairs",
+                                     .collective = Collective::kAllToAll,
+                                     .promises = {Reduces::kNothing, ByReference::kOutOfPlace, BlockSizes::kAny},
+                                     .max_lanes = kMaxLanes,
+                                     .steps = all_to_all_steps,
+                                     .extent = all_to_all_extent,
+                                     .step = all_to_all_step};
+inline constexpr Algorithm kBarrier{.name = "all_pairs",
+                                    .collective = Collective::kBarrier,
+                                    .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                    .max_lanes = 1,
+                                    .steps = barrier_steps,
+                                    .extent = barrier_extent,
+                                    .step = barrier_step};
 
 }  // namespace tutti::all_pairs

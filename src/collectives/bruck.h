@@ -114,9 +114,19 @@ TUTTI_HD constexpr Step all_to_all_step(const Shape& s, std::uint32_t lane, std:
                : step.recv(from).store(BufferId::kScratch, first).step();
 }
 
-inline constexpr Algorithm kAllGather{"bruck",          Collective::kAllGather, 32,
-                                      all_gather_steps, all_gather_extent,      all_gather_step};
-inline constexpr Algorithm kAllToAll{"bruck",          Collective::kAllToAll, 32,
-                                     all_to_all_steps, all_to_all_extent,     all_to_all_step};
+inline constexpr Algorithm kAllGather{.name = "bruck",
+                                      .collective = Collective::kAllGather,
+                                      .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                      .max_lanes = 32,
+                                      .steps = all_gather_steps,
+                                      .extent = all_gather_extent,
+                                      .step = all_gather_step};
+inline constexpr Algorithm kAllToAll{.name = "bruck",
+                                     .collective = Collective::kAllToAll,
+                                     .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                     .max_lanes = 32,
+                                     .steps = all_to_all_steps,
+                                     .extent = all_to_all_extent,
+                                     .step = all_to_all_step};
 
 }  // namespace tutti::bruck

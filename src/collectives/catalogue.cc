@@ -78,6 +78,14 @@ constexpr Algorithm kCatalogue[] = {
     hierarchical_leaders::kBarrier,
 };
 
+constexpr bool promise_what_collectives_ask() {
+  for (const Algorithm& algorithm : kCatalogue) {
+    if ((algorithm.promises.reduces == Reduces::kNothing) == reduces(algorithm.collective)) return false;
+  }
+  return true;
+}
+static_assert(promise_what_collectives_ask());
+
 }  // namespace
 
 std::span<const Algorithm> catalogue() { return kCatalogue; }

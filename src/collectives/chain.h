@@ -44,7 +44,21 @@ TUTTI_HD constexpr Step reduce_step(const Shape& s, std::uint32_t lane, std::uin
   return is_root(s) ? step.complete().store(BufferId::kOutput, lane).step() : step.send(up(s)).step();
 }
 
-inline constexpr Algorithm kBroadcast{"chain", Collective::kBroadcast, 32, steps, extent, broadcast_step};
-inline constexpr Algorithm kReduce{"chain", Collective::kReduce, 32, steps, extent, reduce_step};
+inline constexpr Algorithm kBroadcast{.name = "chain",
+                                      .collective = Collective::kBroadcast,
+                                      .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                      .tiles = Tiles::kDownRanks,
+                                      .max_lanes = 32,
+                                      .steps = steps,
+                                      .extent = extent,
+                                      .step = broadcast_step};
+inline constexpr Algorithm kReduce{.name = "chain",
+                                   .collective = Collective::kReduce,
+                                   .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                   .tiles = Tiles::kDownRanks,
+                                   .max_lanes = 32,
+                                   .steps = steps,
+                                   .extent = extent,
+                                   .step = reduce_step};
 
 }  // namespace tutti::chain

@@ -28,11 +28,6 @@ constexpr std::size_t kChainTileBytes = 16 * 1024;
 constexpr std::size_t kSlotsInCache = std::size_t{8} << 20;
 constexpr std::size_t kLeastMessage = 16 * 1024;
 
-bool reduces(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
-         collective == Collective::kReduce;
-}
-
 std::string_view all_reduce_name(std::size_t bytes, const Machine& machine) {
   if (machine.ranks > kAllPairsRanks && !machine.deterministic) {
     return bytes <= kManyRanksSmall ? "recursive_doubling" : "ring";
@@ -45,30 +40,32 @@ bool is_wide(const Machine& machine, const HostMap* hosts) {
   return machine.network || (hosts != nullptr && hosts->hosts > 1);
 }
 
-/// One thread drives all lanes of a rank, so lanes only cost messages, except where they use links in both directions.
 int lanes_for(const Algorithm& algorithm, std::size_t bytes, const Machine& machine, bool wide) {
+  if (algorithm.second_lane == SecondLane::kNever) return 1;
   const int most = std::min(2, algorithm.max_lanes);
-  if (wide) return std::min(network_lanes(algorithm.name, Bytes{bytes}, machine), most);
-  if (std::string_view(algorithm.name) != "ring" || bytes < kTwoLaneBytes) return 1;
+  if (wide) return std::min(network_lanes(Bytes{bytes}, machine), most);
+  if (algorithm.second_lane == SecondLane::kBetweenHosts || bytes < kTwoLaneBytes) return 1;
   return std::clamp(machine.lanes, 1, most);
 }
 
 std::size_t tile_for(const Algorithm& algorithm, std::size_t bytes, const Machine& machine, const HostMap* hosts,
                      std::size_t limit) {
-  const std::string_view name = algorithm.name;
-  if (is_wide(machine, hosts)) {
-    const bool chain = name == "chain" || (name == "hierarchical" && algorithm.collective == Collective::kBroadcast);
-    const bool by_host = hosts != nullptr && name == "hierarchical";
-    return chain ? std::min(network_chain_tile(Bytes{bytes}, by_host ? hosts->hosts : machine.ranks).value, limit)
-                 : limit;
+  const bool wide = is_wide(machine, hosts);
+  const auto ranks = static_cast<std::size_t>(machine.ranks);
+  const int known_hosts = hosts != nullptr ? hosts->hosts : machine.ranks;
+  switch (algorithm.tiles) {
+    case Tiles::kDownRanks:
+      if (wide) return std::min(network_chain_tile(Bytes{bytes}, machine.ranks).value, limit);
+      return std::clamp(bytes / (2 * ranks), std::min(kChainTileBytes, limit), limit);
+    case Tiles::kDownHosts:
+      return wide ? std::min(network_chain_tile(Bytes{bytes}, known_hosts).value, limit) : limit;
+    case Tiles::kInCache:
+      if (wide || machine.on_device) return limit;
+      // Every rank has a link to each other and one to all, whose slots are used in turn; a message is 1/n of a tile.
+      return std::clamp(kSlotsInCache / (ranks * machine.credits), std::min(ranks * kLeastMessage, limit), limit);
+    default:
+      return limit;
   }
-  if (name == "all_pairs_two_shot" && !machine.on_device) {
-    // Every rank has a link to each other and one to all, whose slots are used in turn; a message is 1/n of a tile.
-    const auto ranks = static_cast<std::size_t>(machine.ranks);
-    return std::clamp(kSlotsInCache / (ranks * machine.credits), std::min(ranks * kLeastMessage, limit), limit);
-  }
-  if (name != "chain") return limit;
-  return std::clamp(bytes / (2 * static_cast<std::size_t>(machine.ranks)), std::min(kChainTileBytes, limit), limit);
 }
 
 /// The largest chunk of which a message holds as many as the algorithm sends in one; a multiple of the alignment.
@@ -85,17 +82,6 @@ bool fits_messages(const Algorithm& algorithm, const Machine& machine, const Hos
 }
 
 }  // namespace
-
-Collective scheduled_as(Collective collective) {
-  switch (collective) {
-    case Collective::kAllGatherV:
-      return Collective::kAllGather;
-    case Collective::kAllToAllV:
-      return Collective::kAllToAll;
-    default:
-      return collective;
-  }
-}
 
 std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_block, const Machine& machine,
                                      const HostMap* hosts) {
@@ -122,30 +108,6 @@ std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_bloc
       return machine.ranks > kAllPairsBarrierRanks ? "dissemination" : "all_pairs";
     default:
       return {};
-  }
-}
-
-bool is_deterministic(const Algorithm& algorithm) {
-  return !reduces(algorithm.collective) || std::string_view(algorithm.name).starts_with("all_pairs");
-}
-
-bool is_reference_safe(const Algorithm& algorithm, bool in_place) {
-  const std::string_view name = algorithm.name;
-  if (name == "recursive_doubling") return false;  // partners store over the partial results that they exchange
-  const bool exchanges = (algorithm.collective == Collective::kAllToAll && name != "bruck") ||
-                         (algorithm.collective == Collective::kAllReduce && name == "all_pairs");
-  return !(in_place && exchanges);  // what arrives takes the place of what was sent at the same time
-}
-
-bool is_ragged_capable(const Algorithm& algorithm) {
-  const std::string_view name = algorithm.name;
-  switch (algorithm.collective) {
-    case Collective::kAllGather:
-      return name == "all_pairs" || name == "ring" || name == "pairwise" || name == "hierarchical";
-    case Collective::kAllToAll:
-      return name == "all_pairs" || name == "pairwise";
-    default:
-      return false;
   }
 }
 

@@ -41,23 +41,4 @@ Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machi
 std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_block, const Machine& machine,
                                      const HostMap* hosts = nullptr);
 
-/// The collective whose schedules a v-form runs; any other collective itself.
-Collective scheduled_as(Collective collective);
-
-/// Whether the algorithm serves blocks of different sizes: on one lane every step works on one block from its first
-/// verb to its last. A step whose block has no such tile is then skipped, and both ends of a message, which know that
-/// block's count, skip it alike (docs/design/schedule.md).
-bool is_ragged_capable(const Algorithm& algorithm);
-
-/// Whether the algorithm reduces all operands at once in rank order, as the deterministic mode asks (or reduces
-/// nothing).
-bool is_deterministic(const Algorithm& algorithm);
-
-/// Whether messages may be read straight from the sender's input and output until their receivers have consumed them,
-/// because no rank overwrites such memory before, at any n, root and number of lanes. A step that only sends, or sends
-/// and stores its own chunk, may be read from its source, and one that stores what it sends from its destination. Other
-/// messages and those from scratch must be copied. This is a property of the schedule, which tests prove. Of all ranks'
-/// buffers only this one's matter: whether it calls in place.
-bool is_reference_safe(const Algorithm& algorithm, bool in_place = true);
-
 }  // namespace tutti

@@ -54,7 +54,7 @@ Time CostModel::predict(const Algorithm& algorithm, Collective collective, Bytes
 bool CostModel::is_candidate(const Algorithm& algorithm, Collective collective) const {
   if (algorithm.collective != scheduled_as(collective)) return false;
   const bool grouped = hosts_ != nullptr && hosts_->hosts > 1 && hosts_->hosts < machine_.ranks;
-  return grouped || !std::string_view(algorithm.name).starts_with("hierarchical");
+  return grouped || !algorithm.hierarchical;
 }
 
 std::size_t CostModel::pick(std::span<const Time> times, std::size_t preferred) {

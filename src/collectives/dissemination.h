@@ -29,7 +29,12 @@ TUTTI_HD constexpr Step barrier_step(const Shape& s, std::uint32_t lane, std::ui
   return step.step();
 }
 
-inline constexpr Algorithm kBarrier{"dissemination", Collective::kBarrier, 1,
-                                    barrier_steps,   barrier_extent,       barrier_step};
+inline constexpr Algorithm kBarrier{.name = "dissemination",
+                                    .collective = Collective::kBarrier,
+                                    .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                    .max_lanes = 1,
+                                    .steps = barrier_steps,
+                                    .extent = barrier_extent,
+                                    .step = barrier_step};
 
 }  // namespace tutti::dissemination

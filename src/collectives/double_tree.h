@@ -99,7 +99,7 @@ TUTTI_HD constexpr bool own_is_left(const Shape& s, std::uint32_t tree, const No
   return (w == 0 ? s.rank : lowest_rank(s, tree, w - node.reach, w)) < brought;
 }
 
-/// Steps of one piece in one tree, either way: one a child, or the one message of a rank that has none.
+/// Steps of one piece in one tree, either way: one per child, or the one message of a rank that has none.
 TUTTI_HD constexpr std::uint32_t piece_steps(const Node& node) { return node.children() == 2 ? 2 : 1; }
 
 /// Up: the children's contributions are added one after the other to the own one.
@@ -211,10 +211,26 @@ TUTTI_HD constexpr Step all_reduce_step(const Shape& s, std::uint32_t lane, std:
             : down_step(s, turn.tree, node, step, chunk, BufferId::kOutput, turn.at);
 }
 
-inline constexpr Algorithm kBroadcast{"double_tree", Collective::kBroadcast, 32,
-                                      steps,         broadcast_extent,       broadcast_step};
-inline constexpr Algorithm kReduce{"double_tree", Collective::kReduce, 32, steps, reduce_extent, reduce_step};
-inline constexpr Algorithm kAllReduce{"double_tree",    Collective::kAllReduce, 32,
-                                      all_reduce_steps, all_reduce_extent,      all_reduce_step};
+inline constexpr Algorithm kBroadcast{.name = "double_tree",
+                                      .collective = Collective::kBroadcast,
+                                      .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                      .max_lanes = 32,
+                                      .steps = steps,
+                                      .extent = broadcast_extent,
+                                      .step = broadcast_step};
+inline constexpr Algorithm kReduce{.name = "double_tree",
+                                   .collective = Collective::kReduce,
+                                   .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                   .max_lanes = 32,
+                                   .steps = steps,
+                                   .extent = reduce_extent,
+                                   .step = reduce_step};
+inline constexpr Algorithm kAllReduce{.name = "double_tree",
+                                      .collective = Collective::kAllReduce,
+                                      .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                      .max_lanes = 32,
+                                      .steps = all_reduce_steps,
+                                      .extent = all_reduce_extent,
+                                      .step = all_reduce_step};
 
 }  // namespace tutti::double_tree

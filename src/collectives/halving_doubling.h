@@ -102,7 +102,12 @@ TUTTI_HD constexpr Step all_reduce_step(const Shape& s, std::uint32_t lane, std:
   return round_step(s, lane, round, back, at % 2 == 0);
 }
 
-inline constexpr Algorithm kAllReduce{"halving_doubling", Collective::kAllReduce, 32,
-                                      all_reduce_steps,   all_reduce_extent,      all_reduce_step};
+inline constexpr Algorithm kAllReduce{.name = "halving_doubling",
+                                      .collective = Collective::kAllReduce,
+                                      .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                      .max_lanes = 32,
+                                      .steps = all_reduce_steps,
+                                      .extent = all_reduce_extent,
+                                      .step = all_reduce_step};
 
 }  // namespace tutti::halving_doubling

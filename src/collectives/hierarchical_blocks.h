@@ -223,9 +223,23 @@ TUTTI_HD constexpr Step all_gather_step(const Shape& s, std::uint32_t lane, std:
   return item_step(s, p, lane, item, at);
 }
 
-inline constexpr Algorithm kReduceScatter{"hierarchical",       Collective::kReduceScatter, ring::kMaxLanes,
-                                          reduce_scatter_steps, reduce_scatter_extent,      reduce_scatter_step};
-inline constexpr Algorithm kAllGather{"hierarchical",   Collective::kAllGather, ring::kMaxLanes,
-                                      all_gather_steps, all_gather_extent,      all_gather_step};
+inline constexpr Algorithm kReduceScatter{.name = "hierarchical",
+                                          .collective = Collective::kReduceScatter,
+                                          .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                          .hierarchical = true,
+                                          .second_lane = SecondLane::kBetweenHosts,
+                                          .max_lanes = ring::kMaxLanes,
+                                          .steps = reduce_scatter_steps,
+                                          .extent = reduce_scatter_extent,
+                                          .step = reduce_scatter_step};
+inline constexpr Algorithm kAllGather{.name = "hierarchical",
+                                      .collective = Collective::kAllGather,
+                                      .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kAny},
+                                      .hierarchical = true,
+                                      .second_lane = SecondLane::kBetweenHosts,
+                                      .max_lanes = ring::kMaxLanes,
+                                      .steps = all_gather_steps,
+                                      .extent = all_gather_extent,
+                                      .step = all_gather_step};
 
 }  // namespace tutti::hierarchical_blocks

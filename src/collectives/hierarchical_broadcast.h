@@ -124,7 +124,23 @@ TUTTI_HD constexpr Step tree_step(const Shape& s, std::uint32_t lane, std::uint3
   return step.step();
 }
 
-inline constexpr Algorithm kChain{"hierarchical", Collective::kBroadcast, 32, chain_steps, chain_extent, chain_step};
-inline constexpr Algorithm kTree{"hierarchical_tree", Collective::kBroadcast, 32, tree_steps, tree_extent, tree_step};
+inline constexpr Algorithm kChain{.name = "hierarchical",
+                                  .collective = Collective::kBroadcast,
+                                  .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                  .hierarchical = true,
+                                  .tiles = Tiles::kDownHosts,
+                                  .second_lane = SecondLane::kBetweenHosts,
+                                  .max_lanes = 32,
+                                  .steps = chain_steps,
+                                  .extent = chain_extent,
+                                  .step = chain_step};
+inline constexpr Algorithm kTree{.name = "hierarchical_tree",
+                                 .collective = Collective::kBroadcast,
+                                 .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                 .hierarchical = true,
+                                 .max_lanes = 32,
+                                 .steps = tree_steps,
+                                 .extent = tree_extent,
+                                 .step = tree_step};
 
 }  // namespace tutti::hierarchical_broadcast

@@ -155,8 +155,21 @@ TUTTI_HD constexpr Step scatter_step(const Shape& s, std::uint32_t lane, std::ui
   return last ? hands.store(BufferId::kOutput, lane).step() : hands.send(to).step();
 }
 
-inline constexpr Algorithm kGather{"hierarchical_leaders", Collective::kGather, 32, steps, gather_extent, gather_step};
-inline constexpr Algorithm kScatter{"hierarchical_leaders", Collective::kScatter, 32, steps,
-                                    scatter_extent,         scatter_step};
+inline constexpr Algorithm kGather{.name = "hierarchical_leaders",
+                                   .collective = Collective::kGather,
+                                   .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                   .hierarchical = true,
+                                   .max_lanes = 32,
+                                   .steps = steps,
+                                   .extent = gather_extent,
+                                   .step = gather_step};
+inline constexpr Algorithm kScatter{.name = "hierarchical_leaders",
+                                    .collective = Collective::kScatter,
+                                    .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                    .hierarchical = true,
+                                    .max_lanes = 32,
+                                    .steps = steps,
+                                    .extent = scatter_extent,
+                                    .step = scatter_step};
 
 }  // namespace tutti::hierarchical_gather

@@ -135,9 +135,21 @@ TUTTI_HD constexpr Step barrier_step(const Shape& s, std::uint32_t, std::uint32_
 
 TUTTI_HD constexpr std::uint32_t barrier_steps(const Shape& s) { return steps(s, true); }
 
-inline constexpr Algorithm kAllReduce{"hierarchical_leaders", Collective::kAllReduce, 32,
-                                      all_reduce_steps,       all_reduce_extent,      all_reduce_step};
-inline constexpr Algorithm kBarrier{"hierarchical", Collective::kBarrier, 1,
-                                    barrier_steps,  barrier_extent,       barrier_step};
+inline constexpr Algorithm kAllReduce{.name = "hierarchical_leaders",
+                                      .collective = Collective::kAllReduce,
+                                      .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                      .hierarchical = true,
+                                      .max_lanes = 32,
+                                      .steps = all_reduce_steps,
+                                      .extent = all_reduce_extent,
+                                      .step = all_reduce_step};
+inline constexpr Algorithm kBarrier{.name = "hierarchical",
+                                    .collective = Collective::kBarrier,
+                                    .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                    .hierarchical = true,
+                                    .max_lanes = 1,
+                                    .steps = barrier_steps,
+                                    .extent = barrier_extent,
+                                    .step = barrier_step};
 
 }  // namespace tutti::hierarchical_leaders

@@ -60,6 +60,13 @@ TUTTI_HD constexpr Step step(const Shape& s, std::uint32_t lane, std::uint32_t i
   return last && !root ? step.send(up).step() : step.store(partial, lane).step();
 }
 
-inline constexpr Algorithm kTree{"hierarchical_tree", Collective::kReduce, 32, steps, extent, step};
+inline constexpr Algorithm kTree{.name = "hierarchical_tree",
+                                 .collective = Collective::kReduce,
+                                 .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                 .hierarchical = true,
+                                 .max_lanes = 32,
+                                 .steps = steps,
+                                 .extent = extent,
+                                 .step = step};
 
 }  // namespace tutti::hierarchical_reduce

@@ -162,7 +162,14 @@ TUTTI_HD constexpr Step all_reduce_step(const Shape& s, std::uint32_t lane, std:
   return step_across(s, hosts::place_of(s), lane, static_cast<std::int32_t>(i));
 }
 
-inline constexpr Algorithm kAllReduce{"hierarchical", Collective::kAllReduce, ring::kMaxLanes, all_reduce_steps,
-                                      extent,         all_reduce_step};
+inline constexpr Algorithm kAllReduce{.name = "hierarchical",
+                                      .collective = Collective::kAllReduce,
+                                      .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                      .hierarchical = true,
+                                      .second_lane = SecondLane::kBetweenHosts,
+                                      .max_lanes = ring::kMaxLanes,
+                                      .steps = all_reduce_steps,
+                                      .extent = extent,
+                                      .step = all_reduce_step};
 
 }  // namespace tutti::hierarchical_ring

@@ -127,11 +127,23 @@ TUTTI_HD constexpr Step reduce_step(const Shape& s, std::uint32_t lane, std::uin
 
 template <std::int32_t kRadix>
 constexpr Algorithm broadcast(const char* name) {
-  return Algorithm{name, Collective::kBroadcast, 32, steps<kRadix>, broadcast_extent, broadcast_step<kRadix>};
+  return Algorithm{.name = name,
+                   .collective = Collective::kBroadcast,
+                   .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                   .max_lanes = 32,
+                   .steps = steps<kRadix>,
+                   .extent = broadcast_extent,
+                   .step = broadcast_step<kRadix>};
 }
 template <std::int32_t kRadix>
 constexpr Algorithm reduce(const char* name) {
-  return Algorithm{name, Collective::kReduce, 32, steps<kRadix>, reduce_extent<kRadix>, reduce_step<kRadix>};
+  return Algorithm{.name = name,
+                   .collective = Collective::kReduce,
+                   .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                   .max_lanes = 32,
+                   .steps = steps<kRadix>,
+                   .extent = reduce_extent<kRadix>,
+                   .step = reduce_step<kRadix>};
 }
 
 inline constexpr Algorithm kBroadcast4 = broadcast<4>("knomial_4");

@@ -130,11 +130,23 @@ TUTTI_HD constexpr Step scatter_step(const Shape& s, std::uint32_t lane, std::ui
 
 template <std::int32_t kRadix>
 constexpr Algorithm gather(const char* name) {
-  return Algorithm{name, Collective::kGather, 32, block_steps<kRadix>, gather_extent<kRadix>, gather_step<kRadix>};
+  return Algorithm{.name = name,
+                   .collective = Collective::kGather,
+                   .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                   .max_lanes = 32,
+                   .steps = block_steps<kRadix>,
+                   .extent = gather_extent<kRadix>,
+                   .step = gather_step<kRadix>};
 }
 template <std::int32_t kRadix>
 constexpr Algorithm scatter(const char* name) {
-  return Algorithm{name, Collective::kScatter, 32, block_steps<kRadix>, scatter_extent<kRadix>, scatter_step<kRadix>};
+  return Algorithm{.name = name,
+                   .collective = Collective::kScatter,
+                   .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                   .max_lanes = 32,
+                   .steps = block_steps<kRadix>,
+                   .extent = scatter_extent<kRadix>,
+                   .step = scatter_step<kRadix>};
 }
 
 inline constexpr Algorithm kGather2 = gather<2>("tree");

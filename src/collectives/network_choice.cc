@@ -14,9 +14,10 @@ namespace {
 // are guessed from the model in docs/design/hierarchy.md (a message costs each end 2 to 3 us, a hop 10 us and more, a
 // link of 1 Gbit/s carries 1 KiB in 9 us).
 
-/// All to all at once, with a message to every peer: up to so many ranks, or leaders, ...
+/// Up to so many ranks, or leaders, all may send to all at once, a message to every peer.
 constexpr int kTcpDirectRanks = 8;
-/// ... and so many bytes, each of which crosses the link n-1 times; two peers have no second message to wait for.
+/// Up to so many bytes they do so, because each byte crosses the link n-1 times. Of two ranks more may be sent at once:
+/// they have no second message to wait for.
 constexpr std::size_t kTcpDirectBytes = 4 * 1024;
 constexpr std::size_t kTcpPairBytes = 32 * 1024;
 /// Ranks that all run on the same cores pay for each message with time that another one needs: more than two take log2
@@ -40,8 +41,8 @@ constexpr std::size_t kTcpTwoLaneBytes = 64 * 1024;
 constexpr std::size_t kTcpChainTiles = 16;
 constexpr std::size_t kTcpChainTileBytes = 32 * 1024;
 
-/// Above so many ranks or hosts a ring's hops, one a rank, count for more than the bytes that it saves: it is for data
-/// of at least so many bytes a rank. Not measured: as the simulator says it (docs/simulation.md).
+/// Above so many ranks or hosts a ring's hops, one per rank, count for more than the bytes that it saves: it is for
+/// data of at least so many bytes a rank. Not measured: as the simulator says it (docs/simulation.md).
 constexpr int kTcpFewRanks = 32;
 constexpr std::size_t kTcpRingBytesARank = 4 * 1024;
 /// More ranks than kTcpDirectRanks: blocks up to here travel together in log2 n rounds.
@@ -160,9 +161,8 @@ std::string_view named_peers_algorithm(Collective collective, Bytes bytes, int h
   }
 }
 
-int network_lanes(std::string_view algorithm, Bytes bytes, const Machine& machine) {
-  const bool rings = algorithm == "ring" || algorithm == "hierarchical";
-  return rings && bytes.value >= kTcpTwoLaneBytes ? std::clamp(machine.lanes, 1, 2) : 1;
+int network_lanes(Bytes bytes, const Machine& machine) {
+  return bytes.value >= kTcpTwoLaneBytes ? std::clamp(machine.lanes, 1, 2) : 1;
 }
 
 Bytes network_chain_tile(Bytes bytes, int hosts) {

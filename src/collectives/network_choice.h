@@ -16,8 +16,8 @@ std::string_view network_algorithm(Collective collective, Bytes bytes, const Mac
 /// The name of the algorithm for `hosts` ranks with a host each, among algorithms whose steps name each peer.
 std::string_view named_peers_algorithm(Collective collective, Bytes bytes, int hosts);
 
-/// Lanes that an algorithm should run on there, at least 1.
-int network_lanes(std::string_view algorithm, Bytes bytes, const Machine& machine);
+/// Lanes that an algorithm which gains by a second one should run on there, at least 1.
+int network_lanes(Bytes bytes, const Machine& machine);
 
 /// The tile of an algorithm whose tiles go down a chain of hosts one after the other; `hosts` of them.
 Bytes network_chain_tile(Bytes bytes, int hosts);

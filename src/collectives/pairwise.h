@@ -72,11 +72,26 @@ TUTTI_HD constexpr Step all_gather_step(const Shape& s, std::uint32_t lane, std:
   return step.store(BufferId::kOutput, chunk).step();
 }
 
-inline constexpr Algorithm kReduceScatter{"pairwise",           Collective::kReduceScatter,       32,
-                                          reduce_scatter_steps, all_pairs::reduce_scatter_extent, reduce_scatter_step};
-inline constexpr Algorithm kAllGather{"pairwise",       Collective::kAllGather,       32,
-                                      all_gather_steps, all_pairs::all_gather_extent, all_gather_step};
-inline constexpr Algorithm kAllToAll{
-    "pairwise", Collective::kAllToAll, 32, all_pairs::all_to_all_steps, all_pairs::all_to_all_extent, all_to_all_step};
+inline constexpr Algorithm kReduceScatter{.name = "pairwise",
+                                          .collective = Collective::kReduceScatter,
+                                          .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                          .max_lanes = 32,
+                                          .steps = reduce_scatter_steps,
+                                          .extent = all_pairs::reduce_scatter_extent,
+                                          .step = reduce_scatter_step};
+inline constexpr Algorithm kAllGather{.name = "pairwise",
+                                      .collective = Collective::kAllGather,
+                                      .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kAny},
+                                      .max_lanes = 32,
+                                      .steps = all_gather_steps,
+                                      .extent = all_pairs::all_gather_extent,
+                                      .step = all_gather_step};
+inline constexpr Algorithm kAllToAll{.name = "pairwise",
+                                     .collective = Collective::kAllToAll,
+                                     .promises = {Reduces::kNothing, ByReference::kOutOfPlace, BlockSizes::kAny},
+                                     .max_lanes = 32,
+                                     .steps = all_pairs::all_to_all_steps,
+                                     .extent = all_pairs::all_to_all_extent,
+                                     .step = all_to_all_step};
 
 }  // namespace tutti::pairwise

@@ -216,9 +216,19 @@ TUTTI_HD constexpr Step all_gather_step(const Shape& s, std::uint32_t lane, std:
   return step.recv(rank_above(s, distance)).store(BufferId::kOutput, chunk).step();
 }
 
-inline constexpr Algorithm kReduceScatter{
-    "pat", Collective::kReduceScatter, 32, reduce_scatter_steps, reduce_scatter_extent, reduce_scatter_step};
-inline constexpr Algorithm kAllGather{"pat",          Collective::kAllGather, 32, all_gather_steps, all_gather_extent,
-                                      all_gather_step};
+inline constexpr Algorithm kReduceScatter{.name = "pat",
+                                          .collective = Collective::kReduceScatter,
+                                          .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                          .max_lanes = 32,
+                                          .steps = reduce_scatter_steps,
+                                          .extent = reduce_scatter_extent,
+                                          .step = reduce_scatter_step};
+inline constexpr Algorithm kAllGather{.name = "pat",
+                                      .collective = Collective::kAllGather,
+                                      .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                      .max_lanes = 32,
+                                      .steps = all_gather_steps,
+                                      .extent = all_gather_extent,
+                                      .step = all_gather_step};
 
 }  // namespace tutti::pat

@@ -1,4 +1,4 @@
-// Plans: which schedule and tile a call runs with. Built once a shape, then found without a lock or an allocation.
+// Plans: which schedule and tile a call runs with. Built once per shape, then found without a lock or an allocation.
 #pragma once
 
 #include <array>
@@ -23,11 +23,12 @@ namespace tutti {
 struct Plan {
   const Schedule* schedule = nullptr;
   Bytes tile;  ///< bytes of each block worked on in one pass
-  /// One lane, two steps: send the whole input to all; receive from all and reduce into the output.
+  /// The schedule has one lane of two steps (send the whole input to all; receive from all, and reduce into the output
+  /// if there is anything to reduce), and one tile holds each block.
   bool one_shot = false;
 };
 
-/// One a communicator; used by the thread that runs the communicator's operation.
+/// One per communicator; used by the thread that runs the communicator's operation.
 class PlanCache {
  public:
   /// `algorithm`: a name or "auto"; a name that a collective does not offer is warned of once, then auto serves it.

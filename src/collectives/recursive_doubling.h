@@ -69,7 +69,13 @@ TUTTI_HD constexpr Step all_reduce_step(const Shape& s, std::uint32_t lane, std:
   return step.complete().step();
 }
 
-inline constexpr Algorithm kAllReduce{"recursive_doubling", Collective::kAllReduce, 32,
-                                      all_reduce_steps,     all_reduce_extent,      all_reduce_step};
+/// Not by reference: partners store over the partial results that they exchange.
+inline constexpr Algorithm kAllReduce{.name = "recursive_doubling",
+                                      .collective = Collective::kAllReduce,
+                                      .promises = {Reduces::kInOwnOrder, ByReference::kNever, BlockSizes::kEqual},
+                                      .max_lanes = 32,
+                                      .steps = all_reduce_steps,
+                                      .extent = all_reduce_extent,
+                                      .step = all_reduce_step};
 
 }  // namespace tutti::recursive_doubling

@@ -138,7 +138,12 @@ TUTTI_HD constexpr Step reduce_scatter_step(const Shape& s, std::uint32_t lane, 
   return sends ? send_step(s, lane, round, fresh, true) : receive_step(s, lane, round, fresh, true);
 }
 
-inline constexpr Algorithm kReduceScatter{"recursive_halving",  Collective::kReduceScatter, 32,
-                                          reduce_scatter_steps, reduce_scatter_extent,      reduce_scatter_step};
+inline constexpr Algorithm kReduceScatter{.name = "recursive_halving",
+                                          .collective = Collective::kReduceScatter,
+                                          .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                          .max_lanes = 32,
+                                          .steps = reduce_scatter_steps,
+                                          .extent = reduce_scatter_extent,
+                                          .step = reduce_scatter_step};
 
 }  // namespace tutti::recursive_halving

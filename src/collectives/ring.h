@@ -89,11 +89,29 @@ TUTTI_HD constexpr Step all_gather_step(const Shape& s, std::uint32_t lane, std:
 }
 
 inline constexpr std::int32_t kMaxLanes = 32;
-inline constexpr Algorithm kAllReduce{"ring",           Collective::kAllReduce, kMaxLanes,
-                                      all_reduce_steps, all_reduce_extent,      all_reduce_step};
-inline constexpr Algorithm kReduceScatter{
-    "ring", Collective::kReduceScatter, kMaxLanes, reduce_scatter_steps, reduce_scatter_extent, reduce_scatter_step};
-inline constexpr Algorithm kAllGather{"ring",           Collective::kAllGather, kMaxLanes,
-                                      all_gather_steps, all_gather_extent,      all_gather_step};
+inline constexpr Algorithm kAllReduce{.name = "ring",
+                                      .collective = Collective::kAllReduce,
+                                      .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                      .second_lane = SecondLane::kAlways,
+                                      .max_lanes = kMaxLanes,
+                                      .steps = all_reduce_steps,
+                                      .extent = all_reduce_extent,
+                                      .step = all_reduce_step};
+inline constexpr Algorithm kReduceScatter{.name = "ring",
+                                          .collective = Collective::kReduceScatter,
+                                          .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                          .second_lane = SecondLane::kAlways,
+                                          .max_lanes = kMaxLanes,
+                                          .steps = reduce_scatter_steps,
+                                          .extent = reduce_scatter_extent,
+                                          .step = reduce_scatter_step};
+inline constexpr Algorithm kAllGather{.name = "ring",
+                                      .collective = Collective::kAllGather,
+                                      .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kAny},
+                                      .second_lane = SecondLane::kAlways,
+                                      .max_lanes = kMaxLanes,
+                                      .steps = all_gather_steps,
+                                      .extent = all_gather_extent,
+                                      .step = all_gather_step};
 
 }  // namespace tutti::ring

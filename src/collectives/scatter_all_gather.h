@@ -96,7 +96,12 @@ TUTTI_HD constexpr Step broadcast_step(const Shape& s, std::uint32_t lane, std::
   return StepBuilder(lane, base).take(BufferId::kInput, base).store(BufferId::kOutput, base).span(s.ranks).step();
 }
 
-inline constexpr Algorithm kBroadcast{"scatter_all_gather", Collective::kBroadcast, 32,
-                                      broadcast_steps,      broadcast_extent,       broadcast_step};
+inline constexpr Algorithm kBroadcast{.name = "scatter_all_gather",
+                                      .collective = Collective::kBroadcast,
+                                      .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                      .max_lanes = 32,
+                                      .steps = broadcast_steps,
+                                      .extent = broadcast_extent,
+                                      .step = broadcast_step};
 
 }  // namespace tutti::scatter_all_gather

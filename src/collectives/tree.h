@@ -86,7 +86,19 @@ TUTTI_HD constexpr Step reduce_step(const Shape& s, std::uint32_t lane, std::uin
   return last && !root ? step.send(parent(s)).step() : step.store(partial, lane).step();
 }
 
-inline constexpr Algorithm kBroadcast{"tree", Collective::kBroadcast, 32, steps, broadcast_extent, broadcast_step};
-inline constexpr Algorithm kReduce{"tree", Collective::kReduce, 32, steps, reduce_extent, reduce_step};
+inline constexpr Algorithm kBroadcast{.name = "tree",
+                                      .collective = Collective::kBroadcast,
+                                      .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                      .max_lanes = 32,
+                                      .steps = steps,
+                                      .extent = broadcast_extent,
+                                      .step = broadcast_step};
+inline constexpr Algorithm kReduce{.name = "tree",
+                                   .collective = Collective::kReduce,
+                                   .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
+                                   .max_lanes = 32,
+                                   .steps = steps,
+                                   .extent = reduce_extent,
+                                   .step = reduce_step};
 
 }  // namespace tutti::tree

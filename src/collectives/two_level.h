@@ -7,7 +7,7 @@
 //   reduce_scatter   for each host the reduce_scatter of its ranks' blocks, reduce_scatter between hosts
 //   all_gather       all_gather between hosts, for each host the all_gather of its ranks' blocks
 //
-// Between hosts the ranks of one index, one a host, do their share by themselves, all indices side by side: so all
+// Between hosts the ranks of one index, one per host, do their share by themselves, all indices side by side: so all
 // links of a host are in use, and each byte crosses the network once as in a hierarchical ring (hierarchical_ring.h;
 // levels of networks in collectives: Karonis et al., IPDPS 2000). A host's partial results stand in the order of its
 // lowest rank, as everywhere.
@@ -49,7 +49,7 @@ struct TwoLevelPlan {
   Bytes tile;                         ///< of `between`
 };
 
-/// One a communicator; used by the thread that runs its operation. Schedules live as long.
+/// One per communicator; used by the thread that runs its operation. Schedules live as long.
 class TwoLevelPlans {
  public:
   /// `machine`: of the ranks' links, with hosts(); `tile`: TUTTI_TILE_BYTES.

@@ -1,21 +1,8 @@
 #include "comm/algorithm_cache.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "comm/membership/hub.h"
-#include "core/costs_file.h"
 
 namespace tutti {
-namespace {
-
-std::string key_of(const Machine& machine) {
-  return fmt::format("{} {} {} {} {} {} {} {} {}\n{}", machine.ranks, machine.lanes, machine.max_message.value,
-                     machine.credits, machine.deterministic, machine.same_host_id, machine.network,
-                     machine.same_boot_id, fmt::join(machine.hosts, ","), costs_text(machine.costs));
-}
-
-}  // namespace
 
 Status AlgorithmCache::choice_for(const Machine& machine, std::shared_ptr<const AutomaticChoice>* choice) {
   AlgorithmCache* accepted = nullptr;
@@ -25,11 +12,10 @@ Status AlgorithmCache::choice_for(const Machine& machine, std::shared_ptr<const 
 }
 
 std::shared_ptr<const AutomaticChoice> AlgorithmCache::find(const Machine& machine) {
-  const std::string key = key_of(machine);
   const MutexLock lock(mutex_);
-  if (choices_.size() >= kKept && !choices_.contains(key))
+  if (choices_.size() >= kKept && !choices_.contains(machine))
     std::erase_if(choices_, [](const auto& item) { return item.second.use_count() == 1; });
-  std::shared_ptr<const AutomaticChoice>& choice = choices_[key];
+  std::shared_ptr<const AutomaticChoice>& choice = choices_[machine];
   if (!choice) choice = std::make_shared<const AutomaticChoice>(machine);
   return choice;
 }

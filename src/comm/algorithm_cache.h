@@ -3,7 +3,6 @@
 
 #include <map>
 #include <memory>
-#include <string>
 
 #include "collectives/automatic_choice.h"
 #include "core/machine.h"
@@ -12,7 +11,7 @@
 
 namespace tutti {
 
-/// One a process (Hub::of_process). Any thread.
+/// One per process (Hub::of_process). Any thread.
 class AlgorithmCache {
  public:
   /// The choice for such a machine; it lives as long as somebody uses it, and some longer.
@@ -23,7 +22,7 @@ class AlgorithmCache {
   std::shared_ptr<const AutomaticChoice> find(const Machine& machine);
 
   Mutex mutex_;
-  std::map<std::string, std::shared_ptr<const AutomaticChoice>> choices_ TUTTI_GUARDED_BY(mutex_);
+  std::map<Machine, std::shared_ptr<const AutomaticChoice>> choices_ TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti

@@ -20,14 +20,13 @@ constexpr std::size_t kLentFrom = std::size_t{64} << 10;
 }  // namespace
 
 LaunchBinder::LaunchBinder(const Settings& settings, std::shared_ptr<const AutomaticChoice> choice, Rank rank,
-                           int ranks, int far_ranks, LogSource source, Launch* launch)
+                           int ranks, int far_ranks, LogSource source)
     : ranks_(ranks),
       far_ranks_(far_ranks),
       network_(choice->machine().network),
       shares_inputs_(settings.cma),
       deterministic_(settings.deterministic),
-      plans_(std::move(choice), rank, settings.algorithm, settings.tile_bytes, source),
-      launch_(*launch) {}
+      plans_(std::move(choice), rank, settings.algorithm, settings.tile_bytes, source) {}
 
 Bytes LaunchBinder::bind(const CallArguments& arguments, const Call& call, PlanCache* plans) {
   Launch* const launch = &launch_;

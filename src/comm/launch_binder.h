@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "collectives/choice.h"
 #include "collectives/plan_cache.h"
 #include "comm/call/arguments.h"
 #include "comm/call/user_operation.h"
@@ -17,20 +18,24 @@
 
 namespace tutti {
 
-/// One a communicator. By the thread whose turn it is, but for what says otherwise.
+/// One per communicator. By the thread whose turn it is, but for what says otherwise.
 class LaunchBinder {
  public:
-  /// `launch` is the executor's and outlives this; so does the name in `source`. `far_ranks`: how many ranks' memory is
-  /// not mapped here.
+  /// The name in `source` outlives this. `far_ranks`: how many ranks' memory is not mapped here.
   LaunchBinder(const Settings& settings, std::shared_ptr<const AutomaticChoice> choice, Rank rank, int ranks,
-               int far_ranks, LogSource source, Launch* launch);
+               int far_ranks, LogSource source);
+
+  /// The launch of the call that was bound last. Executors take it by reference: to copy it would cost a small call 20
+  /// to 30 ns.
+  const Launch& launch() const { return launch_; }
+  Launch& launch() { return launch_; }
 
   /// Binds what does not depend on where the buffers are, by the plans of `plans`. Returns the size of a block.
   Bytes bind(const CallArguments& arguments, const Call& call, PlanCache* plans);
   /// Binds the rest of a call whose buffers are host memory, and remembers the call.
   void bind_host_buffers(const CallArguments& arguments, const Call& call, Bytes block);
-  /// Binds the operation that the user made: a function, or a scalar, whose product with the input goes where the
-  /// result will be, if that is as large as the input, else into memory of the binder's.
+  /// Binds the operation that the user made, which is a function or a scalar. The product of a scalar and the input
+  /// goes where the result will be, if that is as large as the input, else into memory of the binder's.
   void bind_reduction(const CallArguments& arguments, const Call& call);
   /// Whether far ranks can get large messages straight from the buffers: nothing overwrites them before they have been
   /// read.
@@ -58,6 +63,12 @@ class LaunchBinder {
   /// The next call is bound anew.
   void forget() { can_repeat_ = false; }
 
+  /// Whether all-reduces of this size add all operands of an element at once and in rank order, so that several packed
+  /// into one give the same bits.
+  bool adds_in_rank_order(Bytes block) const {
+    return is_deterministic(*plans_.choice(Collective::kAllReduce, block).algorithm);
+  }
+
   PlanCache& plans() { return plans_; }
   const PlanCache& plans() const { return plans_; }
   /// Memory of the caller's that is often used: peers may read it where they can. Any thread.
@@ -79,8 +90,8 @@ class LaunchBinder {
   const bool deterministic_;
   PlanCache plans_;
   MemoryRanges registered_;
-  Launch& launch_;
-  // Of the call that `launch_` is bound to, where it has any.
+  Launch launch_;
+  // Of the call that launch_ is bound to, where it has any.
   RaggedTiling ragged_;
   UserReduceFunction fold_;
   std::vector<std::byte> scaled_;  // inputs multiplied by a scalar

@@ -78,7 +78,7 @@ constexpr const char* kDuringSplit = "during the split";
 /// Why the join of a group cannot succeed any more, as the parent knows it: the parent has failed, or a rank of the
 /// group has died or left.
 Status look_at_parent(Communicator& parent, const std::vector<int>& group) {
-  if (parent.failed()) return parent.failure();
+  if (parent.failures().failed()) return parent.failures().status();
   const FailureCause cause = parent.membership().cause();
   if (cause.code != Code::kOk)
     return fail(cause.code, "{} (told by rank {}) {}", cause.text, cause.from.value, kDuringSplit);
@@ -86,8 +86,7 @@ Status look_at_parent(Communicator& parent, const std::vector<int>& group) {
   for (const Liveness end : {Liveness::kDead, Liveness::kLeft}) {
     for (const int rank : group) {
       if (parent.membership().liveness(Rank{rank}) != end) continue;
-      return fail(Code::kRemoteError, "rank {} ({}) {} {}", rank, parent.membership().describe(Rank{rank}),
-                  end == Liveness::kDead ? "died" : "left", kDuringSplit);
+      return fail(Code::kRemoteError, "{} {}", parent.membership().describe_end(Rank{rank}), kDuringSplit);
     }
   }
   return {};
@@ -163,7 +162,7 @@ Status split(Communicator& parent, int color, int key, const tuttiConfig_t* conf
   CreateOptions options;
   options.settings = parent.settings();
   options.costs = costs_text(parent.machine().costs);
-  if (parent.device() != nullptr) options.device = parent.device()->device();
+  if (parent.device_calls().exist()) options.device = parent.device_calls().side()->device();
   TUTTI_TRY(apply_config(config, &options));
   std::vector<Wish> wishes;
   TUTTI_TRY(gather_all(parent, Wish{color, key}, &wishes));

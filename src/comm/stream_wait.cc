@@ -17,22 +17,27 @@ double limit_for(double timeout) { return timeout > 0 ? timeout + kHeldUpMore : 
 
 }  // namespace
 
-StreamWait::StreamWait(Communicator& comm)
-    : comm_(comm),
-      limit_(limit_for(comm.timeout())),
+StreamWait::StreamWait(FailureHandler& failures, Rank rank, double timeout)
+    : failures_(failures),
+      rank_(rank),
+      limit_(limit_for(timeout)),
       rounds_(ProgressState::rounds()),
       deadline_(Deadline::in(limit_)) {}
 
 Status StreamWait::check() {
-  if (comm_.failed() && !std::exchange(ending_, true)) deadline_ = Deadline::in(kEndOfFailed);
+  if (failures_.failed() && !std::exchange(ending_, true)) deadline_ = Deadline::in(kEndOfFailed);
   const std::uint64_t rounds = ProgressState::rounds();
   if (!ending_ && std::exchange(rounds_, rounds) != rounds) deadline_ = Deadline::in(limit_);
   if (!deadline_.passed()) return {};
-  if (ending_) return comm_.failure();
-  return comm_.failures_.fail_for_good(
-      fail(Code::kTimeout, "rank {} waited {:.1f} s for its calls on streams: {}", comm_.rank().value, limit_,
-           "a callback holds up the thread that runs them"),
-      comm_.rank());
+  if (ending_) return failures_.status();
+  return failures_.fail_for_good(fail(Code::kTimeout, "rank {} waited {:.1f} s for its calls on streams: {}",
+                                      rank_.value, limit_, "a callback holds up the thread that runs them"),
+                                 rank_);
+}
+
+Status StreamWaits::check(Communicator& comm) {
+  const auto wait = waits_.try_emplace(&comm, comm.failures(), comm.rank(), comm.call_driver().timeout()).first;
+  return wait->second.check();
 }
 
 }  // namespace tutti

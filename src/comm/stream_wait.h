@@ -6,21 +6,25 @@
 
 #include "core/clock.h"
 #include "core/status.h"
+#include "core/units.h"
 
 namespace tutti {
 
 class Communicator;
+class FailureHandler;
 
 /// These calls end by themselves, at their own timeouts at the latest, as long as the progress thread goes its rounds;
 /// where a callback holds it up, the wait ends a little later than a call would have. One thread.
 class StreamWait {
  public:
-  explicit StreamWait(Communicator& comm);
+  /// `timeout`: how long a call may take, in seconds; 0: for ever.
+  StreamWait(FailureHandler& failures, Rank rank, double timeout);
   /// Asked now and then. Not ok: the wait is over, and the communicator has failed.
   Status check();
 
  private:
-  Communicator& comm_;
+  FailureHandler& failures_;
+  const Rank rank_;
   const double limit_;  // seconds without a round; 0: none
   std::uint64_t rounds_;
   Deadline deadline_;
@@ -31,7 +35,7 @@ class StreamWait {
 class StreamWaits {
  public:
   /// The communicator waits, as since the last end(): see StreamWait::check().
-  Status check(Communicator& comm) { return waits_.try_emplace(&comm, comm).first->second.check(); }
+  Status check(Communicator& comm);
   /// The communicator does not wait, or for calls that this thread runs.
   void end(Communicator& comm) { waits_.erase(&comm); }
 

@@ -14,9 +14,10 @@ namespace tutti {
 /// one. The rest is for any thread.
 class TurnQueue {
  public:
-  /// Takes the ticket of a new operation, which comes after all others. `collective`: it will take a number, too.
-  std::uint64_t take(bool collective = false) {
-    if (collective) promised_ = next_number();
+  /// Takes the ticket of a new operation, which comes after all others. `queued_collective`: it runs later and
+  /// then takes a number, too.
+  std::uint64_t take(bool queued_collective = false) {
+    if (queued_collective) promised_ = next_number();
     const std::uint64_t ticket = next_.load(std::memory_order_relaxed);
     next_.store(ticket + 1, std::memory_order_relaxed);  // one caller at a time: no need for an atomic add
     return ticket;

@@ -5,7 +5,8 @@
 
 namespace tutti {
 
-/// The largest cache of the first core, as the kernel tells; 32 MiB where it does not. Read once a process; any thread.
+/// The largest cache of the first core, as the kernel tells; 32 MiB where it does not. Read once per process; any
+/// thread.
 Bytes last_level_cache();
 
 }  // namespace tutti

@@ -43,7 +43,7 @@ class CallBoard {
     copy_call(call);
     head_.store(call.sequence << 2 | static_cast<std::uint64_t>(CallState::kRunning), std::memory_order_release);
   }
-  /// Writer: the newest call has ended, well or not.
+  /// Writer: the newest call has ended. One that failed is not ended: peers then hear the cause.
   void end(std::uint64_t sequence) {
     head_.store(sequence << 2 | static_cast<std::uint64_t>(CallState::kDone), std::memory_order_release);
   }
@@ -51,8 +51,8 @@ class CallBoard {
   void begin_peers(std::uint64_t sequence) {
     head_.store(sequence << 2 | static_cast<std::uint64_t>(CallState::kPeers), std::memory_order_release);
   }
-  /// Writer: it waits for `peer` (kNoRank: no longer).
-  void wait_for(Rank peer) { wait_for(ClaimedRank(peer)); }
+  /// Writer: it waits for `peer` now (kNoRank: for nobody any more).
+  void post_awaited(Rank peer) { post_awaited(ClaimedRank(peer)); }
 
   /// Writer of a copy: a call of the original; the state comes after its calls.
   void copy_call(const Call& call) {
@@ -64,7 +64,7 @@ class CallBoard {
   }
   /// Writer of a copy: how the original stood.
   void copy_state(const BoardState& state) {
-    wait_for(state.waiting_for);
+    post_awaited(state.waiting_for);
     head_.store(state.sequence << 2 | static_cast<std::uint64_t>(state.state), std::memory_order_release);
   }
 
@@ -81,7 +81,7 @@ class CallBoard {
   }
 
  private:
-  void wait_for(ClaimedRank peer) {
+  void post_awaited(ClaimedRank peer) {
     waiting_for_.store(static_cast<std::uint32_t>(peer.number()) + 1, std::memory_order_relaxed);
   }
 
@@ -92,6 +92,8 @@ class CallBoard {
     std::uint64_t reserved;
   };
 
+  /// Sequence and state. Each release, by the writer, pairs with the acquire in state(): who sees a call there sees its
+  /// entry.
   alignas(kCacheLine) std::atomic<std::uint64_t> head_;
   std::atomic<std::uint32_t> waiting_for_;  // rank + 1, so that zeroed memory means nobody
   alignas(kCacheLine) Entry history_[kHistory];

@@ -1,6 +1,7 @@
 // What running a schedule costs: the parameters of the simulator, and through it of the choice of an algorithm.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,7 +24,7 @@ struct LinkCosts {
   Time long_overhead = 0;  ///< processor time besides, of who receives a message of more than kShortMessage bytes: its
                            ///< lines are fetched after its header has been seen
 
-  constexpr bool operator==(const LinkCosts&) const = default;
+  constexpr auto operator<=>(const LinkCosts&) const = default;
 };
 
 inline constexpr std::size_t kShortMessage = 256;
@@ -41,7 +42,7 @@ struct Costs {
   std::size_t cache_bytes = 32 << 20;  ///< of a host: where the buffers of its ranks fit, the memory's limit is not met
   std::int32_t cores = 2;              ///< of a host
 
-  constexpr bool operator==(const Costs&) const = default;
+  constexpr auto operator<=>(const Costs&) const = default;
 };
 
 /// The time that `bytes` take at so much a KiB, rounded down.

@@ -21,21 +21,21 @@ inline void cpu_pause() {
 #endif
 }
 
-/// How long each rung lasts. Chosen once a communicator from its local ranks against the cores.
+/// How long each rung lasts. Chosen once per communicator, by whether its host has fewer cores than ranks.
 struct LadderPolicy {
-  bool has_cores = true;                          ///< one a rank, and what they wait for comes through memory
+  bool has_cores = true;                          ///< one per rank, and what they wait for comes through memory
   std::uint32_t bare_spins = 200;                 ///< polls without a pause
   std::chrono::nanoseconds spin_for{20'000};      ///< polls with a pause
   std::chrono::nanoseconds yield_for{1'000'000};  ///< polls with sched_yield in between
 
-  /// With a core for every rank a short spin nearly always ends the wait, and a yield only adds latency. With more
-  /// ranks than cores the awaited rank may need this very core: hand it over at once, and keep yielding longer before
-  /// sleeping, because a futex wake costs ten times a yield.
-  /// A poll of a network costs system calls, beside which a yield is cheap; and what comes from there comes through the
-  /// kernel, perhaps from a rank that needs this core: nobody knows who else lives on this host.
-  static LadderPolicy choose(int local_ranks, int cores, std::int64_t spin_microseconds, bool network = false) {
+  /// `oversubscribed`: there are more ranks than cores. With a core for every rank a short spin nearly always ends the
+  /// wait, and a yield only adds latency. With more ranks than cores the awaited rank may need this very core: hand it
+  /// over at once, and keep yielding longer before sleeping, because a futex wake costs ten times a yield. A poll of a
+  /// network costs system calls, beside which a yield is cheap; and what comes from there comes through the kernel,
+  /// perhaps from a rank that needs this core: nobody knows who else lives on this host.
+  static LadderPolicy choose(bool oversubscribed, std::int64_t spin_microseconds, bool network = false) {
     LadderPolicy policy;
-    if (local_ranks > cores || network) {
+    if (oversubscribed || network) {
       policy.has_cores = false;
       policy.bare_spins = 8;
       policy.spin_for = std::chrono::nanoseconds{0};
@@ -75,8 +75,8 @@ class Crowd {
 /// where they do not; what is right shows in how often one has to look (docs/design/waiting.md). Not thread-safe.
 class PollDelay {
  public:
-  /// `off`: ranks share a core, where every pause keeps another one waiting.
-  explicit PollDelay(bool off) : pauses_(off ? 0 : kFewest) {}
+  /// `has_cores`: as in LadderPolicy. Where ranks share a core, every pause keeps another one waiting.
+  explicit PollDelay(bool has_cores) : pauses_(has_cores ? kFewest : 0) {}
 
   void pass() const {
     for (std::uint32_t i = 0; i < pauses_; ++i) cpu_pause();
@@ -133,7 +133,10 @@ class Ladder {
       return Rung::kSpin;
     }
     const bool yields_no_more = now_ - since_ >= policy_.spin_for + policy_.yield_for;
-    if (yields_no_more || (crowd_ != nullptr && crowd_->here(now_))) return now_ = Clock::now(), Rung::kSleep;
+    if (yields_no_more || (crowd_ != nullptr && crowd_->here(now_))) {
+      now_ = Clock::now();
+      return Rung::kSleep;
+    }
     // One look at the clock a yield: where ranks share a core, a call consists of yields.
     const Clock::time_point before = now_;
     sched_yield();

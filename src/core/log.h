@@ -37,9 +37,9 @@ struct LogSource {
   std::string_view comm;
 };
 
-/// How long the end of a communicator or of the process waits for lines to be written, ...
+/// How long the end of a communicator or of the process waits for lines to be written.
 inline constexpr std::chrono::milliseconds kLogTimeout{100};
-/// ... and that of a call that has failed.
+/// How long the end of a call that has failed waits for that.
 inline constexpr std::chrono::milliseconds kLogTimeoutOfCalls{20};
 
 /// Queues one line. Any thread; waits for no line to be written. A line is never torn.

@@ -1,6 +1,7 @@
 // What the choice of an algorithm may know of the machine: only what all ranks agreed on at join.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct Machine {
   bool same_boot_id = false;      ///< all ranks run on the same cores, though some may be called other hosts
   std::vector<int>
       hosts;  ///< by rank: equal numbers share memory, counted from 0 in order of first rank; empty: one host
+
+  auto operator<=>(const Machine&) const = default;
 };
 
 }  // namespace tutti

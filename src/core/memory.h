@@ -33,7 +33,7 @@ class MemoryRanges {
   std::uint64_t next_ TUTTI_GUARDED_BY(mutex_) = 1;
 };
 
-/// What allocate_host() gave and free_host() has not taken back: an allocator's own book, one a process.
+/// What allocate_host() gave and free_host() has not taken back: an allocator's own book, one per process.
 MemoryRanges& host_allocations();
 
 /// Page-aligned, zeroed, of huge pages where the system grants them. kSystemError: there is not that much.

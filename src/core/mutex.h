@@ -13,21 +13,21 @@
 #define TUTTI_THREAD_SAFETY(attribute)
 #endif
 
-/// A field or static variable: only with this mutex held.
+/// A field or static variable that is used only with this mutex held.
 #define TUTTI_GUARDED_BY(mutex) TUTTI_THREAD_SAFETY(guarded_by(mutex))
-/// A pointer: the same for what it points to.
+/// A pointer to what is used only with this mutex held.
 #define TUTTI_POINTEE_GUARDED_BY(mutex) TUTTI_THREAD_SAFETY(pt_guarded_by(mutex))
-/// A function: its callers hold this mutex, ...
+/// A function whose callers hold this mutex.
 #define TUTTI_REQUIRES(mutex) TUTTI_THREAD_SAFETY(requires_capability(mutex))
-/// ... or must not hold it.
+/// A function whose callers must not hold this mutex.
 #define TUTTI_EXCLUDES(mutex) TUTTI_THREAD_SAFETY(locks_excluded(mutex))
-/// A function: locks it and leaves it locked, ...
+/// A function that locks this mutex and leaves it locked.
 #define TUTTI_ACQUIRE(...) TUTTI_THREAD_SAFETY(acquire_capability(__VA_ARGS__))
-/// ... or unlocks it.
+/// A function that unlocks this mutex.
 #define TUTTI_RELEASE(...) TUTTI_THREAD_SAFETY(release_capability(__VA_ARGS__))
-/// A function: after its call this mutex is known to be held.
+/// A function after whose call this mutex is known to be held.
 #define TUTTI_ASSERTS(mutex) TUTTI_THREAD_SAFETY(assert_capability(mutex))
-/// A function: what it returns is this mutex.
+/// A function that returns this mutex.
 #define TUTTI_RETURNS(mutex) TUTTI_THREAD_SAFETY(lock_returned(mutex))
 
 namespace tutti {

@@ -44,9 +44,22 @@ Status parse_number(const std::string& text, double low, double high, const char
   return {};
 }
 
+/// What is taken as it stands.
+template <std::string Settings::*kField>
+Status keep_text(const std::string& text, Settings* s) {
+  s->*kField = text;
+  return {};
+}
+
 Status parse_switch(const std::string& text, bool* value) {
-  if (text == "1" || text == "on") return *value = true, Status{};
-  if (text == "0" || text == "off" || text.empty()) return *value = false, Status{};
+  if (text == "1" || text == "on") {
+    *value = true;
+    return {};
+  }
+  if (text == "0" || text == "off" || text.empty()) {
+    *value = false;
+    return {};
+  }
   return bad_value(text, "0, 1, off or on");
 }
 
@@ -71,9 +84,13 @@ Status parse_multicast(const std::string& text, Settings* s) {
 
 Status parse_two_levels(const std::string& text, Settings* s) {
   Bytes from{0};
-  if (text == "off") return s->two_levels_from.reset(), Status{};
+  if (text == "off") {
+    s->two_levels_from.reset();
+    return {};
+  }
   if (!parse_bytes(text, &from).ok()) return bad_value(text, "a number of bytes such as 64K, or off");
-  return s->two_levels_from = from, Status{};
+  s->two_levels_from = from;
+  return {};
 }
 
 Status parse_level(const std::string& text, Settings* s) {
@@ -111,7 +128,7 @@ Status parse_simd(const std::string& text, Settings* s) {
   return {};
 }
 
-/// A setting that api.md names and a later version reads: accepted while it says "off", refused otherwise, so that
+/// A setting whose name is kept for a later version: accepted while it says "off", refused otherwise, so that
 /// nobody believes in a protection or a mode that is not there.
 Status parse_later(const std::string& text, Settings*) {
   bool on = false;
@@ -125,18 +142,17 @@ constexpr SettingInfo kTable[] = {
      "be reached)",
      parse_transport},
     {"TUTTI_ALGO", nullptr, "auto", "algorithm for every collective that offers it: auto or a name such as ring",
-     [](const std::string& text, Settings* s) { return s->algorithm = text, Status{}; }},
+     keep_text<&Settings::algorithm>},
     {"TUTTI_COSTS", nullptr, "auto",
      "what the choice of algorithms rests on, as rank 0 says it: auto (what tutti-probe measured on such a machine, "
      "else "
      "builtin), builtin, or a file of costs",
-     [](const std::string& text, Settings* s) { return s->costs = text, Status{}; }},
+     keep_text<&Settings::costs>},
     {"TUTTI_HOSTID", nullptr, "",
      "ranks with different values count as on different hosts; empty: from boot and network",
-     [](const std::string& text, Settings* s) { return s->host_id = text, Status{}; }},
+     keep_text<&Settings::host_id>},
     {"TUTTI_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "",
-     "interfaces for addresses: prefixes, ^ excludes, = exact; empty: all",
-     [](const std::string& text, Settings* s) { return s->socket_interface = text, Status{}; }},
+     "interfaces for addresses: prefixes, ^ excludes, = exact; empty: all", keep_text<&Settings::socket_interface>},
     {"TUTTI_PORT_RANGE", nullptr, "", "ports that listeners may use, such as 20000-20100; empty: any", parse_ports},
     {"TUTTI_TIMEOUT", nullptr, "600", "seconds an operation waits for a live but silent peer; 0: for ever",
      [](const std::string& text, Settings* s) {
@@ -148,10 +164,10 @@ constexpr SettingInfo kTable[] = {
      }},
     {"TUTTI_LOG", nullptr, "warn", "how much is logged: error, warn, info, debug, trace", parse_level},
     {"TUTTI_LOG_FILE", nullptr, "", "log to this file, %p is the process, no link outside of /dev; empty: stderr",
-     [](const std::string& text, Settings* s) { return s->log_file = text, Status{}; }},
+     keep_text<&Settings::log_file>},
     {"TUTTI_SECRET_FILE", nullptr, "",
      "file with the secret that joins by tcp://, torchrun and Slurm without PMI must share; empty: none",
-     [](const std::string& text, Settings* s) { return s->secret_file = text, Status{}; }},
+     keep_text<&Settings::secret_file>},
     {"TUTTI_SIMD", nullptr, "auto", "instruction set of the CPU kernels: auto, baseline, avx2, avx512", parse_simd},
     {"TUTTI_TILE_BYTES", nullptr, "0", "bytes of a buffer worked on in one pass; 0: chosen by size",
      [](const std::string& text, Settings* s) { return parse_bytes(text, &s->tile_bytes); }},
@@ -243,6 +259,10 @@ const char* name_of(TransportKind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
+Settings::Settings() {
+  for (const SettingInfo& info : kTable) (void)info.parse(info.initial, this);  // a test parses each of them
+}
+
 std::span<const SettingInfo> setting_table() { return kTable; }
 
 const char* setting_source(const SettingInfo& info) {
@@ -258,7 +278,9 @@ std::string setting_value(const SettingInfo& info) {
 Status read_settings(Settings* settings) {
   Settings fresh;
   for (const SettingInfo& info : kTable) {
-    const Status parsed = info.parse(setting_value(info), &fresh);
+    const char* const value = environment(setting_source(info));
+    if (value == nullptr) continue;
+    const Status parsed = info.parse(value, &fresh);
     if (!parsed.ok()) return fail(parsed.code(), "setting {}: {}", setting_source(info), parsed.text());
     if (info.name == std::string_view("TUTTI_SOCKET_IFNAME")) fresh.socket_interface_source = setting_source(info);
   }

@@ -1,4 +1,4 @@
-// The one table of settings: TUTTI_* environment variables, read once a communicator into a plain struct.
+// The one table of settings: TUTTI_* environment variables, read once per communicator into a plain struct.
 #pragma once
 
 #include <optional>
@@ -23,35 +23,37 @@ enum class MulticastMode : std::uint8_t {
 };
 
 struct Settings {
-  TransportKind transport = TransportKind::kAuto;
-  std::string algorithm = "auto";
-  std::string costs = "auto";    ///< what the choice rests on: auto, builtin or a file (costs_file.h)
+  Settings();  ///< the defaults, which the table has
+
+  TransportKind transport{};
+  std::string algorithm;
+  std::string costs;             ///< what the choice rests on: auto, builtin or a file (costs_file.h)
   std::string host_id;           ///< empty: boot id and network namespace
   std::string socket_interface;  ///< NCCL's syntax; empty: all
   std::string socket_interface_source = "TUTTI_SOCKET_IFNAME";  ///< the variable that it comes from, for texts
-  std::uint16_t port_first = 0;                                 ///< 0: any port
-  std::uint16_t port_last = 0;
-  double timeout_seconds = 600;  ///< 0: for ever
-  double join_timeout_seconds = 600;
-  bool deterministic = false;
+  std::uint16_t port_first{};                                   ///< 0: any port
+  std::uint16_t port_last{};
+  double timeout_seconds{};  ///< 0: for ever
+  double join_timeout_seconds{};
+  bool deterministic{};
   int wire_type = -1;  ///< what float32 travels as in reductions, a DataType; -1: as it is. Only a config sets it.
-  bool tls = false;
-  double reconnect_seconds = 10;  ///< how long a lost connection between hosts is tried again
-  bool checksum = false;          ///< CRC32C of what travels between hosts
+  bool tls{};
+  double reconnect_seconds{};  ///< how long a lost connection between hosts is tried again
+  bool checksum{};             ///< CRC32C of what travels between hosts
   std::string secret_file;
-  LogLevel log_level = LogLevel::kWarn;
+  LogLevel log_level{};
   std::string log_file;
-  std::string simd = "auto";
-  Bytes unexpected_bytes{std::size_t{4} << 30};  ///< of messages that a rank keeps until it receives them
-  Bytes tile_bytes{0};                           ///< 0: chosen by the library
-  Bytes shm_slot_bytes{256 * 1024};
-  std::uint32_t shm_slots = 4;
-  bool cma = true;
-  MulticastMode multicast = MulticastMode::kAuto;
+  std::string simd;
+  Bytes unexpected_bytes;  ///< of messages that a rank keeps until it receives them
+  Bytes tile_bytes;        ///< 0: chosen by the library
+  Bytes shm_slot_bytes;
+  std::uint32_t shm_slots{};
+  bool cma{};
+  MulticastMode multicast{};
   /// What a call on device buffers moves from which on it runs at two levels across hosts; nothing: never.
-  std::optional<Bytes> two_levels_from = Bytes{64 * 1024};
-  std::int64_t spin_microseconds = -1;  ///< -1: chosen from ranks and cores
-  std::vector<int> progress_cores;      ///< cores for the progress thread; empty: wherever the system puts it
+  std::optional<Bytes> two_levels_from;
+  std::int64_t spin_microseconds{};  ///< -1: chosen from ranks and cores
+  std::vector<int> progress_cores;   ///< cores for the progress thread; empty: wherever the system puts it
 };
 
 /// One row of the table.
@@ -65,7 +67,7 @@ struct SettingInfo {
 std::span<const SettingInfo> setting_table();
 
 /// Reads the environment. A value that does not parse is an error that names variable, value and what would be right.
-/// Unknown TUTTI_* variables are warned of, once a process and name.
+/// Unknown TUTTI_* variables are warned of, once per process and name.
 Status read_settings(Settings* settings);
 
 /// The variable that a row's value comes from: its own or, when only that one is set, the fallback.

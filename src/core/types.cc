@@ -17,11 +17,7 @@ const char* name_of(RedOp op) {
 }
 
 const char* name_of(Collective collective) {
-  static constexpr const char* kNames[kCollectives] = {
-      "none",     "all_reduce", "reduce_scatter", "all_gather", "broadcast",    "reduce",       "barrier", "split",
-      "finalize", "gather",     "scatter",        "all_to_all", "all_gather_v", "all_to_all_v", "shrink",  "send_recv"};
-  const auto i = static_cast<unsigned>(collective);
-  return i < kCollectives ? kNames[i] : "unknown collective";
+  return static_cast<unsigned>(collective) < kCollectives ? traits_of(collective).name : "unknown collective";
 }
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// Element types, reduction operations and collectives, numbered as in tutti.h.
+// Element types, reduction operations and collectives, numbered as in tutti.h, and what is known of each collective.
 #pragma once
 
 #include <cstddef>
@@ -84,16 +84,61 @@ constexpr bool is_float(DataType type) {
 constexpr bool is_bitwise(RedOp op) { return op >= RedOp::kBitAnd && op <= RedOp::kBitXor; }
 constexpr bool is_user_made(RedOp op) { return static_cast<int>(op) >= kRedOps; }
 
-constexpr bool is_rooted(Collective c) {
-  return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather ||
-         c == Collective::kScatter;
+/// What the root of a collective alone does: send its input, or receive an output.
+enum class RootRole : std::uint8_t { kNone, kSends, kReceives };
+/// How many blocks of the call's count a buffer has: none, one, or one for each rank.
+enum class BlockCount : std::uint8_t { kNone, kOne, kRanks };
+
+constexpr int count_of(BlockCount blocks, int ranks) {
+  return blocks == BlockCount::kRanks ? ranks : static_cast<int>(blocks);
 }
 
-/// Whether schedules exist for the collective itself (a v-form runs those of the plain form).
-constexpr bool has_algorithms(Collective c) {
-  return (c >= Collective::kAllReduce && c <= Collective::kBarrier) ||
-         (c >= Collective::kGather && c <= Collective::kAllToAllV);
+struct CollectiveTraits {
+  const char* name;
+  Collective schedules;  ///< whose schedules a call runs: its own, of a v-form the plain form's; kNone: it has none
+  bool reduces;          ///< it has an operation
+  RootRole root;
+  BlockCount input;  ///< of a rank that has one; the blocks of a v-form differ in size
+  BlockCount output;
+};
+
+/// One row for each Collective, in the order of their numbers.
+inline constexpr CollectiveTraits kCollectiveTraits[] = {
+    {"none", Collective::kNone, false, RootRole::kNone, BlockCount::kNone, BlockCount::kNone},
+    {"all_reduce", Collective::kAllReduce, true, RootRole::kNone, BlockCount::kOne, BlockCount::kOne},
+    {"reduce_scatter", Collective::kReduceScatter, true, RootRole::kNone, BlockCount::kRanks, BlockCount::kOne},
+    {"all_gather", Collective::kAllGather, false, RootRole::kNone, BlockCount::kOne, BlockCount::kRanks},
+    {"broadcast", Collective::kBroadcast, false, RootRole::kSends, BlockCount::kOne, BlockCount::kOne},
+    {"reduce", Collective::kReduce, true, RootRole::kReceives, BlockCount::kOne, BlockCount::kOne},
+    {"barrier", Collective::kBarrier, false, RootRole::kNone, BlockCount::kNone, BlockCount::kNone},
+    {"split", Collective::kNone, false, RootRole::kNone, BlockCount::kOne, BlockCount::kRanks},
+    {"finalize", Collective::kNone, false, RootRole::kNone, BlockCount::kNone, BlockCount::kNone},
+    {"gather", Collective::kGather, false, RootRole::kReceives, BlockCount::kOne, BlockCount::kRanks},
+    {"scatter", Collective::kScatter, false, RootRole::kSends, BlockCount::kRanks, BlockCount::kOne},
+    {"all_to_all", Collective::kAllToAll, false, RootRole::kNone, BlockCount::kRanks, BlockCount::kRanks},
+    {"all_gather_v", Collective::kAllGather, false, RootRole::kNone, BlockCount::kOne, BlockCount::kRanks},
+    {"all_to_all_v", Collective::kAllToAll, false, RootRole::kNone, BlockCount::kRanks, BlockCount::kRanks},
+    {"shrink", Collective::kNone, false, RootRole::kNone, BlockCount::kNone, BlockCount::kNone},
+    {"send_recv", Collective::kNone, false, RootRole::kNone, BlockCount::kNone, BlockCount::kNone},
+};
+static_assert(sizeof(kCollectiveTraits) == kCollectives * sizeof(CollectiveTraits));
+
+/// A number that is no collective has those of kNone.
+constexpr const CollectiveTraits& traits_of(Collective c) {
+  const auto number = static_cast<unsigned>(c);
+  return kCollectiveTraits[number < kCollectives ? number : 0];
 }
+
+/// Whether the collective has an operation.
+constexpr bool reduces(Collective c) { return traits_of(c).reduces; }
+constexpr bool is_rooted(Collective c) { return traits_of(c).root != RootRole::kNone; }
+/// Whether schedules exist for the collective (a v-form runs those of the plain form).
+constexpr bool has_algorithms(Collective c) { return traits_of(c).schedules != Collective::kNone; }
+/// The collective whose schedules a v-form runs; any other collective itself.
+constexpr Collective scheduled_as(Collective c) { return has_algorithms(c) ? traits_of(c).schedules : c; }
+/// Whether a rank sends its input, and receives an output: all ranks do, or the root alone.
+constexpr bool has_input(Collective c, bool is_root) { return is_root || traits_of(c).root != RootRole::kSends; }
+constexpr bool has_output(Collective c, bool is_root) { return is_root || traits_of(c).root != RootRole::kReceives; }
 
 /// What float32 may travel as, see tuttiConfig_t::wireType.
 constexpr bool is_wire_type(DataType type) {

@@ -23,9 +23,18 @@ struct Unit {
   TUTTI_HD constexpr Unit operator+(Unit other) const { return Unit(static_cast<Int>(value + other.value)); }
   TUTTI_HD constexpr Unit operator-(Unit other) const { return Unit(static_cast<Int>(value - other.value)); }
   TUTTI_HD constexpr Unit operator*(Int factor) const { return Unit(static_cast<Int>(value * factor)); }
-  TUTTI_HD constexpr Unit& operator+=(Unit other) { return value = static_cast<Int>(value + other.value), *this; }
-  TUTTI_HD constexpr Unit& operator-=(Unit other) { return value = static_cast<Int>(value - other.value), *this; }
-  TUTTI_HD constexpr Unit& operator++() { return ++value, *this; }
+  TUTTI_HD constexpr Unit& operator+=(Unit other) {
+    value = static_cast<Int>(value + other.value);
+    return *this;
+  }
+  TUTTI_HD constexpr Unit& operator-=(Unit other) {
+    value = static_cast<Int>(value - other.value);
+    return *this;
+  }
+  TUTTI_HD constexpr Unit& operator++() {
+    ++value;
+    return *this;
+  }
 };
 
 using Bytes = Unit<struct BytesTag, std::size_t>;

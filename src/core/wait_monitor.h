@@ -9,8 +9,8 @@
 
 namespace tutti {
 
-/// Implemented by WaitJudge, one a communicator. The flag is for spins (one relaxed load); the function is for the slow
-/// rungs.
+/// Implemented by WaitJudge (operations) and HostExchange (the devices' set-up in the join). The flag is for spins (one
+/// load); the function is for the slow rungs.
 class WaitMonitor {
  public:
   virtual ~WaitMonitor() = default;

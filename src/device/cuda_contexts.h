@@ -14,7 +14,7 @@ struct CUstream_st;
 
 namespace tutti {
 
-/// One a process. Thread-safe.
+/// One per process. Thread-safe.
 class CudaContexts {
  public:
   using Context = CUctx_st*;

@@ -227,7 +227,10 @@ class CudaDriver final : public DeviceDriver {
     const RelaxedCaptureScope captures;
     const cudaError_t state = cudaEventQuery(event_of(event));
     *done = state == cudaSuccess;
-    if (state == cudaErrorNotReady) return (void)cudaGetLastError(), Status{};
+    if (state == cudaErrorNotReady) {
+      (void)cudaGetLastError();
+      return {};
+    }
     return checked(state, "a kernel");
   }
   Status capture_of(Stream stream, std::uint64_t* capture) override {
@@ -284,7 +287,10 @@ class CudaDriver final : public DeviceDriver {
     *reachable = can != 0;
     if (can == 0) return {};
     const cudaError_t enabled = cudaDeviceEnablePeerAccess(peer, 0);
-    if (enabled == cudaErrorPeerAccessAlreadyEnabled) return (void)cudaGetLastError(), Status{};
+    if (enabled == cudaErrorPeerAccessAlreadyEnabled) {
+      (void)cudaGetLastError();
+      return {};
+    }
     return checked(enabled, "cudaDeviceEnablePeerAccess");
   }
 

@@ -133,7 +133,10 @@ class CudaMappings final : public DeviceMappings {
     Status added;
     for (std::size_t i = 0; i < devices.size() && added.ok(); ++i)
       added = done(driver_.multicast_add(made, devices[i]), "cuMulticastAddDevice");
-    if (!added.ok()) return (void)driver_.release(made), added;
+    if (!added.ok()) {
+      (void)driver_.release(made);
+      return added;
+    }
     *object = made;
     return {};
   }
@@ -162,12 +165,18 @@ class CudaMappings final : public DeviceMappings {
     CUdeviceptr reserved = 0;
     TUTTI_TRY(done(driver_.reserve(&reserved, bytes.value, alignment, 0, 0), "cuMemAddressReserve"));
     Status mapped = done(driver_.map(reserved, bytes.value, 0, handle, 0), "cuMemMap");
-    if (!mapped.ok()) return (void)driver_.free(reserved, bytes.value), mapped;
+    if (!mapped.ok()) {
+      (void)driver_.free(reserved, bytes.value);
+      return mapped;
+    }
     std::vector<CUmemAccessDesc> access;
     for (const int device : devices) access.push_back({location_of(device), CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
     void* const made = reinterpret_cast<void*>(reserved);
     Status allowed = done(driver_.set_access(reserved, bytes.value, access.data(), access.size()), "cuMemSetAccess");
-    if (!allowed.ok()) return (void)take_back(made, bytes), allowed;
+    if (!allowed.ok()) {
+      (void)take_back(made, bytes);
+      return allowed;
+    }
     *address = made;
     return {};
   }

@@ -1,5 +1,6 @@
 // Memory of devices apart from the addresses that it has, and objects by whose addresses one store lands in memory of
-// several devices. The real one is device/cuda_mappings.cc.
+// several devices. The real ones are device/cuda_mappings.cc; this is an interface, because tests without a GPU bring
+// others.
 #pragma once
 
 #include <cstddef>

@@ -11,8 +11,8 @@
 
 namespace tutti {
 
-/// Words that streams wait on, one a call at a time. They grow, so that a word may serve the next call while a stream
-/// of the call before has not looked yet; they stay until all streams have looked. Thread-safe.
+/// Words that streams wait on, each for one call at a time. They grow, so that a word may serve the next call while a
+/// stream of the call before has not looked yet; they stay until all streams have looked. Thread-safe.
 class GateWords {
  public:
   static constexpr std::size_t kWords = 4096;

@@ -1,6 +1,5 @@
 #include "executor/cpu_executor.h"
 
-#include <bit>
 #include <utility>
 
 #include "transport/inproc.h"
@@ -18,9 +17,9 @@ constexpr std::chrono::nanoseconds kFirstCheck{1'000'000};
 template <Endpoint E>
 void CpuExecutor<E>::start(const Launch& launch) {
   exchanging_ = false;
-  if (&launch != &launch_) launch_ = launch;
+  work_.bind(launch);
   const Schedule& schedule = *launch.schedule;
-  bind(launch);
+  tiles_ = schedule.steps_per_lane == 0 ? 0 : binding().tiles();
   const auto lanes = static_cast<std::size_t>(schedule.shape.lanes);
   if (lanes_.size() < lanes) lanes_.resize(lanes);
   for (std::size_t l = 0; l < lanes; ++l) {
@@ -35,25 +34,6 @@ void CpuExecutor<E>::start(const Launch& launch) {
   active_lanes_ = lanes;
   missing_ = kNoRank;
   mismatched_ = kNoRank;
-}
-
-template <Endpoint E>
-void CpuExecutor<E>::bind(const Launch& launch) {
-  const Schedule& schedule = *launch.schedule;
-  const Elems align{kPartAlign.value >> std::countr_zero(launch.wire_element.value)};  // sizes are powers of two
-  binding_.extent = schedule.extent;
-  binding_.tiling = Tiling(schedule.extent, launch.count, launch.tile, align);
-  binding_.is_ragged = launch.ragged != nullptr;
-  if (binding_.is_ragged) binding_.ragged = *launch.ragged;
-  binding_.input = launch.input;
-  binding_.output = launch.output;
-  binding_.element = launch.element;
-  binding_.wire_element = launch.wire_element;
-  binding_.scratch_chunk = Binding::scratch_chunk_of(binding_.tiling, launch.wire_element);
-  const std::size_t scratch = binding_.scratch_chunk.value * schedule.extent.scratch_chunks;
-  if (scratch_.size() < scratch) scratch_.resize(scratch);
-  binding_.scratch = scratch_.data();
-  tiles_ = schedule.steps_per_lane == 0 ? 0 : binding_.tiles();
 }
 
 template <Endpoint E>
@@ -73,18 +53,19 @@ Progress CpuExecutor<E>::advance() {
   return done && settled() ? Progress::kDone : Progress::kAgain;
 }
 
-/// What was sent by reference is the caller's again when the readers are done with it, and what a connection did not
-/// take yet nobody writes after the call.
+/// Whether the call may return: readers are done with what was sent by reference, and connections have taken the rest,
+/// which nobody would push after the call.
 template <Endpoint E>
 bool CpuExecutor<E>::settled() {
-  if (!kDirect && !launch_.input_is_shared) return true;
+  if (!kDirect && (exchanging_ || !launch().input_is_shared)) return true;
   return endpoint_->references_released(&missing_);
 }
 
 template <Endpoint E>
 auto CpuExecutor<E>::advance_lane(LaneState& lane, std::uint32_t index) -> Outcome {
-  const std::span<const Step> all = launch_.schedule->lane(index);
-  const std::size_t ordered = all.size() - launch_.schedule->asides_per_lane;
+  const Schedule& schedule = *launch().schedule;
+  const std::span<const Step> all = schedule.lane(index);
+  const std::size_t ordered = all.size() - schedule.asides_per_lane;
   const std::span<const Step> steps = all.first(ordered), asides = all.subspan(ordered);
   if (steps.empty()) lane.tile = tiles_;
   while (lane.tile < tiles_) {
@@ -123,7 +104,7 @@ auto CpuExecutor<E>::blocked_on(int peer) -> Outcome {
 
 template <Endpoint E>
 auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step) -> Outcome {
-  const Binding::Share share = binding_.share(step, lane.tile, launch_.fingerprint);
+  const Binding::Share share = binding().share(step, lane.tile, launch().fingerprint);
   lane.fingerprint = share.fingerprint;
   return share.exists ? run_step(lane, step, share.count) : Outcome::kDone;
 }
@@ -131,17 +112,17 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step) -> Outcome {
 // Everything that can block comes first: a step that goes past the claim runs to its end.
 template <Endpoint E>
 auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) -> Outcome {
-  const Bytes bytes{count.value * launch_.wire_element.value};
+  const Bytes bytes{count.value * launch().wire_element.value};
   const std::byte* arrived = nullptr;
   if (step.has(kRecv)) {
     const Outcome outcome =
-        is_set(step.recv_from) ? receive_all(lane, step, bytes) : receive(lane, step, bytes, &arrived);
+        StepWork::is_set(step.recv_from) ? receive_all(lane, step, bytes) : receive(lane, step, bytes, &arrived);
     if (outcome != Outcome::kDone) return outcome;
   }
   std::byte* slot = nullptr;
   const bool lent = lends(step, bytes);
-  if ((lent || launch_.input_is_shared) && step.has(kSend) && step.src_buffer == BufferId::kInput && !step.has(kRecv) &&
-      binding_.is_one_range(step)) {
+  if ((lent || launch().input_is_shared) && step.has(kSend) && step.src_buffer == BufferId::kInput &&
+      !step.has(kRecv) && binding().is_one_range(step)) {
     const Outcome outcome = send_reference(lane, step, bytes);
     if (outcome != Outcome::kMismatch) return outcome;
   }
@@ -154,12 +135,10 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
     // Which reader of a multicast link is late is the board's business; the next rank stands for all of them.
     if (!ready) return blocked_on(to.shared ? (rank_ + 1) % ranks_ : step.send_peer);
   }
-  if (count.value != 0) {
-    binding_.is_one_range(step) ? compute(lane, step, count, arrived, slot) : compute_span(lane, step, arrived, slot);
-  }
+  if (count.value != 0) work_.run(lane, step, count, arrived, slot);
   if (sends && !lent) endpoint_->send_commit(to, bytes, lane.fingerprint);
   if (sends && lent) {
-    const std::byte* const stored = binding_.destination(step, lane.tile);
+    const std::byte* const stored = binding().destination(step, lane.tile);
     static_cast<void>(endpoint_->send_reference(to, stored, bytes, lane.fingerprint));  // there is a credit
   }
   if (step.has(kRecv)) release(step, bytes);
@@ -171,7 +150,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
 template <Endpoint E>
 bool CpuExecutor<E>::lends([[maybe_unused]] const Step& step, [[maybe_unused]] Bytes bytes) const {
   if constexpr (kDirect) {
-    if (!launch_.lends || !step.has(kSend) || !binding_.is_one_range(step)) return false;
+    if (!launch().lends || !step.has(kSend) || !binding().is_one_range(step)) return false;
     const bool from_source = !step.has(kRecv) && (step.src_buffer == BufferId::kInput);
     const bool from_store = step.has(kStore) && step.dst_buffer == BufferId::kOutput;
     const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
@@ -186,7 +165,7 @@ template <Endpoint E>
 auto CpuExecutor<E>::send_reference(const LaneState& lane, const Step& step, Bytes bytes) -> Outcome {
   const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
   if (to.shared && ranks_ == 1) return Outcome::kMismatch;
-  const std::byte* const data = binding_.source(step, lane.tile);
+  const std::byte* const data = binding().source(step, lane.tile);
   switch (endpoint_->send_reference(to, data, bytes, lane.fingerprint)) {
     case ReferenceState::kNotOffered:
       return Outcome::kMismatch;
@@ -195,7 +174,7 @@ auto CpuExecutor<E>::send_reference(const LaneState& lane, const Step& step, Byt
     case ReferenceState::kSent:
       break;
   }
-  if (step.has(kStore)) copy_bytes(binding_.destination(step, lane.tile), data, bytes, launch_.stream_stores);
+  if (step.has(kStore)) copy_bytes(binding().destination(step, lane.tile), data, bytes, launch().stream_stores);
   return Outcome::kDone;
 }
 
@@ -204,7 +183,10 @@ auto CpuExecutor<E>::receive(LaneState& lane, const Step& step, Bytes bytes, con
   const Route from{Rank{step.recv_peer}, step.is(kSharedRecv), step.lane};
   const Peek found = peek(lane, step, from, bytes);
   if (found.state == PeekState::kAgain) return blocked_on(step.recv_peer);
-  if (found.state == PeekState::kMismatch) return mismatched_ = from.peer, Outcome::kMismatch;
+  if (found.state == PeekState::kMismatch) {
+    mismatched_ = from.peer;
+    return Outcome::kMismatch;
+  }
   *arrived = found.data;
   return Outcome::kDone;
 }
@@ -214,8 +196,8 @@ template <Endpoint E>
 Peek CpuExecutor<E>::peek(LaneState& lane, const Step& step, Route from, Bytes bytes) {
   if constexpr (kDirect) {
     const bool lands =
-        step.has(kStore) && !step.has(kReduce) && launch_.wire == launch_.type && binding_.is_one_range(step);
-    std::byte* const landing = lands ? binding_.destination(step, lane.tile) : nullptr;
+        step.has(kStore) && !step.has(kReduce) && launch().wire == launch().type && binding().is_one_range(step);
+    std::byte* const landing = lands ? binding().destination(step, lane.tile) : nullptr;
     return endpoint_->recv_peek(from, bytes, lane.fingerprint, landing);
   } else {
     return endpoint_->recv_peek(from, bytes, lane.fingerprint);
@@ -224,7 +206,7 @@ Peek CpuExecutor<E>::peek(LaneState& lane, const Step& step, Route from, Bytes b
 
 template <Endpoint E>
 auto CpuExecutor<E>::receive_all(LaneState& lane, const Step& step, Bytes bytes) -> Outcome {
-  const PeerList peers = peers_of(launch_.schedule->shape, step.recv_from);
+  const PeerList peers = peers_of(launch().schedule->shape, step.recv_from);
   for (; lane.seen < peers.count; ++lane.seen) {
     const int peer = peers[lane.seen];
     if (peer == rank_) {
@@ -234,101 +216,22 @@ auto CpuExecutor<E>::receive_all(LaneState& lane, const Step& step, Bytes bytes)
     const Route from{Rank{peer}, step.is(kSharedRecv), step.lane};
     const Peek peek = endpoint_->recv_peek(from, bytes, lane.fingerprint);
     if (peek.state == PeekState::kAgain) return blocked_on(peer);
-    if (peek.state == PeekState::kMismatch) return mismatched_ = from.peer, Outcome::kMismatch;
+    if (peek.state == PeekState::kMismatch) {
+      mismatched_ = from.peer;
+      return Outcome::kMismatch;
+    }
     lane.sources[static_cast<std::size_t>(lane.seen)] = peek.data;
   }
   return Outcome::kDone;
-}
-
-/// A reduction with a set of peers that holds nobody else.
-template <Endpoint E>
-bool CpuExecutor<E>::is_alone(const Step& step) const {
-  return is_set(step.recv_from) && peers_of(launch_.schedule->shape, step.recv_from).count <= 1;
 }
 
 template <Endpoint E>
 void CpuExecutor<E>::release(const Step& step, Bytes bytes) {
   if (step.recv_from == PeerSet::kOne)
     return endpoint_->recv_release(Route{Rank{step.recv_peer}, step.is(kSharedRecv), step.lane}, bytes);
-  const PeerList peers = peers_of(launch_.schedule->shape, step.recv_from);
+  const PeerList peers = peers_of(launch().schedule->shape, step.recv_from);
   for (int i = 0; i < peers.count; ++i)
     if (peers[i] != rank_) endpoint_->recv_release(Route{Rank{peers[i]}, step.is(kSharedRecv), step.lane}, bytes);
-}
-
-template <Endpoint E>
-void CpuExecutor<E>::compute(LaneState& lane, const Step& step, Elems count, const std::byte* arrived,
-                             std::byte* slot) {
-  if (launch_.wire != launch_.type) [[unlikely]]
-    return compute_on_wire(lane, step, count, arrived, slot);
-  const Bytes bytes{count.value * launch_.element.value};
-  std::byte* stored = step.has(kStore) ? binding_.destination(step, lane.tile) : nullptr;
-  if (step.has(kReduce) && !is_alone(step)) return reduce(lane, step, count, arrived, slot, stored);
-  const std::byte* const value = arrived != nullptr ? arrived : binding_.source(step, lane.tile);
-  if (launch_.alone_reduces && stored != nullptr) {
-    const void* const only = value;
-    ReduceArgs args;
-    args.sources = &only;
-    args.source_count = 1;
-    args.destination = stored;
-    args.count = count.value;
-    return kernel(launch_)(args);
-  }
-  if (stored == value) stored = nullptr;  // in place
-  const bool stream = launch_.stream_stores;
-  if (stored != nullptr && slot != nullptr) return copy_bytes_twice(stored, slot, value, bytes, stream);
-  if (stored != nullptr) return copy_bytes(stored, value, bytes, stream);
-  if (slot != nullptr) copy_bytes(slot, value, bytes, false);
-}
-
-/// The chunks of a step that lie apart, range by range; in the message they follow one another.
-template <Endpoint E>
-void CpuExecutor<E>::compute_span(LaneState& lane, const Step& step, const std::byte* arrived, std::byte* slot) {
-  std::size_t at = 0;
-  for (std::uint32_t j = 0; j < step.span.count;) {
-    const Binding::Run run = binding_.run_from(step, j, lane.tile);
-    j += run.chunks;
-    if (run.count.value == 0) continue;
-    compute(lane, run.step, run.count, arrived == nullptr ? nullptr : arrived + at,
-            slot == nullptr ? nullptr : slot + at);
-    at += run.count.value * launch_.wire_element.value;
-  }
-}
-
-/// The operands of a reduction in the order that the step asks for. `pair`: memory for two of them.
-template <Endpoint E>
-ReduceArgs CpuExecutor<E>::operands(LaneState& lane, const Step& step, const void* own, const std::byte* arrived,
-                                    const void** pair) {
-  ReduceArgs args;
-  if (is_set(step.recv_from)) {
-    lane.sources[static_cast<std::size_t>(lane.place)] = own;
-    args.sources = lane.sources.data();
-    args.source_count = peers_of(launch_.schedule->shape, step.recv_from).count;
-  } else {
-    pair[0] = step.is(kOwnLeft) ? own : arrived;
-    pair[1] = step.is(kOwnLeft) ? arrived : own;
-    args.sources = pair;
-    args.source_count = 2;
-  }
-  args.divisor = step.is(kComplete) ? launch_.divisor : 1;
-  args.order = launch_.tree_order ? ReduceOrder::kTree : ReduceOrder::kLeft;
-  args.user = launch_.user;
-  return args;
-}
-
-template <Endpoint E>
-void CpuExecutor<E>::reduce(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot,
-                            std::byte* stored) {
-  const void* pair[2];
-  ReduceArgs args = operands(lane, step, binding_.source(step, lane.tile), arrived, pair);
-  args.count = count.value;
-  if (slot != nullptr) {
-    args.destination = slot;
-    args.second = stored;
-    return reduce_into_slot(kernel(launch_), launch_.element, args);
-  }
-  args.destination = stored;
-  args.stream = launch_.stream_stores && step.dst_buffer == BufferId::kOutput;
-  kernel(launch_)(args);
 }
 
 template <Endpoint E>
@@ -373,7 +276,7 @@ Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
     }
     const Ladder::Rung rung = ladder.climb();
     if (rung == Ladder::Rung::kSpin) continue;
-    board.wait_for(missing());
+    board.post_awaited(missing());
     if (rung == Ladder::Rung::kYield) {
       if (ladder.waited() < next_check) continue;
       next_check = ladder.waited() + kFirstCheck;
@@ -382,7 +285,7 @@ Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
     }
     TUTTI_TRY(sleep_once(monitor));
   }
-  board.wait_for(kNoRank);
+  board.post_awaited(kNoRank);
   return {};
 }
 

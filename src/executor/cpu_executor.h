@@ -1,4 +1,4 @@
-// The CPU executor: the tile loop and the step body, compiled once a transport.
+// The CPU executor: the tile loop and the messages of steps, compiled once a transport.
 #pragma once
 
 #include <algorithm>
@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "core/ladder.h"
+#include "executor/endpoint_links.h"
 #include "executor/executor.h"
 #include "executor/peer_exchange.h"
-#include "kernels/kernels.h"
-#include "schedule/binding.h"
+#include "executor/step_work.h"
 #include "schedule/peer_list.h"
 
 namespace tutti {
@@ -22,69 +22,35 @@ class CpuExecutor final : public Executor {
   /// `peers`: of sends and receives.
   CpuExecutor(std::unique_ptr<E> endpoint, const LadderPolicy& ladder, const PeerPolicy& peers)
       : endpoint_(std::move(endpoint)),
+        links_(*endpoint_),
         exchange_(*endpoint_, peers),
         policy_(ladder),
-        poll_delay_(!ladder.has_cores),
+        poll_delay_(ladder.has_cores),
         rank_(endpoint_->rank().value),
         ranks_(endpoint_->ranks()),
         direct_sources_(static_cast<std::size_t>(ranks_)) {}
 
-  Launch* launch() override { return &launch_; }
   void start(const Launch& launch) override;
   Progress advance() override;
   Status run(const Launch& launch, WaitMonitor& monitor) override;
   void start(std::span<Transfer> transfers) override;
   Status run(std::span<Transfer> transfers, WaitMonitor& monitor) override;
   void abandon() override { endpoint_->revoke_references(); }
-  const std::string& transfer_fault() const override { return exchange_.fault(); }
-  const Transfer* open_transfer() const override { return exchange_.open_transfer(); }
-  bool exchanges_with(Rank peer) const override { return exchange_.is_open_with(peer); }
 
   Rank missing() const override { return missing_; }
-  std::uint64_t progress() const override {
-    std::uint64_t moved = 0;
-    if constexpr (kDirect) moved = endpoint_->bytes_moved();  // a slow peer is not a silent one
-    return progress_ + exchange_.progress() + moved;
-  }
+  /// A slow peer is not a silent one: also what has come in part counts.
+  std::uint64_t progress() const override { return progress_ + exchange_.progress() + links_.bytes_moved(); }
   Rank mismatched() const override { return mismatched_; }
-  Capabilities capabilities() const override { return endpoint_->capabilities(); }
   std::size_t scratch_bytes() const override {
-    std::size_t links = 0;
-    if constexpr (kDirect) links = endpoint_->memory_bytes();
-    return scratch_.capacity() + exchange_.kept_bytes() + links;
+    return work_.scratch_bytes() + exchange_.kept_bytes() + links_.memory_bytes();
   }
-  void announce_sleep() override { endpoint_->announce_sleep(); }
-  void cancel_sleep() override { endpoint_->cancel_sleep(); }
   void sleep(std::chrono::nanoseconds slice) override { endpoint_->sleep(slice); }
-  void wake() override { endpoint_->wake(); }
-  void serve() override {
-    if constexpr (kDirect) endpoint_->serve();
-  }
-  bool delivered([[maybe_unused]] Rank* late) override {
-    if constexpr (kDirect) return endpoint_->delivered(late);
-    return true;
-  }
-  bool hears([[maybe_unused]] Rank peer) override {
-    if constexpr (kDirect) return endpoint_->hears(peer);
-    return false;
-  }
-  CallBoard& board() override { return endpoint_->board(); }
-  const CallBoard* board(Rank peer) const override { return endpoint_->board(peer); }
+  RankLinks& links() override { return links_; }
+  const OpenTransfers& transfers() const override { return exchange_; }
 
  private:
   enum class Outcome : std::uint8_t { kDone, kBlocked, kMismatch };
   static constexpr bool kDirect = DirectEndpoint<E>;
-
-  /// Where a lane stands, and what it holds of a step that is not complete yet.
-  struct LaneState {
-    std::size_t tile = 0;
-    std::uint32_t step = 0;
-    std::size_t asides = 0;            ///< of all tiles' steps that may run at any time, those that did
-    Fingerprint fingerprint = 0;       ///< of the messages of the step under way
-    int seen = 0;                      ///< of a set of peers, those already peeked at
-    int place = 0;                     ///< the own rank's among them
-    std::vector<const void*> sources;  ///< in the set's order, the own source at its place
-  };
 
   bool run_aside(LaneState& lane, std::span<const Step> steps);
   Outcome run_step(LaneState& lane, const Step& step);
@@ -95,34 +61,18 @@ class CpuExecutor final : public Executor {
   Peek peek(LaneState& lane, const Step& step, Route from, Bytes bytes);
   bool settled();
   Outcome receive_all(LaneState& lane, const Step& step, Bytes bytes);
-  void compute(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot);
-  void compute_span(LaneState& lane, const Step& step, const std::byte* arrived, std::byte* slot);
-  void reduce(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot,
-              std::byte* stored);
-  ReduceArgs operands(LaneState& lane, const Step& step, const void* own, const std::byte* arrived, const void** pair);
-  void compute_on_wire(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot);
-  void compute_piece(LaneState& lane, const Step& step, std::size_t at, std::size_t count, const std::byte* arrived,
-                     std::byte* slot);
   void release(const Step& step, Bytes bytes);
-  static bool is_set(PeerSet set) { return set >= PeerSet::kAll; }
-  bool is_alone(const Step& step) const;
-  ReduceKernel kernel(const Launch& launch) {
-    if (kernel_ == nullptr || launch.wire != kernel_type_ || launch.op != kernel_op_) [[unlikely]] {
-      kernel_ = launch.user != nullptr ? reduce_by_user : reduce_kernel(launch.wire, launch.op);
-      kernel_type_ = launch.wire;
-      kernel_op_ = launch.op;
-    }
-    return kernel_;
-  }
   Outcome advance_lane(LaneState& lane, std::uint32_t index);
-  void bind(const Launch& launch);
   Outcome blocked_on(int peer);
+  const Launch& launch() const { return work_.launch(); }
+  const Binding& binding() const { return work_.binding(); }
   Status run_one_shot(const Launch& launch, WaitMonitor& monitor);
   bool all_arrived(const Launch& launch, Bytes bytes);
   Status wait(WaitMonitor& monitor);
   Status sleep_once(WaitMonitor& monitor);
 
   std::unique_ptr<E> endpoint_;
+  EndpointLinks<E> links_;
   PeerExchange<E> exchange_;
   bool exchanging_ = false;  // the running operation is one of exchange_
   LadderPolicy policy_;
@@ -130,15 +80,10 @@ class CpuExecutor final : public Executor {
   PollDelay poll_delay_;
   int rank_;
   int ranks_;
-  Launch launch_;
-  ReduceKernel kernel_ = nullptr;  // for kernel_type_ and kernel_op_
-  DataType kernel_type_ = DataType::kInt8;
-  RedOp kernel_op_ = RedOp::kSum;
-  Binding binding_;  // of launch_
+  StepWork work_;
   std::size_t tiles_ = 0;
   std::vector<LaneState> lanes_;
   std::size_t active_lanes_ = 0;
-  std::vector<std::byte> scratch_;           // chunks as they travel
   std::vector<const void*> direct_sources_;  // by rank, for run_one_shot
   Rank missing_ = kNoRank;
   Rank mismatched_ = kNoRank;

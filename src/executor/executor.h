@@ -5,19 +5,18 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 
-#include "core/call_board.h"
 #include "core/fingerprint.h"
 #include "core/ladder.h"
 #include "core/status.h"
 #include "core/types.h"
 #include "core/units.h"
 #include "core/wait_monitor.h"
+#include "executor/rank_links.h"
+#include "executor/transfer.h"
 #include "kernels/kernels.h"
 #include "schedule/bind.h"
 #include "schedule/schedule.h"
-#include "transport/transport.h"
 
 namespace tutti {
 
@@ -59,56 +58,34 @@ struct Launch {
   const RaggedTiling* ragged = nullptr;  ///< blocks of different sizes, see RaggedTiling; `count` is then unused
 };
 
-/// A send to, or a receive from, one other rank or this one. The buffer and what `source` points to are the caller's
-/// until the transfer ended.
-struct Transfer {
-  enum class Kind : std::uint8_t { kSend, kReceive };
-  Kind kind = Kind::kSend;
-  DataType type = DataType::kUint8;
-  Rank peer = kNoRank;  ///< kNoRank: receive from any
-  int tag = 0;
-  std::byte* data = nullptr;  ///< of a send: not written
-  Elems count;
-  int* source = nullptr;  ///< where a receive says whose message it got; may be nullptr
-
-  Bytes bytes() const { return Bytes{count.value * size_of(type).value}; }
-};
-
 enum class Progress : std::uint8_t { kDone, kAgain, kFailed };
 
-/// One rank's executor in one communicator. One thread at a time drives it; wake() may be called by any thread.
+/// One rank's executor in one communicator. One thread at a time drives it.
 class Executor {
  public:
   virtual ~Executor() = default;
 
-  /// Where the next launch may be written, so that it need not be copied; start() and run() take it by reference.
-  virtual Launch* launch() = 0;
   /// Begins an operation; the one before has ended. Allocates only when a schedule needs more scratch than any before.
+  /// The launch is not copied: it stays the caller's, in place and unchanged until the operation has ended.
   virtual void start(const Launch& launch) = 0;
   /// Moves what can be moved, without blocking. kFailed: the rank `mismatched()` sent a message of
-  /// another call, or fault() or transfer_fault() says more.
+  /// another call, or fault() or the fault of transfers() says more.
   virtual Progress advance() = 0;
   /// start, then advance on the caller's thread up the waiting ladder until done, or until `monitor` ends it.
   virtual Status run(const Launch& launch, WaitMonitor& monitor) = 0;
 
   /// The same for sends and receives, which proceed together and are matched in order per pair and tag. The transfers
-  /// stay the caller's and in place until all have ended. A failure is kFailed with transfer_fault().
+  /// stay the caller's and in place until all have ended. A failure is kFailed with the fault of transfers().
   virtual void start(std::span<Transfer> transfers) = 0;
   virtual Status run(std::span<Transfer> transfers, WaitMonitor& monitor) = 0;
-  /// What did not fit, after kFailed; the first transfer that has not ended, nullptr: none.
-  virtual const std::string& transfer_fault() const = 0;
-  virtual const Transfer* open_transfer() const = 0;
-  /// Whether a transfer that has not ended is with this rank; a receive from any is with all.
-  virtual bool exchanges_with(Rank peer) const = 0;
-
   /// The running operation failed: peers get nothing more out of its buffers, which are the caller's again.
   virtual void abandon() = 0;
 
   /// The lowest rank that the last advance() waited for; kNoRank: none.
   virtual Rank missing() const = 0;
-  /// What the last advance() waited for is no peer, but work of a device's, the caller's before the call included: a
-  /// wait that is never in vain or too long.
-  virtual bool works() const { return false; }
+  /// The last advance() waited for no peer, but for a device's work, which may be the caller's before the call. Such a
+  /// wait is never in vain or too long.
+  virtual bool waits_for_device() const { return false; }
   /// Grows with every message moved.
   virtual std::uint64_t progress() const = 0;
   /// The rank whose message belongs to another call, after kFailed.
@@ -116,22 +93,14 @@ class Executor {
   /// After kFailed: what else was found, where that is no peer's message.
   virtual Status fault() const { return {}; }
 
-  virtual Capabilities capabilities() const = 0;
   /// Private memory held for scratch chunks, for connections, and for messages that came before their receive.
   virtual std::size_t scratch_bytes() const = 0;
-  virtual void announce_sleep() = 0;
-  virtual void cancel_sleep() = 0;
+  /// Sleeps at most `slice`, after links().announce_sleep() and one more advance(). Events that links().wake() does not
+  /// report are polled for.
   virtual void sleep(std::chrono::nanoseconds slice) = 0;
-  virtual void wake() = 0;
-  /// Serves the links of a rank that waits for something else than an operation.
-  virtual void serve() = 0;
-  /// Whether all that was sent is in its readers' hands or their kernels', so that the links may close; else `late` is
-  /// one of those it is not. Goes on delivering.
-  virtual bool delivered(Rank* late) = 0;
-  /// Whether what a far `peer` sent may still come over a connection, even if it is dead.
-  virtual bool hears(Rank peer) = 0;
-  virtual CallBoard& board() = 0;
-  virtual const CallBoard* board(Rank peer) const = 0;
+  /// The rank's, whatever runs over them.
+  virtual RankLinks& links() = 0;
+  virtual const OpenTransfers& transfers() const = 0;
 };
 
 }  // namespace tutti

@@ -1,14 +1,13 @@
-// The step body for buffers of float32 whose messages are of a narrower type: conversion, reduction and conversion back
-// piece by piece, so that what is converted stays in the first-level cache and no buffer is passed over twice.
+// The work of steps on buffers of float32 whose messages are of a narrower type: conversion, reduction and conversion
+// back piece by piece, so that what is converted stays in the first-level cache and no buffer is passed over twice.
 //
 // The result is that of the same collective on buffers of the wire type, widened: every rank's own data is rounded to
 // the wire type like its peers', reductions add in float32 and round once, and what is stored is what travels. So all
 // ranks get the same bits.
-#include "executor/cpu_executor.h"
-#include "transport/inproc.h"
-#include "transport/mixed/mixed.h"
-#include "transport/shm/shm.h"
-#include "transport/tcp/tcp.h"
+#include <algorithm>
+
+#include "executor/step_work.h"
+#include "schedule/peer_list.h"
 
 namespace tutti {
 
@@ -16,21 +15,19 @@ namespace {
 constexpr std::size_t kPiece = 4096;  // elements: 16 KiB of float32 and half of it or less as it travels
 }
 
-template <Endpoint E>
-void CpuExecutor<E>::compute_on_wire(LaneState& lane, const Step& step, Elems count, const std::byte* arrived,
-                                     std::byte* slot) {
+void StepWork::run_narrow(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot) {
   for (std::size_t at = 0; at < count.value; at += kPiece)
-    compute_piece(lane, step, at, std::min(kPiece, count.value - at), arrived, slot);
+    run_piece(lane, step, at, std::min(kPiece, count.value - at), arrived, slot);
 }
 
 /// Elements [at, at + count) of the step's chunk.
-template <Endpoint E>
-void CpuExecutor<E>::compute_piece(LaneState& lane, const Step& step, std::size_t at, std::size_t count,
-                                   const std::byte* arrived, std::byte* slot) {
+void StepWork::run_piece(LaneState& lane, const Step& step, std::size_t at, std::size_t count, const std::byte* arrived,
+                         std::byte* slot) {
+  const Launch& launch = *launch_;
   alignas(kCacheLine) std::byte own[kPiece * 2];
   alignas(kCacheLine) std::byte result[kPiece * 2];
-  const std::size_t shift = at * launch_.wire_element.value;
-  const Bytes bytes{count * launch_.wire_element.value};
+  const std::size_t shift = at * launch.wire_element.value;
+  const Bytes bytes{count * launch.wire_element.value};
   const bool reduces = step.has(kReduce) && !is_alone(step);
   const std::byte* value = arrived != nullptr ? arrived + shift : nullptr;
   const std::byte* mine = nullptr;
@@ -38,7 +35,7 @@ void CpuExecutor<E>::compute_piece(LaneState& lane, const Step& step, std::size_
     const std::byte* const source = binding_.source(step, lane.tile);
     mine = source + shift;
     if (step.src_buffer != BufferId::kScratch) {
-      narrow_floats(launch_.wire, own, reinterpret_cast<const float*>(source) + at, count);
+      narrow_floats(launch.wire, own, reinterpret_cast<const float*>(source) + at, count);
       mine = own;
     }
   }
@@ -47,12 +44,12 @@ void CpuExecutor<E>::compute_piece(LaneState& lane, const Step& step, std::size_
     ReduceArgs args = operands(lane, step, mine, value, pair);
     // Messages begin at their own start, this piece somewhere within them.
     const void** const sources = const_cast<const void**>(args.sources);
-    const int set = is_set(step.recv_from) ? peers_of(launch_.schedule->shape, step.recv_from).count : 0;
+    const int set = is_set(step.recv_from) ? peers_of(launch.schedule->shape, step.recv_from).count : 0;
     for (int k = 0; k < set; ++k)
       if (k != lane.place) sources[k] = static_cast<const std::byte*>(sources[k]) + shift;
     args.destination = result;
     args.count = count;
-    kernel(launch_)(args);
+    kernel(launch)(args);
     for (int k = 0; k < set; ++k)
       if (k != lane.place) sources[k] = static_cast<const std::byte*>(sources[k]) - shift;
     value = result;
@@ -63,13 +60,7 @@ void CpuExecutor<E>::compute_piece(LaneState& lane, const Step& step, std::size_
   if (!step.has(kStore)) return;
   std::byte* const stored = binding_.destination(step, lane.tile);
   if (step.dst_buffer == BufferId::kScratch) return copy_bytes(stored + shift, value, bytes, false);
-  widen_floats(launch_.wire, reinterpret_cast<float*>(stored) + at, value, count, launch_.stream_stores);
+  widen_floats(launch.wire, reinterpret_cast<float*>(stored) + at, value, count, launch.stream_stores);
 }
-
-template void CpuExecutor<ShmEndpoint>::compute_on_wire(LaneState&, const Step&, Elems, const std::byte*, std::byte*);
-template void CpuExecutor<InprocEndpoint>::compute_on_wire(LaneState&, const Step&, Elems, const std::byte*,
-                                                           std::byte*);
-template void CpuExecutor<TcpEndpoint>::compute_on_wire(LaneState&, const Step&, Elems, const std::byte*, std::byte*);
-template void CpuExecutor<MixedEndpoint>::compute_on_wire(LaneState&, const Step&, Elems, const std::byte*, std::byte*);
 
 }  // namespace tutti

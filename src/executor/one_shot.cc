@@ -13,8 +13,10 @@ Status CpuExecutor<E>::run_one_shot(const Launch& launch, WaitMonitor& monitor) 
   const Bytes bytes{launch.count.value * launch.element.value};
   const Route all{kNoRank, true, 0};
   std::byte* const slot = endpoint_->send_claim(all, bytes);
-  if (slot == nullptr) [[unlikely]]
-    return start(launch), wait(monitor);
+  if (slot == nullptr) [[unlikely]] {
+    start(launch);
+    return wait(monitor);
+  }
   if (bytes.value != 0) copy_bytes(slot, launch.input, bytes, false);
   endpoint_->send_commit(all, bytes, launch.fingerprint);
   ++progress_;
@@ -33,7 +35,7 @@ Status CpuExecutor<E>::run_one_shot(const Launch& launch, WaitMonitor& monitor) 
     args.divisor = launch.divisor;
     args.order = launch.tree_order ? ReduceOrder::kTree : ReduceOrder::kLeft;
     args.user = launch.user;
-    kernel(launch)(args);
+    work_.kernel(launch)(args);
   }
   for (int peer = 0; peer < ranks_; ++peer)
     if (peer != rank_) endpoint_->recv_release(Route{Rank{peer}, true, 0}, bytes);

@@ -121,7 +121,7 @@ void PeerExchange<E>::end(std::size_t transfer, Rank peer) {
 }
 
 template <Endpoint E>
-void PeerExchange<E>::wait_for(Rank peer) {
+void PeerExchange<E>::note_missing(Rank peer) {
   if (missing_ == kNoRank || peer < missing_) missing_ = peer;
 }
 
@@ -130,12 +130,12 @@ Progress PeerExchange<E>::advance() {
   missing_ = kNoRank;
   if (!fault_.empty()) return Progress::kFailed;
   for (const Rank peer : targets_)
-    if (!advance_sends(peer)) wait_for(peer);
+    if (!advance_sends(peer)) note_missing(peer);
   for (const Rank peer : sources_)
     if (!advance_receives(peer)) return Progress::kFailed;
   if (open_ == 0) return Progress::kDone;
   // A receive from oneself that no send of an earlier call or of this batch serves waits for this very rank.
-  if (missing_ == kNoRank) wait_for(self_);
+  if (missing_ == kNoRank) note_missing(self_);
   return Progress::kAgain;
 }
 
@@ -228,7 +228,10 @@ bool PeerExchange<E>::advance_receives(Rank peer) {
     const std::uint64_t before = progress_;
     const bool sound = link.left.value != 0 ? take_pieces(peer) : take_envelope(peer);
     if (!sound) return false;
-    if (progress_ == before) return wait_for(peer), true;
+    if (progress_ == before) {
+      note_missing(peer);
+      return true;
+    }
   }
   return true;
 }

@@ -26,9 +26,9 @@ struct PeerPolicy {
   Bytes most_kept{std::numeric_limits<std::size_t>::max()};  ///< of unexpected messages from all peers together
 };
 
-/// One a rank and communicator; driven by one thread at a time. What arrived unexpectedly stays from batch to batch.
+/// One per rank and communicator; driven by one thread at a time. What arrived unexpectedly stays from batch to batch.
 template <Endpoint E>
-class PeerExchange {
+class PeerExchange final : public OpenTransfers {
  public:
   PeerExchange(E& endpoint, const PeerPolicy& policy);
 
@@ -39,11 +39,9 @@ class PeerExchange {
 
   Rank missing() const { return missing_; }
   std::uint64_t progress() const { return progress_; }
-  const std::string& fault() const { return fault_; }
-  /// The first transfer that has not ended; nullptr: none.
-  const Transfer* open_transfer() const;
-  /// Whether a transfer that has not ended is with this rank; a receive from any is with all.
-  bool is_open_with(Rank peer) const;
+  const std::string& fault() const override { return fault_; }
+  const Transfer* open_transfer() const override;
+  bool is_open_with(Rank peer) const override;
   std::size_t kept_bytes() const { return kept_bytes_; }
 
  private:
@@ -109,7 +107,8 @@ class PeerExchange {
   bool wants(Rank peer) const;
   bool fits(std::size_t receive, Rank peer, DataType type, Bytes bytes);
   void end(std::size_t transfer, Rank peer);
-  void wait_for(Rank peer);
+  /// Keeps the lowest rank that is waited for.
+  void note_missing(Rank peer);
 
   E& endpoint_;
   const PeerPolicy policy_;

@@ -1,36 +1,32 @@
 #include "executor/polled_run.h"
 
-#include <thread>
-
 #include "core/clock.h"
+#include "core/wait_until.h"
 
 namespace tutti {
 
 namespace {
-/// How long a call is polled before its thread sleeps between looks.
+/// How long a call is polled before its thread sleeps between looks, and between two questions to the monitor.
 constexpr std::chrono::milliseconds kAwake{1};
 }  // namespace
 
 Status run_polled(Executor& executor, WaitMonitor& monitor, std::chrono::microseconds nap) {
-  const auto began = Clock::now();
-  auto next_check = began + kAwake;
-  for (;;) {
-    const Progress outcome = executor.advance();
-    if (outcome == Progress::kDone) break;
+  Progress outcome = Progress::kAgain;
+  auto next_check = Clock::now() + kAwake;
+  const auto has_ended = [&] {
+    outcome = executor.advance();
+    return outcome == Progress::kDone;
+  };
+  const auto is_worth_it = [&](bool sleeps) -> Status {
+    if (sleeps) executor.links().serve();
     const auto now = Clock::now();
-    if (outcome == Progress::kFailed || monitor.alarmed() || now >= next_check) {
-      executor.board().wait_for(executor.missing());
-      TUTTI_TRY(monitor.check(executor.missing(), executor.progress()));
-      next_check = now + kAwake;
-    }
-    if (now - began < kAwake) {
-      std::this_thread::yield();
-    } else {
-      executor.serve();
-      std::this_thread::sleep_for(nap);
-    }
-  }
-  executor.board().wait_for(kNoRank);
+    if (outcome != Progress::kFailed && !monitor.alarmed() && now < next_check) return {};
+    next_check = now + kAwake;
+    executor.links().board().post_awaited(executor.missing());
+    return monitor.check(executor.missing(), executor.progress());
+  };
+  TUTTI_TRY(wait_until(has_ended, is_worth_it, WaitPace::yields(kAwake, nap)));
+  executor.links().board().post_awaited(kNoRank);
   return {};
 }
 

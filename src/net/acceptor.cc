@@ -179,11 +179,14 @@ class Acceptor::Source final : public EventHandler, public std::enable_shared_fr
     Descriptor accepted(::accept4(tcp_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (accepted.valid()) {
       *connected = Socket(std::move(accepted));
-      return *state = SocketState::kDone, Status();
+      *state = SocketState::kDone;
+      return {};
     }
     // Errors of the connection that was to be accepted come here too (accept(2)): only a lack of resources is ours.
-    if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS)
-      return *state = SocketState::kAgain, Status();
+    if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) {
+      *state = SocketState::kAgain;
+      return {};
+    }
     return fail(Code::kSystemError, "cannot accept a connection: {}", errno_text());
   }
 

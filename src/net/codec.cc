@@ -1,13 +1,16 @@
 #include "net/codec.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/printable.h"
 
 namespace tutti {
 
 void MessageWriter::integer(std::uint64_t value, int size) {
-  for (int i = 0; i < size; ++i) out_.push_back(static_cast<std::byte>(value >> (8 * i) & 0xff));
+  std::array<std::byte, sizeof(value)> bytes{};
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(value >> (8 * i) & 0xff);
+  out_.insert(out_.end(), bytes.begin(), bytes.begin() + size);
 }
 
 void MessageWriter::text(std::string_view value) {

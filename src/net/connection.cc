@@ -5,55 +5,22 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <new>
 #include <utility>
 
-#include "net/fork_guard.h"
 #include "net/tls_credentials.h"
 
 namespace tutti {
 namespace {
 
 constexpr std::chrono::seconds kHandshakeTime{10};
-constexpr std::size_t kHeaderSize = 8;
-constexpr std::size_t kMacSize = 16;
 constexpr std::size_t kMaxWaitingDescriptors = 64;
 constexpr std::byte kTlsHandshake{22};  // a TLS record's first byte; ours are letters
 /// A connection with more bytes unsent than this ends. The largest message, a root's table, has half of it.
 constexpr std::size_t kMostUnsent = 128 * 1024 * 1024;
 constexpr int kReadsPerWake = 4;  // a busy peer must not keep the loop from the others
 
-std::uint64_t little_endian(ByteView bytes) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < bytes.size(); ++i) value |= std::to_integer<std::uint64_t>(bytes[i]) << (8 * i);
-  return value;
-}
-
-Status frame_mac(const Key& key, std::uint64_t counter, ByteView header_and_payload, Key* mac) {
-  MessageWriter prefix;
-  prefix.u64(counter);
-  return hmac_sha256(key, {prefix.data(), header_and_payload}, mac);
-}
-
 }  // namespace
-
-/// Watches the other end's process: its death counts even when a child of its holds copies of its sockets.
-class Connection::ExitWatch final : public EventHandler {
- public:
-  ExitWatch(Descriptor pidfd, std::weak_ptr<Connection> owner) : pidfd_(std::move(pidfd)), owner_(std::move(owner)) {
-    guard_descriptor(pidfd_.get());
-  }
-  ~ExitWatch() override { unguard_descriptor(pidfd_.get()); }
-  int descriptor() const { return pidfd_.get(); }
-  void on_events(std::uint32_t) override {
-    if (const auto owner = owner_.lock()) owner->peer_exited();
-  }
-
- private:
-  Descriptor pidfd_;
-  std::weak_ptr<Connection> owner_;
-};
 
 Connection::Connection(EventLoop& loop, Socket connected, Handshake handshake, ConnectionEvents events)
     : loop_(loop),
@@ -95,27 +62,22 @@ Status Connection::begin() {
 }
 
 void Connection::watch_exit() {
-  Descriptor pidfd = socket_.peer_pidfd();
-  if (!pidfd.valid()) return;
-  exit_watch_ = std::make_shared<ExitWatch>(std::move(pidfd), weak_from_this());
-  if (!loop_.watch(exit_watch_->descriptor(), EPOLLIN, exit_watch_).ok()) exit_watch_.reset();
+  exit_watch_ = PeerExitWatch::start(loop_, socket_, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->peer_exited();
+  });
 }
 
 bool Connection::send(MessageType type, ByteView payload, int passed, std::shared_ptr<const void> owner) {
-  MessageWriter frame;
-  frame.u32(static_cast<std::uint32_t>(payload.size()));
-  frame.u16(static_cast<std::uint16_t>(type));
-  frame.u16(0);
-  frame.bytes(payload);
   const MutexLock lock(out_mutex_);
   if (!sendable_) return false;
-  Key mac;
-  Status status = frame_mac(send_key_, sent_, frame.data(), &mac);
-  frame.bytes(ByteView(mac).first(kMacSize));
-  const std::size_t size = frame.data().size();
-  out_.push_back(Outgoing{frame.data(), 0, passed, std::move(owner)});
-  ++sent_;  // after all that can throw: a number without its message would end the connection
-  out_bytes_ += size;
+  Outgoing next{.passed = passed, .owner = std::move(owner)};
+  Status status = encoder_.encode(type, payload, &next.data);
+  if (status.ok()) {
+    const std::size_t size = next.data.size();
+    out_.push_back(std::move(next));
+    encoder_.count_sent();  // after all that can throw
+    out_bytes_ += size;
+  }
   if (status.ok() && out_bytes_ > kMostUnsent) status = fail(Code::kRemoteError, "the other end does not read");
   if (status.ok() && out_.size() > 1) return true;
   if (status.ok()) status = flush_locked();
@@ -141,7 +103,7 @@ Status Connection::put_raw(std::vector<std::byte> data) {
   {
     const MutexLock lock(out_mutex_);
     out_bytes_ += data.size();
-    out_.push_back(Outgoing{std::move(data), 0, -1, nullptr});
+    out_.push_back(Outgoing{.data = std::move(data)});
     TUTTI_TRY(flush_locked());
   }
   update_interest();
@@ -204,7 +166,7 @@ Status Connection::hand_over(TcpStream* stream) {
   events_ = ConnectionEvents{};
   loop_.unwatch(socket_.descriptor());
   socket_.choose_congestion();
-  stream->leftover.assign(input_.begin() + static_cast<std::ptrdiff_t>(frame_size_), input_.end());
+  stream->leftover.assign(input_.begin() + static_cast<std::ptrdiff_t>(taken_ + frame_size_), input_.end());
   stream->tls = socket_.release_tls();
   stream->socket = socket_.release(&stream->guard);
   return {};
@@ -221,7 +183,7 @@ void Connection::close() {
   was_taken_ = taken();
   closed_ = true;
   loop_.cancel(timer_);
-  if (exit_watch_) loop_.unwatch(exit_watch_->descriptor());
+  if (exit_watch_) exit_watch_->stop();
   exit_watch_.reset();
   events_ = ConnectionEvents{};
   const MutexLock lock(out_mutex_);
@@ -296,7 +258,10 @@ Status Connection::read_all(bool until_empty, bool* ended) {
     SocketState state = SocketState::kAgain;
     if (const Status status = receive(&got, &passed, &state); !status.ok()) return status;
     if (state == SocketState::kAgain) return {};
-    if (state == SocketState::kClosed) return *ended = true, Status();
+    if (state == SocketState::kClosed) {
+      *ended = true;
+      return {};
+    }
     if (passed.valid()) {
       if (!handshake_.done() || descriptors_.size() >= kMaxWaitingDescriptors)
         return fail(Code::kRemoteError, "the other end sent a descriptor that nobody asked for");
@@ -347,30 +312,32 @@ Status Connection::take_input() {
     TUTTI_TRY(handshake_.done() ? take_frame(&used) : take_handshake(&used));
     if (closed_) return {};
     if (used == 0) break;
-    input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(used));
+    taken_ += used;
   }
+  input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(std::exchange(taken_, 0)));
   if (input_.empty() && input_.capacity() > limit_) input_.shrink_to_fit();
   return {};
 }
 
 Status Connection::take_handshake(std::size_t* used) {
   const std::size_t size = handshake_.wants();
-  if (input_.size() < size) return {};
+  if (input_.size() - taken_ < size) return {};
   std::vector<std::byte> answer;
-  TUTTI_TRY(handshake_.consume(ByteView(input_).first(size), &answer));
+  TUTTI_TRY(handshake_.consume(ByteView(input_).subspan(taken_, size), &answer));
   if (tls_name_ && (tls_name_->role != handshake_.role() || tls_name_->id != handshake_.key_id()))
     return fail(Code::kRemoteError, "the other end has encrypted for something else than it asks for");
   *used = size;
   if (!answer.empty()) TUTTI_TRY(put_raw(std::move(answer)));
   if (!handshake_.done()) return {};
   if (handshake_.is_client()) loop_.cancel(timer_);
-  watch_exit();
+  decoder_ = FrameCodec(handshake_.receive_key());
   {
     const MutexLock lock(out_mutex_);
-    send_key_ = handshake_.send_key();
+    encoder_ = FrameCodec(handshake_.send_key());
     sendable_ = true;
   }
   try {
+    watch_exit();
     if (const auto on_open = std::move(events_.on_open)) on_open(shared_from_this());
   } catch (...) {  // it is half admitted, and what comes next would be taken for a part of the handshake
     close();
@@ -380,29 +347,13 @@ Status Connection::take_handshake(std::size_t* used) {
 }
 
 Status Connection::take_frame(std::size_t* used) {
-  if (input_.size() < kHeaderSize) return {};
-  const std::size_t size = little_endian(ByteView(input_).first(4));
-  if (size > limit_) return fail(Code::kRemoteError, "the other end sent a message of {} bytes", size);
-  const std::size_t whole = kHeaderSize + size + kMacSize;
-  if (input_.size() < whole) return {};
-  const ByteView frame = ByteView(input_).first(whole);
-  TUTTI_TRY(check_frame(frame, size));
+  Frame frame;
+  TUTTI_TRY(decoder_.decode(ByteView(input_).subspan(taken_), limit_, &frame));
+  if (frame.size == 0) return {};
   loop_.cancel(std::exchange(timer_, 0));  // of one that was accepted: its first message has come
-  *used = frame_size_ = whole;
-  if (!events_.on_message) return {};
-  const auto type = static_cast<MessageType>(little_endian(frame.subspan(4, 2)));
-  const std::vector<std::byte> payload(frame.begin() + kHeaderSize, frame.begin() + kHeaderSize + size);
+  *used = frame_size_ = frame.size;
   const auto on_message = events_.on_message;  // it may replace or clear the events
-  return on_message(type, payload);
-}
-
-Status Connection::check_frame(ByteView frame, std::size_t payload_size) {
-  Key mac;
-  TUTTI_TRY(frame_mac(handshake_.receive_key(), received_, frame.first(kHeaderSize + payload_size), &mac));
-  ++received_;
-  if (equal_secret(ByteView(mac).first(kMacSize), frame.last(kMacSize)) && little_endian(frame.subspan(6, 2)) == 0)
-    return {};
-  return fail(Code::kRemoteError, "a message was changed on its way");
+  return on_message ? on_message(frame.type, frame.payload) : Status();
 }
 
 }  // namespace tutti

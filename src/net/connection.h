@@ -1,8 +1,5 @@
-// Connection: framed, authenticated messages over a connected socket.
-//
-// A frame is: size of the payload (4), type (2), zero (2), payload, and the first 16 bytes of an HMAC over a counter,
-// the header and the payload under a key of this connection and direction: what was not sent by the other end, or was
-// repeated, left out or reordered on the way, ends the connection.
+// Connection: authenticated messages over a connected socket, each in a frame (frame_codec.h). A frame that is not the
+// next one of the other end's ends the connection.
 #pragma once
 
 #include <atomic>
@@ -15,7 +12,9 @@
 #include "core/mutex.h"
 #include "net/codec.h"
 #include "net/event_loop.h"
+#include "net/frame_codec.h"
 #include "net/handshake.h"
+#include "net/peer_exit_watch.h"
 #include "net/socket.h"
 #include "net/tcp_stream.h"
 
@@ -31,9 +30,9 @@ struct ConnectionEvents {
   std::function<void(const Status& why)> on_close;
 };
 
-/// Lives in the loop's thread, except for send(). Authenticates itself before anything else, within 10 s; a client has
-/// sent its first message by then, too. A client's socket may be an encrypted one; a server's is when the client begins
-/// with TLS.
+/// Lives in the loop's thread, except for send(). It closes if the other end has not authenticated itself within 10 s;
+/// a client must have sent its first message by then, too. A client's socket may be encrypted from the start. A
+/// server's becomes so if the client begins with TLS.
 class Connection final : public EventHandler, public std::enable_shared_from_this<Connection> {
  public:
   /// Starts the handshake on a connected or connecting socket and watches it.
@@ -42,7 +41,7 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   Connection(EventLoop& loop, Socket connected, Handshake handshake, ConnectionEvents events);
   ~Connection() override;
 
-  /// Replaces what start() was given, from within on_open.
+  /// Replaces what start() was given. Loop thread, any time before on_close.
   void set_events(ConnectionEvents events) { events_ = std::move(events); }
   /// The largest payload that is accepted; 64 KiB until set.
   void set_limit(std::size_t bytes) { limit_ = bytes; }
@@ -79,12 +78,11 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   void on_events(std::uint32_t events) override;
 
  private:
-  class ExitWatch;
   struct Outgoing {
-    std::vector<std::byte> data;
+    std::vector<std::byte> data{};
     std::size_t sent = 0;
     int passed = -1;
-    std::shared_ptr<const void> owner;
+    std::shared_ptr<const void> owner{};
   };
 
   Status begin();
@@ -96,7 +94,6 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   Status take_input();
   Status take_handshake(std::size_t* used);
   Status take_frame(std::size_t* used);
-  Status check_frame(ByteView frame, std::size_t payload_size);
   Status put_raw(std::vector<std::byte> data);
   Status flush_locked() TUTTI_REQUIRES(out_mutex_);
   bool waits_for_output() const TUTTI_REQUIRES(out_mutex_);
@@ -111,12 +108,13 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   Handshake handshake_;
   ConnectionEvents events_;
   std::size_t limit_ = 64 * 1024;
-  std::size_t frame_size_ = 0;  // of the message that is being handled
   std::vector<std::byte> input_;
+  std::size_t taken_ = 0;       // of the input: has been handled
+  std::size_t frame_size_ = 0;  // of the message that is being handled
+  FrameCodec decoder_;
   std::deque<Descriptor> descriptors_;
-  std::uint64_t received_ = 0;
   EventLoop::TimerId timer_ = 0;
-  std::shared_ptr<ExitWatch> exit_watch_;
+  std::shared_ptr<PeerExitWatch> exit_watch_;
   bool closed_ = false;
   bool was_taken_ = false;  // when it was closed
   bool is_unix_ = false;
@@ -129,8 +127,7 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   Socket socket_;
   std::deque<Outgoing> out_ TUTTI_GUARDED_BY(out_mutex_);
   std::size_t out_bytes_ TUTTI_GUARDED_BY(out_mutex_) = 0;  // of those
-  std::uint64_t sent_ TUTTI_GUARDED_BY(out_mutex_) = 0;
-  Key send_key_ TUTTI_GUARDED_BY(out_mutex_){};
+  FrameCodec encoder_ TUTTI_GUARDED_BY(out_mutex_);
   bool sendable_ TUTTI_GUARDED_BY(out_mutex_) = false;
   Status broken_ TUTTI_GUARDED_BY(out_mutex_);  // why something could not be sent
 };

@@ -10,15 +10,20 @@
 
 namespace tutti {
 
-// Without any option OpenSSL 3.0 returns before it installs the handler.
-void start_crypto() { OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CRYPTO_STRINGS, nullptr); }
+// The first call that has an option decides about libcrypto's exit handler (OPENSSL_init_crypto(3)).
+void start_crypto() {
+  static const int started = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_LOAD_CRYPTO_STRINGS, nullptr);
+  (void)started;  // if it fails, so does what is wanted of libcrypto
+}
 
 Status random_bytes(std::span<std::byte> out) {
+  start_crypto();
   if (RAND_bytes(reinterpret_cast<unsigned char*>(out.data()), static_cast<int>(out.size())) == 1) return {};
   return fail(Code::kSystemError, "the system gives no random bytes");
 }
 
 Status hmac_sha256(ByteView key, std::initializer_list<ByteView> parts, Key* mac) {
+  start_crypto();
   std::vector<std::byte> message;
   for (const ByteView part : parts) message.insert(message.end(), part.begin(), part.end());
   unsigned int size = 0;
@@ -31,6 +36,7 @@ Status hmac_sha256(ByteView key, std::initializer_list<ByteView> parts, Key* mac
 }
 
 Status stretch(ByteView secret, Key* key) {
+  start_crypto();
   constexpr std::string_view kSalt = "tutti secret file";
   constexpr std::uint64_t kCost = 1 << 14, kBlocks = 8, kLanes = 1, kMemory = 64 << 20;
   if (EVP_PBE_scrypt(reinterpret_cast<const char*>(secret.data()), secret.size(),
@@ -41,6 +47,7 @@ Status stretch(ByteView secret, Key* key) {
 }
 
 Status KeyAgreement::make(KeyAgreement* made) {
+  start_crypto();
   EVP_PKEY* const own = EVP_PKEY_Q_keygen(nullptr, nullptr, "X25519");
   made->own_ = std::shared_ptr<void>(own, [](void* key) { EVP_PKEY_free(static_cast<EVP_PKEY*>(key)); });
   std::size_t size = made->public_key_.size();

@@ -32,7 +32,9 @@ inline ByteView bytes_of(std::string_view text) { return std::as_bytes(std::span
 /// Fills with bytes nobody can guess. kSystemError when the system has none.
 Status random_bytes(std::span<std::byte> out);
 
-/// Makes libcrypto install its own exit handler now: handlers installed later run before it and may still use it.
+/// Before libcrypto is used for the first time, so all functions below call it. Threads that still run while the
+/// process ends use libcrypto, so it shall not be torn down by an exit handler of its own. If the program has begun to
+/// use it before, that handler is there already, and those that are installed later run before it.
 void start_crypto();
 
 /// HMAC-SHA256 (RFC 2104) over the parts, one after the other: parts of variable size need a length in front.

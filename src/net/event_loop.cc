@@ -123,7 +123,10 @@ bool EventLoop::post(std::function<void()> task) {
 }
 
 bool EventLoop::call(std::function<void()> task, std::chrono::milliseconds limit) {
-  if (inside()) return task(), true;
+  if (inside()) {
+    task();
+    return true;
+  }
   struct Done {
     Mutex mutex;
     ConditionVariable changed;

@@ -1,4 +1,4 @@
-// The handshake: both ends of a rendezvous connection prove that they know the same secret before either believes
+// The handshake: both ends of a connection, of any role, prove that they know the same secret before either believes
 // anything. HMAC-SHA256 challenge and response; what is signed names the direction and holds both nonces, so that
 // neither reflection nor replay helps. Messages have fixed sizes. docs/design/rendezvous.md shows them field by field.
 #pragma once
@@ -40,7 +40,7 @@ class Handshake {
   bool done() const { return state_ == State::kDone; }
   Role role() const { return role_; }
   const KeyId& key_id() const { return id_; }
-  /// Once done: keys of this connection alone, one a direction.
+  /// Once done: keys of this connection alone, one per direction.
   const Key& send_key() const { return is_client_ ? client_key_ : server_key_; }
   const Key& receive_key() const { return is_client_ ? server_key_ : client_key_; }
 

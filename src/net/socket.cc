@@ -50,9 +50,10 @@ struct ForkGuard {
 Status tcp_state(const char* what, SocketState* state) {
   // Without memory for it now, there may be some in a moment.
   const bool later = errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ENOMEM;
-  if (later) return *state = SocketState::kAgain, Status();
-  if (errno == EPIPE || errno == ECONNRESET) return *state = SocketState::kClosed, Status();
-  return fail(Code::kSystemError, "cannot {}: {}", what, errno_text());
+  if (!later && errno != EPIPE && errno != ECONNRESET)
+    return fail(Code::kSystemError, "cannot {}: {}", what, errno_text());
+  *state = later ? SocketState::kAgain : SocketState::kClosed;
+  return {};
 }
 
 /// Failures of system calls end with the text of their errno.

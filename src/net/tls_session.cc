@@ -168,13 +168,19 @@ Status OpenSslSession::open() {
 int OpenSslSession::read_socket(BIO* bio, char* buffer, int size) {
   BIO_clear_retry_flags(bio);
   if (ended_ || size <= 0) return 0;
-  if (!established_ && handshake_bytes_ >= kMaxHandshake) return error_ = EMSGSIZE, -1;
+  if (!established_ && handshake_bytes_ >= kMaxHandshake) {
+    error_ = EMSGSIZE;
+    return -1;
+  }
   const ssize_t got = ::recv(descriptor_, buffer, static_cast<std::size_t>(size), MSG_DONTWAIT);
   if (got > 0) {
     if (!established_) handshake_bytes_ += static_cast<std::size_t>(got);
     return static_cast<int>(got);
   }
-  if (got == 0) return ended_ = true, 0;
+  if (got == 0) {
+    ended_ = true;
+    return 0;
+  }
   if (errno == EAGAIN || errno == EINTR) {
     BIO_set_retry_read(bio);
   } else {
@@ -213,19 +219,29 @@ Status OpenSslSession::flush(SocketState* state) {
       out_sent_ += static_cast<std::size_t>(sent);
       continue;
     }
-    if (errno == EAGAIN || errno == EINTR) return *state = SocketState::kAgain, Status();
-    if (errno == EPIPE || errno == ECONNRESET) return *state = SocketState::kClosed, Status();
+    if (errno == EAGAIN || errno == EINTR) {
+      *state = SocketState::kAgain;
+      return {};
+    }
+    if (errno == EPIPE || errno == ECONNRESET) {
+      *state = SocketState::kClosed;
+      return {};
+    }
     return fail(Code::kSystemError, "cannot send to a peer: {}", errno_text());
   }
   out_.clear();
   out_sent_ = 0;
-  return *state = SocketState::kDone, Status();
+  *state = SocketState::kDone;
+  return {};
 }
 
 /// What a call into OpenSSL that gave `result`, not success, means. An end is for good.
 Status OpenSslSession::outcome(int result, SocketState* state) {
   const int error = SSL_get_error(ssl_.get(), result);
-  if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return *state = SocketState::kAgain, Status();
+  if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
+    *state = SocketState::kAgain;
+    return {};
+  }
   const std::string text = ssl_error_text();
   SocketState ignored = SocketState::kDone;
   (void)flush(&ignored);  // an alert, so that the other end knows why
@@ -238,11 +254,15 @@ Status OpenSslSession::outcome(int result, SocketState* state) {
     failure_ = error_ != 0 ? fail(Code::kSystemError, "cannot receive from a peer: {}", errno_text(error_))
                            : fail(Code::kRemoteError, "TLS: {}", text);
   }
-  return *state = SocketState::kClosed, failure_;
+  *state = SocketState::kClosed;
+  return failure_;
 }
 
 Status OpenSslSession::handshake(SocketState* state) {
-  if (finished_) return *state = SocketState::kClosed, failure_;
+  if (finished_) {
+    *state = SocketState::kClosed;
+    return failure_;
+  }
   TUTTI_TRY(flush(state));
   if (established_ || *state != SocketState::kDone) return {};
   ERR_clear_error();

@@ -23,7 +23,8 @@ using TlsKey = std::array<std::byte, 32>;
 /// The key that a client names in public; false: not served here. Called within receive(), send() or handshake().
 using TlsLookup = std::function<bool(std::string_view identity, TlsKey* key)>;
 
-/// One connection's state. Borrows the descriptor, which outlives it. One thread at a time. Never raises SIGPIPE.
+/// One connection's state. An interface, so that OpenSSL's headers stay in tls_session.cc. Borrows the descriptor,
+/// which outlives it. One thread at a time. Never raises SIGPIPE.
 class TlsSession {
  public:
   /// Sends under one key, each of at most four records: RFC 8446, section 5.5, allows 2^24.5 records.

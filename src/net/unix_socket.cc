@@ -47,9 +47,15 @@ void take_descriptors(msghdr* header, Descriptor* passed) {
   }
 }
 
-// EAGAIN and EWOULDBLOCK are one number on Linux; ENOBUFS is what a full packet queue may answer.
-bool would_block(int error) { return error == EAGAIN || error == ENOBUFS; }
-bool peer_gone(int error) { return error == EPIPE || error == ECONNRESET; }
+/// What errno means for a socket after a failed call.
+Status unix_state(const char* what, SocketState* state) {
+  // EAGAIN and EWOULDBLOCK are one number on Linux; ENOBUFS is what a full packet queue may answer.
+  const bool later = errno == EAGAIN || errno == ENOBUFS;
+  if (!later && errno != EPIPE && errno != ECONNRESET)
+    return fail(Code::kSystemError, "cannot {} on a unix socket: {}", what, errno_text());
+  *state = later ? SocketState::kAgain : SocketState::kClosed;
+  return {};
+}
 
 }  // namespace
 
@@ -80,8 +86,14 @@ Status UnixSocket::connect(std::string_view name, UnixSocket* connection, Socket
     *state = SocketState::kDone;
     return {};
   }
-  if (errno == ECONNREFUSED) return *state = SocketState::kClosed, Status();
-  if (errno == EAGAIN) return *state = SocketState::kAgain, Status();
+  if (errno == ECONNREFUSED) {
+    *state = SocketState::kClosed;
+    return {};
+  }
+  if (errno == EAGAIN) {
+    *state = SocketState::kAgain;
+    return {};
+  }
   return fail(Code::kSystemError, "cannot connect to a unix socket: {}", errno_text());
 }
 
@@ -101,7 +113,10 @@ Status UnixSocket::accept(UnixSocket* connection, SocketState* state) {
     *state = SocketState::kDone;
     return {};
   }
-  if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return *state = SocketState::kAgain, Status();
+  if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) {
+    *state = SocketState::kAgain;
+    return {};
+  }
   return fail(Code::kSystemError, "cannot accept a connection on a unix socket: {}", errno_text());
 }
 
@@ -127,10 +142,11 @@ Status UnixSocket::send(std::span<const std::byte> message, int passed, SocketSt
   do {
     sent = ::sendmsg(descriptor(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (sent < 0 && errno == EINTR);
-  if (sent >= 0) return *state = SocketState::kDone, Status();  // a packet is sent whole or not at all
-  if (would_block(errno)) return *state = SocketState::kAgain, Status();
-  if (peer_gone(errno)) return *state = SocketState::kClosed, Status();
-  return fail(Code::kSystemError, "cannot send on a unix socket: {}", errno_text());
+  if (sent >= 0) {  // a packet is sent whole or not at all
+    *state = SocketState::kDone;
+    return {};
+  }
+  return unix_state("send", state);
 }
 
 Status UnixSocket::receive(std::span<std::byte> buffer, std::size_t* size, Descriptor* passed, SocketState* state) {
@@ -151,15 +167,12 @@ Status UnixSocket::receive(std::span<std::byte> buffer, std::size_t* size, Descr
     reset = got < 0 && errno == ECONNRESET;
     got = ::recvmsg(descriptor(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (got < 0 && (errno == EINTR || (errno == ECONNRESET && !reset)));
-  if (got < 0) {
-    if (would_block(errno)) return *state = SocketState::kAgain, Status();
-    if (peer_gone(errno)) return *state = SocketState::kClosed, Status();
-    return fail(Code::kSystemError, "cannot receive on a unix socket: {}", errno_text());
-  }
+  if (got < 0) return unix_state("receive", state);
   take_descriptors(&header, passed);
   if (got == 0) {  // empty messages are never sent, so this is the end
     passed->reset();
-    return *state = SocketState::kClosed, Status();
+    *state = SocketState::kClosed;
+    return {};
   }
   if ((header.msg_flags & MSG_TRUNC) != 0)
     return fail(Code::kSystemError, "a message on a unix socket is larger than the {} bytes expected", buffer.size());

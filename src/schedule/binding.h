@@ -12,7 +12,7 @@
 
 namespace tutti {
 
-/// Plain data, one a call; the buffers are the caller's. A chunk of scratch is as it travels.
+/// Plain data, one per call; the buffers are the caller's. A chunk of scratch is as it travels.
 struct Binding {
   Extent extent;
   Tiling tiling{Extent{}, Elems{0}, Elems{1}, Elems{1}};

@@ -20,7 +20,7 @@ struct HostMap {
   const std::int32_t* same_index = nullptr;  ///< for each index below `fewest`: its rank on every host, by host
 };
 
-/// Owns what a HostMap points to. Built once a communicator; safe from any thread then.
+/// Owns what a HostMap points to. Built once per communicator; safe from any thread then.
 class Topology {
  public:
   /// `host_of_rank`: equal numbers share a host, whatever the numbers are; at least one rank.

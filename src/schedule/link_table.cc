@@ -105,10 +105,16 @@ LinkName LinkTable::name_of_pair(std::size_t pair, bool shared) const {
 
 bool LinkTable::find_unread(LinkName* link) {
   const auto unread = std::ranges::find_if(queues_, [](const Queue& q) { return q.sent != q.taken; });
-  if (unread != queues_.end()) return *link = name_of_pair(unread->name, false), true;
+  if (unread != queues_.end()) {
+    *link = name_of_pair(unread->name, false);
+    return true;
+  }
   for (std::size_t pair = 0; pair < readers_.size(); ++pair) {
     const LinkName name = name_of_pair(pair, true);
-    if (name.from != name.to && front(name) != nullptr) return *link = name, true;
+    if (name.from != name.to && front(name) != nullptr) {
+      *link = name;
+      return true;
+    }
   }
   return false;
 }

@@ -82,9 +82,6 @@ class Prover {
   bool load(Strand& strand);
   bool check_extents();
   bool check_step(const Strand& strand);
-  bool check_peers(const Strand& strand);
-  bool check_verbs(const Strand& strand);
-  bool check_sizes(const Strand& strand);
 
   bool can_run(Strand& strand);
   LinkName inbound(const Strand& strand, std::int32_t peer) const;
@@ -92,7 +89,6 @@ class Prover {
   bool execute(Strand& strand);
   bool execute_chunk(const Strand& strand);
   bool receive_span(const Strand& strand);
-  bool check_span(const Strand& strand);
   bool check_overlap(const Strand& strand);
   bool receive(const Strand& strand, std::int32_t peer, ValueId* value);
   bool reduce(const Strand& strand, ValueId* value);
@@ -106,7 +102,6 @@ class Prover {
 
   bool explain_stop();
   std::int32_t find_deaf_reader(const LinkName& link);
-  bool receives_from(std::int32_t rank, const Step& step, std::int32_t peer) const;
   bool is_used_later(const LinkName& link, bool by_sender) const;
   bool check_outcome();
   bool find_origin(std::int32_t rank, std::uint32_t chunk, Origin* origin) const;

@@ -6,48 +6,20 @@
 #include "schedule/drawing.h"
 #include "schedule/prover.h"
 #include "schedule/span.h"
+#include "schedule/step_rules.h"
 
 namespace tutti {
 
-namespace {
-
-struct Blocks {
-  std::uint32_t inputs;
-  std::uint32_t outputs;
-};
-
-Blocks blocks_of(Collective collective, std::uint32_t ranks) {
-  switch (collective) {
-    case Collective::kBarrier:
-      return {0, 0};
-    case Collective::kReduceScatter:
-    case Collective::kScatter:
-      return {ranks, 1};
-    case Collective::kAllGather:
-    case Collective::kGather:
-      return {1, ranks};
-    case Collective::kAllToAll:
-      return {ranks, ranks};
-    default:
-      return {1, 1};
-  }
-}
-
-/// Whether the root alone has an output.
-bool ends_at_root(Collective collective) {
-  return collective == Collective::kReduce || collective == Collective::kGather;
-}
-
-}  // namespace
-
 /// The blocks that the collective's buffers have, alike on all ranks.
 bool Prover::check_extents() {
-  const Blocks blocks = blocks_of(program_->collective(), static_cast<std::uint32_t>(program_->ranks()));
+  const CollectiveTraits& traits = traits_of(program_->collective());
+  const auto inputs = static_cast<std::uint32_t>(count_of(traits.input, program_->ranks()));
+  const auto outputs = static_cast<std::uint32_t>(count_of(traits.output, program_->ranks()));
   const std::uint32_t parts = program_->extent(0).parts;
   for (std::int32_t rank = 0; rank < program_->ranks(); ++rank) {
     const Extent extent = program_->extent(rank);
-    if (extent.input_blocks != blocks.inputs || extent.output_blocks != blocks.outputs || extent.parts != parts ||
-        parts == 0 || extent.message_chunks != program_->extent(0).message_chunks) {
+    if (extent.input_blocks != inputs || extent.output_blocks != outputs || extent.parts != parts || parts == 0 ||
+        extent.message_chunks != program_->extent(0).message_chunks) {
       return report_outcome(Check::kStep, rank, "blocks or parts are not those of the collective on all ranks");
     }
   }
@@ -55,31 +27,16 @@ bool Prover::check_extents() {
 }
 
 bool Prover::check_step(const Strand& strand) {
-  if (!check_verbs(strand) || !check_peers(strand)) return false;
-  if (strand.step.span.count == 1) return !arrived_.empty() || check_sizes(strand);
-  if (!check_span(strand)) return false;
+  const Step& step = strand.step;
+  const StepPlace place{*program_, extent_, strand.rank, strand.lane, strand.aside, strand.peers};
+  if (const char* problem = find_step_fault(place, step)) return report(Check::kStep, strand, problem);
+  if (!arrived_.empty()) return true;
   Strand one = strand;
-  for (std::uint32_t j = 0; j < strand.step.span.count; ++j) {
-    one.step = single_step(strand.step, j, extent_);
-    if (!check_sizes(one)) return false;
+  for (std::uint32_t j = 0; j < step.span.count; ++j) {
+    if (step.span.count > 1) one.step = single_step(step, j, extent_);
+    if (const char* problem = find_chunk_fault(cells_, one.step)) return report(Check::kMemory, one, problem);
   }
   return true;
-}
-
-/// A step with several chunks, or none.
-bool Prover::check_span(const Strand& strand) {
-  const Step& step = strand.step;
-  const char* problem = nullptr;
-  if (step.span.count == 0) problem = "no chunks";
-  if (step.span.run > step.span.period) problem = "runs that overlap";
-  if (!arrived_.empty()) problem = "a barrier with several chunks";
-  if (step.recv_from > PeerSet::kOne || step.send_to > PeerSet::kOne || step.is(kSharedRecv)) {
-    problem = "several chunks with several peers";
-  }
-  if (step.has(kRecv | kSend) && step.span.count > extent_.message_chunks) problem = "more chunks than a message holds";
-  // Parts of one block differ in size, so both ends of a message must mean the same ones.
-  if (!has_blocks(extent_) && step.span.run != step.span.period) problem = "parts of one block that do not adjoin";
-  return problem == nullptr || report(Check::kStep, strand, problem);
 }
 
 /// A step may store where it takes the same chunk from, but not where it takes another one from: the order within a
@@ -106,66 +63,17 @@ bool Prover::check_overlap(const Strand& strand) {
   return true;
 }
 
-bool Prover::check_verbs(const Strand& strand) {
-  const Step& step = strand.step;
-  const char* problem = nullptr;
-  const bool barrier = !arrived_.empty();
-  const bool reads = step.has(kReduce) || !step.has(kRecv);
-  const bool one_peer = step.recv_from == PeerSet::kOne;
-  if (step.verbs == 0 || step.verbs > 15) problem = "no verb, or an unknown one";
-  if (step.lane != strand.lane) problem = "of another lane";
-  if (step.has(kReduce) && !step.has(kRecv)) problem = "reduces without receiving";
-  if (step.has(kRecv) != (step.recv_from != PeerSet::kNone)) problem = "verbs and peers to receive from disagree";
-  if (step.has(kSend) != (step.send_to != PeerSet::kNone)) problem = "verbs and peers to send to disagree";
-  if (step.is(kSharedRecv) && !step.has(kRecv)) problem = "a shared receive that does not receive";
-  if (step.is(kOwnLeft) && !(step.has(kReduce) && one_peer)) problem = "own-left without a reduction with one peer";
-  if (step.is(kComplete) && !step.has(kReduce)) problem = "complete without a reduction";
-  if (step.is(kDescending) && !step.has(kStore)) problem = "descending without a store";
-  if (step.is(kAside) && (step.verbs != kStore || step.src_buffer != BufferId::kInput ||
-                          step.dst_buffer != BufferId::kOutput || step.span.count != 1)) {
-    problem = "aside, but not the copy of an input chunk to the output";
-  }
-  if (strand.aside && !step.is(kAside)) problem = "comes after a step that is aside";
-  if (barrier && (step.has(kReduce | kStore) || step.src_buffer != BufferId::kNone)) problem = "a barrier with data";
-  if (barrier && program_->lanes() != 1) problem = "a barrier with several lanes";
-  if (!barrier && reads == (step.src_buffer == BufferId::kNone)) problem = "verbs and source disagree";
-  if (step.has(kStore) == (step.dst_buffer == BufferId::kNone)) problem = "verbs and destination disagree";
-  if (!barrier && !step.has(kStore | kSend)) problem = "its value goes nowhere";
-  if (!barrier && step.recv_from > PeerSet::kOne && !step.has(kReduce)) problem = "receives a set but reduces nothing";
-  return problem == nullptr || report(Check::kStep, strand, problem);
-}
-
-bool Prover::check_peers(const Strand& strand) {
-  const Step& step = strand.step;
-  const auto is_peer = [&](std::int32_t peer) { return peer >= 0 && peer < program_->ranks() && peer != strand.rank; };
-  const bool recv_ok = step.recv_from == PeerSet::kOne ? is_peer(step.recv_peer) : step.recv_peer == -1;
-  const bool send_ok = step.send_to == PeerSet::kOne ? is_peer(step.send_peer) : step.send_peer == -1;
-  const bool alone = program_->ranks() == 1 && step.has(kRecv | kSend);
-  const bool no_set = step.recv_from > PeerSet::kOne && strand.peers.count < 2;
-  return (recv_ok && send_ok && !alone && !no_set && step.send_to <= PeerSet::kAll) ||
-         report(Check::kStep, strand, "a peer that is none");
-}
-
-/// Chunks of one part index are equally large; a step must not mix sizes.
-bool Prover::check_sizes(const Strand& strand) {
-  const Step& step = strand.step;
-  const auto fits = [&](BufferId buffer, std::uint32_t chunk) {
-    const bool sized = buffer == BufferId::kInput || buffer == BufferId::kOutput;
-    return !sized || chunk == step.chunk || chunk % cells_.parts() == step.chunk % cells_.parts();
-  };
-  if (step.chunk >= cells_.chunks()) return report(Check::kMemory, strand, "a chunk that the result does not have");
-  return (fits(step.src_buffer, step.src_chunk) && fits(step.dst_buffer, step.dst_chunk)) ||
-         report(Check::kMemory, strand, "chunks of different sizes");
-}
-
-bool Prover::receives_from(std::int32_t rank, const Step& step, std::int32_t peer) const {
+namespace {
+/// Whether a rank's step receives from a peer, alone or among others.
+bool receives_from(const Program& program, std::int32_t rank, const Step& step, std::int32_t peer) {
   if (step.recv_from == PeerSet::kOne) return step.recv_peer == peer;
-  const PeerList peers = peers_of(program_->at(rank), step.recv_from);
+  const PeerList peers = peers_of(program.at(rank), step.recv_from);
   for (std::int32_t i = 0; i < peers.count; ++i) {
     if (peers[i] == peer) return true;
   }
   return false;
 }
+}  // namespace
 
 bool Prover::is_used_later(const LinkName& link, bool by_sender) const {
   const std::int32_t rank = by_sender ? link.from : link.to;
@@ -175,7 +83,7 @@ bool Prover::is_used_later(const LinkName& link, bool by_sender) const {
       const Step step = program_->step(rank, link.lane, i);
       const bool sends = step.has(kSend) && (link.shared ? step.send_to == PeerSet::kAll : step.send_peer == link.to);
       const bool receives =
-          step.has(kRecv) && step.is(kSharedRecv) == link.shared && receives_from(rank, step, link.from);
+          step.has(kRecv) && step.is(kSharedRecv) == link.shared && receives_from(*program_, rank, step, link.from);
       if (by_sender ? sends : receives) return true;
     }
   }
@@ -229,9 +137,8 @@ bool Prover::check_outcome() {
   const Extent extent = program_->extent(0);
   const std::uint32_t outputs = extent.output_blocks * extent.parts;
   expressions_.assign(outputs, 0);
-  const bool rooted = ends_at_root(program_->collective());
-  for (std::int32_t rank = rooted ? program_->root() : 0; rank < (rooted ? program_->root() + 1 : program_->ranks());
-       ++rank) {
+  for (std::int32_t rank = 0; rank < program_->ranks(); ++rank) {
+    if (!has_output(program_->collective(), rank == program_->root())) continue;
     for (std::uint32_t chunk = 0; chunk < outputs; ++chunk) {
       if (!check_chunk(rank, chunk)) return false;
     }
@@ -247,15 +154,19 @@ bool Prover::find_origin(std::int32_t rank, std::uint32_t chunk, Origin* origin)
   const auto source = static_cast<std::int32_t>(chunk / parts);
   switch (program_->collective()) {
     case Collective::kBroadcast:
-      return *origin = Origin{program_->root(), chunk}, true;
+      *origin = Origin{program_->root(), chunk};
+      return true;
     case Collective::kAllGather:
     case Collective::kGather:
-      return *origin = Origin{source, chunk}, true;
+      *origin = Origin{source, chunk};
+      return true;
     case Collective::kScatter:
-      return *origin = Origin{program_->root(), block + chunk}, true;
+      *origin = Origin{program_->root(), block + chunk};
+      return true;
     case Collective::kAllToAll: {
       const std::uint32_t before = chunk / parts * static_cast<std::uint32_t>(program_->ranks()) * parts;
-      return *origin = Origin{source, before + block + chunk % parts}, true;
+      *origin = Origin{source, before + block + chunk % parts};
+      return true;
     }
     default:
       return false;

@@ -48,8 +48,8 @@ struct Prediction {
   Time time = 0;  ///< until the last rank has finished
   SimulationMethod method = SimulationMethod::kEvents;
   std::int32_t simulated_ranks = 0;  ///< that stand for all
-  std::size_t passes = 0;            ///< passes of the program that were simulated ...
-  std::size_t tiles = 0;             ///< ... of so many; where it is less, the rest is taken to go on at the same pace
+  std::size_t passes = 0;            ///< passes of the program that were simulated
+  std::size_t tiles = 0;             ///< passes of the program; those not simulated are taken to go at the same pace
   std::uint64_t steps = 0;           ///< that were simulated
 };
 

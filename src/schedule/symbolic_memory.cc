@@ -50,20 +50,18 @@ bool SymbolicMemory::in_place(std::int32_t rank) const {
   return aliasing_ == Aliasing::kAll || (aliasing_ == Aliasing::kMixed && rank % 2 == 1);
 }
 
-bool SymbolicMemory::has_input(std::int32_t rank) const {
-  return rank == root_ || (collective_ != Collective::kBroadcast && collective_ != Collective::kScatter);
-}
+bool SymbolicMemory::has_input(std::int32_t rank) const { return tutti::has_input(collective_, rank == root_); }
 
-bool SymbolicMemory::has_output(std::int32_t rank) const {
-  return rank == root_ || (collective_ != Collective::kReduce && collective_ != Collective::kGather);
-}
+bool SymbolicMemory::has_output(std::int32_t rank) const { return tutti::has_output(collective_, rank == root_); }
 
 bool SymbolicMemory::gathers() const {
-  return collective_ == Collective::kAllGather || collective_ == Collective::kGather;
+  const CollectiveTraits& traits = traits_of(collective_);
+  return traits.input == BlockCount::kOne && traits.output == BlockCount::kRanks;
 }
 
 bool SymbolicMemory::scatters() const {
-  return collective_ == Collective::kReduceScatter || collective_ == Collective::kScatter;
+  const CollectiveTraits& traits = traits_of(collective_);
+  return traits.input == BlockCount::kRanks && traits.output == BlockCount::kOne;
 }
 
 std::size_t SymbolicMemory::locate(std::int32_t rank, BufferId buffer, std::uint32_t chunk) const {

@@ -32,6 +32,9 @@ class RankExchange {
     std::memcpy(all->data(), bytes.data(), all->size() * sizeof(T));
     return {};
   }
+  /// What all conclude from what each found: if several are not ok, that of the lowest rank that found more than that
+  /// others are late.
+  Status agree(const Status& mine);
 };
 
 }  // namespace tutti

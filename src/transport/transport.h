@@ -58,7 +58,6 @@ enum class ReferenceState : std::uint8_t {
 struct Capabilities {
   Bytes max_message;      ///< the largest message; both sides know it (agreed at join)
   std::uint32_t credits;  ///< messages of that size a link holds at least
-  bool sees_boards;       ///< board(peer) reads the peer's board directly
 };
 
 template <class E>

@@ -1,3 +1,4 @@
+// Covers comm/oversubscription.cc.
 #include "comm/oversubscription.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Covers comm/turn_queue and comm/failure_state: objects of the communicator that need none.
+// Covers comm/turn_queue.cc.
+// The order of calls by tickets.
 #include "comm/turn_queue.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
-
-#include "comm/failure/failure_state.h"
 
 namespace tutti {
 namespace {
@@ -82,20 +81,6 @@ TEST(TurnQueues, AWaitEndsWithTheLastOperationOrByItsTime) {
   while (!turns.wait_for_end(std::chrono::hours(1))) continue;
   EXPECT_TRUE(ended.load());
   runner.join();
-}
-
-TEST(FailureStates, TheFirstCounts) {
-  FailureState state;
-  EXPECT_FALSE(state.failed());
-  EXPECT_TRUE(state.status().ok());
-  Status first = fail(Code::kTimeout, "late");
-  EXPECT_TRUE(state.set(&first));
-  Status second = fail(Code::kAborted, "aborted");
-  EXPECT_FALSE(state.set(&second));
-  EXPECT_EQ(second.code(), Code::kTimeout);
-  EXPECT_EQ(second.text(), "late");
-  EXPECT_TRUE(state.failed());
-  EXPECT_EQ(state.status().text(), "late");
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Covers core/call_board.cc, core/fingerprint.h.
 #include "core/call_board.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +40,7 @@ TEST(CallBoard, ShowsWhatWasPosted) {
   Call call = call_number(1);
   call.root = Rank{3};
   board->begin(call);
-  board->wait_for(Rank{2});
+  board->post_awaited(Rank{2});
   EXPECT_EQ(board->state().state, CallState::kRunning);
   EXPECT_EQ(board->state().waiting_for, Rank{2});
   const PostedCall posted = board->find(1);

@@ -1,3 +1,4 @@
+// Covers core/core_list.cc.
 #include "core/core_list.h"
 
 #include <gtest/gtest.h>

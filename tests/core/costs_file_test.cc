@@ -1,3 +1,4 @@
+// Covers core/costs_file.cc.
 // Costs as text, and which are in force.
 #include "core/costs_file.h"
 

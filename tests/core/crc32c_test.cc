@@ -1,3 +1,4 @@
+// Covers core/crc32c.cc.
 #include "core/crc32c.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Covers core/log.cc.
 // The log's queue and its thread.
 #include "core/log.h"
 

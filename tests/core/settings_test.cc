@@ -1,3 +1,4 @@
+// Covers core/settings.cc.
 #include "core/settings.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "support/ranks.h"
+#include "support/scoped_setting.h"
 #include "support/temporary_directory.h"
 
 namespace tutti::test {
@@ -54,25 +55,30 @@ TEST(ParseBytes, RefusesWhatIsNoSize) {
   }
 }
 
-TEST(Settings, DefaultsOfTheTableParseToTheDefaultsOfTheStruct) {
-  Settings parsed;
+TEST(Settings, DefaultsAreThoseOfTheTable) {
+  Settings settings;
   std::set<std::string> names;
   for (const SettingInfo& info : setting_table()) {
-    EXPECT_TRUE(info.parse(info.initial, &parsed).ok()) << info.name;
+    EXPECT_TRUE(info.parse(info.initial, &settings).ok()) << info.name;
     EXPECT_TRUE(names.insert(info.name).second) << info.name << " is listed twice";
     EXPECT_STRNE(info.meaning, "");
   }
   const Settings initial;
-  EXPECT_EQ(parsed.timeout_seconds, initial.timeout_seconds);
-  EXPECT_EQ(parsed.join_timeout_seconds, initial.join_timeout_seconds);
-  EXPECT_EQ(parsed.shm_slot_bytes, initial.shm_slot_bytes);
-  EXPECT_EQ(parsed.shm_slots, initial.shm_slots);
-  EXPECT_EQ(parsed.algorithm, initial.algorithm);
-  EXPECT_EQ(parsed.transport, initial.transport);
-  EXPECT_EQ(parsed.multicast, initial.multicast);
-  EXPECT_EQ(parsed.two_levels_from, initial.two_levels_from);
-  EXPECT_EQ(parsed.log_level, initial.log_level);
-  EXPECT_EQ(parsed.spin_microseconds, initial.spin_microseconds);
+  EXPECT_EQ(initial.timeout_seconds, 600);
+  EXPECT_EQ(initial.join_timeout_seconds, 600);
+  EXPECT_EQ(initial.reconnect_seconds, 10);
+  EXPECT_EQ(initial.shm_slot_bytes, Bytes{256 * 1024});
+  EXPECT_EQ(initial.shm_slots, 4u);
+  EXPECT_EQ(initial.unexpected_bytes, Bytes{std::size_t{4} << 30});
+  EXPECT_EQ(initial.algorithm, "auto");
+  EXPECT_EQ(initial.costs, "auto");
+  EXPECT_EQ(initial.simd, "auto");
+  EXPECT_TRUE(initial.cma);
+  EXPECT_EQ(initial.transport, TransportKind::kAuto);
+  EXPECT_EQ(initial.multicast, MulticastMode::kAuto);
+  EXPECT_EQ(initial.two_levels_from, Bytes{64 * 1024});
+  EXPECT_EQ(initial.log_level, LogLevel::kWarn);
+  EXPECT_EQ(initial.spin_microseconds, -1);
 }
 
 struct BadValue {

@@ -298,16 +298,10 @@ INSTANTIATE_TEST_SUITE_P(
                                          NamedEvent{"execute", Event::kExecute, true, "died"})),
     [](const auto& info) { return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param).name; });
 
-/// A process that has used the library a little, or not at all: runs in a child of the test.
+/// The end of a process that has used the library a little, or not at all.
 template <class Body>
 int end_of_child(const Body& body) {
-  await_no_other_thread();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    body();
-    std::exit(::testing::Test::HasFailure() ? 1 : 0);
-  }
-  return await_end(child);
+  return end_of_process(body, ProcessEnd::kWithExitHandlers);
 }
 
 void join_and_add(const tuttiUniqueId& id, int rank) {

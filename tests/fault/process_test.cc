@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "support/process_usage.h"
 #include "support/ranks.h"
 #include "support/texts.h"
 #include "support/yardstick.h"
@@ -253,23 +254,11 @@ TEST(Fork, CallsInAForkedChildAreInvalidUsage) {
   for (const int rank : {0, 1}) EXPECT_EQ(processes.wait(rank), 0);
 }
 
-std::size_t open_descriptors() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
-  return count;
-}
-
-long resident_pages() {
-  long total = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> total >> resident;
-  return resident;
-}
-
 TEST(Leak, TwoHundredRoundsOfJoinReduceAndDestroyGrowNothing) {
   Processes processes(2, [&](tuttiComm_t first, int rank, Shared& shared) {
     EXPECT_EQ(tuttiBarrier(first, nullptr), tuttiSuccess);
     std::size_t descriptors = 0;
-    long pages = 0;
+    long kilobytes = 0;
     for (int round = 0; round < 200; ++round) {
       tuttiComm_t comm = nullptr;
       ASSERT_EQ(tuttiCommSplit(first, 0, rank, &comm, nullptr), tuttiSuccess) << tuttiGetLastError(first);
@@ -281,13 +270,13 @@ TEST(Leak, TwoHundredRoundsOfJoinReduceAndDestroyGrowNothing) {
       EXPECT_EQ(tuttiBarrier(first, nullptr), tuttiSuccess);
       if (round != 50) continue;
       descriptors = open_descriptors();
-      pages = resident_pages();
+      kilobytes = resident_kilobytes();
     }
     // Connections are closed by the service thread: give it the moment that a round gives it.
     (void)comes_true([&] { return open_descriptors() <= descriptors; }, std::chrono::seconds(20));
     EXPECT_LE(open_descriptors(), descriptors + 2);
     if constexpr (!kSanitized) {  // sanitizers keep freed memory for a while
-      EXPECT_LE(resident_pages(), pages + 512) << "2 MiB";
+      EXPECT_LE(resident_kilobytes(), kilobytes + 2048);
     }
     shared.report(rank, tuttiCommDestroy(first), "");
   });

@@ -50,13 +50,14 @@ class Scene {
       : hub_(hub), self_(static_cast<std::int32_t>(kind % fuzz::kRanks)), group_(hub.group(kId, kSecret)) {
     Group::LocalRank local;
     local.rank = Rank{self_};
-    local.mesh = (kind & 0x10) != 0 ? 1 : 32;
-    local.reconnect_seconds = (kind & 0x20) != 0 ? 0 : 10;
-    local.host_id = fuzz::member(0).host_id;
+    local.terms.mesh = (kind & 0x10) != 0 ? 1 : 32;
+    local.terms.reconnect_seconds = (kind & 0x20) != 0 ? 0 : 10;
+    local.terms.host_id = fuzz::member(0).host_id;
     const auto linked = [this](const Status& why) {
       linked_ = why.ok() && group_->member_table()->ranks() == fuzz::kRanks;
     };
-    fuzz::demand(group_->add_local(local, linked), "a group takes its first rank");
+    linker_ = group_->add_local(local, linked);
+    fuzz::demand(linker_ != nullptr, "a group takes its first rank");
     UniqueId id;
     id.secret = kSecret;
     id.nonce = kId;
@@ -71,7 +72,7 @@ class Scene {
     std::unique_ptr<fuzz::Speaker>& speaker = speakers_[what >> 6];  // two for each of the others
     switch (what % 16) {
       case 0:
-        return group_->begin(table(input)).ok();
+        return linker_->begin(table(input)).ok();
       case 1:
         return follow(input);
       case 2:
@@ -104,9 +105,10 @@ class Scene {
     return payload;
   }
   bool follow(fuzz::Bytes& input) const {
-    PlaceMessage place;
-    const std::vector<std::byte> payload = fuzz::payload_of(MessageType::kPlace, input.u8() % fuzz::kRanks, input);
-    return decode(payload, &place).ok() && group_->follow(place).ok();
+    TableSourceMessage source;
+    const std::vector<std::byte> payload =
+        fuzz::payload_of(MessageType::kTableSource, input.u8() % fuzz::kRanks, input);
+    return decode(payload, &source).ok() && linker_->follow(source).ok();
   }
   void connect(std::unique_ptr<fuzz::Speaker>& speaker, Role role, std::int32_t other, fuzz::Bytes& input) {
     const auto lookup = [this](Role, const KeyId&, Key* secret) { return *secret = door_, true; };
@@ -161,6 +163,7 @@ class Scene {
   Hub& hub_;
   const std::int32_t self_;
   const std::shared_ptr<Group> group_;
+  std::shared_ptr<GroupLinker> linker_;
   Key door_{};
   std::uint64_t comm_id_ = 0;
   bool linked_ = false;

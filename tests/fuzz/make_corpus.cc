@@ -78,7 +78,7 @@ void add_messages(const Corpus& corpus) {
   corpus.add("message", "ask_id", 9, encode(AskIdMessage{1, Rank{1}}));
   corpus.add("message", "give_id", 10, encode(GiveIdMessage{1, true, {}}));
   corpus.add("message", "data_connection", 11, encode(DataConnectionMessage{{}, Rank{0}, Rank{1}, Lane{2}}));
-  corpus.add("message", "place", 14, encode(PlaceMessage{member(2)}));
+  corpus.add("message", "place", 14, encode(TableSourceMessage{member(2)}));
   corpus.add("message", "go", 15, encode(GoMessage{{Rank{1}}, "advice"}));
   CallBoard board{};
   Call call{};
@@ -214,8 +214,8 @@ void add_scenes(const Corpus& corpus) {
     corpus.add(target, name, steps[0], std::as_bytes(std::span(steps).subspan(1)));
   };
   constexpr unsigned char kJoin = 1, kMissing = 2, kTable = 3, kReady = 4, kGo = 5, kFailure = 6, kSegment = 8,
-                          kLinked = 9, kMemberEvents = 10, kCause = 11, kPlace = 12, kRequestDial = 15, kAskBoard = 18,
-                          kBoard = 19;
+                          kLinked = 9, kMemberEvents = 10, kCause = 11, kTableSource = 12, kRequestDial = 15,
+                          kAskBoard = 18, kBoard = 19;
   add("root", "all_go", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kReady, 0, 2, kReady, 0});
   add("root", "one_fails", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kFailure, 0, 2, kReady, 0});
   add("root", "one_ends", {0, kJoin, 0, 1, kJoin, 0, 0xf1});
@@ -235,7 +235,7 @@ void add_scenes(const Corpus& corpus) {
 
   add("join", "table", {kMissing, 0, kTable, 1, kGo, 0});
   add("join", "one_process", {kTable, 3, kGo, 0});
-  add("join", "place", {kPlace, 0, kGo, 0});
+  add("join", "place", {kTableSource, 0, kGo, 0});
   add("join", "failure", {kFailure, 0});
 
   const Steps open{0, 0, 3, 0, 0, 0, 0, 0};  // a connection, and the peer's greeting

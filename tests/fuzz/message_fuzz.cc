@@ -23,10 +23,10 @@ void feed(ByteView data) {
 
 using Feed = void (*)(ByteView);
 constexpr Feed kFeeds[] = {
-    feed<JoinMessage>,        feed<TableMessage>,     feed<MissingMessage>, feed<ReadyMessage>,
-    feed<FailureMessage>,     feed<IntroduceMessage>, feed<SegmentMessage>, feed<MemberEventsMessage>,
-    feed<FailureCause>,       feed<AskIdMessage>,     feed<GiveIdMessage>,  feed<DataConnectionMessage>,
-    feed<RequestDialMessage>, feed<BoardMessage>,     feed<PlaceMessage>,   feed<GoMessage>,
+    feed<JoinMessage>,        feed<TableMessage>,     feed<MissingMessage>,     feed<ReadyMessage>,
+    feed<FailureMessage>,     feed<IntroduceMessage>, feed<SegmentMessage>,     feed<MemberEventsMessage>,
+    feed<FailureCause>,       feed<AskIdMessage>,     feed<GiveIdMessage>,      feed<DataConnectionMessage>,
+    feed<RequestDialMessage>, feed<BoardMessage>,     feed<TableSourceMessage>, feed<GoMessage>,
 };
 
 }  // namespace

@@ -81,8 +81,8 @@ inline std::vector<std::byte> honest(MessageType type, std::int32_t rank) {
           MemberEventsMessage{{{self, MemberEventKind::kDead, 7, "gone"}, {next, MemberEventKind::kFinishing, 9, ""}}});
     case MessageType::kCause:
       return encode(FailureCause{Code::kMismatch, self, next, "why"});
-    case MessageType::kPlace:
-      return encode(PlaceMessage{member(rank)});
+    case MessageType::kTableSource:
+      return encode(TableSourceMessage{member(rank)});
     case MessageType::kAskId:
       return encode(AskIdMessage{1, self, {}});
     case MessageType::kGiveId:

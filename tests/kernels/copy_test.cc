@@ -1,3 +1,4 @@
+// Covers kernels/copy.cc.
 // Copies of every length and alignment, to one and two destinations, and nothing written outside.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Covers kernels/float16.h.
 // The 16-bit floats: every value there and back, and rounding at every boundary, in the portable code and in what the
 // instruction sets' kernels use.
 #include "kernels/float16.h"

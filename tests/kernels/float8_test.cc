@@ -1,3 +1,4 @@
+// Covers kernels/float8.h.
 // The 8-bit floats: every value there and back, rounding at every boundary and beyond the largest, in the portable code
 // and in what the instruction sets' kernels use.
 #include "kernels/float8.h"

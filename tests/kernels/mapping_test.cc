@@ -1,3 +1,4 @@
+// Covers kernels/mapping.h.
 // Scaling and conversions: every type on every instruction set against the scalar oracle, every tail and misalignment,
 // in place, and nothing written outside.
 #include <gtest/gtest.h>

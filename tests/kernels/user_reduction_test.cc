@@ -1,3 +1,4 @@
+// Covers kernels/user_reduction.cc.
 // Reductions by a user's function: a right fold in the order of the sources, in place at any of them, whole pieces.
 #include <gtest/gtest.h>
 

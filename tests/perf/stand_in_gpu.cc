@@ -9,8 +9,8 @@
 #include <memory>
 #include <mutex>
 
-#include "device/stand_in_driver.h"
 #include "perf/gpu.h"
+#include "support/device/stand_in_driver.h"
 
 namespace tutti::perf {
 namespace {

@@ -1,3 +1,4 @@
+// Covers schedule/drawing.cc.
 // Drawings, compared with texts that a person has read. On a difference the test prints the new text.
 #include "schedule/drawing.h"
 

@@ -1,3 +1,4 @@
+// Covers schedule/event_queue.h.
 // The queue of events against a plain one.
 #include "schedule/event_queue.h"
 

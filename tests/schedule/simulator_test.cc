@@ -1,3 +1,4 @@
+// Covers schedule/simulator.cc, schedule/simulation.cc, schedule/simulated_network.cc, schedule/symmetry.cc.
 // The simulator against times worked out by hand, and its short cuts against the long way.
 #include "schedule/simulator.h"
 

@@ -7,7 +7,6 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,14 +26,11 @@ inline Tables tables_of(Collective collective, const char* name, const Shape& sh
   return tables_of(*find_algorithm(collective, name), shape);
 }
 
-/// Whether the algorithm is made for ranks that span hosts; hierarchy_test.cc proves those.
-inline bool is_hierarchical(const Algorithm& algorithm) {
-  return std::string_view(algorithm.name).starts_with("hierarchical");
-}
+/// Those that are not made for hosts of several ranks; hierarchical_proof_test.cc proves the others.
 inline std::vector<Algorithm> flat_algorithms() {
   std::vector<Algorithm> flat;
   for (const Algorithm& algorithm : catalogue()) {
-    if (!is_hierarchical(algorithm)) flat.push_back(algorithm);
+    if (!algorithm.hierarchical) flat.push_back(algorithm);
   }
   return flat;
 }

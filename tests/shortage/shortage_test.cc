@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <tutti/tutti.h>
 #include <unistd.h>
@@ -23,10 +22,11 @@
 #include <utility>
 
 #include "shortage/points.h"
-#include "support/await.h"
 #include "support/connections.h"
 #include "support/job.h"
-#include "support/ranks.h"
+#include "support/rank_processes.h"
+#include "support/scoped_setting.h"
+#include "support/shared_memory.h"
 
 namespace tutti::test {
 namespace {
@@ -113,19 +113,11 @@ void run_rank(const Place& place, const tuttiUniqueId& id, int rank, Outcome* ou
 
 class Shortages : public ::testing::TestWithParam<std::tuple<Shortage, Place>> {
  protected:
-  Shortages() {
-    void* const memory = ::mmap(nullptr, sizeof(Outcome), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    outcome_ = static_cast<Outcome*>(memory);
-  }
-  ~Shortages() override { ::munmap(outcome_, sizeof(Outcome)); }
-
   Ending run(long k) {
     const auto& [shortage, place] = GetParam();
-    *outcome_ = Outcome{};
-    const pid_t child = ::fork();
-    if (child == 0) run_job(place, shortage, k, outcome_);
+    outcome_.reset();
     Ending ending;
-    ending.orderly = await_end(child) == 0;
+    ending.orderly = end_of_process([&] { run_job(place, shortage, k, &*outcome_); }) == 0;
     ending.successful = outcome_->results == std::array<int, kRanks>{};
     ending.requests = outcome_->requests;
     if (k == kNever && place.from_cut) {
@@ -142,7 +134,7 @@ class Shortages : public ::testing::TestWithParam<std::tuple<Shortage, Place>> {
   const ScopedSetting timeout_{"TUTTI_TIMEOUT", "30"};
   const ScopedSetting join_timeout_{"TUTTI_JOIN_TIMEOUT", "1"};
   const ScopedSetting reconnect_{"TUTTI_RECONNECT", "2"};
-  Outcome* outcome_ = nullptr;
+  SharedMemory<Outcome> outcome_;
 };
 
 TEST_P(Shortages, AtAnyPointIsAnError) {
@@ -190,9 +182,7 @@ INSTANTIATE_TEST_SUITE_P(OfReconnects, Shortages,
 TEST(ShortageOfMemory, ForAFirstIdLeavesTheCommunicatorWell) {
   long k = 1;
   for (; k < 1000; ++k) {
-    const pid_t child = ::fork();
-    if (child == 0) make_first_id(k);
-    const int end = await_end(child);
+    const int end = end_of_process([k] { make_first_id(k); });
     if (WIFEXITED(end) && WEXITSTATUS(end) == 1) break;
     ASSERT_EQ(end, 0) << "request " << k;
   }
@@ -219,9 +209,7 @@ TEST(ShortageOfMemory, ForAFirstIdLeavesTheCommunicatorWell) {
 
 TEST(ShortageOfMemory, DoesNotKeepAnAbortFromTheRanksOfTheProcess) {
   ::setenv("TUTTI_TIMEOUT", "30", 1);
-  const pid_t child = ::fork();
-  if (child == 0) abort_without_memory();
-  const int end = await_end(child);
+  const int end = end_of_process(&abort_without_memory);
   ::unsetenv("TUTTI_TIMEOUT");
   EXPECT_EQ(end, 0);
 }

@@ -1,17 +1,9 @@
 // A rank is killed or stopped, or loses a connection, at each message that it sends in a job of joins, splits, sums and
 // ends: the others end at once (a death) or by their deadline (silence), and name it.
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
-#include <new>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -21,6 +13,8 @@
 #include "support/depth.h"
 #include "support/disturbed_job.h"
 #include "support/job.h"
+#include "support/rank_processes.h"
+#include "support/shared_memory.h"
 #include "support/texts.h"
 #include "support/yardstick.h"
 
@@ -109,68 +103,46 @@ INSTANTIATE_TEST_SUITE_P(Of, TimedSteps,
 /// A job of rank 0 in one process and ranks 1 and 2 in another one.
 class JobOfTwoProcesses {
  public:
-  JobOfTwoProcesses() {
-    void* const memory = ::mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    report_ = ::new (memory) Report{};
-  }
-  ~JobOfTwoProcesses() { ::munmap(report_, sizeof(Report)); }
-  JobOfTwoProcesses(const JobOfTwoProcesses&) = delete;
-  JobOfTwoProcesses& operator=(const JobOfTwoProcesses&) = delete;
-
   /// The second process is killed at its k-th message.
   void run(long k) {
-    ::new (report_) Report{};
-    const pid_t first = start([this] { run_rank(0); });
-    const pid_t second = start([this, k] {
+    report_.reset();
+    RankProcesses processes;
+    start(processes, [this] { run_rank(0); });
+    start(processes, [this, k] {
       set_last_step(LastStep::kKill, k);
       std::thread other([this] { run_rank(2); });
       run_rank(1);
       other.join();
-      report_->messages = steps();
+      report_->kept[1] = steps();
     });
     const Yardstick yardstick;
     const auto began = std::chrono::steady_clock::now();
-    EXPECT_EQ(await_end(first), 0) << "message " << k;
+    EXPECT_EQ(processes.wait(0), 0) << "message " << k;
     late_ = yardstick.judge(1, std::chrono::steady_clock::now() - began);
-    (void)await_end(second);
+    (void)processes.wait(1);
   }
   int result(int rank) const { return report_->results[static_cast<std::size_t>(rank)]; }
   const char* text(int rank) const { return report_->texts[rank]; }
-  long messages() const { return report_->messages; }
+  /// Of the second process.
+  long messages() const { return report_->kept[1]; }
   /// What is wrong with the promise of a second; empty if it was kept.
   const std::string& late() const { return late_; }
 
  private:
-  static constexpr int kRanks = 3;
-  struct Report {
-    tuttiUniqueId id;
-    std::atomic<bool> id_ready;
-    std::atomic<long> messages;
-    std::array<std::atomic<int>, kRanks> results;
-    char texts[kRanks][1000];
-  };
-
   template <class Main>
-  static pid_t start(const Main& main) {
-    const pid_t child = ::fork();
-    if (child != 0) return child;
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)tuttiSetLogCallback([](int, const char*, void*) {}, nullptr);
-    main();
-    std::exit(0);
+  static void start(RankProcesses& processes, const Main& main) {
+    processes.start(
+        [&main] {
+          (void)tuttiSetLogCallback([](int, const char*, void*) {}, nullptr);
+          main();
+        },
+        ProcessEnd::kWithExitHandlers);
   }
   void run_rank(int rank) {
-    if (rank == 0) {
-      if (tuttiGetUniqueId(&report_->id) != tuttiSuccess) ::_exit(4);
-      report_->id_ready = true;
-    }
-    await_or_exit([this] { return report_->id_ready.load(); }, "the id");
-    const Job job(report_->id, kRanks, rank, kParts);
-    std::strcpy(report_->texts[rank], job.text());
-    report_->results[static_cast<std::size_t>(rank)] = job.result();
+    report_->run(rank, kParts, [](int) { return 0L; });
   }
 
-  Report* report_ = nullptr;
+  SharedMemory<JobReport> report_;
   std::string late_;
 };
 

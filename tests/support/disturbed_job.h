@@ -2,11 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <tutti/tutti.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -14,52 +10,75 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <new>
 #include <span>
 #include <string>
 
 #include "support/await.h"
 #include "support/job.h"
-#include "support/ranks.h"
+#include "support/meeting_id.h"
+#include "support/rank_processes.h"
+#include "support/scoped_setting.h"
+#include "support/shared_memory.h"
 #include "support/yardstick.h"
 
 namespace tutti::test {
 
+/// What the ranks of a job report, in memory that they share with the test.
+struct JobReport {
+  static constexpr int kRanks = 3;
+  static constexpr int kNoResult = -1;
+  MeetingId id;
+  std::array<std::atomic<int>, kRanks> results{};
+  std::array<std::atomic<long>, kRanks> kept{};
+  std::array<std::atomic<bool>, kRanks> exact{};
+  char texts[kRanks][1000] = {};
+
+  JobReport() {
+    for (auto& result : results) result = kNoResult;
+  }
+  /// A rank's part of the job; what `after` returns is kept.
+  template <class After>
+  void run(int rank, std::span<const Job::Part> parts, const After& after) {
+    if (rank == 0) id.make();
+    const Job job(id.take(), kRanks, rank, parts);
+    const auto own = static_cast<std::size_t>(rank);
+    std::strcpy(texts[rank], job.text());
+    exact[own] = job.is_exact();
+    kept[own] = after(rank);
+    results[own] = job.result();
+  }
+};
+
 /// What the processes report stays until the next run.
 class DisturbedJob {
  public:
-  static constexpr int kRanks = 3;
+  static constexpr int kRanks = JobReport::kRanks;
   static constexpr int kNobody = -1;
   /// Called in a rank's process.
   using Before = std::function<void(int rank)>;
   using After = std::function<long(int rank)>;
 
-  DisturbedJob() {
-    void* const memory = ::mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    report_ = ::new (memory) Report{};
-  }
-  ~DisturbedJob() { ::munmap(report_, sizeof(Report)); }
-  DisturbedJob(const DisturbedJob&) = delete;
-  DisturbedJob& operator=(const DisturbedJob&) = delete;
-
   /// Waits for the ends of all ranks but `lost`, which does not end by itself. What `after` returns is kept.
   void run(std::span<const Job::Part> parts, const Before& before, const After& after, int lost = kNobody) {
-    ::new (report_) Report{};
-    for (auto& result : report_->results) result = kNoResult;
-    std::array<pid_t, kRanks> children{};
+    report_.reset();
+    RankProcesses processes;
     for (int rank = 0; rank < kRanks; ++rank)
-      if (pid_t& child = children[static_cast<std::size_t>(rank)]; (child = ::fork()) == 0)
-        run_rank(rank, parts, before, after);
+      processes.start(
+          [&, rank] {
+            (void)tuttiSetLogCallback([](int, const char*, void*) {}, nullptr);
+            before(rank);
+            report_->run(rank, parts, after);
+          },
+          ProcessEnd::kWithExitHandlers);
     const Yardstick yardstick;
     const auto began = std::chrono::steady_clock::now();
     for (int rank = 0; rank < kRanks; ++rank)
-      if (rank != lost) ends_[static_cast<std::size_t>(rank)] = await_end(children[static_cast<std::size_t>(rank)]);
+      if (rank != lost) ends_[static_cast<std::size_t>(rank)] = processes.wait(rank);
     seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     second_here_ = yardstick.limit(std::chrono::duration<double>(1)).count();
-    if (lost != kNobody) end_child(children[static_cast<std::size_t>(lost)]);
   }
 
-  /// A tuttiResult_t, or kNoResult of a rank that did not get so far.
+  /// A tuttiResult_t, or -1 of a rank that did not get so far.
   int result(int rank) const { return report_->results[static_cast<std::size_t>(rank)]; }
   const char* text(int rank) const { return report_->texts[rank]; }
   long kept(int rank) const { return report_->kept[static_cast<std::size_t>(rank)]; }
@@ -80,35 +99,7 @@ class DisturbedJob {
   }
 
  private:
-  static constexpr int kNoResult = -1;
-  struct Report {
-    tuttiUniqueId id;
-    std::atomic<bool> id_ready;
-    std::array<std::atomic<int>, kRanks> results;
-    std::array<std::atomic<long>, kRanks> kept;
-    std::array<std::atomic<bool>, kRanks> exact;
-    char texts[kRanks][1000];
-  };
-
-  [[noreturn]] void run_rank(int rank, std::span<const Job::Part> parts, const Before& before, const After& after) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)tuttiSetLogCallback([](int, const char*, void*) {}, nullptr);
-    before(rank);
-    if (rank == 0) {
-      if (tuttiGetUniqueId(&report_->id) != tuttiSuccess) ::_exit(4);
-      report_->id_ready = true;
-    }
-    await_or_exit([this] { return report_->id_ready.load(); }, "the id");
-    const Job job(report_->id, kRanks, rank, parts);
-    const auto own = static_cast<std::size_t>(rank);
-    std::strcpy(report_->texts[rank], job.text());
-    report_->exact[own] = job.is_exact();
-    report_->kept[own] = after(rank);
-    report_->results[own] = job.result();
-    std::exit(0);
-  }
-
-  Report* report_ = nullptr;
+  SharedMemory<JobReport> report_;
   std::array<int, kRanks> ends_{};
   double seconds_ = 0, second_here_ = 0;
 };

@@ -32,7 +32,7 @@ class Arrows(unittest.TestCase):
         self.assertEqual(violations_of({
             "src/executor/run.cc": '#include "core/status.h"\n#include "kernels/kernels.h"\n#include "executor/run.h"\n',
             "src/comm/api.cc": "#include <tutti/tutti.h>\n#include <vector>\n",
-            "tests/comm/api_test.cc": '#include "transport/shm/shm.h"\n'}), [])
+            "tests/comm/api_test.cc": '// Covers comm/api.cc.\n#include "transport/shm/shm.h"\n'}), [])
 
     def test_core_must_not_know_the_public_header(self):
         self.assertEqual(len(violations_of({"src/core/a.h": "#include <tutti/tutti.h>\n"})), 1)
@@ -137,6 +137,28 @@ class Environment(unittest.TestCase):
 
     def test_comment_is_no_read(self):
         self.assertEqual(violations_of({"src/transport/a.cc": "// getenv is not used here\n"}), [])
+
+
+class Tests(unittest.TestCase):
+    LISTED = {"tests/CMakeLists.txt": "tutti_test(core)\ntutti_test(comm comm/join api)\n", "src/core/a.cc": "int x;\n"}
+
+    def test_of_a_file_names_it(self):
+        test = "tests/core/a_test.cc"
+        self.assertEqual(violations_of({**self.LISTED, test: "// Covers core/a.cc.\n"}), [])
+        for line, fault in (("int x;\n", "the first line does not say what is tested"),
+                            ("// What a does.\n", "the first line does not say which files it covers"),
+                            ("// Covers core/b.cc.\n", "there is no core/b.cc")):
+            self.assertEqual(violations_of({**self.LISTED, test: line}), [f"{test}: {fault}"])
+
+    def test_of_behaviour_says_what_it_is(self):
+        self.assertEqual(violations_of({**self.LISTED, "tests/api/a_test.cc": "// Calls end.\n"}), [])
+        self.assertEqual(len(violations_of({**self.LISTED, "tests/api/a_test.cc": "int x;\n"})), 1)
+
+    def test_is_in_a_program(self):
+        self.assertEqual(violations_of({**self.LISTED, "tests/join/a_test.cc": "// A join ends.\n"}),
+                         ["tests/join/a_test.cc: no program of tests/CMakeLists.txt has the folder join"])
+        own = {"tests/join/a_test.cc": "// A join ends.\n", "tests/join/CMakeLists.txt": ""}
+        self.assertEqual(violations_of({**self.LISTED, **own}), [])
 
 
 class Classes(unittest.TestCase):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """tools/device_kernels.py on machine code made up here: it accepts a good kernel and finds each planted fault."""
+import json
 import os
 import pathlib
 import stat
@@ -71,11 +72,13 @@ class DeviceKernels(unittest.TestCase):
     def test_no_kernel_is_a_failure(self):
         self.assertEqual(run("check", [])[0], 1)
 
-    def test_table(self):
-        self.assertIn("| sum float32 | 40 | - | 6 |", run("table", GOOD)[1])
+    def test_report(self):
+        row = {"kernel": "sum float32", "architecture": "sm_90", "registers": 40, "stack": 0, "shared": 0, "spills": 0,
+               "per_pack": None, "instructions": 6}
+        self.assertEqual(json.loads(run("json", GOOD)[1])["results"], [row])
         # Eight loads inside a loop: four packs of two sources.
         loop = [GOOD[0]] * 8 + [GOOD[2]] * 3 + [GOOD[3]] * 4 + ["@P0 BRA 0x0000"]
-        self.assertIn("| sum float32 | 40 | 4 | 16 |", run("table", loop)[1])
+        self.assertEqual(json.loads(run("json", loop)[1])["results"], [{**row, "per_pack": 4, "instructions": 16}])
 
 
 if __name__ == "__main__":

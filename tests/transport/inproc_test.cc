@@ -1,3 +1,4 @@
+// Covers transport/inproc.cc.
 // The conformance suite on the reference.
 #include "transport/inproc.h"
 

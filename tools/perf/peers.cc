@@ -16,7 +16,7 @@ const std::vector<std::string> kForAll{"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESH
 
 const Peer kTutti{"tutti", "tutti", "TUTTI_BENCH=ON", {}, {}, {}, {}};
 
-// docs/performance.md ("The peers' settings") holds what else was tried.
+// docs/measuring.md ("The peers' settings") holds what else was tried.
 const std::array<Peer, 6> kPeers{{
     {"openmpi",
      "openmpi",

@@ -1,7 +1,6 @@
 #include "plan/candidates.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "collectives/catalogue.h"
 #include "schedule/bind.h"
@@ -60,8 +59,7 @@ std::vector<Candidate> candidates_of(Collective collective, Bytes bytes, int roo
   std::vector<Candidate> candidates;
   const bool flat = world.hosts()->hosts == 1 || world.hosts()->hosts == world.machine().ranks;
   for (const Algorithm& algorithm : catalogue()) {
-    if (algorithm.collective != collective || (flat && std::string_view(algorithm.name).starts_with("hierarchical")))
-      continue;
+    if (algorithm.collective != collective || (flat && algorithm.hierarchical)) continue;
     const Choice choice = world.choose_algorithm(collective, bytes, algorithm.name);
     if (choice.name_refused) continue;
     candidates.push_back(candidate_of(choice, bytes, root, world, lanes, tile));

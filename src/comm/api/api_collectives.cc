@@ -1,39 +1,28 @@
-// The C functions that move data: three lines each.
+// The C functions of the collectives: each puts its arguments together and passes them on.
 #include <utility>
 
-#include "comm/api/handle.h"
-#include "comm/queue/call_group.h"
+#include "comm/api/data_call.h"
 
 using tutti::CallArguments;
-using tutti::Code;
 using tutti::Collective;
+using tutti::Communicator;
 using tutti::Status;
 
 namespace {
 
-/// In a group or on a stream: checked here, run by another thread or at the end of the group.
-Status submit(const CallArguments& arguments, tuttiComm_t comm, tuttiStream_t stream) {
-  if (stream != nullptr) TUTTI_TRY(tutti::check_handle(stream));
-  const std::shared_ptr<tutti::Communicator>& communicator = comm->comm;
-  if (communicator->failed()) return communicator->failure();
-  CallArguments whole = arguments;
-  TUTTI_TRY(communicator->prepare(&whole));
-  if (stream == nullptr || !stream->stream->is_cuda()) TUTTI_TRY(communicator->check_blocking(whole));
-  tutti::QueuedCall queued(tutti::OwnedArguments(whole, communicator->operations().find(whole.op)));
-  return tutti::CallGroup::run_later(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
-}
+struct CollectiveCall {
+  CallArguments& arguments;
+
+  Status run(Communicator& communicator) { return communicator.run(&arguments); }
+  Status check(Communicator& communicator) { return communicator.check(&arguments); }
+  Status check_blocking(Communicator& communicator) { return communicator.device_calls().check_blocking(arguments); }
+  tutti::QueuedCall queued(Communicator& communicator) {
+    return tutti::QueuedCall(tutti::OwnedArguments(arguments, communicator.operations().find(arguments.op)));
+  }
+};
 
 tuttiResult_t call(CallArguments&& arguments, tuttiComm_t comm, tuttiStream_t stream) {
-  return tutti::guard_quick(comm, [&]() -> Status {
-    tutti::CallGuard call_guard;
-    Status status = call_guard.enter(comm);
-    if (status.ok() && stream == nullptr && tutti::CallGroup::depth() == 0) [[likely]]
-      return comm->comm->attempt([&] { return comm->comm->run(&arguments); });
-    const tutti::NoCancel no_cancel;
-    if (status.ok()) status = comm->comm->attempt([&] { return submit(arguments, comm, stream); });
-    if (!status.ok() && tutti::CallGroup::depth() != 0) tutti::CallGroup::current().refuse(status);
-    return status;
-  });
+  return tutti::guard_quick(comm, [&] { return tutti::run_or_submit(CollectiveCall{arguments}, comm, stream); });
 }
 
 /// float32 travels as itself whatever the communicator's wire type is; what is no type at all stays wrong.
@@ -42,7 +31,7 @@ int wire_of(tuttiDataType_t type) {
   return type < 0 ? static_cast<int>(tuttiDataTypeMax) : static_cast<int>(type);
 }
 
-/// One block a rank; the tables' sizes are known once the communicator is.
+/// A call with one block per rank. The tables get their sizes here, where the communicator is known.
 tuttiResult_t call_blocks(CallArguments arguments, tutti::BlockArguments blocks, tuttiComm_t comm,
                           tuttiStream_t stream) {
   const tuttiResult_t sized = tutti::guard(comm, [&]() -> Status {

@@ -6,8 +6,9 @@
 
 #include "comm/api/handle.h"
 #include "comm/create.h"
-#include "comm/join/join_with.h"
+#include "comm/join/join.h"
 #include "comm/queue/call_group.h"
+#include "core/wait_until.h"
 #include "device/device_driver.h"
 
 using tutti::Code;
@@ -178,7 +179,8 @@ tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* 
     if (given) std::memcpy(&copy, config, std::min(config->size, sizeof copy));
     return create_or_defer(
         [parent = comm->comm, color, key, copy, given](std::shared_ptr<Communicator>* made) {
-          return parent->attempt([&] { return tutti::split(*parent, color, key, given ? &copy : nullptr, made); });
+          return parent->failures().attempt(
+              [&] { return tutti::split(*parent, color, key, given ? &copy : nullptr, made); });
         },
         newcomm, comm->comm);
   });
@@ -188,7 +190,7 @@ tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
     tutti::CallGuard call_guard;
     TUTTI_TRY(call_guard.enter(comm));
-    return comm->comm->attempt([&] { return comm->comm->finalize(); });
+    return comm->comm->failures().attempt([&] { return comm->comm->finalize(); });
   });
 }
 
@@ -198,7 +200,7 @@ tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
     {
       tutti::CallGuard call_guard;
       TUTTI_TRY(call_guard.enter(comm));
-      if (!comm->comm->finalized()) status = comm->comm->attempt([&] { return comm->comm->finalize(); });
+      if (!comm->comm->finalized()) status = comm->comm->failures().attempt([&] { return comm->comm->finalize(); });
       if (status.code() == Code::kInvalidUsage) return status;
       tutti::retire_handle(comm);  // or an abort has, while this call waited
     }
@@ -211,15 +213,17 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
     std::shared_ptr<Communicator> held;
     TUTTI_TRY(tutti::hold(comm, &held));
-    held->abort();
+    held->failures().abort();
     std::uint32_t expected = kCommMagic;
     if (!comm->magic.compare_exchange_strong(expected, kAbortedMagic, std::memory_order_relaxed))
       return {};  // another abort, or Destroy, has it
     // From here calls are refused. One that came before is in sight after a millisecond and ends now that it is
     // aborted; one that is stuck in the caller's own code keeps the communicator.
     const auto in_use = [&] { return comm->busy.load(std::memory_order_acquire) != 0 || !held->turns().is_empty(); };
-    for (int i = 0; i < 50 && (i == 0 || in_use()); ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
-    if (!in_use()) {
+    constexpr std::chrono::milliseconds kLook{1};
+    constexpr double kLongest = 0.05;  // seconds
+    std::this_thread::sleep_for(kLook);
+    if (tutti::wait_until([&] { return !in_use(); }, tutti::Deadline::in(kLongest), tutti::WaitPace::naps(kLook))) {
       const tutti::MutexLock lock(comm->mutex);
       comm->comm.reset();
     }
@@ -243,7 +247,7 @@ tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, double seconds) {
     std::shared_ptr<Communicator> held;
     TUTTI_TRY(tutti::hold(comm, &held));
     if (!(seconds >= 0)) return tutti::fail(Code::kInvalidArgument, "a timeout of {} s is not 0 or more", seconds);
-    held->set_timeout(seconds);
+    held->call_driver().set_timeout(seconds);
     return {};
   });
 }

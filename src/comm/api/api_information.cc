@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "comm/api/handle.h"
+#include "comm/communicator_information.h"
 #include "core/settings.h"
 
 using tutti::Bytes;
@@ -32,14 +33,15 @@ Status algorithm_text(tutti::Communicator& comm, std::string_view key, bool on_d
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), bytes);
   if (collective == Collective::kNone || error != std::errc{} || end != number.data() + number.size())
     return tutti::fail(Code::kInvalidArgument, "'{}' is not <collective>:<bytes>", key);
-  return comm.algorithm_for(collective, Bytes{bytes}, on_device, text);
+  return tutti::algorithm_for(comm, collective, Bytes{bytes}, on_device, text);
 }
 
-Status names_text(const tutti::Communicator& comm, std::string_view name, std::string* text) {
+Status names_text(tutti::Communicator& comm, std::string_view name, std::string* text) {
   const Collective collective = collective_named(name);
   if (collective == Collective::kNone)
     return tutti::fail(Code::kInvalidArgument, "'{}' is no collective with algorithms", name);
-  return comm.algorithms_of(collective, text);
+  *text = tutti::algorithms_of(comm, collective);
+  return {};
 }
 
 Status info_text(tutti::Communicator& comm, std::string_view key, std::string* text) {
@@ -50,10 +52,10 @@ Status info_text(tutti::Communicator& comm, std::string_view key, std::string* t
   constexpr std::string_view kNames = "algorithms:";
   if (key.substr(0, kNames.size()) == kNames) return names_text(comm, key.substr(kNames.size()), text);
   if (key == "transport") {
-    *text = comm.transport();
+    *text = tutti::transport_of(comm);
     return {};
   }
-  if (key == "device_transport") return comm.device_transport(text);
+  if (key == "device_transport") return tutti::device_transport_of(comm, text);
   return tutti::fail(Code::kInvalidArgument,
                      "'{}' is not a key: transport, algorithm:<collective>:<bytes>, algorithms:<collective>, "
                      "device_transport, device_algorithm:<collective>:<bytes>",
@@ -77,7 +79,8 @@ const char* tuttiGetErrorString(tuttiResult_t result) { return tutti::name_of(st
 const char* tuttiGetLastError(tuttiComm_t comm) {
   try {
     std::shared_ptr<tutti::Communicator> held;
-    if (comm != nullptr && tutti::hold(comm, &held).ok() && held->failed()) return tutti::hold_text(held->failure());
+    if (comm != nullptr && tutti::hold(comm, &held).ok() && held->failures().failed())
+      return tutti::hold_text(held->failures().status());
   } catch (...) {  // without memory to say what is wrong with the handle
   }
   return tutti::last_error(comm);
@@ -132,11 +135,11 @@ tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiMemStat_t what, uint64_t*
     if (what != tuttiMemStatShared) TUTTI_TRY(call_guard.enter(comm));
     switch (what) {
       case tuttiMemStatDevice:
-        return held->device_bytes(bytes);
+        return tutti::device_bytes_of(*held, bytes);
       case tuttiMemStatHost:
-        return held->host_bytes(bytes);
+        return tutti::host_bytes_of(*held, bytes);
       case tuttiMemStatShared:
-        *bytes = held->shared_bytes();
+        *bytes = tutti::shared_bytes_of(*held);
         return {};
     }
     return tutti::fail(Code::kInvalidArgument, "{} is not a tuttiMemStat_t", static_cast<int>(what));

@@ -1,39 +1,43 @@
 // The C functions for sends and receives.
-#include "comm/api/handle.h"
-#include "comm/queue/call_group.h"
+#include <vector>
 
+#include "comm/api/data_call.h"
+
+using tutti::Communicator;
 using tutti::Status;
 using tutti::Transfer;
 
 namespace {
 
-/// In a group or on a stream: checked here, run by another thread or at the end of the group.
-Status submit(const Transfer& transfer, tuttiComm_t comm, tuttiStream_t stream) {
-  if (stream != nullptr) TUTTI_TRY(tutti::check_handle(stream));
-  const std::shared_ptr<tutti::Communicator>& communicator = comm->comm;
-  if (communicator->failed()) return communicator->failure();
-  TUTTI_TRY(communicator->prepare(transfer));
-  if (stream == nullptr || !stream->stream->is_cuda()) TUTTI_TRY(communicator->check_blocking({&transfer, 1}));
-  tutti::QueuedCall queued(std::vector<Transfer>{transfer});
-  return tutti::CallGroup::run_later(communicator, std::move(queued), stream != nullptr ? stream->stream : nullptr);
-}
+struct TransferCall {
+  Transfer transfer;
+  tuttiDataType_t datatype;
 
-tuttiResult_t exchange(Transfer transfer, tuttiDataType_t datatype, tuttiComm_t comm, tuttiStream_t stream) {
-  return tutti::guard(comm, [&]() -> Status {
-    tutti::CallGuard call_guard;
-    Status status = call_guard.enter(comm);
-    if (status.ok() && (datatype < 0 || static_cast<int>(datatype) >= tutti::kDataTypes))
-      status = tutti::fail(tutti::Code::kInvalidArgument, "datatype {} is not a tuttiDataType_t",
-                           static_cast<int>(datatype));
+  Status run(Communicator& communicator) {
+    TUTTI_TRY(set_type());
+    return communicator.run({&transfer, 1});
+  }
+  Status check(Communicator& communicator) {
+    TUTTI_TRY(set_type());
+    return communicator.check(transfer);
+  }
+  Status check_blocking(Communicator& communicator) {
+    return communicator.device_calls().check_blocking({&transfer, 1});
+  }
+  tutti::QueuedCall queued(Communicator&) { return tutti::QueuedCall(std::vector<Transfer>{transfer}); }
+
+ private:
+  Status set_type() {
+    if (datatype < 0 || static_cast<int>(datatype) >= tutti::kDataTypes)
+      return tutti::fail(tutti::Code::kInvalidArgument, "datatype {} is not a tuttiDataType_t",
+                         static_cast<int>(datatype));
     transfer.type = static_cast<tutti::DataType>(datatype);
-    const bool runs_now = stream == nullptr && tutti::CallGroup::depth() == 0;
-    if (status.ok())
-      status = comm->comm->attempt([&] {
-        return runs_now ? comm->comm->run({&transfer, 1}) : submit(transfer, comm, stream);
-      });
-    if (!status.ok() && tutti::CallGroup::depth() != 0) tutti::CallGroup::current().refuse(status);
-    return status;
-  });
+    return {};
+  }
+};
+
+tuttiResult_t exchange(const Transfer& transfer, tuttiDataType_t datatype, tuttiComm_t comm, tuttiStream_t stream) {
+  return tutti::guard(comm, [&] { return tutti::run_or_submit(TransferCall{transfer, datatype}, comm, stream); });
 }
 
 Transfer send_of(const void* buffer, size_t count, int peer, int tag) {

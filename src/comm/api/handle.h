@@ -25,10 +25,11 @@ inline constexpr std::uint32_t kAbortedMagic = 0x74646561;
 /// that began before another thread destroyed or aborted the communicator can look at it without harm.
 struct tuttiComm {
   std::atomic<std::uint32_t> magic{0};  // relaxed: it tells misuse, it orders nothing
-  std::shared_ptr<tutti::Communicator>
-      comm;  // reset by an abort; the calls allowed at any time copy it under the mutex
+  /// An abort resets it. The calls that are allowed at any time copy it under the mutex.
+  std::shared_ptr<tutti::Communicator> comm;
   tutti::Mutex mutex;
-  /// 1 while the caller's thread is in a call. Release at its end, pairs with the acquire in tuttiCommAbort.
+  /// It is 1 while the caller's thread is in a call. The release at the call's end pairs with the acquire in
+  /// tuttiCommAbort.
   std::atomic<std::uint32_t> busy{0};
   tuttiComm_t next_retired = nullptr;  // or the next one that was aborted
 };

@@ -9,10 +9,6 @@
 
 namespace tutti {
 
-bool reduces(Collective c) {
-  return c == Collective::kAllReduce || c == Collective::kReduce || c == Collective::kReduceScatter;
-}
-
 namespace {
 
 Status check_wire(const CallArguments& a) {
@@ -54,12 +50,8 @@ Status check_type(const CallArguments& a) {
 
 }  // namespace
 
-bool reads_send(const CallArguments& a, int rank) {
-  return (a.collective != Collective::kBroadcast && a.collective != Collective::kScatter) || rank == a.root;
-}
-bool writes_recv(const CallArguments& a, int rank) {
-  return (a.collective != Collective::kReduce && a.collective != Collective::kGather) || rank == a.root;
-}
+bool reads_send(const CallArguments& a, int rank) { return has_input(a.collective, rank == a.root); }
+bool writes_recv(const CallArguments& a, int rank) { return has_output(a.collective, rank == a.root); }
 
 namespace {
 
@@ -81,12 +73,8 @@ Status check_overlap(const CallArguments& a, int rank, int ranks, std::size_t bl
 
 }  // namespace
 
-int send_blocks(Collective c, int ranks) {
-  return c == Collective::kReduceScatter || c == Collective::kScatter || c == Collective::kAllToAll ? ranks : 1;
-}
-int recv_blocks(Collective c, int ranks) {
-  return c == Collective::kAllGather || c == Collective::kGather || c == Collective::kAllToAll ? ranks : 1;
-}
+int send_blocks(Collective c, int ranks) { return count_of(traits_of(c).input, ranks); }
+int recv_blocks(Collective c, int ranks) { return count_of(traits_of(c).output, ranks); }
 
 std::size_t host_blocks(Collective c, int ranks, int local, bool in_place) {
   const auto count = [](int blocks) { return static_cast<std::size_t>(blocks); };

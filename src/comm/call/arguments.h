@@ -67,14 +67,11 @@ Status check_arguments(const CallArguments& arguments, int rank, int ranks);
 /// The same for the v-forms; called by check_arguments.
 Status check_blocks(const CallArguments& arguments, int rank, int ranks);
 
-/// Whether the collective has an operation.
-bool reduces(Collective collective);
-
 /// Which buffers this rank reads and writes.
 bool reads_send(const CallArguments& arguments, int rank);
 bool writes_recv(const CallArguments& arguments, int rank);
 
-/// Blocks of `count` elements in the send and receive buffer: 1 or the number of ranks.
+/// Blocks of `count` elements in the send and receive buffer of a rank that has one: 0, 1 or the number of ranks.
 int send_blocks(Collective collective, int ranks);
 int recv_blocks(Collective collective, int ranks);
 /// Blocks of memory that the buffers of all of a host's `local` ranks take together. The root counts as one of them.

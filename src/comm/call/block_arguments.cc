@@ -1,4 +1,4 @@
-// The checks of calls whose blocks differ in size: counts and displacements come from the caller, one a rank.
+// The checks of calls whose blocks differ in size: counts and displacements come from the caller, one per rank.
 #include <algorithm>
 #include <cstdint>
 #include <limits>

@@ -100,7 +100,7 @@ Status DeviceGroup::set_up(const JoinResult& joined, RankExchange& ranks, WaitMo
   // Links that were waited for in vain are of no more use: all ranks make them anew when none has the old ones.
   executor_ = nullptr;
   fabric_ = nullptr;
-  TUTTI_TRY(RankDeviceLinks::agree({}, ranks));
+  TUTTI_TRY(ranks.agree({}));
   return connect(joined, peers, MulticastMode::kOff, ranks, monitor);
 }
 
@@ -114,16 +114,16 @@ Status DeviceGroup::connect(const JoinResult& joined, const DevicePeers& peers, 
   if (is_first() && !rank_links->why_no_multicast().ok())
     log(LogLevel::kInfo, request_.source, "no NVLink multicast: {}", rank_links->why_no_multicast().text());
   executor_ = std::make_unique<DeviceExecutor>(std::move(rank_links), host_);
-  TUTTI_TRY(RankDeviceLinks::agree(executor_->open(), ranks));
+  TUTTI_TRY(ranks.agree(executor_->open()));
   const ProbedLinks links{find_algorithm(Collective::kAllToAll, "all_pairs"), "the links between devices"};
-  const Status probed = RankDeviceLinks::agree(probe_links(*executor_, links, index_, this->ranks(), monitor), ranks);
+  const Status probed = ranks.agree(probe_links(*executor_, links, index_, this->ranks(), monitor));
   return probed.ok() ? probed : log_refusal(probed);
 }
 
 Status DeviceGroup::check_multicast(RankExchange& ranks, WaitMonitor& monitor) {
   if (!executor_->has_mirror()) return {};
   const ProbedLinks links{find_algorithm(Collective::kAllGather, "all_pairs"), "multicast between devices"};
-  Status probed = RankDeviceLinks::agree(probe_links(*executor_, links, index_, this->ranks(), monitor), ranks);
+  Status probed = ranks.agree(probe_links(*executor_, links, index_, this->ranks(), monitor));
   const bool goes_on = monitor.check(kNoRank, 0).ok();  // else the join fails, and says why
   if (!probed.ok() && is_first() && goes_on)
     log(LogLevel::kWarn, request_.source, "messages to all do without NVLink multicast: {}", probed.text());

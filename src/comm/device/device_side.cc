@@ -71,7 +71,7 @@ Status DeviceSide::open_levels(const JoinResult& joined, HostExchange& ranks) {
   // The ranks of a host are of one mind: the ranks of one index know all hosts'.
   const std::int32_t* const same = map.same_index + levels->index() * map.hosts;
   GroupExchange hosts(ranks, std::vector<int>(same, same + map.hosts));
-  agreed = RankDeviceLinks::agree(agreed, hosts);
+  agreed = hosts.agree(agreed);
   TUTTI_TRY(ranks.failure());
   if (agreed.ok()) {
     levels_ = std::move(levels);
@@ -91,7 +91,7 @@ Status DeviceSide::open_stage(RankExchange& host) {
   stage_ = std::make_unique<TwoLevelStage>(host_group_->executor());
   Status opened = stage_->open();
   if (opened.ok()) opened = make_staging(-1);
-  return RankDeviceLinks::agree(opened, host);
+  return host.agree(opened);
 }
 
 void DeviceSide::stop_kernels() {

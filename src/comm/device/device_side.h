@@ -15,7 +15,7 @@
 
 namespace tutti {
 
-/// One a communicator where the process may have a device, used or not. Threads: as the communicator's.
+/// One per communicator where the process may have a device, used or not. Threads: as the communicator's.
 class DeviceSide {
  public:
   /// Meets the other ranks of the communicator, who do the same. Never fails for want of a device: why_not() says so

@@ -16,7 +16,7 @@ HostExchange::HostExchange(Executor& host, Membership& membership, Deadline dead
     : host_(host), membership_(membership), deadline_(deadline) {
   membership_.set_listener([this] {
     alarm_.store(1, std::memory_order_release);
-    host_.wake();
+    host_.links().wake();
   });
 }
 
@@ -46,8 +46,7 @@ Status HostExchange::check(Rank missing, std::uint64_t) {
   if (cause.code != Code::kOk) return fail(cause.code, "{} (told by rank {})", cause.text, cause.from.value);
   for (Rank peer{0}; peer.value < membership_.ranks(); ++peer) {
     if (membership_.liveness(peer) == Liveness::kAlive) continue;
-    return fail(Code::kRemoteError, "rank {} ({}) {} while the ranks set up their devices", peer.value,
-                membership_.describe(peer), membership_.liveness(peer) == Liveness::kDead ? "died" : "left");
+    return fail(Code::kRemoteError, "{} while the ranks set up their devices", membership_.describe_end(peer));
   }
   if (host_.mismatched() != kNoRank)
     return fail(Code::kMismatch, "rank {} does not set up its device as rank {} does", host_.mismatched().value,

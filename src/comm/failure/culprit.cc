@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "comm/membership/messages.h"
+
 namespace tutti {
 
 namespace {
@@ -21,15 +23,6 @@ std::string op_text(RedOp op) {
 bool same_call(Call a, Call b) {
   if (a.memory_unknown || b.memory_unknown) a.on_device = b.on_device = a.memory_unknown = b.memory_unknown = false;
   return fingerprint_of(a) == fingerprint_of(b);
-}
-
-std::string join_ranks(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (i != 0) text += i + 1 == ranks.size() ? " and " : ", ";
-    text += std::to_string(ranks[i]);
-  }
-  return text;
 }
 
 }  // namespace
@@ -195,12 +188,12 @@ Culprit find_absent(const Call& mine, Rank self, Rank missing, int ranks, const 
 
 namespace {
 
-std::vector<int> absent_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board) {
-  std::vector<int> absent;
+std::vector<Rank> absent_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board) {
+  std::vector<Rank> absent;
   for (Rank rank{0}; rank.value < ranks; ++rank) {
     if (rank == self) continue;
     const CallBoard* const theirs = board(rank);
-    if (theirs != nullptr && theirs->state().sequence < mine.sequence) absent.push_back(rank.value);
+    if (theirs != nullptr && theirs->state().sequence < mine.sequence) absent.push_back(rank);
   }
   return absent;
 }
@@ -208,13 +201,13 @@ std::vector<int> absent_ranks(const Call& mine, Rank self, int ranks, const Boar
 }  // namespace
 
 std::string missing_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board) {
-  const std::vector<int> absent = absent_ranks(mine, self, ranks, board);
-  return absent.empty() ? std::string() : join_ranks(absent);
+  const std::vector<Rank> absent = absent_ranks(mine, self, ranks, board);
+  return absent.empty() ? std::string() : text_of(absent);
 }
 
 std::string others_missing(const Call& mine, Rank self, int ranks, const BoardReader& board) {
-  const std::vector<int> absent = absent_ranks(mine, self, ranks, board);
-  return absent.size() < 2 ? std::string() : "; not there: " + join_ranks(absent);
+  const std::vector<Rank> absent = absent_ranks(mine, self, ranks, board);
+  return absent.size() < 2 ? std::string() : "; not there: " + text_of(absent);
 }
 
 }  // namespace tutti

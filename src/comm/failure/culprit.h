@@ -50,7 +50,8 @@ bool waits_in_circle(Rank self, Rank missing, int ranks, const BoardReader& boar
 /// for. The culprit is the first rank that has not begun the call, if there is one.
 Culprit find_absent(const Call& mine, Rank self, Rank missing, int ranks, const BoardReader& board);
 
-/// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7". Empty if all have.
+/// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7". Of many the first 16, and how many more. Empty
+/// if all have.
 std::string missing_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board);
 /// "; not there: ranks 1, 4 and 7", to be put after what is said of the culprit. Empty if at most one rank is missing.
 std::string others_missing(const Call& mine, Rank self, int ranks, const BoardReader& board);

@@ -8,7 +8,10 @@
 namespace tutti {
 
 FailureHandler::FailureHandler(Membership& membership, LogSource source, Hooks hooks)
-    : membership_(membership), source_(source), hooks_(std::move(hooks)) {}
+    : membership_(membership),
+      source_(source),
+      hooks_(std::move(hooks)),
+      aborted_(fail(Code::kAborted, "rank {} aborted the communicator", membership.rank().value)) {}
 
 /// The caller has an error already, perhaps because memory ran out, so nothing here may throw.
 Status FailureHandler::fail_for_good(Status status, Rank culprit) noexcept {
@@ -39,6 +42,20 @@ void FailureHandler::tell_this_process(Rank culprit) noexcept {
   try {
     tell_others(no_memory(), culprit);
   } catch (...) {  // The messages to the other processes found no memory.
+  }
+}
+
+void FailureHandler::abort() {
+  // The abort itself succeeds; the status is for the calls that it ends.
+  (void)fail_for_good(aborted_, membership_.rank());
+}
+
+Status FailureHandler::fail_call() noexcept {
+  try {
+    return fail_for_good(
+        what_was_thrown(fmt::format("a call of rank {} that was not queued", membership_.rank().value)), kNoRank);
+  } catch (...) {
+    return fail_for_good(no_memory(), kNoRank);
   }
 }
 

@@ -32,6 +32,20 @@ class FailureHandler {
   Status fail_for_good(Status status, Rank culprit) noexcept;
   /// Fails by the cause that another rank, or the service thread, has posted. Ok if there is none.
   Status adopt_cause();
+  /// Fails because the caller has aborted the communicator.
+  void abort();
+  /// In a handler of an exception that was thrown before a call was queued. The other ranks may run that call, so the
+  /// communicator fails.
+  Status fail_call() noexcept;
+  /// Runs `body`, which runs or queues a call; fail_call() if it throws.
+  template <class Body>
+  Status attempt(const Body& body) {
+    try {
+      return body();
+    } catch (...) {
+      return fail_call();
+    }
+  }
 
  private:
   void tell_others(const Status& status, Rank culprit);
@@ -40,6 +54,7 @@ class FailureHandler {
   Membership& membership_;
   const LogSource source_;
   const Hooks hooks_;
+  const Status aborted_;  // made beforehand, because an abort must not need memory
   FailureState state_;
 };
 

@@ -21,7 +21,10 @@ class FailureState {
   /// True: this failure is the first. False: `*status` becomes the one that was.
   bool set(Status* status) {
     const MutexLock lock(mutex_);
-    if (!first_.ok()) return *status = first_, false;
+    if (!first_.ok()) {
+      *status = first_;
+      return false;
+    }
     first_ = *status;
     failed_.store(true, std::memory_order_release);
     return true;

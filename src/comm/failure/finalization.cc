@@ -1,9 +1,8 @@
 #include "comm/failure/finalization.h"
 
 #include <chrono>
-#include <thread>
 
-#include "core/ladder.h"
+#include "core/wait_until.h"
 
 namespace tutti {
 
@@ -18,32 +17,31 @@ Status Finalization::run() {
       *late = peer;
       return peer.value == peers_.ranks();
     };
-    TUTTI_TRY(wait_until(all_are_done, [this](Rank late) { return check_peer(late); }));
+    TUTTI_TRY(wait_for_peers(all_are_done, [this](Rank late) { return check_peer(late); }));
     TUTTI_TRY(failures_.adopt_cause());
     TUTTI_TRY(judge_.look_for_past_disagreement(last_));
   }
   // What was sent may still be in this host's memory, and a peer that receives it later finds this rank gone.
-  return wait_until([this](Rank* late) { return executor_.delivered(late); }, [](Rank) { return Status(); });
+  return wait_for_peers([this](Rank* late) { return links_.delivered(late); }, [](Rank) { return Status(); });
 }
 
 template <class Ready, class Check>
-Status Finalization::wait_until(const Ready& ready, const Check& check) {
-  Ladder ladder(LadderPolicy{});
+Status Finalization::wait_for_peers(const Ready& ready, const Check& check) {
   judge_.begin();
-  for (Rank late = kNoRank; !ready(&late);) {
-    if (judge_.alarmed()) TUTTI_TRY(failures_.adopt_cause());
+  Rank late = kNoRank;
+  const auto is_worth_it = [&](bool sleeps) -> Status {
+    if (sleeps || judge_.alarmed()) TUTTI_TRY(failures_.adopt_cause());
     TUTTI_TRY(check(late));
-    if (ladder.climb() != Ladder::Rung::kSleep) continue;
-    TUTTI_TRY(failures_.adopt_cause());
-    TUTTI_TRY(judge_.look_at_clock(late, executor_.progress()));
+    if (!sleeps) return {};
+    TUTTI_TRY(judge_.look_at_clock(late, links_.bytes_moved()));
     judge_.ask_far_ranks();
-    executor_.serve();  // a peer may have lost a connection, and need again what it carried
-    std::this_thread::sleep_for(std::chrono::milliseconds{1});
-  }
-  return {};
+    links_.serve();  // a peer may have lost a connection, and need again what it carried
+    return {};
+  };
+  return wait_until([&] { return ready(&late); }, is_worth_it, WaitPace{std::chrono::milliseconds{1}});
 }
 
-// A call on a CUDA stream is finished, to its host, once it is there.
+// For the host, a call on a CUDA stream has finished as soon as it is enqueued.
 bool Finalization::is_done_with(Rank peer) const {
   if (peer == peers_.rank()) return true;
   const bool through = uses_peers_memory_ && peers_.liveness(peer) == Liveness::kAlive;
@@ -53,9 +51,8 @@ bool Finalization::is_done_with(Rank peer) const {
 Status Finalization::check_peer(Rank peer) {
   if (peers_.liveness(peer) == Liveness::kAlive || peers_.has_finished(peer, last_)) return {};
   TUTTI_TRY(failures_.adopt_cause());  // whoever left after giving a cause gave it before it left
-  return failures_.fail_for_good(fail(Code::kRemoteError, "rank {} ({}) left without finishing operation {}",
-                                      peer.value, peers_.describe(peer), last_),
-                                 peer);
+  return failures_.fail_for_good(
+      fail(Code::kRemoteError, "{} without finishing operation {}", peers_.describe_end(peer), last_), peer);
 }
 
 }  // namespace tutti

@@ -8,7 +8,7 @@
 #include "comm/failure/peers.h"
 #include "comm/failure/wait_judge.h"
 #include "core/status.h"
-#include "executor/executor.h"
+#include "executor/rank_links.h"
 
 namespace tutti {
 
@@ -18,12 +18,12 @@ class Finalization {
  public:
   /// `last` is the number of this rank's last call. `uses_peers_memory`: kernels of other processes may use this rank's
   /// memory until these have come to Finalize.
-  Finalization(const Peers& peers, FailureHandler& failures, WaitJudge& judge, Executor& executor, std::uint64_t last,
+  Finalization(const Peers& peers, FailureHandler& failures, WaitJudge& judge, RankLinks& links, std::uint64_t last,
                bool uses_peers_memory)
       : peers_(peers),
         failures_(failures),
         judge_(judge),
-        executor_(executor),
+        links_(links),
         last_(last),
         uses_peers_memory_(uses_peers_memory) {}
 
@@ -32,14 +32,14 @@ class Finalization {
  private:
   /// Waits until ready(&late) is true. It names the rank that it waits for; check(late) fails if that wait is in vain.
   template <class Ready, class Check>
-  Status wait_until(const Ready& ready, const Check& check);
+  Status wait_for_peers(const Ready& ready, const Check& check);
   bool is_done_with(Rank peer) const;
   Status check_peer(Rank peer);
 
   const Peers& peers_;
   FailureHandler& failures_;
   WaitJudge& judge_;
-  Executor& executor_;
+  RankLinks& links_;
   const std::uint64_t last_;
   const bool uses_peers_memory_;
 };

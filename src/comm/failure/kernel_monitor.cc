@@ -1,10 +1,10 @@
 #include "comm/failure/kernel_monitor.h"
 
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "comm/failure/culprit.h"
+#include "core/wait_until.h"
 
 namespace tutti {
 
@@ -51,9 +51,7 @@ Status KernelMonitor::look_for_lost_kernels(const Call& call) {
   }
   if (Clock::now() - lost_since_ < kLostTimeout) return {};
   TUTTI_TRY(failures_.adopt_cause());  // whoever left after giving a cause gave it before it left
-  const bool died = peers_.liveness(lost) == Liveness::kDead;
-  return failures_.fail_for_good(fail(Code::kRemoteError, "rank {} ({}) {} during {}", lost.value,
-                                      peers_.describe(lost), died ? "died" : "left", describe(call)),
+  return failures_.fail_for_good(fail(Code::kRemoteError, "{} during {}", peers_.describe_end(lost), describe(call)),
                                  lost);
 }
 
@@ -61,13 +59,17 @@ Status KernelMonitor::look_for_lost_kernels(const Call& call) {
 // failure nobody waits for them.
 Status KernelMonitor::wait(const Call& call) {
   if (executor_ == nullptr) return {};
-  for (;;) {
-    const Status status = end_of_kernel(executor_->poll_last(), call);
-    if (status.code() != Code::kInProgress) return status;
+  Status end;
+  const auto has_ended = [&] {
+    end = end_of_kernel(executor_->poll_last(), call);
+    return end.code() != Code::kInProgress;
+  };
+  const auto is_worth_it = [&](bool) {
     if (failures_.adopt_cause().ok()) (void)look_for_lost_kernels(call);
-    if (failures_.failed()) return failures_.status();
-    std::this_thread::sleep_for(std::chrono::microseconds{100});
-  }
+    return failures_.status();
+  };
+  TUTTI_TRY(wait_until(has_ended, is_worth_it, WaitPace::naps(std::chrono::microseconds{100})));
+  return end;
 }
 
 }  // namespace tutti

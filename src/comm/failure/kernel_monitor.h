@@ -14,7 +14,7 @@
 
 namespace tutti {
 
-/// One a communicator.
+/// One per communicator.
 class KernelMonitor {
  public:
   /// All outlive this.

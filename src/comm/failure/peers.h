@@ -8,16 +8,16 @@
 #include "comm/membership/membership.h"
 #include "core/call_board.h"
 #include "core/units.h"
-#include "executor/executor.h"
+#include "executor/rank_links.h"
 
 namespace tutti {
 
 /// Any thread.
 class Peers {
  public:
-  /// Both outlive this. The executor has the boards of the ranks whose memory is mapped here.
-  Peers(Membership& membership, const Executor& executor)
-      : membership_(membership), executor_(executor), rank_(membership.rank()), ranks_(membership.ranks()) {
+  /// Both outlive this. The links have the boards of the ranks whose memory is mapped here.
+  Peers(Membership& membership, const RankLinks& links)
+      : membership_(membership), links_(links), rank_(membership.rank()), ranks_(membership.ranks()) {
     for (Rank peer{0}; peer.value < ranks_; ++peer)
       if (is_far(peer)) far_.push_back(peer);
   }
@@ -26,15 +26,16 @@ class Peers {
   int ranks() const { return ranks_; }
   Membership& membership() const { return membership_; }
   /// A far rank's memory is not mapped here: what is known of it was told by messages.
-  bool is_far(Rank peer) const { return executor_.board(peer) == nullptr; }
+  bool is_far(Rank peer) const { return links_.board(peer) == nullptr; }
   const std::vector<Rank>& far() const { return far_; }
   Liveness liveness(Rank peer) const { return membership_.liveness(peer); }
   std::string describe(Rank peer) const { return membership_.describe(peer); }
+  std::string describe_end(Rank peer) const { return membership_.describe_end(peer); }
 
   /// Reads this rank's board and those of all others; of far ranks the last copy.
   BoardReader boards() const {
     return [this](Rank peer) {
-      const CallBoard* const mapped = executor_.board(peer);
+      const CallBoard* const mapped = links_.board(peer);
       return mapped != nullptr || peer == rank_ ? mapped : membership_.board(peer);
     };
   }
@@ -54,7 +55,7 @@ class Peers {
 
  private:
   Membership& membership_;
-  const Executor& executor_;
+  const RankLinks& links_;
   const Rank rank_;
   const int ranks_;
   std::vector<Rank> far_;

@@ -21,6 +21,10 @@ struct RunningCall {
   double timeout = 0;  ///< seconds, as it was when the operation began; 0: for ever
 
   bool exchanges() const { return call.collective == Collective::kSendRecv; }
+  /// A collective in which no rank has anything to move. Of an all-to-all-v nobody knows all counts.
+  bool is_empty() const {
+    return call.count == 0 && call.collective != Collective::kBarrier && call.collective != Collective::kAllToAllV;
+  }
 };
 
 }  // namespace tutti

@@ -42,21 +42,23 @@ Status WaitJudge::check(Rank missing, std::uint64_t progress) {
   const bool collective = !running_.exchanges();
   TUTTI_TRY(collective ? look_for_disagreement() : look_for_transfer_faults());
   if (Status fault = running_.executor->fault(); !fault.ok()) return failures_.fail_for_good(std::move(fault), kNoRank);
-  if (running_.executor->works()) {
+  if (running_.executor->waits_for_device()) {
     waiting_ = false;
     suspect_ = kNoRank;
     return {};
   }
-  if (collective) TUTTI_TRY(look_for_finished(missing, progress));
+  if (collective) TUTTI_TRY(look_for_unequal_counts(missing, progress));
   TUTTI_TRY(look_for_deaths(missing, progress));
   return look_at_clock(missing, progress);
 }
 
-// A peer that has finished this operation has sent all that it sends. If what this rank waits for is not there at the
-// second look, it is something of another size, which this rank does not look for. Between hosts it may still be on its
-// way for as long as a lost connection is tried again.
-Status WaitJudge::look_for_finished(Rank missing, std::uint64_t progress) {
-  // A call on a CUDA stream is finished, to its host, once it is there.
+// All-to-all-v only: the counts of a pair are known to these two ranks alone. A peer that has finished this operation
+// has sent all that it sends. If what this rank waits for is not there at the second look, it is something of another
+// size, which this rank does not look for. Between hosts it may still be on its way for as long as a lost connection is
+// tried again.
+Status WaitJudge::look_for_unequal_counts(Rank missing, std::uint64_t progress) {
+  if (running_.call.collective != Collective::kAllToAllV) return {};
+  // For the host, a call on a CUDA stream has finished as soon as it is enqueued.
   if (running_.way == RunningCall::Way::kDevice) return {};
   if (missing == kNoRank || missing == rank_ || !peers_.has_finished(missing, running_.call.sequence)) return {};
   if (finished_peer_ != missing || finished_progress_ != progress || finished_sequence_ != running_.call.sequence) {
@@ -68,7 +70,7 @@ Status WaitJudge::look_for_finished(Rank missing, std::uint64_t progress) {
   }
   const std::chrono::duration<double> seen = Clock::now() - finished_since_;
   if (peers_.is_far(missing) && seen.count() < 1 + reconnect_seconds_) return {};
-  return running_.call.collective == Collective::kAllToAllV ? odd_message(missing) : Status{};
+  return odd_message(missing);
 }
 
 Status WaitJudge::look_for_disagreement() {
@@ -79,13 +81,13 @@ Status WaitJudge::look_for_disagreement() {
 }
 
 Status WaitJudge::look_for_transfer_faults() {
-  const std::string& fault = host_.transfer_fault();
+  const std::string& fault = transfers_.fault();
   return fault.empty() ? Status{} : failures_.fail_for_good(Status(Code::kMismatch, fault), kNoRank);
 }
 
 std::string WaitJudge::what_runs() const {
   if (!running_.exchanges()) return describe(running_.call);
-  const Transfer* const open = host_.open_transfer();
+  const Transfer* const open = transfers_.open_transfer();
   return open != nullptr ? describe(*open) : "sends that nobody has taken yet";
 }
 
@@ -115,7 +117,7 @@ Culprit WaitJudge::late_in_last_call(const std::vector<int>& ranks) const {
 // empty call sends nothing, so the next one finds the peer's message.
 Status WaitJudge::odd_message(Rank from) {
   Call mine = running_.call;
-  const Disagreement other = find_first_disagreement(&mine, from, host_.board(), peers_.boards());
+  const Disagreement other = find_first_disagreement(&mine, from, links_.board(), peers_.boards());
   if (other.rank != kNoRank)
     return failures_.fail_for_good(Status(Code::kMismatch, describe(other, mine, rank_)), from);
   if (running_.call.collective == Collective::kAllToAllV)
@@ -136,9 +138,9 @@ bool WaitJudge::concerns(Rank peer, Liveness liveness, Rank missing) const {
     if (peers_.has_finished(peer, running_.call.sequence)) return false;
     return !peers_.is_far(peer) || missing == peer || waits_in_circle(rank_, missing, ranks_, peers_.boards());
   }
-  const Transfer* const open = host_.open_transfer();
+  const Transfer* const open = transfers_.open_transfer();
   if (open == nullptr) return missing == peer;  // all is said and done, but the peer has not taken it
-  if (!host_.exchanges_with(peer)) return false;
+  if (!transfers_.is_open_with(peer)) return false;
   if (liveness == Liveness::kDead || open->peer != kNoRank) return true;
   for (Rank other{0}; other.value < ranks_; ++other)
     if (other != rank_ && peers_.liveness(other) == Liveness::kAlive) return false;
@@ -160,7 +162,7 @@ Status WaitJudge::look_for_deaths(Rank missing, std::uint64_t progress) {
       return {};
     }
     const Clock::duration suspected = Clock::now() - suspect_since_;
-    if (peers_.is_far(peer) && (suspected < kFarTimeout || (suspected < kLastWords && host_.hears(peer)))) {
+    if (peers_.is_far(peer) && (suspected < kFarTimeout || (suspected < kLastWords && links_.hears(peer)))) {
       alarm_.store(1, std::memory_order_release);
       return {};
     }
@@ -171,16 +173,14 @@ Status WaitJudge::look_for_deaths(Rank missing, std::uint64_t progress) {
 
 Status WaitJudge::gone(Rank peer, Liveness liveness) {
   TUTTI_TRY(failures_.adopt_cause());  // whoever left after giving a cause gave it before it left
-  const std::string who = peers_.describe(peer);
+  const std::string end = peers_.describe_end(peer);
   if (liveness == Liveness::kDead)
-    return failures_.fail_for_good(
-        fail(Code::kRemoteError, "rank {} ({}) died during {}", peer.value, who, what_runs()), peer);
+    return failures_.fail_for_good(fail(Code::kRemoteError, "{} during {}", end, what_runs()), peer);
   // A process that ended without Destroy says goodbye without a number.
   const std::uint64_t last = peers_.membership().last_sequence(peer);
   const std::string when = last != 0 ? fmt::format(" after operation {}", last) : std::string();
-  return failures_.fail_for_good(fail(Code::kRemoteError, "rank {} ({}) left{}, but rank {} called {}", peer.value, who,
-                                      when, rank_.value, what_runs()),
-                                 peer);
+  return failures_.fail_for_good(
+      fail(Code::kRemoteError, "{}{}, but rank {} called {}", end, when, rank_.value, what_runs()), peer);
 }
 
 Status WaitJudge::look_at_clock(Rank missing, std::uint64_t progress) {
@@ -216,7 +216,7 @@ Status WaitJudge::kernel_timed_out(const Call& call, Rank missing) {
 void WaitJudge::warn_of_missing(Rank missing, double waited) {
   warned_ = true;
   // Who waits for ever for anybody's message is a server between two requests: nobody is late.
-  const Transfer* const open = running_.exchanges() ? host_.open_transfer() : nullptr;
+  const Transfer* const open = running_.exchanges() ? transfers_.open_transfer() : nullptr;
   if (running_.timeout <= 0 && open != nullptr && open->kind == Transfer::Kind::kReceive && open->peer == kNoRank)
     return;
   const Culprit culprit = culprit_of_wait(missing);
@@ -232,7 +232,7 @@ Status WaitJudge::look_for_past_disagreement(std::uint64_t last) {
     if (peer == rank_) continue;
     Call mine;
     mine.sequence = last;
-    const Disagreement other = find_first_disagreement(&mine, peer, host_.board(), peers_.boards());
+    const Disagreement other = find_first_disagreement(&mine, peer, links_.board(), peers_.boards());
     if (other.rank != kNoRank)
       return failures_.fail_for_good(Status(Code::kMismatch, describe(other, mine, rank_)), peer);
   }

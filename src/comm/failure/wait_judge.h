@@ -15,20 +15,23 @@
 #include "core/status.h"
 #include "core/units.h"
 #include "core/wait_monitor.h"
+#include "executor/rank_links.h"
+#include "executor/transfer.h"
 
 namespace tutti {
 
-/// One a communicator. raise_alarm() is for any thread; the rest for the one that runs the communicator's operation, or
-/// waits for its end in Finalize.
+/// One per communicator. raise_alarm() is for any thread; the rest for the one that runs the communicator's operation,
+/// or waits for its end in Finalize.
 class WaitJudge final : public WaitMonitor {
  public:
-  /// All outlive this. `host` is the executor of calls on host memory, which has the links and the transfers of all.
-  WaitJudge(const Peers& peers, FailureHandler& failures, const RunningCall& running, Executor& host,
-            double reconnect_seconds, LogSource source)
+  /// All outlive this. Links and transfers are those of all calls, whatever runs them.
+  WaitJudge(const Peers& peers, FailureHandler& failures, const RunningCall& running, RankLinks& links,
+            const OpenTransfers& transfers, double reconnect_seconds, LogSource source)
       : peers_(peers),
         failures_(failures),
         running_(running),
-        host_(host),
+        links_(links),
+        transfers_(transfers),
         rank_(peers.rank()),
         ranks_(peers.ranks()),
         reconnect_seconds_(reconnect_seconds),
@@ -59,7 +62,7 @@ class WaitJudge final : public WaitMonitor {
  private:
   Status look_for_disagreement();
   Status look_for_transfer_faults();
-  Status look_for_finished(Rank missing, std::uint64_t progress);
+  Status look_for_unequal_counts(Rank missing, std::uint64_t progress);
   Status look_for_deaths(Rank missing, std::uint64_t progress);
   bool concerns(Rank peer, Liveness liveness, Rank missing) const;
   Status gone(Rank peer, Liveness liveness);
@@ -70,7 +73,8 @@ class WaitJudge final : public WaitMonitor {
   const Peers& peers_;
   FailureHandler& failures_;
   const RunningCall& running_;
-  Executor& host_;
+  RankLinks& links_;
+  const OpenTransfers& transfers_;
   const Rank rank_;
   const int ranks_;
   const double reconnect_seconds_;

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "comm/join/join_with.h"
+#include "comm/join/join_task.h"
 #include "comm/join/root.h"
 #include "comm/join/secret_file.h"
 #include "comm/membership/hub.h"
@@ -54,8 +54,8 @@ Status read_id(const JoinRequest& request, UniqueId* id) {
   return mix_secret_file(request.settings.secret_file, id);
 }
 
-Status join_by(const JoinRequest& request, const UniqueId& id, const JoinTask::BeforeReady& before_ready,
-               JoinAttempt* attempt, JoinResult* result) {
+Status join_by(const JoinRequest& request, const UniqueId& id, const BeforeReady& before_ready, JoinAttempt* attempt,
+               JoinResult* result) {
   std::shared_ptr<Hub> hub;
   TUTTI_TRY(Hub::acquire(request.settings, &hub));
   const auto task = std::make_shared<JoinTask>(std::move(hub), request, id);
@@ -66,7 +66,7 @@ Status join_by(const JoinRequest& request, const UniqueId& id, const JoinTask::B
 
 }  // namespace
 
-Status join_with(const JoinRequest& request, const JoinTask::BeforeReady& before_ready, JoinResult* result) {
+Status join(const JoinRequest& request, const BeforeReady& before_ready, JoinResult* result) {
   TUTTI_TRY(check_ranks(request));
   UniqueId id;
   TUTTI_TRY(read_id(request, &id));
@@ -74,16 +74,16 @@ Status join_with(const JoinRequest& request, const JoinTask::BeforeReady& before
   return join_by(request, id, before_ready, &attempt, result);
 }
 
-Status join_with(const JoinRequest& request, JoinAttempt* attempt, JoinResult* result) {
+Status join(const JoinRequest& request, JoinAttempt* attempt, JoinResult* result) {
   TUTTI_TRY(check_ranks(request));
   UniqueId id;
-  if (const Status status = read_id(request, &id); !status.ok())
-    return attempt->service = JoinTask::Service::kRefused, status;
+  if (const Status status = read_id(request, &id); !status.ok()) {
+    attempt->service = IdService::kRefused;
+    return status;
+  }
   return join_by(request, id, nullptr, attempt, result);
 }
 
-Status join(const JoinRequest& request, JoinResult* result) {
-  return join_with(request, JoinTask::BeforeReady(), result);
-}
+Status join(const JoinRequest& request, JoinResult* result) { return join(request, BeforeReady(), result); }
 
 }  // namespace tutti

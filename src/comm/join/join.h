@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,7 +28,7 @@ struct JoinRequest {
   Deadline deadline = Deadline::never();
   std::string name;  ///< commName, for logs
   std::vector<AgreedSetting> agreed;
-  std::string from_rank_0;  ///< what rank 0 tells all ranks; others' is ignored
+  std::string costs_text;  ///< rank 0's holds for all ranks; others' is ignored
   Settings settings;
   std::vector<int> cores;  ///< that this rank may use, ascending; empty: unknown
   std::string device;      ///< a DeviceInfo that all ranks are told; empty if this one uses no device
@@ -52,7 +53,7 @@ struct JoinResult {
   bool single_process = false;       ///< every rank lives in this process
   bool all_mapped = false;           ///< every rank's segment could be mapped
   bool same_host_id = false;         ///< all ranks have the same host id, whether or not they share memory
-  std::string from_rank_0;           ///< what rank 0 tells all
+  std::string costs_text;            ///< of rank 0, for all
   int kernel_ranks = 1;              ///< ranks that run on the cores that this one runs on, itself included
   int kernel_cores = 1;              ///< cores that there are for these: see cores_among()
 };
@@ -63,9 +64,33 @@ using SecretOf = std::function<Status(const KeyId& nonce, Key* secret)>;
 /// `secret_of` its nonce.
 Status make_unique_id(const Settings& settings, IdBytes* id, const SecretOf& secret_of = {});
 
+/// Takes an id back that nobody has joined by.
+void withdraw_unique_id(const Settings& settings, const IdBytes& id);
+
+/// kInvalidArgument unless it is a rank of as many ranks as a communicator may have.
+Status check_ranks(const JoinRequest& request);
+
 /// Joins. Blocks until all ranks joined, the deadline passed or the join failed; on failure every rank that takes part
 /// gets a status, and the one that decided it names the ranks: a missing rank (kTimeout), a duplicate rank or another
 /// number of ranks (kInvalidArgument on all), settings that differ (kMismatch on all).
 Status join(const JoinRequest& request, JoinResult* result);
+
+/// Runs in the joining thread after this rank has linked to its neighbours and before join() returns on any rank: the
+/// place to take away what led the ranks here. If it fails, all ranks fail. May be empty.
+using BeforeReady = std::function<Status()>;
+Status join(const JoinRequest& request, const BeforeReady& before_ready, JoinResult* result);
+
+/// What became of an id in a join.
+enum class IdService : std::uint8_t {
+  kServed,   ///< a root took this rank in, or spoke of this join's failure
+  kRefused,  ///< nobody serves it, or it was used up: nobody knows of this attempt
+  kSilent,   ///< nobody has answered
+};
+/// A join by an id that may be of no use any more.
+struct JoinAttempt {
+  std::function<bool()> in_vain;           ///< asked each 50 ms while nobody has answered: true gives it up
+  IdService service = IdService::kServed;  ///< kServed also if the join failed before anybody was asked
+};
+Status join(const JoinRequest& request, JoinAttempt* attempt, JoinResult* result);
 
 }  // namespace tutti

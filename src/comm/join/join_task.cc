@@ -11,7 +11,6 @@
 
 #include "comm/join/root.h"
 #include "comm/membership/data_connections.h"
-#include "comm/membership/rank_membership.h"
 #include "core/core_list.h"
 #include "core/log.h"
 
@@ -137,8 +136,8 @@ bool JoinTask::ends_soon(Stage stage) {
 bool JoinTask::is_taken_in() {
   MutexLock lock(mutex_);
   const Clock::time_point end = Clock::now() + kLookPause;
-  while (stage_ == Stage::kRunning && service_ != Service::kServed && changed_.wait_until(lock, end)) continue;
-  return stage_ != Stage::kRunning || service_ == Service::kServed;
+  while (stage_ == Stage::kRunning && service_ != IdService::kServed && changed_.wait_until(lock, end)) continue;
+  return stage_ != Stage::kRunning || service_ == IdService::kServed;
 }
 
 void JoinTask::set_stage(Stage stage) {
@@ -147,7 +146,7 @@ void JoinTask::set_stage(Stage stage) {
   changed_.notify_all();
 }
 
-void JoinTask::set_service(Service service) {
+void JoinTask::set_service(IdService service) {
   const MutexLock lock(mutex_);
   service_ = service;
   changed_.notify_all();
@@ -172,12 +171,12 @@ void JoinTask::start() {
   group_ = hub_->group(id_.nonce, id_.secret);
   const auto self = shared_from_this();
   const Group::LocalRank local{.rank = request_.rank,
-                               .mesh = request_.mesh,
-                               .reconnect_seconds = request_.settings.reconnect_seconds,
-                               .tls = request_.settings.tls,
                                .tcp = request_.settings.transport == TransportKind::kTcp,
-                               .host_id = host_.host};
-  local_ = group_->add_local(local, [self](const Status& why) { self->run_step([&] { self->linked(why); }); });
+                               .terms = {.mesh = request_.mesh,
+                                         .reconnect_seconds = request_.settings.reconnect_seconds,
+                                         .tls = request_.settings.tls,
+                                         .host_id = host_.host}};
+  linker_ = group_->add_local(local, [self](const Status& why) { self->run_step([&] { self->linked(why); }); });
   arm_timers();
   dial();
 }
@@ -223,13 +222,13 @@ void JoinTask::dialed(const Status& why, std::shared_ptr<Connection> connection)
     if (is_lack(why))
       return finish(
           fail(Code::kSystemError, "cannot connect to the process that serves the unique id: {}", why.text()));
-    set_service(dialer_->unanswered() ? Service::kSilent : Service::kRefused);
+    set_service(dialer_->unanswered() ? IdService::kSilent : IdService::kRefused);
     return finish(fail(Code::kRemoteError,
                        "nobody serves this unique id: it was used up, or the process that made it has ended ({})",
                        why.text()));
   }
   root_ = std::move(connection);
-  set_service(Service::kServed);
+  set_service(IdService::kServed);
   listen_to_root();
   send_join();
 }
@@ -261,7 +260,7 @@ void JoinTask::send_join() {
   join.member = self();
   join.ranks = request_.ranks;
   join.agreed = request_.agreed;
-  if (request_.rank == Rank{0}) join.from_rank_0 = request_.from_rank_0;
+  if (request_.rank == Rank{0}) join.costs_text = request_.costs_text;
   if (!request_.deadline.is_never()) {
     const auto left = std::chrono::ceil<milliseconds>(request_.deadline.left(kLongTime));
     join.timeout_ms = static_cast<std::uint64_t>(std::max<std::int64_t>(left.count(), 1));
@@ -291,20 +290,20 @@ Status JoinTask::on_message(MessageType type, ByteView payload) {
     case MessageType::kMissing:
       return take_missing(payload);
     case MessageType::kTable:
-      if (!local_) return fail(Code::kRemoteError, "the root counts a rank twice");
-      return group_->begin(payload);
-    case MessageType::kPlace: {
-      PlaceMessage place;
-      TUTTI_TRY(decode(payload, &place));
-      if (!local_) return fail(Code::kRemoteError, "the root counts a rank twice");
-      return group_->follow(place);
+      if (!linker_) return fail(Code::kRemoteError, "the root counts a rank twice");
+      return linker_->begin(payload);
+    case MessageType::kTableSource: {
+      TableSourceMessage source;
+      TUTTI_TRY(decode(payload, &source));
+      if (!linker_) return fail(Code::kRemoteError, "the root counts a rank twice");
+      return linker_->follow(source);
     }
     case MessageType::kGo:
       return take_go(payload);
     case MessageType::kFailure: {
       FailureMessage failure;
       TUTTI_TRY(decode(payload, &failure));
-      if (failure.code == Code::kInvalidUsage && !group_->member_table()) set_service(Service::kRefused);  // used up
+      if (failure.code == Code::kInvalidUsage && !group_->member_table()) set_service(IdService::kRefused);  // used up
       all_fail_ = true;
       // The root may answer with what other ranks saw of this rank's failure. The cause is known here: a lack.
       finish(own_failure_.code() == Code::kSystemError ? own_failure_ : Status(failure.code, failure.text));
@@ -352,7 +351,7 @@ Status JoinTask::take_go(ByteView payload) {
                                   [&](const Member& member) { return member.host_id == members[0].host_id; });
   made.processes = processes_of(*group_->member_table());
   for (const Member& member : members) made.devices.push_back(member.device);
-  made.from_rank_0 = std::move(go.from_rank_0);
+  made.costs_text = std::move(go.costs_text);
   made.kernel_ranks = ranks_on_kernel_of(request_.rank, *group_->member_table());
   // Its own it knows even where the list is too long to be told.
   made.kernel_cores =
@@ -360,8 +359,8 @@ Status JoinTask::take_go(ByteView payload) {
   const int here = made.hosts[static_cast<std::size_t>(request_.rank.value)];
   for (std::size_t i = 0; i < made.segments.size(); ++i)
     if (made.hosts[i] != here) made.segments[i] = nullptr;  // what is called another host is used as one
-  made.membership = std::make_unique<RankMembership>(hub_, group_, request_.rank);
-  local_ = false;  // the membership's from here on
+  made.membership = std::make_unique<Membership>(hub_, group_, request_.rank);
+  linker_.reset();  // the rank is the membership's from here on
   made.tcp_streams = std::make_unique<DataConnections>(hub_, group_, request_.rank);
   {
     const MutexLock lock(mutex_);
@@ -384,8 +383,8 @@ void JoinTask::report(const Status& why) {
 }
 
 void JoinTask::report_unreached() {
-  if (!group_ || !root_ || !group_->member_table()) return;
-  const std::string text = group_->unreached();
+  if (!linker_ || !root_ || !group_->member_table()) return;
+  const std::string text = linker_->unreached();
   if (!text.empty()) report(fail(Code::kTimeout, "{}", text));
 }
 
@@ -438,7 +437,7 @@ void JoinTask::finish(const Status& why) {
   if (dialer_) dialer_->cancel();
   if (root_) root_->close();
   root_.reset();
-  if (!std::exchange(local_, false)) return group_.reset();
+  if (!std::exchange(linker_, nullptr)) return group_.reset();
   try {
     if (ready_ && !all_fail_ && group_->member_table()) group_->abandon(request_.rank, why);  // others may have gone on
   } catch (const std::bad_alloc&) {  // where this is its process's last rank, the end of the group tells them

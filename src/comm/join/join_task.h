@@ -18,22 +18,13 @@ namespace tutti {
 /// Runs in the hub's loop; the joining thread waits in run().
 class JoinTask : public std::enable_shared_from_this<JoinTask> {
  public:
-  /// What became of the id.
-  enum class Service : std::uint8_t {
-    kServed,   ///< a root took this rank in, or spoke of this join's failure
-    kRefused,  ///< nobody serves it, or it was used up: nobody knows of this attempt
-    kSilent,   ///< nobody has answered
-  };
-  /// Called in the joining thread when this rank is connected to all others and before any rank's join returns.
-  using BeforeReady = std::function<Status()>;
-
   JoinTask(std::shared_ptr<Hub> hub, const JoinRequest& request, const UniqueId& id);
   /// Blocks until the join has succeeded or failed, or a little longer than its deadline: a service thread that is held
   /// up holds up no join. `in_vain` (may be empty): asked now and then while nobody has taken
   /// this rank in; true ends the join.
   Status run(const BeforeReady& before_ready, const std::function<bool()>& in_vain, JoinResult* result);
   /// After run().
-  Service service() const {
+  IdService service() const {
     const MutexLock lock(mutex_);
     return service_;
   }
@@ -61,7 +52,7 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   void finish(const Status& why);
   Member self() const;
   void set_stage(Stage stage);
-  void set_service(Service service);
+  void set_service(IdService service);
   void give_up_in_vain();
   template <class Step>
   void run_step(const Step& step);
@@ -81,10 +72,10 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   const UniqueId id_;
   HostIdentity host_;
   std::shared_ptr<Group> group_;
+  std::shared_ptr<GroupLinker> linker_;  // while it is for this join to take the rank out of the group again
   std::shared_ptr<Dialer> dialer_;
   std::shared_ptr<Connection> root_;
-  bool local_ = false;  // the group counts this rank
-  bool ready_ = false;  // this rank has told the root that it is connected to all others
+  bool ready_ = false;  // this rank has told the root that it is linked to its neighbours
   bool ended_ = false;
   bool all_fail_ = false;  // the root has said that the join fails on all ranks
   bool reported_ = false;  // the root knows of this rank's failure and answers
@@ -98,7 +89,7 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   mutable Mutex mutex_;  // how the two threads meet
   ConditionVariable changed_;
   Stage stage_ TUTTI_GUARDED_BY(mutex_) = Stage::kRunning;
-  Service service_ TUTTI_GUARDED_BY(mutex_) = Service::kSilent;
+  IdService service_ TUTTI_GUARDED_BY(mutex_) = IdService::kSilent;
   Status status_ TUTTI_GUARDED_BY(mutex_);
   JoinResult outcome_ TUTTI_GUARDED_BY(mutex_);
 };

@@ -97,7 +97,10 @@ Status RootSession::take_join(Connection* from, ByteView payload) {
     joined.deadline = loop_.after(std::chrono::milliseconds(timeout), [weak = weak_from_this(), rank] {
       if (const auto self = weak.lock()) self->on_deadline(rank);
     });
-  if (joined_.size() == static_cast<std::size_t>(ranks_)) return complete(), Status();
+  if (joined_.size() == static_cast<std::size_t>(ranks_)) {
+    complete();
+    return {};
+  }
   from->send(MessageType::kMissing, encode(MissingMessage{missing()}));
   if (missing_timer_ == 0)
     missing_timer_ = loop_.after(kMissingReports, [weak = weak_from_this()] {
@@ -146,8 +149,8 @@ void RootSession::send_table(const TableMessage& table) {
     if (found == connections_.end()) continue;
     if (const auto parent = order.parent(place)) {
       const Rank first = order[*parent].ranks.front();
-      found->second->send(MessageType::kPlace,
-                          encode(PlaceMessage{table.members[static_cast<std::size_t>(first.value)]}));
+      found->second->send(MessageType::kTableSource,
+                          encode(TableSourceMessage{table.members[static_cast<std::size_t>(first.value)]}));
     } else {
       found->second->send(MessageType::kTable, encode(table));
     }
@@ -194,7 +197,7 @@ void RootSession::all_ready() {
   GoMessage go;
   for (const auto& [rank, joined] : joined_)
     if (!joined.mapped) go.apart.push_back(rank);
-  if (const auto first = joined_.find(Rank{0}); first != joined_.end()) go.from_rank_0 = first->second.join.from_rank_0;
+  if (const auto first = joined_.find(Rank{0}); first != joined_.end()) go.costs_text = first->second.join.costs_text;
   const std::vector<std::byte> message = encode(go);
   state_ = State::kDone;
   acceptor_.reset();
@@ -220,7 +223,7 @@ void RootSession::on_deadline(Rank rank) {
     return fail_all(fail(Code::kTimeout, "{} of {} did not join within the {:.3g} s that rank {} waited",
                          text_of(missing()), ranks_, waited, rank.value));
   fail_all(fail(Code::kTimeout,
-                "{} of {} joined but did not connect to all others within the {:.3g} s that rank {} waited",
+                "{} of {} joined but did not link to all neighbours within the {:.3g} s that rank {} waited",
                 text_of(not_ready()), ranks_, waited, rank.value));
 }
 
@@ -296,11 +299,15 @@ void RootSession::end_if_idle() {
 void RootSession::end() {
   if (!ended_) return;
   const auto self = shared_from_this();
+  Status answer = no_memory();  // if there is none for the text
+  try {
+    answer = state_ == State::kFailed ? failure_ : used_up();
+  } catch (const std::bad_alloc&) {
+  }
   loop_.cancel(end_timer_);
   stop();
-  const auto ended = std::move(ended_);
-  ended_ = nullptr;
-  ended(state_ == State::kFailed ? failure_ : used_up());
+  const auto ended = std::exchange(ended_, nullptr);
+  ended(answer);
 }
 
 void RootSession::withdraw() {
@@ -344,11 +351,14 @@ void RootService::fail_all(const Status& why) {
 }
 
 bool RootService::find_secret(const KeyId& id, Key* secret) const {
-  if (const auto found = active_.find(id); found != active_.end())
-    return *secret = found->second.session->secret(), true;
+  if (const auto found = active_.find(id); found != active_.end()) {
+    *secret = found->second.session->secret();
+    return true;
+  }
   const auto past = std::find_if(past_.begin(), past_.end(), [&](const Past& item) { return item.id == id; });
   if (past == past_.end()) return false;
-  return *secret = past->secret, true;
+  *secret = past->secret;
+  return true;
 }
 
 void RootService::serve(const std::shared_ptr<Connection>& connection) {

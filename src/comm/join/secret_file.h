@@ -8,9 +8,9 @@
 
 namespace tutti {
 
-/// The key that the file's content makes; a file is stretched once a process, until its content changes. kInvalidUsage:
-/// it cannot be read, has less than 16 bytes, or others than this user may read it. Any thread; the first call takes as
-/// long as stretch().
+/// The key that the file's content makes; a file is stretched once per process, until its content changes.
+/// kInvalidUsage: it cannot be read, has less than 16 bytes, or others than this user may read it. Any thread; the
+/// first call takes as long as stretch().
 Status secret_file_key(const std::string& path, Key* key);
 
 /// Makes the file part of what an id demands: who carries or overhears the id, but does not have the file, can neither

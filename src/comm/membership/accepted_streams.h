@@ -12,7 +12,7 @@
 
 namespace tutti {
 
-/// One a rank. Any thread.
+/// One per rank. Any thread.
 class AcceptedStreams {
  public:
   /// The `number`-th stream of this peer and lane, in place of an older one that was not taken. Calls the listener.

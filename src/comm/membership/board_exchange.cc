@@ -71,7 +71,7 @@ bool BoardExchange::may_ask(const ProcessId& process, const std::vector<Rank>& r
   const auto [asked, first] = asked_.emplace(process, now);
   if (first) return true;
   if (now - asked->second > kSilence)
-    for (const Rank rank : ranks) writable(rank)->wait_for(kNoRank);
+    for (const Rank rank : ranks) writable(rank)->post_awaited(kNoRank);
   return false;
 }
 

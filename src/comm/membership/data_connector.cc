@@ -226,8 +226,11 @@ void DataConnector::retry_later(const DataConnectionId& id, End& end) {
 void DataConnector::cannot_reach(const DataConnectionId& id, const Status& why) {
   const std::string text = fmt::format("rank {} ({}) cannot be reached from rank {}: {}", id.peer.value,
                                        describe(member_table_->member(id.peer)), id.local.value, why.text());
-  if (is_lack(why)) return callbacks_.post_cause(id.local, FailureCause{Code::kSystemError, id.local, id.local, text});
-  callbacks_.post_cause(id.local, FailureCause{Code::kRemoteError, id.local, id.peer, text});
+  const bool own = is_lack(why);
+  callbacks_.post_cause(id.local, FailureCause{.code = own ? Code::kSystemError : Code::kRemoteError,
+                                               .from = id.local,
+                                               .culprit = own ? id.local : id.peer,
+                                               .text = text});
 }
 
 void DataConnector::end_waits(const Status& why) {
@@ -236,7 +239,7 @@ void DataConnector::end_waits(const Status& why) {
   const Rank local = waits->first.local;
   const std::string text =
       fmt::format("rank {} ({}): {}", local.value, describe(member_table_->member(local)), why.text());
-  callbacks_.post_cause(local, FailureCause{why.code(), local, local, text});
+  callbacks_.post_cause(local, FailureCause{.code = why.code(), .from = local, .culprit = local, .text = text});
 }
 
 void DataConnector::serve(const std::shared_ptr<Connection>& connection) {

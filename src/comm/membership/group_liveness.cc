@@ -1,10 +1,7 @@
 // What the processes of a communicator tell each other once they are linked: how ranks end, causes, boards.
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "comm/membership/group.h"
-#include "comm/membership/host.h"
 #include "comm/membership/hub.h"
 
 namespace tutti {
@@ -19,8 +16,8 @@ constexpr std::chrono::milliseconds kNextPause{10};
 constexpr int kDialsAnAsk = 8;
 
 MemberEvent leave_item(Rank rank, Liveness liveness, std::uint64_t sequence, const std::string& note = {}) {
-  return MemberEvent{rank, liveness == Liveness::kLeft ? MemberEventKind::kLeft : MemberEventKind::kDead, sequence,
-                     note};
+  const MemberEventKind kind = liveness == Liveness::kLeft ? MemberEventKind::kLeft : MemberEventKind::kDead;
+  return MemberEvent{.rank = rank, .kind = kind, .sequence = sequence, .note = note};
 }
 
 template <class Send>
@@ -37,19 +34,13 @@ void send_in_messages(const std::vector<MemberEvent>& items, Send send) {
 
 bool Group::is_local(Rank rank) const { return std::find(here_.begin(), here_.end(), rank) != here_.end(); }
 
-bool Group::present(std::size_t place) const {
-  const std::vector<Rank>& ranks = (*order_)[place].ranks;
-  return std::any_of(ranks.begin(), ranks.end(),
-                     [this](Rank rank) { return member_table_->liveness(rank) == Liveness::kAlive; });
-}
-
 bool Group::lives(const PeerProcess& peer) const {
   if (!member_table_) return true;
-  return present(*order_->find(peer.process()));
+  return connections_.is_present(*order().find(peer.process()));
 }
 
 void Group::on_death(PeerProcess& peer, const std::string& note) {
-  if (!finished_) return finish_linking(fail(Code::kRemoteError, "{} ended while joining", peer.name()));
+  if (is_linking()) return linker_->finish(fail(Code::kRemoteError, "{} ended while joining", peer.name()));
   if (!member_table_) return;
   std::vector<MemberEvent> deaths;
   for (const Rank rank : peer.ranks())
@@ -69,7 +60,7 @@ Status Group::take_events(const PeerProcess& peer, ByteView payload) {
   for (const MemberEvent& item : message.items) {
     const bool own = std::find(peer.ranks().begin(), peer.ranks().end(), item.rank) != peer.ranks().end();
     const bool known = item.rank.value >= 0 && item.rank.value < member_table_->ranks();
-    if (!known || (order_->is_mesh() && !own)) return fail(Code::kRemoteError, "the event of another process's rank");
+    if (!known || (order().is_mesh() && !own)) return fail(Code::kRemoteError, "the event of another process's rank");
     if (apply(item)) events.push_back(item);
   }
   if (events.empty()) return {};
@@ -88,7 +79,8 @@ bool Group::apply(const MemberEvent& item) {
     const std::string text =
         fmt::format("the other ranks have given rank {} ({}) up{}{}", item.rank.value,
                     describe(member_table_->member(item.rank)), item.note.empty() ? "" : ": ", item.note);
-    return member_table_->set_cause(FailureCause{Code::kRemoteError, item.rank, item.rank, text});
+    return member_table_->set_cause(
+        FailureCause{.code = Code::kRemoteError, .from = item.rank, .culprit = item.rank, .text = text});
   }
   const Liveness liveness = item.kind == MemberEventKind::kLeft ? Liveness::kLeft : Liveness::kDead;
   return member_table_->end_life(item.rank, liveness, item.sequence, item.note);
@@ -96,43 +88,33 @@ bool Group::apply(const MemberEvent& item) {
 
 /// What was new here is new to others; what comes back is not new any more.
 void Group::forward(const std::vector<MemberEvent>& items) {
-  if (order_->is_mesh()) return;
+  if (order().is_mesh()) return;
   events_.add(items);
   mend_later(kMendPause);
 }
 
 void Group::send_events(const std::vector<MemberEvent>& items) {
-  send_in_messages(items, [this](ByteView message) { send_to_peers(MessageType::kMemberEvents, message); });
+  send_in_messages(items, [this](ByteView message) { connections_.send(MessageType::kMemberEvents, message); });
 }
 
 void Group::mend_later(std::chrono::milliseconds pause) {
   if (mend_timer_ != 0) return;
   mend_timer_ = hub_.loop().after(pause, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->mend();
+    const auto self = weak.lock();
+    if (!self) return;
+    self->mend_timer_ = 0;
+    self->connections_.mend();
   });
 }
 
 void Group::on_unanswered(PeerProcess&) {
-  if (!order_->is_mesh()) mend_later(kNextPause);
-}
-
-/// Whoever is left stays connected to whoever is left. One that does not answer may have left, and those who knew as
-/// well; the next one tells.
-void Group::mend() {
-  mend_timer_ = 0;
-  std::vector<bool> those(order_->size());
-  for (std::size_t place = 0; place < those.size(); ++place) {
-    const auto known = peers_.find((*order_)[place].process);
-    those[place] = present(place) && (known == peers_.end() || !known->second->unanswered());
-  }
-  if (!those[self_]) return;
-  for (const std::size_t place : order_->fingers(self_, those)) reach(place, nullptr);
+  if (member_table_ && !order().is_mesh()) mend_later(kNextPause);
 }
 
 /// The first cause; in a mesh only if a rank of this process posted it: others are not believed about it.
 void Group::send_cause(Connection& connection) const {
   const FailureCause cause = member_table_->cause();
-  if (cause.code != Code::kOk && (!order_->is_mesh() || is_local(cause.from)))
+  if (cause.code != Code::kOk && (!order().is_mesh() || is_local(cause.from)))
     connection.send(MessageType::kCause, encode(cause));
 }
 
@@ -142,8 +124,8 @@ void Group::send_state(PeerProcess& peer) {
   send_cause(*peer.connection());
   for (const Rank rank : here_)
     boards_->publish(rank, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
-  std::vector<MemberEvent> events = member_table_->ends();
-  if (order_->is_mesh()) std::erase_if(events, [this](const MemberEvent& item) { return !is_local(item.rank); });
+  std::vector<MemberEvent> events = member_table_->life_events();
+  if (order().is_mesh()) std::erase_if(events, [this](const MemberEvent& item) { return !is_local(item.rank); });
   send_in_messages(events, [&peer](ByteView message) { peer.send(MessageType::kMemberEvents, message); });
   connector_->ask_again(peer.process());
 }
@@ -161,17 +143,12 @@ Status Group::take_cause(const PeerProcess& peer, ByteView payload) {
   TUTTI_TRY(decode(payload, &cause));
   const bool own = std::find(peer.ranks().begin(), peer.ranks().end(), cause.from) != peer.ranks().end();
   const bool known = cause.from.value >= 0 && cause.from.value < member_table_->ranks();
-  if (!known || (order_->is_mesh() && !own)) return fail(Code::kRemoteError, "a cause from somebody else");
+  if (!known || (order().is_mesh() && !own)) return fail(Code::kRemoteError, "a cause from somebody else");
   if (cause.culprit.value < 0 || cause.culprit.value >= member_table_->ranks()) cause.culprit = kNoRank;
   if (!member_table_->set_cause(cause)) return {};
-  if (!order_->is_mesh()) send_to_peers(MessageType::kCause, encode(cause));
+  if (!order().is_mesh()) connections_.send(MessageType::kCause, encode(cause));
   member_table_->notify();
   return {};
-}
-
-void Group::send_to_peers(MessageType type, ByteView payload) {
-  const MutexLock lock(send_mutex_);
-  for (const auto& connection : senders_) connection->send(type, payload);
 }
 
 void Group::post_cause(Rank from, const FailureCause& cause) {
@@ -180,23 +157,18 @@ void Group::post_cause(Rank from, const FailureCause& cause) {
   if (sent.code == Code::kOk) sent.code = Code::kInternalError;
   // First the ranks of this process, because that takes no memory if the text is short.
   if (member_table_->set_cause(sent)) member_table_->notify();
-  send_to_peers(MessageType::kCause, encode(sent));
-}
-
-void Group::fail_join(const Status& why) {
-  if (finished_ || locals_.empty()) return;
-  const auto self = shared_from_this();
-  finish_linking(fail(why.code(), "rank {} (process {} on host {}): {}", locals_.begin()->first.value, ::getpid(),
-                      host_name(), why.text()));
+  connections_.send(MessageType::kCause, encode(sent));
 }
 
 void Group::fail_all(const Status& why) {
-  if (!finished_) return fail_join(why);
+  if (is_linking()) return fail_join(why);
   if (!member_table_ || locals_.empty()) return;  // its join has failed, and is about to end
-  const Rank first = locals_.begin()->first;
-  post_cause(first, FailureCause{why.code(), first, first,
-                                 fmt::format("rank {} ({}): {}", first.value, describe(member_table_->member(first)),
-                                             why.text())});
+  const Rank first = *locals_.begin();
+  const std::string who = describe(member_table_->member(first));
+  post_cause(first, FailureCause{.code = why.code(),
+                                 .from = first,
+                                 .culprit = first,
+                                 .text = fmt::format("rank {} ({}): {}", first.value, who, why.text())});
 }
 
 void Group::say_goodbye(Rank from, std::uint64_t last_sequence) {
@@ -213,8 +185,10 @@ void Group::abandon(Rank from, const Status& why) {
   if (cause.code == Code::kOk) {
     const std::string who = describe(member_table_->member(from));
     const std::string reason = why.ok() ? std::string() : ": " + why.text();
-    cause = FailureCause{Code::kRemoteError, from, from,
-                         fmt::format("rank {} ({}) gave the communicator up{}", from.value, who, reason)};
+    cause = FailureCause{.code = Code::kRemoteError,
+                         .from = from,
+                         .culprit = from,
+                         .text = fmt::format("rank {} ({}) gave the communicator up{}", from.value, who, reason)};
   }
   post_cause(from, cause);
   send_events({leave_item(from, Liveness::kDead, 0)});  // who hears it twice, because it was tried twice, does not mind
@@ -226,31 +200,32 @@ void Group::ask_boards(const std::vector<Rank>& of) {
   std::vector<std::size_t> asked;
   for (const Rank rank : of)
     if (member_table_->liveness(rank) == Liveness::kAlive)
-      asked.push_back(*order_->find(member_table_->member(rank).process));
+      asked.push_back(*order().find(member_table_->member(rank).process));
   std::sort(asked.begin(), asked.end());
   asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
   int allowance = kDialsAnAsk;
   for (const std::size_t place : asked) {
-    if (place == self_) boards_->copy_own();
-    const auto peer = reach(place, &allowance);
+    if (place == connections_.self()) boards_->copy_own();
+    const auto peer = connections_.reach(place, &allowance);
     if (peer && peer->connection() && boards_->may_ask(peer->process(), peer->ranks(), Clock::now()))
       peer->send(MessageType::kAskBoard, {});
   }
 }
 
 void Group::publish_board(Rank of) {
-  const bool known = boards_->publish(of, [this](ByteView message) { send_to_peers(MessageType::kBoard, message); });
+  const bool known =
+      boards_->publish(of, [this](ByteView message) { connections_.send(MessageType::kBoard, message); });
   if (known && here_.size() > 1) hub_.loop().post([self = shared_from_this()] { self->boards_->copy_own(); });
-  if (order_->is_mesh()) return;
+  if (order().is_mesh()) return;
   const std::uint64_t sequence = boards_->own_sequence(of);
   if (member_table_->set_finishing(of, sequence))
-    send_events({MemberEvent{of, MemberEventKind::kFinishing, sequence, {}}});
+    send_events({MemberEvent{.rank = of, .kind = MemberEventKind::kFinishing, .sequence = sequence, .note = {}}});
 }
 
 void Group::say_all_goodbyes() {
   if (!member_table_) return;
   std::vector<MemberEvent> goodbyes;
-  for (const auto& [rank, linked] : locals_)
+  for (const Rank rank : locals_)
     if (member_table_->liveness(rank) == Liveness::kAlive) goodbyes.push_back(leave_item(rank, Liveness::kLeft, 0));
   send_events(goodbyes);
 }

@@ -12,12 +12,12 @@
 
 namespace tutti {
 
-/// Where the memory of each of some ranks is within the whole. Equal in all processes that ask for the same ranks.
+/// Where in the host's segment each rank's memory lies. All processes that ask for the same ranks get the same answer.
 class HostMemory {
  public:
-  /// The memory of these ranks, each at the beginning of a page.
+  /// The memory of these ranks; each begins at a multiple of the size of a huge page.
   HostMemory(const std::vector<Member>& members, std::vector<Rank> ranks);
-  /// Of all ranks of a process's host.
+  /// The memory of all ranks of the host that the process at `place` is on.
   static HostMemory of_host(const std::vector<Member>& members, const ProcessOrder& order, std::size_t place);
 
   /// 0: none of them has memory.

@@ -20,10 +20,10 @@
 namespace tutti {
 namespace {
 
-/// How long the end of a communicator may wait for the service thread, ...
+/// How long the end of a communicator may wait for the service thread.
 constexpr std::chrono::milliseconds kEndTimeout{100};
-/// ... and that of the process, in which what the thread still uses is torn down: on a busy machine its turn comes
-/// late.
+/// How long the end of the process may wait for it. That end tears down what the thread still uses, and on a busy
+/// machine the thread's turn comes late.
 constexpr std::chrono::milliseconds kExitTimeout{1000};
 /// How long a thread waits for the service thread, which never waits for anybody.
 constexpr std::chrono::seconds kServiceTimeout{10};
@@ -56,8 +56,8 @@ struct HubRegistry {
   std::weak_ptr<Hub> current TUTTI_GUARDED_BY(mutex);
   std::shared_ptr<Hub> last TUTTI_GUARDED_BY(mutex);                // of a process that ends
   std::vector<std::pair<Hub*, bool>> hubs TUTTI_GUARDED_BY(mutex);  // and whether its thread has ended
-  std::map<std::pair<const void*, std::uint64_t>, std::weak_ptr<void>> shared TUTTI_GUARDED_BY(mutex);
-  std::map<const void*, std::shared_ptr<void>> lasting TUTTI_GUARDED_BY(mutex);  // by type
+  std::map<std::pair<std::type_index, std::uint64_t>, std::weak_ptr<void>> shared TUTTI_GUARDED_BY(mutex);
+  std::map<std::type_index, std::shared_ptr<void>> lasting TUTTI_GUARDED_BY(mutex);
   std::vector<const void*> kept TUTTI_GUARDED_BY(mutex);
   std::map<std::pair<std::string, Rank>, std::uint64_t> rounds TUTTI_GUARDED_BY(mutex);
   std::set<std::string> topics TUTTI_GUARDED_BY(mutex);
@@ -78,7 +78,7 @@ struct HubRegistry {
     process.store(::getpid(), std::memory_order_relaxed);
     if (handlers_installed) return {};  // a child forked without a hub has inherited them
     TUTTI_TRY(install_fork_handlers(before_fork, after_fork, in_child));
-    start_crypto();  // goodbyes are authenticated: our handler must run before libcrypto's
+    start_crypto();  // goodbyes are authenticated, so our handler must run before libcrypto's, if that has one
     if (std::atexit(at_exit) != 0) return fail(Code::kSystemError, "cannot install an exit handler");
     handlers_installed = true;
     return {};
@@ -168,8 +168,8 @@ struct HubRegistry {
     registry.reap();
   }
 
-  /// Says the goodbyes and stops the thread, which must be out of libcrypto before that is torn down. The hub stays:
-  /// its users may never let go.
+  /// Says the goodbyes and stops the thread, which should be out of libcrypto in case that is torn down
+  /// (start_crypto()). The hub stays: its users may never let go.
   static void end_with_process(const std::shared_ptr<Hub>& hub) {
     HubRegistry& registry = get();
     hub->loop_.call([hub] { hub->say_goodbyes(); }, kEndTimeout);
@@ -190,22 +190,22 @@ bool wait_for_no_hub(std::chrono::milliseconds timeout) {
   return ended;
 }
 
-std::shared_ptr<void> Hub::share(const void* kind, std::uint64_t comm_id,
+std::shared_ptr<void> Hub::share(std::type_index type, std::uint64_t comm_id,
                                  const std::function<std::shared_ptr<void>()>& make) {
   HubRegistry& registry = HubRegistry::get();
   const MutexLock lock(registry.mutex);
   std::erase_if(registry.shared, [](const auto& item) { return item.second.expired(); });
-  std::weak_ptr<void>& known = registry.shared[{kind, comm_id}];
+  std::weak_ptr<void>& known = registry.shared[{type, comm_id}];
   std::shared_ptr<void> object = known.lock();
   if (!object) known = object = make();
   return object;
 }
 
-Status Hub::lasting(const void* kind, const std::function<std::shared_ptr<void>()>& make, void** object) {
+Status Hub::lasting(std::type_index type, const std::function<std::shared_ptr<void>()>& make, void** object) {
   HubRegistry& registry = HubRegistry::get();
   const MutexLock lock(registry.mutex);
   TUTTI_TRY(registry.install_handlers());
-  std::shared_ptr<void>& known = registry.lasting[kind];
+  std::shared_ptr<void>& known = registry.lasting[type];
   if (!known) known = make();
   *object = known.get();
   return {};
@@ -279,7 +279,8 @@ Status Hub::open(const Settings& settings) {
   if (tcp.ok()) {
     // Another program may have the port at such an address: who dials it must not take that one's end for ours.
     if (!tcp_acceptor_->serves_ipv6()) std::erase_if(addresses_, [](const IpAddress& at) { return at.family == 6; });
-    return port_ = tcp_acceptor_->port(), Status();
+    port_ = tcp_acceptor_->port();
+    return {};
   }
   if (settings.port_first != 0)
     return fail(tcp.code(), "TUTTI_PORT_RANGE={}-{}: {}", settings.port_first, settings.port_last, tcp.text());

@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <typeindex>
 #include <vector>
 
 #include "comm/membership/messages.h"
@@ -66,10 +67,6 @@ Status hub_refusal();
 /// Waits until this process has no hub any more, service thread included; false: it is still in use after `timeout`.
 bool wait_for_no_hub(std::chrono::milliseconds timeout);
 
-/// Its address tells types apart.
-template <class T>
-inline constexpr char kKindOf = 0;
-
 class Hub : public std::enable_shared_from_this<Hub> {
  public:
   /// The process's hub, made on first need; it ends when the last of these pointers is gone. `settings` matter when it
@@ -81,7 +78,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   template <class T, class Make>
   static std::shared_ptr<T> shared(std::uint64_t comm_id, const Make& make) {
     return std::static_pointer_cast<T>(
-        share(&kKindOf<T>, comm_id, [&make]() -> std::shared_ptr<void> { return make(); }));
+        share(typeid(T), comm_id, [&make]() -> std::shared_ptr<void> { return make(); }));
   }
   /// The one object of this type in the process, made on first need; it ends when the process ends in order, after the
   /// goodbyes. Any thread; needs no hub.
@@ -89,7 +86,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   static Status of_process(T** object) {
     void* found = nullptr;
     TUTTI_TRY(lasting(
-        &kKindOf<T>, [] { return std::make_shared<T>(); }, &found));
+        typeid(T), [] { return std::make_shared<T>(); }, &found));
     *object = static_cast<T*>(found);
     return {};
   }
@@ -97,7 +94,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   static void keep_until_exit(const void* object);
   /// Counts from 1 how often a rank of this process joins by a URL. Any thread; needs no hub.
   static std::uint64_t next_round(const std::string& url, Rank rank);
-  /// True once a process and topic. Any thread; needs no hub.
+  /// True once per process and topic. Any thread; needs no hub.
   static bool first_time(const std::string& topic);
 
   ~Hub();
@@ -128,9 +125,9 @@ class Hub : public std::enable_shared_from_this<Hub> {
 
  private:
   friend struct HubRegistry;
-  static std::shared_ptr<void> share(const void* kind, std::uint64_t comm_id,
+  static std::shared_ptr<void> share(std::type_index type, std::uint64_t comm_id,
                                      const std::function<std::shared_ptr<void>()>& make);
-  static Status lasting(const void* kind, const std::function<std::shared_ptr<void>()>& make, void** object);
+  static Status lasting(std::type_index type, const std::function<std::shared_ptr<void>()>& make, void** object);
   Hub();
   Status open(const Settings& settings);
   void serve();

@@ -47,6 +47,11 @@ std::string MemberTable::describe(Rank rank) const {
   return tutti::describe(member(rank)) + (note.empty() ? "" : ", " + note);
 }
 
+std::string MemberTable::describe_end(Rank rank) const {
+  return fmt::format("rank {} ({}) {}", rank.value, describe(rank),
+                     liveness(rank) == Liveness::kDead ? "died" : "left");
+}
+
 bool MemberTable::end_life(Rank rank, Liveness liveness, std::uint64_t last_sequence, const std::string& note) {
   const MutexLock lock(mutex_);
   LifeState& state = lives_[static_cast<std::size_t>(rank.value)];
@@ -65,7 +70,7 @@ bool MemberTable::set_finishing(Rank rank, std::uint64_t sequence) {
   return true;
 }
 
-std::vector<MemberEvent> MemberTable::ends() const {
+std::vector<MemberEvent> MemberTable::life_events() const {
   const MutexLock lock(mutex_);
   std::vector<MemberEvent> items;
   for (const Member& member : members_) {

@@ -47,13 +47,15 @@ class MemberTable {
 
   /// "process 4711 on host x", and what is known of its end.
   std::string describe(Rank rank) const;
+  /// "rank 2 (process 4711 on host x) died", or "left"; of a rank that has ended.
+  std::string describe_end(Rank rank) const;
 
   /// Only the first change of a rank counts. False: it had changed before. `note` is for describe().
   bool end_life(Rank rank, Liveness liveness, std::uint64_t last_sequence, const std::string& note = {});
   /// The rank has come to Finalize, its operation number `sequence`. False: that was known.
   bool set_finishing(Rank rank, std::uint64_t sequence);
-  /// All that is known of the ends of ranks.
-  std::vector<MemberEvent> ends() const;
+  /// All that is known of ranks that are finishing or have ended.
+  std::vector<MemberEvent> life_events() const;
   /// Only the first cause counts. False: there was one.
   bool set_cause(FailureCause cause);
 

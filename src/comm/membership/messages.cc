@@ -47,7 +47,7 @@ const char* fields(Io& io, Of<JoinMessage> auto& m) {
     io.line(setting.name);
     io.line(setting.value);
   });
-  io.lines(m.from_rank_0);
+  io.lines(m.costs_text);
   io.check(m.ranks >= 1 && m.ranks <= kMaxRanks && m.timeout_ms <= kMaxTimeout);
   return "join";
 }
@@ -78,7 +78,7 @@ const char* fields(Io& io, Of<ReadyMessage> auto& m) {
 template <class Io>
 const char* fields(Io& io, Of<GoMessage> auto& m) {
   ranks(io, m.apart);
-  io.lines(m.from_rank_0);
+  io.lines(m.costs_text);
   return "go";
 }
 
@@ -102,9 +102,9 @@ const char* fields(Io& io, Of<SegmentMessage> auto& m) {
 }
 
 template <class Io>
-const char* fields(Io& io, Of<PlaceMessage> auto& m) {
+const char* fields(Io& io, Of<TableSourceMessage> auto& m) {
   member(io, m.parent);
-  return "place";
+  return "table-source";
 }
 
 template <class Io>
@@ -178,8 +178,8 @@ template std::vector<std::byte> encode(const IntroduceMessage&);
 template Status decode(ByteView, IntroduceMessage*);
 template std::vector<std::byte> encode(const SegmentMessage&);
 template Status decode(ByteView, SegmentMessage*);
-template std::vector<std::byte> encode(const PlaceMessage&);
-template Status decode(ByteView, PlaceMessage*);
+template std::vector<std::byte> encode(const TableSourceMessage&);
+template Status decode(ByteView, TableSourceMessage*);
 template std::vector<std::byte> encode(const MemberEventsMessage&);
 template Status decode(ByteView, MemberEventsMessage*);
 template std::vector<std::byte> encode(const FailureCause&);

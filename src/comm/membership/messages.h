@@ -26,9 +26,9 @@ enum class MessageType : std::uint16_t {
   kIntroduce = 7,      ///< process to process: who opened this connection
   kSegment = 8,        ///< process to process, with a descriptor: the shared memory of their host
   kLinked = 9,         ///< process to process: the connection counts
-  kMemberEvents = 10,  ///< process to process: how ranks end
+  kMemberEvents = 10,  ///< process to process: which ranks are finishing, have left or died
   kCause = 11,
-  kPlace = 12,  ///< root to rank: the process that the table comes from
+  kTableSource = 12,  ///< root to rank: the process that the table comes from
   kAskId = 13,
   kGiveId = 14,
   kRequestDial = 15,  ///< process to process: a rank asks another to dial it
@@ -78,7 +78,8 @@ struct JoinMessage {
   std::int32_t ranks = 0;
   std::uint64_t timeout_ms = 0;  ///< until the deadline, at most kMaxTimeout; 0: none
   std::vector<AgreedSetting> agreed;
-  std::string from_rank_0;  ///< what rank 0 tells all ranks, empty at the others; at most MessageWriter::kMaxText bytes
+  std::string
+      costs_text;  ///< rank 0 sends it for all ranks, the others an empty one; at most MessageWriter::kMaxText bytes
 };
 
 struct TableMessage {
@@ -96,7 +97,7 @@ struct ReadyMessage {
 
 struct GoMessage {
   std::vector<Rank> apart;  ///< ranks that could not map their host's segments
-  std::string from_rank_0;  ///< what rank 0 tells all
+  std::string costs_text;   ///< of rank 0, for all
 };
 
 struct FailureMessage {
@@ -112,7 +113,7 @@ struct SegmentMessage {
   std::uint64_t bytes = 0;  ///< of the memory whose descriptor comes with it; 0: there is none
 };
 
-struct PlaceMessage {
+struct TableSourceMessage {
   Member parent;
 };
 

@@ -20,7 +20,8 @@ namespace tutti {
 
 class PeerProcess;
 
-/// What happens to a peer process. Loop thread.
+/// What happens to a peer process. Loop thread. An interface, because its implementation, the group, includes this
+/// file.
 class PeerOwner {
  public:
   virtual ~PeerOwner() = default;

@@ -15,8 +15,8 @@ namespace tutti {
 /// The 128 bytes of tuttiUniqueId.
 using IdBytes = std::array<std::byte, 128>;
 
-/// In clear. As bytes: magic and version (8), secret (32), nonce (16), port (2), number of addresses (1), zero (1),
-/// four times family (1) and address (16).
+/// What the bytes say. encode() writes magic and version (8), secret (32), nonce (16), port (2), number of addresses
+/// (1), zero (1), and four times family (1) and address (16).
 struct UniqueId {
   static constexpr std::size_t kMaxAddresses = 4;
 

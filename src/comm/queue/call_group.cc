@@ -41,10 +41,10 @@ Status CallGroup::run_later(std::shared_ptr<Communicator> comm, QueuedCall call,
 
 namespace {
 
-/// See Communicator::stage_on().
+/// See DeviceCalls::stage_on().
 Status stage_on(Communicator& comm, Stream& stream, QueuedCall* call, std::shared_ptr<StreamGate>* gate) {
-  if (!call->collective()) return comm.stage_on(stream.cuda(), call->transfers(), gate);
-  TUTTI_TRY(comm.stage_on(stream.cuda(), &stream, call->arguments(), gate));
+  if (!call->collective()) return comm.device_calls().stage_on(stream.cuda(), call->transfers(), gate);
+  TUTTI_TRY(comm.device_calls().stage_on(stream.cuda(), &stream, call->arguments(), gate));
   if (*gate != nullptr) call->stage();
   return {};
 }
@@ -65,7 +65,7 @@ Status CallGroup::enqueue(std::shared_ptr<Communicator> comm, QueuedCall call, S
   }
   std::shared_ptr<DeviceEvent> ended;
   Call launched;
-  TUTTI_TRY(communicator.launch_on(call.arguments(), stream.cuda(), &ended, &launched));
+  TUTTI_TRY(communicator.device_calls().launch_on(call.arguments(), stream.cuda(), &ended, &launched));
   if (ended != nullptr) stream.enqueue(std::make_unique<Operation>(std::move(comm), std::move(ended), launched));
   return {};
 }
@@ -88,9 +88,9 @@ Status CallGroup::end() {
     return collected.run();
   } catch (...) {
     Status failed = what_was_thrown("a group");
-    for (const auto& comm : concerned) failed = comm->fail_call();
+    for (const auto& comm : concerned) failed = comm->failures().fail_call();
     for (const Collected& call : collected.calls_)  // if there was no memory to list them all
-      if (call.comm != nullptr) failed = call.comm->fail_call();
+      if (call.comm != nullptr) failed = call.comm->failures().fail_call();
     return failed;
   }
 }
@@ -124,7 +124,7 @@ Status CallGroup::check_streams(bool on_threads) const {
   for (const Collected& call : calls_) {
     if (call.comm == nullptr || call.blocking || !call.call.collective()) continue;
     const std::uint64_t number = ++numbers[call.comm.get()];
-    DeviceSide* const side = call.comm->device();
+    DeviceSide* const side = call.comm->device_calls().side();
     if (call.stream == nullptr || !call.stream->is_cuda() || side == nullptr) continue;
     if (on_threads && call.stream->cuda().is_per_thread())
       return fail(Code::kInvalidUsage,
@@ -206,7 +206,7 @@ bool CallGroup::fits(const Collected& earlier, const Collected& call) {
   const auto small = [](const Collected& c) {
     // Packing copies with the processor.
     return !c.blocking && c.call.collective() && !c.call.arguments().on_device && c.call.bytes() <= kPackedPart &&
-           c.comm->ranks() <= kPackedRanks && c.comm->adds_in_rank_order(c.call.bytes());
+           c.comm->ranks() <= kPackedRanks && c.comm->call_driver().binder().adds_in_rank_order(c.call.bytes());
   };
   return small(earlier) && small(call) && PackedReduction::fit(earlier.call.arguments(), call.call.arguments());
 }
@@ -291,7 +291,7 @@ void CallGroup::run_on_threads() {
 Status CallGroup::run_safely(Collected* call) {
   try {
     const auto run = [call] { return run_one(call); };
-    return call->comm != nullptr ? call->comm->attempt(run) : run();
+    return call->comm != nullptr ? call->comm->failures().attempt(run) : run();
   } catch (...) {
     return what_was_thrown("a join of a group");
   }

@@ -44,7 +44,8 @@ class CallGroup {
 
     /// Whether the call becomes a kernel on its CUDA stream.
     bool launches() const {
-      return stream != nullptr && stream->is_cuda() && call.collective() && comm->launches(call.arguments());
+      return stream != nullptr && stream->is_cuda() && call.collective() &&
+             comm->device_calls().launches(call.arguments());
     }
   };
   std::vector<std::shared_ptr<Communicator>> communicators() const;

@@ -14,7 +14,7 @@ Operation::State Operation::poll(bool look) {
     return step(look);
   } catch (...) {
     if (is_elsewhere()) return state_;
-    end(comm_->failed_inside());
+    end(comm_->call_driver().failed_inside());
     return state_;
   }
 }
@@ -23,23 +23,24 @@ Operation::State Operation::step(bool look) {
   if (is_elsewhere()) return watch();
   if (state_ == State::kQueued && !may_begin()) return state_;
   // After an abort the buffers are the caller's: not a byte more is read or written, however late this comes.
-  if (comm_->failed() && state_ != State::kEnded) return end(comm_->failure()), state_;
+  if (comm_->failures().failed() && state_ != State::kEnded) {
+    end(comm_->failures().status());
+    return state_;
+  }
   if (state_ == State::kQueued) {
     state_ = State::kRunning;
     if (!begin()) return state_;
   }
   if (state_ == State::kEnded) return state_;
-  Executor& executor = comm_->executor();
-  const Progress progress = executor.advance();
-  if (progress == Progress::kDone) {
-    if (!call_.again()) return end({}), state_;
-    return start(), state_;
-  }
-  if (progress == Progress::kAgain && !look && !comm_->judge().alarmed()) return state_;
-  if (look) executor.serve();  // what it waits for may wait for connections that it does not look at
-  executor.board().wait_for(executor.missing());
-  if (Status status = comm_->judge().check(executor.missing(), executor.progress()); !status.ok())
+  bool done = false;
+  Status status = comm_->call_driver().advance(look, &done);
+  if (!status.ok()) {
     end(std::move(status));
+  } else if (done && call_.again()) {
+    start();
+  } else if (done) {
+    end({});
+  }
   return state_;
 }
 
@@ -50,14 +51,17 @@ bool Operation::may_begin() {
 }
 
 bool Operation::has_place() {
-  if (placed_ || !call_.collective() || !comm_->has_unknown_memory(call_.arguments())) return true;
+  if (memory_known_ || !call_.collective() || !comm_->device_calls().has_unknown_memory(call_.arguments())) return true;
   bool on_device = false;
-  Status status = comm_->resolve_memory_kind(call_.arguments(), &on_device);
+  Status status = comm_->device_calls().resolve_memory_kind(call_.arguments(), &on_device);
   if (status.code() == Code::kInProgress) return false;
-  if (!status.ok()) return end(std::move(status)), false;
-  comm_->executor().board().wait_for(kNoRank);
+  if (!status.ok()) {
+    end(std::move(status));
+    return false;
+  }
+  comm_->call_driver().board().post_awaited(kNoRank);
   call_.place(on_device);
-  return placed_ = true;
+  return memory_known_ = true;
 }
 
 Operation::State Operation::watch() {
@@ -68,29 +72,32 @@ Operation::State Operation::watch() {
 }
 
 bool Operation::begin() {
-  if (call_.collective() && !call_.prepare()) return end(comm_->failure()), false;
+  if (call_.collective() && !call_.prepare()) {
+    end(comm_->failures().status());
+    return false;
+  }
   return start();
 }
 
 bool Operation::start() {
-  bool empty = false;
-  Status status =
-      call_.collective() ? comm_->begin(call_.arguments(), &empty, gate_ != nullptr) : comm_->begin(call_.transfers());
-  if (!status.ok() || empty) return end(std::move(status)), false;
-  // The exchange of a pack is on host memory, and comes before the call itself.
-  if (gate_ != nullptr && comm_->running().way == RunningCall::Way::kStaged)
-    comm_->device()->staged()->follow(std::move(gate_));
-  if (call_.collective()) {
-    comm_->executor().start(comm_->launch());
-  } else {
-    comm_->executor().start(call_.transfers());
+  CallDriver& driver = comm_->call_driver();
+  bool nothing_to_run = false;
+  Status status = call_.collective() ? comm_->begin(call_.arguments(), &nothing_to_run, gate_ != nullptr)
+                                     : comm_->begin(call_.transfers());
+  if (!status.ok() || nothing_to_run) {
+    end(std::move(status));
+    return false;
   }
+  // The exchange of a pack is on host memory, and comes before the call itself.
+  if (gate_ != nullptr && driver.running().way == RunningCall::Way::kStaged)
+    comm_->device_calls().side()->staged()->follow(std::move(gate_));
+  driver.start();
   return true;
 }
 
 void Operation::end(Status status) {
-  comm_->executor().board().wait_for(kNoRank);
-  status_ = comm_->finish(std::move(status), ticket_);
+  comm_->call_driver().board().post_awaited(kNoRank);
+  status_ = comm_->call_driver().finish(std::move(status), ticket_);
   gate_.reset();  // a call that has not begun lets the stream go on
   comm_->turns().announce();
   state_ = State::kEnded;
@@ -150,7 +157,7 @@ Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::f
     } catch (...) {  // those that have begun fail, and end in their turn
       thrown = std::current_exception();
       complete = true;
-      for (const auto& operation : *operations) (void)operation->comm().fail_call();
+      for (const auto& operation : *operations) (void)operation->comm().failures().fail_call();
     }
     bool ended = complete;
     std::uint64_t moved = operations->size();

@@ -51,7 +51,7 @@ class Operation {
   bool is_elsewhere() const { return end_ != nullptr; }
   /// Messages moved so far, for a driver that wants to know whether polling helps.
   std::uint64_t progress() const {
-    return state_ == State::kRunning && !is_elsewhere() ? comm_->executor().progress() : 0;
+    return state_ == State::kRunning && !is_elsewhere() ? comm_->call_driver().executor().progress() : 0;
   }
 
  private:
@@ -69,7 +69,7 @@ class Operation {
   std::uint64_t ticket_;
   State state_ = State::kQueued;
   Status status_;
-  bool placed_ = false;               // where it runs is known
+  bool memory_known_ = false;         // whether it is on device memory is known
   std::shared_ptr<DeviceEvent> end_;  // of a call on a CUDA stream; the rest of it is the communicator's
   Call launched_;
   std::shared_ptr<StreamGate> gate_;  // of a staged call on a CUDA stream, until it begins
@@ -82,7 +82,7 @@ Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::f
 /// One climb for a thread that drives several operations. True: nothing has moved for so long that it may sleep.
 class OperationLadder {
  public:
-  OperationLadder() : ladder_(LadderPolicy::choose(2, 1, -1)) {}
+  OperationLadder() : ladder_(LadderPolicy::choose(true, -1)) {}
   /// After a round of polls that moved something or not.
   bool climb(bool moved);
   /// It is time to ask the communicators, about once a millisecond.

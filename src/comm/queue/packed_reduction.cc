@@ -54,8 +54,8 @@ bool PackedReduction::fit(const CallArguments& a, const CallArguments& b) {
   return packs(a) && packs(b) && a.type == b.type && a.op == b.op;
 }
 
-std::size_t PackedReduction::add(const CallArguments& part, bool objects) {
-  objects_ = objects_ || objects || part.staged;
+std::size_t PackedReduction::add(const CallArguments& part, bool input_comes_later) {
+  objects_ = objects_ || input_comes_later || part.staged;
   parts_.push_back(part);
   return parts_.size() - 1;
 }

@@ -20,9 +20,8 @@ class PackedReduction {
   /// Whether two all-reduces can be packed: one type, one built-in operation. The same on all ranks.
   static bool fit(const CallArguments& a, const CallArguments& b);
 
-  /// Returns the part's number. `objects`: this rank cannot have the part's input when the first one runs.
-  std::size_t add(const CallArguments& part, bool objects);
-  std::size_t parts() const { return parts_.size(); }
+  /// Returns the part's number. `input_comes_later`: this rank may not have the part's input when the first one runs.
+  std::size_t add(const CallArguments& part, bool input_comes_later);
   Bytes bytes() const;
 
   /// Copies the inputs; the call that exchanges them. The memory is this object's.

@@ -162,7 +162,10 @@ bool ProgressThread::poll_head(Stream* stream, bool look, std::uint64_t* moved) 
     so_far = stream->first_error_;
   }
   // A callback is called once, even if memory runs out before its item is gone.
-  if (item->operation == nullptr) return retire(stream, call_back(std::exchange(item->callback, {}), so_far)), true;
+  if (item->operation == nullptr) {
+    retire(stream, call_back(std::exchange(item->callback, {}), so_far));
+    return true;
+  }
   Operation& operation = *item->operation;
   const bool ended = operation.poll(look) == Operation::State::kEnded;
   *moved += operation.progress() + static_cast<std::uint64_t>(operation.state());
@@ -195,16 +198,17 @@ void ProgressThread::sleep(const std::vector<Stream*>& active) {
     while (!stop_ && queued_ == queued && work_.wait_until(lock, end)) continue;
     return;
   }
-  Executor& executor = only->comm().executor();
-  executor.announce_sleep();
-  sleeper_ = &executor;
+  Executor& executor = only->comm().call_driver().executor();
+  RankLinks& links = executor.links();
+  links.announce_sleep();
+  sleeper_ = &links;
   lock.unlock();
   const std::uint64_t before = only->progress();
   const bool asleep = only->poll(true) == Operation::State::kRunning && only->progress() == before;
   if (asleep) {
     executor.sleep(std::chrono::milliseconds{100});
   } else {
-    executor.cancel_sleep();
+    links.cancel_sleep();
   }
   lock.lock();
   sleeper_ = nullptr;

@@ -13,8 +13,8 @@
 
 namespace tutti {
 
-class Executor;
 class OperationLadder;
+class RankLinks;
 class Stream;
 
 class ProgressThread {
@@ -48,10 +48,10 @@ class ProgressThread {
 
   Mutex mutex_;
   ConditionVariable work_;
-  std::vector<Stream*> busy_ TUTTI_GUARDED_BY(mutex_);    // streams with items
-  std::vector<Stream*> room_ TUTTI_GUARDED_BY(mutex_);    // holds room for the thread's copy of busy_
-  std::uint64_t queued_ TUTTI_GUARDED_BY(mutex_) = 0;     // grows with every item
-  Executor* sleeper_ TUTTI_GUARDED_BY(mutex_) = nullptr;  // whose futex the thread sleeps on
+  std::vector<Stream*> busy_ TUTTI_GUARDED_BY(mutex_);     // streams with items
+  std::vector<Stream*> room_ TUTTI_GUARDED_BY(mutex_);     // holds room for the thread's copy of busy_
+  std::uint64_t queued_ TUTTI_GUARDED_BY(mutex_) = 0;      // grows with every item
+  RankLinks* sleeper_ TUTTI_GUARDED_BY(mutex_) = nullptr;  // whose futex the thread sleeps on
   bool stop_ TUTTI_GUARDED_BY(mutex_) = false;
   std::thread thread_;
   std::atomic<bool> forked_{false};  // relaxed: set where there is no other thread

@@ -7,13 +7,13 @@ Bytes QueuedCall::bytes() const {
   return Bytes{a.count * size_of(static_cast<DataType>(a.type)).value};
 }
 
-void QueuedCall::follow(QueuedCall* first, bool objects) {
+void QueuedCall::follow(QueuedCall* first, bool input_comes_later) {
   if (first->pack_ == nullptr) {
     first->pack_ = std::make_shared<PackedReduction>();
     first->part_ = first->pack_->add(first->arguments(), false);
   }
   pack_ = first->pack_;
-  part_ = pack_->add(arguments(), objects);
+  part_ = pack_->add(arguments(), input_comes_later);
 }
 
 bool QueuedCall::prepare() {

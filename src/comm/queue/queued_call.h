@@ -30,8 +30,7 @@ class QueuedCall {
   Bytes bytes() const;
 
   /// Packs this call with those of `first`, see PackedReduction.
-  void follow(QueuedCall* first, bool objects);
-  std::size_t packed_parts() const { return pack_ == nullptr ? 1 : pack_->parts(); }
+  void follow(QueuedCall* first, bool input_comes_later);
   Bytes packed_bytes() const { return pack_ == nullptr ? bytes() : pack_->bytes(); }
 
   /// Before it runs. False: there is nothing to run, the result is there.

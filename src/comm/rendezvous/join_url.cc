@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "comm/join/join_with.h"
+#include "comm/join/join.h"
 #include "comm/membership/hub.h"
 #include "comm/rendezvous/file_rendezvous.h"
 #include "comm/rendezvous/launcher.h"
@@ -70,11 +70,18 @@ Status join_tcp(const std::string& url, const std::string& host, std::uint16_t p
     return join(request, result);
   }
   TUTTI_TRY(make_unique_id(request.settings, &request.id));
-  if (const Status opened = publish_id(hub, keys, url, port, round, request.id, request.deadline); !opened.ok())
-    return withdraw_unique_id(request.settings, request.id), opened;
+  if (const Status opened = publish_id(hub, keys, url, port, round, request.id, request.deadline); !opened.ok()) {
+    withdraw_unique_id(request.settings, request.id);
+    return opened;
+  }
   PublishedId published(hub, keys, round);
-  return join_with(
-      request, [&published] { return published.close(), Status(); }, result);
+  return join(
+      request,
+      [&published] {
+        published.close();
+        return Status();
+      },
+      result);
 }
 
 /// A file, and whether it lies in a directory of this user alone, which rank 0 makes.
@@ -91,9 +98,15 @@ Status lead_by_file(const RendezvousPlace& place, std::uint64_t round, JoinReque
   const RendezvousFile content{round, request.id};
   const Status written =
       place.is_private ? write_private_rendezvous_file(path, content) : write_rendezvous_file(path, content);
-  if (!written.ok()) return withdraw_unique_id(request.settings, request.id), written;
-  const auto remove = [&] { return remove_rendezvous_file(path, content), Status(); };
-  const Status status = join_with(request, remove, result);
+  if (!written.ok()) {
+    withdraw_unique_id(request.settings, request.id);
+    return written;
+  }
+  const auto remove = [&] {
+    remove_rendezvous_file(path, content);
+    return Status();
+  };
+  const Status status = join(request, remove, result);
   if (!status.ok()) remove_rendezvous_file(path, content);
   return status;
 }
@@ -125,9 +138,9 @@ Status follow_by_file(const RendezvousPlace& place, std::uint64_t round, JoinReq
     } else if (found && (content != tried || Clock::now() >= again)) {
       JoinAttempt attempt{[&] { return !still_holds(path, content); }};
       request.id = content.id;
-      const Status status = join_with(request, &attempt, result);
-      if (attempt.service == JoinTask::Service::kServed) return status;
-      const bool refused = attempt.service == JoinTask::Service::kRefused;
+      const Status status = join(request, &attempt, result);
+      if (attempt.service == IdService::kServed) return status;
+      const bool refused = attempt.service == IdService::kRefused;
       tried = content;
       again = refused ? Clock::time_point::max() : Clock::now() + kSilentPause;
       why = refused ? "it is left from a job that has ended" : status.text();
@@ -155,7 +168,10 @@ Status join_by_store(const ProcessLaunch& launch, JoinRequest request, JoinResul
   if (request.rank == Rank{0}) {
     TUTTI_TRY(make_unique_id(request.settings, &request.id));
     const Status published = store->publish(key, to_hex(request.id), request.deadline);
-    if (!published.ok()) return withdraw_unique_id(request.settings, request.id), published;
+    if (!published.ok()) {
+      withdraw_unique_id(request.settings, request.id);
+      return published;
+    }
     return join(request, result);
   }
   std::string text;

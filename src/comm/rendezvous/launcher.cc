@@ -113,9 +113,10 @@ Status read_pmi(ProcessLaunch* launch) {
   }
   launch->pmi_port = variable("PMI_PORT");
   launch->pmi_identity = variable("PMI_ID");
-  if (launch->pmi_port.empty() || launch->pmi_identity.empty())
-    return no_way(launch, launch->info.launcher + " set PMI_RANK, but neither PMI_FD nor PMI_PORT and PMI_ID"),
-           Status();
+  if (launch->pmi_port.empty() || launch->pmi_identity.empty()) {
+    no_way(launch, launch->info.launcher + " set PMI_RANK, but neither PMI_FD nor PMI_PORT and PMI_ID");
+    return {};
+  }
   const std::size_t colon = launch->pmi_port.rfind(':');
   int port = 0;
   const char* const end = launch->pmi_port.data() + launch->pmi_port.size();
@@ -164,11 +165,12 @@ Status meet_at_first_slurm_host(const Settings& settings, ProcessLaunch* launch)
   TUTTI_TRY(number("SLURM_STEP_ID", 0, 0x7fffffff, &step));
   launch->host = first_slurm_host(variable("SLURM_STEP_NODELIST"));
   if (launch->host.empty()) launch->host = variable("SLURM_LAUNCH_NODE_IPADDR");
-  if (launch->host.empty())
-    return no_way(launch, fmt::format("Slurm started ranks on several hosts and names none of them: "
-                                      "SLURM_STEP_NODELIST=\"{}\"",
-                                      variable("SLURM_STEP_NODELIST"))),
-           Status();
+  if (launch->host.empty()) {
+    no_way(launch, fmt::format("Slurm started ranks on several hosts and names none of them: "
+                               "SLURM_STEP_NODELIST=\"{}\"",
+                               variable("SLURM_STEP_NODELIST")));
+    return {};
+  }
   launch->method = RendezvousMethod::kTcp;
   launch->port = slurm_port(settings, static_cast<std::uint64_t>(job), static_cast<std::uint64_t>(step));
   return {};
@@ -185,10 +187,16 @@ Status read_slurm(const Settings& settings, ProcessLaunch* launch) {
   if (launch->info.ranks == 1) return {};
   const std::string job =
       variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID") + "/" + variable("SLURM_RESTART_COUNT");
-  if (nodes == 1) return meet_in_file(launch, job), Status();
+  if (nodes == 1) {
+    meet_in_file(launch, job);
+    return {};
+  }
   launch->job = "Slurm/" + job;
   if (in_pmi()) return read_pmi(launch);
-  if (in_pmix()) return launch->method = RendezvousMethod::kPmix, Status();
+  if (in_pmix()) {
+    launch->method = RendezvousMethod::kPmix;
+    return {};
+  }
   return meet_at_first_slurm_host(settings, launch);
 }
 

@@ -39,7 +39,7 @@ class PmixStore : public LauncherStore {
   int ranks_ = 0;
 };
 
-/// The process's connection to its PMI-1 server, with the hub's registry. PMI_FD is one a process, and a server that
+/// The process's connection to its PMI-1 server, with the hub's registry. PMI_FD is one per process, and a server that
 /// sees it closed, or a second goodbye, ends the job: so it lives as long as the process.
 struct PmiConnection {
   Mutex mutex;

@@ -143,22 +143,28 @@ Status PmiClient::start(const std::string& id, Deadline deadline) {
   std::string_view value;
   if (!id.empty()) {
     TUTTI_TRY(ask("cmd=initack pmiid=" + id, "initack", deadline, &line));
-    if (const Status place = take_place(deadline); !place.ok())
-      return broken_ = fail(place.code(), "{}'s PMI does not tell this process's rank: {}", name_, place.text()),
-             broken_;
+    if (const Status place = take_place(deadline); !place.ok()) {
+      broken_ = fail(place.code(), "{}'s PMI does not tell this process's rank: {}", name_, place.text());
+      return broken_;
+    }
   }
   TUTTI_TRY(ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", deadline, &line));
-  if (pmi_value(line, "rc", &value) && value != "0")
-    return broken_ = fail(Code::kUnsupported, "{}'s PMI does not speak version 1: \"{}\"", name_, quoted(line)),
-           broken_;
+  if (pmi_value(line, "rc", &value) && value != "0") {
+    broken_ = fail(Code::kUnsupported, "{}'s PMI does not speak version 1: \"{}\"", name_, quoted(line));
+    return broken_;
+  }
   TUTTI_TRY(ask("cmd=get_maxes", "maxes", deadline, &line));
   int longest = 0;
-  if (!pmi_value(line, "vallen_max", &value) || !to_number(value, &longest) || longest < 1)
-    return broken_ = fail(Code::kRemoteError, "{}'s PMI gives no limits: \"{}\"", name_, quoted(line)), broken_;
+  if (!pmi_value(line, "vallen_max", &value) || !to_number(value, &longest) || longest < 1) {
+    broken_ = fail(Code::kRemoteError, "{}'s PMI gives no limits: \"{}\"", name_, quoted(line));
+    return broken_;
+  }
   longest_value_ = static_cast<std::size_t>(longest);
   TUTTI_TRY(ask("cmd=get_my_kvsname", "my_kvsname", deadline, &line));
-  if (!pmi_value(line, "kvsname", &value) || value.empty())
-    return broken_ = fail(Code::kRemoteError, "{}'s PMI has no key space: \"{}\"", name_, quoted(line)), broken_;
+  if (!pmi_value(line, "kvsname", &value) || value.empty()) {
+    broken_ = fail(Code::kRemoteError, "{}'s PMI has no key space: \"{}\"", name_, quoted(line));
+    return broken_;
+  }
   space_ = value;
   return {};
 }
@@ -178,8 +184,10 @@ Status PmiClient::get(const std::string& key, Deadline deadline, std::string* va
   std::string line;
   std::string_view result, found;
   TUTTI_TRY(ask(fmt::format("cmd=get kvsname={} key={}", space_, key), "get_result", deadline, &line));
-  if (pmi_value(line, "rc", &result) && result == "0" && pmi_value(line, "value", &found))
-    return *value = found, Status();
+  if (pmi_value(line, "rc", &result) && result == "0" && pmi_value(line, "value", &found)) {
+    *value = found;
+    return {};
+  }
   return fail(Code::kRemoteError, "{}'s PMI has nothing under \"{}\": rank 0's join failed, or it joins another time",
               name_, key);
 }

@@ -177,7 +177,10 @@ Status ask_for_id(const std::shared_ptr<Hub>& hub, const RendezvousKeys& keys, c
     GiveIdMessage answer;
     Status asked = there.find(&targets);
     if (asked.ok()) asked = ask_once(hub, keys, targets, AskIdMessage{round, rank}, deadline, &answer);
-    if (asked.ok() && answer.given) return *id = answer.id, Status();
+    if (asked.ok() && answer.given) {
+      *id = answer.id;
+      return {};
+    }
     if (asked.ok())
       last = fmt::format("rank 0 joins there for time {}, this rank for time {}", answer.round, round);
     else if (asked.code() != Code::kTimeout || last.empty())

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "core/wait_until.h"
 #include "executor/device/device_launch.h"
 #include "executor/polled_run.h"
 
@@ -23,9 +24,8 @@ constexpr std::chrono::seconds kStopTimeout{2};
 /// Between two kinds of what is made of an input.
 constexpr std::size_t kApart = 256;
 
-/// The root alone gets the result of a reduction to it.
 bool writes_output(const Schedule& schedule) {
-  return schedule.algorithm->collective != Collective::kReduce || schedule.shape.rank == schedule.shape.root;
+  return has_output(schedule.algorithm->collective, schedule.shape.rank == schedule.shape.root);
 }
 
 std::uint64_t read(const std::uint64_t& word) { return load_relaxed(&word); }
@@ -37,13 +37,7 @@ DeviceExecutor::DeviceExecutor(std::unique_ptr<RankDeviceLinks> rank_links, Exec
 // What kernels use may go when they have ended; one that cannot be waited for keeps it, its peers' memory too.
 DeviceExecutor::~DeviceExecutor() {
   if (report_ == nullptr) return;
-  const Deadline deadline = Deadline::in(2);
-  bool done = last_.event == nullptr;
-  while (!done && !deadline.passed()) {
-    if (!last_.event->query(&done).ok()) break;
-    if (!done) std::this_thread::sleep_for(kKernelNap);
-  }
-  if (!done) {
+  if (!has_last_ended()) {
     (void)rank_links_.release();
     return;
   }
@@ -295,7 +289,7 @@ Progress DeviceExecutor::advance() {
   bool done = false;
   if (fault_.ok()) fault_ = last_.event->query(&done);
   if (!fault_.ok() || mismatched() != kNoRank) return Progress::kFailed;
-  if (const bool now = works(); std::exchange(worked_, now) != now) ++progress_;
+  if (const bool now = waits_for_device(); std::exchange(waited_for_device_, now) != now) ++progress_;
   if (!done) return Progress::kAgain;
   fault_ = reported("a call");
   return fault_.ok() ? Progress::kDone : Progress::kFailed;
@@ -308,10 +302,15 @@ Status DeviceExecutor::run(const Launch& launch, WaitMonitor& monitor) {
 
 void DeviceExecutor::abandon() {
   stop();
-  if (last_.event == nullptr) return;
-  const auto end = Clock::now() + kStopTimeout;
-  bool done = false;
-  while (Clock::now() < end && last_.event->query(&done).ok() && !done) std::this_thread::sleep_for(kKernelNap);
+  (void)has_last_ended();
+}
+
+// Where the device has failed no kernel is known to have ended.
+bool DeviceExecutor::has_last_ended() const {
+  bool done = last_.event == nullptr;
+  const auto is_known = [&] { return done || !last_.event->query(&done).ok() || done; };
+  return wait_until(is_known, Deadline::in(static_cast<double>(kStopTimeout.count())), WaitPace::naps(kKernelNap)) &&
+         done;
 }
 
 Rank DeviceExecutor::missing() const {
@@ -329,14 +328,14 @@ Rank DeviceExecutor::mismatched() const {
   return kNoRank;
 }
 
-Capabilities DeviceExecutor::capabilities() const {
+Capabilities DeviceExecutor::capabilities() {
   const DeviceGeometry& geometry = rank_links_->links().geometry;
-  return {Bytes{geometry.slot_bytes}, geometry.slots, host().capabilities().sees_boards};
+  return {Bytes{geometry.slot_bytes}, geometry.slots};
 }
 
 void DeviceExecutor::sleep(std::chrono::nanoseconds slice) {
-  if (!woken_.exchange(false, std::memory_order_acquire))
-    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, kKernelNap));
+  links().cancel_sleep();
+  std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, kKernelNap));
 }
 
 }  // namespace tutti

@@ -11,12 +11,12 @@
 #include "core/clock.h"
 #include "executor/device/device_binding.h"
 #include "executor/device/hosted_executor.h"
-#include "transport/device/device_fabric.h"
+#include "transport/device/rank_device_links.h"
 
 namespace tutti {
 
-/// One a rank and communicator. As an Executor it is driven by one thread at a time; launch() and poll() serve calls on
-/// the caller's own stream: the first by the API's thread, the second by any one other.
+/// One per rank and communicator. As an Executor it is driven by one thread at a time; launch_on() and poll() serve
+/// calls on the caller's own stream: the first by the API's thread, the second by any one other.
 class DeviceExecutor final : public HostedExecutor {
  public:
   DeviceExecutor(std::unique_ptr<RankDeviceLinks> rank_links, Executor& host);
@@ -36,6 +36,8 @@ class DeviceExecutor final : public HostedExecutor {
   std::uint32_t blocks() const { return rank_links_->links().geometry.blocks; }
   /// Device memory for what goes with the rank's kernels, until this executor ends.
   Status reserve(Bytes bytes, std::byte** memory);
+  /// Of the links of its kernels.
+  Capabilities capabilities();
   Bytes device_memory() const { return Bytes{rank_links_->memory().value + scratch_.bytes + made_.bytes}; }
 
   /// Puts the call on a stream, after all earlier ones; `seconds`: how long one of its waits may last, 0: for ever.
@@ -70,15 +72,12 @@ class DeviceExecutor final : public HostedExecutor {
   Status fault() const override { return fault_; }
 
   Rank missing() const override;
-  bool works() const override { return missing() == kNoRank; }
+  bool waits_for_device() const override { return missing() == kNoRank; }
   std::uint64_t progress() const override { return progress_; }
   Rank mismatched() const override;
-  Capabilities capabilities() const override;
   std::size_t scratch_bytes() const override { return 0; }
-  void announce_sleep() override {}
-  void cancel_sleep() override {}
+  /// For a moment: nothing announces the end of a kernel.
   void sleep(std::chrono::nanoseconds slice) override;
-  void wake() override { woken_.store(true, std::memory_order_release); }
 
  private:
   /// Device memory that grows; what was there before stays for the calls that use it.
@@ -97,6 +96,7 @@ class DeviceExecutor final : public HostedExecutor {
   Status copy_aside(void* to, const void* from, Bytes bytes);
   Status order_after_caller();
   bool stop_takes_too_long() const;
+  bool has_last_ended() const;
 
   std::unique_ptr<RankDeviceLinks> rank_links_;
   DeviceReport* report_ = nullptr;
@@ -115,8 +115,7 @@ class DeviceExecutor final : public HostedExecutor {
   std::atomic<bool> has_captured_{false};            // set before a graph can run; any order will do
   Status fault_;                                     // of the call that start() began
   std::uint64_t progress_ = 0;
-  bool worked_ = false;             // when advance() looked last
-  std::atomic<bool> woken_{false};  // set by wake(), pairs with the exchange in sleep()
+  bool waited_for_device_ = false;  // when advance() looked last
 };
 
 }  // namespace tutti

@@ -10,8 +10,8 @@
 
 namespace tutti {
 
-/// One a thread; the threads of a block call the same functions in the same order. Positions are in the block's shared
-/// memory: read before a step's first barrier and after its second, changed between the two by one thread each.
+/// One per thread; the threads of a block call the same functions in the same order. Positions are in the block's
+/// shared memory: read before a step's first barrier and after its second, changed between the two by one thread each.
 template <class Block>
 class DevicePort {
  public:
@@ -128,7 +128,8 @@ class DevicePort {
     if (at == 0) {
       memory_.sources[k] = landing(k);
       if (value == fingerprint_) return true;
-      return watch_.fail(block_.index(), Code::kMismatch, peer(k)), false;
+      watch_.fail(block_.index(), Code::kMismatch, peer(k));
+      return false;
     }
     reinterpret_cast<std::uint64_t*>(landing(k))[at - 1] = value;
     return true;
@@ -155,7 +156,8 @@ class DevicePort {
     memory_.sources[k] = source;
     if (mark.fingerprint == fingerprint_ && source != nullptr) return true;
     const Code found = source == nullptr ? Code::kRemoteError : Code::kMismatch;
-    return watch_.fail(block_.index(), found, peer(k)), false;
+    watch_.fail(block_.index(), found, peer(k));
+    return false;
   }
 
   /// What was lent was the writer's caller's again as soon as the writer had stopped: then it is not taken for the
@@ -166,7 +168,8 @@ class DevicePort {
     const std::uint64_t position = end_of(peer(k)).slots - 1;
     if (links_.mark(route, block_.index(), position)->lent == 0) return true;
     if (load_acquire(links_.stop_of(peer(k)), links_.wide) == 0) return true;  // pairs with DeviceWatch::fail()
-    return watch_.fail(block_.index(), Code::kAborted, peer(k)), false;
+    watch_.fail(block_.index(), Code::kAborted, peer(k));
+    return false;
   }
 
   /// At the end of a call that lends: until all large messages have been released, each link by one thread.

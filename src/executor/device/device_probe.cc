@@ -2,8 +2,9 @@
 
 #include <chrono>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "core/wait_until.h"
 
 namespace tutti {
 
@@ -40,13 +41,15 @@ class Borrowed {
 
 /// Waits for a kernel, and for the peers that it waits for.
 Status wait_for(DeviceExecutor& executor, const DeviceEvent& ended, const char* links, WaitMonitor& monitor) {
-  for (;;) {
-    Status state = executor.poll(ended, std::string("the check of ") + links);
-    if (state.ok()) return state;
-    if (state.code() == Code::kInProgress) state = monitor.check(executor.missing(), 0);
-    if (!state.ok()) return executor.abandon(), state;
-    std::this_thread::sleep_for(kProbeNap);
-  }
+  Status end;
+  const auto has_ended = [&] {
+    end = executor.poll(ended, std::string("the check of ") + links);
+    return end.code() != Code::kInProgress;
+  };
+  const auto is_worth_it = [&](bool) { return monitor.check(executor.missing(), 0); };
+  if (Status in_vain = wait_until(has_ended, is_worth_it, WaitPace::naps(kProbeNap)); !in_vain.ok()) end = in_vain;
+  if (!end.ok()) executor.abandon();
+  return end;
 }
 
 /// Where the words of one call lie, and what they are: each block of the input is for one rank, or its only one for

@@ -73,11 +73,15 @@ class DeviceSpin {
   TUTTI_HD bool ask() {
     const std::uint64_t now = device_clock();
     if (began_ == 0) began_ = now;
-    if (load_relaxed(&watch_.report->stop) != 0) return watch_.fail(block_, Code::kAborted, peer_), false;
+    if (load_relaxed(&watch_.report->stop) != 0) {
+      watch_.fail(block_, Code::kAborted, peer_);
+      return false;
+    }
     const std::uint64_t waited = now - began_;
     if (waited >= kLong) tell();
     if (watch_.limit == 0 || waited < watch_.limit) return true;
-    return watch_.fail(block_, Code::kTimeout, peer_), false;
+    watch_.fail(block_, Code::kTimeout, peer_);
+    return false;
   }
   /// Threads of a block may wait for different ranks: the lowest is told.
   TUTTI_HD void tell() {

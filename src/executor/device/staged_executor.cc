@@ -1,61 +1,46 @@
 #include "executor/device/staged_executor.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
 #include "core/clock.h"
-#include "executor/device/device_launch.h"
 #include "executor/polled_run.h"
 
 namespace tutti {
 
 namespace {
-/// Staging memory of a segment's input, and of its output: large enough that copies run at the bus's rate, small enough
-/// that the first and the last copy, which nothing hides, are short. Not measured yet.
-constexpr std::size_t kStaged = std::size_t{4} << 20;
 /// Between two looks.
 constexpr std::chrono::microseconds kCopyNap{50};
 /// The longest, while the call waits for work of the caller's.
 constexpr std::chrono::microseconds kLongestNap{1000};
 /// Copies that have not ended after so long wait for work of the caller's that does not end.
 constexpr double kCopyTimeout = 2;
-
-/// Offsets of blocks that lie one after another.
-template <class Size>
-std::size_t lay_out(std::size_t blocks, const Size& size, std::vector<std::size_t>* offsets) {
-  offsets->resize(blocks);
-  std::size_t end = 0;
-  for (std::size_t b = 0; b < blocks; ++b) {
-    (*offsets)[b] = end;
-    end += size(b);
-  }
-  return end;
-}
 }  // namespace
 
 // Copies that cannot be waited for keep what they use.
 StagedExecutor::~StagedExecutor() {
-  if (stream_ != nullptr) {
+  if (copies_.stream != nullptr) {
     if (!have_copies_ended()) return;
-    if (owns_stream_) (void)driver_.destroy_stream(stream_);
+    if (owns_stream_) (void)copies_.driver.destroy_stream(copies_.stream);
   }
-  for (std::byte* const memory : memory_) (void)driver_.release_shared(memory);
+  for (std::byte* const memory : memory_) (void)copies_.driver.release_shared(memory);
 }
 
 Status StagedExecutor::open(DeviceDriver::Stream stream) {
   owns_stream_ = stream == nullptr;
-  if (owns_stream_) TUTTI_TRY(driver_.create_stream(device_, &stream));
-  stream_ = stream;
-  words_ = std::make_shared<GateWords>(driver_);
+  if (owns_stream_) TUTTI_TRY(copies_.driver.create_stream(copies_.device, &stream));
+  copies_.stream = stream;
+  words_ = std::make_shared<GateWords>(copies_.driver);
   TUTTI_TRY(words_->open());
-  return grow(kStaged);
+  return grow(StagedSegments::kBytes);
 }
 
 Status StagedExecutor::grow(std::size_t bytes) {
   if (bytes <= staged_bytes_) return {};
   void* memory = nullptr;
   bytes = round_up(bytes, kCacheLine);
-  TUTTI_TRY(driver_.allocate_shared(Bytes{2 * slots_.size() * bytes}, &memory));
+  TUTTI_TRY(copies_.driver.allocate_shared(Bytes{2 * slots_.size() * bytes}, &memory));
   auto* next = static_cast<std::byte*>(memory);
   memory_.push_back(next);
   staged_bytes_ = bytes;
@@ -67,60 +52,38 @@ Status StagedExecutor::grow(std::size_t bytes) {
 }
 
 Status StagedExecutor::hold(int device, DeviceDriver::Stream stream, std::shared_ptr<StreamGate>* gate) {
-  return StreamGate::hold(words_, driver_, device, stream, gate);
+  return StreamGate::hold(words_, copies_.driver, device, stream, gate);
 }
 
-void StagedExecutor::begin(TwoLevelStage* stage) {
-  stage_ = stage;
-  segments_ = 1;
+void StagedExecutor::begin(StagedSegments* segments, DeviceExecutor* kernels) {
+  segments_ = segments;
+  kernels_ = kernels;
   loading_ = at_ = 0;
   ready_ = running_ = draining_ = false;
   nap_ = kCopyNap;
-  fault_ = gate_ == nullptr ? before_.record(driver_, device_, driver_.default_stream()) : Status{};
+  fault_ =
+      gate_ == nullptr ? before_.record(copies_.driver, copies_.device, copies_.driver.default_stream()) : Status{};
+  if (fault_.ok()) fault_ = grow(segments->segment_bytes());
 }
 
 void StagedExecutor::start(const Launch& launch) {
-  exchanging_ = false;
-  whole_ = launch;
-  whole_.one_shot = whole_.stream_stores = whole_.lends = whole_.input_is_shared = false;
-  peer_device_input_ = is_foreign(whole_.input);
-  peer_device_output_ = is_foreign(whole_.output);
-  begin(buffers_.stage);
-  if (fault_.ok()) fault_ = cut();
-}
-
-/// Bytes of a tile in the larger of the two buffers.
-std::size_t StagedExecutor::tile_bytes() const {
-  std::size_t block = whole_.count.value;
-  std::size_t blocks = std::max(buffers_.input_blocks, buffers_.output_blocks);
-  if (whole_.ragged != nullptr) {
-    const BlockTable& input = whole_.ragged->input();
-    const BlockTable& output = whole_.ragged->output();
-    block = std::max(input.largest(), output.largest());
-    blocks = std::max(input.size, output.size);
+  Launch whole = launch;
+  whole.one_shot = whole.stream_stores = whole.lends = whole.input_is_shared = false;
+  if (TwoLevelStage* const stage = buffers_.stage; stage != nullptr) {
+    stage->begin(whole, buffers_.levels);
+    return begin(stage, &stage->kernels());
   }
-  return std::min(std::max<std::size_t>(whole_.tile.value, 1), block) * whole_.element.value * blocks;
-}
-
-Status StagedExecutor::cut() {
-  if (stage_ != nullptr) {
-    stage_->begin(whole_, buffers_.levels);
-    segments_ = stage_->segments();
-    return {};
+  if (whole.ragged != nullptr) {
+    ragged_.begin(whole);
+    return begin(&ragged_);
   }
-  const std::size_t bytes = tile_bytes();
-  const std::size_t tile = std::max<std::size_t>(whole_.tile.value, 1);
-  const std::size_t tiles =
-      whole_.ragged != nullptr ? whole_.ragged->tiles() : std::max<std::size_t>(div_up(whole_.count.value, tile), 1);
-  tiles_ = std::max<std::size_t>(bytes == 0 ? tiles : kStaged / bytes, 1);
-  segments_ = div_up(tiles, tiles_);
-  return grow(bytes);
+  blocks_.begin(whole, buffers_);
+  begin(&blocks_);
 }
 
-auto StagedExecutor::part_of(std::size_t segment) const -> Part {
-  const std::size_t count = tiles_ * std::max<std::size_t>(whole_.tile.value, 1);
-  const std::size_t all = whole_.ragged != nullptr ? SIZE_MAX : whole_.count.value;
-  return Part{segment * count, std::min(count, all - segment * count)};
+void StagedExecutor::start(std::span<Transfer> transfers) {
+  transfers_.begin(transfers);
+  begin(&transfers_);
 }
 
 bool StagedExecutor::is_ready(const StreamPoint& point, Status* status) {
@@ -137,165 +100,65 @@ Progress StagedExecutor::advance() {
 
 Status StagedExecutor::step(Progress* outcome) {
   *outcome = Progress::kAgain;
-  Status status;
-  if (stage_ != nullptr) TUTTI_TRY(stage_->kernels().reported("a call"));
+  if (kernels_ != nullptr) TUTTI_TRY(kernels_->reported("a call"));
   if (!ready_) {
+    Status status;
     ready_ = is_ready(gate_ == nullptr ? before_ : gate_->before(), &status);
     if (!ready_) return status;
   }
   for (;;) {
-    TUTTI_TRY(load_ahead());
-    if (at_ == segments_) return drain(outcome);
-    if (!running_) {
-      const bool loaded = is_ready(slot(at_).loaded, &status);
-      if (!loaded || !is_ready(slot(at_).stored, &status)) return status;
-      start_segment();
-    }
-    *outcome = host().advance();
+    TUTTI_TRY(bring_next());
+    if (at_ == segments_->count()) return drain(outcome);
+    TUTTI_TRY(work_on_one(outcome));
     if (*outcome != Progress::kDone) return {};
-    TUTTI_TRY(finish_segment());
-    *outcome = Progress::kAgain;
+    TUTTI_TRY(take_away());
   }
 }
 
-Status StagedExecutor::load_ahead() {
-  while (loading_ < segments_ && loading_ < at_ + slots_.size()) {
-    TUTTI_TRY(exchanging_ ? bring_transfers() : load(loading_));
-    TUTTI_TRY(slot(loading_).loaded.record(driver_, device_, stream_));
+Status StagedExecutor::bring_next() {
+  while (loading_ < segments_->count() && loading_ < at_ + slots_.size()) {
+    TUTTI_TRY(segments_->load(loading_, slot(loading_).in));
+    TUTTI_TRY(copies_.mark(&slot(loading_).loaded));
     ++loading_;
   }
   return {};
 }
 
-Status StagedExecutor::finish_segment() {
+/// Once its input is there, and its output has been taken away of the segment that had the staging memory before.
+Status StagedExecutor::work_on_one(Progress* outcome) {
+  *outcome = Progress::kAgain;
+  const Slot& place = slot(at_);
+  if (!running_) {
+    Status status;
+    if (!is_ready(place.loaded, &status) || !is_ready(place.stored, &status)) return status;
+    running_ = true;
+    ++progress_;
+    segments_->run(at_, place.in, place.out, host());
+  }
+  *outcome = host().advance();
+  return {};
+}
+
+Status StagedExecutor::take_away() {
   running_ = false;
-  TUTTI_TRY(exchanging_ ? return_transfers() : store(at_));
-  TUTTI_TRY(slot(at_).stored.record(driver_, device_, stream_));
+  TUTTI_TRY(segments_->store(at_, slot(at_).out));
+  TUTTI_TRY(copies_.mark(&slot(at_).stored));
   ++at_;
   return {};
 }
 
 Status StagedExecutor::drain(Progress* outcome) {
+  *outcome = Progress::kAgain;
   if (!draining_) {
-    if (gate_ != nullptr) TUTTI_TRY(gate_->release(device_, stream_));
-    TUTTI_TRY(after_.record(driver_, device_, stream_));
+    if (gate_ != nullptr) TUTTI_TRY(gate_->release(copies_.device, copies_.stream));
+    TUTTI_TRY(copies_.mark(&after_));
     draining_ = true;
   }
   Status status;
   if (!is_ready(after_, &status)) return status;
   gate_.reset();
-  memories_.clear();
+  segments_->end();
   *outcome = Progress::kDone;
-  return {};
-}
-
-bool StagedExecutor::is_foreign(const std::byte* buffer) {
-  const int device = buffer == nullptr ? -1 : driver_.place_of(buffer).device;
-  return device >= 0 && device != device_;
-}
-
-/// Rows that lie close together in the staging memory and `pitch` bytes apart in the caller's. This device's kernels
-/// need not reach the memory of others, its copies do.
-Status StagedExecutor::move_rows(std::byte* staged, std::byte* buffer, std::size_t pitch, std::size_t width,
-                                 std::size_t rows, bool in) {
-  if (width == 0) return {};
-  if (!(in ? peer_device_input_ : peer_device_output_))
-    return copy_rows(
-        driver_, device_, stream_,
-        in ? RowsCopy{staged, width, buffer, pitch, width, rows} : RowsCopy{buffer, pitch, staged, width, width, rows});
-  for (std::size_t row = 0; row < rows; ++row) {
-    std::byte* const here = staged + row * width;
-    std::byte* const there = buffer + row * pitch;
-    TUTTI_TRY(driver_.copy(device_, in ? here : there, in ? there : here, Bytes{width}, stream_));
-  }
-  return {};
-}
-
-Status StagedExecutor::move_ragged(const BlockTable& blocks, Part part, std::byte* staged, std::byte* buffer, bool in) {
-  const std::size_t element = whole_.element.value;
-  for (std::size_t b = 0; b < blocks.size; ++b) {
-    const std::size_t bytes = part.of(blocks.counts[b]) * element;
-    TUTTI_TRY(move_rows(staged, buffer + (blocks.offsets[b] + part.first) * element, bytes, bytes, 1, in));
-    staged += bytes;
-  }
-  return {};
-}
-
-Status StagedExecutor::load(std::size_t segment) {
-  if (stage_ != nullptr) return stage_->load(segment, slot(segment).in);
-  if (whole_.input == nullptr) return {};
-  const Part part = part_of(segment);
-  auto* const input = const_cast<std::byte*>(whole_.input);  // it is only read: one function serves both ways
-  if (whole_.ragged != nullptr) return move_ragged(whole_.ragged->input(), part, slot(segment).in, input, true);
-  const std::size_t element = whole_.element.value;
-  return move_rows(slot(segment).in, input + part.first * element, whole_.count.value * element, part.count * element,
-                   buffers_.input_blocks, true);
-}
-
-Status StagedExecutor::store(std::size_t segment) {
-  if (stage_ != nullptr) return stage_->store(segment, slot(segment).out);
-  if (whole_.output == nullptr) return {};
-  const Part part = part_of(segment);
-  if (whole_.ragged != nullptr)
-    return move_ragged(whole_.ragged->output(), part, slot(segment).out, whole_.output, false);
-  const std::size_t element = whole_.element.value;
-  return move_rows(slot(segment).out, whole_.output + part.first * element, whole_.count.value * element,
-                   part.count * element, buffers_.output_blocks, false);
-}
-
-/// The host's part of the call: whole tiles of it, so that messages are those of the whole call.
-void StagedExecutor::start_segment() {
-  running_ = true;
-  ++progress_;
-  if (exchanging_) return host().start(std::span(exchanged_));
-  if (stage_ != nullptr) return host().start(stage_->between(at_, slot(at_).in, slot(at_).out));
-  Launch launch = whole_;
-  const Part part = part_of(at_);
-  if (whole_.input != nullptr) launch.input = slot(at_).in;
-  if (whole_.output != nullptr) launch.output = slot(at_).out;
-  if (whole_.ragged != nullptr) {
-    BlockTable input = whole_.ragged->input(), output = whole_.ragged->output();
-    lay_out(
-        input.size, [&](std::size_t b) { return part.of(input.counts[b]); }, &in_offsets_);
-    lay_out(
-        output.size, [&](std::size_t b) { return part.of(output.counts[b]); }, &out_offsets_);
-    input.offsets = in_offsets_.data();
-    output.offsets = out_offsets_.data();
-    ragged_ = whole_.ragged->window(input, output, at_ * tiles_, tiles_);
-    launch.ragged = &ragged_;
-  } else {
-    launch.count = Elems{part.count};
-    if (buffers_.prepare) buffers_.prepare(slot(at_).in, part.count * buffers_.input_blocks);
-  }
-  host().start(launch);
-}
-
-void StagedExecutor::start(std::span<Transfer> transfers) {
-  exchanging_ = true;
-  exchanged_.assign(transfers.begin(), transfers.end());
-  transfers_ = transfers;
-  memories_.resize(transfers.size());
-  begin(nullptr);
-}
-
-Status StagedExecutor::bring_transfers() {
-  for (std::size_t i = 0; i < exchanged_.size(); ++i) {
-    Transfer& transfer = exchanged_[i];
-    if (transfer.count.value == 0 || !driver_.place_of(transfer.data).on_device) continue;
-    memories_[i].resize(transfer.bytes().value);
-    transfer.data = memories_[i].data();
-    if (transfer.kind == Transfer::Kind::kSend)
-      TUTTI_TRY(driver_.copy(device_, transfer.data, transfers_[i].data, transfer.bytes(), stream_));
-  }
-  return {};
-}
-
-Status StagedExecutor::return_transfers() {
-  for (std::size_t i = 0; i < exchanged_.size(); ++i) {
-    const Transfer& transfer = exchanged_[i];
-    if (transfer.data == transfers_[i].data || transfer.kind == Transfer::Kind::kSend) continue;
-    TUTTI_TRY(driver_.copy(device_, transfers_[i].data, transfer.data, transfer.bytes(), stream_));
-  }
   return {};
 }
 
@@ -311,11 +174,11 @@ Status StagedExecutor::run(std::span<Transfer> transfers, WaitMonitor& monitor) 
 
 Rank StagedExecutor::missing() const {
   const Rank far = running_ ? host().missing() : kNoRank;
-  return far != kNoRank || stage_ == nullptr ? far : stage_->kernels().missing();
+  return far != kNoRank || kernels_ == nullptr ? far : kernels_->missing();
 }
 
 std::uint64_t StagedExecutor::progress() const {
-  return progress_ + host().progress() + (stage_ == nullptr ? 0 : stage_->kernels().waits());
+  return progress_ + host().progress() + (kernels_ == nullptr ? 0 : kernels_->waits());
 }
 
 Status StagedExecutor::run(WaitMonitor& monitor) { return run_polled(*this, monitor, kCopyNap); }
@@ -324,14 +187,14 @@ Status StagedExecutor::run(WaitMonitor& monitor) { return run_polled(*this, moni
 void StagedExecutor::abandon() {
   host().abandon();
   running_ = false;
-  if (stage_ != nullptr) stage_->kernels().stop();
+  if (kernels_ != nullptr) kernels_->stop();
   (void)have_copies_ended();
   gate_.reset();
 }
 
 // Where the device has failed nothing runs any more.
 bool StagedExecutor::have_copies_ended() {
-  Status status = after_.record(driver_, device_, stream_);
+  Status status = copies_.mark(&after_);
   const Deadline timeout = Deadline::in(kCopyTimeout);
   while (status.ok() && !is_ready(after_, &status)) {
     if (timeout.passed()) return false;
@@ -342,7 +205,7 @@ bool StagedExecutor::have_copies_ended() {
 
 void StagedExecutor::sleep(std::chrono::nanoseconds slice) {
   if (running_) return host().sleep(slice);
-  host().cancel_sleep();
+  links().cancel_sleep();
   std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, ready_ ? kCopyNap : nap_));
   nap_ = std::min<std::chrono::nanoseconds>(nap_ + nap_ / 8, kLongestNap);
 }

@@ -94,42 +94,42 @@ Status TwoLevelStage::launch(const Schedule& schedule, const Segment& segment, i
   return kernels_.launch_on(launch, stream(), 0, &ended);
 }
 
-Status TwoLevelStage::load(std::size_t segment, std::byte* staged) {
+Status TwoLevelStage::load(std::size_t segment, std::byte* in) {
   const Segment part = at(segment);
   if (call_.first == nullptr)
-    return call_.by_blocks ? copy(staged, whole_.input + bytes(part.first), part.count) : Status{};
+    return call_.by_blocks ? copy(in, whole_.input + bytes(part.first), part.count) : Status{};
   std::byte* const collected = slot(segment, false);
   if (!call_.by_blocks) {
     TUTTI_TRY(launch(*call_.first, part, 0, whole_.input, collected));
-    return copy(staged, collected, own(part));
+    return copy(in, collected, own(part));
   }
   for (int host = 0; host < call_.hosts.hosts; ++host) {
     std::byte* const partial = collected + bytes(static_cast<std::size_t>(host) * part.count);
     TUTTI_TRY(launch(*call_.first, part, host, whole_.input, partial));
   }
-  return copy(staged, collected, static_cast<std::size_t>(call_.hosts.hosts) * part.count);
+  return copy(in, collected, static_cast<std::size_t>(call_.hosts.hosts) * part.count);
 }
 
-Launch TwoLevelStage::between(std::size_t segment, const std::byte* in, std::byte* out) const {
-  Launch launch = whole_;
-  launch.schedule = call_.between;
-  launch.input = in;
-  launch.output = out;
-  launch.count = Elems{own(at(segment))};
-  launch.tile = call_.tile;
-  return launch;
+void TwoLevelStage::run(std::size_t segment, std::byte* in, std::byte* out, Executor& host) {
+  between_ = whole_;
+  between_.schedule = call_.between;
+  between_.input = in;
+  between_.output = out;
+  between_.count = Elems{own(at(segment))};
+  between_.tile = call_.tile;
+  host.start(between_);
 }
 
-Status TwoLevelStage::store(std::size_t segment, const std::byte* staged) {
+Status TwoLevelStage::store(std::size_t segment, const std::byte* out) {
   const Segment part = at(segment);
-  if (call_.by_blocks && call_.last == nullptr) return copy(whole_.output + bytes(part.first), staged, part.count);
+  if (call_.by_blocks && call_.last == nullptr) return copy(whole_.output + bytes(part.first), out, part.count);
   if (call_.last == nullptr) return {};
   std::byte* const arrived = slot(segment, true);
   if (!call_.by_blocks) {
-    TUTTI_TRY(copy(arrived, staged, own(part)));
+    TUTTI_TRY(copy(arrived, out, own(part)));
     return launch(*call_.last, part, 0, arrived, whole_.output);
   }
-  TUTTI_TRY(copy(arrived, staged, static_cast<std::size_t>(call_.hosts.hosts) * part.count));
+  TUTTI_TRY(copy(arrived, out, static_cast<std::size_t>(call_.hosts.hosts) * part.count));
   for (int host = 0; host < call_.hosts.hosts; ++host) {
     const std::byte* const blocks = arrived + bytes(static_cast<std::size_t>(host) * part.count);
     TUTTI_TRY(launch(*call_.last, part, host, blocks, whole_.output));

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "executor/device/device_executor.h"
-#include "executor/executor.h"
+#include "executor/device/staged_segments.h"
 #include "schedule/host_map.h"
 
 namespace tutti {
@@ -24,10 +24,10 @@ struct TwoLevelCall {
   int rank = 0;
 };
 
-/// One a rank and communicator, used by the thread that drives its staged executor, whose stream is the kernels'. All
+/// One per rank and communicator, with the segments of its calls; its staged executor's stream is the kernels'. All
 /// that it puts on the kernels' stream is in the same order on all ranks of the host, which is all that kernels need
 /// that wait for one another.
-class TwoLevelStage {
+class TwoLevelStage final : public StagedSegments {
  public:
   explicit TwoLevelStage(DeviceExecutor& kernels) : kernels_(kernels) {}
 
@@ -38,7 +38,7 @@ class TwoLevelStage {
   Status open();
   /// Cuts the call into segments. The launch's input and output are the caller's.
   void begin(const Launch& whole, const TwoLevelCall& call);
-  std::size_t segments() const { return segments_; }
+  std::size_t count() const override { return segments_; }
   DeviceExecutor& kernels() { return kernels_; }
   const DeviceExecutor& kernels() const { return kernels_; }
   DeviceDriver::Stream stream() const { return kernels_.stream(); }
@@ -46,12 +46,11 @@ class TwoLevelStage {
   /// Device memory.
   static Bytes memory();
 
-  /// Puts on the stream what brings a segment's share to `staged`.
-  Status load(std::size_t segment, std::byte* staged);
+  /// By kernels of the ranks of the host, of which each brings its share of the segment.
+  Status load(std::size_t segment, std::byte* in) override;
   /// The part between hosts.
-  Launch between(std::size_t segment, const std::byte* in, std::byte* out) const;
-  /// Puts on the stream what makes the caller's part of the result of it.
-  Status store(std::size_t segment, const std::byte* staged);
+  void run(std::size_t segment, std::byte* in, std::byte* out, Executor& host) override;
+  Status store(std::size_t segment, const std::byte* out) override;
 
  private:
   /// The part of the caller's blocks that a segment works on, and the shares that it has, in elements.
@@ -76,6 +75,7 @@ class TwoLevelStage {
 
   // Of the running call.
   Launch whole_;
+  Launch between_;  // the part between hosts of the segment that runs
   TwoLevelCall call_;
   std::size_t block_ = 0;  // of the part between hosts, in a whole segment
   std::size_t segments_ = 0;

@@ -30,8 +30,8 @@ struct KernelTable {
   Entry entries[kDataTypes][kRedOps] = {};
 };
 
-// One a file: the types are spread over files so that they compile side by side. Functions, because a kernel's address
-// is no constant.
+// One per file: the types are spread over files so that they compile side by side. Functions, because a kernel's
+// address is no constant.
 KernelTable integer_kernels();
 KernelTable real_kernels();
 KernelTable small_float_kernels();

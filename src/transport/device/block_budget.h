@@ -20,11 +20,11 @@ struct BlockClaim {
   std::uint32_t ranks = 0;
 };
 
-/// One a process. Thread-safe.
+/// One per process. Thread-safe.
 class BlockBudget {
  public:
   /// Takes the same number of blocks for every rank of all claims: as many of `*blocks` as there are, a power of two.
-  /// kUnsupported: not even one a rank, or not a stream a rank, of several ranks on one device; nothing is
+  /// kUnsupported: not even one per rank, or not a stream per rank, of several ranks on one device; nothing is
   /// taken then.
   Status take(const std::vector<BlockClaim>& claims, std::uint32_t* blocks);
   void give_back(const std::vector<BlockClaim>& claims, std::uint32_t blocks);

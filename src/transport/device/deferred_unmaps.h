@@ -14,7 +14,7 @@
 
 namespace tutti {
 
-/// One a process. Thread-safe.
+/// One per process. Thread-safe.
 class DeferredUnmaps {
  public:
   struct Item {

@@ -33,7 +33,7 @@ struct DeviceAllocation {
   }
 };
 
-/// What tuttiMemAllocDevice gave, one a process. Thread-safe.
+/// What tuttiMemAllocDevice gave, one per process. Thread-safe.
 class DeviceAllocations {
  public:
   static DeviceAllocations& get();

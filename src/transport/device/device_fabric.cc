@@ -1,93 +1,24 @@
 #include "transport/device/device_fabric.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <chrono>
-#include <cstring>
-#include <string>
 #include <thread>
 
-#include "core/mutex.h"
+#include "core/clock.h"
+#include "transport/device/deferred_frees.h"
 #include "transport/device/deferred_unmaps.h"
-#include "transport/shm/shm_layout.h"
 
 namespace tutti {
 
 namespace {
-
-/// More thread blocks than this a rank does not need to use all of a device's bandwidth together with its peers.
-constexpr std::uint32_t kMostBlocks = 32;
-/// Memory that other processes map is allocated in whole pages of the device: nothing else lies beside it.
-constexpr std::size_t kDevicePage = std::size_t{2} << 20;
 /// How long a communicator's end waits for other processes to close its memory. An abort must not take longer.
 constexpr std::chrono::milliseconds kCloseTimeout{50};
 constexpr std::chrono::microseconds kNap{100};
-
-ControlPage& page_of(const Segment& segment) { return *reinterpret_cast<ControlPage*>(segment.data()); }
-
-bool all_closed(const DeviceFabric::Segments& others) {
-  return std::all_of(others.begin(), others.end(), [](const std::shared_ptr<Segment>& segment) {
-    return segment == nullptr || page_of(*segment).unmapped.load(std::memory_order_acquire) != 0;
-  });
-}
-
-/// Memory whose communicator is gone while other processes may still have it mapped.
-class DeferredFrees {
- public:
-  struct Item {
-    std::shared_ptr<DeviceAllocation> memory;
-    DeviceFabric::Segments others;
-  };
-  void add(Item item) {
-    const MutexLock lock(mutex_);
-    items_.push_back(std::move(item));
-  }
-  /// Releases what nobody maps any more.
-  void sweep() {
-    const MutexLock lock(mutex_);
-    std::erase_if(items_, [](const Item& item) { return all_closed(item.others); });
-    DeviceAllocations::get().sweep();
-  }
-
- private:
-  Mutex mutex_;
-  std::vector<Item> items_ TUTTI_GUARDED_BY(mutex_);
-};
-
-DeferredFrees& leftovers() {
-  static DeferredFrees* const all =
-      new DeferredFrees;  // outlives every communicator; what is in it ends with the process
-  return *all;
-}
-
 }  // namespace
-
-/// A status on its way to the other ranks.
-struct RankStatus {
-  std::uint32_t code = 0;
-  char text[252] = {};
-
-  static RankStatus of(const Status& status) {
-    RankStatus made;
-    made.code = static_cast<std::uint32_t>(status.code());
-    const std::string text = status.ok() ? std::string() : status.text();
-    std::memcpy(made.text, text.data(), std::min(text.size(), sizeof made.text - 1));
-    return made;
-  }
-  int severity() const { return code == 0 ? 2 : (code == static_cast<std::uint32_t>(Code::kTimeout) ? 1 : 0); }
-  Status from(int rank) const {
-    if (code == 0) return {};
-    const bool known = code <= static_cast<std::uint32_t>(Code::kUnsupported);
-    const std::size_t length = ::strnlen(text, sizeof text);
-    return fail(known ? static_cast<Code>(code) : Code::kRemoteError, "{} (found by rank {})",
-                std::string(text, length), rank);
-  }
-};
 
 DeviceFabric::DeviceFabric(DeviceDriver& driver, std::shared_ptr<BlockBudget> budget, Segments own, Segments others)
     : driver_(driver), share_(std::move(budget)), own_(std::move(own)), others_(std::move(others)) {
-  leftovers().sweep();
+  DeferredFrees::get().sweep();
 }
 
 // A failure leaves memory behind, and nobody could do anything about it.
@@ -96,14 +27,13 @@ DeviceFabric::~DeviceFabric() {
   DeferredUnmaps::get().sweep(own_);
   for (const auto& [device, memory] : lent_here_) (void)driver_.close_memory(device, memory);
   if (!lent_here_.empty()) DeferredUnmaps::get().count_sweep();
-  for (const auto& segment : own_)  // pairs with the acquire in all_closed()
-    if (segment != nullptr) page_of(*segment).unmapped.store(1, std::memory_order_release);
+  tell_unmapped(own_);
   if (!exported_) others_.clear();
   const auto end = Clock::now() + kCloseTimeout;
-  while (!all_closed(others_) && Clock::now() < end) std::this_thread::sleep_for(kNap);
-  for (auto& [rank, arena] : kept_) leftovers().add({std::move(arena), others_});
-  for (auto& allocation : lent_) leftovers().add({std::move(allocation), others_});
-  leftovers().sweep();
+  while (!have_all_unmapped(others_) && Clock::now() < end) std::this_thread::sleep_for(kNap);
+  for (auto& [rank, arena] : kept_) DeferredFrees::get().add({std::move(arena), others_});
+  for (auto& allocation : lent_) DeferredFrees::get().add({std::move(allocation), others_});
+  DeferredFrees::get().sweep();
 }
 
 void DeviceFabric::keep(Rank rank, std::shared_ptr<DeviceAllocation> arena) {
@@ -166,201 +96,6 @@ const MulticastBuffer* DeviceFabric::mirror() {
 void DeviceFabric::forget(Rank peer) {
   const MutexLock lock(mutex_);
   if (static_cast<std::size_t>(peer.value) < others_.size()) others_[static_cast<std::size_t>(peer.value)] = nullptr;
-}
-
-/// How many blocks a rank may have.
-struct RankDeviceLinks::BlockOffer {
-  RankStatus status;
-  std::uint32_t blocks = 0;
-};
-
-/// A rank's arena as the others get it.
-struct RankDeviceLinks::ArenaOffer {
-  RankStatus status;
-  std::uint64_t bytes = 0;
-  DeviceDriver::Handle handle{};
-  MulticastKind mirror = MulticastKind::kNone;
-};
-
-// The rank's kernels may not have ended, nor the peers' that read its memory.
-RankDeviceLinks::~RankDeviceLinks() {
-  if (borrower_ != nullptr)
-    for (void* const memory : borrower_->end()) fabric_->close_later(device_, memory);
-  if (lender_ != nullptr)
-    for (auto& allocation : lender_->end()) fabric_->release_later(std::move(allocation));
-  if (stream_ != nullptr) (void)driver_.destroy_stream(stream_);
-}
-
-Status RankDeviceLinks::open(Bytes slot, MulticastMode multicast, std::span<const Kernel* const> kernels,
-                             RankExchange& ranks) {
-  TUTTI_TRY(peers_.check_concurrency());
-  std::uint32_t blocks = 0;
-  TUTTI_TRY(agree_on_blocks(ranks, &blocks));
-  make_geometry(slot, blocks);
-  ArenaOffer offer;
-  const Status mine = allocate(kernels, &offer.handle);
-  offer.status = RankStatus::of(mine);
-  offer.bytes = arena_bytes().value;
-  offer.mirror = wished_multicast(multicast);
-  std::vector<ArenaOffer> offers;
-  TUTTI_TRY(ranks.exchange_plain(offer, &offers));
-  for (std::size_t peer = 0; peer < offers.size(); ++peer) TUTTI_TRY(offers[peer].status.from(ranks.number(peer)));
-  TUTTI_TRY(agree(reach_peers(offers), ranks));
-  TUTTI_TRY(open_multicast(offers, ranks));
-  // Streams take a device's hardware queues in turn, and two ranks whose streams share one would wait for each other:
-  // all ranks make theirs now, with nothing in between that needs a stream for a while.
-  if (!peers_.single_process()) open_lending();
-  return agree(driver_.create_stream(device_, &stream_), ranks);
-}
-
-Status RankDeviceLinks::agree(const Status& mine, RankExchange& ranks) {
-  std::vector<RankStatus> statuses;
-  TUTTI_TRY(ranks.exchange_plain(RankStatus::of(mine), &statuses));
-  // Whoever waited in vain did so because of what another one found.
-  const auto worst = std::min_element(statuses.begin(), statuses.end(), [](const RankStatus& a, const RankStatus& b) {
-    return a.severity() < b.severity();
-  });
-  return worst->from(ranks.number(static_cast<std::size_t>(worst - statuses.begin())));
-}
-
-Bytes RankDeviceLinks::arena_bytes() const {
-  const std::size_t bytes = links_.geometry.arena_bytes();
-  return Bytes{peers_.single_process() ? bytes : round_up(bytes, kDevicePage)};
-}
-
-// Blocks of all ranks wait for one another, so all of them must be resident together, beside the caller's own work.
-std::uint32_t RankDeviceLinks::most_blocks() const {
-  std::uint32_t blocks = kMostBlocks;
-  for (std::size_t rank = 0; rank < peers_.cards.size(); ++rank) {
-    const int share = std::max(peers_.cards[rank].limits.processors / peers_.sharing(rank, false), 1);
-    blocks = std::min(blocks, std::bit_floor(static_cast<std::uint32_t>(share)));
-  }
-  return blocks;
-}
-
-/// Of this process's ranks, one a device.
-std::vector<BlockClaim> RankDeviceLinks::claims() const {
-  std::vector<BlockClaim> claims;
-  const auto self = static_cast<std::size_t>(rank_.value);
-  for (std::size_t rank = 0; rank < peers_.cards.size(); ++rank) {
-    if (!peers_.same_process(rank, self)) continue;
-    const auto known = std::find_if(claims.begin(), claims.end(), [&](const BlockClaim& claim) {
-      return claim.card.same_device(peers_.cards[rank]);
-    });
-    if (known == claims.end())
-      claims.push_back({peers_.cards[rank], 1});
-    else
-      ++known->ranks;
-  }
-  return claims;
-}
-
-// What is left of a device is known to its process only, and all ranks must have the same number.
-Status RankDeviceLinks::agree_on_blocks(RankExchange& ranks, std::uint32_t* blocks) {
-  BlockOffer offer;
-  offer.blocks = most_blocks();
-  offer.status = RankStatus::of(fabric_->share().take(claims(), &offer.blocks));
-  std::vector<BlockOffer> offers;
-  TUTTI_TRY(ranks.exchange_plain(offer, &offers));
-  *blocks = kMostBlocks;
-  for (std::size_t peer = 0; peer < offers.size(); ++peer) {
-    TUTTI_TRY(offers[peer].status.from(ranks.number(peer)));
-    if (!std::has_single_bit(offers[peer].blocks))
-      return fail(Code::kRemoteError, "rank {} said that it has {} thread blocks", ranks.number(peer),
-                  offers[peer].blocks);
-    *blocks = std::min(*blocks, offers[peer].blocks);
-  }
-  fabric_->share().settle(*blocks);
-  return {};
-}
-
-void RankDeviceLinks::make_geometry(Bytes slot, std::uint32_t blocks) {
-  links_.wide = !peers_.single_process() || peers_.many_devices();
-  links_.shared = peers_.single_process();
-  links_.rank = rank_.value;
-  links_.geometry.ranks = peers_.ranks();
-  links_.geometry.blocks = blocks;
-  links_.geometry.slot_bytes = static_cast<std::uint32_t>(round_up(slot.value, DeviceGeometry::kAlign));
-}
-
-Status RankDeviceLinks::allocate(std::span<const Kernel* const> kernels, DeviceDriver::Handle* handle) {
-  TUTTI_TRY(driver_.load(device_, kernels));
-  void* arena = nullptr;
-  TUTTI_TRY(driver_.allocate(device_, arena_bytes(), &arena));
-  fabric_->keep(rank_, std::make_shared<DeviceAllocation>(driver_, device_, arena, arena_bytes()));
-  if (peers_.single_process()) return {};
-  TUTTI_TRY(driver_.export_memory(device_, arena, handle));
-  fabric_->expect_mappings();
-  return {};
-}
-
-Status RankDeviceLinks::reach_peers(const std::vector<ArenaOffer>& offers) {
-  const auto self = static_cast<std::size_t>(rank_.value);
-  for (std::size_t peer = 0; peer < offers.size(); ++peer) {
-    const Rank rank{static_cast<std::int32_t>(peer)};
-    const auto arena = fabric_->kept(rank);
-    void* memory = arena == nullptr ? nullptr : arena->memory;
-    if (offers[peer].bytes != arena_bytes().value)
-      return fail(Code::kRemoteError, "rank {}'s memory for links has another size than rank {}'s", number(rank).value,
-                  number(rank_).value);
-    if (!peers_.same_process(peer, self)) {
-      TUTTI_TRY(fabric_->open(rank, device_, offers[peer].handle, &memory));
-    } else if (!peers_.cards[peer].same_device(peers_.cards[self])) {
-      bool reachable = false;
-      TUTTI_TRY(driver_.reach(device_, arena->device, &reachable));
-      if (!reachable)
-        return fail(Code::kUnsupported, "rank {}'s device {} cannot reach device {} of rank {}", number(rank_).value,
-                    device_, arena->device, number(rank).value);
-    }
-    links_.arenas[peer] = static_cast<std::byte*>(memory);
-  }
-  return {};
-}
-
-void RankDeviceLinks::open_lending() {
-  const DeviceFabric::Segments segments = fabric_->segments();
-  if (std::find(segments.begin(), segments.end(), nullptr) != segments.end()) return;
-  const LendingPages pages(segments);
-  lender_ = std::make_unique<DeviceLender>(driver_, rank_, pages);
-  borrower_ = std::make_unique<DeviceBorrower>(driver_, device_, links_, peers_.processes, pages);
-}
-
-MulticastKind RankDeviceLinks::wished_multicast(MulticastMode mode) const {
-  if (mode == MulticastMode::kMapped) return MulticastKind::kMapped;
-  if (mode == MulticastMode::kOff || peers_.ranks() == 1 || !peers_.single_process()) return MulticastKind::kNone;
-  for (std::size_t rank = 0; rank < peers_.cards.size(); ++rank)
-    if (peers_.sharing(rank, true) != 1) return MulticastKind::kNone;
-  DeviceMappings* const mappings = driver_.virtual_memory();
-  return mappings != nullptr && mappings->can_multicast(device_) ? MulticastKind::kMulticast : MulticastKind::kNone;
-}
-
-// Rank 0 makes the mirrors of all: whatever fails, there is nothing half made, and nobody waits for a device that was
-// not added. Without them the ranks go on, but where they were told to check just that.
-Status RankDeviceLinks::open_multicast(const std::vector<ArenaOffer>& offers, RankExchange& ranks) {
-  std::vector<MulticastKind> wishes;
-  std::vector<int> devices;
-  for (std::size_t rank = 0; rank < offers.size(); ++rank) {
-    wishes.push_back(offers[rank].mirror);
-    const auto arena = fabric_->kept(Rank{static_cast<std::int32_t>(rank)});
-    devices.push_back(arena == nullptr ? -1 : arena->device);
-  }
-  MulticastKind kind = MulticastKind::kNone;
-  TUTTI_TRY(choose_mirrors(wishes, peers_.numbers, &kind));
-  if (kind == MulticastKind::kNone) return {};
-  if (!peers_.single_process() || driver_.virtual_memory() == nullptr)
-    return fail(Code::kUnsupported, "TUTTI_MULTICAST=mapped is for ranks of one process whose driver maps memory");
-  Status made;
-  if (rank_ == Rank{0}) made = fabric_->make_multicast(kind, devices, Bytes{links_.geometry.mirror_bytes()});
-  made = agree(made, ranks);
-  if (!made.ok() && kind == MulticastKind::kMapped) return made;
-  why_no_multicast_ = made;
-  if (!made.ok()) return {};
-  const MulticastBuffer& mirror = *fabric_->mirror();
-  links_.multimem = kind == MulticastKind::kMulticast;
-  links_.mirror = mirror.to_read(rank_);
-  links_.to_mirrors = mirror.to_write(rank_);
-  multicast_bytes_ = mirror.bytes_of(rank_);
-  return {};
 }
 
 }  // namespace tutti

@@ -1,5 +1,4 @@
-// The device side of a communicator whose ranks' kernels reach one another's memory: which device each rank uses, its
-// arena, and whether all reach one another. Made at join; afterwards only read.
+// The device memory that the kernels of a communicator's ranks reach: its owners, its mappings, and their end.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "core/clock.h"
 #include "core/mutex.h"
-#include "core/settings.h"
 #include "core/status.h"
+#include "core/units.h"
 #include "device/device_driver.h"
 #include "transport/device/block_budget.h"
 #include "transport/device/device_allocation.h"
-#include "transport/device/device_info.h"
-#include "transport/device/device_lending.h"
 #include "transport/device/multicast_buffer.h"
-#include "transport/rank_exchange.h"
 #include "transport/shm/segment.h"
 
 namespace tutti {
@@ -74,65 +69,6 @@ class DeviceFabric {
   std::unique_ptr<MulticastBuffer> multicast_ TUTTI_GUARDED_BY(mutex_);
   Segments others_ TUTTI_GUARDED_BY(mutex_);
   bool exported_ TUTTI_GUARDED_BY(mutex_) = false;
-};
-
-/// One rank's part of it: its arena, its stream and its report.
-class RankDeviceLinks {
- public:
-  /// `device`: this process's number of the device of `rank`, which counts among the peers.
-  RankDeviceLinks(std::shared_ptr<DeviceFabric> fabric, DeviceDriver& driver, int device, Rank rank, DevicePeers peers)
-      : fabric_(std::move(fabric)), driver_(driver), device_(device), rank_(rank), peers_(std::move(peers)) {}
-  ~RankDeviceLinks();
-  RankDeviceLinks(const RankDeviceLinks&) = delete;
-  RankDeviceLinks& operator=(const RankDeviceLinks&) = delete;
-
-  /// Meets the other ranks: all have links then, or none has and the status says why, the same on all. `kernels` are
-  /// loaded. Blocks for as long as it takes to allocate.
-  Status open(Bytes slot, MulticastMode multicast, std::span<const Kernel* const> kernels, RankExchange& ranks);
-  /// What all conclude from what each found: if several are not ok, that of the lowest rank that found more than that
-  /// others are late.
-  static Status agree(const Status& mine, RankExchange& ranks);
-
-  DeviceDriver& driver() const { return driver_; }
-  int device() const { return device_; }
-  /// What the communicator calls a rank of the links.
-  Rank number(Rank rank) const {
-    return rank == kNoRank ? kNoRank : Rank{peers_.number(static_cast<std::size_t>(rank.value))};
-  }
-  const DeviceLinks& links() const { return links_; }
-  DeviceDriver::Stream stream() const { return stream_; }
-  /// Of ranks in several processes, all alive at the join; else nullptr.
-  DeviceLender* lender() const { return lender_.get(); }
-  DeviceBorrower* borrower() const { return borrower_.get(); }
-  Bytes memory() const { return arena_bytes() + multicast_bytes_; }
-  /// Not ok: they could not be set up, though all ranks' devices have multicast.
-  const Status& why_no_multicast() const { return why_no_multicast_; }
-
- private:
-  struct BlockOffer;
-  struct ArenaOffer;
-  std::uint32_t most_blocks() const;
-  std::vector<BlockClaim> claims() const;
-  Status agree_on_blocks(RankExchange& ranks, std::uint32_t* blocks);
-  void make_geometry(Bytes slot, std::uint32_t blocks);
-  Bytes arena_bytes() const;
-  Status allocate(std::span<const Kernel* const> kernels, DeviceDriver::Handle* handle);
-  Status reach_peers(const std::vector<ArenaOffer>& offers);
-  void open_lending();
-  MulticastKind wished_multicast(MulticastMode mode) const;
-  Status open_multicast(const std::vector<ArenaOffer>& offers, RankExchange& ranks);
-
-  const std::shared_ptr<DeviceFabric> fabric_;
-  DeviceDriver& driver_;
-  const int device_;
-  const Rank rank_;
-  const DevicePeers peers_;
-  DeviceLinks links_;
-  Bytes multicast_bytes_{0};
-  Status why_no_multicast_;
-  DeviceDriver::Stream stream_ = nullptr;
-  std::unique_ptr<DeviceLender> lender_;
-  std::unique_ptr<DeviceBorrower> borrower_;
 };
 
 }  // namespace tutti

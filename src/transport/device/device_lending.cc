@@ -61,8 +61,10 @@ std::size_t DeviceLender::publish(const DeviceDriver::Allocation& allocation) {
   // Peers that never close anything keep what was lent: no more of it then.
   if (free == kNone || allocation.id == failed_ || retired_.size() >= kLentRegions) return kNone;
   LendingPage::Region& region = page().regions[free];
-  if (!driver_.export_memory(allocation.device, allocation.begin, &region.handle).ok())
-    return failed_ = allocation.id, kNone;
+  if (!driver_.export_memory(allocation.device, allocation.begin, &region.handle).ok()) {
+    failed_ = allocation.id;
+    return kNone;
+  }
   region.address.store(reinterpret_cast<std::uintptr_t>(allocation.begin), std::memory_order_relaxed);
   entries_[free] = Entry{};
   entries_[free].allocation = allocation;
@@ -187,7 +189,8 @@ Status DeviceBorrower::map(std::size_t peer, std::size_t index, DeviceDriver::St
     if (!driver_.open_memory(device_, region.handle, &known.mapped).ok()) {
       known.mapped = nullptr;
       peers_[peer].again = true;
-      return answer(peer, index, state | LendingPage::kRefused), Status{};
+      answer(peer, index, state | LendingPage::kRefused);
+      return {};
     }
     address = reinterpret_cast<std::uintptr_t>(known.mapped);
   }

@@ -27,7 +27,7 @@ class LendingPages {
   std::vector<std::shared_ptr<Segment>> segments_;
 };
 
-/// The owner's side, one a rank and communicator. Any thread.
+/// The owner's side, one per rank and communicator. Any thread.
 class DeviceLender {
  public:
   DeviceLender(DeviceDriver& driver, Rank self, LendingPages pages)
@@ -79,7 +79,7 @@ class DeviceLender {
   std::uint64_t failed_ TUTTI_GUARDED_BY(mutex_) = 0;  // the last allocation that could not be exported
 };
 
-/// The readers' side, one a rank and communicator. Any thread.
+/// The readers' side, one per rank and communicator. Any thread.
 class DeviceBorrower {
  public:
   /// `links`: where kernels find what is mapped, in the rank's arena.

@@ -8,7 +8,7 @@ namespace tutti {
 Capabilities MixedEndpoint::capabilities() const {
   const Capabilities near = near_->capabilities();
   const Capabilities far = far_->capabilities();
-  return {std::min(near.max_message, far.max_message), std::min(near.credits, far.credits), false};
+  return {std::min(near.max_message, far.max_message), std::min(near.credits, far.credits)};
 }
 
 std::byte* MixedEndpoint::send_claim(Route route, Bytes bytes) {

@@ -241,7 +241,11 @@ void ShmEndpoint::announce_sleep() {
   barrier_was_run_ = nobody_came_ && all_enrolled() && ProcessBarrier::run();
 }
 
-void ShmEndpoint::cancel_sleep() { peers_[index(rank_.value)]->sleep_word.cancel(); }
+// Who finds something after the announcement does not go on to sleep: the next wait begins without the barrier.
+void ShmEndpoint::cancel_sleep() {
+  peers_[index(rank_.value)]->sleep_word.cancel();
+  nobody_came_ = false;
+}
 
 void ShmEndpoint::sleep(std::chrono::nanoseconds slice) {
   const auto longest = barrier_was_run_ ? slice : std::min(slice, kSliceWithoutBarrier);

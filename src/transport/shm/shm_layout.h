@@ -16,6 +16,9 @@ namespace tutti {
 
 /// Sizes that all ranks of a communicator agreed on at join; they fix the layout of every segment.
 struct ShmGeometry {
+  /// A segment has links to every rank: those of more would not fit an address space.
+  static constexpr int kMostRanks = 4096;
+
   int ranks = 1;
   int lanes = 1;
   Bytes slot_bytes{256 * 1024};  ///< payload of a large slot: the largest message
@@ -55,6 +58,7 @@ struct ControlPage {
   alignas(kCacheLine) DirectPage direct;
 };
 static_assert(sizeof(ControlPage) <= 4096);
+static_assert(DirectPage::kMostRanks >= ShmGeometry::kMostRanks);
 
 class ShmLayout {
  public:

@@ -106,7 +106,10 @@ ReferenceState TcpEndpoint::send_reference(Route route, const std::byte* data, B
     to.lent(kind);
     write(to);
   };
-  if (!route.shared) return lend(route.peer), ReferenceState::kSent;
+  if (!route.shared) {
+    lend(route.peer);
+    return ReferenceState::kSent;
+  }
   ++multicast_[route.lane].sent;
   for (const Rank peer : place_.far) lend(peer);
   return ReferenceState::kSent;

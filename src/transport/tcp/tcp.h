@@ -36,7 +36,7 @@ class TcpEndpoint {
 
   Rank rank() const { return place_.rank; }
   int ranks() const { return place_.ranks; }
-  Capabilities capabilities() const { return {geometry_.max_message, geometry_.credits, false}; }
+  Capabilities capabilities() const { return {geometry_.max_message, geometry_.credits}; }
 
   std::byte* send_claim(Route route, Bytes bytes);
   void send_commit(Route route, Bytes bytes, Fingerprint fingerprint);

@@ -182,7 +182,10 @@ SocketState TcpInbox::receive_some(TcpStream& stream, std::byte* first, std::siz
     message.msg_iovlen = 2;
     received = ::recvmsg(stream.socket.get(), &message, MSG_DONTWAIT);
   }
-  if (received > 0) return *got = static_cast<std::size_t>(received), SocketState::kDone;
+  if (received > 0) {
+    *got = static_cast<std::size_t>(received);
+    return SocketState::kDone;
+  }
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return SocketState::kAgain;
   fault_ = received == 0 ? "the peer closed the connection" : errno_text();
   return SocketState::kClosed;

@@ -83,7 +83,10 @@ bool TcpLink::flush() {
   if (!outbox_.unsent_messages() && streams_.gone(peer_)) return true;
   // Nobody may be looking at this link but those who want to write: the peer's word to go on is for them.
   if (stream_.socket.valid() && !outbox_.resumed()) read_all();
-  if (!stream_.socket.valid()) return connect(), false;
+  if (!stream_.socket.valid()) {
+    connect();
+    return false;
+  }
   const SocketState state = outbox_.write(stream_);
   if (state == SocketState::kDone) return !outbox_.unsent();
   if (state == SocketState::kAgain) return false;
@@ -102,9 +105,15 @@ SocketState TcpLink::read(std::optional<FrameKind> kind) {
 Peek TcpLink::peek(FrameKind kind, Bytes bytes, Fingerprint fingerprint, std::byte* landing) {
   const Peek peek = inbox_.peek(kind, bytes, fingerprint);
   if (peek.state != PeekState::kAgain) return peek;
-  if (!stream_.socket.valid()) return connect(), peek;
+  if (!stream_.socket.valid()) {
+    connect();
+    return peek;
+  }
   inbox_.land(kind, landing, bytes, fingerprint);
-  if (read(kind) == SocketState::kClosed) return connect(), peek;
+  if (read(kind) == SocketState::kClosed) {
+    connect();
+    return peek;
+  }
   return inbox_.peek(kind, bytes, fingerprint);
 }
 

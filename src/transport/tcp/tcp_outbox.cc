@@ -30,7 +30,10 @@ SocketState write_some(TcpStream& stream, iovec* pieces, std::size_t count, std:
   const ssize_t sent = count == 1
                            ? ::send(stream.socket.get(), pieces->iov_base, pieces->iov_len, MSG_NOSIGNAL | MSG_DONTWAIT)
                            : ::sendmsg(stream.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (sent >= 0) return *written = static_cast<std::size_t>(sent), SocketState::kDone;
+  if (sent >= 0) {
+    *written = static_cast<std::size_t>(sent);
+    return SocketState::kDone;
+  }
   return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? SocketState::kAgain : SocketState::kClosed;
 }
 

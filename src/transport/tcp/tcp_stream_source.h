@@ -12,7 +12,7 @@
 
 namespace tutti {
 
-/// One a rank and communicator. Threads: want(), take() and set_listener() by the thread that drives the endpoint;
+/// One per rank and communicator. Threads: want(), take() and set_listener() by the thread that drives the endpoint;
 /// nothing blocks.
 class TcpStreamSource {
  public:

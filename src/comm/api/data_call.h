@@ -1,0 +1,49 @@
+// The frame of the C functions that move data: such a call runs now, or it is checked now and runs later.
+#pragma once
+
+#include <concepts>
+#include <memory>
+
+#include "comm/api/handle.h"
+#include "comm/queue/call_group.h"
+
+namespace tutti {
+
+/// What such a function makes of its arguments: a collective, or a transfer.
+template <class C>
+concept DataCall = requires(C call, Communicator& communicator) {
+  /// Completes, checks and runs it on the calling thread.
+  { call.run(communicator) } -> std::same_as<Status>;
+  /// Completes and checks it.
+  { call.check(communicator) } -> std::same_as<Status>;
+  /// Of what was checked, whether it can go elsewhere than on a CUDA stream.
+  { call.check_blocking(communicator) } -> std::same_as<Status>;
+  /// The same call, with all that it needs but the buffers.
+  { call.queued(communicator) } -> std::same_as<QueuedCall>;
+};
+
+/// In a group or on a stream: checked here, run by another thread or at the end of the group.
+template <DataCall C>
+Status submit(C& call, tuttiComm_t comm, tuttiStream_t stream) {
+  if (stream != nullptr) TUTTI_TRY(check_handle(stream));
+  const std::shared_ptr<Communicator>& communicator = comm->comm;
+  if (communicator->failures().failed()) return communicator->failures().status();
+  TUTTI_TRY(call.check(*communicator));
+  if (stream == nullptr || !stream->stream->is_cuda()) TUTTI_TRY(call.check_blocking(*communicator));
+  return CallGroup::run_later(communicator, call.queued(*communicator), stream != nullptr ? stream->stream : nullptr);
+}
+
+/// The whole body of the C function, for guard() or guard_quick(): a call that runs now has no NoCancel of its own.
+template <DataCall C>
+Status run_or_submit(C call, tuttiComm_t comm, tuttiStream_t stream) {
+  CallGuard call_guard;
+  Status status = call_guard.enter(comm);
+  if (status.ok() && stream == nullptr && CallGroup::depth() == 0) [[likely]]
+    return comm->comm->failures().attempt([&] { return call.run(*comm->comm); });
+  const NoCancel no_cancel;
+  if (status.ok()) status = comm->comm->failures().attempt([&] { return submit(call, comm, stream); });
+  if (!status.ok() && CallGroup::depth() != 0) CallGroup::current().refuse(status);
+  return status;
+}
+
+}  // namespace tutti

@@ -1,0 +1,146 @@
+#include "comm/call_driver.h"
+
+#include <chrono>
+#include <utility>
+
+#include "comm/progress_state.h"
+#include "comm/stream_wait.h"
+
+namespace tutti {
+
+namespace {
+/// Between two looks, of a thread that waits for operations that the progress thread runs.
+constexpr std::chrono::milliseconds kTurnSlice{50};
+}  // namespace
+
+CallDriver::CallDriver(const Settings& settings, std::shared_ptr<const AutomaticChoice> choice, const Peers& peers,
+                       FailureHandler& failures, WaitJudge& judge, Executor& host, LogSource source)
+    : rank_(peers.rank()),
+      failures_(failures),
+      judge_(judge),
+      host_(host),
+      board_(host.links().board()),
+      timeout_seconds_(settings.timeout_seconds),
+      binder_(settings, std::move(choice), rank_, peers.ranks(), static_cast<int>(peers.far().size()), source) {
+  running_.executor = &host_;
+}
+
+Status CallDriver::wait_until_quiet() {
+  if (turns_.is_empty()) return {};
+  TUTTI_TRY(ProgressState::refuse_wait());
+  StreamWait wait(failures_, rank_, timeout());
+  while (!turns_.wait_for_end(kTurnSlice)) TUTTI_TRY(wait.check());
+  return {};
+}
+
+Status CallDriver::prepare_to_begin() {
+  if (failures_.failed()) return failures_.status();
+  if (closed_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);
+  binder_.forget();
+  return {};
+}
+
+Status CallDriver::begin(const CallArguments& arguments, bool* nothing_to_run) {
+  TUTTI_TRY(prepare_to_begin());
+  announce(arguments, RunningCall::Way::kHost, host_);
+  *nothing_to_run = running_.is_empty();
+  if (*nothing_to_run) return {};
+  const Bytes block = binder_.bind(arguments, running_.call, &binder_.plans());
+  binder_.bind_host_buffers(arguments, running_.call, block);
+  return {};
+}
+
+Status CallDriver::begin(std::span<Transfer> transfers, RunningCall::Way way, Executor& executor) {
+  TUTTI_TRY(prepare_to_begin());
+  running_.call = Call{};
+  running_.call.sequence = turns_.number();
+  running_.call.collective = Collective::kSendRecv;
+  running_.way = way;
+  running_.executor = &executor;
+  transfers_ = transfers;
+  board_.begin_peers(turns_.number());
+  running_.timeout = timeout();
+  judge_.begin();
+  return {};
+}
+
+void CallDriver::announce(const CallArguments& arguments, RunningCall::Way way, Executor& executor) {
+  describe_call(arguments, turns_.begin_number(), &running_.call);
+  running_.way = way;
+  running_.executor = &executor;
+  board_.begin(running_.call);
+  running_.timeout = timeout();
+  judge_.begin();
+}
+
+void CallDriver::announce_memory_unknown(const CallArguments& arguments) {
+  describe_call(arguments, turns_.number() + 1, &running_.call);
+  running_.call.memory_unknown = true;
+  running_.way = RunningCall::Way::kHost;
+  running_.executor = &host_;
+  board_.begin(running_.call);
+  running_.timeout = timeout();
+  judge_.begin();
+}
+
+std::uint64_t CallDriver::begin_finalize() {
+  const std::uint64_t last = turns_.number();
+  binder_.forget();
+  running_.call = Call{};
+  running_.call.sequence = last + 1;
+  running_.call.collective = Collective::kFinalize;
+  running_.timeout = timeout();
+  board_.begin(running_.call);
+  return last;
+}
+
+Status CallDriver::run_begun() {
+  return running_.exchanges() ? executor().run(transfers_, judge_) : executor().run(binder_.launch(), judge_);
+}
+
+void CallDriver::start() {
+  if (running_.exchanges()) {
+    executor().start(transfers_);
+  } else {
+    executor().start(binder_.launch());
+  }
+}
+
+Status CallDriver::advance(bool look, bool* done) {
+  const Progress progress = executor().advance();
+  *done = progress == Progress::kDone;
+  if (*done || (progress == Progress::kAgain && !look && !judge_.alarmed())) return {};
+  if (look) executor().links().serve();  // what it waits for may wait for connections that it does not look at
+  board_.post_awaited(executor().missing());
+  return judge_.check(executor().missing(), executor().progress());
+}
+
+Status CallDriver::finish(Status status, std::uint64_t ticket) {
+  if (!status.ok()) [[unlikely]]
+    return finish_failed(std::move(status), ticket);
+  finish_well(ticket);
+  return status;
+}
+
+// A call that failed has not ended for the peers: who waits for its end hears the cause. One that was refused has not
+// begun.
+Status CallDriver::finish_failed(Status status, std::uint64_t ticket) {
+  if (status.code() != Code::kInvalidUsage) {
+    status = failures_.fail_for_good(std::move(status), kNoRank);
+    executor().abandon();
+  }
+  turns_.end(ticket);
+  return status;
+}
+
+// Memory can run out in the middle of an operation, and a function of the caller's can throw what it likes; the ticket
+// is given back all the same.
+Status CallDriver::failed_inside() const noexcept {
+  try {
+    return what_was_thrown(fmt::format("{} of rank {}", judge_.what_runs(), rank_.value));
+  } catch (...) {
+    return no_memory();
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,168 @@
+// The one way of a communicator's operations: take a turn, begin (plan and bind), run, finish. A blocking call goes it
+// at once, a queued one step by step, and one that becomes a kernel on a CUDA stream leaves it when it is bound.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "comm/call/arguments.h"
+#include "comm/failure/failure_handler.h"
+#include "comm/failure/peers.h"
+#include "comm/failure/running_call.h"
+#include "comm/failure/wait_judge.h"
+#include "comm/launch_binder.h"
+#include "comm/turn_queue.h"
+#include "core/call_board.h"
+#include "core/log.h"
+#include "core/settings.h"
+#include "core/status.h"
+#include "executor/executor.h"
+
+namespace tutti {
+
+/// One per communicator. It knows no device: what calls on device buffers do otherwise is in DeviceCalls, which uses
+/// the parts of begin(). By the thread whose turn it is, but for what says otherwise.
+class CallDriver {
+ public:
+  /// All outlive this, and so does the name in `source`. `host` is the executor of calls on host memory.
+  CallDriver(const Settings& settings, std::shared_ptr<const AutomaticChoice> choice, const Peers& peers,
+             FailureHandler& failures, WaitJudge& judge, Executor& host, LogSource source);
+
+  // Blocking calls, by the API's thread.
+
+  /// Runs a checked collective on host memory to its end on the calling thread, after all earlier operations.
+  Status run(const CallArguments& arguments) {
+    return run_in_turn([&](bool* nothing_to_run) { return begin(arguments, nothing_to_run); });
+  }
+  /// The same for sends and receives, which proceed together.
+  Status run(std::span<Transfer> transfers) {
+    return run_in_turn([&](bool*) { return begin(transfers); });
+  }
+  /// Whether the call is the last one again, which run_again() runs without check, plan and most of the binding.
+  bool is_repeat(const CallArguments& arguments) const {
+    return turns_.is_empty() && binder_.is_repeat(arguments, running_.call);
+  }
+  Status run_again(const CallArguments& arguments);
+  /// The order of things: waits for all earlier operations, takes a turn, begins the operation by
+  /// begin(&nothing_to_run), runs it, unless there is nothing left to run, and finishes it.
+  template <class Begin>
+  Status run_in_turn(const Begin& begin);
+  /// Blocks until all operations that have a ticket have ended. kInvalidUsage: in a callback of a stream, whose thread
+  /// is what runs them. The failure, where there is one and they do not end by it. kTimeout, for good: that thread has
+  /// been held up for longer than an operation may take.
+  Status wait_until_quiet();
+
+  // The same step by step: begin(), start(), advance() until it is done or fails, finish().
+
+  /// `nothing_to_run`: the call moves nothing, and is not to be started.
+  Status begin(const CallArguments& arguments, bool* nothing_to_run);
+  Status begin(std::span<Transfer> transfers) { return begin(transfers, RunningCall::Way::kHost, host_); }
+  void start();
+  /// Moves what can be moved; never blocks. `look`: it has waited for a while, so ask whether that is worth it. Not ok:
+  /// it has failed, and is to be finished.
+  Status advance(bool look, bool* done);
+  /// Gives the turn back; returns how the operation ended.
+  Status finish(Status status, std::uint64_t ticket);
+  /// In a handler of an exception: what it means for the caller of the running operation.
+  Status failed_inside() const noexcept;
+
+  // What begin() consists of.
+
+  /// Not ok: no operation begins any more. Else the last call is forgotten, and the next one bound anew.
+  Status prepare_to_begin();
+  /// Gives the call its number and writes it on the board, where peers can read it; from now on its waits are judged.
+  void announce(const CallArguments& arguments, RunningCall::Way way, Executor& executor);
+  /// The same for the next call, before its begin(), of which is not known whether it is on host memory.
+  void announce_memory_unknown(const CallArguments& arguments);
+  /// `executor` may be another one than the host's, which moves the data of these transfers.
+  Status begin(std::span<Transfer> transfers, RunningCall::Way way, Executor& executor);
+  /// Finalize is a collective that moves nothing. Returns the number of the last call before it.
+  std::uint64_t begin_finalize();
+
+  /// No operation begins after this. By the API's thread.
+  void close() { closed_ = true; }
+  bool closed() const { return closed_; }
+
+  TurnQueue& turns() { return turns_; }
+  LaunchBinder& binder() { return binder_; }
+  const LaunchBinder& binder() const { return binder_; }
+  /// What runs, or ran last.
+  const RunningCall& running() const { return running_; }
+  Executor& executor() { return *running_.executor; }
+  Executor& host() { return host_; }
+  CallBoard& board() { return board_; }
+
+  /// Seconds; 0: for ever. From the next operation on. Any thread.
+  double timeout() const { return timeout_seconds_.load(std::memory_order_relaxed); }
+  void set_timeout(double seconds) { timeout_seconds_.store(seconds, std::memory_order_relaxed); }
+
+ private:
+  Status run_launch();
+  Status run_begun();
+  void finish_well(std::uint64_t ticket);
+  Status finish_failed(Status status, std::uint64_t ticket);
+
+  const Rank rank_;
+  FailureHandler& failures_;
+  WaitJudge& judge_;
+  Executor& host_;
+  CallBoard& board_;                     // of the host executor's links
+  std::atomic<double> timeout_seconds_;  // relaxed: set by callers, read by the thread that waits
+  bool closed_ = false;
+  TurnQueue turns_;
+  RunningCall running_;
+  std::span<Transfer> transfers_;  // of what runs, if it exchanges
+  LaunchBinder binder_;            // of what runs, if it does not
+};
+
+// Nothing is built, allocated or locked here: this is what a program waits for that makes small calls.
+inline Status CallDriver::run_again(const CallArguments& arguments) {
+  const std::uint64_t ticket = turns_.take();
+  if (!binder_.has_same_root(arguments)) binder_.change_root(arguments, &running_.call);
+  running_.call.sequence = turns_.begin_number();
+  board_.begin(running_.call);
+  running_.timeout = timeout();
+  judge_.begin();
+  binder_.bind_again(arguments, running_.call);
+  Status status = run_launch();
+  if (status.ok()) [[likely]] {
+    finish_well(ticket);
+  } else {
+    status = finish_failed(std::move(status), ticket);
+  }
+  return status;
+}
+
+inline void CallDriver::finish_well(std::uint64_t ticket) {
+  board_.end(turns_.number());
+  turns_.end(ticket);
+}
+
+inline Status CallDriver::run_launch() {
+  try {
+    return running_.executor->run(binder_.launch(), judge_);
+  } catch (...) {
+    return failed_inside();
+  }
+}
+
+template <class Begin>
+Status CallDriver::run_in_turn(const Begin& begin) {
+  if (!turns_.is_empty()) [[unlikely]]
+    TUTTI_TRY(wait_until_quiet());
+  const std::uint64_t ticket = turns_.take();
+  Status status;
+  bool nothing_to_run = false;
+  try {
+    status = begin(&nothing_to_run);
+    if (status.ok() && !nothing_to_run) status = run_begun();
+  } catch (...) {
+    status = failed_inside();
+  }
+  return finish(std::move(status), ticket);
+}
+
+}  // namespace tutti

@@ -1,0 +1,105 @@
+// What calls of a communicator do otherwise where its process has a device: where their buffers are, how they begin,
+// and how they get their places in CUDA streams.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "comm/call/arguments.h"
+#include "comm/call_driver.h"
+#include "comm/device/device_side.h"
+#include "comm/failure/kernel_monitor.h"
+#include "comm/failure/peers.h"
+#include "comm/failure/wait_judge.h"
+#include "core/status.h"
+#include "core/units.h"
+#include "device/device_event.h"
+#include "device/stream_gate.h"
+
+namespace tutti {
+
+class CudaStream;
+
+/// One per communicator. Where the process has no device exist() is false: calls need nothing of this then. By the
+/// API's thread, but for what says otherwise.
+class DeviceCalls {
+ public:
+  /// All outlive this.
+  DeviceCalls(CallDriver& driver, const Peers& peers, WaitJudge& judge, KernelMonitor& kernels)
+      : driver_(driver), peers_(peers), judge_(judge), kernels_(kernels) {}
+
+  /// Calls on device memory are served by `side` from now on; before the first operation.
+  void adopt(std::unique_ptr<DeviceSide> side);
+  bool exist() const { return side_ != nullptr; }
+  /// nullptr if the process has no device.
+  DeviceSide* side() const { return side_.get(); }
+  /// No kernel of this rank goes on waiting. Any thread.
+  void stop_kernels();
+
+  // Calls that have passed CallCheck, where exist().
+
+  /// Runs a call on whichever memory to its end, after all earlier operations.
+  Status run(CallArguments* arguments);
+  Status run(std::span<Transfer> transfers);
+  /// Finds out where the buffers are, and what serves the call.
+  Status locate(CallArguments* arguments) const { return side_->locate(arguments, peers_.rank().value); }
+  Status locate(const Transfer& transfer) const { return side_->locate(transfer); }
+  /// Whether the call can go elsewhere than on a CUDA stream now. kInvalidUsage: a stream is being captured. Also where
+  /// there is no device.
+  Status check_blocking(const CallArguments& arguments) const;
+  Status check_blocking(std::span<const Transfer> transfers) const;
+
+  // Calls that are driven step by step, where exist(). By the thread whose turn it is.
+
+  /// This rank moves nothing in the call, which may be one of kernels all the same: the other ranks know. Also where
+  /// there is no device.
+  bool has_unknown_memory(const CallArguments& arguments) const;
+  /// Looks whether they have said so; kInProgress: not yet.
+  Status resolve_memory_kind(const CallArguments& arguments, bool* on_device);
+  /// CallDriver::begin() of any call. `on_cuda_stream`: such a stream orders it already.
+  Status begin(const CallArguments& arguments, bool* nothing_to_run, bool on_cuda_stream = false);
+  Status begin(std::span<Transfer> transfers);
+
+  // Calls on CUDA streams.
+
+  /// Whether a collective on a CUDA stream is put there by launch_on().
+  bool launches(const CallArguments& arguments) const;
+  /// Puts a checked call on a CUDA stream, after all earlier ones, and returns. `ended` is its end, of which
+  /// KernelMonitor::poll() tells more by `launched`; it stays nullptr if there is nothing to wait for, or the call has
+  /// become part of a graph. Blocks while earlier calls run that are not on CUDA streams.
+  Status launch_on(const CallArguments& arguments, const CudaStream& stream, std::shared_ptr<DeviceEvent>* ended,
+                   Call* launched);
+  /// A collective that goes through host memory gets its place in the CUDA stream and in `queue`, which takes these
+  /// calls one after another, whichever thread made them. `gate` stays nullptr if the call goes another way.
+  Status stage_on(const CudaStream& stream, void* queue, const CallArguments& arguments,
+                  std::shared_ptr<StreamGate>* gate);
+  /// Like the other stage_on(), for sends and receives, which always go through host memory.
+  Status stage_on(const CudaStream& stream, std::span<const Transfer> transfers, std::shared_ptr<StreamGate>* gate);
+
+  /// Whether a call may be repeated as one on host memory, see CallDriver::is_repeat().
+  bool is_on_host(const CallArguments& arguments) const { return side_ == nullptr || side_->is_on_host(arguments); }
+  /// What lies there is registered no more.
+  void withdraw(const void* memory);
+
+ private:
+  Status open_stage(const CudaStream& stream, StreamKey* place);
+  Status check_default_stream(const char* what) const;
+  void wait_for_kernels();
+  Status wait_for_memory_kind(CallArguments* arguments);
+  Status ask_memory_kind(const CallArguments& arguments);
+  bool find_memory_kind(bool* on_device, Rank* missing) const;
+  Status judge_wait_for(Rank missing);
+  Status bind_kernel(const CallArguments& arguments);
+  Status bind_staged(const CallArguments& arguments);
+  bool is_registered(const void* memory) const;
+
+  CallDriver& driver_;
+  const Peers& peers_;
+  WaitJudge& judge_;
+  KernelMonitor& kernels_;
+  std::unique_ptr<DeviceSide> side_;  // nullptr: the process has no device
+};
+
+}  // namespace tutti

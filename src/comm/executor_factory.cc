@@ -1,0 +1,137 @@
+#include "comm/executor_factory.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "comm/membership/hub.h"
+#include "executor/cpu_executor.h"
+#include "transport/inproc.h"
+#include "transport/mixed/mixed.h"
+#include "transport/shm/shm.h"
+#include "transport/tcp/tcp.h"
+
+namespace tutti {
+
+namespace {
+
+/// Lanes of links that a communicator has; algorithms use at most as many.
+constexpr int kLanes = 2;
+/// One more, which sends and receives have for themselves.
+constexpr Lane kPeerLane{kLanes};
+/// Messages that a tcp link holds, of each kind; half of them are sure to be free before the other half is consumed.
+constexpr std::uint32_t kTcpCredits = 8;
+
+/// A rank whose memory is not mapped here.
+int far_rank(const JoinResult& joined) {
+  const auto far = std::find(joined.segments.begin(), joined.segments.end(), nullptr);
+  return static_cast<int>(far - joined.segments.begin()) % static_cast<int>(joined.segments.size());
+}
+
+PeerPolicy peers_of(const CreateOptions& options) { return {kPeerLane, options.settings.unexpected_bytes}; }
+
+Status make_inproc(const CreateOptions& options, const JoinResult& joined, const LadderPolicy& ladder,
+                   std::unique_ptr<Executor>* executor) {
+  if (!joined.single_process) return fail(Code::kInvalidUsage, "TUTTI_TRANSPORT=inproc needs all ranks in one process");
+  const auto fabric = Hub::shared<InprocFabric>(joined.membership->comm_id(), [&] {
+    return std::make_shared<InprocFabric>(options.ranks, kLanes + 1, options.settings.shm_slot_bytes);
+  });
+  *executor = std::make_unique<CpuExecutor<InprocEndpoint>>(
+      std::make_unique<InprocEndpoint>(fabric, Rank{options.rank}), ladder, peers_of(options));
+  return {};
+}
+
+Status open_tcp(const CreateOptions& options, const JoinResult& joined, const std::vector<Rank>& near,
+                std::unique_ptr<TcpEndpoint>* endpoint) {
+  TcpEndpoint::Place place{Rank{options.rank}, options.ranks, kLanes + 1, {}};
+  for (Rank peer{0}; peer.value < options.ranks; ++peer)
+    if (!std::binary_search(near.begin(), near.end(), peer)) place.far.push_back(peer);
+  const TcpGeometry geometry{options.settings.shm_slot_bytes, kTcpCredits, options.settings.checksum};
+  return TcpEndpoint::open(*joined.tcp_streams, geometry, std::move(place), LogSource{Rank{options.rank}, options.name},
+                           endpoint);
+}
+
+Status make_mixed(const CreateOptions& options, const JoinResult& joined, const std::vector<Rank>& near,
+                  const LadderPolicy& ladder, std::unique_ptr<Executor>* executor) {
+  std::unique_ptr<TcpEndpoint> far;
+  TUTTI_TRY(open_tcp(options, joined, near, &far));
+  if (near.size() == 1) {
+    *executor = std::make_unique<CpuExecutor<TcpEndpoint>>(std::move(far), ladder, peers_of(options));
+    return {};
+  }
+  std::vector<int> places(static_cast<std::size_t>(options.ranks), -1);
+  std::vector<std::shared_ptr<Segment>> segments;
+  for (const Rank rank : near) {
+    places[static_cast<std::size_t>(rank.value)] = static_cast<int>(segments.size());
+    segments.push_back(joined.segments[static_cast<std::size_t>(rank.value)]);
+  }
+  ShmGeometry geometry = geometry_of(options);
+  geometry.ranks = static_cast<int>(near.size());
+  const Rank self{places[static_cast<std::size_t>(options.rank)]};
+  std::unique_ptr<ShmEndpoint> endpoint;
+  TUTTI_TRY(ShmEndpoint::open(geometry, self, std::move(segments), &endpoint));
+  *executor = std::make_unique<CpuExecutor<MixedEndpoint>>(
+      std::make_unique<MixedEndpoint>(std::move(endpoint), std::move(far), std::move(places)), ladder,
+      peers_of(options));
+  return {};
+}
+
+}  // namespace
+
+ShmGeometry geometry_of(const CreateOptions& options) {
+  ShmGeometry geometry;
+  geometry.ranks = options.ranks;
+  geometry.lanes = kLanes + 1;
+  geometry.slot_bytes = options.settings.shm_slot_bytes;
+  geometry.slots = options.settings.shm_slots;
+  return geometry;
+}
+
+Machine machine_of(const CreateOptions& options, const JoinResult& joined, const Capabilities& capabilities) {
+  Machine machine;
+  machine.ranks = options.ranks;
+  machine.max_message = capabilities.max_message;
+  machine.credits = capabilities.credits;
+  machine.lanes = kLanes;
+  machine.deterministic = options.settings.deterministic;
+  machine.same_host_id = joined.same_host_id;
+  machine.same_boot_id = joined.kernel_ranks == options.ranks;
+  if (options.settings.transport == TransportKind::kTcp) {
+    machine.network = options.ranks > 1;
+    machine.hosts.resize(static_cast<std::size_t>(options.ranks));
+    std::iota(machine.hosts.begin(), machine.hosts.end(), 0);
+  } else if (options.settings.transport != TransportKind::kInproc) {
+    machine.network = !joined.all_mapped;
+    machine.hosts = joined.hosts;
+  }
+  if (machine.network) machine.credits = std::min(options.settings.shm_slots, kTcpCredits);
+  return machine;
+}
+
+std::vector<Rank> near_ranks(const CreateOptions& options, const JoinResult& joined) {
+  if (options.settings.transport == TransportKind::kTcp) return {Rank{options.rank}};
+  std::vector<Rank> near;
+  const int host = joined.hosts[static_cast<std::size_t>(options.rank)];
+  for (Rank peer{0}; peer.value < options.ranks; ++peer)
+    if (joined.hosts[static_cast<std::size_t>(peer.value)] == host) near.push_back(peer);
+  return near;
+}
+
+Status make_executor(const CreateOptions& options, const JoinResult& joined, bool oversubscribed,
+                     std::unique_ptr<Executor>* executor) {
+  const TransportKind kind = options.settings.transport;
+  const std::vector<Rank> near = near_ranks(options, joined);
+  const bool network = kind == TransportKind::kTcp || (kind == TransportKind::kAuto && !joined.all_mapped);
+  const LadderPolicy ladder = LadderPolicy::choose(oversubscribed, options.settings.spin_microseconds, network);
+  if (kind == TransportKind::kInproc) return make_inproc(options, joined, ladder, executor);
+  if (network) return make_mixed(options, joined, near, ladder, executor);
+  if (!joined.all_mapped)
+    return fail(Code::kInvalidUsage, "TUTTI_TRANSPORT={}, but rank {} ({}) is on another host", name_of(kind),
+                far_rank(joined), joined.membership->describe(Rank{far_rank(joined)}));
+  std::unique_ptr<ShmEndpoint> endpoint;
+  TUTTI_TRY(ShmEndpoint::open(geometry_of(options), Rank{options.rank}, joined.segments, &endpoint));
+  *executor = std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder, peers_of(options));
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,28 @@
+// From who is where to the executor of calls on host memory: its links' sizes, its transport, and the machine that the
+// choice of algorithms knows.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/create_options.h"
+#include "comm/join/join.h"
+#include "core/machine.h"
+#include "core/status.h"
+#include "executor/executor.h"
+#include "transport/shm/shm_layout.h"
+
+namespace tutti {
+
+/// Of the links in a rank's segment, for all ranks.
+ShmGeometry geometry_of(const CreateOptions& options);
+/// The ranks that share this one's memory, in rank order, this one included.
+std::vector<Rank> near_ranks(const CreateOptions& options, const JoinResult& joined);
+/// What the choice may know is equal on all ranks: it comes from the settings that agree and from who is where.
+/// `capabilities`: of the executor's links.
+Machine machine_of(const CreateOptions& options, const JoinResult& joined, const Capabilities& capabilities);
+/// `oversubscribed`: more ranks run here than there are cores.
+Status make_executor(const CreateOptions& options, const JoinResult& joined, bool oversubscribed,
+                     std::unique_ptr<Executor>* executor);
+
+}  // namespace tutti

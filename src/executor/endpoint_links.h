@@ -1,0 +1,49 @@
+// The links of an endpoint, for those who are compiled once and not once a transport.
+#pragma once
+
+#include <cstddef>
+
+#include "executor/rank_links.h"
+
+namespace tutti {
+
+/// `endpoint` outlives this. One without connections has delivered what it has sent, and hears nobody.
+template <Endpoint E>
+class EndpointLinks final : public RankLinks {
+ public:
+  explicit EndpointLinks(E& endpoint) : endpoint_(endpoint) {}
+
+  Capabilities capabilities() const override { return endpoint_.capabilities(); }
+  CallBoard& board() override { return endpoint_.board(); }
+  const CallBoard* board(Rank peer) const override { return endpoint_.board(peer); }
+  void serve() override {
+    if constexpr (kDirect) endpoint_.serve();
+  }
+  bool delivered([[maybe_unused]] Rank* late) override {
+    if constexpr (kDirect) return endpoint_.delivered(late);
+    return true;
+  }
+  bool hears([[maybe_unused]] Rank peer) override {
+    if constexpr (kDirect) return endpoint_.hears(peer);
+    return false;
+  }
+  std::uint64_t bytes_moved() const override {
+    if constexpr (kDirect) return endpoint_.bytes_moved();
+    return 0;
+  }
+  /// Private memory held for messages.
+  std::size_t memory_bytes() const {
+    if constexpr (kDirect) return endpoint_.memory_bytes();
+    return 0;
+  }
+  void announce_sleep() override { endpoint_.announce_sleep(); }
+  void cancel_sleep() override { endpoint_.cancel_sleep(); }
+  void wake() override { endpoint_.wake(); }
+
+ private:
+  static constexpr bool kDirect = DirectEndpoint<E>;
+
+  E& endpoint_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,110 @@
+#include "executor/step_work.h"
+
+#include <bit>
+
+#include "schedule/peer_list.h"
+
+namespace tutti {
+
+void StepWork::bind(const Launch& launch) {
+  launch_ = &launch;
+  const Schedule& schedule = *launch.schedule;
+  const Elems align{kPartAlign.value >> std::countr_zero(launch.wire_element.value)};  // sizes are powers of two
+  binding_.extent = schedule.extent;
+  binding_.tiling = Tiling(schedule.extent, launch.count, launch.tile, align);
+  binding_.is_ragged = launch.ragged != nullptr;
+  if (binding_.is_ragged) binding_.ragged = *launch.ragged;
+  binding_.input = launch.input;
+  binding_.output = launch.output;
+  binding_.element = launch.element;
+  binding_.wire_element = launch.wire_element;
+  binding_.scratch_chunk = Binding::scratch_chunk_of(binding_.tiling, launch.wire_element);
+  const std::size_t scratch = binding_.scratch_chunk.value * schedule.extent.scratch_chunks;
+  if (scratch_.size() < scratch) scratch_.resize(scratch);
+  binding_.scratch = scratch_.data();
+}
+
+/// A reduction with a set of peers that holds nobody else.
+bool StepWork::is_alone(const Step& step) const {
+  return is_set(step.recv_from) && peers_of(launch_->schedule->shape, step.recv_from).count <= 1;
+}
+
+void StepWork::run(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot) {
+  binding_.is_one_range(step) ? run_range(lane, step, count, arrived, slot) : run_span(lane, step, arrived, slot);
+}
+
+void StepWork::run_range(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot) {
+  const Launch& launch = *launch_;
+  if (launch.wire != launch.type) [[unlikely]]
+    return run_narrow(lane, step, count, arrived, slot);
+  const Bytes bytes{count.value * launch.element.value};
+  std::byte* stored = step.has(kStore) ? binding_.destination(step, lane.tile) : nullptr;
+  if (step.has(kReduce) && !is_alone(step)) return reduce(lane, step, count, arrived, slot, stored);
+  const std::byte* const value = arrived != nullptr ? arrived : binding_.source(step, lane.tile);
+  if (launch.alone_reduces && stored != nullptr) {
+    const void* const only = value;
+    ReduceArgs args;
+    args.sources = &only;
+    args.source_count = 1;
+    args.destination = stored;
+    args.count = count.value;
+    return kernel(launch)(args);
+  }
+  if (stored == value) stored = nullptr;  // in place
+  const bool stream = launch.stream_stores;
+  if (stored != nullptr && slot != nullptr) return copy_bytes_twice(stored, slot, value, bytes, stream);
+  if (stored != nullptr) return copy_bytes(stored, value, bytes, stream);
+  if (slot != nullptr) copy_bytes(slot, value, bytes, false);
+}
+
+/// The chunks of a step that lie apart, range by range; in the message they follow one another.
+void StepWork::run_span(LaneState& lane, const Step& step, const std::byte* arrived, std::byte* slot) {
+  std::size_t at = 0;
+  for (std::uint32_t j = 0; j < step.span.count;) {
+    const Binding::Run run = binding_.run_from(step, j, lane.tile);
+    j += run.chunks;
+    if (run.count.value == 0) continue;
+    run_range(lane, run.step, run.count, arrived == nullptr ? nullptr : arrived + at,
+              slot == nullptr ? nullptr : slot + at);
+    at += run.count.value * launch_->wire_element.value;
+  }
+}
+
+/// The operands of a reduction in the order that the step asks for. `pair`: memory for two of them.
+ReduceArgs StepWork::operands(LaneState& lane, const Step& step, const void* own, const std::byte* arrived,
+                              const void** pair) {
+  const Launch& launch = *launch_;
+  ReduceArgs args;
+  if (is_set(step.recv_from)) {
+    lane.sources[static_cast<std::size_t>(lane.place)] = own;
+    args.sources = lane.sources.data();
+    args.source_count = peers_of(launch.schedule->shape, step.recv_from).count;
+  } else {
+    pair[0] = step.is(kOwnLeft) ? own : arrived;
+    pair[1] = step.is(kOwnLeft) ? arrived : own;
+    args.sources = pair;
+    args.source_count = 2;
+  }
+  args.divisor = step.is(kComplete) ? launch.divisor : 1;
+  args.order = launch.tree_order ? ReduceOrder::kTree : ReduceOrder::kLeft;
+  args.user = launch.user;
+  return args;
+}
+
+void StepWork::reduce(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot,
+                      std::byte* stored) {
+  const Launch& launch = *launch_;
+  const void* pair[2];
+  ReduceArgs args = operands(lane, step, binding_.source(step, lane.tile), arrived, pair);
+  args.count = count.value;
+  if (slot != nullptr) {
+    args.destination = slot;
+    args.second = stored;
+    return reduce_into_slot(kernel(launch), launch.element, args);
+  }
+  args.destination = stored;
+  args.stream = launch.stream_stores && step.dst_buffer == BufferId::kOutput;
+  kernel(launch)(args);
+}
+
+}  // namespace tutti

@@ -1,0 +1,70 @@
+// What a step makes of its chunks, on whatever transport: sums and copies, into the memory of a message and into a
+// buffer.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "executor/executor.h"
+#include "kernels/kernels.h"
+#include "schedule/binding.h"
+
+namespace tutti {
+
+/// Where a lane stands, and what it holds of a step that is not complete yet.
+struct LaneState {
+  std::size_t tile = 0;
+  std::uint32_t step = 0;
+  std::size_t asides = 0;            ///< how many of all tiles' steps that may run at any time have run
+  Fingerprint fingerprint = 0;       ///< of the messages of the step under way
+  int seen = 0;                      ///< how many of a set of peers have been peeked at
+  int place = 0;                     ///< the own rank's place among them
+  std::vector<const void*> sources;  ///< of the set, in its order, the own source at its place
+};
+
+/// Does the work of steps, for one call after another. One thread.
+class StepWork {
+ public:
+  /// Allocates only when the schedule needs more scratch than any before.
+  void bind(const Launch& launch);
+  /// What was bound last.
+  const Launch& launch() const { return *launch_; }
+  const Binding& binding() const { return binding_; }
+  std::size_t scratch_bytes() const { return scratch_.capacity(); }
+
+  /// The work of a step on `count` elements, more than none. `arrived`: the message of a step that receives from one
+  /// rank, else nullptr; those of a set are the lane's sources. `slot`: memory of the message that it sends, or
+  /// nullptr.
+  void run(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot);
+  static bool is_set(PeerSet set) { return set >= PeerSet::kAll; }
+  /// The kernel that reduces for this launch, bound or not. It is looked up when the kind of reduction changes.
+  ReduceKernel kernel(const Launch& launch) {
+    if (kernel_ == nullptr || launch.wire != kernel_type_ || launch.op != kernel_op_) [[unlikely]] {
+      kernel_ = launch.user != nullptr ? reduce_by_user : reduce_kernel(launch.wire, launch.op);
+      kernel_type_ = launch.wire;
+      kernel_op_ = launch.op;
+    }
+    return kernel_;
+  }
+
+ private:
+  bool is_alone(const Step& step) const;
+  void run_range(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot);
+  void run_span(LaneState& lane, const Step& step, const std::byte* arrived, std::byte* slot);
+  void run_narrow(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot);
+  void run_piece(LaneState& lane, const Step& step, std::size_t at, std::size_t count, const std::byte* arrived,
+                 std::byte* slot);
+  void reduce(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot,
+              std::byte* stored);
+  ReduceArgs operands(LaneState& lane, const Step& step, const void* own, const std::byte* arrived, const void** pair);
+
+  const Launch* launch_ = nullptr;
+  Binding binding_;                 // of *launch_
+  std::vector<std::byte> scratch_;  // chunks as they travel
+  ReduceKernel kernel_ = nullptr;   // for kernel_type_ and kernel_op_
+  DataType kernel_type_ = DataType::kInt8;
+  RedOp kernel_op_ = RedOp::kSum;
+};
+
+}  // namespace tutti

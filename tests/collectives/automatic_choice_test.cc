@@ -1,0 +1,151 @@
+// Covers collectives/automatic_choice.cc, collectives/cost_model.cc.
+// The choice by predicted times: equal on all ranks, within what the call allows, and following the costs.
+#include "collectives/automatic_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/catalogue.h"
+#include "core/costs_file.h"
+#include "schedule/host_map.h"
+
+namespace tutti {
+namespace {
+
+constexpr Collective kAll[] = {Collective::kAllReduce,  Collective::kReduceScatter, Collective::kAllGather,
+                               Collective::kBroadcast,  Collective::kReduce,        Collective::kGather,
+                               Collective::kScatter,    Collective::kAllToAll,      Collective::kBarrier,
+                               Collective::kAllGatherV, Collective::kAllToAllV};
+
+Machine machine_of(int ranks, bool tcp) {
+  Machine machine;
+  machine.ranks = ranks;
+  machine.lanes = 2;
+  machine.credits = 4;
+  machine.network = tcp;
+  machine.same_host_id = true;
+  machine.same_boot_id = true;
+  machine.hosts.resize(static_cast<std::size_t>(ranks));
+  if (tcp) std::iota(machine.hosts.begin(), machine.hosts.end(), 0);
+  return machine;
+}
+
+std::string_view name_by(const AutomaticChoice& choice, Collective collective, std::size_t bytes) {
+  const Algorithm* const found = choice.find(collective, Bytes{bytes});
+  return found == nullptr ? "none" : found->name;
+}
+
+TEST(AutomaticChoice, ServesEveryCall) {
+  for (const bool tcp : {false, true}) {
+    for (const int ranks : {1, 2, 3, 5, 8}) {
+      for (const bool deterministic : {false, true}) {
+        Machine machine = machine_of(ranks, tcp);
+        machine.deterministic = deterministic;
+        const AutomaticChoice chooser(machine);
+        for (const Collective collective : kAll) {
+          for (const std::size_t bytes : {0ul, 1ul, 8ul, 100ul, 4096ul, 1ul << 20}) {
+            const Algorithm* const found = chooser.find(collective, Bytes{bytes});
+            ASSERT_NE(found, nullptr) << name_of(collective) << " " << ranks;
+            const Choice by_name = choose(collective, Bytes{bytes}, machine, found->name, Bytes{0}, chooser.hosts());
+            EXPECT_FALSE(by_name.name_refused) << name_of(collective) << " " << found->name;
+            EXPECT_FALSE(deterministic && !is_deterministic(*found)) << found->name;
+            EXPECT_FALSE(scheduled_as(collective) != collective && !is_ragged_capable(*found)) << found->name;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(AutomaticChoice, IsTheSameForAllWhoAskAtOnce) {
+  const AutomaticChoice shared(machine_of(4, true));
+  constexpr int kThreads = 4;
+  std::vector<std::vector<const Algorithm*>> found(kThreads);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (std::size_t bytes = 1; bytes <= 1 << 20; bytes *= 4)
+        found[static_cast<std::size_t>(thread)].push_back(shared.find(Collective::kAllReduce, Bytes{bytes}));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const AutomaticChoice alone(machine_of(4, true));
+  for (const auto& one : found) {
+    std::size_t bytes = 1;
+    for (const Algorithm* algorithm : one) {
+      EXPECT_EQ(algorithm, alone.find(Collective::kAllReduce, Bytes{bytes})) << bytes;
+      bytes *= 4;
+    }
+  }
+}
+
+TEST(AutomaticChoice, FollowsTheCosts) {
+  Machine free_messages = machine_of(8, true);
+  free_messages.costs.tcp = LinkCosts{1, 1, 1, 100'000, 100'000, 0, 0};
+  free_messages.costs.cores = 8;
+  Machine dear_messages = machine_of(8, true);
+  dear_messages.costs.tcp = LinkCosts{100'000'000, 100'000'000, 100'000'000, 1, 1, 0, 0};
+  dear_messages.costs.cores = 8;
+  const AutomaticChoice cheap(free_messages), dear(dear_messages);
+  // Bytes alone count: each crosses as few links as it can. Messages alone count: there are as few as can be.
+  EXPECT_NE(name_by(cheap, Collective::kAllReduce, 1 << 20), "recursive_doubling");
+  EXPECT_NE(name_by(cheap, Collective::kAllReduce, 1 << 20), "all_pairs");
+  EXPECT_EQ(name_by(dear, Collective::kAllReduce, 8), "recursive_doubling");
+  EXPECT_EQ(name_by(dear, Collective::kAllToAll, 1 << 10), "bruck");
+}
+
+TEST(AutomaticChoice, SizesOfAGroupGoTogether) {
+  const AutomaticChoice chooser(machine_of(8, true));
+  for (std::size_t octave = 2; octave < 24; ++octave) {
+    const std::size_t end = std::size_t{1} << octave;
+    const std::size_t middle = end - end / 4;
+    EXPECT_EQ(name_by(chooser, Collective::kAllReduce, end / 2 + 1), name_by(chooser, Collective::kAllReduce, middle));
+    EXPECT_EQ(name_by(chooser, Collective::kAllReduce, middle + 1), name_by(chooser, Collective::kAllReduce, end));
+  }
+}
+
+TEST(AutomaticChoice, BearsAnyCostsAndSizes) {
+  for (const char* number : {"0", "1", "2147483647"}) {
+    std::string text;
+    Costs costs;
+    for (std::string line :
+         {"latency", "send_overhead", "recv_overhead", "send_kib", "recv_kib", "wire_kib", "long_overhead"})
+      text += "shm." + line + " " + number + "\ntcp." + line + " " + number + "\n";
+    for (std::string line : {"call", "step", "reduce_kib", "copy_kib", "handover", "memory_kib"})
+      text += line + " " + number + "\n";
+    ASSERT_TRUE(parse_costs(text, "text", &costs).ok());
+    for (const bool tcp : {false, true}) {
+      for (const bool same_host_id : {false, true}) {
+        Machine machine = machine_of(8, tcp);
+        machine.costs = costs;
+        machine.same_host_id = same_host_id;
+        machine.max_message = Bytes{std::size_t{1} << 30};
+        const AutomaticChoice chooser(machine);
+        for (const Collective collective : kAll)
+          for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, std::size_t{1} << 31, std::size_t{1} << 47})
+            EXPECT_NE(chooser.find(collective, Bytes{bytes}), nullptr) << number << name_of(collective) << bytes;
+      }
+    }
+  }
+}
+
+TEST(AutomaticChoice, LeavesUnknownLinksAndManyRanksToThresholds) {
+  Machine apart = machine_of(4, true);
+  apart.same_host_id = false;
+  EXPECT_FALSE(AutomaticChoice::is_modelled(apart)) << "the built-in costs say nothing of that network";
+  apart.costs.tcp.wire_kib = 8'000'000;
+  EXPECT_TRUE(AutomaticChoice::is_modelled(apart));
+  EXPECT_TRUE(AutomaticChoice::is_modelled(machine_of(8, false)));
+  EXPECT_FALSE(AutomaticChoice::is_modelled(machine_of(9, false)));
+  EXPECT_FALSE(AutomaticChoice::is_modelled(machine_of(1, false)));
+  const AutomaticChoice many(machine_of(100, false));
+  EXPECT_EQ(name_by(many, Collective::kAllReduce, 1 << 20),
+            automatic_algorithm(Collective::kAllReduce, Bytes{1 << 20}, many.machine(), many.hosts()));
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,113 @@
+// Covers comm/failure/culprit.cc.
+#include "comm/failure/culprit.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "support/calls.h"
+
+namespace tutti::test {
+namespace {
+
+class Culprits : public ::testing::Test {
+ protected:
+  Culprits() {
+    for (auto& board : boards_) board = empty_board();
+  }
+  BoardReader reader() const {
+    return [this](Rank rank) -> const CallBoard* {
+      return rank.value == hidden_ ? nullptr : boards_[static_cast<std::size_t>(rank.value)].get();
+    };
+  }
+  CallBoard& board(int rank) { return *boards_[static_cast<std::size_t>(rank)]; }
+  std::unique_ptr<CallBoard> boards_[5];
+  int hidden_ = -1;
+};
+
+TEST_F(Culprits, TheEndOfTheChainIsNamed) {
+  for (const int rank : {0, 1, 2, 3}) board(rank).begin(call_number(7));
+  board(0).post_awaited(Rank{1});
+  board(1).post_awaited(Rank{2});
+  board(2).post_awaited(Rank{4});
+  board(4).begin(call_number(6));
+  board(4).end(6);
+  const Culprit culprit = find_culprit(call_number(7), Rank{1}, 5, reader());
+  EXPECT_EQ(culprit.rank, Rank{4});
+  EXPECT_NE(culprit.what.find("rank 4 has not called all_reduce"), std::string::npos) << culprit.what;
+  EXPECT_EQ(missing_ranks(call_number(7), Rank{0}, 5, reader()), "rank 4");
+}
+
+// Rank 1 is late because it waits in an older call for rank 2, which has not finished that.
+TEST_F(Culprits, WhoHoldsUpALateRankIsNamed) {
+  board(1).begin(call_number(6));
+  board(1).post_awaited(Rank{2});
+  board(2).begin(call_number(6));
+  const Culprit culprit = find_culprit(call_number(7), Rank{1}, 3, reader());
+  EXPECT_EQ(culprit.rank, Rank{2});
+  EXPECT_NE(culprit.what.find("it is still in"), std::string::npos) << culprit.what;
+  board(2).end(6);  // what rank 1 waited for has come: it is rank 1 that does not go on
+  EXPECT_EQ(find_culprit(call_number(7), Rank{1}, 3, reader()).rank, Rank{1});
+  board(2).begin(call_number(7));
+  EXPECT_EQ(find_culprit(call_number(7), Rank{1}, 3, reader()).rank, Rank{1});
+}
+
+TEST_F(Culprits, ARankThatDoesNotMoveIsNamed) {
+  for (const int rank : {0, 1, 2}) board(rank).begin(call_number(7));
+  board(1).post_awaited(Rank{2});
+  const Culprit culprit = find_culprit(call_number(7), Rank{1}, 3, reader());
+  EXPECT_EQ(culprit.rank, Rank{2});
+  EXPECT_NE(culprit.what.find("does not move"), std::string::npos) << culprit.what;
+}
+
+TEST_F(Culprits, ForAKernelTheRankThatHasNotComeIsNamedNotTheOneThatIsThere) {
+  for (const int rank : {0, 1, 3}) board(rank).begin(call_number(7));
+  const Culprit culprit = find_absent(call_number(7), Rank{1}, Rank{0}, 4, reader());
+  EXPECT_EQ(culprit.rank, Rank{2});
+  EXPECT_NE(culprit.what.find("rank 2 has not called all_reduce"), std::string::npos) << culprit.what;
+  board(2).begin(call_number(7));
+  EXPECT_EQ(find_absent(call_number(7), Rank{1}, Rank{0}, 4, reader()).rank, Rank{0});
+}
+
+TEST_F(Culprits, CirclesAndUnreadableBoardsEnd) {
+  for (const int rank : {0, 1, 2}) board(rank).begin(call_number(7));
+  board(1).post_awaited(Rank{2});
+  board(2).post_awaited(Rank{1});
+  EXPECT_EQ(find_culprit(call_number(7), Rank{1}, 3, reader()).rank, Rank{1});
+  hidden_ = 1;
+  EXPECT_EQ(find_culprit(call_number(7), Rank{1}, 3, reader()).rank, Rank{1});
+}
+
+TEST_F(Culprits, GarbageOnABoardNamesNoRankThatIsNotThere) {
+  board(1).begin(call_number(7));
+  for (const int garbage :
+       {1'000'000, -1'000'001, 3, std::numeric_limits<int>::min(), std::numeric_limits<int>::max()}) {
+    board(1).begin(call_number(7));
+    board(1).post_awaited(Rank{garbage});
+    EXPECT_EQ(find_culprit(call_number(7), Rank{1}, 3, reader()).rank, Rank{1}) << garbage;
+    EXPECT_FALSE(waits_in_circle(Rank{0}, Rank{1}, 3, reader())) << garbage;
+    board(1).begin_peers(6);
+    EXPECT_EQ(find_culprit(call_number(7), Rank{1}, 3, reader()).rank, Rank{1}) << garbage;
+    EXPECT_EQ(find_silent_peer(Rank{0}, Rank{1}, 3, reader()).rank, Rank{1}) << garbage;
+  }
+}
+
+TEST_F(Culprits, DisagreementsAreFoundNowAndInThePast) {
+  for (std::uint64_t sequence = 1; sequence <= 9; ++sequence) {
+    board(0).begin(call_number(sequence));
+    board(1).begin(call_number(sequence, sequence >= 4 ? 99 : 10));
+  }
+  const Disagreement now = find_disagreement(call_number(9), Rank{0}, 2, reader());
+  EXPECT_EQ(now.rank, Rank{1});
+  EXPECT_EQ(now.call.count, 99u);
+  Call mine = call_number(9);
+  const Disagreement first = find_first_disagreement(&mine, Rank{1}, board(0), reader());
+  EXPECT_EQ(first.rank, Rank{1});
+  EXPECT_EQ(mine.sequence, 4u);
+  EXPECT_EQ(find_disagreement(call_number(3), Rank{0}, 2, reader()).rank, kNoRank);
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,106 @@
+// Covers comm/join/join.cc, comm/join/join_task.cc.
+#include "comm/join/join.h"
+
+#include "core/core_list.h"
+#include "support/joining_processes.h"
+
+namespace tutti {
+namespace {
+
+using test::JoiningProcesses;
+using test::SharedPage;
+
+/// Writes a mark into the own segment, waits for the peers' marks in theirs: the mappings are real and are the right
+/// ones.
+Status exchange_through_segments(const JoinResult& joined, int rank, int ranks) {
+  if (static_cast<int>(joined.segments.size()) != ranks) return fail(Code::kInternalError, "not a segment a rank");
+  const auto flag = [&](int r, std::size_t at) {
+    return std::atomic_ref<std::uint32_t>(
+        reinterpret_cast<std::uint32_t*>(joined.segments[static_cast<std::size_t>(r)]->data())[at]);
+  };
+  for (int r = 0; r < ranks; ++r) {
+    if (!joined.segments[static_cast<std::size_t>(r)]) return fail(Code::kInternalError, "no segment of rank {}", r);
+    flag(r, static_cast<std::size_t>(rank)).store(static_cast<std::uint32_t>(100 + rank), std::memory_order_release);
+  }
+  for (int r = 0; r < ranks; ++r) {
+    const auto written = [&] {
+      return flag(rank, static_cast<std::size_t>(r)).load(std::memory_order_acquire) ==
+             static_cast<std::uint32_t>(100 + r);
+    };
+    if (!test::comes_true(written)) return fail(Code::kTimeout, "rank {} did not write", r);
+  }
+  return {};
+}
+
+Status join_and_exchange(int rank, int ranks, SharedPage& page, bool single_process) {
+  JoinResult joined;
+  TUTTI_TRY(test::join_by_page(rank, ranks, page, &joined));
+  TUTTI_TRY(exchange_through_segments(joined, rank, ranks));
+  if (joined.single_process != single_process || !joined.all_mapped)
+    return fail(Code::kInternalError, "wrong about who is where");
+  if (joined.membership->rank() != Rank{rank} || joined.membership->ranks() != ranks)
+    return fail(Code::kInternalError, "another membership");
+  joined.membership->say_goodbye(1);
+  return {};
+}
+
+class JoinRanks : public testing::TestWithParam<int> {};
+
+TEST_P(JoinRanks, ThreadsShareSegments) {
+  const int ranks = GetParam();
+  SharedPage page;
+  test::run_threads(ranks, page,
+                    [ranks](int rank, SharedPage& shared) { return join_and_exchange(rank, ranks, shared, true); });
+  for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(page.code(rank), Code::kOk) << page.text(rank);
+  EXPECT_TRUE(wait_for_no_hub(test::kPatience));
+}
+
+TEST_P(JoinRanks, ProcessesShareSegments) {
+  const int ranks = GetParam();
+  JoiningProcesses processes;
+  processes.start_all(
+      ranks, [ranks](int rank, SharedPage& shared) { return join_and_exchange(rank, ranks, shared, ranks == 1); });
+  processes.wait();
+  for (int rank = 0; rank < ranks; ++rank)
+    EXPECT_EQ(processes.page().code(rank), Code::kOk) << processes.page().text(rank);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, JoinRanks, testing::Values(1, 2, 3, 5, 8));
+
+/// The cores that rank 0 finds there are for ranks that may use these.
+int cores_found(const std::vector<std::vector<int>>& lists) {
+  const auto ranks = static_cast<int>(lists.size());
+  SharedPage page;
+  std::atomic<int> found = 0;
+  test::run_threads(ranks, page, [&](int rank, SharedPage& shared) -> Status {
+    IdBytes id;
+    TUTTI_TRY(test::obtain_id(rank, shared, &id));
+    JoinRequest request = test::request_for(rank, ranks, id);
+    request.cores = lists[static_cast<std::size_t>(rank)];
+    JoinResult joined;
+    TUTTI_TRY(join(request, &joined));
+    if (rank == 0) found = joined.kernel_cores;
+    return {};
+  });
+  for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(page.code(rank), Code::kOk) << page.text(rank);
+  return found;
+}
+
+// Open MPI binds each of two ranks to one core: neither has to make room for the other.
+TEST(Join, RanksHearOfEachOthersCores) {
+  EXPECT_EQ(cores_found({{0}, {1}, {2}}), 3);
+  EXPECT_EQ(cores_found({{0}, {0}, {0}}), 1);
+  EXPECT_EQ(cores_found({{}, {}, {}}), 1) << "unknown";
+}
+
+// Hosts of two sockets may count cores in turn: a rank that is bound to the 128 of one socket has a list of 457
+// letters.
+TEST(Join, ALongListOfCoresIsNotOneCore) {
+  std::vector<int> even;
+  for (int core = 0; core < 256; core += 2) even.push_back(core);
+  ASSERT_EQ(core_list_text(even), "") << "short enough to be told";
+  EXPECT_EQ(cores_found({even, even}), 128);
+}
+
+}  // namespace
+}  // namespace tutti

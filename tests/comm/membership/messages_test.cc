@@ -1,0 +1,244 @@
+// Covers comm/membership/*message*.cc, comm/membership/unique_id.cc.
+// Every parser is fed what its writer makes, and then everything else.
+#include "comm/membership/messages.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "comm/membership/board_message.h"
+#include "comm/membership/data_connection_message.h"
+#include "comm/membership/unique_id.h"
+
+namespace tutti {
+namespace {
+
+Member sample_member(std::int32_t rank) {
+  Member member;
+  member.rank = Rank{rank};
+  member.pid = 4711;
+  member.process[3] = std::byte{7};
+  member.host_name = "node";
+  member.host_id = "boot:1";
+  member.socket_name = "tutti-abc";
+  member.port = 500;
+  member.addresses.resize(2);
+  member.addresses[1].family = 6;
+  member.segment_bytes = 1 << 20;
+  member.cores = "0,2-3";
+  member.device = std::string("\0a card", 7);
+  return member;
+}
+
+JoinMessage sample_join() {
+  JoinMessage join;
+  join.member = sample_member(3);
+  join.ranks = 4;
+  join.timeout_ms = 1000;
+  join.agreed = {{"TUTTI_ALGO", "ring"}, {"x", ""}};
+  join.costs_text = "known by rank 0";
+  return join;
+}
+
+TableMessage sample_table() {
+  TableMessage table;
+  table.comm_id = 99;
+  for (int i = 0; i < 3; ++i) table.members.push_back(sample_member(i));
+  return table;
+}
+
+TEST(Messages, MessagesComeBackAsTheyWere) {
+  JoinMessage join;
+  ASSERT_TRUE(decode(encode(sample_join()), &join).ok());
+  EXPECT_EQ(join.member.host_id, "boot:1");
+  EXPECT_EQ(join.member.device, sample_member(3).device);
+  EXPECT_EQ(join.member.addresses, sample_member(0).addresses);
+  EXPECT_EQ(join.agreed.at(1).name, "x");
+  EXPECT_EQ(join.timeout_ms, 1000u);
+  EXPECT_EQ(join.costs_text, "known by rank 0");
+  GoMessage go;
+  ASSERT_TRUE(decode(encode(GoMessage{{Rank{3}}, "told to all"}), &go).ok());
+  EXPECT_EQ(go.apart, std::vector<Rank>{Rank{3}});
+  EXPECT_EQ(go.costs_text, "told to all");
+  TableMessage table;
+  ASSERT_TRUE(decode(encode(sample_table()), &table).ok());
+  EXPECT_EQ(table.members.at(2).socket_name, "tutti-abc");
+  EXPECT_EQ(table.members.at(2).rank, Rank{2});
+  FailureCause cause;
+  ASSERT_TRUE(decode(encode(FailureCause{Code::kMismatch, Rank{1}, kNoRank, "why"}), &cause).ok());
+  EXPECT_EQ(cause.code, Code::kMismatch);
+  EXPECT_EQ(cause.culprit, kNoRank);
+  EXPECT_EQ(cause.text, "why");
+  MemberEventsMessage news;
+  const MemberEvent death{Rank{1}, MemberEventKind::kDead, 3, "not reachable for 1 s"};
+  ASSERT_TRUE(
+      decode(encode(MemberEventsMessage{{{Rank{2}, MemberEventKind::kLeft, 1ull << 61, {}}, death}}), &news).ok());
+  ASSERT_EQ(news.items.size(), 2u);
+  EXPECT_EQ(news.items[0].sequence, 1ull << 61);
+  EXPECT_EQ(news.items[1].kind, MemberEventKind::kDead);
+  EXPECT_EQ(news.items[1].note, death.note);
+  TableSourceMessage source;
+  ASSERT_TRUE(decode(encode(TableSourceMessage{sample_member(5)}), &source).ok());
+  EXPECT_EQ(source.parent.rank, Rank{5});
+}
+
+// A line that is forged, or that speaks to the terminal, would be the reader's own in its log.
+TEST(Messages, TextsOfOthersHaveNoControlCharacters) {
+  FailureCause cause;
+  ASSERT_TRUE(
+      decode(encode(FailureCause{Code::kMismatch, Rank{1}, kNoRank, "a\nb\x1b[2J\x7f\xc2\x9b \xc3\xbc"}), &cause).ok());
+  EXPECT_EQ(cause.text, "a?b?[2J??? \xc3\xbc");
+  FailureMessage failure;
+  ASSERT_TRUE(decode(encode(FailureMessage{Code::kMismatch, "x\r\ny"}), &failure).ok());
+  EXPECT_EQ(failure.text, "x??y");
+  Member member = sample_member(5);
+  member.host_name = "host\n12:00:00.000 tutti error rank 0: forged";
+  TableSourceMessage source;
+  ASSERT_TRUE(decode(encode(TableSourceMessage{member}), &source).ok());
+  EXPECT_EQ(source.parent.host_name.find('\n'), std::string::npos);
+}
+
+template <class Message>
+void expect_only_whole_messages_parse(const std::vector<std::byte>& good) {
+  Message message;
+  ASSERT_TRUE(decode(good, &message).ok());
+  for (std::size_t size = 0; size < good.size(); ++size)
+    EXPECT_FALSE(decode(ByteView(good).first(size), &message).ok()) << size << " of " << good.size() << " bytes";
+  std::vector<std::byte> longer = good;
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(decode(longer, &message).ok());
+}
+
+TEST(Messages, WhatIsCutShortOrTooLongIsRefused) {
+  expect_only_whole_messages_parse<JoinMessage>(encode(sample_join()));
+  expect_only_whole_messages_parse<TableMessage>(encode(sample_table()));
+  expect_only_whole_messages_parse<MissingMessage>(encode(MissingMessage{{Rank{1}, Rank{2}}}));
+  expect_only_whole_messages_parse<ReadyMessage>(encode(ReadyMessage{true}));
+  expect_only_whole_messages_parse<GoMessage>(encode(GoMessage{{Rank{3}}, "costs"}));
+  expect_only_whole_messages_parse<DataConnectionMessage>(encode(DataConnectionMessage{{}, Rank{3}, Rank{1}, Lane{2}}));
+  expect_only_whole_messages_parse<RequestDialMessage>(encode(RequestDialMessage{Rank{1}, Rank{3}, Lane{2}, 1}));
+  expect_only_whole_messages_parse<BoardMessage>(encode(BoardMessage{Rank{1}, {1, CallState::kDone, Rank{0}}, {}}));
+  expect_only_whole_messages_parse<FailureMessage>(encode(FailureMessage{Code::kTimeout, "late"}));
+  expect_only_whole_messages_parse<IntroduceMessage>(encode(IntroduceMessage{}));
+  expect_only_whole_messages_parse<SegmentMessage>(encode(SegmentMessage{4096}));
+  expect_only_whole_messages_parse<MemberEventsMessage>(
+      encode(MemberEventsMessage{{{Rank{1}, MemberEventKind::kDead, 7, "x"}}}));
+  expect_only_whole_messages_parse<TableSourceMessage>(encode(TableSourceMessage{sample_member(1)}));
+  expect_only_whole_messages_parse<FailureCause>(encode(FailureCause{Code::kTimeout, Rank{0}, Rank{1}, "x"}));
+  expect_only_whole_messages_parse<AskIdMessage>(encode(AskIdMessage{1, Rank{1}}));
+  expect_only_whole_messages_parse<GiveIdMessage>(encode(GiveIdMessage{}));
+}
+
+TEST(Messages, ValuesOutOfRangeAreRefused) {
+  JoinMessage join = sample_join();
+  join.ranks = 0;
+  EXPECT_FALSE(decode(encode(join), &join).ok());
+  join = sample_join();
+  join.member.rank = Rank{-1};
+  EXPECT_FALSE(decode(encode(join), &join).ok());
+  join = sample_join();
+  join.timeout_ms = kMaxTimeout;
+  EXPECT_TRUE(decode(encode(join), &join).ok());
+  for (const std::uint64_t timeout : {kMaxTimeout + 1, std::uint64_t{1} << 44, ~std::uint64_t{0}}) {
+    join = sample_join();
+    join.timeout_ms = timeout;  // in nanoseconds it is more than a clock can hold
+    EXPECT_FALSE(decode(encode(join), &join).ok()) << timeout;
+  }
+  TableMessage table = sample_table();
+  table.members[1].rank = Rank{2};
+  EXPECT_FALSE(decode(encode(table), &table).ok());
+  table = sample_table();
+  table.members[1].segment_bytes = ~0ull;  // sums of them must not overflow
+  EXPECT_FALSE(decode(encode(table), &table).ok());
+  MemberEventsMessage news{{{Rank{1}, static_cast<MemberEventKind>(3), 0, {}}}};
+  EXPECT_FALSE(decode(encode(news), &news).ok());
+  FailureMessage failure{Code::kOk, "fine"};
+  EXPECT_FALSE(decode(encode(failure), &failure).ok());
+  MessageWriter huge;  // a count that promises more than is there must not be allocated
+  huge.u64(1);
+  huge.u32(0xffffffff);
+  EXPECT_FALSE(decode(huge.data(), &table).ok());
+}
+
+/// Feeds a byte string to every parser; what it says does not matter, only that it reads nothing it should not.
+int parse_as_everything(ByteView data) {
+  int accepted = 0;
+  const auto feed = [&](auto message) { accepted += decode(data, &message).ok() ? 1 : 0; };
+  feed(JoinMessage{});
+  feed(TableMessage{});
+  feed(MissingMessage{});
+  feed(ReadyMessage{});
+  feed(GoMessage{});
+  feed(DataConnectionMessage{});
+  feed(RequestDialMessage{});
+  feed(BoardMessage{});
+  feed(FailureMessage{});
+  feed(IntroduceMessage{});
+  feed(SegmentMessage{});
+  feed(MemberEventsMessage{});
+  feed(TableSourceMessage{});
+  feed(FailureCause{});
+  feed(AskIdMessage{});
+  feed(GiveIdMessage{});
+  return accepted;
+}
+
+TEST(Messages, RandomBytesDoNoHarm) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<std::byte> noise(random() % 300);
+    for (std::byte& b : noise) b = static_cast<std::byte>(random());
+    parse_as_everything(noise);
+  }
+  SUCCEED();
+}
+
+TEST(Messages, DamagedMessagesDoNoHarm) {
+  std::mt19937 random(2);
+  const std::vector<std::vector<std::byte>> seeds = {encode(sample_join()), encode(sample_table()),
+                                                     encode(FailureCause{Code::kTimeout, Rank{0}, Rank{1}, "text"}),
+                                                     encode(MissingMessage{{Rank{1}, Rank{2}}})};
+  int accepted = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<std::byte> damaged = seeds[random() % seeds.size()];
+    for (unsigned hits = 1 + random() % 4; hits > 0; --hits)
+      damaged[random() % damaged.size()] = static_cast<std::byte>(random());
+    if (random() % 4 == 0) damaged.resize(random() % (damaged.size() + 20));
+    accepted += parse_as_everything(damaged);
+  }
+  EXPECT_GT(accepted, 0);  // a changed letter in a text is still a message
+}
+
+TEST(UniqueIdBytes, ComeBackAsTheyWere) {
+  UniqueId id;
+  ASSERT_TRUE(random_bytes(id.secret).ok());
+  ASSERT_TRUE(random_bytes(id.nonce).ok());
+  id.port = 54321;
+  id.addresses.resize(4);
+  id.addresses[2].family = 6;
+  id.addresses[2].bytes[15] = std::byte{1};
+  UniqueId back;
+  ASSERT_TRUE(UniqueId::decode(id.encode(), &back).ok());
+  EXPECT_EQ(back.secret, id.secret);
+  EXPECT_EQ(back.nonce, id.nonce);
+  EXPECT_EQ(back.port, id.port);
+  EXPECT_EQ(back.addresses, id.addresses);
+}
+
+TEST(UniqueIdBytes, NoiseIsRefusedOrHarmless) {
+  std::mt19937 random(3);
+  UniqueId good;
+  good.addresses.resize(1);
+  for (int round = 0; round < 20000; ++round) {
+    IdBytes bytes = good.encode();
+    const std::size_t from = round % 2 == 0 ? 0 : 56;
+    for (std::size_t i = from; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(random());
+    UniqueId id;
+    const Status status = UniqueId::decode(bytes, &id);
+    EXPECT_LE(id.addresses.size(), UniqueId::kMaxAddresses);
+    EXPECT_TRUE(from != 0 || status.code() == Code::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace tutti

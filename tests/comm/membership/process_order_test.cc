@@ -1,0 +1,128 @@
+// Covers comm/membership/process_order.cc.
+// The order of processes: who is connected to whom, and that whoever is left can reach whoever is left.
+#include "comm/membership/process_order.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <random>
+#include <string>
+
+namespace tutti {
+namespace {
+
+ProcessId process_id(int number) {
+  ProcessId id{};
+  id[0] = static_cast<std::byte>(number & 255);
+  id[1] = static_cast<std::byte>(number >> 8);
+  return id;
+}
+
+/// `hosts` and `processes`: where each rank lives.
+std::vector<Member> members_of(const std::vector<int>& hosts, const std::vector<int>& processes) {
+  std::vector<Member> members(hosts.size());
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    members[i].rank = Rank{static_cast<std::int32_t>(i)};
+    members[i].process = process_id(processes[i]);
+    members[i].host_id = "host " + std::to_string(hosts[i]);
+  }
+  return members;
+}
+
+/// n processes of one rank each, on random hosts.
+std::vector<Member> scattered(std::size_t n, int hosts, std::mt19937& random) {
+  std::vector<int> host(n);
+  std::vector<int> process(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    host[i] = std::uniform_int_distribution(0, hosts - 1)(random);
+    process[i] = static_cast<int>(i);
+  }
+  return members_of(host, process);
+}
+
+bool contains(const std::vector<std::size_t>& places, std::size_t place) {
+  return std::find(places.begin(), places.end(), place) != places.end();
+}
+
+TEST(ProcessOrder, HostsAndProcessesStandTogether) {
+  const auto members = members_of({7, 3, 7, 3, 7, 5}, {1, 2, 3, 2, 1, 4});
+  const ProcessOrder order(members, 32);
+  ASSERT_EQ(order.size(), 4u);
+  EXPECT_EQ(order[0].process, process_id(1));
+  EXPECT_EQ(order[0].ranks, (std::vector<Rank>{Rank{0}, Rank{4}}));
+  EXPECT_EQ(order[1].process, process_id(3));
+  EXPECT_EQ(order[2].ranks, (std::vector<Rank>{Rank{1}, Rank{3}}));
+  EXPECT_EQ(order[0].host_end, 2u);
+  EXPECT_EQ(order[3].host_first, 3u);
+  EXPECT_EQ(order.find(process_id(4)), 3u);
+  EXPECT_EQ(order.find(process_id(9)), std::nullopt);
+}
+
+TEST(ProcessOrder, FewAreAllConnected) {
+  std::mt19937 random(1);
+  const ProcessOrder order(scattered(9, 3, random), 9);
+  EXPECT_TRUE(order.is_mesh());
+  for (std::size_t place = 0; place < 9; ++place) EXPECT_EQ(order.neighbours(place).size(), 8u);
+}
+
+TEST(ProcessOrder, ManyHaveAFewNeighboursAndTreesAmongThem) {
+  std::mt19937 random(2);
+  for (std::size_t n = 1; n <= 200; ++n) {
+    const ProcessOrder order(scattered(n, static_cast<int>(1 + n % 17), random), 0);
+    ASSERT_EQ(order.size(), n);
+    for (std::size_t place = 0; place < n; ++place) {
+      const auto near = order.neighbours(place);
+      EXPECT_LE(near.size(), 2 * static_cast<std::size_t>(std::bit_width(n)));
+      EXPECT_FALSE(contains(near, place));
+      for (const std::size_t other : near) EXPECT_TRUE(contains(order.neighbours(other), place)) << n;
+      EXPECT_EQ(order.parent(place).has_value(), place > 0);
+      EXPECT_TRUE(place == 0 || contains(near, *order.parent(place))) << n << " " << place;
+      const auto above = order.host_parent(place);
+      EXPECT_EQ(above.has_value(), place != order[place].host_first);
+      if (!above) continue;
+      EXPECT_TRUE(contains(near, *above)) << n << " " << place;
+      EXPECT_LT(*above, place);
+      EXPECT_EQ(order[*above].host_first, order[place].host_first);
+    }
+  }
+}
+
+/// How many of those present the first of them reaches by fingers, in both directions.
+std::size_t reached(const ProcessOrder& order, const std::vector<bool>& present) {
+  std::vector<std::vector<std::size_t>> edges(present.size());
+  for (std::size_t place = 0; place < present.size(); ++place) {
+    if (!present[place]) continue;
+    for (const std::size_t other : order.fingers(place, present)) {
+      EXPECT_TRUE(present[other]);
+      edges[place].push_back(other);
+      edges[other].push_back(place);
+    }
+  }
+  std::vector<std::size_t> open;
+  std::vector<bool> seen(present.size());
+  const auto visit = [&](std::size_t place) {
+    if (!seen[place]) open.push_back(place);
+    seen[place] = true;
+  };
+  visit(static_cast<std::size_t>(std::find(present.begin(), present.end(), true) - present.begin()));
+  for (std::size_t i = 0; i < open.size(); ++i)
+    for (const std::size_t other : std::vector(edges[open[i]])) visit(other);
+  return open.size();
+}
+
+TEST(ProcessOrder, WhoIsLeftReachesWhoIsLeft) {
+  std::mt19937 random(3);
+  for (std::size_t n = 2; n <= 100; ++n) {
+    const ProcessOrder order(scattered(n, 4, random), 0);
+    for (const double share : {0.02, 0.3, 0.9}) {
+      std::vector<bool> present(n);
+      for (std::size_t i = 0; i < n; ++i) present[i] = std::bernoulli_distribution(share)(random);
+      present[n / 2] = true;
+      EXPECT_EQ(reached(order, present), static_cast<std::size_t>(std::count(present.begin(), present.end(), true)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti

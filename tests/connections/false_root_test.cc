@@ -1,0 +1,83 @@
+// Who serves an id may be hostile: if nothing is secret it is whoever came to the port first. It can keep ranks from
+// joining; it cannot make them touch memory that is not theirs.
+#include "connections/false_root.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "comm/join/join.h"
+#include "comm/membership/hub.h"
+#include "support/joining_processes.h"
+
+namespace tutti {
+namespace {
+
+/// What becomes of rank 0 of two whose root answers its join by what `answers` makes of its member.
+template <class Answers>
+Status join_by_false_root(const Answers& answers) {
+  test::FalseRoot root;
+  std::thread serving([&] {
+    ASSERT_TRUE(root.accept());
+    MessageType type{};
+    JoinMessage join;
+    ASSERT_TRUE(decode(root.hear(&type), &join).ok());
+    ASSERT_EQ(type, MessageType::kJoin);
+    answers(root, join.member);
+    while (!root.hear(&type).empty()) continue;  // until the rank has had enough
+  });
+  JoinResult joined;
+  const Status status = join(test::request_for(0, 2, root.id()), &joined);
+  serving.join();
+  EXPECT_TRUE(wait_for_no_hub(test::kPatience));
+  return status;
+}
+
+/// A table of so many ranks: the first is the honest one, the others say that they are the same process.
+std::vector<std::byte> table_of(int ranks, std::uint64_t comm_id, const Member& first) {
+  TableMessage table;
+  table.comm_id = comm_id;
+  for (int rank = 0; rank < ranks; ++rank) {
+    table.members.push_back(first);
+    table.members.back().rank = Rank{rank};
+  }
+  return encode(table);
+}
+
+TEST(FalseRoot, ATableOfAnotherSizeIsRefused) {
+  for (const int ranks : {1, 3, 100}) {
+    const Status status = join_by_false_root([ranks](test::FalseRoot& root, const Member& member) {
+      root.say(MessageType::kTable, table_of(ranks, root.comm_id(), member));
+      root.say(MessageType::kGo, encode(GoMessage{}));
+    });
+    EXPECT_EQ(status.code(), Code::kRemoteError) << ranks;
+    EXPECT_NE(status.text().find(fmt::format("{} ranks", ranks)), std::string::npos) << status.text();
+  }
+}
+
+// Ranks of one process share what belongs to a communicator by its number: two of them with one number would share it.
+TEST(FalseRoot, ATableOfAnotherCommunicatorIsRefused) {
+  const Status status = join_by_false_root([](test::FalseRoot& root, const Member& member) {
+    root.say(MessageType::kTable, table_of(2, root.comm_id() + 1, member));
+  });
+  EXPECT_EQ(status.code(), Code::kRemoteError);
+  EXPECT_NE(status.text().find("another communicator"), std::string::npos) << status.text();
+}
+
+TEST(FalseRoot, AGoBeforeTheRankIsReadyIsRefused) {
+  const Status status = join_by_false_root([](test::FalseRoot& root, const Member& member) {
+    Member other = member;
+    other.process[0] ^= std::byte{1};  // a process that nobody can connect to
+    other.rank = Rank{1};
+    TableMessage table;
+    table.comm_id = root.comm_id();
+    table.members = {member, other};
+    root.say(MessageType::kTable, encode(table));
+    root.say(MessageType::kGo, encode(GoMessage{}));
+  });
+  EXPECT_EQ(status.code(), Code::kRemoteError);
+  EXPECT_NE(status.text().find("out of turn"), std::string::npos) << status.text();
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,57 @@
+// Covers schedule/host_map.cc, schedule/peer_list.h.
+// Hosts and their ranks, and the sets of peers that steps name, as generators see them.
+#include "schedule/host_map.h"
+
+#include <gtest/gtest.h>
+
+#include "schedule/peer_list.h"
+#include "schedule/topologies.h"
+
+namespace tutti {
+namespace {
+
+std::vector<std::int32_t> list(const PeerList& peers) {
+  std::vector<std::int32_t> ranks;
+  for (std::int32_t i = 0; i < peers.count; ++i) ranks.push_back(peers[i]);
+  return ranks;
+}
+
+TEST(Topology, NumbersHostsInOrderOfTheirFirstRanks) {
+  const Topology topology(HostList{7, 3, 3, 7, 5, 3});
+  const HostMap& map = topology.map();
+  EXPECT_EQ(map.hosts, 3);
+  EXPECT_EQ(map.fewest, 1);
+  EXPECT_EQ(map.most, 3);
+  EXPECT_EQ(std::vector<std::int32_t>(map.host_of, map.host_of + 6), (std::vector<std::int32_t>{0, 1, 1, 0, 2, 1}));
+  EXPECT_EQ(std::vector<std::int32_t>(map.index_of, map.index_of + 6), (std::vector<std::int32_t>{0, 0, 1, 1, 0, 2}));
+  EXPECT_EQ(std::vector<std::int32_t>(map.first, map.first + 4), (std::vector<std::int32_t>{0, 2, 5, 6}));
+  EXPECT_EQ(std::vector<std::int32_t>(map.members, map.members + 6), (std::vector<std::int32_t>{0, 3, 1, 2, 5, 4}));
+  EXPECT_EQ(std::vector<std::int32_t>(map.same_index, map.same_index + 3), (std::vector<std::int32_t>{0, 1, 4}));
+}
+
+TEST(Topology, SetsOfPeers) {
+  const Topology topology(HostList{0, 1, 1, 0, 1});
+  const auto peers = [&](std::int32_t rank, PeerSet set) {
+    return list(peers_of(Shape{5, rank, 0, 1, &topology.map()}, set));
+  };
+  EXPECT_EQ(peers(3, PeerSet::kAll), (std::vector<std::int32_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(peers(3, PeerSet::kHost), (std::vector<std::int32_t>{0, 3}));
+  EXPECT_EQ(peers(3, PeerSet::kAcross), (std::vector<std::int32_t>{3, 2})) << "in host order, not in rank order";
+  EXPECT_EQ(peers(2, PeerSet::kAcross), peers(3, PeerSet::kAcross));
+  EXPECT_EQ(peers(4, PeerSet::kHost), (std::vector<std::int32_t>{1, 2, 4}));
+  EXPECT_TRUE(peers(4, PeerSet::kAcross).empty()) << "the other host has no third rank";
+  EXPECT_TRUE(peers(4, PeerSet::kOne).empty());
+}
+
+TEST(Topology, WithoutAMapEveryRankIsAHost) {
+  const Topology one(HostList{2, 2, 2});
+  for (const HostMap* map : {static_cast<const HostMap*>(nullptr), &one.map()}) {
+    const Shape shape{3, 1, 0, 1, map};
+    EXPECT_EQ(list(peers_of(shape, PeerSet::kAcross)), (std::vector<std::int32_t>{0, 1, 2}));
+    EXPECT_EQ(list(peers_of(shape, PeerSet::kAll)), (std::vector<std::int32_t>{0, 1, 2}));
+    EXPECT_TRUE(list(peers_of(shape, PeerSet::kHost)).empty());
+  }
+}
+
+}  // namespace
+}  // namespace tutti

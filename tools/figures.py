@@ -1,0 +1,338 @@
+#!/usr/bin/env python3
+"""The tables in docs that are made of docs/measured: what stands there between <!-- figures: NAME --> and <!-- end -->.
+
+figures.py write   puts them in anew
+figures.py check   exit code 1 and a line for each that is not what docs/measured says
+"""
+import collections
+import dataclasses
+import json
+import pathlib
+import re
+import statistics
+import sys
+import textwrap
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+from measured import FEW_PAIRS, FLOOR, cells_of, middle  # noqa: E402
+
+MARKED = re.compile(r"(<!-- figures: (\w+) -->\n)(.*?)(<!-- end -->)", re.S)
+NAMES = {"openmpi": "Open MPI", "mpich": "MPICH", "ucc": "UCC", "gloo": "Gloo", "gloo_batch": "Gloo, BATCH", FLOOR: "the memory alone"}
+BENCHMARKS = {"c_function": "a call of a communicator of one rank"}
+OPTIONS = {"registered": "`-R 1`", "wire": "`--wire {}`", "deterministic": "`--deterministic`"}
+KIB, MIB = 1 << 10, 1 << 20
+SHOWN = [8, KIB, 32 * KIB, MIB, 64 * MIB]  # where all powers of two were measured
+
+
+def size_text(size):
+    if size == 0:
+        return "barrier"
+    for unit, factor in (("MiB", MIB), ("KiB", KIB)):
+        if size >= factor:
+            return f"{size // factor} {unit}"
+    return f"{size} B"
+
+
+def us_text(value):
+    if value is None:
+        return ""
+    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}".replace(",", " ")
+
+
+def ratio_text(value):
+    return "<0.001" if value < 0.001 else f"{value:.3f}" if value < 0.095 else f"{value:.2f}"
+
+
+def between(low, high):
+    return low if low == high else f"{low}–{high}"
+
+
+def spread(samples, may_be_above=False):
+    """From the least to the largest ratio; bold if Tutti was slower, with a star if it rests on few pairs."""
+    if not samples:
+        return ""
+    ratios = sorted(sample.ratio for sample in samples)
+    text = between(ratio_text(ratios[0]), ratio_text(ratios[-1]))
+    if any(sample.pairs is not None and sample.pairs < FEW_PAIRS for sample in samples):
+        text += r"\*"
+    return f"**{text}**" if ratios[-1] > 1 and not may_be_above else text
+
+
+def typical(samples, may_be_above=False):
+    """The median; bold if Tutti was slower in any."""
+    if not samples:
+        return ""
+    text = ratio_text(middle(samples))
+    return f"**{text}**" if max(sample.ratio for sample in samples) > 1 and not may_be_above else text
+
+
+def table(head, rows):
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+
+
+def wrapped(text, indent=""):
+    return textwrap.wrap(text, 120, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def pick(cells, **wanted):
+    """The samples of all cells that are as wanted."""
+    return [sample for cell, samples in cells.items()
+            if all(getattr(cell, key) == value for key, value in wanted.items()) for sample in samples]
+
+
+def median_us(samples, of="tutti_us"):
+    times = [getattr(sample, of) for sample in samples if getattr(sample, of) is not None]
+    return statistics.median(times) if times else None
+
+
+def times_of(run):
+    """Mean us by size, of a run of tutti-perf."""
+    return {row["size"]: row["out_of_place"]["time_us"]["avg"] for row in run["results"]}
+
+
+class Figures:
+    """Each method named in NAMED makes the lines of one mark."""
+    NAMED = ("measured", "answers", "behind", "peers", "collectives", "floor", "hosts", "line_rate", "tcp", "registered", "wire_types",
+             "send_recv", "overlap", "costs", "kernels")
+
+    def __init__(self, root):
+        folder = pathlib.Path(root) / "docs/measured"
+        self.files = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+
+    def runs(self, question):
+        return self.files.get(question, {}).get("runs", [])
+
+    def of(self, *questions):
+        """The cells of several files; what two of them have counts together."""
+        return cells_of([run for question in questions for run in self.runs(question)])
+
+    def measured(self):
+        groups = collections.OrderedDict()
+        for name, file in self.files.items():
+            groups.setdefault(f"{file['machine']}, {file['date']}, commit {file['commit']}", []).append(f"[{name}](measured/{name}.json)")
+        for title, names in groups.items():
+            yield from wrapped(f"* {title}: {', '.join(names)}", "  ")
+        for name, file in self.files.items():
+            if "note" in file:
+                yield from wrapped(f"* {name}: {file['note']}", "  ")
+
+    def compared(self):
+        """(against, where, cells) as the answers group them."""
+        def libraries(cells):
+            return {cell: samples for cell, samples in cells.items() if cell.against != FLOOR}
+        memory = self.of("peers", "race")
+        for name in NAMES:
+            yield name, "all_reduce in shared memory, 2, 4, 8 ranks", {c: s for c, s in memory.items() if c.against == name}
+        yield "openmpi", "the other collectives in shared memory, 2, 4 ranks", libraries(self.of("collectives"))
+        yield "openmpi", "all_reduce over TCP on one host, 2, 4 ranks", self.of("tcp")
+        hosts = self.of("hosts")
+        for name in ("openmpi", "gloo"):
+            yield name, "all_reduce and barrier between hosts", {c: s for c, s in hosts.items() if c.against == name}
+
+    def answers(self):
+        rows = []
+        for name, where, cells in self.compared():
+            if name == FLOOR:
+                cells = {cell: samples for cell, samples in cells.items() if cell.size >= MIB}
+                where = "all_reduce in shared memory, from 1 MiB"
+            if not cells:
+                continue
+            behind = sum(any(sample.ratio > 1 for sample in samples) for samples in cells.values())
+            median = statistics.median(middle(samples) for samples in cells.values())
+            every = [sample for samples in cells.values() for sample in samples]
+            rows.append([NAMES[name], where, ratio_text(median), spread(every, True).rstrip("\\*"),
+                         f"{behind} of {len(cells)}"])
+        yield from table(["Tutti's time over that of", "where", "median", "from, to", "cells above 1"], rows)
+
+    def behind(self):
+        groups = collections.OrderedDict()
+        for name, _, cells in self.compared():
+            for cell, samples in sorted(cells.items(), key=lambda item: (item[0].ranks, item[0].hosts, item[0].size, item[0].state)):
+                if name == FLOOR or max(sample.ratio for sample in samples) <= 1:
+                    continue
+                place = {"memory": "shared memory", "tcp": "TCP on one host", "hosts": f"{cell.hosts} hosts"}[cell.where]
+                rates = f", {cell.gigabits:g} Gbit/s" if cell.gigabits else ""
+                title = f"{NAMES[name]}, {cell.collective if cell.size else 'barrier'}, {place}{rates}, {cell.ranks} ranks"
+                text = " ".join(filter(None, [size_text(cell.size) if cell.size else "", cell.state]))
+                groups.setdefault(title, []).append(f"{text} {spread(samples, True)}".strip())
+        for title, texts in groups.items():
+            yield from wrapped(f"* {title}: {'; '.join(texts)}", "  ")
+        if not groups:
+            yield "Nowhere."
+
+    def peers(self):
+        cells, of_processes = self.of("peers", "race"), self.of("peers")
+        names = [name for name in NAMES if name != FLOOR and pick(cells, against=name)]
+        rows = []
+        for ranks in sorted({cell.ranks for cell in cells}):
+            for size in SHOWN:
+                times = [us_text(median_us(pick(of_processes, ranks=ranks, size=size, state=state))) for state in ("near", "far")]
+                here = [spread(pick(cells, collective="all_reduce", ranks=ranks, size=size, against=name)) for name in names]
+                if any(here):
+                    rows.append([str(ranks), size_text(size)] + times + here)
+        yield from table(["ranks", "bytes", "near, us", "far, us"] + [NAMES[name] for name in names], rows)
+
+    def by_size(self, cells, rows, may_be_above=False):
+        """A row of (title, what its cells are); a column a size. Of several kinds of cells, the median of each."""
+        sizes = sorted({cell.size for cell in cells})
+        lines = []
+        for title, *kinds in rows:
+            line, text = [], spread if len(kinds) == 1 else typical
+            for size in sizes:
+                texts = [text(pick(cells, size=size, **kind), may_be_above) for kind in kinds]
+                line.append("; ".join(one or "-" for one in texts) if any(texts) else "")
+            if any(line):
+                lines.append([title] + line)
+        yield from table([""] + [size_text(size) for size in sizes], lines)
+
+    def by_ranks(self, cells):
+        """Rows for by_size: a collective each, with its figures for 2 and for 4 ranks."""
+        names = sorted({cell.collective for cell in cells})
+        return [(name, {"collective": name, "ranks": 2}, {"collective": name, "ranks": 4}) for name in names]
+
+    def collectives(self):
+        cells = self.of("collectives")
+        least = min((cell.size for cell in cells if cell.size), default=0)
+        cells = {dataclasses.replace(cell, size=cell.size or least): samples for cell, samples in cells.items()}
+        yield from self.by_size(cells, self.by_ranks(cells))
+
+    def floor(self):
+        cells = {cell: samples for cell, samples in self.of("peers", "floor").items()
+                 if cell.against == FLOOR and cell.size in (32 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB)}
+        rows = [(f"all_reduce, {ranks} ranks", {"collective": "all_reduce", "ranks": ranks}) for ranks in (2, 4, 8)]
+        others = {cell: samples for cell, samples in cells.items() if cell.collective != "all_reduce"}
+        yield from self.by_size(cells, rows + self.by_ranks(others), True)
+
+    def hosts(self):
+        cells = {cell: samples for cell, samples in self.of("hosts").items() if cell.against == "openmpi" and not cell.gigabits}
+        places = sorted({(cell.ranks // cell.hosts, cell.hosts, cell.ranks) for cell in cells})
+        yield from self.by_size(cells, [(f"{hosts} hosts" + (f" x {each} ranks" if each > 1 else ""), {"hosts": hosts, "ranks": ranks})
+                                        for each, hosts, ranks in places])
+
+    def line_rate(self):
+        texts = []
+        for run in self.runs("hosts"):
+            rows = [row for row in run["results"] if row["size"] and "of_raw_rate" in row]
+            if rows:
+                shares = [f"{100 * share:.1f}" for share in sorted(row["of_raw_rate"] for row in rows)]
+                hosts = f"{run['hosts']} hosts" + (f" x {run['ranks'] // run['hosts']} ranks" if run["ranks"] > run["hosts"] else "")
+                sizes = between(size_text(rows[0]["size"]), size_text(rows[-1]["size"]))
+                texts.append(f"{hosts} {between(shares[0], shares[-1])} % ({sizes})")
+        yield from wrapped("; ".join(texts) + ".")
+
+    def tcp(self):
+        cells = self.of("tcp")
+        kinds = dict.fromkeys((cell.ranks, cell.state) for cell in cells)
+        yield from self.by_size(cells, [(f"{ranks} ranks, {state}", {"ranks": ranks, "state": state}) for ranks, state in sorted(kinds)])
+
+    def options(self, wanted):
+        """Calls with an option by the plain calls that stand above them, whose times are told."""
+        shown, plain = [], None  # (a run, the plain run that it is compared with)
+        for run in self.runs("options"):
+            option = next((key for key in OPTIONS if key in run["config"]), None)
+            plain = plain if option else run
+            if (option or run["results"][0]["collective"]) in wanted:
+                shown += [(plain, None)] if option and (plain, None) not in shown else []
+                shown.append((run, plain if option else None))
+        sizes = sorted({row["size"] for run, _ in shown for row in run["results"]})
+        rows = []
+        for run, base in shown:
+            times, by = times_of(run), times_of(base) if base else {}
+            title = [run["results"][0]["collective"], f"{run['config']['ranks']} ranks"]
+            title += [text.format(run["config"][key]) for key, text in OPTIONS.items() if key in run["config"]]
+            cells = [f"{times[size] / by[size]:.2f}" if size in times and size in by else
+                     f"{us_text(times[size])} us" if size in times and not base else "" for size in sizes]
+            rows.append([", ".join(title)] + cells)
+        yield from table([""] + [size_text(size) for size in sizes], rows)
+
+    def registered(self):
+        return self.options(("registered",))
+
+    def wire_types(self):
+        return self.options(("wire", "deterministic"))
+
+    def send_recv(self):
+        return self.options(("send_recv",))
+
+    def overlap(self):
+        runs = self.runs("overlap")
+        sizes = sorted({row["size"] for run in runs for row in run["overlap"]})
+        rows = []
+        for run in runs:
+            cells = {row["size"]: f"{100 * row['overlap']:.0f} %, {row['slowdown']:.2f}" for row in run["overlap"]}
+            place = "2 hosts, 1 Gbit/s" if "hosts.py" in run["command"] else "threads" if "--threads" in run["command"] else "processes"
+            rows.append([place] + [cells.get(size, "") for size in sizes])
+        yield from table(["hidden, slowdown"] + [size_text(size) for size in sizes], rows)
+
+    def costs(self):
+        for run in self.runs("costs"):
+            facts = [f"{row['what']} {row['value']:g} {row['unit']}" for row in run.get("results", ())]
+            for row in run.get("benchmarks", ()):
+                facts.append(f"{BENCHMARKS.get(row['name'], row['name'])} {row['real_time']:.3g} {row['time_unit']}")
+            yield from wrapped(f"* `{run['command'].rsplit('/', 1)[-1]}`: {'; '.join(facts)}", "  ")
+
+    def kernels(self):
+        rows = [row for run in self.runs("kernels") for row in run["results"]]
+        architectures = sorted({row["architecture"] for row in rows})
+        families = collections.OrderedDict()
+        for row in rows:
+            families.setdefault(row["kernel"].split(" ")[0], []).append(row)
+        compilers = sorted({run["compiler"] for run in self.runs("kernels") if "compiler" in run})
+        head = [", ".join(["kernels", *compilers]), "of them"] + [f"{a}: {what}" for a in architectures for what in ("registers", "a pack", "spills")]
+        lines = []
+        for family, members in families.items():
+            line = [family, str(len({row["kernel"] for row in members}))]
+            for architecture in architectures:
+                here = [row for row in members if row["architecture"] == architecture]
+                packs = sorted(row["per_pack"] for row in here if row.get("per_pack"))
+                line += [str(max((row["registers"] for row in here), default="")), between(str(packs[0]), str(packs[-1])) if packs else "",
+                         str(max((row.get("spills", 0) for row in here), default=""))]
+            lines.append(line)
+        yield from table(head, lines)
+
+
+def renewed(text, figures):
+    """A page's text with the tables of today's data."""
+    def lines(match):
+        name = match[2]
+        if name not in Figures.NAMED:
+            raise SystemExit(f"figures.py: no figure is called {name}")
+        return match[1] + "\n".join(getattr(figures, name)()) + "\n" + match[4]
+    return MARKED.sub(lines, text)
+
+
+def pages(root):
+    return sorted((pathlib.Path(root) / "docs").rglob("*.md"))
+
+
+def differences(root):
+    """A line for each mark of each page that is not what the data say."""
+    figures = Figures(root)
+    for page in pages(root):
+        name, text = page.relative_to(root), page.read_text(encoding="utf-8")
+        for old, new in zip(MARKED.finditer(text), MARKED.finditer(renewed(text, figures))):
+            if old[3] != new[3]:
+                yield f"{name}: the figures '{old[2]}' are not those of docs/measured (tools/figures.sh renews them)"
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    if sys.argv[1:] == ["check"]:
+        found = list(differences(root))
+        print("\n".join(found + [f"{len(found)} figures differ"]))
+        return 1 if found else 0
+    if sys.argv[1:] != ["write"]:
+        print(__doc__, file=sys.stderr)
+        return 2
+    figures = Figures(root)
+    for page in pages(root):
+        page.write_text(renewed(page.read_text(encoding="utf-8"), figures), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
