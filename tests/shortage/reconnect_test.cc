@@ -24,7 +24,7 @@ constexpr std::array<Job::Part, 11> kLossyJob{&Job::add,     &Job::add_much, &Jo
                                               &Job::add_cut, &Job::cut,      &Job::split,   &Job::cut,
                                               &Job::stream,  &Job::cut,      &Job::exchange};
 
-/// As many connections a rank has at least that is cut off: others may not have been made again since the last time.
+/// A rank has at least so many connections when it is cut off: others may not have come back since the last time.
 constexpr long kLeastCut = DisturbedJob::kRanks - 1;
 
 /// What the victim's process tells the test beside its result.
