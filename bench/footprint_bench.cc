@@ -56,7 +56,7 @@ void call_all(const std::vector<tuttiComm_t>& comms, int ranks, int calls) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// What was measured, printed and kept for the file.
+/// Holds what was measured until it is printed and written to the file.
 class Report {
  public:
   void add(const char* what, double value, const char* unit) {

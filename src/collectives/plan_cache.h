@@ -49,7 +49,7 @@ class PlanCache {
       return *known;
     return find_slowly(collective, bytes, root);
   }
-  /// What find() returns, if it was asked lately, else nullptr. Never allocates.
+  /// Returns what find() does if it was asked lately, else nullptr. Never allocates.
   const Plan* recall(Collective collective, Bytes bytes, int root) const {
     const Recent& recent = recent_[place(collective, root)];
     const bool same = recent.plan.schedule != nullptr && recent.bytes == bytes && recent.root == root;

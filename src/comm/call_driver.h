@@ -37,7 +37,7 @@ class CallDriver {
   Status run(const CallArguments& arguments) {
     return run_in_turn([&](bool* nothing_to_run) { return begin(arguments, nothing_to_run); });
   }
-  /// The same for sends and receives, which proceed together.
+  /// Runs sends and receives likewise; they proceed together.
   Status run(std::span<Transfer> transfers) {
     return run_in_turn([&](bool*) { return begin(transfers); });
   }
@@ -55,7 +55,7 @@ class CallDriver {
   /// been held up for longer than an operation may take.
   Status wait_until_quiet();
 
-  // The same step by step: begin(), start(), advance() until it is done or fails, finish().
+  // A queued operation goes the same way step by step: begin(), start(), advance() until it is done or fails, finish().
 
   /// `nothing_to_run`: the call moves nothing, and is not to be started.
   Status begin(const CallArguments& arguments, bool* nothing_to_run);
@@ -69,13 +69,13 @@ class CallDriver {
   /// In a handler of an exception: what it means for the caller of the running operation.
   Status failed_inside() const noexcept;
 
-  // What begin() consists of.
+  // The parts of begin().
 
   /// Not ok: no operation begins any more. Else the last call is forgotten, and the next one bound anew.
   Status prepare_to_begin();
   /// Gives the call its number and writes it on the board, where peers can read it; from now on its waits are judged.
   void announce(const CallArguments& arguments, RunningCall::Way way, Executor& executor);
-  /// The same for the next call, before its begin(), of which is not known whether it is on host memory.
+  /// Announces the next call before its begin(), while it is not known whether the call is on host memory.
   void announce_memory_unknown(const CallArguments& arguments);
   /// `executor` may be another one than the host's, which moves the data of these transfers.
   Status begin(std::span<Transfer> transfers, RunningCall::Way way, Executor& executor);
@@ -89,7 +89,7 @@ class CallDriver {
   TurnQueue& turns() { return turns_; }
   LaunchBinder& binder() { return binder_; }
   const LaunchBinder& binder() const { return binder_; }
-  /// What runs, or ran last.
+  /// The operation that runs, or ran last.
   const RunningCall& running() const { return running_; }
   Executor& executor() { return *running_.executor; }
   Executor& host() { return host_; }

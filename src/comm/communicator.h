@@ -69,7 +69,7 @@ class Communicator final {
   /// Completes and checks the arguments and runs the collective to its end on the calling thread, after all earlier
   /// operations.
   Status run(CallArguments* arguments);
-  /// The same for sends and receives, which proceed together.
+  /// Runs sends and receives likewise; they proceed together.
   Status run(std::span<Transfer> transfers);
 
   // One that another thread runs is checked when it is made and takes its ticket in the caller's order. When it is its

@@ -9,16 +9,16 @@
 
 namespace tutti {
 
-/// What such a function makes of its arguments: a collective, or a transfer.
+/// Such a function makes one of these of its arguments: a collective, or a transfer.
 template <class C>
 concept DataCall = requires(C call, Communicator& communicator) {
   /// Completes, checks and runs it on the calling thread.
   { call.run(communicator) } -> std::same_as<Status>;
   /// Completes and checks it.
   { call.check(communicator) } -> std::same_as<Status>;
-  /// Of what was checked, whether it can go elsewhere than on a CUDA stream.
+  /// Says whether a checked call can go elsewhere than on a CUDA stream.
   { call.check_blocking(communicator) } -> std::same_as<Status>;
-  /// The same call, with all that it needs but the buffers.
+  /// Makes of it a call that can run later and holds all that it needs but the buffers.
   { call.queued(communicator) } -> std::same_as<QueuedCall>;
 };
 
