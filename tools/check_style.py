@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks what a compiler does not: arrows between folders (arrows.py), sizes of files, functions and classes, reads of the
-environment, where tests stand, tables of measured numbers (figures.py), and what a script can find of the rules for prose
-(prose.py).
+environment, where tests stand and what they cover (test_places.py), tables of measured numbers (figures.py), and what a
+script can find of the rules for prose (prose.py).
 
 check_style.py [ROOT]: exit code 1 and one line a violation; what is longer than wanted and the comment share are listed.
 """
@@ -15,6 +15,7 @@ sys.dont_write_bytecode = True
 import arrows  # noqa: E402
 import figures  # noqa: E402
 import prose  # noqa: E402
+import test_places  # noqa: E402
 from literals import LITERALS, SUFFIXES, blanked, code_of  # noqa: E402
 
 OUTSIDE = ("tools/perf", "examples", "plugins")  # users of include/ alone
@@ -30,7 +31,6 @@ MAY_READ_ENVIRONMENT = {"src/core/settings.cc", "src/comm/rendezvous/launcher.cc
 READS_ENVIRONMENT = re.compile(r"\b(getenv|secure_getenv|environ)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
 NAMED_FILE = re.compile(r"`((?:src|tests|tools|bench|examples|plugins|include|docs|cmake)/[\w./*-]+[\w*])`")
-COVERED = re.compile(r"(?:[\w*]+/)+[\w*]+\.\w+")
 CLASS = re.compile(r"\b(?<!enum )(?:class|struct) (?:(?:alignas|TUTTI_\w+)\([^)]*\) |\[\[\w+\]\] )*(\w+)(?:<[^;{]*>)?(?: final)?"
                    r"(?: ?:(?!:)[^;{()]*)?\s*\{")
 # What is no part of a declaration, or has brackets and is no list of parameters.
@@ -184,25 +184,6 @@ def check_named_files(root):
                 yield f"{name}: there is no {path}"
 
 
-def check_tests(root):
-    """Tests of a file of src stand where it stands and name it; suites of behaviour say what they promise; all are in a program."""
-    listing = root / "tests/CMakeLists.txt"
-    listed = set(re.split(r"[\s()]+", listing.read_text(encoding="utf-8"))) if listing.is_file() else None
-    for path in sorted((root / "tests").rglob("*_test.cc")):
-        name, folder = path.relative_to(root).as_posix(), path.parent.relative_to(root / "tests").as_posix()
-        first = path.read_text(encoding="utf-8").split("\n", 1)[0]
-        covered = COVERED.findall(first) if first.startswith("// Covers ") else []
-        if not first.startswith("// "):
-            yield f"{name}: the first line does not say what is tested"
-        elif (root / "src" / folder).is_dir() and not covered:
-            yield f"{name}: the first line does not say which files it covers"
-        for file in covered:
-            if not any(any((root / part).glob(file)) for part in ("src", "tests", ".")):
-                yield f"{name}: there is no {file}"
-        if listed is not None and folder not in listed and not (path.parent / "CMakeLists.txt").is_file():
-            yield f"{name}: no program of tests/CMakeLists.txt has the folder {folder}"
-
-
 def check_picture(root):
     """The picture of the folders in the documents is that of today's includes."""
     page = root / "docs/architecture.md"
@@ -212,7 +193,8 @@ def check_picture(root):
 
 def check(root, later=None):
     """(violations, what is longer than wanted, {part: (comment lines, lines)}) of a tree; `later` gets prose that only counts."""
-    violations, long_ones, shares = [*arrows.violations(root), *check_picture(root), *check_named_files(root), *check_tests(root)], [], {}
+    violations, long_ones, shares = [*arrows.violations(root), *check_picture(root), *check_named_files(root)], [], {}
+    violations += test_places.violations(root)
     violations += figures.differences(root)
     violations += prose.check_pages(root)
     for path, text in source_files(root):

@@ -1,4 +1,6 @@
 // What stands in nobody's way: slow log callbacks, a stderr that nobody reads, an abort beside any other call.
+// Covers comm/failure/failure_handler.cc, comm/api/api_communicator.cc, comm/api/handle.cc, comm/stream_wait.cc,
+// comm/progress_state.cc, core/status.cc.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>

@@ -1,5 +1,6 @@
 // Algorithms that only TUTTI_ALGO takes: every case of the collectives that have them, over every transport, for ranks
 // on both sides of powers of two; results are exact for all types and operations, in place and not, aligned and not.
+// Covers executor/step_work.cc, comm/communicator_information.cc.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,4 +1,5 @@
 // The hot path builds nothing and allocates nothing: counted, not promised.
+// Covers comm/call_driver.cc, comm/launch_binder.cc, executor/cpu_executor.cc, executor/step_work.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

@@ -1,5 +1,7 @@
 // Calls that are refused: before anything is sent, with a text that names the argument, and the communicator stays
 // usable.
+// Covers comm/call/arguments.cc, comm/call/block_arguments.cc, comm/create_options.cc, comm/api/api_information.cc,
+// comm/api/api_operations.cc, comm/api/last_error.cc, device/device_driver.cc, core/types.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

@@ -1,4 +1,5 @@
 // pthread_cancel() of a thread that is in a call: the call ends as if nothing had been asked, the thread after it.
+// Covers core/no_cancel.h, comm/api/handle.h, comm/communicator.cc, comm/failure/wait_judge.cc.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <tutti/tutti.h>

@@ -1,4 +1,5 @@
 // The six collectives through the C API with ranks as threads, over every transport and every algorithm by name.
+// Covers comm/api/api_collectives.cc, executor/cpu_executor.cc, executor/step_work.cc.
 #include "cases/collective_cases.h"
 #include "cases/effort_of.h"
 

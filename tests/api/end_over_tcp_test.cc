@@ -1,4 +1,5 @@
 // Ranks that end while others still use what they sent over tcp.
+// Covers transport/tcp/tcp_link.cc, comm/failure/wait_judge.cc, comm/failure/finalization.cc.
 #include <gtest/gtest.h>
 #include <signal.h>
 

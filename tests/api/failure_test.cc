@@ -1,4 +1,6 @@
 // Mismatches, timeouts and aborts with ranks as threads: who is named, on which rank, and that nothing hangs.
+// Covers comm/failure/wait_judge.cc, comm/failure/failure_handler.cc, comm/failure/finalization.cc,
+// comm/failure/culprit.cc, comm/create.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

@@ -1,5 +1,6 @@
 // Ranks that share no memory: every case over tcp, with ranks as threads, and as processes on pretended hosts; with
 // checksums, with TLS, and while connections are cut.
+// Covers comm/executor_factory.cc, comm/membership/data_connector.cc, transport/tcp/tcp.cc, transport/mixed/mixed.cc.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,4 +1,5 @@
 // Groups, splits and several ranks in one thread.
+// Covers comm/queue/call_group.cc, comm/queue/packed_reduction.cc, comm/queue/queued_call.cc, comm/split.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

@@ -1,4 +1,5 @@
 // Groups that wait for calls on streams, where a callback holds up the thread that runs these: they end, too.
+// Covers comm/stream_wait.cc, comm/progress_state.cc, comm/queue/operation.cc, comm/queue/call_group.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

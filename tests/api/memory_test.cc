@@ -1,4 +1,5 @@
 // Memory from tuttiMemAlloc and registered memory, which local peers read directly.
+// Covers comm/api/api_memory.cc, core/memory.cc, transport/shm/direct_read.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

@@ -1,4 +1,5 @@
 // The same collective cases with ranks as processes.
+// Covers transport/shm/shm.cc, executor/cpu_executor.cc.
 #include <gtest/gtest.h>
 
 #include "cases/collective_cases.h"

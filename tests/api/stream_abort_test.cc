@@ -1,4 +1,5 @@
 // After an abort the buffers of a stream's calls are the caller's, who may have freed them.
+// Covers comm/queue/operation.cc.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <tutti/tutti.h>

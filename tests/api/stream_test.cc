@@ -1,4 +1,6 @@
 // Streams: order, queries, callbacks, errors; and communicators that do not block one another.
+// Covers comm/queue/stream.cc, comm/queue/operation.cc, comm/queue/progress_thread.cc, comm/api/api_streams.cc,
+// comm/call_driver.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

@@ -1,4 +1,5 @@
 // Threads that the library starts: what it does where the system gives none, and whose signals they take.
+// Covers core/library_thread.cc, comm/queue/progress_thread.cc, comm/queue/call_group.cc.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>

@@ -1,4 +1,5 @@
 // Ranks as threads and processes mixed: each process holds several ranks of one communicator.
+// Covers comm/membership/host_memory.cc, comm/membership/group_liveness.cc.
 #include <gtest/gtest.h>
 
 #include <thread>

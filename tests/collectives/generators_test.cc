@@ -1,4 +1,4 @@
-// Covers collectives/*.h, the generators.
+// Covers collectives/*.h, the generators, and schedule/schedule.cc.
 // Generators as what they are: constexpr functions. What is asserted here is also true at compile time.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 // Many connections at a hub's door: who is let in, who is dropped, and who passes all the same.
+// Covers net/acceptor.cc, net/connection.cc, comm/membership/hub.cc.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 

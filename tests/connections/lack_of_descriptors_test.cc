@@ -1,4 +1,5 @@
 // A process without file descriptors says so, and its join ends for all ranks, not at the deadline.
+// Covers net/acceptor.cc, comm/join/join_task.cc, comm/membership/peer_process.cc.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

@@ -1,4 +1,5 @@
 // Control connections over TCP: deaths are told at once, losses are mended, and what was said meanwhile arrives.
+// Covers comm/membership/peer_process.cc, comm/membership/control_connections.cc, comm/membership/data_connector.cc.
 #include <signal.h>
 
 #include "support/connections.h"

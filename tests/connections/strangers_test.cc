@@ -1,5 +1,6 @@
 // Strangers at the listener while ranks add over TCP: port scanners, web clients, noise, replays, crowds, half a TLS
 // hello. None of them gets anything, none of them costs much, and no rank notices. Only 127.0.0.1.
+// Covers net/acceptor.cc, net/connection.cc, net/handshake.cc.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -1,4 +1,5 @@
 // TUTTI_TLS=on: who may join, what is encrypted, and what happens when the ranks do not agree on it.
+// Covers net/connection.cc, net/tls_session.cc, comm/membership/data_connector.cc, comm/rendezvous/join_url.cc.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

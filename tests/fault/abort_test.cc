@@ -1,5 +1,6 @@
 // One rank is stopped, the others wait for it, and one of these aborts from another thread: what the aborting rank
 // waits in, and the abort itself, return in a tenth of a second, and so do the waits of its peers.
+// Covers comm/failure/failure_handler.cc, comm/failure/wait_judge.cc, comm/api/api_communicator.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 #include <unistd.h>

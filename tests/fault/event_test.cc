@@ -1,5 +1,6 @@
 // What happens to a process in each state of the library: it forks, starts a program, gets signals, changes its user,
 // or ends in one of the ways in which processes end. The table of the outcomes is in docs/design/failure.md.
+// Covers net/fork_guard.cc, comm/membership/hub.cc.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/time.h>

@@ -1,4 +1,6 @@
 // Ranks as processes that are killed, stopped, or leave: the others are told who, in time.
+// Covers comm/failure/wait_judge.cc, comm/failure/finalization.cc, comm/membership/group_liveness.cc,
+// net/peer_exit_watch.cc.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

@@ -1,4 +1,5 @@
 // Ranks that die while a communicator is split: the others hear of it as they do in any other call.
+// Covers comm/split.cc, comm/failure/wait_judge.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

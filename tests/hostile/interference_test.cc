@@ -1,5 +1,6 @@
 // Somebody on the path changes, drops, repeats, reorders, adds to or cuts what travels between ranks, at each point of
 // a job: nothing crashes, all ranks end by their deadlines, and where data is protected no result is wrong.
+// Covers net/frame_codec.cc, net/tls_session.cc, transport/tcp/tcp_frame.cc, transport/tcp/tcp_inbox.cc.
 #include "hostile/interference.h"
 
 #include <gtest/gtest.h>

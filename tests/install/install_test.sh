@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the build into a temporary folder and uses it as a stranger would: by pkg-config and by find_package.
 # install_test.sh BUILD SOURCE pkgconfig|cmake|moved
+# Covers cmake/install.cmake.
 set -euo pipefail
 build=$1 source=$2 way=$3
 place=$(mktemp -d)

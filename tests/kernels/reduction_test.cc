@@ -1,4 +1,4 @@
-// Covers kernels/reduction.h, kernels/arithmetic.h.
+// Covers kernels/reduction.h, kernels/arithmetic.h, kernels/kernels.cc, kernels/isa_*.cc, kernels/slot.cc.
 // Every type and operation on every instruction set against the scalar oracle: tails, alignments, numbers of sources,
 // in place, two destinations, past the caches; and nothing outside the destinations is written.
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // The CUDA kernels against the processor's, which are tested against an oracle: the same bits for every type and
 // operation, on poisoned outputs with guards around them. Skipped where there is no GPU.
+// Covers kernels/device/cuda_launch.cc, kernels/device/device_*.cu.
 #include "kernels/device/device_kernels.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # launch.sh LAUNCHER PROGRAM ARGUMENTS...: three ranks of tutti-perf under a launcher; checks what it prints.
 # Exit code 77: this launcher is not here, the test is skipped.
+# Covers comm/rendezvous/launcher.cc, comm/rendezvous/pmi1.cc, comm/rendezvous/pmix.cc.
 set -euo pipefail
 launcher=$1
 shift

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # slurm.sh PROGRAM ARGUMENTS...: tutti-perf under srun, in a Slurm of two nodes that lives in a temporary directory on this
 # machine and ends with the test. Exit code 77: no Slurm can be had here, the test is skipped.
+# Covers comm/rendezvous/launcher.cc, comm/rendezvous/pmi1.cc, comm/rendezvous/pmix.cc.
 set -euo pipefail
 skip() { echo "skipped: $*"; exit 77; }
 for program in slurmctld slurmd srun sinfo; do

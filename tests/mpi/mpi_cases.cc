@@ -1,5 +1,6 @@
 // The collective cases as an MPI program: joins through tutti_mpi.h, through a reordered sub-communicator, and by
 // env:// from what the launcher left in the environment. `mpi_cases mpi|split|env [large]`
+// Covers include/tutti/tutti_mpi.h, comm/rendezvous/launcher.cc.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 #include <tutti/tutti_mpi.h>

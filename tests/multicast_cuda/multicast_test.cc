@@ -1,5 +1,7 @@
 // Messages to all that are announced in mirrors, on GPUs: with ranks that share one, the mirror is one memory with two
 // addresses and ordinary stores; with a GPU each, a multicast object. Skipped where there is none.
+// Covers device/cuda_mappings.cc, device/cuda_driver.cc, device/cuda_contexts.cc,
+// executor/device/interpreter_integers.cu.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>

@@ -1,4 +1,4 @@
-// Covers net/dialer.cc.
+// Covers net/dialer.cc, net/socket.cc.
 // What the attempts to reach a hub say of it: gone, silent, or perhaps there another time.
 #include "net/dialer.h"
 

@@ -3,6 +3,7 @@
 STAND_IN is tutti-perf on a stand-in for CUDA with two devices, so that collectives run through the C API on device
 memory; PROGRAM is the real one, of which only the errors can be seen here.
 """
+# Covers tools/perf/gpu_bench.cc, tools/perf/gpu_options.cc, tools/perf/gpu_fault.cc.
 import json
 import os
 import pathlib

@@ -1,4 +1,5 @@
 """tutti-perf as its users meet it: perf_test.py PROGRAM WRONG_RESULT_LIBRARY [unittest arguments]."""
+# Covers tools/perf/*.cc.
 import json
 import os
 import pathlib

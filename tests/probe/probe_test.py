@@ -1,4 +1,5 @@
 """tutti-probe as its users meet it: probe_test.py PROBE PERF [unittest arguments]."""
+# Covers tools/probe/*.cc, core/costs_file.cc.
 import json
 import os
 import pathlib

@@ -1,4 +1,5 @@
-// Covers schedule/prover.cc, schedule/prover_rules.cc, schedule/symbolic_memory.cc.
+// Covers schedule/prover.cc, schedule/prover_rules.cc, schedule/symbolic_memory.cc, schedule/step_rules.cc,
+// schedule/contribution.cc, schedule/link_table.cc.
 // The prover is only worth something if it sees what is wrong: each test plants one fault in a schedule that was right.
 #include <gtest/gtest.h>
 

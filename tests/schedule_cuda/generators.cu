@@ -1,6 +1,7 @@
 // The flat generators of the catalogue, but for knomial trees of other degrees, called from a kernel: each thread
 // writes out one step of the calling rank's schedule. No relaxed-constexpr switch is used, so a generator that calls a
 // host function does not compile.
+// Covers collectives/*.h.
 #include "collectives/all_pairs.h"
 #include "collectives/bruck.h"
 #include "collectives/chain.h"

@@ -1,4 +1,5 @@
 // A process whose only rank lacks memory at any point of the beginning of a join: nothing of the library stays.
+// Covers comm/membership/hub.cc, comm/join/join_task.cc.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <tutti/tutti.h>

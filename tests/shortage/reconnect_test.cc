@@ -1,6 +1,7 @@
 // A rank loses all its connections, of control and of data, to ranks of other hosts, again and again, and gets no
 // memory, descriptor, thread or mapping at some point from the first loss on: it or another one says so, or all goes
 // well.
+// Covers comm/membership/peer_process.cc, comm/membership/data_connector.cc.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -1,6 +1,7 @@
 // At each point of a job at which a process asks for memory, a descriptor, a thread or a mapping, it gets none, also
 // while it makes lost connections again: nothing crashes, nothing hangs, nothing is wrong, and some rank says what was
 // lacking.
+// Covers core/status.cc, comm/failure/failure_handler.cc, comm/join/join_task.cc, comm/queue/progress_thread.cc.
 #include "shortage/shortage.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 """tutti-sim as its users meet it: sim_test.py PROGRAM [unittest arguments]."""
+# Covers tools/sim/*.cc, tools/model/world.cc.
 import csv
 import pathlib
 import subprocess

@@ -1,4 +1,5 @@
 """Planted violations that tools/check_style.py must find, and clean code that it must accept."""
+# Covers tools/check_style.py, tools/arrows.py, tools/test_places.py, tools/prose.py, tools/literals.py.
 import pathlib
 import sys
 import tempfile
@@ -140,25 +141,58 @@ class Environment(unittest.TestCase):
 
 
 class Tests(unittest.TestCase):
-    LISTED = {"tests/CMakeLists.txt": "tutti_test(core)\ntutti_test(comm comm/join api)\n", "src/core/a.cc": "int x;\n"}
+    LISTED = {"tests/CMakeLists.txt": "tutti_test(core)\ntutti_test(comm comm/join api)\n", "src/core/a.cc": "int x;\n",
+              "tests/core/a_test.cc": "// Covers core/a.cc.\n"}
 
     def test_of_a_file_names_it(self):
-        test = "tests/core/a_test.cc"
+        test = "tests/core/b_test.cc"
         self.assertEqual(violations_of({**self.LISTED, test: "// Covers core/a.cc.\n"}), [])
         for line, fault in (("int x;\n", "the first line does not say what is tested"),
                             ("// What a does.\n", "the first line does not say which files it covers"),
                             ("// Covers core/b.cc.\n", "there is no core/b.cc")):
             self.assertEqual(violations_of({**self.LISTED, test: line}), [f"{test}: {fault}"])
 
-    def test_of_behaviour_says_what_it_is(self):
-        self.assertEqual(violations_of({**self.LISTED, "tests/api/a_test.cc": "// Calls end.\n"}), [])
-        self.assertEqual(len(violations_of({**self.LISTED, "tests/api/a_test.cc": "int x;\n"})), 1)
+    def test_of_behaviour_says_what_it_is_and_names_files(self):
+        test = "tests/api/a_test.cc"
+        for text, faults in (("// Calls end.\n// Covers core/a.cc.\n", []),
+                             ("// Calls end,\n// all of them.\n// Covers core/a.cc,\n// core/*.cc.\nint x;\n", []),
+                             ("// Calls end.\n", ["no sentence at the top says which files it covers"]),
+                             ("// Calls end.\n// Covers core/a.cc,\n// core/a.cc,\n// core/a.cc.\n",
+                              ["no sentence at the top says which files it covers"]),
+                             ("// Calls end.\n// Covers core/a.cc, core/b.cc.\n", ["there is no core/b.cc"]),
+                             ("int x;\n", ["the first line does not say what is tested"])):
+            self.assertEqual(violations_of({**self.LISTED, test: text}), [f"{test}: {fault}" for fault in faults], text)
+
+    def test_of_a_script_names_it(self):
+        tool, test = {"tools/a.py": "x = 1\n"}, "tests/tools/a_test.py"
+        self.assertEqual(violations_of({**self.LISTED, **tool, test: '"""A tool."""\n# Covers tools/a.py.\n'}), [])
+        for text, fault in (('"""A tool."""\n', "no sentence at the top says which files it covers"),
+                            ('"""A tool."""\n# Covers tools/b.py.\n', "there is no tools/b.py")):
+            self.assertEqual(violations_of({**self.LISTED, **tool, test: text}), [f"{test}: {fault}"])
+
+    def test_every_file_has_one(self):
+        files = {**self.LISTED, "src/core/b.cu": "int x;\n", "src/core/b.h": "int x;\n"}
+        self.assertEqual(violations_of(files), ["src/core/b.cu: no test covers it"])
+        for by in ({"tests/core/b_test.cc": "// Covers core/b.h.\n"},  # by its name
+                   {"tests/api/a_test.cc": "// Calls end.\n// Covers core/*.cu.\n"},
+                   {"tests/launch/run.sh": "#!/bin/sh\n# A launcher.\n# Covers core/b.cu.\n"}):
+            self.assertEqual(violations_of({**files, **by}), [], by)
+
+    def test_a_file_without_one_is_in_the_table(self):
+        files = {**self.LISTED, "src/core/b.cc": "int x;\n"}
+        table = "## Files that no test covers\n| file | why |\n|---|---|\n| `src/core/b.cc` | its time alone |\n{}\n## More\n"
+        self.assertEqual(violations_of({**files, "docs/testing.md": table.format("")}), [])
+        for row, fault in (("| `src/core/a.cc` | a test is not needed |\n", "src/core/a.cc has a test"),
+                           ("| `src/core/c.cc` | it has gone |\n", "there is no src/core/c.cc")):
+            self.assertEqual(violations_of({**files, "docs/testing.md": table.format(row)}), [f"docs/testing.md: {fault}"])
+        elsewhere = table.replace("## Files", "## Other files")
+        self.assertEqual(violations_of({**files, "docs/testing.md": elsewhere.format("")}), ["src/core/b.cc: no test covers it"])
 
     def test_is_in_a_program(self):
-        self.assertEqual(violations_of({**self.LISTED, "tests/join/a_test.cc": "// A join ends.\n"}),
+        test = {"tests/join/a_test.cc": "// A join ends.\n// Covers core/a.cc.\n"}
+        self.assertEqual(violations_of({**self.LISTED, **test}),
                          ["tests/join/a_test.cc: no program of tests/CMakeLists.txt has the folder join"])
-        own = {"tests/join/a_test.cc": "// A join ends.\n", "tests/join/CMakeLists.txt": ""}
-        self.assertEqual(violations_of({**self.LISTED, **own}), [])
+        self.assertEqual(violations_of({**self.LISTED, **test, "tests/join/CMakeLists.txt": ""}), [])
 
 
 class Classes(unittest.TestCase):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """tools/device_kernels.py on machine code made up here: it accepts a good kernel and finds each planted fault."""
+# Covers tools/device_kernels.py.
 import json
 import os
 import pathlib

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """tools/figures.py and tools/measured.py on measurements made up here: what the tables say, and that an old table is found."""
+# Covers tools/figures.py, tools/measured.py.
 import json
 import pathlib
 import sys

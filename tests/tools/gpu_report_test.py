@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tools/gpu_report.py on recorded files (gpu_report/: tutti-perf and the benches on the stand-in for a device, shortened, the race with
 NCCL with another library in its place; their times mean nothing), on some changed ones, and on what is missing or broken."""
+# Covers tools/gpu_report.py.
 import json
 import pathlib
 import shutil

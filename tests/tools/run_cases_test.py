@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """run_cases.py on a program that only looks like GoogleTest's, with cases that pass, fail, crash, hang, are skipped, or
 spoil the end of their process."""
+# Covers tests/run_cases.py.
 import pathlib
 import subprocess
 import sys

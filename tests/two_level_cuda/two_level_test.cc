@@ -1,5 +1,6 @@
 // Calls at two levels on a GPU: two processes that call themselves hosts share it, with two ranks each, whose kernels
 // wait for each other and for nobody else. Skipped where there is none.
+// Covers device/cuda_library.cc, device/cuda_driver.cc, executor/device/device_passes.cu.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,5 +1,6 @@
 // Who listens to all that ranks say over TCP, without encryption, learns no secret: the program keeps a copy of all
 // that it writes to TCP sockets. Its functions stand in front of the system's.
+// Covers comm/split.cc, comm/rendezvous/url_service.cc, net/handshake.cc, net/tls_session.cc.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/uio.h>

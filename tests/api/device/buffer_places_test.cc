@@ -1,5 +1,6 @@
 // Where a rank's buffers are, where that is not plain: a rank that moves nothing, buffers that are not used, memory
 // that device and processor both may use.
+// Covers comm/device/device_side.cc, comm/device_calls.cc, comm/queue/operation.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

@@ -1,5 +1,7 @@
 // Calls on device memory through the C API: which buffers go together, what happens when the device fails, streams,
 // groups in one thread, ranks that do not come.
+// Covers comm/device/device_side.cc, comm/device_calls.cc, executor/device/device_executor.cc,
+// executor/device/device_probe.cc, transport/device/device_allocation.cc, device/device_event.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

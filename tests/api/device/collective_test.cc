@@ -1,5 +1,6 @@
 // The collectives on device memory through the C API, with the stand-in for a GPU: ranks as threads and in one thread,
 // on one device and on several.
+// Covers executor/device/device_executor.cc, executor/device/device_binding.cc, executor/device/device_interpreter.h.
 #include "cases/collective_cases.h"
 #include "cases/effort_of.h"
 

@@ -1,5 +1,6 @@
 // Calls captured into graphs: replays without the host, between other calls; what cannot be captured; failures that
 // nobody waits for.
+// Covers executor/device/device_executor.cc, comm/device_calls.cc, comm/failure/kernel_monitor.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

@@ -1,4 +1,6 @@
 // Many streams on few hardware queues; ranks of one call whose buffers are of different kinds.
+// Covers transport/device/block_budget.cc, transport/device/rank_device_links.cc, comm/device/device_side.cc,
+// comm/failure/culprit.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

@@ -1,5 +1,6 @@
 // A group on a CUDA stream whose communicator has earlier calls on a stream of the library's, while a callback holds up
 // the thread that runs those.
+// Covers comm/queue/call_group.cc, comm/stream_wait.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

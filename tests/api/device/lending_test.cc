@@ -1,4 +1,6 @@
 // Large messages that ranks of other processes read where they lie: when they do, what they map, and when that ends.
+// Covers transport/device/device_lending.cc, transport/device/deferred_unmaps.cc,
+// transport/device/device_allocation.cc, transport/device/device_fabric.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

@@ -1,5 +1,6 @@
 // Multicast between devices of one process through the C API: who gets it, what happens where it cannot be set up, and
 // that nothing of it stays.
+// Covers transport/device/multicast_buffer.cc, transport/device/rank_device_links.cc, comm/device/device_group.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

@@ -1,5 +1,7 @@
 // Device buffers of ranks in several processes: what is exact, what is refused and why, and what becomes of the others
 // when a process is killed or stopped.
+// Covers comm/device/device_group.cc, comm/device/host_exchange.cc, comm/failure/kernel_monitor.cc,
+// executor/host_gather.cc, transport/rank_exchange.cc, transport/device/deferred_frees.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

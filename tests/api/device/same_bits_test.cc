@@ -1,5 +1,6 @@
 // What device buffers give is what host buffers give, bit for bit: in the deterministic mode, with types on the wire,
 // with sums of products.
+// Covers executor/device/device_executor.cc, comm/device/device_side.cc, kernels/device/device_pass.h.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

@@ -1,5 +1,6 @@
 // Calls through host memory that fail, or are refused: nothing waits for ever, the caller's CUDA stream goes on, and no
 // memory goes that a stream may still look at.
+// Covers executor/device/staged_executor.cc, executor/polled_run.cc, device/stream_gate.cc, comm/device_calls.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

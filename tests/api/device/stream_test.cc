@@ -1,5 +1,7 @@
 // Whose CUDA stream a call is on: ranks that share one, handles that stand for a stream of each thread, streams of
 // another device.
+// Covers comm/device/cuda_stream.cc, comm/device/stream_deadlock_check.cc, comm/device_calls.cc,
+// comm/queue/call_group.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

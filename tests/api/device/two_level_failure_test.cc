@@ -1,4 +1,5 @@
 // Calls at two levels that fail: whoever waits, for a rank of its host or of another one, learns whose doing it is.
+// Covers comm/failure/wait_judge.cc, comm/device/host_exchange.cc, comm/device/device_side.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

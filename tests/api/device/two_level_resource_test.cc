@@ -1,4 +1,5 @@
 // What calls at two levels take from what they share with others: hardware queues, memory, connections.
+// Covers executor/device/two_level_stage.cc, comm/device/device_side.cc, comm/failure/wait_judge.cc.
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>

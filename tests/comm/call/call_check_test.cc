@@ -1,4 +1,5 @@
-// Covers comm/call/call_check.cc: what a communicator adds to a call's arguments, and what it refuses.
+// Covers comm/call/call_check.cc, comm/call/user_operation.cc: what a communicator adds to a call's arguments, and what
+// it refuses.
 #include "comm/call/call_check.h"
 
 #include <gtest/gtest.h>

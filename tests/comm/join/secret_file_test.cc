@@ -1,4 +1,4 @@
-// Covers comm/join/secret_file.cc.
+// Covers comm/join/secret_file.cc, net/crypto.cc.
 #include "comm/join/secret_file.h"
 
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// Covers comm/membership/*message*.cc, comm/membership/unique_id.cc.
+// Covers comm/membership/*message*.cc, comm/membership/unique_id.cc, net/codec.cc, core/printable.cc.
 // Every parser is fed what its writer makes, and then everything else.
 #include "comm/membership/messages.h"
 

@@ -1,4 +1,4 @@
-// Covers executor/device/device_interpreter.h, executor/device/device_port.h.
+// Covers executor/device/device_interpreter.h, executor/device/device_port.h, executor/device/device_binding.cc.
 // The device's interpreter on the host: every algorithm, few ranks, many sizes, messages in cells and in slots, tiles
 // dealt to several thread blocks.
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Covers transport/tcp/tcp.cc, transport/tcp/tcp_link.cc.
+// Covers transport/tcp/tcp.cc, transport/tcp/tcp_link.cc, transport/tcp/tcp_inbox.cc, transport/tcp/tcp_outbox.cc.
 // The tcp endpoint over lines that cut, delay, throttle and damage: nothing is lost, doubled or changed.
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -1,4 +1,5 @@
-// Covers transport/tcp/tcp.cc, transport/tcp/tcp_link.cc.
+// Covers transport/tcp/tcp.cc, transport/tcp/tcp_link.cc, transport/tcp/tcp_frame.cc, transport/tcp/tcp_inbox.cc,
+// transport/tcp/tcp_outbox.cc.
 // The conformance suite on tcp, and what only connections have: they are lost, and what they carry is damaged.
 #include "transport/conformance.h"
 #include "transport/conformance_sleep.h"
