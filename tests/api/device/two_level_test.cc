@@ -10,6 +10,7 @@
 
 #include "cases/collective_cases.h"
 #include "cases/effort_of.h"
+#include "support/depth.h"
 #include "support/device/caller_stream.h"
 #include "support/device/host_names.h"
 #include "support/device/staged_fixture.h"
@@ -127,7 +128,7 @@ struct Calls {
 
 TEST_P(TwoLevels, OfManySegments) {
   const int ranks = layout().ranks();
-  const std::size_t count = kSanitized ? 800'021 : 2'600'017;
+  const std::size_t count = covers_all() && !kSanitized ? 2'600'017 : 800'021;
   DeviceProcesses processes(layout(), [=](tuttiComm_t comm, int rank, Shared& shared) {
     ASSERT_NE(comm, nullptr) << shared.text[rank];
     const std::size_t launches = stand_in().launches();
