@@ -14,11 +14,12 @@
  * buffer and keeps it valid until the operation is done: with stream NULL when the call returns, in a group when
  * tuttiGroupEnd returns, on a stream when tuttiStreamSynchronize returns.
  *
- * Threads. Any thread may call; on one communicator one call at a time, except tuttiCommAbort, tuttiCommGetAsyncError,
- * tuttiGetLastError and the questions tuttiCommCount and tuttiCommUserRank, which may be called at any time: a second
- * call that is seen beside another one is refused with tuttiInvalidUsage. Different communicators are independent. In a
- * child forked by a process that has communicators every call returns tuttiInvalidUsage; a process that has only made
- * ids may fork ranks. A thread that is cancelled (pthread_cancel, deferred) in a call ends when the call has.
+ * Threads. Any thread may call; on one communicator one call at a time, except tuttiCommAbort, tuttiCommRevoke,
+ * tuttiCommGetAsyncError, tuttiGetLastError and the questions tuttiCommCount and tuttiCommUserRank, which may be called
+ * at any time: a second call that is seen beside another one is refused with tuttiInvalidUsage. Different communicators
+ * are independent. In a child forked by a process that has communicators every call returns tuttiInvalidUsage; a
+ * process that has only made ids may fork ranks. A thread that is cancelled (pthread_cancel, deferred) in a call ends
+ * when the call has.
  *
  * Order. All ranks of a communicator make the same collective calls in the same order. Operations of a communicator run
  * in call order, one at a time, whatever their streams.
@@ -74,7 +75,7 @@ typedef enum {
   tuttiInProgress = 7,         /**< of tuttiStreamQuery: there is work left */
   tuttiTimeout = 8,            /**< a live rank was silent for too long; final, except from tuttiStreamSynchronize */
   tuttiMismatch = 9,           /**< ranks made different calls, or have different settings; final */
-  tuttiAborted = 10,           /**< tuttiCommAbort was called on this rank; final */
+  tuttiAborted = 10,           /**< tuttiCommAbort was called on this rank, or tuttiCommRevoke on any; final */
   tuttiUnsupported = 11        /**< not possible on this machine, or not in this version */
 } tuttiResult_t;
 
@@ -200,6 +201,14 @@ TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
  * within 0.1 s. The communicator is freed once no call uses it any more; do not use the handle again: calls are
  * refused. */
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
+/** From any thread, local: ends the calls of all ranks, under way and later, with tuttiAborted and a text that names
+ * the revoker; returns within 0.1 s. Other ranks hear of it at once, and their calls end when they have. A failure that
+ * came first stays the cause: on a failed communicator nothing happens. Of several revokers ranks may name different
+ * ones. A call under way may have succeeded on some ranks; where it did not, its output is undefined, but not written
+ * any more once the call, or its stream, has reported its end. The handle stays, and takes tuttiCommDestroy. `flags`:
+ * 0.
+ */
+TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
 /** Gives tuttiSuccess in *asyncError while the communicator is healthy, else its first failure. Any thread, at any
  * time; does not block. */
 TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* asyncError);

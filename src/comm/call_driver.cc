@@ -34,7 +34,7 @@ Status CallDriver::wait_until_quiet() {
 }
 
 Status CallDriver::prepare_to_begin() {
-  if (failures_.failed()) return failures_.status();
+  if (failures_.failed() || judge_.alarmed()) TUTTI_TRY(failures_.before_call());
   if (closed_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);
   binder_.forget();
   return {};

@@ -60,8 +60,8 @@ Status Communicator::check(const Transfer& transfer) const {
 }
 
 Status Communicator::run(CallArguments* arguments) {
-  if (failures_.failed()) [[unlikely]]
-    return failures_.status();
+  if (failures_.failed() || judge_.alarmed()) [[unlikely]]
+    TUTTI_TRY(failures_.before_call());
   if (call_driver_.is_repeat(*arguments) && device_calls_.is_on_host(*arguments)) {
     if (!call_driver_.binder().has_same_buffers(*arguments)) TUTTI_TRY(call_check_.check(*arguments));
     // Among ranks that share memory a repeated call has no cancellation point, unless it waits for long: see
@@ -77,7 +77,7 @@ Status Communicator::run(CallArguments* arguments) {
 }
 
 Status Communicator::run(std::span<Transfer> transfers) {
-  if (failures_.failed()) return failures_.status();
+  if (failures_.failed() || judge_.alarmed()) TUTTI_TRY(failures_.before_call());
   for (const Transfer& transfer : transfers) TUTTI_TRY(call_check_.check(transfer));
   return device_calls_.exist() ? device_calls_.run(transfers) : call_driver_.run(transfers);
 }

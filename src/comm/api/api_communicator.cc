@@ -202,6 +202,7 @@ tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
       TUTTI_TRY(call_guard.enter(comm));
       if (!comm->comm->finalized()) status = comm->comm->failures().attempt([&] { return comm->comm->finalize(); });
       if (status.code() == Code::kInvalidUsage) return status;
+      if (comm->comm->failures().revoked()) status = {};
       tutti::retire_handle(comm);  // or an abort has, while this call waited
     }
     tutti::log_drain(tutti::kLogTimeout);
@@ -228,6 +229,16 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
       comm->comm.reset();
     }
     tutti::keep_aborted_handle(comm);
+    return {};
+  });
+}
+
+tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags) {
+  return tutti::guard(comm, [&]() -> Status {
+    std::shared_ptr<Communicator> held;
+    TUTTI_TRY(tutti::hold(comm, &held));
+    if (flags != 0) return tutti::fail(Code::kInvalidArgument, "revoke: flags {} are not 0", flags);
+    held->failures().revoke();
     return {};
   });
 }

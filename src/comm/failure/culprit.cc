@@ -69,10 +69,10 @@ std::string describe(const Transfer& transfer) {
                      name_of(transfer.type), sends ? "to" : "from", peer, transfer.tag);
 }
 
-Disagreement find_disagreement(const Call& mine, Rank self, int ranks, const BoardReader& board) {
-  for (Rank rank{0}; rank.value < ranks; ++rank) {
-    if (rank == self) continue;
-    const CallBoard* const theirs = board(rank);
+Disagreement find_disagreement(const Call& mine, const PeerView& peers) {
+  for (Rank rank{0}; rank.value < peers.ranks; ++rank) {
+    if (rank == peers.self) continue;
+    const CallBoard* const theirs = peers.board(rank);
     if (theirs == nullptr) continue;
     const PostedCall posted = theirs->find(mine.sequence);
     if (posted.known && !same_call(posted.call, mine)) return Disagreement{rank, posted.call};
@@ -112,87 +112,129 @@ bool holds_up(Rank rank, std::uint64_t sequence, const BoardReader& board) {
   return state.sequence < sequence || (state.sequence == sequence && state.state == CallState::kRunning);
 }
 
-}  // namespace
+/// Whom this rank waits for; kNoRank if it waits for nobody.
+Rank awaited_by(Rank rank, const BoardState& state, int ranks) {
+  const Rank next = state.waiting_for.among(ranks);
+  return next == rank ? kNoRank : next;
+}
 
-Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReader& board) {
+/// "it is still in all_reduce ...", as far as the board says so.
+std::string what_it_does(const CallBoard& board, const BoardState& state, const char* idle) {
+  const PostedCall last = board.find(state.sequence);
+  if (!last.known) return state.heard() ? idle : kSilent;
+  const char* const how = state.state == CallState::kRunning ? "it is still in" : "its last call was";
+  return fmt::format("{} {}", how, describe(last.call));
+}
+
+Culprit does_not_answer(Rank rank, const CallBoard* board) {
+  const std::string doing =
+      board == nullptr ? std::string(kSilent) : what_it_does(*board, board->state(), "it has made no call yet");
+  return {rank, fmt::format("rank {} does not answer, as if its process were stopped: {}", rank.value, doing)};
+}
+
+Culprit has_not_called(Rank rank, const Call& mine, const CallBoard& board) {
+  return {rank, fmt::format("rank {} has not called {}: {}", rank.value, describe(mine),
+                            what_it_does(board, board.state(), "it has made no call yet"))};
+}
+
+/// The rank whose process has owed an answer for the longest time among those of which `may_be` is true.
+template <class MayBe>
+Culprit longest_unanswered(const PeerView& peers, const MayBe& may_be) {
+  Rank longest = kNoRank;
+  Clock::duration time = kAnswerTime;
+  for (Rank rank{0}; rank.value < peers.ranks; ++rank) {
+    const Clock::duration unanswered = rank == peers.self ? Clock::duration{} : peers.unanswered(rank);
+    if (unanswered <= time || !may_be(rank)) continue;
+    longest = rank;
+    time = unanswered;
+  }
+  return longest == kNoRank ? Culprit{} : does_not_answer(longest, peers.board(longest));
+}
+
+/// Where the chain of waits names nobody: who does not answer, else who has not come and is not held up.
+Culprit off_the_chain(const Call& mine, const PeerView& peers) {
+  Culprit silent = longest_unanswered(peers, [&](Rank rank) { return holds_up(rank, mine.sequence, peers.board); });
+  if (silent.rank != kNoRank) return silent;
+  for (Rank rank{0}; rank.value < peers.ranks; ++rank) {
+    const CallBoard* const theirs = rank == peers.self ? nullptr : peers.board(rank);
+    if (theirs == nullptr) continue;
+    const BoardState state = theirs->state();
+    if (state.sequence < mine.sequence && awaited_by(rank, state, peers.ranks) == kNoRank)
+      return has_not_called(rank, mine, *theirs);
+  }
+  return {};
+}
+
+/// The rank at the end of the chain of waits that begins at `missing`. The rank only, without a text: one that is in
+/// the call and waits for nobody. Neither: the chain is a circle.
+Culprit end_of_chain(const Call& mine, Rank missing, const PeerView& peers) {
   Rank rank = missing;
-  if (missing == kNoRank) return {kNoRank, kUnknown};
-  for (int hop = 0; hop < ranks; ++hop) {
-    const CallBoard* const theirs = board(rank);
+  for (int hop = 0; hop < peers.ranks; ++hop) {
+    const CallBoard* const theirs = peers.board(rank);
+    if (!peers.answers(rank)) return does_not_answer(rank, theirs);
     if (theirs == nullptr) return {rank, fmt::format("rank {} has sent nothing", rank.value)};
     const BoardState state = theirs->state();
-    const Rank next = state.waiting_for.among(ranks);
-    const bool exchanges = state.state == CallState::kPeers && next != kNoRank && next != rank;
-    const bool is_held_up =
-        state.state == CallState::kRunning && next != kNoRank && next != rank && holds_up(next, state.sequence, board);
-    if (state.sequence < mine.sequence && (exchanges || is_held_up)) {  // it comes here when its own wait is over
-      rank = next;
-      continue;
+    const Rank next = awaited_by(rank, state, peers.ranks);
+    if (state.sequence > mine.sequence || next == kNoRank) {
+      if (state.sequence < mine.sequence) return has_not_called(rank, mine, *theirs);
+      return {rank, {}};
     }
-    if (state.sequence < mine.sequence) {
-      const PostedCall last = theirs->find(state.sequence);
-      std::string doing = state.heard() ? "it has made no call yet" : kSilent;
-      if (last.known) {
-        const char* const how = state.state == CallState::kDone ? "its last call was" : "it is still in";
-        doing = fmt::format("{} {}", how, describe(last.call));
-      }
-      return {rank, fmt::format("rank {} has not called {}: {}", rank.value, describe(mine), doing)};
-    }
-    const bool waits = state.sequence == mine.sequence && next != kNoRank && next != rank;
-    if (!waits) return {rank, fmt::format("rank {} is in the call but does not move", rank.value)};
+    const bool comes_later = state.state == CallState::kPeers || holds_up(next, state.sequence, peers.board);
+    if (state.sequence < mine.sequence && !comes_later) return has_not_called(rank, mine, *theirs);
     rank = next;
   }
+  return {};
+}
+
+}  // namespace
+
+Culprit find_culprit(const Call& mine, Rank missing, const PeerView& peers) {
+  const Culprit end = missing == kNoRank ? Culprit{} : end_of_chain(mine, missing, peers);
+  if (!end.what.empty()) return end;
+  Culprit other = off_the_chain(mine, peers);
+  if (other.rank != kNoRank) return other;
+  if (end.rank != kNoRank) return {end.rank, fmt::format("rank {} is in the call but does not move", end.rank.value)};
+  if (missing == kNoRank) return {kNoRank, kUnknown};
   return {missing, fmt::format("rank {} waits in a circle with others", missing.value)};
 }
 
-Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& board) {
-  Rank rank = missing;
+Culprit find_silent_peer(Rank missing, const PeerView& peers) {
   if (missing == kNoRank) return {kNoRank, kUnknown};
-  if (missing == self) return {self, fmt::format("rank {} has sent nothing to itself", self.value)};
-  for (int hop = 0; hop < ranks && rank != self; ++hop) {
-    const CallBoard* const theirs = board(rank);
+  if (missing == peers.self) return {missing, fmt::format("rank {} has sent nothing to itself", missing.value)};
+  Rank rank = missing;
+  for (int hop = 0; hop < peers.ranks && rank != peers.self; ++hop) {
+    const CallBoard* const theirs = peers.board(rank);
+    if (!peers.answers(rank)) return does_not_answer(rank, theirs);
     if (theirs == nullptr) return {rank, fmt::format("rank {} has not answered", rank.value)};
     const BoardState state = theirs->state();
-    const Rank next = state.waiting_for.among(ranks);
-    if (next == kNoRank || next == rank) {
-      const PostedCall last = theirs->find(state.sequence);
-      std::string doing = state.heard() ? "it has made no collective call yet" : kSilent;
-      if (last.known)
-        doing = fmt::format("{} {}", state.state == CallState::kRunning ? "it is still in" : "its last collective was",
-                            describe(last.call));
-      return {rank, fmt::format("rank {} has not answered: {}", rank.value, doing)};
-    }
+    const Rank next = awaited_by(rank, state, peers.ranks);
+    if (next == kNoRank)
+      return {rank, fmt::format("rank {} has not answered: {}", rank.value,
+                                what_it_does(*theirs, state, "it has made no collective call yet"))};
     rank = next;
   }
+  Culprit silent = longest_unanswered(peers, [](Rank) { return true; });
+  if (silent.rank != kNoRank) return silent;
   return {missing, fmt::format("rank {} waits in a circle with others", missing.value)};
 }
 
-bool waits_in_circle(Rank self, Rank missing, int ranks, const BoardReader& board) {
+bool waits_in_circle(Rank missing, const PeerView& peers) {
   Rank rank = missing;
-  for (int hop = 0; hop < ranks; ++hop) {
-    if (rank == self) return true;
-    const CallBoard* const theirs = rank == kNoRank ? nullptr : board(rank);
+  for (int hop = 0; hop < peers.ranks; ++hop) {
+    if (rank == peers.self) return true;
+    const CallBoard* const theirs = rank == kNoRank || !peers.answers(rank) ? nullptr : peers.board(rank);
     if (theirs == nullptr) return false;
-    rank = theirs->state().waiting_for.among(ranks);
+    rank = theirs->state().waiting_for.among(peers.ranks);
   }
   return true;
 }
 
-Culprit find_absent(const Call& mine, Rank self, Rank missing, int ranks, const BoardReader& board) {
-  for (Rank rank{0}; rank.value < ranks; ++rank) {
-    const CallBoard* const theirs = rank == self ? nullptr : board(rank);
-    if (theirs != nullptr && theirs->state().sequence < mine.sequence) return find_culprit(mine, rank, ranks, board);
-  }
-  return find_culprit(mine, missing, ranks, board);
-}
-
 namespace {
 
-std::vector<Rank> absent_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board) {
+std::vector<Rank> absent_ranks(const Call& mine, const PeerView& peers) {
   std::vector<Rank> absent;
-  for (Rank rank{0}; rank.value < ranks; ++rank) {
-    if (rank == self) continue;
-    const CallBoard* const theirs = board(rank);
+  for (Rank rank{0}; rank.value < peers.ranks; ++rank) {
+    const CallBoard* const theirs = rank == peers.self ? nullptr : peers.board(rank);
     if (theirs != nullptr && theirs->state().sequence < mine.sequence) absent.push_back(rank);
   }
   return absent;
@@ -200,13 +242,18 @@ std::vector<Rank> absent_ranks(const Call& mine, Rank self, int ranks, const Boa
 
 }  // namespace
 
-std::string missing_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board) {
-  const std::vector<Rank> absent = absent_ranks(mine, self, ranks, board);
+Culprit find_absent(const Call& mine, Rank missing, const PeerView& peers) {
+  const std::vector<Rank> absent = absent_ranks(mine, peers);
+  return find_culprit(mine, absent.empty() ? missing : absent.front(), peers);
+}
+
+std::string missing_ranks(const Call& mine, const PeerView& peers) {
+  const std::vector<Rank> absent = absent_ranks(mine, peers);
   return absent.empty() ? std::string() : text_of(absent);
 }
 
-std::string others_missing(const Call& mine, Rank self, int ranks, const BoardReader& board) {
-  const std::vector<Rank> absent = absent_ranks(mine, self, ranks, board);
+std::string others_missing(const Call& mine, const PeerView& peers) {
+  const std::vector<Rank> absent = absent_ranks(mine, peers);
   return absent.size() < 2 ? std::string() : "; not there: " + text_of(absent);
 }
 

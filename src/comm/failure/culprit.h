@@ -2,10 +2,12 @@
 // case.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 
 #include "core/call_board.h"
+#include "core/clock.h"
 #include "core/fingerprint.h"
 #include "core/units.h"
 #include "executor/executor.h"
@@ -14,6 +16,21 @@ namespace tutti {
 
 /// A peer's board, or nullptr where it cannot be read.
 using BoardReader = std::function<const CallBoard*(Rank)>;
+
+/// A process whose service thread lives answers a question at once, or after a while on a busy machine. One that owes
+/// an answer for longer is taken to be stopped, and its ranks with it.
+inline constexpr std::chrono::milliseconds kAnswerTime{500};
+
+/// What one rank can see of all ranks of its communicator.
+struct PeerView {
+  Rank self;
+  int ranks = 0;
+  BoardReader board;
+  /// For how long the process of a rank has owed an answer; zero if it owes none.
+  std::function<Clock::duration(Rank)> unanswered;
+
+  bool answers(Rank rank) const { return unanswered(rank) <= kAnswerTime; }
+};
 
 /// "all_reduce of 1000 float32, sum (operation 7)".
 std::string describe(const Call& call);
@@ -25,35 +42,37 @@ struct Disagreement {
   Rank rank = kNoRank;
   Call call;
 };
-Disagreement find_disagreement(const Call& mine, Rank self, int ranks, const BoardReader& board);
+Disagreement find_disagreement(const Call& mine, const PeerView& peers);
 /// The oldest call, up to `mine` in number, in which `other` and this rank differ, as far back as both boards go; for a
 /// message that was found in place of another. `*mine` becomes this rank's call of that number.
 Disagreement find_first_disagreement(Call* mine, Rank other, const CallBoard& own, const BoardReader& board);
 /// "rank 2 called broadcast ... where rank 0 called all_reduce ...".
 std::string describe(const Disagreement& other, const Call& mine, Rank self);
 
-/// Follows "waits for" from board to board, from `missing` to the end of the chain: the rank that waits for nobody in
-/// this operation. `what` says what is known of it.
+/// The rank that holds up all others, and what is known of it.
 struct Culprit {
   Rank rank = kNoRank;
   std::string what;
 };
-Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReader& board);
+/// Follows "waits for" from board to board, from `missing` to the end of the chain: a rank that does not answer, or
+/// that has not called this operation. Each board names one rank of several that its writer waits for, so a chain may
+/// be a circle, or end at a rank that is at work: then whoever does not answer is the culprit, else who has not come.
+Culprit find_culprit(const Call& mine, Rank missing, const PeerView& peers);
 /// The same for a wait in sends and receives, which have no common sequence.
-Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& board);
+Culprit find_silent_peer(Rank missing, const PeerView& peers);
 
 /// Whether the chain of ranks that wait for each other, followed from `missing`, is a circle. Each board names one rank
 /// of several that its writer waits for, so the rank that holds up all may stand on none.
-bool waits_in_circle(Rank self, Rank missing, int ranks, const BoardReader& board);
+bool waits_in_circle(Rank missing, const PeerView& peers);
 
 /// Like find_culprit(), for a wait of a kernel. A kernel sees no boards and names any one of the ranks that it waits
 /// for. The culprit is the first rank that has not begun the call, if there is one.
-Culprit find_absent(const Call& mine, Rank self, Rank missing, int ranks, const BoardReader& board);
+Culprit find_absent(const Call& mine, Rank missing, const PeerView& peers);
 
 /// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7". Of many the first 16, and how many more. Empty
 /// if all have.
-std::string missing_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board);
+std::string missing_ranks(const Call& mine, const PeerView& peers);
 /// "; not there: ranks 1, 4 and 7", to be put after what is said of the culprit. Empty if at most one rank is missing.
-std::string others_missing(const Call& mine, Rank self, int ranks, const BoardReader& board);
+std::string others_missing(const Call& mine, const PeerView& peers);
 
 }  // namespace tutti

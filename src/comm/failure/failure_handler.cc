@@ -11,14 +11,22 @@ FailureHandler::FailureHandler(Membership& membership, LogSource source, Hooks h
     : membership_(membership),
       source_(source),
       hooks_(std::move(hooks)),
-      aborted_(fail(Code::kAborted, "rank {} aborted the communicator", membership.rank().value)) {}
+      aborted_(fail(Code::kAborted, "rank {} aborted the communicator", membership.rank().value)),
+      revocation_(fail(Code::kAborted, "rank {} revoked the communicator", membership.rank().value)) {}
+
+/// Others do not hear of an abort as of one of their own.
+Status FailureHandler::fail_for_good(Status status, Rank culprit) noexcept {
+  const Code told = status.code() == Code::kAborted ? Code::kRemoteError : status.code();
+  return fail_and_tell(std::move(status), told, culprit);
+}
 
 /// The caller has an error already, perhaps because memory ran out, so nothing here may throw.
-Status FailureHandler::fail_for_good(Status status, Rank culprit) noexcept {
+Status FailureHandler::fail_and_tell(Status status, Code told, Rank culprit) noexcept {
   const NoCancel no_cancel;
   if (!state_.set(&status)) return status;
+  revoked_.store(told == Code::kAborted, std::memory_order_release);
   hooks_.stop_kernels();
-  if (!retry_without_memory([&] { tell_others(status, culprit); })) tell_this_process(culprit);
+  if (!retry_without_memory([&] { tell_others(status, told, culprit); })) tell_this_process(culprit);
   hooks_.wake();
   retry_without_memory([&] {  // when all have heard of it
     log(LogLevel::kError, source_, "{}: {}", name_of(status.code()), status.text());
@@ -27,10 +35,10 @@ Status FailureHandler::fail_for_good(Status status, Rank culprit) noexcept {
 }
 
 /// A peer's own cause needs no echo; post_cause keeps the first one at each rank, so a late echo does no harm.
-void FailureHandler::tell_others(const Status& status, Rank culprit) {
+void FailureHandler::tell_others(const Status& status, Code told, Rank culprit) {
   if (membership_.cause().code != Code::kOk) return;
   FailureCause cause;
-  cause.code = status.code() == Code::kAborted ? Code::kRemoteError : status.code();
+  cause.code = told;
   cause.from = membership_.rank();
   cause.culprit = culprit;
   cause.text = status.text();
@@ -40,7 +48,7 @@ void FailureHandler::tell_others(const Status& status, Rank culprit) {
 /// The ranks of this process hear a text that takes no memory; those of others find out by themselves.
 void FailureHandler::tell_this_process(Rank culprit) noexcept {
   try {
-    tell_others(no_memory(), culprit);
+    tell_others(no_memory(), no_memory().code(), culprit);
   } catch (...) {  // The messages to the other processes found no memory.
   }
 }
@@ -49,6 +57,8 @@ void FailureHandler::abort() {
   // The abort itself succeeds; the status is for the calls that it ends.
   (void)fail_for_good(aborted_, membership_.rank());
 }
+
+void FailureHandler::revoke() { (void)fail_and_tell(revocation_, Code::kAborted, membership_.rank()); }
 
 Status FailureHandler::fail_call() noexcept {
   try {
@@ -59,13 +69,19 @@ Status FailureHandler::fail_call() noexcept {
   }
 }
 
+Status FailureHandler::before_call() {
+  if (failed()) return status();
+  return membership_.cause().code == Code::kAborted ? adopt_cause() : Status{};
+}
+
 Status FailureHandler::adopt_cause() {
   const FailureCause cause = membership_.cause();
   if (cause.code == Code::kOk) return {};
   // One of its own it has failed by, unless the hub posted it for this rank: whom it cannot connect to, the hub finds.
   if (cause.from == membership_.rank())
     return failed() ? status() : fail_for_good(fail(cause.code, "{}", cause.text), cause.culprit);
-  return fail_for_good(fail(cause.code, "{} (told by rank {})", cause.text, cause.from.value), cause.culprit);
+  return fail_and_tell(fail(cause.code, "{} (told by rank {})", cause.text, cause.from.value), cause.code,
+                       cause.culprit);
 }
 
 }  // namespace tutti

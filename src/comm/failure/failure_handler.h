@@ -1,6 +1,7 @@
 // How a communicator fails for good: by an error of its own, by an abort, or by a cause that another rank tells.
 #pragma once
 
+#include <atomic>
 #include <functional>
 
 #include "comm/failure/failure_state.h"
@@ -32,8 +33,16 @@ class FailureHandler {
   Status fail_for_good(Status status, Rank culprit) noexcept;
   /// Fails by the cause that another rank, or the service thread, has posted. Ok if there is none.
   Status adopt_cause();
+  /// The failure, if there is one, also by a revocation that no call has met yet. A call that begins asks for it; of
+  /// other causes it hears when it waits, so that what peers sent before they failed is used.
+  Status before_call();
   /// Fails because the caller has aborted the communicator.
   void abort();
+  /// Fails because the caller has revoked the communicator, which the other ranks hear as their own kAborted. Nothing
+  /// happens if it has failed before.
+  void revoke();
+  /// Whether the first failure is that this rank or another one has revoked the communicator.
+  bool revoked() const { return revoked_.load(std::memory_order_acquire); }
   /// In a handler of an exception that was thrown before a call was queued. The other ranks may run that call, so the
   /// communicator fails.
   Status fail_call() noexcept;
@@ -48,14 +57,17 @@ class FailureHandler {
   }
 
  private:
-  void tell_others(const Status& status, Rank culprit);
+  Status fail_and_tell(Status status, Code told, Rank culprit) noexcept;
+  void tell_others(const Status& status, Code told, Rank culprit);
   void tell_this_process(Rank culprit) noexcept;
 
   Membership& membership_;
   const LogSource source_;
   const Hooks hooks_;
-  const Status aborted_;  // made beforehand, because an abort must not need memory
+  const Status aborted_;     // made beforehand, because an abort must not need memory
+  const Status revocation_;  // likewise
   FailureState state_;
+  std::atomic<bool> revoked_{false};  // release after state_ is set, pairs with the acquire in revoked()
 };
 
 }  // namespace tutti

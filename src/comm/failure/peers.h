@@ -39,6 +39,10 @@ class Peers {
       return mapped != nullptr || peer == rank_ ? mapped : membership_.board(peer);
     };
   }
+  /// What the functions of culprit.h look at.
+  PeerView view() const {
+    return PeerView{rank_, ranks_, boards(), [this](Rank peer) { return membership_.unanswered(peer); }};
+  }
   /// Whether the rank is known to have finished the call with this number.
   bool has_finished(Rank peer, std::uint64_t sequence) const {
     if (is_far(peer) && membership_.last_sequence(peer) >= sequence) return true;

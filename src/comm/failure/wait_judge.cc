@@ -14,20 +14,41 @@ namespace {
 /// A wait for ranks of other hosts is long from here on: their boards are asked for, at first as often, later less.
 constexpr std::chrono::milliseconds kFarTimeout{50};
 constexpr std::chrono::milliseconds kFarPause{1000};
+/// For so long before a verdict, or for half of the wait if it is short, processes of this host are asked, too. Their
+/// boards can be read without, but not whether they still run.
+constexpr double kNoticeSeconds = 3;
 /// What a dead process of another host sent is still sent by its system, also again when a packet was lost (at first
 /// after 200 ms, then 400): the end of the connection comes after it. A dead system ends no connection.
 constexpr std::chrono::milliseconds kLastWords{2000};
 }  // namespace
 
 // The copies that answers make are read at the next look.
-void WaitJudge::ask_far_ranks() {
-  if (peers_.far().empty() || !waiting_) return;
+void WaitJudge::ask_peers() {
+  if (!waiting_) return;
   const Clock::time_point now = Clock::now();
   const Clock::duration waited = now - waiting_since_;
   const Clock::duration pause = std::clamp<Clock::duration>(waited / 4, kFarTimeout, kFarPause);
   if (waited < kFarTimeout || now - asked_at_ < pause) return;
+  const bool all = is_verdict_near(std::chrono::duration<double>(waited).count());
+  if (!all && peers_.far().empty()) return;
   asked_at_ = now;
-  peers_.membership().ask_boards(peers_.far());
+  peers_.membership().ask_boards(all ? unfinished_peers() : peers_.far());
+}
+
+bool WaitJudge::is_verdict_near(double waited) const {
+  if (warned_ && running_.timeout <= 0) return false;
+  const double verdict = warned_ ? running_.timeout : warning_time();
+  return waited >= verdict - std::min(kNoticeSeconds, verdict / 2);
+}
+
+double WaitJudge::warning_time() const { return running_.timeout > 0 ? std::min(30.0, running_.timeout / 2) : 30.0; }
+
+std::vector<Rank> WaitJudge::unfinished_peers() const {
+  std::vector<Rank> unfinished;
+  for (Rank peer{0}; peer.value < ranks_; ++peer)
+    if (peer != rank_ && (running_.exchanges() || !peers_.has_finished(peer, running_.call.sequence)))
+      unfinished.push_back(peer);
+  return unfinished;
 }
 
 Status WaitJudge::check(Rank missing, std::uint64_t progress) {
@@ -38,7 +59,7 @@ Status WaitJudge::check(Rank missing, std::uint64_t progress) {
     return failures_.status();
   }
   TUTTI_TRY(failures_.adopt_cause());
-  ask_far_ranks();
+  ask_peers();
   const bool collective = !running_.exchanges();
   TUTTI_TRY(collective ? look_for_disagreement() : look_for_transfer_faults());
   if (Status fault = running_.executor->fault(); !fault.ok()) return failures_.fail_for_good(std::move(fault), kNoRank);
@@ -74,7 +95,7 @@ Status WaitJudge::look_for_unequal_counts(Rank missing, std::uint64_t progress) 
 }
 
 Status WaitJudge::look_for_disagreement() {
-  const Disagreement other = find_disagreement(running_.call, rank_, ranks_, peers_.boards());
+  const Disagreement other = find_disagreement(running_.call, peers_.view());
   if (other.rank != kNoRank)
     return failures_.fail_for_good(Status(Code::kMismatch, describe(other, running_.call, rank_)), other.rank);
   return running_.executor->mismatched() == kNoRank ? Status{} : odd_message(running_.executor->mismatched());
@@ -92,16 +113,15 @@ std::string WaitJudge::what_runs() const {
 }
 
 Culprit WaitJudge::culprit_of_wait(Rank missing) const {
-  if (running_.exchanges()) return find_silent_peer(rank_, missing, ranks_, peers_.boards());
+  if (running_.exchanges()) return find_silent_peer(missing, peers_.view());
   // A kernel names any one of those that it waits for, and may have named it long ago.
-  if (running_.way == RunningCall::Way::kDevice)
-    return find_absent(running_.call, rank_, missing, ranks_, peers_.boards());
+  if (running_.way == RunningCall::Way::kDevice) return find_absent(running_.call, missing, peers_.view());
   if (missing == kNoRank && running_.way == RunningCall::Way::kStaged) {
-    Culprit absent = find_absent(running_.call, rank_, missing, ranks_, peers_.boards());
+    Culprit absent = find_absent(running_.call, missing, peers_.view());
     if (absent.rank != kNoRank) return absent;
     return {rank_, fmt::format("the device of rank {} has not come to its part of it", rank_.value)};
   }
-  return find_culprit(running_.call, missing, ranks_, peers_.boards());
+  return find_culprit(running_.call, missing, peers_.view());
 }
 
 Culprit WaitJudge::late_in_last_call(const std::vector<int>& ranks) const {
@@ -136,7 +156,7 @@ Status WaitJudge::odd_message(Rank from) {
 bool WaitJudge::concerns(Rank peer, Liveness liveness, Rank missing) const {
   if (!running_.exchanges()) {
     if (peers_.has_finished(peer, running_.call.sequence)) return false;
-    return !peers_.is_far(peer) || missing == peer || waits_in_circle(rank_, missing, ranks_, peers_.boards());
+    return !peers_.is_far(peer) || missing == peer || waits_in_circle(missing, peers_.view());
   }
   const Transfer* const open = transfers_.open_transfer();
   if (open == nullptr) return missing == peer;  // all is said and done, but the peer has not taken it
@@ -195,22 +215,20 @@ Status WaitJudge::look_at_clock(Rank missing, std::uint64_t progress) {
   }
   const double waited = std::chrono::duration<double>(now - waiting_since_).count();
   const double timeout = running_.timeout;
-  if (!warned_ && waited >= (timeout > 0 ? std::min(30.0, timeout / 2) : 30.0)) warn_of_missing(missing, waited);
+  if (!warned_ && waited >= warning_time()) warn_of_missing(missing, waited);
   if (timeout <= 0 || waited < timeout) return {};
   const Culprit culprit = culprit_of_wait(missing);
-  const std::string others =
-      running_.exchanges() ? std::string() : others_missing(running_.call, rank_, ranks_, peers_.boards());
+  const std::string others = running_.exchanges() ? std::string() : others_missing(running_.call, peers_.view());
   return failures_.fail_for_good(fail(Code::kTimeout, "rank {} waited {:.1f} s in {}: {}{}", rank_.value, waited,
                                       what_runs(), culprit.what, others),
                                  culprit.rank);
 }
 
 Status WaitJudge::kernel_timed_out(const Call& call, Rank missing) {
-  const Culprit culprit = find_absent(call, rank_, missing, ranks_, peers_.boards());
-  return failures_.fail_for_good(
-      fail(Code::kTimeout, "rank {} waited until its timeout in {}: {}{}", rank_.value, describe(call), culprit.what,
-           others_missing(call, rank_, ranks_, peers_.boards())),
-      culprit.rank);
+  const Culprit culprit = find_absent(call, missing, peers_.view());
+  return failures_.fail_for_good(fail(Code::kTimeout, "rank {} waited until its timeout in {}: {}{}", rank_.value,
+                                      describe(call), culprit.what, others_missing(call, peers_.view())),
+                                 culprit.rank);
 }
 
 void WaitJudge::warn_of_missing(Rank missing, double waited) {
@@ -222,7 +240,7 @@ void WaitJudge::warn_of_missing(Rank missing, double waited) {
   const Culprit culprit = culprit_of_wait(missing);
   if (running_.exchanges())
     return log(LogLevel::kWarn, source_, "{} has waited {:.1f} s: {}", what_runs(), waited, culprit.what);
-  const std::string absent = missing_ranks(running_.call, rank_, ranks_, peers_.boards());
+  const std::string absent = missing_ranks(running_.call, peers_.view());
   log(LogLevel::kWarn, source_, "{} has waited {:.1f} s; not there: {}; {}", describe(running_.call), waited,
       absent.empty() ? "nobody, all have called it" : absent, culprit.what);
 }

@@ -45,8 +45,9 @@ class WaitJudge final : public WaitMonitor {
   Status check(Rank missing, std::uint64_t progress) override;
   /// Not ok if the running operation has waited for longer than its timeout without progress. Warns at half of that.
   Status look_at_clock(Rank missing, std::uint64_t progress);
-  /// Asks far ranks for their boards, if the wait is long, at first often, later less.
-  void ask_far_ranks();
+  /// Asks far ranks for their boards, if the wait is long, at first often, later less; shortly before the warning and
+  /// the timeout also those of this host, since a process that is stopped does not answer.
+  void ask_peers();
   /// Calls that moved nothing, or only sent on every rank, met no message that could have told of a disagreement: the
   /// boards do, up to the call with the number `last`.
   Status look_for_past_disagreement(std::uint64_t last);
@@ -60,6 +61,9 @@ class WaitJudge final : public WaitMonitor {
   Status kernel_timed_out(const Call& call, Rank missing);
 
  private:
+  bool is_verdict_near(double waited) const;
+  double warning_time() const;
+  std::vector<Rank> unfinished_peers() const;
   Status look_for_disagreement();
   Status look_for_transfer_faults();
   Status look_for_unequal_counts(Rank missing, std::uint64_t progress);

@@ -1,15 +1,12 @@
 #include "comm/membership/board_exchange.h"
 
 #include <algorithm>
-#include <chrono>
 
 namespace tutti {
 namespace {
 
 /// Calls in an answer: ranks that disagree are a few calls apart at most. All of them go with the last one.
 constexpr std::uint64_t kAnswerDepth = 8;
-/// A service thread that lives answers at once; on a busy machine it may have to wait for its turn.
-constexpr std::chrono::milliseconds kSilence{500};
 
 }  // namespace
 
@@ -67,21 +64,33 @@ void BoardExchange::copy_own() {
   for (const auto& [rank, board] : own_) write_board(read_board(rank, *board, CallBoard::kHistory), writable(rank));
 }
 
-bool BoardExchange::may_ask(const ProcessId& process, const std::vector<Rank>& ranks, Clock::time_point now) {
-  const auto [asked, first] = asked_.emplace(process, now);
-  if (first) return true;
-  if (now - asked->second > kSilence)
-    for (const Rank rank : ranks) writable(rank)->post_awaited(kNoRank);
-  return false;
+Clock::duration BoardExchange::unanswered(Rank rank, Clock::time_point now) const {
+  const Clock::rep since = owing_since_[static_cast<std::size_t>(rank.value)].load(std::memory_order_relaxed);
+  return since == 0 ? Clock::duration{} : now.time_since_epoch() - Clock::duration(since);
 }
 
-Status BoardExchange::take(const ProcessId& process, const std::vector<Rank>& ranks, ByteView payload) {
+bool BoardExchange::may_ask(const std::vector<Rank>& ranks, Clock::time_point now) {
+  bool may = false;
+  for (const Rank rank : ranks) {
+    Clock::rep nothing = 0;
+    may = owing_since_[static_cast<std::size_t>(rank.value)].compare_exchange_strong(
+              nothing, now.time_since_epoch().count(), std::memory_order_relaxed) ||
+          may;
+  }
+  return may;
+}
+
+void BoardExchange::owes_nothing(const std::vector<Rank>& ranks) {
+  for (const Rank rank : ranks) owing_since_[static_cast<std::size_t>(rank.value)].store(0, std::memory_order_relaxed);
+}
+
+Status BoardExchange::take(const std::vector<Rank>& ranks, ByteView payload) {
   BoardMessage message;
   TUTTI_TRY(decode(payload, &message));
   const bool known = std::find(ranks.begin(), ranks.end(), message.rank) != ranks.end() &&
                      message.state.waiting_for.number() < static_cast<std::int32_t>(copies_.size());
   if (!known) return fail(Code::kRemoteError, "a board of somebody else");
-  asked_.erase(process);
+  owes_nothing(ranks);
   write_board(message, writable(message.rank));
   return {};
 }

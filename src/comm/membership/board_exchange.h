@@ -25,7 +25,8 @@ class BoardExchange {
   /// Sends one kBoard message; must not block.
   using Send = std::function<void(ByteView message)>;
 
-  explicit BoardExchange(int ranks) : copies_(static_cast<std::size_t>(ranks)) {}
+  explicit BoardExchange(int ranks)
+      : copies_(static_cast<std::size_t>(ranks)), owing_since_(static_cast<std::size_t>(ranks)) {}
   ~BoardExchange();
   BoardExchange(const BoardExchange&) = delete;
   BoardExchange& operator=(const BoardExchange&) = delete;
@@ -34,6 +35,8 @@ class BoardExchange {
   void set_own(Rank rank, const CallBoard* board);
   /// Never nullptr; zeroed until something was heard of the rank. Stays where it is.
   const CallBoard* copy(Rank rank) const;
+  /// For how long the rank's process has owed an answer; zero if it owes none.
+  Clock::duration unanswered(Rank rank, Clock::time_point now) const;
   /// The whole board of an own rank, handed to `send` before anybody else sends an older state of it. False: it has
   /// none.
   bool publish(Rank rank, const Send& send);
@@ -47,20 +50,20 @@ class BoardExchange {
   void answer(const Send& send);
   /// Loop: the copies of own ranks, for those of this process that cannot read them either.
   void copy_own();
-  /// Loop: whether to ask this process now. Not while it owes an answer; one that owes it for too long is taken for
-  /// stopped: its ranks, of the copies, no longer wait for anybody, so that the search for the culprit ends there.
-  bool may_ask(const ProcessId& process, const std::vector<Rank>& ranks, Clock::time_point now);
-  /// Loop: the connection to a process is new; what it owed is forgotten.
-  void forget(const ProcessId& process) { asked_.erase(process); }
-  /// Loop: a kBoard message of a process, of one of `ranks`.
-  Status take(const ProcessId& process, const std::vector<Rank>& ranks, ByteView payload);
+  /// Loop: whether to ask the process of these ranks now. Not while it owes an answer.
+  bool may_ask(const std::vector<Rank>& ranks, Clock::time_point now);
+  /// Loop: the process of these ranks owes nothing: it has answered, or the connection to it is new.
+  void owes_nothing(const std::vector<Rank>& ranks);
+  /// Loop: a kBoard message of the process of these ranks, of one of them.
+  Status take(const std::vector<Rank>& ranks, ByteView payload);
 
  private:
   CallBoard* writable(Rank rank);
 
-  std::vector<std::atomic<CallBoard*>> copies_;   // by rank; release in writable(), pairs with the acquire in copy()
-  std::map<ProcessId, Clock::time_point> asked_;  // and not answered
-  Mutex own_mutex_;                               // held while an own board is read and sent
+  std::vector<std::atomic<CallBoard*>> copies_;  // by rank; release in writable(), pairs with the acquire in copy()
+  /// By rank: when its process was asked and did not answer since; zero if it owes nothing. Relaxed: it stands alone.
+  std::vector<std::atomic<Clock::rep>> owing_since_;
+  Mutex own_mutex_;  // held while an own board is read and sent
   std::map<Rank, const CallBoard*> own_ TUTTI_GUARDED_BY(own_mutex_);
 };
 

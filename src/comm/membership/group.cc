@@ -149,7 +149,7 @@ void Group::attach(const ProcessId& process, const std::shared_ptr<Connection>& 
 void Group::on_connected(PeerProcess& peer, bool again) {
   if (!member_table_) return linker_->expect_table(peer);
   connections_.add_sender(peer.connection());
-  boards_->forget(peer.process());
+  boards_->owes_nothing(peer.ranks());
   if (again || !is_linking()) return send_state(peer);
   if (!peer.dials()) linker_->greet(peer);
 }
@@ -175,7 +175,7 @@ Status Group::on_message(PeerProcess& peer, MessageType type, ByteView payload) 
       boards_->answer([&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
       return {};
     case MessageType::kBoard:
-      return boards_->take(peer.process(), peer.ranks(), payload);
+      return boards_->take(peer.ranks(), payload);
     case MessageType::kRequestDial:
       return connector_->take_ask(peer.process(), payload);
     default:

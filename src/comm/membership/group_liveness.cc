@@ -207,7 +207,7 @@ void Group::ask_boards(const std::vector<Rank>& of) {
   for (const std::size_t place : asked) {
     if (place == connections_.self()) boards_->copy_own();
     const auto peer = connections_.reach(place, &allowance);
-    if (peer && peer->connection() && boards_->may_ask(peer->process(), peer->ranks(), Clock::now()))
+    if (peer && peer->connection() && boards_->may_ask(peer->ranks(), Clock::now()))
       peer->send(MessageType::kAskBoard, {});
   }
 }

@@ -62,6 +62,8 @@ void Membership::set_listener(std::function<void()> listener) { slot_->set(std::
 
 const CallBoard* Membership::board(Rank peer) const { return group_->boards().copy(peer); }
 
+Clock::duration Membership::unanswered(Rank peer) const { return group_->boards().unanswered(peer, Clock::now()); }
+
 void Membership::post_cause(const FailureCause& cause) {
   if (hub_forked() || posted_.exchange(true, std::memory_order_acq_rel)) return;
   try {

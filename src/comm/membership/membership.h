@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/call_board.h"
+#include "core/clock.h"
 #include "core/status.h"
 #include "core/units.h"
 #include "net/crypto.h"
@@ -79,9 +80,10 @@ class Membership {
   /// The copy of a peer's board as last heard of; zeroed until then. Never nullptr, any thread.
   const CallBoard* board(Rank peer) const;
   /// Asks these ranks, where they live, for their boards; the copies change when they answer. A process that has not
-  /// answered the last question is not asked again; after 0.5 s its ranks wait for nobody, as their copies show. Does
-  /// not block.
+  /// answered the last question is not asked again. Does not block.
   void ask_boards(const std::vector<Rank>& of);
+  /// For how long the rank's process has not answered that question; zero if it has, or was not asked. Any thread.
+  Clock::duration unanswered(Rank peer) const;
   /// Tells all others the own board as it is now, unasked.
   void publish_board();
 

@@ -110,9 +110,10 @@ TEST(TimedBoards, TheChainEndsAtAStoppedProcess) {
     TUTTI_TRY(expect(comes_true([&] { return ask(), waits(1) == Rank{2} && waits(2) == Rank{0}; }), "no boards came"));
     page.mark(1);
     page.wait_for_mark(2, 1);
-    TUTTI_TRY(expect(comes_true([&] { return ask(), waits(2) == kNoRank; }), "its silence was not noticed"));
-    const BoardReader boards = [&](Rank peer) { return membership.board(peer); };
-    const Culprit culprit = find_culprit(call_number(1), Rank{1}, 3, boards);
+    const PeerView peers{Rank{0}, 3, [&](Rank peer) { return membership.board(peer); },
+                         [&](Rank peer) { return membership.unanswered(peer); }};
+    TUTTI_TRY(expect(comes_true([&] { return ask(), !peers.answers(Rank{2}); }), "its silence was not noticed"));
+    const Culprit culprit = find_culprit(call_number(1), Rank{1}, peers);
     page.mark(3);
     return expect(culprit.rank == Rank{2}, "another rank is named");
   });
@@ -177,7 +178,7 @@ TEST(Boards, AProcessSpeaksForItsOwnRanksOnly) {
   BoardExchange exchange(3);
   const std::vector<Rank> ranks{Rank{1}};
   const auto take = [&](Rank rank, Rank waits_for) {
-    return exchange.take(ProcessId{}, ranks, encode(BoardMessage{rank, {1, CallState::kRunning, waits_for}, {}})).ok();
+    return exchange.take(ranks, encode(BoardMessage{rank, {1, CallState::kRunning, waits_for}, {}})).ok();
   };
   EXPECT_TRUE(take(Rank{1}, Rank{2}));
   EXPECT_FALSE(take(Rank{2}, Rank{1}));
@@ -188,10 +189,10 @@ TEST(Boards, AProcessSpeaksForItsOwnRanksOnly) {
 
 TEST(Boards, WhatIsNotKnownIsNotClaimed) {
   CallBoard boards[2] = {};
-  const BoardReader read = [&](Rank rank) { return &boards[rank.value]; };
+  const PeerView peers{Rank{0}, 2, [&](Rank rank) { return &boards[rank.value]; },
+                       [](Rank) { return Clock::duration{}; }};
   const auto says = [&](Rank missing, const std::string& part) {
-    for (const Culprit& culprit :
-         {find_culprit(call_number(1), missing, 2, read), find_silent_peer(Rank{0}, missing, 2, read)}) {
+    for (const Culprit& culprit : {find_culprit(call_number(1), missing, peers), find_silent_peer(missing, peers)}) {
       EXPECT_EQ(culprit.rank, missing);
       EXPECT_NE(culprit.what.find(part), std::string::npos) << culprit.what;
     }
@@ -199,21 +200,23 @@ TEST(Boards, WhatIsNotKnownIsNotClaimed) {
   says(Rank{1}, "nothing was heard of it");
   boards[1].open();
   says(Rank{1}, "it has made no ");
+  boards[1].begin(call_number(1));
   says(kNoRank, "not known");
 }
 
 TEST(Boards, ACircleOfWaitsIsFound) {
   CallBoard boards[3] = {};
-  const BoardReader read = [&](Rank rank) { return &boards[rank.value]; };
+  const PeerView peers{Rank{0}, 3, [&](Rank rank) { return &boards[rank.value]; },
+                       [](Rank) { return Clock::duration{}; }};
   for (int i = 0; i < 3; ++i) boards[i].begin(call_number(1));
-  EXPECT_FALSE(waits_in_circle(Rank{0}, Rank{1}, 3, read));
+  EXPECT_FALSE(waits_in_circle(Rank{1}, peers));
   boards[1].post_awaited(Rank{2});
-  EXPECT_FALSE(waits_in_circle(Rank{0}, Rank{1}, 3, read));
+  EXPECT_FALSE(waits_in_circle(Rank{1}, peers));
   boards[2].post_awaited(Rank{1});
-  EXPECT_TRUE(waits_in_circle(Rank{0}, Rank{1}, 3, read));
+  EXPECT_TRUE(waits_in_circle(Rank{1}, peers));
   boards[2].post_awaited(Rank{0});
-  EXPECT_TRUE(waits_in_circle(Rank{0}, Rank{1}, 3, read));
-  EXPECT_FALSE(waits_in_circle(Rank{0}, kNoRank, 3, read));
+  EXPECT_TRUE(waits_in_circle(Rank{1}, peers));
+  EXPECT_FALSE(waits_in_circle(kNoRank, peers));
 }
 
 }  // namespace

@@ -1,0 +1,102 @@
+// A rank that is stopped, at any time, is the one that all others name: whoever does not answer is the culprit, and who
+// waits for somebody is not.
+#include <gtest/gtest.h>
+#include <tutti/tutti.h>
+
+#include <chrono>
+#include <deque>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/depth.h"
+#include "support/ranks.h"
+#include "support/seed.h"
+#include "support/texts.h"
+
+namespace tutti::test {
+namespace {
+
+struct StopWay {
+  const char* name;
+  const char* transport;
+  const char* tls;
+};
+
+/// A job whose ranks make sums until one fails.
+class SumJob {
+ public:
+  SumJob(int ranks, std::size_t count, int victim)
+      : ranks_(ranks),
+        count_(count),
+        victim_(victim),
+        processes_(ranks, [count](tuttiComm_t comm, int rank, Shared& shared) { sum(comm, rank, count, shared); }) {}
+
+  void stop_victim_after(std::chrono::microseconds pause) {
+    for (int rank = 0; rank < ranks_; ++rank) processes_.shared().wait_for_step(rank, 3);
+    std::this_thread::sleep_for(pause);
+    stop_process(processes_.pid(victim_));
+  }
+
+  void expect_that_all_name_it() {
+    const Shared& shared = processes_.shared();
+    for (int rank = 0; rank < ranks_; ++rank) {
+      if (rank == victim_) continue;
+      EXPECT_EQ(processes_.wait(rank), 0) << "rank " << rank;
+      EXPECT_EQ(shared.result[rank], tuttiTimeout) << shared.text[rank];
+      EXPECT_TRUE(contains(shared.text[rank], "): rank " + std::to_string(victim_) + " "))
+          << "rank " << rank << " of " << ranks_ << ", " << count_ << " floats, rank " << victim_
+          << " is stopped: " << shared.text[rank];
+    }
+  }
+
+ private:
+  static void sum(tuttiComm_t comm, int rank, std::size_t count, Shared& shared) {
+    std::vector<float> values(count, 1.0f);
+    tuttiResult_t result = tuttiCommSetTimeout(comm, 2);
+    while (result == tuttiSuccess) {
+      result = tuttiAllReduce(values.data(), values.data(), count, tuttiFloat32, tuttiMax, comm, nullptr);
+      shared.step[rank].fetch_add(1);
+    }
+    shared.report(rank, result, tuttiGetLastError(comm));
+    (void)tuttiCommAbort(comm);
+  }
+
+  const int ranks_;
+  const std::size_t count_;
+  const int victim_;
+  Processes processes_;
+};
+
+class TimedStops : public ::testing::TestWithParam<StopWay> {
+ protected:
+  const ScopedSetting quiet_{"TUTTI_LOG", "error"};
+  const ScopedSetting transport_{"TUTTI_TRANSPORT", GetParam().transport};
+  const ScopedSetting tls_{"TUTTI_TLS", GetParam().tls};
+};
+
+// Jobs wait for their deadline side by side; until its stop each has the machine alone.
+TEST_P(TimedStops, NameWhoeverDoesNotAnswer) {
+  constexpr int kSideBySide = 10;
+  SCOPED_TRACE(seed_text());
+  std::mt19937 random(test_seed());
+  for (int left = covers_all() ? 200 : kSideBySide; left > 0; left -= kSideBySide) {
+    std::deque<SumJob> jobs;
+    for (int job = 0; job < kSideBySide; ++job) {
+      const std::size_t counts[] = {1, 1000, 20'000, 262'144};
+      const int ranks = 3 + static_cast<int>(random() % 3);
+      jobs.emplace_back(ranks, counts[random() % 4], static_cast<int>(random() % static_cast<unsigned>(ranks)));
+      jobs.back().stop_victim_after(std::chrono::microseconds(random() % 20'000));
+    }
+    for (SumJob& job : jobs) job.expect_that_all_name_it();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, TimedStops,
+                         ::testing::Values(StopWay{"shm", "shm", "off"}, StopWay{"tcp", "tcp", "off"},
+                                           StopWay{"tls", "tcp", "on"}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace tutti::test
