@@ -1,6 +1,7 @@
 // Every pair of different calls: where one rank makes another call than the others, all ranks get tuttiMismatch within
 // a second, at this call or, where a call only sends, from the next one or from GetAsyncError. The calls are made from
 // the table of collectives.
+// Covers comm/failure/culprit.cc, comm/failure/wait_judge.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

@@ -1,4 +1,5 @@
 // A communicator that one rank revokes ends on all of them: calls under way and later ones, whatever they wait for.
+// Covers comm/failure/failure_handler.cc, comm/api/api_communicator.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

@@ -1,5 +1,6 @@
 // A rank that is stopped, at any time, is the one that all others name: whoever does not answer is the culprit, and who
 // waits for somebody is not.
+// Covers comm/failure/culprit.cc, comm/failure/wait_judge.cc, comm/membership/board_exchange.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 
