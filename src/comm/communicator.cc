@@ -118,6 +118,7 @@ Status Communicator::async_error() {
   if (failures_.failed()) return failures_.status();
   TUTTI_TRY(kernels_.look_at_graphs());
   TUTTI_TRY(failures_.adopt_cause());
+  peers_.ask_now_and_then();  // a call that only sent on every rank tells nobody of a disagreement
   TUTTI_TRY(judge_.look_for_past_disagreement(executor_->links().board().state().sequence));
   for (Rank peer{0}; peer.value < ranks_; ++peer) {
     if (peers_.liveness(peer) != Liveness::kDead) continue;

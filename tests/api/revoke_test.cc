@@ -87,7 +87,7 @@ TEST_P(TimedRevoke, EndsWhatWaitsOnAllRanks) {
   });
 }
 
-// Its root only sends, and never waits for the rank that revokes.
+// Calls that move nothing never wait, so that only their beginning can tell of the revocation.
 TEST_P(TimedRevoke, IsHeardByWhoDoesNotWait) {
   run_threads(2, [&](tuttiComm_t comm, int rank) {
     if (rank == 1) {
@@ -97,7 +97,7 @@ TEST_P(TimedRevoke, IsHeardByWhoDoesNotWait) {
       float value = 1;
       await(
           [&] {
-            result = tuttiBroadcast(&value, &value, 1, tuttiFloat32, 0, comm, nullptr);
+            result = tuttiBroadcast(&value, &value, 0, tuttiFloat32, 0, comm, nullptr);
             return result != tuttiSuccess;
           },
           "the news of the revocation");
@@ -109,16 +109,14 @@ TEST_P(TimedRevoke, IsHeardByWhoDoesNotWait) {
 
 TEST_P(TimedRevoke, IsHeardByProcesses) {
   Processes processes(3, [](tuttiComm_t comm, int rank, Shared& shared) {
-    if (rank == 1) {
-      await([&] { return shared.step[0] > 10 && shared.step[2] > 10; }, "the other ranks");
-      std::thread revoker([comm] { EXPECT_EQ(tuttiCommRevoke(comm, 0), tuttiSuccess); });
-      revoker.join();
-    }
-    tuttiResult_t result = tuttiSuccess;
-    while (rank != 1 && result == tuttiSuccess) {
-      result = make_sum(comm);
-      ++shared.step[rank];
-    }
+    std::thread revoker;
+    if (rank == 1)
+      revoker = std::thread([comm, &shared] {
+        await([&] { return shared.step[0] > 10 && shared.step[2] > 10; }, "calls of the other ranks");
+        EXPECT_EQ(tuttiCommRevoke(comm, 0), tuttiSuccess);
+      });
+    while (make_sum(comm) == tuttiSuccess) ++shared.step[rank];
+    if (rank == 1) revoker.join();
     expect_all_calls_refused(1, comm);
   });
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
@@ -155,6 +153,7 @@ TEST(Revoke, LeavesWhatWasSplitOff) {
   run_threads(2, [](tuttiComm_t comm, int) {
     tuttiComm_t part = nullptr;
     ASSERT_EQ(tuttiCommSplit(comm, 0, 0, &part, nullptr), tuttiSuccess);
+    EXPECT_EQ(make_sum(part), tuttiSuccess) << "a split looks at its parent until it has ended on all ranks";
     EXPECT_EQ(tuttiCommRevoke(comm, 0), tuttiSuccess);
     EXPECT_EQ(make_sum(part), tuttiSuccess) << tuttiGetLastError(part);
     EXPECT_EQ(tuttiCommDestroy(part), tuttiSuccess);
@@ -173,7 +172,6 @@ TEST(Revoke, WithWrongArgumentsIsRefusedAndChangesNothing) {
   EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
 }
 
-// An abort after it gives the handle up; so does a Destroy that another thread's revocation meets.
 TEST(AloneRevoke, MayMeetAbortAndRunningCalls) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   for (int round = 0; round < 20; ++round) {

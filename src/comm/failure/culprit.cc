@@ -151,15 +151,13 @@ Culprit longest_unanswered(const PeerView& peers, const MayBe& may_be) {
   return longest == kNoRank ? Culprit{} : does_not_answer(longest, peers.board(longest));
 }
 
-/// Where the chain of waits names nobody: who does not answer, else who has not come and is not held up.
+/// Where the chain of waits names nobody: who has not come and is not held up.
 Culprit off_the_chain(const Call& mine, const PeerView& peers) {
-  Culprit silent = longest_unanswered(peers, [&](Rank rank) { return holds_up(rank, mine.sequence, peers.board); });
-  if (silent.rank != kNoRank) return silent;
   for (Rank rank{0}; rank.value < peers.ranks; ++rank) {
     const CallBoard* const theirs = rank == peers.self ? nullptr : peers.board(rank);
     if (theirs == nullptr) continue;
     const BoardState state = theirs->state();
-    if (state.sequence < mine.sequence && awaited_by(rank, state, peers.ranks) == kNoRank)
+    if (state.heard() && state.sequence < mine.sequence && awaited_by(rank, state, peers.ranks) == kNoRank)
       return has_not_called(rank, mine, *theirs);
   }
   return {};
@@ -171,7 +169,6 @@ Culprit end_of_chain(const Call& mine, Rank missing, const PeerView& peers) {
   Rank rank = missing;
   for (int hop = 0; hop < peers.ranks; ++hop) {
     const CallBoard* const theirs = peers.board(rank);
-    if (!peers.answers(rank)) return does_not_answer(rank, theirs);
     if (theirs == nullptr) return {rank, fmt::format("rank {} has sent nothing", rank.value)};
     const BoardState state = theirs->state();
     const Rank next = awaited_by(rank, state, peers.ranks);
@@ -189,6 +186,8 @@ Culprit end_of_chain(const Call& mine, Rank missing, const PeerView& peers) {
 }  // namespace
 
 Culprit find_culprit(const Call& mine, Rank missing, const PeerView& peers) {
+  Culprit silent = longest_unanswered(peers, [&](Rank rank) { return holds_up(rank, mine.sequence, peers.board); });
+  if (silent.rank != kNoRank) return silent;
   const Culprit end = missing == kNoRank ? Culprit{} : end_of_chain(mine, missing, peers);
   if (!end.what.empty()) return end;
   Culprit other = off_the_chain(mine, peers);

@@ -54,9 +54,10 @@ struct Culprit {
   Rank rank = kNoRank;
   std::string what;
 };
-/// Follows "waits for" from board to board, from `missing` to the end of the chain: a rank that does not answer, or
-/// that has not called this operation. Each board names one rank of several that its writer waits for, so a chain may
-/// be a circle, or end at a rank that is at work: then whoever does not answer is the culprit, else who has not come.
+/// Whoever has not finished this operation and has not answered for longest. If all answer: follows "waits for" from
+/// board to board, from `missing` to the end of the chain, a rank that has not called the operation. Each board names
+/// one rank of several that its writer waits for, so a chain may be a circle, or end at a rank that is at work: then
+/// the culprit is who has not come.
 Culprit find_culprit(const Call& mine, Rank missing, const PeerView& peers);
 /// The same for a wait in sends and receives, which have no common sequence.
 Culprit find_silent_peer(Rank missing, const PeerView& peers);

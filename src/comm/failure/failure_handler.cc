@@ -23,8 +23,7 @@ Status FailureHandler::fail_for_good(Status status, Rank culprit) noexcept {
 /// The caller has an error already, perhaps because memory ran out, so nothing here may throw.
 Status FailureHandler::fail_and_tell(Status status, Code told, Rank culprit) noexcept {
   const NoCancel no_cancel;
-  if (!state_.set(&status)) return status;
-  revoked_.store(told == Code::kAborted, std::memory_order_release);
+  if (!state_.set(&status, told == Code::kAborted)) return status;
   hooks_.stop_kernels();
   if (!retry_without_memory([&] { tell_others(status, told, culprit); })) tell_this_process(culprit);
   hooks_.wake();
@@ -58,7 +57,10 @@ void FailureHandler::abort() {
   (void)fail_for_good(aborted_, membership_.rank());
 }
 
-void FailureHandler::revoke() { (void)fail_and_tell(revocation_, Code::kAborted, membership_.rank()); }
+/// A cause that was told before it is the first failure, also if no call has met it yet.
+void FailureHandler::revoke() {
+  if (adopt_cause().ok()) (void)fail_and_tell(revocation_, Code::kAborted, membership_.rank());
+}
 
 Status FailureHandler::fail_call() noexcept {
   try {

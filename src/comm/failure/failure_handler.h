@@ -1,7 +1,6 @@
 // How a communicator fails for good: by an error of its own, by an abort, or by a cause that another rank tells.
 #pragma once
 
-#include <atomic>
 #include <functional>
 
 #include "comm/failure/failure_state.h"
@@ -42,7 +41,7 @@ class FailureHandler {
   /// happens if it has failed before.
   void revoke();
   /// Whether the first failure is that this rank or another one has revoked the communicator.
-  bool revoked() const { return revoked_.load(std::memory_order_acquire); }
+  bool revoked() const { return state_.revoked(); }
   /// In a handler of an exception that was thrown before a call was queued. The other ranks may run that call, so the
   /// communicator fails.
   Status fail_call() noexcept;
@@ -67,7 +66,6 @@ class FailureHandler {
   const Status aborted_;     // made beforehand, because an abort must not need memory
   const Status revocation_;  // likewise
   FailureState state_;
-  std::atomic<bool> revoked_{false};  // release after state_ is set, pairs with the acquire in revoked()
 };
 
 }  // namespace tutti

@@ -18,14 +18,21 @@ class FailureState {
     const MutexLock lock(mutex_);
     return first_;
   }
+  /// Whether the first failure is a revocation.
+  bool revoked() const {
+    if (!failed()) return false;
+    const MutexLock lock(mutex_);
+    return revoked_;
+  }
   /// True: this failure is the first. False: `*status` becomes the one that was.
-  bool set(Status* status) {
+  bool set(Status* status, bool revokes = false) {
     const MutexLock lock(mutex_);
     if (!first_.ok()) {
       *status = first_;
       return false;
     }
     first_ = *status;
+    revoked_ = revokes;
     failed_.store(true, std::memory_order_release);
     return true;
   }
@@ -34,6 +41,7 @@ class FailureState {
   std::atomic<bool> failed_{false};  // release once first_ is set, pairs with the acquire in failed()
   mutable Mutex mutex_;
   Status first_ TUTTI_GUARDED_BY(mutex_);
+  bool revoked_ TUTTI_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tutti

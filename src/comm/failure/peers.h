@@ -1,12 +1,15 @@
 // What a rank knows of the other ranks of its communicator: whether they live, where they stand, which of them are far.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <string>
 #include <vector>
 
 #include "comm/failure/culprit.h"
 #include "comm/membership/membership.h"
 #include "core/call_board.h"
+#include "core/clock.h"
 #include "core/units.h"
 #include "executor/rank_links.h"
 
@@ -49,6 +52,16 @@ class Peers {
     const BoardState state = boards()(peer)->state();
     return state.sequence > sequence || (state.sequence == sequence && state.state != CallState::kRunning);
   }
+  /// Asks far ranks whose processes are connected to this one for their boards, four times a second at most. Any
+  /// thread.
+  void ask_now_and_then() const {
+    constexpr std::chrono::milliseconds kPause{250};
+    const Clock::duration now = Clock::now().time_since_epoch();
+    Clock::rep last = asked_at_.load(std::memory_order_relaxed);
+    if (far_.empty() || now - Clock::duration(last) < kPause) return;
+    if (asked_at_.compare_exchange_strong(last, now.count(), std::memory_order_relaxed))
+      membership_.ask_connected_boards(far_);
+  }
   /// Asks those of these ranks that are far for their boards. Does not block; answers change what boards() reads.
   void ask_boards(const std::vector<int>& ranks) const {
     std::vector<Rank> asked;
@@ -63,6 +76,7 @@ class Peers {
   const Rank rank_;
   const int ranks_;
   std::vector<Rank> far_;
+  mutable std::atomic<Clock::rep> asked_at_{0};  // relaxed: it stands alone
 };
 
 }  // namespace tutti

@@ -17,6 +17,8 @@ constexpr std::chrono::milliseconds kFarPause{1000};
 /// For so long before a verdict, or for half of the wait if it is short, processes of this host are asked, too. Their
 /// boards can be read without, but not whether they still run.
 constexpr double kNoticeSeconds = 3;
+/// Between two questions to a rank whose message does not fit.
+constexpr std::chrono::milliseconds kOddPause{5};
 /// What a dead process of another host sent is still sent by its system, also again when a packet was lost (at first
 /// after 200 ms, then 400): the end of the connection comes after it. A dead system ends no connection.
 constexpr std::chrono::milliseconds kLastWords{2000};
@@ -29,10 +31,26 @@ void WaitJudge::ask_peers() {
   const Clock::duration waited = now - waiting_since_;
   const Clock::duration pause = std::clamp<Clock::duration>(waited / 4, kFarTimeout, kFarPause);
   if (waited < kFarTimeout || now - asked_at_ < pause) return;
-  const bool all = is_verdict_near(std::chrono::duration<double>(waited).count());
-  if (!all && peers_.far().empty()) return;
   asked_at_ = now;
-  peers_.membership().ask_boards(all ? unfinished_peers() : peers_.far());
+  if (!peers_.far().empty()) peers_.membership().ask_boards(peers_.far());
+  if (is_verdict_near(std::chrono::duration<double>(waited).count()))
+    peers_.membership().ask_connected_boards(unfinished_peers());
+}
+
+/// Looks follow each other at most 0.1 s apart. After a long pause this process was stopped itself, and may not have
+/// read the answers yet.
+void WaitJudge::note_look() {
+  const Clock::time_point now = Clock::now();
+  if (now - looked_at_ > kAnswerTime) awake_since_ = now;
+  looked_at_ = now;
+}
+
+PeerView WaitJudge::view() const {
+  PeerView view = peers_.view();
+  view.unanswered = [this, now = Clock::now()](Rank peer) {
+    return std::min(peers_.membership().unanswered(peer), now - awake_since_);
+  };
+  return view;
 }
 
 bool WaitJudge::is_verdict_near(double waited) const {
@@ -53,6 +71,7 @@ std::vector<Rank> WaitJudge::unfinished_peers() const {
 
 Status WaitJudge::check(Rank missing, std::uint64_t progress) {
   const NoCancel no_cancel;
+  note_look();
   alarm_.store(0, std::memory_order_relaxed);  // what raised it is looked at below
   if (failures_.failed()) {
     alarm_.store(1, std::memory_order_release);
@@ -95,10 +114,28 @@ Status WaitJudge::look_for_unequal_counts(Rank missing, std::uint64_t progress) 
 }
 
 Status WaitJudge::look_for_disagreement() {
-  const Disagreement other = find_disagreement(running_.call, peers_.view());
+  const Disagreement other = find_disagreement(running_.call, view());
   if (other.rank != kNoRank)
     return failures_.fail_for_good(Status(Code::kMismatch, describe(other, running_.call, rank_)), other.rank);
-  return running_.executor->mismatched() == kNoRank ? Status{} : odd_message(running_.executor->mismatched());
+  const Rank odd = running_.executor->mismatched();
+  return odd == kNoRank || is_asking_about(odd) ? Status{} : odd_message(odd);
+}
+
+/// A far rank's message comes before what its board says of the call. So it is asked, for a while.
+bool WaitJudge::is_asking_about(Rank odd) {
+  Call mine = running_.call;
+  if (!peers_.is_far(odd) || find_first_disagreement(&mine, odd, links_.board(), peers_.boards()).rank != kNoRank)
+    return false;
+  const Clock::time_point now = Clock::now();
+  if (odd_ != odd) {
+    odd_ = odd;
+    odd_since_ = now;
+  } else if (now - asked_at_ < kOddPause) {
+    return now - odd_since_ < kAnswerTime;
+  }
+  asked_at_ = now;
+  peers_.membership().ask_boards({odd});
+  return now - odd_since_ < kAnswerTime;
 }
 
 Status WaitJudge::look_for_transfer_faults() {
@@ -113,15 +150,15 @@ std::string WaitJudge::what_runs() const {
 }
 
 Culprit WaitJudge::culprit_of_wait(Rank missing) const {
-  if (running_.exchanges()) return find_silent_peer(missing, peers_.view());
+  if (running_.exchanges()) return find_silent_peer(missing, view());
   // A kernel names any one of those that it waits for, and may have named it long ago.
-  if (running_.way == RunningCall::Way::kDevice) return find_absent(running_.call, missing, peers_.view());
+  if (running_.way == RunningCall::Way::kDevice) return find_absent(running_.call, missing, view());
   if (missing == kNoRank && running_.way == RunningCall::Way::kStaged) {
-    Culprit absent = find_absent(running_.call, missing, peers_.view());
+    Culprit absent = find_absent(running_.call, missing, view());
     if (absent.rank != kNoRank) return absent;
     return {rank_, fmt::format("the device of rank {} has not come to its part of it", rank_.value)};
   }
-  return find_culprit(running_.call, missing, peers_.view());
+  return find_culprit(running_.call, missing, view());
 }
 
 Culprit WaitJudge::late_in_last_call(const std::vector<int>& ranks) const {
@@ -156,7 +193,7 @@ Status WaitJudge::odd_message(Rank from) {
 bool WaitJudge::concerns(Rank peer, Liveness liveness, Rank missing) const {
   if (!running_.exchanges()) {
     if (peers_.has_finished(peer, running_.call.sequence)) return false;
-    return !peers_.is_far(peer) || missing == peer || waits_in_circle(missing, peers_.view());
+    return !peers_.is_far(peer) || missing == peer || waits_in_circle(missing, view());
   }
   const Transfer* const open = transfers_.open_transfer();
   if (open == nullptr) return missing == peer;  // all is said and done, but the peer has not taken it
@@ -218,16 +255,16 @@ Status WaitJudge::look_at_clock(Rank missing, std::uint64_t progress) {
   if (!warned_ && waited >= warning_time()) warn_of_missing(missing, waited);
   if (timeout <= 0 || waited < timeout) return {};
   const Culprit culprit = culprit_of_wait(missing);
-  const std::string others = running_.exchanges() ? std::string() : others_missing(running_.call, peers_.view());
+  const std::string others = running_.exchanges() ? std::string() : others_missing(running_.call, view());
   return failures_.fail_for_good(fail(Code::kTimeout, "rank {} waited {:.1f} s in {}: {}{}", rank_.value, waited,
                                       what_runs(), culprit.what, others),
                                  culprit.rank);
 }
 
 Status WaitJudge::kernel_timed_out(const Call& call, Rank missing) {
-  const Culprit culprit = find_absent(call, missing, peers_.view());
+  const Culprit culprit = find_absent(call, missing, view());
   return failures_.fail_for_good(fail(Code::kTimeout, "rank {} waited until its timeout in {}: {}{}", rank_.value,
-                                      describe(call), culprit.what, others_missing(call, peers_.view())),
+                                      describe(call), culprit.what, others_missing(call, view())),
                                  culprit.rank);
 }
 
@@ -240,7 +277,7 @@ void WaitJudge::warn_of_missing(Rank missing, double waited) {
   const Culprit culprit = culprit_of_wait(missing);
   if (running_.exchanges())
     return log(LogLevel::kWarn, source_, "{} has waited {:.1f} s: {}", what_runs(), waited, culprit.what);
-  const std::string absent = missing_ranks(running_.call, peers_.view());
+  const std::string absent = missing_ranks(running_.call, view());
   log(LogLevel::kWarn, source_, "{} has waited {:.1f} s; not there: {}; {}", describe(running_.call), waited,
       absent.empty() ? "nobody, all have called it" : absent, culprit.what);
 }

@@ -61,6 +61,9 @@ class WaitJudge final : public WaitMonitor {
   Status kernel_timed_out(const Call& call, Rank missing);
 
  private:
+  void note_look();
+  PeerView view() const;
+  bool is_asking_about(Rank odd);
   bool is_verdict_near(double waited) const;
   double warning_time() const;
   std::vector<Rank> unfinished_peers() const;
@@ -96,7 +99,10 @@ class WaitJudge final : public WaitMonitor {
   std::uint64_t finished_progress_ = 0;
   std::uint64_t finished_sequence_ = 0;
   Clock::time_point finished_since_{};
-  Clock::time_point asked_at_{};  // the far ranks, for their boards
+  Rank odd_ = kNoRank;  // whose message does not fit
+  Clock::time_point odd_since_{};
+  Clock::time_point asked_at_{};  // peers, for their boards
+  Clock::time_point looked_at_{}, awake_since_{};
 };
 
 }  // namespace tutti

@@ -54,9 +54,12 @@ void BoardExchange::note_sequence(Rank rank, std::uint64_t sequence) {
     writable(rank)->copy_state(BoardState{sequence, CallState::kRunning, kNoRank});
 }
 
-void BoardExchange::answer(const Send& send) {
+void BoardExchange::answer(const std::vector<Rank>& ranks, const Send& send) {
   const MutexLock lock(own_mutex_);
-  for (const auto& [rank, board] : own_) send(encode(read_board(rank, *board, kAnswerDepth)));
+  for (const Rank rank : ranks) {
+    const auto own = own_.find(rank);
+    send(encode(own == own_.end() ? BoardMessage{rank, {}, {}} : read_board(rank, *own->second, kAnswerDepth)));
+  }
 }
 
 void BoardExchange::copy_own() {
@@ -91,7 +94,7 @@ Status BoardExchange::take(const std::vector<Rank>& ranks, ByteView payload) {
                      message.state.waiting_for.number() < static_cast<std::int32_t>(copies_.size());
   if (!known) return fail(Code::kRemoteError, "a board of somebody else");
   owes_nothing(ranks);
-  write_board(message, writable(message.rank));
+  if (message.state.heard()) write_board(message, writable(message.rank));
   return {};
 }
 

@@ -46,8 +46,10 @@ class BoardExchange {
 
   /// Loop: a rank of which nothing newer is known has come to this operation and is in it.
   void note_sequence(Rank rank, std::uint64_t sequence);
-  /// Loop: the answer to a question, the newest calls of each own board.
-  void answer(const Send& send);
+  /// Loop: the answer to a question, for each of these ranks of this process the newest calls of its board. One that
+  /// has none, because peers map its memory or because it has not begun, is said to be unheard: the answer shows that
+  /// the process runs.
+  void answer(const std::vector<Rank>& ranks, const Send& send);
   /// Loop: the copies of own ranks, for those of this process that cannot read them either.
   void copy_own();
   /// Loop: whether to ask the process of these ranks now. Not while it owes an answer.

@@ -172,7 +172,7 @@ Status Group::on_message(PeerProcess& peer, MessageType type, ByteView payload) 
     case MessageType::kCause:
       return take_cause(peer, payload);
     case MessageType::kAskBoard:
-      boards_->answer([&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
+      boards_->answer(here_, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
       return {};
     case MessageType::kBoard:
       return boards_->take(peer.ranks(), payload);

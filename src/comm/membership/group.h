@@ -72,7 +72,8 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
     tcp_ = tcp_ || apart;
   }
   bool single_process() const { return order().size() == 1; }
-  void ask_boards(const std::vector<Rank>& of);
+  /// See Membership. `dials`: also those that this process is not connected to.
+  void ask_boards(const std::vector<Rank>& of, bool dials);
 
   // For its linker. Loop thread only.
   ControlConnections& connections() { return connections_; }

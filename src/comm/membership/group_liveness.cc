@@ -195,7 +195,7 @@ void Group::abandon(Rank from, const Status& why) {
   if (member_table_->end_life(from, Liveness::kDead, 0)) member_table_->notify();
 }
 
-void Group::ask_boards(const std::vector<Rank>& of) {
+void Group::ask_boards(const std::vector<Rank>& of, bool dials) {
   if (locals_.empty()) return;
   std::vector<std::size_t> asked;
   for (const Rank rank : of)
@@ -203,7 +203,7 @@ void Group::ask_boards(const std::vector<Rank>& of) {
       asked.push_back(*order().find(member_table_->member(rank).process));
   std::sort(asked.begin(), asked.end());
   asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
-  int allowance = kDialsAnAsk;
+  int allowance = dials ? kDialsAnAsk : 0;
   for (const std::size_t place : asked) {
     if (place == connections_.self()) boards_->copy_own();
     const auto peer = connections_.reach(place, &allowance);

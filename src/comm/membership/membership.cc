@@ -62,7 +62,9 @@ void Membership::set_listener(std::function<void()> listener) { slot_->set(std::
 
 const CallBoard* Membership::board(Rank peer) const { return group_->boards().copy(peer); }
 
-Clock::duration Membership::unanswered(Rank peer) const { return group_->boards().unanswered(peer, Clock::now()); }
+Clock::duration Membership::unanswered(Rank peer) const {
+  return liveness(peer) == Liveness::kAlive ? group_->boards().unanswered(peer, Clock::now()) : Clock::duration{};
+}
 
 void Membership::post_cause(const FailureCause& cause) {
   if (hub_forked() || posted_.exchange(true, std::memory_order_acq_rel)) return;
@@ -84,7 +86,12 @@ void Membership::set_board(const CallBoard* board) {
 
 void Membership::ask_boards(const std::vector<Rank>& of) {
   if (hub_forked()) return;
-  hub_->loop().post([group = group_, of] { group->ask_boards(of); });
+  hub_->loop().post([group = group_, of] { group->ask_boards(of, true); });
+}
+
+void Membership::ask_connected_boards(const std::vector<Rank>& of) {
+  if (hub_forked()) return;
+  hub_->loop().post([group = group_, of] { group->ask_boards(of, false); });
 }
 
 void Membership::publish_board() {

@@ -133,7 +133,7 @@ TEST(Boards, UnsettingWaitsForARunningRead) {
   std::atomic<bool> reading{false};
   std::atomic<bool> done{false};
   std::thread reader([&] {
-    exchange.answer([&](ByteView) {
+    exchange.answer({Rank{0}}, [&](ByteView) {
       reading.store(true);
       std::this_thread::sleep_for(milliseconds(50));
       done.store(true);
