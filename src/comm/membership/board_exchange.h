@@ -1,7 +1,7 @@
-// The board exchange: call boards of ranks whose memory cannot be read, as control messages.
+// The board exchange sends call boards as control messages to ranks that cannot read them in memory.
 //
-// Who has waited too long asks (kAskBoard); the hub's service thread answers from the boards of its process's ranks,
-// whatever these are doing. The copies are what the waiting rank reads.
+// A rank that has waited for long asks (kAskBoard). The service thread of the process asked answers from the boards of
+// its ranks, whatever these are doing. The waiting rank reads the copies that are made of the answers.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 namespace tutti {
 
-/// One per group. "Loop" functions belong to the loop's thread, the others to any.
+/// One per group. Functions marked "Loop" are for the loop's thread, the others for any.
 class BoardExchange {
  public:
   /// Sends one kBoard message; must not block.
@@ -30,36 +30,37 @@ class BoardExchange {
   BoardExchange(const BoardExchange&) = delete;
   BoardExchange& operator=(const BoardExchange&) = delete;
 
-  /// The board of a rank of this process; nullptr: no more, waits for a running read.
+  /// Sets the board of a rank of this process. nullptr unsets it, and waits for a running read to end.
   void set_own(Rank rank, const CallBoard* board);
-  /// Never nullptr; zeroed until something was heard of the rank. Stays where it is.
+  /// Never nullptr. The copy is zeroed until something is heard of the rank, and never moves.
   const CallBoard* copy(Rank rank) const;
-  /// The whole board of an own rank, handed to `send` before anybody else sends an older state of it. False: it has
-  /// none.
+  /// Hands the whole board of an own rank to `send`, while nobody else can send an older state of it. Returns false if
+  /// the rank has no board.
   bool publish(Rank rank, const Send& send);
 
-  /// Any thread: how far an own board is; 0: nothing was called yet, or there is none.
+  /// Returns the newest call number on an own board; 0 if nothing was called yet, or there is no board.
   std::uint64_t own_sequence(Rank rank);
 
-  /// Loop: a rank of which nothing newer is known has come to this operation and is in it.
+  /// Loop: writes on the copy that the rank is in this operation, unless the copy shows a newer one.
   void note_sequence(Rank rank, std::uint64_t sequence);
-  /// Loop: the answer to a question, the newest calls of each own board.
+  /// Loop: answers a question with the newest calls of each own board.
   void answer(const Send& send);
-  /// Loop: the copies of own ranks, for those of this process that cannot read them either.
+  /// Loop: makes copies of the own ranks' boards, for ranks of this process that cannot read these boards either.
   void copy_own();
-  /// Loop: whether to ask this process now. Not while it owes an answer; one that owes it for too long is taken for
-  /// stopped: its ranks, of the copies, no longer wait for anybody, so that the search for the culprit ends there.
+  /// Loop: whether to ask this process now. It is not asked while it owes an answer. If it owes the answer for too
+  /// long, it counts as stopped: the copies of its ranks then show that they wait for nobody, so that the search for
+  /// the culprit ends there.
   bool may_ask(const ProcessId& process, const std::vector<Rank>& ranks, Clock::time_point now);
-  /// Loop: the connection to a process is new; what it owed is forgotten.
+  /// Loop: the connection to a process is new, so it owes no answer any more.
   void forget(const ProcessId& process) { asked_.erase(process); }
-  /// Loop: a kBoard message of a process, of one of `ranks`.
+  /// Loop: takes a kBoard message of a process, which is about one of `ranks`.
   Status take(const ProcessId& process, const std::vector<Rank>& ranks, ByteView payload);
 
  private:
   CallBoard* writable(Rank rank);
 
   std::vector<std::atomic<CallBoard*>> copies_;   // by rank; release in writable(), pairs with the acquire in copy()
-  std::map<ProcessId, Clock::time_point> asked_;  // and not answered
+  std::map<ProcessId, Clock::time_point> asked_;  // processes that have not answered, and when they were asked
   Mutex own_mutex_;                               // held while an own board is read and sent
   std::map<Rank, const CallBoard*> own_ TUTTI_GUARDED_BY(own_mutex_);
 };
