@@ -1,5 +1,5 @@
-// Who is to blame for a wait: reading the call boards. Pure functions over a board reader, so that tests can stage any
-// case.
+// Finds out from the call boards who is to blame for a wait. These are pure functions over a board reader, so that
+// tests can stage any case.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace tutti {
 
-/// A peer's board, or nullptr where it cannot be read.
+/// Returns a peer's board, or nullptr if it cannot be read.
 using BoardReader = std::function<const CallBoard*(Rank)>;
 
 /// "all_reduce of 1000 float32, sum (operation 7)".
@@ -26,34 +26,36 @@ struct Disagreement {
   Call call;
 };
 Disagreement find_disagreement(const Call& mine, Rank self, int ranks, const BoardReader& board);
-/// The oldest call, up to `mine` in number, in which `other` and this rank differ, as far back as both boards go; for a
-/// message that was found in place of another. `*mine` becomes this rank's call of that number.
+/// Finds the oldest call, up to the number of `mine`, in which `other` and this rank differ, as far back as both boards
+/// go. It is for a message that was found in place of another. `*mine` becomes this rank's call of that number.
 Disagreement find_first_disagreement(Call* mine, Rank other, const CallBoard& own, const BoardReader& board);
 /// "rank 2 called broadcast ... where rank 0 called all_reduce ...".
 std::string describe(const Disagreement& other, const Call& mine, Rank self);
 
-/// Follows "waits for" from board to board, from `missing` to the end of the chain: the rank that waits for nobody in
-/// this operation. `what` says what is known of it.
+/// The rank that holds up a wait. `what` says what is known of it.
 struct Culprit {
   Rank rank = kNoRank;
   std::string what;
 };
+/// Follows "waits for" from board to board, from `missing` on. The culprit is the rank at the end of that chain, which
+/// waits for nobody in this operation.
 Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReader& board);
-/// The same for a wait in sends and receives, which have no common sequence.
+/// Like find_culprit(), for a wait in sends and receives, which have no common sequence.
 Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& board);
 
-/// Whether the chain of ranks that wait for each other, followed from `missing`, is a circle. Each board names one rank
-/// of several that its writer waits for, so the rank that holds up all may stand on none.
+/// Whether the chain of ranks that wait for each other, followed from `missing`, is a circle. Each board names one of
+/// perhaps several ranks that its writer waits for, so no board may name the rank that holds up all.
 bool waits_in_circle(Rank self, Rank missing, int ranks, const BoardReader& board);
 
 /// Like find_culprit(), for a wait of a kernel. A kernel sees no boards and names any one of the ranks that it waits
 /// for. The culprit is the first rank that has not begun the call, if there is one.
 Culprit find_absent(const Call& mine, Rank self, Rank missing, int ranks, const BoardReader& board);
 
-/// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7". Of many the first 16, and how many more. Empty
-/// if all have.
+/// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7". If they are many, it names the first 16 and says
+/// how many more there are. It is empty if all have begun it.
 std::string missing_ranks(const Call& mine, Rank self, int ranks, const BoardReader& board);
-/// "; not there: ranks 1, 4 and 7", to be put after what is said of the culprit. Empty if at most one rank is missing.
+/// "; not there: ranks 1, 4 and 7", to be put after the text about the culprit. It is empty if at most one rank is
+/// missing.
 std::string others_missing(const Call& mine, Rank self, int ranks, const BoardReader& board);
 
 }  // namespace tutti

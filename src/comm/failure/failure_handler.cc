@@ -20,13 +20,14 @@ Status FailureHandler::fail_for_good(Status status, Rank culprit) noexcept {
   hooks_.stop_kernels();
   if (!retry_without_memory([&] { tell_others(status, culprit); })) tell_this_process(culprit);
   hooks_.wake();
-  retry_without_memory([&] {  // when all have heard of it
+  retry_without_memory([&] {  // last, when all have heard of the failure
     log(LogLevel::kError, source_, "{}: {}", name_of(status.code()), status.text());
   });
   return status;
 }
 
-/// A peer's own cause needs no echo; post_cause keeps the first one at each rank, so a late echo does no harm.
+/// A cause that a peer posted need not be sent again. If it is, because it comes at the same moment, that does no harm:
+/// each rank keeps the first cause.
 void FailureHandler::tell_others(const Status& status, Rank culprit) {
   if (membership_.cause().code != Code::kOk) return;
   FailureCause cause;
@@ -37,11 +38,11 @@ void FailureHandler::tell_others(const Status& status, Rank culprit) {
   membership_.post_cause(cause);
 }
 
-/// The ranks of this process hear a text that takes no memory; those of others find out by themselves.
+/// The ranks of this process get a text that takes no memory. Those of other processes find out by themselves.
 void FailureHandler::tell_this_process(Rank culprit) noexcept {
   try {
     tell_others(no_memory(), culprit);
-  } catch (...) {  // The messages to the other processes found no memory.
+  } catch (...) {  // the messages to the other processes found no memory
   }
 }
 
@@ -62,7 +63,8 @@ Status FailureHandler::fail_call() noexcept {
 Status FailureHandler::adopt_cause() {
   const FailureCause cause = membership_.cause();
   if (cause.code == Code::kOk) return {};
-  // One of its own it has failed by, unless the hub posted it for this rank: whom it cannot connect to, the hub finds.
+  // The communicator has failed already by a cause of this rank's own, unless the hub has posted it for this rank, for
+  // example because it cannot connect to a peer.
   if (cause.from == membership_.rank())
     return failed() ? status() : fail_for_good(fail(cause.code, "{}", cause.text), cause.culprit);
   return fail_for_good(fail(cause.code, "{} (told by rank {})", cause.text, cause.from.value), cause.culprit);

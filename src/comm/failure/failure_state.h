@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-/// The first failure counts. Any thread; asking costs one load while there is none.
+/// Keeps the first failure. Any thread; asking costs one load while there is none.
 class FailureState {
  public:
   bool failed() const { return failed_.load(std::memory_order_acquire); }
@@ -18,7 +18,7 @@ class FailureState {
     const MutexLock lock(mutex_);
     return first_;
   }
-  /// True: this failure is the first. False: `*status` becomes the one that was.
+  /// Returns true if this failure is the first. Otherwise it returns false, and `*status` becomes the first one.
   bool set(Status* status) {
     const MutexLock lock(mutex_);
     if (!first_.ok()) {

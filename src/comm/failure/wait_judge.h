@@ -1,5 +1,5 @@
-// Decides when a wait is in vain: causes, disagreement, deaths, the clock. In this order, so that the first cause is
-// what is reported, never its consequences.
+// Decides whether a wait can still end well: it looks at causes, disagreement, deaths and the clock. It does so in this
+// order, so that the first cause is reported, never its consequences.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@
 
 namespace tutti {
 
-/// One per communicator. raise_alarm() is for any thread; the rest for the one that runs the communicator's operation,
-/// or waits for its end in Finalize.
+/// One per communicator. raise_alarm() is for any thread, the rest for the thread that runs the communicator's
+/// operation, or waits for its end in Finalize.
 class WaitJudge final : public WaitMonitor {
  public:
-  /// All outlive this. Links and transfers are those of all calls, whatever runs them.
+  /// All arguments outlive this. Links and transfers are those of all calls, whatever runs them.
   WaitJudge(const Peers& peers, FailureHandler& failures, const RunningCall& running, RankLinks& links,
             const OpenTransfers& transfers, double reconnect_seconds, LogSource source)
       : peers_(peers),
@@ -41,14 +41,14 @@ class WaitJudge final : public WaitMonitor {
   void raise_alarm() { alarm_.store(1, std::memory_order_release); }
   /// The operation begins: it has not waited yet.
   void begin() { waiting_ = false; }
-  /// Is the wait of the running operation still worth it?
+  /// Not ok if the wait of the running operation cannot end well any more.
   Status check(Rank missing, std::uint64_t progress) override;
   /// Not ok if the running operation has waited for longer than its timeout without progress. Warns at half of that.
   Status look_at_clock(Rank missing, std::uint64_t progress);
-  /// Asks far ranks for their boards, if the wait is long, at first often, later less.
+  /// Asks far ranks for their boards if the wait is long: often at first, later less often.
   void ask_far_ranks();
-  /// Calls that moved nothing, or only sent on every rank, met no message that could have told of a disagreement: the
-  /// boards do, up to the call with the number `last`.
+  /// Looks on the boards for disagreement up to the call with the number `last`. A call that moved nothing, or in which
+  /// every rank only sent, met no message that could have shown a disagreement.
   Status look_for_past_disagreement(std::uint64_t last);
 
   /// The running operation, for texts.
@@ -56,7 +56,8 @@ class WaitJudge final : public WaitMonitor {
   /// Returns the rank that keeps one of these ranks from finishing the call that this rank made last; kNoRank if all
   /// have finished it. Far ranks are judged by their last answer to Peers::ask_boards().
   Culprit late_in_last_call(const std::vector<int>& ranks) const;
-  /// The failure by a kernel's timeout, which names whom the kernel waited for: the boards tell who has not come.
+  /// Fails the communicator by a kernel's timeout. The kernel named one rank that it waited for; the boards show which
+  /// rank has not come.
   Status kernel_timed_out(const Call& call, Rank missing);
 
  private:
@@ -92,7 +93,7 @@ class WaitJudge final : public WaitMonitor {
   std::uint64_t finished_progress_ = 0;
   std::uint64_t finished_sequence_ = 0;
   Clock::time_point finished_since_{};
-  Clock::time_point asked_at_{};  // the far ranks, for their boards
+  Clock::time_point asked_at_{};  // when the far ranks were last asked for their boards
 };
 
 }  // namespace tutti
