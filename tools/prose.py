@@ -14,7 +14,7 @@ import literals  # noqa: E402
 
 CHECKED = ("src/", "include/", "tools/")
 # Where nothing may be found any more. In the other folders it is counted.
-COVERED = ("src/collectives/", "src/core/", "src/kernels/", "src/net/", "src/schedule/")
+COVERED = ("include/", "src/collectives/", "src/comm/", "src/core/", "src/kernels/", "src/net/", "src/schedule/")
 COLUMNS = 120
 # Pages with longer lines. A new page has none.
 WIDE_PAGES = {

@@ -54,7 +54,7 @@ extern "C" {
 
 /** One rank's view of a group of ranks. */
 typedef struct tuttiComm* tuttiComm_t;
-/** An in-order queue of operations. With NULL in its place the call blocks until its result is there; on device buffers
+/** An in-order queue of operations. If a call gets NULL instead, it blocks until its result is there; on device buffers
  * it runs after the work that is in CUDA's legacy default stream by then. */
 typedef struct tuttiStream* tuttiStream_t;
 
@@ -72,7 +72,7 @@ typedef enum {
   tuttiInvalidArgument = 4,    /**< a value that cannot be right */
   tuttiInvalidUsage = 5,       /**< a call that cannot be made now, or here */
   tuttiRemoteError = 6,        /**< another rank died, left, aborted or cannot be reached; final */
-  tuttiInProgress = 7,         /**< of tuttiStreamQuery: there is work left */
+  tuttiInProgress = 7,         /**< from tuttiStreamQuery: there is work left */
   tuttiTimeout = 8,            /**< a live rank was silent for too long; final, except from tuttiStreamSynchronize */
   tuttiMismatch = 9,           /**< ranks made different calls, or have different settings; final */
   tuttiAborted = 10,           /**< tuttiCommAbort was called on this rank, or tuttiCommRevoke on any; final */
@@ -97,32 +97,32 @@ typedef enum {
   tuttiInt16 = 12,
   tuttiUint16 = 13,
   tuttiBool = 14,               /**< a byte; nonzero is true */
-  tuttiDataTypeMax = 0x7fffffff /**< no type: the setting's, in tuttiConfig_t */
+  tuttiDataTypeMax = 0x7fffffff /**< no type; in tuttiConfig_t it stands for the setting's */
 } tuttiDataType_t;
 
-/** How elements of the ranks become one. The operations that a communicator made come after these. */
+/** How elements of the ranks become one. The operations that are made for a communicator come after these. */
 typedef enum {
-  tuttiSum = 0,  /**< of tuttiBool: or */
-  tuttiProd = 1, /**< of tuttiBool: and */
+  tuttiSum = 0,  /**< for tuttiBool: or */
+  tuttiProd = 1, /**< for tuttiBool: and */
   tuttiMax = 2,
   tuttiMin = 3,
   tuttiAvg = 4, /**< the sum divided by the number of ranks */
   tuttiBitAnd = 5,
   tuttiBitOr = 6,
   tuttiBitXor = 7,
-  tuttiRedOpMax = 0x7fffffff /**< none: only makes the enum as wide as an int */
+  tuttiRedOpMax = 0x7fffffff /**< no operation; it only makes the enum as wide as an int */
 } tuttiRedOp_t;
 
 /** When the scalar of tuttiRedOpCreatePreMulSum is read: when a call runs, or by the function that makes the operation.
  */
 typedef enum { tuttiScalarDevice = 0, tuttiScalarHostImmediate = 1 } tuttiScalarResidence_t;
 
-/** What tuttiCommMemStats counts, in bytes. Shared: memory that peers map. */
+/** What tuttiCommMemStats counts, in bytes. Shared memory is what peers map. */
 typedef enum { tuttiMemStatHost = 0, tuttiMemStatDevice = 1, tuttiMemStatShared = 2 } tuttiMemStat_t;
 
 /** Color of a rank that takes part in tuttiCommSplit and gets no communicator. */
 #define TUTTI_SPLIT_NOCOLOR (-1)
-/** Rank in tuttiRecvTag: whoever sends first. */
+/** As the rank in tuttiRecvTag, it stands for whoever sends first. */
 #define TUTTI_ANY_SOURCE (-1)
 
 /** Options of a join. Start from TUTTI_CONFIG_INITIALIZER; unset fields (INT_MIN, NaN, NULL, tuttiDataTypeMax) take the
@@ -131,8 +131,8 @@ typedef struct {
   size_t size;
   unsigned magic;
   unsigned version;
-  int blocking;              /**< 0 or 1; without effect: joins and splits block; 0 is logged once */
-  double timeoutSeconds;     /**< an operation's wait for a live but silent peer; 0: for ever */
+  int blocking;              /**< 0 or 1; without effect, because joins and splits block; 0 is logged once */
+  double timeoutSeconds;     /**< how long an operation waits for a live but silent peer; 0: for ever */
   double joinTimeoutSeconds; /**< the join's deadline; 0: for ever */
   const char* commName;      /**< for logs; copied */
   tuttiDataType_t wireType;  /**< what float32 travels as in reductions, see "Wire types"; tuttiFloat32: as it is */
@@ -151,7 +151,7 @@ typedef struct {
 
 /* ------------------------------------------------------------------ errors and information */
 
-/** The library's version, made as TUTTI_VERSION_CODE is; the header's may be another. */
+/** The library's version, made as TUTTI_VERSION_CODE is. The header's may differ. */
 TUTTI_API tuttiResult_t tuttiGetVersion(int* version);
 /** The name of a code; never NULL. */
 TUTTI_API const char* tuttiGetErrorString(tuttiResult_t result);
@@ -159,13 +159,14 @@ TUTTI_API const char* tuttiGetErrorString(tuttiResult_t result);
  * communicator, as those of groups and streams; after a final failure of `comm` its first cause. Never NULL; valid
  * until the thread's next tutti call. */
 TUTTI_API const char* tuttiGetLastError(tuttiComm_t comm);
-/** Called with every log line instead of stderr, by a thread of the log's own, one at a time: however long it takes, no
- * call, abort or join waits for it. A call that fails waits for its lines for at most 0.02 s, tuttiCommDestroy, fork
- * and exit for at most 0.1 s; of lines that come faster than they are taken some are left out, and counted. NULL: back
- * to stderr or file; on return the old callback is not running any more, unless it makes this call itself. */
+/** Sets the function that gets every log line instead of stderr or the file; NULL sets these again. A thread of the
+ * log's own calls it with one line at a time. However long it takes, no call, abort or join waits for it, except that a
+ * call that fails waits for its lines for at most 0.02 s, and tuttiCommDestroy, fork and exit for at most 0.1 s. If
+ * lines come faster than it takes them, some are left out, and counted. On return the old callback is not running any
+ * more, unless it makes this call itself. */
 TUTTI_API tuttiResult_t tuttiSetLogCallback(void (*fn)(int level, const char* line, void* user), void* user);
-/** Row `index` of the table of settings: name, value in force in this environment, default, meaning. Strings live until
- * the thread's next call. tuttiInvalidArgument past the end. */
+/** Gives row `index` of the table of settings: name, value in force in this environment, default, meaning. The strings
+ * are valid until the thread's next call. tuttiInvalidArgument past the end of the table. */
 TUTTI_API tuttiResult_t tuttiSettingInfo(int index, const char** name, const char** value, const char** initial,
                                          const char** meaning);
 
@@ -174,31 +175,32 @@ TUTTI_API tuttiResult_t tuttiSettingInfo(int index, const char** name, const cha
 /** Makes an id and serves it from this process (which need not be a rank) until it is used or the process ends. One id
  * makes one communicator. */
 TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id);
-/** Joins as `rank` of `nranks`; blocks until all ranks joined or the join's deadline. In a group: done at
+/** Joins as `rank` of `nranks`; blocks until all ranks joined or the join's deadline. In a group it is done at
  * tuttiGroupEnd. */
 TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int nranks, tuttiUniqueId id, int rank);
-/** The same with options; NULL: the settings. */
+/** Does what tuttiCommInitRank does, with options. If config is NULL, the settings count. */
 TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int nranks, tuttiUniqueId id, int rank,
                                                 const tuttiConfig_t* config);
-/** Joins by URL: "env://" (nranks and rank -1: from the launcher), "tcp://host:port", "file:///path". The k-th join by
- * one URL in a process meets the others' k-th. */
+/** Joins by URL: "env://" (where nranks and rank may be -1, to take them from the launcher), "tcp://host:port",
+ * "file:///path". The k-th join of a process by one URL meets the k-th join of the others. */
 TUTTI_API tuttiResult_t tuttiCommInitUrl(tuttiComm_t* comm, const char* url, int nranks, int rank,
                                          const tuttiConfig_t* config);
-/** One process, ndev ranks: comms[i] is rank i. devlist (NULL: i modulo devices) picks devices for device buffers only.
- */
+/** Makes ndev ranks in this process; comms[i] is rank i. devlist is for device buffers only: the device of each rank.
+ * If it is NULL, rank i has device i modulo the number of devices. */
 TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ndev, const int* devlist);
-/** Collective. Ranks of equal color (>= 0) form a communicator, ordered by key, ties by old rank. TUTTI_SPLIT_NOCOLOR
- * takes part and gets NULL. */
+/** Collective. Ranks of equal color (>= 0) form a communicator, in the order of key, and of the old rank if keys are
+ * equal. A rank with TUTTI_SPLIT_NOCOLOR takes part and gets NULL. */
 TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newcomm,
                                        const tuttiConfig_t* config);
-/** Collective: takes its place in the order of calls. Drains this rank's operations and waits until every rank has
- * finished them too (or has left), so that a failure of theirs is known here. */
+/** Collective, and so has a place in the order of calls. Drains this rank's operations and waits until every rank has
+ * finished them too (or has left), so that a failure of another rank is known here. */
 TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
-/** Finalize and free; local on a failed communicator. The handle is gone whatever is returned, except with
- * tuttiInvalidUsage: another call is in progress on it, or this is a callback of a stream. */
+/** Finalizes and frees the communicator; if it has failed, the call is local. The handle is gone whatever is returned,
+ * except tuttiInvalidUsage, which says that another call is in progress on it, or that this is a callback of a stream.
+ */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
-/** From any thread, local: wakes calls in progress with tuttiAborted and fails the communicator for good; returns
- * within 0.1 s. The communicator is freed once no call uses it any more; do not use the handle again: calls are
+/** Ends calls in progress with tuttiAborted and fails the communicator for good. Any thread; local. Returns within
+ * 0.1 s. The communicator is freed once no call uses it any more. Do not use the handle again; calls on it are
  * refused. */
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
 /** From any thread, local: ends the calls of all ranks, under way and later, with tuttiAborted and a text that names
@@ -212,25 +214,26 @@ TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
 /** Gives tuttiSuccess in *asyncError while the communicator is healthy, else its first failure. Any thread, at any
  * time; does not block. */
 TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* asyncError);
-/** The timeout of operations from the next one on; 0: for ever. */
+/** Sets the timeout of operations from the next one on; 0 means for ever. */
 TUTTI_API tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, double seconds);
 /** The number of ranks. Local; at any time. */
 TUTTI_API tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* count);
 /** This rank's number, from 0. Local; at any time. */
 TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);
-/** What the communicator uses, as text: key "transport", "algorithm:<collective>:<bytes>" with bytes = count times
- * element size as in the call, e.g. "algorithm:all_reduce:1048576", or "algorithms:<collective>": the names that
- * TUTTI_ALGO may have, comma-separated. "device_transport" and "device_algorithm:<collective>:<bytes>" are those of
- * calls on device buffers, tuttiUnsupported where there is no device; the value "two_levels: ring" means kernels within
- * hosts, and a ring of their ranks of one index. Writes at most `size` bytes with the final 0; a value that does not
- * fit is cut, and the result is tuttiInvalidArgument, for which tuttiGetLastError says how many bytes there are. */
+/** Gives what the communicator uses, as text. The key is "transport", "algorithm:<collective>:<bytes>" with bytes =
+ * count times element size as in the call, e.g. "algorithm:all_reduce:1048576", or "algorithms:<collective>", which
+ * gives the names that TUTTI_ALGO may have, comma-separated. "device_transport" and
+ * "device_algorithm:<collective>:<bytes>" are for calls on device buffers, and tuttiUnsupported if there is no device;
+ * the value "two_levels: ring" means kernels within hosts, and a ring of their ranks of one index. Writes at most
+ * `size` bytes with the final 0; a value that does not fit is cut, and the result is tuttiInvalidArgument, for which
+ * tuttiGetLastError says how many bytes there are. */
 TUTTI_API tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char* value, size_t size);
 
 /* ------------------------------------------------------------------ collectives
  * In place: AllReduce, Reduce, Broadcast, AllToAll: sendbuff == recvbuff; AllGather: sendbuff == recvbuff + rank*count;
- * ReduceScatter: recvbuff == sendbuff + rank*count; Gather, Scatter: that, at the root. Each rank decides alone. Any
- * other overlap is tuttiInvalidArgument. Buffers that a rank neither reads nor writes may be NULL; a count of 0 is
- * legal.
+ * ReduceScatter: recvbuff == sendbuff + rank*count; Gather, Scatter: that, at the root. Each rank decides alone whether
+ * it is in place. Any other overlap is tuttiInvalidArgument. Buffers that a rank neither reads nor writes may be NULL;
+ * a count of 0 is legal.
  *
  * Arithmetic: results are bitwise equal on all ranks and repeatable. Integers wrap; Avg divides the wrapped sum toward
  * zero; float Avg divides before the only rounding. Min and Max with a NaN give NaN; -0 < +0. Floats of 8 and 16 bits
@@ -250,14 +253,14 @@ TUTTI_API tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char
 /** recvbuff[i] = op over all ranks of sendbuff[i]. */
 TUTTI_API tuttiResult_t tuttiAllReduce(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
                                        tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream);
-/** The same, on the root only; recvbuff is not touched elsewhere. */
+/** Does what tuttiAllReduce does, with the result on the root only. recvbuff is not touched elsewhere. */
 TUTTI_API tuttiResult_t tuttiReduce(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
                                     tuttiRedOp_t op, int root, tuttiComm_t comm, tuttiStream_t stream);
 /** sendbuff has nranks blocks of recvcount; rank r gets the reduced block r. */
 TUTTI_API tuttiResult_t tuttiReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                                            tuttiDataType_t datatype, tuttiRedOp_t op, tuttiComm_t comm,
                                            tuttiStream_t stream);
-/** The root's sendbuff to every rank's recvbuff. */
+/** Copies the root's sendbuff to every rank's recvbuff. */
 TUTTI_API tuttiResult_t tuttiBroadcast(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
                                        int root, tuttiComm_t comm, tuttiStream_t stream);
 /** recvbuff has nranks blocks of sendcount; block r is rank r's sendbuff. */
@@ -266,7 +269,8 @@ TUTTI_API tuttiResult_t tuttiAllGather(const void* sendbuff, void* recvbuff, siz
 /** Returns when every rank has called it. */
 TUTTI_API tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream);
 
-/** The reductions with a wire type for this call; datatype is tuttiFloat32, op is built in or a PreMulSum. */
+/** These are the reductions with a wire type for this call alone. datatype is tuttiFloat32; op is built in or a
+ * PreMulSum. */
 TUTTI_API tuttiResult_t tuttiAllReduceWire(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
                                            tuttiRedOp_t op, tuttiDataType_t wireType, tuttiComm_t comm,
                                            tuttiStream_t stream);
@@ -278,7 +282,7 @@ TUTTI_API tuttiResult_t tuttiReduceScatterWire(const void* sendbuff, void* recvb
                                                tuttiComm_t comm, tuttiStream_t stream);
 
 /** recvbuff has nranks blocks; block r, of recvcounts[r] elements, begins at displs[r] and is rank r's sendbuff.
- * recvcounts and displs are the same on all ranks (displs need not be), copied before the call returns; sendcount is
+ * recvcounts are equal on all ranks; displs need not be. Both are copied before the call returns. sendcount is
  * recvcounts[rank]. In place: sendbuff == recvbuff + displs[rank]. Gaps between blocks stay as they are. */
 TUTTI_API tuttiResult_t tuttiAllGatherV(const void* sendbuff, void* recvbuff, size_t sendcount,
                                         const size_t* recvcounts, const size_t* displs, tuttiDataType_t datatype,
@@ -286,76 +290,77 @@ TUTTI_API tuttiResult_t tuttiAllGatherV(const void* sendbuff, void* recvbuff, si
 /** The root's recvbuff has nranks blocks of count; block r is rank r's sendbuff. */
 TUTTI_API tuttiResult_t tuttiGather(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
                                     int root, tuttiComm_t comm, tuttiStream_t stream);
-/** Block r of the root's sendbuff, of count elements, to rank r's recvbuff. */
+/** Copies block r of the root's sendbuff, of count elements, to rank r's recvbuff. */
 TUTTI_API tuttiResult_t tuttiScatter(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
                                      int root, tuttiComm_t comm, tuttiStream_t stream);
 /** Both buffers have nranks blocks of count; block r of rank s's sendbuff becomes block s of rank r's recvbuff. */
 TUTTI_API tuttiResult_t tuttiAllToAll(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t datatype,
                                       tuttiComm_t comm, tuttiStream_t stream);
-/** The same with blocks of different sizes: rank s's sendcounts[r] equals rank r's recvcounts[s]. Has no in place form.
- * The arrays are copied before the call returns. */
+/** Does what tuttiAllToAll does, with blocks of different sizes. Rank s's sendcounts[r] equals rank r's recvcounts[s].
+ * There is no in place form. The arrays are copied before the call returns. */
 TUTTI_API tuttiResult_t tuttiAllToAllV(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls,
                                        void* recvbuff, const size_t* recvcounts, const size_t* rdispls,
                                        tuttiDataType_t datatype, tuttiComm_t comm, tuttiStream_t stream);
 
 /* ------------------------------------------------------------------ sends and receives
- * Between two ranks, or of a rank with itself. They take no place in the order of collectives and are matched in order
- * per pair and tag; Send and Recv are those with tag 0. Type and count of both sides are equal, else the receiver gets
- * tuttiMismatch. A send returns when its buffer may be used again; it may wait for the receive (a message to oneself
- * never does). In a group all sends and receives of a communicator, which are on one stream, proceed together, in any
- * pattern, and before the group's collectives of that communicator. Messages that come before their receive while the
- * receiver waits for another one are kept in memory of the receiver. */
+ * They are between two ranks, or of a rank with itself. They take no place in the order of collectives and are matched
+ * in order per pair and tag; Send and Recv are those with tag 0. Type and count of both sides are equal, else the
+ * receiver gets tuttiMismatch. A send returns when its buffer may be used again; it may wait for the receive (a message
+ * to oneself never does). In a group all sends and receives of a communicator, which are on one stream, proceed
+ * together, in any pattern, and before the group's collectives of that communicator. Messages that come before their
+ * receive while the receiver waits for another one are kept in memory of the receiver. */
 
-/** To rank `peer`. */
+/** Sends to rank `peer`. */
 TUTTI_API tuttiResult_t tuttiSend(const void* sendbuff, size_t count, tuttiDataType_t datatype, int peer,
                                   tuttiComm_t comm, tuttiStream_t stream);
-/** From rank `peer`. */
+/** Receives from rank `peer`. */
 TUTTI_API tuttiResult_t tuttiRecv(void* recvbuff, size_t count, tuttiDataType_t datatype, int peer, tuttiComm_t comm,
                                   tuttiStream_t stream);
-/** With a tag, any int. */
+/** Sends with a tag, which may be any int. */
 TUTTI_API tuttiResult_t tuttiSendTag(const void* sendbuff, size_t count, tuttiDataType_t datatype, int peer, int tag,
                                      tuttiComm_t comm, tuttiStream_t stream);
-/** From rank peerOrAny, or from whoever sends first with TUTTI_ANY_SOURCE; *source (if not NULL) is set when it is
- * done. */
+/** Receives from rank peerOrAny, or, if that is TUTTI_ANY_SOURCE, from whoever sends first with this tag. *source (if
+ * not NULL) is set when it is done. */
 TUTTI_API tuttiResult_t tuttiRecvTag(void* recvbuff, size_t count, tuttiDataType_t datatype, int peerOrAny, int tag,
                                      int* source, tuttiComm_t comm, tuttiStream_t stream);
 
 /* ------------------------------------------------------------------ operations made by the user
- * For one communicator; made and destroyed in the same order on all its ranks. Calls under way keep theirs. */
+ * An operation is for one communicator. All ranks of that make and destroy their operations in the same order. */
 
-/** Sum of each rank's scalar * input. The product is rounded to the type once, then summed as tuttiSum. `scalar`: one
- * element of `datatype`, each rank its own; tuttiScalarHostImmediate: read now, tuttiScalarDevice: read when the call
- * runs. */
+/** Makes the sum of each rank's scalar * input. The product is rounded to the type once, then summed as by tuttiSum.
+ * `scalar` is one element of `datatype`, and each rank has its own. It is read now with tuttiScalarHostImmediate, and
+ * when a call runs with tuttiScalarDevice. */
 TUTTI_API tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDataType_t datatype,
                                                   tuttiScalarResidence_t residence, tuttiComm_t comm);
-/** inout[i] = in[i] op inout[i], `in` from lower ranks. Called on pieces of the buffers, possibly on library threads
- * and by several at once. op is associative; if `commutative` is 0, operands are combined in rank order. */
+/** Makes an operation of fn, which computes inout[i] = in[i] op inout[i], with `in` from lower ranks. fn is called on
+ * pieces of the buffers, possibly on library threads and by several at once. op is associative; if `commutative` is 0,
+ * operands are combined in rank order. */
 TUTTI_API tuttiResult_t tuttiRedOpCreateCustom(tuttiRedOp_t* op,
                                                void (*fn)(const void* in, void* inout, size_t count,
                                                           tuttiDataType_t datatype, void* user),
                                                int commutative, void* user, tuttiComm_t comm);
-/** Calls under way keep the operation; new ones with it are refused. */
+/** Destroys an operation. Calls under way keep it; new ones with it are refused. */
 TUTTI_API tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm);
 
 /* ------------------------------------------------------------------ groups */
 
 /** Calls between Start and End (nested: the outermost pair) are collected and done at End, concurrently across
- * communicators: several ranks in one thread need it. With stream NULL grouped calls return at once; End reports the
- * first error and has one deadline. A communicator's collectives in a group are the same on all its ranks, in groups
- * there, too: small all-reduces of one type and operation are packed into one exchange. Their results are as if each
- * had run alone, bit by bit. */
+ * communicators: several ranks in one thread need it. Grouped calls whose stream is NULL return at once; End reports
+ * the first error and has one deadline. If collectives of a communicator are in a group, all its ranks make the same
+ * ones in a group, because small all-reduces of one type and operation are packed into one exchange. Their results are
+ * as if each had run alone, bit by bit. */
 TUTTI_API tuttiResult_t tuttiGroupStart(void);
 TUTTI_API tuttiResult_t tuttiGroupEnd(void);
 
 /* ------------------------------------------------------------------ streams */
 
-/** An in-order queue served by the library's progress thread. */
+/** Makes an in-order queue, which the library's progress thread serves. */
 TUTTI_API tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream);
-/** A stream in the order of a CUDA stream, which it borrows (NULL: the legacy default stream). Calls on it take device
- * buffers, are put there before they return, and report errors like other streams. tuttiUnsupported: no CUDA device.
- * While the CUDA stream is captured into a graph, a call that kernels run becomes a part of the graph; all ranks
- * capture the same calls. A replay needs nothing of the host. The caller sees to it that replays and the communicator's
- * other calls run in the same order on all ranks, and that replays end before the communicator does.
+/** Makes a stream in the order of a CUDA stream, which it borrows (NULL: the legacy default stream). Calls on it take
+ * device buffers, are put there before they return, and report errors like other streams. tuttiUnsupported: no CUDA
+ * device. While the CUDA stream is captured into a graph, a call that kernels run becomes a part of the graph; all
+ * ranks capture the same calls. A replay needs nothing of the host. The caller sees to it that replays and the
+ * communicator's other calls run in the same order on all ranks, and that replays end before the communicator does.
  * tuttiCommGetAsyncError and the next call report the failure of a replay. A call that goes through host memory, which
  * a graph cannot do, is tuttiInvalidUsage. */
 TUTTI_API tuttiResult_t tuttiStreamFromCuda(tuttiStream_t* stream, void* cudaStream);
@@ -363,9 +368,9 @@ TUTTI_API tuttiResult_t tuttiStreamFromCuda(tuttiStream_t* stream, void* cudaStr
 TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);
 /** Waits until the stream is empty; tuttiTimeout after the stream's timeout. Returns the stream's first error. */
 TUTTI_API tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream);
-/** Bounds tuttiStreamSynchronize; 0: for ever (default). */
+/** Bounds tuttiStreamSynchronize; 0, the default, means for ever. */
 TUTTI_API tuttiResult_t tuttiStreamSetTimeout(tuttiStream_t stream, double seconds);
-/** Waits for its work, then frees it. */
+/** Waits for the stream's work, then frees the stream. */
 TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
 /** fn is called once when all work queued so far is done, also on error, on a library thread; it makes no blocking
  * tutti calls. */
@@ -374,14 +379,15 @@ TUTTI_API tuttiResult_t tuttiStreamAddCallback(tuttiStream_t stream, void (*fn)(
 
 /* ------------------------------------------------------------------ memory */
 
-/** Host memory, page-aligned and zeroed, of huge pages where the system grants them. Local peers read it directly when
- * it is the input of a large call and not written by it (in place), and the kernel lets them; see TUTTI_CMA. */
+/** Allocates host memory, page-aligned and zeroed, of huge pages where the system grants them. If it is the input of a
+ * large call that does not write it (as a call in place does), local peers read it directly if the kernel lets them;
+ * see TUTTI_CMA. */
 TUTTI_API tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes);
 /** Frees memory of tuttiMemAlloc or tuttiMemAllocDevice that no call uses; NULL is allowed. Device memory that other
  * processes have mapped is released later, once they have closed it and a later call here has heard of that. */
 TUTTI_API tuttiResult_t tuttiMemFree(void* ptr);
-/** Zeroed memory of a device, given back by tuttiMemFree; both may wait for all its kernels, as cudaMalloc and cudaFree
- * do. tuttiUnsupported: no CUDA device. */
+/** Allocates zeroed memory of a device, to be freed by tuttiMemFree. Both may wait for all kernels of the device, as
+ * cudaMalloc and cudaFree do. tuttiUnsupported: no CUDA device. */
 TUTTI_API tuttiResult_t tuttiMemAllocDevice(void** ptr, size_t bytes, int device);
 /** Lets local peers read `ptr` directly, like memory from tuttiMemAlloc. Local. Deregister before the memory is freed.
  * Device memory must come from cudaMalloc. Other processes map the whole allocation that holds `ptr`, and may keep it

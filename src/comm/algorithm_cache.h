@@ -1,4 +1,4 @@
-// The choices of algorithms that this process has made: communicators on equal machines predict no time twice.
+// The choices of algorithms that this process has made, so that communicators on equal machines predict no time twice.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ namespace tutti {
 /// One per process (Hub::of_process). Any thread.
 class AlgorithmCache {
  public:
-  /// The choice for such a machine; it lives as long as somebody uses it, and some longer.
+  /// Gives the choice for such a machine. It lives as long as somebody uses it, and is kept for some time after that.
   static Status choice_for(const Machine& machine, std::shared_ptr<const AutomaticChoice>* choice);
 
  private:

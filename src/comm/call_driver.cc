@@ -9,7 +9,7 @@
 namespace tutti {
 
 namespace {
-/// Between two looks, of a thread that waits for operations that the progress thread runs.
+/// A thread that waits for operations of the progress thread looks at their state so often.
 constexpr std::chrono::milliseconds kTurnSlice{50};
 }  // namespace
 
@@ -110,7 +110,7 @@ Status CallDriver::advance(bool look, bool* done) {
   const Progress progress = executor().advance();
   *done = progress == Progress::kDone;
   if (*done || (progress == Progress::kAgain && !look && !judge_.alarmed())) return {};
-  if (look) executor().links().serve();  // what it waits for may wait for connections that it does not look at
+  if (look) executor().links().serve();  // the awaited peer may wait for other connections of this rank
   board_.post_awaited(executor().missing());
   return judge_.check(executor().missing(), executor().progress());
 }
@@ -122,8 +122,8 @@ Status CallDriver::finish(Status status, std::uint64_t ticket) {
   return status;
 }
 
-// A call that failed has not ended for the peers: who waits for its end hears the cause. One that was refused has not
-// begun.
+// A failed call is not shown as ended on the board, because peers that wait for its end hear the cause. A refused call
+// has not begun.
 Status CallDriver::finish_failed(Status status, std::uint64_t ticket) {
   if (status.code() != Code::kInvalidUsage) {
     status = failures_.fail_for_good(std::move(status), kNoRank);
@@ -133,8 +133,8 @@ Status CallDriver::finish_failed(Status status, std::uint64_t ticket) {
   return status;
 }
 
-// Memory can run out in the middle of an operation, and a function of the caller's can throw what it likes; the ticket
-// is given back all the same.
+// Memory can run out in the middle of an operation, and a function of the caller's can throw anything. The ticket is
+// given back all the same.
 Status CallDriver::failed_inside() const noexcept {
   try {
     return what_was_thrown(fmt::format("{} of rank {}", judge_.what_runs(), rank_.value));

@@ -1,5 +1,6 @@
-// The one way of a communicator's operations: take a turn, begin (plan and bind), run, finish. A blocking call goes it
-// at once, a queued one step by step, and one that becomes a kernel on a CUDA stream leaves it when it is bound.
+// The call driver takes each operation of a communicator through the same stages: take a turn, begin (plan and bind),
+// run, finish. A blocking call goes through them at once and a queued one step by step. A call that becomes a kernel on
+// a CUDA stream leaves them when it is bound.
 #pragma once
 
 #include <atomic>
@@ -23,15 +24,15 @@
 
 namespace tutti {
 
-/// One per communicator. It knows no device: what calls on device buffers do otherwise is in DeviceCalls, which uses
-/// the parts of begin(). By the thread whose turn it is, but for what says otherwise.
+/// One per communicator. It knows no device: what calls on device buffers do differently is in DeviceCalls, which uses
+/// the parts of begin(). For the thread whose turn it is, unless a function says otherwise.
 class CallDriver {
  public:
-  /// All outlive this, and so does the name in `source`. `host` is the executor of calls on host memory.
+  /// All arguments outlive this, and so does the name in `source`. `host` is the executor of calls on host memory.
   CallDriver(const Settings& settings, std::shared_ptr<const AutomaticChoice> choice, const Peers& peers,
              FailureHandler& failures, WaitJudge& judge, Executor& host, LogSource source);
 
-  // Blocking calls, by the API's thread.
+  // Blocking calls, for the API's thread.
 
   /// Runs a checked collective on host memory to its end on the calling thread, after all earlier operations.
   Status run(const CallArguments& arguments) {
@@ -41,43 +42,44 @@ class CallDriver {
   Status run(std::span<Transfer> transfers) {
     return run_in_turn([&](bool*) { return begin(transfers); });
   }
-  /// Whether the call is the last one again, which run_again() runs without check, plan and most of the binding.
+  /// Whether the call repeats the last one, so that run_again() can run it without check, plan and most of the binding.
   bool is_repeat(const CallArguments& arguments) const {
     return turns_.is_empty() && binder_.is_repeat(arguments, running_.call);
   }
   Status run_again(const CallArguments& arguments);
-  /// The order of things: waits for all earlier operations, takes a turn, begins the operation by
-  /// begin(&nothing_to_run), runs it, unless there is nothing left to run, and finishes it.
+  /// Waits for all earlier operations, takes a turn, begins the operation by begin(&nothing_to_run), runs it unless
+  /// there is nothing to run, and finishes it.
   template <class Begin>
   Status run_in_turn(const Begin& begin);
-  /// Blocks until all operations that have a ticket have ended. kInvalidUsage: in a callback of a stream, whose thread
-  /// is what runs them. The failure, where there is one and they do not end by it. kTimeout, for good: that thread has
-  /// been held up for longer than an operation may take.
+  /// Blocks until all operations that have a ticket have ended. Returns kInvalidUsage in a callback of a stream,
+  /// because that thread runs the operations. Returns the communicator's failure if there is one and the operations do
+  /// not end because of it. Fails for good with kTimeout if that thread has been held up for longer than an operation
+  /// may take.
   Status wait_until_quiet();
 
   // A queued operation goes the same way step by step: begin(), start(), advance() until it is done or fails, finish().
 
-  /// `nothing_to_run`: the call moves nothing, and is not to be started.
+  /// Sets `nothing_to_run` if the call moves nothing, and so is not to be started.
   Status begin(const CallArguments& arguments, bool* nothing_to_run);
   Status begin(std::span<Transfer> transfers) { return begin(transfers, RunningCall::Way::kHost, host_); }
   void start();
-  /// Moves what can be moved; never blocks. `look`: it has waited for a while, so ask whether that is worth it. Not ok:
-  /// it has failed, and is to be finished.
+  /// Moves what can be moved; never blocks. `look`: it has waited for a while, so the judge is asked whether the wait
+  /// can end well. If it returns an error, the operation has failed, and is to be finished.
   Status advance(bool look, bool* done);
   /// Gives the turn back; returns how the operation ended.
   Status finish(Status status, std::uint64_t ticket);
-  /// In a handler of an exception: what it means for the caller of the running operation.
+  /// Returns, in a handler of an exception, what that means for the caller of the running operation.
   Status failed_inside() const noexcept;
 
   // The parts of begin().
 
-  /// Not ok: no operation begins any more. Else the last call is forgotten, and the next one bound anew.
+  /// Fails if no operation may begin any more. Otherwise it forgets the last call, so that the next one is bound anew.
   Status prepare_to_begin();
-  /// Gives the call its number and writes it on the board, where peers can read it; from now on its waits are judged.
+  /// Gives the call its number and writes it on the board, where peers can read it. From now on its waits are judged.
   void announce(const CallArguments& arguments, RunningCall::Way way, Executor& executor);
   /// Announces the next call before its begin(), while it is not known whether the call is on host memory.
   void announce_memory_unknown(const CallArguments& arguments);
-  /// `executor` may be another one than the host's, which moves the data of these transfers.
+  /// `executor`, which moves the data of these transfers, may be another one than the host's.
   Status begin(std::span<Transfer> transfers, RunningCall::Way way, Executor& executor);
   /// Finalize is a collective that moves nothing. Returns the number of the last call before it.
   std::uint64_t begin_finalize();
@@ -95,7 +97,7 @@ class CallDriver {
   Executor& host() { return host_; }
   CallBoard& board() { return board_; }
 
-  /// Seconds; 0: for ever. From the next operation on. Any thread.
+  /// In seconds; 0 means for ever. A new timeout counts from the next operation on. Any thread.
   double timeout() const { return timeout_seconds_.load(std::memory_order_relaxed); }
   void set_timeout(double seconds) { timeout_seconds_.store(seconds, std::memory_order_relaxed); }
 
@@ -109,16 +111,16 @@ class CallDriver {
   FailureHandler& failures_;
   WaitJudge& judge_;
   Executor& host_;
-  CallBoard& board_;                     // of the host executor's links
+  CallBoard& board_;                     // the board of the host executor's links
   std::atomic<double> timeout_seconds_;  // relaxed: set by callers, read by the thread that waits
   bool closed_ = false;
   TurnQueue turns_;
   RunningCall running_;
-  std::span<Transfer> transfers_;  // of what runs, if it exchanges
-  LaunchBinder binder_;            // of what runs, if it does not
+  std::span<Transfer> transfers_;  // those of the running operation, if it is sends and receives
+  LaunchBinder binder_;            // binds the running operation, if it is a collective
 };
 
-// Nothing is built, allocated or locked here: this is what a program waits for that makes small calls.
+// Nothing is built, allocated or locked here, because a program that makes small calls waits for this.
 inline Status CallDriver::run_again(const CallArguments& arguments) {
   const std::uint64_t ticket = turns_.take();
   if (!binder_.has_same_root(arguments)) binder_.change_root(arguments, &running_.call);

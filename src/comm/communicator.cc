@@ -64,8 +64,8 @@ Status Communicator::run(CallArguments* arguments) {
     TUTTI_TRY(failures_.before_call());
   if (call_driver_.is_repeat(*arguments) && device_calls_.is_on_host(*arguments)) {
     if (!call_driver_.binder().has_same_buffers(*arguments)) TUTTI_TRY(call_check_.check(*arguments));
-    // Among ranks that share memory a repeated call has no cancellation point, unless it waits for long: see
-    // WaitJudge::check().
+    // Among ranks that share memory a repeated call has no cancellation point, unless it waits for long.
+    // WaitJudge::check() takes care of that.
     const NoCancel no_cancel(!peers_.far().empty() || device_calls_.exist() || arguments->op >= kRedOps);
     return call_driver_.run_again(*arguments);
   }
@@ -122,7 +122,7 @@ Status Communicator::async_error() {
   TUTTI_TRY(judge_.look_for_past_disagreement(executor_->links().board().state().sequence));
   for (Rank peer{0}; peer.value < ranks_; ++peer) {
     if (peers_.liveness(peer) != Liveness::kDead) continue;
-    TUTTI_TRY(failures_.adopt_cause());  // whoever died after giving a cause gave it before it died
+    TUTTI_TRY(failures_.adopt_cause());  // a rank that posts a cause does so before it dies
     return Status(Code::kRemoteError, peers_.describe_end(peer));
   }
   return {};

@@ -1,5 +1,5 @@
-// The communicator: one rank's view of a group of ranks. It owns everything below it and leads each call to what serves
-// it.
+// The communicator is one rank's view of a group of ranks. It owns everything below it and passes each call to what
+// serves it.
 #pragma once
 
 #include <cstdint>
@@ -27,21 +27,21 @@
 
 namespace tutti {
 
-/// Threads: one at a time calls the operations below (the C API's rule); failures(), async_error() and the membership's
-/// listener at any time. Operations take a ticket when they are called and run when it is their turn.
+/// One thread at a time calls the operations below (the C API's rule). failures(), async_error() and the membership's
+/// listener may be called at any time. Operations take a ticket when they are called and run when it is their turn.
 class Communicator final {
  public:
   Communicator(const Settings& settings, std::string name, JoinResult&& joined, std::unique_ptr<Executor>&& executor,
                std::shared_ptr<const AutomaticChoice> choice, Oversubscription oversubscription);
   ~Communicator();
-  /// Calls on device memory are served by this from now on; before the first operation.
+  /// Sets what serves calls on device memory. It is called before the first operation.
   void adopt(std::unique_ptr<DeviceSide> device) { device_calls_.adopt(std::move(device)); }
-  /// Once, before the first operation: from here on it hears of causes, and others can ask for its board.
+  /// Called once, before the first operation. From here on it hears of causes, and others can ask for its board.
   void start_listening();
 
   Rank rank() const { return rank_; }
   int ranks() const { return ranks_; }
-  /// As at the join, the timeout as it is now.
+  /// The settings at the join, with the timeout as it is now.
   Settings settings() const;
   LogSource log_source() const { return LogSource{rank_, name_}; }
   const Machine& machine() const { return call_driver_.binder().plans().machine(); }
@@ -51,19 +51,19 @@ class Communicator final {
   /// This rank's memory that peers map; nullptr if there is none.
   const Segment* segment() const;
 
-  /// How it fails for good. Any thread.
+  /// The way in which it fails for good. Any thread.
   FailureHandler& failures() { return failures_; }
-  /// Decides when the running operation waits in vain.
+  /// Decides when a wait of the running operation cannot end well.
   WaitJudge& judge() { return judge_; }
-  /// Kernels of calls that are on CUDA streams.
+  /// Watches the kernels of calls on CUDA streams.
   KernelMonitor& kernels() { return kernels_; }
   /// Runs the operations.
   CallDriver& call_driver() { return call_driver_; }
   /// The order of operations.
   TurnQueue& turns() { return call_driver_.turns(); }
-  /// What calls do otherwise where there is a device.
+  /// What calls do differently if there is a device.
   DeviceCalls& device_calls() { return device_calls_; }
-  /// The operations made for this communicator. From the API's thread.
+  /// The reduction operations made for this communicator. For the API's thread.
   UserOperations& operations() { return call_check_.operations(); }
 
   /// Completes and checks the arguments and runs the collective to its end on the calling thread, after all earlier
@@ -72,22 +72,22 @@ class Communicator final {
   /// Runs sends and receives likewise; they proceed together.
   Status run(std::span<Transfer> transfers);
 
-  // One that another thread runs is checked when it is made and takes its ticket in the caller's order. When it is its
-  // turn, begin() is followed by what CallDriver has.
+  // A call that another thread runs is checked when it is made and takes its ticket in the caller's order. In its turn
+  // come begin() and then the other stages of CallDriver.
 
   /// Completes the arguments of a call and checks them; finds out where its buffers are.
   Status check(CallArguments* arguments) const;
   Status check(const Transfer& transfer) const;
-  /// CallDriver::begin(). `on_cuda_stream`: such a stream orders it already.
+  /// Does what CallDriver::begin() does, on whichever memory. `on_cuda_stream`: a CUDA stream orders the call already.
   Status begin(const CallArguments& arguments, bool* nothing_to_run, bool on_cuda_stream);
   Status begin(std::span<Transfer> transfers);
 
-  /// Memory of the caller's that is often used: peers may read it where they can. From the API's thread.
+  /// Memory of the caller's that is often used, so that peers may read it directly if they can. For the API's thread.
   MemoryRanges& registered() { return call_driver_.binder().registered(); }
-  /// False: there is no such registration.
+  /// Returns false if there is no such registration.
   bool deregister(std::uint64_t handle);
 
-  /// The first final failure, and what is known from peers although no call has met it yet.
+  /// Returns the first final failure, also one that is known from peers although no call has met it yet.
   Status async_error();
   Status finalize();
   bool finalized() const { return call_driver_.closed(); }
@@ -99,7 +99,7 @@ class Communicator final {
   Settings settings_;
   std::string name_;
   JoinResult joined_;
-  Oversubscription oversubscription_;  // held for the communicators that this process makes later
+  Oversubscription oversubscription_;  // kept for the communicators that this process makes later
   std::unique_ptr<Executor> executor_;
   Rank rank_;
   int ranks_;
@@ -107,8 +107,8 @@ class Communicator final {
   Peers peers_;
   FailureHandler failures_;
   CallCheck call_check_;
-  CallDriver call_driver_;  // with the Launch
-  WaitJudge judge_;         // of what runs
+  CallDriver call_driver_;  // it has the Launch
+  WaitJudge judge_;         // it judges the operation that runs
   KernelMonitor kernels_;
   DeviceCalls device_calls_;
 };

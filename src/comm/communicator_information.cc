@@ -25,7 +25,7 @@ Status device_transport_of(Communicator& comm, std::string* text) {
 
 Status algorithm_for(Communicator& comm, Collective collective, Bytes bytes, bool on_device, std::string* text) {
   if (on_device) TUTTI_TRY(device_transport_of(comm, text));
-  TUTTI_TRY(comm.call_driver().wait_until_quiet());  // the plans are the running operation's
+  TUTTI_TRY(comm.call_driver().wait_until_quiet());  // the running operation uses the plans
   DeviceSide* const side = comm.device_calls().side();
   PlanCache& plans = on_device && side->executor() != nullptr ? side->plans() : comm.call_driver().binder().plans();
   if (on_device) *text = side->describe_levels(collective, bytes);

@@ -11,14 +11,15 @@
 
 namespace tutti {
 
-// By the API's thread, after all operations that were made, but for what says otherwise.
+// These functions are for the API's thread, and wait for all operations that were made, unless they say otherwise.
 
 /// How this rank reaches the others: "shm", "tcp", "shm and tcp", "inproc". Any thread.
 const char* transport_of(const Communicator& comm);
-/// The same for device buffers: "cuda", or "staged over" what host buffers use. kUnsupported: there is no device.
+/// How this rank's device buffers reach the others: "cuda", or "staged over" what host buffers use. Returns
+/// kUnsupported if there is no device.
 Status device_transport_of(Communicator& comm, std::string* text);
 
-/// The algorithm that would run for a call; for one on device memory perhaps at two levels.
+/// The algorithm that would run for a call. On device memory it may be one at two levels.
 Status algorithm_for(Communicator& comm, Collective collective, Bytes bytes, bool on_device, std::string* text);
 /// The names that TUTTI_ALGO may have for a collective of this communicator, comma-separated.
 std::string algorithms_of(Communicator& comm, Collective collective);

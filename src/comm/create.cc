@@ -19,7 +19,7 @@ namespace tutti {
 
 namespace {
 
-// What must agree because it decides which messages are sent, and of what size.
+// The settings that must agree, because they decide which messages are sent, and of what size.
 std::vector<AgreedSetting> agreed_settings(const Settings& s) {
   return {{"TUTTI_TRANSPORT", name_of(s.transport)},
           {"TUTTI_ALGO", s.algorithm},
@@ -49,14 +49,14 @@ Status check_place(const CreateOptions& options) {
   return {};
 }
 
-/// Who was not told to use a device does not start the driver: that takes longer than a join.
+/// The driver is started only if the caller or a setting asks for a device, because that takes longer than a join.
 DeviceDriver* driver_of(const CreateOptions& options) {
   const bool told = options.device >= 0 || options.settings.transport == TransportKind::kCuda;
   return told ? device_driver() : device_driver_in_use();
 }
 
-/// The device that this rank's buffers may be on; -1: none, or the process has not begun to use one and was not told
-/// to.
+/// The device that this rank's buffers may be on; -1 if there is none, or if the process does not use one yet and
+/// nobody asked for it.
 int device_of(const CreateOptions& options) {
   DeviceDriver* const driver = driver_of(options);
   if (driver == nullptr || driver->devices() == 0) return -1;
@@ -65,7 +65,7 @@ int device_of(const CreateOptions& options) {
   return device < 0 && forced ? options.rank % driver->devices() : device;
 }
 
-/// What this rank tells the others of its device.
+/// Describes this rank's device for the others.
 Status describe_device(const CreateOptions& options, std::string* text) {
   const int device = device_of(options);
   if (device < 0) return {};
@@ -73,13 +73,13 @@ Status describe_device(const CreateOptions& options, std::string* text) {
   const Status known = DeviceInfo::of(*device_driver(), device, &card);
   if (known.ok()) *text = card.encode();
   if (options.settings.transport == TransportKind::kCuda) return known;
-  // The others are told of no device, and host buffers go on.
+  // For the others this rank has no device. Its host buffers can be used all the same.
   if (!known.ok()) log(LogLevel::kWarn, LogSource{Rank{options.rank}, options.name}, "{}", known.text());
   return {};
 }
 
-/// Offers device buffers where all ranks use a device and can reach one another's. All ranks do the same: where all
-/// told of one in the join they meet, else none does.
+/// Offers device buffers if all ranks use a device and can reach one another's. All ranks do the same, because each
+/// knows from the join whether all have a device.
 Status attach_device(const CreateOptions& options, const JoinResult& joined, const Machine& machine, Executor& host,
                      std::unique_ptr<DeviceSide>* side) {
   DeviceRequest request;

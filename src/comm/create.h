@@ -1,4 +1,4 @@
-// Making communicators: from a join's arguments to a communicator that can run.
+// Makes communicators: from a join's arguments to a communicator that can run.
 #pragma once
 
 #include <memory>
@@ -12,16 +12,16 @@
 
 namespace tutti {
 
-/// Block until all ranks joined.
+/// These block until all ranks have joined.
 Status create_from_id(const tuttiUniqueId& id, const CreateOptions& options, std::shared_ptr<Communicator>* comm);
 Status create_from_url(const std::string& url, const CreateOptions& options, std::shared_ptr<Communicator>* comm);
 
-/// The same in two steps, for a split: what can fail on one rank alone comes first, so that the others need not wait
-/// for a rank that will not come. The request still lacks its id.
+/// A split makes a communicator in these two steps. What can fail on one rank alone comes first, so that the others
+/// need not wait for a rank that will not come. prepare_join() leaves the request without its id.
 Status prepare_join(const CreateOptions& options, JoinRequest* request);
 Status create_prepared(const JoinRequest& request, const CreateOptions& options, std::shared_ptr<Communicator>* comm);
 
-/// A collective on `parent`. `color` < 0: takes part and gets nullptr.
+/// A collective on `parent`. A rank whose `color` is negative takes part and gets nullptr.
 Status split(Communicator& parent, int color, int key, const tuttiConfig_t* config,
              std::shared_ptr<Communicator>* comm);
 

@@ -1,4 +1,4 @@
-// What a new communicator is to be: the settings in force and the caller's config, and the rank's place in it.
+// The options of a new communicator: the settings in force, the caller's config, and the rank's place in it.
 #pragma once
 
 #include <string>
@@ -13,15 +13,15 @@ namespace tutti {
 struct CreateOptions {
   int ranks = -1;
   int rank = -1;
-  int device = -1;  ///< for device buffers; -1: the calling thread's
+  int device = -1;  ///< the device for device buffers; -1 for the calling thread's
   Settings settings;
   std::string name;
-  std::string costs;  ///< as rank 0 tells them to all; empty: those in force where rank 0 is
+  std::string costs;  ///< the costs that rank 0 sends to all; empty for those in force on rank 0's host
 };
 
-/// The settings in force, overlaid with `config` (may be NULL). Checks the config's magic and values.
+/// Reads the settings in force, overlaid with `config` (may be NULL). Checks the config's magic and values.
 Status read_options(const tuttiConfig_t* config, CreateOptions* options);
-/// Overlays `config` on options that are there already (a split's parent).
+/// Overlays `config` on options that are there already, those of a split's parent.
 Status apply_config(const tuttiConfig_t* config, CreateOptions* options);
 
 }  // namespace tutti

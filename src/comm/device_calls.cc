@@ -11,12 +11,12 @@
 namespace tutti {
 
 namespace {
-/// Whether anything of the call comes to its stream.
+/// Whether the call puts anything on its stream.
 bool moves_data(const CallArguments& a) {
   return a.count != 0 || a.blocks != nullptr || a.collective == Collective::kBarrier;
 }
-/// Bytes of a block from which on kernels leave messages in the caller's buffers: the kernel then ends when its readers
-/// have read, one trip later. Not measured on a GPU yet.
+/// From this block size on, in bytes, kernels leave messages in the caller's buffers. The kernel then ends when its
+/// readers have read them, which is one trip later. It has not been measured on a GPU yet.
 constexpr std::size_t kLentOnDeviceFrom = std::size_t{64} << 10;
 
 Status refuse_host_buffers() { return fail(Code::kInvalidUsage, "host buffers cannot go on a CUDA stream"); }
@@ -50,7 +50,8 @@ Status DeviceCalls::run(std::span<Transfer> transfers) {
   });
 }
 
-// What is not on device memory cannot be put after the kernels of earlier calls. begin() tells of a failure.
+// A call that is not on device memory cannot be put after the kernels of earlier calls, so it waits for them. begin()
+// reports a failure.
 void DeviceCalls::wait_for_kernels() {
   if (kernels_.is_running()) (void)kernels_.wait(driver_.running().call);
 }
@@ -83,7 +84,7 @@ Status DeviceCalls::launch_on(const CallArguments& arguments, const CudaStream& 
                 name_of(arguments.collective), exist() ? ": " + side_->why_not().text() : "");
   CallArguments call = arguments;
   if (!DeviceSide::has_memory(call, peers_.rank().value))
-    call.on_device = true;  // nothing says that it would be elsewhere
+    call.on_device = true;  // nothing shows that it would be on host memory
   std::uint64_t capture = 0;
   TUTTI_TRY(executor->driver().capture_of(stream.handle(), &capture));
   if (!call.on_device)
@@ -114,7 +115,7 @@ bool DeviceCalls::launches(const CallArguments& arguments) const {
   return exist() && side_->executor() != nullptr && !arguments.staged;
 }
 
-// What every rank decides alone: the messages are those of a call on host memory.
+// Every rank decides this alone, because the messages are those of a call on host memory.
 Status DeviceCalls::stage_on(const CudaStream& stream, void* queue, const CallArguments& arguments,
                              std::shared_ptr<StreamGate>* gate) {
   if (!exist() || launches(arguments)) return {};
@@ -138,7 +139,7 @@ Status DeviceCalls::stage_on(const CudaStream& stream, std::span<const Transfer>
   return side_->staged()->hold(place.device, stream.handle(), gate);
 }
 
-/// The key of a stream that a call through host memory is put on.
+/// Gives the key of a stream that a call through host memory is put on.
 Status DeviceCalls::open_stage(const CudaStream& stream, StreamKey* place) {
   std::uint64_t capture = 0;
   TUTTI_TRY(side_->driver().capture_of(stream.handle(), &capture));
@@ -158,18 +159,19 @@ bool DeviceCalls::has_unknown_memory(const CallArguments& a) const {
          !a.staged && !DeviceSide::has_memory(a, peers_.rank().value);
 }
 
-// A rank that moves no data cannot tell device from host. It writes "unknown" on its board, then takes the first
-// definite answer that stands on any other board. If all are unknown, nothing is moved, and the call runs on the host.
+// A rank that moves no data cannot tell device from host memory. It writes "unknown" on its board, and then takes the
+// first definite answer that it finds on any other board. If all are unknown, nothing is moved, and the call runs on
+// the host.
 Status DeviceCalls::ask_memory_kind(const CallArguments& arguments) {
   const Call& call = driver_.running().call;
-  if (call.sequence == driver_.turns().number() + 1 && call.memory_unknown) return {};  // it stands there
+  if (call.sequence == driver_.turns().number() + 1 && call.memory_unknown) return {};  // the board shows it already
   TUTTI_TRY(driver_.prepare_to_begin());
   TUTTI_TRY(kernels_.look_at_graphs());
   driver_.announce_memory_unknown(arguments);
   return {};
 }
 
-/// Whether the boards answer; else `missing` has not made the call.
+/// Whether the boards give the answer. If not, `missing` is a rank that has not made the call.
 bool DeviceCalls::find_memory_kind(bool* on_device, Rank* missing) const {
   *on_device = false;
   *missing = kNoRank;
@@ -221,7 +223,7 @@ Status DeviceCalls::bind_kernel(const CallArguments& arguments) {
   return {};
 }
 
-// The roles that read or write nothing have no buffer.
+// Ranks that read or write nothing in the call have no buffer.
 Status DeviceCalls::bind_staged(const CallArguments& arguments) {
   const Call& call = driver_.running().call;
   LaunchBinder& binder = driver_.binder();
@@ -253,7 +255,8 @@ bool DeviceCalls::is_registered(const void* memory) const {
          (driver_.binder().registered().contains(memory, 1) || DeviceAllocations::get().holds(memory));
 }
 
-// What other streams than the caller's run is not captured: it would run once, now, before what it follows.
+// Work on other streams than the caller's is not captured. It would run once, now, before the captured work that it
+// should follow.
 Status DeviceCalls::check_blocking(const CallArguments& arguments) const {
   return arguments.on_device || arguments.staged ? check_default_stream(name_of(arguments.collective)) : Status{};
 }

@@ -1,5 +1,5 @@
-// What calls of a communicator do otherwise where its process has a device: where their buffers are, how they begin,
-// and how they get their places in CUDA streams.
+// What calls of a communicator do differently if its process has a device: they find out where their buffers are, begin
+// in another way, and get places in CUDA streams.
 #pragma once
 
 #include <cstdint>
@@ -22,23 +22,23 @@ namespace tutti {
 
 class CudaStream;
 
-/// One per communicator. Where the process has no device exist() is false: calls need nothing of this then. By the
-/// API's thread, but for what says otherwise.
+/// One per communicator. If the process has no device, exist() is false and calls need nothing of this. For the API's
+/// thread, unless a function says otherwise.
 class DeviceCalls {
  public:
-  /// All outlive this.
+  /// All arguments outlive this.
   DeviceCalls(CallDriver& driver, const Peers& peers, WaitJudge& judge, KernelMonitor& kernels)
       : driver_(driver), peers_(peers), judge_(judge), kernels_(kernels) {}
 
-  /// Calls on device memory are served by `side` from now on; before the first operation.
+  /// Sets what serves calls on device memory. It is called before the first operation.
   void adopt(std::unique_ptr<DeviceSide> side);
   bool exist() const { return side_ != nullptr; }
   /// nullptr if the process has no device.
   DeviceSide* side() const { return side_.get(); }
-  /// No kernel of this rank goes on waiting. Any thread.
+  /// Ends the waits of this rank's kernels. Any thread.
   void stop_kernels();
 
-  // Calls that have passed CallCheck, where exist().
+  // What follows is for calls that have passed CallCheck, if exist().
 
   /// Runs a call on whichever memory to its end, after all earlier operations.
   Status run(CallArguments* arguments);
@@ -46,41 +46,42 @@ class DeviceCalls {
   /// Finds out where the buffers are, and what serves the call.
   Status locate(CallArguments* arguments) const { return side_->locate(arguments, peers_.rank().value); }
   Status locate(const Transfer& transfer) const { return side_->locate(transfer); }
-  /// Whether the call can go elsewhere than on a CUDA stream now. kInvalidUsage: a stream is being captured. Also where
-  /// there is no device.
+  /// Whether the call can now go elsewhere than on a CUDA stream. Returns kInvalidUsage if the default stream is being
+  /// captured. It may be called without a device, too.
   Status check_blocking(const CallArguments& arguments) const;
   Status check_blocking(std::span<const Transfer> transfers) const;
 
-  // Calls that are driven step by step, where exist(). By the thread whose turn it is.
+  // What follows is for calls that are driven step by step, if exist(), and for the thread whose turn it is.
 
-  /// This rank moves nothing in the call, which may be one of kernels all the same: the other ranks know. Also where
-  /// there is no device.
+  /// Whether this rank moves nothing in the call, so that only the other ranks know whether kernels run it. It may be
+  /// called without a device, too.
   bool has_unknown_memory(const CallArguments& arguments) const;
-  /// Looks whether they have said so; kInProgress: not yet.
+  /// Finds that out from the other ranks' boards; kInProgress if they do not show it yet.
   Status resolve_memory_kind(const CallArguments& arguments, bool* on_device);
-  /// CallDriver::begin() of any call. `on_cuda_stream`: such a stream orders it already.
+  /// Does what CallDriver::begin() does, for any call. `on_cuda_stream`: a CUDA stream orders the call already.
   Status begin(const CallArguments& arguments, bool* nothing_to_run, bool on_cuda_stream = false);
   Status begin(std::span<Transfer> transfers);
 
-  // Calls on CUDA streams.
+  // What follows is for calls on CUDA streams.
 
   /// Whether a collective on a CUDA stream is put there by launch_on().
   bool launches(const CallArguments& arguments) const;
-  /// Puts a checked call on a CUDA stream, after all earlier ones, and returns. `ended` is its end, of which
-  /// KernelMonitor::poll() tells more by `launched`; it stays nullptr if there is nothing to wait for, or the call has
-  /// become part of a graph. Blocks while earlier calls run that are not on CUDA streams.
+  /// Puts a checked call on a CUDA stream, after all earlier calls, and returns. `ended` and `launched` are for
+  /// KernelMonitor::poll(), which finds out how it ends. `ended` stays nullptr if there is nothing to wait for, or if
+  /// the call has become part of a graph. Blocks while earlier calls run that are not on CUDA streams.
   Status launch_on(const CallArguments& arguments, const CudaStream& stream, std::shared_ptr<DeviceEvent>* ended,
                    Call* launched);
-  /// A collective that goes through host memory gets its place in the CUDA stream and in `queue`, which takes these
-  /// calls one after another, whichever thread made them. `gate` stays nullptr if the call goes another way.
+  /// Gives a collective that goes through host memory its place in the CUDA stream and in `queue`, which takes these
+  /// calls one after another, whichever thread made them. `gate` stays nullptr if the call does not go through host
+  /// memory.
   Status stage_on(const CudaStream& stream, void* queue, const CallArguments& arguments,
                   std::shared_ptr<StreamGate>* gate);
   /// Like the other stage_on(), for sends and receives, which always go through host memory.
   Status stage_on(const CudaStream& stream, std::span<const Transfer> transfers, std::shared_ptr<StreamGate>* gate);
 
-  /// Whether a call may be repeated as one on host memory, see CallDriver::is_repeat().
+  /// Whether a call may be repeated as one on host memory, for CallDriver::is_repeat().
   bool is_on_host(const CallArguments& arguments) const { return side_ == nullptr || side_->is_on_host(arguments); }
-  /// What lies there is registered no more.
+  /// Ends the registration of this memory.
   void withdraw(const void* memory);
 
  private:
@@ -99,7 +100,7 @@ class DeviceCalls {
   const Peers& peers_;
   WaitJudge& judge_;
   KernelMonitor& kernels_;
-  std::unique_ptr<DeviceSide> side_;  // nullptr: the process has no device
+  std::unique_ptr<DeviceSide> side_;  // nullptr if the process has no device
 };
 
 }  // namespace tutti

@@ -17,9 +17,9 @@ namespace {
 
 /// Lanes of links that a communicator has; algorithms use at most as many.
 constexpr int kLanes = 2;
-/// One more, which sends and receives have for themselves.
+/// One more lane, which only sends and receives use.
 constexpr Lane kPeerLane{kLanes};
-/// Messages that a tcp link holds, of each kind; half of them are sure to be free before the other half is consumed.
+/// A tcp link holds so many messages of each kind. Half of them are sure to be free before the other half is consumed.
 constexpr std::uint32_t kTcpCredits = 8;
 
 /// A rank whose memory is not mapped here.

@@ -1,5 +1,5 @@
-// From who is where to the executor of calls on host memory: its links' sizes, its transport, and the machine that the
-// choice of algorithms knows.
+// Makes the executor of calls on host memory from the places of the ranks: its links' sizes, its transport, and the
+// machine that the choice of algorithms knows.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,12 @@
 
 namespace tutti {
 
-/// Of the links in a rank's segment, for all ranks.
+/// The geometry of the links in a rank's segment, which is equal on all ranks.
 ShmGeometry geometry_of(const CreateOptions& options);
-/// The ranks that share this one's memory, in rank order, this one included.
+/// The ranks that share memory with this one, in rank order, this one included.
 std::vector<Rank> near_ranks(const CreateOptions& options, const JoinResult& joined);
-/// What the choice may know is equal on all ranks: it comes from the settings that agree and from who is where.
-/// `capabilities`: of the executor's links.
+/// What the choice may know. It is equal on all ranks, because it comes from the settings that agree and from the
+/// places of the ranks. `capabilities` are those of the executor's links.
 Machine machine_of(const CreateOptions& options, const JoinResult& joined, const Capabilities& capabilities);
 /// `oversubscribed`: more ranks run here than there are cores.
 Status make_executor(const CreateOptions& options, const JoinResult& joined, bool oversubscribed,

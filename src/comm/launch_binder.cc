@@ -12,9 +12,9 @@ namespace {
 
 /// Smaller blocks are always written through the caches.
 constexpr std::size_t kStreamFrom = std::size_t{256} << 10;
-/// Smaller inputs are copied into a slot sooner than a peer can fetch them.
+/// A smaller input is copied into a slot faster than a peer could fetch it.
 constexpr std::size_t kSharedFrom = std::size_t{64} << 10;
-/// Blocks that far ranks may be lent: the messages of a block may be smaller, and are then copied.
+/// Blocks from this size on may be lent to far ranks. The messages of a block may be smaller, and are then copied.
 constexpr std::size_t kLentFrom = std::size_t{64} << 10;
 
 }  // namespace
@@ -63,7 +63,7 @@ Bytes LaunchBinder::bind(const CallArguments& arguments, const Call& call, PlanC
 }
 
 Plan LaunchBinder::find_plan(const CallArguments& arguments, const Call& call, Bytes block, PlanCache* plans) const {
-  // A split moves its data as an all-gather; only its name on the boards differs.
+  // A split moves its data as an all-gather does. Only its name on the boards differs.
   const Collective moved = arguments.collective == Collective::kSplit ? Collective::kAllGather : arguments.collective;
   const bool ordered = arguments.user != nullptr && !arguments.user->commutative;
   return ordered ? plans->find_in_rank_order(moved, block, call.root.value)
@@ -81,7 +81,7 @@ void LaunchBinder::bind_host_buffers(const CallArguments& arguments, const Call&
   remember(arguments, block);
 }
 
-// Results that do not stay in the cache until they are used would only push out what is still needed.
+// Results that do not stay in the cache until they are used would only evict what is still needed.
 bool LaunchBinder::exceeds_cache(Collective collective, Bytes block) const {
   const Collective moved = scheduled_as(collective);
   const std::size_t size = block.value / launch_.wire_element.value * launch_.element.value;
@@ -104,7 +104,7 @@ bool LaunchBinder::may_lend(const CallArguments& arguments) const {
   return is_reference_safe(*launch_.schedule->algorithm, !apart);
 }
 
-// Only an input that nothing is stored into: peers read it while this rank goes on.
+// Only an input that nothing is stored into may be shared, because peers read it while this rank goes on.
 bool LaunchBinder::may_share_input(const CallArguments& arguments) const {
   if (!shares_inputs_ || launch_.wire != launch_.type || arguments.send == nullptr || arguments.blocks != nullptr ||
       arguments.user != nullptr)
@@ -137,7 +137,7 @@ void LaunchBinder::bind_reduction(const CallArguments& arguments, const Call& ca
   launch_.input = product;
 }
 
-// Above kSharedFrom more depends on the buffers than their addresses.
+// Only small calls are remembered, because from kSharedFrom on more depends on the buffers than their addresses.
 void LaunchBinder::remember(const CallArguments& arguments, Bytes block) {
   const bool plain = arguments.user == nullptr && arguments.agreed == 0 && arguments.blocks == nullptr;
   if (!plain || block.value >= std::min(kSharedFrom, kLentFrom)) return;
@@ -146,8 +146,8 @@ void LaunchBinder::remember(const CallArguments& arguments, Bytes block) {
   can_repeat_ = true;
 }
 
-// Roots often take turns. All else that a small call is bound to is the same whoever the root is; which buffers it
-// needs is not, and these are the ones that were checked for this root.
+// Roots often take turns. Whoever the root is, a small call is bound to the same things, except that the root decides
+// which buffers it needs. These are the buffers that were checked for this root.
 void LaunchBinder::change_root(const CallArguments& arguments, Call* call) {
   last_.root = arguments.root;
   last_.send = arguments.send;

@@ -1,4 +1,4 @@
-// Binds a checked call to a schedule and to its buffers: what the executor needs to run it.
+// The launch binder binds a checked call to a schedule and to its buffers, which is what the executor needs to run it.
 #pragma once
 
 #include <atomic>
@@ -18,15 +18,15 @@
 
 namespace tutti {
 
-/// One per communicator. By the thread whose turn it is, but for what says otherwise.
+/// One per communicator. For the thread whose turn it is, unless a function says otherwise.
 class LaunchBinder {
  public:
-  /// The name in `source` outlives this. `far_ranks`: how many ranks' memory is not mapped here.
+  /// The name in `source` outlives this. `far_ranks` is the number of ranks whose memory is not mapped here.
   LaunchBinder(const Settings& settings, std::shared_ptr<const AutomaticChoice> choice, Rank rank, int ranks,
                int far_ranks, LogSource source);
 
-  /// The launch of the call that was bound last. Executors take it by reference: to copy it would cost a small call 20
-  /// to 30 ns.
+  /// The launch of the call that was bound last. Executors take it by reference, because to copy it would cost a small
+  /// call 20 to 30 ns.
   const Launch& launch() const { return launch_; }
   Launch& launch() { return launch_; }
 
@@ -37,30 +37,30 @@ class LaunchBinder {
   /// Binds the operation that the user made, which is a function or a scalar. The product of a scalar and the input
   /// goes where the result will be, if that is as large as the input, else into memory of the binder's.
   void bind_reduction(const CallArguments& arguments, const Call& call);
-  /// Whether far ranks can get large messages straight from the buffers: nothing overwrites them before they have been
-  /// read.
+  /// Whether far ranks can get large messages straight from the buffers, because nothing overwrites these before they
+  /// have been read.
   bool may_lend(const CallArguments& arguments) const;
 
-  // For a program that makes the same small call again and again: to check, describe and plan it anew would cost more
-  // than to run it.
+  // What follows is for a program that makes the same small call again and again. To check, describe and plan it anew
+  // would cost more than to run it.
 
-  /// Whether this call can be bound to what the last one was bound to: bind_again() instead of all the above. By the
-  /// API's thread, while no operation runs.
+  /// Whether this call can be bound to what the last one was bound to, by bind_again() instead of all the above. For
+  /// the API's thread, while no operation runs.
   bool is_repeat(const CallArguments& arguments, const Call& last) const;
-  /// Whether it has the same buffers, too, which then need no check.
+  /// Whether the call has the same buffers, too, which then need no check.
   bool has_same_buffers(const CallArguments& arguments) const {
     return arguments.send == last_.send && arguments.recv == last_.recv && has_same_root(arguments);
   }
   bool has_same_root(const CallArguments& arguments) const { return arguments.root == last_.root; }
-  /// Makes of the last call the one that a repeat with another root is.
+  /// Changes the last call's root, for a repeat with another root.
   void change_root(const CallArguments& arguments, Call* call);
   void bind_again(const CallArguments& arguments, const Call& call) {
     launch_.input = static_cast<const std::byte*>(arguments.send);
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // keeps the two loads apart, see is_repeat()
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // keeps compilers from joining the two loads, see is_repeat()
     launch_.output = static_cast<std::byte*>(arguments.recv);
     launch_.fingerprint = fingerprint_of(call);
   }
-  /// The next call is bound anew.
+  /// Makes the next call be bound anew.
   void forget() { can_repeat_ = false; }
 
   /// Whether all-reduces of this size add all operands of an element at once and in rank order, so that several packed
@@ -71,10 +71,10 @@ class LaunchBinder {
 
   PlanCache& plans() { return plans_; }
   const PlanCache& plans() const { return plans_; }
-  /// Memory of the caller's that is often used: peers may read it where they can. Any thread.
+  /// Memory of the caller's that is often used, so that peers may read it directly if they can. Any thread.
   MemoryRanges& registered() { return registered_; }
   const MemoryRanges& registered() const { return registered_; }
-  /// Private memory, in bytes.
+  /// The size of private memory, in bytes.
   std::uint64_t bytes() const { return plans_.bytes() + scaled_.capacity(); }
 
  private:
@@ -91,7 +91,7 @@ class LaunchBinder {
   PlanCache plans_;
   MemoryRanges registered_;
   Launch launch_;
-  // Of the call that launch_ is bound to, where it has any.
+  // What follows belongs to the call that launch_ is bound to, if that needs it.
   RaggedTiling ragged_;
   UserReduceFunction fold_;
   std::vector<std::byte> scaled_;  // inputs multiplied by a scalar
@@ -101,8 +101,8 @@ class LaunchBinder {
   Bytes last_block_{0};
 };
 
-// The arguments were stored one by one just before: comparisons of neighbours, which compilers join to one of twice the
-// width, would wait until those stores have left the store buffer (16 of 90 ns).
+// The arguments were stored one by one just before. Compilers join comparisons of neighbours to one of twice the width,
+// which would wait until those stores have left the store buffer (16 of 90 ns).
 inline bool LaunchBinder::is_repeat(const CallArguments& arguments, const Call& last) const {
   const int differ = (arguments.type ^ last_.type) | (arguments.op ^ last_.op) | (arguments.wire ^ last_.wire);
   return can_repeat_ && differ == 0 && arguments.count == last_.count && arguments.collective == last_.collective &&

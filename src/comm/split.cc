@@ -20,8 +20,8 @@ struct Wish {
   std::int32_t key = 0;
 };
 
-/// What each rank tells its group: whether it is ready. The first rank tells the id as well, but not its secret,
-/// because others can read along.
+/// What each rank sends to its group: whether it is ready. The first rank sends the id as well, but not its secret,
+/// because ranks of other colors get the offers, too.
 struct Offer {
   IdBytes id{};
   std::int32_t code = 0;
@@ -39,7 +39,7 @@ Status gather_all(Communicator& parent, const T& mine, std::vector<T>* all) {
   return parent.run(&arguments);
 }
 
-/// Old ranks of the color, in the order of the new ones.
+/// The parent's ranks of the color, in the order of the new ranks.
 std::vector<int> members(const std::vector<Wish>& wishes, int color) {
   std::vector<int> ranks;
   for (std::size_t rank = 0; rank < wishes.size(); ++rank)
@@ -50,7 +50,7 @@ std::vector<int> members(const std::vector<Wish>& wishes, int color) {
   return ranks;
 }
 
-/// The id that the first rank of a group serves; `shown` is what the others need of it.
+/// Makes and serves the id of a group, on its first rank. `shown` is what the others need of it.
 Status serve_id(Communicator& parent, const Settings& settings, IdBytes* shown) {
   const auto secret_of = [&](const KeyId& nonce, Key* secret) {
     return parent.membership().secret_of_child(nonce, secret);
@@ -72,17 +72,17 @@ Status complete_id(Communicator& parent, const IdBytes& shown, IdBytes* whole) {
   return {};
 }
 
-/// At the end of what the parent has to say.
+/// The end of each text that comes from the parent.
 constexpr const char* kDuringSplit = "during the split";
 
-/// Why the join of a group cannot succeed any more, as the parent knows it: the parent has failed, or a rank of the
+/// Fails if the parent knows why the join of a group cannot succeed any more: the parent has failed, or a rank of the
 /// group has died or left.
 Status look_at_parent(Communicator& parent, const std::vector<int>& group) {
   if (parent.failures().failed()) return parent.failures().status();
   const FailureCause cause = parent.membership().cause();
   if (cause.code != Code::kOk)
     return fail(cause.code, "{} (told by rank {}) {}", cause.text, cause.from.value, kDuringSplit);
-  // Who has left may have done so because of a death.
+  // Deaths come first, because a rank may have left because of one.
   for (const Liveness end : {Liveness::kDead, Liveness::kLeft}) {
     for (const int rank : group) {
       if (parent.membership().liveness(Rank{rank}) != end) continue;
@@ -92,7 +92,8 @@ Status look_at_parent(Communicator& parent, const std::vector<int>& group) {
   return {};
 }
 
-/// A join knows its ranks by their numbers in the new communicator; the caller knows them by the parent's.
+/// A join knows its ranks by their numbers in the new communicator, and the caller knows them by the parent's. So this
+/// adds the parent's numbers.
 Status in_numbers_of_parent(const Status& why, const std::vector<int>& group) {
   constexpr std::size_t kMostShown = 32;
   if (why.code() != Code::kTimeout || group.size() > kMostShown) return why;
@@ -101,20 +102,20 @@ Status in_numbers_of_parent(const Status& why, const std::vector<int>& group) {
               why.text(), fmt::join(group, ", "), group.front());
 }
 
-/// Looks at the parent while the join of a split lasts, and explains its failure by what the parent knows. By the API's
-/// thread.
+/// Looks at the parent while the join of a split lasts, and explains the join's failure by what the parent knows. For
+/// the API's thread.
 class SplitMonitor {
  public:
   SplitMonitor(Communicator& parent, const std::vector<int>& group) : parent_(parent), group_(group) {}
 
-  /// Not ok: the join cannot succeed any more.
+  /// Fails if the join cannot succeed any more.
   Status look() {
     TUTTI_TRY(look_at_parent(parent_, group_));
     look_for_late_ranks();
     return {};
   }
 
-  /// The failure of the join, as the caller is to hear it.
+  /// Returns the failure of the join as the caller should get it.
   Status judge(const Status& why) const {
     if (why.code() == Code::kTimeout) return name_late_rank(in_numbers_of_parent(why, group_));
     // The parent may learn a moment later why the join ended, and knows the ranks by their numbers there.
@@ -129,8 +130,8 @@ class SplitMonitor {
   }
 
  private:
-  /// A rank that is not in the join may still be in the exchange before it, because of another one. That is to be seen
-  /// before the deadline: then the ranks that waited give the parent up.
+  /// A rank that has not come to the join may still be in the exchange before it, because of another rank. That has to
+  /// be found out before the deadline, because then the ranks that waited give the parent up.
   void look_for_late_ranks() {
     constexpr std::chrono::milliseconds kShortest{200};
     constexpr std::chrono::milliseconds kLongest{1000};
@@ -147,7 +148,7 @@ class SplitMonitor {
   }
 
   Communicator& parent_;
-  const std::vector<int>& group_;  // ranks of the parent
+  const std::vector<int>& group_;  // they are ranks of the parent
   const Clock::time_point began_ = Clock::now();
   Clock::time_point asked_ = began_;
   Culprit late_;
@@ -178,7 +179,7 @@ Status split(Communicator& parent, int color, int key, const tuttiConfig_t* conf
   mine.code = static_cast<std::int32_t>(ready.code());
   std::vector<Offer> offers;
   const Status gathered = gather_all(parent, mine, &offers);
-  TUTTI_TRY(ready);  // before what others make of it
+  TUTTI_TRY(ready);  // this rank's own error comes before what the others made of it
   TUTTI_TRY(gathered);
   if (group.empty()) return {};
   for (const int rank : group) {

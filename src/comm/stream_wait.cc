@@ -8,9 +8,9 @@
 namespace tutti {
 namespace {
 
-/// Seconds after a failure in which calls end, if the progress thread is not held up.
+/// After a failure, calls end within so many seconds if the progress thread is not held up.
 constexpr double kEndOfFailed = 0.02;
-/// How much longer than a call may take that thread may be held up.
+/// That thread may be held up for so many seconds longer than a call may take.
 constexpr double kHeldUpMore = 1;
 
 double limit_for(double timeout) { return timeout > 0 ? timeout + kHeldUpMore : 0; }

@@ -1,4 +1,4 @@
-// A wait for calls that the progress thread runs.
+// A stream wait is a wait for calls that the progress thread runs.
 #pragma once
 
 #include <cstdint>
@@ -13,30 +13,30 @@ namespace tutti {
 class Communicator;
 class FailureHandler;
 
-/// These calls end by themselves, at their own timeouts at the latest, as long as the progress thread goes its rounds;
-/// where a callback holds it up, the wait ends a little later than a call would have. One thread.
+/// These calls end by themselves, at their own timeouts at the latest, as long as the progress thread goes its rounds.
+/// If a callback holds that thread up, the wait ends a little later than a call would have. One thread.
 class StreamWait {
  public:
-  /// `timeout`: how long a call may take, in seconds; 0: for ever.
+  /// `timeout` is how long a call may take, in seconds; 0 means for ever.
   StreamWait(FailureHandler& failures, Rank rank, double timeout);
-  /// Asked now and then. Not ok: the wait is over, and the communicator has failed.
+  /// Called now and then. If it returns an error, the wait is over, and the communicator has failed.
   Status check();
 
  private:
   FailureHandler& failures_;
   const Rank rank_;
-  const double limit_;  // seconds without a round; 0: none
+  const double limit_;  // in seconds without a round; 0 if there is no limit
   std::uint64_t rounds_;
   Deadline deadline_;
   bool ending_ = false;  // the communicator has failed
 };
 
-/// One wait a communicator, for a thread that waits for several. One thread.
+/// One wait for each communicator, for a thread that waits for several. One thread.
 class StreamWaits {
  public:
-  /// The communicator waits, as since the last end(): see StreamWait::check().
+  /// The communicator waits, and has done so since the last end(). It does what StreamWait::check() does.
   Status check(Communicator& comm);
-  /// The communicator does not wait, or for calls that this thread runs.
+  /// The communicator does not wait, or waits only for calls that this thread runs.
   void end(Communicator& comm) { waits_.erase(&comm); }
 
  private:

@@ -25,7 +25,7 @@ tuttiResult_t call(CallArguments&& arguments, tuttiComm_t comm, tuttiStream_t st
   return tutti::guard_quick(comm, [&] { return tutti::run_or_submit(CollectiveCall{arguments}, comm, stream); });
 }
 
-/// float32 travels as itself whatever the communicator's wire type is; what is no type at all stays wrong.
+/// float32 travels as itself whatever the communicator's wire type is. A value that is no type stays invalid.
 int wire_of(tuttiDataType_t type) {
   if (type == tuttiFloat32) return CallArguments::kNoWire;
   return type < 0 ? static_cast<int>(tuttiDataTypeMax) : static_cast<int>(type);
@@ -36,7 +36,7 @@ tuttiResult_t call_blocks(CallArguments arguments, tutti::BlockArguments blocks,
                           tuttiStream_t stream) {
   const tuttiResult_t sized = tutti::guard(comm, [&]() -> Status {
     std::shared_ptr<tutti::Communicator> held;
-    if (!tutti::hold(comm, &held).ok()) return {};  // which the call itself tells
+    if (!tutti::hold(comm, &held).ok()) return {};  // the call itself reports that
     const auto ranks = static_cast<std::size_t>(held->ranks());
     if (blocks.send.size == 0) blocks.send.size = ranks;
     blocks.recv.size = ranks;

@@ -22,7 +22,7 @@ tuttiResult_t report(const Status& status, const void* object) {
   const NoCancel no_cancel;
   const bool refused = status.code() == Code::kInvalidArgument || status.code() == Code::kInvalidUsage ||
                        status.code() == Code::kUnsupported;
-  // A final failure was logged by the communicator, once; a refused call is logged here.
+  // The communicator has logged a final failure, once. A refused call is logged here.
   if (refused && !hub_forked()) log(LogLevel::kWarn, {}, "{}: {}", name_of(status.code()), status.text());
   // A program that ends because of a failure leaves the reason in the log. Work in progress is not a failure.
   if (status.code() != Code::kInProgress && !hub_forked()) log_drain(kLogTimeoutOfCalls);
@@ -43,7 +43,7 @@ Status create_now(const Create& create, tuttiComm_t* comm) {
   return {};
 }
 
-/// A call that is refused inside a group refuses the group.
+/// If a call is refused inside a group, the whole group is refused.
 template <class Body>
 tuttiResult_t guard_grouped(const void* object, const Body& body) {
   return tutti::guard(object, [&]() -> Status {
@@ -80,7 +80,7 @@ Status init_from_id(tuttiComm_t* comm, int nranks, const tuttiUniqueId& id, int 
       [id, options](std::shared_ptr<Communicator>* made) { return tutti::create_from_id(id, options, made); }, comm);
 }
 
-/// Without a list ranks take turns; without devices the list has no meaning.
+/// If there is no list, the ranks use the devices in turn. If there are no devices, the list has no meaning.
 Status device_of(int rank, const int* list, int* device) {
   tutti::DeviceDriver* const driver = tutti::device_driver();
   const int devices = driver == nullptr ? 0 : driver->devices();
@@ -217,9 +217,9 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
     held->failures().abort();
     std::uint32_t expected = kCommMagic;
     if (!comm->magic.compare_exchange_strong(expected, kAbortedMagic, std::memory_order_relaxed))
-      return {};  // another abort, or Destroy, has it
-    // From here calls are refused. One that came before is in sight after a millisecond and ends now that it is
-    // aborted; one that is stuck in the caller's own code keeps the communicator.
+      return {};  // another abort, or Destroy, ends it
+    // From here on calls are refused. A call that began before is visible after a millisecond, and ends because of the
+    // abort. If it is stuck in the caller's own code, it keeps the communicator.
     const auto in_use = [&] { return comm->busy.load(std::memory_order_acquire) != 0 || !held->turns().is_empty(); };
     constexpr std::chrono::milliseconds kLook{1};
     constexpr double kLongest = 0.05;  // seconds

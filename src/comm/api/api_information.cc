@@ -1,4 +1,4 @@
-// The C functions that tell: errors, settings, what a communicator uses.
+// The C functions that inform about errors, settings and what a communicator uses.
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -81,7 +81,7 @@ const char* tuttiGetLastError(tuttiComm_t comm) {
     std::shared_ptr<tutti::Communicator> held;
     if (comm != nullptr && tutti::hold(comm, &held).ok() && held->failures().failed())
       return tutti::hold_text(held->failures().status());
-  } catch (...) {  // without memory to say what is wrong with the handle
+  } catch (...) {  // there is no memory to say what is wrong with the handle
   }
   return tutti::last_error(comm);
 }
@@ -94,7 +94,7 @@ tuttiResult_t tuttiSetLogCallback(void (*fn)(int, const char*, void*), void* use
 tuttiResult_t tuttiSettingInfo(int index, const char** name, const char** value, const char** initial,
                                const char** meaning) {
   const auto table = tutti::setting_table();
-  // The end of the table is how a caller's loop ends: not worth a line in the log.
+  // A caller's loop ends at the end of the table, which is not worth a line in the log.
   if (index < 0 || static_cast<std::size_t>(index) >= table.size()) return tuttiInvalidArgument;
   return tutti::guard(nullptr, [&]() -> Status {
     const tutti::SettingInfo& info = table[static_cast<std::size_t>(index)];
@@ -112,7 +112,7 @@ tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char* value, s
     TUTTI_TRY(tutti::hold(comm, &held));
     TUTTI_TRY(tutti::require(key, "key"));
     TUTTI_TRY(tutti::require(value, "value"));
-    tutti::CallGuard call_guard;  // what the rest tells of belongs to the call in progress
+    tutti::CallGuard call_guard;  // the other keys read what belongs to the call in progress
     if (std::string_view(key) != "transport") TUTTI_TRY(call_guard.enter(comm));
     std::string text;
     TUTTI_TRY(info_text(*held, key, &text));
@@ -131,7 +131,7 @@ tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiMemStat_t what, uint64_t*
     std::shared_ptr<tutti::Communicator> held;
     TUTTI_TRY(tutti::hold(comm, &held));
     TUTTI_TRY(tutti::require(bytes, "bytes"));
-    tutti::CallGuard call_guard;  // as above
+    tutti::CallGuard call_guard;  // as in tuttiCommGetInfo
     if (what != tuttiMemStatShared) TUTTI_TRY(call_guard.enter(comm));
     switch (what) {
       case tuttiMemStatDevice:

@@ -22,7 +22,7 @@ concept DataCall = requires(C call, Communicator& communicator) {
   { call.queued(communicator) } -> std::same_as<QueuedCall>;
 };
 
-/// In a group or on a stream: checked here, run by another thread or at the end of the group.
+/// Checks a call in a group or on a stream. Another thread runs it, or the end of the group does.
 template <DataCall C>
 Status submit(C& call, tuttiComm_t comm, tuttiStream_t stream) {
   if (stream != nullptr) TUTTI_TRY(check_handle(stream));
@@ -33,7 +33,7 @@ Status submit(C& call, tuttiComm_t comm, tuttiStream_t stream) {
   return CallGroup::run_later(communicator, call.queued(*communicator), stream != nullptr ? stream->stream : nullptr);
 }
 
-/// The whole body of the C function, for guard() or guard_quick(): a call that runs now has no NoCancel of its own.
+/// The whole body of the C function, to be run by guard() or guard_quick(). A call that runs now gets no NoCancel here.
 template <DataCall C>
 Status run_or_submit(C call, tuttiComm_t comm, tuttiStream_t stream) {
   CallGuard call_guard;

@@ -5,10 +5,10 @@
 namespace tutti {
 namespace {
 
-/// So many handles have been retired since before one is used again.
+/// A retired handle is used again only when so many others have been retired after it.
 constexpr std::size_t kRetired = 1024;
 
-/// Never destroyed: threads may look at handles while the process ends.
+/// It is never destroyed, because threads may look at handles while the process ends.
 struct Retired {
   Mutex mutex;
   tuttiComm_t oldest TUTTI_GUARDED_BY(mutex) = nullptr;

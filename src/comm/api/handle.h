@@ -24,14 +24,14 @@ inline constexpr std::uint32_t kAbortedMagic = 0x74646561;
 /// The memory of a handle is never freed. It is used again for a new communicator, but only after many others: a call
 /// that began before another thread destroyed or aborted the communicator can look at it without harm.
 struct tuttiComm {
-  std::atomic<std::uint32_t> magic{0};  // relaxed: it tells misuse, it orders nothing
+  std::atomic<std::uint32_t> magic{0};  // relaxed: it reveals misuse, and orders nothing
   /// An abort resets it. The calls that are allowed at any time copy it under the mutex.
   std::shared_ptr<tutti::Communicator> comm;
   tutti::Mutex mutex;
   /// It is 1 while the caller's thread is in a call. The release at the call's end pairs with the acquire in
   /// tuttiCommAbort.
   std::atomic<std::uint32_t> busy{0};
-  tuttiComm_t next_retired = nullptr;  // or the next one that was aborted
+  tuttiComm_t next_retired = nullptr;  // links the lists of retired and of aborted handles
 };
 
 struct tuttiStream {
@@ -43,8 +43,8 @@ namespace tutti {
 
 /// A handle of a new communicator. Any thread.
 tuttiComm_t make_handle(std::shared_ptr<Communicator> comm);
-/// Ends the handle of a communicator that is destroyed: calls on it are refused from now on. False if an abort has
-/// ended it before.
+/// Ends the handle of a communicator that is destroyed. Calls on it are refused from now on. Returns false if an abort
+/// has ended it before.
 bool retire_handle(tuttiComm_t comm);
 /// Remembers the handle of a communicator that was aborted. It is never used again, because threads that have not heard
 /// of the abort may still pass it: those calls are refused. Takes no memory.
@@ -72,7 +72,8 @@ inline Status require(const void* pointer, const char* name) {
   return pointer != nullptr ? Status{} : fail(Code::kInvalidArgument, "{} is NULL", name);
 }
 
-/// The caller's thread is in a call on this handle: an abort does not take the communicator away before it has left.
+/// Marks that the caller's thread is in a call on this handle, so that an abort keeps the communicator until the call
+/// has ended.
 class CallGuard {
  public:
   CallGuard() = default;
@@ -87,8 +88,8 @@ class CallGuard {
       return fail(Code::kInvalidUsage, "another call is in progress on this communicator: it takes one at a time");
     comm_ = comm;
     comm->busy.store(1, std::memory_order_relaxed);
-    // An abort marks the handle, waits out the store buffer and then looks at `busy`: looking again here closes the
-    // gap.
+    // An abort marks the handle, waits until stores are visible, and then looks at `busy`. So if this call does not see
+    // the mark, the abort sees `busy`.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (comm->magic.load(std::memory_order_relaxed) == kCommMagic) [[likely]]
       return {};
@@ -102,7 +103,7 @@ class CallGuard {
   tuttiComm_t comm_ = nullptr;
 };
 
-/// For calls that are allowed at any time, also while another thread aborts: the communicator stays for as long as it
+/// For calls that are allowed at any time, also while another thread aborts. The communicator stays for as long as it
 /// is held.
 inline Status hold(tuttiComm_t comm, std::shared_ptr<Communicator>* held) {
   TUTTI_TRY(check_handle(comm));
@@ -111,11 +112,11 @@ inline Status hold(tuttiComm_t comm, std::shared_ptr<Communicator>* held) {
   return *held != nullptr ? Status{} : fail(Code::kInvalidUsage, "the communicator was aborted");
 }
 
-/// Turns a status into the C result: remembers and logs what the caller has to know.
+/// Turns a status into the C result, and remembers and logs what the caller has to know.
 tuttiResult_t report(const Status& status, const void* object);
 
-/// Runs a body that returns Status. No exception leaves the library: memory may run out anywhere. The body has no
-/// cancellation points of the thread, or sees to it by itself.
+/// Runs a body that returns Status. No exception leaves the library, although memory may run out anywhere. The body has
+/// no cancellation points, or uses NoCancel by itself.
 template <class Body>
 tuttiResult_t guard_quick(const void* object, const Body& body) noexcept {
   try {

@@ -9,7 +9,7 @@ namespace tutti {
 
 namespace {
 
-/// Copies of a status share its text: none of this needs memory.
+/// Copies of a status share its text, so none of this needs memory.
 struct Record {
   Status last;
   const void* object = nullptr;

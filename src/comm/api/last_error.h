@@ -1,4 +1,4 @@
-// What went wrong last, per thread, for tuttiGetLastError.
+// The last error of each thread, for tuttiGetLastError.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 namespace tutti {
 
 /// Keeps `status` as this thread's last error on `object` (a communicator; nullptr for a call that takes none, as those
-/// of groups and streams) and gives its code back as the C API's.
+/// of groups and streams) and returns its code as the C API's.
 int remember_error(const Status& status, const void* object) noexcept;
 
-/// The thread's last text, unless it concerns another object than `object`; nullptr asks for any. "no error" where
-/// there is none. Valid until the next call here.
+/// The text of the thread's last error, unless that concerns another object than `object`; nullptr asks for any. "no
+/// error" if there is none. It is valid until the thread's next call of these functions.
 const char* last_error(const void* object) noexcept;
-/// Makes the text of `status` the answer, for a communicator's first cause.
+/// Keeps the text of `status` and returns it. It is for a communicator's first cause.
 const char* hold_text(const Status& status) noexcept;
-/// Makes `text`, which tells of no error, the answer.
+/// Keeps `text`, which is no error's, and returns it.
 const char* hold_text(std::string text);
 
 }  // namespace tutti

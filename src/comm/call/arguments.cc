@@ -61,7 +61,7 @@ Status check_overlap(const CallArguments& a, int rank, int ranks, std::size_t bl
   const auto send = reinterpret_cast<std::uintptr_t>(a.send);
   const auto recv = reinterpret_cast<std::uintptr_t>(a.recv);
   if (send + send_bytes <= recv || recv + recv_bytes <= send) return {};
-  // In place: the smaller buffer is this rank's block of the larger one.
+  // A call is in place if the smaller buffer is this rank's block of the larger one.
   const std::size_t own = block * static_cast<std::size_t>(rank);
   bool in_place = send == recv;
   if (send_bytes < recv_bytes) in_place = send == recv + own;
@@ -78,7 +78,7 @@ int recv_blocks(Collective c, int ranks) { return count_of(traits_of(c).output, 
 
 std::size_t host_blocks(Collective c, int ranks, int local, bool in_place) {
   const auto count = [](int blocks) { return static_cast<std::size_t>(blocks); };
-  if (c == Collective::kBroadcast) return count(local);  // where a rank sends from and receives to is one buffer
+  if (c == Collective::kBroadcast) return count(local);  // a rank sends from and receives into one buffer
   if (c == Collective::kReduce) return count(local + 1);
   if (c == Collective::kGather || c == Collective::kScatter) return count(local + ranks);
   const int send = send_blocks(c, ranks), recv = recv_blocks(c, ranks);
@@ -94,7 +94,7 @@ Status check_arguments(const CallArguments& a, int rank, int ranks) {
     return fail(Code::kInvalidArgument, "{}: root {} is not a rank of this communicator (0 to {})",
                 name_of(a.collective), a.root, ranks - 1);
   const std::size_t element = size_of(static_cast<DataType>(a.type)).value;
-  std::size_t all_bytes = 0;  // multiplied, not divided: a division costs as much as all the other checks
+  std::size_t all_bytes = 0;  // it is multiplied, not divided, because a division costs as much as all the other checks
   const bool fits = !__builtin_mul_overflow(a.count, element * static_cast<std::size_t>(ranks), &all_bytes) &&
                     all_bytes <= static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
   if (!fits)
@@ -112,7 +112,7 @@ Status check_arguments(const CallArguments& a, int rank, int ranks) {
 
 namespace {
 
-/// What stands for all the counts of a call in its fingerprint; 0: all of them are 0.
+/// Stands for all the counts of a call in its fingerprint; 0 if all of them are 0.
 std::uint64_t hash_of_counts(const BlockTable& table) {
   std::uint64_t hash = 0;
   std::uint64_t any = 0;
@@ -157,7 +157,8 @@ void describe_call(const CallArguments& a, std::uint64_t sequence, Call* call) {
   call->root = is_rooted(a.collective) ? Rank{a.root} : kNoRank;
   call->wire = reduced && a.wire >= 0 ? static_cast<DataType>(a.wire) : DataType::kInt8;
   call->memory_unknown = false;
-  // The only thing that keeps host and device buffers of one call apart where kernels meet other kernels.
+  // If the kernels of the ranks work together, only this field shows that one rank passed host buffers and another one
+  // device buffers.
   call->on_device = a.on_device || a.two_levels;
 }
 

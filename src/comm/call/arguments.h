@@ -1,4 +1,4 @@
-// A call's arguments as they come from the C API, and the checks that need nobody else.
+// A call's arguments as they come from the C API, and the checks that need no other rank.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ struct BlockArguments {
   BlockTable recv;
 };
 
-/// Raw values: type, op and wire may be anything that fits an int until check_arguments() accepted them.
+/// These are raw values: type, op and wire may be anything that fits an int until check_arguments() has accepted them.
 struct CallArguments {
-  static constexpr int kDefaultWire = -1;  ///< the communicator's
+  static constexpr int kDefaultWire = -1;  ///< the wire type of the communicator
   static constexpr int kNoWire = -2;
 
   Collective collective = Collective::kNone;
@@ -32,17 +32,17 @@ struct CallArguments {
   std::size_t count = 0;
   int type = 0;
   int op = 0;
-  int root = -1;                           ///< -1: the collective has none
-  int wire = kDefaultWire;                 ///< the type that float32 travels as in this call
-  const UserOperation* user = nullptr;     ///< where `op` is one
-  std::uint64_t agreed = 0;                ///< more that all ranks must agree on: goes into the messages' fingerprints
-  const BlockArguments* blocks = nullptr;  ///< of the v-forms
-  bool on_device = false;                  ///< the call is a kernel's; found by the communicator
-  bool staged = false;                     ///< it has device buffers and goes through host memory; likewise
-  bool two_levels = false;                 ///< staged, with kernels of the ranks of each host
+  int root = -1;                        ///< -1 if the collective has none
+  int wire = kDefaultWire;              ///< the type that float32 travels as in this call
+  const UserOperation* user = nullptr;  ///< the operation, if `op` is one that the user made
+  std::uint64_t agreed = 0;             ///< what else all ranks must agree on; it goes into the messages' fingerprints
+  const BlockArguments* blocks = nullptr;  ///< the blocks of a v-form
+  bool on_device = false;                  ///< a kernel runs the call; the communicator finds that out
+  bool staged = false;      ///< the call has device buffers and goes through host memory; found out likewise
+  bool two_levels = false;  ///< it is staged, and kernels connect the ranks of each host
 };
 
-/// Arguments that outlive the call: what they point to, except buffers, is copied.
+/// Arguments that outlive the call, because what they point to is copied, except buffers.
 class OwnedArguments {
  public:
   OwnedArguments() = default;
@@ -62,23 +62,26 @@ class OwnedArguments {
   std::unique_ptr<Arrays> arrays_;
 };
 
-/// Ok, or tuttiInvalidArgument / tuttiUnsupported with a text that names the argument. `in place` is judged by `rank`.
+/// Returns ok, or tuttiInvalidArgument or tuttiUnsupported with a text that names the argument. What is in place
+/// depends on `rank`.
 Status check_arguments(const CallArguments& arguments, int rank, int ranks);
-/// The same for the v-forms; called by check_arguments.
+/// The part of check_arguments() that is for the v-forms.
 Status check_blocks(const CallArguments& arguments, int rank, int ranks);
 
 /// Which buffers this rank reads and writes.
 bool reads_send(const CallArguments& arguments, int rank);
 bool writes_recv(const CallArguments& arguments, int rank);
 
-/// Blocks of `count` elements in the send and receive buffer of a rank that has one: 0, 1 or the number of ranks.
+/// How many blocks of `count` elements the send and the receive buffer of a rank have, if it has that buffer: 0, 1 or
+/// the number of ranks.
 int send_blocks(Collective collective, int ranks);
 int recv_blocks(Collective collective, int ranks);
-/// Blocks of memory that the buffers of all of a host's `local` ranks take together. The root counts as one of them.
+/// How many blocks of memory the buffers of all of a host's `local` ranks take together. The root counts as one of
+/// these ranks.
 std::size_t host_blocks(Collective collective, int ranks, int local, bool in_place);
 
-/// The call as it is compared between ranks. The arguments have been checked. Written in place: a struct that is copied
-/// just after its fields were stored one by one costs a stalled load each time (10 to 20 ns here).
+/// Describes the call as it is compared between ranks. The arguments have been checked. It writes to `call` in place,
+/// because to copy a struct just after its fields were stored one by one stalls a load each time (10 to 20 ns here).
 void describe_call(const CallArguments& arguments, std::uint64_t sequence, Call* call);
 
 }  // namespace tutti

@@ -45,7 +45,7 @@ Status check_table(const CallArguments& a, const BlockTable& table, const char* 
   return {};
 }
 
-/// Blocks that are received must not lie in one another: which one would win depends on who is faster.
+/// Blocks that are received must not overlap, because the one that comes last would win, whichever that is.
 Status check_disjoint(const CallArguments& a, const BlockTable& table) {
   bool ascending = true;
   std::size_t end = 0;

@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-/// One per communicator, used by the API's thread. It judges what needs neither the other ranks nor a device.
+/// One per communicator, used by the API's thread. It checks what needs neither the other ranks nor a device.
 class CallCheck {
  public:
   CallCheck(const Settings& settings, Rank rank, int ranks)

@@ -14,18 +14,18 @@
 
 namespace tutti {
 
-/// A plain value; shared by the registry and the calls under way that use it.
+/// A plain value. The registry and the calls under way that use it share it.
 struct UserOperation {
-  /// As tuttiRedOpCreateCustom has it: inout[i] = in[i] op inout[i], `in` from lower ranks.
+  /// The function of tuttiRedOpCreateCustom: inout[i] = in[i] op inout[i], where `in` comes from lower ranks.
   using Function = void (*)(const void* in, void* inout, std::size_t count, tuttiDataType_t type, void* user);
-  Function function = nullptr;  ///< nullptr: a sum of inputs that are multiplied by a scalar first
+  Function function = nullptr;  ///< nullptr for a sum of inputs that are multiplied by a scalar first
   void* user = nullptr;
-  bool commutative = true;  ///< of `function`; otherwise operands are combined in rank order
+  bool commutative = true;  ///< whether `function` is commutative; if not, operands are combined in rank order
   DataType scalar_type = DataType::kInt8;
-  const void* scalar_place = nullptr;  ///< read when the call runs; nullptr: `scalar`
+  const void* scalar_place = nullptr;  ///< read when the call runs; if it is nullptr, `scalar` counts
   std::array<std::byte, 8> scalar{};
 
-  /// What ranks must agree on besides the number.
+  /// What ranks must agree on besides the operation's number.
   std::uint64_t kind() const { return function == nullptr ? 1 : commutative ? 2 : 3; }
   const void* scalar_now() const { return scalar_place != nullptr ? scalar_place : scalar.data(); }
 };
@@ -46,13 +46,13 @@ struct UserReduceFunction : UserReduction {
   }
 };
 
-/// The operations of one communicator by their tuttiRedOp_t: numbers in order of creation, so that they agree on all
-/// ranks. One thread at a time, the API's.
+/// The operations of one communicator by their tuttiRedOp_t. Those are numbers in order of creation, so that they agree
+/// on all ranks. For the API's thread only.
 class UserOperations {
  public:
-  /// The new operation's tuttiRedOp_t; 0: there are no numbers left.
+  /// Returns the new operation's tuttiRedOp_t; 0 if there are no numbers left.
   int add(const UserOperation& operation);
-  /// False: there is no such operation. Calls under way keep theirs.
+  /// Returns false if there is no such operation. Calls under way keep theirs.
   bool remove(int op) { return operations_.erase(op) == 1; }
   std::shared_ptr<const UserOperation> find(int op) const {
     const auto found = operations_.find(op);
@@ -60,7 +60,7 @@ class UserOperations {
   }
 
  private:
-  static constexpr int kMost = 0xffff;  // what a call's word has room for
+  static constexpr int kMost = 0xffff;  // the largest number that a packed call has room for
   std::map<int, std::shared_ptr<const UserOperation>> operations_;
   int next_ = kRedOps;
 };

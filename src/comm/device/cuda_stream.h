@@ -7,16 +7,17 @@
 
 namespace tutti {
 
-/// A value; the stream stays the caller's.
+/// A value. The stream stays the caller's.
 class CudaStream {
  public:
-  /// `handle`: a cudaStream_t; nullptr is the default stream. kUnsupported: the process has no device.
+  /// `handle` is a cudaStream_t; nullptr means the default stream. Returns kUnsupported if the process has no device.
   static Status of(void* handle, CudaStream* stream);
 
   DeviceDriver::Stream handle() const { return handle_; }
-  /// The calling thread's stream is meant, not that of who made this.
+  /// Whether the handle stands for the per-thread stream of whichever thread calls.
   bool is_per_thread() const { return is_per_thread_; }
-  /// The stream as the calling thread uses it for `device`, -1: for any. kInvalidArgument: it is another device's.
+  /// Gives the key of the stream as the calling thread uses it for `device`, or for any device if that is -1. Returns
+  /// kInvalidArgument if it is another device's stream.
   Status place_on(int device, StreamKey* place) const;
 
  private:

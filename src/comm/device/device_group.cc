@@ -11,8 +11,8 @@
 namespace tutti {
 
 namespace {
-/// The largest message of a device's link: large enough that announcing it costs little, small enough that all slots
-/// stay in the device's second-level cache. Not measured yet.
+/// The largest message of a link between devices. It is so large that announcing it costs little, and so small that all
+/// slots stay in the device's second-level cache. It has not been measured yet.
 constexpr Bytes kDeviceSlot{128 * 1024};
 /// The key of what all communicators of the process share.
 constexpr std::uint64_t kTheBudget = 0;
@@ -34,7 +34,7 @@ DeviceGroup::~DeviceGroup() {
       fabric_->forget(peer);
 }
 
-/// The members' devices, as each told the others in the join: alike on all ranks.
+/// Reads what each member said of its device in the join. All ranks get the same result.
 Status DeviceGroup::find_peers(const JoinResult& joined, DevicePeers* peers) const {
   peers->numbers = members_;
   for (const int rank : members_) {
@@ -47,7 +47,8 @@ Status DeviceGroup::find_peers(const JoinResult& joined, DevicePeers* peers) con
   return {};
 }
 
-/// Other processes' memory can be mapped on one host only, and what they do with it is told in the host's own.
+/// Device memory of other processes can be mapped within one host only, and the processes announce what they do with it
+/// in the host memory that they share.
 Status DeviceGroup::check_memory(const JoinResult& joined) const {
   const auto host = [&](int rank) { return joined.hosts[static_cast<std::size_t>(rank)]; };
   for (const int rank : members_)
@@ -68,13 +69,15 @@ std::shared_ptr<DeviceFabric> DeviceGroup::make_fabric(const JoinResult& joined,
   return std::make_shared<DeviceFabric>(*device_driver(), std::move(budget), std::move(own), std::move(others));
 }
 
-/// A process may have ranks of several groups of a communicator.
+/// The key of the fabric that the group's ranks in this process share. A process may have ranks of several groups of
+/// one communicator.
 std::uint64_t DeviceGroup::key() const {
   const bool all = ranks() == membership_.ranks();
   return all ? membership_.comm_id() : mix64(membership_.comm_id() + static_cast<std::uint64_t>(members_[0]) + 1);
 }
 
-/// Every rank has a device, so somebody may miss what is not offered: told once a group.
+/// Logs, once for each group, that there are no links between the devices: all ranks have devices, so somebody may have
+/// expected them.
 Status DeviceGroup::log_refusal(const Status& why) const {
   if (is_first()) log(LogLevel::kInfo, request_.source, "no links between the devices of the ranks: {}", why.text());
   return why;
@@ -82,7 +85,7 @@ Status DeviceGroup::log_refusal(const Status& why) const {
 
 Status DeviceGroup::open(const JoinResult& joined, RankExchange& ranks, WaitMonitor& monitor) {
   Status status = set_up(joined, ranks, monitor);
-  if (!status.ok()) {  // for all of them: no link keeps memory
+  if (!status.ok()) {  // all members do this, so that no link keeps memory
     executor_ = nullptr;
     fabric_ = nullptr;
   }
@@ -97,7 +100,8 @@ Status DeviceGroup::set_up(const JoinResult& joined, RankExchange& ranks, WaitMo
   TUTTI_TRY(connect(joined, peers, request_.multicast, ranks, monitor));
   const Status multicast = check_multicast(ranks, monitor);
   if (multicast.ok() || request_.multicast == MulticastMode::kMapped) return multicast;
-  // Links that were waited for in vain are of no more use: all ranks make them anew when none has the old ones.
+  // The probe has failed, so these links are of no more use. All ranks make new ones when none has the old ones any
+  // more.
   executor_ = nullptr;
   fabric_ = nullptr;
   TUTTI_TRY(ranks.agree({}));
@@ -124,7 +128,7 @@ Status DeviceGroup::check_multicast(RankExchange& ranks, WaitMonitor& monitor) {
   if (!executor_->has_mirror()) return {};
   const ProbedLinks links{find_algorithm(Collective::kAllGather, "all_pairs"), "multicast between devices"};
   Status probed = ranks.agree(probe_links(*executor_, links, index_, this->ranks(), monitor));
-  const bool goes_on = monitor.check(kNoRank, 0).ok();  // else the join fails, and says why
+  const bool goes_on = monitor.check(kNoRank, 0).ok();  // if it does not, the join fails and reports why
   if (!probed.ok() && is_first() && goes_on)
     log(LogLevel::kWarn, request_.source, "messages to all do without NVLink multicast: {}", probed.text());
   return probed;

@@ -1,4 +1,5 @@
-// Ranks whose kernels reach one another's memory: all of a communicator, or those of one host. Set up in the join.
+// A device group is ranks whose kernels reach one another's memory: all of a communicator, or those of one host. It is
+// set up in the join.
 #pragma once
 
 #include <memory>
@@ -16,34 +17,34 @@
 
 namespace tutti {
 
-/// What a rank asks for.
+/// What a rank asks of its device.
 struct DeviceRequest {
-  int device = -1;      ///< -1: none
-  bool forced = false;  ///< kernels and peer memory or nothing
+  int device = -1;      ///< -1 if it uses none
+  bool forced = false;  ///< fail rather than use host memory instead of kernels and peer memory
   std::string algorithm;
   Bytes tile{0};
   std::optional<Bytes> two_levels_from;  ///< see Settings
   MulticastMode multicast = MulticastMode::kAuto;
   Deadline deadline = Deadline::never();
   LogSource source;
-  Machine machine;  ///< of the ranks' links on the host
+  Machine machine;  ///< what is known of the ranks and their links on the host
 };
 
-/// One rank's part of it. Threads: as the communicator's.
+/// One rank's part of a device group. It may be used by the threads that may use the communicator.
 class DeviceGroup {
  public:
-  /// `members`: communicator ranks in order, this one among them. `host` and the membership outlive it.
+  /// `members` are ranks of the communicator in order, this one among them. `host` and the membership outlive it.
   DeviceGroup(const DeviceRequest& request, const JoinResult& joined, std::vector<int> members, Executor& host);
-  /// A dead rank's process maps nothing any more: nobody need wait for it.
+  /// It does not wait for dead ranks, whose processes map nothing any more.
   ~DeviceGroup();
   DeviceGroup(const DeviceGroup&) = delete;
   DeviceGroup& operator=(const DeviceGroup&) = delete;
 
-  /// Meets the other members, who do the same. Not ok: they cannot, for the same reason on all of them, or `ranks` has
-  /// failed; then links and memory are gone.
+  /// Connects the devices with those of the other members, which call this, too. If it fails, either the devices cannot
+  /// be connected, for the same reason on all members, or `ranks` has failed. Then links and memory are gone.
   Status open(const JoinResult& joined, RankExchange& ranks, WaitMonitor& monitor);
   DeviceExecutor& executor() { return *executor_; }
-  /// Kernels of other processes use this rank's memory.
+  /// Whether kernels of other processes use this rank's memory.
   bool spans_processes() const { return spans_processes_; }
 
  private:
@@ -64,7 +65,7 @@ class DeviceGroup {
   Membership& membership_;
   Executor& host_;
   const std::vector<int> members_;
-  const Rank index_;  // this rank's place among them
+  const Rank index_;  // this rank's place among the members
   std::shared_ptr<DeviceFabric> fabric_;
   bool spans_processes_ = false;
   std::unique_ptr<DeviceExecutor> executor_;

@@ -11,7 +11,7 @@ namespace tutti {
 
 namespace {
 std::shared_ptr<const AutomaticChoice> device_choice(const Machine& host, const Capabilities& links) {
-  Machine machine;  // without costs and places: thresholds decide
+  Machine machine;  // it has no costs and places, so thresholds decide
   machine.ranks = host.ranks;
   machine.max_message = links.max_message;
   machine.credits = links.credits;
@@ -20,7 +20,7 @@ std::shared_ptr<const AutomaticChoice> device_choice(const Machine& host, const 
   return std::make_shared<const AutomaticChoice>(machine);
 }
 
-/// Of this rank's process.
+/// How many of the communicator's ranks are in this process.
 std::size_t ranks_here(const JoinResult& joined) {
   const int self = joined.processes[static_cast<std::size_t>(joined.membership->rank().value)];
   return static_cast<std::size_t>(std::count(joined.processes.begin(), joined.processes.end(), self));
@@ -50,7 +50,7 @@ Status DeviceSide::open(const DeviceRequest& request, const JoinResult& joined, 
   return {};
 }
 
-// Decided from what all ranks know, and by what those of each host found.
+// The ranks decide from what all of them know, and from what those of each host found.
 Status DeviceSide::open_levels(const JoinResult& joined, HostExchange& ranks) {
   const Machine& machine = request_.machine;
   const bool named = !request_.algorithm.empty() && request_.algorithm != "auto";
@@ -68,7 +68,7 @@ Status DeviceSide::open_levels(const JoinResult& joined, HostExchange& ranks) {
   host_group_ = std::make_unique<DeviceGroup>(request_, joined, members, host_);
   Status agreed = host_group_->open(joined, among, ranks);
   if (agreed.ok()) agreed = open_stage(among);
-  // The ranks of a host are of one mind: the ranks of one index know all hosts'.
+  // The ranks of a host have the same result, so those with the same index on each host agree for all.
   const std::int32_t* const same = map.same_index + levels->index() * map.hosts;
   GroupExchange hosts(ranks, std::vector<int>(same, same + map.hosts));
   agreed = hosts.agree(agreed);
@@ -86,7 +86,7 @@ Status DeviceSide::open_levels(const JoinResult& joined, HostExchange& ranks) {
   return {};
 }
 
-// What calls need is there before any kernel waits for another: allocations may wait for kernels.
+// It allocates what calls need before any kernel waits for another one, because allocations may wait for kernels.
 Status DeviceSide::open_stage(RankExchange& host) {
   stage_ = std::make_unique<TwoLevelStage>(host_group_->executor());
   Status opened = stage_->open();
@@ -105,7 +105,7 @@ Bytes DeviceSide::device_memory() const {
   return Bytes{bytes};
 }
 
-// Also where the ranks' devices are reached by kernels: calls whose operation is a function of the caller's.
+// It may also be needed if kernels connect all ranks, for calls whose operation is a function of the caller's.
 Status DeviceSide::open_staging(int device) {
   if (staged_ != nullptr) return {};
   if (request_.forced) return fail(Code::kUnsupported, "TUTTI_TRANSPORT=cuda forbids to go through host memory");
@@ -115,8 +115,8 @@ Status DeviceSide::open_staging(int device) {
   return {};
 }
 
-// A stream made now could share a hardware queue with another rank's, whose kernel waits for this one's: where there
-// are such kernels the copies go on theirs.
+// A stream that is made now could share a hardware queue with the stream of another rank, whose kernel waits for this
+// rank's. So if there are kernels, the copies go on their stream.
 Status DeviceSide::make_staging(int device) {
   if (device < 0) device = std::max(request_.device, 0);
   DeviceExecutor* const kernels = stage_ != nullptr ? &stage_->kernels() : executor();
@@ -139,7 +139,7 @@ bool moves(const CallArguments& a, const BlockTable* blocks) {
   if (blocks == nullptr) return a.count != 0;
   return std::any_of(blocks->counts, blocks->counts + blocks->size, [](std::size_t count) { return count != 0; });
 }
-// What is not read or written may be anything.
+// A buffer that the call does not read or write may be anything.
 bool sends_memory(const CallArguments& a, int rank) {
   return a.send != nullptr && reads_send(a, rank) && moves(a, a.blocks == nullptr ? nullptr : &a.blocks->send);
 }
@@ -164,7 +164,8 @@ Status DeviceSide::locate(CallArguments* a, int rank) {
   if (!sends && !receives) return {};
   DeviceDriver::Place from = sends ? place_of(a->send) : DeviceDriver::Place{};
   DeviceDriver::Place to = receives ? place_of(a->recv) : DeviceDriver::Place{};
-  if (sends && receives && from.on_device != to.on_device) {  // beside host memory
+  // Managed memory counts as host memory if the other buffer is host memory.
+  if (sends && receives && from.on_device != to.on_device) {
     if (from.on_host) from = DeviceDriver::Place{};
     if (to.on_host) to = DeviceDriver::Place{};
   }
@@ -189,7 +190,7 @@ Status DeviceSide::locate(CallArguments* a, int rank) {
   return {};
 }
 
-// All ranks decide alike: by the call.
+// All ranks decide alike, because they decide by the call.
 bool DeviceSide::runs_levels(const CallArguments& a) const {
   if (!has_two_levels() || a.user != nullptr || a.blocks != nullptr || a.wire >= 0) return false;
   return moves_enough(a.collective, Bytes{a.count * size_of(static_cast<DataType>(a.type)).value});
@@ -247,7 +248,8 @@ bool DeviceSide::is_on_host(const CallArguments& a) const {
   return !is_device_memory(a.send) && (a.recv == a.send || !is_device_memory(a.recv));
 }
 
-// What a pointer is can change between two calls, but not that of memory that is still the library's own.
+// What kind of memory a pointer points to can change between two calls, but not if it points to memory of the library's
+// own.
 bool DeviceSide::is_device_memory(const void* buffer) {
   return buffer != nullptr && !host_allocations().contains(buffer, 1) && place_of(buffer).on_device;
 }

@@ -1,4 +1,4 @@
-// The device side of a communicator: whether calls on device memory are offered, and what serves them.
+// The device side of a communicator decides whether calls on device memory are offered, and has what serves them.
 #pragma once
 
 #include <atomic>
@@ -15,62 +15,65 @@
 
 namespace tutti {
 
-/// One per communicator where the process may have a device, used or not. Threads: as the communicator's.
+/// There is one for each communicator if the process may have a device, even if that is not used. It may be used by the
+/// threads that may use the communicator.
 class DeviceSide {
  public:
-  /// Meets the other ranks of the communicator, who do the same. Never fails for want of a device: why_not() says so
-  /// then, on all ranks alike. Not ok: a rank died or did not come, and the join has failed. `host` and the membership
-  /// outlive it.
+  /// Connects the rank's device with those of the other ranks, which call this, too. The lack of a device is no
+  /// failure; then why_not() gives the reason, on all ranks alike. It fails if a rank died or did not come, and the
+  /// join with it. `host` and the membership outlive it.
   static Status open(const DeviceRequest& request, const JoinResult& joined, Executor& host,
                      std::unique_ptr<DeviceSide>* side);
 
-  /// nullptr: kernels of all ranks are not offered.
+  /// nullptr if kernels that connect all ranks are not offered.
   DeviceExecutor* executor() { return group_ == nullptr ? nullptr : &group_->executor(); }
-  /// Kernels of the ranks of each host do their part of large calls.
+  /// Whether kernels that connect the ranks of each host do a part of large calls.
   bool has_two_levels() const { return levels_ != nullptr; }
   PlanCache& plans() { return *plans_; }
   const Status& why_not() const { return why_not_; }
-  /// Kernels of other processes use this rank's memory.
+  /// Whether kernels of other processes use this rank's memory.
   bool spans_processes() const { return group_ != nullptr && group_->spans_processes(); }
-  /// No kernel of this rank goes on waiting. Any thread.
+  /// Ends the waits of this rank's kernels. Any thread.
   void stop_kernels();
-  /// For links and scratch.
+  /// How much device memory links and scratch take.
   Bytes device_memory() const;
 
-  /// Of calls on device memory that no kernel runs; nullptr: there was none yet. Any thread.
+  /// The executor of calls on device memory that no kernel runs; nullptr if there was no such call yet. Any thread.
   StagedExecutor* staged() const { return opened_.load(std::memory_order_acquire); }
-  /// Before the first of them; `device`: that of its buffers, -1: the rank's. kUnsupported: the rank was told to use
-  /// peer memory only.
+  /// Makes that executor, before the first such call. `device` is that of the call's buffers; -1 means the rank's.
+  /// Returns kUnsupported if the settings allow peer memory only.
   Status open_staging(int device);
   Bytes staging_memory() const { return staged() == nullptr ? Bytes{0} : staged()->memory(); }
-  /// The rank's device; -1: it has none.
+  /// The rank's device; -1 if it has none.
   int device() const { return request_.device; }
-  /// What calls on CUDA streams are for; -1: any.
+  /// The device that calls on CUDA streams are for; -1 if it may be any.
   int device_of_calls() const { return group_ != nullptr ? group_->executor().device() : request_.device; }
 
-  /// Of the ranks of this process.
+  /// It is shared by the communicator's ranks in this process.
   StreamDeadlockCheck& deadlock_check() { return *deadlock_check_; }
-  /// Enters a call without a stream. kInvalidUsage: it would stand after a call that waits for it.
+  /// Checks the place of a call without a stream, which comes after the default stream's work. Returns kInvalidUsage if
+  /// it would come after a call that waits for it.
   Status follow_default_stream(const CallArguments& arguments, std::uint64_t number);
 
-  /// Says whether the call's buffers are device memory, and what serves them; refuses what is mixed or on another
-  /// device.
+  /// Finds out whether the call's buffers are device memory, and what serves the call. Refuses buffers of which one is
+  /// host and one device memory, and buffers on another device.
   Status locate(CallArguments* arguments, int rank);
   /// Whether this rank's part of the call has any buffer.
   static bool has_memory(const CallArguments& arguments, int rank);
   /// Refuses transfers of device memory where they are not offered.
   Status locate(const Transfer& transfer);
   bool any_on_device(std::span<const Transfer> transfers) const;
-  /// How a call at two levels runs, for the staged executor.
+  /// Tells the staged executor how a call at two levels runs.
   void bind_levels(const CallArguments& arguments, StagedBuffers* buffers);
-  /// What such a call of so many bytes a block would run; empty: it would not be at two levels.
+  /// Describes what such a call with so many bytes a block would run; empty if it would not be at two levels.
   std::string describe_levels(Collective collective, Bytes block) const;
-  /// The launch's inputs are to be multiplied by the operation's scalar.
+  /// Makes the launch multiply its inputs by the operation's scalar.
   void bind_scalar(const UserOperation& operation, Launch* launch) const;
-  /// Whether a call on host memory may be repeated with these buffers as it is: none is device memory, and no graph has
-  /// failed meanwhile.
+  /// Whether a call on host memory may be repeated with these buffers as it is, because none is device memory and no
+  /// call in a graph has failed meanwhile.
   bool is_on_host(const CallArguments& arguments) const;
-  /// Where the process has begun to use it: who has a device, device memory or a CUDA stream has.
+  /// The driver. Call it only if the process has begun to use it, as it has if there is a device, device memory or a
+  /// CUDA stream.
   DeviceDriver& driver() const { return *device_driver(); }
 
  private:
@@ -92,12 +95,12 @@ class DeviceSide {
   Membership& membership_;
   Executor& host_;
   std::shared_ptr<StreamDeadlockCheck> deadlock_check_;
-  std::unique_ptr<DeviceGroup> group_;       // of all ranks
-  std::unique_ptr<DeviceGroup> host_group_;  // of the host's, where they have calls at two levels
+  std::unique_ptr<DeviceGroup> group_;       // the group of all ranks; nullptr if there is none
+  std::unique_ptr<DeviceGroup> host_group_;  // the group of the host's ranks, if there are calls at two levels
   std::unique_ptr<TwoLevelStage> stage_;     // with host_group_
   std::unique_ptr<TwoLevelPlans> levels_;    // with host_group_
   std::unique_ptr<StagedExecutor> staged_;
-  std::atomic<StagedExecutor*> opened_{nullptr};  // staged_: release by the API's thread, pairs with staged()
+  std::atomic<StagedExecutor*> opened_{nullptr};  // staged_; release by the API's thread, pairs with staged()
   std::unique_ptr<PlanCache> plans_;
   Status why_not_;
 };

@@ -8,7 +8,7 @@
 namespace tutti {
 
 namespace {
-/// Numbers of rounds that some ranks have for themselves begin here.
+/// The numbers of rounds among some of the ranks begin here.
 constexpr std::uint64_t kAmong = std::uint64_t{1} << 31;
 }  // namespace
 
@@ -28,7 +28,7 @@ Status HostExchange::exchange(std::span<const std::byte> mine, std::vector<std::
   return failure_ = gather_bytes(host_, all_gather, ++rounds_, mine, all, *this);
 }
 
-// The steps of a ring name each peer. Links between two of the members carry these rounds, the others do not.
+// The algorithm is a ring, because its steps name each peer. Only links between two of the members carry these rounds.
 Status HostExchange::exchange_among(std::span<const int> members, std::uint64_t round, std::span<const std::byte> mine,
                                     std::vector<std::byte>* all) {
   TUTTI_TRY(failure_);

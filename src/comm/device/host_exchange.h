@@ -1,5 +1,5 @@
-// The ranks' exchange while their devices are set up: all-gathers of the host's executor, before there is a
-// communicator that could run one.
+// All-gathers among the ranks while their devices are set up. The host executor runs them, because there is no
+// communicator yet.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,21 @@
 
 namespace tutti {
 
-/// Its waits end when a rank dies or leaves, when one gives a cause, and at the deadline, which names the rank that did
-/// not come. Uses the membership's listener. One thread.
+/// Its waits end if a rank dies, leaves or posts a cause, and at the deadline, with an error that names the rank that
+/// did not come. It uses the membership's listener. One thread.
 class HostExchange final : public RankExchange, public WaitMonitor {
  public:
   HostExchange(Executor& host, Membership& membership, Deadline deadline);
   ~HostExchange() override { membership_.set_listener({}); }
 
   Status exchange(std::span<const std::byte> mine, std::vector<std::byte>* all) override;
-  /// The same by some ranks, this one among them; in rank order. `round`: theirs.
+  /// Does what exchange() does among some ranks, which are in rank order and include this one. `round` is the number of
+  /// their exchange.
   Status exchange_among(std::span<const int> members, std::uint64_t round, std::span<const std::byte> mine,
                         std::vector<std::byte>* all);
-  /// Also for other waits for these ranks, such as a kernel's.
+  /// Judges the exchange's waits, and other waits for these ranks, such as a kernel's.
   Status check(Rank missing, std::uint64_t progress) override;
-  /// Not ok: an exchange has failed. The executor's links carry nothing sensible any more.
+  /// Not ok if an exchange has failed. Then the executor's links are of no more use.
   const Status& failure() const { return failure_; }
 
  private:
@@ -39,7 +40,7 @@ class HostExchange final : public RankExchange, public WaitMonitor {
   Status failure_;
 };
 
-/// Of some of the ranks. No two ranks are together in several groups. `all` outlives it.
+/// The exchange of some of the ranks. No two ranks are together in several such groups. `all` outlives it.
 class GroupExchange final : public RankExchange {
  public:
   GroupExchange(HostExchange& all, std::vector<int> members) : all_(all), members_(std::move(members)) {}

@@ -12,13 +12,13 @@ bool StreamKey::meets(const StreamKey& other) const {
 }
 
 std::uint64_t stream_thread() {
-  static std::atomic<std::uint64_t> threads{0};  // alone: no order
+  static std::atomic<std::uint64_t> threads{0};  // relaxed: the number orders nothing
   static thread_local const std::uint64_t own = threads.fetch_add(1, std::memory_order_relaxed) + 1;
   return own;
 }
 
-// The other rank's call `n` there has not ended while this one has not made call `n`; once it has, elsewhere, nothing
-// after the other's is in its way.
+// Call `n` of another rank on the stream cannot end before this rank has made call `n`. If this rank has made it, on
+// whichever stream, the other rank's call ends by itself, and may come before this rank's next call.
 Status StreamDeadlockCheck::check(Rank rank, const StreamKey& stream, std::uint64_t number) const {
   for (const Entry& entry : entries_)
     if (entry.rank != rank && entry.number >= number && entry.stream.meets(stream))
@@ -56,7 +56,7 @@ void StreamDeadlockCheck::put(Rank rank, const StreamKey& stream, std::uint64_t 
     entries_.push_back({rank, stream, number});
 }
 
-// Streams come and go; this must not grow with them.
+// Streams come and go, and this must not grow with them.
 void StreamDeadlockCheck::forget_passed() {
   if (newest_.size() < ranks_) return;
   const auto lowest = std::min_element(newest_.begin(), newest_.end(),

@@ -10,7 +10,7 @@ namespace tutti {
 
 namespace {
 
-/// A board that was never written: no answer has come from there, or the rank has not come so far.
+/// For a board that was never written, because no answer has come from there or the rank has not begun.
 constexpr const char* kSilent = "nothing was heard of it yet";
 constexpr const char* kUnknown = "it is not known which rank is late";
 
@@ -19,7 +19,8 @@ std::string op_text(RedOp op) {
   return is_user_made(op) ? fmt::format("operation {} made by the user", static_cast<int>(op)) : name_of(op);
 }
 
-/// A rank that moves nothing goes where the others are.
+/// Whether two ranks called the same. A rank that moves nothing cannot tell device from host memory, so it agrees with
+/// either.
 bool same_call(Call a, Call b) {
   if (a.memory_unknown || b.memory_unknown) a.on_device = b.on_device = a.memory_unknown = b.memory_unknown = false;
   return fingerprint_of(a) == fingerprint_of(b);
@@ -104,7 +105,7 @@ std::string describe(const Disagreement& other, const Call& mine, Rank self) {
 
 namespace {
 
-/// Whether a rank that waits for this one in that operation waits with reason: it has not finished it.
+/// Whether another rank may have to wait for this one in that operation, because this one has not finished it.
 bool holds_up(Rank rank, std::uint64_t sequence, const BoardReader& board) {
   const CallBoard* const theirs = board(rank);
   if (theirs == nullptr) return false;

@@ -1,5 +1,5 @@
-// Who is to blame for a wait: reading the call boards. Pure functions over a board reader, so that tests can stage any
-// case.
+// Finds out from the call boards who is to blame for a wait. These are pure functions over a board reader, so that
+// tests can stage any case.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace tutti {
 
-/// A peer's board, or nullptr where it cannot be read.
+/// Returns a peer's board, or nullptr if it cannot be read.
 using BoardReader = std::function<const CallBoard*(Rank)>;
 
 /// A process whose service thread lives answers a question at once, or after a while on a busy machine. One that owes

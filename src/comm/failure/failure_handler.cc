@@ -27,7 +27,7 @@ Status FailureHandler::fail_and_tell(Status status, Code told, Rank culprit) noe
   hooks_.stop_kernels();
   if (!retry_without_memory([&] { tell_others(status, told, culprit); })) tell_this_process(culprit);
   hooks_.wake();
-  retry_without_memory([&] {  // when all have heard of it
+  retry_without_memory([&] {  // last, when all have heard of the failure
     log(LogLevel::kError, source_, "{}: {}", name_of(status.code()), status.text());
   });
   return status;
@@ -44,7 +44,7 @@ void FailureHandler::tell_others(const Status& status, Code told, Rank culprit) 
   membership_.post_cause(cause);
 }
 
-/// The ranks of this process hear a text that takes no memory; those of others find out by themselves.
+/// The ranks of this process get a text that takes no memory. Those of other processes find out by themselves.
 void FailureHandler::tell_this_process(Rank culprit) noexcept {
   try {
     tell_others(no_memory(), no_memory().code(), culprit);
@@ -79,7 +79,8 @@ Status FailureHandler::before_call() {
 Status FailureHandler::adopt_cause() {
   const FailureCause cause = membership_.cause();
   if (cause.code == Code::kOk) return {};
-  // One of its own it has failed by, unless the hub posted it for this rank: whom it cannot connect to, the hub finds.
+  // The communicator has failed already by a cause of this rank's own, unless the hub has posted it for this rank, for
+  // example because it cannot connect to a peer.
   if (cause.from == membership_.rank())
     return failed() ? status() : fail_for_good(fail(cause.code, "{}", cause.text), cause.culprit);
   return fail_and_tell(fail(cause.code, "{} (told by rank {})", cause.text, cause.from.value), cause.code,

@@ -1,4 +1,4 @@
-// How a communicator fails for good: by an error of its own, by an abort, or by a cause that another rank tells.
+// How a communicator fails for good: by an error of its own, by an abort, or by a cause that another rank sent.
 #pragma once
 
 #include <functional>
@@ -14,10 +14,10 @@ namespace tutti {
 /// Any thread.
 class FailureHandler {
  public:
-  /// What the first failure calls. Neither throws or blocks.
+  /// What the first failure calls. The hooks neither throw nor block.
   struct Hooks {
-    std::function<void()> stop_kernels;  ///< before the other ranks are told
-    std::function<void()> wake;          ///< after that: who waits finds the failure
+    std::function<void()> stop_kernels;  ///< called before the other ranks hear of the failure
+    std::function<void()> wake;          ///< called after that, so that who waits finds the failure
   };
 
   /// The membership outlives this, and so does the name in `source`.
@@ -26,11 +26,11 @@ class FailureHandler {
   bool failed() const { return state_.failed(); }
   /// The first failure; ok while there is none.
   Status status() const { return state_.status(); }
-  /// Fails, unless the communicator has failed before: tells all other ranks, wakes who waits here, logs. Returns the
-  /// first failure. Returns within 0.1 s. If there is no memory it returns
-  /// within 2 s, and has told only the ranks of this process.
+  /// Fails the communicator, unless it has failed before: sends the cause to all other ranks, wakes who waits here, and
+  /// logs. Returns the first failure, within 0.1 s. If there is no memory, it returns within 2 s, and only the ranks of
+  /// this process hear of the failure.
   Status fail_for_good(Status status, Rank culprit) noexcept;
-  /// Fails by the cause that another rank, or the service thread, has posted. Ok if there is none.
+  /// Fails the communicator by the cause that another rank, or the service thread, has posted. Ok if there is none.
   Status adopt_cause();
   /// The failure, if there is one, also by a revocation that no call has met yet. A call that begins asks for it; of
   /// other causes it hears when it waits, so that what peers sent before they failed is used.
@@ -45,7 +45,7 @@ class FailureHandler {
   /// In a handler of an exception that was thrown before a call was queued. The other ranks may run that call, so the
   /// communicator fails.
   Status fail_call() noexcept;
-  /// Runs `body`, which runs or queues a call; fail_call() if it throws.
+  /// Runs `body`, which runs or queues a call, and fail_call() if it throws.
   template <class Body>
   Status attempt(const Body& body) {
     try {

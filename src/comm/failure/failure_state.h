@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-/// The first failure counts. Any thread; asking costs one load while there is none.
+/// Keeps the first failure. Any thread; asking costs one load while there is none.
 class FailureState {
  public:
   bool failed() const { return failed_.load(std::memory_order_acquire); }

@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-// Peers' boards tell how far they are; ranks that left in order have finished or are reported.
+// Peers' boards show how far they are. A rank that has left has finished all calls, or is reported.
 Status Finalization::run() {
   if (last_ == 0) {
     TUTTI_TRY(failures_.adopt_cause());
@@ -41,7 +41,8 @@ Status Finalization::wait_for_peers(const Ready& ready, const Check& check) {
   return wait_until([&] { return ready(&late); }, is_worth_it, WaitPace{std::chrono::milliseconds{1}});
 }
 
-// For the host, a call on a CUDA stream has finished as soon as it is enqueued.
+// On the boards, a call on a CUDA stream has finished as soon as it is enqueued. A peer's next call, Finalize, shows
+// that it has really ended.
 bool Finalization::is_done_with(Rank peer) const {
   if (peer == peers_.rank()) return true;
   const bool through = uses_peers_memory_ && peers_.liveness(peer) == Liveness::kAlive;
@@ -50,7 +51,7 @@ bool Finalization::is_done_with(Rank peer) const {
 
 Status Finalization::check_peer(Rank peer) {
   if (peers_.liveness(peer) == Liveness::kAlive || peers_.has_finished(peer, last_)) return {};
-  TUTTI_TRY(failures_.adopt_cause());  // whoever left after giving a cause gave it before it left
+  TUTTI_TRY(failures_.adopt_cause());  // a rank that posts a cause does so before it leaves
   return failures_.fail_for_good(
       fail(Code::kRemoteError, "{} without finishing operation {}", peers_.describe_end(peer), last_), peer);
 }

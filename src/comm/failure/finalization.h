@@ -1,5 +1,5 @@
-// The waits of Finalize: until every peer has finished what this rank took part in, and until what this rank sent is in
-// other hands.
+// The waits of Finalize: until every peer has finished the calls that this rank made, and until peers or the system
+// have what this rank sent.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace tutti {
 
-/// By the thread that calls Finalize, when no operation runs. Its waits end as those of an operation: by a cause, a
-/// death, or the clock.
+/// Used by the thread that calls Finalize, while no operation runs. Its waits end as those of an operation do: by a
+/// cause, a death, or the clock.
 class Finalization {
  public:
   /// `last` is the number of this rank's last call. `uses_peers_memory`: kernels of other processes may use this rank's
-  /// memory until these have come to Finalize.
+  /// memory until those processes have come to Finalize.
   Finalization(const Peers& peers, FailureHandler& failures, WaitJudge& judge, RankLinks& links, std::uint64_t last,
                bool uses_peers_memory)
       : peers_(peers),
@@ -30,7 +30,8 @@ class Finalization {
   Status run();
 
  private:
-  /// Waits until ready(&late) is true. It names the rank that it waits for; check(late) fails if that wait is in vain.
+  /// Waits until ready(&late) is true, where ready() sets `late` to the rank that it waits for. check(late) fails if
+  /// that rank will never be ready.
   template <class Ready, class Check>
   Status wait_for_peers(const Ready& ready, const Check& check);
   bool is_done_with(Rank peer) const;

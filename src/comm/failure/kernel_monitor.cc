@@ -14,7 +14,7 @@ Status KernelMonitor::look_at_graphs() {
   return status.ok() ? status : failures_.fail_for_good(std::move(status), kNoRank);
 }
 
-// A kernel that gave up knows one rank that it waited for; which of all has not come is on the boards.
+// A kernel that gave up knows one rank that it waited for. The boards show which of all ranks has not come.
 Status KernelMonitor::end_of_kernel(Status status, const Call& call) {
   if (status.ok() || status.code() == Code::kInProgress) return status;
   const Rank missing = executor_->timed_out();
@@ -25,7 +25,7 @@ Status KernelMonitor::end_of_kernel(Status status, const Call& call) {
 Status KernelMonitor::poll(const DeviceEvent& ended, const Call& call) {
   Status status = end_of_kernel(executor_->poll(ended, describe(call)), call);
   if (status.code() != Code::kInProgress) return status;
-  // A peer's cause stops the kernel, which may wait for what will not come; it ends by itself then.
+  // A peer's cause stops the kernel, which may wait for what will not come. It then ends by itself.
   if (failures_.adopt_cause().ok()) (void)look_for_lost_kernels(call);
   return status;
 }
@@ -34,8 +34,9 @@ bool KernelMonitor::is_running() const {
   return executor_ != nullptr && !failures_.failed() && executor_->poll_last().code() == Code::kInProgress;
 }
 
-// With a process its kernels end. Whether they had done their part is not known, only whether this rank's kernel still
-// waits for anybody: what the dead delivered it finds at its next look, long before kLostTimeout.
+// The kernels of a process end with it. Whether they had done their part is not known, only whether this rank's kernel
+// still waits for anybody. If they had, this rank's kernel finds what they delivered long before kLostTimeout has
+// passed.
 Status KernelMonitor::look_for_lost_kernels(const Call& call) {
   constexpr std::chrono::milliseconds kLostTimeout{200};
   if (!spans_processes_ || failures_.failed()) return {};
@@ -50,13 +51,13 @@ Status KernelMonitor::look_for_lost_kernels(const Call& call) {
     lost_since_ = Clock::now();
   }
   if (Clock::now() - lost_since_ < kLostTimeout) return {};
-  TUTTI_TRY(failures_.adopt_cause());  // whoever left after giving a cause gave it before it left
+  TUTTI_TRY(failures_.adopt_cause());  // a rank that posts a cause does so before it leaves
   return failures_.fail_for_good(fail(Code::kRemoteError, "{} during {}", peers_.describe_end(lost), describe(call)),
                                  lost);
 }
 
-// Those on CUDA streams end by their own deadlines, but may stand after work of the caller's that never ends: after a
-// failure nobody waits for them.
+// Kernels on CUDA streams end by their own deadlines, but may come after work of the caller's that never ends. So
+// nobody waits for them after a failure.
 Status KernelMonitor::wait(const Call& call) {
   if (executor_ == nullptr) return {};
   Status end;

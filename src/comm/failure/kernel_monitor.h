@@ -1,4 +1,5 @@
-// Kernels on CUDA streams, which run without the thread that launched them: how they end, and when they never will.
+// Watches kernels on CUDA streams, which run without the thread that launched them: how they end, and whether they
+// never will.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +18,24 @@ namespace tutti {
 /// One per communicator.
 class KernelMonitor {
  public:
-  /// All outlive this.
+  /// All arguments outlive this.
   KernelMonitor(const Peers& peers, FailureHandler& failures, WaitJudge& judge)
       : peers_(peers), failures_(failures), judge_(judge) {}
 
-  /// The executor whose kernels these are; before the first call. nullptr if the communicator has none.
+  /// Sets the executor whose kernels these are, before the first call. It is nullptr if the communicator has none.
   void adopt(DeviceExecutor* executor, bool spans_processes) {
     executor_ = executor;
     spans_processes_ = spans_processes;
   }
-  /// Whether the last kernel still runs: a call that is not put after it has to wait. By the thread that begins the
-  /// next call.
+  /// Whether the last kernel still runs, so that a call which is not put after it on its stream has to wait. Called by
+  /// the thread that begins the next call.
   bool is_running() const;
-  /// kInProgress, or how such a call ended. Any one thread.
+  /// Returns kInProgress, or how such a call ended. Any one thread.
   Status poll(const DeviceEvent& ended, const Call& call);
   /// Blocks until the last kernel has ended, whose call is `call`, or the communicator has failed.
   Status wait(const Call& call);
-  /// Nobody waits for a graph's calls: what became of them is found when the rank comes by.
+  /// Fails the communicator if a call in a graph has failed. Nobody waits for those calls, so the rank looks whenever
+  /// it makes another call.
   Status look_at_graphs();
 
  private:
@@ -45,8 +47,8 @@ class KernelMonitor {
   WaitJudge& judge_;
   DeviceExecutor* executor_ = nullptr;
   bool spans_processes_ = false;
-  // A rank that is gone, and how far this rank's kernel had come when that was seen. By the progress thread and
-  // Finalize.
+  // A rank that is gone, and how far this rank's kernel had come when that was seen. The progress thread and Finalize
+  // use them.
   Mutex mutex_;
   Rank lost_ TUTTI_GUARDED_BY(mutex_) = kNoRank;
   std::uint64_t lost_waits_ TUTTI_GUARDED_BY(mutex_) = 0;

@@ -18,7 +18,7 @@ namespace tutti {
 /// Any thread.
 class Peers {
  public:
-  /// Both outlive this. The links have the boards of the ranks whose memory is mapped here.
+  /// Both arguments outlive this. The links have the boards of the ranks whose memory is mapped here.
   Peers(Membership& membership, const RankLinks& links)
       : membership_(membership), links_(links), rank_(membership.rank()), ranks_(membership.ranks()) {
     for (Rank peer{0}; peer.value < ranks_; ++peer)
@@ -28,14 +28,14 @@ class Peers {
   Rank rank() const { return rank_; }
   int ranks() const { return ranks_; }
   Membership& membership() const { return membership_; }
-  /// A far rank's memory is not mapped here: what is known of it was told by messages.
+  /// A far rank's memory is not mapped here. What is known of it came in messages.
   bool is_far(Rank peer) const { return links_.board(peer) == nullptr; }
   const std::vector<Rank>& far() const { return far_; }
   Liveness liveness(Rank peer) const { return membership_.liveness(peer); }
   std::string describe(Rank peer) const { return membership_.describe(peer); }
   std::string describe_end(Rank peer) const { return membership_.describe_end(peer); }
 
-  /// Reads this rank's board and those of all others; of far ranks the last copy.
+  /// Reads this rank's board and those of all others. For a far rank it reads the last copy.
   BoardReader boards() const {
     return [this](Rank peer) {
       const CallBoard* const mapped = links_.board(peer);

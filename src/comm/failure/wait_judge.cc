@@ -11,7 +11,8 @@
 namespace tutti {
 
 namespace {
-/// A wait for ranks of other hosts is long from here on: their boards are asked for, at first as often, later less.
+/// After this time a wait for far ranks counts as long. Then their boards are asked for, with pauses that grow from the
+/// first time to the second one.
 constexpr std::chrono::milliseconds kFarTimeout{50};
 constexpr std::chrono::milliseconds kFarPause{1000};
 /// For so long before a verdict, or for half of the wait if it is short, processes of this host are asked, too. Their
@@ -92,13 +93,13 @@ Status WaitJudge::check(Rank missing, std::uint64_t progress) {
   return look_at_clock(missing, progress);
 }
 
-// All-to-all-v only: the counts of a pair are known to these two ranks alone. A peer that has finished this operation
-// has sent all that it sends. If what this rank waits for is not there at the second look, it is something of another
-// size, which this rank does not look for. Between hosts it may still be on its way for as long as a lost connection is
-// tried again.
+// This is for all-to-all-v only, where the counts of a pair are known to these two ranks alone. A peer that has
+// finished this operation has sent all that it sends. If what this rank waits for is not there at the second look, the
+// peer sent something of another size, which this rank does not look for. Between hosts it may still be on its way for
+// as long as a lost connection is tried again.
 Status WaitJudge::look_for_unequal_counts(Rank missing, std::uint64_t progress) {
   if (running_.call.collective != Collective::kAllToAllV) return {};
-  // For the host, a call on a CUDA stream has finished as soon as it is enqueued.
+  // On the boards, a call on a CUDA stream has finished as soon as it is enqueued.
   if (running_.way == RunningCall::Way::kDevice) return {};
   if (missing == kNoRank || missing == rank_ || !peers_.has_finished(missing, running_.call.sequence)) return {};
   if (finished_peer_ != missing || finished_progress_ != progress || finished_sequence_ != running_.call.sequence) {
@@ -170,8 +171,8 @@ Culprit WaitJudge::late_in_last_call(const std::vector<int>& ranks) const {
   return {};
 }
 
-// A message stands where another was expected. The calls that do not fit may be older than the one that met it: an
-// empty call sends nothing, so the next one finds the peer's message.
+// A message was found where another was expected. The calls that disagree may be older than the running one, because an
+// empty call sends and receives nothing, so a later one finds the peer's message.
 Status WaitJudge::odd_message(Rank from) {
   Call mine = running_.call;
   const Disagreement other = find_first_disagreement(&mine, from, links_.board(), peers_.boards());
@@ -187,16 +188,16 @@ Status WaitJudge::odd_message(Rank from) {
                                  from);
 }
 
-// Whether this rank waits in vain now that `peer` is gone. Who receives from any rank may have waited for the dead one.
-// What a far rank had done is not known for sure; who waits for it directly does know, and tells all others
-// (docs/design/failure.md).
+// Whether this rank may wait for ever now that `peer` is gone. A rank that receives from any rank may have waited for
+// the dead one. What a far rank had done is not known for sure; a rank that waits for it directly does know, and posts
+// the cause for all others (docs/design/failure.md).
 bool WaitJudge::concerns(Rank peer, Liveness liveness, Rank missing) const {
   if (!running_.exchanges()) {
     if (peers_.has_finished(peer, running_.call.sequence)) return false;
     return !peers_.is_far(peer) || missing == peer || waits_in_circle(missing, view());
   }
   const Transfer* const open = transfers_.open_transfer();
-  if (open == nullptr) return missing == peer;  // all is said and done, but the peer has not taken it
+  if (open == nullptr) return missing == peer;  // all are done on this side, but the peer has not taken what was sent
   if (!transfers_.is_open_with(peer)) return false;
   if (liveness == Liveness::kDead || open->peer != kNoRank) return true;
   for (Rank other{0}; other.value < ranks_; ++other)
@@ -204,9 +205,9 @@ bool WaitJudge::concerns(Rank peer, Liveness liveness, Rank missing) const {
   return true;
 }
 
-// A rank that is gone without having finished this operation will never do so: someone waits for it in vain. The first
-// time it is only a suspicion, and the links are looked at once more: what the dead delivered is used first. From
-// another host it may still be on its way.
+// A rank that is gone without having finished this operation will never finish it, so someone would wait for ever. The
+// first time it is only a suspicion, and the links are looked at once more, so that what the dead rank delivered is
+// used first. What it sent from another host may still be on its way.
 Status WaitJudge::look_for_deaths(Rank missing, std::uint64_t progress) {
   for (Rank peer{0}; peer.value < ranks_; ++peer) {
     const Liveness liveness = peers_.liveness(peer);
@@ -229,7 +230,7 @@ Status WaitJudge::look_for_deaths(Rank missing, std::uint64_t progress) {
 }
 
 Status WaitJudge::gone(Rank peer, Liveness liveness) {
-  TUTTI_TRY(failures_.adopt_cause());  // whoever left after giving a cause gave it before it left
+  TUTTI_TRY(failures_.adopt_cause());  // a rank that posts a cause does so before it leaves
   const std::string end = peers_.describe_end(peer);
   if (liveness == Liveness::kDead)
     return failures_.fail_for_good(fail(Code::kRemoteError, "{} during {}", end, what_runs()), peer);
@@ -270,7 +271,7 @@ Status WaitJudge::kernel_timed_out(const Call& call, Rank missing) {
 
 void WaitJudge::warn_of_missing(Rank missing, double waited) {
   warned_ = true;
-  // Who waits for ever for anybody's message is a server between two requests: nobody is late.
+  // A rank that waits for ever for a message from any rank is a server between two requests, so nobody is late.
   const Transfer* const open = running_.exchanges() ? transfers_.open_transfer() : nullptr;
   if (running_.timeout <= 0 && open != nullptr && open->kind == Transfer::Kind::kReceive && open->peer == kNoRank)
     return;

@@ -1,5 +1,5 @@
-// Decides when a wait is in vain: causes, disagreement, deaths, the clock. In this order, so that the first cause is
-// what is reported, never its consequences.
+// Decides whether a wait can still end well: it looks at causes, disagreement, deaths and the clock. It does so in this
+// order, so that the first cause is reported, never its consequences.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@
 
 namespace tutti {
 
-/// One per communicator. raise_alarm() is for any thread; the rest for the one that runs the communicator's operation,
-/// or waits for its end in Finalize.
+/// One per communicator. raise_alarm() is for any thread, the rest for the thread that runs the communicator's
+/// operation, or waits for its end in Finalize.
 class WaitJudge final : public WaitMonitor {
  public:
-  /// All outlive this. Links and transfers are those of all calls, whatever runs them.
+  /// All arguments outlive this. Links and transfers are those of all calls, whatever runs them.
   WaitJudge(const Peers& peers, FailureHandler& failures, const RunningCall& running, RankLinks& links,
             const OpenTransfers& transfers, double reconnect_seconds, LogSource source)
       : peers_(peers),
@@ -41,7 +41,7 @@ class WaitJudge final : public WaitMonitor {
   void raise_alarm() { alarm_.store(1, std::memory_order_release); }
   /// The operation begins: it has not waited yet.
   void begin() { waiting_ = false; }
-  /// Is the wait of the running operation still worth it?
+  /// Not ok if the wait of the running operation cannot end well any more.
   Status check(Rank missing, std::uint64_t progress) override;
   /// Not ok if the running operation has waited for longer than its timeout without progress. Warns at half of that.
   Status look_at_clock(Rank missing, std::uint64_t progress);
@@ -57,7 +57,8 @@ class WaitJudge final : public WaitMonitor {
   /// Returns the rank that keeps one of these ranks from finishing the call that this rank made last; kNoRank if all
   /// have finished it. Far ranks are judged by their last answer to Peers::ask_boards().
   Culprit late_in_last_call(const std::vector<int>& ranks) const;
-  /// The failure by a kernel's timeout, which names whom the kernel waited for: the boards tell who has not come.
+  /// Fails the communicator by a kernel's timeout. The kernel named one rank that it waited for; the boards show which
+  /// rank has not come.
   Status kernel_timed_out(const Call& call, Rank missing);
 
  private:

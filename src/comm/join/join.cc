@@ -35,7 +35,7 @@ void withdraw_unique_id(const Settings& settings, const IdBytes& id) {
   (void)hub->ask([nonce = known.nonce](const std::shared_ptr<Hub>& there) {
     there->service<RootService>().withdraw(nonce);
     return Status();
-  });  // if the service thread is held up, the id goes with the process
+  });  // if the service thread is held up, the id is served until the process ends
 }
 
 Status check_ranks(const JoinRequest& request) {

@@ -19,20 +19,21 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The root answers at the deadline; one that does not is given up a little later.
+/// The root answers at the deadline. If it does not, the join ends so much later.
 constexpr milliseconds kGrace{2000};
 constexpr milliseconds kRejoinPause{50};
-/// And when it has not even been given up by then, the service thread is held up.
+/// If the join has not even ended by then, the service thread is held up.
 constexpr milliseconds kHeldUp{1000};
 constexpr milliseconds kLookPause{50};
 constexpr milliseconds kEarly{200};
 constexpr std::chrono::milliseconds kLongTime{kMaxTimeout};
-/// A root with too many connections that have proved nothing may turn a rank away: that is worth a few more tries, a
-/// dead root is not.
+/// A root with too many unauthenticated connections may refuse a rank. That is worth a few more tries; a dead root is
+/// not.
 constexpr int kMaxRefusals = 8;
 
-/// Ranks share a host when their host ids are equal and all of that host could map each other's segments; where some
-/// could not, only a process's own ranks do. From the table and the go alone, so that all ranks get the same.
+/// Ranks share a host if their host ids are equal and all ranks with that id could map each other's segments; if some
+/// could not, only the ranks of one process share one. It follows from the table and the go message alone, so that all
+/// ranks get the same answer.
 std::vector<int> hosts_of(const MemberTable& member_table, const std::vector<Rank>& apart) {
   std::set<std::string> broken;
   for (const Rank rank : apart)
@@ -107,8 +108,8 @@ Status JoinTask::run_stages(const BeforeReady& before_ready, const std::function
   return status_;
 }
 
-/// Waits for the stage's end, and asks JoinRequest::look meanwhile. kTimeout: it lasts although the deadline has
-/// passed, and the time in which the loop would have ended it.
+/// Waits for the stage's end, and asks JoinRequest::look meanwhile. Returns kTimeout if the stage has not ended by the
+/// time at which the loop would have ended it.
 Status JoinTask::wait_while(Stage stage) {
   const Deadline& deadline = request_.deadline;
   const Clock::time_point last = deadline.is_never() ? deadline.at() : deadline.at() + kGrace + kHeldUp;
@@ -132,7 +133,7 @@ bool JoinTask::ends_soon(Stage stage) {
   return stage_ != stage;
 }
 
-/// Whether a root has served it, or the join has come further. Waits for that a little while.
+/// Whether a root has accepted this rank, or the join has come further. It waits a little while for that.
 bool JoinTask::is_taken_in() {
   MutexLock lock(mutex_);
   const Clock::time_point end = Clock::now() + kLookPause;
@@ -152,7 +153,7 @@ void JoinTask::set_service(IdService service) {
   changed_.notify_all();
 }
 
-/// An exception of a step in the loop's thread ends the join. Nobody else would end it.
+/// An exception in a step in the loop's thread ends the join, because nothing else would.
 template <class Step>
 void JoinTask::run_step(const Step& step) {
   try {
@@ -188,7 +189,8 @@ void JoinTask::arm_timers() {
     if (const auto self = weak.lock()) self->warn_of_missing();
   });
   if (request_.deadline.is_never()) return;
-  // Who cannot reach a rank says so a little before the root's clock ends the join: it knows what was tried.
+  // A rank that cannot reach another one reports that a little before the root ends the join at the deadline, because
+  // only this rank knows what was tried.
   hub_->loop().after(left - std::min<std::chrono::nanoseconds>(left / 10, kEarly), [weak] {
     if (const auto self = weak.lock()) self->report_unreached();
   });
@@ -303,9 +305,11 @@ Status JoinTask::on_message(MessageType type, ByteView payload) {
     case MessageType::kFailure: {
       FailureMessage failure;
       TUTTI_TRY(decode(payload, &failure));
-      if (failure.code == Code::kInvalidUsage && !group_->member_table()) set_service(IdService::kRefused);  // used up
+      // The id was used up.
+      if (failure.code == Code::kInvalidUsage && !group_->member_table()) set_service(IdService::kRefused);
       all_fail_ = true;
-      // The root may answer with what other ranks saw of this rank's failure. The cause is known here: a lack.
+      // The root may answer with what other ranks saw of this rank's failure. If this rank lacks memory or descriptors,
+      // it knows the cause better.
       finish(own_failure_.code() == Code::kSystemError ? own_failure_ : Status(failure.code, failure.text));
       return {};
     }
@@ -353,14 +357,14 @@ Status JoinTask::take_go(ByteView payload) {
   for (const Member& member : members) made.devices.push_back(member.device);
   made.costs_text = std::move(go.costs_text);
   made.kernel_ranks = ranks_on_kernel_of(request_.rank, *group_->member_table());
-  // Its own it knows even where the list is too long to be told.
+  // This rank knows its own cores even if their list is too long to travel.
   made.kernel_cores =
       std::max(cores_on_kernel_of(request_.rank, *group_->member_table()), static_cast<int>(request_.cores.size()));
   const int here = made.hosts[static_cast<std::size_t>(request_.rank.value)];
   for (std::size_t i = 0; i < made.segments.size(); ++i)
-    if (made.hosts[i] != here) made.segments[i] = nullptr;  // what is called another host is used as one
+    if (made.hosts[i] != here) made.segments[i] = nullptr;  // a rank that counts as another host's is reached as such
   made.membership = std::make_unique<Membership>(hub_, group_, request_.rank);
-  linker_.reset();  // the rank is the membership's from here on
+  linker_.reset();  // from here on the membership takes the rank out of the group
   made.tcp_streams = std::make_unique<DataConnections>(hub_, group_, request_.rank);
   {
     const MutexLock lock(mutex_);
@@ -375,8 +379,8 @@ void JoinTask::report(const Status& why) {
   reported_ = true;
   own_failure_ = why;
   root_->send(MessageType::kFailure, encode(FailureMessage{why.code(), why.text()}));
-  if (why.code() == Code::kAborted) return finish(why);  // whoever aborts waits for nobody
-  // The root answers with the first cause, perhaps another rank's.
+  if (why.code() == Code::kAborted) return finish(why);  // an abort waits for nobody
+  // The root answers with the first cause, which may be another rank's.
   deadline_timer_ = hub_->loop().after(kGrace, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->finish(self->own_failure_);
   });
@@ -392,7 +396,7 @@ void JoinTask::on_deadline() {
   std::string text = "the join did not end within its deadline: ";
   if (!root_) {
     text += "no connection to the process that serves the unique id";
-  } else {  // which would have ended it by now
+  } else {  // the root would have ended the join by now
     text += "the process that serves the unique id is silent";
     if (!missing_.empty()) text += "; it has last waited for " + text_of(missing_);
   }
@@ -410,7 +414,7 @@ void JoinTask::warn_of_missing() {
   log(LogLevel::kWarn, LogSource{request_.rank, request_.name}, "the join is waiting for {}", what);
 }
 
-/// Tells the joining thread of the end, whatever becomes of the rest.
+/// Ends the joining thread's wait, whatever becomes of the rest of finish().
 class JoinTask::Ending {
  public:
   Ending(JoinTask& task, const Status& why) : task_(task), why_(why) {}
@@ -440,7 +444,7 @@ void JoinTask::finish(const Status& why) {
   if (!std::exchange(linker_, nullptr)) return group_.reset();
   try {
     if (ready_ && !all_fail_ && group_->member_table()) group_->abandon(request_.rank, why);  // others may have gone on
-  } catch (const std::bad_alloc&) {  // where this is its process's last rank, the end of the group tells them
+  } catch (const std::bad_alloc&) {  // if this is the process's last rank, the others see the group's connections end
   }
   group_->remove_local(request_.rank);
   group_.reset();

@@ -19,11 +19,11 @@ namespace tutti {
 class JoinTask : public std::enable_shared_from_this<JoinTask> {
  public:
   JoinTask(std::shared_ptr<Hub> hub, const JoinRequest& request, const UniqueId& id);
-  /// Blocks until the join has succeeded or failed, or a little longer than its deadline: a service thread that is held
-  /// up holds up no join. `in_vain` (may be empty): asked now and then while nobody has taken
-  /// this rank in; true ends the join.
+  /// Blocks until the join has succeeded or failed, but at most a little longer than its deadline, even if the service
+  /// thread is held up. `in_vain` (may be empty) is asked now and then while no root has accepted this rank; if it
+  /// returns true, the join ends.
   Status run(const BeforeReady& before_ready, const std::function<bool()>& in_vain, JoinResult* result);
-  /// After run().
+  /// What became of the id. Call it after run().
   IdService service() const {
     const MutexLock lock(mutex_);
     return service_;
@@ -72,21 +72,21 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   const UniqueId id_;
   HostIdentity host_;
   std::shared_ptr<Group> group_;
-  std::shared_ptr<GroupLinker> linker_;  // while it is for this join to take the rank out of the group again
+  std::shared_ptr<GroupLinker> linker_;  // set while this join would have to take the rank out of the group again
   std::shared_ptr<Dialer> dialer_;
   std::shared_ptr<Connection> root_;
-  bool ready_ = false;  // this rank has told the root that it is linked to its neighbours
+  bool ready_ = false;  // the root knows that this rank is connected to its neighbours
   bool ended_ = false;
-  bool all_fail_ = false;  // the root has said that the join fails on all ranks
+  bool all_fail_ = false;  // the root has announced that the join fails on all ranks
   bool reported_ = false;  // the root knows of this rank's failure and answers
   Status own_failure_;
   std::vector<Rank> missing_;
   int refusals_ = 0;
-  bool told_ = false;  // the loop knows that JoinRequest::look has ended the join; the joining thread's
+  bool told_ = false;  // the loop knows that JoinRequest::look has ended the join; used by the joining thread only
   EventLoop::TimerId deadline_timer_ = 0;
   EventLoop::TimerId warn_timer_ = 0;
 
-  mutable Mutex mutex_;  // how the two threads meet
+  mutable Mutex mutex_;  // guards what the loop's thread and the joining thread share
   ConditionVariable changed_;
   Stage stage_ TUTTI_GUARDED_BY(mutex_) = Stage::kRunning;
   IdService service_ TUTTI_GUARDED_BY(mutex_) = IdService::kSilent;

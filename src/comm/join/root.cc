@@ -15,7 +15,7 @@ constexpr std::chrono::seconds kMissingReports{1};
 constexpr std::chrono::seconds kEndAfterDone{10};
 constexpr std::chrono::seconds kEndAfterFailure{3};
 constexpr std::size_t kMaxPast = 256;
-/// For so long after a failed join, ranks that come late are told why it failed.
+/// For so long after a failed join, ranks that come late get the reason why it failed.
 constexpr std::chrono::seconds kLateRanks{60};
 
 Status used_up() { return fail(Code::kInvalidUsage, "this unique id was used already: one id makes one communicator"); }
@@ -110,7 +110,7 @@ Status RootSession::take_join(Connection* from, ByteView payload) {
 }
 
 bool RootSession::fits(const JoinMessage& join) {
-  if (state_ == State::kLinking) {  // complete without it: this is a rank too many
+  if (state_ == State::kLinking) {  // all ranks are there already, so this is one too many
     const auto found = joined_.find(join.member.rank);
     const std::string other = found == joined_.end() ? "" : " and " + describe(found->second.join.member);
     fail_all(fail(Code::kInvalidArgument, "rank {} joined twice: {}{}", join.member.rank.value, describe(join.member),
@@ -141,7 +141,8 @@ void RootSession::complete() {
   send_table(table);
 }
 
-/// To the first process; the others are told who has it before them. Of a process its lowest rank is told.
+/// Sends the table to the first process. The others get the name of the process that they have it from. The lowest rank
+/// of a process gets the message.
 void RootSession::send_table(const TableMessage& table) {
   const ProcessOrder order(table.members, 0);
   for (std::size_t place = 0; place < order.size(); ++place) {
@@ -158,7 +159,7 @@ void RootSession::send_table(const TableMessage& table) {
 }
 
 bool RootSession::settings_agree() {
-  std::vector<std::string> names;  // those of the first rank in its order, then what only others have
+  std::vector<std::string> names;  // the settings of the first rank in its order, then those that only others have
   for (const auto& [rank, joined] : joined_)
     for (const AgreedSetting& setting : joined.join.agreed)
       if (std::find(names.begin(), names.end(), setting.name) == names.end()) names.push_back(setting.name);
@@ -242,7 +243,7 @@ void RootSession::fail_all(const Status& why) {
   const std::vector<std::byte> message = encode(FailureMessage{why.code(), why.text()});
   failure_ = why;
   state_ = State::kFailed;
-  send_to_all(MessageType::kFailure, message);  // first of all: what follows may lack memory
+  send_to_all(MessageType::kFailure, message);  // comes first, because what follows may run out of memory
   loop_.cancel(missing_timer_);
   auto timeout = std::chrono::milliseconds(kEndAfterFailure);
   for (const auto& [rank, joined] : joined_) {
@@ -264,7 +265,7 @@ void RootSession::send_to_all(MessageType type, ByteView payload) {
       joined.connection->send(type, payload);
     } catch (const std::bad_alloc&) {
       if (type == MessageType::kMissing) continue;  // the next report is a second away
-      joined.connection->close();                   // which tells that rank that its join has failed
+      joined.connection->close();                   // that rank's join fails by this
       lacks_memory = true;
     }
   }
@@ -299,7 +300,7 @@ void RootSession::end_if_idle() {
 void RootSession::end() {
   if (!ended_) return;
   const auto self = shared_from_this();
-  Status answer = no_memory();  // if there is none for the text
+  Status answer = no_memory();  // in case there is none for the text
   try {
     answer = state_ == State::kFailed ? failure_ : used_up();
   } catch (const std::bad_alloc&) {
@@ -367,7 +368,7 @@ void RootService::serve(const std::shared_ptr<Connection>& connection) {
   const auto past = std::find_if(past_.begin(), past_.end(), [&](const Past& item) { return item.id == id; });
   if (past == past_.end()) return connection->close();
   connection->send(MessageType::kFailure, encode(FailureMessage{past->answer.code(), past->answer.text()}));
-  // The other end closes when it has read this; one that does not is closed here.
+  // The other end closes the connection when it has read this. If it does not, this end closes it.
   hub_.loop().after(kEndAfterDone, [weak = std::weak_ptr<Connection>(connection)] {
     if (const auto kept = weak.lock()) kept->close();
   });
@@ -379,7 +380,8 @@ void RootService::ended(const KeyId& id, const Status& answer) {
   if (answer.code() != used_up().code()) last_failure_ = Clock::now();
   past_.push_back(Past{id, found->second.session->secret(), answer});
   if (past_.size() > kMaxPast) past_.pop_front();
-  const Active last = std::move(found->second);  // may hold the hub's last user: freed when all else is done
+  // It may hold the hub's last user, so it is freed when all else is done.
+  const Active last = std::move(found->second);
   active_.erase(found);
 }
 

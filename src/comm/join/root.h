@@ -1,5 +1,5 @@
-// The root: serves unique ids. It collects the ranks that join by an id, checks that they fit together, has everyone
-// told about everyone and lets all go at once, or gives all the first cause of failure.
+// The root serves unique ids. It collects the ranks that join by an id, checks that they fit together, spreads the
+// table of all ranks, and lets all ranks go at once. If the join fails, it gives all of them the first cause.
 #pragma once
 
 #include <deque>
@@ -20,17 +20,17 @@ namespace tutti {
 /// One id, from its creation until all its ranks have had their answer. Loop thread only.
 class RootSession : public std::enable_shared_from_this<RootSession> {
  public:
-  /// Called once, when nobody needs the session any more, with what later ranks are to be told.
+  /// Called once, when nobody needs the session any more. `answer` is for ranks that come later.
   using Ended = std::function<void(const Status& answer)>;
 
   RootSession(EventLoop& loop, const UniqueId& id, Ended ended);
-  /// Also listens on the unix socket named by the secret.
+  /// Listens on the unix socket that is named by the secret.
   Status open(PendingConnections& pending);
   void serve(const std::shared_ptr<Connection>& connection);
   void stop();
-  /// Nobody has come and nobody will: ends as if used up.
+  /// Ends the session as if the id were used up, if nobody has joined yet.
   void withdraw();
-  /// Ends a join that has begun and has not ended: all its ranks are told why.
+  /// Ends a join that has begun and has not ended. All its ranks get `why`.
   void fail_join(const Status& why);
 
   const Key& secret() const { return id_.secret; }
@@ -74,8 +74,8 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
   std::unique_ptr<Acceptor> acceptor_;
   std::map<Connection*, std::shared_ptr<Connection>> connections_;
   std::map<Rank, Joined> joined_;
-  std::map<const Connection*, Rank> by_connection_;  // of those
-  std::set<Rank> answered_;                          // ranks that were told of the failure
+  std::map<const Connection*, Rank> by_connection_;  // the key in joined_
+  std::set<Rank> answered_;                          // ranks that have got the failure
   std::int32_t ranks_ = 0;
   EventLoop::TimerId missing_timer_ = 0;
   EventLoop::TimerId end_timer_ = 0;
@@ -87,13 +87,13 @@ class RootService final : public HubService {
   static constexpr Role kRole = Role::kJoin;
   explicit RootService(Hub& hub) : hub_(hub) {}
   ~RootService() override;
-  /// Starts to serve; `user` keeps the hub as long as the id is served.
+  /// Starts to serve the id. `user` keeps the hub for as long as the id is served.
   Status add(const UniqueId& id, std::shared_ptr<Hub> user);
-  /// Serves it no more, if it still does.
+  /// Ends the service of the id, if nobody has joined by it.
   void withdraw(const KeyId& id);
   bool find_secret(const KeyId& id, Key* secret) const override;
   void serve(const std::shared_ptr<Connection>& connection) override;
-  /// Ranks are expected while an id is served, and for a while afterwards to be told what became of it.
+  /// Ranks are expected while an id is served, and for a while afterwards, when they get what became of it.
   Expected expects(const Arrival& arrival) const override;
   /// Ends all joins that have begun.
   void fail_all(const Status& why) override;

@@ -45,13 +45,13 @@ Status read_content(const std::string& path, std::vector<std::byte>* content) {
   return {};
 }
 
-/// The last file of this process that was stretched, by a hash of its content.
+/// The key of the file that this process read last, and a hash of the file's content.
 struct Stretched {
   Mutex mutex;
   bool known TUTTI_GUARDED_BY(mutex) = false;
   Key hash TUTTI_GUARDED_BY(mutex){};
   Key key TUTTI_GUARDED_BY(mutex){};
-  /// Never destroyed: threads may join while the process ends.
+  /// It is never destroyed, because threads may join while the process ends.
   static Stretched& get() {
     static Stretched* const instance = [] {
       ::pthread_atfork(lock, unlock, unlock);  // a child may join, too

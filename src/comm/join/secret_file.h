@@ -1,4 +1,4 @@
-// TUTTI_SECRET_FILE: a file that all ranks' users have and nobody else.
+// TUTTI_SECRET_FILE names a file that the users of all ranks have, and nobody else.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace tutti {
 
-/// The key that the file's content makes; a file is stretched once per process, until its content changes.
-/// kInvalidUsage: it cannot be read, has less than 16 bytes, or others than this user may read it. Any thread; the
-/// first call takes as long as stretch().
+/// Derives a key from the file's content, once per process until the content changes; the first call takes as long as
+/// stretch(). Returns kInvalidUsage if the file cannot be read, has less than 16 bytes, or can be read by other users.
+/// Any thread.
 Status secret_file_key(const std::string& path, Key* key);
 
-/// Makes the file part of what an id demands: who carries or overhears the id, but does not have the file, can neither
-/// join by it nor serve it. Nothing changes if `path` is empty. On all ranks, before the id is used.
+/// Mixes the file into the id's secret, so that somebody who overhears the id but does not have the file can neither
+/// join by it nor serve it. Nothing changes if `path` is empty. All ranks call it before they use the id.
 Status mix_secret_file(const std::string& path, UniqueId* id);
 
 }  // namespace tutti

@@ -5,7 +5,7 @@
 namespace tutti {
 
 void AcceptedStreams::put(Rank peer, Lane lane, std::uint32_t number, TcpStream stream) {
-  TcpStream older;  // closed without the lock
+  TcpStream older;  // it is closed when the lock has been released
   {
     const MutexLock lock(mutex_);
     Place& place = places_[{peer, lane}];

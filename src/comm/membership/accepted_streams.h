@@ -15,15 +15,16 @@ namespace tutti {
 /// One per rank. Any thread.
 class AcceptedStreams {
  public:
-  /// The `number`-th stream of this peer and lane, in place of an older one that was not taken. Calls the listener.
+  /// Puts the `number`-th stream of this peer and lane there, in place of an older one that was not taken. Calls the
+  /// listener.
   void put(Rank peer, Lane lane, std::uint32_t number, TcpStream stream);
-  /// False: none is there.
+  /// Returns false if none is there.
   bool take(Rank peer, Lane lane, TcpStream* stream);
-  /// How many are there to be taken.
+  /// How many streams are there to be taken.
   std::size_t waiting() const;
-  /// The number of the last one that was taken; 0: none.
+  /// The number of the last stream that was taken; 0 if none was.
   std::uint32_t taken(Rank peer, Lane lane) const;
-  /// Called after each put(), by its thread; setting it waits for a running call.
+  /// The listener is called after each put(), by the thread of put(). Setting it waits for a running call to end.
   void set_listener(std::function<void()> listener) { slot_.set(std::move(listener)); }
 
  private:

@@ -5,7 +5,8 @@
 namespace tutti {
 namespace {
 
-/// Calls in an answer: ranks that disagree are a few calls apart at most. All of them go with the last one.
+/// So many calls go into an answer, because ranks that disagree are a few calls apart at most. The board of a rank that
+/// finishes is sent whole.
 constexpr std::uint64_t kAnswerDepth = 8;
 
 }  // namespace

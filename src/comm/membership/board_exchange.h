@@ -1,7 +1,7 @@
-// The board exchange: call boards of ranks whose memory cannot be read, as control messages.
+// The board exchange sends call boards as control messages to ranks that cannot read them in memory.
 //
-// Who has waited too long asks (kAskBoard); the hub's service thread answers from the boards of its process's ranks,
-// whatever these are doing. The copies are what the waiting rank reads.
+// A rank that has waited for long asks (kAskBoard). The service thread of the process asked answers from the boards of
+// its ranks, whatever these are doing. The waiting rank reads the copies that are made of the answers.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 namespace tutti {
 
-/// One per group. "Loop" functions belong to the loop's thread, the others to any.
+/// One per group. Functions marked "Loop" are for the loop's thread, the others for any.
 class BoardExchange {
  public:
   /// Sends one kBoard message; must not block.
@@ -31,9 +31,9 @@ class BoardExchange {
   BoardExchange(const BoardExchange&) = delete;
   BoardExchange& operator=(const BoardExchange&) = delete;
 
-  /// The board of a rank of this process; nullptr: no more, waits for a running read.
+  /// Sets the board of a rank of this process. nullptr unsets it, and waits for a running read to end.
   void set_own(Rank rank, const CallBoard* board);
-  /// Never nullptr; zeroed until something was heard of the rank. Stays where it is.
+  /// Never nullptr. The copy is zeroed until something is heard of the rank, and never moves.
   const CallBoard* copy(Rank rank) const;
   /// For how long the rank's process has owed an answer; zero if it owes none.
   Clock::duration unanswered(Rank rank, Clock::time_point now) const;
@@ -41,10 +41,10 @@ class BoardExchange {
   /// none.
   bool publish(Rank rank, const Send& send);
 
-  /// Any thread: how far an own board is; 0: nothing was called yet, or there is none.
+  /// Returns the newest call number on an own board; 0 if nothing was called yet, or there is no board.
   std::uint64_t own_sequence(Rank rank);
 
-  /// Loop: a rank of which nothing newer is known has come to this operation and is in it.
+  /// Loop: writes on the copy that the rank is in this operation, unless the copy shows a newer one.
   void note_sequence(Rank rank, std::uint64_t sequence);
   /// Loop: the answer to a question, for each of these ranks of this process the newest calls of its board. One that
   /// has none, because peers map its memory or because it has not begun, is said to be unheard: the answer shows that

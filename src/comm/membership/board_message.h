@@ -15,10 +15,9 @@ struct BoardMessage {
   std::vector<Call> calls;  ///< oldest first, none newer than the state's
 };
 
-/// What stands on a board: the newest call and, at most, `depth` in all. Any thread but none that the board's writer
-/// waits for.
+/// Reads a board's state and its newest calls, `depth` at most. Any thread that the board's writer does not wait for.
 BoardMessage read_board(Rank rank, const CallBoard& board, std::uint64_t depth);
-/// Writes what a message says on a copy; by the copy's writer.
+/// Writes what a message says on a copy. It is called by the copy's only writer.
 void write_board(const BoardMessage& message, CallBoard* copy);
 
 std::vector<std::byte> encode(const BoardMessage& message);

@@ -86,7 +86,8 @@ std::shared_ptr<PeerProcess> ControlConnections::reach(std::size_t place, int* a
   return made;
 }
 
-/// One that does not answer may have left, and those who knew as well; the next one tells.
+/// A process that does not answer may have left, and so may those that knew it. The next one in the order then reports
+/// it.
 void ControlConnections::mend() {
   std::vector<bool> those(order_->size());
   for (std::size_t place = 0; place < those.size(); ++place) {
@@ -108,7 +109,7 @@ const Connection* ControlConnections::connection_to(const ProcessId& process) co
   return found == peers_.end() ? nullptr : found->second->connection().get();
 }
 
-/// Within a host there is no link that could die.
+/// Within a host there is no network link that could die.
 bool ControlConnections::watches(const ProcessId& process, const Connection& data) const {
   const Connection* const control = connection_to(process);
   if (process == own_ || (control != nullptr && control->is_unix())) return true;

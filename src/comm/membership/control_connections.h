@@ -1,8 +1,7 @@
-// The control connections of a group: which other processes of the communicator this one is connected to, or wants to
-// be.
+// The control connections of a group lead to other processes of the communicator.
 //
-// In the join those are its neighbours (process_order.h). Later others are added when somebody needs them, and in place
-// of those whose process has ended.
+// In the join they lead to the neighbours (process_order.h). Others are added later, when somebody needs them, or in
+// place of those whose process has ended.
 #pragma once
 
 #include <cstddef>
@@ -26,66 +25,66 @@ class ControlConnections {
  public:
   using Peers = std::map<ProcessId, std::shared_ptr<PeerProcess>>;
 
-  /// The same for all of them.
+  /// What holds for all of them.
   struct Terms {
-    std::size_t mesh = 32;         ///< up to so many processes each is connected to all others
+    std::size_t mesh = 32;         ///< if there are at most so many processes, each connects to all others
     double reconnect_seconds = 0;  ///< how long a lost connection is tried again
     bool tls = false;              ///< connections between hosts must be encrypted
     std::string host_id;           ///< of this process
   };
 
-  /// `owner` is told what happens to the peers. `secret` is the communicator's, `own` this process.
+  /// `owner` hears what happens to the peers. `secret` is the communicator's, `own` is this process.
   ControlConnections(PeerOwner& owner, EventLoop& loop, const KeyId& id, const Key& secret, const ProcessId& own)
       : owner_(owner), loop_(loop), id_(id), secret_(secret), own_(own) {}
   ControlConnections(const ControlConnections&) = delete;
   ControlConnections& operator=(const ControlConnections&) = delete;
 
-  /// Before all that follows.
+  /// Call it before all that follows.
   void set_terms(const Terms& terms) { terms_ = terms; }
   const Terms& terms() const { return terms_; }
   const ProcessId& own() const { return own_; }
-  /// The secret of connections to a process: who dials an address that two hosts share (a bridge's) and reaches another
-  /// process than it meant fails the handshake, and tries the next address.
+  /// Makes the secret of connections to a process. If two hosts have the same address (a bridge's), a dialer may reach
+  /// another process than it meant; then the handshake fails, and it tries the next address.
   Status key_for(const ProcessId& process, Key* key) const;
 
-  /// The table has come. `self`: the place of this process in the order.
+  /// The table has come. `self` is the place of this process in the order.
   void open(std::shared_ptr<MemberTable> member_table, std::unique_ptr<ProcessOrder> order, std::size_t self);
   /// Any thread, once open.
   const ProcessOrder& order() const { return *order_; }
   std::size_t self() const { return self_; }
-  /// The join is over: what is made from now on is not waited for.
+  /// The join is over: nobody waits for connections that are added from now on.
   void end_join() { late_ = true; }
   void close();
 
   const Peers& peers() const { return peers_; }
-  /// nullptr: it was not needed so far.
+  /// Returns nullptr if no connection to the process was needed so far.
   std::shared_ptr<PeerProcess> find(const ProcessId& process) const;
-  /// Does not connect yet. `dials`: it is for this end to do so.
+  /// Adds a process, and does not connect yet. `dials`: this end is the one that connects.
   std::shared_ptr<PeerProcess> add(const Member& first, const std::vector<Rank>& ranks, bool dials);
   std::shared_ptr<PeerProcess> add_at(std::size_t place, bool dials);
-  /// Those that this process is connected to in the join. Of each pair the later one dials. The process that the table
-  /// came from is one of them, and there already.
+  /// Adds those that this process connects to in the join. Of each pair the later one in the order dials. The process
+  /// that the table came from is among them, and is there already.
   void add_neighbours();
-  /// A process that this one may not be connected to yet: then it dials. `allowance`: how many more may be dialled;
-  /// with none left the answer is nullptr.
+  /// Returns a process, which it dials if there is no connection yet. `allowance` says how many more may be dialled; if
+  /// none is left, it returns nullptr.
   std::shared_ptr<PeerProcess> reach(std::size_t place, int* allowance);
-  /// Whoever is left stays connected to whoever is left: dials those whom this process should now be connected to.
+  /// Dials the processes that this one should be connected to now that others have ended, so that all that are left can
+  /// reach each other.
   void mend();
 
-  /// Whether any rank of the process at a place lives, as far as it said.
+  /// Whether any rank of the process at a place lives, as far as is known here.
   bool is_present(std::size_t place) const;
-  /// The control connection to a process; nullptr: there is none, or it is down.
+  /// The control connection to a process; nullptr if there is none, or it is down.
   const Connection* connection_to(const ProcessId& process) const;
-  /// Whether a data connection to a process needs no watch of its own: the control connection goes the same way, and
-  /// notices a dead link.
+  /// Whether a data connection to a process needs no watch of its own, because the control connection goes the same way
+  /// and notices a dead link.
   bool watches(const ProcessId& process, const Connection& data) const;
 
-  /// send() reaches this connection, which is a peer's, from now on, until the peer has lost it and list_senders() is
-  /// called.
+  /// send() reaches this connection of a peer until list_senders() is called after the peer has lost it.
   void add_sender(const std::shared_ptr<Connection>& connection);
   /// send() reaches the connections that peers have now.
   void list_senders();
-  /// To all that are connected. Any thread, does not block.
+  /// Sends to all that are connected. Any thread; does not block.
   void send(MessageType type, ByteView payload);
 
  private:
@@ -96,14 +95,14 @@ class ControlConnections {
   const ProcessId own_;
   Terms terms_;
   std::shared_ptr<MemberTable> member_table_;
-  std::unique_ptr<ProcessOrder> order_;  // as the member table
-  std::size_t self_ = 0;                 // in the order
+  std::unique_ptr<ProcessOrder> order_;  // set together with the member table
+  std::size_t self_ = 0;                 // the place of this process in the order
   Peers peers_;
   bool late_ = false;    // the join is over
-  bool closed_ = false;  // nobody is dialled any more
+  bool closed_ = false;  // no process is dialled any more
 
   Mutex send_mutex_;
-  std::vector<std::shared_ptr<Connection>> senders_ TUTTI_GUARDED_BY(send_mutex_);  // any thread sends to them
+  std::vector<std::shared_ptr<Connection>> senders_ TUTTI_GUARDED_BY(send_mutex_);  // any thread sends on them
 };
 
 }  // namespace tutti

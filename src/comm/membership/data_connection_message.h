@@ -9,23 +9,23 @@
 
 namespace tutti {
 
-/// Lanes that a data connection may be for; more is refused as nonsense.
+/// How many lanes may have data connections; a larger number is refused.
 inline constexpr int kMaxLanes = 64;
 
 /// kOpenData, and kDataOpened as the answer to it.
 struct DataConnectionMessage {
-  ProcessId process{};  ///< the process that speaks
-  Rank from = kNoRank;  ///< of that process
+  ProcessId process{};  ///< the process that sends this
+  Rank from = kNoRank;  ///< a rank of that process
   Rank to = kNoRank;
   Lane lane{0};
 };
 
 /// kRequestDial: "dial me".
 struct RequestDialMessage {
-  Rank from = kNoRank;  ///< who asks
-  Rank to = kNoRank;    ///< who is to dial
+  Rank from = kNoRank;  ///< the rank that asks
+  Rank to = kNoRank;    ///< the rank that is asked to dial
   Lane lane{0};
-  std::uint32_t streams = 0;  ///< that came so far: a newer one is on its way already if the other end counts more
+  std::uint32_t streams = 0;  ///< how many came so far; if the other end counts more, a newer one is on its way already
 };
 
 std::vector<std::byte> encode(const DataConnectionMessage& message);

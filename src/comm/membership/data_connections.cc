@@ -11,7 +11,7 @@ DataConnections::DataConnections(std::shared_ptr<Hub> hub, std::shared_ptr<Group
 }
 
 DataConnections::~DataConnections() {
-  if (hub_forked()) {  // the parent's: its locks may be held by threads that are not here
+  if (hub_forked()) {  // these objects are the parent's; their locks may be held by threads that are not here
     Hub::keep_until_exit(new std::pair(std::move(hub_), std::move(group_)));
     Hub::keep_until_exit(new std::shared_ptr(std::move(accepted_)));
     return;

@@ -13,7 +13,7 @@ namespace tutti {
 
 class DataConnections final : public TcpStreamSource {
  public:
-  /// In the loop's thread.
+  /// Called in the loop's thread.
   DataConnections(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, Rank rank);
   ~DataConnections() override;
 

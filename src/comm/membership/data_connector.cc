@@ -13,7 +13,7 @@ namespace {
 constexpr std::chrono::milliseconds kStreamRetry{100};
 constexpr std::chrono::milliseconds kSilentRetry{1000};
 constexpr std::chrono::seconds kAnswerTime{10};
-/// What a single try gets, however short the timeout is.
+/// A single try gets so much time, however short the timeout is.
 constexpr std::chrono::seconds kLeastTime{1};
 
 IpAddress loopback(std::uint8_t family) {
@@ -68,7 +68,7 @@ std::shared_ptr<AcceptedStreams> DataConnector::accepted(Rank rank) const {
   return found == accepted_.end() ? nullptr : found->second;
 }
 
-/// Whether a stream could still serve anybody: both ends live.
+/// Whether a stream could still serve anybody, because both ends live.
 bool DataConnector::worth_it(const DataConnectionId& id) const {
   return accepted_.contains(id.local) && member_table_->liveness(id.local) == Liveness::kAlive &&
          member_table_->liveness(id.peer) == Liveness::kAlive;
@@ -110,7 +110,7 @@ Status DataConnector::take_ask(const ProcessId& from, ByteView payload) {
   return {};
 }
 
-/// All of the peer's addresses; its unix socket would not be what was asked for.
+/// All TCP addresses of the peer, and not its unix socket, because TCP streams are wanted.
 std::vector<DialTarget> DataConnector::targets_for(Rank peer) const {
   const Member& member = member_table_->member(peer);
   if (member.process != callbacks_.process) return tcp_targets(member.addresses, member.port, tls_);
@@ -139,7 +139,7 @@ void DataConnector::dial(const DataConnectionId& id) {
     if (const auto self = weak.lock()) self->dialed(id, why, connection);
   };
   end.dialer = std::make_shared<Dialer>(callbacks_.loop, targets_for(id.peer), Role::kData, callbacks_.id, key, done);
-  const auto dialer = end.dialer;  // it may fail, and be replaced, before start() returns
+  const auto dialer = end.dialer;  // end.dialer may fail, and be replaced, before start() returns
   const auto left = std::max<Clock::duration>(end.give_up - Clock::now(), end.silent ? kAnswerTime : kLeastTime);
   end.timer = callbacks_.loop.after(left, [weak = weak_from_this(), id] {
     if (const auto self = weak.lock()) self->dial_late(id);
@@ -147,7 +147,7 @@ void DataConnector::dial(const DataConnectionId& id) {
   dialer->start();
 }
 
-/// Nobody has said no, but the time is over.
+/// Nobody has refused, but the time is over.
 void DataConnector::dial_late(const DataConnectionId& id) {
   const auto found = ends_.find(id);
   if (found == ends_.end() || !found->second.dialer) return;
@@ -198,9 +198,10 @@ Status DataConnector::take_opened(const DataConnectionId& id, MessageType type, 
   return {};
 }
 
-/// `silent`: the peer's host took the connection. Whether its process is stopped, and for how long that may be, is for
-/// the control connection and the deadline of whoever waits to say: the timeout is for peers that are not reached. A
-/// host that has taken so many connections that it drops the next one is reached as long as its process is.
+/// `silent` means that the peer's host accepted the connection. Then the timeout, which is for peers that are not
+/// reached, does not count: the control connection finds out whether the process lives, and the deadline of whoever
+/// waits ends the wait. A host may also have so many connections that it drops the next one, so a peer that was silent
+/// still counts as reached while the control connection is up.
 void DataConnector::dial_failed(const DataConnectionId& id, const Status& why, bool silent) {
   const auto found = ends_.find(id);
   if (found == ends_.end()) return;

@@ -1,8 +1,8 @@
-// The data connector: makes the TCP streams of a group's ranks, one a peer and lane when somebody wants it.
+// The data connector makes the TCP streams of a group's ranks: one for each peer and lane, when somebody wants it.
 //
-// Of a pair the higher rank dials, whoever wants the stream; the lower one asks it to over the control connection. A
-// data connection passes the handshake of all connections (role kData), then says which one it is, and after the
-// answer its socket is handed to the endpoints of both ends.
+// The higher rank of a pair dials. If the lower one wants the stream, it asks for that over the control connection. A
+// data connection passes the handshake of all connections (role kData) and then names the ranks and the lane that it is
+// for. After the answer, both ends hand its socket to their endpoints.
 #pragma once
 
 #include <compare>
@@ -37,41 +37,43 @@ class DataConnector : public std::enable_shared_from_this<DataConnector> {
     EventLoop& loop;
     KeyId id;
     ProcessId process;
-    std::uint16_t port;                                                               ///< of the own hub
-    std::function<Status(const ProcessId& to, Key* key)> key_for;                     ///< what that process asks for
-    std::function<void(const ProcessId& to, const RequestDialMessage& message)> ask;  ///< over the control connection
+    std::uint16_t port;  ///< the port of this process's hub
+    /// Makes the key that connections to that process must prove.
+    std::function<Status(const ProcessId& to, Key* key)> key_for;
+    /// Sends a request over the control connection.
+    std::function<void(const ProcessId& to, const RequestDialMessage& message)> ask;
     std::function<void(Rank from, const FailureCause& cause)> post_cause;
-    std::function<bool(const ProcessId& to)> in_touch;  ///< the control connection is up
-    std::function<bool(const ProcessId& to, const Connection& end)>
-        watches;  ///< the control connection goes the same way as the data connection, and notices a dead link
+    std::function<bool(const ProcessId& to)> in_touch;  ///< whether the control connection is up
+    /// Whether the control connection goes the same way as the data connection and so notices a dead link.
+    std::function<bool(const ProcessId& to, const Connection& end)> watches;
   };
   explicit DataConnector(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
 
-  /// The table has come. `timeout`: how long a rank that cannot be reached is tried, in seconds.
+  /// The table has come. `timeout` says for how many seconds a rank that cannot be reached is tried.
   void open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& locals, double timeout, bool tls);
   void remove_local(Rank rank);
   void close();
 
-  /// What has been accepted for a local rank; nullptr: not one of this process. Once open.
+  /// What has been accepted for a local rank; nullptr if the rank is not one of this process. Call it after open().
   std::shared_ptr<AcceptedStreams> accepted(Rank rank) const;
-  /// A rank that had taken so many streams wants the next one: it may be there by now.
+  /// A rank wants the next stream. It had `taken` so many, so the next one may have come by now.
   void want(const DataConnectionId& end, std::uint32_t taken);
-  /// This process can take no connections: whoever waits for one fails by that.
+  /// This process can take no connections, so whoever waits for one fails because of `why`.
   void end_waits(const Status& why);
-  /// An accepted data connection.
+  /// Takes over an accepted data connection.
   void serve(const std::shared_ptr<Connection>& connection);
   Status take_ask(const ProcessId& from, ByteView payload);
-  /// The control connection to a process is new: what was asked for and did not come is asked for again.
+  /// The control connection to a process is new, so what was asked for and did not come is asked for again.
   void ask_again(const ProcessId& process);
 
  private:
   struct End {
-    bool wanted = false;        // and on its way
-    bool silent = false;        // the peer's host takes connections, but nobody answers
-    std::uint32_t streams = 0;  // that were made
+    bool wanted = false;        // somebody waits for a stream, which is on its way
+    bool silent = false;        // the peer's host accepts connections, but nobody answers
+    std::uint32_t streams = 0;  // how many were made
     Clock::time_point give_up{};
     std::shared_ptr<Dialer> dialer;
-    std::shared_ptr<Connection> connection;  // open, waits for the answer
+    std::shared_ptr<Connection> connection;  // it is open, and waits for the answer
     EventLoop::TimerId timer = 0;            // for the answer, or the next try
   };
 
@@ -96,9 +98,9 @@ class DataConnector : public std::enable_shared_from_this<DataConnector> {
   std::shared_ptr<MemberTable> member_table_;
   double timeout_ = 0;
   bool tls_ = false;
-  std::map<Rank, std::shared_ptr<AcceptedStreams>> accepted_;  // of the local ranks
+  std::map<Rank, std::shared_ptr<AcceptedStreams>> accepted_;  // by local rank
   std::map<DataConnectionId, End> ends_;
-  std::map<Connection*, std::shared_ptr<Connection>> unnamed_;  // accepted, have not said which they are
+  std::map<Connection*, std::shared_ptr<Connection>> unnamed_;  // accepted, have not said yet which they are
 };
 
 }  // namespace tutti

@@ -56,7 +56,7 @@ std::shared_ptr<GroupLinker> Group::add_local(const LocalRank& local, GroupLinke
   const auto added = locals_.insert(local.rank).first;
   try {
     linker_->add_local(local.rank, std::move(linked));
-  } catch (...) {  // nobody would take the rank away again, or what `linked` holds
+  } catch (...) {  // nothing else would remove the rank again, or what `linked` holds
     locals_.erase(added);
     throw;
   }
@@ -138,7 +138,7 @@ Status Group::on_stranger_message(Connection* from, MessageType type, ByteView p
 }
 
 void Group::attach(const ProcessId& process, const std::shared_ptr<Connection>& connection) {
-  if (!member_table_) return linker_->park(process, connection);  // its table came before ours, or it waits for ours
+  if (!member_table_) return linker_->park(process, connection);  // it has the table already, or waits for it from here
   const auto place = order().find(process);
   if (!place || *place == connections_.self()) return connection->close();
   auto peer = connections_.find(process);
@@ -183,9 +183,9 @@ Status Group::on_message(PeerProcess& peer, MessageType type, ByteView payload) 
   }
 }
 
-/// Once linked, kLinked comes on connections that were made later, or again.
+/// Once the group is linked, kLinked comes only on connections that were made later, or again.
 Status Group::on_linker_message(PeerProcess& peer, MessageType type, ByteView payload) {
-  const auto self = shared_from_this();  // the end of a join may be that of the group
+  const auto self = shared_from_this();  // the end of a join may end the group
   if (const auto linker = linker_) return linker->on_message(peer, type, payload);
   if (type != MessageType::kLinked) return fail(Code::kRemoteError, "a message of the join, which is over");
   peer.linked = true;

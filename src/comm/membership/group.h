@@ -1,8 +1,9 @@
-// A group: the ranks of this process in one communicator, and what its processes tell each other while it lives: how
-// ranks end, why it failed, how far the calls are.
+// A group is the ranks of this process in one communicator. It exchanges with the communicator's other processes how
+// ranks end, why the communicator failed, and how far its calls are.
 //
-// Few processes are all connected to all; of many each is connected to a few, and what it hears of ranks and causes it
-// passes on, once, when it was new (process_order.h, docs/design/rendezvous.md).
+// If there are few processes, each is connected to all others. If there are many, each is connected to a few, and
+// passes on what it hears of ranks and causes the first time that it hears it (process_order.h,
+// docs/design/rendezvous.md).
 #pragma once
 
 #include <chrono>
@@ -28,11 +29,11 @@ namespace tutti {
 
 class Hub;
 
-/// Made by the first local join of an id, gone when the last local rank has left. The hub must outlive it: memberships
-/// and joins hold on to the hub.
+/// The first local join of an id makes the group, which ends when the last local rank has left. The hub must outlive
+/// it, so memberships and joins hold on to the hub.
 class Group final : public PeerOwner, public std::enable_shared_from_this<Group> {
  public:
-  /// A rank of this process that joins. The first one of a group decides all but the number.
+  /// A rank of this process that joins. All but the number is taken from the first one of a group.
   struct LocalRank {
     Rank rank = kNoRank;
     bool tcp = false;  ///< data travels by TCP within a host, too
@@ -43,29 +44,29 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
 
   // Loop thread only.
   Status key_for(const ProcessId& process, Key* key) const { return connections_.key_for(process, key); }
-  /// Who links the rank to the others, and then calls `linked`. nullptr: the group has begun without this rank, or has
-  /// it.
+  /// Returns the linker, which connects the rank to the others and then calls `linked`. Returns nullptr if the group
+  /// has begun without this rank, or has it already.
   std::shared_ptr<GroupLinker> add_local(const LocalRank& local, GroupLinker::Linked linked);
-  /// The local rank is gone; the group closes with the last one.
+  /// The local rank is gone. The group closes when the last one is.
   void remove_local(Rank rank);
-  /// An accepted control connection.
+  /// Takes over an accepted control connection.
   void serve(const std::shared_ptr<Connection>& connection);
   void say_all_goodbyes();
   /// Ends the join of this process's ranks, if it has not ended; this process is to blame.
   void fail_join(const Status& why);
   /// Ends the join or, after it, the communicator; this process is to blame.
   void fail_all(const Status& why);
-  /// Once linked.
+  /// The memory of each rank that is mapped here. Call it once the group is linked.
   const std::vector<std::shared_ptr<Segment>>& segments() const { return segments_; }
   /// Whether the memory of the host could be mapped.
   bool maps_host() const { return maps_host_; }
   DataConnector& connector() { return *connector_; }
   /// Whether connections between hosts must be encrypted; the same on all ranks, or their join fails.
   bool tls() const { return connections_.terms().tls; }
-  /// Whether a process may come over TCP: until a rank of this one may go, and as long as there is one on another host
-  /// or data travels by TCP within one.
+  /// Whether another process may connect over TCP: before the join has ended, and later if a rank is on another host or
+  /// data travels by TCP within a host.
   bool expects_tcp() const;
-  /// All ranks are linked to their neighbours. `apart`: some of a host do not share its memory, and what they say
+  /// All ranks are connected to their neighbours. `apart`: some ranks of a host do not share its memory, so their data
   /// travels by TCP.
   void let_go(bool apart) {
     let_go_ = true;
@@ -75,15 +76,15 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   /// See Membership. `dials`: also those that this process is not connected to.
   void ask_boards(const std::vector<Rank>& of, bool dials);
 
-  // For its linker. Loop thread only.
+  // What follows is for its linker. Loop thread only.
   ControlConnections& connections() { return connections_; }
   /// Random, and the same in all processes.
   Status comm_id(std::uint64_t* comm_id) const;
   /// The table has come; `self` is the place of this process in the order.
   void open(TableMessage table, std::unique_ptr<ProcessOrder> order, std::size_t self);
-  /// The ranks of this process, those that left included. Once open.
+  /// The ranks of this process, those that left included. Call it once the group is open.
   const std::vector<Rank>& here() const { return here_; }
-  /// A connection on which a process has introduced itself.
+  /// Takes a connection on which a process has introduced itself.
   void attach(const ProcessId& process, const std::shared_ptr<Connection>& connection);
   void set_linked(std::vector<std::shared_ptr<Segment>> segments, bool maps_host);
 
@@ -97,13 +98,13 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   void on_death(PeerProcess& peer, const std::string& note) override;
   bool lives(const PeerProcess& peer) const override;
 
-  // Any thread, once linked.
+  // What follows is for any thread, once the group is linked.
   /// See Membership.
   Status secret_of_child(const KeyId& nonce, Key* secret) const;
   const std::shared_ptr<MemberTable>& member_table() const { return member_table_; }
   void post_cause(Rank from, const FailureCause& cause);
   void say_goodbye(Rank from, std::uint64_t last_sequence);
-  /// The rank gives up its membership without a goodbye. If `why` is an error, its text is told to the others.
+  /// The rank gives up its membership without a goodbye. If `why` is an error, its text is sent to the others.
   void abandon(Rank from, const Status& why);
   BoardExchange& boards() { return *boards_; }
   void publish_board(Rank of);
@@ -131,16 +132,16 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   ControlConnections connections_;
   const std::shared_ptr<DataConnector> connector_;
   MemberEventBatch events_;
-  std::shared_ptr<GroupLinker> linker_;                              // until linked
-  std::set<Rank> locals_;                                            // that have not left
-  std::vector<Rank> here_;                                           // those that left included; as the member table
-  std::map<Connection*, std::shared_ptr<Connection>> unintroduced_;  // accepted, not introduced yet
-  bool tcp_ = false;                                                 // data travels by TCP within a host
+  std::shared_ptr<GroupLinker> linker_;  // nullptr once the group is linked
+  std::set<Rank> locals_;                // the local ranks that have not left
+  std::vector<Rank> here_;  // the local ranks, those that left included; set together with the member table
+  std::map<Connection*, std::shared_ptr<Connection>> unintroduced_;  // accepted, the process is not known yet
+  bool tcp_ = false;                                                 // data travels by TCP also within a host
   bool let_go_ = false;
   bool maps_host_ = false;
   std::vector<std::shared_ptr<Segment>> segments_;
   EventLoop::TimerId mend_timer_ = 0;
-  std::unique_ptr<BoardExchange> boards_;      // as the member table
+  std::unique_ptr<BoardExchange> boards_;      // set together with the member table
   std::shared_ptr<MemberTable> member_table_;  // set before any other thread can see the group as linked
 };
 

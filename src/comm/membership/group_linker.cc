@@ -10,8 +10,8 @@
 namespace tutti {
 namespace {
 
-/// Connections that a process makes at a time in a join: of hundreds of processes that begin at once, each has its
-/// handshakes done within their time.
+/// A process dials so many others at a time in a join, so that handshakes end within their time even if hundreds of
+/// processes begin at once.
 constexpr std::size_t kDialsAtOnce = 8;
 constexpr std::size_t kTableLimit = 64 * 1024 * 1024;
 constexpr std::size_t kControlLimit = 64 * 1024;
@@ -19,7 +19,7 @@ constexpr std::size_t kControlLimit = 64 * 1024;
 }  // namespace
 
 Status GroupLinker::follow(const TableSourceMessage& message) {
-  const auto kept_group = group_.shared_from_this();  // what fails may end the join of the last rank here
+  const auto kept_group = group_.shared_from_this();  // a failure may end the join of the last rank here
   ControlConnections& connections = group_.connections();
   if (group_.member_table() || !connections.peers().empty())
     return fail(Code::kRemoteError, "the root says twice where the table comes from");
@@ -43,10 +43,10 @@ Status GroupLinker::begin(ByteView data) {
     if (!self || static_cast<std::size_t>(rank.value) >= table.members.size() ||
         table.members[static_cast<std::size_t>(rank.value)].process != connections.own())
       return fail(Code::kInternalError, "rank {} is not where the root says it is", rank.value);
-  for (const auto& [process, peer] : connections.peers())  // the parent, if the root has told the truth
+  for (const auto& [process, peer] : connections.peers())  // there is one, which must be the parent in the order
     if (order->find(process) != order->parent(*self)) return fail(Code::kRemoteError, "a table from somebody else");
   const auto kept_group = group_.shared_from_this();  // each step may end the join of the last rank here
-  const auto kept = shared_from_this();               // or the linking
+  const auto kept = shared_from_this();               // and the linker with it
   table_.assign(data.begin(), data.end());
   segments_.resize(table.members.size());
   group_.open(std::move(table), std::move(order), *self);
@@ -60,7 +60,7 @@ void GroupLinker::connect_to_neighbours() {
   ControlConnections& connections = group_.connections();
   connections.add_neighbours();
   unlinked_ = connections.peers().size();
-  // In the order of random numbers, so that not all begin with the same one.
+  // The order is that of random numbers (ProcessId), so that not all processes begin with the same one.
   for (const auto& [process, peer] : connections.peers())
     if (peer->dials() && !peer->connection()) to_dial_.push_back(peer);
   for (std::size_t i = 0; i < kDialsAtOnce; ++i) dial_next();
@@ -75,7 +75,7 @@ void GroupLinker::dial_next() {
   peer->connect();
 }
 
-/// A process makes another connection only when its last one has ended: the newest counts.
+/// A process makes another connection only when its last one has ended, so the newest counts.
 void GroupLinker::park(const ProcessId& process, const std::shared_ptr<Connection>& connection) {
   const auto there = early_.find(process);
   if (there != early_.end() && there->second->is_unix() && !connection->is_unix()) return connection->close();
@@ -93,7 +93,7 @@ void GroupLinker::park(const ProcessId& process, const std::shared_ptr<Connectio
 
 void GroupLinker::expect_table(const PeerProcess& peer) const { peer.connection()->set_limit(kTableLimit); }
 
-/// The dialled process speaks first: it does so once it has the table, and could not understand anything before.
+/// The dialled process sends first, when it has the table, because before that it could not understand anything.
 void GroupLinker::greet(PeerProcess& peer) {
   const ProcessOrder& order = group_.connections().order();
   const std::size_t place = *order.find(peer.process());
@@ -122,7 +122,7 @@ Status GroupLinker::take_table(PeerProcess& peer, ByteView payload) {
 }
 
 Status GroupLinker::take_linked(PeerProcess& peer) {
-  if (std::exchange(peer.linked, true) || finished_) return {};  // back after a loss, or late
+  if (std::exchange(peer.linked, true) || finished_) return {};  // it is back after a loss, or comes after the join
   --unlinked_;
   if (peer.dials()) {
     peer.send(MessageType::kLinked, {});
@@ -137,7 +137,7 @@ HostMemory GroupLinker::host_layout() const {
   return HostMemory::of_host(group_.member_table()->members(), connections.order(), connections.self());
 }
 
-/// The first process of a host makes its memory, the others wait for it.
+/// The first process of a host makes the host's memory, and the others wait for it.
 void GroupLinker::find_memory() {
   if (host_layout().size().value == 0) return have_memory(Memory::kMapped, nullptr);
   if (group_.connections().order().host_parent(group_.connections().self())) return;
@@ -172,7 +172,7 @@ Status GroupLinker::take_memory(const PeerProcess& peer, ByteView payload) {
   return {};
 }
 
-/// Without the host's memory the ranks of this process still share some.
+/// If the host's memory cannot be mapped, the ranks of this process still share some.
 void GroupLinker::have_memory(Memory outcome, std::shared_ptr<Segment> whole) {
   const bool apart = outcome == Memory::kApart;
   const HostMemory layout = apart ? HostMemory(group_.member_table()->members(), group_.here()) : host_layout();
@@ -188,7 +188,7 @@ void GroupLinker::have_memory(Memory outcome, std::shared_ptr<Segment> whole) {
   check_linked();
 }
 
-/// To those who have it from here. A descriptor does not travel over TCP.
+/// Sends the host's memory to those who have it from here. A descriptor does not travel over TCP.
 void GroupLinker::send_memory(PeerProcess& peer) const {
   const ControlConnections& connections = group_.connections();
   const auto parent = connections.order().host_parent(*connections.order().find(peer.process()));
@@ -214,7 +214,7 @@ void GroupLinker::finish(const Status& why) {
   whole_.reset();
   for (auto& [rank, linked] : locals_)
     if (linked) waiting.push_back(std::exchange(linked, nullptr));
-  const auto kept = shared_from_this();  // the group lets go of it
+  const auto kept = shared_from_this();  // the group lets go of this linker
   group_.connections().end_join();
   if (why.ok()) group_.set_linked(std::move(segments_), memory_ == Memory::kMapped);
   for (const Linked& linked : waiting) linked(why);

@@ -1,7 +1,9 @@
-// The group linker: a group's part in the join of its ranks, from the root's word to all that a communicator needs.
+// The group linker does a group's part in the join of its ranks. It connects the process to its neighbours, and finds
+// the memory of its host.
 //
-// The table and the memory of the host come from another process, or are made here, and are passed on; the neighbours
-// are dialled, or dial. When all of them are connected and the memory is known, the local ranks are told.
+// The table comes from the root or from another process, and is passed on; so is the memory of the host, which its
+// first process makes. One of each two neighbours dials the other. When all of them are connected and the memory is
+// known, the linker calls the local joins.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +23,12 @@ namespace tutti {
 
 class Group;
 
-/// Loop thread only. Gone after the join: its group lets go of it when all are linked, a join when it ends. One that
-/// has failed stays with the group, whose ranks then leave.
+/// Loop thread only. It does not outlive the join: its group lets go of it when all are linked, and each join does when
+/// it ends. If it has failed, it stays with the group, whose ranks then leave.
 class GroupLinker : public std::enable_shared_from_this<GroupLinker> {
  public:
-  /// What a local join wants to know. Called once; `why` ok: connected, and the memory of the host is mapped if it can
-  /// be.
+  /// Called once for each local join. If `why` is ok, the process is connected to its neighbours, and the memory of the
+  /// host is mapped if it can be.
   using Linked = std::function<void(const Status& why)>;
 
   explicit GroupLinker(Group& group) : group_(group) {}
@@ -34,26 +36,26 @@ class GroupLinker : public std::enable_shared_from_this<GroupLinker> {
   void add_local(Rank rank, Linked linked) { locals_[rank] = std::move(linked); }
   void remove_local(Rank rank) { locals_.erase(rank); }
 
-  /// The root says where the table comes from.
+  /// Takes the root's message that says where the table comes from.
   Status follow(const TableSourceMessage& message);
-  /// The table has come, from the root or the process that has it first.
+  /// Takes the table, which comes from the root or from another process.
   Status begin(ByteView table);
-  /// An accepted connection to a process, while there is no table to tell whether it belongs here.
+  /// Keeps an accepted connection while there is no table that says whether its process belongs here.
   void park(const ProcessId& process, const std::shared_ptr<Connection>& connection);
-  /// The process that the table comes from is connected: it speaks first.
+  /// The process that the table comes from is connected. It sends first.
   void expect_table(const PeerProcess& peer) const;
-  /// First words to a process that has dialled this one.
+  /// Sends the first messages to a process that has dialled this one.
   void greet(PeerProcess& peer);
-  /// kTable, kSegment and kLinked.
+  /// Takes kTable, kSegment and kLinked.
   Status on_message(PeerProcess& peer, MessageType type, ByteView payload);
   /// Names the processes that the join still waits for here: "rank 3 (process 12 on host b) cannot be reached:
   /// 10.0.0.2:4000: no answer yet". Empty if there are none.
   std::string unreached() const;
 
-  /// All are linked, or cannot be: tells the local ranks. Later calls do nothing.
+  /// Calls the local joins, because all are linked or cannot be. Later calls do nothing.
   void finish(const Status& why);
   bool is_finished() const { return finished_; }
-  /// This process is to blame for what ends the join of its ranks.
+  /// Ends the join of this process's ranks, for which this process is to blame.
   void fail_local(const Status& why);
   /// The group closes.
   void close();
@@ -73,14 +75,14 @@ class GroupLinker : public std::enable_shared_from_this<GroupLinker> {
   void check_linked();
 
   Group& group_;
-  std::map<Rank, Linked> locals_;  // called, and empty, once finished
+  std::map<Rank, Linked> locals_;  // once finished they have been called, and are empty
   bool finished_ = false;
-  std::map<ProcessId, std::shared_ptr<Connection>> early_;  // introduced before the table came
-  std::size_t unlinked_ = 0;                                // neighbours
-  std::vector<std::shared_ptr<PeerProcess>> to_dial_;       // of them
+  std::map<ProcessId, std::shared_ptr<Connection>> early_;  // they introduced themselves before the table came
+  std::size_t unlinked_ = 0;                                // how many neighbours are not linked yet
+  std::vector<std::shared_ptr<PeerProcess>> to_dial_;       // neighbours that are still to be dialled
   std::vector<std::byte> table_;                            // as it travels
   Memory memory_ = Memory::kAwaited;
-  std::shared_ptr<Segment> whole_;  // the host's
+  std::shared_ptr<Segment> whole_;  // the memory of the host
   std::vector<std::shared_ptr<Segment>> segments_;
 };
 

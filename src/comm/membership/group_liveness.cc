@@ -1,4 +1,4 @@
-// What the processes of a communicator tell each other once they are linked: how ranks end, causes, boards.
+// What the processes of a communicator send each other once they are linked: ends of ranks, causes, boards.
 #include <algorithm>
 
 #include "comm/membership/group.h"
@@ -7,12 +7,12 @@
 namespace tutti {
 namespace {
 
-/// From the end of a process to new connections in its place: of a communicator that ends as a whole nothing is left by
-/// then.
+/// The time from the end of a process to new connections in its place. If the communicator ends as a whole, nothing of
+/// it is left by then.
 constexpr std::chrono::milliseconds kMendPause{250};
-/// From an attempt that failed to the next candidate.
+/// The time from an attempt that failed to the next candidate.
 constexpr std::chrono::milliseconds kNextPause{10};
-/// Connections that one search for a culprit may begin.
+/// One search for a culprit may begin so many connections.
 constexpr int kDialsAnAsk = 8;
 
 MemberEvent leave_item(Rank rank, Liveness liveness, std::uint64_t sequence, const std::string& note = {}) {
@@ -51,8 +51,8 @@ void Group::on_death(PeerProcess& peer, const std::string& note) {
   member_table_->notify();
 }
 
-/// In a mesh a process is believed about its own ranks only; else events come through others, which have proved that
-/// they belong to the communicator.
+/// In a mesh a process is believed about its own ranks only. Without a mesh, events come through other processes, which
+/// have proved that they belong to the communicator.
 Status Group::take_events(const PeerProcess& peer, ByteView payload) {
   MemberEventsMessage message;
   TUTTI_TRY(decode(payload, &message));
@@ -74,7 +74,7 @@ bool Group::apply(const MemberEvent& item) {
     boards_->note_sequence(item.rank, item.sequence);
     return member_table_->set_finishing(item.rank, item.sequence);
   }
-  if (is_local(item.rank)) {  // it knows better, but nobody will wait for it or listen to it any more
+  if (is_local(item.rank)) {  // the rank lives, but nobody will wait for it or listen to it any more
     if (member_table_->liveness(item.rank) != Liveness::kAlive || item.kind != MemberEventKind::kDead) return false;
     const std::string text =
         fmt::format("the other ranks have given rank {} ({}) up{}{}", item.rank.value,
@@ -86,7 +86,7 @@ bool Group::apply(const MemberEvent& item) {
   return member_table_->end_life(item.rank, liveness, item.sequence, item.note);
 }
 
-/// What was new here is new to others; what comes back is not new any more.
+/// What was new here may be new to others. Each process forwards an event once, so this ends.
 void Group::forward(const std::vector<MemberEvent>& items) {
   if (order().is_mesh()) return;
   events_.add(items);
@@ -111,16 +111,18 @@ void Group::on_unanswered(PeerProcess&) {
   if (member_table_ && !order().is_mesh()) mend_later(kNextPause);
 }
 
-/// The first cause; in a mesh only if a rank of this process posted it: others are not believed about it.
+/// Sends the first cause. In a mesh it does so only if a rank of this process posted it, because only that process is
+/// believed.
 void Group::send_cause(Connection& connection) const {
   const FailureCause cause = member_table_->cause();
   if (cause.code != Code::kOk && (!order().is_mesh() || is_local(cause.from)))
     connection.send(MessageType::kCause, encode(cause));
 }
 
-/// All that the peer may not have heard while there was no connection; what it has heard it hears twice.
+/// Sends all that the peer may not have heard while there was no connection. It may have heard some of it before, which
+/// does no harm.
 void Group::send_state(PeerProcess& peer) {
-  peer.send(MessageType::kLinked, {});  // there is always something to be heard
+  peer.send(MessageType::kLinked, {});  // so that the peer hears something in any case
   send_cause(*peer.connection());
   for (const Rank rank : here_)
     boards_->publish(rank, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
@@ -130,7 +132,7 @@ void Group::send_state(PeerProcess& peer) {
   connector_->ask_again(peer.process());
 }
 
-/// For the communicator's ranks there it is as if those here were dead, and as lasting.
+/// For the ranks of that process the ranks of this one are dead from now on.
 void Group::on_late_return(Connection& connection) {
   send_cause(connection);
   std::vector<MemberEvent> deaths;
@@ -155,14 +157,14 @@ void Group::post_cause(Rank from, const FailureCause& cause) {
   FailureCause sent = cause;
   sent.from = from;
   if (sent.code == Code::kOk) sent.code = Code::kInternalError;
-  // First the ranks of this process, because that takes no memory if the text is short.
+  // The ranks of this process come first, because that takes no memory if the text is short.
   if (member_table_->set_cause(sent)) member_table_->notify();
   connections_.send(MessageType::kCause, encode(sent));
 }
 
 void Group::fail_all(const Status& why) {
   if (is_linking()) return fail_join(why);
-  if (!member_table_ || locals_.empty()) return;  // its join has failed, and is about to end
+  if (!member_table_ || locals_.empty()) return;  // the group's join has failed, and is about to end
   const Rank first = *locals_.begin();
   const std::string who = describe(member_table_->member(first));
   post_cause(first, FailureCause{.code = why.code(),
@@ -179,8 +181,8 @@ void Group::say_goodbye(Rank from, std::uint64_t last_sequence) {
 
 void Group::abandon(Rank from, const Status& why) {
   if (member_table_->liveness(from) != Liveness::kAlive) return;
-  // A rank that gives up because of a cause tells that one: its word may reach a peer before the first messenger's
-  // does.
+  // A rank that gives up because of a cause sends that cause, because its message may reach a peer before that of the
+  // first messenger.
   FailureCause cause = member_table_->cause();
   if (cause.code == Code::kOk) {
     const std::string who = describe(member_table_->member(from));
@@ -191,7 +193,7 @@ void Group::abandon(Rank from, const Status& why) {
                          .text = fmt::format("rank {} ({}) gave the communicator up{}", from.value, who, reason)};
   }
   post_cause(from, cause);
-  send_events({leave_item(from, Liveness::kDead, 0)});  // who hears it twice, because it was tried twice, does not mind
+  send_events({leave_item(from, Liveness::kDead, 0)});  // a second try may send it twice, which does no harm
   if (member_table_->end_life(from, Liveness::kDead, 0)) member_table_->notify();
 }
 

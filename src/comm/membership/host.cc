@@ -11,8 +11,8 @@
 namespace tutti {
 namespace {
 
-/// Empty if the kernel does not tell. A shortage of descriptors is an error: the rank would be taken for one of another
-/// host.
+/// The boot id is empty if the kernel does not give it. A shortage of descriptors is an error, because without the id
+/// the rank would count as one of another host.
 Status read_boot_id(std::string* boot) {
   constexpr const char* kPath = "/proc/sys/kernel/random/boot_id";
   const Descriptor file(::open(kPath, O_RDONLY | O_CLOEXEC));
@@ -27,7 +27,7 @@ Status read_boot_id(std::string* boot) {
   return {};
 }
 
-/// 32 hexadecimal digits in groups, random: half of them will do.
+/// A boot id is 32 random hexadecimal digits in groups, of which the number keeps the last 16.
 std::uint64_t number_of(const std::string& boot) {
   std::uint64_t number = 0;
   for (const char digit : boot) {

@@ -13,14 +13,14 @@ struct HostIdentity {
   /// them.
   std::string host;
   /// Made of the boot id alone, so that it is equal on two ranks that run on the same cores, whatever they call their
-  /// hosts. It is 0 if the kernel does not tell.
+  /// hosts. It is 0 if the kernel gives no boot id.
   std::uint64_t kernel = 0;
 };
 
-/// An error where the process lacks what the question needs.
+/// Fails if the process lacks descriptors or memory for this.
 Status identify_host(const Settings& settings, HostIdentity* identity);
 
-/// For texts.
+/// The name of this host, for texts.
 std::string host_name();
 
 }  // namespace tutti

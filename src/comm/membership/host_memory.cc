@@ -6,7 +6,7 @@
 namespace tutti {
 namespace {
 
-/// Huge pages, where the system has them, do not cross ranks.
+/// With this alignment no huge page holds memory of two ranks.
 constexpr std::size_t kAlign = 2 * 1024 * 1024;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Host memory: one segment for all ranks of a host, made by the first of its processes and passed on from process to
-// process. So each process maps it with one call and one descriptor, however many ranks there are.
+// Host memory is one segment for all ranks of a host. The first of the host's processes makes it, and it is passed on
+// from process to process. Each process maps it with one call and one descriptor, however many ranks there are.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class HostMemory {
   /// The memory of all ranks of the host that the process at `place` is on.
   static HostMemory of_host(const std::vector<Member>& members, const ProcessOrder& order, std::size_t place);
 
-  /// 0: none of them has memory.
+  /// The size is 0 if none of the ranks has memory.
   Bytes size() const { return size_; }
   /// Puts the part of each rank into `segments`, which is by rank.
   void hand_out(const std::shared_ptr<Segment>& whole, std::vector<std::shared_ptr<Segment>>* segments) const;

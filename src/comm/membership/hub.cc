@@ -22,8 +22,8 @@ namespace {
 
 /// How long the end of a communicator may wait for the service thread.
 constexpr std::chrono::milliseconds kEndTimeout{100};
-/// How long the end of the process may wait for it. That end tears down what the thread still uses, and on a busy
-/// machine the thread's turn comes late.
+/// How long the end of the process may wait for the service thread. That end destroys what the thread still uses, and
+/// on a busy machine the thread may run late.
 constexpr std::chrono::milliseconds kExitTimeout{1000};
 /// How long a thread waits for the service thread, which never waits for anybody.
 constexpr std::chrono::seconds kServiceTimeout{10};
@@ -33,7 +33,7 @@ enum class Use : std::uint8_t {
   kForked,  ///< in a forked child
   kEnding,  ///< in a process that has begun to exit
 };
-/// Relaxed: a forked child has no other thread when it is set, and a call beside exit() may still be served.
+/// Relaxed, because a forked child has no other thread when it is set, and a call beside exit() may still be served.
 std::atomic<Use> use{Use::kAllowed};
 
 }  // namespace
@@ -48,26 +48,26 @@ Status hub_refusal() {
   return fail(Code::kInvalidUsage, "this process was forked from one that uses Tutti: it cannot use it before an exec");
 }
 
-/// Who holds the hub: weakly, so that it ends with its last user. `hubs` has each whose thread has not been joined yet:
-/// the current one and those on their way out.
+/// The process's hubs, and what lasts longer than they do. `current` is weak, so that a hub ends with its last user.
+/// `hubs` has each hub whose thread has not been joined yet: the current one and those that are ending.
 struct HubRegistry {
   Mutex mutex;
   ConditionVariable thread_ended;
   std::weak_ptr<Hub> current TUTTI_GUARDED_BY(mutex);
-  std::shared_ptr<Hub> last TUTTI_GUARDED_BY(mutex);                // of a process that ends
-  std::vector<std::pair<Hub*, bool>> hubs TUTTI_GUARDED_BY(mutex);  // and whether its thread has ended
+  std::shared_ptr<Hub> last TUTTI_GUARDED_BY(mutex);                // keeps the hub of a process that ends
+  std::vector<std::pair<Hub*, bool>> hubs TUTTI_GUARDED_BY(mutex);  // each with whether its thread has ended
   std::map<std::pair<std::type_index, std::uint64_t>, std::weak_ptr<void>> shared TUTTI_GUARDED_BY(mutex);
   std::map<std::type_index, std::shared_ptr<void>> lasting TUTTI_GUARDED_BY(mutex);
   std::vector<const void*> kept TUTTI_GUARDED_BY(mutex);
   std::map<std::pair<std::string, Rank>, std::uint64_t> rounds TUTTI_GUARDED_BY(mutex);
   std::set<std::string> topics TUTTI_GUARDED_BY(mutex);
   bool handlers_installed TUTTI_GUARDED_BY(mutex) = false;
-  /// Where the handlers are. Relaxed: a thread that ends the process while another one is the first to come here may
-  /// see either. Read without the mutex, which in a child made without fork() may be held by a thread that is not
-  /// there.
+  /// The process that has the handlers. It is relaxed, because a thread that ends the process while another one
+  /// installs them may see either value. It is read without the mutex, which in a child made without fork() may be held
+  /// by a thread that is not there.
   std::atomic<pid_t> process{0};
 
-  // Never destroyed: the service thread may run while static objects are destroyed.
+  // It is never destroyed, because the service thread may run while static objects are destroyed.
   static HubRegistry& get() {
     static HubRegistry* const instance = new HubRegistry;
     return *instance;
@@ -91,10 +91,10 @@ struct HubRegistry {
     if (hub && hub->has_groups_.load(std::memory_order_relaxed)) use.store(Use::kForked, std::memory_order_relaxed);
     get().current.reset();
     get().shared.clear();
-    get().hubs.clear();  // their threads are not here: nothing to join, nothing to free safely
+    get().hubs.clear();  // their threads are not here, so nothing can be joined or freed safely
   }
 
-  /// The last user is gone. Waits for the thread, but not for one that is kept from its work.
+  /// The hub's last user is gone. It waits for the hub's thread, but not for long if that is held up.
   static void retire(Hub* hub) {
     if (hub_forked()) return;                         // the child's copy has no thread; its memory stays
     if (!hub->thread_.joinable()) return delete hub;  // it never began, and the registry does not know it
@@ -150,7 +150,8 @@ struct HubRegistry {
     thread_ended.notify_all();
   }
 
-  /// The process ends in order: peers must not take that for a death. Nothing is freed, other threads may still run.
+  /// The process ends in order, which peers must not take for a death. Nothing is freed, because other threads may
+  /// still run.
   static void at_exit() {
     HubRegistry& registry = get();
     if (hub_forked() || registry.process.load(std::memory_order_relaxed) != ::getpid()) return;
@@ -161,15 +162,15 @@ struct HubRegistry {
       hub = registry.last = registry.current.lock();
     }
     if (hub) end_with_process(hub);
-    MutexLock lock(registry.mutex);  // hubs that have just lost their last user
+    MutexLock lock(registry.mutex);  // waits for hubs that have just lost their last user
     registry.wait_for_end(nullptr, kExitTimeout, &lock);
     const auto ending = std::move(registry.lasting);
     lock.unlock();
     registry.reap();
   }
 
-  /// Says the goodbyes and stops the thread, which should be out of libcrypto in case that is torn down
-  /// (start_crypto()). The hub stays: its users may never let go.
+  /// Says the goodbyes and stops the thread, which should not be in libcrypto while that is destroyed (start_crypto()).
+  /// The hub stays, because its users may never release it.
   static void end_with_process(const std::shared_ptr<Hub>& hub) {
     HubRegistry& registry = get();
     hub->loop_.call([hub] { hub->say_goodbyes(); }, kEndTimeout);
@@ -277,7 +278,8 @@ Status Hub::open(const Settings& settings) {
   TUTTI_TRY(Acceptor::listen_unix(loop_, *pending_, socket_name_, &unix_acceptor_));
   const Status tcp = Acceptor::listen_tcp(loop_, *pending_, settings.port_first, settings.port_last, &tcp_acceptor_);
   if (tcp.ok()) {
-    // Another program may have the port at such an address: who dials it must not take that one's end for ours.
+    // Another program may have the port at such an address, and a peer that dials it must not take that program for
+    // this one.
     if (!tcp_acceptor_->serves_ipv6()) std::erase_if(addresses_, [](const IpAddress& at) { return at.family == 6; });
     port_ = tcp_acceptor_->port();
     return {};
@@ -308,7 +310,8 @@ bool Hub::lookup(Role role, const KeyId& id, Key* secret) {
   return found->second->key_for(process_, secret).ok();
 }
 
-/// A service or a group may expect it, at the addresses that the others have or, if a service says so, at any.
+/// Whether a service or a group expects the connection: at the addresses that other processes have or, if a service
+/// says so, at any.
 bool Hub::expects(const Socket& connected) const {
   Arrival arrival;
   std::uint32_t scope = 0;
@@ -339,7 +342,7 @@ void Hub::admit_to_group(const std::shared_ptr<Connection>& connection) {
 }
 
 void Hub::fail_joins(const Status& why) {
-  const auto groups = groups_;  // a join that ends takes its group away
+  const auto groups = groups_;  // a copy, because a join that ends removes its group
   for (const auto& [id, group] : groups) {
     group->fail_join(why);
     group->connector().end_waits(why);

@@ -1,7 +1,7 @@
-// The hub: the one control service of a process, shared by its communicators.
+// The hub is the one control service of a process, shared by its communicators.
 //
-// It exists while somebody uses it: a join, a membership, an id that is served. Its service thread sleeps in the event
-// loop and moves no data. In a forked child it is dead: its descriptors are closed there, and every call is refused.
+// It exists while a join, a membership or an id that is served uses it. Its service thread sleeps in the event loop and
+// moves no data. It does not work in a forked child: its descriptors are closed there, and every call is refused.
 #pragma once
 
 #include <sys/types.h>
@@ -28,10 +28,10 @@ class Group;
 
 /// The ends of a connection over TCP that has not said anything yet.
 struct Arrival {
-  bool known = false;      ///< its ends are known
-  IpAddress own;           ///< where it came in
-  std::uint16_t port = 0;  ///< likewise
-  IpAddress other;         ///< where it came from
+  bool known = false;      ///< whether its ends are known
+  IpAddress own;           ///< the address at which it came in
+  std::uint16_t port = 0;  ///< the port at which it came in
+  IpAddress other;         ///< the address from which it came
 };
 
 /// Where connections over TCP are expected.
@@ -56,32 +56,34 @@ class HubService {
   virtual void fail_all(const Status& /*why*/) {}
 };
 
-/// Whether this process was forked from one that had communicators (or was joining): calls are kInvalidUsage then. A
-/// child of a process that only served ids starts afresh. Any thread.
+/// Whether this process was forked from one that had communicators or was joining, so that calls return kInvalidUsage.
+/// A child of a process that only served ids starts afresh. Any thread.
 bool hub_forked();
-/// Whether communicators and streams can be used: not after a fork, and not once the process exits. Any thread.
+/// Whether communicators and streams can be used. They cannot after a fork, and once the process exits. Any thread.
 bool hub_usable();
-/// Why they cannot; ok if they can.
+/// Returns why they cannot be used; ok if they can.
 Status hub_refusal();
 
-/// Waits until this process has no hub any more, service thread included; false: it is still in use after `timeout`.
+/// Waits until this process has neither hub nor service thread any more. Returns false if it still has one after
+/// `timeout`.
 bool wait_for_no_hub(std::chrono::milliseconds timeout);
 
 class Hub : public std::enable_shared_from_this<Hub> {
  public:
-  /// The process's hub, made on first need; it ends when the last of these pointers is gone. `settings` matter when it
-  /// is made: ports and interfaces. Any thread, blocks for the time of a few system calls.
+  /// Gives the process's hub, which is made on first need and ends when the last of these pointers is gone. It takes
+  /// ports and interfaces from the `settings` with which it is made. Any thread; blocks for the time of a few system
+  /// calls.
   static Status acquire(const Settings& settings, std::shared_ptr<Hub>* hub);
 
-  /// An object that the ranks of this process share, by communicator: the first caller makes it, it ends with its last
-  /// user. Any thread; needs no hub.
+  /// An object of this type that the ranks of this process in one communicator share. The first caller makes it, and it
+  /// ends with its last user. Any thread; needs no hub.
   template <class T, class Make>
   static std::shared_ptr<T> shared(std::uint64_t comm_id, const Make& make) {
     return std::static_pointer_cast<T>(
         share(typeid(T), comm_id, [&make]() -> std::shared_ptr<void> { return make(); }));
   }
-  /// The one object of this type in the process, made on first need; it ends when the process ends in order, after the
-  /// goodbyes. Any thread; needs no hub.
+  /// Gives the one object of this type in the process, which is made on first need. It ends when the process ends in
+  /// order, after the goodbyes. Any thread; needs no hub.
   template <class T>
   static Status of_process(T** object) {
     void* found = nullptr;
@@ -102,8 +104,8 @@ class Hub : public std::enable_shared_from_this<Hub> {
   Hub& operator=(const Hub&) = delete;
 
   EventLoop& loop() { return loop_; }
-  /// Runs a task in the service thread and waits for its answer. kTimeout: that thread, which never waits for anybody,
-  /// has not come to it in ten seconds; the task may still run, so it owns all that it uses. Any thread.
+  /// Runs a task in the service thread and waits for its answer. Returns kTimeout if that thread, which never waits for
+  /// anybody, has not run it in ten seconds; the task may run later, so it owns all that it uses. Any thread.
   Status ask(std::function<Status(const std::shared_ptr<Hub>& there)> task);
   PendingConnections& pending() { return *pending_; }
   const ProcessId& process() const { return process_; }
@@ -119,7 +121,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
     if (known == services_.end()) known = services_.emplace(Service::kRole, std::make_unique<Service>(*this)).first;
     return static_cast<Service&>(*known->second);
   }
-  /// The group of this process's ranks that join by an id; made when it is not there.
+  /// The group of this process's ranks that join by an id, which is made if it is not there.
   std::shared_ptr<Group> group(const KeyId& id, const Key& secret);
   void drop_group(const KeyId& id);
 
@@ -135,11 +137,12 @@ class Hub : public std::enable_shared_from_this<Hub> {
   bool lookup(Role role, const KeyId& id, Key* secret);
   void admit(const std::shared_ptr<Connection>& connection);
   void admit_to_group(const std::shared_ptr<Connection>& connection);
-  /// Ends the joins of this process's ranks, and what services wait for; and communicators that wait for a connection.
+  /// Ends the joins of this process's ranks, the joins that services serve, and communicators that wait for a
+  /// connection.
   void fail_joins(const Status& why);
-  /// The service thread has left something undone: ends the joins and the communicators of this process.
+  /// Ends the joins and the communicators of this process, because the service thread has left something undone.
   void fail_all(const Status& why);
-  /// At the end of the process: goodbye for all ranks that did not say it.
+  /// Says goodbye for all ranks that did not, at the end of the process.
   void say_goodbyes();
 
   EventLoop loop_;
@@ -148,7 +151,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   std::string socket_name_;
   std::uint16_t port_ = 0;
   std::vector<IpAddress> addresses_;
-  bool chosen_interfaces_ = false;  // these addresses and no others
+  bool chosen_interfaces_ = false;  // the caller chose the interfaces, so connections are taken at these addresses only
   std::unique_ptr<PendingConnections> pending_;
   std::unique_ptr<Acceptor> tcp_acceptor_;
   std::unique_ptr<Acceptor> unix_acceptor_;

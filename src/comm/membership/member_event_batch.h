@@ -1,5 +1,5 @@
-// Member events on their way: what a process has heard of how ranks end, which it forwards. Hundreds of ranks say
-// goodbye within milliseconds of each other: their events travel together, those of a death at once.
+// A batch of member events that a process forwards. Hundreds of ranks say goodbye within milliseconds of each other, so
+// their events travel together; those of a death are sent at once.
 #pragma once
 
 #include <chrono>
@@ -15,13 +15,13 @@ namespace tutti {
 /// Loop thread only. flush() is the last call before it ends.
 class MemberEventBatch {
  public:
-  /// Hands the items over in the order in which they came.
+  /// Sends the items, which are in the order in which they came.
   using Send = std::function<void(const std::vector<MemberEvent>& items)>;
   MemberEventBatch(EventLoop& loop, Send send) : loop_(loop), send_(std::move(send)) {}
   MemberEventBatch(const MemberEventBatch&) = delete;
   MemberEventBatch& operator=(const MemberEventBatch&) = delete;
 
-  /// Sends them within kPause, with what came before.
+  /// Sends these items within kPause, together with those that came before.
   void add(const std::vector<MemberEvent>& items);
   void flush();
 

@@ -101,8 +101,8 @@ void MemberTable::remove_listener(const std::shared_ptr<ListenerSlot>& slot) {
 }
 
 void MemberTable::notify() {
-  // From the end, because one that is removed meanwhile moves those after it: a listener may be called twice, and none
-  // is left out.
+  // It goes from the end, because a listener that is removed meanwhile moves those after it. So a listener may be
+  // called twice, but none is left out.
   for (std::size_t i = listener_count(); i-- > 0;)
     if (const auto slot = listener(i)) slot->call();
 }

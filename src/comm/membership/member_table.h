@@ -1,5 +1,5 @@
-// The member table: the lives of a communicator's ranks and the first cause of its failure, as one process knows them.
-// Shared by the process's ranks.
+// The member table is what one process knows of a communicator: the lives of its ranks and the first cause of its
+// failure. The process's ranks share it.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ class ListenerSlot {
   int running_ TUTTI_GUARDED_BY(mutex_) = 0;
 };
 
-/// Any thread, except where noted. Changes call no listener by themselves: notify() does.
+/// Any thread. Changes call no listener; notify() does.
 class MemberTable {
  public:
   explicit MemberTable(TableMessage table);
@@ -50,23 +50,23 @@ class MemberTable {
   /// "rank 2 (process 4711 on host x) died", or "left"; of a rank that has ended.
   std::string describe_end(Rank rank) const;
 
-  /// Only the first change of a rank counts. False: it had changed before. `note` is for describe().
+  /// Ends a rank's life. Only the first end counts; it returns false if there was one before. `note` is for describe().
   bool end_life(Rank rank, Liveness liveness, std::uint64_t last_sequence, const std::string& note = {});
-  /// The rank has come to Finalize, its operation number `sequence`. False: that was known.
+  /// The rank has come to Finalize, its operation number `sequence`. Returns false if that was known.
   bool set_finishing(Rank rank, std::uint64_t sequence);
-  /// All that is known of ranks that are finishing or have ended.
+  /// The events of all ranks that are known to be finishing or to have ended.
   std::vector<MemberEvent> life_events() const;
-  /// Only the first cause counts. False: there was one.
+  /// Sets the cause. Only the first one counts; it returns false if there was one before.
   bool set_cause(FailureCause cause);
 
   void add_listener(const std::shared_ptr<ListenerSlot>& slot);
   void remove_listener(const std::shared_ptr<ListenerSlot>& slot);
-  /// Calls them without locks held. Takes no memory.
+  /// Calls all listeners without locks held. Takes no memory.
   void notify() TUTTI_EXCLUDES(mutex_);
 
  private:
   std::size_t listener_count() const;
-  /// Null if there are fewer.
+  /// nullptr if there are fewer.
   std::shared_ptr<ListenerSlot> listener(std::size_t index) const;
 
   const std::uint64_t comm_id_;

@@ -24,18 +24,19 @@ Membership::Membership(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, R
 }
 
 Membership::~Membership() {
-  if (hub_forked()) {  // the parent's: its locks may be held by threads that are not here
+  if (hub_forked()) {  // these objects are the parent's; their locks may be held by threads that are not here
     Hub::keep_until_exit(new std::pair(std::move(hub_), std::move(group_)));
     return;
   }
   member_table_->remove_listener(slot_);
   slot_->set({});
   group_->boards().set_own(rank_, nullptr);
-  // Without memory for messages, the ranks of this process at least see that this one is gone.
+  // If there is no memory for messages, at least the ranks of this process see that this one is gone.
   if (!retry_without_memory([this] { group_->abandon(rank_, Status()); }) &&
       member_table_->end_life(rank_, Liveness::kDead, 0))
     member_table_->notify();
-  // Waited for, so that the descriptors are gone on return; not for long, should the service thread be held up.
+  // The call is waited for, so that the descriptors are gone on return, but not for long, in case the service thread is
+  // held up.
   retry_without_memory(
       [this] { hub_->loop().call([group = group_, rank = rank_] { group->remove_local(rank); }, kCloseTimeout); });
 }

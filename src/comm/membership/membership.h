@@ -1,5 +1,6 @@
-// Membership: what a rank knows of the lives of the ranks in its communicator, and how it tells them why it failed.
-// Written by the hub's service thread and by ranks that fail or leave, read by the rank's waiting thread.
+// The membership is what a rank knows of the lives of its communicator's ranks, and its way to report to them why the
+// communicator failed. The hub's service thread and ranks that fail or leave write it, and the rank's waiting thread
+// reads it.
 #pragma once
 
 #include <atomic>
@@ -22,22 +23,24 @@ class Hub;
 class ListenerSlot;
 class MemberTable;
 
-/// kLeft: the rank said goodbye (Destroy, or its process ended in order). kDead: its process is gone without one.
+/// kLeft: the rank said goodbye, in Destroy or because its process ended in order. kDead: its process is gone without a
+/// goodbye.
 enum class Liveness : std::uint8_t { kAlive = 0, kLeft = 1, kDead = 2 };
 
-/// Why a communicator failed, as told to its other ranks: the first cause, never the later death of the messenger.
+/// Why a communicator failed, as its ranks report it: the first cause, never the later death of the rank that reported
+/// it.
 struct FailureCause {
   Code code = Code::kOk;
-  Rank from = kNoRank;     ///< who noticed
-  Rank culprit = kNoRank;  ///< whose doing it is, where known
+  Rank from = kNoRank;     ///< the rank that noticed
+  Rank culprit = kNoRank;  ///< the rank whose fault it is, if known
   std::string text;        ///< one sentence
 };
 
-/// One per rank and communicator, made by join(). All functions are thread-safe. Destroying it closes the rank's part
-/// of the control connections; if say_goodbye() was not called before, peers see that as a failure of this rank.
+/// One per rank and communicator, made by join(). All functions are thread-safe. When it is destroyed, the rank leaves
+/// its group; if say_goodbye() was not called before, peers see that as a failure of this rank.
 class Membership {
  public:
-  /// In the loop's thread, once the group is linked.
+  /// Called in the loop's thread, once the group is linked.
   Membership(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, Rank rank);
   ~Membership();
   Membership(const Membership&) = delete;
@@ -45,10 +48,10 @@ class Membership {
 
   Rank rank() const { return rank_; }
   int ranks() const;
-  /// Random, equal on all ranks of this communicator, different for any other.
+  /// It is random, equal on all ranks of this communicator, and different for any other.
   std::uint64_t comm_id() const;
-  /// The secret of a communicator that is made of this one: all ranks of this one, and nobody else, can derive it
-  /// from the nonce. It never travels.
+  /// Makes the secret of a communicator that is split from this one. All ranks of this one, and nobody else, can derive
+  /// it from the nonce. It never travels.
   Status secret_of_child(const KeyId& nonce, Key* secret) const;
 
   Liveness liveness(Rank rank) const;
@@ -56,28 +59,29 @@ class Membership {
   std::uint64_t last_sequence(Rank rank) const;
   /// "process 4711 on host x", for texts.
   std::string describe(Rank rank) const;
-  /// "rank 2 (process 4711 on host x) died", or "left"; of a rank that has ended.
+  /// "rank 2 (process 4711 on host x) died", or "left", for a rank that has ended.
   std::string describe_end(Rank rank) const;
 
-  /// The first cause that a peer (or this rank, by post_cause) gave; code kOk: none.
+  /// The first cause that a peer gave, or this rank by post_cause(). Its code is kOk if there is none.
   FailureCause cause() const;
-  /// Tells all other ranks. The first cause in a communicator wins at each rank. Returns within 0.1 s whatever the
-  /// peers do; on return the message is in the kernel's hands for every peer that is alive.
+  /// Sends a cause to all other ranks. Each rank keeps the first cause that it hears. Returns within 0.1 s whatever the
+  /// peers do; by then the kernel has the message for every peer that is alive.
   void post_cause(const FailureCause& cause);
-  /// Tells all other ranks that this one leaves after its operation number `last_sequence`. Once; later calls do
-  /// nothing.
+  /// Tells all other ranks that this one leaves after its operation number `last_sequence`. Later calls do nothing.
   void say_goodbye(std::uint64_t last_sequence);
 
-  /// Called by the thread that made the change, without locks held, after each change of a life or the cause: raise the
-  /// alarm and wake the sleeper. Must not block. There is one at a time; an empty function unsets it and waits
-  /// for a running call to end.
+  /// The listener is called after each change of a life or of the cause, by the thread that made the change, without
+  /// locks held. It must not block. There is one at a time; an empty function unsets it. Setting it waits for a running
+  /// call to end.
   void set_listener(std::function<void()> listener);
 
-  // Boards of ranks whose memory is not mapped here (core/call_board.h): copies, kept up to date by control messages.
+  // What follows is about call boards (core/call_board.h). Of ranks whose memory is not mapped here there are copies,
+  // which control messages update.
 
-  /// This rank's own board, read by the service thread from now on; nullptr: no more, waits for a running read.
+  /// The service thread reads this board of the rank's from now on. nullptr unsets it, and waits for a running read to
+  /// end.
   void set_board(const CallBoard* board);
-  /// The copy of a peer's board as last heard of; zeroed until then. Never nullptr, any thread.
+  /// The copy of a peer's board as last heard of; zeroed until then. Never nullptr. Any thread.
   const CallBoard* board(Rank peer) const;
   /// Asks these ranks, where they live, for their boards; the copies change when they answer. A process that has not
   /// answered the last question is not asked again. Does not block.
@@ -96,7 +100,7 @@ class Membership {
   std::shared_ptr<MemberTable> member_table_;
   std::shared_ptr<ListenerSlot> slot_;
   const Rank rank_;
-  std::atomic<bool> posted_{false};  // exchanged: of several threads that post at once one sends
+  std::atomic<bool> posted_{false};  // exchanged, so that only one of several threads that post at once sends
 };
 
 }  // namespace tutti

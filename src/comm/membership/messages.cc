@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kMaxAddresses = 16;
 constexpr std::size_t kMaxSettings = 256;
 constexpr std::size_t kAddressSize = 17;
-constexpr std::size_t kMemberSize = 66;  // the least that one can have
+constexpr std::size_t kMemberSize = 66;  // the fewest bytes that one can have
 constexpr std::size_t kMemberEventSize = 17;
 constexpr std::size_t kMaxNote = 128;
 constexpr std::uint64_t kMaxSegment = std::uint64_t{1} << 46;  // an address space

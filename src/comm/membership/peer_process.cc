@@ -11,12 +11,12 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kRedialPause{100};
-/// Between two knocks at a peer that is there but has not dialled yet.
+/// The pause between two knocks at a peer that is there but has not dialled yet.
 constexpr milliseconds kKnock{500};
-/// For a process that was never reached, in seconds.
+/// A process that was never reached is tried for so many seconds at least.
 constexpr double kLeastTimeout = 1;
-/// How often a process is dialled again in a join. Of many that join at once each may be refused several times, because
-/// a listener holds only so many connections that have proved nothing.
+/// How often a process is dialled again in a join. If many join at once, each may be refused several times, because a
+/// listener holds only so many unauthenticated connections.
 constexpr int kMaxRefusals = 20;
 
 }  // namespace
@@ -30,7 +30,7 @@ void PeerProcess::dial() {
     if (const auto self = weak.lock()) self->dialed(why, connection);
   };
   dialer_ = std::make_shared<Dialer>(place_.loop, place_.targets, Role::kControl, place_.id, place_.key, done);
-  const auto dialer = dialer_;  // it may fail, and be replaced, before start() returns
+  const auto dialer = dialer_;  // dialer_ may fail, and be replaced, before start() returns
   dialer->start();
 }
 
@@ -50,7 +50,7 @@ void PeerProcess::set_ranks(const std::vector<Rank>& ranks, const std::string& n
 
 void PeerProcess::dialed(const Status& why, const std::shared_ptr<Connection>& connection) {
   if (!connection) return dial_failed(why);
-  if (!place_.dials) {  // it lives, and will dial when it has noticed the loss
+  if (!place_.dials) {  // the peer lives, and will dial when it has noticed the loss
     connection->close();
     return dial_later(kKnock);
   }
@@ -61,7 +61,7 @@ void PeerProcess::dialed(const Status& why, const std::shared_ptr<Connection>& c
 
 void PeerProcess::dial_failed(const Status& why) {
   if (was_connected_) return dialer_->refused() ? give_up("") : dial_later(kRedialPause);
-  if (place_.late) {  // it may have left, and word of that be on its way
+  if (place_.late) {  // the peer may have left, and the message about that be on its way
     if (give_up_ == 0) give_up_after(std::max(place_.timeout, kLeastTimeout));
     unanswered_ = true;
     dial_later(kRedialPause);
@@ -83,7 +83,8 @@ void PeerProcess::log_choice() const {
 }
 
 void PeerProcess::accept(const std::shared_ptr<Connection>& connection) {
-  // Within a host a connection ends with its process: while it is there, nobody comes over the network in its name.
+  // Within a host a connection ends with its process. While there is one, a connection over the network is not from
+  // that process.
   const bool is_near = connection_ && connection_->is_unix();
   if (is_near && !connection->is_unix()) return connection->close();
   const bool both_dial = place_.late && place_.dials && !dead_;
@@ -93,7 +94,7 @@ void PeerProcess::accept(const std::shared_ptr<Connection>& connection) {
   adopt(connection);
 }
 
-/// The other end's connection is the one that stays.
+/// Closes this end's connection, because the other end's is the one that stays.
 void PeerProcess::withdraw() {
   stop_dialling();
   place_.dials = false;
@@ -109,7 +110,7 @@ void PeerProcess::adopt(const std::shared_ptr<Connection>& connection) {
   if (dead_) return turn_away(connection);
   const bool again = std::exchange(was_connected_, true);
   if (again && (!linked || connection->is_unix())) return connection->close();
-  if (connection_) {  // it has noticed the loss and dialled before this end heard of it
+  if (connection_) {  // the peer has noticed the loss and dialled before this end heard of it
     connection_->close();
     connection_.reset();
     owner_.on_disconnected(*this);
@@ -134,8 +135,9 @@ void PeerProcess::adopt(const std::shared_ptr<Connection>& connection) {
   owner_.on_connected(*this, again);
 }
 
-/// If nobody listens any more at the address that carried the connection, from either end, the process is gone. Others
-/// of its addresses may never have led anywhere, or lead to somebody else. None of them: there is something between.
+/// Remembers the address that carried the connection, whichever end dialled: if it refuses connections later, the
+/// process is gone. The peer's other addresses may never have worked, or belong to another host by now. If the address
+/// is none of the known ones, something such as an address translation is in between.
 void PeerProcess::remember_way(const Connection& connection) {
   IpAddress address;
   std::uint32_t scope = 0;
@@ -146,7 +148,7 @@ void PeerProcess::remember_way(const Connection& connection) {
                         [](const DialTarget& target) { return target.decisive; });
 }
 
-/// It reads what it is told, then closes, or is closed with this end.
+/// The peer reads what on_late_return() sends and closes the connection, or this end closes it a little later.
 void PeerProcess::turn_away(const std::shared_ptr<Connection>& connection) {
   connection->set_events({});
   owner_.on_late_return(*connection);
@@ -170,18 +172,19 @@ void PeerProcess::on_close(const Status& why) {
   log(LogLevel::kDebug, {}, "the connection to {} ended: {}", place_.name, why.text());
   if (!linked && !place_.late && is_lack(why))
     return owner_.on_unreachable(*this, fail(why.code(), "cannot join with {}: {}", place_.name, why.text()));
-  if (!linked && place_.dials && ++refusals_ <= kMaxRefusals) {  // pushed out before it could introduce itself
+  // The peer may have closed it before this end could introduce itself.
+  if (!linked && place_.dials && ++refusals_ <= kMaxRefusals) {
     was_connected_ = false;
     return dial_later(kRedialPause * refusals_);
   }
-  // The system has tried for as long as we would: a silent peer is not given the same time twice.
+  // The system has tried for as long as this process would, and a silent peer is not given the same time twice.
   if (is_unreachable(why)) return give_up(fmt::format("not reachable for {:.3g} s", place_.timeout));
   if (was_unix || place_.timeout <= 0 || (!linked && !place_.late)) return give_up("");
   lost(why);
 }
 
 void PeerProcess::lost(const Status& why) {
-  if (give_up_ != 0) return dial_later(kRedialPause);  // it was back, but said nothing: its time goes on
+  if (give_up_ != 0) return dial_later(kRedialPause);  // it was back, but sent nothing, so its time goes on
   log(LogLevel::kInfo, {}, "the connection to {} was lost ({}): trying again for {:.3g} s", place_.name, why.text(),
       place_.timeout);
   std::erase_if(place_.targets, [](const DialTarget& target) { return !target.socket_name.empty(); });

@@ -1,9 +1,11 @@
-// A peer process: another process of a communicator, and the control connection to it.
+// A peer process is another process of a communicator, with the control connection to it.
 //
-// The connection is made once in a join. One over TCP that ends later is made again: the process at its other end
-// counts as alive until its host refuses where it was reached, or until it could not be reached for TUTTI_RECONNECT
-// seconds. Of each pair of processes one dials; the other then only knocks, to find out whether somebody is there.
-// After the join either may make a connection that is not there yet; of two made at the same time the senior's stays.
+// The connection is made once in a join. If a connection over TCP ends later, it is made again: the process at its
+// other end counts as alive until its host refuses connections at the address that worked before, or until it could not
+// be reached for TUTTI_RECONNECT seconds. One process of each pair dials. When a connection is lost, the other one only
+// knocks: it connects to find out whether the peer is there, and closes the connection again. After the join either may
+// make a connection that is not there yet; if both do so at the same time, that of the senior one stays, which comes
+// later in the order of processes.
 #pragma once
 
 #include <chrono>
@@ -20,24 +22,24 @@ namespace tutti {
 
 class PeerProcess;
 
-/// What happens to a peer process. Loop thread. An interface, because its implementation, the group, includes this
-/// file.
+/// Hears what happens to a peer process. Loop thread only. It is an interface, because its implementation, the group,
+/// includes this file.
 class PeerOwner {
  public:
   virtual ~PeerOwner() = default;
   virtual Status on_message(PeerProcess& peer, MessageType type, ByteView payload) = 0;
-  /// `again`: what the peer was told before may be lost.
+  /// `again`: there was a connection before, and what was sent on it may be lost.
   virtual void on_connected(PeerProcess& peer, bool again) = 0;
-  /// A peer that was given up has come back, too late. It is to be told that it is on its own.
+  /// A peer that was given up has come back too late. The owner sends it the deaths that separate it from the others.
   virtual void on_late_return(Connection& connection) = 0;
   virtual void on_disconnected(PeerProcess& peer) = 0;
-  /// It cannot be reached, and never was. The join cannot go on without it.
+  /// The peer cannot be reached, and never was. The join cannot go on without it.
   virtual void on_unreachable(PeerProcess& peer, const Status& why) = 0;
-  /// After the join: it has not answered yet, and perhaps is not there any more.
+  /// A peer that is dialled after the join has not answered yet, and perhaps is not there any more.
   virtual void on_unanswered(PeerProcess& peer) = 0;
-  /// It is dead. `note`: "not reachable for 10 s"; empty: it has ended.
+  /// The peer is dead. `note` is a text such as "not reachable for 10 s", or empty if its process has ended.
   virtual void on_death(PeerProcess& peer, const std::string& note) = 0;
-  /// Whether any of its ranks lives, as far as it said.
+  /// Whether any of its ranks lives, as far as is known here.
   virtual bool lives(const PeerProcess& peer) const = 0;
 };
 
@@ -47,16 +49,16 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   struct Place {
     EventLoop& loop;
     KeyId id;
-    Key key;                          ///< that the peer asks for
-    ProcessId self{};                 ///< who we are
-    ProcessId process{};              ///< who it is
-    std::vector<Rank> ranks;          ///< that it has
+    Key key;                          ///< the key that the peer asks for
+    ProcessId self{};                 ///< this process
+    ProcessId process{};              ///< the peer
+    std::vector<Rank> ranks;          ///< the peer's ranks
     std::string name;                 ///< "ranks 2 and 3 (process 12 on host b)"
-    std::vector<DialTarget> targets;  ///< a unix socket first, where there may be one
-    bool dials = false;               ///< it is for this end to connect
-    bool senior = false;              ///< this end's connection stays
-    bool late = false;                ///< made after the join
-    double timeout = 10;              ///< seconds
+    std::vector<DialTarget> targets;  ///< the unix socket comes first, if the peer may be on this host
+    bool dials = false;               ///< this end is the one that connects
+    bool senior = false;              ///< if both ends connect at the same time, this end's connection stays
+    bool late = false;                ///< this peer was added after the join
+    double timeout = 10;              ///< how long a lost connection is tried again, in seconds
   };
   PeerProcess(PeerOwner& owner, Place place) : owner_(owner), place_(std::move(place)) {}
 
@@ -64,25 +66,25 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   const ProcessId& process() const { return place_.process; }
   const std::string& name() const { return place_.name; }
   bool dials() const { return place_.dials; }
-  /// The first connection, if this end dials.
+  /// Makes the first connection, if this end dials.
   void connect();
-  /// A connection that the peer has introduced itself on.
+  /// Takes a connection on which the peer has introduced itself.
   void accept(const std::shared_ptr<Connection>& connection);
-  /// Before the table only the one rank is known that the root named.
+  /// Sets the peer's ranks. Before the table comes, only the one rank is known that the root named.
   void set_ranks(const std::vector<Rank>& ranks, const std::string& name);
   void close();
 
-  /// nullptr: down at the moment.
+  /// nullptr while the connection is down.
   const std::shared_ptr<Connection>& connection() const { return connection_; }
-  /// Does nothing while it is down: who cares says it again in on_connected().
+  /// Does nothing while the connection is down. The owner's on_connected() sends again what matters.
   void send(MessageType type, ByteView payload);
-  /// Before the first connection: what was tried so far.
+  /// What was tried so far to make the first connection; empty once there was one.
   std::string progress() const { return dialer_ && !was_connected_ ? dialer_->progress() : std::string(); }
 
-  /// After the join: never reached so far, though it was tried.
+  /// Whether a peer that is dialled after the join has never been reached so far.
   bool unanswered() const { return unanswered_; }
 
-  bool linked = false;  ///< it has said that the connection counts
+  bool linked = false;  ///< the peer has sent kLinked
 
  private:
   void dial();
@@ -106,11 +108,11 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   std::shared_ptr<Dialer> dialer_;
   std::shared_ptr<Connection> connection_;
   bool was_connected_ = false;
-  bool dead_ = false;  // given up
+  bool dead_ = false;  // the peer was given up
   bool unanswered_ = false;
-  int refusals_ = 0;  // connections that it closed in the join
+  int refusals_ = 0;  // how many connections the peer closed in the join
   EventLoop::TimerId retry_ = 0;
-  EventLoop::TimerId give_up_ = 0;  // runs from a loss until something is heard again
+  EventLoop::TimerId give_up_ = 0;  // runs from a loss until something is heard from the peer again
 };
 
 }  // namespace tutti

@@ -7,14 +7,14 @@
 namespace tutti {
 namespace {
 
-/// A binomial tree on 0, 1, 2, ...: without the lowest bit that is set.
+/// The parent in a binomial tree on 0, 1, 2, ...: the place without its lowest bit that is set.
 std::size_t tree_parent(std::size_t place) { return place & (place - 1); }
 
 }  // namespace
 
 ProcessOrder::ProcessOrder(const std::vector<Member>& members, std::size_t mesh) : mesh_(mesh) {
   std::map<std::string, std::vector<Place>> hosts;
-  std::vector<const std::string*> order;  // of the hosts
+  std::vector<const std::string*> order;  // the order of the hosts
   std::map<ProcessId, std::pair<std::vector<Place>*, std::size_t>> known;
   for (const Member& member : members) {
     std::vector<Place>& host = hosts[member.host_id];

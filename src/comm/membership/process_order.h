@@ -1,10 +1,11 @@
-// The order of a communicator's processes, and who of them is connected to whom.
+// The order of a communicator's processes, and which of them are connected to each other.
 //
-// Equal on all ranks, because it follows from the table alone: hosts in the order of their lowest rank, the processes
-// of a host next to each other. Up to `mesh` processes all are connected to all; more of them are each connected to
-// those 1, 2, 4, 8, ... places before and after (the fingers of Chord: Stoica, Morris, Karger, Kaashoek, Balakrishnan,
-// "Chord: a scalable peer-to-peer lookup service for internet applications", SIGCOMM 2001), 2 log2 n each. The edges
-// of the binomial trees on which the table and the memory of a host travel are among these.
+// It is equal on all ranks, because it follows from the table alone: hosts come in the order of their lowest rank, with
+// the processes of a host next to each other. If there are at most `mesh` processes, all are connected to all. If there
+// are more, each is connected to those 1, 2, 4, 8, ... places before and after it (the fingers of Chord: Stoica,
+// Morris, Karger, Kaashoek, Balakrishnan, "Chord: a scalable peer-to-peer lookup service for internet applications",
+// SIGCOMM 2001), which are at most 2 log2 n. The edges of the binomial trees on which the table and the memory of a
+// host travel are among these connections.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,8 @@ class ProcessOrder {
   struct Place {
     ProcessId process{};
     std::vector<Rank> ranks;     ///< ascending
-    std::size_t host_first = 0;  ///< of its host
-    std::size_t host_end = 0;    ///< after the last of its host
+    std::size_t host_first = 0;  ///< the first place of its host
+    std::size_t host_end = 0;    ///< the place after the last one of its host
   };
 
   /// `members`: by rank.
@@ -31,17 +32,17 @@ class ProcessOrder {
   std::size_t size() const { return places_.size(); }
   const Place& operator[](std::size_t place) const { return places_[place]; }
   std::optional<std::size_t> find(const ProcessId& process) const;
-  /// All are connected to all: nobody has to pass anything on.
+  /// Whether all are connected to all, so that nobody has to pass anything on.
   bool is_mesh() const { return places_.size() <= mesh_; }
 
-  /// Who has the table before this one; nullopt: the first, who has it from the root.
+  /// The process that passes the table on to this one; nullopt for the first, which has it from the root.
   std::optional<std::size_t> parent(std::size_t place) const;
-  /// Who has the memory of the host before this one; nullopt: the first of its host, who makes it.
+  /// The process that passes the memory of the host on to this one; nullopt for the first of its host, which makes it.
   std::optional<std::size_t> host_parent(std::size_t place) const;
-  /// Ascending; a is among those of b when b is among those of a.
+  /// The places that this one is connected to in the join, ascending. If a is a neighbour of b, b is one of a.
   std::vector<std::size_t> neighbours(std::size_t place) const;
-  /// Whom to be connected to when only those `present` are left: the first at or after each finger. Whoever is
-  /// present can then reach all others that are. Ascending, not `place` itself.
+  /// The places to be connected to if only those `present` are left: the first one at or after each finger. So each
+  /// that is present can reach all others that are. Ascending, without `place` itself.
   std::vector<std::size_t> fingers(std::size_t place, const std::vector<bool>& present) const;
 
  private:

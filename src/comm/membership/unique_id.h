@@ -1,4 +1,4 @@
-// The unique id: the 128 bytes that let ranks find each other and prove that they belong together.
+// The unique id is the 128 bytes that let ranks find each other and prove that they belong together.
 #pragma once
 
 #include <array>
@@ -21,17 +21,17 @@ struct UniqueId {
   static constexpr std::size_t kMaxAddresses = 4;
 
   Key secret{};
-  KeyId nonce{};           ///< public: names the id on the wire
-  std::uint16_t port = 0;  ///< 0: reachable by unix socket only
+  KeyId nonce{};           ///< public; it names the id on the wire
+  std::uint16_t port = 0;  ///< 0 if the root is reachable by unix socket only
   std::vector<IpAddress> addresses;
 
   IdBytes encode() const;
-  /// kInvalidArgument: these bytes were not made by encode().
+  /// Returns kInvalidArgument if these bytes were not made by encode().
   static Status decode(const IdBytes& bytes, UniqueId* id);
 
-  /// Name of the abstract unix socket on which the id is also served: only who has the secret can tell it.
+  /// Gives the name of the abstract unix socket on which the id is also served. Only who has the secret can compute it.
   Status socket_name(std::string* name) const;
-  /// Same on all ranks, different for any other id; says nothing of the secret.
+  /// Gives a number that is the same on all ranks, different for any other id, and reveals nothing of the secret.
   Status comm_id(std::uint64_t* value) const;
 };
 

@@ -20,10 +20,10 @@ thread_local int CallGroup::depth_ = 0;
 CallGroup& CallGroup::current() { return value_of_thread<CallGroup>(); }
 
 namespace {
-/// Packing pays while a call costs more than copying its data twice.
+/// Packing pays as long as a call costs more than to copy its data twice.
 constexpr Bytes kPackedPart{32 * 1024};
 constexpr Bytes kPacked{256 * 1024};
-/// With more ranks an average of float8 could lose a single objection (QueuedCall).
+/// With more ranks an average of float8 could lose a single objection (PackedReduction).
 constexpr int kPackedRanks = 64;
 
 bool runs_in(const std::vector<std::unique_ptr<Operation>>& operations, const Communicator& comm) {
@@ -89,7 +89,7 @@ Status CallGroup::end() {
   } catch (...) {
     Status failed = what_was_thrown("a group");
     for (const auto& comm : concerned) failed = comm->failures().fail_call();
-    for (const Collected& call : collected.calls_)  // if there was no memory to list them all
+    for (const Collected& call : collected.calls_)  // because there may have been no memory to list all communicators
       if (call.comm != nullptr) failed = call.comm->failures().fail_call();
     return failed;
   }
@@ -116,8 +116,8 @@ Status CallGroup::run() {
   return refused_;
 }
 
-// What would be refused when its turn comes is refused before anything runs: two ranks of one communicator on a stream.
-// And what would be put on another stream than the caller's.
+// Refuses, before anything runs, what would be refused in its turn: two ranks of one communicator on one CUDA stream,
+// and calls on cudaStreamPerThread if the group runs its calls on threads of its own.
 Status CallGroup::check_streams(bool on_threads) const {
   std::map<std::uint64_t, StreamDeadlockCheck> checks;  // by communicator
   std::map<Communicator*, std::uint64_t> numbers;       // of its calls in this group
@@ -138,7 +138,7 @@ Status CallGroup::check_streams(bool on_threads) const {
   return {};
 }
 
-// In a callback nothing can wait for calls on streams, those of this group included.
+// Refuses, in a callback, what would have to wait for calls on streams, those of this group included.
 Status CallGroup::check_callback() const {
   if (!ProgressState::is_here()) return {};
   std::set<const Communicator*> streamed;
@@ -152,8 +152,8 @@ Status CallGroup::check_callback() const {
   return {};
 }
 
-// All sends and receives of a communicator proceed together, whatever their order, and before its collectives: ranks
-// that send and receive different things between equal collectives then agree on the order of what they have in common.
+// All sends and receives of a communicator proceed together, whatever their order, and before its collectives. So ranks
+// that make different sends and receives between the same collectives agree on the order of the rest.
 Status CallGroup::merge_transfers() {
   std::vector<Collected> merged;
   std::vector<Collected> others;
@@ -178,13 +178,13 @@ Status CallGroup::merge_transfers() {
   return {};
 }
 
-// Small all-reduces that follow each other on a communicator become one exchange. Every rank decides alike: by what the
-// calls have in common, not by streams, buffers or other communicators, which are its own affair: it objects to those.
-// Only where an element's operands are added at once in rank order does packing leave the bits of the results as they
-// are.
+// Small all-reduces that follow each other on a communicator become one exchange. Every rank decides alike, by what all
+// ranks know of the calls. It does not decide by its streams, buffers or other communicators; because of those it may
+// object in the exchange. Packing leaves the bits of the results as they are only if an element's operands are added at
+// once in rank order.
 void CallGroup::pack_reductions() {
-  std::map<Communicator*, std::size_t> last;   // the communicator's call before
-  std::map<Communicator*, std::size_t> first;  // of the calls that it may be packed with
+  std::map<Communicator*, std::size_t> last;   // the communicator's previous call
+  std::map<Communicator*, std::size_t> first;  // the first of the calls that it may be packed with
   for (std::size_t i = 0; i < calls_.size(); ++i) {
     Collected& call = calls_[i];
     if (call.comm == nullptr) continue;
@@ -204,15 +204,15 @@ void CallGroup::pack_reductions() {
 
 bool CallGroup::fits(const Collected& earlier, const Collected& call) {
   const auto small = [](const Collected& c) {
-    // Packing copies with the processor.
+    // The processor copies the packed data, so calls that kernels run do not fit.
     return !c.blocking && c.call.collective() && !c.call.arguments().on_device && c.call.bytes() <= kPackedPart &&
            c.comm->ranks() <= kPackedRanks && c.comm->call_driver().binder().adds_in_rank_order(c.call.bytes());
   };
   return small(earlier) && small(call) && PackedReduction::fit(earlier.call.arguments(), call.call.arguments());
 }
 
-/// Whether something on this rank is ordered between the leader and the call: work of the call's stream that is not the
-/// leader's, or of other communicators on their stream.
+/// Whether something on this rank comes between the leader and the call: work of the call's stream if the leader is on
+/// another one, or work of other communicators on their common stream.
 bool CallGroup::comes_later(std::size_t leader, std::size_t call) const {
   const std::shared_ptr<Stream>& stream = calls_[call].stream;
   if (stream != calls_[leader].stream) return true;
@@ -227,11 +227,11 @@ Status CallGroup::run_together() {
   return refused_;
 }
 
-// A CUDA stream takes a kernel when the communicator's calls before it have ended, some of which are driven here only:
-// until then the call waits, and with it what comes later on its communicator or its stream.
+// A kernel can be put on a CUDA stream only when the communicator's earlier calls have ended, and some of these are
+// driven by this thread. Until then the call is held, and with it what comes later on its communicator or its stream.
 bool CallGroup::begin_ready(std::vector<std::unique_ptr<Operation>>* operations) {
   std::vector<Collected> later;
-  std::set<const void*> held;  // communicators and streams of those
+  std::set<const void*> held;  // the communicators and streams of held calls
   for (Collected& call : calls_) {
     const void* const stream = call.stream == nullptr ? nullptr : call.stream->place();
     const bool launches = call.launches();
@@ -249,17 +249,17 @@ bool CallGroup::begin_ready(std::vector<std::unique_ptr<Operation>>* operations)
     } else if (stream == nullptr) {
       operations->push_back(std::make_unique<Operation>(std::move(call.comm), std::move(call.call)));
     } else {
-      refuse(enqueue(std::move(call.comm), std::move(call.call), *call.stream));  // the others run all the same
+      refuse(enqueue(std::move(call.comm), std::move(call.call), *call.stream));  // the other calls run all the same
     }
   }
   calls_ = std::move(later);
   return calls_.empty();
 }
 
-// Each waits for other ranks, perhaps for others of this group: without a thread for all, none runs.
+// Each chain waits for other ranks, perhaps for others of this group. So if there is no thread for each, none runs.
 void CallGroup::run_on_threads() {
   std::map<Communicator*, std::vector<Collected*>> by_communicator;
-  std::vector<std::vector<Collected*>> chains;  // of calls that run after one another
+  std::vector<std::vector<Collected*>> chains;  // calls of one chain run one after another
   for (Collected& call : calls_) {
     if (call.comm == nullptr) {
       chains.push_back({&call});
@@ -270,7 +270,8 @@ void CallGroup::run_on_threads() {
   for (auto& [comm, chain] : by_communicator) chains.push_back(std::move(chain));
   std::promise<Status> all_started;
   const std::shared_future<Status> start = all_started.get_future().share();
-  std::vector<std::function<void()>> mains;  // all of them before the first thread, which has to be waited for
+  // They are made before the first thread is started, because from then on nothing may fail.
+  std::vector<std::function<void()>> mains;
   mains.reserve(chains.size());
   for (const std::vector<Collected*>& chain : chains)
     mains.emplace_back([start, &chain] {
@@ -287,7 +288,7 @@ void CallGroup::run_on_threads() {
   if (!started.ok()) refuse(started);
 }
 
-/// No exception leaves a thread.
+/// Runs a call so that no exception leaves the thread.
 Status CallGroup::run_safely(Collected* call) {
   try {
     const auto run = [call] { return run_one(call); };

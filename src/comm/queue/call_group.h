@@ -1,4 +1,4 @@
-// Groups: calls of one thread collected between tuttiGroupStart and tuttiGroupEnd.
+// A call group is the calls of one thread that are collected between tuttiGroupStart and tuttiGroupEnd.
 #pragma once
 
 #include <functional>
@@ -16,30 +16,31 @@ namespace tutti {
 /// The calling thread's open group. Everything is local to the thread.
 class CallGroup {
  public:
-  /// How deep the thread's GroupStarts are nested; 0: calls run at once. One thread-local load.
+  /// How deep the thread's calls of tuttiGroupStart are nested. If it is 0, calls run at once. It costs one
+  /// thread-local load.
   static int depth() { return depth_; }
   static CallGroup& current();
 
   static void start() { ++depth_; }
-  /// The outermost end runs what was collected, in call order within a communicator and concurrently across them; joins
-  /// and splits wait for other ranks, so each communicator with a split, and each join, has a thread then. If a call of
-  /// the group was refused, nothing runs and its error is returned: all or nothing. An exception is final for all
-  /// communicators of the group.
+  /// The outermost end runs what was collected, in call order within a communicator and concurrently across
+  /// communicators. If there are joins or splits, which wait for other ranks, each join and the calls of each
+  /// communicator have a thread. If a call of the group was refused, nothing runs and its error is returned. An
+  /// exception is final for all communicators of the group.
   static Status end();
 
-  /// A checked call joins the open group, or the stream where no group is open.
+  /// Adds a checked call to the open group, or to the stream if no group is open.
   static Status run_later(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream);
-  /// A call that blocks until other ranks make it, too: a split of `parent`, or a join (nullptr).
+  /// Adds a call that blocks until other ranks make it, too: a split of `parent`, or a join if that is nullptr.
   void add(std::shared_ptr<Communicator> parent, std::function<Status()> blocking);
   /// Remembers the first refused call.
   void refuse(const Status& status);
 
  private:
   struct Collected {
-    std::shared_ptr<Communicator> comm;  // nullptr: a join
+    std::shared_ptr<Communicator> comm;  // nullptr if this is a join
     QueuedCall call;
-    std::shared_ptr<Stream> stream;    // nullptr: done at the end of the group
-    std::function<Status()> blocking;  // instead of call and stream
+    std::shared_ptr<Stream> stream;    // nullptr if the call is done at the end of the group
+    std::function<Status()> blocking;  // a join or split; if it is set, call and stream do not count
     Status status;
 
     /// Whether the call becomes a kernel on its CUDA stream.
@@ -65,7 +66,7 @@ class CallGroup {
 
   static thread_local int depth_ __attribute__((tls_model("initial-exec")));
   std::vector<Collected> calls_;
-  StreamWaits waits_;  // of calls that are held
+  StreamWaits waits_;  // waits for earlier calls before held ones can begin
   Status refused_;
 };
 

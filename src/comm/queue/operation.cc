@@ -22,7 +22,7 @@ Operation::State Operation::poll(bool look) {
 Operation::State Operation::step(bool look) {
   if (is_elsewhere()) return watch();
   if (state_ == State::kQueued && !may_begin()) return state_;
-  // After an abort the buffers are the caller's: not a byte more is read or written, however late this comes.
+  // After an abort the buffers are the caller's again. Not a byte more is read or written, however late this comes.
   if (comm_->failures().failed() && state_ != State::kEnded) {
     end(comm_->failures().status());
     return state_;
@@ -44,7 +44,7 @@ Operation::State Operation::step(bool look) {
   return state_;
 }
 
-// A call on device memory is put after the kernels of earlier ones.
+// A call on device memory is put after the kernels of earlier calls, so it need not wait for them.
 bool Operation::may_begin() {
   if (!comm_->turns().is_turn(ticket_) || !has_place()) return false;
   return (call_.collective() && call_.arguments().on_device) || !comm_->kernels().is_running();
@@ -88,7 +88,7 @@ bool Operation::start() {
     end(std::move(status));
     return false;
   }
-  // The exchange of a pack is on host memory, and comes before the call itself.
+  // The exchange of a packed call is on host memory and comes first, so the call itself keeps its gate.
   if (gate_ != nullptr && driver.running().way == RunningCall::Way::kStaged)
     comm_->device_calls().side()->staged()->follow(std::move(gate_));
   driver.start();
@@ -98,7 +98,7 @@ bool Operation::start() {
 void Operation::end(Status status) {
   comm_->call_driver().board().post_awaited(kNoRank);
   status_ = comm_->call_driver().finish(std::move(status), ticket_);
-  gate_.reset();  // a call that has not begun lets the stream go on
+  gate_.reset();  // if the call has not begun, this lets the stream go on
   comm_->turns().announce();
   state_ = State::kEnded;
 }
@@ -127,9 +127,9 @@ bool OperationLadder::climb(bool moved) {
 namespace {
 
 /// Gives up operations that have waited for too long for calls which the progress thread runs. An operation that waits
-/// for another one of these is not concerned: that one runs here.
+/// for another one of these is left alone, because that one runs here.
 void give_up_late(const std::vector<std::unique_ptr<Operation>>& operations, StreamWaits* waits) {
-  std::map<Communicator*, bool> all_queued;  // of each communicator with operations left
+  std::map<Communicator*, bool> all_queued;  // for each communicator with operations left
   for (const auto& operation : operations) {
     if (operation->state() == Operation::State::kEnded) continue;
     bool& queued = all_queued.try_emplace(&operation->comm(), true).first->second;
@@ -154,7 +154,7 @@ Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::f
   for (bool complete = false;;) {
     try {
       complete = complete || add();
-    } catch (...) {  // those that have begun fail, and end in their turn
+    } catch (...) {  // operations that have begun fail, and end in their turn
       thrown = std::current_exception();
       complete = true;
       for (const auto& operation : *operations) (void)operation->comm().failures().fail_call();
@@ -168,7 +168,7 @@ Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::f
     }
     if (ended) break;
     if (ladder.look()) give_up_late(*operations, &waits);
-    // Several executors cannot share one futex: a short sleep bounds what a missed message costs.
+    // Several executors cannot share one futex, so a short sleep bounds what a missed message costs.
     if (ladder.climb(moved != before)) std::this_thread::sleep_for(std::chrono::microseconds{500});
     before = moved;
   }

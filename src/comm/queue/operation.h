@@ -1,4 +1,4 @@
-// An operation that another thread than its caller may run: a call in a group or on a stream.
+// An operation is a call in a group or on a stream, which another thread than its caller may run.
 #pragma once
 
 #include <functional>
@@ -11,43 +11,44 @@
 
 namespace tutti {
 
-/// Takes its turn among its communicator's operations, in the order of construction. Driven by one thread.
+/// It takes its turn among its communicator's operations, in the order of construction. One thread drives it.
 class Operation {
  public:
   enum class State : std::uint8_t { kQueued, kRunning, kEnded };
 
-  /// The call has been checked.
+  /// For a call that has been checked.
   Operation(std::shared_ptr<Communicator> comm, QueuedCall call)
       : comm_(std::move(comm)), call_(std::move(call)), ticket_(comm_->turns().take(call_.collective())) {}
 
-  /// A call that has its place in a CUDA stream.
+  /// For a call that goes through host memory and has its place in a CUDA stream.
   Operation(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<StreamGate> gate)
       : Operation(std::move(comm), std::move(call)) {
     gate_ = std::move(gate);
   }
 
-  /// A call that is on a CUDA stream already and ends there.
+  /// For a call that is on a CUDA stream already and ends there.
   Operation(std::shared_ptr<Communicator> comm, std::shared_ptr<DeviceEvent> end, const Call& call)
       : comm_(std::move(comm)), ticket_(0), state_(State::kRunning), end_(std::move(end)), launched_(call) {}
 
-  /// One that could not be queued gives its turn back. By the API's thread.
+  /// An operation that could not be queued gives its turn back. Then the API's thread destroys it.
   ~Operation() {
     if (state_ == State::kQueued) comm_->turns().give_back(ticket_);
   }
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  /// Moves what can be moved; never blocks. `look`: it has been waiting for a while, so ask the communicator about it.
+  /// Moves what can be moved; never blocks. `look`: it has been waiting for a while, so the communicator is asked about
+  /// the wait.
   State poll(bool look);
   State state() const { return state_; }
-  /// It waits for operations of its communicator before it.
+  /// Whether it waits for earlier operations of its communicator.
   bool is_queued() const { return state_ == State::kQueued && !comm_->turns().is_turn(ticket_); }
-  /// It has not begun, and never will: its communicator has failed.
+  /// Ends an operation that has not begun, because its communicator has failed.
   void give_up(Status why);
   /// How it ended.
   const Status& status() const { return status_; }
   Communicator& comm() { return *comm_; }
-  /// It is on a CUDA stream: nothing wakes who waits for it.
+  /// Whether it is on a CUDA stream, so that nothing wakes who waits for it.
   bool is_elsewhere() const { return end_ != nullptr; }
   /// Messages moved so far, for a driver that wants to know whether polling helps.
   std::uint64_t progress() const {
@@ -59,7 +60,7 @@ class Operation {
   bool may_begin();
   bool has_place();
   State watch();
-  /// Begins it. False: it has ended already.
+  /// Begins it. Returns false if it has ended already.
   bool begin();
   bool start();
   void end(Status status);
@@ -69,23 +70,25 @@ class Operation {
   std::uint64_t ticket_;
   State state_ = State::kQueued;
   Status status_;
-  bool memory_known_ = false;         // whether it is on device memory is known
-  std::shared_ptr<DeviceEvent> end_;  // of a call on a CUDA stream; the rest of it is the communicator's
+  bool memory_known_ = false;         // whether it is known if the call is on device memory
+  std::shared_ptr<DeviceEvent> end_;  // the end of a call on a CUDA stream
   Call launched_;
-  std::shared_ptr<StreamGate> gate_;  // of a staged call on a CUDA stream, until it begins
+  std::shared_ptr<StreamGate> gate_;  // the place of a staged call in a CUDA stream, until the call begins
 };
 
-/// Drives all to their end on the calling thread, in turn. The first error in their order. `add` is called between two
-/// rounds and appends those that may begin now, until it says that there are no more.
+/// Drives all operations to their end on the calling thread, in turn. Returns the first error in their order. `add` is
+/// called between two rounds and appends operations that may begin now, until it returns true because there are no
+/// more.
 Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::function<bool()>& add);
 
-/// One climb for a thread that drives several operations. True: nothing has moved for so long that it may sleep.
+/// The waiting of a thread that drives several operations: it spins, then yields, and then may sleep.
 class OperationLadder {
  public:
   OperationLadder() : ladder_(LadderPolicy::choose(true, -1)) {}
-  /// After a round of polls that moved something or not.
+  /// Called after a round of polls. `moved`: the round moved something. Returns true if nothing has moved for so long
+  /// that the thread may sleep.
   bool climb(bool moved);
-  /// It is time to ask the communicators, about once a millisecond.
+  /// Whether it is time to ask the communicators about the waits, about once a millisecond.
   bool look() const { return look_; }
 
  private:

@@ -16,7 +16,7 @@ bool overlap(const void* a, Bytes a_bytes, const void* b, Bytes b_bytes) {
   return x < y + b_bytes.value && y < x + a_bytes.value;
 }
 
-/// The bits of 1. Averages of integers, which could lose it, are not packed.
+/// The bits of 1. An average of integers could lose a 1, so those are not packed.
 std::uint64_t one_of(DataType type) {
   switch (type) {
     case DataType::kFloat16:
@@ -36,7 +36,8 @@ std::uint64_t one_of(DataType type) {
   }
 }
 
-/// Operations whose result is 0 when one operand is; of the others it is not when one is 1 and the rest are 0.
+/// Whether the result of the operation is 0 as soon as one operand is 0, if all are 0 or 1. For the others it is not 0
+/// as soon as one operand is 1.
 bool is_conjunction(int op) {
   const auto of = static_cast<RedOp>(op);
   return of == RedOp::kProd || of == RedOp::kMin || of == RedOp::kBitAnd;
@@ -89,11 +90,11 @@ CallArguments PackedReduction::exchange() {
     if (!part.staged) std::memcpy(at, part.send, payload_of(part).value);
     at += payload_of(part).value;
     whole.count += part.count;
-    whole.agreed = mix64(whole.agreed + part.count);  // where parts end is agreed on, too
+    whole.agreed = mix64(whole.agreed + part.count);  // ranks must agree on where parts end, too
   }
   const bool raised = (objects_ || reads_what_is_written()) != is_conjunction(first.op);
   const std::uint64_t word = raised ? one_of(type_of(first)) : 0;
-  std::memcpy(objection(), &word, element);  // little-endian, as all supported processors
+  std::memcpy(objection(), &word, element);  // all supported processors are little-endian
   whole.send = whole.recv = memory_.get();
   return whole;
 }

@@ -17,12 +17,12 @@ namespace tutti {
 
 namespace {
 
-/// The process's thread. A forked child has none, whatever it has a copy of.
+/// The process's progress thread. A forked child has none, even if it has a copy of the object.
 struct ProgressRegistry {
   Mutex mutex;
   std::weak_ptr<ProgressThread> current TUTTI_GUARDED_BY(mutex);
 
-  // Never destroyed: a child may be forked while the process ends.
+  // It is never destroyed, because a child may be forked while the process ends.
   static ProgressRegistry& get() {
     static ProgressRegistry* const instance = [] {
       ::pthread_atfork(before_fork, after_fork, in_child);
@@ -54,8 +54,8 @@ Status ProgressThread::acquire(const std::vector<int>& cores, std::shared_ptr<Pr
 }
 
 ProgressThread::~ProgressThread() {
-  if (!thread_.joinable()) return;  // it could not be started
-  if (is_forked()) {                // the parent's: it is not here, and may hold the mutex
+  if (!thread_.joinable()) return;  // the thread could not be started
+  if (is_forked()) {                // the thread is the parent's; it may hold the mutex
     thread_.detach();
     return;
   }
@@ -64,7 +64,7 @@ ProgressThread::~ProgressThread() {
     stop_ = true;
     work_.notify_all();
   }
-  // The last stream may be destroyed by a callback, that is by this very thread.
+  // A callback may destroy the last stream, and callbacks run on this very thread.
   if (thread_.get_id() == std::this_thread::get_id()) {
     thread_.detach();
   } else {
@@ -115,14 +115,14 @@ void ProgressThread::main(const std::vector<int>& cores) {
   }
 }
 
-/// False: this thread is to end.
+/// Returns false if this thread is to end.
 bool ProgressThread::go_round(OperationLadder* ladder, std::vector<Stream*>* active, std::uint64_t* before) {
   {
     MutexLock lock(mutex_);
     while (!stop_ && busy_.empty()) work_.wait(lock);
     if (stop_) return false;
-    // The copy finds its room here. If it asked for memory and there were none, no operation would come to its
-    // deadline.
+    // make_room() has allocated memory for the copy. If the copy had to allocate and failed, no operation would come to
+    // its deadline.
     if (active->capacity() < room_.capacity()) active->swap(room_);
     *active = busy_;
   }
@@ -140,7 +140,7 @@ bool ProgressThread::poll_streams(std::vector<Stream*>* active, bool look, std::
   return ended;
 }
 
-// An exception that left this thread would end the process.
+// An exception that leaves this thread would end the process.
 Status ProgressThread::call_back(const std::function<void(Status)>& callback, const Status& so_far) {
   if (!callback) return {};
   try {
@@ -151,7 +151,8 @@ Status ProgressThread::call_back(const std::function<void(Status)>& callback, co
   }
 }
 
-// The head item belongs to this thread until retire(): others only append, which leaves references into a deque valid.
+// The head item belongs to this thread until retire(), because others only append, which leaves references into a deque
+// valid.
 bool ProgressThread::poll_head(Stream* stream, bool look, std::uint64_t* moved) {
   Stream::Item* item = nullptr;
   Status so_far;
@@ -174,7 +175,7 @@ bool ProgressThread::poll_head(Stream* stream, bool look, std::uint64_t* moved) 
 }
 
 void ProgressThread::retire(Stream* stream, Status status) {
-  Stream::Item item;  // destroyed outside of the lock: it may hold the last reference to a communicator
+  Stream::Item item;  // destroyed without the lock, because it may hold the last reference to a communicator
   const MutexLock lock(mutex_);
   stream->held_by(*this);
   if (!status.ok() && stream->first_error_.ok()) stream->first_error_ = std::move(status);
@@ -185,7 +186,8 @@ void ProgressThread::retire(Stream* stream, Status status) {
   stream->drained_.notify_all();
 }
 
-// With one operation under way the thread sleeps on that operation's futex; several are looked at every millisecond.
+// If one operation is under way, the thread sleeps on that operation's futex. If there are several, it looks at them
+// every millisecond.
 void ProgressThread::sleep(const std::vector<Stream*>& active) {
   MutexLock lock(mutex_);
   const std::uint64_t queued = queued_;

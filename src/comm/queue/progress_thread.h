@@ -1,4 +1,4 @@
-// The progress thread: serves all streams of the process, sleeps when there is nothing to do, ends with the last
+// The progress thread serves all streams of the process, sleeps while there is nothing to do, and ends with the last
 // stream.
 #pragma once
 
@@ -19,17 +19,18 @@ class Stream;
 
 class ProgressThread {
  public:
-  /// The process's thread, started when nobody holds it yet. `cores`: where it may run; empty: anywhere.
+  /// Gives the process's thread, and starts it if nobody holds it yet. It may run on `cores`, or anywhere if that is
+  /// empty.
   static Status acquire(const std::vector<int>& cores, std::shared_ptr<ProgressThread>* thread);
   ~ProgressThread();
 
   Mutex& mutex() TUTTI_RETURNS(mutex_) { return mutex_; }
-  /// The caller is this thread: a callback, which must not wait for a stream.
+  /// Whether the caller is this thread, in a callback, which must not wait for a stream.
   bool is_current() const { return std::this_thread::get_id() == thread_.get_id(); }
-  /// This is a child's copy: the thread is not here, and its mutex may be held by it.
+  /// Called in a forked child, where the thread is not there and the copy of its mutex may be locked.
   void was_forked() { forked_.store(true, std::memory_order_relaxed); }
   bool is_forked() const { return forked_.load(std::memory_order_relaxed); }
-  /// After this, notify() needs no memory, and neither does the thread to find what is busy.
+  /// After this, neither notify() nor the thread, which copies the list of busy streams, needs memory.
   void make_room() TUTTI_REQUIRES(mutex_);
   /// Something was queued on `stream`.
   void notify(Stream* stream) TUTTI_REQUIRES(mutex_);
@@ -49,12 +50,12 @@ class ProgressThread {
   Mutex mutex_;
   ConditionVariable work_;
   std::vector<Stream*> busy_ TUTTI_GUARDED_BY(mutex_);     // streams with items
-  std::vector<Stream*> room_ TUTTI_GUARDED_BY(mutex_);     // holds room for the thread's copy of busy_
+  std::vector<Stream*> room_ TUTTI_GUARDED_BY(mutex_);     // room for the thread's copy of busy_
   std::uint64_t queued_ TUTTI_GUARDED_BY(mutex_) = 0;      // grows with every item
-  RankLinks* sleeper_ TUTTI_GUARDED_BY(mutex_) = nullptr;  // whose futex the thread sleeps on
+  RankLinks* sleeper_ TUTTI_GUARDED_BY(mutex_) = nullptr;  // the links on whose futex the thread sleeps
   bool stop_ TUTTI_GUARDED_BY(mutex_) = false;
   std::thread thread_;
-  std::atomic<bool> forked_{false};  // relaxed: set where there is no other thread
+  std::atomic<bool> forked_{false};  // relaxed: it is set where there is no other thread
 };
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// A call that runs later than it was made: in a group or on a stream. It owns what it needs except the buffers.
+// A queued call runs later than it was made, in a group or on a stream. It owns what it needs except the buffers.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@ namespace tutti {
 /// A collective, alone or a part of several that are packed, or a batch of sends and receives. A movable value.
 class QueuedCall {
  public:
-  /// Sends and receives.
+  /// For sends and receives.
   explicit QueuedCall(std::vector<Transfer> transfers = {}) : transfers_(std::move(transfers)) {}
   explicit QueuedCall(OwnedArguments arguments) : arguments_(std::move(arguments)), collective_(true) {}
 
   bool collective() const { return collective_; }
-  /// Without buffers, it is put among the staged calls of a stream.
+  /// Makes it a staged call of its stream, also if it has no buffers.
   void stage() { arguments_.stage(); }
-  /// Where a call runs in which this rank moves nothing, as the others have said.
+  /// Sets, for a call in which this rank moves nothing, whether the other ranks run it on device memory.
   void place(bool on_device) { arguments_.place(on_device); }
   const CallArguments& arguments() const { return exchanging_ ? exchange_ : arguments_.get(); }
   std::span<Transfer> transfers() { return transfers_; }
@@ -33,9 +33,9 @@ class QueuedCall {
   void follow(QueuedCall* first, bool input_comes_later);
   Bytes packed_bytes() const { return pack_ == nullptr ? bytes() : pack_->bytes(); }
 
-  /// Before it runs. False: there is nothing to run, the result is there.
+  /// Called before it runs. Returns false if there is nothing to run, because the result is there.
   bool prepare();
-  /// After it ran. True: run it again, alone.
+  /// Called after it ran. Returns true if it has to run again, alone.
   bool again();
 
  private:

@@ -23,7 +23,7 @@ std::string text_of(const RendezvousFile& content) {
   return fmt::format("{}{} {}\n", kFileMagic, content.round, to_hex(content.id));
 }
 
-/// O_NONBLOCK: a pipe of that name must not hold us up.
+/// O_NONBLOCK, because a pipe of that name must not block this process.
 Descriptor open_to_read(const std::string& path) {
   return Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
 }
@@ -34,7 +34,7 @@ std::string read_text(int descriptor) {
   return std::string(buffer.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
 }
 
-/// What is replaced must be ours to replace: a typing error in a URL must not cost anybody a file.
+/// Only Tutti's own files are replaced, because a typing error in a URL must not cost anybody a file.
 Status check_replaceable(const std::string& path) {
   struct stat found {};
   if (::lstat(path.c_str(), &found) != 0) return {};
@@ -51,7 +51,7 @@ Status write_new(const std::string& path, const std::string& text) {
   if (!file.valid()) return fail(Code::kSystemError, "cannot create {}: {}", path, errno_text());
   const ssize_t written = ::write(file.get(), text.data(), text.size());
   if (written == static_cast<ssize_t>(text.size())) return {};
-  // The system takes a part of it when it has no room for the rest.
+  // If the system has no room for the whole text, it writes a part of it.
   const Status status = fail(Code::kSystemError, "cannot write {}: {}", path, errno_text(written < 0 ? errno : ENOSPC));
   ::unlink(path.c_str());
   return status;
@@ -113,8 +113,8 @@ void read_rendezvous_file(const std::string& path, RendezvousFile* content, bool
   }
 }
 
-// Between a look at the file and its removal another job could put its own there: it is taken aside first, and put back
-// if it is not the one meant.
+// Another job could put its own file there between a look at the file and its removal. So the file is moved aside
+// first, and moved back if it is not the one that was meant.
 void remove_rendezvous_file(const std::string& path, const RendezvousFile& content) {
   RendezvousFile now;
   bool found = false;
@@ -125,8 +125,8 @@ void remove_rendezvous_file(const std::string& path, const RendezvousFile& conte
   if (::rename(path.c_str(), aside.c_str()) != 0) return;
   read_rendezvous_file(aside, &now, &found, &why);
   const bool others = !found || now != content;
-  if (others && ::link(aside.c_str(), path.c_str()) != 0 && errno != EEXIST)  // EEXIST: there is one still newer
-    ::rename(aside.c_str(), path.c_str());                                    // a file system without hard links
+  if (others && ::link(aside.c_str(), path.c_str()) != 0 && errno != EEXIST)  // EEXIST: there is a newer file
+    ::rename(aside.c_str(), path.c_str());                                    // for a file system without hard links
   ::unlink(aside.c_str());
 }
 
@@ -142,7 +142,7 @@ bool is_private_directory(const std::string& path) {
   return ::lstat(path.c_str(), &state) == 0 && is_private(state);
 }
 
-// One look: rank 0 may remove the directory at any time, when the ranks have met.
+// It looks only once, because rank 0 may remove the directory at any time after the ranks have met.
 Status check_private_directory(const std::string& path) {
   const std::string directory = directory_of(path);
   struct stat state {};
@@ -160,7 +160,7 @@ Status write_private_rendezvous_file(const std::string& path, const RendezvousFi
       return fail(Code::kSystemError, "cannot create {}: {}", directory, errno_text());
     TUTTI_TRY(check_private_directory(path));
     const Status status = write_rendezvous_file(path, content);
-    // Another job may have removed the directory, empty as it was, just now, and a third one may have made it again.
+    // Another job may just have removed the empty directory, and a third one may have made it again.
     if (status.ok() || tries == 100) return status;
   }
 }

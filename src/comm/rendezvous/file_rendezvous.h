@@ -1,4 +1,4 @@
-// A file as a meeting point: rank 0 writes the id into it, the others find it there.
+// A file as a meeting point: rank 0 writes the id into it, and the others find it there.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,30 @@ struct RendezvousFile {
   bool operator==(const RendezvousFile&) const = default;
 };
 
-/// What is in such a file; false: something else.
+/// Parses such a file. Returns false if it is another kind of file.
 bool parse_rendezvous_file(std::string_view text, RendezvousFile* content);
 
-/// Writes by rename, mode 0600. A file that is there is replaced only if it is empty or a rendezvous file; any other is
-/// kInvalidUsage.
+/// Writes the file by rename, with mode 0600. An existing file is replaced only if it is empty or a rendezvous file;
+/// any other is kInvalidUsage.
 Status write_rendezvous_file(const std::string& path, const RendezvousFile& content);
 
-/// `found` false: no file, not (yet) a rendezvous file, or not a trustworthy one: a symbolic link, not a plain file,
-/// owned by another user than this one or root, or writable by others. What is wrong with it goes to `why`.
+/// Reads the file. `found` is false if there is none, if it is not (yet) a rendezvous file, or if it cannot be trusted
+/// because it is a symbolic link or no plain file, is owned by another user than this one or root, or is writable by
+/// others. `why` says what is wrong with it.
 void read_rendezvous_file(const std::string& path, RendezvousFile* content, bool* found, std::string* why);
 
-/// Removes the file if it still holds this.
+/// Removes the file if it still holds `content`.
 void remove_rendezvous_file(const std::string& path, const RendezvousFile& content);
 
-/// A directory of this user alone: mode 0700. A link to one is none.
+/// Whether this is a directory of this user alone, with mode 0700. A link to one does not count.
 bool is_private_directory(const std::string& path);
 
-/// A path for the ranks of one job on one host: in a directory of this user alone below `temporary`, named by a hash of
-/// `job`.
+/// Makes a path for the ranks of one job on one host. It is in a directory of this user alone below `temporary`, and
+/// named by a hash of `job`.
 Status private_rendezvous_path(const std::string& temporary, const std::string& job, std::string* path);
-/// kSystemError if the directory of such a path is there, but not this user's alone.
+/// Returns kSystemError if the directory of such a path exists, but is not this user's alone.
 Status check_private_directory(const std::string& path);
-/// write_rendezvous_file() to such a path. Makes the directory.
+/// Does what write_rendezvous_file() does, for such a path. Makes the directory.
 Status write_private_rendezvous_file(const std::string& path, const RendezvousFile& content);
 /// Removes the directory if it is empty.
 void remove_private_directory(const std::string& path);

@@ -20,10 +20,10 @@ namespace tutti {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestJoinPause{50};
-/// Before an id is tried again that nobody answered for.
+/// The pause before an id is tried again for which nobody answered.
 constexpr std::chrono::seconds kSilentPause{1};
 
-/// Serves the round until the scope ends, whatever the outcome.
+/// Ends the service of a round's id when the scope ends, whatever the outcome.
 class PublishedId {
  public:
   PublishedId(std::shared_ptr<Hub> hub, const RendezvousKeys& keys, std::uint64_t round)
@@ -84,7 +84,7 @@ Status join_tcp(const std::string& url, const std::string& host, std::uint16_t p
       result);
 }
 
-/// A file, and whether it lies in a directory of this user alone, which rank 0 makes.
+/// A file, and whether it is in a directory of this user alone, which rank 0 makes.
 struct RendezvousPlace {
   std::string path;
   bool is_private = false;
@@ -92,7 +92,7 @@ struct RendezvousPlace {
 
 Status lead_by_file(const RendezvousPlace& place, std::uint64_t round, JoinRequest request, JoinResult* result) {
   const std::string& path = place.path;
-  std::shared_ptr<Hub> hub;  // held: the id must be served from before the file appears
+  std::shared_ptr<Hub> hub;  // held, because the id must be served from before the file appears
   TUTTI_TRY(Hub::acquire(request.settings, &hub));
   TUTTI_TRY(make_unique_id(request.settings, &request.id));
   const RendezvousFile content{round, request.id};
@@ -119,13 +119,13 @@ bool still_holds(const std::string& path, const RendezvousFile& content) {
   return found && now == content;
 }
 
-/// A file may be left from a dead job, or be about to be replaced: only an id that is served is believed. One that is
-/// refused is not tried again until the file changes; one that nobody answers for, because its host is down or out of
-/// reach, is tried for as long as the file holds it.
+/// A file may be left from a dead job, or be about to be replaced, so an id counts only if it is served. If it is
+/// refused, it is not tried again until the file changes. If nobody answers, because its host is down or out of reach,
+/// it is tried for as long as the file holds it.
 Status follow_by_file(const RendezvousPlace& place, std::uint64_t round, JoinRequest request, JoinResult* result) {
   const std::string& path = place.path;
   RendezvousFile tried;
-  Clock::time_point again{};  // when the same may be tried once more
+  Clock::time_point again{};  // when the same id may be tried once more
   std::string why;
   for (std::chrono::nanoseconds pause = std::chrono::milliseconds(1);;
        pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestJoinPause)) {
@@ -157,13 +157,13 @@ Status join_file(const RendezvousPlace& place, const JoinRequest& request, JoinR
                                  : follow_by_file(place, round, request, result);
 }
 
-/// Through the launcher's key-value store, under a key of this round.
+/// Joins through the launcher's key-value store, under a key of this round.
 Status join_by_store(const ProcessLaunch& launch, JoinRequest request, JoinResult* result) {
   std::unique_ptr<LauncherStore> store;
   TUTTI_TRY(open_store(launch, request.deadline, &store));
   const std::uint64_t round = Hub::next_round("env://" + launch.info.launcher, request.rank);
   const std::string key = fmt::format("tutti-{}", round);
-  std::shared_ptr<Hub> hub;  // held: the id must be served from before it is published
+  std::shared_ptr<Hub> hub;  // held, because the id must be served from before it is published
   TUTTI_TRY(Hub::acquire(request.settings, &hub));
   if (request.rank == Rank{0}) {
     TUTTI_TRY(make_unique_id(request.settings, &request.id));

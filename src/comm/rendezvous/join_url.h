@@ -1,4 +1,4 @@
-// Joining by a URL: env://, tcp://host:port, file:///path.
+// Joins by a URL: env://, tcp://host:port, file:///path.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace tutti {
 
-/// Ranks and rank may be -1 with env://, and are then filled in from the launcher. Obtains the id, which rank 0 makes
-/// and publishes, then calls join(). See url.h.
+/// Obtains the id, which rank 0 makes and publishes, and calls join(). With env:// the number of ranks and the rank may
+/// be -1; then they come from the launcher. See url.h.
 Status join_url(const std::string& url, JoinRequest request, JoinResult* result);
 
 }  // namespace tutti

@@ -13,7 +13,7 @@ namespace tutti {
 namespace {
 
 std::string variable(const char* name) {
-  const char* const value = ::secure_getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody may change it while joining
+  const char* const value = ::secure_getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody may change it during a join
   return value == nullptr ? "" : value;
 }
 
@@ -26,7 +26,7 @@ Status number(const char* name, int low, int high, int* value) {
   return fail(Code::kInvalidUsage, "{}=\"{}\": it must be a number from {} to {}", name, text, low, high);
 }
 
-/// As number(), but a variable that is not set leaves the value as it is.
+/// Does what number() does, but a variable that is not set leaves the value as it is.
 Status optional_number(const char* name, int low, int high, int* value) {
   return is_set(name) ? number(name, low, high, value) : Status();
 }
@@ -45,11 +45,11 @@ void no_way(ProcessLaunch* launch, const std::string& why) {
 
 bool in_open_mpi() { return is_set("OMPI_COMM_WORLD_RANK") && is_set("OMPI_COMM_WORLD_SIZE"); }
 bool in_pmi() { return (is_set("PMI_RANK") && is_set("PMI_SIZE")) || (is_set("PMI_PORT") && is_set("PMI_ID")); }
-/// hydra tells each rank its place on the host, Slurm's PMI does not.
+/// hydra sets each rank's place on the host, and Slurm's PMI does not.
 bool in_hydra() { return in_pmi() && (is_set("MPI_LOCALRANKID") || !is_set("SLURM_STEP_ID")); }
 
-/// Slurm sets its variables in the shell of an allocation too: only those of a step that runs tasks say that srun
-/// started this process. The steps of a batch script and of salloc's own shell have numbers from 0xfffffff0.
+/// Slurm sets its variables also in the shell of an allocation. Only the variables of a step that runs tasks show that
+/// srun started this process. The steps of a batch script and of salloc's own shell have numbers from 0xfffffff0.
 bool in_slurm_step() {
   std::uint64_t step = 0;
   const std::string text = variable("SLURM_STEP_ID");
@@ -66,21 +66,21 @@ Status read_torchrun(ProcessLaunch* launch) {
   TUTTI_TRY(number("MASTER_PORT", 1, 65534, &port));
   launch->method = launch->info.ranks == 1 ? RendezvousMethod::kAlone : RendezvousMethod::kTcp;
   launch->host = variable("MASTER_ADDR");
-  launch->port = static_cast<std::uint16_t>(port + 1);  // MASTER_PORT itself is the agent's
+  launch->port = static_cast<std::uint16_t>(port + 1);  // torchrun's agent uses MASTER_PORT itself
   launch->job = variable("TORCHELASTIC_RUN_ID") + "/" + variable("TORCHELASTIC_RESTART_COUNT");
   return {};
 }
 
 bool in_pmix() { return is_set("PMIX_NAMESPACE") && is_set("PMIX_RANK"); }
 
-/// In a directory that others can write to they can take any name first.
+/// A private directory is preferred, because in one that others can write to they can take any name first.
 std::string runtime_directory() {
   const std::string runtime = variable("XDG_RUNTIME_DIR");
   if (runtime.starts_with('/') && is_private_directory(runtime)) return runtime;
   return variable("TMPDIR").starts_with('/') ? variable("TMPDIR") : "/tmp";
 }
 
-/// A file is the fastest, needs nobody's help, and who is missing is named.
+/// A file is the fastest way and needs no server, and errors can name the missing ranks.
 void meet_in_file(ProcessLaunch* launch, const std::string& job) {
   launch->method = RendezvousMethod::kPrivateFile;
   launch->job = launch->info.launcher + "/" + job;
@@ -95,7 +95,7 @@ Status read_open_mpi(ProcessLaunch* launch) {
   int local = launch->info.ranks;
   TUTTI_TRY(optional_number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, kMost, &local));
   if (launch->info.ranks == 1) return {};
-  // Version 4 names mpirun's address in the second variable, version 5 has only the namespace.
+  // Version 4 has mpirun's address in the second variable, and version 5 has only the namespace.
   if (local == launch->info.ranks)
     meet_in_file(launch, variable("PMIX_NAMESPACE") + "/" + variable("OMPI_MCA_orte_hnp_uri"));
   else if (in_pmix())
@@ -150,8 +150,8 @@ Status read_pmix(ProcessLaunch* launch) {
   return number("PMIX_RANK", 0, kMost, &launch->info.rank.value);
 }
 
-/// Outside the range that systems take ports from for outgoing connections; in the last quarter of TUTTI_PORT_RANGE,
-/// which the ranks' own listeners fill from its beginning.
+/// A port outside the range from which systems take ports for outgoing connections. If TUTTI_PORT_RANGE is set, it is
+/// in the last quarter of that, because the ranks' own listeners fill the range from its beginning.
 std::uint16_t slurm_port(const Settings& settings, std::uint64_t job, std::uint64_t step) {
   const std::uint64_t number = job * 31 + step;
   if (settings.port_first == 0) return static_cast<std::uint16_t>(20000 + number % 12000);
@@ -226,7 +226,7 @@ Status read_launch(const Settings& settings, ProcessLaunch* launch) {
     return fail(Code::kInvalidUsage,
                 "env:// believes no environment in a program that has more rights than its user (set-user-id, or "
                 "capabilities of its file): join by a unique id, tcp:// or file://");
-  // The inner launcher first: torchrun may run below any other, mpirun and mpiexec.hydra in a Slurm step.
+  // The inner launcher comes first. torchrun may run inside any other, and mpirun and mpiexec.hydra in a Slurm step.
   if (is_set("RANK") && is_set("WORLD_SIZE") && is_set("MASTER_ADDR") && is_set("MASTER_PORT"))
     return read_torchrun(launch);
   if (in_open_mpi()) return read_open_mpi(launch);

@@ -1,4 +1,4 @@
-// What a launcher put into the environment: who we are and how the ranks of this launch can meet.
+// What a launcher has put into the environment: which rank this process is, and how the ranks of this launch can meet.
 #pragma once
 
 #include <cstdint>
@@ -10,45 +10,46 @@
 
 namespace tutti {
 
-/// How env:// meets.
+/// How the ranks meet by env://.
 enum class RendezvousMethod : std::uint8_t {
-  kAlone,        ///< one rank: nobody to meet
+  kAlone,        ///< there is only one rank
   kTcp,          ///< rank 0 listens on host:port
   kPrivateFile,  ///< one host: a file in this user's directory, named by the job
   kPmix,         ///< the key-value store of a PMIx server, found by libpmix
-  kPmi,          ///< that of a PMI-1 server: PMI_FD or PMI_PORT
-  kNone,         ///< no way; `reason` says why
+  kPmi,          ///< the key-value store of a PMI-1 server, at PMI_FD or PMI_PORT
+  kNone,         ///< they cannot meet; `reason` says why
 };
 
-/// What env:// finds.
+/// What env:// finds out about this process.
 struct LaunchInfo {
-  std::string launcher;  ///< "torchrun", "Open MPI", ...; "none": there is none, and one rank
+  std::string launcher;  ///< "torchrun", "Open MPI", ...; "none" if there is no launcher, and one rank
   int ranks = 1;
   Rank rank{0};
   int local_rank = 0;
 };
 
 struct ProcessLaunch {
-  LaunchInfo info;  ///< ranks 0: only the launcher's server knows, see ask_launcher()
+  LaunchInfo info;  ///< its ranks are 0 if only the launcher's server knows them, see ask_launcher()
   RendezvousMethod method = RendezvousMethod::kAlone;
-  std::string host;  ///< kTcp, or of pmi_port
+  std::string host;  ///< the host for kTcp, or that of pmi_port
   std::uint16_t port = 0;
-  std::string directory;  ///< kPrivateFile: XDG_RUNTIME_DIR if it is this user's alone, else TMPDIR or /tmp
+  std::string directory;  ///< for kPrivateFile: XDG_RUNTIME_DIR if it is this user's alone, else TMPDIR or /tmp
   RendezvousMethod otherwise =
-      RendezvousMethod::kNone;  ///< kPrivateFile: if another user has taken the place of the file's directory
+      RendezvousMethod::kNone;  ///< what replaces kPrivateFile if another user has made the file's directory
   std::string job;              ///< different for any other launch that could meet in the same place
   std::string reason;           ///< why kNone
   int pmi_descriptor = -1;      ///< PMI_FD
-  std::string pmi_port;         ///< PMI_PORT, if it is that
+  std::string pmi_port;         ///< PMI_PORT, if that is used
   std::string pmi_identity;     ///< PMI_ID, by which the server at PMI_PORT knows this process
 };
 
-/// Reads the environment: torchrun, PMI, Open MPI, PMIx, Slurm; none of them: one rank. Inside one launcher's job
-/// another may have started this process, whose variables then count. Numbers that make no sense are kInvalidUsage and
-/// named.
+/// Reads the environment of torchrun, PMI, Open MPI, PMIx or Slurm; without any of them there is one rank. If one
+/// launcher has started this process inside another one's job, the variables of the inner one count. If numbers make no
+/// sense, it returns kInvalidUsage and names them.
 Status read_launch(const Settings& settings, ProcessLaunch* launch);
 
-/// The first host of Slurm's notation for many, "n[001-003,7],m1": where rank 0 is. Empty: it is not that notation.
+/// The first host in Slurm's notation for many, "n[001-003,7],m1", where rank 0 is. It is empty if `list` is not in
+/// that notation.
 std::string first_slurm_host(const std::string& list);
 
 }  // namespace tutti

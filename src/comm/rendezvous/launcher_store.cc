@@ -39,14 +39,14 @@ class PmixStore : public LauncherStore {
   int ranks_ = 0;
 };
 
-/// The process's connection to its PMI-1 server, with the hub's registry. PMI_FD is one per process, and a server that
-/// sees it closed, or a second goodbye, ends the job: so it lives as long as the process.
+/// The process's connection to its PMI-1 server, which Hub::of_process() holds. It lives as long as the process,
+/// because there is one PMI_FD per process, and a server that sees it closed, or gets a second goodbye, ends the job.
 struct PmiConnection {
   Mutex mutex;
   ConditionVariable given_back;
-  bool taken TUTTI_GUARDED_BY(mutex) = false;  // by a join, which has what follows for itself
+  bool taken TUTTI_GUARDED_BY(mutex) = false;  // by a join, which alone uses what follows
   std::unique_ptr<PmiClient> client;
-  std::string place;  // what it is connected to
+  std::string place;  // names what it is connected to
   pid_t owner = 0;
 
   ~PmiConnection() {
@@ -55,7 +55,8 @@ struct PmiConnection {
   }
 };
 
-/// MPI, where it runs in this process, speaks on PMI_FD itself. Both families have these functions with one signature.
+/// Whether MPI runs in this process, because it then uses PMI_FD itself. MPICH and Open MPI both have these functions
+/// with this signature.
 bool mpi_runs_here() {
   using Question = int (*)(int*);
   const auto initialized = reinterpret_cast<Question>(::dlsym(RTLD_DEFAULT, "MPI_Initialized"));

@@ -1,4 +1,4 @@
-// The launcher's own key-value store, PMIx or PMI-1, as a way for a unique id to reach all ranks.
+// The launcher's own key-value store, PMIx or PMI-1, through which a unique id can reach all ranks.
 #pragma once
 
 #include <memory>
@@ -9,26 +9,28 @@
 
 namespace tutti {
 
-/// Open during one join. Every call blocks until it is done or the deadline has passed. One thread at a time.
+/// A store is open during one join. Every call blocks until it is done or the deadline has passed. One thread at a
+/// time.
 class LauncherStore {
  public:
   virtual ~LauncherStore() = default;
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
-  /// Rank 0, once a key.
+  /// Called by rank 0, once for each key.
   virtual Status publish(const std::string& key, const std::string& value, Deadline deadline) = 0;
-  /// The others.
+  /// Called by the other ranks.
   virtual Status fetch(const std::string& key, Deadline deadline, std::string* value) = 0;
 };
 
-/// For a launch with RendezvousMethod::kPmix or kPmi. A process has one connection to a PMI-1 server: joins take turns
-/// there.
+/// Opens the store of a launch with RendezvousMethod::kPmix or kPmi. A process has one connection to a PMI-1 server, so
+/// joins take turns there.
 Status open_store(const ProcessLaunch& launch, Deadline deadline, std::unique_ptr<LauncherStore>* store);
 
-/// Fills in rank and number of ranks where the environment does not tell. Blocks for a local question.
+/// Asks the launcher's server for the rank and the number of ranks, if the environment does not have them. Blocks until
+/// the server, which is local, answers.
 Status ask_launcher(ProcessLaunch* launch);
 
-/// Reads the environment, and asks where it does not tell. Blocks as ask_launcher().
+/// Calls read_launch() and ask_launcher(), and blocks as long as the latter.
 Status detect_launcher(LaunchInfo* info);
 
 }  // namespace tutti

@@ -19,7 +19,7 @@
 namespace tutti {
 namespace {
 
-/// No server sends longer lines: names have at most 256 characters, values 1024 in all known servers.
+/// No server sends longer lines, because names have at most 256 characters and values 1024 in all known servers.
 constexpr std::size_t kLongestLine = 8192;
 constexpr std::chrono::seconds kLongestPoll{60};
 
@@ -28,7 +28,7 @@ bool to_number(std::string_view text, int* number) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-/// What a server said, fit for a message: it may be anything.
+/// Makes what a server sent, which may be anything, fit for a message.
 std::string quoted(std::string_view line) { return printable(line.substr(0, 80)); }
 
 std::string_view command_of(std::string_view line) {
@@ -73,7 +73,8 @@ FileId file_of(int descriptor) {
 PmiClient::PmiClient(std::string name, Descriptor socket, bool borrowed)
     : name_(std::move(name)), socket_(std::move(socket)), borrowed_(borrowed), file_(file_of(socket_.get())) {}
 
-/// MPI in the same process owns PMI_FD, and closes it in MPI_Finalize.
+/// Whether the descriptor still stands for the server. If MPI runs in the same process, it owns PMI_FD and closes it in
+/// MPI_Finalize.
 bool PmiClient::is_ours() const { return !borrowed_ || file_of(socket_.get()) == file_; }
 
 PmiClient::~PmiClient() {
@@ -124,7 +125,8 @@ Status PmiClient::ask(const std::string& request, std::string_view answer, Deadl
   return broken_;
 }
 
-/// The server of PMI_PORT tells who we are once it knows by the id: three lines, size, rank and whether to debug.
+/// When the server of PMI_PORT has the id, it sends this process's place in three lines: size, rank and whether to
+/// debug.
 Status PmiClient::take_place(Deadline deadline) {
   std::string line;
   for (int i = 0; i < 3; ++i) {

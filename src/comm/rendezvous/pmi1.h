@@ -1,6 +1,6 @@
 // A client of PMI-1, the text protocol by which MPICH's and Intel's hydra and Slurm's pmi2 plugin serve their ranks.
 //
-// One line a message, "cmd=NAME key=value key=value\n", request and answer in turn. Source: MPICH,
+// Each message is one line, "cmd=NAME key=value key=value\n", and requests and answers take turns. Source: MPICH,
 // src/pmi/maint/pmi-1.1.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace tutti {
 
-/// The value of `key` in a message; false: it has none. Values end at a space.
+/// Finds the value of `key` in a message; false if it has none. Values end at a space.
 bool pmi_value(std::string_view line, std::string_view key, std::string_view* value);
 
 /// Which file an open descriptor stands for.
@@ -26,25 +26,25 @@ struct FileId {
   bool operator==(const FileId&) const = default;
 };
 
-/// One process's connection. One thread at a time; every call blocks until its answer or the deadline (kTimeout). After
-/// an error it is of no use any more, and says so. A server that answers something else is kRemoteError.
+/// One process's connection. One thread at a time. Every call blocks until its answer comes or the deadline passes
+/// (kTimeout). If the server answers something else, it returns kRemoteError. After an error all later calls fail.
 class PmiClient {
  public:
-  /// `name`: the launcher's, for messages. A `borrowed` descriptor is left open; if its owner closes it and its number
-  /// comes to stand for another file, nothing is said or read there any more.
+  /// `name` is the launcher's, for messages. A `borrowed` descriptor is left open. If its owner closes it and its
+  /// number comes to stand for another file, nothing is written or read there any more.
   PmiClient(std::string name, Descriptor socket, bool borrowed);
   ~PmiClient();
   PmiClient(const PmiClient&) = delete;
   PmiClient& operator=(const PmiClient&) = delete;
 
-  /// Says hello. With an `id` (PMI_PORT) the server first tells rank() and ranks().
+  /// Begins the protocol. If there is an `id` (PMI_PORT), the server first sends rank() and ranks().
   Status start(const std::string& id, Deadline deadline);
   /// A key is put once; neither key nor value may have spaces. Others see it after the next barrier.
   Status put(const std::string& key, const std::string& value, Deadline deadline);
   Status get(const std::string& key, Deadline deadline, std::string* value);
-  /// Of all ranks. Who is missing at the deadline, the protocol does not tell.
+  /// Waits for all ranks. The protocol does not say who is missing at the deadline.
   Status barrier(Deadline deadline);
-  /// Without it a process manager takes the process's end for a crash.
+  /// Ends the protocol. Without that a process manager takes the process's end for a crash.
   Status finalize(Deadline deadline);
 
   int rank() const { return rank_; }
@@ -61,16 +61,16 @@ class PmiClient {
   const std::string name_;
   Descriptor socket_;
   const bool borrowed_;
-  const FileId file_;     // that the descriptor stood for at first
-  std::string received_;  // not yet a whole line
+  const FileId file_;     // the file that the descriptor stood for at first
+  std::string received_;  // what has come of the next line
   std::string space_;     // the name of this job's keys
   std::size_t longest_value_ = 0;
   int rank_ = -1;
   int ranks_ = 0;
-  Status broken_;  // why it is of no use any more
+  Status broken_;  // the error after which all calls fail
 };
 
-/// Connects as the launch says: to the inherited descriptor PMI_FD or to PMI_PORT.
+/// Connects to the inherited descriptor PMI_FD or to PMI_PORT, whichever the launch has.
 Status connect_pmi(const ProcessLaunch& launch, Deadline deadline, Descriptor* socket, bool* borrowed);
 
 }  // namespace tutti

@@ -13,7 +13,7 @@
 namespace tutti {
 namespace {
 
-// What pmix_common.h declares, as far as it is used here: the same in versions 3 to 5.
+// What pmix_common.h declares, as far as it is used here. It is the same in versions 3 to 5.
 constexpr std::size_t kNameSize = 256;           // PMIX_MAX_NSLEN + 1
 constexpr std::size_t kKeySize = 512;            // PMIX_MAX_KEYLEN + 1
 constexpr std::uint32_t kWholeJob = 0xfffffffe;  // PMIX_RANK_WILDCARD
@@ -32,7 +32,7 @@ struct Value {
     char* string;
     int integer;
     std::uint32_t uint32;
-    void* largest[3];  // an environment variable: two pointers and a character
+    void* largest[3];  // as large as an environment variable, which is two pointers and a character
   } data;
 };
 struct Info {
@@ -62,7 +62,7 @@ Library open_library() {
   Library library;
   void* const handle = ::dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    const char* const why = ::dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread
+    const char* const why = ::dlerror();  // NOLINT(concurrency-mt-unsafe): it is the text of this thread
     library.why_not = why == nullptr ? "libpmix.so.2 cannot be loaded" : why;
     return library;
   }
@@ -75,7 +75,7 @@ Library open_library() {
   return library;
 }
 
-/// Opened once and never closed: it has threads and hooks of its own.
+/// The library is opened once and never closed, because it has threads and hooks of its own.
 const Library& library() {
   static const Library opened = open_library();
   return opened;
@@ -95,7 +95,7 @@ Info info_of(const char* key, PmixType type) {
   return info;
 }
 
-/// PMIx gives values that the caller frees.
+/// Gets a text. PMIx returns values that the caller frees.
 int get_string(const Process& process, const char* key, const Info* info, std::string* text) {
   Value* value = nullptr;
   const int code = library().get(&process, key, info, info == nullptr ? 0 : 1, &value);
@@ -159,9 +159,9 @@ bool PmixSession::rank_0_is_here() const {
   return peers == "0" || peers.starts_with("0,");
 }
 
-/// A server answers for a process of its own at once when told to, and that is asked again and again: one that waits
-/// may miss what a process publishes that has left PMIx and come back in between (seen in 4.2.2). Another host's server
-/// must be allowed to ask, and then waits there, for a second at a time.
+/// If rank 0 is a process of this server, the server is asked for an immediate answer again and again, because a server
+/// that waits may miss what a process publishes that has left PMIx and come back in between (seen in 4.2.2). If not,
+/// the server asks that of rank 0, and waits there for a second at a time.
 Status PmixSession::fetch(const std::string& key, Deadline deadline, std::string* value) const {
   const bool here = rank_0_is_here();
   Info directive = here ? info_of("pmix.immediate", kBool) : info_of("pmix.timeout", kInt);

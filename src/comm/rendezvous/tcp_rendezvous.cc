@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kLongestPause{50};
 constexpr std::chrono::seconds kLookUpPause{1};
-/// Who listens at a port does so for longer; a connection that was given the port for its own end may be short.
+/// A port may be in use for a short time only, if it is the local end of a connection. A program that listens there
+/// uses it for longer.
 constexpr std::chrono::seconds kBusyTimeout{10};
 
 /// One question, from the joining thread to the loop and back.
@@ -25,8 +26,8 @@ struct Question {
   Mutex mutex;
   ConditionVariable answered;
   bool done TUTTI_GUARDED_BY(mutex) = false;
-  Status why TUTTI_GUARDED_BY(mutex);            // not ok: no answer
-  GiveIdMessage answer TUTTI_GUARDED_BY(mutex);  // its id unmasked
+  Status why TUTTI_GUARDED_BY(mutex);            // an error if there was no answer
+  GiveIdMessage answer TUTTI_GUARDED_BY(mutex);  // the answer, with its id unmasked
 
   void finish(const Status& status, const GiveIdMessage& its_answer = {}) {
     const MutexLock lock(mutex);
@@ -37,7 +38,7 @@ struct Question {
   }
 };
 
-/// What throws in the loop's thread answers the question: nobody else would.
+/// An exception in the loop's thread ends the question, because nothing else would.
 template <class Step>
 void run_or_finish(const std::shared_ptr<Question>& question, const Step& step) {
   try {
@@ -77,12 +78,12 @@ void put_question(const std::shared_ptr<Question>& question, const std::shared_p
   connection->send(MessageType::kAskId, encode(ask));
 }
 
-/// Where the URL's host is. Its name may not be known yet, or move while its container starts: it is looked up again,
-/// but not more often than each second.
+/// The addresses of the URL's host. Its name may not be known yet, or get another address while its container starts,
+/// so it is looked up again, but not more often than each second.
 class NamedHost {
  public:
   NamedHost(const std::string& host, std::uint16_t port, bool tls) : host_(host), port_(port), tls_(tls) {}
-  /// An answer that was good stays until there is a newer one.
+  /// A good answer counts until there is a newer one.
   Status find(std::vector<DialTarget>* targets) {
     if (asked_ == Clock::time_point() || Clock::now() - asked_ >= kLookUpPause) look_up();
     *targets = tcp_targets(addresses_, port_, tls_);
@@ -164,7 +165,7 @@ void withdraw_id(const std::shared_ptr<Hub>& hub, const RendezvousKeys& keys, st
   (void)hub->ask([id = keys.id, round](const std::shared_ptr<Hub>& there) {
     there->service<UrlService>().withdraw(id, round);
     return Status();
-  });  // if the service thread is held up, the id goes with the process
+  });  // if the service thread is held up, the id is given until the process ends
 }
 
 Status ask_for_id(const std::shared_ptr<Hub>& hub, const RendezvousKeys& keys, const std::string& host,
@@ -184,7 +185,7 @@ Status ask_for_id(const std::shared_ptr<Hub>& hub, const RendezvousKeys& keys, c
     if (asked.ok())
       last = fmt::format("rank 0 joins there for time {}, this rank for time {}", answer.round, round);
     else if (asked.code() != Code::kTimeout || last.empty())
-      last = asked.text();  // a question cut short by the deadline says less than the one before
+      last = asked.text();  // the error of a question that the deadline cut short says less than the one before
     if (deadline.passed())
       return fail(Code::kTimeout, "rank 0 did not give the unique id at {}:{} before the join's deadline ({})", host,
                   port, last);

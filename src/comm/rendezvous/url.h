@@ -17,8 +17,8 @@ struct RendezvousUrl {
   std::string path;  ///< kFile, absolute
 };
 
-/// "env://", "tcp://host:port", "tcp://[2001:db8::1]:port", "file:///path"; anything else is kInvalidArgument and says
-/// what would be right.
+/// Parses "env://", "tcp://host:port", "tcp://[2001:db8::1]:port" or "file:///path". For anything else it returns
+/// kInvalidArgument, with a text that says what would be right.
 Status parse_url(const std::string& text, RendezvousUrl* url);
 
 }  // namespace tutti

@@ -9,7 +9,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::size_t kSecretInIdAt = 8;  // in an id, see unique_id.h
+constexpr std::size_t kSecretInIdAt = 8;  // where the secret is in an id, see unique_id.h
 constexpr std::chrono::seconds kQuestionTime{10};
 
 }  // namespace
@@ -32,7 +32,7 @@ Status UrlService::publish(const KeyId& key, const Key& secret, std::uint16_t po
   Site& site = sites_[key];
   site.secret = secret;
   site.port = port;
-  if (!site.acceptor && port != hub_.port()) {  // at the hub's own port all are served
+  if (!site.acceptor && port != hub_.port()) {  // the hub listens at its own port already
     const Status status = Acceptor::listen_tcp(hub_.loop(), hub_.pending(), port, port, &site.acceptor);
     if (!status.ok()) {
       sites_.erase(key);

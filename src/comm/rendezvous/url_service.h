@@ -1,4 +1,4 @@
-// Gives ids to those who ask for them by a URL: what rank 0 of tcp://host:port listens for.
+// The URL service gives ids to those who ask for them by tcp://host:port. It runs on rank 0.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace tutti {
 
-/// Hides the secret in an id, or reveals it. `connection_key` is known to both ends of one connection, and to others
-/// where anybody is admitted; `own` and `others` make a key that is known to the two ends alone.
+/// Hides the secret in an id, or reveals it. `connection_key` is known to both ends of one connection, and to everybody
+/// if there is no secret file. `own` and `others` make a key that only the two ends know.
 Status mask_id(const Key& connection_key, const KeyAgreement& own, const Key& others, IdBytes* id);
 
 /// Loop thread only.
@@ -31,10 +31,10 @@ class UrlService final : public HubService {
   void withdraw(const KeyId& key, std::uint64_t round);
 
   bool find_secret(const KeyId& key, Key* secret) const override;
-  /// At the port of a URL, at any address, since the URL names one.
+  /// Connections are expected at the port of a URL, at any address, because the URL names one.
   Expected expects(const Arrival& arrival) const override;
-  /// Without a secret file anybody may come this far: a connection has 10 s for its question, and of more than
-  /// kMostConnections the oldest is closed.
+  /// Without a secret file anybody may come this far. So a connection has 10 s for its question, and if there are more
+  /// than kMostConnections, the oldest is closed.
   void serve(const std::shared_ptr<Connection>& connection) override;
   static constexpr std::size_t kMostConnections = 256;
 
