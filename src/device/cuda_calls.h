@@ -1,4 +1,4 @@
-// What all files that call CUDA need of it: errors as statuses, calls beside captures, functions of the driver's
+// What all files that call CUDA need: errors as statuses, calls that do not disturb captures, functions of the driver's
 // library.
 #pragma once
 
@@ -10,12 +10,12 @@ namespace tutti {
 
 inline Status checked(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return {};
-  (void)cudaGetLastError();  // it is told once, here
+  (void)cudaGetLastError();  // cleared, because it is reported here and shall not be reported again
   return fail(Code::kUnhandledCudaError, "{}: {} ({})", what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
 /// While any thread captures a stream, calls that could disturb the capture are refused and end it, unless the thread
-/// that makes them says that it means no captured work: for a scope, this one does.
+/// that makes them has said that it means no captured work. The calling thread says so for a scope.
 class RelaxedCaptureScope {
  public:
   RelaxedCaptureScope() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -27,7 +27,8 @@ class RelaxedCaptureScope {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// A function of the driver's own library, which the runtime has loaded, as of a CUDA version; nullptr: it has none.
+/// A function of the driver's own library, which the runtime has loaded, in the form of a CUDA version. Returns nullptr
+/// if the library has none.
 template <class Function>
 Function driver_function(const char* name, unsigned version) {
   void* function = nullptr;

@@ -12,7 +12,7 @@ namespace tutti {
 
 namespace {
 
-/// `version`: of the form that cuda.h declares.
+/// `version` is the CUDA version that brought the form of the function that cuda.h declares.
 template <class Function>
 void find(const char* name, unsigned version, Function** function, Status* missing) {
   *function = driver_function<Function*>(name, version);
@@ -20,7 +20,8 @@ void find(const char* name, unsigned version, Function** function, Status* missi
     *missing = fail(Code::kUnhandledCudaError, "the driver's library has no {}", name);
 }
 
-/// The runtime's codes are the driver's. The runtime itself had no error, and its last one is the caller's to read.
+/// The runtime's codes are the driver's. cudaGetLastError() is not called: the runtime itself had no error, and its
+/// last one is the caller's to read.
 Status done(int result, const char* what) {
   if (result == CUDA_SUCCESS) return {};
   const auto error = static_cast<cudaError_t>(result);
@@ -112,7 +113,7 @@ int CudaContexts::device_of(CUstream_st* stream) {
 }
 
 CudaContexts::Place CudaContexts::place_of(const void* memory) {
-  unsigned type = 0;        // of what the driver does not know
+  unsigned type = 0;        // stays 0 if the driver does not know the memory
   unsigned is_managed = 0;  // the driver writes one byte of it or all four
   int device = -1;
   int attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,

@@ -1,5 +1,6 @@
-// The devices' contexts, by the driver's own interface: the runtime begins to use a device, which takes hundreds of
-// megabytes of it and waits for all its kernels, in most calls of a thread that has not chosen another one.
+// The devices' contexts, by the driver's own interface. It is used because most calls of the runtime begin to use the
+// first device if the thread has chosen no other one, which takes hundreds of megabytes of the device and waits for all
+// its kernels.
 #pragma once
 
 #include <cstddef>
@@ -21,23 +22,24 @@ class CudaContexts {
 
   static CudaContexts& get();
 
-  /// Makes the context that the runtime has for the device the calling thread's, on top of what it has.
+  /// Pushes the context that the runtime has for the device onto the calling thread's stack of contexts.
   Status enter(int device);
-  /// The same for any context that enter() has had, where the thread has none. False: it is as it was.
+  /// If the thread has no context, pushes any that enter() has ever pushed. Returns false if nothing was pushed.
   bool enter_any();
-  /// Undoes one of the two.
+  /// Pops what enter() or enter_any() pushed.
   void leave();
-  /// The calling thread's device where the process has begun to use it; -1: it has not. Begins nothing.
+  /// The calling thread's device, or -1 if the process has not begun to use it. Never begins to.
   int current_device();
 
-  /// The device that a stream was made for; -1: not known. Not for the handles that stand for several streams.
+  /// The device that a stream was made for; -1 if that is not known. Not for the handles that stand for several
+  /// streams.
   int device_of(CUstream_st* stream);
 
   struct Place {
     bool is_managed = false;
     int device = -1;  ///< -1: memory of the host
   };
-  /// Where a pointer points. Begins nothing.
+  /// Where a pointer points. Begins to use no device.
   Place place_of(const void* memory);
 
   struct Allocation {
@@ -45,9 +47,9 @@ class CudaContexts {
     std::size_t bytes = 0;
     std::uint64_t id = 0;
     int device = -1;          ///< -1: not memory of a device
-    bool has_handle = false;  ///< cudaIpcGetMemHandle takes it: it is neither a pool's nor mapped piece by piece
+    bool has_handle = false;  ///< cudaIpcGetMemHandle takes it, as it is neither a pool's nor mapped piece by piece
   };
-  /// What it is a part of. Begins nothing.
+  /// The allocation that the memory is a part of. Begins to use no device.
   Allocation allocation_of(const void* memory);
 
  private:
@@ -85,7 +87,8 @@ class OnDevice {
   const Status status_;
 };
 
-/// For what belongs to a stream or an event, whose device is known: the calling thread needs some context.
+/// For calls on a stream or an event: CUDA knows its device, but the calling thread needs some context. It has one for
+/// a scope.
 class OnAnyDevice {
  public:
   OnAnyDevice() : entered_(CudaContexts::get().enter_any()) {}

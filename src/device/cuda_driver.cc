@@ -20,7 +20,7 @@ namespace {
 /// Rows that lie farther apart are copied one by one (cudaDeviceProp::memPitch).
 constexpr std::size_t kMaxPitch = 2147483647;
 
-/// Streams that run side by side on a device.
+/// How many streams run side by side on a device.
 int connections() {
   constexpr long kUsual = 8, kMost = 32;
   const char* const set = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
@@ -73,7 +73,7 @@ class CudaDriver final : public DeviceDriver {
     __builtin_memcpy(identity->uuid.data(), &properties.uuid, sizeof properties.uuid);
     int mps = 0;
     const bool known = cudaDeviceGetAttribute(&mps, cudaDevAttrMpsEnabled, device) == cudaSuccess;
-    if (!known) (void)cudaGetLastError();  // of a driver that is older than the question
+    if (!known) (void)cudaGetLastError();  // a driver that is older than this attribute answers with an error
     identity->concurrent_processes = known && mps != 0;
     return {};
   }
@@ -97,7 +97,7 @@ class CudaDriver final : public DeviceDriver {
     TUTTI_TRY(scope.status());
     return checked(cudaFree(memory), "cudaFree");
   }
-  // A stream with no other work: the memory is there when the call returns.
+  // The pool's stream has no other work, so the memory is there when the call returns.
   Status allocate_pooled(int device, Bytes bytes, void** memory) override {
     const OnDevice scope(device);
     const RelaxedCaptureScope captures;
@@ -162,7 +162,7 @@ class CudaDriver final : public DeviceDriver {
     return Place{place.is_managed || place.device >= 0, place.device, place.is_managed && manages_both_};
   }
 
-  // Of the highest priority: what its kernels wait for is peers, who wait for them.
+  // It has the highest priority, because its kernels wait for peers, who wait for them.
   Status create_stream(int device, Stream* stream) override {
     const OnDevice scope(device);
     const RelaxedCaptureScope captures;  // after the device is chosen: this, too, would begin to use one
@@ -318,7 +318,8 @@ class CudaDriver final : public DeviceDriver {
   }
 
  private:
-  // Flags 0: the wait is for a word of at least the value; the write is seen by the host after all that was before it.
+  // With flags 0, the wait ends when the word is at least the value, and the host sees the write after all that stands
+  // before it in the stream.
   static Status on_word(WordFunction function, const char* name, int device, Stream stream, std::uint64_t* word,
                         std::uint64_t value) {
     if (function == nullptr) return fail(Code::kUnsupported, "this driver has no {}", name);
@@ -328,7 +329,7 @@ class CudaDriver final : public DeviceDriver {
     return error == 0 ? Status{} : fail(Code::kUnhandledCudaError, "{}: error {}", name, error);
   }
 
-  /// Memory that comes and goes while kernels run. Never destroyed: the process's end does that.
+  /// A pool for memory that comes and goes while kernels run. Never destroyed: the process's end does that.
   struct Pool {
     cudaMemPool_t pool = nullptr;
     cudaStream_t stream = nullptr;
@@ -339,7 +340,7 @@ class CudaDriver final : public DeviceDriver {
     return pools_[static_cast<std::size_t>(device)];
   }
 
-  // The pool keeps what is given back: to return it to the device may wait for kernels.
+  // The pool keeps what is given back, because returning it to the device may wait for kernels.
   Status open_pool(int device) {
     const MutexLock lock(mutex_);
     Pool& beside = pools_[static_cast<std::size_t>(device)];

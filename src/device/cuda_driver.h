@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-/// nullptr: the system has no device or no driver. Any thread.
+/// Returns nullptr if the system has no device or no driver. Any thread.
 DeviceDriver* cuda_driver();
 
 }  // namespace tutti

@@ -13,10 +13,11 @@ namespace tutti {
 
 namespace {
 
-/// cuDeviceGetCount: fails while nobody has called cuInit.
+/// cuDeviceGetCount, which fails while nobody has called cuInit.
 using CountDevices = int (*)(int* count);
 
-/// How many libraries were loaded so far: a lock and a load, where a look for one by its name takes microseconds.
+/// How many libraries were loaded so far. This costs a lock and a load, while to look for a library by its name takes
+/// microseconds.
 std::uint64_t libraries_loaded() {
   std::uint64_t loaded = 0;
   ::dl_iterate_phdr(
@@ -28,7 +29,7 @@ std::uint64_t libraries_loaded() {
   return loaded;
 }
 
-/// nullptr: nobody has loaded the driver's library. It is held from then on.
+/// Returns nullptr if nobody has loaded the driver's library. Once found, it is kept loaded.
 CountDevices find_library() {
   void* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   return library == nullptr ? nullptr : reinterpret_cast<CountDevices>(::dlsym(library, "cuDeviceGetCount"));
@@ -36,11 +37,11 @@ CountDevices find_library() {
 
 }  // namespace
 
-// Each of these is found once; who finds it a second time stores the same.
+// Several threads may find the library at the same time; they store the same.
 bool cuda_is_in_use() {
-  static std::atomic<bool> used{false};               // alone: no order
+  static std::atomic<bool> used{false};               // needs no order, as nothing is read because of it
   static std::atomic<CountDevices> library{nullptr};  // release once it is found, pairs with the acquire below
-  static std::atomic<std::uint64_t> looked_at{0};     // libraries then; alone: no order
+  static std::atomic<std::uint64_t> looked_at{0};     // libraries at the last look; needs no order
   if (used.load(std::memory_order_relaxed)) return true;
   CountDevices count = library.load(std::memory_order_acquire);
   if (count == nullptr) {
@@ -57,7 +58,7 @@ bool cuda_is_in_use() {
   return true;
 }
 
-// Of Linux's driver, WSL's and those of systems on a chip.
+// The signs are those of Linux's driver, of WSL's and of those of systems on a chip.
 bool cuda_is_installed() {
   constexpr const char* kSigns[] = {"/dev/nvidiactl", "/proc/driver/nvidia", "/dev/dxg", "/dev/nvhost-ctrl-gpu",
                                     "/dev/nvmap"};

@@ -1,12 +1,12 @@
-// The library of the CUDA driver, as far as a process that may never use it wants to know of it: its start takes longer
-// than many a program of the host.
+// Whether the CUDA driver is there and in use, asked without starting it: its start takes longer than many a program
+// that uses no device.
 #pragma once
 
 namespace tutti {
 
-/// Whether the process has started the driver, and found devices. Never false again. Any thread.
+/// Whether the process has started the driver and found devices. Once true, it stays true. Any thread.
 bool cuda_is_in_use();
-/// Whether the system has one. Any thread.
+/// Whether the system has a driver. Any thread.
 bool cuda_is_installed();
 
 }  // namespace tutti

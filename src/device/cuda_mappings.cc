@@ -81,7 +81,7 @@ CUmulticastObjectProp properties_of(std::span<const int> devices, Bytes bytes) {
 
 CUdeviceptr address_of(void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
-/// The driver's calls are made on a device's context, as all of Tutti's; most of them would do without.
+/// The driver's calls are made in a device's context, as all of Tutti's are, though most of them need none.
 class CudaMappings final : public DeviceMappings {
  public:
   bool is_there() const { return driver_.can_map(); }
@@ -89,7 +89,7 @@ class CudaMappings final : public DeviceMappings {
   bool can_multicast(int device) override {
     if (!driver_.can_multicast()) return false;
     int supported = 0;
-    // Of a driver that is older than the question it is an error. The runtime has no such attribute.
+    // A driver that is older than this attribute answers with an error. The runtime has no such attribute.
     const CUresult asked = driver_.attribute(&supported, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, device);
     return asked == CUDA_SUCCESS && supported != 0;
   }
@@ -103,7 +103,7 @@ class CudaMappings final : public DeviceMappings {
       TUTTI_TRY(done(driver_.multicast_unit(&largest, &properties, CU_MULTICAST_GRANULARITY_MINIMUM),
                      "cuMulticastGetGranularity"));
     }
-    for (const int device : devices) {  // powers of two
+    for (const int device : devices) {  // all are powers of two, so the largest is a multiple of each
       const CUmemAllocationProp properties = properties_of(device);
       std::size_t own = 1;
       TUTTI_TRY(
@@ -185,7 +185,7 @@ class CudaMappings final : public DeviceMappings {
     return take_back(address, bytes);
   }
 
-  // On a stream of its own: others may have work that does not end soon.
+  // It has a stream of its own because others may have work that does not end soon.
   Status zero(int device, void* address, Bytes bytes) override {
     const Scope scope(device);
     TUTTI_TRY(scope.status());
@@ -198,8 +198,8 @@ class CudaMappings final : public DeviceMappings {
   }
 
  private:
-  /// The calling thread is on a device, or on any, and beside captures: in this order, as captures are asked about on a
-  /// device, too.
+  /// The calling thread works on a device, or on any, and disturbs no captures. The device is chosen first, because the
+  /// call about captures, too, would begin to use one.
   struct Scope {
     explicit Scope(int number) : device(number) {}
     const Status& status() const { return device.status(); }
@@ -222,7 +222,7 @@ class CudaMappings final : public DeviceMappings {
 }  // namespace
 
 DeviceMappings* cuda_mappings() {
-  static CudaMappings* const mappings = new CudaMappings;  // as the driver, which is never destroyed
+  static CudaMappings* const mappings = new CudaMappings;  // never destroyed, as the driver is not
   return mappings->is_there() ? mappings : nullptr;
 }
 

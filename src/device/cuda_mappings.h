@@ -5,8 +5,8 @@
 
 namespace tutti {
 
-/// nullptr: the driver's library has no such functions. Those of multicast may be missing all the same: then no device
-/// has it.
+/// Returns nullptr if the driver's library has no such functions. If it lacks only those of multicast, no device can
+/// multicast.
 DeviceMappings* cuda_mappings();
 
 }  // namespace tutti

@@ -14,12 +14,12 @@ namespace tutti {
 
 class DeviceMappings;
 
-/// A kernel as its launcher knows it. There is one object for each kernel, so drivers may tell kernels apart by
-/// address.
+/// What a launch needs to know of a kernel. There is one object for each kernel, so drivers may tell kernels apart by
+/// its address.
 struct Kernel {
   const void* (*cuda)();  ///< what the CUDA runtime launches; gives nullptr if the library was built without CUDA
   unsigned threads;       ///< of a block
-  const char* task;       ///< "launching a collective", for errors
+  const char* task;       ///< for the texts of errors, such as "launching a collective"
 };
 
 /// All functions are thread-safe, leave the thread's current device as it was, and report failures of the runtime as
@@ -32,16 +32,16 @@ class DeviceDriver {
   /// Where a pointer points.
   struct Place {
     bool on_device = false;  ///< kernels may use it; else host memory, pinned or not
-    int device = -1;         ///< of memory on one device; -1: any device may use it
-    bool on_host = false;    ///< of device memory: the processor may use it, also while kernels run
+    int device = -1;         ///< the one whose memory it is; -1: any device may use it
+    bool on_host = false;    ///< it is device memory that the processor may use, too, also while kernels run
   };
-  /// The whole of what was allocated at once.
+  /// The whole of one allocation, which a pointer may point into the middle of.
   struct Allocation {
     std::byte* begin = nullptr;
     std::size_t bytes = 0;
-    std::uint64_t id = 0;  ///< no other one of the process has it, before or after
+    std::uint64_t id = 0;  ///< no other allocation of the process ever has the same
     int device = -1;
-    bool is_exportable = false;  ///< kernels of all devices that reach this one may use it, and other processes map it
+    bool is_exportable = false;  ///< kernels of all devices that reach this one may use it; other processes may map it
 
     bool holds(const void* memory) const {
       return reinterpret_cast<std::uintptr_t>(memory) - reinterpret_cast<std::uintptr_t>(begin) < bytes;
@@ -50,19 +50,19 @@ class DeviceDriver {
   };
   /// What bounds the thread blocks that can be resident together.
   struct Limits {
-    int processors = 0;   ///< multiprocessors
-    int connections = 0;  ///< streams that run side by side
+    int processors = 0;   ///< how many multiprocessors it has
+    int connections = 0;  ///< how many streams run side by side
   };
 
   /// What decides which streams wait for one another.
   struct StreamTraits {
-    int device = -1;       ///< -1: that of the call, whichever it is; or not known
-    bool is_apart = true;  ///< it and the default stream do not wait for each other
+    int device = -1;       ///< -1: it is not known, or the stream runs on the device of the call, whichever that is
+    bool is_apart = true;  ///< the stream and the default stream do not wait for each other
   };
 
   /// What other processes know a device by.
   struct Identity {
-    std::array<std::byte, 16> uuid{};   ///< equal: the same device, in whatever process
+    std::array<std::byte, 16> uuid{};   ///< the same in all processes
     bool concurrent_processes = false;  ///< kernels of several processes run on it at the same time (MPS)
   };
   /// What a process makes of an allocation so that another one can map it. Plain bytes.
@@ -70,9 +70,9 @@ class DeviceDriver {
 
   virtual ~DeviceDriver() = default;
 
-  /// Devices there are; 0: none, or no driver.
+  /// How many devices there are; 0 also if there is no driver.
   virtual int devices() = 0;
-  /// The calling thread's device where it has begun to use one; -1: it has not.
+  /// The calling thread's device, or -1 if the process has not begun to use it.
   virtual int current_device() = 0;
   virtual Status limits(int device, Limits* limits) = 0;
   virtual Status identify(int device, Identity* identity) = 0;
@@ -80,7 +80,7 @@ class DeviceDriver {
   /// Zeroed device memory; blocks. May wait for running kernels, so not while peers' kernels wait for this rank.
   virtual Status allocate(int device, Bytes bytes, void** memory) = 0;
   virtual Status release(int device, void* memory) = 0;
-  /// Tells of the allocation that device memory belongs to, whoever made it.
+  /// Describes the allocation that device memory belongs to, whoever made it.
   virtual Status allocation_of(const void* memory, Allocation* allocation) = 0;
   /// Makes a handle of what allocate() gave, or of the first byte of an exportable allocation. It is good until the
   /// memory is released, which comes after all processes have closed it.
@@ -91,10 +91,10 @@ class DeviceDriver {
   virtual Status open_memory(int device, const Handle& handle, void** memory) = 0;
   /// May wait for running kernels.
   virtual Status close_memory(int device, void* memory) = 0;
-  /// As allocate(), for memory that no other device and no other process uses, not zeroed, at any time: waits for no
-  /// kernel.
+  /// Allocates memory that no other device and no other process can use, and that is not zeroed. May be called at any
+  /// time, as it waits for no kernel.
   virtual Status allocate_pooled(int device, Bytes bytes, void** memory) = 0;
-  /// For what was allocated so; no kernel uses it any more.
+  /// Gives back what allocate_pooled() gave, which no kernel uses any more. Waits for no kernel either.
   virtual Status release_pooled(int device, void* memory) = 0;
   /// Zeroed host memory that kernels of all devices reach at the same address.
   virtual Status allocate_shared(Bytes bytes, void** memory) = 0;
@@ -102,14 +102,14 @@ class DeviceDriver {
   virtual Place place_of(const void* memory) = 0;
 
   virtual Status create_stream(int device, Stream* stream) = 0;
-  /// Blocks until its work has ended.
+  /// Blocks until the work on the stream has ended.
   virtual Status synchronize(Stream stream) = 0;
   virtual Status destroy_stream(Stream stream) = 0;
-  /// The stream that work without a stream goes to.
+  /// The stream that work goes to for which no stream is named.
   virtual Stream default_stream() = 0;
-  /// What stands for another stream in each thread.
+  /// A handle that stands for another stream in each thread.
   virtual Stream per_thread_stream() = 0;
-  /// Of any stream, also one that is captured. Begins to use no device.
+  /// Any stream may be looked at, also one that is captured. Begins to use no device.
   virtual Status look_at(Stream stream, StreamTraits* traits) = 0;
   virtual Status create_event(int device, Event* event) = 0;
   virtual Status destroy_event(Event event) = 0;
@@ -117,39 +117,40 @@ class DeviceDriver {
   /// What is put on `stream` from now on waits for what `event` recorded last.
   virtual Status wait(int device, Stream stream, Event event) = 0;
   virtual Status query(Event event, bool* done) = 0;
-  /// What is put on the stream runs: 0; or it is captured into a graph, to be run as often as that is launched: a
-  /// number that no other capture of the process has. What the other functions here put on such a stream is captured
-  /// too, but copy() of memory that may be gone when the graph runs; an event recorded there is of use in that capture
-  /// only. kInvalidUsage: a stream that takes nothing while others are captured, which are not harmed by the question.
+  /// `capture` becomes 0 if what is put on the stream runs, or a number that no other capture of the process has if it
+  /// is captured into a graph, to be run as often as the graph is launched. What the other functions here put on such a
+  /// stream is captured, too, so copy() must not be given memory that may be gone when the graph runs; an event
+  /// recorded there is of use in that capture only. Fails with kInvalidUsage if the stream takes nothing while others
+  /// are captured; their captures go on.
   virtual Status capture_of(Stream stream, std::uint64_t* capture) = 0;
-  /// In the order of the stream, between any two places.
+  /// Copies in the order of the stream, between any two places.
   virtual Status copy(int device, void* to, const void* from, Bytes bytes, Stream stream) = 0;
 
-  /// The same for `rows` pieces of `width` bytes each, at least 1, which lie that far apart, between memory of the
-  /// device and what allocate_shared() gave.
+  /// Copies `rows` pieces (at least 1) of `width` bytes each, whose starts lie `to_pitch` and `from_pitch` bytes apart,
+  /// between memory of the device and memory of allocate_shared().
   virtual Status copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                            std::size_t width, std::size_t rows, Stream stream) = 0;
   /// What is put on `stream` from now on waits until the word, of shared memory, is at least `value`.
   virtual Status wait_for_word(int device, Stream stream, std::uint64_t* word, std::uint64_t value) = 0;
-  /// Stores the word, of shared memory or the device's, when the stream comes there.
+  /// Stores the word, of shared memory or of the device's, when the stream comes to this point.
   virtual Status write_word(int device, Stream stream, std::uint64_t* word, std::uint64_t value) = 0;
 
-  /// Makes memory of `peer` usable by kernels of `device`; false: it cannot be.
+  /// Makes memory of `peer` usable by kernels of `device`; `reachable` becomes false if that is not possible.
   virtual Status reach(int device, int peer, bool* reachable) = 0;
-  /// nullptr: this driver has no memory apart from addresses.
+  /// Returns nullptr if this driver cannot allocate memory without an address and map it later.
   virtual DeviceMappings* virtual_memory() = 0;
-  /// Makes the device ready for kernels, and loads these, so that no launch has to.
+  /// Makes the device ready for kernels and loads these, so that no launch has to.
   virtual Status load(int device, std::span<const Kernel* const> kernels) = 0;
-  /// Runs so many thread blocks of a kernel on the stream. What `parameter` points to, the kernel's one argument, is
-  /// copied.
+  /// Runs `blocks` thread blocks of a kernel on the stream. `parameter` points to the kernel's one argument, which is
+  /// copied before this returns.
   virtual Status launch(int device, Stream stream, const Kernel& kernel, unsigned blocks, const void* parameter) = 0;
 };
 
 /// The process's driver; nullptr if this library was built without one or the system has no device. The first call may
 /// take long, because the driver looks for its devices then. Any thread.
 DeviceDriver* device_driver();
-/// Like device_driver(), but never starts the driver: nullptr until some library of the process has. No memory is a
-/// device's until then. Costs nanoseconds. Any thread.
+/// Like device_driver(), but never starts the driver: returns nullptr until some library of the process has started it.
+/// Until then no memory can be a device's. Costs nanoseconds. Any thread.
 DeviceDriver* device_driver_in_use();
 /// Whether the process could begin to use a device. Costs a system call or two. Any thread.
 bool may_have_device();

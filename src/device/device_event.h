@@ -1,4 +1,4 @@
-// What has been put on a stream so far, as one that looks at it later sees it.
+// An event that says whether all that was on a stream when it was recorded has ended.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ class DeviceEvent {
 
   DeviceDriver::Event get() const { return event_; }
   Status query(bool* done) const { return driver_.query(event_, done); }
-  /// False also where that is not known any more, because the device has failed.
+  /// False also if that is not known any more because the device has failed.
   bool has_ended() const {
     bool done = false;
     return query(&done).ok() && done;

@@ -1,6 +1,6 @@
-// Words that kernels share with kernels of other ranks and with the host: one set of loads and stores, for the device
-// in the terms of PTX's memory model, for the host as std::atomic_ref. So the thread sanitizer proves on the host what
-// the device relies on.
+// Loads and stores of words that kernels share with kernels of other ranks and with the host. On the device they are in
+// the terms of PTX's memory model, on the host std::atomic_ref, so that the thread sanitizer checks on the host the
+// order that the device relies on.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace tutti {
 
-/// 16 bytes that travel in one access: two words, each of which is read and written whole. What a word's upper half
-/// says of its lower half therefore needs no order.
+/// 16 bytes that travel in one access. Each of the two words is read and written whole, so what a word's upper half
+/// says of its lower half needs no order.
 struct alignas(16) WordPair {
   std::uint64_t first;
   std::uint64_t second;
 };
 
-// `wide`: the partner may run on another device or on the host; else on this device. Narrower orders are cheaper.
+// `wide` says that the partner may run on another device or on the host; else it runs on this device, which is cheaper.
 
 TUTTI_HD inline std::uint64_t load_acquire(const std::uint64_t* word, [[maybe_unused]] bool wide) {
 #if defined(__CUDA_ARCH__)
@@ -87,8 +87,8 @@ TUTTI_HD inline void store_pair(WordPair* pair, WordPair value) {
 #endif
 }
 
-// Stores that land in the memory of several devices. `word` is an address of a multicast object: other accesses to it
-// have no meaning. Devices before sm_90 have no such addresses.
+// Stores that land in the memory of several devices. `word` is an address of a multicast object, which nothing but such
+// stores may use. Devices before sm_90 have no such addresses.
 
 TUTTI_HD inline void multicast_relaxed([[maybe_unused]] std::uint64_t* word, [[maybe_unused]] std::uint64_t value) {
 #if !defined(__CUDA_ARCH__)
@@ -110,8 +110,8 @@ TUTTI_HD inline void multicast_release([[maybe_unused]] std::uint64_t* word, [[m
 #endif
 }
 
-/// Between what is known to have been done to memory by one address and what this thread does to it by another one: PTX
-/// orders the two only by such a fence.
+/// Orders what this thread knows to have been done to memory by one address before what it does to that memory by
+/// another address. PTX orders the two only by such a fence.
 TUTTI_HD inline void alias_fence() {
 #if defined(__CUDA_ARCH__)
   asm volatile("fence.proxy.alias;" : : : "memory");
@@ -130,7 +130,7 @@ TUTTI_HD inline std::uint64_t device_clock() {
 #endif
 }
 
-/// Between two looks in vain. On the host ranks share cores.
+/// Called between two looks at a word. On the host it yields, because ranks share cores there.
 TUTTI_HD inline void device_pause() {
 #if !defined(__CUDA_ARCH__)
   std::this_thread::yield();

@@ -11,13 +11,13 @@
 namespace tutti {
 
 namespace {
-/// A stream whose word was stored looks soon, unless work of the caller's stands before its wait.
+/// A stream whose word was stored looks at it soon, unless work of the caller's stands before its wait.
 constexpr std::chrono::milliseconds kLookTimeout{50};
 constexpr std::chrono::microseconds kOrderNap{100};
 
 using Looks = std::vector<std::unique_ptr<StreamPoint>>;
 
-/// Forgets those that streams have passed; a stream of a device that failed looks no more.
+/// Forgets the waits that streams have passed, and those on a device that failed, where no stream looks any more.
 bool all_passed(Looks* looks) {
   std::erase_if(*looks, [](const std::unique_ptr<StreamPoint>& point) {
     bool passed = false;
@@ -26,7 +26,7 @@ bool all_passed(Looks* looks) {
   return looks->empty();
 }
 
-/// Words whose communicator is gone while a stream has not come to its wait.
+/// Words whose communicator is gone, though a stream has not come to its wait on them yet.
 class LateWords {
  public:
   void add(DeviceDriver& driver, void* words, Looks looks) {
@@ -53,7 +53,7 @@ class LateWords {
 };
 
 LateWords& late_words() {
-  static LateWords* const all = new LateWords;  // what is in it ends with the process
+  static LateWords* const all = new LateWords;  // never destroyed: the process's end frees what is in it
   return *all;
 }
 }  // namespace
@@ -111,7 +111,7 @@ Status StreamGate::hold(std::shared_ptr<GateWords> words, DeviceDriver& driver, 
   return {};
 }
 
-// A call that ended well waited until its stream had written the word.
+// The word is still lower only if the call failed: one that ended well waited until its stream had written the word.
 StreamGate::~StreamGate() {
   if (load_relaxed(word_) < value_) store_release(word_, value_, true);
   words_->give_back(index_, std::move(after_));

@@ -1,4 +1,4 @@
-// Calls on a CUDA stream that the host carries out: the stream waits on a word in host memory until it is told.
+// Lets the host carry out a call on a CUDA stream: the stream waits until a word in host memory says that it may go on.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,9 @@
 
 namespace tutti {
 
-/// Words that streams wait on, each for one call at a time. They grow, so that a word may serve the next call while a
-/// stream of the call before has not looked yet; they stay until all streams have looked. Thread-safe.
+/// Words that streams wait on, each for one call at a time. Their values only grow, so that a word may serve the next
+/// call while the stream of the call before has not looked at it yet. They are freed when all streams have looked.
+/// Thread-safe.
 class GateWords {
  public:
   static constexpr std::size_t kWords = 4096;
@@ -25,7 +26,7 @@ class GateWords {
 
  private:
   friend class StreamGate;
-  /// A word that no call has; blocks while all have one.
+  /// Returns a word that no call has; blocks while calls have all of them.
   std::size_t take();
   void give_back(std::size_t index, std::unique_ptr<StreamPoint> after);
 
@@ -34,11 +35,12 @@ class GateWords {
   Mutex mutex_;
   ConditionVariable given_back_;
   std::vector<std::size_t> free_ TUTTI_GUARDED_BY(mutex_);
-  /// Words of waits that streams may not have come to yet.
+  /// The waits, already ended by the host, that streams may not have come to yet.
   std::vector<std::unique_ptr<StreamPoint>> looks_ TUTTI_GUARDED_BY(mutex_);
 };
 
-/// Where a stream waits for one call of the host's. It goes on when this is gone, at the latest.
+/// A place in a stream where it waits while the host carries out one call. It goes on when this is destroyed, at the
+/// latest.
 class StreamGate {
  public:
   /// Puts the wait into the stream.
@@ -48,9 +50,9 @@ class StreamGate {
   StreamGate(const StreamGate&) = delete;
   StreamGate& operator=(const StreamGate&) = delete;
 
-  /// What stands before the call.
+  /// The point that the stream reaches when all that stands before the call has ended.
   const StreamPoint& before() const { return before_; }
-  /// The caller's stream goes on when `stream` has come this far.
+  /// Puts onto `stream` what lets the caller's stream go on, once `stream` has come there.
   Status release(int device, DeviceDriver::Stream stream);
 
  private:
@@ -62,7 +64,7 @@ class StreamGate {
   std::uint64_t* const word_;
   const std::uint64_t value_;
   StreamPoint before_;
-  std::unique_ptr<StreamPoint> after_;  // the wait
+  std::unique_ptr<StreamPoint> after_;  // reached when the stream has passed the wait
 };
 
 }  // namespace tutti

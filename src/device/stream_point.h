@@ -1,4 +1,4 @@
-// A point in a CUDA stream, as an event: has the stream come there?
+// A point in a CUDA stream, held as an event that says whether the stream has come there.
 #pragma once
 
 #include <utility>
@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-/// Made when it is first recorded; may be recorded again. One thread at a time.
+/// The event is made when the point is first recorded; it may be recorded again. One thread at a time.
 class StreamPoint {
  public:
   StreamPoint() = default;
@@ -17,13 +17,13 @@ class StreamPoint {
   StreamPoint(const StreamPoint&) = delete;
   StreamPoint& operator=(const StreamPoint&) = delete;
 
-  /// Where the stream stands now.
+  /// Sets the point to the end of what is on the stream now.
   Status record(DeviceDriver& driver, int device, DeviceDriver::Stream stream) {
     driver_ = &driver;
     if (event_ == nullptr) TUTTI_TRY(driver.create_event(device, &event_));
     return driver.record(device, event_, stream);
   }
-  /// Whether the stream has come there; so it has where nothing was recorded.
+  /// Whether the stream has come there; true if nothing was recorded.
   Status query(bool* done) const {
     *done = event_ == nullptr;
     return *done ? Status{} : driver_->query(event_, done);

@@ -10,7 +10,8 @@
 namespace tutti {
 
 namespace {
-/// How long a wait lasts before the communicator is asked about it, and between two questions while it yields.
+/// How long a wait lasts before the communicator is asked whether to go on, and how long until it is asked again while
+/// the wait yields.
 constexpr std::chrono::nanoseconds kFirstCheck{1'000'000};
 }  // namespace
 
@@ -54,7 +55,7 @@ Progress CpuExecutor<E>::advance() {
 }
 
 /// Whether the call may return: readers are done with what was sent by reference, and connections have taken the rest,
-/// which nobody would push after the call.
+/// which nobody would write after the call.
 template <Endpoint E>
 bool CpuExecutor<E>::settled() {
   if (!kDirect && (exchanging_ || !launch().input_is_shared)) return true;
@@ -80,11 +81,12 @@ auto CpuExecutor<E>::advance_lane(LaneState& lane, std::uint32_t index) -> Outco
     }
   }
   while (run_aside(lane, asides))
-    if constexpr (kDirect) endpoint_->serve();  // what connections did not take yet need not wait for all the copies
+    if constexpr (kDirect) endpoint_->serve();  // so that what is still to be written does not wait for all the copies
   return Outcome::kDone;
 }
 
-/// One of the steps that fill waits; whether there was one left. What the lane's own step has seen so far stays.
+/// Runs one of the steps that may run at any time, while the lane's own step waits. Returns false if none was left.
+/// What the lane's own step has seen so far is kept.
 template <Endpoint E>
 bool CpuExecutor<E>::run_aside(LaneState& lane, std::span<const Step> asides) {
   if (lane.asides == tiles_ * asides.size()) return false;
@@ -109,7 +111,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step) -> Outcome {
   return share.exists ? run_step(lane, step, share.count) : Outcome::kDone;
 }
 
-// Everything that can block comes first: a step that goes past the claim runs to its end.
+// Everything that can block comes first, so a step that gets past the claim runs to its end.
 template <Endpoint E>
 auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) -> Outcome {
   const Bytes bytes{count.value * launch().wire_element.value};
@@ -132,21 +134,21 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
     bool ready = false;
     if constexpr (kDirect) ready = lent && endpoint_->can_send(to);
     if (!lent) ready = (slot = endpoint_->send_claim(to, bytes)) != nullptr;
-    // Which reader of a multicast link is late is the board's business; the next rank stands for all of them.
+    // It is not known which reader of a multicast link is late, so the next rank stands for all of them. The boards
+    // show which one it is.
     if (!ready) return blocked_on(to.shared ? (rank_ + 1) % ranks_ : step.send_peer);
   }
   if (count.value != 0) work_.run(lane, step, count, arrived, slot);
   if (sends && !lent) endpoint_->send_commit(to, bytes, lane.fingerprint);
   if (sends && lent) {
     const std::byte* const stored = binding().destination(step, lane.tile);
-    static_cast<void>(endpoint_->send_reference(to, stored, bytes, lane.fingerprint));  // there is a credit
+    static_cast<void>(endpoint_->send_reference(to, stored, bytes, lane.fingerprint));  // cannot fail: it has a credit
   }
   if (step.has(kRecv)) release(step, bytes);
   return Outcome::kDone;
 }
 
-/// Whether the step's message goes to its reader straight from user memory: from where its value lies, or where it is
-/// stored.
+/// Whether the step's message goes to its reader straight from user memory, where its value lies or is stored.
 template <Endpoint E>
 bool CpuExecutor<E>::lends([[maybe_unused]] const Step& step, [[maybe_unused]] Bytes bytes) const {
   if constexpr (kDirect) {
@@ -160,7 +162,8 @@ bool CpuExecutor<E>::lends([[maybe_unused]] const Step& step, [[maybe_unused]] B
   }
 }
 
-/// A step that only sends the own chunk, and may store it. kMismatch: not by reference.
+/// Runs a step that only sends the rank's own chunk, and may store it. Returns kMismatch if it cannot be sent by
+/// reference.
 template <Endpoint E>
 auto CpuExecutor<E>::send_reference(const LaneState& lane, const Step& step, Bytes bytes) -> Outcome {
   const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
@@ -191,7 +194,7 @@ auto CpuExecutor<E>::receive(LaneState& lane, const Step& step, Bytes bytes, con
   return Outcome::kDone;
 }
 
-/// What is only stored may arrive where it is stored.
+/// A message that is only to be stored may arrive where it is stored.
 template <Endpoint E>
 Peek CpuExecutor<E>::peek(LaneState& lane, const Step& step, Route from, Bytes bytes) {
   if constexpr (kDirect) {
@@ -293,7 +296,7 @@ template <Endpoint E>
 Status CpuExecutor<E>::sleep_once(WaitMonitor& monitor) {
   endpoint_->announce_sleep();
   const std::uint64_t before = progress();
-  const Progress outcome = advance();  // the look after the announcement: what came before it is not missed
+  const Progress outcome = advance();  // looks again, because what came before the announcement ends no sleep
   if (outcome != Progress::kAgain || progress() != before || monitor.alarmed()) {
     endpoint_->cancel_sleep();
   } else {

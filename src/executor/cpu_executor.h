@@ -1,4 +1,5 @@
-// The CPU executor: the tile loop and the messages of steps, compiled once a transport.
+// The CPU executor, which runs a schedule tile by tile and moves the messages of its steps. It is compiled once for
+// each transport.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +15,12 @@
 
 namespace tutti {
 
-/// Lanes take turns: each runs until a step is blocked. A blocked step had no effect and is tried again as a whole; of
-/// a receive from all, the messages already seen are remembered.
+/// Lanes take turns: each runs until a step is blocked. A blocked step had no effect and is tried again as a whole, but
+/// a receive from all remembers which messages it has seen.
 template <Endpoint E>
 class CpuExecutor final : public Executor {
  public:
-  /// `peers`: of sends and receives.
+  /// `peers` is for sends and receives.
   CpuExecutor(std::unique_ptr<E> endpoint, const LadderPolicy& ladder, const PeerPolicy& peers)
       : endpoint_(std::move(endpoint)),
         links_(*endpoint_),
@@ -38,7 +39,7 @@ class CpuExecutor final : public Executor {
   void abandon() override { endpoint_->revoke_references(); }
 
   Rank missing() const override { return missing_; }
-  /// A slow peer is not a silent one: also what has come in part counts.
+  /// Messages that have come only in part count, too, because a slow peer is not a silent one.
   std::uint64_t progress() const override { return progress_ + exchange_.progress() + links_.bytes_moved(); }
   Rank mismatched() const override { return mismatched_; }
   std::size_t scratch_bytes() const override {
@@ -74,7 +75,7 @@ class CpuExecutor final : public Executor {
   std::unique_ptr<E> endpoint_;
   EndpointLinks<E> links_;
   PeerExchange<E> exchange_;
-  bool exchanging_ = false;  // the running operation is one of exchange_
+  bool exchanging_ = false;  // exchange_ runs the operation
   LadderPolicy policy_;
   Crowd crowd_;
   PollDelay poll_delay_;

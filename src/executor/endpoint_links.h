@@ -1,4 +1,4 @@
-// The links of an endpoint, for those who are compiled once and not once a transport.
+// The links of an endpoint, for code that is compiled once and not once for each transport.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-/// `endpoint` outlives this. One without connections has delivered what it has sent, and hears nobody.
+/// `endpoint` outlives this. An endpoint without connections has delivered all that it has sent, and hears nobody.
 template <Endpoint E>
 class EndpointLinks final : public RankLinks {
  public:
@@ -31,7 +31,7 @@ class EndpointLinks final : public RankLinks {
     if constexpr (kDirect) return endpoint_.bytes_moved();
     return 0;
   }
-  /// Private memory held for messages.
+  /// How much private memory is held for messages.
   std::size_t memory_bytes() const {
     if constexpr (kDirect) return endpoint_.memory_bytes();
     return 0;

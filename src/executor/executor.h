@@ -1,4 +1,4 @@
-// The executor runs a schedule: one operation of one rank at a time. The only room that runs schedules over links.
+// The executor runs schedules: one operation of one rank at a time. No other room runs schedules over links.
 #pragma once
 
 #include <chrono>
@@ -26,31 +26,31 @@ struct Launch {
   const Schedule* schedule = nullptr;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  Elems count;  ///< elements of a block
-  Elems tile;   ///< elements of a block worked on in one pass
+  Elems count;  ///< how many elements a block has
+  Elems tile;   ///< how many elements of each block one pass works on
   Bytes element{1};
   DataType type = DataType::kUint8;  ///< of a reduction
   RedOp op = RedOp::kSum;
   std::uint32_t divisor = 1;  ///< what Avg divides by, at the complete step
   Fingerprint fingerprint = 0;
-  bool alone_reduces = false;  ///< one rank, and a reduction of one operand is more than a copy: bool becomes 0 or 1
+  bool alone_reduces = false;  ///< there is one rank, and its reduction is more than a copy: bool becomes 0 or 1
   bool one_shot = false;  ///< the direct path may run it: PlanCache::is_one_shot() says so, and one tile holds it all
   bool stream_stores = false;           ///< results do not stay in the caches
   bool tree_order = false;              ///< sources are combined in the deterministic mode's order
-  const UserReduction* user = nullptr;  ///< instead of `op`
-  /// The input is multiplied by this first, one element of `type`; of the device's executor only. The scalar is read
-  /// when the launch is made, or, where it is device memory, when the call runs.
+  const UserReduction* user = nullptr;  ///< replaces `op` if it is not nullptr
+  /// The input is multiplied by this first, which is one element of `type`. Only the device's executor does so. The
+  /// scalar is read when the launch is made or, if it is in device memory, when the call runs.
   const void* scalar = nullptr;
   bool scalar_on_device = false;
-  /// float32 buffers whose messages, and reductions, are of this type; else equal to `type`. `wire_element`: bytes of
-  /// an element in a message.
+  /// The type of messages and reductions. It differs from `type` only if the buffers are float32. `wire_element` is the
+  /// size of an element in a message.
   DataType wire = DataType::kUint8;
   Bytes wire_element{1};
-  bool input_is_shared = false;  ///< peers may read the input itself: it is not written before the call ends
+  bool input_is_shared = false;  ///< peers may read the input itself, as nobody writes it before the call ends
   bool lends = false;            ///< messages may go to far ranks straight from input and output: is_reference_safe()
-  bool input_is_registered = false;  ///< of calls on devices that lend: other processes may map it
+  bool input_is_registered = false;  ///< for calls on devices that lend: other processes may map the input
   bool output_is_registered = false;
-  /// Buffers, messages and reductions of one type.
+  /// Makes buffers, messages and reductions all of one type.
   void carry(DataType one) {
     type = wire = one;
     element = wire_element = size_of(one);
@@ -68,37 +68,41 @@ class Executor {
   /// Begins an operation; the one before has ended. Allocates only when a schedule needs more scratch than any before.
   /// The launch is not copied: it stays the caller's, in place and unchanged until the operation has ended.
   virtual void start(const Launch& launch) = 0;
-  /// Moves what can be moved, without blocking. kFailed: the rank `mismatched()` sent a message of
-  /// another call, or fault() or the fault of transfers() says more.
+  /// Moves what can be moved, without blocking. After kFailed, mismatched() is the rank that sent a message of another
+  /// call, or fault() or the fault of transfers() says what is wrong.
   virtual Progress advance() = 0;
-  /// start, then advance on the caller's thread up the waiting ladder until done, or until `monitor` ends it.
+  /// Starts the operation and advances it on the caller's thread, up the waiting ladder, until it is done or `monitor`
+  /// ends it.
   virtual Status run(const Launch& launch, WaitMonitor& monitor) = 0;
 
-  /// The same for sends and receives, which proceed together and are matched in order per pair and tag. The transfers
-  /// stay the caller's and in place until all have ended. A failure is kFailed with the fault of transfers().
+  /// Begins an operation of sends and receives, which proceed together; those of one pair and tag are matched in order.
+  /// The transfers stay the caller's and in place until all have ended. A failure is kFailed with the fault of
+  /// transfers().
   virtual void start(std::span<Transfer> transfers) = 0;
   virtual Status run(std::span<Transfer> transfers, WaitMonitor& monitor) = 0;
-  /// The running operation failed: peers get nothing more out of its buffers, which are the caller's again.
+  /// Called when the running operation has failed. Peers get nothing more out of its buffers, which are the caller's
+  /// again.
   virtual void abandon() = 0;
 
-  /// The lowest rank that the last advance() waited for; kNoRank: none.
+  /// The lowest rank that the last advance() waited for; kNoRank if it waited for none.
   virtual Rank missing() const = 0;
-  /// The last advance() waited for no peer, but for a device's work, which may be the caller's before the call. Such a
-  /// wait is never in vain or too long.
+  /// Whether the last advance() waited for no peer, but for a device's work, which may be what the caller put there
+  /// before the call. Such a wait is never hopeless and never too long.
   virtual bool waits_for_device() const { return false; }
   /// Grows with every message moved.
   virtual std::uint64_t progress() const = 0;
-  /// The rank whose message belongs to another call, after kFailed.
+  /// After kFailed, the rank whose message belongs to another call.
   virtual Rank mismatched() const = 0;
-  /// After kFailed: what else was found, where that is no peer's message.
+  /// After kFailed, what is wrong if it is not a peer's message.
   virtual Status fault() const { return {}; }
 
-  /// Private memory held for scratch chunks, for connections, and for messages that came before their receive.
+  /// How much private memory is held for scratch chunks, for connections, and for messages that came before their
+  /// receive.
   virtual std::size_t scratch_bytes() const = 0;
   /// Sleeps at most `slice`, after links().announce_sleep() and one more advance(). Events that links().wake() does not
   /// report are polled for.
   virtual void sleep(std::chrono::nanoseconds slice) = 0;
-  /// The rank's, whatever runs over them.
+  /// The rank's links, whatever runs over them.
   virtual RankLinks& links() = 0;
   virtual const OpenTransfers& transfers() const = 0;
 };

@@ -1,4 +1,4 @@
-// One all-gather of bytes, outside the calls of a communicator.
+// An all-gather of bytes that is no call of a communicator.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace tutti {
 
-/// The ranks of an all-gather together, between two operations: what each brings, of one size, by rank. Blocks.
-/// `number`: the same on all of them, another one each time.
+/// All ranks of the all-gather call this between two operations. `all` gets what each rank brings, by rank; all bring
+/// equally many bytes. `number` is the same on all ranks, and another one each time. Blocks.
 Status gather_bytes(Executor& host, const Schedule& all_gather, std::uint64_t number, std::span<const std::byte> mine,
                     std::vector<std::byte>* all, WaitMonitor& monitor);
 

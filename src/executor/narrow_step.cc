@@ -1,9 +1,9 @@
-// The work of steps on buffers of float32 whose messages are of a narrower type: conversion, reduction and conversion
-// back piece by piece, so that what is converted stays in the first-level cache and no buffer is passed over twice.
+// The work of steps on buffers of float32 whose messages are of a narrower type. Conversion, reduction and conversion
+// back go piece by piece, so that what is converted stays in the first-level cache and no buffer is passed over twice.
 //
-// The result is that of the same collective on buffers of the wire type, widened: every rank's own data is rounded to
-// the wire type like its peers', reductions add in float32 and round once, and what is stored is what travels. So all
-// ranks get the same bits.
+// The result is what the same collective on buffers of the wire type would give, widened: every rank's own data is
+// rounded to the wire type like its peers', reductions add in float32 and round once, and what is stored is what is
+// sent. So all ranks get the same bits.
 #include <algorithm>
 
 #include "executor/step_work.h"
@@ -12,7 +12,7 @@
 namespace tutti {
 
 namespace {
-constexpr std::size_t kPiece = 4096;  // elements: 16 KiB of float32 and half of it or less as it travels
+constexpr std::size_t kPiece = 4096;  // in elements: 16 KiB of float32, and half of that or less in a message
 }
 
 void StepWork::run_narrow(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot) {
@@ -20,7 +20,7 @@ void StepWork::run_narrow(LaneState& lane, const Step& step, Elems count, const 
     run_piece(lane, step, at, std::min(kPiece, count.value - at), arrived, slot);
 }
 
-/// Elements [at, at + count) of the step's chunk.
+/// Works on the elements [at, at + count) of the step's chunk.
 void StepWork::run_piece(LaneState& lane, const Step& step, std::size_t at, std::size_t count, const std::byte* arrived,
                          std::byte* slot) {
   const Launch& launch = *launch_;
@@ -42,7 +42,7 @@ void StepWork::run_piece(LaneState& lane, const Step& step, std::size_t at, std:
   if (reduces) {
     const void* pair[2];
     ReduceArgs args = operands(lane, step, mine, value, pair);
-    // Messages begin at their own start, this piece somewhere within them.
+    // The sources point to the beginnings of messages, but this piece is somewhere within them.
     const void** const sources = const_cast<const void**>(args.sources);
     const int set = is_set(step.recv_from) ? peers_of(launch.schedule->shape, step.recv_from).count : 0;
     for (int k = 0; k < set; ++k)

@@ -1,5 +1,5 @@
 // The direct path of small calls: the two steps of the one-shot schedule (send to all; receive from all and reduce)
-// without the interpreter around them. Where it has to wait, the interpreter takes over after the first step.
+// without the interpreter around them. If it has to wait, the interpreter goes on from there.
 #include "executor/cpu_executor.h"
 #include "transport/inproc.h"
 #include "transport/mixed/mixed.h"

@@ -62,7 +62,7 @@ void PeerExchange<E>::start(std::span<Transfer> transfers) {
   }
 }
 
-/// A send to oneself has nobody to wait for: it is kept until its receive comes.
+/// A send to this rank itself is kept until its receive comes. So it waits for nobody.
 template <Endpoint E>
 void PeerExchange<E>::send_to_self(std::size_t transfer) {
   const Transfer& send = transfers_[transfer];
@@ -91,7 +91,7 @@ bool PeerExchange<E>::take_unexpected(std::size_t receive, Rank peer) {
   return true;
 }
 
-/// A kept message is whole and has its receive.
+/// Ends a receive whose kept message is whole.
 template <Endpoint E>
 void PeerExchange<E>::finish_from(Rank peer, Unexpected* message, std::size_t receive) {
   if (!fits(receive, peer, message->type, Bytes{message->data.size()})) return;
@@ -134,7 +134,7 @@ Progress PeerExchange<E>::advance() {
   for (const Rank peer : sources_)
     if (!advance_receives(peer)) return Progress::kFailed;
   if (open_ == 0) return Progress::kDone;
-  // A receive from oneself that no send of an earlier call or of this batch serves waits for this very rank.
+  // A receive from this rank itself waits for this rank if no send of an earlier call or of this batch matches it.
   if (missing_ == kNoRank) note_missing(self_);
   return Progress::kAgain;
 }
@@ -155,7 +155,7 @@ bool PeerExchange<E>::is_open_with(Rank peer) const {
   return false;
 }
 
-/// False: a send has to wait for a credit.
+/// Returns false if a send has to wait for a credit.
 template <Endpoint E>
 bool PeerExchange<E>::advance_sends(Rank peer) {
   Outbound& link = outbound_[index(peer)];
@@ -207,7 +207,7 @@ bool PeerExchange<E>::send_pieces(const Outbound& link, std::size_t transfer) {
   return true;
 }
 
-/// Whether a message of this peer is waited for: a receive that has none yet, or that waits for the rest of one.
+/// Whether a receive waits for a message of this peer, or for the rest of one.
 template <Endpoint E>
 bool PeerExchange<E>::wants(Rank peer) const {
   for (std::size_t i = 0; i < transfers_.size(); ++i) {
@@ -220,7 +220,7 @@ bool PeerExchange<E>::wants(Rank peer) const {
   return link.receive != kNobody || (link.kept != nullptr && link.kept->receive != kNobody);
 }
 
-/// False: a message does not fit its receive.
+/// Returns false if a message does not fit its receive.
 template <Endpoint E>
 bool PeerExchange<E>::advance_receives(Rank peer) {
   const Inbound& link = inbound_[index(peer)];
@@ -283,7 +283,7 @@ bool PeerExchange<E>::take_envelope(Rank peer) {
   return take_pieces(peer);
 }
 
-/// False: with this message there are too many that wait for a receive.
+/// Returns false if, with this message, too much waits for receives.
 template <Endpoint E>
 bool PeerExchange<E>::keep(Rank peer, const Envelope& envelope) {
   const std::size_t room = policy_.most_kept.value - std::min(policy_.most_kept.value, kept_bytes_);
@@ -322,7 +322,7 @@ void PeerExchange<E>::take(Inbound* link, const std::byte* piece, Bytes size) {
   copy_bytes(target, piece, size, false);
 }
 
-/// The pieces of the message under way, as far as they are there; then its end.
+/// Takes the pieces of the message under way, as far as they have come, and ends the message if it is whole.
 template <Endpoint E>
 bool PeerExchange<E>::take_pieces(Rank peer) {
   Inbound& link = inbound_[index(peer)];

@@ -1,9 +1,9 @@
 // Sends and receives between pairs of ranks, on a lane of their own so that collectives never meet their messages.
 //
-// A transfer is an envelope (its tag, type and size, and all of it if it is small) followed by pieces as large as the
-// link carries. Those of one pair follow each other in the order of the sends. A receiver takes an envelope off a link
-// only while one of its receives could match it or a later one; what matches none is kept in memory of the receiver's
-// until its receive comes (an unexpected message, as in every MPI).
+// A transfer is sent as an envelope (its tag, type and size, and all of its data if it is small) followed by pieces as
+// large as the link carries. The transfers of one pair follow each other in the order of the sends. A receiver takes an
+// envelope off a link only while one of its receives could match it or a later one. A message that matches none is kept
+// in the receiver's memory until its receive comes (an unexpected message, as in every MPI).
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@
 namespace tutti {
 
 struct PeerPolicy {
-  Lane lane;                                                 ///< of the endpoint's links, for itself
-  Bytes most_kept{std::numeric_limits<std::size_t>::max()};  ///< of unexpected messages from all peers together
+  Lane lane;                                                 ///< the endpoint's lane that only transfers use
+  Bytes most_kept{std::numeric_limits<std::size_t>::max()};  ///< limit of unexpected messages, of all peers together
 };
 
 /// One per rank and communicator; driven by one thread at a time. What arrived unexpectedly stays from batch to batch.
@@ -34,7 +34,7 @@ class PeerExchange final : public OpenTransfers {
 
   /// Begins a batch; the one before has ended or the communicator failed. `transfers` stay in place until it ends.
   void start(std::span<Transfer> transfers);
-  /// Moves what can be moved, without blocking. kFailed: a message does not fit its receive, see fault().
+  /// Moves what can be moved, without blocking. Returns kFailed if a message does not fit its receive, see fault().
   Progress advance();
 
   Rank missing() const { return missing_; }
@@ -45,7 +45,7 @@ class PeerExchange final : public OpenTransfers {
   std::size_t kept_bytes() const { return kept_bytes_; }
 
  private:
-  /// In front of each transfer; 48 bytes, which the links carry in one cache line.
+  /// Comes before each transfer. It has 48 bytes, which a link in shared memory carries in one cache line.
   struct Envelope {
     static constexpr std::size_t kInline = 24;
     std::uint64_t bytes;
@@ -67,25 +67,25 @@ class PeerExchange final : public OpenTransfers {
     int tag = 0;
     DataType type = DataType::kUint8;
     Bytes bytes{0};                 ///< as announced
-    std::vector<std::byte> data;    ///< what has come of it; it grows with what comes, whatever was announced
+    std::vector<std::byte> data;    ///< what has come of it; it grows only with what comes, whatever was announced
     std::size_t receive = kNobody;  ///< the receive of the batch that waits for the rest of it
   };
   /// What one peer sends: the message under way, and those that wait for their receives, oldest first.
   struct Inbound {
     std::uint64_t sequence = 0;     ///< of the next envelope
-    Bytes left{0};                  ///< of the message under way
-    std::byte* target = nullptr;    ///< in the receive's buffer
-    std::size_t receive = kNobody;  ///< it goes straight into this receive of the batch, or
-    Unexpected* kept = nullptr;     ///< it is kept
+    Bytes left{0};                  ///< how much of the message under way is still to come
+    std::byte* target = nullptr;    ///< where the next piece of it goes, if it has a receive
+    std::size_t receive = kNobody;  ///< the receive of the batch into whose buffer it goes, or kNobody
+    Unexpected* kept = nullptr;     ///< where it is kept, or nullptr
     std::deque<std::unique_ptr<Unexpected>> unexpected;
   };
   struct Outbound {
     std::uint64_t sequence = 0;      ///< of the next envelope
-    std::vector<std::size_t> sends;  ///< of the batch, in order
+    std::vector<std::size_t> sends;  ///< the batch's sends to this peer, in order
     std::size_t next = 0;
   };
   static constexpr std::size_t kNobody = ~std::size_t{0};
-  /// What a kept message takes besides its bytes, about: also empty ones are bounded.
+  /// About what a kept message takes besides its bytes. It is counted, so that empty messages are bounded, too.
   static constexpr std::size_t kKeptOverhead = 256;
   static constexpr std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }
 
@@ -107,7 +107,7 @@ class PeerExchange final : public OpenTransfers {
   bool wants(Rank peer) const;
   bool fits(std::size_t receive, Rank peer, DataType type, Bytes bytes);
   void end(std::size_t transfer, Rank peer);
-  /// Keeps the lowest rank that is waited for.
+  /// Remembers the lowest rank that is waited for.
   void note_missing(Rank peer);
 
   E& endpoint_;
@@ -117,7 +117,7 @@ class PeerExchange final : public OpenTransfers {
   std::span<Transfer> transfers_;
   std::vector<Course> courses_;     // by transfer
   std::vector<Rank> targets_;       // peers that the batch sends to
-  std::vector<Rank> sources_;       // peers that it receives from; all of them when one receive is from any
+  std::vector<Rank> sources_;       // peers that it receives from; all peers if one receive is from any
   std::vector<Outbound> outbound_;  // by rank
   std::vector<Inbound> inbound_;    // by rank
   std::size_t open_ = 0;            // transfers that have not ended

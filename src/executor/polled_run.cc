@@ -6,7 +6,7 @@
 namespace tutti {
 
 namespace {
-/// How long a call is polled before its thread sleeps between looks, and between two questions to the monitor.
+/// How long a call is polled before its thread sleeps between looks, and how long until the monitor is asked again.
 constexpr std::chrono::milliseconds kAwake{1};
 }  // namespace
 

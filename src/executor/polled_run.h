@@ -1,4 +1,4 @@
-// A call whose end nothing announces to a waiting thread: kernels and copies of a device.
+// Runs calls that wait for kernels and copies of a device, whose end no event announces to a waiting thread.
 #pragma once
 
 #include <chrono>
@@ -9,8 +9,8 @@
 
 namespace tutti {
 
-/// Advances what was started on the calling thread until it is done, or until `monitor` ends it. `nap`: the sleep
-/// between two looks, once the call has lasted for a while.
+/// Advances what was started, on the calling thread, until it is done or `monitor` ends it. Once the call has lasted
+/// for a while, the thread sleeps for `nap` between two looks.
 Status run_polled(Executor& executor, WaitMonitor& monitor, std::chrono::microseconds nap);
 
 }  // namespace tutti

@@ -1,5 +1,5 @@
-// A rank's links to those who run nothing over them: whose boards can be read, what is still on its way, and who is
-// woken when something comes.
+// What code that runs nothing over a rank's links may ask of them: peers' boards, what is still on its way, and
+// wake-ups when something comes.
 #pragma once
 
 #include <cstdint>
@@ -10,30 +10,30 @@
 
 namespace tutti {
 
-/// One rank's links in one communicator, of whatever transport. By the thread that drives the rank's executor; wake()
-/// and a peer's board are for any thread. An interface, because those who ask are compiled once and EndpointLinks once
-/// per transport.
+/// One rank's links in one communicator, of whatever transport. The thread that drives the rank's executor calls these;
+/// wake() and a peer's board are for any thread. This is an interface because the callers are compiled once and
+/// EndpointLinks once for each transport.
 class RankLinks {
  public:
   virtual ~RankLinks() = default;
 
   virtual Capabilities capabilities() const = 0;
-  /// The rank's own.
+  /// The rank's own board.
   virtual CallBoard& board() = 0;
-  /// A peer's, or nullptr where it cannot be read.
+  /// A peer's board, or nullptr if it cannot be read from here.
   virtual const CallBoard* board(Rank peer) const = 0;
 
-  /// Serves the links of a rank that waits for something else than an operation.
+  /// Moves what waits on the links while the rank waits for something else than an operation.
   virtual void serve() = 0;
-  /// Whether all that was sent is in its readers' hands or their kernels', so that the links may close; else `late` is
-  /// one of those it is not. Goes on delivering.
+  /// Whether all that was sent is in the hands of the readers or of their kernels, so that the links may close; if not,
+  /// `late` becomes one of the readers that lack something. Each call goes on delivering.
   virtual bool delivered(Rank* late) = 0;
   /// Whether what a far `peer` sent may still come over a connection, even if it is dead.
   virtual bool hears(Rank peer) = 0;
-  /// Grows with every byte of a connection.
+  /// Grows with every byte that connections move.
   virtual std::uint64_t bytes_moved() const = 0;
 
-  /// As those of an Endpoint; the sleep itself is Executor::sleep(), which knows what is waited for.
+  /// These are an Endpoint's. The sleep itself is Executor::sleep(), which knows what is waited for.
   virtual void announce_sleep() = 0;
   virtual void cancel_sleep() = 0;
   virtual void wake() = 0;

@@ -24,7 +24,7 @@ void StepWork::bind(const Launch& launch) {
   binding_.scratch = scratch_.data();
 }
 
-/// A reduction with a set of peers that holds nobody else.
+/// Whether the step receives from a set of peers in which there is no other rank.
 bool StepWork::is_alone(const Step& step) const {
   return is_set(step.recv_from) && peers_of(launch_->schedule->shape, step.recv_from).count <= 1;
 }
@@ -57,7 +57,7 @@ void StepWork::run_range(LaneState& lane, const Step& step, Elems count, const s
   if (slot != nullptr) copy_bytes(slot, value, bytes, false);
 }
 
-/// The chunks of a step that lie apart, range by range; in the message they follow one another.
+/// Works range by range on chunks that lie apart in the buffers; in the message they follow one another.
 void StepWork::run_span(LaneState& lane, const Step& step, const std::byte* arrived, std::byte* slot) {
   std::size_t at = 0;
   for (std::uint32_t j = 0; j < step.span.count;) {
@@ -70,7 +70,7 @@ void StepWork::run_span(LaneState& lane, const Step& step, const std::byte* arri
   }
 }
 
-/// The operands of a reduction in the order that the step asks for. `pair`: memory for two of them.
+/// Returns the operands of a reduction in the order that the step asks for. `pair` is memory for two of them.
 ReduceArgs StepWork::operands(LaneState& lane, const Step& step, const void* own, const std::byte* arrived,
                               const void** pair) {
   const Launch& launch = *launch_;

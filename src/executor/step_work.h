@@ -1,5 +1,5 @@
-// What a step makes of its chunks, on whatever transport: sums and copies, into the memory of a message and into a
-// buffer.
+// What a step does with its chunks, on whatever transport: reductions and copies, into the memory of a message and into
+// a buffer.
 #pragma once
 
 #include <algorithm>
@@ -12,33 +12,34 @@
 
 namespace tutti {
 
-/// Where a lane stands, and what it holds of a step that is not complete yet.
+/// How far a lane has come, and what it remembers of a step that is not complete yet.
 struct LaneState {
   std::size_t tile = 0;
   std::uint32_t step = 0;
-  std::size_t asides = 0;            ///< how many of all tiles' steps that may run at any time have run
+  std::size_t asides = 0;            ///< of the steps that may run at any time, in all tiles: how many have run
   Fingerprint fingerprint = 0;       ///< of the messages of the step under way
   int seen = 0;                      ///< how many of a set of peers have been peeked at
-  int place = 0;                     ///< the own rank's place among them
-  std::vector<const void*> sources;  ///< of the set, in its order, the own source at its place
+  int place = 0;                     ///< this rank's place in that set
+  std::vector<const void*> sources;  ///< the sources of the set, in its order; this rank's is at its place
 };
 
 /// Does the work of steps, for one call after another. One thread.
 class StepWork {
  public:
-  /// Allocates only when the schedule needs more scratch than any before.
+  /// Prepares for a call. Allocates only if the schedule needs more scratch than any before.
   void bind(const Launch& launch);
-  /// What was bound last.
+  /// The launch that was bound last.
   const Launch& launch() const { return *launch_; }
   const Binding& binding() const { return binding_; }
   std::size_t scratch_bytes() const { return scratch_.capacity(); }
 
-  /// The work of a step on `count` elements, more than none. `arrived`: the message of a step that receives from one
-  /// rank, else nullptr; those of a set are the lane's sources. `slot`: memory of the message that it sends, or
-  /// nullptr.
+  /// Does the work of a step on `count` elements, at least one. `arrived` is the message if the step receives from one
+  /// rank, else nullptr; messages of a set are the lane's sources. `slot` is the memory of the message that the step
+  /// sends, or nullptr.
   void run(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot);
   static bool is_set(PeerSet set) { return set >= PeerSet::kAll; }
-  /// The kernel that reduces for this launch, bound or not. It is looked up when the kind of reduction changes.
+  /// The kernel that reduces for this launch, which need not be bound. It is looked up when the kind of reduction
+  /// changes.
   ReduceKernel kernel(const Launch& launch) {
     if (kernel_ == nullptr || launch.wire != kernel_type_ || launch.op != kernel_op_) [[unlikely]] {
       kernel_ = launch.user != nullptr ? reduce_by_user : reduce_kernel(launch.wire, launch.op);
@@ -61,7 +62,7 @@ class StepWork {
 
   const Launch* launch_ = nullptr;
   Binding binding_;                 // of *launch_
-  std::vector<std::byte> scratch_;  // chunks as they travel
+  std::vector<std::byte> scratch_;  // chunks in the wire type
   ReduceKernel kernel_ = nullptr;   // for kernel_type_ and kernel_op_
   DataType kernel_type_ = DataType::kInt8;
   RedOp kernel_op_ = RedOp::kSum;

@@ -1,5 +1,5 @@
-// The inproc endpoint: the reference of the transport contract. Ranks are threads of one process, a link is a queue of
-// messages, everything is under one mutex. Slow and obvious; read this one first.
+// The inproc endpoint, the reference of the transport contract. Ranks are threads of one process, a link is a queue of
+// messages, everything is under one mutex. It is slow and obvious: read it before the others.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace tutti {
 
-/// What the ranks share. Made once, then handed to one InprocEndpoint a rank.
+/// What the ranks share. It is made once, then handed to each rank's InprocEndpoint.
 class InprocFabric {
  public:
   InprocFabric(int ranks, int lanes, Bytes max_message);
@@ -44,7 +44,7 @@ class InprocFabric {
   const int lanes_;
   const Bytes max_message_;
   Mutex mutex_;
-  std::vector<Queue> queues_ TUTTI_GUARDED_BY(mutex_);     // but not the bytes of messages
+  std::vector<Queue> queues_ TUTTI_GUARDED_BY(mutex_);     // the bytes of their messages are not guarded
   std::deque<Sleeper> sleepers_ TUTTI_GUARDED_BY(mutex_);  // by rank
   std::vector<std::unique_ptr<CallBoard>> boards_;         // by rank
 };

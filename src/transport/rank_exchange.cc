@@ -9,7 +9,7 @@ namespace tutti {
 Status RankExchange::agree(const Status& mine) {
   std::vector<RankStatus> statuses;
   TUTTI_TRY(exchange_plain(RankStatus::of(mine), &statuses));
-  // Whoever waited in vain did so because of what another one found.
+  // A rank that only found others late waited because of what another one found.
   const auto worst = std::min_element(statuses.begin(), statuses.end(), [](const RankStatus& a, const RankStatus& b) {
     return a.severity() < b.severity();
   });

@@ -1,4 +1,4 @@
-// What the ranks of a communicator tell one another while it is being made.
+// How the ranks of a communicator exchange data while it is being made.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@ class RankExchange {
  public:
   virtual ~RankExchange() = default;
 
-  /// Blocks until every rank has brought its bytes, of one size; `all` are then those of all, in rank order. A failure
-  /// is final, and names the rank that died or did not come.
+  /// Blocks until every rank has brought its bytes, as many as each other one; `all` then holds those of all, in rank
+  /// order. A failure is final, and names the rank that died or did not come.
   virtual Status exchange(std::span<const std::byte> mine, std::vector<std::byte>* all) = 0;
-  /// The communicator's number of the rank that brings the i-th, for texts.
+  /// The number, in the communicator, of the rank whose bytes are the i-th. For texts.
   virtual int number(std::size_t i) const { return static_cast<int>(i); }
 
-  /// The same for plain data. What others brought is to be checked like any message.
+  /// Exchanges plain data. What others brought is to be checked like any message.
   template <class T>
   Status exchange_plain(const T& mine, std::vector<T>* all) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -32,8 +32,8 @@ class RankExchange {
     std::memcpy(all->data(), bytes.data(), all->size() * sizeof(T));
     return {};
   }
-  /// What all conclude from what each found: if several are not ok, that of the lowest rank that found more than that
-  /// others are late.
+  /// Exchanges statuses and returns the same one on all ranks: if several are not ok, that of the lowest rank that
+  /// found more than that others are late.
   Status agree(const Status& mine);
 };
 

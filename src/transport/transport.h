@@ -1,21 +1,21 @@
 // The contract of a transport. An endpoint is one rank's view of all its links in one communicator.
 //
-// A link is one sender, one lane, and one reader (unicast) or all other ranks (multicast): ordered, bounded, at least
-// two credits. Both sides claim and commit:
+// A link has one sender, one lane, and as readers one rank (unicast) or all others (multicast). It is ordered and
+// bounded, and has at least two credits. Sender and receiver use the same memory:
 //
-//   sender:    send_claim -> memory of the slot (or nullptr: again)    fill it    send_commit
-//   receiver:  recv_peek  -> memory of the message (or again)          use it     recv_release
+//   sender:    send_claim -> memory of the slot, or nullptr: try again       fill it    send_commit
+//   receiver:  recv_peek  -> memory of the message, or kAgain: try again     use it     recv_release
 //
-// so a reduction reads straight from the peer's slot. Claims and peeks have no effect until committed or released and
-// may be repeated; at most one claim a link is open. A message is committed and released in order. Zero bytes is a
-// message.
+// So a reduction reads straight from the peer's slot. Claims and peeks have no effect until committed or released and
+// may be repeated; at most one claim a link is open. Messages are committed and released in order. A message may have
+// zero bytes.
 //
 // Threads: one thread at a time drives an endpoint (claim, commit, peek, release, announce, sleep); wake() may be
 // called by any thread. Nothing here blocks except sleep(). Nothing allocates after construction, except at a link's
 // first messages.
 //
-// An endpoint is a C++20 concept, not a base class: the executor is compiled once a transport, so that a small message
-// pays for no indirect call. tests/transport/conformance.h holds every endpoint to this page.
+// An endpoint is a C++20 concept, not a base class: the executor is compiled once for each transport, so that a small
+// message pays for no indirect call. tests/transport/conformance.h tests that every endpoint does what this page says.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,8 @@
 
 namespace tutti {
 
-/// Names a link from one end. `shared`: the multicast link (of oneself when sending, of `peer` when receiving).
+/// Names a link from one end. `shared` means the multicast link: this rank's when it sends, that of `peer` when it
+/// receives.
 struct Route {
   Rank peer = kNoRank;
   bool shared = false;
@@ -52,12 +53,12 @@ struct Peek {
 enum class ReferenceState : std::uint8_t {
   kSent,
   kAgain,       ///< no credit now
-  kNotOffered,  ///< not to these readers, or not yet: send a copy
+  kNotOffered,  ///< these readers cannot read it, or not yet: send a copy
 };
 
 struct Capabilities {
-  Bytes max_message;      ///< the largest message; both sides know it (agreed at join)
-  std::uint32_t credits;  ///< messages of that size a link holds at least
+  Bytes max_message;      ///< the largest message, on which the ranks agreed when they joined
+  std::uint32_t credits;  ///< a link holds at least so many messages of that size
 };
 
 template <class E>
@@ -67,18 +68,18 @@ concept Endpoint = requires(E e, const E c, Route route, const std::byte* data, 
   { c.ranks() } -> std::same_as<int>;
   { c.capabilities() } -> std::same_as<Capabilities>;
 
-  /// Memory for a message of exactly `bytes` (<= max_message), 16-byte aligned, 64 from 64 bytes up; nullptr: no
-  /// credit.
+  /// Returns memory for a message of exactly `bytes` (<= max_message), aligned to 16 bytes, to 64 if the message has 64
+  /// or more; nullptr if there is no credit.
   { e.send_claim(route, bytes) } -> std::same_as<std::byte*>;
   /// Publishes the claimed message. Wakes the readers that announced that they sleep.
   { e.send_commit(route, bytes, fingerprint) } -> std::same_as<void>;
   /// Sends a message without copying it: readers fetch it from `data`, which stays as it is until
   /// references_released(). Readers do not notice the difference.
   { e.send_reference(route, data, bytes, fingerprint) } -> std::same_as<ReferenceState>;
-  /// Whether all readers are done with all that was sent by reference, and nothing waits to be handed on: before, a
-  /// call must not end. Else `late` is one of those waited for.
+  /// Whether all readers are done with all that was sent by reference, and nothing waits to be written. A call must not
+  /// end before. If not, `late` becomes one of the ranks waited for.
   { e.references_released(late) } -> std::same_as<bool>;
-  /// A call failed while something sent by reference may still be read: readers get it no more.
+  /// Called when a call failed while something sent by reference may still be read. From then on readers do not get it.
   { e.revoke_references() } -> std::same_as<void>;
   /// The next message of the link. The memory stays valid and unchanged until recv_release.
   { e.recv_peek(route, bytes, fingerprint) } -> std::same_as<Peek>;
@@ -94,34 +95,35 @@ concept Endpoint = requires(E e, const E c, Route route, const std::byte* data, 
   /// Ends a sleep of this endpoint's rank, from any thread (death, abort, causes).
   { e.wake() } -> std::same_as<void>;
 
-  /// The own board, written by the driving thread; a peer's board, or nullptr where it cannot be read.
+  /// This rank's board, which the driving thread writes; a peer's board, or nullptr if it cannot be read from here.
   { e.board() } -> std::same_as<CallBoard&>;
   { c.board(peer) } -> std::same_as<const CallBoard*>;
 };
 
-/// What connections to far ranks offer besides: messages go straight from and into the caller's memory, and somebody
-/// has to move bytes for them.
+/// What an endpoint with connections to far ranks offers, too: messages go straight from and into the caller's memory.
+/// Somebody has to move bytes for them.
 template <class E>
 concept DirectEndpoint = Endpoint<E> && requires(E e, const E c, Route route, Bytes bytes, Fingerprint fingerprint,
                                                  std::byte* landing, Rank peer, Rank* late) {
-  /// As recv_peek; a message that has not begun to arrive may be put to `landing` (nullptr: nowhere) instead of into
-  /// memory of the endpoint's, and is then found there. The same landing until the message is there.
+  /// Works like recv_peek without a landing, but a message that has not begun to arrive may be put into `landing`
+  /// (unless that is nullptr) instead of into memory of the endpoint's, and is then found there. Each call for one
+  /// message names the same landing.
   { e.recv_peek(route, bytes, fingerprint, landing) } -> std::same_as<Peek>;
   /// Whether send_claim and send_reference have a credit now.
   { e.can_send(route) } -> std::same_as<bool>;
   /// Whether send_reference lends any memory to these readers, registered or not.
   { c.lends(route, bytes) } -> std::same_as<bool>;
-  /// Grows with every byte.
+  /// Grows with every byte that is sent or received.
   { c.bytes_moved() } -> std::same_as<std::uint64_t>;
   /// Moves and reconnects whatever waits, for a rank that waits for something else than messages.
   { e.serve() } -> std::same_as<void>;
-  /// Whether all that was sent is in the readers' hands or their kernels', so that this end may close; else `late` is
-  /// one of those it is not. Goes on delivering.
+  /// Whether all that was sent is in the hands of the readers or of their kernels, so that this end may close; if not,
+  /// `late` becomes one of the readers that lack something. Each call goes on delivering.
   { e.delivered(late) } -> std::same_as<bool>;
-  /// Whether a connection to this peer is open, so that what it sent may still come, even if it is dead. Reads what
-  /// there is.
+  /// Whether a connection to this peer is open, so that what it sent may still come, even if it is dead. Reads what has
+  /// arrived.
   { e.hears(peer) } -> std::same_as<bool>;
-  /// Private memory held for messages.
+  /// How much private memory is held for messages.
   { c.memory_bytes() } -> std::same_as<std::size_t>;
 };
 

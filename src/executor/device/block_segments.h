@@ -1,5 +1,5 @@
-// A staged collective on blocks of one size. The segments' parts of the blocks lie close together in the staging
-// memory.
+// The segments of a staged collective whose blocks all have one size. In the staging memory, a segment's parts of the
+// blocks lie one right after another.
 #pragma once
 
 #include "executor/device/staged_buffers.h"
@@ -18,7 +18,7 @@ class BlockSegments final : public TiledSegments {
   Status store(std::size_t segment, const std::byte* out) override;
 
  private:
-  /// Elements of a segment's part of a block.
+  /// How many elements a segment's part of a block has.
   std::size_t elements_of(std::size_t segment) const { return part_of(segment).of(whole().count.value); }
 
   const StagedBuffers* buffers_ = nullptr;

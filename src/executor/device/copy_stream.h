@@ -14,15 +14,15 @@ namespace tutti {
 /// Plain data; whoever made the stream destroys it.
 struct CopyStream {
   DeviceDriver& driver;
-  int device;  ///< the stream's
+  int device;  ///< the stream's device
   DeviceDriver::Stream stream = nullptr;
 
   /// Whether the buffer is another device's memory.
   bool is_foreign(const std::byte* buffer) const;
   Status copy(void* to, const void* from, Bytes bytes) const { return driver.copy(device, to, from, bytes, stream); }
-  /// `foreign`: one side is another device's memory, which this one's kernels need not reach, but its copies do.
+  /// `foreign` says that one side is another device's memory. Copies reach it even where this device's kernels do not.
   Status copy(const RowsCopy& rows, bool foreign) const;
-  /// Marks where the stream stands now.
+  /// Sets the point to the end of what is on the stream now.
   Status mark(StreamPoint* point) const { return point->record(driver, device, stream); }
 };
 

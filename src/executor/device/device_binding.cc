@@ -20,7 +20,8 @@ Tiling tiling_of(const Launch& launch, const DeviceGeometry& geometry) {
   return Tiling(launch.schedule->extent, launch.count, device_tile(launch, geometry), alignment_of(launch));
 }
 
-// Ranks see the same number of tiles, except where blocks differ in size: there each takes all stripes.
+// All ranks must take equally many stripes. If the blocks differ in size, they see different numbers of tiles, so each
+// takes all stripes.
 std::uint32_t stripes_of(const Launch& launch, const DeviceGeometry& geometry) {
   const std::uint32_t most = most_stripes(launch, geometry);
   if (launch.ragged != nullptr) return most;

@@ -1,4 +1,4 @@
-// From a launch to what a kernel gets.
+// Makes, of a launch, the parameters that a kernel gets.
 #pragma once
 
 #include "executor/device/device_call.h"
@@ -6,23 +6,23 @@
 
 namespace tutti {
 
-/// Thread blocks that a rank may use, and the memory that they have besides the links.
+/// What a rank's kernels use besides the call: links, scratch and lent buffers.
 struct DevicePlace {
   DeviceLinks links;
   DeviceWatch watch;
-  std::byte* scratch = nullptr;  ///< of scratch_bytes_of(launch) at least
-  LentBuffer lent[2];            ///< what of input and output peers in other processes can read
+  std::byte* scratch = nullptr;  ///< at least device_scratch() bytes
+  LentBuffer lent[2];            ///< of input and output, the memory that peers in other processes can read
 };
 
-/// Elements of each block that one pass works on: small enough that all thread blocks have work, large enough that a
-/// message is worth its announcement. The same on all ranks.
+/// How many elements of each of the buffers' blocks one pass works on: few enough that all thread blocks have work, and
+/// enough that a message is worth its announcement. Equal on all ranks.
 Elems device_tile(const Launch& launch, const DeviceGeometry& geometry);
 
-/// Device memory that the launch needs for scratch chunks.
+/// How much device memory the launch needs for scratch chunks.
 Bytes device_scratch(const Launch& launch, const DeviceGeometry& geometry);
 
-/// Binds all but the table of a program too long for the parameters, whose steps are then left out: the caller sets
-/// `table`. The ranks are at most kMaxDeviceRanks.
+/// Fills `call`. If the program is too long for the parameters, its steps are left out, and the caller sets `table`.
+/// There are at most kMaxDeviceRanks ranks.
 void bind_device_call(const Launch& launch, const DevicePlace& place, DeviceCall* call);
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// A call as a kernel gets it: the program, the binding, the links and whom to tell, in kernel parameters.
+// The parameter of a kernel that runs a call: the program, the binding, the links, and where to report.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 
 namespace tutti {
 
-/// Steps of all lanes that travel in the parameters: what is launched needs no other memory then, and parameters stay
-/// below 4 KiB, which every launch copies. Enough for every algorithm of up to 16 ranks but a few of those that spread
-/// over several rounds; longer programs are read from a table in device memory.
+/// How many steps, of all lanes, fit into the parameters. A program of no more steps needs no other memory. Every
+/// launch copies the parameters, so they stay below 4 KiB. Up to 16 ranks this is enough for all algorithms but a few
+/// of those that spread over several rounds; longer programs are read from a table in device memory.
 inline constexpr std::uint32_t kInlineSteps = 64;
 
-/// Plain data. Of the blocks of a launch, block b runs lane b mod lanes of the schedule, on the tiles b / lanes, that
-/// plus `stripes`, and so on: tiles share no memory but scratch, and each block has scratch of its own.
+/// Plain data. Block b of a launch runs lane b mod lanes of the schedule on tile b / lanes and every `stripes`th after
+/// it. Tiles share no memory but scratch, and each block has scratch of its own.
 struct DeviceCall {
   DeviceLinks links;
   DeviceWatch watch;
   Binding binding;
-  std::size_t scratch_stride = 0;  ///< bytes from one block's scratch to the next one's
+  std::size_t scratch_stride = 0;  ///< in bytes, from one block's scratch to the next one's
   Fingerprint fingerprint = 0;
   DataType type = DataType::kUint8;  ///< of reductions
   RedOp op = RedOp::kSum;
@@ -34,18 +34,18 @@ struct DeviceCall {
   std::uint32_t divisor = 1;    ///< what Avg divides by, at the complete step
   bool tree_order = false;      ///< sources are combined in the deterministic mode's order
   bool lends = false;           ///< large messages may stay in the caller's buffers: is_reference_safe()
-  LentBuffer lent[2];           ///< among several processes: those parts of them where they may
-  bool alone_reduces = false;   ///< one rank, and a reduction of one operand is more than a copy: bool becomes 0 or 1
-  const Step* table = nullptr;  ///< in device memory; nullptr: `steps`
-  // Of ragged calls: counts and offsets of the input's blocks and of the output's, and the tile. The binding's own view
-  // of them is made where they are read.
+  LentBuffer lent[2];           ///< among several processes, the parts of the buffers where they may stay
+  bool alone_reduces = false;   ///< there is one rank, and its reduction is more than a copy: bool becomes 0 or 1
+  const Step* table = nullptr;  ///< the program in device memory; nullptr if it is in `steps`
+  // Ragged calls have a tile, and counts and offsets of the input's blocks and of the output's. The kernel makes the
+  // binding's view of them, because it holds addresses.
   Elems tile;
   std::size_t blocks[4][kMaxDeviceRanks] = {};
   std::uint32_t input_blocks = 0;
   std::uint32_t output_blocks = 0;
   Step steps[kInlineSteps];
 
-  /// The LentPlace of what lies in the caller's buffers; 0: not all peers can read it there.
+  /// The LentPlace of what lies in the caller's buffers, or 0 if not all peers can read it there.
   TUTTI_HD std::uint64_t place_of(const std::byte* memory) const {
     if (links.shared) return reinterpret_cast<std::uintptr_t>(memory);
     for (const LentBuffer& buffer : lent)
@@ -58,11 +58,11 @@ struct DeviceCall {
 static_assert(std::is_trivially_copyable_v<DeviceCall>);
 static_assert(sizeof(DeviceCall) <= 4096);
 
-/// What the threads of a block share while a call runs; on the device its shared memory.
+/// What the threads of a block share while a call runs. On the device it is in the block's shared memory.
 struct BlockMemory {
   LinkTable links;
-  const void* sources[kMaxDeviceRanks];  ///< of the step under way, in the order of its operands
-  Binding binding;                       ///< with the block's own scratch
+  const void* sources[kMaxDeviceRanks];  ///< those of the step under way, in the order of its operands
+  Binding binding;                       ///< the call's, but with the block's own scratch
 };
 
 }  // namespace tutti

@@ -14,14 +14,14 @@
 namespace tutti {
 
 namespace {
-/// Longer waits have no end, as everywhere (Deadline).
+/// Longer waits have no end, as Deadline has it, too.
 constexpr double kForever = 3.0e9;
-/// Between two looks.
+/// The sleep between two looks.
 constexpr std::chrono::microseconds kKernelNap{100};
-/// A kernel that was told to stop and has not after so long has not begun: its stream is busy with other work.
+/// If a kernel has not stopped so long after it was told to stop, it has not begun: its stream is busy with other work.
 constexpr std::chrono::seconds kStopTimeout{2};
 
-/// Between two kinds of what is made of an input.
+/// The alignment of the parts of made_.
 constexpr std::size_t kApart = 256;
 
 bool writes_output(const Schedule& schedule) {
@@ -34,7 +34,8 @@ std::uint64_t read(const std::uint64_t& word) { return load_relaxed(&word); }
 DeviceExecutor::DeviceExecutor(std::unique_ptr<RankDeviceLinks> rank_links, Executor& host)
     : HostedExecutor(host), rank_links_(std::move(rank_links)) {}
 
-// What kernels use may go when they have ended; one that cannot be waited for keeps it, its peers' memory too.
+// What kernels use may go when they have ended. If the last one cannot be waited for, nothing is freed that it may use,
+// memory of its peers included.
 DeviceExecutor::~DeviceExecutor() {
   if (report_ == nullptr) return;
   if (!has_last_ended()) {
@@ -67,7 +68,8 @@ Status DeviceExecutor::grow(Pool* pool, Bytes bytes) {
   return {};
 }
 
-// A copy that is captured would read the host's memory whenever the graph runs, so a graph's table is copied beside it.
+// A captured copy would read the host's memory whenever the graph runs, so a graph's table is copied by a stream of its
+// own.
 Status DeviceExecutor::table_of(const Schedule& schedule, DeviceDriver::Stream stream, bool captured,
                                 const Step** table) {
   const Step*& known = tables_[&schedule];
@@ -93,8 +95,8 @@ Status DeviceExecutor::copy_aside(void* to, const void* from, Bytes bytes) {
   return copied;
 }
 
-// Calls of one rank share links and scratch: one at a time. A graph knows only what is captured with it; the rest of
-// the order is that of its launches, which the caller makes.
+// Calls of one rank share links and scratch, so each waits for the one before it. Within a graph only calls of the same
+// capture can be waited for; the caller puts the launches of graphs in order.
 Status DeviceExecutor::follow(DeviceDriver::Stream stream, std::uint64_t capture) {
   const End& before = capture == 0 ? last_ : captured_;
   const bool same = before.stream == stream && stream != driver().per_thread_stream();
@@ -102,7 +104,8 @@ Status DeviceExecutor::follow(DeviceDriver::Stream stream, std::uint64_t capture
   return driver().wait(device(), stream, before.event->get());
 }
 
-// A collective with a wire type is one of that type, between two conversions: what travels is rounded all the same.
+// A collective with a wire type runs as one on buffers of that type, between two conversions. The result is the same,
+// because everything that is sent is rounded to that type anyway.
 Status DeviceExecutor::make_inputs(const Launch& launch, DeviceDriver::Stream stream, Launch* inner) {
   *inner = launch;
   const bool converts = launch.wire != launch.type;
@@ -137,7 +140,8 @@ Status DeviceExecutor::make_inputs(const Launch& launch, DeviceDriver::Stream st
   return {};
 }
 
-// Within one process an address is as good to peers; but their devices do not reach this one's pools.
+// Within one process peers use the address itself, so nothing has to be lent. But other devices do not reach this one's
+// pools, so then the memory must be exportable.
 void DeviceExecutor::lend(Launch* launch, DevicePlace* place) {
   const DeviceLinks& links = place->links;
   if (links.shared && !links.wide) return;
@@ -261,8 +265,8 @@ Status DeviceExecutor::poll(const DeviceEvent& ended, const std::string& what) c
   return fail(Code::kInProgress, "{} is under way", what);
 }
 
-// A failed kernel uses the caller's buffers until all its blocks have seen the failure. Counted from the first
-// question.
+// A failed kernel uses the caller's buffers until all its blocks have seen the failure. The time is counted from the
+// first call of this function.
 bool DeviceExecutor::stop_takes_too_long() const {
   const Clock::rep now = Clock::now().time_since_epoch().count();
   Clock::rep since = 0;
@@ -305,7 +309,7 @@ void DeviceExecutor::abandon() {
   (void)has_last_ended();
 }
 
-// Where the device has failed no kernel is known to have ended.
+// Returns false also if the device has failed, because then no kernel is known to have ended.
 bool DeviceExecutor::has_last_ended() const {
   bool done = last_.event == nullptr;
   const auto is_known = [&] { return done || !last_.event->query(&done).ok() || done; };

@@ -1,5 +1,5 @@
-// The device executor: runs a communicator's schedules as kernels. The host starts them, looks whether they have ended,
-// and reads from their report whom they wait for.
+// The device executor runs a communicator's schedules as kernels. The host launches them, looks whether they have
+// ended, and reads from their report whom they wait for.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@
 
 namespace tutti {
 
-/// One per rank and communicator. As an Executor it is driven by one thread at a time; launch_on() and poll() serve
-/// calls on the caller's own stream: the first by the API's thread, the second by any one other.
+/// One per rank and communicator. As an Executor it is driven by one thread at a time. launch_on() and poll() are for
+/// calls on the caller's own stream: the API's thread calls the first, any one other thread may call the second.
 class DeviceExecutor final : public HostedExecutor {
  public:
   DeviceExecutor(std::unique_ptr<RankDeviceLinks> rank_links, Executor& host);
@@ -26,37 +26,38 @@ class DeviceExecutor final : public HostedExecutor {
   Status open();
   int device() const { return rank_links_->device(); }
   DeviceDriver& driver() const { return rank_links_->driver(); }
-  /// What the communicator calls a rank of the schedules.
+  /// The number in the communicator of a rank of the schedules.
   Rank number(Rank rank) const { return rank_links_->number(rank); }
-  /// Messages to all are announced in mirrors.
+  /// Whether messages to all are announced in mirrors.
   bool has_mirror() const { return rank_links_->links().mirror != nullptr; }
-  /// Where calls without a stream of the caller's run.
+  /// The stream on which calls run that have no stream of the caller's.
   DeviceDriver::Stream stream() const { return rank_links_->stream(); }
-  /// Thread blocks that a call may have.
+  /// How many thread blocks a call may have.
   std::uint32_t blocks() const { return rank_links_->links().geometry.blocks; }
-  /// Device memory for what goes with the rank's kernels, until this executor ends.
+  /// Allocates device memory for work that accompanies the rank's kernels. It is freed when this executor ends.
   Status reserve(Bytes bytes, std::byte** memory);
-  /// Of the links of its kernels.
+  /// The capabilities of its kernels' links.
   Capabilities capabilities();
   Bytes device_memory() const { return Bytes{rank_links_->memory().value + scratch_.bytes + made_.bytes}; }
 
-  /// Puts the call on a stream, after all earlier ones; `seconds`: how long one of its waits may last, 0: for ever.
-  /// A stream that is captured into a graph takes the call into the graph, where it runs after the calls captured
-  /// before it; `ended` is left empty then: when the graph runs is the caller's affair, and what becomes of it is
-  /// reported(). What the call uses stays until this executor ends.
+  /// Puts the call on a stream; it runs after all earlier calls. One of its waits may last for `seconds`, or for ever
+  /// if that is 0. If the stream is captured into a graph, the call becomes part of the graph and runs after the calls
+  /// captured before it. Then `ended` is left empty, because the caller decides when the graph runs; failures are
+  /// reported() and what the call uses stays until this executor ends.
   Status launch_on(const Launch& launch, DeviceDriver::Stream stream, double seconds,
                    std::shared_ptr<DeviceEvent>* ended);
-  /// What lies there is not lent to other processes any more; their next call closes it. Any thread.
+  /// Memory of the allocation that holds this is not lent to other processes any more; they close it at their next
+  /// call. Any thread.
   void withdraw(const void* memory);
-  /// How it goes: kInProgress, ok, or what became of it. `what`: the call, for texts.
+  /// Returns kInProgress while the call runs, then ok or why it failed. `what` names the call in texts.
   Status poll(const DeviceEvent& ended, const std::string& what) const;
-  /// The same for the newest call.
+  /// Polls the newest call.
   Status poll_last() const { return last_.event == nullptr ? Status{} : poll(*last_.event, "a call"); }
   /// The first failure that the rank's kernels reported. Any thread.
   Status reported(const std::string& what) const;
-  /// Whom a kernel waited for when its deadline passed; kNoRank: none did. Any thread.
+  /// Whom a kernel waited for when its deadline passed; kNoRank if that happened to none. Any thread.
   Rank timed_out() const;
-  /// The same for the calls in graphs, which nobody waits for. Any thread.
+  /// Returns what reported() does if calls were captured into graphs. Nobody else asks about those. Any thread.
   Status reported_by_graphs() const { return has_captured_.load() ? reported("a call of a CUDA graph") : Status{}; }
   /// Grows whenever a kernel's long wait has ended. Any thread.
   std::uint64_t waits() const { return load_relaxed(&report_->ended_waits); }
@@ -76,11 +77,11 @@ class DeviceExecutor final : public HostedExecutor {
   std::uint64_t progress() const override { return progress_; }
   Rank mismatched() const override;
   std::size_t scratch_bytes() const override { return 0; }
-  /// For a moment: nothing announces the end of a kernel.
+  /// Sleeps only for a moment, because nothing announces the end of a kernel.
   void sleep(std::chrono::nanoseconds slice) override;
 
  private:
-  /// Device memory that grows; what was there before stays for the calls that use it.
+  /// Device memory that grows. When it does, the old memory stays for the calls that use it.
   struct Pool {
     std::byte* memory = nullptr;
     std::size_t bytes = 0;
@@ -101,21 +102,21 @@ class DeviceExecutor final : public HostedExecutor {
   std::unique_ptr<RankDeviceLinks> rank_links_;
   DeviceReport* report_ = nullptr;
   Pool scratch_;
-  Pool made_;                  // products with a scalar, and what travels as another type
-  std::vector<void*> memory_;  // of the device: freed at the end only, when no kernel of the rank runs
+  Pool made_;                  // products with a scalar, and inputs and outputs in the wire type
+  std::vector<void*> memory_;  // device memory, freed only at the end, when no kernel of the rank runs
   std::map<const Schedule*, const Step*> tables_;
   struct End {
     std::shared_ptr<DeviceEvent> event;
     DeviceDriver::Stream stream = nullptr;
-    std::uint64_t capture = 0;  // 0: none
+    std::uint64_t capture = 0;  // 0 if it is not captured
   };
-  End last_;                                         // of the newest call that runs
-  End captured_;                                     // of the newest one in a graph
-  mutable std::atomic<Clock::rep> failed_since_{0};  // when a failed kernel was first seen to run on; alone: no order
+  End last_;                                         // of the newest call that is in no graph
+  End captured_;                                     // of the newest call in a graph
+  mutable std::atomic<Clock::rep> failed_since_{0};  // when a failed kernel was first seen to run on; needs no order
   std::atomic<bool> has_captured_{false};            // set before a graph can run; any order will do
   Status fault_;                                     // of the call that start() began
   std::uint64_t progress_ = 0;
-  bool waited_for_device_ = false;  // when advance() looked last
+  bool waited_for_device_ = false;  // waits_for_device() at the last advance()
 };
 
 }  // namespace tutti

@@ -1,6 +1,6 @@
-// The interpreter of schedules that runs inside a kernel, one lane a thread block, and on the host, where the threads
-// of a block are threads. The meaning of a step is that of docs/design/schedule.md; where chunks lie is the binding's,
-// what moves is the port's.
+// The interpreter of schedules that runs inside a kernel, where each thread block runs one lane, and on the host, where
+// the threads of a block are threads. docs/design/schedule.md says what a step means. The binding knows where chunks
+// lie, and the port moves messages.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +12,25 @@
 
 namespace tutti {
 
-/// The kernel of one pair of list_reductions().
+/// The reduction of one pair of type and operation of list_reductions().
 template <class Format, class Op>
 struct DeviceKernel {
-  /// `args.count` elements of `element` bytes: where the pair works on bytes, it gets as many.
+  /// Reduces `args.count` elements of `element` bytes. If the pair works on bytes, it gets their number.
   TUTTI_HD void reduce(unsigned thread, unsigned threads, device::ReduceArgs args, Bytes element) const {
     args.count = args.count * element.value / sizeof(typename Format::Storage);
     device::reduce<Format, Op>(thread, threads, args);
   }
 };
 
-/// `Block`: the threads that run a lane: index(), thread(), threads(), sync(), any(bool) which is sync and tells
-/// whether any thread said true. `Kernel`: a DeviceKernel, or what has such a function.
+/// `Block` stands for the threads that run a lane. It has index(), thread(), threads(), sync(), and any(bool), which is
+/// a sync() that returns whether any thread passed true. `Kernel` is a DeviceKernel, or has such a function.
 template <class Block, class Kernel>
 class DeviceInterpreter {
  public:
-  /// Made by every thread of the block.
+  /// Every thread of the block makes one.
   TUTTI_HD DeviceInterpreter(const DeviceCall& call, Block& block, BlockMemory& memory, const Kernel& kernel)
       : call_(call), block_(block), kernel_(kernel), port_(call, block, memory), binding_(memory.binding) {
-    if (block.thread() == 0) bind(&memory.binding);  // seen by the others after the barrier of open()
+    if (block.thread() == 0) bind(&memory.binding);  // the others see it after the barrier of open()
   }
 
   /// Runs the block's part of the call to its end, or until a wait gives up.
@@ -61,8 +61,8 @@ class DeviceInterpreter {
     return !share.exists || run_step(step, tile, share.count, share.fingerprint);
   }
 
-  // Between the two barriers every thread works on the step's elements; before the first, threads wait each for its
-  // own peer; after the second, what was read is released and what was written is published.
+  // Before the first barrier each thread waits for its own peers. Between the two barriers every thread works on the
+  // step's elements. After the second, what was read is released and what was written is published.
   TUTTI_HD bool run_step(const Step& step, std::size_t tile, Elems count, Fingerprint fingerprint) {
     const Bytes bytes{count.value * binding_.wire_element.value};
     port_.begin(step, bytes, fingerprint, lent(step, tile));
@@ -82,7 +82,8 @@ class DeviceInterpreter {
     return stays == nullptr ? 0 : call_.place_of(stays);
   }
 
-  /// Where the step's message stays to be read: where its value is taken from, or where it is stored.
+  /// Returns where in the caller's buffers the step's message can stay to be read, which is where its value is taken
+  /// from or stored, or nullptr.
   TUTTI_HD const std::byte* staying(const Step& step, std::size_t tile) const {
     if (!call_.lends || !step.has(kSend) || !binding_.is_one_range(step)) return nullptr;
     if (step.has(kStore)) return step.dst_buffer == BufferId::kScratch ? nullptr : binding_.destination(step, tile);
@@ -105,7 +106,7 @@ class DeviceInterpreter {
     }
   }
 
-  /// Elements that lie one after another; `at`: where in the message, in bytes.
+  /// Works on elements that lie one after another, in the message from byte `at` on.
   TUTTI_HD void compute_run(const Step& step, std::size_t tile, Elems count, std::size_t at) {
     void* destinations[2];
     int made = 0;

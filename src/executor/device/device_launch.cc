@@ -17,7 +17,7 @@ const void* rows_function() { return nullptr; }
 
 namespace {
 
-/// Thread blocks of a pass over a buffer, at most: enough for the largest devices.
+/// A pass over a buffer has at most so many thread blocks, which are enough for the largest devices.
 constexpr std::size_t kPassBlocks = 1024;
 
 constexpr Kernel kIntegers{integer_interpreter, kInterpreterThreads, "launching a collective"};
@@ -42,7 +42,7 @@ Status launch(DeviceDriver& driver, int device, DeviceDriver::Stream stream, con
   return driver.launch(device, stream, interpreter_of(call.type), call.grid(), &call);
 }
 
-// As many blocks as keep a device busy; each thread takes several elements.
+// There are no more blocks than keep a device busy, so each thread takes several elements.
 Status launch(DeviceDriver& driver, int device, DeviceDriver::Stream stream, const DevicePass& pass) {
   const std::size_t blocks = std::min<std::size_t>(div_up(pass.count, 4 * kPassThreads), kPassBlocks);
   return driver.launch(device, stream, kPass, static_cast<unsigned>(blocks), &pass);

@@ -12,17 +12,17 @@ namespace tutti {
 
 /// The kernels that the functions below launch. DeviceDriver::load() must have loaded them before.
 std::span<const Kernel* const> kernels_of_collectives();
-/// The one that takes a DevicePass.
+/// The kernel that takes a DevicePass.
 const Kernel& pass_kernel();
-/// The one that takes a RowsCopy. The others take a DeviceCall.
+/// The kernel that takes a RowsCopy. All others but these two take a DeviceCall.
 const Kernel& rows_kernel();
 
 /// Runs a call's blocks on the stream; `call` is copied. Any thread, does not block.
 Status launch(DeviceDriver& driver, int device, DeviceDriver::Stream stream, const DeviceCall& call);
 /// Runs a pass over one buffer; `pass` is copied. Any thread, does not block.
 Status launch(DeviceDriver& driver, int device, DeviceDriver::Stream stream, const DevicePass& pass);
-/// Copies rows between memory of the device and what DeviceDriver::allocate_shared() gave, in the order of the stream:
-/// few bytes by a kernel, more by a copy engine. Any thread, does not block.
+/// Copies rows between memory of the device and what DeviceDriver::allocate_shared() gave, in the order of the stream.
+/// A kernel copies few bytes, a copy engine more. Any thread, does not block.
 Status copy_rows(DeviceDriver& driver, int device, DeviceDriver::Stream stream, const RowsCopy& copy);
 
 }  // namespace tutti

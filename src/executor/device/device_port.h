@@ -1,5 +1,5 @@
-// What a step's messages need of the links, from one thread block: wait for them and for credits, find their memory,
-// give it back, publish. For host and device.
+// Moves a step's messages over the links of one thread block: waits for them and for credits, finds their memory, gives
+// it back, and publishes what is sent. For host and device.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,22 @@
 namespace tutti {
 
 /// One per thread; the threads of a block call the same functions in the same order. Positions are in the block's
-/// shared memory: read before a step's first barrier and after its second, changed between the two by one thread each.
+/// shared memory. They are read before a step's first barrier and after its second, and changed between the two, each
+/// by one thread.
 template <class Block>
 class DevicePort {
  public:
   TUTTI_HD DevicePort(const DeviceCall& call, Block& block, BlockMemory& memory)
       : links_(call.links), watch_(call.watch), block_(block), memory_(memory), ranks_(call.ranks) {}
 
-  /// Fetches the positions from the arena, where close() leaves them for the next kernel. False: a kernel before was
-  /// stopped, whose messages this one would take for its own and overwrite.
+  /// Fetches the positions from the arena, where close() leaves them for the next kernel. Returns false if an earlier
+  /// kernel was stopped: this one would take that one's messages for its own and overwrite them.
   TUTTI_HD bool open() {
     copy_table(&memory_.links, links_.table(block_.index()));
-    return !block_.any(load_relaxed(watch_.stop) != 0);  // stored by DeviceWatch::fail() of any block
+    return !block_.any(load_relaxed(watch_.stop) != 0);  // DeviceWatch::fail() of any block stores it
   }
-  /// `lends`: messages of this kernel may lie in the caller's buffers, which are the caller's again when it has ended.
+  /// Leaves the positions in the arena. If messages of this kernel may lie in the caller's buffers (`lends`), waits
+  /// first until they have been read, because the buffers are the caller's again when the kernel has ended.
   TUTTI_HD void close(bool lends) {
     if (lends) {
       const bool in_time = await_readers();
@@ -33,8 +35,8 @@ class DevicePort {
     copy_table(links_.table(block_.index()), &memory_.links);
   }
 
-  /// `lent`: the LentPlace where the message that is sent already lies or will lie after this step, 0: there is none.
-  /// It stays there until its readers have released it.
+  /// Begins a step. `lent` is the LentPlace where the message that is sent lies, or will lie after this step, until its
+  /// readers have released it. It is 0 if there is no such place.
   TUTTI_HD void begin(const Step& step, Bytes bytes, Fingerprint fingerprint, std::uint64_t lent) {
     bytes_ = bytes.value;
     lent_ = bytes.value <= links_.geometry.cell_bytes ? 0 : lent;
@@ -49,7 +51,8 @@ class DevicePort {
     if (reader_ >= 0) position_ = memory_.links.sent[reader_].ring(small_);
   }
 
-  /// Whether all that the step needs is there now; false: given up, and told. To be followed by a barrier.
+  /// Waits for all that the step needs. Returns false if the wait was given up, which has been reported then. A barrier
+  /// has to follow.
   TUTTI_HD bool await() {
     bool there = true;
     if (messages_ != 0) there = small_ ? take_cells() : await_slots();
@@ -58,25 +61,25 @@ class DevicePort {
   }
 
   TUTTI_HD bool is_moving() const { return messages_ != 0 || reader_ >= 0; }
-  /// The set that the step receives from; and the own rank's place in it.
+  /// The set that the step receives from, and this rank's place in it.
   TUTTI_HD const PeerList& peers() const { return peers_; }
-  TUTTI_HD std::int32_t place() const { return links_.rank; }  // sets are of all ranks where one host is known
-  /// Messages of a set, in its order.
+  TUTTI_HD std::int32_t place() const { return links_.rank; }  // on one host the only set is that of all ranks
+  /// The messages of a set, in its order.
   TUTTI_HD const void** sources() const { return memory_.sources; }
   TUTTI_HD const std::byte* arrived() const { return static_cast<const std::byte*>(memory_.sources[0]); }
-  /// Where the message is to be written; nullptr: none is sent, or it is lent.
+  /// Where the message is to be written; nullptr if none is sent or if it is lent.
   TUTTI_HD std::byte* message() const {
     if (reader_ < 0 || lent_ != 0) return nullptr;
     return small_ ? outgoing() : links_.slot(route_out(), block_.index(), position_);
   }
 
-  /// Between the two barriers.
+  /// Moves the positions on; called between the two barriers.
   TUTTI_HD void advance() {
     for (std::int32_t k = first(); k < messages_; k += step())
       if (peer(k) != links_.rank) ++end_of(peer(k)).ring(small_);
     if (reader_ >= 0 && is_sender()) ++memory_.links.sent[reader_].ring(small_);
   }
-  /// Behind the second one.
+  /// Gives back what was read and publishes what was written; called after the second barrier.
   TUTTI_HD void finish() {
     for (std::int32_t k = first(); k < messages_; k += step())
       if (peer(k) != links_.rank && is_still_lent(k)) release(peer(k));
@@ -97,12 +100,13 @@ class DevicePort {
   }
   TUTTI_HD DeviceRoute route_from(std::int32_t peer) const { return DeviceRoute::of(peer, links_.rank, from_all_); }
   TUTTI_HD DeviceRoute route_out() const { return DeviceRoute::of(links_.rank, reader_, reader_ == links_.rank); }
-  // In device memory: reductions take their operands and leave their results there only.
+  // These are in device memory, because reductions take operands only from there and leave results only there.
   TUTTI_HD std::byte* landing(std::int32_t place) const { return links_.landing(block_.index(), place); }
   TUTTI_HD std::byte* outgoing() const { return landing(links_.geometry.ranks); }
   TUTTI_HD std::uint32_t pairs() const { return static_cast<std::uint32_t>(1 + div_up(bytes_, 8)); }
 
-  /// Small messages: the threads share all their words, so that a look at one does not wait for another.
+  /// Takes small messages. The threads divide all words of all messages, so that a look at one message does not wait
+  /// for another.
   TUTTI_HD bool take_cells() {
     const std::uint32_t each = pairs();
     const std::uint32_t all = each * static_cast<std::uint32_t>(messages_);
@@ -135,7 +139,7 @@ class DevicePort {
     return true;
   }
 
-  /// Large messages: one thread a message.
+  /// Waits for large messages, each with one thread.
   TUTTI_HD bool await_slots() {
     for (std::int32_t k = first(); k < messages_; k += step())
       if (peer(k) != links_.rank && !await_slot(k)) return false;
@@ -160,8 +164,8 @@ class DevicePort {
     return false;
   }
 
-  /// What was lent was the writer's caller's again as soon as the writer had stopped: then it is not taken for the
-  /// message. The next look at the stop word ends this rank's kernel, too.
+  /// Returns false if the message was lent and its writer has stopped: since then its buffer was the writer's caller's
+  /// again, so what was read may not be the message. The next look at the stop word ends this rank's kernel, too.
   TUTTI_HD bool is_still_lent(std::int32_t k) const {
     if (small_) return true;
     const DeviceRoute route = route_from(peer(k));
@@ -172,7 +176,7 @@ class DevicePort {
     return false;
   }
 
-  /// At the end of a call that lends: until all large messages have been released, each link by one thread.
+  /// At the end of a call that lends, waits until all large messages have been released, for each link with one thread.
   TUTTI_HD bool await_readers() {
     for (std::int32_t p = first(); p < ranks_; p += step()) {
       if (p == links_.rank) continue;
@@ -190,7 +194,7 @@ class DevicePort {
     return true;
   }
 
-  /// Cells are given back by halves of the ring: one store for several messages.
+  /// Cells are given back by halves of the ring, so that one store serves several messages.
   TUTTI_HD void release(std::int32_t peer) {
     const std::uint64_t position = end_of(peer).ring(small_);
     if (small_ && position % (links_.geometry.cells / 2) != 0) return;
@@ -226,7 +230,7 @@ class DevicePort {
 
   TUTTI_HD bool is_multicast() const { return links_.multimem && reader_ == links_.rank; }
 
-  /// A slot's mark, and the counter that tells of it; both pair with await_slot().
+  /// Stores a slot's mark and the counter that announces the slot; both pair with await_slot().
   TUTTI_HD void announce(const SlotMark& mark) {
     SlotMark* const place = links_.mark(route_out(), block_.index(), position_, LinkSide::kWriter);
     std::uint64_t* const head = links_.head(route_out(), block_.index(), LinkSide::kWriter);
@@ -241,8 +245,9 @@ class DevicePort {
     multicast_release(head, position_ + 1);
   }
 
-  /// What the threads wrote into outgoing() goes into the cell, half data, half flags. One word more is marked each
-  /// time, one after the other: no flag gets so old that 2^32 messages later it could be taken for a new one.
+  /// Copies what the threads wrote into outgoing() into the cell, as words that are half data and half flag. Each time
+  /// one more pair gets the new flag, in turn, so that no flag gets so old that it is taken for a new one 2^32 messages
+  /// later.
   TUTTI_HD void fill_cell() {
     WordPair* const cell = links_.cell(route_out(), block_.index(), position_, LinkSide::kWriter);
     const std::uint32_t flag = FlaggedWord::flag_of(position_);
@@ -272,7 +277,7 @@ class DevicePort {
   Block& block_;
   BlockMemory& memory_;
   const std::int32_t ranks_;
-  // Of the step under way.
+  // The step under way.
   std::size_t bytes_ = 0;
   bool small_ = true;
   bool from_all_ = false;
@@ -280,8 +285,8 @@ class DevicePort {
   Fingerprint fingerprint_ = 0;
   PeerList peers_;
   std::int32_t one_ = -1;       // the one rank that is received from
-  std::int32_t messages_ = 0;   // of a set: its size, the own rank included
-  std::int32_t reader_ = -1;    // whom the message goes to; the own rank: to all; -1: nobody
+  std::int32_t messages_ = 0;   // how many are received; for a set its size, which includes this rank
+  std::int32_t reader_ = -1;    // the rank that the message goes to; this rank if it goes to all, -1 if to nobody
   std::uint64_t position_ = 0;  // of the message that is sent
 };
 

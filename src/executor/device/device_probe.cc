@@ -10,11 +10,11 @@ namespace tutti {
 
 namespace {
 
-/// Longer than a kernel's start takes on a busy device.
+/// In seconds; longer than a kernel's start takes on a busy device.
 constexpr double kProbeTimeout = 20;
-/// Between two looks whether the kernel has ended.
+/// The sleep between two looks whether the kernel has ended.
 constexpr std::chrono::microseconds kProbeNap{100};
-/// Elements a pair: a message for a cell, and one for a slot.
+/// How many elements each pair of ranks exchanges: so many that the message goes into a cell, and into a slot.
 constexpr std::size_t kCounts[] = {32, 4096};
 
 std::uint64_t word(int from, int to, std::size_t i) {
@@ -39,7 +39,7 @@ class Borrowed {
   void* memory_ = nullptr;
 };
 
-/// Waits for a kernel, and for the peers that it waits for.
+/// Waits for a kernel, and so for the peers that it waits for.
 Status wait_for(DeviceExecutor& executor, const DeviceEvent& ended, const char* links, WaitMonitor& monitor) {
   Status end;
   const auto has_ended = [&] {
@@ -52,8 +52,7 @@ Status wait_for(DeviceExecutor& executor, const DeviceEvent& ended, const char* 
   return end;
 }
 
-/// Where the words of one call lie, and what they are: each block of the input is for one rank, or its only one for
-/// all.
+/// The words of one call. Each block of the input is for one rank; if there is only one, it is for all.
 struct Words {
   std::size_t count = 0;  // of a block
   std::vector<std::uint64_t> input;
@@ -65,7 +64,7 @@ struct Words {
     for (std::size_t i = 0; i < input.size(); ++i) input[i] = word(rank, target(i / count), i % count);
   }
   int target(std::size_t block) const { return input.size() == count ? kAll : static_cast<int>(block); }
-  /// The rank whose message is another one than it sent; -1: none.
+  /// A rank whose message did not arrive as it was sent; -1 if there is none.
   int wrong(int rank) const {
     const int to = input.size() == count ? kAll : rank;
     for (std::size_t i = 0; i < output.size(); ++i)
@@ -79,7 +78,7 @@ struct Words {
 
 Bytes bytes_of(const std::vector<std::uint64_t>& words) { return Bytes{words.size() * sizeof(std::uint64_t)}; }
 
-/// What came back is in `words`.
+/// Runs the call; afterwards what arrived is in `words->output`.
 Status exchange(DeviceExecutor& executor, const Schedule& schedule, const char* links, std::byte* memory, Words* words,
                 WaitMonitor& monitor) {
   DeviceDriver& driver = executor.driver();
@@ -103,7 +102,7 @@ Status exchange(DeviceExecutor& executor, const Schedule& schedule, const char* 
 
 Status probe_links(DeviceExecutor& executor, const ProbedLinks& links, Rank rank, int ranks, WaitMonitor& monitor) {
   const Schedule schedule = build_schedule(*links.algorithm, Shape{ranks, rank.value, 0, 1, nullptr});
-  Status arrived;  // what is wrong here is told after the last message: others wait for this rank's
+  Status arrived;  // returned only after the last message, because others wait for this rank's messages
   for (const std::size_t count : kCounts) {
     Words words(schedule, count);
     Borrowed memory(executor.driver(), executor.device());

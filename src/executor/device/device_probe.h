@@ -1,19 +1,19 @@
-// The data check of a join: whether what ranks write into each other's device memory arrives.
+// A check made in a join: does what ranks write into each other's device memory arrive?
 #pragma once
 
 #include "executor/device/device_executor.h"
 
 namespace tutti {
 
-/// What one check is about.
+/// The links that one check is about.
 struct ProbedLinks {
   const Algorithm* algorithm;  ///< an all-to-all, or an all-gather for messages to all
   const char* name;            ///< for texts
 };
 
-/// All ranks together, before any other call: the algorithm with small and with large messages, every element of which
-/// is looked at. Blocks; `monitor` says whether it is still worth it. kSystemError: something else arrived; kTimeout:
-/// nothing did.
+/// All ranks call this together, before any other call. Runs the algorithm with small and with large messages and looks
+/// at every element. Blocks; `monitor` says whether it is still worth waiting. Fails with kSystemError if something
+/// else arrived than was sent, with kTimeout if nothing did.
 Status probe_links(DeviceExecutor& executor, const ProbedLinks& links, Rank rank, int ranks, WaitMonitor& monitor);
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// Waiting inside a kernel: every loop that waits for a peer can be stopped, ends by itself at a deadline, and tells the
+// Waiting inside a kernel. Every loop that waits for a peer can be stopped, ends by itself at a deadline, and tells the
 // host whom it waits for. For host and device.
 #pragma once
 
@@ -11,12 +11,11 @@
 
 namespace tutti {
 
-/// Host memory that a rank's kernels write and the host reads, and the other way round. Zeroed once; a failure is
-/// final.
+/// Host memory through which a rank's kernels and the host talk to each other. It is zeroed once; a failure is final.
 struct DeviceReport {
-  std::uint64_t stop = 0;                         ///< the host asks all blocks to give up
-  std::uint64_t ended_waits = 0;                  ///< grows when a wait that was told of has ended
-  std::uint64_t waiting[kMaxDeviceBlocks] = {};   ///< by block: the rank waited for, plus one; 0: none for long
+  std::uint64_t stop = 0;                         ///< the host sets it to make all blocks give up
+  std::uint64_t ended_waits = 0;                  ///< grows when a wait that was reported has ended
+  std::uint64_t waiting[kMaxDeviceBlocks] = {};   ///< by block: the rank long waited for plus one, or 0
   std::uint64_t failures[kMaxDeviceBlocks] = {};  ///< by block: code and rank, see pack()
 
   TUTTI_HD static std::uint64_t pack(Code code, std::int32_t peer) {
@@ -26,11 +25,11 @@ struct DeviceReport {
   static Rank rank_of(std::uint64_t failure) { return Rank{static_cast<std::int32_t>(failure & 0xffffffffu) - 1}; }
 };
 
-/// What every wait of a kernel watches besides what it waits for.
+/// What every wait of a kernel looks at besides what it waits for.
 struct DeviceWatch {
-  std::uint64_t* stop = nullptr;  ///< of this rank's blocks, in device memory
+  std::uint64_t* stop = nullptr;  ///< the word in device memory that stops this rank's blocks
   DeviceReport* report = nullptr;
-  std::uint64_t limit = 0;  ///< nanoseconds that one wait may last; 0: for ever
+  std::uint64_t limit = 0;  ///< how many nanoseconds one wait may last; 0 means for ever
 
   TUTTI_HD void fail(std::uint32_t block, Code code, std::int32_t peer) const {
     std::uint64_t* const failure = &report->failures[block];
@@ -45,7 +44,7 @@ class DeviceSpin {
   TUTTI_HD DeviceSpin(const DeviceWatch& watch, std::uint32_t block, std::int32_t peer)
       : watch_(watch), block_(block), peer_(peer) {}
 
-  /// After a look in vain. False: give up.
+  /// Called after a look that found nothing. Returns false if the wait has to be given up.
   TUTTI_HD bool go_on() {
     device_pause();
     if (++looks_ % kLooks != 0) return true;
@@ -53,7 +52,7 @@ class DeviceSpin {
     return looks_ % (kLooks * kLooks) != 0 || ask();
   }
 
-  /// What was waited for is there.
+  /// Called when what was waited for is there.
   TUTTI_HD void end() const {
     if (!told_) return;
     store_relaxed(&watch_.report->waiting[block_], 0);
@@ -61,8 +60,9 @@ class DeviceSpin {
   }
 
  private:
-  // Polls per look at the stop word, and such looks per look at the host's word and the clock. On the host each poll
-  // that finds nothing gives the core away, for milliseconds if it is busy.
+  // So many polls come between two looks at the stop word, and so many of those looks between two looks at the host's
+  // word and the clock. On the host the number is small, because there each poll that finds nothing gives the core
+  // away, for milliseconds if the core is busy.
 #if defined(__CUDA_ARCH__)
   static constexpr std::uint32_t kLooks = 32;
 #else
@@ -83,7 +83,7 @@ class DeviceSpin {
     watch_.fail(block_, Code::kTimeout, peer_);
     return false;
   }
-  /// Threads of a block may wait for different ranks: the lowest is told.
+  /// Threads of a block may wait for different ranks; the lowest is reported.
   TUTTI_HD void tell() {
     std::uint64_t* const word = &watch_.report->waiting[block_];
     const std::uint64_t value = static_cast<std::uint64_t>(peer_) + 1;

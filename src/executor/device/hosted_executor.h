@@ -1,4 +1,4 @@
-// An executor of device buffers beside the one of the rank's host buffers, which has the links and the board.
+// An executor for device buffers. The rank has another one for host buffers, which has the links and the board.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-/// What is the host's executor's, whichever of the two runs a call.
+/// Passes on to the host's executor what that one does, whichever of the two runs a call.
 class HostedExecutor : public Executor {
  public:
   void start(std::span<Transfer> transfers) override { host_.start(transfers); }
@@ -16,7 +16,7 @@ class HostedExecutor : public Executor {
   const OpenTransfers& transfers() const override { return host_.transfers(); }
 
  protected:
-  /// `host` must outlive this one.
+  /// `host` must outlive this executor.
   explicit HostedExecutor(Executor& host) : host_(host) {}
   Executor& host() { return host_; }
   const Executor& host() const { return host_; }

@@ -1,4 +1,4 @@
-// Integers and truth values.
+// The interpreter's kernel for integers and truth values.
 #include "executor/device/interpreter_kernel.cuh"
 
 namespace tutti {

@@ -1,7 +1,8 @@
 // The kernel around the interpreter.
 //
-// The interpreter is compiled once for a group of types; the reduction of each type and operation is a function that it
-// calls. That costs a call a step, where one interpreter for each would cost seventy times its code.
+// The interpreter is compiled once for each group of types; the reduction of each type and operation is a function that
+// it calls. That costs one function call a step, while an interpreter for each pair would be seventy times as much
+// code.
 #pragma once
 
 #include "executor/device/device_interpreter.h"
@@ -25,7 +26,7 @@ __device__ __noinline__ void reduce_apart(const device::ReduceArgs& args, Bytes 
   DeviceKernel<Format, Op>().reduce(threadIdx.x, kInterpreterThreads, args, element);
 }
 
-/// Finds the pair of a list that a call is about. All threads take the same way.
+/// Finds the pair of type and operation that a call is about, and reduces. All threads take the same branches.
 class PairFinder {
  public:
   __device__ PairFinder(DataType type, RedOp op, const device::ReduceArgs& args, Bytes element)

@@ -1,24 +1,24 @@
-// The interpreter as kernels: one for each group of types, and in each one function a type and operation. No CUDA
-// header is needed to include this.
+// The kernels of the interpreter. There is one for each group of types, which has a function for each type and
+// operation. No CUDA header is needed to include this.
 #pragma once
 
 #include "core/types.h"
 
 namespace tutti {
 
-/// Threads of a block.
+/// How many threads a block of the interpreter has.
 inline constexpr unsigned kInterpreterThreads = 512;
 
-// What cudaLaunchKernel takes, with a DeviceCall as its one argument.
+// These return what cudaLaunchKernel takes, for kernels whose one argument is a DeviceCall.
 const void* integer_interpreter();
 const void* real_interpreter();
 const void* small_float_interpreter();
 
-/// Threads of a block of a pass over one buffer, see device_pass.h, and of a copy of rows.
+/// How many threads a block has in a pass over one buffer, see device_pass.h, and in a copy of rows.
 inline constexpr unsigned kPassThreads = 256;
-/// The same with a DevicePass.
+/// Returns the kernel whose one argument is a DevicePass.
 const void* pass_function();
-/// The same with a RowsCopy, see device_rows.h.
+/// Returns the kernel whose one argument is a RowsCopy, see device_rows.h.
 const void* rows_function();
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// float and double.
+// The interpreter's kernel for float and double.
 #include "executor/device/interpreter_kernel.cuh"
 
 namespace tutti {

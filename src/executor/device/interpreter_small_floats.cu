@@ -1,4 +1,4 @@
-// 8 and 16-bit floats.
+// The interpreter's kernel for floats of 8 and 16 bits.
 #include "executor/device/interpreter_kernel.cuh"
 
 namespace tutti {

@@ -3,7 +3,7 @@
 namespace tutti {
 
 namespace {
-/// Offsets of blocks that lie one after another.
+/// Computes the offsets of blocks that lie one right after another.
 template <class Size>
 void lay_out(std::size_t blocks, const Size& size, std::vector<std::size_t>* offsets) {
   offsets->resize(blocks);

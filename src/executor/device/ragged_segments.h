@@ -1,5 +1,5 @@
-// A staged collective on blocks of different sizes. A segment has the same tiles of every block; its parts of the
-// blocks lie close together in the staging memory.
+// The segments of a staged collective whose blocks differ in size. A segment has the same tiles of every block; in the
+// staging memory, its parts of the blocks lie one right after another.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,7 @@ class RaggedSegments final : public TiledSegments {
   Status store(std::size_t segment, const std::byte* out) override;
 
  private:
-  RaggedTiling tiling_;  // of the segment that runs
+  RaggedTiling tiling_;  // that of the segment that runs
   std::vector<std::size_t> in_offsets_, out_offsets_;
 };
 

@@ -1,4 +1,4 @@
-// What a staged call moves, besides its launch.
+// What a staged call needs besides its launch.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 
 namespace tutti {
 
-/// The launch's input and output are nullptr where nothing is read or written.
+/// The launch's input is nullptr if nothing is read, its output if nothing is written.
 struct StagedBuffers {
-  std::size_t input_blocks = 1;  ///< of launch.count elements each; not for ragged blocks
+  std::size_t input_blocks = 1;  ///< how many blocks of launch.count elements there are; not used for ragged blocks
   std::size_t output_blocks = 1;
-  /// Done to elements that were read before they are used; empty: nothing.
+  /// If not empty, it is called with elements that were read, before they are used.
   std::function<void(std::byte* data, std::size_t elements)> prepare;
-  /// The ranks of a host do their part by kernels; nullptr: all of the call is the host's.
+  /// With it, the ranks of a host do their part by kernels; if it is nullptr, the host's executor does all of the call.
   TwoLevelStage* stage = nullptr;
   TwoLevelCall levels;
 };

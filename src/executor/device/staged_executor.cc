@@ -10,15 +10,15 @@
 namespace tutti {
 
 namespace {
-/// Between two looks.
+/// The sleep between two looks.
 constexpr std::chrono::microseconds kCopyNap{50};
-/// The longest, while the call waits for work of the caller's.
+/// The longest sleep between two looks while the call waits for work of the caller's.
 constexpr std::chrono::microseconds kLongestNap{1000};
-/// Copies that have not ended after so long wait for work of the caller's that does not end.
+/// In seconds. Copies that have not ended after so long wait for work of the caller's that does not end.
 constexpr double kCopyTimeout = 2;
 }  // namespace
 
-// Copies that cannot be waited for keep what they use.
+// If the copies do not end, what they use is not freed.
 StagedExecutor::~StagedExecutor() {
   if (copies_.stream != nullptr) {
     if (!have_copies_ended()) return;
@@ -124,7 +124,8 @@ Status StagedExecutor::bring_next() {
   return {};
 }
 
-/// Once its input is there, and its output has been taken away of the segment that had the staging memory before.
+/// A segment runs once its input is there and the output of the segment that had the same staging memory before has
+/// been taken away.
 Status StagedExecutor::work_on_one(Progress* outcome) {
   *outcome = Progress::kAgain;
   const Slot& place = slot(at_);
@@ -183,7 +184,7 @@ std::uint64_t StagedExecutor::progress() const {
 
 Status StagedExecutor::run(WaitMonitor& monitor) { return run_polled(*this, monitor, kCopyNap); }
 
-// The buffers are the caller's again when no copy uses them any more.
+// It waits for the copies, because afterwards the buffers are the caller's again.
 void StagedExecutor::abandon() {
   host().abandon();
   running_ = false;
@@ -192,7 +193,7 @@ void StagedExecutor::abandon() {
   gate_.reset();
 }
 
-// Where the device has failed nothing runs any more.
+// Returns true also if the device has failed, because then nothing runs any more.
 bool StagedExecutor::have_copies_ended() {
   Status status = copies_.mark(&after_);
   const Deadline timeout = Deadline::in(kCopyTimeout);

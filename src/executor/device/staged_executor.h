@@ -1,7 +1,7 @@
-// The staged executor: device buffers where no kernel can reach the peers, or where the processor has to compute. Data
-// goes through host memory of this library, and what runs between is the host's executor, with the schedule and the
-// messages of a call on host memory: peers cannot tell, and may have buffers of either kind. Of a call at two levels
-// only what goes between hosts takes that way (two_level_stage.h).
+// The staged executor is for device buffers if no kernel can reach the peers, or if the processor has to compute. Data
+// goes through host memory of this library, on which the host's executor runs the schedule. The messages are those of a
+// call on host memory, so peers cannot tell, and may have buffers of either kind. Of a call at two levels only the data
+// between hosts takes that way (two_level_stage.h).
 #pragma once
 
 #include <array>
@@ -22,25 +22,25 @@
 
 namespace tutti {
 
-/// One per rank and communicator. A call is cut into segments; while the host's executor works on one, the copy engine
-/// brings the next and takes the last away. Threads: as Executor, hold() by the API's thread.
+/// One per rank and communicator. A call is cut into segments. While the host's executor works on one, the copy engine
+/// brings the next and takes the last away. Threads are those of an Executor, but the API's thread calls hold().
 class StagedExecutor final : public HostedExecutor {
  public:
   StagedExecutor(DeviceDriver& driver, int device, Executor& host) : HostedExecutor(host), copies_{driver, device} {}
   ~StagedExecutor() override;
 
-  /// Allocates the staging memory; blocks. `stream`: of the copies, which no kernel of another rank holds up; it
-  /// outlives this. nullptr: no kernels of ranks wait for one another here, and a stream is made.
+  /// Allocates the staging memory; blocks. The copies go on `stream`, which no kernel of another rank holds up and
+  /// which outlives this. If no kernels of ranks wait for one another here, it may be nullptr; then a stream is made.
   Status open(DeviceDriver::Stream stream);
   int device() const { return copies_.device; }
   Bytes memory() const { return Bytes{2 * slots_.size() * staged_bytes_}; }
 
-  /// A call that was made on a stream of the caller's begins after what is there now, and what is put there from now
-  /// on waits until the call has ended, or until `gate` is gone. `device`: the stream's.
+  /// Makes place for a call on a stream of the caller's, whose device is `device`. The call begins after what is on the
+  /// stream now; what is put there from now on waits until the call has ended or `gate` is gone.
   Status hold(int device, DeviceDriver::Stream stream, std::shared_ptr<StreamGate>* gate);
-  /// The next start() is of that call.
+  /// Says that the next start() is that of the call which hold() gave the gate to.
   void follow(std::shared_ptr<StreamGate> gate) { gate_ = std::move(gate); }
-  /// Before start() of a collective.
+  /// Called before start() of a collective.
   void bind(StagedBuffers buffers) { buffers_ = std::move(buffers); }
 
   void start(const Launch& launch) override;
@@ -53,7 +53,8 @@ class StagedExecutor final : public HostedExecutor {
   Status run(std::span<Transfer> transfers, WaitMonitor& monitor) override;
 
   Rank missing() const override;
-  /// Kernels and copies of a segment are short: what lasts, once the caller's work has ended, is held up by something.
+  /// Kernels and copies of a segment are short, so if they last once the caller's work has ended, something is wrong.
+  /// Therefore this is true only for calls without kernels, and before the caller's work has ended.
   bool waits_for_device() const override {
     return !running_ && missing() == kNoRank && (kernels_ == nullptr || !ready_);
   }
@@ -63,7 +64,7 @@ class StagedExecutor final : public HostedExecutor {
   void sleep(std::chrono::nanoseconds slice) override;
 
  private:
-  /// Staging memory of one segment, and the copies that it takes part in.
+  /// The staging memory of one segment, and the copies into it and out of it.
   struct Slot {
     std::byte* in = nullptr;
     std::byte* out = nullptr;
@@ -85,8 +86,8 @@ class StagedExecutor final : public HostedExecutor {
   CopyStream copies_;
   bool owns_stream_ = false;
   std::array<Slot, 2> slots_;
-  std::size_t staged_bytes_ = 0;    // of each slot's input, and of its output
-  std::vector<std::byte*> memory_;  // freed at the end: that may wait for work of the caller's
+  std::size_t staged_bytes_ = 0;    // the size of each slot's input, and of its output
+  std::vector<std::byte*> memory_;  // freed only at the end, because that may wait for work of the caller's
   std::shared_ptr<GateWords> words_;
   StreamPoint before_;  // what the call has to wait for
   StreamPoint after_;   // its last copy
@@ -95,20 +96,20 @@ class StagedExecutor final : public HostedExecutor {
   RaggedSegments ragged_{copies_};
   TransferSegments transfers_{copies_};
 
-  // Of the running call.
+  // The running call.
   StagedBuffers buffers_;
   StagedSegments* segments_ = &blocks_;
-  DeviceExecutor* kernels_ = nullptr;  // that load and store its segments; nullptr: copies alone do
+  DeviceExecutor* kernels_ = nullptr;  // has the kernels that load and store segments; nullptr if copies alone do
   std::shared_ptr<StreamGate> gate_;
-  std::size_t loading_ = 0;  // segments whose input is on its way or there
+  std::size_t loading_ = 0;  // for how many segments the input is on its way or there
   std::size_t at_ = 0;
-  bool ready_ = false;    // before_ has come
+  bool ready_ = false;    // what the call has to wait for has ended
   bool running_ = false;  // the host's executor works on segment at_
   bool draining_ = false;
   Status fault_;
   std::uint64_t progress_ = 0;
-  /// While work of the caller's is waited for: it grows by an eighth a look, so no call begins later than that share of
-  /// its wait.
+  /// The sleep between looks while work of the caller's is waited for. It grows by an eighth with each look, so a call
+  /// begins late by no more than about that share of its wait.
   std::chrono::nanoseconds nap_{};
 };
 

@@ -1,5 +1,5 @@
-// What a staged call consists of: segments that are brought to host memory, worked on there by the host's executor, and
-// taken away again.
+// The segments that a staged call consists of. Each is brought to host memory, worked on there by the host's executor,
+// and taken away again.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,12 @@
 
 namespace tutti {
 
-/// The segments of one call, by the thread that drives its executor. Segments follow one another in each of the three.
+/// The segments of one call. The thread that drives its executor calls load(), run() and store(), each of them for one
+/// segment after another.
 class StagedSegments {
  public:
-  /// Staging memory of a segment's input, and of its output: large enough that copies run at the bus's rate, small
-  /// enough that the first and the last copy, which nothing hides, are short. Not measured yet.
+  /// The staging memory of a segment's input, and of its output. It is large enough that copies run at the bus's rate,
+  /// and small enough that the first and the last copy, which nothing hides, are short. Not measured yet.
   static constexpr std::size_t kBytes = std::size_t{4} << 20;
 
   virtual ~StagedSegments() = default;
@@ -22,11 +23,11 @@ class StagedSegments {
   virtual std::size_t segment_bytes() const { return 0; }
   /// Puts on the copies' stream what brings a segment's input to `in`.
   virtual Status load(std::size_t segment, std::byte* in) = 0;
-  /// Starts the host's part of it.
+  /// Starts the host's part of the segment.
   virtual void run(std::size_t segment, std::byte* in, std::byte* out, Executor& host) = 0;
-  /// Puts on the copies' stream what takes its result away from `out`.
+  /// Puts on the copies' stream what takes the segment's result away from `out`.
   virtual Status store(std::size_t segment, const std::byte* out) = 0;
-  /// The call has ended, and no copy uses anything of it.
+  /// Called when the call has ended and no copy uses anything of it.
   virtual void end() {}
 };
 

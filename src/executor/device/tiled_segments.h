@@ -1,4 +1,4 @@
-// Segments of whole tiles, so that the host's messages are those of the whole call.
+// Segments that consist of whole tiles, so that the host's messages are the same as if the call were not cut.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class TiledSegments : public StagedSegments {
   std::size_t segment_bytes() const final { return tile_bytes_; }
 
  protected:
-  /// What a segment has of each block, in elements; of a shorter block it has less, or nothing.
+  /// A segment's part of each block, in elements. Of a shorter block it has less, or nothing.
   struct Part {
     std::size_t first;
     std::size_t count;
@@ -25,13 +25,14 @@ class TiledSegments : public StagedSegments {
 
   explicit TiledSegments(const CopyStream& copies) : copies_(copies) {}
   static std::size_t tile_of(const Launch& launch) { return std::max<std::size_t>(launch.tile.value, 1); }
-  /// `tiles`: of the call; `tile_bytes`: of one of them in the larger of the two buffers.
+  /// Cuts the call into segments. It has `tiles` tiles, each of `tile_bytes` in the larger of the two buffers.
   void cut(const Launch& whole, std::size_t tiles, std::size_t tile_bytes);
   const Launch& whole() const { return whole_; }
-  /// Of a whole segment.
+  /// How many tiles a segment has; the last may have fewer.
   std::size_t tiles() const { return tiles_; }
   Part part_of(std::size_t segment) const;
-  /// Makes the host's part of a segment: the whole call, but on this staging memory. It stays in place while that runs.
+  /// Makes the launch of a segment's host part, which is the whole call's, but on this staging memory. It stays in
+  /// place while the segment runs.
   Launch& put_on(const std::byte* in, std::byte* out);
   Status copy_in(const RowsCopy& rows) const { return copies_.copy(rows, foreign_input_); }
   Status copy_out(const RowsCopy& rows) const { return copies_.copy(rows, foreign_output_); }

@@ -1,4 +1,4 @@
-// Staged sends and receives: one segment, in memory of its own.
+// Staged sends and receives, which are one segment in memory of its own.
 #pragma once
 
 #include <span>
@@ -25,8 +25,8 @@ class TransferSegments final : public StagedSegments {
  private:
   const CopyStream& copies_;
   std::span<Transfer> transfers_;
-  std::vector<Transfer> staged_;                  // those with host memory
-  std::vector<std::vector<std::byte>> memories_;  // of staged_
+  std::vector<Transfer> staged_;                  // the transfers as the host's executor gets them
+  std::vector<std::vector<std::byte>> memories_;  // the host memory of staged_
 };
 
 }  // namespace tutti

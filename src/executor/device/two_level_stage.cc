@@ -7,11 +7,11 @@
 namespace tutti {
 
 namespace {
-/// What a rank sends to other hosts in one segment: large enough for the network, small enough that several segments
-/// are under way. At most what a segment of staging memory holds. Not measured yet.
+/// How much a rank sends to other hosts in one segment: enough for the network, but so little that several segments are
+/// under way, and no more than a segment of staging memory holds. Not measured yet.
 constexpr std::size_t kShare = std::size_t{1} << 20;
 constexpr std::size_t kSlots = 4;
-/// A message within the host is worth a thread block of its own from here on. Not measured yet.
+/// A message within the host of at least so many bytes is worth a thread block of its own. Not measured yet.
 constexpr std::size_t kLeastTile = 8192;
 }  // namespace
 
@@ -46,7 +46,7 @@ auto TwoLevelStage::at(std::size_t segment) const -> Segment {
   return part;
 }
 
-/// Elements of this rank's blocks between hosts.
+/// How many elements this rank's blocks between hosts have.
 std::size_t TwoLevelStage::own(const Segment& segment) const {
   return call_.by_blocks ? segment.count : segment.count_of(index());
 }
@@ -61,8 +61,8 @@ Status TwoLevelStage::copy(std::byte* to, const std::byte* from, std::size_t ele
   return copy_rows(kernels_.driver(), device(), stream(), RowsCopy{to, width, from, width, width, 1});
 }
 
-/// A call of the host's ranks. One of `input` and `output` is the caller's and has a block for each of them, the other
-/// is this rank's part alone.
+/// Launches a call of this host's ranks. One of `input` and `output` is the caller's and has a block for each of them;
+/// the other holds only this rank's part.
 Status TwoLevelStage::launch(const Schedule& schedule, const Segment& segment, int host, const std::byte* input,
                              std::byte* output) {
   for (int i = 0; i < ranks(); ++i) {

@@ -1,5 +1,5 @@
-// What a call at two levels does on the device before the network and after it: the ranks of a host reduce or hand out
-// a segment by kernels, and the rank's share of it goes to host memory or comes from there.
+// What a call at two levels does on the device before the network and after it. Before, kernels of the ranks of a host
+// reduce a segment and the rank's share goes to host memory; after, it comes from there and kernels hand it out.
 #pragma once
 
 #include <cstddef>
@@ -11,27 +11,27 @@
 
 namespace tutti {
 
-/// One call's schedules and where the ranks are. Schedules and map outlive the call.
+/// One call's schedules, and on which hosts its ranks are. Schedules and map outlive the call.
 struct TwoLevelCall {
-  const Schedule* first = nullptr;    ///< by kernels, among the ranks of the host; nullptr: nothing to do
-  const Schedule* between = nullptr;  ///< by the host's executor, among the ranks of one index
-  const Schedule* last = nullptr;     ///< as `first`
+  const Schedule* first = nullptr;    ///< for kernels, among the ranks of the host; nullptr if there is nothing to do
+  const Schedule* between = nullptr;  ///< for the host's executor, among the ranks that have one index in their hosts
+  const Schedule* last = nullptr;     ///< for kernels, like `first`
   Elems tile{0};                      ///< of `between`
-  /// A block of the caller's stays whole, and each host has kernels of its own; else the one block is cut into a share
-  /// for each rank of a host.
+  /// If true, a block of the caller's stays whole, and there is a kernel for the blocks of each host. If false, the one
+  /// block is cut into a share for each rank of a host.
   bool by_blocks = false;
-  HostMap hosts;  ///< all of one size
+  HostMap hosts;  ///< all hosts have equally many ranks
   int rank = 0;
 };
 
-/// One per rank and communicator, with the segments of its calls; its staged executor's stream is the kernels'. All
-/// that it puts on the kernels' stream is in the same order on all ranks of the host, which is all that kernels need
-/// that wait for one another.
+/// One per rank and communicator. It makes the segments of the calls of a staged executor whose stream is the kernels'.
+/// All ranks of the host put the same work on that stream in the same order, which is all that kernels need that wait
+/// for one another.
 class TwoLevelStage final : public StagedSegments {
  public:
   explicit TwoLevelStage(DeviceExecutor& kernels) : kernels_(kernels) {}
 
-  /// Elements of a block of the part between hosts, in a whole segment.
+  /// How many elements a whole segment has of a block of the part between hosts.
   static std::size_t block_between(const HostMap& hosts, bool by_blocks, std::size_t count, std::size_t element);
 
   /// Allocates the device memory of the segments.
@@ -43,21 +43,21 @@ class TwoLevelStage final : public StagedSegments {
   const DeviceExecutor& kernels() const { return kernels_; }
   DeviceDriver::Stream stream() const { return kernels_.stream(); }
   int device() const { return kernels_.device(); }
-  /// Device memory.
+  /// How much device memory open() allocates.
   static Bytes memory();
 
-  /// By kernels of the ranks of the host, of which each brings its share of the segment.
+  /// Puts kernels on the stream that make this rank's share of the segment, and the copy that brings it to `in`.
   Status load(std::size_t segment, std::byte* in) override;
-  /// The part between hosts.
+  /// Starts the part between hosts.
   void run(std::size_t segment, std::byte* in, std::byte* out, Executor& host) override;
   Status store(std::size_t segment, const std::byte* out) override;
 
  private:
-  /// The part of the caller's blocks that a segment works on, and the shares that it has, in elements.
+  /// The part of the caller's blocks that a segment works on, and how it is divided into shares, in elements.
   struct Segment {
     std::size_t first;
     std::size_t count;
-    std::size_t share;  ///< of a rank of the host; the last ones may have less
+    std::size_t share;  ///< what each rank of the host has; the last ones may have less
     std::size_t begin_of(int index) const { return std::min(share * static_cast<std::size_t>(index), count); }
     std::size_t count_of(int index) const { return begin_of(index + 1) - begin_of(index); }
   };
@@ -73,13 +73,13 @@ class TwoLevelStage final : public StagedSegments {
   DeviceExecutor& kernels_;
   std::byte* memory_ = nullptr;  // two segments' input and output
 
-  // Of the running call.
+  // The running call.
   Launch whole_;
   Launch between_;  // the part between hosts of the segment that runs
   TwoLevelCall call_;
-  std::size_t block_ = 0;  // of the part between hosts, in a whole segment
+  std::size_t block_ = 0;  // block_between() of the call
   std::size_t segments_ = 0;
-  std::vector<std::size_t> counts_, offsets_;  // of the blocks in the host
+  std::vector<std::size_t> counts_, offsets_;  // those of the blocks of a host's ranks
 };
 
 }  // namespace tutti

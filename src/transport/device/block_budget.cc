@@ -6,15 +6,16 @@
 namespace tutti {
 
 namespace {
-/// The first communicator of a device leaves one block for each stream that others may still have, but not more than
-/// this part of all: most programs have no other.
+/// The first communicator of a device leaves one block for each stream that others may still have, but no more than one
+/// in so many, because most programs have no other communicator.
 constexpr std::uint32_t kReserve = 8;
 }  // namespace
 
-// Kernels of one rank a device wait for none of their own device: what others have there only delays them, as long as
-// all ranks make their calls in one order. Programs have many such communicators, and none is refused.
+// A communicator with one rank on the device is never refused: its kernels wait for none on that device, so other
+// communicators only delay them, as long as all ranks make their calls in the same order. Programs have many such
+// communicators.
 //
-// The first gets what it can use. Each later one gets half of what is left at most, so that more can come.
+// The first communicator gets what it can use. Each later one gets at most half of what is left, so that more can come.
 Status BlockBudget::fit(const BlockClaim& claim, std::uint32_t* blocks) {
   const Use use = uses_[claim.card.identity.uuid];
   const auto all_streams = static_cast<std::uint32_t>(claim.card.limits.connections);
@@ -27,7 +28,7 @@ Status BlockBudget::fit(const BlockClaim& claim, std::uint32_t* blocks) {
                 "other communicators of the process have {} of the {} streams that run side by side on a device, and "
                 "its {} ranks need one each (CUDA_DEVICE_MAX_CONNECTIONS)",
                 use.streams, all_streams, claim.ranks);
-  // A single communicator may have more ranks than its device has multiprocessors: as before there was a budget.
+  // If it is the only communicator, it may have more ranks than its device has multiprocessors.
   if (claim.ranks > left && use.streams != 0 && !alone)
     return fail(Code::kUnsupported,
                 "other communicators of the process have {} of the {} thread blocks that run side by side on a device, "

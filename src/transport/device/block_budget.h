@@ -1,5 +1,5 @@
-// What the communicators of a process may have of its devices together. Their kernels wait for peers while they run, so
-// all that may run at the same time must fit.
+// How many streams and thread blocks the communicators of a process may use together on each device. Their kernels wait
+// for peers while they run, so all that may run at the same time must fit.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ struct BlockClaim {
 /// One per process. Thread-safe.
 class BlockBudget {
  public:
-  /// Takes the same number of blocks for every rank of all claims: as many of `*blocks` as there are, a power of two.
-  /// kUnsupported: not even one per rank, or not a stream per rank, of several ranks on one device; nothing is
-  /// taken then.
+  /// Takes the same number of blocks, a power of two, for every rank of all claims. `*blocks` is the most that is
+  /// wanted and becomes what was taken. Fails with kUnsupported, and takes nothing, if several ranks share a device
+  /// that has not even one block, or not a stream, for each.
   Status take(const std::vector<BlockClaim>& claims, std::uint32_t* blocks);
   void give_back(const std::vector<BlockClaim>& claims, std::uint32_t blocks);
-  /// Of what was taken, only so many blocks a rank are used.
+  /// Gives back part of what was taken: each rank has `from` blocks and keeps `to`.
   void shrink(const std::vector<BlockClaim>& claims, std::uint32_t from, std::uint32_t to);
 
  private:
@@ -43,7 +43,7 @@ class BlockBudget {
   std::map<Uuid, Use> uses_ TUTTI_GUARDED_BY(mutex_);  // entries stay: there are few devices
 };
 
-/// A communicator's part of it in one process: taken once for all its ranks there, given back at the end.
+/// A communicator's part of the budget in one process, taken once for all its ranks there and given back at the end.
 class BlockShare {
  public:
   explicit BlockShare(std::shared_ptr<BlockBudget> budget) : budget_(std::move(budget)) {}
@@ -51,9 +51,9 @@ class BlockShare {
   BlockShare(const BlockShare&) = delete;
   BlockShare& operator=(const BlockShare&) = delete;
 
-  /// The first call takes, the others hear what became of it. `blocks`: a rank's, most and got.
+  /// The first call takes as BlockBudget::take() does; the others return its result.
   Status take(const std::vector<BlockClaim>& claims, std::uint32_t* blocks);
-  /// All ranks of all processes have agreed on so many.
+  /// Keeps only the blocks for each rank that all ranks of all processes have agreed on.
   void settle(std::uint32_t blocks);
   void give_back();
 
@@ -63,7 +63,7 @@ class BlockShare {
   bool asked_ TUTTI_GUARDED_BY(mutex_) = false;
   Status taken_ TUTTI_GUARDED_BY(mutex_);
   std::vector<BlockClaim> claims_ TUTTI_GUARDED_BY(mutex_);
-  std::uint32_t blocks_ TUTTI_GUARDED_BY(mutex_) = 0;  // a rank's; 0: nothing is held
+  std::uint32_t blocks_ TUTTI_GUARDED_BY(mutex_) = 0;  // of each rank; 0: nothing is held
 };
 
 }  // namespace tutti

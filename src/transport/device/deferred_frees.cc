@@ -24,7 +24,7 @@ bool have_all_unmapped(const std::vector<std::shared_ptr<Segment>>& segments) {
   });
 }
 
-// Outlives every communicator; what is in it ends with the process.
+// Never destroyed, so that it outlives every communicator; the process's end frees what is in it.
 DeferredFrees& DeferredFrees::get() {
   static DeferredFrees* const all = new DeferredFrees;
   return *all;

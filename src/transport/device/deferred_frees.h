@@ -1,5 +1,6 @@
 // Memory of a device whose communicator is gone while other processes may still have it mapped. The ranks' shared
-// memory says when their processes have closed what they had mapped; a later communicator of this process looks.
+// memory says when their processes have closed what they had mapped; a later communicator of this process looks there
+// and releases the memory.
 #pragma once
 
 #include <memory>
@@ -11,10 +12,10 @@
 
 namespace tutti {
 
-/// The ranks' processes have closed what they had mapped of others' memory. `segments`: the ranks' shared memory;
-/// nullptr: not meant.
+/// Writes into these ranks' shared memory that their processes have closed what they had mapped of others' memory.
+/// Entries that are nullptr are left out.
 void tell_unmapped(const std::vector<std::shared_ptr<Segment>>& segments);
-/// Whether all of them have told so.
+/// Whether tell_unmapped() was called for all of these.
 bool have_all_unmapped(const std::vector<std::shared_ptr<Segment>>& segments);
 
 /// One per process. Thread-safe.
@@ -22,7 +23,7 @@ class DeferredFrees {
  public:
   struct Item {
     std::shared_ptr<DeviceAllocation> memory;
-    std::vector<std::shared_ptr<Segment>> others;  ///< of those who may have it mapped
+    std::vector<std::shared_ptr<Segment>> others;  ///< of the ranks that may have it mapped
   };
   static DeferredFrees& get();
 

@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-// Never destroyed: what is still mapped at the process's end ends with it.
+// Never destroyed: the process's end unmaps what is in it.
 DeferredUnmaps& DeferredUnmaps::get() {
   static DeferredUnmaps* const all = new DeferredUnmaps;
   return *all;
@@ -27,7 +27,7 @@ std::vector<DeferredUnmaps::Item> DeferredUnmaps::take(const Match& match) {
   return items;
 }
 
-// What cannot be closed, because its owner has released it, is not there any more.
+// A failure means that the owner has released the memory already, so there is nothing left to close.
 void DeferredUnmaps::close(const std::vector<Item>& items) {
   for (const Item& item : items) {
     if (item.memory != nullptr) (void)item.driver->close_memory(item.device, item.memory);
@@ -36,7 +36,7 @@ void DeferredUnmaps::close(const std::vector<Item>& items) {
   if (!items.empty()) count_sweep();
 }
 
-// One thread at a time, so that words are stored in order.
+// One thread at a time does this, so that a word's values are stored in order.
 void DeferredUnmaps::sweep(int device) {
   if (!sweeping_.try_lock()) return;
   const MutexLock lock(sweeping_, std::adopt_lock);

@@ -20,20 +20,20 @@ class DeferredUnmaps {
   struct Item {
     DeviceDriver* driver;
     int device;
-    void* memory;                      ///< nullptr: nothing was mapped
-    std::shared_ptr<Segment> segment;  ///< of the rank that had it mapped, with the word
-    std::atomic<std::uint32_t>* word;  ///< is `value` once this and all earlier ones are closed
+    void* memory;                      ///< nullptr if nothing was mapped
+    std::shared_ptr<Segment> segment;  ///< of the rank that had it mapped; `word` lies there
+    std::atomic<std::uint32_t>* word;  ///< becomes `value` once this and all earlier items of the word are closed
     std::uint32_t value;
   };
   static DeferredUnmaps& get();
 
   void add(Item item);
-  /// Closes what is there of a device, in the order in which it came, unless another thread does it just now. May wait
-  /// for the device's kernels.
+  /// Closes the mappings of a device, in the order in which they came, unless another thread is doing so. May wait for
+  /// the device's kernels.
   void sweep(int device);
-  /// The same of the ranks of these segments, which have come to their end; waits for no other thread.
+  /// Closes the mappings of the ranks of these segments, whose communicator ends; waits for no other thread.
   void sweep(const std::vector<std::shared_ptr<Segment>>& ended);
-  /// Grows when something has been closed.
+  /// Grows whenever something has been closed.
   std::uint64_t sweeps() const { return sweeps_.load(); }
   void count_sweep() { sweeps_.fetch_add(1); }
 

@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-// Never destroyed: at the process's end the driver may be gone.
+// Never destroyed, because the driver may be gone at the process's end.
 DeviceAllocations& DeviceAllocations::get() {
   static DeviceAllocations* const all = new DeviceAllocations;
   return *all;
@@ -18,7 +18,7 @@ Status DeviceAllocations::allocate(Bytes bytes, int device, void** memory) {
   if (devices == 0) return fail(Code::kUnsupported, "this process has no device");
   if (device < 0 || device >= devices)
     return fail(Code::kInvalidArgument, "device {} is none of 0 to {}", device, devices - 1);
-  DeferredUnmaps::get().sweep(device);  // so that peers can release theirs
+  DeferredUnmaps::get().sweep(device);  // so that peers can release what was mapped here
   sweep();
   bytes.value = std::max<std::size_t>(bytes.value, 1);
   TUTTI_TRY(driver->allocate(device, bytes, memory));

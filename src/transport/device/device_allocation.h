@@ -1,4 +1,4 @@
-// Device memory that the library allocated for somebody: it is released when nobody holds it.
+// Device memory that the library allocated. It is released when nobody holds it any more.
 #pragma once
 
 #include <atomic>
@@ -16,9 +16,9 @@ namespace tutti {
 struct DeviceAllocation {
   DeviceDriver& driver;
   const int device;
-  void* memory;  ///< nullptr: released
+  void* memory;  ///< nullptr once it is released
   const std::size_t bytes;
-  std::atomic<bool> freed{false};  ///< the caller has given it back; alone: no order
+  std::atomic<bool> freed{false};  ///< the caller has given it back; needs no order
 
   DeviceAllocation(DeviceDriver& its_driver, int its_device, void* its_memory, Bytes its_bytes)
       : driver(its_driver), device(its_device), memory(its_memory), bytes(its_bytes.value) {}
@@ -26,23 +26,23 @@ struct DeviceAllocation {
   DeviceAllocation(const DeviceAllocation&) = delete;
   DeviceAllocation& operator=(const DeviceAllocation&) = delete;
 
-  /// By who holds it alone, or nobody. May wait for running kernels.
+  /// Only the last holder may call this; without the call the destructor releases. May wait for running kernels.
   Status release() {
     void* const mine = std::exchange(memory, nullptr);
     return mine == nullptr ? Status{} : driver.release(device, mine);
   }
 };
 
-/// What tuttiMemAllocDevice gave, one per process. Thread-safe.
+/// The allocations that tuttiMemAllocDevice made; one per process. Thread-safe.
 class DeviceAllocations {
  public:
   static DeviceAllocations& get();
 
-  /// Blocks; kUnsupported: there is no device; kInvalidArgument: not this one.
+  /// Blocks. Fails with kUnsupported if there is no device, with kInvalidArgument if there is none of this number.
   Status allocate(Bytes bytes, int device, void** memory);
-  /// kInvalidArgument: no allocation begins here. What peers still read is released when they do not any more.
+  /// Fails with kInvalidArgument if no allocation begins here. Memory that peers still read is released later.
   Status free(void* memory);
-  /// The allocation that holds this; nullptr: none does.
+  /// Returns the allocation that this is a part of, or nullptr.
   std::shared_ptr<DeviceAllocation> find(const void* memory) const;
   bool holds(const void* memory) const { return find(memory) != nullptr; }
   /// Releases what was freed and is not held by anybody any more. May wait for running kernels.
@@ -50,9 +50,9 @@ class DeviceAllocations {
 
  private:
   mutable Mutex mutex_;
-  /// The allocations by the address where they begin.
+  /// The allocations that have not been freed, by the address where they begin.
   std::map<std::uintptr_t, std::shared_ptr<DeviceAllocation>> known_ TUTTI_GUARDED_BY(mutex_);
-  /// While others hold them.
+  /// Freed allocations that others still hold.
   std::vector<std::shared_ptr<DeviceAllocation>> freed_ TUTTI_GUARDED_BY(mutex_);
 };
 

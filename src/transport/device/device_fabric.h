@@ -1,4 +1,4 @@
-// The device memory that the kernels of a communicator's ranks reach: its owners, its mappings, and their end.
+// The device memory that the kernels of a communicator's ranks reach. It is owned, mapped and released here.
 #pragma once
 
 #include <cstdint>
@@ -18,43 +18,45 @@
 
 namespace tutti {
 
-/// Device memory of a communicator as one process has it: its own ranks' arenas, and those of other processes that it
-/// has mapped. Shared by the process's ranks; all of it lasts as long as any of them is there, because their kernels
-/// use all of it. Any thread.
+/// The device memory that one process has for a communicator: the arenas of its own ranks, and the arenas of other
+/// processes that it has mapped. The process's ranks share it; all of it lasts as long as any of them, because the
+/// kernels of each use all of it. Any thread.
 class DeviceFabric {
  public:
   using Segments = std::vector<std::shared_ptr<Segment>>;
 
-  /// The ranks' shared memory, by rank: `own`: of this process's ranks, `others`: of the others; the rest is nullptr.
+  /// The ranks' shared memory, by rank. `own` has that of this process's ranks, `others` that of all other ranks; the
+  /// remaining entries of both are nullptr.
   DeviceFabric(DeviceDriver& driver, std::shared_ptr<BlockBudget> budget, Segments own, Segments others);
-  /// Closes what was mapped and says so to the other processes. Own memory that they map is released when they have
-  /// done so, too: waits for that a moment, and leaves it to a later communicator otherwise.
+  /// Closes what was mapped and says so to the other processes. This process's memory can be released only when they
+  /// have closed it, too; waits for that for a moment, and otherwise leaves it to a later communicator.
   ~DeviceFabric();
   DeviceFabric(const DeviceFabric&) = delete;
   DeviceFabric& operator=(const DeviceFabric&) = delete;
 
-  /// What its ranks have of the process's devices, until its end: their kernels have ended then.
+  /// The streams and blocks of this process's ranks. They are given back when this is destroyed, as their kernels have
+  /// ended by then.
   BlockShare& share() { return share_; }
 
-  /// A local rank's arena.
+  /// Keeps the arena of a rank of this process.
   void keep(Rank rank, std::shared_ptr<DeviceAllocation> arena);
-  /// nullptr: not a local rank, or it could not allocate.
+  /// Returns the rank's arena, or nullptr if the rank is of another process or could not allocate.
   std::shared_ptr<DeviceAllocation> kept(Rank rank);
-  /// From now on other processes may have mapped what is kept.
+  /// Called when other processes may begin to map what is kept.
   void expect_mappings();
-  /// A peer's arena, for kernels of `device`; mapped once.
+  /// Maps a peer's arena for kernels of `device`, unless it is mapped for them already.
   Status open(Rank peer, int device, const DeviceDriver::Handle& handle, void** memory);
-  /// All ranks' shared memory, by rank; nullptr: of one process, or of a dead rank.
+  /// All ranks' shared memory, by rank; nullptr for a dead rank, and for all ranks if there is only one process.
   Segments segments();
-  /// What a rank's kernels read of others', for as long as the rest.
+  /// Takes memory of other processes that a rank's kernels read, to close it when this is destroyed.
   void close_later(int device, void* memory);
-  /// What others' kernels read.
+  /// Takes memory of this process that other processes' kernels read, to release it after this is destroyed.
   void release_later(std::shared_ptr<DeviceAllocation> allocation);
-  /// The mirrors of all ranks, which are of this process. By one of them.
+  /// Makes the mirrors of all ranks, which are all of this process. One rank calls it.
   Status make_multicast(MulticastKind kind, std::vector<int> devices, Bytes bytes);
-  /// nullptr: none were made.
+  /// Returns nullptr if no mirrors were made.
   const MulticastBuffer* mirror();
-  /// The rank's process is gone: it maps nothing any more.
+  /// Called when the rank's process is gone, which therefore maps nothing any more.
   void forget(Rank peer);
 
  private:

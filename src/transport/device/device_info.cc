@@ -8,15 +8,15 @@
 namespace tutti {
 
 namespace {
-/// The card on its way: ranks of one architecture read it, since a host or a library version of another kind does not
-/// come this far.
+/// A DeviceInfo as it is sent. It needs no byte order, because a join with a host of another architecture or with
+/// another version of the library fails before this is read.
 struct Packed {
   std::array<std::byte, 16> uuid;
   std::uint32_t processors;
   std::uint32_t connections;
   std::uint32_t concurrent;
 };
-/// More of these no device has.
+/// No device has more of these.
 constexpr std::uint32_t kMostProcessors = 1u << 16;
 constexpr std::uint32_t kMostConnections = 1u << 10;
 }  // namespace

@@ -1,4 +1,4 @@
-// A device as the ranks of other processes know it, and whether kernels of all ranks may wait for one another.
+// What ranks know of each other's devices, and whether the kernels of all ranks may wait for one another.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace tutti {
 
-/// What a rank tells all others in the join.
+/// What a rank tells all others of its device in the join.
 struct DeviceInfo {
   DeviceDriver::Identity identity;
   DeviceDriver::Limits limits;
 
-  /// Of this process's device.
+  /// Describes a device of this process.
   static Status of(DeviceDriver& driver, int device, DeviceInfo* card);
-  /// As it travels; never empty.
+  /// The bytes that are sent to the other ranks; never empty.
   std::string encode() const;
-  /// kRemoteError: a peer sent something else.
+  /// Fails with kRemoteError if a peer sent what encode() cannot have made.
   static Status decode(std::string_view text, DeviceInfo* card);
 
   bool same_device(const DeviceInfo& other) const { return identity.uuid == other.identity.uuid; }
@@ -30,7 +30,7 @@ struct DeviceInfo {
 struct DevicePeers {
   std::vector<DeviceInfo> cards;  ///< by rank
   std::vector<int> processes;     ///< by rank: equal numbers share a process
-  std::vector<int> numbers = {};  ///< by rank: what the communicator calls it; empty: the same
+  std::vector<int> numbers = {};  ///< by rank: its number in the communicator; if empty, they are the same
 
   int ranks() const { return static_cast<int>(cards.size()); }
   int number(std::size_t rank) const { return numbers.empty() ? static_cast<int>(rank) : numbers[rank]; }
@@ -38,11 +38,11 @@ struct DevicePeers {
   bool single_process() const;
   /// Whether some ranks use different devices.
   bool many_devices() const;
-  /// How many ranks use the rank's device; of its process only, or all.
+  /// How many ranks use the rank's device, itself included. `in_process`: only ranks of its process are counted.
   int sharing(std::size_t rank, bool in_process) const;
 
-  /// kUnsupported: kernels of these ranks would not all run at the same time, and none may wait for another. Decided
-  /// from what all ranks know, so alike on all.
+  /// Fails with kUnsupported if kernels of these ranks would not all run at the same time, so that none may wait for
+  /// another. It uses only what all ranks know, so the result is the same on all.
   Status check_concurrency() const;
 };
 

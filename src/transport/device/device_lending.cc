@@ -54,11 +54,11 @@ std::size_t DeviceLender::publish(const DeviceDriver::Allocation& allocation) {
   std::size_t free = kNone;
   bool refused = false;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    // Where memory has been freed, another allocation may lie at its address.
+    // If lent memory overlaps the new allocation, it must have been freed since.
     if (is_lent(i) && entries_[i].allocation.overlaps(allocation)) entries_[i].is_withdrawn = true;
     if (free == kNone && !is_lent(i) && have_all_answered(i, &refused)) free = i;
   }
-  // Peers that never close anything keep what was lent: no more of it then.
+  // If peers do not close what was lent, nothing more is lent, because memory would pile up.
   if (free == kNone || allocation.id == failed_ || retired_.size() >= kLentRegions) return kNone;
   LendingPage::Region& region = page().regions[free];
   if (!driver_.export_memory(allocation.device, allocation.begin, &region.handle).ok()) {
@@ -100,7 +100,8 @@ void DeviceLender::withdraw(const void* memory) {
     if (entry.allocation.holds(memory)) entry.is_withdrawn = true;
 }
 
-// Its state moves on only when no call lends it any more: peers' kernels may find it in a message until then.
+// A region's state moves on only when no call lends it any more, because until then peers' kernels may find its address
+// in a message.
 void DeviceLender::settle(const std::function<bool()>& has_failed) {
   const MutexLock lock(mutex_);
   for (std::size_t i = 0; i < entries_.size(); ++i) {
@@ -108,9 +109,10 @@ void DeviceLender::settle(const std::function<bool()>& has_failed) {
     if (!is_lent(i)) continue;
     if (entry.held != nullptr && entry.held->freed.load()) entry.is_withdrawn = true;
     const bool is_over = entry.is_withdrawn && !entry.is_launching && (entry.end == nullptr || entry.end->has_ended());
-    if (is_over && !has_failed()) retire(i);  // in this order: a kernel that gives up says so before it ends
+    if (is_over && !has_failed()) retire(i);  // asked in this order, as a kernel that gives up says so before it ends
   }
-  // Whoever holds an allocation last releases it, which may wait for kernels: never this, as DeviceAllocations has it.
+  // The last holder of an allocation releases it, which may wait for kernels. It is never this one, as
+  // DeviceAllocations holds it, too.
   std::erase_if(retired_, [this](const Retired& retired) { return have_all_closed(retired); });
 }
 
@@ -137,7 +139,8 @@ void DeviceBorrower::answer(std::size_t peer, std::size_t index, std::uint32_t a
   pages_.of(static_cast<std::size_t>(links_.rank)).answers[peer][index].store(answer, std::memory_order_release);
 }
 
-// What is not lent any more comes first: the driver may refuse to map other memory in its place beside it.
+// What is not lent any more is taken back first, because the driver may refuse to map other memory at the same address
+// in the meantime.
 Status DeviceBorrower::look(DeviceDriver::Stream stream) {
   const MutexLock lock(mutex_);
   answer_arrived();
@@ -165,7 +168,7 @@ void DeviceBorrower::answer_arrived() {
   });
 }
 
-// An even state: the owner's calls have ended, and nothing here reads the memory any more.
+// An even state means that the owner's calls have ended, so nothing here reads the memory any more.
 void DeviceBorrower::take(std::size_t peer, std::size_t index) {
   const auto self = static_cast<std::size_t>(links_.rank);
   Known& known = peers_[peer].regions[index];
@@ -178,7 +181,8 @@ void DeviceBorrower::take(std::size_t peer, std::size_t index) {
   answer(peer, index, state);
 }
 
-// What cannot be mapped is tried again when something has been closed: other memory may have lain there.
+// If mapping fails, it is tried again when something has been closed, because a mapping of freed memory at the same
+// address may have been in the way.
 Status DeviceBorrower::map(std::size_t peer, std::size_t index, DeviceDriver::Stream stream) {
   const LendingPage::Region& region = pages_.of(peer).regions[index];
   Known& known = peers_[peer].regions[index];

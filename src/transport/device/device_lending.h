@@ -1,5 +1,6 @@
 // Device memory that kernels of other processes read where it is. A rank publishes the allocations that its large
-// messages lie in; peers map them at their next call and answer at a later one; once all have, messages are lent.
+// messages lie in; peers map them at their next call and answer at a later one. Once all have answered, messages are
+// lent.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 
 namespace tutti {
 
-/// All ranks' shared memory, by rank, the last pages of which are their LendingPages.
+/// All ranks' shared memory, by rank. The last page of each segment is its rank's LendingPage.
 class LendingPages {
  public:
   explicit LendingPages(std::vector<std::shared_ptr<Segment>> segments) : segments_(std::move(segments)) {}
@@ -33,28 +34,29 @@ class DeviceLender {
   DeviceLender(DeviceDriver& driver, Rank self, LendingPages pages)
       : driver_(driver), self_(static_cast<std::size_t>(self.value)), pages_(std::move(pages)) {}
 
-  /// For a call that is about to be launched. False: not all peers' kernels know this memory yet, or one cannot map it;
-  /// begins to offer it.
+  /// Lends memory to a call that is about to be launched. Returns false if not all peers' kernels know this memory yet,
+  /// or one cannot map it; then begins to offer it if it was not offered.
   bool lend(const std::byte* begin, std::size_t bytes, LentBuffer* buffer);
-  /// What the last calls of lend() were for was launched; `end`: it has ended, and with it all use of what it lent.
+  /// Called when the call that the last calls of lend() were for has been launched. At `end` it has ended, and nobody
+  /// uses what it lent any more.
   void launched(const std::shared_ptr<DeviceEvent>& end);
-  /// What lies there is not lent to calls from now on.
+  /// The allocation that holds this is not lent to calls from now on.
   void withdraw(const void* memory);
-  /// Tells the peers what is not lent any more, and lets go of what they have closed. `has_failed`: whether a kernel of
-  /// the rank has given up; then others may still read what it had lent.
+  /// Tells the peers what is not lent any more, and lets go of what they have closed. `has_failed` says whether a
+  /// kernel of the rank has given up; in that case others may still read what it had lent.
   void settle(const std::function<bool()>& has_failed);
-  /// What has to be there until no peer maps anything any more.
+  /// Returns the memory that has to stay until no peer maps anything any more.
   std::vector<std::shared_ptr<DeviceAllocation>> end();
 
  private:
   struct Entry {
     DeviceDriver::Allocation allocation;
-    std::shared_ptr<DeviceAllocation> held;  // where tuttiMemAllocDevice gave it
-    bool is_withdrawn = false;               // but calls that lend it may be under way
+    std::shared_ptr<DeviceAllocation> held;  // if tuttiMemAllocDevice gave it, else nullptr
+    bool is_withdrawn = false;               // is not lent to new calls; calls that lend it may be under way
     bool is_launching = false;
     std::shared_ptr<DeviceEvent> end;  // of the last call that lends it
   };
-  /// What peers may have mapped still.
+  /// An allocation that is not lent any more, but that peers may still have mapped.
   struct Retired {
     std::shared_ptr<DeviceAllocation> held;
     std::size_t index;
@@ -73,7 +75,7 @@ class DeviceLender {
   DeviceDriver& driver_;
   const std::size_t self_;
   const LendingPages pages_;
-  mutable Mutex mutex_;  // also of this rank's regions, which it alone writes
+  mutable Mutex mutex_;  // guards also this rank's regions, which it alone writes
   std::array<Entry, kLentRegions> entries_ TUTTI_GUARDED_BY(mutex_);
   std::vector<Retired> retired_ TUTTI_GUARDED_BY(mutex_);
   std::uint64_t failed_ TUTTI_GUARDED_BY(mutex_) = 0;  // the last allocation that could not be exported
@@ -82,7 +84,7 @@ class DeviceLender {
 /// The readers' side, one per rank and communicator. Any thread.
 class DeviceBorrower {
  public:
-  /// `links`: where kernels find what is mapped, in the rank's arena.
+  /// Kernels find the addresses of what is mapped in the arena of `links`.
   DeviceBorrower(DeviceDriver& driver, int device, const DeviceLinks& links, std::vector<int> processes,
                  LendingPages pages)
       : driver_(driver),
@@ -92,28 +94,28 @@ class DeviceBorrower {
         pages_(std::move(pages)),
         peers_(pages_.size()) {}
 
-  /// Maps what peers have published since; kernels that are put on `stream` after all earlier ones know it. A load a
-  /// peer where nothing changed. Not ok: the device has failed.
+  /// Maps what peers have published since the last look; kernels that are put on `stream` from now on know it. Costs
+  /// one load for each peer that has changed nothing. Fails only if the device has failed.
   Status look(DeviceDriver::Stream stream);
-  /// What is mapped; it is the caller's to close.
+  /// Returns what is mapped, which the caller has to close.
   std::vector<void*> end();
 
  private:
   struct Known {
     std::uint32_t state = 0;
-    void* mapped = nullptr;  // of another process
+    void* mapped = nullptr;  // if the peer is of another process
   };
   struct Peer {
     std::uint64_t changes = 0;
     std::array<Known, kLentRegions> regions;
-    bool again = false;  // something could not be mapped, perhaps beside what is to be closed
+    bool again = false;  // something could not be mapped; it is tried again when other memory has been closed
   };
-  /// An address that kernels know once the event has come.
+  /// An answer about an address that kernels know once the event has come.
   struct PendingAnswer {
     std::size_t peer;
     std::size_t index;
     std::uint32_t state;
-    std::shared_ptr<DeviceEvent> arrived;  // nullptr: not recorded yet
+    std::shared_ptr<DeviceEvent> arrived;  // nullptr until it is recorded
   };
   void answer(std::size_t peer, std::size_t index, std::uint32_t answer) TUTTI_REQUIRES(mutex_);
   void answer_arrived() TUTTI_REQUIRES(mutex_);
@@ -126,10 +128,10 @@ class DeviceBorrower {
   const DeviceLinks& links_;
   const std::vector<int> processes_;
   const LendingPages pages_;
-  Mutex mutex_;  // also of this rank's answers, which it alone writes
+  Mutex mutex_;  // guards also this rank's answers, which it alone writes
   std::vector<Peer> peers_ TUTTI_GUARDED_BY(mutex_);
   std::vector<PendingAnswer> pending_answers_ TUTTI_GUARDED_BY(mutex_);
-  std::uint64_t sweeps_ TUTTI_GUARDED_BY(mutex_) = 0;  // of DeferredUnmaps, when it was looked last
+  std::uint64_t sweeps_ TUTTI_GUARDED_BY(mutex_) = 0;  // those of DeferredUnmaps at the last look
 };
 
 }  // namespace tutti

@@ -1,10 +1,10 @@
 // Links between the thread blocks of kernels: plain structs of pointers and counters, for host and device.
 //
-// Each rank owns one arena of device memory. Block b of a rank meets block b of its peers only, on links of its own. A
-// link has a ring of cells for small messages, whose words each carry half data and half flag, so that they need no
-// order and no second trip, and a ring of slots for large ones, announced by a counter. Positions only grow and live in
-// the arena: a kernel finds there where the one before it stopped, so a replayed graph goes on where it should, and
-// nothing is ever cleared. See docs/design/device.md.
+// Each rank owns one arena of device memory. Block b of a rank exchanges messages with block b of its peers only, on
+// links of its own. A link has a ring of cells for small messages and a ring of slots for large ones. Each word of a
+// cell is half data and half flag, so that the words need no order and no second trip; slots are announced by a
+// counter. Positions only grow and are kept in the arena, where a kernel finds where the one before it stopped. So a
+// replayed graph goes on where it should, and nothing is ever cleared. See docs/design/device.md.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ namespace tutti {
 
 inline constexpr int kMaxDeviceRanks = 16;
 inline constexpr int kMaxDeviceBlocks = 64;
-/// Allocations that a rank lends to other processes at a time.
+/// How many allocations a rank lends to other processes at a time.
 inline constexpr std::uint32_t kLentRegions = 16;
 
-/// Positions of the next message in a link's two rings. A cell's flag is the low half of its position, plus one.
+/// The positions of the next message in a link's two rings. A cell's flag is the low half of its position plus one.
 struct LinkEnd {
   std::uint64_t cells = 0;
   std::uint64_t slots = 0;
@@ -29,22 +29,24 @@ struct LinkEnd {
   TUTTI_HD std::uint64_t ring(bool small) const { return small ? cells : slots; }
 };
 
-/// One rank's ends of one block's links; between kernels in its arena, within one in the block's shared memory.
+/// One rank's ends of one block's links. The table is in the rank's arena between kernels, and in the block's shared
+/// memory while a kernel runs.
 struct LinkTable {
-  LinkEnd sent[kMaxDeviceRanks];      ///< to each rank; to itself: the multicast link
+  LinkEnd sent[kMaxDeviceRanks];      ///< to each rank; the entry of this rank is the multicast link
   LinkEnd received[kMaxDeviceRanks];  ///< from each rank, what was sent to this one
   LinkEnd shared[kMaxDeviceRanks];    ///< from each rank, what was sent to all
-  LinkEnd limits[kMaxDeviceRanks];    ///< of `sent`: the first position without a credit, as far as was looked
+  LinkEnd limits[kMaxDeviceRanks];    ///< for each of `sent`, the first position without a credit at the last look
 };
 
-/// What lies beside a slot, stored before the counter tells of it.
+/// Describes the message of a slot; it is stored before the counter announces the slot.
 struct SlotMark {
   std::uint64_t fingerprint = 0;  ///< of the message
-  std::uint64_t lent = 0;         ///< a LentPlace: where the message is, in the writer's buffers; 0: it is in the slot
+  std::uint64_t lent = 0;         ///< 0 if the message is in the slot, else where it is in the writer's buffers
 };
 
-/// Where a lent message is. Within one process: its address. Else, as addresses differ, the writer's region in the
-/// upper 16 bits, counted from 1, and the distance from that one's begin in the rest.
+/// SlotMark::lent of a message in the writer's buffers. Within one process it is the message's address. Between
+/// processes addresses differ, so it is the number of the writer's region, counted from 1, in the upper 16 bits, and
+/// the distance from the begin of that region in the rest.
 struct LentPlace {
   static constexpr int kOffsetBits = 48;
 
@@ -63,14 +65,14 @@ struct LentPlace {
 struct LentBuffer {
   const std::byte* begin = nullptr;
   std::uint64_t bytes = 0;
-  std::uint64_t place = 0;  ///< of its begin
+  std::uint64_t place = 0;  ///< the LentPlace of `begin`
 
   TUTTI_HD bool holds(const std::byte* memory) const {
     return reinterpret_cast<std::uintptr_t>(memory) - reinterpret_cast<std::uintptr_t>(begin) < bytes;
   }
 };
 
-/// Agreed at join; all ranks compute the same offsets from it.
+/// The ranks agree on it when they join; all compute the same offsets from it.
 struct DeviceGeometry {
   std::int32_t ranks = 1;            ///< at most kMaxDeviceRanks
   std::uint32_t blocks = 1;          ///< at most kMaxDeviceBlocks
@@ -79,10 +81,10 @@ struct DeviceGeometry {
   std::uint32_t slots = 2;           ///< a power of two, at least 2
   std::uint32_t slot_bytes = 65536;  ///< the largest message; a multiple of 256
 
-  /// A head and its data, half of which are flags.
+  /// A cell has one pair for its head and, as half of each word is a flag, one for every 8 bytes of data.
   TUTTI_HD constexpr std::size_t pairs_of_cell() const { return 1 + cell_bytes / 8; }
 
-  // Within a block's section of an arena.
+  // Offsets within a block's section of an arena.
   TUTTI_HD constexpr std::size_t released_at() const { return sizeof(LinkTable); }
   TUTTI_HD constexpr std::size_t landing_at() const {
     return round_up(released_at() + 2 * kMaxDeviceRanks * sizeof(LinkEnd), kAlign);
@@ -98,16 +100,16 @@ struct DeviceGeometry {
     return round_up(cells_at() + links() * cells * pairs_of_cell() * sizeof(WordPair), kAlign);
   }
   TUTTI_HD constexpr std::size_t section_bytes() const { return slots_at() + links() * slots * slot_bytes; }
-  /// Of one rank's arena.
+  /// The size of one rank's arena.
   TUTTI_HD constexpr std::size_t arena_bytes() const { return kHead + blocks * section_bytes(); }
   TUTTI_HD constexpr std::size_t section_at(std::uint32_t block) const { return kHead + block * section_bytes(); }
 
-  /// Heads, marks and cells of a block, which is what a mirror has.
+  /// The size of the heads, marks and cells of a block, which are what a mirror has.
   TUTTI_HD constexpr std::size_t mirrored_bytes() const { return slots_at() - heads_at(); }
   TUTTI_HD constexpr std::size_t mirror_bytes() const { return blocks * mirrored_bytes(); }
 
   static constexpr std::size_t kAlign = 256;
-  /// In front of the sections: the stop word, and where the peers' regions are mapped.
+  /// In front of the sections are the stop word and the addresses at which the peers' regions are mapped.
   static constexpr std::size_t kRegionsAt = kAlign;
   static constexpr std::size_t kHead = kRegionsAt + kMaxDeviceRanks * kLentRegions * sizeof(std::uint64_t);
 
@@ -115,8 +117,9 @@ struct DeviceGeometry {
   TUTTI_HD constexpr std::size_t links() const { return static_cast<std::size_t>(ranks); }
 };
 
-/// Where a link's rings are: in the arena of `home`, as the link from `writer`. What goes to one rank lies with that
-/// rank, where it polls and reads; what goes to all lies with its writer, but for what a mirror has of it.
+/// Where a link's rings are: in the arena of `home`, as the link from `writer`. Messages to one rank lie in the arena
+/// of that rank, which polls and reads them there; messages to all lie in their writer's, except for what a mirror
+/// holds.
 struct DeviceRoute {
   std::int32_t home;
   std::int32_t writer;
@@ -127,22 +130,24 @@ struct DeviceRoute {
   TUTTI_HD bool is_to_all() const { return home == writer; }
 };
 
-/// Who uses a link's words: each side has an address of its own for them where there is a mirror.
+/// Which side uses a link's words. If there is a mirror, each side has an address of its own for them.
 enum class LinkSide : std::uint8_t { kReader, kWriter };
 
-/// All links of one rank, as they travel in kernel parameters. The memory is the arenas', and the mirrors'.
+/// All links of one rank, in the form in which kernels get them as a parameter. It owns no memory: that belongs to the
+/// arenas and mirrors.
 struct DeviceLinks {
   DeviceGeometry geometry;
   std::int32_t rank = 0;
   bool wide = false;      ///< peers may be on other devices, see device_word.h
-  bool shared = false;    ///< all ranks are of one process: an address means the same to all of them
-  bool multimem = false;  ///< `to_mirrors` is of a multicast object
+  bool shared = false;    ///< all ranks are of one process, so an address means the same to all of them
+  bool multimem = false;  ///< `to_mirrors` is the address of a multicast object
   std::byte* arenas[kMaxDeviceRanks] = {};
-  /// What is announced to all, on this rank's device: for loads. nullptr: it lies in the writers' arenas.
+  /// The mirror on this rank's device, for loads of what is announced to all. nullptr if that is in the writers'
+  /// arenas.
   std::byte* mirror = nullptr;
-  std::byte* to_mirrors = nullptr;  ///< the same on all ranks' devices: for stores
+  std::byte* to_mirrors = nullptr;  ///< the mirrors on all ranks' devices, for stores
 
-  /// Set to stop all blocks of this rank.
+  /// This word is set to stop all blocks of this rank.
   TUTTI_HD std::uint64_t* stop() const { return stop_of(rank); }
   TUTTI_HD std::uint64_t* stop_of(std::int32_t peer) const { return reinterpret_cast<std::uint64_t*>(arenas[peer]); }
 
@@ -151,7 +156,7 @@ struct DeviceLinks {
     auto* const regions = reinterpret_cast<std::uint64_t*>(arenas[rank] + DeviceGeometry::kRegionsAt);
     return regions + static_cast<std::size_t>(peer) * kLentRegions + index;
   }
-  /// What a peer has lent; nullptr: it is not mapped here.
+  /// Returns the address of a message that a peer has lent, or nullptr if it is not mapped here.
   TUTTI_HD const std::byte* lent(std::int32_t peer, std::uint64_t place) const {
     if (shared) return reinterpret_cast<const std::byte*>(place);
     const std::uint32_t index = LentPlace::region_of(place);
@@ -161,12 +166,13 @@ struct DeviceLinks {
   }
 
   TUTTI_HD LinkTable* table(std::uint32_t block) const { return at<LinkTable>(rank, block, 0); }
-  /// What a reader has released of what `writer` sent to it, or to all; written by the reader, read by the writer.
+  /// How much a reader has released of what `writer` sent to it or, if `shared`, to all. The reader writes it, the
+  /// writer reads it.
   TUTTI_HD LinkEnd* released(std::int32_t writer, std::int32_t reader, bool shared, std::uint32_t block) const {
     const std::int32_t place = reader + (shared ? kMaxDeviceRanks : 0);
     return at<LinkEnd>(writer, block, geometry.released_at()) + place;
   }
-  /// Slots written so far.
+  /// How many slots have been written so far.
   TUTTI_HD std::uint64_t* head(DeviceRoute link, std::uint32_t block, LinkSide side = LinkSide::kReader) const {
     return reinterpret_cast<std::uint64_t*>(words(link, block, side)) + link.writer;
   }
@@ -178,7 +184,8 @@ struct DeviceLinks {
   TUTTI_HD std::byte* slot(DeviceRoute link, std::uint32_t block, std::uint64_t position) const {
     return at<std::byte>(link.home, block, geometry.slots_at()) + slot_index(link, position) * geometry.slot_bytes;
   }
-  /// The data of the cell that came from a rank, and after the last of these of the one that is sent.
+  /// Room for the data of the cell that came from rank `place`; after those of all ranks, for the data of the cell that
+  /// is sent.
   TUTTI_HD std::byte* landing(std::uint32_t block, std::int32_t place) const {
     return at<std::byte>(rank, block, geometry.landing_at()) + static_cast<std::size_t>(place) * geometry.cell_bytes;
   }
@@ -205,7 +212,7 @@ struct DeviceLinks {
   }
 };
 
-/// The words of a cell: a value in the lower half, the message's flag in the upper.
+/// A word of a cell, with a value in the lower half and the message's flag in the upper.
 struct FlaggedWord {
   TUTTI_HD static std::uint64_t make(std::uint32_t value, std::uint32_t flag) {
     return std::uint64_t{flag} << 32 | value;

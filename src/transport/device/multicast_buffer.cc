@@ -42,7 +42,7 @@ Status MulticastBuffer::open(Bytes bytes) {
   Bytes unit;
   TUTTI_TRY(mappings_.granularity(devices_, multicast, &unit));
   bytes_ = Bytes{round_up(bytes.value, unit.value)};
-  // Memory can be bound, and the object mapped, when all devices have been added to it.
+  // All devices are added to the object at once: until then, memory cannot be bound to it, nor can it be mapped.
   if (multicast) TUTTI_TRY(mappings_.create_multicast(devices_, bytes_, &object_));
   for (Copy& copy : copies_) TUTTI_TRY(open_copy(&copy));
   return {};
@@ -61,8 +61,8 @@ Status MulticastBuffer::open_copy(Copy* copy) {
   return mappings_.map(object_ != 0 ? object_ : copy->memory, bytes_, users, &copy->written);
 }
 
-// Nothing is written any more before the first memory goes. A failure leaves memory behind, and nobody could do
-// anything about it.
+// The addresses for stores are unmapped first, so that nothing is written into memory that is gone. A failure leaves
+// memory behind, and nobody could do anything about it.
 MulticastBuffer::~MulticastBuffer() {
   for (const Copy& copy : copies_)
     if (copy.written != nullptr) (void)mappings_.unmap(copy.written, bytes_);

@@ -1,5 +1,5 @@
-// Memory of several devices that one store reaches: what is announced to all ranks of a communicator is written once,
-// and each rank reads it on its own device.
+// Memory of several devices that one store reaches. What is announced to all ranks of a communicator is written once,
+// and each rank reads it in the copy on its own device, which is called its mirror.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +18,18 @@ namespace tutti {
 /// How stores reach the ranks.
 enum class MulticastKind : std::uint32_t {
   kNone = 0,       ///< there are no mirrors
-  kMulticast = 1,  ///< by a multicast object: each rank has a mirror on its device
-  kMapped = 2,  ///< by a second address of one memory: all ranks read it, of whatever devices. A check for one device.
+  kMulticast = 1,  ///< by a multicast object; each rank has a mirror on its device
+  kMapped = 2,     ///< by a second address of one memory, which all ranks read; made for tests on a single device
 };
 
-/// What all ranks do, of what each would; kInvalidArgument: they were not told the same. `numbers`: what the
-/// communicator calls them, empty: the same.
+/// Concludes from what each rank would do what all do. Fails with kInvalidArgument if only some have
+/// TUTTI_MULTICAST=mapped. `numbers` are the ranks' numbers in the communicator; if empty, they are the same.
 Status choose_mirrors(std::span<const MulticastKind> wishes, std::span<const int> numbers, MulticastKind* kind);
 
-/// The mirrors of one communicator's ranks, which are all of one process. Zero at first.
+/// The mirrors of one communicator's ranks, which are all of one process. They are zeroed.
 class MulticastBuffer {
  public:
-  /// `devices`: by rank. All mirrors are there then, or none. May wait for running kernels.
+  /// Makes all mirrors, or none if it fails. `devices` are by rank. May wait for running kernels.
   static Status make(DeviceMappings& mappings, MulticastKind kind, std::vector<int> devices, Bytes bytes,
                      std::unique_ptr<MulticastBuffer>* made);
   ~MulticastBuffer();
@@ -37,10 +37,10 @@ class MulticastBuffer {
   MulticastBuffer& operator=(const MulticastBuffer&) = delete;
 
   MulticastKind kind() const { return kind_; }
-  /// For loads of a rank's kernels; and for their stores, which reach all mirrors.
+  /// The addresses for loads of a rank's kernels, and for their stores, which reach all mirrors.
   std::byte* to_read(Rank rank) const { return static_cast<std::byte*>(copy_of(rank).read); }
   std::byte* to_write(Rank rank) const { return static_cast<std::byte*>(copy_of(rank).written); }
-  /// Device memory that the rank's mirror takes.
+  /// How much device memory the rank's mirror takes.
   Bytes bytes_of(Rank rank) const;
 
  private:
@@ -59,10 +59,10 @@ class MulticastBuffer {
 
   DeviceMappings& mappings_;
   const MulticastKind kind_;
-  std::vector<int> devices_;  // by rank, or each once
+  std::vector<int> devices_;  // by rank; with kMapped each device once
   Bytes bytes_;               // of each copy
   DeviceMappings::Handle object_ = 0;
-  std::vector<Copy> copies_;  // by rank, or one for all
+  std::vector<Copy> copies_;  // by rank; with kMapped one for all
 };
 
 }  // namespace tutti

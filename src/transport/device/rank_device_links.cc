@@ -8,19 +8,19 @@
 namespace tutti {
 
 namespace {
-/// More thread blocks than this a rank does not need to use all of a device's bandwidth together with its peers.
+/// With its peers, a rank needs no more thread blocks than this to use all of a device's bandwidth.
 constexpr std::uint32_t kMostBlocks = 32;
-/// Memory that other processes map is allocated in whole pages of the device: nothing else lies beside it.
+/// Memory that other processes map is allocated in whole pages of the device, so that they map nothing else with it.
 constexpr std::size_t kDevicePage = std::size_t{2} << 20;
 }  // namespace
 
-/// How many blocks a rank may have.
+/// What a rank tells the others: how many blocks it may have.
 struct RankDeviceLinks::BlockOffer {
   RankStatus status;
   std::uint32_t blocks = 0;
 };
 
-/// A rank's arena as the others get it.
+/// What a rank tells the others of its arena.
 struct RankDeviceLinks::ArenaOffer {
   RankStatus status;
   std::uint64_t bytes = 0;
@@ -28,7 +28,7 @@ struct RankDeviceLinks::ArenaOffer {
   MulticastKind mirror = MulticastKind::kNone;
 };
 
-// The rank's kernels may not have ended, nor the peers' that read its memory.
+// Kernels of the rank, and those of peers that read its memory, may still run, so the fabric keeps the memory for them.
 RankDeviceLinks::~RankDeviceLinks() {
   if (borrower_ != nullptr)
     for (void* const memory : borrower_->end()) fabric_->close_later(device_, memory);
@@ -53,8 +53,8 @@ Status RankDeviceLinks::open(Bytes slot, MulticastMode multicast, std::span<cons
   for (std::size_t peer = 0; peer < offers.size(); ++peer) TUTTI_TRY(offers[peer].status.from(ranks.number(peer)));
   TUTTI_TRY(ranks.agree(reach_peers(offers)));
   TUTTI_TRY(open_multicast(offers, ranks));
-  // Streams take a device's hardware queues in turn, and two ranks whose streams share one would wait for each other:
-  // all ranks make theirs now, with nothing in between that needs a stream for a while.
+  // Streams get a device's hardware queues in turn, and two ranks whose streams share one would wait for each other. So
+  // all ranks make theirs at the same time, with nothing in between that needs a stream for a while.
   if (!peers_.single_process()) open_lending();
   return ranks.agree(driver_.create_stream(device_, &stream_));
 }
@@ -64,7 +64,8 @@ Bytes RankDeviceLinks::arena_bytes() const {
   return Bytes{peers_.single_process() ? bytes : round_up(bytes, kDevicePage)};
 }
 
-// Blocks of all ranks wait for one another, so all of them must be resident together, beside the caller's own work.
+// Blocks of all ranks wait for one another, so all of them must be resident together, even while the caller's own work
+// runs.
 std::uint32_t RankDeviceLinks::most_blocks() const {
   std::uint32_t blocks = kMostBlocks;
   for (std::size_t rank = 0; rank < peers_.cards.size(); ++rank) {
@@ -74,7 +75,7 @@ std::uint32_t RankDeviceLinks::most_blocks() const {
   return blocks;
 }
 
-/// Of this process's ranks, one per device.
+/// Makes one claim for each device that ranks of this process use.
 std::vector<BlockClaim> RankDeviceLinks::claims() const {
   std::vector<BlockClaim> claims;
   const auto self = static_cast<std::size_t>(rank_.value);
@@ -91,7 +92,7 @@ std::vector<BlockClaim> RankDeviceLinks::claims() const {
   return claims;
 }
 
-// What is left of a device is known to its process only, and all ranks must have the same number.
+// All ranks must have the same number of blocks, but each process knows only how many are left on its own devices.
 Status RankDeviceLinks::agree_on_blocks(RankExchange& ranks, std::uint32_t* blocks) {
   BlockOffer offer;
   offer.blocks = most_blocks();
@@ -170,8 +171,8 @@ MulticastKind RankDeviceLinks::wished_multicast(MulticastMode mode) const {
   return mappings != nullptr && mappings->can_multicast(device_) ? MulticastKind::kMulticast : MulticastKind::kNone;
 }
 
-// Rank 0 makes the mirrors of all: whatever fails, there is nothing half made, and nobody waits for a device that was
-// not added. Without them the ranks go on, but where they were told to check just that.
+// Rank 0 makes the mirrors of all. If that fails, nothing is half made, and nobody waits for a device that was not
+// added. Then the ranks go on without mirrors, unless TUTTI_MULTICAST=mapped demands them.
 Status RankDeviceLinks::open_multicast(const std::vector<ArenaOffer>& offers, RankExchange& ranks) {
   std::vector<MulticastKind> wishes;
   std::vector<int> devices;

@@ -1,5 +1,5 @@
-// One rank's links in the memory of GPUs: its arena, its peers' as it reaches them, and its stream. Made at join;
-// afterwards only read.
+// One rank's links in the memory of GPUs: its own arena, the addresses of its peers' arenas, and its stream. They are
+// made at the join and only read afterwards.
 #pragma once
 
 #include <cstdint>
@@ -23,30 +23,30 @@ namespace tutti {
 /// One per rank and DeviceFabric.
 class RankDeviceLinks {
  public:
-  /// `device`: this process's number of the device of `rank`, which counts among the peers.
+  /// `device` is this process's number of the rank's device. `peers` includes the rank itself.
   RankDeviceLinks(std::shared_ptr<DeviceFabric> fabric, DeviceDriver& driver, int device, Rank rank, DevicePeers peers)
       : fabric_(std::move(fabric)), driver_(driver), device_(device), rank_(rank), peers_(std::move(peers)) {}
   ~RankDeviceLinks();
   RankDeviceLinks(const RankDeviceLinks&) = delete;
   RankDeviceLinks& operator=(const RankDeviceLinks&) = delete;
 
-  /// Meets the other ranks: all have links then, or none has and the status says why, the same on all. `kernels` are
-  /// loaded. Blocks for as long as it takes to allocate.
+  /// All ranks call this. Afterwards either all have links, or none has and the status, the same on all, says why.
+  /// Loads `kernels`. Blocks for as long as allocating takes.
   Status open(Bytes slot, MulticastMode multicast, std::span<const Kernel* const> kernels, RankExchange& ranks);
 
   DeviceDriver& driver() const { return driver_; }
   int device() const { return device_; }
-  /// What the communicator calls a rank of the links.
+  /// The number in the communicator of a rank of the links.
   Rank number(Rank rank) const {
     return rank == kNoRank ? kNoRank : Rank{peers_.number(static_cast<std::size_t>(rank.value))};
   }
   const DeviceLinks& links() const { return links_; }
   DeviceDriver::Stream stream() const { return stream_; }
-  /// Of ranks in several processes, all alive at the join; else nullptr.
+  /// These are nullptr if all ranks are of one process, or if not all were alive at the join.
   DeviceLender* lender() const { return lender_.get(); }
   DeviceBorrower* borrower() const { return borrower_.get(); }
   Bytes memory() const { return arena_bytes() + multicast_bytes_; }
-  /// Not ok: they could not be set up, though all ranks' devices have multicast.
+  /// Not ok if mirrors could not be made although all ranks' devices can multicast.
   const Status& why_no_multicast() const { return why_no_multicast_; }
 
  private:

@@ -13,7 +13,7 @@ Capabilities MixedEndpoint::capabilities() const {
 
 std::byte* MixedEndpoint::send_claim(Route route, Bytes bytes) {
   const bool to_near = !route.shared && !is_far(route.peer);
-  // The near readers of a multicast message get a copy at the commit: a slot of each kind must be free.
+  // The near readers of a multicast message get a copy at the commit, so both a near and a far slot must be free.
   if (to_near || route.shared) {
     std::byte* const slot = near_->send_claim(to_near ? near(route) : route, bytes);
     if (slot == nullptr) far_->look_around();  // as in recv_peek()

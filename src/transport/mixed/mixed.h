@@ -1,4 +1,4 @@
-// The mixed endpoint: shared memory to the ranks of this host, tcp to all others.
+// The mixed endpoint, which has shared memory to the ranks of this host and tcp to all others.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@ namespace tutti {
 /// into shared memory and once to each far rank.
 class MixedEndpoint {
  public:
-  /// `near`: the links to the ranks of this host, numbered from 0 in rank order; `places`: by rank, its number there,
-  /// -1: it is far.
+  /// `near` has the links to the ranks of this host, numbered from 0 in rank order; `places` has, by rank, its number
+  /// there, or -1 if it is far.
   MixedEndpoint(std::unique_ptr<ShmEndpoint> near, std::unique_ptr<TcpEndpoint> far, std::vector<int> places)
       : near_(std::move(near)), far_(std::move(far)), places_(std::move(places)) {}
 
@@ -34,7 +34,7 @@ class MixedEndpoint {
   Peek recv_peek(Route route, Bytes bytes, Fingerprint fingerprint, std::byte* landing) {
     if (is_far(route.peer)) return far_->recv_peek(route, bytes, fingerprint, landing);
     const Peek peek = near_->recv_peek(near(route), bytes, fingerprint);
-    // A far rank may wait for what a connection did not take yet, and the near one for the far one.
+    // A far rank may wait for what a connection has not taken yet, and the near one may wait for that far rank.
     if (peek.state == PeekState::kAgain) far_->look_around();
     return peek;
   }

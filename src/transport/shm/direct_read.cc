@@ -28,9 +28,9 @@ bool is_of_this_process(const DirectPage* page) {
   return OwnPages::get().pages.contains(page);
 }
 
-/// Keeps what stands before it before what stands after it, for all who look.
+/// Keeps all reads and writes before it before all that come after it, as every other thread and process sees them.
 void full_fence() {
-#if !defined(__SANITIZE_THREAD__)  // which knows no fences and warns of them
+#if !defined(__SANITIZE_THREAD__)  // the thread sanitizer knows no fences, and g++ warns of that
   std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif
 }
@@ -63,19 +63,20 @@ void DirectReads::offer() {
 
 void DirectReads::revoke() {
   pages_[index(self_)]->revoked.store(1, std::memory_order_release);  // pairs with the load in read()
-  full_fence();  // the caller may write into the buffers next, which must not be seen earlier
+  full_fence();  // the caller may write into the buffers next; nobody may see that before `revoked`
 }
 
 bool DirectReads::is_read_by(Rank reader) const {
   const std::uint64_t bits = pages_[index(reader)]->reads[index(self_) / 64].load(
-      std::memory_order_relaxed);  // the bit says all there is to say
+      std::memory_order_relaxed);  // nothing else is read because of the bit, so it needs no order
   return (bits >> index(self_) % 64 & 1) != 0;
 }
 
 void DirectReads::try_offer(Rank writer) {
   tried_[index(writer)] = true;
   const DirectPage& page = *pages_[index(writer)];
-  // Ordered by look(). The page is the writer's, which may change it at any time: what is checked here is used.
+  // The load in look() comes before these. The writer may change its page at any time, so each field is loaded once,
+  // and what is checked here is what is used.
   const Source offer{page.process.load(std::memory_order_relaxed), page.token.load(std::memory_order_relaxed),
                      page.token_address.load(std::memory_order_relaxed)};
   if (offer.process <= 0 || (offer.process == ::getpid() && !is_of_this_process(&page))) return;
@@ -105,7 +106,7 @@ bool DirectReads::read(Rank writer, std::uint64_t address, void* destination, st
     address += came;
     bytes -= came;
   }
-  // Looked at after the copy: whoever writes into the buffer again has revoked it before.
+  // This is looked at after the copy, because a writer that writes into its buffer again has revoked it before.
   full_fence();
   return pages_[index(writer)]->revoked.load(std::memory_order_acquire) == 0;  // pairs with revoke()
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-/// NORESERVE: a segment is far larger than what is touched of it.
+/// It is mapped with MAP_NORESERVE, because a segment is far larger than what is touched of it.
 Status map_shared(int descriptor, Bytes bytes, std::byte** data) {
   void* address = ::mmap(nullptr, bytes.value, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
   if (address == MAP_FAILED) {
@@ -55,7 +55,7 @@ Status Segment::adopt(int descriptor, Bytes bytes, std::shared_ptr<Segment>* seg
     return fail(Code::kSystemError, "cannot examine a peer's shared memory: {}", errno_text());
   if (!S_ISREG(found.st_mode) || found.st_nlink != 0)
     return fail(Code::kSystemError, "a peer's shared memory is not an anonymous memory file");
-  // Of huge pages that nobody has reserved the first touch may be a signal.
+  // If it were made of huge pages that nobody has reserved, the first touch could raise a signal.
   struct statfs system {};
   if (::fstatfs(owned.get(), &system) != 0 || system.f_type != TMPFS_MAGIC)
     return fail(Code::kSystemError, "a peer's shared memory is not made of ordinary pages");

@@ -1,5 +1,5 @@
-// Segment: shared memory of the ranks of a host, a sealed memfd, and a rank's part of it. Never a name in /dev/shm:
-// nothing is left behind when ranks are killed, and the size of /dev/shm does not matter.
+// Segment: shared memory of the ranks of a host (a sealed memfd), or a rank's part of one. It never has a name in
+// /dev/shm, so nothing is left behind when ranks are killed, and the size of /dev/shm does not matter.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ class Segment {
   /// with the seals on, so that a peer cannot make this process fault.
   static Status adopt(int descriptor, Bytes bytes, std::shared_ptr<Segment>* segment);
 
-  /// `bytes` of another one's from `offset` on, which stays mapped for as long as any part of it is used. Has no
-  /// descriptor. nullptr: not within it.
+  /// Returns the `bytes` of `whole` from `offset` on, or nullptr if they are not within it. `whole` stays mapped for as
+  /// long as any part of it is used. A part has no descriptor.
   static std::shared_ptr<Segment> part(std::shared_ptr<Segment> whole, Bytes offset, Bytes bytes);
 
   ~Segment();
@@ -34,10 +34,10 @@ class Segment {
 
  private:
   Segment(int descriptor, std::byte* data, Bytes size) : descriptor_(descriptor), data_(data), size_(size) {}
-  int descriptor_;  // -1: a part
+  int descriptor_;  // -1 if this is a part
   std::byte* data_;
   Bytes size_;
-  std::shared_ptr<Segment> whole_;  // of a part
+  std::shared_ptr<Segment> whole_;  // what this is a part of, if it is one
 };
 
 }  // namespace tutti

@@ -13,8 +13,8 @@ namespace {
 // Without a barrier that reaches all senders a wake-up can be missed, and the sleep is short.
 constexpr std::chrono::nanoseconds kSliceWithoutBarrier = std::chrono::milliseconds(1);
 
-/// Makes the pages present: where the host has no memory left for them this is an error, and their first use would be a
-/// signal. Kernels before 5.14 know neither advice; then they come one by one.
+/// Makes the pages present. If the host has no memory left for them, this is an error, while their first use would be a
+/// signal. Kernels before 5.14 do not know the advice; there the pages come one by one.
 Status populate(std::byte* begin, std::size_t bytes, int advice) {
   int result = 0;
   do {
@@ -26,8 +26,8 @@ Status populate(std::byte* begin, std::size_t bytes, int advice) {
               bytes, errno_text());
 }
 
-/// The own pages that others wait on or look at, for writing; the same part of the peers' segments, for reading. The
-/// rings of the n * n pairs come with their first message, unless there are few.
+/// Makes present, for writing, this rank's pages that others wait on or look at, and, for reading, the same part of the
+/// peers' segments. The rings of the n * n pairs come with their first message, unless there are few.
 Status touch(const ShmLayout& layout, Rank rank, const std::vector<std::shared_ptr<Segment>>& segments) {
   constexpr std::size_t kLimit = 256 * 1024;
   const std::size_t hot = std::min(round_up(layout.hot_bytes(), ShmLayout::kPage), kLimit);
@@ -138,7 +138,8 @@ void ShmEndpoint::build_rings(std::uint16_t lane, RingKind kind) {
   }
 }
 
-/// Up to which position all readers of a link have released; `late` becomes one of those that are least far.
+/// Returns the position up to which all readers of a link have released; `late` becomes a reader that has released no
+/// further.
 std::uint64_t ShmEndpoint::released(Route route, std::size_t kind, Rank* late) const {
   const std::size_t line = layout_.release_line(rank_, route.lane);
   std::uint64_t released = std::numeric_limits<std::uint64_t>::max();
@@ -202,7 +203,7 @@ bool ShmEndpoint::references_released(Rank* late) {
   return true;
 }
 
-// Fetches the message into memory of this endpoint's, once however often it is peeked at.
+// Fetches the message into memory of this endpoint's, but only once, however often it is peeked at.
 Peek ShmEndpoint::peek_reference(Route route, Bytes bytes, Fingerprint fingerprint) {
   const RecvRing& ring = recv_ring(route, bytes);
   const std::uint64_t address = ring.reference(bytes.value, fingerprint);
@@ -218,7 +219,7 @@ Peek ShmEndpoint::peek_reference(Route route, Bytes bytes, Fingerprint fingerpri
   std::size_t space = max_message_.value + kCacheLine;
   auto* const aligned = static_cast<std::byte*>(std::align(kCacheLine, max_message_.value, memory, space));
   if (found->position != ring.position + 1) {
-    // A writer whose memory cannot be read is ending: who watches it will say so.
+    // A writer whose memory cannot be read is ending or has failed; whatever watches the rank reports that.
     if (!direct_.read(route.peer, address, aligned, bytes.value)) return {PeekState::kAgain, nullptr};
     found->position = ring.position + 1;
   }
@@ -241,7 +242,7 @@ void ShmEndpoint::announce_sleep() {
   barrier_was_run_ = nobody_came_ && all_enrolled() && ProcessBarrier::run();
 }
 
-// Who finds something after the announcement does not go on to sleep: the next wait begins without the barrier.
+// A rank that finds something after its announcement does not go on to sleep. Its next wait begins without the barrier.
 void ShmEndpoint::cancel_sleep() {
   peers_[index(rank_.value)]->sleep_word.cancel();
   nobody_came_ = false;

@@ -1,4 +1,5 @@
-// The shm endpoint: links in segments that local ranks map. See docs/design/links.md for layout and memory model.
+// The shm endpoint, whose links lie in segments that the ranks of a host map. docs/design/links.md has the layout and
+// the memory model.
 #pragma once
 
 #include <memory>
@@ -19,12 +20,11 @@ namespace tutti {
 /// to a rank before its endpoint exists wait in the sender's segment.
 class ShmEndpoint {
  public:
-  /// Checks sizes, and the geometry of the peers that are there already; then constructs. `segments` by rank, all of
-  /// geometry.segment_bytes(), the one at `rank` written by this endpoint alone. Touches what the first small messages
-  /// need, so that they meet no page fault.
+  /// Checks sizes, and the geometry of the peers that are there already; then constructs. `segments` are by rank, each
+  /// of at least geometry.segment_bytes(). Touches what the first small messages need, so that they meet no page fault.
   static Status open(const ShmGeometry& geometry, Rank rank, std::vector<std::shared_ptr<Segment>> segments,
                      std::unique_ptr<ShmEndpoint>* endpoint);
-  /// The same without the checks.
+  /// Constructs without the checks, and without touching pages beforehand.
   ShmEndpoint(const ShmGeometry& geometry, Rank rank, std::vector<std::shared_ptr<Segment>> segments);
   ShmEndpoint(const ShmEndpoint&) = delete;
   ShmEndpoint& operator=(const ShmEndpoint&) = delete;
@@ -103,8 +103,8 @@ class ShmEndpoint {
   const std::vector<std::shared_ptr<Segment>> segments_;  // by rank
   std::vector<ControlPage*> peers_;                       // by rank, this one included
   std::vector<SleepWord*> readers_;                       // of the multicast link: all other ranks
-  std::vector<SendRing> send_rings_;                      // send_index(); target ranks(): multicast
-  std::vector<RecvRing> recv_rings_;                      // recv_index()
+  std::vector<SendRing> send_rings_;                      // by send_index(); target ranks() is the multicast link
+  std::vector<RecvRing> recv_rings_;                      // by recv_index()
   bool barrier_reaches_all_ = false;
   bool barrier_was_run_ = false;  // since the last announcement
   bool nobody_came_ = false;      // the last sleep ended by itself
@@ -114,15 +114,15 @@ class ShmEndpoint {
     Route route;
     std::uint64_t position;
   };
-  /// A message of a peer's private memory, as fetched for recv_peek.
+  /// A copy of a message that lies in a peer's private memory, fetched for recv_peek.
   struct Fetched {
     Route route;
-    std::uint64_t position = 0;  // of the message plus 1; 0: none yet
+    std::uint64_t position = 0;  // that of the message, plus 1; 0: nothing was fetched yet
     std::unique_ptr<std::byte[]> data;
   };
   DirectReads direct_;
   std::vector<Reference> references_;
-  std::vector<Fetched> fetched_;  // one a link that has sent by reference
+  std::vector<Fetched> fetched_;  // one for each link that has sent by reference
 };
 static_assert(Endpoint<ShmEndpoint>);
 

@@ -16,41 +16,41 @@ namespace tutti {
 
 /// Sizes that all ranks of a communicator agreed on at join; they fix the layout of every segment.
 struct ShmGeometry {
-  /// A segment has links to every rank: those of more would not fit an address space.
+  /// A segment has links to every rank, and the segments of more ranks would not fit into an address space.
   static constexpr int kMostRanks = 4096;
 
   int ranks = 1;
   int lanes = 1;
   Bytes slot_bytes{256 * 1024};  ///< payload of a large slot: the largest message
-  std::uint32_t slots = 4;       ///< large slots a link; rounded up to a power of two of at least 2
+  std::uint32_t slots = 4;       ///< large slots of each link; rounded up to a power of two of at least 2
 
-  /// Bytes of one rank's segment; sparse, pages appear when touched.
+  /// The size of one rank's segment. It is sparse: pages appear when touched.
   Bytes segment_bytes() const;
 };
 
 /// A link has two rings; both sides choose by the size of the message.
 enum class RingKind : std::uint8_t { kCells = 0, kSlots = 1 };
 
-/// The line in front of a message. `word` is written last and read first: 48 bits of fingerprint, then 16 bits of the
-/// message's position in the ring plus 1, so that neither zeroed memory nor the message before it in this place
-/// matches.
+/// The line in front of a message. `word` is written last and read first. It has 48 bits of fingerprint, then 16 bits
+/// of the message's position in the ring plus 1, so that neither zeroed memory nor the message that was in this place
+/// before matches.
 struct alignas(kCacheLine) MessageHeader {
   static constexpr std::size_t kInline = 48;
   std::atomic<std::uint64_t> word;
   static constexpr std::uint64_t kReference = std::uint64_t{1} << 63;
-  std::uint64_t size;          // kReference: payload is the address of the message in the writer's memory
+  std::uint64_t size;          // with kReference, the payload is the message's address in the writer's memory
   std::byte payload[kInline];  // of a message of at most kInline bytes: flag and data cross in one line
 };
 static_assert(sizeof(MessageHeader) == kCacheLine);
 
-/// How many messages this reader released, of one writer's links to it in one lane. Only the reader writes this line.
+/// How many messages a reader has released of one writer's links to it on one lane. Only the reader writes this line.
 struct alignas(kCacheLine) ReleaseLine {
   std::atomic<std::uint64_t> released[2][2];  // [multicast][RingKind]
 };
 
 /// The first page of a segment.
 struct ControlPage {
-  alignas(kCacheLine) SleepWord sleep_word;  // peers load it at every commit and release: nothing else in this line
+  alignas(kCacheLine) SleepWord sleep_word;  // alone in its line, because peers load it at every commit and release
   alignas(kCacheLine) std::atomic<std::uint64_t> digest;  // of the geometry, once the endpoint exists
   std::atomic<std::uint32_t> enrolled;                    // 1: ProcessBarrier::run reaches this rank's process
   std::atomic<std::uint32_t> unmapped;  // 1: this rank's process has closed the device memory of its peers
@@ -65,7 +65,7 @@ class ShmLayout {
   static constexpr std::size_t kPage = 4096;
   static constexpr std::size_t kCellBytes = 4096;   ///< largest message that goes through cells
   static constexpr std::uint32_t kCells = 16;       ///< a power of two
-  static constexpr std::uint32_t kMaxSlots = 4096;  ///< far fewer than positions have numbers in a header word
+  static constexpr std::uint32_t kMaxSlots = 4096;  ///< far fewer than the 2^16 positions that a header's word counts
   static constexpr std::size_t kHeaderStride = kCacheLine;
 
   explicit ShmLayout(const ShmGeometry& geometry);
@@ -75,11 +75,11 @@ class ShmLayout {
   std::size_t segment_bytes() const { return end_; }
   std::uint64_t digest() const;
 
-  /// Of the reader's segment.
+  /// An offset in the reader's segment.
   std::size_t release_line(Rank writer, std::uint16_t lane) const {
     return kPage + (index(lane) * ranks_ + index(writer.value)) * sizeof(ReleaseLine);
   }
-  /// Of the writer's segment. `target` is the reader, or ranks() for the multicast ring, which comes first.
+  /// An offset in the writer's segment. `target` is the reader, or ranks() for the multicast ring, which comes first.
   std::size_t headers(std::size_t target, std::uint16_t lane, RingKind kind) const {
     return headers_ + ring(target, lane) * header_bytes_ + (kind == RingKind::kCells ? 0 : kCells * kHeaderStride);
   }
@@ -94,8 +94,9 @@ class ShmLayout {
   std::size_t hot_bytes() const { return headers_end_; }
 
  private:
-  // Strides are an odd number of lines, so that equal offsets in different slots are not equal modulo 4096: loads would
-  // wait for stores that only look alike, and all slots would share the same sets of the first-level cache.
+  // Strides are an odd number of lines, so that equal offsets in different slots are not equal modulo 4096. If they
+  // were, loads would wait for stores to addresses that only look alike, and all slots would share the same sets of the
+  // first-level cache.
   static constexpr std::size_t kCellStride = kCellBytes + kCacheLine;
   static constexpr std::size_t kSlotStagger = 17 * kCacheLine;
 
@@ -109,12 +110,12 @@ class ShmLayout {
   std::size_t lanes_;
   std::size_t slots_;
   std::size_t slot_stride_;
-  std::size_t header_bytes_;  // of one link and lane: both rings
+  std::size_t header_bytes_;  // those of both rings of one link
   std::size_t headers_;
   std::size_t headers_end_;
   std::size_t cells_;
   std::size_t large_;
-  std::size_t end_;  // after a page of the devices' own, see lending_page.h
+  std::size_t end_;  // after the page for device memory, see lending_page.h
 };
 
 inline ShmLayout::ShmLayout(const ShmGeometry& geometry)

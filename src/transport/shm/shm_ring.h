@@ -1,6 +1,6 @@
-// The two ends of a ring in shared memory: what a claim, a commit, a peek and a release touch. A single-producer ring
-// (Lamport 1977) whose entries announce themselves instead of a shared tail (FastForward: Giacomoni et al., PPoPP
-// 2008), so that a small message moves one cache line.
+// The two ends of a ring in shared memory, which claim, commit, peek and release work on. It is a single-producer ring
+// (Lamport 1977) in which each entry says itself whether it is full, so that there is no shared tail (FastForward:
+// Giacomoni et al., PPoPP 2008) and a small message moves one cache line.
 #pragma once
 
 #include <atomic>
@@ -32,12 +32,12 @@ struct RingMemory {
   }
 };
 
-/// The writer's end. Private to the endpoint, one line.
+/// The writer's end: private to the endpoint, one cache line long.
 struct alignas(kCacheLine) SendRing {
   RingMemory memory;
   std::uint64_t position = 0;   // of the next message
-  std::uint64_t limit = 0;      // the first position without a credit, as far as this side has looked
-  SleepWord* reader = nullptr;  // of the one reader; nullptr: multicast
+  std::uint64_t limit = 0;      // the first position without a credit when this side last looked
+  SleepWord* reader = nullptr;  // the one reader's; nullptr for a multicast link
 
   bool has_credit() const { return position != limit; }
   std::byte* claim(std::size_t bytes) const { return memory.payload(position, bytes); }
@@ -50,7 +50,7 @@ struct alignas(kCacheLine) SendRing {
     }
   }
 
-  /// Instead of claim and commit: the message is where `data` is.
+  /// Called instead of claim and commit if the message stays where it is, at `data`.
   void commit_reference(const std::byte* data, std::size_t bytes, Fingerprint fingerprint) {
     MessageHeader& header = memory.header(position);
     const std::uint64_t address = reinterpret_cast<std::uintptr_t>(data);
@@ -66,8 +66,8 @@ struct alignas(kCacheLine) SendRing {
     ++position;
   }
   static constexpr std::size_t kFetchAhead = 1024;
-  /// Takes a line away from its last reader while this rank waits for its peers anyway: otherwise the next message
-  /// would stay in the store buffer for the time that one line takes to cross.
+  /// Takes a line away from its last reader while this rank waits for its peers anyway. Otherwise the next message
+  /// would stay in the store buffer until the line has crossed.
   static void fetch_for_writing(const void* line) {
 #if defined(__x86_64__)
     asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
@@ -77,12 +77,12 @@ struct alignas(kCacheLine) SendRing {
   }
 };
 
-/// The reader's end. Private to the endpoint, one line.
+/// The reader's end: private to the endpoint, one cache line long.
 struct alignas(kCacheLine) RecvRing {
   RingMemory memory;
   std::uint64_t position = 0;                      // of the next message
   std::atomic<std::uint64_t>* released = nullptr;  // in the reader's own segment; the writer reads it
-  SleepWord* writer = nullptr;                     // it may wait for the credit
+  SleepWord* writer = nullptr;                     // the writer's, which may wait for the credit
 
   Peek peek(std::size_t bytes, Fingerprint fingerprint) const {
     const MessageHeader& header = memory.header(position);
@@ -91,7 +91,7 @@ struct alignas(kCacheLine) RecvRing {
     if (word == expected && header.size == bytes) return {PeekState::kReady, memory.payload(position, bytes)};
     return {((word ^ expected) & 0xffff) == 0 ? PeekState::kMismatch : PeekState::kAgain, nullptr};
   }
-  /// The address of a message sent by reference; 0: the next message is none of these.
+  /// The address of the next message, or 0 if it was not sent by reference.
   std::uint64_t reference(std::size_t bytes, Fingerprint fingerprint) const {
     const MessageHeader& header = memory.header(position);
     const std::uint64_t word = header.word.load(std::memory_order_acquire);  // pairs with publish()

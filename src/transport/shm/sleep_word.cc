@@ -11,7 +11,7 @@
 namespace tutti {
 namespace {
 
-// FUTEX_WAIT and FUTEX_WAKE without FUTEX_PRIVATE_FLAG: the word is keyed by its page, so processes meet on it.
+// FUTEX_PRIVATE_FLAG is not set, so that the kernel knows the word by its page and processes meet on it.
 long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value, const timespec* timeout) {
   return ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(word), operation, value, timeout, nullptr, 0);
 }
@@ -25,7 +25,7 @@ bool SleepWord::sleep(std::chrono::nanoseconds slice) {
     timeout.tv_sec = static_cast<time_t>(seconds.count());
     timeout.tv_nsec = static_cast<long>((slice - seconds).count());
     futex(&word_, FUTEX_WAIT, 1,
-          &timeout);  // woken, timed out, interrupted or no longer 1: the caller looks again anyway
+          &timeout);  // the result does not matter, because the caller looks again anyway
   }
   return word_.exchange(0, std::memory_order_acquire) == 0;  // pairs with the exchange in wake()
 }

@@ -11,10 +11,10 @@ namespace tutti {
 /// Zero-initialised, shared between processes. 0: the owner is awake; 1: it sleeps or is about to.
 class SleepWord {
  public:
-  /// Owner: from now on peers wake it. Between this and the look at the links the owner needs a ProcessBarrier, because
-  /// wake_if_announced() has no fence; without it a wake-up may be missed, so the sleep must be short.
+  /// Owner: lets peers wake it from now on. Between this and the look at the links the owner needs a ProcessBarrier,
+  /// because wake_if_announced() has no fence; without one a wake-up may be missed, so the sleep must be short.
   void announce() { word_.exchange(1, std::memory_order_acq_rel); }  // pairs with the exchange in wake()
-  /// Owner: it does not sleep after all.
+  /// Owner: takes the announcement back.
   void cancel() { word_.store(0, std::memory_order_relaxed); }
   /// Owner: sleeps until woken, at most `slice`. May return early. Returns at once if woken since announce(). True if a
   /// peer woke it.
@@ -22,9 +22,9 @@ class SleepWord {
 
   /// Any thread of any process: wakes the owner, whether or not it sleeps. One system call if it announced itself.
   void wake();
-  /// Peers, after a store that the owner may wait for: one load while the owner is awake.
+  /// Peers: called after a store that the owner may wait for. Costs one load while the owner is awake.
   void wake_if_announced() {
-    // The compiler keeps store and load in order; for the CPU the sleeper's ProcessBarrier does.
+    // This fence makes the compiler keep store and load in order; the sleeper's ProcessBarrier makes the CPU do so.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (word_.load(std::memory_order_relaxed) != 0) [[unlikely]]
       wake();
@@ -39,9 +39,10 @@ static_assert(sizeof(SleepWord) == 4 && std::atomic<std::uint32_t>::is_always_lo
 /// expensive half of Dekker's protocol made asymmetric (as userspace RCU does), so that the frequent side needs none.
 class ProcessBarrier {
  public:
-  /// Makes this process one that barriers reach. False where the kernel (or a sandbox, or an emulator) has none.
+  /// Makes this process one that barriers reach. Returns false if the kernel (or a sandbox, or an emulator) has none.
   static bool enroll();
-  /// Runs the barrier. A few microseconds. Only after a successful enroll() in this process. False: it could not.
+  /// Runs the barrier, which takes a few microseconds. Only after a successful enroll() in this process. Returns false
+  /// if that failed.
   static bool run();
 };
 

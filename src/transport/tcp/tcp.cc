@@ -86,7 +86,7 @@ void TcpEndpoint::send_commit(Route route, Bytes bytes, Fingerprint fingerprint)
   std::byte* const data =
       lane.slots[lane.sent & (geometry_.credits - 1)].room(bytes.value, geometry_.max_message.value);
   ++lane.sent;
-  // One reader's frame stands in front of the message: one piece to write.
+  // If there is one reader, its frame stands in front of the message, so that one piece is written.
   std::byte* const head = place_.far.size() == 1 ? data - TcpFrame::kBytes : nullptr;
   for (const Rank peer : place_.far) {
     TcpLink& to = link(peer, route.lane);
@@ -120,9 +120,9 @@ void TcpEndpoint::write(TcpLink& link) {
   if (std::find(unsent_.begin(), unsent_.end(), &link) == unsent_.end()) unsent_.push_back(&link);
 }
 
-/// True: nothing waits any more.
+/// Returns true if nothing waits to be written any more.
 bool TcpEndpoint::write_unsent() {
-  // A link may put itself on the list meanwhile.
+  // flush() may append links to the list, so this goes from its end to its beginning.
   for (std::size_t i = unsent_.size(); i-- > 0;)
     if (unsent_[i]->flush()) unsent_.erase(unsent_.begin() + static_cast<std::ptrdiff_t>(i));
   return unsent_.empty();
@@ -153,14 +153,15 @@ bool TcpEndpoint::references_released(Rank* late) {
   look_around();
   if (!unsent_.empty()) {
     *late = unsent_.front()->peer();
-    unsent_.front()->read_all();  // what the peer has to say may be what it waits for us to read
+    unsent_.front()->read_all();  // the peer may read nothing until this rank has read what the peer sends
     return false;
   }
   return serve_lenders(late);
 }
 
 void TcpEndpoint::revoke_references() {
-  // Nothing may be read from or written to the caller's memory any more, and the communicator has failed for good.
+  // The connections are cut, because nothing may be read from or written to the caller's memory any more, and the
+  // communicator has failed for good.
   for (TcpLink* one : made_) one->cut();
   unsent_.clear();
   lenders_.clear();
@@ -228,7 +229,7 @@ void TcpEndpoint::sleep(std::chrono::nanoseconds slice) {
       [[maybe_unused]] const ssize_t drained = ::read(doorbell_.get(), &rings, sizeof rings);
       continue;
     }
-    // Whatever it is, it is taken off the socket: left there it would end every sleep at once.
+    // Whatever has arrived is read, because every sleep would end at once if it were left in the socket.
     one->read_all();
     if (one->owes()) one->connect();
   }

@@ -1,4 +1,4 @@
-// The tcp endpoint: links to ranks that share no memory with this one. See docs/design/tcp.md.
+// The tcp endpoint, which has links to ranks that share no memory with this one. See docs/design/tcp.md.
 #pragma once
 
 #include <memory>
@@ -18,14 +18,15 @@ namespace tutti {
 /// use of a pair and lane, and again when they are lost.
 class TcpEndpoint {
  public:
-  /// Below, copying the message into a slot is cheaper than waiting at the end of the call until its reader has it.
+  /// Below this size, copying the message into a slot is cheaper than waiting, at the end of the call, until its reader
+  /// has it.
   static constexpr std::size_t kLendBytes = 64 * 1024;
 
   struct Place {
     Rank rank;
     int ranks = 1;
     int lanes = 1;
-    std::vector<Rank> far;  ///< the readers of this rank's multicast link; in rank order
+    std::vector<Rank> far;  ///< the readers of this rank's multicast link, in rank order
   };
   /// `tcp_streams` outlives the endpoint; `log` need not.
   static Status open(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Place place, LogSource log,
@@ -41,7 +42,7 @@ class TcpEndpoint {
   std::byte* send_claim(Route route, Bytes bytes);
   void send_commit(Route route, Bytes bytes, Fingerprint fingerprint);
   ReferenceState send_reference(Route route, const std::byte* data, Bytes bytes, Fingerprint fingerprint);
-  /// Also false while something waits to be written: nobody would write it once the call has returned.
+  /// Also false while something waits to be written, because nobody would write it once the call has returned.
   bool references_released(Rank* late);
   void revoke_references();
   Peek recv_peek(Route route, Bytes bytes, Fingerprint fingerprint) {
@@ -53,8 +54,8 @@ class TcpEndpoint {
   bool can_send(Route route);
   bool lends(Route /*route*/, Bytes bytes) const { return bytes.value >= kLendBytes; }
   std::uint64_t bytes_moved() const;
-  /// What a rank does that found nothing where it looked: writes what connections did not take before, and finds new
-  /// connections. Two loads where there is nothing to do.
+  /// Writes what connections did not take before, and finds new connections. A rank calls it whenever it looked for
+  /// something and did not find it. Costs two loads if there is nothing to do.
   void look_around();
   void serve();
   bool delivered(Rank* late);
@@ -86,15 +87,15 @@ class TcpEndpoint {
   TcpStreamSource& streams_;
   const TcpGeometry geometry_;
   const Place place_;
-  const std::string comm_;  // the name in log_
+  const std::string comm_;  // holds the communicator's name for log_
   const LogSource log_;
   Descriptor epoll_;
   Descriptor doorbell_;
   std::vector<std::unique_ptr<TcpLink>> links_;  // by rank and lane; made on first use
-  std::vector<TcpLink*> made_;                   // those that there are
+  std::vector<TcpLink*> made_;                   // the links that have been made
   std::vector<Multicast> multicast_;             // by lane
-  std::vector<TcpLink*> unsent_;                 // where something waits to be written
-  std::vector<TcpLink*> lenders_;                // where the readers of lent memory are not done
+  std::vector<TcpLink*> unsent_;                 // the links on which something waits to be written
+  std::vector<TcpLink*> lenders_;                // the links whose readers are not done with lent memory
   std::uint64_t arrivals_ = 0;
   CallBoard board_;
 };

@@ -28,7 +28,7 @@ Peek TcpInbox::peek(FrameKind kind, Bytes bytes, Fingerprint fingerprint) const 
 
 void TcpInbox::land(FrameKind kind, std::byte* memory, Bytes bytes, Fingerprint fingerprint) {
   wanted_bytes_ = bytes.value;
-  // A message that has begun to arrive has its place: this one must not wait for the next.
+  // A message that has begun to arrive has its place already. This landing must not be kept for the message after it.
   const bool begun = whole(kind) || (filling_ && filled_frame_.kind == kind);
   landing_ = memory != nullptr && !begun ? Landing{memory, kind, bytes, fingerprint} : Landing{};
 }
@@ -146,8 +146,8 @@ bool TcpInbox::end_message() {
   return true;
 }
 
-/// A payload under way goes straight to its place. What is read ahead is as much as the buffer takes where messages are
-/// small, and a frame where they are large, so that the next payload goes to its place as well.
+/// A payload under way goes straight to its place. If messages are small, as much is read ahead as the buffer takes; if
+/// they are large, no more than a frame, so that the next payload, too, goes straight to its place.
 SocketState TcpInbox::receive(TcpStream& stream) {
   const std::size_t rest = filling_ && resumed_ ? filled_frame_.payload - filled_ : 0;
   const std::size_t frame = TcpFrame::kBytes - std::min(end_ - begin_, TcpFrame::kBytes - 1);

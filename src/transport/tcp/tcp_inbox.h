@@ -14,11 +14,11 @@
 
 namespace tutti {
 
-/// Reads no further than to the message that is asked for: what comes after it may have a better place when it is
-/// asked for than a slot.
+/// Reads no further than to the message that is asked for, because by the time the next one is asked for, there may be
+/// a better place for it than a slot.
 class TcpInbox {
  public:
-  /// Told of a frame that is not a message, and of the counts in every frame. False: it makes no sense.
+  /// Gets the counts of every frame, and each kResume. Returns false if what came makes no sense.
   class Listener {
    public:
     virtual bool on_counts(const ReleaseCounts& released) = 0;
@@ -30,25 +30,27 @@ class TcpInbox {
 
   TcpInbox(Bytes max_message, std::uint32_t credits, bool checksum);
 
-  /// Looks at the next message of a link, as Endpoint::recv_peek; reads nothing.
+  /// Looks at the next message of a link, as Endpoint::recv_peek does; reads nothing from the socket.
   Peek peek(FrameKind kind, Bytes bytes, Fingerprint fingerprint) const;
-  /// The next message of the link, if it is this one and has not begun to arrive, may be put there instead of into a
-  /// slot. nullptr: nowhere.
+  /// If the link's next message has this size and fingerprint and has not begun to arrive, it may be put into `memory`
+  /// instead of into a slot. nullptr takes an earlier landing back.
   void land(FrameKind kind, std::byte* memory, Bytes bytes, Fingerprint fingerprint);
-  /// Gives the oldest message back. True: the peer should be told soon.
+  /// Gives the oldest message back. Returns true if the peer should hear of it soon.
   bool release(FrameKind kind);
   const ReleaseCounts& released() const { return released_; }
-  /// The peer has been told of all releases so far.
+  /// Called when the counts of all releases so far go to the peer.
   void told() { told_ = released_; }
 
-  /// Reads until a message of `kind` is whole, or all messages of both links if that is none, or the socket is empty.
-  /// kDone: a message is whole; kAgain: empty; kClosed: the connection is lost, fault() says why.
+  /// Reads until a message of `kind` is whole or the socket is empty; if `kind` is none, always until the socket is
+  /// empty. Returns kDone if a message is whole, kAgain if the socket is empty, and kClosed if the connection is lost;
+  /// then fault() says why.
   SocketState read(TcpStream& stream, std::optional<FrameKind> kind, Listener& listener);
   const std::string& fault() const { return fault_; }
 
-  /// The connection is lost: what was received of a message stays, unless it was damaged. Goes on with a new one.
+  /// Goes on with a new connection after the last one was lost. What was received of a message stays, unless it was
+  /// damaged. `leftover` was read from the new connection before.
   void restart(std::vector<std::byte> leftover);
-  /// What to ask the peer to go on with.
+  /// The message that the peer is to go on with, and how many bytes of it, frame included, are here.
   std::uint32_t expected() const { return sequence_; }
   std::uint32_t partly() const;
 
@@ -62,7 +64,7 @@ class TcpInbox {
     TcpSlot slot;
   };
   struct Link {
-    std::uint32_t arrived = 0;  ///< whole messages; wraps, as released_ does
+    std::uint32_t arrived = 0;  ///< how many whole messages have come; wraps, as released_ does
     std::vector<Message> messages;
   };
   struct Landing {
@@ -71,7 +73,7 @@ class TcpInbox {
     Bytes bytes;
     Fingerprint fingerprint = 0;
   };
-  /// Messages from here on are worth system calls of their own to save a copy.
+  /// For messages of this size and larger, the copy that is saved is worth a system call of their own.
   static constexpr std::size_t kDirectBytes = 16 * 1024;
   static constexpr std::size_t kBufferBytes = 64 * 1024;
 
@@ -98,10 +100,10 @@ class TcpInbox {
   ReleaseCounts released_{};
   ReleaseCounts told_{};
   Landing landing_;
-  std::uint32_t sequence_ = 0;  // of the next message to begin or, while one is filling, of that
+  std::uint32_t sequence_ = 0;  // that of the message under way or, if there is none, of the next
 
   bool resumed_ = false;  // the connection's first frame has come
-  bool filling_ = false;  // a message's frame has been taken, not all of its payload
+  bool filling_ = false;  // a message is under way: its frame has been taken, not all of its payload
   TcpFrame filled_frame_;
   std::byte* target_ = nullptr;
   std::size_t filled_ = 0;
@@ -109,7 +111,7 @@ class TcpInbox {
   std::vector<std::byte> buffer_;  // what was received and not taken yet: begin_ to end_
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::size_t wanted_bytes_ = 0;  // of the message asked for last
+  std::size_t wanted_bytes_ = 0;  // the size of the message asked for last
   std::string fault_;
   std::uint64_t bytes_read_ = 0;
 };

@@ -66,7 +66,7 @@ void TcpLink::enlist() {
   if (std::find(unsent_.begin(), unsent_.end(), this) == unsent_.end()) unsent_.push_back(this);
 }
 
-/// What the peer lacks is written by whoever writes what waits: nobody else knows of it.
+/// The link goes on the list of those with something to write, because nobody else knows what the peer lacks.
 bool TcpLink::on_resume(std::uint32_t sequence, std::uint32_t bytes) {
   enlist();
   return outbox_.resume(sequence, bytes);
@@ -78,10 +78,10 @@ void TcpLink::lost(const std::string& why) {
 }
 
 bool TcpLink::flush() {
-  // A peer that is gone needs no word any more, and its system takes one as a reason to forget what it still sends.
-  // What that peer did not get is for the waiting to judge.
+  // A peer that is gone needs no release counts any more, and its system, if it got some, would throw away what it
+  // still has to send. If messages are left, whoever waits for the peer decides what that means.
   if (!outbox_.unsent_messages() && streams_.gone(peer_)) return true;
-  // Nobody may be looking at this link but those who want to write: the peer's word to go on is for them.
+  // The peer's kResume must come before messages can be written, and nobody else may be reading from this link.
   if (stream_.socket.valid() && !outbox_.resumed()) read_all();
   if (!stream_.socket.valid()) {
     connect();
@@ -90,7 +90,7 @@ bool TcpLink::flush() {
   const SocketState state = outbox_.write(stream_);
   if (state == SocketState::kDone) return !outbox_.unsent();
   if (state == SocketState::kAgain) return false;
-  read_all();  // what the peer sent before it went is used all the same
+  read_all();  // what the peer sent before the connection was lost is still used
   if (stream_.socket.valid()) lost("it cannot be written to");
   connect();
   return false;
@@ -140,7 +140,7 @@ bool TcpLink::owes() const {
 
 bool TcpLink::delivered() {
   if (!owes() || streams_.gone(peer_)) return true;
-  read_all();  // what was received and not read makes the system reset the connection, and forget what it holds
+  read_all();  // if data were left unread, closing would reset the connection, and data not sent yet would be lost
   int queued = 0;
   return flush() && outbox_.resumed() && stream_.socket.valid() &&
          ::ioctl(stream_.socket.get(), SIOCOUTQ, &queued) == 0 && queued == 0;
@@ -152,7 +152,7 @@ bool TcpLink::hears() {
 }
 
 void TcpLink::watch_output(bool on) {
-  // A socket that takes more would end every sleep of who waits for the peer's greeting.
+  // While the link waits for the peer's greeting, a socket that takes more would end every sleep.
   on = on && (outbox_.waits_for_socket() || (stream_.tls && stream_.tls->wants_output()));
   if (on == watches_output_ || !stream_.socket.valid()) return;
   watches_output_ = on;

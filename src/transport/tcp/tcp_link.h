@@ -1,4 +1,4 @@
-// A tcp link: all messages between this rank and one peer on one lane, over one connection at a time.
+// A tcp link carries all messages between this rank and one peer on one lane, over one connection at a time.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct TcpGeometry {
 /// thread.
 class TcpLink final : private TcpInbox::Listener {
  public:
-  /// `unsent`: the endpoint's list of links where something waits to be written; a link puts itself there when a new
-  /// connection makes it so.
+  /// `unsent` is the endpoint's list of links on which something waits to be written. A link adds itself when a new
+  /// connection gives it something to write.
   TcpLink(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Rank peer, Lane lane, int epoll,
           std::vector<TcpLink*>& unsent, LogSource log);
   ~TcpLink();
@@ -39,32 +39,34 @@ class TcpLink final : private TcpInbox::Listener {
     return inbox_.released();
   }
 
-  /// Writes what waits. False: something still does.
+  /// Writes what waits. Returns false if something still waits.
   bool flush();
   bool unsent() const { return outbox_.unsent(); }
   /// Looks at the next message, and reads for it if it is not there.
   Peek peek(FrameKind kind, Bytes bytes, Fingerprint fingerprint, std::byte* landing);
   void release(FrameKind kind);
-  /// Reads what there is, of both kinds.
+  /// Reads all that has arrived, of both kinds.
   void read_all();
-  /// A connection has arrived, perhaps.
+  /// Takes a new connection if one has arrived.
   void look_for_stream();
   /// Remembers that what was lent so far has to be released before the lender may go on.
   void lent(FrameKind kind) { lent_[static_cast<std::size_t>(kind)] = outbox_.sent(kind); }
   bool has_lent() const;
-  /// The connection and the peer are gone: nobody reads what was lent.
+  /// Whether the connection and the peer are gone, so that nobody reads what was lent.
   bool forsaken() const { return !stream_.socket.valid() && streams_.gone(peer_); }
-  /// Drops the connection for good: nothing is read from or written to memory of the caller's any more.
+  /// Drops the connection for good, so that nothing is read from or written to memory of the caller's any more.
   void cut();
-  /// Whether a lost connection must be made again though nothing is asked of the link now.
+  /// Whether the peer has not released all that was sent, so that a lost connection must be made again even if nothing
+  /// is asked of the link now.
   bool owes() const;
   /// Asks for a connection if there is none.
   void connect();
-  /// Whether all that was sent is in the peer's hands or its kernel's: this end may close. Writes and reads for it.
+  /// Whether all that was sent is in the hands of the peer or of its kernel, so that this end may close. Writes and
+  /// reads what that needs.
   bool delivered();
-  /// Whether there is a connection; reads what there is, its end included.
+  /// Whether there is a connection. Reads all that has arrived first, and so finds out if the connection has ended.
   bool hears();
-  /// Whether to wake a sleeper when the socket takes more.
+  /// Says whether a sleeper wakes when the socket takes more.
   void watch_output(bool on);
 
   std::uint64_t bytes_moved() const { return inbox_.bytes_read() + outbox_.bytes_written(); }
@@ -89,7 +91,7 @@ class TcpLink final : private TcpInbox::Listener {
   bool wanted_ = false;  // a stream was asked for and has not come yet
   bool cut_ = false;
   bool watches_output_ = false;
-  ReleaseCounts lent_{};  // by kind: all messages before this one are to be released
+  ReleaseCounts lent_{};  // by kind: messages before this number may be lent and must be released
   TcpInbox inbox_;
   TcpOutbox outbox_;
 };

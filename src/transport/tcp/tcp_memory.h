@@ -1,4 +1,4 @@
-// Memory of tcp links: slots for messages, made when they are first needed.
+// Memory of tcp links: slots for messages, allocated when they are first needed.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct FreeMemory {
 };
 using LineMemory = std::unique_ptr<std::byte[], FreeMemory>;
 
-/// At least `bytes`, aligned to lines. Never null: where there is none the process cannot go on anyway.
+/// Returns at least `bytes` of memory, aligned to lines. Throws std::bad_alloc if there is none.
 LineMemory make_line_memory(std::size_t bytes);
 
 /// Room for one message at a time. Small messages have memory of their own, so that a link that only carries those
@@ -22,11 +22,11 @@ LineMemory make_line_memory(std::size_t bytes);
 class TcpSlot {
  public:
   static constexpr std::size_t kSmall = 4096;
-  /// In front of data(), within the same memory.
+  /// Room in front of the message, within the same memory.
   static constexpr std::size_t kHeadroom = kCacheLine;
 
-  /// Memory for a message of `bytes` <= `most`, with a line of headroom before it; stays where it is until a larger one
-  /// is asked for.
+  /// Returns memory for a message of `bytes` <= `most`, with a line of headroom in front of it. It stays where it is
+  /// until more is asked for.
   std::byte* room(std::size_t bytes, std::size_t most) {
     if (!memory_ || bytes > capacity_) [[unlikely]]
       grow(bytes <= kSmall ? kSmall : most);

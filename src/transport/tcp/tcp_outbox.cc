@@ -16,7 +16,7 @@ namespace {
 
 bool before(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
 
-/// What one system call writes, kAgain and kClosed included.
+/// Writes what one system call writes.
 SocketState write_some(TcpStream& stream, iovec* pieces, std::size_t count, std::size_t* written) {
   *written = 0;
   if (stream.tls) {
@@ -87,7 +87,7 @@ void TcpOutbox::queue(FrameKind kind, std::byte* head, const std::byte* data, By
   queued.data = data;
   queued.bytes = bytes.value;
   ++to.sent;
-  release_due_ = false;  // the message tells it
+  release_due_ = false;  // the message carries the counts
 }
 
 bool TcpOutbox::released(const ReleaseCounts& counts) {
@@ -123,7 +123,7 @@ bool TcpOutbox::resume(std::uint32_t sequence, std::uint32_t bytes) {
   if (resumed_ || before(sequence_, sequence)) return false;
   bool kept = sequence == sequence_;
   for (Link& to : links_) {
-    // Of what was sent, only what the peer released is forgotten: the message it asks for must be there.
+    // Only messages that the peer has released are forgotten, so the message that it asks for must be here.
     to.written = to.released;
     while (to.written != to.sent && before(message(to, to.written).sequence, sequence)) ++to.written;
     kept = kept || (to.unwritten() && message(to, to.written).sequence == sequence);
@@ -174,7 +174,7 @@ std::size_t TcpOutbox::gather(iovec* pieces) {
   const bool note_leads = note_is_next();
   if (note_leads) put_note();
   if (partly_ != 0 && resumed_) take(partly_);
-  if (note_left_ == 0 && release_due_ && resumed_) {  // before, the reader may be in the middle of a message
+  if (note_left_ == 0 && release_due_ && resumed_) {  // before resume(), the peer may be in the middle of a message
     TcpFrame frame;
     frame.kind = FrameKind::kRelease;
     frame.released = release_note_;
@@ -211,7 +211,7 @@ void TcpOutbox::advance(std::size_t bytes) {
 
 SocketState TcpOutbox::write(TcpStream& stream) {
   std::array<iovec, kMaxPieces> pieces;
-  if (stream.tls) {  // holds what the socket does not take
+  if (stream.tls) {  // it may hold what the socket did not take before
     SocketState held = SocketState::kDone;
     if (!stream.tls->flush(&held).ok()) return SocketState::kClosed;
     if (held != SocketState::kDone) return held;

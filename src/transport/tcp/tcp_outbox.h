@@ -1,4 +1,4 @@
-// The sending half of a tcp link: messages that are to be written, and those that the peer may still ask for again.
+// The sending half of a tcp link: messages that are to be written, and messages that the peer may still ask for again.
 #pragma once
 
 #include <sys/uio.h>
@@ -13,7 +13,8 @@
 
 namespace tutti {
 
-/// A message is kept until the peer has released it: then neither a credit nor a lost connection needs it any more.
+/// A message is kept until the peer has released it. From then on it occupies no credit, and it need not be sent again
+/// if the connection is lost.
 class TcpOutbox {
  public:
   TcpOutbox(Bytes max_message, std::uint32_t credits, bool checksum);
@@ -21,14 +22,14 @@ class TcpOutbox {
   bool has_credit(FrameKind kind) const { return link(kind).sent - link(kind).released < credits_; }
   /// Memory for the next unicast message; needs a credit.
   std::byte* claim(Bytes bytes);
-  /// Queues the claimed message. `mine`: what this rank has released.
+  /// Queues the claimed message. `mine` counts what this rank has released.
   void commit(Bytes bytes, Fingerprint fingerprint, const ReleaseCounts& mine);
-  /// Queues a message that lies elsewhere and stays there until released. Needs a credit. `head`: room for the frame,
-  /// best right in front of the data; nullptr: none.
+  /// Queues a message that lies elsewhere and stays there until released. Needs a credit. `head` is room for the frame,
+  /// best right in front of the data; if it is nullptr, the frame is kept here.
   void lend(FrameKind kind, std::byte* head, const std::byte* data, Bytes bytes, Fingerprint fingerprint,
             const ReleaseCounts& mine, bool release_at_once);
 
-  /// The peer has released that many. False: more than were sent.
+  /// Notes how many messages the peer has released. Returns false if those are more than were sent.
   bool released(const ReleaseCounts& counts);
   std::uint32_t sent(FrameKind kind) const { return link(kind).sent; }
   std::uint32_t released(FrameKind kind) const { return link(kind).released; }
@@ -40,17 +41,18 @@ class TcpOutbox {
   }
   /// Whether anything waits to be written.
   bool unsent() const { return unsent_messages() || release_due_ || note_left_ != 0; }
-  /// Whether a message does: all else is told again on the next connection.
+  /// Whether a message waits to be written. All else is sent again on the next connection anyway.
   bool unsent_messages() const { return link(FrameKind::kUnicast).unwritten() || link(FrameKind::kShared).unwritten(); }
-  /// Whether the socket, and not the peer's greeting, is what keeps something from being written.
+  /// Whether something waits for room in the socket, and not for the peer's greeting.
   bool waits_for_socket() const { return note_left_ != 0 || (resumed_ && unsent()); }
-  /// Writes what the socket takes. kAgain: it is full. kClosed: the connection is lost.
+  /// Writes what the socket takes. Returns kAgain if it is full, kClosed if the connection is lost.
   SocketState write(TcpStream& stream);
 
-  /// A new connection: tells the peer that the message `expected` is next and that `bytes` of it, frame included, are
-  /// here. Messages are written after the peer has said the same: resume().
+  /// Begins a new connection with a greeting, which tells the peer that the message `expected` is next and that `bytes`
+  /// of it, frame included, are here. Messages are written once the peer's greeting has come, see resume().
   void restart(std::uint32_t expected, std::uint32_t bytes, const ReleaseCounts& mine);
-  /// The peer has all messages before `sequence`, and `bytes` of that one. False: that cannot be.
+  /// Called when the peer's greeting has come: the peer has all messages before `sequence`, and `bytes` of that one.
+  /// Returns false if that cannot be.
   bool resume(std::uint32_t sequence, std::uint32_t bytes);
   bool resumed() const { return resumed_; }
 
@@ -66,14 +68,15 @@ class TcpOutbox {
     std::array<std::byte, TcpFrame::kBytes> own_head{};
   };
   struct Link {
-    std::uint32_t sent = 0;  ///< all three count messages and wrap
+    // These count messages and wrap; released <= written <= sent.
+    std::uint32_t sent = 0;
     std::uint32_t released = 0;
-    std::uint32_t written = 0;  ///< wholly in the kernel's hands; released <= written <= sent
+    std::uint32_t written = 0;  ///< the kernel has taken all of them
     std::vector<Message> messages;
     bool unwritten() const { return written != sent; }
   };
   static constexpr std::size_t kMaxPieces = 16;
-  using Cursors = std::array<std::uint32_t, kLinkKinds>;  ///< by link, a message of it
+  using Cursors = std::array<std::uint32_t, kLinkKinds>;  ///< by link kind: the number of one of its messages
 
   Link& link(FrameKind kind) { return links_[static_cast<std::size_t>(kind)]; }
   const Link& link(FrameKind kind) const { return links_[static_cast<std::size_t>(kind)]; }
@@ -95,13 +98,13 @@ class TcpOutbox {
   std::array<Link, kLinkKinds> links_;
   std::vector<TcpSlot> slots_;  // of the unicast link
   std::uint32_t sequence_ = 0;  // of the next message
-  std::size_t partly_ = 0;      // bytes written of the message under way, frame included
+  std::size_t partly_ = 0;      // how many bytes of the message under way are written, frame included
 
-  // A note goes after the message that is partly written and before the next. The first on a connection, the greeting,
-  // goes before all: the message was partly written on the connection before.
+  // A note is a frame without a message. It goes between the message that is partly written and the next. Only the
+  // first on a connection, the greeting, goes before the former, which was partly written on the connection before.
   std::array<std::byte, TcpFrame::kBytes> note_{};
   std::size_t note_left_ = 0;
-  bool greeting_ = false;  // the note is that
+  bool greeting_ = false;  // whether the note is the greeting
   ReleaseCounts release_note_{};
   bool release_due_ = false;
   bool resumed_ = false;

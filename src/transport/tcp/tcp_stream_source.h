@@ -1,6 +1,6 @@
-// How a tcp endpoint gets its connections: the communicator's side finds, connects, authenticates and, after a loss,
-// makes them again; the endpoint only moves bytes over them. The other end of a stream has proved that it is this peer,
-// for this lane of this communicator.
+// How a tcp endpoint gets its connections. The communicator finds the peer, connects to it, authenticates it and, after
+// a loss, connects again; the endpoint only moves bytes. The other end of a stream has proved that it is this peer, for
+// this lane of this communicator.
 #pragma once
 
 #include <atomic>
@@ -18,15 +18,16 @@ class TcpStreamSource {
  public:
   virtual ~TcpStreamSource() = default;
 
-  /// Asks for a stream to `peer` for `lane`, also in place of one that broke. One of the two ends dials, whichever
-  /// asks; asking again while a stream is on its way does nothing. A peer whose host cannot be reached for
-  /// TUTTI_RECONNECT seconds fails the communicator by a cause that names it and the addresses tried; one whose host
-  /// takes connections is waited for.
+  /// Asks for a stream to `peer` for `lane`, also in place of one that broke. It is always the same one of the two ends
+  /// that dials, whichever asks. Asking again while a stream is on its way does nothing. If the peer's host cannot be
+  /// reached for TUTTI_RECONNECT seconds, the communicator fails with a cause that names the peer and the addresses
+  /// tried; a peer whose host takes connections is waited for.
   virtual void want(Rank peer, Lane lane) = 0;
-  /// The newest stream of a peer and lane that was not taken yet; false: none. It may come without having been asked
-  /// for (the peer lost the old one, or was first to use the lane), and then replaces the old one.
+  /// Takes the newest stream of a peer and lane that was not taken yet; returns false if there is none. A stream may
+  /// come without having been asked for (the peer lost the old one, or was first to use the lane), and then replaces
+  /// the old one.
   virtual bool take(Rank peer, Lane lane, TcpStream* stream) = 0;
-  /// Whether the peer has left or is dead: no stream to it will come. May lock; any thread.
+  /// Whether the peer has left or is dead, so that no stream to it will come. May lock; any thread.
   virtual bool gone(Rank /*peer*/) const { return false; }
   /// Grows with every stream that arrives, so that a poll costs one load. Acquire; pairs with the release at arrival.
   std::uint64_t arrivals() const { return arrivals_.load(std::memory_order_acquire); }
