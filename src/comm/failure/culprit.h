@@ -43,8 +43,8 @@ struct Disagreement {
   Call call;
 };
 Disagreement find_disagreement(const Call& mine, const PeerView& peers);
-/// The oldest call, up to `mine` in number, in which `other` and this rank differ, as far back as both boards go; for a
-/// message that was found in place of another. `*mine` becomes this rank's call of that number.
+/// Finds the oldest call, up to the number of `mine`, in which `other` and this rank differ, as far back as both boards
+/// go. It is for a message that was found in place of another. `*mine` becomes this rank's call of that number.
 Disagreement find_first_disagreement(Call* mine, Rank other, const CallBoard& own, const BoardReader& board);
 /// "rank 2 called broadcast ... where rank 0 called all_reduce ...".
 std::string describe(const Disagreement& other, const Call& mine, Rank self);
@@ -59,21 +59,22 @@ struct Culprit {
 /// one rank of several that its writer waits for, so a chain may be a circle, or end at a rank that is at work: then
 /// the culprit is who has not come.
 Culprit find_culprit(const Call& mine, Rank missing, const PeerView& peers);
-/// The same for a wait in sends and receives, which have no common sequence.
+/// Like find_culprit(), for a wait in sends and receives, which have no common sequence.
 Culprit find_silent_peer(Rank missing, const PeerView& peers);
 
-/// Whether the chain of ranks that wait for each other, followed from `missing`, is a circle. Each board names one rank
-/// of several that its writer waits for, so the rank that holds up all may stand on none.
+/// Whether the chain of ranks that wait for each other, followed from `missing`, is a circle. Each board names one of
+/// perhaps several ranks that its writer waits for, so no board may name the rank that holds up all.
 bool waits_in_circle(Rank missing, const PeerView& peers);
 
 /// Like find_culprit(), for a wait of a kernel. A kernel sees no boards and names any one of the ranks that it waits
 /// for. The culprit is the first rank that has not begun the call, if there is one.
 Culprit find_absent(const Call& mine, Rank missing, const PeerView& peers);
 
-/// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7". Of many the first 16, and how many more. Empty
-/// if all have.
+/// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7". If they are many, it names the first 16 and says
+/// how many more there are. It is empty if all have begun it.
 std::string missing_ranks(const Call& mine, const PeerView& peers);
-/// "; not there: ranks 1, 4 and 7", to be put after what is said of the culprit. Empty if at most one rank is missing.
+/// "; not there: ranks 1, 4 and 7", to be put after the text about the culprit. It is empty if at most one rank is
+/// missing.
 std::string others_missing(const Call& mine, const PeerView& peers);
 
 }  // namespace tutti

@@ -14,7 +14,7 @@ FailureHandler::FailureHandler(Membership& membership, LogSource source, Hooks h
       aborted_(fail(Code::kAborted, "rank {} aborted the communicator", membership.rank().value)),
       revocation_(fail(Code::kAborted, "rank {} revoked the communicator", membership.rank().value)) {}
 
-/// Others do not hear of an abort as of one of their own.
+/// An abort is a remote error for the other ranks.
 Status FailureHandler::fail_for_good(Status status, Rank culprit) noexcept {
   const Code told = status.code() == Code::kAborted ? Code::kRemoteError : status.code();
   return fail_and_tell(std::move(status), told, culprit);
@@ -57,7 +57,7 @@ void FailureHandler::abort() {
   (void)fail_for_good(aborted_, membership_.rank());
 }
 
-/// A cause that was told before it is the first failure, also if no call has met it yet.
+/// A cause that a peer has posted before is the first failure, also if no call has met it yet.
 void FailureHandler::revoke() {
   if (adopt_cause().ok()) (void)fail_and_tell(revocation_, Code::kAborted, membership_.rank());
 }

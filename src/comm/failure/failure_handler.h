@@ -32,18 +32,18 @@ class FailureHandler {
   Status fail_for_good(Status status, Rank culprit) noexcept;
   /// Fails the communicator by the cause that another rank, or the service thread, has posted. Ok if there is none.
   Status adopt_cause();
-  /// The failure, if there is one, also by a revocation that no call has met yet. A call that begins asks for it; of
-  /// other causes it hears when it waits, so that what peers sent before they failed is used.
+  /// Asked by a call that begins: returns the failure, if there is one, also a revocation that no call has met yet. Of
+  /// another cause a call hears when it waits, so that what peers sent before they failed is used.
   Status before_call();
-  /// Fails because the caller has aborted the communicator.
+  /// Fails the communicator because the caller has aborted it.
   void abort();
-  /// Fails because the caller has revoked the communicator, which the other ranks hear as their own kAborted. Nothing
-  /// happens if it has failed before.
+  /// Fails the communicator on all ranks, with kAborted, because the caller has revoked it. Nothing happens if it has
+  /// failed before.
   void revoke();
   /// Whether the first failure is that this rank or another one has revoked the communicator.
   bool revoked() const { return state_.revoked(); }
-  /// In a handler of an exception that was thrown before a call was queued. The other ranks may run that call, so the
-  /// communicator fails.
+  /// Fails the communicator in a handler of an exception that was thrown before a call was queued, because the other
+  /// ranks may run that call.
   Status fail_call() noexcept;
   /// Runs `body`, which runs or queues a call, and fail_call() if it throws.
   template <class Body>

@@ -45,11 +45,11 @@ class WaitJudge final : public WaitMonitor {
   Status check(Rank missing, std::uint64_t progress) override;
   /// Not ok if the running operation has waited for longer than its timeout without progress. Warns at half of that.
   Status look_at_clock(Rank missing, std::uint64_t progress);
-  /// Asks far ranks for their boards, if the wait is long, at first often, later less; shortly before the warning and
-  /// the timeout also those of this host, since a process that is stopped does not answer.
+  /// Asks far ranks for their boards if the wait is long: often at first, later less often. Shortly before the warning
+  /// and the timeout it also asks the processes of this host, because one that is stopped does not answer.
   void ask_peers();
-  /// Calls that moved nothing, or only sent on every rank, met no message that could have told of a disagreement: the
-  /// boards do, up to the call with the number `last`.
+  /// Looks on the boards for disagreement up to the call with the number `last`. A call that moved nothing, or in which
+  /// every rank only sent, met no message that could have shown a disagreement.
   Status look_for_past_disagreement(std::uint64_t last);
 
   /// The running operation, for texts.

@@ -37,8 +37,8 @@ class BoardExchange {
   const CallBoard* copy(Rank rank) const;
   /// For how long the rank's process has owed an answer; zero if it owes none.
   Clock::duration unanswered(Rank rank, Clock::time_point now) const;
-  /// The whole board of an own rank, handed to `send` before anybody else sends an older state of it. False: it has
-  /// none.
+  /// Hands the whole board of an own rank to `send`, while nobody else can send an older state of it. Returns false if
+  /// the rank has no board.
   bool publish(Rank rank, const Send& send);
 
   /// Returns the newest call number on an own board; 0 if nothing was called yet, or there is no board.
@@ -46,24 +46,24 @@ class BoardExchange {
 
   /// Loop: writes on the copy that the rank is in this operation, unless the copy shows a newer one.
   void note_sequence(Rank rank, std::uint64_t sequence);
-  /// Loop: the answer to a question, for each of these ranks of this process the newest calls of its board. One that
-  /// has none, because peers map its memory or because it has not begun, is said to be unheard: the answer shows that
-  /// the process runs.
+  /// Loop: answers a question with the newest calls of each of these ranks of this process. If a rank has no board,
+  /// because peers map its memory or because it has not begun, the answer only shows that the process runs.
   void answer(const std::vector<Rank>& ranks, const Send& send);
-  /// Loop: the copies of own ranks, for those of this process that cannot read them either.
+  /// Loop: makes copies of the own ranks' boards, for ranks of this process that cannot read these boards either.
   void copy_own();
   /// Loop: whether to ask the process of these ranks now. Not while it owes an answer.
   bool may_ask(const std::vector<Rank>& ranks, Clock::time_point now);
   /// Loop: the process of these ranks owes nothing: it has answered, or the connection to it is new.
   void owes_nothing(const std::vector<Rank>& ranks);
-  /// Loop: a kBoard message of the process of these ranks, of one of them.
+  /// Loop: takes a kBoard message of the process of these ranks, which is about one of them.
   Status take(const std::vector<Rank>& ranks, ByteView payload);
 
  private:
   CallBoard* writable(Rank rank);
 
   std::vector<std::atomic<CallBoard*>> copies_;  // by rank; release in writable(), pairs with the acquire in copy()
-  /// By rank: when its process was asked and did not answer since; zero if it owes nothing. Relaxed: it stands alone.
+  /// For each rank when its process was asked that has not answered since; zero if it owes nothing. Relaxed, because
+  /// nothing else depends on it.
   std::vector<std::atomic<Clock::rep>> owing_since_;
   Mutex own_mutex_;  // held while an own board is read and sent
   std::map<Rank, const CallBoard*> own_ TUTTI_GUARDED_BY(own_mutex_);

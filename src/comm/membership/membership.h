@@ -86,7 +86,7 @@ class Membership {
   /// Asks these ranks, where they live, for their boards; the copies change when they answer. A process that has not
   /// answered the last question is not asked again. Does not block.
   void ask_boards(const std::vector<Rank>& of);
-  /// The same of those whose process this one is connected to.
+  /// Like ask_boards(), but asks only processes that this one is connected to.
   void ask_connected_boards(const std::vector<Rank>& of);
   /// For how long the process of a rank that lives has not answered that question; zero if it has, or was not asked.
   /// Any thread.
