@@ -168,15 +168,16 @@ void JoinTask::give_up_in_vain() {
 
 void JoinTask::start() {
   if (const Status status = identify_host(request_.settings, &host_); !status.ok()) return finish(status);
-  group_ = hub_->group(id_.nonce, id_.secret);
+  process_membership_ = hub_->membership(id_.nonce, id_.secret);
   const auto self = shared_from_this();
-  const Group::LocalRank local{.rank = request_.rank,
-                               .tcp = request_.settings.transport == TransportKind::kTcp,
-                               .terms = {.mesh = request_.mesh,
-                                         .reconnect_seconds = request_.settings.reconnect_seconds,
-                                         .tls = request_.settings.tls,
-                                         .host_id = host_.host}};
-  linker_ = group_->add_local(local, [self](const Status& why) { self->run_step([&] { self->linked(why); }); });
+  const ProcessMembership::LocalRank local{.rank = request_.rank,
+                                           .tcp = request_.settings.transport == TransportKind::kTcp,
+                                           .terms = {.mesh = request_.mesh,
+                                                     .reconnect_seconds = request_.settings.reconnect_seconds,
+                                                     .tls = request_.settings.tls,
+                                                     .host_id = host_.host}};
+  linker_ =
+      process_membership_->add_local(local, [self](const Status& why) { self->run_step([&] { self->linked(why); }); });
   arm_timers();
   dial();
 }
@@ -215,7 +216,7 @@ void JoinTask::dialed(const Status& why, std::shared_ptr<Connection> connection)
   if (!connection) {
     if (why.code() == Code::kRemoteError && ++refusals_ < kMaxRefusals) {
       hub_->loop().after(kRejoinPause * refusals_, [weak = weak_from_this()] {
-        if (const auto self = weak.lock(); self && self->group_) self->dial();
+        if (const auto self = weak.lock(); self && self->process_membership_) self->dial();
       });
       return;
     }
@@ -303,7 +304,8 @@ Status JoinTask::on_message(MessageType type, ByteView payload) {
     case MessageType::kFailure: {
       FailureMessage failure;
       TUTTI_TRY(decode(payload, &failure));
-      if (failure.code == Code::kInvalidUsage && !group_->member_table()) set_service(IdService::kRefused);  // used up
+      if (failure.code == Code::kInvalidUsage && !process_membership_->member_table())
+        set_service(IdService::kRefused);  // used up
       all_fail_ = true;
       // The root may answer with what other ranks saw of this rank's failure. The cause is known here: a lack.
       finish(own_failure_.code() == Code::kSystemError ? own_failure_ : Status(failure.code, failure.text));
@@ -323,7 +325,7 @@ Status JoinTask::take_missing(ByteView payload) {
 
 void JoinTask::linked(const Status& why) {
   if (!why.ok()) return report(why);
-  if (const int told = group_->member_table()->ranks(); told != request_.ranks)
+  if (const int told = process_membership_->member_table()->ranks(); told != request_.ranks)
     return report(fail(Code::kRemoteError,
                        "the process that serves the unique id tells of {} ranks, and this is one of {}", told,
                        request_.ranks));
@@ -333,35 +335,35 @@ void JoinTask::linked(const Status& why) {
 void JoinTask::send_ready() {
   if (!root_) return;
   ready_ = true;
-  root_->send(MessageType::kReady, encode(ReadyMessage{group_->maps_host()}));
+  root_->send(MessageType::kReady, encode(ReadyMessage{process_membership_->maps_host()}));
 }
 
 Status JoinTask::take_go(ByteView payload) {
   GoMessage go;
   TUTTI_TRY(decode(payload, &go));
   if (!ready_) return fail(Code::kRemoteError, "a go out of turn: this rank is not ready");
-  group_->let_go(!go.apart.empty());
+  process_membership_->let_go(!go.apart.empty());
   JoinResult made;
-  made.segments = group_->segments();
-  made.single_process = group_->single_process();
-  made.hosts = hosts_of(*group_->member_table(), go.apart);
+  made.segments = process_membership_->segments();
+  made.single_process = process_membership_->single_process();
+  made.hosts = hosts_of(*process_membership_->member_table(), go.apart);
   made.all_mapped = std::all_of(made.hosts.begin(), made.hosts.end(), [](int host) { return host == 0; });
-  const std::vector<Member>& members = group_->member_table()->members();
+  const std::vector<Member>& members = process_membership_->member_table()->members();
   made.same_host_id = std::all_of(members.begin(), members.end(),
                                   [&](const Member& member) { return member.host_id == members[0].host_id; });
-  made.processes = processes_of(*group_->member_table());
+  made.processes = processes_of(*process_membership_->member_table());
   for (const Member& member : members) made.devices.push_back(member.device);
   made.costs_text = std::move(go.costs_text);
-  made.kernel_ranks = ranks_on_kernel_of(request_.rank, *group_->member_table());
+  made.kernel_ranks = ranks_on_kernel_of(request_.rank, *process_membership_->member_table());
   // Its own it knows even where the list is too long to be told.
-  made.kernel_cores =
-      std::max(cores_on_kernel_of(request_.rank, *group_->member_table()), static_cast<int>(request_.cores.size()));
+  made.kernel_cores = std::max(cores_on_kernel_of(request_.rank, *process_membership_->member_table()),
+                               static_cast<int>(request_.cores.size()));
   const int here = made.hosts[static_cast<std::size_t>(request_.rank.value)];
   for (std::size_t i = 0; i < made.segments.size(); ++i)
     if (made.hosts[i] != here) made.segments[i] = nullptr;  // what is called another host is used as one
-  made.membership = std::make_unique<Membership>(hub_, group_, request_.rank);
+  made.membership = std::make_unique<Membership>(hub_, process_membership_, request_.rank);
   linker_.reset();  // the rank is the membership's from here on
-  made.tcp_streams = std::make_unique<DataConnections>(hub_, group_, request_.rank);
+  made.tcp_streams = std::make_unique<DataConnections>(hub_, process_membership_, request_.rank);
   {
     const MutexLock lock(mutex_);
     outcome_ = std::move(made);
@@ -383,7 +385,7 @@ void JoinTask::report(const Status& why) {
 }
 
 void JoinTask::report_unreached() {
-  if (!linker_ || !root_ || !group_->member_table()) return;
+  if (!linker_ || !root_ || !process_membership_->member_table()) return;
   const std::string text = linker_->unreached();
   if (!text.empty()) report(fail(Code::kTimeout, "{}", text));
 }
@@ -437,13 +439,14 @@ void JoinTask::finish(const Status& why) {
   if (dialer_) dialer_->cancel();
   if (root_) root_->close();
   root_.reset();
-  if (!std::exchange(linker_, nullptr)) return group_.reset();
+  if (!std::exchange(linker_, nullptr)) return process_membership_.reset();
   try {
-    if (ready_ && !all_fail_ && group_->member_table()) group_->abandon(request_.rank, why);  // others may have gone on
-  } catch (const std::bad_alloc&) {  // where this is its process's last rank, the end of the group tells them
+    if (ready_ && !all_fail_ && process_membership_->member_table())
+      process_membership_->abandon(request_.rank, why);  // others may have gone on
+  } catch (const std::bad_alloc&) {  // where this is its process's last rank, the end of the membership tells them
   }
-  group_->remove_local(request_.rank);
-  group_.reset();
+  process_membership_->remove_local(request_.rank);
+  process_membership_.reset();
 }
 
 }  // namespace tutti

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "comm/join/join.h"
-#include "comm/membership/group.h"
 #include "comm/membership/host.h"
 #include "comm/membership/hub.h"
+#include "comm/membership/process_membership.h"
 #include "comm/membership/unique_id.h"
 #include "core/mutex.h"
 #include "net/dialer.h"
@@ -71,8 +71,8 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   const JoinRequest request_;
   const UniqueId id_;
   HostIdentity host_;
-  std::shared_ptr<Group> group_;
-  std::shared_ptr<GroupLinker> linker_;  // while it is for this join to take the rank out of the group again
+  std::shared_ptr<ProcessMembership> process_membership_;
+  std::shared_ptr<MembershipLinker> linker_;  // while it is for this join to take the rank out of the membership again
   std::shared_ptr<Dialer> dialer_;
   std::shared_ptr<Connection> root_;
   bool ready_ = false;  // this rank has told the root that it is linked to its neighbours

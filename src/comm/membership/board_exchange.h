@@ -19,7 +19,7 @@
 
 namespace tutti {
 
-/// One per group. "Loop" functions belong to the loop's thread, the others to any.
+/// One per process membership. "Loop" functions belong to the loop's thread, the others to any.
 class BoardExchange {
  public:
   /// Sends one kBoard message; must not block.

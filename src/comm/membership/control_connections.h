@@ -1,5 +1,5 @@
-// The control connections of a group: which other processes of the communicator this one is connected to, or wants to
-// be.
+// The control connections of a process membership: which other processes of the communicator this one is connected to,
+// or wants to be.
 //
 // In the join those are its neighbours (process_order.h). Later others are added when somebody needs them, and in place
 // of those whose process has ended.

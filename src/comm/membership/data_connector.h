@@ -1,4 +1,4 @@
-// The data connector: makes the TCP streams of a group's ranks, one a peer and lane when somebody wants it.
+// The data connector: makes the TCP streams of this process's ranks, one a peer and lane when somebody wants it.
 //
 // Of a pair the higher rank dials, whoever wants the stream; the lower one asks it to over the control connection. A
 // data connection passes the handshake of all connections (role kData), then says which one it is, and after the
@@ -32,7 +32,7 @@ struct DataConnectionId {
 /// Loop thread only, except for accepted().
 class DataConnector : public std::enable_shared_from_this<DataConnector> {
  public:
-  /// What the connector needs of its group.
+  /// What the connector needs of its process membership.
   struct Callbacks {
     EventLoop& loop;
     KeyId id;

@@ -16,7 +16,7 @@
 
 namespace tutti {
 
-class Group;
+class ProcessMembership;
 class Hub;
 class ListenerSlot;
 class MemberTable;
@@ -36,8 +36,8 @@ struct FailureCause {
 /// of the control connections; if say_goodbye() was not called before, peers see that as a failure of this rank.
 class Membership {
  public:
-  /// In the loop's thread, once the group is linked.
-  Membership(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, Rank rank);
+  /// In the loop's thread, once the process is linked.
+  Membership(std::shared_ptr<Hub> hub, std::shared_ptr<ProcessMembership> membership, Rank rank);
   ~Membership();
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
@@ -87,7 +87,7 @@ class Membership {
 
  private:
   std::shared_ptr<Hub> hub_;
-  std::shared_ptr<Group> group_;
+  std::shared_ptr<ProcessMembership> process_membership_;
   std::shared_ptr<MemberTable> member_table_;
   std::shared_ptr<ListenerSlot> slot_;
   const Rank rank_;

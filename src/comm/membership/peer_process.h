@@ -20,8 +20,8 @@ namespace tutti {
 
 class PeerProcess;
 
-/// What happens to a peer process. Loop thread. An interface, because its implementation, the group, includes this
-/// file.
+/// What happens to a peer process. Loop thread. An interface, because its implementation, the process membership,
+/// includes this file.
 class PeerOwner {
  public:
   virtual ~PeerOwner() = default;

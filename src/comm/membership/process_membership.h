@@ -1,5 +1,5 @@
-// A group: the ranks of this process in one communicator, and what its processes tell each other while it lives: how
-// ranks end, why it failed, how far the calls are.
+// The process membership: the ranks of this process in one communicator, and what its processes tell each other while
+// it lives: how ranks end, why it failed, how far the calls are.
 //
 // Few processes are all connected to all; of many each is connected to a few, and what it hears of ranks and causes it
 // passes on, once, when it was new (process_order.h, docs/design/rendezvous.md).
@@ -16,9 +16,9 @@
 #include "comm/membership/board_exchange.h"
 #include "comm/membership/control_connections.h"
 #include "comm/membership/data_connector.h"
-#include "comm/membership/group_linker.h"
 #include "comm/membership/member_event_batch.h"
 #include "comm/membership/member_table.h"
+#include "comm/membership/membership_linker.h"
 #include "comm/membership/messages.h"
 #include "comm/membership/peer_process.h"
 #include "net/connection.h"
@@ -30,23 +30,23 @@ class Hub;
 
 /// Made by the first local join of an id, gone when the last local rank has left. The hub must outlive it: memberships
 /// and joins hold on to the hub.
-class Group final : public PeerOwner, public std::enable_shared_from_this<Group> {
+class ProcessMembership final : public PeerOwner, public std::enable_shared_from_this<ProcessMembership> {
  public:
-  /// A rank of this process that joins. The first one of a group decides all but the number.
+  /// A rank of this process that joins. The first one of a membership decides all but the number.
   struct LocalRank {
     Rank rank = kNoRank;
     bool tcp = false;  ///< data travels by TCP within a host, too
     ControlConnections::Terms terms;
   };
 
-  Group(Hub& hub, const KeyId& id, const Key& secret);
+  ProcessMembership(Hub& hub, const KeyId& id, const Key& secret);
 
   // Loop thread only.
   Status key_for(const ProcessId& process, Key* key) const { return connections_.key_for(process, key); }
-  /// Who links the rank to the others, and then calls `linked`. nullptr: the group has begun without this rank, or has
-  /// it.
-  std::shared_ptr<GroupLinker> add_local(const LocalRank& local, GroupLinker::Linked linked);
-  /// The local rank is gone; the group closes with the last one.
+  /// Who links the rank to the others, and then calls `linked`. nullptr: the membership has begun without this rank, or
+  /// has it.
+  std::shared_ptr<MembershipLinker> add_local(const LocalRank& local, MembershipLinker::Linked linked);
+  /// The local rank is gone; the membership closes with the last one.
   void remove_local(Rank rank);
   /// An accepted control connection.
   void serve(const std::shared_ptr<Connection>& connection);
@@ -130,7 +130,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   ControlConnections connections_;
   const std::shared_ptr<DataConnector> connector_;
   MemberEventBatch events_;
-  std::shared_ptr<GroupLinker> linker_;                              // until linked
+  std::shared_ptr<MembershipLinker> linker_;                         // until linked
   std::set<Rank> locals_;                                            // that have not left
   std::vector<Rank> here_;                                           // those that left included; as the member table
   std::map<Connection*, std::shared_ptr<Connection>> unintroduced_;  // accepted, not introduced yet
@@ -140,7 +140,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   std::vector<std::shared_ptr<Segment>> segments_;
   EventLoop::TimerId mend_timer_ = 0;
   std::unique_ptr<BoardExchange> boards_;      // as the member table
-  std::shared_ptr<MemberTable> member_table_;  // set before any other thread can see the group as linked
+  std::shared_ptr<MemberTable> member_table_;  // set before any other thread can see the process as linked
 };
 
 }  // namespace tutti

@@ -1,4 +1,5 @@
-// The group linker: a group's part in the join of its ranks, from the root's word to all that a communicator needs.
+// The membership linker: a process's part in the join of its ranks, from the root's word to all that a communicator
+// needs.
 //
 // The table and the memory of the host come from another process, or are made here, and are passed on; the neighbours
 // are dialled, or dial. When all of them are connected and the memory is known, the local ranks are told.
@@ -19,17 +20,17 @@
 
 namespace tutti {
 
-class Group;
+class ProcessMembership;
 
-/// Loop thread only. Gone after the join: its group lets go of it when all are linked, a join when it ends. One that
-/// has failed stays with the group, whose ranks then leave.
-class GroupLinker : public std::enable_shared_from_this<GroupLinker> {
+/// Loop thread only. Gone after the join: its membership lets go of it when all are linked, a join when it ends. One
+/// that has failed stays with the membership, whose ranks then leave.
+class MembershipLinker : public std::enable_shared_from_this<MembershipLinker> {
  public:
   /// What a local join wants to know. Called once; `why` ok: connected, and the memory of the host is mapped if it can
   /// be.
   using Linked = std::function<void(const Status& why)>;
 
-  explicit GroupLinker(Group& group) : group_(group) {}
+  explicit MembershipLinker(ProcessMembership& membership) : membership_(membership) {}
 
   void add_local(Rank rank, Linked linked) { locals_[rank] = std::move(linked); }
   void remove_local(Rank rank) { locals_.erase(rank); }
@@ -55,7 +56,7 @@ class GroupLinker : public std::enable_shared_from_this<GroupLinker> {
   bool is_finished() const { return finished_; }
   /// This process is to blame for what ends the join of its ranks.
   void fail_local(const Status& why);
-  /// The group closes.
+  /// The membership closes.
   void close();
 
  private:
@@ -72,7 +73,7 @@ class GroupLinker : public std::enable_shared_from_this<GroupLinker> {
   void send_memory(PeerProcess& peer) const;
   void check_linked();
 
-  Group& group_;
+  ProcessMembership& membership_;
   std::map<Rank, Linked> locals_;  // called, and empty, once finished
   bool finished_ = false;
   std::map<ProcessId, std::shared_ptr<Connection>> early_;  // introduced before the table came
