@@ -111,8 +111,8 @@ Status CallDriver::advance(bool look, bool* done) {
   *done = progress == Progress::kDone;
   if (*done || (progress == Progress::kAgain && !look && !judge_.alarmed())) return {};
   if (look) executor().links().serve();  // what it waits for may wait for connections that it does not look at
-  board_.post_awaited(executor().missing());
-  return judge_.check(executor().missing(), executor().progress());
+  board_.post_awaited(executor().awaited());
+  return judge_.check(executor().awaited(), executor().progress());
 }
 
 Status CallDriver::finish(Status status, std::uint64_t ticket) {

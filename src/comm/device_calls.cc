@@ -169,10 +169,10 @@ Status DeviceCalls::ask_memory_kind(const CallArguments& arguments) {
   return {};
 }
 
-/// Whether the boards answer; else `missing` has not made the call.
-bool DeviceCalls::find_memory_kind(bool* on_device, Rank* missing) const {
+/// Whether the boards answer; else `awaited` has not made the call.
+bool DeviceCalls::find_memory_kind(bool* on_device, Rank* awaited) const {
   *on_device = false;
-  *missing = kNoRank;
+  *awaited = kNoRank;
   const BoardReader board = peers_.boards();
   for (Rank peer{0}; peer.value < peers_.ranks(); ++peer) {
     if (peer == peers_.rank()) continue;
@@ -181,29 +181,29 @@ bool DeviceCalls::find_memory_kind(bool* on_device, Rank* missing) const {
       *on_device = posted.call.on_device;
       return true;
     }
-    if (!posted.known && *missing == kNoRank) *missing = peer;
+    if (!posted.known && *awaited == kNoRank) *awaited = peer;
   }
-  return *missing == kNoRank;
+  return *awaited == kNoRank;
 }
 
-Status DeviceCalls::judge_wait_for(Rank missing) {
-  driver_.board().post_awaited(missing);
-  return judge_.check(missing, 0);
+Status DeviceCalls::judge_wait_for(Rank awaited) {
+  driver_.board().post_awaited(awaited);
+  return judge_.check(awaited, 0);
 }
 
 Status DeviceCalls::resolve_memory_kind(const CallArguments& arguments, bool* on_device) {
   TUTTI_TRY(ask_memory_kind(arguments));
-  Rank missing;
-  if (find_memory_kind(on_device, &missing)) return {};
-  TUTTI_TRY(judge_wait_for(missing));
-  return fail(Code::kInProgress, "rank {} has not made call {}", missing.value, driver_.running().call.sequence);
+  Rank awaited;
+  if (find_memory_kind(on_device, &awaited)) return {};
+  TUTTI_TRY(judge_wait_for(awaited));
+  return fail(Code::kInProgress, "rank {} has not made call {}", awaited.value, driver_.running().call.sequence);
 }
 
 Status DeviceCalls::wait_for_memory_kind(CallArguments* arguments) {
   TUTTI_TRY(ask_memory_kind(*arguments));
-  Rank missing;
-  const auto is_known = [&] { return find_memory_kind(&arguments->on_device, &missing); };
-  const auto is_worth_it = [&](bool) { return judge_wait_for(missing); };
+  Rank awaited;
+  const auto is_known = [&] { return find_memory_kind(&arguments->on_device, &awaited); };
+  const auto is_worth_it = [&](bool) { return judge_wait_for(awaited); };
   const Status waited = wait_until(is_known, is_worth_it, WaitPace{std::chrono::microseconds{200}});
   driver_.board().post_awaited(kNoRank);
   return waited;

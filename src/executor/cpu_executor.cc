@@ -32,7 +32,7 @@ void CpuExecutor<E>::start(const Launch& launch) {
     if (lane.sources.empty()) lane.sources.resize(static_cast<std::size_t>(ranks_));
   }
   active_lanes_ = lanes;
-  missing_ = kNoRank;
+  awaited_ = kNoRank;
   mismatched_ = kNoRank;
 }
 
@@ -40,10 +40,10 @@ template <Endpoint E>
 Progress CpuExecutor<E>::advance() {
   if (exchanging_) {
     const Progress exchanged = exchange_.advance();
-    missing_ = exchange_.missing();
+    awaited_ = exchange_.awaited();
     return exchanged == Progress::kDone && !settled() ? Progress::kAgain : exchanged;
   }
-  missing_ = kNoRank;
+  awaited_ = kNoRank;
   bool done = true;
   for (std::size_t l = 0; l < active_lanes_; ++l) {
     const Outcome outcome = advance_lane(lanes_[l], static_cast<std::uint32_t>(l));
@@ -58,7 +58,7 @@ Progress CpuExecutor<E>::advance() {
 template <Endpoint E>
 bool CpuExecutor<E>::settled() {
   if (!kDirect && (exchanging_ || !launch().input_is_shared)) return true;
-  return endpoint_->references_released(&missing_);
+  return endpoint_->references_released(&awaited_);
 }
 
 template <Endpoint E>
@@ -98,7 +98,7 @@ bool CpuExecutor<E>::run_aside(LaneState& lane, std::span<const Step> asides) {
 
 template <Endpoint E>
 auto CpuExecutor<E>::blocked_on(int peer) -> Outcome {
-  if (missing_ == kNoRank || peer < missing_.value) missing_ = Rank{peer};
+  if (awaited_ == kNoRank || peer < awaited_.value) awaited_ = Rank{peer};
   return Outcome::kBlocked;
 }
 
@@ -246,7 +246,7 @@ Status CpuExecutor<E>::run(const Launch& launch, WaitMonitor& monitor) {
 template <Endpoint E>
 void CpuExecutor<E>::start(std::span<Transfer> transfers) {
   exchanging_ = true;
-  missing_ = kNoRank;
+  awaited_ = kNoRank;
   mismatched_ = kNoRank;
   exchange_.start(transfers);
 }
@@ -267,7 +267,7 @@ Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
   for (;;) {
     const Progress outcome = advance();
     if (outcome == Progress::kDone) break;
-    if (outcome == Progress::kFailed || monitor.alarmed()) TUTTI_TRY(monitor.check(missing(), progress()));
+    if (outcome == Progress::kFailed || monitor.alarmed()) TUTTI_TRY(monitor.check(awaited(), progress()));
     if (progress() != seen) {
       seen = progress();
       ladder.reset();
@@ -276,11 +276,11 @@ Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
     }
     const Ladder::Rung rung = ladder.climb();
     if (rung == Ladder::Rung::kSpin) continue;
-    board.post_awaited(missing());
+    board.post_awaited(awaited());
     if (rung == Ladder::Rung::kYield) {
       if (ladder.waited() < next_check) continue;
       next_check = ladder.waited() + kFirstCheck;
-      TUTTI_TRY(monitor.check(missing(), progress()));
+      TUTTI_TRY(monitor.check(awaited(), progress()));
       continue;
     }
     TUTTI_TRY(sleep_once(monitor));
@@ -299,7 +299,7 @@ Status CpuExecutor<E>::sleep_once(WaitMonitor& monitor) {
   } else {
     endpoint_->sleep(std::chrono::milliseconds{100});
   }
-  return outcome == Progress::kDone ? Status{} : monitor.check(missing(), progress());
+  return outcome == Progress::kDone ? Status{} : monitor.check(awaited(), progress());
 }
 
 template class CpuExecutor<ShmEndpoint>;

@@ -37,7 +37,7 @@ class CpuExecutor final : public Executor {
   Status run(std::span<Transfer> transfers, WaitMonitor& monitor) override;
   void abandon() override { endpoint_->revoke_references(); }
 
-  Rank missing() const override { return missing_; }
+  Rank awaited() const override { return awaited_; }
   /// A slow peer is not a silent one: also what has come in part counts.
   std::uint64_t progress() const override { return progress_ + exchange_.progress() + links_.bytes_moved(); }
   Rank mismatched() const override { return mismatched_; }
@@ -85,7 +85,7 @@ class CpuExecutor final : public Executor {
   std::vector<LaneState> lanes_;
   std::size_t active_lanes_ = 0;
   std::vector<const void*> direct_sources_;  // by rank, for run_one_shot
-  Rank missing_ = kNoRank;
+  Rank awaited_ = kNoRank;
   Rank mismatched_ = kNoRank;
   std::uint64_t progress_ = 0;
 };

@@ -82,7 +82,7 @@ class Executor {
   virtual void abandon() = 0;
 
   /// The lowest rank that the last advance() waited for; kNoRank: none.
-  virtual Rank missing() const = 0;
+  virtual Rank awaited() const = 0;
   /// The last advance() waited for no peer, but for a device's work, which may be the caller's before the call. Such a
   /// wait is never in vain or too long.
   virtual bool waits_for_device() const { return false; }

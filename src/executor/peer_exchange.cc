@@ -36,7 +36,7 @@ void PeerExchange<E>::start(std::span<Transfer> transfers) {
   targets_.clear();
   sources_.clear();
   open_ = transfers.size();
-  missing_ = kNoRank;
+  awaited_ = kNoRank;
   const auto add = [](std::vector<Rank>* peers, Rank peer) {
     if (std::find(peers->begin(), peers->end(), peer) == peers->end()) peers->push_back(peer);
   };
@@ -121,21 +121,21 @@ void PeerExchange<E>::end(std::size_t transfer, Rank peer) {
 }
 
 template <Endpoint E>
-void PeerExchange<E>::note_missing(Rank peer) {
-  if (missing_ == kNoRank || peer < missing_) missing_ = peer;
+void PeerExchange<E>::note_awaited(Rank peer) {
+  if (awaited_ == kNoRank || peer < awaited_) awaited_ = peer;
 }
 
 template <Endpoint E>
 Progress PeerExchange<E>::advance() {
-  missing_ = kNoRank;
+  awaited_ = kNoRank;
   if (!fault_.empty()) return Progress::kFailed;
   for (const Rank peer : targets_)
-    if (!advance_sends(peer)) note_missing(peer);
+    if (!advance_sends(peer)) note_awaited(peer);
   for (const Rank peer : sources_)
     if (!advance_receives(peer)) return Progress::kFailed;
   if (open_ == 0) return Progress::kDone;
   // A receive from oneself that no send of an earlier call or of this batch serves waits for this very rank.
-  if (missing_ == kNoRank) note_missing(self_);
+  if (awaited_ == kNoRank) note_awaited(self_);
   return Progress::kAgain;
 }
 
@@ -229,7 +229,7 @@ bool PeerExchange<E>::advance_receives(Rank peer) {
     const bool sound = link.left.value != 0 ? take_pieces(peer) : take_envelope(peer);
     if (!sound) return false;
     if (progress_ == before) {
-      note_missing(peer);
+      note_awaited(peer);
       return true;
     }
   }

@@ -37,7 +37,7 @@ class PeerExchange final : public OpenTransfers {
   /// Moves what can be moved, without blocking. kFailed: a message does not fit its receive, see fault().
   Progress advance();
 
-  Rank missing() const { return missing_; }
+  Rank awaited() const { return awaited_; }
   std::uint64_t progress() const { return progress_; }
   const std::string& fault() const override { return fault_; }
   const Transfer* open_transfer() const override;
@@ -108,7 +108,7 @@ class PeerExchange final : public OpenTransfers {
   bool fits(std::size_t receive, Rank peer, DataType type, Bytes bytes);
   void end(std::size_t transfer, Rank peer);
   /// Keeps the lowest rank that is waited for.
-  void note_missing(Rank peer);
+  void note_awaited(Rank peer);
 
   E& endpoint_;
   const PeerPolicy policy_;
@@ -122,7 +122,7 @@ class PeerExchange final : public OpenTransfers {
   std::vector<Inbound> inbound_;    // by rank
   std::size_t open_ = 0;            // transfers that have not ended
   std::size_t kept_bytes_ = 0;
-  Rank missing_ = kNoRank;
+  Rank awaited_ = kNoRank;
   std::uint64_t progress_ = 0;
   std::string fault_;
 };

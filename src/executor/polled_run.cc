@@ -22,8 +22,8 @@ Status run_polled(Executor& executor, WaitMonitor& monitor, std::chrono::microse
     const auto now = Clock::now();
     if (outcome != Progress::kFailed && !monitor.alarmed() && now < next_check) return {};
     next_check = now + kAwake;
-    executor.links().board().post_awaited(executor.missing());
-    return monitor.check(executor.missing(), executor.progress());
+    executor.links().board().post_awaited(executor.awaited());
+    return monitor.check(executor.awaited(), executor.progress());
   };
   TUTTI_TRY(wait_until(has_ended, is_worth_it, WaitPace::yields(kAwake, nap)));
   executor.links().board().post_awaited(kNoRank);

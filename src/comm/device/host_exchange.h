@@ -27,7 +27,7 @@ class HostExchange final : public RankExchange, public WaitMonitor {
   Status exchange_among(std::span<const int> members, std::uint64_t round, std::span<const std::byte> mine,
                         std::vector<std::byte>* all);
   /// Also for other waits for these ranks, such as a kernel's.
-  Status check(Rank missing, std::uint64_t progress) override;
+  Status check(Rank awaited, std::uint64_t progress) override;
   /// Not ok: an exchange has failed. The executor's links carry nothing sensible any more.
   const Status& failure() const { return failure_; }
 

@@ -114,9 +114,9 @@ bool holds_up(Rank rank, std::uint64_t sequence, const BoardReader& board) {
 
 }  // namespace
 
-Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReader& board) {
-  Rank rank = missing;
-  if (missing == kNoRank) return {kNoRank, kUnknown};
+Culprit find_culprit(const Call& mine, Rank awaited, int ranks, const BoardReader& board) {
+  Rank rank = awaited;
+  if (awaited == kNoRank) return {kNoRank, kUnknown};
   for (int hop = 0; hop < ranks; ++hop) {
     const CallBoard* const theirs = board(rank);
     if (theirs == nullptr) return {rank, fmt::format("rank {} has sent nothing", rank.value)};
@@ -142,13 +142,13 @@ Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReade
     if (!waits) return {rank, fmt::format("rank {} is in the call but does not move", rank.value)};
     rank = next;
   }
-  return {missing, fmt::format("rank {} waits in a circle with others", missing.value)};
+  return {awaited, fmt::format("rank {} waits in a circle with others", awaited.value)};
 }
 
-Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& board) {
-  Rank rank = missing;
-  if (missing == kNoRank) return {kNoRank, kUnknown};
-  if (missing == self) return {self, fmt::format("rank {} has sent nothing to itself", self.value)};
+Culprit find_silent_peer(Rank self, Rank awaited, int ranks, const BoardReader& board) {
+  Rank rank = awaited;
+  if (awaited == kNoRank) return {kNoRank, kUnknown};
+  if (awaited == self) return {self, fmt::format("rank {} has sent nothing to itself", self.value)};
   for (int hop = 0; hop < ranks && rank != self; ++hop) {
     const CallBoard* const theirs = board(rank);
     if (theirs == nullptr) return {rank, fmt::format("rank {} has not answered", rank.value)};
@@ -164,11 +164,11 @@ Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& 
     }
     rank = next;
   }
-  return {missing, fmt::format("rank {} waits in a circle with others", missing.value)};
+  return {awaited, fmt::format("rank {} waits in a circle with others", awaited.value)};
 }
 
-bool waits_in_circle(Rank self, Rank missing, int ranks, const BoardReader& board) {
-  Rank rank = missing;
+bool waits_in_circle(Rank self, Rank awaited, int ranks, const BoardReader& board) {
+  Rank rank = awaited;
   for (int hop = 0; hop < ranks; ++hop) {
     if (rank == self) return true;
     const CallBoard* const theirs = rank == kNoRank ? nullptr : board(rank);
@@ -178,12 +178,12 @@ bool waits_in_circle(Rank self, Rank missing, int ranks, const BoardReader& boar
   return true;
 }
 
-Culprit find_absent(const Call& mine, Rank self, Rank missing, int ranks, const BoardReader& board) {
+Culprit find_absent(const Call& mine, Rank self, Rank awaited, int ranks, const BoardReader& board) {
   for (Rank rank{0}; rank.value < ranks; ++rank) {
     const CallBoard* const theirs = rank == self ? nullptr : board(rank);
     if (theirs != nullptr && theirs->state().sequence < mine.sequence) return find_culprit(mine, rank, ranks, board);
   }
-  return find_culprit(mine, missing, ranks, board);
+  return find_culprit(mine, awaited, ranks, board);
 }
 
 namespace {

@@ -32,23 +32,23 @@ Disagreement find_first_disagreement(Call* mine, Rank other, const CallBoard& ow
 /// "rank 2 called broadcast ... where rank 0 called all_reduce ...".
 std::string describe(const Disagreement& other, const Call& mine, Rank self);
 
-/// Follows "waits for" from board to board, from `missing` to the end of the chain: the rank that waits for nobody in
+/// Follows "waits for" from board to board, from `awaited` to the end of the chain: the rank that waits for nobody in
 /// this operation. `what` says what is known of it.
 struct Culprit {
   Rank rank = kNoRank;
   std::string what;
 };
-Culprit find_culprit(const Call& mine, Rank missing, int ranks, const BoardReader& board);
+Culprit find_culprit(const Call& mine, Rank awaited, int ranks, const BoardReader& board);
 /// The same for a wait in sends and receives, which have no common sequence.
-Culprit find_silent_peer(Rank self, Rank missing, int ranks, const BoardReader& board);
+Culprit find_silent_peer(Rank self, Rank awaited, int ranks, const BoardReader& board);
 
-/// Whether the chain of ranks that wait for each other, followed from `missing`, is a circle. Each board names one rank
+/// Whether the chain of ranks that wait for each other, followed from `awaited`, is a circle. Each board names one rank
 /// of several that its writer waits for, so the rank that holds up all may stand on none.
-bool waits_in_circle(Rank self, Rank missing, int ranks, const BoardReader& board);
+bool waits_in_circle(Rank self, Rank awaited, int ranks, const BoardReader& board);
 
 /// Like find_culprit(), for a wait of a kernel. A kernel sees no boards and names any one of the ranks that it waits
 /// for. The culprit is the first rank that has not begun the call, if there is one.
-Culprit find_absent(const Call& mine, Rank self, Rank missing, int ranks, const BoardReader& board);
+Culprit find_absent(const Call& mine, Rank self, Rank awaited, int ranks, const BoardReader& board);
 
 /// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7". Of many the first 16, and how many more. Empty
 /// if all have.

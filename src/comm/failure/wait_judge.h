@@ -42,9 +42,9 @@ class WaitJudge final : public WaitMonitor {
   /// The operation begins: it has not waited yet.
   void begin() { waiting_ = false; }
   /// Is the wait of the running operation still worth it?
-  Status check(Rank missing, std::uint64_t progress) override;
+  Status check(Rank awaited, std::uint64_t progress) override;
   /// Not ok if the running operation has waited for longer than its timeout without progress. Warns at half of that.
-  Status look_at_clock(Rank missing, std::uint64_t progress);
+  Status look_at_clock(Rank awaited, std::uint64_t progress);
   /// Asks far ranks for their boards, if the wait is long, at first often, later less.
   void ask_far_ranks();
   /// Calls that moved nothing, or only sent on every rank, met no message that could have told of a disagreement: the
@@ -57,18 +57,18 @@ class WaitJudge final : public WaitMonitor {
   /// have finished it. Far ranks are judged by their last answer to Peers::ask_boards().
   Culprit late_in_last_call(const std::vector<int>& ranks) const;
   /// The failure by a kernel's timeout, which names whom the kernel waited for: the boards tell who has not come.
-  Status kernel_timed_out(const Call& call, Rank missing);
+  Status kernel_timed_out(const Call& call, Rank awaited);
 
  private:
   Status look_for_disagreement();
   Status look_for_transfer_faults();
-  Status look_for_unequal_counts(Rank missing, std::uint64_t progress);
-  Status look_for_deaths(Rank missing, std::uint64_t progress);
-  bool concerns(Rank peer, Liveness liveness, Rank missing) const;
+  Status look_for_unequal_counts(Rank awaited, std::uint64_t progress);
+  Status look_for_deaths(Rank awaited, std::uint64_t progress);
+  bool concerns(Rank peer, Liveness liveness, Rank awaited) const;
   Status gone(Rank peer, Liveness liveness);
   Status odd_message(Rank from);
-  void warn_of_missing(Rank missing, double waited);
-  Culprit culprit_of_wait(Rank missing) const;
+  void warn_of_wait(Rank awaited, double waited);
+  Culprit culprit_of_wait(Rank awaited) const;
 
   const Peers& peers_;
   FailureHandler& failures_;

@@ -313,7 +313,7 @@ bool DeviceExecutor::has_last_ended() const {
          done;
 }
 
-Rank DeviceExecutor::missing() const {
+Rank DeviceExecutor::awaited() const {
   std::uint64_t lowest = 0;
   for (const std::uint64_t& word : report_->waiting) {
     const std::uint64_t rank = read(word);

@@ -172,9 +172,9 @@ Status StagedExecutor::run(std::span<Transfer> transfers, WaitMonitor& monitor) 
   return run(monitor);
 }
 
-Rank StagedExecutor::missing() const {
-  const Rank far = running_ ? host().missing() : kNoRank;
-  return far != kNoRank || kernels_ == nullptr ? far : kernels_->missing();
+Rank StagedExecutor::awaited() const {
+  const Rank far = running_ ? host().awaited() : kNoRank;
+  return far != kNoRank || kernels_ == nullptr ? far : kernels_->awaited();
 }
 
 std::uint64_t StagedExecutor::progress() const {

@@ -189,10 +189,10 @@ TEST(Boards, AProcessSpeaksForItsOwnRanksOnly) {
 TEST(Boards, WhatIsNotKnownIsNotClaimed) {
   CallBoard boards[2] = {};
   const BoardReader read = [&](Rank rank) { return &boards[rank.value]; };
-  const auto says = [&](Rank missing, const std::string& part) {
+  const auto says = [&](Rank awaited, const std::string& part) {
     for (const Culprit& culprit :
-         {find_culprit(call_number(1), missing, 2, read), find_silent_peer(Rank{0}, missing, 2, read)}) {
-      EXPECT_EQ(culprit.rank, missing);
+         {find_culprit(call_number(1), awaited, 2, read), find_silent_peer(Rank{0}, awaited, 2, read)}) {
+      EXPECT_EQ(culprit.rank, awaited);
       EXPECT_NE(culprit.what.find(part), std::string::npos) << culprit.what;
     }
   };
