@@ -260,7 +260,7 @@ Status CpuExecutor<E>::run(std::span<Transfer> transfers, WaitMonitor& monitor) 
 
 template <Endpoint E>
 Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
-  Ladder ladder(policy_, crowd_);
+  Ladder ladder(policy_, contention_);
   std::uint64_t seen = progress();
   CallBoard& board = endpoint_->board();
   auto next_check = kFirstCheck;

@@ -76,7 +76,7 @@ class CpuExecutor final : public Executor {
   PeerExchange<E> exchange_;
   bool exchanging_ = false;  // the running operation is one of exchange_
   LadderPolicy policy_;
-  Crowd crowd_;
+  CoreContention contention_;
   PollDelay poll_delay_;
   int rank_;
   int ranks_;
