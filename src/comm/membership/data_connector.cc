@@ -30,12 +30,12 @@ IpAddress loopback(std::uint8_t family) {
 
 }  // namespace
 
-void DataConnector::open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& locals, double timeout,
-                         bool tls) {
+void DataConnector::open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& local_ranks,
+                         double timeout, bool tls) {
   member_table_ = std::move(member_table);
   tls_ = tls;
   timeout_ = timeout;
-  for (const Rank rank : locals) accepted_[rank] = std::make_shared<AcceptedStreams>();
+  for (const Rank rank : local_ranks) accepted_[rank] = std::make_shared<AcceptedStreams>();
 }
 
 void DataConnector::drop(End& end) {

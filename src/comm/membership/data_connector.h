@@ -48,7 +48,7 @@ class DataConnector : public std::enable_shared_from_this<DataConnector> {
   explicit DataConnector(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
 
   /// The table has come. `timeout`: how long a rank that cannot be reached is tried, in seconds.
-  void open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& locals, double timeout, bool tls);
+  void open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& local_ranks, double timeout, bool tls);
   void remove_local(Rank rank);
   void close();
 

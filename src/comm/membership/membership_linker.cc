@@ -39,7 +39,7 @@ Status MembershipLinker::begin(ByteView data) {
   const ControlConnections& connections = membership_.connections();
   auto order = std::make_unique<ProcessOrder>(table.members, connections.terms().mesh);
   const auto self = order->find(connections.own());
-  for (const auto& [rank, linked] : locals_)
+  for (const auto& [rank, linked] : callbacks_)
     if (!self || static_cast<std::size_t>(rank.value) >= table.members.size() ||
         table.members[static_cast<std::size_t>(rank.value)].process != connections.own())
       return fail(Code::kInternalError, "rank {} is not where the root says it is", rank.value);
@@ -176,7 +176,7 @@ Status MembershipLinker::take_memory(const PeerProcess& peer, ByteView payload) 
 void MembershipLinker::have_memory(Memory outcome, std::shared_ptr<Segment> whole) {
   const bool apart = outcome == Memory::kApart;
   const HostMemory layout =
-      apart ? HostMemory(membership_.member_table()->members(), membership_.here()) : host_layout();
+      apart ? HostMemory(membership_.member_table()->members(), membership_.local_ranks()) : host_layout();
   if (apart) {
     const Status status = Segment::create(layout.size(), &whole);
     if (!status.ok()) return finish(status);
@@ -209,11 +209,11 @@ void MembershipLinker::check_linked() {
 void MembershipLinker::finish(const Status& why) {
   if (finished_) return;
   std::vector<Linked> waiting;
-  waiting.reserve(locals_.size());  // what can throw comes before anything is changed
+  waiting.reserve(callbacks_.size());  // what can throw comes before anything is changed
   finished_ = true;
   table_ = {};
   whole_.reset();
-  for (auto& [rank, linked] : locals_)
+  for (auto& [rank, linked] : callbacks_)
     if (linked) waiting.push_back(std::exchange(linked, nullptr));
   const auto kept = shared_from_this();  // the membership lets go of it
   membership_.connections().end_join();
@@ -222,9 +222,9 @@ void MembershipLinker::finish(const Status& why) {
 }
 
 void MembershipLinker::fail_local(const Status& why) {
-  if (finished_ || locals_.empty()) return;
-  finish(fail(why.code(), "rank {} (process {} on host {}): {}", locals_.begin()->first.value, ::getpid(), host_name(),
-              why.text()));
+  if (finished_ || callbacks_.empty()) return;
+  finish(fail(why.code(), "rank {} (process {} on host {}): {}", callbacks_.begin()->first.value, ::getpid(),
+              host_name(), why.text()));
 }
 
 std::string MembershipLinker::unreached() const {

@@ -32,8 +32,8 @@ class MembershipLinker : public std::enable_shared_from_this<MembershipLinker> {
 
   explicit MembershipLinker(ProcessMembership& membership) : membership_(membership) {}
 
-  void add_local(Rank rank, Linked linked) { locals_[rank] = std::move(linked); }
-  void remove_local(Rank rank) { locals_.erase(rank); }
+  void add_local(Rank rank, Linked linked) { callbacks_[rank] = std::move(linked); }
+  void remove_local(Rank rank) { callbacks_.erase(rank); }
 
   /// The root says where the table comes from.
   Status follow(const TableSourceMessage& message);
@@ -74,7 +74,7 @@ class MembershipLinker : public std::enable_shared_from_this<MembershipLinker> {
   void check_linked();
 
   ProcessMembership& membership_;
-  std::map<Rank, Linked> locals_;  // called, and empty, once finished
+  std::map<Rank, Linked> callbacks_;  // called, and empty, once finished
   bool finished_ = false;
   std::map<ProcessId, std::shared_ptr<Connection>> early_;  // introduced before the table came
   std::size_t unlinked_ = 0;                                // neighbours

@@ -49,26 +49,26 @@ Status ProcessMembership::secret_of_child(const KeyId& nonce, Key* secret) const
 
 std::shared_ptr<MembershipLinker> ProcessMembership::add_local(const LocalRank& local,
                                                                MembershipLinker::Linked linked) {
-  if (member_table_ || locals_.contains(local.rank)) return nullptr;
-  if (locals_.empty()) {
+  if (member_table_ || present_ranks_.contains(local.rank)) return nullptr;
+  if (present_ranks_.empty()) {
     connections_.set_terms(local.terms);
     tcp_ = local.tcp;
   }
-  const auto added = locals_.insert(local.rank).first;
+  const auto added = present_ranks_.insert(local.rank).first;
   try {
     linker_->add_local(local.rank, std::move(linked));
   } catch (...) {  // nobody would take the rank away again, or what `linked` holds
-    locals_.erase(added);
+    present_ranks_.erase(added);
     throw;
   }
   return linker_;
 }
 
 void ProcessMembership::remove_local(Rank rank) {
-  locals_.erase(rank);
+  present_ranks_.erase(rank);
   if (linker_) linker_->remove_local(rank);
   connector_->remove_local(rank);
-  if (locals_.empty()) close();
+  if (present_ranks_.empty()) close();
 }
 
 void ProcessMembership::close() {
@@ -85,12 +85,12 @@ void ProcessMembership::close() {
 }
 
 void ProcessMembership::open(TableMessage table, std::unique_ptr<ProcessOrder> order, std::size_t self) {
-  here_.assign(locals_.begin(), locals_.end());
+  local_ranks_.assign(present_ranks_.begin(), present_ranks_.end());
   auto members = std::make_shared<MemberTable>(std::move(table));
   boards_ = std::make_unique<BoardExchange>(members->ranks());
   connections_.open(members, std::move(order), self);
   member_table_ = std::move(members);
-  connector_->open(member_table_, here_, connections_.terms().reconnect_seconds, tls());
+  connector_->open(member_table_, local_ranks_, connections_.terms().reconnect_seconds, tls());
 }
 
 void ProcessMembership::set_linked(std::vector<std::shared_ptr<Segment>> segments, bool maps_host) {

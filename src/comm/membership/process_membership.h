@@ -81,7 +81,7 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   /// The table has come; `self` is the place of this process in the order.
   void open(TableMessage table, std::unique_ptr<ProcessOrder> order, std::size_t self);
   /// The ranks of this process, those that left included. Once open.
-  const std::vector<Rank>& here() const { return here_; }
+  const std::vector<Rank>& local_ranks() const { return local_ranks_; }
   /// A connection on which a process has introduced itself.
   void attach(const ProcessId& process, const std::shared_ptr<Connection>& connection);
   void set_linked(std::vector<std::shared_ptr<Segment>> segments, bool maps_host);
@@ -130,9 +130,9 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   ControlConnections connections_;
   const std::shared_ptr<DataConnector> connector_;
   MemberEventBatch events_;
-  std::shared_ptr<MembershipLinker> linker_;                         // until linked
-  std::set<Rank> locals_;                                            // that have not left
-  std::vector<Rank> here_;                                           // those that left included; as the member table
+  std::shared_ptr<MembershipLinker> linker_;  // until linked
+  std::set<Rank> present_ranks_;              // of this process, that have not left
+  std::vector<Rank> local_ranks_;             // of this process, those that left included; as the member table
   std::map<Connection*, std::shared_ptr<Connection>> unintroduced_;  // accepted, not introduced yet
   bool tcp_ = false;                                                 // data travels by TCP within a host
   bool let_go_ = false;

@@ -32,7 +32,9 @@ void send_in_messages(const std::vector<MemberEvent>& items, Send send) {
 
 }  // namespace
 
-bool ProcessMembership::is_local(Rank rank) const { return std::find(here_.begin(), here_.end(), rank) != here_.end(); }
+bool ProcessMembership::is_local(Rank rank) const {
+  return std::find(local_ranks_.begin(), local_ranks_.end(), rank) != local_ranks_.end();
+}
 
 bool ProcessMembership::lives(const PeerProcess& peer) const {
   if (!member_table_) return true;
@@ -122,7 +124,7 @@ void ProcessMembership::send_cause(Connection& connection) const {
 void ProcessMembership::send_state(PeerProcess& peer) {
   peer.send(MessageType::kLinked, {});  // there is always something to be heard
   send_cause(*peer.connection());
-  for (const Rank rank : here_)
+  for (const Rank rank : local_ranks_)
     boards_->publish(rank, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
   std::vector<MemberEvent> events = member_table_->life_events();
   if (order().is_mesh()) std::erase_if(events, [this](const MemberEvent& item) { return !is_local(item.rank); });
@@ -134,7 +136,7 @@ void ProcessMembership::send_state(PeerProcess& peer) {
 void ProcessMembership::on_late_return(Connection& connection) {
   send_cause(connection);
   std::vector<MemberEvent> deaths;
-  for (const Rank rank : here_) deaths.push_back(leave_item(rank, Liveness::kDead, 0));
+  for (const Rank rank : local_ranks_) deaths.push_back(leave_item(rank, Liveness::kDead, 0));
   send_in_messages(deaths, [&connection](ByteView message) { connection.send(MessageType::kMemberEvents, message); });
 }
 
@@ -162,8 +164,8 @@ void ProcessMembership::post_cause(Rank from, const FailureCause& cause) {
 
 void ProcessMembership::fail_all(const Status& why) {
   if (is_linking()) return fail_join(why);
-  if (!member_table_ || locals_.empty()) return;  // its join has failed, and is about to end
-  const Rank first = *locals_.begin();
+  if (!member_table_ || present_ranks_.empty()) return;  // its join has failed, and is about to end
+  const Rank first = *present_ranks_.begin();
   const std::string who = describe(member_table_->member(first));
   post_cause(first, FailureCause{.code = why.code(),
                                  .from = first,
@@ -196,7 +198,7 @@ void ProcessMembership::abandon(Rank from, const Status& why) {
 }
 
 void ProcessMembership::ask_boards(const std::vector<Rank>& of) {
-  if (locals_.empty()) return;
+  if (present_ranks_.empty()) return;
   std::vector<std::size_t> asked;
   for (const Rank rank : of)
     if (member_table_->liveness(rank) == Liveness::kAlive)
@@ -215,7 +217,7 @@ void ProcessMembership::ask_boards(const std::vector<Rank>& of) {
 void ProcessMembership::publish_board(Rank of) {
   const bool known =
       boards_->publish(of, [this](ByteView message) { connections_.send(MessageType::kBoard, message); });
-  if (known && here_.size() > 1) hub_.loop().post([self = shared_from_this()] { self->boards_->copy_own(); });
+  if (known && local_ranks_.size() > 1) hub_.loop().post([self = shared_from_this()] { self->boards_->copy_own(); });
   if (order().is_mesh()) return;
   const std::uint64_t sequence = boards_->own_sequence(of);
   if (member_table_->set_finishing(of, sequence))
@@ -225,7 +227,7 @@ void ProcessMembership::publish_board(Rank of) {
 void ProcessMembership::say_all_goodbyes() {
   if (!member_table_) return;
   std::vector<MemberEvent> goodbyes;
-  for (const Rank rank : locals_)
+  for (const Rank rank : present_ranks_)
     if (member_table_->liveness(rank) == Liveness::kAlive) goodbyes.push_back(leave_item(rank, Liveness::kLeft, 0));
   send_events(goodbyes);
 }
