@@ -124,7 +124,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
   if ((lent || launch().input_is_shared) && step.has(kSend) && step.src_buffer == BufferId::kInput &&
       !step.has(kRecv) && binding().is_one_range(step)) {
     const Outcome outcome = send_reference(lane, step, bytes);
-    if (outcome != Outcome::kMismatch) return outcome;
+    if (outcome != Outcome::kNotByReference) return outcome;
   }
   const bool sends = step.has(kSend) && !(step.send_to == PeerSet::kAll && ranks_ == 1);
   const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
@@ -160,15 +160,15 @@ bool CpuExecutor<E>::lends([[maybe_unused]] const Step& step, [[maybe_unused]] B
   }
 }
 
-/// A step that only sends the own chunk, and may store it. kMismatch: not by reference.
+/// A step that only sends the own chunk, and may store it. kNotByReference: nothing was done; send a copy.
 template <Endpoint E>
 auto CpuExecutor<E>::send_reference(const LaneState& lane, const Step& step, Bytes bytes) -> Outcome {
   const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
-  if (to.shared && ranks_ == 1) return Outcome::kMismatch;
+  if (to.shared && ranks_ == 1) return Outcome::kNotByReference;
   const std::byte* const data = binding().source(step, lane.tile);
   switch (endpoint_->send_reference(to, data, bytes, lane.fingerprint)) {
     case ReferenceState::kNotOffered:
-      return Outcome::kMismatch;
+      return Outcome::kNotByReference;
     case ReferenceState::kAgain:
       return blocked_on(to.shared ? (rank_ + 1) % ranks_ : step.send_peer);
     case ReferenceState::kSent:

@@ -49,7 +49,7 @@ class CpuExecutor final : public Executor {
   const OpenTransfers& transfers() const override { return exchange_; }
 
  private:
-  enum class Outcome : std::uint8_t { kDone, kBlocked, kMismatch };
+  enum class Outcome : std::uint8_t { kDone, kBlocked, kMismatch, kNotByReference };
   static constexpr bool kDirect = DirectEndpoint<E>;
 
   bool run_aside(LaneState& lane, std::span<const Step> steps);
