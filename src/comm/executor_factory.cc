@@ -95,7 +95,7 @@ Machine machine_of(const CreateOptions& options, const JoinResult& joined, const
   machine.lanes = kLanes;
   machine.deterministic = options.settings.deterministic;
   machine.same_host_id = joined.same_host_id;
-  machine.same_boot_id = joined.kernel_ranks == options.ranks;
+  machine.same_boot_id = joined.same_boot_ranks == options.ranks;
   if (options.settings.transport == TransportKind::kTcp) {
     machine.network = options.ranks > 1;
     machine.hosts.resize(static_cast<std::size_t>(options.ranks));

@@ -31,8 +31,8 @@ struct LadderPolicy {
   /// `oversubscribed`: there are more ranks than cores. With a core for every rank a short spin nearly always ends the
   /// wait, and a yield only adds latency. With more ranks than cores the awaited rank may need this very core: hand it
   /// over at once, and keep yielding longer before sleeping, because a futex wake costs ten times a yield. A poll of a
-  /// network costs system calls, beside which a yield is cheap; and what comes from there comes through the kernel,
-  /// perhaps from a rank that needs this core: nobody knows who else lives on this host.
+  /// network costs system calls, beside which a yield is cheap; and what comes from there comes through the operating
+  /// system, perhaps from a rank that needs this core: nobody knows who else lives on this host.
   static LadderPolicy choose(bool oversubscribed, std::int64_t spin_microseconds, bool network = false) {
     LadderPolicy policy;
     if (oversubscribed || network) {

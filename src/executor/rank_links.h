@@ -25,8 +25,8 @@ class RankLinks {
 
   /// Serves the links of a rank that waits for something else than an operation.
   virtual void serve() = 0;
-  /// Whether all that was sent is in its readers' hands or their kernels', so that the links may close; else `late` is
-  /// one of those it is not. Goes on delivering.
+  /// Whether all that was sent is in its readers' hands or their operating systems', so that the links may close; else
+  /// `late` is one of those it is not. Goes on delivering.
   virtual bool delivered(Rank* late) = 0;
   /// Whether what a far `peer` sent may still come over a connection, even if it is dead.
   virtual bool hears(Rank peer) = 0;

@@ -115,8 +115,8 @@ concept DirectEndpoint = Endpoint<E> && requires(E e, const E c, Route route, By
   { c.bytes_moved() } -> std::same_as<std::uint64_t>;
   /// Moves and reconnects whatever waits, for a rank that waits for something else than messages.
   { e.serve() } -> std::same_as<void>;
-  /// Whether all that was sent is in the readers' hands or their kernels', so that this end may close; else `late` is
-  /// one of those it is not. Goes on delivering.
+  /// Whether all that was sent is in the readers' hands or their operating systems', so that this end may close; else
+  /// `late` is one of those it is not. Goes on delivering.
   { e.delivered(late) } -> std::same_as<bool>;
   /// Whether a connection to this peer is open, so that what it sent may still come, even if it is dead. Reads what
   /// there is.

@@ -54,8 +54,8 @@ struct JoinResult {
   bool all_mapped = false;           ///< every rank's segment could be mapped
   bool same_host_id = false;         ///< all ranks have the same host id, whether or not they share memory
   std::string costs_text;            ///< of rank 0, for all
-  int kernel_ranks = 1;              ///< ranks that run on the cores that this one runs on, itself included
-  int kernel_cores = 1;              ///< cores that there are for these: see cores_among()
+  int same_boot_ranks = 1;           ///< ranks that run on the cores that this one runs on, itself included
+  int same_boot_cores = 1;           ///< cores that there are for these: see cores_among()
 };
 
 /// The secret that belongs to an id's nonce.

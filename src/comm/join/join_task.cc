@@ -57,19 +57,19 @@ std::vector<int> processes_of(const MemberTable& member_table) {
   return processes;
 }
 
-int ranks_on_kernel_of(Rank rank, const MemberTable& member_table) {
-  const std::uint64_t kernel = member_table.member(rank).kernel;
-  if (kernel == 0) return 1;
+int ranks_of_same_boot(Rank rank, const MemberTable& member_table) {
+  const std::uint64_t boot_id = member_table.member(rank).boot_id;
+  if (boot_id == 0) return 1;
   return static_cast<int>(std::count_if(member_table.members().begin(), member_table.members().end(),
-                                        [kernel](const Member& member) { return member.kernel == kernel; }));
+                                        [boot_id](const Member& member) { return member.boot_id == boot_id; }));
 }
 
-int cores_on_kernel_of(Rank rank, const MemberTable& member_table) {
+int cores_of_same_boot(Rank rank, const MemberTable& member_table) {
   const Member& self = member_table.member(rank);
   std::vector<std::string> lists;
   std::size_t own = 0;
   for (const Member& member : member_table.members()) {
-    if (member.rank != rank && (member.kernel != self.kernel || self.kernel == 0)) continue;
+    if (member.rank != rank && (member.boot_id != self.boot_id || self.boot_id == 0)) continue;
     if (member.rank == rank) own = lists.size();
     lists.push_back(member.cores);
   }
@@ -280,7 +280,7 @@ Member JoinTask::self() const {
   member.port = hub_->port();
   member.addresses = hub_->addresses();
   member.segment_bytes = request_.segment_bytes.value;
-  member.kernel = host_.kernel;
+  member.boot_id = host_.boot_id;
   member.cores = core_list_text(request_.cores);
   member.device = request_.device;
   return member;
@@ -354,10 +354,10 @@ Status JoinTask::take_go(ByteView payload) {
   made.processes = processes_of(*process_membership_->member_table());
   for (const Member& member : members) made.devices.push_back(member.device);
   made.costs_text = std::move(go.costs_text);
-  made.kernel_ranks = ranks_on_kernel_of(request_.rank, *process_membership_->member_table());
+  made.same_boot_ranks = ranks_of_same_boot(request_.rank, *process_membership_->member_table());
   // Its own it knows even where the list is too long to be told.
-  made.kernel_cores = std::max(cores_on_kernel_of(request_.rank, *process_membership_->member_table()),
-                               static_cast<int>(request_.cores.size()));
+  made.same_boot_cores = std::max(cores_of_same_boot(request_.rank, *process_membership_->member_table()),
+                                  static_cast<int>(request_.cores.size()));
   const int here = made.hosts[static_cast<std::size_t>(request_.rank.value)];
   for (std::size_t i = 0; i < made.segments.size(); ++i)
     if (made.hosts[i] != here) made.segments[i] = nullptr;  // what is called another host is used as one

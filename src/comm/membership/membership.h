@@ -61,7 +61,7 @@ class Membership {
   /// The first cause that a peer (or this rank, by post_cause) gave; code kOk: none.
   FailureCause cause() const;
   /// Tells all other ranks. The first cause in a communicator wins at each rank. Returns within 0.1 s whatever the
-  /// peers do; on return the message is in the kernel's hands for every peer that is alive.
+  /// peers do; on return the message is in the operating system's hands for every peer that is alive.
   void post_cause(const FailureCause& cause);
   /// Tells all other ranks that this one leaves after its operation number `last_sequence`. Once; later calls do
   /// nothing.

@@ -63,7 +63,7 @@ struct Member {
   std::uint16_t port = 0;
   std::vector<IpAddress> addresses;
   std::uint64_t segment_bytes = 0;  ///< 0: no segment
-  std::uint64_t kernel = 0;         ///< equal: the same cores; 0: unknown
+  std::uint64_t boot_id = 0;        ///< as in HostIdentity: equal on ranks with the same cores; 0: unknown
   std::string cores;                ///< those that its thread may use, such as "0,2-3"; empty: unknown
   std::string device;               ///< its device, as DeviceInfo writes it; empty: it uses none
 };

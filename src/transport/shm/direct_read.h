@@ -1,4 +1,4 @@
-// Direct reads: a rank reads a peer's private memory where the kernel lets it (process_vm_readv, "cross memory
+// Direct reads: a rank reads a peer's private memory where Linux lets it (process_vm_readv, "cross memory
 // attach"), instead of the peer copying it into shared memory first.
 //
 // Nobody believes that it works: a writer offers its memory by publishing its process and the address of a random

@@ -14,7 +14,7 @@ namespace {
 constexpr std::chrono::nanoseconds kSliceWithoutBarrier = std::chrono::milliseconds(1);
 
 /// Makes the pages present: where the host has no memory left for them this is an error, and their first use would be a
-/// signal. Kernels before 5.14 know neither advice; then they come one by one.
+/// signal. Linux before 5.14 knows neither advice; then they come one by one.
 Status populate(std::byte* begin, std::size_t bytes, int advice) {
   int result = 0;
   do {

@@ -60,7 +60,8 @@ class TcpLink final : private TcpInbox::Listener {
   bool owes() const;
   /// Asks for a connection if there is none.
   void connect();
-  /// Whether all that was sent is in the peer's hands or its kernel's: this end may close. Writes and reads for it.
+  /// Whether all that was sent is in the peer's hands or its operating system's: this end may close. Writes and reads
+  /// for it.
   bool delivered();
   /// Whether there is a connection; reads what there is, its end included.
   bool hears();

@@ -68,7 +68,7 @@ class TcpOutbox {
   struct Link {
     std::uint32_t sent = 0;  ///< all three count messages and wrap
     std::uint32_t released = 0;
-    std::uint32_t written = 0;  ///< wholly in the kernel's hands; released <= written <= sent
+    std::uint32_t written = 0;  ///< wholly in the operating system's hands; released <= written <= sent
     std::vector<Message> messages;
     bool unwritten() const { return written != sent; }
   };
