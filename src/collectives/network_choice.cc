@@ -22,7 +22,7 @@ constexpr std::size_t kTcpDirectBytes = 4 * 1024;
 constexpr std::size_t kTcpPairBytes = 32 * 1024;
 /// Ranks that all run on the same cores pay for each message with time that another one needs: more than two take log2
 /// n rounds of one message instead.
-constexpr int kTcpOneKernelRanks = 2;
+constexpr int kTcpSameBootRanks = 2;
 /// Halving and doubling where n is a power of two, up to here; the ring, which keeps all links busy at once, above.
 constexpr std::size_t kTcpHalvingBytes = 1024 * 1024;
 /// Two shots: the bytes of a ring in two hops, but all peers send to one at once.
@@ -56,7 +56,7 @@ bool holds_chunks(const Machine& machine, int chunks) {
 }
 
 bool one_round(const Machine& machine) {
-  return machine.ranks <= (machine.same_boot_id ? kTcpOneKernelRanks : kTcpDirectRanks);
+  return machine.ranks <= (machine.same_boot_id ? kTcpSameBootRanks : kTcpDirectRanks);
 }
 
 /// Up to so many bytes a ring of so many has too many hops.
