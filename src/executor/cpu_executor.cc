@@ -57,7 +57,7 @@ Progress CpuExecutor<E>::advance() {
 /// which nobody would push after the call.
 template <Endpoint E>
 bool CpuExecutor<E>::settled() {
-  if (!kDirect && (exchanging_ || !launch().input_is_shared)) return true;
+  if (!kNetwork && (exchanging_ || !launch().input_is_shared)) return true;
   return endpoint_->references_released(&awaited_);
 }
 
@@ -80,7 +80,7 @@ auto CpuExecutor<E>::advance_lane(LaneState& lane, std::uint32_t index) -> Outco
     }
   }
   while (run_aside(lane, asides))
-    if constexpr (kDirect) endpoint_->serve();  // what connections did not take yet need not wait for all the copies
+    if constexpr (kNetwork) endpoint_->serve();  // what connections did not take yet need not wait for all the copies
   return Outcome::kDone;
 }
 
@@ -130,7 +130,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
   const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
   if (sends) {
     bool ready = false;
-    if constexpr (kDirect) ready = lent && endpoint_->can_send(to);
+    if constexpr (kNetwork) ready = lent && endpoint_->can_send(to);
     if (!lent) ready = (slot = endpoint_->send_claim(to, bytes)) != nullptr;
     // Which reader of a multicast link is late is the board's business; the next rank stands for all of them.
     if (!ready) return blocked_on(to.shared ? (rank_ + 1) % ranks_ : step.send_peer);
@@ -149,7 +149,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
 /// stored.
 template <Endpoint E>
 bool CpuExecutor<E>::lends([[maybe_unused]] const Step& step, [[maybe_unused]] Bytes bytes) const {
-  if constexpr (kDirect) {
+  if constexpr (kNetwork) {
     if (!launch().lends || !step.has(kSend) || !binding().is_one_range(step)) return false;
     const bool from_source = !step.has(kRecv) && (step.src_buffer == BufferId::kInput);
     const bool from_store = step.has(kStore) && step.dst_buffer == BufferId::kOutput;
@@ -194,7 +194,7 @@ auto CpuExecutor<E>::receive(LaneState& lane, const Step& step, Bytes bytes, con
 /// What is only stored may arrive where it is stored.
 template <Endpoint E>
 Peek CpuExecutor<E>::peek(LaneState& lane, const Step& step, Route from, Bytes bytes) {
-  if constexpr (kDirect) {
+  if constexpr (kNetwork) {
     const bool lands =
         step.has(kStore) && !step.has(kReduce) && launch().wire == launch().type && binding().is_one_range(step);
     std::byte* const landing = lands ? binding().destination(step, lane.tile) : nullptr;

@@ -28,7 +28,7 @@ class CpuExecutor final : public Executor {
         poll_delay_(ladder.has_cores),
         rank_(endpoint_->rank().value),
         ranks_(endpoint_->ranks()),
-        direct_sources_(static_cast<std::size_t>(ranks_)) {}
+        one_shot_sources_(static_cast<std::size_t>(ranks_)) {}
 
   void start(const Launch& launch) override;
   Progress advance() override;
@@ -50,7 +50,7 @@ class CpuExecutor final : public Executor {
 
  private:
   enum class Outcome : std::uint8_t { kDone, kBlocked, kMismatch, kNotByReference };
-  static constexpr bool kDirect = DirectEndpoint<E>;
+  static constexpr bool kNetwork = NetworkEndpoint<E>;
 
   bool run_aside(LaneState& lane, std::span<const Step> steps);
   Outcome run_step(LaneState& lane, const Step& step);
@@ -84,7 +84,7 @@ class CpuExecutor final : public Executor {
   std::size_t tiles_ = 0;
   std::vector<LaneState> lanes_;
   std::size_t active_lanes_ = 0;
-  std::vector<const void*> direct_sources_;  // by rank, for run_one_shot
+  std::vector<const void*> one_shot_sources_;  // by rank, for run_one_shot
   Rank awaited_ = kNoRank;
   Rank mismatched_ = kNoRank;
   std::uint64_t progress_ = 0;

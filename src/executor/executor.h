@@ -34,7 +34,7 @@ struct Launch {
   std::uint32_t divisor = 1;  ///< what Avg divides by, at the complete step
   Fingerprint fingerprint = 0;
   bool alone_reduces = false;  ///< one rank, and a reduction of one operand is more than a copy: bool becomes 0 or 1
-  bool one_shot = false;  ///< the direct path may run it: PlanCache::is_one_shot() says so, and one tile holds it all
+  bool one_shot = false;  ///< the fast path may run it: PlanCache::is_one_shot() says so, and one tile holds it all
   bool stream_stores = false;           ///< results do not stay in the caches
   bool tree_order = false;              ///< sources are combined in the deterministic mode's order
   const UserReduction* user = nullptr;  ///< instead of `op`

@@ -102,8 +102,8 @@ concept Endpoint = requires(E e, const E c, Route route, const std::byte* data, 
 /// What connections to far ranks offer besides: messages go straight from and into the caller's memory, and somebody
 /// has to move bytes for them.
 template <class E>
-concept DirectEndpoint = Endpoint<E> && requires(E e, const E c, Route route, Bytes bytes, Fingerprint fingerprint,
-                                                 std::byte* landing, Rank peer, Rank* late) {
+concept NetworkEndpoint = Endpoint<E> && requires(E e, const E c, Route route, Bytes bytes, Fingerprint fingerprint,
+                                                  std::byte* landing, Rank peer, Rank* late) {
   /// As recv_peek; a message that has not begun to arrive may be put to `landing` (nullptr: nowhere) instead of into
   /// memory of the endpoint's, and is then found there. The same landing until the message is there.
   { e.recv_peek(route, bytes, fingerprint, landing) } -> std::same_as<Peek>;

@@ -1,5 +1,5 @@
 // Covers executor/one_shot.cc, executor/cpu_executor.cc.
-// The direct path and the interpreter, which takes over from it: some ranks take it, the others interpret the schedule
+// The fast path and the interpreter, which takes over from it: some ranks take it, the others interpret the schedule
 // that it implements, and all get the bits of an oracle.
 #include <gtest/gtest.h>
 
@@ -77,7 +77,7 @@ std::vector<std::uint16_t> expected_results(int ranks) {
   return all;
 }
 
-/// A rank's all-reduces and, between them, barriers: in two of three rounds by the direct path, in place in every
+/// A rank's all-reduces and, between them, barriers: in two of three rounds by the fast path, in place in every
 /// second one.
 class DirectRank {
  public:

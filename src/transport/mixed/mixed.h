@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-/// One rank's end in a communicator that spans hosts. Satisfies DirectEndpoint. Multicast messages are written once
+/// One rank's end in a communicator that spans hosts. Satisfies NetworkEndpoint. Multicast messages are written once
 /// into shared memory and once to each far rank.
 class MixedEndpoint {
  public:
@@ -82,6 +82,6 @@ class MixedEndpoint {
   static constexpr std::chrono::nanoseconds kFirstSlice = std::chrono::microseconds(200);
   static constexpr std::chrono::nanoseconds kLongestSlice = std::chrono::milliseconds(5);
 };
-static_assert(DirectEndpoint<MixedEndpoint>);
+static_assert(NetworkEndpoint<MixedEndpoint>);
 
 }  // namespace tutti

@@ -14,7 +14,7 @@
 
 namespace tutti {
 
-/// One rank's end of its links to far ranks. Satisfies Endpoint and DirectEndpoint. Connections are made on the first
+/// One rank's end of its links to far ranks. Satisfies Endpoint and NetworkEndpoint. Connections are made on the first
 /// use of a pair and lane, and again when they are lost.
 class TcpEndpoint {
  public:
@@ -98,6 +98,6 @@ class TcpEndpoint {
   std::uint64_t arrivals_ = 0;
   CallBoard board_;
 };
-static_assert(DirectEndpoint<TcpEndpoint>);
+static_assert(NetworkEndpoint<TcpEndpoint>);
 
 }  // namespace tutti

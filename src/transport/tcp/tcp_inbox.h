@@ -72,7 +72,7 @@ class TcpInbox {
     Fingerprint fingerprint = 0;
   };
   /// Messages from here on are worth system calls of their own to save a copy.
-  static constexpr std::size_t kDirectBytes = 16 * 1024;
+  static constexpr std::size_t kInPlaceBytes = 16 * 1024;
   static constexpr std::size_t kBufferBytes = 64 * 1024;
 
   static std::size_t index(FrameKind kind) { return static_cast<std::size_t>(kind); }
