@@ -97,8 +97,8 @@ class DeviceDriver {
   /// For what was allocated so; no kernel uses it any more.
   virtual Status release_pooled(int device, void* memory) = 0;
   /// Zeroed host memory that kernels of all devices reach at the same address.
-  virtual Status allocate_shared(Bytes bytes, void** memory) = 0;
-  virtual Status release_shared(void* memory) = 0;
+  virtual Status allocate_pinned(Bytes bytes, void** memory) = 0;
+  virtual Status release_pinned(void* memory) = 0;
   virtual Place place_of(const void* memory) = 0;
 
   virtual Status create_stream(int device, Stream* stream) = 0;
@@ -126,7 +126,7 @@ class DeviceDriver {
   virtual Status copy(int device, void* to, const void* from, Bytes bytes, Stream stream) = 0;
 
   /// The same for `rows` pieces of `width` bytes each, at least 1, which lie that far apart, between memory of the
-  /// device and what allocate_shared() gave.
+  /// device and what allocate_pinned() gave.
   virtual Status copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                            std::size_t width, std::size_t rows, Stream stream) = 0;
   /// What is put on `stream` from now on waits until the word, of shared memory, is at least `value`.

@@ -57,7 +57,7 @@ Progress CpuExecutor<E>::advance() {
 /// which nobody would push after the call.
 template <Endpoint E>
 bool CpuExecutor<E>::settled() {
-  if (!kNetwork && (exchanging_ || !launch().input_is_shared)) return true;
+  if (!kNetwork && (exchanging_ || !launch().peers_read_input)) return true;
   return endpoint_->references_released(&awaited_);
 }
 
@@ -121,7 +121,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
   }
   std::byte* slot = nullptr;
   const bool lent = lends(step, bytes);
-  if ((lent || launch().input_is_shared) && step.has(kSend) && step.src_buffer == BufferId::kInput &&
+  if ((lent || launch().peers_read_input) && step.has(kSend) && step.src_buffer == BufferId::kInput &&
       !step.has(kRecv) && binding().is_one_range(step)) {
     const Outcome outcome = send_reference(lane, step, bytes);
     if (outcome != Outcome::kNotByReference) return outcome;
@@ -133,7 +133,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
     if constexpr (kNetwork) ready = lent && endpoint_->can_send(to);
     if (!lent) ready = (slot = endpoint_->send_claim(to, bytes)) != nullptr;
     // Which reader of a multicast link is late is the board's business; the next rank stands for all of them.
-    if (!ready) return blocked_on(to.shared ? (rank_ + 1) % ranks_ : step.send_peer);
+    if (!ready) return blocked_on(to.multicast ? (rank_ + 1) % ranks_ : step.send_peer);
   }
   if (count.value != 0) work_.run(lane, step, count, arrived, slot);
   if (sends && !lent) endpoint_->send_commit(to, bytes, lane.fingerprint);
@@ -164,13 +164,13 @@ bool CpuExecutor<E>::lends([[maybe_unused]] const Step& step, [[maybe_unused]] B
 template <Endpoint E>
 auto CpuExecutor<E>::send_reference(const LaneState& lane, const Step& step, Bytes bytes) -> Outcome {
   const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
-  if (to.shared && ranks_ == 1) return Outcome::kNotByReference;
+  if (to.multicast && ranks_ == 1) return Outcome::kNotByReference;
   const std::byte* const data = binding().source(step, lane.tile);
   switch (endpoint_->send_reference(to, data, bytes, lane.fingerprint)) {
     case ReferenceState::kNotOffered:
       return Outcome::kNotByReference;
     case ReferenceState::kAgain:
-      return blocked_on(to.shared ? (rank_ + 1) % ranks_ : step.send_peer);
+      return blocked_on(to.multicast ? (rank_ + 1) % ranks_ : step.send_peer);
     case ReferenceState::kSent:
       break;
   }
@@ -180,7 +180,7 @@ auto CpuExecutor<E>::send_reference(const LaneState& lane, const Step& step, Byt
 
 template <Endpoint E>
 auto CpuExecutor<E>::receive(LaneState& lane, const Step& step, Bytes bytes, const std::byte** arrived) -> Outcome {
-  const Route from{Rank{step.recv_peer}, step.is(kSharedRecv), step.lane};
+  const Route from{Rank{step.recv_peer}, step.is(kMulticastRecv), step.lane};
   const Peek found = peek(lane, step, from, bytes);
   if (found.state == PeekState::kAgain) return blocked_on(step.recv_peer);
   if (found.state == PeekState::kMismatch) {
@@ -213,7 +213,7 @@ auto CpuExecutor<E>::receive_all(LaneState& lane, const Step& step, Bytes bytes)
       lane.place = lane.seen;
       continue;
     }
-    const Route from{Rank{peer}, step.is(kSharedRecv), step.lane};
+    const Route from{Rank{peer}, step.is(kMulticastRecv), step.lane};
     const Peek peek = endpoint_->recv_peek(from, bytes, lane.fingerprint);
     if (peek.state == PeekState::kAgain) return blocked_on(peer);
     if (peek.state == PeekState::kMismatch) {
@@ -228,10 +228,10 @@ auto CpuExecutor<E>::receive_all(LaneState& lane, const Step& step, Bytes bytes)
 template <Endpoint E>
 void CpuExecutor<E>::release(const Step& step, Bytes bytes) {
   if (step.recv_from == PeerSet::kOne)
-    return endpoint_->recv_release(Route{Rank{step.recv_peer}, step.is(kSharedRecv), step.lane}, bytes);
+    return endpoint_->recv_release(Route{Rank{step.recv_peer}, step.is(kMulticastRecv), step.lane}, bytes);
   const PeerList peers = peers_of(launch().schedule->shape, step.recv_from);
   for (int i = 0; i < peers.count; ++i)
-    if (peers[i] != rank_) endpoint_->recv_release(Route{Rank{peers[i]}, step.is(kSharedRecv), step.lane}, bytes);
+    if (peers[i] != rank_) endpoint_->recv_release(Route{Rank{peers[i]}, step.is(kMulticastRecv), step.lane}, bytes);
 }
 
 template <Endpoint E>

@@ -46,8 +46,8 @@ struct Launch {
   /// an element in a message.
   DataType wire = DataType::kUint8;
   Bytes wire_element{1};
-  bool input_is_shared = false;  ///< peers may read the input itself: it is not written before the call ends
-  bool lends = false;            ///< messages may go to far ranks straight from input and output: is_reference_safe()
+  bool peers_read_input = false;  ///< peers may read the input itself: it is not written before the call ends
+  bool lends = false;             ///< messages may go to far ranks straight from input and output: is_reference_safe()
   bool input_is_registered = false;  ///< of calls on devices that lend: other processes may map it
   bool output_is_registered = false;
   /// Buffers, messages and reductions of one type.

@@ -29,10 +29,10 @@
 
 namespace tutti {
 
-/// Names a link from one end. `shared`: the multicast link (of oneself when sending, of `peer` when receiving).
+/// Names a link from one end. `multicast`: the multicast link (of oneself when sending, of `peer` when receiving).
 struct Route {
   Rank peer = kNoRank;
-  bool shared = false;
+  bool multicast = false;
   std::uint16_t lane = 0;
 };
 

@@ -42,12 +42,12 @@ DeviceExecutor::~DeviceExecutor() {
     return;
   }
   for (void* const memory : memory_) (void)driver().release_pooled(device(), memory);
-  (void)driver().release_shared(report_);
+  (void)driver().release_pinned(report_);
 }
 
 Status DeviceExecutor::open() {
   void* report = nullptr;
-  TUTTI_TRY(driver().allocate_shared(Bytes{sizeof(DeviceReport)}, &report));
+  TUTTI_TRY(driver().allocate_pinned(Bytes{sizeof(DeviceReport)}, &report));
   report_ = static_cast<DeviceReport*>(report);
   return {};
 }
@@ -140,7 +140,7 @@ Status DeviceExecutor::make_inputs(const Launch& launch, DeviceDriver::Stream st
 // Within one process an address is as good to peers; but their devices do not reach this one's pools.
 void DeviceExecutor::lend(Launch* launch, DevicePlace* place) {
   const DeviceLinks& links = place->links;
-  if (links.shared && !links.wide) return;
+  if (links.single_process && !links.wide) return;
   const Extent& extent = launch->schedule->extent;
   const struct {
     const std::byte* begin;
@@ -153,13 +153,13 @@ void DeviceExecutor::lend(Launch* launch, DevicePlace* place) {
     const auto& [begin, blocks, is_registered] = buffers[i];
     if (begin == nullptr || blocks == 0) continue;
     const std::size_t bytes = launch->count.value * blocks * launch->element.value;
-    const bool lent = links.shared ? is_exportable(begin)
-                                   : is_registered && rank_links_->lender() != nullptr &&
-                                         rank_links_->lender()->lend(begin, bytes, &place->lent[i]);
+    const bool lent = links.single_process ? is_exportable(begin)
+                                           : is_registered && rank_links_->lender() != nullptr &&
+                                                 rank_links_->lender()->lend(begin, bytes, &place->lent[i]);
     all = all && lent;
     any = any || lent;
   }
-  launch->lends = links.shared ? all : any;
+  launch->lends = links.single_process ? all : any;
 }
 
 bool DeviceExecutor::is_exportable(const std::byte* memory) const {

@@ -40,7 +40,7 @@ class DevicePort {
     lent_ = bytes.value <= links_.geometry.cell_bytes ? 0 : lent;
     small_ = bytes_ <= links_.geometry.cell_bytes;
     fingerprint_ = fingerprint;
-    from_all_ = step.is(kSharedRecv);
+    from_all_ = step.is(kMulticastRecv);
     peers_ = peers_of(Shape{ranks_, links_.rank}, step.recv_from);
     one_ = step.recv_from == PeerSet::kOne ? step.recv_peer : -1;
     messages_ = !step.has(kRecv) ? 0 : one_ >= 0 ? 1 : peers_.count;
@@ -93,7 +93,7 @@ class DevicePort {
   TUTTI_HD bool is_sender() const { return block_.thread() + 1 == block_.threads(); }
   TUTTI_HD std::int32_t peer(std::int32_t k) const { return one_ >= 0 ? one_ : peers_[k]; }
   TUTTI_HD LinkEnd& end_of(std::int32_t peer) const {
-    return from_all_ ? memory_.links.shared[peer] : memory_.links.received[peer];
+    return from_all_ ? memory_.links.multicast[peer] : memory_.links.received[peer];
   }
   TUTTI_HD DeviceRoute route_from(std::int32_t peer) const { return DeviceRoute::of(peer, links_.rank, from_all_); }
   TUTTI_HD DeviceRoute route_out() const { return DeviceRoute::of(links_.rank, reader_, reader_ == links_.rank); }

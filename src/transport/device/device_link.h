@@ -31,10 +31,10 @@ struct LinkEnd {
 
 /// One rank's ends of one block's links; between kernels in its arena, within one in the block's shared memory.
 struct LinkTable {
-  LinkEnd sent[kMaxDeviceRanks];      ///< to each rank; to itself: the multicast link
-  LinkEnd received[kMaxDeviceRanks];  ///< from each rank, what was sent to this one
-  LinkEnd shared[kMaxDeviceRanks];    ///< from each rank, what was sent to all
-  LinkEnd limits[kMaxDeviceRanks];    ///< of `sent`: the first position without a credit, as far as was looked
+  LinkEnd sent[kMaxDeviceRanks];       ///< to each rank; to itself: the multicast link
+  LinkEnd received[kMaxDeviceRanks];   ///< from each rank, what was sent to this one
+  LinkEnd multicast[kMaxDeviceRanks];  ///< from each rank, what was sent to all
+  LinkEnd limits[kMaxDeviceRanks];     ///< of `sent`: the first position without a credit, as far as was looked
 };
 
 /// What lies beside a slot, stored before the counter tells of it.
@@ -121,8 +121,8 @@ struct DeviceRoute {
   std::int32_t home;
   std::int32_t writer;
 
-  TUTTI_HD static DeviceRoute of(std::int32_t writer, std::int32_t reader, bool shared) {
-    return DeviceRoute{shared ? writer : reader, writer};
+  TUTTI_HD static DeviceRoute of(std::int32_t writer, std::int32_t reader, bool multicast) {
+    return DeviceRoute{multicast ? writer : reader, writer};
   }
   TUTTI_HD bool is_to_all() const { return home == writer; }
 };
@@ -134,9 +134,9 @@ enum class LinkSide : std::uint8_t { kReader, kWriter };
 struct DeviceLinks {
   DeviceGeometry geometry;
   std::int32_t rank = 0;
-  bool wide = false;      ///< peers may be on other devices, see device_word.h
-  bool shared = false;    ///< all ranks are of one process: an address means the same to all of them
-  bool multimem = false;  ///< `to_mirrors` is of a multicast object
+  bool wide = false;            ///< peers may be on other devices, see device_word.h
+  bool single_process = false;  ///< all ranks are of one process: an address means the same to all of them
+  bool multimem = false;        ///< `to_mirrors` is of a multicast object
   std::byte* arenas[kMaxDeviceRanks] = {};
   /// What is announced to all, on this rank's device: for loads. nullptr: it lies in the writers' arenas.
   std::byte* mirror = nullptr;
@@ -153,7 +153,7 @@ struct DeviceLinks {
   }
   /// What a peer has lent; nullptr: it is not mapped here.
   TUTTI_HD const std::byte* lent(std::int32_t peer, std::uint64_t place) const {
-    if (shared) return reinterpret_cast<const std::byte*>(place);
+    if (single_process) return reinterpret_cast<const std::byte*>(place);
     const std::uint32_t index = LentPlace::region_of(place);
     if (index >= kLentRegions) return nullptr;
     const std::uint64_t begin = load_relaxed(region(peer, index));
@@ -162,8 +162,8 @@ struct DeviceLinks {
 
   TUTTI_HD LinkTable* table(std::uint32_t block) const { return at<LinkTable>(rank, block, 0); }
   /// What a reader has released of what `writer` sent to it, or to all; written by the reader, read by the writer.
-  TUTTI_HD LinkEnd* released(std::int32_t writer, std::int32_t reader, bool shared, std::uint32_t block) const {
-    const std::int32_t place = reader + (shared ? kMaxDeviceRanks : 0);
+  TUTTI_HD LinkEnd* released(std::int32_t writer, std::int32_t reader, bool multicast, std::uint32_t block) const {
+    const std::int32_t place = reader + (multicast ? kMaxDeviceRanks : 0);
     return at<LinkEnd>(writer, block, geometry.released_at()) + place;
   }
   /// Slots written so far.

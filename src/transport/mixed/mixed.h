@@ -43,9 +43,9 @@ class MixedEndpoint {
     near_->recv_release(near(route), bytes);
   }
 
-  bool can_send(Route route) { return route.shared || is_far(route.peer) ? far_->can_send(route) : true; }
+  bool can_send(Route route) { return route.multicast || is_far(route.peer) ? far_->can_send(route) : true; }
   bool lends(Route route, Bytes bytes) const {
-    return !route.shared && is_far(route.peer) && far_->lends(route, bytes);
+    return !route.multicast && is_far(route.peer) && far_->lends(route, bytes);
   }
   std::uint64_t bytes_moved() const { return far_->bytes_moved(); }
   void serve() { far_->serve(); }
@@ -68,7 +68,7 @@ class MixedEndpoint {
   bool is_far(Rank peer) const { return places_[static_cast<std::size_t>(peer.value)] < 0; }
   Rank near(Rank peer) const { return Rank{places_[static_cast<std::size_t>(peer.value)]}; }
   Route near(Route route) const {
-    return Route{route.shared && route.peer == kNoRank ? kNoRank : near(route.peer), route.shared, route.lane};
+    return Route{route.multicast && route.peer == kNoRank ? kNoRank : near(route.peer), route.multicast, route.lane};
   }
 
   std::unique_ptr<ShmEndpoint> near_;

@@ -77,7 +77,7 @@ class TcpEndpoint {
   };
 
   TcpEndpoint(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Place place, LogSource log);
-  static FrameKind kind_of(Route route) { return route.shared ? FrameKind::kShared : FrameKind::kUnicast; }
+  static FrameKind kind_of(Route route) { return route.multicast ? FrameKind::kMulticast : FrameKind::kUnicast; }
   TcpLink& link(Rank peer, std::uint16_t lane);
   void write(TcpLink& link);
   bool write_unsent();

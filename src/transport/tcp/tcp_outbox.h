@@ -41,7 +41,9 @@ class TcpOutbox {
   /// Whether anything waits to be written.
   bool unsent() const { return unsent_messages() || release_due_ || note_left_ != 0; }
   /// Whether a message does: all else is told again on the next connection.
-  bool unsent_messages() const { return link(FrameKind::kUnicast).unwritten() || link(FrameKind::kShared).unwritten(); }
+  bool unsent_messages() const {
+    return link(FrameKind::kUnicast).unwritten() || link(FrameKind::kMulticast).unwritten();
+  }
   /// Whether the socket, and not the peer's greeting, is what keeps something from being written.
   bool waits_for_socket() const { return note_left_ != 0 || (resumed_ && unsent()); }
   /// Writes what the socket takes. kAgain: it is full. kClosed: the connection is lost.

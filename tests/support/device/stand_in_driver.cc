@@ -208,12 +208,12 @@ Status StandInDriver::allocate_pooled(int device, Bytes bytes, void** memory) {
   return {};
 }
 Status StandInDriver::release_pooled(int, void* memory) { return give_back(memory); }
-Status StandInDriver::allocate_shared(Bytes bytes, void** memory) {
+Status StandInDriver::allocate_pinned(Bytes bytes, void** memory) {
   ++waits_for_kernels_;
-  TUTTI_TRY(failure("allocate_shared"));
+  TUTTI_TRY(failure("allocate_pinned"));
   return take(bytes.value, -1, memory);
 }
-Status StandInDriver::release_shared(void* memory) {
+Status StandInDriver::release_pinned(void* memory) {
   ++waits_for_kernels_;
   return give_back(memory);
 }

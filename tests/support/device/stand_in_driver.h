@@ -94,8 +94,8 @@ class StandInDriver final : public DeviceDriver {
   Status export_memory(int device, void* memory, Handle* handle) override;
   Status open_memory(int device, const Handle& handle, void** memory) override;
   Status close_memory(int device, void* memory) override;
-  Status allocate_shared(Bytes bytes, void** memory) override;
-  Status release_shared(void* memory) override;
+  Status allocate_pinned(Bytes bytes, void** memory) override;
+  Status release_pinned(void* memory) override;
   Place place_of(const void* memory) override;
   Status create_stream(int device, Stream* stream) override;
   Status synchronize(Stream stream) override;
