@@ -41,7 +41,7 @@ std::vector<std::unique_ptr<Executor>> make_executors(int ranks) {
     std::unique_ptr<ShmEndpoint> endpoint;
     require(ShmEndpoint::open(geometry, rank, segments, &endpoint));
     executors.push_back(std::make_unique<CpuExecutor<ShmEndpoint>>(
-        std::move(endpoint), LadderPolicy::choose(ranks > 2, -1), PeerPolicy{Lane{0}}));
+        std::move(endpoint), LadderPolicy::choose(ranks > 2, -1), PointToPointPolicy{Lane{0}}));
   }
   return executors;
 }

@@ -58,7 +58,7 @@ Status CallDriver::begin(std::span<Transfer> transfers, RunningCall::Way way, Ex
   running_.way = way;
   running_.executor = &executor;
   transfers_ = transfers;
-  board_.begin_peers(turns_.number());
+  board_.begin_point_to_point(turns_.number());
   running_.timeout = timeout();
   judge_.begin();
   return {};
@@ -95,11 +95,11 @@ std::uint64_t CallDriver::begin_finalize() {
 }
 
 Status CallDriver::run_begun() {
-  return running_.exchanges() ? executor().run(transfers_, judge_) : executor().run(binder_.launch(), judge_);
+  return running_.is_point_to_point() ? executor().run(transfers_, judge_) : executor().run(binder_.launch(), judge_);
 }
 
 void CallDriver::start() {
-  if (running_.exchanges()) {
+  if (running_.is_point_to_point()) {
     executor().start(transfers_);
   } else {
     executor().start(binder_.launch());

@@ -114,7 +114,7 @@ class CallDriver {
   bool closed_ = false;
   TurnQueue turns_;
   RunningCall running_;
-  std::span<Transfer> transfers_;  // of what runs, if it exchanges
+  std::span<Transfer> transfers_;  // of what runs, if it is point-to-point
   LaunchBinder binder_;            // of what runs, if it does not
 };
 

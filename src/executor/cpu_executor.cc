@@ -16,7 +16,7 @@ constexpr std::chrono::nanoseconds kFirstCheck{1'000'000};
 
 template <Endpoint E>
 void CpuExecutor<E>::start(const Launch& launch) {
-  exchanging_ = false;
+  runs_transfers_ = false;
   work_.bind(launch);
   const Schedule& schedule = *launch.schedule;
   tiles_ = schedule.steps_per_lane == 0 ? 0 : binding().tiles();
@@ -38,10 +38,10 @@ void CpuExecutor<E>::start(const Launch& launch) {
 
 template <Endpoint E>
 Progress CpuExecutor<E>::advance() {
-  if (exchanging_) {
-    const Progress exchanged = exchange_.advance();
-    awaited_ = exchange_.awaited();
-    return exchanged == Progress::kDone && !settled() ? Progress::kAgain : exchanged;
+  if (runs_transfers_) {
+    const Progress outcome = point_to_point_.advance();
+    awaited_ = point_to_point_.awaited();
+    return outcome == Progress::kDone && !settled() ? Progress::kAgain : outcome;
   }
   awaited_ = kNoRank;
   bool done = true;
@@ -57,7 +57,7 @@ Progress CpuExecutor<E>::advance() {
 /// which nobody would push after the call.
 template <Endpoint E>
 bool CpuExecutor<E>::settled() {
-  if (!kNetwork && (exchanging_ || !launch().peers_read_input)) return true;
+  if (!kNetwork && (runs_transfers_ || !launch().peers_read_input)) return true;
   return endpoint_->references_released(&awaited_);
 }
 
@@ -245,10 +245,10 @@ Status CpuExecutor<E>::run(const Launch& launch, WaitMonitor& monitor) {
 
 template <Endpoint E>
 void CpuExecutor<E>::start(std::span<Transfer> transfers) {
-  exchanging_ = true;
+  runs_transfers_ = true;
   awaited_ = kNoRank;
   mismatched_ = kNoRank;
-  exchange_.start(transfers);
+  point_to_point_.start(transfers);
 }
 
 template <Endpoint E>

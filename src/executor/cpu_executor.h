@@ -8,7 +8,7 @@
 #include "core/ladder.h"
 #include "executor/endpoint_links.h"
 #include "executor/executor.h"
-#include "executor/peer_exchange.h"
+#include "executor/point_to_point.h"
 #include "executor/step_work.h"
 #include "schedule/peer_list.h"
 
@@ -19,11 +19,11 @@ namespace tutti {
 template <Endpoint E>
 class CpuExecutor final : public Executor {
  public:
-  /// `peers`: of sends and receives.
-  CpuExecutor(std::unique_ptr<E> endpoint, const LadderPolicy& ladder, const PeerPolicy& peers)
+  /// `transfers`: of sends and receives.
+  CpuExecutor(std::unique_ptr<E> endpoint, const LadderPolicy& ladder, const PointToPointPolicy& transfers)
       : endpoint_(std::move(endpoint)),
         links_(*endpoint_),
-        exchange_(*endpoint_, peers),
+        point_to_point_(*endpoint_, transfers),
         policy_(ladder),
         poll_delay_(ladder.has_cores),
         rank_(endpoint_->rank().value),
@@ -39,14 +39,14 @@ class CpuExecutor final : public Executor {
 
   Rank awaited() const override { return awaited_; }
   /// A slow peer is not a silent one: also what has come in part counts.
-  std::uint64_t progress() const override { return progress_ + exchange_.progress() + links_.bytes_moved(); }
+  std::uint64_t progress() const override { return progress_ + point_to_point_.progress() + links_.bytes_moved(); }
   Rank mismatched() const override { return mismatched_; }
   std::size_t scratch_bytes() const override {
-    return work_.scratch_bytes() + exchange_.kept_bytes() + links_.memory_bytes();
+    return work_.scratch_bytes() + point_to_point_.kept_bytes() + links_.memory_bytes();
   }
   void sleep(std::chrono::nanoseconds slice) override { endpoint_->sleep(slice); }
   RankLinks& links() override { return links_; }
-  const OpenTransfers& transfers() const override { return exchange_; }
+  const OpenTransfers& transfers() const override { return point_to_point_; }
 
  private:
   enum class Outcome : std::uint8_t { kDone, kBlocked, kMismatch, kNotByReference };
@@ -73,8 +73,8 @@ class CpuExecutor final : public Executor {
 
   std::unique_ptr<E> endpoint_;
   EndpointLinks<E> links_;
-  PeerExchange<E> exchange_;
-  bool exchanging_ = false;  // the running operation is one of exchange_
+  PointToPoint<E> point_to_point_;
+  bool runs_transfers_ = false;  // the running operation is one of point_to_point_
   LadderPolicy policy_;
   CoreContention contention_;
   PollDelay poll_delay_;

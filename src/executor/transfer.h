@@ -26,7 +26,7 @@ struct Transfer {
 };
 
 /// The transfers of the operation that runs, or ran last, as a wait for them is judged. By the thread that drives them.
-/// An interface, because the judge is compiled once and PeerExchange once per transport.
+/// An interface, because the judge is compiled once and PointToPoint once per transport.
 class OpenTransfers {
  public:
   virtual ~OpenTransfers() = default;

@@ -38,12 +38,13 @@ std::vector<std::unique_ptr<Executor>> make_executors(bool shm, int ranks) {
   for (Rank rank{0}; rank.value < ranks; ++rank) {
     if (!shm) {
       executors.push_back(std::make_unique<CpuExecutor<InprocEndpoint>>(std::make_unique<InprocEndpoint>(fabric, rank),
-                                                                        ladder, PeerPolicy{Lane{0}}));
+                                                                        ladder, PointToPointPolicy{Lane{0}}));
       continue;
     }
     std::unique_ptr<ShmEndpoint> endpoint;
     EXPECT_TRUE(ShmEndpoint::open(geometry, rank, segments, &endpoint).ok());
-    executors.push_back(std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder, PeerPolicy{Lane{0}}));
+    executors.push_back(
+        std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder, PointToPointPolicy{Lane{0}}));
   }
   return executors;
 }

@@ -122,10 +122,10 @@ Culprit find_culprit(const Call& mine, Rank awaited, int ranks, const BoardReade
     if (theirs == nullptr) return {rank, fmt::format("rank {} has sent nothing", rank.value)};
     const BoardState state = theirs->state();
     const Rank next = state.waiting_for.among(ranks);
-    const bool exchanges = state.state == CallState::kPeers && next != kNoRank && next != rank;
+    const bool in_transfers = state.state == CallState::kPointToPoint && next != kNoRank && next != rank;
     const bool is_held_up =
         state.state == CallState::kRunning && next != kNoRank && next != rank && holds_up(next, state.sequence, board);
-    if (state.sequence < mine.sequence && (exchanges || is_held_up)) {  // it comes here when its own wait is over
+    if (state.sequence < mine.sequence && (in_transfers || is_held_up)) {  // it comes here when its own wait is over
       rank = next;
       continue;
     }

@@ -20,7 +20,7 @@ struct RunningCall {
   Way way = Way::kHost;
   double timeout = 0;  ///< seconds, as it was when the operation began; 0: for ever
 
-  bool exchanges() const { return call.collective == Collective::kSendRecv; }
+  bool is_point_to_point() const { return call.collective == Collective::kSendRecv; }
   /// A collective in which no rank has anything to move. Of an all-to-all-v nobody knows all counts.
   bool is_empty() const {
     return call.count == 0 && call.collective != Collective::kBarrier && call.collective != Collective::kAllToAllV;

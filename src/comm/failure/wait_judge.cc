@@ -39,7 +39,7 @@ Status WaitJudge::check(Rank awaited, std::uint64_t progress) {
   }
   TUTTI_TRY(failures_.adopt_cause());
   ask_far_ranks();
-  const bool collective = !running_.exchanges();
+  const bool collective = !running_.is_point_to_point();
   TUTTI_TRY(collective ? look_for_disagreement() : look_for_transfer_faults());
   if (Status fault = running_.executor->fault(); !fault.ok()) return failures_.fail_for_good(std::move(fault), kNoRank);
   if (running_.executor->waits_for_device()) {
@@ -86,13 +86,13 @@ Status WaitJudge::look_for_transfer_faults() {
 }
 
 std::string WaitJudge::what_runs() const {
-  if (!running_.exchanges()) return describe(running_.call);
+  if (!running_.is_point_to_point()) return describe(running_.call);
   const Transfer* const open = transfers_.open_transfer();
   return open != nullptr ? describe(*open) : "sends that nobody has taken yet";
 }
 
 Culprit WaitJudge::culprit_of_wait(Rank awaited) const {
-  if (running_.exchanges()) return find_silent_peer(rank_, awaited, ranks_, peers_.boards());
+  if (running_.is_point_to_point()) return find_silent_peer(rank_, awaited, ranks_, peers_.boards());
   // A kernel names any one of those that it waits for, and may have named it long ago.
   if (running_.way == RunningCall::Way::kDevice)
     return find_absent(running_.call, rank_, awaited, ranks_, peers_.boards());
@@ -134,7 +134,7 @@ Status WaitJudge::odd_message(Rank from) {
 // What a far rank had done is not known for sure; who waits for it directly does know, and tells all others
 // (docs/design/failure.md).
 bool WaitJudge::concerns(Rank peer, Liveness liveness, Rank awaited) const {
-  if (!running_.exchanges()) {
+  if (!running_.is_point_to_point()) {
     if (peers_.has_finished(peer, running_.call.sequence)) return false;
     return !peers_.is_far(peer) || awaited == peer || waits_in_circle(rank_, awaited, ranks_, peers_.boards());
   }
@@ -199,7 +199,7 @@ Status WaitJudge::look_at_clock(Rank awaited, std::uint64_t progress) {
   if (timeout <= 0 || waited < timeout) return {};
   const Culprit culprit = culprit_of_wait(awaited);
   const std::string others =
-      running_.exchanges() ? std::string() : others_missing(running_.call, rank_, ranks_, peers_.boards());
+      running_.is_point_to_point() ? std::string() : others_missing(running_.call, rank_, ranks_, peers_.boards());
   return failures_.fail_for_good(fail(Code::kTimeout, "rank {} waited {:.1f} s in {}: {}{}", rank_.value, waited,
                                       what_runs(), culprit.what, others),
                                  culprit.rank);
@@ -216,11 +216,11 @@ Status WaitJudge::kernel_timed_out(const Call& call, Rank awaited) {
 void WaitJudge::warn_of_wait(Rank awaited, double waited) {
   warned_ = true;
   // Who waits for ever for anybody's message is a server between two requests: nobody is late.
-  const Transfer* const open = running_.exchanges() ? transfers_.open_transfer() : nullptr;
+  const Transfer* const open = running_.is_point_to_point() ? transfers_.open_transfer() : nullptr;
   if (running_.timeout <= 0 && open != nullptr && open->kind == Transfer::Kind::kReceive && open->peer == kNoRank)
     return;
   const Culprit culprit = culprit_of_wait(awaited);
-  if (running_.exchanges())
+  if (running_.is_point_to_point())
     return log(LogLevel::kWarn, source_, "{} has waited {:.1f} s: {}", what_runs(), waited, culprit.what);
   const std::string absent = missing_ranks(running_.call, rank_, ranks_, peers_.boards());
   log(LogLevel::kWarn, source_, "{} has waited {:.1f} s; not there: {}; {}", describe(running_.call), waited,

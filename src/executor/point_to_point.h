@@ -21,16 +21,16 @@
 
 namespace tutti {
 
-struct PeerPolicy {
+struct PointToPointPolicy {
   Lane lane;                                                 ///< of the endpoint's links, for itself
   Bytes most_kept{std::numeric_limits<std::size_t>::max()};  ///< of unexpected messages from all peers together
 };
 
 /// One per rank and communicator; driven by one thread at a time. What arrived unexpectedly stays from batch to batch.
 template <Endpoint E>
-class PeerExchange final : public OpenTransfers {
+class PointToPoint final : public OpenTransfers {
  public:
-  PeerExchange(E& endpoint, const PeerPolicy& policy);
+  PointToPoint(E& endpoint, const PointToPointPolicy& policy);
 
   /// Begins a batch; the one before has ended or the communicator failed. `transfers` stay in place until it ends.
   void start(std::span<Transfer> transfers);
@@ -111,7 +111,7 @@ class PeerExchange final : public OpenTransfers {
   void note_awaited(Rank peer);
 
   E& endpoint_;
-  const PeerPolicy policy_;
+  const PointToPointPolicy policy_;
   Rank self_;
   Bytes piece_;
   std::span<Transfer> transfers_;
