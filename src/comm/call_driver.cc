@@ -42,7 +42,7 @@ Status CallDriver::prepare_to_begin() {
 
 Status CallDriver::begin(const CallArguments& arguments, bool* nothing_to_run) {
   TUTTI_TRY(prepare_to_begin());
-  announce(arguments, RunningCall::Way::kHost, host_);
+  post_call(arguments, RunningCall::Way::kHost, host_);
   *nothing_to_run = running_.is_empty();
   if (*nothing_to_run) return {};
   const Bytes block = binder_.bind(arguments, running_.call, &binder_.plans());
@@ -64,7 +64,7 @@ Status CallDriver::begin(std::span<Transfer> transfers, RunningCall::Way way, Ex
   return {};
 }
 
-void CallDriver::announce(const CallArguments& arguments, RunningCall::Way way, Executor& executor) {
+void CallDriver::post_call(const CallArguments& arguments, RunningCall::Way way, Executor& executor) {
   describe_call(arguments, turns_.begin_number(), &running_.call);
   running_.way = way;
   running_.executor = &executor;
@@ -73,7 +73,7 @@ void CallDriver::announce(const CallArguments& arguments, RunningCall::Way way, 
   judge_.begin();
 }
 
-void CallDriver::announce_memory_unknown(const CallArguments& arguments) {
+void CallDriver::post_memory_unknown(const CallArguments& arguments) {
   describe_call(arguments, turns_.number() + 1, &running_.call);
   running_.call.memory_unknown = true;
   running_.way = RunningCall::Way::kHost;

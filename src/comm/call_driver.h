@@ -74,9 +74,9 @@ class CallDriver {
   /// Not ok: no operation begins any more. Else the last call is forgotten, and the next one bound anew.
   Status prepare_to_begin();
   /// Gives the call its number and writes it on the board, where peers can read it; from now on its waits are judged.
-  void announce(const CallArguments& arguments, RunningCall::Way way, Executor& executor);
-  /// Announces the next call before its begin(), while it is not known whether the call is on host memory.
-  void announce_memory_unknown(const CallArguments& arguments);
+  void post_call(const CallArguments& arguments, RunningCall::Way way, Executor& executor);
+  /// Posts the next call before its begin(), while it is not known whether the call is on host memory.
+  void post_memory_unknown(const CallArguments& arguments);
   /// `executor` may be another one than the host's, which moves the data of these transfers.
   Status begin(std::span<Transfer> transfers, RunningCall::Way way, Executor& executor);
   /// Finalize is a collective that moves nothing. Returns the number of the last call before it.

@@ -61,9 +61,9 @@ Status DeviceCalls::begin(const CallArguments& arguments, bool* nothing_to_run, 
   if (!arguments.on_device && !arguments.staged) return driver_.begin(arguments, nothing_to_run);
   if (!on_cuda_stream) TUTTI_TRY(side_->follow_default_stream(arguments, driver_.turns().number() + 1));
   if (arguments.staged) {
-    driver_.announce(arguments, RunningCall::Way::kStaged, *side_->staged());
+    driver_.post_call(arguments, RunningCall::Way::kStaged, *side_->staged());
   } else {
-    driver_.announce(arguments, RunningCall::Way::kDevice, *side_->executor());
+    driver_.post_call(arguments, RunningCall::Way::kDevice, *side_->executor());
   }
   *nothing_to_run = driver_.running().is_empty();
   if (*nothing_to_run) return {};
@@ -165,7 +165,7 @@ Status DeviceCalls::ask_memory_kind(const CallArguments& arguments) {
   if (call.sequence == driver_.turns().number() + 1 && call.memory_unknown) return {};  // it stands there
   TUTTI_TRY(driver_.prepare_to_begin());
   TUTTI_TRY(kernels_.look_at_graphs());
-  driver_.announce_memory_unknown(arguments);
+  driver_.post_memory_unknown(arguments);
   return {};
 }
 

@@ -99,7 +99,7 @@ void Operation::end(Status status) {
   comm_->call_driver().board().post_awaited(kNoRank);
   status_ = comm_->call_driver().finish(std::move(status), ticket_);
   gate_.reset();  // a call that has not begun lets the stream go on
-  comm_->turns().announce();
+  comm_->turns().notify();
   state_ = State::kEnded;
 }
 

@@ -83,7 +83,7 @@ class DevicePort {
     if (reader_ < 0) return;
     if (small_) return fill_cell();
     if (!is_sender()) return;
-    announce(SlotMark{fingerprint_, lent_});
+    publish(SlotMark{fingerprint_, lent_});
   }
 
  private:
@@ -146,7 +146,7 @@ class DevicePort {
     const DeviceRoute route = route_from(peer(k));
     const std::uint64_t position = end_of(peer(k)).slots;
     DeviceSpin spin(watch_, block_.index(), peer(k));
-    while (load_acquire(links_.head(route, block_.index()), links_.wide) <= position)  // pairs with announce()
+    while (load_acquire(links_.head(route, block_.index()), links_.wide) <= position)  // pairs with publish()
       if (!spin.go_on()) return false;
     spin.end();
     if (from_all_ && links_.mirror != nullptr) alias_fence();
@@ -227,7 +227,7 @@ class DevicePort {
   TUTTI_HD bool is_multicast() const { return links_.multimem && reader_ == links_.rank; }
 
   /// A slot's mark, and the counter that tells of it; both pair with await_slot().
-  TUTTI_HD void announce(const SlotMark& mark) {
+  TUTTI_HD void publish(const SlotMark& mark) {
     SlotMark* const place = links_.mark(route_out(), block_.index(), position_, LinkSide::kWriter);
     std::uint64_t* const head = links_.head(route_out(), block_.index(), LinkSide::kWriter);
     if (!is_multicast()) {
