@@ -110,7 +110,7 @@ Status CallDriver::advance(bool look, bool* done) {
   const Progress progress = executor().advance();
   *done = progress == Progress::kDone;
   if (*done || (progress == Progress::kAgain && !look && !judge_.alarmed())) return {};
-  if (look) executor().links().serve();  // what it waits for may wait for connections that it does not look at
+  if (look) executor().links().make_progress();  // what it waits for may wait for connections that it does not look at
   board_.post_awaited(executor().awaited());
   return judge_.check(executor().awaited(), executor().progress());
 }

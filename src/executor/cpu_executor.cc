@@ -80,7 +80,8 @@ auto CpuExecutor<E>::advance_lane(LaneState& lane, std::uint32_t index) -> Outco
     }
   }
   while (run_aside(lane, asides))
-    if constexpr (kNetwork) endpoint_->serve();  // what connections did not take yet need not wait for all the copies
+    if constexpr (kNetwork)
+      endpoint_->make_progress();  // what connections did not take yet need not wait for all the copies
   return Outcome::kDone;
 }
 

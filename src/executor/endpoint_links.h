@@ -16,8 +16,8 @@ class EndpointLinks final : public RankLinks {
   Capabilities capabilities() const override { return endpoint_.capabilities(); }
   CallBoard& board() override { return endpoint_.board(); }
   const CallBoard* board(Rank peer) const override { return endpoint_.board(peer); }
-  void serve() override {
-    if constexpr (kNetwork) endpoint_.serve();
+  void make_progress() override {
+    if constexpr (kNetwork) endpoint_.make_progress();
   }
   bool delivered([[maybe_unused]] Rank* late) override {
     if constexpr (kNetwork) return endpoint_.delivered(late);

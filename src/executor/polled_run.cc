@@ -18,7 +18,7 @@ Status run_polled(Executor& executor, WaitMonitor& monitor, std::chrono::microse
     return outcome == Progress::kDone;
   };
   const auto is_worth_it = [&](bool sleeps) -> Status {
-    if (sleeps) executor.links().serve();
+    if (sleeps) executor.links().make_progress();
     const auto now = Clock::now();
     if (outcome != Progress::kFailed && !monitor.alarmed() && now < next_check) return {};
     next_check = now + kAwake;

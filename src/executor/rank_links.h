@@ -23,8 +23,8 @@ class RankLinks {
   /// A peer's, or nullptr where it cannot be read.
   virtual const CallBoard* board(Rank peer) const = 0;
 
-  /// Serves the links of a rank that waits for something else than an operation.
-  virtual void serve() = 0;
+  /// Moves what waits in the links of a rank that waits for something else than an operation.
+  virtual void make_progress() = 0;
   /// Whether all that was sent is in its readers' hands or their operating systems', so that the links may close; else
   /// `late` is one of those it is not. Goes on delivering.
   virtual bool delivered(Rank* late) = 0;

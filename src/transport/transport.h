@@ -114,7 +114,7 @@ concept NetworkEndpoint = Endpoint<E> && requires(E e, const E c, Route route, B
   /// Grows with every byte.
   { c.bytes_moved() } -> std::same_as<std::uint64_t>;
   /// Moves and reconnects whatever waits, for a rank that waits for something else than messages.
-  { e.serve() } -> std::same_as<void>;
+  { e.make_progress() } -> std::same_as<void>;
   /// Whether all that was sent is in the readers' hands or their operating systems', so that this end may close; else
   /// `late` is one of those it is not. Goes on delivering.
   { e.delivered(late) } -> std::same_as<bool>;

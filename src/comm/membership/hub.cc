@@ -251,7 +251,7 @@ Status Hub::acquire(const Settings& settings, std::shared_ptr<Hub>* hub) {
   Hub* const raw = made.get();
   registry.hubs.emplace_back(raw, false);
   if (const Status started = start_thread(
-          "tutti-hub", [raw] { raw->serve(); }, &raw->thread_);
+          "tutti-hub", [raw] { raw->run(); }, &raw->thread_);
       !started.ok()) {
     registry.hubs.pop_back();
     return started;
@@ -289,7 +289,7 @@ Status Hub::open(const Settings& settings) {
   return {};
 }
 
-void Hub::serve() {
+void Hub::run() {
   loop_.run([this](const Status& why) { fail_all(why); });
   unix_acceptor_.reset();
   tcp_acceptor_.reset();

@@ -130,7 +130,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   static Status lasting(std::type_index type, const std::function<std::shared_ptr<void>()>& make, void** object);
   Hub();
   Status open(const Settings& settings);
-  void serve();
+  void run();
   bool expects(const Socket& connected) const;
   bool lookup(Role role, const KeyId& id, Key* secret);
   void admit(const std::shared_ptr<Connection>& connection);

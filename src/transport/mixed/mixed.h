@@ -48,7 +48,7 @@ class MixedEndpoint {
     return !route.multicast && is_far(route.peer) && far_->lends(route, bytes);
   }
   std::uint64_t bytes_moved() const { return far_->bytes_moved(); }
-  void serve() { far_->serve(); }
+  void make_progress() { far_->make_progress(); }
   bool delivered(Rank* late) { return far_->delivered(late); }
   bool hears(Rank peer) { return far_->hears(peer); }
   std::size_t memory_bytes() const { return far_->memory_bytes(); }

@@ -136,7 +136,7 @@ void TcpEndpoint::look_around() {
   if (!unsent_.empty()) write_unsent();
 }
 
-bool TcpEndpoint::serve_lenders(Rank* late) {
+bool TcpEndpoint::lenders_released(Rank* late) {
   std::erase_if(lenders_, [](TcpLink* one) {
     if (!one->has_lent()) return true;
     one->read_all();
@@ -156,7 +156,7 @@ bool TcpEndpoint::references_released(Rank* late) {
     unsent_.front()->read_all();  // what the peer has to say may be what it waits for us to read
     return false;
   }
-  return serve_lenders(late);
+  return lenders_released(late);
 }
 
 void TcpEndpoint::revoke_references() {
@@ -192,7 +192,7 @@ std::size_t TcpEndpoint::memory_bytes() const {
   return bytes;
 }
 
-void TcpEndpoint::serve() {
+void TcpEndpoint::make_progress() {
   look_around();
   for (TcpLink* one : made_) {
     one->read_all();

@@ -56,7 +56,7 @@ class TcpEndpoint {
   /// What a rank does that found nothing where it looked: writes what connections did not take before, and finds new
   /// connections. Two loads where there is nothing to do.
   void look_around();
-  void serve();
+  void make_progress();
   bool delivered(Rank* late);
   bool hears(Rank peer);
 
@@ -81,7 +81,7 @@ class TcpEndpoint {
   TcpLink& link(Rank peer, std::uint16_t lane);
   void write(TcpLink& link);
   bool write_unsent();
-  bool serve_lenders(Rank* late);
+  bool lenders_released(Rank* late);
 
   TcpStreamSource& streams_;
   const TcpGeometry geometry_;
