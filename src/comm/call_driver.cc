@@ -106,11 +106,11 @@ void CallDriver::start() {
   }
 }
 
-Status CallDriver::advance(bool look, bool* done) {
+Status CallDriver::advance(bool check, bool* done) {
   const Progress progress = executor().advance();
   *done = progress == Progress::kDone;
-  if (*done || (progress == Progress::kAgain && !look && !judge_.alarmed())) return {};
-  if (look) executor().links().make_progress();  // what it waits for may wait for connections that it does not look at
+  if (*done || (progress == Progress::kAgain && !check && !judge_.alarmed())) return {};
+  if (check) executor().links().make_progress();  // what it waits for may wait for connections that it does not look at
   board_.post_awaited(executor().awaited());
   return judge_.check(executor().awaited(), executor().progress());
 }

@@ -61,9 +61,9 @@ class CallDriver {
   Status begin(const CallArguments& arguments, bool* nothing_to_run);
   Status begin(std::span<Transfer> transfers) { return begin(transfers, RunningCall::Way::kHost, host_); }
   void start();
-  /// Moves what can be moved; never blocks. `look`: it has waited for a while, so ask whether that is worth it. Not ok:
-  /// it has failed, and is to be finished.
-  Status advance(bool look, bool* done);
+  /// Moves what can be moved; never blocks. `check`: it has waited for a while, so ask whether that is worth it. Not
+  /// ok: it has failed, and is to be finished.
+  Status advance(bool check, bool* done);
   /// Gives the turn back; returns how the operation ended.
   Status finish(Status status, std::uint64_t ticket);
   /// In a handler of an exception: what it means for the caller of the running operation.

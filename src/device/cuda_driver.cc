@@ -187,7 +187,7 @@ class CudaDriver final : public DeviceDriver {
   }
   Stream default_stream() override { return cudaStreamLegacy; }
   Stream per_thread_stream() override { return cudaStreamPerThread; }
-  Status look_at(Stream stream, StreamTraits* traits) override {
+  Status find_traits(Stream stream, StreamTraits* traits) override {
     *traits = StreamTraits{};
     traits->is_apart = stream != cudaStreamLegacy && stream != cudaStreamPerThread;
     if (!traits->is_apart) return {};

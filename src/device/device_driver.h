@@ -110,7 +110,7 @@ class DeviceDriver {
   /// What stands for another stream in each thread.
   virtual Stream per_thread_stream() = 0;
   /// Of any stream, also one that is captured. Begins to use no device.
-  virtual Status look_at(Stream stream, StreamTraits* traits) = 0;
+  virtual Status find_traits(Stream stream, StreamTraits* traits) = 0;
   virtual Status create_event(int device, Event* event) = 0;
   virtual Status destroy_event(Event event) = 0;
   virtual Status record(int device, Event event, Stream stream) = 0;

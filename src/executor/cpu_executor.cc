@@ -79,9 +79,9 @@ auto CpuExecutor<E>::advance_lane(LaneState& lane, std::uint32_t index) -> Outco
       ++lane.tile;
     }
   }
+  // What connections did not take yet need not wait for all the copies.
   while (run_aside(lane, asides))
-    if constexpr (kNetwork)
-      endpoint_->make_progress();  // what connections did not take yet need not wait for all the copies
+    if constexpr (kNetwork) endpoint_->make_progress();
   return Outcome::kDone;
 }
 

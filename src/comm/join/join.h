@@ -35,7 +35,7 @@ struct JoinRequest {
   Bytes segment_bytes{0};  ///< this rank's shared memory, which all ranks of its host map; 0: none
   /// Asked by the joining thread now and then: not ok ends the join, for all ranks, by that; empty: nothing but the
   /// join itself can end it.
-  std::function<Status()> look;
+  std::function<Status()> check;
   /// Up to so many processes each is connected to all others, more of them to a few (process_order.h). Equal on all
   /// ranks.
   std::size_t mesh = 32;

@@ -107,7 +107,7 @@ Status JoinTask::run_stages(const BeforeReady& before_ready, const std::function
   return status_;
 }
 
-/// Waits for the stage's end, and asks JoinRequest::look meanwhile. kTimeout: it lasts although the deadline has
+/// Waits for the stage's end, and asks JoinRequest::check meanwhile. kTimeout: it lasts although the deadline has
 /// passed, and the time in which the loop would have ended it.
 Status JoinTask::wait_while(Stage stage) {
   const Deadline& deadline = request_.deadline;
@@ -116,11 +116,11 @@ Status JoinTask::wait_while(Stage stage) {
     if (Clock::now() >= last)
       return fail(Code::kTimeout,
                   "the join did not end within its deadline: the service thread of this process is held up");
-    if (told_ || !request_.look) continue;
-    const Status looked = request_.look();
-    if (looked.ok()) continue;
+    if (told_ || !request_.check) continue;
+    const Status checked = request_.check();
+    if (checked.ok()) continue;
     told_ = true;
-    hub_->loop().post([self = shared_from_this(), looked] { self->report(looked); });
+    hub_->loop().post([self = shared_from_this(), checked] { self->report(checked); });
   }
   return {};
 }

@@ -82,7 +82,7 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   Status own_failure_;
   std::vector<Rank> missing_;
   int refusals_ = 0;
-  bool told_ = false;  // the loop knows that JoinRequest::look has ended the join; the joining thread's
+  bool told_ = false;  // the loop knows that JoinRequest::check has ended the join; the joining thread's
   EventLoop::TimerId deadline_timer_ = 0;
   EventLoop::TimerId warn_timer_ = 0;
 

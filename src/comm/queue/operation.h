@@ -37,8 +37,8 @@ class Operation {
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  /// Moves what can be moved; never blocks. `look`: it has been waiting for a while, so ask the communicator about it.
-  State poll(bool look);
+  /// Moves what can be moved; never blocks. `check`: it has been waiting for a while, so ask the communicator about it.
+  State poll(bool check);
   State state() const { return state_; }
   /// It waits for operations of its communicator before it.
   bool is_queued() const { return state_ == State::kQueued && !comm_->turns().is_turn(ticket_); }
@@ -55,7 +55,7 @@ class Operation {
   }
 
  private:
-  State step(bool look);
+  State step(bool check);
   bool may_begin();
   bool has_place();
   State watch();
@@ -86,12 +86,12 @@ class OperationLadder {
   /// After a round of polls that moved something or not.
   bool climb(bool moved);
   /// It is time to ask the communicators, about once a millisecond.
-  bool look() const { return look_; }
+  bool is_check_due() const { return check_due_; }
 
  private:
   Ladder ladder_;
-  std::chrono::nanoseconds looked_{0};
-  bool look_ = false;
+  std::chrono::nanoseconds checked_{0};
+  bool check_due_ = false;
 };
 
 }  // namespace tutti

@@ -193,7 +193,7 @@ Status DeviceExecutor::put_on(const Launch& whole, DeviceDriver::Stream stream, 
       DeviceWatch{place.links.stop(), report_, seconds < kForever ? static_cast<std::uint64_t>(seconds * 1e9) : 0};
   place.scratch = scratch_.memory;
   if (DeviceBorrower* const borrower = rank_links_->borrower(); borrower != nullptr) {
-    TUTTI_TRY(borrower->look(stream));
+    TUTTI_TRY(borrower->map_published(stream));
     rank_links_->lender()->settle([this] { return !reported("a call").ok(); });
   }
   if (launch.lends) lend(&launch, &place);

@@ -94,7 +94,7 @@ class DeviceBorrower {
 
   /// Maps what peers have published since; kernels that are put on `stream` after all earlier ones know it. A load a
   /// peer where nothing changed. Not ok: the device has failed.
-  Status look(DeviceDriver::Stream stream);
+  Status map_published(DeviceDriver::Stream stream);
   /// What is mapped; it is the caller's to close.
   std::vector<void*> end();
 

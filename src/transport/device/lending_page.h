@@ -20,7 +20,7 @@ struct LendingPage {
   /// In an answer: the memory could not be mapped.
   static constexpr std::uint32_t kRefused = std::uint32_t{1} << 31;
 
-  std::atomic<std::uint64_t> changes;  ///< of states; release, pairs with DeviceBorrower::look()
+  std::atomic<std::uint64_t> changes;  ///< of states; release, pairs with DeviceBorrower::map_published()
   Region regions[kLentRegions];
   /// To each rank's regions: the state that this page's owner has dealt with; release, pairs with
   /// DeviceLender::have_all_answered(). An odd one: its kernels know the address.

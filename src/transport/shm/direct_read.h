@@ -51,7 +51,7 @@ class DirectReads {
   void revoke();
 
   /// Reader: tries the writer's offer, once. One load when there is nothing to do.
-  void look(Rank writer) {
+  void try_offer_once(Rank writer) {
     if (!tried_[index(writer)] &&
         pages_[index(writer)]->offered.load(std::memory_order_acquire) != 0)  // pairs: offer()
       try_offer(writer);

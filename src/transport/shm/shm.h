@@ -60,7 +60,7 @@ class ShmEndpoint {
     RecvRing& ring = recv_ring(route, bytes);
     ring.release();
     ring.writer->wake_if_announced();
-    if (bytes.value > ShmLayout::kCellBytes) direct_.look(route.peer);
+    if (bytes.value > ShmLayout::kCellBytes) direct_.try_offer_once(route.peer);
   }
 
   void announce_sleep();

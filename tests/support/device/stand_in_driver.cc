@@ -277,7 +277,7 @@ Status StandInDriver::destroy_stream(Stream stream) {
 DeviceDriver::Stream StandInDriver::default_stream() { return default_stream_; }
 DeviceDriver::Stream StandInDriver::per_thread_stream() { return &own_handle; }
 // As with CUDA, what is created here does not wait for the default stream; what each thread has does.
-Status StandInDriver::look_at(Stream stream, StreamTraits* traits) {
+Status StandInDriver::find_traits(Stream stream, StreamTraits* traits) {
   *traits = {stream_at(stream).device, stream != default_stream_ && stream != &own_handle};
   return {};
 }

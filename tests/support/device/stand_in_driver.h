@@ -102,7 +102,7 @@ class StandInDriver final : public DeviceDriver {
   Status destroy_stream(Stream stream) override;
   Stream default_stream() override;
   Stream per_thread_stream() override;
-  Status look_at(Stream stream, StreamTraits* traits) override;
+  Status find_traits(Stream stream, StreamTraits* traits) override;
   Status create_event(int device, Event* event) override;
   Status destroy_event(Event event) override;
   Status record(int device, Event event, Stream stream) override;
