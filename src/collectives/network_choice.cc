@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "collectives/pat.h"
-#include "schedule/bind.h"
+#include "schedule/tiling.h"
 
 namespace tutti {
 namespace {

@@ -15,8 +15,8 @@
 #include "executor/rank_links.h"
 #include "executor/transfer.h"
 #include "kernels/kernels.h"
-#include "schedule/bind.h"
 #include "schedule/schedule.h"
+#include "schedule/tiling.h"
 
 namespace tutti {
 

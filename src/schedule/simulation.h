@@ -5,12 +5,12 @@
 #include <span>
 #include <vector>
 
-#include "schedule/bind.h"
 #include "schedule/event_queue.h"
 #include "schedule/peer_list.h"
 #include "schedule/simulated_links.h"
 #include "schedule/simulated_network.h"
 #include "schedule/simulator.h"
+#include "schedule/tiling.h"
 
 namespace tutti {
 
