@@ -1,4 +1,5 @@
-// Split: two all-gathers on the parent, then an ordinary join of each color by a unique id that its first rank made.
+#include "comm/split.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
