@@ -1,4 +1,4 @@
-// Covers executor/one_shot.cc, executor/cpu_executor.cc.
+// Covers executor/cpu_executor_one_shot.cc, executor/cpu_executor.cc.
 // The fast path and the interpreter, which takes over from it: some ranks take it, the others interpret the schedule
 // that it implements, and all get the bits of an oracle.
 #include <gtest/gtest.h>
