@@ -152,7 +152,7 @@ void DataConnector::dial_late(const DataConnectionId& id) {
   const auto found = ends_.find(id);
   if (found == ends_.end() || !found->second.dialer) return;
   const auto dialer = found->second.dialer;
-  dial_failed(id, fail(Code::kTimeout, "{}", dialer->progress()), dialer->silent());
+  dial_failed(id, fail(Code::kTimeout, "{}", dialer->progress()), dialer->accepted_in_silence());
 }
 
 void DataConnector::dialed(const DataConnectionId& id, const Status& why,
@@ -160,7 +160,7 @@ void DataConnector::dialed(const DataConnectionId& id, const Status& why,
   const auto found = ends_.find(id);
   if (found == ends_.end()) return;
   End& end = found->second;
-  if (!connection) return dial_failed(id, why, end.dialer->silent());
+  if (!connection) return dial_failed(id, why, end.dialer->accepted_in_silence());
   callbacks_.loop.cancel(end.timer);
   end.connection = connection;
   const auto weak = weak_from_this();
