@@ -11,6 +11,7 @@
 
 #include "comm/membership/membership.h"
 #include "comm/membership/messages.h"
+#include "comm/membership/process_order.h"
 #include "core/clock.h"
 #include "core/settings.h"
 #include "core/status.h"
@@ -38,7 +39,7 @@ struct JoinRequest {
   std::function<Status()> check;
   /// Up to so many processes each is connected to all others, more of them to a few (process_order.h). Equal on all
   /// ranks.
-  std::size_t mesh = 32;
+  std::size_t mesh = kMeshProcesses;
 };
 
 struct JoinResult {

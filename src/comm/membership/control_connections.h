@@ -28,10 +28,10 @@ class ControlConnections {
 
   /// The same for all of them.
   struct Terms {
-    std::size_t mesh = 32;         ///< up to so many processes each is connected to all others
-    double reconnect_seconds = 0;  ///< how long a lost connection is tried again
-    bool tls = false;              ///< connections between hosts must be encrypted
-    std::string host_id;           ///< of this process
+    std::size_t mesh = kMeshProcesses;  ///< up to so many processes each is connected to all others
+    double reconnect_seconds = 0;       ///< how long a lost connection is tried again
+    bool tls = false;                   ///< connections between hosts must be encrypted
+    std::string host_id;                ///< of this process
   };
 
   /// `owner` is told what happens to the peers. `secret` is the communicator's, `own` this process.
