@@ -1,4 +1,4 @@
-// What it costs to run a schedule: a step of the interpreter, the direct path against it, the whole way from the C
+// What it costs to run a schedule: a step of the interpreter, the fast path against it, the whole way from the C
 // function, and writing a schedule out.
 #include <benchmark/benchmark.h>
 #include <tutti/tutti.h>
@@ -41,7 +41,7 @@ std::vector<std::unique_ptr<Executor>> make_executors(int ranks) {
     std::unique_ptr<ShmEndpoint> endpoint;
     require(ShmEndpoint::open(geometry, rank, segments, &endpoint));
     executors.push_back(std::make_unique<CpuExecutor<ShmEndpoint>>(
-        std::move(endpoint), LadderPolicy::choose(ranks > 2, -1), PeerPolicy{Lane{0}}));
+        std::move(endpoint), LadderPolicy::choose(ranks > 2, -1), PointToPointPolicy{Lane{0}}));
   }
   return executors;
 }
@@ -71,7 +71,7 @@ void interpreted_step(benchmark::State& state) {
 }
 BENCHMARK(interpreted_step);
 
-/// One-shot all-reduce of `range(0)` bytes by two threads; range(1): by the direct path.
+/// One-shot all-reduce of `range(0)` bytes by two threads; range(1): by the fast path.
 void one_shot(benchmark::State& state) {
   static std::vector<std::unique_ptr<Executor>> executors;
   static std::array<std::uint64_t, 2> sequences;

@@ -105,8 +105,8 @@ struct Ends {
   std::vector<std::byte> near = std::vector<std::byte>(kLargest.value);
   std::vector<std::byte> far = std::vector<std::byte>(kLargest.value);
 
-  double latency(Pair& pair, Bytes bytes, bool shared, int count) {
-    const auto route = [&](int peer) { return Route{Rank(peer), shared, 0}; };
+  double latency(Pair& pair, Bytes bytes, bool multicast, int count) {
+    const auto route = [&](int peer) { return Route{Rank(peer), multicast, 0}; };
     const double seconds = pair.time(
         [&] {
           for (int i = 0; i < count; ++i) {

@@ -206,7 +206,7 @@ stage_clang() {
     suites clang build/clang -L '^(kernels|core|examples)$'
     check "clang-tidy, all of src" tools/clang_check.sh tidy
     check "fuzzing, ten seconds a parser" tools/fuzz.sh 10 connection frame handshake id launcher message text
-    check "fuzzing, a minute of whoever has the secret" tools/fuzz.sh 60 group join link root
+    check "fuzzing, a minute of whoever has the secret" tools/fuzz.sh 60 join link membership root
   else
     check "src by clang, thread safety" tools/clang_check.sh syntax
     check "clang-tidy, changed files" tools/clang_check.sh tidy "$(python3 tools/changed.py base)"

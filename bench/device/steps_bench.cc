@@ -47,7 +47,7 @@ class Ranks {
       seat.links.rank = rank;
       check(driver_.allocate(0, Bytes{geometry.arena_bytes()}, &seat.arena));
       check(driver_.allocate(0, Bytes{4096}, &seat.buffer));
-      check(driver_.allocate_shared(Bytes{sizeof(DeviceReport)}, &seat.report));
+      check(driver_.allocate_pinned(Bytes{sizeof(DeviceReport)}, &seat.report));
       check(driver_.create_stream(0, &seat.stream));
     }
     for (int rank = 0; rank < ranks; ++rank)

@@ -45,7 +45,7 @@ TUTTI_HD constexpr Step all_reduce_step(const Shape& s, std::uint32_t lane, std:
   if (s.ranks == 1) return copy_step(lane);
   StepBuilder step(lane, lane);
   if (i == 0) return step.take(BufferId::kInput, lane).send_all().step();
-  return step.recv_each_shared().reduce(BufferId::kInput, lane).complete().store(BufferId::kOutput, lane).step();
+  return step.recv_each_multicast().reduce(BufferId::kInput, lane).complete().store(BufferId::kOutput, lane).step();
 }
 
 TUTTI_HD constexpr std::uint32_t two_shot_steps(const Shape& s) { return 2 * ranks_of(s) - 1; }
@@ -65,7 +65,7 @@ TUTTI_HD constexpr Step two_shot_step(const Shape& s, std::uint32_t lane, std::u
   }
   const std::int32_t peer = peer_at(s, i - n);
   const std::uint32_t chunk = lane * n + static_cast<std::uint32_t>(peer);
-  return StepBuilder(lane, chunk).recv_shared(peer).store(BufferId::kOutput, chunk).step();
+  return StepBuilder(lane, chunk).recv_multicast(peer).store(BufferId::kOutput, chunk).step();
 }
 
 TUTTI_HD constexpr std::uint32_t reduce_scatter_steps(const Shape& s) { return ranks_of(s); }
@@ -89,14 +89,14 @@ TUTTI_HD constexpr Step all_gather_step(const Shape& s, std::uint32_t lane, std:
   const std::uint32_t chunk = static_cast<std::uint32_t>(from) * lanes_of(s) + lane;
   StepBuilder step(lane, chunk);
   if (i == 0) return step.take(BufferId::kInput, lane).store(BufferId::kOutput, chunk).send_all().step();
-  return step.recv_shared(from).store(BufferId::kOutput, chunk).step();
+  return step.recv_multicast(from).store(BufferId::kOutput, chunk).step();
 }
 
 TUTTI_HD constexpr std::uint32_t broadcast_steps(const Shape&) { return 1; }
 TUTTI_HD constexpr Step broadcast_step(const Shape& s, std::uint32_t lane, std::uint32_t) {
   if (s.ranks == 1) return copy_step(lane);
   StepBuilder step(lane, lane);
-  if (s.rank != s.root) return step.recv_shared(s.root).store(BufferId::kOutput, lane).step();
+  if (s.rank != s.root) return step.recv_multicast(s.root).store(BufferId::kOutput, lane).step();
   return step.take(BufferId::kInput, lane).store(BufferId::kOutput, lane).send_all().step();
 }
 
@@ -164,7 +164,7 @@ TUTTI_HD constexpr Extent barrier_extent(const Shape&) { return Extent{1, 0, 0, 
 TUTTI_HD constexpr std::uint32_t barrier_steps(const Shape& s) { return s.ranks == 1 ? 0 : 2; }
 TUTTI_HD constexpr Step barrier_step(const Shape&, std::uint32_t lane, std::uint32_t i) {
   StepBuilder step(lane, 0);
-  return i == 0 ? step.send_all().step() : step.recv_each_shared().step();
+  return i == 0 ? step.send_all().step() : step.recv_each_multicast().step();
 }
 
 inline constexpr std::int32_t kMaxLanes = 32;

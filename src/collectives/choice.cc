@@ -4,7 +4,7 @@
 
 #include "collectives/catalogue.h"
 #include "collectives/network_choice.h"
-#include "schedule/bind.h"
+#include "schedule/tiling.h"
 
 namespace tutti {
 namespace {

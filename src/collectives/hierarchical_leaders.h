@@ -24,13 +24,13 @@ namespace tutti::hierarchical_leaders {
 using hosts::Place;
 
 /// Up to so many hosts exchange directly. A message costs a leader 2 to 3 us of system call, a hop 10 us and more.
-inline constexpr std::int32_t kDirectHosts = 8;
+inline constexpr std::int32_t kOneHopHosts = 8;
 
-TUTTI_HD constexpr bool is_direct(const Place& p) { return p.hosts <= kDirectHosts; }
+TUTTI_HD constexpr bool takes_one_hop(const Place& p) { return p.hosts <= kOneHopHosts; }
 
 /// Steps by which the leader of a host takes part in the exchange, without what goes before and after.
 TUTTI_HD constexpr std::int32_t exchange_steps(const Shape& s, const Place& p, bool barrier) {
-  if (is_direct(p)) return p.hosts;
+  if (takes_one_hop(p)) return p.hosts;
   const Shape circle = hosts::circle(s);
   return static_cast<std::int32_t>(barrier ? dissemination::barrier_steps(circle)
                                            : recursive_doubling::all_reduce_steps(circle));
@@ -41,7 +41,7 @@ TUTTI_HD constexpr std::int32_t exchange_steps(const Shape& s, const Place& p, b
 /// was taken from. Then it exchanges, then it tells its host. The others have two steps.
 TUTTI_HD constexpr std::int32_t collect_steps(const Place& p, bool barrier) {
   if (p.size == 1) return barrier ? 0 : 1;
-  return is_direct(p) ? 0 : 1;
+  return takes_one_hop(p) ? 0 : 1;
 }
 TUTTI_HD constexpr std::uint32_t steps(const Shape& s, bool barrier) {
   if (s.ranks == 1) return barrier ? 0 : 1;
@@ -66,7 +66,7 @@ TUTTI_HD constexpr StepBuilder collect(const Place& p, std::uint32_t lane) {
 }
 
 /// The own part to each other leader; then all of theirs at once, in host order.
-TUTTI_HD constexpr Step exchange_directly(const Shape& s, const Place& p, std::uint32_t lane, std::int32_t i) {
+TUTTI_HD constexpr Step exchange_in_one_hop(const Shape& s, const Place& p, std::uint32_t lane, std::int32_t i) {
   const bool collects = i == 0 && p.size > 1;
   StepBuilder step = collects ? collect(p, lane) : StepBuilder(lane, lane);
   if (i < p.hosts - 1) {
@@ -99,7 +99,7 @@ TUTTI_HD constexpr Step all_reduce_step(const Shape& s, std::uint32_t lane, std:
   if (at < collect_steps(p, false)) return collect(p, lane).step();
   at -= collect_steps(p, false);
   const std::int32_t exchange = exchange_steps(s, p, false);
-  if (at < exchange) return is_direct(p) ? exchange_directly(s, p, lane, at) : exchange_by_doubling(s, lane, at);
+  if (at < exchange) return takes_one_hop(p) ? exchange_in_one_hop(s, p, lane, at) : exchange_by_doubling(s, lane, at);
   return step.take(BufferId::kOutput, lane).send(hosts::other(s, p, at - exchange)).step();
 }
 
@@ -111,7 +111,7 @@ TUTTI_HD constexpr Extent barrier_extent(const Shape&) { return Extent{1, 0, 0, 
 
 TUTTI_HD constexpr Step meet_leaders(const Shape& s, const Place& p, std::int32_t i) {
   StepBuilder step(0, 0);
-  if (!is_direct(p)) {
+  if (!takes_one_hop(p)) {
     Step round = dissemination::barrier_step(hosts::circle(s), 0, static_cast<std::uint32_t>(i));
     if (round.has(kRecv)) round.recv_peer = leader_of(s, round.recv_peer);
     if (round.has(kSend)) round.send_peer = leader_of(s, round.send_peer);

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "collectives/pat.h"
-#include "schedule/bind.h"
+#include "schedule/tiling.h"
 
 namespace tutti {
 namespace {
@@ -15,20 +15,20 @@ namespace {
 // link of 1 Gbit/s carries 1 KiB in 9 us).
 
 /// Up to so many ranks, or leaders, all may send to all at once, a message to every peer.
-constexpr int kTcpDirectRanks = 8;
+constexpr int kTcpAllPairsRanks = 8;
 /// Up to so many bytes they do so, because each byte crosses the link n-1 times. Of two ranks more may be sent at once:
 /// they have no second message to wait for.
-constexpr std::size_t kTcpDirectBytes = 4 * 1024;
+constexpr std::size_t kTcpAllPairsBytes = 4 * 1024;
 constexpr std::size_t kTcpPairBytes = 32 * 1024;
 /// Ranks that all run on the same cores pay for each message with time that another one needs: more than two take log2
 /// n rounds of one message instead.
-constexpr int kTcpOneKernelRanks = 2;
+constexpr int kTcpSameBootRanks = 2;
 /// Halving and doubling where n is a power of two, up to here; the ring, which keeps all links busy at once, above.
 constexpr std::size_t kTcpHalvingBytes = 1024 * 1024;
 /// Two shots: the bytes of a ring in two hops, but all peers send to one at once.
 constexpr std::size_t kTcpTwoShotBytes = 128 * 1024;
 constexpr std::size_t kTcpPairTwoShotBytes = 1024 * 1024;
-/// More ranks than kTcpDirectRanks: recursive doubling below, the ring above.
+/// More ranks than kTcpAllPairsRanks: recursive doubling below, the ring above.
 constexpr std::size_t kTcpManyDoublingBytes = 16 * 1024;
 /// Hierarchical all-reduce: leaders alone exchange the whole data below, a ring of drivers above.
 constexpr std::size_t kTcpLeaderBytes = 16 * 1024;
@@ -45,7 +45,7 @@ constexpr std::size_t kTcpChainTileBytes = 32 * 1024;
 /// data of at least so many bytes a rank. Not measured: as the simulator says it (docs/simulation.md).
 constexpr int kTcpFewRanks = 32;
 constexpr std::size_t kTcpRingBytesARank = 4 * 1024;
-/// More ranks than kTcpDirectRanks: blocks up to here travel together in log2 n rounds.
+/// More ranks than kTcpAllPairsRanks: blocks up to here travel together in log2 n rounds.
 constexpr std::size_t kTcpTogetherBytes = 16 * 1024;
 /// At most so many in a message of pat.
 constexpr int kTcpPatChunks = static_cast<int>(pat::kGroup);
@@ -56,7 +56,7 @@ bool holds_chunks(const Machine& machine, int chunks) {
 }
 
 bool one_round(const Machine& machine) {
-  return machine.ranks <= (machine.same_boot_id ? kTcpOneKernelRanks : kTcpDirectRanks);
+  return machine.ranks <= (machine.same_boot_id ? kTcpSameBootRanks : kTcpAllPairsRanks);
 }
 
 /// Up to so many bytes a ring of so many has too many hops.
@@ -66,17 +66,17 @@ std::size_t ring_from(int ranks, std::size_t measured) {
 
 /// All-gather or reduce-scatter of blocks that are small, and many; `log_step` carries up to half of them in a message.
 std::string_view blocks_between(std::size_t bytes, const Machine& machine, std::string_view log_step) {
-  if (machine.ranks <= kTcpDirectRanks || bytes > kTcpTogetherBytes) return "ring";
+  if (machine.ranks <= kTcpAllPairsRanks || bytes > kTcpTogetherBytes) return "ring";
   if (holds_chunks(machine, machine.ranks / 2 + 1)) return log_step;
   return holds_chunks(machine, kTcpPatChunks) ? "pat" : "ring";
 }
 
 std::string_view all_reduce_between(std::size_t bytes, const Machine& machine) {
   const int n = machine.ranks;
-  const bool direct = n <= kTcpDirectRanks && bytes <= (n == 2 ? kTcpPairBytes : kTcpDirectBytes);
-  if (machine.deterministic) return direct ? "all_pairs" : "all_pairs_two_shot";
-  if (n > kTcpDirectRanks) return bytes <= ring_from(n, kTcpManyDoublingBytes) ? "recursive_doubling" : "ring";
-  if (direct) return one_round(machine) ? "all_pairs" : "recursive_doubling";
+  const bool all_at_once = n <= kTcpAllPairsRanks && bytes <= (n == 2 ? kTcpPairBytes : kTcpAllPairsBytes);
+  if (machine.deterministic) return all_at_once ? "all_pairs" : "all_pairs_two_shot";
+  if (n > kTcpAllPairsRanks) return bytes <= ring_from(n, kTcpManyDoublingBytes) ? "recursive_doubling" : "ring";
+  if (all_at_once) return one_round(machine) ? "all_pairs" : "recursive_doubling";
   const bool halves = n > 2 && std::has_single_bit(static_cast<unsigned>(n)) && holds_chunks(machine, n);
   if (halves) return bytes <= kTcpHalvingBytes ? "halving_doubling" : "ring";
   return bytes <= (n == 2 ? kTcpPairTwoShotBytes : kTcpTwoShotBytes) ? "all_pairs_two_shot" : "ring";
@@ -84,17 +84,17 @@ std::string_view all_reduce_between(std::size_t bytes, const Machine& machine) {
 
 /// One rank a host.
 std::string_view flat(Collective collective, std::size_t bytes, const Machine& machine) {
-  const bool direct = machine.ranks <= kTcpDirectRanks && bytes <= kTcpDirectBytes;
+  const bool all_at_once = machine.ranks <= kTcpAllPairsRanks && bytes <= kTcpAllPairsBytes;
   switch (collective) {
     case Collective::kAllReduce:
       return all_reduce_between(bytes, machine);
     case Collective::kReduceScatter:
-      if (direct || machine.deterministic) return "all_pairs";
+      if (all_at_once || machine.deterministic) return "all_pairs";
       return blocks_between(bytes, machine, "recursive_halving");
     case Collective::kAllGather:
-      return direct ? "all_pairs" : blocks_between(bytes, machine, "bruck");
+      return all_at_once ? "all_pairs" : blocks_between(bytes, machine, "bruck");
     case Collective::kAllGatherV:  // blocks of different sizes cannot travel together
-      return direct ? "all_pairs" : "ring";
+      return all_at_once ? "all_pairs" : "ring";
     case Collective::kBroadcast:
       return bytes <= ring_from(machine.ranks, kTcpTreeBytes) ? "tree" : "chain";
     case Collective::kBarrier:
@@ -105,17 +105,17 @@ std::string_view flat(Collective collective, std::size_t bytes, const Machine& m
 }
 
 std::string_view hierarchical(Collective collective, std::size_t bytes, const Machine& machine, int hosts) {
-  const bool direct = machine.ranks <= kTcpDirectRanks && bytes <= kTcpDirectBytes;
+  const bool all_at_once = machine.ranks <= kTcpAllPairsRanks && bytes <= kTcpAllPairsBytes;
   switch (collective) {
     case Collective::kAllReduce:
       if (machine.deterministic) return all_reduce_between(bytes, machine);
       if (hosts == 2) return bytes <= kTcpLeaderPairBytes ? "hierarchical_leaders" : "hierarchical";
       return bytes <= ring_from(hosts, kTcpLeaderBytes) ? "hierarchical_leaders" : "hierarchical";
     case Collective::kReduceScatter:
-      return direct || machine.deterministic ? "all_pairs" : "hierarchical";
+      return all_at_once || machine.deterministic ? "all_pairs" : "hierarchical";
     case Collective::kAllGather:
     case Collective::kAllGatherV:
-      return direct ? "all_pairs" : "hierarchical";
+      return all_at_once ? "all_pairs" : "hierarchical";
     case Collective::kBroadcast:
       return bytes <= ring_from(hosts, kTcpTreeBytes) ? "hierarchical_tree" : "hierarchical";
     case Collective::kBarrier:
@@ -130,7 +130,7 @@ std::string_view hierarchical(Collective collective, std::size_t bytes, const Ma
 std::string_view network_algorithm(Collective collective, Bytes bytes, const Machine& machine, const HostMap* hosts) {
   switch (collective) {
     case Collective::kReduce:
-      if (machine.deterministic || (machine.ranks <= kTcpDirectRanks && bytes.value <= kTcpDirectBytes)) {
+      if (machine.deterministic || (machine.ranks <= kTcpAllPairsRanks && bytes.value <= kTcpAllPairsBytes)) {
         return "all_pairs";
       }
       return bytes.value <= ring_from(machine.ranks, kTcpTreeBytes) ? "tree" : "chain";
@@ -139,7 +139,7 @@ std::string_view network_algorithm(Collective collective, Bytes bytes, const Mac
       return "all_pairs";
     case Collective::kAllToAll:
     case Collective::kAllToAllV:
-      return machine.ranks <= kTcpDirectRanks ? "all_pairs" : "pairwise";
+      return machine.ranks <= kTcpAllPairsRanks ? "all_pairs" : "pairwise";
     default:
       break;
   }

@@ -55,7 +55,7 @@ bool PlanCache::is_one_shot(const Schedule& schedule) {
   const Step& send = schedule.steps[0];
   const Step& receive = schedule.steps[1];
   const bool sends = send.verbs == kSend && send.send_to == PeerSet::kAll && receive.recv_from == PeerSet::kAll &&
-                     receive.is(kSharedRecv);
+                     receive.is(kMulticastRecv);
   const bool reduces = receive.verbs == (kRecv | kReduce | kStore) && send.src_buffer == BufferId::kInput &&
                        receive.src_buffer == BufferId::kInput && receive.dst_buffer == BufferId::kOutput;
   return sends && (reduces || receive.verbs == kRecv);

@@ -42,7 +42,7 @@ Status CallDriver::prepare_to_begin() {
 
 Status CallDriver::begin(const CallArguments& arguments, bool* nothing_to_run) {
   TUTTI_TRY(prepare_to_begin());
-  announce(arguments, RunningCall::Way::kHost, host_);
+  post_call(arguments, RunningCall::Way::kHost, host_);
   *nothing_to_run = running_.is_empty();
   if (*nothing_to_run) return {};
   const Bytes block = binder_.bind(arguments, running_.call, &binder_.plans());
@@ -58,13 +58,13 @@ Status CallDriver::begin(std::span<Transfer> transfers, RunningCall::Way way, Ex
   running_.way = way;
   running_.executor = &executor;
   transfers_ = transfers;
-  board_.begin_peers(turns_.number());
+  board_.begin_point_to_point(turns_.number());
   running_.timeout = timeout();
   judge_.begin();
   return {};
 }
 
-void CallDriver::announce(const CallArguments& arguments, RunningCall::Way way, Executor& executor) {
+void CallDriver::post_call(const CallArguments& arguments, RunningCall::Way way, Executor& executor) {
   describe_call(arguments, turns_.begin_number(), &running_.call);
   running_.way = way;
   running_.executor = &executor;
@@ -73,7 +73,7 @@ void CallDriver::announce(const CallArguments& arguments, RunningCall::Way way, 
   judge_.begin();
 }
 
-void CallDriver::announce_memory_unknown(const CallArguments& arguments) {
+void CallDriver::post_memory_unknown(const CallArguments& arguments) {
   describe_call(arguments, turns_.number() + 1, &running_.call);
   running_.call.memory_unknown = true;
   running_.way = RunningCall::Way::kHost;
@@ -95,24 +95,24 @@ std::uint64_t CallDriver::begin_finalize() {
 }
 
 Status CallDriver::run_begun() {
-  return running_.exchanges() ? executor().run(transfers_, judge_) : executor().run(binder_.launch(), judge_);
+  return running_.is_point_to_point() ? executor().run(transfers_, judge_) : executor().run(binder_.launch(), judge_);
 }
 
 void CallDriver::start() {
-  if (running_.exchanges()) {
+  if (running_.is_point_to_point()) {
     executor().start(transfers_);
   } else {
     executor().start(binder_.launch());
   }
 }
 
-Status CallDriver::advance(bool look, bool* done) {
+Status CallDriver::advance(bool check, bool* done) {
   const Progress progress = executor().advance();
   *done = progress == Progress::kDone;
-  if (*done || (progress == Progress::kAgain && !look && !judge_.alarmed())) return {};
-  if (look) executor().links().serve();  // the awaited peer may wait for other connections of this rank
-  board_.post_awaited(executor().missing());
-  return judge_.check(executor().missing(), executor().progress());
+  if (*done || (progress == Progress::kAgain && !check && !judge_.alarmed())) return {};
+  if (check) executor().links().make_progress();  // the awaited peer may wait for other connections of this rank
+  board_.post_awaited(executor().awaited());
+  return judge_.check(executor().awaited(), executor().progress());
 }
 
 Status CallDriver::finish(Status status, std::uint64_t ticket) {

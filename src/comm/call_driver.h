@@ -63,9 +63,9 @@ class CallDriver {
   Status begin(const CallArguments& arguments, bool* nothing_to_run);
   Status begin(std::span<Transfer> transfers) { return begin(transfers, RunningCall::Way::kHost, host_); }
   void start();
-  /// Moves what can be moved; never blocks. `look`: it has waited for a while, so the judge is asked whether the wait
+  /// Moves what can be moved; never blocks. `check`: it has waited for a while, so the judge is asked whether the wait
   /// can end well. If it returns an error, the operation has failed, and is to be finished.
-  Status advance(bool look, bool* done);
+  Status advance(bool check, bool* done);
   /// Gives the turn back; returns how the operation ended.
   Status finish(Status status, std::uint64_t ticket);
   /// Returns, in a handler of an exception, what that means for the caller of the running operation.
@@ -76,9 +76,9 @@ class CallDriver {
   /// Fails if no operation may begin any more. Otherwise it forgets the last call, so that the next one is bound anew.
   Status prepare_to_begin();
   /// Gives the call its number and writes it on the board, where peers can read it. From now on its waits are judged.
-  void announce(const CallArguments& arguments, RunningCall::Way way, Executor& executor);
-  /// Announces the next call before its begin(), while it is not known whether the call is on host memory.
-  void announce_memory_unknown(const CallArguments& arguments);
+  void post_call(const CallArguments& arguments, RunningCall::Way way, Executor& executor);
+  /// Posts the next call before its begin(), while it is not known whether the call is on host memory.
+  void post_memory_unknown(const CallArguments& arguments);
   /// `executor`, which moves the data of these transfers, may be another one than the host's.
   Status begin(std::span<Transfer> transfers, RunningCall::Way way, Executor& executor);
   /// Finalize is a collective that moves nothing. Returns the number of the last call before it.

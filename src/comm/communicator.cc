@@ -46,7 +46,7 @@ void Communicator::on_membership_change() {
 
 void Communicator::wake() {
   on_membership_change();
-  turns().announce();
+  turns().notify();
 }
 
 Status Communicator::check(CallArguments* arguments) const {

@@ -105,8 +105,8 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
   std::unique_ptr<Executor> executor;
   Costs costs;
   Status made = parse_costs(joined.costs_text, "the costs of rank 0", &costs);
-  const int ranks_here = std::max(static_cast<int>(near_ranks(options, joined).size()), joined.kernel_ranks);
-  Oversubscription oversubscription(ranks_here, joined.kernel_cores);
+  const int ranks_here = std::max(static_cast<int>(near_ranks(options, joined).size()), joined.same_boot_ranks);
+  Oversubscription oversubscription(ranks_here, joined.same_boot_cores);
   if (made.ok()) made = make_executor(options, joined, oversubscription.oversubscribed(), &executor);
   std::unique_ptr<DeviceSide> device;
   Machine machine;

@@ -21,8 +21,4 @@ Status create_from_url(const std::string& url, const CreateOptions& options, std
 Status prepare_join(const CreateOptions& options, JoinRequest* request);
 Status create_prepared(const JoinRequest& request, const CreateOptions& options, std::shared_ptr<Communicator>* comm);
 
-/// A collective on `parent`. A rank whose `color` is negative takes part and gets nullptr.
-Status split(Communicator& parent, int color, int key, const tuttiConfig_t* config,
-             std::shared_ptr<Communicator>* comm);
-
 }  // namespace tutti

@@ -62,9 +62,9 @@ Status DeviceCalls::begin(const CallArguments& arguments, bool* nothing_to_run, 
   if (!arguments.on_device && !arguments.staged) return driver_.begin(arguments, nothing_to_run);
   if (!on_cuda_stream) TUTTI_TRY(side_->follow_default_stream(arguments, driver_.turns().number() + 1));
   if (arguments.staged) {
-    driver_.announce(arguments, RunningCall::Way::kStaged, *side_->staged());
+    driver_.post_call(arguments, RunningCall::Way::kStaged, *side_->staged());
   } else {
-    driver_.announce(arguments, RunningCall::Way::kDevice, *side_->executor());
+    driver_.post_call(arguments, RunningCall::Way::kDevice, *side_->executor());
   }
   *nothing_to_run = driver_.running().is_empty();
   if (*nothing_to_run) return {};
@@ -167,14 +167,14 @@ Status DeviceCalls::ask_memory_kind(const CallArguments& arguments) {
   if (call.sequence == driver_.turns().number() + 1 && call.memory_unknown) return {};  // the board shows it already
   TUTTI_TRY(driver_.prepare_to_begin());
   TUTTI_TRY(kernels_.look_at_graphs());
-  driver_.announce_memory_unknown(arguments);
+  driver_.post_memory_unknown(arguments);
   return {};
 }
 
-/// Whether the boards give the answer. If not, `missing` is a rank that has not made the call.
-bool DeviceCalls::find_memory_kind(bool* on_device, Rank* missing) const {
+/// Whether the boards give the answer. If not, `awaited` is a rank that has not made the call.
+bool DeviceCalls::find_memory_kind(bool* on_device, Rank* awaited) const {
   *on_device = false;
-  *missing = kNoRank;
+  *awaited = kNoRank;
   const BoardReader board = peers_.boards();
   for (Rank peer{0}; peer.value < peers_.ranks(); ++peer) {
     if (peer == peers_.rank()) continue;
@@ -183,29 +183,29 @@ bool DeviceCalls::find_memory_kind(bool* on_device, Rank* missing) const {
       *on_device = posted.call.on_device;
       return true;
     }
-    if (!posted.known && *missing == kNoRank) *missing = peer;
+    if (!posted.known && *awaited == kNoRank) *awaited = peer;
   }
-  return *missing == kNoRank;
+  return *awaited == kNoRank;
 }
 
-Status DeviceCalls::judge_wait_for(Rank missing) {
-  driver_.board().post_awaited(missing);
-  return judge_.check(missing, 0);
+Status DeviceCalls::judge_wait_for(Rank awaited) {
+  driver_.board().post_awaited(awaited);
+  return judge_.check(awaited, 0);
 }
 
 Status DeviceCalls::resolve_memory_kind(const CallArguments& arguments, bool* on_device) {
   TUTTI_TRY(ask_memory_kind(arguments));
-  Rank missing;
-  if (find_memory_kind(on_device, &missing)) return {};
-  TUTTI_TRY(judge_wait_for(missing));
-  return fail(Code::kInProgress, "rank {} has not made call {}", missing.value, driver_.running().call.sequence);
+  Rank awaited;
+  if (find_memory_kind(on_device, &awaited)) return {};
+  TUTTI_TRY(judge_wait_for(awaited));
+  return fail(Code::kInProgress, "rank {} has not made call {}", awaited.value, driver_.running().call.sequence);
 }
 
 Status DeviceCalls::wait_for_memory_kind(CallArguments* arguments) {
   TUTTI_TRY(ask_memory_kind(*arguments));
-  Rank missing;
-  const auto is_known = [&] { return find_memory_kind(&arguments->on_device, &missing); };
-  const auto is_worth_it = [&](bool) { return judge_wait_for(missing); };
+  Rank awaited;
+  const auto is_known = [&] { return find_memory_kind(&arguments->on_device, &awaited); };
+  const auto is_worth_it = [&](bool) { return judge_wait_for(awaited); };
   const Status waited = wait_until(is_known, is_worth_it, WaitPace{std::chrono::microseconds{200}});
   driver_.board().post_awaited(kNoRank);
   return waited;

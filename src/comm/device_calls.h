@@ -90,8 +90,8 @@ class DeviceCalls {
   void wait_for_kernels();
   Status wait_for_memory_kind(CallArguments* arguments);
   Status ask_memory_kind(const CallArguments& arguments);
-  bool find_memory_kind(bool* on_device, Rank* missing) const;
-  Status judge_wait_for(Rank missing);
+  bool find_memory_kind(bool* on_device, Rank* awaited) const;
+  Status judge_wait_for(Rank awaited);
   Status bind_kernel(const CallArguments& arguments);
   Status bind_staged(const CallArguments& arguments);
   bool is_registered(const void* memory) const;

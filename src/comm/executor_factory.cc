@@ -18,7 +18,7 @@ namespace {
 /// Lanes of links that a communicator has; algorithms use at most as many.
 constexpr int kLanes = 2;
 /// One more lane, which only sends and receives use.
-constexpr Lane kPeerLane{kLanes};
+constexpr Lane kPointToPointLane{kLanes};
 /// A tcp link holds so many messages of each kind. Half of them are sure to be free before the other half is consumed.
 constexpr std::uint32_t kTcpCredits = 8;
 
@@ -28,7 +28,9 @@ int far_rank(const JoinResult& joined) {
   return static_cast<int>(far - joined.segments.begin()) % static_cast<int>(joined.segments.size());
 }
 
-PeerPolicy peers_of(const CreateOptions& options) { return {kPeerLane, options.settings.unexpected_bytes}; }
+PointToPointPolicy point_to_point_policy(const CreateOptions& options) {
+  return {kPointToPointLane, options.settings.unexpected_bytes};
+}
 
 Status make_inproc(const CreateOptions& options, const JoinResult& joined, const LadderPolicy& ladder,
                    std::unique_ptr<Executor>* executor) {
@@ -37,7 +39,7 @@ Status make_inproc(const CreateOptions& options, const JoinResult& joined, const
     return std::make_shared<InprocFabric>(options.ranks, kLanes + 1, options.settings.shm_slot_bytes);
   });
   *executor = std::make_unique<CpuExecutor<InprocEndpoint>>(
-      std::make_unique<InprocEndpoint>(fabric, Rank{options.rank}), ladder, peers_of(options));
+      std::make_unique<InprocEndpoint>(fabric, Rank{options.rank}), ladder, point_to_point_policy(options));
   return {};
 }
 
@@ -56,7 +58,7 @@ Status make_mixed(const CreateOptions& options, const JoinResult& joined, const 
   std::unique_ptr<TcpEndpoint> far;
   TUTTI_TRY(open_tcp(options, joined, near, &far));
   if (near.size() == 1) {
-    *executor = std::make_unique<CpuExecutor<TcpEndpoint>>(std::move(far), ladder, peers_of(options));
+    *executor = std::make_unique<CpuExecutor<TcpEndpoint>>(std::move(far), ladder, point_to_point_policy(options));
     return {};
   }
   std::vector<int> places(static_cast<std::size_t>(options.ranks), -1);
@@ -72,7 +74,7 @@ Status make_mixed(const CreateOptions& options, const JoinResult& joined, const 
   TUTTI_TRY(ShmEndpoint::open(geometry, self, std::move(segments), &endpoint));
   *executor = std::make_unique<CpuExecutor<MixedEndpoint>>(
       std::make_unique<MixedEndpoint>(std::move(endpoint), std::move(far), std::move(places)), ladder,
-      peers_of(options));
+      point_to_point_policy(options));
   return {};
 }
 
@@ -95,7 +97,7 @@ Machine machine_of(const CreateOptions& options, const JoinResult& joined, const
   machine.lanes = kLanes;
   machine.deterministic = options.settings.deterministic;
   machine.same_host_id = joined.same_host_id;
-  machine.same_boot_id = joined.kernel_ranks == options.ranks;
+  machine.same_boot_id = joined.same_boot_ranks == options.ranks;
   if (options.settings.transport == TransportKind::kTcp) {
     machine.network = options.ranks > 1;
     machine.hosts.resize(static_cast<std::size_t>(options.ranks));
@@ -130,7 +132,7 @@ Status make_executor(const CreateOptions& options, const JoinResult& joined, boo
                 far_rank(joined), joined.membership->describe(Rank{far_rank(joined)}));
   std::unique_ptr<ShmEndpoint> endpoint;
   TUTTI_TRY(ShmEndpoint::open(geometry_of(options), Rank{options.rank}, joined.segments, &endpoint));
-  *executor = std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder, peers_of(options));
+  *executor = std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder, point_to_point_policy(options));
   return {};
 }
 

@@ -13,7 +13,7 @@ namespace {
 /// Smaller blocks are always written through the caches.
 constexpr std::size_t kStreamFrom = std::size_t{256} << 10;
 /// A smaller input is copied into a slot faster than a peer could fetch it.
-constexpr std::size_t kSharedFrom = std::size_t{64} << 10;
+constexpr std::size_t kPeersReadFrom = std::size_t{64} << 10;
 /// Blocks from this size on may be lent to far ranks. The messages of a block may be smaller, and are then copied.
 constexpr std::size_t kLentFrom = std::size_t{64} << 10;
 
@@ -71,8 +71,8 @@ Plan LaunchBinder::find_plan(const CallArguments& arguments, const Call& call, B
 }
 
 void LaunchBinder::bind_host_buffers(const CallArguments& arguments, const Call& call, Bytes block) {
-  if (block.value >= kSharedFrom && may_share_input(arguments)) {
-    launch_.input_is_shared = true;
+  if (block.value >= kPeersReadFrom && may_peers_read_input(arguments)) {
+    launch_.peers_read_input = true;
     launch_.one_shot = false;
   }
   if (arguments.user != nullptr) [[unlikely]]
@@ -105,7 +105,7 @@ bool LaunchBinder::may_lend(const CallArguments& arguments) const {
 }
 
 // Only an input that nothing is stored into may be shared, because peers read it while this rank goes on.
-bool LaunchBinder::may_share_input(const CallArguments& arguments) const {
+bool LaunchBinder::may_peers_read_input(const CallArguments& arguments) const {
   if (!shares_inputs_ || launch_.wire != launch_.type || arguments.send == nullptr || arguments.blocks != nullptr ||
       arguments.user != nullptr)
     return false;
@@ -137,10 +137,10 @@ void LaunchBinder::bind_reduction(const CallArguments& arguments, const Call& ca
   launch_.input = product;
 }
 
-// Only small calls are remembered, because from kSharedFrom on more depends on the buffers than their addresses.
+// Only small calls are remembered, because from kPeersReadFrom on more depends on the buffers than their addresses.
 void LaunchBinder::remember(const CallArguments& arguments, Bytes block) {
   const bool plain = arguments.user == nullptr && arguments.agreed == 0 && arguments.blocks == nullptr;
-  if (!plain || block.value >= std::min(kSharedFrom, kLentFrom)) return;
+  if (!plain || block.value >= std::min(kPeersReadFrom, kLentFrom)) return;
   last_ = arguments;
   last_block_ = block;
   can_repeat_ = true;

@@ -80,7 +80,7 @@ class LaunchBinder {
  private:
   Plan find_plan(const CallArguments& arguments, const Call& call, Bytes block, PlanCache* plans) const;
   bool exceeds_cache(Collective collective, Bytes block) const;
-  bool may_share_input(const CallArguments& arguments) const;
+  bool may_peers_read_input(const CallArguments& arguments) const;
   void remember(const CallArguments& arguments, Bytes block);
 
   const int ranks_;

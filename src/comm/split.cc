@@ -1,4 +1,5 @@
-// Split: two all-gathers on the parent, then an ordinary join of each color by a unique id that its first rank made.
+#include "comm/split.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -77,7 +78,7 @@ constexpr const char* kDuringSplit = "during the split";
 
 /// Fails if the parent knows why the join of a group cannot succeed any more: the parent has failed, or a rank of the
 /// group has died or left.
-Status look_at_parent(Communicator& parent, const std::vector<int>& group) {
+Status check_parent(Communicator& parent, const std::vector<int>& group) {
   if (parent.failures().failed()) return parent.failures().status();
   const FailureCause cause = parent.membership().cause();
   if (cause.code != Code::kOk)
@@ -109,8 +110,8 @@ class SplitMonitor {
   SplitMonitor(Communicator& parent, const std::vector<int>& group) : parent_(parent), group_(group) {}
 
   /// Fails if the join cannot succeed any more.
-  Status look() {
-    TUTTI_TRY(look_at_parent(parent_, group_));
+  Status check() {
+    TUTTI_TRY(check_parent(parent_, group_));
     look_for_late_ranks();
     return {};
   }
@@ -123,7 +124,7 @@ class SplitMonitor {
     constexpr int kLooks = 20;
     const bool unnamed = why.code() == Code::kRemoteError && !why.text().ends_with(kDuringSplit);
     for (int look = 0; unnamed && look < kLooks; ++look) {
-      if (Status told = look_at_parent(parent_, group_); !told.ok()) return told;
+      if (Status told = check_parent(parent_, group_); !told.ok()) return told;
       std::this_thread::sleep_for(kPause);
     }
     return why;
@@ -188,7 +189,7 @@ Status split(Communicator& parent, int color, int key, const tuttiConfig_t* conf
   }
   TUTTI_TRY(complete_id(parent, offers[static_cast<std::size_t>(group.front())].id, &request.id));
   SplitMonitor monitor(parent, group);
-  request.look = [&monitor] { return monitor.look(); };
+  request.check = [&monitor] { return monitor.check(); };
   const Status made = create_prepared(request, options, comm);
   return made.ok() ? made : monitor.judge(made);
 }

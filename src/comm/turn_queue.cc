@@ -4,10 +4,10 @@
 
 namespace tutti {
 
-void TurnQueue::announce() {
+void TurnQueue::notify() {
   const MutexLock lock(mutex_);
   while (given_up_.erase(ended_.load(std::memory_order_relaxed)) != 0) ended_.fetch_add(1, std::memory_order_release);
-  announced_.notify_all();
+  changed_.notify_all();
 }
 
 void TurnQueue::give_up(std::uint64_t ticket) {
@@ -15,12 +15,12 @@ void TurnQueue::give_up(std::uint64_t ticket) {
     const MutexLock lock(mutex_);
     given_up_.insert(ticket);
   });
-  announce();
+  notify();
 }
 
 bool TurnQueue::wait_for_end(Clock::duration most) {
   MutexLock lock(mutex_);
-  if (!is_empty()) (void)announced_.wait_until(lock, Clock::now() + most);
+  if (!is_empty()) (void)changed_.wait_until(lock, Clock::now() + most);
   return is_empty();
 }
 

@@ -31,13 +31,13 @@ class TurnQueue {
   bool is_turn(std::uint64_t ticket) const { return ended_.load(std::memory_order_acquire) == ticket; }
   /// Whether no operation is queued or running.
   bool is_empty() const { return is_turn(next_.load(std::memory_order_relaxed)); }
-  /// The operation whose turn it is has ended. If another thread than the API's ran it, announce() follows.
+  /// The operation whose turn it is has ended. If another thread than the API's ran it, notify() follows.
   void end(std::uint64_t ticket) { ended_.store(ticket + 1, std::memory_order_release); }
   /// Wakes who waits until the queue is empty.
-  void announce();
+  void notify();
   /// This operation will never run, so its turn is skipped when it comes.
   void give_up(std::uint64_t ticket);
-  /// Blocks until the queue is empty or something was announced, but not longer than `most`. Returns whether it is
+  /// Blocks until the queue is empty or notify() was called, but not longer than `most`. Returns whether it is
   /// empty.
   bool wait_for_end(Clock::duration most);
 
@@ -49,12 +49,12 @@ class TurnQueue {
 
  private:
   std::atomic<std::uint64_t> next_{0};
-  std::atomic<std::uint64_t> ended_{0};  // release in end() and announce(), pairs with the acquire in is_turn()
+  std::atomic<std::uint64_t> ended_{0};  // release in end() and notify(), pairs with the acquire in is_turn()
   std::uint64_t number_ = 0;             // ordered between threads by the turns
   std::uint64_t promised_ = 0;  // the number of the newest collective that is queued; for the API's thread only
   Mutex mutex_;
   std::set<std::uint64_t> given_up_ TUTTI_GUARDED_BY(mutex_);
-  ConditionVariable announced_;
+  ConditionVariable changed_;
 };
 
 }  // namespace tutti

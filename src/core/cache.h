@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-/// The largest cache of the first core, as the kernel tells; 32 MiB where it does not. Read once per process; any
+/// The largest cache of the first core, as Linux tells; 32 MiB where it does not. Read once per process; any
 /// thread.
 Bytes last_level_cache();
 

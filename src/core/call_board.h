@@ -10,8 +10,8 @@
 
 namespace tutti {
 
-/// What a rank is doing about its newest call. kPeers: it has ended, and the rank is in sends or receives.
-enum class CallState : std::uint32_t { kIdle = 0, kRunning = 1, kDone = 2, kPeers = 3 };
+/// What a rank is doing about its newest call. kPointToPoint: it has ended, and the rank is in sends or receives.
+enum class CallState : std::uint32_t { kIdle = 0, kRunning = 1, kDone = 2, kPointToPoint = 3 };
 
 /// One call on the board, as read by a peer.
 struct PostedCall {
@@ -27,7 +27,7 @@ struct BoardState {
 
   /// False: the rank has not begun to use its board, or this is a copy of a board that nothing is known of.
   bool heard() const { return sequence != 0 || state != CallState::kIdle; }
-  bool active() const { return state == CallState::kRunning || state == CallState::kPeers; }
+  bool active() const { return state == CallState::kRunning || state == CallState::kPointToPoint; }
 };
 
 /// Plain memory, zero-initialised, shared between processes. Every field is an atomic word: the writer is one thread at
@@ -48,8 +48,8 @@ class CallBoard {
     head_.store(sequence << 2 | static_cast<std::uint64_t>(CallState::kDone), std::memory_order_release);
   }
   /// Writer: between two calls, sends and receives begin; end() when they are over.
-  void begin_peers(std::uint64_t sequence) {
-    head_.store(sequence << 2 | static_cast<std::uint64_t>(CallState::kPeers), std::memory_order_release);
+  void begin_point_to_point(std::uint64_t sequence) {
+    head_.store(sequence << 2 | static_cast<std::uint64_t>(CallState::kPointToPoint), std::memory_order_release);
   }
   /// Writer: it waits for `peer` now (kNoRank: for nobody any more).
   void post_awaited(Rank peer) { post_awaited(ClaimedRank(peer)); }

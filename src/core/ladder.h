@@ -31,8 +31,8 @@ struct LadderPolicy {
   /// `oversubscribed`: there are more ranks than cores. With a core for every rank a short spin nearly always ends the
   /// wait, and a yield only adds latency. With more ranks than cores the awaited rank may need this very core: hand it
   /// over at once, and keep yielding longer before sleeping, because a futex wake costs ten times a yield. A poll of a
-  /// network costs system calls, beside which a yield is cheap; and what comes from there comes through the kernel,
-  /// perhaps from a rank that needs this core: nobody knows who else lives on this host.
+  /// network costs system calls, beside which a yield is cheap; and what comes from there comes through the operating
+  /// system, perhaps from a rank that needs this core: nobody knows who else lives on this host.
   static LadderPolicy choose(bool oversubscribed, std::int64_t spin_microseconds, bool network = false) {
     LadderPolicy policy;
     if (oversubscribed || network) {
@@ -50,7 +50,7 @@ struct LadderPolicy {
 /// core for its whole slice. Sleeping is then faster, because the scheduler favours threads that are woken. A single
 /// slow yield is soon forgotten, since sleeping makes waits for other ranks ten times longer; if the next yields are
 /// slow as well, each is remembered for twice as long as the one before. Not thread-safe.
-class Crowd {
+class CoreContention {
  public:
   static constexpr std::chrono::nanoseconds kSlowYield{2'000'000};  ///< ranks that wait, too, yield far sooner
   static constexpr std::chrono::nanoseconds kFirstMemory{6'000'000};
@@ -62,7 +62,7 @@ class Crowd {
     memory_ = begin - until_ < kSoon ? std::min(2 * memory_, kLongestMemory) : kFirstMemory;
     until_ = end + memory_;
   }
-  bool here(Clock::time_point now) const { return now < until_; }
+  bool is_expected(Clock::time_point now) const { return now < until_; }
 
  private:
   std::chrono::nanoseconds memory_ = kFirstMemory;
@@ -105,8 +105,8 @@ class Ladder {
   enum class Rung : std::uint8_t { kSpin, kYield, kSleep };
 
   explicit Ladder(const LadderPolicy& policy) : policy_(policy) {}
-  /// `crowd`: of the one who waits, for all its waits.
-  Ladder(const LadderPolicy& policy, Crowd& crowd) : policy_(policy), crowd_(&crowd) {}
+  /// `contention`: of the one who waits, for all its waits.
+  Ladder(const LadderPolicy& policy, CoreContention& contention) : policy_(policy), contention_(&contention) {}
 
   /// Progress was made: back to the first rung.
   void reset() { polls_ = 0; }
@@ -133,7 +133,7 @@ class Ladder {
       return Rung::kSpin;
     }
     const bool yields_no_more = now_ - since_ >= policy_.spin_for + policy_.yield_for;
-    if (yields_no_more || (crowd_ != nullptr && crowd_->here(now_))) {
+    if (yields_no_more || (contention_ != nullptr && contention_->is_expected(now_))) {
       now_ = Clock::now();
       return Rung::kSleep;
     }
@@ -141,12 +141,12 @@ class Ladder {
     const Clock::time_point before = now_;
     sched_yield();
     now_ = Clock::now();
-    if (crowd_ != nullptr) crowd_->yielded(before, now_);
+    if (contention_ != nullptr) contention_->yielded(before, now_);
     return Rung::kYield;
   }
 
   LadderPolicy policy_;
-  Crowd* crowd_ = nullptr;
+  CoreContention* contention_ = nullptr;
   std::uint32_t polls_ = 0;
   Clock::time_point since_{};
   Clock::time_point now_{};

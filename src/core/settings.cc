@@ -130,7 +130,7 @@ Status parse_simd(const std::string& text, Settings* s) {
 
 /// A setting whose name is kept for a later version: accepted while it says "off", refused otherwise, so that
 /// nobody believes in a protection or a mode that is not there.
-Status parse_later(const std::string& text, Settings*) {
+Status parse_not_offered(const std::string& text, Settings*) {
   bool on = false;
   if (parse_switch(text, &on).ok() && !on) return {};
   return fail(Code::kUnsupported, "'{}' is not offered by this version", text);
@@ -220,8 +220,10 @@ constexpr SettingInfo kTable[] = {
      }},
     {"TUTTI_CHECKSUM", nullptr, "0", "1: CRC32C of all that travels between hosts; what is damaged is sent again",
      [](const std::string& text, Settings* s) { return parse_switch(text, &s->checksum); }},
-    {"TUTTI_SELFTEST", nullptr, "0", "run known sums at join; comes later", parse_later},
-    {"TUTTI_TRACE", nullptr, "0", "record what every rank does; comes later", parse_later},
+    {"TUTTI_SELFTEST", nullptr, "0", "reserved for known sums at the join; this version offers only 0",
+     parse_not_offered},
+    {"TUTTI_TRACE", nullptr, "0", "reserved for a record of what every rank does; this version offers only 0",
+     parse_not_offered},
 };
 
 /// It races with a program that changes its environment meanwhile, as all of the C library does.

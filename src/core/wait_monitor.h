@@ -19,9 +19,9 @@ class WaitMonitor {
   bool alarmed() const { return alarm_.load(std::memory_order_acquire) != 0; }
 
   /// Called by the waiting thread when it has waited a while (about 1 ms, then at each slice of sleep) and whenever
-  /// alarmed, each time after a look at its links found nothing. `missing` is the lowest rank that the executor waits
+  /// alarmed, each time after a look at its links found nothing. `awaited` is the lowest rank that the executor waits
   /// for, `progress` a number that grows with every message moved. Not ok: the operation ends with this status.
-  virtual Status check(Rank missing, std::uint64_t progress) = 0;
+  virtual Status check(Rank awaited, std::uint64_t progress) = 0;
 
  protected:
   std::atomic<std::uint32_t> alarm_{0};  // release by whoever raises it, pairs with the acquire in alarmed()

@@ -142,7 +142,7 @@ class CudaDriver final : public DeviceDriver {
     TUTTI_TRY(scope.status());
     return checked(cudaIpcCloseMemHandle(memory), "cudaIpcCloseMemHandle");
   }
-  Status allocate_shared(Bytes bytes, void** memory) override {
+  Status allocate_pinned(Bytes bytes, void** memory) override {
     const OnAnyDevice scope;
     const RelaxedCaptureScope captures;
     TUTTI_TRY(
@@ -150,7 +150,7 @@ class CudaDriver final : public DeviceDriver {
     __builtin_memset(*memory, 0, bytes.value);
     return {};
   }
-  Status release_shared(void* memory) override {
+  Status release_pinned(void* memory) override {
     const OnAnyDevice scope;
     const RelaxedCaptureScope captures;
     return checked(cudaFreeHost(memory), "cudaFreeHost");
@@ -187,7 +187,7 @@ class CudaDriver final : public DeviceDriver {
   }
   Stream default_stream() override { return cudaStreamLegacy; }
   Stream per_thread_stream() override { return cudaStreamPerThread; }
-  Status look_at(Stream stream, StreamTraits* traits) override {
+  Status find_traits(Stream stream, StreamTraits* traits) override {
     *traits = StreamTraits{};
     traits->is_apart = stream != cudaStreamLegacy && stream != cudaStreamPerThread;
     if (!traits->is_apart) return {};

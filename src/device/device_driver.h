@@ -97,8 +97,8 @@ class DeviceDriver {
   /// Gives back what allocate_pooled() gave, which no kernel uses any more. Waits for no kernel either.
   virtual Status release_pooled(int device, void* memory) = 0;
   /// Zeroed host memory that kernels of all devices reach at the same address.
-  virtual Status allocate_shared(Bytes bytes, void** memory) = 0;
-  virtual Status release_shared(void* memory) = 0;
+  virtual Status allocate_pinned(Bytes bytes, void** memory) = 0;
+  virtual Status release_pinned(void* memory) = 0;
   virtual Place place_of(const void* memory) = 0;
 
   virtual Status create_stream(int device, Stream* stream) = 0;
@@ -110,7 +110,7 @@ class DeviceDriver {
   /// A handle that stands for another stream in each thread.
   virtual Stream per_thread_stream() = 0;
   /// Any stream may be looked at, also one that is captured. Begins to use no device.
-  virtual Status look_at(Stream stream, StreamTraits* traits) = 0;
+  virtual Status find_traits(Stream stream, StreamTraits* traits) = 0;
   virtual Status create_event(int device, Event* event) = 0;
   virtual Status destroy_event(Event event) = 0;
   virtual Status record(int device, Event event, Stream stream) = 0;
@@ -127,7 +127,7 @@ class DeviceDriver {
   virtual Status copy(int device, void* to, const void* from, Bytes bytes, Stream stream) = 0;
 
   /// Copies `rows` pieces (at least 1) of `width` bytes each, whose starts lie `to_pitch` and `from_pitch` bytes apart,
-  /// between memory of the device and memory of allocate_shared().
+  /// between memory of the device and memory of allocate_pinned().
   virtual Status copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                            std::size_t width, std::size_t rows, Stream stream) = 0;
   /// What is put on `stream` from now on waits until the word, of shared memory, is at least `value`.

@@ -37,7 +37,7 @@ class LateWords {
     const MutexLock lock(mutex_);
     std::erase_if(items_, [](Item& item) {
       const bool free = all_passed(&item.looks);
-      if (free) (void)item.driver->release_shared(item.words);
+      if (free) (void)item.driver->release_pinned(item.words);
       return free;
     });
   }
@@ -69,7 +69,7 @@ GateWords::~GateWords() {
 Status GateWords::open() {
   late_words().sweep();
   void* memory = nullptr;
-  TUTTI_TRY(driver_.allocate_shared(Bytes{kWords * sizeof(std::uint64_t)}, &memory));
+  TUTTI_TRY(driver_.allocate_pinned(Bytes{kWords * sizeof(std::uint64_t)}, &memory));
   words_ = static_cast<std::uint64_t*>(memory);
   const MutexLock lock(mutex_);
   for (std::size_t i = 0; i < kWords; ++i) free_.push_back(i);

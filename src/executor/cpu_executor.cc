@@ -17,7 +17,7 @@ constexpr std::chrono::nanoseconds kFirstCheck{1'000'000};
 
 template <Endpoint E>
 void CpuExecutor<E>::start(const Launch& launch) {
-  exchanging_ = false;
+  runs_transfers_ = false;
   work_.bind(launch);
   const Schedule& schedule = *launch.schedule;
   tiles_ = schedule.steps_per_lane == 0 ? 0 : binding().tiles();
@@ -33,18 +33,18 @@ void CpuExecutor<E>::start(const Launch& launch) {
     if (lane.sources.empty()) lane.sources.resize(static_cast<std::size_t>(ranks_));
   }
   active_lanes_ = lanes;
-  missing_ = kNoRank;
+  awaited_ = kNoRank;
   mismatched_ = kNoRank;
 }
 
 template <Endpoint E>
 Progress CpuExecutor<E>::advance() {
-  if (exchanging_) {
-    const Progress exchanged = exchange_.advance();
-    missing_ = exchange_.missing();
-    return exchanged == Progress::kDone && !settled() ? Progress::kAgain : exchanged;
+  if (runs_transfers_) {
+    const Progress outcome = point_to_point_.advance();
+    awaited_ = point_to_point_.awaited();
+    return outcome == Progress::kDone && !settled() ? Progress::kAgain : outcome;
   }
-  missing_ = kNoRank;
+  awaited_ = kNoRank;
   bool done = true;
   for (std::size_t l = 0; l < active_lanes_; ++l) {
     const Outcome outcome = advance_lane(lanes_[l], static_cast<std::uint32_t>(l));
@@ -58,8 +58,8 @@ Progress CpuExecutor<E>::advance() {
 /// which nobody would write after the call.
 template <Endpoint E>
 bool CpuExecutor<E>::settled() {
-  if (!kDirect && (exchanging_ || !launch().input_is_shared)) return true;
-  return endpoint_->references_released(&missing_);
+  if (!kNetwork && (runs_transfers_ || !launch().peers_read_input)) return true;
+  return endpoint_->references_released(&awaited_);
 }
 
 template <Endpoint E>
@@ -80,8 +80,10 @@ auto CpuExecutor<E>::advance_lane(LaneState& lane, std::uint32_t index) -> Outco
       ++lane.tile;
     }
   }
+  // What connections did not take yet need not wait for all the copies.
   while (run_aside(lane, asides))
-    if constexpr (kDirect) endpoint_->serve();  // so that what is still to be written does not wait for all the copies
+    if constexpr (kNetwork)
+      endpoint_->make_progress();  // so that what is still to be written does not wait for all the copies
   return Outcome::kDone;
 }
 
@@ -100,7 +102,7 @@ bool CpuExecutor<E>::run_aside(LaneState& lane, std::span<const Step> asides) {
 
 template <Endpoint E>
 auto CpuExecutor<E>::blocked_on(int peer) -> Outcome {
-  if (missing_ == kNoRank || peer < missing_.value) missing_ = Rank{peer};
+  if (awaited_ == kNoRank || peer < awaited_.value) awaited_ = Rank{peer};
   return Outcome::kBlocked;
 }
 
@@ -123,20 +125,20 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
   }
   std::byte* slot = nullptr;
   const bool lent = lends(step, bytes);
-  if ((lent || launch().input_is_shared) && step.has(kSend) && step.src_buffer == BufferId::kInput &&
+  if ((lent || launch().peers_read_input) && step.has(kSend) && step.src_buffer == BufferId::kInput &&
       !step.has(kRecv) && binding().is_one_range(step)) {
     const Outcome outcome = send_reference(lane, step, bytes);
-    if (outcome != Outcome::kMismatch) return outcome;
+    if (outcome != Outcome::kNotByReference) return outcome;
   }
   const bool sends = step.has(kSend) && !(step.send_to == PeerSet::kAll && ranks_ == 1);
   const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
   if (sends) {
     bool ready = false;
-    if constexpr (kDirect) ready = lent && endpoint_->can_send(to);
+    if constexpr (kNetwork) ready = lent && endpoint_->can_send(to);
     if (!lent) ready = (slot = endpoint_->send_claim(to, bytes)) != nullptr;
     // It is not known which reader of a multicast link is late, so the next rank stands for all of them. The boards
     // show which one it is.
-    if (!ready) return blocked_on(to.shared ? (rank_ + 1) % ranks_ : step.send_peer);
+    if (!ready) return blocked_on(to.multicast ? (rank_ + 1) % ranks_ : step.send_peer);
   }
   if (count.value != 0) work_.run(lane, step, count, arrived, slot);
   if (sends && !lent) endpoint_->send_commit(to, bytes, lane.fingerprint);
@@ -151,7 +153,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
 /// Whether the step's message goes to its reader straight from user memory, where its value lies or is stored.
 template <Endpoint E>
 bool CpuExecutor<E>::lends([[maybe_unused]] const Step& step, [[maybe_unused]] Bytes bytes) const {
-  if constexpr (kDirect) {
+  if constexpr (kNetwork) {
     if (!launch().lends || !step.has(kSend) || !binding().is_one_range(step)) return false;
     const bool from_source = !step.has(kRecv) && (step.src_buffer == BufferId::kInput);
     const bool from_store = step.has(kStore) && step.dst_buffer == BufferId::kOutput;
@@ -162,18 +164,18 @@ bool CpuExecutor<E>::lends([[maybe_unused]] const Step& step, [[maybe_unused]] B
   }
 }
 
-/// Runs a step that only sends the rank's own chunk, and may store it. Returns kMismatch if it cannot be sent by
-/// reference.
+/// Runs a step that only sends the rank's own chunk, and may store it. Returns kNotByReference if nothing was done, and
+/// a copy is to be sent.
 template <Endpoint E>
 auto CpuExecutor<E>::send_reference(const LaneState& lane, const Step& step, Bytes bytes) -> Outcome {
   const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
-  if (to.shared && ranks_ == 1) return Outcome::kMismatch;
+  if (to.multicast && ranks_ == 1) return Outcome::kNotByReference;
   const std::byte* const data = binding().source(step, lane.tile);
   switch (endpoint_->send_reference(to, data, bytes, lane.fingerprint)) {
     case ReferenceState::kNotOffered:
-      return Outcome::kMismatch;
+      return Outcome::kNotByReference;
     case ReferenceState::kAgain:
-      return blocked_on(to.shared ? (rank_ + 1) % ranks_ : step.send_peer);
+      return blocked_on(to.multicast ? (rank_ + 1) % ranks_ : step.send_peer);
     case ReferenceState::kSent:
       break;
   }
@@ -183,7 +185,7 @@ auto CpuExecutor<E>::send_reference(const LaneState& lane, const Step& step, Byt
 
 template <Endpoint E>
 auto CpuExecutor<E>::receive(LaneState& lane, const Step& step, Bytes bytes, const std::byte** arrived) -> Outcome {
-  const Route from{Rank{step.recv_peer}, step.is(kSharedRecv), step.lane};
+  const Route from{Rank{step.recv_peer}, step.is(kMulticastRecv), step.lane};
   const Peek found = peek(lane, step, from, bytes);
   if (found.state == PeekState::kAgain) return blocked_on(step.recv_peer);
   if (found.state == PeekState::kMismatch) {
@@ -197,7 +199,7 @@ auto CpuExecutor<E>::receive(LaneState& lane, const Step& step, Bytes bytes, con
 /// A message that is only to be stored may arrive where it is stored.
 template <Endpoint E>
 Peek CpuExecutor<E>::peek(LaneState& lane, const Step& step, Route from, Bytes bytes) {
-  if constexpr (kDirect) {
+  if constexpr (kNetwork) {
     const bool lands =
         step.has(kStore) && !step.has(kReduce) && launch().wire == launch().type && binding().is_one_range(step);
     std::byte* const landing = lands ? binding().destination(step, lane.tile) : nullptr;
@@ -216,7 +218,7 @@ auto CpuExecutor<E>::receive_all(LaneState& lane, const Step& step, Bytes bytes)
       lane.place = lane.seen;
       continue;
     }
-    const Route from{Rank{peer}, step.is(kSharedRecv), step.lane};
+    const Route from{Rank{peer}, step.is(kMulticastRecv), step.lane};
     const Peek peek = endpoint_->recv_peek(from, bytes, lane.fingerprint);
     if (peek.state == PeekState::kAgain) return blocked_on(peer);
     if (peek.state == PeekState::kMismatch) {
@@ -231,10 +233,10 @@ auto CpuExecutor<E>::receive_all(LaneState& lane, const Step& step, Bytes bytes)
 template <Endpoint E>
 void CpuExecutor<E>::release(const Step& step, Bytes bytes) {
   if (step.recv_from == PeerSet::kOne)
-    return endpoint_->recv_release(Route{Rank{step.recv_peer}, step.is(kSharedRecv), step.lane}, bytes);
+    return endpoint_->recv_release(Route{Rank{step.recv_peer}, step.is(kMulticastRecv), step.lane}, bytes);
   const PeerList peers = peers_of(launch().schedule->shape, step.recv_from);
   for (int i = 0; i < peers.count; ++i)
-    if (peers[i] != rank_) endpoint_->recv_release(Route{Rank{peers[i]}, step.is(kSharedRecv), step.lane}, bytes);
+    if (peers[i] != rank_) endpoint_->recv_release(Route{Rank{peers[i]}, step.is(kMulticastRecv), step.lane}, bytes);
 }
 
 template <Endpoint E>
@@ -248,10 +250,10 @@ Status CpuExecutor<E>::run(const Launch& launch, WaitMonitor& monitor) {
 
 template <Endpoint E>
 void CpuExecutor<E>::start(std::span<Transfer> transfers) {
-  exchanging_ = true;
-  missing_ = kNoRank;
+  runs_transfers_ = true;
+  awaited_ = kNoRank;
   mismatched_ = kNoRank;
-  exchange_.start(transfers);
+  point_to_point_.start(transfers);
 }
 
 template <Endpoint E>
@@ -263,14 +265,14 @@ Status CpuExecutor<E>::run(std::span<Transfer> transfers, WaitMonitor& monitor) 
 
 template <Endpoint E>
 Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
-  Ladder ladder(policy_, crowd_);
+  Ladder ladder(policy_, contention_);
   std::uint64_t seen = progress();
   CallBoard& board = endpoint_->board();
   auto next_check = kFirstCheck;
   for (;;) {
     const Progress outcome = advance();
     if (outcome == Progress::kDone) break;
-    if (outcome == Progress::kFailed || monitor.alarmed()) TUTTI_TRY(monitor.check(missing(), progress()));
+    if (outcome == Progress::kFailed || monitor.alarmed()) TUTTI_TRY(monitor.check(awaited(), progress()));
     if (progress() != seen) {
       seen = progress();
       ladder.reset();
@@ -279,11 +281,11 @@ Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
     }
     const Ladder::Rung rung = ladder.climb();
     if (rung == Ladder::Rung::kSpin) continue;
-    board.post_awaited(missing());
+    board.post_awaited(awaited());
     if (rung == Ladder::Rung::kYield) {
       if (ladder.waited() < next_check) continue;
       next_check = ladder.waited() + kFirstCheck;
-      TUTTI_TRY(monitor.check(missing(), progress()));
+      TUTTI_TRY(monitor.check(awaited(), progress()));
       continue;
     }
     TUTTI_TRY(sleep_once(monitor));
@@ -302,7 +304,7 @@ Status CpuExecutor<E>::sleep_once(WaitMonitor& monitor) {
   } else {
     endpoint_->sleep(std::chrono::milliseconds{100});
   }
-  return outcome == Progress::kDone ? Status{} : monitor.check(missing(), progress());
+  return outcome == Progress::kDone ? Status{} : monitor.check(awaited(), progress());
 }
 
 template class CpuExecutor<ShmEndpoint>;

@@ -9,7 +9,7 @@
 #include "core/ladder.h"
 #include "executor/endpoint_links.h"
 #include "executor/executor.h"
-#include "executor/peer_exchange.h"
+#include "executor/point_to_point.h"
 #include "executor/step_work.h"
 #include "schedule/peer_list.h"
 
@@ -20,16 +20,16 @@ namespace tutti {
 template <Endpoint E>
 class CpuExecutor final : public Executor {
  public:
-  /// `peers` is for sends and receives.
-  CpuExecutor(std::unique_ptr<E> endpoint, const LadderPolicy& ladder, const PeerPolicy& peers)
+  /// `transfers` is for sends and receives.
+  CpuExecutor(std::unique_ptr<E> endpoint, const LadderPolicy& ladder, const PointToPointPolicy& transfers)
       : endpoint_(std::move(endpoint)),
         links_(*endpoint_),
-        exchange_(*endpoint_, peers),
+        point_to_point_(*endpoint_, transfers),
         policy_(ladder),
         poll_delay_(ladder.has_cores),
         rank_(endpoint_->rank().value),
         ranks_(endpoint_->ranks()),
-        direct_sources_(static_cast<std::size_t>(ranks_)) {}
+        one_shot_sources_(static_cast<std::size_t>(ranks_)) {}
 
   void start(const Launch& launch) override;
   Progress advance() override;
@@ -38,20 +38,20 @@ class CpuExecutor final : public Executor {
   Status run(std::span<Transfer> transfers, WaitMonitor& monitor) override;
   void abandon() override { endpoint_->revoke_references(); }
 
-  Rank missing() const override { return missing_; }
+  Rank awaited() const override { return awaited_; }
   /// Messages that have come only in part count, too, because a slow peer is not a silent one.
-  std::uint64_t progress() const override { return progress_ + exchange_.progress() + links_.bytes_moved(); }
+  std::uint64_t progress() const override { return progress_ + point_to_point_.progress() + links_.bytes_moved(); }
   Rank mismatched() const override { return mismatched_; }
   std::size_t scratch_bytes() const override {
-    return work_.scratch_bytes() + exchange_.kept_bytes() + links_.memory_bytes();
+    return work_.scratch_bytes() + point_to_point_.kept_bytes() + links_.memory_bytes();
   }
   void sleep(std::chrono::nanoseconds slice) override { endpoint_->sleep(slice); }
   RankLinks& links() override { return links_; }
-  const OpenTransfers& transfers() const override { return exchange_; }
+  const OpenTransfers& transfers() const override { return point_to_point_; }
 
  private:
-  enum class Outcome : std::uint8_t { kDone, kBlocked, kMismatch };
-  static constexpr bool kDirect = DirectEndpoint<E>;
+  enum class Outcome : std::uint8_t { kDone, kBlocked, kMismatch, kNotByReference };
+  static constexpr bool kNetwork = NetworkEndpoint<E>;
 
   bool run_aside(LaneState& lane, std::span<const Step> steps);
   Outcome run_step(LaneState& lane, const Step& step);
@@ -74,10 +74,10 @@ class CpuExecutor final : public Executor {
 
   std::unique_ptr<E> endpoint_;
   EndpointLinks<E> links_;
-  PeerExchange<E> exchange_;
-  bool exchanging_ = false;  // exchange_ runs the operation
+  PointToPoint<E> point_to_point_;
+  bool runs_transfers_ = false;  // the running operation is one of point_to_point_
   LadderPolicy policy_;
-  Crowd crowd_;
+  CoreContention contention_;
   PollDelay poll_delay_;
   int rank_;
   int ranks_;
@@ -85,8 +85,8 @@ class CpuExecutor final : public Executor {
   std::size_t tiles_ = 0;
   std::vector<LaneState> lanes_;
   std::size_t active_lanes_ = 0;
-  std::vector<const void*> direct_sources_;  // by rank, for run_one_shot
-  Rank missing_ = kNoRank;
+  std::vector<const void*> one_shot_sources_;  // by rank, for run_one_shot
+  Rank awaited_ = kNoRank;
   Rank mismatched_ = kNoRank;
   std::uint64_t progress_ = 0;
 };

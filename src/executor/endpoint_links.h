@@ -16,24 +16,24 @@ class EndpointLinks final : public RankLinks {
   Capabilities capabilities() const override { return endpoint_.capabilities(); }
   CallBoard& board() override { return endpoint_.board(); }
   const CallBoard* board(Rank peer) const override { return endpoint_.board(peer); }
-  void serve() override {
-    if constexpr (kDirect) endpoint_.serve();
+  void make_progress() override {
+    if constexpr (kNetwork) endpoint_.make_progress();
   }
   bool delivered([[maybe_unused]] Rank* late) override {
-    if constexpr (kDirect) return endpoint_.delivered(late);
+    if constexpr (kNetwork) return endpoint_.delivered(late);
     return true;
   }
   bool hears([[maybe_unused]] Rank peer) override {
-    if constexpr (kDirect) return endpoint_.hears(peer);
+    if constexpr (kNetwork) return endpoint_.hears(peer);
     return false;
   }
   std::uint64_t bytes_moved() const override {
-    if constexpr (kDirect) return endpoint_.bytes_moved();
+    if constexpr (kNetwork) return endpoint_.bytes_moved();
     return 0;
   }
   /// How much private memory is held for messages.
   std::size_t memory_bytes() const {
-    if constexpr (kDirect) return endpoint_.memory_bytes();
+    if constexpr (kNetwork) return endpoint_.memory_bytes();
     return 0;
   }
   void announce_sleep() override { endpoint_.announce_sleep(); }
@@ -41,7 +41,7 @@ class EndpointLinks final : public RankLinks {
   void wake() override { endpoint_.wake(); }
 
  private:
-  static constexpr bool kDirect = DirectEndpoint<E>;
+  static constexpr bool kNetwork = NetworkEndpoint<E>;
 
   E& endpoint_;
 };

@@ -15,8 +15,8 @@
 #include "executor/rank_links.h"
 #include "executor/transfer.h"
 #include "kernels/kernels.h"
-#include "schedule/bind.h"
 #include "schedule/schedule.h"
+#include "schedule/tiling.h"
 
 namespace tutti {
 
@@ -34,7 +34,7 @@ struct Launch {
   std::uint32_t divisor = 1;  ///< what Avg divides by, at the complete step
   Fingerprint fingerprint = 0;
   bool alone_reduces = false;  ///< there is one rank, and its reduction is more than a copy: bool becomes 0 or 1
-  bool one_shot = false;  ///< the direct path may run it: PlanCache::is_one_shot() says so, and one tile holds it all
+  bool one_shot = false;  ///< the fast path may run it: PlanCache::is_one_shot() says so, and one tile holds it all
   bool stream_stores = false;           ///< results do not stay in the caches
   bool tree_order = false;              ///< sources are combined in the deterministic mode's order
   const UserReduction* user = nullptr;  ///< replaces `op` if it is not nullptr
@@ -46,8 +46,8 @@ struct Launch {
   /// size of an element in a message.
   DataType wire = DataType::kUint8;
   Bytes wire_element{1};
-  bool input_is_shared = false;  ///< peers may read the input itself, as nobody writes it before the call ends
-  bool lends = false;            ///< messages may go to far ranks straight from input and output: is_reference_safe()
+  bool peers_read_input = false;  ///< peers may read the input itself, as nobody writes it before the call ends
+  bool lends = false;             ///< messages may go to far ranks straight from input and output: is_reference_safe()
   bool input_is_registered = false;  ///< for calls on devices that lend: other processes may map the input
   bool output_is_registered = false;
   /// Makes buffers, messages and reductions all of one type.
@@ -85,7 +85,7 @@ class Executor {
   virtual void abandon() = 0;
 
   /// The lowest rank that the last advance() waited for; kNoRank if it waited for none.
-  virtual Rank missing() const = 0;
+  virtual Rank awaited() const = 0;
   /// Whether the last advance() waited for no peer, but for a device's work, which may be what the caller put there
   /// before the call. Such a wait is never hopeless and never too long.
   virtual bool waits_for_device() const { return false; }

@@ -18,12 +18,12 @@ Status run_polled(Executor& executor, WaitMonitor& monitor, std::chrono::microse
     return outcome == Progress::kDone;
   };
   const auto is_worth_it = [&](bool sleeps) -> Status {
-    if (sleeps) executor.links().serve();
+    if (sleeps) executor.links().make_progress();
     const auto now = Clock::now();
     if (outcome != Progress::kFailed && !monitor.alarmed() && now < next_check) return {};
     next_check = now + kAwake;
-    executor.links().board().post_awaited(executor.missing());
-    return monitor.check(executor.missing(), executor.progress());
+    executor.links().board().post_awaited(executor.awaited());
+    return monitor.check(executor.awaited(), executor.progress());
   };
   TUTTI_TRY(wait_until(has_ended, is_worth_it, WaitPace::yields(kAwake, nap)));
   executor.links().board().post_awaited(kNoRank);

@@ -24,9 +24,9 @@ class RankLinks {
   virtual const CallBoard* board(Rank peer) const = 0;
 
   /// Moves what waits on the links while the rank waits for something else than an operation.
-  virtual void serve() = 0;
-  /// Whether all that was sent is in the hands of the readers or of their kernels, so that the links may close; if not,
-  /// `late` becomes one of the readers that lack something. Each call goes on delivering.
+  virtual void make_progress() = 0;
+  /// Whether all that was sent is in the hands of the readers or of their operating systems, so that the links may
+  /// close; if not, `late` becomes one of the readers that lack something. Each call goes on delivering.
   virtual bool delivered(Rank* late) = 0;
   /// Whether what a far `peer` sent may still come over a connection, even if it is dead.
   virtual bool hears(Rank peer) = 0;

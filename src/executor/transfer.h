@@ -26,7 +26,7 @@ struct Transfer {
 };
 
 /// What the judge of a wait may ask of the transfers of the operation that runs or ran last. For the thread that drives
-/// them. This is an interface because the judge is compiled once and PeerExchange once for each transport.
+/// them. This is an interface because the judge is compiled once and PointToPoint once for each transport.
 class OpenTransfers {
  public:
   virtual ~OpenTransfers() = default;

@@ -46,16 +46,16 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   /// The largest payload that is accepted; 64 KiB until set.
   void set_limit(std::size_t bytes) { limit_ = bytes; }
 
-  /// Any thread; does not block. On return the message is in the kernel's hands, unless the peer reads so slowly that
-  /// the socket is full: then the loop sends it later. `passed` goes with it, and `owner` keeps it open until then.
-  /// False: the connection is closed.
+  /// Any thread; does not block. On return the message is in the operating system's hands, unless the peer reads so
+  /// slowly that the socket is full: then the loop sends it later. `passed` goes with it, and `owner` keeps it open
+  /// until then. False: the connection is closed.
   bool send(MessageType type, ByteView payload, int passed = -1, std::shared_ptr<const void> owner = nullptr);
 
   /// The oldest descriptor that came with the messages so far; invalid: none.
   Descriptor take_descriptor();
   /// Ends the messages: the socket is the caller's, nothing more is read here. `leftover` gets what was received after
   /// the message that is being handled. TCP only, from within on_message. Fails if something sent is not in the
-  /// kernel's hands.
+  /// operating system's hands.
   Status hand_over(TcpStream* stream);
   /// TCP: how long the other end may be silent, see Socket.
   void set_timeout(double seconds, bool output = true) { socket_.set_timeout(seconds, output); }
@@ -66,7 +66,7 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   /// How much the other end of an accepted connection has said before it has proved anything. Loop thread only.
   enum class Said : std::uint8_t { kNothing, kSomething, kPurpose };
   Said said() const;
-  /// Closes without on_close. What send() could not hand to the kernel is lost.
+  /// Closes without on_close. What send() could not hand to the operating system is lost.
   void close();
 
   const Handshake& handshake() const { return handshake_; }

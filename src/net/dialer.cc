@@ -14,10 +14,10 @@ constexpr std::chrono::milliseconds kStagger{250};
 constexpr std::chrono::milliseconds kUnixStagger{5000};
 constexpr std::chrono::milliseconds kRetryFullQueue{10};
 /// Where the hub was and lets go of the connection it has taken, it may be about to end.
-constexpr std::chrono::milliseconds kRetryLetGo{100};
-constexpr int kMostLettingGo = 3;
+constexpr std::chrono::milliseconds kRetryAfterLetGo{100};
+constexpr int kMostTimesLetGo = 3;
 
-bool is_silence(const Status& why) { return why.code() == Code::kTimeout || is_unreachable(why) || is_lack(why); }
+bool is_no_answer(const Status& why) { return why.code() == Code::kTimeout || is_unreachable(why) || is_lack(why); }
 
 }  // namespace
 
@@ -100,11 +100,11 @@ void Dialer::failed(std::size_t index, const Status& why) {
   const auto self = shared_from_this();
   const DialTarget& target = targets_[index];
   const std::shared_ptr<Connection> attempt = std::move(attempts_[index]);
-  if (was_let_go(target, why)) return try_later(index, kRetryLetGo);
+  if (was_let_go(target, why)) return try_later(index, kRetryAfterLetGo);
   reasons_ += fmt::format("{}{}: {}", reasons_.empty() ? "" : "; ", text_of(target), why.text());
-  silence_ = silence_ || (why.code() == Code::kTimeout && attempt && attempt->taken());
-  count(target, why);
-  if (++failures_ < targets_.size() && !gone_) return try_next();
+  accepted_in_silence_ = accepted_in_silence_ || (why.code() == Code::kTimeout && attempt && attempt->taken());
+  count_failure(target, why);
+  if (++failures_ < targets_.size() && !hub_gone_) return try_next();
   const auto done = std::move(done_);
   cancel();
   if (done) done(fail(why.code(), "{}", reasons_), nullptr);
@@ -113,8 +113,8 @@ void Dialer::failed(std::size_t index, const Status& why) {
 // A process that ends takes connections until its listening socket is closed, and word of its end must not wait for
 // its other addresses.
 bool Dialer::was_let_go(const DialTarget& target, const Status& why) {
-  const bool answered = !is_silence(why) && !is_refusal(why);
-  return target.decisive && answered && ++let_go_ <= kMostLettingGo;
+  const bool answered = !is_no_answer(why) && !is_refusal(why);
+  return target.was_connected && answered && ++times_let_go_ <= kMostTimesLetGo;
 }
 
 void Dialer::try_later(std::size_t index, std::chrono::milliseconds pause) {
@@ -123,32 +123,32 @@ void Dialer::try_later(std::size_t index, std::chrono::milliseconds pause) {
   });
 }
 
-void Dialer::count(const DialTarget& target, const Status& why) {
+void Dialer::count_failure(const DialTarget& target, const Status& why) {
   const bool refusal = is_refusal(why);
   const bool own = target.socket_name.empty() && is_own_address(target.address);
-  const bool silent = is_silence(why);
+  const bool silent = is_no_answer(why);
   no_answer_ = no_answer_ || silent;
-  said_no_ = said_no_ || (!silent && target.socket_name.empty());
-  own_ += own ? 1 : 0;
+  address_answered_ = address_answered_ || (!silent && target.socket_name.empty());
+  own_failures_ += own ? 1 : 0;
   refusals_ += refusal ? 1 : 0;
-  denials_ += refusal && !own ? 1 : 0;
-  gone_ = gone_ || (refusal && target.decisive);
+  refusals_elsewhere_ += refusal && !own ? 1 : 0;
+  hub_gone_ = hub_gone_ || (refusal && target.was_connected);
 }
 
 bool Dialer::refused() const {
-  if (gone_ || own_ == targets_.size()) return gone_ || refusals_ == targets_.size();
-  return denials_ == targets_.size() - own_;
+  if (hub_gone_ || own_failures_ == targets_.size()) return hub_gone_ || refusals_ == targets_.size();
+  return refusals_elsewhere_ == targets_.size() - own_failures_;
 }
 
 bool Dialer::unanswered() const {
   const bool elsewhere = std::any_of(targets_.begin(), targets_.end(),
                                      [](const DialTarget& target) { return target.socket_name.empty(); });
-  return no_answer_ || (elsewhere && !said_no_);
+  return no_answer_ || (elsewhere && !address_answered_);
 }
 
-bool Dialer::silent() const {
-  return silence_ || std::any_of(attempts_.begin(), attempts_.end(),
-                                 [](const auto& attempt) { return attempt && attempt->taken(); });
+bool Dialer::accepted_in_silence() const {
+  return accepted_in_silence_ || std::any_of(attempts_.begin(), attempts_.end(),
+                                             [](const auto& attempt) { return attempt && attempt->taken(); });
 }
 
 std::string Dialer::progress() const {
@@ -164,7 +164,7 @@ void Dialer::won(std::shared_ptr<Connection> connection) {
   for (std::size_t i = 0; i < attempts_.size(); ++i) {
     if (attempts_[i] != connection) continue;
     attempts_[i].reset();
-    taken_ = i;
+    winner_ = i;
   }
   cancel();
   if (done) done(Status(), std::move(connection));

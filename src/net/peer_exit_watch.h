@@ -16,7 +16,7 @@ namespace tutti {
 class PeerExitWatch final : public EventHandler {
  public:
   /// `on_exit` is called in the loop's thread when the process has ended. nullptr: this one cannot be watched, because
-  /// it is at the other end of a TCP connection, or the kernel has no pidfds.
+  /// it is at the other end of a TCP connection, or Linux has no pidfds.
   static std::shared_ptr<PeerExitWatch> start(EventLoop& loop, const Socket& connected, std::function<void()> on_exit);
   PeerExitWatch(EventLoop& loop, Descriptor pidfd, std::function<void()> on_exit);
   ~PeerExitWatch() override;

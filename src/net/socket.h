@@ -41,7 +41,7 @@ class Socket {
   /// Unix: refuses users other than this process's and root; gives the other process's id, 0 if it is not visible from
   /// here. TCP: 0.
   Status check_peer(pid_t* process) const;
-  /// A pidfd of the other process (unix, and the kernel has them); invalid otherwise.
+  /// A pidfd of the other process (unix, and Linux has them); invalid otherwise.
   Descriptor peer_pidfd() const;
 
   /// TCP: a peer that answers nothing for so long (at least 1 s) is gone. Unix: does nothing. `output`: also while

@@ -17,7 +17,7 @@ constexpr unsigned char kCipher[2] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
 constexpr std::size_t kMaxIdentity = 128;
 /// What the other end may send before it has proved anything: a hello has less than 300 bytes.
 constexpr std::size_t kMaxHandshake = 4096;
-/// Encrypted, then handed to the kernel, in one go: four records. Also what one look at the socket may bring.
+/// Encrypted, then handed to the operating system, in one go: four records. Also what one look at the socket may bring.
 constexpr std::size_t kBatch = std::size_t{64} * 1024;
 
 using SslPointer = std::unique_ptr<SSL, void (*)(SSL*)>;

@@ -184,11 +184,11 @@ Status UnixSocket::receive(std::span<std::byte> buffer, std::size_t* size, Descr
 }
 
 Status UnixSocket::credentials(PeerCredentials* peer) const {
-  ucred kernel{};
-  socklen_t size = sizeof(kernel);
-  if (::getsockopt(descriptor(), SOL_SOCKET, SO_PEERCRED, &kernel, &size) != 0)
+  ucred credentials{};
+  socklen_t size = sizeof(credentials);
+  if (::getsockopt(descriptor(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0)
     return fail(Code::kSystemError, "cannot read a unix socket's peer credentials: {}", errno_text());
-  *peer = PeerCredentials{kernel.pid, kernel.uid, kernel.gid};
+  *peer = PeerCredentials{credentials.pid, credentials.uid, credentials.gid};
   return {};
 }
 

@@ -25,7 +25,7 @@ enum class SocketState : std::uint8_t {
   kClosed,  ///< the peer closed the connection, or (connect) nobody listens under this name
 };
 
-/// Who is at the other end, as the kernel recorded it when the connection was made (SO_PEERCRED): of an accepted socket
+/// Who is at the other end, as Linux recorded it when the connection was made (SO_PEERCRED): of an accepted socket
 /// the process that called connect, of a connecting socket the one that called listen.
 struct PeerCredentials {
   pid_t process = -1;

@@ -7,8 +7,8 @@
 
 #include "core/fingerprint.h"
 #include "core/units.h"
-#include "schedule/bind.h"
 #include "schedule/span.h"
+#include "schedule/tiling.h"
 
 namespace tutti {
 

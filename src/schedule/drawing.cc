@@ -9,11 +9,11 @@ namespace tutti {
 namespace {
 
 std::string receive_text(const Step& step) {
-  const bool shared = step.is(kSharedRecv);
-  if (step.recv_from == PeerSet::kAll) return shared ? ", recv from all" : ", recv from each";
+  const bool multicast = step.is(kMulticastRecv);
+  if (step.recv_from == PeerSet::kAll) return multicast ? ", recv from all" : ", recv from each";
   if (step.recv_from == PeerSet::kHost) return ", recv from each of the host";
   if (step.recv_from == PeerSet::kAcross) return ", recv from each across hosts";
-  return fmt::format(", recv from {}{}", step.recv_peer, shared ? " (to all)" : "");
+  return fmt::format(", recv from {}{}", step.recv_peer, multicast ? " (to all)" : "");
 }
 
 /// " x8", " x8 every 2", " x8 in runs of 2 every 4", " x8, stored downwards".

@@ -21,7 +21,7 @@ void LinkTable::reset(std::int32_t ranks, std::uint32_t lanes, std::uint32_t cre
   multicasts_.assign(n * lanes, Multicast{});
   readers_.clear();
   pending_.assign(n * lanes * places_, 0);
-  shared_slots_.assign(n * lanes * places_, Message{});
+  multicast_slots_.assign(n * lanes * places_, Message{});
   bundles_.clear();
   free_bundles_.clear();
 }
@@ -50,9 +50,9 @@ std::uint32_t LinkTable::bundle(std::span<const ValueId> values) {
 }
 
 bool LinkTable::has_room(const LinkName& link) {
-  if (link.shared) {
+  if (link.multicast) {
     // The message that is one credit's round back; before there is one, a slot that nobody has used.
-    return pending_[shared_slot(link, multicasts_[source(link)].sent - credits_)] == 0;
+    return pending_[multicast_slot(link, multicasts_[source(link)].sent - credits_)] == 0;
   }
   std::uint32_t slots = 0;
   const Queue& q = queue(link, &slots);
@@ -62,23 +62,23 @@ bool LinkTable::has_room(const LinkName& link) {
 void LinkTable::push(const LinkName& link, Message message, std::span<const ValueId> values) {
   message.count = static_cast<std::uint32_t>(values.size());
   message.value = message.count == 1 ? values.front() : bundle(values);
-  if (!link.shared) {
+  if (!link.multicast) {
     std::uint32_t slots = 0;
     Queue& q = queue(link, &slots);
     slots_[slots + (q.sent++ & (places_ - 1))] = message;
     return;
   }
   if (readers_.empty()) readers_.assign(ranks_ * ranks_ * lanes_, 0);
-  const std::size_t slot = shared_slot(link, multicasts_[source(link)].sent++);
+  const std::size_t slot = multicast_slot(link, multicasts_[source(link)].sent++);
   pending_[slot] = static_cast<std::uint32_t>(ranks_ - 1);
-  shared_slots_[slot] = message;
+  multicast_slots_[slot] = message;
 }
 
 const Message* LinkTable::front(const LinkName& link) {
-  if (link.shared) {
+  if (link.multicast) {
     const std::uint32_t taken = readers_.empty() ? 0 : readers_[pair(link)];
     if (taken == multicasts_[source(link)].sent) return nullptr;
-    return &shared_slots_[shared_slot(link, taken)];
+    return &multicast_slots_[multicast_slot(link, taken)];
   }
   std::uint32_t slots = 0;
   const Queue& q = queue(link, &slots);
@@ -86,9 +86,9 @@ const Message* LinkTable::front(const LinkName& link) {
 }
 
 void LinkTable::pop(const LinkName& link) {
-  if (link.shared) {
-    const std::size_t slot = shared_slot(link, readers_[pair(link)]++);
-    if (--pending_[slot] == 0) values_.release(shared_slots_[slot].value);
+  if (link.multicast) {
+    const std::size_t slot = multicast_slot(link, readers_[pair(link)]++);
+    if (--pending_[slot] == 0) values_.release(multicast_slots_[slot].value);
     return;
   }
   std::uint32_t slots = 0;
@@ -98,9 +98,9 @@ void LinkTable::pop(const LinkName& link) {
   if (message.count > 1) free_bundles_.push_back(message.value);
 }
 
-LinkName LinkTable::name_of_pair(std::size_t pair, bool shared) const {
+LinkName LinkTable::name_of_pair(std::size_t pair, bool multicast) const {
   return LinkName{static_cast<std::int32_t>(pair / ranks_ % ranks_), static_cast<std::int32_t>(pair % ranks_),
-                  static_cast<std::uint32_t>(pair / ranks_ / ranks_), shared};
+                  static_cast<std::uint32_t>(pair / ranks_ / ranks_), multicast};
 }
 
 bool LinkTable::find_unread(LinkName* link) {

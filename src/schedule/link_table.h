@@ -17,12 +17,12 @@ struct Message {
   std::uint32_t count = 1;   ///< chunks that it carries; if several, `value` names a bundle of LinkTable
 };
 
-/// One direction of one pair on one lane; `shared`: the sender's multicast link as this reader sees it.
+/// One direction of one pair on one lane; `multicast`: the sender's multicast link as this reader sees it.
 struct LinkName {
   std::int32_t from;
   std::int32_t to;
   std::uint32_t lane;
-  bool shared;
+  bool multicast;
 };
 
 /// All links of a program. A link comes into being when it is first named. One thread.
@@ -64,10 +64,10 @@ class LinkTable {
   std::size_t source(const LinkName& l) const {
     return std::size_t{l.lane} * ranks_ + static_cast<std::size_t>(l.from);
   }
-  std::size_t shared_slot(const LinkName& l, std::uint32_t message) const {
+  std::size_t multicast_slot(const LinkName& l, std::uint32_t message) const {
     return source(l) * places_ + (message & (places_ - 1));
   }
-  LinkName name_of_pair(std::size_t pair, bool shared) const;
+  LinkName name_of_pair(std::size_t pair, bool multicast) const;
   Queue& queue(const LinkName& link, std::uint32_t* slots);
   std::uint32_t bundle(std::span<const ValueId> values);
 
@@ -78,11 +78,11 @@ class LinkTable {
   std::uint32_t places_ = 0;  ///< slots a link: credits_, or more for a power of two, whose remainders cost nothing
   std::vector<std::uint32_t> unicast_;  ///< pair -> 1 + index of its queue, 0: not named yet
   std::vector<Queue> queues_;
-  std::vector<Message> slots_;          ///< places_ a queue
-  std::vector<Multicast> multicasts_;   ///< source -> its multicast link
-  std::vector<std::uint32_t> readers_;  ///< pair -> messages that this reader took; made at the first multicast
-  std::vector<std::uint32_t> pending_;  ///< places_ a source: readers that still need the slot
-  std::vector<Message> shared_slots_;   ///< places_ a source
+  std::vector<Message> slots_;            ///< places_ a queue
+  std::vector<Multicast> multicasts_;     ///< source -> its multicast link
+  std::vector<std::uint32_t> readers_;    ///< pair -> messages that this reader took; made at the first multicast
+  std::vector<std::uint32_t> pending_;    ///< places_ a source: readers that still need the slot
+  std::vector<Message> multicast_slots_;  ///< places_ a source
   std::vector<std::vector<ValueId>> bundles_;
   std::vector<std::uint32_t> free_bundles_;
 };

@@ -232,7 +232,7 @@ class Picture {
       const PeerList peers = one ? PeerList{&step.step.recv_peer, 1} : peers_of(shape, step.step.recv_from);
       for (std::int32_t i = 0; i < peers.count; ++i)
         if (peers[i] != step.rank)
-          times[{peers[i], step.rank, step.lane, step.step.is(kSharedRecv)}].push_back(step.begin);
+          times[{peers[i], step.rank, step.lane, step.step.is(kMulticastRecv)}].push_back(step.begin);
     }
     return times;
   }
@@ -242,7 +242,7 @@ class Picture {
     std::map<LinkKey, std::size_t> next;
     std::string out;
     for (const SimulatedMessage& message : trace_.messages) {
-      const LinkKey link{message.from, message.to, message.lane, message.shared};
+      const LinkKey link{message.from, message.to, message.lane, message.multicast};
       const Time received = times.at(link)[next[link]++];
       const Color color = barrier_ ? Color{160, 160, 160} : color_of(color_index(message.chunk, message.pass));
       out += arrow(message, received, darker(color));

@@ -96,12 +96,12 @@ bool Prover::run() {
 }
 
 LinkName Prover::inbound(const Strand& strand, std::int32_t peer) const {
-  return LinkName{peer, strand.rank, strand.lane, strand.step.is(kSharedRecv)};
+  return LinkName{peer, strand.rank, strand.lane, strand.step.is(kMulticastRecv)};
 }
 
 LinkName Prover::outbound(const Strand& strand) const {
-  const bool shared = strand.step.send_to == PeerSet::kAll;
-  return LinkName{strand.rank, shared ? strand.rank : strand.step.send_peer, strand.lane, shared};
+  const bool multicast = strand.step.send_to == PeerSet::kAll;
+  return LinkName{strand.rank, multicast ? strand.rank : strand.step.send_peer, strand.lane, multicast};
 }
 
 bool Prover::can_run(Strand& strand) {

@@ -81,9 +81,10 @@ bool Prover::is_used_later(const LinkName& link, bool by_sender) const {
     if (strand.rank != rank || strand.lane != link.lane) continue;
     for (std::uint32_t i = strand.next; i < strand.steps; ++i) {
       const Step step = program_->step(rank, link.lane, i);
-      const bool sends = step.has(kSend) && (link.shared ? step.send_to == PeerSet::kAll : step.send_peer == link.to);
-      const bool receives =
-          step.has(kRecv) && step.is(kSharedRecv) == link.shared && receives_from(*program_, rank, step, link.from);
+      const bool sends =
+          step.has(kSend) && (link.multicast ? step.send_to == PeerSet::kAll : step.send_peer == link.to);
+      const bool receives = step.has(kRecv) && step.is(kMulticastRecv) == link.multicast &&
+                            receives_from(*program_, rank, step, link.from);
       if (by_sender ? sends : receives) return true;
     }
   }
@@ -93,8 +94,8 @@ bool Prover::is_used_later(const LinkName& link, bool by_sender) const {
 /// A reader of a full link that will never receive from it again, or -1.
 std::int32_t Prover::find_deaf_reader(const LinkName& link) {
   for (std::int32_t reader = 0; reader < program_->ranks(); ++reader) {
-    const bool reads = link.shared ? reader != link.from : reader == link.to;
-    const LinkName view{link.from, reader, link.lane, link.shared};
+    const bool reads = link.multicast ? reader != link.from : reader == link.to;
+    const LinkName view{link.from, reader, link.lane, link.multicast};
     if (reads && links_.front(view) && !is_used_later(view, false)) return reader;
   }
   return -1;

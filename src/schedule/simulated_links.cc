@@ -24,8 +24,8 @@ void SimulatedLinks::reset(std::uint32_t credits) {
   std::ranges::fill(table_, Place{});
 }
 
-std::uint32_t SimulatedLinks::find(std::int32_t from, std::int32_t to, std::uint32_t lane, bool shared) {
-  const std::uint64_t key = std::uint64_t{1} << 63 | std::uint64_t{shared} << 62 | std::uint64_t{lane} << 56 |
+std::uint32_t SimulatedLinks::find(std::int32_t from, std::int32_t to, std::uint32_t lane, bool multicast) {
+  const std::uint64_t key = std::uint64_t{1} << 63 | std::uint64_t{multicast} << 62 | std::uint64_t{lane} << 56 |
                             static_cast<std::uint64_t>(from) << 28 | static_cast<std::uint64_t>(to);
   std::size_t place = home_of(key, table_.size());
   for (; table_[place].key != 0; place = (place + 1) & (table_.size() - 1)) {

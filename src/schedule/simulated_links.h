@@ -10,7 +10,7 @@
 namespace tutti {
 
 /// Messages of one sender to one reader on one lane, in order. Of a multicast link each reader has one of these, and
-/// the slots are the sender's (SharedSlots).
+/// the slots are the sender's (MulticastSlots).
 struct SimulatedLink {
   std::uint32_t sent = 0;     ///< claimed by the sender
   std::uint32_t arrived = 0;  ///< with a time from which on the reader sees it
@@ -28,7 +28,7 @@ class SimulatedLinks {
   /// Empties all links; each holds at most `credits` messages, no more than kMostPlaces.
   void reset(std::uint32_t credits);
 
-  std::uint32_t find(std::int32_t from, std::int32_t to, std::uint32_t lane, bool shared);
+  std::uint32_t find(std::int32_t from, std::int32_t to, std::uint32_t lane, bool multicast);
   std::size_t size() const { return links_.size(); }
 
   /// When the sender may claim the next message, with so many credits in all; kNever: not known before one is taken.
@@ -63,7 +63,7 @@ class SimulatedLinks {
 };
 
 /// The slots of one sender's multicast link.
-struct SharedSlots {
+struct MulticastSlots {
   static constexpr std::uint32_t kMost = 16;
   struct Slot {
     std::uint32_t pending = 0;  ///< readers that still need it

@@ -55,7 +55,7 @@ void Simulation::start(const SimulationPlan& plan) {
   tiling_ = Tiling(extent_, Elems{plan.call.block.value}, Elems{plan.call.tile.value}, Elems{kPartAlign.value});
   events_.clear();
   links_.reset(std::max(plan.call.credits, kSmallCredits));
-  shared_.clear();
+  multicast_slots_.clear();
   steps_ = work_ = 0;
   finish_.assign(ranks, 0);
   pass_ends_.assign(plan.passes, 0);
@@ -154,11 +154,11 @@ std::uint32_t Simulation::credits_for(std::size_t bytes) const {
 }
 
 /// The ranks are any two; the circle is turned until the reader is one of those that are simulated.
-std::uint32_t Simulation::link_between(std::int32_t from, std::int32_t to, std::uint32_t lane, bool shared) {
+std::uint32_t Simulation::link_between(std::int32_t from, std::int32_t to, std::uint32_t lane, bool multicast) {
   const std::int32_t turn = to / plan_.period * plan_.period;
   const std::int32_t ranks = plan_.call.shape.ranks;
   const std::int32_t turned = from - turn;
-  return links_.find(turned < 0 ? turned + ranks : turned, to - turn, lane, shared);
+  return links_.find(turned < 0 ? turned + ranks : turned, to - turn, lane, multicast);
 }
 
 void Simulation::load(std::int32_t rank, Strand& s) {
@@ -169,7 +169,7 @@ void Simulation::load(std::int32_t rank, Strand& s) {
   s.awaited = kNoLink;
   s.peers = s.step.recv_from > PeerSet::kOne ? peers_of(shape, s.step.recv_from) : PeerList{};
   const bool one = s.step.recv_from == PeerSet::kOne;
-  s.in = one ? link_between(s.step.recv_peer, rank, lane, s.step.is(kSharedRecv)) : kNoLink;
+  s.in = one ? link_between(s.step.recv_peer, rank, lane, s.step.is(kMulticastRecv)) : kNoLink;
   const bool to_one = s.step.has(kSend) && s.step.send_to != PeerSet::kAll;
   s.out = to_one ? link_between(rank, s.step.send_peer, lane, false) : kNoLink;
   s.bytes = bytes_of(s);
@@ -215,7 +215,7 @@ bool Simulation::can_run(std::int32_t rank, Strand& s, Time now) {
   for (; s.seen < s.peers.count; ++s.seen) {
     const std::int32_t peer = s.peers[s.seen];
     if (peer == rank) continue;
-    if (!has_message(rank, s, link_between(peer, rank, lane, s.step.is(kSharedRecv)), now)) return false;
+    if (!has_message(rank, s, link_between(peer, rank, lane, s.step.is(kMulticastRecv)), now)) return false;
   }
   return !s.step.has(kSend) || plan_.call.shape.ranks == 1 || has_slot(rank, s, now);
 }
@@ -234,9 +234,9 @@ bool Simulation::has_slot(std::int32_t rank, Strand& s, Time now) {
   if (s.out != kNoLink) {
     free = links_.free_at(s.out, credits);
   } else {
-    if (shared_.empty()) shared_.resize(strands_.size());
-    SharedSlots& slots = shared_[index];
-    if (slots.count == 0) slots.count = std::min(credits, SharedSlots::kMost);
+    if (multicast_slots_.empty()) multicast_slots_.resize(strands_.size());
+    MulticastSlots& slots = multicast_slots_[index];
+    if (slots.count == 0) slots.count = std::min(credits, MulticastSlots::kMost);
     free = slots.free_at();
   }
   s.wants_slot = true;

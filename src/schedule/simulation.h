@@ -5,12 +5,12 @@
 #include <span>
 #include <vector>
 
-#include "schedule/bind.h"
 #include "schedule/event_queue.h"
 #include "schedule/peer_list.h"
 #include "schedule/simulated_links.h"
 #include "schedule/simulated_network.h"
 #include "schedule/simulator.h"
+#include "schedule/tiling.h"
 
 namespace tutti {
 
@@ -80,7 +80,7 @@ class Simulation {
   }
   std::int32_t host_of(std::int32_t rank) const;
   const LinkCosts& costs_between(std::int32_t a, std::int32_t b) const;
-  std::uint32_t link_between(std::int32_t from, std::int32_t to, std::uint32_t lane, bool shared);
+  std::uint32_t link_between(std::int32_t from, std::int32_t to, std::uint32_t lane, bool multicast);
   std::uint32_t credits_for(std::size_t bytes) const;
 
   void load(std::int32_t rank, Strand& strand);
@@ -118,13 +118,13 @@ class Simulation {
   EventQueue events_;
   SimulatedLinks links_;
   SimulatedNetwork network_;
-  std::vector<SharedSlots> shared_;    ///< by strand; made at the first multicast
-  std::vector<Strand> strands_;        ///< rank-major
-  std::vector<Worker> workers_;        ///< by rank
-  std::vector<Core> cores_;            ///< those that are shared
-  std::vector<std::int32_t> core_of_;  ///< by rank; -1: has its own
-  std::vector<Time> memory_idle_;      ///< by host, or the machine's
-  std::vector<Time> first_touches_;    ///< by rank: what is not in its cache of all that its steps touch, in 1/kWhole
+  std::vector<MulticastSlots> multicast_slots_;  ///< by strand; made at the first multicast
+  std::vector<Strand> strands_;                  ///< rank-major
+  std::vector<Worker> workers_;                  ///< by rank
+  std::vector<Core> cores_;                      ///< those that are shared
+  std::vector<std::int32_t> core_of_;            ///< by rank; -1: has its own
+  std::vector<Time> memory_idle_;                ///< by host, or the machine's
+  std::vector<Time> first_touches_;  ///< by rank: what is not in its cache of all that its steps touch, in 1/kWhole
   std::vector<Time> finish_;
   std::vector<Time> pass_ends_;
   bool crosses_memory_ = false;  ///< whether buffers exceed the caches

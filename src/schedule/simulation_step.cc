@@ -136,18 +136,18 @@ void Simulation::release(std::int32_t rank, const Strand& s, Time now) {
 
 void Simulation::release_one(std::int32_t rank, std::int32_t peer, const Strand& s, Time now) {
   const auto lane = static_cast<std::uint32_t>(&s - &strand(rank, 0));
-  const bool shared = s.step.is(kSharedRecv);
-  const std::uint32_t link = s.in != kNoLink ? s.in : link_between(peer, rank, lane, shared);
+  const bool multicast = s.step.is(kMulticastRecv);
+  const std::uint32_t link = s.in != kNoLink ? s.in : link_between(peer, rank, lane, multicast);
   const Time free = now + costs_between(rank, peer).latency;
   const std::int32_t sender = peer % plan_.period;
-  if (!shared) {
+  if (!multicast) {
     links_.take(link, free);
     return wake_sender(sender, lane, link, free);
   }
   const std::uint32_t message = links_.taken(link);
   links_.take(link, free);
   const auto index = static_cast<std::uint32_t>(&strand(sender, lane) - strands_.data());
-  SharedSlots::Slot& slot = shared_[index].slot_of(message);
+  MulticastSlots::Slot& slot = multicast_slots_[index].slot_of(message);
   slot.free = std::max(slot.free, free);
   if (--slot.pending == 0) wake_sender(sender, lane, index, slot.free);
 }
@@ -167,8 +167,8 @@ void Simulation::commit(std::int32_t rank, const Strand& s, Time end) {
     return commit_to(rank, s.step.send_peer, s.out, s, end);
   }
   const auto lane = static_cast<std::uint32_t>(&s - &strand(rank, 0));
-  SharedSlots& slots = shared_[static_cast<std::size_t>(&s - strands_.data())];
-  SharedSlots::Slot& slot = slots.slot_of(slots.sent++);
+  MulticastSlots& slots = multicast_slots_[static_cast<std::size_t>(&s - strands_.data())];
+  MulticastSlots::Slot& slot = slots.slot_of(slots.sent++);
   slot.pending = static_cast<std::uint32_t>(ranks - 1);
   slot.free = 0;
   work_ += static_cast<std::uint64_t>(ranks);
@@ -191,8 +191,9 @@ void Simulation::commit_to(std::int32_t rank, std::int32_t peer, std::uint32_t l
   const Time seen = sent + costs_between(rank, peer).latency;
   if (trace_ != nullptr) {
     const auto lane = static_cast<std::uint32_t>(&s - &strand(rank, 0));
-    const bool shared = s.step.send_to == PeerSet::kAll;
-    trace_->messages.push_back(SimulatedMessage{rank, peer, lane, shared, s.pass, s.step.chunk, s.bytes, sent, seen});
+    const bool multicast = s.step.send_to == PeerSet::kAll;
+    trace_->messages.push_back(
+        SimulatedMessage{rank, peer, lane, multicast, s.pass, s.step.chunk, s.bytes, sent, seen});
   }
   if (near || !network_.has_wires()) return arrive(link, reader, seen);
   Transit transit;

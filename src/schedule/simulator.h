@@ -69,7 +69,7 @@ struct SimulatedMessage {
   std::int32_t from;
   std::int32_t to;
   std::uint32_t lane;
-  bool shared;  ///< by the sender's multicast link
+  bool multicast;  ///< by the sender's multicast link
   std::uint32_t pass;
   std::uint32_t chunk;
   std::size_t bytes;

@@ -31,7 +31,7 @@ enum class PeerSet : std::uint8_t {
 
 enum StepFlag : std::uint8_t {
   /// The matching send goes to all: the message is read from the sender's multicast link.
-  kSharedRecv = 1,
+  kMulticastRecv = 1,
   /// A reduction with one peer takes the own source as left operand. Set exactly when the own partial result holds a
   /// lower rank than the received one, so that all ranks compute the same ordered expression.
   kOwnLeft = 2,

@@ -22,8 +22,8 @@ class StepBuilder {
     return *this;
   }
   /// Receives what `peer` sent to all.
-  TUTTI_HD constexpr StepBuilder& recv_shared(std::int32_t peer) {
-    step_.flags |= kSharedRecv;
+  TUTTI_HD constexpr StepBuilder& recv_multicast(std::int32_t peer) {
+    step_.flags |= kMulticastRecv;
     return recv(peer);
   }
   /// Receives one message of every other rank of the set, each sent to this rank alone.
@@ -33,8 +33,8 @@ class StepBuilder {
     return *this;
   }
   /// Receives one message of every other rank, each sent to all.
-  TUTTI_HD constexpr StepBuilder& recv_each_shared() {
-    step_.flags |= kSharedRecv;
+  TUTTI_HD constexpr StepBuilder& recv_each_multicast() {
+    step_.flags |= kMulticastRecv;
     return recv_each();
   }
 

@@ -16,7 +16,7 @@ const char* find_verb_fault(const StepPlace& place, const Step& step) {
   if (step.has(kReduce) && !step.has(kRecv)) problem = "reduces without receiving";
   if (step.has(kRecv) != (step.recv_from != PeerSet::kNone)) problem = "verbs and peers to receive from disagree";
   if (step.has(kSend) != (step.send_to != PeerSet::kNone)) problem = "verbs and peers to send to disagree";
-  if (step.is(kSharedRecv) && !step.has(kRecv)) problem = "a shared receive that does not receive";
+  if (step.is(kMulticastRecv) && !step.has(kRecv)) problem = "a multicast receive that does not receive";
   if (step.is(kOwnLeft) && !(step.has(kReduce) && one_peer)) problem = "own-left without a reduction with one peer";
   if (step.is(kComplete) && !step.has(kReduce)) problem = "complete without a reduction";
   if (step.is(kDescending) && !step.has(kStore)) problem = "descending without a store";
@@ -50,7 +50,7 @@ const char* find_span_fault(const StepPlace& place, const Step& step) {
   if (step.span.count == 0) problem = "no chunks";
   if (step.span.run > step.span.period) problem = "runs that overlap";
   if (place.program.collective() == Collective::kBarrier) problem = "a barrier with several chunks";
-  if (step.recv_from > PeerSet::kOne || step.send_to > PeerSet::kOne || step.is(kSharedRecv)) {
+  if (step.recv_from > PeerSet::kOne || step.send_to > PeerSet::kOne || step.is(kMulticastRecv)) {
     problem = "several chunks with several peers";
   }
   if (step.has(kRecv | kSend) && step.span.count > place.extent.message_chunks) {

@@ -31,7 +31,7 @@ std::int32_t group_of(const Shape& shape, const Network& network) {
 bool is_turned(const Step& one, const Step& other, std::int32_t turn, std::int32_t ranks) {
   const auto turned = [&](std::int32_t peer) { return (peer + turn) % ranks; };
   return one.verbs == other.verbs && one.recv_from == other.recv_from && one.send_to == other.send_to &&
-         one.is(kSharedRecv) == other.is(kSharedRecv) && one.src_buffer == other.src_buffer &&
+         one.is(kMulticastRecv) == other.is(kMulticastRecv) && one.src_buffer == other.src_buffer &&
          one.dst_buffer == other.dst_buffer && one.span.count == other.span.count &&
          (one.recv_from != PeerSet::kOne || turned(one.recv_peer) == other.recv_peer) &&
          (one.send_to != PeerSet::kOne || turned(one.send_peer) == other.send_peer);

@@ -18,8 +18,9 @@ InprocFabric::InprocFabric(int ranks, int lanes, Bytes max_message)
   }
 }
 
-InprocFabric::Queue& InprocFabric::queue(Rank from, Rank to, bool shared, std::uint16_t lane) {
-  return queues_[((index(from.value) * index(ranks_) + index(to.value)) * index(lanes_) + lane) * 2 + (shared ? 1 : 0)];
+InprocFabric::Queue& InprocFabric::queue(Rank from, Rank to, bool multicast, std::uint16_t lane) {
+  return queues_[((index(from.value) * index(ranks_) + index(to.value)) * index(lanes_) + lane) * 2 +
+                 (multicast ? 1 : 0)];
 }
 
 void InprocFabric::wake(Rank rank) {
@@ -33,7 +34,7 @@ InprocEndpoint::InprocEndpoint(std::shared_ptr<InprocFabric> fabric, Rank rank)
     : fabric_(std::move(fabric)), rank_(rank), claims_(index(fabric_->ranks_ + 1) * index(fabric_->lanes_)) {}
 
 std::vector<Rank> InprocEndpoint::readers(Route route) const {
-  if (!route.shared) return {route.peer};
+  if (!route.multicast) return {route.peer};
   std::vector<Rank> others;
   for (Rank r{0}; r.value < fabric_->ranks_; ++r)
     if (r != rank_) others.push_back(r);
@@ -41,7 +42,7 @@ std::vector<Rank> InprocEndpoint::readers(Route route) const {
 }
 
 std::shared_ptr<InprocFabric::Message>& InprocEndpoint::open_claim(Route route) {
-  const int target = route.shared ? fabric_->ranks_ : route.peer.value;
+  const int target = route.multicast ? fabric_->ranks_ : route.peer.value;
   return claims_[index(target) * index(fabric_->lanes_) + route.lane];
 }
 
@@ -49,7 +50,7 @@ std::byte* InprocEndpoint::send_claim(Route route, Bytes bytes) {
   {
     const MutexLock lock(fabric_->mutex_);
     for (const Rank reader : readers(route))
-      if (fabric_->queue(rank_, reader, route.shared, route.lane).size() == InprocFabric::kCredits) return nullptr;
+      if (fabric_->queue(rank_, reader, route.multicast, route.lane).size() == InprocFabric::kCredits) return nullptr;
   }
   std::shared_ptr<InprocFabric::Message>& claim = open_claim(route);
   if (!claim || claim->size != bytes) {
@@ -61,18 +62,18 @@ std::byte* InprocEndpoint::send_claim(Route route, Bytes bytes) {
 }
 
 void InprocEndpoint::send_commit(Route route, Bytes /*bytes*/, Fingerprint fingerprint) {
-  const std::shared_ptr<InprocFabric::Message> message = std::move(open_claim(route));
+  const std::shared_ptr<InprocFabric::Message> message = std::move(open_claim(route));  // one, in many queues
   message->fingerprint = fingerprint;
   const MutexLock lock(fabric_->mutex_);
   for (const Rank reader : readers(route)) {
-    fabric_->queue(rank_, reader, route.shared, route.lane).push_back(message);  // multicast: one message, many queues
+    fabric_->queue(rank_, reader, route.multicast, route.lane).push_back(message);
     fabric_->wake(reader);
   }
 }
 
 Peek InprocEndpoint::recv_peek(Route route, Bytes bytes, Fingerprint fingerprint) {
   const MutexLock lock(fabric_->mutex_);
-  const InprocFabric::Queue& queue = fabric_->queue(route.peer, rank_, route.shared, route.lane);
+  const InprocFabric::Queue& queue = fabric_->queue(route.peer, rank_, route.multicast, route.lane);
   if (queue.empty()) return {};
   const InprocFabric::Message& message = *queue.front();
   if (message.size != bytes || message.fingerprint != fingerprint) return {PeekState::kMismatch, nullptr};
@@ -81,7 +82,7 @@ Peek InprocEndpoint::recv_peek(Route route, Bytes bytes, Fingerprint fingerprint
 
 void InprocEndpoint::recv_release(Route route, Bytes /*bytes*/) {
   const MutexLock lock(fabric_->mutex_);
-  fabric_->queue(route.peer, rank_, route.shared, route.lane).pop_front();
+  fabric_->queue(route.peer, rank_, route.multicast, route.lane).pop_front();
   fabric_->wake(route.peer);
 }
 

@@ -37,7 +37,7 @@ class InprocFabric {
   };
 
   /// The queue from `from` to `to`, of the unicast link or of the multicast one.
-  Queue& queue(Rank from, Rank to, bool shared, std::uint16_t lane) TUTTI_REQUIRES(mutex_);
+  Queue& queue(Rank from, Rank to, bool multicast, std::uint16_t lane) TUTTI_REQUIRES(mutex_);
   void wake(Rank rank) TUTTI_REQUIRES(mutex_);
 
   const int ranks_;

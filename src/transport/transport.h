@@ -29,11 +29,11 @@
 
 namespace tutti {
 
-/// Names a link from one end. `shared` means the multicast link: this rank's when it sends, that of `peer` when it
+/// Names a link from one end. `multicast` means the multicast link: this rank's when it sends, that of `peer` when it
 /// receives.
 struct Route {
   Rank peer = kNoRank;
-  bool shared = false;
+  bool multicast = false;
   std::uint16_t lane = 0;
 };
 
@@ -103,8 +103,8 @@ concept Endpoint = requires(E e, const E c, Route route, const std::byte* data, 
 /// What an endpoint with connections to far ranks offers, too: messages go straight from and into the caller's memory.
 /// Somebody has to move bytes for them.
 template <class E>
-concept DirectEndpoint = Endpoint<E> && requires(E e, const E c, Route route, Bytes bytes, Fingerprint fingerprint,
-                                                 std::byte* landing, Rank peer, Rank* late) {
+concept NetworkEndpoint = Endpoint<E> && requires(E e, const E c, Route route, Bytes bytes, Fingerprint fingerprint,
+                                                  std::byte* landing, Rank peer, Rank* late) {
   /// Works like recv_peek without a landing, but a message that has not begun to arrive may be put into `landing`
   /// (unless that is nullptr) instead of into memory of the endpoint's, and is then found there. Each call for one
   /// message names the same landing.
@@ -116,9 +116,9 @@ concept DirectEndpoint = Endpoint<E> && requires(E e, const E c, Route route, By
   /// Grows with every byte that is sent or received.
   { c.bytes_moved() } -> std::same_as<std::uint64_t>;
   /// Moves and reconnects whatever waits, for a rank that waits for something else than messages.
-  { e.serve() } -> std::same_as<void>;
-  /// Whether all that was sent is in the hands of the readers or of their kernels, so that this end may close; if not,
-  /// `late` becomes one of the readers that lack something. Each call goes on delivering.
+  { e.make_progress() } -> std::same_as<void>;
+  /// Whether all that was sent is in the hands of the readers or of their operating systems, so that this end may
+  /// close; if not, `late` becomes one of the readers that lack something. Each call goes on delivering.
   { e.delivered(late) } -> std::same_as<bool>;
   /// Whether a connection to this peer is open, so that what it sent may still come, even if it is dead. Reads what has
   /// arrived.

@@ -1,6 +1,6 @@
 // The cases beyond the first six collectives, with ranks as threads and as processes: over every transport, in many
 // small tiles, deterministic, with a narrow wire type; and thousands of groups of random calls.
-// Covers comm/api/api_collectives.cc, comm/api/api_transfers.cc, comm/queue/call_group.cc, executor/narrow_step.cc.
+// Covers comm/api/api_collectives.cc, comm/api/api_transfers.cc, comm/queue/call_group.cc, executor/step_work.cc.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // Sends and receives: matching, order, groups, streams, and what happens when the other side is not there.
-// Covers executor/peer_exchange.cc, comm/api/api_transfers.cc, comm/queue/call_group.cc, comm/failure/wait_judge.cc.
+// Covers executor/point_to_point.cc, comm/api/api_transfers.cc, comm/queue/call_group.cc, comm/failure/wait_judge.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

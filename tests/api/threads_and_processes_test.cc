@@ -1,5 +1,5 @@
 // Ranks as threads and processes mixed: each process holds several ranks of one communicator.
-// Covers comm/membership/host_memory.cc, comm/membership/group_liveness.cc.
+// Covers comm/membership/host_memory.cc, comm/membership/process_membership_liveness.cc.
 #include <gtest/gtest.h>
 
 #include <thread>

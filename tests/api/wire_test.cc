@@ -1,5 +1,5 @@
 // Wire types: float32 that travels as a narrower float, and the deterministic mode.
-// Covers executor/narrow_step.cc, comm/call/arguments.cc, comm/create_options.cc, kernels/tree_reduction.h.
+// Covers executor/step_work.cc, comm/call/arguments.cc, comm/create_options.cc, kernels/tree_reduction.h.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "collectives/catalogue.h"
-#include "schedule/bind.h"
 #include "schedule/schedule.h"
+#include "schedule/tiling.h"
 
 namespace tutti {
 namespace {

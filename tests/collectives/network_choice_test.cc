@@ -9,7 +9,7 @@
 #include "collectives/catalogue.h"
 #include "collectives/choice.h"
 #include "collectives/plan_cache.h"
-#include "schedule/bind.h"
+#include "schedule/tiling.h"
 #include "schedule/topologies.h"
 
 namespace tutti {

@@ -83,7 +83,7 @@ class Composition {
     const auto rank_at = [&](std::int32_t index) {
       return member(static_cast<std::uint32_t>(host_), static_cast<std::uint32_t>(index));
     };
-    step.flags &= static_cast<std::uint8_t>(~(kSharedRecv | kComplete | kAside));
+    step.flags &= static_cast<std::uint8_t>(~(kMulticastRecv | kComplete | kAside));
     if (step.recv_from == PeerSet::kAll) step.recv_from = PeerSet::kHost;
     if (step.recv_from == PeerSet::kOne) step.recv_peer = rank_at(step.recv_peer);
     if (step.send_to == PeerSet::kOne) step.send_peer = rank_at(step.send_peer);

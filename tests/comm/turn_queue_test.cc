@@ -47,7 +47,7 @@ TEST(TurnQueues, WhoGivesUpIsPassedOver) {
   turns.give_up(second);
   EXPECT_TRUE(turns.is_turn(running)) << "what runs is not ended by that";
   turns.end(running);
-  turns.announce();
+  turns.notify();
   EXPECT_TRUE(turns.is_turn(last));
 }
 
@@ -76,7 +76,7 @@ TEST(TurnQueues, AWaitEndsWithTheLastOperationOrByItsTime) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     ended.store(true);
     turns.end(ticket);
-    turns.announce();
+    turns.notify();
   });
   while (!turns.wait_for_end(std::chrono::hours(1))) continue;
   EXPECT_TRUE(ended.load());

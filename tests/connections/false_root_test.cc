@@ -1,6 +1,6 @@
 // Who serves an id may be hostile: if nothing is secret it is whoever came to the port first. It can keep ranks from
 // joining; it cannot make them touch memory that is not theirs.
-// Covers comm/join/join_task.cc, comm/membership/group_linker.cc.
+// Covers comm/join/join_task.cc, comm/membership/membership_linker.cc.
 #include "connections/false_root.h"
 
 #include <gtest/gtest.h>

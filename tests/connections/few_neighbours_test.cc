@@ -1,6 +1,6 @@
 // Communicators whose processes are connected to a few others each: what one knows reaches all, also when many have
 // left, and whoever wants to talk to somebody else makes a connection.
-// Covers comm/membership/control_connections.cc, comm/membership/group_linker.cc, comm/membership/host_memory.cc,
+// Covers comm/membership/control_connections.cc, comm/membership/membership_linker.cc, comm/membership/host_memory.cc,
 // comm/membership/member_event_batch.cc, comm/membership/host.cc.
 #include <signal.h>
 

@@ -50,14 +50,14 @@ TEST(Ladder, WhoIsLongWithoutTheCoreAfterAYieldSleepsInstead) {
   policy.bare_spins = 0;
   policy.spin_for = std::chrono::nanoseconds{0};
   policy.yield_for = std::chrono::hours{1};
-  Crowd before, crowd;  // a real yield may be slow where the machine is loaded
+  CoreContention before, contention;  // a real yield may be slow where the machine is loaded
   EXPECT_EQ(Ladder(policy, before).climb(), Ladder::Rung::kYield);
   const Clock::time_point now = Clock::now();
-  crowd.yielded(now - Crowd::kSlowYield, now);
-  EXPECT_TRUE(crowd.here(now));
-  EXPECT_FALSE(crowd.here(now + Crowd::kFirstMemory)) << "for ever";
-  crowd.yielded(now, now + std::chrono::hours{1});  // whatever this machine's load
-  EXPECT_EQ(Ladder(policy, crowd).climb(), Ladder::Rung::kSleep);
+  contention.yielded(now - CoreContention::kSlowYield, now);
+  EXPECT_TRUE(contention.is_expected(now));
+  EXPECT_FALSE(contention.is_expected(now + CoreContention::kFirstMemory)) << "for ever";
+  contention.yielded(now, now + std::chrono::hours{1});  // whatever this machine's load
+  EXPECT_EQ(Ladder(policy, contention).climb(), Ladder::Rung::kSleep);
 }
 
 TEST(PollDelay, FollowsWhatIsFound) {
@@ -81,22 +81,22 @@ TEST(PollDelay, RanksThatShareACoreHaveNone) {
   EXPECT_EQ(none.pauses(), 0U);
 }
 
-TEST(Ladder, ACrowdThatStaysIsRememberedLongerEachTime) {
-  Crowd crowd;
+TEST(Ladder, ContentionThatStaysIsRememberedLongerEachTime) {
+  CoreContention contention;
   Clock::time_point now = Clock::now();
   const auto next = [&] {  // it yields again as soon as it has forgotten
-    crowd.yielded(now, now + Crowd::kSlowYield);
-    const Clock::time_point begin = now + Crowd::kSlowYield;
-    for (now = begin; crowd.here(now);) now += std::chrono::milliseconds{1};
+    contention.yielded(now, now + CoreContention::kSlowYield);
+    const Clock::time_point begin = now + CoreContention::kSlowYield;
+    for (now = begin; contention.is_expected(now);) now += std::chrono::milliseconds{1};
     return now - begin;
   };
-  EXPECT_EQ(next(), Crowd::kFirstMemory);
-  EXPECT_EQ(next(), 2 * Crowd::kFirstMemory);
-  EXPECT_EQ(next(), 4 * Crowd::kFirstMemory);
+  EXPECT_EQ(next(), CoreContention::kFirstMemory);
+  EXPECT_EQ(next(), 2 * CoreContention::kFirstMemory);
+  EXPECT_EQ(next(), 4 * CoreContention::kFirstMemory);
   for (int i = 0; i < 20; ++i) next();
-  EXPECT_EQ(next(), Crowd::kLongestMemory);
-  now += Crowd::kSoon;
-  EXPECT_EQ(next(), Crowd::kFirstMemory) << "it was gone meanwhile";
+  EXPECT_EQ(next(), CoreContention::kLongestMemory);
+  now += CoreContention::kSoon;
+  EXPECT_EQ(next(), CoreContention::kFirstMemory) << "it was gone meanwhile";
 }
 
 TEST(Deadline, NeverAndPassed) {

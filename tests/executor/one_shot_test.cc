@@ -1,5 +1,5 @@
-// Covers executor/one_shot.cc, executor/cpu_executor.cc.
-// The direct path and the interpreter, which takes over from it: some ranks take it, the others interpret the schedule
+// Covers executor/cpu_executor_one_shot.cc, executor/cpu_executor.cc.
+// The fast path and the interpreter, which takes over from it: some ranks take it, the others interpret the schedule
 // that it implements, and all get the bits of an oracle.
 #include <gtest/gtest.h>
 
@@ -38,12 +38,13 @@ std::vector<std::unique_ptr<Executor>> make_executors(bool shm, int ranks) {
   for (Rank rank{0}; rank.value < ranks; ++rank) {
     if (!shm) {
       executors.push_back(std::make_unique<CpuExecutor<InprocEndpoint>>(std::make_unique<InprocEndpoint>(fabric, rank),
-                                                                        ladder, PeerPolicy{Lane{0}}));
+                                                                        ladder, PointToPointPolicy{Lane{0}}));
       continue;
     }
     std::unique_ptr<ShmEndpoint> endpoint;
     EXPECT_TRUE(ShmEndpoint::open(geometry, rank, segments, &endpoint).ok());
-    executors.push_back(std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder, PeerPolicy{Lane{0}}));
+    executors.push_back(
+        std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder, PointToPointPolicy{Lane{0}}));
   }
   return executors;
 }
@@ -77,7 +78,7 @@ std::vector<std::uint16_t> expected_results(int ranks) {
   return all;
 }
 
-/// A rank's all-reduces and, between them, barriers: in two of three rounds by the direct path, in place in every
+/// A rank's all-reduces and, between them, barriers: in two of three rounds by the fast path, in place in every
 /// second one.
 class DirectRank {
  public:

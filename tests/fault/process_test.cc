@@ -1,5 +1,5 @@
 // Ranks as processes that are killed, stopped, or leave: the others are told who, in time.
-// Covers comm/failure/wait_judge.cc, comm/failure/finalization.cc, comm/membership/group_liveness.cc,
+// Covers comm/failure/wait_judge.cc, comm/failure/finalization.cc, comm/membership/process_membership_liveness.cc,
 // net/peer_exit_watch.cc.
 #include <fcntl.h>
 #include <gtest/gtest.h>

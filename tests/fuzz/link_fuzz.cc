@@ -56,7 +56,7 @@ class Scene {
 
   void step(fuzz::Bytes& input) {
     const unsigned what = input.u8();
-    const FrameKind kind = (what & 0x10) != 0 ? FrameKind::kShared : FrameKind::kUnicast;
+    const FrameKind kind = (what & 0x10) != 0 ? FrameKind::kMulticast : FrameKind::kUnicast;
     switch (what % 12) {
       case 0:
         return connect(input);
@@ -151,7 +151,7 @@ class Scene {
     frame.released = {static_cast<std::uint32_t>(input.u8()), static_cast<std::uint32_t>(input.u8())};
     frame.fingerprint = input.u8();
     std::vector<std::byte> whole(TcpFrame::kBytes);
-    if (frame.kind == FrameKind::kUnicast || frame.kind == FrameKind::kShared) {
+    if (frame.kind == FrameKind::kUnicast || frame.kind == FrameKind::kMulticast) {
       whole.resize(TcpFrame::kBytes + std::min<std::size_t>(frame.payload, 16384), std::byte{5});
       if ((how & 16) == 0) ++said_;
     }

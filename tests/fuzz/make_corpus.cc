@@ -207,7 +207,7 @@ void add_frames(const Corpus& corpus) {
   }
 }
 
-/// Steps as root_fuzz.cc, group_fuzz.cc, join_fuzz.cc and link_fuzz.cc have them: what honest ranks do.
+/// Steps as root_fuzz.cc, membership_fuzz.cc, join_fuzz.cc and link_fuzz.cc have them: what honest ranks do.
 void add_scenes(const Corpus& corpus) {
   using Steps = std::basic_string<unsigned char>;
   const auto add = [&](const std::string& target, const std::string& name, const Steps& steps) {
@@ -222,16 +222,16 @@ void add_scenes(const Corpus& corpus) {
 
   // The first rank has the table and is connected to the others.
   const Steps linked{0, 0, 0, 4, 0, 0, 0x84, 0, 0, 7, kLinked, 0, 0x87, kLinked, 0};
-  add("group", "linked", linked);
+  add("membership", "linked", linked);
   for (const unsigned char type : {kMemberEvents, kCause, kRequestDial, kAskBoard, kBoard})
-    add("group", "linked_" + std::to_string(type), linked + Steps{7, type, 0, 0x87, type, 0});
-  add("group", "data", linked + Steps{3, 0, 0x83, 0, 6, 6});
+    add("membership", "linked_" + std::to_string(type), linked + Steps{7, type, 0, 0x87, type, 0});
+  add("membership", "data", linked + Steps{3, 0, 0x83, 0, 6, 6});
   for (const unsigned char act : {0, 1, 2, 3, 4, 5, 6})
-    add("group", "act_" + std::to_string(act), linked + Steps{6, act, 7, kMemberEvents, 0});
-  add("group", "sparse",
+    add("membership", "act_" + std::to_string(act), linked + Steps{6, act, 7, kMemberEvents, 0});
+  add("membership", "sparse",
       {0x10, 0, 0, 4, 0, 0, 0x84, 0x80, 0, 7, kLinked, 0, 0x87, kLinked, 0, 7, kMemberEvents, 0, 7, kCause, 0});
-  add("group", "memory", {1, 0, 0, 0x84, 0, 0, 0x87, kSegment, 0, 3, 0x87, kLinked, 0});
-  add("group", "place", {2, 1, 0, 0});
+  add("membership", "memory", {1, 0, 0, 0x84, 0, 0, 0x87, kSegment, 0, 3, 0x87, kLinked, 0});
+  add("membership", "place", {2, 1, 0, 0});
 
   add("join", "table", {kMissing, 0, kTable, 1, kGo, 0});
   add("join", "one_process", {kTable, 3, kGo, 0});

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """hosts_test.py CASE TUTTI-PERF: tutti-perf across the hosts that tools/hosts.py makes. Exit code 77: skipped, and why."""
-# Covers net/socket.cc, net/address.cc, comm/membership/group_linker.cc, tools/hosts.py.
+# Covers net/socket.cc, net/address.cc, comm/membership/membership_linker.cc, tools/hosts.py.
 import pathlib
 import re
 import subprocess

@@ -31,11 +31,11 @@ IpAddress nowhere() {
   return address;
 }
 
-DialTarget target_at(const IpAddress& address, std::uint16_t port, bool decisive = false) {
+DialTarget target_at(const IpAddress& address, std::uint16_t port, bool was_connected = false) {
   DialTarget target;
   target.address = address;
   target.port = port;
-  target.decisive = decisive;
+  target.was_connected = was_connected;
   return target;
 }
 
@@ -58,7 +58,7 @@ class DialerTest : public testing::Test {
   }
   void start(const std::vector<DialTarget>& targets) {
     const auto done = [this](const Status& why, const std::shared_ptr<Connection>&) {
-      ended_.set_value(Verdict{dialer_->refused(), dialer_->unanswered(), dialer_->silent(), why.text()});
+      ended_.set_value(Verdict{dialer_->refused(), dialer_->unanswered(), dialer_->accepted_in_silence(), why.text()});
     };
     hub_->loop().call(
         [&] {
@@ -75,7 +75,7 @@ class DialerTest : public testing::Test {
   }
   bool is_silent() {
     bool silent = false;
-    hub_->loop().call([&] { silent = dialer_->silent(); }, test::kPatience);
+    hub_->loop().call([&] { silent = dialer_->accepted_in_silence(); }, test::kPatience);
     return silent;
   }
 

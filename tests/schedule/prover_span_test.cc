@@ -125,7 +125,7 @@ TEST(PlantedSpan, MalformedSteps) {
   const std::function<void(Step&)> plants[] = {
       [](Step& step) { step.span.count = 0; },
       [](Step& step) { step.span.run = 1; },
-      [](Step& step) { step.flags |= kSharedRecv; },
+      [](Step& step) { step.flags |= kMulticastRecv; },
   };
   for (const auto& plant : plants) {
     expect_fault(tables_of(Collective::kAllGather, "bruck", kSix), Check::kStep,

@@ -211,7 +211,7 @@ TEST(Simulator, RanksShareCores) {
             send + reduce + c.latency);
 }
 
-TEST(Simulator, HostsOfOneKernelShareItsCores) {
+TEST(Simulator, HostsOfOneBootIdShareTheirCores) {
   Network network = plain_network(true);
   network.costs.cores = 2;
   const Time apart = predict(Collective::kAllReduce, "recursive_doubling", call_of(4, 8), network).time;

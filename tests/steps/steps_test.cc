@@ -1,6 +1,6 @@
 // A rank is killed or stopped, or loses a connection, at each message that it sends in a job of joins, splits, sums and
 // ends: the others end at once (a death) or by their deadline (silence), and name it.
-// Covers comm/join/root.cc, comm/split.cc, comm/membership/group_liveness.cc.
+// Covers comm/join/root.cc, comm/split.cc, comm/membership/process_membership_liveness.cc.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "collectives/catalogue.h"
-#include "schedule/bind.h"
+#include "schedule/tiling.h"
 
 namespace tutti::plan {
 namespace {

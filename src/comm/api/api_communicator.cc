@@ -8,6 +8,7 @@
 #include "comm/create.h"
 #include "comm/join/join.h"
 #include "comm/queue/call_group.h"
+#include "comm/split.h"
 #include "core/wait_until.h"
 #include "device/device_driver.h"
 
@@ -15,21 +16,6 @@ using tutti::Code;
 using tutti::Communicator;
 using tutti::CreateOptions;
 using tutti::Status;
-
-namespace tutti {
-
-tuttiResult_t report(const Status& status, const void* object) {
-  const NoCancel no_cancel;
-  const bool refused = status.code() == Code::kInvalidArgument || status.code() == Code::kInvalidUsage ||
-                       status.code() == Code::kUnsupported;
-  // The communicator has logged a final failure, once. A refused call is logged here.
-  if (refused && !hub_forked()) log(LogLevel::kWarn, {}, "{}: {}", name_of(status.code()), status.text());
-  // A program that ends because of a failure leaves the reason in the log. Work in progress is not a failure.
-  if (status.code() != Code::kInProgress && !hub_forked()) log_drain(kLogTimeoutOfCalls);
-  return static_cast<tuttiResult_t>(remember_error(status, object));
-}
-
-}  // namespace tutti
 
 namespace {
 

@@ -66,4 +66,15 @@ void keep_aborted_handle(tuttiComm_t comm) {
   comm->next_retired = std::exchange(Retired::get().newest_aborted, comm);
 }
 
+tuttiResult_t report(const Status& status, const void* object) {
+  const NoCancel no_cancel;
+  const bool refused = status.code() == Code::kInvalidArgument || status.code() == Code::kInvalidUsage ||
+                       status.code() == Code::kUnsupported;
+  // A final failure was logged by the communicator, once; a refused call is logged here.
+  if (refused && !hub_forked()) log(LogLevel::kWarn, {}, "{}: {}", name_of(status.code()), status.text());
+  // A program that ends because of a failure leaves the reason in the log. Work in progress is not a failure.
+  if (status.code() != Code::kInProgress && !hub_forked()) log_drain(kLogTimeoutOfCalls);
+  return static_cast<tuttiResult_t>(remember_error(status, object));
+}
+
 }  // namespace tutti

@@ -7,7 +7,7 @@ Status CudaStream::of(void* handle, CudaStream* stream) {
   if (driver == nullptr) return fail(Code::kUnsupported, "this process has no CUDA device");
   CudaStream found;
   found.handle_ = handle == nullptr ? driver->default_stream() : handle;
-  TUTTI_TRY(driver->look_at(found.handle_, &found.traits_));
+  TUTTI_TRY(driver->find_traits(found.handle_, &found.traits_));
   found.is_per_thread_ = found.handle_ == driver->per_thread_stream();
   *stream = found;
   return {};

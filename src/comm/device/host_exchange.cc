@@ -40,7 +40,7 @@ Status HostExchange::exchange_among(std::span<const int> members, std::uint64_t 
   return failure_ = gather_bytes(host_, all_gather, kAmong + round, mine, all, *this);
 }
 
-Status HostExchange::check(Rank missing, std::uint64_t) {
+Status HostExchange::check(Rank awaited, std::uint64_t) {
   alarm_.store(0, std::memory_order_relaxed);  // what raised it is looked at below
   const FailureCause cause = membership_.cause();
   if (cause.code != Code::kOk) return fail(cause.code, "{} (told by rank {})", cause.text, cause.from.value);
@@ -52,7 +52,7 @@ Status HostExchange::check(Rank missing, std::uint64_t) {
     return fail(Code::kMismatch, "rank {} does not set up its device as rank {} does", host_.mismatched().value,
                 membership_.rank().value);
   if (!deadline_.passed()) return {};
-  const Rank late = missing == kNoRank ? membership_.rank() : missing;
+  const Rank late = awaited == kNoRank ? membership_.rank() : awaited;
   return fail(Code::kTimeout, "rank {} waited until the deadline of the join for rank {} ({}) to set up its device",
               membership_.rank().value, late.value, membership_.describe(late));
 }

@@ -28,7 +28,7 @@ class HostExchange final : public RankExchange, public WaitMonitor {
   Status exchange_among(std::span<const int> members, std::uint64_t round, std::span<const std::byte> mine,
                         std::vector<std::byte>* all);
   /// Judges the exchange's waits, and other waits for these ranks, such as a kernel's.
-  Status check(Rank missing, std::uint64_t progress) override;
+  Status check(Rank awaited, std::uint64_t progress) override;
   /// Not ok if an exchange has failed. Then the executor's links are of no more use.
   const Status& failure() const { return failure_; }
 

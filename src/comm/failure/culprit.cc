@@ -164,10 +164,10 @@ Culprit off_the_chain(const Call& mine, const PeerView& peers) {
   return {};
 }
 
-/// The rank at the end of the chain of waits that begins at `missing`. The rank only, without a text: one that is in
+/// The rank at the end of the chain of waits that begins at `awaited`. The rank only, without a text: one that is in
 /// the call and waits for nobody. Neither: the chain is a circle.
-Culprit end_of_chain(const Call& mine, Rank missing, const PeerView& peers) {
-  Rank rank = missing;
+Culprit end_of_chain(const Call& mine, Rank awaited, const PeerView& peers) {
+  Rank rank = awaited;
   for (int hop = 0; hop < peers.ranks; ++hop) {
     const CallBoard* const theirs = peers.board(rank);
     if (theirs == nullptr) return {rank, fmt::format("rank {} has sent nothing", rank.value)};
@@ -177,7 +177,7 @@ Culprit end_of_chain(const Call& mine, Rank missing, const PeerView& peers) {
       if (state.sequence < mine.sequence) return has_not_called(rank, mine, *theirs);
       return {rank, {}};
     }
-    const bool comes_later = state.state == CallState::kPeers || holds_up(next, state.sequence, peers.board);
+    const bool comes_later = state.state == CallState::kPointToPoint || holds_up(next, state.sequence, peers.board);
     if (state.sequence < mine.sequence && !comes_later) return has_not_called(rank, mine, *theirs);
     rank = next;
   }
@@ -186,22 +186,22 @@ Culprit end_of_chain(const Call& mine, Rank missing, const PeerView& peers) {
 
 }  // namespace
 
-Culprit find_culprit(const Call& mine, Rank missing, const PeerView& peers) {
+Culprit find_culprit(const Call& mine, Rank awaited, const PeerView& peers) {
   Culprit silent = longest_unanswered(peers, [&](Rank rank) { return holds_up(rank, mine.sequence, peers.board); });
   if (silent.rank != kNoRank) return silent;
-  const Culprit end = missing == kNoRank ? Culprit{} : end_of_chain(mine, missing, peers);
+  const Culprit end = awaited == kNoRank ? Culprit{} : end_of_chain(mine, awaited, peers);
   if (!end.what.empty()) return end;
   Culprit other = off_the_chain(mine, peers);
   if (other.rank != kNoRank) return other;
   if (end.rank != kNoRank) return {end.rank, fmt::format("rank {} is in the call but does not move", end.rank.value)};
-  if (missing == kNoRank) return {kNoRank, kUnknown};
-  return {missing, fmt::format("rank {} waits in a circle with others", missing.value)};
+  if (awaited == kNoRank) return {kNoRank, kUnknown};
+  return {awaited, fmt::format("rank {} waits in a circle with others", awaited.value)};
 }
 
-Culprit find_silent_peer(Rank missing, const PeerView& peers) {
-  if (missing == kNoRank) return {kNoRank, kUnknown};
-  if (missing == peers.self) return {missing, fmt::format("rank {} has sent nothing to itself", missing.value)};
-  Rank rank = missing;
+Culprit find_silent_peer(Rank awaited, const PeerView& peers) {
+  if (awaited == kNoRank) return {kNoRank, kUnknown};
+  if (awaited == peers.self) return {awaited, fmt::format("rank {} has sent nothing to itself", awaited.value)};
+  Rank rank = awaited;
   for (int hop = 0; hop < peers.ranks && rank != peers.self; ++hop) {
     const CallBoard* const theirs = peers.board(rank);
     if (!peers.answers(rank)) return does_not_answer(rank, theirs);
@@ -215,11 +215,11 @@ Culprit find_silent_peer(Rank missing, const PeerView& peers) {
   }
   Culprit silent = longest_unanswered(peers, [](Rank) { return true; });
   if (silent.rank != kNoRank) return silent;
-  return {missing, fmt::format("rank {} waits in a circle with others", missing.value)};
+  return {awaited, fmt::format("rank {} waits in a circle with others", awaited.value)};
 }
 
-bool waits_in_circle(Rank missing, const PeerView& peers) {
-  Rank rank = missing;
+bool waits_in_circle(Rank awaited, const PeerView& peers) {
+  Rank rank = awaited;
   for (int hop = 0; hop < peers.ranks; ++hop) {
     if (rank == peers.self) return true;
     const CallBoard* const theirs = rank == kNoRank || !peers.answers(rank) ? nullptr : peers.board(rank);
@@ -242,9 +242,9 @@ std::vector<Rank> absent_ranks(const Call& mine, const PeerView& peers) {
 
 }  // namespace
 
-Culprit find_absent(const Call& mine, Rank missing, const PeerView& peers) {
+Culprit find_absent(const Call& mine, Rank awaited, const PeerView& peers) {
   const std::vector<Rank> absent = absent_ranks(mine, peers);
-  return find_culprit(mine, absent.empty() ? missing : absent.front(), peers);
+  return find_culprit(mine, absent.empty() ? awaited : absent.front(), peers);
 }
 
 std::string missing_ranks(const Call& mine, const PeerView& peers) {

@@ -55,20 +55,20 @@ struct Culprit {
   std::string what;
 };
 /// Whoever has not finished this operation and has not answered for longest. If all answer: follows "waits for" from
-/// board to board, from `missing` to the end of the chain, a rank that has not called the operation. Each board names
+/// board to board, from `awaited` to the end of the chain, a rank that has not called the operation. Each board names
 /// one rank of several that its writer waits for, so a chain may be a circle, or end at a rank that is at work: then
 /// the culprit is who has not come.
-Culprit find_culprit(const Call& mine, Rank missing, const PeerView& peers);
+Culprit find_culprit(const Call& mine, Rank awaited, const PeerView& peers);
 /// Like find_culprit(), for a wait in sends and receives, which have no common sequence.
-Culprit find_silent_peer(Rank missing, const PeerView& peers);
+Culprit find_silent_peer(Rank awaited, const PeerView& peers);
 
-/// Whether the chain of ranks that wait for each other, followed from `missing`, is a circle. Each board names one of
+/// Whether the chain of ranks that wait for each other, followed from `awaited`, is a circle. Each board names one of
 /// perhaps several ranks that its writer waits for, so no board may name the rank that holds up all.
-bool waits_in_circle(Rank missing, const PeerView& peers);
+bool waits_in_circle(Rank awaited, const PeerView& peers);
 
 /// Like find_culprit(), for a wait of a kernel. A kernel sees no boards and names any one of the ranks that it waits
 /// for. The culprit is the first rank that has not begun the call, if there is one.
-Culprit find_absent(const Call& mine, Rank missing, const PeerView& peers);
+Culprit find_absent(const Call& mine, Rank awaited, const PeerView& peers);
 
 /// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7". If they are many, it names the first 16 and says
 /// how many more there are. It is empty if all have begun it.

@@ -35,7 +35,7 @@ Status Finalization::wait_for_peers(const Ready& ready, const Check& check) {
     if (!sleeps) return {};
     TUTTI_TRY(judge_.look_at_clock(late, links_.bytes_moved()));
     judge_.ask_peers();
-    links_.serve();  // a peer may have lost a connection, and need again what it carried
+    links_.make_progress();  // a peer may have lost a connection, and need again what it carried
     return {};
   };
   return wait_until([&] { return ready(&late); }, is_worth_it, WaitPace{std::chrono::milliseconds{1}});

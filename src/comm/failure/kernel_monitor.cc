@@ -17,9 +17,9 @@ Status KernelMonitor::look_at_graphs() {
 // A kernel that gave up knows one rank that it waited for. The boards show which of all ranks has not come.
 Status KernelMonitor::end_of_kernel(Status status, const Call& call) {
   if (status.ok() || status.code() == Code::kInProgress) return status;
-  const Rank missing = executor_->timed_out();
-  if (status.code() != Code::kTimeout || missing == kNoRank) return failures_.fail_for_good(std::move(status), kNoRank);
-  return judge_.kernel_timed_out(call, missing);
+  const Rank awaited = executor_->timed_out();
+  if (status.code() != Code::kTimeout || awaited == kNoRank) return failures_.fail_for_good(std::move(status), kNoRank);
+  return judge_.kernel_timed_out(call, awaited);
 }
 
 Status KernelMonitor::poll(const DeviceEvent& ended, const Call& call) {
@@ -43,7 +43,7 @@ Status KernelMonitor::look_for_lost_kernels(const Call& call) {
   Rank lost = kNoRank;
   for (Rank peer{0}; peer.value < peers_.ranks() && lost == kNoRank; ++peer)
     if (peer != peers_.rank() && peers_.liveness(peer) != Liveness::kAlive) lost = peer;
-  if (lost == kNoRank || executor_->missing() == kNoRank) return {};
+  if (lost == kNoRank || executor_->awaited() == kNoRank) return {};
   const MutexLock lock(mutex_);
   if (lost_ != lost || lost_waits_ != executor_->waits()) {
     lost_ = lost;

@@ -20,7 +20,7 @@ struct RunningCall {
   Way way = Way::kHost;
   double timeout = 0;  ///< in seconds, as it was when the operation began; 0 means for ever
 
-  bool exchanges() const { return call.collective == Collective::kSendRecv; }
+  bool is_point_to_point() const { return call.collective == Collective::kSendRecv; }
   /// Whether it is a collective in which no rank has anything to move. An all-to-all-v never counts as one, because no
   /// rank knows all counts.
   bool is_empty() const {

@@ -65,12 +65,12 @@ double WaitJudge::warning_time() const { return running_.timeout > 0 ? std::min(
 std::vector<Rank> WaitJudge::unfinished_peers() const {
   std::vector<Rank> unfinished;
   for (Rank peer{0}; peer.value < ranks_; ++peer)
-    if (peer != rank_ && (running_.exchanges() || !peers_.has_finished(peer, running_.call.sequence)))
+    if (peer != rank_ && (running_.is_point_to_point() || !peers_.has_finished(peer, running_.call.sequence)))
       unfinished.push_back(peer);
   return unfinished;
 }
 
-Status WaitJudge::check(Rank missing, std::uint64_t progress) {
+Status WaitJudge::check(Rank awaited, std::uint64_t progress) {
   const NoCancel no_cancel;
   note_look();
   alarm_.store(0, std::memory_order_relaxed);  // what raised it is looked at below
@@ -80,7 +80,7 @@ Status WaitJudge::check(Rank missing, std::uint64_t progress) {
   }
   TUTTI_TRY(failures_.adopt_cause());
   ask_peers();
-  const bool collective = !running_.exchanges();
+  const bool collective = !running_.is_point_to_point();
   TUTTI_TRY(collective ? look_for_disagreement() : look_for_transfer_faults());
   if (Status fault = running_.executor->fault(); !fault.ok()) return failures_.fail_for_good(std::move(fault), kNoRank);
   if (running_.executor->waits_for_device()) {
@@ -88,30 +88,30 @@ Status WaitJudge::check(Rank missing, std::uint64_t progress) {
     suspect_ = kNoRank;
     return {};
   }
-  if (collective) TUTTI_TRY(look_for_unequal_counts(missing, progress));
-  TUTTI_TRY(look_for_deaths(missing, progress));
-  return look_at_clock(missing, progress);
+  if (collective) TUTTI_TRY(look_for_unequal_counts(awaited, progress));
+  TUTTI_TRY(look_for_deaths(awaited, progress));
+  return look_at_clock(awaited, progress);
 }
 
 // This is for all-to-all-v only, where the counts of a pair are known to these two ranks alone. A peer that has
 // finished this operation has sent all that it sends. If what this rank waits for is not there at the second look, the
 // peer sent something of another size, which this rank does not look for. Between hosts it may still be on its way for
 // as long as a lost connection is tried again.
-Status WaitJudge::look_for_unequal_counts(Rank missing, std::uint64_t progress) {
+Status WaitJudge::look_for_unequal_counts(Rank awaited, std::uint64_t progress) {
   if (running_.call.collective != Collective::kAllToAllV) return {};
   // On the boards, a call on a CUDA stream has finished as soon as it is enqueued.
   if (running_.way == RunningCall::Way::kDevice) return {};
-  if (missing == kNoRank || missing == rank_ || !peers_.has_finished(missing, running_.call.sequence)) return {};
-  if (finished_peer_ != missing || finished_progress_ != progress || finished_sequence_ != running_.call.sequence) {
-    finished_peer_ = missing;
+  if (awaited == kNoRank || awaited == rank_ || !peers_.has_finished(awaited, running_.call.sequence)) return {};
+  if (finished_peer_ != awaited || finished_progress_ != progress || finished_sequence_ != running_.call.sequence) {
+    finished_peer_ = awaited;
     finished_progress_ = progress;
     finished_sequence_ = running_.call.sequence;
     finished_since_ = Clock::now();
     return {};
   }
   const std::chrono::duration<double> seen = Clock::now() - finished_since_;
-  if (peers_.is_far(missing) && seen.count() < 1 + reconnect_seconds_) return {};
-  return odd_message(missing);
+  if (peers_.is_far(awaited) && seen.count() < 1 + reconnect_seconds_) return {};
+  return odd_message(awaited);
 }
 
 Status WaitJudge::look_for_disagreement() {
@@ -145,21 +145,21 @@ Status WaitJudge::look_for_transfer_faults() {
 }
 
 std::string WaitJudge::what_runs() const {
-  if (!running_.exchanges()) return describe(running_.call);
+  if (!running_.is_point_to_point()) return describe(running_.call);
   const Transfer* const open = transfers_.open_transfer();
   return open != nullptr ? describe(*open) : "sends that nobody has taken yet";
 }
 
-Culprit WaitJudge::culprit_of_wait(Rank missing) const {
-  if (running_.exchanges()) return find_silent_peer(missing, view());
+Culprit WaitJudge::culprit_of_wait(Rank awaited) const {
+  if (running_.is_point_to_point()) return find_silent_peer(awaited, view());
   // A kernel names any one of those that it waits for, and may have named it long ago.
-  if (running_.way == RunningCall::Way::kDevice) return find_absent(running_.call, missing, view());
-  if (missing == kNoRank && running_.way == RunningCall::Way::kStaged) {
-    Culprit absent = find_absent(running_.call, missing, view());
+  if (running_.way == RunningCall::Way::kDevice) return find_absent(running_.call, awaited, view());
+  if (awaited == kNoRank && running_.way == RunningCall::Way::kStaged) {
+    Culprit absent = find_absent(running_.call, awaited, view());
     if (absent.rank != kNoRank) return absent;
     return {rank_, fmt::format("the device of rank {} has not come to its part of it", rank_.value)};
   }
-  return find_culprit(running_.call, missing, view());
+  return find_culprit(running_.call, awaited, view());
 }
 
 Culprit WaitJudge::late_in_last_call(const std::vector<int>& ranks) const {
@@ -191,13 +191,13 @@ Status WaitJudge::odd_message(Rank from) {
 // Whether this rank may wait for ever now that `peer` is gone. A rank that receives from any rank may have waited for
 // the dead one. What a far rank had done is not known for sure; a rank that waits for it directly does know, and posts
 // the cause for all others (docs/design/failure.md).
-bool WaitJudge::concerns(Rank peer, Liveness liveness, Rank missing) const {
-  if (!running_.exchanges()) {
+bool WaitJudge::concerns(Rank peer, Liveness liveness, Rank awaited) const {
+  if (!running_.is_point_to_point()) {
     if (peers_.has_finished(peer, running_.call.sequence)) return false;
-    return !peers_.is_far(peer) || missing == peer || waits_in_circle(missing, view());
+    return !peers_.is_far(peer) || awaited == peer || waits_in_circle(awaited, view());
   }
   const Transfer* const open = transfers_.open_transfer();
-  if (open == nullptr) return missing == peer;  // all are done on this side, but the peer has not taken what was sent
+  if (open == nullptr) return awaited == peer;  // all are done on this side, but the peer has not taken what was sent
   if (!transfers_.is_open_with(peer)) return false;
   if (liveness == Liveness::kDead || open->peer != kNoRank) return true;
   for (Rank other{0}; other.value < ranks_; ++other)
@@ -208,10 +208,10 @@ bool WaitJudge::concerns(Rank peer, Liveness liveness, Rank missing) const {
 // A rank that is gone without having finished this operation will never finish it, so someone would wait for ever. The
 // first time it is only a suspicion, and the links are looked at once more, so that what the dead rank delivered is
 // used first. What it sent from another host may still be on its way.
-Status WaitJudge::look_for_deaths(Rank missing, std::uint64_t progress) {
+Status WaitJudge::look_for_deaths(Rank awaited, std::uint64_t progress) {
   for (Rank peer{0}; peer.value < ranks_; ++peer) {
     const Liveness liveness = peers_.liveness(peer);
-    if (liveness == Liveness::kAlive || peer == rank_ || !concerns(peer, liveness, missing)) continue;
+    if (liveness == Liveness::kAlive || peer == rank_ || !concerns(peer, liveness, awaited)) continue;
     if (suspect_ != peer || suspect_progress_ != progress) {
       suspect_ = peer;
       suspect_progress_ = progress;
@@ -241,42 +241,42 @@ Status WaitJudge::gone(Rank peer, Liveness liveness) {
       fail(Code::kRemoteError, "{}{}, but rank {} called {}", end, when, rank_.value, what_runs()), peer);
 }
 
-Status WaitJudge::look_at_clock(Rank missing, std::uint64_t progress) {
+Status WaitJudge::look_at_clock(Rank awaited, std::uint64_t progress) {
   const Clock::time_point now = Clock::now();
-  if (!waiting_ || waited_rank_ != missing || waited_progress_ != progress) {
+  if (!waiting_ || waited_rank_ != awaited || waited_progress_ != progress) {
     waiting_ = true;
     warned_ = false;
-    waited_rank_ = missing;
+    waited_rank_ = awaited;
     waited_progress_ = progress;
     waiting_since_ = now;
     return {};
   }
   const double waited = std::chrono::duration<double>(now - waiting_since_).count();
   const double timeout = running_.timeout;
-  if (!warned_ && waited >= warning_time()) warn_of_missing(missing, waited);
+  if (!warned_ && waited >= warning_time()) warn_of_wait(awaited, waited);
   if (timeout <= 0 || waited < timeout) return {};
-  const Culprit culprit = culprit_of_wait(missing);
-  const std::string others = running_.exchanges() ? std::string() : others_missing(running_.call, view());
+  const Culprit culprit = culprit_of_wait(awaited);
+  const std::string others = running_.is_point_to_point() ? std::string() : others_missing(running_.call, view());
   return failures_.fail_for_good(fail(Code::kTimeout, "rank {} waited {:.1f} s in {}: {}{}", rank_.value, waited,
                                       what_runs(), culprit.what, others),
                                  culprit.rank);
 }
 
-Status WaitJudge::kernel_timed_out(const Call& call, Rank missing) {
-  const Culprit culprit = find_absent(call, missing, view());
+Status WaitJudge::kernel_timed_out(const Call& call, Rank awaited) {
+  const Culprit culprit = find_absent(call, awaited, view());
   return failures_.fail_for_good(fail(Code::kTimeout, "rank {} waited until its timeout in {}: {}{}", rank_.value,
                                       describe(call), culprit.what, others_missing(call, view())),
                                  culprit.rank);
 }
 
-void WaitJudge::warn_of_missing(Rank missing, double waited) {
+void WaitJudge::warn_of_wait(Rank awaited, double waited) {
   warned_ = true;
   // A rank that waits for ever for a message from any rank is a server between two requests, so nobody is late.
-  const Transfer* const open = running_.exchanges() ? transfers_.open_transfer() : nullptr;
+  const Transfer* const open = running_.is_point_to_point() ? transfers_.open_transfer() : nullptr;
   if (running_.timeout <= 0 && open != nullptr && open->kind == Transfer::Kind::kReceive && open->peer == kNoRank)
     return;
-  const Culprit culprit = culprit_of_wait(missing);
-  if (running_.exchanges())
+  const Culprit culprit = culprit_of_wait(awaited);
+  if (running_.is_point_to_point())
     return log(LogLevel::kWarn, source_, "{} has waited {:.1f} s: {}", what_runs(), waited, culprit.what);
   const std::string absent = missing_ranks(running_.call, view());
   log(LogLevel::kWarn, source_, "{} has waited {:.1f} s; not there: {}; {}", describe(running_.call), waited,

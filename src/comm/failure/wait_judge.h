@@ -42,9 +42,9 @@ class WaitJudge final : public WaitMonitor {
   /// The operation begins: it has not waited yet.
   void begin() { waiting_ = false; }
   /// Not ok if the wait of the running operation cannot end well any more.
-  Status check(Rank missing, std::uint64_t progress) override;
+  Status check(Rank awaited, std::uint64_t progress) override;
   /// Not ok if the running operation has waited for longer than its timeout without progress. Warns at half of that.
-  Status look_at_clock(Rank missing, std::uint64_t progress);
+  Status look_at_clock(Rank awaited, std::uint64_t progress);
   /// Asks far ranks for their boards if the wait is long: often at first, later less often. Shortly before the warning
   /// and the timeout it also asks the processes of this host, because one that is stopped does not answer.
   void ask_peers();
@@ -59,7 +59,7 @@ class WaitJudge final : public WaitMonitor {
   Culprit late_in_last_call(const std::vector<int>& ranks) const;
   /// Fails the communicator by a kernel's timeout. The kernel named one rank that it waited for; the boards show which
   /// rank has not come.
-  Status kernel_timed_out(const Call& call, Rank missing);
+  Status kernel_timed_out(const Call& call, Rank awaited);
 
  private:
   void note_look();
@@ -70,13 +70,13 @@ class WaitJudge final : public WaitMonitor {
   std::vector<Rank> unfinished_peers() const;
   Status look_for_disagreement();
   Status look_for_transfer_faults();
-  Status look_for_unequal_counts(Rank missing, std::uint64_t progress);
-  Status look_for_deaths(Rank missing, std::uint64_t progress);
-  bool concerns(Rank peer, Liveness liveness, Rank missing) const;
+  Status look_for_unequal_counts(Rank awaited, std::uint64_t progress);
+  Status look_for_deaths(Rank awaited, std::uint64_t progress);
+  bool concerns(Rank peer, Liveness liveness, Rank awaited) const;
   Status gone(Rank peer, Liveness liveness);
   Status odd_message(Rank from);
-  void warn_of_missing(Rank missing, double waited);
-  Culprit culprit_of_wait(Rank missing) const;
+  void warn_of_wait(Rank awaited, double waited);
+  Culprit culprit_of_wait(Rank awaited) const;
 
   const Peers& peers_;
   FailureHandler& failures_;

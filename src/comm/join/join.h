@@ -11,6 +11,7 @@
 
 #include "comm/membership/membership.h"
 #include "comm/membership/messages.h"
+#include "comm/membership/process_order.h"
 #include "core/clock.h"
 #include "core/settings.h"
 #include "core/status.h"
@@ -35,10 +36,10 @@ struct JoinRequest {
   Bytes segment_bytes{0};  ///< this rank's shared memory, which all ranks of its host map; 0 if it has none
   /// The joining thread calls it now and then. An error that it returns ends the join on all ranks. If it is empty,
   /// nothing but the join itself can end the join.
-  std::function<Status()> look;
+  std::function<Status()> check;
   /// If there are at most so many processes, each connects to all others; if there are more, each connects to a few
   /// (process_order.h). It is equal on all ranks.
-  std::size_t mesh = 32;
+  std::size_t mesh = kMeshProcesses;
 };
 
 struct JoinResult {
@@ -55,8 +56,8 @@ struct JoinResult {
   bool all_mapped = false;           ///< every rank's segment could be mapped
   bool same_host_id = false;         ///< all ranks have the same host id, whether or not they share memory
   std::string costs_text;            ///< rank 0's text, which holds for all
-  int kernel_ranks = 1;              ///< ranks that run on the cores that this one runs on, itself included
-  int kernel_cores = 1;              ///< the cores that these ranks have together: see cores_among()
+  int same_boot_ranks = 1;           ///< ranks that run on the cores that this one runs on, itself included
+  int same_boot_cores = 1;           ///< the cores that these ranks have together: see cores_among()
 };
 
 /// Finds the secret that belongs to an id's nonce.

@@ -58,19 +58,19 @@ std::vector<int> processes_of(const MemberTable& member_table) {
   return processes;
 }
 
-int ranks_on_kernel_of(Rank rank, const MemberTable& member_table) {
-  const std::uint64_t kernel = member_table.member(rank).kernel;
-  if (kernel == 0) return 1;
+int ranks_of_same_boot(Rank rank, const MemberTable& member_table) {
+  const std::uint64_t boot_id = member_table.member(rank).boot_id;
+  if (boot_id == 0) return 1;
   return static_cast<int>(std::count_if(member_table.members().begin(), member_table.members().end(),
-                                        [kernel](const Member& member) { return member.kernel == kernel; }));
+                                        [boot_id](const Member& member) { return member.boot_id == boot_id; }));
 }
 
-int cores_on_kernel_of(Rank rank, const MemberTable& member_table) {
+int cores_of_same_boot(Rank rank, const MemberTable& member_table) {
   const Member& self = member_table.member(rank);
   std::vector<std::string> lists;
   std::size_t own = 0;
   for (const Member& member : member_table.members()) {
-    if (member.rank != rank && (member.kernel != self.kernel || self.kernel == 0)) continue;
+    if (member.rank != rank && (member.boot_id != self.boot_id || self.boot_id == 0)) continue;
     if (member.rank == rank) own = lists.size();
     lists.push_back(member.cores);
   }
@@ -108,7 +108,7 @@ Status JoinTask::run_stages(const BeforeReady& before_ready, const std::function
   return status_;
 }
 
-/// Waits for the stage's end, and asks JoinRequest::look meanwhile. Returns kTimeout if the stage has not ended by the
+/// Waits for the stage's end, and asks JoinRequest::check meanwhile. Returns kTimeout if the stage has not ended by the
 /// time at which the loop would have ended it.
 Status JoinTask::wait_while(Stage stage) {
   const Deadline& deadline = request_.deadline;
@@ -117,11 +117,11 @@ Status JoinTask::wait_while(Stage stage) {
     if (Clock::now() >= last)
       return fail(Code::kTimeout,
                   "the join did not end within its deadline: the service thread of this process is held up");
-    if (told_ || !request_.look) continue;
-    const Status looked = request_.look();
-    if (looked.ok()) continue;
+    if (told_ || !request_.check) continue;
+    const Status checked = request_.check();
+    if (checked.ok()) continue;
     told_ = true;
-    hub_->loop().post([self = shared_from_this(), looked] { self->report(looked); });
+    hub_->loop().post([self = shared_from_this(), checked] { self->report(checked); });
   }
   return {};
 }
@@ -169,15 +169,16 @@ void JoinTask::give_up_in_vain() {
 
 void JoinTask::start() {
   if (const Status status = identify_host(request_.settings, &host_); !status.ok()) return finish(status);
-  group_ = hub_->group(id_.nonce, id_.secret);
+  process_membership_ = hub_->membership(id_.nonce, id_.secret);
   const auto self = shared_from_this();
-  const Group::LocalRank local{.rank = request_.rank,
-                               .tcp = request_.settings.transport == TransportKind::kTcp,
-                               .terms = {.mesh = request_.mesh,
-                                         .reconnect_seconds = request_.settings.reconnect_seconds,
-                                         .tls = request_.settings.tls,
-                                         .host_id = host_.host}};
-  linker_ = group_->add_local(local, [self](const Status& why) { self->run_step([&] { self->linked(why); }); });
+  const ProcessMembership::LocalRank local{.rank = request_.rank,
+                                           .tcp = request_.settings.transport == TransportKind::kTcp,
+                                           .terms = {.mesh = request_.mesh,
+                                                     .reconnect_seconds = request_.settings.reconnect_seconds,
+                                                     .tls = request_.settings.tls,
+                                                     .host_id = host_.host}};
+  linker_ =
+      process_membership_->add_local(local, [self](const Status& why) { self->run_step([&] { self->linked(why); }); });
   arm_timers();
   dial();
 }
@@ -217,7 +218,7 @@ void JoinTask::dialed(const Status& why, std::shared_ptr<Connection> connection)
   if (!connection) {
     if (why.code() == Code::kRemoteError && ++refusals_ < kMaxRefusals) {
       hub_->loop().after(kRejoinPause * refusals_, [weak = weak_from_this()] {
-        if (const auto self = weak.lock(); self && self->group_) self->dial();
+        if (const auto self = weak.lock(); self && self->process_membership_) self->dial();
       });
       return;
     }
@@ -281,7 +282,7 @@ Member JoinTask::self() const {
   member.port = hub_->port();
   member.addresses = hub_->addresses();
   member.segment_bytes = request_.segment_bytes.value;
-  member.kernel = host_.kernel;
+  member.boot_id = host_.boot_id;
   member.cores = core_list_text(request_.cores);
   member.device = request_.device;
   return member;
@@ -306,7 +307,7 @@ Status JoinTask::on_message(MessageType type, ByteView payload) {
       FailureMessage failure;
       TUTTI_TRY(decode(payload, &failure));
       // The id was used up.
-      if (failure.code == Code::kInvalidUsage && !group_->member_table()) set_service(IdService::kRefused);
+      if (failure.code == Code::kInvalidUsage && !process_membership_->member_table()) set_service(IdService::kRefused);
       all_fail_ = true;
       // The root may answer with what other ranks saw of this rank's failure. If this rank lacks memory or descriptors,
       // it knows the cause better.
@@ -327,7 +328,7 @@ Status JoinTask::take_missing(ByteView payload) {
 
 void JoinTask::linked(const Status& why) {
   if (!why.ok()) return report(why);
-  if (const int told = group_->member_table()->ranks(); told != request_.ranks)
+  if (const int told = process_membership_->member_table()->ranks(); told != request_.ranks)
     return report(fail(Code::kRemoteError,
                        "the process that serves the unique id tells of {} ranks, and this is one of {}", told,
                        request_.ranks));
@@ -337,35 +338,35 @@ void JoinTask::linked(const Status& why) {
 void JoinTask::send_ready() {
   if (!root_) return;
   ready_ = true;
-  root_->send(MessageType::kReady, encode(ReadyMessage{group_->maps_host()}));
+  root_->send(MessageType::kReady, encode(ReadyMessage{process_membership_->maps_host()}));
 }
 
 Status JoinTask::take_go(ByteView payload) {
   GoMessage go;
   TUTTI_TRY(decode(payload, &go));
   if (!ready_) return fail(Code::kRemoteError, "a go out of turn: this rank is not ready");
-  group_->let_go(!go.apart.empty());
+  process_membership_->let_go(!go.apart.empty());
   JoinResult made;
-  made.segments = group_->segments();
-  made.single_process = group_->single_process();
-  made.hosts = hosts_of(*group_->member_table(), go.apart);
+  made.segments = process_membership_->segments();
+  made.single_process = process_membership_->single_process();
+  made.hosts = hosts_of(*process_membership_->member_table(), go.apart);
   made.all_mapped = std::all_of(made.hosts.begin(), made.hosts.end(), [](int host) { return host == 0; });
-  const std::vector<Member>& members = group_->member_table()->members();
+  const std::vector<Member>& members = process_membership_->member_table()->members();
   made.same_host_id = std::all_of(members.begin(), members.end(),
                                   [&](const Member& member) { return member.host_id == members[0].host_id; });
-  made.processes = processes_of(*group_->member_table());
+  made.processes = processes_of(*process_membership_->member_table());
   for (const Member& member : members) made.devices.push_back(member.device);
   made.costs_text = std::move(go.costs_text);
-  made.kernel_ranks = ranks_on_kernel_of(request_.rank, *group_->member_table());
+  made.same_boot_ranks = ranks_of_same_boot(request_.rank, *process_membership_->member_table());
   // This rank knows its own cores even if their list is too long to travel.
-  made.kernel_cores =
-      std::max(cores_on_kernel_of(request_.rank, *group_->member_table()), static_cast<int>(request_.cores.size()));
+  made.same_boot_cores = std::max(cores_of_same_boot(request_.rank, *process_membership_->member_table()),
+                                  static_cast<int>(request_.cores.size()));
   const int here = made.hosts[static_cast<std::size_t>(request_.rank.value)];
   for (std::size_t i = 0; i < made.segments.size(); ++i)
     if (made.hosts[i] != here) made.segments[i] = nullptr;  // a rank that counts as another host's is reached as such
-  made.membership = std::make_unique<Membership>(hub_, group_, request_.rank);
+  made.membership = std::make_unique<Membership>(hub_, process_membership_, request_.rank);
   linker_.reset();  // from here on the membership takes the rank out of the group
-  made.tcp_streams = std::make_unique<DataConnections>(hub_, group_, request_.rank);
+  made.tcp_streams = std::make_unique<DataConnections>(hub_, process_membership_, request_.rank);
   {
     const MutexLock lock(mutex_);
     outcome_ = std::move(made);
@@ -387,7 +388,7 @@ void JoinTask::report(const Status& why) {
 }
 
 void JoinTask::report_unreached() {
-  if (!linker_ || !root_ || !group_->member_table()) return;
+  if (!linker_ || !root_ || !process_membership_->member_table()) return;
   const std::string text = linker_->unreached();
   if (!text.empty()) report(fail(Code::kTimeout, "{}", text));
 }
@@ -441,13 +442,15 @@ void JoinTask::finish(const Status& why) {
   if (dialer_) dialer_->cancel();
   if (root_) root_->close();
   root_.reset();
-  if (!std::exchange(linker_, nullptr)) return group_.reset();
+  if (!std::exchange(linker_, nullptr)) return process_membership_.reset();
   try {
-    if (ready_ && !all_fail_ && group_->member_table()) group_->abandon(request_.rank, why);  // others may have gone on
-  } catch (const std::bad_alloc&) {  // if this is the process's last rank, the others see the group's connections end
+    if (ready_ && !all_fail_ && process_membership_->member_table())
+      process_membership_->abandon(request_.rank, why);  // others may have gone on
+  } catch (
+      const std::bad_alloc&) {  // if this is the process's last rank, the others see the membership's connections end
   }
-  group_->remove_local(request_.rank);
-  group_.reset();
+  process_membership_->remove_local(request_.rank);
+  process_membership_.reset();
 }
 
 }  // namespace tutti

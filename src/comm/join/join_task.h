@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "comm/join/join.h"
-#include "comm/membership/group.h"
 #include "comm/membership/host.h"
 #include "comm/membership/hub.h"
+#include "comm/membership/process_membership.h"
 #include "comm/membership/unique_id.h"
 #include "core/mutex.h"
 #include "net/dialer.h"
@@ -71,8 +71,9 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   const JoinRequest request_;
   const UniqueId id_;
   HostIdentity host_;
-  std::shared_ptr<Group> group_;
-  std::shared_ptr<GroupLinker> linker_;  // set while this join would have to take the rank out of the group again
+  std::shared_ptr<ProcessMembership> process_membership_;
+  std::shared_ptr<MembershipLinker>
+      linker_;  // set while this join would have to take the rank out of the membership again
   std::shared_ptr<Dialer> dialer_;
   std::shared_ptr<Connection> root_;
   bool ready_ = false;  // the root knows that this rank is connected to its neighbours
@@ -82,7 +83,7 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   Status own_failure_;
   std::vector<Rank> missing_;
   int refusals_ = 0;
-  bool told_ = false;  // the loop knows that JoinRequest::look has ended the join; used by the joining thread only
+  bool told_ = false;  // the loop knows that JoinRequest::check has ended the join; used by the joining thread only
   EventLoop::TimerId deadline_timer_ = 0;
   EventLoop::TimerId warn_timer_ = 0;
 

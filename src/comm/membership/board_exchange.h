@@ -19,7 +19,7 @@
 
 namespace tutti {
 
-/// One per group. Functions marked "Loop" are for the loop's thread, the others for any.
+/// One per process membership. Functions marked "Loop" are for the loop's thread, the others for any.
 class BoardExchange {
  public:
   /// Sends one kBoard message; must not block.

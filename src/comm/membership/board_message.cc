@@ -50,7 +50,7 @@ Status decode(ByteView data, BoardMessage* message) {
   const std::uint8_t state = in.u8();
   message->state.state = static_cast<CallState>(state);
   message->state.waiting_for = ClaimedRank(static_cast<std::int32_t>(in.u32()));
-  if (state > static_cast<std::uint8_t>(CallState::kPeers) || message->state.sequence >> 62 != 0 ||
+  if (state > static_cast<std::uint8_t>(CallState::kPointToPoint) || message->state.sequence >> 62 != 0 ||
       message->state.waiting_for.number() < kNoRank.value)
     in.refuse();
   message->calls.resize(in.count(CallBoard::kHistory, kCallSize));

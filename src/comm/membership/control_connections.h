@@ -1,4 +1,4 @@
-// The control connections of a group lead to other processes of the communicator.
+// The control connections of a process membership lead to other processes of the communicator.
 //
 // In the join they lead to the neighbours (process_order.h). Others are added later, when somebody needs them, or in
 // place of those whose process has ended.
@@ -27,10 +27,10 @@ class ControlConnections {
 
   /// What holds for all of them.
   struct Terms {
-    std::size_t mesh = 32;         ///< if there are at most so many processes, each connects to all others
-    double reconnect_seconds = 0;  ///< how long a lost connection is tried again
-    bool tls = false;              ///< connections between hosts must be encrypted
-    std::string host_id;           ///< of this process
+    std::size_t mesh = kMeshProcesses;  ///< if there are at most so many processes, each connects to all others
+    double reconnect_seconds = 0;       ///< how long a lost connection is tried again
+    bool tls = false;                   ///< connections between hosts must be encrypted
+    std::string host_id;                ///< of this process
   };
 
   /// `owner` hears what happens to the peers. `secret` is the communicator's, `own` is this process.

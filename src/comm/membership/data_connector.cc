@@ -30,12 +30,12 @@ IpAddress loopback(std::uint8_t family) {
 
 }  // namespace
 
-void DataConnector::open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& locals, double timeout,
-                         bool tls) {
+void DataConnector::open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& local_ranks,
+                         double timeout, bool tls) {
   member_table_ = std::move(member_table);
   tls_ = tls;
   timeout_ = timeout;
-  for (const Rank rank : locals) accepted_[rank] = std::make_shared<AcceptedStreams>();
+  for (const Rank rank : local_ranks) accepted_[rank] = std::make_shared<AcceptedStreams>();
 }
 
 void DataConnector::drop(End& end) {
@@ -152,7 +152,7 @@ void DataConnector::dial_late(const DataConnectionId& id) {
   const auto found = ends_.find(id);
   if (found == ends_.end() || !found->second.dialer) return;
   const auto dialer = found->second.dialer;
-  dial_failed(id, fail(Code::kTimeout, "{}", dialer->progress()), dialer->silent());
+  dial_failed(id, fail(Code::kTimeout, "{}", dialer->progress()), dialer->accepted_in_silence());
 }
 
 void DataConnector::dialed(const DataConnectionId& id, const Status& why,
@@ -160,7 +160,7 @@ void DataConnector::dialed(const DataConnectionId& id, const Status& why,
   const auto found = ends_.find(id);
   if (found == ends_.end()) return;
   End& end = found->second;
-  if (!connection) return dial_failed(id, why, end.dialer->silent());
+  if (!connection) return dial_failed(id, why, end.dialer->accepted_in_silence());
   callbacks_.loop.cancel(end.timer);
   end.connection = connection;
   const auto weak = weak_from_this();

@@ -1,4 +1,4 @@
-// The data connector makes the TCP streams of a group's ranks: one for each peer and lane, when somebody wants it.
+// The data connector makes the TCP streams of this process's ranks: one for each peer and lane, when somebody wants it.
 //
 // The higher rank of a pair dials. If the lower one wants the stream, it asks for that over the control connection. A
 // data connection passes the handshake of all connections (role kData) and then names the ranks and the lane that it is
@@ -32,7 +32,7 @@ struct DataConnectionId {
 /// Loop thread only, except for accepted().
 class DataConnector : public std::enable_shared_from_this<DataConnector> {
  public:
-  /// What the connector needs of its group.
+  /// What the connector needs of its process membership.
   struct Callbacks {
     EventLoop& loop;
     KeyId id;
@@ -50,7 +50,7 @@ class DataConnector : public std::enable_shared_from_this<DataConnector> {
   explicit DataConnector(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
 
   /// The table has come. `timeout` says for how many seconds a rank that cannot be reached is tried.
-  void open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& locals, double timeout, bool tls);
+  void open(std::shared_ptr<MemberTable> member_table, const std::vector<Rank>& local_ranks, double timeout, bool tls);
   void remove_local(Rank rank);
   void close();
 

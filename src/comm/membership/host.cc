@@ -11,7 +11,7 @@
 namespace tutti {
 namespace {
 
-/// The boot id is empty if the kernel does not give it. A shortage of descriptors is an error, because without the id
+/// The boot id is empty if Linux does not give it. A shortage of descriptors is an error, because without the id
 /// the rank would count as one of another host.
 Status read_boot_id(std::string* boot) {
   constexpr const char* kPath = "/proc/sys/kernel/random/boot_id";
@@ -42,7 +42,7 @@ std::uint64_t number_of(const std::string& boot) {
 Status identify_host(const Settings& settings, HostIdentity* identity) {
   std::string boot;
   TUTTI_TRY(read_boot_id(&boot));
-  identity->kernel = number_of(boot);
+  identity->boot_id = number_of(boot);
   struct stat network {};
   if (!settings.host_id.empty()) {
     identity->host = settings.host_id;

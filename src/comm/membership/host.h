@@ -12,9 +12,9 @@ struct HostIdentity {
   /// TUTTI_HOSTID, or the boot id and the network namespace: equal on two ranks when abstract unix sockets can connect
   /// them.
   std::string host;
-  /// Made of the boot id alone, so that it is equal on two ranks that run on the same cores, whatever they call their
-  /// hosts. It is 0 if the kernel gives no boot id.
-  std::uint64_t kernel = 0;
+  /// A number made of the boot id alone, so that it is equal on two ranks that run on the same cores, whatever they
+  /// call their hosts. It is 0 if Linux gives no boot id.
+  std::uint64_t boot_id = 0;
 };
 
 /// Fails if the process lacks descriptors or memory for this.

@@ -10,7 +10,7 @@
 #include <set>
 #include <utility>
 
-#include "comm/membership/group.h"
+#include "comm/membership/process_membership.h"
 #include "core/library_thread.h"
 #include "core/log.h"
 #include "core/mutex.h"
@@ -88,7 +88,8 @@ struct HubRegistry {
   static void after_fork() TUTTI_RELEASE(get().mutex) { get().mutex.unlock(); }
   static void in_child() TUTTI_REQUIRES(get().mutex) {
     const auto hub = get().current.lock();
-    if (hub && hub->has_groups_.load(std::memory_order_relaxed)) use.store(Use::kForked, std::memory_order_relaxed);
+    if (hub && hub->has_memberships_.load(std::memory_order_relaxed))
+      use.store(Use::kForked, std::memory_order_relaxed);
     get().current.reset();
     get().shared.clear();
     get().hubs.clear();  // their threads are not here, so nothing can be joined or freed safely
@@ -251,7 +252,7 @@ Status Hub::acquire(const Settings& settings, std::shared_ptr<Hub>* hub) {
   Hub* const raw = made.get();
   registry.hubs.emplace_back(raw, false);
   if (const Status started = start_thread(
-          "tutti-hub", [raw] { raw->serve(); }, &raw->thread_);
+          "tutti-hub", [raw] { raw->run(); }, &raw->thread_);
       !started.ok()) {
     registry.hubs.pop_back();
     return started;
@@ -290,13 +291,13 @@ Status Hub::open(const Settings& settings) {
   return {};
 }
 
-void Hub::serve() {
+void Hub::run() {
   loop_.run([this](const Status& why) { fail_all(why); });
   unix_acceptor_.reset();
   tcp_acceptor_.reset();
   pending_.reset();
   services_.clear();
-  groups_.clear();
+  memberships_.clear();
   loop_.close();
   HubRegistry::get().thread_done(this);
 }
@@ -305,21 +306,21 @@ bool Hub::lookup(Role role, const KeyId& id, Key* secret) {
   if (const auto service = services_.find(role); service != services_.end())
     return service->second->find_secret(id, secret);
   if (role != Role::kControl && role != Role::kData) return false;
-  const auto found = groups_.find(id);
-  if (found == groups_.end()) return false;
+  const auto found = memberships_.find(id);
+  if (found == memberships_.end()) return false;
   return found->second->key_for(process_, secret).ok();
 }
 
-/// Whether a service or a group expects the connection: at the addresses that other processes have or, if a service
-/// says so, at any.
+/// Whether a service or a process membership expects the connection: at the addresses that other processes have or, if
+/// a service says so, at any.
 bool Hub::expects(const Socket& connected) const {
   Arrival arrival;
   std::uint32_t scope = 0;
   arrival.known = connected.own(&arrival.own, &arrival.port) && connected.peer(&arrival.other, &scope);
   Expected where = Expected::kNowhere;
   for (const auto& [role, service] : services_) where = std::max(where, service->expects(arrival));
-  for (const auto& [id, group] : groups_)
-    if (group->expects_tcp()) where = std::max(where, Expected::kAtHub);
+  for (const auto& [id, membership] : memberships_)
+    if (membership->expects_tcp()) where = std::max(where, Expected::kAtHub);
   if (where != Expected::kAtHub || !chosen_interfaces_) return where != Expected::kNowhere;
   return arrival.known && std::find(addresses_.begin(), addresses_.end(), arrival.own) != addresses_.end();
 }
@@ -327,12 +328,12 @@ bool Hub::expects(const Socket& connected) const {
 void Hub::admit(const std::shared_ptr<Connection>& connection) {
   const auto service = services_.find(connection->handshake().role());
   if (service != services_.end()) return service->second->serve(connection);
-  admit_to_group(connection);
+  admit_to_membership(connection);
 }
 
-void Hub::admit_to_group(const std::shared_ptr<Connection>& connection) {
-  const auto found = groups_.find(connection->handshake().key_id());
-  if (found == groups_.end()) return connection->close();
+void Hub::admit_to_membership(const std::shared_ptr<Connection>& connection) {
+  const auto found = memberships_.find(connection->handshake().key_id());
+  if (found == memberships_.end()) return connection->close();
   if (found->second->tls() && connection->in_clear()) {
     log(LogLevel::kWarn, {}, "a connection was refused: it is not encrypted, and TUTTI_TLS=on");
     return connection->close();
@@ -342,18 +343,18 @@ void Hub::admit_to_group(const std::shared_ptr<Connection>& connection) {
 }
 
 void Hub::fail_joins(const Status& why) {
-  const auto groups = groups_;  // a copy, because a join that ends removes its group
-  for (const auto& [id, group] : groups) {
-    group->fail_join(why);
-    group->connector().end_waits(why);
+  const auto memberships = memberships_;  // a copy, because a join that ends removes its membership
+  for (const auto& [id, membership] : memberships) {
+    membership->fail_join(why);
+    membership->connector().end_waits(why);
   }
   for (const auto& [role, service] : services_) service->fail_all(why);
 }
 
 void Hub::fail_all(const Status& why) {
   const Status failure = fail(Code::kSystemError, "its service thread left something undone: {}", why.text());
-  const auto groups = groups_;
-  for (const auto& [id, group] : groups) group->fail_all(failure);
+  const auto memberships = memberships_;
+  for (const auto& [id, membership] : memberships) membership->fail_all(failure);
   for (const auto& [role, service] : services_) service->fail_all(failure);
 }
 
@@ -372,20 +373,20 @@ Status Hub::ask(std::function<Status(const std::shared_ptr<Hub>& there)> task) {
   return fail(Code::kTimeout, "the service thread of this process does not answer");
 }
 
-std::shared_ptr<Group> Hub::group(const KeyId& id, const Key& secret) {
-  has_groups_.store(true, std::memory_order_relaxed);
-  const auto found = groups_.find(id);
-  if (found != groups_.end()) return found->second;
-  return groups_.emplace(id, std::make_shared<Group>(*this, id, secret)).first->second;
+std::shared_ptr<ProcessMembership> Hub::membership(const KeyId& id, const Key& secret) {
+  has_memberships_.store(true, std::memory_order_relaxed);
+  const auto found = memberships_.find(id);
+  if (found != memberships_.end()) return found->second;
+  return memberships_.emplace(id, std::make_shared<ProcessMembership>(*this, id, secret)).first->second;
 }
 
-void Hub::drop_group(const KeyId& id) {
-  groups_.erase(id);
-  has_groups_.store(!groups_.empty(), std::memory_order_relaxed);
+void Hub::drop_membership(const KeyId& id) {
+  memberships_.erase(id);
+  has_memberships_.store(!memberships_.empty(), std::memory_order_relaxed);
 }
 
 void Hub::say_goodbyes() {
-  for (const auto& [id, group] : groups_) group->say_all_goodbyes();
+  for (const auto& [id, membership] : memberships_) membership->say_all_goodbyes();
 }
 
 }  // namespace tutti

@@ -24,7 +24,7 @@
 
 namespace tutti {
 
-class Group;
+class ProcessMembership;
 
 /// The ends of a connection over TCP that has not said anything yet.
 struct Arrival {
@@ -121,9 +121,9 @@ class Hub : public std::enable_shared_from_this<Hub> {
     if (known == services_.end()) known = services_.emplace(Service::kRole, std::make_unique<Service>(*this)).first;
     return static_cast<Service&>(*known->second);
   }
-  /// The group of this process's ranks that join by an id, which is made if it is not there.
-  std::shared_ptr<Group> group(const KeyId& id, const Key& secret);
-  void drop_group(const KeyId& id);
+  /// The membership of this process's ranks that join by an id, which is made if there is none.
+  std::shared_ptr<ProcessMembership> membership(const KeyId& id, const Key& secret);
+  void drop_membership(const KeyId& id);
 
  private:
   friend struct HubRegistry;
@@ -132,11 +132,11 @@ class Hub : public std::enable_shared_from_this<Hub> {
   static Status lasting(std::type_index type, const std::function<std::shared_ptr<void>()>& make, void** object);
   Hub();
   Status open(const Settings& settings);
-  void serve();
+  void run();
   bool expects(const Socket& connected) const;
   bool lookup(Role role, const KeyId& id, Key* secret);
   void admit(const std::shared_ptr<Connection>& connection);
-  void admit_to_group(const std::shared_ptr<Connection>& connection);
+  void admit_to_membership(const std::shared_ptr<Connection>& connection);
   /// Ends the joins of this process's ranks, the joins that services serve, and communicators that wait for a
   /// connection.
   void fail_joins(const Status& why);
@@ -156,8 +156,8 @@ class Hub : public std::enable_shared_from_this<Hub> {
   std::unique_ptr<Acceptor> tcp_acceptor_;
   std::unique_ptr<Acceptor> unix_acceptor_;
   std::map<Role, std::unique_ptr<HubService>> services_;
-  std::map<KeyId, std::shared_ptr<Group>> groups_;
-  std::atomic<bool> has_groups_{false};  // relaxed: read by a thread that forks, ordered with joins by its caller
+  std::map<KeyId, std::shared_ptr<ProcessMembership>> memberships_;
+  std::atomic<bool> has_memberships_{false};  // relaxed: read by a thread that forks, ordered with joins by its caller
   std::thread thread_;
 };
 

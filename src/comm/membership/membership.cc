@@ -3,8 +3,8 @@
 #include <chrono>
 #include <utility>
 
-#include "comm/membership/group.h"
 #include "comm/membership/hub.h"
+#include "comm/membership/process_membership.h"
 #include "core/retry.h"
 
 namespace tutti {
@@ -14,10 +14,10 @@ constexpr std::chrono::milliseconds kCloseTimeout{50};
 
 }  // namespace
 
-Membership::Membership(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, Rank rank)
+Membership::Membership(std::shared_ptr<Hub> hub, std::shared_ptr<ProcessMembership> membership, Rank rank)
     : hub_(std::move(hub)),
-      group_(std::move(group)),
-      member_table_(group_->member_table()),
+      process_membership_(std::move(membership)),
+      member_table_(process_membership_->member_table()),
       slot_(std::make_shared<ListenerSlot>()),
       rank_(rank) {
   member_table_->add_listener(slot_);
@@ -25,20 +25,22 @@ Membership::Membership(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, R
 
 Membership::~Membership() {
   if (hub_forked()) {  // these objects are the parent's; their locks may be held by threads that are not here
-    Hub::keep_until_exit(new std::pair(std::move(hub_), std::move(group_)));
+    Hub::keep_until_exit(new std::pair(std::move(hub_), std::move(process_membership_)));
     return;
   }
   member_table_->remove_listener(slot_);
   slot_->set({});
-  group_->boards().set_own(rank_, nullptr);
+  process_membership_->boards().set_own(rank_, nullptr);
   // If there is no memory for messages, at least the ranks of this process see that this one is gone.
-  if (!retry_without_memory([this] { group_->abandon(rank_, Status()); }) &&
+  if (!retry_without_memory([this] { process_membership_->abandon(rank_, Status()); }) &&
       member_table_->end_life(rank_, Liveness::kDead, 0))
     member_table_->notify();
   // The call is waited for, so that the descriptors are gone on return, but not for long, in case the service thread is
   // held up.
-  retry_without_memory(
-      [this] { hub_->loop().call([group = group_, rank = rank_] { group->remove_local(rank); }, kCloseTimeout); });
+  retry_without_memory([this] {
+    hub_->loop().call([membership = process_membership_, rank = rank_] { membership->remove_local(rank); },
+                      kCloseTimeout);
+  });
 }
 
 int Membership::ranks() const { return member_table_->ranks(); }
@@ -46,7 +48,7 @@ int Membership::ranks() const { return member_table_->ranks(); }
 std::uint64_t Membership::comm_id() const { return member_table_->comm_id(); }
 
 Status Membership::secret_of_child(const KeyId& nonce, Key* secret) const {
-  return group_->secret_of_child(nonce, secret);
+  return process_membership_->secret_of_child(nonce, secret);
 }
 
 Liveness Membership::liveness(Rank rank) const { return member_table_->liveness(rank); }
@@ -61,16 +63,17 @@ FailureCause Membership::cause() const { return member_table_->cause(); }
 
 void Membership::set_listener(std::function<void()> listener) { slot_->set(std::move(listener)); }
 
-const CallBoard* Membership::board(Rank peer) const { return group_->boards().copy(peer); }
+const CallBoard* Membership::board(Rank peer) const { return process_membership_->boards().copy(peer); }
 
 Clock::duration Membership::unanswered(Rank peer) const {
-  return liveness(peer) == Liveness::kAlive ? group_->boards().unanswered(peer, Clock::now()) : Clock::duration{};
+  return liveness(peer) == Liveness::kAlive ? process_membership_->boards().unanswered(peer, Clock::now())
+                                            : Clock::duration{};
 }
 
 void Membership::post_cause(const FailureCause& cause) {
   if (hub_forked() || posted_.exchange(true, std::memory_order_acq_rel)) return;
   try {
-    group_->post_cause(rank_, cause);
+    process_membership_->post_cause(rank_, cause);
   } catch (...) {  // the caller tries again
     posted_.store(false, std::memory_order_release);
     throw;
@@ -78,25 +81,25 @@ void Membership::post_cause(const FailureCause& cause) {
 }
 
 void Membership::say_goodbye(std::uint64_t last_sequence) {
-  if (!hub_forked()) group_->say_goodbye(rank_, last_sequence);
+  if (!hub_forked()) process_membership_->say_goodbye(rank_, last_sequence);
 }
 
 void Membership::set_board(const CallBoard* board) {
-  if (!hub_forked()) group_->boards().set_own(rank_, board);
+  if (!hub_forked()) process_membership_->boards().set_own(rank_, board);
 }
 
 void Membership::ask_boards(const std::vector<Rank>& of) {
   if (hub_forked()) return;
-  hub_->loop().post([group = group_, of] { group->ask_boards(of, true); });
+  hub_->loop().post([membership = process_membership_, of] { membership->ask_boards(of, true); });
 }
 
 void Membership::ask_connected_boards(const std::vector<Rank>& of) {
   if (hub_forked()) return;
-  hub_->loop().post([group = group_, of] { group->ask_boards(of, false); });
+  hub_->loop().post([membership = process_membership_, of] { membership->ask_boards(of, false); });
 }
 
 void Membership::publish_board() {
-  if (!hub_forked()) group_->publish_board(rank_);
+  if (!hub_forked()) process_membership_->publish_board(rank_);
 }
 
 }  // namespace tutti

@@ -18,7 +18,7 @@
 
 namespace tutti {
 
-class Group;
+class ProcessMembership;
 class Hub;
 class ListenerSlot;
 class MemberTable;
@@ -40,8 +40,8 @@ struct FailureCause {
 /// its group; if say_goodbye() was not called before, peers see that as a failure of this rank.
 class Membership {
  public:
-  /// Called in the loop's thread, once the group is linked.
-  Membership(std::shared_ptr<Hub> hub, std::shared_ptr<Group> group, Rank rank);
+  /// Called in the loop's thread, once the process is linked.
+  Membership(std::shared_ptr<Hub> hub, std::shared_ptr<ProcessMembership> membership, Rank rank);
   ~Membership();
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
@@ -65,7 +65,7 @@ class Membership {
   /// The first cause that a peer gave, or this rank by post_cause(). Its code is kOk if there is none.
   FailureCause cause() const;
   /// Sends a cause to all other ranks. Each rank keeps the first cause that it hears. Returns within 0.1 s whatever the
-  /// peers do; by then the kernel has the message for every peer that is alive.
+  /// peers do; by then the operating system has the message for every peer that is alive.
   void post_cause(const FailureCause& cause);
   /// Tells all other ranks that this one leaves after its operation number `last_sequence`. Later calls do nothing.
   void say_goodbye(std::uint64_t last_sequence);
@@ -96,7 +96,7 @@ class Membership {
 
  private:
   std::shared_ptr<Hub> hub_;
-  std::shared_ptr<Group> group_;
+  std::shared_ptr<ProcessMembership> process_membership_;
   std::shared_ptr<MemberTable> member_table_;
   std::shared_ptr<ListenerSlot> slot_;
   const Rank rank_;

@@ -26,7 +26,7 @@ void member(Io& io, Of<Member> auto& m) {
     io(address.family, address.bytes);
     io.check(address.family == 4 || address.family == 6);
   });
-  io(m.segment_bytes, m.kernel);
+  io(m.segment_bytes, m.boot_id);
   io.text(m.cores);
   io.text(m.device);
   io.check(m.rank.value >= 0 && m.rank.value < kMaxRanks && m.segment_bytes <= kMaxSegment);

@@ -64,7 +64,7 @@ struct Member {
   std::uint16_t port = 0;
   std::vector<IpAddress> addresses;
   std::uint64_t segment_bytes = 0;  ///< 0 if it has no segment
-  std::uint64_t kernel = 0;         ///< equal on ranks that run on the same cores; 0 if unknown
+  std::uint64_t boot_id = 0;        ///< as in HostIdentity: equal on ranks that run on the same cores; 0 if unknown
   std::string cores;                ///< the cores that its thread may use, such as "0,2-3"; empty if unknown
   std::string device;               ///< its device, as DeviceInfo writes it; empty if it uses none
 };

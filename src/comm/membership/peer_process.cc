@@ -75,11 +75,11 @@ void PeerProcess::dial_failed(const Status& why) {
 }
 
 void PeerProcess::log_choice() const {
-  const DialTarget& taken = dialer_->taken();
+  const DialTarget& winner = dialer_->winner();
   std::string offered;
   for (const DialTarget& target : place_.targets) offered += (offered.empty() ? "" : ", ") + text_of(target);
-  const LogLevel level = taken.socket_name.empty() ? LogLevel::kInfo : LogLevel::kDebug;
-  log(level, {}, "{} is reached by {}, of {}", place_.name, text_of(taken), offered);
+  const LogLevel level = winner.socket_name.empty() ? LogLevel::kInfo : LogLevel::kDebug;
+  log(level, {}, "{} is reached by {}, of {}", place_.name, text_of(winner), offered);
 }
 
 void PeerProcess::accept(const std::shared_ptr<Connection>& connection) {
@@ -143,9 +143,9 @@ void PeerProcess::remember_way(const Connection& connection) {
   std::uint32_t scope = 0;
   if (!connection.peer(&address, &scope)) return;
   for (DialTarget& target : place_.targets)
-    target.decisive = target.socket_name.empty() && target.address == address && target.scope == scope;
+    target.was_connected = target.socket_name.empty() && target.address == address && target.scope == scope;
   std::stable_partition(place_.targets.begin(), place_.targets.end(),
-                        [](const DialTarget& target) { return target.decisive; });
+                        [](const DialTarget& target) { return target.was_connected; });
 }
 
 /// The peer reads what on_late_return() sends and closes the connection, or this end closes it a little later.

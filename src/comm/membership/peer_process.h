@@ -22,8 +22,8 @@ namespace tutti {
 
 class PeerProcess;
 
-/// Hears what happens to a peer process. Loop thread only. It is an interface, because its implementation, the group,
-/// includes this file.
+/// Hears what happens to a peer process. Loop thread only. It is an interface, because its implementation, the process
+/// membership, includes this file.
 class PeerOwner {
  public:
   virtual ~PeerOwner() = default;

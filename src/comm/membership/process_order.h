@@ -17,6 +17,9 @@
 
 namespace tutti {
 
+/// Up to so many processes are a mesh, unless a join asks for another number.
+inline constexpr std::size_t kMeshProcesses = 32;
+
 class ProcessOrder {
  public:
   struct Place {

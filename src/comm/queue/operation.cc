@@ -9,9 +9,9 @@
 
 namespace tutti {
 
-Operation::State Operation::poll(bool look) {
+Operation::State Operation::poll(bool check) {
   try {
-    return step(look);
+    return step(check);
   } catch (...) {
     if (is_elsewhere()) return state_;
     end(comm_->call_driver().failed_inside());
@@ -19,7 +19,7 @@ Operation::State Operation::poll(bool look) {
   }
 }
 
-Operation::State Operation::step(bool look) {
+Operation::State Operation::step(bool check) {
   if (is_elsewhere()) return watch();
   if (state_ == State::kQueued && !may_begin()) return state_;
   // After an abort the buffers are the caller's again. Not a byte more is read or written, however late this comes.
@@ -33,7 +33,7 @@ Operation::State Operation::step(bool look) {
   }
   if (state_ == State::kEnded) return state_;
   bool done = false;
-  Status status = comm_->call_driver().advance(look, &done);
+  Status status = comm_->call_driver().advance(check, &done);
   if (!status.ok()) {
     end(std::move(status));
   } else if (done && call_.again()) {
@@ -99,7 +99,7 @@ void Operation::end(Status status) {
   comm_->call_driver().board().post_awaited(kNoRank);
   status_ = comm_->call_driver().finish(std::move(status), ticket_);
   gate_.reset();  // if the call has not begun, this lets the stream go on
-  comm_->turns().announce();
+  comm_->turns().notify();
   state_ = State::kEnded;
 }
 
@@ -113,14 +113,14 @@ void Operation::give_up(Status why) {
 bool OperationLadder::climb(bool moved) {
   if (moved) {
     ladder_.reset();
-    looked_ = std::chrono::nanoseconds{0};
-    look_ = false;
+    checked_ = std::chrono::nanoseconds{0};
+    check_due_ = false;
     return false;
   }
   const bool sleep = ladder_.climb() == Ladder::Rung::kSleep;
   const std::chrono::nanoseconds waited = ladder_.waited();
-  look_ = waited - looked_ >= std::chrono::milliseconds{1};
-  if (look_) looked_ = waited;
+  check_due_ = waited - checked_ >= std::chrono::milliseconds{1};
+  if (check_due_) checked_ = waited;
   return sleep;
 }
 
@@ -163,11 +163,11 @@ Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::f
     std::uint64_t moved = operations->size();
     for (const auto& operation : *operations) {
       if (operation->state() == Operation::State::kEnded) continue;
-      ended = operation->poll(ladder.look()) == Operation::State::kEnded && ended;
+      ended = operation->poll(ladder.is_check_due()) == Operation::State::kEnded && ended;
       moved += operation->progress() + static_cast<std::uint64_t>(operation->state());
     }
     if (ended) break;
-    if (ladder.look()) give_up_late(*operations, &waits);
+    if (ladder.is_check_due()) give_up_late(*operations, &waits);
     // Several executors cannot share one futex, so a short sleep bounds what a missed message costs.
     if (ladder.climb(moved != before)) std::this_thread::sleep_for(std::chrono::microseconds{500});
     before = moved;

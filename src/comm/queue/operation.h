@@ -37,9 +37,9 @@ class Operation {
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  /// Moves what can be moved; never blocks. `look`: it has been waiting for a while, so the communicator is asked about
-  /// the wait.
-  State poll(bool look);
+  /// Moves what can be moved; never blocks. `check`: it has been waiting for a while, so the communicator is asked
+  /// about the wait.
+  State poll(bool check);
   State state() const { return state_; }
   /// Whether it waits for earlier operations of its communicator.
   bool is_queued() const { return state_ == State::kQueued && !comm_->turns().is_turn(ticket_); }
@@ -56,7 +56,7 @@ class Operation {
   }
 
  private:
-  State step(bool look);
+  State step(bool check);
   bool may_begin();
   bool has_place();
   State watch();
@@ -89,12 +89,12 @@ class OperationLadder {
   /// that the thread may sleep.
   bool climb(bool moved);
   /// Whether it is time to ask the communicators about the waits, about once a millisecond.
-  bool look() const { return look_; }
+  bool is_check_due() const { return check_due_; }
 
  private:
   Ladder ladder_;
-  std::chrono::nanoseconds looked_{0};
-  bool look_ = false;
+  std::chrono::nanoseconds checked_{0};
+  bool check_due_ = false;
 };
 
 }  // namespace tutti

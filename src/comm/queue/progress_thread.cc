@@ -128,15 +128,15 @@ bool ProgressThread::go_round(OperationLadder* ladder, std::vector<Stream*>* act
   }
   ProgressState::count_round();
   std::uint64_t moved = 0;
-  const bool ended = poll_streams(active, ladder->look(), &moved);
+  const bool ended = poll_streams(active, ladder->is_check_due(), &moved);
   if (ladder->climb(ended || moved != *before)) sleep(*active);
   *before = moved;
   return true;
 }
 
-bool ProgressThread::poll_streams(std::vector<Stream*>* active, bool look, std::uint64_t* moved) {
+bool ProgressThread::poll_streams(std::vector<Stream*>* active, bool check, std::uint64_t* moved) {
   bool ended = false;
-  for (Stream* stream : *active) ended = poll_head(stream, look, moved) || ended;
+  for (Stream* stream : *active) ended = poll_head(stream, check, moved) || ended;
   return ended;
 }
 
@@ -153,7 +153,7 @@ Status ProgressThread::call_back(const std::function<void(Status)>& callback, co
 
 // The head item belongs to this thread until retire(), because others only append, which leaves references into a deque
 // valid.
-bool ProgressThread::poll_head(Stream* stream, bool look, std::uint64_t* moved) {
+bool ProgressThread::poll_head(Stream* stream, bool check, std::uint64_t* moved) {
   Stream::Item* item = nullptr;
   Status so_far;
   {
@@ -168,7 +168,7 @@ bool ProgressThread::poll_head(Stream* stream, bool look, std::uint64_t* moved) 
     return true;
   }
   Operation& operation = *item->operation;
-  const bool ended = operation.poll(look) == Operation::State::kEnded;
+  const bool ended = operation.poll(check) == Operation::State::kEnded;
   *moved += operation.progress() + static_cast<std::uint64_t>(operation.state());
   if (ended) retire(stream, operation.status());
   return ended;

@@ -41,9 +41,9 @@ class ProgressThread {
   ProgressThread() = default;
   void main(const std::vector<int>& cores);
   bool go_round(OperationLadder* ladder, std::vector<Stream*>* active, std::uint64_t* before);
-  bool poll_streams(std::vector<Stream*>* active, bool look, std::uint64_t* moved);
+  bool poll_streams(std::vector<Stream*>* active, bool check, std::uint64_t* moved);
   static Status call_back(const std::function<void(Status)>& callback, const Status& so_far);
-  bool poll_head(Stream* stream, bool look, std::uint64_t* moved);
+  bool poll_head(Stream* stream, bool check, std::uint64_t* moved);
   void retire(Stream* stream, Status status);
   void sleep(const std::vector<Stream*>& active);
 

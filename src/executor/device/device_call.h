@@ -47,7 +47,7 @@ struct DeviceCall {
 
   /// The LentPlace of what lies in the caller's buffers, or 0 if not all peers can read it there.
   TUTTI_HD std::uint64_t place_of(const std::byte* memory) const {
-    if (links.shared) return reinterpret_cast<std::uintptr_t>(memory);
+    if (links.single_process) return reinterpret_cast<std::uintptr_t>(memory);
     for (const LentBuffer& buffer : lent)
       if (buffer.holds(memory)) return buffer.place + static_cast<std::uint64_t>(memory - buffer.begin);
     return 0;

@@ -43,12 +43,12 @@ DeviceExecutor::~DeviceExecutor() {
     return;
   }
   for (void* const memory : memory_) (void)driver().release_pooled(device(), memory);
-  (void)driver().release_shared(report_);
+  (void)driver().release_pinned(report_);
 }
 
 Status DeviceExecutor::open() {
   void* report = nullptr;
-  TUTTI_TRY(driver().allocate_shared(Bytes{sizeof(DeviceReport)}, &report));
+  TUTTI_TRY(driver().allocate_pinned(Bytes{sizeof(DeviceReport)}, &report));
   report_ = static_cast<DeviceReport*>(report);
   return {};
 }
@@ -144,7 +144,7 @@ Status DeviceExecutor::make_inputs(const Launch& launch, DeviceDriver::Stream st
 // pools, so then the memory must be exportable.
 void DeviceExecutor::lend(Launch* launch, DevicePlace* place) {
   const DeviceLinks& links = place->links;
-  if (links.shared && !links.wide) return;
+  if (links.single_process && !links.wide) return;
   const Extent& extent = launch->schedule->extent;
   const struct {
     const std::byte* begin;
@@ -157,13 +157,13 @@ void DeviceExecutor::lend(Launch* launch, DevicePlace* place) {
     const auto& [begin, blocks, is_registered] = buffers[i];
     if (begin == nullptr || blocks == 0) continue;
     const std::size_t bytes = launch->count.value * blocks * launch->element.value;
-    const bool lent = links.shared ? is_exportable(begin)
-                                   : is_registered && rank_links_->lender() != nullptr &&
-                                         rank_links_->lender()->lend(begin, bytes, &place->lent[i]);
+    const bool lent = links.single_process ? is_exportable(begin)
+                                           : is_registered && rank_links_->lender() != nullptr &&
+                                                 rank_links_->lender()->lend(begin, bytes, &place->lent[i]);
     all = all && lent;
     any = any || lent;
   }
-  launch->lends = links.shared ? all : any;
+  launch->lends = links.single_process ? all : any;
 }
 
 bool DeviceExecutor::is_exportable(const std::byte* memory) const {
@@ -197,7 +197,7 @@ Status DeviceExecutor::put_on(const Launch& whole, DeviceDriver::Stream stream, 
       DeviceWatch{place.links.stop(), report_, seconds < kForever ? static_cast<std::uint64_t>(seconds * 1e9) : 0};
   place.scratch = scratch_.memory;
   if (DeviceBorrower* const borrower = rank_links_->borrower(); borrower != nullptr) {
-    TUTTI_TRY(borrower->look(stream));
+    TUTTI_TRY(borrower->map_published(stream));
     rank_links_->lender()->settle([this] { return !reported("a call").ok(); });
   }
   if (launch.lends) lend(&launch, &place);
@@ -317,7 +317,7 @@ bool DeviceExecutor::has_last_ended() const {
          done;
 }
 
-Rank DeviceExecutor::missing() const {
+Rank DeviceExecutor::awaited() const {
   std::uint64_t lowest = 0;
   for (const std::uint64_t& word : report_->waiting) {
     const std::uint64_t rank = read(word);

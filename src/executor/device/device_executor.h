@@ -72,8 +72,8 @@ class DeviceExecutor final : public HostedExecutor {
   void abandon() override;
   Status fault() const override { return fault_; }
 
-  Rank missing() const override;
-  bool waits_for_device() const override { return missing() == kNoRank; }
+  Rank awaited() const override;
+  bool waits_for_device() const override { return awaited() == kNoRank; }
   std::uint64_t progress() const override { return progress_; }
   Rank mismatched() const override;
   std::size_t scratch_bytes() const override { return 0; }

@@ -21,7 +21,7 @@ const Kernel& rows_kernel();
 Status launch(DeviceDriver& driver, int device, DeviceDriver::Stream stream, const DeviceCall& call);
 /// Runs a pass over one buffer; `pass` is copied. Any thread, does not block.
 Status launch(DeviceDriver& driver, int device, DeviceDriver::Stream stream, const DevicePass& pass);
-/// Copies rows between memory of the device and what DeviceDriver::allocate_shared() gave, in the order of the stream.
+/// Copies rows between memory of the device and what DeviceDriver::allocate_pinned() gave, in the order of the stream.
 /// A kernel copies few bytes, a copy engine more. Any thread, does not block.
 Status copy_rows(DeviceDriver& driver, int device, DeviceDriver::Stream stream, const RowsCopy& copy);
 

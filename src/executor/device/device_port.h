@@ -42,7 +42,7 @@ class DevicePort {
     lent_ = bytes.value <= links_.geometry.cell_bytes ? 0 : lent;
     small_ = bytes_ <= links_.geometry.cell_bytes;
     fingerprint_ = fingerprint;
-    from_all_ = step.is(kSharedRecv);
+    from_all_ = step.is(kMulticastRecv);
     peers_ = peers_of(Shape{ranks_, links_.rank}, step.recv_from);
     one_ = step.recv_from == PeerSet::kOne ? step.recv_peer : -1;
     messages_ = !step.has(kRecv) ? 0 : one_ >= 0 ? 1 : peers_.count;
@@ -86,7 +86,7 @@ class DevicePort {
     if (reader_ < 0) return;
     if (small_) return fill_cell();
     if (!is_sender()) return;
-    announce(SlotMark{fingerprint_, lent_});
+    publish(SlotMark{fingerprint_, lent_});
   }
 
  private:
@@ -96,7 +96,7 @@ class DevicePort {
   TUTTI_HD bool is_sender() const { return block_.thread() + 1 == block_.threads(); }
   TUTTI_HD std::int32_t peer(std::int32_t k) const { return one_ >= 0 ? one_ : peers_[k]; }
   TUTTI_HD LinkEnd& end_of(std::int32_t peer) const {
-    return from_all_ ? memory_.links.shared[peer] : memory_.links.received[peer];
+    return from_all_ ? memory_.links.multicast[peer] : memory_.links.received[peer];
   }
   TUTTI_HD DeviceRoute route_from(std::int32_t peer) const { return DeviceRoute::of(peer, links_.rank, from_all_); }
   TUTTI_HD DeviceRoute route_out() const { return DeviceRoute::of(links_.rank, reader_, reader_ == links_.rank); }
@@ -150,7 +150,7 @@ class DevicePort {
     const DeviceRoute route = route_from(peer(k));
     const std::uint64_t position = end_of(peer(k)).slots;
     DeviceSpin spin(watch_, block_.index(), peer(k));
-    while (load_acquire(links_.head(route, block_.index()), links_.wide) <= position)  // pairs with announce()
+    while (load_acquire(links_.head(route, block_.index()), links_.wide) <= position)  // pairs with publish()
       if (!spin.go_on()) return false;
     spin.end();
     if (from_all_ && links_.mirror != nullptr) alias_fence();
@@ -231,7 +231,7 @@ class DevicePort {
   TUTTI_HD bool is_multicast() const { return links_.multimem && reader_ == links_.rank; }
 
   /// Stores a slot's mark and the counter that announces the slot; both pair with await_slot().
-  TUTTI_HD void announce(const SlotMark& mark) {
+  TUTTI_HD void publish(const SlotMark& mark) {
     SlotMark* const place = links_.mark(route_out(), block_.index(), position_, LinkSide::kWriter);
     std::uint64_t* const head = links_.head(route_out(), block_.index(), LinkSide::kWriter);
     if (!is_multicast()) {

@@ -46,7 +46,7 @@ Status wait_for(DeviceExecutor& executor, const DeviceEvent& ended, const char* 
     end = executor.poll(ended, std::string("the check of ") + links);
     return end.code() != Code::kInProgress;
   };
-  const auto is_worth_it = [&](bool) { return monitor.check(executor.missing(), 0); };
+  const auto is_worth_it = [&](bool) { return monitor.check(executor.awaited(), 0); };
   if (Status in_vain = wait_until(has_ended, is_worth_it, WaitPace::naps(kProbeNap)); !in_vain.ok()) end = in_vain;
   if (!end.ok()) executor.abandon();
   return end;

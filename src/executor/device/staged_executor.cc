@@ -24,7 +24,7 @@ StagedExecutor::~StagedExecutor() {
     if (!have_copies_ended()) return;
     if (owns_stream_) (void)copies_.driver.destroy_stream(copies_.stream);
   }
-  for (std::byte* const memory : memory_) (void)copies_.driver.release_shared(memory);
+  for (std::byte* const memory : memory_) (void)copies_.driver.release_pinned(memory);
 }
 
 Status StagedExecutor::open(DeviceDriver::Stream stream) {
@@ -40,7 +40,7 @@ Status StagedExecutor::grow(std::size_t bytes) {
   if (bytes <= staged_bytes_) return {};
   void* memory = nullptr;
   bytes = round_up(bytes, kCacheLine);
-  TUTTI_TRY(copies_.driver.allocate_shared(Bytes{2 * slots_.size() * bytes}, &memory));
+  TUTTI_TRY(copies_.driver.allocate_pinned(Bytes{2 * slots_.size() * bytes}, &memory));
   auto* next = static_cast<std::byte*>(memory);
   memory_.push_back(next);
   staged_bytes_ = bytes;
@@ -68,7 +68,7 @@ void StagedExecutor::begin(StagedSegments* segments, DeviceExecutor* kernels) {
 
 void StagedExecutor::start(const Launch& launch) {
   Launch whole = launch;
-  whole.one_shot = whole.stream_stores = whole.lends = whole.input_is_shared = false;
+  whole.one_shot = whole.stream_stores = whole.lends = whole.peers_read_input = false;
   if (TwoLevelStage* const stage = buffers_.stage; stage != nullptr) {
     stage->begin(whole, buffers_.levels);
     return begin(stage, &stage->kernels());
@@ -173,9 +173,9 @@ Status StagedExecutor::run(std::span<Transfer> transfers, WaitMonitor& monitor) 
   return run(monitor);
 }
 
-Rank StagedExecutor::missing() const {
-  const Rank far = running_ ? host().missing() : kNoRank;
-  return far != kNoRank || kernels_ == nullptr ? far : kernels_->missing();
+Rank StagedExecutor::awaited() const {
+  const Rank far = running_ ? host().awaited() : kNoRank;
+  return far != kNoRank || kernels_ == nullptr ? far : kernels_->awaited();
 }
 
 std::uint64_t StagedExecutor::progress() const {

@@ -52,11 +52,11 @@ class StagedExecutor final : public HostedExecutor {
   void start(std::span<Transfer> transfers) override;
   Status run(std::span<Transfer> transfers, WaitMonitor& monitor) override;
 
-  Rank missing() const override;
+  Rank awaited() const override;
   /// Kernels and copies of a segment are short, so if they last once the caller's work has ended, something is wrong.
   /// Therefore this is true only for calls without kernels, and before the caller's work has ended.
   bool waits_for_device() const override {
-    return !running_ && missing() == kNoRank && (kernels_ == nullptr || !ready_);
+    return !running_ && awaited() == kNoRank && (kernels_ == nullptr || !ready_);
   }
   std::uint64_t progress() const override;
   Rank mismatched() const override { return running_ ? host().mismatched() : kNoRank; }

@@ -47,7 +47,7 @@ std::size_t DeviceLender::find(const DeviceDriver::Allocation& allocation) const
 
 void DeviceLender::advance(std::size_t index) {
   page().regions[index].state.fetch_add(1, std::memory_order_release);  // pairs with DeviceBorrower::take()
-  page().changes.fetch_add(1, std::memory_order_release);               // pairs with DeviceBorrower::look()
+  page().changes.fetch_add(1, std::memory_order_release);               // pairs with DeviceBorrower::map_published()
 }
 
 std::size_t DeviceLender::publish(const DeviceDriver::Allocation& allocation) {
@@ -141,7 +141,7 @@ void DeviceBorrower::answer(std::size_t peer, std::size_t index, std::uint32_t a
 
 // What is not lent any more is taken back first, because the driver may refuse to map other memory at the same address
 // in the meantime.
-Status DeviceBorrower::look(DeviceDriver::Stream stream) {
+Status DeviceBorrower::map_published(DeviceDriver::Stream stream) {
   const MutexLock lock(mutex_);
   answer_arrived();
   const std::uint64_t sweeps = DeferredUnmaps::get().sweeps();

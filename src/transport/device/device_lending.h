@@ -96,7 +96,7 @@ class DeviceBorrower {
 
   /// Maps what peers have published since the last look; kernels that are put on `stream` from now on know it. Costs
   /// one load for each peer that has changed nothing. Fails only if the device has failed.
-  Status look(DeviceDriver::Stream stream);
+  Status map_published(DeviceDriver::Stream stream);
   /// Returns what is mapped, which the caller has to close.
   std::vector<void*> end();
 

@@ -32,10 +32,10 @@ struct LinkEnd {
 /// One rank's ends of one block's links. The table is in the rank's arena between kernels, and in the block's shared
 /// memory while a kernel runs.
 struct LinkTable {
-  LinkEnd sent[kMaxDeviceRanks];      ///< to each rank; the entry of this rank is the multicast link
-  LinkEnd received[kMaxDeviceRanks];  ///< from each rank, what was sent to this one
-  LinkEnd shared[kMaxDeviceRanks];    ///< from each rank, what was sent to all
-  LinkEnd limits[kMaxDeviceRanks];    ///< for each of `sent`, the first position without a credit at the last look
+  LinkEnd sent[kMaxDeviceRanks];       ///< to each rank; the entry of this rank is the multicast link
+  LinkEnd received[kMaxDeviceRanks];   ///< from each rank, what was sent to this one
+  LinkEnd multicast[kMaxDeviceRanks];  ///< from each rank, what was sent to all
+  LinkEnd limits[kMaxDeviceRanks];     ///< for each of `sent`, the first position without a credit at the last look
 };
 
 /// Describes the message of a slot; it is stored before the counter announces the slot.
@@ -124,8 +124,8 @@ struct DeviceRoute {
   std::int32_t home;
   std::int32_t writer;
 
-  TUTTI_HD static DeviceRoute of(std::int32_t writer, std::int32_t reader, bool shared) {
-    return DeviceRoute{shared ? writer : reader, writer};
+  TUTTI_HD static DeviceRoute of(std::int32_t writer, std::int32_t reader, bool multicast) {
+    return DeviceRoute{multicast ? writer : reader, writer};
   }
   TUTTI_HD bool is_to_all() const { return home == writer; }
 };
@@ -138,9 +138,9 @@ enum class LinkSide : std::uint8_t { kReader, kWriter };
 struct DeviceLinks {
   DeviceGeometry geometry;
   std::int32_t rank = 0;
-  bool wide = false;      ///< peers may be on other devices, see device_word.h
-  bool shared = false;    ///< all ranks are of one process, so an address means the same to all of them
-  bool multimem = false;  ///< `to_mirrors` is the address of a multicast object
+  bool wide = false;            ///< peers may be on other devices, see device_word.h
+  bool single_process = false;  ///< all ranks are of one process, so an address means the same to all of them
+  bool multimem = false;        ///< `to_mirrors` is the address of a multicast object
   std::byte* arenas[kMaxDeviceRanks] = {};
   /// The mirror on this rank's device, for loads of what is announced to all. nullptr if that is in the writers'
   /// arenas.
@@ -158,7 +158,7 @@ struct DeviceLinks {
   }
   /// Returns the address of a message that a peer has lent, or nullptr if it is not mapped here.
   TUTTI_HD const std::byte* lent(std::int32_t peer, std::uint64_t place) const {
-    if (shared) return reinterpret_cast<const std::byte*>(place);
+    if (single_process) return reinterpret_cast<const std::byte*>(place);
     const std::uint32_t index = LentPlace::region_of(place);
     if (index >= kLentRegions) return nullptr;
     const std::uint64_t begin = load_relaxed(region(peer, index));
@@ -168,8 +168,8 @@ struct DeviceLinks {
   TUTTI_HD LinkTable* table(std::uint32_t block) const { return at<LinkTable>(rank, block, 0); }
   /// How much a reader has released of what `writer` sent to it or, if `shared`, to all. The reader writes it, the
   /// writer reads it.
-  TUTTI_HD LinkEnd* released(std::int32_t writer, std::int32_t reader, bool shared, std::uint32_t block) const {
-    const std::int32_t place = reader + (shared ? kMaxDeviceRanks : 0);
+  TUTTI_HD LinkEnd* released(std::int32_t writer, std::int32_t reader, bool multicast, std::uint32_t block) const {
+    const std::int32_t place = reader + (multicast ? kMaxDeviceRanks : 0);
     return at<LinkEnd>(writer, block, geometry.released_at()) + place;
   }
   /// How many slots have been written so far.

@@ -22,7 +22,8 @@ struct LendingPage {
   /// This bit of an answer says that the memory could not be mapped.
   static constexpr std::uint32_t kRefused = std::uint32_t{1} << 31;
 
-  std::atomic<std::uint64_t> changes;  ///< how often a state has changed; release, pairs with DeviceBorrower::look()
+  std::atomic<std::uint64_t>
+      changes;  ///< how often a state has changed; release, pairs with DeviceBorrower::map_published()
   Region regions[kLentRegions];
   /// answers[r][i] is the state of rank r's region i that this page's owner has dealt with. If it is odd, the owner's
   /// kernels know the address. Release, pairs with DeviceLender::have_all_answered().

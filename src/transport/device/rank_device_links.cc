@@ -113,7 +113,7 @@ Status RankDeviceLinks::agree_on_blocks(RankExchange& ranks, std::uint32_t* bloc
 
 void RankDeviceLinks::make_geometry(Bytes slot, std::uint32_t blocks) {
   links_.wide = !peers_.single_process() || peers_.many_devices();
-  links_.shared = peers_.single_process();
+  links_.single_process = peers_.single_process();
   links_.rank = rank_.value;
   links_.geometry.ranks = peers_.ranks();
   links_.geometry.blocks = blocks;

@@ -12,9 +12,9 @@ Capabilities MixedEndpoint::capabilities() const {
 }
 
 std::byte* MixedEndpoint::send_claim(Route route, Bytes bytes) {
-  const bool to_near = !route.shared && !is_far(route.peer);
+  const bool to_near = !route.multicast && !is_far(route.peer);
   // The near readers of a multicast message get a copy at the commit, so both a near and a far slot must be free.
-  if (to_near || route.shared) {
+  if (to_near || route.multicast) {
     std::byte* const slot = near_->send_claim(to_near ? near(route) : route, bytes);
     if (slot == nullptr) far_->look_around();  // as in recv_peek()
     if (to_near || slot == nullptr) return slot;
@@ -23,8 +23,8 @@ std::byte* MixedEndpoint::send_claim(Route route, Bytes bytes) {
 }
 
 void MixedEndpoint::send_commit(Route route, Bytes bytes, Fingerprint fingerprint) {
-  if (!route.shared && !is_far(route.peer)) return near_->send_commit(near(route), bytes, fingerprint);
-  if (route.shared) {
+  if (!route.multicast && !is_far(route.peer)) return near_->send_commit(near(route), bytes, fingerprint);
+  if (route.multicast) {
     std::byte* const slot = near_->send_claim(route, bytes);
     if (bytes.value != 0) std::memcpy(slot, far_->send_claim(route, bytes), bytes.value);
     near_->send_commit(route, bytes, fingerprint);
@@ -33,7 +33,7 @@ void MixedEndpoint::send_commit(Route route, Bytes bytes, Fingerprint fingerprin
 }
 
 ReferenceState MixedEndpoint::send_reference(Route route, const std::byte* data, Bytes bytes, Fingerprint fingerprint) {
-  if (route.shared) return ReferenceState::kNotOffered;
+  if (route.multicast) return ReferenceState::kNotOffered;
   if (is_far(route.peer)) return far_->send_reference(route, data, bytes, fingerprint);
   return near_->send_reference(near(route), data, bytes, fingerprint);
 }

@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-/// One rank's end in a communicator that spans hosts. Satisfies DirectEndpoint. Multicast messages are written once
+/// One rank's end in a communicator that spans hosts. Satisfies NetworkEndpoint. Multicast messages are written once
 /// into shared memory and once to each far rank.
 class MixedEndpoint {
  public:
@@ -43,12 +43,12 @@ class MixedEndpoint {
     near_->recv_release(near(route), bytes);
   }
 
-  bool can_send(Route route) { return route.shared || is_far(route.peer) ? far_->can_send(route) : true; }
+  bool can_send(Route route) { return route.multicast || is_far(route.peer) ? far_->can_send(route) : true; }
   bool lends(Route route, Bytes bytes) const {
-    return !route.shared && is_far(route.peer) && far_->lends(route, bytes);
+    return !route.multicast && is_far(route.peer) && far_->lends(route, bytes);
   }
   std::uint64_t bytes_moved() const { return far_->bytes_moved(); }
-  void serve() { far_->serve(); }
+  void make_progress() { far_->make_progress(); }
   bool delivered(Rank* late) { return far_->delivered(late); }
   bool hears(Rank peer) { return far_->hears(peer); }
   std::size_t memory_bytes() const { return far_->memory_bytes(); }
@@ -68,7 +68,7 @@ class MixedEndpoint {
   bool is_far(Rank peer) const { return places_[static_cast<std::size_t>(peer.value)] < 0; }
   Rank near(Rank peer) const { return Rank{places_[static_cast<std::size_t>(peer.value)]}; }
   Route near(Route route) const {
-    return Route{route.shared && route.peer == kNoRank ? kNoRank : near(route.peer), route.shared, route.lane};
+    return Route{route.multicast && route.peer == kNoRank ? kNoRank : near(route.peer), route.multicast, route.lane};
   }
 
   std::unique_ptr<ShmEndpoint> near_;
@@ -82,6 +82,6 @@ class MixedEndpoint {
   static constexpr std::chrono::nanoseconds kFirstSlice = std::chrono::microseconds(200);
   static constexpr std::chrono::nanoseconds kLongestSlice = std::chrono::milliseconds(5);
 };
-static_assert(DirectEndpoint<MixedEndpoint>);
+static_assert(NetworkEndpoint<MixedEndpoint>);
 
 }  // namespace tutti

@@ -58,7 +58,7 @@ void DirectReads::offer() {
   own.process.store(::getpid(), std::memory_order_relaxed);
   own.token.store(*token_, std::memory_order_relaxed);
   own.token_address.store(reinterpret_cast<std::uintptr_t>(token_.get()), std::memory_order_relaxed);
-  own.offered.store(1, std::memory_order_release);  // pairs with the acquire in look()
+  own.offered.store(1, std::memory_order_release);  // pairs with the acquire in try_offer_once()
 }
 
 void DirectReads::revoke() {
@@ -75,8 +75,8 @@ bool DirectReads::is_read_by(Rank reader) const {
 void DirectReads::try_offer(Rank writer) {
   tried_[index(writer)] = true;
   const DirectPage& page = *pages_[index(writer)];
-  // The load in look() comes before these. The writer may change its page at any time, so each field is loaded once,
-  // and what is checked here is what is used.
+  // The load in try_offer_once() comes before these. The writer may change its page at any time, so each field is
+  // loaded once, and what is checked here is what is used.
   const Source offer{page.process.load(std::memory_order_relaxed), page.token.load(std::memory_order_relaxed),
                      page.token_address.load(std::memory_order_relaxed)};
   if (offer.process <= 0 || (offer.process == ::getpid() && !is_of_this_process(&page))) return;

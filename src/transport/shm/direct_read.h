@@ -1,4 +1,4 @@
-// Direct reads: a rank reads a peer's private memory where the kernel lets it (process_vm_readv, "cross memory
+// Direct reads: a rank reads a peer's private memory where Linux lets it (process_vm_readv, "cross memory
 // attach"), so that the peer need not copy it into shared memory first.
 //
 // Whether that works is tried, not assumed. A writer offers its memory by publishing its process and the address of a
@@ -51,7 +51,7 @@ class DirectReads {
   void revoke();
 
   /// Reader: tries the writer's offer, once. Costs one load if there is nothing to do.
-  void look(Rank writer) {
+  void try_offer_once(Rank writer) {
     if (!tried_[index(writer)] &&
         pages_[index(writer)]->offered.load(std::memory_order_acquire) != 0)  // pairs: offer()
       try_offer(writer);

@@ -14,7 +14,7 @@ namespace {
 constexpr std::chrono::nanoseconds kSliceWithoutBarrier = std::chrono::milliseconds(1);
 
 /// Makes the pages present. If the host has no memory left for them, this is an error, while their first use would be a
-/// signal. Kernels before 5.14 do not know the advice; there the pages come one by one.
+/// signal. Linux before 5.14 does not know the advice; there the pages come one by one.
 Status populate(std::byte* begin, std::size_t bytes, int advice) {
   int result = 0;
   do {
@@ -129,10 +129,10 @@ void ShmEndpoint::build_rings(std::uint16_t lane, RingKind kind) {
   }
   for (Rank writer{0}; index(writer.value) < ranks; ++writer) {
     std::byte* line = segments_[index(rank_.value)]->data() + layout_.release_line(writer, lane);
-    for (const bool shared : {false, true}) {
-      RecvRing& ring = recv_rings_[recv_index(index(writer.value), shared, lane, which)];
-      ring.memory = ring_memory(writer, shared ? ranks : index(rank_.value), lane, kind);
-      ring.released = &reinterpret_cast<ReleaseLine*>(line)->released[shared ? 1 : 0][which];
+    for (const bool multicast : {false, true}) {
+      RecvRing& ring = recv_rings_[recv_index(index(writer.value), multicast, lane, which)];
+      ring.memory = ring_memory(writer, multicast ? ranks : index(rank_.value), lane, kind);
+      ring.released = &reinterpret_cast<ReleaseLine*>(line)->released[multicast ? 1 : 0][which];
       ring.writer = &peers_[index(writer.value)]->sleep_word;
     }
   }
@@ -144,11 +144,11 @@ std::uint64_t ShmEndpoint::released(Route route, std::size_t kind, Rank* late) c
   const std::size_t line = layout_.release_line(rank_, route.lane);
   std::uint64_t released = std::numeric_limits<std::uint64_t>::max();
   for (std::size_t peer = 0; peer < segments_.size(); ++peer) {
-    const bool reads = route.shared ? peer != index(rank_.value) : peer == index(route.peer.value);
+    const bool reads = route.multicast ? peer != index(rank_.value) : peer == index(route.peer.value);
     if (!reads) continue;
     const auto* counters = reinterpret_cast<const ReleaseLine*>(segments_[peer]->data() + line);
     const std::uint64_t seen =
-        counters->released[route.shared ? 1 : 0][kind].load(std::memory_order_acquire);  // pairs with release()
+        counters->released[route.multicast ? 1 : 0][kind].load(std::memory_order_acquire);  // pairs with release()
     if (seen >= released) continue;
     released = seen;
     *late = Rank{static_cast<int>(peer)};
@@ -159,13 +159,13 @@ std::uint64_t ShmEndpoint::released(Route route, std::size_t kind, Rank* late) c
 bool ShmEndpoint::find_credit(Route route, Bytes bytes, SendRing* ring) const {
   Rank late = kNoRank;
   const std::uint64_t released = this->released(route, kind_of(bytes), &late);
-  const bool has_readers = !route.shared || segments_.size() > 1;
+  const bool has_readers = !route.multicast || segments_.size() > 1;
   ring->limit = (has_readers ? released : ring->position) + ring->memory.mask + 1;
   return ring->has_credit();
 }
 
 bool ShmEndpoint::is_read_by_all(Route route) const {
-  if (!route.shared) return direct_.is_read_by(route.peer);
+  if (!route.multicast) return direct_.is_read_by(route.peer);
   for (int peer = 0; peer < ranks(); ++peer)
     if (peer != rank_.value && !direct_.is_read_by(Rank{peer})) return false;
   return true;
@@ -178,7 +178,8 @@ ReferenceState ShmEndpoint::send_reference(Route route, const std::byte* data, B
   SendRing& ring = send_ring(route, bytes);
   if (!ring.has_credit() && !find_credit(route, bytes, &ring)) return ReferenceState::kAgain;
   const auto known = std::find_if(references_.begin(), references_.end(), [&](const Reference& r) {
-    return r.route.shared == route.shared && r.route.lane == route.lane && (route.shared || r.route.peer == route.peer);
+    return r.route.multicast == route.multicast && r.route.lane == route.lane &&
+           (route.multicast || r.route.peer == route.peer);
   });
   if (known == references_.end()) {
     references_.push_back(Reference{route, ring.position});
@@ -209,7 +210,7 @@ Peek ShmEndpoint::peek_reference(Route route, Bytes bytes, Fingerprint fingerpri
   const std::uint64_t address = ring.reference(bytes.value, fingerprint);
   if (address == 0) return {PeekState::kMismatch, nullptr};
   auto found = std::find_if(fetched_.begin(), fetched_.end(), [&](const Fetched& f) {
-    return f.route.peer == route.peer && f.route.shared == route.shared && f.route.lane == route.lane;
+    return f.route.peer == route.peer && f.route.multicast == route.multicast && f.route.lane == route.lane;
   });
   if (found == fetched_.end()) {
     fetched_.push_back(Fetched{route, 0, std::make_unique_for_overwrite<std::byte[]>(max_message_.value + kCacheLine)});

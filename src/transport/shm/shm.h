@@ -60,7 +60,7 @@ class ShmEndpoint {
     RecvRing& ring = recv_ring(route, bytes);
     ring.release();
     ring.writer->wake_if_announced();
-    if (bytes.value > ShmLayout::kCellBytes) direct_.look(route.peer);
+    if (bytes.value > ShmLayout::kCellBytes) direct_.try_offer_once(route.peer);
   }
 
   void announce_sleep();
@@ -77,15 +77,15 @@ class ShmEndpoint {
   std::size_t send_index(std::size_t target, std::uint16_t lane, std::size_t kind) const {
     return (target << lane_bits_ | lane) * 2 + kind;
   }
-  std::size_t recv_index(std::size_t writer, bool shared, std::uint16_t lane, std::size_t kind) const {
-    return ((writer * 2 + (shared ? 1 : 0)) << lane_bits_ | lane) * 2 + kind;
+  std::size_t recv_index(std::size_t writer, bool multicast, std::uint16_t lane, std::size_t kind) const {
+    return ((writer * 2 + (multicast ? 1 : 0)) << lane_bits_ | lane) * 2 + kind;
   }
   SendRing& send_ring(Route route, Bytes bytes) {
-    const std::size_t target = route.shared ? peers_.size() : index(route.peer.value);
+    const std::size_t target = route.multicast ? peers_.size() : index(route.peer.value);
     return send_rings_[send_index(target, route.lane, kind_of(bytes))];
   }
   RecvRing& recv_ring(Route route, Bytes bytes) {
-    return recv_rings_[recv_index(index(route.peer.value), route.shared, route.lane, kind_of(bytes))];
+    return recv_rings_[recv_index(index(route.peer.value), route.multicast, route.lane, kind_of(bytes))];
   }
   bool find_credit(Route route, Bytes bytes, SendRing* ring) const;
   std::uint64_t released(Route route, std::size_t kind, Rank* late) const;

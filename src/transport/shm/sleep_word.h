@@ -39,7 +39,7 @@ static_assert(sizeof(SleepWord) == 4 && std::atomic<std::uint32_t>::is_always_lo
 /// expensive half of Dekker's protocol made asymmetric (as userspace RCU does), so that the frequent side needs none.
 class ProcessBarrier {
  public:
-  /// Makes this process one that barriers reach. Returns false if the kernel (or a sandbox, or an emulator) has none.
+  /// Makes this process one that barriers reach. Returns false if Linux (or a sandbox, or an emulator) has none.
   static bool enroll();
   /// Runs the barrier, which takes a few microseconds. Only after a successful enroll() in this process. Returns false
   /// if that failed.

@@ -50,7 +50,7 @@ TcpLink& TcpEndpoint::link(Rank peer, std::uint16_t lane) {
 }
 
 bool TcpEndpoint::can_send(Route route) {
-  if (!route.shared) {
+  if (!route.multicast) {
     TcpLink& to = link(route.peer, route.lane);
     if (to.outbox().has_credit(FrameKind::kUnicast)) return true;
     to.read_all();
@@ -59,9 +59,9 @@ bool TcpEndpoint::can_send(Route route) {
   bool free = true;
   for (const Rank peer : place_.far) {
     TcpLink& to = link(peer, route.lane);
-    if (to.outbox().has_credit(FrameKind::kShared)) continue;
+    if (to.outbox().has_credit(FrameKind::kMulticast)) continue;
     to.read_all();
-    if (to.outbox().has_credit(FrameKind::kShared)) continue;
+    if (to.outbox().has_credit(FrameKind::kMulticast)) continue;
     to.connect();
     free = false;
   }
@@ -71,13 +71,13 @@ bool TcpEndpoint::can_send(Route route) {
 
 std::byte* TcpEndpoint::send_claim(Route route, Bytes bytes) {
   if (!can_send(route)) return nullptr;
-  if (!route.shared) return link(route.peer, route.lane).outbox().claim(bytes);
+  if (!route.multicast) return link(route.peer, route.lane).outbox().claim(bytes);
   Multicast& lane = multicast_[route.lane];
   return lane.slots[lane.sent & (geometry_.credits - 1)].room(bytes.value, geometry_.max_message.value);
 }
 
 void TcpEndpoint::send_commit(Route route, Bytes bytes, Fingerprint fingerprint) {
-  if (!route.shared) {
+  if (!route.multicast) {
     TcpLink& to = link(route.peer, route.lane);
     to.outbox().commit(bytes, fingerprint, to.releases());
     return write(to);
@@ -90,7 +90,7 @@ void TcpEndpoint::send_commit(Route route, Bytes bytes, Fingerprint fingerprint)
   std::byte* const head = place_.far.size() == 1 ? data - TcpFrame::kBytes : nullptr;
   for (const Rank peer : place_.far) {
     TcpLink& to = link(peer, route.lane);
-    to.outbox().lend(FrameKind::kShared, head, data, bytes, fingerprint, to.releases(), false);
+    to.outbox().lend(FrameKind::kMulticast, head, data, bytes, fingerprint, to.releases(), false);
     write(to);
   }
 }
@@ -106,7 +106,7 @@ ReferenceState TcpEndpoint::send_reference(Route route, const std::byte* data, B
     to.lent(kind);
     write(to);
   };
-  if (!route.shared) {
+  if (!route.multicast) {
     lend(route.peer);
     return ReferenceState::kSent;
   }
@@ -136,7 +136,7 @@ void TcpEndpoint::look_around() {
   if (!unsent_.empty()) write_unsent();
 }
 
-bool TcpEndpoint::serve_lenders(Rank* late) {
+bool TcpEndpoint::lenders_released(Rank* late) {
   std::erase_if(lenders_, [](TcpLink* one) {
     if (!one->has_lent()) return true;
     one->read_all();
@@ -156,7 +156,7 @@ bool TcpEndpoint::references_released(Rank* late) {
     unsent_.front()->read_all();  // the peer may read nothing until this rank has read what the peer sends
     return false;
   }
-  return serve_lenders(late);
+  return lenders_released(late);
 }
 
 void TcpEndpoint::revoke_references() {
@@ -193,7 +193,7 @@ std::size_t TcpEndpoint::memory_bytes() const {
   return bytes;
 }
 
-void TcpEndpoint::serve() {
+void TcpEndpoint::make_progress() {
   look_around();
   for (TcpLink* one : made_) {
     one->read_all();

@@ -14,7 +14,7 @@
 
 namespace tutti {
 
-/// One rank's end of its links to far ranks. Satisfies Endpoint and DirectEndpoint. Connections are made on the first
+/// One rank's end of its links to far ranks. Satisfies Endpoint and NetworkEndpoint. Connections are made on the first
 /// use of a pair and lane, and again when they are lost.
 class TcpEndpoint {
  public:
@@ -57,7 +57,7 @@ class TcpEndpoint {
   /// Writes what connections did not take before, and finds new connections. A rank calls it whenever it looked for
   /// something and did not find it. Costs two loads if there is nothing to do.
   void look_around();
-  void serve();
+  void make_progress();
   bool delivered(Rank* late);
   bool hears(Rank peer);
 
@@ -78,11 +78,11 @@ class TcpEndpoint {
   };
 
   TcpEndpoint(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Place place, LogSource log);
-  static FrameKind kind_of(Route route) { return route.shared ? FrameKind::kShared : FrameKind::kUnicast; }
+  static FrameKind kind_of(Route route) { return route.multicast ? FrameKind::kMulticast : FrameKind::kUnicast; }
   TcpLink& link(Rank peer, std::uint16_t lane);
   void write(TcpLink& link);
   bool write_unsent();
-  bool serve_lenders(Rank* late);
+  bool lenders_released(Rank* late);
 
   TcpStreamSource& streams_;
   const TcpGeometry geometry_;
@@ -99,6 +99,6 @@ class TcpEndpoint {
   std::uint64_t arrivals_ = 0;
   CallBoard board_;
 };
-static_assert(DirectEndpoint<TcpEndpoint>);
+static_assert(NetworkEndpoint<TcpEndpoint>);
 
 }  // namespace tutti

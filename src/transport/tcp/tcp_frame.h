@@ -13,7 +13,7 @@ namespace tutti {
 
 /// The first two are messages of the unicast and of the multicast link, and index the arrays that have an entry for
 /// each of these links.
-enum class FrameKind : std::uint8_t { kUnicast = 0, kShared = 1, kRelease = 2, kResume = 3 };
+enum class FrameKind : std::uint8_t { kUnicast = 0, kMulticast = 1, kRelease = 2, kResume = 3 };
 inline constexpr std::size_t kLinkKinds = 2;
 
 enum TcpFrameFlag : std::uint8_t {

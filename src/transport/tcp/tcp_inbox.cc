@@ -151,7 +151,7 @@ bool TcpInbox::end_message() {
 SocketState TcpInbox::receive(TcpStream& stream) {
   const std::size_t rest = filling_ && resumed_ ? filled_frame_.payload - filled_ : 0;
   const std::size_t frame = TcpFrame::kBytes - std::min(end_ - begin_, TcpFrame::kBytes - 1);
-  const std::size_t ahead = wanted_bytes_ >= kDirectBytes ? frame : buffer_.size();
+  const std::size_t ahead = wanted_bytes_ >= kInPlaceBytes ? frame : buffer_.size();
   std::size_t got = 0;
   const SocketState state = receive_some(stream, target_ + filled_, rest, std::min(ahead, buffer_.size() - end_), &got);
   if (state != SocketState::kDone) return state;

@@ -74,7 +74,7 @@ class TcpInbox {
     Fingerprint fingerprint = 0;
   };
   /// For messages of this size and larger, the copy that is saved is worth a system call of their own.
-  static constexpr std::size_t kDirectBytes = 16 * 1024;
+  static constexpr std::size_t kInPlaceBytes = 16 * 1024;
   static constexpr std::size_t kBufferBytes = 64 * 1024;
 
   static std::size_t index(FrameKind kind) { return static_cast<std::size_t>(kind); }

@@ -126,7 +126,7 @@ void TcpLink::release(FrameKind kind) {
 }
 
 bool TcpLink::has_lent() const {
-  for (const FrameKind kind : {FrameKind::kUnicast, FrameKind::kShared}) {
+  for (const FrameKind kind : {FrameKind::kUnicast, FrameKind::kMulticast}) {
     const std::uint32_t left = lent_[static_cast<std::size_t>(kind)] - outbox_.released(kind);
     if (static_cast<std::int32_t>(left) > 0) return true;
   }
@@ -135,7 +135,7 @@ bool TcpLink::has_lent() const {
 
 bool TcpLink::owes() const {
   return outbox_.released(FrameKind::kUnicast) != outbox_.sent(FrameKind::kUnicast) ||
-         outbox_.released(FrameKind::kShared) != outbox_.sent(FrameKind::kShared);
+         outbox_.released(FrameKind::kMulticast) != outbox_.sent(FrameKind::kMulticast);
 }
 
 bool TcpLink::delivered() {

@@ -61,8 +61,8 @@ class TcpLink final : private TcpInbox::Listener {
   bool owes() const;
   /// Asks for a connection if there is none.
   void connect();
-  /// Whether all that was sent is in the hands of the peer or of its kernel, so that this end may close. Writes and
-  /// reads what that needs.
+  /// Whether all that was sent is in the hands of the peer or of its operating system, so that this end may close.
+  /// Writes and reads what that needs.
   bool delivered();
   /// Whether there is a connection. Reads all that has arrived first, and so finds out if the connection has ended.
   bool hears();

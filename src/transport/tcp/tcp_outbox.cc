@@ -138,10 +138,10 @@ bool TcpOutbox::resume(std::uint32_t sequence, std::uint32_t bytes) {
 
 const TcpOutbox::Link* TcpOutbox::next_link(const Cursors& at) const {
   const Link& unicast = links_[0];
-  const Link& shared = links_[1];
-  if (at[0] == unicast.sent) return at[1] == shared.sent ? nullptr : &shared;
-  if (at[1] == shared.sent) return &unicast;
-  return before(message(unicast, at[0]).sequence, message(shared, at[1]).sequence) ? &unicast : &shared;
+  const Link& multicast = links_[1];
+  if (at[0] == unicast.sent) return at[1] == multicast.sent ? nullptr : &multicast;
+  if (at[1] == multicast.sent) return &unicast;
+  return before(message(unicast, at[0]).sequence, message(multicast, at[1]).sequence) ? &unicast : &multicast;
 }
 
 std::size_t TcpOutbox::gather_message(const Message& message, std::size_t from, iovec* pieces) const {

@@ -42,7 +42,9 @@ class TcpOutbox {
   /// Whether anything waits to be written.
   bool unsent() const { return unsent_messages() || release_due_ || note_left_ != 0; }
   /// Whether a message waits to be written. All else is sent again on the next connection anyway.
-  bool unsent_messages() const { return link(FrameKind::kUnicast).unwritten() || link(FrameKind::kShared).unwritten(); }
+  bool unsent_messages() const {
+    return link(FrameKind::kUnicast).unwritten() || link(FrameKind::kMulticast).unwritten();
+  }
   /// Whether something waits for room in the socket, and not for the peer's greeting.
   bool waits_for_socket() const { return note_left_ != 0 || (resumed_ && unsent()); }
   /// Writes what the socket takes. Returns kAgain if it is full, kClosed if the connection is lost.
@@ -71,7 +73,7 @@ class TcpOutbox {
     // These count messages and wrap; released <= written <= sent.
     std::uint32_t sent = 0;
     std::uint32_t released = 0;
-    std::uint32_t written = 0;  ///< the kernel has taken all of them
+    std::uint32_t written = 0;  ///< the operating system has taken all of them
     std::vector<Message> messages;
     bool unwritten() const { return written != sent; }
   };

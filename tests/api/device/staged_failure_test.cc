@@ -121,7 +121,7 @@ TEST_P(AloneStagedFailures, OnAStreamLetItGoOn) {
   EXPECT_GT(failed.load(), 0);
 }
 INSTANTIATE_TEST_SUITE_P(Functions, AloneStagedFailures,
-                         ::testing::Values("create_stream", "allocate_shared", "wait_for_word", "query", "copy",
+                         ::testing::Values("create_stream", "allocate_pinned", "wait_for_word", "query", "copy",
                                            "write_word"));
 
 // Such a message follows the default stream, which would end the capture.

@@ -130,7 +130,7 @@ TEST_F(Culprits, GarbageOnABoardNamesNoRankThatIsNotThere) {
     board(1).post_awaited(Rank{garbage});
     EXPECT_EQ(find_culprit(call_number(7), Rank{1}, view(3)).rank, Rank{1}) << garbage;
     EXPECT_FALSE(waits_in_circle(Rank{1}, view(3))) << garbage;
-    board(1).begin_peers(6);
+    board(1).begin_point_to_point(6);
     EXPECT_EQ(find_culprit(call_number(7), Rank{1}, view(3)).rank, Rank{1}) << garbage;
     EXPECT_EQ(find_silent_peer(Rank{1}, view(3)).rank, Rank{1}) << garbage;
   }

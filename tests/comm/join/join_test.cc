@@ -79,7 +79,7 @@ int cores_found(const std::vector<std::vector<int>>& lists) {
     request.cores = lists[static_cast<std::size_t>(rank)];
     JoinResult joined;
     TUTTI_TRY(join(request, &joined));
-    if (rank == 0) found = joined.kernel_cores;
+    if (rank == 0) found = joined.same_boot_cores;
     return {};
   });
   for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(page.code(rank), Code::kOk) << page.text(rank);

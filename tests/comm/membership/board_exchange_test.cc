@@ -191,9 +191,9 @@ TEST(Boards, WhatIsNotKnownIsNotClaimed) {
   CallBoard boards[2] = {};
   const PeerView peers{Rank{0}, 2, [&](Rank rank) { return &boards[rank.value]; },
                        [](Rank) { return Clock::duration{}; }};
-  const auto says = [&](Rank missing, const std::string& part) {
-    for (const Culprit& culprit : {find_culprit(call_number(1), missing, peers), find_silent_peer(missing, peers)}) {
-      EXPECT_EQ(culprit.rank, missing);
+  const auto says = [&](Rank awaited, const std::string& part) {
+    for (const Culprit& culprit : {find_culprit(call_number(1), awaited, peers), find_silent_peer(awaited, peers)}) {
+      EXPECT_EQ(culprit.rank, awaited);
       EXPECT_NE(culprit.what.find(part), std::string::npos) << culprit.what;
     }
   };

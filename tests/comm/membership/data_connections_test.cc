@@ -109,12 +109,12 @@ TEST(Wiring, CountsStreamsThatCameBeforeIt) {
   ASSERT_TRUE(Hub::acquire(Settings{}, &hub).ok());
   std::promise<std::uint64_t> arrivals;
   hub->loop().post([&] {
-    const auto group = hub->group(KeyId{}, Key{});
-    group->connector().open(nullptr, {Rank{0}}, 1, false);
+    const auto membership = hub->membership(KeyId{}, Key{});
+    membership->connector().open(nullptr, {Rank{0}}, 1, false);
     TcpStream stream;
     stream.socket = Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    group->connector().accepted(Rank{0})->put(Rank{1}, kWiringLane, 1, std::move(stream));
-    arrivals.set_value(DataConnections(hub, group, Rank{0}).arrivals());
+    membership->connector().accepted(Rank{0})->put(Rank{1}, kWiringLane, 1, std::move(stream));
+    arrivals.set_value(DataConnections(hub, membership, Rank{0}).arrivals());
   });
   std::future<std::uint64_t> counted = arrivals.get_future();
   ASSERT_EQ(counted.wait_for(test::kPatience), std::future_status::ready);

@@ -1,5 +1,5 @@
-// Covers comm/membership/group.cc, comm/membership/group_liveness.cc, comm/membership/membership.cc,
-// comm/membership/member_table.cc.
+// Covers comm/membership/process_membership.cc, comm/membership/process_membership_liveness.cc,
+// comm/membership/membership.cc, comm/membership/member_table.cc.
 // Lives, causes and goodbyes, among threads and processes.
 #include "comm/membership/membership.h"
 

@@ -29,7 +29,7 @@ class Alone final : public RankExchange {
 std::unique_ptr<Executor> host_executor() {
   const auto fabric = std::make_shared<InprocFabric>(1, 1, Bytes{4096});
   return std::make_unique<CpuExecutor<InprocEndpoint>>(std::make_unique<InprocEndpoint>(fabric, Rank{0}),
-                                                       LadderPolicy{}, PeerPolicy{Lane{0}});
+                                                       LadderPolicy{}, PointToPointPolicy{Lane{0}});
 }
 
 /// An executor of one rank on device 0.

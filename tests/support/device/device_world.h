@@ -76,7 +76,7 @@ class DeviceWorld {
   DevicePlace place(int rank) {
     DevicePlace place;
     place.links.geometry = geometry_;
-    place.links.shared = true;
+    place.links.single_process = true;
     place.links.rank = rank;
     place.links.mirror = multicast_.to_read();
     place.links.to_mirrors = multicast_.to_write();
@@ -121,7 +121,7 @@ class DeviceWorld {
   void start_at(const DeviceLinks& links, std::uint32_t block, std::uint64_t position) {
     LinkTable* const table = links.table(block);
     for (int peer = 0; peer < geometry_.ranks; ++peer) {
-      table->sent[peer] = table->received[peer] = table->shared[peer] = LinkEnd{position, position};
+      table->sent[peer] = table->received[peer] = table->multicast[peer] = LinkEnd{position, position};
       *links.head(DeviceRoute{links.rank, peer}, block, LinkSide::kWriter) = position;
       *links.released(links.rank, peer, false, block) = LinkEnd{position, position};
       *links.released(links.rank, peer, true, block) = LinkEnd{position, position};

@@ -208,12 +208,12 @@ Status StandInDriver::allocate_pooled(int device, Bytes bytes, void** memory) {
   return {};
 }
 Status StandInDriver::release_pooled(int, void* memory) { return give_back(memory); }
-Status StandInDriver::allocate_shared(Bytes bytes, void** memory) {
+Status StandInDriver::allocate_pinned(Bytes bytes, void** memory) {
   ++waits_for_kernels_;
-  TUTTI_TRY(failure("allocate_shared"));
+  TUTTI_TRY(failure("allocate_pinned"));
   return take(bytes.value, -1, memory);
 }
-Status StandInDriver::release_shared(void* memory) {
+Status StandInDriver::release_pinned(void* memory) {
   ++waits_for_kernels_;
   return give_back(memory);
 }
@@ -277,7 +277,7 @@ Status StandInDriver::destroy_stream(Stream stream) {
 DeviceDriver::Stream StandInDriver::default_stream() { return default_stream_; }
 DeviceDriver::Stream StandInDriver::per_thread_stream() { return &own_handle; }
 // As with CUDA, what is created here does not wait for the default stream; what each thread has does.
-Status StandInDriver::look_at(Stream stream, StreamTraits* traits) {
+Status StandInDriver::find_traits(Stream stream, StreamTraits* traits) {
   *traits = {stream_at(stream).device, stream != default_stream_ && stream != &own_handle};
   return {};
 }

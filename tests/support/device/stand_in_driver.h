@@ -94,15 +94,15 @@ class StandInDriver final : public DeviceDriver {
   Status export_memory(int device, void* memory, Handle* handle) override;
   Status open_memory(int device, const Handle& handle, void** memory) override;
   Status close_memory(int device, void* memory) override;
-  Status allocate_shared(Bytes bytes, void** memory) override;
-  Status release_shared(void* memory) override;
+  Status allocate_pinned(Bytes bytes, void** memory) override;
+  Status release_pinned(void* memory) override;
   Place place_of(const void* memory) override;
   Status create_stream(int device, Stream* stream) override;
   Status synchronize(Stream stream) override;
   Status destroy_stream(Stream stream) override;
   Stream default_stream() override;
   Stream per_thread_stream() override;
-  Status look_at(Stream stream, StreamTraits* traits) override;
+  Status find_traits(Stream stream, StreamTraits* traits) override;
   Status create_event(int device, Event* event) override;
   Status destroy_event(Event event) override;
   Status record(int device, Event event, Stream stream) override;

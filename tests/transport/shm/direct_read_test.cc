@@ -77,12 +77,12 @@ TEST(DirectRead, AnOfferThatIsNotWhatItSaysIsNotTaken) {
   DirectReads reader(Rank{1}, pointers);
   writer.offer();
   pages[0]->token.fetch_add(1);
-  reader.look(Rank{0});
+  reader.try_offer_once(Rank{0});
   EXPECT_FALSE(writer.is_read_by(Rank{1}));
 
   DirectReads honest(Rank{1}, pointers);
   pages[0]->token.fetch_sub(1);
-  honest.look(Rank{0});
+  honest.try_offer_once(Rank{0});
   EXPECT_TRUE(writer.is_read_by(Rank{1}));
   char byte = 0;
   EXPECT_FALSE(honest.read(Rank{0}, 1, &byte, 1)) << "no memory there";
@@ -113,7 +113,7 @@ TEST(DirectRead, AnOfferOfTheReadersOwnMemoryIsNotTaken) {
   SKIP_WITHOUT_DIRECT_READS();
   FalseOffer offer(::getpid());
   DirectReads reader(Rank{1}, offer.pointers);
-  reader.look(Rank{0});
+  reader.try_offer_once(Rank{0});
   EXPECT_EQ(offer.pages[1]->reads[0].load(), 0u);
   std::uint64_t got = 0;
   EXPECT_FALSE(reader.read(Rank{0}, reinterpret_cast<std::uintptr_t>(&offer.secret), &got, sizeof got));
@@ -134,7 +134,7 @@ TEST(DirectRead, AnOfferThatChangesLaterChangesNothing) {
   writer.offer();
   const std::uint64_t token = pages[0]->token;
   const std::uint64_t token_address = pages[0]->token_address;
-  reader.look(Rank{0});
+  reader.try_offer_once(Rank{0});
   pages[0]->process = 1;
   pages[0]->token = 0;
   pages[0]->token_address = 1;

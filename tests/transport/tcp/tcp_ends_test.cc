@@ -50,10 +50,10 @@ TEST(TcpEnds, NothingIsOwedToAPeerThatIsGone) {
     const bool came = second->recv_peek(unicast(Rank{0}), Bytes{8}, 1).state == PeekState::kReady;
     return first->references_released(&late) && came;
   });
-  second->serve();
+  second->make_progress();
   fabric.end(Rank{0});
   first.reset();
-  second->serve();  // finds the connection closed
+  second->make_progress();  // finds the connection closed
   for (int number = 1; number <= sent; ++number) EXPECT_TRUE(receive(*second, Rank{0}, Bytes{8}, number)) << number;
   EXPECT_TRUE(second->references_released(&late)) << "waits for rank " << late.value;
 }
@@ -91,7 +91,7 @@ TEST(TcpEnds, MayCloseWhenAllIsAcknowledged) {
   EXPECT_EQ(late, Rank{1});
   for (int number = 1; number < sent; ++number)
     poll_until("a message", [&] { return first->delivered(&late), receive(*second, Rank{0}, size, number); });
-  poll_until("the last message", [&] { return second->serve(), first->delivered(&late); });
+  poll_until("the last message", [&] { return second->make_progress(), first->delivered(&late); });
   EXPECT_TRUE(receive(*second, Rank{0}, size, sent)) << "delivered, but not released";
 }
 

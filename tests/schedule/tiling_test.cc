@@ -1,11 +1,11 @@
-// Covers schedule/bind.h.
+// Covers schedule/tiling.h.
 // Tiling: the ranges of all tiles and chunks cover each block exactly once, and equal parts have equal sizes.
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
 
-#include "schedule/bind.h"
+#include "schedule/tiling.h"
 
 namespace tutti {
 namespace {
@@ -18,7 +18,7 @@ struct Case {
   std::size_t align;
 };
 
-/// Every element of every block is in exactly one range; ranges keep the promises of bind.h.
+/// Every element of every block is in exactly one range; ranges keep the promises of tiling.h.
 void check(const Case& c) {
   SCOPED_TRACE(testing::Message() << c.parts << " parts, " << c.blocks << " blocks, count " << c.count << ", tile "
                                   << c.tile << ", align " << c.align);

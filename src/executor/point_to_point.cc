@@ -1,4 +1,4 @@
-#include "executor/peer_exchange.h"
+#include "executor/point_to_point.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 namespace tutti {
 
 template <Endpoint E>
-PeerExchange<E>::PeerExchange(E& endpoint, const PeerPolicy& policy)
+PointToPoint<E>::PointToPoint(E& endpoint, const PointToPointPolicy& policy)
     : endpoint_(endpoint),
       policy_(policy),
       self_(endpoint.rank()),
@@ -24,19 +24,19 @@ PeerExchange<E>::PeerExchange(E& endpoint, const PeerPolicy& policy)
       inbound_(static_cast<std::size_t>(endpoint.ranks())) {}
 
 template <Endpoint E>
-Fingerprint PeerExchange<E>::fingerprint(std::uint64_t sequence, bool envelope) {
+Fingerprint PointToPoint<E>::fingerprint(std::uint64_t sequence, bool envelope) {
   return mix64(sequence * 2 + (envelope ? 1 : 0) + 0x70656572ull);
 }
 
 template <Endpoint E>
-void PeerExchange<E>::start(std::span<Transfer> transfers) {
+void PointToPoint<E>::start(std::span<Transfer> transfers) {
   transfers_ = transfers;
   courses_.assign(transfers.size(), Course{});
   for (const Rank peer : targets_) outbound_[index(peer)].sends.clear();
   targets_.clear();
   sources_.clear();
   open_ = transfers.size();
-  missing_ = kNoRank;
+  awaited_ = kNoRank;
   const auto add = [](std::vector<Rank>* peers, Rank peer) {
     if (std::find(peers->begin(), peers->end(), peer) == peers->end()) peers->push_back(peer);
   };
@@ -64,7 +64,7 @@ void PeerExchange<E>::start(std::span<Transfer> transfers) {
 
 /// A send to this rank itself is kept until its receive comes. So it waits for nobody.
 template <Endpoint E>
-void PeerExchange<E>::send_to_self(std::size_t transfer) {
+void PointToPoint<E>::send_to_self(std::size_t transfer) {
   const Transfer& send = transfers_[transfer];
   auto message = std::make_unique<Unexpected>();
   message->tag = send.tag;
@@ -78,7 +78,7 @@ void PeerExchange<E>::send_to_self(std::size_t transfer) {
 
 /// Gives a receive the oldest message of `peer` with its tag that was kept, if there is one.
 template <Endpoint E>
-bool PeerExchange<E>::take_unexpected(std::size_t receive, Rank peer) {
+bool PointToPoint<E>::take_unexpected(std::size_t receive, Rank peer) {
   auto& kept = inbound_[index(peer)].unexpected;
   const int tag = transfers_[receive].tag;
   const auto found =
@@ -93,7 +93,7 @@ bool PeerExchange<E>::take_unexpected(std::size_t receive, Rank peer) {
 
 /// Ends a receive whose kept message is whole.
 template <Endpoint E>
-void PeerExchange<E>::finish_from(Rank peer, Unexpected* message, std::size_t receive) {
+void PointToPoint<E>::finish_from(Rank peer, Unexpected* message, std::size_t receive) {
   if (!fits(receive, peer, message->type, Bytes{message->data.size()})) return;
   if (!message->data.empty()) std::memcpy(transfers_[receive].data, message->data.data(), message->data.size());
   kept_bytes_ -= message->data.size() + kKeptOverhead;
@@ -102,7 +102,7 @@ void PeerExchange<E>::finish_from(Rank peer, Unexpected* message, std::size_t re
 }
 
 template <Endpoint E>
-bool PeerExchange<E>::fits(std::size_t receive, Rank peer, DataType type, Bytes bytes) {
+bool PointToPoint<E>::fits(std::size_t receive, Rank peer, DataType type, Bytes bytes) {
   const Transfer& asked = transfers_[receive];
   if (asked.type == type && asked.bytes() == bytes) return true;
   fault_ = fmt::format("rank {} sent {} {} (tag {}) where rank {} receives {} {}", peer.value,
@@ -112,7 +112,7 @@ bool PeerExchange<E>::fits(std::size_t receive, Rank peer, DataType type, Bytes 
 }
 
 template <Endpoint E>
-void PeerExchange<E>::end(std::size_t transfer, Rank peer) {
+void PointToPoint<E>::end(std::size_t transfer, Rank peer) {
   courses_[transfer].state = State::kEnded;
   --open_;
   ++progress_;
@@ -121,33 +121,33 @@ void PeerExchange<E>::end(std::size_t transfer, Rank peer) {
 }
 
 template <Endpoint E>
-void PeerExchange<E>::note_missing(Rank peer) {
-  if (missing_ == kNoRank || peer < missing_) missing_ = peer;
+void PointToPoint<E>::note_awaited(Rank peer) {
+  if (awaited_ == kNoRank || peer < awaited_) awaited_ = peer;
 }
 
 template <Endpoint E>
-Progress PeerExchange<E>::advance() {
-  missing_ = kNoRank;
+Progress PointToPoint<E>::advance() {
+  awaited_ = kNoRank;
   if (!fault_.empty()) return Progress::kFailed;
   for (const Rank peer : targets_)
-    if (!advance_sends(peer)) note_missing(peer);
+    if (!advance_sends(peer)) note_awaited(peer);
   for (const Rank peer : sources_)
     if (!advance_receives(peer)) return Progress::kFailed;
   if (open_ == 0) return Progress::kDone;
   // A receive from this rank itself waits for this rank if no send of an earlier call or of this batch matches it.
-  if (missing_ == kNoRank) note_missing(self_);
+  if (awaited_ == kNoRank) note_awaited(self_);
   return Progress::kAgain;
 }
 
 template <Endpoint E>
-const Transfer* PeerExchange<E>::open_transfer() const {
+const Transfer* PointToPoint<E>::open_transfer() const {
   for (std::size_t i = 0; i < courses_.size(); ++i)
     if (courses_[i].state != State::kEnded) return &transfers_[i];
   return nullptr;
 }
 
 template <Endpoint E>
-bool PeerExchange<E>::is_open_with(Rank peer) const {
+bool PointToPoint<E>::is_open_with(Rank peer) const {
   for (std::size_t i = 0; i < courses_.size(); ++i) {
     const bool open = courses_[i].state != State::kEnded;
     if (open && (transfers_[i].peer == peer || transfers_[i].peer == kNoRank)) return true;
@@ -157,7 +157,7 @@ bool PeerExchange<E>::is_open_with(Rank peer) const {
 
 /// Returns false if a send has to wait for a credit.
 template <Endpoint E>
-bool PeerExchange<E>::advance_sends(Rank peer) {
+bool PointToPoint<E>::advance_sends(Rank peer) {
   Outbound& link = outbound_[index(peer)];
   for (; link.next < link.sends.size(); ++link.next) {
     const std::size_t transfer = link.sends[link.next];
@@ -169,7 +169,7 @@ bool PeerExchange<E>::advance_sends(Rank peer) {
 }
 
 template <Endpoint E>
-bool PeerExchange<E>::send_envelope(Outbound* link, std::size_t transfer) {
+bool PointToPoint<E>::send_envelope(Outbound* link, std::size_t transfer) {
   const Transfer& send = transfers_[transfer];
   const Bytes size{sizeof(Envelope)};
   std::byte* const slot = endpoint_.send_claim(route(send.peer), size);
@@ -192,7 +192,7 @@ bool PeerExchange<E>::send_envelope(Outbound* link, std::size_t transfer) {
 }
 
 template <Endpoint E>
-bool PeerExchange<E>::send_pieces(const Outbound& link, std::size_t transfer) {
+bool PointToPoint<E>::send_pieces(const Outbound& link, std::size_t transfer) {
   const Transfer& send = transfers_[transfer];
   Bytes& moved = courses_[transfer].moved;
   while (moved < send.bytes()) {
@@ -209,7 +209,7 @@ bool PeerExchange<E>::send_pieces(const Outbound& link, std::size_t transfer) {
 
 /// Whether a receive waits for a message of this peer, or for the rest of one.
 template <Endpoint E>
-bool PeerExchange<E>::wants(Rank peer) const {
+bool PointToPoint<E>::wants(Rank peer) const {
   for (std::size_t i = 0; i < transfers_.size(); ++i) {
     const Transfer& t = transfers_[i];
     if (t.kind == Transfer::Kind::kReceive && courses_[i].state == State::kWaiting &&
@@ -222,14 +222,14 @@ bool PeerExchange<E>::wants(Rank peer) const {
 
 /// Returns false if a message does not fit its receive.
 template <Endpoint E>
-bool PeerExchange<E>::advance_receives(Rank peer) {
+bool PointToPoint<E>::advance_receives(Rank peer) {
   const Inbound& link = inbound_[index(peer)];
   while (wants(peer)) {
     const std::uint64_t before = progress_;
     const bool sound = link.left.value != 0 ? take_pieces(peer) : take_envelope(peer);
     if (!sound) return false;
     if (progress_ == before) {
-      note_missing(peer);
+      note_awaited(peer);
       return true;
     }
   }
@@ -237,7 +237,7 @@ bool PeerExchange<E>::advance_receives(Rank peer) {
 }
 
 template <Endpoint E>
-std::size_t PeerExchange<E>::find_receive(Rank peer, int tag) const {
+std::size_t PointToPoint<E>::find_receive(Rank peer, int tag) const {
   for (std::size_t i = 0; i < transfers_.size(); ++i) {
     const Transfer& t = transfers_[i];
     if (t.kind == Transfer::Kind::kReceive && courses_[i].state == State::kWaiting && t.tag == tag &&
@@ -248,7 +248,7 @@ std::size_t PeerExchange<E>::find_receive(Rank peer, int tag) const {
 }
 
 template <Endpoint E>
-bool PeerExchange<E>::take_envelope(Rank peer) {
+bool PointToPoint<E>::take_envelope(Rank peer) {
   Inbound& link = inbound_[index(peer)];
   const Bytes size{sizeof(Envelope)};
   const Peek peek = endpoint_.recv_peek(route(peer), size, fingerprint(link.sequence, true));
@@ -285,7 +285,7 @@ bool PeerExchange<E>::take_envelope(Rank peer) {
 
 /// Returns false if, with this message, too much waits for receives.
 template <Endpoint E>
-bool PeerExchange<E>::keep(Rank peer, const Envelope& envelope) {
+bool PointToPoint<E>::keep(Rank peer, const Envelope& envelope) {
   const std::size_t room = policy_.most_kept.value - std::min(policy_.most_kept.value, kept_bytes_);
   if (room < kKeptOverhead || envelope.bytes > room - kKeptOverhead) {
     fault_ = fmt::format(
@@ -306,7 +306,7 @@ bool PeerExchange<E>::keep(Rank peer, const Envelope& envelope) {
 }
 
 template <Endpoint E>
-void PeerExchange<E>::take(Inbound* link, const std::byte* piece, Bytes size) {
+void PointToPoint<E>::take(Inbound* link, const std::byte* piece, Bytes size) {
   if (size.value == 0) return;
   std::byte* target = link->target;
   if (link->kept != nullptr) {
@@ -324,7 +324,7 @@ void PeerExchange<E>::take(Inbound* link, const std::byte* piece, Bytes size) {
 
 /// Takes the pieces of the message under way, as far as they have come, and ends the message if it is whole.
 template <Endpoint E>
-bool PeerExchange<E>::take_pieces(Rank peer) {
+bool PointToPoint<E>::take_pieces(Rank peer) {
   Inbound& link = inbound_[index(peer)];
   while (link.left.value != 0) {
     const Bytes size = std::min(piece_, link.left);
@@ -347,9 +347,9 @@ bool PeerExchange<E>::take_pieces(Rank peer) {
   return fault_.empty();
 }
 
-template class PeerExchange<ShmEndpoint>;
-template class PeerExchange<InprocEndpoint>;
-template class PeerExchange<TcpEndpoint>;
-template class PeerExchange<MixedEndpoint>;
+template class PointToPoint<ShmEndpoint>;
+template class PointToPoint<InprocEndpoint>;
+template class PointToPoint<TcpEndpoint>;
+template class PointToPoint<MixedEndpoint>;
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// Binding: where the chunks of a schedule lie in a call's buffers, tile by tile. For host and device.
+// Tiling: where the chunks of a schedule lie in a call's buffers, tile by tile. For host and device.
 #pragma once
 
 #include <cstddef>
@@ -85,7 +85,7 @@ struct BlockTable {
   }
 };
 
-/// Binding of the forms whose blocks differ in size: a tile is the same range of every block. A step works on one block
+/// Tiling of the forms whose blocks differ in size: a tile is the same range of every block. A step works on one block
 /// (schedules with one part and one lane only), and has no tile t where that block has none. Both ends of a message
 /// know the block's count, so both skip it; an empty block has one empty tile, which sends a header. A plain value,
 /// a view of the tables, safe from any thread.

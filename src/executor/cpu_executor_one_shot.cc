@@ -1,4 +1,4 @@
-// The direct path of small calls: the two steps of the one-shot schedule (send to all; receive from all and reduce)
+// The fast path of small calls: the two steps of the one-shot schedule (send to all; receive from all and reduce)
 // without the interpreter around them. If it has to wait, the interpreter goes on from there.
 #include "executor/cpu_executor.h"
 #include "transport/inproc.h"
@@ -26,9 +26,9 @@ Status CpuExecutor<E>::run_one_shot(const Launch& launch, WaitMonitor& monitor) 
     return wait(monitor);
   }
   if (bytes.value != 0) {
-    direct_sources_[static_cast<std::size_t>(rank_)] = launch.input;
+    one_shot_sources_[static_cast<std::size_t>(rank_)] = launch.input;
     ReduceArgs args;
-    args.sources = direct_sources_.data();
+    args.sources = one_shot_sources_.data();
     args.source_count = ranks_;
     args.destination = launch.output;
     args.count = launch.count.value;
@@ -40,7 +40,7 @@ Status CpuExecutor<E>::run_one_shot(const Launch& launch, WaitMonitor& monitor) 
   for (int peer = 0; peer < ranks_; ++peer)
     if (peer != rank_) endpoint_->recv_release(Route{Rank{peer}, true, 0}, bytes);
   ++progress_;
-  if constexpr (kDirect) {
+  if constexpr (kNetwork) {
     if (!settled()) [[unlikely]] {
       start(launch);
       lanes_[0].tile = tiles_;
@@ -59,7 +59,7 @@ bool CpuExecutor<E>::all_arrived(const Launch& launch, Bytes bytes) {
     if (peer == rank_) continue;
     for (;;) {
       const Peek peek = endpoint_->recv_peek(Route{Rank{peer}, true, 0}, bytes, launch.fingerprint);
-      direct_sources_[static_cast<std::size_t>(peer)] = peek.data;
+      one_shot_sources_[static_cast<std::size_t>(peer)] = peek.data;
       if (peek.state == PeekState::kReady) [[likely]]
         break;
       if (peek.state == PeekState::kMismatch || ++spins > policy_.bare_spins) return false;

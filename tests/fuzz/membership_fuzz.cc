@@ -1,6 +1,6 @@
-// A rank is in a group of three processes; the input speaks for the root and for the two others, who have the secret
-// and have gone wrong: over control connections and over those that carry data.
-#include "comm/membership/group.h"
+// A rank is in a communicator of three processes; the input speaks for the root and for the two others, who have the
+// secret and have gone wrong: over control connections and over those that carry data.
+#include "comm/membership/process_membership.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -47,23 +47,23 @@ fuzz::SocketPair tcp_pair() {
 class Scene {
  public:
   Scene(Hub& hub, unsigned kind)
-      : hub_(hub), self_(static_cast<std::int32_t>(kind % fuzz::kRanks)), group_(hub.group(kId, kSecret)) {
-    Group::LocalRank local;
+      : hub_(hub), self_(static_cast<std::int32_t>(kind % fuzz::kRanks)), membership_(hub.membership(kId, kSecret)) {
+    ProcessMembership::LocalRank local;
     local.rank = Rank{self_};
     local.terms.mesh = (kind & 0x10) != 0 ? 1 : 32;
     local.terms.reconnect_seconds = (kind & 0x20) != 0 ? 0 : 10;
     local.terms.host_id = fuzz::member(0).host_id;
     const auto linked = [this](const Status& why) {
-      linked_ = why.ok() && group_->member_table()->ranks() == fuzz::kRanks;
+      linked_ = why.ok() && membership_->member_table()->ranks() == fuzz::kRanks;
     };
-    linker_ = group_->add_local(local, linked);
-    fuzz::demand(linker_ != nullptr, "a group takes its first rank");
+    linker_ = membership_->add_local(local, linked);
+    fuzz::demand(linker_ != nullptr, "a process membership takes its first rank");
     UniqueId id;
     id.secret = kSecret;
     id.nonce = kId;
-    fuzz::demand(group_->key_for(hub.process(), &door_).ok() && id.comm_id(&comm_id_).ok(), "keys");
+    fuzz::demand(membership_->key_for(hub.process(), &door_).ok() && id.comm_id(&comm_id_).ok(), "keys");
   }
-  ~Scene() { group_->remove_local(Rank{self_}); }
+  ~Scene() { membership_->remove_local(Rank{self_}); }
 
   /// False: the join has failed.
   bool step(fuzz::Bytes& input) {
@@ -118,7 +118,7 @@ class Scene {
     speaker =
         std::make_unique<fuzz::Speaker>(hub_.loop(), std::move(sockets), Handshake::server(lookup), ConnectionEvents{});
     speaker->pass(role, kId, door_);
-    data ? group_->connector().serve(speaker->connection()) : group_->serve(speaker->connection());
+    data ? membership_->connector().serve(speaker->connection()) : membership_->serve(speaker->connection());
     const MessageType first = data ? MessageType::kOpenData : MessageType::kIntroduce;
     speaker->say(first, data ? line_from(other, input) : fuzz::payload_of(first, other, input));
   }
@@ -132,19 +132,19 @@ class Scene {
     if (!linked_) return;
     switch (what % 8) {
       case 0:
-        return group_->let_go(what >= 0x80);
+        return membership_->let_go(what >= 0x80);
       case 1:
-        return group_->post_cause(Rank{self_}, FailureCause{Code::kTimeout, Rank{self_}, Rank{other}, "late"});
+        return membership_->post_cause(Rank{self_}, FailureCause{Code::kTimeout, Rank{self_}, Rank{other}, "late"});
       case 2:
-        return group_->say_goodbye(Rank{self_}, what);
+        return membership_->say_goodbye(Rank{self_}, what);
       case 3:
-        return group_->abandon(Rank{self_}, Status());
+        return membership_->abandon(Rank{self_}, Status());
       case 4:
-        return group_->ask_boards({Rank{0}, Rank{1}, Rank{2}});
+        return membership_->ask_boards({Rank{0}, Rank{1}, Rank{2}});
       case 5:
-        return group_->publish_board(Rank{self_});
+        return membership_->publish_board(Rank{self_});
       default:
-        return group_->connector().want(DataConnectionId{Rank{self_}, Rank{other}, Lane{0}}, what % 2);
+        return membership_->connector().want(DataConnectionId{Rank{self_}, Rank{other}, Lane{0}}, what % 2);
     }
   }
   void speak(const std::unique_ptr<fuzz::Speaker>& speaker, std::int32_t other, fuzz::Bytes& input) {
@@ -162,8 +162,8 @@ class Scene {
 
   Hub& hub_;
   const std::int32_t self_;
-  const std::shared_ptr<Group> group_;
-  std::shared_ptr<GroupLinker> linker_;
+  const std::shared_ptr<ProcessMembership> membership_;
+  std::shared_ptr<MembershipLinker> linker_;
   Key door_{};
   std::uint64_t comm_id_ = 0;
   bool linked_ = false;

@@ -1,8 +1,8 @@
 // What the processes of a communicator send each other once they are linked: ends of ranks, causes, boards.
 #include <algorithm>
 
-#include "comm/membership/group.h"
 #include "comm/membership/hub.h"
+#include "comm/membership/process_membership.h"
 
 namespace tutti {
 namespace {
@@ -32,14 +32,16 @@ void send_in_messages(const std::vector<MemberEvent>& items, Send send) {
 
 }  // namespace
 
-bool Group::is_local(Rank rank) const { return std::find(here_.begin(), here_.end(), rank) != here_.end(); }
+bool ProcessMembership::is_local(Rank rank) const {
+  return std::find(local_ranks_.begin(), local_ranks_.end(), rank) != local_ranks_.end();
+}
 
-bool Group::lives(const PeerProcess& peer) const {
+bool ProcessMembership::lives(const PeerProcess& peer) const {
   if (!member_table_) return true;
   return connections_.is_present(*order().find(peer.process()));
 }
 
-void Group::on_death(PeerProcess& peer, const std::string& note) {
+void ProcessMembership::on_death(PeerProcess& peer, const std::string& note) {
   if (is_linking()) return linker_->finish(fail(Code::kRemoteError, "{} ended while joining", peer.name()));
   if (!member_table_) return;
   std::vector<MemberEvent> deaths;
@@ -53,7 +55,7 @@ void Group::on_death(PeerProcess& peer, const std::string& note) {
 
 /// In a mesh a process is believed about its own ranks only. Without a mesh, events come through other processes, which
 /// have proved that they belong to the communicator.
-Status Group::take_events(const PeerProcess& peer, ByteView payload) {
+Status ProcessMembership::take_events(const PeerProcess& peer, ByteView payload) {
   MemberEventsMessage message;
   TUTTI_TRY(decode(payload, &message));
   std::vector<MemberEvent> events;
@@ -69,7 +71,7 @@ Status Group::take_events(const PeerProcess& peer, ByteView payload) {
   return {};
 }
 
-bool Group::apply(const MemberEvent& item) {
+bool ProcessMembership::apply(const MemberEvent& item) {
   if (item.kind == MemberEventKind::kFinishing) {
     boards_->note_sequence(item.rank, item.sequence);
     return member_table_->set_finishing(item.rank, item.sequence);
@@ -87,17 +89,17 @@ bool Group::apply(const MemberEvent& item) {
 }
 
 /// What was new here may be new to others. Each process forwards an event once, so this ends.
-void Group::forward(const std::vector<MemberEvent>& items) {
+void ProcessMembership::forward(const std::vector<MemberEvent>& items) {
   if (order().is_mesh()) return;
   events_.add(items);
   mend_later(kMendPause);
 }
 
-void Group::send_events(const std::vector<MemberEvent>& items) {
+void ProcessMembership::send_events(const std::vector<MemberEvent>& items) {
   send_in_messages(items, [this](ByteView message) { connections_.send(MessageType::kMemberEvents, message); });
 }
 
-void Group::mend_later(std::chrono::milliseconds pause) {
+void ProcessMembership::mend_later(std::chrono::milliseconds pause) {
   if (mend_timer_ != 0) return;
   mend_timer_ = hub_.loop().after(pause, [weak = weak_from_this()] {
     const auto self = weak.lock();
@@ -107,13 +109,13 @@ void Group::mend_later(std::chrono::milliseconds pause) {
   });
 }
 
-void Group::on_unanswered(PeerProcess&) {
+void ProcessMembership::on_unanswered(PeerProcess&) {
   if (member_table_ && !order().is_mesh()) mend_later(kNextPause);
 }
 
 /// Sends the first cause. In a mesh it does so only if a rank of this process posted it, because only that process is
 /// believed.
-void Group::send_cause(Connection& connection) const {
+void ProcessMembership::send_cause(Connection& connection) const {
   const FailureCause cause = member_table_->cause();
   if (cause.code != Code::kOk && (!order().is_mesh() || is_local(cause.from)))
     connection.send(MessageType::kCause, encode(cause));
@@ -121,10 +123,10 @@ void Group::send_cause(Connection& connection) const {
 
 /// Sends all that the peer may not have heard while there was no connection. It may have heard some of it before, which
 /// does no harm.
-void Group::send_state(PeerProcess& peer) {
+void ProcessMembership::send_state(PeerProcess& peer) {
   peer.send(MessageType::kLinked, {});  // so that the peer hears something in any case
   send_cause(*peer.connection());
-  for (const Rank rank : here_)
+  for (const Rank rank : local_ranks_)
     boards_->publish(rank, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
   std::vector<MemberEvent> events = member_table_->life_events();
   if (order().is_mesh()) std::erase_if(events, [this](const MemberEvent& item) { return !is_local(item.rank); });
@@ -133,14 +135,14 @@ void Group::send_state(PeerProcess& peer) {
 }
 
 /// For the ranks of that process the ranks of this one are dead from now on.
-void Group::on_late_return(Connection& connection) {
+void ProcessMembership::on_late_return(Connection& connection) {
   send_cause(connection);
   std::vector<MemberEvent> deaths;
-  for (const Rank rank : here_) deaths.push_back(leave_item(rank, Liveness::kDead, 0));
+  for (const Rank rank : local_ranks_) deaths.push_back(leave_item(rank, Liveness::kDead, 0));
   send_in_messages(deaths, [&connection](ByteView message) { connection.send(MessageType::kMemberEvents, message); });
 }
 
-Status Group::take_cause(const PeerProcess& peer, ByteView payload) {
+Status ProcessMembership::take_cause(const PeerProcess& peer, ByteView payload) {
   FailureCause cause;
   TUTTI_TRY(decode(payload, &cause));
   const bool own = std::find(peer.ranks().begin(), peer.ranks().end(), cause.from) != peer.ranks().end();
@@ -153,7 +155,7 @@ Status Group::take_cause(const PeerProcess& peer, ByteView payload) {
   return {};
 }
 
-void Group::post_cause(Rank from, const FailureCause& cause) {
+void ProcessMembership::post_cause(Rank from, const FailureCause& cause) {
   FailureCause sent = cause;
   sent.from = from;
   if (sent.code == Code::kOk) sent.code = Code::kInternalError;
@@ -162,10 +164,10 @@ void Group::post_cause(Rank from, const FailureCause& cause) {
   connections_.send(MessageType::kCause, encode(sent));
 }
 
-void Group::fail_all(const Status& why) {
+void ProcessMembership::fail_all(const Status& why) {
   if (is_linking()) return fail_join(why);
-  if (!member_table_ || locals_.empty()) return;  // the group's join has failed, and is about to end
-  const Rank first = *locals_.begin();
+  if (!member_table_ || present_ranks_.empty()) return;  // the group's join has failed, and is about to end
+  const Rank first = *present_ranks_.begin();
   const std::string who = describe(member_table_->member(first));
   post_cause(first, FailureCause{.code = why.code(),
                                  .from = first,
@@ -173,13 +175,13 @@ void Group::fail_all(const Status& why) {
                                  .text = fmt::format("rank {} ({}): {}", first.value, who, why.text())});
 }
 
-void Group::say_goodbye(Rank from, std::uint64_t last_sequence) {
+void ProcessMembership::say_goodbye(Rank from, std::uint64_t last_sequence) {
   if (!member_table_->end_life(from, Liveness::kLeft, last_sequence)) return;
   send_events({leave_item(from, Liveness::kLeft, last_sequence)});
   member_table_->notify();
 }
 
-void Group::abandon(Rank from, const Status& why) {
+void ProcessMembership::abandon(Rank from, const Status& why) {
   if (member_table_->liveness(from) != Liveness::kAlive) return;
   // A rank that gives up because of a cause sends that cause, because its message may reach a peer before that of the
   // first messenger.
@@ -197,8 +199,8 @@ void Group::abandon(Rank from, const Status& why) {
   if (member_table_->end_life(from, Liveness::kDead, 0)) member_table_->notify();
 }
 
-void Group::ask_boards(const std::vector<Rank>& of, bool dials) {
-  if (locals_.empty()) return;
+void ProcessMembership::ask_boards(const std::vector<Rank>& of, bool dials) {
+  if (present_ranks_.empty()) return;
   std::vector<std::size_t> asked;
   for (const Rank rank : of)
     if (member_table_->liveness(rank) == Liveness::kAlive)
@@ -214,20 +216,20 @@ void Group::ask_boards(const std::vector<Rank>& of, bool dials) {
   }
 }
 
-void Group::publish_board(Rank of) {
+void ProcessMembership::publish_board(Rank of) {
   const bool known =
       boards_->publish(of, [this](ByteView message) { connections_.send(MessageType::kBoard, message); });
-  if (known && here_.size() > 1) hub_.loop().post([self = shared_from_this()] { self->boards_->copy_own(); });
+  if (known && local_ranks_.size() > 1) hub_.loop().post([self = shared_from_this()] { self->boards_->copy_own(); });
   if (order().is_mesh()) return;
   const std::uint64_t sequence = boards_->own_sequence(of);
   if (member_table_->set_finishing(of, sequence))
     send_events({MemberEvent{.rank = of, .kind = MemberEventKind::kFinishing, .sequence = sequence, .note = {}}});
 }
 
-void Group::say_all_goodbyes() {
+void ProcessMembership::say_all_goodbyes() {
   if (!member_table_) return;
   std::vector<MemberEvent> goodbyes;
-  for (const Rank rank : locals_)
+  for (const Rank rank : present_ranks_)
     if (member_table_->liveness(rank) == Liveness::kAlive) goodbyes.push_back(leave_item(rank, Liveness::kLeft, 0));
   send_events(goodbyes);
 }

@@ -21,23 +21,23 @@
 
 namespace tutti {
 
-struct PeerPolicy {
+struct PointToPointPolicy {
   Lane lane;                                                 ///< the endpoint's lane that only transfers use
   Bytes most_kept{std::numeric_limits<std::size_t>::max()};  ///< limit of unexpected messages, of all peers together
 };
 
 /// One per rank and communicator; driven by one thread at a time. What arrived unexpectedly stays from batch to batch.
 template <Endpoint E>
-class PeerExchange final : public OpenTransfers {
+class PointToPoint final : public OpenTransfers {
  public:
-  PeerExchange(E& endpoint, const PeerPolicy& policy);
+  PointToPoint(E& endpoint, const PointToPointPolicy& policy);
 
   /// Begins a batch; the one before has ended or the communicator failed. `transfers` stay in place until it ends.
   void start(std::span<Transfer> transfers);
   /// Moves what can be moved, without blocking. Returns kFailed if a message does not fit its receive, see fault().
   Progress advance();
 
-  Rank missing() const { return missing_; }
+  Rank awaited() const { return awaited_; }
   std::uint64_t progress() const { return progress_; }
   const std::string& fault() const override { return fault_; }
   const Transfer* open_transfer() const override;
@@ -108,10 +108,10 @@ class PeerExchange final : public OpenTransfers {
   bool fits(std::size_t receive, Rank peer, DataType type, Bytes bytes);
   void end(std::size_t transfer, Rank peer);
   /// Remembers the lowest rank that is waited for.
-  void note_missing(Rank peer);
+  void note_awaited(Rank peer);
 
   E& endpoint_;
-  const PeerPolicy policy_;
+  const PointToPointPolicy policy_;
   Rank self_;
   Bytes piece_;
   std::span<Transfer> transfers_;
@@ -122,7 +122,7 @@ class PeerExchange final : public OpenTransfers {
   std::vector<Inbound> inbound_;    // by rank
   std::size_t open_ = 0;            // transfers that have not ended
   std::size_t kept_bytes_ = 0;
-  Rank missing_ = kNoRank;
+  Rank awaited_ = kNoRank;
   std::uint64_t progress_ = 0;
   std::string fault_;
 };

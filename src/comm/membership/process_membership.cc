@@ -1,4 +1,4 @@
-#include "comm/membership/group.h"
+#include "comm/membership/process_membership.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,16 +8,16 @@
 
 namespace tutti {
 
-Group::Group(Hub& hub, const KeyId& id, const Key& secret)
+ProcessMembership::ProcessMembership(Hub& hub, const KeyId& id, const Key& secret)
     : hub_(hub),
       id_(id),
       secret_(secret),
       connections_(*this, hub.loop(), id, secret, hub.process()),
       connector_(make_connector()),
       events_(hub.loop(), [this](const std::vector<MemberEvent>& items) { send_events(items); }),
-      linker_(std::make_shared<GroupLinker>(*this)) {}
+      linker_(std::make_shared<MembershipLinker>(*this)) {}
 
-std::shared_ptr<DataConnector> Group::make_connector() {
+std::shared_ptr<DataConnector> ProcessMembership::make_connector() {
   return std::make_shared<DataConnector>(DataConnector::Callbacks{
       .loop = hub_.loop(),
       .id = id_,
@@ -36,41 +36,42 @@ std::shared_ptr<DataConnector> Group::make_connector() {
       .watches = [this](const ProcessId& to, const Connection& data) { return connections_.watches(to, data); }});
 }
 
-Status Group::comm_id(std::uint64_t* comm_id) const {
+Status ProcessMembership::comm_id(std::uint64_t* comm_id) const {
   UniqueId own;
   own.secret = secret_;
   own.nonce = id_;
   return own.comm_id(comm_id);
 }
 
-Status Group::secret_of_child(const KeyId& nonce, Key* secret) const {
+Status ProcessMembership::secret_of_child(const KeyId& nonce, Key* secret) const {
   return hmac_sha256(secret_, {bytes_of("tutti split"), nonce}, secret);
 }
 
-std::shared_ptr<GroupLinker> Group::add_local(const LocalRank& local, GroupLinker::Linked linked) {
-  if (member_table_ || locals_.contains(local.rank)) return nullptr;
-  if (locals_.empty()) {
+std::shared_ptr<MembershipLinker> ProcessMembership::add_local(const LocalRank& local,
+                                                               MembershipLinker::Linked linked) {
+  if (member_table_ || present_ranks_.contains(local.rank)) return nullptr;
+  if (present_ranks_.empty()) {
     connections_.set_terms(local.terms);
     tcp_ = local.tcp;
   }
-  const auto added = locals_.insert(local.rank).first;
+  const auto added = present_ranks_.insert(local.rank).first;
   try {
     linker_->add_local(local.rank, std::move(linked));
   } catch (...) {  // nothing else would remove the rank again, or what `linked` holds
-    locals_.erase(added);
+    present_ranks_.erase(added);
     throw;
   }
   return linker_;
 }
 
-void Group::remove_local(Rank rank) {
-  locals_.erase(rank);
+void ProcessMembership::remove_local(Rank rank) {
+  present_ranks_.erase(rank);
   if (linker_) linker_->remove_local(rank);
   connector_->remove_local(rank);
-  if (locals_.empty()) close();
+  if (present_ranks_.empty()) close();
 }
 
-void Group::close() {
+void ProcessMembership::close() {
   const auto self = shared_from_this();
   hub_.loop().cancel(mend_timer_);
   events_.flush();
@@ -80,25 +81,25 @@ void Group::close() {
   for (auto& [raw, connection] : unintroduced_) connection->close();
   unintroduced_.clear();
   segments_.clear();
-  hub_.drop_group(id_);
+  hub_.drop_membership(id_);
 }
 
-void Group::open(TableMessage table, std::unique_ptr<ProcessOrder> order, std::size_t self) {
-  here_.assign(locals_.begin(), locals_.end());
+void ProcessMembership::open(TableMessage table, std::unique_ptr<ProcessOrder> order, std::size_t self) {
+  local_ranks_.assign(present_ranks_.begin(), present_ranks_.end());
   auto members = std::make_shared<MemberTable>(std::move(table));
   boards_ = std::make_unique<BoardExchange>(members->ranks());
   connections_.open(members, std::move(order), self);
   member_table_ = std::move(members);
-  connector_->open(member_table_, here_, connections_.terms().reconnect_seconds, tls());
+  connector_->open(member_table_, local_ranks_, connections_.terms().reconnect_seconds, tls());
 }
 
-void Group::set_linked(std::vector<std::shared_ptr<Segment>> segments, bool maps_host) {
+void ProcessMembership::set_linked(std::vector<std::shared_ptr<Segment>> segments, bool maps_host) {
   segments_ = std::move(segments);
   maps_host_ = maps_host;
   linker_.reset();
 }
 
-bool Group::expects_tcp() const {
+bool ProcessMembership::expects_tcp() const {
   if (!let_go_ || !member_table_ || tcp_ || !maps_host_) return true;
   const std::vector<Member>& members = member_table_->members();
   const std::string& host_id = connections_.terms().host_id;
@@ -107,11 +108,11 @@ bool Group::expects_tcp() const {
   });
 }
 
-void Group::fail_join(const Status& why) {
+void ProcessMembership::fail_join(const Status& why) {
   if (linker_) linker_->fail_local(why);
 }
 
-void Group::serve(const std::shared_ptr<Connection>& connection) {
+void ProcessMembership::serve(const std::shared_ptr<Connection>& connection) {
   Connection* const raw = connection.get();
   unintroduced_[raw] = connection;
   const auto weak = weak_from_this();
@@ -126,7 +127,7 @@ void Group::serve(const std::shared_ptr<Connection>& connection) {
   connection->set_events(std::move(events));
 }
 
-Status Group::on_stranger_message(Connection* from, MessageType type, ByteView payload) {
+Status ProcessMembership::on_stranger_message(Connection* from, MessageType type, ByteView payload) {
   IntroduceMessage introduce;
   if (type != MessageType::kIntroduce) return fail(Code::kRemoteError, "a process did not introduce itself");
   TUTTI_TRY(decode(payload, &introduce));
@@ -137,7 +138,7 @@ Status Group::on_stranger_message(Connection* from, MessageType type, ByteView p
   return {};
 }
 
-void Group::attach(const ProcessId& process, const std::shared_ptr<Connection>& connection) {
+void ProcessMembership::attach(const ProcessId& process, const std::shared_ptr<Connection>& connection) {
   if (!member_table_) return linker_->park(process, connection);  // it has the table already, or waits for it from here
   const auto place = order().find(process);
   if (!place || *place == connections_.self()) return connection->close();
@@ -146,7 +147,7 @@ void Group::attach(const ProcessId& process, const std::shared_ptr<Connection>& 
   peer->accept(connection);
 }
 
-void Group::on_connected(PeerProcess& peer, bool again) {
+void ProcessMembership::on_connected(PeerProcess& peer, bool again) {
   if (!member_table_) return linker_->expect_table(peer);
   connections_.add_sender(peer.connection());
   boards_->owes_nothing(peer.ranks());
@@ -154,13 +155,13 @@ void Group::on_connected(PeerProcess& peer, bool again) {
   if (!peer.dials()) linker_->greet(peer);
 }
 
-void Group::on_disconnected(PeerProcess&) { connections_.list_senders(); }
+void ProcessMembership::on_disconnected(PeerProcess&) { connections_.list_senders(); }
 
-void Group::on_unreachable(PeerProcess&, const Status& why) {
+void ProcessMembership::on_unreachable(PeerProcess&, const Status& why) {
   if (linker_) linker_->finish(why);
 }
 
-Status Group::on_message(PeerProcess& peer, MessageType type, ByteView payload) {
+Status ProcessMembership::on_message(PeerProcess& peer, MessageType type, ByteView payload) {
   if (!member_table_ && type != MessageType::kTable) return fail(Code::kRemoteError, "a message before the table");
   switch (type) {
     case MessageType::kTable:
@@ -172,7 +173,7 @@ Status Group::on_message(PeerProcess& peer, MessageType type, ByteView payload) 
     case MessageType::kCause:
       return take_cause(peer, payload);
     case MessageType::kAskBoard:
-      boards_->answer(here_, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
+      boards_->answer(local_ranks_, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
       return {};
     case MessageType::kBoard:
       return boards_->take(peer.ranks(), payload);
@@ -184,8 +185,8 @@ Status Group::on_message(PeerProcess& peer, MessageType type, ByteView payload) 
 }
 
 /// Once the group is linked, kLinked comes only on connections that were made later, or again.
-Status Group::on_linker_message(PeerProcess& peer, MessageType type, ByteView payload) {
-  const auto self = shared_from_this();  // the end of a join may end the group
+Status ProcessMembership::on_linker_message(PeerProcess& peer, MessageType type, ByteView payload) {
+  const auto self = shared_from_this();  // the end of a join may end the membership
   if (const auto linker = linker_) return linker->on_message(peer, type, payload);
   if (type != MessageType::kLinked) return fail(Code::kRemoteError, "a message of the join, which is over");
   peer.linked = true;

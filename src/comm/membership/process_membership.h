@@ -1,5 +1,5 @@
-// A group is the ranks of this process in one communicator. It exchanges with the communicator's other processes how
-// ranks end, why the communicator failed, and how far its calls are.
+// A process membership is the ranks of this process in one communicator. It exchanges with the communicator's other
+// processes how ranks end, why the communicator failed, and how far its calls are.
 //
 // If there are few processes, each is connected to all others. If there are many, each is connected to a few, and
 // passes on what it hears of ranks and causes the first time that it hears it (process_order.h,
@@ -17,9 +17,9 @@
 #include "comm/membership/board_exchange.h"
 #include "comm/membership/control_connections.h"
 #include "comm/membership/data_connector.h"
-#include "comm/membership/group_linker.h"
 #include "comm/membership/member_event_batch.h"
 #include "comm/membership/member_table.h"
+#include "comm/membership/membership_linker.h"
 #include "comm/membership/messages.h"
 #include "comm/membership/peer_process.h"
 #include "net/connection.h"
@@ -31,23 +31,23 @@ class Hub;
 
 /// The first local join of an id makes the group, which ends when the last local rank has left. The hub must outlive
 /// it, so memberships and joins hold on to the hub.
-class Group final : public PeerOwner, public std::enable_shared_from_this<Group> {
+class ProcessMembership final : public PeerOwner, public std::enable_shared_from_this<ProcessMembership> {
  public:
-  /// A rank of this process that joins. All but the number is taken from the first one of a group.
+  /// A rank of this process that joins. All but the number is taken from the first one of a membership.
   struct LocalRank {
     Rank rank = kNoRank;
     bool tcp = false;  ///< data travels by TCP within a host, too
     ControlConnections::Terms terms;
   };
 
-  Group(Hub& hub, const KeyId& id, const Key& secret);
+  ProcessMembership(Hub& hub, const KeyId& id, const Key& secret);
 
   // Loop thread only.
   Status key_for(const ProcessId& process, Key* key) const { return connections_.key_for(process, key); }
-  /// Returns the linker, which connects the rank to the others and then calls `linked`. Returns nullptr if the group
-  /// has begun without this rank, or has it already.
-  std::shared_ptr<GroupLinker> add_local(const LocalRank& local, GroupLinker::Linked linked);
-  /// The local rank is gone. The group closes when the last one is.
+  /// Returns the linker, which connects the rank to the others and then calls `linked`. Returns nullptr if the
+  /// membership has begun without this rank, or has it already.
+  std::shared_ptr<MembershipLinker> add_local(const LocalRank& local, MembershipLinker::Linked linked);
+  /// The local rank is gone. The membership closes when the last one is.
   void remove_local(Rank rank);
   /// Takes over an accepted control connection.
   void serve(const std::shared_ptr<Connection>& connection);
@@ -83,7 +83,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   /// The table has come; `self` is the place of this process in the order.
   void open(TableMessage table, std::unique_ptr<ProcessOrder> order, std::size_t self);
   /// The ranks of this process, those that left included. Call it once the group is open.
-  const std::vector<Rank>& here() const { return here_; }
+  const std::vector<Rank>& local_ranks() const { return local_ranks_; }
   /// Takes a connection on which a process has introduced itself.
   void attach(const ProcessId& process, const std::shared_ptr<Connection>& connection);
   void set_linked(std::vector<std::shared_ptr<Segment>> segments, bool maps_host);
@@ -132,9 +132,9 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   ControlConnections connections_;
   const std::shared_ptr<DataConnector> connector_;
   MemberEventBatch events_;
-  std::shared_ptr<GroupLinker> linker_;  // nullptr once the group is linked
-  std::set<Rank> locals_;                // the local ranks that have not left
-  std::vector<Rank> here_;  // the local ranks, those that left included; set together with the member table
+  std::shared_ptr<MembershipLinker> linker_;  // nullptr once it is linked
+  std::set<Rank> present_ranks_;              // the local ranks that have not left
+  std::vector<Rank> local_ranks_;  // the local ranks, those that left included; set together with the member table
   std::map<Connection*, std::shared_ptr<Connection>> unintroduced_;  // accepted, the process is not known yet
   bool tcp_ = false;                                                 // data travels by TCP also within a host
   bool let_go_ = false;
@@ -142,7 +142,7 @@ class Group final : public PeerOwner, public std::enable_shared_from_this<Group>
   std::vector<std::shared_ptr<Segment>> segments_;
   EventLoop::TimerId mend_timer_ = 0;
   std::unique_ptr<BoardExchange> boards_;      // set together with the member table
-  std::shared_ptr<MemberTable> member_table_;  // set before any other thread can see the group as linked
+  std::shared_ptr<MemberTable> member_table_;  // set before any other thread can see the process as linked
 };
 
 }  // namespace tutti

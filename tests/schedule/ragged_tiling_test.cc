@@ -1,4 +1,4 @@
-// Covers schedule/bind.h.
+// Covers schedule/tiling.h.
 // RaggedTiling under the schedules that use it: the tables of all ranks are run on numbers, tile by tile, with blocks
 // of random sizes, empty ones and gaps between them.
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "collectives/choice.h"
-#include "schedule/bind.h"
 #include "schedule/tables.h"
+#include "schedule/tiling.h"
 
 namespace tutti {
 namespace {

@@ -1,4 +1,6 @@
-// The group linker does a group's part in the join of its ranks. It connects the process to its neighbours, and finds
+// The membership linker does a process's part in the join of its ranks. It connects the process to its neighbours, and
+// finds
+//
 // the memory of its host.
 //
 // The table comes from the root or from another process, and is passed on; so is the memory of the host, which its
@@ -21,20 +23,20 @@
 
 namespace tutti {
 
-class Group;
+class ProcessMembership;
 
-/// Loop thread only. It does not outlive the join: its group lets go of it when all are linked, and each join does when
-/// it ends. If it has failed, it stays with the group, whose ranks then leave.
-class GroupLinker : public std::enable_shared_from_this<GroupLinker> {
+/// Loop thread only. It does not outlive the join: its membership lets go of it when all are linked, and each join does
+/// when it ends. If it has failed, it stays with the membership, whose ranks then leave.
+class MembershipLinker : public std::enable_shared_from_this<MembershipLinker> {
  public:
   /// Called once for each local join. If `why` is ok, the process is connected to its neighbours, and the memory of the
   /// host is mapped if it can be.
   using Linked = std::function<void(const Status& why)>;
 
-  explicit GroupLinker(Group& group) : group_(group) {}
+  explicit MembershipLinker(ProcessMembership& membership) : membership_(membership) {}
 
-  void add_local(Rank rank, Linked linked) { locals_[rank] = std::move(linked); }
-  void remove_local(Rank rank) { locals_.erase(rank); }
+  void add_local(Rank rank, Linked linked) { callbacks_[rank] = std::move(linked); }
+  void remove_local(Rank rank) { callbacks_.erase(rank); }
 
   /// Takes the root's message that says where the table comes from.
   Status follow(const TableSourceMessage& message);
@@ -57,7 +59,7 @@ class GroupLinker : public std::enable_shared_from_this<GroupLinker> {
   bool is_finished() const { return finished_; }
   /// Ends the join of this process's ranks, for which this process is to blame.
   void fail_local(const Status& why);
-  /// The group closes.
+  /// The membership closes.
   void close();
 
  private:
@@ -74,8 +76,8 @@ class GroupLinker : public std::enable_shared_from_this<GroupLinker> {
   void send_memory(PeerProcess& peer) const;
   void check_linked();
 
-  Group& group_;
-  std::map<Rank, Linked> locals_;  // once finished they have been called, and are empty
+  ProcessMembership& membership_;
+  std::map<Rank, Linked> callbacks_;  // once finished they have been called, and are empty
   bool finished_ = false;
   std::map<ProcessId, std::shared_ptr<Connection>> early_;  // they introduced themselves before the table came
   std::size_t unlinked_ = 0;                                // how many neighbours are not linked yet
