@@ -5,7 +5,6 @@ script can find of the rules for prose (prose.py).
 
 check_style.py [ROOT]: exit code 1 and one line a violation; what is longer than wanted and the comment share are listed.
 """
-import collections
 import pathlib
 import re
 import sys
@@ -191,8 +190,8 @@ def check_picture(root):
         yield "docs/architecture.md: the picture is not that of tools/arrows.py --picture"
 
 
-def check(root, later=None):
-    """(violations, what is longer than wanted, {part: (comment lines, lines)}) of a tree; `later` gets prose that only counts."""
+def check(root):
+    """(violations, what is longer than wanted, {part: (comment lines, lines)}) of a tree."""
     violations, long_ones, shares = [*arrows.violations(root), *check_picture(root), *check_named_files(root)], [], {}
     violations += test_places.violations(root)
     violations += figures.differences(root)
@@ -202,7 +201,7 @@ def check(root, later=None):
         violations += check_environment(path, text)
         violations += check_sizes(path, text, long_ones)
         violations += check_classes(path, text, long_ones)
-        violations += prose.check(path, text, [] if later is None else later)
+        violations += prose.check(path, text)
         part = room_of(path) or path.split("/")[0]
         comments, lines = comment_lines(text)
         had = shares.get(part, (0, 0))
@@ -212,13 +211,10 @@ def check(root, later=None):
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
-    later = []
-    violations, long_ones, shares = check(root, later)
+    violations, long_ones, shares = check(root)
     print(f"Longer than wanted (files {FILE_WANTED}, functions {FUNCTION_WANTED} lines, classes {CLASS_WANTED} functions):")
     print("\n".join("  " + line for line in long_ones) or "  none")
     print("Comment lines: " + ", ".join(f"{part} {100 * c // max(n, 1)} %" for part, (c, n) in sorted(shares.items())))
-    folders = collections.Counter(line.rsplit("/", 1)[0] for line in (each.split(":")[0] for each in later))
-    print("Prose to be mended (tools/prose.py): " + (", ".join(f"{name} {count}" for name, count in sorted(folders.items())) or "none"))
     for line in violations:
         print("error: " + line)
     print(f"{len(violations)} violations")

@@ -13,10 +13,10 @@
 namespace tutti::model {
 namespace {
 
-/// What the simulator can count with.
+/// The largest values that the simulator can calculate with.
 constexpr Time kSlowestMessage = 10'000'000'000'000;
 constexpr int kMostRanks = 1 << 22;
-/// As the library's communicators have them.
+/// The library's communicators have so many.
 constexpr int kLanes = 2;
 constexpr std::uint32_t kCredits = 4;
 
@@ -35,7 +35,7 @@ constexpr std::array<CollectiveName, 10> kOtherNames{{{"allreduce", Collective::
                                                       {"all-to-all", Collective::kAllToAll},
                                                       {"sync", Collective::kBarrier}}};
 
-/// A number and the unit after it, which must be one of those listed.
+/// A unit that may follow a number.
 struct Unit {
   const char* name;
   double factor;

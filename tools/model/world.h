@@ -1,4 +1,4 @@
-// The ranks, hosts and links that tutti-plan and tutti-sim speak of, as the library would see them.
+// The ranks, hosts and links that tutti-plan and tutti-sim work with, as the library would see them.
 #pragma once
 
 #include <memory>
@@ -16,31 +16,31 @@ struct WorldOptions {
   int ranks = 0;
   int hosts = 1;              ///< ranks are divided among them, neighbours together
   std::string transport;      ///< shm (within hosts; tcp between them) or tcp (everywhere)
-  std::string costs;          ///< a file of costs; "machine": those in force here; empty: the built-in ones
-  std::string latency;        ///< between hosts, with a unit: 5us; empty: that of the costs
-  std::string bandwidth;      ///< of a host's link: 10gbit; empty: that of the costs
-  int cores = 0;              ///< of a host; 0: those of the costs
-  bool same_boot_id = false;  ///< all hosts share the cores of one machine; one host always does
-  int hosts_per_leaf = 0;     ///< of a fat tree; 0: one switch
+  std::string costs;          ///< a file of costs, "machine" for those in force here, or empty for the built-in ones
+  std::string latency;        ///< between hosts, with a unit, such as 5us; empty for that of the costs
+  std::string bandwidth;      ///< of a host's link, such as 10gbit; empty for that of the costs
+  int cores = 0;              ///< of a host; 0 for those of the costs
+  bool same_boot_id = false;  ///< all hosts share the cores of one machine; a single host always does
+  int hosts_per_leaf = 0;     ///< of a fat tree; 0 if there is one switch
   double oversubscription = 1;
   std::size_t max_message = 256 * 1024;
 };
 
-/// Not to be moved: schedules point into it.
+/// It must not be moved, because schedules point into it.
 class World {
  public:
-  /// Status: what is wrong with the options.
+  /// The status says what is wrong with the options.
   static Status make(const WorldOptions& options, std::unique_ptr<World>* world);
 
   const Machine& machine() const { return choice_->machine(); }
   const Network& network() const { return network_; }
   const HostMap* hosts() const { return choice_->hosts(); }
-  /// "8 ranks of one host, shared memory".
+  /// Describes it, such as "8 ranks of one host, shared memory".
   const std::string& text() const { return text_; }
 
-  /// The library's choice; `name`: an algorithm that it is told to take, empty or "auto": none.
+  /// The library's choice. It takes the algorithm `name`, unless that is empty or "auto".
   Choice choose_algorithm(Collective collective, Bytes block, const std::string& name, Bytes tile = {}) const;
-  /// Whether that goes by predicted times, and not by thresholds.
+  /// Whether the library chooses by predicted times, and not by thresholds.
   bool is_modelled() const { return AutomaticChoice::is_modelled(machine()); }
   /// The schedule's shape and sizes of a choice.
   SimulatedCall call(const Choice& choice, Bytes block, int root) const;
@@ -53,24 +53,24 @@ class World {
   std::string text_;
 };
 
-/// Collective::kNone: none of that name. nccl-tests' spellings are accepted.
+/// Returns Collective::kNone if there is none of that name. nccl-tests' spellings are accepted.
 Collective find_collective(const std::string& name);
-/// All that have algorithms, separated by blanks.
+/// All collectives that have algorithms, separated by blanks.
 std::string collective_names();
 
-/// "8", "64K", "1.5M"; false: no size.
+/// Reads "8", "64K", "1.5M"; returns false if the text is no size.
 bool parse_size(const std::string& text, std::size_t* bytes);
-/// "12", "1.5us", "3ms": without a unit nanoseconds.
+/// Reads "12", "1.5us", "3ms"; without a unit the time is in nanoseconds.
 bool parse_time(const std::string& text, Time* time);
-/// "10gbit", "800mbit": the time of a KiB.
+/// Reads "10gbit", "800mbit"; `a_kib` becomes the time of a KiB.
 bool parse_rate(const std::string& text, Time* a_kib);
 
-/// "1.23 us", "45.6 ms": three or four digits.
+/// Writes "1.23 us", "45.6 ms", with three or four digits.
 std::string time_text(Time time);
-/// "64K".
+/// Writes "64K".
 std::string size_text(std::size_t bytes);
 
-/// Bytes that one rank's buffers hold, for a bus bandwidth as nccl-tests counts it: GB/s.
+/// The bus bandwidth as nccl-tests counts it, in GB/s.
 double bus_bandwidth(Collective collective, int ranks, Bytes block, Time time);
 
 }  // namespace tutti::model

@@ -26,7 +26,7 @@ Widths widths_of(Collective collective, std::size_t ranks) {
   }
 }
 
-/// Of ranks 0 to rank - 1 together.
+/// The weights of ranks 0 to rank - 1 together.
 std::size_t gather_weight(int rank) {
   const auto r = static_cast<std::size_t>(rank);
   return r / 3 * 6 + (r % 3 == 2 ? 3 : r % 3);
@@ -93,7 +93,7 @@ Call::Call(const Row& row, tuttiRedOp_t op, int rank, int ranks, tuttiComm_t com
   share();
 }
 
-/// Counts and displacements of the v-forms.
+/// Computes the counts and displacements of the v-forms.
 void Call::share() {
   if (row_.collective.collective == Collective::kAllGatherV) {
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -120,7 +120,7 @@ std::size_t Call::moves(bool in_place) const {
   if (!in_place) return all;
   switch (row_.collective.collective) {
     case Collective::kAllGather:
-    case Collective::kAllGatherV:  // the own block is read for the others only
+    case Collective::kAllGatherV:  // a rank's own block is read, but not written again
       return all - reads_;
     case Collective::kBroadcast:
       return is_root() ? reads_ : all;
@@ -195,7 +195,7 @@ tuttiResult_t Call::make_move(const Buffers& bound, tuttiStream_t stream) const 
   }
 }
 
-/// To the next rank, from the one before, as nccl-tests' sendrecv.
+/// Sends to the next rank and receives from the one before, as nccl-tests' sendrecv does.
 tuttiResult_t Call::send_around(const Buffers& bound, tuttiStream_t stream) const {
   const int next = (rank_ + 1) % ranks_;
   const int before = (rank_ - 1 + ranks_) % ranks_;

@@ -33,11 +33,11 @@ std::size_t Check::wrong_reduction(const std::byte* recv, bool in_place) const {
   const bool scattered = row_.collective.collective == Collective::kReduceScatter;
   const std::size_t first = scattered ? static_cast<std::size_t>(rank_) * row_.count : 0;
   if (call_.writes() > 0 || row_.count == 0) return perf::count_wrong(recv, result_, first, row_.count);
-  if (in_place) return perf::count_wrong(recv, input_, 0, row_.count);  // not the root: its input stays
+  if (in_place) return perf::count_wrong(recv, input_, 0, row_.count);  // a rank that is not the root keeps its input
   return count_written(recv, row_.count, row_.type.bytes);
 }
 
-/// A block from each rank.
+/// For results that have a block from each rank.
 std::size_t Check::wrong_blocks(const std::byte* recv) const {
   const bool exchanged = row_.collective.collective == Collective::kAllToAll;
   const bool uneven = row_.collective.collective == Collective::kAllGatherV;
@@ -51,7 +51,7 @@ std::size_t Check::wrong_blocks(const std::byte* recv) const {
   return wrong;
 }
 
-/// all_to_all_v; after what is received nothing may be written.
+/// For all_to_all_v. Nothing may be written after what is received.
 std::size_t Check::wrong_pairs(const std::byte* recv) const {
   const std::size_t width = row_.type.bytes;
   std::size_t wrong = 0;

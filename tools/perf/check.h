@@ -1,4 +1,4 @@
-// Whether a call's result is right on this rank: what it reads is filled, what it writes is marked, both are looked at.
+// Checks whether a call's result is right on this rank: fills what it reads, marks what it writes, and looks at both.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,17 @@ namespace tutti::perf {
 
 class Check {
  public:
-  /// Borrows `row` and `call`. `exact_in`: see Reduction.
+  /// Borrows `row` and `call`. For `exact_in` see Reduction.
   Check(const Row& row, const Call& call, tuttiDataType_t exact_in, int rank, int ranks);
 
   /// Fills what the call reads and poisons what it writes.
   void prepare(const Buffers& buffers, bool in_place) const;
-  /// Elements of the result, of a constant input and of memory that is none of the call's that are not as they must be.
+  /// Counts elements that are not as they must be: in the result, in input that must not change, and in memory that the
+  /// call has no business with.
   std::size_t count_wrong(const Buffers& buffers, bool in_place) const;
 
  private:
-  /// Elements [first, first + count) of what rank `from` sent are at `at`.
+  /// Counts wrong elements at `at`, where elements [first, first + count) of what rank `from` sent must be.
   std::size_t wrong_from(int from, const std::byte* at, std::size_t first, std::size_t count) const;
   std::size_t wrong_reduction(const std::byte* recv, bool in_place) const;
   std::size_t wrong_blocks(const std::byte* recv) const;

@@ -20,7 +20,7 @@ namespace {
 constexpr double kWaitSeconds = 60;
 constexpr double kEver = 1e8;
 constexpr double kMostIterations = 1e6;
-constexpr int kTrial = 3;  // operations that tell how many make a block
+constexpr int kTrial = 3;  // so many operations are timed to find how many make a block
 
 race::Contested contested_of(const CollectiveName& collective) {
   int found = 0;
@@ -30,7 +30,7 @@ race::Contested contested_of(const CollectiveName& collective) {
 
 struct Contender {
   std::unique_ptr<Troupe> troupe;
-  std::map<std::size_t, int> iterations;  ///< of a block, by Row::bytes()
+  std::map<std::size_t, int> iterations;  ///< how many make a block, by Row::bytes()
 };
 
 class Comparing {
@@ -39,10 +39,10 @@ class Comparing {
       : what_(contested_of(options.collective)), comparison_{options, ranks, ranks <= default_ranks(), rows, {}, {},
                                                              {},      {}} {}
 
-  /// False: text() says why.
+  /// Returns false if it failed; text() says why.
   bool run() {
     if (!prepare() || !start()) return false;
-    ping_ = std::make_unique<CorePing>();  // binds this thread, which the others must not inherit
+    ping_ = std::make_unique<CorePing>();  // only now, because it binds this thread, which children would inherit
     const Compare& how = comparison_.options.compare;
     for (int round = 0; round < how.rounds; ++round) {
       for (const Row& row : comparison_.rows) {
@@ -84,7 +84,7 @@ class Comparing {
     return false;
   }
 
-  /// Leaves out who is missing. False: could not be started.
+  /// Adds a peer, or leaves it out if it is not installed. Returns false if it could not be started.
   bool add(const Peer& peer, const std::string& folder) {
     std::string missing;
     const auto command = command_of(peer, folder, comparison_.ranks, !comparison_.pinned, &missing);
@@ -119,13 +119,13 @@ class Comparing {
     return contender->troupe->give({task, what_, row.count, root, iterations}, meaning(row), figures, &text_);
   }
 
-  /// Checks the results, and finds how many operations make a block; each root as often as the others.
+  /// Checks the results, and finds how many operations make a block, in which each root has equally many.
   bool rehearse(const Row& row) {
     const int turns = row.collective.rooted ? comparison_.ranks : 1;
     for (std::size_t i = 0; i < contenders_.size(); ++i) {
       Figures figures;
       if (!give(&contenders_[i], row, peers::Task::kCheck, 0, &figures)) return false;
-      const bool is_floor = i > 0 && comparison_.peers[i - 1].name == "floor";  // its result is nobody's
+      const bool is_floor = i > 0 && comparison_.peers[i - 1].name == "floor";  // it moves bytes, but has no result
       const std::size_t wrong = is_floor ? 0 : figures.wrong;
       if (i == 0) comparison_.wrong[row.bytes()] = wrong;
       if (i > 0) comparison_.peers[i - 1].tally.add_wrong(row.bytes(), wrong);
@@ -184,7 +184,7 @@ class Comparing {
   peers::OwnStage stage_;
   std::vector<Contender> contenders_;  ///< Tutti, then the peers in their order
   std::unique_ptr<CorePing> ping_;
-  int groups_ = 0;  ///< of the stage; one that leaves is not used again
+  int groups_ = 0;  ///< how many groups of the stage were used; one that leaves is not used again
   unsigned turn_ = 0;
   std::string text_;
 };

@@ -8,9 +8,9 @@
 
 namespace tutti::perf {
 
-/// `text`: the peers as typed.
+/// `text` gets the peers as typed.
 void declare_compare(CLI::App* app, std::string* text, Compare* compare);
-/// Once all other options are set.
+/// Called once all other options are set.
 void set_compare(const CLI::App& app, const std::string& text, Options* options);
 
 }  // namespace tutti::perf

@@ -15,7 +15,7 @@ using race::State;
 
 constexpr State kKept[] = {State::kNear, State::kFar};
 
-/// Of all pairs of a size in a state, whoever was the peer.
+/// The medians over all pairs of a size in a state, whoever was the peer.
 race::Medians tutti_medians(const Comparison& comparison, std::size_t bytes, State state) {
   std::vector<race::Pair> all;
   for (const ComparedPeer& peer : comparison.peers) {
@@ -72,7 +72,7 @@ void print_row(const Comparison& comparison, const Row& row, State state, bool i
   std::printf(" | %s\n", is_first ? std::to_string(wrong_of(comparison, row.bytes())).c_str() : "");
 }
 
-/// Four digits are more than any of it is worth, and keep files small.
+/// Four digits are more than any of these times deserves, and keep files small.
 double rounded(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", value);

@@ -5,9 +5,9 @@
 
 namespace tutti::perf {
 
-/// To the standard output.
+/// Prints to the standard output.
 void print_comparison(const Comparison& comparison);
-/// To Options::json_path. False: told on the standard error.
+/// Writes to Options::json_path. Returns false if that failed, which it reports on the standard error.
 bool write_comparison(const Comparison& comparison);
 
 }  // namespace tutti::perf

@@ -20,7 +20,7 @@ class CorePing {
   CorePing(const CorePing&) = delete;
   CorePing& operator=(const CorePing&) = delete;
 
-  /// Nanoseconds one way; 0 where there is one core. On the thread that made this.
+  /// Nanoseconds one way; 0 if there is only one core. For the thread that made this.
   double one_way_ns();
 
  private:

@@ -1,4 +1,4 @@
-// CUDA's runtime, linked statically: it looks for the driver when find_gpu is called, and nothing else here needs one.
+// CUDA's runtime, linked statically. It looks for the driver when find_gpu is called, and nothing else here needs one.
 // The library has a runtime of its own; both use a device's one primary context, so streams and pointers are the same.
 #include <cuda_runtime_api.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 tuttiResult_t checked(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return tuttiSuccess;
-  (void)cudaGetLastError();  // it is told once, here
+  (void)cudaGetLastError();  // cleared, because it is reported here and shall not be reported again
   gpu_fault() = std::string(what) + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")";
   return tuttiUnhandledCudaError;
 }
@@ -75,7 +75,7 @@ class CudaGpu final : public Gpu {
     return result;
   }
 
-  // Other ranks' threads go on with what they do meanwhile.
+  // The mode lets the threads of other ranks go on meanwhile.
   tuttiResult_t begin_capture(Stream stream) override {
     return checked(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal),
                    "cudaStreamBeginCapture");
@@ -100,7 +100,7 @@ class CudaGpu final : public Gpu {
   const int devices_;
 };
 
-/// Devices there are, or why none can be used.
+/// Returns how many devices there are; if none can be used, `why` says why.
 int count_devices(std::string* why) {
   int devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&devices);

@@ -25,8 +25,8 @@ std::int64_t spread(std::uint64_t bits, std::int64_t bound) {
   return static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(2 * bound + 1)) - bound;
 }
 
-/// Floating-point contributions, as integers. `turn` gives each rank another role at each element. Only so many ranks
-/// give anything but 0 to a sum that the largest sum is exact.
+/// A floating-point contribution, as an integer. `turn` gives each rank another role at each element. To a sum so few
+/// ranks contribute anything but 0 that the largest sum is exact.
 std::int64_t float_value(tuttiDataType_t type, Operation op, int rank, int ranks, std::size_t i) {
   const std::int64_t limit = exact_limit(type);
   const auto n = static_cast<std::int64_t>(ranks);
@@ -42,14 +42,15 @@ std::int64_t float_value(tuttiDataType_t type, Operation op, int rank, int ranks
     case Operation::kAvg: {
       const std::int64_t base = spread(mixed(i), std::min<std::int64_t>(3, (limit - 1) / n));
       if (turn % 2 == 1) return base - 1;
-      return turn + 1 < n ? base + 1 : base;  // pairs cancel: the sum is n times the base
+      return turn + 1 < n ? base + 1 : base;  // pairs cancel, so the sum is n times the base
     }
     default:
       return spread(noise(rank, i), std::min<std::int64_t>(limit, 1000));
   }
 }
 
-/// Integer contributions, arbitrary bits. For AND and OR each bit hangs on one rank alone, another at each element.
+/// An integer contribution of arbitrary bits. For AND and OR one rank alone decides each bit, another one at each
+/// element.
 std::uint64_t integer_value(Operation op, int rank, int ranks, std::size_t i) {
   if (op == Operation::kProd) return noise(rank, i) | 1;  // an even factor would soon make every product zero
   if (op != Operation::kBitAnd && op != Operation::kBitOr) return noise(rank, i);
@@ -101,7 +102,7 @@ std::int64_t average(std::int64_t sum, int ranks, const TypeName& type) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(wrapped) / static_cast<std::uint64_t>(ranks));
 }
 
-/// Contributions as numbers: booleans 0 or 1, floats as the integers that they are.
+/// A contribution as a number. Booleans are 0 or 1, floats the integers that they hold.
 std::int64_t value(const Reduction& reduction, int rank, int ranks, std::size_t i) {
   const TypeName& type = reduction.type;
   if (type.type == tuttiBool) return bool_value(reduction.op, rank, ranks, i) ? 1 : 0;

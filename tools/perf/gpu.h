@@ -1,4 +1,5 @@
-// What tutti-perf needs of a GPU's runtime beside the library: CUDA's (cuda_gpu.cc), none (no_gpu.cc), or a test's own.
+// What tutti-perf needs of a GPU's runtime besides the library. The runtime is CUDA's (cuda_gpu.cc), none (no_gpu.cc),
+// or a test's own.
 #pragma once
 
 #include <tutti/tutti.h>
@@ -20,42 +21,42 @@ class Gpu {
 
   virtual int devices() = 0;
   virtual std::string name(int device) = 0;
-  /// The calling thread's device from now on, which the process begins to use with it. May block.
+  /// Makes it the calling thread's device; the process begins to use it. May block.
   virtual tuttiResult_t use(int device) = 0;
-  /// Bytes of the thread's device that nobody has allocated.
+  /// How much memory of the thread's device nobody has allocated.
   virtual tuttiResult_t free_memory(std::size_t* bytes) = 0;
 
-  /// Without order to the default stream.
+  /// The stream and the default stream do not wait for each other.
   virtual tuttiResult_t create_stream(Stream* stream) = 0;
   virtual void destroy_stream(Stream stream) = 0;
-  /// Blocks until its work has ended.
+  /// Blocks until the work on the stream has ended.
   virtual tuttiResult_t synchronize(Stream stream) = 0;
-  /// Between host and device memory in any direction, in the order of the stream. Host memory stays as it is until
-  /// then.
+  /// Copies between host and device memory in any direction, in the order of the stream. Host memory stays as it is
+  /// until then.
   virtual tuttiResult_t copy(void* to, const void* from, std::size_t bytes, Stream stream) = 0;
-  /// Zeros, in the order of the stream.
+  /// Fills with zeros, in the order of the stream.
   virtual tuttiResult_t clear(void* memory, std::size_t bytes, Stream stream) = 0;
 
   virtual tuttiResult_t create_event(Event* event) = 0;
   virtual void destroy_event(Event event) = 0;
   virtual tuttiResult_t record(Event event, Stream stream) = 0;
-  /// Blocks until what it recorded last has come; at once if it recorded nothing.
+  /// Blocks until the stream has come to what the event recorded last; returns at once if it recorded nothing.
   virtual tuttiResult_t wait_for(Event event) = 0;
-  /// Of two that have come.
+  /// The time between two events that their stream has come to.
   virtual tuttiResult_t seconds_between(Event first, Event second, double* seconds) = 0;
 
-  /// What this thread puts on the stream from now on is kept instead of run.
+  /// What this thread puts on the stream from now on is captured instead of run.
   virtual tuttiResult_t begin_capture(Stream stream) = 0;
-  /// Ends it, whatever happened since: a graph that can be run, or an error and none.
+  /// Ends the capture, whatever has happened since. Gives a graph that can be run, or an error and no graph.
   virtual tuttiResult_t end_capture(Stream stream, Graph* graph) = 0;
   virtual tuttiResult_t run(Graph graph, Stream stream) = 0;
   virtual void destroy_graph(Graph graph) = 0;
 };
 
-/// The process's; nullptr: `why` says what is missing. The first call may take long. Any thread.
+/// The process's Gpu; if it is nullptr, `why` says what is missing. The first call may take long. Any thread.
 Gpu* find_gpu(std::string* why);
 
-/// The text of the calling thread's last failure of a Gpu; empty: there was none.
+/// The text of the calling thread's last failure of a Gpu; empty if there was none.
 std::string& gpu_fault();
 
 }  // namespace tutti::perf

@@ -59,9 +59,9 @@ class GpuBench::Events {
 
 struct GpuBench::Work {
   std::function<tuttiResult_t()> put;
-  int operations = 1;  ///< of one
+  int operations = 1;  ///< how many one put() has
 
-  /// How many are put between two looks whether the device keeps up.
+  /// So many put() come between two looks whether the device keeps up.
   int window() const { return std::max(kWindow / operations, 1); }
 };
 
@@ -82,7 +82,7 @@ std::string GpuBench::cause() const {
   return gpu_fault().empty() ? Bench::cause() : gpu_fault();
 }
 
-/// The library tells it of collectives.
+/// The library knows these of collectives only.
 tuttiResult_t GpuBench::name_paths(const Row& row, RowResult* result) {
   result->transport = result->algorithm = "N/A";
   if (row.collective.collective == Collective::kSendRecv) return tuttiSuccess;
@@ -94,7 +94,7 @@ bool GpuBench::allocate(std::size_t bytes) {
   tuttiResult_t code = open();
   if (code == tuttiSuccess) code = measure_copies();
   if (code == tuttiSuccess) code = take_memory(capacity);
-  // A device may wait for its running kernels while it allocates: nobody begins before all have their memory.
+  // Nobody begins before all have their memory, because a device may wait for its running kernels while it allocates.
   if (code == tuttiSuccess) code = tuttiBarrier(comm(), nullptr);
   if (code == tuttiSuccess) return true;
   if (text_.empty()) text_ = std::string("device ") + std::to_string(device_) + ": " + cause();
@@ -121,13 +121,14 @@ tuttiResult_t GpuBench::take_memory(std::size_t bytes) {
     return tuttiSystemError;
   }
   buffers_ = {send_, recv_};
-  // Once, while no kernel runs: what the device loads at its first copy is loaded then.
+  // This is done once while no kernel runs, so that the device loads then what it loads at its first copy.
   PERF_TRY(gpu_.clear(send_, bytes, cuda_));
   PERF_TRY(gpu_.clear(recv_, bytes, cuda_));
   return gpu_.synchronize(cuda_);
 }
 
-/// By the first rank of each device, while the others wait. Between hosts a device's number says nothing.
+/// The first rank of each device measures, while the others wait. With a launcher nothing is measured, because between
+/// hosts a device's number says nothing.
 tuttiResult_t GpuBench::measure_copies() {
   std::vector<double> mine(facts_.devices.size(), 0.0), all(mine.size(), 0.0);
   const auto at = static_cast<std::size_t>(device_);
@@ -160,12 +161,12 @@ tuttiResult_t GpuBench::measure_copy(double* rate) {
   return tuttiSuccess;
 }
 
-/// Ends all that is on the stream; the first error of what was.
+/// Waits for all that is on the stream, and returns its first error.
 tuttiResult_t GpuBench::settle() const {
   PERF_TRY(tuttiStreamSynchronize(stream_));
   PERF_TRY(gpu_.synchronize(cuda_));
   if (options().gpu.graph_calls == 0) return tuttiSuccess;
-  tuttiResult_t replayed = tuttiSuccess;  // of a graph the stream knows nothing
+  tuttiResult_t replayed = tuttiSuccess;  // asked for, because tuttiStreamSynchronize() does not know of graphs
   PERF_TRY(tuttiCommGetAsyncError(comm(), &replayed));
   return replayed;
 }
@@ -181,7 +182,7 @@ tuttiResult_t GpuBench::try_once(const Row& row, const Call& call, const Check& 
   const Buffers host{host_send_.data(), host_recv_.data()};
   const std::size_t sent = row.send_count * row.type.bytes, received = row.recv_count * row.type.bytes;
   const Buffers bound = call.bind(buffers_, in_place);
-  if (options().gpu.graph_calls > 0) {  // nothing is set up for the first time while it is captured
+  if (options().gpu.graph_calls > 0) {  // one call runs first, because a captured one must not have to set up things
     PERF_TRY(call.make(bound, stream_));
     PERF_TRY(settle());
   }
@@ -197,7 +198,8 @@ tuttiResult_t GpuBench::try_once(const Row& row, const Call& call, const Check& 
   return tuttiSuccess;
 }
 
-/// The call as it will be timed; a graph of it twice if the second time gives the same.
+/// Makes the call in the way in which it will be timed. A graph runs twice if the second time gives the same result
+/// (`again`).
 tuttiResult_t GpuBench::make_once(const Call& call, const Buffers& bound, bool again) {
   if (options().isolated) return call.make(bound);
   if (options().gpu.graph_calls == 0) {
@@ -210,7 +212,7 @@ tuttiResult_t GpuBench::make_once(const Call& call, const Buffers& bound, bool a
   return settle();
 }
 
-/// All ranks capture while nothing of theirs runs.
+/// All ranks capture at the same time, while nothing of theirs runs.
 tuttiResult_t GpuBench::capture(const Call& call, const Buffers& bound, int calls, Graph* graph) {
   PERF_TRY(tuttiBarrier(comm(), nullptr));
   PERF_TRY(gpu_.begin_capture(cuda_));
@@ -245,7 +247,7 @@ tuttiResult_t GpuBench::take_times(const Call& call, const Buffers& bound, Timin
   return tuttiSuccess;
 }
 
-/// A function of the slowest rank's probe, so that all ranks do the same.
+/// The number follows from the slowest rank's probe, so that it is the same on all ranks.
 tuttiResult_t GpuBench::choose_repeats(const Work& work, int* repeats) {
   for (int i = 0; i < options().warmups; i += work.operations) PERF_TRY(work.put());
   PERF_TRY(settle());
@@ -258,10 +260,11 @@ tuttiResult_t GpuBench::choose_repeats(const Work& work, int* repeats) {
   return tuttiSuccess;
 }
 
-/// The host stays at most two windows ahead: a full queue of launches could keep out the rank that it waits for.
+/// The host stays at most two windows ahead, because a full queue of launches could keep out a rank that its kernels
+/// wait for.
 tuttiResult_t GpuBench::run_series(const Work& work, int repeats, double* seconds) {
   Events events(gpu_);
-  PERF_TRY(events.make(4));  // begin, end, and those of the windows
+  PERF_TRY(events.make(4));  // for begin, end and two windows
   PERF_TRY(tuttiBarrier(comm(), nullptr));
   PERF_TRY(work.put());
   PERF_TRY(gpu_.record(events[0], cuda_));
@@ -301,7 +304,7 @@ tuttiResult_t GpuBench::run_singly(const Work& work, int repeats, std::vector<do
   return tuttiSuccess;
 }
 
-/// Of the device that has to move the most, at its own rate.
+/// The floor is that of the device that needs longest to move its bytes at its own rate.
 tuttiResult_t GpuBench::find_floor(const Row& row, const Call& call, bool in_place, double* seconds) {
   std::vector<double> mine(facts_.devices.size(), 0.0), all(mine.size(), 0.0);
   mine[static_cast<std::size_t>(device_)] = static_cast<double>(call.moves(in_place) * row.type.bytes);

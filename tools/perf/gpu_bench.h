@@ -1,11 +1,11 @@
 // One rank's part of the benchmark on device buffers (-g).
 //
-// Method. Each rank has a CUDA stream, and calls are put there back to back. Time is what CUDA events on the rank's
-// stream tell: between the end of an untimed operation, which brings the ranks together, and that of the last. With
-// --cudagraph N the same for replays of a graph of N captured calls, times divided by N. Minimum and percentiles come
-// from a second series with an event after each operation (or replay). With -z 1 calls block, and the host's clock is
-// around each. The floor is what the bytes alone would take: those that the ranks of a device must read and write, by
-// the rate at which it copies between two of its buffers, measured when the run begins.
+// Method. Each rank has a CUDA stream, and calls are put there back to back. Time is measured by CUDA events on the
+// rank's stream, from the end of an untimed operation, which brings the ranks together, to the end of the last. With
+// --cudagraph N a graph of N captured calls is replayed instead, and times are divided by N. Minimum and percentiles
+// come from a second series with an event after each operation (or replay). With -z 1 calls block, and the host's clock
+// measures each. The floor is the time that the bytes alone would take: those that the ranks of a device must read and
+// write, divided by the rate at which it copies between two of its buffers, which is measured when the run begins.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ namespace tutti::perf {
 struct GpuFacts {
   struct Device {
     std::string name;
-    double copy_rate = 0;  ///< bytes a second, read and written; 0: not known
+    double copy_rate = 0;  ///< bytes read and written a second; 0 if not known
   };
   std::vector<Device> devices;
 };
@@ -64,9 +64,9 @@ class GpuBench final : public Bench {
   Gpu::Stream cuda_ = nullptr;
   tuttiStream_t stream_ = nullptr;
   std::byte *send_ = nullptr, *recv_ = nullptr;
-  Mapping host_send_, host_recv_;  ///< what is checked
+  Mapping host_send_, host_recv_;  ///< host memory in which data is made and checked
   GpuFacts facts_;
-  std::string refusal_;  ///< of a capture
+  std::string refusal_;  ///< why a capture was refused
 };
 
 }  // namespace tutti::perf

@@ -8,7 +8,7 @@
 namespace tutti::perf {
 
 void declare_gpu(CLI::App* app, GpuOptions* gpu);
-/// Once all other options are set.
+/// Called once all other options are set.
 void check_gpu(const CLI::App& app, const Options& options);
 
 }  // namespace tutti::perf

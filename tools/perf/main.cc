@@ -21,7 +21,7 @@ namespace {
 
 using namespace tutti::perf;
 
-/// Sizes that come to the same count of elements give one row.
+/// If several sizes give the same count of elements, there is one row for them.
 void add_rows(const Options& options, const TypeName& type, Operation op, int root, int ranks, std::vector<Row>* rows) {
   bool first = true;
   for (const std::size_t size : sizes_of(options)) {
@@ -83,7 +83,8 @@ int fail(int rank, const std::string& text) {
   return kFailed;
 }
 
-/// Pairs that this version does not offer are left out of a list; asked for alone they are an error.
+/// Pairs of type and operation that this version does not offer are left out of a list. Asked for alone, they are an
+/// error.
 bool may_skip(tuttiResult_t code, const Options& options) {
   return code == tuttiUnsupported && (options.every_pair || options.types.size() * options.ops.size() > 1);
 }
@@ -106,7 +107,7 @@ int run_rows(Bench* bench, const std::vector<Row>& rows, const Options& options,
   return right ? 0 : kFailedInOrder;
 }
 
-/// Rank 0 reports.
+/// Measures the rows; rank 0 reports.
 int run_table(Bench* bench, const std::vector<Row>& rows, const Options& options, int rank, Report report) {
   if (rank != 0) return run_rows(bench, rows, options, rank, nullptr);
   report.begin();
@@ -149,12 +150,12 @@ int run_rank(const Options& options, tuttiComm_t comm, int rank, int ranks, cons
     if (!bench.allocate(bytes)) return fail(rank, bench.text());
     return run_table(&bench, rows, options, rank, Report(options, ranks, ranks_are, nullptr));
   }
-  GpuBench bench(comm, rank, ranks, options, *find_gpu(&text));  // there is one: the rank uses it
+  GpuBench bench(comm, rank, ranks, options, *find_gpu(&text));  // not nullptr, because the rank uses it already
   if (!bench.allocate(bytes)) return fail(rank, bench.text());
   return run_table(&bench, rows, options, rank, Report(options, ranks, ranks_are, &bench.facts()));
 }
 
-/// Each library has buffers of its own.
+/// Checks that the memory is enough, for buffers of each library, and compares.
 int start_comparison(const Options& options, int ranks) {
   std::string text;
   if (ranks > tutti::peers::kMostRanks)
@@ -164,7 +165,7 @@ int start_comparison(const Options& options, int ranks) {
   return compare(options, ranks, rows_of(options, ranks));
 }
 
-/// With -g: whether there are so many devices.
+/// Whether there are as many devices as -g asks for.
 bool has_devices(const Options& options, std::string* text) {
   if (options.gpu.devices == 0) return true;
   std::string why;
@@ -211,11 +212,12 @@ int main(int argc, char** argv) {
   Options options;
   const Parsed parsed = parse_options(argc, argv, &options);
   if (parsed.stop) return parsed.code;
-  // Before the library reads its settings; ranks started here inherit them.
+  // These are set before the library reads its settings; ranks started here inherit them.
   if (!options.algorithm.empty()) setenv("TUTTI_ALGO", options.algorithm.c_str(), 1);
   if (!options.transport.empty()) setenv("TUTTI_TRANSPORT", options.transport.c_str(), 1);
   if (options.gpu.devices > 0) {
-    // Streams of ranks that share a device must not share a queue of launches: one would wait after another's.
+    // Streams of ranks that share a device must not share a queue of launches, or one's launch would wait for
+    // another's.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   }
   if (options.list_settings) {

@@ -12,8 +12,8 @@ class Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  /// In place of what it had; touched, because the first touch of a page is not what is measured. `registered`: local
-  /// peers may read it directly. False: there is no memory.
+  /// Gets new memory in place of what it had, and touches it, because the first touch of a page is not what is
+  /// measured. If `registered`, local peers may read it directly. Returns false if there is no memory.
   bool map(std::size_t bytes, bool registered);
   std::byte* data() const { return data_; }
 

@@ -10,7 +10,7 @@
 namespace tutti::perf {
 namespace {
 
-constexpr double kLoopSeconds = 0.1;       // length of a timed loop where -n does not say
+constexpr double kLoopSeconds = 0.1;       // length of a timed loop if -n does not say
 constexpr double kOneLoopSeconds = 20e-6;  // an operation this long hides the reading of the clock
 constexpr int kMinIterations = 5;
 constexpr int kMaxIterations = 100000;
@@ -93,7 +93,7 @@ tuttiResult_t Bench::try_once(const Row&, const Call& call, const Check& check, 
 
 double Bench::now() const { return seconds_on(options_.cpu_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC); }
 
-/// Iterations are a function of the slowest rank's probe, so that all ranks do the same.
+/// The number follows from the slowest rank's probe, so that it is the same on all ranks.
 tuttiResult_t Bench::agree_on_iterations(const Call& call, const Buffers& bound, int* iterations, bool* one_loop) {
   for (int i = 0; i < options_.warmups; ++i) PERF_TRY(call.make(bound));
   constexpr int kProbes = 3;
@@ -111,7 +111,8 @@ int Bench::repeats_for(double seconds) {
   return static_cast<int>(std::clamp<double>(kLoopSeconds / seconds, kMinIterations, kMaxIterations));
 }
 
-/// One untimed operation, a barrier, the loop. With -z 1 each operation has a barrier before it, outside its time.
+/// Runs one untimed operation, a barrier, and the loop. With -z 1 there is a barrier before each operation, which is
+/// not timed.
 tuttiResult_t Bench::run_loop(const Call& call, const Buffers& bound, int iterations, bool sampling, double* average) {
   samples_.clear();
   samples_.reserve(std::min<std::size_t>(static_cast<std::size_t>(iterations), kMaxSamples));
@@ -167,7 +168,7 @@ void Bench::summarise(std::vector<double> samples, Timing* timing) {
   timing->p99 = percentile(samples, 0.99);
 }
 
-/// The ranks' figures become one on every rank.
+/// Joins the ranks' figures into one, on every rank.
 tuttiResult_t Bench::join(Timing* timing) const {
   static_assert(sizeof(Timing) == 4 * sizeof(double));
   Timing joined;

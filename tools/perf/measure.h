@@ -1,9 +1,10 @@
-// One rank's part of the benchmark: checks a row, measures it, and brings the ranks' figures together.
+// One rank's part of the benchmark: checks a row, measures it, and joins the ranks' figures.
 //
-// Method. Time is that of nccl-tests: warm-ups, one untimed operation, a barrier, `iterations` operations back to back,
-// elapsed time / iterations. Minimum and percentiles come from single operations, clocked one by one: in the same loop
-// where an operation takes 20 us or more, in a loop of its own below, so that reading the clock (about 25 ns, which the
-// samples contain) does not slow down what is reported as time. Each rank's figures are then joined by -a.
+// Method. Time is measured as in nccl-tests: warm-ups, one untimed operation, a barrier, `iterations` operations back
+// to back; the time is the elapsed time divided by `iterations`. Minimum and percentiles come from operations that are
+// timed one by one. If an operation takes 20 us or more, that is done in the same loop, else in another one, so that
+// reading the clock (about 25 ns, which the samples contain) does not slow down what is reported as time. The ranks'
+// figures then become one, as -a says.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ struct Timing {
 
 struct Direction {
   Timing timing;
-  double floor = 0;                    ///< seconds that the bytes alone take; 0: not known
-  std::optional<std::uint64_t> wrong;  ///< of all ranks; nothing: not checked
+  double floor = 0;                    ///< seconds that the bytes alone take; 0 if not known
+  std::optional<std::uint64_t> wrong;  ///< wrong elements of all ranks; nullopt if not checked
 };
 
 struct RowResult {
@@ -36,48 +37,49 @@ struct RowResult {
   std::string transport, algorithm;
 };
 
-/// Wrong elements of all ranks, both directions.
+/// How many elements are wrong, of all ranks, out of place and in place.
 std::uint64_t wrong_of(const RowResult& result);
 
-/// On host buffers; what is otherwise on others is virtual.
+/// The benchmark on host buffers. What other buffers do differently is virtual.
 class Bench {
  public:
-  /// Borrows `comm` and `options`. allocate() before the first row.
+  /// Borrows `comm` and `options`. allocate() must be called before the first row.
   Bench(tuttiComm_t comm, int rank, int ranks, const Options& options);
   virtual ~Bench() = default;
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
-  /// Memory for the largest row. False: not enough; text() says so.
+  /// Allocates memory for the largest row. Returns false if there is not enough; text() says so.
   virtual bool allocate(std::size_t bytes);
   /// Collective: all ranks measure the same row. On failure text() says what happened.
   tuttiResult_t run(const Row& row, RowResult* result);
   const std::string& text() const { return text_; }
 
  protected:
-  /// One checked call: fills the buffers, makes it, counts this rank's wrong elements.
+  /// Makes one checked call: fills the buffers, calls, counts this rank's wrong elements.
   virtual tuttiResult_t try_once(const Row& row, const Call& call, const Check& check, bool in_place,
                                  std::uint64_t* wrong);
-  /// Zeros stay zeros under every operation that is repeated in place: no overflow, no slow denormals.
+  /// Fills the buffers with zeros. They stay zeros under every operation that is repeated in place, so that nothing
+  /// overflows and no denormals slow it down.
   virtual tuttiResult_t clear(const Row& row);
-  /// This rank's times.
+  /// Measures this rank's times.
   virtual tuttiResult_t take_times(const Call& call, const Buffers& bound, Timing* timing);
-  /// Collective: seconds that moving the bytes takes at least.
+  /// Collective: finds how many seconds moving the bytes takes at least.
   virtual tuttiResult_t find_floor(const Row& row, const Call& call, bool in_place, double* seconds);
   virtual tuttiResult_t name_paths(const Row& row, RowResult* result);
   /// Why a call failed.
   virtual std::string cause() const;
 
-  /// How often something that takes `seconds` is done where -n does not say.
+  /// How often something that takes `seconds` is repeated if -n does not say.
   static int repeats_for(double seconds);
-  /// Of at least one sample.
+  /// There must be at least one sample.
   static void summarise(std::vector<double> samples, Timing* timing);
 
   tuttiComm_t comm() const { return comm_; }
   int rank() const { return rank_; }
   const Options& options() const { return options_; }
   std::string text_;
-  Buffers buffers_;  ///< of the calls
+  Buffers buffers_;  ///< those of the calls
 
  private:
   tuttiResult_t run_directions(const Row& row, RowResult* result);

@@ -19,13 +19,13 @@ struct TypeName {
 };
 std::span<const TypeName> type_names();
 
-/// The built-in operations have the numbers of tuttiRedOp_t; the last two are made for the row that measures them.
+/// The built-in operations have the numbers of tuttiRedOp_t; the last two are created for the row that measures them.
 enum class Operation { kSum, kProd, kMax, kMin, kAvg, kBitAnd, kBitOr, kBitXor, kMulSum, kCustom };
 
 struct OpName {
   Operation op;
   const char* name;
-  bool in_all;  ///< whether "all" means it too
+  bool in_all;  ///< whether "all" includes it
 };
 std::span<const OpName> op_names();
 
@@ -64,10 +64,10 @@ const CollectiveName* find_collective(const std::string& name);
 /// Whether tutti.h defines the operation for the type (no bitwise operations on floats, no average of booleans).
 bool is_defined(Operation op, const TypeName& type);
 
-/// "8", "64K", "1.5M", "2G": powers of 1024, decimals allowed; nothing when the text is not a size.
+/// Reads "8", "64K", "1.5M", "2G" (powers of 1024, decimals allowed). Returns nullopt if the text is not a size.
 std::optional<std::size_t> parse_size(const std::string& text);
 
-/// 1536 -> "1.5K".
+/// Writes 1536 as "1.5K".
 std::string size_text(std::size_t bytes);
 
 }  // namespace tutti::perf

@@ -1,4 +1,4 @@
-// In place of cuda_gpu.cc where there was no CUDA compiler.
+// This is built in place of cuda_gpu.cc if there is no CUDA compiler.
 #include "gpu.h"
 
 namespace tutti::perf {

@@ -34,7 +34,7 @@ std::uint64_t encode(std::int64_t value, FloatFormat format) {
   if (value == 0) return 0;
   const std::uint64_t magnitude = static_cast<std::uint64_t>(value < 0 ? -value : value);
   const int exponent = std::bit_width(magnitude) - 1;
-  const std::uint64_t below_top = magnitude ^ (1ULL << exponent);  // 0 where the exponent exceeds the mantissa's bits
+  const std::uint64_t below_top = magnitude ^ (1ULL << exponent);  // 0 if the exponent exceeds the mantissa's bits
   const std::uint64_t fraction = below_top << std::max(format.mantissa_bits - exponent, 0);
   const std::uint64_t sign = value < 0 ? 1 : 0;
   return sign << (format.exponent_bits + format.mantissa_bits) |

@@ -13,7 +13,7 @@
 namespace tutti::perf {
 namespace {
 
-/// The options as typed; turned into Options once all of them are there.
+/// The options as typed. They are turned into Options once all of them are there.
 struct Typed {
   std::string collective, min_bytes = "8", max_bytes = "64M", step_bytes, op = "sum", type = "float", root = "0", wire,
                           compare;
@@ -183,7 +183,7 @@ void set_options(const CLI::App& app, const Typed& typed, Options* options) {
 }
 
 void declare(CLI::App* app, Typed* typed, Options* options) {
-  app->option_defaults()->take_last();  // a script may add to a command line
+  app->option_defaults()->take_last();  // so that a script may add options to a command line that has them already
   app->add_option("collective", typed->collective, joined_names(collective_names()));
   app->add_option("-b,--minbytes", typed->min_bytes, "smallest size (K, M, G: powers of 1024; default 8)");
   app->add_option("-e,--maxbytes", typed->max_bytes, "largest size (default 64M)");

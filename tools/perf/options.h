@@ -12,55 +12,55 @@ namespace tutti::perf {
 /// How the ranks' times become one figure, with nccl-tests' numbers.
 enum class Average { kRank0 = 0, kMean = 1, kMin = 2, kMax = 3 };
 
-/// --compare.
+/// The options of --compare.
 struct Compare {
-  std::vector<std::string> peers;  ///< names; empty: no comparison
+  std::vector<std::string> peers;  ///< names; empty if nothing is compared
   int rounds = 4;
   int pairs = 4;        ///< of each size and peer in a round
-  double block_ms = 4;  ///< a block's length, at least one operation a root
-  std::string folder;   ///< of the contestants' programs; empty: the build's
+  double block_ms = 4;  ///< a block's length; it has at least one operation for each root
+  std::string folder;   ///< where the contestants' programs are; empty means the build's folder
 };
 
-/// -g.
+/// The options of -g.
 struct GpuOptions {
-  int devices = 0;      ///< 0: host buffers
-  int ranks_each = 1;   ///< threads on each device, where --ranks does not say
-  int graph_calls = 0;  ///< operations of a captured graph; 0: none is captured
+  int devices = 0;      ///< 0 means host buffers
+  int ranks_each = 1;   ///< threads on each device if --ranks does not say
+  int graph_calls = 0;  ///< operations in a captured graph; 0 if none is captured
 };
 
 struct Options {
   CollectiveName collective{};
   std::size_t min_bytes = 8;
   std::size_t max_bytes = 64ULL << 20;
-  std::size_t step_bytes = 0;  ///< 0: by factor
+  std::size_t step_bytes = 0;  ///< 0 means that sizes grow by step_factor
   double step_factor = 2;
-  int iterations = 0;  ///< 0: as many as fit a fixed time, at least 5
+  int iterations = 0;  ///< 0 means as many as fit a fixed time, at least 5
   int warmups = 5;
   int checks = 1;
   std::vector<Operation> ops{Operation::kSum};
   std::vector<tuttiDataType_t> types{tuttiFloat32};
-  bool every_pair = false;  ///< a list or "all" was given: pairs that are not defined are left out silently
+  bool every_pair = false;  ///< a list or "all" was given, so pairs that are not defined are left out silently
   std::vector<int> roots{0};
   bool all_roots = false;
-  bool isolated = false;  ///< -z 1: a barrier before each operation, only the operation is timed
+  bool isolated = false;  ///< -z 1: there is a barrier before each operation, which is not timed
   bool cpu_time = false;
   Average average = Average::kMean;
-  double timeout_seconds = -1;              ///< < 0: the library's setting
-  tuttiDataType_t wire = tuttiDataTypeMax;  ///< what float32 travels as where it is reduced; tuttiDataTypeMax: itself
+  double timeout_seconds = -1;              ///< below 0 it is the library's setting
+  tuttiDataType_t wire = tuttiDataTypeMax;  ///< the wire type of reductions of float32; tuttiDataTypeMax if none is set
   bool deterministic = false;
   bool registered = false;  ///< -R 1: buffers from tuttiMemAlloc
   std::string json_path;
-  std::string algorithm;  ///< empty: the setting in force
+  std::string algorithm;  ///< empty means the setting in force; so does an empty transport
   std::string transport;
-  int ranks = 0;  ///< 0: one a core, or the launcher's
+  int ranks = 0;  ///< 0 means one for each core, or those of the launcher
   bool threads = false;
   Compare compare;
   GpuOptions gpu;
-  bool sweep = false;             ///< every algorithm at every size instead of the chosen one
-  bool every_collective = false;  ///< of a sweep
-  bool overlap = false;           ///< operations on a stream beside the caller's own computing
+  bool sweep = false;             ///< measures every algorithm at every size instead of the chosen one
+  bool every_collective = false;  ///< the sweep is over all collectives
+  bool overlap = false;           ///< measures operations on a stream while the caller computes
   bool list_settings = false;
-  std::string secret_file;  ///< --make-secret: to be made
+  std::string secret_file;  ///< --make-secret: the file to be made
 
   // Set by the program for the ranks that it starts, not by users.
   int child_rank = -1;
@@ -71,7 +71,7 @@ struct Options {
 /// Exit codes of the program.
 inline constexpr int kFailed = 1;      ///< a wrong result or an error
 inline constexpr int kBadOptions = 2;  ///< found before anything is measured
-/// Inside the program: kFailed, but all ranks got to the end and leave the communicator in order.
+/// Inside the program this means kFailed, but all ranks have come to the end and leave the communicator in order.
 inline constexpr int kFailedInOrder = 3;
 
 /// What to do after parsing.
@@ -82,7 +82,7 @@ struct Parsed {
 
 Parsed parse_options(int argc, char** argv, Options* options);
 
-/// The sizes asked for, ascending.
+/// The sizes that were asked for, ascending.
 std::vector<std::size_t> sizes_of(const Options& options);
 
 }  // namespace tutti::perf

@@ -17,10 +17,10 @@ namespace tutti::perf {
 namespace {
 
 constexpr int kTurns = 9;
-constexpr double kTurnSeconds = 0.01;  // of operations alone, where -n does not say
+constexpr double kTurnSeconds = 0.01;  // length of a turn of operations alone if -n does not say
 constexpr int kMaxOverlapIterations = 1000;
 
-/// Work in registers: what it takes does not depend on who uses the memory.
+/// Works in registers, so that its time does not depend on who uses the memory.
 void compute(std::uint64_t rounds) {
   std::uint64_t value = 1;
   for (std::uint64_t i = 0; i < rounds; ++i) {
@@ -29,7 +29,7 @@ void compute(std::uint64_t rounds) {
   }
 }
 
-/// Rounds that take as long as `seconds` on an undisturbed core.
+/// How many rounds take `seconds` on an undisturbed core.
 std::uint64_t rounds_for(double seconds) {
   constexpr std::uint64_t kRounds = 100000;
   double fastest = 1;
@@ -56,7 +56,7 @@ class Overlap {
   tuttiResult_t run(const Row& row, OverlapRow* result);
 
  private:
-  /// Seconds of one turn, each a mean of its operations.
+  /// The times of one turn in seconds, each the mean of its operations.
   struct Turn {
     double operation = 0, computation = 0, both = 0, beside = 0;
   };
@@ -80,7 +80,8 @@ tuttiResult_t Overlap::open(std::size_t bytes) {
   return tuttiStreamCreate(&stream_);
 }
 
-/// `rounds` of computing between the call and the wait for its end; how long these took goes to `beside`.
+/// Runs operations, with `rounds` of computing between each call and the wait for its end. `beside` becomes the time
+/// that the computing took.
 tuttiResult_t Overlap::operate(const Call& call, const Buffers& bound, std::uint64_t rounds, double* seconds,
                                double* beside) {
   PERF_TRY(tuttiBarrier(comm_, nullptr));
@@ -109,7 +110,7 @@ tuttiResult_t Overlap::take_turn(const Call& call, const Buffers& bound, std::ui
   return operate(call, bound, rounds, &turn->both, &turn->beside);
 }
 
-/// As many operations as fit a turn, the same on all ranks, and how long one takes.
+/// Finds how many operations fit a turn, the same number on all ranks, and how long one takes.
 tuttiResult_t Overlap::choose_iterations(const Call& call, const Buffers& bound, double* seconds) {
   iterations_ = 3;
   double mine = 0, slowest = 0;

@@ -10,13 +10,13 @@
 namespace tutti::perf {
 namespace {
 
-// A malloc that keeps its memory: else who allocates temporary buffers pays a page fault for every 4 KiB of them.
-// For all alike.
+// These make malloc keep its memory. Otherwise a library that allocates temporary buffers pays a page fault for every
+// 4 KiB of them. They are the same for all libraries.
 const std::vector<std::string> kForAll{"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=17179869184"};
 
 const Peer kTutti{"tutti", "tutti", "TUTTI_BENCH=ON", {}, {}, {}, {}};
 
-// docs/measuring.md ("The peers' settings") holds what else was tried.
+// docs/measuring.md ("The peers' settings") says what else was tried.
 const std::array<Peer, 6> kPeers{{
     {"openmpi",
      "openmpi",
@@ -52,7 +52,7 @@ bool is_on_path(const std::string& program) {
   return false;
 }
 
-/// What users set stays.
+/// Adds the settings that the user has not set.
 void add_unset(const std::vector<std::string>& settings, std::vector<std::string>* command) {
   for (const std::string& setting : settings) {
     if (std::getenv(setting.substr(0, setting.find('=')).c_str()) == nullptr) command->push_back(setting);

@@ -24,7 +24,7 @@ namespace tutti::perf {
 namespace {
 
 constexpr int kExecFailed = 127;
-constexpr auto kGrace = std::chrono::seconds(3);  // for survivors to print the cause that the library tells them
+constexpr auto kGrace = std::chrono::seconds(3);  // so long survivors have to print the cause that they hear of
 
 struct Child {
   pid_t pid = -1;
@@ -47,7 +47,8 @@ int fail_join(int rank, tuttiResult_t code) {
   return kFailed;
 }
 
-/// With -g, before the rank joins: the library offers device buffers where a device is in use. 0 or the exit code.
+/// With -g, makes the rank use its device before it joins, because the library offers device buffers only if a device
+/// is in use then. Returns 0 or the exit code.
 int take_device(const Options& options, int rank) {
   if (options.gpu.devices == 0) return 0;
   std::string why;
@@ -58,7 +59,8 @@ int take_device(const Options& options, int rank) {
   return kFailed;
 }
 
-/// Destroy is collective; a failure in the middle may be one rank's alone.
+/// After a failure in the middle the rank aborts, because destroying is collective, and the failure may be this rank's
+/// alone.
 int leave(tuttiComm_t comm, int code) {
   if (code == kFailed) {
     tuttiCommAbort(comm);
@@ -70,7 +72,8 @@ int leave(tuttiComm_t comm, int code) {
   return 1;
 }
 
-/// A pipe whose read end children inherit, holding the unique id once a child: never in arguments or environment.
+/// Makes a pipe that holds the unique id and whose read end a child inherits, so that the id is never in arguments or
+/// environment.
 bool make_id_pipe(const tuttiUniqueId& id, int ends[2]) {
   if (pipe2(ends, O_CLOEXEC) != 0) return false;
   return write(ends[1], id.internal, sizeof id.internal) == static_cast<ssize_t>(sizeof id.internal);
@@ -120,7 +123,7 @@ void kill_running(const std::vector<Child>& children, int signal) {
   }
 }
 
-/// Waits for one child, at most until `deadline` (the epoch: for ever). False at the deadline.
+/// Waits for one child until `deadline`, or for ever if that is the epoch. Returns false at the deadline.
 bool wait_for_one(std::vector<Child>& children, std::chrono::steady_clock::time_point deadline, int* code) {
   const bool forever = deadline == std::chrono::steady_clock::time_point{};
   int status = 0;
@@ -138,7 +141,7 @@ bool wait_for_one(std::vector<Child>& children, std::chrono::steady_clock::time_
   return true;
 }
 
-/// The first failure starts the clock of the others.
+/// After the first failure the others have kGrace to end.
 int wait_for_all(std::vector<Child>& children) {
   int result = 0;
   std::chrono::steady_clock::time_point deadline{};
@@ -223,7 +226,7 @@ int run_child(const Options& options, const RankBody& body) {
 }
 
 namespace {
-/// One of run_threads.
+/// Runs one rank of run_threads().
 int run_thread(int rank, int ranks, const tuttiUniqueId& id, const Options& options, const RankBody& body) {
   if (const int failed = take_device(options, rank); failed != 0) return failed;
   const tuttiConfig_t config = config_of(options);
@@ -235,14 +238,14 @@ int run_thread(int rank, int ranks, const tuttiUniqueId& id, const Options& opti
 }  // namespace
 
 int run_threads(int ranks, const Options& options, const RankBody& body) {
-  // Before any of them joins, so that none waits for one whose device does not start.
+  // The devices are started before any rank joins, so that none waits for a rank whose device does not start.
   for (int rank = 0; rank < std::min(ranks, options.gpu.devices); ++rank) {
     if (const int failed = take_device(options, rank); failed != 0) return failed;
   }
   tuttiUniqueId id;
   const tuttiResult_t made = tuttiGetUniqueId(&id);
   if (made != tuttiSuccess) return fail_join(0, made);
-  std::atomic<int> result = 0;  // the threads' joins order it: relaxed would do
+  std::atomic<int> result = 0;  // the joins of the threads give the order, so relaxed would do
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {

@@ -149,7 +149,7 @@ bool Report::end() const {
   return written && wrong == 0;
 }
 
-/// Under another name first: a reader of the path sees all of it or nothing.
+/// The file is written under another name first, so that a reader of the path sees all of it or nothing.
 bool write_whole(const std::string& path, const std::string& text) {
   const std::string partial = path + ".part";
   std::FILE* file = std::fopen(partial.c_str(), "w");

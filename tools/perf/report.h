@@ -13,15 +13,16 @@ namespace tutti::perf {
 
 class Report {
  public:
-  /// Borrows `gpus`, nullptr on host buffers.
+  /// Borrows `gpus`, which is nullptr on host buffers.
   Report(const Options& options, int ranks, const char* ranks_are, const GpuFacts* gpus);
 
   void begin() const;
-  /// On stderr when it is a terminal: what is being measured now.
+  /// If stderr is a terminal, shows there what is being measured now.
   void progress(const Row& row, std::size_t index, std::size_t rows) const;
   void note(const std::string& text) const;
   void add(RowResult result);
-  /// Footer and JSON file. False: an element was wrong or the file could not be written.
+  /// Prints the footer and writes the JSON file. Returns false if an element was wrong or the file could not be
+  /// written.
   bool end() const;
 
  private:
@@ -39,7 +40,8 @@ class Report {
 /// Microseconds with three or four significant figures, in seven columns.
 std::string time_text(double seconds);
 
-/// A file that has all of the text or, if it cannot be written, is as it was: then false, told on stderr.
+/// Writes all of the text into the file. If that fails, leaves the file as it was, reports it on stderr and returns
+/// false.
 bool write_whole(const std::string& path, const std::string& text);
 
 /// Every setting: name, value in force, default, meaning.

@@ -1,4 +1,5 @@
-// The JSON report, and facts of the machine that it and the table's header carry. Never the environment.
+// The JSON report, and the facts of the machine that it and the table's header show. They never include the
+// environment.
 #pragma once
 
 #include <string>
@@ -11,19 +12,19 @@
 
 namespace tutti::perf {
 
-/// "sum", or "none" where nothing is reduced.
+/// The operation's name, such as "sum", or "none" if nothing is reduced.
 const char* op_text(const Row& row);
 
-/// GB/s, mean over rows and directions that move bytes.
+/// In GB/s, the mean over rows and directions that move bytes.
 double average_bus_bandwidth(const std::vector<RowResult>& results, int ranks);
 
-/// Whose clock tells the times of device buffers.
+/// Says whose clock measures the times of device buffers.
 std::string times_text(const Options& options);
 
-/// One line: host, processor, cores.
+/// One line with host, processor and cores.
 std::string machine_text();
 
-/// The whole file: of rows, or of a sweep.
+/// The whole file, for rows or for a sweep.
 std::string json_text(const Options& options, int ranks, const char* ranks_are, const std::vector<RowResult>& results,
                       const GpuFacts* gpus);
 std::string json_text(const Options& options, int ranks, const char* ranks_are, const std::vector<SweepRow>& cells);

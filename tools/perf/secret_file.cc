@@ -24,7 +24,7 @@ bool make_secret_file(const std::string& path, std::string* text) {
   line += '\n';
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) return failed("create");
-  errno = ENOSPC;  // a part is written where there is no room for the rest
+  errno = ENOSPC;  // the reason if only a part is written, for which write() sets no errno
   const bool written = write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
   if (written && fsync(file) == 0 && close(file) == 0) return true;
   failed("write");

@@ -19,7 +19,7 @@ namespace tutti::perf {
 namespace {
 
 constexpr int kSweepTurns = 7;
-constexpr double kBlockSeconds = 0.01;  // where -n does not say
+constexpr double kBlockSeconds = 0.01;  // if -n does not say
 constexpr int kMaxSweepIterations = 20000;
 
 /// A communicator that runs one algorithm.
@@ -27,11 +27,11 @@ struct SweepContender {
   std::string name;
   tuttiComm_t comm = nullptr;
   int iterations = 1;
-  std::vector<double> seconds;  ///< an operation, by turn
+  std::vector<double> seconds;  ///< by turn, the time of an operation
 };
 
-/// A row's call; where it has a root, each rank's in turn: with the same one each time, algorithms whose last rank is
-/// late look fast, because the first ranks are some calls ahead.
+/// A row's calls. If it has a root, each rank is the root in turn: with the same root each time, algorithms whose last
+/// rank is late would look fast, because the first ranks would be some calls ahead.
 class Calls {
  public:
   Calls(const Row& row, tuttiRedOp_t op, int rank, int ranks, tuttiComm_t comm, const Buffers& buffers)
@@ -49,7 +49,7 @@ class Calls {
     const std::size_t at = turn_++ % calls_.size();
     return calls_[at].make(bound_[at]);
   }
-  /// So many calls, that each root is as often.
+  /// At least `calls`, rounded up so that each root has equally many.
   int whole_turns(int calls) const {
     const auto size = static_cast<int>(calls_.size());
     return (calls + size - 1) / size * size;
@@ -67,16 +67,16 @@ class Sweep {
  public:
   Sweep(const Options& options, tuttiComm_t comm, int rank, int ranks)
       : options_(options), comm_(comm), rank_(rank), ranks_(ranks) {}
-  ~Sweep() {  // destroying is collective: after a failure others may not come to it
+  ~Sweep() {  // aborts after a failure, because destroying is collective and others may not come to it
     for (const SweepContender& one : contenders_) failed_ ? tuttiCommAbort(one.comm) : tuttiCommDestroy(one.comm);
   }
   Sweep(const Sweep&) = delete;
   Sweep& operator=(const Sweep&) = delete;
 
-  /// Collective, as run().
+  /// Both are collective.
   tuttiResult_t open(std::size_t bytes);
   tuttiResult_t run(const Row& row, SweepRow* cell);
-  /// Says what happened; the exit code.
+  /// Reports what happened and returns the exit code.
   int fail(tuttiResult_t code);
 
  private:
@@ -94,7 +94,7 @@ class Sweep {
   bool failed_ = false;
 };
 
-/// The environment is written by one rank of each process, between calls in which every other one waits for it.
+/// One rank of each process writes the environment, between two calls in which all others wait for it.
 tuttiResult_t Sweep::add(const std::string& name) {
   const bool writes = rank_ == 0 || !options_.threads;
   tuttiUniqueId id{};
@@ -166,7 +166,7 @@ tuttiResult_t Sweep::take_turn(const Row& row, SweepContender* one) {
   return tuttiSuccess;
 }
 
-/// The ranks' times become one on every rank.
+/// Averages the ranks' times, on every rank.
 tuttiResult_t Sweep::average() {
   for (SweepContender& one : contenders_) {
     std::vector<double> mine = one.seconds;

@@ -15,9 +15,9 @@ struct SweepSummary {
 SweepSummary summary_of(const std::vector<SweepRow>& rows);
 
 void begin_sweep(const Options& options, int ranks, const char* ranks_are);
-/// One line.
+/// Prints one line.
 void print_cell(const SweepRow& cell);
-/// Footer and JSON file. False: it could not be written.
+/// Prints the footer and writes the JSON file. Returns false if the file could not be written.
 bool end_sweep(const Options& options, int ranks, const char* ranks_are, const std::vector<SweepRow>& cells);
 
 }  // namespace tutti::perf

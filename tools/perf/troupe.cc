@@ -29,7 +29,7 @@ constexpr off_t kLastWords = 2000;
 [[noreturn]] void become(pid_t parent, int parents_end, int output, std::vector<char*>& arguments) {
   prctl(PR_SET_PDEATHSIG, parents_end);
   if (getppid() != parent) _exit(127);
-  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);  // launchers would read what is the caller's
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);  // or launchers would read the caller's input
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
@@ -47,7 +47,7 @@ bool has_ended(int pidfd) {
   return poll(&one, 1, 0) > 0;
 }
 
-/// By a signal or a debugger.
+/// Whether a signal or a debugger has stopped it.
 bool is_stopped(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   const std::string line{std::istreambuf_iterator<char>(file), {}};
@@ -89,7 +89,7 @@ pid_t Troupe::fork_one(std::vector<std::string> command, int rank) {
   arguments.push_back(nullptr);
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  // A launcher cleans up when it is asked to end, and does end, for its ranks do.
+  // SIGTERM is enough for a launcher: it cleans up when it is asked to end, and does end, because its ranks do.
   if (pid == 0) become(parent, rank < 0 ? SIGTERM : SIGKILL, output_, arguments);
   return pid;
 }
@@ -98,7 +98,7 @@ bool Troupe::give(const peers::Order& order, const std::string& meaning, Figures
   group().order = order;
   group().orders.store(++orders_, std::memory_order_release);
   peers::wake_all(group().orders);
-  // A block may take longer than a rank may be silent: what the operations before took tells.
+  // A block may take longer than a rank may be silent. The time of the operations before says how much longer.
   const std::chrono::duration<double> expected(2 * operation_seconds_ * order.iterations);
   if (!wait_for_all(meaning, text, std::chrono::duration_cast<milliseconds>(expected)) || !is_good(meaning, text))
     return false;
@@ -176,7 +176,7 @@ bool Troupe::leave(std::string* text) {
   return false;
 }
 
-/// 0: not known, because it has not come so far and a launcher starts it.
+/// Returns 0 if the process is not known, because a launcher starts it and it has not reported yet.
 pid_t Troupe::process_of(int rank) const {
   const auto place = static_cast<std::size_t>(rank);
   return launched_ || started_[place] < 0 ? group().reports[rank].process : started_[place];
@@ -186,7 +186,7 @@ std::string Troupe::rank_text(int rank) const {
   return "rank " + std::to_string(rank) + " (process " + std::to_string(process_of(rank)) + ")";
 }
 
-/// "; rank 1 (process 7) is stopped", of each that is.
+/// "; rank 1 (process 7) is stopped", for each rank that is stopped.
 std::string Troupe::stopped_ranks() const {
   std::string text;
   for (int rank = 0; rank < (*stage_)->ranks; ++rank) {
@@ -201,7 +201,7 @@ std::string Troupe::who_is_left() const {
   return "the launcher";
 }
 
-/// Waits for all children. False: not within `wait`.
+/// Waits for all children. Returns false if they do not end within `wait`.
 bool Troupe::reap(milliseconds wait) {
   const auto deadline = steady_clock::now() + wait;
   for (;;) {
@@ -216,7 +216,7 @@ bool Troupe::reap(milliseconds wait) {
   }
 }
 
-/// A launcher that is asked to end cleans up after itself; ranks need not be asked.
+/// SIGTERM comes first for launchers, which clean up when they are asked to end. Ranks need not be asked.
 void Troupe::end_all() {
   for (const int pidfd : watched_) syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
   for (const int signal : {SIGTERM, SIGKILL}) {

@@ -1,4 +1,4 @@
-// The ranks of one library: processes that carry out orders together, and are gone when this object is.
+// The ranks of one library: processes that carry out orders together, and end with this object.
 #pragma once
 
 #include <sys/types.h>
@@ -14,22 +14,23 @@ namespace tutti::perf {
 /// What all ranks' reports say together.
 struct Figures {
   double seconds = 0;       ///< of an operation, from the first rank's beginning to the last one's end
-  std::uint64_t wrong = 0;  ///< of all
-  bool disturbed = false;   ///< any
+  std::uint64_t wrong = 0;  ///< wrong elements of all ranks
+  bool disturbed = false;   ///< whether any rank was disturbed
 };
 
-/// One thread. Waits sleep, and end at a deadline or when a process of the library does; then `text` names it.
+/// For one thread. Waits sleep. They end at a deadline, or when a process of the library ends; then `text` names it.
 class Troupe {
  public:
-  /// Borrows `stage`. `wait`: how long an order may take.
+  /// Borrows `stage`. An order may take as long as `wait`.
   Troupe(std::string name, peers::OwnStage* stage, int group, std::chrono::milliseconds wait);
   ~Troupe();
   Troupe(const Troupe&) = delete;
   Troupe& operator=(const Troupe&) = delete;
 
-  /// Starts the processes and waits until they have joined. `command`: see command_of; `launched`: it starts all.
+  /// Starts the processes and waits until they have joined. For `command` see command_of(); if `launched`, one command
+  /// starts all ranks.
   bool start(const std::vector<std::string>& command, bool launched, std::string* text);
-  /// `meaning` in `text`: what the ranks were about when it failed.
+  /// Makes the ranks carry out an order. If that fails, `text` contains `meaning`, which says what they were doing.
   bool give(const peers::Order& order, const std::string& meaning, Figures* figures, std::string* text);
   /// Lets the processes go and waits for them.
   bool leave(std::string* text);
@@ -58,8 +59,8 @@ class Troupe {
   const std::chrono::milliseconds wait_;
   bool launched_ = false;
   std::uint32_t orders_ = 0;
-  double operation_seconds_ = 0;  ///< in the last block
-  std::vector<pid_t> started_;    ///< children that were not waited for; -1: was
+  double operation_seconds_ = 0;  ///< how long an operation took in the last block
+  std::vector<pid_t> started_;    ///< children that were not waited for yet; -1 for one that was
   std::vector<int> watched_;      ///< a pidfd for each rank, once they have joined
   int output_ = -1;               ///< memory for what the processes print
 };

@@ -1,4 +1,4 @@
-// What measurements that take turns share: a clock, the median of the turns, and how a failed call ends one.
+// What measurements that take turns share: a clock, the median of the turns, and how a failed call ends a measurement.
 #pragma once
 
 #include <time.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-/// Returns from a function of tuttiResult_t where the call failed.
+/// Returns from a function of tuttiResult_t if the call failed.
 #define PERF_TRY(expression)                             \
   do {                                                   \
     const tuttiResult_t perf_result = (expression);      \
@@ -16,7 +16,7 @@
 
 namespace tutti::perf {
 
-/// Seconds of a clock: CLOCK_MONOTONIC, or CLOCK_THREAD_CPUTIME_ID.
+/// The time of a clock in seconds; the clock is CLOCK_MONOTONIC or CLOCK_THREAD_CPUTIME_ID.
 inline double seconds_on(clockid_t clock) {
   timespec time{};
   clock_gettime(clock, &time);
@@ -24,7 +24,7 @@ inline double seconds_on(clockid_t clock) {
 }
 inline double now() { return seconds_on(CLOCK_MONOTONIC); }
 
-/// Of at least one value.
+/// There must be at least one value.
 inline double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());

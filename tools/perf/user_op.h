@@ -1,14 +1,15 @@
-// The operations that users make: mulsum (a scalar of each rank's own times its contribution) and custom (a callback).
+// The operations that users create: mulsum (the sum of contributions, each times a scalar of its rank) and custom (a
+// callback).
 #pragma once
 
 #include "names.h"
 
 namespace tutti::perf {
 
-/// What rank `rank` multiplies by: 1 or 2 in turn as in nccl-tests; for booleans false on every third rank.
+/// The scalar of rank `rank`: 1 or 2 in turn as in nccl-tests; for booleans it is false on every third rank.
 int scalar_of(const TypeName& type, int rank);
 
-/// A row's operation as the library knows it, made and destroyed with the row. A built-in operation is itself.
+/// A row's operation as the library knows it. Unless it is built in, it is created and destroyed with the row.
 class RowOperation {
  public:
   RowOperation() = default;
@@ -22,7 +23,7 @@ class RowOperation {
 
  private:
   tuttiRedOp_t handle_ = tuttiSum;
-  tuttiComm_t comm_ = nullptr;  ///< of a user-made operation
+  tuttiComm_t comm_ = nullptr;  ///< set only for an operation that was created
 };
 
 }  // namespace tutti::perf

@@ -8,15 +8,15 @@
 namespace tutti::plan {
 namespace {
 
-/// Counting the messages of longer programs than this would take longer than predicting their time.
+/// Messages of longer programs are not counted, because that would take longer than predicting their time.
 constexpr std::uint64_t kCountedSteps = 20'000'000;
 
-/// Calls of a loop: a sender runs ahead as far as its credits reach, 16 small messages, before the pace is that of the
-/// slowest. Of many ranks fewer: they wait for one another sooner than that.
+/// How many calls a loop has. A sender runs ahead as far as its credits reach, which is 16 small messages, before the
+/// slowest rank sets the pace. Loops of more ranks than kFewRanks are shorter, as they wait for one another sooner.
 constexpr std::size_t kLoopPasses = 64;
 constexpr std::int32_t kFewRanks = 64;
 
-/// Messages of the rank that sends most; 0: not counted.
+/// How many messages the rank sends that sends most; 0 if they are not counted.
 std::uint64_t most_messages(const Algorithm& algorithm, Shape shape) {
   std::uint64_t most = 0;
   std::uint64_t counted = 0;
@@ -39,7 +39,7 @@ Candidate candidate_of(const Choice& choice, Bytes bytes, int root, const model:
   candidate.algorithm = choice.algorithm;
   candidate.call = world.call(choice, bytes, root);
   if (lanes > 0) candidate.call.shape.lanes = std::min(lanes, choice.algorithm->max_lanes);
-  if (tile.value > 0)  // cut to what messages hold
+  if (tile.value > 0)  // choose() cuts it to what messages hold
     candidate.call.tile =
         choose(choice.algorithm->collective, bytes, world.machine(), *choice.algorithm, tile, world.hosts()).tile_bytes;
   Simulator simulator;

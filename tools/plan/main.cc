@@ -1,4 +1,4 @@
-// tutti-plan: which algorithm for a call, why, and what it looks like.
+// tutti-plan shows which algorithm serves a call, why, and what its schedule looks like.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
@@ -46,7 +46,7 @@ constexpr const char* kByThresholds =
     "thresholds of ranks and bytes; predicted times decide up to 8 ranks, on one host or where the costs have the "
     "network's rate";
 
-/// Why the library runs what it runs.
+/// Prints why the library runs what it runs.
 void explain(const Options& options, const Choice& choice, const Candidate& chosen,
              const std::vector<Candidate>& candidates, const model::World& world) {
   fmt::print("{}: {} ({}).\n", options.algorithm.empty() ? "Chosen" : "Asked for", choice.algorithm->name,
@@ -99,7 +99,7 @@ bool write_file(const std::string& path, const std::string& text) {
   return file.good();
 }
 
-/// rsvg-convert reads the picture from its standard input.
+/// Makes a PNG. rsvg-convert reads the picture from its standard input.
 std::string convert(const std::string& svg, const std::string& path) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return "no pipe";

@@ -8,7 +8,7 @@
 namespace tutti::plan {
 namespace {
 
-/// As typed.
+/// The options that have to be parsed further, as typed.
 struct Typed {
   std::string collective, bytes = "1M", tile;
   bool version = false;

@@ -10,7 +10,7 @@
 namespace tutti::probe {
 namespace {
 
-/// As a communicator on one machine says it, in its default settings.
+/// The machine as a communicator on one host with default settings describes it.
 Machine machine_of(int ranks, bool tcp, const Costs& costs) {
   Machine machine;
   machine.ranks = ranks;
@@ -28,7 +28,7 @@ double at_share(const std::vector<double>& sorted, double share) {
   return sorted[static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size()))) - 1];
 }
 
-/// What can be changed: the costs that the cells tell something of, but not what is known.
+/// The costs that may be changed: those that the cells say something about, but not those that are known.
 std::vector<Time*> tunable(Costs& costs, const std::vector<Cell>& cells) {
   std::vector<Time*> all;
   const auto add_link = [&](LinkCosts& link, bool tcp) {
@@ -45,10 +45,10 @@ std::vector<Time*> tunable(Costs& costs, const std::vector<Cell>& cells) {
   return all;
 }
 
-/// That a file of costs can hold.
+/// The largest that a file of costs can hold.
 constexpr Time kLargestCost = std::numeric_limits<std::int32_t>::max();
 constexpr double kPicosecondsInMicrosecond = 1e6;
-/// What a wrong choice weighs against a wrong prediction: the choice is what the costs are for.
+/// How much more a wrong choice weighs than a wrong prediction, because choosing is what the costs are for.
 constexpr double kRegretWeight = 3;
 
 }  // namespace
@@ -65,7 +65,7 @@ std::vector<Time> CostFit::predict(const Cell& cell, const Costs& costs) {
   return predicted;
 }
 
-/// The place of the algorithm that thresholds name among those measured; their number: it is none of them.
+/// The index, among the measured algorithms, of the one that thresholds name; their number if it is not among them.
 std::size_t CostFit::usual_among(const Cell& cell, const Costs& costs) {
   const Machine machine = machine_of(cell.ranks, cell.tcp, costs);
   const Topology topology(machine.hosts);
@@ -106,7 +106,7 @@ double CostFit::score(const Costs& costs) {
 
 Costs CostFit::improve(Costs costs, int rounds) {
   double best = score(costs);
-  double reach = 2;  // a cost is tried so many times larger and smaller
+  double reach = 2;  // each cost is multiplied and divided by this
   for (int round = 0; round < rounds && reach > 1.02; ++round) {
     const double before = best;
     for (Time* const cost : tunable(costs, cells_)) {

@@ -1,4 +1,4 @@
-// tutti-probe: measures some calls on this machine and finds the costs with which the library predicts their times.
+// tutti-probe measures some calls on this machine and finds the costs with which the library predicts their times.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -34,7 +34,7 @@ void tell(const char* when, const Fit& fit) {
   std::fflush(stdout);
 }
 
-/// All of the file or none of it.
+/// Writes all of the file or none of it.
 Status write_file(const std::string& path, const std::string& text) {
   std::error_code error;
   if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// More take long to simulate, and are chosen for by thresholds anyway.
+/// More ranks take long to simulate, and for them thresholds choose anyway.
 constexpr int kMostRanks = 64;
 
 Collective collective_named(const std::string& name) {
@@ -35,10 +35,10 @@ Cell cell_of(const Json& json, int ranks) {
   cell.chosen = json.at("chosen").get<std::string>();
   for (const auto& [name, us] : json.at("time_us").items()) {
     const Algorithm* const algorithm = find_algorithm(cell.collective, name);
-    if (name.starts_with("hierarchical")) continue;  // on one host the same as a flat one, and never chosen
+    if (name.starts_with("hierarchical")) continue;  // on one host it is the same as a flat one, and never chosen
     if (algorithm != nullptr && us.get<double>() > 0) cell.times.push_back({algorithm, us.get<double>()});
   }
-  std::ranges::sort(cell.times, {}, &Cell::Time::algorithm);  // the order of the catalogue
+  std::ranges::sort(cell.times, {}, &Cell::Time::algorithm);  // brings them into the order of the catalogue
   return cell;
 }
 

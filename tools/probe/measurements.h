@@ -1,4 +1,4 @@
-// What the cost model is fitted to: times of algorithms as tutti-perf --sweep measured them.
+// What the cost model is fitted to: the times of algorithms that tutti-perf --sweep measured.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace tutti::probe {
 
-/// One collective at one size on some ranks of this machine, by every algorithm.
+/// The times of every algorithm for one collective at one size on some ranks of this machine.
 struct Cell {
   Collective collective{};
-  Bytes block;  ///< as choose() takes it
+  Bytes block;  ///< what choose() takes as its block
   int root = 0;
   int ranks = 1;
   bool tcp = false;
-  std::string chosen;  ///< by the library that measured
+  std::string chosen;  ///< what the library chose when it was measured
   struct Time {
     const Algorithm* algorithm;
     double us;

@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kCollectives[] = {"all_reduce", "all_gather", "broadcast"};
 constexpr int kMostRanks = 8;
 
-/// A folder that goes with the object.
+/// A temporary folder, which is removed with the object.
 class Workplace {
  public:
   Workplace() {
@@ -39,7 +39,7 @@ class Workplace {
   std::string path_;
 };
 
-/// Runs a program without its output; its errors are shown.
+/// Runs a program and hides its output, but not its errors.
 Status run(const std::vector<std::string>& words) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -72,7 +72,7 @@ Status measure_sweeps(const std::string& perf, std::vector<Cell>* cells) {
   for (const char* const transport : {"shm", "tcp"}) {
     for (const int ranks : {2, crowd}) {
       for (const char* const collective : kCollectives) {
-        // 8 B, 4 KiB and 128 KiB: where processors, not memory, are the limit, which is where the choice matters.
+        // The sizes are 8 B, 1 KiB and 128 KiB. There processors, not memory, are the limit, and the choice matters.
         TUTTI_TRY(run({program, collective, "--sweep", "--ranks", std::to_string(ranks), "--transport", transport, "-b",
                        "8", "-e", "128K", "-f", "128", "-n", "50", "-c", "0", "-J", path}));
         TUTTI_TRY(read_sweep(path, cells));

@@ -10,7 +10,7 @@
 namespace tutti::probe {
 
 /// Runs tutti-perf --sweep over shared memory and over the loopback of tcp, with 2 ranks and with more ranks than
-/// cores; a few seconds. `perf`: the program; empty: the one beside this program.
+/// cores. Takes a few seconds. `perf` is the program tutti-perf; if it is empty, the one beside this program is run.
 Status measure_sweeps(const std::string& perf, std::vector<Cell>* cells);
 
 }  // namespace tutti::probe

@@ -1,4 +1,4 @@
-// tutti-sim: how long collectives would take on many ranks.
+// tutti-sim predicts how long collectives would take on many ranks.
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -24,9 +24,9 @@ struct Row {
   bool automatic = false;  ///< the library would choose it
   int lanes = 0;
   Prediction prediction;
-  double bandwidth = 0;  ///< GB/s of the bus, as nccl-tests counts it
-  double seconds = 0;    ///< of simulating
-  std::size_t peak = 0;  ///< MiB of this process
+  double bandwidth = 0;  ///< bus bandwidth in GB/s, as nccl-tests counts it
+  double seconds = 0;    ///< how long simulating took
+  std::size_t peak = 0;  ///< the most memory that this process had, in MiB
 };
 
 int fail_with(const std::string& text, int code = 1) {
@@ -66,7 +66,7 @@ void print_row(const Row& row) {
   std::fflush(stdout);
 }
 
-/// Seconds of simulating and memory are the last columns, so that the rest can be compared.
+/// The time of simulating and the memory are the last columns, so that the rest can be compared.
 void write_row(std::ofstream& csv, const Row& row) {
   const Prediction& p = row.prediction;
   if (p.method == SimulationMethod::kTooLarge) return;
@@ -89,8 +89,8 @@ Row simulate(const Options& options, const model::World& world, int hosts, Bytes
   row.lanes = call.shape.lanes;
   SimulationLimits limits;
   limits.symmetry = options.symmetry;
-  // In a loop a sender runs ahead as far as its credits reach, 16 small messages, before the pace is that of the
-  // slowest.
+  // In a loop a sender runs ahead as far as its credits reach, which is 16 small messages, before the slowest rank sets
+  // the pace.
   if (options.repeated && row.ranks <= kFewRanks) limits.passes = kLoopPasses;
   forget_peak();
   const auto begin = std::chrono::steady_clock::now();
@@ -102,7 +102,7 @@ Row simulate(const Options& options, const model::World& world, int hosts, Bytes
   return row;
 }
 
-/// Rows of one number of ranks.
+/// Makes the rows of one number of ranks.
 int run_world(const Options& options, int ranks, std::ofstream& csv) {
   model::WorldOptions wanted = options.world;
   wanted.ranks = ranks;
@@ -121,7 +121,7 @@ int run_world(const Options& options, int ranks, std::ofstream& csv) {
     const Algorithm* const automatic = choice_of("auto").algorithm;
     for (const std::string& name : names) {
       const Choice choice = choice_of(name);
-      if (choice.name_refused) continue;  // its messages would not hold what it sends
+      if (choice.name_refused) continue;  // what the algorithm sends does not fit its messages
       const Row row = simulate(options, *world, wanted.hosts, Bytes{size}, choice, automatic);
       print_row(row);
       if (csv.is_open()) write_row(csv, row);

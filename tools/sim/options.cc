@@ -10,7 +10,7 @@
 namespace tutti::sim {
 namespace {
 
-/// As typed.
+/// The options that have to be parsed further, as typed.
 struct Typed {
   std::string collective, ranks, bytes = "1M", algorithms = "all", slot = "256K";
   bool version = false, one_by_one = false;

@@ -12,13 +12,13 @@ namespace tutti::sim {
 
 struct Options {
   Collective collective = Collective::kNone;
-  model::WorldOptions world;  ///< ranks and hosts: those of each row
+  model::WorldOptions world;  ///< its ranks and hosts are set for each row
   std::vector<int> ranks;
-  int per_host = 0;  ///< ranks of a host; 0: `hosts` says how many hosts there are
+  int per_host = 0;  ///< ranks of a host; if 0, `world.hosts` says how many hosts there are
   std::vector<std::size_t> sizes;
-  std::vector<std::string> algorithms;  ///< empty: all
+  std::vector<std::string> algorithms;  ///< empty for all
   int root = 0;
-  int lanes = 0;  ///< 0: the library's choice
+  int lanes = 0;  ///< 0 for the library's choice
   bool repeated = false;
   bool symmetry = true;
   std::string csv_path;
@@ -29,7 +29,7 @@ struct Parsed {
   bool stop = false;
   int code = 0;
 };
-/// `stop`: the program ends with `code`, what there was to say is said.
+/// If it returns `stop`, the program has to end with `code`; what there was to say has been printed.
 Parsed parse_options(int argc, char** argv, Options* options);
 
 inline constexpr int kBadOptions = 2;

@@ -42,8 +42,8 @@ class DeviceExecutor final : public HostedExecutor {
 
   /// Puts the call on a stream; it runs after all earlier calls. One of its waits may last for `seconds`, or for ever
   /// if that is 0. If the stream is captured into a graph, the call becomes part of the graph and runs after the calls
-  /// captured before it. Then `ended` is left empty, because the caller decides when the graph runs; failures are
-  /// reported() and what the call uses stays until this executor ends.
+  /// captured before it. Then `ended` is left empty, because the caller decides when the graph runs. Its failures are
+  /// reported(), and what the call uses stays until this executor ends.
   Status launch_on(const Launch& launch, DeviceDriver::Stream stream, double seconds,
                    std::shared_ptr<DeviceEvent>* ended);
   /// Memory of the allocation that holds this is not lent to other processes any more; they close it at their next

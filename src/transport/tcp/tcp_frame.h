@@ -46,8 +46,8 @@ using FrameView = std::span<const std::byte, TcpFrame::kBytes>;
 /// Writes the frame, with its check if it is checksummed.
 void encode(const TcpFrame& frame, FrameBytes out);
 
-/// Returns false if this is no frame of this protocol, if its message is larger than `max_message`, if it is
-/// checksummed or not against `checksum`, or if its check is wrong.
+/// Returns false if this is no frame of this protocol, if its message is larger than `max_message`, if it has a check
+/// and `checksum` is false or the other way round, or if the check is wrong.
 bool decode(FrameView in, Bytes max_message, bool checksum, TcpFrame* frame);
 
 }  // namespace tutti
