@@ -4,7 +4,6 @@ import pathlib
 import sys
 import tempfile
 import unittest
-from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools"))
 import arrows  # noqa: E402
