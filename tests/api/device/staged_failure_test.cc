@@ -56,6 +56,7 @@ TEST_F(StagedStreams, AFailedCopyIsADeviceErrorThatAllHearOf) {
 class AloneStagedStreams : public StagedStreams {};
 
 TEST_F(AloneStagedStreams, AnAbortLetsTheStreamGoOn) {
+  set_aborts();
   std::atomic<bool> over{false};
   run_threads(2, [&](tuttiComm_t comm, int rank) {
     StandInDriver::use(rank);
@@ -94,6 +95,7 @@ class AloneStagedFailures : public StagedStreams, public ::testing::WithParamInt
 // Whatever fails, somebody hears of it (at the very end, perhaps only one), and what stands after the call on the
 // caller's stream runs.
 TEST_P(AloneStagedFailures, OnAStreamLetItGoOn) {
+  set_aborts();
   Meeting together(2);
   std::atomic<int> failed{0};
   run_threads(2, [&](tuttiComm_t comm, int rank) {
@@ -163,6 +165,7 @@ TEST_F(StagedStreams, MessagesAreRefusedBesideACaptureWhichGoesOn) {
 
 // Work of the caller's holds the stream until the communicator is gone: the stream comes to its wait only then.
 TEST_F(AloneStagedStreams, AnAbortLeavesTheWordsOfStreamsThatHaveNotCome) {
+  set_aborts();
   const std::size_t lost = stand_in().lost_waits();
   run_threads(2, [](tuttiComm_t comm, int rank) {
     StandInDriver::use(rank);

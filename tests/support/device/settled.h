@@ -26,15 +26,17 @@ inline void sweep_device(int ranks) {
 
 /// Waits for communicators that were aborted, and sweeps up what can be. Before and after cases, when no other thread
 /// calls.
-inline void settle_stand_in() {
-  if (!is_stand_in_there()) return;
-  if (!wait_for_no_hub(std::chrono::seconds(2))) std::fprintf(stderr, "an earlier case has left a communicator\n");
+inline bool settle_stand_in() {
+  if (!is_stand_in_there()) return true;
+  const bool all_gone = wait_for_no_hub(std::chrono::seconds(2));
+  if (!all_gone) std::fprintf(stderr, "an earlier case has left a communicator\n");
   stand_in().forget_failures();
   for (std::size_t left = stand_in().allocations(), before = left + 1; left != 0 && left < before;) {
     before = left;
     for (const int ranks : {1, 2}) sweep_device(ranks);
     left = stand_in().allocations();
   }
+  return all_gone;
 }
 
 }  // namespace tutti::test
