@@ -30,10 +30,20 @@ Bytes read_last_level() {
   return Bytes{largest == 0 ? kUntold : largest};
 }
 
+/// Without memory the size is unknown. Nothing is thrown where other threads wait for the value: that of the thread
+/// sanitizer does not wake them then.
+Bytes last_level_or_untold() noexcept {
+  try {
+    return read_last_level();
+  } catch (...) {
+    return Bytes{kUntold};
+  }
+}
+
 }  // namespace
 
 Bytes last_level_cache() {
-  static const Bytes size = read_last_level();
+  static const Bytes size = last_level_or_untold();
   return size;
 }
 
