@@ -193,6 +193,8 @@ class Acceptor::Source final : public EventHandler, public std::enable_shared_fr
   /// The connection stays in the queue and the descriptor stays ready: without a pause the loop would spin.
   void pause(const Status& why) {
     if (++pauses_ == 1) log(LogLevel::kWarn, {}, "{}: trying again ten times a second", why.text());
+    // Perhaps only a stranger dials, so what there is goes on. If it is a peer that waits, this line is the reason.
+    if (pauses_ == kPausesThatAreALack) log(LogLevel::kError, {}, "{}, for a second by now", why.text());
     if (pauses_ % kPausesThatAreALack == 0) pending_.lacks(why);
     loop_.after(kPauseWithoutDescriptors, [weak = weak_from_this()] {
       if (const auto self = weak.lock(); self && !self->stopped_) self->loop_.change(self->descriptor(), EPOLLIN);
