@@ -7,6 +7,7 @@ changed.py labels [COMMIT]: the labels of CTest's tests that the changes since t
   changed source touches all files that include its header, directly or not. Changes of the build touch everything.
 """
 import pathlib
+import posixpath
 import re
 import subprocess
 import sys
@@ -25,7 +26,7 @@ LABELS = {
     "tests/cases": ["api", "device", "mpi"], "tests/collectives": ["schedule"], "tests/connections": ["comm"], "tests/api/device": ["device"],
     "tests/bench": ["device"], "tests/comm/device": ["device"], "tests/executor/device": ["device"], "tests/support/device": ["device"],
     "tests/transport/device": ["device"], "bench/peers": ["perf"], "tools/hosts.py": ["hosts"], "tools/gpu_report.py": ["tools"],
-    "tools/device_kernels.py": ["cuda_binary"], "tests/run_cases.py": ["tools"], "tools/figures.py": ["tools"], "tools/measured.py": ["tools"],
+    "tools/device_kernels.py": ["cuda_binary"], "tests/run_cases.py": ["tools"], "tools/changed.py": ["tools"], "tools/check_style.py": ["tools"], "tools/figures.py": ["tools"], "tools/measured.py": ["tools"],
 }
 PROGRAMS = ("api", "comm", "core", "device", "executor", "fault", "hostile", "hosts", "install", "kernels", "launch", "mpi", "net", "perf", "plan",
             "probe", "schedule", "shortage", "sim", "steps", "tools", "transport",
@@ -64,7 +65,7 @@ def includers():
         name = path.relative_to(ROOT).as_posix()
         for included in INCLUDE.findall(path.read_text()):
             places = [f"{folder}/{included}" for folder in ("src", "include", "tests", "tools", "bench")]
-            places.append((path.parent.relative_to(ROOT) / included).as_posix())
+            places.append(posixpath.normpath(posixpath.join(path.parent.relative_to(ROOT).as_posix(), included)))
             for place in places:
                 if place in names:
                     found.setdefault(place, set()).add(name)
