@@ -1,8 +1,9 @@
 #include "core/cache.h"
 
 #include <algorithm>
-#include <fstream>
 #include <string>
+
+#include "core/text_file.h"
 
 namespace tutti {
 namespace {
@@ -23,9 +24,9 @@ std::size_t parse_size(const std::string& text) {
 Bytes read_last_level() {
   std::size_t largest = 0;
   for (int index = 0; index < 8; ++index) {
-    std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size");
-    std::string size;
-    if (file >> size) largest = std::max(largest, parse_size(size));
+    const std::string path = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size";
+    const std::string size = read_text_file(path, 64).value_or("");
+    largest = std::max(largest, parse_size(size.substr(0, size.find('\n'))));
   }
   return Bytes{largest == 0 ? kUntold : largest};
 }

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <sstream>
 #include <type_traits>
 
 #include "core/fingerprint.h"
 #include "core/log.h"
+#include "core/text_file.h"
 
 namespace tutti {
 namespace {
@@ -54,8 +54,8 @@ bool set_cost(Costs* costs, const std::string& name, std::int64_t number) {
 }
 
 std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
+  std::istringstream lines(read_text_file("/proc/cpuinfo", kLargestFile).value_or(""));  // the first core's come first
+  for (std::string line; std::getline(lines, line);) {
     const std::size_t colon = line.find(": ");
     if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
   }
@@ -95,10 +95,8 @@ Status read_costs(const std::string& path, Costs* costs) {
   std::error_code error;  // a pipe would be waited for
   if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) > kLargestFile)
     return fail(Code::kInvalidArgument, "{} cannot be read: there is no file of at most 64 KiB", path);
-  std::ifstream file(path);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf())) return fail(Code::kInvalidArgument, "{} cannot be read", path);
-  return parse_costs(text.str(), path, costs);
+  const std::optional<std::string> text = read_text_file(path, kLargestFile);
+  return text ? parse_costs(*text, path, costs) : fail(Code::kInvalidArgument, "{} cannot be read", path);
 }
 
 std::string costs_text(const Costs& costs) {

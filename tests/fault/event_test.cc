@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "support/inherited_descriptors.h"
 #include "support/ranks.h"
 #include "support/texts.h"
 #include "support/yardstick.h"
@@ -147,15 +147,6 @@ class Rank {
   tuttiComm_t part_ = nullptr;
   tuttiStream_t stream_ = nullptr;
 };
-
-/// How many descriptors a program has that this process starts.
-int inherited_descriptors() {
-  FILE* const program = ::popen("ls /proc/self/fd | wc -l", "r");
-  int count = -1;
-  if (program == nullptr || std::fscanf(program, "%d", &count) != 1) count = -1;
-  if (program != nullptr) ::pclose(program);
-  return count;
-}
 
 /// Destroyed when the process exits, after the library's own end: it was made before the library was used.
 struct Holder {

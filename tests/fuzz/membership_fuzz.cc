@@ -140,7 +140,7 @@ class Scene {
       case 3:
         return membership_->abandon(Rank{self_}, Status());
       case 4:
-        return membership_->ask_boards({Rank{0}, Rank{1}, Rank{2}});
+        return membership_->ask_boards({Rank{0}, Rank{1}, Rank{2}}, true);
       case 5:
         return membership_->publish_board(Rank{self_});
       default:
