@@ -15,7 +15,7 @@ std::size_t parse_size(const std::string& text) {
   std::size_t value = 0, at = 0;
   for (; at < text.size() && text[at] >= '0' && text[at] <= '9' && value < kUntold; ++at)
     value = value * 10 + static_cast<std::size_t>(text[at] - '0');
-  const std::string unit = text.substr(at);
+  const std::string unit = text.substr(at, text.find('\n') - at);
   if (unit == "K") return value << 10;
   if (unit == "M") return value << 20;
   return unit.empty() ? value : 0;
@@ -25,8 +25,7 @@ Bytes read_last_level() {
   std::size_t largest = 0;
   for (int index = 0; index < 8; ++index) {
     const std::string path = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size";
-    const std::string size = read_text_file(path, 64).value_or("");
-    largest = std::max(largest, parse_size(size.substr(0, size.find('\n'))));
+    if (const auto text = read_text_file(path, 64)) largest = std::max(largest, parse_size(*text));
   }
   return Bytes{largest == 0 ? kUntold : largest};
 }

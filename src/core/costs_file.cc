@@ -54,7 +54,8 @@ bool set_cost(Costs* costs, const std::string& name, std::int64_t number) {
 }
 
 std::string processor_name() {
-  std::istringstream lines(read_text_file("/proc/cpuinfo", kLargestFile).value_or(""));  // the first core's come first
+  const std::optional<std::string> text = read_text_file("/proc/cpuinfo", kLargestFile);
+  std::istringstream lines(text ? *text : std::string());
   for (std::string line; std::getline(lines, line);) {
     const std::size_t colon = line.find(": ");
     if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
