@@ -211,7 +211,9 @@ TEST_P(TimedMismatches, OfEveryPairOfCallsAreNamed) {
   const std::string hosts = place.hosts;
   const int ranks = place.ranks;
   // Between hosts a pair takes 0.1 s: that of a wait before peers are asked.
-  const std::size_t step = !covers_all() ? 37 * kParts : place.transport == std::string("shm") ? kParts : 5 * kParts;
+  const std::size_t step = !covers_all()                           ? (kSanitized ? 151 : 37) * kParts
+                           : place.transport == std::string("shm") ? kParts
+                                                                   : 5 * kParts;
   Processes processes(
       ranks,
       [ranks, first = static_cast<std::size_t>(part), step](tuttiComm_t comm, int rank, Shared&) {

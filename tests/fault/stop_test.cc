@@ -79,7 +79,7 @@ class TimedStops : public ::testing::TestWithParam<StopWay> {
 
 // Jobs wait for their deadline side by side; until its stop each has the machine alone.
 TEST_P(TimedStops, NameWhoeverDoesNotAnswer) {
-  constexpr int kSideBySide = 10;
+  constexpr int kSideBySide = kSanitized ? 4 : 10;
   SCOPED_TRACE(seed_text());
   std::mt19937 random(test_seed());
   for (int left = covers_all() ? 200 : kSideBySide; left > 0; left -= kSideBySide) {
