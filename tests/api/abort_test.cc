@@ -174,6 +174,14 @@ TEST(AloneAbort, MayMeetQuestions) {
   });
 }
 
+TEST(AloneAbort, MayMeetRevocations) {
+  abort_beside([](tuttiComm_t comm) {
+    float value = 1;
+    (void)tuttiCommRevoke(comm, 0);
+    return tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, comm, nullptr);
+  });
+}
+
 TEST(AloneAbort, MayMeetGroups) {
   abort_beside([](tuttiComm_t comm) {
     float value = 1;

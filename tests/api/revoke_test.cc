@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
-#include <vector>
 
 #include "support/await.h"
 #include "support/ranks.h"
@@ -170,22 +169,6 @@ TEST(Revoke, WithWrongArgumentsIsRefusedAndChangesNothing) {
   EXPECT_TRUE(contains(tuttiGetLastError(comm), "flags 1")) << tuttiGetLastError(comm);
   EXPECT_EQ(make_sum(comm), tuttiSuccess);
   EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
-}
-
-TEST(AloneRevoke, MayMeetAbortAndRunningCalls) {
-  const ScopedSetting quiet("TUTTI_LOG", "error");
-  for (int round = 0; round < 20; ++round) {
-    tuttiComm_t comm = nullptr;
-    ASSERT_EQ(tuttiCommInitAll(&comm, 1, nullptr), tuttiSuccess);
-    std::atomic<bool> started{false};
-    std::thread caller([&] {
-      while (make_sum(comm) == tuttiSuccess) started = true;
-    });
-    await([&] { return started.load(); }, "the first call");
-    std::thread second([&] { (void)tuttiCommRevoke(comm, 0); });
-    (void)tuttiCommAbort(comm);
-    for (std::thread* thread : {&caller, &second}) thread->join();
-  }
 }
 
 }  // namespace
