@@ -1,4 +1,4 @@
-# What it costs to run a schedule.
+# Measures the cost of running a schedule.
 find_package(benchmark)
 if(benchmark_FOUND)
   add_executable(dispatch_bench ${CMAKE_CURRENT_LIST_DIR}/dispatch_bench.cc)

@@ -1,4 +1,4 @@
-// What it costs to run a schedule: a step of the interpreter, the fast path against it, the whole way from the C
+// Measures the cost of running a schedule: a step of the interpreter, the fast path beside it, the whole way from the C
 // function, and writing a schedule out.
 #include <benchmark/benchmark.h>
 #include <tutti/tutti.h>

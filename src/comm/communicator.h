@@ -61,7 +61,7 @@ class Communicator final {
   CallDriver& call_driver() { return call_driver_; }
   /// The order of operations.
   TurnQueue& turns() { return call_driver_.turns(); }
-  /// What calls do differently if there is a device.
+  /// Runs calls where there is a device.
   DeviceCalls& device_calls() { return device_calls_; }
   /// The reduction operations made for this communicator. For the API's thread.
   UserOperations& operations() { return call_check_.operations(); }

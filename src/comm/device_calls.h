@@ -1,5 +1,5 @@
-// What calls of a communicator do differently if its process has a device: they find out where their buffers are, begin
-// in another way, and get places in CUDA streams.
+// DeviceCalls runs the calls of a communicator whose process has a device. They find out where their buffers are, begin
+// in a way of their own, and get places in CUDA streams.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class DeviceCalls {
   /// Ends the waits of this rank's kernels. Any thread.
   void stop_kernels();
 
-  // What follows is for calls that have passed CallCheck, if exist().
+  // The next functions take calls that have passed CallCheck. They need exist().
 
   /// Runs a call on whichever memory to its end, after all earlier operations.
   Status run(CallArguments* arguments);
@@ -51,7 +51,7 @@ class DeviceCalls {
   Status check_blocking(const CallArguments& arguments) const;
   Status check_blocking(std::span<const Transfer> transfers) const;
 
-  // What follows is for calls that are driven step by step, if exist(), and for the thread whose turn it is.
+  // The next functions drive calls step by step. They need exist(), and belong to the thread whose turn it is.
 
   /// Whether this rank moves nothing in the call, so that only the other ranks know whether kernels run it. It may be
   /// called without a device, too.
@@ -62,7 +62,7 @@ class DeviceCalls {
   Status begin(const CallArguments& arguments, bool* nothing_to_run, bool on_cuda_stream = false);
   Status begin(std::span<Transfer> transfers);
 
-  // What follows is for calls on CUDA streams.
+  // The next functions are for calls on CUDA streams.
 
   /// Whether a collective on a CUDA stream is put there by launch_on().
   bool launches(const CallArguments& arguments) const;

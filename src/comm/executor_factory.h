@@ -18,8 +18,8 @@ namespace tutti {
 ShmGeometry geometry_of(const CreateOptions& options);
 /// The ranks that share memory with this one, in rank order, this one included.
 std::vector<Rank> near_ranks(const CreateOptions& options, const JoinResult& joined);
-/// What the choice may know. It is equal on all ranks, because it comes from the settings that agree and from the
-/// places of the ranks. `capabilities` are those of the executor's links.
+/// Returns the facts that the choice of an algorithm may use. They are equal on all ranks, because they come from the
+/// settings that agree and from the places of the ranks. `capabilities` are those of the executor's links.
 Machine machine_of(const CreateOptions& options, const JoinResult& joined, const Capabilities& capabilities);
 /// `oversubscribed`: more ranks run here than there are cores.
 Status make_executor(const CreateOptions& options, const JoinResult& joined, bool oversubscribed,

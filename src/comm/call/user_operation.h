@@ -25,7 +25,7 @@ struct UserOperation {
   const void* scalar_place = nullptr;  ///< read when the call runs; if it is nullptr, `scalar` counts
   std::array<std::byte, 8> scalar{};
 
-  /// What ranks must agree on besides the operation's number.
+  /// Ranks must agree on this, too, and not only on the operation's number.
   std::uint64_t kind() const { return function == nullptr ? 1 : commutative ? 2 : 3; }
   const void* scalar_now() const { return scalar_place != nullptr ? scalar_place : scalar.data(); }
 };

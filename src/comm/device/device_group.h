@@ -17,7 +17,7 @@
 
 namespace tutti {
 
-/// What a rank asks of its device.
+/// A rank's wishes for its device, which come from its settings and from the call that makes the communicator.
 struct DeviceRequest {
   int device = -1;      ///< -1 if it uses none
   bool forced = false;  ///< fail rather than use host memory instead of kernels and peer memory

@@ -248,8 +248,7 @@ bool DeviceSide::is_on_host(const CallArguments& a) const {
   return !is_device_memory(a.send) && (a.recv == a.send || !is_device_memory(a.recv));
 }
 
-// What kind of memory a pointer points to can change between two calls, but not if it points to memory of the library's
-// own.
+// The kind of memory that a pointer points to can change between two calls, but not if the memory is the library's own.
 bool DeviceSide::is_device_memory(const void* buffer) {
   return buffer != nullptr && !host_allocations().contains(buffer, 1) && place_of(buffer).on_device;
 }
