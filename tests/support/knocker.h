@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 #include <chrono>
-#include <thread>
+#include <functional>
 #include <vector>
 
 #include "net/address.h"
@@ -49,8 +49,8 @@ class Knocker : public Spoken {
     return restarted([&] { return ::poll(&wanted, 1, static_cast<int>(time.count())); }) == 0;
   }
 
-  /// The handshake, whose proof comes late by `delay`. False if it is turned away.
-  bool pass(Role role, const KeyId& id, const Key& key, std::chrono::milliseconds delay = {}) {
+  /// The handshake, with `before_proof` called between the hub's challenge and the proof. False if it is turned away.
+  bool pass(Role role, const KeyId& id, const Key& key, const std::function<void()>& before_proof = [] {}) {
     Handshake client = Handshake::client(role, id, key);
     std::vector<std::byte> out;
     EXPECT_TRUE(client.start(&out).ok());
@@ -58,7 +58,7 @@ class Knocker : public Spoken {
     const std::vector<std::byte> challenge = receive(Handshake::kChallengeSize);
     out.clear();
     if (challenge.size() != Handshake::kChallengeSize || !client.consume(challenge, &out).ok()) return false;
-    std::this_thread::sleep_for(delay);
+    before_proof();
     send(out);
     use_key(client.send_key());
     return true;

@@ -7,7 +7,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <future>
+#include <thread>
 
 #include "comm/membership/unique_id.h"
 #include "support/joining_processes.h"
