@@ -19,7 +19,7 @@
 namespace tutti::test {
 namespace {
 
-using cases::effort_of;
+using cases::effort_with;
 using cases::sample_of;
 
 void run_cases(tuttiComm_t comm, int rank, int ranks, cases::Effort effort) {
@@ -34,7 +34,7 @@ class FarThreads : public ::testing::TestWithParam<int> {};
 TEST_P(FarThreads, AreExact) {
   const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
   const int ranks = GetParam();
-  const cases::Effort effort = effort_of(ranks <= 3 ? cases::Effort::kUsual : cases::Effort::kFew);
+  const cases::Effort effort = effort_with(ranks, ranks <= 3 ? cases::Effort::kUsual : cases::Effort::kFew);
   run_threads(ranks, [&](tuttiComm_t comm, int rank) { run_cases(comm, rank, ranks, effort); });
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, FarThreads, ::testing::Values(1, 2, 3, 4, 5, 8));

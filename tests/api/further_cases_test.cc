@@ -22,6 +22,7 @@ void leave(tuttiComm_t comm, const cases::Outcome& outcome) {
 }
 
 using cases::effort_of;
+using cases::effort_with;
 using cases::sample_of;
 
 void run_suite(Suite suite, int ranks, cases::Effort effort, const tuttiConfig_t* config = nullptr) {
@@ -110,7 +111,8 @@ TEST_P(ProcessFamily, IsExact) {
   Processes processes(ranks, [&](tuttiComm_t comm, int rank, Shared&) {
     cases::Outcome outcome;
     for (const Named& named : kSuites) {
-      if (outcome.failed == 0) outcome = outcome + named.suite(comm, rank, ranks, effort_of(cases::Effort::kUsual));
+      if (outcome.failed == 0)
+        outcome = outcome + named.suite(comm, rank, ranks, effort_with(ranks, cases::Effort::kUsual));
     }
     leave(comm, outcome);
   });

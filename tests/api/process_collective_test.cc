@@ -14,7 +14,7 @@ class ProcessCollectives : public ::testing::TestWithParam<int> {};
 TEST_P(ProcessCollectives, AreExact) {
   const int ranks = GetParam();
   const cases::Effort usual = ranks <= 2 ? cases::Effort::kLarge : cases::Effort::kUsual;
-  const cases::Effort effort = cases::effort_of(usual);
+  const cases::Effort effort = cases::effort_with(ranks, usual);
   Processes processes(ranks, [&](tuttiComm_t comm, int rank, Shared&) {
     const cases::Outcome outcome = cases::run_collective_cases(comm, rank, ranks, effort);
     EXPECT_GT(outcome.checked, 0);

@@ -14,4 +14,8 @@ inline Effort effort_of(Effort usual) { return test::kSanitized ? Effort::kLeast
 /// transport, layout or setting.
 inline Effort sample_of(Effort usual) { return test::covers_all() ? effort_of(usual) : Effort::kLeast; }
 
+/// `usual` with up to three ranks. Of more ranks a short run takes a sample, because types and operations do not depend
+/// on how many ranks there are: for suites that repeat what threads over shared memory do with any number.
+inline Effort effort_with(int ranks, Effort usual) { return ranks <= 3 ? effort_of(usual) : sample_of(usual); }
+
 }  // namespace tutti::cases
