@@ -50,7 +50,8 @@ class Knocker : public Spoken {
   }
 
   /// The handshake, with `before_proof` called between the hub's challenge and the proof. False if it is turned away.
-  bool pass(Role role, const KeyId& id, const Key& key, const std::function<void()>& before_proof = [] {}) {
+  bool pass(
+      Role role, const KeyId& id, const Key& key, const std::function<void()>& before_proof = [] {}) {
     Handshake client = Handshake::client(role, id, key);
     std::vector<std::byte> out;
     EXPECT_TRUE(client.start(&out).ok());
