@@ -118,7 +118,8 @@ class Shortages : public ::testing::TestWithParam<std::tuple<Shortage, Place>> {
     const auto& [shortage, place] = GetParam();
     outcome_.reset();
     Ending ending;
-    ending.orderly = end_of_process([&] { run_job(place, shortage, k, &*outcome_); }) == 0;
+    ending.orderly =
+        end_of_process([&, &shortage = shortage, &place = place] { run_job(place, shortage, k, &*outcome_); }) == 0;
     ending.successful = outcome_->results == std::array<int, kRanks>{};
     ending.requests = outcome_->requests;
     if (k == kNever && place.from_cut) {
@@ -133,7 +134,7 @@ class Shortages : public ::testing::TestWithParam<std::tuple<Shortage, Place>> {
   const ScopedSetting transport_{"TUTTI_TRANSPORT", std::get<1>(GetParam()).transport};
   const ScopedSetting log_{"TUTTI_LOG", "error"};
   const ScopedSetting timeout_{"TUTTI_TIMEOUT", "30"};
-  const ScopedSetting join_timeout_{"TUTTI_JOIN_TIMEOUT", "1"};
+  const ScopedSetting join_timeout_{"TUTTI_JOIN_TIMEOUT", "2"};  // a lack of descriptors is an error after a second
   const ScopedSetting reconnect_{"TUTTI_RECONNECT", "2"};
   SharedMemory<Outcome> outcome_;
 };
