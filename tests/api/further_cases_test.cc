@@ -118,7 +118,7 @@ TEST_P(ProcessFamily, IsExact) {
   });
   for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
 }
-INSTANTIATE_TEST_SUITE_P(Ranks, ProcessFamily, ::testing::Values(1, 2, 3, 5, 8));
+INSTANTIATE_TEST_SUITE_P(Ranks, ProcessFamily, ::testing::ValuesIn(cases::process_counts({1, 2, 3, 5, 8})));
 
 }  // namespace
 }  // namespace tutti::test

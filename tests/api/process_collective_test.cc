@@ -23,7 +23,7 @@ TEST_P(ProcessCollectives, AreExact) {
   });
   for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
 }
-INSTANTIATE_TEST_SUITE_P(Ranks, ProcessCollectives, ::testing::Values(1, 2, 3, 4, 5, 8));
+INSTANTIATE_TEST_SUITE_P(Ranks, ProcessCollectives, ::testing::ValuesIn(cases::process_counts({1, 2, 3, 4, 5, 8})));
 
 }  // namespace
 }  // namespace tutti::test

@@ -92,7 +92,7 @@ TEST_F(Culprits, WhoDoesNotAnswerIsNamedWhereOthersNameEachOther) {
   board(2).post_awaited(Rank{0});
   unanswered_[1] = kAnswerTime / 2;  // slow, on a busy machine
   unanswered_[2] = 2 * kAnswerTime;
-  const auto expect_named = [this](const Culprit& culprit) {
+  const auto expect_named = [](const Culprit& culprit) {
     EXPECT_EQ(culprit.rank, Rank{2});
     EXPECT_NE(culprit.what.find("rank 2 does not answer"), std::string::npos) << culprit.what;
     EXPECT_NE(culprit.what.find("it is still in all_reduce"), std::string::npos) << culprit.what;
