@@ -122,6 +122,10 @@ typedef enum { tuttiMemStatHost = 0, tuttiMemStatDevice = 1, tuttiMemStatShared 
 
 /** Color of a rank that takes part in tuttiCommSplit and gets no communicator. */
 #define TUTTI_SPLIT_NOCOLOR (-1)
+/** Flags of tuttiCommShrink. With TUTTI_SHRINK_DEFAULT a healthy communicator first finishes its operations; with
+ * TUTTI_SHRINK_ABORT they end with tuttiAborted. */
+#define TUTTI_SHRINK_DEFAULT 0x00
+#define TUTTI_SHRINK_ABORT 0x01
 /** As the rank in tuttiRecvTag, it stands for whoever sends first. */
 #define TUTTI_ANY_SOURCE (-1)
 
@@ -211,6 +215,37 @@ TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
  * 0.
  */
 TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
+/** Makes a communicator of the ranks that stay. Every rank that stays calls it, on a healthy, failed or revoked
+ * communicator; it takes no place in the order of calls, and blocks. In the new one are all ranks of the old but the
+ * `nexclude` ones that anybody has in `exclude`, those that died, for which nobody waits, and those that have not
+ * called by the deadline: config.joinTimeoutSeconds if set, else 10 s; 0 waits for live ranks for ever. They keep their
+ * order; tuttiCommGetInfo(newcomm, "members") gives their old numbers. Ranks that reach each other agree, also if more
+ * die meanwhile. A rank left out gets tuttiRemoteError here and from its next call, and stays out; splits that contain
+ * it are revoked. If one rank passes TUTTI_SHRINK_ABORT, or the communicator has failed, all act as with that flag.
+ * After TUTTI_SHRINK_DEFAULT the old communicator stays usable if no live rank was left out. A wrong rank in `exclude`,
+ * the own one included, is tuttiInvalidArgument on this rank alone. If the call fails, *newcomm is NULL, and it may be
+ * made again. If the network is cut, each side may go on by itself: check the count if that matters. Inside a group
+ * *newcomm is set by tuttiGroupEnd. Registrations and reduction operations are not taken along. The old communicator
+ * stays, and takes tuttiCommDestroy. */
+TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* exclude, int nexclude, tuttiComm_t* newcomm,
+                                        const tuttiConfig_t* config, int flags);
+/** Makes an id by which newcomers join the communicator of one tuttiCommGrow, and serves it from this process until it
+ * is used or `comm` is destroyed; local. One rank calls it, hands the id to the newcomers, and passes it to
+ * tuttiCommGrow. Whoever has the id can join. On a communicator that has failed: its first error. */
+TUTTI_API tuttiResult_t tuttiCommGetUniqueId(tuttiComm_t comm, tuttiUniqueId* id);
+/** Makes a communicator of the ranks of `comm`, which keep their numbers, and of newcomers; blocks until all `nranks`
+ * have joined. For the ranks of comm it is collective, and so has a place in the order of calls; they pass rank -1, and
+ * `id` NULL but for the rank that made it by tuttiCommGetUniqueId on comm. A newcomer passes comm NULL, the id and its
+ * rank; the newcomers are comm's size to nranks - 1, each once. nranks is greater than comm's size. What is wrong in
+ * this is tuttiInvalidArgument on all: the ranks of comm agree before they join, and tell the newcomers. Unset fields
+ * of the config take comm's values for its ranks, and the TUTTI_* settings for newcomers; what ranks must agree on,
+ * such as `deterministic`, is tuttiMismatch on all if it differs. config.joinTimeoutSeconds counts for newcomers from
+ * their call, for the others from when all of them have called; then a missing rank is named (tuttiTimeout). An id
+ * serves one attempt, so make a new one after a failure. Unless one of its ranks died, comm is as before, whatever
+ * became of the call, and stays usable. Argument errors of one rank alone (`newcomm` NULL, comm and id NULL, comm with
+ * another rank than -1, a wrong config) are seen on that rank only. Inside a group *newcomm is set by tuttiGroupEnd. */
+TUTTI_API tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nranks, const tuttiUniqueId* id, int rank,
+                                      tuttiComm_t* newcomm, const tuttiConfig_t* config);
 /** Gives tuttiSuccess in *asyncError while the communicator is healthy, else its first failure. Any thread, at any
  * time; does not block. */
 TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* asyncError);
@@ -224,7 +259,8 @@ TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);
  * count times element size as in the call, e.g. "algorithm:all_reduce:1048576", or "algorithms:<collective>", which
  * gives the names that TUTTI_ALGO may have, comma-separated. "device_transport" and
  * "device_algorithm:<collective>:<bytes>" are for calls on device buffers, and tuttiUnsupported if there is no device;
- * the value "two_levels: ring" means kernels within hosts, and a ring of their ranks of one index. Writes at most
+ * the value "two_levels: ring" means kernels within hosts, and a ring of their ranks of one index. "members" gives the
+ * old ranks of what tuttiCommShrink made, such as "0 1 3". Writes at most
  * `size` bytes with the final 0; a value that does not fit is cut, and the result is tuttiInvalidArgument, for which
  * tuttiGetLastError says how many bytes there are. */
 TUTTI_API tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, const char* key, char* value, size_t size);

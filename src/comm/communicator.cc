@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "comm/failure/finalization.h"
+#include "comm/grow.h"
 #include "core/no_cancel.h"
 
 namespace tutti {
@@ -35,6 +36,7 @@ void Communicator::start_listening() {
 }
 
 Communicator::~Communicator() {
+  end_grow_ids(*this);
   joined_.membership->set_listener({});
   joined_.membership->set_board(nullptr);
 }

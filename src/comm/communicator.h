@@ -6,10 +6,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "comm/call/arguments.h"
 #include "comm/call/call_check.h"
 #include "comm/call_driver.h"
+#include "comm/descendants.h"
 #include "comm/device/device_side.h"
 #include "comm/device_calls.h"
 #include "comm/failure/failure_handler.h"
@@ -82,6 +85,18 @@ class Communicator final {
   Status begin(const CallArguments& arguments, bool* nothing_to_run, bool on_cuda_stream);
   Status begin(std::span<Transfer> transfers);
 
+  /// What was split from it. Any thread.
+  Descendants& descendants() { return descendants_; }
+  /// If it was made by a shrink: the ranks that its ranks had before, in its order. Empty if not.
+  const std::vector<Rank>& members() const { return members_; }
+  void set_members(std::vector<Rank> members) { members_ = std::move(members); }
+  /// Whether this rank has gone on without those for whom it failed. For the API's thread.
+  bool was_left_behind() const { return was_left_behind_; }
+  void note_shrink() { was_left_behind_ = failures_.failed(); }
+
+  /// Names the ids that this rank made for grows. For the API's thread.
+  std::vector<KeyId>& grow_ids() { return grow_ids_; }
+
   /// Memory of the caller's that is often used, so that peers may read it directly if they can. For the API's thread.
   MemoryRanges& registered() { return call_driver_.binder().registered(); }
   /// Returns false if there is no such registration.
@@ -103,6 +118,10 @@ class Communicator final {
   std::unique_ptr<Executor> executor_;
   Rank rank_;
   int ranks_;
+  Descendants descendants_;
+  std::vector<Rank> members_;
+  bool was_left_behind_ = false;
+  std::vector<KeyId> grow_ids_;
 
   Peers peers_;
   FailureHandler failures_;

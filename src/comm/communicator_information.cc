@@ -15,6 +15,13 @@ const char* transport_of(const Communicator& comm) {
   return static_cast<int>(comm.peers().far().size()) == comm.ranks() - 1 ? "tcp" : "shm and tcp";
 }
 
+Status members_of(const Communicator& comm, std::string* text) {
+  if (comm.members().empty()) return fail(Code::kInvalidUsage, "this communicator was not made by a shrink");
+  text->clear();
+  for (const Rank rank : comm.members()) *text += (text->empty() ? "" : " ") + std::to_string(rank.value);
+  return {};
+}
+
 Status device_transport_of(Communicator& comm, std::string* text) {
   DeviceSide* const side = comm.device_calls().side();
   if (side == nullptr) return fail(Code::kUnsupported, "this process has no CUDA device");

@@ -11,6 +11,10 @@
 
 namespace tutti {
 
+/// The ranks that the ranks of a communicator made by a shrink had before it: "0 1 3". Returns kInvalidUsage if it was
+/// made otherwise.
+Status members_of(const Communicator& comm, std::string* text);
+
 // These functions are for the API's thread, and wait for all operations that were made, unless they say otherwise.
 
 /// How this rank reaches the others: "shm", "tcp", "shm and tcp", "inproc". Any thread.

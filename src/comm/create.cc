@@ -40,15 +40,6 @@ Status check_transport(const Settings& settings) {
   return {};
 }
 
-Status check_place(const CreateOptions& options) {
-  if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
-    return fail(Code::kInvalidArgument, "rank {} of {} ranks: ranks count from 0", options.rank, options.ranks);
-  if (options.ranks > ShmGeometry::kMostRanks && options.settings.transport != TransportKind::kTcp)
-    return fail(Code::kInvalidArgument, "{} ranks are more than {}, which TUTTI_TRANSPORT={} serves", options.ranks,
-                ShmGeometry::kMostRanks, name_of(options.settings.transport));
-  return {};
-}
-
 /// The driver is started only if the caller or a setting asks for a device, because that takes longer than a join.
 DeviceDriver* driver_of(const CreateOptions& options) {
   const bool told = options.device >= 0 || options.settings.transport == TransportKind::kCuda;
@@ -80,8 +71,8 @@ Status describe_device(const CreateOptions& options, std::string* text) {
 
 /// Offers device buffers if all ranks use a device and can reach one another's. All ranks do the same, because each
 /// knows from the join whether all have a device.
-Status attach_device(const CreateOptions& options, const JoinResult& joined, const Machine& machine, Executor& host,
-                     std::unique_ptr<DeviceSide>* side) {
+Status attach_device(const CreateOptions& options, Deadline deadline, const JoinResult& joined, const Machine& machine,
+                     Executor& host, std::unique_ptr<DeviceSide>* side) {
   DeviceRequest request;
   const bool forced = options.settings.transport == TransportKind::kCuda;
   DeviceDriver* const driver = driver_of(options);
@@ -94,14 +85,15 @@ Status attach_device(const CreateOptions& options, const JoinResult& joined, con
   request.tile = options.settings.tile_bytes;
   request.two_levels_from = options.settings.two_levels_from;
   request.multicast = options.settings.multicast;
-  request.deadline = Deadline::in(options.settings.join_timeout_seconds);
+  request.deadline = deadline;
   request.source = LogSource{Rank{options.rank}, options.name};
   TUTTI_TRY(DeviceSide::open(request, joined, host, side));
   if (!forced || (*side)->why_not().ok()) return {};
   return fail((*side)->why_not().code(), "TUTTI_TRANSPORT=cuda: {}", (*side)->why_not().text());
 }
 
-Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_ptr<Communicator>* comm) {
+Status finish_join(const CreateOptions& options, Deadline deadline, JoinResult joined,
+                   std::shared_ptr<Communicator>* comm) {
   std::unique_ptr<Executor> executor;
   Costs costs;
   Status made = parse_costs(joined.costs_text, "the costs of rank 0", &costs);
@@ -113,7 +105,7 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
   if (made.ok()) {
     machine = machine_of(options, joined, executor->links().capabilities());
     machine.costs = costs;
-    made = attach_device(options, joined, machine, *executor, &device);
+    made = attach_device(options, deadline, joined, machine, *executor, &device);
   }
   if (!made.ok()) {
     joined.membership->post_cause(FailureCause{made.code(), Rank{options.rank}, kNoRank, made.text()});
@@ -133,6 +125,15 @@ Status finish_join(const CreateOptions& options, JoinResult joined, std::shared_
 }
 
 }  // namespace
+
+Status check_place(const CreateOptions& options) {
+  if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
+    return fail(Code::kInvalidArgument, "rank {} of {} ranks: ranks count from 0", options.rank, options.ranks);
+  if (options.ranks > ShmGeometry::kMostRanks && options.settings.transport != TransportKind::kTcp)
+    return fail(Code::kInvalidArgument, "{} ranks are more than {}, which TUTTI_TRANSPORT={} serves", options.ranks,
+                ShmGeometry::kMostRanks, name_of(options.settings.transport));
+  return {};
+}
 
 Status prepare_join(const CreateOptions& options, JoinRequest* request) {
   TUTTI_TRY(check_transport(options.settings));
@@ -168,7 +169,7 @@ Status create_from_id(const tuttiUniqueId& id, const CreateOptions& options, std
 Status create_prepared(const JoinRequest& request, const CreateOptions& options, std::shared_ptr<Communicator>* comm) {
   JoinResult joined;
   TUTTI_TRY(join(request, &joined));
-  return finish_join(options, std::move(joined), comm);
+  return finish_join(options, request.deadline, std::move(joined), comm);
 }
 
 Status create_from_url(const std::string& url, const CreateOptions& asked, std::shared_ptr<Communicator>* comm) {
@@ -184,7 +185,7 @@ Status create_from_url(const std::string& url, const CreateOptions& asked, std::
   TUTTI_TRY(prepare_join(options, &request));
   JoinResult joined;
   TUTTI_TRY(join_url(url, request, &joined));
-  return finish_join(options, std::move(joined), comm);
+  return finish_join(options, request.deadline, std::move(joined), comm);
 }
 
 }  // namespace tutti

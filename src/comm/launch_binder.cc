@@ -63,8 +63,9 @@ Bytes LaunchBinder::bind(const CallArguments& arguments, const Call& call, PlanC
 }
 
 Plan LaunchBinder::find_plan(const CallArguments& arguments, const Call& call, Bytes block, PlanCache* plans) const {
-  // A split moves its data as an all-gather does. Only its name on the boards differs.
-  const Collective moved = arguments.collective == Collective::kSplit ? Collective::kAllGather : arguments.collective;
+  // Splits and grows move their data as an all-gather does. Only their names on the boards differ.
+  const bool gathers = arguments.collective == Collective::kSplit || arguments.collective == Collective::kGrow;
+  const Collective moved = gathers ? Collective::kAllGather : arguments.collective;
   const bool ordered = arguments.user != nullptr && !arguments.user->commutative;
   return ordered ? plans->find_in_rank_order(moved, block, call.root.value)
                  : plans->find(moved, block, call.root.value);

@@ -59,8 +59,9 @@ enum class Collective : std::uint8_t {
   kAllToAllV = 13,
   kShrink = 14,
   kSendRecv = 15,  ///< sends and receives between pairs: not a collective, it takes no sequence number
+  kGrow = 16,
 };
-inline constexpr int kCollectives = 16;
+inline constexpr int kCollectives = 17;
 
 constexpr Bytes size_of(DataType type) {
   constexpr std::uint8_t kSizes[kDataTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1, 2, 2, 1};
@@ -120,6 +121,7 @@ inline constexpr CollectiveTraits kCollectiveTraits[] = {
     {"all_to_all_v", Collective::kAllToAll, false, RootRole::kNone, BlockCount::kRanks, BlockCount::kRanks},
     {"shrink", Collective::kNone, false, RootRole::kNone, BlockCount::kNone, BlockCount::kNone},
     {"send_recv", Collective::kNone, false, RootRole::kNone, BlockCount::kNone, BlockCount::kNone},
+    {"grow", Collective::kNone, false, RootRole::kNone, BlockCount::kOne, BlockCount::kRanks},
 };
 static_assert(sizeof(kCollectiveTraits) == kCollectives * sizeof(CollectiveTraits));
 

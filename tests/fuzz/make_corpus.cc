@@ -215,7 +215,7 @@ void add_scenes(const Corpus& corpus) {
   };
   constexpr unsigned char kJoin = 1, kMissing = 2, kTable = 3, kReady = 4, kGo = 5, kFailure = 6, kSegment = 8,
                           kLinked = 9, kMemberEvents = 10, kCause = 11, kTableSource = 12, kRequestDial = 15,
-                          kAskBoard = 18, kBoard = 19;
+                          kAskBoard = 18, kBoard = 19, kShrinkReport = 20, kShrinkOrder = 21;
   add("root", "all_go", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kReady, 0, 2, kReady, 0});
   add("root", "one_fails", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kFailure, 0, 2, kReady, 0});
   add("root", "one_ends", {0, kJoin, 0, 1, kJoin, 0, 0xf1});
@@ -223,7 +223,9 @@ void add_scenes(const Corpus& corpus) {
   // The first rank has the table and is connected to the others.
   const Steps linked{0, 0, 0, 4, 0, 0, 0x84, 0, 0, 7, kLinked, 0, 0x87, kLinked, 0};
   add("membership", "linked", linked);
-  for (const unsigned char type : {kMemberEvents, kCause, kRequestDial, kAskBoard, kBoard})
+  add("membership", "shrink",
+      linked + Steps{6, 6, 7, kShrinkReport, 0, 0x87, kShrinkReport, 0, 6, 6, 7, kShrinkOrder, 0, 6, 6});
+  for (const unsigned char type : {kMemberEvents, kCause, kRequestDial, kAskBoard, kBoard, kShrinkReport, kShrinkOrder})
     add("membership", "linked_" + std::to_string(type), linked + Steps{7, type, 0, 0x87, type, 0});
   add("membership", "data", linked + Steps{3, 0, 0x83, 0, 6, 6});
   for (const unsigned char act : {0, 1, 2, 3, 4, 5, 6})

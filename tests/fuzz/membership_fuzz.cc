@@ -11,6 +11,7 @@
 
 #include "comm/membership/hub.h"
 #include "comm/membership/unique_id.h"
+#include "comm/recovery/process_recovery.h"
 #include "core/log.h"
 #include "messages.h"
 #include "speaker.h"
@@ -56,6 +57,9 @@ class Scene {
     const auto linked = [this](const Status& why) {
       linked_ = why.ok() && membership_->member_table()->ranks() == fuzz::kRanks;
     };
+    recovery_ = std::make_shared<ProcessRecovery>(
+        hub, *membership_, ProcessRecovery::IdServer{[](const UniqueId&) { return Status(); }, [](const KeyId&) {}});
+    membership_->set_listener(recovery_);
     linker_ = membership_->add_local(local, linked);
     fuzz::demand(linker_ != nullptr, "a process membership takes its first rank");
     UniqueId id;
@@ -63,7 +67,11 @@ class Scene {
     id.nonce = kId;
     fuzz::demand(membership_->key_for(hub.process(), &door_).ok() && id.comm_id(&comm_id_).ok(), "keys");
   }
-  ~Scene() { membership_->remove_local(Rank{self_}); }
+  ~Scene() {
+    membership_->remove_local(Rank{self_});
+    recovery_.reset();
+    fuzz::demand(!call_ || call_->ended(), "every shrink ends");
+  }
 
   /// False: the join has failed.
   bool step(fuzz::Bytes& input) {
@@ -143,9 +151,24 @@ class Scene {
         return membership_->ask_boards({Rank{0}, Rank{1}, Rank{2}}, true);
       case 5:
         return membership_->publish_board(Rank{self_});
+      case 6:
+        return shrink(what, other);
       default:
         return membership_->connector().want(DataConnectionId{Rank{self_}, Rank{other}, Lane{0}}, what % 2);
     }
+  }
+  /// The rank shrinks, or answers what it was asked to build.
+  void shrink(unsigned what, std::int32_t other) {
+    if (call_ && !call_->ended()) {
+      if (const auto build = call_->take_build()) recovery_->built(Rank{self_}, build->number, Status());
+      if (what < 0xc0) return;
+      recovery_->withdraw(Rank{self_});
+      call_.reset();
+    }
+    NumberSet excluded;
+    if (what >= 0x80) excluded.add(Rank{other});
+    call_ = std::make_shared<ShrinkCall>(Rank{self_}, excluded, Deadline::never());
+    recovery_->call(call_);
   }
   void speak(const std::unique_ptr<fuzz::Speaker>& speaker, std::int32_t other, fuzz::Bytes& input) {
     if (!speaker) return;
@@ -163,6 +186,8 @@ class Scene {
   Hub& hub_;
   const std::int32_t self_;
   const std::shared_ptr<ProcessMembership> membership_;
+  std::shared_ptr<ProcessRecovery> recovery_;
+  std::shared_ptr<ShrinkCall> call_;
   std::shared_ptr<MembershipLinker> linker_;
   Key door_{};
   std::uint64_t comm_id_ = 0;

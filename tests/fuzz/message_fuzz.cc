@@ -4,6 +4,7 @@
 #include "bytes.h"
 #include "comm/membership/board_message.h"
 #include "comm/membership/data_connection_message.h"
+#include "comm/recovery/agreement_message.h"
 
 namespace {
 
@@ -27,6 +28,7 @@ constexpr Feed kFeeds[] = {
     feed<FailureMessage>,     feed<IntroduceMessage>, feed<SegmentMessage>,     feed<MemberEventsMessage>,
     feed<FailureCause>,       feed<AskIdMessage>,     feed<GiveIdMessage>,      feed<DataConnectionMessage>,
     feed<RequestDialMessage>, feed<BoardMessage>,     feed<TableSourceMessage>, feed<GoMessage>,
+    feed<ShrinkReport>,       feed<ShrinkOrder>,
 };
 
 }  // namespace

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "bytes.h"
 #include "comm/membership/board_message.h"
 #include "comm/membership/data_connection_message.h"
 #include "comm/membership/messages.h"
+#include "comm/recovery/agreement_message.h"
 
 namespace tutti::fuzz {
 
@@ -54,6 +56,20 @@ inline BoardMessage board_of(std::int32_t rank) {
   return read_board(Rank{rank}, board, 2);
 }
 
+/// A report or an order of the first round, in which rank `rank` has called and leads if it can.
+template <class Message>
+std::vector<std::byte> shrink_message(std::int32_t rank) {
+  Message made;
+  made.number = static_cast<std::uint64_t>(rank) + 1;
+  made.stage = ShrinkStage::kBuilding;
+  for (std::int32_t member = 0; member < kRanks; ++member) made.proposal.members.add(Rank{member});
+  if constexpr (std::is_same_v<Message, ShrinkReport>) {
+    made.promised = made.number;
+    made.called.add(Rank{rank});
+  }
+  return encode(made);
+}
+
 /// What an honest process of that rank might say; of a type that there is not, nothing.
 inline std::vector<std::byte> honest(MessageType type, std::int32_t rank) {
   const ProcessId process = member(rank).process;
@@ -94,6 +110,10 @@ inline std::vector<std::byte> honest(MessageType type, std::int32_t rank) {
       return encode(DataConnectionMessage{process, self, next, Lane{0}});
     case MessageType::kBoard:
       return encode(board_of(rank));
+    case MessageType::kShrinkReport:
+      return shrink_message<ShrinkReport>(rank);
+    case MessageType::kShrinkOrder:
+      return shrink_message<ShrinkOrder>(rank);
     case MessageType::kLinked:
     case MessageType::kAskBoard:
       return {};

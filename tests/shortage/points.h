@@ -20,8 +20,8 @@ struct Shortage {
   const char* name;
   Scarce kind;
   bool lasting;
-  const char* word;         ///< in the text of one of the ranks, or in the log
-  long most_points = 1000;  ///< tried in all, and in a short run
+  const char* word;        ///< in the text of one of the ranks, or in the log
+  long most_points = 500;  ///< tried in all, and in a short run
   long points = 50;
 };
 

@@ -6,8 +6,10 @@
 
 #include "comm/api/handle.h"
 #include "comm/create.h"
+#include "comm/grow.h"
 #include "comm/join/join.h"
 #include "comm/queue/call_group.h"
+#include "comm/shrink.h"
 #include "comm/split.h"
 #include "core/wait_until.h"
 #include "device/device_driver.h"
@@ -172,6 +174,57 @@ tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* 
   });
 }
 
+tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* exclude, int nexclude, tuttiComm_t* newcomm,
+                              const tuttiConfig_t* config, int flags) {
+  return guard_grouped(comm, [&]() -> Status {
+    tutti::CallGuard call_guard;
+    TUTTI_TRY(tutti::require(newcomm, "newcomm"));
+    *newcomm = nullptr;
+    TUTTI_TRY(call_guard.enter(comm));
+    tutti::ShrinkOptions options;
+    TUTTI_TRY(tutti::read_shrink(*comm->comm, exclude, nexclude, config, flags, &options));
+    options.given_up = [comm] { return comm->magic.load(std::memory_order_relaxed) != kCommMagic; };
+    return create_or_defer([parent = comm->comm, options = std::move(options)](
+                               std::shared_ptr<Communicator>* made) { return tutti::shrink(*parent, options, made); },
+                           newcomm, comm->comm);
+  });
+}
+
+tuttiResult_t tuttiCommGetUniqueId(tuttiComm_t comm, tuttiUniqueId* id) {
+  return tutti::guard(comm, [&]() -> Status {
+    tutti::CallGuard call_guard;
+    TUTTI_TRY(tutti::require(id, "id"));
+    TUTTI_TRY(call_guard.enter(comm));
+    tutti::IdBytes bytes;
+    TUTTI_TRY(tutti::make_grow_id(*comm->comm, &bytes));
+    std::memcpy(id->internal, bytes.data(), sizeof id->internal);
+    return {};
+  });
+}
+
+tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nranks, const tuttiUniqueId* id, int rank, tuttiComm_t* newcomm,
+                            const tuttiConfig_t* config) {
+  return guard_grouped(comm, [&]() -> Status {
+    tutti::CallGuard call_guard;
+    TUTTI_TRY(tutti::require(newcomm, "newcomm"));
+    *newcomm = nullptr;
+    if (comm == nullptr) {
+      if (id == nullptr) return tutti::fail(Code::kInvalidArgument, "grow: comm and id are NULL: a newcomer has an id");
+      return init_from_id(newcomm, nranks, *id, rank, config);
+    }
+    TUTTI_TRY(call_guard.enter(comm));
+    if (rank != -1)
+      return tutti::fail(Code::kInvalidArgument, "grow: rank is {}, not -1: a rank of comm keeps its number", rank);
+    tutti::GrowOptions options;
+    TUTTI_TRY(tutti::read_grow(*comm->comm, nranks, id, config, &options));
+    return create_or_defer(
+        [parent = comm->comm, options = std::move(options)](std::shared_ptr<Communicator>* made) {
+          return parent->failures().attempt([&] { return tutti::grow(*parent, options, made); });
+        },
+        newcomm, comm->comm);
+  });
+}
+
 tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
   return tutti::guard(comm, [&]() -> Status {
     tutti::CallGuard call_guard;
@@ -188,7 +241,7 @@ tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
       TUTTI_TRY(call_guard.enter(comm));
       if (!comm->comm->finalized()) status = comm->comm->failures().attempt([&] { return comm->comm->finalize(); });
       if (status.code() == Code::kInvalidUsage) return status;
-      if (comm->comm->failures().revoked()) status = {};
+      if (comm->comm->was_left_behind() || comm->comm->failures().revoked()) status = {};
       tutti::retire_handle(comm);  // or an abort has, while this call waited
     }
     tutti::log_drain(tutti::kLogTimeout);

@@ -56,9 +56,10 @@ Status info_text(tutti::Communicator& comm, std::string_view key, std::string* t
     return {};
   }
   if (key == "device_transport") return tutti::device_transport_of(comm, text);
+  if (key == "members") return tutti::members_of(comm, text);
   return tutti::fail(Code::kInvalidArgument,
                      "'{}' is not a key: transport, algorithm:<collective>:<bytes>, algorithms:<collective>, "
-                     "device_transport, device_algorithm:<collective>:<bytes>",
+                     "device_transport, device_algorithm:<collective>:<bytes>, members",
                      key);
 }
 

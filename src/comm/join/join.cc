@@ -51,6 +51,7 @@ namespace {
 
 Status read_id(const JoinRequest& request, UniqueId* id) {
   TUTTI_TRY(UniqueId::decode(request.id, id));
+  if (request.has_whole_secret) return {};
   return mix_secret_file(request.settings.secret_file, id);
 }
 

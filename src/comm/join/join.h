@@ -31,9 +31,10 @@ struct JoinRequest {
   std::vector<AgreedSetting> agreed;
   std::string costs_text;  ///< rank 0's text holds for all ranks; that of others is ignored
   Settings settings;
-  std::vector<int> cores;  ///< the cores that this rank may use, ascending; empty if unknown
-  std::string device;      ///< a DeviceInfo, which all ranks get; empty if this rank uses no device
-  Bytes segment_bytes{0};  ///< this rank's shared memory, which all ranks of its host map; 0 if it has none
+  std::vector<int> cores;         ///< the cores that this rank may use, ascending; empty if unknown
+  std::string device;             ///< a DeviceInfo, which all ranks get; empty if this rank uses no device
+  Bytes segment_bytes{0};         ///< this rank's shared memory, which all ranks of its host map; 0 if it has none
+  bool has_whole_secret = false;  ///< the id's secret is not to be mixed with that of TUTTI_SECRET_FILE
   /// The joining thread calls it now and then. An error that it returns ends the join on all ranks. If it is empty,
   /// nothing but the join itself can end the join.
   std::function<Status()> check;

@@ -11,6 +11,7 @@
 
 #include "comm/join/root.h"
 #include "comm/membership/data_connections.h"
+#include "comm/recovery/process_recovery.h"
 #include "core/core_list.h"
 #include "core/log.h"
 
@@ -56,6 +57,15 @@ std::vector<int> processes_of(const MemberTable& member_table) {
   for (const Member& member : member_table.members())
     processes.push_back(known.emplace(member.process, static_cast<int>(known.size())).first->second);
   return processes;
+}
+
+/// What lets the ranks of this process go on after a failure. The root serves the ids that it makes.
+std::shared_ptr<ProcessRecovery> make_recovery(Hub& hub, ProcessMembership& membership) {
+  return std::make_shared<ProcessRecovery>(
+      hub, membership,
+      ProcessRecovery::IdServer{
+          .serve = [&hub](const UniqueId& id) { return hub.service<RootService>().add(id, hub.shared_from_this()); },
+          .withdraw = [&hub](const KeyId& id) { hub.service<RootService>().withdraw(id); }});
 }
 
 int ranks_of_same_boot(Rank rank, const MemberTable& member_table) {
@@ -170,6 +180,7 @@ void JoinTask::give_up_in_vain() {
 void JoinTask::start() {
   if (const Status status = identify_host(request_.settings, &host_); !status.ok()) return finish(status);
   process_membership_ = hub_->membership(id_.nonce, id_.secret);
+  if (!process_membership_->listener()) process_membership_->set_listener(make_recovery(*hub_, *process_membership_));
   const auto self = shared_from_this();
   const ProcessMembership::LocalRank local{.rank = request_.rank,
                                            .tcp = request_.settings.transport == TransportKind::kTcp,

@@ -320,6 +320,15 @@ void RootSession::fail_join(const Status& why) {
   if (begun) fail_all(fail(why.code(), "the process that serves the unique id: {}", why.text()));
 }
 
+void RootSession::cancel(const Status& why) {
+  if (state_ == State::kCollecting || state_ == State::kLinking) fail_all(why);
+}
+
+Status RootSession::answer() const {
+  if (state_ == State::kCollecting || state_ == State::kLinking) return {};
+  return state_ == State::kFailed ? failure_ : used_up();
+}
+
 RootService::~RootService() {
   for (const auto& [id, active] : active_) active.session->stop();
 }
@@ -339,6 +348,24 @@ void RootService::withdraw(const KeyId& id) {
   session->withdraw();
 }
 
+void RootService::cancel(const KeyId& id, const Status& why) {
+  const auto found = active_.find(id);
+  if (found == active_.end()) return;
+  const auto session = found->second.session;  // its end removes the entry
+  session->cancel(why);
+}
+
+Status RootService::answer(const KeyId& id) const {
+  if (const auto found = active_.find(id); found != active_.end()) return found->second.session->answer();
+  const Past* const past = find_past(id);
+  return past != nullptr ? past->answer : used_up();
+}
+
+const RootService::Past* RootService::find_past(const KeyId& id) const {
+  const auto past = std::find_if(past_.begin(), past_.end(), [&](const Past& item) { return item.id == id; });
+  return past == past_.end() ? nullptr : &*past;
+}
+
 Expected RootService::expects(const Arrival& arrival) const {
   const bool same_host = arrival.known && arrival.own == arrival.other;
   if (!active_.empty() || (same_host && !past_.empty())) return Expected::kAtHub;
@@ -356,8 +383,8 @@ bool RootService::find_secret(const KeyId& id, Key* secret) const {
     *secret = found->second.session->secret();
     return true;
   }
-  const auto past = std::find_if(past_.begin(), past_.end(), [&](const Past& item) { return item.id == id; });
-  if (past == past_.end()) return false;
+  const Past* const past = find_past(id);
+  if (past == nullptr) return false;
   *secret = past->secret;
   return true;
 }
@@ -365,8 +392,8 @@ bool RootService::find_secret(const KeyId& id, Key* secret) const {
 void RootService::serve(const std::shared_ptr<Connection>& connection) {
   const KeyId& id = connection->handshake().key_id();
   if (const auto found = active_.find(id); found != active_.end()) return found->second.session->serve(connection);
-  const auto past = std::find_if(past_.begin(), past_.end(), [&](const Past& item) { return item.id == id; });
-  if (past == past_.end()) return connection->close();
+  const Past* const past = find_past(id);
+  if (past == nullptr) return connection->close();
   connection->send(MessageType::kFailure, encode(FailureMessage{past->answer.code(), past->answer.text()}));
   // The other end closes the connection when it has read this. If it does not, this end closes it.
   hub_.loop().after(kEndAfterDone, [weak = std::weak_ptr<Connection>(connection)] {

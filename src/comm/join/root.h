@@ -32,6 +32,11 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
   void withdraw();
   /// Ends a join that has begun and has not ended. All its ranks get `why`.
   void fail_join(const Status& why);
+  /// Ends the join unless it has ended, whether or not it has begun. All its ranks get `why`, also those that come
+  /// later.
+  void cancel(const Status& why);
+  /// Ok while ranks can join; else what a rank that comes now gets.
+  Status answer() const;
 
   const Key& secret() const { return id_.secret; }
 
@@ -91,6 +96,10 @@ class RootService final : public HubService {
   Status add(const UniqueId& id, std::shared_ptr<Hub> user);
   /// Ends the service of the id, if nobody has joined by it.
   void withdraw(const KeyId& id);
+  /// Ends the join by the id, unless it has ended. Its ranks get `why`, also those that come later.
+  void cancel(const KeyId& id, const Status& why);
+  /// Ok while ranks can join by an id that this process has made; else what a rank that comes now gets.
+  Status answer(const KeyId& id) const;
   bool find_secret(const KeyId& id, Key* secret) const override;
   void serve(const std::shared_ptr<Connection>& connection) override;
   /// Ranks are expected while an id is served, and for a while afterwards, when they get what became of it.
@@ -109,6 +118,7 @@ class RootService final : public HubService {
     std::shared_ptr<Hub> user;
   };
   void ended(const KeyId& id, const Status& answer);
+  const Past* find_past(const KeyId& id) const;
   Hub& hub_;
   std::map<KeyId, Active> active_;
   std::deque<Past> past_;

@@ -48,6 +48,9 @@ class Membership {
 
   Rank rank() const { return rank_; }
   int ranks() const;
+  const std::shared_ptr<Hub>& hub() const { return hub_; }
+  /// What the ranks of this process have in common.
+  const std::shared_ptr<ProcessMembership>& of_process() const { return process_membership_; }
   /// It is random, equal on all ranks of this communicator, and different for any other.
   std::uint64_t comm_id() const;
   /// Makes the secret of a communicator that is split from this one. All ranks of this one, and nobody else, can derive

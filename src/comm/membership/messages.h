@@ -31,11 +31,13 @@ enum class MessageType : std::uint16_t {
   kTableSource = 12,  ///< root to rank: which process the table comes from
   kAskId = 13,
   kGiveId = 14,
-  kRequestDial = 15,  ///< process to process: a rank asks another to dial it
-  kOpenData = 16,     ///< the first message on a data connection
-  kDataOpened = 17,   ///< its answer; after it the connection belongs to the endpoints
-  kAskBoard = 18,     ///< process to process: asks for the call boards of its ranks
-  kBoard = 19,        ///< one of these boards
+  kRequestDial = 15,   ///< process to process: a rank asks another to dial it
+  kOpenData = 16,      ///< the first message on a data connection
+  kDataOpened = 17,    ///< its answer; after it the connection belongs to the endpoints
+  kAskBoard = 18,      ///< process to process: asks for the call boards of its ranks
+  kBoard = 19,         ///< one of these boards
+  kShrinkReport = 20,  ///< process to process: how far it is in a shrink (comm/recovery)
+  kShrinkOrder = 21,   ///< the process that leads a shrink to the others
 };
 
 /// A setting that must agree on all ranks. If it differs, the join fails with tuttiMismatch, and the text names

@@ -68,11 +68,13 @@ void ProcessMembership::remove_local(Rank rank) {
   present_ranks_.erase(rank);
   if (linker_) linker_->remove_local(rank);
   connector_->remove_local(rank);
+  if (listener_) listener_->on_leave(rank);
   if (present_ranks_.empty()) close();
 }
 
 void ProcessMembership::close() {
   const auto self = shared_from_this();
+  listener_.reset();
   hub_.loop().cancel(mend_timer_);
   events_.flush();
   connector_->close();
@@ -151,8 +153,12 @@ void ProcessMembership::on_connected(PeerProcess& peer, bool again) {
   if (!member_table_) return linker_->expect_table(peer);
   connections_.add_sender(peer.connection());
   boards_->owes_nothing(peer.ranks());
-  if (again || !is_linking()) return send_state(peer);
-  if (!peer.dials()) linker_->greet(peer);
+  if (is_linking() && !again) {
+    if (!peer.dials()) linker_->greet(peer);
+    return;
+  }
+  send_state(peer);
+  if (listener_) listener_->on_connected(*order().find(peer.process()));
 }
 
 void ProcessMembership::on_disconnected(PeerProcess&) { connections_.list_senders(); }
@@ -179,6 +185,10 @@ Status ProcessMembership::on_message(PeerProcess& peer, MessageType type, ByteVi
       return boards_->take(peer.ranks(), payload);
     case MessageType::kRequestDial:
       return connector_->take_ask(peer.process(), payload);
+    case MessageType::kShrinkReport:
+    case MessageType::kShrinkOrder:
+      if (is_linking() || !listener_) return fail(Code::kRemoteError, "a shrink during the join");
+      return std::shared_ptr(listener_)->on_message(*order().find(peer.process()), type, payload);
     default:
       return fail(Code::kRemoteError, "a message that a control connection does not carry");
   }

@@ -22,6 +22,7 @@
 #include "comm/membership/membership_linker.h"
 #include "comm/membership/messages.h"
 #include "comm/membership/peer_process.h"
+#include "comm/membership/process_listener.h"
 #include "net/connection.h"
 #include "transport/shm/segment.h"
 
@@ -73,6 +74,12 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
     tcp_ = tcp_ || apart;
   }
   bool single_process() const { return order().size() == 1; }
+  /// Called once, before there is a table.
+  void set_listener(std::shared_ptr<ProcessListener> listener) { listener_ = std::move(listener); }
+  const std::shared_ptr<ProcessListener>& listener() const { return listener_; }
+  /// Sends to the process at this place, if any of its ranks lives. If it is not connected, it is dialled, and the
+  /// listener hears of the connection.
+  void send_to(std::size_t place, MessageType type, ByteView payload);
   /// See Membership. `dials`: also those that this process is not connected to.
   void ask_boards(const std::vector<Rank>& of, bool dials);
 
@@ -82,6 +89,8 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   Status comm_id(std::uint64_t* comm_id) const;
   /// The table has come; `self` is the place of this process in the order.
   void open(TableMessage table, std::unique_ptr<ProcessOrder> order, std::size_t self);
+  /// The local ranks that have not left.
+  const std::set<Rank>& present_ranks() const { return present_ranks_; }
   /// The ranks of this process, those that left included. Call it once the group is open.
   const std::vector<Rank>& local_ranks() const { return local_ranks_; }
   /// Takes a connection on which a process has introduced itself.
@@ -103,6 +112,10 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   Status secret_of_child(const KeyId& nonce, Key* secret) const;
   const std::shared_ptr<MemberTable>& member_table() const { return member_table_; }
   void post_cause(Rank from, const FailureCause& cause);
+  /// The cause is for the ranks of this process alone, because the other processes have it from elsewhere.
+  void post_cause_here(const FailureCause& cause) {
+    if (member_table_->set_cause(cause)) member_table_->notify();
+  }
   void say_goodbye(Rank from, std::uint64_t last_sequence);
   /// The rank gives up its membership without a goodbye. If `why` is an error, its text is sent to the others.
   void abandon(Rank from, const Status& why);
@@ -141,6 +154,7 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   bool maps_host_ = false;
   std::vector<std::shared_ptr<Segment>> segments_;
   EventLoop::TimerId mend_timer_ = 0;
+  std::shared_ptr<ProcessListener> listener_;
   std::unique_ptr<BoardExchange> boards_;      // set together with the member table
   std::shared_ptr<MemberTable> member_table_;  // set before any other thread can see the process as linked
 };

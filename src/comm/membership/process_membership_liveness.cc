@@ -51,6 +51,7 @@ void ProcessMembership::on_death(PeerProcess& peer, const std::string& note) {
   if (deaths.empty()) return;
   forward(deaths);
   member_table_->notify();
+  if (listener_) listener_->on_ends();
 }
 
 /// In a mesh a process is believed about its own ranks only. Without a mesh, events come through other processes, which
@@ -68,6 +69,7 @@ Status ProcessMembership::take_events(const PeerProcess& peer, ByteView payload)
   if (events.empty()) return {};
   forward(events);
   member_table_->notify();
+  if (listener_) listener_->on_ends();
   return {};
 }
 
@@ -164,8 +166,14 @@ void ProcessMembership::post_cause(Rank from, const FailureCause& cause) {
   connections_.send(MessageType::kCause, encode(sent));
 }
 
+void ProcessMembership::send_to(std::size_t place, MessageType type, ByteView payload) {
+  if (present_ranks_.empty() || !connections_.is_present(place)) return;
+  if (const auto peer = connections_.reach(place, nullptr)) peer->send(type, payload);
+}
+
 void ProcessMembership::fail_all(const Status& why) {
   if (is_linking()) return fail_join(why);
+  if (listener_) listener_->on_failure(why);
   if (!member_table_ || present_ranks_.empty()) return;  // the group's join has failed, and is about to end
   const Rank first = *present_ranks_.begin();
   const std::string who = describe(member_table_->member(first));

@@ -1,0 +1,36 @@
+// What the makers of communicators from others have in common: options from the parent, and exchanges on it.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/create_options.h"
+#include "core/costs_file.h"
+#include "core/status.h"
+
+namespace tutti {
+
+/// The options that a communicator has from the one that it is made from.
+inline CreateOptions options_of_child(Communicator& parent) {
+  CreateOptions options;
+  options.settings = parent.settings();
+  options.costs = costs_text(parent.machine().costs);
+  if (parent.device_calls().exist()) options.device = parent.device_calls().side()->device();
+  return options;
+}
+
+/// Gives each rank what all ranks send, in their order. It is a call of `parent` by the name of `collective`.
+template <class T>
+Status gather_all(Communicator& parent, Collective collective, const T& mine, std::vector<T>* all) {
+  all->resize(static_cast<std::size_t>(parent.ranks()));
+  CallArguments arguments;
+  arguments.collective = collective;
+  arguments.send = &mine;
+  arguments.recv = all->data();
+  arguments.count = sizeof(T);
+  arguments.type = static_cast<int>(DataType::kUint8);
+  return parent.run(&arguments);
+}
+
+}  // namespace tutti

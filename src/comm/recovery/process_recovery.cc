@@ -1,0 +1,251 @@
+#include "comm/recovery/process_recovery.h"
+
+#include <chrono>
+#include <utility>
+
+#include "core/retry.h"
+
+namespace tutti {
+namespace {
+
+/// An agreement counts its patience in these.
+constexpr std::chrono::milliseconds kTick{500};
+constexpr std::chrono::milliseconds kLongWait{std::chrono::hours(24 * 365)};
+
+std::shared_ptr<const Agreement::Layout> layout_of(const ProcessOrder& order) {
+  auto layout = std::make_shared<Agreement::Layout>(order.size());
+  for (std::size_t place = 0; place < order.size(); ++place)
+    for (const Rank rank : order[place].ranks) (*layout)[place].add(rank);
+  return layout;
+}
+
+Status left_out(const std::vector<Rank>& ranks) {
+  return fail(Code::kRemoteError, "{} {} left out by a shrink", text_of(ranks), ranks.size() == 1 ? "was" : "were");
+}
+
+}  // namespace
+
+ProcessRecovery::ProcessRecovery(Hub& hub, ProcessMembership& membership, IdServer server)
+    : hub_(hub), membership_(membership), server_(std::move(server)) {}
+
+ProcessRecovery::~ProcessRecovery() {
+  hub_.loop().cancel(tick_timer_);
+  const Status why =
+      failure_.ok() ? fail(Code::kInvalidUsage, "this process, or this rank, leaves the communicator") : failure_;
+  for (const auto& [rank, call] : calls_) call->end({.status = why, .nonce = {}, .members = {}});
+}
+
+/// After a step that was left undone nobody knows what the agreement has promised. So this process ends for the others.
+template <class Step>
+void ProcessRecovery::run(const Step& step) {
+  if (!failure_.ok()) return;
+  try {
+    step();
+    perform();
+    keep_time();
+  } catch (...) {
+    give_up(what_was_thrown("a shrink"));
+  }
+}
+
+void ProcessRecovery::on_failure(const Status& why) {
+  if (failure_.ok() && agreement_ && agreement_->is_active()) give_up(why);
+}
+
+void ProcessRecovery::give_up(const Status& why) {
+  failure_ = why;
+  hub_.loop().cancel(std::exchange(tick_timer_, 0));
+  for (const auto& [rank, call] : std::exchange(calls_, {})) call->end({.status = why, .nonce = {}, .members = {}});
+  for (const Rank rank : membership_.present_ranks()) retry_without_memory([&] { membership_.abandon(rank, why); });
+}
+
+Agreement& ProcessRecovery::agreement() {
+  if (!agreement_) {
+    const ControlConnections& connections = membership_.connections();
+    agreement_.emplace(layout_of(connections.order()), connections.self());
+    for (const Rank rank : membership_.local_ranks())
+      if (!membership_.present_ranks().contains(rank)) agreement_->leave(rank);
+    post_ends();
+  }
+  return *agreement_;
+}
+
+void ProcessRecovery::call(const std::shared_ptr<ShrinkCall>& call) {
+  if (!failure_.ok()) return call->end({.status = failure_, .nonce = {}, .members = {}});
+  calls_[call->rank()] = call;
+  run([&] {
+    if (!agreement().call(call->rank(), call->excluded())) {
+      calls_.erase(call->rank());
+      return call->end({.status = left_out({call->rank()}), .nonce = {}, .members = {}});
+    }
+    if (call->deadline().is_never()) return;
+    hub_.loop().after(call->deadline().left(kLongWait), [weak = weak_from_this(), late = std::weak_ptr(call)] {
+      const auto self = weak.lock();
+      const auto waiting = late.lock();
+      if (!self || !waiting || waiting->ended()) return;
+      self->run([&] { self->agreement().overdue(); });
+    });
+  });
+}
+
+void ProcessRecovery::built(Rank rank, std::uint64_t number, const Status& why) {
+  run([&] { agreement().built(rank, number, why); });
+}
+
+void ProcessRecovery::withdraw(Rank rank) {
+  if (calls_.erase(rank) != 0) run([&] { agreement().withdraw(rank); });
+}
+
+Status ProcessRecovery::on_message(std::size_t from, MessageType type, ByteView payload) {
+  ShrinkReport report;
+  ShrinkOrder order;
+  const bool reports = type == MessageType::kShrinkReport;
+  TUTTI_TRY(reports ? decode(payload, &report) : decode(payload, &order));
+  bool fits = true;
+  run([&] { fits = reports ? agreement().take(from, report) : agreement().take(from, order); });
+  return fits ? Status() : fail(Code::kRemoteError, "a shrink message that makes no sense");
+}
+
+void ProcessRecovery::on_connected(std::size_t place) {
+  if (agreement_) run([&] { agreement_->connected(place); });
+}
+
+void ProcessRecovery::on_ends() {
+  if (agreement_) run([this] { post_ends(); });
+}
+
+void ProcessRecovery::on_leave(Rank rank) {
+  if (const auto waiting = calls_.extract(rank))
+    waiting.mapped()->end({.status = fail(Code::kInvalidUsage, "rank {} has left the communicator", rank.value),
+                           .nonce = {},
+                           .members = {}});
+  if (agreement_) run([&] { agreement_->leave(rank); });
+}
+
+void ProcessRecovery::post_ends() {
+  const ControlConnections& connections = membership_.connections();
+  for (std::size_t place = 0; place < connections.order().size(); ++place)
+    if (place != connections.self() && !connections.is_present(place) && lost_.add(place)) agreement_->lost(place);
+}
+
+void ProcessRecovery::perform() {
+  while (agreement_) {
+    const std::vector<Agreement::Action> actions = agreement_->take_actions();
+    if (actions.empty()) return;
+    for (const Agreement::Action& action : actions) std::visit([this](const auto& one) { perform(one); }, action);
+  }
+}
+
+void ProcessRecovery::perform(const Agreement::SendReport& action) {
+  membership_.send_to(action.to, MessageType::kShrinkReport, encode(action.report));
+}
+
+void ProcessRecovery::perform(const Agreement::SendOrder& action) {
+  membership_.send_to(action.to, MessageType::kShrinkOrder, encode(action.order));
+}
+
+void ProcessRecovery::perform(const Agreement::MakeId& action) {
+  withdraw_id();
+  UniqueId id;
+  Status made = random_bytes(id.nonce);
+  if (made.ok()) made = membership_.secret_of_child(id.nonce, &id.secret);
+  id.port = hub_.port();
+  id.addresses = hub_.addresses();
+  if (id.addresses.size() > UniqueId::kMaxAddresses) id.addresses.resize(UniqueId::kMaxAddresses);
+  if (made.ok()) made = server_.serve(id);
+  if (made.ok()) served_ = id.nonce;
+  id.secret = Key{};
+  agreement_->id_made(action.number, id.encode(), made);
+}
+
+void ProcessRecovery::perform(const Agreement::Build& action) {
+  ShrinkCall::Build build{.number = action.number, .id = {}, .members = action.proposal.members.ranks()};
+  Status known = UniqueId::decode(action.proposal.id, &build.id);
+  if (known.ok()) known = membership_.secret_of_child(build.id.nonce, &build.id.secret);
+  for (const auto& [rank, call] : calls_) {
+    if (!action.proposal.members.has(rank)) continue;
+    if (known.ok())
+      call->build(build);
+    else
+      agreement_->built(rank, action.number, known);
+  }
+}
+
+void ProcessRecovery::perform(const Agreement::End& action) {
+  withdraw_id();
+  if (action.proposal.code == Code::kOk) post_left_out(action.proposal.members);
+  for (const auto& [rank, call] : std::exchange(calls_, {})) end_call(*call, action.proposal);
+}
+
+void ProcessRecovery::end_call(ShrinkCall& call, const Proposal& proposal) const {
+  ShrinkCall::End end;
+  end.members = proposal.members.ranks();
+  UniqueId id;
+  if (proposal.code != Code::kOk)
+    end.status = fail(proposal.code, "{}", proposal.text);
+  else if (!proposal.members.has(call.rank()))
+    end.status = left_out({call.rank()});
+  else
+    end.status = UniqueId::decode(proposal.id, &id);
+  end.nonce = id.nonce;
+  call.end(std::move(end));
+}
+
+/// Ends the service of the last id, unless ranks are joining by it: their join ends by itself.
+void ProcessRecovery::withdraw_id() {
+  if (served_) server_.withdraw(*std::exchange(served_, std::nullopt));
+}
+
+/// Fails the old communicator if ranks that live are left out: the others would wait for them.
+void ProcessRecovery::post_left_out(const NumberSet& members) {
+  const MemberTable& table = *membership_.member_table();
+  std::vector<Rank> ranks;
+  for (Rank rank{0}; rank.value < table.ranks(); ++rank)
+    if (!members.has(rank) && table.liveness(rank) == Liveness::kAlive) ranks.push_back(rank);
+  if (ranks.empty() || membership_.present_ranks().empty()) return;
+  const Status why = left_out(ranks);
+  membership_.post_cause_here(FailureCause{
+      .code = why.code(), .from = *membership_.present_ranks().begin(), .culprit = ranks.front(), .text = why.text()});
+}
+
+void ProcessRecovery::keep_time() {
+  if (tick_timer_ != 0 || !agreement_ || !agreement_->is_active()) return;
+  tick_timer_ = hub_.loop().after(kTick, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->tick_timer_ = 0;
+    self->run([&] { self->agreement_->tick(); });
+  });
+}
+
+namespace {
+
+/// Runs a task of the recovery of the rank's process in the service thread.
+template <class Task>
+void post(Membership& membership, Task task) {
+  membership.hub()->loop().post([of_process = membership.of_process(), task = std::move(task)] {
+    if (const auto listener = of_process->listener()) task(static_cast<ProcessRecovery&>(*listener));
+  });
+}
+
+}  // namespace
+
+Status begin_shrink(Membership& membership, const std::shared_ptr<ShrinkCall>& call) {
+  return membership.hub()->ask([of_process = membership.of_process(), call](const std::shared_ptr<Hub>&) {
+    const auto listener = of_process->listener();
+    if (!listener) return fail(Code::kInvalidUsage, "the communicator is closed");
+    static_cast<ProcessRecovery&>(*listener).call(call);
+    return Status();
+  });
+}
+
+void report_built(Membership& membership, std::uint64_t number, const Status& why) {
+  post(membership,
+       [rank = membership.rank(), number, why](ProcessRecovery& recovery) { recovery.built(rank, number, why); });
+}
+
+void withdraw_shrink(Membership& membership) {
+  post(membership, [rank = membership.rank()](ProcessRecovery& recovery) { recovery.withdraw(rank); });
+}
+
+}  // namespace tutti
