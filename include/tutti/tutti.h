@@ -223,10 +223,10 @@ TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
  * die meanwhile. A rank left out gets tuttiRemoteError here and from its next call, and stays out; splits that contain
  * it are revoked. If one rank passes TUTTI_SHRINK_ABORT, or the communicator has failed, all act as with that flag.
  * After TUTTI_SHRINK_DEFAULT the old communicator stays usable if no live rank was left out. A wrong rank in `exclude`,
- * the own one included, is tuttiInvalidArgument on this rank alone. If the call fails, *newcomm is NULL, and it may be
- * made again. If the network is cut, each side may go on by itself: check the count if that matters. Inside a group
- * *newcomm is set by tuttiGroupEnd. Registrations and reduction operations are not taken along. The old communicator
- * stays, and takes tuttiCommDestroy. */
+ * the own one included, is tuttiInvalidArgument on this rank alone. If the call fails, *newcomm is NULL, it may be
+ * made again, and tuttiGetLastError(NULL) has the reason. If the network is cut, each side may go on by itself: check
+ * the count if that matters. Inside a group *newcomm is set by tuttiGroupEnd. Registrations and reduction operations
+ * are not taken along. The old communicator stays, and takes tuttiCommDestroy. */
 TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* exclude, int nexclude, tuttiComm_t* newcomm,
                                         const tuttiConfig_t* config, int flags);
 /** Makes an id by which newcomers join the communicator of one tuttiCommGrow, and serves it from this process until it

@@ -6,6 +6,7 @@
 #include "comm/failure/finalization.h"
 #include "comm/grow.h"
 #include "core/no_cancel.h"
+#include "core/retry.h"
 
 namespace tutti {
 
@@ -105,7 +106,10 @@ Status Communicator::finalize() {
   if (const Status status = call_driver_.wait_until_quiet(); !status.ok() && !failures_.failed()) return status;
   if (finalized()) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator before", rank_.value);
   call_driver_.close();
-  if (failures_.failed()) return failures_.status();
+  if (failures_.failed()) {
+    retry_without_memory([this] { membership().abandon(); });  // it will not shrink, and nobody is to wait for it
+    return failures_.status();
+  }
   TUTTI_TRY(kernels_.wait(call_driver_.running().call));
   const std::uint64_t last = call_driver_.begin_finalize();
   membership().publish_board();

@@ -30,10 +30,14 @@ struct Offer {
   IdBytes id{};                 ///< without its secret
 };
 
+bool is_own(Communicator& parent, const KeyId& nonce) {
+  const std::vector<KeyId>& made = parent.grow_ids();
+  return std::find(made.begin(), made.end(), nonce) != made.end();
+}
+
 /// Fails unless this rank made the id, and it has not been used.
 Status check_id(Communicator& parent, const KeyId& nonce) {
-  const std::vector<KeyId>& made = parent.grow_ids();
-  if (std::find(made.begin(), made.end(), nonce) == made.end())
+  if (!is_own(parent, nonce))
     return fail(Code::kInvalidArgument,
                 "the id is not one that this rank made by tuttiCommGetUniqueId on this communicator");
   return parent.membership().hub()->ask(
@@ -111,7 +115,7 @@ Status join_newcomers(Communicator& parent, const GrowOptions& options, std::sha
 /// The newcomers that have the id get the reason why nobody joins them. Nothing happens if the join has ended.
 void cancel_id(Communicator& parent, const IdBytes& bytes, const Status& why) {
   UniqueId id;
-  if (!UniqueId::decode(bytes, &id).ok()) return;
+  if (!UniqueId::decode(bytes, &id).ok() || !is_own(parent, id.nonce)) return;
   // For others an abort is a remote error, and a revocation is not.
   const bool aborted = why.code() == Code::kAborted && !parent.failures().revoked();
   const Status told = fail(aborted ? Code::kRemoteError : why.code(),
@@ -128,6 +132,7 @@ Status make_grow_id(Communicator& comm, IdBytes* id) {
   if (comm.failures().failed()) return comm.failures().status();
   if (comm.finalized()) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", comm.rank().value);
   TUTTI_TRY(comm.async_error());
+  comm.grow_ids().reserve(comm.grow_ids().size() + 1);  // an id that is served is known in any case
   TUTTI_TRY(make_unique_id(comm.settings(), id, [&](const KeyId& nonce, Key* secret) {
     return comm.membership().secret_of_child(nonce, secret);
   }));

@@ -34,15 +34,18 @@ class Shrinking {
       : parent_(parent),
         options_(options),
         call_(std::make_shared<ShrinkCall>(parent.rank(), options.excluded, Deadline::in(options.timeout))) {}
+  ~Shrinking() {
+    if (call_->has_ended()) return;
+    call_->abandon();
+    hurry();
+  }
+  Shrinking(const Shrinking&) = delete;
+  Shrinking& operator=(const Shrinking&) = delete;
 
   Status run(std::shared_ptr<Communicator>* made) {
     TUTTI_TRY(begin_shrink(parent_.membership(), call_));
-    const Status waited = wait_for_end();
-    if (!waited.ok()) {
-      retry_without_memory([this] { withdraw_shrink(parent_.membership()); });
-      return waited;
-    }
-    const ShrinkCall::End end = *call_->ended();
+    TUTTI_TRY(wait_for_end());
+    const ShrinkCall::End end = call_->take_end();
     (void)parent_.failures().adopt_cause();  // ranks may have been left out
     TUTTI_TRY(end.status);
     if (built_ == nullptr || end.nonce != nonce_)
@@ -57,7 +60,7 @@ class Shrinking {
  private:
   Status wait_for_end() {
     Clock::time_point looked = Clock::now();
-    while (!call_->ended()) {
+    while (!call_->has_ended()) {
       call_->wait(kLook);
       if (const auto build = call_->take_build()) make(*build);
       TUTTI_TRY(check_caller());
@@ -83,7 +86,13 @@ class Shrinking {
     } catch (...) {
       made = what_was_thrown("a shrink");
     }
-    retry_without_memory([&] { report_built(parent_.membership(), build.number, made); });
+    if (options_.given_up()) return;  // this rank's end is the reason, and not the failure of its join
+    call_->report(build.number, made);
+    hurry();
+  }
+
+  void hurry() const {
+    retry_without_memory([this] { hurry_shrink(parent_.membership()); });
   }
 
   Status join_members(const ShrinkCall::Build& build) {

@@ -51,6 +51,71 @@ TEST_P(Shrinks, WhoIsExcludedHearsItFromItsCall) {
   });
 }
 
+// Rank 1 has nobody to wait for in its call.
+TEST(ShrinkOfThreads, WhoIsExcludedHearsItFromACallThatOnlySends) {
+  SharedMemory<std::atomic<int>> gone_on;
+  run_threads(3, [&](tuttiComm_t comm, int rank) {
+    int value = 1;
+    if (rank == 1) {
+      await([&] { return *gone_on == 2; }, "the shrink of the others");
+      expect_left_out(tuttiBroadcast(&value, &value, 1, tuttiInt32, 1, comm, nullptr), comm);
+      EXPECT_EQ(tuttiCommDestroy(comm), tuttiRemoteError);
+      return;
+    }
+    tuttiComm_t made = nullptr;
+    expect_shrinks_to({0, 2}, {1}, comm, rank, &made);
+    ++*gone_on;
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+    EXPECT_EQ(tuttiCommDestroy(made), tuttiSuccess) << tuttiGetLastError(nullptr);
+  });
+}
+
+/// An operation of the user's that does not return before it is let go.
+void hold(const void*, void*, std::size_t, tuttiDataType_t, void* user) {
+  auto& state = *static_cast<std::atomic<int>*>(user);
+  int untouched = 0;
+  state.compare_exchange_strong(untouched, 1);
+  await([&] { return state == 2; }, "the end of the operation");
+}
+
+// The caller's own code keeps the communicator of rank 2, which was aborted; rank 1 has finalized. Nobody waits for
+// either, though there is no deadline.
+TEST(ShrinkOfThreads, WhoCannotShrinkAnyMoreIsNotWaitedFor) {
+  std::atomic<int> state{0};
+  std::atomic<bool> ended{false};
+  run_threads(3, [&](tuttiComm_t comm, int rank) {
+    tuttiRedOp_t op = tuttiSum;
+    ASSERT_EQ(tuttiRedOpCreateCustom(&op, hold, 1, &state, comm), tuttiSuccess) << tuttiGetLastError(comm);
+    int value = 1;
+    if (rank == 2) {
+      std::thread aborter([&] {
+        await([&] { return state == 1; }, "the operation");
+        EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
+      });
+      (void)tuttiReduce(&value, &value, 1, tuttiInt32, op, 2, comm, nullptr);  // it may have come to its end
+      aborter.join();
+      return;
+    }
+    EXPECT_EQ(tuttiReduce(&value, &value, 1, tuttiInt32, op, 2, comm, nullptr), tuttiSuccess);
+    tuttiResult_t error = tuttiSuccess;
+    await([&] { return tuttiCommGetAsyncError(comm, &error) == tuttiSuccess && error != tuttiSuccess; }, "the abort");
+    if (rank == 1) {
+      EXPECT_NE(tuttiCommFinalize(comm), tuttiSuccess);
+      await([&] { return ended.load(); }, "the shrink of rank 0");
+      EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+      return;
+    }
+    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    config.joinTimeoutSeconds = 0;
+    tuttiComm_t made = nullptr;
+    expect_shrinks_to({0}, {}, comm, rank, &made, &config);
+    ended = true;
+    state = 2;
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+    EXPECT_EQ(tuttiCommDestroy(made), tuttiSuccess) << tuttiGetLastError(nullptr);
+  });
+}
+
 // What anybody excludes is out, though it calls itself; one of the lists names a rank twice.
 TEST_P(Shrinks, TheListsOfAllCount) {
   run(5, [this](tuttiComm_t comm, int rank) {

@@ -1,7 +1,8 @@
 // At each point of a job at which a process asks for memory, a descriptor, a thread or a mapping, it gets none, also
 // while it makes lost connections again: nothing crashes, nothing hangs, nothing is wrong, and some rank says what was
 // lacking.
-// Covers core/status.cc, comm/failure/failure_handler.cc, comm/join/join_task.cc, comm/queue/progress_thread.cc.
+// Covers comm/recovery/process_recovery.cc, comm/shrink.cc, core/status.cc, comm/failure/failure_handler.cc,
+// comm/join/join_task.cc, comm/queue/progress_thread.cc.
 #include "shortage/shortage.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +64,9 @@ constexpr std::array<Job::Part, 12> kCutJob{&Job::add,     &Job::add_much, &Job:
                                             &Job::add_cut, &Job::cut,      &Job::exchange, &Job::cut,
                                             &Job::stream,  &Job::cut,      &Job::split,    &Job::cut};
 
-constexpr std::array<Place, 2> kPlaces{{{"shm", "shm", kWholeJob}, {"tcp", "tcp", kWholeJob}}};
+constexpr std::array<Job::Part, 6> kShrunkJob{&Job::add,    &Job::add_much, &Job::split,
+                                              &Job::shrink, &Job::stream,   &Job::exchange};
+constexpr std::array<Place, 2> kPlaces{{{"shm", "shm", kShrunkJob}, {"tcp", "tcp", kShrunkJob}}};
 constexpr Place kCutPlace{"tcp_cut", "tcp", kCutJob, true};
 
 void run_rank(const Place& place, const tuttiUniqueId& id, int rank, Outcome* outcome) {

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "comm/membership/hub.h"
+#include "support/patience.h"
 #include "support/shrunk.h"
 
 namespace tutti::test {
@@ -93,6 +95,7 @@ class GrowTest : public ShrinkTest {
       ++ids_->newcomers_ended;
     };
     if (GetParam().processes) {
+      EXPECT_TRUE(wait_for_no_hub(kPatience)) << "an earlier case left ids";
       Processes processes(ranks, [&](tuttiComm_t comm, int rank, Shared&) { body(comm, rank); });
       for (int i = 0; i < newcomers; ++i) processes.start([&, i] { newcomer(i); });
       processes.expect_success();

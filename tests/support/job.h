@@ -58,6 +58,21 @@ class Job {
     (void)tuttiCommAbort(part);
     return false;
   }
+  /// Who lacks something leaves the others to themselves, and they have no use for this communicator any more.
+  bool shrink() {
+    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    config.joinTimeoutSeconds = 1;
+    tuttiComm_t made = nullptr;
+    if (!check(nullptr, tuttiCommShrink(comm_, nullptr, 0, &made, &config, TUTTI_SHRINK_DEFAULT))) return false;
+    int count = 0;
+    if (check(made, tuttiCommCount(made, &count)) && count < ranks_) {
+      (void)tuttiCommAbort(made);
+      return check(comm_, tuttiBarrier(comm_, nullptr));
+    }
+    if (add(made, nullptr, 10)) return check(made, tuttiCommDestroy(made));
+    (void)tuttiCommAbort(made);
+    return false;
+  }
   bool stream() {
     tuttiStream_t stream = nullptr;
     if (!check(nullptr, tuttiStreamCreate(&stream))) return false;

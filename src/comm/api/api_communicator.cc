@@ -11,6 +11,7 @@
 #include "comm/queue/call_group.h"
 #include "comm/shrink.h"
 #include "comm/split.h"
+#include "core/retry.h"
 #include "core/wait_until.h"
 #include "device/device_driver.h"
 
@@ -254,6 +255,7 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
     std::shared_ptr<Communicator> held;
     TUTTI_TRY(tutti::hold(comm, &held));
     held->failures().abort();
+    tutti::retry_without_memory([&] { held->membership().abandon(); });  // nobody is to wait for it in a shrink
     std::uint32_t expected = kCommMagic;
     if (!comm->magic.compare_exchange_strong(expected, kAbortedMagic, std::memory_order_relaxed))
       return {};  // another abort, or Destroy, ends it

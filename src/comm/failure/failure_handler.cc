@@ -73,7 +73,8 @@ Status FailureHandler::fail_call() noexcept {
 
 Status FailureHandler::before_call() {
   if (failed()) return status();
-  return membership_.cause().code == Code::kAborted ? adopt_cause() : Status{};
+  const FailureCause cause = membership_.cause();
+  return cause.code == Code::kAborted || cause.ends_calls ? adopt_cause() : Status{};
 }
 
 Status FailureHandler::adopt_cause() {

@@ -32,8 +32,9 @@ class FailureHandler {
   Status fail_for_good(Status status, Rank culprit) noexcept;
   /// Fails the communicator by the cause that another rank, or the service thread, has posted. Ok if there is none.
   Status adopt_cause();
-  /// Asked by a call that begins: returns the failure, if there is one, also a revocation that no call has met yet. Of
-  /// another cause a call hears when it waits, so that what peers sent before they failed is used.
+  /// Asked by a call that begins: returns the failure, if there is one, also a revocation, or that a shrink has left
+  /// ranks out, that no call has met yet. Of another cause a call hears when it waits, so that what peers sent before
+  /// they failed is used.
   Status before_call();
   /// Fails the communicator because the caller has aborted it.
   void abort();

@@ -84,6 +84,10 @@ void Membership::say_goodbye(std::uint64_t last_sequence) {
   if (!hub_forked()) process_membership_->say_goodbye(rank_, last_sequence);
 }
 
+void Membership::abandon() {
+  if (!hub_forked()) process_membership_->abandon(rank_, Status());
+}
+
 void Membership::set_board(const CallBoard* board) {
   if (!hub_forked()) process_membership_->boards().set_own(rank_, board);
 }

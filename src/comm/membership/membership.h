@@ -34,6 +34,8 @@ struct FailureCause {
   Rank from = kNoRank;     ///< the rank that noticed
   Rank culprit = kNoRank;  ///< the rank whose fault it is, if known
   std::string text;        ///< one sentence
+  /// Calls that begin fail by it, before they use what others have sent. It does not travel.
+  bool ends_calls = false;
 };
 
 /// One per rank and communicator, made by join(). All functions are thread-safe. When it is destroyed, the rank leaves
@@ -70,6 +72,8 @@ class Membership {
   /// Sends a cause to all other ranks. Each rank keeps the first cause that it hears. Returns within 0.1 s whatever the
   /// peers do; by then the operating system has the message for every peer that is alive.
   void post_cause(const FailureCause& cause);
+  /// The rank gives its membership up: for all others it is dead, but not for its own calls.
+  void abandon();
   /// Tells all other ranks that this one leaves after its operation number `last_sequence`. Later calls do nothing.
   void say_goodbye(std::uint64_t last_sequence);
 

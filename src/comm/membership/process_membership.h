@@ -136,6 +136,7 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   void send_cause(Connection& connection) const;
   void send_events(const std::vector<MemberEvent>& items);
   void mend_later(std::chrono::milliseconds pause);
+  void wake_listener() noexcept;
   bool is_local(Rank rank) const;
   void close();
 

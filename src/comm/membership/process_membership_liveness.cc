@@ -1,5 +1,6 @@
 // What the processes of a communicator send each other once they are linked: ends of ranks, causes, boards.
 #include <algorithm>
+#include <new>
 
 #include "comm/membership/hub.h"
 #include "comm/membership/process_membership.h"
@@ -187,6 +188,17 @@ void ProcessMembership::say_goodbye(Rank from, std::uint64_t last_sequence) {
   if (!member_table_->end_life(from, Liveness::kLeft, last_sequence)) return;
   send_events({leave_item(from, Liveness::kLeft, last_sequence)});
   member_table_->notify();
+  wake_listener();
+}
+
+/// If there is no memory for that, the listener looks by itself while it has something under way.
+void ProcessMembership::wake_listener() noexcept {
+  try {
+    hub_.loop().post([self = shared_from_this()] {
+      if (const auto listener = self->listener_) listener->on_ends();
+    });
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 void ProcessMembership::abandon(Rank from, const Status& why) {
@@ -205,6 +217,7 @@ void ProcessMembership::abandon(Rank from, const Status& why) {
   post_cause(from, cause);
   send_events({leave_item(from, Liveness::kDead, 0)});  // a second try may send it twice, which does no harm
   if (member_table_->end_life(from, Liveness::kDead, 0)) member_table_->notify();
+  wake_listener();
 }
 
 void ProcessMembership::ask_boards(const std::vector<Rank>& of, bool dials) {

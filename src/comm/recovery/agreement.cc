@@ -6,7 +6,12 @@
 namespace tutti {
 
 Agreement::Agreement(std::shared_ptr<const Layout> layout, std::size_t self)
-    : layout_(std::move(layout)), self_(self), present_((*layout_)[self]) {}
+    : layout_(std::move(layout)), self_(self), present_((*layout_)[self]) {
+  for (std::size_t place = 0; place < layout_->size(); ++place) {
+    all_places_.add(place);
+    all_ranks_ |= ranks_of(place);
+  }
+}
 
 std::vector<Agreement::Action> Agreement::take_actions() { return std::exchange(actions_, {}); }
 
@@ -68,8 +73,8 @@ void Agreement::overdue() {
 
 void Agreement::tick() {
   if (!is_active()) return;
-  waited_for().for_each([this](std::size_t place) {
-    if (!may_go(place)) return;
+  waited_for().for_each([this, gone = excluded()](std::size_t place) {
+    if (!may_go(place, gone)) return;
     if (++silent_[place] > kPatience) {
       add_out(place);
       return;
@@ -93,13 +98,7 @@ void Agreement::connected(std::size_t place) {
 }
 
 bool Agreement::fits(std::size_t from, const Proposal& proposal, const NumberSet& out) const {
-  NumberSet ranks;
-  NumberSet places;
-  for (std::size_t place = 0; place < layout_->size(); ++place) {
-    places.add(place);
-    ranks |= ranks_of(place);
-  }
-  return from < layout_->size() && from != self_ && places.contains(out) && ranks.contains(proposal.members);
+  return from < layout_->size() && from != self_ && all_places_.contains(out) && all_ranks_.contains(proposal.members);
 }
 
 /// Returns whether the sender belongs to those who agree with this process. One that counts as gone gets an answer that
@@ -146,7 +145,7 @@ void Agreement::ask_for_decision(std::size_t from) {
 
 bool Agreement::take(std::size_t from, const ShrinkReport& report) {
   if (!fits(from, report.proposal, report.out)) return false;
-  if (!ranks_of(from).contains(report.called | report.awaited)) return false;
+  if (!ranks_of(from).contains(report.called | report.awaited) || !all_ranks_.contains(report.excluded)) return false;
   if (report.round < round_) {
     send_decision(from, report.round);
     if (leads() && number_ != 0) send_order_to(from);

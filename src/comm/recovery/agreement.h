@@ -136,10 +136,12 @@ class Agreement {
   bool adopt_committed();
   bool propose();
   bool judge_builds();
-  bool may_go(std::size_t place) const;
+  bool may_go(std::size_t place, const NumberSet& excluded) const;
   void end(const Proposal& proposal);
 
   std::shared_ptr<const Layout> layout_;
+  NumberSet all_ranks_;
+  NumberSet all_places_;
   std::size_t self_;
   std::uint64_t round_ = 1;
   NumberSet present_;      // this process's ranks that have not left

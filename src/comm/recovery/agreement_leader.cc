@@ -84,8 +84,8 @@ NumberSet Agreement::waited_for() const {
 
 /// A process that does not answer counts as gone only where nobody would wait for it anyway, or where another one says
 /// that it is gone.
-bool Agreement::may_go(std::size_t place) const {
-  return overdue_ || accused_.has(place) || dropped_by_.has(place) || excluded().contains(ranks_of(place));
+bool Agreement::may_go(std::size_t place, const NumberSet& excluded) const {
+  return overdue_ || accused_.has(place) || dropped_by_.has(place) || excluded.contains(ranks_of(place));
 }
 
 NumberSet Agreement::called() const {

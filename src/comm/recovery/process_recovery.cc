@@ -23,16 +23,19 @@ Status left_out(const std::vector<Rank>& ranks) {
   return fail(Code::kRemoteError, "{} {} left out by a shrink", text_of(ranks), ranks.size() == 1 ? "was" : "were");
 }
 
+ShrinkCall::End without_members(const Status& why) { return {.status = why, .nonce = {}, .members = {}}; }
+
 }  // namespace
 
 ProcessRecovery::ProcessRecovery(Hub& hub, ProcessMembership& membership, IdServer server)
-    : hub_(hub), membership_(membership), server_(std::move(server)) {}
+    : hub_(hub),
+      membership_(membership),
+      server_(std::move(server)),
+      leaving_(fail(Code::kInvalidUsage, "this rank leaves the communicator that shrinks")) {}
 
 ProcessRecovery::~ProcessRecovery() {
   hub_.loop().cancel(tick_timer_);
-  const Status why =
-      failure_.ok() ? fail(Code::kInvalidUsage, "this process, or this rank, leaves the communicator") : failure_;
-  for (const auto& [rank, call] : calls_) call->end({.status = why, .nonce = {}, .members = {}});
+  for (const auto& [rank, call] : calls_) call->end(without_members(failure_.ok() ? leaving_ : failure_));
 }
 
 /// After a step that was left undone nobody knows what the agreement has promised. So this process ends for the others.
@@ -55,7 +58,7 @@ void ProcessRecovery::on_failure(const Status& why) {
 void ProcessRecovery::give_up(const Status& why) {
   failure_ = why;
   hub_.loop().cancel(std::exchange(tick_timer_, 0));
-  for (const auto& [rank, call] : std::exchange(calls_, {})) call->end({.status = why, .nonce = {}, .members = {}});
+  for (const auto& [rank, call] : std::exchange(calls_, {})) call->end(without_members(why));
   for (const Rank rank : membership_.present_ranks()) retry_without_memory([&] { membership_.abandon(rank, why); });
 }
 
@@ -63,37 +66,52 @@ Agreement& ProcessRecovery::agreement() {
   if (!agreement_) {
     const ControlConnections& connections = membership_.connections();
     agreement_.emplace(layout_of(connections.order()), connections.self());
-    for (const Rank rank : membership_.local_ranks())
-      if (!membership_.present_ranks().contains(rank)) agreement_->leave(rank);
     post_ends();
   }
   return *agreement_;
 }
 
+/// If the service thread was held up, the caller may have gone before it comes to the call.
 void ProcessRecovery::call(const std::shared_ptr<ShrinkCall>& call) {
-  if (!failure_.ok()) return call->end({.status = failure_, .nonce = {}, .members = {}});
-  calls_[call->rank()] = call;
+  if (!failure_.ok()) return call->end(without_members(failure_));
+  if (call->is_abandoned()) return;
+  const bool again = calls_.contains(call->rank());  // the one before was abandoned
+  calls_.insert_or_assign(call->rank(), call);
   run([&] {
+    if (again) agreement().withdraw(call->rank());
     if (!agreement().call(call->rank(), call->excluded())) {
+      call->end(without_members(left_out({call->rank()})));
       calls_.erase(call->rank());
-      return call->end({.status = left_out({call->rank()}), .nonce = {}, .members = {}});
+      return;
     }
     if (call->deadline().is_never()) return;
     hub_.loop().after(call->deadline().left(kLongWait), [weak = weak_from_this(), late = std::weak_ptr(call)] {
       const auto self = weak.lock();
       const auto waiting = late.lock();
-      if (!self || !waiting || waiting->ended()) return;
+      if (!self || !waiting || waiting->has_ended() || waiting->is_abandoned()) return;
       self->run([&] { self->agreement().overdue(); });
     });
   });
 }
 
-void ProcessRecovery::built(Rank rank, std::uint64_t number, const Status& why) {
-  run([&] { agreement().built(rank, number, why); });
+void ProcessRecovery::look_at_calls() {
+  if (agreement_) run([this] { take_reports(); });
 }
 
-void ProcessRecovery::withdraw(Rank rank) {
-  if (calls_.erase(rank) != 0) run([&] { agreement().withdraw(rank); });
+void ProcessRecovery::take_reports() {
+  for (auto item = calls_.begin(); item != calls_.end();) {
+    const auto [rank, call] = *item;
+    if (const auto report = call->take_report()) agreement_->built(rank, report->number, report->why);
+    const bool is_abandoned = call->is_abandoned();
+    item = is_abandoned ? calls_.erase(item) : std::next(item);
+    if (is_abandoned) agreement_->withdraw(rank);
+  }
+}
+
+void ProcessRecovery::tick() {
+  take_reports();
+  post_ends();
+  agreement_->tick();
 }
 
 Status ProcessRecovery::on_message(std::size_t from, MessageType type, ByteView payload) {
@@ -114,18 +132,22 @@ void ProcessRecovery::on_ends() {
   if (agreement_) run([this] { post_ends(); });
 }
 
-void ProcessRecovery::on_leave(Rank rank) {
-  if (const auto waiting = calls_.extract(rank))
-    waiting.mapped()->end({.status = fail(Code::kInvalidUsage, "rank {} has left the communicator", rank.value),
-                           .nonce = {},
-                           .members = {}});
-  if (agreement_) run([&] { agreement_->leave(rank); });
+void ProcessRecovery::on_leave(Rank) {
+  on_ends();
+  if (membership_.present_ranks().empty()) withdraw_id();
 }
 
 void ProcessRecovery::post_ends() {
   const ControlConnections& connections = membership_.connections();
   for (std::size_t place = 0; place < connections.order().size(); ++place)
     if (place != connections.self() && !connections.is_present(place) && lost_.add(place)) agreement_->lost(place);
+  const MemberTable& table = *membership_.member_table();
+  for (const Rank rank : membership_.local_ranks()) {
+    const bool is_here = membership_.present_ranks().contains(rank) && table.liveness(rank) == Liveness::kAlive;
+    if (is_here || !left_.add(rank)) continue;
+    if (const auto waiting = calls_.extract(rank)) waiting.mapped()->end(without_members(leaving_));
+    agreement_->leave(rank);
+  }
 }
 
 void ProcessRecovery::perform() {
@@ -174,7 +196,8 @@ void ProcessRecovery::perform(const Agreement::Build& action) {
 void ProcessRecovery::perform(const Agreement::End& action) {
   withdraw_id();
   if (action.proposal.code == Code::kOk) post_left_out(action.proposal.members);
-  for (const auto& [rank, call] : std::exchange(calls_, {})) end_call(*call, action.proposal);
+  for (auto item = calls_.begin(); item != calls_.end(); item = calls_.erase(item))
+    end_call(*item->second, action.proposal);
 }
 
 void ProcessRecovery::end_call(ShrinkCall& call, const Proposal& proposal) const {
@@ -204,8 +227,11 @@ void ProcessRecovery::post_left_out(const NumberSet& members) {
     if (!members.has(rank) && table.liveness(rank) == Liveness::kAlive) ranks.push_back(rank);
   if (ranks.empty() || membership_.present_ranks().empty()) return;
   const Status why = left_out(ranks);
-  membership_.post_cause_here(FailureCause{
-      .code = why.code(), .from = *membership_.present_ranks().begin(), .culprit = ranks.front(), .text = why.text()});
+  membership_.post_cause_here(FailureCause{.code = why.code(),
+                                           .from = *membership_.present_ranks().begin(),
+                                           .culprit = ranks.front(),
+                                           .text = why.text(),
+                                           .ends_calls = true});
 }
 
 void ProcessRecovery::keep_time() {
@@ -214,7 +240,7 @@ void ProcessRecovery::keep_time() {
     const auto self = weak.lock();
     if (!self) return;
     self->tick_timer_ = 0;
-    self->run([&] { self->agreement_->tick(); });
+    self->run([&] { self->tick(); });
   });
 }
 
@@ -239,13 +265,8 @@ Status begin_shrink(Membership& membership, const std::shared_ptr<ShrinkCall>& c
   });
 }
 
-void report_built(Membership& membership, std::uint64_t number, const Status& why) {
-  post(membership,
-       [rank = membership.rank(), number, why](ProcessRecovery& recovery) { recovery.built(rank, number, why); });
-}
-
-void withdraw_shrink(Membership& membership) {
-  post(membership, [rank = membership.rank()](ProcessRecovery& recovery) { recovery.withdraw(rank); });
+void hurry_shrink(Membership& membership) {
+  post(membership, [](ProcessRecovery& recovery) { recovery.look_at_calls(); });
 }
 
 }  // namespace tutti

@@ -30,12 +30,10 @@ class ProcessRecovery final : public ProcessListener, public std::enable_shared_
   /// Ends the calls that wait.
   ~ProcessRecovery() override;
 
-  /// A rank of this process shrinks. The call gets its end in any case.
+  /// A rank of this process shrinks. The call gets its end in any case, unless this throws.
   void call(const std::shared_ptr<ShrinkCall>& call);
-  /// What became of a build that a call has taken.
-  void built(Rank rank, std::uint64_t number, const Status& why);
-  /// The rank does not wait for the end of its call any more.
-  void withdraw(Rank rank);
+  /// Looks what the threads that call have to say.
+  void look_at_calls();
 
   Status on_message(std::size_t from, MessageType type, ByteView payload) override;
   void on_connected(std::size_t place) override;
@@ -47,6 +45,8 @@ class ProcessRecovery final : public ProcessListener, public std::enable_shared_
   template <class Step>
   void run(const Step& step);
   void give_up(const Status& why);
+  void take_reports();
+  void tick();
   Agreement& agreement();
   void perform();
   void perform(const Agreement::SendReport& action);
@@ -63,8 +63,10 @@ class ProcessRecovery final : public ProcessListener, public std::enable_shared_
   Hub& hub_;
   ProcessMembership& membership_;
   const IdServer server_;
+  const Status leaving_;                // made beforehand, because a rank that leaves must not need memory
   std::optional<Agreement> agreement_;  // once it is needed, which is after the join
   NumberSet lost_;                      // the places whose ranks have ended
+  NumberSet left_;                      // the ranks of this process that have ended
   std::map<Rank, std::shared_ptr<ShrinkCall>> calls_;
   std::optional<KeyId> served_;  // the id that this process serves
   EventLoop::TimerId tick_timer_ = 0;
@@ -75,7 +77,7 @@ class ProcessRecovery final : public ProcessListener, public std::enable_shared_
 
 /// Returns an error if the service thread does not take the call.
 Status begin_shrink(Membership& membership, const std::shared_ptr<ShrinkCall>& call);
-void report_built(Membership& membership, std::uint64_t number, const Status& why);
-void withdraw_shrink(Membership& membership);
+/// Makes the service thread look at the calls at once. It does so by itself twice a second.
+void hurry_shrink(Membership& membership);
 
 }  // namespace tutti

@@ -29,9 +29,34 @@ std::optional<ShrinkCall::Build> ShrinkCall::take_build() {
   return std::exchange(build_, std::nullopt);
 }
 
-std::optional<ShrinkCall::End> ShrinkCall::ended() const {
+ShrinkCall::End ShrinkCall::take_end() {
   const MutexLock lock(mutex_);
-  return end_;
+  return std::move(*end_);
+}
+
+bool ShrinkCall::has_ended() const {
+  const MutexLock lock(mutex_);
+  return end_.has_value();
+}
+
+void ShrinkCall::report(std::uint64_t number, const Status& why) {
+  const MutexLock lock(mutex_);
+  report_ = Report{number, why};
+}
+
+std::optional<ShrinkCall::Report> ShrinkCall::take_report() {
+  const MutexLock lock(mutex_);
+  return std::exchange(report_, std::nullopt);
+}
+
+void ShrinkCall::abandon() {
+  const MutexLock lock(mutex_);
+  abandoned_ = true;
+}
+
+bool ShrinkCall::is_abandoned() const {
+  const MutexLock lock(mutex_);
+  return abandoned_;
 }
 
 bool ShrinkCall::wants(std::uint64_t number) const {

@@ -43,13 +43,30 @@ class ShrinkCall {
   void build(Build order);
   void end(End how);
 
-  /// For the calling thread. Waits until there is a build that it has not taken yet, or the end, but at most so long.
+  // For the calling thread. What it says needs no memory; the service thread looks now and then.
+
+  /// What became of the build with this number.
+  void report(std::uint64_t number, const Status& why);
+  /// The caller does not wait for the end any more.
+  void abandon();
+  /// Waits until there is a build that it has not taken yet, or the end, but at most so long.
   void wait(Clock::duration most);
   /// The newest build, once.
   std::optional<Build> take_build();
-  std::optional<End> ended() const;
+  /// Call it once there is one.
+  End take_end();
   /// Whether the build with this number is still wanted.
   bool wants(std::uint64_t number) const;
+
+  // For both.
+  bool has_ended() const;
+  bool is_abandoned() const;
+  /// For the service thread: the newest report, once.
+  struct Report {
+    std::uint64_t number = 0;
+    Status why;
+  };
+  std::optional<Report> take_report();
 
  private:
   const Rank rank_;
@@ -59,7 +76,9 @@ class ShrinkCall {
   ConditionVariable changed_;
   std::optional<Build> build_ TUTTI_GUARDED_BY(mutex_);
   std::uint64_t wanted_ TUTTI_GUARDED_BY(mutex_) = 0;
+  std::optional<Report> report_ TUTTI_GUARDED_BY(mutex_);
   std::optional<End> end_ TUTTI_GUARDED_BY(mutex_);
+  bool abandoned_ TUTTI_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tutti
