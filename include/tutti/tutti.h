@@ -240,10 +240,13 @@ TUTTI_API tuttiResult_t tuttiCommGetUniqueId(tuttiComm_t comm, tuttiUniqueId* id
  * this is tuttiInvalidArgument on all: the ranks of comm agree before they join, and tell the newcomers. Unset fields
  * of the config take comm's values for its ranks, and the TUTTI_* settings for newcomers; what ranks must agree on,
  * such as `deterministic`, is tuttiMismatch on all if it differs. config.joinTimeoutSeconds counts for newcomers from
- * their call, for the others from when all of them have called; then a missing rank is named (tuttiTimeout). An id
- * serves one attempt, so make a new one after a failure. Unless one of its ranks died, comm is as before, whatever
- * became of the call, and stays usable. Argument errors of one rank alone (`newcomm` NULL, comm and id NULL, comm with
- * another rank than -1, a wrong config) are seen on that rank only. Inside a group *newcomm is set by tuttiGroupEnd. */
+ * their call, for the others from when all of them have called; then a missing rank is named (tuttiTimeout). A
+ * newcomer that dies before it has come near takes all this time, since nobody knows of it. As after any join, a rank
+ * that dies in the last moment may leave the call successful on some ranks only: who must know lets the grown one
+ * shrink, without excluding anybody. An id serves one attempt, so make a new one after a failure. Unless one of its
+ * ranks died, comm is as before, whatever became of the call, and stays usable. Argument errors of one rank alone
+ * (`newcomm` NULL, comm and id NULL, comm with another rank than -1, a wrong config) are seen on that rank only. Inside
+ * a group *newcomm is set by tuttiGroupEnd. */
 TUTTI_API tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nranks, const tuttiUniqueId* id, int rank,
                                       tuttiComm_t* newcomm, const tuttiConfig_t* config);
 /** Gives tuttiSuccess in *asyncError while the communicator is healthy, else its first failure. Any thread, at any

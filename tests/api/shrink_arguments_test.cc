@@ -151,7 +151,8 @@ TEST(AloneShrinkOptions, GiveTheNewCommunicatorItsName) {
         lines += std::string(line) + "\n";
       },
       nullptr);
-  run_threads(2, [](tuttiComm_t comm, int rank) {
+  std::atomic<int> summed{0};
+  run_threads(2, [&](tuttiComm_t comm, int rank) {
     tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
     std::string name = "those-who-stay";
     config.commName = name.c_str();
@@ -159,6 +160,8 @@ TEST(AloneShrinkOptions, GiveTheNewCommunicatorItsName) {
     ASSERT_EQ(shrink_without({}, comm, &made, &config), tuttiSuccess);
     name.assign(name.size(), '?');
     expect_shrunk(made, rank, {0, 1});
+    ++summed;
+    await([&] { return summed == 2; }, "both sums, which a revocation could end");
     EXPECT_EQ(tuttiCommRevoke(made, 0), tuttiSuccess);
     EXPECT_EQ(max_of(made), tuttiAborted);
     EXPECT_EQ(tuttiCommDestroy(made), tuttiSuccess);
@@ -247,10 +250,13 @@ TEST(ShrinkGroup, SeveralRanksOfOneThread) {
 // The two are shrunk in one group, and each leaves out another rank.
 TEST(ShrinkGroup, SeveralCommunicators) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
-  run_threads(3, [](tuttiComm_t comm, int rank) {
+  std::atomic<int> summed{0};
+  run_threads(3, [&](tuttiComm_t comm, int rank) {
     tuttiComm_t turned = nullptr, made[2] = {};
     ASSERT_EQ(tuttiCommSplit(comm, 0, -rank, &turned, nullptr), tuttiSuccess);  // rank r is 2 - r there
     expect_sum(turned, rank, {0, 1, 2});
+    ++summed;
+    await([&] { return summed == 3; }, "all sums, which a revocation could end");
     if (rank == 0) {
       expect_left_out(max_of(comm), comm);
     } else {

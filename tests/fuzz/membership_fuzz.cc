@@ -70,7 +70,7 @@ class Scene {
   ~Scene() {
     membership_->remove_local(Rank{self_});
     recovery_.reset();
-    fuzz::demand(!call_ || call_->ended(), "every shrink ends");
+    fuzz::demand(!call_ || call_->has_ended(), "every shrink ends");
   }
 
   /// False: the join has failed.
@@ -159,10 +159,11 @@ class Scene {
   }
   /// The rank shrinks, or answers what it was asked to build.
   void shrink(unsigned what, std::int32_t other) {
-    if (call_ && !call_->ended()) {
-      if (const auto build = call_->take_build()) recovery_->built(Rank{self_}, build->number, Status());
+    if (call_ && !call_->has_ended()) {
+      if (const auto build = call_->take_build()) call_->report(build->number, Status());
+      if (what >= 0xc0) call_->abandon();
+      recovery_->look_at_calls();
       if (what < 0xc0) return;
-      recovery_->withdraw(Rank{self_});
       call_.reset();
     }
     NumberSet excluded;

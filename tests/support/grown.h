@@ -93,6 +93,7 @@ class GrowTest : public ShrinkTest {
     const auto newcomer = [&](int number) {
       main(number);
       ++ids_->newcomers_ended;
+      if (GetParam().processes) settle_threads();
     };
     if (GetParam().processes) {
       EXPECT_TRUE(wait_for_no_hub(kPatience)) << "an earlier case left ids";

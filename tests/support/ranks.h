@@ -73,6 +73,12 @@ struct Shared {
 
 using ProcessBody = std::function<void(tuttiComm_t comm, int rank, Shared& shared)>;
 
+/// A service thread that has ended, but that nobody has joined yet, is a leak to the thread sanitizer. That of an id
+/// whose join has failed ends after three seconds.
+inline void settle_threads() {
+  if (kThreadSanitized) (void)wait_for_no_hub(std::chrono::seconds(10));
+}
+
 /// Ranks as processes. They are forked from here, where no communicator may be alive. A rank ends with exit code 0 when
 /// its body returned and no expectation failed in it.
 class Processes : public RankProcesses {
@@ -98,8 +104,7 @@ class Processes : public RankProcesses {
       ::_exit(4);
     }
     body(comm, rank, *shared_);
-    // A service thread that has ended, but that nobody has joined yet, is a leak to the thread sanitizer.
-    if (kThreadSanitized) (void)wait_for_no_hub(std::chrono::seconds(1));
+    settle_threads();
   }
 
   const SharedMemory<Shared> shared_;

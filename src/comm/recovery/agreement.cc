@@ -36,11 +36,16 @@ void Agreement::leave(Rank rank) {
   settle();
 }
 
+/// If one rank's join fails, those of the others end by a remote error.
+bool Agreement::explains_more(Code code, Code known) {
+  return code != Code::kOk && (known == Code::kOk || (known == Code::kRemoteError && code != Code::kRemoteError));
+}
+
 void Agreement::give_up_build(Rank rank, const Status& why) {
   report_due_ = true;
   if (held_.stage != ShrinkStage::kBuilding || !held_.unbuilt.has(rank)) return;
   held_.unbuilt.remove(rank);
-  if (held_.failure == Code::kOk && !why.ok()) {
+  if (explains_more(why.code(), held_.failure)) {
     held_.failure = why.code();
     held_.text = why.text();
   }

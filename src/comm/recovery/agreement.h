@@ -120,6 +120,7 @@ class Agreement {
   void follow(const ShrinkOrder& order);
   void hold(const ShrinkOrder& order, ShrinkStage stage);
   void build(const ShrinkOrder& order);
+  static bool explains_more(Code code, Code known);
   void give_up_build(Rank rank, const Status& why);
   void finish(const Proposal& proposal);
   void settle();

@@ -141,7 +141,8 @@ bool Agreement::propose() {
 
 bool Agreement::judge_builds() {
   for (const auto& [place, report] : reports_) {
-    if (report.number != number_ || report.stage != ShrinkStage::kFailed || proposal_.code != Code::kOk) continue;
+    if (report.number != number_ || report.stage != ShrinkStage::kFailed) continue;
+    if (!explains_more(report.failure, proposal_.code)) continue;
     proposal_.code = report.failure;
     proposal_.text = report.text;
   }
