@@ -122,6 +122,7 @@ TEST_P(GrowKills, OfAnOldRankDuringTheJoinIsNamed) {
     tuttiComm_t made = no_communicator();
     const tuttiResult_t result = come_as(kNewcomer, 5, shared_id->id, &made);
     expect_not_grown(result, tuttiRemoteError, "rank 2 ", made);
+    settle_threads();
   });
   for (int rank = 0; rank <= kNewcomer; ++rank) processes.shared().wait_for_step(rank, 1);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // they are in the join, or the case shows less

@@ -85,6 +85,7 @@ class Processes : public RankProcesses {
  public:
   /// `before`: called in each process before it joins.
   Processes(int ranks, const ProcessBody& body, const std::function<void(int rank)>& before = {}) {
+    settle_threads();  // a child inherits what was not joined
     for (int rank = 0; rank < ranks; ++rank) {
       start([&, rank] {
         if (before) before(rank);
