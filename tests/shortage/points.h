@@ -21,7 +21,7 @@ struct Shortage {
   Scarce kind;
   bool lasting;
   const char* word;        ///< in the text of one of the ranks, or in the log
-  long most_points = 500;  ///< tried in all, and in a short run
+  long most_points = 300;  ///< tried in all, and in a short run
   long points = 50;
 };
 
