@@ -9,10 +9,10 @@
  *     puts(tuttiGetLastError(NULL));
  *
  * Conventions. Counts and displacements are elements, ranks are int. Every function returns a tuttiResult_t; outputs
- * are set on success only, except that a failed join or split sets its communicator to NULL, and that tuttiCommGetInfo
- * writes what fits. No function throws, exits, prints to stdout or installs a signal handler. The caller owns every
- * buffer and keeps it valid until the operation is done: with stream NULL when the call returns, in a group when
- * tuttiGroupEnd returns, on a stream when tuttiStreamSynchronize returns.
+ * are set on success only, except that a failed join, split, shrink or grow sets its communicator to NULL, and that
+ * tuttiCommGetInfo writes what fits. No function throws, exits, prints to stdout or installs a signal handler. The
+ * caller owns every buffer and keeps it valid until the operation is done: with stream NULL when the call returns, in a
+ * group when tuttiGroupEnd returns, on a stream when tuttiStreamSynchronize returns.
  *
  * Threads. Any thread may call; on one communicator one call at a time, except tuttiCommAbort, tuttiCommRevoke,
  * tuttiCommGetAsyncError, tuttiGetLastError and the questions tuttiCommCount and tuttiCommUserRank, which may be called

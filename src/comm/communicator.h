@@ -85,14 +85,14 @@ class Communicator final {
   Status begin(const CallArguments& arguments, bool* nothing_to_run, bool on_cuda_stream);
   Status begin(std::span<Transfer> transfers);
 
-  /// What was split from it. Any thread.
+  /// Knows what was split from it. Any thread.
   Descendants& descendants() { return descendants_; }
   /// If it was made by a shrink: the ranks that its ranks had before, in its order. Empty if not.
   const std::vector<Rank>& members() const { return members_; }
   void set_members(std::vector<Rank> members) { members_ = std::move(members); }
-  /// Whether this rank has gone on without those for whom it failed. For the API's thread.
-  bool was_left_behind() const { return was_left_behind_; }
-  void note_shrink() { was_left_behind_ = failures_.failed(); }
+  /// Whether this rank has gone on with a shrunk one because this one failed. For the API's thread.
+  bool has_successor() const { return has_successor_; }
+  void note_shrink() { has_successor_ = failures_.failed(); }
 
   /// Names the ids that this rank made for grows. For the API's thread.
   std::vector<KeyId>& grow_ids() { return grow_ids_; }
@@ -120,7 +120,7 @@ class Communicator final {
   int ranks_;
   Descendants descendants_;
   std::vector<Rank> members_;
-  bool was_left_behind_ = false;
+  bool has_successor_ = false;
   std::vector<KeyId> grow_ids_;
 
   Peers peers_;

@@ -21,7 +21,7 @@
 namespace tutti {
 namespace {
 
-/// What each rank sends to all others.
+/// Each rank sends it to all others.
 struct Offer {
   std::int32_t ranks = 0;
   std::int32_t has_id = 0;
@@ -44,7 +44,7 @@ Status check_id(Communicator& parent, const KeyId& nonce) {
       [nonce](const std::shared_ptr<Hub>& there) { return there->service<RootService>().answer(nonce); });
 }
 
-/// What can fail on one rank alone.
+/// Does what can fail on one rank alone.
 Status prepare(Communicator& parent, const GrowOptions& options, Offer* mine, JoinRequest* request) {
   if (options.ranks <= parent.ranks())
     return fail(Code::kInvalidArgument, "nranks is {}, which is not more than the {} ranks that there are",
@@ -99,10 +99,7 @@ Status join_newcomers(Communicator& parent, const GrowOptions& options, std::sha
   TUTTI_TRY(gather_all(parent, Collective::kGrow, mine, &offers));
   std::size_t maker = 0;
   TUTTI_TRY(check_offers(offers, &maker));
-  UniqueId id;
-  TUTTI_TRY(UniqueId::decode(offers[maker].id, &id));
-  TUTTI_TRY(parent.membership().secret_of_child(id.nonce, &id.secret));
-  request.id = id.encode();
+  TUTTI_TRY(complete_id(parent, offers[maker].id, &request.id));
   request.deadline = Deadline::in(options.created.settings.join_timeout_seconds);  // the exchange took time
   std::vector<int> group(offers.size());
   std::iota(group.begin(), group.end(), 0);
@@ -118,10 +115,10 @@ void cancel_id(Communicator& parent, const IdBytes& bytes, const Status& why) {
   if (!UniqueId::decode(bytes, &id).ok() || !is_own(parent, id.nonce)) return;
   // For others an abort is a remote error, and a revocation is not.
   const bool aborted = why.code() == Code::kAborted && !parent.failures().revoked();
-  const Status told = fail(aborted ? Code::kRemoteError : why.code(),
-                           "the ranks that the newcomers were to join gave up: {}", why.text());
-  (void)parent.membership().hub()->ask([nonce = id.nonce, told](const std::shared_ptr<Hub>& there) {
-    there->service<RootService>().cancel(nonce, told);
+  const Status reason = fail(aborted ? Code::kRemoteError : why.code(),
+                             "the ranks that the newcomers were to join gave up: {}", why.text());
+  (void)parent.membership().hub()->ask([nonce = id.nonce, reason](const std::shared_ptr<Hub>& there) {
+    there->service<RootService>().cancel(nonce, reason);
     return Status();
   });  // if the service thread is held up, the newcomers wait until their deadline
 }
@@ -133,9 +130,7 @@ Status make_grow_id(Communicator& comm, IdBytes* id) {
   if (comm.finalized()) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", comm.rank().value);
   TUTTI_TRY(comm.async_error());
   comm.grow_ids().reserve(comm.grow_ids().size() + 1);  // an id that is served is known in any case
-  TUTTI_TRY(make_unique_id(comm.settings(), id, [&](const KeyId& nonce, Key* secret) {
-    return comm.membership().secret_of_child(nonce, secret);
-  }));
+  TUTTI_TRY(make_child_id(comm, comm.settings(), id));
   UniqueId made;
   TUTTI_TRY(UniqueId::decode(*id, &made));
   comm.grow_ids().push_back(made.nonce);

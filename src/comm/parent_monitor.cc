@@ -22,7 +22,7 @@ Status ParentMonitor::judge(const Status& why) const {
   constexpr int kLooks = 20;
   const bool unnamed = why.code() == Code::kRemoteError && !why.text().ends_with(during_);
   for (int look = 0; unnamed && look < kLooks; ++look) {
-    if (Status told = check_parent(); !told.ok()) return told;
+    if (Status ended = check_parent(); !ended.ok()) return ended;
     std::this_thread::sleep_for(kPause);
   }
   return why;

@@ -39,23 +39,12 @@ std::vector<int> members(const std::vector<Wish>& wishes, int color) {
 
 /// Makes and serves the id of a group, on its first rank. `shown` is what the others need of it.
 Status serve_id(Communicator& parent, const Settings& settings, IdBytes* shown) {
-  const auto secret_of = [&](const KeyId& nonce, Key* secret) {
-    return parent.membership().secret_of_child(nonce, secret);
-  };
   IdBytes whole{};
-  TUTTI_TRY(make_unique_id(settings, &whole, secret_of));
+  TUTTI_TRY(make_child_id(parent, settings, &whole));
   UniqueId id;
   TUTTI_TRY(UniqueId::decode(whole, &id));
   id.secret = Key{};
   *shown = id.encode();
-  return {};
-}
-
-Status complete_id(Communicator& parent, const IdBytes& shown, IdBytes* whole) {
-  UniqueId id;
-  TUTTI_TRY(UniqueId::decode(shown, &id));
-  TUTTI_TRY(parent.membership().secret_of_child(id.nonce, &id.secret));
-  *whole = id.encode();
   return {};
 }
 

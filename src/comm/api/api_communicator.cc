@@ -242,7 +242,7 @@ tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
       TUTTI_TRY(call_guard.enter(comm));
       if (!comm->comm->finalized()) status = comm->comm->failures().attempt([&] { return comm->comm->finalize(); });
       if (status.code() == Code::kInvalidUsage) return status;
-      if (comm->comm->was_left_behind() || comm->comm->failures().revoked()) status = {};
+      if (comm->comm->has_successor() || comm->comm->failures().revoked()) status = {};
       tutti::retire_handle(comm);  // or an abort has, while this call waited
     }
     tutti::log_drain(tutti::kLogTimeout);

@@ -17,9 +17,7 @@ Status make_unique_id(const Settings& settings, IdBytes* id, const SecretOf& sec
   UniqueId made;
   TUTTI_TRY(random_bytes(made.nonce));
   TUTTI_TRY(secret_of ? secret_of(made.nonce, &made.secret) : random_bytes(made.secret));
-  made.port = hub->port();
-  made.addresses = hub->addresses();
-  if (made.addresses.size() > UniqueId::kMaxAddresses) made.addresses.resize(UniqueId::kMaxAddresses);
+  hub->locate(&made);
   const IdBytes carried = made.encode();
   TUTTI_TRY(mix_secret_file(settings.secret_file, &made));
   TUTTI_TRY(

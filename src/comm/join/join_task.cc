@@ -59,7 +59,7 @@ std::vector<int> processes_of(const MemberTable& member_table) {
   return processes;
 }
 
-/// What lets the ranks of this process go on after a failure. The root serves the ids that it makes.
+/// Makes what lets the ranks of this process go on after a failure. The root serves the ids that it makes.
 std::shared_ptr<ProcessRecovery> make_recovery(Hub& hub, ProcessMembership& membership) {
   return std::make_shared<ProcessRecovery>(
       hub, membership,

@@ -112,6 +112,12 @@ class Hub : public std::enable_shared_from_this<Hub> {
   const std::string& socket_name() const { return socket_name_; }
   std::uint16_t port() const { return port_; }
   const std::vector<IpAddress>& addresses() const { return addresses_; }
+  /// Sets where this process serves the id.
+  void locate(UniqueId* id) const {
+    id->port = port_;
+    id->addresses = addresses_;
+    if (id->addresses.size() > UniqueId::kMaxAddresses) id->addresses.resize(UniqueId::kMaxAddresses);
+  }
 
   // Loop thread only.
   /// The hub's service of this class, which serves connections that come as Service::kRole.

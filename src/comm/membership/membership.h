@@ -51,7 +51,7 @@ class Membership {
   Rank rank() const { return rank_; }
   int ranks() const;
   const std::shared_ptr<Hub>& hub() const { return hub_; }
-  /// What the ranks of this process have in common.
+  /// Returns what the ranks of this process have in common.
   const std::shared_ptr<ProcessMembership>& of_process() const { return process_membership_; }
   /// It is random, equal on all ranks of this communicator, and different for any other.
   std::uint64_t comm_id() const;

@@ -171,9 +171,7 @@ void ProcessRecovery::perform(const Agreement::MakeId& action) {
   UniqueId id;
   Status made = random_bytes(id.nonce);
   if (made.ok()) made = membership_.secret_of_child(id.nonce, &id.secret);
-  id.port = hub_.port();
-  id.addresses = hub_.addresses();
-  if (id.addresses.size() > UniqueId::kMaxAddresses) id.addresses.resize(UniqueId::kMaxAddresses);
+  hub_.locate(&id);
   if (made.ok()) made = server_.serve(id);
   if (made.ok()) served_ = id.nonce;
   id.secret = Key{};
