@@ -33,6 +33,14 @@ Status CallDriver::wait_until_quiet() {
   return {};
 }
 
+void CallDriver::serve_links() noexcept {
+  if (!turns_.is_empty() || failures_.failed()) return;
+  try {
+    host_.links().make_progress();
+  } catch (...) {  // what lacked memory is tried again
+  }
+}
+
 Status CallDriver::prepare_to_begin() {
   if (failures_.failed() || judge_.alarmed()) TUTTI_TRY(failures_.before_call());
   if (closed_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);

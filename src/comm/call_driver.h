@@ -56,6 +56,10 @@ class CallDriver {
   /// not end because of it. Fails for good with kTimeout if that thread has been held up for longer than an operation
   /// may take.
   Status wait_until_quiet();
+  /// Moves what waits on the links while the API's thread waits for something else than an operation: a peer may have
+  /// lost a connection, and need again what it carried. Does nothing while operations are queued, because the thread
+  /// that runs them does it.
+  void serve_links() noexcept;
 
   // A queued operation goes the same way step by step: begin(), start(), advance() until it is done or fails, finish().
 

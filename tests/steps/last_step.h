@@ -8,11 +8,14 @@ enum class LastStep {
   kKill,  ///< the process ends by SIGKILL, with the message unsent
   kStop,  ///< it is stopped, likewise
   kCut,   ///< the connection ends, and the process goes on
+  kLose,  ///< a TCP connection ends, and the process takes the message for sent
 };
 
 /// From now on, any thread.
 void set_last_step(LastStep what, long k);
 /// Messages since then.
 long steps();
+/// Whether a message has been lost by kLose.
+bool has_lost();
 
 }  // namespace tutti::test

@@ -1,6 +1,6 @@
 // A rank is killed or stopped, or loses a connection, at each message that it sends in a job of joins, splits, sums and
 // ends: the others end at once (a death) or by their deadline (silence), and name it.
-// Covers comm/join/root.cc, comm/split.cc, comm/membership/process_membership_liveness.cc.
+// Covers comm/join/root.cc, comm/split.cc, comm/parent_monitor.cc, comm/membership/process_membership_liveness.cc.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -14,6 +14,7 @@
 #include "support/depth.h"
 #include "support/disturbed_job.h"
 #include "support/job.h"
+#include "support/patience.h"
 #include "support/rank_processes.h"
 #include "support/shared_memory.h"
 #include "support/texts.h"
@@ -100,6 +101,46 @@ INSTANTIATE_TEST_SUITE_P(Of, TimedSteps,
                            return std::string(std::get<0>(info.param).first) + "_rank" +
                                   std::to_string(std::get<1>(info.param)) + "_" + std::get<2>(info.param);
                          });
+
+constexpr std::array<Job::Part, 7> kLostParts{&Job::add,    &Job::split, &Job::shrink,  &Job::add,
+                                              &Job::shrink, &Job::split, &Job::exchange};
+
+class TimedLosses : public ::testing::TestWithParam<int> {
+ protected:
+  int victim() const { return GetParam(); }
+  void run(long k) {
+    job_.run(
+        kLostParts,
+        [=, this](int rank) {
+          if (rank == victim()) set_last_step(LastStep::kLose, k);
+        },
+        [](int) { return has_lost() ? -steps() : steps(); });
+  }
+
+  DisturbedJob job_;
+  const ScopedSetting transport_{"TUTTI_TRANSPORT", "tcp"};
+  const ScopedDeadlines deadlines_{kFarSeconds};
+};
+
+// The sender has finished its part, and may wait for the others in a join by then.
+TEST_P(TimedLosses, OfEachMessageCostATimeOnly) {
+  run(1'000'000);
+  ASSERT_TRUE(job_.is_success()) << job_.texts();
+  const long messages = job_.kept(victim());
+  ASSERT_GT(messages, 20);
+  int lost = 0;
+  for (long k = 1; k <= messages; ++k) {
+    run(k);
+    if (job_.kept(victim()) < 0) ++lost;
+    EXPECT_TRUE(job_.is_success()) << "message " << k << " of " << messages << job_.texts();
+    EXPECT_LE(job_.seconds(), job_.second_here()) << "message " << k << " of " << messages << job_.texts();
+  }
+  RecordProperty("lost", lost);
+  EXPECT_GT(lost, 10) << "the case checks nothing";
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, TimedLosses, ::testing::Range(0, 3),
+                         [](const auto& info) { return "rank" + std::to_string(info.param); });
 
 /// A job of rank 0 in one process and ranks 1 and 2 in another one.
 class JobOfTwoProcesses {
