@@ -297,6 +297,7 @@ void Hub::run() {
   tcp_acceptor_.reset();
   pending_.reset();
   services_.clear();
+  for (const auto& [id, membership] : memberships_) membership->drop_joins();
   memberships_.clear();
   loop_.close();
   HubRegistry::get().thread_done(this);

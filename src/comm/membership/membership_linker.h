@@ -1,7 +1,5 @@
 // The membership linker does a process's part in the join of its ranks. It connects the process to its neighbours, and
-// finds
-//
-// the memory of its host.
+// finds the memory of its host.
 //
 // The table comes from the root or from another process, and is passed on; so is the memory of the host, which its
 // first process makes. One of each two neighbours dials the other. When all of them are connected and the memory is
@@ -13,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/membership/control_connections.h"
@@ -61,6 +60,9 @@ class MembershipLinker : public std::enable_shared_from_this<MembershipLinker> {
   void fail_local(const Status& why);
   /// The membership closes.
   void close();
+  /// The service thread ends, and local joins are left that could not end without memory: they hold this linker, which
+  /// holds them.
+  void drop_locals() { std::exchange(callbacks_, {}); }
 
  private:
   enum class Memory : std::uint8_t { kAwaited, kMapped, kApart };

@@ -55,6 +55,10 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   void say_all_goodbyes();
   /// Ends the join of this process's ranks, if it has not ended; this process is to blame.
   void fail_join(const Status& why);
+  /// The service thread ends: the joins that have not ended are let go.
+  void drop_joins() {
+    if (linker_) linker_->drop_locals();
+  }
   /// Ends the join or, after it, the communicator; this process is to blame.
   void fail_all(const Status& why);
   /// The memory of each rank that is mapped here. Call it once the group is linked.
