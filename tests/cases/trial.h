@@ -70,7 +70,7 @@ class Trial {
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
 
-  tuttiResult_t issue(tuttiComm_t comm);
+  tuttiResult_t issue(tuttiComm_t comm, tuttiStream_t stream = nullptr);
   bool is_right() const;
   const Case& asked() const { return case_; }
 
@@ -89,8 +89,8 @@ class Trial {
   bool is_root() const { return rank_ == case_.root; }
   /// Where in the patterns a trial begins: what trials of a group hold differs.
   std::size_t start() const { return case_.seed % kPeriod; }
-  tuttiResult_t issue_uneven(tuttiComm_t comm);
-  tuttiResult_t issue_ring(tuttiComm_t comm);
+  tuttiResult_t issue_uneven(tuttiComm_t comm, tuttiStream_t stream);
+  tuttiResult_t issue_ring(tuttiComm_t comm, tuttiStream_t stream);
 
   Case case_;
   int rank_;

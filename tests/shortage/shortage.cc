@@ -26,9 +26,11 @@ struct Count {
 };
 std::array<Count, tutti::test::kScarceKinds> counts;
 
+thread_local bool spares = false;
+
 bool fails(tutti::test::Scarce kind) {
   Count& count = counts[static_cast<std::size_t>(kind)];
-  if (!count.on.load()) return false;
+  if (!count.on.load() || spares) return false;
   const long request = count.requests.fetch_add(1) + 1;
   return request == count.first.load() || (count.lasting.load() && request > count.first.load());
 }
@@ -60,6 +62,8 @@ void make_scarce(Scarce kind, long k, bool lasting) {
   count.lasting = lasting;
   count.on = true;
 }
+
+void spare_this_thread(bool is_spared) { spares = is_spared; }
 
 long end_scarcity(Scarce kind) {
   Count& count = counts[static_cast<std::size_t>(kind)];

@@ -1,0 +1,63 @@
+// How a member calls the library, and judges what it returns.
+#pragma once
+
+#include <tutti/tutti.h>
+
+#include <string>
+
+#include "chaos/board.h"
+#include "chaos/plan.h"
+#include "chaos/striker.h"
+#include "shortage/shortage.h"
+
+namespace tutti::chaos {
+
+class Caller {
+ public:
+  /// `striker`: of the process, told of each call; NULL if this is not its first member.
+  Caller(const Plan& plan, Board& board, int team, int member, Striker* striker)
+      : plan_(plan), board_(board), team_(team), member_(member), striker_(striker), post_(board.posts[team][member]) {
+    test::spare_this_thread(true);
+  }
+
+  const Plan& plan() const { return plan_; }
+  Board& board() const { return board_; }
+  int team() const { return team_; }
+  int member() const { return member_; }
+
+  /// Makes a call, which alone may lack what is short: the thread's own memory is never. False: it has failed, and its
+  /// error has been judged. `comm`: of which the error is, or NULL.
+  template <class Call>
+  bool make(const std::string& what, tuttiComm_t comm, const Call& call) {
+    begin(what);
+    test::spare_this_thread(false);
+    const tuttiResult_t result = call();
+    test::spare_this_thread(true);
+    ++board_.calls;
+    if (result == tuttiSuccess) return true;
+    text_ = tuttiGetLastError(comm);
+    judge(result, what);
+    return false;
+  }
+  /// Of the last call that failed.
+  const std::string& error() const { return text_; }
+  bool was_left_out() const { return text_.find("left out by a shrink") != std::string::npos; }
+  /// The text is of this member.
+  void complain(const std::string& what) const;
+
+ private:
+  void begin(const std::string& what);
+  void judge(tuttiResult_t result, const std::string& what);
+  bool may_return(tuttiResult_t result) const;
+
+  const Plan& plan_;
+  Board& board_;
+  const int team_;
+  const int member_;
+  Striker* const striker_;
+  Post& post_;
+  int calls_ = 0;
+  std::string text_;
+};
+
+}  // namespace tutti::chaos
