@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""hosts_test.py CASE TUTTI-PERF: tutti-perf across the hosts that tools/hosts.py makes. Exit code 77: skipped, and why."""
+"""hosts_test.py CASE TUTTI-PERF SURVIVE: tutti-perf, and examples/survive, across the hosts that tools/hosts.py makes.
+Exit code 77: skipped, and why."""
 # Covers net/socket.cc, net/address.cc, comm/membership/membership_linker.cc, tools/hosts.py.
 import pathlib
 import re
@@ -10,7 +11,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOSTS = [sys.executable, str(ROOT / "tools" / "hosts.py")]
-PERF = sys.argv[2] if len(sys.argv) > 2 else ""
+PERF, SURVIVE = sys.argv[2:4] if len(sys.argv) > 3 else ("", "")
 MEASURE = [PERF, "all_reduce", "-b", "8", "-e", "1M", "-f", "8", "-n", "5"]
 SKIPPED = 77
 PATIENCE = 250  # seconds that nothing here takes, however loaded the machine is
@@ -137,8 +138,8 @@ class Yardstick:
             now = time.monotonic()
             self.longest, self.began = max(self.longest, now - self.began), now
 
-    def limit(self, promised):
-        slack = 3  # what the end of a program adds
+    def limit(self, promised, slack=3):
+        """`slack` is what the end of a program adds."""
         return (promised + slack) * max(1, self.longest / self.IDLE_ROUND)
 
 
@@ -256,6 +257,46 @@ def test_link_down():
         if code == 0 or seconds > yardstick.limit(2 + 1) or f"rank {1 - rank}" not in output:
             fail(f"rank {rank} ended with {code} after {seconds:.1f} s", output)
         print(f"rank {rank} knew after {seconds:.1f} s")
+
+
+def go_on_without(reconnect, promised):
+    """Three hosts that train; soon the third one's cable is out, and each side goes on by itself to the right result.
+    `promised`: within so many seconds."""
+    name = hosts("up", "-H", 3)[1].strip()
+    try:
+        ranks = []
+        for rank in range(3):
+            place = f"RANK={rank} WORLD_SIZE=3 LOCAL_RANK=0 MASTER_ADDR=10.231.0.1 MASTER_PORT=29500"
+            program = f"{place} TUTTI_RECONNECT={reconnect} TUTTI_LOG=info exec {SURVIVE} -s 800 -p 5"
+            ranks.append(Rank(HOSTS + ["exec", name, str(rank + 1), "--", "sh", "-c", program]))
+        end = time.monotonic() + PATIENCE
+        while not all("joined: 3 ranks" in rank.output for rank in ranks) and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        with Yardstick() as yardstick:
+            hosts("link", name, 3, "down")
+            ends = ends_of(ranks, time.monotonic())
+        for rank, (code, _, output) in enumerate(ends):
+            left, lost = (2, 1) if rank < 2 else (1, 2)
+            took = re.search(f"3 ranks became {left} in ([0-9.]+) ms", output)
+            if code != 0 or not took:
+                fail(f"rank {rank} ended with {code}, and has not gone on", output)
+            if rank != 1 and f"survive: {left} ranks, 800 steps, {lost} lost, 0 joined; right" not in output:
+                fail(f"rank {rank} has no right result", output)
+            seconds = float(took[1]) / 1000
+            if seconds > yardstick.limit(promised, slack=0):
+                fail(f"rank {rank} went on after {seconds} s", output)
+            print(f"TUTTI_RECONNECT={reconnect}: rank {rank} went on after {seconds:.2f} s")
+    finally:
+        hosts("down", name)
+
+
+def test_host_lost():
+    """When a host is gone, the others shrink and go on: 2.5 s after their last sum with TUTTI_RECONNECT=0, which learns by
+    silence, else 1.5 s after the reconnect time."""
+    hosts("check")
+    go_on_without(0, 2.5)
+    go_on_without(2, 2 + 1.5)
 
 
 if __name__ == "__main__":

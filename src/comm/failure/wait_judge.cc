@@ -21,7 +21,7 @@ constexpr double kNoticeSeconds = 3;
 /// Between two questions to a rank whose message does not fit.
 constexpr std::chrono::milliseconds kOddPause{5};
 /// What a dead process of another host sent is still sent by its system, also again when a packet was lost (at first
-/// after 200 ms, then 400): the end of the connection comes after it. A dead system ends no connection.
+/// after 200 ms, then 400): the end of the connection comes after it. Nothing comes of a host that counts as lost.
 constexpr std::chrono::milliseconds kLastWords{2000};
 }  // namespace
 
@@ -220,7 +220,8 @@ Status WaitJudge::look_for_deaths(Rank awaited, std::uint64_t progress) {
       return {};
     }
     const Clock::duration suspected = Clock::now() - suspect_since_;
-    if (peers_.is_far(peer) && (suspected < kFarTimeout || (suspected < kLastWords && links_.hears(peer)))) {
+    const bool may_hear = suspected < kLastWords && !peers_.membership().was_unreachable(peer) && links_.hears(peer);
+    if (peers_.is_far(peer) && (suspected < kFarTimeout || may_hear)) {
       alarm_.store(1, std::memory_order_release);
       return {};
     }

@@ -47,6 +47,12 @@ std::string MemberTable::describe(Rank rank) const {
   return tutti::describe(member(rank)) + (note.empty() ? "" : ", " + note);
 }
 
+bool MemberTable::was_unreachable(Rank rank) const {
+  const MutexLock lock(mutex_);
+  const LifeState& state = lives_[static_cast<std::size_t>(rank.value)];
+  return state.liveness == Liveness::kDead && !state.note.empty();
+}
+
 std::string MemberTable::describe_end(Rank rank) const {
   return fmt::format("rank {} ({}) {}", rank.value, describe(rank),
                      liveness(rank) == Liveness::kDead ? "died" : "left");

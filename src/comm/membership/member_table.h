@@ -43,6 +43,8 @@ class MemberTable {
 
   Liveness liveness(Rank rank) const;
   std::uint64_t last_sequence(Rank rank) const;
+  /// Whether the rank counts as dead because nobody could reach its host; else it is known that its process has ended.
+  bool was_unreachable(Rank rank) const;
   FailureCause cause() const;
 
   /// "process 4711 on host x", and what is known of its end.
@@ -50,7 +52,8 @@ class MemberTable {
   /// "rank 2 (process 4711 on host x) died", or "left"; of a rank that has ended.
   std::string describe_end(Rank rank) const;
 
-  /// Ends a rank's life. Only the first end counts; it returns false if there was one before. `note` is for describe().
+  /// Ends a rank's life. Only the first end counts; it returns false if there was one before. `note` is for describe();
+  /// who could not be reached has one.
   bool end_life(Rank rank, Liveness liveness, std::uint64_t last_sequence, const std::string& note = {});
   /// The rank has come to Finalize, its operation number `sequence`. Returns false if that was known.
   bool set_finishing(Rank rank, std::uint64_t sequence);

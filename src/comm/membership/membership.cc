@@ -57,6 +57,8 @@ std::uint64_t Membership::last_sequence(Rank rank) const { return member_table_-
 
 std::string Membership::describe(Rank rank) const { return member_table_->describe(rank); }
 
+bool Membership::was_unreachable(Rank rank) const { return member_table_->was_unreachable(rank); }
+
 std::string Membership::describe_end(Rank rank) const { return member_table_->describe_end(rank); }
 
 FailureCause Membership::cause() const { return member_table_->cause(); }

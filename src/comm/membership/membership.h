@@ -60,6 +60,7 @@ class Membership {
   Status secret_of_child(const KeyId& nonce, Key* secret) const;
 
   Liveness liveness(Rank rank) const;
+  bool was_unreachable(Rank rank) const;
   /// The sequence number in the rank's goodbye; 0 while it is alive.
   std::uint64_t last_sequence(Rank rank) const;
   /// "process 4711 on host x", for texts.
