@@ -76,15 +76,24 @@ std::vector<MadeCall> all_calls() {
 /// Buffers and blocks of one rank, large enough for each of these calls.
 class Caller {
  public:
-  Caller(tuttiComm_t comm, int rank, int ranks, tuttiStream_t stream)
-      : comm_(comm), rank_(rank), ranks_(ranks), stream_(stream), send_(1024), recv_(1024) {}
+  Caller(tuttiComm_t comm, int rank, int ranks, tuttiStream_t stream, bool groups)
+      : comm_(comm), rank_(rank), ranks_(ranks), stream_(stream), groups_(groups), send_(1024), recv_(1024) {}
 
   tuttiResult_t make(const MadeCall& call) {
-    const tuttiResult_t result = issue(call);
+    const tuttiResult_t result = groups_ ? issue_in_group(call) : issue(call);
     return result == tuttiSuccess && stream_ != nullptr ? tuttiStreamSynchronize(stream_) : result;
   }
 
  private:
+  /// After a call that all ranks make.
+  tuttiResult_t issue_in_group(const MadeCall& call) {
+    char own = 0;
+    std::array<char, Shared::kMaxRanks> all{};
+    EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+    EXPECT_EQ(tuttiAllGather(&own, all.data(), 1, tuttiInt8, comm_, stream_), tuttiSuccess);
+    EXPECT_EQ(issue(call), tuttiSuccess) << call.text();
+    return tuttiGroupEnd();
+  }
   tuttiResult_t issue(const MadeCall& c) {
     const void* const send = send_.data();
     void* const recv = recv_.data();
@@ -143,6 +152,7 @@ class Caller {
   tuttiComm_t comm_;
   const int rank_, ranks_;
   tuttiStream_t stream_;
+  const bool groups_;
   std::vector<float> send_, recv_;
 };
 
@@ -169,8 +179,8 @@ void make_and_judge(Caller& caller, tuttiComm_t comm, int rank, const MadeCall& 
   }
 }
 
-/// Every `step`-th pair from `first` on, each on a split of its own; in turn blocking and on a stream, with another
-/// rank that makes the odd call.
+/// Every `step`-th pair from `first` on, each on a split of its own; in turn blocking, on a stream and in a group, with
+/// another rank that makes the odd call.
 void judge_pairs(tuttiComm_t comm, int rank, int ranks, std::size_t first, std::size_t step) {
   const std::vector<MadeCall> calls = all_calls();
   for (std::size_t pair = first; pair < calls.size() * calls.size(); pair += step) {
@@ -181,10 +191,10 @@ void judge_pairs(tuttiComm_t comm, int rank, int ranks, std::size_t first, std::
     tuttiComm_t part = nullptr;
     ASSERT_EQ(tuttiCommSplit(comm, 0, 0, &part, nullptr), tuttiSuccess) << tuttiGetLastError(comm);
     tuttiStream_t stream = nullptr;
-    if (pair % 2 == 1) {
+    if (pair % 3 == 1) {
       ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
     }
-    Caller caller(part, rank, ranks, stream);
+    Caller caller(part, rank, ranks, stream, pair % 3 == 2);
     make_and_judge(caller, part, rank, rank == odd_rank ? odd : usual, usual, odd, odd_rank);
     EXPECT_EQ(tuttiCommDestroy(part), tuttiMismatch);
     if (stream != nullptr) (void)tuttiStreamDestroy(stream);
