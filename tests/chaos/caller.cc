@@ -1,16 +1,14 @@
 #include "chaos/caller.h"
 
-#include <cctype>
+#include <regex>
 
 namespace tutti::chaos {
 namespace {
 
-/// "rank 3", with any number; or that nobody is there any more whom a newcomer could ask.
+/// "rank 3" or "ranks 3 and 4", with any numbers; or the process that a newcomer asks, whose rank it does not know.
 bool names_a_culprit(const std::string& text) {
-  if (text.find("nobody serves this unique id") != std::string::npos) return true;
-  const std::size_t place = text.find("rank ");
-  return place != std::string::npos && place + 5 < text.size() &&
-         std::isdigit(static_cast<unsigned char>(text[place + 5])) != 0;
+  static const std::regex culprit("ranks? [0-9]|serves (this|the) unique id");
+  return std::regex_search(text, culprit);
 }
 
 }  // namespace
@@ -22,21 +20,21 @@ void Caller::begin(const std::string& what) {
 }
 
 /// What nobody has done anything for is a fault of the library, and so is an error that names no cause.
-void Caller::judge(tuttiResult_t result, const std::string& what) {
-  ++board_.errors[result];
-  const std::string said = what + ": " + std::to_string(result) + ", " + text_;
+void Caller::judge(const std::string& what) {
+  ++board_.errors[result_];
+  const std::string said = what + ": " + std::to_string(result_) + ", " + text_;
   if (text_.empty()) return complain("no reason is given: " + said);
-  if (!may_return(result)) return complain("not justified by what has happened: " + said);
-  const bool is_of_others = result == tuttiRemoteError || result == tuttiTimeout || result == tuttiAborted;
+  if (!is_justified()) return complain("not justified by what has happened: " + said);
+  const bool is_of_others = result_ == tuttiRemoteError || result_ == tuttiTimeout || result_ == tuttiAborted;
   if (is_of_others && !was_left_out() && !names_a_culprit(text_)) complain("no rank is named: " + said);
 }
 
-bool Caller::may_return(tuttiResult_t result) const {
+bool Caller::is_justified() const {
   bool lacks = false;
   for (int fault = 0; fault < kFaults; ++fault)
     lacks = lacks || (is_shortage(static_cast<Fault>(fault)) && board_.has_struck(static_cast<Fault>(fault)));
   const bool loses = lacks || board_.has_struck(Fault::kStop) || (board_.has_struck(Fault::kCut) && !plan_.reconnects);
-  switch (result) {
+  switch (result_) {
     case tuttiRemoteError:
       if (was_left_out() && !loses) return board_.is_excluded[team_][member_];
       [[fallthrough]];

@@ -31,15 +31,16 @@ class Caller {
   bool make(const std::string& what, tuttiComm_t comm, const Call& call) {
     begin(what);
     test::spare_this_thread(false);
-    const tuttiResult_t result = call();
+    result_ = call();
     test::spare_this_thread(true);
     ++board_.calls;
-    if (result == tuttiSuccess) return true;
+    if (result_ == tuttiSuccess) return true;
     text_ = tuttiGetLastError(comm);
-    judge(result, what);
+    judge(what);
     return false;
   }
   /// Of the last call that failed.
+  tuttiResult_t result() const { return result_; }
   const std::string& error() const { return text_; }
   bool was_left_out() const { return text_.find("left out by a shrink") != std::string::npos; }
   /// The text is of this member.
@@ -47,8 +48,8 @@ class Caller {
 
  private:
   void begin(const std::string& what);
-  void judge(tuttiResult_t result, const std::string& what);
-  bool may_return(tuttiResult_t result) const;
+  void judge(const std::string& what);
+  bool is_justified() const;
 
   const Plan& plan_;
   Board& board_;
@@ -57,6 +58,7 @@ class Caller {
   Striker* const striker_;
   Post& post_;
   int calls_ = 0;
+  tuttiResult_t result_ = tuttiSuccess;
   std::string text_;
 };
 

@@ -175,6 +175,8 @@ bool Member::recover() {
     if (caller_.was_left_out()) return ++caller_.board().left_out, false;
     std::this_thread::sleep_for(std::chrono::milliseconds(5 * attempt));  // for what is short
   }
+  // Whose service thread lacked memory in the middle of an agreement is gone for the others, and for good.
+  if (caller_.result() == tuttiSystemError) return ++caller_.board().left_out, false;
   caller_.complain("all shrinks have failed, the last with: " + caller_.error());
   return false;
 }

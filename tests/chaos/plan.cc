@@ -9,8 +9,8 @@ namespace {
 
 constexpr const char* kLinks[] = {"shm", "TCP", "TLS", "shm and TCP"};
 
-/// The first is to be repeated by the round's number alone.
-enum Purpose : std::uint64_t { kOfRound, kOfPlan, kOfVictims, kOfProcess = 1000 };
+/// What a Chance is for: the seeds of the rounds, a plan, or what strikes a process, to which its number is added.
+constexpr std::uint64_t kOfRounds = 0, kOfPlan = 1, kOfProcess = 1000;
 
 Fault shortage_of(Chance& chance) {
   constexpr Fault kShortages[] = {Fault::kMemory, Fault::kThreads, Fault::kMappings, Fault::kDescriptors,
@@ -31,9 +31,9 @@ Strike strike_of(Fault fault, Chance& chance) {
 
 }  // namespace
 
-int Chance::below(int sides) { return static_cast<int>(seed() % static_cast<std::uint64_t>(sides)); }
+int Chance::below(int sides) { return static_cast<int>(draw() % static_cast<std::uint64_t>(sides)); }
 
-std::uint64_t Chance::seed() { return cases::dice(seed_, purpose_, next_++); }
+std::uint64_t Chance::draw() { return cases::dice(seed_, purpose_, next_++); }
 
 const char* name_of(Fault fault) {
   constexpr const char* kNames[] = {"kill",
@@ -50,7 +50,7 @@ const char* name_of(Fault fault) {
 
 Plan plan_of(std::uint64_t seed, int round) {
   Plan plan;
-  plan.seed = Chance(seed, kOfRound + (static_cast<std::uint64_t>(round) << 8)).seed();
+  plan.seed = cases::dice(seed, kOfRounds, static_cast<std::uint64_t>(round));
   Chance chance(plan.seed, kOfPlan);
   plan.links = static_cast<Links>(chance.below(4));
   plan.ranks = chance.between(2, kMostRanks);

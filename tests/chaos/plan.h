@@ -20,7 +20,7 @@ class Chance {
   int below(int sides);
   int between(int least, int most) { return least + below(most - least + 1); }
   bool is_in(int times, int of) { return below(of) < times; }
-  std::uint64_t seed();
+  std::uint64_t draw();
 
  private:
   std::uint64_t seed_;

@@ -67,7 +67,7 @@ class Worker {
 
   bool work_on_split() {
     const int colors = common_.between(1, 3);
-    const std::uint64_t seed = common_.seed();
+    const std::uint64_t seed = common_.draw();
     const auto color = static_cast<int>(cases::dice(seed, 0, static_cast<std::uint64_t>(place_.rank)) %
                                         static_cast<std::uint64_t>(colors));
     Place part;
@@ -97,7 +97,7 @@ class Worker {
     one.handle = static_cast<tuttiRedOp_t>(one.op);
     one.root = common_.below(place_.ranks);
     one.count = static_cast<std::size_t>(common_.below(kMost[common_.below(6)]));
-    one.seed = common_.seed() % 1'000'000;
+    one.seed = common_.draw() % 1'000'000;
     one.layout = {own_.is_in(1, 3), static_cast<std::size_t>(own_.below(16)), static_cast<std::size_t>(own_.below(16))};
     return one;
   }
