@@ -41,6 +41,7 @@ build() {
 test_all() {
   export OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES=
   "$python" tests/torch/test_backend.py
+  "$python" tests/torch/test_reconfigure.py
   "$python" tests/torch/test_hvd.py
   "$python" tests/torch/test_examples.py
   "$python" tests/torch/torch_suite.py --short

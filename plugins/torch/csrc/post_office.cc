@@ -38,8 +38,9 @@ struct PostOffice::Letter {
   char data[kInside];
 };
 
-PostOffice::PostOffice(std::shared_ptr<Endpoint> receiver, std::shared_ptr<Endpoint> sender, int rank, int size)
-    : receiver_(std::move(receiver)), sender_(std::move(sender)), rank_(rank), size_(size) {}
+PostOffice::PostOffice(std::shared_ptr<Endpoint> receiver, std::shared_ptr<Endpoint> sender, int rank, int size,
+                       std::shared_ptr<const AbortHooks> hooks)
+    : receiver_(std::move(receiver)), sender_(std::move(sender)), rank_(rank), size_(size), hooks_(std::move(hooks)) {}
 
 void PostOffice::start() {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -158,6 +159,7 @@ void PostOffice::serve() {
       take(letter, source - size_);
     }
   } catch (...) {
+    if (!sender_->aborted()) hooks_->run_for_failure();  // else the group itself has ended this
     fail(std::current_exception());
   }
 }
@@ -228,8 +230,8 @@ void PostOffice::dismiss() {
 }
 
 void PostOffice::abort() {
+  sender_->abort();  // first, see serve()
   receiver_->abort();
-  sender_->abort();
 }
 
 }  // namespace tutti_torch

@@ -12,6 +12,7 @@
 #include <deque>
 #include <mutex>
 
+#include "abort_hooks.h"
 #include "endpoint.h"
 #include "lane.h"
 
@@ -22,7 +23,8 @@ constexpr int kAnySource = -1;
 class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffice> {
  public:
   /// `receiver` is rank `rank` of 2 * `size`, `sender` rank `size + rank`.
-  PostOffice(std::shared_ptr<Endpoint> receiver, std::shared_ptr<Endpoint> sender, int rank, int size);
+  PostOffice(std::shared_ptr<Endpoint> receiver, std::shared_ptr<Endpoint> sender, int rank, int size,
+             std::shared_ptr<const AbortHooks> hooks);
 
   /// From here on messages are taken. Later calls do nothing.
   void start();
@@ -65,6 +67,7 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
   std::shared_ptr<Endpoint> sender_;
   const int rank_;
   const int size_;
+  const std::shared_ptr<const AbortHooks> hooks_;
   std::mutex mutex_;
   std::deque<Open> open_;
   std::deque<Early> early_;

@@ -1,98 +1,101 @@
 #include "process_group.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/util/ScopeExit.h>
 
 #include "cuda_bridge.h"
 #include "joint_work.h"
 
 namespace tutti_torch {
-namespace {
-
-// How long an isend is left to the thread that may be about to wait for it: a wake-up costs more.
-constexpr std::chrono::microseconds kPatience{50};
-constexpr std::chrono::seconds kLinger{5};
-
-}  // namespace
-
 ProcessGroupTutti::ProcessGroupTutti(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                      const c10::intrusive_ptr<Options>& options)
     : c10d::Backend(rank, size),
       store_(store),
       options_(c10::make_intrusive<Options>(*options)),
-      lane_(std::make_shared<Lane>(std::chrono::microseconds(0))),
-      sends_(std::make_shared<Lane>(kPatience)) {
-  JoinRequest request;
-  request.rank = rank;
-  request.size = size;
-  request.timeout = options->timeout;
-  request.name = options->label;
-  request.wire_type = options->wire_type;
-  request.deterministic = options->deterministic;
-  const Joined joined = join(*store, request);
-  collectives_ = joined.collectives;
-  token_ = joined.token;
-  post_ = std::make_shared<PostOffice>(joined.receiver, joined.sender, rank, size);
-  if (size > 1) post_->start();  // a peer may send before this rank thinks of it
+      handle_(make_handle(rank)),
+      hooks_(std::make_shared<AbortHooks>()),
+      why_none_("the process group has no members before its first reconfigure()") {
+  bool joins = true;
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  joins = !options->enable_reconfigure;
+#endif
+  if (joins) connections_ = std::make_shared<Connections>(join(*store, join_request()), rank, size, hooks_);
   init();
 }
 
-// Python may drop the last reference while it holds its lock: nothing here waits.
-ProcessGroupTutti::~ProcessGroupTutti() {
-  const std::string reason = "the process group is gone";
-  lane_->close(reason);
-  sends_->close(reason);
-  if (post_) post_->close(reason, sends_, kLinger);
-  if (collectives_ && lane_->idle()) collectives_->leave();
+ProcessGroupTutti::~ProcessGroupTutti() = default;
+
+JoinRequest ProcessGroupTutti::join_request() const {
+  JoinRequest request;
+  request.rank = rank_;
+  request.size = size_;
+  request.timeout = request.join_timeout = options_->timeout;
+  request.name = options_->label;
+  request.wire_type = options_->wire_type;
+  request.deterministic = options_->deterministic;
+  return request;
 }
 
-std::pair<std::shared_ptr<Endpoint>, std::shared_ptr<PostOffice>> ProcessGroupTutti::connections() {
-  const std::lock_guard<std::mutex> lock(endpoint_mutex_);
-  return {collectives_, post_};
+std::shared_ptr<Connections> ProcessGroupTutti::connections_or_none() {
+  const std::lock_guard<std::mutex> lock(connections_mutex_);
+  return connections_;
 }
 
-std::shared_ptr<Endpoint> ProcessGroupTutti::collectives() { return connections().first; }
-
-std::shared_ptr<PostOffice> ProcessGroupTutti::post() {
-  const std::shared_ptr<PostOffice> post = connections().second;
-  if (!post) C10_THROW_ERROR(DistBackendError, "tutti: the process group was shut down");
-  return post;
+std::shared_ptr<Connections> ProcessGroupTutti::connections() {
+  const std::lock_guard<std::mutex> lock(connections_mutex_);
+  if (!connections_) C10_THROW_ERROR(DistBackendError, std::string("tutti: ") + why_none_);
+  return connections_;
 }
 
 void ProcessGroupTutti::abort() {
-  const std::string reason = "the process group was aborted";
-  lane_->close(reason);
-  sends_->close(reason);
-  const auto [endpoint, post] = connections();
-  if (!endpoint) return;  // shut down
-  endpoint->abort();
-  post->abort();
+  const std::shared_ptr<Connections> here = connections_or_none();
+  if (!here) return;
+  hooks_->run();
+  here->abort("the process group was aborted");
 }
 
 void ProcessGroupTutti::shutdown() {
-  const std::string reason = "the process group was shut down";
-  const auto [endpoint, post] = connections();
-  if (!endpoint) return;
-  if (!endpoint->aborted()) {
-    lane_->drain(options_->timeout);
-    if (!sends_->drain(kLinger)) post->abort();  // nobody takes them
-  }
-  lane_->close(reason);
-  sends_->close(reason);
-  post->close(reason, sends_, kLinger);
-  if (lane_->idle()) endpoint->leave();
-  const std::lock_guard<std::mutex> lock(endpoint_mutex_);
-  collectives_.reset();  // works under way hold their own
-  post_.reset();
+  constexpr const char* kReason = "the process group was shut down";
+  const std::shared_ptr<Connections> here = connections_or_none();
+  if (here) here->shutdown(kReason, options_->timeout);
+  const std::lock_guard<std::mutex> lock(connections_mutex_);
+  connections_.reset();
+  why_none_ = kReason;
 }
+
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+ProcessGroupTutti::WorkResult ProcessGroupTutti::reconfigure(const c10d::ReconfigureOptions& options) {
+  const Attempt attempt = make_attempt(options.uuid, options.handles, handle_);
+  JoinRequest request = join_request();
+  request.join_timeout = options.timeout.value_or(options_->timeout);
+  if (request.join_timeout.count() <= 0) C10_THROW_ERROR(ValueError, "tutti: reconfigure: a timeout is above 0");
+  hooks_->expect_failure(true);
+  const auto expected = c10::make_scope_exit([this] { hooks_->expect_failure(false); });
+  const Joined joined = carry_out(attempt, store_, request);
+  const int size = static_cast<int>(attempt.members.size());
+  auto made = std::make_shared<Connections>(joined, attempt.rank, size, hooks_);
+  {
+    const std::lock_guard<std::mutex> lock(connections_mutex_);
+    made.swap(connections_);  // now they are the old ones
+  }
+  if (made) made->replace("the process group was reconfigured", attempt.includes(members_));
+  members_ = attempt.members;
+  rank_ = attempt.rank;
+  size_ = size;
+  sequence_ = 0;
+  return join_works(rank_, {});  // over
+}
+#endif
 
 c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupTutti::getBackendOptions() { return options_; }
 void ProcessGroupTutti::setTimeout(std::chrono::milliseconds timeout) { options_->timeout = timeout; }
-void ProcessGroupTutti::waitForPendingWorks() { lane_->drain(options_->timeout); }
+void ProcessGroupTutti::waitForPendingWorks() { connections()->lane->drain(options_->timeout); }
+bool ProcessGroupTutti::supportsAbortHooks() const { return true; }
 
 #if TUTTI_TORCH >= 208
 c10d::ErrorType ProcessGroupTutti::getError() {
-  const std::shared_ptr<Endpoint> endpoint = collectives();
-  switch (endpoint ? endpoint->error() : tuttiAborted) {
+  const std::shared_ptr<Connections> here = connections_or_none();
+  switch (here ? here->collectives->error() : tuttiAborted) {
     case tuttiSuccess:
       return c10d::ErrorType::SUCCESS;
     case tuttiTimeout:
@@ -108,10 +111,9 @@ c10d::ErrorType ProcessGroupTutti::getError() {
 std::string ProcessGroupTutti::info(const std::string& key) {
   char value[256] = {};
   const auto ask = [&](tuttiComm_t comm) { return tuttiCommGetInfo(comm, key.c_str(), value, sizeof value); };
-  const std::shared_ptr<Endpoint> endpoint = collectives();
-  TORCH_CHECK(endpoint, "tutti: info: the process group was shut down");
-  lane_->drain(options_->timeout);
-  endpoint->run("info", ask);
+  const std::shared_ptr<Connections> here = connections();
+  here->lane->drain(options_->timeout);
+  here->collectives->run("info", ask);
   return value;
 }
 
@@ -158,15 +160,16 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::track(const WorkPointer& work) 
 
 ProcessGroupTutti::WorkResult ProcessGroupTutti::launch(const Launch& launch, Tensors inputs, Tensors outputs,
                                                         std::function<void(Endpoint&)> body) {
-  const std::shared_ptr<Endpoint> endpoint = collectives();
-  if (!endpoint) C10_THROW_ERROR(DistBackendError, "tutti: the process group was shut down");
-  const WorkPointer work = make_work(launch, std::move(inputs), std::move(outputs), lane_);
-  work->body = [endpoint, body = std::move(body), timeout = work->timeout()] {
+  const std::shared_ptr<Connections> here = connections();
+  const WorkPointer work = make_work(launch, std::move(inputs), std::move(outputs), here->lane);
+  work->body = [endpoint = here->collectives, hooks = hooks_, body = std::move(body), timeout = work->timeout()] {
     const at::AutoDispatchBelowADInplaceOrView below;  // tensors are memory here: no gradients, no versions
-    endpoint->set_timeout(timeout);
-    body(*endpoint);
+    hooks->watch([&] {
+      endpoint->set_timeout(timeout);
+      body(*endpoint);
+    });
   };
-  lane_->submit(work, launch.blocking && !coalescing_);
+  here->lane->submit(work, launch.blocking && !coalescing_);
   return track(work);
 }
 

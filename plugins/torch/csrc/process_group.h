@@ -5,17 +5,18 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "lane.h"
+#include "abort_hooks.h"
+#include "connections.h"
 #include "operand.h"
-#include "post_office.h"
-#include "rendezvous.h"
+#include "reconfiguration.h"
 
 namespace tutti_torch {
 
 /// Any thread may call. Collectives are carried out one at a time in the order of the calls, which is the same on all
 /// ranks: a call that blocks on the calling thread, an asynchronous one on the group's own thread or on the one that
 /// waits for it. Sends are in order among themselves, receives are open all at once. Errors of arguments are raised by
-/// the call, others by wait() and the future; except for wrong arguments, an error is final for the group.
+/// the call, others by wait() and the future; except for wrong arguments, an error is final for the group, until
+/// reconfigure() gives it members anew.
 class ProcessGroupTutti : public c10d::Backend {
  public:
   struct Options : c10d::Backend::Options {
@@ -33,7 +34,8 @@ class ProcessGroupTutti : public c10d::Backend {
   using Tensors = std::vector<at::Tensor>;
   using Lists = std::vector<Tensors>;
 
-  /// Blocks until all ranks are there.
+  /// Blocks until all ranks are there; with options->enable_reconfigure, where torch has that, the first reconfigure()
+  /// does.
   ProcessGroupTutti(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                     const c10::intrusive_ptr<Options>& options);
   ~ProcessGroupTutti() override;
@@ -77,8 +79,21 @@ class ProcessGroupTutti : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions();
   void setTimeout(std::chrono::milliseconds timeout);
   void waitForPendingWorks();
+  bool supportsAbortHooks() const;
 #if TUTTI_TORCH >= 208
   c10d::ErrorType getError();
+#endif
+#ifdef C10D_BACKEND_HAS_HOOKS
+  /// Hooks run before abort(), and before an error that is final for the group is reported.
+  void registerAbortHook(std::int64_t number, c10d::AbortHook hook) override { hooks_->add(number, std::move(hook)); }
+  void unregisterAbortHook(std::int64_t number) override { hooks_->remove(number); }
+#endif
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  bool supportsReconfigure() const override { return true; }
+  c10d::ReconfigureHandle get_reconfigure_handle() const override { return handle_; }
+  /// Blocks until all new members are there. Then, and only then, what is under way among the old ones ends with an
+  /// error. If it fails it has changed nothing, and may be called again with another uuid. Not beside other calls.
+  WorkResult reconfigure(const c10d::ReconfigureOptions& options) override;
 #endif
   /// Ends what is under way with an error; the peers' calls end with an error too. From any thread.
   void abort();
@@ -104,11 +119,10 @@ class ProcessGroupTutti : public c10d::Backend {
   WorkResult launch(const Launch& launch, Tensors inputs, Tensors outputs, std::function<void(Endpoint&)> body);
   WorkResult receive(Tensors& tensors, int peer_or_any, int tag);
   WorkPointer make_work(const Launch& launch, Tensors inputs, Tensors outputs, std::shared_ptr<Carrier> carrier);
-  std::pair<std::shared_ptr<Endpoint>, std::shared_ptr<PostOffice>> connections();
-  std::shared_ptr<Endpoint> collectives();
-  std::shared_ptr<PostOffice> post();  // raises after shutdown()
+  JoinRequest join_request() const;
+  std::shared_ptr<Connections> connections_or_none();
+  std::shared_ptr<Connections> connections();  // raises if there are none
   WorkResult track(const WorkPointer& work);
-  std::string monitored_key(std::uint64_t number) const;
   std::chrono::milliseconds limit(std::chrono::milliseconds asked) const;
   const at::Tensor& only(const Tensors& tensors, const char* operation) const;
   void check_list(const Tensors& list, const char* operation) const;
@@ -116,14 +130,13 @@ class ProcessGroupTutti : public c10d::Backend {
 
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<Options> options_;  // its own: the program's may serve several groups
-  std::mutex endpoint_mutex_;
-  std::shared_ptr<Endpoint> collectives_;  // none after shutdown()
-  std::shared_ptr<PostOffice> post_;       // the same
-  std::shared_ptr<Lane> lane_;
-  std::shared_ptr<Lane> sends_;
+  const std::string handle_;
+  const std::shared_ptr<AbortHooks> hooks_;
+  std::mutex connections_mutex_;
+  std::shared_ptr<Connections> connections_;  // works under way hold what they need of it
+  const char* why_none_;                      // while there are no connections
+  std::vector<std::string> members_;          // handles, since the last reconfigure()
   std::atomic<std::uint64_t> sequence_{0};
-  std::string token_;  // of this group alone, in all of the Store's life
-  std::uint64_t monitored_ = 0;
   std::mutex coalescing_mutex_;
   std::atomic<bool> coalescing_{false};  // pairs with itself: calls between start and end are not blocking
   std::vector<WorkPointer> coalesced_;

@@ -9,46 +9,15 @@ namespace tutti_torch {
 namespace {
 
 constexpr const char* kKey = "tutti/ids";
+constexpr std::uint8_t kRefusal = 0;
+constexpr std::uint8_t kIds = 1;
 
-struct Ids {
-  tuttiUniqueId collectives;
-  tuttiUniqueId transfers;
-  std::uint64_t token;
-};
-
-// What the Store holds: one byte that says whether the ids follow, or the sentence why rank 0 could not make them.
-std::vector<std::uint8_t> make_ids(Ids* ids) {
-  tuttiResult_t result = tuttiGetUniqueId(&ids->collectives);
-  if (result == tuttiSuccess) result = tuttiGetUniqueId(&ids->transfers);
-  std::random_device random;
-  ids->token = std::uint64_t{random()} << 32 | random();
-  std::vector<std::uint8_t> value{result == tuttiSuccess ? std::uint8_t{1} : std::uint8_t{0}};
-  if (result == tuttiSuccess) {
-    const auto* bytes = reinterpret_cast<const std::uint8_t*>(ids);
-    value.insert(value.end(), bytes, bytes + sizeof(Ids));
-  } else {
-    const std::string text = tuttiGetLastError(nullptr);
-    value.insert(value.end(), text.begin(), text.end());
-  }
-  return value;
-}
-
-Ids exchange_ids(c10d::Store& store, int rank) {
-  Ids ids{};
-  std::vector<std::uint8_t> value;
-  if (rank == 0) {
-    value = make_ids(&ids);
-    store.set(kKey, value);
-  } else {
-    value = store.get(kKey);
-  }
-  if (value.empty() || value[0] == 0) {
-    C10_THROW_ERROR(DistBackendError, "tutti: rank 0 could not make the group's ids: " +
-                                          std::string(value.begin() + (value.empty() ? 0 : 1), value.end()));
-  }
-  TORCH_CHECK(value.size() == 1 + sizeof(Ids), "tutti: the ids in the store are of another version of the plugin");
-  std::memcpy(&ids, value.data() + 1, sizeof(Ids));
-  return ids;
+// What the Store holds under a key: one byte that says whether ids follow, or the sentence why there are none.
+void publish(c10d::Store& store, const std::string& key, std::uint8_t kind, const void* content, std::size_t size) {
+  std::vector<std::uint8_t> value{kind};
+  const auto* bytes = static_cast<const std::uint8_t*>(content);
+  value.insert(value.end(), bytes, bytes + size);
+  store.set(key, value);
 }
 
 /// A later group of the same name in the same store must not meet this one's ids.
@@ -75,11 +44,40 @@ void await_withdrawal(c10d::Store& store, const JoinRequest& request, const std:
 
 }  // namespace
 
-Joined join(c10d::Store& store, const JoinRequest& request) {
-  const Ids ids = exchange_ids(store, request.rank);
+void publish_refusal(c10d::Store& store, const std::string& key, const std::string& sentence) {
+  publish(store, key, kRefusal, sentence.data(), sentence.size());
+}
+
+Ids publish_ids(c10d::Store& store, const std::string& key) {
+  Ids ids{};
+  tuttiResult_t result = tuttiGetUniqueId(&ids.collectives);
+  if (result == tuttiSuccess) result = tuttiGetUniqueId(&ids.transfers);
+  if (result != tuttiSuccess) {
+    const std::string text = std::string("rank 0 could not make the group's ids: ") + tuttiGetLastError(nullptr);
+    publish_refusal(store, key, text);
+    C10_THROW_ERROR(DistBackendError, "tutti: " + text);
+  }
+  std::random_device random;
+  ids.token = std::uint64_t{random()} << 32 | random();
+  publish(store, key, kIds, &ids, sizeof ids);
+  return ids;
+}
+
+Ids read_ids(c10d::Store& store, const std::string& key) {
+  Ids ids{};
+  const std::vector<std::uint8_t> value = store.get(key);
+  if (value.empty() || value[0] == kRefusal) {
+    C10_THROW_ERROR(DistBackendError, "tutti: " + std::string(value.begin() + (value.empty() ? 0 : 1), value.end()));
+  }
+  TORCH_CHECK(value.size() == 1 + sizeof(Ids), "tutti: the ids in the store are of another version of the plugin");
+  std::memcpy(&ids, value.data() + 1, sizeof(Ids));
+  return ids;
+}
+
+Joined join_by(const Ids& ids, const JoinRequest& request) {
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.timeoutSeconds = std::chrono::duration<double>(request.timeout).count();
-  config.joinTimeoutSeconds = config.timeoutSeconds;
+  config.joinTimeoutSeconds = std::chrono::duration<double>(request.join_timeout).count();
   config.commName = request.name.c_str();
   config.wireType = request.wire_type;
   config.deterministic = request.deterministic;
@@ -98,18 +96,28 @@ Joined join(c10d::Store& store, const JoinRequest& request) {
   if (result == tuttiSuccess) result = ended;
   if (result != tuttiSuccess) {
     const std::string text = tuttiGetLastError(nullptr);
-    withdraw_ids(store, request.rank);
     for (tuttiComm_t comm : comms) {
       if (comm != nullptr) static_cast<void>(tuttiCommAbort(comm));
     }
     C10_THROW_ERROR(DistBackendError, c10::str("tutti: rank ", request.rank, " could not join the process group: ",
-                                               text, " (", tuttiGetErrorString(result), ")"));
+                                               result == tuttiTimeout ? "timed out: " : "", text, " (",
+                                               tuttiGetErrorString(result), ")"));
   }
-  Joined joined{std::make_shared<Endpoint>(comms[0]), std::make_shared<Endpoint>(comms[1]),
-                std::make_shared<Endpoint>(comms[2]), std::to_string(ids.token)};
-  withdraw_ids(store, request.rank);
-  await_withdrawal(store, request, joined.token);
-  return joined;
+  return {std::make_shared<Endpoint>(comms[0]), std::make_shared<Endpoint>(comms[1]),
+          std::make_shared<Endpoint>(comms[2]), std::to_string(ids.token)};
+}
+
+Joined join(c10d::Store& store, const JoinRequest& request) {
+  const Ids ids = request.rank == 0 ? publish_ids(store, kKey) : read_ids(store, kKey);
+  try {
+    const Joined joined = join_by(ids, request);
+    withdraw_ids(store, request.rank);
+    await_withdrawal(store, request, joined.token);
+    return joined;
+  } catch (const c10::Error&) {
+    withdraw_ids(store, request.rank);
+    throw;
+  }
 }
 
 }  // namespace tutti_torch

@@ -64,17 +64,18 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::send(Tensors& tensors, int peer
   const at::Tensor& tensor = only(tensors, "send");
   check_root(peer, "send");
   const Launch kind{OpType::SEND, "tutti:send", c10d::kUnsetTimeout, false};
-  const WorkPointer work = make_work(kind, {tensor}, {}, sends_);
-  work->body = [post = post(), operand = Operand(tensor, Use::kRead), order = DeviceOrder(tensors), tensors, peer, tag,
-                timeout = work->timeout()]() mutable {
+  const std::shared_ptr<Connections> here = connections();
+  const WorkPointer work = make_work(kind, {tensor}, {}, here->sends);
+  work->body = [post = here->post, hooks = hooks_, operand = Operand(tensor, Use::kRead), order = DeviceOrder(tensors),
+                tensors, peer, tag, timeout = work->timeout()]() mutable {
     const at::AutoDispatchBelowADInplaceOrView below;
     order.enter();
     const StreamScope scope(tensors);
     operand.open();
     drain_side_streams(tensors);
-    post->send(operand.data(), operand.bytes(), peer, tag, timeout);
+    hooks->watch([&] { post->send(operand.data(), operand.bytes(), peer, tag, timeout); });
   };
-  sends_->submit(work, false);
+  here->sends->submit(work, false);
   return track(work);
 }
 
@@ -92,7 +93,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::receive(Tensors& tensors, int p
   const bool any = peer_or_any == kAnySource;
   const Launch kind{any ? OpType::RECVANYSOURCE : OpType::RECV, any ? "tutti:recvAnySource" : "tutti:recv",
                     c10d::kUnsetTimeout, false};
-  const std::shared_ptr<PostOffice> post = this->post();
+  const std::shared_ptr<PostOffice> post = connections()->post;
   const WorkPointer work = make_work(kind, {}, {tensor}, post);
   work->callbacks_aside = true;  // they may wait for what the thread has yet to take
   auto operand = std::make_shared<Operand>(tensor, Use::kWrite);
@@ -115,15 +116,13 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::barrier(const c10d::BarrierOpti
   });
 }
 
-std::string ProcessGroupTutti::monitored_key(std::uint64_t number) const {
-  return c10::str("tutti/monitored/", token_, "/", number, "/");
-}
-
 // Through the Store: who does not come must not cost the group its communicators, and all who are late can be named.
 // The sentences are those of Gloo's monitored barrier, which programs look for.
 void ProcessGroupTutti::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
   const std::chrono::milliseconds timeout = limit(options.timeout);
-  const std::string key = monitored_key(++monitored_);
+  const std::shared_ptr<Connections> here = connections();
+  const auto nth_key = [&](std::uint64_t n) { return c10::str("tutti/monitored/", here->token, "/", n, "/"); };
+  const std::string key = nth_key(++here->monitored);
   const std::string verdict = key + "verdict";
   if (rank_ != 0) {
     store_->set(key + std::to_string(rank_), std::vector<std::uint8_t>{1});
@@ -156,7 +155,7 @@ void ProcessGroupTutti::monitoredBarrier(const c10d::BarrierOptions& options, bo
   if (!text.empty()) C10_THROW_ERROR(DistBackendError, "tutti: " + text);
   try {  // whoever is here has read the verdict before this one
     for (int rank = 1; rank < size_; ++rank) store_->deleteKey(key + std::to_string(rank));
-    if (monitored_ > 1) store_->deleteKey(monitored_key(monitored_ - 1) + "verdict");
+    if (here->monitored > 1) store_->deleteKey(nth_key(here->monitored - 1) + "verdict");
   } catch (const std::exception&) {  // a store that cannot delete
   }
 }

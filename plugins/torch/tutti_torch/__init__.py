@@ -34,6 +34,8 @@ def _create(group, options):
         if timeout != default_pg_timeout:  # else nobody gave torch one
             options._timeout = timeout
     options.label = str(group.group_id)
+    if getattr(group, "enable_reconfigure", False):  # torch 2.14 and newer
+        options.enable_reconfigure = True
     _wait_for_goodbyes_at_exit()
     return ProcessGroupTutti(group.store, group.group_rank, group.group_size, options)
 
