@@ -8,6 +8,8 @@ import sys
 import tempfile
 import unittest
 
+import torch.distributed as dist
+
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "torch"
 OUTCOME = re.compile(r"loss ([\d.]+) -> ([\d.]+), accuracy ([\d.]+)")
 
@@ -91,6 +93,14 @@ class Examples(unittest.TestCase):
                                          options=("--max-restarts", 2))
                 self.learned(outcome, accuracy=0.9)
                 self.assertIn("restart 1, resumed at epoch 3", text)
+
+    @unittest.skipUnless(hasattr(dist, "_reconfigure"), "this torch has no reconfigure: 2.14 and newer have")
+    def test_survive(self):
+        outcome, text = run(EXAMPLES / "survive.py", "--kills", 3)
+        self.learned(outcome, accuracy=0.8)
+        self.assertRegex(text, r"survive: 4 ranks, 200 steps, 3 lost, 3 joined; right")
+        self.assertIn("4 ranks became 3 in", text)
+        self.assertIn("3 ranks became 4 in", text)
 
 
 if __name__ == "__main__":
