@@ -28,6 +28,7 @@ setup() {
   has_torch || echo "torch: installing torch from PyPI (several GB)"
   "$python" -m pip install --quiet torch numpy scikit-learn expecttest ninja 2>&1 | grep -v '^\[notice\]' || true
   has_torch || { echo "torch: no torch 2.6 or newer could be installed" >&2; exit 1; }
+  "$python" -m pip install --quiet torchft-nightly parameterized 2> /dev/null || echo "torch: no torchft, so its tests are skipped"
 }
 
 build() {
@@ -42,6 +43,7 @@ test_all() {
   export OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES=
   "$python" tests/torch/test_backend.py
   "$python" tests/torch/test_reconfigure.py
+  "$python" tests/torch/test_ft.py || [ $? = 77 ]  # there is no torchft
   "$python" tests/torch/test_hvd.py
   "$python" tests/torch/test_examples.py
   "$python" tests/torch/torch_suite.py --short
