@@ -192,7 +192,7 @@ def after_a_timeout(place, places, port):
     if place == 0:
         me.backend.set_timeout(datetime.timedelta(milliseconds=200))
         for _ in range(2):
-            assert "timed out" in error_of(lambda: dist.all_reduce(torch.ones(1)))[0]
+            assert "Timed out waiting" in error_of(lambda: dist.all_reduce(torch.ones(1)))[0]
         assert me.backend.get_error() == torch._C._distributed_c10d.ErrorType.TIMEOUT
         me.backend.set_timeout(datetime.timedelta(seconds=60))
     me.meet("timeout")

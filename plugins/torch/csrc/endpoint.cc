@@ -46,8 +46,9 @@ class Goodbyes {
 }  // namespace
 
 void raise(tuttiResult_t result, tuttiComm_t comm, const char* operation) {
-  const std::string text = std::string("tutti: ") + operation + (result == tuttiTimeout ? ": timed out: " : ": ") +
-                           tuttiGetLastError(comm) + " (" + tuttiGetErrorString(result) + ")";
+  const std::string text = std::string("tutti: ") + operation +
+                           (result == tuttiTimeout ? ": Timed out waiting: " : ": ") + tuttiGetLastError(comm) + " (" +
+                           tuttiGetErrorString(result) + ")";
   switch (result) {
     case tuttiInvalidArgument:
       C10_THROW_ERROR(ValueError, text);
