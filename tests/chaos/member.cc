@@ -121,13 +121,14 @@ bool Member::exclude(int excluded) {
   return false;
 }
 
-/// Everybody calls Grow, also if there is no id: it is refused on all then.
+/// If there can be no id, the communicator has failed, and the others' calls end by the recovery.
 bool Member::grow(int newcomers) {
   Board& board = caller_.board();
   const int ranks = place_.ranks + newcomers;
   tuttiUniqueId id{};
-  const bool invites = place_.rank == 0 && caller_.make("the id of a grow", place_.comm,
-                                                        [&] { return tuttiCommGetUniqueId(place_.comm, &id); });
+  const bool invites = place_.rank == 0;
+  const auto make_id = [&] { return tuttiCommGetUniqueId(place_.comm, &id); };
+  if (invites && !caller_.make("the id of a grow", place_.comm, make_id)) return false;
   for (int rank = place_.ranks; rank < ranks && invites; ++rank) {
     const int place = board.invitations++;
     if (place >= kMostMembers) return caller_.complain("too many newcomers"), false;
