@@ -34,12 +34,14 @@ bool Caller::is_justified() const {
   for (int fault = 0; fault < kFaults; ++fault)
     lacks = lacks || (is_shortage(static_cast<Fault>(fault)) && board_.has_struck(static_cast<Fault>(fault)));
   const bool loses = lacks || board_.has_struck(Fault::kStop) || (board_.has_struck(Fault::kCut) && !plan_.reconnects);
+  // Between hosts a join ends with a connection that it needs.
+  const bool breaks = loses || (board_.has_struck(Fault::kCut) && plan_.links == Links::kMixed);
   switch (result_) {
     case tuttiRemoteError:
       if (was_left_out() && !loses) return board_.is_excluded[team_][member_];
       [[fallthrough]];
     case tuttiAborted:
-      return loses || board_.has_struck(Fault::kKill) || board_.is_revoked[team_];
+      return breaks || board_.has_struck(Fault::kKill) || board_.is_revoked[team_];
     case tuttiTimeout:
       return loses;
     case tuttiSystemError:

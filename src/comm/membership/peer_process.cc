@@ -179,7 +179,9 @@ void PeerProcess::on_close(const Status& why) {
   }
   // The system has tried for as long as this process would, and a silent peer is not given the same time twice.
   if (is_unreachable(why)) return give_up(fmt::format("not reachable for {:.3g} s", place_.timeout));
-  if (was_unix || place_.timeout <= 0 || (!linked && !place_.late)) return give_up("");
+  const bool joins = !linked && !place_.late;
+  if (was_unix || place_.timeout <= 0 || joins)
+    return give_up(joins && !was_unix ? "the connection to it was lost" : "");
   lost(why);
 }
 

@@ -43,7 +43,9 @@ bool ProcessMembership::lives(const PeerProcess& peer) const {
 }
 
 void ProcessMembership::on_death(PeerProcess& peer, const std::string& note) {
-  if (is_linking()) return linker_->finish(fail(Code::kRemoteError, "{} ended while joining", peer.name()));
+  if (is_linking())
+    return linker_->finish(
+        fail(Code::kRemoteError, "{} ended while joining{}{}", peer.name(), note.empty() ? "" : ", or ", note));
   if (!member_table_) return;
   std::vector<MemberEvent> deaths;
   for (const Rank rank : peer.ranks())
