@@ -5,7 +5,9 @@ on. A lighthouse says who takes part in which step; who comes back gets the para
     python examples/torch/ft.py [--backend tutti] [--hidden 128]
 """
 import argparse
+import collections
 import multiprocessing
+import multiprocessing.connection
 import statistics
 import sys
 import time
@@ -70,18 +72,30 @@ class Job:
         self.lighthouse = LighthouseServer(bind="127.0.0.1:0", min_replicas=1, join_timeout_ms=100, quorum_tick_ms=10,
                                            heartbeat_timeout_ms=500)
         self.processes, self.reports = [None, None], [None, None]
+        self.read = [collections.deque(), collections.deque()]
 
     def start(self, number):
         self.reports[number], theirs = self.context.Pipe()
+        self.read[number].clear()
         address = self.lighthouse.address().replace("http://localhost", "http://127.0.0.1")
         self.processes[number] = self.context.Process(target=replica, args=(number, address, self.options, theirs))
         self.processes[number].start()
         theirs.close()
 
     def next_report(self, number):
-        if not self.reports[number].poll(60):
-            raise TimeoutError(f"replica {number} has not come to the end of a step for 60 s")
-        return self.reports[number].recv()
+        """Reads those of both replicas: one that nobody reads would stand still when its pipe is full."""
+        end = time.monotonic() + 60
+        while not self.read[number]:
+            ready = multiprocessing.connection.wait([pipe for pipe in self.reports if pipe], max(0, end - time.monotonic()))
+            if not ready or time.monotonic() > end:
+                raise TimeoutError(f"replica {number} has not come to the end of a step for 60 s")
+            for pipe in ready:
+                place = self.reports.index(pipe)
+                try:
+                    self.read[place].append(pipe.recv())
+                except (EOFError, ConnectionResetError):
+                    self.reports[place] = None  # it was killed, or has ended
+        return self.read[number].popleft()
 
     def await_participants(self, count):
         """The report of replica 0's first step with so many."""
