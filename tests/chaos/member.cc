@@ -235,7 +235,7 @@ bool Member::plant() {
       one.root = place_.ranks;
       return !is_guilty || call(caller_, place_, one);
     case Planted::kCrash:
-      return !is_guilty || ::raise(SIGSEGV) == 0;
+      return !is_guilty || ::raise(SIGKILL) == 0;
     case Planted::kHang:
       while (is_guilty) ::pause();
       return true;
