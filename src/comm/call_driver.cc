@@ -37,7 +37,8 @@ void CallDriver::serve_links() noexcept {
   if (!turns_.is_empty() || failures_.failed()) return;
   try {
     host_.links().make_progress();
-  } catch (...) {  // what lacked memory is tried again
+  } catch (...) {  // what was left undone cannot be tried again: who waits looks at the failure
+    (void)failures_.fail_call();
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include <c10/util/Exception.h>
@@ -37,8 +38,8 @@ class AbortHooks {
 
  private:
   mutable std::mutex mutex_;
-  std::map<std::int64_t, Hook> hooks_;
-  std::atomic<bool> expected_{false};  // alone: it orders nothing
+  std::map<std::int64_t, std::shared_ptr<const Hook>> hooks_;  // a hook of Python's is copied under Python's lock
+  std::atomic<bool> expected_{false};                          // alone: it orders nothing
 };
 
 }  // namespace tutti_torch
