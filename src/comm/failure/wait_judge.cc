@@ -21,7 +21,8 @@ constexpr double kNoticeSeconds = 3;
 /// Between two questions to a rank whose message does not fit.
 constexpr std::chrono::milliseconds kOddPause{5};
 /// What a dead process of another host sent is still sent by its system, also again when a packet was lost (at first
-/// after 200 ms, then 400): the end of the connection comes after it. Nothing comes of a host that counts as lost.
+/// after 200 ms, then 400): the end of the connection comes after it. A host that could not be reached has had as much
+/// time.
 constexpr std::chrono::milliseconds kLastWords{2000};
 }  // namespace
 

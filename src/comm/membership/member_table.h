@@ -43,7 +43,8 @@ class MemberTable {
 
   Liveness liveness(Rank rank) const;
   std::uint64_t last_sequence(Rank rank) const;
-  /// Whether the rank counts as dead because nobody could reach its host; else it is known that its process has ended.
+  /// Whether the rank counts as dead because some process could not reach its host for the reconnect time; else it is
+  /// known that its process has ended.
   bool was_unreachable(Rank rank) const;
   FailureCause cause() const;
 

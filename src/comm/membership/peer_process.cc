@@ -198,7 +198,9 @@ void PeerProcess::give_up_after(double seconds) {
   const auto timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
   give_up_ = place_.loop.after(timeout, [weak = weak_from_this(), seconds] {
     const auto self = weak.lock();
-    if (self && self->owner_.lives(*self)) self->give_up(fmt::format("not reachable for {:.3g} s", seconds));
+    if (!self || !self->owner_.lives(*self)) return;
+    const bool has_ended = self->dialer_ && self->dialer_->refused();
+    self->give_up(has_ended ? "" : fmt::format("not reachable for {:.3g} s", seconds));
   });
 }
 

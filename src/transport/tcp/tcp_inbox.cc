@@ -48,14 +48,15 @@ bool TcpInbox::insane(const char* why) {
 std::uint32_t TcpInbox::partly() const { return filling_ ? static_cast<std::uint32_t>(TcpFrame::kBytes + filled_) : 0; }
 
 void TcpInbox::restart(std::vector<std::byte> leftover) {
-  begin_ = 0;
-  end_ = leftover.size();
-  if (end_ > buffer_.size() || buffer_.empty()) {
-    leftover.resize(std::max(end_, kBufferBytes));
+  const std::size_t size = leftover.size();
+  if (size > buffer_.size() || buffer_.empty()) {
+    leftover.resize(std::max(size, kBufferBytes));  // if there is no memory, nothing has been changed
     buffer_ = std::move(leftover);
   } else {
     std::copy(leftover.begin(), leftover.end(), buffer_.begin());
   }
+  begin_ = 0;
+  end_ = size;
   fault_.clear();
   resumed_ = false;
 }
