@@ -232,6 +232,50 @@ def abort_hooks(place, places, port):
     me.meet("end")
 
 
+def hooks_beside_an_abort(place, places, port):
+    """Hooks are Python's: whoever adds one has its lock, and whoever calls them needs it."""
+    me = Member(place, places, port)
+    reconfigure(1, me.handles("first"))
+    end = time.monotonic() + 3
+    counts = [0, 0]
+
+    def register(thread):
+        while time.monotonic() < end:
+            me.backend.register_abort_hook(thread, lambda: None)
+            me.backend.unregister_abort_hook(thread)
+            counts[thread] += 1
+
+    for number in range(50):
+        me.backend.register_abort_hook(100 + number, lambda: None)
+    threads = [threading.Thread(target=register, args=(thread,)) for thread in (0, 1)]
+    for thread in threads:
+        thread.start()
+    while time.monotonic() < end:
+        me.backend.abort()
+    for thread in threads:
+        thread.join()
+    assert min(counts) > 0, counts
+
+
+def a_failure_during_a_failed_attempt(place, places, port):
+    """Members stay the old ones, so the failure of one of their works is one; hooks hear of it when the attempt has ended."""
+    me = Member(place, places, port)
+    handles = me.handles("first")
+    reconfigure(1, handles)
+    me.meet("joined")
+    if place == 0:
+        calls = []
+        me.backend.register_abort_hook(1, lambda: calls.append(1))
+        me.backend.set_timeout(datetime.timedelta(milliseconds=300))
+        work = dist.all_reduce(torch.ones(1), async_op=True)
+        waits = threading.Thread(target=lambda: error_of(work.wait))
+        waits.start()
+        error_of(lambda: reconfigure(2, handles, 2))  # nobody else comes
+        waits.join()
+        assert calls == [1], calls
+    me.meet("end")
+
+
 def death(place, places, port):
     me = Member(place, places, port)
     handles = me.handles("first")
@@ -304,6 +348,12 @@ class Reconfigure(unittest.TestCase):
 
     def test_abort_hooks(self):
         self.on(2, abort_hooks)
+
+    def test_hooks_beside_an_abort(self):
+        self.on(1, hooks_beside_an_abort)
+
+    def test_a_failure_during_a_failed_attempt(self):
+        self.on(2, a_failure_during_a_failed_attempt)
 
     def test_death(self):
         self.on(3, death, expect_dead=(2,))

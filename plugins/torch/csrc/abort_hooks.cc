@@ -19,7 +19,7 @@ void AbortHooks::remove(std::int64_t number) {
   hooks_.erase(found);
 }
 
-// Of a copy: a hook may add and remove hooks.
+// Hooks are called from a copy of the list, because a hook may add and remove hooks.
 void AbortHooks::run() const {
   std::map<std::int64_t, std::shared_ptr<const Hook>> hooks;
   {
@@ -35,8 +35,30 @@ void AbortHooks::run() const {
   }
 }
 
-void AbortHooks::run_for_failure() const {
-  if (!expected_.load(std::memory_order_relaxed)) run();
+void AbortHooks::run_for_failure(const Endpoint& endpoint) {
+  if (endpoint.aborted()) return;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    failed_meanwhile_ = changes_;
+    if (changes_) return;
+  }
+  run();
+}
+
+void AbortHooks::begin_change() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  changes_ = true;
+  failed_meanwhile_ = false;
+}
+
+void AbortHooks::end_change(bool has_changed) {
+  bool failed = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    changes_ = false;
+    failed = std::exchange(failed_meanwhile_, false);
+  }
+  if (failed && !has_changed) run();
 }
 
 }  // namespace tutti_torch

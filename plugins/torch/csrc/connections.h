@@ -1,4 +1,4 @@
-// What a process group talks through while its members stay the same.
+// The connections of a process group: its ranks talk through them while the members stay the same.
 #pragma once
 
 #include <memory>

@@ -39,7 +39,7 @@ struct PostOffice::Letter {
 };
 
 PostOffice::PostOffice(std::shared_ptr<Endpoint> receiver, std::shared_ptr<Endpoint> sender, int rank, int size,
-                       std::shared_ptr<const AbortHooks> hooks)
+                       std::shared_ptr<AbortHooks> hooks)
     : receiver_(std::move(receiver)), sender_(std::move(sender)), rank_(rank), size_(size), hooks_(std::move(hooks)) {}
 
 void PostOffice::start() {
@@ -159,7 +159,7 @@ void PostOffice::serve() {
       take(letter, source - size_);
     }
   } catch (...) {
-    if (!sender_->aborted()) hooks_->run_for_failure();  // else the group itself has ended this
+    hooks_->run_for_failure(*sender_);
     fail(std::current_exception());
   }
 }

@@ -24,8 +24,9 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
  public:
   /// `receiver` is rank `rank` of 2 * `size`, `sender` rank `size + rank`.
   PostOffice(std::shared_ptr<Endpoint> receiver, std::shared_ptr<Endpoint> sender, int rank, int size,
-             std::shared_ptr<const AbortHooks> hooks);
+             std::shared_ptr<AbortHooks> hooks);
 
+  const Endpoint& sender() const { return *sender_; }
   /// From here on messages are taken. Later calls do nothing.
   void start();
   /// To be run in the order of the sends: the body of a work on a lane.
@@ -67,7 +68,7 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
   std::shared_ptr<Endpoint> sender_;
   const int rank_;
   const int size_;
-  const std::shared_ptr<const AbortHooks> hooks_;
+  const std::shared_ptr<AbortHooks> hooks_;
   std::mutex mutex_;
   std::deque<Open> open_;
   std::deque<Early> early_;

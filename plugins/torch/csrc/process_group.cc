@@ -69,8 +69,9 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::reconfigure(const c10d::Reconfi
   JoinRequest request = join_request();
   request.join_timeout = options.timeout.value_or(options_->timeout);
   if (request.join_timeout.count() <= 0) C10_THROW_ERROR(ValueError, "tutti: reconfigure: a timeout is above 0");
-  hooks_->expect_failure(true);
-  const auto expected = c10::make_scope_exit([this] { hooks_->expect_failure(false); });
+  bool has_changed = false;
+  hooks_->begin_change();
+  const auto ended = c10::make_scope_exit([&] { hooks_->end_change(has_changed); });
   const Joined joined = carry_out(attempt, store_, request);
   const int size = static_cast<int>(attempt.members.size());
   auto made = std::make_shared<Connections>(joined, attempt.rank, size, hooks_);
@@ -79,6 +80,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::reconfigure(const c10d::Reconfi
     made.swap(connections_);  // now they are the old ones
   }
   if (made) made->replace("the process group was reconfigured", attempt.includes(members_));
+  has_changed = true;
   members_ = attempt.members;
   rank_ = attempt.rank;
   size_ = size;
@@ -164,7 +166,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::launch(const Launch& launch, Te
   const WorkPointer work = make_work(launch, std::move(inputs), std::move(outputs), here->lane);
   work->body = [endpoint = here->collectives, hooks = hooks_, body = std::move(body), timeout = work->timeout()] {
     const at::AutoDispatchBelowADInplaceOrView below;  // tensors are memory here: no gradients, no versions
-    hooks->watch([&] {
+    hooks->watch(*endpoint, [&] {
       endpoint->set_timeout(timeout);
       body(*endpoint);
     });

@@ -27,6 +27,15 @@ std::string used(const Attempt& attempt) {
   return c10::str("the uuid ", attempt.uuid, " was already used; each attempt takes a new one");
 }
 
+/// After an attempt the Store says why its uuid is of no more use. If it cannot, that changes nothing for the members.
+void close_attempt(c10d::Store& store, const std::string& key, const Attempt& attempt, const std::string& sentence) {
+  if (attempt.rank != 0) return;
+  try {
+    publish_refusal(store, key, "reconfigure: " + sentence);
+  } catch (const std::exception&) {
+  }
+}
+
 /// The first member's part. That a uuid is new is seen in the Store, which outlives the processes.
 Ids claim(c10d::Store& store, const std::string& key, const Attempt& attempt) {
   const std::string mine = c10::str(attempt.members.front(), "/", std::random_device()());
@@ -128,10 +137,10 @@ Joined carry_out(const Attempt& attempt, const c10::intrusive_ptr<c10d::Store>& 
   request.join_timeout = until(end);
   try {
     const Joined joined = join_and_agree(ids, request, end);
-    if (attempt.rank == 0) publish_refusal(own, key, "reconfigure: " + used(attempt));
+    close_attempt(own, key, attempt, used(attempt));
     return joined;
   } catch (const std::exception& error) {
-    if (attempt.rank == 0) publish_refusal(own, key, c10::str("reconfigure: this attempt has failed: ", error.what()));
+    close_attempt(own, key, attempt, c10::str("this attempt has failed: ", error.what()));
     throw;
   }
 }

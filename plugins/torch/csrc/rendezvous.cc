@@ -12,7 +12,7 @@ constexpr const char* kKey = "tutti/ids";
 constexpr std::uint8_t kRefusal = 0;
 constexpr std::uint8_t kIds = 1;
 
-// What the Store holds under a key: one byte that says whether ids follow, or the sentence why there are none.
+/// Puts a byte into the Store that says what follows it: ids, or the sentence that says why there are none.
 void publish(c10d::Store& store, const std::string& key, std::uint8_t kind, const void* content, std::size_t size) {
   std::vector<std::uint8_t> value{kind};
   const auto* bytes = static_cast<const std::uint8_t*>(content);

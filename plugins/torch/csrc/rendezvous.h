@@ -28,7 +28,7 @@ struct JoinRequest {
   int deterministic = TUTTI_UNDEF_INT;
 };
 
-/// What rank 0 makes and the others need to join.
+/// Rank 0 makes these, and the others need them to join.
 struct Ids {
   tuttiUniqueId collectives;
   tuttiUniqueId transfers;

@@ -73,7 +73,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::send(Tensors& tensors, int peer
     const StreamScope scope(tensors);
     operand.open();
     drain_side_streams(tensors);
-    hooks->watch([&] { post->send(operand.data(), operand.bytes(), peer, tag, timeout); });
+    hooks->watch(post->sender(), [&] { post->send(operand.data(), operand.bytes(), peer, tag, timeout); });
   };
   here->sends->submit(work, false);
   return track(work);
