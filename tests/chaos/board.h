@@ -1,4 +1,5 @@
-// What the processes of a round tell each other and its conductor, in memory that all of them share.
+// The board is memory that all processes of a round share. There they tell each other, and the conductor of the round,
+// what they do and what comes of it.
 #pragma once
 
 #include <tutti/tutti.h>
@@ -23,7 +24,7 @@ struct Invitation {
   tuttiUniqueId id{};
 };
 
-/// What a member is at, for the report of a round that does not end.
+/// A member writes here which call it is in, for the report of a round that does not end.
 struct Post {
   std::atomic<int> calls{0};
   char text[300] = {};
@@ -51,7 +52,7 @@ struct Board {
   std::atomic<int> invitations{0};  ///< places taken
   Invitation invited[kMostMembers];
 
-  // What the round came to.
+  // These are the results of the round.
   std::atomic<long> strikes[kFaults] = {};
   std::atomic<long> calls{0}, exact{0}, shrinks{0}, grows{0}, splits{0}, revokes{0}, left_out{0};
   std::atomic<long> errors[16] = {};         ///< by tuttiResult_t

@@ -24,7 +24,7 @@ void Caller::begin(const std::string& what) {
   ++calls_;
 }
 
-/// What nobody has done anything for is a fault of the library, and so is an error that names no cause.
+/// An error that nothing in the round explains is a fault of the library, and so is one that names no cause.
 void Caller::judge(const std::string& what) {
   ++board_.errors[result_];
   const std::string said = what + ": " + std::to_string(result_) + ", " + text_;

@@ -23,7 +23,7 @@ Strike strike_of(Fault fault, Chance& chance) {
   Strike strike{fault, chance.below(50), microseconds(0), microseconds(0), 1};
   if (chance.is_in(3, 4)) strike.delay = microseconds(chance.below(chance.is_in(1, 2) ? 300 : 5000));
   if (fault == Fault::kPause) strike.duration = microseconds(chance.between(1'000, 300'000));
-  if (fault == Fault::kStop) strike.duration = microseconds(chance.between(2'500'000, 5'000'000));
+  if (fault == Fault::kStop) strike.duration = microseconds(chance.between(1'250'000, 2'500'000) * kShortTimeout);
   if (is_shortage(fault)) strike.duration = microseconds(chance.between(500, 30'000));
   if (is_shortage(fault)) strike.request = chance.between(1, 30);
   return strike;

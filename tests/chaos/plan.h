@@ -6,11 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "support/sanitized.h"
+
 namespace tutti::chaos {
 
 inline constexpr int kMostRanks = 8;      // of a communicator
 inline constexpr int kMostMembers = 200;  // of a round: its first ranks, then all newcomers
 inline constexpr int kMostTeams = 2;
+/// Seconds after which a call that waits for a live rank fails, where ranks are stopped or lack something.
+inline constexpr int kShortTimeout = test::kSanitized ? 6 : 3;
 
 /// Random numbers that follow from a seed and from what they are for.
 class Chance {
@@ -73,9 +77,9 @@ struct Plan {
   int processes() const { return (ranks + ranks_a_process - 1) / ranks_a_process; }
   /// Whether a live rank may be taken for a dead one, or lack what it needs.
   bool may_lose_the_living() const { return stops || shortages || (cuts && !reconnects); }
-  /// Seconds after which a call that waits for a live rank fails.
-  double timeout() const { return may_lose_the_living() ? 2 : 60; }
-  double join_timeout() const { return may_lose_the_living() ? 2 : 30; }
+  /// In seconds: of calls, and of shrinks and grows.
+  double timeout() const { return may_lose_the_living() ? kShortTimeout : 60; }
+  double join_timeout() const { return may_lose_the_living() ? kShortTimeout : 30; }
 };
 Plan plan_of(std::uint64_t seed, int round);
 std::string text_of(const Plan& plan);

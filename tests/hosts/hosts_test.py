@@ -11,7 +11,9 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOSTS = [sys.executable, str(ROOT / "tools" / "hosts.py")]
-PERF, SURVIVE = sys.argv[2:4] if len(sys.argv) > 3 else ("", "")
+if len(sys.argv) != 4:
+    sys.exit(__doc__)
+PERF, SURVIVE = sys.argv[2:]
 MEASURE = [PERF, "all_reduce", "-b", "8", "-e", "1M", "-f", "8", "-n", "5"]
 SKIPPED = 77
 PATIENCE = 250  # seconds that nothing here takes, however loaded the machine is
