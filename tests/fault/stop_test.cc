@@ -2,6 +2,7 @@
 // waits for somebody is not.
 // Covers comm/failure/culprit.cc, comm/failure/wait_judge.cc, comm/membership/board_exchange.cc.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <tutti/tutti.h>
 
 #include <chrono>
@@ -91,6 +92,32 @@ TEST_P(TimedStops, NameWhoeverDoesNotAnswer) {
       jobs.back().stop_victim_after(std::chrono::microseconds(random() % 20'000));
     }
     for (SumJob& job : jobs) job.expect_that_all_name_it();
+  }
+}
+
+// A rank that is stopped while it waits finds the message and its sender's abort, which came after it, together.
+TEST_P(TimedStops, DoNotLoseWhatCameBeforeAnAbort) {
+  constexpr int kAsleep = 1, kSent = 1, kRounds = 10;
+  for (int round = 0; round < kRounds; ++round) {
+    Processes processes(2, [](tuttiComm_t comm, int rank, Shared& shared) {
+      int value = rank;
+      if (rank == 0) ++shared.step[0];
+      if (rank == 1) shared.wait_for_step(1, kAsleep);
+      const tuttiResult_t result = tuttiBroadcast(&value, &value, 1, tuttiInt32, 1, comm, nullptr);
+      shared.report(rank, result, tuttiGetLastError(comm));
+      EXPECT_EQ(value, 1);
+      EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
+      shared.step[rank] += kSent;
+    });
+    Shared& shared = processes.shared();
+    shared.wait_for_step(0, 1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it falls asleep
+    stop_process(processes.pid(0));
+    shared.step[1] = kAsleep;
+    shared.wait_for_step(1, kAsleep + kSent);
+    processes.signal(0, SIGCONT);
+    processes.expect_success();
+    EXPECT_EQ(shared.result[0], tuttiSuccess) << shared.text[0];
   }
 }
 

@@ -79,6 +79,7 @@ Status WaitJudge::check(Rank awaited, std::uint64_t progress) {
     alarm_.store(1, std::memory_order_release);
     return failures_.status();
   }
+  if (is_cause_new(progress)) return {};
   TUTTI_TRY(failures_.adopt_cause());
   ask_peers();
   const bool collective = !running_.is_point_to_point();
@@ -92,6 +93,15 @@ Status WaitJudge::check(Rank awaited, std::uint64_t progress) {
   if (collective) TUTTI_TRY(look_for_unequal_counts(awaited, progress));
   TUTTI_TRY(look_for_deaths(awaited, progress));
   return look_at_clock(awaited, progress);
+}
+
+/// A cause can overtake the messages that were sent before it. The links are looked at once more, so that a call whose
+/// messages have all come ends well.
+bool WaitJudge::is_cause_new(std::uint64_t progress) {
+  if (progress_at_cause_ == progress || peers_.membership().cause().code == Code::kOk) return false;
+  progress_at_cause_ = progress;
+  alarm_.store(1, std::memory_order_release);
+  return true;
 }
 
 // This is for all-to-all-v only, where the counts of a pair are known to these two ranks alone. A peer that has

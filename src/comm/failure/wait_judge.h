@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,7 @@ class WaitJudge final : public WaitMonitor {
   bool is_verdict_near(double waited) const;
   double warning_time() const;
   std::vector<Rank> unfinished_peers() const;
+  bool is_cause_new(std::uint64_t progress);
   Status look_for_disagreement();
   Status look_for_transfer_faults();
   Status look_for_unequal_counts(Rank awaited, std::uint64_t progress);
@@ -93,6 +95,7 @@ class WaitJudge final : public WaitMonitor {
   Rank waited_rank_ = kNoRank;
   std::uint64_t waited_progress_ = 0;
   Clock::time_point waiting_since_{};
+  std::optional<std::uint64_t> progress_at_cause_;
   Rank suspect_ = kNoRank;
   std::uint64_t suspect_progress_ = 0;
   Clock::time_point suspect_since_{};
