@@ -100,6 +100,7 @@ TEST_P(TimedStops, DoNotLoseWhatCameBeforeAnAbort) {
   constexpr int kAsleep = 1, kSent = 1, kRounds = 10;
   for (int round = 0; round < kRounds; ++round) {
     Processes processes(2, [](tuttiComm_t comm, int rank, Shared& shared) {
+      EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess) << tuttiGetLastError(comm);  // now they are connected
       int value = rank;
       if (rank == 0) ++shared.step[0];
       if (rank == 1) shared.wait_for_step(1, kAsleep);

@@ -17,6 +17,7 @@
 #include "comm/membership/hub.h"
 #include "support/await.h"
 #include "support/rank_processes.h"
+#include "support/settle_threads.h"
 #include "support/shared_memory.h"
 
 namespace tutti::test {
@@ -77,7 +78,12 @@ class JoiningProcesses : public RankProcesses {
   /// Starts one more process; it reports what `main` returns, then ends in order, with 0 if it waited for nothing in
   /// vain.
   void start(int rank, const RankMain& main) {
-    RankProcesses::start([&] { page_->report(rank, main(rank, *page_)); }, ProcessEnd::kWithExitHandlers);
+    RankProcesses::start(
+        [&] {
+          page_->report(rank, main(rank, *page_));
+          settle_threads();
+        },
+        ProcessEnd::kWithExitHandlers);
   }
   void start_all(int ranks, const RankMain& main) {
     for (int rank = 0; rank < ranks; ++rank) start(rank, main);

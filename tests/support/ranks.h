@@ -15,12 +15,11 @@
 #include <thread>
 #include <vector>
 
-#include "comm/membership/hub.h"
 #include "support/await.h"
 #include "support/meeting_id.h"
 #include "support/rank_processes.h"
-#include "support/sanitized.h"
 #include "support/scoped_setting.h"
+#include "support/settle_threads.h"
 #include "support/shared_memory.h"
 
 namespace tutti::test {
@@ -72,12 +71,6 @@ struct Shared {
 };
 
 using ProcessBody = std::function<void(tuttiComm_t comm, int rank, Shared& shared)>;
-
-/// A service thread that has ended, but that nobody has joined yet, is a leak to the thread sanitizer. That of an id
-/// whose join has failed ends after three seconds.
-inline void settle_threads() {
-  if (kThreadSanitized) (void)wait_for_no_hub(std::chrono::seconds(10));
-}
 
 /// Ranks as processes. They are forked from here, where no communicator may be alive. A rank ends with exit code 0 when
 /// its body returned and no expectation failed in it.
