@@ -42,6 +42,8 @@ build() {
 test_all() {
   export OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES=
   "$python" tests/torch/test_backend.py
+  "$python" tests/torch/test_as.py
+  "$python" tests/torch/test_sync_batch_norm.py
   "$python" tests/torch/test_reconfigure.py
   "$python" tests/torch/test_ft.py || [ $? = 77 ]  # there is no torchft
   "$python" tests/torch/test_hvd.py

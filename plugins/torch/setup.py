@@ -123,14 +123,21 @@ find_torch()
 import torch  # noqa: E402
 from torch.utils.cpp_extension import BuildExtension  # noqa: E402
 
-if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 6):
+major, minor = torch.__version__.split("+")[0].split(".")[:2]
+if (int(major), int(minor)) < (2, 6):
     raise SystemExit(f"tutti_torch needs torch 2.6 or newer, this is {torch.__version__}")
 
 setup(
-    name="tutti_torch",
+    name="tutti-torch",
     version="0.1.0",
     description="The backend 'tutti' of torch.distributed",
     packages=["tutti_torch", "tutti_torch.hvd"],
+    py_modules=["tutti_torch_as"],
+    entry_points={
+        "torch.distributed.backends": ["tutti = tutti_torch:register"],
+        "torch.backends": ["tutti = tutti_torch_as:take_named"],
+    },
+    install_requires=[f"torch=={major}.{minor}.*"],  # c10d::Backend stays the same for so long
     package_data={"tutti_torch": ["lib/*"]},
     ext_modules=[extension()],
     cmdclass={"build_ext": BuildExtension.with_options(use_ninja=shutil.which("ninja") is not None)},

@@ -230,9 +230,10 @@ constexpr SettingInfo kTable[] = {
 /// Nothing in a program that runs with more rights than its user has: that one must not choose its files.
 const char* environment(const char* name) { return ::secure_getenv(name); }  // NOLINT(concurrency-mt-unsafe)
 
-/// Variables of the test programs, the benchmark and the launchers' glue, which are ours but not settings.
+/// Variables of the test programs, the benchmark, the launchers' glue and the Python packages, which are ours but not
+/// settings.
 bool is_foreign(const std::string& name) {
-  return name.rfind("TUTTI_PERF_", 0) == 0 || name.rfind("TUTTI_TEST_", 0) == 0;
+  return name.rfind("TUTTI_PERF_", 0) == 0 || name.rfind("TUTTI_TEST_", 0) == 0 || name == "TUTTI_TORCH_AS";
 }
 
 void warn_of_unknown() {

@@ -563,6 +563,40 @@ def leaver(rank, n):
             dist.send(torch.ones(size), 0)
 
 
+def splits(rank, n):
+    """Groups split off a group: members only, in the order of the list, again and again."""
+    for _ in range(2):
+        group = dist.split_group(split_ranks=[[2, 0], [1]])
+        if rank == 3:
+            assert group == dist.GroupMember.NON_GROUP_MEMBER
+            continue
+        assert dist.get_backend(group) == "tutti"
+        assert [dist.get_rank(group), dist.get_world_size(group)] == {0: [1, 2], 1: [0, 1], 2: [0, 2]}[rank]
+        have = torch.full((1000,), float(rank))
+        dist.all_reduce(have, group=group)
+        same(have, torch.full((1000,), 1.0 if rank == 1 else 2.0))
+        if rank != 1:
+            halves = dist.split_group(group, split_ranks=[[0], [1]])
+            assert dist.get_world_size(halves) == 1
+            dist.destroy_process_group(halves)
+        dist.destroy_process_group(group)
+    have = torch.ones(5)
+    dist.all_reduce(have)
+    same(have, torch.full((5,), float(n)))
+
+
+def left_alone(rank, n):
+    """Who waits for a rank that has left is told so."""
+    if rank == 0:
+        return
+    try:
+        dist.all_reduce(torch.ones(3))
+    except dist.DistBackendError as error:
+        assert "rank 0 has left the communicator where rank 1 called all_reduce of 3 float32, sum" in str(error), error
+    else:
+        raise AssertionError("a sum without rank 0")
+
+
 def aborted(rank, n):
     """A call that waits for ever is ended by an abort from another thread."""
     group = dist.new_group()
@@ -680,7 +714,7 @@ def goodbyes(rank, n):
     held = dist.group.WORLD._get_backend(torch.device("cpu"))
     dist.send(torch.ones(3), 1) if rank == 0 else dist.recv(torch.ones(3), 0)
     dist.destroy_process_group()
-    said = tutti_torch.wait_for_goodbyes(datetime.timedelta(seconds=20))
+    said = tutti_torch.groups.wait_for_goodbyes(datetime.timedelta(seconds=20))
     if rank != 0:
         open(path, "w").close()
     else:
@@ -783,17 +817,19 @@ for function in (all_reduce, special_types, moves, uneven, reductions_to_one, tr
     add(function, (2, 3))
 for function in (not_contiguous, coalesced, objects, futures, mixed_backends, sparse, wrong_arguments, timeout,
                  late_receive, aborted, monitored, restart, same_store, options_of_one_group, dropped, goodbyes, wire,
-                 transfers_in_callbacks, profiled):
+                 transfers_in_callbacks, profiled, left_alone):
     add(function, (2,))
-for function in (mismatch, ddp_gradients, hooks):
+for function in (mismatch, ddp_gradients, hooks, splits):
     add(function, (4,))
 for function in (death, death_before_send):
     add(function, (3,), expect_dead=(2,))
 for function in (leaver, sends_beside_collectives, gathered_into_one, mixed_splits):
     add(function, (3,))
-if not hasattr(dist, "gather_single"):
-    name = "test_gathered_into_one_3_ranks"
-    setattr(Backend, name, unittest.skip("this torch has no gather_single")(getattr(Backend, name)))
+for name, function, lacks in (("test_gathered_into_one_3_ranks", "gather_single", not hasattr(dist, "gather_single")),
+                              ("test_splits_4_ranks", "groups that CPU backends split",
+                               not hasattr(dist.distributed_c10d, "_register_builtin_gloo_backend"))):
+    if lacks:
+        setattr(Backend, name, unittest.skip(f"this torch has no {function}")(getattr(Backend, name)))
 add(moves, (1,))
 
 if __name__ == "__main__":

@@ -62,7 +62,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
            py::arg("deterministic") = std::nullopt)
       .def("__copy__", [](const Options& options) { return c10::make_intrusive<Options>(options); })
       .def_property("wire_dtype", &wire_type, &set_wire_type)
-      .def_readwrite("label", &Options::label);
+      .def_readwrite("label", &Options::label)
+      .def_readwrite("stands_for", &Options::stands_for);
   group
       .def(py::init(&make), py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),
            py::call_guard<py::gil_scoped_release>())
@@ -75,6 +76,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
           },
           py::arg("tensor"), py::arg("op"), py::arg("wire_dtype"),
           "All-reduces a float32 tensor that travels in a smaller type.")
+      .def(
+          "perform_nocolor_split", [](const ProcessGroupTutti&, const at::Device&) {}, py::arg("device"),
+          "torch calls it on ranks that are in none of the groups of a split; only the members meet.")
       .def("set_timeout", &ProcessGroupTutti::setTimeout, py::arg("timeout"))
       .def("abort", &ProcessGroupTutti::abort, py::call_guard<py::gil_scoped_release>())
       .def("info", &ProcessGroupTutti::info, py::arg("key"), py::call_guard<py::gil_scoped_release>(),

@@ -1,5 +1,8 @@
 #include "process_group.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/ScopeExit.h>
 
@@ -33,6 +36,7 @@ JoinRequest ProcessGroupTutti::join_request() const {
   request.name = options_->label;
   request.wire_type = options_->wire_type;
   request.deterministic = options_->deterministic;
+  request.may_meet_gloo = options_->stands_for == "gloo";
   return request;
 }
 
@@ -86,6 +90,35 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::reconfigure(const c10d::Reconfi
   size_ = size;
   sequence_ = 0;
   return join_works(rank_, {});  // over
+}
+#endif
+
+#ifdef C10D_BACKEND_HAS_HOOKS
+/// Of a group that is made of this one.
+c10::intrusive_ptr<ProcessGroupTutti::Options> ProcessGroupTutti::options_for(
+    const c10::intrusive_ptr<c10d::Backend::Options>& asked) const {
+  const auto* const own = dynamic_cast<const Options*>(asked.get());
+  auto options = c10::make_intrusive<Options>(own != nullptr ? *own : *options_);
+  if (asked) options->timeout = asked->timeout;
+  if (asked && !asked->group_name.empty()) options->label = asked->group_name;
+  options->stands_for = options_->stands_for;
+  options->enable_reconfigure = false;
+  return options;
+}
+
+c10::intrusive_ptr<c10d::Backend> ProcessGroupTutti::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                                           const std::vector<int>& ranks,
+                                                           const c10::intrusive_ptr<c10d::Backend::Options>& options) {
+  const auto place = std::find(ranks.begin(), ranks.end(), rank_);
+  if (place == ranks.end()) return nullptr;
+  return c10::make_intrusive<ProcessGroupTutti>(store->clone(), static_cast<int>(place - ranks.begin()),
+                                                static_cast<int>(ranks.size()), options_for(options));
+}
+
+c10::intrusive_ptr<c10d::Backend> ProcessGroupTutti::merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                                           const c10::intrusive_ptr<c10d::Backend::Options>& options,
+                                                           const int& rank, const int& size) {
+  return c10::make_intrusive<ProcessGroupTutti>(store->clone(), rank, size, options_for(options));
 }
 #endif
 
@@ -146,7 +179,7 @@ WorkPointer ProcessGroupTutti::make_work(const Launch& launch, Tensors inputs, T
   TuttiWork::Description description;
   description.rank = rank_;
   description.type = launch.type;
-  description.title = launch.title;
+  description.title = options_->stands_for + std::strchr(launch.title, ':');  // by this name programs know the group
   description.inputs = std::move(inputs);
   description.outputs = std::move(outputs);
   description.timeout = limit(launch.timeout);

@@ -29,6 +29,8 @@ class ProcessGroupTutti : public c10d::Backend {
     tuttiDataType_t wire_type = tuttiDataTypeMax;
     /// 0, 1, or TUTTI_UNDEF_INT: TUTTI_DETERMINISTIC's value.
     int deterministic = TUTTI_UNDEF_INT;
+    /// The backend that the program asked for. Under Gloo's name some ranks may make the group of Gloo.
+    std::string stands_for = "tutti";
   };
   using WorkResult = c10::intrusive_ptr<c10d::Work>;
   using Tensors = std::vector<at::Tensor>;
@@ -95,6 +97,17 @@ class ProcessGroupTutti : public c10d::Backend {
   /// error. If it fails it has changed nothing, and may be called again with another uuid. Not beside other calls.
   WorkResult reconfigure(const c10d::ReconfigureOptions& options) override;
 #endif
+#ifdef C10D_BACKEND_HAS_HOOKS
+  bool supportsSplitting() const override { return true; }
+  /// A group of these ranks, in this order, whose options are `options`; nullptr on a rank that is not among them. Only
+  /// they meet, in `store`. Blocks until all are there.
+  c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                                          const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
+  /// A group of all who call this with the same store. Blocks until all are there.
+  c10::intrusive_ptr<c10d::Backend> merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                          const c10::intrusive_ptr<c10d::Backend::Options>& options, const int& rank,
+                                          const int& size) override;
+#endif
   /// Ends what is under way with an error; the peers' calls end with an error too. From any thread.
   void abort();
   /// Carries out what is queued, then says goodbye without waiting for the peers to do so.
@@ -120,6 +133,9 @@ class ProcessGroupTutti : public c10d::Backend {
   WorkResult receive(Tensors& tensors, int peer_or_any, int tag);
   WorkPointer make_work(const Launch& launch, Tensors inputs, Tensors outputs, std::shared_ptr<Carrier> carrier);
   JoinRequest join_request() const;
+#ifdef C10D_BACKEND_HAS_HOOKS
+  c10::intrusive_ptr<Options> options_for(const c10::intrusive_ptr<c10d::Backend::Options>& asked) const;
+#endif
   std::shared_ptr<Connections> connections_or_none();
   std::shared_ptr<Connections> connections();  // raises if there are none
   WorkResult track(const WorkPointer& work);

@@ -5,6 +5,8 @@
 
 #include <c10/util/Exception.h>
 
+#include "gloo_peers.h"
+
 namespace tutti_torch {
 namespace {
 
@@ -108,7 +110,9 @@ Joined join_by(const Ids& ids, const JoinRequest& request) {
 }
 
 Joined join(c10d::Store& store, const JoinRequest& request) {
-  const Ids ids = request.rank == 0 ? publish_ids(store, kKey) : read_ids(store, kKey);
+  const bool is_first = request.rank == 0;
+  if (request.may_meet_gloo) (is_first ? await_announcements : announce)(store, request, kKey);
+  const Ids ids = is_first ? publish_ids(store, kKey) : read_ids(store, kKey);
   try {
     const Joined joined = join_by(ids, request);
     withdraw_ids(store, request.rank);

@@ -26,6 +26,7 @@ struct JoinRequest {
   std::string name;
   tuttiDataType_t wire_type = tuttiDataTypeMax;
   int deterministic = TUTTI_UNDEF_INT;
+  bool may_meet_gloo = false;  // see gloo_peers.h
 };
 
 /// Rank 0 makes these, and the others need them to join.

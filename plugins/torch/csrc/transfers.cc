@@ -94,7 +94,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::receive(Tensors& tensors, int p
   const Launch kind{any ? OpType::RECVANYSOURCE : OpType::RECV, any ? "tutti:recvAnySource" : "tutti:recv",
                     c10d::kUnsetTimeout, false};
   const std::shared_ptr<PostOffice> post = connections()->post;
-  const WorkPointer work = make_work(kind, {}, {tensor}, post);
+  const WorkPointer work = make_work(kind, {tensor}, {tensor}, post);  // a profile names its shape
   work->callbacks_aside = true;  // they may wait for what the thread has yet to take
   auto operand = std::make_shared<Operand>(tensor, Use::kWrite);
   operand->open();

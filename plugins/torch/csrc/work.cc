@@ -25,7 +25,8 @@ std::vector<c10::Device> devices_of(const std::vector<at::Tensor>& tensors) {
 }  // namespace
 
 TuttiWork::TuttiWork(Description description, std::shared_ptr<Carrier> carrier)
-    : c10d::Work(description.rank, description.type, description.title, profiled(std::move(description.inputs))),
+    : c10d::Work(description.rank, description.type, description.title.c_str(),
+                 profiled(std::move(description.inputs))),
       outputs_(std::move(description.outputs)),
       sequence_(description.sequence),
       timeout_(description.timeout),

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <torch/version.h>
@@ -30,7 +31,7 @@ class TuttiWork : public c10d::Work {
   struct Description {
     int rank = 0;
     c10d::OpType type = c10d::OpType::UNKNOWN;
-    const char* title = nullptr;  // shown by torch's profiler, e.g. "tutti:all_reduce"
+    std::string title;  // shown by torch's profiler, e.g. "tutti:all_reduce"
     std::vector<at::Tensor> inputs;
     std::vector<at::Tensor> outputs;
     std::uint64_t sequence = 0;

@@ -9,7 +9,8 @@ import torch
 import torch.distributed as dist
 from torchft.process_group import ProcessGroupWrapper
 
-from . import Options, ProcessGroupTutti as Backend, _wait_for_goodbyes_at_exit, cuda
+from . import Options, ProcessGroupTutti as Backend, cuda
+from .groups import wait_for_goodbyes_at_exit
 
 
 class ProcessGroupTutti(ProcessGroupWrapper):
@@ -20,7 +21,7 @@ class ProcessGroupTutti(ProcessGroupWrapper):
         self._options = options or Options()
 
     def _create_pg(self, store, rank, world_size):
-        _wait_for_goodbyes_at_exit()
+        wait_for_goodbyes_at_exit()
         self._options._timeout = self._timeout
         self._options.label = "torchft"
         backend = Backend(store, rank, world_size, self._options)  # takes a copy of the options

@@ -95,12 +95,20 @@ Disagreement find_first_disagreement(Call* mine, Rank other, const CallBoard& ow
   return {};
 }
 
+namespace {
+
+std::string what_it_did(const Call& call) {
+  return call.collective == Collective::kFinalize ? "has left the communicator" : "called " + describe(call);
+}
+
+}  // namespace
+
 std::string describe(const Disagreement& other, const Call& mine, Rank self) {
   Call there = other.call;
   there.on_device = mine.on_device;
   const bool apart = other.call.on_device != mine.on_device && same_call(there, mine);
-  return fmt::format("rank {} called {} where rank {} called {}{}", other.rank.value, describe(other.call), self.value,
-                     describe(mine), apart ? ": host and device buffers do not go together in one call" : "");
+  return fmt::format("rank {} {} where rank {} {}{}", other.rank.value, what_it_did(other.call), self.value,
+                     what_it_did(mine), apart ? ": host and device buffers do not go together in one call" : "");
 }
 
 namespace {

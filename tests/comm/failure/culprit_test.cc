@@ -151,5 +151,15 @@ TEST_F(Culprits, DisagreementsAreFoundNowAndInThePast) {
   EXPECT_EQ(find_disagreement(call_number(3), view(2)).rank, kNoRank);
 }
 
+TEST(Disagreements, WhoLeftIsNotSaidToHaveCalledSomething) {
+  Call goes = call_number(9);
+  goes.collective = Collective::kFinalize;
+  const std::string stays = describe(call_number(9));
+  EXPECT_EQ(describe(Disagreement{Rank{2}, goes}, call_number(9), Rank{1}),
+            "rank 2 has left the communicator where rank 1 called " + stays);
+  EXPECT_EQ(describe(Disagreement{Rank{2}, call_number(9)}, goes, Rank{1}),
+            "rank 2 called " + stays + " where rank 1 has left the communicator");
+}
+
 }  // namespace
 }  // namespace tutti::test

@@ -7,6 +7,7 @@ import torch.distributed as dist
 
 import tutti_torch  # noqa: F401  registers the backend
 
+from ..launcher import launched_as
 from .engine import Engine
 
 GOODBYE_SECONDS = 10
@@ -24,7 +25,7 @@ def init():
     if _engine is not None:
         return
     if not dist.is_initialized():
-        rank, size = _launched_as()
+        rank, size = launched_as()
         if size == 1 and "MASTER_ADDR" not in os.environ:
             dist.init_process_group("tutti", store=dist.HashStore(), rank=0, world_size=1)
         else:
@@ -55,14 +56,6 @@ def shutdown():
 
 
 atexit.register(shutdown)
-
-
-def _launched_as():
-    for rank, size in (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-                       ("PMI_RANK", "PMI_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")):
-        if rank in os.environ and size in os.environ:
-            return int(os.environ[rank]), int(os.environ[size])
-    return 0, 1
 
 
 def engine():

@@ -1,0 +1,18 @@
+// Under Gloo's name some ranks of a group may make it of Gloo, because they lack the plugin or its switch. This finds
+// out who they are, before anybody waits for them in vain.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "rendezvous.h"
+
+namespace tutti_torch {
+
+/// Rank 0: blocks until all others have called announce(). Raises if one makes the group of Gloo, or has not come in
+/// time; the others then get the same sentence from `ids_key`.
+void await_announcements(c10d::Store& store, const JoinRequest& request, const std::string& ids_key);
+/// The others: says in the Store that this rank makes the group of tutti, and blocks until something is under
+/// `ids_key`. Raises if rank 0 makes the group of Gloo, or has not come in time.
+void announce(c10d::Store& store, const JoinRequest& request, const std::string& ids_key);
+
+}  // namespace tutti_torch
