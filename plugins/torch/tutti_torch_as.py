@@ -37,6 +37,7 @@ def take(*names):
     for name in names:
         if name == "nccl" and torch.cuda.device_count() > 0:
             continue
+        distributed_c10d._FR_SELF_RECORDING_BACKENDS.discard(name)  # what torch's flight recorder need not look at
         # Not of the type GLOO: DistributedDataParallel takes a backend of that type for an object of Gloo's class.
         Backend.register_backend(name, _creator(name), extended_api=True, devices=["cpu", "cuda"])
 

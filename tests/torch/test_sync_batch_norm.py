@@ -76,8 +76,12 @@ def half_types(rank, n):
     assert output.dtype == torch.bfloat16
     want = shares(torch.nn.functional.batch_norm(whole.to(torch.bfloat16).float(), None, None, training=True), n)[rank]
     torch.testing.assert_close(output.float(), want, rtol=2e-2, atol=2e-2)
-    output.sum().backward()
+    factors = torch.randn(whole.shape).to(torch.bfloat16)
+    (output * shares(factors, n)[rank]).sum().backward()
     assert mine.grad.dtype == torch.bfloat16
+    plain = whole.to(torch.bfloat16).float().requires_grad_()
+    (torch.nn.functional.batch_norm(plain, None, None, training=True) * factors.float()).sum().backward()
+    torch.testing.assert_close(mine.grad.float(), shares(plain.grad, n)[rank], rtol=2e-2, atol=2e-2)
 
 
 def converted(rank, n):

@@ -9,10 +9,10 @@
 namespace tutti_torch {
 
 /// Rank 0: blocks until all others have called announce(). Raises if one makes the group of Gloo, or has not come in
-/// time; the others then get the same sentence from `ids_key`.
+/// time; the others that came get the same sentence from `ids_key`, which is empty again when this returns.
 void await_announcements(c10d::Store& store, const JoinRequest& request, const std::string& ids_key);
-/// The others: says in the Store that this rank makes the group of tutti, and blocks until something is under
-/// `ids_key`. Raises if rank 0 makes the group of Gloo, or has not come in time.
-void announce(c10d::Store& store, const JoinRequest& request, const std::string& ids_key);
+/// The others: says in the Store that this rank makes the group of tutti, and blocks until rank 0 has put ids under
+/// `ids_key`. Raises if rank 0 makes the group of Gloo, has not come in time, or raises.
+Ids announce(c10d::Store& store, const JoinRequest& request, const std::string& ids_key);
 
 }  // namespace tutti_torch

@@ -109,10 +109,20 @@ Joined join_by(const Ids& ids, const JoinRequest& request) {
           std::make_shared<Endpoint>(comms[2]), std::to_string(ids.token)};
 }
 
+namespace {
+
+Ids meet(c10d::Store& store, const JoinRequest& request) {
+  if (request.rank == 0) {
+    if (request.may_meet_gloo) await_announcements(store, request, kKey);
+    return publish_ids(store, kKey);
+  }
+  return request.may_meet_gloo ? announce(store, request, kKey) : read_ids(store, kKey);
+}
+
+}  // namespace
+
 Joined join(c10d::Store& store, const JoinRequest& request) {
-  const bool is_first = request.rank == 0;
-  if (request.may_meet_gloo) (is_first ? await_announcements : announce)(store, request, kKey);
-  const Ids ids = is_first ? publish_ids(store, kKey) : read_ids(store, kKey);
+  const Ids ids = meet(store, request);
   try {
     const Joined joined = join_by(ids, request);
     withdraw_ids(store, request.rank);

@@ -17,9 +17,15 @@ from tutti_torch_as import take
 try:
     from ._C import Options, ProcessGroupTutti, cuda, version
 except ImportError as error:
-    needs = [need for need in importlib.metadata.requires("tutti-torch") or [] if need.startswith("torch")]
-    raise ImportError(f"tutti-torch was compiled for {', '.join(needs)}, this is torch {torch.__version__}; "
-                      f"install the tutti-torch of this torch ({error})") from error
+    try:
+        needs = ", ".join(importlib.metadata.requires("tutti-torch") or [])
+    except importlib.metadata.PackageNotFoundError:
+        needs = "another torch"
+    minor = ".".join(torch.__version__.split(".")[:2])
+    if f"torch=={minor}." in needs:
+        raise
+    raise ImportError(f"tutti-torch was compiled for {needs}, this is torch {torch.__version__}; install the tutti-torch "
+                      f"of this torch ({error})") from error
 from . import groups
 from .sync_batch_norm import SyncBatchNorm
 

@@ -46,9 +46,11 @@ def _make(group, options, stands_for="tutti"):
 
 
 def _meet_like_mpi(group):
-    """With MPI torch leaves it to the launcher who the ranks are, and gives groups neither a Store nor, the first one, a
-    rank. So they meet where MASTER_ADDR and MASTER_PORT say."""
+    """Where the world is MPI's, torch leaves it to the launcher who the ranks are, and gives groups neither a Store nor,
+    the first one, a rank. So they meet where MASTER_ADDR and MASTER_PORT say."""
     global _mpi_store
+    if group.group_size >= 0 and not (dist.is_initialized() and dist.get_backend() == "mpi"):
+        return
     if group.group_size < 0:
         rank, size = launched_as()
         _mpi_store, group.group_rank, group.group_size = next(

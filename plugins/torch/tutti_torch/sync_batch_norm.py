@@ -94,6 +94,7 @@ class _Normalize(torch.autograd.Function):
         return output.to(input.dtype, copy=output is normal), mean, variance, total
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(context, gradient, *_):
         normal, scale, weight = context.saved_tensors
         over = _all_but_channels(gradient)
