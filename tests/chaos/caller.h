@@ -14,7 +14,7 @@ namespace tutti::chaos {
 
 class Caller {
  public:
-  /// `striker` belongs to the process and is told of each call; it is NULL if this is not the first member there.
+  /// The first member of a process tells `striker` of each call that it makes. The others have none (NULL).
   Caller(const Plan& plan, Board& board, int team, int member, Striker* striker)
       : plan_(plan), board_(board), team_(team), member_(member), striker_(striker), post_(board.posts[team][member]) {
     test::spare_this_thread(true);

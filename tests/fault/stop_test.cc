@@ -112,7 +112,7 @@ TEST_P(TimedStops, DoNotLoseWhatCameBeforeAnAbort) {
     });
     Shared& shared = processes.shared();
     shared.wait_for_step(0, 1);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it falls asleep
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // rank 0 begins to wait, and falls asleep
     stop_process(processes.pid(0));
     shared.step[1] = kAsleep;
     shared.wait_for_step(1, kAsleep + kSent);

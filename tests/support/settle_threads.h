@@ -1,3 +1,4 @@
+// What a process of a test does before it ends, so that the thread sanitizer finds nothing left.
 #pragma once
 
 #include <chrono>

@@ -73,7 +73,7 @@ std::string await_keys(c10d::Store& store, const JoinRequest& request, const std
   }
 }
 
-/// What cannot be deleted stays: a Store may know no way to do so.
+/// Leaves the key where it is if the Store cannot delete.
 void remove(c10d::Store& store, const std::string& key) {
   try {
     store.deleteKey(key);

@@ -1,5 +1,5 @@
-// Under Gloo's name some ranks of a group may make it of Gloo, because they lack the plugin or its switch. This finds
-// out who they are, before anybody waits for them in vain.
+// Under Gloo's name some ranks of a group may make it of Gloo, because they lack the plugin or its switch. Here the
+// others look for them while they wait, and raise an error that names them.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>

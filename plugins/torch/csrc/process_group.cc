@@ -94,7 +94,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::reconfigure(const c10d::Reconfi
 #endif
 
 #ifdef C10D_BACKEND_HAS_HOOKS
-/// Of a group that is made of this one.
+/// Returns the options of a group that a split or merge makes from this one.
 c10::intrusive_ptr<ProcessGroupTutti::Options> ProcessGroupTutti::options_for(
     const c10::intrusive_ptr<c10d::Backend::Options>& asked) const {
   const auto* const own = dynamic_cast<const Options*>(asked.get());
