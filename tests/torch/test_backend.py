@@ -3,6 +3,7 @@ import datetime
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -585,6 +586,17 @@ def splits(rank, n):
     same(have, torch.full((5,), float(n)))
 
 
+def merged(rank, n, path):
+    """Worlds of one rank each become one group."""
+    store = dist.FileStore(path, n)
+    dist.init_process_group("tutti", store=dist.PrefixStore(f"alone/{rank}", store), rank=0, world_size=1)
+    group = dist.group.WORLD.merge_remote_group(dist.PrefixStore("merged", store), n, datetime.timedelta(seconds=60),
+                                                "merged", "all of them")
+    have = torch.full((5,), 1.0)
+    group.allreduce([have]).wait()
+    same(have, torch.full((5,), float(n)))
+
+
 def left_alone(rank, n):
     """Who waits for a rank that has left is told so."""
     if rank == 0:
@@ -803,7 +815,10 @@ def hooks(rank, n):
 
 
 class Backend(unittest.TestCase):
-    pass
+    @unittest.skipUnless(hasattr(dist.distributed_c10d, "_register_builtin_gloo_backend"), "this torch merges no groups")
+    def test_merged(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ranks.run(merged, 3, os.path.join(folder, "store"), backend=None)
 
 
 def add(function, sizes, **options):
