@@ -64,7 +64,7 @@ class CallGroup {
   static Status run_one(Collected* call);
   static Status enqueue(std::shared_ptr<Communicator> comm, QueuedCall call, Stream& stream);
 
-  static thread_local int depth_ __attribute__((tls_model("initial-exec")));
+  static thread_local int depth_;
   std::vector<Collected> calls_;
   StreamWaits waits_;  // waits for earlier calls before held ones can begin
   Status refused_;
