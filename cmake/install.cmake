@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY include/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(TARGETS tutti EXPORT tuttiTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS tutti EXPORT tuttiTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_COMPONENT tutti_namelink)
 install(TARGETS tutti-perf tutti-plan tutti-sim tutti-probe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 set(TUTTI_CONFIG_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)

@@ -114,6 +114,8 @@ def main():
     changed = changed_since(commit)
     if any(name.startswith("plugins/torch/") for name in changed):
         print("plugins/torch has changed: run tools/test.sh torch as well", file=sys.stderr)
+    if any(name.startswith("plugins/python/") for name in changed):
+        print("plugins/python has changed: run tools/test.sh python as well", file=sys.stderr)
     print(*labels(changed))
 
 

@@ -97,7 +97,7 @@ def times_of(run):
 class Figures:
     """Each method named in NAMED makes the lines of one mark."""
     NAMED = ("measured", "answers", "behind", "peers", "collectives", "floor", "hosts", "line_rate", "tcp", "registered", "wire_types",
-             "send_recv", "overlap", "costs", "kernels")
+             "send_recv", "overlap", "costs", "kernels", "python", "programs")
 
     def __init__(self, root):
         folder = pathlib.Path(root) / "docs/measured"
@@ -293,6 +293,25 @@ class Figures:
                          str(max((row.get("spills", 0) for row in here), default=""))]
             lines.append(line)
         yield from table(head, lines)
+
+    def python(self):
+        runs = self.runs("python")
+        for run in runs[:1]:
+            added = run["added_ns"]
+            yield from wrapped(f"Python adds to a call in C: tutti_comm {added['tutti_comm']:.0f} ns, mpi4py {added['mpi4py']:.0f} ns "
+                               f"({run['mpi']}).")
+            yield ""
+        sizes = sorted({row["bytes"] for run in runs for row in run["rows"]})
+        lines = []
+        for run in runs:
+            cells = {row["bytes"]: f"{row['ratio']:.2f} ({us_text(row['tutti_comm'])} us)" for row in run["rows"]}
+            lines.append([f"{run['ranks']} ranks"] + [cells.get(size, "") for size in sizes])
+        yield from table([""] + [size_text(size) for size in sizes], lines)
+
+    def programs(self):
+        rows = [[f"{run['package']} {run['version']}", run["what"], us_text(run["gloo_s"]), us_text(run["tutti_s"]),
+                 ratio_text(run["tutti_s"] / run["gloo_s"])] for run in self.runs("programs")]
+        yield from table(["program", "what ran", "on Gloo, s", "on Tutti, s", "ratio"], rows)
 
 
 def renewed(text, figures):

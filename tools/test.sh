@@ -14,12 +14,13 @@
 #   tsan     the suites with the thread sanitizer
 #   clang    src compiled by clang with -Wthread-safety, warnings as errors; clang-tidy; what takes messages fuzzed
 #   arm      the library cross-built for aarch64, the suites that need no peers' speed run by qemu-user
+#   python   tutti-comm's wheel, made, installed and tested; in the short run only by name
 #   torch    the backend for PyTorch; among all stages only where tools/torch.sh has installed torch, by name it does so first
 # At the end stand the seconds of each stage and the slowest cases. The last line counts tests: N passed, N failed,
 # N skipped. Exit code 1 if any failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
-all_stages=(style release install mpi asan tsan clang arm torch)
+all_stages=(style release install mpi asan tsan clang arm python torch)
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; }
 mode=short
 case ${1:-} in
@@ -155,7 +156,7 @@ stage_style() {
   local version
   version=$(clang-format --version 2> /dev/null | sed -n 's/.*version \([0-9]*\).*/\1/p')
   if [ "$version" = 14 ]; then
-    check format sh -c "find include src tests tools bench examples plugins/torch/csrc -name '*.h' -o -name '*.cc' -o -name '*.c' -o -name '*.cu' | xargs clang-format --dry-run -Werror"
+    check format sh -c "find include src tests tools bench examples plugins -name '*.h' -o -name '*.cc' -o -name '*.c' -o -name '*.cu' | xargs clang-format --dry-run -Werror"
   else
     skip format "clang-format is version ${version:-none}, the format is that of version 14"
   fi
@@ -226,6 +227,13 @@ stage_arm() {
   suites arm build/arm -L "$labels"
 }
 
+stage_python() {
+  if [ "$mode" != all ] && [ "$named" -eq 0 ]; then
+    skip python "it compiles the library once more; tools/test.sh all does, or tools/test.sh python"
+    return
+  fi
+  check "tutti-comm's wheel" tools/wheels.sh --comm build/wheels
+}
 stage_torch() {
   local before=$failed
   if [ "$named" -gt 0 ]; then

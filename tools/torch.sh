@@ -35,7 +35,7 @@ build() {
   has_torch || { echo "torch: no torch in $python; tools/torch.sh setup installs it" >&2; exit 1; }
   local log=build/torch-plugin.log
   mkdir -p build
-  MAX_JOBS=${MAX_JOBS:-$(nproc)} PATH=$(dirname "$(command -v "$python")"):$PATH \
+  MAX_JOBS=${MAX_JOBS:-$(nproc)} TUTTI_TORCH_BUILD=${TUTTI_TORCH_BUILD:-$PWD/build/torch-plugin} PATH=$(dirname "$(command -v "$python")"):$PATH \
     "$python" -m pip install -v ./plugins/torch > "$log" 2>&1 || { tail -n 60 "$log" >&2; exit 1; }
 }
 

@@ -1,8 +1,10 @@
 """Builds tutti_torch against the torch that is installed.
 
-Tutti itself: an installed one where TUTTI_HOME (its prefix) says so or pkg-config knows it and TUTTI_SYSTEM=1 is set;
-else it is built by CMake from the tree that this folder lies in, and libtutti.so travels inside the package.
+Tutti itself is that of the prefix that TUTTI_HOME names, or of tutti-comm where that is installed too. Else, or if
+TUTTI_TORCH_BUILD names a folder for it, it is built by CMake from the tree that this folder lies in, and libtutti.so travels
+inside the package.
 """
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -13,6 +15,7 @@ import sysconfig
 
 from setuptools import setup
 
+COMMS_LIBRARY = "$ORIGIN/../tutti_comm/lib"
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
@@ -38,29 +41,23 @@ def run(*command):
     subprocess.check_call([str(part) for part in command])
 
 
-def pkg_config(*arguments):
-    answer = subprocess.run(["pkg-config", *arguments, "tutti"], capture_output=True, text=True)
-    return answer.stdout.strip() if answer.returncode == 0 else None
-
-
 def installed_tutti():
-    """(include, library folder) of an installed Tutti that was asked for, or None."""
+    """(prefix, folder of the library, where the extension looks for it) of an installed Tutti, or None."""
     home = os.environ.get("TUTTI_HOME")
     if home:
-        folders = [path for name in ("lib", "lib64") for path in pathlib.Path(home, name).rglob("libtutti.so")]
+        folders = [path for name in ("lib", "lib64") for path in pathlib.Path(home, name).rglob("libtutti.so.0")]
         if not folders:
-            raise SystemExit(f"no libtutti.so below TUTTI_HOME={home}")
-        return pathlib.Path(home, "include"), folders[0].parent
-    if os.environ.get("TUTTI_SYSTEM") == "1":
-        include, library = pkg_config("--variable=includedir"), pkg_config("--variable=libdir")
-        if not include or not library:
-            raise SystemExit("TUTTI_SYSTEM=1, but pkg-config does not know tutti")
-        return pathlib.Path(include), pathlib.Path(library)
+            raise SystemExit(f"no libtutti.so.0 below TUTTI_HOME={home}")
+        return pathlib.Path(home), folders[0].parent, folders[0].parent
+    comm = importlib.util.find_spec("tutti_comm")
+    if comm and not os.environ.get("TUTTI_TORCH_BUILD"):
+        prefix = pathlib.Path(comm.origin).parent
+        return prefix, prefix / "lib", COMMS_LIBRARY
     return None
 
 
 def built_tutti():
-    """Builds libtutti.so and puts it into the package."""
+    """Builds a Tutti into the package, and returns the same three."""
     if not (ROOT / "include" / "tutti" / "tutti.h").exists():
         raise SystemExit("Tutti's sources are not around plugins/torch; set TUTTI_HOME to the prefix of an installed one")
     build = pathlib.Path(os.environ.get("TUTTI_TORCH_BUILD", ROOT / "build" / "torch-plugin"))
@@ -74,7 +71,7 @@ def built_tutti():
     for old in library.glob("libtutti.so*"):
         old.unlink()
     shutil.copy(build / "src" / "libtutti.so", library / "libtutti.so.0")
-    return ROOT / "include", library
+    return ROOT, library, "$ORIGIN/lib"
 
 
 def cuda_headers(torch):
@@ -96,17 +93,15 @@ def extension():
     import torch
     from torch.utils.cpp_extension import CppExtension
 
-    asked = installed_tutti()
-    include, library = asked or built_tutti()
+    prefix, library, run_path = installed or built_tutti()
     sources = sorted(str(path.relative_to(HERE)) for path in (HERE / "csrc").glob("*.cc"))
     options = dict(
-        include_dirs=[str(include), str(HERE / "csrc")],
+        include_dirs=[str(prefix / "include"), str(HERE / "csrc")],
         library_dirs=[str(library)],
         libraries=[],
         define_macros=[],
         extra_compile_args=["-std=c++20", "-O2", "-g1", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fvisibility=hidden"],
-        extra_link_args=["-Wl,--no-as-needed", "-l:libtutti.so.0",
-                         f"-Wl,-rpath,{library}" if asked else "-Wl,-rpath,$ORIGIN/lib"],
+        extra_link_args=["-Wl,--no-as-needed", "-l:libtutti.so.0", f"-Wl,-rpath,{run_path}"],
     )
     headers = cuda_headers(torch)
     if headers:
@@ -127,6 +122,13 @@ major, minor = torch.__version__.split("+")[0].split(".")[:2]
 if (int(major), int(minor)) < (2, 6):
     raise SystemExit(f"tutti_torch needs torch 2.6 or newer, this is {torch.__version__}")
 
+installed = installed_tutti()
+uses_comm = installed is not None and installed[2] == COMMS_LIBRARY
+(HERE / "tutti_torch" / "library.py").write_text(
+    f"# Written by setup.py.\nUSES_TUTTI_COMM = {uses_comm}  # whose libtutti.so this package was built to use\n")
+for stale in (HERE / "build").glob("lib*"):  # setuptools would put in what another kind of build left there
+    shutil.rmtree(stale)
+
 setup(
     name="tutti-torch",
     version="0.1.0",
@@ -137,9 +139,11 @@ setup(
         "torch.distributed.backends": ["tutti = tutti_torch:register"],
         "torch.backends": ["tutti = tutti_torch_as:take_named"],
     },
-    install_requires=[f"torch=={major}.{minor}.*"],  # c10d::Backend stays the same for so long
-    package_data={"tutti_torch": ["lib/*"]},
+    install_requires=[f"torch=={major}.{minor}.*"]  # c10d::Backend stays the same for so long
+    + (["tutti-comm==0.1.*"] if uses_comm else []),
+    package_data={"tutti_torch": [] if installed else ["lib/*"]},
     ext_modules=[extension()],
     cmdclass={"build_ext": BuildExtension.with_options(use_ninja=shutil.which("ninja") is not None)},
+    options={"build_ext": {"force": True}},  # what was linked for another Tutti would be taken for new
     python_requires=">=3.9",
 )

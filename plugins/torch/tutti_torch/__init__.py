@@ -14,6 +14,10 @@ import torch.distributed as dist
 
 from tutti_torch_as import take
 
+from .library import USES_TUTTI_COMM
+
+if USES_TUTTI_COMM:
+    import tutti_comm  # noqa: F401  so that its library is found wherever it is installed
 try:
     from ._C import Options, ProcessGroupTutti, cuda, version
 except ImportError as error:
