@@ -118,13 +118,15 @@ Status JoinTask::run_stages(const BeforeReady& before_ready, const std::function
   return status_;
 }
 
-/// Waits for the stage's end, and asks JoinRequest::check meanwhile. Returns kTimeout if the stage has not ended by the
-/// time at which the loop would have ended it.
+/// Waits for the stage's end, and asks JoinRequest::check meanwhile. Returns kTimeout if the stage has not ended after
+/// the time at which the loop should have ended it. From then on it counts its own looks instead of the time, so that
+/// the loop gets its chance, too, in a process that was stopped meanwhile.
 Status JoinTask::wait_while(Stage stage) {
   const Deadline& deadline = request_.deadline;
-  const Clock::time_point last = deadline.is_never() ? deadline.at() : deadline.at() + kGrace + kHeldUp;
+  const Clock::time_point due = deadline.is_never() ? deadline.at() : deadline.at() + kGrace;
+  int looks_left = kHeldUp / kLookPause;
   while (!ends_soon(stage)) {
-    if (Clock::now() >= last)
+    if (Clock::now() >= due && --looks_left < 0)
       return fail(Code::kTimeout,
                   "the join did not end within its deadline: the service thread of this process is held up");
     if (told_ || !request_.check) continue;

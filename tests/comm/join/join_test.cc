@@ -67,6 +67,28 @@ TEST_P(JoinRanks, ProcessesShareSegments) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, JoinRanks, testing::Values(1, 2, 3, 5, 8));
 
+// The time of the stop is over for the joining thread as well as for the service thread, which knows who is missing.
+TEST(Join, AProcessThatWasStoppedNamesWhoIsMissing) {
+  constexpr int kTries = 8;
+  JoiningProcesses processes;
+  processes.start_all(kTries, [](int, SharedPage& shared) {
+    IdBytes id;
+    TUTTI_TRY(make_unique_id(Settings{}, &id));
+    shared.mark(0);
+    JoinResult joined;
+    return join(test::request_for(0, 2, id, 0.5), &joined);
+  });
+  ASSERT_TRUE(processes.page().wait_for_mark(0, kTries));
+  for (int index = 0; index < kTries; ++index) test::stop_process(processes.pid(index));
+  std::this_thread::sleep_for(std::chrono::milliseconds(4000));  // longer than the deadline and all that is added to it
+  for (int index = 0; index < kTries; ++index) processes.signal(index, SIGCONT);
+  processes.wait();
+  for (int index = 0; index < kTries; ++index) {
+    EXPECT_EQ(processes.page().code(index), Code::kTimeout) << processes.page().text(index);
+    EXPECT_NE(processes.page().text(index).find("rank 1"), std::string::npos) << processes.page().text(index);
+  }
+}
+
 /// The cores that rank 0 finds there are for ranks that may use these.
 int cores_found(const std::vector<std::vector<int>>& lists) {
   const auto ranks = static_cast<int>(lists.size());
