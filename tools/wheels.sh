@@ -20,7 +20,8 @@ if [ -n "$with_torch" ]; then
 else
   python=${TUTTI_TORCH_PYTHON:-python3}
 fi
-unset TUTTI_TORCH_PYTHON TUTTI_TORCH_VENV # Tutti warns of TUTTI_ variables that it does not know
+# Tutti warns of TUTTI_ variables that it does not know; the others would have setup.py take another Tutti.
+unset TUTTI_TORCH_PYTHON TUTTI_TORCH_VENV TUTTI_TORCH_BUILD TUTTI_HOME PYTHONPATH
 
 # quietly LOG COMMAND...: the log is shown if the command fails.
 quietly() {
@@ -59,9 +60,13 @@ quietly environment "$python" -m venv "$work/environment"
 quietly install-comm "$empty" -m pip install "$work/wheels"/tutti_comm-*.whl numpy mypy
 for test in tests/python/test_*.py; do "$empty" "$test"; done
 if [ -n "$with_torch" ]; then
+  quietly install-torch "$empty" -m pip install --no-deps "$work/wheels"/tutti_torch-*.whl
   # torch itself is not installed once more: it is that of the interpreter which the wheel was made for.
   site_of "$python" > "$(site_of "$empty")/torch_of.pth"
-  quietly install-torch "$empty" -m pip install --no-deps "$work/wheels"/tutti_torch-*.whl
+  "$empty" -c "import tutti_torch, sys
+served = [line.split()[-1] for line in open('/proc/self/maps') if 'libtutti.so.0' in line]
+sys.exit(not (tutti_torch.__file__.startswith('$work') and all(path.startswith('$work') for path in served)))" ||
+    { echo "wheels: the installed tutti_torch is not that of the wheel" >&2; exit 1; }
   OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES='' "$empty" tests/torch/test_as.py
 fi
 

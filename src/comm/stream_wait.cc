@@ -12,8 +12,8 @@ namespace {
 constexpr double kEndOfFailed = 0.02;
 /// That thread may be held up for so many seconds longer than a call may take.
 constexpr double kHeldUpMore = 1;
-/// So long it has, at the end, in a process that was stopped until then: the waiting thread may be the first to run
-/// again.
+/// Once the time is over, the wait goes on for so many seconds: if the process was stopped, the waiting thread may have
+/// been the first to run again.
 constexpr double kLastChance = 0.5;
 
 double limit_for(double timeout) { return timeout > 0 ? timeout + kHeldUpMore : 0; }

@@ -29,7 +29,7 @@ class StreamWait {
   std::uint64_t rounds_;
   Deadline deadline_;
   bool ending_ = false;       // the communicator has failed
-  bool last_chance_ = false;  // the time is over but for a moment
+  bool last_chance_ = false;  // the time is over, and kLastChance was added
 };
 
 /// One wait for each communicator, for a thread that waits for several. One thread.

@@ -131,12 +131,14 @@ TEST(TimedStopsOfStreams, OfAllWhoWaitForTheirStreamsIsNoCallback) {
     tuttiStream_t stream = nullptr;
     EXPECT_EQ(tuttiCommSetTimeout(comm, 0.5), tuttiSuccess);
     EXPECT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
-    ++shared.step[rank];
     tuttiResult_t result = tuttiSuccess;
     if (rank == kRanks - 1) {
+      ++shared.step[rank];
       shared.wait_for_step(rank, 2);
-    } else if (tuttiAllReduce(&value, &value, 1, tuttiInt32, tuttiSum, comm, stream) == tuttiSuccess) {
-      result = tuttiBarrier(comm, nullptr);
+    } else {
+      result = tuttiAllReduce(&value, &value, 1, tuttiInt32, tuttiSum, comm, stream);
+      ++shared.step[rank];
+      if (result == tuttiSuccess) result = tuttiBarrier(comm, nullptr);
     }
     shared.report(rank, result, tuttiGetLastError(comm));
     EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
@@ -144,7 +146,7 @@ TEST(TimedStopsOfStreams, OfAllWhoWaitForTheirStreamsIsNoCallback) {
   });
   Shared& shared = processes.shared();
   for (int rank = 0; rank < kRanks; ++rank) shared.wait_for_step(rank, 1);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
   for (int rank = 0; rank < kRanks - 1; ++rank) stop_process(processes.pid(rank));
   std::this_thread::sleep_for(std::chrono::seconds(2));
   for (int rank = 0; rank < kRanks - 1; ++rank) processes.signal(rank, SIGCONT);

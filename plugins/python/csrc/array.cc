@@ -173,8 +173,11 @@ bool take_dlpack(Array& array, nb::handle object, const char* name, std::optiona
   const nb::dlpack::dtype found = memory.dtype();
   const size_t count = memory.size();
   array.dlpack = nb::ndarray<nb::ro>(std::move(memory));
+  if (found.bits * found.lanes % 8 != 0) {
+    raise(tuttiInvalidArgument, std::string(name) + " has elements that are no whole bytes");
+  }
   if (type)
-    set_bytes(array, count * ((found.bits * found.lanes + 7u) / 8u), *type, name);
+    set_bytes(array, count * (found.bits * found.lanes / 8u), *type, name);
   else
     set_elements(array, Elements{static_cast<nb::dlpack::dtype_code>(found.code), found.bits, count * found.lanes},
                  name);

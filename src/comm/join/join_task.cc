@@ -123,8 +123,8 @@ Status JoinTask::run_stages(const BeforeReady& before_ready, const std::function
 /// the loop gets its chance, too, in a process that was stopped meanwhile.
 Status JoinTask::wait_while(Stage stage) {
   const Deadline& deadline = request_.deadline;
-  const Clock::time_point due = deadline.is_never() ? deadline.at() : deadline.at() + kGrace;
-  int looks_left = kHeldUp / kLookPause;
+  const Clock::time_point due = deadline.at();
+  int looks_left = (kGrace + kHeldUp) / kLookPause;  // the loop may count its grace from when it runs again
   while (!ends_soon(stage)) {
     if (Clock::now() >= due && --looks_left < 0)
       return fail(Code::kTimeout,
