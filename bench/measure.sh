@@ -11,12 +11,11 @@
 #   overlap      how much of an all_reduce a computation hides; as root
 #   costs        a call of one rank, and communicators that do nothing
 #   kernels      registers and instructions of the CUDA kernels that build/release holds
-#   programs     other people's programs on Gloo and on Tutti (tools/programs), in tools/torch.sh's environment; 15 minutes
 #   python       tutti_comm against mpi4py, 2 and 4 ranks, in the environment of tools/wheels.sh; 3 minutes
 # Nothing else should run. MEASURE_WITH: a command in front, as `chrt -r 20`. The other libraries' settings: docs/measuring.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-questions=(peers race collectives floor tcp hosts options overlap costs kernels programs python)
+questions=(peers race collectives floor tcp hosts options overlap costs kernels python)
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2; }
 [ $# -gt 0 ] || usage
 [ "$1" != all ] || set -- "${questions[@]}"
@@ -111,10 +110,6 @@ measure_kernels() {
   local objects=build/release/src/CMakeFiles/tutti_objects.dir
   new_part tools/device_kernels.py json "$objects/{kernels,executor}/device/*.cu.o"
   python3 tools/device_kernels.py json $objects/kernels/device/*.cu.o $objects/executor/device/*.cu.o > "$part"
-}
-measure_programs() {
-  local program
-  for program in tools/programs/*_*.py; do run python3 "$program"; done
 }
 measure_python() {
   local ranks python=build/wheels-work/environment/bin/python
