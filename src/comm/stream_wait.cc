@@ -12,9 +12,6 @@ namespace {
 constexpr double kEndOfFailed = 0.02;
 /// That thread may be held up for so many seconds longer than a call may take.
 constexpr double kHeldUpMore = 1;
-/// Once the time is over, the wait goes on for so many seconds: if the process was stopped, the waiting thread may have
-/// been the first to run again.
-constexpr double kLastChance = 0.5;
 
 double limit_for(double timeout) { return timeout > 0 ? timeout + kHeldUpMore : 0; }
 
@@ -30,16 +27,9 @@ StreamWait::StreamWait(FailureHandler& failures, Rank rank, double timeout)
 Status StreamWait::check() {
   if (failures_.failed() && !std::exchange(ending_, true)) deadline_ = Deadline::in(kEndOfFailed);
   const std::uint64_t rounds = ProgressState::rounds();
-  if (!ending_ && std::exchange(rounds_, rounds) != rounds) {
-    deadline_ = Deadline::in(limit_);
-    last_chance_ = false;
-  }
+  if (!ending_ && std::exchange(rounds_, rounds) != rounds) deadline_ = Deadline::in(limit_);
   if (!deadline_.passed()) return {};
   if (ending_) return failures_.status();
-  if (!std::exchange(last_chance_, true)) {
-    deadline_ = Deadline::in(kLastChance);
-    return {};
-  }
   return failures_.fail_for_good(fail(Code::kTimeout, "rank {} waited {:.1f} s for its calls on streams: {}",
                                       rank_.value, limit_, "a callback holds up the thread that runs them"),
                                  rank_);

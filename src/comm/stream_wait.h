@@ -28,8 +28,7 @@ class StreamWait {
   const double limit_;  // in seconds without a round; 0 if there is no limit
   std::uint64_t rounds_;
   Deadline deadline_;
-  bool ending_ = false;       // the communicator has failed
-  bool last_chance_ = false;  // the time is over, and kLastChance was added
+  bool ending_ = false;  // the communicator has failed
 };
 
 /// One wait for each communicator, for a thread that waits for several. One thread.
