@@ -124,7 +124,7 @@ if (int(major), int(minor)) < (2, 6):
 
 installed = installed_tutti()
 uses_comm = installed is not None and installed[2] == COMMS_LIBRARY
-(HERE / "tutti_torch" / "library.py").write_text(
+(HERE / "tutti_torch" / "build_options.py").write_text(
     f"# Written by setup.py.\nUSES_TUTTI_COMM = {uses_comm}  # whose libtutti.so this package was built to use\n")
 for stale in (HERE / "build").glob("lib*"):  # setuptools would put in what another kind of build left there
     shutil.rmtree(stale)

@@ -144,6 +144,8 @@ def lenders(comm):
     assert received == b"abc" * comm.size
     assert comm.all_reduce(numpy.array(2.0)) == 2 * comm.size  # of no dimension
     comm.all_reduce(numpy.empty(0))
+    named = numpy.ones(4, dtype=[("Offset", "i4")])
+    assert (comm.all_reduce(named, datatype=DataType.INT32)["Offset"] == comm.size).all()
 
 
 def refusals(comm):

@@ -98,6 +98,11 @@ def groups(comm):
         later = comm.all_reduce(untouched, stream=tutti_comm.Stream())
         raise KeyError("mine")
     assert (untouched == 7).all() and "left by an exception" in str(later.exception())
+    with raises(errors.InvalidArgument, "left by an exception"), tutti_comm.group():
+        comm.all_reduce(untouched)
+        with raises(KeyError, "inner"), tutti_comm.group():
+            raise KeyError("inner")
+    assert (untouched == 7).all()
     with raises(errors.InvalidUsage, "no group of this thread"):
         tutti_comm.group().__exit__(None, None, None)
     with tutti_comm.group(), tutti_comm.group():
@@ -321,6 +326,14 @@ class Communicator(unittest.TestCase):
         """What others compile against, and the programs."""
         answer = subprocess.run([sys.executable, "-m", "tutti_comm", "--include"], capture_output=True, text=True)
         self.assertTrue(pathlib.Path(answer.stdout.strip(), "tutti", "tutti.h").exists(), answer)
+        for place, holds in (("prefix", "bin/tutti-perf"), ("cmakedir", "tuttiConfig.cmake"), ("pkgconfigdir", "tutti.pc")):
+            answer = subprocess.run([sys.executable, "-m", "tutti_comm", f"--{place}"], capture_output=True, text=True)
+            self.assertTrue(pathlib.Path(answer.stdout.strip(), holds).exists(), answer)
+        answer = subprocess.run([sys.executable, "-m", "tutti_comm", "--version"], capture_output=True, text=True)
+        self.assertEqual(answer.stdout.strip(), tutti_comm.__version__)
+        for name in ("plan", "sim", "probe"):
+            program_of = pathlib.Path(sys.executable).parent / f"tutti-{name}"
+            self.assertEqual(subprocess.run([program_of, "--help"], capture_output=True).returncode, 0, name)
         package = tutti_comm.prefix()
         self.assertTrue((package / "py.typed").exists() and "def all_reduce(" in (package / "_C.pyi").read_text())
         perf = subprocess.run([pathlib.Path(sys.executable).parent / "tutti-perf", "--env"], capture_output=True, text=True)

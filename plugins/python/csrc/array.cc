@@ -2,7 +2,6 @@
 
 #include <nanobind/stl/string.h>
 
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,7 +37,7 @@ tuttiDataType_t real_type(nb::dlpack::dtype_code code, unsigned bits) {
   }
 }
 
-/// What the elements are, and how many.
+/// The type of an array's elements, and how many there are.
 struct Elements {
   nb::dlpack::dtype_code code;
   unsigned bits;
@@ -137,6 +136,17 @@ std::string why_unreadable(nb::handle object) {
   raise(tuttiInvalidArgument, subject + "may only be read");
 }
 
+/// Whether a format of module struct names objects of Python. The names of fields, which stand between colons, do not
+/// count.
+bool names_objects(std::string_view format) {
+  bool in_name = false;
+  for (const char letter : format) {
+    if (letter == ':') in_name = !in_name;
+    if (letter == 'O' && !in_name) return true;
+  }
+  return false;
+}
+
 bool take_buffer(Array& array, nb::handle object, const char* name, std::optional<tuttiDataType_t> type,
                  bool is_written) {
   if (!PyObject_CheckBuffer(object.ptr())) return false;
@@ -147,7 +157,7 @@ bool take_buffer(Array& array, nb::handle object, const char* name, std::optiona
     return false;
   }
   array.buffer.reset(view.release());
-  if (array.buffer->format != nullptr && std::strchr(array.buffer->format, 'O') != nullptr) {
+  if (array.buffer->format != nullptr && names_objects(array.buffer->format)) {
     raise(tuttiInvalidArgument, std::string(name) + " has elements that are objects of Python");
   }
   array.data = array.buffer->buf;

@@ -28,17 +28,17 @@ struct Array {
   std::unique_ptr<Py_buffer, ReleaseBuffer> buffer;  // one of these two lends it
   nb::ndarray<nb::ro> dlpack;
 
-  /// The same memory, which this goes on to hold.
+  /// Another Array of the same memory. It may be used as long as this one lives.
   Array view() const;
 };
 
 size_t size_of(tuttiDataType_t type);
 
-/// What a call reads. `name` is the argument's, for errors. If `type` is given, the bytes are taken for elements of it.
-/// Throws InvalidArgument if `object` lends no memory, has gaps or another order than C's, or elements that Tutti has
-/// no type for.
+/// Takes the memory of `object` for a call that reads it. `name` is the argument's, for errors. If `type` is given, the
+/// bytes are taken for elements of it. Throws InvalidArgument if `object` lends no memory, has gaps or another order
+/// than C's, or elements that Tutti has no type for.
 Array readable(nb::handle object, const char* name, std::optional<tuttiDataType_t> type);
-/// What a call writes; the memory of `object` must not be read-only.
+/// Does what readable does, for a call that writes the memory. Throws InvalidArgument also if it is read-only.
 Array writable(nb::handle object, const char* name, std::optional<tuttiDataType_t> type);
 
 }  // namespace tutti_python

@@ -14,8 +14,8 @@ void bind_config(nb::module_& module) {
   nb::class_<Config>(module, "Config",
                      "Options of a join; what is None takes the TUTTI_* settings, in a split the parent's values. "
                      "timeout: seconds that a call waits for a live but silent rank, 0 for ever. join_timeout: the "
-                     "join's. name: for logs. wire_type: what float32 travels as in reductions. deterministic: results "
-                     "depend on the ranks' data alone.")
+                     "join's. name: for logs. wire_type: what float32 travels as in reductions. deterministic: "
+                     "results depend on the ranks' data alone.")
       .def(
           "__init__",
           [](Config* self, std::optional<double> timeout, std::optional<double> join_timeout,
@@ -57,16 +57,15 @@ void bind_joins(nb::module_& module) {
       "secret.");
   module.def("close_all", &close_all,
              "Closes all communicators that are open, and aborts those that another thread is using. It runs before "
-             "the interpreter "
-             "ends.");
+             "the interpreter ends.");
 }
 
 void bind_membership(nb::class_<Communicator>& communicator) {
   const auto config = nb::arg("config").none() = nb::none();
   communicator
       .def("split", &Communicator::split, nb::arg("color"), nb::arg("key") = 0, config,
-           "Collective. Ranks of equal color form a communicator, in the order of key, then of rank. With color None a "
-           "rank takes part and gets None.",
+           "Collective. Ranks of equal color form a communicator, in the order of key, then of rank. With color None "
+           "a rank takes part and gets None.",
            nb::sig("def split(self, color: int | None, key: int = 0, config: Config | None = None) -> Communicator | "
                    "None"))
       .def("shrink", &Communicator::shrink, nb::arg("exclude") = std::vector<int>(), nb::kw_only(),
@@ -95,14 +94,12 @@ void bind_communicator(nb::module_& module) {
   bind_config(module);
   nb::class_<Communicator> communicator(
       module, "Communicator",
-      "One rank's view of a group of ranks. All ranks make the same collective calls in the same order, one at a time. "
-      "Arrays are numpy arrays, buffers, or objects with __dlpack__ (in the memory of a GPU too), in C order without "
-      "gaps; their "
-      "shape does not matter, only the number of elements. Results are written into the caller's arrays and nothing is "
-      "copied. Other threads run while a call blocks. With stream= a call returns a Future at once. datatype= says "
-      "what "
-      "the bytes of an array are to be taken for, such as DataType.BFLOAT16 for an array of uint16. As a context "
-      "manager it closes at the end, or aborts if an exception leaves the block.");
+      "One rank's view of a group of ranks. All ranks make the same collective calls in the same order, one at a "
+      "time. Arrays are numpy arrays, buffers, or objects with __dlpack__ (in the memory of a GPU too), in C order "
+      "without gaps; their shape does not matter, only the number of elements. Results are written into the caller's "
+      "arrays and nothing is copied. Other threads run while a call blocks. With stream= a call returns a Future at "
+      "once. datatype= says what the bytes of an array are to be taken for, such as DataType.BFLOAT16 for an array of "
+      "uint16. As a context manager it closes at the end, or aborts if an exception leaves the block.");
   communicator.def_prop_ro("rank", &Communicator::rank, "This rank's number, from 0.")
       .def_prop_ro("size", &Communicator::size, "The number of ranks.")
       .def_prop_ro("closed", &Communicator::is_closed, "Whether close() or abort() was called.")

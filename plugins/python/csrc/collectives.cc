@@ -27,14 +27,10 @@ nb::any all_reduce(Communicator& comm, nb::handle send, nb::handle recv, tuttiRe
   check_same_type(from, to);
   check_count(to, from.count, "recv");
   check_operation(from, op);
-  const void* in = from.data;
-  void* out = to.data;
-  const size_t count = to.count;
-  const tuttiDataType_t type = to.type;
   return comm.run(stream, in_place ? send : recv, Arrays{std::move(from), std::move(to)},
-                  [=](tuttiComm_t c, tuttiStream_t s) {
-                    return wire_type ? tuttiAllReduceWire(in, out, count, type, op, *wire_type, c, s)
-                                     : tuttiAllReduce(in, out, count, type, op, c, s);
+                  [=](tuttiComm_t c, tuttiStream_t s, const Array& in, const Array& out) {
+                    return wire_type ? tuttiAllReduceWire(in.data, out.data, in.count, in.type, op, *wire_type, c, s)
+                                     : tuttiAllReduce(in.data, out.data, in.count, in.type, op, c, s);
                   });
 }
 
@@ -49,15 +45,12 @@ nb::any reduce(Communicator& comm, nb::handle send, nb::handle recv, tuttiRedOp_
     check_count(to, from.count, "recv");
   }
   check_operation(from, op);
-  const void* in = from.data;
-  void* out = to.data;
-  const size_t count = from.count;
-  const tuttiDataType_t type = from.type;
   const nb::handle value = !is_root ? nb::handle(Py_None) : in_place ? send : recv;
-  return comm.run(stream, value, Arrays{std::move(from), std::move(to)}, [=](tuttiComm_t c, tuttiStream_t s) {
-    return wire_type ? tuttiReduceWire(in, out, count, type, op, root, *wire_type, c, s)
-                     : tuttiReduce(in, out, count, type, op, root, c, s);
-  });
+  return comm.run(stream, value, Arrays{std::move(from), std::move(to)},
+                  [=](tuttiComm_t c, tuttiStream_t s, const Array& in, const Array& out) {
+                    return wire_type ? tuttiReduceWire(in.data, out.data, in.count, in.type, op, root, *wire_type, c, s)
+                                     : tuttiReduce(in.data, out.data, in.count, in.type, op, root, c, s);
+                  });
 }
 
 nb::any reduce_scatter(Communicator& comm, nb::handle send, nb::handle recv, tuttiRedOp_t op, Type wire_type,
@@ -66,35 +59,30 @@ nb::any reduce_scatter(Communicator& comm, nb::handle send, nb::handle recv, tut
   check_same_type(from, to);
   check_count(from, to.count * blocks(comm), "send");
   check_operation(from, op);
-  const void* in = from.data;
-  void* out = to.data;
-  const size_t count = to.count;
-  const tuttiDataType_t type = to.type;
-  return comm.run(stream, recv, Arrays{std::move(from), std::move(to)}, [=](tuttiComm_t c, tuttiStream_t s) {
-    return wire_type ? tuttiReduceScatterWire(in, out, count, type, op, *wire_type, c, s)
-                     : tuttiReduceScatter(in, out, count, type, op, c, s);
-  });
+  return comm.run(stream, recv, Arrays{std::move(from), std::move(to)},
+                  [=](tuttiComm_t c, tuttiStream_t s, const Array& in, const Array& out) {
+                    return wire_type
+                               ? tuttiReduceScatterWire(in.data, out.data, out.count, out.type, op, *wire_type, c, s)
+                               : tuttiReduceScatter(in.data, out.data, out.count, out.type, op, c, s);
+                  });
 }
 
 nb::any broadcast(Communicator& comm, nb::handle array, int root, Type datatype, Stream* stream) {
   Array memory = comm.rank() == root ? readable(array, "array", datatype) : writable(array, "array", datatype);
-  void* data = memory.data;
-  const size_t count = memory.count;
-  const tuttiDataType_t type = memory.type;
   return comm.run(stream, array, Arrays{std::move(memory)},
-                  [=](tuttiComm_t c, tuttiStream_t s) { return tuttiBroadcast(data, data, count, type, root, c, s); });
+                  [=](tuttiComm_t c, tuttiStream_t s, const Array& memory, const Array&) {
+                    return tuttiBroadcast(memory.data, memory.data, memory.count, memory.type, root, c, s);
+                  });
 }
 
 nb::any all_gather(Communicator& comm, nb::handle send, nb::handle recv, Type datatype, Stream* stream) {
   Array from = readable(send, "send", datatype), to = writable(recv, "recv", datatype);
   check_same_type(from, to);
   check_count(to, from.count * blocks(comm), "recv");
-  const void* in = from.data;
-  void* out = to.data;
-  const size_t count = from.count;
-  const tuttiDataType_t type = from.type;
   return comm.run(stream, recv, Arrays{std::move(from), std::move(to)},
-                  [=](tuttiComm_t c, tuttiStream_t s) { return tuttiAllGather(in, out, count, type, c, s); });
+                  [=](tuttiComm_t c, tuttiStream_t s, const Array& in, const Array& out) {
+                    return tuttiAllGather(in.data, out.data, in.count, in.type, c, s);
+                  });
 }
 
 nb::any gather(Communicator& comm, nb::handle send, nb::handle recv, int root, Type datatype, Stream* stream) {
@@ -104,12 +92,10 @@ nb::any gather(Communicator& comm, nb::handle send, nb::handle recv, int root, T
     check_same_type(from, to);
     check_count(to, from.count * blocks(comm), "recv");
   }
-  const void* in = from.data;
-  void* out = to.data;
-  const size_t count = from.count;
-  const tuttiDataType_t type = from.type;
   return comm.run(stream, is_root ? recv : nb::handle(Py_None), Arrays{std::move(from), std::move(to)},
-                  [=](tuttiComm_t c, tuttiStream_t s) { return tuttiGather(in, out, count, type, root, c, s); });
+                  [=](tuttiComm_t c, tuttiStream_t s, const Array& in, const Array& out) {
+                    return tuttiGather(in.data, out.data, in.count, in.type, root, c, s);
+                  });
 }
 
 nb::any scatter(Communicator& comm, nb::handle send, nb::handle recv, int root, Type datatype, Stream* stream) {
@@ -119,12 +105,10 @@ nb::any scatter(Communicator& comm, nb::handle send, nb::handle recv, int root, 
     check_same_type(from, to);
     check_count(from, to.count * blocks(comm), "send");
   }
-  const void* in = from.data;
-  void* out = to.data;
-  const size_t count = to.count;
-  const tuttiDataType_t type = to.type;
   return comm.run(stream, recv, Arrays{std::move(from), std::move(to)},
-                  [=](tuttiComm_t c, tuttiStream_t s) { return tuttiScatter(in, out, count, type, root, c, s); });
+                  [=](tuttiComm_t c, tuttiStream_t s, const Array& in, const Array& out) {
+                    return tuttiScatter(in.data, out.data, out.count, out.type, root, c, s);
+                  });
 }
 
 nb::any all_to_all(Communicator& comm, nb::handle send, nb::handle recv, Type datatype, Stream* stream) {
@@ -137,16 +121,16 @@ nb::any all_to_all(Communicator& comm, nb::handle send, nb::handle recv, Type da
     raise(tuttiInvalidArgument, "send has " + std::to_string(from.count) + " elements, which are no " +
                                     std::to_string(comm.size()) + " equal blocks");
   }
-  const void* in = from.data;
-  void* out = to.data;
-  const size_t count = to.count / blocks(comm);
-  const tuttiDataType_t type = to.type;
+  const size_t block = to.count / blocks(comm);
   return comm.run(stream, in_place ? send : recv, Arrays{std::move(from), std::move(to)},
-                  [=](tuttiComm_t c, tuttiStream_t s) { return tuttiAllToAll(in, out, count, type, c, s); });
+                  [=](tuttiComm_t c, tuttiStream_t s, const Array& in, const Array& out) {
+                    return tuttiAllToAll(in.data, out.data, block, in.type, c, s);
+                  });
 }
 
 nb::any barrier(Communicator& comm, Stream* stream) {
-  return comm.run(stream, Py_None, Arrays(), [](tuttiComm_t c, tuttiStream_t s) { return tuttiBarrier(c, s); });
+  return comm.run(stream, Py_None, Arrays(),
+                  [](tuttiComm_t c, tuttiStream_t s, const Array&, const Array&) { return tuttiBarrier(c, s); });
 }
 
 }  // namespace
@@ -174,8 +158,7 @@ void bind_collectives(nb::class_<Communicator>& communicator) {
            "recv[i] = op over all ranks of send[i]. Without recv the result is in send. Returns where it is.")
       .def("reduce", &reduce, send, recv, op, root, nb::kw_only(), wire_type, datatype, stream,
            "Does what all_reduce does, with the result on the root only; returns None elsewhere. recv is looked at on "
-           "the root "
-           "alone.")
+           "the root alone.")
       .def("reduce_scatter", &reduce_scatter, send, into, op, nb::kw_only(), wire_type, datatype, stream,
            "send has a block for each rank, in their order; rank r gets block r, reduced, in recv, which may be that "
            "block of send. Returns recv.")
@@ -186,14 +169,12 @@ void bind_collectives(nb::class_<Communicator>& communicator) {
            "recv.")
       .def("gather", &gather, send, recv, root, nb::kw_only(), datatype, stream,
            "Does what all_gather does, with the result on the root only; returns None elsewhere. recv is looked at on "
-           "the root "
-           "alone.")
+           "the root alone.")
       .def("scatter", &scatter, send.none(), into, root, nb::kw_only(), datatype, stream,
            "Block r of the root's send becomes rank r's recv. send is looked at on the root alone. Returns recv.")
       .def("all_to_all", &all_to_all, send, recv, nb::kw_only(), datatype, stream,
            "Both have a block for each rank; block r of rank s's send becomes block s of rank r's recv. Without recv "
-           "the "
-           "result is in send. Returns where it is.")
+           "the result is in send. Returns where it is.")
       .def("barrier", &barrier, nb::kw_only(), stream, "Returns when every rank has called it.");
 }
 

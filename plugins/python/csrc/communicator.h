@@ -26,8 +26,8 @@ struct Config {
   std::optional<bool> deterministic;
 };
 
-/// What Python calls a Communicator. Calls are made without the interpreter's lock, one at a time but for abort,
-/// revoke, check_healthy and what close allows. After close or abort, calls throw InvalidUsage.
+/// The Communicator of Python. Its calls run without the interpreter's lock. A communicator takes one call at a time;
+/// abort, revoke and check_healthy may be called beside it. After close or abort, calls throw InvalidUsage.
 class Communicator {
  public:
   explicit Communicator(tuttiComm_t comm);
@@ -57,8 +57,8 @@ class Communicator {
   void abort() { handle_->abort(); }
   void revoke();
 
-  /// Makes one call, which is call(communicator, stream), on arrays that it keeps until the call is done. Gives
-  /// `value`, or with a stream the Future of it.
+  /// Makes one call, which is call(communicator, stream, first array, second array), and keeps the arrays until it is
+  /// done. Gives `value`, or with a stream the Future of it.
   template <class Call>
   nb::any run(Stream* stream, nb::handle value, Arrays arrays, const Call& call);
 
@@ -78,7 +78,7 @@ nb::any Communicator::run(Stream* stream, nb::handle value, Arrays arrays, const
   tuttiResult_t result;
   {
     const Unlocked unlocked;
-    result = call(comm, stream == nullptr ? nullptr : stream->handle());
+    result = call(comm, stream == nullptr ? nullptr : stream->handle(), arrays[0], arrays[1]);
   }
   check(result, comm);
   if (stream != nullptr) return future(comm, stream, value, std::move(arrays));

@@ -55,8 +55,10 @@ void close_all() {
     const std::lock_guard lock(open_mutex);
     handles = std::exchange(open_handles, {});
   }
-  for (auto handle = handles.rbegin(); handle != handles.rend(); ++handle)
-    if ((*handle)->close() == tuttiInvalidUsage) (*handle)->abort();
+  for (auto handle = handles.rbegin(); handle != handles.rend(); ++handle) {
+    (*handle)->close();
+    (*handle)->abort();  // if another thread is using or closing it; else it is gone, and nothing happens
+  }
 }
 
 }  // namespace tutti_python

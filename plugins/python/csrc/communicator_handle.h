@@ -1,4 +1,4 @@
-// Who may still use a tuttiComm_t, and which are open.
+// The owner of a tuttiComm_t, and the list of those that are open.
 #pragma once
 
 #include <tutti/tutti.h>
@@ -31,8 +31,8 @@ class CommunicatorHandle {
   std::atomic<bool> is_closing_ = false;  // set by close, read by all others
 };
 
-/// Closes what is open, the last made first, and aborts what another thread is using. The interpreter calls it before
-/// it ends.
+/// Closes all that are open, the last made first, and aborts those that another thread is using or closing. The
+/// interpreter calls it before it ends.
 void close_all();
 
 }  // namespace tutti_python

@@ -1,4 +1,4 @@
-// What Tutti returns, as exceptions of tutti_comm.errors.
+// Tutti's results become exceptions of tutti_comm.errors.
 #pragma once
 
 #include <nanobind/nanobind.h>

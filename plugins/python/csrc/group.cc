@@ -12,8 +12,9 @@ namespace {
 // A thread that ends in a group leaves them: nobody could free Python's objects then.
 thread_local CollectedCalls* collected = nullptr;
 thread_local int depth = 0;
+thread_local bool is_refused = false;  // an exception left a group of this thread that is still open
 
-/// What `with` gets. It holds nothing, so that it does not matter who holds it.
+/// The context manager that group() returns. It has no state, because the calls belong to the thread.
 struct Group {};
 
 }  // namespace
@@ -27,16 +28,20 @@ void CollectedCalls::enter() {
 
 void CollectedCalls::exit(bool by_exception) {
   if (depth == 0) raise(tuttiInvalidUsage, "no group of this thread is open");
-  if (by_exception) tuttiBarrier(nullptr, nullptr);  // a call that is refused has the whole group refused
+  if (by_exception && !std::exchange(is_refused, true))
+    tuttiBarrier(nullptr, nullptr);  // its refusal refuses the group
   tuttiResult_t result;
   {
     const Unlocked unlocked;
     result = tuttiGroupEnd();
   }
-  const std::string sentence = result == tuttiSuccess ? "" : tuttiGetLastError(nullptr);
+  const std::string sentence = is_refused               ? "the group's block was left by an exception"
+                               : result == tuttiSuccess ? ""
+                                                        : tuttiGetLastError(nullptr);
   if (--depth == 0) {
+    is_refused = false;
     const std::unique_ptr<CollectedCalls> calls(std::exchange(collected, nullptr));
-    calls->hand_over(result, by_exception ? "the group's block was left by an exception" : sentence);
+    calls->hand_over(result, sentence);
   }
   if (result != tuttiSuccess && !by_exception) raise(result, sentence);
 }
@@ -74,8 +79,7 @@ void bind_groups(nb::module_& module) {
       "`with group():` collects the calls of this thread and makes them together at its end, concurrently across "
       "communicators: sends and receives in any pattern, or several ranks of one thread. Results are there after it, "
       "which raises the first error. If an exception leaves the block, none of them is made. All ranks of a "
-      "communicator "
-      "put the same collectives into a group.");
+      "communicator put the same collectives into a group.");
 }
 
 }  // namespace tutti_python

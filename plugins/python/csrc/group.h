@@ -8,8 +8,8 @@
 
 namespace tutti_python {
 
-/// What is collected between the outermost enter and exit of a thread. It keeps the arrays until the calls are done, or
-/// their streams do.
+/// The calls that a thread makes between its outermost enter and exit. Their arrays are kept here until then; the
+/// streams keep those of calls on streams from then on.
 class CollectedCalls {
  public:
   /// Those of this thread, or NULL if no group is open.

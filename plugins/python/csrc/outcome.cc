@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kSliceOfWait(50);  // so that Ctrl-C ends a wait
 constexpr double kForEver = 1e9;                       // seconds; more would not fit into the clock
 
-/// What a stream's callback gets.
+/// The argument of a stream's callback.
 struct Watched {
   tuttiComm_t comm;
   std::shared_ptr<Outcome> outcome, first_error;

@@ -105,8 +105,8 @@ PyType_Slot future_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_fut
 
 void bind_streams(nb::module_& module) {
   nb::class_<Future>(module, "Future", nb::type_slots(future_slots),
-                     "The result of a call on a stream. It is ready when the call is done; arrays of the call must not "
-                     "be read or written before.")
+                     "The result of a call on a stream. It is ready when the call is done; arrays of the call must "
+                     "not be read or written before.")
       .def("done", &Future::is_done, "Whether the call is done, well or not. Does not block.")
       .def("result", &Future::result, nb::arg("timeout") = nb::none(),
            "Waits for the call and returns the array that it wrote (None if it wrote none), or raises its error. "
@@ -116,10 +116,9 @@ void bind_streams(nb::module_& module) {
            "it.");
   nb::class_<Stream>(
       module, "Stream",
-      "An in-order queue of calls, which the library's thread carries out. A stream reports its first "
-      "error from then on. When nobody holds it any more, not even a future, it waits for its calls. "
-      "With cuda= (the address of a cudaStream_t) it is in the order of that stream, and takes arrays in "
-      "the memory of the GPU.")
+      "An in-order queue of calls, which the library's thread carries out. A stream reports its first error from then "
+      "on. When nobody holds it any more, not even a future, it waits for its calls. With cuda= (the address of a "
+      "cudaStream_t) it is in the order of that stream, and takes arrays in the memory of the GPU.")
       .def(nb::init<std::optional<uintptr_t>>(), nb::kw_only(), nb::arg("cuda") = nb::none())
       .def("done", &Stream::is_done, "Whether all calls are done. Raises the stream's first error. Does not block.")
       .def("synchronize", &Stream::synchronize, "Waits until all calls are done. Raises the stream's first error.");

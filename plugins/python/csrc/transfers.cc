@@ -50,13 +50,11 @@ nb::any all_gather_v(Communicator& comm, nb::handle send, nb::handle recv, Count
   check_same_type(from, to);
   const Blocks blocks = blocks_of(comm, to, std::move(counts), std::move(displs), "recv");
   check_count(from, blocks.counts[static_cast<size_t>(comm.rank())], "send");
-  const void* in = from.data;
-  void* out = to.data;
-  const size_t count = from.count;
-  const tuttiDataType_t type = from.type;
-  return comm.run(stream, recv, Arrays{std::move(from), std::move(to)}, [&](tuttiComm_t c, tuttiStream_t s) {
-    return tuttiAllGatherV(in, out, count, blocks.counts.data(), blocks.displs.data(), type, c, s);
-  });
+  return comm.run(stream, recv, Arrays{std::move(from), std::move(to)},
+                  [&](tuttiComm_t c, tuttiStream_t s, const Array& in, const Array& out) {
+                    return tuttiAllGatherV(in.data, out.data, in.count, blocks.counts.data(), blocks.displs.data(),
+                                           in.type, c, s);
+                  });
 }
 
 nb::any all_to_all_v(Communicator& comm, nb::handle send, Counts send_counts, nb::handle recv, Counts recv_counts,
@@ -66,45 +64,38 @@ nb::any all_to_all_v(Communicator& comm, nb::handle send, Counts send_counts, nb
   check_same_type(from, to);
   const Blocks sent = blocks_of(comm, from, std::move(send_counts), std::move(send_displs), "send");
   const Blocks received = blocks_of(comm, to, std::move(recv_counts), std::move(recv_displs), "recv");
-  const void* in = from.data;
-  void* out = to.data;
-  const tuttiDataType_t type = from.type;
-  return comm.run(stream, recv, Arrays{std::move(from), std::move(to)}, [&](tuttiComm_t c, tuttiStream_t s) {
-    return tuttiAllToAllV(in, sent.counts.data(), sent.displs.data(), out, received.counts.data(),
-                          received.displs.data(), type, c, s);
-  });
+  return comm.run(stream, recv, Arrays{std::move(from), std::move(to)},
+                  [&](tuttiComm_t c, tuttiStream_t s, const Array& in, const Array& out) {
+                    return tuttiAllToAllV(in.data, sent.counts.data(), sent.displs.data(), out.data,
+                                          received.counts.data(), received.displs.data(), in.type, c, s);
+                  });
 }
 
 nb::any send(Communicator& comm, nb::handle array, int peer, int tag, Type datatype, Stream* stream) {
   Array from = readable(array, "array", datatype);
-  const void* in = from.data;
-  const size_t count = from.count;
-  const tuttiDataType_t type = from.type;
   return comm.run(stream, Py_None, Arrays{std::move(from)},
-                  [=](tuttiComm_t c, tuttiStream_t s) { return tuttiSendTag(in, count, type, peer, tag, c, s); });
+                  [=](tuttiComm_t c, tuttiStream_t s, const Array& memory, const Array&) {
+                    return tuttiSendTag(memory.data, memory.count, memory.type, peer, tag, c, s);
+                  });
 }
 
 nb::any recv(Communicator& comm, nb::handle array, int peer, int tag, Type datatype, Stream* stream) {
   if (peer < 0) raise(tuttiInvalidArgument, "peer is a rank, from 0; recv_any receives from anybody");
   Array to = writable(array, "array", datatype);
-  void* out = to.data;
-  const size_t count = to.count;
-  const tuttiDataType_t type = to.type;
-  return comm.run(stream, array, Arrays{std::move(to)}, [=](tuttiComm_t c, tuttiStream_t s) {
-    return tuttiRecvTag(out, count, type, peer, tag, nullptr, c, s);
-  });
+  return comm.run(stream, array, Arrays{std::move(to)},
+                  [=](tuttiComm_t c, tuttiStream_t s, const Array& memory, const Array&) {
+                    return tuttiRecvTag(memory.data, memory.count, memory.type, peer, tag, nullptr, c, s);
+                  });
 }
 
 int recv_any(Communicator& comm, nb::handle array, int tag, Type datatype) {
   if (CollectedCalls::open() != nullptr) raise(tuttiInvalidUsage, "recv_any blocks, so it cannot be a part of a group");
   Array to = writable(array, "array", datatype);
   int source = -1;
-  void* out = to.data;
-  const size_t count = to.count;
-  const tuttiDataType_t type = to.type;
-  comm.run(nullptr, Py_None, Arrays{std::move(to)}, [&](tuttiComm_t c, tuttiStream_t s) {
-    return tuttiRecvTag(out, count, type, TUTTI_ANY_SOURCE, tag, &source, c, s);
-  });
+  comm.run(nullptr, Py_None, Arrays{std::move(to)},
+           [&](tuttiComm_t c, tuttiStream_t s, const Array& memory, const Array&) {
+             return tuttiRecvTag(memory.data, memory.count, memory.type, TUTTI_ANY_SOURCE, tag, &source, c, s);
+           });
   return source;
 }
 
@@ -118,14 +109,12 @@ void bind_transfers(nb::class_<Communicator>& communicator) {
       .def("all_gather_v", &all_gather_v, nb::arg("send"), nb::arg("recv"), nb::arg("counts"),
            nb::arg("displs") = nb::none(), nb::kw_only(), datatype, stream,
            "recv has a block for each rank; block r, of counts[r] elements, begins at displs[r] (without displs they "
-           "lie "
-           "one after the other) and is rank r's send. counts are equal on all ranks. Returns recv.")
+           "lie one after the other) and is rank r's send. counts are equal on all ranks. Returns recv.")
       .def("all_to_all_v", &all_to_all_v, nb::arg("send"), nb::arg("send_counts"), nb::arg("recv"),
            nb::arg("recv_counts"), nb::arg("send_displs") = nb::none(), nb::arg("recv_displs") = nb::none(),
            nb::kw_only(), datatype, stream,
            "Does what all_to_all does, with blocks of different sizes: rank s's send_counts[r] equals rank r's "
-           "recv_counts[s]. "
-           "Returns recv.")
+           "recv_counts[s]. Returns recv.")
       .def("send", &send, nb::arg("array"), nb::arg("peer"), tag, nb::kw_only(), datatype, stream,
            "Sends to rank `peer`. It may wait for the receive. Returns None.")
       .def("recv", &recv, nb::arg("array"), nb::arg("peer"), tag, nb::kw_only(), datatype, stream,

@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from tutti_torch_as import take
 
-from .library import USES_TUTTI_COMM
+from .build_options import USES_TUTTI_COMM
 
 if USES_TUTTI_COMM:
     import tutti_comm  # noqa: F401  so that its library is found wherever it is installed
