@@ -33,16 +33,30 @@ Status CallDriver::wait_until_quiet() {
   return {};
 }
 
-void CallDriver::serve_links() noexcept {
-  if (!turns_.is_empty() || failures_.failed()) return;
+bool CallDriver::serve_unused_links() noexcept {
+  if (failures_.failed()) return true;
+  if (!link_use_.try_begin()) return false;
+  bool is_delivered = false;
   try {
+    Rank late;
     host_.links().make_progress();
+    is_delivered = host_.links().delivered(&late);
   } catch (...) {  // what was left undone cannot be tried again: who waits looks at the failure
     (void)failures_.fail_call();
   }
+  link_use_.give_back();
+  return is_delivered;
+}
+
+std::size_t CallDriver::memory_bytes() {
+  link_use_.begin();
+  const std::size_t bytes = binder_.bytes() + host_.scratch_bytes();
+  link_use_.end();
+  return bytes;
 }
 
 Status CallDriver::prepare_to_begin() {
+  link_use_.begin();
   if (failures_.failed() || judge_.alarmed()) TUTTI_TRY(failures_.before_call());
   if (closed_) return fail(Code::kInvalidUsage, "rank {} has finalized this communicator", rank_.value);
   binder_.forget();
@@ -135,9 +149,11 @@ Status CallDriver::finish(Status status, std::uint64_t ticket) {
 // has not begun.
 Status CallDriver::finish_failed(Status status, std::uint64_t ticket) {
   if (status.code() != Code::kInvalidUsage) {
+    link_use_.begin();  // if the communicator has failed before the operation began
     status = failures_.fail_for_good(std::move(status), kNoRank);
     executor().abandon();
   }
+  link_use_.end();
   turns_.end(ticket);
   return status;
 }

@@ -15,6 +15,7 @@
 #include "comm/failure/running_call.h"
 #include "comm/failure/wait_judge.h"
 #include "comm/launch_binder.h"
+#include "comm/link_use.h"
 #include "comm/turn_queue.h"
 #include "core/call_board.h"
 #include "core/log.h"
@@ -56,10 +57,14 @@ class CallDriver {
   /// not end because of it. Fails for good with kTimeout if that thread has been held up for longer than an operation
   /// may take.
   Status wait_until_quiet();
-  /// Moves what waits on the links while the API's thread waits for something else than an operation: a peer may have
-  /// lost a connection, and need again what it carried. Does nothing while operations are queued, because the thread
-  /// that runs them does it.
-  void serve_links() noexcept;
+  /// Moves what waits on the links if no operation uses them: a peer may have lost a connection, and need again what it
+  /// carried. Returns whether that need not be done again, because all that was sent is in the hands of the peers'
+  /// systems, or the communicator has failed. For the service thread.
+  bool serve_unused_links() noexcept;
+  /// From now on the service thread calls that function. Called before the first operation.
+  void share_links() { link_use_.share(); }
+  /// The private memory of plans, scratch and links. Call it while the queue is empty.
+  std::size_t memory_bytes();
 
   // A queued operation goes the same way step by step: begin(), start(), advance() until it is done or fails, finish().
 
@@ -78,6 +83,7 @@ class CallDriver {
   // The parts of begin().
 
   /// Fails if no operation may begin any more. Otherwise it forgets the last call, so that the next one is bound anew.
+  /// The links are the operation's until finish().
   Status prepare_to_begin();
   /// Gives the call its number and writes it on the board, where peers can read it. From now on its waits are judged.
   void post_call(const CallArguments& arguments, RunningCall::Way way, Executor& executor);
@@ -119,6 +125,7 @@ class CallDriver {
   std::atomic<double> timeout_seconds_;  // relaxed: set by callers, read by the thread that waits
   bool closed_ = false;
   TurnQueue turns_;
+  LinkUse link_use_;
   RunningCall running_;
   std::span<Transfer> transfers_;  // those of the running operation, if it is sends and receives
   LaunchBinder binder_;            // binds the running operation, if it is a collective
@@ -127,6 +134,7 @@ class CallDriver {
 // Nothing is built, allocated or locked here, because a program that makes small calls waits for this.
 inline Status CallDriver::run_again(const CallArguments& arguments) {
   const std::uint64_t ticket = turns_.take();
+  link_use_.begin();
   if (!binder_.has_same_root(arguments)) binder_.change_root(arguments, &running_.call);
   running_.call.sequence = turns_.begin_number();
   board_.begin(running_.call);
@@ -144,6 +152,7 @@ inline Status CallDriver::run_again(const CallArguments& arguments) {
 
 inline void CallDriver::finish_well(std::uint64_t ticket) {
   board_.end(turns_.number());
+  link_use_.end();
   turns_.end(ticket);
 }
 

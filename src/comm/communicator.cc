@@ -5,6 +5,7 @@
 
 #include "comm/failure/finalization.h"
 #include "comm/grow.h"
+#include "comm/membership/hub.h"
 #include "core/no_cancel.h"
 #include "core/retry.h"
 
@@ -33,11 +34,29 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
 
 void Communicator::start_listening() {
   joined_.membership->set_listener([this] { on_membership_change(); });
-  if (machine().network) joined_.membership->set_board(&executor_->links().board());
+  if (!machine().network) return;
+  joined_.membership->set_board(&executor_->links().board());
+  start_link_service();
+}
+
+void Communicator::start_link_service() {
+  call_driver_.share_links();
+  link_service_ = std::make_shared<LinkService>(membership().hub()->loop(), call_driver_);
+  joined_.tcp_streams->set_listener([this] {
+    executor_->links().wake();
+    link_service_->arrived();
+  });
+}
+
+/// From here on this thread serves the links, or nobody needs them any more.
+void Communicator::stop_link_service() {
+  if (link_service_ != nullptr && !hub_forked()) link_service_->stop();
 }
 
 Communicator::~Communicator() {
   end_grow_ids(*this);
+  stop_link_service();
+  joined_.tcp_streams->set_listener({});
   joined_.membership->set_listener({});
   joined_.membership->set_board(nullptr);
 }
@@ -111,6 +130,7 @@ Status Communicator::finalize() {
     return failures_.status();
   }
   TUTTI_TRY(kernels_.wait(call_driver_.running().call));
+  stop_link_service();
   const std::uint64_t last = call_driver_.begin_finalize();
   membership().publish_board();
   const bool spans_processes = device_calls_.exist() && device_calls_.side()->spans_processes();

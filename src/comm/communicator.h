@@ -20,6 +20,7 @@
 #include "comm/failure/peers.h"
 #include "comm/failure/wait_judge.h"
 #include "comm/join/join.h"
+#include "comm/link_service.h"
 #include "comm/membership/membership.h"
 #include "comm/oversubscription.h"
 #include "core/log.h"
@@ -109,6 +110,8 @@ class Communicator final {
 
  private:
   void on_membership_change();
+  void start_link_service();
+  void stop_link_service();
   void wake();
 
   Settings settings_;
@@ -130,6 +133,7 @@ class Communicator final {
   WaitJudge judge_;         // it judges the operation that runs
   KernelMonitor kernels_;
   DeviceCalls device_calls_;
+  std::shared_ptr<LinkService> link_service_;  // nullptr if there are no connections
 };
 
 }  // namespace tutti

@@ -67,7 +67,7 @@ Status host_bytes_of(Communicator& comm, std::uint64_t* bytes) {
   TUTTI_TRY(driver.wait_until_quiet());
   const DeviceSide* const side = comm.device_calls().side();
   const std::size_t staged = side == nullptr ? 0 : side->staging_memory().value;
-  *bytes = driver.binder().bytes() + driver.host().scratch_bytes() + staged;
+  *bytes = driver.memory_bytes() + staged;
   return {};
 }
 

@@ -11,7 +11,6 @@ ParentMonitor::ParentMonitor(Communicator& parent, const std::vector<int>& group
 
 Status ParentMonitor::check() {
   TUTTI_TRY(check_parent());
-  parent_.call_driver().serve_links();
   look_for_late_ranks();
   return {};
 }

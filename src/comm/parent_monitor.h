@@ -18,8 +18,7 @@ class ParentMonitor {
   /// `group`: the ranks of the parent that join; it outlives this. `call` is what the texts call it: "split".
   ParentMonitor(Communicator& parent, const std::vector<int>& group, const char* call);
 
-  /// Fails if the join cannot succeed any more. Serves the parent's links, because another rank of the group may still
-  /// wait there for what was lost with a connection.
+  /// Fails if the join cannot succeed any more.
   Status check();
   /// Returns the failure of the join as the caller should get it.
   Status judge(const Status& why) const;

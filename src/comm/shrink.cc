@@ -64,7 +64,6 @@ class Shrinking {
       call_->wait(kLook);
       if (const auto build = call_->take_build()) make(*build);
       TUTTI_TRY(check_caller());
-      parent_.call_driver().serve_links();  // a rank that has still to call may wait for what was lost
       if (Clock::now() - looked < kServiceLook) continue;
       TUTTI_TRY(parent_.membership().hub()->ask([](const std::shared_ptr<Hub>&) { return Status(); }));
       looked = Clock::now();

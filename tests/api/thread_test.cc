@@ -135,13 +135,13 @@ void run_on_small_stack(const std::function<void()>& main) {
   ::pthread_join(thread, nullptr);
 }
 
-struct Way {
+struct Links {
   const char* name;
   const char* transport;
   const char* tls;
 };
 
-class SmallStacks : public ::testing::TestWithParam<Way> {
+class SmallStacks : public ::testing::TestWithParam<Links> {
  protected:
   static constexpr int kRanks = 2;
 
@@ -181,7 +181,8 @@ TEST_P(SmallStacks, AreEnough) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, SmallStacks,
-                         ::testing::Values(Way{"shm", "shm", "off"}, Way{"tcp", "tcp", "off"}, Way{"tls", "tcp", "on"}),
+                         ::testing::Values(Links{"shm", "shm", "off"}, Links{"tcp", "tcp", "off"},
+                                           Links{"tls", "tcp", "on"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // The progress thread is not in the child: a stream of the parent's would run nothing.

@@ -112,7 +112,8 @@ TEST_P(TimedStops, DoNotLoseWhatCameBeforeAnAbort) {
     });
     Shared& shared = processes.shared();
     shared.wait_for_step(0, 1);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // rank 0 begins to wait, and falls asleep
+    const std::string waiting = "/proc/" + std::to_string(processes.pid(0));
+    await([&] { return state_of(waiting) == 'S'; }, "the sleep of rank 0 in its wait");
     stop_process(processes.pid(0));
     shared.step[1] = kAsleep;
     shared.wait_for_step(1, kAsleep + kSent);

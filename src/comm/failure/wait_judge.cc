@@ -200,11 +200,12 @@ Status WaitJudge::odd_message(Rank from) {
 }
 
 // Whether this rank may wait for ever now that `peer` is gone. A rank that receives from any rank may have waited for
-// the dead one. What a far rank had done is not known for sure; a rank that waits for it directly does know, and posts
-// the cause for all others (docs/design/failure.md).
+// the dead one. What a far rank had done is not known for sure, and what it had sent may be lost with a connection that
+// it cannot make again; a rank that waits for it directly does know, and posts the cause for all others
+// (docs/design/failure.md).
 bool WaitJudge::concerns(Rank peer, Liveness liveness, Rank awaited) const {
   if (!running_.is_point_to_point()) {
-    if (peers_.has_finished(peer, running_.call.sequence)) return false;
+    if (peers_.has_finished(peer, running_.call.sequence)) return peers_.is_far(peer) && awaited == peer;
     return !peers_.is_far(peer) || awaited == peer || waits_in_circle(awaited, view());
   }
   const Transfer* const open = transfers_.open_transfer();

@@ -1,0 +1,39 @@
+// The link service sends again what was lost with a connection, while its rank makes no call on the communicator: the
+// peer that needs it may be waited for elsewhere.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "comm/call_driver.h"
+#include "core/mutex.h"
+#include "net/event_loop.h"
+
+namespace tutti {
+
+/// One per communicator with connections. It runs in the service thread: from the arrival of a connection on, it looks
+/// at the links until it has found them unused once and all that was sent is in the hands of the peers' systems.
+class LinkService : public std::enable_shared_from_this<LinkService> {
+ public:
+  /// `driver` outlives the call of stop(), and `loop` all calls of arrived().
+  LinkService(EventLoop& loop, CallDriver& driver) : loop_(loop), driver_(&driver) {}
+
+  /// A connection has come. Loop thread only.
+  void arrived();
+  /// Ends the service. Waits for a running look. Any other thread.
+  void stop();
+
+ private:
+  static constexpr std::chrono::milliseconds kFirstPause{1};
+  static constexpr std::chrono::milliseconds kLongestPause{64};
+
+  void look();
+
+  EventLoop& loop_;
+  std::chrono::milliseconds pause_ = kFirstPause;  // loop thread only
+  bool is_planned_ = false;                        // a look; loop thread only
+  Mutex mutex_;
+  CallDriver* driver_ TUTTI_GUARDED_BY(mutex_);  // nullptr after stop()
+};
+
+}  // namespace tutti
