@@ -1,5 +1,7 @@
 #include "comm/stream_wait.h"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "comm/communicator.h"
@@ -12,24 +14,25 @@ namespace {
 constexpr double kEndOfFailed = 0.02;
 /// That thread may be held up for so many seconds longer than a call may take.
 constexpr double kHeldUpMore = 1;
+/// Looks follow each other faster than this, unless the process was stopped between them.
+constexpr double kLongestPause = 0.2;
 
 double limit_for(double timeout) { return timeout > 0 ? timeout + kHeldUpMore : 0; }
 
 }  // namespace
 
 StreamWait::StreamWait(FailureHandler& failures, Rank rank, double timeout)
-    : failures_(failures),
-      rank_(rank),
-      limit_(limit_for(timeout)),
-      rounds_(ProgressState::rounds()),
-      deadline_(Deadline::in(limit_)) {}
+    : failures_(failures), rank_(rank), limit_(limit_for(timeout)), rounds_(ProgressState::rounds()) {}
 
 Status StreamWait::check() {
-  if (failures_.failed() && !std::exchange(ending_, true)) deadline_ = Deadline::in(kEndOfFailed);
+  const Clock::time_point now = Clock::now();
+  const std::chrono::duration<double> pause = now - std::exchange(looked_, now);
+  waited_ += std::min(pause.count(), kLongestPause);
+  if (failures_.failed() && !std::exchange(ending_, true)) waited_ = 0;
   const std::uint64_t rounds = ProgressState::rounds();
-  if (!ending_ && std::exchange(rounds_, rounds) != rounds) deadline_ = Deadline::in(limit_);
-  if (!deadline_.passed()) return {};
-  if (ending_) return failures_.status();
+  if (!ending_ && std::exchange(rounds_, rounds) != rounds) waited_ = 0;
+  if (ending_) return waited_ < kEndOfFailed ? Status() : failures_.status();
+  if (limit_ <= 0 || waited_ < limit_) return {};
   return failures_.fail_for_good(fail(Code::kTimeout, "rank {} waited {:.1f} s for its calls on streams: {}",
                                       rank_.value, limit_, "a callback holds up the thread that runs them"),
                                  rank_);

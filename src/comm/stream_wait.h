@@ -14,7 +14,8 @@ class Communicator;
 class FailureHandler;
 
 /// These calls end by themselves, at their own timeouts at the latest, as long as the progress thread goes its rounds.
-/// If a callback holds that thread up, the wait ends a little later than a call would have. One thread.
+/// If a callback holds that thread up, the wait ends a little later than a call would have. The time in which this
+/// whole process was stopped does not count, so that the progress thread, too, can run after it. One thread.
 class StreamWait {
  public:
   /// `timeout` is how long a call may take, in seconds; 0 means for ever.
@@ -27,7 +28,8 @@ class StreamWait {
   const Rank rank_;
   const double limit_;  // in seconds without a round; 0 if there is no limit
   std::uint64_t rounds_;
-  Deadline deadline_;
+  double waited_ = 0;  // since the last round or the failure, in seconds
+  Clock::time_point looked_ = Clock::now();
   bool ending_ = false;  // the communicator has failed
 };
 

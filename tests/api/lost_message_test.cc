@@ -112,7 +112,8 @@ TEST(LostMessage, OfTheDeadIsNotWaitedFor) {
   const ScopedSetting timeout("TUTTI_TIMEOUT", "10");
   const ScopedSetting quiet("TUTTI_LOG_FILE", "/dev/null");
   Processes processes(2, [&](tuttiComm_t comm, int rank, Shared& shared) {
-    const std::vector<int> of_control = connections();
+    std::vector<int> of_control;
+    for_each_connection([&](int descriptor) { of_control.push_back(descriptor); });
     ASSERT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess) << tuttiGetLastError(comm);
     const auto is_of_data = [&](int descriptor) {
       return std::find(of_control.begin(), of_control.end(), descriptor) == of_control.end();

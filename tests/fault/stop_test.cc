@@ -1,6 +1,6 @@
 // A rank that is stopped, at any time, is the one that all others name: whoever does not answer is the culprit, and who
 // waits for somebody is not.
-// Covers comm/failure/culprit.cc, comm/failure/wait_judge.cc, comm/membership/board_exchange.cc.
+// Covers comm/failure/culprit.cc, comm/failure/wait_judge.cc, comm/membership/board_exchange.cc, comm/stream_wait.cc.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <tutti/tutti.h>
@@ -120,6 +120,41 @@ TEST_P(TimedStops, DoNotLoseWhatCameBeforeAnAbort) {
     processes.signal(0, SIGCONT);
     processes.expect_success();
     EXPECT_EQ(shared.result[0], tuttiSuccess) << shared.text[0];
+  }
+}
+
+// All ranks but the last call on a stream, and wait for that in a call that blocks; then they are stopped until all
+// their time is over. The thread that runs the calls gets its chance before it counts as held up.
+TEST(TimedStopsOfStreams, OfAllWhoWaitForTheirStreamsIsNoCallback) {
+  constexpr int kRanks = 8;
+  Processes processes(kRanks, [](tuttiComm_t comm, int rank, Shared& shared) {
+    int value = rank;
+    tuttiStream_t stream = nullptr;
+    EXPECT_EQ(tuttiCommSetTimeout(comm, 0.5), tuttiSuccess);
+    EXPECT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
+    ++shared.step[rank];
+    tuttiResult_t result = tuttiSuccess;
+    if (rank == kRanks - 1) {
+      shared.wait_for_step(rank, 2);
+    } else if (tuttiAllReduce(&value, &value, 1, tuttiInt32, tuttiSum, comm, stream) == tuttiSuccess) {
+      result = tuttiBarrier(comm, nullptr);
+    }
+    shared.report(rank, result, tuttiGetLastError(comm));
+    EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
+    EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+  });
+  Shared& shared = processes.shared();
+  for (int rank = 0; rank < kRanks; ++rank) shared.wait_for_step(rank, 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  for (int rank = 0; rank < kRanks - 1; ++rank) stop_process(processes.pid(rank));
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  for (int rank = 0; rank < kRanks - 1; ++rank) processes.signal(rank, SIGCONT);
+  for (int rank = 0; rank < kRanks - 1; ++rank) EXPECT_EQ(processes.wait(rank), 0);
+  ++shared.step[kRanks - 1];
+  EXPECT_EQ(processes.wait(kRanks - 1), 0);
+  for (int rank = 0; rank < kRanks - 1; ++rank) {
+    EXPECT_NE(shared.result[rank], tuttiSuccess);
+    EXPECT_FALSE(contains(shared.text[rank], "a callback")) << shared.text[rank];
   }
 }
 
