@@ -47,6 +47,7 @@ test_all() {
   "$python" tests/torch/test_reconfigure.py
   "$python" tests/torch/test_ft.py || [ $? = 77 ]  # there is no torchft
   "$python" tests/torch/test_hvd.py
+  "$python" tests/torch/test_hvd_operations.py
   "$python" tests/torch/test_examples.py
   "$python" tests/torch/torch_suite.py --short
 }

@@ -3,7 +3,8 @@
 Each rank has a thread. While it has requests open it meets the other ranks' threads in rounds; without any it comes once
 a second, so that those who wait learn whom they wait for. In a round every rank tells the requests that it has got since
 the last one; as all ranks hear the same, all keep the same table and come to the same list of what is ready, without a
-coordinator. A request that was carried out before has a number, which is told instead of its description.
+coordinator. A request that was carried out before has a number, which is told instead of its description. A rank that
+has joined, because it has no more data, takes part with zeros until all have.
 """
 import collections
 import itertools
@@ -15,7 +16,9 @@ import time
 import torch
 import torch.distributed as dist
 
-FUSION_BYTES = 64 << 20
+from .execution import Execution, fusion_key, parts_of
+from .request import DuplicateName, disagreement, stand_in
+
 CYCLE_SECONDS = 0.001
 IDLE_SECONDS = 1.0
 STALL_SECONDS = 60.0
@@ -25,50 +28,16 @@ _REFUSALS = (AttributeError, TypeError, ValueError, NotImplementedError)
 _BLOCK = 1024  # bytes of a rank in the first exchange of a round; who has more takes a second one
 
 
-class DuplicateName(ValueError):
-    """A tensor was submitted under a name that is still open on this rank."""
-
-
-class Disagreement(ValueError):
-    """Ranks submitted different things under one name. Raised on all ranks; nothing was moved."""
-
-
-class Request:
-    def __init__(self, name, kind, tensor, output, **settings):
-        self.name, self.kind, self.tensor, self.output, self.settings = name, kind, tensor, output, settings
-        self.ready = None
-        if tensor.is_cuda:
-            self.ready = torch.cuda.Event()
-            self.ready.record()
-        self.done = threading.Event()
-        self.error = None
-
-    def description(self):
-        shape = list(self.tensor.shape)
-        return [self.name, self.kind, str(self.tensor.dtype), shape, self.tensor.device.type,
-                {key: str(value) for key, value in sorted(self.settings.items())}]
-
-    def wait(self):
-        self.done.wait()
-        if self.error is not None:
-            raise self.error
-        return self.output
-
-    def finish(self, error=None):
-        self.error = error
-        self.tensor = self.tensor if error is None else None
-        self.done.set()
-
-
 class Engine:
     def __init__(self, group):
-        self.group = group
-        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
-        backend = group._get_backend(torch.device("cpu"))
-        self.backend = getattr(backend, "wrapped_pg", backend)  # TORCH_DISTRIBUTED_DEBUG=DETAIL puts it into another
+        self.group, self.execution = group, Execution(group)
+        self.rank, self.size, self.backend = self.execution.rank, self.execution.size, self.execution.backend
+        self.members = dist.get_process_group_ranks(group)  # their ranks in the world
         self.changed = threading.Condition()
         self.fresh, self.open = [], {}
         self.stopping, self.error = False, None
+        self.joining, self.joined = None, {}  # this rank's request; the ranks that have joined, in order
+        self.timeline, self.unnamed = None, itertools.count()
         self.table = {}  # name -> {rank: description}, in the order in which names were first heard of
         self.since, self.warned = {}, set()
         # Alike on all ranks: description <-> number, the one that was used last at the end.
@@ -85,7 +54,12 @@ class Engine:
             if request.name in self.open:
                 raise DuplicateName(f"rank {self.rank}: '{request.name}' is submitted again before it is done")
             self.open[request.name] = request
-            self.fresh.append(request)
+            if request.kind == "join":
+                self.joining = request
+            else:
+                self.fresh.append(request)
+                if self.timeline is not None:
+                    self.timeline.wait(request.name, request.kind)
             self.changed.notify()
         return request
 
@@ -116,24 +90,44 @@ class Engine:
         with self.changed:
             self.changed.wait_for(lambda: self.open or self.stopping, timeout=IDLE_SECONDS)
             fresh, self.fresh = self.fresh, []
-            stopping = self.stopping and not self.open
+            stopping, joining = self.stopping and not self.open, self.joining is not None
         told = [self._tell(request) for request in fresh]
-        heard = self._exchange(json.dumps([stopping, told]).encode())
+        heard = self._exchange(json.dumps([stopping, joining, told]).encode())
         moved = False
-        for rank, (_, requests) in enumerate(heard):
+        for rank, (_, joins, requests) in enumerate(heard):
+            if joins:
+                self.joined.setdefault(rank)
             for told in requests:
                 moved = True
                 description = self.descriptions[told] if isinstance(told, int) else told
-                self.table.setdefault(description[0], {})[rank] = description
-                self.since.setdefault(description[0], time.monotonic())
-        ready = [name for name, ranks in self.table.items() if len(ranks) == self.size]
+                self._hear(rank, description)
+        if moved and self.timeline is not None and self.timeline.marks_rounds:
+            self.timeline.mark("rounds", "round")
+        ready = [name for name, ranks in self.table.items() if len(ranks.keys() | self.joined.keys()) == self.size]
         self._carry_out([(name, self.table.pop(name)) for name in ready])
-        if all(stopping for stopping, _ in heard):
+        if len(self.joined) == self.size:
+            self._end_join()
+        if all(stopping for stopping, _, _ in heard):
             return False
         if not moved:
             self._watch_for_stalls()
             time.sleep(CYCLE_SECONDS)
         return True
+
+    def _hear(self, rank, description):
+        name, kind = description[:2]
+        self.since.setdefault(name, time.monotonic())
+        if self.timeline is not None:
+            self.timeline.wait(name, kind)
+            self.timeline.mark(name, str(self.members[rank]))
+        self.table.setdefault(name, {})[rank] = description
+
+    def _end_join(self):
+        last = self.members[list(self.joined)[-1]]
+        self.joined.clear()
+        request, self.joining = self.joining, None
+        request.value = last
+        self._close(request.name).finish()
 
     def _tell(self, request):
         description = request.description()
@@ -165,15 +159,32 @@ class Engine:
         for name, ranks in ready:
             self.since.pop(name)
             self.warned.discard(name)
-            error = disagreement(name, ranks)
+            if self.timeline is not None:
+                self.timeline.end_wait(name)
+            first = next(iter(ranks.values()))
+            request, error = self._request_of(name, first, ranks)
             if error is not None:
-                self._close(name).finish(error)
+                if request is not None:
+                    self._close(name).finish(error)
                 continue
-            if all(ranks[rank] == ranks[0] for rank in ranks):
-                self._number(ranks[0])
-            agreed.append((self.open[name], ranks))
+            if all(description == first for description in ranks.values()):
+                self._number(first)
+            agreed.append((request, ranks))
         for kind, members in itertools.groupby(agreed, key=lambda entry: fusion_key(entry[0])):
             self._run(kind, list(members))
+
+    def _request_of(self, name, description, ranks):
+        """This rank's request of that name, or what stands in for it if the rank has joined; and the error if it cannot
+        be carried out."""
+        request = self.open.get(name)
+        error = disagreement(name, {self.members[rank]: told for rank, told in ranks.items()})
+        if error is not None or len(ranks) == self.size:
+            return request, error
+        zeros = stand_in(description)
+        if zeros is None:
+            missing = ", ".join(str(self.members[rank]) for rank in self.joined if rank not in ranks)
+            return request, ValueError(f"'{name}': rank {missing} has joined, and only sums and averages go on then")
+        return request or zeros, None
 
     def _number(self, description):
         key = json.dumps(description)
@@ -196,13 +207,16 @@ class Engine:
                 request.ready.synchronize()
         if kind[0] == "allreduce":
             for part in parts_of([request for request, _ in members]):
-                self._finish(part, lambda: self._sum(part))
+                self._finish(part, lambda: self.execution.sum(part))
         else:
             for request, ranks in members:
-                self._finish([request], lambda: getattr(self, "_" + request.kind)(request, ranks))
+                self._finish([request], lambda: getattr(self.execution, request.kind)(request, ranks))
 
     def _finish(self, requests, operation):
         error = None
+        if self.timeline is not None:
+            for request in requests:
+                self.timeline.begin(request.name, request.kind.upper())
         try:
             with torch.no_grad():
                 operation()
@@ -214,86 +228,17 @@ class Engine:
         for request in requests:
             if error is None and request.output.is_cuda:
                 torch.cuda.current_stream(request.output.device).synchronize()
-            self._close(request.name).finish(error)
-
-    def _sum(self, requests):
-        settings = requests[0].settings
-        flat = torch.cat([request.tensor.reshape(-1) for request in requests])
-        if settings["prescale"] != 1.0:
-            flat *= settings["prescale"]
-        operation = getattr(dist.ReduceOp, settings["op"])
-        if settings["wire"] is None:
-            dist.all_reduce(flat, op=operation, group=self.group)
-        else:
-            self.backend.allreduce_wire(flat, operation, settings["wire"])
-        if settings["postscale"] != 1.0:
-            flat *= settings["postscale"]
-        pieces = flat.split([request.tensor.numel() for request in requests])
-        for request, piece in zip(requests, pieces):
-            request.output.copy_(piece.view(request.output.shape))
-
-    def _broadcast(self, request, _):
-        source = dist.get_global_rank(self.group, request.settings["root"])
-        if self.rank == request.settings["root"] and request.output is not request.tensor:
-            request.output.copy_(request.tensor)
-        dist.broadcast(request.output, source, group=self.group)
-
-    def _allgather(self, request, ranks):
-        shapes = [ranks[rank][3] for rank in range(self.size)]
-        pieces = [request.tensor.new_empty(shape) for shape in shapes]
-        dist.all_gather(pieces, request.tensor.contiguous(), group=self.group)
-        request.output = torch.cat(pieces)
+            if self.timeline is not None:
+                self.timeline.end(request.name)
+            if request.name in self.open:  # what stands in for a request of a rank that has joined is not
+                self._close(request.name)
+            request.finish(error)
 
     def _watch_for_stalls(self):
         for name, since in self.since.items():
             if name in self.warned or time.monotonic() - since < STALL_SECONDS or self.rank != 0:
                 continue
             self.warned.add(name)
-            missing = ", ".join(str(rank) for rank in range(self.size) if rank not in self.table[name])
+            missing = ", ".join(str(self.members[rank]) for rank in range(self.size)
+                                if rank not in self.table[name] and rank not in self.joined)
             print(f"tutti hvd: '{name}' waits for rank {missing} for {STALL_SECONDS:.0f} s", file=sys.stderr)
-
-
-def fusion_key(request):
-    """Requests of one key, next to each other, are summed together."""
-    if request.kind != "allreduce":
-        return (request.kind, request.name)
-    return (request.kind, request.tensor.dtype, request.tensor.device) + tuple(sorted(
-        (key, str(value)) for key, value in request.settings.items()))
-
-
-def parts_of(requests):
-    """Runs of requests of at most FUSION_BYTES together."""
-    part, size = [], 0
-    for request in requests:
-        nbytes = request.tensor.numel() * request.tensor.element_size()
-        if part and size + nbytes > FUSION_BYTES:
-            yield part
-            part, size = [], 0
-        part.append(request)
-        size += nbytes
-    yield part
-
-
-_FIELDS = ("name", "operation", "type", "shape", "device", "settings")
-
-
-def disagreement(name, ranks):
-    """The error of ranks that submitted different things as `name`; the culprits are those who differ from most."""
-    def essence(description):
-        description = list(description)
-        if description[1] == "allgather":
-            description[3] = description[3][1:]  # the first dimension may differ
-        return json.dumps(description)
-
-    kinds = {}
-    for rank in sorted(ranks):
-        kinds.setdefault(essence(ranks[rank]), []).append(rank)
-    if len(kinds) == 1:
-        return None
-    usual = max(kinds.values(), key=len)
-    culprits = [rank for rank in sorted(ranks) if rank not in usual]
-    mine, theirs = ranks[culprits[0]], ranks[usual[0]]
-    field = next(i for i in range(len(_FIELDS)) if mine[i] != theirs[i])
-    return Disagreement(
-        f"'{name}': rank {', '.join(map(str, culprits))} submitted {_FIELDS[field]} {mine[field]} where rank "
-        f"{', '.join(map(str, usual))} submitted {_FIELDS[field]} {theirs[field]}")

@@ -6,14 +6,20 @@ import weakref
 import torch
 
 from .compression import Compression
-from .operations import Average, allreduce_async_
+from .operations import Average, Sum, allreduce_async_, sparse_allreduce_async
+from .world import engine, global_process_set
 
 
 class _Distributed:
     """Mixed in front of the optimizer's class. A gradient is submitted when the backward pass has made it."""
 
-    def _prepare(self, named_parameters, compression, passes, op):
-        self._compression, self._passes, self._op = compression, passes, op
+    def _prepare(self, named_parameters, compression, passes, op, predivide, sparse_as_dense, process_set):
+        self._compression, self._passes, self._op, self._predivide = compression, passes, op, predivide
+        self._sparse_as_dense, self._process_set = sparse_as_dense, process_set
+        if predivide != 1.0 and op != Average:
+            raise ValueError("gradient_predivide_factor is for op=hvd.Average")
+        if passes < 1:
+            raise ValueError(f"backward_passes_per_step is {passes}")
         named = list(named_parameters) if named_parameters is not None else [
             (f"parameter.{i}.{j}", parameter)
             for i, group in enumerate(self.param_groups) for j, parameter in enumerate(group["params"])]
@@ -25,6 +31,7 @@ class _Distributed:
         if unnamed:
             raise ValueError(f"named_parameters lacks {unnamed} of the optimizer's parameters")
         self._handles, self._left, self._skip = {}, {}, False
+        self._sparse = set()  # whose gradients have been sparse
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.requires_grad:
@@ -40,10 +47,23 @@ class _Distributed:
 
     def _submit(self, parameter):
         if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
+            parameter.grad = torch.zeros_like(
+                parameter, layout=torch.sparse_coo if parameter in self._sparse else torch.strided)
+        name = f"gradient.{self._names[parameter]}"
+        if parameter.grad.is_sparse and self._sparse_as_dense:
+            parameter.grad = parameter.grad.to_dense()
+        if parameter.grad.is_sparse:
+            self._sparse.add(parameter)
+            gradient = parameter.grad if self._passes == 1 else parameter.grad / self._passes
+            self._handles[parameter] = sparse_allreduce_async(gradient, name, self._op, self._process_set)
+            return
+        op, before, after = self._op, 1.0 / self._passes, 1.0
+        if self._predivide != 1.0:
+            op, before = Sum, before / self._predivide
+            after = self._predivide / engine(self._process_set).size
         self._handles[parameter] = allreduce_async_(
-            parameter.grad, name=f"gradient.{self._names[parameter]}", op=self._op,
-            prescale_factor=1.0 / self._passes, compression=self._compression)
+            parameter.grad, name=name, op=op, prescale_factor=before, postscale_factor=after,
+            process_set=self._process_set, compression=self._compression)
 
     def synchronize(self):
         """Waits for all gradients. step() calls it; call it yourself to clip them, and step in skip_synchronize(). Raises
@@ -53,9 +73,11 @@ class _Distributed:
             for parameter in self._left:
                 if parameter not in self._handles:  # not reached by this rank's backward pass; others wait for it
                     self._submit(parameter)
-            for handle in self._handles.values():
+            for parameter, handle in self._handles.items():
                 try:
-                    handle.wait()
+                    value = handle.wait()
+                    if value.is_sparse:
+                        parameter.grad = value
                 except Exception as error:
                     errors.append(error)
         finally:
@@ -85,11 +107,15 @@ class _Distributed:
 
 
 def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none, backward_passes_per_step=1,
-                         op=Average):
-    """The optimizer, made to average gradients over all ranks. Its class is a subclass of what it was."""
+                         op=Average, gradient_predivide_factor=1.0, sparse_as_dense=False,
+                         process_set=global_process_set):
+    """The optimizer, made to average gradients over all ranks, or those of the process set. Its class is a subclass of
+    what it was. An average is a sum of gradients over gradient_predivide_factor, times it, over the number of ranks.
+    Sparse gradients are gathered and stay sparse, unless sparse_as_dense."""
     kind = type(optimizer)
     optimizer.__class__ = type(kind.__name__, (_Distributed, kind), {})
-    optimizer._prepare(named_parameters, compression, backward_passes_per_step, op)
+    optimizer._prepare(named_parameters, compression, backward_passes_per_step, op, gradient_predivide_factor,
+                       sparse_as_dense, process_set)
     if "step" in vars(optimizer):
         optimizer.step = _synchronized(optimizer, optimizer.step)
     return optimizer

@@ -9,20 +9,25 @@ import tutti_torch  # noqa: F401  registers the backend
 
 from ..launcher import launched_as
 from .engine import Engine
+from .process_set import ProcessSet
+from .timeline import Timeline
 
 GOODBYE_SECONDS = 10
 
-_engine = None
-_group = None
+global_process_set = ProcessSet([0])  # all ranks, after init()
+
 _made_world = False
 _hosts = []
+_sets = {}  # by id, without that of all ranks
+_next_id = 1
 
 
-def init():
+def init(process_sets=()):
     """Joins torch.distributed's world if it is there, else the one that torchrun, mpirun or srun describe; alone without
-    any. torchrun says where the ranks meet; with mpirun or srun set MASTER_ADDR and MASTER_PORT, alike on all ranks."""
-    global _engine, _group, _made_world, _hosts
-    if _engine is not None:
+    any. torchrun says where the ranks meet; with mpirun or srun set MASTER_ADDR and MASTER_PORT, alike on all ranks. Adds
+    the process sets. HOROVOD_TIMELINE names a file for start_timeline()."""
+    global _made_world, _hosts
+    if is_initialized():
         return
     if not dist.is_initialized():
         rank, size = launched_as()
@@ -31,41 +36,124 @@ def init():
         else:
             dist.init_process_group("tutti", rank=rank, world_size=size)
         _made_world = True
-    _group = dist.new_group(backend="tutti")
+    group = dist.new_group(backend="tutti")
     _hosts = [None] * dist.get_world_size()
-    dist.all_gather_object(_hosts, os.environ.get("TUTTI_HOSTID", socket.gethostname()), group=_group)
-    _engine = Engine(_group)
+    dist.all_gather_object(_hosts, os.environ.get("TUTTI_HOSTID", socket.gethostname()), group=group)
+    everybody = global_process_set
+    everybody.ranks, everybody.process_set_id = list(range(dist.get_world_size())), 0
+    everybody.group, everybody.engine = group, Engine(group)
+    for one in process_sets:
+        add_process_set(one)
+    if os.environ.get("HOROVOD_TIMELINE"):
+        start_timeline(os.environ["HOROVOD_TIMELINE"])
 
 
 def shutdown():
     """Waits for the other ranks to shut down as well, at most 10 s; whoever is left then gets errors from its next calls."""
-    global _engine, _group, _made_world
-    if _engine is None:
+    global _made_world
+    if not is_initialized():
         return
-    _engine.stop(GOODBYE_SECONDS)
-    made_world, group = _made_world, _group
-    _engine, _group, _made_world = None, None, False
+    for one in list(_sets.values()):
+        _close(one)
+    made_world, group, engine = _made_world, global_process_set.group, global_process_set.engine
+    engine.stop(GOODBYE_SECONDS)
+    if engine.timeline is not None:
+        engine.timeline.close()
+    _forget(global_process_set)
+    _made_world = False
     if not dist.is_initialized():
         return
     if made_world:
         return dist.destroy_process_group()
+    _leave(group)
+
+
+atexit.register(shutdown)
+
+
+def add_process_set(process_set):
+    """Called by all ranks, with the same ranks, also by those that do not belong to it. Takes a ProcessSet or a list of
+    ranks; returns the ProcessSet."""
+    global _next_id
+    engine()
+    if not isinstance(process_set, ProcessSet):
+        process_set = ProcessSet(process_set)
+    told = [None] * size()
+    dist.all_gather_object(told, process_set.ranks, group=global_process_set.group)
+    odd = next((rank for rank in range(size()) if told[rank] != told[0]), None)
+    if odd is not None:
+        raise ValueError(f"rank 0 adds a process set of the ranks {told[0]}, rank {odd} one of {told[odd]}")
+    if process_set.process_set_id is not None:
+        raise ValueError(f"{process_set} was added before")
+    if process_set.ranks[-1] >= size():
+        raise ValueError(f"{process_set} has a rank that is none of {size()}")
+    if any(one.ranks == process_set.ranks for one in [global_process_set, *_sets.values()]):
+        raise ValueError(f"there is a process set of the ranks {process_set.ranks}")
+    group = dist.new_group(process_set.ranks, backend="tutti")
+    process_set.process_set_id = _next_id
+    if process_set.included():
+        process_set.group, process_set.engine = group, Engine(group)
+    _sets[_next_id] = process_set
+    _next_id += 1
+    return process_set
+
+
+def remove_process_set(process_set):
+    """Called by all ranks, when they have nothing under way on it. Returns whether it was there; the set of all ranks
+    stays."""
+    engine()
+    if _sets.get(process_set.process_set_id) is not process_set:
+        return False
+    _close(process_set)
+    return True
+
+
+def _close(process_set):
+    del _sets[process_set.process_set_id]
+    group, engine_there = process_set.group, process_set.engine
+    _forget(process_set)
+    if engine_there is None:
+        return
+    engine_there.stop(GOODBYE_SECONDS)
+    if dist.is_initialized():
+        _leave(group)
+
+
+def _forget(process_set):
+    process_set.process_set_id, process_set.group, process_set.engine = None, None, None
+
+
+def _leave(group):
     try:
         dist.destroy_process_group(group)
     except ValueError:  # the program has left that world itself
         pass
 
 
-atexit.register(shutdown)
-
-
-def engine():
-    if _engine is None:
+def engine(process_set=None):
+    process_set = global_process_set if process_set is None else process_set
+    if not is_initialized():
         raise RuntimeError("hvd.init() has not been called")
-    return _engine
+    process_set.rank()
+    return process_set.engine
+
+
+def start_timeline(path, mark_cycles=False):
+    """Rank 0 writes to the file from now on when which tensor of all ranks waited for whom and was moved; with
+    mark_cycles also each round in which ranks told something. Called by all ranks."""
+    stop_timeline()
+    if rank() == 0:
+        engine().timeline = Timeline(path, mark_cycles)
+
+
+def stop_timeline():
+    timeline, engine().timeline = engine().timeline, None
+    if timeline is not None:
+        timeline.close()
 
 
 def is_initialized():
-    return _engine is not None
+    return global_process_set.engine is not None
 
 
 def rank():
@@ -92,3 +180,8 @@ def cross_rank():
 
 def cross_size():
     return len(set(_hosts))
+
+
+def is_homogeneous():
+    """Whether all hosts have as many ranks."""
+    return len({_hosts.count(host) for host in _hosts}) == 1

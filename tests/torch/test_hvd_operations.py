@@ -1,0 +1,229 @@
+"""tutti_torch.hvd: alltoall, reducescatter, groups, join, process sets, sparse gradients, the timeline."""
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+import torch
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import ranks  # noqa: E402
+from test_hvd import start  # noqa: E402
+
+
+def expect_error(kind, call, *words):
+    try:
+        call()
+    except kind as error:
+        for word in words:
+            assert word in str(error), (word, str(error))
+    else:
+        raise AssertionError(f"no {kind.__name__}")
+
+
+def alltoall(rank, n):
+    hvd = start()
+    even = hvd.alltoall(torch.arange(2.0 * n).view(2 * n, 1) + 100 * rank)
+    assert torch.equal(even, torch.tensor([[100.0 * r + 2 * rank + i] for r in range(n) for i in range(2)])), even
+    splits = [(rank + to) % 3 for to in range(n)]
+    rows = [rank * 10 + to for to in range(n) for _ in range(splits[to])]
+    have, received = hvd.alltoall(torch.tensor(rows, dtype=torch.int64), splits=torch.tensor(splits), name="uneven")
+    assert received.tolist() == [(r + rank) % 3 for r in range(n)]
+    assert have.tolist() == [r * 10 + rank for r in range(n) for _ in range((r + rank) % 3)]
+    nothing, received = hvd.alltoall(torch.zeros(0, 4), splits=[0] * n, name="nothing")
+    assert nothing.shape == (0, 4) and received.tolist() == [0] * n
+    expect_error(ValueError, lambda: hvd.alltoall(torch.zeros(n + 1)), "give splits")
+    expect_error(ValueError, lambda: hvd.alltoall(torch.zeros(3), splits=[1] * (n + 1)), "splits")
+    expect_error(ValueError, lambda: hvd.alltoall(torch.tensor(1.0)), "dimensions")
+    expect_error(hvd.Disagreement, lambda: hvd.alltoall(torch.zeros(n, 2 if rank == 1 else 3), name="odd"), "rank 1")
+    hvd.shutdown()
+
+
+def reducescatter(rank, n):
+    hvd = start()
+    for rows in (2 * n, 2 * n + 1, n - 1, 0):
+        mine = torch.arange(rows * 3.0).view(rows, 3) * (rank + 1)
+        have = hvd.reducescatter(mine, op=hvd.Sum)
+        counts = [rows // n + (r < rows % n) for r in range(n)]
+        first = sum(counts[:rank])
+        want = torch.arange(rows * 3.0).view(rows, 3)[first:first + counts[rank]] * (n * (n + 1) // 2)
+        assert torch.equal(have, want), (rows, have)
+    mean = hvd.reducescatter(torch.full((n,), float(rank)), prescale_factor=2.0, postscale_factor=3.0)
+    assert torch.equal(mean, torch.full((1,), 3.0 * (n - 1))), mean
+    most = hvd.reducescatter(torch.full((n,), rank, dtype=torch.int32), op=hvd.Max)
+    assert most.tolist() == [n - 1]
+    half = hvd.reducescatter(torch.full((n,), 1 + 2.0 ** -14), op=hvd.Sum, compression=hvd.Compression.fp16)
+    assert half.dtype == torch.float32 and half.tolist() == [float(n)]
+    many = hvd.grouped_reducescatter([torch.ones(n), torch.ones(2 * n, 2)], name="group", op=hvd.Sum)
+    assert [tuple(piece.shape) for piece in many] == [(1,), (2, 2)] and all((piece == n).all() for piece in many)
+    handle = hvd.grouped_allgather_async([torch.full((1,), rank), torch.full((2, 2), rank)], name="gathers")
+    assert [tuple(piece.shape) for piece in hvd.synchronize(handle)] == [(n,), (2 * n, 2)] and hvd.poll(handle)
+    tensors = [torch.ones(3), torch.ones(4, dtype=torch.float64)]
+    hvd.grouped_allreduce_(tensors, name="in place", op=hvd.Sum)
+    assert all((tensor == n).all() for tensor in tensors)
+    expect_error(ValueError, lambda: hvd.reducescatter(torch.tensor(1.0)), "dimensions")
+    hvd.shutdown()
+
+
+def join(rank, n):
+    """Ranks have 2 + rank batches. Whoever has no more takes part with zeros."""
+    hvd = start()
+    for epoch in range(2):
+        for batch in range(2 + rank):
+            there = [r for r in range(n) if 2 + r > batch]
+            names = ["a", "b"] if (rank + batch) % 2 else ["b", "a"]
+            handles = {name: hvd.allreduce_async(torch.full((3,), rank + 1.0), name=name, op=hvd.Sum) for name in names}
+            mean = hvd.allreduce(torch.full((2,), float(n * (rank + 1))), name="mean")
+            total = float(sum(r + 1 for r in there))
+            assert all(torch.equal(handle.wait(), torch.full((3,), total)) for handle in handles.values()), batch
+            assert torch.equal(mean, torch.full((2,), total)), mean
+        if rank == n - 1:
+            expect_error(ValueError, lambda: hvd.allgather(torch.ones(2), name="all"), "has joined", "allgather.all")
+            expect_error(ValueError, lambda: hvd.allreduce(torch.ones(2), name="most", op=hvd.Max), "has joined")
+        assert hvd.join() == n - 1
+    assert torch.equal(hvd.allgather(torch.full((1,), rank)), torch.arange(n))
+    hvd.shutdown()
+
+
+def process_sets(rank, n):
+    import torch.distributed as dist
+
+    import tutti_torch.hvd as hvd
+
+    low = hvd.ProcessSet([0, 1])
+    expect_error(ValueError, low.size, "was not added")
+    hvd.init(process_sets=[low, [n - 1, 1]])
+    assert hvd.global_process_set.size() == n and hvd.global_process_set.process_set_id == 0
+    assert (low.size(), low.included(), low.process_set_id) == (2, rank < 2, 1)
+    if rank < 2:
+        assert low.rank() == rank
+        assert torch.equal(hvd.allreduce(torch.ones(3), op=hvd.Sum, process_set=low), torch.full((3,), 2.0))
+        assert hvd.broadcast_object({"rank": rank}, root_rank=1, process_set=low) == {"rank": 1}
+        expect_error(ValueError, lambda: hvd.broadcast(torch.ones(1), n - 1, process_set=low), "root_rank")
+        expect_error(hvd.Disagreement, lambda: hvd.allreduce(torch.ones(2 + rank), name="x", process_set=low), "rank 1")
+    else:
+        expect_error(ValueError, lambda: hvd.allreduce(torch.ones(3), process_set=low), f"rank {rank} is not in")
+    high = hvd.add_process_set([n - 1, n - 2])
+    expect_error(ValueError, lambda: hvd.add_process_set([n - 2, n - 1]), "there is a process set")
+    expect_error(ValueError, lambda: hvd.add_process_set([0, n]), "none of")
+    expect_error(ValueError, lambda: hvd.add_process_set([0, 2] if rank == 0 else [0, 3]), "rank 1")
+    if high.included():
+        have = hvd.allgather(torch.full((1,), rank), process_set=high)
+        assert have.tolist() == [n - 2, n - 1]
+        values = hvd.broadcast(torch.full((2,), float(rank)), n - 1, process_set=high)
+        assert values.tolist() == [n - 1.0] * 2
+        parameter = torch.nn.Parameter(torch.zeros(2))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), process_set=high)
+        (parameter * rank).sum().backward()
+        optimizer.step()
+        assert parameter.tolist() == [-(2 * n - 3) / 2] * 2
+    assert torch.equal(hvd.allreduce(torch.ones(1), op=hvd.Sum), torch.full((1,), float(n)))  # unnamed, on all
+    assert hvd.remove_process_set(high) and not hvd.remove_process_set(high)
+    assert not hvd.remove_process_set(hvd.global_process_set)
+    expect_error(ValueError, lambda: hvd.allreduce(torch.ones(1), process_set=high), "was not added")
+    assert dist.is_initialized()
+    hvd.shutdown()
+    hvd.init()
+    hvd.barrier()
+    hvd.shutdown()
+
+
+def sparse(rank, n):
+    hvd = start()
+    indices = torch.tensor([[rank, n, rank], [0, 1, 0]])
+    mine = torch.sparse_coo_tensor(indices, torch.tensor([1.0, 2.0, 3.0]), (n + 1, 2))
+    want = torch.zeros(n + 1, 2)
+    want[:n, 0], want[n, 1] = 4, 2 * n
+    total = hvd.synchronize(hvd.sparse_allreduce_async(mine, name="sum", op=hvd.Sum))
+    assert total.is_sparse and torch.equal(total.to_dense(), want)
+    assert torch.equal(hvd.sparse_allreduce_async(mine, name="mean").wait().to_dense(), want / n)
+    few = hvd.sparse_allreduce_async(torch.sparse_coo_tensor(size=(n + 1, 2)) if rank else mine, name="few").wait()
+    assert few._nnz() == 2 and few.to_dense()[0, 0] == 4 / n
+    expect_error(ValueError, lambda: hvd.sparse_allreduce_async(torch.ones(2)), "layout")
+    expect_error(hvd.Disagreement, lambda: hvd.synchronize(
+        hvd.sparse_allreduce_async(mine, name="odd") if rank else hvd.allreduce_async(mine.to_dense(), name="odd")), "rank 0")
+    for sparse_as_dense in (False, True):
+        torch.manual_seed(1)
+        table, dense = torch.nn.Embedding(10, 3, sparse=True), torch.nn.Linear(3, 1)
+        named = [("table", table.weight), *dense.named_parameters()]
+        before = table.weight.detach().clone()
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter for _, parameter in named], lr=1.0), named,
+                                             backward_passes_per_step=2, sparse_as_dense=sparse_as_dense)
+        for word in (rank, 9):
+            dense(table(torch.tensor([word]))).sum().backward()
+        optimizer.step()
+        assert table.weight.grad.is_sparse != sparse_as_dense
+        weight = before - table.weight.detach()
+        torch.testing.assert_close(weight[9], n * weight[0])  # the second word of all ranks
+        torch.testing.assert_close(weight[0], weight[n - 1])
+        assert weight[0].abs().sum() > 0 and not weight[n:9].any()
+    hvd.shutdown()
+
+
+def predivide(rank, n):
+    hvd = start()
+    parameter = torch.nn.Parameter(torch.zeros(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), gradient_predivide_factor=2.0)
+    (parameter * (rank + 1)).sum().backward()
+    optimizer.step()
+    torch.testing.assert_close(parameter.detach(), torch.full((3,), -(n + 1) / 2))
+    expect_error(ValueError, lambda: hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), op=hvd.Sum,
+                                                              gradient_predivide_factor=2.0), "Average")
+    hvd.shutdown()
+
+
+def timeline(rank, n, folder):
+    import time
+
+    hvd = start()
+    path = os.path.join(folder, "timeline.json")
+    hvd.start_timeline(path, mark_cycles=True)
+    hvd.barrier()
+    if rank == 1:
+        time.sleep(0.1)
+    hvd.allreduce(torch.ones(3), name="late", op=hvd.Sum)
+    hvd.barrier()
+    hvd.stop_timeline()
+    hvd.allreduce(torch.ones(3), name="unseen", op=hvd.Sum)
+    hvd.shutdown()
+    if rank != 0:
+        return
+    with open(path) as file:
+        events = json.load(file)
+    rows = {event["args"]["name"]: event["tid"] for event in events if event["ph"] == "M"
+            and "tid" in event}
+    assert "allreduce.unseen" not in rows and "rounds" in rows
+    late = [event for event in events if event.get("tid") == rows["allreduce.late"] and event["ph"] != "M"]
+    assert [event["ph"] for event in late if event["ph"] in "BE"] == ["B", "E", "B", "E"], late
+    assert {event["name"] for event in late if event["ph"] == "i"} == {str(r) for r in range(n)}
+    waited = [event["ts"] for event in late if event["ph"] in "BE"]
+    assert waited[1] - waited[0] > 50_000 and late[0]["name"] == "NEGOTIATE_ALLREDUCE", late
+
+
+class HvdOperations(unittest.TestCase):
+    def test_alltoall(self):
+        ranks.run(alltoall, 3)
+
+    def test_reducescatter(self):
+        ranks.run(reducescatter, 3)
+
+    def test_join(self):
+        ranks.run(join, 3)
+
+    def test_process_sets(self):
+        ranks.run(process_sets, 4)
+
+    def test_sparse(self):
+        ranks.run(sparse, 3)
+
+    def test_predivide(self):
+        ranks.run(predivide, 3)
+
+    def test_timeline(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ranks.run(timeline, 3, folder)
+
+
+if __name__ == "__main__":
+    unittest.main()
