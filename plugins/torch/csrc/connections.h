@@ -31,6 +31,7 @@ struct Connections {
   const std::shared_ptr<Lane> sends;
   const std::string token;      // of these alone, in all of the Store's life
   std::uint64_t monitored = 0;  // monitored barriers so far
+  std::int64_t windows = 0;     // windows made so far
 
  private:
   void leave(const std::string& reason);

@@ -8,9 +8,9 @@ namespace {
 
 constexpr int kLetterTag = 0;
 constexpr int kDataTag = 1;
-constexpr std::size_t kInside = 232;
+constexpr std::size_t kInside = 224;
 
-enum class Kind : std::int32_t { kMessage = 1, kClose = 2 };
+enum class Kind : std::int32_t { kMessage = 1, kClose = 2, kPut = 3 };
 
 std::exception_ptr error_of(const std::string& text) {
   return std::make_exception_ptr(
@@ -32,9 +32,10 @@ void finish(const WorkPointer& work) {
 
 struct PostOffice::Letter {
   std::uint64_t bytes;
-  std::int32_t tag;
+  Tag tag;  // of a put: the window
+  std::uint64_t offset;
   Kind kind;
-  std::int64_t reserved;
+  std::int32_t reserved;
   char data[kInside];
 };
 
@@ -53,21 +54,48 @@ void PostOffice::start() {
   }).detach();
 }
 
-void PostOffice::send(const void* data, std::size_t bytes, int peer, int tag, std::chrono::milliseconds timeout) {
+void PostOffice::send(const void* data, std::size_t bytes, int peer, Tag tag, std::chrono::milliseconds timeout) {
+  Letter letter{bytes, tag, 0, Kind::kMessage, 0, {}};
+  post(letter, data, peer, "send", timeout);
+}
+
+void PostOffice::put(const void* data, std::size_t bytes, int peer, Tag window, std::size_t offset,
+                     std::chrono::milliseconds timeout) {
+  Letter letter{bytes, window, offset, Kind::kPut, 0, {}};
+  post(letter, data, peer, "put", timeout);
+}
+
+void PostOffice::post(Letter& letter, const void* data, int peer, const char* operation,
+                      std::chrono::milliseconds timeout) {
   start();
   sender_->set_timeout(timeout);
-  Letter letter{bytes, tag, Kind::kMessage, 0, {}};
-  const bool inside = bytes <= kInside;
-  if (inside && bytes > 0) std::memcpy(letter.data, data, bytes);
-  sender_->run("send", [&](tuttiComm_t comm) {
+  const bool inside = letter.bytes <= kInside;
+  if (inside && letter.bytes > 0) std::memcpy(letter.data, data, letter.bytes);
+  sender_->run(operation, [&](tuttiComm_t comm) {
     return tuttiSendTag(&letter, sizeof letter, tuttiUint8, peer, kLetterTag, comm, nullptr);
   });
   if (inside) return;
-  sender_->run("send",
-               [&](tuttiComm_t comm) { return tuttiSendTag(data, bytes, tuttiUint8, peer, kDataTag, comm, nullptr); });
+  sender_->run(operation, [&](tuttiComm_t comm) {
+    return tuttiSendTag(data, letter.bytes, tuttiUint8, peer, kDataTag, comm, nullptr);
+  });
 }
 
-void PostOffice::receive(const WorkPointer& work, void* data, std::size_t bytes, int peer_or_any, int tag) {
+void PostOffice::open_window(Tag window, OpenMemory memory) {
+  start();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  windows_[window] = std::move(memory);
+}
+
+void PostOffice::close_window(Tag window) {
+  OpenMemory closed;  // freed without the lock
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = windows_.find(window);
+  if (found == windows_.end()) return;
+  closed = std::move(found->second);
+  windows_.erase(found);
+}
+
+void PostOffice::receive(const WorkPointer& work, void* data, std::size_t bytes, int peer_or_any, Tag tag) {
   start();
   Open open{work, data, bytes, peer_or_any, tag};
   std::unique_lock<std::mutex> lock(mutex_);
@@ -96,7 +124,7 @@ void PostOffice::hand_over(const Open& open, int source, std::size_t bytes, cons
   finish(open.work);
 }
 
-bool PostOffice::find_open(int source, int tag, Open* open) {
+bool PostOffice::find_open(int source, Tag tag, Open* open) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto candidate = open_.begin(); candidate != open_.end(); ++candidate) {
     if (candidate->tag != tag || (candidate->peer != kAnySource && candidate->peer != source)) continue;
@@ -111,6 +139,26 @@ void PostOffice::fetch(void* data, std::size_t bytes, int source) {
   receiver_->run("recv", [&](tuttiComm_t comm) {
     return tuttiRecvTag(data, bytes, tuttiUint8, size_ + source, kDataTag, nullptr, comm, nullptr);
   });
+}
+
+// The memory stays open while the data arrives, because close_window() comes after the fences of all ranks.
+void PostOffice::take_put(const Letter& letter, int source) {
+  OpenMemory memory;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = windows_.find(letter.tag);
+    if (found != windows_.end()) memory = found->second;
+  }
+  if (letter.offset > memory.bytes || letter.bytes > memory.bytes - letter.offset) {
+    std::rethrow_exception(
+        error_of(c10::str("put: rank ", source, " put ", letter.bytes, " bytes at byte ", letter.offset,
+                          " of a window of rank ", rank_, " that has ", memory.bytes)));
+  }
+  if (letter.bytes == 0) return;
+  if (letter.bytes <= kInside)
+    std::memcpy(memory.data + letter.offset, letter.data, letter.bytes);
+  else
+    fetch(memory.data + letter.offset, letter.bytes, source);
 }
 
 void PostOffice::take(const Letter& letter, int source) {
@@ -156,7 +204,10 @@ void PostOffice::serve() {
         return tuttiRecvTag(&letter, sizeof letter, tuttiUint8, TUTTI_ANY_SOURCE, kLetterTag, &source, comm, nullptr);
       });
       if (letter.kind == Kind::kClose) return receiver_->leave();
-      take(letter, source - size_);
+      if (letter.kind == Kind::kPut)
+        take_put(letter, source - size_);
+      else
+        take(letter, source - size_);
     }
   } catch (...) {
     hooks_->run_for_failure(*sender_);
@@ -166,10 +217,12 @@ void PostOffice::serve() {
 
 void PostOffice::fail(const std::exception_ptr& error) {
   std::deque<Open> open;
+  std::map<Tag, OpenMemory> windows;  // freed without the lock
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!error_) error_ = error;
     open.swap(open_);
+    windows.swap(windows_);
   }
   for (const Open& receive : open) receive.work->complete(error);
 }
@@ -218,7 +271,7 @@ void PostOffice::close(const std::string& reason, const std::shared_ptr<Lane>& s
 
 // The thread waits for letters: one from this process's own sender ends it.
 void PostOffice::dismiss() {
-  const Letter letter{0, 0, Kind::kClose, 0, {}};
+  const Letter letter{0, 0, 0, Kind::kClose, 0, {}};
   try {
     sender_->run("close", [&](tuttiComm_t comm) {
       return tuttiSendTag(&letter, sizeof letter, tuttiUint8, rank_, kLetterTag, comm, nullptr);

@@ -5,11 +5,12 @@
 // sends. One thread takes whatever arrives: into the buffer of the receive that fits, else into memory, until its
 // receive comes. Since it always takes, a send waits for the link only, and no order of sends, receives and collectives
 // can block itself. A message is a letter of fixed size with the data, if it is short, inside; longer data follows with
-// another tag.
+// another tag. A put goes the same way, into the memory of a window instead of a receive.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
 
 #include "abort_hooks.h"
@@ -19,6 +20,16 @@
 namespace tutti_torch {
 
 constexpr int kAnySource = -1;
+
+/// What a receive asks for: torch's tags are numbers of 32 bits; windows have tags beyond them.
+using Tag = std::int64_t;
+
+/// Memory that other ranks put into. The owner keeps it in place.
+struct OpenMemory {
+  char* data = nullptr;
+  std::size_t bytes = 0;
+  std::shared_ptr<void> owner;  // of the memory; may be null
+};
 
 class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffice> {
  public:
@@ -30,9 +41,16 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
   /// From here on messages are taken. Later calls do nothing.
   void start();
   /// To be run in the order of the sends: the body of a work on a lane.
-  void send(const void* data, std::size_t bytes, int peer, int tag, std::chrono::milliseconds timeout);
+  void send(const void* data, std::size_t bytes, int peer, Tag tag, std::chrono::milliseconds timeout);
   /// Completes `work` when the message is in `data`; the memory stays valid until then.
-  void receive(const WorkPointer& work, void* data, std::size_t bytes, int peer_or_any, int tag);
+  void receive(const WorkPointer& work, void* data, std::size_t bytes, int peer_or_any, Tag tag);
+  /// Like send(), into the peer's window of that number. What is sent to the peer later comes after it.
+  void put(const void* data, std::size_t bytes, int peer, Tag window, std::size_t offset,
+           std::chrono::milliseconds timeout);
+  /// From here on others may put into this rank's window of that number.
+  void open_window(Tag window, OpenMemory memory);
+  /// Later puts into it are errors that end the group.
+  void close_window(Tag window);
 
   void help(TuttiWork& work) override;
   void give_up(TuttiWork& work) override;
@@ -48,20 +66,22 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
     void* data;
     std::size_t bytes;
     int peer;
-    int tag;
+    Tag tag;
   };
   struct Early {
     int source;
-    int tag;
+    Tag tag;
     std::vector<char> data;
   };
 
   void serve();
   void dismiss();
+  void post(Letter& letter, const void* data, int peer, const char* operation, std::chrono::milliseconds timeout);
   void take(const Letter& letter, int source);
+  void take_put(const Letter& letter, int source);
   void hand_over(const Open& open, int source, std::size_t bytes, const void* data);
   void fetch(void* data, std::size_t bytes, int source);
-  bool find_open(int source, int tag, Open* open);
+  bool find_open(int source, Tag tag, Open* open);
   void fail(const std::exception_ptr& error);
 
   std::shared_ptr<Endpoint> receiver_;
@@ -72,6 +92,7 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
   std::mutex mutex_;
   std::deque<Open> open_;
   std::deque<Early> early_;
+  std::map<Tag, OpenMemory> windows_;
   std::exception_ptr error_;
   bool serving_ = false;
   bool closed_ = false;

@@ -108,6 +108,12 @@ class ProcessGroupTutti : public c10d::Backend {
                                           const c10::intrusive_ptr<c10d::Backend::Options>& options, const int& rank,
                                           const int& size) override;
 #endif
+#ifdef C10D_BACKEND_HAS_WINDOW
+  bool supportsWindow() const override { return true; }
+  /// By all ranks, which make their windows in one order. With a tensor it is registered, which blocks until all have
+  /// come.
+  c10::intrusive_ptr<c10d::Window> new_window(const std::optional<at::Tensor>& tensor) override;
+#endif
   /// Ends what is under way with an error; the peers' calls end with an error too. From any thread.
   void abort();
   /// Carries out what is queued, then says goodbye without waiting for the peers to do so.
@@ -119,6 +125,7 @@ class ProcessGroupTutti : public c10d::Backend {
   std::string info(const std::string& key);
 
  private:
+  friend class TuttiWindow;
   using Call = std::function<void(Endpoint&, std::vector<Operand>&)>;
   struct Launch {
     c10d::OpType type;

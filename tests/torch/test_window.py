@@ -1,0 +1,151 @@
+"""One-sided windows of torch 2.15: puts, signals, bounds, the order of both, ends."""
+import datetime
+import os
+import sys
+import tempfile
+import unittest
+
+import torch
+import torch.distributed as dist
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import ranks  # noqa: E402
+
+try:
+    from torch._C._distributed_c10d import WaitSignalOptions, WindowAccessType
+    from torch.distributed.distributed_c10d import _new_window, _supports_window
+except ImportError:
+    print("this torch has no windows: torch 2.15 does")
+    sys.exit(77)
+
+
+def expect_error(kind, call, *words):
+    try:
+        call()
+    except kind as error:
+        for word in words:
+            assert word in str(error), (word, str(error))
+    else:
+        raise AssertionError(f"no {kind.__name__}")
+
+
+def exchange(rank, n):
+    """Each rank puts into all windows, its own too: short, long, strided, nothing. After a signal all of it is there."""
+    assert _supports_window()
+    for dtype, share in ((torch.float32, 3), (torch.float64, 100_000), (torch.uint8, 1), (torch.bfloat16, 77)):
+        memory = torch.full((n * share + 1,), 99).to(dtype)
+        window = _new_window(memory)
+        for turn in range(3):
+            mine = (torch.arange(2 * share)[::2] % 50 + rank + turn).to(dtype)
+            works = [window.put(mine, to, rank * share, async_op=True) for to in range(n)]
+            window.put(mine[:0], (rank + 1) % n, n * share + 1, async_op=False)
+            works += [window.signal(to, async_op=True) for to in range(n)]
+            for source in range(n):
+                window.wait_signal(source, async_op=source % 2 == 0).wait()
+                want = (torch.arange(0, 2 * share, 2) % 50 + source + turn).to(dtype)
+                assert torch.equal(memory[source * share:(source + 1) * share], want), (dtype, turn, source)
+            for work in works:
+                work.wait()
+            assert memory[-1] == torch.tensor(99).to(dtype)
+            dist.barrier()  # the next turn puts into the same places
+        assert window.map_remote_tensor(rank).data_ptr() == memory.data_ptr()
+        window.tensor_deregister()
+
+
+def exchange_over_tcp(rank, n, path):
+    os.environ["TUTTI_TRANSPORT"] = "tcp"
+    dist.init_process_group("tutti", init_method=f"file://{path}", rank=rank, world_size=n)
+    assert dist.group.WORLD._get_backend(torch.device("cpu")).info("transport") == "tcp"
+    exchange(rank, n)
+    dist.destroy_process_group()
+
+
+def passive(rank, n):
+    """The target does nothing meanwhile: it waits in a collective, or computes."""
+    memory = torch.zeros(4, dtype=torch.int64)
+    window = _new_window()
+    window.tensor_register(memory, owning=False)
+    if rank == 0:
+        for value in range(1, 101):
+            window.put(torch.tensor([value]), 1, value % 4, async_op=False)
+        window.signal(1, async_op=False)
+    if rank == 1:
+        while memory.sum() != 97 + 98 + 99 + 100:  # it sees them come without any call
+            pass
+        window.wait_signal(0, async_op=False)
+    dist.all_reduce(torch.ones(3))
+    window.tensor_deregister()
+    other = torch.zeros(2)
+    window.tensor_register(other)  # again, with another one
+    window.put(torch.ones(2), (rank + 1) % n, 0, async_op=False)
+    window.tensor_deregister()  # waits for what others have put
+    assert other.tolist() == [1.0, 1.0]
+
+
+def sizes_differ(rank, n):
+    """Of different sizes and dtypes by rank; several windows at once, each with its own signals."""
+    memory = torch.zeros(rank + 1, dtype=torch.float32 if rank else torch.int32)
+    first, second = _new_window(memory), _new_window(torch.zeros(5))
+    last = n - 1
+    if rank == 0:
+        first.put(torch.full((n,), 7.0), last, 0, async_op=False)
+        second.signal(last, async_op=False)
+        first.signal(last, async_op=False)
+    if rank == last:
+        expect_error(Exception, lambda: second.wait_signal(1, async_op=False, opts=timeout(0.2)), "rank 1")
+        first.wait_signal(0, async_op=False)
+        assert memory.tolist() == [7.0] * n
+        second.wait_signal(0, async_op=False)
+    dist.barrier()
+    expect_error(ValueError, lambda: first.put(torch.ones(1), 0, 0, async_op=False), "Float", "Int")
+    expect_error(ValueError, lambda: first.put(torch.ones(2), 1, 1, async_op=False), "2 elements at element 1", "has 2")
+    expect_error(ValueError, lambda: first.put(torch.ones(1), 1, -1, async_op=False), "-1")
+    expect_error(ValueError, lambda: first.put(torch.ones(1), n, 0, async_op=False), f"rank {n}")
+    expect_error(ValueError, lambda: first.tensor_register(memory), "a tensor already")
+    expect_error(ValueError, lambda: _new_window().signal(0, async_op=False), "no registered tensor")
+    expect_error(ValueError, lambda: _new_window().tensor_register(torch.zeros(4, 4).t()), "contiguous")
+    expect_error(NotImplementedError, lambda: first.map_remote_tensor((rank + 1) % n), "not mapped")
+    assert first.get_attr(0).access_type == WindowAccessType.UNIFIED
+    for window in (second, first):
+        window.tensor_deregister()
+
+
+def timeout(seconds):
+    options = WaitSignalOptions()
+    options.timeout = datetime.timedelta(seconds=seconds)
+    return options
+
+
+def death(rank, n):
+    """Who waits for a dead rank's signal gets an error that names it."""
+    window = _new_window(torch.zeros(4))
+    dist.barrier()
+    if rank == 1:
+        os.kill(os.getpid(), 9)
+    expect_error(RuntimeError, lambda: window.wait_signal(1, async_op=False), "rank 1")
+    expect_error(RuntimeError, lambda: [window.put(torch.ones(4), 1, 0, async_op=False) for _ in range(1000)])
+
+
+class Windows(unittest.TestCase):
+    def test_exchange(self):
+        ranks.run(exchange, 3)
+
+    def test_alone(self):
+        ranks.run(exchange, 1)
+
+    def test_over_tcp(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ranks.run(exchange_over_tcp, 4, os.path.join(folder, "store"), backend=None)
+
+    def test_passive(self):
+        ranks.run(passive, 2)
+
+    def test_sizes_differ(self):
+        ranks.run(sizes_differ, 3)
+
+    def test_death(self):
+        ranks.run(death, 3, expect_dead=(1,))
+
+
+if __name__ == "__main__":
+    unittest.main()
