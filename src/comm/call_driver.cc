@@ -33,19 +33,16 @@ Status CallDriver::wait_until_quiet() {
   return {};
 }
 
-bool CallDriver::serve_unused_links() noexcept {
-  if (failures_.failed()) return true;
+bool CallDriver::serve_unused_links() {
   if (!link_use_.try_begin()) return false;
-  bool is_delivered = false;
-  try {
-    Rank late;
-    host_.links().make_progress();
-    is_delivered = host_.links().delivered(&late);
-  } catch (...) {  // what was left undone cannot be tried again: who waits looks at the failure
-    (void)failures_.fail_call();
-  }
-  link_use_.give_back();
-  return is_delivered;
+  struct GivesBack {
+    LinkUse& use;
+    ~GivesBack() { use.give_back(); }
+  } const gives_back{link_use_};
+  if (failures_.failed()) return true;  // nothing may be read into or written from the caller's memory any more
+  Rank late;
+  host_.links().make_progress();
+  return host_.links().delivered(&late);
 }
 
 std::size_t CallDriver::memory_bytes() {
@@ -148,7 +145,7 @@ Status CallDriver::finish(Status status, std::uint64_t ticket) {
 // A failed call is not shown as ended on the board, because peers that wait for its end hear the cause. A refused call
 // has not begun.
 Status CallDriver::finish_failed(Status status, std::uint64_t ticket) {
-  if (status.code() != Code::kInvalidUsage) {
+  if (status.code() != Code::kInvalidUsage || failures_.failed()) {
     link_use_.begin();  // if the communicator has failed before the operation began
     status = failures_.fail_for_good(std::move(status), kNoRank);
     executor().abandon();

@@ -59,8 +59,8 @@ class CallDriver {
   Status wait_until_quiet();
   /// Moves what waits on the links if no operation uses them: a peer may have lost a connection, and need again what it
   /// carried. Returns whether that need not be done again, because all that was sent is in the hands of the peers'
-  /// systems, or the communicator has failed. For the service thread.
-  bool serve_unused_links() noexcept;
+  /// systems, or the communicator has failed. For the service thread; memory can run out.
+  bool serve_unused_links();
   /// From now on the service thread calls that function. Called before the first operation.
   void share_links() { link_use_.share(); }
   /// The private memory of plans, scratch and links. Call it while the queue is empty.

@@ -48,7 +48,7 @@ void Communicator::start_link_service() {
   });
 }
 
-/// From here on this thread serves the links, or nobody needs them any more.
+/// Called when the thread in Finalize begins to serve the links itself, and at the end.
 void Communicator::stop_link_service() {
   if (link_service_ != nullptr && !hub_forked()) link_service_->stop();
 }

@@ -189,6 +189,7 @@ bool DeviceCalls::find_memory_kind(bool* on_device, Rank* awaited) const {
 }
 
 Status DeviceCalls::judge_wait_for(Rank awaited) {
+  driver_.host().links().make_progress();  // the links are this call's, and a peer may need again what it lost
   driver_.board().post_awaited(awaited);
   return judge_.check(awaited, 0);
 }

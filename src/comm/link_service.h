@@ -6,13 +6,15 @@
 #include <memory>
 
 #include "comm/call_driver.h"
+#include "core/clock.h"
 #include "core/mutex.h"
 #include "net/event_loop.h"
 
 namespace tutti {
 
 /// One per communicator with connections. It runs in the service thread: from the arrival of a connection on, it looks
-/// at the links until it has found them unused once and all that was sent is in the hands of the peers' systems.
+/// at the links until it has found them unused, and all that was sent in the hands of the peers' systems, in two looks
+/// one after the other.
 class LinkService : public std::enable_shared_from_this<LinkService> {
  public:
   /// `driver` outlives the call of stop(), and `loop` all calls of arrived().
@@ -26,12 +28,18 @@ class LinkService : public std::enable_shared_from_this<LinkService> {
  private:
   static constexpr std::chrono::milliseconds kFirstPause{1};
   static constexpr std::chrono::milliseconds kLongestPause{64};
+  static constexpr int kLooksAtTheEnd = 2;  // a first frame that the socket did not take is written by the second one
 
+  void plan();
   void look();
 
+  // Loop thread only.
   EventLoop& loop_;
-  std::chrono::milliseconds pause_ = kFirstPause;  // loop thread only
-  bool is_planned_ = false;                        // a look; loop thread only
+  EventLoop::TimerId timer_ = 0;
+  Clock::time_point due_{};
+  std::chrono::milliseconds pause_ = kFirstPause;
+  int looks_left_ = 0;
+
   Mutex mutex_;
   CallDriver* driver_ TUTTI_GUARDED_BY(mutex_);  // nullptr after stop()
 };

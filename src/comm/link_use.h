@@ -16,8 +16,8 @@ class LinkUse {
   /// From now on the service thread uses the links, too; until then begin() and end() cost a comparison. Called once,
   /// before the first operation.
   void share() { is_shared_ = true; }
-  /// Waits until the service thread does not use the links: no longer than its system calls take, which do not block.
-  /// Does nothing if the thread has begun already.
+  /// Waits until the service thread does not use the links. That takes as long as reading and writing what the sockets
+  /// hold and take; nothing there blocks. Does nothing if the thread has begun already.
   void begin() {
     if (!is_shared_ || is_mine_) return;
     if (!try_begin()) [[unlikely]]

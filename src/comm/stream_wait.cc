@@ -27,7 +27,7 @@ StreamWait::StreamWait(FailureHandler& failures, Rank rank, double timeout)
 Status StreamWait::check() {
   const Clock::time_point now = Clock::now();
   const std::chrono::duration<double> pause = now - std::exchange(looked_, now);
-  waited_ += std::min(pause.count(), kLongestPause);
+  waited_ += std::min(pause.count(), ending_ ? kEndOfFailed / 2 : kLongestPause);
   if (failures_.failed() && !std::exchange(ending_, true)) waited_ = 0;
   const std::uint64_t rounds = ProgressState::rounds();
   if (!ending_ && std::exchange(rounds_, rounds) != rounds) waited_ = 0;

@@ -14,8 +14,8 @@ class Communicator;
 class FailureHandler;
 
 /// These calls end by themselves, at their own timeouts at the latest, as long as the progress thread goes its rounds.
-/// If a callback holds that thread up, the wait ends a little later than a call would have. The time in which this
-/// whole process was stopped does not count, so that the progress thread, too, can run after it. One thread.
+/// If a callback holds that thread up, the wait ends a little later than a call would have. Of the time in which
+/// this whole process was stopped only a moment counts, so that the progress thread can run after it, too. One thread.
 class StreamWait {
  public:
   /// `timeout` is how long a call may take, in seconds; 0 means for ever.

@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds kOddPause{5};
 /// What a dead process of another host sent is still sent by its system, also again when a packet was lost (at first
 /// after 200 ms, then 400): the end of the connection comes after it. A host that could not be reached has had as much
 /// time.
-constexpr std::chrono::milliseconds kLastWords{2000};
+constexpr double kLastWords = 2;  // seconds
 }  // namespace
 
 // The copies that answers make are read at the next look.
@@ -200,12 +200,12 @@ Status WaitJudge::odd_message(Rank from) {
 }
 
 // Whether this rank may wait for ever now that `peer` is gone. A rank that receives from any rank may have waited for
-// the dead one. What a far rank had done is not known for sure, and what it had sent may be lost with a connection that
-// it cannot make again; a rank that waits for it directly does know, and posts the cause for all others
+// the dead one. What a far rank had done is not known for sure, and if its last message was lost with a connection,
+// nobody sends it again; a rank that waits for it directly does know, and posts the cause for all others
 // (docs/design/failure.md).
 bool WaitJudge::concerns(Rank peer, Liveness liveness, Rank awaited) const {
   if (!running_.is_point_to_point()) {
-    if (peers_.has_finished(peer, running_.call.sequence)) return peers_.is_far(peer) && awaited == peer;
+    if (has_finished(peer)) return peers_.is_far(peer) && awaited == peer;
     return !peers_.is_far(peer) || awaited == peer || waits_in_circle(awaited, view());
   }
   const Transfer* const open = transfers_.open_transfer();
@@ -217,9 +217,9 @@ bool WaitJudge::concerns(Rank peer, Liveness liveness, Rank awaited) const {
   return true;
 }
 
-// A rank that is gone without having finished this operation will never finish it, so someone would wait for ever. The
-// first time it is only a suspicion, and the links are looked at once more, so that what the dead rank delivered is
-// used first. What it sent from another host may still be on its way.
+// A rank that is gone will send nothing more, so someone would wait for ever. The first time it is only a suspicion,
+// and the links are looked at once more, so that what the dead rank delivered is used first. What it sent from another
+// host may still be on its way; if it has finished the operation, that is likely.
 Status WaitJudge::look_for_deaths(Rank awaited, std::uint64_t progress) {
   for (Rank peer{0}; peer.value < ranks_; ++peer) {
     const Liveness liveness = peers_.liveness(peer);
@@ -231,8 +231,10 @@ Status WaitJudge::look_for_deaths(Rank awaited, std::uint64_t progress) {
       alarm_.store(1, std::memory_order_release);
       return {};
     }
-    const Clock::duration suspected = Clock::now() - suspect_since_;
-    const bool may_hear = suspected < kLastWords && !peers_.membership().was_unreachable(peer) && links_.hears(peer);
+    const std::chrono::duration<double> suspected = Clock::now() - suspect_since_;
+    const double last_words = has_finished(peer) ? std::max(kLastWords, reconnect_seconds_) : kLastWords;
+    const bool may_hear =
+        suspected.count() < last_words && !peers_.membership().was_unreachable(peer) && links_.hears(peer);
     if (peers_.is_far(peer) && (suspected < kFarTimeout || may_hear)) {
       alarm_.store(1, std::memory_order_release);
       return {};

@@ -74,6 +74,9 @@ class WaitJudge final : public WaitMonitor {
   Status look_for_transfer_faults();
   Status look_for_unequal_counts(Rank awaited, std::uint64_t progress);
   Status look_for_deaths(Rank awaited, std::uint64_t progress);
+  bool has_finished(Rank peer) const {
+    return !running_.is_point_to_point() && peers_.has_finished(peer, running_.call.sequence);
+  }
   bool concerns(Rank peer, Liveness liveness, Rank awaited) const;
   Status gone(Rank peer, Liveness liveness);
   Status odd_message(Rank from);

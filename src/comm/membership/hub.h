@@ -1,8 +1,8 @@
 // The hub is the one control service of a process, shared by its communicators.
 //
-// It exists while a join, a membership or an id that is served uses it. Its service thread sleeps in the event loop,
-// and moves no data but what was lost with a connection (comm/link_service.h). It does not work in a forked child: its
-// descriptors are closed there, and every call is refused.
+// It exists while a join, a membership or an id that is served uses it. Its service thread sleeps in the event loop. It
+// moves data only after a new connection, over links that no operation uses (comm/link_service.h). The hub does not
+// work in a forked child: its descriptors are closed there, and every call is refused.
 #pragma once
 
 #include <sys/types.h>

@@ -18,7 +18,16 @@ void ListenerSlot::call() {
     listener = listener_;
     ++running_;
   }
-  (*listener)();
+  try {
+    (*listener)();
+  } catch (...) {
+    end_call();
+    throw;
+  }
+  end_call();
+}
+
+void ListenerSlot::end_call() {
   const MutexLock lock(mutex_);
   if (--running_ == 0) idle_.notify_all();
 }

@@ -24,6 +24,8 @@ class ListenerSlot {
   void call() TUTTI_EXCLUDES(mutex_);
 
  private:
+  void end_call() TUTTI_EXCLUDES(mutex_);
+
   Mutex mutex_;
   ConditionVariable idle_;
   std::shared_ptr<const std::function<void()>> listener_ TUTTI_GUARDED_BY(mutex_);

@@ -20,8 +20,8 @@ struct TcpGeometry {
   bool checksum = false;
 };
 
-/// Made on the first use of the pair and lane; asks for its connection when it is used. Driven by the endpoint's
-/// thread.
+/// Made on the first use of the pair and lane; asks for its connection when it is used. Driven by the thread that uses
+/// the endpoint.
 class TcpLink final : private TcpInbox::Listener {
  public:
   /// `unsent` is the endpoint's list of links on which something waits to be written. A link adds itself when a new
@@ -52,8 +52,8 @@ class TcpLink final : private TcpInbox::Listener {
   /// Remembers that what was lent so far has to be released before the lender may go on.
   void lent(FrameKind kind) { lent_[static_cast<std::size_t>(kind)] = outbox_.sent(kind); }
   bool has_lent() const;
-  /// Whether the connection and the peer are gone, so that nobody reads what was lent.
-  bool forsaken() const { return !stream_.socket.valid() && streams_.gone(peer_); }
+  /// Whether nobody will read what was lent: the peer is gone, and so is the connection, or all is written.
+  bool forsaken() const { return streams_.gone(peer_) && (!stream_.socket.valid() || !outbox_.unsent_messages()); }
   /// Drops the connection for good, so that nothing is read from or written to memory of the caller's any more.
   void cut();
   /// Whether the peer has not released all that was sent, so that a lost connection must be made again even if nothing

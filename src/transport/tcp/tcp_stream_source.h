@@ -12,7 +12,7 @@
 
 namespace tutti {
 
-/// One per rank and communicator. Threads: want(), take() and set_listener() by the thread that drives the endpoint;
+/// One per rank and communicator. Threads: want() and take() by the thread that uses the endpoint, one at a time;
 /// nothing blocks.
 class TcpStreamSource {
  public:
