@@ -201,6 +201,143 @@ def timeline(rank, n, folder):
     assert waited[1] - waited[0] > 50_000 and late[0]["name"] == "NEGOTIATE_ALLREDUCE", late
 
 
+def late(rank, n):
+    """Who comes late to what all ranks do, or has something open meanwhile."""
+    import time
+
+    hvd = start()
+    handle = hvd.allreduce_async(torch.ones(2), name="open", op=hvd.Sum) if rank else None
+    time.sleep(1.3 * rank)  # others idle meanwhile
+    some = hvd.add_process_set([0, 1])
+    if handle is None:
+        handle = hvd.allreduce_async(torch.ones(2), name="open", op=hvd.Sum)
+    assert handle.wait().tolist() == [float(n)] * 2
+    if some.included():
+        assert hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=some).item() == 2
+    hvd.shutdown()
+
+
+def kinds_of_tensors(rank, n):
+    """Metrics in inference mode, tensors that cannot take a result, plain lists of parameters."""
+    hvd = start()
+    with torch.inference_mode():
+        metric = torch.full((2,), float(rank))
+        assert hvd.allreduce(metric).tolist() == [(n - 1) / 2] * 2
+        assert hvd.broadcast(metric, 1).tolist() == [1.0] * 2
+        hvd.broadcast_(metric, 1)
+        hvd.allreduce_(metric, op=hvd.Sum)
+        assert metric.tolist() == [float(n)] * 2
+    expect_error(ValueError, lambda: hvd.allreduce_(torch.zeros(1).expand(3)), "share memory")
+    sparse_one = torch.ones(2).to_sparse()
+    for call in (hvd.allgather, hvd.alltoall, hvd.reducescatter, lambda t: hvd.broadcast(t, 0)):
+        expect_error(ValueError, lambda: call(sparse_one), "layout")
+    strided = torch.full((3, 2), float(rank)).t()
+    hvd.allreduce_(strided, op=hvd.Max)
+    assert strided.tolist() == [[n - 1.0] * 3] * 2
+    plain = [torch.full((2,), float(rank)), torch.full((2, 2), float(rank))]
+    hvd.broadcast_parameters(plain, 1)
+    assert all((tensor == 1).all() for tensor in plain)
+    hvd.shutdown()
+
+
+def join_odds(rank, n):
+    """Unnamed tensors in different numbers, scale factors of different kinds, a rank that is slow to join."""
+    import contextlib
+    import io
+    import time
+
+    from tutti_torch.hvd import engine
+
+    engine.STALL_SECONDS, engine.IDLE_SECONDS = 0.3, 0.05
+    hvd = start()
+    for _ in range(2 + rank):
+        hvd.allreduce(torch.ones(2))
+    handles = [hvd.allreduce_async(torch.ones(2), name=name, op=hvd.Sum, prescale_factor=2)
+               for name in (["a"] if rank == 0 else ["a", "b"])]
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        if rank == 1:
+            time.sleep(1)
+        hvd.join()
+    total = handles[-1].wait()
+    assert total.tolist() == [2.0 * (n if rank == 0 else n - 1)] * 2, total
+    assert rank or "have joined wait for rank 1" in said.getvalue(), said.getvalue()
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == n
+    hvd.shutdown()
+
+
+def broken_engine(rank, n):
+    """If the thread of one rank fails, calls of all ranks say so."""
+    from tutti_torch.hvd import world
+
+    hvd = start()
+    hvd.barrier()
+    if rank == 1:
+        def fail(*_):
+            raise MemoryError("planted")
+        world.engine().execution.sum = fail
+    for _ in range(2):
+        expect_error(Exception, lambda: [hvd.allreduce(torch.ones(2), name="x") for _ in range(2)],
+                     "planted" if rank == 1 else "rank 1")
+    hvd.shutdown()
+
+
+def gradients(rank, n):
+    hvd = start()
+
+    def gradient_of(call, rows=3):
+        tensor = torch.ones(rows, requires_grad=True)
+        result = call(tensor)
+        (result * torch.arange(1.0, len(result) + 1)).sum().backward()
+        return tensor.grad.tolist()
+
+    assert gradient_of(lambda t: hvd.allreduce(t, op=hvd.Sum, name="s")) == [n * 1.0, n * 2.0, n * 3.0]
+    assert gradient_of(lambda t: hvd.allreduce(t, prescale_factor=2.0)) == [2.0, 4.0, 6.0]
+    first = sum(r + 1 for r in range(rank))
+    assert gradient_of(hvd.allgather, rank + 1) == [first + i + 1.0 for i in range(rank + 1)]
+    assert gradient_of(lambda t: hvd.broadcast(t, 1)) == ([1.0, 2.0, 3.0] if rank == 1 else [0.0] * 3)
+    assert gradient_of(hvd.alltoall, n) == [rank + 1.0] * n
+    have = gradient_of(lambda t: hvd.alltoall(t, splits=[2] + [0] * (n - 1))[0], 2)
+    assert have == [2 * rank + 1.0, 2 * rank + 2.0], have
+    assert gradient_of(lambda t: hvd.reducescatter(t, op=hvd.Sum), n + 1) == [1.0, 2.0] + [1.0] * (n - 1)
+    expect_error(NotImplementedError, lambda: gradient_of(lambda t: hvd.allreduce(t, op=hvd.Max)), "MAX")
+    assert not hvd.allreduce(torch.ones(1)).requires_grad
+    hvd.shutdown()
+
+
+def optimizer_odds(rank, n):
+    """A sparse gradient that a rank skips, ranks outside of the process set, groups."""
+    hvd = start()
+    table = torch.nn.Embedding(5, 2, sparse=True)
+    torch.nn.init.zeros_(table.weight)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0), None, hvd.Compression.none, 1,
+                                         hvd.Sum, 1.0, 2)
+    for step in range(2):
+        optimizer.zero_grad()
+        if step == 0 or rank == 0:
+            table(torch.tensor([rank])).sum().backward()
+        optimizer.step()
+    assert table.weight[0].tolist() == [-2.0] * 2 and table.weight[1].tolist() == [-1.0] * 2, table.weight
+    some = hvd.add_process_set([0, 1])
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), process_set=some)
+    (parameter * rank).sum().backward()
+    optimizer.step()
+    assert parameter.item() == (-0.5 if rank < 2 else -rank)
+    hvd.shutdown()
+
+
+def busy_timeline(rank, n, folder):
+    """It begins and ends while tensors are under way."""
+    hvd = start()
+    for i in range(20):
+        handles = [hvd.allreduce_async(torch.ones(2), name=f"{j}", op=hvd.Sum) for j in range(30)]
+        hvd.stop_timeline() if i % 2 else hvd.start_timeline(os.path.join(folder, f"{i}.json"))
+        assert all(handle.wait().tolist() == [float(n)] * 2 for handle in handles)
+    hvd.shutdown()
+    expect_error(ValueError, lambda: hvd.init([0]), "process set")
+
+
 class HvdOperations(unittest.TestCase):
     def test_alltoall(self):
         ranks.run(alltoall, 3)
@@ -216,6 +353,28 @@ class HvdOperations(unittest.TestCase):
 
     def test_sparse(self):
         ranks.run(sparse, 3)
+
+    def test_late(self):
+        ranks.run(late, 3)
+
+    def test_kinds_of_tensors(self):
+        ranks.run(kinds_of_tensors, 2)
+
+    def test_join_odds(self):
+        ranks.run(join_odds, 2)
+
+    def test_broken_engine(self):
+        ranks.run(broken_engine, 3)
+
+    def test_gradients(self):
+        ranks.run(gradients, 3)
+
+    def test_optimizer_odds(self):
+        ranks.run(optimizer_odds, 3)
+
+    def test_busy_timeline(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ranks.run(busy_timeline, 2, folder)
 
     def test_predivide(self):
         ranks.run(predivide, 3)

@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from .execution import Execution, fusion_key, parts_of
-from .request import DuplicateName, disagreement, stand_in
+from .request import DuplicateName, disagreement, goes_on_without, stand_in
 
 CYCLE_SECONDS = 0.001
 IDLE_SECONDS = 1.0
@@ -37,6 +37,7 @@ class Engine:
         self.fresh, self.open = [], {}
         self.stopping, self.error = False, None
         self.joining, self.joined = None, {}  # this rank's request; the ranks that have joined, in order
+        self.join_began, self.join_warned = None, False
         self.timeline, self.unnamed = None, itertools.count()
         self.table = {}  # name -> {rank: description}, in the order in which names were first heard of
         self.since, self.warned = {}, set()
@@ -58,8 +59,8 @@ class Engine:
                 self.joining = request
             else:
                 self.fresh.append(request)
-                if self.timeline is not None:
-                    self.timeline.wait(request.name, request.kind)
+                if (timeline := self.timeline) is not None:
+                    timeline.wait(request.name, request.kind)
             self.changed.notify()
         return request
 
@@ -79,7 +80,8 @@ class Engine:
         try:
             while self._round():
                 pass
-        except Exception as error:  # the group failed: everybody who waits hears why
+        except Exception as error:  # everybody who waits hears why, on this rank and, by the abort, on the others
+            self.backend.abort()
             with self.changed:
                 self.error = error
                 requests, self.open = list(self.open.values()), {}
@@ -95,14 +97,15 @@ class Engine:
         heard = self._exchange(json.dumps([stopping, joining, told]).encode())
         moved = False
         for rank, (_, joins, requests) in enumerate(heard):
-            if joins:
-                self.joined.setdefault(rank)
+            if joins and rank not in self.joined:
+                self.joined[rank] = True
+                self.join_began = self.join_began or time.monotonic()
             for told in requests:
                 moved = True
                 description = self.descriptions[told] if isinstance(told, int) else told
                 self._hear(rank, description)
-        if moved and self.timeline is not None and self.timeline.marks_rounds:
-            self.timeline.mark("rounds", "round")
+        if moved and (timeline := self.timeline) is not None and timeline.marks_rounds:
+            timeline.mark("rounds", "round")
         ready = [name for name, ranks in self.table.items() if len(ranks.keys() | self.joined.keys()) == self.size]
         self._carry_out([(name, self.table.pop(name)) for name in ready])
         if len(self.joined) == self.size:
@@ -117,14 +120,16 @@ class Engine:
     def _hear(self, rank, description):
         name, kind = description[:2]
         self.since.setdefault(name, time.monotonic())
-        if self.timeline is not None:
-            self.timeline.wait(name, kind)
-            self.timeline.mark(name, str(self.members[rank]))
+        if (timeline := self.timeline) is not None:
+            timeline.wait(name, kind)
+            timeline.mark(name, str(self.members[rank]))
         self.table.setdefault(name, {})[rank] = description
 
     def _end_join(self):
         last = self.members[list(self.joined)[-1]]
         self.joined.clear()
+        self.join_began, self.join_warned = None, False
+        self.unnamed = itertools.count()  # ranks may have had different numbers of them
         request, self.joining = self.joining, None
         request.value = last
         self._close(request.name).finish()
@@ -159,8 +164,8 @@ class Engine:
         for name, ranks in ready:
             self.since.pop(name)
             self.warned.discard(name)
-            if self.timeline is not None:
-                self.timeline.end_wait(name)
+            if (timeline := self.timeline) is not None:
+                timeline.end_wait(name)
             first = next(iter(ranks.values()))
             request, error = self._request_of(name, first, ranks)
             if error is not None:
@@ -170,7 +175,7 @@ class Engine:
             if all(description == first for description in ranks.values()):
                 self._number(first)
             agreed.append((request, ranks))
-        for kind, members in itertools.groupby(agreed, key=lambda entry: fusion_key(entry[0])):
+        for kind, members in itertools.groupby(agreed, key=lambda entry: fusion_key(next(iter(entry[1].values())))):
             self._run(kind, list(members))
 
     def _request_of(self, name, description, ranks):
@@ -180,11 +185,10 @@ class Engine:
         error = disagreement(name, {self.members[rank]: told for rank, told in ranks.items()})
         if error is not None or len(ranks) == self.size:
             return request, error
-        zeros = stand_in(description)
-        if zeros is None:
+        if not goes_on_without(description):
             missing = ", ".join(str(self.members[rank]) for rank in self.joined if rank not in ranks)
             return request, ValueError(f"'{name}': rank {missing} has joined, and only sums and averages go on then")
-        return request or zeros, None
+        return request or stand_in(description, self.joining.settings["device"]), None
 
     def _number(self, description):
         key = json.dumps(description)
@@ -213,10 +217,10 @@ class Engine:
                 self._finish([request], lambda: getattr(self.execution, request.kind)(request, ranks))
 
     def _finish(self, requests, operation):
-        error = None
-        if self.timeline is not None:
+        error, timeline = None, self.timeline
+        if timeline is not None:
             for request in requests:
-                self.timeline.begin(request.name, request.kind.upper())
+                timeline.begin(request.name, request.kind.upper())
         try:
             with torch.no_grad():
                 operation()
@@ -228,13 +232,14 @@ class Engine:
         for request in requests:
             if error is None and request.output.is_cuda:
                 torch.cuda.current_stream(request.output.device).synchronize()
-            if self.timeline is not None:
-                self.timeline.end(request.name)
+            if timeline is not None:
+                timeline.end(request.name)
             if request.name in self.open:  # what stands in for a request of a rank that has joined is not
                 self._close(request.name)
             request.finish(error)
 
     def _watch_for_stalls(self):
+        self._watch_for_joins()
         for name, since in self.since.items():
             if name in self.warned or time.monotonic() - since < STALL_SECONDS or self.rank != 0:
                 continue
@@ -242,3 +247,11 @@ class Engine:
             missing = ", ".join(str(self.members[rank]) for rank in range(self.size)
                                 if rank not in self.table[name] and rank not in self.joined)
             print(f"tutti hvd: '{name}' waits for rank {missing} for {STALL_SECONDS:.0f} s", file=sys.stderr)
+
+    def _watch_for_joins(self):
+        late = self.join_began is not None and time.monotonic() - self.join_began > STALL_SECONDS and not self.table
+        if not late or self.join_warned or self.rank != 0:
+            return
+        self.join_warned = True
+        missing = ", ".join(str(self.members[rank]) for rank in range(self.size) if rank not in self.joined)
+        print(f"tutti hvd: the ranks that have joined wait for rank {missing} for {STALL_SECONDS:.0f} s", file=sys.stderr)

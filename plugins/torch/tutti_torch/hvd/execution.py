@@ -26,13 +26,14 @@ class Execution:
         scale(flat, settings["postscale"])
         pieces = flat.split([request.tensor.numel() for request in requests])
         for request, piece in zip(requests, pieces):
-            request.output.copy_(piece.view(request.output.shape))
+            put(piece.view(request.output.shape), request.output)
 
     def broadcast(self, request, _):
         root = request.settings["root"]
         if dist.get_rank() == root and request.output is not request.tensor:
-            request.output.copy_(request.tensor)
-        dist.broadcast(request.output, root, group=self.group)
+            put(request.tensor, request.output)
+        with torch.inference_mode(request.output.is_inference()):
+            dist.broadcast(request.output, root, group=self.group)
 
     def allgather(self, request, ranks):
         rows = [ranks[rank][_SHAPE][0] for rank in range(self.size)]
@@ -58,9 +59,7 @@ class Execution:
         request.output = request.tensor.new_empty([sum(received), *request.tensor.shape[1:]])
         dist.all_to_all_single(request.output, request.tensor.contiguous(), received, request.own["splits"],
                                group=self.group)
-        request.value = request.output
-        if request.own["given"]:
-            request.value = (request.output, torch.tensor(received, dtype=torch.int32))
+        request.value = (request.output, torch.tensor(received, dtype=torch.int32))
 
     def reducescatter(self, request, _):
         """If the rows cannot be divided evenly, the first ranks get one more; the blocks of the others are padded."""
@@ -84,18 +83,21 @@ def rows_of(rows, ranks):
     return [rows // ranks + (1 if rank < rows % ranks else 0) for rank in range(ranks)]
 
 
+def put(source, target):
+    with torch.inference_mode(target.is_inference()):  # torch writes into such a tensor nowhere else
+        target.copy_(source)
+
+
 def scale(tensor, factor):
     if factor != 1.0:
         tensor *= factor
     return tensor
 
 
-def fusion_key(request):
-    """Requests of one key, next to each other, are summed together."""
-    if request.kind != "allreduce":
-        return (request.kind, request.name)
-    return (request.kind, request.tensor.dtype, request.tensor.device) + tuple(sorted(
-        (key, str(value)) for key, value in request.settings.items()))
+def fusion_key(description):
+    """Requests of one key, next to each other, are summed together. The key is equal on all ranks."""
+    name, kind, dtype, _, device, settings, _ = description
+    return (kind, name) if kind != "allreduce" else (kind, dtype, device, *sorted(settings.items()))
 
 
 def parts_of(requests):

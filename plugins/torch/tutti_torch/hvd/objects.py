@@ -37,8 +37,9 @@ def allgather_object(obj, name=None, process_set=global_process_set):
 
 
 def broadcast_parameters(params, root_rank, process_set=global_process_set):
-    """Of a state_dict() or named_parameters(): every rank gets the root's, in place."""
+    """Of a state_dict(), named_parameters() or parameters(): every rank gets the root's, in place."""
     items = sorted(params.items()) if isinstance(params, dict) else list(params)
+    items = [(str(i), item) if torch.is_tensor(item) else item for i, item in enumerate(items)]
     handles = [broadcast_async_(tensor.data, root_rank, f"parameter.{name}", process_set)
                for name, tensor in items if torch.is_tensor(tensor)]
     for handle in handles:

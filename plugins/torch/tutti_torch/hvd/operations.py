@@ -1,8 +1,11 @@
 """Operations on named tensors. The ...async ones return a handle for poll() and synchronize(). Without `process_set` all
-ranks take part; it is a ProcessSet that this rank belongs to."""
+ranks take part; it is a ProcessSet that this rank belongs to. Gradients go through allreduce, allgather, broadcast,
+alltoall and reducescatter, as they do through Horovod's: that of a sum is summed, all others are averaged over the ranks.
+"""
 import torch
 
 from .compression import Compression
+from .gradients import through
 from .request import Request
 from .world import engine, global_process_set
 
@@ -16,11 +19,32 @@ def _submit(process_set, kind, name, tensor, output, own=None, **settings):
     return there.submit(Request(name, kind, tensor, output, own, **settings))
 
 
+def _submit_dense(process_set, kind, name, tensor, output, own=None, **settings):
+    if tensor.layout != torch.strided:
+        raise ValueError(f"a tensor of layout {tensor.layout}; for sparse ones there is sparse_allreduce_async()")
+    if output is tensor and kind in ("allreduce", "broadcast") and not _has_own_places(tensor):
+        raise ValueError("elements of the tensor share memory, so that it cannot take the result")
+    return _submit(process_set, kind, name, tensor, output, own, **settings)
+
+
+def _has_own_places(tensor):
+    """Whether no two elements lie at one place. Says no to some odd layouts where none do."""
+    reach = 1
+    for stride, extent in sorted(zip(tensor.stride(), tensor.shape)):
+        if extent > 1 and stride < reach:
+            return False
+        reach = max(reach, stride * extent)
+    return True
+
+
+def _empty_like(tensor):
+    with torch.inference_mode(False):
+        return torch.empty_like(tensor, requires_grad=False)
+
+
 def _check_reduction(tensor, op, prescale_factor=1.0, postscale_factor=1.0):
     if op not in (Average, Sum, Min, Max, Product):
         raise ValueError(f"{op} is none of hvd.Average, Sum, Min, Max and Product")
-    if tensor.layout != torch.strided:
-        raise ValueError(f"a tensor of layout {tensor.layout}; for sparse ones there is sparse_allreduce_async()")
     if op == Average and not tensor.is_floating_point():
         raise ValueError(f"the average of {tensor.dtype} is not defined; use hvd.Sum")
     if (prescale_factor, postscale_factor) != (1.0, 1.0) and not (tensor.is_floating_point() or tensor.is_complex()):
@@ -33,14 +57,15 @@ def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1
         raise ValueError("give op or average, not both")
     op = op or (Sum if average is False else Average)
     _check_reduction(tensor, op, prescale_factor, postscale_factor)
-    return _submit(process_set, "allreduce", name, tensor, tensor if output is None else output, op=op,
-                   prescale=prescale_factor, postscale=postscale_factor, wire=compression.wire_for(tensor))
+    return _submit_dense(process_set, "allreduce", name, tensor, tensor if output is None else output, op=op,
+                         prescale=float(prescale_factor), postscale=float(postscale_factor),
+                         wire=compression.wire_for(tensor))
 
 
 def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                     process_set=global_process_set, compression=Compression.none):
     return allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set, compression,
-                            output=torch.empty_like(tensor))
+                            output=_empty_like(tensor))
 
 
 def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
@@ -51,8 +76,20 @@ def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, po
 
 def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None, prescale_factor=1.0,
               postscale_factor=1.0, process_set=global_process_set):
-    return allreduce_async(tensor, average, name, op, prescale_factor, postscale_factor, process_set,
-                           compression).wait()
+    def forward(mine):
+        return allreduce_async(mine, average, name, op, prescale_factor, postscale_factor, process_set,
+                               compression).wait()
+
+    def backward(gradient):
+        if op in (Min, Max, Product):
+            raise NotImplementedError(f"no gradient goes through an allreduce with op={op}")
+        return allreduce(gradient, average, _of_gradient(name), compression, op, prescale_factor, postscale_factor,
+                         process_set)
+    return through(tensor, forward, backward)
+
+
+def _of_gradient(name):
+    return None if name is None else f"{name}.gradient"
 
 
 def _numbered(name, i):
@@ -100,12 +137,18 @@ def sparse_allreduce_async(tensor, name=None, op=None, process_set=global_proces
 def allgather_async(tensor, name=None, process_set=global_process_set):
     if tensor.dim() == 0:
         tensor = tensor.reshape(1)
-    return _submit(process_set, "allgather", name, tensor, tensor)
+    return _submit_dense(process_set, "allgather", name, tensor, tensor)
 
 
 def allgather(tensor, name=None, process_set=global_process_set):
     """All ranks' tensors, one after the other in the first dimension, which may differ from rank to rank."""
-    return allgather_async(tensor, name, process_set).wait()
+    def backward(gradient):
+        rows = allgather_async(torch.tensor([tensor.shape[0] if tensor.dim() else 1]), _of_gradient(name),
+                               process_set).wait().tolist()
+        mean = allreduce(gradient, None, _of_gradient(name), process_set=process_set)
+        first = sum(rows[:process_set.rank()])
+        return mean[first:first + rows[process_set.rank()]].view(tensor.shape)
+    return through(tensor, lambda mine: allgather_async(mine, name, process_set).wait(), backward)
 
 
 def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
@@ -125,12 +168,12 @@ def _check_root(root_rank, process_set):
 def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
     """`root_rank` is a rank of the world, also in a process set."""
     _check_root(root_rank, process_set)
-    return _submit(process_set, "broadcast", name, tensor, tensor, root=root_rank)
+    return _submit_dense(process_set, "broadcast", name, tensor, tensor, root=root_rank)
 
 
 def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
     _check_root(root_rank, process_set)
-    return _submit(process_set, "broadcast", name, tensor, torch.empty_like(tensor), root=root_rank)
+    return _submit_dense(process_set, "broadcast", name, tensor, _empty_like(tensor), root=root_rank)
 
 
 def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
@@ -138,10 +181,14 @@ def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
 
 
 def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
-    return broadcast_async(tensor, root_rank, name, process_set).wait()
+    def backward(gradient):
+        mean = allreduce(gradient, None, _of_gradient(name), process_set=process_set)
+        return mean if process_set.ranks[process_set.rank()] == root_rank else torch.zeros_like(mean)
+    return through(tensor, lambda mine: broadcast_async(mine, root_rank, name, process_set).wait(), backward)
 
 
 def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
+    """A handle whose value is what has come, and how many rows came from each rank."""
     ranks = engine(process_set).size
     if tensor.dim() == 0:
         raise ValueError("alltoall of a tensor without dimensions")
@@ -150,13 +197,23 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
     parts = [tensor.shape[0] // ranks] * ranks if splits is None else [int(part) for part in splits]
     if len(parts) != ranks or min(parts) < 0 or sum(parts) != tensor.shape[0]:
         raise ValueError(f"splits {parts} of {tensor.shape[0]} rows for {ranks} ranks")
-    return _submit(process_set, "alltoall", name, tensor, tensor, own={"splits": parts, "given": splits is not None})
+    return _submit_dense(process_set, "alltoall", name, tensor, tensor, own={"splits": parts})
 
 
 def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
     """Sends the first splits[0] rows to rank 0 and so on; without splits, each rank gets as many. Returns what has come,
     in the order of ranks; with splits, also how many rows came from each."""
-    return alltoall_async(tensor, splits, name, process_set).wait()
+    received = None
+
+    def forward(mine):
+        nonlocal received
+        output, received = alltoall_async(mine, splits, name, process_set).wait()
+        return output, received
+
+    def backward(gradient):
+        return alltoall(gradient, received, _of_gradient(name), process_set)[0]
+    output, rows = through(tensor, forward, backward)
+    return output if splits is None else (output, rows)
 
 
 def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0,
@@ -164,15 +221,23 @@ def reducescatter_async(tensor, name=None, op=Average, process_set=global_proces
     _check_reduction(tensor, op, prescale_factor, postscale_factor)
     if tensor.dim() == 0:
         raise ValueError("reducescatter of a tensor without dimensions")
-    return _submit(process_set, "reducescatter", name, tensor, tensor, op=op, prescale=prescale_factor,
-                   postscale=postscale_factor, wire=compression.wire_for(tensor))
+    return _submit_dense(process_set, "reducescatter", name, tensor, tensor, op=op, prescale=float(prescale_factor),
+                         postscale=float(postscale_factor), wire=compression.wire_for(tensor))
 
 
 def reducescatter(tensor, name=None, compression=Compression.none, op=Average, process_set=global_process_set,
                   prescale_factor=1.0, postscale_factor=1.0):
     """This rank's rows of the reduction. If they cannot be divided evenly, the first ranks get one row more. With
     compression, the sum itself is formed in the smaller type."""
-    return reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor, compression).wait()
+    def forward(mine):
+        return reducescatter_async(mine, name, op, process_set, prescale_factor, postscale_factor, compression).wait()
+
+    def backward(gradient):
+        if op not in (Average, Sum):
+            raise NotImplementedError(f"no gradient goes through a reducescatter with op={op}")
+        whole = allgather(gradient, _of_gradient(name), process_set) * (prescale_factor * postscale_factor)
+        return whole / process_set.size() if op == Average else whole
+    return through(tensor, forward, backward)
 
 
 def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0,
@@ -214,6 +279,8 @@ def barrier(process_set=global_process_set):
 
 def join(device=-1):
     """For a rank that has no more data. Until all ranks have joined it takes part in the others' sums and averages with
-    zeros; other operations are errors meanwhile. Returns the rank that joined last. `device` is Horovod's and not used:
-    the zeros are made where the others' tensors are."""
-    return engine().submit(Request("join", "join", None, None)).wait()
+    zeros; other operations are errors meanwhile. Returns the rank that joined last. `device` is the number of the GPU
+    for the zeros where the others' tensors are on GPUs; -1 means the current one."""
+    if device < 0 and torch.cuda.is_available():
+        device = torch.cuda.current_device()
+    return engine().submit(Request("join", "join", None, None, device=f"cuda:{max(device, 0)}")).wait()

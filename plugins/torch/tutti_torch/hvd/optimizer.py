@@ -31,10 +31,10 @@ class _Distributed:
         if unnamed:
             raise ValueError(f"named_parameters lacks {unnamed} of the optimizer's parameters")
         self._handles, self._left, self._skip = {}, {}, False
-        self._sparse = set()  # whose gradients have been sparse
+        self._sparse = {}  # parameters whose gradients have been sparse: the number of sparse dimensions
         for group in self.param_groups:
             for parameter in group["params"]:
-                if parameter.requires_grad:
+                if parameter.requires_grad and process_set.included():
                     self._left[parameter] = passes
                     parameter.register_post_accumulate_grad_hook(self._came)
 
@@ -47,23 +47,28 @@ class _Distributed:
 
     def _submit(self, parameter):
         if parameter.grad is None:
-            parameter.grad = torch.zeros_like(
-                parameter, layout=torch.sparse_coo if parameter in self._sparse else torch.strided)
+            parameter.grad = self._no_gradient(parameter)
         name = f"gradient.{self._names[parameter]}"
         if parameter.grad.is_sparse and self._sparse_as_dense:
             parameter.grad = parameter.grad.to_dense()
         if parameter.grad.is_sparse:
-            self._sparse.add(parameter)
-            gradient = parameter.grad if self._passes == 1 else parameter.grad / self._passes
-            self._handles[parameter] = sparse_allreduce_async(gradient, name, self._op, self._process_set)
+            self._sparse[parameter] = parameter.grad.sparse_dim()
+            self._handles[parameter] = sparse_allreduce_async(parameter.grad, name, self._op, self._process_set)
             return
-        op, before, after = self._op, 1.0 / self._passes, 1.0
+        op, before, after = self._op, 1.0, 1.0
         if self._predivide != 1.0:
-            op, before = Sum, before / self._predivide
+            op, before = Sum, 1.0 / self._predivide
             after = self._predivide / engine(self._process_set).size
         self._handles[parameter] = allreduce_async_(
             parameter.grad, name=name, op=op, prescale_factor=before, postscale_factor=after,
             process_set=self._process_set, compression=self._compression)
+
+    def _no_gradient(self, parameter):
+        if parameter not in self._sparse:
+            return torch.zeros_like(parameter)
+        sparse = self._sparse[parameter]
+        return torch.sparse_coo_tensor(torch.zeros(sparse, 0, dtype=torch.int64),
+                                       parameter.detach().new_zeros(0, *parameter.shape[sparse:]), parameter.shape)
 
     def synchronize(self):
         """Waits for all gradients. step() calls it; call it yourself to clip them, and step in skip_synchronize(). Raises
@@ -107,11 +112,14 @@ class _Distributed:
 
 
 def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none, backward_passes_per_step=1,
-                         op=Average, gradient_predivide_factor=1.0, sparse_as_dense=False,
+                         op=Average, gradient_predivide_factor=1.0, num_groups=0, groups=None, sparse_as_dense=False,
                          process_set=global_process_set):
-    """The optimizer, made to average gradients over all ranks, or those of the process set. Its class is a subclass of
-    what it was. An average is a sum of gradients over gradient_predivide_factor, times it, over the number of ranks.
-    Sparse gradients are gathered and stay sparse, unless sparse_as_dense."""
+    """The optimizer, made to average gradients over all ranks, or those of the process set; on a rank outside of the set
+    it steps alone. Its class is a subclass of what it was. An average is a sum of gradients over
+    gradient_predivide_factor, times it, over the number of ranks. The gradients of several backward passes a step
+    add up, as in Horovod: divide the loss by their number to get a mean. Sparse gradients are gathered and stay sparse, unless
+    sparse_as_dense. num_groups and groups are Horovod's and not used: small gradients of one type travel together by
+    themselves."""
     kind = type(optimizer)
     optimizer.__class__ = type(kind.__name__, (_Distributed, kind), {})
     optimizer._prepare(named_parameters, compression, backward_passes_per_step, op, gradient_predivide_factor,

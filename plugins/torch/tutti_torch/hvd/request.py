@@ -28,8 +28,7 @@ class Request:
         self.error = None
 
     def description(self):
-        shape = list(self.tensor.shape)
-        return [self.name, self.kind, str(self.tensor.dtype), shape, self.tensor.device.type,
+        return [self.name, self.kind, str(self.tensor.dtype), list(self.tensor.shape), self.tensor.device.type,
                 {key: str(value) for key, value in sorted(self.settings.items())}, self.own]
 
     def is_done(self):
@@ -41,17 +40,23 @@ class Request:
             raise self.error
         return self.value
 
+    __call__ = wait  # Horovod's handles of sparse tensors are functions
+
     def finish(self, error=None):
         self.error = error
         self.tensor = self.tensor if error is None else None
         self.done.set()
 
 
-def stand_in(description):
-    """The request of a rank that has joined: it takes part in a sum with zeros. Returns None if nothing can be that."""
+def goes_on_without(description):
+    """Whether a rank that has joined can take part with zeros."""
+    return description[1] == "allreduce" and description[5]["op"] in ("SUM", "AVG")
+
+
+def stand_in(description, cuda_device):
+    """The request of a rank that has joined: it takes part in a sum with zeros."""
     name, kind, dtype, shape, device, settings, _ = description
-    if kind != "allreduce" or settings["op"] not in ("SUM", "AVG"):
-        return None
+    device = device if device == "cpu" else cuda_device
     zeros = torch.zeros(shape, dtype=getattr(torch, dtype.removeprefix("torch.")), device=device)
     wire = None if settings["wire"] == "None" else getattr(torch, settings["wire"].removeprefix("torch."))
     return Request(name, kind, zeros, zeros, op=settings["op"], prescale=float(settings["prescale"]),

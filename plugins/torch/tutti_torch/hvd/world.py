@@ -22,13 +22,29 @@ _sets = {}  # by id, without that of all ranks
 _next_id = 1
 
 
-def init(process_sets=()):
+def init(comm=None, process_sets=None):
     """Joins torch.distributed's world if it is there, else the one that torchrun, mpirun or srun describe; alone without
     any. torchrun says where the ranks meet; with mpirun or srun set MASTER_ADDR and MASTER_PORT, alike on all ranks. Adds
-    the process sets. HOROVOD_TIMELINE names a file for start_timeline()."""
-    global _made_world, _hosts
+    the process sets of the list; sets can always be added later, as Horovod's "dynamic" asks for. `comm` must be None: for
+    a part of the ranks there are process sets. HOROVOD_TIMELINE names a file for start_timeline(), or is DYNAMIC if
+    the program calls that itself."""
+    if comm is not None:
+        raise ValueError("hvd.init() takes no communicator or list of ranks; add a process set")
     if is_initialized():
         return
+    try:
+        _join_world()
+        for one in [] if process_sets in (None, "dynamic") else process_sets:
+            add_process_set(one)
+        if os.environ.get("HOROVOD_TIMELINE", "DYNAMIC") not in ("", "DYNAMIC"):
+            start_timeline(os.environ["HOROVOD_TIMELINE"])
+    except Exception:
+        shutdown()
+        raise
+
+
+def _join_world():
+    global _made_world, _hosts
     if not dist.is_initialized():
         rank, size = launched_as()
         if size == 1 and "MASTER_ADDR" not in os.environ:
@@ -42,10 +58,6 @@ def init(process_sets=()):
     everybody = global_process_set
     everybody.ranks, everybody.process_set_id = list(range(dist.get_world_size())), 0
     everybody.group, everybody.engine = group, Engine(group)
-    for one in process_sets:
-        add_process_set(one)
-    if os.environ.get("HOROVOD_TIMELINE"):
-        start_timeline(os.environ["HOROVOD_TIMELINE"])
 
 
 def shutdown():
@@ -78,8 +90,9 @@ def add_process_set(process_set):
     engine()
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
-    told = [None] * size()
-    dist.all_gather_object(told, process_set.ranks, group=global_process_set.group)
+    from .objects import allgather_object  # which needs this module
+
+    told = allgather_object(process_set.ranks, "the ranks of a process set")  # in the order of all that is submitted
     odd = next((rank for rank in range(size()) if told[rank] != told[0]), None)
     if odd is not None:
         raise ValueError(f"rank 0 adds a process set of the ranks {told[0]}, rank {odd} one of {told[odd]}")
