@@ -62,8 +62,10 @@ void Member::live() {
   while (place_.comm != nullptr && episode_ < caller_.plan().episodes) {
     const bool done = meet() && plant() && work(caller_, place_, common(1), own_) && change();
     ++episode_;
-    if (!done && place_.comm != nullptr && !recover()) break;
+    if (!done && place_.comm != nullptr && !recover()) return leave();
   }
+  // If the last change was a shrink, a rank whose first attempt lacked something comes by recover(), and meets others.
+  if (place_.comm != nullptr) (void)meet();
   leave();
 }
 
