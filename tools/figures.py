@@ -309,9 +309,9 @@ class Figures:
         yield from table([""] + [size_text(size) for size in sizes], lines)
 
     def programs(self):
-        rows = [[f"{run['package']} {run['version']}", run["what"], us_text(run["gloo_s"]), us_text(run["tutti_s"]),
-                 ratio_text(run["tutti_s"] / run["gloo_s"])] for run in self.runs("programs")]
-        yield from table(["program", "what ran", "on Gloo, s", "on Tutti, s", "ratio"], rows)
+        rows = [[f"{run['package']} {run['version']}", run["what"], run["by"], f"{run['against']}, {us_text(run['their_s'])}",
+                 us_text(run["tutti_s"]), ratio_text(run["tutti_s"] / run["their_s"])] for run in self.runs("programs")]
+        yield from table(["program", "what ran", "by", "compared with, s", "on Tutti, s", "ratio"], rows)
 
 
 def renewed(text, figures):

@@ -110,6 +110,41 @@ def sizes_differ(rank, n):
         window.tensor_deregister()
 
 
+def leftovers(rank, n):
+    """Signals that nobody waited for, waits that nobody answered, windows that are dropped, tensors that move."""
+    following, before = (rank + 1) % n, (rank - 1) % n
+    window = _new_window(torch.zeros(2))
+    window.signal(following, async_op=False)
+    open_wait = window.wait_signal(following, async_op=True)
+    dist.barrier()
+    window.tensor_deregister()
+    expect_error(RuntimeError, open_wait.wait, "wait_signal", "deregistered")
+    memory = torch.zeros(1000)
+    kept = memory.data
+    window.tensor_register(memory)
+    memory.data = torch.ones(3)  # the window keeps what was registered
+    expect_error(Exception, lambda: window.wait_signal(before, async_op=False, opts=timeout(0.2)), "wait_signal", "timed out")
+    dist.barrier()
+    window.put(torch.full((1000,), 5.0), following, 0, async_op=False)
+    window.signal(following, async_op=False)
+    window.wait_signal(before, async_op=False)
+    assert (kept == 5).all() and memory.tolist() == [1.0] * 3
+    assert window.map_remote_tensor(rank).data_ptr() == kept.data_ptr()
+    wrong = torch.zeros(4, 4).t() if rank == 1 else torch.zeros(4, 4)
+    expect_error(ValueError, lambda: _new_window(wrong), "rank 1", "contiguous")
+    dropped = _new_window(torch.zeros(100_000))
+    works = [dropped.put(torch.ones(100_000), to, 0, async_op=True) for to in range(n)]
+    del dropped
+    for work in works:
+        work.wait()
+    dist.barrier()
+    last = _new_window(torch.zeros(100_000))
+    for to in range(n):
+        last.put(torch.ones(100_000), to, 0, async_op=True)
+    dist.destroy_process_group()  # with puts under way
+    expect_error(RuntimeError, lambda: last.put(torch.ones(1), 0, 0, async_op=False), "shut down")
+
+
 def timeout(seconds):
     options = WaitSignalOptions()
     options.timeout = datetime.timedelta(seconds=seconds)
@@ -142,6 +177,9 @@ class Windows(unittest.TestCase):
 
     def test_sizes_differ(self):
         ranks.run(sizes_differ, 3)
+
+    def test_leftovers(self):
+        ranks.run(leftovers, 3)
 
     def test_death(self):
         ranks.run(death, 3, expect_dead=(1,))

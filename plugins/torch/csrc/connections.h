@@ -1,6 +1,7 @@
 // The connections of a process group: its ranks talk through them while the members stay the same.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -29,9 +30,9 @@ struct Connections {
   const std::shared_ptr<PostOffice> post;
   const std::shared_ptr<Lane> lane;  // of the collectives
   const std::shared_ptr<Lane> sends;
-  const std::string token;      // of these alone, in all of the Store's life
-  std::uint64_t monitored = 0;  // monitored barriers so far
-  std::int64_t windows = 0;     // windows made so far
+  const std::string token;                     // of these alone, in all of the Store's life
+  std::uint64_t monitored = 0;                 // monitored barriers so far
+  std::atomic<std::int64_t> registrations{0};  // of tensors in windows so far; equal on all ranks
 
  private:
   void leave(const std::string& reason);

@@ -1,6 +1,8 @@
 #include "post_office.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <thread>
 
 namespace tutti_torch {
@@ -54,9 +56,10 @@ void PostOffice::start() {
   }).detach();
 }
 
-void PostOffice::send(const void* data, std::size_t bytes, int peer, Tag tag, std::chrono::milliseconds timeout) {
+void PostOffice::send(const void* data, std::size_t bytes, int peer, Tag tag, std::chrono::milliseconds timeout,
+                      const char* operation) {
   Letter letter{bytes, tag, 0, Kind::kMessage, 0, {}};
-  post(letter, data, peer, "send", timeout);
+  post(letter, data, peer, operation, timeout);
 }
 
 void PostOffice::put(const void* data, std::size_t bytes, int peer, Tag window, std::size_t offset,
@@ -80,27 +83,44 @@ void PostOffice::post(Letter& letter, const void* data, int peer, const char* op
   });
 }
 
+/// Why nothing is received any more; null if messages are taken. With the lock.
+std::exception_ptr PostOffice::refusal(const char* operation) const {
+  if (error_) return error_;
+  return closed_ ? error_of(c10::str(operation, ": the process group was shut down")) : nullptr;
+}
+
 void PostOffice::open_window(Tag window, OpenMemory memory) {
   start();
   const std::lock_guard<std::mutex> lock(mutex_);
-  windows_[window] = std::move(memory);
+  if (const std::exception_ptr error = refusal("tensor_register")) std::rethrow_exception(error);
+  windows_.emplace(window, std::move(memory));
 }
 
 void PostOffice::close_window(Tag window) {
   OpenMemory closed;  // freed without the lock
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = windows_.find(window);
-  if (found == windows_.end()) return;
-  closed = std::move(found->second);
-  windows_.erase(found);
+  std::vector<Open> waiting;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto is_of_window = [window](const auto& item) { return item.tag == window || item.tag == window + 1; };
+    early_.erase(std::remove_if(early_.begin(), early_.end(), is_of_window), early_.end());
+    const auto first = std::stable_partition(open_.begin(), open_.end(), std::not_fn(is_of_window));
+    waiting.assign(first, open_.end());
+    open_.erase(first, open_.end());
+    if (const auto found = windows_.find(window); found != windows_.end()) {
+      closed = std::move(found->second);
+      windows_.erase(found);
+    }
+  }
+  for (const Open& open : waiting)
+    open.work->complete(error_of(c10::str(open.operation, ": the window's tensor was deregistered")));
 }
 
-void PostOffice::receive(const WorkPointer& work, void* data, std::size_t bytes, int peer_or_any, Tag tag) {
+void PostOffice::receive(const WorkPointer& work, void* data, std::size_t bytes, int peer_or_any, Tag tag,
+                         const char* operation) {
   start();
-  Open open{work, data, bytes, peer_or_any, tag};
+  Open open{work, data, bytes, peer_or_any, tag, operation};
   std::unique_lock<std::mutex> lock(mutex_);
-  if (error_ || closed_) {
-    std::exception_ptr error = error_ ? error_ : error_of("recv: the process group was shut down");
+  if (std::exception_ptr error = refusal(operation)) {
     lock.unlock();
     return work->complete(std::move(error));
   }
@@ -141,24 +161,29 @@ void PostOffice::fetch(void* data, std::size_t bytes, int source) {
   });
 }
 
-// The memory stays open while the data arrives, because close_window() comes after the fences of all ranks.
+// The memory is held while the data arrives. A window that is not here was closed, dropped with its group, or
+// deregistered by a call that failed, and nobody reads what comes for it.
 void PostOffice::take_put(const Letter& letter, int source) {
   OpenMemory memory;
+  bool is_open = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = windows_.find(letter.tag);
-    if (found != windows_.end()) memory = found->second;
+    is_open = found != windows_.end();
+    if (is_open) memory = found->second;
   }
-  if (letter.offset > memory.bytes || letter.bytes > memory.bytes - letter.offset) {
+  const bool fits = letter.offset <= memory.bytes && letter.bytes <= memory.bytes - letter.offset;
+  if (is_open && !fits) {
     std::rethrow_exception(
         error_of(c10::str("put: rank ", source, " put ", letter.bytes, " bytes at byte ", letter.offset,
                           " of a window of rank ", rank_, " that has ", memory.bytes)));
   }
-  if (letter.bytes == 0) return;
-  if (letter.bytes <= kInside)
-    std::memcpy(memory.data + letter.offset, letter.data, letter.bytes);
-  else
-    fetch(memory.data + letter.offset, letter.bytes, source);
+  std::vector<char> scratch(is_open || letter.bytes <= kInside ? 0 : letter.bytes);
+  char* const target = is_open ? memory.data + letter.offset : scratch.data();
+  if (letter.bytes > kInside)
+    fetch(target, letter.bytes, source);
+  else if (is_open && letter.bytes > 0)
+    std::memcpy(target, letter.data, letter.bytes);
 }
 
 void PostOffice::take(const Letter& letter, int source) {
@@ -212,6 +237,7 @@ void PostOffice::serve() {
   } catch (...) {
     hooks_->run_for_failure(*sender_);
     fail(std::current_exception());
+    if (receiver_->error() == tuttiSuccess) abort();  // the peers must not wait for this thread
   }
 }
 
@@ -235,19 +261,21 @@ void PostOffice::help(TuttiWork& work) {
 void PostOffice::give_up(TuttiWork& work) {
   WorkPointer mine;
   int peer = 0;
+  const char* operation = "recv";
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto open = open_.begin(); open != open_.end(); ++open) {
       if (open->work.get() != &work) continue;
       mine = std::move(open->work);
       peer = open->peer;
+      operation = open->operation;
       open_.erase(open);
       break;
     }
   }
   if (!mine) return;
   const std::string from = peer == kAnySource ? std::string("any rank") : c10::str("rank ", peer);
-  mine->complete(error_of(c10::str("recv: rank ", rank_, " timed out: nothing came from ", from)));
+  mine->complete(error_of(c10::str(operation, ": rank ", rank_, " timed out: nothing came from ", from)));
 }
 
 void PostOffice::close(const std::string& reason, const std::shared_ptr<Lane>& sends,

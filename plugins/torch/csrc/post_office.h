@@ -13,6 +13,8 @@
 #include <map>
 #include <mutex>
 
+#include <c10/core/Storage.h>
+
 #include "abort_hooks.h"
 #include "endpoint.h"
 #include "lane.h"
@@ -24,11 +26,11 @@ constexpr int kAnySource = -1;
 /// What a receive asks for: torch's tags are numbers of 32 bits; windows have tags beyond them.
 using Tag = std::int64_t;
 
-/// Memory that other ranks put into. The owner keeps it in place.
+/// Memory that other ranks put into, and what keeps it.
 struct OpenMemory {
   char* data = nullptr;
   std::size_t bytes = 0;
-  std::shared_ptr<void> owner;  // of the memory; may be null
+  c10::Storage storage;
 };
 
 class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffice> {
@@ -41,15 +43,18 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
   /// From here on messages are taken. Later calls do nothing.
   void start();
   /// To be run in the order of the sends: the body of a work on a lane.
-  void send(const void* data, std::size_t bytes, int peer, Tag tag, std::chrono::milliseconds timeout);
-  /// Completes `work` when the message is in `data`; the memory stays valid until then.
-  void receive(const WorkPointer& work, void* data, std::size_t bytes, int peer_or_any, Tag tag);
+  void send(const void* data, std::size_t bytes, int peer, Tag tag, std::chrono::milliseconds timeout,
+            const char* operation = "send");
+  /// Completes `work` when the message is in `data`; the memory stays valid until then. Errors name the operation.
+  void receive(const WorkPointer& work, void* data, std::size_t bytes, int peer_or_any, Tag tag,
+               const char* operation = "recv");
   /// Like send(), into the peer's window of that number. What is sent to the peer later comes after it.
   void put(const void* data, std::size_t bytes, int peer, Tag window, std::size_t offset,
            std::chrono::milliseconds timeout);
-  /// From here on others may put into this rank's window of that number.
+  /// From here on others may put into this rank's window of that number. Raises what ended the taking of messages.
   void open_window(Tag window, OpenMemory memory);
-  /// Later puts into it are errors that end the group.
+  /// What is put into it from now on is thrown away, and so are its signals and fences, which have this tag and the
+  /// next one. Who still waits for one gets an error.
   void close_window(Tag window);
 
   void help(TuttiWork& work) override;
@@ -67,6 +72,7 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
     std::size_t bytes;
     int peer;
     Tag tag;
+    const char* operation;
   };
   struct Early {
     int source;
@@ -79,6 +85,7 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
   void post(Letter& letter, const void* data, int peer, const char* operation, std::chrono::milliseconds timeout);
   void take(const Letter& letter, int source);
   void take_put(const Letter& letter, int source);
+  std::exception_ptr refusal(const char* operation) const;
   void hand_over(const Open& open, int source, std::size_t bytes, const void* data);
   void fetch(void* data, std::size_t bytes, int source);
   bool find_open(int source, Tag tag, Open* open);

@@ -3,6 +3,8 @@
 #ifdef C10D_BACKEND_HAS_WINDOW
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include <cstring>
+
 #include "calls.h"
 
 namespace tutti_torch {
@@ -10,7 +12,17 @@ namespace {
 
 constexpr Tag kFirstTag = Tag{1} << 32;
 
-/// What has not been asked for is waited for here, so that its error is raised.
+/// "put" of "tutti:put".
+const char* operation_of(const char* title) { return std::strchr(title, ':') + 1; }
+
+/// Why a window does not take the tensor; empty if it does.
+std::string fault_of(const at::Tensor& tensor) {
+  const bool is_plain = tensor.defined() && tensor.is_cpu() && tensor.layout() == at::kStrided &&
+                        tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+  return is_plain ? "" : "a window takes a contiguous tensor in host memory";
+}
+
+/// What nobody asked to be told of later is waited for here, so that its error is raised.
 c10::intrusive_ptr<c10d::Work> finish(const WorkPointer& work, bool async) {
   if (!async) work->wait();
   return work;
@@ -18,143 +30,198 @@ c10::intrusive_ptr<c10d::Work> finish(const WorkPointer& work, bool async) {
 
 }  // namespace
 
-TuttiWindow::TuttiWindow(c10::intrusive_ptr<ProcessGroupTutti> group, std::shared_ptr<Connections> connections,
-                         std::int64_t number)
-    : group_(std::move(group)), connections_(std::move(connections)), tag_(kFirstTag + 2 * number) {}
+TuttiWindow::TuttiWindow(c10::intrusive_ptr<ProcessGroupTutti> group, std::shared_ptr<Connections> connections)
+    : group_(std::move(group)),
+      connections_(std::move(connections)),
+      rank_(group_->getRank()),
+      size_(group_->getSize()) {}
 
-// The memory of an owning window stays until the group ends, since others may still put into it.
-TuttiWindow::~TuttiWindow() {
-  if (is_registered_ && !is_owning_) connections_->post->close_window(tag_);
+void TuttiWindow::check_members(const char* operation) const {
+  if (group_->connections_or_none() != connections_) {
+    C10_THROW_ERROR(DistBackendError, c10::str("tutti: ", operation,
+                                               ": the group of the window was shut down, or its "
+                                               "members have changed"));
+  }
 }
 
-void TuttiWindow::check_registered(const char* operation) const {
-  if (!is_registered_)
+void TuttiWindow::check_rank(std::int64_t rank, const char* operation) const {
+  if (rank < 0 || rank >= size_)
+    C10_THROW_ERROR(ValueError, c10::str("tutti: ", operation, ": rank ", rank, " in a group of ", size_, " ranks"));
+}
+
+/// With the lock.
+const TuttiWindow::Registration& TuttiWindow::registration(const char* operation) const {
+  check_members(operation);
+  if (!registration_)
     C10_THROW_ERROR(ValueError, c10::str("tutti: ", operation, ": the window has no registered tensor"));
+  return *registration_;
 }
 
-void TuttiWindow::tensor_register(const at::Tensor& tensor, bool owning) {
-  if (is_registered_) C10_THROW_ERROR(ValueError, "tutti: tensor_register: the window has a tensor already");
-  if (!tensor.defined() || !tensor.is_cpu() || tensor.layout() != at::kStrided || !tensor.is_contiguous())
-    C10_THROW_ERROR(ValueError, "tutti: tensor_register: takes a contiguous tensor in host memory");
-  OpenMemory memory{static_cast<char*>(tensor.data_ptr()), tensor.nbytes(), nullptr};
-  if (owning) memory.owner = std::make_shared<at::Tensor>(tensor);
-  connections_->post->open_window(tag_, std::move(memory));
-  const std::int64_t mine[2] = {tensor.numel(), static_cast<std::int64_t>(tensor.scalar_type())};
-  const at::Tensor all = at::empty({group_->getSize(), 2}, at::kLong);
+/// As many numbers of each rank, in the order of all collectives.
+std::vector<std::int64_t> TuttiWindow::gather(const std::vector<std::int64_t>& mine) {
+  std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(size_));
   const ProcessGroupTutti::Launch kind{OpType::UNKNOWN, "tutti:tensor_register", c10d::kUnsetTimeout, true};
   group_
       ->launch(kind, {}, {},
                [&](Endpoint& endpoint) {
                  endpoint.run("tensor_register", [&](tuttiComm_t comm) {
-                   return tuttiAllGather(mine, all.mutable_data_ptr(), 2, tuttiInt64, comm, nullptr);
+                   return tuttiAllGather(mine.data(), all.data(), mine.size(), tuttiInt64, comm, nullptr);
                  });
                })
       ->wait();
-  const auto numbers = all.accessor<std::int64_t, 2>();
-  extents_.clear();
-  for (int rank = 0; rank < group_->getSize(); ++rank) extents_.push_back({numbers[rank][0], numbers[rank][1]});
-  if (owning) tensor_ = tensor;
-  is_owning_ = owning;
-  is_registered_ = true;
+  return all;
 }
 
-// A fence arrives after all that its sender has put.
+// The memory is open before the others know that it is. A rank without a tensor comes, too, so that nobody waits for
+// it.
+void TuttiWindow::tensor_register(const at::Tensor& tensor, bool /*owning*/) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  check_members("tensor_register");
+  if (registration_) C10_THROW_ERROR(ValueError, "tutti: tensor_register: the window has a tensor already");
+  const std::string fault = fault_of(tensor);
+  const std::int64_t number = connections_->registrations++;
+  Registration made{kFirstTag + 2 * number, {}, {}};
+  if (fault.empty()) {
+    made.tensor = tensor.detach();
+    connections_->post->open_window(made.tag,
+                                    {static_cast<char*>(tensor.data_ptr()), tensor.nbytes(), tensor.storage()});
+  }
+  try {
+    const std::vector<std::int64_t> all =
+        gather({number, fault.empty() ? tensor.numel() : -1,
+                                                    fault.empty() ? static_cast<std::int64_t>(tensor.scalar_type()) : 0});
+    for (int rank = 0; rank < size_; ++rank) {
+      const std::int64_t* const told = all.data() + 3 * rank;
+      if (told[0] != number)
+        C10_THROW_ERROR(ValueError, c10::str("tutti: tensor_register: it is registration ", number, " of rank ", rank_,
+                                             " and ", told[0], " of rank ", rank));
+      if (told[1] < 0)
+        C10_THROW_ERROR(ValueError, c10::str("tutti: tensor_register: the tensor of rank ", rank, ": ",
+                                             fault_of(at::Tensor())));
+      made.extents.push_back({told[1], static_cast<at::ScalarType>(told[2])});
+    }
+  } catch (...) {
+    connections_->post->close_window(made.tag);
+    throw;
+  }
+  registration_ = std::move(made);
+}
+
 void TuttiWindow::tensor_deregister() {
-  check_registered("tensor_deregister");
-  std::vector<c10::intrusive_ptr<c10d::Work>> works;
-  for (int rank = 0; rank < group_->getSize(); ++rank)
-    works.push_back(receive_empty(rank, tag_ + 1, c10d::kUnsetTimeout));
-  for (int rank = 0; rank < group_->getSize(); ++rank)
-    works.push_back(send_empty(rank, true, tag_ + 1, "tutti:tensor_deregister", c10d::kUnsetTimeout));
-  for (const auto& work : works) work->wait();
-  connections_->post->close_window(tag_);
-  is_registered_ = false;
-  tensor_.reset();
+  std::optional<Registration> ended;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    (void)registration("tensor_deregister");
+    ended.swap(registration_);  // nothing more is put by this rank
+  }
+  try {
+    pass_fences(ended->tag + 1);
+  } catch (...) {
+    connections_->post->close_window(ended->tag);
+    throw;
+  }
+  connections_->post->close_window(ended->tag);
+}
+
+/// A fence arrives after all that its sender has put.
+void TuttiWindow::pass_fences(Tag tag) {
+  constexpr const char* kTitle = "tutti:tensor_deregister";
+  std::vector<WorkPointer> works;
+  for (int rank = 0; rank < size_; ++rank) works.push_back(receive_empty(rank, tag, kTitle, c10d::kUnsetTimeout));
+  for (int rank = 0; rank < size_; ++rank) {
+    works.push_back(submit(rank, kTitle, c10d::kUnsetTimeout, {}, [rank, tag](PostOffice& post, TuttiWork& work) {
+      post.send(nullptr, 0, rank, tag, work.timeout(), operation_of(kTitle));
+    }));
+  }
+  for (const WorkPointer& work : works) work->wait();
+}
+
+WorkPointer TuttiWindow::submit(std::int64_t rank, const char* title, std::chrono::milliseconds timeout,
+                                std::vector<at::Tensor> inputs, std::function<void(PostOffice&, TuttiWork&)> body) {
+  check_rank(rank, operation_of(title));
+  const ProcessGroupTutti::Launch kind{OpType::SEND, title, timeout, false};
+  const WorkPointer work = group_->make_work(kind, std::move(inputs), {}, connections_->sends);
+  work->body = [post = connections_->post, hooks = group_->hooks_, body = std::move(body), raw = work.get()] {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    hooks->watch(post->sender(), [&] { body(*post, *raw); });
+  };
+  connections_->sends->submit(work, false);
+  return work;
+}
+
+WorkPointer TuttiWindow::receive_empty(std::int64_t rank, Tag tag, const char* title,
+                                       std::chrono::milliseconds timeout) {
+  check_rank(rank, operation_of(title));
+  const ProcessGroupTutti::Launch kind{OpType::RECV, title, timeout, false};
+  const WorkPointer work = group_->make_work(kind, {}, {}, connections_->post);
+  work->callbacks_aside = true;  // they may wait for what the thread has yet to take
+  connections_->post->receive(work, nullptr, 0, static_cast<int>(rank), tag, operation_of(title));
+  return work;
 }
 
 c10::intrusive_ptr<c10d::Work> TuttiWindow::put(const at::Tensor& tensor, std::int64_t rank, std::int64_t offset,
                                                 bool async, const c10d::PutOptions& options) {
-  check_registered("put");
-  group_->check_root(rank, "put");
-  const Extent& target = extents_[static_cast<std::size_t>(rank)];
+  std::unique_lock<std::mutex> lock(mutex_);
+  const Registration& here = registration("put");
+  check_rank(rank, "put");
+  const Registration::Extent& target = here.extents[static_cast<std::size_t>(rank)];
   if (!tensor.defined() || !tensor.is_cpu() || tensor.layout() != at::kStrided)
     C10_THROW_ERROR(ValueError, "tutti: put: takes a dense tensor in host memory");
-  if (static_cast<std::int64_t>(tensor.scalar_type()) != target.dtype) {
-    C10_THROW_ERROR(ValueError, c10::str("tutti: put: a tensor of ", tensor.scalar_type(), " into a window of ",
-                                         static_cast<at::ScalarType>(target.dtype)));
+  if (tensor.scalar_type() != target.dtype) {
+    C10_THROW_ERROR(ValueError,
+                    c10::str("tutti: put: a tensor of ", tensor.scalar_type(), " into a window of ", target.dtype));
   }
   if (offset < 0 || offset > target.elements || tensor.numel() > target.elements - offset) {
     C10_THROW_ERROR(ValueError, c10::str("tutti: put: ", tensor.numel(), " elements at element ", offset,
                                          " of a window of rank ", rank, " that has ", target.elements));
   }
-  const ProcessGroupTutti::Launch kind{OpType::SEND, "tutti:put", options.timeout, !async};
-  const WorkPointer work = group_->make_work(kind, {tensor}, {}, connections_->sends);
-  work->body = [post = connections_->post, hooks = group_->hooks_, operand = Operand(tensor, Use::kRead),
-                peer = static_cast<int>(rank), window = tag_,
-                at = static_cast<std::size_t>(offset) * tensor.element_size(), timeout = work->timeout()]() mutable {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    operand.open();
-    hooks->watch(post->sender(), [&] { post->put(operand.data(), operand.bytes(), peer, window, at, timeout); });
-  };
-  connections_->sends->submit(work, !async);
+  const auto at = static_cast<std::size_t>(offset) * tensor.element_size();
+  const WorkPointer work = submit(rank, "tutti:put", options.timeout, {tensor},
+                                  [operand = Operand(tensor, Use::kRead), peer = static_cast<int>(rank),
+                                   window = here.tag, at](PostOffice& post, TuttiWork& own) mutable {
+                                    operand.open();
+                                    post.put(operand.data(), operand.bytes(), peer, window, at, own.timeout());
+                                  });
+  lock.unlock();
   return finish(work, async);
-}
-
-c10::intrusive_ptr<c10d::Work> TuttiWindow::send_empty(std::int64_t rank, bool async, Tag tag, const char* operation,
-                                                       std::chrono::milliseconds timeout) {
-  const ProcessGroupTutti::Launch kind{OpType::SEND, operation, timeout, !async};
-  const WorkPointer work = group_->make_work(kind, {}, {}, connections_->sends);
-  work->body = [post = connections_->post, hooks = group_->hooks_, peer = static_cast<int>(rank), tag,
-                timeout = work->timeout()] {
-    hooks->watch(post->sender(), [&] { post->send(nullptr, 0, peer, tag, timeout); });
-  };
-  connections_->sends->submit(work, !async);
-  return finish(work, async);
-}
-
-c10::intrusive_ptr<c10d::Work> TuttiWindow::receive_empty(std::int64_t rank, Tag tag,
-                                                          std::chrono::milliseconds timeout) {
-  const ProcessGroupTutti::Launch kind{OpType::RECV, "tutti:wait_signal", timeout, false};
-  const WorkPointer work = group_->make_work(kind, {}, {}, connections_->post);
-  work->callbacks_aside = true;  // they may wait for what the thread has yet to take
-  connections_->post->receive(work, nullptr, 0, static_cast<int>(rank), tag);
-  return work;
 }
 
 c10::intrusive_ptr<c10d::Work> TuttiWindow::signal(std::int64_t rank, bool async, const c10d::SignalOptions& options) {
-  check_registered("signal");
-  group_->check_root(rank, "signal");
-  return send_empty(rank, async, tag_, "tutti:signal", options.timeout);
+  std::unique_lock<std::mutex> lock(mutex_);
+  const Tag tag = registration("signal").tag;
+  const WorkPointer work =
+      submit(rank, "tutti:signal", options.timeout, {}, [rank, tag](PostOffice& post, TuttiWork& own) {
+        post.send(nullptr, 0, static_cast<int>(rank), tag, own.timeout(), "signal");
+      });
+  lock.unlock();
+  return finish(work, async);
 }
 
 c10::intrusive_ptr<c10d::Work> TuttiWindow::wait_signal(std::int64_t rank, bool async,
                                                         const c10d::WaitSignalOptions& options) {
-  check_registered("wait_signal");
-  group_->check_root(rank, "wait_signal");
-  const auto work = receive_empty(rank, tag_, options.timeout);
-  if (!async) work->wait();
-  return work;
+  std::unique_lock<std::mutex> lock(mutex_);
+  const WorkPointer work = receive_empty(rank, registration("wait_signal").tag, "tutti:wait_signal", options.timeout);
+  lock.unlock();
+  return finish(work, async);
 }
 
 at::Tensor TuttiWindow::map_remote_tensor(std::int64_t rank) {
-  check_registered("map_remote_tensor");
-  group_->check_root(rank, "map_remote_tensor");
-  if (rank == group_->getRank() && tensor_.defined()) return tensor_;
-  C10_THROW_ERROR(NotImplementedError,
-                  c10::str("tutti: map_remote_tensor: the window of rank ", rank,
-                           rank == group_->getRank() ? " was registered without its tensor"
-                                                     : " is memory of another process, which is not mapped here"));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const Registration& here = registration("map_remote_tensor");
+  check_rank(rank, "map_remote_tensor");
+  if (rank == rank_) return here.tensor;
+  C10_THROW_ERROR(NotImplementedError, c10::str("tutti: map_remote_tensor: the window of rank ", rank,
+                                                " is memory of another process, which is not mapped here"));
 }
 
 c10d::WindowAttr TuttiWindow::get_attr(std::int64_t rank) {
-  group_->check_root(rank, "get_attr");
+  check_rank(rank, "get_attr");
   return {c10d::WindowAccessType::UNIFIED};
 }
 
 c10::intrusive_ptr<c10d::Window> ProcessGroupTutti::new_window(const std::optional<at::Tensor>& tensor) {
-  const std::shared_ptr<Connections> here = connections();
   auto window = c10::make_intrusive<TuttiWindow>(
-      c10::intrusive_ptr<ProcessGroupTutti>::unsafe_reclaim_from_nonowning(this), here, here->windows++);
+      c10::intrusive_ptr<ProcessGroupTutti>::unsafe_reclaim_from_nonowning(this), connections());
   if (tensor.has_value() && tensor->defined()) window->tensor_register(*tensor, true);
   return window;
 }
