@@ -87,17 +87,16 @@ void TuttiWindow::tensor_register(const at::Tensor& tensor, bool /*owning*/) {
                                     {static_cast<char*>(tensor.data_ptr()), tensor.nbytes(), tensor.storage()});
   }
   try {
-    const std::vector<std::int64_t> all =
-        gather({number, fault.empty() ? tensor.numel() : -1,
-                                                    fault.empty() ? static_cast<std::int64_t>(tensor.scalar_type()) : 0});
+    const std::vector<std::int64_t> all = gather({number, fault.empty() ? tensor.numel() : -1,
+                                                  fault.empty() ? static_cast<std::int64_t>(tensor.scalar_type()) : 0});
     for (int rank = 0; rank < size_; ++rank) {
       const std::int64_t* const told = all.data() + 3 * rank;
       if (told[0] != number)
         C10_THROW_ERROR(ValueError, c10::str("tutti: tensor_register: it is registration ", number, " of rank ", rank_,
                                              " and ", told[0], " of rank ", rank));
       if (told[1] < 0)
-        C10_THROW_ERROR(ValueError, c10::str("tutti: tensor_register: the tensor of rank ", rank, ": ",
-                                             fault_of(at::Tensor())));
+        C10_THROW_ERROR(ValueError,
+                        c10::str("tutti: tensor_register: the tensor of rank ", rank, ": ", fault_of(at::Tensor())));
       made.extents.push_back({told[1], static_cast<at::ScalarType>(told[2])});
     }
   } catch (...) {
