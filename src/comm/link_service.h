@@ -12,9 +12,9 @@
 
 namespace tutti {
 
-/// One per communicator with connections. It runs in the service thread: from the arrival of a connection on, it looks
-/// at the links until it has found them unused, and all that was sent in the hands of the peers' systems, in two looks
-/// one after the other.
+/// One per communicator with connections. It runs in the service thread. When a connection has come, it looks at the
+/// links again and again. It stops after two looks in a row in which no operation used the links and the peers' systems
+/// had all that was sent.
 class LinkService : public std::enable_shared_from_this<LinkService> {
  public:
   /// `driver` outlives the call of stop(), and `loop` all calls of arrived().

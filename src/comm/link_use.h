@@ -1,5 +1,5 @@
-// Whose the links of a communicator are: those of the thread that runs an operation, or between two operations those of
-// the service thread, which sends again what was lost with a connection.
+// Says which thread uses the links of a communicator: the one that runs an operation, or between two operations the
+// service thread, which sends again what was lost with a connection.
 #pragma once
 
 #include <atomic>

@@ -33,6 +33,17 @@ def _rank(module, name, rank, ranks, store, backend, arguments, results):
         results.put((rank, False, traceback.format_exc()))
 
 
+def expect_error(kind, call, *words):
+    """The call raises that error, and its text has these words."""
+    try:
+        call()
+    except kind as error:
+        for word in words:
+            assert word in str(error), (word, str(error))
+    else:
+        raise AssertionError(f"no {kind.__name__}")
+
+
 def run(function, ranks=2, *arguments, backend="tutti", expect_dead=()):
     """The values of all ranks, in order. `function` stands in a module of this folder and takes (rank, ranks, ...)."""
     context = multiprocessing.get_context("forkserver")

@@ -10,6 +10,7 @@ import torch.distributed as dist
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import ranks  # noqa: E402
+from ranks import expect_error  # noqa: E402
 
 try:
     from torch._C._distributed_c10d import WaitSignalOptions, WindowAccessType
@@ -17,16 +18,6 @@ try:
 except ImportError:
     print("this torch has no windows: torch 2.15 does")
     sys.exit(77)
-
-
-def expect_error(kind, call, *words):
-    try:
-        call()
-    except kind as error:
-        for word in words:
-            assert word in str(error), (word, str(error))
-    else:
-        raise AssertionError(f"no {kind.__name__}")
 
 
 def exchange(rank, n):

@@ -83,7 +83,7 @@ void PostOffice::post(Letter& letter, const void* data, int peer, const char* op
   });
 }
 
-/// Why nothing is received any more; null if messages are taken. With the lock.
+/// Returns why no messages are taken any more; null if they are. The caller holds the lock.
 std::exception_ptr PostOffice::refusal(const char* operation) const {
   if (error_) return error_;
   return closed_ ? error_of(c10::str(operation, ": the process group was shut down")) : nullptr;

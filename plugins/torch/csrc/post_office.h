@@ -23,7 +23,7 @@ namespace tutti_torch {
 
 constexpr int kAnySource = -1;
 
-/// What a receive asks for: torch's tags are numbers of 32 bits; windows have tags beyond them.
+/// The tag of a message. torch's tags have 32 bits, and windows use larger numbers.
 using Tag = std::int64_t;
 
 /// Memory that other ranks put into, and what keeps it.
@@ -51,10 +51,11 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
   /// Like send(), into the peer's window of that number. What is sent to the peer later comes after it.
   void put(const void* data, std::size_t bytes, int peer, Tag window, std::size_t offset,
            std::chrono::milliseconds timeout);
-  /// From here on others may put into this rank's window of that number. Raises what ended the taking of messages.
+  /// From here on others may put into this rank's window of that number. Raises an error if no messages are taken any
+  /// more.
   void open_window(Tag window, OpenMemory memory);
-  /// What is put into it from now on is thrown away, and so are its signals and fences, which have this tag and the
-  /// next one. Who still waits for one gets an error.
+  /// Ends the window of that number. Later puts into it are thrown away. So are messages with the window's number and
+  /// the next one as their tags, and a receive that waits for such a message ends with an error.
   void close_window(Tag window);
 
   void help(TuttiWork& work) override;

@@ -110,8 +110,7 @@ class ProcessGroupTutti : public c10d::Backend {
 #endif
 #ifdef C10D_BACKEND_HAS_WINDOW
   bool supportsWindow() const override { return true; }
-  /// By all ranks, which make their windows in one order. With a tensor it is registered, which blocks until all have
-  /// come.
+  /// Called by all ranks. If there is a tensor, it is registered in the window, and the call waits for all ranks.
   c10::intrusive_ptr<c10d::Window> new_window(const std::optional<at::Tensor>& tensor) override;
 #endif
   /// Ends what is under way with an error; the peers' calls end with an error too. From any thread.

@@ -22,7 +22,7 @@ std::string fault_of(const at::Tensor& tensor) {
   return is_plain ? "" : "a window takes a contiguous tensor in host memory";
 }
 
-/// What nobody asked to be told of later is waited for here, so that its error is raised.
+/// Waits for the work and raises its error, unless the caller has asked for an asynchronous one.
 c10::intrusive_ptr<c10d::Work> finish(const WorkPointer& work, bool async) {
   if (!async) work->wait();
   return work;
@@ -49,7 +49,7 @@ void TuttiWindow::check_rank(std::int64_t rank, const char* operation) const {
     C10_THROW_ERROR(ValueError, c10::str("tutti: ", operation, ": rank ", rank, " in a group of ", size_, " ranks"));
 }
 
-/// With the lock.
+/// Raises an error if there is no registration. The caller holds the lock.
 const TuttiWindow::Registration& TuttiWindow::registration(const char* operation) const {
   check_members(operation);
   if (!registration_)
@@ -57,15 +57,15 @@ const TuttiWindow::Registration& TuttiWindow::registration(const char* operation
   return *registration_;
 }
 
-/// As many numbers of each rank, in the order of all collectives.
-std::vector<std::int64_t> TuttiWindow::gather(const std::vector<std::int64_t>& mine) {
-  std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(size_));
+/// Gathers what each rank registers. This is a collective call of the group.
+std::vector<TuttiWindow::Offer> TuttiWindow::gather(const Offer& mine) {
+  std::vector<Offer> all(static_cast<std::size_t>(size_));
   const ProcessGroupTutti::Launch kind{OpType::UNKNOWN, "tutti:tensor_register", c10d::kUnsetTimeout, true};
   group_
       ->launch(kind, {}, {},
                [&](Endpoint& endpoint) {
                  endpoint.run("tensor_register", [&](tuttiComm_t comm) {
-                   return tuttiAllGather(mine.data(), all.data(), mine.size(), tuttiInt64, comm, nullptr);
+                   return tuttiAllGather(&mine, all.data(), sizeof mine, tuttiUint8, comm, nullptr);
                  });
                })
       ->wait();
@@ -87,17 +87,18 @@ void TuttiWindow::tensor_register(const at::Tensor& tensor, bool /*owning*/) {
                                     {static_cast<char*>(tensor.data_ptr()), tensor.nbytes(), tensor.storage()});
   }
   try {
-    const std::vector<std::int64_t> all = gather({number, fault.empty() ? tensor.numel() : -1,
-                                                  fault.empty() ? static_cast<std::int64_t>(tensor.scalar_type()) : 0});
+    Offer mine{number, -1, 0};
+    if (fault.empty()) mine = {number, tensor.numel(), static_cast<std::int64_t>(tensor.scalar_type())};
+    const std::vector<Offer> offers = gather(mine);
     for (int rank = 0; rank < size_; ++rank) {
-      const std::int64_t* const told = all.data() + 3 * rank;
-      if (told[0] != number)
+      const Offer& offer = offers[static_cast<std::size_t>(rank)];
+      if (offer.number != number)
         C10_THROW_ERROR(ValueError, c10::str("tutti: tensor_register: it is registration ", number, " of rank ", rank_,
-                                             " and ", told[0], " of rank ", rank));
-      if (told[1] < 0)
+                                             " and ", offer.number, " of rank ", rank));
+      if (offer.elements < 0)
         C10_THROW_ERROR(ValueError,
                         c10::str("tutti: tensor_register: the tensor of rank ", rank, ": ", fault_of(at::Tensor())));
-      made.extents.push_back({told[1], static_cast<at::ScalarType>(told[2])});
+      made.extents.push_back({offer.elements, static_cast<at::ScalarType>(offer.dtype)});
     }
   } catch (...) {
     connections_->post->close_window(made.tag);

@@ -32,6 +32,12 @@ class TuttiWindow final : public c10d::Window {
   c10d::WindowAttr get_attr(std::int64_t rank) override;
 
  private:
+  /// What a rank tells the others when it registers; of -1 elements if its tensor is none that a window takes.
+  struct Offer {
+    std::int64_t number;  // of its registrations in the group
+    std::int64_t elements;
+    std::int64_t dtype;
+  };
   /// What all ranks have registered together.
   struct Registration {
     struct Extent {
@@ -46,7 +52,7 @@ class TuttiWindow final : public c10d::Window {
   void check_members(const char* operation) const;
   void check_rank(std::int64_t rank, const char* operation) const;
   const Registration& registration(const char* operation) const;
-  std::vector<std::int64_t> gather(const std::vector<std::int64_t>& mine);
+  std::vector<Offer> gather(const Offer& mine);
   WorkPointer submit(std::int64_t rank, const char* title, std::chrono::milliseconds timeout,
                      std::vector<at::Tensor> inputs, std::function<void(PostOffice&, TuttiWork&)> body);
   WorkPointer receive_empty(std::int64_t rank, Tag tag, const char* title, std::chrono::milliseconds timeout);
