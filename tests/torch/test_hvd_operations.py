@@ -222,6 +222,22 @@ def kinds_of_tensors(rank, n):
     sparse_one = torch.ones(2).to_sparse()
     for call in (hvd.allgather, hvd.alltoall, hvd.reducescatter, lambda t: hvd.broadcast(t, 0)):
         expect_error(ValueError, lambda: call(sparse_one), "layout")
+    z = torch.full((2,), complex(1, rank))
+    assert hvd.allreduce(z.conj(), op=hvd.Sum).tolist() == [complex(n, -n * (n - 1) // 2)] * 2
+    assert hvd.allgather(z.conj()).tolist() == [complex(1, -r) for r in range(n) for _ in range(2)]
+    assert hvd.broadcast(z.conj(), 1).tolist() == [complex(1, -1)] * 2
+    expect_error(ValueError, lambda: hvd.broadcast_(z.conj(), 1), "conjugated")
+    if rank == 0:
+        expect_error(ValueError, lambda: hvd.allreduce_async(sparse_one), "layout")
+        assert hvd.allreduce(torch.full((2,), 10.0), op=hvd.Sum).tolist() == [20.0] * 2
+    else:  # its first one stays alone, and is not taken for rank 0's second
+        alone = hvd.allreduce_async(torch.ones(2), op=hvd.Sum)
+        assert hvd.allreduce(torch.full((2,), 10.0), op=hvd.Sum).tolist() == [20.0] * 2
+        assert not hvd.poll(alone)
+    name = hvd.broadcast_object(None if rank == 0 else alone.name.removeprefix("allreduce."), 1)
+    if rank == 0:
+        alone = hvd.allreduce_async(torch.ones(2), name=name, op=hvd.Sum)
+    assert alone.wait().tolist() == [2.0] * 2
     strided = torch.full((3, 2), float(rank)).t()
     hvd.allreduce_(strided, op=hvd.Max)
     assert strided.tolist() == [[n - 1.0] * 3] * 2

@@ -1,8 +1,11 @@
 """One-sided windows of torch 2.15: puts, signals, bounds, the order of both, ends."""
 import datetime
 import os
+import re
+import signal
 import sys
 import tempfile
+import time
 import unittest
 
 import torch
@@ -93,6 +96,10 @@ def sizes_differ(rank, n):
     expect_error(ValueError, lambda: first.put(torch.ones(1), 1, -1, async_op=False), "-1")
     expect_error(ValueError, lambda: first.put(torch.ones(1), n, 0, async_op=False), f"rank {n}")
     expect_error(ValueError, lambda: first.tensor_register(memory), "a tensor already")
+    free = _new_window()
+    expect_error(ValueError, lambda: (first if rank == 0 else free).tensor_register(memory), "one order")
+    one, other = _new_window(), _new_window()
+    expect_error(ValueError, lambda: (one if rank else other).tensor_register(memory), "one order")
     expect_error(ValueError, lambda: _new_window().signal(0, async_op=False), "no registered tensor")
     expect_error(ValueError, lambda: _new_window().tensor_register(torch.zeros(4, 4).t()), "contiguous")
     expect_error(NotImplementedError, lambda: first.map_remote_tensor((rank + 1) % n), "not mapped")
@@ -142,6 +149,53 @@ def timeout(seconds):
     return options
 
 
+def death_in_a_put(rank, n):
+    """The others are told of the dead rank by its number in the group."""
+    memory = torch.zeros(20_000_000)
+    window = _new_window(memory)
+    if rank == 1:
+        for to in (0, 2):
+            window.put(torch.ones(20_000_000), to, 0, async_op=True)
+        time.sleep(0.002)
+        os.kill(os.getpid(), 9)
+
+    def wait():
+        window.wait_signal(1, async_op=False)
+    try:
+        wait()
+    except RuntimeError as error:
+        told = re.findall(r"ranks? (\d+)", str(error))
+        assert "1" in told and all(int(number) < n for number in told), error
+    else:
+        raise AssertionError("no error")
+
+
+def stop_in_a_message(rank, n):
+    """Who stops in the middle of a message is named to those who wait behind it, and ends the group at its timeout."""
+    dist.group.WORLD._get_backend(torch.device("cpu")).set_timeout(datetime.timedelta(seconds=3))
+    window = _new_window(torch.zeros(40_000_000))
+    dist.barrier()
+    if rank == 1:
+        big = torch.ones(40_000_000)
+        window.put(big, 0, 0, async_op=False)
+        if os.fork() == 0:  # another process goes on with it, when the others are through
+            time.sleep(0.03)
+            os.kill(os.getppid(), signal.SIGSTOP)
+            time.sleep(8)
+            os.kill(os.getppid(), signal.SIGCONT)
+            os._exit(0)
+        try:
+            while True:
+                window.put(big, 0, 0, async_op=False)
+        except RuntimeError:
+            return
+    if rank == 0:
+        expect_error(RuntimeError, lambda: window.wait_signal(2, async_op=False, opts=timeout(1.5)), "rank 1 has sent a part")
+        began = time.monotonic()
+        expect_error(RuntimeError, lambda: window.wait_signal(2, async_op=False), "rank 1")
+        assert time.monotonic() - began < 6
+
+
 def death(rank, n):
     """Who waits for a dead rank's signal gets an error that names it."""
     window = _new_window(torch.zeros(4))
@@ -171,6 +225,12 @@ class Windows(unittest.TestCase):
 
     def test_leftovers(self):
         ranks.run(leftovers, 3)
+
+    def test_death_in_a_put(self):
+        ranks.run(death_in_a_put, 3, expect_dead=(1,))
+
+    def test_stop_in_a_message(self):
+        ranks.run(stop_in_a_message, 3)
 
     def test_death(self):
         ranks.run(death, 3, expect_dead=(1,))

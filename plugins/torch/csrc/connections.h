@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "abort_hooks.h"
@@ -32,7 +33,9 @@ struct Connections {
   const std::shared_ptr<Lane> sends;
   const std::string token;                     // of these alone, in all of the Store's life
   std::uint64_t monitored = 0;                 // monitored barriers so far
+  std::mutex registers;                        // held while a tensor is registered in a window
   std::atomic<std::int64_t> registrations{0};  // of tensors in windows so far; equal on all ranks
+  std::atomic<std::int64_t> windows{0};        // made so far; equal on all ranks
 
  private:
   void leave(const std::string& reason);

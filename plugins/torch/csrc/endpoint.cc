@@ -43,12 +43,29 @@ class Goodbyes {
   int open_ = 0;
 };
 
+/// The text with each "rank 5" of a communicator of 2 * group_ranks ranks as the group numbers it.
+std::string in_ranks_of_group(const std::string& text, int group_ranks) {
+  static const std::string kWord = "rank ";
+  if (group_ranks == 0) return text;
+  std::string named;
+  std::size_t at = 0;
+  for (std::size_t found = 0; (found = text.find(kWord, at)) != std::string::npos;) {
+    const std::size_t first = found + kWord.size();
+    std::size_t end = first;
+    while (end < text.size() && end < first + 9 && text[end] >= '0' && text[end] <= '9') ++end;
+    named += text.substr(at, first - at);
+    if (end != first) named += std::to_string(std::stoi(text.substr(first, end - first)) % group_ranks);
+    at = end;
+  }
+  return named + text.substr(at);
+}
+
 }  // namespace
 
-void raise(tuttiResult_t result, tuttiComm_t comm, const char* operation) {
-  const std::string text = std::string("tutti: ") + operation +
-                           (result == tuttiTimeout ? ": Timed out waiting: " : ": ") + tuttiGetLastError(comm) + " (" +
-                           tuttiGetErrorString(result) + ")";
+void raise(tuttiResult_t result, tuttiComm_t comm, const char* operation, int group_ranks) {
+  const std::string text =
+      std::string("tutti: ") + operation + (result == tuttiTimeout ? ": Timed out waiting: " : ": ") +
+      in_ranks_of_group(tuttiGetLastError(comm), group_ranks) + " (" + tuttiGetErrorString(result) + ")";
   switch (result) {
     case tuttiInvalidArgument:
       C10_THROW_ERROR(ValueError, text);

@@ -11,12 +11,14 @@
 namespace tutti_torch {
 
 /// Throws what Python sees as ValueError (wrong arguments), NotImplementedError (unsupported) or DistBackendError, with
-/// Tutti's sentence. `comm` may be null.
-[[noreturn]] void raise(tuttiResult_t result, tuttiComm_t comm, const char* operation);
+/// Tutti's sentence. `comm` may be null. `group_ranks` is as in Endpoint.
+[[noreturn]] void raise(tuttiResult_t result, tuttiComm_t comm, const char* operation, int group_ranks);
 
 class Endpoint {
  public:
-  explicit Endpoint(tuttiComm_t comm) : comm_(comm) {}
+  /// `group_ranks`: if it is not 0, each process of a group of so many has two ranks of the communicator, r and
+  /// group_ranks + r. Errors then name both as r.
+  explicit Endpoint(tuttiComm_t comm, int group_ranks = 0) : comm_(comm), group_ranks_(group_ranks) {}
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
@@ -27,7 +29,7 @@ class Endpoint {
     if (aborted_.load(std::memory_order_acquire)) refuse(operation);
     const tuttiResult_t result = call(comm_);
     if (result != tuttiSuccess) [[unlikely]] {
-      raise(result, aborted_.load(std::memory_order_acquire) ? nullptr : comm_, operation);
+      raise(result, aborted_.load(std::memory_order_acquire) ? nullptr : comm_, operation, group_ranks_);
     }
   }
   /// For the calls that follow. Not beside run().
@@ -46,6 +48,7 @@ class Endpoint {
   [[noreturn]] static void refuse(const char* operation);
 
   tuttiComm_t comm_;
+  const int group_ranks_;
   std::chrono::milliseconds timeout_{-1};
   std::atomic<bool> aborted_{
       false};  // pairs with itself: abort() and leave() before they end comm_, run() before a call

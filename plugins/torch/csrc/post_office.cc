@@ -120,6 +120,7 @@ void PostOffice::receive(const WorkPointer& work, void* data, std::size_t bytes,
   start();
   Open open{work, data, bytes, peer_or_any, tag, operation};
   std::unique_lock<std::mutex> lock(mutex_);
+  patience_ = work->timeout();
   if (std::exception_ptr error = refusal(operation)) {
     lock.unlock();
     return work->complete(std::move(error));
@@ -155,10 +156,24 @@ bool PostOffice::find_open(int source, Tag tag, Open* open) {
   return false;
 }
 
+// All others wait behind this, so a sender that stops in the middle of a message ends the group.
 void PostOffice::fetch(void* data, std::size_t bytes, int source) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    fetches_from_ = source;
+    receiver_->set_timeout(patience_);
+  }
   receiver_->run("recv", [&](tuttiComm_t comm) {
     return tuttiRecvTag(data, bytes, tuttiUint8, size_ + source, kDataTag, nullptr, comm, nullptr);
   });
+  const std::lock_guard<std::mutex> lock(mutex_);
+  fetches_from_ = kAnySource;
+  receiver_->set_timeout(std::chrono::milliseconds(0));
+}
+
+bool PostOffice::is_for_closed_window(const Letter& letter) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return letter.tag >= kFirstWindow && windows_.find(letter.tag & ~Tag{1}) == windows_.end();
 }
 
 // The memory is held while the data arrives. A window that is not here was closed, dropped with its group, or
@@ -231,7 +246,7 @@ void PostOffice::serve() {
       if (letter.kind == Kind::kClose) return receiver_->leave();
       if (letter.kind == Kind::kPut)
         take_put(letter, source - size_);
-      else
+      else if (!is_for_closed_window(letter))
         take(letter, source - size_);
     }
   } catch (...) {
@@ -261,6 +276,7 @@ void PostOffice::help(TuttiWork& work) {
 void PostOffice::give_up(TuttiWork& work) {
   WorkPointer mine;
   int peer = 0;
+  int held_up_by = kAnySource;
   const char* operation = "recv";
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -269,13 +285,16 @@ void PostOffice::give_up(TuttiWork& work) {
       mine = std::move(open->work);
       peer = open->peer;
       operation = open->operation;
+      held_up_by = fetches_from_;
       open_.erase(open);
       break;
     }
   }
   if (!mine) return;
   const std::string from = peer == kAnySource ? std::string("any rank") : c10::str("rank ", peer);
-  mine->complete(error_of(c10::str(operation, ": rank ", rank_, " timed out: nothing came from ", from)));
+  const std::string why =
+      held_up_by == kAnySource ? "" : c10::str("; rank ", held_up_by, " has sent a part of a message and not the rest");
+  mine->complete(error_of(c10::str(operation, ": rank ", rank_, " timed out: nothing came from ", from, why)));
 }
 
 void PostOffice::close(const std::string& reason, const std::shared_ptr<Lane>& sends,

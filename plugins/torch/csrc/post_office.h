@@ -26,6 +26,9 @@ constexpr int kAnySource = -1;
 /// The tag of a message. torch's tags have 32 bits, and windows use larger numbers.
 using Tag = std::int64_t;
 
+/// The messages of a window have its number as their tag, or that and one; both are as large as this or larger.
+constexpr Tag kFirstWindow = Tag{1} << 32;
+
 /// Memory that other ranks put into, and what keeps it.
 struct OpenMemory {
   char* data = nullptr;
@@ -54,8 +57,8 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
   /// From here on others may put into this rank's window of that number. Raises an error if no messages are taken any
   /// more.
   void open_window(Tag window, OpenMemory memory);
-  /// Ends the window of that number. Later puts into it are thrown away. So are messages with the window's number and
-  /// the next one as their tags, and a receive that waits for such a message ends with an error.
+  /// Ends the window of that number, which is even. Later puts into it are thrown away, and so are its messages. A
+  /// receive that waits for one of these ends with an error.
   void close_window(Tag window);
 
   void help(TuttiWork& work) override;
@@ -86,6 +89,7 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
   void post(Letter& letter, const void* data, int peer, const char* operation, std::chrono::milliseconds timeout);
   void take(const Letter& letter, int source);
   void take_put(const Letter& letter, int source);
+  bool is_for_closed_window(const Letter& letter);
   std::exception_ptr refusal(const char* operation) const;
   void hand_over(const Open& open, int source, std::size_t bytes, const void* data);
   void fetch(void* data, std::size_t bytes, int source);
@@ -102,6 +106,8 @@ class PostOffice : public Carrier, public std::enable_shared_from_this<PostOffic
   std::deque<Early> early_;
   std::map<Tag, OpenMemory> windows_;
   std::exception_ptr error_;
+  std::chrono::milliseconds patience_{0};  // of the last receive: data whose letter has come must come in this time
+  int fetches_from_ = kAnySource;          // whose data is being taken now
   bool serving_ = false;
   bool closed_ = false;
   std::shared_ptr<void> farewell_;  // owed once closed: see owe_goodbye()

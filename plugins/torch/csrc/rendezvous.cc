@@ -105,8 +105,8 @@ Joined join_by(const Ids& ids, const JoinRequest& request) {
                                                result == tuttiTimeout ? "timed out: " : "", text, " (",
                                                tuttiGetErrorString(result), ")"));
   }
-  return {std::make_shared<Endpoint>(comms[0]), std::make_shared<Endpoint>(comms[1]),
-          std::make_shared<Endpoint>(comms[2]), std::to_string(ids.token)};
+  return {std::make_shared<Endpoint>(comms[0]), std::make_shared<Endpoint>(comms[1], request.size),
+          std::make_shared<Endpoint>(comms[2], request.size), std::to_string(ids.token)};
 }
 
 namespace {

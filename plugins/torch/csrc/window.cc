@@ -10,16 +10,12 @@
 namespace tutti_torch {
 namespace {
 
-constexpr Tag kFirstTag = Tag{1} << 32;
-
 /// "put" of "tutti:put".
 const char* operation_of(const char* title) { return std::strchr(title, ':') + 1; }
 
-/// Why a window does not take the tensor; empty if it does.
-std::string fault_of(const at::Tensor& tensor) {
-  const bool is_plain = tensor.defined() && tensor.is_cpu() && tensor.layout() == at::kStrided &&
-                        tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
-  return is_plain ? "" : "a window takes a contiguous tensor in host memory";
+bool is_fit(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_cpu() && tensor.layout() == at::kStrided && tensor.is_contiguous() &&
+         !tensor.is_conj() && !tensor.is_neg();
 }
 
 /// Waits for the work and raises its error, unless the caller has asked for an asynchronous one.
@@ -33,6 +29,7 @@ c10::intrusive_ptr<c10d::Work> finish(const WorkPointer& work, bool async) {
 TuttiWindow::TuttiWindow(c10::intrusive_ptr<ProcessGroupTutti> group, std::shared_ptr<Connections> connections)
     : group_(std::move(group)),
       connections_(std::move(connections)),
+      number_(connections_->windows++),
       rank_(group_->getRank()),
       size_(group_->getSize()) {}
 
@@ -64,6 +61,7 @@ std::vector<TuttiWindow::Offer> TuttiWindow::gather(const Offer& mine) {
   group_
       ->launch(kind, {}, {},
                [&](Endpoint& endpoint) {
+                 if (&endpoint != connections_->collectives.get()) check_members("tensor_register");
                  endpoint.run("tensor_register", [&](tuttiComm_t comm) {
                    return tuttiAllGather(&mine, all.data(), sizeof mine, tuttiUint8, comm, nullptr);
                  });
@@ -72,34 +70,48 @@ std::vector<TuttiWindow::Offer> TuttiWindow::gather(const Offer& mine) {
   return all;
 }
 
-// The memory is open before the others know that it is. A rank without a tensor comes, too, so that nobody waits for
-// it.
+/// Raises an error if the ranks mean different windows, or if one of them cannot register. All raise the same one.
+void TuttiWindow::check_offers(const std::vector<Offer>& offers) const {
+  constexpr const char* kWhere = "tutti: tensor_register: ";
+  const Offer& first = offers.front();
+  for (int rank = 0; rank < size_; ++rank) {
+    const Offer& other = offers[static_cast<std::size_t>(rank)];
+    if (other.window == first.window && other.number == first.number) continue;
+    C10_THROW_ERROR(ValueError, c10::str(kWhere, "ranks make and register windows in one order, but this is number ",
+                                         first.number, ", of window ", first.window, " on rank 0, and number ",
+                                         other.number, ", of window ", other.window, " on rank ", rank));
+  }
+  for (int rank = 0; rank < size_; ++rank) {
+    const std::int64_t fault = offers[static_cast<std::size_t>(rank)].fault;
+    if (fault == kOccupied)
+      C10_THROW_ERROR(ValueError, c10::str(kWhere, "the window of rank ", rank, " has a tensor already"));
+    if (fault == kUnfit) {
+      C10_THROW_ERROR(ValueError, c10::str(kWhere, "the tensor of rank ", rank,
+                                           " is not a contiguous one in host memory, as a window takes it"));
+    }
+  }
+}
+
+// The memory is open before the others know that it is. A rank that cannot register comes, too, so that nobody waits
+// for it.
 void TuttiWindow::tensor_register(const at::Tensor& tensor, bool /*owning*/) {
   const std::lock_guard<std::mutex> lock(mutex_);
   check_members("tensor_register");
-  if (registration_) C10_THROW_ERROR(ValueError, "tutti: tensor_register: the window has a tensor already");
-  const std::string fault = fault_of(tensor);
-  const std::int64_t number = connections_->registrations++;
-  Registration made{kFirstTag + 2 * number, {}, {}};
-  if (fault.empty()) {
+  const std::lock_guard<std::mutex> in_order(connections_->registers);
+  Offer mine{number_, connections_->registrations++, 0, 0, registration_ ? kOccupied : is_fit(tensor) ? kNone : kUnfit};
+  Registration made{kFirstWindow + 2 * mine.number, {}, {}};
+  if (mine.fault == kNone) {
+    mine.elements = tensor.numel();
+    mine.dtype = static_cast<std::int64_t>(tensor.scalar_type());
     made.tensor = tensor.detach();
     connections_->post->open_window(made.tag,
                                     {static_cast<char*>(tensor.data_ptr()), tensor.nbytes(), tensor.storage()});
   }
   try {
-    Offer mine{number, -1, 0};
-    if (fault.empty()) mine = {number, tensor.numel(), static_cast<std::int64_t>(tensor.scalar_type())};
     const std::vector<Offer> offers = gather(mine);
-    for (int rank = 0; rank < size_; ++rank) {
-      const Offer& offer = offers[static_cast<std::size_t>(rank)];
-      if (offer.number != number)
-        C10_THROW_ERROR(ValueError, c10::str("tutti: tensor_register: it is registration ", number, " of rank ", rank_,
-                                             " and ", offer.number, " of rank ", rank));
-      if (offer.elements < 0)
-        C10_THROW_ERROR(ValueError,
-                        c10::str("tutti: tensor_register: the tensor of rank ", rank, ": ", fault_of(at::Tensor())));
+    check_offers(offers);
+    for (const Offer& offer : offers)
       made.extents.push_back({offer.elements, static_cast<at::ScalarType>(offer.dtype)});
-    }
   } catch (...) {
     connections_->post->close_window(made.tag);
     throw;

@@ -16,8 +16,8 @@ class TuttiWindow final : public c10d::Window {
  public:
   TuttiWindow(c10::intrusive_ptr<ProcessGroupTutti> group, std::shared_ptr<Connections> connections);
 
-  /// By all ranks, whose tensors may differ in size and dtype; their storage must not be resized. Blocks until all have
-  /// come. If one cannot, because its tensor is none that a window takes, all raise ValueError.
+  /// By all ranks, which make and register their windows in the same order. The tensors may differ in size and dtype;
+  /// their storage must not be resized. Blocks until all have come. If one rank cannot register, all raise ValueError.
   void tensor_register(const at::Tensor& tensor, bool owning) override;
   /// By all ranks. Blocks until all have come, and all puts have arrived. Signals that nobody has waited for are
   /// dropped. If it fails, this rank's tensor is deregistered all the same.
@@ -32,12 +32,15 @@ class TuttiWindow final : public c10d::Window {
   c10d::WindowAttr get_attr(std::int64_t rank) override;
 
  private:
-  /// What a rank tells the others when it registers; of -1 elements if its tensor is none that a window takes.
+  /// What a rank tells the others when it registers.
   struct Offer {
-    std::int64_t number;  // of its registrations in the group
+    std::int64_t window;  // the number of the window
+    std::int64_t number;  // of the rank's registrations
     std::int64_t elements;
     std::int64_t dtype;
+    std::int64_t fault;  // a Fault
   };
+  enum Fault : std::int64_t { kNone, kOccupied, kUnfit };
   /// What all ranks have registered together.
   struct Registration {
     struct Extent {
@@ -53,6 +56,7 @@ class TuttiWindow final : public c10d::Window {
   void check_rank(std::int64_t rank, const char* operation) const;
   const Registration& registration(const char* operation) const;
   std::vector<Offer> gather(const Offer& mine);
+  void check_offers(const std::vector<Offer>& offers) const;
   WorkPointer submit(std::int64_t rank, const char* title, std::chrono::milliseconds timeout,
                      std::vector<at::Tensor> inputs, std::function<void(PostOffice&, TuttiWork&)> body);
   WorkPointer receive_empty(std::int64_t rank, Tag tag, const char* title, std::chrono::milliseconds timeout);
@@ -60,6 +64,7 @@ class TuttiWindow final : public c10d::Window {
 
   const c10::intrusive_ptr<ProcessGroupTutti> group_;
   const std::shared_ptr<Connections> connections_;
+  const std::int64_t number_;
   const int rank_;
   const int size_;
   mutable std::mutex mutex_;

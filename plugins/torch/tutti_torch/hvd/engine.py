@@ -64,15 +64,19 @@ class Engine:
             self.changed.notify()
         return request
 
-    def stop(self, seconds):
-        """Takes part until all ranks stop, at most so long; then the group is aborted."""
+    def begin_to_stop(self):
+        """Takes no more requests. The thread ends when all ranks have come here."""
         with self.changed:
             self.stopping = True
             self.changed.notify()
-        self.thread.join(seconds)
+
+    def stop(self, until):
+        """Waits until all ranks stop, or for this time of time.monotonic(); then the group is aborted."""
+        self.begin_to_stop()
+        self.thread.join(max(until - time.monotonic(), 0))
         if self.thread.is_alive():
             self.backend.abort()
-            self.thread.join(seconds)
+            self.thread.join()  # an abort ends all that it may be in
 
     # ---------------------------------------------------------------- the thread
 

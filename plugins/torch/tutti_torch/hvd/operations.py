@@ -12,19 +12,27 @@ from .world import engine, global_process_set
 Average, Sum, Min, Max, Product = "AVG", "SUM", "MIN", "MAX", "PRODUCT"
 
 
-def _submit(process_set, kind, name, tensor, output, own=None, **settings):
+def _named(process_set, kind, name):
+    """The name under which ranks meet. An unnamed call takes its number before anything is checked, so that a call that
+    is refused on one rank does not shift the others."""
     there = engine(process_set)
-    family = kind.removeprefix("sparse_")  # ranks that have a dense and a sparse tensor of one name disagree
-    name = f"{family}.{name}" if name is not None else f"{family}.unnamed.{next(there.unnamed)}"
-    return there.submit(Request(name, kind, tensor, output, own, **settings))
+    return f"{kind}.{name}" if name is not None else f"{kind}.unnamed.{next(there.unnamed)}"
+
+
+def _submit(process_set, kind, name, tensor, output, own=None, **settings):
+    return engine(process_set).submit(Request(name, kind, tensor, output, own, **settings))
 
 
 def _submit_dense(process_set, kind, name, tensor, output, own=None, **settings):
     if tensor.layout != torch.strided:
         raise ValueError(f"a tensor of layout {tensor.layout}; for sparse ones there is sparse_allreduce_async()")
-    if output is tensor and kind in ("allreduce", "broadcast") and not _has_own_places(tensor):
+    takes_result = output is tensor and kind in ("allreduce", "broadcast")
+    if takes_result and not _has_own_places(tensor):
         raise ValueError("elements of the tensor share memory, so that it cannot take the result")
-    return _submit(process_set, kind, name, tensor, output, own, **settings)
+    if takes_result and (tensor.is_conj() or tensor.is_neg()):
+        raise ValueError("the tensor is a conjugated or negated view, so that it cannot take the result")
+    resolved = tensor if takes_result else tensor.resolve_conj().resolve_neg()
+    return _submit(process_set, kind, name, resolved, resolved if output is tensor else output, own, **settings)
 
 
 def _has_own_places(tensor):
@@ -53,6 +61,7 @@ def _check_reduction(tensor, op, prescale_factor=1.0, postscale_factor=1.0):
 
 def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                      process_set=global_process_set, compression=Compression.none, output=None):
+    name = _named(process_set, "allreduce", name)
     if average is not None and op is not None:
         raise ValueError("give op or average, not both")
     op = op or (Sum if average is False else Average)
@@ -122,6 +131,7 @@ def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_facto
 
 def sparse_allreduce_async(tensor, name=None, op=None, process_set=global_process_set):
     """The sum or average of sparse COO tensors of one shape: all ranks get all entries, and add those of equal indices."""
+    name = _named(process_set, "allreduce", name)  # ranks that have a dense and a sparse tensor of one name disagree
     op = op or Average
     if op not in (Average, Sum):
         raise ValueError(f"{op} of sparse tensors; there are hvd.Average and hvd.Sum")
@@ -135,6 +145,7 @@ def sparse_allreduce_async(tensor, name=None, op=None, process_set=global_proces
 
 
 def allgather_async(tensor, name=None, process_set=global_process_set):
+    name = _named(process_set, "allgather", name)
     if tensor.dim() == 0:
         tensor = tensor.reshape(1)
     return _submit_dense(process_set, "allgather", name, tensor, tensor)
@@ -160,18 +171,19 @@ def grouped_allgather(tensors, name=None, process_set=global_process_set):
 
 
 def _check_root(root_rank, process_set):
-    engine(process_set)
     if root_rank not in process_set.ranks:
         raise ValueError(f"root_rank {root_rank} is not in {process_set}")
 
 
 def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
     """`root_rank` is a rank of the world, also in a process set."""
+    name = _named(process_set, "broadcast", name)
     _check_root(root_rank, process_set)
     return _submit_dense(process_set, "broadcast", name, tensor, tensor, root=root_rank)
 
 
 def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
+    name = _named(process_set, "broadcast", name)
     _check_root(root_rank, process_set)
     return _submit_dense(process_set, "broadcast", name, tensor, _empty_like(tensor), root=root_rank)
 
@@ -189,6 +201,7 @@ def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
 
 def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
     """A handle whose value is what has come, and how many rows came from each rank."""
+    name = _named(process_set, "alltoall", name)
     ranks = engine(process_set).size
     if tensor.dim() == 0:
         raise ValueError("alltoall of a tensor without dimensions")
@@ -218,6 +231,7 @@ def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
 
 def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0,
                         postscale_factor=1.0, compression=Compression.none):
+    name = _named(process_set, "reducescatter", name)
     _check_reduction(tensor, op, prescale_factor, postscale_factor)
     if tensor.dim() == 0:
         raise ValueError("reducescatter of a tensor without dimensions")

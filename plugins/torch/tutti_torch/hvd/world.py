@@ -2,6 +2,7 @@
 import atexit
 import os
 import socket
+import time
 
 import torch.distributed as dist
 
@@ -62,13 +63,18 @@ def _join_world():
 
 def shutdown():
     """Waits for the other ranks to shut down as well, at most 10 s; whoever is left then gets errors from its next calls."""
-    global _made_world
+    global _made_world, _next_id
     if not is_initialized():
         return
+    until = time.monotonic() + GOODBYE_SECONDS
+    for one in [*_sets.values(), global_process_set]:
+        if one.engine is not None:
+            one.engine.begin_to_stop()
     for one in list(_sets.values()):
-        _close(one)
+        _close(one, until)
+    _next_id = 1
     made_world, group, engine = _made_world, global_process_set.group, global_process_set.engine
-    engine.stop(GOODBYE_SECONDS)
+    engine.stop(until)
     if engine.timeline is not None:
         engine.timeline.close()
     _forget(global_process_set)
@@ -117,17 +123,17 @@ def remove_process_set(process_set):
     engine()
     if _sets.get(process_set.process_set_id) is not process_set:
         return False
-    _close(process_set)
+    _close(process_set, time.monotonic() + GOODBYE_SECONDS)
     return True
 
 
-def _close(process_set):
+def _close(process_set, until):
     del _sets[process_set.process_set_id]
     group, engine_there = process_set.group, process_set.engine
     _forget(process_set)
     if engine_there is None:
         return
-    engine_there.stop(GOODBYE_SECONDS)
+    engine_there.stop(until)
     if dist.is_initialized():
         _leave(group)
 
