@@ -46,7 +46,7 @@ inline void run_threads(int ranks, const RankBody& body, const tuttiConfig_t* co
 
 /// What the test and its forked ranks share.
 struct Shared {
-  static constexpr int kMaxRanks = 16;
+  static constexpr int kMaxRanks = 192;
   MeetingId id;
   std::atomic<int> step[kMaxRanks] = {};  ///< for the test's own choreography
   std::atomic<int> result[kMaxRanks];     ///< a tuttiResult_t, or -1

@@ -34,7 +34,7 @@ Status Finalization::wait_for_peers(const Ready& ready, const Check& check) {
     TUTTI_TRY(check(late));
     if (!sleeps) return {};
     TUTTI_TRY(judge_.look_at_clock(late, links_.bytes_moved()));
-    judge_.ask_peers();
+    judge_.ask_peers(late);
     links_.make_progress();  // a peer may have lost a connection, and need again what it carried
     return {};
   };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <utility>
 
@@ -15,6 +16,15 @@ namespace {
 /// first time to the second one.
 constexpr std::chrono::milliseconds kFarTimeout{50};
 constexpr std::chrono::milliseconds kFarPause{1000};
+/// If there are more far ranks than this, a question goes to a few of them: all would be a message for each pair of
+/// ranks, again and again, at a time when the ranks may be slow because they share few cores. For the same reason the
+/// first question comes later, by as many times as there are more of them, and no connections are made for it until
+/// the wait is as long as kSearchTime.
+constexpr std::size_t kAllAsked = 32;
+constexpr std::chrono::seconds kSearchTime{2};
+/// These few are so many ranks in turn, and so many at each end of the chain of waiters.
+constexpr int kAskedInTurn = 8;
+constexpr std::size_t kAskedOfChain = 4;
 /// For so long before a verdict, or for half of the wait if it is short, processes of this host are asked, too. Their
 /// boards can be read without, but not whether they still run.
 constexpr double kNoticeSeconds = 3;
@@ -27,16 +37,47 @@ constexpr double kLastWords = 2;  // seconds
 }  // namespace
 
 // The copies that answers make are read at the next look.
-void WaitJudge::ask_peers() {
+void WaitJudge::ask_peers(Rank awaited) {
   if (!waiting_) return;
   const Clock::time_point now = Clock::now();
   const Clock::duration waited = now - waiting_since_;
-  const Clock::duration pause = std::clamp<Clock::duration>(waited / 4, kFarTimeout, kFarPause);
-  if (waited < kFarTimeout || now - asked_at_ < pause) return;
+  const bool verdict_near = is_verdict_near(std::chrono::duration<double>(waited).count());
+  const std::size_t far = peers_.far().size();
+  const Clock::duration later = kFarTimeout * std::max<std::size_t>(far / kAllAsked, 1);
+  const Clock::duration first = verdict_near ? kFarTimeout : std::min<Clock::duration>(later, kFarPause);
+  if (waited < first || now - asked_at_ < std::clamp<Clock::duration>(waited / 4, first, kFarPause)) return;
   asked_at_ = now;
-  if (!peers_.far().empty()) peers_.membership().ask_boards(peers_.far());
-  if (is_verdict_near(std::chrono::duration<double>(waited).count()))
-    peers_.membership().ask_connected_boards(unfinished_peers());
+  if (far > kAllAsked && !verdict_near && waited < kSearchTime) {
+    peers_.membership().ask_connected_boards(next_to_ask(awaited));
+  } else if (far > 0) {
+    peers_.membership().ask_boards(far > kAllAsked ? next_to_ask(awaited) : peers_.far());
+  }
+  if (verdict_near) peers_.membership().ask_connected_boards(unfinished_peers());
+}
+
+/// The ranks that this one waits for, that these wait for, and so on as far as is known, are a chain. Its first and its
+/// last ranks are asked, so each question gets a rank further. Others are asked in turn, first those that are a power
+/// of two away, to which this process is mostly connected. So whoever made another call is asked by some of its
+/// neighbours at once, and these tell all.
+std::vector<Rank> WaitJudge::next_to_ask(Rank awaited) {
+  std::vector<Rank> chosen;
+  const auto choose = [&](Rank rank) {
+    if (rank != rank_ && peers_.is_far(rank)) chosen.push_back(rank);
+  };
+  std::vector<Rank> chain;
+  for (Rank next = awaited; next != kNoRank && next != rank_ && static_cast<int>(chain.size()) < ranks_;) {
+    chain.push_back(next);
+    next = peers_.boards()(next)->state().waiting_for.among(ranks_);
+  }
+  for (std::size_t hop = 0; hop < chain.size(); ++hop)
+    if (hop < kAskedOfChain || hop + kAskedOfChain >= chain.size()) choose(chain[hop]);
+  const int powers = std::bit_width(static_cast<unsigned>(ranks_ - 1));
+  for (int i = 0; i < kAskedInTurn; ++i, ++asked_) {
+    const int place = asked_ % (powers + ranks_ - 1);
+    const int distance = place < powers ? 1 << place : place - powers + 1;
+    choose(Rank{(rank_.value + distance) % ranks_});
+  }
+  return chosen;
 }
 
 /// Looks follow each other at most 0.1 s apart. After a long pause this process was stopped itself, and may not have
@@ -81,7 +122,7 @@ Status WaitJudge::check(Rank awaited, std::uint64_t progress) {
   }
   if (is_cause_new(progress)) return {};
   TUTTI_TRY(failures_.adopt_cause());
-  ask_peers();
+  ask_peers(awaited);
   const bool collective = !running_.is_point_to_point();
   TUTTI_TRY(collective ? look_for_disagreement() : look_for_transfer_faults());
   if (Status fault = running_.executor->fault(); !fault.ok()) return failures_.fail_for_good(std::move(fault), kNoRank);
@@ -264,6 +305,7 @@ Status WaitJudge::look_at_clock(Rank awaited, std::uint64_t progress) {
     waited_rank_ = awaited;
     waited_progress_ = progress;
     waiting_since_ = now;
+    asked_ = 0;
     return {};
   }
   const double waited = std::chrono::duration<double>(now - waiting_since_).count();

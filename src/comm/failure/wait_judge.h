@@ -48,7 +48,7 @@ class WaitJudge final : public WaitMonitor {
   Status look_at_clock(Rank awaited, std::uint64_t progress);
   /// Asks far ranks for their boards if the wait is long: often at first, later less often. Shortly before the warning
   /// and the timeout it also asks the processes of this host, because one that is stopped does not answer.
-  void ask_peers();
+  void ask_peers(Rank awaited);
   /// Looks on the boards for disagreement up to the call with the number `last`. A call that moved nothing, or in which
   /// every rank only sent, met no message that could have shown a disagreement.
   Status look_for_past_disagreement(std::uint64_t last);
@@ -69,6 +69,7 @@ class WaitJudge final : public WaitMonitor {
   bool is_verdict_near(double waited) const;
   double warning_time() const;
   std::vector<Rank> unfinished_peers() const;
+  std::vector<Rank> next_to_ask(Rank awaited);
   bool is_cause_new(std::uint64_t progress);
   Status look_for_disagreement();
   Status look_for_transfer_faults();
@@ -109,6 +110,7 @@ class WaitJudge final : public WaitMonitor {
   Rank odd_ = kNoRank;  // whose message does not fit
   Clock::time_point odd_since_{};
   Clock::time_point asked_at_{};  // peers, for their boards
+  int asked_ = 0;                 // in this wait, where not all are asked at once
   Clock::time_point looked_at_{}, awake_since_{};
 };
 

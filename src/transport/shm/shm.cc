@@ -27,13 +27,21 @@ Status populate(std::byte* begin, std::size_t bytes, int advice) {
 }
 
 /// Makes present, for writing, this rank's pages that others wait on or look at, and, for reading, the same part of the
-/// peers' segments. The rings of the n * n pairs come with their first message, unless there are few.
+/// peers' segments, or of many peers the page that all look at: what all map of all grows with n * n, and a rank
+/// exchanges messages with few of them. The rings of the n * n pairs come with their first message, unless there are
+/// few.
 Status touch(const ShmLayout& layout, Rank rank, const std::vector<std::shared_ptr<Segment>>& segments) {
   constexpr std::size_t kLimit = 256 * 1024;
+  constexpr std::size_t kManyRanks = 64;
   const std::size_t hot = std::min(round_up(layout.hot_bytes(), ShmLayout::kPage), kLimit);
+  const std::size_t looked_at =
+      segments.size() > kManyRanks ? std::min(hot, round_up(sizeof(ControlPage), ShmLayout::kPage)) : hot;
   for (std::size_t peer = 0; peer < segments.size(); ++peer) {
-    const bool own = peer == static_cast<std::size_t>(rank.value);
-    TUTTI_TRY(populate(segments[peer]->data(), hot, own ? MADV_POPULATE_WRITE : MADV_POPULATE_READ));
+    if (peer == static_cast<std::size_t>(rank.value)) {
+      TUTTI_TRY(populate(segments[peer]->data(), hot, MADV_POPULATE_WRITE));
+    } else {
+      TUTTI_TRY(populate(segments[peer]->data(), looked_at, MADV_POPULATE_READ));
+    }
   }
   return {};
 }

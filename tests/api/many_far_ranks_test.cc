@@ -1,0 +1,112 @@
+// More ranks that share no memory than are all asked at once why a wait is long: each on a host of its own, by TCP. Who
+// keeps the others waiting is named all the same.
+// Covers comm/failure/wait_judge.cc, comm/failure/finalization.cc.
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <string>
+
+#include "support/ranks.h"
+
+namespace tutti::test {
+namespace {
+
+constexpr int kRanks = 48;
+constexpr int kOdd = 29;
+
+tuttiResult_t sum(tuttiComm_t comm, std::size_t count) {
+  float mine[2] = {1, 1};
+  float total[2] = {};
+  const tuttiResult_t result = tuttiAllReduce(mine, total, count, tuttiFloat32, tuttiSum, comm, nullptr);
+  if (result == tuttiSuccess) {
+    EXPECT_EQ(total[0], kRanks);
+  }
+  return result;
+}
+
+/// A chain of waiters is short in a tree, and long in a ring.
+class ManyFarRanks : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (kSanitized) GTEST_SKIP() << "48 processes take too long under a sanitizer";
+  }
+
+  /// All make a call that succeeds; then rank kOdd does something else, and the others make another one, which must end
+  /// with that result and a sentence that has these words.
+  void expect(const std::function<void(tuttiComm_t)>& odd, tuttiResult_t result, const std::string& words,
+              const char* timeout) {
+    const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
+    const ScopedSetting algorithm("TUTTI_ALGO", GetParam());
+    const ScopedSetting quiet("TUTTI_LOG", "error");
+    const ScopedSetting limit("TUTTI_TIMEOUT", timeout);
+    Processes processes(kRanks, [&](tuttiComm_t comm, int rank, Shared& shared) {
+      EXPECT_EQ(sum(comm, 1), tuttiSuccess) << tuttiGetLastError(comm);
+      shared.step[rank].store(1);
+      for (int other = 0; rank == kOdd && other < kRanks; ++other) shared.wait_for_step(other, 1);
+      if (rank == kOdd) odd(comm);
+      const tuttiResult_t got = sum(comm, 1);
+      shared.report(rank, got, tuttiGetLastError(comm));
+      EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
+    });
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank == kOdd) continue;
+      EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank << ": " << processes.shared().text[rank];
+      EXPECT_EQ(processes.shared().result[rank].load(), result) << "rank " << rank;
+      const std::string text = processes.shared().text[rank];
+      EXPECT_NE(text.find(words), std::string::npos) << "rank " << rank << ": " << text;
+    }
+  }
+};
+
+TEST_P(ManyFarRanks, NameTheOneThatDoesNotCome) {
+  expect([](tuttiComm_t) { ::sleep(60); }, tuttiTimeout, "rank 29 has not called all_reduce", "4");
+}
+
+TEST_P(ManyFarRanks, NameTheOneThatIsStopped) {
+  expect([](tuttiComm_t) { std::raise(SIGSTOP); }, tuttiTimeout, "rank 29 ", "4");
+}
+
+TEST_P(ManyFarRanks, NameTheOneThatCallsAnotherThing) {
+  expect([](tuttiComm_t comm) { sum(comm, 2); }, tuttiMismatch, "rank 29 called all_reduce of 2 float32", "60");
+}
+
+/// Connections are made for the first call, so ranks that share few cores wait long in it. Because all asked all why,
+/// it took ten times as long as the join, which makes more connections.
+TEST(FirstFarCall, TakesNotMuchLongerThanTheJoin) {
+  if (kSanitized) GTEST_SKIP() << "192 processes take too long under a sanitizer";
+  constexpr int kMany = 192;
+  const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
+  Processes processes(kMany, [&](tuttiComm_t comm, int rank, Shared& shared) {
+    tuttiUniqueId id;
+    if (rank == 0) {
+      ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
+    }
+    ASSERT_EQ(tuttiBroadcast(&id, &id, sizeof id, tuttiUint8, 0, comm, nullptr), tuttiSuccess)
+        << tuttiGetLastError(comm);
+    tuttiComm_t other = nullptr;
+    const auto begin = std::chrono::steady_clock::now();
+    ASSERT_EQ(tuttiCommInitRank(&other, kMany, id, rank), tuttiSuccess) << tuttiGetLastError(nullptr);
+    const auto joined = std::chrono::steady_clock::now();
+    const float mine = 1;
+    float total = 0;
+    ASSERT_EQ(tuttiAllReduce(&mine, &total, 1, tuttiFloat32, tuttiSum, other, nullptr), tuttiSuccess)
+        << tuttiGetLastError(other);
+    const auto summed = std::chrono::steady_clock::now();
+    EXPECT_EQ(total, kMany);
+    shared.microseconds[rank].store(std::chrono::duration_cast<std::chrono::microseconds>(summed - joined).count());
+    shared.second_here[rank].store(std::chrono::duration_cast<std::chrono::microseconds>(joined - begin).count());
+    EXPECT_EQ(tuttiCommDestroy(other), tuttiSuccess) << tuttiGetLastError(nullptr);
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+  });
+  processes.expect_success();
+  EXPECT_LT(processes.shared().microseconds[0].load(), 4 * processes.shared().second_here[0].load());
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, ManyFarRanks, ::testing::Values("auto", "ring"));
+
+}  // namespace
+}  // namespace tutti::test
