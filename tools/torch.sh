@@ -49,6 +49,8 @@ test_all() {
   "$python" tests/torch/test_window.py || [ $? = 77 ]  # this torch has no windows
   "$python" tests/torch/test_hvd.py
   "$python" tests/torch/test_hvd_operations.py
+  "$python" tests/torch/test_hvd_elastic.py
+  "$python" tests/torch/test_parallel.py
   "$python" tests/torch/test_examples.py
   "$python" tests/torch/torch_suite.py --short
 }

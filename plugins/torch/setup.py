@@ -133,7 +133,7 @@ setup(
     name="tutti-torch",
     version="0.1.0",
     description="The backend 'tutti' of torch.distributed",
-    packages=["tutti_torch", "tutti_torch.hvd"],
+    packages=["tutti_torch", "tutti_torch.hvd", "tutti_torch.hvd.elastic"],
     py_modules=["tutti_torch_as"],
     entry_points={
         "torch.distributed.backends": ["tutti = tutti_torch:register"],

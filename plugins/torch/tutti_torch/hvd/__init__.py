@@ -20,7 +20,8 @@ from .optimizer import DistributedOptimizer
 from .process_set import ProcessSet
 from .world import (add_process_set, cross_rank, cross_size, global_process_set, init, is_homogeneous, is_initialized,
                     local_rank, local_size, rank, remove_process_set, shutdown, size, start_timeline, stop_timeline)
-from .request import DuplicateName, Disagreement
+from .request import DuplicateName, Disagreement, HorovodInternalError
 from ..sync_batch_norm import SyncBatchNorm
+from . import elastic
 
 __all__ = [name for name in dir() if not name.startswith("_")]

@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from .execution import Execution, fusion_key, parts_of
-from .request import DuplicateName, disagreement, goes_on_without, stand_in
+from .request import DuplicateName, HorovodInternalError, disagreement, goes_on_without, stand_in
 
 CYCLE_SECONDS = 0.001
 IDLE_SECONDS = 1.0
@@ -87,10 +87,11 @@ class Engine:
         except Exception as error:  # everybody who waits hears why, on this rank and, by the abort, on the others
             self.backend.abort()
             with self.changed:
-                self.error = error
+                self.error = HorovodInternalError(str(error))
+                self.error.__cause__ = error
                 requests, self.open = list(self.open.values()), {}
             for request in requests:
-                request.finish(error)
+                request.finish(self.error)
 
     def _round(self):
         with self.changed:

@@ -92,6 +92,17 @@ class _Distributed:
         if errors:
             raise errors[0]
 
+    def load_state_dict(self, state_dict):
+        """Drops the gradients, also those that are under way: the next backward pass starts anew."""
+        super().load_state_dict(state_dict)
+        for handle in self._handles.values():
+            with contextlib.suppress(Exception):  # they may have failed, and are not needed
+                handle.wait()
+        self._handles.clear()
+        for parameter in self._left:
+            self._left[parameter] = self._passes
+            parameter.grad = None
+
     @contextlib.contextmanager
     def skip_synchronize(self):
         self._skip = True

@@ -13,6 +13,10 @@ class Disagreement(ValueError):
     """Ranks submitted different things under one name. Raised on all ranks; nothing was moved."""
 
 
+class HorovodInternalError(RuntimeError):
+    """What ended hvd for the job: a rank died or left, or memory ran out in the middle of a call."""
+
+
 class Request:
     """A named tensor and what is to be done with it. The settings are equal on all ranks; `own` need not be, and is
     something that JSON can hold. wait() returns `value`, which is the output unless the operation sets another one."""

@@ -2,13 +2,16 @@
 import atexit
 import os
 import socket
+import sys
 import time
 
+import torch
 import torch.distributed as dist
 
 import tutti_torch  # noqa: F401  registers the backend
 
 from ..launcher import launched_as
+from . import worker
 from .engine import Engine
 from .process_set import ProcessSet
 from .timeline import Timeline
@@ -24,8 +27,8 @@ _next_id = 1
 
 
 def init(comm=None, process_sets=None):
-    """Joins torch.distributed's world if it is there, else the one that torchrun, mpirun or srun describe; alone without
-    any. torchrun says where the ranks meet; with mpirun or srun set MASTER_ADDR and MASTER_PORT, alike on all ranks. Adds
+    """Joins torch.distributed's world if it is there, else the one that torchrun, mpirun, srun or
+    `python -m tutti_torch.hvd.elastic` describe; alone without any. torchrun says where the ranks meet; with mpirun or srun set MASTER_ADDR and MASTER_PORT, alike on all ranks. Adds
     the process sets of the list; sets can always be added later, as Horovod's "dynamic" asks for. `comm` must be None: for
     a part of the ranks there are process sets. HOROVOD_TIMELINE names a file for start_timeline(), or is DYNAMIC if
     the program calls that itself."""
@@ -45,15 +48,51 @@ def init(comm=None, process_sets=None):
 
 
 def _join_world():
-    global _made_world, _hosts
-    if not dist.is_initialized():
-        rank, size = launched_as()
-        if size == 1 and "MASTER_ADDR" not in os.environ:
-            dist.init_process_group("tutti", store=dist.HashStore(), rank=0, world_size=1)
-        else:
-            dist.init_process_group("tutti", rank=rank, world_size=size)
-        _made_world = True
-    group = dist.new_group(backend="tutti")
+    global _made_world
+    _made_world = not dist.is_initialized()
+    if not _made_world:
+        return _use_world()
+    if worker.launched():
+        return _join_round()
+    rank, size = launched_as()
+    if size == 1 and "MASTER_ADDR" not in os.environ:
+        dist.init_process_group("tutti", store=dist.HashStore(), rank=0, world_size=1)
+    else:
+        dist.init_process_group("tutti", rank=rank, world_size=size)
+    _use_world()
+
+
+def _join_round():
+    """Meets the other workers of an elastic job; if one dies meanwhile, the rest of them."""
+    this = worker.this()
+    while True:
+        try:
+            this.make_world()
+            _use_world()
+            dist.group.WORLD._get_backend(torch.device("cpu")).set_timeout(this.timeout)
+            this.join_timeout = worker.FIRST_JOIN_TIMEOUT
+            return
+        except (dist.DistBackendError, dist.DistStoreError) as error:
+            print(f"tutti hvd: worker {this.place} meets again: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
+            this.join_timeout = min(2 * this.join_timeout, this.timeout)
+            if dist.is_initialized():
+                dist.destroy_process_group()
+
+
+def _new_group(ranks=None):
+    if not worker.launched():
+        return dist.new_group(ranks, backend="tutti")
+    this = worker.this()
+    group = dist.new_group(ranks, backend="tutti", timeout=this.join_timeout)
+    if group is not dist.GroupMember.NON_GROUP_MEMBER:
+        group._get_backend(torch.device("cpu")).set_timeout(this.timeout)  # its calls may last longer than a join
+    return group
+
+
+def _use_world():
+    """With a group of its own."""
+    global _hosts
+    group = _new_group()
     _hosts = [None] * dist.get_world_size()
     dist.all_gather_object(_hosts, os.environ.get("TUTTI_HOSTID", socket.gethostname()), group=group)
     everybody = global_process_set
@@ -86,6 +125,14 @@ def shutdown():
     _leave(group)
 
 
+def abort():
+    """Ends hvd on all ranks, with an error for those that go on."""
+    if is_initialized():
+        for one in [*_sets.values(), global_process_set]:
+            if one.engine is not None:
+                one.engine.backend.abort()
+
+
 atexit.register(shutdown)
 
 
@@ -108,7 +155,7 @@ def add_process_set(process_set):
         raise ValueError(f"{process_set} has a rank that is none of {size()}")
     if any(one.ranks == process_set.ranks for one in [global_process_set, *_sets.values()]):
         raise ValueError(f"there is a process set of the ranks {process_set.ranks}")
-    group = dist.new_group(process_set.ranks, backend="tutti")
+    group = _new_group(process_set.ranks)
     process_set.process_set_id = _next_id
     if process_set.included():
         process_set.group, process_set.engine = group, Engine(group)
