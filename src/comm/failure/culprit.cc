@@ -198,9 +198,13 @@ Culprit find_culprit(const Call& mine, Rank awaited, const PeerView& peers) {
   Culprit silent = longest_unanswered(peers, [&](Rank rank) { return holds_up(rank, mine.sequence, peers.board); });
   if (silent.rank != kNoRank) return silent;
   const Culprit end = awaited == kNoRank ? Culprit{} : end_of_chain(mine, awaited, peers);
-  if (!end.what.empty()) return end;
+  // Perhaps nothing was heard of one of many far ranks because it was not asked yet.
+  const CallBoard* const last = end.rank == kNoRank ? nullptr : peers.board(end.rank);
+  const bool is_heard = last == nullptr || last->state().heard();
+  if (!end.what.empty() && is_heard) return end;
   Culprit other = off_the_chain(mine, peers);
   if (other.rank != kNoRank) return other;
+  if (!end.what.empty()) return end;
   if (end.rank != kNoRank) return {end.rank, fmt::format("rank {} is in the call but does not move", end.rank.value)};
   if (awaited == kNoRank) return {kNoRank, kUnknown};
   return {awaited, fmt::format("rank {} waits in a circle with others", awaited.value)};

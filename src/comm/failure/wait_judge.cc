@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <utility>
 
@@ -16,10 +15,10 @@ namespace {
 /// first time to the second one.
 constexpr std::chrono::milliseconds kFarTimeout{50};
 constexpr std::chrono::milliseconds kFarPause{1000};
-/// If there are more far ranks than this, a question goes to a few of them: all would be a message for each pair of
-/// ranks, again and again, at a time when the ranks may be slow because they share few cores. For the same reason the
-/// first question comes later, by as many times as there are more of them, and no connections are made for it until
-/// the wait is as long as kSearchTime.
+/// If there are more far ranks than this, not all are asked: that would be a message for each pair of ranks, again and
+/// again, at a time when the ranks may be slow because they share few cores. At first a question goes to those that
+/// this process is connected to, and comes later, by as many times as there are more ranks. When the wait is as long as
+/// kSearchTime, it goes to a few, and connections are made for it. Shortly before a verdict it goes to all.
 constexpr std::size_t kAllAsked = 32;
 constexpr std::chrono::seconds kSearchTime{2};
 /// These few are so many ranks in turn, and so many at each end of the chain of waiters.
@@ -47,18 +46,20 @@ void WaitJudge::ask_peers(Rank awaited) {
   const Clock::duration first = verdict_near ? kFarTimeout : std::min<Clock::duration>(later, kFarPause);
   if (waited < first || now - asked_at_ < std::clamp<Clock::duration>(waited / 4, first, kFarPause)) return;
   asked_at_ = now;
-  if (far > kAllAsked && !verdict_near && waited < kSearchTime) {
-    peers_.membership().ask_connected_boards(next_to_ask(awaited));
+  if (far > kAllAsked && !verdict_near) {
+    if (waited < kSearchTime) {
+      peers_.membership().ask_connected_boards(peers_.far());
+    } else {
+      peers_.membership().ask_boards(next_to_ask(awaited));
+    }
   } else if (far > 0) {
-    peers_.membership().ask_boards(far > kAllAsked ? next_to_ask(awaited) : peers_.far());
+    peers_.membership().ask_boards(peers_.far());
   }
   if (verdict_near) peers_.membership().ask_connected_boards(unfinished_peers());
 }
 
 /// The ranks that this one waits for, that these wait for, and so on as far as is known, are a chain. Its first and its
-/// last ranks are asked, so each question gets a rank further. Others are asked in turn, first those that are a power
-/// of two away, to which this process is mostly connected. So whoever made another call is asked by some of its
-/// neighbours at once, and these tell all.
+/// last ranks are asked, so each question gets a rank further, and others in turn.
 std::vector<Rank> WaitJudge::next_to_ask(Rank awaited) {
   std::vector<Rank> chosen;
   const auto choose = [&](Rank rank) {
@@ -71,12 +72,7 @@ std::vector<Rank> WaitJudge::next_to_ask(Rank awaited) {
   }
   for (std::size_t hop = 0; hop < chain.size(); ++hop)
     if (hop < kAskedOfChain || hop + kAskedOfChain >= chain.size()) choose(chain[hop]);
-  const int powers = std::bit_width(static_cast<unsigned>(ranks_ - 1));
-  for (int i = 0; i < kAskedInTurn; ++i, ++asked_) {
-    const int place = asked_ % (powers + ranks_ - 1);
-    const int distance = place < powers ? 1 << place : place - powers + 1;
-    choose(Rank{(rank_.value + distance) % ranks_});
-  }
+  for (int i = 0; i < kAskedInTurn; ++i, ++asked_) choose(Rank{(rank_.value + 1 + asked_ % (ranks_ - 1)) % ranks_});
   return chosen;
 }
 
