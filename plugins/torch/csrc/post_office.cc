@@ -156,7 +156,7 @@ bool PostOffice::find_open(int source, Tag tag, Open* open) {
   return false;
 }
 
-// All others wait behind this, so a sender that stops in the middle of a message ends the group.
+// All other senders wait until this message has come, so a sender that stops in the middle of one ends the group.
 void PostOffice::fetch(void* data, std::size_t bytes, int source) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);

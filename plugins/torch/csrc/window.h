@@ -16,10 +16,11 @@ class TuttiWindow final : public c10d::Window {
  public:
   TuttiWindow(c10::intrusive_ptr<ProcessGroupTutti> group, std::shared_ptr<Connections> connections);
 
-  /// By all ranks, which make and register their windows in the same order. The tensors may differ in size and dtype;
-  /// their storage must not be resized. Blocks until all have come. If one rank cannot register, all raise ValueError.
+  /// All ranks call this, and make and register their windows in the same order. The tensors may differ in size and
+  /// dtype; their storage must not be resized. Blocks until all have come. If one rank cannot register, all raise
+  /// ValueError.
   void tensor_register(const at::Tensor& tensor, bool owning) override;
-  /// By all ranks. Blocks until all have come, and all puts have arrived. Signals that nobody has waited for are
+  /// All ranks call this. Blocks until all have come, and all puts have arrived. Signals that nobody has waited for are
   /// dropped. If it fails, this rank's tensor is deregistered all the same.
   void tensor_deregister() override;
   c10::intrusive_ptr<c10d::Work> put(const at::Tensor& tensor, std::int64_t rank, std::int64_t offset, bool async,
@@ -32,7 +33,7 @@ class TuttiWindow final : public c10d::Window {
   c10d::WindowAttr get_attr(std::int64_t rank) override;
 
  private:
-  /// What a rank tells the others when it registers.
+  /// A rank tells the others this when it registers.
   struct Offer {
     std::int64_t window;  // the number of the window
     std::int64_t number;  // of the rank's registrations

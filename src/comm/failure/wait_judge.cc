@@ -65,10 +65,11 @@ std::vector<Rank> WaitJudge::next_to_ask(Rank awaited) {
   const auto choose = [&](Rank rank) {
     if (rank != rank_ && peers_.is_far(rank)) chosen.push_back(rank);
   };
+  const BoardReader boards = peers_.boards();
   std::vector<Rank> chain;
   for (Rank next = awaited; next != kNoRank && next != rank_ && static_cast<int>(chain.size()) < ranks_;) {
     chain.push_back(next);
-    next = peers_.boards()(next)->state().waiting_for.among(ranks_);
+    next = boards(next)->state().waiting_for.among(ranks_);
   }
   for (std::size_t hop = 0; hop < chain.size(); ++hop)
     if (hop < kAskedOfChain || hop + kAskedOfChain >= chain.size()) choose(chain[hop]);

@@ -47,7 +47,8 @@ class WaitJudge final : public WaitMonitor {
   /// Not ok if the running operation has waited for longer than its timeout without progress. Warns at half of that.
   Status look_at_clock(Rank awaited, std::uint64_t progress);
   /// Asks far ranks for their boards if the wait is long: often at first, later less often. Shortly before the warning
-  /// and the timeout it also asks the processes of this host, because one that is stopped does not answer.
+  /// and the timeout it also asks the processes of this host, because one that is stopped does not answer. Of many far
+  /// ranks it asks some, among them those at the ends of the chain of waiters that begins at `awaited`.
   void ask_peers(Rank awaited);
   /// Looks on the boards for disagreement up to the call with the number `last`. A call that moved nothing, or in which
   /// every rank only sent, met no message that could have shown a disagreement.

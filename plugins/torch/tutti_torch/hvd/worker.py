@@ -2,10 +2,11 @@
 import datetime
 import functools
 import os
+import sys
 
 import torch.distributed as dist
 
-# For ranks to join that are all there when they begin to; twice as long after each time that it did not do.
+# All ranks are there when they begin to join. The time that they have doubles after each join that failed.
 FIRST_JOIN_TIMEOUT = datetime.timedelta(seconds=5)
 
 
@@ -48,6 +49,10 @@ class Worker:
                 return self.store.get(key).decode()
             except dist.DistStoreError:  # its timeout
                 pass
+
+    def tell_of(self, error):
+        """Says why this worker meets the others again."""
+        print(f"tutti hvd: worker {self.place}: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
 
     def has_newcomers(self):
         return self.store.check([f"newcomers/{self.round}"])

@@ -2,7 +2,6 @@
 import atexit
 import os
 import socket
-import sys
 import time
 
 import torch
@@ -73,7 +72,7 @@ def _join_round():
             this.join_timeout = worker.FIRST_JOIN_TIMEOUT
             return
         except (dist.DistBackendError, dist.DistStoreError) as error:
-            print(f"tutti hvd: worker {this.place} meets again: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
+            this.tell_of(error)
             this.join_timeout = min(2 * this.join_timeout, this.timeout)
             if dist.is_initialized():
                 dist.destroy_process_group()

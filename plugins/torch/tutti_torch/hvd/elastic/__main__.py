@@ -24,9 +24,9 @@ def parse():
     parser.add_argument("-np", "--num-proc", type=int, required=True,
                         help="workers to start here; training begins when all are there")
     parser.add_argument("--min-np", type=int, help="training stops below this number (default: as many as -np)")
-    parser.add_argument("--max-np", type=int, default=1 << 30, 
+    parser.add_argument("--max-np", type=int, default=1 << 30,
                         help="at most so many train, others wait until one of them dies (no limit)")
-    parser.add_argument("--replacements", type=int, default=3, 
+    parser.add_argument("--replacements", type=int, default=3,
                         help="workers that are started here in place of others that failed (3)")
     parser.add_argument("--elastic-timeout", type=float, default=600, metavar="S",
                         help="a worker that keeps the others waiting for S seconds is killed (600)")

@@ -2,8 +2,9 @@
 import os
 import signal
 import subprocess
-import sys
 import time
+
+from .job import tell
 
 BEAT_SECONDS = 1.0
 KILL_SECONDS = 10  # what the workers have after SIGTERM
@@ -49,7 +50,7 @@ class Host:
         if self.replacements > 0 and not self.store.check(["finished"]):
             self.replacements -= 1
             then = f"; worker {self.start()} takes its place"
-        print(f"tutti hvd: worker {place} ended by {how}{then}", file=sys.stderr, flush=True)
+        tell(f"worker {place} ended by {how}{then}")
 
     def end(self):
         for process in self.processes.values():

@@ -4,6 +4,7 @@ import time
 
 PAUSE_SECONDS = 1.0
 
+
 def tell(what):
     print(f"tutti hvd: {what}", file=sys.stderr, flush=True)
 
@@ -104,7 +105,7 @@ class Job:
         waited = time.monotonic() - self.incomplete_since
         missing = [place for place in self.members if place not in old]
         if not missing and waited > self.start_timeout:
-            self._give_up(f"{self.needed} workers have not come within {self.start_timeout:g} s")
+            self._give_up(f"there are fewer than {self.needed} workers after {self.start_timeout:g} s")
         if not missing or waited < self.timeout:
             return
         for place in missing:

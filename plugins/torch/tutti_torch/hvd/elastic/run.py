@@ -1,6 +1,5 @@
 """Runs a training function anew until it has come to its end."""
 import functools
-import sys
 
 import torch.distributed as dist
 
@@ -31,7 +30,7 @@ def run(function):
             except (HorovodInternalError, dist.DistBackendError) as error:
                 if not worker.launched():
                     raise
-                print(f"tutti hvd: worker {worker.this().place}: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
+                worker.this().tell_of(error)
                 state.restore()
             except Exception:
                 if worker.launched():

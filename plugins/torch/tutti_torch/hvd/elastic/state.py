@@ -74,10 +74,13 @@ class ObjectState(State):
             self._set(name, copy.deepcopy(self._saved[name]))
 
     def sync(self):
-        states = broadcast_object({name: _state_of(getattr(self, name)) for name in self._names}, 0, "elastic.state")
-        for name in self._names:
-            self._set(name, states[name])
+        self._sync_objects(self._names)
         self.save()
+
+    def _sync_objects(self, names):
+        states = broadcast_object({name: _state_of(getattr(self, name)) for name in names}, 0, "elastic.state")
+        for name, state in states.items():
+            self._set(name, state)
 
     def _set(self, name, state):
         if _has_state(getattr(self, name)):
@@ -95,7 +98,7 @@ class TorchState(ObjectState):
                          **named)
 
     def sync(self):
-        rest = {}
+        rest = []
         for name in self._names:
             value = getattr(self, name)
             if isinstance(value, torch.nn.Module):
@@ -108,9 +111,8 @@ class TorchState(ObjectState):
                 processed = set().union(*(state["processed_indices"] for state in states if state["epoch"] == epoch))
                 value.load_state_dict({"epoch": epoch, "processed_indices": processed})
             else:
-                rest[name] = _state_of(value)
-        for name, state in broadcast_object(rest, 0, "elastic.state").items():
-            self._set(name, state)
+                rest.append(name)
+        self._sync_objects(rest)
         self.save()
 
 
