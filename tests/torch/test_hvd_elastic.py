@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -195,6 +196,17 @@ class HvdElastic(unittest.TestCase):
         self.assertEqual(status, 0, told)
         self.assertIn("worker 0 has not come within 4 s and is killed", told)
         self.assertEqual(len({outcome["step"] for outcome in job.outcomes().values()}), 1)
+
+    def test_program_that_never_comes(self):
+        """And the port that the launcher is told to take."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        done = subprocess.run([sys.executable, "-m", "tutti_torch.hvd.elastic", "-np", "1", "--start-timeout", "2", "--port",
+                               str(port), "--", "sleep", "100"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, rf"others join with --join \S+:{port}\n")
+        self.assertIn("there are fewer than 1 workers after 2 s", done.stderr)
 
     def test_launcher_dies(self):
         job = self.launch("-np", 2, steps=10 ** 6)
