@@ -105,7 +105,7 @@ suites() {
   shift 2
   rm -rf "$build/results.xml" "$build/results"
   mkdir -p "$build/results"
-  watched ${no_randomisation[@]+"${no_randomisation[@]}"} ctest --test-dir "$build" --output-on-failure -j $((cores + 1)) \
+  watched ${no_randomisation[@]+"${no_randomisation[@]}"} ctest --test-dir "$build" --output-on-failure -j $((cores + 2)) \
     --output-junit results.xml "$@"
   if [ ! -s "$build/results.xml" ]; then
     check "$stage suites" false

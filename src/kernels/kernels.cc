@@ -4,7 +4,9 @@
 
 #include "kernels/isa_table.h"
 
-#if defined(__x86_64__)
+// TUTTI_BASELINE_KERNELS: the files of the other instruction sets are not compiled (kernels/flags.cmake).
+#if defined(__x86_64__) && !defined(TUTTI_BASELINE_KERNELS)
+#define TUTTI_SIMD_SETS 1
 #include <cpuid.h>
 #endif
 
@@ -14,7 +16,7 @@ namespace {
 /// The table in use; nullptr: not chosen yet. Relaxed throughout: the tables are constant, any of them is right.
 std::atomic<const IsaTable*> chosen{nullptr};
 
-#if defined(__x86_64__)
+#if defined(TUTTI_SIMD_SETS)
 bool has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;

@@ -16,6 +16,7 @@
 
 #include "support/process_usage.h"
 #include "support/ranks.h"
+#include "support/sanitized.h"
 #include "support/texts.h"
 #include "support/yardstick.h"
 
@@ -95,7 +96,7 @@ void kill_in_mid_all_reduce(int round) {
 class TimedKill : public ::testing::TestWithParam<int> {};
 
 TEST_P(TimedKill, InMidAllReduceIsARemoteErrorThatNamesTheRankWithinASecond) { kill_in_mid_all_reduce(GetParam()); }
-INSTANTIATE_TEST_SUITE_P(Rounds, TimedKill, ::testing::Range(0, 20));
+INSTANTIATE_TEST_SUITE_P(Rounds, TimedKill, ::testing::Range(0, kSanitized ? 6 : 20));
 
 class TimedKillFar : public ::testing::TestWithParam<int> {};
 
@@ -103,7 +104,7 @@ TEST_P(TimedKillFar, IsTheSameOverTcp) {
   const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
   kill_in_mid_all_reduce(GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Rounds, TimedKillFar, ::testing::Range(0, 12));
+INSTANTIATE_TEST_SUITE_P(Rounds, TimedKillFar, ::testing::Range(0, kSanitized ? 4 : 12));
 
 class TimedKills : public ::testing::TestWithParam<const char*> {
  protected:

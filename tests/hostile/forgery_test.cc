@@ -15,6 +15,7 @@
 #include "support/depth.h"
 #include "support/disturbed_job.h"
 #include "support/patience.h"
+#include "support/sanitized.h"
 #include "support/seed.h"
 
 namespace tutti::test {
@@ -59,7 +60,7 @@ TEST_P(TimedForgeries, CrashNobody) {
   ASSERT_GT(messages, 5);
   RecordProperty("messages", static_cast<int>(messages));
   long forged = 0;
-  const auto rounds = static_cast<int>(points_tried(100, 12));
+  const auto rounds = static_cast<int>(points_tried(100, kSanitized ? 6 : 12));
   for (int round = 0; round < rounds; ++round) {
     const long k = 1 + round * messages / rounds;
     run(k, static_cast<std::uint64_t>(round % 3 * 2), static_cast<std::uint64_t>(round));
@@ -82,7 +83,7 @@ TEST(TimedScribbles, CrashNobodyElse) {
   DisturbedJob job;
   long written = 0;
   std::unique_ptr<Scribbler> scribbler;
-  for (int round = 0; round < points_tried(100, 12); ++round) {
+  for (int round = 0; round < points_tried(100, kSanitized ? 6 : 12); ++round) {
     job.run(
         kWholeJob,
         [&](int rank) {

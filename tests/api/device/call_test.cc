@@ -363,7 +363,12 @@ TEST_P(DeviceFailures, InACallAreErrorsOfAllRanks) {
     if (rank == 0) {
       await([&] { return stand_in().launches() != launches; }, "a launch");
       stand_in().fail_next(function, "unspecified launch failure");
-      if (function == "query") await([&] { return failed.load(); }, "the failure of rank 1");
+      // Until rank 0 has heard of it, its call meets what rank 1 launched, and may well succeed.
+      const auto has_heard = [&] {
+        tuttiResult_t state = tuttiSuccess;
+        return failed.load() && tuttiCommGetAsyncError(comm, &state) == tuttiSuccess && state != tuttiSuccess;
+      };
+      if (function == "query") await(has_heard, "that rank 0 hears of the failure of rank 1");
     }
     const tuttiResult_t result = tuttiAllReduce(data.data(), data.data(), 100, tuttiFloat32, tuttiSum, comm, nullptr);
     if (rank == 1) failed.store(true);
