@@ -7,11 +7,14 @@ several files are parts of one picture, and of what they measured twice the one 
 
 Of what tutti-sim wrote with --csv:
   plot.py winners OUT TITLE=FILE.csv...   which algorithm is the fastest, by ranks and bytes
+  plot.py factors OUT COSTS FILE.csv      all_reduce: the fastest algorithm by ranks and bytes, its time and the chosen one's by the
+                                          yardstick T of docs/simulation.md, for the file of costs that they were simulated with
   plot.py times   OUT BYTES,... FILE.csv  time over ranks of each algorithm, a panel a size
   plot.py ratio   OUT FILE.csv OTHER.csv  how many times as long each algorithm takes in the other file
 """
 import csv
 import json
+import math
 import pathlib
 import sys
 
@@ -26,7 +29,8 @@ COLORS = {"all_pairs": "#56b4e9", "all_pairs_two_shot": "#0072b2", "recursive_do
           "halving_doubling": "#f0e442", "double_tree": "#009e73", "hierarchical": "#cc79a7", "hierarchical_leaders": "#7a5195",
           "hierarchical_tree": "#b07aa1", "tree": "#2a9d5c", "chain": "#8c564b", "knomial_4": "#9edae5", "knomial_8": "#17becf",
           "scatter_all_gather": "#bcbd22", "bruck": "#ff9896", "pat": "#98df8a", "pairwise": "#c5b0d5",
-          "recursive_halving": "#ffbb78", "dissemination": "#aec7e8"}
+          "recursive_halving": "#ffbb78", "dissemination": "#aec7e8", "recursive_exchange": "#f7b6d2",
+          "scatter_exchange_1": "#c7e9c0", "scatter_exchange_2": "#74c476", "scatter_exchange_3": "#238b45"}
 
 
 # Of those who race: colour, marker, and how the line is drawn. (Okabe and Ito's colours, which most people can tell apart.)
@@ -98,6 +102,43 @@ def winners(out, *panels):
     handles = [Patch(facecolor=color, alpha=0.85, label=name) for name, color in legend.items()]
     figure.legend(handles=handles, loc="lower center", ncol=5, frameon=False, title="fastest; (k×): what the library chooses takes k times as long")
     figure.tight_layout(rect=(0, 0.75 / (3.7 * lines) if lines > 1 else 0.17, 1, 1))
+    save(figure, out)
+
+
+def yardstick(costs, ranks, hosts, size):
+    """T of docs/simulation.md in seconds: a hop for each doubling of hosts, and 2S over the link or all ranks' buffers over the memory."""
+    touched = 2 * size * ranks / hosts
+    memory = touched / 1024 * costs["memory_kib"] if touched > costs["cache_bytes"] else 0
+    link = 2 * size * (hosts - 1) / hosts / 1024 * costs["tcp.wire_kib"]
+    return 1e-12 * (math.log2(hosts) * costs["tcp.latency"] + max(link, memory))
+
+
+def factors(out, costs_path, path):
+    with open(costs_path, encoding="utf-8") as file:
+        costs = {name: int(value) for name, value in (line.split() for line in file if not line.startswith("#"))}
+    rows = [row for row in rows_of(path) if row["time"] > 0]
+    all_ranks, sizes = (sorted({row[key] for row in rows}) for key in ("ranks", "bytes"))
+    figure, place = plt.subplots(figsize=(10, 0.75 * len(all_ranks) + 1.6))
+    legend = {}
+    for x, size in enumerate(sizes):
+        for y, ranks in enumerate(all_ranks):
+            cell = sorted((row for row in rows if (row["ranks"], row["bytes"]) == (ranks, size)), key=lambda row: row["time"])
+            if not cell:
+                continue
+            unit = yardstick(costs, ranks, int(cell[0]["hosts"]), size)
+            chosen = next(row for row in cell if row["auto"])
+            color = legend.setdefault(cell[0]["algorithm"], COLORS[cell[0]["algorithm"]])
+            place.add_patch(Rectangle((x, y), 1, 1, facecolor=color, edgecolor="white", alpha=0.85))
+            text = f"{chosen['time'] / unit:.2f}"
+            if len(cell) > 1:
+                text += f"\n({cell[0]['time'] / unit:.2f})"
+            place.text(x + 0.5, y + 0.5, text, ha="center", va="center")
+    place.set(xlim=(0, len(sizes)), ylim=(0, len(all_ranks)), ylabel="ranks, 8 a host")
+    place.set_xticks([x + 0.5 for x in range(len(sizes))], [size_text(size) for size in sizes])
+    place.set_yticks([y + 0.5 for y in range(len(all_ranks))], [str(n) for n in all_ranks])
+    handles = [Patch(facecolor=color, alpha=0.85, label=name) for name, color in legend.items()]
+    figure.legend(handles=handles, loc="lower center", ncol=4, frameon=False, title="fastest; what the library chooses (the fastest) by T")
+    figure.tight_layout(rect=(0, 0.9 / (0.75 * len(all_ranks) + 1.6), 1, 1))
     save(figure, out)
 
 
@@ -213,7 +254,7 @@ def draw_race(out, reports):
 
 
 if __name__ == "__main__":
-    commands = {"race": race, "winners": winners, "times": times, "ratio": ratio}
+    commands = {"race": race, "winners": winners, "factors": factors, "times": times, "ratio": ratio}
     if len(sys.argv) < 4 or sys.argv[1] not in commands or not sys.argv[2].endswith((".svg", ".png")):
         sys.exit(__doc__)
     commands[sys.argv[1]](*sys.argv[2:])

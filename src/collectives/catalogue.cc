@@ -17,6 +17,7 @@
 #include "collectives/pairwise.h"
 #include "collectives/pat.h"
 #include "collectives/recursive_doubling.h"
+#include "collectives/recursive_exchange.h"
 #include "collectives/recursive_halving.h"
 #include "collectives/ring.h"
 #include "collectives/scatter_all_gather.h"
@@ -34,6 +35,10 @@ constexpr Algorithm kCatalogue[] = {
     double_tree::kAllReduce,
     hierarchical_ring::kAllReduce,
     hierarchical_leaders::kAllReduce,
+    recursive_exchange::kAllReduce,
+    recursive_exchange::kAllReduceScatter1,
+    recursive_exchange::kAllReduceScatter2,
+    recursive_exchange::kAllReduceScatter3,
     all_pairs::kReduceScatter,
     ring::kReduceScatter,
     pairwise::kReduceScatter,

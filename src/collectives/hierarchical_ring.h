@@ -48,16 +48,8 @@ TUTTI_HD constexpr std::uint32_t chunk_of(const Place& p, std::uint32_t lane, st
          static_cast<std::uint32_t>(part);
 }
 
-/// Other drivers of the host.
-TUTTI_HD constexpr std::int32_t other_drivers(const Place& p) { return p.drivers - (p.drives() ? 1 : 0); }
-/// The k-th of them, from the right neighbour on, or from the left one down.
-TUTTI_HD constexpr std::int32_t driver_right(const Place& p, std::int32_t k) {
-  return wrap(p.index + k + (p.drives() ? 1 : 0), p.drivers);
-}
-TUTTI_HD constexpr std::int32_t driver_left(const Place& p, std::int32_t k) { return wrap(p.index - 1 - k, p.drivers); }
-
 TUTTI_HD constexpr Step share(const Shape& s, const Place& p, std::uint32_t lane, std::int32_t t, std::int32_t k) {
-  const std::int32_t driver = driver_right(p, k);
+  const std::int32_t driver = hosts::driver_right(p, k);
   const std::uint32_t chunk = chunk_of(p, lane, driver, t);
   return StepBuilder(lane, chunk).take(BufferId::kInput, chunk).send(hosts::rank_at(s, p.host, driver)).step();
 }
@@ -94,7 +86,7 @@ TUTTI_HD constexpr Step give(const Shape& s, const Place& p, std::uint32_t lane,
 }
 
 TUTTI_HD constexpr Step take(const Shape& s, const Place& p, std::uint32_t lane, std::int32_t t, std::int32_t k) {
-  const std::int32_t driver = driver_left(p, k);
+  const std::int32_t driver = hosts::driver_left(p, k);
   const std::uint32_t chunk = chunk_of(p, lane, driver, t);
   return StepBuilder(lane, chunk).recv(hosts::rank_at(s, p.host, driver)).store(BufferId::kOutput, chunk).step();
 }
@@ -107,7 +99,7 @@ struct Lengths {
   std::int32_t give;
 };
 TUTTI_HD constexpr Lengths lengths_of(const Place& p) {
-  const std::int32_t share = other_drivers(p);
+  const std::int32_t share = hosts::other_drivers(p);
   if (!p.drives()) return Lengths{share, 0, 0, 0};
   return Lengths{share, p.size > 1 ? 1 : 0, 1, p.others()};
 }

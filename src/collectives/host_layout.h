@@ -53,4 +53,12 @@ TUTTI_HD constexpr std::int32_t other(const Shape& s, const Place& p, std::int32
   return rank_at(s, p.host, wrap(p.index + 1 + k, p.size));
 }
 
+/// Other drivers of the host.
+TUTTI_HD constexpr std::int32_t other_drivers(const Place& p) { return p.drivers - (p.drives() ? 1 : 0); }
+/// The k-th of them, from the right neighbour on, or from the left one down.
+TUTTI_HD constexpr std::int32_t driver_right(const Place& p, std::int32_t k) {
+  return wrap(p.index + k + (p.drives() ? 1 : 0), p.drivers);
+}
+TUTTI_HD constexpr std::int32_t driver_left(const Place& p, std::int32_t k) { return wrap(p.index - 1 - k, p.drivers); }
+
 }  // namespace tutti::hosts

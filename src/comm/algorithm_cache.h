@@ -4,7 +4,7 @@
 #include <map>
 #include <memory>
 
-#include "collectives/automatic_choice.h"
+#include "collectives/choice/automatic_choice.h"
 #include "core/machine.h"
 #include "core/mutex.h"
 #include "core/status.h"

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/choice.h"
-#include "collectives/plan_cache.h"
+#include "collectives/choice/choice.h"
+#include "collectives/choice/plan_cache.h"
 #include "comm/call/arguments.h"
 #include "comm/call/user_operation.h"
 #include "core/fingerprint.h"

@@ -211,7 +211,7 @@ Peek CpuExecutor<E>::peek(LaneState& lane, const Step& step, Route from, Bytes b
 
 template <Endpoint E>
 auto CpuExecutor<E>::receive_all(LaneState& lane, const Step& step, Bytes bytes) -> Outcome {
-  const PeerList peers = peers_of(launch().schedule->shape, step.recv_from);
+  const PeerList peers = senders_of(launch().schedule->shape, step);
   for (; lane.seen < peers.count; ++lane.seen) {
     const int peer = peers[lane.seen];
     if (peer == rank_) {
@@ -234,7 +234,7 @@ template <Endpoint E>
 void CpuExecutor<E>::release(const Step& step, Bytes bytes) {
   if (step.recv_from == PeerSet::kOne)
     return endpoint_->recv_release(Route{Rank{step.recv_peer}, step.is(kMulticastRecv), step.lane}, bytes);
-  const PeerList peers = peers_of(launch().schedule->shape, step.recv_from);
+  const PeerList peers = senders_of(launch().schedule->shape, step);
   for (int i = 0; i < peers.count; ++i)
     if (peers[i] != rank_) endpoint_->recv_release(Route{Rank{peers[i]}, step.is(kMulticastRecv), step.lane}, bytes);
 }

@@ -31,7 +31,7 @@ void StepWork::bind(const Launch& launch) {
 
 /// Whether the step receives from a set of peers in which there is no other rank.
 bool StepWork::is_alone(const Step& step) const {
-  return is_set(step.recv_from) && peers_of(launch_->schedule->shape, step.recv_from).count <= 1;
+  return is_set(step.recv_from) && senders_of(launch_->schedule->shape, step).count <= 1;
 }
 
 void StepWork::run(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot) {
@@ -83,7 +83,7 @@ ReduceArgs StepWork::operands(LaneState& lane, const Step& step, const void* own
   if (is_set(step.recv_from)) {
     lane.sources[static_cast<std::size_t>(lane.place)] = own;
     args.sources = lane.sources.data();
-    args.source_count = peers_of(launch.schedule->shape, step.recv_from).count;
+    args.source_count = senders_of(launch.schedule->shape, step).count;
   } else {
     pair[0] = step.is(kOwnLeft) ? own : arrived;
     pair[1] = step.is(kOwnLeft) ? arrived : own;
@@ -148,7 +148,7 @@ void StepWork::run_piece(LaneState& lane, const Step& step, std::size_t at, std:
     ReduceArgs args = operands(lane, step, mine, value, pair);
     // Messages begin at their own start, this piece somewhere within them.
     const void** const sources = const_cast<const void**>(args.sources);
-    const int set = is_set(step.recv_from) ? peers_of(launch.schedule->shape, step.recv_from).count : 0;
+    const int set = is_set(step.recv_from) ? senders_of(launch.schedule->shape, step).count : 0;
     for (int k = 0; k < set; ++k)
       if (k != lane.place) sources[k] = static_cast<const std::byte*>(sources[k]) + shift;
     args.destination = result;

@@ -13,6 +13,10 @@ std::string receive_text(const Step& step) {
   if (step.recv_from == PeerSet::kAll) return multicast ? ", recv from all" : ", recv from each";
   if (step.recv_from == PeerSet::kHost) return ", recv from each of the host";
   if (step.recv_from == PeerSet::kAcross) return ", recv from each across hosts";
+  if (step.recv_from == PeerSet::kGroup) {
+    const HostGroup group = HostGroup::from_peer(step.recv_peer);
+    return fmt::format(", recv from each of {} hosts at distance {}", group.members, group.distance);
+  }
   return fmt::format(", recv from {}{}", step.recv_peer, multicast ? " (to all)" : "");
 }
 
@@ -34,6 +38,8 @@ std::string set_text(PeerSet set, std::int32_t peer) {
       return "h";
     case PeerSet::kAcross:
       return "a";
+    case PeerSet::kGroup:
+      return fmt::format("g{}", HostGroup::from_peer(peer).distance);
     default:
       return std::to_string(peer);
   }

@@ -82,6 +82,7 @@ struct Algorithm {
   Collective collective;
   Promises promises;
   bool hierarchical = false;  ///< made for hosts of several ranks: its steps depend on Shape::hosts
+  bool serves_alone = false;  ///< hierarchical, and where every rank has a host it is no other algorithm's program
   Tiles tiles = Tiles::kLargest;
   SecondLane second_lane = SecondLane::kNever;
   std::int32_t max_lanes;

@@ -9,14 +9,20 @@ namespace tutti {
 
 /// Ranks in the order in which a reduction takes their operands, the own rank at its own place. A view.
 struct PeerList {
-  const std::int32_t* ranks = nullptr;  ///< nullptr: 0 to count - 1
+  const std::int32_t* ranks = nullptr;  ///< nullptr: rank r has place r
   std::int32_t count = 0;               ///< 0: there is no such set here
+  std::int32_t first = 0;               ///< place of the list's first in `ranks`
+  std::int32_t distance = 1;            ///< to the next
 
-  TUTTI_HD constexpr std::int32_t operator[](std::int32_t i) const { return ranks == nullptr ? i : ranks[i]; }
+  TUTTI_HD constexpr std::int32_t operator[](std::int32_t i) const {
+    const std::int32_t place = first + i * distance;
+    return ranks == nullptr ? place : ranks[place];
+  }
 };
 
 /// The set as the rank of this shape sees it, which is the same list on all of its members. Without a map of hosts
-/// every rank is a host of its own. Nothing for kNone and kOne.
+/// every rank is a host of its own. Nothing for kNone, for kOne, and for kGroup, which only a step tells
+/// (senders_of()).
 TUTTI_HD constexpr PeerList peers_of(const Shape& s, PeerSet set) {
   const bool flat = s.hosts == nullptr || s.hosts->hosts == 1;
   if (set == PeerSet::kAll || (set == PeerSet::kAcross && flat)) return PeerList{nullptr, s.ranks};
@@ -27,6 +33,22 @@ TUTTI_HD constexpr PeerList peers_of(const Shape& s, PeerSet set) {
   if (set == PeerSet::kHost) return PeerList{map.members + map.first[host], map.first[host + 1] - map.first[host]};
   if (set != PeerSet::kAcross || index >= map.fewest) return PeerList{};
   return PeerList{map.same_index + index * map.hosts, map.hosts};
+}
+
+/// The set that a step of the rank of this shape receives from. Nothing where that is no set, or a group that goes
+/// beyond the last host.
+TUTTI_HD constexpr PeerList senders_of(const Shape& s, const Step& step) {
+  if (step.recv_from != PeerSet::kGroup) return peers_of(s, step.recv_from);
+  PeerList list = peers_of(s, PeerSet::kAcross);
+  const HostGroup group = HostGroup::from_peer(step.recv_peer);
+  if (group.distance < 1 || group.members < 1) return PeerList{};
+  const bool flat = s.hosts == nullptr || s.hosts->hosts == 1;
+  const std::int32_t first = group.first_of(flat ? s.rank : s.hosts->host_of[s.rank]);
+  if (first + (group.members - 1) * group.distance >= list.count) return PeerList{};
+  list.first = first;
+  list.distance = group.distance;
+  list.count = group.members;
+  return list;
 }
 
 }  // namespace tutti

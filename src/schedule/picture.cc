@@ -229,7 +229,7 @@ class Picture {
       Shape shape = call_.shape;
       shape.rank = step.rank;
       const bool one = step.step.recv_from == PeerSet::kOne;
-      const PeerList peers = one ? PeerList{&step.step.recv_peer, 1} : peers_of(shape, step.step.recv_from);
+      const PeerList peers = one ? PeerList{&step.step.recv_peer, 1} : senders_of(shape, step.step);
       for (std::int32_t i = 0; i < peers.count; ++i)
         if (peers[i] != step.rank)
           times[{peers[i], step.rank, step.lane, step.step.is(kMulticastRecv)}].push_back(step.begin);

@@ -68,7 +68,7 @@ bool Prover::load(Strand& strand) {
   strand.seen = 0;
   strand.step = program_->step(strand.rank, strand.lane, strand.next);
   const bool set = strand.step.recv_from > PeerSet::kOne;
-  strand.peers = set ? peers_of(program_->at(strand.rank), strand.step.recv_from) : PeerList{};
+  strand.peers = set ? senders_of(program_->at(strand.rank), strand.step) : PeerList{};
   return check_step(strand);
 }
 
@@ -193,16 +193,32 @@ bool Prover::report_message(const Strand& strand, std::int32_t peer, const Messa
   return report(Check::kMatching, strand, fmt::format("rank {} sends {} here", peer, chunks));
 }
 
-/// The values of a message of several chunks, to be used one by one.
+/// The values of messages of several chunks, to be used chunk by chunk, and of each chunk in the order of the senders.
 bool Prover::receive_span(const Strand& strand) {
-  const LinkName link = inbound(strand, strand.step.recv_peer);
+  const bool one = strand.step.recv_from == PeerSet::kOne;
+  const std::size_t senders = one ? 1 : static_cast<std::size_t>(strand.peers.count) - 1;
+  incoming_.resize(senders * strand.step.span.count);
+  if (one) return receive_span(strand, strand.step.recv_peer, 0, 1);
+  std::size_t place = 0;
+  for (std::int32_t i = 0; i < strand.peers.count; ++i) {
+    const std::int32_t peer = strand.peers[i];
+    if (peer != strand.rank && !receive_span(strand, peer, place++, senders)) return false;
+  }
+  return true;
+}
+
+/// The message of one peer, the `place`-th of `senders`.
+bool Prover::receive_span(const Strand& strand, std::int32_t peer, std::size_t place, std::size_t senders) {
+  const LinkName link = inbound(strand, peer);
   const Message message = *links_.front(link);
   if (message.chunk != strand.step.chunk || message.count != strand.step.span.count) {
-    return report_message(strand, strand.step.recv_peer, message);
+    return report_message(strand, peer, message);
   }
   const std::span<const ValueId> values = links_.values(message);
-  incoming_.assign(values.rbegin(), values.rend());
-  for (const ValueId value : incoming_) values_.retain(value);
+  for (std::size_t j = 0; j < values.size(); ++j) {
+    values_.retain(values[j]);
+    incoming_[incoming_.size() - 1 - (j * senders + place)] = values[j];
+  }
   links_.pop(link);
   if (by_reference_) references_.received(index_of(strand), message.number);
   return true;

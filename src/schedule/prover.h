@@ -89,6 +89,7 @@ class Prover {
   bool execute(Strand& strand);
   bool execute_chunk(const Strand& strand);
   bool receive_span(const Strand& strand);
+  bool receive_span(const Strand& strand, std::int32_t peer, std::size_t place, std::size_t senders);
   bool check_overlap(const Strand& strand);
   bool receive(const Strand& strand, std::int32_t peer, ValueId* value);
   bool reduce(const Strand& strand, ValueId* value);

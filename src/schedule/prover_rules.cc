@@ -67,7 +67,7 @@ namespace {
 /// Whether a rank's step receives from a peer, alone or among others.
 bool receives_from(const Program& program, std::int32_t rank, const Step& step, std::int32_t peer) {
   if (step.recv_from == PeerSet::kOne) return step.recv_peer == peer;
-  const PeerList peers = peers_of(program.at(rank), step.recv_from);
+  const PeerList peers = senders_of(program.at(rank), step);
   for (std::int32_t i = 0; i < peers.count; ++i) {
     if (peers[i] == peer) return true;
   }

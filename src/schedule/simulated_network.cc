@@ -85,7 +85,12 @@ bool SimulatedNetwork::happen(std::uint32_t number, Time now, EventQueue& events
     if (flow.begins == now) begin(number, now);  // else the event is of the number's last owner
     return false;
   }
-  if (flow.end != now) return false;  // it has become faster or slower since
+  if (flow.end != now) {  // it has become faster or slower since
+    if (flow.looked_at != now) return false;
+    flow.looked_at = flow.end;
+    events.push(flow.end, Event::Kind::kWire, number);
+    return false;
+  }
   leave(number, now);
   const std::uint32_t next = flow.next;
   if (next == kNobody) {
@@ -168,6 +173,8 @@ void SimulatedNetwork::settle(Time now, EventQueue& events) {
       flow.since = now;
       flow.speed = speed;
       flow.end = now + (flow.left * kFull + speed - 1) / speed;
+      if (flow.end >= flow.looked_at) continue;
+      flow.looked_at = flow.end;
       events.push(flow.end, Event::Kind::kWire, number);
     }
   }

@@ -63,6 +63,7 @@ class SimulatedNetwork {
     Time left = 0;                            ///< time that it would still take at full speed
     Time since = 0;                           ///< when `left` was right
     Time end = 0;                             ///< when it ends at this speed
+    Time looked_at = INT64_MAX;               ///< the next event that looks whether it has ended
     std::array<std::uint32_t, kHops> path{};  ///< links of the network
     std::array<std::uint32_t, kHops> place{};
     int hops = 0;

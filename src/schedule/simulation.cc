@@ -79,10 +79,18 @@ void Simulation::start(const SimulationPlan& plan) {
 
 /// A chunk of the caller's that a step of the same pass has touched is still in the cache: it comes from memory once.
 void Simulation::count_touches() {
-  constexpr std::int32_t kCounted = 64;  // of more ranks all touches are taken for first ones
   first_touches_.assign(static_cast<std::size_t>(plan_.period), kWhole);
-  if (!crosses_memory_ || plan_.period > kCounted) return;
+  if (!crosses_memory_) return;
+  // So many are looked at; further ranks are taken for the last of these that has their place on its host.
+  constexpr std::int32_t kCounted = 64;
+  std::vector<std::int32_t> last(static_cast<std::size_t>(flat_network_ ? 1 : plan_.call.shape.hosts->most), 0);
   for (std::int32_t rank = 0; rank < plan_.period; ++rank) {
+    const auto place = static_cast<std::size_t>(flat_network_ ? 0 : plan_.call.shape.hosts->index_of[rank]);
+    if (rank >= kCounted) {
+      first_touches_[static_cast<std::size_t>(rank)] = first_touches_[static_cast<std::size_t>(last[place])];
+      continue;
+    }
+    last[place] = rank;
     const Shape shape = shape_of(rank);
     std::set<std::pair<BufferId, std::uint32_t>> seen;
     Time touched = 0;
@@ -167,7 +175,7 @@ void Simulation::load(std::int32_t rank, Strand& s) {
   s.step = plan_.algorithm->step(shape, lane, s.number);
   s.seen = 0;
   s.awaited = kNoLink;
-  s.peers = s.step.recv_from > PeerSet::kOne ? peers_of(shape, s.step.recv_from) : PeerList{};
+  s.peers = s.step.recv_from > PeerSet::kOne ? senders_of(shape, s.step) : PeerList{};
   const bool one = s.step.recv_from == PeerSet::kOne;
   s.in = one ? link_between(s.step.recv_peer, rank, lane, s.step.is(kMulticastRecv)) : kNoLink;
   const bool to_one = s.step.has(kSend) && s.step.send_to != PeerSet::kAll;

@@ -27,6 +27,21 @@ enum class PeerSet : std::uint8_t {
   kAll = 2,     ///< every other rank, in rank order
   kHost = 3,    ///< every other rank of this rank's host, in rank order; to receive from only
   kAcross = 4,  ///< the rank of every other host that has this rank's index there, in host order; to receive from only
+  kGroup = 5,   ///< those of kAcross whose hosts form a HostGroup with this rank's; to receive from only
+};
+
+/// Hosts at equal distances: first, first + distance, ... `members` of them. The groups of one distance and size divide
+/// the hosts from host 0 on, so a host's number tells which one it is in, as far as whole groups go.
+struct HostGroup {
+  std::int32_t distance = 1;  ///< at least 1, below 2^23
+  std::int32_t members = 1;   ///< at least 1, below 2^8
+
+  TUTTI_HD constexpr std::int32_t place_of(std::int32_t host) const { return host / distance % members; }
+  TUTTI_HD constexpr std::int32_t first_of(std::int32_t host) const { return host - place_of(host) * distance; }
+
+  /// A step that receives from a group names it where others name their peer.
+  TUTTI_HD constexpr std::int32_t as_peer() const { return distance << 8 | members; }
+  TUTTI_HD static constexpr HostGroup from_peer(std::int32_t peer) { return HostGroup{peer >> 8, peer & 0xff}; }
 };
 
 enum StepFlag : std::uint8_t {

@@ -32,6 +32,11 @@ class StepBuilder {
     step_.recv_from = set;
     return *this;
   }
+  /// Receives one message of every other rank of the group, each sent to this rank alone.
+  TUTTI_HD constexpr StepBuilder& recv_each(const HostGroup& group) {
+    step_.recv_peer = group.as_peer();
+    return recv_each(PeerSet::kGroup);
+  }
   /// Receives one message of every other rank, each sent to all.
   TUTTI_HD constexpr StepBuilder& recv_each_multicast() {
     step_.flags |= kMulticastRecv;

@@ -37,7 +37,8 @@ const char* find_verb_fault(const StepPlace& place, const Step& step) {
 bool has_right_peers(const StepPlace& place, const Step& step) {
   const std::int32_t ranks = place.program.ranks();
   const auto is_peer = [&](std::int32_t peer) { return peer >= 0 && peer < ranks && peer != place.rank; };
-  const bool recv_ok = step.recv_from == PeerSet::kOne ? is_peer(step.recv_peer) : step.recv_peer == -1;
+  const bool named = step.recv_from == PeerSet::kOne || step.recv_from == PeerSet::kGroup;
+  const bool recv_ok = step.recv_from == PeerSet::kOne ? is_peer(step.recv_peer) : named || step.recv_peer == -1;
   const bool send_ok = step.send_to == PeerSet::kOne ? is_peer(step.send_peer) : step.send_peer == -1;
   const bool alone = ranks == 1 && step.has(kRecv | kSend);
   const bool no_set = step.recv_from > PeerSet::kOne && place.peers.count < 2;
@@ -50,8 +51,11 @@ const char* find_span_fault(const StepPlace& place, const Step& step) {
   if (step.span.count == 0) problem = "no chunks";
   if (step.span.run > step.span.period) problem = "runs that overlap";
   if (place.program.collective() == Collective::kBarrier) problem = "a barrier with several chunks";
-  if (step.recv_from > PeerSet::kOne || step.send_to > PeerSet::kOne || step.is(kMulticastRecv)) {
-    problem = "several chunks with several peers";
+  if (step.send_to > PeerSet::kOne || step.is(kMulticastRecv)) problem = "several chunks to or from a multicast";
+  // The executors reduce the messages of a set range by range only where that is one range.
+  const bool in_scratch = step.src_buffer == BufferId::kScratch || step.dst_buffer == BufferId::kScratch;
+  if (step.recv_from > PeerSet::kOne && (has_blocks(place.extent) || in_scratch)) {
+    problem = "several chunks of several peers that do not adjoin";
   }
   if (step.has(kRecv | kSend) && step.span.count > place.extent.message_chunks) {
     problem = "more chunks than a message holds";

@@ -30,6 +30,8 @@ std::int32_t group_of(const Shape& shape, const Network& network) {
 /// Whether the step of a rank is that of another one `turn` ranks further on. Which chunk it is does not matter.
 bool is_turned(const Step& one, const Step& other, std::int32_t turn, std::int32_t ranks) {
   const auto turned = [&](std::int32_t peer) { return (peer + turn) % ranks; };
+  // Hosts further on meet in groups that do not begin where this one's would.
+  if (one.recv_from == PeerSet::kGroup) return false;
   return one.verbs == other.verbs && one.recv_from == other.recv_from && one.send_to == other.send_to &&
          one.is(kMulticastRecv) == other.is(kMulticastRecv) && one.src_buffer == other.src_buffer &&
          one.dst_buffer == other.dst_buffer && one.span.count == other.span.count &&

@@ -16,9 +16,18 @@
 namespace tutti::test {
 namespace {
 
-constexpr const char* kNames[] = {
-    "halving_doubling", "double_tree",        "pairwise", "bruck", "pat", "recursive_halving", "tree",
-    "knomial_4",        "scatter_all_gather", "knomial_8"};
+constexpr const char* kNames[] = {"halving_doubling",
+                                  "double_tree",
+                                  "pairwise",
+                                  "bruck",
+                                  "pat",
+                                  "recursive_halving",
+                                  "tree",
+                                  "knomial_4",
+                                  "scatter_all_gather",
+                                  "knomial_8",
+                                  "recursive_exchange",
+                                  "scatter_exchange_2"};
 
 bool offers(Collective collective, const char* name) { return find_algorithm(collective, name) != nullptr; }
 
@@ -98,6 +107,46 @@ INSTANTIATE_TEST_SUITE_P(Names, ByAlgorithm,
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
                          });
+
+/// Groups that meet in two rounds, of which the first one's messages have several parts, and guests: as the buffers
+/// are, and as another type travels.
+void expect_exact_sums(int ranks, std::size_t count, const char* name, const tuttiConfig_t& config) {
+  run_threads(
+      ranks,
+      [&](tuttiComm_t comm, int rank) {
+        const auto value = [](std::size_t i, int of) {
+          return static_cast<float>((i + static_cast<std::size_t>(of)) % 5);
+        };
+        std::vector<float> data(count), sum(count);
+        for (std::size_t i = 0; i < count; ++i) data[i] = value(i, rank);
+        EXPECT_EQ(tuttiAllReduce(data.data(), sum.data(), count, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess);
+        for (std::size_t i = 0; i < count; ++i) {
+          float expected = 0;
+          for (int r = 0; r < ranks; ++r) expected += value(i, r);
+          ASSERT_EQ(sum[i], expected) << name << ", " << ranks << " ranks, element " << i;
+        }
+        expect_named(comm, Collective::kAllReduce, name);
+        EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+      },
+      &config);
+}
+
+TEST(Exchanges, AreExactInSeveralRounds) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  const ScopedSetting transport("TUTTI_TRANSPORT", "inproc");
+  for (const char* name : {"recursive_exchange", "scatter_exchange_1", "scatter_exchange_2", "scatter_exchange_3"}) {
+    const ScopedSetting algorithm("TUTTI_ALGO", name);
+    for (const tuttiDataType_t wire : {tuttiFloat32, tuttiBfloat16}) {
+      tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+      config.wireType = wire;
+      for (const int ranks : {8, 11}) {
+        expect_exact_sums(ranks, 8 * 4096 * 3 + 5, name, config);
+        const ScopedSetting tiles("TUTTI_TILE_BYTES", "3K");
+        expect_exact_sums(ranks, 4001, name, config);
+      }
+    }
+  }
+}
 
 /// More ranks than a group of PAT or a small message of 64-byte chunks may have: only what these do besides.
 TEST(ManyRanks, AreExact) {

@@ -1,5 +1,5 @@
 // TUTTI_COSTS: what rank 0 says holds for all ranks, and for what is made of the communicator.
-// Covers comm/create.cc, comm/split.cc, collectives/automatic_choice.cc.
+// Covers comm/create.cc, comm/split.cc, collectives/choice/automatic_choice.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

@@ -14,6 +14,7 @@
 #include "cases/collective_cases.h"
 #include "cases/effort_of.h"
 #include "support/connections.h"
+#include "support/depth.h"
 #include "support/ranks.h"
 
 namespace tutti::test {
@@ -100,6 +101,19 @@ INSTANTIATE_TEST_SUITE_P(ByName, FarHosts,
 INSTANTIATE_TEST_SUITE_P(Leaders, FarHosts,
                          ::testing::Combine(::testing::Values("aab", "abab"),
                                             ::testing::Values("hierarchical_leaders", "hierarchical_tree")),
+                         kPlaceAndName);
+
+/// Two hosts, one with a rank that drives no network; nine, whose groups meet in two rounds and of which one is a
+/// guest, two of them with two ranks; eight with two ranks each.
+std::vector<const char*> places_of_exchanges() {
+  if (kSanitized) return {"aabcc"};
+  if (!covers_all()) return {"aaabb", "aabbcdefghi"};
+  return {"aaabb", "aabbcdefghi", "aabbccddeeffgghh"};
+}
+INSTANTIATE_TEST_SUITE_P(Exchanges, FarHosts,
+                         ::testing::Combine(::testing::ValuesIn(places_of_exchanges()),
+                                            ::testing::Values("recursive_exchange", "scatter_exchange_1",
+                                                              "scatter_exchange_2")),
                          kPlaceAndName);
 
 class FarCuts : public ::testing::TestWithParam<std::tuple<int, const char*>> {};

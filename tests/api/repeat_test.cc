@@ -1,5 +1,5 @@
 // A small call made again is bound to what the one before was bound to: nothing of what changed may get lost.
-// Covers comm/communicator.cc, comm/call_driver.cc, comm/launch_binder.cc, collectives/plan_cache.cc.
+// Covers comm/communicator.cc, comm/call_driver.cc, comm/launch_binder.cc, collectives/choice/plan_cache.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

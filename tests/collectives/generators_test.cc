@@ -16,14 +16,23 @@
 #include "collectives/pairwise.h"
 #include "collectives/pat.h"
 #include "collectives/recursive_doubling.h"
+#include "collectives/recursive_exchange.h"
 #include "collectives/recursive_halving.h"
 #include "collectives/ring.h"
 #include "collectives/scatter_all_gather.h"
 #include "collectives/tree.h"
+#include "schedule/peer_list.h"
 #include "schedule/schedule.h"
 
 namespace tutti {
 namespace {
+
+constexpr bool is_sender(const Shape& shape, const Step& step, std::int32_t rank) {
+  const PeerList senders = senders_of(shape, step);
+  for (std::int32_t i = 0; i < senders.count; ++i)
+    if (senders[i] == rank) return true;
+  return false;
+}
 
 /// Messages that arrive at `reader` from `writer` in one pass, by sends or by receives.
 constexpr int messages(const Algorithm& a, Shape shape, std::int32_t writer, std::int32_t reader, bool by_sends) {
@@ -33,7 +42,7 @@ constexpr int messages(const Algorithm& a, Shape shape, std::int32_t writer, std
     for (std::uint32_t i = 0; i < a.steps(shape); ++i) {
       const Step step = a.step(shape, lane, i);
       const bool sends = step.send_to == PeerSet::kAll || (step.has(kSend) && step.send_peer == reader);
-      const bool receives = step.recv_from == PeerSet::kAll || (step.has(kRecv) && step.recv_peer == writer);
+      const bool receives = step.recv_from == PeerSet::kOne ? step.recv_peer == writer : is_sender(shape, step, writer);
       if (by_sends ? sends : receives) ++count;
     }
   }
@@ -80,6 +89,7 @@ static_assert(sends_match_receives(double_tree::kBroadcast, 7));
 static_assert(sends_match_receives(double_tree::kReduce, 7));
 static_assert(sends_match_receives(double_tree::kAllReduce, 7));
 static_assert(sends_match_receives(halving_doubling::kAllReduce, 7));
+static_assert(sends_match_receives(recursive_exchange::kAllReduce, 11));
 static_assert(sends_match_receives(bruck::kAllGather, 7));
 static_assert(sends_match_receives(bruck::kAllToAll, 7));
 static_assert(sends_match_receives(recursive_halving::kReduceScatter, 7));
@@ -128,6 +138,22 @@ static_assert(
     StepBuilder(0, 3).recv(3).reduce(BufferId::kOutput, 3, true).complete().store(BufferId::kOutput, 3).send(3).step());
 static_assert(hierarchical_leaders::all_reduce_steps(kRank2) == 2);
 static_assert(hierarchical_leaders::barrier_steps(Shape{4, 0, 0, 1, &kDealt}) == 3);
+
+// Rounds of hosts: 11 of them have 10 places, groups of five and then of two at distance five, and a guest.
+constexpr Shape kEleven{11, 0, 0, 1};
+static_assert(host_rounds::places(kEleven) == 10 && host_rounds::count(kEleven) == 2);
+static_assert(host_rounds::group(kEleven, 0).members == 5 && host_rounds::group(kEleven, 1).distance == 5);
+static_assert(host_rounds::has_guest(kEleven, 0) && !host_rounds::has_guest(kEleven, 1));
+static_assert(host_rounds::is_guest(kEleven, 10) && host_rounds::host_of_guest(kEleven, 10) == 0);
+// 1000 hosts: 896 places, groups of seven, then of four three times and of two once.
+constexpr Shape kThousand{1000, 0, 0, 1};
+static_assert(host_rounds::places(kThousand) == 896 && host_rounds::count(kThousand) == 5);
+static_assert(host_rounds::group(kThousand, 3).distance == 112 && host_rounds::group(kThousand, 3).members == 4);
+static_assert(host_rounds::group(kThousand, 4).distance == 448 && host_rounds::group(kThousand, 4).members == 2);
+static_assert(host_rounds::parts(kThousand, 2) == 28);
+// Host 30 is the third of its first group and has then the second of its group's four parts: 2 * 4 + 0.
+static_assert(host_rounds::range_after(kThousand, 2, 30, 1).begin == 8);
+static_assert(host_rounds::range_after(kThousand, 2, 30, 2).begin == 8 + 30 / 7 % 4);
 
 // Circle arithmetic.
 static_assert(wrap(-1, 4) == 3 && wrap(4, 4) == 0 && wrap(-8, 4) == 0 && wrap(7, 4) == 3 && wrap(-5, 1) == 0);

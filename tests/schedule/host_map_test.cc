@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "schedule/peer_list.h"
+#include "schedule/step_builder.h"
 #include "schedule/topologies.h"
 
 namespace tutti {
@@ -41,6 +42,26 @@ TEST(Topology, SetsOfPeers) {
   EXPECT_EQ(peers(4, PeerSet::kHost), (std::vector<std::int32_t>{1, 2, 4}));
   EXPECT_TRUE(peers(4, PeerSet::kAcross).empty()) << "the other host has no third rank";
   EXPECT_TRUE(peers(4, PeerSet::kOne).empty());
+}
+
+Step from_group(std::int32_t distance, std::int32_t members) {
+  return StepBuilder(0, 0).recv_each(HostGroup{distance, members}).reduce(BufferId::kInput, 0).step();
+}
+
+TEST(Topology, GroupsOfHosts) {
+  const HostList dealt = uniform_hosts(6, 2, true);  // rank r is on host r % 6
+  const Topology topology(dealt);
+  const auto senders = [&](std::int32_t rank, const Step& step) {
+    return list(senders_of(Shape{12, rank, 0, 1, &topology.map()}, step));
+  };
+  EXPECT_EQ(senders(7, from_group(1, 3)), (std::vector<std::int32_t>{6, 7, 8})) << "second ranks of hosts 0 to 2";
+  EXPECT_EQ(senders(4, from_group(1, 3)), (std::vector<std::int32_t>{3, 4, 5}));
+  EXPECT_EQ(senders(4, from_group(3, 2)), (std::vector<std::int32_t>{1, 4}));
+  EXPECT_TRUE(senders(5, from_group(2, 4)).empty()) << "hosts 1, 3, 5 and 7, which there is not";
+  EXPECT_TRUE(senders(5, from_group(0, 2)).empty());
+  EXPECT_EQ(list(senders_of(Shape{8, 5, 0, 1, nullptr}, from_group(2, 4))), (std::vector<std::int32_t>{1, 3, 5, 7}));
+  EXPECT_EQ(HostGroup::from_peer(HostGroup{448, 7}.as_peer()).distance, 448);
+  EXPECT_EQ(HostGroup::from_peer(HostGroup{448, 7}.as_peer()).members, 7);
 }
 
 TEST(Topology, WithoutAMapEveryRankIsAHost) {

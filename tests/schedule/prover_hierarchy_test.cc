@@ -72,6 +72,55 @@ TEST(PlantedInHierarchy, TheCollectedPartSentOnWithoutWhatCameFromTheNetwork) {
   });
 }
 
+/// Ten hosts in groups of five, then of two; three more ranks on hosts 0 and 1.
+Tables exchange_tables(const char* name) {
+  static const Topology topology(HostList{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 1});
+  return tables_of(Collective::kAllReduce, name, Shape{13, 0, 0, 1, &topology.map()});
+}
+bool adds_group(const Step& step) { return step.recv_from == PeerSet::kGroup; }
+
+TEST(PlantedInHierarchy, AnotherGroup) {
+  expect_fault(exchange_tables("recursive_exchange"), Check::kMatching, [](Tables& all) {
+    find_step(all, 3, adds_group).recv_peer = HostGroup{2, 5}.as_peer();
+  });
+}
+
+TEST(PlantedInHierarchy, AGroupBeyondTheLastHost) {
+  expect_fault(exchange_tables("recursive_exchange"), Check::kStep, [](Tables& all) {
+    find_step(all, 3, adds_group, 1).recv_peer = HostGroup{8, 2}.as_peer();
+  });
+}
+
+TEST(PlantedInHierarchy, AGroupAddedUpWithoutAMember) {
+  expect_fault(exchange_tables("scatter_exchange_1"), Check::kMatching, [](Tables& all) {
+    find_step(all, 7, adds_group).recv_peer = HostGroup{1, 4}.as_peer();
+  });
+}
+
+TEST(PlantedInHierarchy, AnotherHostsRangeOfADividedShare) {
+  expect_fault(exchange_tables("scatter_exchange_1"), Check::kMatching, [](Tables& all) {
+    Step& step = find_step(all, 7, adds_group);
+    step.chunk = step.src_chunk = step.dst_chunk = step.chunk == 0 ? 1 : 0;
+  });
+}
+
+/// In place of scratch: some of the group may still read what the others' sum overwrites.
+TEST(PlantedInHierarchy, AnExchangeThroughTheOutputs) {
+  const auto moved = [](Tables& all) {
+    for (Schedule& table : all) {
+      for (Step& step : table.steps) {
+        if (step.src_buffer == BufferId::kScratch) step.src_buffer = BufferId::kOutput;
+        if (step.dst_buffer == BufferId::kScratch) step.dst_buffer = BufferId::kOutput;
+      }
+    }
+  };
+  Tables all = exchange_tables("recursive_exchange");
+  moved(all);
+  EXPECT_FALSE(fault_in(all, ProofOptions{Aliasing::kNone, 2, true, false}));
+  expect_fault(exchange_tables("recursive_exchange"), Check::kReference, moved,
+               ProofOptions{Aliasing::kNone, 2, true, true});
+}
+
 TEST(PlantedInHierarchy, SpreadBeforeTheNetworkIsDone) {
   expect_fault(tables(Collective::kAllReduce, "hierarchical"), Check::kContributions, [](Tables& all) {
     Step& step = find_step(all, 0, spreads);

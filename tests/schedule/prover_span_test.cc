@@ -144,6 +144,21 @@ TEST(PlantedSpan, MalformedSteps) {
                [](Tables& t) { t[1].steps[0].span.count = 2; });
 }
 
+/// The executors take a set's messages of several chunks as one range.
+TEST(PlantedSpan, OfASetThatIsNoRange) {
+  const auto scatters = [](Tables& all) -> Step& {
+    for (Step& step : all[1].steps)
+      if (step.recv_from == PeerSet::kGroup && step.span.count > 1) return step;
+    ADD_FAILURE() << "no such step";
+    return all[1].steps.front();
+  };
+  const Shape twelve{12, 0, 0, 1};
+  EXPECT_FALSE(fault_in(tables_of(Collective::kAllReduce, "scatter_exchange_2", twelve)));
+  const Fault fault = expect_fault(tables_of(Collective::kAllReduce, "scatter_exchange_2", twelve), Check::kStep,
+                                   [&](Tables& all) { scatters(all).dst_buffer = BufferId::kScratch; });
+  EXPECT_NE(fault.text.find("do not adjoin"), std::string::npos) << fault.text;
+}
+
 /// Beyond the end of one block's parts there is nothing.
 TEST(PlantedSpan, ChunksBeyondTheEnd) {
   expect_fault(tables_of(Collective::kAllReduce, "halving_doubling", kEight), Check::kMemory, [](Tables& t) {

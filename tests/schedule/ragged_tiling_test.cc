@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "collectives/choice.h"
+#include "collectives/choice/choice.h"
 #include "schedule/tables.h"
 #include "schedule/tiling.h"
 

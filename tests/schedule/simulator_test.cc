@@ -345,6 +345,20 @@ INSTANTIATE_TEST_SUITE_P(OfTheCatalogue, Symmetry,
                                            Collective::kAllToAll, Collective::kBarrier),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
+/// Beyond the caches, also of more ranks than are looked at one by one.
+TEST(Simulator, SeesAChunkComeFromMemoryOnceOnAnyHost) {
+  Network network = plain_network(true);
+  network.costs.memory_kib = 90'000;
+  network.costs.cache_bytes = 1;
+  network.costs.tcp.wire_kib = 9'000;
+  int seen = 0;
+  for (const char* const name : {"hierarchical", "ring"}) {
+    const Algorithm& algorithm = *find_algorithm(Collective::kAllReduce, name);
+    expect_symmetry(algorithm, uniform_hosts(24, 4, false), 1, network, &seen);
+  }
+  EXPECT_EQ(seen, 2);
+}
+
 TEST(SymmetryPeriod, IsWholeWhereRanksDiffer) {
   const Network network = plain_network(true);
   const auto period = [&](Collective collective, const char* name, const HostMap* hosts, int n, const Network& net) {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "collectives/automatic_choice.h"
-#include "collectives/choice.h"
+#include "collectives/choice/automatic_choice.h"
+#include "collectives/choice/choice.h"
 #include "core/machine.h"
 #include "core/status.h"
 #include "schedule/simulator.h"

@@ -57,9 +57,11 @@ Candidate candidate_of(const Choice& choice, Bytes bytes, int root, const model:
 std::vector<Candidate> candidates_of(Collective collective, Bytes bytes, int root, const model::World& world, int lanes,
                                      Bytes tile) {
   std::vector<Candidate> candidates;
-  const bool flat = world.hosts()->hosts == 1 || world.hosts()->hosts == world.machine().ranks;
+  const bool one_host = world.hosts()->hosts == 1;
+  const bool flat = one_host || world.hosts()->hosts == world.machine().ranks;
   for (const Algorithm& algorithm : catalogue()) {
-    if (algorithm.collective != collective || (flat && algorithm.hierarchical)) continue;
+    const bool is_other = flat && algorithm.hierarchical && (one_host || !algorithm.serves_alone);
+    if (algorithm.collective != collective || is_other) continue;
     const Choice choice = world.choose_algorithm(collective, bytes, algorithm.name);
     if (choice.name_refused) continue;
     candidates.push_back(candidate_of(choice, bytes, root, world, lanes, tile));

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "collectives/cost_model.h"
+#include "collectives/choice/cost_model.h"
 
 namespace tutti::probe {
 namespace {

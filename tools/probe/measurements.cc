@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "collectives/catalogue.h"
-#include "collectives/choice.h"
+#include "collectives/choice/choice.h"
 
 namespace tutti::probe {
 namespace {
@@ -35,8 +35,9 @@ Cell cell_of(const Json& json, int ranks) {
   cell.chosen = json.at("chosen").get<std::string>();
   for (const auto& [name, us] : json.at("time_us").items()) {
     const Algorithm* const algorithm = find_algorithm(cell.collective, name);
-    if (name.starts_with("hierarchical")) continue;  // on one host it is the same as a flat one, and never chosen
-    if (algorithm != nullptr && us.get<double>() > 0) cell.times.push_back({algorithm, us.get<double>()});
+    // On one host a hierarchical one is never chosen.
+    if (algorithm != nullptr && !algorithm->hierarchical && us.get<double>() > 0)
+      cell.times.push_back({algorithm, us.get<double>()});
   }
   std::ranges::sort(cell.times, {}, &Cell::Time::algorithm);  // brings them into the order of the catalogue
   return cell;

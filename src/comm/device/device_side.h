@@ -4,8 +4,8 @@
 #include <atomic>
 #include <memory>
 
-#include "collectives/plan_cache.h"
-#include "collectives/two_level.h"
+#include "collectives/choice/plan_cache.h"
+#include "collectives/choice/two_level.h"
 #include "comm/call/arguments.h"
 #include "comm/device/device_group.h"
 #include "comm/device/host_exchange.h"

@@ -43,7 +43,7 @@ class DevicePort {
     small_ = bytes_ <= links_.geometry.cell_bytes;
     fingerprint_ = fingerprint;
     from_all_ = step.is(kMulticastRecv);
-    peers_ = peers_of(Shape{ranks_, links_.rank}, step.recv_from);
+    peers_ = senders_of(Shape{ranks_, links_.rank}, step);
     one_ = step.recv_from == PeerSet::kOne ? step.recv_peer : -1;
     messages_ = !step.has(kRecv) ? 0 : one_ >= 0 ? 1 : peers_.count;
     const bool to_all = step.send_to == PeerSet::kAll;
@@ -63,7 +63,8 @@ class DevicePort {
   TUTTI_HD bool is_moving() const { return messages_ != 0 || reader_ >= 0; }
   /// The set that the step receives from, and this rank's place in it.
   TUTTI_HD const PeerList& peers() const { return peers_; }
-  TUTTI_HD std::int32_t place() const { return links_.rank; }  // on one host the only set is that of all ranks
+  /// Schedules on devices know no hosts, so a rank's place in `peers` follows from its number.
+  TUTTI_HD std::int32_t place() const { return (links_.rank - peers_.first) / peers_.distance; }
   /// The messages of a set, in its order.
   TUTTI_HD const void** sources() const { return memory_.sources; }
   TUTTI_HD const std::byte* arrived() const { return static_cast<const std::byte*>(memory_.sources[0]); }

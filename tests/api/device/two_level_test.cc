@@ -1,6 +1,6 @@
 // Calls at two levels: the ranks of each host by kernels, their shares between hosts through host memory. Which calls
 // take that way, and that these are exact.
-// Covers executor/device/two_level_stage.cc, comm/device/device_side.cc, collectives/two_level.cc.
+// Covers executor/device/two_level_stage.cc, comm/device/device_side.cc, collectives/choice/two_level.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 

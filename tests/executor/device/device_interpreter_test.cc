@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "collectives/catalogue.h"
-#include "collectives/choice.h"
+#include "collectives/choice/choice.h"
 #include "support/depth.h"
 #include "support/device/device_trial.h"
 #include "support/sanitized.h"

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "collectives/choice.h"
+#include "collectives/choice/choice.h"
 #include "core/machine.h"
 #include "core/units.h"
 #include "schedule/generator.h"
@@ -37,7 +37,8 @@ class CostModel {
   /// (automatic_algorithm()), else the first of the catalogue, where the simpler ones come first. Returns nullptr if
   /// none could be simulated.
   const Algorithm* best(Collective collective, Bytes block);
-  /// Whether best() looks at it: hierarchical ones only where several hosts have several ranks.
+  /// Whether best() looks at it: hierarchical ones only where there are several hosts, and most only where some have
+  /// several ranks.
   bool is_candidate(const Algorithm& algorithm, Collective collective) const;
 
  private:

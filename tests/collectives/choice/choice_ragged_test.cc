@@ -1,4 +1,4 @@
-// Covers collectives/choice.cc.
+// Covers collectives/choice/choice.cc.
 // Blocks of different sizes: a schedule serves them if each of its steps works on one block, because a step whose block
 // has no such tile is then skipped on both ends of a message alike.
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "collectives/choice.h"
+#include "collectives/choice/choice.h"
 #include "schedule/effort.h"
 #include "schedule/step_builder.h"
 #include "schedule/tables.h"

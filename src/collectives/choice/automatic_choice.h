@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "collectives/choice.h"
+#include "collectives/choice/choice.h"
 #include "core/machine.h"
 #include "core/mutex.h"
 #include "schedule/host_map.h"

@@ -1,4 +1,4 @@
-#include "collectives/cost_model.h"
+#include "collectives/choice/cost_model.h"
 
 #include <algorithm>
 #include <vector>
@@ -53,8 +53,9 @@ Time CostModel::predict(const Algorithm& algorithm, Collective collective, Bytes
 
 bool CostModel::is_candidate(const Algorithm& algorithm, Collective collective) const {
   if (algorithm.collective != scheduled_as(collective)) return false;
-  const bool grouped = hosts_ != nullptr && hosts_->hosts > 1 && hosts_->hosts < machine_.ranks;
-  return grouped || !algorithm.hierarchical;
+  if (!algorithm.hierarchical) return true;
+  if (hosts_ == nullptr || hosts_->hosts == 1) return false;
+  return hosts_->hosts < machine_.ranks || algorithm.serves_alone;
 }
 
 std::size_t CostModel::pick(std::span<const Time> times, std::size_t preferred) {

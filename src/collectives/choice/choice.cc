@@ -1,9 +1,9 @@
-#include "collectives/choice.h"
+#include "collectives/choice/choice.h"
 
 #include <algorithm>
 
 #include "collectives/catalogue.h"
-#include "collectives/network_choice.h"
+#include "collectives/choice/network_choice.h"
 #include "schedule/tiling.h"
 
 namespace tutti {

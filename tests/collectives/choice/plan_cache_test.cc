@@ -1,6 +1,6 @@
-// Covers collectives/plan_cache.cc.
+// Covers collectives/choice/plan_cache.cc.
 // The plan cache: v-forms have plans of their own, and a name that is not offered is warned of once.
-#include "collectives/plan_cache.h"
+#include "collectives/choice/plan_cache.h"
 
 #include <gtest/gtest.h>
 

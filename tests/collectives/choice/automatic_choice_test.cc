@@ -1,6 +1,6 @@
-// Covers collectives/automatic_choice.cc, collectives/cost_model.cc.
+// Covers collectives/choice/automatic_choice.cc, collectives/choice/cost_model.cc.
 // The choice by predicted times: equal on all ranks, within what the call allows, and following the costs.
-#include "collectives/automatic_choice.h"
+#include "collectives/choice/automatic_choice.h"
 
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@
 #include "collectives/catalogue.h"
 #include "core/costs_file.h"
 #include "schedule/host_map.h"
+#include "schedule/topologies.h"
 
 namespace tutti {
 namespace {
@@ -128,6 +129,34 @@ TEST(AutomaticChoice, BearsAnyCostsAndSizes) {
         for (const Collective collective : kAll)
           for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, std::size_t{1} << 31, std::size_t{1} << 47})
             EXPECT_NE(chooser.find(collective, Bytes{bytes}), nullptr) << number << name_of(collective) << bytes;
+      }
+    }
+  }
+}
+
+/// The same across hosts, where closed forms choose. A machine that is called a network but is one host gets an answer.
+TEST(AutomaticChoice, BearsAnyCostsOfANetwork) {
+  HostList unequal(70, 0);
+  for (int host = 1; host < 5; ++host) unequal.push_back(host);
+  for (const HostList& hosts : {HostList{0, 0, 0, 0}, HostList{0, 0, 1, 1, 2, 2}, uniform_hosts(11, 1, false),
+                                uniform_hosts(1024, 8, false), unequal}) {
+    for (const Time cost : {Time{0}, Time{1}, Time{INT32_MAX}}) {
+      Machine machine = machine_of(static_cast<int>(hosts.size()), true);
+      machine.hosts = hosts;
+      machine.network = true;
+      machine.same_host_id = false;
+      LinkCosts& tcp = machine.costs.tcp;
+      tcp = machine.costs.shm = LinkCosts{cost, cost, cost, cost, cost, cost, cost};
+      machine.costs.reduce_kib = machine.costs.memory_kib = cost;
+      const AutomaticChoice chooser(machine);
+      for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, std::size_t{1} << 31, std::size_t{1} << 47}) {
+        const Algorithm* const found = chooser.find(Collective::kAllReduce, Bytes{bytes});
+        ASSERT_NE(found, nullptr);
+        // Of so many bytes each crosses the links as rarely as can be.
+        if (bytes > std::size_t{1} << 40 && cost == INT32_MAX && hosts.size() > 10) {
+          EXPECT_STRNE(found->name, "recursive_doubling");
+          EXPECT_STRNE(found->name, "hierarchical_leaders");
+        }
       }
     }
   }

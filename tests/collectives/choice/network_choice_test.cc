@@ -1,14 +1,14 @@
-// Covers collectives/network_choice.cc.
+// Covers collectives/choice/network_choice.cc.
 // The choice where ranks span hosts.
-#include "collectives/network_choice.h"
+#include "collectives/choice/network_choice.h"
 
 #include <gtest/gtest.h>
 
 #include <string_view>
 
 #include "collectives/catalogue.h"
-#include "collectives/choice.h"
-#include "collectives/plan_cache.h"
+#include "collectives/choice/choice.h"
+#include "collectives/choice/plan_cache.h"
 #include "schedule/tiling.h"
 #include "schedule/topologies.h"
 
@@ -84,7 +84,7 @@ TEST(NetworkChoice, HostsThatAreSharedMakeItHierarchical) {
       EXPECT_EQ(automatic_algorithm(collective, large, machine_of(hosts), &topology.map()), "hierarchical");
     }
     EXPECT_EQ(automatic_algorithm(Collective::kAllReduce, Bytes{8}, machine_of(hosts), &topology.map()),
-              "hierarchical_leaders");
+              topology.map().hosts == 2 ? "hierarchical_leaders" : "recursive_exchange");
     EXPECT_EQ(automatic_algorithm(Collective::kBroadcast, Bytes{8}, machine_of(hosts), &topology.map()),
               "hierarchical_tree");
   }
@@ -109,8 +109,9 @@ TEST(NetworkChoice, ManyRanksTakeFewHops) {
   const auto chosen = [&](Collective collective, std::size_t bytes) {
     return automatic_algorithm(collective, Bytes{bytes}, flat);
   };
-  EXPECT_EQ(chosen(Collective::kAllReduce, 1 << 20), "recursive_doubling");
-  EXPECT_EQ(chosen(Collective::kAllReduce, 64 << 20), "ring");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 8), "recursive_exchange");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 1 << 20), "scatter_exchange_3");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 256 << 20), "ring");
   EXPECT_EQ(chosen(Collective::kAllGather, 64), "bruck");
   EXPECT_EQ(chosen(Collective::kAllGatherV, 64), "ring");
   EXPECT_EQ(chosen(Collective::kReduceScatter, 64), "recursive_halving");
@@ -122,8 +123,24 @@ TEST(NetworkChoice, ManyRanksTakeFewHops) {
   const Topology topology(hosts);
   const Machine machine = machine_of(hosts);
   EXPECT_EQ(automatic_algorithm(Collective::kAllReduce, Bytes{1 << 20}, machine, &topology.map()),
-            "hierarchical_leaders");
-  EXPECT_EQ(automatic_algorithm(Collective::kAllReduce, Bytes{64 << 20}, machine, &topology.map()), "hierarchical");
+            "scatter_exchange_3");
+  EXPECT_EQ(automatic_algorithm(Collective::kAllReduce, Bytes{256 << 20}, machine, &topology.map()), "hierarchical");
+}
+
+/// Hosts that are one system share its cores: what is chosen was measured there, and is not what links would ask for.
+TEST(NetworkChoice, SharedCoresTakeFewMessages) {
+  const HostList hosts = uniform_hosts(8, 2, false);
+  const Topology topology(hosts);
+  Machine machine = machine_of(hosts);
+  machine.same_boot_id = true;
+  const auto chosen = [&](std::size_t bytes) {
+    return automatic_algorithm(Collective::kAllReduce, Bytes{bytes}, machine, &topology.map());
+  };
+  EXPECT_EQ(chosen(8), "hierarchical_leaders");
+  EXPECT_EQ(chosen(32 << 10), "scatter_exchange_1");
+  EXPECT_EQ(chosen(1 << 20), "hierarchical");
+  machine.max_message = Bytes{64};
+  EXPECT_EQ(chosen(32 << 10), "hierarchical") << "messages hold one chunk";
 }
 
 /// On one host a map changes nothing.
@@ -171,7 +188,7 @@ TEST(NetworkChoice, NoChunkExceedsAMessage) {
 
 /// Nobody named an algorithm: what is chosen fits, however small the messages are.
 TEST(NetworkChoice, FitsSmallMessages) {
-  for (const int n : {2, 3, 4, 8}) {
+  for (const int n : {2, 3, 4, 8, 12}) {
     Machine machine = machine_of(uniform_hosts(n, 1, false));
     for (const bool same_boot_id : {false, true}) {
       machine.same_boot_id = same_boot_id;
@@ -184,6 +201,21 @@ TEST(NetworkChoice, FitsSmallMessages) {
             EXPECT_LE(extent.message_chunks * kPartAlign.value, message) << choice.algorithm->name << " " << bytes;
           }
         }
+      }
+    }
+  }
+}
+
+TEST(NetworkChoice, FitsSmallMessagesOfHosts) {
+  for (const HostList& hosts : {uniform_hosts(3, 2, false), uniform_hosts(12, 2, true), uniform_hosts(100, 3, false)}) {
+    const Topology topology(hosts);
+    Machine machine = machine_of(hosts);
+    for (const std::size_t message : {64u, 128u, 256u, 512u, 4096u}) {
+      machine.max_message = Bytes{message};
+      for (const std::size_t bytes : kNetworkSizes) {
+        const Choice choice = choose(Collective::kAllReduce, Bytes{bytes}, machine, "auto", Bytes{0}, &topology.map());
+        const Extent extent = choice.algorithm->extent(Shape{machine.ranks, 0, 0, choice.lanes, &topology.map()});
+        EXPECT_LE(extent.message_chunks * kPartAlign.value, message) << choice.algorithm->name << " " << bytes;
       }
     }
   }

@@ -1,10 +1,10 @@
-// Covers collectives/choice.cc.
+// Covers collectives/choice/choice.cc.
 // Which schedules may send by reference: what is_reference_safe says is proved.
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "collectives/choice.h"
+#include "collectives/choice/choice.h"
 #include "schedule/effort.h"
 #include "schedule/tables.h"
 

@@ -1,4 +1,4 @@
-#include "collectives/plan_cache.h"
+#include "collectives/choice/plan_cache.h"
 
 #include "core/log.h"
 

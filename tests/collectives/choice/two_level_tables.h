@@ -3,7 +3,7 @@
 
 #include <deque>
 
-#include "collectives/two_level.h"
+#include "collectives/choice/two_level.h"
 #include "schedule/tables.h"
 #include "schedule/topologies.h"
 

@@ -1,17 +1,20 @@
-#include "collectives/network_choice.h"
+#include "collectives/choice/network_choice.h"
 
 #include <algorithm>
 #include <bit>
 
+#include "collectives/choice/network_times.h"
+#include "collectives/host_rounds.h"
 #include "collectives/pat.h"
 #include "schedule/tiling.h"
 
 namespace tutti {
 namespace {
 
-// Where one algorithm gives way to another across hosts. Those of the flat all-reduce and barrier are measured between
-// namespaces of one machine (docs/performance.md, "Between hosts"), with and without a limit of 1 Gbit/s; the others
-// are guessed from the model in docs/design/hierarchy.md (a message costs each end 2 to 3 us, a hop 10 us and more, a
+// Where one algorithm gives way to another across hosts. Those of the flat all-reduce and barrier, and of hosts that
+// share cores, are measured between namespaces of one machine (docs/performance.md, "Between hosts"), with and without
+// a limit of 1 Gbit/s; an all-reduce of many hosts is chosen by closed forms (network_times.h); the others are guessed
+// from the model in docs/design/hierarchy.md (a message costs each end 2 to 3 us, a hop 10 us and more, a
 // link of 1 Gbit/s carries 1 KiB in 9 us).
 
 /// Up to so many ranks, or leaders, all may send to all at once, a message to every peer.
@@ -28,11 +31,13 @@ constexpr std::size_t kTcpHalvingBytes = 1024 * 1024;
 /// Two shots: the bytes of a ring in two hops, but all peers send to one at once.
 constexpr std::size_t kTcpTwoShotBytes = 128 * 1024;
 constexpr std::size_t kTcpPairTwoShotBytes = 1024 * 1024;
-/// More ranks than kTcpAllPairsRanks: recursive doubling below, the ring above.
-constexpr std::size_t kTcpManyDoublingBytes = 16 * 1024;
-/// Hierarchical all-reduce: leaders alone exchange the whole data below, a ring of drivers above.
-constexpr std::size_t kTcpLeaderBytes = 16 * 1024;
+/// Many hosts that are one system: leaders below the first, the exchange with one round that scatters below the second.
+constexpr std::size_t kTcpSharedCoresLeaderBytes = 8 * 1024;
+constexpr std::size_t kTcpSharedCoresScatterBytes = 128 * 1024;
+/// Hierarchical all-reduce of two hosts: leaders alone exchange the whole data below, a ring of drivers above. The same
+/// between devices (named_peers_algorithm), there also of more hosts.
 constexpr std::size_t kTcpLeaderPairBytes = 64 * 1024;
+constexpr std::size_t kTcpLeaderBytes = 16 * 1024;
 /// Trees below, chains above.
 constexpr std::size_t kTcpTreeBytes = 64 * 1024;
 /// Two lanes: while one waits, the other keeps the link busy.
@@ -71,11 +76,45 @@ std::string_view blocks_between(std::size_t bytes, const Machine& machine, std::
   return holds_chunks(machine, kTcpPatChunks) ? "pat" : "ring";
 }
 
+/// All-reduce of many hosts that share their cores, so that each message takes time that another one needs: leaders,
+/// then few bytes in few messages, then the ring, whose parts stay in the caches.
+std::string_view all_reduce_on_one_system(std::size_t bytes, const Machine& machine, int hosts, bool alone) {
+  if (bytes <= kTcpSharedCoresLeaderBytes) return alone ? "recursive_doubling" : "hierarchical_leaders";
+  const bool scatters = bytes <= ring_from(hosts, kTcpSharedCoresScatterBytes);
+  if (scatters && holds_chunks(machine, host_rounds::kMostMembers)) return "scatter_exchange_1";
+  return alone ? "ring" : "hierarchical";
+}
+
+/// All-reduce of many hosts: what the closed forms say takes the least time, the simpler one where it is the same.
+std::string_view all_reduce_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
+  static constexpr std::string_view kByScattered[] = {"recursive_exchange", "scatter_exchange_1", "scatter_exchange_2",
+                                                      "scatter_exchange_3"};
+  const bool alone = hosts == nullptr || hosts->hosts == machine.ranks;
+  if (machine.same_boot_id)
+    return all_reduce_on_one_system(bytes, machine, alone ? machine.ranks : hosts->hosts, alone);
+  const NetworkTimes times(machine, hosts, Bytes{bytes});
+  std::string_view best = alone ? "recursive_doubling" : "hierarchical_leaders";
+  Time least = times.leaders();
+  const auto offer = [&](std::string_view name, Time time) {
+    if (time >= least) return;
+    best = name;
+    least = time;
+  };
+  const Shape shape{machine.ranks, 0, 0, 1, hosts};
+  const std::int32_t rounds = std::min(host_rounds::count(shape), 3);
+  for (std::int32_t scattered = 0; scattered <= rounds; ++scattered) {
+    if (!holds_chunks(machine, host_rounds::parts(shape, scattered))) break;
+    offer(kByScattered[scattered], times.exchange(scattered));
+  }
+  offer(alone ? "ring" : "hierarchical", times.ring());
+  return best;
+}
+
 std::string_view all_reduce_between(std::size_t bytes, const Machine& machine) {
   const int n = machine.ranks;
   const bool all_at_once = n <= kTcpAllPairsRanks && bytes <= (n == 2 ? kTcpPairBytes : kTcpAllPairsBytes);
   if (machine.deterministic) return all_at_once ? "all_pairs" : "all_pairs_two_shot";
-  if (n > kTcpAllPairsRanks) return bytes <= ring_from(n, kTcpManyDoublingBytes) ? "recursive_doubling" : "ring";
+  if (n > kTcpAllPairsRanks) return all_reduce_by_time(bytes, machine, nullptr);
   if (all_at_once) return one_round(machine) ? "all_pairs" : "recursive_doubling";
   const bool halves = n > 2 && std::has_single_bit(static_cast<unsigned>(n)) && holds_chunks(machine, n);
   if (halves) return bytes <= kTcpHalvingBytes ? "halving_doubling" : "ring";
@@ -104,13 +143,14 @@ std::string_view flat(Collective collective, std::size_t bytes, const Machine& m
   }
 }
 
-std::string_view hierarchical(Collective collective, std::size_t bytes, const Machine& machine, int hosts) {
+std::string_view hierarchical(Collective collective, std::size_t bytes, const Machine& machine, const HostMap& map) {
+  const int hosts = map.hosts;
   const bool all_at_once = machine.ranks <= kTcpAllPairsRanks && bytes <= kTcpAllPairsBytes;
   switch (collective) {
     case Collective::kAllReduce:
       if (machine.deterministic) return all_reduce_between(bytes, machine);
       if (hosts == 2) return bytes <= kTcpLeaderPairBytes ? "hierarchical_leaders" : "hierarchical";
-      return bytes <= ring_from(hosts, kTcpLeaderBytes) ? "hierarchical_leaders" : "hierarchical";
+      return all_reduce_by_time(bytes, machine, &map);
     case Collective::kReduceScatter:
       return all_at_once || machine.deterministic ? "all_pairs" : "hierarchical";
     case Collective::kAllGather:
@@ -143,8 +183,8 @@ std::string_view network_algorithm(Collective collective, Bytes bytes, const Mac
     default:
       break;
   }
-  const bool alone = hosts == nullptr || hosts->hosts == machine.ranks;
-  return alone ? flat(collective, bytes.value, machine) : hierarchical(collective, bytes.value, machine, hosts->hosts);
+  const bool alone = hosts == nullptr || hosts->hosts == 1 || hosts->hosts == machine.ranks;
+  return alone ? flat(collective, bytes.value, machine) : hierarchical(collective, bytes.value, machine, *hosts);
 }
 
 std::string_view named_peers_algorithm(Collective collective, Bytes bytes, int hosts) {

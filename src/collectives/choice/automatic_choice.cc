@@ -1,10 +1,10 @@
-#include "collectives/automatic_choice.h"
+#include "collectives/choice/automatic_choice.h"
 
 #include <algorithm>
 #include <bit>
 
 #include "collectives/catalogue.h"
-#include "collectives/cost_model.h"
+#include "collectives/choice/cost_model.h"
 
 namespace tutti {
 namespace {

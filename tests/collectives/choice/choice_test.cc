@@ -1,6 +1,6 @@
-// Covers collectives/choice.cc.
+// Covers collectives/choice/choice.cc.
 // The choice on one host.
-#include "collectives/choice.h"
+#include "collectives/choice/choice.h"
 
 #include <gtest/gtest.h>
 

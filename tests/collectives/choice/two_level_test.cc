@@ -1,4 +1,4 @@
-// Covers collectives/two_level.cc.
+// Covers collectives/choice/two_level.cc.
 // Collectives at two levels, proved as one schedule each: every root, hosts of equal size placed by host, dealt out and
 // at random; apart, in place and mixed.
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "collectives/two_level_tables.h"
+#include "collectives/choice/two_level_tables.h"
 #include "schedule/effort.h"
 
 namespace tutti {

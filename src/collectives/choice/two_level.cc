@@ -1,11 +1,11 @@
-#include "collectives/two_level.h"
+#include "collectives/choice/two_level.h"
 
 #include <span>
 #include <utility>
 
 #include "collectives/catalogue.h"
-#include "collectives/choice.h"
-#include "collectives/network_choice.h"
+#include "collectives/choice/choice.h"
+#include "collectives/choice/network_choice.h"
 
 namespace tutti {
 

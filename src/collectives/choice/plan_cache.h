@@ -8,8 +8,8 @@
 #include <string>
 #include <tuple>
 
-#include "collectives/automatic_choice.h"
-#include "collectives/choice.h"
+#include "collectives/choice/automatic_choice.h"
+#include "collectives/choice/choice.h"
 #include "core/log.h"
 #include "core/machine.h"
 #include "core/status.h"

@@ -1,0 +1,110 @@
+#include "collectives/choice/network_times.h"
+
+#include <algorithm>
+
+#include "collectives/hierarchical_leaders.h"
+#include "collectives/host_rounds.h"
+
+namespace tutti {
+namespace {
+
+/// Where the rate of the network is not known (LinkCosts::wire_kib): 2.5 Gbit/s, 10 us. Fewer bytes and more hops than
+/// a fast network asks for cost less there than the other way round on a slow one.
+constexpr Time kAssumedWire = 3'276'800;
+constexpr Time kAssumedLatency = 10'000'000;
+
+/// Larger calls are as these, and no part of a time is longer than that, so sums are times, too.
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+constexpr Time kLongest = Time{1} << 57;
+
+Time product(std::int64_t count, Time time) {
+  Time all = 0;
+  return __builtin_mul_overflow(count, time, &all) ? kLongest : std::min(all, kLongest);
+}
+
+LinkCosts network_costs(const Machine& machine) {
+  LinkCosts costs = machine.costs.tcp;
+  if (costs.wire_kib > 0) return costs;
+  costs.wire_kib = kAssumedWire;
+  costs.latency = std::max(costs.latency, kAssumedLatency);
+  return costs;
+}
+
+}  // namespace
+
+NetworkTimes::NetworkTimes(const Machine& machine, const HostMap* hosts, Bytes bytes)
+    : machine_(machine),
+      shape_{machine.ranks, 0, 0, 1, hosts},
+      tcp_(network_costs(machine)),
+      bytes_(std::min(bytes.value, kMostBytes)),
+      count_(hosts::count(shape_)),
+      each_(hosts::is_flat(shape_) ? 1 : hosts->most),
+      drivers_(hosts::drivers(shape_)) {}
+
+Time NetworkTimes::hop(std::int32_t messages, std::size_t bytes, std::int32_t drivers) const {
+  const std::size_t all = static_cast<std::size_t>(messages) * bytes;
+  const Time copies = time_of(all, tcp_.send_kib + tcp_.recv_kib + machine_.costs.reduce_kib);
+  const Time wire = product(drivers, time_of(all, tcp_.wire_kib));
+  return tcp_.latency + messages * (tcp_.send_overhead + tcp_.recv_overhead) + std::max(copies, wire);
+}
+
+Time NetworkTimes::spread_within(std::int32_t pieces) const {
+  const std::int32_t others = each_ - 1;
+  if (others == 0) return 0;
+  const LinkCosts& shm = machine_.costs.shm;
+  const std::size_t part = bytes_ / static_cast<std::size_t>(drivers_);
+  const Time message = shm.send_overhead + shm.recv_overhead + (part > kShortMessage ? shm.long_overhead : 0);
+  const Time copies = time_of(part, shm.send_kib + shm.recv_kib);
+  return 2 * (shm.latency + product(others, pieces * message + copies));
+}
+
+Time NetworkTimes::memory() const {
+  const bool beyond_caches = 2 * bytes_ * static_cast<std::size_t>(each_) > machine_.costs.cache_bytes;
+  return beyond_caches ? product(each_, 2 * time_of(bytes_, machine_.costs.memory_kib)) : 0;
+}
+
+/// What further passes add if one moves so many bytes of each driver: their first messages' latency.
+Time NetworkTimes::passes(std::size_t bytes, std::int32_t hops) const {
+  const std::size_t more = bytes / machine_.max_message.value;
+  return more <= 1 ? 0 : product(static_cast<std::int64_t>(more) - 1, hops * tcp_.latency);
+}
+
+Time NetworkTimes::leaders() const {
+  const bool one_hop = each_ > 1 && count_ <= hierarchical_leaders::kOneHopHosts;
+  const std::int32_t rounds = floor_log2(count_);
+  const std::int32_t hops = one_hop ? 1 : rounds + (count_ == 1 << rounds ? 0 : 2);
+  const Time between = hops * hop(one_hop ? count_ - 1 : 1, bytes_, 1) + passes(bytes_, hops);
+  const std::int32_t others = each_ - 1;
+  if (others == 0) return between;
+  const LinkCosts& shm = machine_.costs.shm;
+  const Time message = shm.send_overhead + shm.recv_overhead + (bytes_ > kShortMessage ? shm.long_overhead : 0);
+  const Time copies = time_of(bytes_, shm.send_kib + shm.recv_kib + machine_.costs.reduce_kib);
+  return between + 2 * (shm.latency + product(others, message + copies));
+}
+
+/// Its parts are small: passes follow one another like parts, and what happens within hosts goes on beside, but for the
+/// first part and the last.
+Time NetworkTimes::ring() const {
+  const std::int32_t hops = 2 * (count_ - 1);
+  const std::size_t part = bytes_ / static_cast<std::size_t>(count_) / static_cast<std::size_t>(drivers_);
+  return std::max(product(hops, hop(1, part, drivers_)) + spread_within(count_) / hops, memory());
+}
+
+Time NetworkTimes::exchange(std::int32_t scattered) const {
+  const std::int32_t rounds = host_rounds::count(shape_);
+  const std::size_t share = bytes_ / static_cast<std::size_t>(drivers_);
+  Time time = spread_within(scattered < 2 ? 1 : host_rounds::first_members(shape_));
+  if (host_rounds::places(shape_) < count_) time += 2 * hop(1, share, drivers_);
+  std::size_t part = share;
+  for (std::int32_t r = 0; r < rounds; ++r) {
+    const std::int32_t members = host_rounds::group(shape_, r).members;
+    const bool scatters = r < scattered;
+    if (scatters) part /= static_cast<std::size_t>(members);
+    time += (scatters ? 2 : 1) * hop(members - 1, part, drivers_);
+  }
+  time += passes(share / 2, rounds);  // on two lanes
+  // Memory has pauses while all ranks wait for the network.
+  return std::max(time, memory() + memory() / 5);
+}
+
+}  // namespace tutti

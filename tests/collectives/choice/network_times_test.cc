@@ -1,0 +1,123 @@
+// Covers collectives/choice/network_times.cc.
+// The closed forms: by hand, and the choice that they make by the simulator's times.
+#include "collectives/choice/network_times.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "collectives/catalogue.h"
+#include "collectives/choice/choice.h"
+#include "schedule/simulator.h"
+#include "schedule/topologies.h"
+#include "support/depth.h"
+
+namespace tutti {
+namespace {
+
+/// The cluster of docs/study/cluster.costs: links of 100 Gbit/s, 10 us between hosts.
+Machine cluster(const HostList& hosts) {
+  Machine machine;
+  machine.ranks = static_cast<int>(hosts.size());
+  machine.lanes = 2;
+  machine.network = true;
+  machine.hosts = hosts;
+  machine.costs.tcp = LinkCosts{10'000'000, 1'500'000, 1'400'000, 85'000, 85'000, 81'920, 0};
+  machine.costs.cores = 8;
+  return machine;
+}
+
+TEST(NetworkTimes, AreHopsAndBytes) {
+  const HostList hosts = uniform_hosts(16, 1, false);
+  const Topology topology(hosts);
+  const Machine machine = cluster(hosts);
+  const Time message = 2'900'000;        // overheads
+  const Time copies = 170'000 + 15'000;  // a KiB sent, received and added: more than its 81,920 on the link
+  const NetworkTimes of_4_kib(machine, &topology.map(), Bytes{4096});
+  EXPECT_EQ(of_4_kib.leaders(), 4 * (10'000'000 + message + 4 * copies));
+  // Groups of four, twice: three messages a round.
+  EXPECT_EQ(of_4_kib.exchange(0), 2 * (10'000'000 + 3 * message + 12 * copies));
+  // Divided by four there and back, then 1 KiB to three.
+  EXPECT_EQ(of_4_kib.exchange(1), 3 * (10'000'000 + 3 * message + 3 * copies));
+  const NetworkTimes of_16_kib(machine, &topology.map(), Bytes{16384});
+  EXPECT_EQ(of_16_kib.ring(), 30 * (10'000'000 + message + copies));
+}
+
+TEST(NetworkTimes, AHostsLinkIsShared) {
+  const HostList hosts = uniform_hosts(4, 8, false);
+  const Topology topology(hosts);
+  Machine machine = cluster(hosts);
+  machine.costs.shm = LinkCosts{};
+  const NetworkTimes times(machine, &topology.map(), Bytes{32768});
+  // Three messages of 4 KiB from each of eight drivers: 96 KiB on the link, 12 KiB a processor.
+  EXPECT_EQ(times.exchange(0), 10'000'000 + 3 * 2'900'000 + 96 * 81'920);
+}
+
+TEST(NetworkTimes, GuestsCostTwoHops) {
+  const HostList ten = uniform_hosts(10, 1, false), eleven = uniform_hosts(11, 1, false);
+  const Topology of_ten(ten), of_eleven(eleven);
+  const Time without = NetworkTimes(cluster(ten), &of_ten.map(), Bytes{0}).exchange(0);
+  const Time with = NetworkTimes(cluster(eleven), &of_eleven.map(), Bytes{0}).exchange(0);
+  EXPECT_EQ(with - without, 2 * (10'000'000 + 2'900'000));
+}
+
+TEST(NetworkTimes, AnUnknownNetworkIsNoFastOne) {
+  const HostList hosts = uniform_hosts(16, 1, false);
+  const Topology topology(hosts);
+  Machine machine = cluster(hosts);
+  machine.costs.tcp.wire_kib = 0;
+  machine.costs.tcp.latency = 1'000'000;
+  // Twice three messages of 4 KiB, at 2.5 Gbit/s and after 10 us.
+  const NetworkTimes times(machine, &topology.map(), Bytes{4096});
+  EXPECT_EQ(times.exchange(0), 2 * (10'000'000 + 3 * 2'900'000 + 12 * 3'276'800));
+}
+
+TEST(NetworkTimes, SmallMessagesCostHopsAgain) {
+  const HostList hosts = uniform_hosts(16, 1, false);
+  const Topology topology(hosts);
+  Machine machine = cluster(hosts);
+  const Time once = NetworkTimes(machine, &topology.map(), Bytes{65536}).leaders();
+  machine.max_message = Bytes{16384};
+  EXPECT_EQ(NetworkTimes(machine, &topology.map(), Bytes{65536}).leaders() - once, 3 * 4 * Time{10'000'000});
+}
+
+/// Of one call, in picoseconds.
+Time simulated(const Machine& machine, const Topology& topology, const std::string& name, Bytes bytes) {
+  const Choice choice = choose(Collective::kAllReduce, bytes, machine, name, Bytes{0}, &topology.map());
+  EXPECT_FALSE(choice.name_refused) << name;
+  SimulatedCall call;
+  call.shape = Shape{machine.ranks, 0, 0, choice.lanes, &topology.map()};
+  call.block = bytes;
+  call.tile = choice.tile_bytes;
+  call.credits = machine.credits;
+  Network network;
+  network.costs = machine.costs;
+  network.tcp = true;
+  Simulator simulator;
+  return simulator.simulate(*choice.algorithm, call, network, {}).time;
+}
+
+/// What is chosen takes at most 1.3 of the best one's time, wherever they are simulated.
+TEST(NetworkTimes, ChooseWhatTheSimulatorCallsFast) {
+  const char* const candidates[] = {"hierarchical_leaders", "hierarchical",       "recursive_exchange",
+                                    "scatter_exchange_1",   "scatter_exchange_2", "scatter_exchange_3"};
+  const auto many = uniform_hosts(test::covers_all() ? 128 : 24, 8, false);
+  for (const HostList& hosts : {uniform_hosts(3, 8, false), uniform_hosts(8, 8, false), uniform_hosts(11, 4, false),
+                                uniform_hosts(40, 1, false), many}) {
+    const Topology topology(hosts);
+    const Machine machine = cluster(hosts);
+    for (const std::size_t kib : {0, 1, 8, 32, 64, 256, 1024, 4096}) {
+      const Bytes bytes{kib == 0 ? 8 : kib * 1024};
+      const auto chosen = automatic_algorithm(Collective::kAllReduce, bytes, machine, &topology.map());
+      Time best = INT64_MAX;
+      for (const char* const name : candidates) best = std::min(best, simulated(machine, topology, name, bytes));
+      const Time time = simulated(machine, topology, std::string(chosen), bytes);
+      EXPECT_LE(time, best + best * 3 / 10)
+          << topology.map().hosts << " hosts, " << bytes.value << " bytes: " << chosen;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti
