@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "comm/membership/hub.h"
+#include "core/crc32c.h"
 #include "executor/cpu_executor.h"
 #include "transport/inproc.h"
 #include "transport/mixed/mixed.h"
@@ -48,7 +50,9 @@ Status open_tcp(const CreateOptions& options, const JoinResult& joined, const st
   TcpEndpoint::Place place{Rank{options.rank}, options.ranks, kLanes + 1, {}};
   for (Rank peer{0}; peer.value < options.ranks; ++peer)
     if (!std::binary_search(near.begin(), near.end(), peer)) place.far.push_back(peer);
-  const TcpGeometry geometry{options.settings.shm_slot_bytes, kTcpCredits, options.settings.checksum};
+  const std::uint64_t id = joined.membership->comm_id();
+  const TcpGeometry geometry{options.settings.shm_slot_bytes, kTcpCredits, options.settings.checksum,
+                             crc32c(0, std::as_bytes(std::span(&id, 1)))};
   return TcpEndpoint::open(*joined.tcp_streams, geometry, std::move(place), LogSource{Rank{options.rank}, options.name},
                            endpoint);
 }

@@ -27,7 +27,7 @@ TEST(ShortageOfAnInbox, LeavesItAsItWas) {
   const Descriptor other(ends[1]);
   TcpStream stream;
   stream.socket = Descriptor(ends[0]);
-  TcpInbox inbox(Bytes{std::size_t{256} * 1024}, 8, false);
+  TcpInbox inbox(Bytes{std::size_t{256} * 1024}, 8, FrameCheck{});
   std::vector<std::byte> greeting(TcpFrame::kBytes);
   TcpFrame frame;
   frame.kind = FrameKind::kResume;

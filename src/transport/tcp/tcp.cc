@@ -43,7 +43,7 @@ TcpLink& TcpEndpoint::link(Rank peer, std::uint16_t lane) {
   const auto at = static_cast<std::size_t>(peer.value) * static_cast<std::size_t>(place_.lanes) + lane;
   std::unique_ptr<TcpLink>& found = links_[at];
   if (!found) [[unlikely]] {
-    found = std::make_unique<TcpLink>(streams_, geometry_, peer, Lane{lane}, epoll_.get(), unsent_, log_);
+    found = std::make_unique<TcpLink>(streams_, geometry_, place_.rank, peer, Lane{lane}, epoll_.get(), unsent_, log_);
     made_.push_back(found.get());
   }
   return *found;

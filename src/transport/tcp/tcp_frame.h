@@ -32,22 +32,29 @@ struct TcpFrame {
   std::uint32_t payload = 0;
   FrameKind kind = FrameKind::kUnicast;
   std::uint8_t flags = 0;
-  std::uint16_t check = 0;     ///< low half of the CRC32C of this frame with `check` 0
+  std::uint16_t check = 0;     ///< low half of the CRC32C of this frame with `check` 0, after FrameCheck::mark
   std::uint32_t sequence = 0;  ///< the message's number in its direction, counted over both links; wraps
   ReleaseCounts released{};    ///< counts the messages of the other direction
-  std::uint32_t crc = 0;       ///< CRC32C of the payload
+  std::uint32_t crc = 0;       ///< CRC32C of the payload, after FrameCheck::mark
   Fingerprint fingerprint = 0;
 };
 static_assert(sizeof(TcpFrame) == TcpFrame::kBytes);
+
+/// How the frames of one direction of a link are checked. The checks cover its mark as well, so a message of another
+/// link or communicator, which is right in itself, is damaged here.
+struct FrameCheck {
+  bool on = false;
+  std::uint32_t mark = 0;
+};
 
 using FrameBytes = std::span<std::byte, TcpFrame::kBytes>;
 using FrameView = std::span<const std::byte, TcpFrame::kBytes>;
 
 /// Writes the frame, with its check if it is checksummed.
-void encode(const TcpFrame& frame, FrameBytes out);
+void encode(const TcpFrame& frame, FrameBytes out, std::uint32_t mark = 0);
 
 /// Returns false if this is no frame of this protocol, if its message is larger than `max_message`, if it has a check
-/// and `checksum` is false or the other way round, or if the check is wrong.
-bool decode(FrameView in, Bytes max_message, bool checksum, TcpFrame* frame);
+/// and `check` is off or the other way round, or if its check is wrong.
+bool decode(FrameView in, Bytes max_message, FrameCheck check, TcpFrame* frame);
 
 }  // namespace tutti

@@ -13,8 +13,8 @@
 
 namespace tutti {
 
-TcpInbox::TcpInbox(Bytes max_message, std::uint32_t credits, bool checksum)
-    : max_message_(max_message), credits_(std::bit_ceil(credits)), checksum_(checksum) {
+TcpInbox::TcpInbox(Bytes max_message, std::uint32_t credits, FrameCheck check)
+    : max_message_(max_message), credits_(std::bit_ceil(credits)), check_(check) {
   for (Link& link : links_) link.messages.resize(credits_);
 }
 
@@ -89,7 +89,7 @@ bool TcpInbox::take_buffered(std::optional<FrameKind> kind, Listener& listener) 
     if (here < TcpFrame::kBytes) break;
     TcpFrame frame;
     const FrameView view(buffer_.data() + begin_, TcpFrame::kBytes);
-    if (!decode(view, max_message_, checksum_, &frame)) return insane("a damaged frame");
+    if (!decode(view, max_message_, check_, &frame)) return insane("a damaged frame");
     begin_ += TcpFrame::kBytes;
     if (!take_frame(frame, listener)) return false;
   }
@@ -136,7 +136,7 @@ std::byte* TcpInbox::place(const TcpFrame& frame) {
 
 bool TcpInbox::end_message() {
   filling_ = false;
-  if (checksum_ && crc32c(0, std::span(target_, filled_frame_.payload)) != filled_frame_.crc)
+  if (check_.on && crc32c(check_.mark, std::span(target_, filled_frame_.payload)) != filled_frame_.crc)
     return insane("a damaged message");
   Link& link = links_[index(filled_frame_.kind)];
   Message& arrived = message(filled_frame_.kind, link.arrived);

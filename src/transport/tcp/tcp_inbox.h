@@ -28,7 +28,7 @@ class TcpInbox {
     ~Listener() = default;
   };
 
-  TcpInbox(Bytes max_message, std::uint32_t credits, bool checksum);
+  TcpInbox(Bytes max_message, std::uint32_t credits, FrameCheck check);
 
   /// Looks at the next message of a link, as Endpoint::recv_peek does; reads nothing from the socket.
   Peek peek(FrameKind kind, Bytes bytes, Fingerprint fingerprint) const;
@@ -95,7 +95,7 @@ class TcpInbox {
 
   const Bytes max_message_;
   const std::uint32_t credits_;  // a power of two
-  const bool checksum_;
+  const FrameCheck check_;
   std::array<Link, kLinkKinds> links_;
   ReleaseCounts released_{};
   ReleaseCounts told_{};

@@ -5,11 +5,22 @@
 #include <sys/ioctl.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
-namespace tutti {
+#include "core/crc32c.h"
 
-TcpLink::TcpLink(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Rank peer, Lane lane, int epoll,
+namespace tutti {
+namespace {
+
+FrameCheck check_of(const TcpGeometry& geometry, Rank from, Rank to, Lane lane) {
+  const std::int32_t direction[] = {from.value, to.value, lane.value};
+  return FrameCheck{geometry.checksum, crc32c(geometry.communicator, std::as_bytes(std::span(direction)))};
+}
+
+}  // namespace
+
+TcpLink::TcpLink(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Rank self, Rank peer, Lane lane, int epoll,
                  std::vector<TcpLink*>& unsent, LogSource log)
     : streams_(tcp_streams),
       peer_(peer),
@@ -17,8 +28,8 @@ TcpLink::TcpLink(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Rank
       epoll_(epoll),
       unsent_(unsent),
       log_(log),
-      inbox_(geometry.max_message, geometry.credits, geometry.checksum),
-      outbox_(geometry.max_message, geometry.credits, geometry.checksum) {
+      inbox_(geometry.max_message, geometry.credits, check_of(geometry, peer, self, lane)),
+      outbox_(geometry.max_message, geometry.credits, check_of(geometry, self, peer, lane)) {
   look_for_stream();
 }
 

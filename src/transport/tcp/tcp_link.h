@@ -18,6 +18,7 @@ struct TcpGeometry {
   Bytes max_message{256 * 1024};
   std::uint32_t credits = 8;  ///< of each link kind; a power of two
   bool checksum = false;
+  std::uint32_t communicator = 0;  ///< a number of it, equal on all ranks, for FrameCheck::mark
 };
 
 /// Made on the first use of the pair and lane; asks for its connection when it is used. Driven by the thread that uses
@@ -26,7 +27,7 @@ class TcpLink final : private TcpInbox::Listener {
  public:
   /// `unsent` is the endpoint's list of links on which something waits to be written. A link adds itself when a new
   /// connection gives it something to write.
-  TcpLink(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Rank peer, Lane lane, int epoll,
+  TcpLink(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Rank self, Rank peer, Lane lane, int epoll,
           std::vector<TcpLink*>& unsent, LogSource log);
   ~TcpLink();
   TcpLink(const TcpLink&) = delete;

@@ -45,8 +45,8 @@ LineMemory make_line_memory(std::size_t bytes) {
   return LineMemory(static_cast<std::byte*>(memory));
 }
 
-TcpOutbox::TcpOutbox(Bytes max_message, std::uint32_t credits, bool checksum)
-    : max_message_(max_message), credits_(std::bit_ceil(credits)), checksum_(checksum), slots_(credits_) {
+TcpOutbox::TcpOutbox(Bytes max_message, std::uint32_t credits, FrameCheck check)
+    : max_message_(max_message), credits_(std::bit_ceil(credits)), check_(check), slots_(credits_) {
   for (Link& one : links_) one.messages.resize(credits_);
 }
 
@@ -77,11 +77,11 @@ void TcpOutbox::queue(FrameKind kind, std::byte* head, const std::byte* data, By
   frame.sequence = sequence_++;
   frame.released = mine;
   frame.fingerprint = fingerprint;
-  if (checksum_) {
+  if (check_.on) {
     frame.flags = static_cast<std::uint8_t>(frame.flags | kChecksummed);
-    frame.crc = crc32c(0, std::span(data, bytes.value));
+    frame.crc = crc32c(check_.mark, std::span(data, bytes.value));
   }
-  encode(frame, FrameBytes(head, TcpFrame::kBytes));
+  encode(frame, FrameBytes(head, TcpFrame::kBytes), check_.mark);
   queued.sequence = frame.sequence;
   queued.head = head;
   queued.data = data;
@@ -101,8 +101,8 @@ bool TcpOutbox::released(const ReleaseCounts& counts) {
 
 void TcpOutbox::encode_note(const TcpFrame& frame) {
   TcpFrame note = frame;
-  if (checksum_) note.flags = kChecksummed;
-  encode(note, note_);
+  if (check_.on) note.flags = kChecksummed;
+  encode(note, note_, check_.mark);
   note_left_ = note_.size();
 }
 

@@ -17,7 +17,7 @@ namespace tutti {
 /// if the connection is lost.
 class TcpOutbox {
  public:
-  TcpOutbox(Bytes max_message, std::uint32_t credits, bool checksum);
+  TcpOutbox(Bytes max_message, std::uint32_t credits, FrameCheck check);
 
   bool has_credit(FrameKind kind) const { return link(kind).sent - link(kind).released < credits_; }
   /// Memory for the next unicast message; needs a credit.
@@ -96,7 +96,7 @@ class TcpOutbox {
 
   const Bytes max_message_;
   const std::uint32_t credits_;  // a power of two
-  const bool checksum_;
+  const FrameCheck check_;
   std::array<Link, kLinkKinds> links_;
   std::vector<TcpSlot> slots_;  // of the unicast link
   std::uint32_t sequence_ = 0;  // of the next message
