@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Renews the study of all_reduce at scale in docs/simulation.md, a quarter of an hour on one core:
+# Renews the study of scale in docs/simulation.md, 25 minutes on one core:
 #   tools/scale.sh [SIMULATOR]     default: build/release/tools/tutti-sim, which is built first
-# docs/study/all_reduce.csv, the pictures of it, and the same on a fat tree.
+# all_reduce, also on a fat tree, and broadcast, barrier, all_gather and reduce_scatter: docs/study/*.csv and the pictures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 simulator=${1:-build/release/tools/tutti-sim}
@@ -15,22 +15,37 @@ names+=,recursive_exchange,scatter_exchange_1,scatter_exchange_2,scatter_exchang
 folder=$(mktemp -d)
 tools/setup.sh --figures
 trap 'rm -rf "$folder"' EXIT
-# simulate FILE RANKS SIZES ALGORITHMS OPTION...
+# simulate FILE COLLECTIVE RANKS SIZES ALGORITHMS OPTION...
 simulate() {
-  local file=$1 ranks=$2 sizes=$3 algorithms=$4
-  shift 4
-  "$simulator" all_reduce --ranks "$ranks" --bytes "$sizes" --algo "$algorithms" --per-host 8 \
+  local file=$1 collective=$2 ranks=$3 sizes=$4 algorithms=$5
+  shift 5
+  "$simulator" "$collective" --ranks "$ranks" --bytes "$sizes" --algo "$algorithms" --per-host 8 \
     --costs docs/study/cluster.costs --csv "$folder/$file" "$@"
 }
 # join FILE...: one table.
 join() { head -n 1 "$folder/$1"; for file in "$@"; do tail -n +2 "$folder/$file"; done; }
 sizes=8,1K,32K,256K,1M,8M,32M,256M
-simulate some.csv 64,256,1024,8192 $sizes "$names"
-simulate most.csv 131072 $sizes auto
+simulate some.csv all_reduce 64,256,1024,8192 $sizes "$names"
+simulate most.csv all_reduce 131072 $sizes auto
 join some.csv most.csv > docs/study/all_reduce.csv
-simulate tree.csv 512,4096,32768 1K,1M,8M "$names" --hosts-per-leaf 32 --oversubscription 4
-simulate flat.csv 512,4096,32768 1K,1M,8M "$names"
+simulate tree.csv all_reduce 512,4096,32768 1K,1M,8M "$names" --hosts-per-leaf 32 --oversubscription 4
+simulate flat.csv all_reduce 512,4096,32768 1K,1M,8M "$names"
 join tree.csv > docs/study/all_reduce_tree.csv
+panels=()
+for collective in broadcast barrier all_gather reduce_scatter; do
+  case $collective in
+    broadcast | barrier) simulate 1.csv $collective 8,64,512,4096,32768 8,1K,32K,1M all; files=1.csv ;;
+    *)
+      simulate 1.csv $collective 8,64,512,4096 8,1K,32K,1M all
+      simulate 2.csv $collective 32768 8,1K all
+      files="1.csv 2.csv"
+      ;;
+  esac
+  # shellcheck disable=SC2086
+  join $files > docs/study/$collective.csv
+  panels+=("$collective=docs/study/$collective.csv")
+done
+python3 -B tools/plot.py winners docs/study/others_winners.svg "${panels[@]}"
 python3 -B tools/plot.py factors docs/study/all_reduce_factors.svg docs/study/cluster.costs docs/study/all_reduce.csv
 python3 -B tools/plot.py times docs/study/all_reduce_times.svg 1024,1048576,33554432 docs/study/all_reduce.csv
 python3 -B tools/plot.py ratio docs/study/all_reduce_tree.svg "$folder/flat.csv" docs/study/all_reduce_tree.csv

@@ -34,6 +34,8 @@
 
 namespace tutti::recursive_exchange {
 
+/// In what follows q counts pieces, k other ranks of the host, `at` steps.
+
 /// ---- within the host, before the rounds ----
 
 TUTTI_HD constexpr Step share(const Work& w, std::int32_t q, std::int32_t k) {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "collectives/catalogue.h"
 #include "collectives/choice/network_times.h"
 #include "collectives/host_rounds.h"
-#include "collectives/pat.h"
 #include "schedule/tiling.h"
 
 namespace tutti {
@@ -52,12 +52,15 @@ constexpr int kTcpFewRanks = 32;
 constexpr std::size_t kTcpRingBytesARank = 4 * 1024;
 /// More ranks than kTcpAllPairsRanks: blocks up to here travel together in log2 n rounds.
 constexpr std::size_t kTcpTogetherBytes = 16 * 1024;
-/// At most so many in a message of pat.
-constexpr int kTcpPatChunks = static_cast<int>(pat::kGroup);
 
 /// Whether a message has room for so many chunks: where slots are set to be tiny it has not.
 bool holds_chunks(const Machine& machine, int chunks) {
   return machine.max_message.value >= static_cast<std::size_t>(chunks) * kPartAlign.value;
+}
+/// Whether it has for what an algorithm sends in one.
+bool holds_messages(const Machine& machine, const HostMap* hosts, Collective collective, std::string_view name) {
+  const Extent extent = find_algorithm(collective, name)->extent(Shape{machine.ranks, 0, 0, 1, hosts});
+  return holds_chunks(machine, static_cast<int>(extent.message_chunks));
 }
 
 bool one_round(const Machine& machine) {
@@ -69,11 +72,28 @@ std::size_t ring_from(int ranks, std::size_t measured) {
   return ranks <= kTcpFewRanks ? measured : std::max(measured, static_cast<std::size_t>(ranks) * kTcpRingBytesARank);
 }
 
-/// All-gather or reduce-scatter of blocks that are small, and many; `log_step` carries up to half of them in a message.
-std::string_view blocks_between(std::size_t bytes, const Machine& machine, std::string_view log_step) {
-  if (machine.ranks <= kTcpAllPairsRanks || bytes > kTcpTogetherBytes) return "ring";
-  if (holds_chunks(machine, machine.ranks / 2 + 1)) return log_step;
-  return holds_chunks(machine, kTcpPatChunks) ? "pat" : "ring";
+/// All-gather or reduce-scatter of more than kTcpAllPairsRanks ranks. Blocks may travel together, up to half of them in
+/// a message. What the closed forms say takes the least time, or, of ranks that share their cores, what has few
+/// messages.
+std::string_view blocks_between(Collective collective, std::size_t bytes, const Machine& machine,
+                                const HostMap* hosts) {
+  const std::string_view together = collective == Collective::kAllGather ? "bruck" : "recursive_halving";
+  const bool alone = hosts == nullptr || hosts->hosts == machine.ranks;
+  const std::string_view rings = alone ? "ring" : "hierarchical";
+  const bool holds_half = holds_messages(machine, hosts, collective, together);
+  const bool holds_group = holds_messages(machine, hosts, collective, "pat");
+  if (machine.same_boot_id) {
+    if (!alone || bytes > kTcpTogetherBytes) return rings;
+    return holds_half ? together : holds_group ? "pat" : rings;
+  }
+  const NetworkTimes times(machine, hosts, Bytes{bytes});
+  std::string_view best = rings;
+  Time least = times.rings_of_blocks();
+  if (holds_half && times.blocks_together() < least) {
+    best = together;
+    least = times.blocks_together();
+  }
+  return holds_group && times.blocks_in_groups() < least ? "pat" : best;
 }
 
 /// All-reduce of many hosts that share their cores, so that each message takes time that another one needs: leaders,
@@ -123,15 +143,17 @@ std::string_view all_reduce_between(std::size_t bytes, const Machine& machine) {
 
 /// One rank a host.
 std::string_view flat(Collective collective, std::size_t bytes, const Machine& machine) {
-  const bool all_at_once = machine.ranks <= kTcpAllPairsRanks && bytes <= kTcpAllPairsBytes;
+  const bool few = machine.ranks <= kTcpAllPairsRanks;
+  const bool all_at_once = few && bytes <= kTcpAllPairsBytes;
   switch (collective) {
     case Collective::kAllReduce:
       return all_reduce_between(bytes, machine);
     case Collective::kReduceScatter:
       if (all_at_once || machine.deterministic) return "all_pairs";
-      return blocks_between(bytes, machine, "recursive_halving");
+      return few ? "ring" : blocks_between(collective, bytes, machine, nullptr);
     case Collective::kAllGather:
-      return all_at_once ? "all_pairs" : blocks_between(bytes, machine, "bruck");
+      if (all_at_once) return "all_pairs";
+      return few ? "ring" : blocks_between(collective, bytes, machine, nullptr);
     case Collective::kAllGatherV:  // blocks of different sizes cannot travel together
       return all_at_once ? "all_pairs" : "ring";
     case Collective::kBroadcast:
@@ -145,15 +167,19 @@ std::string_view flat(Collective collective, std::size_t bytes, const Machine& m
 
 std::string_view hierarchical(Collective collective, std::size_t bytes, const Machine& machine, const HostMap& map) {
   const int hosts = map.hosts;
-  const bool all_at_once = machine.ranks <= kTcpAllPairsRanks && bytes <= kTcpAllPairsBytes;
+  const bool few = machine.ranks <= kTcpAllPairsRanks;
+  const bool all_at_once = few && bytes <= kTcpAllPairsBytes;
   switch (collective) {
     case Collective::kAllReduce:
       if (machine.deterministic) return all_reduce_between(bytes, machine);
       if (hosts == 2) return bytes <= kTcpLeaderPairBytes ? "hierarchical_leaders" : "hierarchical";
       return all_reduce_by_time(bytes, machine, &map);
     case Collective::kReduceScatter:
-      return all_at_once || machine.deterministic ? "all_pairs" : "hierarchical";
+      if (all_at_once || machine.deterministic) return "all_pairs";
+      return few ? "hierarchical" : blocks_between(collective, bytes, machine, &map);
     case Collective::kAllGather:
+      if (all_at_once) return "all_pairs";
+      return few ? "hierarchical" : blocks_between(collective, bytes, machine, &map);
     case Collective::kAllGatherV:
       return all_at_once ? "all_pairs" : "hierarchical";
     case Collective::kBroadcast:

@@ -4,6 +4,7 @@
 
 #include "collectives/hierarchical_leaders.h"
 #include "collectives/host_rounds.h"
+#include "collectives/pat.h"
 
 namespace tutti {
 namespace {
@@ -105,6 +106,33 @@ Time NetworkTimes::exchange(std::int32_t scattered) const {
   time += passes(share / 2, rounds);  // on two lanes
   // Memory has pauses while all ranks wait for the network.
   return std::max(time, memory() + memory() / 5);
+}
+
+Time NetworkTimes::rings_of_blocks() const {
+  const std::int32_t rows = (each_ + drivers_ - 1) / drivers_;  // a driver's message is one block
+  const LinkCosts& shm = machine_.costs.shm;
+  const Time copies = time_of(bytes_, shm.send_kib + shm.recv_kib);
+  const Time within = product(machine_.ranks, product(rows, shm.send_overhead + shm.recv_overhead) + copies);
+  return product(count_ - 1, product(rows, hop(1, bytes_, drivers_))) + (each_ > 1 ? within : 0);
+}
+
+Time NetworkTimes::blocks_to_all() const {
+  const Time copies = time_of(bytes_, tcp_.send_kib + tcp_.recv_kib + machine_.costs.copy_kib);
+  return product(machine_.ranks, std::max(copies, product(each_, time_of(bytes_, tcp_.wire_kib))));
+}
+
+Time NetworkTimes::blocks_together() const {
+  const std::int32_t rounds = ceil_log2(machine_.ranks);
+  const std::size_t longest = static_cast<std::size_t>(machine_.ranks / 2 + 1) * bytes_;
+  return rounds * hop(1, 0, 1) + passes(longest, rounds) + blocks_to_all();
+}
+
+Time NetworkTimes::blocks_in_groups() const {
+  const std::int32_t groups = pat::groups_of(shape_);
+  const std::int32_t rounds = pat::kGroupBits + 1;
+  const Time messages = product(groups, rounds * (tcp_.send_overhead + tcp_.recv_overhead));
+  const std::size_t longest = static_cast<std::size_t>(std::min(machine_.ranks, pat::kGroup)) / 2 * bytes_;
+  return product(rounds + groups, tcp_.latency) + messages + passes(longest, rounds + groups) + blocks_to_all();
 }
 
 }  // namespace tutti

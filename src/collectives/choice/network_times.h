@@ -1,5 +1,5 @@
-// Closed forms: what an all-reduce across hosts takes by each algorithm, for any number of ranks in a microsecond. They
-// decide where the simulator would take too long (automatic_choice.h).
+// Closed forms: what an all-reduce, all-gather or reduce-scatter across hosts takes by each algorithm, for any number
+// of ranks in a microsecond. They decide where the simulator would take too long (automatic_choice.h).
 #pragma once
 
 #include "core/machine.h"
@@ -12,7 +12,8 @@ namespace tutti {
 /// links take. Times are whole numbers, so they are the same on all ranks. A plain value.
 class NetworkTimes {
  public:
-  /// `hosts`: who shares one; nullptr: nobody. There are two hosts or more. `machine` and `hosts` must outlive it.
+  /// `bytes`: of the call, or of a block where there is one a rank. `hosts`: who shares one; nullptr: nobody. There are
+  /// two hosts or more. `machine` and `hosts` must outlive it.
   NetworkTimes(const Machine& machine, const HostMap* hosts, Bytes bytes);
 
   /// Leaders alone, one hop or recursive doubling; with a rank a host, the latter.
@@ -22,6 +23,14 @@ class NetworkTimes {
   /// recursive_exchange.h with so many rounds that scatter.
   Time exchange(std::int32_t scattered) const;
 
+  /// All-gather or reduce-scatter: rings of drivers, each with its ranks' blocks.
+  Time rings_of_blocks() const;
+  /// In log2 n rounds of all ranks, in whose messages up to half of the blocks travel together (bruck.h,
+  /// recursive_halving.h).
+  Time blocks_together() const;
+  /// In groups of so many blocks a message (pat.h).
+  Time blocks_in_groups() const;
+
  private:
   /// A driver sends and receives so many messages of `bytes`, while `drivers` of its host do the same.
   Time hop(std::int32_t messages, std::size_t bytes, std::int32_t drivers) const;
@@ -30,6 +39,8 @@ class NetworkTimes {
   /// What the buffers of a host's ranks take that are beyond its caches.
   Time memory() const;
   Time passes(std::size_t bytes, std::int32_t hops) const;
+  /// All blocks come to every rank of a host, each over the host's link and by its processor.
+  Time blocks_to_all() const;
 
   const Machine& machine_;
   const Shape shape_;
