@@ -96,6 +96,13 @@ std::string_view blocks_between(Collective collective, std::size_t bytes, const 
   return holds_group && times.blocks_in_groups() < least ? "pat" : best;
 }
 
+/// Broadcast for which `tree` would be right by its size: small ones between many hosts may take fewer hops.
+std::string_view tree_between(std::size_t bytes, const Machine& machine, const HostMap* hosts, std::string_view tree) {
+  if (machine.ranks <= kTcpAllPairsRanks || machine.same_boot_id || bytes > kTcpTreeBytes) return tree;
+  const NetworkTimes times(machine, hosts, Bytes{bytes});
+  return times.wide_tree() < times.tree() ? "knomial_8" : tree;
+}
+
 /// All-reduce of many hosts that share their cores, so that each message takes time that another one needs: leaders,
 /// then few bytes in few messages, then the ring, whose parts stay in the caches.
 std::string_view all_reduce_on_one_system(std::size_t bytes, const Machine& machine, int hosts, bool alone) {
@@ -157,7 +164,8 @@ std::string_view flat(Collective collective, std::size_t bytes, const Machine& m
     case Collective::kAllGatherV:  // blocks of different sizes cannot travel together
       return all_at_once ? "all_pairs" : "ring";
     case Collective::kBroadcast:
-      return bytes <= ring_from(machine.ranks, kTcpTreeBytes) ? "tree" : "chain";
+      if (bytes > ring_from(machine.ranks, kTcpTreeBytes)) return "chain";
+      return tree_between(bytes, machine, nullptr, "tree");
     case Collective::kBarrier:
       return one_round(machine) ? "all_pairs" : "dissemination";
     default:
@@ -183,7 +191,8 @@ std::string_view hierarchical(Collective collective, std::size_t bytes, const Ma
     case Collective::kAllGatherV:
       return all_at_once ? "all_pairs" : "hierarchical";
     case Collective::kBroadcast:
-      return bytes <= ring_from(hosts, kTcpTreeBytes) ? "hierarchical_tree" : "hierarchical";
+      if (bytes > ring_from(hosts, kTcpTreeBytes)) return "hierarchical";
+      return tree_between(bytes, machine, &map, "hierarchical_tree");
     case Collective::kBarrier:
       return "hierarchical";
     default:

@@ -108,6 +108,16 @@ Time NetworkTimes::exchange(std::int32_t scattered) const {
   return std::max(time, memory() + memory() / 5);
 }
 
+Time NetworkTimes::tree() const { return ceil_log2(count_) * hop(1, bytes_, 1); }
+
+/// The last child of the last level waits for the messages to the six before it.
+Time NetworkTimes::wide_tree() const {
+  constexpr std::int32_t kOthers = 6;
+  const std::int32_t levels = (ceil_log2(machine_.ranks) + 2) / 3;
+  const Time message = tcp_.send_overhead + time_of(bytes_, std::max(tcp_.send_kib, tcp_.wire_kib));
+  return levels * hop(1, bytes_, 1) + kOthers * message;
+}
+
 Time NetworkTimes::rings_of_blocks() const {
   const std::int32_t rows = (each_ + drivers_ - 1) / drivers_;  // a driver's message is one block
   const LinkCosts& shm = machine_.costs.shm;

@@ -1,5 +1,5 @@
-// Closed forms: what an all-reduce, all-gather or reduce-scatter across hosts takes by each algorithm, for any number
-// of ranks in a microsecond. They decide where the simulator would take too long (automatic_choice.h).
+// Closed forms: what a collective across hosts takes by each algorithm, for any number of ranks in a microsecond. They
+// decide where the simulator would take too long (automatic_choice.h).
 #pragma once
 
 #include "core/machine.h"
@@ -22,6 +22,11 @@ class NetworkTimes {
   Time ring() const;
   /// recursive_exchange.h with so many rounds that scatter.
   Time exchange(std::int32_t scattered) const;
+
+  /// Broadcast of what a message holds: a binomial tree of hosts (hierarchical_broadcast.h).
+  Time tree() const;
+  /// And a tree of all ranks with seven children each and more (knomial.h with radix 8).
+  Time wide_tree() const;
 
   /// All-gather or reduce-scatter: rings of drivers, each with its ranks' blocks.
   Time rings_of_blocks() const;

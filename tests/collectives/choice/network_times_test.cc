@@ -147,5 +147,23 @@ TEST(NetworkTimes, ChooseFastMessagesOfBlocks) {
   }
 }
 
+TEST(NetworkTimes, ChooseFastTrees) {
+  for (const HostList& hosts : {uniform_hosts(3, 8, false), uniform_hosts(8, 8, false), uniform_hosts(11, 4, false),
+                                uniform_hosts(40, 1, false), uniform_hosts(64, 8, false)}) {
+    const Topology topology(hosts);
+    const Machine machine = cluster(hosts);
+    for (const std::size_t size : {8, 1024, 32768, 65536}) {
+      const Bytes bytes{size};
+      const auto chosen = automatic_algorithm(Collective::kBroadcast, bytes, machine, &topology.map());
+      Time best = INT64_MAX;
+      for (const char* const name : {"tree", "hierarchical_tree", "knomial_4", "knomial_8"})
+        best = std::min(best, simulated(Collective::kBroadcast, machine, topology, name, bytes));
+      const Time time = simulated(Collective::kBroadcast, machine, topology, std::string(chosen), bytes);
+      EXPECT_LE(time, best + best * 3 / 10)
+          << topology.map().hosts << " hosts of " << topology.map().most << ", " << size << " bytes: " << chosen;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tutti
