@@ -178,13 +178,13 @@ stage_mpi() {
   suites mpi build/release -L '^mpi$'
 }
 # Reports name functions; for lines as well, which take a sixth of the compile time: tools/test.sh all asan.
-no_lines=-DCMAKE_CXX_FLAGS_DEBUG=-O1 lines='-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g1'
+no_lines=(-DCMAKE_CXX_FLAGS_DEBUG=-O1 -DTUTTI_TESTS_UNOPTIMISED=ON) lines='-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g1'
 # What is repeated at many points or places repeats the same code: with a sanitizer, all cases run at the short depth.
 stage_asan() {
   if [ "$mode" = all ]; then
     build asan build/asan --preset asan "$lines" && TEST_DEPTH=short suites asan build/asan -LE "$not_here"
   else
-    build asan build/asan --preset asan "$no_lines" -- test_core test_net test_comm test_fault test_hostile test_api || return
+    build asan build/asan --preset asan "${no_lines[@]}" -- test_core test_net test_comm test_fault test_hostile test_api || return
     suites asan build/asan -C sample -L '^(core|net|comm|fault|hostile_sample|sample)$'
   fi
 }
@@ -193,7 +193,7 @@ stage_tsan() {
     build tsan build/tsan --preset tsan "$lines" || return
     TEST_DEPTH=short suites tsan build/tsan -C sample -LE "$not_here|^(plan|sim|probe|tools|api|device|hostile_sample)$"
   else
-    build tsan build/tsan --preset tsan "$no_lines" -- test_net test_comm test_transport test_api || return
+    build tsan build/tsan --preset tsan "${no_lines[@]}" -- test_net test_comm test_transport test_api || return
     suites tsan build/tsan -C sample -L '^(net|comm|transport|sample)$'
   fi
 }
