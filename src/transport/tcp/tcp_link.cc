@@ -11,14 +11,11 @@
 #include "core/crc32c.h"
 
 namespace tutti {
-namespace {
 
 FrameCheck check_of(const TcpGeometry& geometry, Rank from, Rank to, Lane lane) {
   const std::int32_t direction[] = {from.value, to.value, lane.value};
   return FrameCheck{geometry.checksum, crc32c(geometry.communicator, std::as_bytes(std::span(direction)))};
 }
-
-}  // namespace
 
 TcpLink::TcpLink(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Rank self, Rank peer, Lane lane, int epoll,
                  std::vector<TcpLink*>& unsent, LogSource log)

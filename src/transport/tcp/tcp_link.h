@@ -21,6 +21,9 @@ struct TcpGeometry {
   std::uint32_t communicator = 0;  ///< a number of it, equal on all ranks, for FrameCheck::mark
 };
 
+/// How frames from one rank to another are checked, alike at both ends.
+FrameCheck check_of(const TcpGeometry& geometry, Rank from, Rank to, Lane lane);
+
 /// Made on the first use of the pair and lane; asks for its connection when it is used. Driven by the thread that uses
 /// the endpoint.
 class TcpLink final : private TcpInbox::Listener {
