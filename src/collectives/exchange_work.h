@@ -1,5 +1,5 @@
-// What one lane of one rank works on in a recursive exchange (recursive_exchange.h): shares of drivers, ranges of them
-// that rounds divide, pieces in which they cross the host, and where partial results lie. constexpr, host and device.
+// The data of a recursive exchange (recursive_exchange.h) as one lane of one rank sees it: which chunks a driver's
+// share has, which of them a round works on, and in which buffer partial results lie. constexpr, host and device.
 #pragma once
 
 #include "collectives/host_rounds.h"
@@ -53,7 +53,7 @@ struct Work {
     const std::int32_t size = x.parts / x.pieces;
     return Range{wrap(number, x.pieces) * size, size};
   }
-  /// What a host works on after some of the rounds that scatter.
+  /// The parts that are left to a host after so many rounds have divided its share.
   TUTTI_HD constexpr Range range_after(std::int32_t host, std::int32_t rounds) const {
     return host_rounds::range_after(s, x.scattered, host, rounds);
   }

@@ -18,9 +18,9 @@
 // Operands ascend in their lowest ranks because hosts do: the groups of a round hold hosts from the group's first on,
 // and guests, which come second, have the highest numbers.
 //
-// What all of a group read while it changes lies in scratch, so that a result never overwrites what a peer may still be
-// reading. What is scattered lies in the output: what a driver sent of it is overwritten by what comes back from the
-// same peer, which has read it by then.
+// A round that does not divide keeps its partial result in scratch, so that the sum never overwrites what a peer may
+// still be reading. A round that scatters keeps it in the output: a range that was sent to a peer is overwritten by the
+// result that comes back from this peer, which has read the range by then.
 //
 // `tutti-plan all_reduce --ranks 4 --hosts 2 --algo scatter_exchange_1 --grid` (drawing.h says how to read it):
 //

@@ -50,8 +50,8 @@ constexpr std::size_t kTcpChainTileBytes = 32 * 1024;
 /// data of at least so many bytes a rank. Not measured: as the simulator says it (docs/simulation.md).
 constexpr int kTcpFewRanks = 32;
 constexpr std::size_t kTcpRingBytesARank = 4 * 1024;
-/// More ranks than kTcpAllPairsRanks: blocks up to here travel together in log2 n rounds.
-constexpr std::size_t kTcpTogetherBytes = 16 * 1024;
+/// More ranks than kTcpAllPairsRanks that share their cores: blocks up to here travel together in log2 n rounds.
+constexpr std::size_t kTcpSharedCoresTogetherBytes = 16 * 1024;
 
 /// Whether a message has room for so many chunks: where slots are set to be tiny it has not.
 bool holds_chunks(const Machine& machine, int chunks) {
@@ -67,6 +67,11 @@ bool one_round(const Machine& machine) {
   return machine.ranks <= (machine.same_boot_id ? kTcpSameBootRanks : kTcpAllPairsRanks);
 }
 
+/// Whether no ranks share a host, as far as is known.
+bool is_alone(const Machine& machine, const HostMap* hosts) {
+  return hosts == nullptr || hosts->hosts == 1 || hosts->hosts == machine.ranks;
+}
+
 /// Up to so many bytes a ring of so many has too many hops.
 std::size_t ring_from(int ranks, std::size_t measured) {
   return ranks <= kTcpFewRanks ? measured : std::max(measured, static_cast<std::size_t>(ranks) * kTcpRingBytesARank);
@@ -78,12 +83,12 @@ std::size_t ring_from(int ranks, std::size_t measured) {
 std::string_view blocks_between(Collective collective, std::size_t bytes, const Machine& machine,
                                 const HostMap* hosts) {
   const std::string_view together = collective == Collective::kAllGather ? "bruck" : "recursive_halving";
-  const bool alone = hosts == nullptr || hosts->hosts == machine.ranks;
+  const bool alone = is_alone(machine, hosts);
   const std::string_view rings = alone ? "ring" : "hierarchical";
   const bool holds_half = holds_messages(machine, hosts, collective, together);
   const bool holds_group = holds_messages(machine, hosts, collective, "pat");
   if (machine.same_boot_id) {
-    if (!alone || bytes > kTcpTogetherBytes) return rings;
+    if (!alone || bytes > kTcpSharedCoresTogetherBytes) return rings;
     return holds_half ? together : holds_group ? "pat" : rings;
   }
   const NetworkTimes times(machine, hosts, Bytes{bytes});
@@ -116,7 +121,7 @@ std::string_view all_reduce_on_one_system(std::size_t bytes, const Machine& mach
 std::string_view all_reduce_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
   static constexpr std::string_view kByScattered[] = {"recursive_exchange", "scatter_exchange_1", "scatter_exchange_2",
                                                       "scatter_exchange_3"};
-  const bool alone = hosts == nullptr || hosts->hosts == machine.ranks;
+  const bool alone = is_alone(machine, hosts);
   if (machine.same_boot_id)
     return all_reduce_on_one_system(bytes, machine, alone ? machine.ranks : hosts->hosts, alone);
   const NetworkTimes times(machine, hosts, Bytes{bytes});
@@ -218,8 +223,8 @@ std::string_view network_algorithm(Collective collective, Bytes bytes, const Mac
     default:
       break;
   }
-  const bool alone = hosts == nullptr || hosts->hosts == 1 || hosts->hosts == machine.ranks;
-  return alone ? flat(collective, bytes.value, machine) : hierarchical(collective, bytes.value, machine, *hosts);
+  return is_alone(machine, hosts) ? flat(collective, bytes.value, machine)
+                                  : hierarchical(collective, bytes.value, machine, *hosts);
 }
 
 std::string_view named_peers_algorithm(Collective collective, Bytes bytes, int hosts) {

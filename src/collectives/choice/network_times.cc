@@ -64,7 +64,7 @@ Time NetworkTimes::memory() const {
   return beyond_caches ? product(each_, 2 * time_of(bytes_, machine_.costs.memory_kib)) : 0;
 }
 
-/// What further passes add if one moves so many bytes of each driver: their first messages' latency.
+/// The schedule runs again for each message's worth of `bytes`. Each further run waits for its hops once more.
 Time NetworkTimes::passes(std::size_t bytes, std::int32_t hops) const {
   const std::size_t more = bytes / machine_.max_message.value;
   return more <= 1 ? 0 : product(static_cast<std::int64_t>(more) - 1, hops * tcp_.latency);

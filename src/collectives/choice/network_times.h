@@ -1,4 +1,4 @@
-// Closed forms: what a collective across hosts takes by each algorithm, for any number of ranks in a microsecond. They
+// Closed forms: what a collective across hosts takes by each algorithm, by arithmetic alone. They
 // decide where the simulator would take too long (automatic_choice.h).
 #pragma once
 
@@ -33,7 +33,7 @@ class NetworkTimes {
   /// In log2 n rounds of all ranks, in whose messages up to half of the blocks travel together (bruck.h,
   /// recursive_halving.h).
   Time blocks_together() const;
-  /// In groups of so many blocks a message (pat.h).
+  /// In messages that carry a group of neighbouring blocks (pat.h).
   Time blocks_in_groups() const;
 
  private:
@@ -41,7 +41,7 @@ class NetworkTimes {
   Time hop(std::int32_t messages, std::size_t bytes, std::int32_t drivers) const;
   /// Each rank of a host sends every driver what it has of that one's share, and gets the results, in so many pieces.
   Time spread_within(std::int32_t pieces) const;
-  /// What the buffers of a host's ranks take that are beyond its caches.
+  /// The time in which a host's memory reads and writes the buffers of all its ranks; 0 if they fit in its caches.
   Time memory() const;
   Time passes(std::size_t bytes, std::int32_t hops) const;
   /// All blocks come to every rank of a host, each over the host's link and by its processor.

@@ -134,7 +134,7 @@ TEST(AutomaticChoice, BearsAnyCostsAndSizes) {
   }
 }
 
-/// The same across hosts, where closed forms choose. A machine that is called a network but is one host gets an answer.
+/// Closed forms bear them, too. A machine whose ranks are connected by tcp but share one host gets an answer.
 TEST(AutomaticChoice, BearsAnyCostsOfANetwork) {
   HostList unequal(70, 0);
   for (int host = 1; host < 5; ++host) unequal.push_back(host);
@@ -152,7 +152,7 @@ TEST(AutomaticChoice, BearsAnyCostsOfANetwork) {
       for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, std::size_t{1} << 31, std::size_t{1} << 47}) {
         const Algorithm* const found = chooser.find(Collective::kAllReduce, Bytes{bytes});
         ASSERT_NE(found, nullptr);
-        // Of so many bytes each crosses the links as rarely as can be.
+        // For so many bytes an algorithm that sends all of them several times is never right.
         if (bytes > std::size_t{1} << 40 && cost == INT32_MAX && hosts.size() > 10) {
           EXPECT_STRNE(found->name, "recursive_doubling");
           EXPECT_STRNE(found->name, "hierarchical_leaders");

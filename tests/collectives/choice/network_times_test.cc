@@ -99,7 +99,7 @@ Time simulated(Collective collective, const Machine& machine, const Topology& to
   return simulator.simulate(*choice.algorithm, call, network, {}).time;
 }
 
-/// What is chosen takes at most 1.3 of the best one's time, wherever they are simulated.
+/// The chosen algorithm takes at most 1.3 times as long as the fastest one in the simulator.
 TEST(NetworkTimes, ChooseWhatTheSimulatorCallsFast) {
   const char* const candidates[] = {"hierarchical_leaders", "hierarchical",       "recursive_exchange",
                                     "scatter_exchange_1",   "scatter_exchange_2", "scatter_exchange_3"};
@@ -121,8 +121,8 @@ TEST(NetworkTimes, ChooseWhatTheSimulatorCallsFast) {
   }
 }
 
-/// The same of all-gather and reduce-scatter, whose messages may hold all blocks or a group of them; within 1.7,
-/// because the forms do not know which blocks stay within hosts.
+/// An all-gather or reduce-scatter takes at most 1.7 times as long, because the forms do not know which blocks stay
+/// within hosts.
 TEST(NetworkTimes, ChooseFastMessagesOfBlocks) {
   for (const Collective collective : {Collective::kAllGather, Collective::kReduceScatter}) {
     const char* const together = collective == Collective::kAllGather ? "bruck" : "recursive_halving";

@@ -1,5 +1,5 @@
 // Covers transport/tcp/tcp_frame.cc.
-// What is taken for a frame of a link: its checks see damage, and also frames that are right on another link.
+// A link accepts only its own frames: checks refuse damaged ones, and those of another link.
 #include "transport/tcp/tcp_frame.h"
 
 #include <gtest/gtest.h>
