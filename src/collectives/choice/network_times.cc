@@ -49,12 +49,17 @@ Time NetworkTimes::hop(std::int32_t messages, std::size_t bytes, std::int32_t dr
   return tcp_.latency + messages * (tcp_.send_overhead + tcp_.recv_overhead) + std::max(copies, wire);
 }
 
+Time NetworkTimes::overheads_within(std::size_t bytes) const {
+  const LinkCosts& shm = machine_.costs.shm;
+  return shm.send_overhead + shm.recv_overhead + (bytes > kShortMessage ? shm.long_overhead : 0);
+}
+
 Time NetworkTimes::spread_within(std::int32_t pieces) const {
   const std::int32_t others = each_ - 1;
   if (others == 0) return 0;
   const LinkCosts& shm = machine_.costs.shm;
   const std::size_t part = bytes_ / static_cast<std::size_t>(drivers_);
-  const Time message = shm.send_overhead + shm.recv_overhead + (part > kShortMessage ? shm.long_overhead : 0);
+  const Time message = overheads_within(part);
   const Time copies = time_of(part, shm.send_kib + shm.recv_kib);
   return 2 * (shm.latency + product(others, pieces * message + copies));
 }
@@ -78,7 +83,7 @@ Time NetworkTimes::leaders() const {
   const std::int32_t others = each_ - 1;
   if (others == 0) return between;
   const LinkCosts& shm = machine_.costs.shm;
-  const Time message = shm.send_overhead + shm.recv_overhead + (bytes_ > kShortMessage ? shm.long_overhead : 0);
+  const Time message = overheads_within(bytes_);
   const Time copies = time_of(bytes_, shm.send_kib + shm.recv_kib + machine_.costs.reduce_kib);
   return between + 2 * (shm.latency + product(others, message + copies));
 }

@@ -39,6 +39,8 @@ class NetworkTimes {
  private:
   /// A driver sends and receives so many messages of `bytes`, while `drivers` of its host do the same.
   Time hop(std::int32_t messages, std::size_t bytes, std::int32_t drivers) const;
+  /// What a message within a host costs both its ends, but for its bytes.
+  Time overheads_within(std::size_t bytes) const;
   /// Each rank of a host sends every driver what it has of that one's share, and gets the results, in so many pieces.
   Time spread_within(std::int32_t pieces) const;
   /// The time in which a host's memory reads and writes the buffers of all its ranks; 0 if they fit in its caches.

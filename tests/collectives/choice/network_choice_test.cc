@@ -8,6 +8,7 @@
 
 #include "collectives/catalogue.h"
 #include "collectives/choice/choice.h"
+#include "collectives/choice/network_machine.h"
 #include "collectives/choice/plan_cache.h"
 #include "schedule/tiling.h"
 #include "schedule/topologies.h"
@@ -31,20 +32,11 @@ const HostList kPlacements[] = {{0, 1},
                                 uniform_hosts(2, 50, false),
                                 uniform_hosts(300, 1, false)};
 
-Machine machine_of(const HostList& hosts) {
-  Machine machine;
-  machine.ranks = static_cast<int>(hosts.size());
-  machine.lanes = 2;
-  machine.network = true;
-  machine.hosts = hosts;
-  return machine;
-}
-
 TEST(NetworkChoice, HasAnAlgorithmForEveryCollectiveSizeAndPlacement) {
   for (const HostList& hosts : kPlacements) {
     const Topology topology(hosts);
     for (const bool deterministic : {false, true}) {
-      Machine machine = machine_of(hosts);
+      Machine machine = network_machine(hosts);
       machine.deterministic = deterministic;
       for (const Collective collective : kOfferedBetweenHosts) {
         for (const std::size_t bytes : kNetworkSizes) {
@@ -66,7 +58,8 @@ TEST(NetworkChoice, VFormsGetAnAlgorithmThatServesThem) {
     const Topology topology(hosts);
     for (const Collective collective : {Collective::kAllGatherV, Collective::kAllToAllV}) {
       for (const std::size_t bytes : kNetworkSizes) {
-        const Choice choice = choose(collective, Bytes{bytes}, machine_of(hosts), "auto", Bytes{0}, &topology.map());
+        const Choice choice =
+            choose(collective, Bytes{bytes}, network_machine(hosts), "auto", Bytes{0}, &topology.map());
         ASSERT_NE(choice.algorithm, nullptr);
         EXPECT_TRUE(is_ragged_capable(*choice.algorithm)) << choice.algorithm->name;
         EXPECT_EQ(choice.lanes, 1);
@@ -81,11 +74,11 @@ TEST(NetworkChoice, HostsThatAreSharedMakeItHierarchical) {
     for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
                                         Collective::kBroadcast, Collective::kBarrier}) {
       const Bytes large{1 << 20};
-      EXPECT_EQ(automatic_algorithm(collective, large, machine_of(hosts), &topology.map()), "hierarchical");
+      EXPECT_EQ(automatic_algorithm(collective, large, network_machine(hosts), &topology.map()), "hierarchical");
     }
-    EXPECT_EQ(automatic_algorithm(Collective::kAllReduce, Bytes{8}, machine_of(hosts), &topology.map()),
+    EXPECT_EQ(automatic_algorithm(Collective::kAllReduce, Bytes{8}, network_machine(hosts), &topology.map()),
               topology.map().hosts == 2 ? "hierarchical_leaders" : "recursive_exchange");
-    EXPECT_EQ(automatic_algorithm(Collective::kBroadcast, Bytes{8}, machine_of(hosts), &topology.map()),
+    EXPECT_EQ(automatic_algorithm(Collective::kBroadcast, Bytes{8}, network_machine(hosts), &topology.map()),
               "hierarchical_tree");
   }
 }
@@ -95,7 +88,7 @@ TEST(NetworkChoice, ARankAHostMakesItFlat) {
     const Topology topology(uniform_hosts(n, 1, false));
     for (const Collective collective : kOfferedBetweenHosts) {
       for (const std::size_t bytes : kNetworkSizes) {
-        const Machine machine = machine_of(uniform_hosts(n, 1, false));
+        const Machine machine = network_machine(uniform_hosts(n, 1, false));
         const std::string_view name = automatic_algorithm(collective, Bytes{bytes}, machine, &topology.map());
         EXPECT_FALSE(name.starts_with("hierarchical")) << name;
         EXPECT_EQ(name, automatic_algorithm(collective, Bytes{bytes}, machine)) << "a map says nothing new";
@@ -105,7 +98,7 @@ TEST(NetworkChoice, ARankAHostMakesItFlat) {
 }
 
 TEST(NetworkChoice, ManyRanksTakeFewHops) {
-  Machine flat = machine_of(uniform_hosts(1000, 1, false));
+  Machine flat = network_machine(uniform_hosts(1000, 1, false));
   const auto chosen = [&](Collective collective, std::size_t bytes) {
     return automatic_algorithm(collective, Bytes{bytes}, flat);
   };
@@ -121,7 +114,7 @@ TEST(NetworkChoice, ManyRanksTakeFewHops) {
   EXPECT_EQ(chosen(Collective::kAllGather, 64), "pat") << "messages hold 128 chunks";
   const HostList hosts = uniform_hosts(1000, 8, false);
   const Topology topology(hosts);
-  const Machine machine = machine_of(hosts);
+  const Machine machine = network_machine(hosts);
   EXPECT_EQ(automatic_algorithm(Collective::kAllReduce, Bytes{1 << 20}, machine, &topology.map()),
             "scatter_exchange_3");
   EXPECT_EQ(automatic_algorithm(Collective::kAllReduce, Bytes{256 << 20}, machine, &topology.map()), "hierarchical");
@@ -131,7 +124,7 @@ TEST(NetworkChoice, ManyRanksTakeFewHops) {
 TEST(NetworkChoice, SharedCoresTakeFewMessages) {
   const HostList hosts = uniform_hosts(8, 2, false);
   const Topology topology(hosts);
-  Machine machine = machine_of(hosts);
+  Machine machine = network_machine(hosts);
   machine.same_boot_id = true;
   const auto chosen = [&](std::size_t bytes) {
     return automatic_algorithm(Collective::kAllReduce, Bytes{bytes}, machine, &topology.map());
@@ -166,7 +159,7 @@ TEST(NetworkChoice, OneHostIsChosenForAsBefore) {
 TEST(NetworkChoice, NoChunkExceedsAMessage) {
   for (const HostList& hosts : kPlacements) {
     const Topology topology(hosts);
-    Machine machine = machine_of(hosts);
+    Machine machine = network_machine(hosts);
     for (const Algorithm& algorithm : catalogue()) {
       for (const std::size_t message : {64u, 5000u, 262144u}) {
         machine.max_message = Bytes{message};
@@ -189,7 +182,7 @@ TEST(NetworkChoice, NoChunkExceedsAMessage) {
 /// Nobody named an algorithm: what is chosen fits, however small the messages are.
 TEST(NetworkChoice, FitsSmallMessages) {
   for (const int n : {2, 3, 4, 8, 12}) {
-    Machine machine = machine_of(uniform_hosts(n, 1, false));
+    Machine machine = network_machine(uniform_hosts(n, 1, false));
     for (const bool same_boot_id : {false, true}) {
       machine.same_boot_id = same_boot_id;
       for (const std::size_t message : {64u, 128u, 256u, 512u, 262144u}) {
@@ -209,7 +202,7 @@ TEST(NetworkChoice, FitsSmallMessages) {
 TEST(NetworkChoice, FitsSmallMessagesOfHosts) {
   for (const HostList& hosts : {uniform_hosts(3, 2, false), uniform_hosts(12, 2, true), uniform_hosts(100, 3, false)}) {
     const Topology topology(hosts);
-    Machine machine = machine_of(hosts);
+    Machine machine = network_machine(hosts);
     for (const std::size_t message : {64u, 128u, 256u, 512u, 4096u}) {
       machine.max_message = Bytes{message};
       for (const std::size_t bytes : kNetworkSizes) {
@@ -226,13 +219,14 @@ TEST(NetworkChoice, ChainsHaveManyTiles) {
   for (const HostList& hosts : {uniform_hosts(4, 2, false), uniform_hosts(4, 1, false)}) {
     const Topology topology(hosts);
     const Bytes large{16 << 20};
-    const Choice choice = choose(Collective::kBroadcast, large, machine_of(hosts), "auto", Bytes{0}, &topology.map());
+    const Choice choice =
+        choose(Collective::kBroadcast, large, network_machine(hosts), "auto", Bytes{0}, &topology.map());
     EXPECT_GE(large.value / choice.tile_bytes.value, 32u) << choice.algorithm->name;
   }
 }
 
 TEST(NetworkChoice, PlansAreBuiltForTheTopology) {
-  PlanCache cache(std::make_shared<const AutomaticChoice>(machine_of({0, 1, 0, 1})), Rank{2}, "auto", Bytes{0},
+  PlanCache cache(std::make_shared<const AutomaticChoice>(network_machine({0, 1, 0, 1})), Rank{2}, "auto", Bytes{0},
                   LogSource{});
   const Plan plan = cache.find(Collective::kAllReduce, Bytes{1 << 20}, -1);
   EXPECT_STREQ(plan.schedule->algorithm->name, "hierarchical");

@@ -9,6 +9,7 @@
 
 #include "collectives/catalogue.h"
 #include "collectives/choice/choice.h"
+#include "collectives/choice/network_machine.h"
 #include "schedule/simulator.h"
 #include "schedule/topologies.h"
 #include "support/depth.h"
@@ -18,11 +19,7 @@ namespace {
 
 /// The cluster of docs/study/cluster.costs: links of 100 Gbit/s, 10 us between hosts.
 Machine cluster(const HostList& hosts) {
-  Machine machine;
-  machine.ranks = static_cast<int>(hosts.size());
-  machine.lanes = 2;
-  machine.network = true;
-  machine.hosts = hosts;
+  Machine machine = network_machine(hosts);
   machine.costs.tcp = LinkCosts{10'000'000, 1'500'000, 1'400'000, 85'000, 85'000, 81'920, 0};
   machine.costs.cores = 8;
   return machine;
