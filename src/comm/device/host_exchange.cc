@@ -10,6 +10,8 @@ namespace tutti {
 namespace {
 /// The numbers of rounds among some of the ranks begin here.
 constexpr std::uint64_t kAmong = std::uint64_t{1} << 31;
+/// How long what a rank sent before it left may be on its way.
+constexpr double kLastWords = 2;  // seconds
 }  // namespace
 
 HostExchange::HostExchange(Executor& host, Membership& membership, Deadline deadline)
@@ -45,7 +47,8 @@ Status HostExchange::check(Rank awaited, std::uint64_t) {
   const FailureCause cause = membership_.cause();
   if (cause.code != Code::kOk) return fail(cause.code, "{} (told by rank {})", cause.text, cause.from.value);
   for (Rank peer{0}; peer.value < membership_.ranks(); ++peer) {
-    if (membership_.liveness(peer) == Liveness::kAlive) continue;
+    const Liveness liveness = membership_.liveness(peer);
+    if (liveness == Liveness::kAlive || (liveness == Liveness::kLeft && may_have_sent(peer))) continue;
     return fail(Code::kRemoteError, "{} while the ranks set up their devices", membership_.describe_end(peer));
   }
   if (host_.mismatched() != kNoRank)
@@ -55,6 +58,11 @@ Status HostExchange::check(Rank awaited, std::uint64_t) {
   const Rank late = awaited == kNoRank ? membership_.rank() : awaited;
   return fail(Code::kTimeout, "rank {} waited until the deadline of the join for rank {} ({}) to set up its device",
               membership_.rank().value, late.value, membership_.describe(late));
+}
+
+// A rank whose join has ended may leave while others still wait for what it sent last.
+bool HostExchange::may_have_sent(Rank left) {
+  return !left_.try_emplace(left, Deadline::in(kLastWords)).first->second.passed();
 }
 
 }  // namespace tutti

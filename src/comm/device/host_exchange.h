@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <utility>
 #include <vector>
@@ -15,8 +16,8 @@
 
 namespace tutti {
 
-/// Its waits end if a rank dies, leaves or posts a cause, and at the deadline, with an error that names the rank that
-/// did not come. It uses the membership's listener. One thread.
+/// Its waits end if a rank dies or posts a cause, or has left and sent nothing, and at the deadline, with an error that
+/// names the rank that did not come. It uses the membership's listener. One thread.
 class HostExchange final : public RankExchange, public WaitMonitor {
  public:
   HostExchange(Executor& host, Membership& membership, Deadline deadline);
@@ -33,9 +34,12 @@ class HostExchange final : public RankExchange, public WaitMonitor {
   const Status& failure() const { return failure_; }
 
  private:
+  bool may_have_sent(Rank left);
+
   Executor& host_;
   Membership& membership_;
   const Deadline deadline_;
+  std::map<Rank, Deadline> left_;  // how long a rank that has left is still waited for
   std::uint64_t rounds_ = 0;
   Status failure_;
 };
