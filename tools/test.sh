@@ -166,7 +166,9 @@ stage_style() {
 not_here='^(mpi|install|torch)$'
 stage_release() {
   release_is_built || return
-  suites release build/release -LE "$not_here"
+  local strict=()
+  [ "$mode" != all ] || strict=(-C strict)
+  suites release build/release ${strict[@]+"${strict[@]}"} -LE "$not_here"
 }
 stage_install() {
   release_is_built || return

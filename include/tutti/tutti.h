@@ -400,8 +400,9 @@ TUTTI_API tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream);
  * device. While the CUDA stream is captured into a graph, a call that kernels run becomes a part of the graph; all
  * ranks capture the same calls. A replay needs nothing of the host. The caller sees to it that replays and the
  * communicator's other calls run in the same order on all ranks, and that replays end before the communicator does.
- * tuttiCommGetAsyncError and the next call report the failure of a replay. A call that goes through host memory, which
- * a graph cannot do, is tuttiInvalidUsage. */
+ * A failure ends replays that wait, also without a call; tuttiCommGetAsyncError and the next call report it. A call
+ * that goes through host memory, which a graph cannot do, is tuttiInvalidUsage. Ranks of one process and device whose
+ * calls one thread makes are in a group; from other threads a call waits up to a second for these ranks' calls. */
 TUTTI_API tuttiResult_t tuttiStreamFromCuda(tuttiStream_t* stream, void* cudaStream);
 /** tuttiSuccess: all done; tuttiInProgress; or the stream's first error. Does not block. */
 TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);

@@ -55,6 +55,7 @@ void Communicator::stop_link_service() {
 
 Communicator::~Communicator() {
   end_grow_ids(*this);
+  device_calls_.stop_watch();
   stop_link_service();
   joined_.tcp_streams->set_listener({});
   joined_.membership->set_listener({});
@@ -130,6 +131,7 @@ Status Communicator::finalize() {
     return failures_.status();
   }
   TUTTI_TRY(kernels_.wait(call_driver_.running().call));
+  device_calls_.stop_watch();
   stop_link_service();
   const std::uint64_t last = call_driver_.begin_finalize();
   membership().publish_board();

@@ -5,6 +5,7 @@
 
 #include "comm/call/user_operation.h"
 #include "comm/device/cuda_stream.h"
+#include "comm/membership/hub.h"
 #include "core/wait_until.h"
 #include "kernels/kernels.h"
 
@@ -18,6 +19,10 @@ bool moves_data(const CallArguments& a) {
 /// From this block size on, in bytes, kernels leave messages in the caller's buffers. The kernel then ends when its
 /// readers have read them, which is one trip later. It has not been measured on a GPU yet.
 constexpr std::size_t kLentOnDeviceFrom = std::size_t{64} << 10;
+/// The sleep between two looks whether other ranks have launched a call.
+constexpr std::chrono::microseconds kLaunchNap{50};
+/// In seconds: how much longer than the call a kernel waits. The host, which knows more, ends the wait first.
+constexpr double kAfterTheHost = 5;
 
 Status refuse_host_buffers() { return fail(Code::kInvalidUsage, "host buffers cannot go on a CUDA stream"); }
 }  // namespace
@@ -68,7 +73,9 @@ Status DeviceCalls::begin(const CallArguments& arguments, bool* nothing_to_run, 
   }
   *nothing_to_run = driver_.running().is_empty();
   if (*nothing_to_run) return {};
-  return arguments.on_device ? bind_kernel(arguments) : bind_staged(arguments);
+  TUTTI_TRY(arguments.on_device ? bind_kernel(arguments) : bind_staged(arguments));
+  driver_.binder().launch().kernel_timeout = kernel_timeout(on_cuda_stream);
+  return {};
 }
 
 Status DeviceCalls::begin(std::span<Transfer> transfers) {
@@ -76,8 +83,8 @@ Status DeviceCalls::begin(std::span<Transfer> transfers) {
   return driver_.begin(transfers, RunningCall::Way::kStaged, *side_->staged());
 }
 
-Status DeviceCalls::launch_on(const CallArguments& arguments, const CudaStream& stream,
-                              std::shared_ptr<DeviceEvent>* ended, Call* launched) {
+Status DeviceCalls::begin_on(const CallArguments& arguments, const CudaStream& stream, bool* is_launched,
+                             Call* launched) {
   DeviceExecutor* const executor = exist() ? side_->executor() : nullptr;
   if (executor == nullptr)
     return fail(Code::kUnsupported, "{}: the stream is a CUDA stream, and this communicator offers no device buffers{}",
@@ -91,24 +98,63 @@ Status DeviceCalls::launch_on(const CallArguments& arguments, const CudaStream& 
     return fail(Code::kInvalidUsage, "{}: the buffers of rank {} are host memory, which cannot {}",
                 name_of(call.collective), peers_.rank().value,
                 capture == 0 ? "go on a CUDA stream" : "be used by a CUDA graph: it runs without the host");
-  if (capture != 0 && side_->spans_processes())
-    return fail(Code::kInvalidUsage,
-                "{}: a CUDA graph cannot have calls of ranks in several processes: no host would see one of them die",
-                name_of(call.collective));
   StreamKey place;
   TUTTI_TRY(stream.place_on(executor->device(), &place));
   place.capture = capture;
   TUTTI_TRY(driver_.wait_until_quiet());
+  TUTTI_TRY(kernels_.wait_for_room(driver_.running().call));
+  executor->note_thread();
   if (moves_data(call))
-    TUTTI_TRY(side_->deadlock_check().enter(peers_.rank(), {&place, 1}, driver_.turns().number() + 1));
+    TUTTI_TRY(side_->deadlock_check().enter(peers_.rank(), {&place, 1}, driver_.turns().next_number()));
   Status status = driver_.run_in_turn([&](bool* nothing_to_run) -> Status {
     TUTTI_TRY(begin(call, nothing_to_run, true));
     if (*nothing_to_run) return {};
     *nothing_to_run = true;  // the kernel runs without this thread
-    return executor->launch_on(driver_.binder().launch(), stream.handle(), driver_.running().timeout, ended);
+    TUTTI_TRY(executor->begin_launch(driver_.binder().launch(), stream.handle()));
+    *is_launched = true;
+    if (capture != 0) watch_graphs();
+    return {};
   });
   *launched = driver_.running().call;
   return status;
+}
+
+void DeviceCalls::watch_graphs() {
+  if (watch_ != nullptr) return;
+  watch_ =
+      std::make_shared<GraphWatch>(peers_.membership().hub()->loop(), [this] { return kernels_.look_after_graphs(); });
+  watch_->start();
+}
+
+void DeviceCalls::stop_watch() {
+  if (watch_ != nullptr && !hub_forked()) watch_->stop();
+}
+
+// The kernel is there in any case, so what comes after it comes, too.
+Status DeviceCalls::finish_on(std::shared_ptr<DeviceEvent>* ended) {
+  DeviceExecutor& executor = *side_->executor();
+  const Status waited = wait_for_launches(executor);
+  const Status finished = executor.finish_launch(ended);
+  return waited.ok() ? finished : waited;
+}
+
+// The streams of ranks that share a device may share a hardware queue. What is put there next, by this function or by
+// the caller, may wait for this rank's kernel, and would hold up those that the kernel waits for.
+Status DeviceCalls::wait_for_launches(DeviceExecutor& executor) {
+  Rank missing = kNoRank;
+  bool has_waited = false;
+  const auto are_there = [&] { return (missing = executor.missing_launch()) == kNoRank; };
+  const auto is_worth_it = [&](bool sleeps) {
+    has_waited = has_waited || sleeps;
+    return sleeps ? judge_wait_for(executor.number(missing)) : Status{};
+  };
+  const Status waited = wait_until(are_there, is_worth_it, WaitPace::yields(std::chrono::milliseconds{1}, kLaunchNap));
+  if (has_waited) driver_.board().post_awaited(kNoRank);
+  return waited;
+}
+
+void DeviceCalls::note_thread() {
+  if (exist() && side_->executor() != nullptr) side_->executor()->note_thread();
 }
 
 bool DeviceCalls::launches(const CallArguments& arguments) const {
@@ -222,6 +268,12 @@ Status DeviceCalls::bind_kernel(const CallArguments& arguments) {
     launch.output_is_registered = is_registered(launch.output);
   }
   return {};
+}
+
+/// No thread waits for a kernel on a CUDA stream, so such a kernel has the call's timeout itself.
+double DeviceCalls::kernel_timeout(bool on_cuda_stream) const {
+  const double timeout = driver_.running().timeout;
+  return on_cuda_stream || timeout <= 0 ? timeout : timeout + kAfterTheHost;
 }
 
 // Ranks that read or write nothing in the call have no buffer.

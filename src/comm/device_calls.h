@@ -13,6 +13,7 @@
 #include "comm/failure/kernel_monitor.h"
 #include "comm/failure/peers.h"
 #include "comm/failure/wait_judge.h"
+#include "comm/graph_watch.h"
 #include "core/status.h"
 #include "core/units.h"
 #include "device/device_event.h"
@@ -64,13 +65,23 @@ class DeviceCalls {
 
   // The next functions are for calls on CUDA streams.
 
-  /// Whether a collective on a CUDA stream is put there by launch_on().
+  /// Whether a collective on a CUDA stream is put there by begin_on().
   bool launches(const CallArguments& arguments) const;
-  /// Puts a checked call on a CUDA stream, after all earlier calls, and returns. `ended` and `launched` are for
-  /// KernelMonitor::poll(), which finds out how it ends. `ended` stays nullptr if there is nothing to wait for, or if
-  /// the call has become part of a graph. Blocks while earlier calls run that are not on CUDA streams.
-  Status launch_on(const CallArguments& arguments, const CudaStream& stream, std::shared_ptr<DeviceEvent>* ended,
-                   Call* launched);
+  /// The calling thread is about to make calls of this rank on CUDA streams, and perhaps of others.
+  void note_thread();
+  /// Puts a checked call on a CUDA stream, after all earlier calls. `launched` is for KernelMonitor::poll(). If
+  /// `is_launched` becomes true, finish_on() has to follow before anything else. Blocks while earlier calls run that
+  /// are not on CUDA streams.
+  Status begin_on(const CallArguments& arguments, const CudaStream& stream, bool* is_launched, Call* launched);
+  /// Whether other ranks of the process use the rank's device, so that a thread which makes calls of several ranks
+  /// calls begin_on() for all of them before it calls finish_on() for the first.
+  bool shares_device() const { return side_->executor()->shares_device(); }
+  /// The second part. KernelMonitor::poll() finds out by `ended` how the call ends; it stays nullptr if the call has
+  /// become part of a graph. Blocks until other ranks of this process that use the same device have launched the call,
+  /// for at most a second. It does not wait for those whose calls the calling thread makes.
+  Status finish_on(std::shared_ptr<DeviceEvent>* ended);
+  /// Ends what looks after calls in graphs, before the executor goes.
+  void stop_watch();
   /// Gives a collective that goes through host memory its place in the CUDA stream and in `queue`, which takes these
   /// calls one after another, whichever thread made them. `gate` stays nullptr if the call does not go through host
   /// memory.
@@ -92,6 +103,9 @@ class DeviceCalls {
   Status ask_memory_kind(const CallArguments& arguments);
   bool find_memory_kind(bool* on_device, Rank* awaited) const;
   Status judge_wait_for(Rank awaited);
+  Status wait_for_launches(DeviceExecutor& executor);
+  void watch_graphs();
+  double kernel_timeout(bool on_cuda_stream) const;
   Status bind_kernel(const CallArguments& arguments);
   Status bind_staged(const CallArguments& arguments);
   bool is_registered(const void* memory) const;
@@ -100,7 +114,8 @@ class DeviceCalls {
   const Peers& peers_;
   WaitJudge& judge_;
   KernelMonitor& kernels_;
-  std::unique_ptr<DeviceSide> side_;  // nullptr if the process has no device
+  std::unique_ptr<DeviceSide> side_;   // nullptr if the process has no device
+  std::shared_ptr<GraphWatch> watch_;  // nullptr as long as no call has become part of a graph
 };
 
 }  // namespace tutti

@@ -26,13 +26,18 @@ class AllSignalsBlocked {
   sigset_t before_;
 };
 
+thread_local bool started_here = false;
+
 }  // namespace
+
+bool is_library_thread() { return started_here; }
 
 Status start_thread(const char* name, std::function<void()> main, std::thread* thread) {
   const AllSignalsBlocked blocked;
   try {
     *thread = std::thread([name, main = std::move(main)] {
       ::pthread_setname_np(::pthread_self(), name);
+      started_here = true;
       main();
     });
   } catch (const std::bad_alloc&) {

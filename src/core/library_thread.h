@@ -12,5 +12,7 @@ namespace tutti {
 /// application's threads: all are blocked in this one. kSystemError: the system gives no thread; nothing has run, and
 /// the caller's own signals are as they were. `main` must not throw. Any thread.
 Status start_thread(const char* name, std::function<void()> main, std::thread* thread);
+/// Whether start_thread() started the calling thread.
+bool is_library_thread();
 
 }  // namespace tutti

@@ -28,6 +28,12 @@ int connections() {
   return static_cast<int>(value >= 1 && value <= kMost ? value : kUsual);
 }
 
+/// Whether a launch returns only when its kernel has ended.
+bool launches_block() {
+  const char* const set = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return set != nullptr && std::strtol(set, nullptr, 10) != 0;
+}
+
 cudaStream_t stream_of(DeviceDriver::Stream stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(DeviceDriver::Event event) { return static_cast<cudaEvent_t>(event); }
 
@@ -60,6 +66,7 @@ class CudaDriver final : public DeviceDriver {
 
   Status limits(int device, Limits* limits) override {
     limits->connections = connections();
+    limits->launches_block = launches_block();
     return checked(cudaDeviceGetAttribute(&limits->processors, cudaDevAttrMultiProcessorCount, device),
                    "cudaDeviceGetAttribute");
   }
@@ -301,10 +308,13 @@ class CudaDriver final : public DeviceDriver {
     const RelaxedCaptureScope captures;  // after the device is chosen: this, too, would begin to use one
     TUTTI_TRY(scope.status());
     TUTTI_TRY(open_pool(device));
+    std::size_t stack = 0;
     cudaFuncAttributes attributes;
-    for (const Kernel* const kernel : kernels)
+    for (const Kernel* const kernel : kernels) {
       TUTTI_TRY(checked(cudaFuncGetAttributes(&attributes, kernel->cuda()), "loading the kernels of collectives"));
-    return {};
+      stack = std::max(stack, attributes.localSizeBytes);
+    }
+    return make_room_for_stacks(stack);
   }
 
   Status launch(int device, Stream stream, const Kernel& kernel, unsigned blocks, const void* parameter) override {
@@ -318,6 +328,13 @@ class CudaDriver final : public DeviceDriver {
   }
 
  private:
+  // A launch of a kernel that needs a larger stack than the device has room for waits for all kernels.
+  static Status make_room_for_stacks(std::size_t bytes) {
+    std::size_t limit = 0;
+    TUTTI_TRY(checked(cudaDeviceGetLimit(&limit, cudaLimitStackSize), "cudaDeviceGetLimit"));
+    return limit >= bytes ? Status{} : checked(cudaDeviceSetLimit(cudaLimitStackSize, bytes), "cudaDeviceSetLimit");
+  }
+
   // With flags 0, the wait ends when the word is at least the value, and the host sees the write after all that stands
   // before it in the stream.
   static Status on_word(WordFunction function, const char* name, int device, Stream stream, std::uint64_t* word,

@@ -50,8 +50,9 @@ class DeviceDriver {
   };
   /// What bounds the thread blocks that can be resident together.
   struct Limits {
-    int processors = 0;   ///< how many multiprocessors it has
-    int connections = 0;  ///< how many streams run side by side
+    int processors = 0;           ///< how many multiprocessors it has
+    int connections = 0;          ///< how many streams run side by side
+    bool launches_block = false;  ///< a launch returns when the kernel has ended (CUDA_LAUNCH_BLOCKING)
   };
 
   /// What decides which streams wait for one another.

@@ -7,6 +7,7 @@
 #include "core/clock.h"
 #include "core/mutex.h"
 #include "device/device_word.h"
+#include "device/quiet_moment.h"
 
 namespace tutti {
 
@@ -34,6 +35,8 @@ class LateWords {
     items_.push_back(Item{&driver, words, std::move(looks)});
   }
   void sweep() {
+    const QuietMoment now;
+    if (!now.is_quiet()) return;
     const MutexLock lock(mutex_);
     std::erase_if(items_, [](Item& item) {
       const bool free = all_passed(&item.looks);

@@ -48,6 +48,7 @@ struct Launch {
   Bytes wire_element{1};
   bool peers_read_input = false;  ///< peers may read the input itself, as nobody writes it before the call ends
   bool lends = false;             ///< messages may go to far ranks straight from input and output: is_reference_safe()
+  double kernel_timeout = 0;      ///< for calls on devices: in seconds, how long a kernel waits for a peer; 0: for ever
   bool input_is_registered = false;  ///< for calls on devices that lend: other processes may map the input
   bool output_is_registered = false;
   /// Makes buffers, messages and reductions all of one type.

@@ -1,5 +1,5 @@
-// Covers comm/oversubscription.cc.
-#include "comm/oversubscription.h"
+// Covers comm/join/oversubscription.cc.
+#include "comm/join/oversubscription.h"
 
 #include <gtest/gtest.h>
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -46,8 +47,20 @@ Status DeviceSide::open(const DeviceRequest& request, const JoinResult& joined, 
     side->group_ = nullptr;
     TUTTI_TRY(side->open_levels(joined, ranks));
   }
+  TUTTI_TRY(side->open_early(joined, ranks));
   *made = std::move(side);
   return {};
+}
+
+// Staging memory is made by the first call that needs it. But among ranks of one process that call could wait for a
+// kernel which waits for the calling rank, so these make it now, and none begins a call before all have it. If there is
+// no memory, the call tries again, and says so.
+Status DeviceSide::open_early(const JoinResult& joined, HostExchange& ranks) {
+  const std::set<int> processes(joined.processes.begin(), joined.processes.end());
+  if (request_.forced || processes.size() == joined.processes.size()) return {};
+  if (request_.device >= 0 && staged_ == nullptr && ranks_here(joined) > 1) (void)make_staging(-1);
+  (void)ranks.agree({});
+  return ranks.failure();
 }
 
 // The ranks decide from what all of them know, and from what those of each host found.

@@ -81,6 +81,7 @@ class DeviceSide {
       : request_(request), membership_(membership), host_(host) {}
   Status open_levels(const JoinResult& joined, HostExchange& ranks);
   Status open_stage(RankExchange& host);
+  Status open_early(const JoinResult& joined, HostExchange& ranks);
   Status make_staging(int device);
   bool runs_levels(const CallArguments& arguments) const;
   bool moves_enough(Collective collective, Bytes block) const;

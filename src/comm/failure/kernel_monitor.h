@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "comm/failure/failure_handler.h"
 #include "comm/failure/peers.h"
@@ -34,21 +35,25 @@ class KernelMonitor {
   Status poll(const DeviceEvent& ended, const Call& call);
   /// Blocks until the last kernel has ended, whose call is `call`, or the communicator has failed.
   Status wait(const Call& call);
-  /// Fails the communicator if a call in a graph has failed. Nobody waits for those calls, so the rank looks whenever
-  /// it makes another call.
+  /// Blocks while so many calls are unfinished that another launch might block, or until the communicator has failed.
+  Status wait_for_room(const Call& call);
+  /// Fails the communicator if a call in a graph has failed.
   Status look_at_graphs();
+  /// Does what somebody who waited for a graph's calls would do: looks for their failures, for those that other ranks
+  /// report, and for ranks that are gone. Returns false if the communicator has failed. Any thread.
+  bool look_after_graphs();
 
  private:
   Status end_of_kernel(Status status, const Call& call);
-  Status look_for_lost_kernels(const Call& call);
+  Status look_for_lost_kernels(const std::string& what);
 
   const Peers& peers_;
   FailureHandler& failures_;
   WaitJudge& judge_;
   DeviceExecutor* executor_ = nullptr;
   bool spans_processes_ = false;
-  // A rank that is gone, and how far this rank's kernel had come when that was seen. The progress thread and Finalize
-  // use them.
+  // A rank that is gone, and how far this rank's kernel had come when that was seen. The progress thread, the
+  // service thread and Finalize use them.
   Mutex mutex_;
   Rank lost_ TUTTI_GUARDED_BY(mutex_) = kNoRank;
   std::uint64_t lost_waits_ TUTTI_GUARDED_BY(mutex_) = 0;

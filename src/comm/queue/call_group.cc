@@ -34,7 +34,7 @@ bool runs_in(const std::vector<std::unique_ptr<Operation>>& operations, const Co
 }  // namespace
 
 Status CallGroup::run_later(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream) {
-  if (depth_ == 0) return enqueue(std::move(comm), std::move(call), *stream);
+  if (depth_ == 0) return enqueue_alone(std::move(comm), std::move(call), std::move(stream));
   current().calls_.push_back(Collected{std::move(comm), std::move(call), std::move(stream), {}, {}});
   return {};
 }
@@ -51,23 +51,39 @@ Status stage_on(Communicator& comm, Stream& stream, QueuedCall* call, std::share
 
 }  // namespace
 
-Status CallGroup::enqueue(std::shared_ptr<Communicator> comm, QueuedCall call, Stream& stream) {
-  if (!stream.is_cuda()) {
-    stream.enqueue(std::make_unique<Operation>(std::move(comm), std::move(call)));
+/// What has to be finished on its stream is added to `launched`.
+Status CallGroup::enqueue(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream,
+                          std::vector<Launched>* launched) {
+  if (!stream->is_cuda()) {
+    stream->enqueue(std::make_unique<Operation>(std::move(comm), std::move(call)));
     return {};
   }
-  Communicator& communicator = *comm;
   std::shared_ptr<StreamGate> gate;
-  TUTTI_TRY(stage_on(communicator, stream, &call, &gate));
+  TUTTI_TRY(stage_on(*comm, *stream, &call, &gate));
   if (gate != nullptr) {
-    stream.enqueue(std::make_unique<Operation>(std::move(comm), std::move(call), std::move(gate)));
+    stream->enqueue(std::make_unique<Operation>(std::move(comm), std::move(call), std::move(gate)));
     return {};
   }
+  launched->push_back({std::move(comm), std::move(stream), {}});
+  Launched& now = launched->back();
+  bool is_launched = false;
+  Status begun = now.comm->device_calls().begin_on(call.arguments(), now.stream->cuda(), &is_launched, &now.call);
+  if (!begun.ok() || !is_launched) launched->pop_back();
+  return begun;
+}
+
+Status CallGroup::finish(Launched launched) {
   std::shared_ptr<DeviceEvent> ended;
-  Call launched;
-  TUTTI_TRY(communicator.device_calls().launch_on(call.arguments(), stream.cuda(), &ended, &launched));
-  if (ended != nullptr) stream.enqueue(std::make_unique<Operation>(std::move(comm), std::move(ended), launched));
+  TUTTI_TRY(launched.comm->device_calls().finish_on(&ended));
+  if (ended != nullptr)
+    launched.stream->enqueue(std::make_unique<Operation>(std::move(launched.comm), std::move(ended), launched.call));
   return {};
+}
+
+Status CallGroup::enqueue_alone(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream) {
+  std::vector<Launched> launched;
+  TUTTI_TRY(enqueue(std::move(comm), std::move(call), std::move(stream), &launched));
+  return launched.empty() ? Status{} : finish(std::move(launched.front()));
 }
 
 void CallGroup::add(std::shared_ptr<Communicator> parent, std::function<Status()> blocking) {
@@ -221,7 +237,10 @@ bool CallGroup::comes_later(std::size_t leader, std::size_t call) const {
   return false;
 }
 
+// One thread makes the calls of all ranks of the group, so none of them waits for another's launch.
 Status CallGroup::run_together() {
+  for (const Collected& call : calls_)
+    if (call.launches()) call.comm->device_calls().note_thread();
   std::vector<std::unique_ptr<Operation>> operations;
   TUTTI_TRY(run_all(&operations, [&] { return begin_ready(&operations); }));
   return refused_;
@@ -229,8 +248,11 @@ Status CallGroup::run_together() {
 
 // A kernel can be put on a CUDA stream only when the communicator's earlier calls have ended, and some of these are
 // driven by this thread. Until then the call is held, and with it what comes later on its communicator or its stream.
+// Among ranks that share a device each launches one kernel before the first of them puts anything after its own,
+// because their streams may share a hardware queue.
 bool CallGroup::begin_ready(std::vector<std::unique_ptr<Operation>>* operations) {
   std::vector<Collected> later;
+  std::vector<Launched> launched;
   std::set<const void*> held;  // the communicators and streams of held calls
   for (Collected& call : calls_) {
     const void* const stream = call.stream == nullptr ? nullptr : call.stream->place();
@@ -249,9 +271,17 @@ bool CallGroup::begin_ready(std::vector<std::unique_ptr<Operation>>* operations)
     } else if (stream == nullptr) {
       operations->push_back(std::make_unique<Operation>(std::move(call.comm), std::move(call.call)));
     } else {
-      refuse(enqueue(std::move(call.comm), std::move(call.call), *call.stream));  // the other calls run all the same
+      const std::size_t before = launched.size();  // if the call is refused, the others run all the same
+      refuse(enqueue(std::move(call.comm), std::move(call.call), std::move(call.stream), &launched));
+      if (launched.size() != before && launched.back().comm->device_calls().shares_device()) {
+        held.insert(launched.back().comm.get());
+      } else if (launched.size() != before) {
+        refuse(finish(std::move(launched.back())));
+        launched.pop_back();
+      }
     }
   }
+  for (Launched& one : launched) refuse(finish(std::move(one)));
   calls_ = std::move(later);
   return calls_.empty();
 }
@@ -300,7 +330,7 @@ Status CallGroup::run_safely(Collected* call) {
 
 Status CallGroup::run_one(Collected* call) {
   if (call->blocking) return call->blocking();
-  if (call->stream != nullptr) return enqueue(call->comm, std::move(call->call), *call->stream);
+  if (call->stream != nullptr) return enqueue_alone(call->comm, std::move(call->call), call->stream);
   std::vector<std::unique_ptr<Operation>> operations;
   operations.push_back(std::make_unique<Operation>(call->comm, std::move(call->call)));
   return run_all(&operations, [] { return true; });

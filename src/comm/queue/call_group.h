@@ -62,7 +62,16 @@ class CallGroup {
   void run_on_threads();
   static Status run_safely(Collected* call);
   static Status run_one(Collected* call);
-  static Status enqueue(std::shared_ptr<Communicator> comm, QueuedCall call, Stream& stream);
+  /// A call whose kernel is on its CUDA stream, and that has to be finished there.
+  struct Launched {
+    std::shared_ptr<Communicator> comm;
+    std::shared_ptr<Stream> stream;
+    Call call;
+  };
+  static Status enqueue(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream,
+                        std::vector<Launched>* launched);
+  static Status finish(Launched launched);
+  static Status enqueue_alone(std::shared_ptr<Communicator> comm, QueuedCall call, std::shared_ptr<Stream> stream);
 
   static thread_local int depth_;
   std::vector<Collected> calls_;

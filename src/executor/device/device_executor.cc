@@ -8,6 +8,7 @@
 
 #include "core/clock.h"
 #include "core/wait_until.h"
+#include "device/quiet_moment.h"
 #include "executor/device/device_launch.h"
 #include "executor/polled_run.h"
 
@@ -20,6 +21,14 @@ constexpr double kForever = 3.0e9;
 constexpr std::chrono::microseconds kKernelNap{100};
 /// If a kernel has not stopped so long after it was told to stop, it has not begun: its stream is busy with other work.
 constexpr std::chrono::seconds kStopTimeout{2};
+
+/// How long a call waits for the launches of other ranks, in seconds and as a part of its timeout.
+constexpr double kLaunchTimeout = 1;
+constexpr double kLaunchPart = 0.25;
+
+/// A driver's queue has room for about a thousand pieces of work, of which a call is up to five. Who fills it waits in
+/// the driver, and may keep those out whose kernels are waited for.
+constexpr std::size_t kMostUnfinished = 64;
 
 /// The alignment of the parts of made_.
 constexpr std::size_t kApart = 256;
@@ -37,16 +46,18 @@ DeviceExecutor::DeviceExecutor(std::unique_ptr<RankDeviceLinks> rank_links, Exec
 // What kernels use may go when they have ended. If the last one cannot be waited for, nothing is freed that it may use,
 // memory of its peers included.
 DeviceExecutor::~DeviceExecutor() {
+  rank_links_->launches().leave(rank_links_->rank());
   if (report_ == nullptr) return;
-  if (!has_last_ended()) {
+  if (is_begun_ || !has_last_ended()) {
     (void)rank_links_.release();
     return;
   }
   for (void* const memory : memory_) (void)driver().release_pooled(device(), memory);
-  (void)driver().release_pinned(report_);
+  QuietFrees::get().add([&driver = driver(), report = report_] { (void)driver.release_pinned(report); });
 }
 
 Status DeviceExecutor::open() {
+  const QuietMoment quiet(QuietMoment::of_a_join());
   void* report = nullptr;
   TUTTI_TRY(driver().allocate_pinned(Bytes{sizeof(DeviceReport)}, &report));
   report_ = static_cast<DeviceReport*>(report);
@@ -68,8 +79,8 @@ Status DeviceExecutor::grow(Pool* pool, Bytes bytes) {
   return {};
 }
 
-// A captured copy would read the host's memory whenever the graph runs, so a graph's table is copied by a stream of its
-// own.
+// A captured copy would read the host's memory whenever the graph runs, so a graph's table is copied on the rank's own
+// stream, on which no kernel runs while a call is captured.
 Status DeviceExecutor::table_of(const Schedule& schedule, DeviceDriver::Stream stream, bool captured,
                                 const Step** table) {
   const Step*& known = tables_[&schedule];
@@ -79,20 +90,13 @@ Status DeviceExecutor::table_of(const Schedule& schedule, DeviceDriver::Stream s
     TUTTI_TRY(driver().allocate_pooled(device(), bytes, &memory));
     memory_.push_back(memory);
     const Step* const steps = schedule.steps.data();
-    TUTTI_TRY(captured ? copy_aside(memory, steps, bytes) : driver().copy(device(), memory, steps, bytes, stream));
+    const DeviceDriver::Stream copies = captured ? rank_links_->stream() : stream;
+    TUTTI_TRY(driver().copy(device(), memory, steps, bytes, copies));
+    if (captured) TUTTI_TRY(driver().synchronize(copies));
     known = static_cast<const Step*>(memory);
   }
   *table = known;
   return {};
-}
-
-Status DeviceExecutor::copy_aside(void* to, const void* from, Bytes bytes) {
-  DeviceDriver::Stream aside = nullptr;
-  TUTTI_TRY(driver().create_stream(device(), &aside));
-  Status copied = driver().copy(device(), to, from, bytes, aside);
-  if (copied.ok()) copied = driver().synchronize(aside);
-  (void)driver().destroy_stream(aside);
-  return copied;
 }
 
 // Calls of one rank share links and scratch, so each waits for the one before it. Within a graph only calls of the same
@@ -157,9 +161,10 @@ void DeviceExecutor::lend(Launch* launch, DevicePlace* place) {
     const auto& [begin, blocks, is_registered] = buffers[i];
     if (begin == nullptr || blocks == 0) continue;
     const std::size_t bytes = launch->count.value * blocks * launch->element.value;
-    const bool lent = links.single_process ? is_exportable(begin)
-                                           : is_registered && rank_links_->lender() != nullptr &&
-                                                 rank_links_->lender()->lend(begin, bytes, &place->lent[i]);
+    const bool lent = links.single_process
+                          ? is_exportable(begin)
+                          : is_registered && rank_links_->lender() != nullptr &&
+                                rank_links_->lender()->lend(begin, bytes, begun_.capture != 0, &place->lent[i]);
     all = all && lent;
     any = any || lent;
   }
@@ -175,57 +180,113 @@ void DeviceExecutor::withdraw(const void* memory) {
   if (DeviceLender* const lender = rank_links_->lender(); lender != nullptr) lender->withdraw(memory);
 }
 
-Status DeviceExecutor::launch_on(const Launch& launch, DeviceDriver::Stream stream, double seconds,
+Status DeviceExecutor::launch_on(const Launch& launch, DeviceDriver::Stream stream,
                                  std::shared_ptr<DeviceEvent>* ended) {
-  const Status status = put_on(launch, stream, seconds, ended);
-  if (DeviceLender* const lender = rank_links_->lender(); lender != nullptr) lender->launched(last_.event);
-  return status;
+  TUTTI_TRY(begin_launch(launch, stream));
+  return finish_launch(ended);
 }
 
-Status DeviceExecutor::put_on(const Launch& whole, DeviceDriver::Stream stream, double seconds,
-                              std::shared_ptr<DeviceEvent>* ended) {
-  const DeviceGeometry& geometry = rank_links_->links().geometry;
-  std::uint64_t capture = 0;
-  TUTTI_TRY(driver().capture_of(stream, &capture));
-  TUTTI_TRY(follow(stream, capture));
-  Launch launch;
-  TUTTI_TRY(make_inputs(whole, stream, &launch));
-  TUTTI_TRY(grow(&scratch_, device_scratch(launch, geometry)));
+Status DeviceExecutor::begin_launch(const Launch& launch, DeviceDriver::Stream stream) {
+  begun_ = Begun{launch, {}, stream, 0, Clock::now()};
+  Status put = put_kernel();
+  is_begun_ = put.ok();
+  if (DeviceLender* const lender = rank_links_->lender(); lender != nullptr && !put.ok()) lender->launched(last_.event);
+  return put;
+}
+
+Status DeviceExecutor::put_kernel() {
+  TUTTI_TRY(driver().capture_of(begun_.stream, &begun_.capture));
+  TUTTI_TRY(follow(begun_.stream, begun_.capture));
+  TUTTI_TRY(make_inputs(begun_.whole, begun_.stream, &begun_.inner));
+  DeviceCall call{};
+  TUTTI_TRY(bind(&begun_.inner, &call));
+  LocalLaunches& launches = rank_links_->launches();
+  launches.begin(rank_links_->rank());
+  Status launched = tutti::launch(driver(), device(), begun_.stream, call);
+  launches.end(rank_links_->rank());
+  return launched;
+}
+
+Status DeviceExecutor::bind(Launch* launch, DeviceCall* call) {
+  TUTTI_TRY(grow(&scratch_, device_scratch(*launch, rank_links_->links().geometry)));
+  const double seconds = launch->kernel_timeout;
   DevicePlace place;
   place.links = rank_links_->links();
   place.watch =
       DeviceWatch{place.links.stop(), report_, seconds < kForever ? static_cast<std::uint64_t>(seconds * 1e9) : 0};
   place.scratch = scratch_.memory;
-  if (DeviceBorrower* const borrower = rank_links_->borrower(); borrower != nullptr) {
-    TUTTI_TRY(borrower->map_published(stream));
+  // A captured call has the host do nothing for other calls, and what it lends was mapped by all before.
+  if (DeviceBorrower* const borrower = rank_links_->borrower(); borrower != nullptr && begun_.capture == 0) {
+    TUTTI_TRY(borrower->map_published(begun_.stream));
     rank_links_->lender()->settle([this] { return !reported("a call").ok(); });
   }
-  if (launch.lends) lend(&launch, &place);
-  DeviceCall call{};
-  bind_device_call(launch, place, &call);
-  if (launch.schedule->steps.size() > kInlineSteps)
-    TUTTI_TRY(table_of(*launch.schedule, stream, capture != 0, &call.table));
-  TUTTI_TRY(tutti::launch(driver(), device(), stream, call));
-  if (launch.wire != whole.type && writes_output(*launch.schedule)) {
-    DevicePass pass;
-    pass.kind = DevicePass::Kind::kWiden;
-    pass.type = launch.wire;
-    pass.source = launch.output;
-    pass.destination = whole.output;
-    pass.count = launch.count.value * launch.schedule->extent.output_blocks;
-    TUTTI_TRY(tutti::launch(driver(), device(), stream, pass));
-  }
-  return mark_end(stream, capture, ended);
+  if (launch->lends) lend(launch, &place);
+  bind_device_call(*launch, place, call);
+  if (launch->schedule->steps.size() <= kInlineSteps) return {};
+  return table_of(*launch->schedule, begun_.stream, begun_.capture != 0, &call->table);
 }
 
-Status DeviceExecutor::mark_end(DeviceDriver::Stream stream, std::uint64_t capture,
-                                std::shared_ptr<DeviceEvent>* ended) {
+// A thread that makes the calls of several ranks one after another waits here for what it has to do itself.
+Rank DeviceExecutor::missing_launch() {
+  if (begun_.capture != 0) return kNoRank;
+  LocalLaunches& launches = rank_links_->launches();
+  Rank missing = launches.missing_elsewhere(rank_links_->rank());
+  while (missing != kNoRank && is_far_ahead()) {
+    launches.give_up(missing);
+    missing = launches.missing_elsewhere(rank_links_->rank());
+  }
+  return missing;
+}
+
+bool DeviceExecutor::is_far_ahead() const {
+  const double timeout = begun_.whole.kernel_timeout;
+  const double patience = timeout == 0 ? kLaunchTimeout : std::min(kLaunchTimeout, kLaunchPart * timeout);
+  return std::chrono::duration<double>(Clock::now() - begun_.when).count() > patience;
+}
+
+/// Whether what is put after the kernel now keeps no other rank's kernel out.
+bool DeviceExecutor::may_finish() {
+  return rank_links_->launches().missing(rank_links_->rank()) == kNoRank || is_far_ahead();
+}
+
+Status DeviceExecutor::finish_launch(std::shared_ptr<DeviceEvent>* ended) {
+  Status status;
+  if (begun_.inner.wire != begun_.whole.type && writes_output(*begun_.inner.schedule)) {
+    DevicePass pass;
+    pass.kind = DevicePass::Kind::kWiden;
+    pass.type = begun_.inner.wire;
+    pass.source = begun_.inner.output;
+    pass.destination = begun_.whole.output;
+    pass.count = begun_.inner.count.value * begun_.inner.schedule->extent.output_blocks;
+    status = tutti::launch(driver(), device(), begun_.stream, pass);
+  }
+  if (status.ok()) status = mark_end(ended);
+  if (DeviceLender* const lender = rank_links_->lender(); lender != nullptr) lender->launched(last_.event);
+  return status;
+}
+
+Status DeviceExecutor::mark_end(std::shared_ptr<DeviceEvent>* ended) {
   std::shared_ptr<DeviceEvent> end;
-  TUTTI_TRY(DeviceEvent::record(driver(), device(), stream, &end));
-  if (capture == 0) *ended = end;
-  (capture == 0 ? last_ : captured_) = End{std::move(end), stream, capture};
-  if (capture != 0) has_captured_.store(true);
+  TUTTI_TRY(DeviceEvent::record(driver(), device(), begun_.stream, &end));
+  if (begun_.capture == 0) {
+    *ended = end;
+    unfinished_.push_back(end);
+    if (unfinished_.size() > kMostUnfinished) unfinished_.pop_front();
+  }
+  is_begun_ = false;
+  (begun_.capture == 0 ? last_ : captured_) = End{std::move(end), begun_.stream, begun_.capture};
+  if (begun_.capture != 0) has_captured_.store(true);
   return {};
+}
+
+// A failure of the query is the next call's, too.
+bool DeviceExecutor::has_room() {
+  bool done = true;
+  while (unfinished_.size() >= kMostUnfinished && done) {
+    if (!unfinished_.front()->query(&done).ok()) return true;
+    if (done) unfinished_.pop_front();
+  }
+  return unfinished_.size() < kMostUnfinished;
 }
 
 Status DeviceExecutor::reported(const std::string& what) const {
@@ -274,7 +335,10 @@ bool DeviceExecutor::stop_takes_too_long() const {
   return Clock::duration(now - since) >= kStopTimeout;
 }
 
-void DeviceExecutor::stop() { store_relaxed(&report_->stop, 1); }
+void DeviceExecutor::stop() {
+  store_relaxed(&report_->stop, 1);
+  rank_links_->launches().stop(rank_links_->rank());
+}
 
 // A call without a stream follows what was put on the default stream.
 Status DeviceExecutor::order_after_caller() {
@@ -285,13 +349,14 @@ Status DeviceExecutor::order_after_caller() {
 
 void DeviceExecutor::start(const Launch& launch) {
   fault_ = order_after_caller();
-  std::shared_ptr<DeviceEvent> ended;
-  if (fault_.ok()) fault_ = launch_on(launch, rank_links_->stream(), 0, &ended);
+  if (fault_.ok()) fault_ = begin_launch(launch, rank_links_->stream());
 }
 
 Progress DeviceExecutor::advance() {
   bool done = false;
-  if (fault_.ok()) fault_ = last_.event->query(&done);
+  std::shared_ptr<DeviceEvent> ended;
+  if (fault_.ok() && is_begun_ && may_finish()) fault_ = finish_launch(&ended);
+  if (fault_.ok() && !is_begun_) fault_ = last_.event->query(&done);
   if (!fault_.ok() || mismatched() != kNoRank) return Progress::kFailed;
   if (const bool now = waits_for_device(); std::exchange(waited_for_device_, now) != now) ++progress_;
   if (!done) return Progress::kAgain;
@@ -306,7 +371,8 @@ Status DeviceExecutor::run(const Launch& launch, WaitMonitor& monitor) {
 
 void DeviceExecutor::abandon() {
   stop();
-  (void)has_last_ended();
+  std::shared_ptr<DeviceEvent> ended;
+  if (!is_begun_ || finish_launch(&ended).ok()) (void)has_last_ended();
 }
 
 // Returns false also if the device has failed, because then no kernel is known to have ended.

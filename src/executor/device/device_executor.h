@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -40,12 +41,27 @@ class DeviceExecutor final : public HostedExecutor {
   Capabilities capabilities();
   Bytes device_memory() const { return Bytes{rank_links_->memory().value + scratch_.bytes + made_.bytes}; }
 
-  /// Puts the call on a stream; it runs after all earlier calls. One of its waits may last for `seconds`, or for ever
-  /// if that is 0. If the stream is captured into a graph, the call becomes part of the graph and runs after the calls
-  /// captured before it. Then `ended` is left empty, because the caller decides when the graph runs. Its failures are
-  /// reported(), and what the call uses stays until this executor ends.
-  Status launch_on(const Launch& launch, DeviceDriver::Stream stream, double seconds,
-                   std::shared_ptr<DeviceEvent>* ended);
+  /// Puts the call on a stream; it runs after all earlier calls. If the stream is captured into a graph, the call
+  /// becomes part of the graph and runs after the calls captured before it. Then `ended` is left empty, because the
+  /// caller decides when the graph runs. Its failures are reported(), and what the call uses stays until this executor
+  /// ends. If other ranks share the device, launch_on() is called in two parts.
+  Status launch_on(const Launch& launch, DeviceDriver::Stream stream, std::shared_ptr<DeviceEvent>* ended);
+  /// The first part: puts the call's kernel on the stream, and what comes before it. What the launch points to stays
+  /// until finish_launch().
+  Status begin_launch(const Launch& launch, DeviceDriver::Stream stream);
+  /// Returns a rank of this process and device whose kernel of the same call must be launched before anything is put
+  /// anywhere that waits for this rank's kernel, because its stream may share a hardware queue with what waits; kNoRank
+  /// if there is none, if the calling thread has to launch that kernel first, or if it has not come for a second or a
+  /// quarter of the call's timeout.
+  Rank missing_launch();
+  /// Whether other ranks of this process use the device.
+  bool shares_device() const { return rank_links_->launches().share_device(rank_links_->rank()); }
+  /// The second part, after begin_launch() has succeeded: puts what comes after the kernel on its stream.
+  Status finish_launch(std::shared_ptr<DeviceEvent>* ended);
+  /// The calling thread makes the rank's calls.
+  void note_thread() { rank_links_->launches().note_thread(rank_links_->rank()); }
+  /// Whether another call may be launched: not so many have been that have not ended that a launch would block.
+  bool has_room();
   /// Memory of the allocation that holds this is not lent to other processes any more; they close it at their next
   /// call. Any thread.
   void withdraw(const void* memory);
@@ -87,14 +103,16 @@ class DeviceExecutor final : public HostedExecutor {
     std::size_t bytes = 0;
   };
   Status grow(Pool* pool, Bytes bytes);
-  Status put_on(const Launch& launch, DeviceDriver::Stream stream, double seconds, std::shared_ptr<DeviceEvent>* ended);
+  Status put_kernel();
+  bool is_far_ahead() const;
+  bool may_finish();
+  Status bind(Launch* launch, DeviceCall* call);
   void lend(Launch* launch, DevicePlace* place);
   bool is_exportable(const std::byte* memory) const;
   Status make_inputs(const Launch& launch, DeviceDriver::Stream stream, Launch* inner);
   Status follow(DeviceDriver::Stream stream, std::uint64_t capture);
-  Status mark_end(DeviceDriver::Stream stream, std::uint64_t capture, std::shared_ptr<DeviceEvent>* ended);
+  Status mark_end(std::shared_ptr<DeviceEvent>* ended);
   Status table_of(const Schedule& schedule, DeviceDriver::Stream stream, bool captured, const Step** table);
-  Status copy_aside(void* to, const void* from, Bytes bytes);
   Status order_after_caller();
   bool stop_takes_too_long() const;
   bool has_last_ended() const;
@@ -110,8 +128,19 @@ class DeviceExecutor final : public HostedExecutor {
     DeviceDriver::Stream stream = nullptr;
     std::uint64_t capture = 0;  // 0 if it is not captured
   };
-  End last_;                                         // of the newest call that is in no graph
-  End captured_;                                     // of the newest call in a graph
+  /// The call between the two parts of its launch.
+  struct Begun {
+    Launch whole;
+    Launch inner;  // what the kernel runs
+    DeviceDriver::Stream stream = nullptr;
+    std::uint64_t capture = 0;
+    Clock::time_point when;
+  };
+  Begun begun_;
+  bool is_begun_ = false;                                // a kernel is on its stream, and what comes after it is not
+  std::deque<std::shared_ptr<DeviceEvent>> unfinished_;  // the ends of calls that may still run, oldest first
+  End last_;                                             // of the newest call that is in no graph
+  End captured_;                                         // of the newest call in a graph
   mutable std::atomic<Clock::rep> failed_since_{0};  // when a failed kernel was first seen to run on; needs no order
   std::atomic<bool> has_captured_{false};            // set before a graph can run; any order will do
   Status fault_;                                     // of the call that start() began

@@ -172,7 +172,9 @@ class DevicePort {
     const DeviceRoute route = route_from(peer(k));
     const std::uint64_t position = end_of(peer(k)).slots - 1;
     if (links_.mark(route, block_.index(), position)->lent == 0) return true;
-    if (load_acquire(links_.stop_of(peer(k)), links_.wide) == 0) return true;  // pairs with DeviceWatch::fail()
+    // It pairs with DeviceWatch::fail(), but by the memory model it does not order the reads of data before it
+    // (docs/design/device.md, "A reader that misses the stop").
+    if (load_acquire(links_.stop_of(peer(k)), links_.wide) == 0) return true;
     watch_.fail(block_.index(), Code::kAborted, peer(k));
     return false;
   }

@@ -21,16 +21,17 @@ std::uint64_t word(int from, int to, std::size_t i) {
   return mix64((static_cast<std::uint64_t>(from) << 48) + (static_cast<std::uint64_t>(to) << 32) + i + 1);
 }
 
-/// Device memory for a scope.
+/// Device memory for a scope. It comes from the pool: a rank that is done with one exchange must not wait for kernels,
+/// as a peer's kernel of the next exchange may wait for this rank by then.
 class Borrowed {
  public:
   Borrowed(DeviceDriver& driver, int device) : driver_(driver), device_(device) {}
   ~Borrowed() {
-    if (memory_ != nullptr) (void)driver_.release(device_, memory_);
+    if (memory_ != nullptr) (void)driver_.release_pooled(device_, memory_);
   }
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;
-  Status allocate(Bytes bytes) { return driver_.allocate(device_, bytes, &memory_); }
+  Status allocate(Bytes bytes) { return driver_.allocate_pooled(device_, bytes, &memory_); }
   std::byte* data() const { return static_cast<std::byte*>(memory_); }
 
  private:
@@ -90,9 +91,15 @@ Status exchange(DeviceExecutor& executor, const Schedule& schedule, const char* 
   launch.output = output;
   launch.count = launch.tile = Elems{words->count};
   launch.fingerprint = mix64(words->count);
+  launch.kernel_timeout = kProbeTimeout;
   TUTTI_TRY(driver.copy(executor.device(), memory, words->input.data(), bytes_of(words->input), executor.stream()));
+  // What an earlier join has left in this memory may be the very words that are expected.
+  TUTTI_TRY(driver.copy(executor.device(), output, words->output.data(), bytes_of(words->output), executor.stream()));
   std::shared_ptr<DeviceEvent> ended;
-  TUTTI_TRY(executor.launch_on(launch, executor.stream(), kProbeTimeout, &ended));
+  TUTTI_TRY(executor.begin_launch(launch, executor.stream()));
+  (void)wait_until([&] { return executor.missing_launch() == kNoRank; }, Deadline::in(kProbeTimeout),
+                   WaitPace::naps(kProbeNap));
+  TUTTI_TRY(executor.finish_launch(&ended));
   TUTTI_TRY(wait_for(executor, *ended, links, monitor));
   TUTTI_TRY(driver.copy(executor.device(), words->output.data(), output, bytes_of(words->output), executor.stream()));
   return driver.synchronize(executor.stream());

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "device/quiet_moment.h"
 #include "executor/polled_run.h"
 
 namespace tutti {
@@ -24,10 +25,13 @@ StagedExecutor::~StagedExecutor() {
     if (!have_copies_ended()) return;
     if (owns_stream_) (void)copies_.driver.destroy_stream(copies_.stream);
   }
-  for (std::byte* const memory : memory_) (void)copies_.driver.release_pinned(memory);
+  QuietFrees::get().add([&driver = copies_.driver, memories = std::move(memory_)] {
+    for (std::byte* const memory : memories) (void)driver.release_pinned(memory);
+  });
 }
 
 Status StagedExecutor::open(DeviceDriver::Stream stream) {
+  const QuietMoment quiet(QuietMoment::of_a_join());
   owns_stream_ = stream == nullptr;
   if (owns_stream_) TUTTI_TRY(copies_.driver.create_stream(copies_.device, &stream));
   copies_.stream = stream;

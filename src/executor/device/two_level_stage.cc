@@ -91,7 +91,7 @@ Status TwoLevelStage::launch(const Schedule& schedule, const Segment& segment, i
   const RaggedTiling ragged = scatters ? RaggedTiling(all, one, launch.tile) : RaggedTiling(one, all, launch.tile);
   launch.ragged = &ragged;
   std::shared_ptr<DeviceEvent> ended;
-  return kernels_.launch_on(launch, stream(), 0, &ended);
+  return kernels_.launch_on(launch, stream(), &ended);
 }
 
 Status TwoLevelStage::load(std::size_t segment, std::byte* in) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "device/quiet_moment.h"
 #include "transport/shm/shm_layout.h"
 
 namespace tutti {
@@ -36,6 +37,8 @@ void DeferredFrees::add(Item item) {
 }
 
 void DeferredFrees::sweep() {
+  const QuietMoment now;
+  if (!now.is_quiet()) return;
   const MutexLock lock(mutex_);
   std::erase_if(items_, [](const Item& item) { return have_all_unmapped(item.others); });
   DeviceAllocations::get().sweep();

@@ -28,7 +28,7 @@ class DeferredFrees {
   static DeferredFrees& get();
 
   void add(Item item);
-  /// Releases what nobody maps any more.
+  /// Releases what nobody maps any more, if this is a quiet moment.
   void sweep();
 
  private:

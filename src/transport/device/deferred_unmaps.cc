@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "device/quiet_moment.h"
+
 namespace tutti {
 
 // Never destroyed: the process's end unmaps what is in it.
@@ -38,7 +40,8 @@ void DeferredUnmaps::close(const std::vector<Item>& items) {
 
 // One thread at a time does this, so that a word's values are stored in order.
 void DeferredUnmaps::sweep(int device) {
-  if (!sweeping_.try_lock()) return;
+  const QuietMoment now;
+  if (!now.is_quiet() || !sweeping_.try_lock()) return;
   const MutexLock lock(sweeping_, std::adopt_lock);
   close(take([device](const Item& item) { return item.device == device; }));
 }

@@ -28,8 +28,8 @@ class DeferredUnmaps {
   static DeferredUnmaps& get();
 
   void add(Item item);
-  /// Closes the mappings of a device, in the order in which they came, unless another thread is doing so. May wait for
-  /// the device's kernels.
+  /// Closes the mappings of a device, in the order in which they came, unless another thread is doing so or this is no
+  /// quiet moment. May wait for the device's kernels.
   void sweep(int device);
   /// Closes the mappings of the ranks of these segments, whose communicator ends; waits for no other thread.
   void sweep(const std::vector<std::shared_ptr<Segment>>& ended);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device/quiet_moment.h"
 #include "transport/device/deferred_unmaps.h"
 
 namespace tutti {
@@ -41,13 +42,15 @@ Status DeviceAllocations::free(void* memory) {
   }
   DeferredUnmaps::get().sweep(last->device);
   sweep();
-  if (last.use_count() == 1) return last->release();
+  if (const QuietMoment now; now.is_quiet() && last.use_count() == 1) return last->release();
   const MutexLock lock(mutex_);
   freed_.push_back(std::move(last));
   return {};
 }
 
 void DeviceAllocations::sweep() {
+  const QuietMoment now;
+  if (!now.is_quiet()) return;
   std::vector<std::shared_ptr<DeviceAllocation>> last;  // released outside of the lock
   const MutexLock lock(mutex_);
   std::erase_if(freed_, [&](const std::shared_ptr<DeviceAllocation>& allocation) {

@@ -40,19 +40,21 @@ class DeviceAllocations {
 
   /// Blocks. Fails with kUnsupported if there is no device, with kInvalidArgument if there is none of this number.
   Status allocate(Bytes bytes, int device, void** memory);
-  /// Fails with kInvalidArgument if no allocation begins here. Memory that peers still read is released later.
+  /// Fails with kInvalidArgument if no allocation begins here. Memory that peers still read is released later, and so
+  /// is all memory if this is no quiet moment.
   Status free(void* memory);
   /// Returns the allocation that this is a part of, or nullptr.
   std::shared_ptr<DeviceAllocation> find(const void* memory) const;
   bool holds(const void* memory) const { return find(memory) != nullptr; }
-  /// Releases what was freed and is not held by anybody any more. May wait for running kernels.
+  /// Releases what was freed and is not held by anybody any more, if this is a quiet moment. May wait for running
+  /// kernels.
   void sweep();
 
  private:
   mutable Mutex mutex_;
   /// The allocations that have not been freed, by the address where they begin.
   std::map<std::uintptr_t, std::shared_ptr<DeviceAllocation>> known_ TUTTI_GUARDED_BY(mutex_);
-  /// Freed allocations that others still hold.
+  /// Freed allocations that are not released yet.
   std::vector<std::shared_ptr<DeviceAllocation>> freed_ TUTTI_GUARDED_BY(mutex_);
 };
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/clock.h"
+#include "device/quiet_moment.h"
 #include "transport/device/deferred_frees.h"
 #include "transport/device/deferred_unmaps.h"
 
@@ -17,65 +18,76 @@ constexpr std::chrono::microseconds kNap{100};
 }  // namespace
 
 DeviceFabric::DeviceFabric(DeviceDriver& driver, std::shared_ptr<BlockBudget> budget, Segments own, Segments others)
-    : driver_(driver), share_(std::move(budget)), own_(std::move(own)), others_(std::move(others)) {
+    : share_(std::move(budget)), memory_(std::make_unique<Memory>(driver)) {
+  memory_->own = std::move(own);
+  memory_->others = std::move(others);
+  QuietFrees::get().sweep();
+  DeferredFrees::get().sweep();
+}
+
+DeviceFabric::~DeviceFabric() {
+  const std::shared_ptr<Memory> memory(std::move(memory_));
+  QuietFrees::get().add([memory] { memory->close(); });
+  if (!memory->exported) memory->others.clear();
+  const auto end = Clock::now() + kCloseTimeout;
+  while (memory->is_closed && !have_all_unmapped(memory->others) && Clock::now() < end)
+    std::this_thread::sleep_for(kNap);
+  for (auto& [rank, arena] : memory->kept) DeferredFrees::get().add({std::move(arena), memory->others});
+  for (auto& allocation : memory->lent) DeferredFrees::get().add({std::move(allocation), memory->others});
   DeferredFrees::get().sweep();
 }
 
 // A failure leaves memory behind, and nobody could do anything about it.
-DeviceFabric::~DeviceFabric() {
-  for (const auto& [place, memory] : mapped_) (void)driver_.close_memory(place.second, memory);
-  DeferredUnmaps::get().sweep(own_);
-  for (const auto& [device, memory] : lent_here_) (void)driver_.close_memory(device, memory);
-  if (!lent_here_.empty()) DeferredUnmaps::get().count_sweep();
-  tell_unmapped(own_);
-  if (!exported_) others_.clear();
-  const auto end = Clock::now() + kCloseTimeout;
-  while (!have_all_unmapped(others_) && Clock::now() < end) std::this_thread::sleep_for(kNap);
-  for (auto& [rank, arena] : kept_) DeferredFrees::get().add({std::move(arena), others_});
-  for (auto& allocation : lent_) DeferredFrees::get().add({std::move(allocation), others_});
-  DeferredFrees::get().sweep();
+void DeviceFabric::Memory::close() {
+  for (const auto& [place, mapping] : mapped) (void)driver.close_memory(place.second, mapping);
+  DeferredUnmaps::get().sweep(own);
+  for (const auto& [device, mapping] : lent_here) (void)driver.close_memory(device, mapping);
+  if (!lent_here.empty()) DeferredUnmaps::get().count_sweep();
+  multicast = nullptr;
+  tell_unmapped(own);
+  is_closed = true;
 }
 
 void DeviceFabric::keep(Rank rank, std::shared_ptr<DeviceAllocation> arena) {
   const MutexLock lock(mutex_);
-  kept_[rank.value] = std::move(arena);
+  memory_->kept[rank.value] = std::move(arena);
 }
 
 std::shared_ptr<DeviceAllocation> DeviceFabric::kept(Rank rank) {
   const MutexLock lock(mutex_);
-  const auto found = kept_.find(rank.value);
-  return found == kept_.end() ? nullptr : found->second;
+  const auto found = memory_->kept.find(rank.value);
+  return found == memory_->kept.end() ? nullptr : found->second;
 }
 
 DeviceFabric::Segments DeviceFabric::segments() {
   const MutexLock lock(mutex_);
-  Segments all = others_;
-  for (std::size_t rank = 0; rank < own_.size(); ++rank)
-    if (own_[rank] != nullptr) all[rank] = own_[rank];
+  Segments all = memory_->others;
+  for (std::size_t rank = 0; rank < memory_->own.size(); ++rank)
+    if (memory_->own[rank] != nullptr) all[rank] = memory_->own[rank];
   return all;
 }
 
 void DeviceFabric::close_later(int device, void* memory) {
   const MutexLock lock(mutex_);
-  lent_here_.emplace_back(device, memory);
+  memory_->lent_here.emplace_back(device, memory);
 }
 
 void DeviceFabric::release_later(std::shared_ptr<DeviceAllocation> allocation) {
   const MutexLock lock(mutex_);
-  lent_.push_back(std::move(allocation));
+  memory_->lent.push_back(std::move(allocation));
 }
 
 void DeviceFabric::expect_mappings() {
   const MutexLock lock(mutex_);
-  exported_ = true;
+  memory_->exported = true;
 }
 
 Status DeviceFabric::open(Rank peer, int device, const DeviceDriver::Handle& handle, void** memory) {
   const MutexLock lock(mutex_);
-  void*& known = mapped_[{peer.value, device}];
+  void*& known = memory_->mapped[{peer.value, device}];
   if (known == nullptr) {
-    if (Status opened = driver_.open_memory(device, handle, &known); !opened.ok()) {
-      mapped_.erase({peer.value, device});
+    if (Status opened = memory_->driver.open_memory(device, handle, &known); !opened.ok()) {
+      memory_->mapped.erase({peer.value, device});
       return opened;
     }
   }
@@ -85,17 +97,18 @@ Status DeviceFabric::open(Rank peer, int device, const DeviceDriver::Handle& han
 
 Status DeviceFabric::make_multicast(MulticastKind kind, std::vector<int> devices, Bytes bytes) {
   const MutexLock lock(mutex_);
-  return MulticastBuffer::make(*driver_.virtual_memory(), kind, std::move(devices), bytes, &multicast_);
+  return MulticastBuffer::make(*memory_->driver.virtual_memory(), kind, std::move(devices), bytes, &memory_->multicast);
 }
 
 const MulticastBuffer* DeviceFabric::mirror() {
   const MutexLock lock(mutex_);
-  return multicast_.get();
+  return memory_->multicast.get();
 }
 
 void DeviceFabric::forget(Rank peer) {
   const MutexLock lock(mutex_);
-  if (static_cast<std::size_t>(peer.value) < others_.size()) others_[static_cast<std::size_t>(peer.value)] = nullptr;
+  if (static_cast<std::size_t>(peer.value) < memory_->others.size())
+    memory_->others[static_cast<std::size_t>(peer.value)] = nullptr;
 }
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // The device memory that the kernels of a communicator's ranks reach. It is owned, mapped and released here.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "device/device_driver.h"
 #include "transport/device/block_budget.h"
 #include "transport/device/device_allocation.h"
+#include "transport/device/local_launches.h"
 #include "transport/device/multicast_buffer.h"
 #include "transport/shm/segment.h"
 
@@ -29,7 +31,8 @@ class DeviceFabric {
   /// remaining entries of both are nullptr.
   DeviceFabric(DeviceDriver& driver, std::shared_ptr<BlockBudget> budget, Segments own, Segments others);
   /// Closes what was mapped and says so to the other processes. This process's memory can be released only when they
-  /// have closed it, too; waits for that for a moment, and otherwise leaves it to a later communicator.
+  /// have closed it, too; waits for that for a moment, and otherwise leaves it to a later communicator. If this is no
+  /// quiet moment, all of that is left to the next one.
   ~DeviceFabric();
   DeviceFabric(const DeviceFabric&) = delete;
   DeviceFabric& operator=(const DeviceFabric&) = delete;
@@ -37,6 +40,8 @@ class DeviceFabric {
   /// The streams and blocks of this process's ranks. They are given back when this is destroyed, as their kernels have
   /// ended by then.
   BlockShare& share() { return share_; }
+  /// What this process's ranks have launched.
+  LocalLaunches& launches() { return launches_; }
 
   /// Keeps the arena of a rank of this process.
   void keep(Rank rank, std::shared_ptr<DeviceAllocation> arena);
@@ -60,17 +65,27 @@ class DeviceFabric {
   void forget(Rank peer);
 
  private:
-  DeviceDriver& driver_;
+  struct Memory {
+    explicit Memory(DeviceDriver& its_driver) : driver(its_driver) {}
+    /// Ends all mappings, which may wait for kernels.
+    void close();
+
+    DeviceDriver& driver;
+    Segments own;
+    Segments others;
+    std::map<int, std::shared_ptr<DeviceAllocation>> kept;  // by rank
+    std::map<std::pair<int, int>, void*> mapped;            // by rank and device
+    std::vector<std::pair<int, void*>> lent_here;           // by device
+    std::vector<std::shared_ptr<DeviceAllocation>> lent;
+    std::unique_ptr<MulticastBuffer> multicast;
+    bool exported = false;
+    std::atomic<bool> is_closed = false;  // needs no order
+  };
+
   BlockShare share_;
-  const Segments own_;
+  LocalLaunches launches_;
   Mutex mutex_;
-  std::map<int, std::shared_ptr<DeviceAllocation>> kept_ TUTTI_GUARDED_BY(mutex_);  // by rank
-  std::map<std::pair<int, int>, void*> mapped_ TUTTI_GUARDED_BY(mutex_);            // by rank and device
-  std::vector<std::pair<int, void*>> lent_here_ TUTTI_GUARDED_BY(mutex_);           // by device
-  std::vector<std::shared_ptr<DeviceAllocation>> lent_ TUTTI_GUARDED_BY(mutex_);
-  std::unique_ptr<MulticastBuffer> multicast_ TUTTI_GUARDED_BY(mutex_);
-  Segments others_ TUTTI_GUARDED_BY(mutex_);
-  bool exported_ TUTTI_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<Memory> memory_ TUTTI_POINTEE_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti

@@ -15,6 +15,7 @@ struct Packed {
   std::uint32_t processors;
   std::uint32_t connections;
   std::uint32_t concurrent;
+  std::uint32_t launches_block;
 };
 /// No device has more of these.
 constexpr std::uint32_t kMostProcessors = 1u << 16;
@@ -32,6 +33,7 @@ std::string DeviceInfo::encode() const {
   packed.processors = static_cast<std::uint32_t>(limits.processors);
   packed.connections = static_cast<std::uint32_t>(limits.connections);
   packed.concurrent = identity.concurrent_processes ? 1 : 0;
+  packed.launches_block = limits.launches_block ? 1 : 0;
   return std::string(reinterpret_cast<const char*>(&packed), sizeof packed);
 }
 
@@ -40,11 +42,12 @@ Status DeviceInfo::decode(std::string_view text, DeviceInfo* card) {
   if (text.size() != sizeof packed) return fail(Code::kRemoteError, "a description of a device of another size");
   std::memcpy(&packed, text.data(), sizeof packed);
   const bool sane = packed.processors >= 1 && packed.processors <= kMostProcessors && packed.connections >= 1 &&
-                    packed.connections <= kMostConnections && packed.concurrent <= 1;
+                    packed.connections <= kMostConnections && packed.concurrent <= 1 && packed.launches_block <= 1;
   if (!sane) return fail(Code::kRemoteError, "a description of a device that there is not");
   card->identity.uuid = packed.uuid;
   card->identity.concurrent_processes = packed.concurrent == 1;
-  card->limits = {static_cast<int>(packed.processors), static_cast<int>(packed.connections)};
+  card->limits = {static_cast<int>(packed.processors), static_cast<int>(packed.connections),
+                  packed.launches_block == 1};
   return {};
 }
 
@@ -77,6 +80,12 @@ Status DevicePeers::check_concurrency() const {
                     "ranks {} and {} use one GPU from two processes, whose kernels run at the same time only under MPS",
                     number(other), number(rank));
     }
+    for (std::size_t other = 0; other < rank; ++other)
+      if (same_process(rank, other) && cards[rank].limits.launches_block)
+        return fail(Code::kUnsupported,
+                    "ranks {} and {} are of one process in which each launch waits for its kernel "
+                    "(CUDA_LAUNCH_BLOCKING), so their kernels would not run at the same time",
+                    number(other), number(rank));
     const int streams = sharing(rank, true);
     if (streams > cards[rank].limits.connections)
       return fail(Code::kUnsupported,

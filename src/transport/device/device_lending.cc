@@ -73,17 +73,17 @@ std::size_t DeviceLender::publish(const DeviceDriver::Allocation& allocation) {
   return free;
 }
 
-bool DeviceLender::lend(const std::byte* begin, std::size_t bytes, LentBuffer* buffer) {
+bool DeviceLender::lend(const std::byte* begin, std::size_t bytes, bool to_graph, LentBuffer* buffer) {
   const MutexLock lock(mutex_);
   DeviceDriver::Allocation allocation;
   if (!driver_.allocation_of(begin, &allocation).ok() || !allocation.is_exportable) return false;
   const auto offset = static_cast<std::size_t>(begin - allocation.begin);
   if (offset > allocation.bytes || bytes > allocation.bytes - offset) return false;
   std::size_t index = find(allocation);
-  if (index == kNone) index = publish(allocation);
+  if (index == kNone && !to_graph) index = publish(allocation);
   bool refused = false;
   if (index == kNone || !have_all_answered(index, &refused) || refused) return false;
-  entries_[index].is_launching = true;
+  (to_graph ? entries_[index].is_in_graph : entries_[index].is_launching) = true;
   *buffer = LentBuffer{allocation.begin, allocation.bytes, LentPlace::in_region(static_cast<std::uint32_t>(index), 0)};
   return true;
 }
@@ -108,7 +108,8 @@ void DeviceLender::settle(const std::function<bool()>& has_failed) {
     Entry& entry = entries_[i];
     if (!is_lent(i)) continue;
     if (entry.held != nullptr && entry.held->freed.load()) entry.is_withdrawn = true;
-    const bool is_over = entry.is_withdrawn && !entry.is_launching && (entry.end == nullptr || entry.end->has_ended());
+    const bool is_over = entry.is_withdrawn && !entry.is_in_graph && !entry.is_launching &&
+                         (entry.end == nullptr || entry.end->has_ended());
     if (is_over && !has_failed()) retire(i);  // asked in this order, as a kernel that gives up says so before it ends
   }
   // The last holder of an allocation releases it, which may wait for kernels. It is never this one, as

@@ -35,8 +35,9 @@ class DeviceLender {
       : driver_(driver), self_(static_cast<std::size_t>(self.value)), pages_(std::move(pages)) {}
 
   /// Lends memory to a call that is about to be launched. Returns false if not all peers' kernels know this memory yet,
-  /// or one cannot map it; then begins to offer it if it was not offered.
-  bool lend(const std::byte* begin, std::size_t bytes, LentBuffer* buffer);
+  /// or one cannot map it; then begins to offer it if it was not offered. `to_graph` says that the call becomes part of
+  /// a graph, which may run until the communicator ends: so long the memory stays, and it is not offered now.
+  bool lend(const std::byte* begin, std::size_t bytes, bool to_graph, LentBuffer* buffer);
   /// Called when the call that the last calls of lend() were for has been launched. At `end` it has ended, and nobody
   /// uses what it lent any more.
   void launched(const std::shared_ptr<DeviceEvent>& end);
@@ -54,6 +55,7 @@ class DeviceLender {
     std::shared_ptr<DeviceAllocation> held;  // if tuttiMemAllocDevice gave it, else nullptr
     bool is_withdrawn = false;               // is not lent to new calls; calls that lend it may be under way
     bool is_launching = false;
+    bool is_in_graph = false;
     std::shared_ptr<DeviceEvent> end;  // of the last call that lends it
   };
   /// An allocation that is not lent any more, but that peers may still have mapped.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "device/quiet_moment.h"
 #include "transport/rank_status.h"
 
 namespace tutti {
@@ -56,7 +57,13 @@ Status RankDeviceLinks::open(Bytes slot, MulticastMode multicast, std::span<cons
   // Streams get a device's hardware queues in turn, and two ranks whose streams share one would wait for each other. So
   // all ranks make theirs at the same time, with nothing in between that needs a stream for a while.
   if (!peers_.single_process()) open_lending();
-  return ranks.agree(driver_.create_stream(device_, &stream_));
+  return ranks.agree(make_stream());
+}
+
+Status RankDeviceLinks::make_stream() {
+  const QuietMoment quiet(QuietMoment::of_a_join());
+  fabric_->launches().add(rank_, device_);
+  return driver_.create_stream(device_, &stream_);
 }
 
 Bytes RankDeviceLinks::arena_bytes() const {
@@ -121,6 +128,7 @@ void RankDeviceLinks::make_geometry(Bytes slot, std::uint32_t blocks) {
 }
 
 Status RankDeviceLinks::allocate(std::span<const Kernel* const> kernels, DeviceDriver::Handle* handle) {
+  const QuietMoment quiet(QuietMoment::of_a_join());
   TUTTI_TRY(driver_.load(device_, kernels));
   void* arena = nullptr;
   TUTTI_TRY(driver_.allocate(device_, arena_bytes(), &arena));
@@ -132,6 +140,7 @@ Status RankDeviceLinks::allocate(std::span<const Kernel* const> kernels, DeviceD
 }
 
 Status RankDeviceLinks::reach_peers(const std::vector<ArenaOffer>& offers) {
+  const QuietMoment quiet(QuietMoment::of_a_join());
   const auto self = static_cast<std::size_t>(rank_.value);
   for (std::size_t peer = 0; peer < offers.size(); ++peer) {
     const Rank rank{static_cast<std::int32_t>(peer)};
@@ -187,7 +196,7 @@ Status RankDeviceLinks::open_multicast(const std::vector<ArenaOffer>& offers, Ra
   if (!peers_.single_process() || driver_.virtual_memory() == nullptr)
     return fail(Code::kUnsupported, "TUTTI_MULTICAST=mapped is for ranks of one process whose driver maps memory");
   Status made;
-  if (rank_ == Rank{0}) made = fabric_->make_multicast(kind, devices, Bytes{links_.geometry.mirror_bytes()});
+  if (rank_ == Rank{0}) made = make_mirrors(kind, std::move(devices));
   made = ranks.agree(made);
   if (!made.ok() && kind == MulticastKind::kMapped) return made;
   why_no_multicast_ = made;
@@ -198,6 +207,11 @@ Status RankDeviceLinks::open_multicast(const std::vector<ArenaOffer>& offers, Ra
   links_.to_mirrors = mirror.to_write(rank_);
   multicast_bytes_ = mirror.bytes_of(rank_);
   return {};
+}
+
+Status RankDeviceLinks::make_mirrors(MulticastKind kind, std::vector<int> devices) {
+  const QuietMoment quiet(QuietMoment::of_a_join());
+  return fabric_->make_multicast(kind, std::move(devices), Bytes{links_.geometry.mirror_bytes()});
 }
 
 }  // namespace tutti

@@ -42,6 +42,9 @@ class RankDeviceLinks {
   }
   const DeviceLinks& links() const { return links_; }
   DeviceDriver::Stream stream() const { return stream_; }
+  /// What the ranks of this process have launched.
+  LocalLaunches& launches() const { return fabric_->launches(); }
+  Rank rank() const { return rank_; }
   /// These are nullptr if all ranks are of one process, or if not all were alive at the join.
   DeviceLender* lender() const { return lender_.get(); }
   DeviceBorrower* borrower() const { return borrower_.get(); }
@@ -62,6 +65,8 @@ class RankDeviceLinks {
   void open_lending();
   MulticastKind wished_multicast(MulticastMode mode) const;
   Status open_multicast(const std::vector<ArenaOffer>& offers, RankExchange& ranks);
+  Status make_mirrors(MulticastKind kind, std::vector<int> devices);
+  Status make_stream();
 
   const std::shared_ptr<DeviceFabric> fabric_;
   DeviceDriver& driver_;

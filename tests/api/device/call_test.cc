@@ -167,8 +167,8 @@ TEST_F(DeviceCalls, StreamsKeepTheirOrder) {
   std::atomic<int> reached{0};
   run_threads(2, [&](tuttiComm_t comm, int rank) {
     DeviceDriver::Stream cuda = nullptr, second = nullptr;
-    ASSERT_TRUE(stand_in().create_stream(rank, &cuda).ok());
-    ASSERT_TRUE(stand_in().create_stream(rank, &second).ok());
+    ASSERT_TRUE(stand_in().create_caller_stream(rank, &cuda).ok());
+    ASSERT_TRUE(stand_in().create_caller_stream(rank, &second).ok());
     tuttiStream_t stream = nullptr, other = nullptr;
     ASSERT_EQ(tuttiStreamFromCuda(&stream, cuda), tuttiSuccess) << last_error();
     ASSERT_EQ(tuttiStreamFromCuda(&other, second), tuttiSuccess) << last_error();
@@ -212,7 +212,7 @@ TEST_F(DeviceCalls, ABlockingCallOnHostMemoryWaitsForCallsOnStreams) {
   const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
   run_threads(2, [](tuttiComm_t comm, int rank) {
     DeviceDriver::Stream cuda = nullptr;
-    ASSERT_TRUE(stand_in().create_stream(rank, &cuda).ok());
+    ASSERT_TRUE(stand_in().create_caller_stream(rank, &cuda).ok());
     tuttiStream_t stream = nullptr;
     ASSERT_EQ(tuttiStreamFromCuda(&stream, cuda), tuttiSuccess) << last_error();
     DeviceVector data(5000, 1.0f, rank);
@@ -256,7 +256,7 @@ TEST_F(AloneDeviceCalls, AnAbortEndsTheWaitForACallThatHasNotBegun) {
       return;
     }
     DeviceDriver::Stream cuda = nullptr;
-    ASSERT_TRUE(stand_in().create_stream(rank, &cuda).ok());
+    ASSERT_TRUE(stand_in().create_caller_stream(rank, &cuda).ok());
     tuttiStream_t stream = nullptr;
     ASSERT_EQ(tuttiStreamFromCuda(&stream, cuda), tuttiSuccess) << last_error();
     DeviceVector data(100, 1.0f, rank);
@@ -419,9 +419,11 @@ TEST_F(DeviceCalls, MoreRanksThanRunSideBySideAreRefused) {
   const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
   const ScopedSetting quiet("TUTTI_LOG", "error");
   stand_in().set_devices(1);
+  stand_in().set_connections(8);
   tuttiComm_t comms[9];
   EXPECT_EQ(tuttiCommInitAll(comms, 9, nullptr), tuttiUnsupported);
   EXPECT_TRUE(contains(last_error(), "9 ranks of a process share the device of rank 0")) << last_error();
+  stand_in().set_connections(0);
 }
 
 TEST_F(DeviceCalls, WithoutADriverThereAreNoDevices) {

@@ -22,16 +22,6 @@ namespace {
 
 using Integers = DeviceMemory<std::uint32_t>;
 
-/// What `calls` puts on the stream.
-std::shared_ptr<const Graph> capture(const CallerStream& stream, const std::function<void()>& calls) {
-  stand_in().begin_capture(stream.cuda());
-  calls();
-  std::shared_ptr<const Graph> graph;
-  const Status status = stand_in().end_capture({stream.cuda()}, &graph);
-  EXPECT_TRUE(status.ok()) << status.text();
-  return graph;
-}
-
 class Graphs : public ::testing::Test {
  protected:
   void SetUp() override { stand_in().set_devices(2); }
@@ -51,7 +41,7 @@ TEST_P(GraphReplays, AreExactBetweenOtherCalls) {
     CallerStream stream(rank % 2);
     for (const std::size_t count : {std::size_t{6}, std::size_t{5003}}) {
       DeviceFamily family(rank, ranks, rank % 2, count);
-      const auto graph = capture(stream, [&] { family.call(comm, stream.get()); });
+      const auto graph = stream.capture([&] { family.call(comm, stream.get()); });
       EXPECT_EQ(tuttiStreamQuery(stream.get()), tuttiSuccess);  // nothing has run, and nothing is watched
       std::uint32_t seed = 0;
       for (int round = 0; round < (kSanitized ? 3 : 8); ++round) {
@@ -95,7 +85,7 @@ TEST_F(Graphs, KeepWhatTheyUse) {
           << tuttiGetLastError(comm);
     };
     Integers small(80, 1, rank % 2), large(200'000, 1, rank % 2);
-    const auto graph = capture(stream, [&] { reduce(&small, 80, stream.get()); });
+    const auto graph = stream.capture([&] { reduce(&small, 80, stream.get()); });
     together.arrive_and_wait();
     reduce(&large, 200'000, nullptr);
     for (int replay = 0; replay < 3; ++replay) {
@@ -156,7 +146,7 @@ TEST_F(Graphs, RefuseWhatAReplayCannotDo) {
     together.arrive_and_wait();
     std::shared_ptr<const Graph> graph;
     if (rank == 0) {
-      graph = capture(stream, [&] {
+      graph = stream.capture([&] {
         EXPECT_EQ(reduce(host.data(), stream.get()), tuttiInvalidUsage);
         EXPECT_NE(std::string(tuttiGetLastError(comm)).find("runs without the host"), std::string::npos)
             << tuttiGetLastError(comm);
@@ -198,7 +188,7 @@ TEST_F(Graphs, FailuresOfReplaysAreFound) {
     const auto reduce = [&](tuttiStream_t where) {
       return tuttiAllReduce(data.data(), data.data(), 10, tuttiUint32, tuttiSum, comm, where);
     };
-    const auto graph = capture(stream, [&] { EXPECT_EQ(reduce(stream.get()), tuttiSuccess); });
+    const auto graph = stream.capture([&] { EXPECT_EQ(reduce(stream.get()), tuttiSuccess); });
     if (rank == 0) StandInDriver::launch(graph, stream.cuda());
     stream.drain();
     tuttiResult_t error = tuttiSuccess;
@@ -227,7 +217,7 @@ TEST_F(Graphs, FailuresOfReplaysAreFoundByTheNextCall) {
     EXPECT_EQ(on_host(), tuttiSuccess);
     EXPECT_EQ(on_host(), tuttiSuccess);
     EXPECT_EQ(tuttiCommSetTimeout(comm, 4), tuttiSuccess);
-    const auto graph = capture(stream, [&] {
+    const auto graph = stream.capture([&] {
       EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), 10, tuttiUint32, tuttiSum, comm, stream.get()), tuttiSuccess);
     });
     EXPECT_EQ(on_host(), tuttiSuccess);

@@ -178,7 +178,7 @@ TEST(DeviceScalars, AreReadWhenTheCallRuns) {
               tuttiSuccess);
     ASSERT_EQ(tuttiRedOpCreatePreMulSum(&on_host, &host_factor, tuttiFloat32, tuttiScalarDevice, comm), tuttiSuccess);
     DeviceDriver::Stream cuda = nullptr;
-    ASSERT_TRUE(stand_in().create_stream(0, &cuda).ok());
+    ASSERT_TRUE(stand_in().create_caller_stream(0, &cuda).ok());
     tuttiStream_t stream = nullptr;
     ASSERT_EQ(tuttiStreamFromCuda(&stream, cuda), tuttiSuccess);
     const auto reduce = [&](float* buffer, tuttiRedOp_t op) {

@@ -139,7 +139,7 @@ TEST_F(StagedStreams, MessagesAreRefusedBesideACaptureWhichGoesOn) {
     tuttiStream_t queue = nullptr;
     ASSERT_EQ(tuttiStreamCreate(&queue), tuttiSuccess);
     DeviceDriver::Stream captured = nullptr;
-    ASSERT_TRUE(stand_in().create_stream(rank, &captured).ok());
+    ASSERT_TRUE(stand_in().create_caller_stream(rank, &captured).ok());
     together.arrive_and_wait();
     if (rank == 0) stand_in().begin_capture(captured);
     together.arrive_and_wait();
@@ -221,10 +221,10 @@ TEST_F(StagedStreams, TheWaitForTheCallersWorkIsNoSpin) {
 
 TEST_F(Staged, LinksThatAreNotOfferedKeepNoMemory) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
-  const std::size_t before = stand_in().allocations();
+  const std::size_t before = stand_in().device_allocations();
   tuttiComm_t comms[2];
   ASSERT_EQ(tuttiCommInitAll(comms, 2, nullptr), tuttiSuccess) << tuttiGetLastError(nullptr);
-  EXPECT_EQ(stand_in().allocations(), before);
+  EXPECT_EQ(stand_in().device_allocations(), before);
   std::vector<std::thread> ends;
   for (const tuttiComm_t comm : comms) ends.emplace_back([comm] { EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess); });
   for (std::thread& end : ends) end.join();

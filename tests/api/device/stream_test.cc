@@ -25,7 +25,7 @@ namespace {
 class Known {
  public:
   explicit Known(int device) : own_(true) {
-    EXPECT_TRUE(stand_in().create_stream(device, &cuda_).ok());
+    EXPECT_TRUE(stand_in().create_caller_stream(device, &cuda_).ok());
     EXPECT_EQ(tuttiStreamFromCuda(&tutti_, cuda_), tuttiSuccess) << last_error();
   }
   explicit Known(DeviceDriver::Stream handle) : own_(false) {

@@ -53,14 +53,14 @@ TEST(LongPrograms, HaveTheirTablesBesideACapture) {
   const std::unique_ptr<Executor> host = host_executor();
   const std::unique_ptr<DeviceExecutor> executor = device_executor(*host);
   DeviceDriver::Stream stream = nullptr;
-  ASSERT_TRUE(stand_in().create_stream(0, &stream).ok());
+  ASSERT_TRUE(stand_in().create_caller_stream(0, &stream).ok());
   std::uint32_t input[2] = {7, 11}, output[2] = {};
   Schedule schedule = bench::copy_chain(kInlineSteps + 1);
   const Launch launch =
       bench::launch_of(schedule, reinterpret_cast<const std::byte*>(input), reinterpret_cast<std::byte*>(output), 2);
   std::shared_ptr<DeviceEvent> ended;
   stand_in().begin_capture(stream);
-  Status launched = executor->launch_on(launch, stream, 0, &ended);
+  Status launched = executor->launch_on(launch, stream, &ended);
   EXPECT_TRUE(launched.ok()) << launched.text();
   std::shared_ptr<const Graph> graph;
   const Status captured = stand_in().end_capture({stream}, &graph);
@@ -77,7 +77,7 @@ TEST(LongPrograms, HaveTheirTablesBesideACapture) {
   }
   // And other calls have it, too.
   input[0] = 13;
-  launched = executor->launch_on(launch, stream, 0, &ended);
+  launched = executor->launch_on(launch, stream, &ended);
   EXPECT_TRUE(launched.ok()) << launched.text();
   ASSERT_TRUE(stand_in().synchronize(stream).ok());
   EXPECT_EQ(output[0], 13u);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "support/await.h"
@@ -16,7 +17,7 @@ namespace tutti::test {
 class CallerStream {
  public:
   explicit CallerStream(int device = 0) {
-    EXPECT_TRUE(stand_in().create_stream(device, &cuda_).ok());
+    EXPECT_TRUE(stand_in().create_caller_stream(device, &cuda_).ok());
     EXPECT_EQ(tuttiStreamFromCuda(&stream_, cuda_), tuttiSuccess) << tuttiGetLastError(nullptr);
   }
   ~CallerStream() {
@@ -33,6 +34,15 @@ class CallerStream {
   /// Nothing that is put there later begins before `go`.
   void hold_until(const std::atomic<bool>& go) const {
     put([&go] { await([&] { return go.load(); }, "the word to go on"); });
+  }
+  /// What `calls` puts on the stream.
+  std::shared_ptr<const Graph> capture(const std::function<void()>& calls) const {
+    stand_in().begin_capture(cuda_);
+    calls();
+    std::shared_ptr<const Graph> graph;
+    const Status status = stand_in().end_capture({cuda_}, &graph);
+    EXPECT_TRUE(status.ok()) << status.text();
+    return graph;
   }
   void drain() const { EXPECT_TRUE(stand_in().synchronize(cuda_).ok()); }
 

@@ -38,7 +38,7 @@ inline void reduce_until_failure(tuttiComm_t comm, int rank, Shared& shared, std
   DeviceFloats data(count);
   tuttiStream_t stream = nullptr;
   DeviceDriver::Stream cuda = nullptr;
-  ASSERT_TRUE(stand_in().create_stream(stand_in().current_device(), &cuda).ok());
+  ASSERT_TRUE(stand_in().create_caller_stream(stand_in().current_device(), &cuda).ok());
   if (streams && rank % 2 == 1) {
     ASSERT_EQ(tuttiStreamFromCuda(&stream, cuda), tuttiSuccess);
   }

@@ -15,10 +15,14 @@ template <class T>
 class DeviceMemory {
  public:
   DeviceMemory(std::size_t count, T value, int device = 0) : count_(count) {
+    const StandInDriver::Early early;
     EXPECT_EQ(tuttiMemAllocDevice(reinterpret_cast<void**>(&data_), count * sizeof(T), device), tuttiSuccess);
     fill(value);
   }
-  ~DeviceMemory() { EXPECT_EQ(tuttiMemFree(data_), tuttiSuccess); }
+  ~DeviceMemory() {
+    const StandInDriver::Early early;
+    EXPECT_EQ(tuttiMemFree(data_), tuttiSuccess);
+  }
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 

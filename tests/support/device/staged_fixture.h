@@ -20,12 +20,14 @@ class Values {
  public:
   Values(std::size_t count, bool on_device, int device = 0) : host_(on_device ? 0 : count), count_(count) {
     if (!on_device) return;
+    const StandInDriver::Early early;
     EXPECT_EQ(tuttiMemAllocDevice(&memory_, count * sizeof(float), device), tuttiSuccess);
   }
   Values(const std::vector<float>& values, bool on_device, int device = 0) : Values(values.size(), on_device, device) {
     std::copy(values.begin(), values.end(), real());
   }
   ~Values() {
+    const StandInDriver::Early early;
     if (memory_ != nullptr) {
       EXPECT_EQ(tuttiMemFree(memory_), tuttiSuccess);
     }

@@ -27,6 +27,7 @@ namespace {
 
 thread_local int thread_device = -1;
 thread_local bool thread_uses_host = false;
+thread_local int thread_is_early = 0;
 
 /// Its address is the handle of the streams that each thread has for itself.
 int own_handle = 0;
@@ -39,7 +40,7 @@ std::unique_ptr<StandInStream>& own_stream() {
 StandInStream& stream_at(DeviceDriver::Stream stream) {
   if (stream != &own_handle) return *static_cast<StandInStream*>(stream);
   std::unique_ptr<StandInStream>& own = own_stream();
-  if (own == nullptr) own.reset(new StandInStream{std::make_shared<HardwareQueue>(), nullptr, 0, -1});
+  if (own == nullptr) own = std::make_unique<StandInStream>(std::make_shared<HardwareQueue>());
   return *own;
 }
 StandInEvent& event_at(DeviceDriver::Event event) { return *static_cast<StandInEvent*>(event); }
@@ -77,7 +78,9 @@ void end_stand_in() {
 }
 
 StandInDriver::StandInDriver() {
-  default_stream_ = new StandInStream{std::make_shared<HardwareQueue>(), nullptr, 0, -1};
+  if (const char* const queues = std::getenv("TUTTI_TEST_STRICT_DEVICE"); queues != nullptr)
+    be_strict(std::atoi(queues));
+  default_stream_ = new StandInStream(next_queue(0, false));
 }
 StandInDriver::~StandInDriver() { delete static_cast<StandInStream*>(default_stream_); }
 
@@ -121,6 +124,12 @@ std::size_t StandInDriver::allocations() {
   return memories_.size() + mappings_.count();
 }
 
+std::size_t StandInDriver::device_allocations() {
+  const std::lock_guard lock(mutex_);
+  const auto on_device = [](const auto& item) { return item.second.device >= 0; };
+  return static_cast<std::size_t>(std::count_if(memories_.begin(), memories_.end(), on_device)) + mappings_.count();
+}
+
 Status StandInDriver::limits(int, Limits* limits) {
   {
     const std::lock_guard lock(mutex_);
@@ -142,79 +151,39 @@ std::shared_ptr<Processors> StandInDriver::processors_of(int device) {
   return own;
 }
 
-Status StandInDriver::take(std::size_t bytes, int device, void** memory) {
-  if (device >= 0 && first_gpu_ >= 0) return take_shared(bytes, device, memory);
-  const std::size_t whole = round_up(bytes, 256);
-  Memory made{whole, device, nullptr, -1, false};
-  *memory = std::aligned_alloc(256, whole);
-  std::memset(*memory, 0, whole);
-  if (hide_memory_ && device >= 0) {
-    made.real = static_cast<std::byte*>(*memory);
-    *memory = ::mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  }
-  const std::lock_guard lock(mutex_);
-  made.id = ++last_memory_;
-  memories_[static_cast<const std::byte*>(*memory)] = made;
-  return {};
-}
-
-Status StandInDriver::give_back(void* memory) {
-  const std::lock_guard lock(mutex_);
-  const auto found = memories_.find(static_cast<const std::byte*>(memory));
-  if (found->second.descriptor >= 0) {
-    unmap(memory, found->second.bytes, found->second.descriptor);
-  } else {
-    if (found->second.real != nullptr) ::munmap(memory, found->second.bytes);
-    std::free(found->second.real != nullptr ? found->second.real : memory);
-  }
-  memories_.erase(found);
-  return {};
-}
-
-// Under the lock.
-const StandInDriver::Memory* StandInDriver::find(const void* memory, const std::byte** begin) {
-  const auto* const address = static_cast<const std::byte*>(memory);
-  const auto after = memories_.upper_bound(address);
-  if (after == memories_.begin()) return nullptr;
-  const auto& [first, known] = *std::prev(after);
-  if (address >= first + known.bytes) return nullptr;
-  *begin = first;
-  return &known;
-}
-
-std::byte* StandInDriver::reveal(const void* memory) {
-  const std::lock_guard lock(mutex_);
-  auto* const address = static_cast<std::byte*>(const_cast<void*>(memory));
-  const std::byte* begin = nullptr;
-  const Memory* const known = find(memory, &begin);
-  return known == nullptr || known->real == nullptr ? address : known->real + (address - begin);
-}
-
 Status StandInDriver::allocate(int device, Bytes bytes, void** memory) {
   ++waits_for_kernels_;
   TUTTI_TRY(failure("allocate"));
-  if (connections_ != 0) (void)next_queue(device);  // zeroing it takes a stream
+  const DriverCalls::Lock call = begin_waiting_call();
+  if (connections_ != 0 && thread_is_early == 0) (void)next_queue(device, true);  // zeroing it takes a stream
   return take(bytes.value, device, memory);
 }
 Status StandInDriver::release(int, void* memory) {
   ++waits_for_kernels_;
+  const DriverCalls::Lock call = begin_waiting_call();
   return give_back(memory);
 }
 Status StandInDriver::allocate_pooled(int device, Bytes bytes, void** memory) {
   TUTTI_TRY(failure("allocate_pooled"));
+  const DriverCalls::Lock call = begin_call();
   TUTTI_TRY(take(bytes.value, device, memory));
   const std::lock_guard lock(mutex_);
   memories_[static_cast<const std::byte*>(*memory)].pooled = true;
   return {};
 }
-Status StandInDriver::release_pooled(int, void* memory) { return give_back(memory); }
+Status StandInDriver::release_pooled(int, void* memory) {
+  const DriverCalls::Lock call = begin_call();
+  return give_back(memory);
+}
 Status StandInDriver::allocate_pinned(Bytes bytes, void** memory) {
   ++waits_for_kernels_;
   TUTTI_TRY(failure("allocate_pinned"));
+  const DriverCalls::Lock call = begin_waiting_call();
   return take(bytes.value, -1, memory);
 }
 Status StandInDriver::release_pinned(void* memory) {
   ++waits_for_kernels_;
+  const DriverCalls::Lock call = begin_waiting_call();
   return give_back(memory);
 }
 
@@ -242,15 +211,39 @@ void StandInDriver::manage(const void* begin) {
 
 void StandInDriver::set_connections(int connections) {
   const std::lock_guard lock(mutex_);
-  connections_ = connections;
+  connections_ = connections == 0 ? strict_connections_ : connections;
   queues_.clear();
 }
 
+void StandInDriver::be_strict(int connections) {
+  strict_ = connections != 0;
+  strict_connections_ = connections;
+  set_connections(0);
+}
+
+StandInDriver::Early::Early() { ++thread_is_early; }
+StandInDriver::Early::~Early() { --thread_is_early; }
+
+DriverCalls::Lock StandInDriver::begin_call() { return strict_ ? calls_.begin() : DriverCalls::Lock(); }
+DriverCalls::Lock StandInDriver::begin_waiting_call() {
+  return strict_ && thread_is_early == 0 ? calls_.begin_when_idle() : DriverCalls::Lock();
+}
+DriverCalls::Lock StandInDriver::begin_work(Stream stream) {
+  DriverCalls::Lock call = begin_call();
+  if (strict_ && !is_captured(stream)) stream_at(stream).queue->wait_for_room();
+  return call;
+}
+
+bool StandInDriver::is_captured(Stream stream) {
+  const std::lock_guard lock(mutex_);
+  return stream_at(stream).capture != nullptr;
+}
+
 // Streams take the queues in turn.
-std::shared_ptr<HardwareQueue> StandInDriver::next_queue(int device) {
+std::shared_ptr<HardwareQueue> StandInDriver::next_queue(int device, bool high) {
   if (connections_ == 0) return std::make_shared<HardwareQueue>();
   const std::lock_guard lock(mutex_);
-  DeviceQueues& own = queues_[device];
+  DeviceQueues& own = queues_[{device, high || !strict_}];
   const std::size_t place = own.next++ % static_cast<std::size_t>(connections_);
   if (own.queues.size() <= place) own.queues.push_back(std::make_shared<HardwareQueue>());
   return own.queues[place];
@@ -258,7 +251,14 @@ std::shared_ptr<HardwareQueue> StandInDriver::next_queue(int device) {
 
 Status StandInDriver::create_stream(int device, Stream* stream) {
   TUTTI_TRY(failure("create_stream"));
-  *stream = new StandInStream{next_queue(device), nullptr, 0, device};
+  const DriverCalls::Lock call = begin_waiting_call();
+  auto* const made = new StandInStream(next_queue(device, true), device);
+  made->has_priority = true;
+  *stream = made;
+  return {};
+}
+Status StandInDriver::create_caller_stream(int device, Stream* stream) {
+  *stream = new StandInStream(next_queue(device, false), device);
   return {};
 }
 Status StandInDriver::synchronize(Stream stream) {
@@ -266,11 +266,13 @@ Status StandInDriver::synchronize(Stream stream) {
     const std::lock_guard lock(mutex_);
     if (stream_at(stream).capture != nullptr) return spoil(stream_at(stream).capture.get(), "synchronize");
   }
-  stream_at(stream).queue->drain();
+  stream_at(stream).queue->drain(stream_at(stream).tail);
   return {};
 }
+// With CUDA the stream's work goes on without it. What tests have on streams of their own may be gone afterwards.
 Status StandInDriver::destroy_stream(Stream stream) {
-  stream_at(stream).queue->drain();
+  const StandInStream& place = stream_at(stream);
+  if (!strict_ || !place.has_priority) place.queue->drain(place.tail);
   delete static_cast<StandInStream*>(stream);
   return {};
 }
@@ -284,12 +286,28 @@ Status StandInDriver::find_traits(Stream stream, StreamTraits* traits) {
 
 void StandInDriver::put_locked(Stream stream, std::function<void()> work) {
   StandInStream& place = stream_at(stream);
-  if (place.capture == nullptr) return place.queue->put(std::move(work));
+  if (place.capture == nullptr) return place.put(std::move(work));
   place.capture->put(place.lane, [work](const Graph::Marks&) { work(); });
 }
 void StandInDriver::put(Stream stream, std::function<void()> work) {
-  const std::lock_guard lock(stand_in().mutex_);
-  stand_in().put_locked(stream, std::move(work));
+  StandInDriver& driver = stand_in();
+  const std::lock_guard lock(driver.mutex_);
+  driver.put_locked(stream, std::move(work));
+}
+
+// Kernels of a graph are those of the kernel that its launch is.
+void StandInDriver::put_kernel(Stream stream, std::function<void()> work) {
+  const DriverCalls::Lock call = begin_work(stream);
+  const std::lock_guard lock(mutex_);
+  const StandInStream& place = stream_at(stream);
+  if (!strict_ || place.capture != nullptr) return put_locked(stream, std::move(work));
+  calls_.kernel_begins();
+  place.queue->put_kernel(
+      [this, work = std::move(work)] {
+        work();
+        calls_.kernel_ends();
+      },
+      place.tail);
 }
 
 Status StandInDriver::check_device(int device, Stream stream, const char* function) {
@@ -309,13 +327,14 @@ Status StandInDriver::destroy_event(Event event) {
 }
 Status StandInDriver::record(int device, Event event, Stream stream) {
   TUTTI_TRY(check_device(device, stream, "record"));
+  const DriverCalls::Lock call = begin_work(stream);
   const std::lock_guard lock(mutex_);
   if (stream == default_stream_ && !captures_.empty()) return spoil(captures_.front().get(), "record");
   StandInStream& place = stream_at(stream);
   if (place.capture == nullptr) {
     const Marked mark = std::make_shared<Mark>();
     event_at(event) = StandInEvent{mark, nullptr, 0, 0, 0};
-    place.queue->put([mark] { mark->reach(); });
+    place.put([mark] { mark->reach(); });
     return {};
   }
   Graph& graph = *place.capture->graph;
@@ -327,12 +346,13 @@ Status StandInDriver::record(int device, Event event, Stream stream) {
 
 // A stream that waits for captured work is captured from then on.
 Status StandInDriver::wait(int, Stream stream, Event event) {
+  const DriverCalls::Lock call = begin_work(stream);
   const std::lock_guard lock(mutex_);
   StandInStream& place = stream_at(stream);
   const StandInEvent& known = event_at(event);
   if (known.capture == nullptr) {
     if (place.capture != nullptr) return spoil(place.capture.get(), "wait for what is not captured");
-    place.queue->put([mark = known.mark] { mark->wait(); });
+    place.put([mark = known.mark] { mark->wait(); });
     return {};
   }
   Capture& capture = *known.capture;
@@ -349,6 +369,7 @@ Status StandInDriver::wait(int, Stream stream, Event event) {
 Status StandInDriver::query(Event event, bool* done) {
   ++queries_;
   TUTTI_TRY(failure("query"));
+  const DriverCalls::Lock call = begin_call();
   const std::lock_guard lock(mutex_);
   if (event_at(event).capture != nullptr) return spoil(event_at(event).capture.get(), "query");
   *done = event_at(event).mark->reached();
@@ -359,21 +380,30 @@ Status StandInDriver::copy(int, void* target, const void* source, Bytes bytes, S
   TUTTI_TRY(failure("copy"));
   std::byte* const to = reveal(target);
   const std::byte* const from = reveal(source);
-  const bool pinned = knows(source, bytes.value);
-  const std::lock_guard lock(mutex_);
-  if (stream_at(stream).capture != nullptr) return spoil(stream_at(stream).capture.get(), "copy");
-  if (!pinned) {  // what is not pinned is read before the call returns
-    auto held = std::make_shared<std::vector<std::byte>>(from, from + bytes.value);
-    put_locked(stream, [to, held] { std::memcpy(to, held->data(), held->size()); });
-  } else {
-    put_locked(stream, [to, from, bytes] { std::memcpy(to, from, bytes.value); });
+  const bool reads_pinned = knows(source, bytes.value);
+  const bool is_pinned = reads_pinned && knows(target, bytes.value);
+  const Marked end = std::make_shared<Mark>();
+  {
+    const DriverCalls::Lock call = begin_work(stream);
+    const std::lock_guard lock(mutex_);
+    if (stream_at(stream).capture != nullptr) return spoil(stream_at(stream).capture.get(), "copy");
+    if (!reads_pinned) {  // what is not pinned is read before the call returns
+      auto held = std::make_shared<std::vector<std::byte>>(from, from + bytes.value);
+      put_locked(stream, [to, held] { std::memcpy(to, held->data(), held->size()); });
+    } else {
+      put_locked(stream, [to, from, bytes] { std::memcpy(to, from, bytes.value); });
+    }
+    put_locked(stream, [end] { end->reach(); });
   }
+  if (strict_ && !is_pinned) end->wait();
   return {};
 }
 
 Status StandInDriver::wait_for_word(int, Stream stream, std::uint64_t* word, std::uint64_t value) {
   TUTTI_TRY(failure("wait_for_word"));
-  put(stream, [this, word, value] {
+  const DriverCalls::Lock call = begin_work(stream);
+  const std::lock_guard lock(mutex_);
+  put_locked(stream, [this, word, value] {
     const auto end = std::chrono::steady_clock::now() + 4 * kPatience;
     while (!has_come(word, value) && std::chrono::steady_clock::now() < end)
       std::this_thread::sleep_for(std::chrono::microseconds{20});
@@ -391,7 +421,9 @@ bool StandInDriver::has_come(const std::uint64_t* word, std::uint64_t value) {
 
 Status StandInDriver::write_word(int, Stream stream, std::uint64_t* word, std::uint64_t value) {
   TUTTI_TRY(failure("write_word"));
-  put(stream, [word, value] { store_release(word, value, true); });
+  const DriverCalls::Lock call = begin_work(stream);
+  const std::lock_guard lock(mutex_);
+  put_locked(stream, [word, value] { store_release(word, value, true); });
   return {};
 }
 
@@ -424,8 +456,10 @@ void StandInDriver::begin_capture(Stream stream) {
 Status StandInDriver::end_capture(const std::vector<Stream>& streams, std::shared_ptr<const Graph>* graph) {
   const std::lock_guard lock(mutex_);
   const std::shared_ptr<Capture> capture = stream_at(streams.front()).capture;
-  for (const Stream stream : streams)
-    stream_at(stream) = StandInStream{stream_at(stream).queue, nullptr, 0, stream_at(stream).device};
+  for (const Stream stream : streams) {
+    stream_at(stream).capture = nullptr;
+    stream_at(stream).lane = 0;
+  }
   std::erase(captures_, capture);
   *graph = capture->graph;
   if (!capture->fault.empty()) return fail(Code::kUnhandledCudaError, "the capture was ended by: {}", capture->fault);
@@ -437,13 +471,16 @@ Status StandInDriver::end_capture(const std::vector<Stream>& streams, std::share
 }
 
 void StandInDriver::launch(const std::shared_ptr<const Graph>& graph, Stream stream) {
-  put(stream, [graph] { graph->replay(); });
+  stand_in().put_kernel(stream, [graph] { graph->replay(); });
 }
 
 Status StandInDriver::reach(int, int, bool* reachable) {
   *reachable = !cut_peers_;
   return failure("reach");
 }
-Status StandInDriver::load(int, std::span<const Kernel* const>) { return failure("load"); }
+Status StandInDriver::load(int, std::span<const Kernel* const>) {
+  const DriverCalls::Lock call = begin_waiting_call();
+  return failure("load");
+}
 
 }  // namespace tutti::test

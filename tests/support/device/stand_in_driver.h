@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device/device_driver.h"
@@ -44,6 +45,13 @@ class StandInDriver final : public DeviceDriver {
   void cut_peers(bool cut) { cut_peers_ = cut; }
   /// Hardware queues of a device from now on, which streams share; 0: each has one of its own. No stream may be there.
   void set_connections(int connections);
+  /// From now on it does what a driver may do at its worst. Its streams share that many hardware queues, those of the
+  /// highest priority others than the rest. What allocates, frees, unmaps and makes streams waits for all kernels of
+  /// the process and keeps the lock that all calls take; copies to and from memory that is not pinned end before the
+  /// call does; and nobody puts more than HardwareQueue::kRoom pieces of work into a queue. No stream may be there. The
+  /// variable TUTTI_TEST_STRICT_DEVICE makes it so from the beginning, with as many queues as it says.
+  void be_strict(int connections);
+  bool is_strict() const { return strict_; }
   /// Multiprocessors of a device, each of which runs one thread block at a time. No kernel may be there.
   void set_processors(int processors);
   /// Kernels are started and do nothing.
@@ -70,6 +78,8 @@ class StandInDriver final : public DeviceDriver {
   void set_maps_memory(bool maps) { maps_memory_ = maps; }
   /// What was allocated or mapped and not released.
   std::size_t allocations();
+  /// Those of device memory.
+  std::size_t device_allocations();
   std::size_t launches() const { return launches_; }
   /// Those so far whose messages could lie in the callers' buffers.
   std::size_t lending_launches() const { return lending_launches_; }
@@ -98,6 +108,8 @@ class StandInDriver final : public DeviceDriver {
   Status release_pinned(void* memory) override;
   Place place_of(const void* memory) override;
   Status create_stream(int device, Stream* stream) override;
+  /// A stream of the caller's, which has no priority.
+  Status create_caller_stream(int device, Stream* stream);
   Status synchronize(Stream stream) override;
   Status destroy_stream(Stream stream) override;
   Stream default_stream() override;
@@ -121,6 +133,15 @@ class StandInDriver final : public DeviceDriver {
 
   /// Puts work of the test's own on a stream.
   static void put(Stream stream, std::function<void()> work);
+  /// While it is there, what this thread allocates and frees counts as allocated before the first kernel and freed
+  /// after the last. So a test that is about something else may allocate anywhere.
+  class Early {
+   public:
+    Early();
+    ~Early();
+    Early(const Early&) = delete;
+    Early& operator=(const Early&) = delete;
+  };
 
   /// What is put on the stream from now on, and on streams that wait for it, is captured, not run.
   void begin_capture(Stream stream);
@@ -150,10 +171,15 @@ class StandInDriver final : public DeviceDriver {
   Status run(Stream stream, const DevicePass& pass);
   Status run(int device, Stream stream, RowsCopy copy);
   Status check_rows(int device, const void* to, const void* from);
-  std::shared_ptr<HardwareQueue> next_queue(int device);
+  std::shared_ptr<HardwareQueue> next_queue(int device, bool high);
+  DriverCalls::Lock begin_call();
+  DriverCalls::Lock begin_waiting_call();
+  DriverCalls::Lock begin_work(Stream stream);
+  void put_kernel(Stream stream, std::function<void()> work);
   std::shared_ptr<Processors> processors_of(int device);
   static Status check_device(int device, Stream stream, const char* function);
   void put_locked(Stream stream, std::function<void()> work);
+  bool is_captured(Stream stream);
   static Status spoil(Capture* capture, const std::string& function);
   bool is_under_way(const Capture& capture) const;
   Status take(std::size_t bytes, int device, void** memory);
@@ -187,7 +213,10 @@ class StandInDriver final : public DeviceDriver {
   std::map<std::string, std::function<void()>> actions_;
   Stream default_stream_ = nullptr;
   std::atomic<int> connections_{0};
-  std::map<int, DeviceQueues> queues_;
+  std::atomic<bool> strict_{false};
+  int strict_connections_ = 0;
+  DriverCalls calls_;
+  std::map<std::pair<int, bool>, DeviceQueues> queues_;  // by device and whether its streams have priority
   int processor_count_ = 8;
   std::map<int, std::shared_ptr<Processors>> processors_;  // by device
   std::vector<std::shared_ptr<Capture>> captures_;         // under way

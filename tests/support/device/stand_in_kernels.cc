@@ -21,7 +21,7 @@ Status StandInDriver::run(int device, Stream stream, RowsCopy copy) {
   TUTTI_TRY(failure("copy"));
   copy.to = reveal(copy.to);
   copy.from = reveal(copy.from);
-  put(stream, [copy] {
+  put_kernel(stream, [copy] {
     for (std::size_t thread = 0; thread < kThreads; ++thread) device::copy_rows(thread, kThreads, copy);
   });
   return {};
@@ -34,16 +34,16 @@ Status StandInDriver::run(int device, Stream stream, const DeviceCall& call) {
   if (call.lends) ++lending_launches_;
   const auto copied = std::make_shared<const DeviceCall>(call);
   if (number - skipped_from_ < skipped_count_) return {};
-  put(stream, [copied, processors = processors_of(device)] {
+  put_kernel(stream, [copied, processors = processors_of(device)] {
     processors->run(copied->grid(), [&] { run_on_host(*copied, kThreads); });
   });
-  if (damage_results_) put(stream, [copied] { copied->binding.output[0] ^= std::byte{1}; });
+  if (damage_results_) put_kernel(stream, [copied] { copied->binding.output[0] ^= std::byte{1}; });
   return {};
 }
 
 Status StandInDriver::run(Stream stream, const DevicePass& pass) {
   TUTTI_TRY(failure("launch"));
-  put(stream, [pass] {
+  put_kernel(stream, [pass] {
     for (std::size_t thread = 0; thread < kThreads; ++thread) device::run_pass(thread, kThreads, pass);
   });
   return {};

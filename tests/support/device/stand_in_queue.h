@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace tutti::test {
@@ -39,44 +40,112 @@ class Mark {
 };
 using Marked = std::shared_ptr<Mark>;
 
-/// Work in order, by a thread of its own. Streams that share one wait for each other's work, as they do on a device.
+/// What the streams of a queue keep apart: the kernel that the stream has begun and that may still run. For the queue's
+/// thread.
+struct StreamTail {
+  Marked kernel;
+};
+
+/// Work in order, by a thread of its own. Streams that share a queue wait for each other's work, as they may do on a
+/// device. Only kernels of different streams run beside each other.
 class HardwareQueue {
  public:
   using Work = std::function<void()>;
+  /// How much a queue of a strict driver holds. Who puts more there waits.
+  static constexpr std::size_t kRoom = 1000;
+
   HardwareQueue() : thread_([this] { run(); }) {}
   ~HardwareQueue() {
-    put({});
+    add(Item{});
     thread_.join();
   }
-  void put(Work work) {
-    const std::lock_guard lock(mutex_);
-    work_.push_back(std::move(work));
-    changed_.notify_all();
+  void put(Work work) { add(Item{std::move(work), nullptr, false}); }
+  /// Comes after the stream's earlier kernel, and what is put here later comes after it.
+  void put(Work work, std::shared_ptr<StreamTail> stream) { add(Item{std::move(work), std::move(stream), false}); }
+  /// Comes after the stream's earlier kernel. Later work of other streams need not wait for it.
+  void put_kernel(Work work, std::shared_ptr<StreamTail> stream) {
+    add(Item{std::move(work), std::move(stream), true});
   }
-  /// What has been put so far has ended.
-  void drain() {
+  void wait_for_room() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return work_.size() < kRoom; });
+  }
+  /// Blocks until what has been put so far has ended; the stream's kernels, too.
+  void drain(const std::shared_ptr<StreamTail>& stream) {
     const auto mark = std::make_shared<Mark>();
-    put([mark] { mark->reach(); });
+    put([mark] { mark->reach(); }, stream);
     mark->wait();
   }
 
  private:
+  struct Item {
+    Work work;
+    std::shared_ptr<StreamTail> stream;
+    bool is_kernel = false;
+  };
+  void add(Item item) {
+    const std::lock_guard lock(mutex_);
+    work_.push_back(std::move(item));
+    changed_.notify_all();
+  }
   void run() {
+    std::vector<Marked> kernels;  // that run beside the queue
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [this] { return !work_.empty(); });
-      const Work work = std::move(work_.front());
+      const Item item = std::move(work_.front());
       work_.pop_front();
-      if (!work) return;
+      changed_.notify_all();
       lock.unlock();
-      work();
+      if (!item.work) break;
+      if (item.stream != nullptr && item.stream->kernel != nullptr) item.stream->kernel->wait();
+      if (item.is_kernel) {
+        std::erase_if(kernels, [](const Marked& end) { return end->reached(); });
+        kernels.push_back(item.stream->kernel = std::make_shared<Mark>());
+        std::thread([work = item.work, end = kernels.back()] {
+          work();
+          end->reach();
+        }).detach();
+      } else {
+        item.work();
+      }
       lock.lock();
     }
+    for (const Marked& end : kernels) end->wait();
   }
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Work> work_;
+  std::deque<Item> work_;
   std::thread thread_;
+};
+
+/// The lock that the calls of a driver take, and the kernels that have been put on streams and have not ended.
+class DriverCalls {
+ public:
+  using Lock = std::unique_lock<std::mutex>;
+  Lock begin() { return Lock(calls_); }
+  /// Keeps the lock while it waits for the kernels, as a driver may do.
+  Lock begin_when_idle() {
+    Lock call(calls_);
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [this] { return kernels_ == 0; });
+    return call;
+  }
+  void kernel_begins() {
+    const std::lock_guard lock(mutex_);
+    ++kernels_;
+  }
+  void kernel_ends() {
+    const std::lock_guard lock(mutex_);
+    --kernels_;
+    ended_.notify_all();
+  }
+
+ private:
+  std::mutex calls_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::size_t kernels_ = 0;
 };
 
 /// A device's multiprocessors: a kernel begins when there is one for each of its blocks, and keeps them to its end.
@@ -146,10 +215,15 @@ struct Capture {
 };
 
 struct StandInStream {
+  explicit StandInStream(std::shared_ptr<HardwareQueue> own, int of = -1) : queue(std::move(own)), device(of) {}
+  void put(HardwareQueue::Work work) const { queue->put(std::move(work), tail); }
+
   std::shared_ptr<HardwareQueue> queue;
+  std::shared_ptr<StreamTail> tail = std::make_shared<StreamTail>();
   std::shared_ptr<Capture> capture;  ///< nullptr: what is put here runs
   std::size_t lane = 0;
-  int device = -1;  ///< -1: any
+  int device;  ///< -1: any
+  bool has_priority = false;
 };
 
 struct StandInEvent {

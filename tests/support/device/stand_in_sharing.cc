@@ -124,6 +124,7 @@ Status StandInDriver::open_memory(int device, const Handle& handle, void** memor
 
 Status StandInDriver::close_memory(int, void* memory) {
   ++waits_for_kernels_;
+  const DriverCalls::Lock call = begin_waiting_call();
   return give_back(memory);
 }
 

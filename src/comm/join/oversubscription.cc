@@ -1,4 +1,4 @@
-#include "comm/oversubscription.h"
+#include "comm/join/oversubscription.h"
 
 #include "comm/membership/hub.h"
 
