@@ -78,7 +78,8 @@ TUTTI_HD inline void convert(std::size_t thread, std::size_t threads, const Devi
     if (pass.kind == DevicePass::Kind::kNarrow) {
       store_element<Storage>(pass.destination, i, Format::narrow(load_element<float>(pass.source, i)));
     } else {
-      store_element<float>(pass.destination, i, Format::widen(load_element<Storage>(pass.source, i)));
+      const float wide = Format::widen(load_element<Storage>(pass.source, i));
+      store_element<float>(pass.destination, i, portable::Real<float>::narrow(wide));  // for the one NaN
     }
   }
 }
