@@ -18,18 +18,18 @@ SUFFIXES = {".h", ".cc", ".c", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
 # The tests of a folder, longest folder first. A room without tests of its own is tested by those that use it.
 LABELS = {
-    "src/collectives": ["schedule"], "src/executor": ["executor", "device", "cuda_binary", "memory_model"], "src/comm": ["comm", "api", "device", "fault", "hostile", "shortage", "steps", "wiretap"],
-    "src/core": ["core"], "src/net": ["net", "comm", "hostile", "wiretap"], "src/device": ["device", "memory_model"], "src/schedule": ["schedule"],
-    "src/transport": ["transport", "hostile"], "src/kernels": ["kernels", "cuda_binary"],
+    "src/collectives": ["schedule"], "src/executor": ["executor", "device", "cuda_binary", "memory_model", "ptx"], "src/comm": ["comm", "api", "device", "fault", "hostile", "shortage", "steps", "wiretap"],
+    "src/core": ["core"], "src/net": ["net", "comm", "hostile", "wiretap"], "src/device": ["device", "memory_model", "ptx"], "src/schedule": ["schedule"],
+    "src/transport": ["transport", "hostile"], "src/kernels": ["kernels", "cuda_binary", "ptx"],
     "include": ["api", "install"], "examples": ["examples"], "tools/perf": ["perf"], "tools/plan": ["plan"],
     "tools/sim": ["sim"], "tools/probe": ["probe"], "tools/model": ["plan", "sim", "probe"], "tests/tools": ["tools"],
     "tests/cases": ["api", "device", "mpi"], "tests/collectives": ["schedule"], "tests/connections": ["comm"], "tests/api/device": ["device"],
-    "tests/bench": ["device"], "tests/comm/device": ["device"], "tests/executor/device": ["device"], "tests/support/device": ["device"],
+    "tests/bench": ["device"], "tests/comm/device": ["device"], "tests/executor/device": ["device"], "tests/support/device": ["device", "ptx"],
     "tests/transport/device": ["device"], "bench/peers": ["perf"], "tools/hosts.py": ["hosts"], "tools/gpu_report.py": ["tools"],
     "tools/device_kernels.py": ["cuda_binary"], "tests/run_cases.py": ["tools"], "tools/changed.py": ["tools"], "tools/check_style.py": ["tools"], "tools/figures.py": ["tools"], "tools/measured.py": ["tools"],
 }
 PROGRAMS = ("api", "comm", "core", "device", "executor", "fault", "hostile", "hosts", "install", "kernels", "launch", "memory_model", "mpi", "net", "perf", "plan",
-            "probe", "schedule", "shortage", "sim", "steps", "tools", "transport",
+            "probe", "ptx", "schedule", "shortage", "sim", "steps", "tools", "transport",
             "wiretap")
 BUILD = re.compile(r"(^|/)CMakeLists\.txt$|\.cmake$|^CMakePresets\.json$|^src/tutti\.map$")
 

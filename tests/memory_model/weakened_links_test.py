@@ -6,36 +6,23 @@ Its argument is the program weakened_links. Each twin is a process of its own, w
 """
 # Covers src/executor/device/device_port.h.
 
-import os
-import platform
-import subprocess
 import sys
 import unittest
 
-RACE = 66
+from thread_sanitizer import RACE, run
+
 program = ""
-
-
-def run(*weakened):
-    """The exit code and what was printed. The sanitizer of g++ 12 needs a system that does not randomise addresses."""
-    command = [program, *weakened]
-    plain = ["setarch", platform.machine(), "-R"]
-    if subprocess.run([*plain, "true"], capture_output=True, check=False).returncode == 0:
-        command = plain + command
-    options = {**os.environ, "TSAN_OPTIONS": f"halt_on_error=1 exitcode={RACE}"}
-    done = subprocess.run(command, env=options, capture_output=True, text=True, timeout=120, check=False)
-    return done.returncode, done.stdout + done.stderr
 
 
 class Links(unittest.TestCase):
     def finds_a_race(self, weakened, place):
-        code, text = run(weakened)
+        code, text = run([program, weakened])
         self.assertEqual(code, RACE, text)
         self.assertIn("WARNING: ThreadSanitizer: data race", text)
         self.assertIn(place, text)
 
     def test_no_race_as_they_are(self):
-        code, text = run()
+        code, text = run([program])
         self.assertEqual((code, text), (0, "all results are right\n"))
 
     def test_slots_need_release_and_acquire(self):

@@ -12,7 +12,7 @@ import changed  # noqa: E402
 class Labels(unittest.TestCase):
     def test_of_files(self):
         for name, labels in (("docs/testing.md", []), ("tools/plan/options.cc", ["plan"]), ("tests/hosts/hosts_test.py", ["hosts"]),
-                             ("src/kernels/slot.cc", ["cuda_binary", "kernels"]), ("tests/hostile/forgery.h", ["hostile"]),
+                             ("src/kernels/slot.cc", ["cuda_binary", "kernels", "ptx"]), ("tests/hostile/forgery.h", ["hostile"]),
                              # by a path that leaves the folder of the file that includes it
                              ("bench/device/chain.h", ["device"])):
             self.assertEqual(changed.labels({name}), labels, name)

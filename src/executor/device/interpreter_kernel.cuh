@@ -12,21 +12,23 @@
 namespace tutti {
 
 /// The threads of one thread block.
+template <std::uint32_t kThreads>
 class CudaBlock {
  public:
   __device__ std::uint32_t index() const { return blockIdx.x; }
   __device__ std::uint32_t thread() const { return threadIdx.x; }
-  __device__ std::uint32_t threads() const { return kInterpreterThreads; }
+  __device__ std::uint32_t threads() const { return kThreads; }
   __device__ void sync() { __syncthreads(); }
   __device__ bool any(bool mine) { return __syncthreads_or(mine) != 0; }
 };
 
-template <class Format, class Op>
+template <std::uint32_t kThreads, class Format, class Op>
 __device__ __noinline__ void reduce_apart(const device::ReduceArgs& args, Bytes element) {
-  DeviceKernel<Format, Op>().reduce(threadIdx.x, kInterpreterThreads, args, element);
+  DeviceKernel<Format, Op>().reduce(threadIdx.x, kThreads, args, element);
 }
 
 /// Finds the pair of type and operation that a call is about, and reduces. All threads take the same branches.
+template <std::uint32_t kThreads>
 class PairFinder {
  public:
   __device__ PairFinder(DataType type, RedOp op, const device::ReduceArgs& args, Bytes element)
@@ -34,7 +36,7 @@ class PairFinder {
 
   template <class Format, class Op>
   __device__ void add(DataType type, RedOp op) {
-    if (pair_of(type, op) == pair_) reduce_apart<Format, Op>(args_, element_);
+    if (pair_of(type, op) == pair_) reduce_apart<kThreads, Format, Op>(args_, element_);
   }
 
  private:
@@ -46,25 +48,26 @@ class PairFinder {
   Bytes element_;
 };
 
-/// `List`: list(sink) calls sink.add() for the pairs of the group.
+/// `List`: list(sink) calls sink.add() for the pairs of the group; kThreads is how many threads a block has.
 template <class List>
 struct GroupKernel {
   DataType type;
   RedOp op;
 
   __device__ void reduce(unsigned, unsigned, const device::ReduceArgs& args, Bytes element) const {
-    PairFinder finder(type, op, args, element);
+    PairFinder<List::kThreads> finder(type, op, args, element);
     List::list(finder);
   }
 };
 
 template <class List>
-__global__ void __launch_bounds__(kInterpreterThreads, 1) run_call(const __grid_constant__ DeviceCall call) {
+__global__ void __launch_bounds__(List::kThreads, 1) run_call(const __grid_constant__ DeviceCall call) {
   __shared__ alignas(16) unsigned char shared[sizeof(BlockMemory)];
-  CudaBlock block;
+  using Block = CudaBlock<List::kThreads>;
+  Block block;
   const GroupKernel<List> kernel{call.type, call.op};
   BlockMemory& memory = *reinterpret_cast<BlockMemory*>(shared);
-  DeviceInterpreter<CudaBlock, GroupKernel<List>>(call, block, memory, kernel).run();
+  DeviceInterpreter<Block, GroupKernel<List>>(call, block, memory, kernel).run();
 }
 
 }  // namespace tutti

@@ -5,6 +5,7 @@ namespace tutti {
 
 namespace {
 struct Pairs {
+  static constexpr std::uint32_t kThreads = kInterpreterThreads;
   template <class Sink>
   __device__ static void list(Sink& sink) {
     portable::list_reals(sink);

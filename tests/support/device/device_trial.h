@@ -24,6 +24,7 @@ struct DeviceCase {
   int slow = -1;             ///< a rank that pauses before each step
   bool lowest_wins = false;  ///< the reduction's result is its first operand
   bool lends = false;        ///< large messages stay in the ranks' buffers
+  void (*run)(const DeviceCall&, const HostRun&) = run_on_host;
 };
 
 /// Values that no two elements share.
@@ -49,6 +50,21 @@ class DeviceTrial {
     std::string wrong;
     for (int rank = 0; rank < ranks() && wrong.empty(); ++rank) wrong = check(rank);
     return wrong.empty() ? wrong : describe() + ": " + wrong;
+  }
+
+  /// The part of one rank.
+  void run(int rank) {
+    const Launch what = launch(rank);
+    DevicePlace place = world_.place(rank);
+    std::vector<std::byte> scratch(device_scratch(what, world_.geometry()).value + 64);
+    place.scratch = scratch.data();
+    DeviceCall call{};
+    bind_device_call(what, place, &call);
+    if (what.schedule->steps.size() > kInlineSteps) call.table = what.schedule->steps.data();
+    HostRun how{case_.threads};
+    if (rank == case_.slow) how.pause = std::chrono::microseconds{300};
+    if (case_.lowest_wins) how.instead = take_first;
+    case_.run(call, how);
   }
 
   Launch launch(int rank) const {
@@ -94,20 +110,6 @@ class DeviceTrial {
       output_.back() = begin + (in > out ? own : 0);
     }
     for (std::size_t i = 0; i < in; ++i) input_.back()[i] = value_of(rank, i);
-  }
-
-  void run(int rank) {
-    const Launch what = launch(rank);
-    DevicePlace place = world_.place(rank);
-    std::vector<std::byte> scratch(device_scratch(what, world_.geometry()).value + 64);
-    place.scratch = scratch.data();
-    DeviceCall call{};
-    bind_device_call(what, place, &call);
-    if (what.schedule->steps.size() > kInlineSteps) call.table = what.schedule->steps.data();
-    HostRun how{case_.threads};
-    if (rank == case_.slow) how.pause = std::chrono::microseconds{300};
-    if (case_.lowest_wins) how.instead = take_first;
-    run_on_host(call, how);
   }
 
   static void take_first(unsigned thread, unsigned threads, device::ReduceArgs args, Bytes element) {
