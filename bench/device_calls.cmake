@@ -1,4 +1,4 @@
-# What steps, launches and beginnings cost on a GPU.
+# What steps, launches and beginnings cost on a GPU, and what its driver does.
 if(TUTTI_HAVE_CUDA)
   foreach(name steps start)
     add_executable(device_${name}_bench ${CMAKE_CURRENT_LIST_DIR}/device/${name}_bench.cc)
@@ -7,4 +7,8 @@ if(TUTTI_HAVE_CUDA)
     target_link_libraries(device_${name}_bench PRIVATE tutti_static tutti_warnings)
     add_dependencies(gpu_checks device_${name}_bench)
   endforeach()
+  add_executable(gpu_facts ${CMAKE_CURRENT_LIST_DIR}/device/facts.cu)
+  target_compile_options(gpu_facts PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${TUTTI_CUDA_FLAGS}>)
+  target_link_libraries(gpu_facts PRIVATE CUDA::cudart_static)
+  add_dependencies(gpu_checks gpu_facts)
 endif()

@@ -1,7 +1,8 @@
 // Bandwidth of the CUDA kernels: all types and operations at 64 MiB, some at other sizes, more sources, fewer blocks
 // and other alignments. Bytes are those read and written; of_copy compares with the device's own copy between two of
-// its buffers, measured first in the same run. Times are of events on the stream around single launches; the caches are
-// passed over by taking other buffers each time. Prints a line and ends where there is no GPU.
+// its buffers, which moves the same bytes in the same way. A time is that of events on the stream around ten launches,
+// so that the launch and the end of a kernel weigh little; the caches are passed over by taking other buffers each
+// time. Where there is no GPU it prints a line on stderr and ends with exit code 77.
 //   device_kernels_bench --benchmark_filter='sum/.*/67108864/k2'
 #include <benchmark/benchmark.h>
 #include <cuda_runtime_api.h>
@@ -10,6 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -22,6 +24,8 @@ namespace {
 
 constexpr std::size_t kMib = 1024 * 1024;
 constexpr std::size_t kArena = 2048 * kMib;  ///< several times the caches of any card
+constexpr int kLaunches = 10;                ///< between two events
+constexpr int kBatches = 9;                  ///< of launches, for each benchmark
 
 void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
@@ -34,20 +38,27 @@ struct Device {
   unsigned char* arena = nullptr;
   cudaEvent_t start{}, stop{};
   unsigned processors = 0;
-  double copy_rate = 0;  ///< bytes a second
-  bool filled = false;   ///< the arena, with `numbers`; their sums stay of modest size
+  std::map<std::size_t, double> copy_rates;  ///< bytes a second, by the bytes that a copy moves
+  bool filled = false;                       ///< the arena, with `numbers`; their sums stay of modest size
   DataType numbers = DataType::kFloat32;
 
+  /// Seconds of each of kLaunches launches in a row: `launch(set)`, `set` counting on from *set to below `sets`.
   template <class Launch>
-  double seconds(const Launch& launch) const {
+  double seconds(const Launch& launch, std::size_t sets, std::size_t* set) const {
     check(cudaEventRecord(start, nullptr), "event");
-    launch();
+    for (int i = 0; i < kLaunches; ++i) {
+      launch(*set);
+      *set = (*set + 1) % sets;
+    }
     check(cudaEventRecord(stop, nullptr), "event");
     check(cudaEventSynchronize(stop), "waiting");
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, start, stop), "time");
-    return milliseconds * 1e-3;
+    return milliseconds * 1e-3 / kLaunches;
   }
+
+  /// Bytes a second that the device's own copy moves, `moved` with those read and those written. It is measured once.
+  double copy_rate(std::size_t moved);
 };
 
 /// Numbers of modest size in the type, for as many bytes as are copied around the arena; integers are any bits.
@@ -96,28 +107,46 @@ std::string name_of(const Case& what) {
          (what.shift != 0 ? "/shift" + std::to_string(what.shift) : "");
 }
 
-void report(benchmark::State& state, const Device& device, std::vector<double> times, std::size_t moved) {
-  if (times.empty()) return;
-  std::sort(times.begin(), times.end());
-  const double median = times[times.size() / 2];
-  state.counters["median_us"] = median * 1e6;
-  state.counters["GB/s"] = static_cast<double>(moved) / median * 1e-9;
-  state.counters["of_copy"] = static_cast<double>(moved) / median / device.copy_rate;
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+double Device::copy_rate(std::size_t moved) {
+  double& rate = copy_rates[moved];
+  if (rate > 0) return rate;
+  const std::size_t pitch = round_up(moved / 2 + 256, 256), sets = std::max<std::size_t>(1, kArena / (2 * pitch));
+  const auto copy = [&](std::size_t set) {
+    unsigned char* const to = arena + 2 * set * pitch;
+    check(cudaMemcpyAsync(to, to + pitch, moved / 2, cudaMemcpyDeviceToDevice, nullptr), "copying");
+  };
+  std::size_t set = 0;
+  std::vector<double> times;
+  for (int i = 0; i <= 15; ++i) {
+    const double time = seconds(copy, sets, &set);
+    if (i > 0) times.push_back(time);
+  }
+  rate = static_cast<double>(moved) / median(times);
+  return rate;
 }
 
 /// `launch(set)` for one set of buffers after the other, `set` counting from 0 to below `sets`.
 template <class Launch>
-void run(benchmark::State& state, const Device& device, std::size_t sets, std::size_t moved, const Launch& launch) {
+void run(benchmark::State& state, Device& device, std::size_t sets, std::size_t moved, const Launch& launch) {
+  const double copies = device.copy_rate(std::min(moved, kArena - kMib));
   std::vector<double> times;
   std::size_t set = 0;
   for (int warm = 0; warm < 3; ++warm) launch(set);
   for (auto unused : state) {
     (void)unused;
-    set = (set + 1) % sets;
-    times.push_back(device.seconds([&] { launch(set); }));
+    times.push_back(device.seconds(launch, sets, &set));
     state.SetIterationTime(times.back());
   }
-  report(state, device, times, moved);
+  if (times.empty()) return;
+  const double time = median(times);
+  state.counters["median_us"] = time * 1e6;
+  state.counters["GB/s"] = static_cast<double>(moved) / time * 1e-9;
+  state.counters["of_copy"] = static_cast<double>(moved) / time / copies;
 }
 
 void run_case(benchmark::State& state, Device& device, const Case& what) {
@@ -139,7 +168,7 @@ void run_case(benchmark::State& state, Device& device, const Case& what) {
   });
 }
 
-void run_copy(benchmark::State& state, const Device& device, bool own) {
+void run_copy(benchmark::State& state, Device& device, bool own) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   const std::size_t pitch = round_up(bytes + 256, 256);
   const std::size_t sets = std::max<std::size_t>(1, kArena / (2 * pitch));
@@ -152,23 +181,11 @@ void run_copy(benchmark::State& state, const Device& device, bool own) {
   });
 }
 
-double measure_copy(const Device& device) {
-  constexpr std::size_t kBytes = 512 * kMib;
-  std::vector<double> times;
-  for (int i = 0; i < 21; ++i) {
-    times.push_back(device.seconds([&] {
-      check(cudaMemcpyAsync(device.arena, device.arena + kBytes, kBytes, cudaMemcpyDeviceToDevice, nullptr), "copying");
-    }));
-  }
-  std::sort(times.begin(), times.end());
-  return 2.0 * kBytes / times[times.size() / 2];
-}
-
 void add(Device& device, const Case& what) {
   benchmark::RegisterBenchmark(name_of(what).c_str(),
                                [&device, what](benchmark::State& state) { run_case(state, device, what); })
       ->UseManualTime()
-      ->Iterations(40);
+      ->Iterations(kBatches);
 }
 
 void add_all(Device& device) {
@@ -178,7 +195,7 @@ void add_all(Device& device) {
     for (std::size_t bytes : {64 * 1024 * std::size_t{1}, kMib, 16 * kMib, 64 * kMib, 512 * kMib}) {
       family->Arg(static_cast<std::int64_t>(bytes));
     }
-    family->UseManualTime()->Iterations(40);
+    family->UseManualTime()->Iterations(kBatches);
   }
   for (int type = 0; type < kDataTypes; ++type) {
     for (int op = 0; op < kRedOps; ++op) {
@@ -202,8 +219,8 @@ int main(int argc, char** argv) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {
-    std::printf("device_kernels_bench: skipped: %s\n", error != cudaSuccess ? cudaGetErrorString(error) : "no GPU");
-    return 0;
+    std::fprintf(stderr, "device_kernels_bench: no GPU: %s\n", cudaGetErrorString(error));
+    return 77;
   }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
@@ -215,9 +232,8 @@ int main(int argc, char** argv) {
   tutti::check(cudaEventCreate(&device.start), "event");
   tutti::check(cudaEventCreate(&device.stop), "event");
   tutti::fill(device, tutti::DataType::kFloat32);
-  device.copy_rate = tutti::measure_copy(device);
   benchmark::AddCustomContext("card", properties.name);
-  benchmark::AddCustomContext("device_copy_GB/s", std::to_string(device.copy_rate * 1e-9));
+  benchmark::AddCustomContext("device_copy_GB/s", std::to_string(device.copy_rate(1024 * tutti::kMib) * 1e-9));
   tutti::add_all(device);
   benchmark::RunSpecifiedBenchmarks();
   return 0;

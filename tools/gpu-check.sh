@@ -1,246 +1,348 @@
 #!/usr/bin/env bash
-# Checks that need a GPU, in one command and within eight minutes. All parts, or those named:
-#   build      for this card in Release, with the packages that tools/gpu-pack.sh brought into .gpu where there are any
-#   tests      every test with the label cuda; the machine code of the kernels
-#   sanitizer  compute-sanitizer over a few of these tests
-#   kernels    bandwidth of all types and operations against the card's own copy
-#   ranks      collectives of 2, 4 and 8 ranks that share the card as threads, 16 bytes to 256 MiB, checked, against the
-#              floor of the bytes; of 2 and 4 as processes where the library offers that
-#   latency    8 bytes on 2, 4 and 8 ranks: on a stream, blocking, captured into a graph; a step's and a launch's time
-#   nccl       GPU buffers over TCP against NCCL's socket transport, in turn, where NCCL was found; with MPS, too
-#   start      the device's and the communicators' beginning
-#   torch      the backend for PyTorch, if PYTHON (default python3) has a torch that sees the GPU: DDP, SyncBatchNorm
-# What is missing is skipped and said. Numbers go to bench/results/gpu-CARD-DATE.json, a short table comes last.
+# Checks that need a GPU, in one command of at most nine minutes. What tells most comes first, each check has a limit of its
+# own, and nothing is lost if the machine goes away meanwhile.
+#   tools/gpu-check.sh               the checks that no earlier call has run
+#   tools/gpu-check.sh CHECK...      these, also if they have run before; a pattern such as 'ranks-*' names several
+#   tools/gpu-check.sh --list        the names of the checks, with their limits in seconds
+#   tools/gpu-check.sh --new         forgets first what earlier calls have found
+#   tools/gpu-check.sh --seconds N   another limit for the whole
+#   tools/gpu-check.sh --limit N     at most so many seconds for each check
+# The programs are those of tools/gpu-pack.sh (.gpu/programs.tar.xz, or the folder from which this script was unpacked) if
+# they start here; else they are built here, with the packages in .gpu where there are any. TUTTI_GPU_PROGRAMS names
+# another folder with them.
+# Everything goes into the folder OUT (default: build/gpu-results) as it is found:
+#   checks.tsv          a line for each check: its name, result, seconds and reason
+#   log                 what the programs printed; running: what the present one has printed so far
+#   numbers.jsonl       a line for each measurement; running.json: the rows of the present one
+#   report.txt          the table of the end: every check, and the numbers against their goals
+#   gpu-CARD-DATE.json  the same as a record
+# A call whose OUT is empty goes on from build/gpu-results, which always has a copy.
 set -uo pipefail
+results=${OUT:+$(realpath -m "$OUT")}
 cd "$(dirname "$0")/.." || exit
-all_parts=(build tests sanitizer kernels ranks latency nccl start torch)
-parts=("$@")
-[ $# -gt 0 ] || parts=("${all_parts[@]}")
-for part in "${parts[@]}"; do
-  case " ${all_parts[*]} " in
-    *" $part "*) ;;
-    *) echo "no part '$part'; there are: ${all_parts[*]}" >&2; exit 2 ;;
+root=$PWD
+seconds=540 most=540 list='' fresh='' names=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --list) list=1 ;;
+    --new) fresh=1 ;;
+    --seconds) seconds=${2:?--seconds takes a number}; shift ;;
+    --limit) most=${2:?--limit takes a number}; shift ;;
+    -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+    -*) echo "gpu-check: there is no option $1" >&2; exit 2 ;;
+    *) names+=("$1") ;;
   esac
+  shift
 done
 python=${PYTHON:-python3}
-limit_s=480
-cores=$(nproc)
-root=$PWD/build/gpu-packages  # of .gpu, unpacked
-build=$PWD/build/gpu
-results=$PWD/build/gpu-results
-rm -rf "$results"
-mkdir -p "$results"
-log=$results/log
-passed=0 failed=0 skipped=0
+kept=$root/build/gpu-results
+results=${results:-$kept}
+found=$results/running.json
+packages=$root/build/gpu-packages  # what .gpu/packages holds, unpacked
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+# A rank whose peer hangs says so before the limit of its check ends it.
+export TUTTI_TIMEOUT=10 TUTTI_JOIN_TIMEOUT=30
+unset CUDA_DEVICE_MAX_CONNECTIONS CUDA_LAUNCH_BLOCKING
 
-left() { echo $((limit_s - SECONDS)); }
-note() { printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "${4:-}" >> "$results/checks.tsv"; }
-# check NAME COMMAND...: runs it for as long as time is left.
-check() {
-  local name=$1 begin=$SECONDS code=0
-  shift
-  if [ "$(left)" -lt 10 ]; then skip "$name" "no time is left of $limit_s s"; return 1; fi
-  local limited=(timeout "$(left)")
-  declare -F "$1" > /dev/null && limited=()  # a function of this file
-  ${limited[@]+"${limited[@]}"} "$@" > "$log" 2>&1 || code=$?
-  if [ "$code" -eq 0 ]; then
-    passed=$((passed + 1))
-    note "$name" passed "$((SECONDS - begin))"
-    echo "  $name: passed, $((SECONDS - begin)) s  $(grep -o 'loss .*' "$log" | tail -n 1)"
+left() { echo $((seconds - SECONDS)); }
+# ask COMMAND...: what a tool of the system says; such tools hang, too, where the driver does.
+ask() { timeout -k 1 10 "$@" 2> /dev/null; }
+card() {
+  local name
+  name=$(ask nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
+  if [ -n "$name" ]; then echo "$name"; elif [ -e /dev/nvidia0 ]; then echo "unknown card"; fi
+}
+
+# Results -------------------------------------------------------------------------------------------------------------
+keep() {
+  [ "$results" != "$kept" ] || return 0
+  mkdir -p "$kept"
+  rm -f "$kept"/*
+  cp "$results"/* "$kept"/
+}
+# note NAME RESULT SECONDS REASON: the last line of a name counts.
+note() { printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$(printf %s "$4" | tr '\t\n' '  ' | cut -c 1-300)" >> "$results/checks.tsv"; }
+# take NAME: puts what the program has printed and measured to the rest.
+take() {
+  local printed=$results/running
+  echo "== $1" >> "$results/log"
+  if [ "$(wc -c < "$printed")" -le 80000 ]; then
+    cat "$printed"
   else
-    failed=$((failed + 1))
-    note "$name" failed "$((SECONDS - begin))" "$*"
-    echo "  $name: FAILED with $code ($*)"
-    tail -n 40 "$log" | sed 's/^/    /'
-    return 1
+    head -c 40000 "$printed"
+    printf '\n[...]\n'
+    tail -c 40000 "$printed"
+  fi >> "$results/log"
+  if [ -s "$found" ]; then
+    printf '{"check": "%s", "found": %s}\n' "$1" "$(tr -d '\n' < "$found")"
+  elif [[ $1 == facts-* ]]; then
+    printf '{"check": "%s", "facts": [%s]}\n' "$1" "$(sed 's/[\\"]/\\&/g; s/\t/\\t/g; s/.*/"&"/' "$printed" | paste -s -d ,)"
+  fi >> "$results/numbers.jsonl"
+  rm -f "$printed" "$found" "$found.part"
+  keep
+}
+# begin: goes on from what earlier calls of the same commit have left.
+begin() {
+  local commit
+  commit=$(cat "$programs/commit" 2> /dev/null || git rev-parse --short HEAD 2> /dev/null || echo unknown)
+  mkdir -p "$results" || exit
+  if [ ! -s "$results/checks.tsv" ] && [ -s "$kept/checks.tsv" ]; then cp "$kept"/* "$results"/; fi
+  if [ -n "$fresh" ] || [ "$(head -n 1 "$results/checks.tsv" 2> /dev/null)" != "# commit $commit" ]; then
+    rm -f "$results"/{checks.tsv,log,numbers.jsonl,running,running.json,running.json.part,report.txt} "$results"/gpu-*.json
+    echo "# commit $commit" > "$results/checks.tsv"
+  elif [ -e "$results/running" ]; then
+    take "$(tail -n 1 "$results/checks.tsv" | cut -f 1)"
   fi
+  echo "gpu-check: commit $commit, results in $results"
 }
-# offered NAME COMMAND...: the same; what the library says that it does not offer is skipped.
-offered() {
-  local name=$1 code=0 reason
-  shift
-  if [ "$(left)" -lt 10 ]; then skip "$name" "no time is left of $limit_s s"; return 1; fi
-  timeout "$(left)" "$@" > "$results/refusal" 2>&1 || code=$?
-  reason=$(grep -m 1 -o '[^:]*\(not offered\|are offered where\|is not offered\).*' "$results/refusal")
-  if [ "$code" -ne 0 ] && [ -n "$reason" ]; then skip "$name" "${reason# }"; return 1; fi
-  # shellcheck disable=SC2016 # the arguments are the inner shell's
-  check "$name" bash -c 'cat "$0"; exit "$1"' "$results/refusal" "$code"
+
+# Checks --------------------------------------------------------------------------------------------------------------
+# wanted NAME: whether it is asked for, or has not run.
+wanted() {
+  local pattern
+  for pattern in ${names[@]+"${names[@]}"}; do
+    # shellcheck disable=SC2053 # it is a pattern
+    [[ $1 != $pattern ]] || return 0
+  done
+  [ ${#names[@]} -eq 0 ] &&
+    [[ ! $(awk -F '\t' -v name="$1" '$1 == name {last = $2} END {print last}' "$results/checks.tsv") =~ passed|failed|hung ]]
 }
-skip() {
-  skipped=$((skipped + 1))
+skip() { # NAME REASON
   note "$1" skipped 0 "$2"
   echo "  $1: skipped: $2"
 }
-card() { nvidia-smi --query-gpu=name --format=csv,noheader 2> /dev/null | head -n 1; }
-# The parts but build need a card.
-have_card() {
-  [ -n "$(card)" ] && return
-  skip "$1" "no GPU"
-  return 1
+# why: the line of the output that says most about a failure.
+why() {
+  local line
+  line=$(grep -v '^#' "$results/running" | grep -m 1 -E '(tutti-perf|_bench|nccl_race|gpu_facts): |error|Error|\[  FAILED|Failure')
+  [ -n "$line" ] || line=$(grep -m 1 'FAILED' "$results/running")
+  echo "${line:-$(grep -v '^ *$' "$results/running" | tail -n 1)}"
+}
+# left_out: how many cases GoogleTest has skipped; if it has run none, why.
+left_out() {
+  local count
+  count=$(sed -n 's/^\[  SKIPPED \] \([0-9]* tests\{0,1\}\), listed below:$/\1 skipped/p' "$results/running")
+  if [ -n "$count" ] && ! grep -q '^\[       OK \]' "$results/running"; then
+    count="none ran: $(grep -A 1 -m 1 ': Skipped$' "$results/running" | tail -n 1)"
+  fi
+  echo "$count"
+}
+# judge NAME CODE SECONDS LIMIT: notes and prints what came out.
+judge() {
+  local result=failed reason
+  reason=$(why)
+  if [ "$2" -eq 0 ]; then
+    result=passed reason=$(left_out)
+    [[ $reason != none* ]] || result=skipped
+  elif { [ "$2" -eq 124 ] || [ "$2" -eq 137 ]; } && [ "$3" -ge "$4" ]; then
+    result=hung reason="ended after its $4 s${reason:+; $reason}"
+  elif [ "$2" -eq 77 ] || { [ -n "${may_be_refused:-}" ] && [[ $reason =~ (not offered|are offered where) ]]; }; then
+    result=skipped
+  elif [ "$2" -gt 128 ] && kill -l $(($2 - 128)) > /dev/null 2>&1; then
+    reason="ended by the signal $(kill -l $(($2 - 128)))"
+  fi
+  note "$1" "$result" "$3" "$reason"
+  echo "  $1: $result, $3 s${reason:+: $reason}"
+  case $result in
+    failed | hung) tail -n 30 "$results/running" | sed 's/^/    /' ;;
+  esac
+}
+# check NAME LIMIT [VARIABLE=VALUE...] PROGRAM ARGUMENTS...: runs one that is asked for, if its time is left. With
+# numbers=stdout, what the program prints is what it has measured. With may_be_refused=1, what the library does not offer is
+# skipped. A text in `missing` says why it cannot run here.
+check() {
+  local name=$1 limit=$2 settings=() program start code=0 into=$results/running
+  shift 2
+  printf '%s\t%s\n' "$name" "$limit" >> "$scratch/order"
+  if [ -n "$list" ] || ! wanted "$name"; then return; fi
+  while [[ $1 == *=* ]]; do settings+=("$1"); shift; done
+  [ -z "${missing:-}" ] || { skip "$name" "$missing"; return; }
+  program=$(command -v "$programs/$1" || command -v "$1") || { skip "$name" "there is no $1"; return; }
+  shift
+  [ -n "$card" ] || { skip "$name" "no GPU"; return; }
+  [ "$limit" -le "$most" ] || limit=$most
+  [ "$(left)" -ge "$limit" ] || return
+  note "$name" hung "$limit" "the whole call ended while it ran"  # if nothing comes after it
+  : > "$into"
+  keep
+  [ "${numbers:-}" != stdout ] || into=$found
+  start=$SECONDS
+  timeout -k 5 "$limit" env ${settings[@]+"${settings[@]}"} "$program" "$@" >> "$into" 2>> "$results/running" < /dev/null || code=$?
+  judge "$name" "$code" $((SECONDS - start)) "$limit"
+  if [ "$code" -ne 0 ] && [ "$code" -ne 77 ]; then
+    echo "  still on the card: $(ask nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader | paste -s -d ';')" |
+      tee -a "$results/running"
+  fi
+  take "$name"
 }
 
+# Programs ------------------------------------------------------------------------------------------------------------
+starts() { LD_LIBRARY_PATH=$1 timeout 20 "$1/test_kernels_cuda" --gtest_list_tests > /dev/null 2>&1; }
+# find_programs: sets `programs` to a folder whose programs start here.
+find_programs() {
+  local archive=.gpu/programs.tar.xz unpacked=$root/build/gpu-programs
+  programs=${TUTTI_GPU_PROGRAMS:-}
+  [ -z "$programs" ] || return 0
+  programs=$root/programs
+  [ -d "$programs" ] && starts "$programs" && return
+  if [ -e "$archive" ]; then
+    rm -rf "$unpacked"
+    mkdir -p "$unpacked"
+    tar -xf "$archive" -C "$unpacked" --strip-components 1
+    programs=$unpacked/programs
+    starts "$programs" && return
+    echo "gpu-check: the programs of $archive do not start here; they are built"
+  fi
+  programs=$root/build/gpu/bin
+  starts "$programs" || build_programs
+}
 unpack() {
   local package
-  rm -rf "$root"
-  mkdir -p "$root"
+  rm -rf "$packages"
+  mkdir -p "$packages"
   for package in .gpu/packages/*.deb; do
     if command -v dpkg-deb > /dev/null; then
-      dpkg-deb -x "$package" "$root" || return
+      dpkg-deb -x "$package" "$packages" || return
     else
-      ar p "$package" data.tar.xz | tar -xJ -C "$root" || return
+      ar p "$package" data.tar.xz | tar -xJ -C "$packages" || return
     fi
   done
 }
 use_packages() { # as a system's own headers: without warnings
-  export CMAKE_PREFIX_PATH=$root/usr OPENSSL_ROOT_DIR=$root/usr
-  export C_INCLUDE_PATH=$root/usr/include:$root/usr/include/x86_64-linux-gnu
-  export CPLUS_INCLUDE_PATH=$C_INCLUDE_PATH LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu
-  export LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export CMAKE_PREFIX_PATH=$packages/usr OPENSSL_ROOT_DIR=$packages/usr
+  export C_INCLUDE_PATH=$packages/usr/include:$packages/usr/include/x86_64-linux-gnu
+  export CPLUS_INCLUDE_PATH=$C_INCLUDE_PATH LIBRARY_PATH=$packages/usr/lib/x86_64-linux-gnu
+  export LD_LIBRARY_PATH=$packages/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
-part_build() {
-  if ! command -v nvcc > /dev/null; then skip build "no nvcc"; return; fi
-  local architecture generator=()
-  architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2> /dev/null | head -n 1 | tr -d .)
-  command -v ninja > /dev/null && generator=(-G Ninja)
+build_programs() {
+  local architecture
+  if [ ! -e CMakeLists.txt ]; then echo "gpu-check: there are no sources to build them from" >&2; exit 1; fi
   if compgen -G '.gpu/packages/*.deb' > /dev/null; then
-    check "packages of .gpu" unpack || return
-    use_packages
+    unpack && use_packages
+  else
+    echo "gpu-check: .gpu/packages is missing (tools/gpu-pack.sh fills it): the system's own packages are taken"
   fi
-  check configure cmake -S . -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DTUTTI_CUDA=ON \
-    -DCMAKE_CUDA_ARCHITECTURES="${architecture:-90}" || return
-  check build cmake --build "$build" -j "$cores" --target gpu_checks
-}
-is_built() {
-  [ -d "$root/usr" ] && use_packages
-  [ -f "$build/CTestTestfile.cmake" ] && return
-  skip "$1" "nothing is built"
-  return 1
-}
-part_tests() {
-  is_built tests || return
-  check "machine code of the kernels" ctest --test-dir "$build" -L '^cuda_binary$' --output-on-failure
-  have_card tests || return
-  check "tests with the label cuda" ctest --test-dir "$build" -L '^cuda$' --output-on-failure
-}
-part_sanitizer() {
-  is_built sanitizer || return
-  have_card sanitizer || return
-  if ! command -v compute-sanitizer > /dev/null; then skip sanitizer "no compute-sanitizer"; return; fi
-  local some='Types/DeviceKernels.RandomData/*float*:DeviceCopyKernel.*' tool
-  for tool in memcheck racecheck; do
-    check "$tool of kernels" compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/kernels_cuda/test_kernels_cuda" \
-      --gtest_filter="$some"
-  done
-}
-part_kernels() {
-  is_built kernels || return
-  have_card kernels || return
-  check "bandwidth of kernels" "$build/bench/device_kernels_bench" --benchmark_out_format=json \
-    --benchmark_out="$results/kernels.json"
-}
-perf=$build/tools/tutti-perf
-on_card=(-g 1 --transport cuda)  # by kernels, or not at all
-part_ranks() {
-  is_built ranks || return
-  have_card ranks || return
-  local ranks collective
-  for ranks in 2 4 8; do
-    check "all_reduce of $ranks ranks on the card" "$perf" all_reduce "${on_card[@]}" --ranks-per-gpu "$ranks" -b 16 -e 256M -f 4 -T 20 \
-      -J "$results/ranks-$ranks.json"
-  done
-  for collective in reduce_scatter all_gather broadcast reduce gather scatter all_to_all all_gather_v all_to_all_v; do
-    check "$collective of 4 ranks on the card" "$perf" "$collective" "${on_card[@]}" --ranks-per-gpu 4 -b 1K -e 16M -f 128 -n 20 -T 20 \
-      -J "$results/ranks-4-$collective.json"
-  done
-  check "all_reduce of 4 ranks on the card, told by two addresses of one memory" env TUTTI_MULTICAST=mapped "$perf" all_reduce \
-    "${on_card[@]}" --ranks-per-gpu 4 -b 16 -e 16M -f 32 -T 20 -J "$results/ranks-4-mapped.json"
-  offered "send_recv of 4 ranks on the card" "$perf" send_recv -g 1 --ranks-per-gpu 4 -b 1K -e 16M -f 128 -n 20 -T 20 \
-    -J "$results/ranks-4-send_recv.json"
-  check "all types and operations of 3 ranks on the card" "$perf" all_reduce "${on_card[@]}" --ranks-per-gpu 3 -d all -o all -b 4000 -e 4000 \
-    -n 5 -T 20 -J "$results/ranks-3-types.json"
-  for ranks in 2 4; do
-    offered "all_reduce of $ranks processes on the card" "$perf" all_reduce -g 1 --ranks "$ranks" -b 16 -e 256M -f 4 -T 20 \
-      -J "$results/processes-$ranks.json"
-  done
-}
-part_latency() {
-  is_built latency || return
-  have_card latency || return
-  local ranks small=("${on_card[@]}" -b 8 -e 8 -T 20)
-  for ranks in 2 4 8; do
-    check "8 bytes on $ranks ranks, on a stream" "$perf" all_reduce "${small[@]}" --ranks-per-gpu "$ranks" \
-      -J "$results/latency-$ranks-stream.json"
-    check "8 bytes on $ranks ranks, blocking" "$perf" all_reduce "${small[@]}" --ranks-per-gpu "$ranks" -z 1 \
-      -J "$results/latency-$ranks-blocking.json"
-    offered "8 bytes on $ranks ranks, in a graph" "$perf" all_reduce "${small[@]}" --ranks-per-gpu "$ranks" -G 100 \
-      -J "$results/latency-$ranks-graph.json"
-  done
-  # shellcheck disable=SC2016 # the arguments are the inner shell's
-  check "a step and a launch" bash -c '"$0" > "$1"' "$build/bench/device_steps_bench" "$results/steps.json"
-}
-# under_mps COMMAND...: with a daemon of this user's own, which lets processes run on the card at the same time.
-under_mps() {
-  local code=0
-  CUDA_MPS_PIPE_DIRECTORY=$(mktemp -d) CUDA_MPS_LOG_DIRECTORY=$results/mps
-  export CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
-  nvidia-cuda-mps-control -d || return
-  timeout "$(left)" "$@" || code=$?
-  echo quit | nvidia-cuda-mps-control
-  rm -rf "$CUDA_MPS_PIPE_DIRECTORY"
-  unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
-  return "$code"
-}
-part_nccl() {
-  is_built nccl || return
-  have_card nccl || return
-  local race=$build/bench/nccl_race name="NCCL's sockets and Tutti's, 2 ranks, with MPS"
-  if [ ! -x "$race" ]; then skip nccl "NCCL was not found when this was built"; return; fi
-  check "NCCL's sockets and Tutti's, 2 ranks" "$race" all_reduce --ranks 2 -b 8 -e 256M -f 32 --pairs 5 -J "$results/nccl-2.json"
-  check "NCCL's sockets and Tutti's, 4 ranks" "$race" all_reduce --ranks 4 -b 8 -e 8M -f 32 --pairs 5 -J "$results/nccl-4.json"
-  if ! command -v nvidia-cuda-mps-control > /dev/null; then skip "$name" "no nvidia-cuda-mps-control"; return; fi
-  if [ "$(left)" -lt 30 ]; then skip "$name" "no time is left of $limit_s s"; return; fi
-  if under_mps "$race" all_reduce --ranks 2 -b 8 -e 8M -f 32 --pairs 5 -J "$results/nccl-2-mps.json" > "$results/refusal" 2>&1; then
-    check "$name" cat "$results/refusal"
-  else # where MPS may not run is no fault of Tutti's
-    skip "$name" "$(tail -n 1 "$results/refusal")"
-  fi
-}
-part_start() {
-  is_built start || return
-  have_card start || return
-  # shellcheck disable=SC2016
-  check "beginnings" bash -c '"$0" > "$1"' "$build/bench/device_start_bench" "$results/start.json"
-}
-part_torch() {
-  have_card torch || return
-  if ! "$python" -c 'import torch; assert torch.cuda.is_available()' 2> /dev/null; then
-    skip torch "$python has no torch with a GPU"
-    return
-  fi
-  [ -d "$root/usr" ] && use_packages
-  local site=$PWD/build/gpu-site
-  export PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH}
-  check "torch: plugin builds" "$python" -m pip install --no-build-isolation --no-index --no-deps --upgrade \
-    --target "$site" ./plugins/torch || return
-  check "torch: tensors on the GPU" "$python" -c 'import tutti_torch; assert tutti_torch._C.cuda' || return
-  # The suites of the backend, on host tensors, with this torch.
-  check "torch: backend" "$python" tests/torch/test_backend.py
-  if ! "$python" -c 'import sklearn' 2> /dev/null; then
-    skip "torch: training" "scikit-learn, which has the digits, is missing"
-    return
-  fi
-  export OMP_NUM_THREADS=1
-  local run=("$python" -m torch.distributed.run --standalone --nproc-per-node 2)
-  check "torch: DDP, 2 ranks on one card" "${run[@]}" examples/torch/ddp.py --device cuda:0
-  check "torch: SyncBatchNorm and GradScaler, 2 ranks on one card" "${run[@]}" examples/torch/syncbn_amp.py --device cuda:0
+  architecture=$(ask nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
+  cmake --preset gpu -DTUTTI_WERROR=OFF "-DCMAKE_CUDA_ARCHITECTURES=${architecture:-90}" > "$scratch/build" 2>&1 &&
+    timeout -k 5 "$(left)" cmake --build build/gpu -j "$(nproc)" --target gpu_checks >> "$scratch/build" 2>&1 && return
+  echo "gpu-check: the programs do not build:" >&2
+  tail -n 40 "$scratch/build" >&2
+  exit 1
 }
 
-for part in "${parts[@]}"; do
-  echo "== $part ($SECONDS s)"
-  "part_$part"
-done
-echo
-"$python" tools/gpu_report.py "$results" "$(card)" || failed=$((failed + 1))
-echo "total: $SECONDS s"
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+# What is checked -----------------------------------------------------------------------------------------------------
+# shellcheck disable=SC2016 # another shell reads it
+machine='nvidia-smi -q | head -n 60; nvidia-smi topo -m
+for tool in g++ nvcc ldd cmake python3 git; do $tool --version | head -n 4; done
+for tool in compute-sanitizer nvidia-cuda-mps-control dpkg-deb ninja; do command -v $tool || echo "no $tool"; done
+ls -l /usr/local/cuda/lib64/libcudart_static.a; env | grep ^CUDA; nproc; head -n 3 /proc/meminfo; exit 0'
+perf=(-g 1 -T 10 -J "$found")
+on_card=("${perf[@]}" --transport cuda)  # by kernels, or not at all
+benchmark=(--benchmark_out_format=json "--benchmark_out=$found")
+
+first_checks() {
+  local connections ranks tool
+  check machine 20 bash -c "$machine"
+  check facts-unset 20 gpu_facts
+  for connections in 1 8 32; do check "facts-$connections" 20 CUDA_DEVICE_MAX_CONNECTIONS=$connections gpu_facts; done
+  numbers=stdout check steps-copies 20 device_steps_bench copies
+  numbers=stdout check steps-relays 20 device_steps_bench relays
+  check kernels-first 30 test_kernels_cuda \
+    --gtest_filter='*RandomData/*float32:*EveryPairOfValues/*float8*:*EveryPairOfValues/*bfloat16:DeviceCopy*'
+  for ranks in 2 4 8; do
+    check "ranks-$ranks" 30 tutti-perf all_reduce "${on_card[@]}" --ranks-per-gpu "$ranks" -b 4 -e 64M -f 16 -n 20
+  done
+  for ranks in 2 4; do
+    check "latency-$ranks-stream" 20 tutti-perf all_reduce "${on_card[@]}" --ranks-per-gpu "$ranks" -b 8 -e 8
+    may_be_refused=1 check "latency-$ranks-graph" 20 tutti-perf all_reduce "${on_card[@]}" --ranks-per-gpu "$ranks" -b 8 -e 8 -G 100
+  done
+  check bandwidth-first 30 device_kernels_bench "${benchmark[@]}" \
+    --benchmark_filter='device_copy|copy_kernel|(sum|avg)/(float32|bfloat16|float8e4m3|int8)/67108864/k2/iterations'
+  for connections in 8 1; do  # 8 is what a driver takes by itself; tutti-perf alone would ask for 32
+    may_be_refused=1 check "processes-2-connections-$connections" 30 CUDA_DEVICE_MAX_CONNECTIONS=$connections \
+      tutti-perf all_reduce "${perf[@]}" --ranks 2 -b 4 -e 64M -f 16 -n 20
+  done
+  # One rank, so that nothing waits for another kernel while a tool slows all of them down.
+  for tool in memcheck racecheck; do
+    check "$tool" 45 compute-sanitizer --tool "$tool" --error-exitcode 9 "$programs/device_steps_bench" --batches 1 copies
+  done
+}
+further_checks() {
+  local ranks collective
+  check kernels-all 60 test_kernels_cuda
+  check types 30 tutti-perf all_reduce "${on_card[@]}" --ranks-per-gpu 3 -d all -o all -b 4000 -e 4000 -n 5
+  for collective in reduce_scatter all_gather broadcast reduce gather scatter all_to_all all_gather_v all_to_all_v; do
+    check "ranks-4-${collective//_/-}" 20 tutti-perf "$collective" "${on_card[@]}" --ranks-per-gpu 4 -b 1K -e 16M -f 128 -n 20
+  done
+  may_be_refused=1 check ranks-4-send-recv 20 tutti-perf send_recv "${perf[@]}" --ranks-per-gpu 4 -b 1K -e 16M -f 128 -n 20
+  check ranks-4-mapped 20 TUTTI_MULTICAST=mapped tutti-perf all_reduce "${on_card[@]}" --ranks-per-gpu 4 -b 16 -e 16M -f 32
+  for ranks in 2 4 8; do
+    check "latency-$ranks-blocking" 20 tutti-perf all_reduce "${on_card[@]}" --ranks-per-gpu "$ranks" -b 8 -e 8 -z 1
+  done
+  check latency-8-stream 20 tutti-perf all_reduce "${on_card[@]}" --ranks-per-gpu 8 -b 8 -e 8
+  nccl_checks
+  check multicast 45 test_multicast_cuda
+  check two-levels 45 test_two_level_cuda
+  check bandwidth 60 device_kernels_bench "${benchmark[@]}"
+  numbers=stdout check steps-launch 20 device_steps_bench launch
+  numbers=stdout check start 20 device_start_bench
+  check ranks-4-sizes 40 tutti-perf all_reduce "${on_card[@]}" --ranks-per-gpu 4 -b 16 -e 256M -f 4
+  may_be_refused=1 check processes-4 40 tutti-perf all_reduce "${perf[@]}" --ranks 4 -b 4 -e 64M -f 16 -n 20
+}
+nccl_checks() {
+  local missing='' library tool mps=$scratch/mps race=(--pairs 5 -J "$found")
+  library=$("$python" -c 'import nvidia.nccl; print(list(nvidia.nccl.__path__)[0] + "/lib")' 2> /dev/null)
+  library=LD_LIBRARY_PATH=$LD_LIBRARY_PATH${library:+:$library}
+  check nccl-2 45 "$library" nccl_race all_reduce --ranks 2 -b 8 -e 256M -f 32 "${race[@]}"
+  check nccl-4 45 "$library" nccl_race all_reduce --ranks 4 -b 8 -e 8M -f 32 "${race[@]}"
+  mkdir "$mps"
+  for tool in nvidia-cuda-mps-control "$programs/nccl_race"; do
+    command -v "$tool" > /dev/null || missing="there is no ${tool##*/}"
+  done
+  # shellcheck disable=SC2016 # the arguments are the inner shell's
+  check nccl-2-mps 45 "$library" "CUDA_MPS_PIPE_DIRECTORY=$mps" "CUDA_MPS_LOG_DIRECTORY=$mps" \
+    bash -c 'nvidia-cuda-mps-control -d || { echo "nvidia-cuda-mps-control does not start"; exit 77; }; exec "$@"' - \
+    "$programs/nccl_race" all_reduce --ranks 2 -b 8 -e 8M -f 32 "${race[@]}"
+  [ ! -e "$mps/control" ] || echo quit | CUDA_MPS_PIPE_DIRECTORY=$mps timeout -k 1 10 nvidia-cuda-mps-control
+}
+# The backend for PyTorch moves tensors of a GPU through host memory, so these tell least of the kernels.
+torch_checks() {
+  local missing='' site=$root/build/gpu-site home=$root/build/gpu-home
+  local path=PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH} run=("$python" -m torch.distributed.run --standalone --nproc-per-node 2)
+  if [ ! -d plugins/torch ]; then
+    missing="there is no plugins/torch"
+  elif [ -z "$card" ] || ! ask "$python" -c 'import torch; assert torch.cuda.is_available()'; then
+    missing="$python has no torch that sees a GPU"
+  else  # the library as if it were installed
+    mkdir -p "$home/lib"
+    ln -sfn "$root/include" "$home/include"
+    cp -Lf "$programs/libtutti.so.0" "$home/lib/"
+    ln -sf libtutti.so.0 "$home/lib/libtutti.so"
+  fi
+  check torch-build 120 "TUTTI_HOME=$home" "$python" -m pip install --no-build-isolation --no-index --no-deps --upgrade --target "$site" \
+    ./plugins/torch
+  check torch-backend 60 "$path" "$python" tests/torch/test_backend.py
+  check torch-ddp 60 "$path" OMP_NUM_THREADS=1 "${run[@]}" examples/torch/ddp.py --device cuda:0
+  check torch-sync-batch-norm 60 "$path" OMP_NUM_THREADS=1 "${run[@]}" examples/torch/syncbn_amp.py --device cuda:0
+}
+
+programs='' card=''
+if [ -z "$list" ]; then
+  find_programs
+  card=$(card)
+  begin
+fi
+export LD_LIBRARY_PATH=$programs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+first_checks
+further_checks
+torch_checks
+if [ -n "$list" ]; then
+  cat "$scratch/order"
+  exit
+fi
+"$python" tools/gpu_report.py "$results" "$card" "$scratch/order"
+code=$?
+keep
+echo "gpu-check: $SECONDS s; results in $results"
+exit "$code"

@@ -2,7 +2,9 @@
 // equal steps, in parameters (up to 64) and from a table. Copies are steps of one rank without messages; relays are
 // steps of two ranks on one device that each receive 8 bytes, store them and send them on. Times are of CUDA events
 // around a batch of launches, medians of batches; a line through them has the step's time as slope and the launch's as
-// begin. Prints JSON; a line on stderr and exit code 77 where there is no GPU.
+// begin. Prints JSON; a line on stderr and exit code 77 where there is no GPU. Parts run alone by their names, among
+// them copies, which needs one rank only, so that nothing waits for another kernel:
+//   device_steps_bench [--batches N] [copies] [relays] [launch]
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "device/chain.h"
@@ -20,8 +23,7 @@
 namespace tutti::bench {
 namespace {
 
-constexpr int kBatch = 40;  // launches: as many as queues take without keeping the other rank out
-constexpr int kBatches = 25;
+constexpr int kBatch = 40;         // launches: as many as queues take without keeping the other rank out
 constexpr std::size_t kCount = 2;  // values of 4 bytes
 
 void check(const Status& status) {
@@ -120,11 +122,20 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+struct Options {
+  int batches = 25;
+  std::vector<std::string> parts;  ///< empty: all
+
+  bool has(const char* part) const {
+    return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
+  }
+};
+
 /// Microseconds of a launch whose calls, one per rank, run at the same time.
-double launch_time(Ranks& ranks, const std::vector<DeviceCall>& calls) {
+double launch_time(Ranks& ranks, const std::vector<DeviceCall>& calls, int batches) {
   Timer timer;
   std::vector<double> times;
-  for (int batch = 0; batch <= kBatches; ++batch) {
+  for (int batch = 0; batch <= batches; ++batch) {
     for (int i = 0; i <= kBatch; ++i) {
       for (std::size_t rank = 0; rank < calls.size(); ++rank) ranks.launch(static_cast<int>(rank), calls[rank]);
       if (i == 0) timer.begin(ranks.stream(0));  // after the first, at which the ranks meet
@@ -137,7 +148,7 @@ double launch_time(Ranks& ranks, const std::vector<DeviceCall>& calls) {
 }
 
 /// The same launch, captured kBatch times into a graph.
-double graph_time(Ranks& ranks, const DeviceCall& call) {
+double graph_time(Ranks& ranks, const DeviceCall& call, int batches) {
   const cudaStream_t stream = ranks.stream(0);
   cudaGraph_t recorded = nullptr;
   cudaGraphExec_t graph = nullptr;
@@ -147,7 +158,7 @@ double graph_time(Ranks& ranks, const DeviceCall& call) {
   check(cudaGraphInstantiate(&graph, recorded, 0), "graph");
   Timer timer;
   std::vector<double> times;
-  for (int batch = 0; batch <= kBatches; ++batch) {
+  for (int batch = 0; batch <= batches; ++batch) {
     check(cudaGraphLaunch(graph, stream), "replay");
     timer.begin(stream);
     check(cudaGraphLaunch(graph, stream), "replay");
@@ -192,31 +203,57 @@ nlohmann::ordered_json measure(const Measure& measure_one) {
   return json;
 }
 
-int run(DeviceDriver& driver) {
+int run(DeviceDriver& driver, const Options& options) {
   check(driver.load(0, kernels_of_collectives()));
   nlohmann::ordered_json report;
-  Ranks one(driver, 1), two(driver, 2);
-  report["copies"] = measure([&](std::uint32_t steps) {
-    const Schedule schedule = copy_chain(steps);
-    return launch_time(one, {one.bind(0, schedule)});
-  });
-  report["relays"] = measure([&](std::uint32_t steps) {
-    const Schedule schedules[] = {relay_chain(steps - 1, 0), relay_chain(steps - 1, 1)};
-    return launch_time(two, {two.bind(0, schedules[0]), two.bind(1, schedules[1])});
-  });
-  const Schedule shortest = copy_chain(1);
-  const DeviceCall call = one.bind(0, shortest);
-  report["launch"] = {{"stream_us", launch_time(one, {call})}, {"graph_us", graph_time(one, call)}};
+  Ranks one(driver, 1);
+  if (options.has("copies")) {
+    report["copies"] = measure([&](std::uint32_t steps) {
+      const Schedule schedule = copy_chain(steps);
+      return launch_time(one, {one.bind(0, schedule)}, options.batches);
+    });
+  }
+  if (options.has("relays")) {
+    Ranks two(driver, 2);
+    report["relays"] = measure([&](std::uint32_t steps) {
+      const Schedule schedules[] = {relay_chain(steps - 1, 0), relay_chain(steps - 1, 1)};
+      return launch_time(two, {two.bind(0, schedules[0]), two.bind(1, schedules[1])}, options.batches);
+    });
+  }
+  if (options.has("launch")) {
+    const Schedule shortest = copy_chain(1);
+    const DeviceCall call = one.bind(0, shortest);
+    report["launch"] = {{"stream_us", launch_time(one, {call}, options.batches)},
+                        {"graph_us", graph_time(one, call, options.batches)}};
+  }
   std::printf("%s\n", report.dump(1).c_str());
   return 0;
+}
+
+/// Returns false if the words are not those that the head of this file names.
+bool parse(int argc, char** argv, Options* options) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--batches" && i + 1 < argc) {
+      options->batches = std::atoi(argv[++i]);
+    } else if (word == "copies" || word == "relays" || word == "launch") {
+      options->parts.push_back(word);
+    } else {
+      return false;
+    }
+  }
+  return options->batches > 0;
 }
 
 }  // namespace
 }  // namespace tutti::bench
 
-int main() {
+int main(int argc, char** argv) {
+  tutti::bench::Options options;
+  if (!tutti::bench::parse(argc, argv, &options))
+    return std::fprintf(stderr, "usage: device_steps_bench [--batches N] [copies] [relays] [launch]\n"), 2;
   tutti::DeviceDriver* const driver = tutti::device_driver();
   if (driver == nullptr) return std::fprintf(stderr, "steps_bench: no GPU\n"), 77;
   if (cudaSetDevice(0) != cudaSuccess) return std::fprintf(stderr, "steps_bench: device 0 does not start\n"), 1;
-  return tutti::bench::run(*driver);
+  return tutti::bench::run(*driver, options);
 }

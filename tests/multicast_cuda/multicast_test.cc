@@ -7,6 +7,7 @@
 #include <tutti/tutti.h>
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,12 +24,34 @@ std::uint32_t value_of(int rank, std::size_t i, std::uint32_t round) {
   return static_cast<std::uint32_t>(rank + 1) * 1'000'003u + static_cast<std::uint32_t>(i) * 7u + round * 31u;
 }
 
+constexpr std::size_t kCounts[] = {1, 300, 5'000, 700'001};
+constexpr std::size_t kMost = 700'001;
+
+/// What a rank works on.
+struct Buffers {
+  Buffers(int ranks, int device)
+      : own(kMost, device), gathered(kMost * static_cast<std::size_t>(ranks), device), sum(kMost, device) {}
+
+  DeviceWords own, gathered, sum;
+};
+
+/// One after the other, on memory that was written before. Nobody copies while another rank's kernel may wait for it.
+void call_all(tuttiComm_t comm, Buffers& on, std::size_t count, int root) {
+  ASSERT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess) << tuttiGetLastError(comm);
+  ASSERT_EQ(tuttiAllGather(on.own.data(), on.gathered.data(), count, tuttiUint32, comm, nullptr), tuttiSuccess)
+      << tuttiGetLastError(comm);
+  ASSERT_EQ(tuttiAllReduce(on.own.data(), on.sum.data(), count, tuttiUint32, tuttiSum, comm, nullptr), tuttiSuccess)
+      << tuttiGetLastError(comm);
+  ASSERT_EQ(tuttiBroadcast(on.own.data(), on.own.data(), count, tuttiUint32, root, comm, nullptr), tuttiSuccess)
+      << tuttiGetLastError(comm);
+  ASSERT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess) << tuttiGetLastError(comm);
+}
+
 /// Collectives with messages to all, small and large, many after one another; every element is looked at.
-void run_rank(tuttiComm_t comm, int rank, int ranks, int device) {
+void run_rank(tuttiComm_t comm, int rank, int ranks, int device, Buffers& on) {
   ASSERT_EQ(cudaSetDevice(device), cudaSuccess);
-  for (const std::size_t count : {std::size_t{1}, std::size_t{300}, std::size_t{5'000}, std::size_t{700'001}}) {
+  for (const std::size_t count : kCounts) {
     const std::size_t all = count * static_cast<std::size_t>(ranks);
-    DeviceWords own(count, device), gathered(all, device), sum(count, device);
     for (std::uint32_t round = 0; round < 20; ++round) {
       Words mine(count), total(count), each(all);
       for (std::size_t i = 0; i < count; ++i) mine[i] = value_of(rank, i, round);
@@ -36,19 +59,15 @@ void run_rank(tuttiComm_t comm, int rank, int ranks, int device) {
         each[i] = value_of(static_cast<int>(i / count), i % count, round);
         total[i % count] += each[i];
       }
-      own.write(mine);
-      gathered.write(Words(all));
-      ASSERT_EQ(tuttiAllGather(own.data(), gathered.data(), count, tuttiUint32, comm, nullptr), tuttiSuccess)
-          << tuttiGetLastError(comm);
-      ASSERT_EQ(tuttiAllReduce(own.data(), sum.data(), count, tuttiUint32, tuttiSum, comm, nullptr), tuttiSuccess)
-          << tuttiGetLastError(comm);
+      on.own.write(mine);
+      on.gathered.write(Words(all));
       const int root = static_cast<int>(round) % ranks;
-      ASSERT_EQ(tuttiBroadcast(own.data(), own.data(), count, tuttiUint32, root, comm, nullptr), tuttiSuccess)
-          << tuttiGetLastError(comm);
+      call_all(comm, on, count, root);
+      if (::testing::Test::HasFatalFailure()) return;
       for (std::size_t i = 0; i < count; ++i) mine[i] = value_of(root, i, round);
-      ASSERT_TRUE(gathered.read() == each) << count << ", round " << round;
-      ASSERT_TRUE(sum.read() == total) << count << ", round " << round;
-      ASSERT_TRUE(own.read() == mine) << count << ", round " << round;
+      ASSERT_TRUE(on.gathered.read(all) == each) << count << ", round " << round;
+      ASSERT_TRUE(on.sum.read(count) == total) << count << ", round " << round;
+      ASSERT_TRUE(on.own.read(count) == mine) << count << ", round " << round;
     }
   }
 }
@@ -58,6 +77,8 @@ std::uint64_t run_ranks(const std::vector<int>& devices, const char* multicast) 
   const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
   const ScopedSetting setting("TUTTI_MULTICAST", multicast);
   const int ranks = static_cast<int>(devices.size());
+  std::deque<Buffers> buffers;  // made before the join, and freed when all ranks have left
+  for (const int device : devices) buffers.emplace_back(ranks, device);
   std::vector<tuttiComm_t> comms(devices.size());
   std::uint64_t bytes = 0;
   if (tuttiCommInitAll(comms.data(), ranks, devices.data()) != tuttiSuccess) {
@@ -69,7 +90,7 @@ std::uint64_t run_ranks(const std::vector<int>& devices, const char* multicast) 
   for (int rank = 0; rank < ranks; ++rank) {
     running.emplace_back([&, rank] {
       const auto own = static_cast<std::size_t>(rank);
-      run_rank(comms[own], rank, ranks, devices[own]);
+      run_rank(comms[own], rank, ranks, devices[own], buffers[own]);
       EXPECT_EQ(tuttiCommDestroy(comms[own]), tuttiSuccess) << tuttiGetLastError(nullptr);
     });
   }

@@ -129,6 +129,16 @@ class OnStandIn(unittest.TestCase):
         self.assertEqual(found.returncode, 1)
         self.assertIn("illegal memory access", found.stderr)
 
+    def test_rows_before_a_fault_are_kept(self):
+        for mode in ("fault", "crash"):
+            with self.subTest(mode), tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder) / "x.json"
+                found = run(STAND_IN, "all_reduce", "-b", "64", "-e", "4K", "-f", "64", "-n", "1", "-g", "1", "--ranks-per-gpu", "2",
+                            "-J", str(path), PERF_STAND_IN=mode)
+                self.assertNotEqual(found.returncode, 0)
+                report = json.loads(path.read_text(encoding="utf-8"))
+                self.assertEqual(([row["size"] for row in report["results"]], report["incomplete"]), ([64], True))
+
     def test_more_devices_than_there_are(self):
         found = run(STAND_IN, "all_reduce", "-g", "3")
         self.assertEqual((found.returncode, found.stdout), (2, ""))

@@ -1,13 +1,15 @@
 // tutti-perf's GPU in a test: two devices of the library's stand-in driver, for which host memory is device memory and
-// a stream is a thread. PERF_STAND_IN=lie turns a bit of what large copies from a device bring; PERF_STAND_IN=fault
-// makes them fail.
+// a stream is a thread. PERF_STAND_IN says what large copies from a device do: lie turns a bit of what they bring,
+// fault makes them fail, hang never returns, crash ends the program by a signal.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 #include "perf/gpu.h"
 #include "support/device/stand_in_driver.h"
@@ -88,6 +90,8 @@ class StandInGpu final : public Gpu {
   tuttiResult_t copy(void* to, const void* from, std::size_t bytes, Stream stream) override {
     const bool down = bytes > 1000 && !stand_in().place_of(to).on_device;
     if (down && asked_for("fault")) return fault("cudaMemcpyAsync: an illegal memory access was encountered");
+    if (down && asked_for("crash")) std::raise(SIGSEGV);
+    while (down && asked_for("hang")) std::this_thread::sleep_for(std::chrono::seconds(1));
     const bool lies = down && asked_for("lie");
     StandInDriver::put(stream, [=] {
       std::memcpy(to, from, bytes);

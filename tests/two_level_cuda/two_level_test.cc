@@ -7,6 +7,7 @@
 #include <tutti/tutti.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -41,52 +42,79 @@ Words sum(std::size_t blocks, std::size_t count) {
   return all;
 }
 
-void expect_exact(tuttiComm_t comm, int rank, std::size_t count) {
+constexpr std::size_t kCounts[] = {1, 5'000, 20'001, 3'000'017};
+constexpr std::size_t kMost = 1 << 23;
+
+/// What a rank works on.
+struct Buffers {
+  DeviceWords in{kMost, 0}, out{kMost, 0}, whole{kAll * kMost, 0};
+};
+
+/// All have called, so that no kernel waits for a rank that copies.
+void meet(tuttiComm_t comm) { EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess) << tuttiGetLastError(comm); }
+
+void expect_exact_of_roots(tuttiComm_t comm, int rank, std::size_t count, const Words& total, Buffers& on) {
+  for (int root = 0; root < kRanks; ++root) {
+    on.in.write(words_of(rank, 1, count));
+    on.out.write(Words(count, 0u));
+    meet(comm);
+    EXPECT_EQ(tuttiReduce(on.in.data(), on.out.data(), count, tuttiUint32, tuttiSum, root, comm, nullptr),
+              tuttiSuccess);
+    EXPECT_EQ(tuttiBroadcast(on.in.data(), on.in.data(), count, tuttiUint32, root, comm, nullptr), tuttiSuccess);
+    meet(comm);
+    EXPECT_TRUE(rank != root || on.out.read(count) == total) << count;
+    EXPECT_TRUE(on.in.read(count) == words_of(root, 1, count)) << count;
+  }
+}
+
+void expect_exact(tuttiComm_t comm, int rank, std::size_t count, Buffers& on) {
   const auto own = static_cast<std::size_t>(rank);
   const Words total = sum(1, count), parts = sum(kAll, count);
-  const auto part = parts.begin() + static_cast<std::ptrdiff_t>(own * count);
-  DeviceWords in(words_of(rank, 1, count), 0), out(Words(count, 0u), 0);
-  EXPECT_EQ(tuttiAllReduce(in.data(), out.data(), count, tuttiUint32, tuttiSum, comm, nullptr), tuttiSuccess)
+  on.in.write(words_of(rank, 1, count));
+  on.out.write(Words(count, 0u));
+  meet(comm);
+  EXPECT_EQ(tuttiAllReduce(on.in.data(), on.out.data(), count, tuttiUint32, tuttiSum, comm, nullptr), tuttiSuccess)
       << tuttiGetLastError(comm);
-  EXPECT_TRUE(out.read() == total) << count;
-  for (int root = 0; root < kRanks; ++root) {
-    DeviceWords result(Words(count, 0u), 0), data(words_of(rank, 1, count), 0);
-    EXPECT_EQ(tuttiReduce(in.data(), result.data(), count, tuttiUint32, tuttiSum, root, comm, nullptr), tuttiSuccess);
-    EXPECT_TRUE(rank != root || result.read() == total) << count;
-    EXPECT_EQ(tuttiBroadcast(data.data(), data.data(), count, tuttiUint32, root, comm, nullptr), tuttiSuccess);
-    EXPECT_TRUE(data.read() == words_of(root, 1, count)) << count;
-  }
-  DeviceWords whole(words_of(rank, kAll, count), 0);
-  std::uint32_t* const mine = whole.data() + own * count;  // in place
-  EXPECT_EQ(tuttiReduceScatter(whole.data(), mine, count, tuttiUint32, tuttiSum, comm, nullptr), tuttiSuccess);
-  const Words scattered = whole.read();
-  EXPECT_TRUE(std::equal(part, part + static_cast<std::ptrdiff_t>(count), scattered.begin() + (part - parts.begin())));
-  EXPECT_EQ(tuttiAllGather(mine, whole.data(), count, tuttiUint32, comm, nullptr), tuttiSuccess);
-  EXPECT_TRUE(whole.read() == parts) << count;
+  meet(comm);
+  EXPECT_TRUE(on.out.read(count) == total) << count;
+  expect_exact_of_roots(comm, rank, count, total, on);
+  on.whole.write(words_of(rank, kAll, count));
+  meet(comm);
+  std::uint32_t* const mine = on.whole.data() + own * count;  // in place
+  EXPECT_EQ(tuttiReduceScatter(on.whole.data(), mine, count, tuttiUint32, tuttiSum, comm, nullptr), tuttiSuccess);
+  meet(comm);
+  const Words scattered = on.whole.read(kAll * count);
+  const auto first = static_cast<std::ptrdiff_t>(own * count), last = first + static_cast<std::ptrdiff_t>(count);
+  EXPECT_TRUE(std::equal(parts.begin() + first, parts.begin() + last, scattered.begin() + first)) << count;
+  meet(comm);
+  EXPECT_EQ(tuttiAllGather(mine, on.whole.data(), count, tuttiUint32, comm, nullptr), tuttiSuccess);
+  meet(comm);
+  EXPECT_TRUE(on.whole.read(kAll * count) == parts) << count;
 }
 
 /// Microseconds of an all-reduce in place.
-double time_of(tuttiComm_t comm, std::size_t count) {
-  DeviceWords data(Words(count, 1u), 0);
+double time_of(tuttiComm_t comm, std::size_t count, Buffers& on) {
+  on.in.write(Words(count, 1u));
   constexpr int kCalls = 5;
-  EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess);
+  meet(comm);
   const auto began = std::chrono::steady_clock::now();
   for (int i = 0; i < kCalls; ++i)
-    EXPECT_EQ(tuttiAllReduce(data.data(), data.data(), count, tuttiUint32, tuttiSum, comm, nullptr), tuttiSuccess);
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began).count() / kCalls;
+    EXPECT_EQ(tuttiAllReduce(on.in.data(), on.in.data(), count, tuttiUint32, tuttiSum, comm, nullptr), tuttiSuccess);
+  const auto took = std::chrono::steady_clock::now() - began;
+  meet(comm);
+  return std::chrono::duration<double, std::micro>(took).count() / kCalls;
 }
 
-void run_rank(const tuttiUniqueId& id, int rank, bool kernels) {
+void run_rank(const tuttiUniqueId& id, int rank, bool kernels, Buffers& on) {
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
   tuttiComm_t comm = nullptr;
   ASSERT_EQ(tuttiCommInitRank(&comm, kRanks, id, rank), tuttiSuccess) << tuttiGetLastError(nullptr);
   char way[200] = "";
   EXPECT_EQ(tuttiCommGetInfo(comm, "device_algorithm:all_reduce:4000000", way, sizeof way), tuttiSuccess);
   EXPECT_EQ(std::string(way).find("two_levels") == 0, kernels) << way;
-  for (const std::size_t count : {std::size_t{1}, std::size_t{5'000}, std::size_t{20'001}, std::size_t{3'000'017}})
-    expect_exact(comm, rank, count);
-  for (std::size_t count = 1 << 14; count <= 1 << 24; count *= 8) {
-    const double time = time_of(comm, count);
+  for (const std::size_t count : kCounts) expect_exact(comm, rank, count, on);
+  for (std::size_t count = 1 << 14; count <= kMost; count *= 8) {
+    const double time = time_of(comm, count, on);
     if (rank == 0) std::printf("%s of %zu bytes: %.1f us\n", way, count * sizeof(std::uint32_t), time);
   }
   EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
@@ -116,8 +144,10 @@ TEST_P(OnOneGpu, TwoProcessesOfTwoRanksAreExact) {
   ASSERT_EQ(::pipe(ends), 0);
   const auto host = [&](int number) {
     ::setenv("TUTTI_HOSTID", std::to_string(number).c_str(), 1);
+    Buffers buffers[kRanksEach];  // made before the join, and freed when both ranks have left
     std::vector<std::thread> ranks;
-    for (int i = 0; i < kRanksEach; ++i) ranks.emplace_back([&, i] { run_rank(id, number * kRanksEach + i, kernels); });
+    for (int i = 0; i < kRanksEach; ++i)
+      ranks.emplace_back([&, i] { run_rank(id, number * kRanksEach + i, kernels, buffers[i]); });
     for (std::thread& rank : ranks) rank.join();
     return ::testing::Test::HasFailure() ? 5 : 0;
   };

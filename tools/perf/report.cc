@@ -132,6 +132,14 @@ void Report::add(RowResult result) {
   std::printf("%s\n", result.algorithm.c_str());
   std::fflush(stdout);
   results_.push_back(std::move(result));
+  (void)write_json(false);
+}
+
+/// The file is written after each row, so that the rows before a failure, or before whatever ends the program, are
+/// kept.
+bool Report::write_json(bool complete) const {
+  return options_.json_path.empty() ||
+         write_whole(options_.json_path, json_text(options_, ranks_, ranks_are_, results_, gpus_, complete));
 }
 
 bool Report::end() const {
@@ -144,9 +152,7 @@ bool Report::end() const {
   std::printf("# Avg bus bandwidth    : %.4g\n#\n", average_bus_bandwidth(results_, ranks_));
   std::printf("# Collective test concluded: %s\n", options_.collective.name);
   std::fflush(stdout);
-  const bool written = options_.json_path.empty() ||
-                       write_whole(options_.json_path, json_text(options_, ranks_, ranks_are_, results_, gpus_));
-  return written && wrong == 0;
+  return write_json(true) && wrong == 0;
 }
 
 /// The file is written under another name first, so that a reader of the path sees all of it or nothing.

@@ -20,14 +20,16 @@ class Report {
   /// If stderr is a terminal, shows there what is being measured now.
   void progress(const Row& row, std::size_t index, std::size_t rows) const;
   void note(const std::string& text) const;
+  /// Prints the row and writes the JSON file with the rows so far.
   void add(RowResult result);
-  /// Prints the footer and writes the JSON file. Returns false if an element was wrong or the file could not be
+  /// Prints the footer and completes the JSON file. Returns false if an element was wrong or the file could not be
   /// written.
   bool end() const;
 
  private:
   void clear_progress() const;
   void print_devices() const;
+  bool write_json(bool complete) const;
 
   const Options& options_;
   int ranks_;

@@ -167,8 +167,9 @@ std::string json_text(const Options& options, int ranks, const char* ranks_are, 
 }
 
 std::string json_text(const Options& options, int ranks, const char* ranks_are, const std::vector<RowResult>& results,
-                      const GpuFacts* gpus) {
+                      const GpuFacts* gpus, bool complete) {
   Json report = begin_json(options, ranks, ranks_are);
+  if (!complete) report["incomplete"] = true;
   for (std::size_t i = 0; gpus != nullptr && i < gpus->devices.size(); ++i) {
     const GpuFacts::Device& device = gpus->devices[i];
     report["devices"].push_back({{"device", i}, {"name", device.name}, {"copy_GB/s", device.copy_rate / 1e9}});

@@ -24,9 +24,9 @@ std::string times_text(const Options& options);
 /// One line with host, processor and cores.
 std::string machine_text();
 
-/// The whole file, for rows or for a sweep.
+/// The whole file, for rows or for a sweep. It says so if rows are still to come.
 std::string json_text(const Options& options, int ranks, const char* ranks_are, const std::vector<RowResult>& results,
-                      const GpuFacts* gpus);
+                      const GpuFacts* gpus, bool complete);
 std::string json_text(const Options& options, int ranks, const char* ranks_are, const std::vector<SweepRow>& cells);
 
 }  // namespace tutti::perf
