@@ -195,6 +195,7 @@ Status DeviceCalls::open_stage(const CudaStream& stream, StreamKey* place) {
                 "the host{}{}",
                 side_->why_not().ok() ? "" : ": ", side_->why_not().text());
   TUTTI_TRY(side_->open_staging(-1));
+  TUTTI_TRY(side_->staged()->check_queues());
   TUTTI_TRY(stream.place_on(side_->device_of_calls(), place));
   if (place->device < 0) place->device = side_->staged()->device();
   return {};

@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "device/quiet_moment.h"
+#include "executor/device/device_launch.h"
 #include "executor/polled_run.h"
 
 namespace tutti {
@@ -32,6 +33,10 @@ StagedExecutor::~StagedExecutor() {
 
 Status StagedExecutor::open(DeviceDriver::Stream stream) {
   const QuietMoment quiet(QuietMoment::of_a_join());
+  // The first launch of a kernel that is not loaded would wait for the callers' streams, which wait for this executor.
+  const Kernel* const copies_rows = &rows_kernel();
+  TUTTI_TRY(copies_.driver.load(copies_.device, {&copies_rows, 1}));
+  TUTTI_TRY(copies_.driver.limits(copies_.device, &limits_));
   owns_stream_ = stream == nullptr;
   if (owns_stream_) TUTTI_TRY(copies_.driver.create_stream(copies_.device, &stream));
   copies_.stream = stream;
@@ -53,6 +58,13 @@ Status StagedExecutor::grow(std::size_t bytes) {
     slot.out = std::exchange(next, next + bytes);
   }
   return {};
+}
+
+Status StagedExecutor::check_queues() const {
+  if (limits_.connections > 1) return {};
+  return fail(Code::kUnsupported,
+              "with CUDA_DEVICE_MAX_CONNECTIONS=1 a call on a CUDA stream cannot go through host memory, because the "
+              "stream that waits for it would hold up its copies");
 }
 
 Status StagedExecutor::hold(int device, DeviceDriver::Stream stream, std::shared_ptr<StreamGate>* gate) {

@@ -35,6 +35,8 @@ class StagedExecutor final : public HostedExecutor {
   int device() const { return copies_.device; }
   Bytes memory() const { return Bytes{2 * slots_.size() * staged_bytes_}; }
 
+  /// kUnsupported if a stream that waits for a call would hold up the copies which end the wait.
+  Status check_queues() const;
   /// Makes place for a call on a stream of the caller's, whose device is `device`. The call begins after what is on the
   /// stream now; what is put there from now on waits until the call has ended or `gate` is gone.
   Status hold(int device, DeviceDriver::Stream stream, std::shared_ptr<StreamGate>* gate);
@@ -84,6 +86,7 @@ class StagedExecutor final : public HostedExecutor {
   Slot& slot(std::size_t segment) { return slots_[segment % slots_.size()]; }
 
   CopyStream copies_;
+  DeviceDriver::Limits limits_;
   bool owns_stream_ = false;
   std::array<Slot, 2> slots_;
   std::size_t staged_bytes_ = 0;    // the size of each slot's input, and of its output

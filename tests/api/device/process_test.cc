@@ -83,6 +83,29 @@ TEST(DeviceProcessCalls, OnStreamsAndAgainAndAgain) {
   processes.expect_success();
 }
 
+// Blocking calls go through host memory there; on a stream, the wait would hold up the copies that end it.
+TEST(DeviceProcessCalls, StreamsOfOneHardwareQueueDoNotWaitForHostMemory) {
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  DeviceLayout layout{2, 1, 1, true};
+  layout.before = [](int) { stand_in().set_connections(1); };
+  DeviceProcesses processes(layout, [](tuttiComm_t comm, int rank, Shared& shared) {
+    ASSERT_NE(comm, nullptr) << shared.text[rank];
+    DeviceFloats data(1000);
+    tuttiStream_t stream = nullptr;
+    DeviceDriver::Stream cuda = nullptr;
+    ASSERT_TRUE(stand_in().create_caller_stream(0, &cuda).ok());
+    ASSERT_EQ(tuttiStreamFromCuda(&stream, cuda), tuttiSuccess);
+    EXPECT_EQ(data.reduce(comm, stream), tuttiUnsupported);
+    EXPECT_TRUE(contains(tuttiGetLastError(comm), "CUDA_DEVICE_MAX_CONNECTIONS=1")) << tuttiGetLastError(comm);
+    EXPECT_EQ(data.reduce(comm), tuttiSuccess) << tuttiGetLastError(comm);
+    EXPECT_TRUE(data.is(2.0f));
+    EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+    ASSERT_TRUE(stand_in().destroy_stream(cuda).ok());
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+  });
+  processes.expect_success();
+}
+
 TEST(DeviceProcessCalls, OneGpuServesTwoProcessesUnderMps) {
   const ScopedSetting transport("TUTTI_TRANSPORT", "cuda");
   DeviceLayout layout{2, 2, 1};

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <set>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -209,6 +210,7 @@ class StandInDriver final : public DeviceDriver {
   std::mutex mutex_;
   std::map<const std::byte*, Memory> memories_;
   std::uint64_t last_memory_ = 0;
+  std::set<std::pair<int, const Kernel*>> loaded_;  // with the device that they are loaded for
   std::map<std::string, std::string> failures_;
   std::map<std::string, std::function<void()>> actions_;
   Stream default_stream_ = nullptr;

@@ -11,6 +11,9 @@ constexpr std::uint32_t kThreads = 2;  // of a block
 }  // namespace
 
 Status StandInDriver::launch(int device, Stream stream, const Kernel& kernel, unsigned, const void* parameter) {
+  // CUDA would load it now, which may wait for all streams.
+  if (const std::lock_guard lock(mutex_); !loaded_.contains({device, &kernel}))
+    return fail(Code::kUnhandledCudaError, "launch: the kernel was not loaded");
   if (&kernel == &pass_kernel()) return run(stream, *static_cast<const DevicePass*>(parameter));
   if (&kernel == &rows_kernel()) return run(device, stream, *static_cast<const RowsCopy*>(parameter));
   return run(device, stream, *static_cast<const DeviceCall*>(parameter));
