@@ -9,6 +9,7 @@
 #   hosts        all_reduce and barrier between 2, 3, 4, 8 hosts of this machine, without a limit and at 1 Gbit/s; as root
 #   options      what registered memory, wire types and the deterministic mode cost; sends and receives
 #   overlap      how much of an all_reduce a computation hides; as root
+#   many_ranks   all_reduce of 16 to 512 ranks against the hand-over of cores, up to 128 against Open MPI; 5 minutes
 #   costs        a call of one rank, and communicators that do nothing
 #   kernels      registers and instructions of the CUDA kernels that build/release holds
 #   python       tutti_comm against mpi4py, 2 and 4 ranks, in the environment of tools/wheels.sh; 3 minutes
@@ -16,7 +17,7 @@
 # Nothing else should run. MEASURE_WITH: a command in front, as `chrt -r 20`. The other libraries' settings: docs/measuring.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-questions=(peers race collectives floor tcp hosts options overlap costs kernels python programs)
+questions=(peers race collectives floor tcp hosts options overlap many_ranks costs kernels python programs)
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2; }
 [ $# -gt 0 ] || usage
 [ "$1" != all ] || set -- "${questions[@]}"
@@ -100,6 +101,13 @@ measure_overlap() {
   run tools/hosts.py mpirun -H 2 -n 1 -r 1gbit -o "--mca pml ob1" -- $perf all_reduce --overlap -b 4K -e 2M
   run $perf all_reduce --overlap --ranks 2 -b 4K -e 2M
   run $perf all_reduce --overlap --ranks 2 --threads -b 4K -e 2M
+}
+measure_many_ranks() {
+  local ranks
+  for ranks in 16 32 64 128; do
+    run $perf all_reduce --compare openmpi,handover --ranks $ranks -b 8 -e 2M -f 16 --rounds 1
+  done
+  for ranks in 256 512; do run $perf all_reduce --compare handover --ranks $ranks -b 8 -e 8 --rounds 1; done
 }
 measure_costs() {
   new_part $bench/footprint_bench

@@ -17,6 +17,7 @@ function(tutti_contestant name source include)
 endfunction()
 
 tutti_contestant(floor floor_player.cc "")
+tutti_contestant(handover handover_player.cc "")
 tutti_contestant(tutti tutti_player.cc "" tutti::tutti)
 
 include(CheckSymbolExists)

@@ -97,7 +97,7 @@ def times_of(run):
 class Figures:
     """Each method named in NAMED makes the lines of one mark."""
     NAMED = ("measured", "answers", "behind", "peers", "collectives", "floor", "hosts", "line_rate", "tcp", "registered", "wire_types",
-             "send_recv", "overlap", "costs", "kernels", "python", "programs")
+             "send_recv", "overlap", "many_ranks", "costs", "kernels", "python", "programs")
 
     def __init__(self, root):
         folder = pathlib.Path(root) / "docs/measured"
@@ -128,6 +128,8 @@ class Figures:
         for name in NAMES:
             yield name, "all_reduce in shared memory, 2, 4, 8 ranks", {c: s for c, s in memory.items() if c.against == name}
         yield "openmpi", "the other collectives in shared memory, 2, 4 ranks", libraries(self.of("collectives"))
+        yield "openmpi", "all_reduce in shared memory, 16 to 128 ranks on 2 cores", {
+            cell: samples for cell, samples in self.of("many_ranks").items() if cell.against == "openmpi"}
         yield "openmpi", "all_reduce over TCP on one host, 2, 4 ranks", self.of("tcp")
         hosts = self.of("hosts")
         for name in ("openmpi", "gloo"):
@@ -267,6 +269,15 @@ class Figures:
             place = "2 hosts, 1 Gbit/s" if "hosts.py" in run["command"] else "threads" if "--threads" in run["command"] else "processes"
             rows.append([place] + [cells.get(size, "") for size in sizes])
         yield from table(["hidden, slowdown"] + [size_text(size) for size in sizes], rows)
+
+    def many_ranks(self):
+        cells = self.of("many_ranks")
+        rows = []
+        for ranks, size in sorted({(cell.ranks, cell.size) for cell in cells}):
+            bound = pick(cells, ranks=ranks, size=size, against="handover")
+            rows.append([str(ranks), size_text(size), us_text(median_us(bound)), us_text(median_us(bound, "other_us")),
+                         spread(bound, True), spread(pick(cells, ranks=ranks, size=size, against="openmpi"))])
+        yield from table(["ranks", "bytes", "Tutti, us", "two hand-overs, us", "Tutti by these", "Tutti by Open MPI"], rows)
 
     def costs(self):
         for run in self.runs("costs"):

@@ -25,7 +25,7 @@ matplotlib.rcParams.update({"svg.hashsalt": "tutti", "svg.fonttype": "none", "fo
 import matplotlib.pyplot as plt
 from matplotlib.patches import Patch, Rectangle
 
-COLORS = {"all_pairs": "#56b4e9", "all_pairs_two_shot": "#0072b2", "recursive_doubling": "#e69f00", "ring": "#d55e00",
+COLORS = {"all_pairs": "#56b4e9", "all_pairs_two_shot": "#0072b2", "linear": "#999999", "recursive_doubling": "#e69f00", "ring": "#d55e00",
           "halving_doubling": "#f0e442", "double_tree": "#009e73", "hierarchical": "#cc79a7", "hierarchical_leaders": "#7a5195",
           "hierarchical_tree": "#b07aa1", "tree": "#2a9d5c", "chain": "#8c564b", "knomial_4": "#9edae5", "knomial_8": "#17becf",
           "scatter_all_gather": "#bcbd22", "bruck": "#ff9896", "pat": "#98df8a", "pairwise": "#c5b0d5",

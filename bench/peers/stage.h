@@ -16,7 +16,7 @@
 
 namespace tutti::peers {
 
-inline constexpr int kMostRanks = 64;
+inline constexpr int kMostRanks = 512;
 inline constexpr int kMostGroups = 8;
 inline constexpr std::size_t kMailBytes = 64 << 10;
 

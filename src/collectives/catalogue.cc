@@ -14,6 +14,7 @@
 #include "collectives/hierarchical_ring.h"
 #include "collectives/knomial.h"
 #include "collectives/knomial_blocks.h"
+#include "collectives/linear.h"
 #include "collectives/pairwise.h"
 #include "collectives/pat.h"
 #include "collectives/recursive_doubling.h"
@@ -29,6 +30,7 @@ namespace {
 constexpr Algorithm kCatalogue[] = {
     all_pairs::kAllReduce,
     all_pairs::kAllReduceTwoShot,
+    linear::kAllReduce,
     recursive_doubling::kAllReduce,
     ring::kAllReduce,
     halving_doubling::kAllReduce,
@@ -79,6 +81,7 @@ constexpr Algorithm kCatalogue[] = {
     pairwise::kAllToAll,
     bruck::kAllToAll,
     all_pairs::kBarrier,
+    linear::kBarrier,
     dissemination::kBarrier,
     hierarchical_leaders::kBarrier,
 };

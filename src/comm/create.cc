@@ -99,7 +99,7 @@ Status finish_join(const CreateOptions& options, Deadline deadline, JoinResult j
   Status made = parse_costs(joined.costs_text, "the costs of rank 0", &costs);
   const int ranks_here = std::max(static_cast<int>(near_ranks(options, joined).size()), joined.same_boot_ranks);
   Oversubscription oversubscription(ranks_here, joined.same_boot_cores);
-  if (made.ok()) made = make_executor(options, joined, oversubscription.oversubscribed(), &executor);
+  if (made.ok()) made = make_executor(options, joined, oversubscription.ranks_per_core(), &executor);
   std::unique_ptr<DeviceSide> device;
   Machine machine;
   if (made.ok()) {

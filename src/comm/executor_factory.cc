@@ -101,6 +101,7 @@ Machine machine_of(const CreateOptions& options, const JoinResult& joined, const
   machine.lanes = kLanes;
   machine.deterministic = options.settings.deterministic;
   machine.same_host_id = joined.same_host_id;
+  machine.ranks_per_core = joined.ranks_per_core;
   machine.same_boot_id = joined.same_boot_ranks == options.ranks;
   if (options.settings.transport == TransportKind::kTcp) {
     machine.network = options.ranks > 1;
@@ -123,12 +124,12 @@ std::vector<Rank> near_ranks(const CreateOptions& options, const JoinResult& joi
   return near;
 }
 
-Status make_executor(const CreateOptions& options, const JoinResult& joined, bool oversubscribed,
+Status make_executor(const CreateOptions& options, const JoinResult& joined, int ranks_per_core,
                      std::unique_ptr<Executor>* executor) {
   const TransportKind kind = options.settings.transport;
   const std::vector<Rank> near = near_ranks(options, joined);
   const bool network = kind == TransportKind::kTcp || (kind == TransportKind::kAuto && !joined.all_mapped);
-  const LadderPolicy ladder = LadderPolicy::choose(oversubscribed, options.settings.spin_microseconds, network);
+  const LadderPolicy ladder = LadderPolicy::choose(ranks_per_core, options.settings.spin_microseconds, network);
   if (kind == TransportKind::kInproc) return make_inproc(options, joined, ladder, executor);
   if (network) return make_mixed(options, joined, near, ladder, executor);
   if (!joined.all_mapped)

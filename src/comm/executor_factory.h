@@ -21,8 +21,8 @@ std::vector<Rank> near_ranks(const CreateOptions& options, const JoinResult& joi
 /// Returns the facts that the choice of an algorithm may use. They are equal on all ranks, because they come from the
 /// settings that agree and from the places of the ranks. `capabilities` are those of the executor's links.
 Machine machine_of(const CreateOptions& options, const JoinResult& joined, const Capabilities& capabilities);
-/// `oversubscribed`: more ranks run here than there are cores.
-Status make_executor(const CreateOptions& options, const JoinResult& joined, bool oversubscribed,
+/// `ranks_per_core`: more than one if more ranks run here than there are cores.
+Status make_executor(const CreateOptions& options, const JoinResult& joined, int ranks_per_core,
                      std::unique_ptr<Executor>* executor);
 
 }  // namespace tutti

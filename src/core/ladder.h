@@ -21,21 +21,23 @@ inline void cpu_pause() {
 #endif
 }
 
-/// How long each rung lasts. Chosen once per communicator, by whether its host has fewer cores than ranks.
+/// How long each rung lasts. Chosen once per communicator, by how many ranks share a core of its host.
 struct LadderPolicy {
   bool has_cores = true;                          ///< one per rank, and what they wait for comes through memory
   std::uint32_t bare_spins = 200;                 ///< polls without a pause
   std::chrono::nanoseconds spin_for{20'000};      ///< polls with a pause
   std::chrono::nanoseconds yield_for{1'000'000};  ///< polls with sched_yield in between
+  int ranks_per_core = 1;                         ///< rounded up
 
-  /// `oversubscribed`: there are more ranks than cores. With a core for every rank a short spin nearly always ends the
-  /// wait, and a yield only adds latency. With more ranks than cores the awaited rank may need this very core: hand it
-  /// over at once, and keep yielding longer before sleeping, because a futex wake costs ten times a yield. A poll of a
-  /// network costs system calls, beside which a yield is cheap; and what comes from there comes through the operating
-  /// system, perhaps from a rank that needs this core: nobody knows who else lives on this host.
-  static LadderPolicy choose(bool oversubscribed, std::int64_t spin_microseconds, bool network = false) {
+  /// With a core for every rank a short spin nearly always ends the wait, and a yield only adds latency. With more
+  /// ranks than cores the awaited rank may need this very core: hand it over at once, and keep yielding longer before
+  /// sleeping, because a futex wake costs ten times a yield. A poll of a network costs system calls, beside which a
+  /// yield is cheap; and what comes from there comes through the operating system, perhaps from a rank that needs this
+  /// core: nobody knows who else lives on this host.
+  static LadderPolicy choose(int ranks_per_core, std::int64_t spin_microseconds, bool network = false) {
     LadderPolicy policy;
-    if (oversubscribed || network) {
+    policy.ranks_per_core = ranks_per_core;
+    if (ranks_per_core > 1 || network) {
       policy.has_cores = false;
       policy.bare_spins = 8;
       policy.spin_for = std::chrono::nanoseconds{0};
@@ -46,25 +48,31 @@ struct LadderPolicy {
   }
 };
 
-/// Remembers slow yields from one wait to the next. If a yield took more than kSlowYield, another process keeps the
-/// core for its whole slice. Sleeping is then faster, because the scheduler favours threads that are woken. A single
-/// slow yield is soon forgotten, since sleeping makes waits for other ranks ten times longer; if the next yields are
-/// slow as well, each is remembered for twice as long as the one before. Not thread-safe.
+/// Remembers slow yields from one wait to the next. If a yield took longer than all ranks on the core need for a turn
+/// each, another program keeps the core for its whole slice, or a rank has much to do. Sleeping is then better, because
+/// the scheduler favours threads that are woken. A single slow yield is soon forgotten, since sleeping makes waits for
+/// other ranks several times longer; if the next yields are slow as well, each is remembered for twice as long as the
+/// one before. Not thread-safe.
 class CoreContention {
  public:
-  static constexpr std::chrono::nanoseconds kSlowYield{2'000'000};  ///< ranks that wait, too, yield far sooner
+  static constexpr std::chrono::nanoseconds kSlowYield{2'000'000};  ///< beside the turns of the other ranks
+  static constexpr std::chrono::nanoseconds kTurn{
+      60'000};  ///< of a rank in a small call, with the others that it wakes
   static constexpr std::chrono::nanoseconds kFirstMemory{6'000'000};
   static constexpr std::chrono::nanoseconds kLongestMemory{200'000'000};
   static constexpr std::chrono::nanoseconds kSoon{20'000'000};  ///< after the end of the memory
 
+  explicit CoreContention(int ranks_per_core) : slow_(kSlowYield + (ranks_per_core - 1) * kTurn) {}
+
   void yielded(Clock::time_point begin, Clock::time_point end) {
-    if (end - begin < kSlowYield) return;
+    if (end - begin < slow_) return;
     memory_ = begin - until_ < kSoon ? std::min(2 * memory_, kLongestMemory) : kFirstMemory;
     until_ = end + memory_;
   }
   bool is_expected(Clock::time_point now) const { return now < until_; }
 
  private:
+  const std::chrono::nanoseconds slow_;
   std::chrono::nanoseconds memory_ = kFirstMemory;
   Clock::time_point until_{};
 };

@@ -45,6 +45,7 @@ Progress CpuExecutor<E>::advance() {
     return outcome == Progress::kDone && !settled() ? Progress::kAgain : outcome;
   }
   awaited_ = kNoRank;
+  blocked_steps_ = 0;
   bool done = true;
   for (std::size_t l = 0; l < active_lanes_; ++l) {
     const Outcome outcome = advance_lane(lanes_[l], static_cast<std::uint32_t>(l));
@@ -102,8 +103,18 @@ bool CpuExecutor<E>::run_aside(LaneState& lane, std::span<const Step> asides) {
 
 template <Endpoint E>
 auto CpuExecutor<E>::blocked_on(int peer) -> Outcome {
+  ++blocked_steps_;
   if (awaited_ == kNoRank || peer < awaited_.value) awaited_ = Rank{peer};
   return Outcome::kBlocked;
+}
+
+/// It is not known which reader of a multicast link is late, so the next rank stands for all of them. The boards show
+/// which one it is.
+template <Endpoint E>
+auto CpuExecutor<E>::blocked_on_readers(Route to) -> Outcome {
+  if (!to.multicast) return blocked_on(to.peer.value);
+  ++blocked_steps_;  // with blocked_on(): more than one rank is waited for
+  return blocked_on((rank_ + 1) % ranks_);
 }
 
 template <Endpoint E>
@@ -136,9 +147,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
     bool ready = false;
     if constexpr (kNetwork) ready = lent && endpoint_->can_send(to);
     if (!lent) ready = (slot = endpoint_->send_claim(to, bytes)) != nullptr;
-    // It is not known which reader of a multicast link is late, so the next rank stands for all of them. The boards
-    // show which one it is.
-    if (!ready) return blocked_on(to.multicast ? (rank_ + 1) % ranks_ : step.send_peer);
+    if (!ready) return blocked_on_readers(to);
   }
   if (count.value != 0) work_.run(lane, step, count, arrived, slot);
   if (sends && !lent) endpoint_->send_commit(to, bytes, lane.fingerprint);
@@ -175,7 +184,7 @@ auto CpuExecutor<E>::send_reference(const LaneState& lane, const Step& step, Byt
     case ReferenceState::kNotOffered:
       return Outcome::kNotByReference;
     case ReferenceState::kAgain:
-      return blocked_on(to.multicast ? (rank_ + 1) % ranks_ : step.send_peer);
+      return blocked_on_readers(to);
     case ReferenceState::kSent:
       break;
   }
@@ -268,7 +277,8 @@ Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
   Ladder ladder(policy_, contention_);
   std::uint64_t seen = progress();
   CallBoard& board = endpoint_->board();
-  auto next_check = kFirstCheck;
+  const std::chrono::nanoseconds pause = kFirstCheck * policy_.ranks_per_core;
+  auto next_check = pause;
   for (;;) {
     const Progress outcome = advance();
     if (outcome == Progress::kDone) break;
@@ -276,35 +286,34 @@ Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
     if (progress() != seen) {
       seen = progress();
       ladder.reset();
-      next_check = kFirstCheck;
+      next_check = pause;
       continue;
     }
     const Ladder::Rung rung = ladder.climb();
     if (rung == Ladder::Rung::kSpin) continue;
     board.post_awaited(awaited());
-    if (rung == Ladder::Rung::kYield) {
-      if (ladder.waited() < next_check) continue;
-      next_check = ladder.waited() + kFirstCheck;
+    if (ladder.waited() >= next_check) {
+      next_check = ladder.waited() + pause;
       TUTTI_TRY(monitor.check(awaited(), progress()));
-      continue;
     }
-    TUTTI_TRY(sleep_once(monitor));
+    if (rung == Ladder::Rung::kSleep && sleep_once(monitor) == Progress::kDone) break;
   }
   board.post_awaited(kNoRank);
   return {};
 }
 
 template <Endpoint E>
-Status CpuExecutor<E>::sleep_once(WaitMonitor& monitor) {
-  endpoint_->announce_sleep();
+Progress CpuExecutor<E>::sleep_once(const WaitMonitor& monitor) {
+  const Rank only = only_awaited();
+  endpoint_->announce_sleep(only);
   const std::uint64_t before = progress();
   const Progress outcome = advance();  // looks again, because what came before the announcement ends no sleep
-  if (outcome != Progress::kAgain || progress() != before || monitor.alarmed()) {
+  if (outcome != Progress::kAgain || progress() != before || only_awaited() != only || monitor.alarmed()) {
     endpoint_->cancel_sleep();
   } else {
     endpoint_->sleep(std::chrono::milliseconds{100});
   }
-  return outcome == Progress::kDone ? Status{} : monitor.check(awaited(), progress());
+  return outcome;
 }
 
 template class CpuExecutor<ShmEndpoint>;

@@ -26,6 +26,7 @@ class CpuExecutor final : public Executor {
         links_(*endpoint_),
         point_to_point_(*endpoint_, transfers),
         policy_(ladder),
+        contention_(ladder.ranks_per_core),
         poll_delay_(ladder.has_cores),
         rank_(endpoint_->rank().value),
         ranks_(endpoint_->ranks()),
@@ -65,12 +66,15 @@ class CpuExecutor final : public Executor {
   void release(const Step& step, Bytes bytes);
   Outcome advance_lane(LaneState& lane, std::uint32_t index);
   Outcome blocked_on(int peer);
+  Outcome blocked_on_readers(Route to);
   const Launch& launch() const { return work_.launch(); }
   const Binding& binding() const { return work_.binding(); }
   Status run_one_shot(const Launch& launch, WaitMonitor& monitor);
   bool all_arrived(const Launch& launch, Bytes bytes);
   Status wait(WaitMonitor& monitor);
-  Status sleep_once(WaitMonitor& monitor);
+  Progress sleep_once(const WaitMonitor& monitor);
+  /// The only rank that can end the wait, or kNoRank if there are several.
+  Rank only_awaited() const { return !runs_transfers_ && blocked_steps_ == 1 ? awaited_ : kNoRank; }
 
   std::unique_ptr<E> endpoint_;
   EndpointLinks<E> links_;
@@ -87,6 +91,7 @@ class CpuExecutor final : public Executor {
   std::size_t active_lanes_ = 0;
   std::vector<const void*> one_shot_sources_;  // by rank, for run_one_shot
   Rank awaited_ = kNoRank;
+  std::size_t blocked_steps_ = 0;  // in the last advance()
   Rank mismatched_ = kNoRank;
   std::uint64_t progress_ = 0;
 };

@@ -36,7 +36,7 @@ class EndpointLinks final : public RankLinks {
     if constexpr (kNetwork) return endpoint_.memory_bytes();
     return 0;
   }
-  void announce_sleep() override { endpoint_.announce_sleep(); }
+  void announce_sleep() override { endpoint_.announce_sleep(kNoRank); }
   void cancel_sleep() override { endpoint_.cancel_sleep(); }
   void wake() override { endpoint_.wake(); }
 

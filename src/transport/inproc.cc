@@ -86,7 +86,7 @@ void InprocEndpoint::recv_release(Route route, Bytes /*bytes*/) {
   fabric_->wake(route.peer);
 }
 
-void InprocEndpoint::announce_sleep() {
+void InprocEndpoint::announce_sleep(Rank) {
   const MutexLock lock(fabric_->mutex_);
   InprocFabric::Sleeper& sleeper = fabric_->sleepers_[index(rank_.value)];
   sleeper.announced = true;

@@ -66,7 +66,7 @@ class InprocEndpoint {
   Peek recv_peek(Route route, Bytes bytes, Fingerprint fingerprint);
   void recv_release(Route route, Bytes bytes);
 
-  void announce_sleep();
+  void announce_sleep(Rank only);
   void cancel_sleep();
   void sleep(std::chrono::nanoseconds slice);
   void wake();

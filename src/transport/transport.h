@@ -63,7 +63,7 @@ struct Capabilities {
 
 template <class E>
 concept Endpoint = requires(E e, const E c, Route route, const std::byte* data, Bytes bytes, Fingerprint fingerprint,
-                            Rank peer, Rank* late, std::chrono::nanoseconds slice) {
+                            Rank only, Rank peer, Rank* late, std::chrono::nanoseconds slice) {
   { c.rank() } -> std::same_as<Rank>;
   { c.ranks() } -> std::same_as<int>;
   { c.capabilities() } -> std::same_as<Capabilities>;
@@ -87,9 +87,10 @@ concept Endpoint = requires(E e, const E c, Route route, const std::byte* data, 
   { e.recv_release(route, bytes) } -> std::same_as<void>;
 
   /// Sleeping: announce_sleep(), then look at all links once more, then sleep() (or cancel_sleep()). After
-  /// announce_sleep every later commit or release by a peer that concerns this rank ends a sleep(), at once or within
-  /// 1 ms. sleep() returns after `slice` at the latest, and may return early. The announcement ends with the sleep.
-  { e.announce_sleep() } -> std::same_as<void>;
+  /// announce_sleep every later commit or release that concerns this rank, by the peer `only` or by any if that is
+  /// kNoRank, ends a sleep(), at once or within 1 ms. sleep() returns after `slice` at the latest, and may return
+  /// early. The announcement ends with the sleep.
+  { e.announce_sleep(only) } -> std::same_as<void>;
   { e.cancel_sleep() } -> std::same_as<void>;
   { e.sleep(slice) } -> std::same_as<void>;
   /// Ends a sleep of this endpoint's rank, from any thread (death, abort, causes).

@@ -54,7 +54,7 @@ TEST_P(Algorithms, AreExactInManyTiles) {
   run_cases(ranks, cases::sample_of(cases::Effort::kFew));
 }
 INSTANTIATE_TEST_SUITE_P(ByName, Algorithms,
-                         ::testing::Combine(::testing::Values("ring", "all_pairs", "all_pairs_two_shot",
+                         ::testing::Combine(::testing::Values("ring", "all_pairs", "all_pairs_two_shot", "linear",
                                                               "recursive_doubling", "chain", "tree", "dissemination"),
                                             ::testing::Values(2, 3, 5)),
                          [](const auto& info) {
@@ -66,7 +66,7 @@ TEST(Collectives, ResultsAreBitwiseEqualOnAllRanks) {
   constexpr int kRanks = 5;
   constexpr std::size_t kCount = 40'001;
   for (const char* algorithm :
-       {"all_pairs", "all_pairs_two_shot", "ring", "recursive_doubling", "halving_doubling", "double_tree"}) {
+       {"all_pairs", "all_pairs_two_shot", "linear", "ring", "recursive_doubling", "halving_doubling", "double_tree"}) {
     const ScopedSetting name("TUTTI_ALGO", algorithm);
     std::vector<std::vector<float>> results(kRanks, std::vector<float>(kCount));
     run_threads(kRanks, [&](tuttiComm_t comm, int rank) {

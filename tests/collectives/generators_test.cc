@@ -13,6 +13,7 @@
 #include "collectives/hierarchical_ring.h"
 #include "collectives/knomial.h"
 #include "collectives/knomial_blocks.h"
+#include "collectives/linear.h"
 #include "collectives/pairwise.h"
 #include "collectives/pat.h"
 #include "collectives/recursive_doubling.h"
@@ -73,6 +74,8 @@ static_assert(sends_match_receives(all_pairs::kBarrier, 7));
 static_assert(sends_match_receives(all_pairs::kGather, 7));
 static_assert(sends_match_receives(all_pairs::kScatter, 7));
 static_assert(sends_match_receives(all_pairs::kAllToAll, 7));
+static_assert(sends_match_receives(linear::kAllReduce, 7));
+static_assert(sends_match_receives(linear::kBarrier, 7));
 static_assert(sends_match_receives(pairwise::kAllToAll, 7));
 static_assert(sends_match_receives(ring::kAllReduce, 7));
 static_assert(sends_match_receives(ring::kReduceScatter, 7));
@@ -298,6 +301,7 @@ TEST(Generator, CostsAreThoseOfTheDocumentation) {
     EXPECT_EQ(most_messages_sent(ring::kAllGather, n), ranks - 1);
     EXPECT_EQ(most_messages_sent(all_pairs::kAllReduce, n), 1u);
     EXPECT_EQ(most_messages_sent(all_pairs::kAllReduceTwoShot, n), ranks);
+    EXPECT_EQ(most_messages_sent(linear::kAllReduce, n), 1u);
     EXPECT_EQ(most_messages_sent(all_pairs::kReduceScatter, n), ranks - 1);
     EXPECT_EQ(most_messages_sent(all_pairs::kAllGather, n), 1u);
     EXPECT_EQ(most_messages_sent(recursive_doubling::kAllReduce, n), down + folded);

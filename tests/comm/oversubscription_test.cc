@@ -9,26 +9,27 @@ namespace tutti {
 namespace {
 
 TEST(Oversubscription, MoreRanksThanCores) {
-  EXPECT_FALSE(Oversubscription(2, 2).oversubscribed());
-  EXPECT_TRUE(Oversubscription(3, 2).oversubscribed());
-  EXPECT_FALSE(Oversubscription().oversubscribed());
+  EXPECT_EQ(Oversubscription(2, 2).ranks_per_core(), 1);
+  EXPECT_EQ(Oversubscription(3, 2).ranks_per_core(), 2);
+  EXPECT_EQ(Oversubscription(64, 2).ranks_per_core(), 32);
+  EXPECT_EQ(Oversubscription().ranks_per_core(), 1);
 }
 
 // Eight ranks on two cores, split in pairs: the pairs take the cores from each other.
 TEST(Oversubscription, PartsOfACrowdAreCrowded) {
   std::optional<Oversubscription> whole(std::in_place, 8, 2);
   std::optional<Oversubscription> part(std::in_place, 2, 2);
-  EXPECT_TRUE(part->oversubscribed());
+  EXPECT_EQ(part->ranks_per_core(), 4) << "as the whole";
   whole.reset();
-  EXPECT_FALSE(Oversubscription(2, 2).oversubscribed()) << "the crowd has gone; a part does not stand for it";
+  EXPECT_EQ(Oversubscription(2, 2).ranks_per_core(), 1) << "the crowd has gone; a part does not stand for it";
 }
 
 TEST(Oversubscription, LastsAsLongAsOneOfThem) {
   std::optional<Oversubscription> one(std::in_place, 3, 2), other(std::in_place, 4, 2);
   one.reset();
-  EXPECT_TRUE(Oversubscription(1, 2).oversubscribed());
+  EXPECT_EQ(Oversubscription(1, 2).ranks_per_core(), 2);
   other.reset();
-  EXPECT_FALSE(Oversubscription(1, 2).oversubscribed());
+  EXPECT_EQ(Oversubscription(1, 2).ranks_per_core(), 1);
 }
 
 }  // namespace

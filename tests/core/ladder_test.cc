@@ -37,12 +37,12 @@ TEST(Ladder, ClimbsSpinYieldSleepAndStaysThere) {
 }
 
 TEST(Ladder, MoreRanksThanCoresHandTheCoreOverAtOnce) {
-  const LadderPolicy policy = LadderPolicy::choose(true, -1);
+  const LadderPolicy policy = LadderPolicy::choose(2, -1);
   EXPECT_EQ(policy.spin_for.count(), 0);
   Ladder ladder(policy);
   for (std::uint32_t i = 0; i < policy.bare_spins; ++i) EXPECT_EQ(ladder.climb(), Ladder::Rung::kSpin);
   EXPECT_EQ(ladder.climb(), Ladder::Rung::kYield);
-  EXPECT_EQ(LadderPolicy::choose(true, 7).spin_for, std::chrono::microseconds{7}) << "TUTTI_SPIN_US wins";
+  EXPECT_EQ(LadderPolicy::choose(2, 7).spin_for, std::chrono::microseconds{7}) << "TUTTI_SPIN_US wins";
 }
 
 TEST(Ladder, WhoIsLongWithoutTheCoreAfterAYieldSleepsInstead) {
@@ -50,7 +50,7 @@ TEST(Ladder, WhoIsLongWithoutTheCoreAfterAYieldSleepsInstead) {
   policy.bare_spins = 0;
   policy.spin_for = std::chrono::nanoseconds{0};
   policy.yield_for = std::chrono::hours{1};
-  CoreContention before, contention;  // a real yield may be slow where the machine is loaded
+  CoreContention before(1), contention(1);  // a real yield may be slow where the machine is loaded
   EXPECT_EQ(Ladder(policy, before).climb(), Ladder::Rung::kYield);
   const Clock::time_point now = Clock::now();
   contention.yielded(now - CoreContention::kSlowYield, now);
@@ -58,6 +58,20 @@ TEST(Ladder, WhoIsLongWithoutTheCoreAfterAYieldSleepsInstead) {
   EXPECT_FALSE(contention.is_expected(now + CoreContention::kFirstMemory)) << "for ever";
   contention.yielded(now, now + std::chrono::hours{1});  // whatever this machine's load
   EXPECT_EQ(Ladder(policy, contention).climb(), Ladder::Rung::kSleep);
+}
+
+// What many ranks on a core need for a turn each is not taken for another program.
+TEST(Ladder, TurnsOfOtherRanksAreNoContention) {
+  constexpr int kRanks = 256;
+  const Clock::time_point begin = Clock::now();
+  const Clock::time_point end = begin + CoreContention::kSlowYield + 200 * CoreContention::kTurn;
+  CoreContention crowd(kRanks), alone(1);
+  crowd.yielded(begin, end);
+  alone.yielded(begin, end);
+  EXPECT_FALSE(crowd.is_expected(end));
+  EXPECT_TRUE(alone.is_expected(end));
+  crowd.yielded(begin, end + 100 * CoreContention::kTurn);
+  EXPECT_TRUE(crowd.is_expected(end + 100 * CoreContention::kTurn));
 }
 
 TEST(PollDelay, FollowsWhatIsFound) {
@@ -82,7 +96,7 @@ TEST(PollDelay, RanksThatShareACoreHaveNone) {
 }
 
 TEST(Ladder, ContentionThatStaysIsRememberedLongerEachTime) {
-  CoreContention contention;
+  CoreContention contention(1);
   Clock::time_point now = Clock::now();
   const auto next = [&] {  // it yields again as soon as it has forgotten
     contention.yielded(now, now + CoreContention::kSlowYield);

@@ -28,7 +28,7 @@ class Patience final : public WaitMonitor {
 
 std::vector<std::unique_ptr<Executor>> make_executors(bool shm, int ranks) {
   std::vector<std::unique_ptr<Executor>> executors;
-  const LadderPolicy ladder = LadderPolicy::choose(ranks > 2, -1);
+  const LadderPolicy ladder = LadderPolicy::choose(ranks > 2 ? 2 : 1, -1);
   ShmGeometry geometry;
   geometry.ranks = ranks;
   geometry.slot_bytes = Bytes{kLargest};

@@ -457,6 +457,12 @@ class Comparisons(unittest.TestCase):
         self.contestants("floor")
         self.check_peer("floor", self.COLLECTIVES, "2")
 
+    def test_the_handover_of_cores(self):
+        self.contestants("handover")
+        run, report = self.compare("all_reduce", "handover", "--ranks", "16", "-b", "8", "-e", "8", "--pairs", "4")
+        self.assert_compared(run, report, "handover")
+        self.assertIn("two hand-overs of every rank's core", run.stdout)
+
     def test_open_mpi(self):
         self.contestants("openmpi")
         self.check_peer("openmpi", self.COLLECTIVES, "2")
@@ -563,7 +569,7 @@ class Comparisons(unittest.TestCase):
                 (("--compare", "floor", "-d", "half"), "excludes -d"),
                 (("--compare", "floor", "--threads"), "excludes --threads"),
                 (("--compare", "floor", "-b", "0"), "-b must be above 0"),
-                (("--compare", "floor", "--ranks", "65"), "at most 64 ranks"),
+                (("--compare", "floor", "--ranks", "513"), "at most 512 ranks"),
                 (("--rounds", "3"), "belongs to --compare")):
             with self.subTest(options):
                 run = perf("all_reduce", *options)

@@ -19,14 +19,15 @@ TYPED_TEST_SUITE_P(SleepConformance);
 /// Far longer than any test takes: a sleep that lasts this long missed its wake-up.
 inline constexpr std::chrono::seconds kForever = test::kPatience;
 
-/// Waits as an executor does, but with sleeps that only a wake-up ends in time: the first one ends by itself.
+/// Waits as an executor does, but with sleeps that only a wake-up ends in time, by `only` or, if that is kNoRank, by
+/// any peer: the first one ends by itself.
 template <class E, class Attempt>
-void sleep_until(E& endpoint, Attempt attempt) {
+void sleep_until(E& endpoint, Attempt attempt, Rank only = kNoRank) {
   const auto begin = Clock::now();
-  endpoint.announce_sleep();
+  endpoint.announce_sleep(only);
   endpoint.sleep(std::chrono::nanoseconds(0));
   while (!attempt()) {
-    endpoint.announce_sleep();
+    endpoint.announce_sleep(only);
     if (attempt()) return endpoint.cancel_sleep();
     endpoint.sleep(kForever);
     require(Clock::now() - begin < kForever, "a wake-up was lost");
@@ -58,7 +59,8 @@ TYPED_TEST_P(SleepConformance, ReceiversAreWokenByCommits) {
         dawdle(random);
         send(end, peer, Bytes(8), i);
       } else {
-        sleep_until(end, [&] { return try_receive(end, peer, Bytes(8), i); });
+        sleep_until(
+            end, [&] { return try_receive(end, peer, Bytes(8), i); }, peer.peer);
       }
       if (i % 8 != 0) continue;
       if (end.rank().value == 1) dawdle(random);
@@ -86,7 +88,8 @@ TYPED_TEST_P(SleepConformance, CommitsThatMeetTheAnnouncementWakeToo) {
         receive(end, peer, Bytes(0), i);
       } else {
         receive(end, peer, Bytes(8), i);
-        sleep_until(end, [&] { return try_receive(end, peer, Bytes(8), i + 1); });
+        sleep_until(
+            end, [&] { return try_receive(end, peer, Bytes(8), i + 1); }, peer.peer);
         send(end, peer, Bytes(0), i);
       }
     }
@@ -100,7 +103,8 @@ TYPED_TEST_P(SleepConformance, SendersAreWokenByReleases) {
     std::mt19937 random(3);
     for (std::uint64_t i = 0; i < kMessages; ++i) {
       if (end.rank().value == 0) {
-        sleep_until(end, [&] { return try_send(end, peer, Bytes(5000), i); });
+        sleep_until(
+            end, [&] { return try_send(end, peer, Bytes(5000), i); }, peer.peer);
       } else {
         dawdle(random);
         receive(end, peer, Bytes(5000), i);
@@ -118,7 +122,8 @@ TYPED_TEST_P(SleepConformance, MulticastWakesAllReadersAndItsSender) {
       if (end.rank().value == 0)
         sleep_until(end, [&] { return try_send(end, multicast_to_all(), Bytes(5000), i); });
       else
-        sleep_until(end, [&] { return try_receive(end, multicast_from(Rank(0)), Bytes(5000), i); });
+        sleep_until(
+            end, [&] { return try_receive(end, multicast_from(Rank(0)), Bytes(5000), i); }, Rank(0));
     }
   });
 }
@@ -145,10 +150,10 @@ TYPED_TEST_P(SleepConformance, WakeFromAnotherThreadEndsASleep) {
 TYPED_TEST_P(SleepConformance, SleepEndsWithItsSlice) {
   TypeParam::run(WorldSize{.ranks = 1}, [&](auto& end) {
     for (const int microseconds : {0, 1, 3000}) {
-      end.announce_sleep();
+      end.announce_sleep(kNoRank);
       end.sleep(std::chrono::microseconds(microseconds));  // nobody wakes it: a hang is the failure
     }
-    end.announce_sleep();
+    end.announce_sleep(kNoRank);
     end.wake();
     const auto begin = Clock::now();
     end.sleep(kForever);

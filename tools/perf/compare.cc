@@ -125,8 +125,8 @@ class Comparing {
     for (std::size_t i = 0; i < contenders_.size(); ++i) {
       Figures figures;
       if (!give(&contenders_[i], row, peers::Task::kCheck, 0, &figures)) return false;
-      const bool is_floor = i > 0 && comparison_.peers[i - 1].name == "floor";  // it moves bytes, but has no result
-      const std::size_t wrong = is_floor ? 0 : figures.wrong;
+      const Peer* const peer = i > 0 ? find_peer(comparison_.peers[i - 1].name) : nullptr;
+      const std::size_t wrong = peer != nullptr && peer->is_bound_of_machine ? 0 : figures.wrong;
       if (i == 0) comparison_.wrong[row.bytes()] = wrong;
       if (i > 0) comparison_.peers[i - 1].tally.add_wrong(row.bytes(), wrong);
       if (!give(&contenders_[i], row, peers::Task::kTime, kTrial, &figures)) return false;

@@ -17,7 +17,7 @@ const std::vector<std::string> kForAll{"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESH
 const Peer kTutti{"tutti", "tutti", "TUTTI_BENCH=ON", {}, {}, {}, {}};
 
 // docs/measuring.md ("The peers' settings") says what else was tried.
-const std::array<Peer, 6> kPeers{{
+const std::array<Peer, 7> kPeers{{
     {"openmpi",
      "openmpi",
      "openmpi-bin, libopenmpi-dev",
@@ -36,7 +36,8 @@ const std::array<Peer, 6> kPeers{{
     {"gloo", "gloo", "libgloo-dev", {}, {}, {}, {}},
     {"gloo_batch", "gloo", "libgloo-dev", {}, {}, {}, {"chrt", "--batch", "0"}},
     {"ucc", "ucc", "tools/setup.sh --peers", {"UCX_TLS=sysv,self"}, {}, {}, {}},
-    {"floor", "floor", "TUTTI_BENCH=ON", {}, {}, {}, {}},
+    {"floor", "floor", "TUTTI_BENCH=ON", {}, {}, {}, {}, true},
+    {"handover", "handover", "TUTTI_BENCH=ON", {}, {}, {}, {}, true},
 }};
 
 bool is_program(const std::string& path) { return access(path.c_str(), X_OK) == 0; }

@@ -17,6 +17,15 @@ constexpr std::size_t kOneShotBytes = 8 * 1024;
 /// Above this many ranks all-pairs has too many messages and links.
 constexpr int kAllPairsRanks = 64;
 constexpr int kAllPairsBarrierRanks = 16;
+/// So many ranks on each core wait for one another's turns, each of which takes longer than a small message. What
+/// counts then is how often each rank has to run.
+constexpr int kCrowd = 4;
+/// An all-reduce of a crowd, in which one rank does all the work on one of the cores: above, more cores than two do it
+/// sooner together.
+constexpr std::size_t kLinearBytes = 512 * 1024;
+constexpr int kLinearCores = 2;
+/// A link that is used takes memory, and with n * n of them a crowd has many.
+constexpr int kCrowdedPairsRanks = 128;
 /// Many ranks: below, the log-step algorithms; above, the pipelined ones.
 constexpr std::size_t kManyRanksSmall = 64 * 1024;
 /// A ring in both directions has twice the messages of half the size.
@@ -28,7 +37,11 @@ constexpr std::size_t kChainTileBytes = 16 * 1024;
 constexpr std::size_t kSlotsInCache = std::size_t{8} << 20;
 constexpr std::size_t kLeastMessage = 16 * 1024;
 
+bool is_crowd(const Machine& machine) { return machine.ranks_per_core >= kCrowd && !machine.on_device; }
+
 std::string_view all_reduce_name(std::size_t bytes, const Machine& machine) {
+  const bool few_cores = machine.ranks <= kLinearCores * machine.ranks_per_core;
+  if (is_crowd(machine) && (bytes <= kLinearBytes || few_cores || machine.ranks > kAllPairsRanks)) return "linear";
   if (machine.ranks > kAllPairsRanks && !machine.deterministic) {
     return bytes <= kManyRanksSmall ? "recursive_doubling" : "ring";
   }
@@ -88,16 +101,20 @@ std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_bloc
   if (is_wide(machine, hosts)) {
     return network_algorithm(collective, bytes_per_block, machine, hosts);
   }
-  const bool many = machine.ranks > kAllPairsRanks && !(machine.deterministic && reduces(collective));
+  const bool crowd = is_crowd(machine);
+  const bool many =
+      machine.ranks > (crowd ? kCrowdedPairsRanks : kAllPairsRanks) && !(machine.deterministic && reduces(collective));
   switch (scheduled_as(collective)) {
     case Collective::kAllReduce:
       return all_reduce_name(bytes_per_block.value, machine);
     case Collective::kReduceScatter:
+      if (!many) return "all_pairs";
+      return crowd ? "recursive_halving" : "ring";
     case Collective::kAllGather:
-      return many ? "ring" : "all_pairs";
+      return many && !crowd ? "ring" : "all_pairs";
     case Collective::kBroadcast:
     case Collective::kReduce:
-      if (!many) return "all_pairs";
+      if (!many || crowd) return "all_pairs";
       return bytes_per_block.value <= kManyRanksSmall ? "tree" : "chain";
     case Collective::kGather:
     case Collective::kScatter:
@@ -105,6 +122,7 @@ std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_bloc
     case Collective::kAllToAll:
       return many ? "pairwise" : "all_pairs";
     case Collective::kBarrier:
+      if (crowd) return "linear";
       return machine.ranks > kAllPairsBarrierRanks ? "dissemination" : "all_pairs";
     default:
       return {};

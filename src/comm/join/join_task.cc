@@ -14,6 +14,7 @@
 #include "comm/recovery/process_recovery.h"
 #include "core/core_list.h"
 #include "core/log.h"
+#include "core/units.h"
 
 namespace tutti {
 namespace {
@@ -85,6 +86,22 @@ int cores_of_same_boot(Rank rank, const MemberTable& member_table) {
     lists.push_back(member.cores);
   }
   return std::max(1, cores_among(lists, own));
+}
+
+/// Only from what all ranks know alike. 1 if not all told their cores.
+int ranks_per_core_of(const MemberTable& member_table) {
+  const std::vector<Member>& members = member_table.members();
+  std::set<int> cores;
+  const std::string* last = nullptr;
+  for (const Member& member : members) {
+    if (member.boot_id == 0 || member.boot_id != members[0].boot_id) return 1;
+    if (last != nullptr && member.cores == *last) continue;  // thousands of threads have one list
+    last = &member.cores;
+    std::vector<int> usable;
+    if (!parse_core_list(member.cores, &usable) || usable.empty()) return 1;
+    cores.insert(usable.begin(), usable.end());
+  }
+  return static_cast<int>(div_up(members.size(), cores.size()));
 }
 
 }  // namespace
@@ -374,6 +391,7 @@ Status JoinTask::take_go(ByteView payload) {
   // This rank knows its own cores even if their list is too long to travel.
   made.same_boot_cores = std::max(cores_of_same_boot(request_.rank, *process_membership_->member_table()),
                                   static_cast<int>(request_.cores.size()));
+  made.ranks_per_core = ranks_per_core_of(*process_membership_->member_table());
   const int here = made.hosts[static_cast<std::size_t>(request_.rank.value)];
   for (std::size_t i = 0; i < made.segments.size(); ++i)
     if (made.hosts[i] != here) made.segments[i] = nullptr;  // a rank that counts as another host's is reached as such

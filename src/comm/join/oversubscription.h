@@ -13,12 +13,12 @@ class Oversubscription {
   /// For `ranks` ranks that run on `cores` cores. Any thread.
   Oversubscription(int ranks, int cores);
 
-  /// Whether there are more ranks than cores in this communicator, or in one that was made before in this process and
-  /// was still there then.
-  bool oversubscribed() const { return oversubscribed_; }
+  /// How many ranks share a core, rounded up, in this communicator or in one that was made before in this process and
+  /// was still there then, whichever are more.
+  int ranks_per_core() const { return ranks_per_core_; }
 
  private:
-  bool oversubscribed_ = false;
+  int ranks_per_core_ = 1;
   std::shared_ptr<void> mark_;  // held if the communicator's own ranks are too many
 };
 

@@ -84,7 +84,7 @@ Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::f
 /// The waiting of a thread that drives several operations: it spins, then yields, and then may sleep.
 class OperationLadder {
  public:
-  OperationLadder() : ladder_(LadderPolicy::choose(true, -1)) {}
+  OperationLadder() : ladder_(LadderPolicy::choose(2, -1)) {}
   /// Called after a round of polls. `moved`: the round moved something. Returns true if nothing has moved for so long
   /// that the thread may sleep.
   bool climb(bool moved);

@@ -53,7 +53,7 @@ class MixedEndpoint {
   bool hears(Rank peer) { return far_->hears(peer); }
   std::size_t memory_bytes() const { return far_->memory_bytes(); }
 
-  void announce_sleep() { near_->announce_sleep(); }
+  void announce_sleep(Rank only) { near_->announce_sleep(only == kNoRank || is_far(only) ? kNoRank : near(only)); }
   void cancel_sleep() { near_->cancel_sleep(); }
   void sleep(std::chrono::nanoseconds slice);
   void wake() {

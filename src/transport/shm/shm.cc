@@ -196,9 +196,9 @@ ReferenceState ShmEndpoint::send_reference(Route route, const std::byte* data, B
   }
   ring.commit_reference(data, bytes.value, fingerprint);
   if (ring.reader != nullptr) {
-    ring.reader->wake_if_announced();
+    ring.reader->wake_if_announced(rank_);
   } else {
-    for (SleepWord* reader : readers_) reader->wake_if_announced();
+    for (SleepWord* reader : readers_) reader->wake_if_announced(rank_);
   }
   return ReferenceState::kSent;
 }
@@ -246,8 +246,8 @@ bool ShmEndpoint::all_enrolled() {
 
 // The barrier costs a system call and an interrupt of every other core. So it is run only after a sleep that ended by
 // itself: most waits are over before that.
-void ShmEndpoint::announce_sleep() {
-  peers_[index(rank_.value)]->sleep_word.announce();
+void ShmEndpoint::announce_sleep(Rank only) {
+  peers_[index(rank_.value)]->sleep_word.announce(only);
   barrier_was_run_ = nobody_came_ && all_enrolled() && ProcessBarrier::run();
 }
 

@@ -41,8 +41,8 @@ class ShmEndpoint {
   void send_commit(Route route, Bytes bytes, Fingerprint fingerprint) {
     SendRing& ring = send_ring(route, bytes);
     ring.commit(bytes.value, fingerprint);
-    if (ring.reader != nullptr) return ring.reader->wake_if_announced();
-    for (SleepWord* reader : readers_) reader->wake_if_announced();
+    if (ring.reader != nullptr) return ring.reader->wake_if_announced(rank_);
+    for (SleepWord* reader : readers_) reader->wake_if_announced(rank_);
   }
   /// Messages that fit a cell are always copied.
   ReferenceState send_reference(Route route, const std::byte* data, Bytes bytes, Fingerprint fingerprint);
@@ -59,11 +59,11 @@ class ShmEndpoint {
   void recv_release(Route route, Bytes bytes) {
     RecvRing& ring = recv_ring(route, bytes);
     ring.release();
-    ring.writer->wake_if_announced();
+    ring.writer->wake_if_announced(rank_);
     if (bytes.value > ShmLayout::kCellBytes) direct_.try_offer_once(route.peer);
   }
 
-  void announce_sleep();
+  void announce_sleep(Rank only);
   void cancel_sleep();
   void sleep(std::chrono::nanoseconds slice);
   void wake();

@@ -19,12 +19,13 @@ long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value,
 }  // namespace
 
 bool SleepWord::sleep(std::chrono::nanoseconds slice) {
-  if (slice > std::chrono::nanoseconds::zero()) {
+  const std::uint32_t announced = word_.load(std::memory_order_relaxed);  // peers only set it to 0
+  if (announced != 0 && slice > std::chrono::nanoseconds::zero()) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(slice);
     timespec timeout{};
     timeout.tv_sec = static_cast<time_t>(seconds.count());
     timeout.tv_nsec = static_cast<long>((slice - seconds).count());
-    futex(&word_, FUTEX_WAIT, 1,
+    futex(&word_, FUTEX_WAIT, announced,
           &timeout);  // the result does not matter, because the caller looks again anyway
   }
   return word_.exchange(0, std::memory_order_acquire) == 0;  // pairs with the exchange in wake()

@@ -6,14 +6,18 @@
 #include <chrono>
 #include <cstdint>
 
+#include "core/units.h"
+
 namespace tutti {
 
-/// Zero-initialised, shared between processes. 0: the owner is awake; 1: it sleeps or is about to.
+/// Zero-initialised, shared between processes. 0: the owner is awake; else it sleeps or is about to, and the value says
+/// whose stores it waits for.
 class SleepWord {
  public:
-  /// Owner: lets peers wake it from now on. Between this and the look at the links the owner needs a ProcessBarrier,
+  /// Owner: lets `only`, or all peers if that is kNoRank, wake it from now on. Who waits for one of many messages is
+  /// not woken by all the others. Between this and the look at the links the owner needs a ProcessBarrier,
   /// because wake_if_announced() has no fence; without one a wake-up may be missed, so the sleep must be short.
-  void announce() { word_.exchange(1, std::memory_order_acq_rel); }  // pairs with the exchange in wake()
+  void announce(Rank only) { word_.exchange(value_of(only), std::memory_order_acq_rel); }  // pairs with wake()
   /// Owner: takes the announcement back.
   void cancel() { word_.store(0, std::memory_order_relaxed); }
   /// Owner: sleeps until woken, at most `slice`. May return early. Returns at once if woken since announce(). True if a
@@ -22,15 +26,19 @@ class SleepWord {
 
   /// Any thread of any process: wakes the owner, whether or not it sleeps. One system call if it announced itself.
   void wake();
-  /// Peers: called after a store that the owner may wait for. Costs one load while the owner is awake.
-  void wake_if_announced() {
+  /// Peers: called by `from` after a store that the owner may wait for. Costs one load while the owner is awake.
+  void wake_if_announced(Rank from) {
     // This fence makes the compiler keep store and load in order; the sleeper's ProcessBarrier makes the CPU do so.
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (word_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    const std::uint32_t value = word_.load(std::memory_order_relaxed);
+    if (value != 0 && (value == value_of(kNoRank) || value == value_of(from))) [[unlikely]]
       wake();
   }
 
  private:
+  static_assert(kNoRank.value == -1);
+  static std::uint32_t value_of(Rank rank) { return static_cast<std::uint32_t>(rank.value + 2); }
+
   std::atomic<std::uint32_t> word_;
 };
 static_assert(sizeof(SleepWord) == 4 && std::atomic<std::uint32_t>::is_always_lock_free);

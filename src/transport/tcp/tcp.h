@@ -61,7 +61,7 @@ class TcpEndpoint {
   bool delivered(Rank* late);
   bool hears(Rank peer);
 
-  void announce_sleep() {}
+  void announce_sleep(Rank) {}
   void cancel_sleep() {}
   void sleep(std::chrono::nanoseconds slice);
   void wake();

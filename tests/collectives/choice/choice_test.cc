@@ -168,6 +168,31 @@ TEST(Choice, VFormsOfAllToAllDependOnRanksOnly) {
   }
 }
 
+// Where each core has many ranks, what counts is how often each of them has to run.
+TEST(Choice, ACrowdHasFewTurns) {
+  const auto name = [](Collective collective, std::size_t bytes, int ranks, int ranks_per_core,
+                       bool on_device = false) {
+    Machine machine = machine_of(ranks);
+    machine.ranks_per_core = ranks_per_core;
+    machine.on_device = on_device;
+    return std::string(choose(collective, Bytes{bytes}, machine, "auto", Bytes{0}).algorithm->name);
+  };
+  EXPECT_EQ(name(Collective::kAllReduce, 8, 32, 16), "linear");
+  EXPECT_EQ(name(Collective::kAllReduce, 8, 32, 16, true), "all_pairs") << "kernels share no cores";
+  EXPECT_EQ(name(Collective::kAllReduce, 8, 32, 1), "all_pairs");
+  EXPECT_EQ(name(Collective::kAllReduce, 64 << 20, 32, 16), "linear") << "two cores";
+  EXPECT_EQ(name(Collective::kAllReduce, 64 << 20, 32, 8), "all_pairs_two_shot") << "four cores work";
+  EXPECT_EQ(name(Collective::kAllReduce, 64 << 20, 512, 256), "linear") << "instead of 1,022 turns";
+  EXPECT_EQ(name(Collective::kBarrier, 0, 128, 64), "linear");
+  EXPECT_EQ(name(Collective::kReduce, 8, 512, 256), "all_pairs");
+  EXPECT_EQ(name(Collective::kBroadcast, 8, 512, 256), "all_pairs");
+  EXPECT_EQ(name(Collective::kAllGather, 8, 512, 256), "all_pairs");
+  for (const Collective collective : {Collective::kReduceScatter, Collective::kAllToAll}) {
+    EXPECT_EQ(name(collective, 8, 128, 64), "all_pairs");
+    EXPECT_NE(name(collective, 8, 512, 256), "all_pairs") << "the links of all pairs take gigabytes";
+  }
+}
+
 TEST(Choice, LanesStayWithinTheMachineAndTheAlgorithm) {
   Machine machine = machine_of(4);
   machine.lanes = 1000;

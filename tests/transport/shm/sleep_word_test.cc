@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 
 #include "support/rank_processes.h"
@@ -41,10 +42,27 @@ int sleep_without_barriers() {
   if (ProcessBarrier::run()) return 3;
   const auto begin = Clock::now();
   for (int i = 0; i < 3; ++i) {
-    end->announce_sleep();
+    end->announce_sleep(kNoRank);
     end->sleep(test::kPatience);
   }
   return Clock::now() - begin < test::kPatience ? 0 : 4;
+}
+
+// Who waits for one of many messages is not woken by all the others.
+TEST(SleepWord, WakesForThePeerThatItWaitsForAlone) {
+  SleepWord word{};
+  word.announce(Rank{1});
+  word.wake_if_announced(Rank{2});
+  EXPECT_FALSE(word.sleep(std::chrono::milliseconds{1}));
+  word.announce(Rank{1});
+  word.wake_if_announced(Rank{1});
+  EXPECT_TRUE(word.sleep(test::kPatience));
+  word.announce(kNoRank);
+  word.wake_if_announced(Rank{2});
+  EXPECT_TRUE(word.sleep(test::kPatience));
+  word.announce(Rank{1});
+  word.wake();
+  EXPECT_TRUE(word.sleep(test::kPatience)) << "a death or a cause wakes everybody";
 }
 
 TEST(AloneSleepWord, WithoutTheBarrierNoSleepLasts) {
