@@ -88,7 +88,7 @@ int cores_of_same_boot(Rank rank, const MemberTable& member_table) {
   return std::max(1, cores_among(lists, own));
 }
 
-/// Only from what all ranks know alike. 1 if not all told their cores.
+/// A number that is the same on all ranks: 1 if some member's cores are not known, or it runs on another machine.
 int ranks_per_core_of(const MemberTable& member_table) {
   const std::vector<Member>& members = member_table.members();
   std::set<int> cores;
