@@ -57,7 +57,7 @@ std::uint64_t shared_bytes_of(const Communicator& comm) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> resident(div_up(own->size().value, page));
   if (mincore(own->data(), own->size().value, resident.data()) != 0) return own->size().value;
-  std::uint64_t pages = 0;
+  std::uint64_t pages = own->front() == own->data() ? 0 : 1;
   for (const unsigned char flags : resident) pages += flags & 1;
   return pages * page;
 }

@@ -8,8 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <limits>
+#include <list>
 #include <memory>
 #include <span>
 #include <string>
@@ -77,7 +77,7 @@ class PointToPoint final : public OpenTransfers {
     std::byte* target = nullptr;    ///< where the next piece of it goes, if it has a receive
     std::size_t receive = kNobody;  ///< the receive of the batch into whose buffer it goes, or kNobody
     Unexpected* kept = nullptr;     ///< where it is kept, or nullptr
-    std::deque<std::unique_ptr<Unexpected>> unexpected;
+    std::list<std::unique_ptr<Unexpected>> unexpected;  ///< an empty deque takes 600 bytes, and there is one a peer
   };
   struct Outbound {
     std::uint64_t sequence = 0;      ///< of the next envelope

@@ -2,8 +2,6 @@
 
 #include <chrono>
 
-#include "core/wait_until.h"
-
 namespace tutti {
 
 // Peers' boards show how far they are. A rank that has left has finished all calls, or is reported.
@@ -25,6 +23,15 @@ Status Finalization::run() {
   return wait_for_peers([this](Rank* late) { return links_.delivered(late); }, [](Rank) { return Status(); });
 }
 
+// Hundreds of ranks that leave together may have few cores, which they keep from each other if they spin or wake up
+// every millisecond.
+WaitPace Finalization::pace() const {
+  constexpr int kManyRanks = 64;
+  constexpr std::chrono::milliseconds kNap{1};
+  const int times = peers_.ranks() / kManyRanks;
+  return times > 1 ? WaitPace::naps(times * kNap) : WaitPace{kNap};
+}
+
 template <class Ready, class Check>
 Status Finalization::wait_for_peers(const Ready& ready, const Check& check) {
   judge_.begin();
@@ -38,7 +45,7 @@ Status Finalization::wait_for_peers(const Ready& ready, const Check& check) {
     links_.make_progress();  // a peer may have lost a connection, and need again what it carried
     return {};
   };
-  return wait_until([&] { return ready(&late); }, is_worth_it, WaitPace{std::chrono::milliseconds{1}});
+  return wait_until([&] { return ready(&late); }, is_worth_it, pace());
 }
 
 // On the boards, a call on a CUDA stream has finished as soon as it is enqueued. A peer's next call, Finalize, shows

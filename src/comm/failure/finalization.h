@@ -8,6 +8,7 @@
 #include "comm/failure/peers.h"
 #include "comm/failure/wait_judge.h"
 #include "core/status.h"
+#include "core/wait_until.h"
 #include "executor/rank_links.h"
 
 namespace tutti {
@@ -34,6 +35,7 @@ class Finalization {
   /// that rank will never be ready.
   template <class Ready, class Check>
   Status wait_for_peers(const Ready& ready, const Check& check);
+  WaitPace pace() const;
   bool is_done_with(Rank peer) const;
   Status check_peer(Rank peer);
 

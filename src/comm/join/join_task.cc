@@ -26,7 +26,10 @@ constexpr milliseconds kGrace{2000};
 constexpr milliseconds kRejoinPause{50};
 /// If the join has not even ended by then, the service thread is held up.
 constexpr milliseconds kHeldUp{1000};
+/// Between two looks of a joining thread, and for each kLookRanks more as long again: thousands of threads that wake up
+/// twenty times a second keep each other from the cores.
 constexpr milliseconds kLookPause{50};
+constexpr int kLookRanks = 128;
 constexpr milliseconds kEarly{200};
 constexpr std::chrono::milliseconds kLongTime{kMaxTimeout};
 /// A root with too many unauthenticated connections may refuse a rank. That is worth a few more tries; a dead root is
@@ -141,7 +144,7 @@ Status JoinTask::run_stages(const BeforeReady& before_ready, const std::function
 Status JoinTask::wait_while(Stage stage) {
   const Deadline& deadline = request_.deadline;
   const Clock::time_point due = deadline.at();
-  int looks_left = (kGrace + kHeldUp) / kLookPause;  // the loop may count its grace from when it runs again
+  int looks_left = (kGrace + kHeldUp) / look_pause();  // the loop may count its grace from when it runs again
   while (!ends_soon(stage)) {
     if (Clock::now() >= due && --looks_left < 0)
       return fail(Code::kTimeout,
@@ -155,9 +158,11 @@ Status JoinTask::wait_while(Stage stage) {
   return {};
 }
 
+milliseconds JoinTask::look_pause() const { return kLookPause * std::clamp(request_.ranks / kLookRanks, 1, 20); }
+
 bool JoinTask::ends_soon(Stage stage) {
   MutexLock lock(mutex_);
-  const Clock::time_point end = Clock::now() + kLookPause;
+  const Clock::time_point end = Clock::now() + look_pause();
   while (stage_ == stage && changed_.wait_until(lock, end)) continue;
   return stage_ != stage;
 }
@@ -165,7 +170,7 @@ bool JoinTask::ends_soon(Stage stage) {
 /// Whether a root has accepted this rank, or the join has come further. It waits a little while for that.
 bool JoinTask::is_taken_in() {
   MutexLock lock(mutex_);
-  const Clock::time_point end = Clock::now() + kLookPause;
+  const Clock::time_point end = Clock::now() + look_pause();
   while (stage_ == Stage::kRunning && service_ != IdService::kServed && changed_.wait_until(lock, end)) continue;
   return stage_ != Stage::kRunning || service_ == IdService::kServed;
 }

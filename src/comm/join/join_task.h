@@ -1,6 +1,7 @@
 // One rank's join, from the id to the membership.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -61,6 +62,7 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   Status run_stages(const BeforeReady& before_ready, const std::function<bool()>& in_vain, JoinResult* result);
   bool is_taken_in();
   Status wait_while(Stage stage);
+  std::chrono::milliseconds look_pause() const;
   bool ends_soon(Stage stage);
   bool is_linked() const {
     const MutexLock lock(mutex_);

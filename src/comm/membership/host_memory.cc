@@ -16,9 +16,14 @@ HostMemory::HostMemory(const std::vector<Member>& members, std::vector<Rank> ran
   for (const Rank rank : ranks) {
     const std::size_t bytes = members[static_cast<std::size_t>(rank.value)].segment_bytes;
     if (bytes == 0) continue;
-    parts_.push_back(Part{rank, size_, Bytes{bytes}});
-    size_ = Bytes{(size_.value + bytes + kAlign - 1) / kAlign * kAlign};
+    parts_.push_back(Part{rank, Bytes{parts_.size() * Segment::kFrontBytes.value}, Bytes{0}, Bytes{bytes}});
   }
+  std::size_t end = parts_.size() * Segment::kFrontBytes.value;
+  for (Part& part : parts_) {
+    part.offset = Bytes{round_up(end, kAlign)};
+    end = part.offset.value + part.bytes.value;
+  }
+  size_ = Bytes{round_up(end, kAlign)};
 }
 
 HostMemory HostMemory::of_host(const std::vector<Member>& members, const ProcessOrder& order, std::size_t place) {
@@ -31,7 +36,7 @@ HostMemory HostMemory::of_host(const std::vector<Member>& members, const Process
 void HostMemory::hand_out(const std::shared_ptr<Segment>& whole,
                           std::vector<std::shared_ptr<Segment>>* segments) const {
   for (const Part& part : parts_)
-    (*segments)[static_cast<std::size_t>(part.rank.value)] = Segment::part(whole, part.offset, part.bytes);
+    (*segments)[static_cast<std::size_t>(part.rank.value)] = Segment::part(whole, part.front, part.offset, part.bytes);
 }
 
 }  // namespace tutti

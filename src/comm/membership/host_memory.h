@@ -15,7 +15,7 @@ namespace tutti {
 /// Where in the host's segment each rank's memory lies. All processes that ask for the same ranks get the same answer.
 class HostMemory {
  public:
-  /// The memory of these ranks; each begins at a multiple of the size of a huge page.
+  /// The memory of these ranks: the fronts of all, then the rest of each, at a multiple of the size of a huge page.
   HostMemory(const std::vector<Member>& members, std::vector<Rank> ranks);
   /// The memory of all ranks of the host that the process at `place` is on.
   static HostMemory of_host(const std::vector<Member>& members, const ProcessOrder& order, std::size_t place);
@@ -28,6 +28,7 @@ class HostMemory {
  private:
   struct Part {
     Rank rank = kNoRank;
+    Bytes front{0};
     Bytes offset{0};
     Bytes bytes{0};
   };

@@ -70,10 +70,14 @@ Status Segment::adopt(int descriptor, Bytes bytes, std::shared_ptr<Segment>* seg
   return {};
 }
 
-std::shared_ptr<Segment> Segment::part(std::shared_ptr<Segment> whole, Bytes offset, Bytes bytes) {
+std::shared_ptr<Segment> Segment::part(std::shared_ptr<Segment> whole, Bytes front, Bytes offset, Bytes bytes) {
   const std::size_t size = whole->size().value;
-  if (offset.value > size || bytes.value > size - offset.value) return nullptr;
+  const auto holds = [size](Bytes from, Bytes length) {
+    return from.value <= size && length.value <= size - from.value;
+  };
+  if (!holds(offset, bytes) || !holds(front, kFrontBytes)) return nullptr;
   std::shared_ptr<Segment> made(new Segment(-1, whole->data() + offset.value, bytes));
+  made->front_ = whole->data() + front.value;
   made->whole_ = std::move(whole);
   return made;
 }

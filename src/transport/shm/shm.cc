@@ -27,21 +27,25 @@ Status populate(std::byte* begin, std::size_t bytes, int advice) {
 }
 
 /// Makes present, for writing, this rank's pages that others wait on or look at, and, for reading, the same part of the
-/// peers' segments, or of many peers the page that all look at: what all map of all grows with n * n, and a rank
+/// peers' segments, or of many peers the front, at which all look: what all map of all grows with n * n, and a rank
 /// exchanges messages with few of them. The rings of the n * n pairs come with their first message, unless there are
-/// few.
+/// few. Fronts that lie side by side are asked for together.
 Status touch(const ShmLayout& layout, Rank rank, const std::vector<std::shared_ptr<Segment>>& segments) {
   constexpr std::size_t kLimit = 256 * 1024;
   constexpr std::size_t kManyRanks = 64;
   const std::size_t hot = std::min(round_up(layout.hot_bytes(), ShmLayout::kPage), kLimit);
-  const std::size_t looked_at =
-      segments.size() > kManyRanks ? std::min(hot, round_up(sizeof(ControlPage), ShmLayout::kPage)) : hot;
-  for (std::size_t peer = 0; peer < segments.size(); ++peer) {
-    if (peer == static_cast<std::size_t>(rank.value)) {
-      TUTTI_TRY(populate(segments[peer]->data(), hot, MADV_POPULATE_WRITE));
-    } else {
-      TUTTI_TRY(populate(segments[peer]->data(), looked_at, MADV_POPULATE_READ));
+  const Segment& own = *segments[static_cast<std::size_t>(rank.value)];
+  TUTTI_TRY(populate(own.front(), ShmLayout::kPage, MADV_POPULATE_WRITE));
+  TUTTI_TRY(populate(own.data() + ShmLayout::kPage, hot - ShmLayout::kPage, MADV_POPULATE_WRITE));
+  for (std::size_t peer = 0; peer < segments.size();) {
+    std::byte* const begin = segments[peer]->front();
+    std::byte* end = begin;
+    for (; peer < segments.size() && segments[peer]->front() == end; ++peer) {
+      end += ShmLayout::kPage;
+      if (segments.size() <= kManyRanks)
+        TUTTI_TRY(populate(segments[peer]->data() + ShmLayout::kPage, hot - ShmLayout::kPage, MADV_POPULATE_READ));
     }
+    TUTTI_TRY(populate(begin, static_cast<std::size_t>(end - begin), MADV_POPULATE_READ));
   }
   return {};
 }
@@ -50,7 +54,7 @@ std::vector<ControlPage*> pages_of(const std::vector<std::shared_ptr<Segment>>& 
   std::vector<ControlPage*> pages;
   pages.reserve(segments.size());
   for (const std::shared_ptr<Segment>& segment : segments)
-    pages.push_back(reinterpret_cast<ControlPage*>(segment->data()));
+    pages.push_back(reinterpret_cast<ControlPage*>(segment->front()));
   return pages;
 }
 
@@ -66,7 +70,7 @@ std::vector<DirectPage*> direct_pages_of(const std::vector<ControlPage*>& pages)
 Bytes ShmGeometry::segment_bytes() const { return Bytes(ShmLayout(*this).segment_bytes()); }
 
 std::uint64_t ShmLayout::digest() const {
-  constexpr std::uint64_t kFormat = 0x7475747469000002;  // changes with the layout
+  constexpr std::uint64_t kFormat = 0x7475747469000003;  // changes with the layout
   std::uint64_t digest = mix64(kFormat);
   for (const std::size_t part : {ranks_, lanes_, slots_, slot_stride_, end_}) digest = mix64(digest ^ part);
   return digest | 1;  // never 0, which means: no endpoint yet
@@ -88,7 +92,7 @@ Status ShmEndpoint::open(const ShmGeometry& geometry, Rank rank, std::vector<std
   }
   TUTTI_TRY(touch(layout, rank, segments));
   for (std::size_t peer = 0; peer < segments.size(); ++peer) {
-    const auto* page = reinterpret_cast<const ControlPage*>(segments[peer]->data());
+    const auto* page = reinterpret_cast<const ControlPage*>(segments[peer]->front());
     const std::uint64_t digest = page->digest.load(std::memory_order_acquire);  // pairs with the constructor
     if (digest != 0 && digest != layout.digest())
       return fail(Code::kMismatch, "rank {} laid out its shared memory differently: another version of the library?",
@@ -113,9 +117,6 @@ ShmEndpoint::ShmEndpoint(const ShmGeometry& geometry, Rank rank, std::vector<std
       direct_(rank, direct_pages_of(peers_)) {
   for (std::size_t peer = 0; peer < peers_.size(); ++peer)
     if (peer != index(rank.value)) readers_.push_back(&peers_[peer]->sleep_word);
-  for (int lane = 0; lane < geometry.lanes; ++lane)
-    for (const RingKind kind : {RingKind::kCells, RingKind::kSlots})
-      build_rings(static_cast<std::uint16_t>(lane), kind);
   ControlPage& own = *peers_[index(rank.value)];
   own.enrolled.store(ProcessBarrier::enroll() ? 1 : 0, std::memory_order_release);  // pairs with all_enrolled()
   own.digest.store(layout_.digest(), std::memory_order_release);                    // pairs with open()
@@ -127,23 +128,18 @@ RingMemory ShmEndpoint::ring_memory(Rank writer, std::size_t target, std::uint16
           base + layout_.payloads(target, lane, kind), layout_.payload_stride(kind), layout_.capacity(kind) - 1};
 }
 
-void ShmEndpoint::build_rings(std::uint16_t lane, RingKind kind) {
-  const std::size_t ranks = peers_.size();
-  const auto which = static_cast<std::size_t>(kind);
-  for (std::size_t target = 0; target <= ranks; ++target) {
-    SendRing& ring = send_rings_[send_index(target, lane, which)];
-    ring.memory = ring_memory(rank_, target, lane, kind);
-    ring.reader = target == ranks ? nullptr : &peers_[target]->sleep_word;
-  }
-  for (Rank writer{0}; index(writer.value) < ranks; ++writer) {
-    std::byte* line = segments_[index(rank_.value)]->data() + layout_.release_line(writer, lane);
-    for (const bool multicast : {false, true}) {
-      RecvRing& ring = recv_rings_[recv_index(index(writer.value), multicast, lane, which)];
-      ring.memory = ring_memory(writer, multicast ? ranks : index(rank_.value), lane, kind);
-      ring.released = &reinterpret_cast<ReleaseLine*>(line)->released[multicast ? 1 : 0][which];
-      ring.writer = &peers_[index(writer.value)]->sleep_word;
-    }
-  }
+void ShmEndpoint::make(SendRing* ring, std::size_t target, std::uint16_t lane, RingKind kind) const {
+  ring->memory = ring_memory(rank_, target, lane, kind);
+  ring->reader = target == peers_.size() ? nullptr : &peers_[target]->sleep_word;
+}
+
+void ShmEndpoint::make(RecvRing* ring, Route route, RingKind kind) const {
+  const Rank writer = route.peer;
+  std::byte* line = segments_[index(rank_.value)]->data() + layout_.release_line(writer, route.lane);
+  ring->memory = ring_memory(writer, route.multicast ? peers_.size() : index(rank_.value), route.lane, kind);
+  ring->released =
+      &reinterpret_cast<ReleaseLine*>(line)->released[route.multicast ? 1 : 0][static_cast<std::size_t>(kind)];
+  ring->writer = &peers_[index(writer.value)]->sleep_word;
 }
 
 /// Returns the position up to which all readers of a link have released; `late` becomes a reader that has released no

@@ -9,6 +9,7 @@
 #include "transport/shm/segment.h"
 #include "transport/shm/shm_layout.h"
 #include "transport/shm/shm_ring.h"
+#include "transport/shm/zeroed_array.h"
 #include "transport/transport.h"
 
 namespace tutti {
@@ -82,17 +83,24 @@ class ShmEndpoint {
   }
   SendRing& send_ring(Route route, Bytes bytes) {
     const std::size_t target = route.multicast ? peers_.size() : index(route.peer.value);
-    return send_rings_[send_index(target, route.lane, kind_of(bytes))];
+    SendRing& ring = send_rings_[send_index(target, route.lane, kind_of(bytes))];
+    if (ring.memory.headers == nullptr) [[unlikely]]
+      make(&ring, target, route.lane, static_cast<RingKind>(kind_of(bytes)));
+    return ring;
   }
   RecvRing& recv_ring(Route route, Bytes bytes) {
-    return recv_rings_[recv_index(index(route.peer.value), route.multicast, route.lane, kind_of(bytes))];
+    RecvRing& ring = recv_rings_[recv_index(index(route.peer.value), route.multicast, route.lane, kind_of(bytes))];
+    if (ring.memory.headers == nullptr) [[unlikely]]
+      make(&ring, route, static_cast<RingKind>(kind_of(bytes)));
+    return ring;
   }
   bool find_credit(Route route, Bytes bytes, SendRing* ring) const;
   std::uint64_t released(Route route, std::size_t kind, Rank* late) const;
   Peek peek_reference(Route route, Bytes bytes, Fingerprint fingerprint);
   bool is_read_by_all(Route route) const;
   RingMemory ring_memory(Rank writer, std::size_t target, std::uint16_t lane, RingKind kind) const;
-  void build_rings(std::uint16_t lane, RingKind kind);
+  void make(SendRing* ring, std::size_t target, std::uint16_t lane, RingKind kind) const;
+  void make(RecvRing* ring, Route route, RingKind kind) const;
   bool all_enrolled();
 
   const Rank rank_;
@@ -103,8 +111,8 @@ class ShmEndpoint {
   const std::vector<std::shared_ptr<Segment>> segments_;  // by rank
   std::vector<ControlPage*> peers_;                       // by rank, this one included
   std::vector<SleepWord*> readers_;                       // of the multicast link: all other ranks
-  std::vector<SendRing> send_rings_;                      // by send_index(); target ranks() is the multicast link
-  std::vector<RecvRing> recv_rings_;                      // by recv_index()
+  ZeroedArray<SendRing> send_rings_;  // by send_index(), made on first use; target ranks() is the multicast link
+  ZeroedArray<RecvRing> recv_rings_;  // by recv_index(), made on first use
   bool barrier_reaches_all_ = false;
   bool barrier_was_run_ = false;  // since the last announcement
   bool nobody_came_ = false;      // the last sleep ended by itself

@@ -10,6 +10,7 @@
 #include "core/call_board.h"
 #include "core/units.h"
 #include "transport/shm/direct_read.h"
+#include "transport/shm/segment.h"
 #include "transport/shm/sleep_word.h"
 
 namespace tutti {
@@ -48,7 +49,7 @@ struct alignas(kCacheLine) ReleaseLine {
   std::atomic<std::uint64_t> released[2][2];  // [multicast][RingKind]
 };
 
-/// The first page of a segment.
+/// The front of a segment.
 struct ControlPage {
   alignas(kCacheLine) SleepWord sleep_word;  // alone in its line, because peers load it at every commit and release
   alignas(kCacheLine) std::atomic<std::uint64_t> digest;  // of the geometry, once the endpoint exists
@@ -57,7 +58,7 @@ struct ControlPage {
   alignas(kCacheLine) CallBoard board;
   alignas(kCacheLine) DirectPage direct;
 };
-static_assert(sizeof(ControlPage) <= 4096);
+static_assert(sizeof(ControlPage) <= Segment::kFrontBytes.value && Segment::kFrontBytes.value == 4096);
 static_assert(DirectPage::kMostRanks >= ShmGeometry::kMostRanks);
 
 class ShmLayout {

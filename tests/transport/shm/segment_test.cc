@@ -63,6 +63,19 @@ struct Refusal {
   const char* text;
 };
 
+TEST(Segment, PartsStayWithinTheWhole) {
+  std::shared_ptr<Segment> whole;
+  ASSERT_TRUE(Segment::create(Bytes(3 * 4096), &whole).ok());
+  const auto part = Segment::part(whole, Bytes(4096), Bytes(8192), Bytes(4096));
+  ASSERT_NE(part, nullptr);
+  EXPECT_EQ(part->front(), whole->data() + 4096);
+  EXPECT_EQ(part->data(), whole->data() + 8192);
+  EXPECT_EQ(whole->front(), whole->data());
+  EXPECT_EQ(Segment::part(whole, Bytes(0), Bytes(8192), Bytes(4097)), nullptr);
+  EXPECT_EQ(Segment::part(whole, Bytes(0), Bytes(~std::size_t{0}), Bytes(1)), nullptr);
+  EXPECT_EQ(Segment::part(whole, Bytes(8193), Bytes(0), Bytes(4096)), nullptr) << "the front";
+}
+
 TEST(Segment, AdoptRefusesWhatCouldFault) {
   std::string path = ::testing::TempDir() + "tutti-segment-XXXXXX";
   const int file = ::mkstemp(path.data());

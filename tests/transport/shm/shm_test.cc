@@ -85,7 +85,7 @@ TEST(ShmEndpoint, OpenRefusesWhatDoesNotFit) {
   EXPECT_EQ(code(geometry, 0, segments), Code::kOk);
   EXPECT_EQ(code(geometry, 0, segments), Code::kInternalError);  // a segment serves one endpoint
 
-  auto* page = reinterpret_cast<ControlPage*>(segments[0]->data());
+  auto* page = reinterpret_cast<ControlPage*>(segments[0]->front());
   page->digest.store(page->digest.load(std::memory_order_relaxed) + 2, std::memory_order_relaxed);
   EXPECT_EQ(code(geometry, 1, segments), Code::kMismatch);
 }
