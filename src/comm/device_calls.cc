@@ -110,7 +110,7 @@ Status DeviceCalls::begin_on(const CallArguments& arguments, const CudaStream& s
     TUTTI_TRY(begin(call, nothing_to_run, true));
     if (*nothing_to_run) return {};
     *nothing_to_run = true;  // the kernel runs without this thread
-    TUTTI_TRY(executor->begin_launch(driver_.binder().launch(), stream.handle()));
+    TUTTI_TRY(executor->begin_launch(driver_.binder().launch(), stream.handle(), capture));
     *is_launched = true;
     if (capture != 0) watch_graphs();
     return {};
@@ -131,7 +131,7 @@ void DeviceCalls::stop_watch() {
 }
 
 // The kernel is there in any case, so what comes after it comes, too.
-Status DeviceCalls::finish_on(std::shared_ptr<DeviceEvent>* ended) {
+Status DeviceCalls::finish_on(std::shared_ptr<CallEnd>* ended) {
   DeviceExecutor& executor = *side_->executor();
   const Status waited = wait_for_launches(executor);
   const Status finished = executor.finish_launch(ended);
@@ -262,6 +262,8 @@ Status DeviceCalls::wait_for_memory_kind(CallArguments* arguments) {
 Status DeviceCalls::bind_kernel(const CallArguments& arguments) {
   driver_.binder().bind(arguments, driver_.running().call, &side_->plans());
   Launch& launch = driver_.binder().launch();
+  launch.input_memory = arguments.send_memory;
+  launch.output_memory = arguments.recv_memory;
   if (arguments.user != nullptr) side_->bind_scalar(*arguments.user, &launch);
   launch.lends = arguments.count * launch.element.value >= kLentOnDeviceFrom && driver_.binder().may_lend(arguments);
   if (launch.lends && side_->spans_processes()) {

@@ -16,7 +16,7 @@
 #include "comm/graph_watch.h"
 #include "core/status.h"
 #include "core/units.h"
-#include "device/device_event.h"
+#include "device/call_end.h"
 #include "device/stream_gate.h"
 
 namespace tutti {
@@ -79,7 +79,7 @@ class DeviceCalls {
   /// The second part. KernelMonitor::poll() finds out by `ended` how the call ends; it stays nullptr if the call has
   /// become part of a graph. Blocks until other ranks of this process that use the same device have launched the call,
   /// for at most a second. It does not wait for those whose calls the calling thread makes.
-  Status finish_on(std::shared_ptr<DeviceEvent>* ended);
+  Status finish_on(std::shared_ptr<CallEnd>* ended);
   /// Ends what looks after calls in graphs, before the executor goes.
   void stop_watch();
   /// Gives a collective that goes through host memory its place in the CUDA stream and in `queue`, which takes these

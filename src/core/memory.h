@@ -1,4 +1,5 @@
-// Ranges of the caller's memory that the library knows: what tuttiMemAlloc gave and what was registered.
+// Ranges of the caller's memory that the library knows: what tuttiMemAlloc gave and what was registered. What a driver
+// says of device memory, in terms of no driver.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,27 @@
 #include "core/units.h"
 
 namespace tutti {
+
+/// Where a pointer points.
+struct MemoryPlace {
+  bool on_device = false;  ///< kernels may use it; else host memory, pinned or not
+  int device = -1;         ///< the one whose memory it is; -1: any device may use it
+  bool on_host = false;    ///< it is device memory that the processor may use, too, also while kernels run
+};
+
+/// The whole of one allocation of device memory, which a pointer may point into the middle of.
+struct DeviceRange {
+  std::byte* begin = nullptr;
+  std::size_t bytes = 0;
+  std::uint64_t id = 0;  ///< no other allocation of the process ever has the same
+  int device = -1;
+  bool is_exportable = false;  ///< kernels of all devices that reach this one may use it; other processes may map it
+
+  bool holds(const void* memory) const {
+    return reinterpret_cast<std::uintptr_t>(memory) - reinterpret_cast<std::uintptr_t>(begin) < bytes;
+  }
+  bool overlaps(const DeviceRange& other) const { return holds(other.begin) || other.holds(begin); }
+};
 
 /// Thread-safe. Ranges may overlap and repeat.
 class MemoryRanges {

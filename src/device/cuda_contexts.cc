@@ -125,19 +125,26 @@ CudaContexts::Place CudaContexts::place_of(const void* memory) {
   return Place{false, type == CU_MEMORYTYPE_DEVICE ? device : -1};
 }
 
-CudaContexts::Allocation CudaContexts::allocation_of(const void* memory) {
-  const Place place = place_of(memory);
-  if (place.is_managed || place.device < 0) return {};
-  unsigned has_handle = 0;  // the driver writes one byte of it or all four
+// All is asked in one call, because each costs a collective some of its time. If the driver refuses one of the
+// questions for this kind of memory, the place is asked alone.
+CudaContexts::Place CudaContexts::place_of(const void* memory, Allocation* allocation) {
+  *allocation = Allocation{};
+  unsigned type = 0, is_managed = 0, has_handle = 0;  // see above
+  int device = -1;
   CUdeviceptr begin = 0;
   std::size_t bytes = 0;
   unsigned long long id = 0;
-  int attributes[] = {CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                      CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_BUFFER_ID};
-  void* values[] = {&has_handle, &begin, &bytes, &id};
+  int attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                      CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,   CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                      CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                      CU_POINTER_ATTRIBUTE_BUFFER_ID};
+  void* values[] = {&type, &is_managed, &device, &has_handle, &begin, &bytes, &id};
   const auto address = static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(memory));
-  if (attributes_(4, attributes, values, address) != CUDA_SUCCESS) return {};
-  return Allocation{begin, bytes, id, place.device, has_handle != 0};
+  if (!missing_.ok() || attributes_(7, attributes, values, address) != CUDA_SUCCESS) return place_of(memory);
+  if (is_managed != 0) return Place{true, -1};
+  if (type != CU_MEMORYTYPE_DEVICE) return {};
+  *allocation = Allocation{begin, bytes, id, device, has_handle != 0};
+  return Place{false, device};
 }
 
 }  // namespace tutti

@@ -39,9 +39,6 @@ class CudaContexts {
     bool is_managed = false;
     int device = -1;  ///< -1: memory of the host
   };
-  /// Where a pointer points. Begins to use no device.
-  Place place_of(const void* memory);
-
   struct Allocation {
     std::uintptr_t begin = 0;
     std::size_t bytes = 0;
@@ -49,8 +46,10 @@ class CudaContexts {
     int device = -1;          ///< -1: not memory of a device
     bool has_handle = false;  ///< cudaIpcGetMemHandle takes it, as it is neither a pool's nor mapped piece by piece
   };
-  /// The allocation that the memory is a part of. Begins to use no device.
-  Allocation allocation_of(const void* memory);
+  /// Where a pointer points. Begins to use no device.
+  Place place_of(const void* memory);
+  /// Also finds the allocation that the memory is a part of, if it is a device's.
+  Place place_of(const void* memory, Allocation* allocation);
 
  private:
   CudaContexts();

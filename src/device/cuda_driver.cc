@@ -119,12 +119,6 @@ class CudaDriver final : public DeviceDriver {
     TUTTI_TRY(scope.status());
     return checked(cudaFreeAsync(memory, pool_of(device).stream), "cudaFreeAsync");
   }
-  Status allocation_of(const void* memory, Allocation* allocation) override {
-    const CudaContexts::Allocation found = CudaContexts::get().allocation_of(memory);
-    *allocation = Allocation{reinterpret_cast<std::byte*>(found.begin), found.bytes, found.id, found.device,
-                             found.device >= 0 && found.has_handle};
-    return {};
-  }
   Status export_memory(int device, void* memory, Handle* handle) override {
     const OnDevice scope(device);
     const RelaxedCaptureScope captures;
@@ -163,10 +157,13 @@ class CudaDriver final : public DeviceDriver {
     return checked(cudaFreeHost(memory), "cudaFreeHost");
   }
 
-  Place place_of(const void* memory) override {
-    const CudaContexts::Place place = CudaContexts::get().place_of(memory);
-    // Managed memory is where it is used.
-    return Place{place.is_managed || place.device >= 0, place.device, place.is_managed && manages_both_};
+  Place place_of(const void* memory) override { return meaning_of(CudaContexts::get().place_of(memory)); }
+  Place place_of(const void* memory, Allocation* allocation) override {
+    CudaContexts::Allocation found;
+    const CudaContexts::Place place = CudaContexts::get().place_of(memory, &found);
+    *allocation = Allocation{reinterpret_cast<std::byte*>(found.begin), found.bytes, found.id, found.device,
+                             found.device >= 0 && found.has_handle};
+    return meaning_of(place);
   }
 
   // It has the highest priority, because its kernels wait for peers, who wait for them.
@@ -328,6 +325,11 @@ class CudaDriver final : public DeviceDriver {
   }
 
  private:
+  // Managed memory is where it is used.
+  Place meaning_of(CudaContexts::Place place) const {
+    return Place{place.is_managed || place.device >= 0, place.device, place.is_managed && manages_both_};
+  }
+
   // A launch of a kernel that needs a larger stack than the device has room for waits for all kernels.
   static Status make_room_for_stacks(std::size_t bytes) {
     std::size_t limit = 0;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/memory.h"
 #include "core/status.h"
 #include "core/units.h"
 
@@ -29,25 +30,8 @@ class DeviceDriver {
   using Stream = void*;
   using Event = void*;
 
-  /// Where a pointer points.
-  struct Place {
-    bool on_device = false;  ///< kernels may use it; else host memory, pinned or not
-    int device = -1;         ///< the one whose memory it is; -1: any device may use it
-    bool on_host = false;    ///< it is device memory that the processor may use, too, also while kernels run
-  };
-  /// The whole of one allocation, which a pointer may point into the middle of.
-  struct Allocation {
-    std::byte* begin = nullptr;
-    std::size_t bytes = 0;
-    std::uint64_t id = 0;  ///< no other allocation of the process ever has the same
-    int device = -1;
-    bool is_exportable = false;  ///< kernels of all devices that reach this one may use it; other processes may map it
-
-    bool holds(const void* memory) const {
-      return reinterpret_cast<std::uintptr_t>(memory) - reinterpret_cast<std::uintptr_t>(begin) < bytes;
-    }
-    bool overlaps(const Allocation& other) const { return holds(other.begin) || other.holds(begin); }
-  };
+  using Place = MemoryPlace;
+  using Allocation = DeviceRange;
   /// What bounds the thread blocks that can be resident together.
   struct Limits {
     int processors = 0;           ///< how many multiprocessors it has
@@ -81,8 +65,6 @@ class DeviceDriver {
   /// Zeroed device memory; blocks. May wait for running kernels, so not while peers' kernels wait for this rank.
   virtual Status allocate(int device, Bytes bytes, void** memory) = 0;
   virtual Status release(int device, void* memory) = 0;
-  /// Describes the allocation that device memory belongs to, whoever made it.
-  virtual Status allocation_of(const void* memory, Allocation* allocation) = 0;
   /// Makes a handle of what allocate() gave, or of the first byte of an exportable allocation. It is good until the
   /// memory is released, which comes after all processes have closed it.
   virtual Status export_memory(int device, void* memory, Handle* handle) = 0;
@@ -101,6 +83,9 @@ class DeviceDriver {
   virtual Status allocate_pinned(Bytes bytes, void** memory) = 0;
   virtual Status release_pinned(void* memory) = 0;
   virtual Place place_of(const void* memory) = 0;
+  /// Returns what place_of() does. If that is memory of one device, also describes the allocation that it belongs to,
+  /// whoever made it, else clears `allocation`.
+  virtual Place place_of(const void* memory, Allocation* allocation) = 0;
 
   virtual Status create_stream(int device, Stream* stream) = 0;
   /// Blocks until the work on the stream has ended.

@@ -8,6 +8,7 @@
 
 #include "core/fingerprint.h"
 #include "core/ladder.h"
+#include "core/memory.h"
 #include "core/status.h"
 #include "core/types.h"
 #include "core/units.h"
@@ -51,6 +52,8 @@ struct Launch {
   double kernel_timeout = 0;      ///< for calls on devices: in seconds, how long a kernel waits for a peer; 0: for ever
   bool input_is_registered = false;  ///< for calls on devices that lend: other processes may map the input
   bool output_is_registered = false;
+  DeviceRange input_memory = {};  ///< for calls on devices: what input and output are parts of
+  DeviceRange output_memory = {};
   /// Makes buffers, messages and reductions all of one type.
   void carry(DataType one) {
     type = wire = one;

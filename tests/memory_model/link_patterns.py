@@ -30,6 +30,7 @@ class LinkInstructions:
         self.await_readers = self.scoped(r"ld\.acquire", "await_released", "load_acquire")
         self.read_stop = self.scoped(r"ld\.acquire", "is_still_lent", "load_acquire")
         self.set_stop = self.only(r"st\.", "fail", "store_relaxed")
+        self.say_end = self.only(r"st\.release", "say_end", "store_release")
         self.read_pair = self.only(r"ld\.relaxed", "take_pair", "load_pair")
         self.write_pair = self.only(r"st\.", "fill_pair", "store_pair")
         self.land_pair = self.only(r"st\.global", "take_pair")
@@ -157,6 +158,17 @@ def lent_until_stopped(code, scope, reader, strong=False):
         ("d0.b0", (f"{code.set_stop} [stop], 1", *fence, f"{write} [lent], {{2, 2}}")),
         (reader, (f"{read}, [lent]", *fence, code.barrier)),
         (reader, (code.barrier, f"{code.read_stop[scope]} stop, [stop]"))), {"stop": 0, "b": 2})
+
+
+def said_end(code, host, outcome):
+    """A thread of the block uses a buffer of the caller's, another one says that the call has ended, and the host, here a
+    thread of another device, uses the buffer."""
+    see = code.await_head["sys"]
+    return Litmus((
+        ("d0.b0", (f"{code.read_data} {{a, b}}, [input]", f"{code.write_data} [output], {{1, 1}}", code.barrier)),
+        ("d0.b0", (code.barrier, f"{code.say_end} [end], 1")),
+        (host, (f"{see} end, [end]", f"{code.read_data} {{c, d}}, [output]", f"{code.write_data} [input], {{2, 2}}"))),
+        {"end": 1, **outcome})
 
 
 def weakened(litmus, pattern, replacement):

@@ -93,6 +93,13 @@ class Patterns(KernelCase):
     def test_lent_data_stay_until_all_have_released_them(self):
         self.holds(lambda scope, reader: links.lent_until_released(self.code, scope, reader))
 
+    def test_what_a_call_used_is_the_callers_when_its_end_is_seen(self):
+        for outcome in ({"d": 0}, {"b": 2}):
+            litmus = links.said_end(self.code, OTHER_DEVICE, outcome)
+            self.forbids(litmus, outcome)
+            for lacking, twin in links.weaker_twins(litmus, "sys").items():
+                self.allows(twin, f"{outcome} without {lacking}")
+
     def test_the_model_does_not_order_reads_of_lent_data_before_the_stop_word(self):
         for scope, reader in PARTNERS:
             self.allows(links.lent_until_stopped(self.code, scope, reader), "what the model does not promise")
@@ -123,6 +130,8 @@ class Places(KernelCase):
         self.separates(self.barriers, self.data, self.credits)
         self.separates(self.barriers, self.data, self.find(r"ld\.acquire", "is_still_lent"))
         self.separates(self.barriers, self.data, self.find(r"ld\.global", "fill_cell"))
+        self.separates(self.barriers, self.data, self.find(r"st\.release", "say_end"))
+        self.separates(self.barriers, self.find(r"ld\.acquire", "await_released"), self.find(r"st\.release", "say_end"))
 
     def test_a_barrier_is_between_what_was_awaited_and_data(self):
         for function in ("await_slot", "await_release"):
@@ -156,7 +165,7 @@ class Places(KernelCase):
 
     def test_nothing_else_shares_memory(self):
         known = {*self.code.await_head.values(), *self.code.publish_head.values(), self.code.multicast_head,
-                 self.code.multicast_mark, self.code.read_pair, self.code.write_pair, self.code.set_stop,
+                 self.code.multicast_mark, self.code.say_end, self.code.read_pair, self.code.write_pair, self.code.set_stop,
                  "ld.relaxed.sys.u64", self.code.alias_fence, *forms(self.votes), *forms(self.barriers)}
         strong = r"(ld|st)\.(relaxed|acquire|release|volatile|mmio)"
         shared = self.kernel.find(rf"(@\S+ )?(bar|barrier|fence|membar|atom|red|multimem|{strong})\b")

@@ -4,7 +4,7 @@ nothing.
 
 Its argument is the program weakened_links. Each twin is a process of its own, which the first report ends.
 """
-# Covers src/executor/device/device_port.h.
+# Covers src/executor/device/device_port.h, src/device/call_end.h.
 
 import sys
 import unittest
@@ -35,6 +35,10 @@ class Links(unittest.TestCase):
 
     def test_lent_buffers_are_not_the_callers_before_readers_have_released_them(self):
         self.finds_a_race("await_released", "use_again")
+
+    def test_the_end_of_a_call_needs_release_and_acquire(self):
+        self.finds_a_race("say_end", "use_again")
+        self.finds_a_race("is_there", "use_again")
 
     def test_blocks_need_both_barriers(self):
         self.finds_a_race("any", "device_interpreter.h")

@@ -8,6 +8,7 @@
 
 #include "comm/call/user_operation.h"
 #include "core/fingerprint.h"
+#include "core/memory.h"
 #include "core/status.h"
 #include "core/types.h"
 #include "core/units.h"
@@ -40,6 +41,9 @@ struct CallArguments {
   bool on_device = false;                  ///< a kernel runs the call; the communicator finds that out
   bool staged = false;      ///< the call has device buffers and goes through host memory; found out likewise
   bool two_levels = false;  ///< it is staged, and kernels connect the ranks of each host
+  /// What the buffers are parts of, if a kernel runs the call and uses them.
+  DeviceRange send_memory = {};
+  DeviceRange recv_memory = {};
 };
 
 /// Arguments that outlive the call, because what they point to is copied, except buffers.

@@ -175,8 +175,15 @@ Status DeviceSide::locate(CallArguments* a, int rank) {
   const bool sends = sends_memory(*a, rank);
   const bool receives = receives_memory(*a, rank);
   if (!sends && !receives) return {};
-  DeviceDriver::Place from = sends ? place_of(a->send) : DeviceDriver::Place{};
-  DeviceDriver::Place to = receives ? place_of(a->recv) : DeviceDriver::Place{};
+  DeviceDriver::Place from, to;
+  DeviceRange send, recv;
+  if (sends) from = place_of(a->send, &send);
+  if (receives && sends && a->recv == a->send) {
+    to = from;
+    recv = send;
+  } else if (receives) {
+    to = place_of(a->recv, &recv);
+  }
   // Managed memory counts as host memory if the other buffer is host memory.
   if (sends && receives && from.on_device != to.on_device) {
     if (from.on_host) from = DeviceDriver::Place{};
@@ -200,6 +207,8 @@ Status DeviceSide::locate(CallArguments* a, int rank) {
   }
   TUTTI_TRY(check_places(*a, rank, from, to));
   a->on_device = true;
+  a->send_memory = send;
+  a->recv_memory = recv;
   return {};
 }
 
@@ -259,6 +268,11 @@ bool DeviceSide::is_on_host(const CallArguments& a) const {
   if (device_driver_in_use() == nullptr) return true;
   if (group_ != nullptr && !group_->executor().reported_by_graphs().ok()) return false;
   return !is_device_memory(a.send) && (a.recv == a.send || !is_device_memory(a.recv));
+}
+
+DeviceDriver::Place DeviceSide::place_of(const void* memory, DeviceRange* whole) {
+  DeviceDriver* const driver = device_driver_in_use();
+  return driver == nullptr ? DeviceDriver::Place{} : driver->place_of(memory, whole);
 }
 
 // The kind of memory that a pointer points to can change between two calls, but not if the memory is the library's own.

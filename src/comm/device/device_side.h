@@ -87,6 +87,7 @@ class DeviceSide {
   bool moves_enough(Collective collective, Bytes block) const;
   Status check_scalar(const CallArguments& arguments) const;
   static DeviceDriver::Place place_of(const void* memory);
+  static DeviceDriver::Place place_of(const void* memory, DeviceRange* whole);
   static bool is_device_memory(const void* buffer);
   Status check_offer(const CallArguments& arguments) const;
   Status check_place(const char* buffer, int rank, DeviceDriver::Place place) const;

@@ -32,7 +32,7 @@ Status KernelMonitor::end_of_kernel(Status status, const Call& call) {
   return judge_.kernel_timed_out(call, awaited);
 }
 
-Status KernelMonitor::poll(const DeviceEvent& ended, const Call& call) {
+Status KernelMonitor::poll(const CallEnd& ended, const Call& call) {
   const std::string what = describe(call);
   Status status = end_of_kernel(executor_->poll(ended, what), call);
   if (status.code() != Code::kInProgress) return status;

@@ -32,7 +32,7 @@ class KernelMonitor {
   /// the thread that begins the next call.
   bool is_running() const;
   /// Returns kInProgress, or how such a call ended. Any one thread.
-  Status poll(const DeviceEvent& ended, const Call& call);
+  Status poll(const CallEnd& ended, const Call& call);
   /// Blocks until the last kernel has ended, whose call is `call`, or the communicator has failed.
   Status wait(const Call& call);
   /// Blocks while so many calls are unfinished that another launch might block, or until the communicator has failed.

@@ -73,7 +73,7 @@ Status CallGroup::enqueue(std::shared_ptr<Communicator> comm, QueuedCall call, s
 }
 
 Status CallGroup::finish(Launched launched) {
-  std::shared_ptr<DeviceEvent> ended;
+  std::shared_ptr<CallEnd> ended;
   TUTTI_TRY(launched.comm->device_calls().finish_on(&ended));
   if (ended != nullptr)
     launched.stream->enqueue(std::make_unique<Operation>(std::move(launched.comm), std::move(ended), launched.call));

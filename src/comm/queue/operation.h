@@ -27,7 +27,7 @@ class Operation {
   }
 
   /// For a call that is on a CUDA stream already and ends there.
-  Operation(std::shared_ptr<Communicator> comm, std::shared_ptr<DeviceEvent> end, const Call& call)
+  Operation(std::shared_ptr<Communicator> comm, std::shared_ptr<CallEnd> end, const Call& call)
       : comm_(std::move(comm)), ticket_(0), state_(State::kRunning), end_(std::move(end)), launched_(call) {}
 
   /// An operation that could not be queued gives its turn back. Then the API's thread destroys it.
@@ -70,8 +70,8 @@ class Operation {
   std::uint64_t ticket_;
   State state_ = State::kQueued;
   Status status_;
-  bool memory_known_ = false;         // whether it is known if the call is on device memory
-  std::shared_ptr<DeviceEvent> end_;  // the end of a call on a CUDA stream
+  bool memory_known_ = false;     // whether it is known if the call is on device memory
+  std::shared_ptr<CallEnd> end_;  // the end of a call on a CUDA stream
   Call launched_;
   std::shared_ptr<StreamGate> gate_;  // the place of a staged call in a CUDA stream, until the call begins
 };

@@ -71,6 +71,7 @@ void bind_device_call(const Launch& launch, const DevicePlace& place, DeviceCall
   }
   call->scratch_stride = binding.scratch_chunk.value * schedule.extent.scratch_chunks;
   call->fingerprint = launch.fingerprint;
+  call->number = place.number;
   call->type = launch.type;
   call->op = launch.op;
   call->ranks = schedule.shape.ranks;

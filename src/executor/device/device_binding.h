@@ -12,6 +12,7 @@ struct DevicePlace {
   DeviceWatch watch;
   std::byte* scratch = nullptr;  ///< at least device_scratch() bytes
   LentBuffer lent[2];            ///< of input and output, the memory that peers in other processes can read
+  std::uint64_t number = 0;      ///< the call's, see DeviceCall::number
 };
 
 /// How many elements of each of the buffers' blocks one pass works on: few enough that all thread blocks have work, and

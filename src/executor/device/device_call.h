@@ -25,6 +25,7 @@ struct DeviceCall {
   Binding binding;
   std::size_t scratch_stride = 0;  ///< in bytes, from one block's scratch to the next one's
   Fingerprint fingerprint = 0;
+  std::uint64_t number = 0;          ///< the blocks report their ends under it; 0 if nobody looks, as in a graph
   DataType type = DataType::kUint8;  ///< of reductions
   RedOp op = RedOp::kSum;
   std::int32_t ranks = 1;

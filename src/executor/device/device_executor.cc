@@ -30,6 +30,12 @@ constexpr double kLaunchPart = 0.25;
 /// the driver, and may keep those out whose kernels are waited for.
 constexpr std::size_t kMostUnfinished = 64;
 
+/// A call needs an event only where streams change or a pass comes after its kernel.
+constexpr std::size_t kFirstEvents = 8;
+/// How long a call runs before the device is looked at, and how long it is until the next look. The words of calls, at
+/// which the host looks all the time, say nothing of a device that has failed.
+constexpr std::chrono::milliseconds kLook{5};
+
 /// The alignment of the parts of made_.
 constexpr std::size_t kApart = 256;
 
@@ -61,7 +67,9 @@ Status DeviceExecutor::open() {
   void* report = nullptr;
   TUTTI_TRY(driver().allocate_pinned(Bytes{sizeof(DeviceReport)}, &report));
   report_ = static_cast<DeviceReport*>(report);
-  return {};
+  events_ = std::make_shared<EventRing>(driver(), device());
+  TUTTI_TRY(events_->open(kFirstEvents));
+  return events_->record(stream(), &health_);
 }
 
 Status DeviceExecutor::reserve(Bytes bytes, std::byte** memory) {
@@ -100,12 +108,18 @@ Status DeviceExecutor::table_of(const Schedule& schedule, DeviceDriver::Stream s
 }
 
 // Calls of one rank share links and scratch, so each waits for the one before it. Within a graph only calls of the same
-// capture can be waited for; the caller puts the launches of graphs in order.
+// capture can be waited for; the caller puts the launches of graphs in order. An event cannot be recorded any more when
+// the next call comes, because the caller may have put other work on the stream by then, or destroyed it. So the first
+// time that the stream changes the new one waits for the words of the call before.
 Status DeviceExecutor::follow(DeviceDriver::Stream stream, std::uint64_t capture) {
   const End& before = capture == 0 ? last_ : captured_;
   const bool same = before.stream == stream && stream != driver().per_thread_stream();
-  if (before.event == nullptr || same || before.capture != capture) return {};
-  return driver().wait(device(), stream, before.event->get());
+  if (before.end == nullptr || same || before.capture != capture) return {};
+  if (before.end->has_words() && before.end->has_ended()) return {};
+  const DeviceEvent* const event = before.end->event();
+  if (event != nullptr) return driver().wait(device(), stream, event->get());
+  changes_streams_ = true;
+  return before.end->hold(driver(), device(), stream);
 }
 
 // A collective with a wire type runs as one on buffers of that type, between two conversions. The result is the same,
@@ -131,6 +145,7 @@ Status DeviceExecutor::make_inputs(const Launch& launch, DeviceDriver::Stream st
     TUTTI_TRY(tutti::launch(driver(), device(), stream, pass));
     inner->input = made_.memory;
     inner->input_is_registered = false;
+    inner->input_memory = {};
   }
   if (!converts) return {};
   pass.kind = DevicePass::Kind::kNarrow;
@@ -141,6 +156,7 @@ Status DeviceExecutor::make_inputs(const Launch& launch, DeviceDriver::Stream st
   inner->carry(launch.wire);
   inner->input = made_.memory + product;
   inner->output = made_.memory + product + narrowed;
+  inner->input_memory = inner->output_memory = {};
   return {};
 }
 
@@ -154,52 +170,51 @@ void DeviceExecutor::lend(Launch* launch, DevicePlace* place) {
     const std::byte* begin;
     std::size_t blocks;
     bool is_registered;
-  } buffers[] = {{launch->input, extent.input_blocks, launch->input_is_registered},
-                 {launch->output, extent.output_blocks, launch->output_is_registered}};
+    const DeviceRange& memory;
+  } buffers[] = {{launch->input, extent.input_blocks, launch->input_is_registered, launch->input_memory},
+                 {launch->output, extent.output_blocks, launch->output_is_registered, launch->output_memory}};
   bool all = true, any = false;
   for (std::size_t i = 0; i < std::size(buffers); ++i) {
-    const auto& [begin, blocks, is_registered] = buffers[i];
+    const auto& [begin, blocks, is_registered, memory] = buffers[i];
     if (begin == nullptr || blocks == 0) continue;
     const std::size_t bytes = launch->count.value * blocks * launch->element.value;
     const bool lent = links.single_process
-                          ? is_exportable(begin)
+                          ? memory.is_exportable
                           : is_registered && rank_links_->lender() != nullptr &&
-                                rank_links_->lender()->lend(begin, bytes, begun_.capture != 0, &place->lent[i]);
+                                rank_links_->lender()->lend(memory, begin, bytes, begun_.capture != 0, &place->lent[i]);
     all = all && lent;
     any = any || lent;
   }
   launch->lends = links.single_process ? all : any;
 }
 
-bool DeviceExecutor::is_exportable(const std::byte* memory) const {
-  DeviceDriver::Allocation allocation;
-  return driver().allocation_of(memory, &allocation).ok() && allocation.is_exportable;
-}
-
 void DeviceExecutor::withdraw(const void* memory) {
   if (DeviceLender* const lender = rank_links_->lender(); lender != nullptr) lender->withdraw(memory);
 }
 
-Status DeviceExecutor::launch_on(const Launch& launch, DeviceDriver::Stream stream,
-                                 std::shared_ptr<DeviceEvent>* ended) {
-  TUTTI_TRY(begin_launch(launch, stream));
+Status DeviceExecutor::launch_on(const Launch& launch, DeviceDriver::Stream stream, std::shared_ptr<CallEnd>* ended) {
+  std::uint64_t capture = 0;
+  if (stream != this->stream()) TUTTI_TRY(driver().capture_of(stream, &capture));
+  TUTTI_TRY(begin_launch(launch, stream, capture));
   return finish_launch(ended);
 }
 
-Status DeviceExecutor::begin_launch(const Launch& launch, DeviceDriver::Stream stream) {
-  begun_ = Begun{launch, {}, stream, 0, Clock::now()};
+Status DeviceExecutor::begin_launch(const Launch& launch, DeviceDriver::Stream stream, std::uint64_t capture) {
+  begun_ = Begun{launch, {}, stream, capture, Clock::now(), {}};
+  tail_ = nullptr;
+  looked_at_.store(begun_.when.time_since_epoch().count(), std::memory_order_relaxed);
   Status put = put_kernel();
   is_begun_ = put.ok();
-  if (DeviceLender* const lender = rank_links_->lender(); lender != nullptr && !put.ok()) lender->launched(last_.event);
+  if (DeviceLender* const lender = rank_links_->lender(); lender != nullptr && !put.ok()) lender->launched(last_.end);
   return put;
 }
 
 Status DeviceExecutor::put_kernel() {
-  TUTTI_TRY(driver().capture_of(begun_.stream, &begun_.capture));
   TUTTI_TRY(follow(begun_.stream, begun_.capture));
   TUTTI_TRY(make_inputs(begun_.whole, begun_.stream, &begun_.inner));
   DeviceCall call{};
   TUTTI_TRY(bind(&begun_.inner, &call));
+  begun_.words = EndWords{report_->ended, call.grid(), call.number};
   LocalLaunches& launches = rank_links_->launches();
   launches.begin(rank_links_->rank());
   Status launched = tutti::launch(driver(), device(), begun_.stream, call);
@@ -215,6 +230,7 @@ Status DeviceExecutor::bind(Launch* launch, DeviceCall* call) {
   place.watch =
       DeviceWatch{place.links.stop(), report_, seconds < kForever ? static_cast<std::uint64_t>(seconds * 1e9) : 0};
   place.scratch = scratch_.memory;
+  if (begun_.capture == 0) place.number = ++number_;
   // A captured call has the host do nothing for other calls, and what it lends was mapped by all before.
   if (DeviceBorrower* const borrower = rank_links_->borrower(); borrower != nullptr && begun_.capture == 0) {
     TUTTI_TRY(borrower->map_published(begun_.stream));
@@ -249,9 +265,10 @@ bool DeviceExecutor::may_finish() {
   return rank_links_->launches().missing(rank_links_->rank()) == kNoRank || is_far_ahead();
 }
 
-Status DeviceExecutor::finish_launch(std::shared_ptr<DeviceEvent>* ended) {
+Status DeviceExecutor::finish_launch(std::shared_ptr<CallEnd>* ended) {
   Status status;
-  if (begun_.inner.wire != begun_.whole.type && writes_output(*begun_.inner.schedule)) {
+  const bool widens = begun_.inner.wire != begun_.whole.type && writes_output(*begun_.inner.schedule);
+  if (widens) {
     DevicePass pass;
     pass.kind = DevicePass::Kind::kWiden;
     pass.type = begun_.inner.wire;
@@ -260,16 +277,24 @@ Status DeviceExecutor::finish_launch(std::shared_ptr<DeviceEvent>* ended) {
     pass.count = begun_.inner.count.value * begun_.inner.schedule->extent.output_blocks;
     status = tutti::launch(driver(), device(), begun_.stream, pass);
   }
-  if (status.ok()) status = mark_end(ended);
-  if (DeviceLender* const lender = rank_links_->lender(); lender != nullptr) lender->launched(last_.event);
+  if (status.ok()) status = mark_end(widens, ended);
+  if (DeviceLender* const lender = rank_links_->lender(); lender != nullptr) lender->launched(last_.end);
   return status;
 }
 
-Status DeviceExecutor::mark_end(std::shared_ptr<DeviceEvent>* ended) {
-  std::shared_ptr<DeviceEvent> end;
-  TUTTI_TRY(DeviceEvent::record(driver(), device(), begun_.stream, &end));
+// `after_kernel` says that the kernel's end is not the call's.
+Status DeviceExecutor::mark_end(bool after_kernel, std::shared_ptr<CallEnd>* ended) {
+  std::shared_ptr<DeviceEvent> event;
+  if (begun_.capture != 0) {
+    TUTTI_TRY(DeviceEvent::record(driver(), device(), begun_.stream, &event));
+  } else if (after_kernel || changes_streams_ || !trusts_words_) {
+    TUTTI_TRY(events_->record(begun_.stream, &event));
+  }
+  const bool has_words = begun_.capture == 0 && !after_kernel && trusts_words_;
+  auto end = std::make_shared<CallEnd>(has_words ? begun_.words : EndWords{}, std::move(event));
   if (begun_.capture == 0) {
     *ended = end;
+    std::erase_if(unfinished_, [](const auto& earlier) { return earlier->has_words() && earlier->has_ended(); });
     unfinished_.push_back(end);
     if (unfinished_.size() > kMostUnfinished) unfinished_.pop_front();
   }
@@ -286,7 +311,7 @@ bool DeviceExecutor::has_room() {
     if (!unfinished_.front()->query(&done).ok()) return true;
     if (done) unfinished_.pop_front();
   }
-  return unfinished_.size() < kMostUnfinished;
+  return unfinished_.size() < kMostUnfinished || !look_at_device().ok();
 }
 
 Status DeviceExecutor::reported(const std::string& what) const {
@@ -318,9 +343,33 @@ Rank DeviceExecutor::timed_out() const {
   return kNoRank;
 }
 
-Status DeviceExecutor::poll(const DeviceEvent& ended, const std::string& what) const {
+bool DeviceExecutor::is_look_due() const {
+  const Clock::rep now = Clock::now().time_since_epoch().count();
+  if (Clock::duration(now - looked_at_.load(std::memory_order_relaxed)) < kLook) return false;
+  looked_at_.store(now, std::memory_order_relaxed);
+  return true;
+}
+
+/// Fails if the device has failed, after which no kernel says anything.
+Status DeviceExecutor::look_at_device() const {
+  bool done = false;
+  return is_look_due() ? health_->query(&done) : Status{};
+}
+
+/// Fails also if the kernel of the call that start() began is gone and has not said that it ended.
+Status DeviceExecutor::look_for_lost_kernel() {
+  if (!is_look_due()) return {};
+  if (tail_ == nullptr) return events_->record(stream(), &tail_);
+  bool gone = false;
+  TUTTI_TRY(tail_->query(&gone));
+  if (!gone || last_.end->has_ended()) return {};
+  return fail(Code::kUnhandledCudaError, "the kernel of a call has ended without a word");
+}
+
+Status DeviceExecutor::poll(const CallEnd& ended, const std::string& what) const {
   bool done = false;
   TUTTI_TRY(ended.query(&done));
+  if (!done) TUTTI_TRY(look_at_device());
   Status status = reported(what);
   if (done || (!status.ok() && stop_takes_too_long())) return status;
   return fail(Code::kInProgress, "{} is under way", what);
@@ -343,7 +392,7 @@ void DeviceExecutor::stop() {
 // A call without a stream follows what was put on the default stream.
 Status DeviceExecutor::order_after_caller() {
   std::shared_ptr<DeviceEvent> before;
-  TUTTI_TRY(DeviceEvent::record(driver(), device(), driver().default_stream(), &before));
+  TUTTI_TRY(events_->record(driver().default_stream(), &before));
   return driver().wait(device(), rank_links_->stream(), before->get());
 }
 
@@ -354,9 +403,10 @@ void DeviceExecutor::start(const Launch& launch) {
 
 Progress DeviceExecutor::advance() {
   bool done = false;
-  std::shared_ptr<DeviceEvent> ended;
+  std::shared_ptr<CallEnd> ended;
   if (fault_.ok() && is_begun_ && may_finish()) fault_ = finish_launch(&ended);
-  if (fault_.ok() && !is_begun_) fault_ = last_.event->query(&done);
+  if (fault_.ok() && !is_begun_) fault_ = last_.end->query(&done);
+  if (fault_.ok() && !is_begun_ && !done) fault_ = look_for_lost_kernel();
   if (!fault_.ok() || mismatched() != kNoRank) return Progress::kFailed;
   if (const bool now = waits_for_device(); std::exchange(waited_for_device_, now) != now) ++progress_;
   if (!done) return Progress::kAgain;
@@ -371,14 +421,14 @@ Status DeviceExecutor::run(const Launch& launch, WaitMonitor& monitor) {
 
 void DeviceExecutor::abandon() {
   stop();
-  std::shared_ptr<DeviceEvent> ended;
+  std::shared_ptr<CallEnd> ended;
   if (!is_begun_ || finish_launch(&ended).ok()) (void)has_last_ended();
 }
 
 // Returns false also if the device has failed, because then no kernel is known to have ended.
 bool DeviceExecutor::has_last_ended() const {
-  bool done = last_.event == nullptr;
-  const auto is_known = [&] { return done || !last_.event->query(&done).ok() || done; };
+  bool done = last_.end == nullptr || (tail_ != nullptr && tail_->has_ended());
+  const auto is_known = [&] { return done || !last_.end->query(&done).ok() || done || !look_at_device().ok(); };
   return wait_until(is_known, Deadline::in(static_cast<double>(kStopTimeout.count())), WaitPace::naps(kKernelNap)) &&
          done;
 }

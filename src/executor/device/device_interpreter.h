@@ -35,6 +35,12 @@ class DeviceInterpreter {
 
   /// Runs the block's part of the call to its end, or until a wait gives up.
   TUTTI_HD void run() {
+    run_lane();
+    port_.say_end(call_.number);
+  }
+
+ private:
+  TUTTI_HD void run_lane() {
     if (!port_.open()) return;
     const std::uint32_t lane = block_.index() % call_.lanes;
     const Step* const program = (call_.table != nullptr ? call_.table : call_.steps) + lane * call_.steps_per_lane;
@@ -46,7 +52,6 @@ class DeviceInterpreter {
     port_.close(call_.lends);
   }
 
- private:
   TUTTI_HD void bind(Binding* binding) const {
     *binding = call_.binding;
     binding->scratch += call_.scratch_stride * block_.index();

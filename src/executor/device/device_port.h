@@ -34,6 +34,13 @@ class DevicePort {
     }
     copy_table(links_.table(block_.index()), &memory_.links);
   }
+  /// Tells the host, by the call's number, that the block uses nothing of the call any more. Called last, also after a
+  /// failure.
+  TUTTI_HD void say_end(std::uint64_t number) {
+    block_.sync();
+    std::uint64_t* const ended = &watch_.report->ended[block_.index()];
+    if (number != 0 && block_.thread() == 0) store_release(ended, number, true);  // pairs with CallEnd::query()
+  }
 
   /// Begins a step. `lent` is the LentPlace where the message that is sent lies, or will lie after this step, until its
   /// readers have released it. It is 0 if there is no such place.

@@ -41,7 +41,7 @@ class Borrowed {
 };
 
 /// Waits for a kernel, and so for the peers that it waits for.
-Status wait_for(DeviceExecutor& executor, const DeviceEvent& ended, const char* links, WaitMonitor& monitor) {
+Status wait_for(DeviceExecutor& executor, const CallEnd& ended, const char* links, WaitMonitor& monitor) {
   Status end;
   const auto has_ended = [&] {
     end = executor.poll(ended, std::string("the check of ") + links);
@@ -95,7 +95,7 @@ Status exchange(DeviceExecutor& executor, const Schedule& schedule, const char* 
   TUTTI_TRY(driver.copy(executor.device(), memory, words->input.data(), bytes_of(words->input), executor.stream()));
   // What an earlier join has left in this memory may be the very words that are expected.
   TUTTI_TRY(driver.copy(executor.device(), output, words->output.data(), bytes_of(words->output), executor.stream()));
-  std::shared_ptr<DeviceEvent> ended;
+  std::shared_ptr<CallEnd> ended;
   TUTTI_TRY(executor.begin_launch(launch, executor.stream()));
   (void)wait_until([&] { return executor.missing_launch() == kNoRank; }, Deadline::in(kProbeTimeout),
                    WaitPace::naps(kProbeNap));
@@ -110,6 +110,7 @@ Status exchange(DeviceExecutor& executor, const Schedule& schedule, const char* 
 Status probe_links(DeviceExecutor& executor, const ProbedLinks& links, Rank rank, int ranks, WaitMonitor& monitor) {
   const Schedule schedule = build_schedule(*links.algorithm, Shape{ranks, rank.value, 0, 1, nullptr});
   Status arrived;  // returned only after the last message, because others wait for this rank's messages
+  executor.trust_end_words(false);
   for (const std::size_t count : kCounts) {
     Words words(schedule, count);
     Borrowed memory(executor.driver(), executor.device());
@@ -118,7 +119,11 @@ Status probe_links(DeviceExecutor& executor, const ProbedLinks& links, Rank rank
     if (const int from = words.wrong(rank.value); from >= 0 && arrived.ok())
       arrived = fail(Code::kSystemError, "what rank {} wrote for rank {} on device {} by {} did not arrive",
                      executor.number(Rank{from}).value, executor.number(rank).value, executor.device(), links.name);
+    if (arrived.ok() && !executor.has_said_end())
+      arrived = fail(Code::kSystemError, "the host did not see the end of rank {}'s kernel on device {}",
+                     executor.number(rank).value, executor.device());
   }
+  executor.trust_end_words(arrived.ok());
   return arrived;
 }
 

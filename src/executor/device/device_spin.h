@@ -17,6 +17,7 @@ struct DeviceReport {
   std::uint64_t ended_waits = 0;                  ///< grows when a wait that was reported has ended
   std::uint64_t waiting[kMaxDeviceBlocks] = {};   ///< by block: the rank long waited for plus one, or 0
   std::uint64_t failures[kMaxDeviceBlocks] = {};  ///< by block: code and rank, see pack()
+  std::uint64_t ended[kMaxDeviceBlocks] = {};     ///< by block: the number of the newest call that it has ended
 
   TUTTI_HD static std::uint64_t pack(Code code, std::int32_t peer) {
     return static_cast<std::uint64_t>(code) << 32 | static_cast<std::uint32_t>(peer + 1);

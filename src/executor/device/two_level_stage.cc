@@ -90,7 +90,7 @@ Status TwoLevelStage::launch(const Schedule& schedule, const Segment& segment, i
   const bool scatters = schedule.extent.input_blocks > 1;
   const RaggedTiling ragged = scatters ? RaggedTiling(all, one, launch.tile) : RaggedTiling(one, all, launch.tile);
   launch.ragged = &ragged;
-  std::shared_ptr<DeviceEvent> ended;
+  std::shared_ptr<CallEnd> ended;
   return kernels_.launch_on(launch, stream(), &ended);
 }
 

@@ -73,10 +73,10 @@ std::size_t DeviceLender::publish(const DeviceDriver::Allocation& allocation) {
   return free;
 }
 
-bool DeviceLender::lend(const std::byte* begin, std::size_t bytes, bool to_graph, LentBuffer* buffer) {
+bool DeviceLender::lend(const DeviceRange& allocation, const std::byte* begin, std::size_t bytes, bool to_graph,
+                        LentBuffer* buffer) {
   const MutexLock lock(mutex_);
-  DeviceDriver::Allocation allocation;
-  if (!driver_.allocation_of(begin, &allocation).ok() || !allocation.is_exportable) return false;
+  if (!allocation.is_exportable) return false;
   const auto offset = static_cast<std::size_t>(begin - allocation.begin);
   if (offset > allocation.bytes || bytes > allocation.bytes - offset) return false;
   std::size_t index = find(allocation);
@@ -88,7 +88,7 @@ bool DeviceLender::lend(const std::byte* begin, std::size_t bytes, bool to_graph
   return true;
 }
 
-void DeviceLender::launched(const std::shared_ptr<DeviceEvent>& end) {
+void DeviceLender::launched(const std::shared_ptr<CallEnd>& end) {
   const MutexLock lock(mutex_);
   for (Entry& entry : entries_)
     if (std::exchange(entry.is_launching, false)) entry.end = end;

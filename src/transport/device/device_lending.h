@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/mutex.h"
-#include "device/device_event.h"
+#include "device/call_end.h"
 #include "transport/device/device_allocation.h"
 #include "transport/device/lending_page.h"
 #include "transport/shm/segment.h"
@@ -34,13 +34,15 @@ class DeviceLender {
   DeviceLender(DeviceDriver& driver, Rank self, LendingPages pages)
       : driver_(driver), self_(static_cast<std::size_t>(self.value)), pages_(std::move(pages)) {}
 
-  /// Lends memory to a call that is about to be launched. Returns false if not all peers' kernels know this memory yet,
-  /// or one cannot map it; then begins to offer it if it was not offered. `to_graph` says that the call becomes part of
-  /// a graph, which may run until the communicator ends: so long the memory stays, and it is not offered now.
-  bool lend(const std::byte* begin, std::size_t bytes, bool to_graph, LentBuffer* buffer);
-  /// Called when the call that the last calls of lend() were for has been launched. At `end` it has ended, and nobody
+  /// Lends memory, a part of `allocation`, to a call that is about to be launched. Returns false if not all peers'
+  /// kernels know this memory yet, or one cannot map it; then begins to offer it if it was not offered. `to_graph` says
+  /// that the call becomes part of a graph, which may run until the communicator ends: so long the memory stays, and it
+  /// is not offered now.
+  bool lend(const DeviceRange& allocation, const std::byte* begin, std::size_t bytes, bool to_graph,
+            LentBuffer* buffer);
+  /// Called when the call that the last calls of lend() were for has been launched. When it has come to its end, nobody
   /// uses what it lent any more.
-  void launched(const std::shared_ptr<DeviceEvent>& end);
+  void launched(const std::shared_ptr<CallEnd>& end);
   /// The allocation that holds this is not lent to calls from now on.
   void withdraw(const void* memory);
   /// Tells the peers what is not lent any more, and lets go of what they have closed. `has_failed` says whether a
@@ -56,7 +58,7 @@ class DeviceLender {
     bool is_withdrawn = false;               // is not lent to new calls; calls that lend it may be under way
     bool is_launching = false;
     bool is_in_graph = false;
-    std::shared_ptr<DeviceEvent> end;  // of the last call that lends it
+    std::shared_ptr<CallEnd> end;  // of the last call that lends it
   };
   /// An allocation that is not lent any more, but that peers may still have mapped.
   struct Retired {

@@ -58,7 +58,7 @@ TEST(LongPrograms, HaveTheirTablesBesideACapture) {
   Schedule schedule = bench::copy_chain(kInlineSteps + 1);
   const Launch launch =
       bench::launch_of(schedule, reinterpret_cast<const std::byte*>(input), reinterpret_cast<std::byte*>(output), 2);
-  std::shared_ptr<DeviceEvent> ended;
+  std::shared_ptr<CallEnd> ended;
   stand_in().begin_capture(stream);
   Status launched = executor->launch_on(launch, stream, &ended);
   EXPECT_TRUE(launched.ok()) << launched.text();

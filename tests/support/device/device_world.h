@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -83,6 +84,7 @@ class DeviceWorld {
     place.links.multimem = is_multicast_;
     for (int r = 0; r < geometry_.ranks; ++r) place.links.arenas[r] = arenas_[static_cast<std::size_t>(r)]->begin();
     place.watch = DeviceWatch{place.links.stop(), &report(rank), limit_};
+    place.number = number_.fetch_add(1, std::memory_order_relaxed);
     return place;
   }
 
@@ -132,6 +134,7 @@ class DeviceWorld {
   bool is_multicast_;
   MirrorMemory multicast_;
   std::uint64_t limit_ = 0;
+  std::atomic<std::uint64_t> number_{1};  // of the next call; needs no order
   std::vector<std::unique_ptr<Arena>> arenas_;
   std::vector<std::unique_ptr<DeviceReport>> reports_;
 };

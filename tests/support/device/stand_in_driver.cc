@@ -86,51 +86,13 @@ StandInDriver::~StandInDriver() { delete static_cast<StandInStream*>(default_str
 
 void StandInDriver::use(int device) { thread_device = device; }
 void StandInDriver::take_host_memory(bool host) { thread_uses_host = host; }
-int StandInDriver::current_device() { return thread_device; }
-
-void StandInDriver::fail_next(const std::string& function, const std::string& text) {
-  const std::lock_guard lock(mutex_);
-  failures_[function] = text;
-}
-
-void StandInDriver::forget_failures() {
-  const std::lock_guard lock(mutex_);
-  failures_.clear();
-  actions_.clear();
-}
-
-void StandInDriver::before_next(const std::string& function, std::function<void()> action) {
-  const std::lock_guard lock(mutex_);
-  actions_[function] = std::move(action);
-}
-
-Status StandInDriver::failure(const std::string& function) {
-  std::function<void()> action;
-  {
-    const std::lock_guard lock(mutex_);
-    std::swap(action, actions_[function]);
-  }
-  if (action) action();
-  const std::lock_guard lock(mutex_);
-  const auto found = failures_.find(function);
-  if (found == failures_.end()) return {};
-  const std::string text = found->second;
-  failures_.erase(found);
-  return fail(Code::kUnhandledCudaError, "{}: {}", function, text);
-}
-
-std::size_t StandInDriver::allocations() {
-  const std::lock_guard lock(mutex_);
-  return memories_.size() + mappings_.count();
-}
-
-std::size_t StandInDriver::device_allocations() {
-  const std::lock_guard lock(mutex_);
-  const auto on_device = [](const auto& item) { return item.second.device >= 0; };
-  return static_cast<std::size_t>(std::count_if(memories_.begin(), memories_.end(), on_device)) + mappings_.count();
+int StandInDriver::current_device() {
+  count("current_device");
+  return thread_device;
 }
 
 Status StandInDriver::limits(int, Limits* limits) {
+  count("limits");
   {
     const std::lock_guard lock(mutex_);
     *limits = Limits{processor_count_, connections_ == 0 ? 8 : connections_.load()};
@@ -152,6 +114,7 @@ std::shared_ptr<Processors> StandInDriver::processors_of(int device) {
 }
 
 Status StandInDriver::allocate(int device, Bytes bytes, void** memory) {
+  count("allocate");
   ++waits_for_kernels_;
   TUTTI_TRY(failure("allocate"));
   const DriverCalls::Lock call = begin_waiting_call();
@@ -159,11 +122,13 @@ Status StandInDriver::allocate(int device, Bytes bytes, void** memory) {
   return take(bytes.value, device, memory);
 }
 Status StandInDriver::release(int, void* memory) {
+  count("release");
   ++waits_for_kernels_;
   const DriverCalls::Lock call = begin_waiting_call();
   return give_back(memory);
 }
 Status StandInDriver::allocate_pooled(int device, Bytes bytes, void** memory) {
+  count("allocate_pooled");
   TUTTI_TRY(failure("allocate_pooled"));
   const DriverCalls::Lock call = begin_call();
   TUTTI_TRY(take(bytes.value, device, memory));
@@ -172,16 +137,19 @@ Status StandInDriver::allocate_pooled(int device, Bytes bytes, void** memory) {
   return {};
 }
 Status StandInDriver::release_pooled(int, void* memory) {
+  count("release_pooled");
   const DriverCalls::Lock call = begin_call();
   return give_back(memory);
 }
 Status StandInDriver::allocate_pinned(Bytes bytes, void** memory) {
+  count("allocate_pinned");
   ++waits_for_kernels_;
   TUTTI_TRY(failure("allocate_pinned"));
   const DriverCalls::Lock call = begin_waiting_call();
   return take(bytes.value, -1, memory);
 }
 Status StandInDriver::release_pinned(void* memory) {
+  count("release_pinned");
   ++waits_for_kernels_;
   const DriverCalls::Lock call = begin_waiting_call();
   return give_back(memory);
@@ -196,6 +164,7 @@ bool StandInDriver::knows(const void* memory, std::size_t bytes) {
 }
 
 DeviceDriver::Place StandInDriver::place_of(const void* memory) {
+  count("place_of");
   if (all_memory_ && !thread_uses_host) return Place{true, thread_device};
   const std::lock_guard lock(mutex_);
   const std::byte* begin = nullptr;
@@ -250,6 +219,7 @@ std::shared_ptr<HardwareQueue> StandInDriver::next_queue(int device, bool high) 
 }
 
 Status StandInDriver::create_stream(int device, Stream* stream) {
+  count("create_stream");
   TUTTI_TRY(failure("create_stream"));
   const DriverCalls::Lock call = begin_waiting_call();
   auto* const made = new StandInStream(next_queue(device, true), device);
@@ -262,6 +232,7 @@ Status StandInDriver::create_caller_stream(int device, Stream* stream) {
   return {};
 }
 Status StandInDriver::synchronize(Stream stream) {
+  count("synchronize");
   {
     const std::lock_guard lock(mutex_);
     if (stream_at(stream).capture != nullptr) return spoil(stream_at(stream).capture.get(), "synchronize");
@@ -271,6 +242,7 @@ Status StandInDriver::synchronize(Stream stream) {
 }
 // With CUDA the stream's work goes on without it. What tests have on streams of their own may be gone afterwards.
 Status StandInDriver::destroy_stream(Stream stream) {
+  count("destroy_stream");
   const StandInStream& place = stream_at(stream);
   if (!strict_ || !place.has_priority) place.queue->drain(place.tail);
   delete static_cast<StandInStream*>(stream);
@@ -280,6 +252,7 @@ DeviceDriver::Stream StandInDriver::default_stream() { return default_stream_; }
 DeviceDriver::Stream StandInDriver::per_thread_stream() { return &own_handle; }
 // As with CUDA, what is created here does not wait for the default stream; what each thread has does.
 Status StandInDriver::find_traits(Stream stream, StreamTraits* traits) {
+  count("find_traits");
   *traits = {stream_at(stream).device, stream != default_stream_ && stream != &own_handle};
   return {};
 }
@@ -316,16 +289,19 @@ Status StandInDriver::check_device(int device, Stream stream, const char* functi
 }
 
 Status StandInDriver::create_event(int, Event* event) {
+  count("create_event");
   *event = new StandInEvent;
   event_at(*event).mark = std::make_shared<Mark>();
   event_at(*event).mark->reach();
   return {};
 }
 Status StandInDriver::destroy_event(Event event) {
+  count("destroy_event");
   delete static_cast<StandInEvent*>(event);
   return {};
 }
 Status StandInDriver::record(int device, Event event, Stream stream) {
+  count("record");
   TUTTI_TRY(check_device(device, stream, "record"));
   const DriverCalls::Lock call = begin_work(stream);
   const std::lock_guard lock(mutex_);
@@ -346,6 +322,7 @@ Status StandInDriver::record(int device, Event event, Stream stream) {
 
 // A stream that waits for captured work is captured from then on.
 Status StandInDriver::wait(int, Stream stream, Event event) {
+  count("wait");
   const DriverCalls::Lock call = begin_work(stream);
   const std::lock_guard lock(mutex_);
   StandInStream& place = stream_at(stream);
@@ -367,6 +344,7 @@ Status StandInDriver::wait(int, Stream stream, Event event) {
   return {};
 }
 Status StandInDriver::query(Event event, bool* done) {
+  count("query");
   ++queries_;
   TUTTI_TRY(failure("query"));
   const DriverCalls::Lock call = begin_call();
@@ -377,6 +355,7 @@ Status StandInDriver::query(Event event, bool* done) {
 }
 
 Status StandInDriver::copy(int, void* target, const void* source, Bytes bytes, Stream stream) {
+  count("copy");
   TUTTI_TRY(failure("copy"));
   std::byte* const to = reveal(target);
   const std::byte* const from = reveal(source);
@@ -400,6 +379,7 @@ Status StandInDriver::copy(int, void* target, const void* source, Bytes bytes, S
 }
 
 Status StandInDriver::wait_for_word(int, Stream stream, std::uint64_t* word, std::uint64_t value) {
+  count("wait_for_word");
   TUTTI_TRY(failure("wait_for_word"));
   const DriverCalls::Lock call = begin_work(stream);
   const std::lock_guard lock(mutex_);
@@ -420,6 +400,7 @@ bool StandInDriver::has_come(const std::uint64_t* word, std::uint64_t value) {
 }
 
 Status StandInDriver::write_word(int, Stream stream, std::uint64_t* word, std::uint64_t value) {
+  count("write_word");
   TUTTI_TRY(failure("write_word"));
   const DriverCalls::Lock call = begin_work(stream);
   const std::lock_guard lock(mutex_);
@@ -428,6 +409,7 @@ Status StandInDriver::write_word(int, Stream stream, std::uint64_t* word, std::u
 }
 
 Status StandInDriver::capture_of(Stream stream, std::uint64_t* capture) {
+  count("capture_of");
   const std::lock_guard lock(mutex_);
   *capture = 0;
   if (stream == default_stream_ && !captures_.empty())
@@ -475,10 +457,12 @@ void StandInDriver::launch(const std::shared_ptr<const Graph>& graph, Stream str
 }
 
 Status StandInDriver::reach(int, int, bool* reachable) {
+  count("reach");
   *reachable = !cut_peers_;
   return failure("reach");
 }
 Status StandInDriver::load(int device, std::span<const Kernel* const> kernels) {
+  count("load");
   const DriverCalls::Lock call = begin_waiting_call();
   TUTTI_TRY(failure("load"));
   const std::lock_guard lock(mutex_);

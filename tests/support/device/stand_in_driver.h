@@ -88,6 +88,8 @@ class StandInDriver final : public DeviceDriver {
   std::size_t mappings();
   /// Calls so far that may wait for running kernels.
   std::size_t waits_for_kernels() const { return waits_for_kernels_; }
+  /// How often each function was called so far that would call CUDA, by its name.
+  std::map<std::string, std::size_t> calls();
   /// Looks at events so far.
   std::size_t queries() const { return queries_; }
   /// Streams so far that came to wait for a word of memory that was released.
@@ -101,13 +103,13 @@ class StandInDriver final : public DeviceDriver {
   Status release(int device, void* memory) override;
   Status allocate_pooled(int device, Bytes bytes, void** memory) override;
   Status release_pooled(int device, void* memory) override;
-  Status allocation_of(const void* memory, Allocation* allocation) override;
   Status export_memory(int device, void* memory, Handle* handle) override;
   Status open_memory(int device, const Handle& handle, void** memory) override;
   Status close_memory(int device, void* memory) override;
   Status allocate_pinned(Bytes bytes, void** memory) override;
   Status release_pinned(void* memory) override;
   Place place_of(const void* memory) override;
+  Place place_of(const void* memory, Allocation* allocation) override;
   Status create_stream(int device, Stream* stream) override;
   /// A stream of the caller's, which has no priority.
   Status create_caller_stream(int device, Stream* stream);
@@ -168,6 +170,8 @@ class StandInDriver final : public DeviceDriver {
     std::size_t next = 0;
   };
   Status failure(const std::string& function);
+  /// Every function of the interface that would call CUDA calls this first.
+  void count(const char* function);
   Status run(int device, Stream stream, const DeviceCall& call);
   Status run(Stream stream, const DevicePass& pass);
   Status run(int device, Stream stream, RowsCopy copy);
@@ -206,6 +210,8 @@ class StandInDriver final : public DeviceDriver {
   std::atomic<std::size_t> lending_launches_{0};
   std::atomic<std::size_t> waits_for_kernels_{0};
   std::atomic<std::size_t> queries_{0};
+  std::mutex counting_;
+  std::map<std::string, std::size_t> counts_;
   std::atomic<std::size_t> lost_waits_{0};
   std::mutex mutex_;
   std::map<const std::byte*, Memory> memories_;

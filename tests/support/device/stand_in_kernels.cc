@@ -11,6 +11,7 @@ constexpr std::uint32_t kThreads = 2;  // of a block
 }  // namespace
 
 Status StandInDriver::launch(int device, Stream stream, const Kernel& kernel, unsigned, const void* parameter) {
+  count("launch");
   // CUDA would load it now, which may wait for all streams.
   if (const std::lock_guard lock(mutex_); !loaded_.contains({device, &kernel}))
     return fail(Code::kUnhandledCudaError, "launch: the kernel was not loaded");
@@ -61,6 +62,7 @@ Status StandInDriver::check_rows(int device, const void* to, const void* from) {
 
 Status StandInDriver::copy_rows(int device, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                                 std::size_t width, std::size_t rows, Stream stream) {
+  count("copy_rows");
   TUTTI_TRY(check_rows(device, to, from));
   for (std::size_t row = 0; row < rows; ++row)
     TUTTI_TRY(copy(device, static_cast<std::byte*>(to) + row * to_pitch,

@@ -33,6 +33,7 @@ Status map(int descriptor, std::size_t bytes, void** memory) {
 void StandInDriver::be_seen_as(int gpu) { first_gpu_ = gpu; }
 
 Status StandInDriver::identify(int device, Identity* identity) {
+  count("identify");
   TUTTI_TRY(failure("identify"));
   identity->uuid[0] = static_cast<std::byte>(std::max(first_gpu_.load(), 0) + device + 1);
   identity->concurrent_processes = mps_;
@@ -62,20 +63,23 @@ std::size_t StandInDriver::mappings() {
       std::count_if(memories_.begin(), memories_.end(), [](const auto& item) { return item.second.foreign; }));
 }
 
-Status StandInDriver::allocation_of(const void* memory, Allocation* allocation) {
+DeviceDriver::Place StandInDriver::place_of(const void* memory, Allocation* allocation) {
+  *allocation = Allocation{};
+  const Place place = place_of(memory);
+  if (place.device < 0) return place;
   const std::lock_guard lock(mutex_);
   const std::byte* begin = nullptr;
-  *allocation = Allocation{};
   if (const Memory* const known = find(memory, &begin); known != nullptr) {
-    const bool exportable = known->device >= 0 && !known->pooled && !known->foreign && !known->managed;
+    const bool exportable = known->device >= 0 && !known->pooled && !known->foreign;
     *allocation = Allocation{const_cast<std::byte*>(begin), known->bytes, known->id, known->device, exportable};
-  } else if (all_memory_) {
-    *allocation = Allocation{static_cast<std::byte*>(const_cast<void*>(memory)), 1, 0, current_device(), true};
+  } else {
+    *allocation = Allocation{static_cast<std::byte*>(const_cast<void*>(memory)), 1, 0, place.device, true};
   }
-  return {};
+  return place;
 }
 
 Status StandInDriver::export_memory(int, void* memory, Handle* handle) {
+  count("export_memory");
   TUTTI_TRY(failure("export_memory"));
   const std::lock_guard lock(mutex_);
   const auto found = memories_.find(static_cast<const std::byte*>(memory));
@@ -98,6 +102,7 @@ bool StandInDriver::is_in_the_way(const Memory& memory, const std::uint64_t (&or
 }
 
 Status StandInDriver::open_memory(int device, const Handle& handle, void** memory) {
+  count("open_memory");
   TUTTI_TRY(failure("open_memory"));
   Exported exported;
   std::memcpy(&exported, handle.data(), sizeof exported);
@@ -123,6 +128,7 @@ Status StandInDriver::open_memory(int device, const Handle& handle, void** memor
 }
 
 Status StandInDriver::close_memory(int, void* memory) {
+  count("close_memory");
   ++waits_for_kernels_;
   const DriverCalls::Lock call = begin_waiting_call();
   return give_back(memory);
