@@ -86,6 +86,67 @@ class PackLanes<portable::Widened<Codec>> {
   float lanes_[kCount];
 };
 
+/// A pack, or a part of it so small that a thread can hold those of several sources.
+template <class Format>
+struct PackPart : PackLanes<Format> {
+  static constexpr int kParts = 1;
+  TUTTI_HD void widen(const Pack& pack, int) { PackLanes<Format>::widen(pack); }
+  TUTTI_HD void narrow(Pack* pack, int) const { *pack = PackLanes<Format>::narrow(); }
+};
+
+/// One word of small floats. Parts are not unrolled, so words are chosen without an index of registers.
+template <class Codec>
+struct PackPart<portable::Widened<Codec>> {
+  static constexpr int kParts = 4;
+  static constexpr int kCount = 4 / sizeof(typename Codec::Storage);
+  TUTTI_HD void widen(const Pack& pack, int part) {
+    std::uint32_t word = pack.words[0];
+    TUTTI_UNROLL
+    for (int p = 1; p < kParts; ++p) word = p == part ? pack.words[p] : word;
+    Conversion<Codec>::widen(word, lanes);
+  }
+  TUTTI_HD void narrow(Pack* pack, int part) const {
+    const std::uint32_t word = Conversion<Codec>::narrow(lanes);
+    TUTTI_UNROLL
+    for (int p = 0; p < kParts; ++p) pack->words[p] = p == part ? word : pack->words[p];
+  }
+  template <class Op>
+  TUTTI_HD void combine(const PackPart& right) {
+    TUTTI_UNROLL
+    for (int i = 0; i < kCount; ++i) lanes[i] = Op::apply(lanes[i], right.lanes[i]);
+  }
+  TUTTI_HD void divide(std::uint32_t divisor) { divide_lanes<portable::Widened<Codec>>(lanes, divisor); }
+
+  float lanes[kCount];
+};
+
+/// One double.
+template <>
+struct PackPart<portable::Real<double>> {
+  using Format = portable::Real<double>;
+  static constexpr int kParts = 2;
+  TUTTI_HD void widen(const Pack& pack, int part) {
+    double values[2];
+    __builtin_memcpy(values, &pack, sizeof(Pack));
+    lanes[0] = Format::widen(part == 0 ? values[0] : values[1]);
+  }
+  TUTTI_HD void narrow(Pack* pack, int part) const {
+    double values[2];
+    __builtin_memcpy(values, pack, sizeof(Pack));
+    const double value = Format::narrow(lanes[0]);
+    values[0] = part == 0 ? value : values[0];
+    values[1] = part == 1 ? value : values[1];
+    __builtin_memcpy(pack, values, sizeof(Pack));
+  }
+  template <class Op>
+  TUTTI_HD void combine(const PackPart& right) {
+    lanes[0] = Op::apply(lanes[0], right.lanes[0]);
+  }
+  TUTTI_HD void divide(std::uint32_t divisor) { divide_lanes<Format>(lanes, divisor); }
+
+  double lanes[1];
+};
+
 /// Formats whose lanes stay packed in words: Words is the PackedWords of the format.
 template <class Words>
 class WordLanes {

@@ -81,6 +81,42 @@ TUTTI_HD inline Pack load_pack_anywhere(const void* address) {
   return pack;
 }
 
+/// Part of a pack in one access at an address that is aligned for it.
+template <class Part>
+TUTTI_HD inline void store_part(unsigned char* address, Part part) {
+  assume_global(address);
+  __builtin_memcpy(__builtin_assume_aligned(address, sizeof(Part)), &part, sizeof(Part));
+}
+
+/// Sixteen bytes to any address on, in the largest parts that are aligned there. The packs before and after these may
+/// be stored by other threads.
+TUTTI_HD inline void store_pack_anywhere(void* address, const Pack& pack) {
+  auto* const bytes = static_cast<unsigned char*>(address);
+  const auto beyond = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(bytes) % sizeof(Pack));
+  if (beyond == 0) return store_pack(address, pack);
+  const auto& words = pack.words;
+  if (beyond % 8 == 0) {
+    store_part(bytes, std::uint64_t{words[1]} << 32 | words[0]);
+    store_part(bytes + 8, std::uint64_t{words[3]} << 32 | words[2]);
+  } else if (beyond % 4 == 0) {
+    TUTTI_UNROLL
+    for (int i = 0; i < 4; ++i) store_part(bytes + 4 * i, words[i]);
+  } else {  // up to the first aligned word, three whole words, and the rest
+    const unsigned before = 4 - beyond % 4, bits = 8 * before;
+    if (before != 2) store_part(bytes, static_cast<std::uint8_t>(words[0]));
+    if (before != 1) store_part(bytes + (before & 1), static_cast<std::uint16_t>(words[0] >> (before == 3 ? 8 : 0)));
+    TUTTI_UNROLL
+    for (int i = 0; i < 3; ++i) {
+      store_part(bytes + before + 4 * i,
+                 static_cast<std::uint32_t>((std::uint64_t{words[i + 1]} << 32 | words[i]) >> bits));
+    }
+    const std::uint32_t rest = words[3] >> bits;  // 4 - before bytes
+    unsigned char* const end = bytes + before + 12;
+    if (before != 3) store_part(end, static_cast<std::uint16_t>(rest));
+    if (before != 2) store_part(end + (before == 3 ? 0 : 2), static_cast<std::uint8_t>(rest >> (before == 3 ? 0 : 16)));
+  }
+}
+
 /// An element at any address, byte by byte where it is not aligned.
 template <class Storage>
 TUTTI_HD inline Storage load_element(const void* base, std::size_t at) {

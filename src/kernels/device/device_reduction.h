@@ -18,8 +18,9 @@
 namespace tutti::device {
 
 /// destination[i] = source_0[i] op source_1[i] op ... for every destination. Buffers need not be aligned, but those
-/// that are congruent modulo 16 bytes are fast. A destination may be the same pointer as a source; any other overlap is
-/// undefined. The lists are read by all threads, the buffers must be memory that plain loads and stores reach.
+/// that are congruent modulo 16 bytes are fastest: others are shifted. A destination may be the same pointer as a
+/// source; any other overlap is undefined. The lists are read by all threads, the buffers must be memory that plain
+/// loads and stores reach.
 struct ReduceArgs {
   const void* const* sources = nullptr;
   int source_count = 0;  ///< 1 or more
@@ -27,17 +28,21 @@ struct ReduceArgs {
   int destination_count = 0;
   std::size_t count = 0;      ///< elements of the format
   std::uint32_t divisor = 1;  ///< for the operation Mean at the complete step: the number of ranks; else 1
-  /// In the order kTree of kernels.h, where it is another than kLeft; at most kMostInTree sources. Slower: no packs.
+  /// In the order kTree of kernels.h, where it is another than kLeft; at most kMostInTree sources. More than
+  /// kPacksInTree of them are slow.
   bool tree = false;
 };
 inline constexpr int kTreeLevels = 5;
 inline constexpr int kMostInTree = (1 << kTreeLevels) - 1;
+/// Of so many sources a thread holds the subtrees of a whole pack.
+inline constexpr int kPacksInTree = 8;
 
 /// How the buffers of a reduction split into elements and packs.
 struct Split {
   std::size_t head = 0;   ///< elements before the first pack
   std::size_t packs = 0;  ///< 0: all elements are taken one by one
-  bool shifted = false;   ///< some sources' packs are not aligned; then the packs before and after these are inside too
+  /// The packs of some buffers are not aligned. Then the packs before and after these are inside, too.
+  bool shifted = false;
 };
 
 TUTTI_HD inline bool are_congruent(void* const* destinations, int count) {
@@ -60,9 +65,9 @@ TUTTI_HD inline Split split_of(const ReduceArgs& args) {
   const std::size_t head = to_pack / sizeof(Storage);
   const Split none{args.count, 0, false};
   if (to_pack % sizeof(Storage) != 0 || args.count <= head) return none;
-  if (!are_congruent(args.destinations, args.destination_count)) return none;
   const std::size_t packs = (args.count - head) / kInPack;
-  if (sources % sizeof(Pack) == 0) return {head, packs, false};
+  const bool alike = sources % sizeof(Pack) == 0 && are_congruent(args.destinations, args.destination_count);
+  if (alike) return {head, packs, false};
   return packs > 2 ? Split{head + kInPack, packs - 2, true} : none;
 }
 
@@ -77,10 +82,12 @@ class Reduction {
       : args_(args),
         thread_(thread),
         threads_(threads),
-        split_(in_tree() ? Split{args.count, 0, false} : split_of<Storage>(args)) {}
+        split_(goes_by_packs() ? split_of<Storage>(args) : Split{args.count, 0, false}) {}
 
   TUTTI_HD void run() const {
-    if (split_.shifted) {
+    if (in_tree()) {
+      if constexpr (kOrderMatters) sweep<kTree, 1>();
+    } else if (split_.shifted) {
       sweep<kAnywhere, 1>();
     } else if (args_.source_count == 2) {
       sweep<kTwo, kPacks>();
@@ -101,8 +108,9 @@ class Reduction {
 
  private:
   using Lanes = PackLanes<Format>;
-  /// How packs are loaded: from so many sources, or from sources at any address.
-  enum Way { kOne, kTwo, kAny, kAnywhere };
+  /// From how many sources packs are loaded. kAnywhere: from any number, and all buffers but the first destination may
+  /// be at any address. kTree: like that, in the order of a tree.
+  enum Way { kOne, kTwo, kAny, kAnywhere, kTree };
 
   /// So many neighbouring threads take one pack each, then the next run of packs: constant distances between a thread's
   /// packs cost no registers. On the host a thread is alone.
@@ -138,6 +146,17 @@ class Reduction {
   /// kCount packs: `at`, at + kSide, ...
   template <Way kWay, int kCount>
   TUTTI_HD void combine(std::size_t at) const {
+    if constexpr (kWay == kTree) {
+      const Pack result[] = {tree_of_packs(at)};
+      TUTTI_NO_UNROLL
+      for (int d = 0; d < args_.destination_count; ++d) store<kTree>(result, d, at);
+    } else {
+      fold<kWay, kCount>(at);
+    }
+  }
+
+  template <Way kWay, int kCount>
+  TUTTI_HD void fold(std::size_t at) const {
     Pack first[kCount], next[kCount];
     load<kWay>(first, 0, at);
     // Where there is one source it is loaded twice rather than waited for: nobody hides a branch behind loads.
@@ -160,7 +179,7 @@ class Reduction {
     TUTTI_UNROLL
     for (int u = 0; u < kCount; ++u) results[u] = finish(lanes[u]);
     TUTTI_NO_UNROLL
-    for (int d = 0; d < args_.destination_count; ++d) store(results, d, at);
+    for (int d = 0; d < args_.destination_count; ++d) store<kWay>(results, d, at);
   }
 
   template <Way kWay, int kCount>
@@ -171,16 +190,19 @@ class Reduction {
     TUTTI_UNROLL
     for (int u = 0; u < kCount; ++u) {
       const unsigned char* const address = from + u * kSide * sizeof(Pack);
-      packs[u] = kWay == kAnywhere ? load_pack_anywhere(address) : load_pack(address);
+      packs[u] = kWay >= kAnywhere ? load_pack_anywhere(address) : load_pack(address);
     }
   }
-  template <int kCount>
+  template <Way kWay, int kCount>
   TUTTI_HD void store(const Pack (&packs)[kCount], int destination, std::size_t at) const {
     auto* const to =
         reinterpret_cast<unsigned char*>(static_cast<Storage*>(args_.destinations[destination]) + split_.head) +
         at * sizeof(Pack);
     TUTTI_UNROLL
-    for (int u = 0; u < kCount; ++u) store_pack(to + u * kSide * sizeof(Pack), packs[u]);
+    for (int u = 0; u < kCount; ++u) {
+      unsigned char* const address = to + u * kSide * sizeof(Pack);
+      kWay >= kAnywhere ? store_pack_anywhere(address, packs[u]) : store_pack(address, packs[u]);
+    }
   }
 
   template <int kCount>
@@ -200,44 +222,79 @@ class Reduction {
     return lanes.narrow();
   }
 
+  static constexpr bool kOrderMatters = std::is_floating_point_v<Lane> && (std::is_base_of_v<portable::Add, Op> ||
+                                                                           std::is_same_v<Op, portable::Multiply>);
   /// Up to three sources both orders are the same, and of integers and extremes all are.
-  TUTTI_HD bool in_tree() const {
-    constexpr bool kOrderMatters = std::is_floating_point_v<Lane> &&
-                                   (std::is_base_of_v<portable::Add, Op> || std::is_same_v<Op, portable::Multiply>);
-    return kOrderMatters && args_.tree && args_.source_count > 3;
-  }
+  TUTTI_HD bool in_tree() const { return kOrderMatters && args_.tree && args_.source_count > 3; }
+  TUTTI_HD bool goes_by_packs() const { return !in_tree() || args_.source_count <= kPacksInTree; }
 
   TUTTI_HD Lane lane_of(int source, std::size_t at) const {
     return Format::widen(load_element<Storage>(args_.sources[source], at));
   }
 
-  /// Whole subtrees as the bits of a binary counter, as in tree_reduction.h; subtrees[i] is of 2^i sources.
-  TUTTI_HD Lane tree_of(std::size_t at) const {
-    Lane subtrees[kTreeLevels];
+  /// Whole subtrees as the bits of a binary counter, as in tree_reduction.h; subtrees[i] is of 2^i sources. `load`
+  /// gives what a source has, and join(left, right) puts the two together in `right`.
+  template <int kLevels, class Part, class Load, class Join>
+  TUTTI_HD Part tree_of(const Load& load, const Join& join) const {
+    Part subtrees[kLevels], part{};
     TUTTI_NO_UNROLL
     for (int k = 0; k < args_.source_count; ++k) {
-      Lane lane = lane_of(k, at);
+      part = load(k);
       bool carries = true;
       TUTTI_UNROLL
-      for (int level = 0; level < kTreeLevels; ++level) {
+      for (int level = 0; level < kLevels; ++level) {
         if (!carries) continue;
         carries = (k >> level & 1) != 0;
         if (carries) {
-          lane = Op::apply(subtrees[level], lane);
+          join(subtrees[level], &part);
         } else {
-          subtrees[level] = lane;
+          subtrees[level] = part;
         }
       }
     }
-    Lane lane{};
     bool begun = false;
     TUTTI_UNROLL
-    for (int level = 0; level < kTreeLevels; ++level) {
+    for (int level = 0; level < kLevels; ++level) {
       if ((args_.source_count >> level & 1) == 0) continue;
-      lane = begun ? Op::apply(subtrees[level], lane) : subtrees[level];
+      if (begun) join(subtrees[level], &part);
+      if (!begun) part = subtrees[level];
       begun = true;
     }
-    return lane;
+    return part;
+  }
+
+  TUTTI_HD Lane tree_of_lanes(std::size_t at) const {
+    return tree_of<kTreeLevels, Lane>([&](int k) { return lane_of(k, at); },
+                                      [](Lane left, Lane* right) { *right = Op::apply(left, *right); });
+  }
+
+  /// A pack of the result, whose parts have one tree after the other.
+  TUTTI_HD Pack tree_of_packs(std::size_t at) const {
+    using Part = PackPart<Format>;
+    constexpr int kLevels = 3;
+    static_assert(kPacksInTree == 1 << kLevels);  // the tree of all is what is left
+    Pack result{};
+    TUTTI_NO_UNROLL
+    for (int p = 0; p < Part::kParts; ++p) {
+      Part part = tree_of<kLevels, Part>(
+          [&](int k) {
+            Pack pack[1];
+            load<kTree>(pack, k, at);
+            Part loaded;
+            loaded.widen(pack[0], p);
+            return loaded;
+          },
+          [](const Part& left, Part* right) {
+            Part joined = left;
+            joined.template combine<Op>(*right);
+            *right = joined;
+          });
+      if constexpr (std::is_same_v<Op, portable::Mean>) {
+        if (args_.divisor != 1) part.divide(args_.divisor);
+      }
+      part.narrow(&result, p);
+    }
+    return result;
   }
 
   TUTTI_HD Lane fold_of(std::size_t at) const {
@@ -248,7 +305,7 @@ class Reduction {
   }
 
   TUTTI_HD void element(std::size_t at) const {
-    Lane lane = in_tree() ? tree_of(at) : fold_of(at);
+    Lane lane = in_tree() ? tree_of_lanes(at) : fold_of(at);
     if constexpr (std::is_same_v<Op, portable::Mean>) {
       if (args_.divisor != 1) lane = portable::divide_lane<Format>(lane, args_.divisor);
     }
@@ -271,8 +328,8 @@ TUTTI_HD inline void reduce(unsigned thread, unsigned threads, const ReduceArgs&
 }
 
 /// Copies `bytes` from the source to every destination; as reduce(). Destinations that are not congruent modulo 16
-/// bytes are written one after the other, but for the source itself, which other threads may still read: together it
-/// would be byte by byte.
+/// bytes are written one after the other, each by whole packs, but for the source itself, which other threads may still
+/// read.
 TUTTI_HD inline void copy(unsigned thread, unsigned threads, const void* source, void* const* destinations,
                           int destination_count, Bytes bytes) {
   const void* const sources[] = {source};

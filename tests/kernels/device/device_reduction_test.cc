@@ -150,21 +150,37 @@ TEST_P(DeviceReduction, EveryNumberOfSourcesAndEveryLayout) {
   });
 }
 
+// By packs up to eight sources, from and to any address.
 TEST_P(DeviceReduction, InTheOrderOfATree) {
+  std::mt19937 random(static_cast<unsigned>(type()) + 50);
   const std::vector<Row> rows = oracle::random_rows(type(), device::kMostInTree, 61, 14);
   for_each_operation([&](RedOp op) {
     for (std::size_t sources : {1, 3, 4, 5, 6, 7, 8, 13, 16, 31}) {
       std::vector<const void*> from;
       for (std::size_t k = 0; k < sources; ++k) from.push_back(rows[k].data());
       const std::uint32_t divisor = op == RedOp::kAvg ? 3 : 1;
-      Row expected(rows[0].size()), result(rows[0].size());
+      Row expected(rows[0].size());
       const int count = static_cast<int>(sources);
       reduce_kernel(type(), op)({from.data(), count, expected.data(), nullptr, 61, divisor, false, ReduceOrder::kTree});
       const DeviceTable::Entry entry = device_reduction(type(), op);
-      void* const to = result.data();
-      const device::ReduceArgs args{from.data(), count, &to, 1, result.size() / entry.element, divisor, true};
-      run_group(3, false, [&](unsigned thread) { entry.reduce(thread, 3, args); });
-      ASSERT_TRUE(result == expected) << sources << " sources";
+      for (int sample = 0; sample < 4; ++sample) {
+        std::vector<Guarded> destinations;
+        for (int d = 0; d < 2; ++d) destinations.emplace_back(random() % (16 / size()) * size(), expected.size());
+        void* const to[] = {destinations[0].data(), destinations[1].data()};
+        std::vector<Row> moved(sources);
+        for (std::size_t k = 0; k < sources; ++k) {
+          const std::size_t offset = sample == 0 ? 0 : random() % (16 / size()) * size();
+          moved[k].resize(offset + expected.size());
+          std::copy_n(rows[k].data(), expected.size(), moved[k].data() + offset);
+          from[k] = moved[k].data() + offset;
+        }
+        const device::ReduceArgs args{from.data(), count, to, 2, expected.size() / entry.element, divisor, true};
+        run_group(3, false, [&](unsigned thread) { entry.reduce(thread, 3, args); });
+        for (Guarded& destination : destinations) {
+          ASSERT_TRUE(std::equal(expected.begin(), expected.end(), destination.data())) << sources << " sources";
+          ASSERT_TRUE(destination.guards_untouched()) << sources << " sources";
+        }
+      }
     }
   });
 }
@@ -201,8 +217,37 @@ TEST_P(DeviceReduction, EveryMisalignmentOfTwoBuffers) {
   }
 }
 
-// All values there are, in pairs for 8 bits and each with some others for 16; else the special ones. Once by packs and
-// once, with a destination aside, element by element.
+TEST_P(DeviceReduction, EveryMisalignmentOfTwoDestinations) {
+  const std::vector<Row> rows = oracle::random_rows(type(), 3, 200, 15);
+  Layout layout;
+  layout.threads = 3;
+  layout.destination_count = 2;
+  for (std::size_t first = 0; first < 16; ++first) {
+    for (std::size_t second = 0; second < 16; ++second) {
+      layout.sources = {first, second, (first * 5 + 2) % 16};
+      layout.destinations = {first, second};
+      layout.in_place = static_cast<int>((first + second) % 3) - 1;
+      layout.in_place_of = second % 2;
+      expect_same(RedOp::kSum, rows, 200, 1, layout);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// A slot and a part of the caller's buffer.
+TEST(DeviceSplit, DestinationsThatDifferGoByPacks) {
+  alignas(16) unsigned char slot[512], buffer[512];
+  for (const std::size_t beyond : {4, 8, 12}) {
+    const void* const sources[] = {buffer + beyond, slot};
+    void* const destinations[] = {slot, buffer + beyond};
+    const device::Split split = device::split_of<float>({sources, 2, destinations, 2, 100});
+    EXPECT_EQ(split.packs, 23u);  // all but the first and the last
+    EXPECT_TRUE(split.shifted);
+  }
+}
+
+// All values there are, in pairs for 8 bits and each with some others for 16; else the special ones. Once by packs,
+// once with a destination aside, and once with the first destination where, but for 8 bits, no element is aligned.
 TEST_P(DeviceReduction, EveryPairOfValues) {
   const std::vector<Row> rows = oracle::exhaustive_rows(type(), 6);
   const std::size_t count = rows[0].size() / size();
@@ -210,11 +255,14 @@ TEST_P(DeviceReduction, EveryPairOfValues) {
   packs.threads = 5;
   Layout elements = packs;
   elements.destination_count = 2;
-  elements.destinations[1] = 1;
+  elements.destinations = {1, 1};
+  Layout aside = packs;
+  aside.destination_count = 2;
+  aside.destinations[1] = 1;
   for_each_operation([&](RedOp op) {
     for (const std::uint32_t divisor : {1u, 3u, 64u, 0x80000001u}) {
       if (op != RedOp::kAvg && divisor != 1) break;
-      for (const Layout& layout : {packs, elements}) {
+      for (const Layout& layout : {packs, aside, elements}) {
         expect_same(op, rows, count, divisor, layout);
         if (HasFatalFailure()) return;
       }
