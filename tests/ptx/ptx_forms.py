@@ -75,6 +75,10 @@ class Forms:
         need(how[0] == "lo" and how[1] in ("s32", "u32", "s64", "u64") and len(how) == 2)
         return self.result(f"b{how[1][1:]}", operands, "{0} * {1} + {2}")
 
+    def do_fma(self, how, operands):
+        need(how == ["rn", "f32"])
+        return self.result("f32", operands, "number(std::fma({0}, {1}, {2}))")
+
     def do_div(self, how, operands):
         if how[-1] in REALS:
             return self.arithmetic(how, operands, "/", "div")

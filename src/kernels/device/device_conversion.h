@@ -104,20 +104,18 @@ struct Conversion<portable::Float8e5m2Codec> {
     Conversion<portable::HalfCodec>::widen(__byte_perm(word, 0, 0x3424), lanes + 2);
   }
 #if __CUDA_ARCH__ >= 890
-  /// The instruction saturates; from 61440 on it has to be infinity. Infinities and NaNs are made here.
+  /// The instruction makes one NaN of all, 0x7f, and saturates to 0x7b of either sign, one less than infinity, which it
+  /// has to be from 61440 on.
   __device__ static std::uint32_t narrow(const float* lanes) {
     std::uint32_t word;
     asm("{.reg .b16 low, high; cvt.rn.satfinite.e5m2x2.f32 low, %2, %1; cvt.rn.satfinite.e5m2x2.f32 high, %4, %3;"
         " mov.b32 %0, {low, high};}"
         : "=r"(word)
         : "f"(lanes[0]), "f"(lanes[1]), "f"(lanes[2]), "f"(lanes[3]));
+    const std::uint32_t nan = ((word & 0x7f7f7f7fu) + 0x01010101u) & 0x80808080u;
+    word = (word & ~nan) - (nan >> 7);  // 0x7e, and no sign
     TUTTI_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      if (fabsf(lanes[i]) < 61440) continue;
-      const std::uint32_t sign = __float_as_uint(lanes[i]) >> 24 & 0x80u;
-      const std::uint32_t special = lanes[i] == lanes[i] ? sign | 0x7cu : 0x7eu;
-      word = (word & ~(0xffu << (8 * i))) | special << (8 * i);
-    }
+    for (int i = 0; i < 4; ++i) word += fabsf(lanes[i]) >= 61440 ? 1u << (8 * i) : 0u;
     return word;
   }
 #else

@@ -10,20 +10,64 @@
 
 namespace tutti::device {
 
+/// Lanes whose range is so small that quotients of them and what these lack of being exact are normal floats.
+template <class Format>
+inline constexpr bool kDividesByReciprocal = false;
+template <>
+inline constexpr bool kDividesByReciprocal<portable::Widened<portable::HalfCodec>> = true;
+template <>
+inline constexpr bool kDividesByReciprocal<portable::Widened<portable::Float8e4m3Codec>> = true;
+template <>
+inline constexpr bool kDividesByReciprocal<portable::Widened<portable::Float8e5m2Codec>> = true;
+
+/// What Mean divides by, and what that needs: made once by each thread.
+struct Divisor {
+  TUTTI_HD explicit Divisor(std::uint32_t divisor)
+      : value(divisor), steps(65535 / divisor + 1), reciprocal(1 / static_cast<float>(divisor)) {}
+
+  /// Smaller ones have so few bits that quotient() is right.
+  static constexpr std::uint32_t kSmall = 1u << 20;
+
+  /// The float that is nearest to lane / value, as a division gives it. The estimate is off by less than two units in
+  /// its last place, so what it lacks, times value, is a whole number of such units below 2^21, and exact. What is
+  /// added is off by less than 2^-22 units. The quotient itself is 2^-21 units or more away from what is half way
+  /// between two floats, as value is less than kSmall; it is never half way, or times value it would have more bits
+  /// than a lane has (Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990).
+  /// Zeros keep their sign, infinities and NaNs stay.
+  TUTTI_HD float quotient(float lane) const {
+    const float estimate = lane * reciprocal;
+    const float lacking = __builtin_fmaf(-estimate, static_cast<float>(value), lane);
+    const bool is_exact = !(lacking < 0 || lacking > 0);
+    return is_exact ? estimate : __builtin_fmaf(lacking, reciprocal, estimate);
+  }
+
+  std::uint32_t value;
+  /// 65536 / value, rounded up. A number m below 256 divided by value and rounded down is m * steps / 65536: that is
+  /// too large by at most 255 * (value - 1) / 65536 parts of `value`, which is less than one up to a value of 257, and
+  /// beyond 255 the product is less than 65536.
+  std::uint32_t steps;
+  float reciprocal;
+};
+
 /// Every lane divided. By a power of two a float is multiplied, to the same bits: both round the same number once.
 template <class Format, int kCount>
-TUTTI_HD inline void divide_lanes(typename Format::Lane (&lanes)[kCount], std::uint32_t divisor) {
+TUTTI_HD inline void divide_lanes(typename Format::Lane (&lanes)[kCount], const Divisor& divisor) {
   using Lane = typename Format::Lane;
-  if constexpr (std::is_floating_point_v<Lane>) {
-    if ((divisor & (divisor - 1)) == 0) {
-      const Lane factor = 1 / static_cast<Lane>(divisor);
-      TUTTI_UNROLL
-      for (int i = 0; i < kCount; ++i) lanes[i] *= factor;
-      return;
+  if constexpr (kDividesByReciprocal<Format>) {
+    TUTTI_UNROLL
+    for (int i = 0; i < kCount; ++i) lanes[i] = divisor.quotient(lanes[i]);
+  } else {
+    if constexpr (std::is_floating_point_v<Lane>) {
+      if ((divisor.value & (divisor.value - 1)) == 0) {
+        const Lane factor = 1 / static_cast<Lane>(divisor.value);
+        TUTTI_UNROLL
+        for (int i = 0; i < kCount; ++i) lanes[i] *= factor;
+        return;
+      }
     }
+    TUTTI_UNROLL
+    for (int i = 0; i < kCount; ++i) lanes[i] = portable::divide_lane<Format>(lanes[i], divisor.value);
   }
-  TUTTI_UNROLL
-  for (int i = 0; i < kCount; ++i) lanes[i] = portable::divide_lane<Format>(lanes[i], divisor);
 }
 
 template <class Format>
@@ -51,7 +95,7 @@ class PackLanes {
     TUTTI_UNROLL
     for (int i = 0; i < kCount; ++i) lanes_[i] = Op::apply(lanes_[i], right.lanes_[i]);
   }
-  TUTTI_HD void divide(std::uint32_t divisor) { divide_lanes<Format>(lanes_, divisor); }
+  TUTTI_HD void divide(const Divisor& divisor) { divide_lanes<Format>(lanes_, divisor); }
 
  private:
   typename Format::Lane lanes_[kCount];
@@ -79,7 +123,7 @@ class PackLanes<portable::Widened<Codec>> {
     TUTTI_UNROLL
     for (int i = 0; i < kCount; ++i) lanes_[i] = Op::apply(lanes_[i], right.lanes_[i]);
   }
-  TUTTI_HD void divide(std::uint32_t divisor) { divide_lanes<portable::Widened<Codec>>(lanes_, divisor); }
+  TUTTI_HD void divide(const Divisor& divisor) { divide_lanes<portable::Widened<Codec>>(lanes_, divisor); }
 
  private:
   static constexpr int kInWord = 4 / sizeof(Storage);
@@ -115,7 +159,7 @@ struct PackPart<portable::Widened<Codec>> {
     TUTTI_UNROLL
     for (int i = 0; i < kCount; ++i) lanes[i] = Op::apply(lanes[i], right.lanes[i]);
   }
-  TUTTI_HD void divide(std::uint32_t divisor) { divide_lanes<portable::Widened<Codec>>(lanes, divisor); }
+  TUTTI_HD void divide(const Divisor& divisor) { divide_lanes<portable::Widened<Codec>>(lanes, divisor); }
 
   float lanes[kCount];
 };
@@ -142,7 +186,7 @@ struct PackPart<portable::Real<double>> {
   TUTTI_HD void combine(const PackPart& right) {
     lanes[0] = Op::apply(lanes[0], right.lanes[0]);
   }
-  TUTTI_HD void divide(std::uint32_t divisor) { divide_lanes<Format>(lanes, divisor); }
+  TUTTI_HD void divide(const Divisor& divisor) { divide_lanes<Format>(lanes, divisor); }
 
   double lanes[1];
 };
@@ -181,11 +225,11 @@ template <>
 class PackLanes<portable::Plain<std::uint16_t>> : public WordLanes<IntegerWords<std::uint16_t>> {};
 template <>
 class PackLanes<portable::Plain<std::int16_t>> : public WordLanes<IntegerWords<std::int16_t>> {};
-/// 8 and 16-bit integers, divided field by field.
+/// 16-bit integers, divided field by field.
 template <class T>
 class AveragedLanes : public WordLanes<IntegerWords<std::make_unsigned_t<T>>> {
  public:
-  TUTTI_HD void divide(std::uint32_t divisor) {
+  TUTTI_HD void divide(const Divisor& divisor) {
     using Bits = std::make_unsigned_t<T>;
     TUTTI_UNROLL
     for (int w = 0; w < 4; ++w) {
@@ -193,10 +237,46 @@ class AveragedLanes : public WordLanes<IntegerWords<std::make_unsigned_t<T>>> {
       std::uint32_t quotients = 0;
       TUTTI_UNROLL
       for (int shift = 0; shift < 32; shift += 8 * sizeof(T)) {
-        quotients |= std::uint32_t{portable::divide<T>(static_cast<Bits>(word >> shift), divisor)} << shift;
+        quotients |= std::uint32_t{portable::divide<T>(static_cast<Bits>(word >> shift), divisor.value)} << shift;
       }
       word = quotients;
     }
+  }
+};
+/// 8-bit integers: magnitudes are divided by a multiplication, signs are taken off and put back four at a time.
+template <class T>
+requires(sizeof(T) == 1) class AveragedLanes<T> : public WordLanes<IntegerWords<std::uint8_t>> {
+ public:
+  TUTTI_HD void divide(const Divisor& divisor) {
+    TUTTI_UNROLL
+    for (int w = 0; w < 4; ++w) pack_.words[w] = divided(pack_.words[w], divisor);
+  }
+
+ private:
+  using F = Fields<std::uint8_t>;
+  TUTTI_HD static std::uint32_t divided(std::uint32_t word, const Divisor& divisor) {
+    if constexpr (std::is_unsigned_v<T>) {
+      return quotients(word, divisor);
+    } else {
+      const std::uint32_t negative = word & F::kTop;
+      const std::uint32_t ones = negative >> 7, mask = F::filled(negative);
+      // A negative field has all bits turned and one added: at most 128, so that nothing carries into the next field.
+      const std::uint32_t quotient = quotients((word ^ mask) + ones, divisor);
+      return F::add(quotient ^ mask, ones);
+    }
+  }
+  TUTTI_HD static std::uint32_t quotients(std::uint32_t word, const Divisor& divisor) {
+    std::uint32_t products[4];
+    TUTTI_UNROLL
+    for (int i = 0; i < 4; ++i) products[i] = (word >> (8 * i) & 0xff) * divisor.steps;
+#if defined(__CUDA_ARCH__)
+    return __byte_perm(__byte_perm(products[0], products[1], 0x0062), __byte_perm(products[2], products[3], 0x0062),
+                       0x5410);
+#else
+    std::uint32_t result = 0;
+    for (int i = 0; i < 4; ++i) result |= products[i] >> 16 << (8 * i);
+    return result;
+#endif
   }
 };
 template <>

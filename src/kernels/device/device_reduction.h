@@ -34,7 +34,7 @@ struct ReduceArgs {
 };
 inline constexpr int kTreeLevels = 5;
 inline constexpr int kMostInTree = (1 << kTreeLevels) - 1;
-/// Of so many sources a thread holds the subtrees of a whole pack.
+/// A tree of at most so many sources goes by packs.
 inline constexpr int kPacksInTree = 8;
 
 /// How the buffers of a reduction split into elements and packs.
@@ -82,6 +82,7 @@ class Reduction {
       : args_(args),
         thread_(thread),
         threads_(threads),
+        divisor_(args.divisor),
         split_(goes_by_packs() ? split_of<Storage>(args) : Split{args.count, 0, false}) {}
 
   TUTTI_HD void run() const {
@@ -217,7 +218,7 @@ class Reduction {
 
   TUTTI_HD Pack finish(Lanes& lanes) const {
     if constexpr (std::is_same_v<Op, portable::Mean>) {
-      if (args_.divisor != 1) lanes.divide(args_.divisor);
+      if (divisor_.value != 1) lanes.divide(divisor_);
     }
     return lanes.narrow();
   }
@@ -226,7 +227,11 @@ class Reduction {
                                                                            std::is_same_v<Op, portable::Multiply>);
   /// Up to three sources both orders are the same, and of integers and extremes all are.
   TUTTI_HD bool in_tree() const { return kOrderMatters && args_.tree && args_.source_count > 3; }
-  TUTTI_HD bool goes_by_packs() const { return !in_tree() || args_.source_count <= kPacksInTree; }
+  TUTTI_HD bool goes_by_packs() const {
+    constexpr bool kNeedsSmall = kDividesByReciprocal<Format> && std::is_same_v<Op, portable::Mean>;
+    if (kNeedsSmall && args_.divisor >= Divisor::kSmall) return false;
+    return !in_tree() || args_.source_count <= kPacksInTree;
+  }
 
   TUTTI_HD Lane lane_of(int source, std::size_t at) const {
     return Format::widen(load_element<Storage>(args_.sources[source], at));
@@ -290,7 +295,7 @@ class Reduction {
             *right = joined;
           });
       if constexpr (std::is_same_v<Op, portable::Mean>) {
-        if (args_.divisor != 1) part.divide(args_.divisor);
+        if (divisor_.value != 1) part.divide(divisor_);
       }
       part.narrow(&result, p);
     }
@@ -317,6 +322,7 @@ class Reduction {
   const ReduceArgs& args_;
   const unsigned thread_;
   const unsigned threads_;
+  const Divisor divisor_;
   const Split split_;
 };
 
