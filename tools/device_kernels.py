@@ -29,8 +29,8 @@ OPERATIONS = {"Add": "sum", "Mean": "avg", "Multiply": "prod", "Largest": "max",
 # Kernels that wait, call functions and move data at any address: what one may have at most, which is what it had when the
 # bound was written. `spills`: instructions that store to local memory.
 BOUNDS = {"interpreter_integers": {"registers": 128, "stack": 80, "shared": 2376, "spills": 32},
-          "interpreter_reals": {"registers": 128, "stack": 304, "shared": 2376, "spills": 320},
-          "interpreter_small_floats": {"registers": 128, "stack": 448, "shared": 2376, "spills": 560},
+          "interpreter_reals": {"registers": 128, "stack": 640, "shared": 2376, "spills": 320},
+          "interpreter_small_floats": {"registers": 128, "stack": 960, "shared": 2376, "spills": 560},
           "pass": {"registers": 40, "stack": 0, "shared": 1024, "spills": 0},
           "rows": {"registers": 40, "stack": 0, "shared": 1024, "spills": 0}}
 

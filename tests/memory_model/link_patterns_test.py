@@ -161,7 +161,7 @@ class Places(KernelCase):
 
     def test_data_are_read_and_written_by_weak_accesses_alone(self):
         for form in self.code.data_accesses:
-            self.assertRegex(form, r"^(ld|st)\.global(\.v[24])?\.[usb]\d+$")
+            self.assertRegex(form, r"^(ld|st)\.global(\.v[24])?\.[usbf]\d+$")
 
     def test_nothing_else_shares_memory(self):
         known = {*self.code.await_head.values(), *self.code.publish_head.values(), self.code.multicast_head,

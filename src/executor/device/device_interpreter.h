@@ -13,12 +13,12 @@
 namespace tutti {
 
 /// The reduction of one pair of type and operation of list_reductions().
-template <class Format, class Op>
+template <class Format, class Op, device::Trees kTrees = device::Trees::kIfAsked>
 struct DeviceKernel {
   /// Reduces `args.count` elements of `element` bytes. If the pair works on bytes, it gets their number.
   TUTTI_HD void reduce(unsigned thread, unsigned threads, device::ReduceArgs args, Bytes element) const {
     args.count = args.count * element.value / sizeof(typename Format::Storage);
-    device::reduce<Format, Op>(thread, threads, args);
+    device::reduce<Format, Op, kTrees>(thread, threads, args);
   }
 };
 

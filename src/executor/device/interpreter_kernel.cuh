@@ -22,9 +22,9 @@ class CudaBlock {
   __device__ bool any(bool mine) { return __syncthreads_or(mine) != 0; }
 };
 
-template <std::uint32_t kThreads, class Format, class Op>
+template <std::uint32_t kThreads, class Format, class Op, device::Trees kTrees>
 __device__ __noinline__ void reduce_apart(const device::ReduceArgs& args, Bytes element) {
-  DeviceKernel<Format, Op>().reduce(threadIdx.x, kThreads, args, element);
+  DeviceKernel<Format, Op, kTrees>().reduce(threadIdx.x, kThreads, args, element);
 }
 
 /// Finds the pair of type and operation that a call is about, and reduces. All threads take the same branches.
@@ -36,7 +36,12 @@ class PairFinder {
 
   template <class Format, class Op>
   __device__ void add(DataType type, RedOp op) {
-    if (pair_of(type, op) == pair_) reduce_apart<kThreads, Format, Op>(args_, element_);
+    using device::Trees;
+    if (pair_of(type, op) != pair_) return;
+    if constexpr (device::kOrderMatters<Format, Op>) {
+      if (device::asks_for_tree(args_)) return reduce_apart<kThreads, Format, Op, Trees::kAlways>(args_, element_);
+    }
+    reduce_apart<kThreads, Format, Op, Trees::kNever>(args_, element_);
   }
 
  private:
@@ -48,15 +53,28 @@ class PairFinder {
   Bytes element_;
 };
 
-/// `List`: list(sink) calls sink.add() for the pairs of the group; kThreads is how many threads a block has.
+/// The interpreter reduces in several places. Where there are trees, so many functions may be called that each place
+/// would have more registers to save than one more call has.
+template <class List>
+__device__ __noinline__ void reduce_any(DataType type, RedOp op, const device::ReduceArgs& args, Bytes element) {
+  PairFinder<List::kThreads> finder(type, op, args, element);
+  List::list(finder);
+}
+
+/// `List`: list(sink) calls sink.add() for the pairs of the group; kThreads is how many threads a block has; kHasTrees
+/// says whether the order of the sources shows in the results of some.
 template <class List>
 struct GroupKernel {
   DataType type;
   RedOp op;
 
   __device__ void reduce(unsigned, unsigned, const device::ReduceArgs& args, Bytes element) const {
-    PairFinder<List::kThreads> finder(type, op, args, element);
-    List::list(finder);
+    if constexpr (List::kHasTrees) {
+      reduce_any<List>(type, op, args, element);
+    } else {
+      PairFinder<List::kThreads> finder(type, op, args, element);
+      List::list(finder);
+    }
   }
 };
 

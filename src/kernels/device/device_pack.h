@@ -22,6 +22,14 @@ struct alignas(16) Pack {
 template <class Storage>
 inline constexpr int kElements = sizeof(Pack) / sizeof(Storage);
 
+/// So many neighbouring threads take one pack each, then the next run of packs: constant distances between a thread's
+/// packs cost no registers. On the host a thread is alone.
+#if defined(__CUDA_ARCH__)
+inline constexpr unsigned kSide = 32;
+#else
+inline constexpr unsigned kSide = 1;
+#endif
+
 /// Tells the compiler that an address is of global memory, so that it need not look where each access goes.
 TUTTI_HD inline void assume_global([[maybe_unused]] const void* address) {
 #if defined(__CUDA_ARCH__)

@@ -71,8 +71,19 @@ TUTTI_HD inline Split split_of(const ReduceArgs& args) {
   return packs > 2 ? Split{head + kInPack, packs - 2, true} : none;
 }
 
-/// One thread's part of a reduction.
+/// Whether the order of the sources shows in the result; that of integers and of extremes does not.
 template <class Format, class Op>
+inline constexpr bool kOrderMatters = std::is_floating_point_v<typename Format::Lane> &&
+                                      (std::is_base_of_v<portable::Add, Op> || std::is_same_v<Op, portable::Multiply>);
+/// Up to three sources both orders are the same.
+TUTTI_HD inline bool asks_for_tree(const ReduceArgs& args) { return args.tree && args.source_count > 3; }
+
+/// Which reductions a function takes: all, or those alone that ask for a tree where it matters, or all others. The
+/// interpreter calls functions of their own for trees, as these need more registers, which a function saves first.
+enum class Trees : std::uint8_t { kIfAsked, kNever, kAlways };
+
+/// One thread's part of a reduction.
+template <class Format, class Op, Trees kTrees = Trees::kIfAsked>
 class Reduction {
  public:
   using Storage = typename Format::Storage;
@@ -87,7 +98,7 @@ class Reduction {
 
   TUTTI_HD void run() const {
     if (in_tree()) {
-      if constexpr (kOrderMatters) sweep<kTree, 1>();
+      if constexpr (kHasTrees) sweep<kTree, 1>();
     } else if (split_.shifted) {
       sweep<kAnywhere, 1>();
     } else if (args_.source_count == 2) {
@@ -113,13 +124,6 @@ class Reduction {
   /// be at any address. kTree: like that, in the order of a tree.
   enum Way { kOne, kTwo, kAny, kAnywhere, kTree };
 
-  /// So many neighbouring threads take one pack each, then the next run of packs: constant distances between a thread's
-  /// packs cost no registers. On the host a thread is alone.
-#if defined(__CUDA_ARCH__)
-  static constexpr unsigned kSide = 32;
-#else
-  static constexpr unsigned kSide = 1;
-#endif
   // A thread's packs of one source in flight. Formats that widen need registers for the lanes.
   static constexpr int kPacks = sizeof(Lane) > sizeof(Storage) ? 2 : 4;
 
@@ -223,10 +227,8 @@ class Reduction {
     return lanes.narrow();
   }
 
-  static constexpr bool kOrderMatters = std::is_floating_point_v<Lane> && (std::is_base_of_v<portable::Add, Op> ||
-                                                                           std::is_same_v<Op, portable::Multiply>);
-  /// Up to three sources both orders are the same, and of integers and extremes all are.
-  TUTTI_HD bool in_tree() const { return kOrderMatters && args_.tree && args_.source_count > 3; }
+  static constexpr bool kHasTrees = kOrderMatters<Format, Op> && kTrees != Trees::kNever;
+  TUTTI_HD bool in_tree() const { return kHasTrees && (kTrees == Trees::kAlways || asks_for_tree(args_)); }
   TUTTI_HD bool goes_by_packs() const {
     constexpr bool kNeedsSmall = kDividesByReciprocal<Format> && std::is_same_v<Op, portable::Mean>;
     if (kNeedsSmall && args_.divisor >= Divisor::kSmall) return false;
@@ -309,8 +311,15 @@ class Reduction {
     return lane;
   }
 
+  TUTTI_HD Lane lane_of_result(std::size_t at) const {
+    if constexpr (kHasTrees) {
+      if (in_tree()) return tree_of_lanes(at);
+    }
+    return fold_of(at);
+  }
+
   TUTTI_HD void element(std::size_t at) const {
-    Lane lane = in_tree() ? tree_of_lanes(at) : fold_of(at);
+    Lane lane = lane_of_result(at);
     if constexpr (std::is_same_v<Op, portable::Mean>) {
       if (args_.divisor != 1) lane = portable::divide_lane<Format>(lane, args_.divisor);
     }
@@ -328,9 +337,9 @@ class Reduction {
 
 /// The part of `thread`, of `threads` that all call this with the same arguments. On a device `threads` is a multiple
 /// of 32 and a warp's threads are numbered in a row. Format and Op: a pair of list_reductions(); no barrier inside.
-template <class Format, class Op>
+template <class Format, class Op, Trees kTrees = Trees::kIfAsked>
 TUTTI_HD inline void reduce(unsigned thread, unsigned threads, const ReduceArgs& args) {
-  Reduction<Format, Op>(thread, threads, args).run();
+  Reduction<Format, Op, kTrees>(thread, threads, args).run();
 }
 
 /// Copies `bytes` from the source to every destination; as reduce(). Destinations that are not congruent modulo 16
