@@ -1,5 +1,5 @@
-// The hand-over of cores: every rank gives its core up twice, to whichever rank waits for one. Where ranks share cores
-// no collective can take less, as each rank has to run once before it knows what the others have and once after.
+// The hand-over of cores: every rank gives its core up twice, to whichever rank waits for one. It is a yardstick for
+// ranks that share cores: nearly all have to run once before they know what the others have, and once after.
 #include <sched.h>
 
 #include "player.h"

@@ -1,8 +1,9 @@
-// Linear: one rank does all the work. All others send to it and wait for its one multicast message. The fewest messages
-// of all, n, and each rank has to run only twice: right where many ranks share few cores, so that the time of a call is
-// the time in which the cores hand themselves over to all ranks. Where each rank has a core of its own, the one that
-// works reads n - 1 messages one after the other while all others wait. (Open MPI calls this "linear" or "basic
-// linear".) Operands are taken in rank order, in one pass, as in all_pairs.h. Lane l works on its own part.
+// Linear: one rank does all the work. All others send to it and wait for its one multicast message. There are 2(n - 1)
+// messages to read, where all pairs have n(n - 1), and each rank has to run only twice: right where many ranks share
+// few cores, so that the time of a call is the time in which the cores hand themselves over to all ranks. Where each
+// rank has a core of its own, the one that works reads n - 1 messages one after the other while all others wait. (Open
+// MPI calls this "linear" or "basic linear".) Operands are taken in rank order, in one pass, as in all_pairs.h. Lane l
+// works on its own part.
 //
 // `tutti-plan all_reduce --ranks 4 --algo linear --grid` (drawing.h says how to read it):
 //

@@ -57,7 +57,7 @@ class CoreContention {
  public:
   static constexpr std::chrono::nanoseconds kSlowYield{2'000'000};  ///< beside the turns of the other ranks
   static constexpr std::chrono::nanoseconds kTurn{
-      60'000};  ///< of a rank in a small call, with the others that it wakes
+      60'000};  ///< of one rank in a small call, in which it may wake others
   static constexpr std::chrono::nanoseconds kFirstMemory{6'000'000};
   static constexpr std::chrono::nanoseconds kLongestMemory{200'000'000};
   static constexpr std::chrono::nanoseconds kSoon{20'000'000};  ///< after the end of the memory

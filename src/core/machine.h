@@ -21,7 +21,7 @@ struct Machine {
   bool on_device = false;         ///< links and buffers are device memory
   bool network = false;           ///< some pairs of ranks are connected by tcp
   Costs costs;                    ///< what messages and work take; the same numbers on all ranks, whoever measured them
-  int ranks_per_core = 1;         ///< rounded up; 1 also where not all ranks run on the same cores
+  int ranks_per_core = 1;         ///< rounded up; 1 if not all run on one machine or a list of cores is unknown
   bool same_boot_id = false;      ///< all ranks run on the same cores, though some may be called other hosts
   std::vector<int>
       hosts;  ///< by rank: equal numbers share memory, counted from 0 in order of first rank; empty: one host

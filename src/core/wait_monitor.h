@@ -18,9 +18,10 @@ class WaitMonitor {
   /// True once the communicator failed, was aborted, or a peer's death or goodbye became known: call `check` now.
   bool alarmed() const { return alarm_.load(std::memory_order_acquire) != 0; }
 
-  /// Called by the waiting thread when it has waited a while (about 1 ms, then at each slice of sleep) and whenever
-  /// alarmed, each time after a look at its links found nothing. `awaited` is the lowest rank that the executor waits
-  /// for, `progress` a number that grows with every message moved. Not ok: the operation ends with this status.
+  /// Called by the waiting thread when it has waited a while (1 ms for each rank on its core, at most 0.1 s, and then
+  /// again after as long) and whenever alarmed, each time after a look at its links found nothing. `awaited` is the
+  /// lowest rank that the executor waits for, `progress` a number that grows with every message moved. Not ok: the
+  /// operation ends with this status.
   virtual Status check(Rank awaited, std::uint64_t progress) = 0;
 
  protected:

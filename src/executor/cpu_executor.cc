@@ -1,5 +1,6 @@
 #include "executor/cpu_executor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "transport/inproc.h"
@@ -10,9 +11,11 @@
 namespace tutti {
 
 namespace {
-/// How long a wait lasts before the communicator is asked whether to go on, and how long until it is asked again while
-/// the wait yields.
-constexpr std::chrono::nanoseconds kFirstCheck{1'000'000};
+/// How long a wait lasts before the communicator is asked whether to go on, and how long until it is asked again, for
+/// each rank that shares the core: it looks at all ranks, in a turn that the others may wait for. WaitJudge takes
+/// longer pauses than a few tenths of a second for a stop of this process.
+constexpr std::chrono::nanoseconds kCheckPause{1'000'000};
+constexpr std::chrono::nanoseconds kLongestCheckPause{100'000'000};
 }  // namespace
 
 template <Endpoint E>
@@ -277,7 +280,7 @@ Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
   Ladder ladder(policy_, contention_);
   std::uint64_t seen = progress();
   CallBoard& board = endpoint_->board();
-  const std::chrono::nanoseconds pause = kFirstCheck * policy_.ranks_per_core;
+  const std::chrono::nanoseconds pause = std::min(kCheckPause * policy_.ranks_per_core, kLongestCheckPause);
   auto next_check = pause;
   for (;;) {
     const Progress outcome = advance();

@@ -24,6 +24,15 @@ TEST(Oversubscription, PartsOfACrowdAreCrowded) {
   EXPECT_EQ(Oversubscription(2, 2).ranks_per_core(), 1) << "the crowd has gone; a part does not stand for it";
 }
 
+TEST(Oversubscription, TheMostCrowdedCounts) {
+  const Oversubscription small(3, 2);
+  std::optional<Oversubscription> large(std::in_place, 64, 2);
+  EXPECT_EQ(Oversubscription(2, 2).ranks_per_core(), 32);
+  EXPECT_EQ(Oversubscription(4, 2).ranks_per_core(), 32);
+  large.reset();
+  EXPECT_EQ(Oversubscription(2, 2).ranks_per_core(), 2);
+}
+
 TEST(Oversubscription, LastsAsLongAsOneOfThem) {
   std::optional<Oversubscription> one(std::in_place, 3, 2), other(std::in_place, 4, 2);
   one.reset();

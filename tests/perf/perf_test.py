@@ -459,7 +459,7 @@ class Comparisons(unittest.TestCase):
 
     def test_the_handover_of_cores(self):
         self.contestants("handover")
-        run, report = self.compare("all_reduce", "handover", "--ranks", "16", "-b", "8", "-e", "8", "--pairs", "4")
+        run, report = self.compare("all_reduce", "handover", "--ranks", "16", "-b", "8", "-e", "8")
         self.assert_compared(run, report, "handover")
         self.assertIn("two hand-overs of every rank's core", run.stdout)
 
@@ -564,12 +564,12 @@ class Comparisons(unittest.TestCase):
 
     def test_bad_options(self):
         for options, complaint in (
-                (("--compare", "openmpj"), "'openmpj' is no peer; one of: openmpi mpich gloo gloo_batch ucc floor all"),
+                (("--compare", "openmpj"), "'openmpj' is no peer; one of: openmpi mpich gloo gloo_batch ucc floor handover all"),
                 (("--compare", "floor,"), "'' is no peer"),
                 (("--compare", "floor", "-d", "half"), "excludes -d"),
                 (("--compare", "floor", "--threads"), "excludes --threads"),
                 (("--compare", "floor", "-b", "0"), "-b must be above 0"),
-                (("--compare", "floor", "--ranks", "513"), "at most 512 ranks"),
+                (("--compare", "floor", "--ranks", "513", "-e", "8"), "at most 512 ranks"),
                 (("--rounds", "3"), "belongs to --compare")):
             with self.subTest(options):
                 run = perf("all_reduce", *options)

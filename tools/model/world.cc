@@ -104,6 +104,7 @@ Status World::make(const WorldOptions& options, std::unique_ptr<World>* result) 
   if (all_tcp) std::iota(machine.hosts.begin(), machine.hosts.end(), 0);
   machine.same_host_id = options.hosts == 1;
   machine.costs = world->network_.costs;
+  if (machine.same_boot_id) machine.ranks_per_core = (options.ranks + machine.costs.cores - 1) / machine.costs.cores;
   world->network_.tcp = machine.network;
   world->network_.same_boot_id = machine.same_boot_id;
   const std::string where = options.hosts == 1 ? "of one host" : fmt::format("on {} hosts", options.hosts);

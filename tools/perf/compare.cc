@@ -126,7 +126,7 @@ class Comparing {
       Figures figures;
       if (!give(&contenders_[i], row, peers::Task::kCheck, 0, &figures)) return false;
       const Peer* const peer = i > 0 ? find_peer(comparison_.peers[i - 1].name) : nullptr;
-      const std::size_t wrong = peer != nullptr && peer->is_bound_of_machine ? 0 : figures.wrong;
+      const std::size_t wrong = peer != nullptr && peer->is_yardstick ? 0 : figures.wrong;
       if (i == 0) comparison_.wrong[row.bytes()] = wrong;
       if (i > 0) comparison_.peers[i - 1].tally.add_wrong(row.bytes(), wrong);
       if (!give(&contenders_[i], row, peers::Task::kTime, kTrial, &figures)) return false;

@@ -16,7 +16,7 @@ struct Peer {
   std::vector<std::string> if_sharing;   ///< more of the environment if ranks share cores
   std::vector<std::string> launchers;  ///< the first that is installed starts all ranks; empty if each is started alone
   std::vector<std::string> options;    ///< the launcher's; without a launcher, a command that becomes the rank
-  bool is_bound_of_machine = false;    ///< no library but what the machine takes, which has no result to check
+  bool is_yardstick = false;           ///< no library but work of the machine, which has no result to check
 };
 
 /// Tutti itself, which is one side of every pair.

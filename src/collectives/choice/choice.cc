@@ -20,12 +20,18 @@ constexpr int kAllPairsBarrierRanks = 16;
 /// So many ranks on each core wait for one another's turns, each of which takes longer than a small message. What
 /// counts then is how often each rank has to run.
 constexpr int kCrowd = 4;
-/// An all-reduce of a crowd, in which one rank does all the work on one of the cores: above, more cores than two do it
-/// sooner together.
-constexpr std::size_t kLinearBytes = 512 * 1024;
-constexpr int kLinearCores = 2;
-/// A link that is used takes memory, and with n * n of them a crowd has many.
-constexpr int kCrowdedPairsRanks = 128;
+/// In a linear all-reduce one core does all the work. That is no slower than dividing it among all cores up to so many
+/// bytes by the number of cores, and of two cores at any size.
+constexpr std::size_t kLinearBytes = 1024 * 1024;
+constexpr std::size_t kLinearCores = 2;
+/// So does the root's core in a reduce of all at once. Up to here that is faster than a chain, with a turn for each
+/// rank.
+constexpr std::size_t kCrowdedReduceBytes = 1024 * 1024;
+/// Reduce-scatter of a crowd of many ranks, by the bytes of a block. The smallest fit into the headers of messages.
+/// Larger ones, if all ranks exchanged them with all, would take memory of n * n links: recursive halving has few
+/// rounds, and a ring moves the fewest bytes.
+constexpr std::size_t kCrowdedScatterSmall = 48;
+constexpr std::size_t kCrowdedScatterBytes = 16 * 1024;
 /// Many ranks: below, the log-step algorithms; above, the pipelined ones.
 constexpr std::size_t kManyRanksSmall = 64 * 1024;
 /// A ring in both directions has twice the messages of half the size.
@@ -40,8 +46,8 @@ constexpr std::size_t kLeastMessage = 16 * 1024;
 bool is_crowd(const Machine& machine) { return machine.ranks_per_core >= kCrowd && !machine.on_device; }
 
 std::string_view all_reduce_name(std::size_t bytes, const Machine& machine) {
-  const bool few_cores = machine.ranks <= kLinearCores * machine.ranks_per_core;
-  if (is_crowd(machine) && (bytes <= kLinearBytes || few_cores || machine.ranks > kAllPairsRanks)) return "linear";
+  const auto cores = div_up(static_cast<std::size_t>(machine.ranks), static_cast<std::size_t>(machine.ranks_per_core));
+  if (is_crowd(machine) && (cores <= kLinearCores || bytes <= kLinearBytes / cores)) return "linear";
   if (machine.ranks > kAllPairsRanks && !machine.deterministic) {
     return bytes <= kManyRanksSmall ? "recursive_doubling" : "ring";
   }
@@ -102,25 +108,27 @@ std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_bloc
     return network_algorithm(collective, bytes_per_block, machine, hosts);
   }
   const bool crowd = is_crowd(machine);
-  const bool many =
-      machine.ranks > (crowd ? kCrowdedPairsRanks : kAllPairsRanks) && !(machine.deterministic && reduces(collective));
+  const bool many = machine.ranks > kAllPairsRanks && !(machine.deterministic && reduces(collective));
+  const std::size_t bytes = bytes_per_block.value;
   switch (scheduled_as(collective)) {
     case Collective::kAllReduce:
       return all_reduce_name(bytes_per_block.value, machine);
     case Collective::kReduceScatter:
-      if (!many) return "all_pairs";
-      return crowd ? "recursive_halving" : "ring";
+      if (!many || (crowd && bytes <= kCrowdedScatterSmall)) return "all_pairs";
+      return crowd && bytes <= kCrowdedScatterBytes ? "recursive_halving" : "ring";
     case Collective::kAllGather:
       return many && !crowd ? "ring" : "all_pairs";
     case Collective::kBroadcast:
-    case Collective::kReduce:
       if (!many || crowd) return "all_pairs";
-      return bytes_per_block.value <= kManyRanksSmall ? "tree" : "chain";
+      return bytes <= kManyRanksSmall ? "tree" : "chain";
+    case Collective::kReduce:
+      if (!many || (crowd && bytes <= kCrowdedReduceBytes)) return "all_pairs";
+      return bytes <= kManyRanksSmall ? "tree" : "chain";
     case Collective::kGather:
     case Collective::kScatter:
       return "all_pairs";
     case Collective::kAllToAll:
-      return many ? "pairwise" : "all_pairs";
+      return many && !crowd ? "pairwise" : "all_pairs";
     case Collective::kBarrier:
       if (crowd) return "linear";
       return machine.ranks > kAllPairsBarrierRanks ? "dissemination" : "all_pairs";

@@ -1,5 +1,6 @@
 #include "comm/failure/finalization.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace tutti {
@@ -28,7 +29,7 @@ Status Finalization::run() {
 WaitPace Finalization::pace() const {
   constexpr int kManyRanks = 64;
   constexpr std::chrono::milliseconds kNap{1};
-  const int times = peers_.ranks() / kManyRanks;
+  const int times = std::min(peers_.ranks() / kManyRanks, 16);
   return times > 1 ? WaitPace::naps(times * kNap) : WaitPace{kNap};
 }
 

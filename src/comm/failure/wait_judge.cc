@@ -77,7 +77,7 @@ std::vector<Rank> WaitJudge::next_to_ask(Rank awaited) {
   return chosen;
 }
 
-/// Looks follow each other at most 0.1 s apart. After a long pause this process was stopped itself, and may not have
+/// Looks follow each other at most 0.2 s apart. After a long pause this process was stopped itself, and may not have
 /// read the answers yet.
 void WaitJudge::note_look() {
   const Clock::time_point now = Clock::now();

@@ -59,7 +59,7 @@ struct JoinResult {
   std::string costs_text;            ///< rank 0's text, which holds for all
   int same_boot_ranks = 1;           ///< ranks that run on the cores that this one runs on, itself included
   int same_boot_cores = 1;           ///< the cores that these ranks have together: see cores_among()
-  int ranks_per_core = 1;            ///< rounded up, equal on all ranks; 1 also where not all run on the same cores
+  int ranks_per_core = 1;            ///< as Machine::ranks_per_core
 };
 
 /// Finds the secret that belongs to an id's nonce.

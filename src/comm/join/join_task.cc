@@ -26,8 +26,8 @@ constexpr milliseconds kGrace{2000};
 constexpr milliseconds kRejoinPause{50};
 /// If the join has not even ended by then, the service thread is held up.
 constexpr milliseconds kHeldUp{1000};
-/// Between two looks of a joining thread, and for each kLookRanks more as long again: thousands of threads that wake up
-/// twenty times a second keep each other from the cores.
+/// Between two looks of a joining thread. If there are more ranks, it is up to four times as long: thousands of threads
+/// that wake up twenty times a second keep each other from the cores.
 constexpr milliseconds kLookPause{50};
 constexpr int kLookRanks = 128;
 constexpr milliseconds kEarly{200};
@@ -158,7 +158,7 @@ Status JoinTask::wait_while(Stage stage) {
   return {};
 }
 
-milliseconds JoinTask::look_pause() const { return kLookPause * std::clamp(request_.ranks / kLookRanks, 1, 20); }
+milliseconds JoinTask::look_pause() const { return kLookPause * std::clamp(request_.ranks / kLookRanks, 1, 4); }
 
 bool JoinTask::ends_soon(Stage stage) {
   MutexLock lock(mutex_);

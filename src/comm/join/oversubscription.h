@@ -18,8 +18,11 @@ class Oversubscription {
   int ranks_per_core() const { return ranks_per_core_; }
 
  private:
+  struct Counts;
+  class Mark;
+
   int ranks_per_core_ = 1;
-  std::shared_ptr<void> mark_;  // held if the communicator's own ranks are too many
+  std::shared_ptr<const Mark> mark_;  // held if the communicator's own ranks are too many
 };
 
 }  // namespace tutti

@@ -10,7 +10,7 @@ namespace tutti {
 
 namespace {
 std::atomic<std::uint32_t>& unmapped_word(const Segment& segment) {
-  return reinterpret_cast<ControlPage*>(segment.data())->unmapped;
+  return reinterpret_cast<ControlPage*>(segment.front())->unmapped;
 }
 }  // namespace
 

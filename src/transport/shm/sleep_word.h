@@ -14,9 +14,10 @@ namespace tutti {
 /// whose stores it waits for.
 class SleepWord {
  public:
-  /// Owner: lets `only`, or all peers if that is kNoRank, wake it from now on. Who waits for one of many messages is
-  /// not woken by all the others. Between this and the look at the links the owner needs a ProcessBarrier,
-  /// because wake_if_announced() has no fence; without one a wake-up may be missed, so the sleep must be short.
+  /// Owner: lets `only`, or all peers if that is kNoRank, wake it from now on. A rank that waits for messages of many
+  /// peers needs one of them next, and each of the others would wake it for nothing. Between this and the look at the
+  /// links the owner needs a ProcessBarrier, because wake_if_announced() has no fence; without one a wake-up may be
+  /// missed, so the sleep must be short.
   void announce(Rank only) { word_.exchange(value_of(only), std::memory_order_acq_rel); }  // pairs with wake()
   /// Owner: takes the announcement back.
   void cancel() { word_.store(0, std::memory_order_relaxed); }

@@ -5,14 +5,18 @@
 
 #include <cstddef>
 #include <new>
+#include <type_traits>
 #include <vector>
 
 namespace tutti {
 
-/// `size` elements, all bytes of which are zero, as in T{}. Of a large array each page takes memory once it is touched.
+/// `size` elements, all bytes of which are zero, which has to be what T{} is. Of a large array each page takes memory
+/// once it is touched.
 /// Throws std::bad_alloc. Thread-safe as an array is.
 template <class T>
 class ZeroedArray {
+  static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+
  public:
   explicit ZeroedArray(std::size_t size) : bytes_(size * sizeof(T)) {
     if (bytes_ < kLarge) {

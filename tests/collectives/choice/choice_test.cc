@@ -180,17 +180,20 @@ TEST(Choice, ACrowdHasFewTurns) {
   EXPECT_EQ(name(Collective::kAllReduce, 8, 32, 16), "linear");
   EXPECT_EQ(name(Collective::kAllReduce, 8, 32, 16, true), "all_pairs") << "kernels share no cores";
   EXPECT_EQ(name(Collective::kAllReduce, 8, 32, 1), "all_pairs");
-  EXPECT_EQ(name(Collective::kAllReduce, 64 << 20, 32, 16), "linear") << "two cores";
+  EXPECT_EQ(name(Collective::kAllReduce, 64 << 20, 512, 256), "linear") << "two cores, instead of 1,022 turns";
   EXPECT_EQ(name(Collective::kAllReduce, 64 << 20, 32, 8), "all_pairs_two_shot") << "four cores work";
-  EXPECT_EQ(name(Collective::kAllReduce, 64 << 20, 512, 256), "linear") << "instead of 1,022 turns";
+  EXPECT_EQ(name(Collective::kAllReduce, 32 << 10, 128, 4), "linear");
+  EXPECT_EQ(name(Collective::kAllReduce, 64 << 20, 128, 4), "ring") << "32 cores work";
   EXPECT_EQ(name(Collective::kBarrier, 0, 128, 64), "linear");
   EXPECT_EQ(name(Collective::kReduce, 8, 512, 256), "all_pairs");
+  EXPECT_EQ(name(Collective::kReduce, 16 << 20, 512, 256), "chain");
   EXPECT_EQ(name(Collective::kBroadcast, 8, 512, 256), "all_pairs");
   EXPECT_EQ(name(Collective::kAllGather, 8, 512, 256), "all_pairs");
-  for (const Collective collective : {Collective::kReduceScatter, Collective::kAllToAll}) {
-    EXPECT_EQ(name(collective, 8, 128, 64), "all_pairs");
-    EXPECT_NE(name(collective, 8, 512, 256), "all_pairs") << "the links of all pairs take gigabytes";
-  }
+  EXPECT_EQ(name(Collective::kAllToAll, 8, 512, 256), "all_pairs");
+  EXPECT_EQ(name(Collective::kReduceScatter, 16 << 20, 64, 32), "all_pairs");
+  EXPECT_EQ(name(Collective::kReduceScatter, 8, 96, 48), "all_pairs");
+  EXPECT_EQ(name(Collective::kReduceScatter, 1 << 10, 96, 48), "recursive_halving");
+  EXPECT_EQ(name(Collective::kReduceScatter, 1 << 20, 96, 48), "ring") << "the links of all pairs take gigabytes";
 }
 
 TEST(Choice, LanesStayWithinTheMachineAndTheAlgorithm) {
