@@ -1,6 +1,10 @@
 // Covers comm/join/join.cc, comm/join/join_task.cc.
 #include "comm/join/join.h"
 
+#include <atomic>
+#include <memory>
+#include <vector>
+
 #include "core/core_list.h"
 #include "support/joining_processes.h"
 
@@ -89,11 +93,16 @@ TEST(Join, AProcessThatWasStoppedNamesWhoIsMissing) {
   }
 }
 
-/// The cores that rank 0 finds there are for ranks that may use these.
-int cores_found(const std::vector<std::vector<int>>& lists) {
+/// What ranks that may use these cores learn of them, by rank.
+struct CoresFound {
+  explicit CoresFound(std::size_t ranks) : of_rank_0(0), ranks_per_core(ranks) {}
+  std::atomic<int> of_rank_0;
+  std::vector<int> ranks_per_core;
+};
+std::unique_ptr<CoresFound> join_on(const std::vector<std::vector<int>>& lists) {
   const auto ranks = static_cast<int>(lists.size());
   SharedPage page;
-  std::atomic<int> found = 0;
+  auto found = std::make_unique<CoresFound>(lists.size());
   test::run_threads(ranks, page, [&](int rank, SharedPage& shared) -> Status {
     IdBytes id;
     TUTTI_TRY(test::obtain_id(rank, shared, &id));
@@ -101,18 +110,28 @@ int cores_found(const std::vector<std::vector<int>>& lists) {
     request.cores = lists[static_cast<std::size_t>(rank)];
     JoinResult joined;
     TUTTI_TRY(join(request, &joined));
-    if (rank == 0) found = joined.same_boot_cores;
+    if (rank == 0) found->of_rank_0 = joined.same_boot_cores;
+    found->ranks_per_core[static_cast<std::size_t>(rank)] = joined.ranks_per_core;
     return {};
   });
   for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(page.code(rank), Code::kOk) << page.text(rank);
   return found;
 }
+int cores_found(const std::vector<std::vector<int>>& lists) { return join_on(lists)->of_rank_0; }
 
 // Open MPI binds each of two ranks to one core: neither has to make room for the other.
 TEST(Join, RanksHearOfEachOthersCores) {
   EXPECT_EQ(cores_found({{0}, {1}, {2}}), 3);
   EXPECT_EQ(cores_found({{0}, {0}, {0}}), 1);
   EXPECT_EQ(cores_found({{}, {}, {}}), 1) << "unknown";
+}
+
+// Algorithms are chosen by this number, so that ranks that do not agree on it would not understand each other.
+TEST(Join, RanksPerCoreAreEqualOnAllRanks) {
+  EXPECT_EQ(join_on({{0}, {1}, {2}})->ranks_per_core, (std::vector<int>{1, 1, 1}));
+  EXPECT_EQ(join_on({{0}, {0}, {0}})->ranks_per_core, (std::vector<int>{3, 3, 3}));
+  EXPECT_EQ(join_on({{0, 1}, {1}, {1}})->ranks_per_core, (std::vector<int>{2, 2, 2}));
+  EXPECT_EQ(join_on({{0}, {}, {0}})->ranks_per_core, (std::vector<int>{1, 1, 1})) << "one is unknown";
 }
 
 // Hosts of two sockets may count cores in turn: a rank that is bound to the 128 of one socket has a list of 457
