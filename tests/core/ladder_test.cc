@@ -60,7 +60,7 @@ TEST(Ladder, WhoIsLongWithoutTheCoreAfterAYieldSleepsInstead) {
   EXPECT_EQ(Ladder(policy, contention).climb(), Ladder::Rung::kSleep);
 }
 
-// What many ranks on a core need for a turn each is not taken for another program.
+// The turns of many ranks on a core are not taken for another program.
 TEST(Ladder, TurnsOfOtherRanksAreNoContention) {
   constexpr int kRanks = 256;
   const Clock::time_point begin = Clock::now();

@@ -85,7 +85,7 @@ TEST(Wait, RanksThatShareACoreAskSeldomButOftenEnough) {
   EXPECT_LE(crowd.questions(), 4) << "every 0.1 s";
 }
 
-// Of all the messages that a rank waits for it needs one next. The others would wake it for nothing.
+// A rank that waits for several messages needs one of them next, and the others do not wake it.
 TEST(Wait, OthersThanTheAwaitedRankEndNoSleep) {
   if (!ProcessBarrier::enroll()) GTEST_SKIP() << "without membarrier sleeps are short";
   auto endpoints = endpoints_of(3);

@@ -119,10 +119,8 @@ std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_bloc
     case Collective::kAllGather:
       return many && !crowd ? "ring" : "all_pairs";
     case Collective::kBroadcast:
-      if (!many || crowd) return "all_pairs";
-      return bytes <= kManyRanksSmall ? "tree" : "chain";
     case Collective::kReduce:
-      if (!many || (crowd && bytes <= kCrowdedReduceBytes)) return "all_pairs";
+      if (!many || (crowd && (!reduces(collective) || bytes <= kCrowdedReduceBytes))) return "all_pairs";
       return bytes <= kManyRanksSmall ? "tree" : "chain";
     case Collective::kGather:
     case Collective::kScatter:

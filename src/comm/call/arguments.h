@@ -41,7 +41,7 @@ struct CallArguments {
   bool on_device = false;                  ///< a kernel runs the call; the communicator finds that out
   bool staged = false;      ///< the call has device buffers and goes through host memory; found out likewise
   bool two_levels = false;  ///< it is staged, and kernels connect the ranks of each host
-  /// What the buffers are parts of, if a kernel runs the call and uses them.
+  /// The allocations that the buffers are parts of, if a kernel runs the call and uses them.
   DeviceRange send_memory = {};
   DeviceRange recv_memory = {};
 };

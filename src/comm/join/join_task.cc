@@ -94,17 +94,13 @@ int cores_of_same_boot(Rank rank, const MemberTable& member_table) {
 /// A number that is the same on all ranks: 1 if some member's cores are not known, or it runs on another machine.
 int ranks_per_core_of(const MemberTable& member_table) {
   const std::vector<Member>& members = member_table.members();
-  std::set<int> cores;
-  const std::string* last = nullptr;
+  std::vector<std::string> lists;
   for (const Member& member : members) {
-    if (member.boot_id == 0 || member.boot_id != members[0].boot_id) return 1;
-    if (last != nullptr && member.cores == *last) continue;  // thousands of threads have one list
-    last = &member.cores;
-    std::vector<int> usable;
-    if (!parse_core_list(member.cores, &usable) || usable.empty()) return 1;
-    cores.insert(usable.begin(), usable.end());
+    if (member.cores.empty() || member.boot_id == 0 || member.boot_id != members[0].boot_id) return 1;
+    lists.push_back(member.cores);
   }
-  return static_cast<int>(div_up(members.size(), cores.size()));
+  const auto cores = static_cast<std::size_t>(std::max(1, cores_among(lists, 0)));
+  return static_cast<int>(div_up(members.size(), cores));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ inline constexpr bool kDividesByReciprocal<portable::Widened<portable::Float8e4m
 template <>
 inline constexpr bool kDividesByReciprocal<portable::Widened<portable::Float8e5m2Codec>> = true;
 
-/// What Mean divides by, and what that needs: made once by each thread.
+/// The divisor of Mean and what the division needs. Each thread makes it once.
 struct Divisor {
   TUTTI_HD explicit Divisor(std::uint32_t divisor)
       : value(divisor), steps(65535 / divisor + 1), reciprocal(1 / static_cast<float>(divisor)) {}

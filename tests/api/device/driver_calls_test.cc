@@ -35,7 +35,7 @@ DriverCounts more_calls(const DriverCounts& after, const DriverCounts& before) {
 constexpr int kCallers = 2;
 constexpr std::size_t kCallsOfEach = 6;  // of each rank
 
-/// What a rank does again and again, with buffers of its own.
+/// A call that a rank makes again and again, with buffers of its own.
 using CallOfRank = std::function<tuttiResult_t(float* from, float* to, std::size_t count, tuttiComm_t, tuttiStream_t)>;
 
 struct CountedCall {
@@ -45,7 +45,8 @@ struct CountedCall {
   bool on_two_devices;
 };
 
-/// What the calls of all ranks call. Looks at a device whose kernels are late depend on time; all else does not.
+/// The functions of the driver that the calls of all ranks use. Looks at a device whose kernels are late are left out,
+/// because they depend on time.
 DriverCounts driver_calls_of(const CountedCall& kind, const CallOfRank& call) {
   DriverCounts found;
   std::chrono::steady_clock::duration took{};

@@ -93,7 +93,7 @@ TEST(Join, AProcessThatWasStoppedNamesWhoIsMissing) {
   }
 }
 
-/// What ranks that may use these cores learn of them, by rank.
+/// How many cores and ranks a core the ranks find, by rank.
 struct CoresFound {
   explicit CoresFound(std::size_t ranks) : of_rank_0(0), ranks_per_core(ranks) {}
   std::atomic<int> of_rank_0;

@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(WireTypes, DeviceConversions,
                                          DataType::kFloat8e5m2),
                          name_of_type);
 
-// Of several units at a time, and the ones that are left.
+// Sizes with several units at a time, and with some that are left.
 TEST(DevicePassSplit, TakesUnitsWhereOneBufferIsAligned) {
   alignas(16) static unsigned char small[256], wide[1024];
   const auto split = [](std::size_t at, std::size_t other) {
