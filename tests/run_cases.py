@@ -27,8 +27,12 @@ import threading
 import time
 import xml.etree.ElementTree as xml
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+from process_waits import processes_of, waits_of  # noqa: E402
+
 CASES_OF_A_PROCESS = 16
-SHOWN_LINES = 100
+SHOWN_LINES = 200
 SHOWN_FAILURES, FAILURE_LINES = 5, 10
 ALONE = re.compile(r"(^|/)(Timed)?Alone")
 TIMED = re.compile(r"(^|/)Timed")
@@ -173,7 +177,7 @@ class Runner:
                 else:
                     output.append(line)
             if failure is None and time.monotonic() - since > self.options.limit:
-                failure = f"no end after {self.options.limit} s"
+                failure = "\n".join([f"no end after {self.options.limit} s", *waits_of(process.child.pid)])
                 process.child.send_signal(signal.SIGABRT)
                 time.sleep(1)
         with self.lock:
@@ -221,19 +225,6 @@ class Runner:
             worker.start()
         for worker in workers:
             worker.join()
-
-
-def processes_of(session):
-    """The running processes of a session, those that a test has stopped left out."""
-    found = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rsplit(")", 1)[1].split()
-        except (OSError, IndexError):
-            continue
-        if int(fields[3]) == session and fields[0] in "RSD":
-            found.append(int(path.parent.name))
-    return found
 
 
 def pause_at_random(runner, seed, over):

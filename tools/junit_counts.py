@@ -34,7 +34,7 @@ for file in files:
             skipped.append((name, reason[1] if reason else skip.get("message") if skip is not None else "no reason given"))
         elif case.find("failure") is not None or case.get("status", "run") != "run":
             failed.append(name)
-            shown = shown_of(case.findtext("system-out") or "", 60)
+            shown = shown_of(case.findtext("system-out") or "")
             print("\n    ".join([f"  FAILED: {name}", *shown]), file=sys.stderr)
         else:
             passed += 1

@@ -1,17 +1,24 @@
 #!/usr/bin/env python3
 """run_cases.py on a program that only looks like GoogleTest's, with cases that pass, fail, crash, hang, are skipped, or
 spoil the end of their process."""
-# Covers tests/run_cases.py.
+# Covers tests/run_cases.py, tests/process_waits.py.
+import os
 import pathlib
+import re
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(TESTS))
+import process_waits  # noqa: E402
 import run_cases  # noqa: E402
 
 PROGRAM = r'''
@@ -125,6 +132,19 @@ class Runs(unittest.TestCase):
         spread = run_cases.batches_of(cases, 4)
         self.assertEqual((len(spread), sorted(case for batch in spread for case in batch)), (3, cases))
         self.assertEqual(len(run_cases.batches_of([f"A.C{i}" for i in range(40)], 2)), 3)
+
+    def test_a_hang_tells_where_each_process_is(self):
+        for has_gdb in (True, False):
+            with self.subTest(has_gdb=has_gdb):
+                child = subprocess.Popen([sys.executable, "-c", "import os, time; os.fork(); time.sleep(1000)"], start_new_session=True)
+                try:
+                    with unittest.mock.patch("shutil.which", shutil.which if has_gdb else lambda _: None):
+                        deadline = time.monotonic() + 20
+                        while len(re.findall(r"Thread 1 .*|thread \d+: S.*", "\n".join(told := process_waits.waits_of(child.pid)))) < 2:
+                            self.assertLess(time.monotonic(), deadline, told)
+                finally:
+                    os.killpg(child.pid, signal.SIGKILL)
+                    child.wait()
 
     def test_nothing_stays_of_a_case_that_hangs(self):
         self.run_cases("A.One:hang")
