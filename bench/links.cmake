@@ -1,2 +1,5 @@
 add_executable(links_bench links_bench.cc)
 target_link_libraries(links_bench PRIVATE tutti_static tutti_warnings)
+
+add_executable(direct_read_bench direct_read_bench.cc)
+target_link_libraries(direct_read_bench PRIVATE tutti_warnings)

@@ -18,6 +18,7 @@ endfunction()
 
 tutti_contestant(floor floor_player.cc "")
 tutti_contestant(handover handover_player.cc "")
+tutti_contestant(sockets sockets_player.cc "")
 tutti_contestant(tutti tutti_player.cc "" tutti::tutti)
 
 include(CheckSymbolExists)

@@ -17,7 +17,7 @@
 namespace tutti::peers {
 
 inline constexpr int kMostRanks = 512;
-inline constexpr int kMostGroups = 8;
+inline constexpr int kMostGroups = 16;
 inline constexpr std::size_t kMailBytes = 64 << 10;
 
 enum class Task : std::uint32_t { kCheck, kTime, kLeave };

@@ -5,6 +5,9 @@
 
 Paired: in each of many rounds every backend makes some calls, in turn, in the same processes. What is shown is the median over
 rounds of the slowest rank's time, and of each round's ratio. Results are checked.
+
+Beside the step with each backend: with a hook that moves nothing, which is what the communication can be made as short as;
+without DistributedDataParallel; and on tutti with gradients that are views of the buckets, with one bucket, and with both.
 """
 import argparse
 import datetime
@@ -55,7 +58,7 @@ def compare(rank, cases, rounds, groups):
         if rank == 0:
             text = "  ".join(f"{name} {row[name] * 1e6:11.1f} us" for name in runs)
             ratio = "  ".join(f"tutti/{name} {row[f'tutti/{name}']:.3f}" for name in runs if name != "tutti")
-            print(f"{label:>12}  {text}  {ratio}", flush=True)
+            print(f"{label:>12}  {text}\n{'':>12}  {ratio}" if len(runs) > 3 else f"{label:>12}  {text}  {ratio}", flush=True)
     return rows
 
 
@@ -92,11 +95,20 @@ def resnet():
                          Block(256, 512, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
 
 
-def step_run(group, steps, communicate=True):
+def move_nothing(_, bucket):
+    done = torch.futures.Future()
+    done.set_result(bucket.buffer())
+    return done
+
+
+def step_run(steps, group=None, hook=None, **options):
+    """Without a group there is no DistributedDataParallel, whose options are `options`."""
     torch.manual_seed(0)
     model = resnet()
-    if communicate:
-        model = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+    if group is not None:
+        model = torch.nn.parallel.DistributedDataParallel(model, process_group=group, **options)
+    if hook is not None:
+        model.register_comm_hook(None, hook)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     images, labels = torch.randn(4, 3, 32, 32), torch.randint(0, 10, (4,))
 
@@ -117,11 +129,19 @@ def worker(rank, arguments, store):
     groups = {name: dist.new_group(backend=name) for name in backends()}
     cases = {}
     if arguments.step:
-        cases["DDP step"] = {name: step_run(group, 3) for name, group in groups.items()}
-        cases["DDP step"]["alone"] = step_run(None, 3, communicate=False)
         parameters = sum(p.numel() for p in resnet().parameters())
+        views, whole = {"gradient_as_bucket_view": True}, {"bucket_cap_mb": parameters * 4 // 2**20 + 1}
+        tutti = groups["tutti"]
+        cases["DDP step"] = {
+            **{name: step_run(3, group) for name, group in groups.items()},
+            "nothing": step_run(3, tutti, move_nothing), "alone": step_run(3),
+            "views": step_run(3, tutti, **views), "whole": step_run(3, tutti, **whole),
+            "both": step_run(3, tutti, **views, **whole),
+            "both, nothing": step_run(3, tutti, move_nothing, **views, **whole),
+        }
         if rank == 0:
-            print(f"{parameters / 1e6:.1f} million parameters; 'alone': without communication")
+            print(f"{parameters / 1e6:.1f} million parameters; 'nothing': a hook that moves nothing; 'alone': without DDP;"
+                  " 'views': gradients are views of buckets; 'whole': one bucket; 'both': the two")
     else:
         for size in arguments.sizes:
             calls = max(1, min(100, (4 << 20) // size))

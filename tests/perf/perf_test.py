@@ -463,6 +463,14 @@ class Comparisons(unittest.TestCase):
         self.assert_compared(run, report, "handover")
         self.assertIn("two hand-overs of every rank's core", run.stdout)
 
+    def test_plain_sockets(self):
+        self.contestants("sockets")
+        for ranks in ("2", "3"):
+            with self.subTest(ranks=ranks):
+                run, report = self.compare("all_reduce", "sockets", "--ranks", ranks, "-b", "8", "-e", "8M", "-f", "1024")
+                self.assert_compared(run, report, "sockets")
+                self.assertIn("as many bytes by plain sockets", run.stdout)
+
     def test_open_mpi(self):
         self.contestants("openmpi")
         self.check_peer("openmpi", self.COLLECTIVES, "2")
@@ -564,7 +572,7 @@ class Comparisons(unittest.TestCase):
 
     def test_bad_options(self):
         for options, complaint in (
-                (("--compare", "openmpj"), "'openmpj' is no peer; one of: openmpi mpich gloo gloo_batch ucc floor handover all"),
+                (("--compare", "openmpj"), "'openmpj' is no peer; one of: openmpi mpich gloo gloo_batch ucc floor handover sockets all"),
                 (("--compare", "floor,"), "'' is no peer"),
                 (("--compare", "floor", "-d", "half"), "excludes -d"),
                 (("--compare", "floor", "--threads"), "excludes --threads"),

@@ -17,7 +17,7 @@ const std::vector<std::string> kForAll{"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESH
 const Peer kTutti{"tutti", "tutti", "TUTTI_BENCH=ON", {}, {}, {}, {}};
 
 // docs/measuring.md ("The peers' settings") says what else was tried.
-const std::array<Peer, 7> kPeers{{
+const std::array<Peer, 8> kPeers{{
     {"openmpi",
      "openmpi",
      "openmpi-bin, libopenmpi-dev",
@@ -38,6 +38,7 @@ const std::array<Peer, 7> kPeers{{
     {"ucc", "ucc", "tools/setup.sh --peers", {"UCX_TLS=sysv,self"}, {}, {}, {}},
     {"floor", "floor", "TUTTI_BENCH=ON", {}, {}, {}, {}, true},
     {"handover", "handover", "TUTTI_BENCH=ON", {}, {}, {}, {}, true},
+    {"sockets", "sockets", "TUTTI_BENCH=ON", {}, {}, {}, {}, true},
 }};
 
 bool is_program(const std::string& path) { return access(path.c_str(), X_OK) == 0; }

@@ -41,7 +41,7 @@ constexpr std::size_t kChainTileBytes = 16 * 1024;
 /// What all slots of a host may hold together and still leave room in a cache that two cores share; and messages that
 /// are not made smaller for it.
 constexpr std::size_t kSlotsInCache = std::size_t{8} << 20;
-constexpr std::size_t kLeastMessage = 16 * 1024;
+constexpr std::size_t kLeastMessage = 32 * 1024;
 
 bool is_crowd(const Machine& machine) { return machine.ranks_per_core >= kCrowd && !machine.on_device; }
 
@@ -67,8 +67,15 @@ int lanes_for(const Algorithm& algorithm, std::size_t bytes, const Machine& mach
   return std::clamp(machine.lanes, 1, most);
 }
 
+/// Every rank has a link to each other, whose slots are used in turn.
+std::size_t message_in_cache(const Machine& machine) {
+  const auto ranks = static_cast<std::size_t>(machine.ranks);
+  return std::max(kSlotsInCache / (ranks * ranks * machine.credits), kLeastMessage);
+}
+
+/// A tile has `parts`, each of them a message.
 std::size_t tile_for(const Algorithm& algorithm, std::size_t bytes, const Machine& machine, const HostMap* hosts,
-                     std::size_t limit) {
+                     std::size_t parts, std::size_t limit) {
   const bool wide = is_wide(machine, hosts);
   const auto ranks = static_cast<std::size_t>(machine.ranks);
   const int known_hosts = hosts != nullptr ? hosts->hosts : machine.ranks;
@@ -80,8 +87,7 @@ std::size_t tile_for(const Algorithm& algorithm, std::size_t bytes, const Machin
       return wide ? std::min(network_chain_tile(Bytes{bytes}, known_hosts).value, limit) : limit;
     case Tiles::kInCache:
       if (wide || machine.on_device) return limit;
-      // Every rank has a link to each other and one to all, whose slots are used in turn; a message is 1/n of a tile.
-      return std::clamp(kSlotsInCache / (ranks * machine.credits), std::min(ranks * kLeastMessage, limit), limit);
+      return std::min(message_in_cache(machine) * parts, limit);
     default:
       return limit;
   }
@@ -170,8 +176,9 @@ Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machi
   // smaller parts: no chunk is larger than a message.
   const Extent extent = algorithm.extent(Shape{machine.ranks, 0, 0, choice.lanes, hosts});
   const std::size_t limit = chunk_limit(machine, extent) * extent.parts;
-  const std::size_t wanted =
-      forced_tile.value != 0 ? forced_tile.value : tile_for(algorithm, bytes_per_block.value, machine, hosts, limit);
+  const std::size_t wanted = forced_tile.value != 0
+                                 ? forced_tile.value
+                                 : tile_for(algorithm, bytes_per_block.value, machine, hosts, extent.parts, limit);
   choice.tile_bytes = Bytes{std::min(round_up(wanted, kPartAlign.value), limit)};
   return choice;
 }

@@ -31,6 +31,7 @@ constexpr std::size_t kTcpHalvingBytes = 1024 * 1024;
 /// Two shots: the bytes of a ring in two hops, but all peers send to one at once.
 constexpr std::size_t kTcpTwoShotBytes = 128 * 1024;
 constexpr std::size_t kTcpPairTwoShotBytes = 1024 * 1024;
+constexpr std::size_t kTcpSharedCoresPairBytes = 16 * 1024 * 1024;
 /// Many hosts that are one system: leaders below the first, the exchange with one round that scatters below the second.
 constexpr std::size_t kTcpSharedCoresLeaderBytes = 8 * 1024;
 constexpr std::size_t kTcpSharedCoresScatterBytes = 128 * 1024;
@@ -40,8 +41,10 @@ constexpr std::size_t kTcpLeaderPairBytes = 64 * 1024;
 constexpr std::size_t kTcpLeaderBytes = 16 * 1024;
 /// Trees below, chains above.
 constexpr std::size_t kTcpTreeBytes = 64 * 1024;
-/// Two lanes: while one waits, the other keeps the link busy.
+/// Two lanes: while one waits, the other keeps the link busy. Where the cores are what is busy, a lane more costs more
+/// than it gains up to the second.
 constexpr std::size_t kTcpTwoLaneBytes = 64 * 1024;
+constexpr std::size_t kTcpSharedCoresTwoLaneBytes = 2 * 1024 * 1024;
 /// A chain is full after as many tiles as it has hosts: so many times more tiles than that, none smaller than this.
 constexpr std::size_t kTcpChainTiles = 16;
 constexpr std::size_t kTcpChainTileBytes = 32 * 1024;
@@ -150,7 +153,8 @@ std::string_view all_reduce_between(std::size_t bytes, const Machine& machine) {
   if (all_at_once) return one_round(machine) ? "all_pairs" : "recursive_doubling";
   const bool halves = n > 2 && std::has_single_bit(static_cast<unsigned>(n)) && holds_chunks(machine, n);
   if (halves) return bytes <= kTcpHalvingBytes ? "halving_doubling" : "ring";
-  return bytes <= (n == 2 ? kTcpPairTwoShotBytes : kTcpTwoShotBytes) ? "all_pairs_two_shot" : "ring";
+  const std::size_t of_pair = machine.same_boot_id ? kTcpSharedCoresPairBytes : kTcpPairTwoShotBytes;
+  return bytes <= (n == 2 ? of_pair : kTcpTwoShotBytes) ? "all_pairs_two_shot" : "ring";
 }
 
 /// One rank a host.
@@ -242,7 +246,8 @@ std::string_view named_peers_algorithm(Collective collective, Bytes bytes, int h
 }
 
 int network_lanes(Bytes bytes, const Machine& machine) {
-  return bytes.value >= kTcpTwoLaneBytes ? std::clamp(machine.lanes, 1, 2) : 1;
+  const std::size_t from = machine.same_boot_id ? kTcpSharedCoresTwoLaneBytes : kTcpTwoLaneBytes;
+  return bytes.value >= from ? std::clamp(machine.lanes, 1, 2) : 1;
 }
 
 Bytes network_chain_tile(Bytes bytes, int hosts) {

@@ -118,20 +118,29 @@ TEST(Choice, DeterministicModeRefusesTheOtherNames) {
 
 /// All slots of all ranks fit a shared cache, messages stay large enough to be worth a slot, and devices have other
 /// caches.
-TEST(Choice, TilesOfTwoShotsKeepTheSlotsInTheCache) {
-  const auto tile = [](int ranks, bool on_device) {
+TEST(Choice, TilesOfExchangesKeepTheSlotsInTheCache) {
+  const auto message = [](Collective collective, const char* name, int ranks, bool on_device) {
     Machine machine = machine_of(ranks);
     machine.max_message = Bytes{256 * 1024};
     machine.credits = 4;
     machine.on_device = on_device;
-    const Choice choice = choose(Collective::kAllReduce, Bytes{64 << 20}, machine, "all_pairs_two_shot", Bytes{0});
-    return choice.tile_bytes.value;
+    const Choice choice = choose(collective, Bytes{64 << 20}, machine, name, Bytes{0});
+    return choice.tile_bytes.value / choice.algorithm->extent(Shape{ranks, 0, 0, choice.lanes}).parts;
   };
-  EXPECT_EQ(tile(4, false), 512u << 10);
-  EXPECT_EQ(tile(8, false), 256u << 10);
-  EXPECT_EQ(tile(32, false), 32u * 16 * 1024);
-  EXPECT_EQ(tile(64, false), 64u * 16 * 1024);
-  EXPECT_EQ(tile(8, true), 8u * 256 * 1024);
+  const struct {
+    Collective collective;
+    const char* name;
+  } exchanges[] = {{Collective::kAllReduce, "all_pairs_two_shot"},
+                   {Collective::kReduceScatter, "all_pairs"},
+                   {Collective::kAllToAll, "all_pairs"}};
+  for (const auto& [collective, name] : exchanges) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(message(collective, name, 2, false), 256u << 10);
+    EXPECT_EQ(message(collective, name, 4, false), 128u << 10);
+    EXPECT_EQ(message(collective, name, 8, false), 32u << 10);
+    EXPECT_EQ(message(collective, name, 64, false), 32u << 10);
+    EXPECT_EQ(message(collective, name, 8, true), 256u << 10);
+  }
 }
 
 TEST(Choice, VFormsRunTheSchedulesOfThePlainOnesOnOneLane) {
@@ -147,7 +156,10 @@ TEST(Choice, VFormsRunTheSchedulesOfThePlainOnesOnOneLane) {
           EXPECT_TRUE(is_ragged_capable(*choice.algorithm));
           EXPECT_EQ(choice.lanes, 1);
           EXPECT_EQ(choice.algorithm->extent(Shape{ranks, 0, 0, 1}).parts, 1u);
-          EXPECT_EQ(choice.tile_bytes, machine.max_message);
+          Machine one_lane = machine;
+          one_lane.lanes = 1;
+          const Choice plain = choose(scheduled_as(collective), Bytes{bytes}, one_lane, *choice.algorithm, Bytes{0});
+          EXPECT_EQ(choice.tile_bytes, plain.tile_bytes);
           const bool offered = name == std::string_view("auto") || name == std::string_view(choice.algorithm->name);
           EXPECT_EQ(choice.name_refused, !offered) << name;
         }

@@ -136,6 +136,25 @@ TEST(NetworkChoice, SharedCoresTakeFewMessages) {
   EXPECT_EQ(chosen(32 << 10), "hierarchical") << "messages hold one chunk";
 }
 
+/// A pair adds up in two shots longer where its cores are busy copying, and one lane does until a second one pays.
+TEST(NetworkChoice, PairsOfOneSystemTakeTwoShotsLonger) {
+  Machine machine = network_machine(uniform_hosts(2, 1, false));
+  machine.lanes = 2;
+  for (const bool same_boot_id : {false, true}) {
+    SCOPED_TRACE(same_boot_id);
+    machine.same_boot_id = same_boot_id;
+    const auto chosen = [&](std::size_t bytes) {
+      return choose(Collective::kAllReduce, Bytes{bytes}, machine, "auto", Bytes{0});
+    };
+    EXPECT_STREQ(chosen(32 << 10).algorithm->name, "all_pairs");
+    EXPECT_STREQ(chosen(1 << 20).algorithm->name, "all_pairs_two_shot");
+    EXPECT_STREQ(chosen(16 << 20).algorithm->name, same_boot_id ? "all_pairs_two_shot" : "ring");
+    EXPECT_STREQ(chosen(64 << 20).algorithm->name, "ring");
+    EXPECT_EQ(chosen(1 << 20).lanes, same_boot_id ? 1 : 2);
+    EXPECT_EQ(chosen(16 << 20).lanes, 2);
+  }
+}
+
 /// On one host a map changes nothing.
 TEST(NetworkChoice, OneHostIsChosenForAsBefore) {
   for (const int n : {1, 2, 5, 65}) {
