@@ -9,8 +9,9 @@
 
 namespace tutti {
 
-/// Advances what was started, on the calling thread, until it is done or `monitor` ends it. Once the call has lasted
-/// for a while, the thread sleeps for `nap` between two looks.
+/// Advances what was started, on the calling thread, until it is done or `monitor` ends it. Once there has been no
+/// progress for 4 ms, the thread sleeps between two looks, for a small part of the time that it has waited and for no
+/// longer than `nap`.
 Status run_polled(Executor& executor, WaitMonitor& monitor, std::chrono::microseconds nap);
 
 }  // namespace tutti
