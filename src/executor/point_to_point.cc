@@ -35,6 +35,8 @@ void PointToPoint<E>::start(std::span<Transfer> transfers) {
   for (const Rank peer : targets_) outbound_[index(peer)].sends.clear();
   targets_.clear();
   sources_.clear();
+  deliveries_.clear();
+  staged_to_self_ = 0;
   open_ = transfers.size();
   awaited_ = kNoRank;
   const auto add = [](std::vector<Rank>* peers, Rank peer) {
@@ -70,10 +72,15 @@ void PointToPoint<E>::send_to_self(std::size_t transfer) {
   message->tag = send.tag;
   message->type = send.type;
   message->bytes = send.bytes();
-  message->data.assign(send.data, send.data + send.bytes().value);
-  kept_bytes_ += message->data.size() + kKeptOverhead;
+  kept_bytes_ += message->bytes.value + kKeptOverhead;
+  if (send.staging != nullptr) {
+    message->send = transfer;
+    ++staged_to_self_;
+  } else {
+    message->data.assign(send.data, send.data + send.bytes().value);
+    end(transfer, self_);
+  }
   inbound_[index(self_)].unexpected.push_back(std::move(message));
-  end(transfer, self_);
 }
 
 /// Gives a receive the oldest message of `peer` with its tag that was kept, if there is one.
@@ -87,7 +94,16 @@ bool PointToPoint<E>::take_unexpected(std::size_t receive, Rank peer) {
   Unexpected* const message = found->get();
   courses_[receive].state = State::kMatched;
   message->receive = receive;
-  if (message->bytes.value == message->data.size()) finish_from(peer, message, receive);
+  const bool both_staged = message->send != kNobody && transfers_[receive].staging != nullptr;
+  if (both_staged && fits(receive, peer, message->type, message->bytes)) {
+    transfers_[receive].staging->move(message->send, receive);
+    --staged_to_self_;
+    end(message->send, peer);
+    drop(peer, message);
+    end(receive, peer);
+  } else if (message->bytes.value == message->data.size()) {
+    finish_from(peer, message, receive);
+  }
   return true;
 }
 
@@ -95,10 +111,99 @@ bool PointToPoint<E>::take_unexpected(std::size_t receive, Rank peer) {
 template <Endpoint E>
 void PointToPoint<E>::finish_from(Rank peer, Unexpected* message, std::size_t receive) {
   if (!fits(receive, peer, message->type, Bytes{message->data.size()})) return;
+  if (transfers_[receive].staging != nullptr) return deliveries_.push_back(Delivery{peer, message});
   if (!message->data.empty()) std::memcpy(transfers_[receive].data, message->data.data(), message->data.size());
-  kept_bytes_ -= message->data.size() + kKeptOverhead;
-  std::erase_if(inbound_[index(peer)].unexpected, [message](const auto& m) { return m.get() == message; });
+  drop(peer, message);
   end(receive, peer);
+}
+
+template <Endpoint E>
+void PointToPoint<E>::drop(Rank peer, Unexpected* message) {
+  kept_bytes_ -= message->bytes.value + kKeptOverhead;
+  std::erase_if(inbound_[index(peer)].unexpected, [message](const auto& m) { return m.get() == message; });
+}
+
+/// Keeps more of a staged send to this rank itself. Returns false if the next piece is not there yet.
+template <Endpoint E>
+bool PointToPoint<E>::keep_more(Unexpected* message) {
+  std::vector<std::byte>& data = message->data;
+  data.reserve(message->bytes.value);
+  while (data.size() < message->bytes.value) {
+    const Bytes size = std::min(piece_, message->bytes - Bytes{data.size()});
+    const std::byte* const piece = data_of(message->send, Bytes{data.size()}, size);
+    if (piece == nullptr) return false;
+    data.insert(data.end(), piece, piece + size.value);
+    ++progress_;
+  }
+  return true;
+}
+
+/// They are read one after another, as staging has it.
+template <Endpoint E>
+void PointToPoint<E>::keep_staged_sends() {
+  auto& kept = inbound_[index(self_)].unexpected;
+  for (auto next = kept.begin(); staged_to_self_ != 0 && next != kept.end();) {
+    Unexpected* const message = (next++)->get();
+    if (message->send == kNobody) continue;
+    if (!keep_more(message)) return;
+    --staged_to_self_;
+    end(std::exchange(message->send, kNobody), self_);
+    if (message->receive != kNobody) finish_from(self_, message, message->receive);
+  }
+}
+
+/// Returns false if there is no room for the next piece yet.
+template <Endpoint E>
+bool PointToPoint<E>::deliver(Delivery* delivery) {
+  const std::vector<std::byte>& data = delivery->message->data;
+  while (delivery->moved.value < data.size()) {
+    const Bytes size = std::min(piece_, Bytes{data.size()} - delivery->moved);
+    std::byte* const room = room_of(delivery->message->receive, delivery->moved, size);
+    if (room == nullptr) return false;
+    std::memcpy(room, data.data() + delivery->moved.value, size.value);
+    delivery->moved += size;
+    ++progress_;
+  }
+  return true;
+}
+
+template <Endpoint E>
+void PointToPoint<E>::deliver_kept() {
+  while (!deliveries_.empty() && deliver(&deliveries_.front())) {
+    const Delivery done = deliveries_.front();
+    deliveries_.erase(deliveries_.begin());
+    const std::size_t receive = done.message->receive;
+    drop(done.peer, done.message);
+    end(receive, done.peer);
+  }
+}
+
+/// Returns memory for the next message to a peer; nullptr if it has to wait for a credit.
+template <Endpoint E>
+std::byte* PointToPoint<E>::claim(Rank peer, Bytes size) {
+  std::byte* const slot = endpoint_.send_claim(route(peer), size);
+  if (slot == nullptr) note_awaited(peer);
+  return slot;
+}
+
+/// Returns a piece of a send's data; nullptr if it is not there yet.
+template <Endpoint E>
+const std::byte* PointToPoint<E>::data_of(std::size_t send, Bytes at, Bytes size) {
+  const Transfer& transfer = transfers_[send];
+  if (transfer.staging == nullptr) return transfer.data + at.value;
+  const std::byte* const data = transfer.staging->read(send, size);
+  if (data == nullptr) ++staging_waits_;
+  return data;
+}
+
+/// Returns where a piece of a receive's data goes; nullptr if there is no room for it yet.
+template <Endpoint E>
+std::byte* PointToPoint<E>::room_of(std::size_t receive, Bytes at, Bytes size) {
+  const Transfer& transfer = transfers_[receive];
+  if (transfer.staging == nullptr) return transfer.data + at.value;
+  std::byte* const room = transfer.staging->write(receive, at, size);
+  if (room == nullptr) ++staging_waits_;
+  return room;
 }
 
 template <Endpoint E>
@@ -128,14 +233,17 @@ void PointToPoint<E>::note_awaited(Rank peer) {
 template <Endpoint E>
 Progress PointToPoint<E>::advance() {
   awaited_ = kNoRank;
+  staging_waits_ = 0;
   if (!fault_.empty()) return Progress::kFailed;
-  for (const Rank peer : targets_)
-    if (!advance_sends(peer)) note_awaited(peer);
+  for (const Rank peer : targets_) advance_sends(peer);
   for (const Rank peer : sources_)
     if (!advance_receives(peer)) return Progress::kFailed;
+  keep_staged_sends();
+  deliver_kept();
+  if (!fault_.empty()) return Progress::kFailed;
   if (open_ == 0) return Progress::kDone;
   // A receive from this rank itself waits for this rank if no send of an earlier call or of this batch matches it.
-  if (awaited_ == kNoRank) note_awaited(self_);
+  if (awaited_ == kNoRank && staging_waits_ == 0) note_awaited(self_);
   return Progress::kAgain;
 }
 
@@ -155,24 +263,23 @@ bool PointToPoint<E>::is_open_with(Rank peer) const {
   return false;
 }
 
-/// Returns false if a send has to wait for a credit.
 template <Endpoint E>
-bool PointToPoint<E>::advance_sends(Rank peer) {
+void PointToPoint<E>::advance_sends(Rank peer) {
   Outbound& link = outbound_[index(peer)];
   for (; link.next < link.sends.size(); ++link.next) {
     const std::size_t transfer = link.sends[link.next];
-    if (courses_[transfer].state == State::kWaiting && !send_envelope(&link, transfer)) return false;
-    if (!send_pieces(link, transfer)) return false;
+    if (courses_[transfer].state == State::kWaiting && !send_envelope(&link, transfer)) return;
+    if (!send_pieces(link, transfer)) return;
     end(transfer, peer);
   }
-  return true;
 }
 
+/// Returns false if the send has to wait, for a credit or for its data.
 template <Endpoint E>
 bool PointToPoint<E>::send_envelope(Outbound* link, std::size_t transfer) {
   const Transfer& send = transfers_[transfer];
   const Bytes size{sizeof(Envelope)};
-  std::byte* const slot = endpoint_.send_claim(route(send.peer), size);
+  std::byte* const slot = claim(send.peer, size);
   if (slot == nullptr) return false;
   Envelope envelope{};
   envelope.bytes = send.bytes().value;
@@ -180,7 +287,9 @@ bool PointToPoint<E>::send_envelope(Outbound* link, std::size_t transfer) {
   envelope.type = static_cast<std::uint32_t>(send.type);
   envelope.sequence = link->sequence;
   if (envelope.bytes != 0 && envelope.bytes <= Envelope::kInline) {
-    std::memcpy(envelope.payload, send.data, envelope.bytes);
+    const std::byte* const data = data_of(transfer, Bytes{0}, send.bytes());
+    if (data == nullptr) return false;
+    std::memcpy(envelope.payload, data, envelope.bytes);
     courses_[transfer].moved = send.bytes();
   }
   std::memcpy(slot, &envelope, sizeof envelope);
@@ -191,15 +300,17 @@ bool PointToPoint<E>::send_envelope(Outbound* link, std::size_t transfer) {
   return true;
 }
 
+/// Returns false if the send has to wait, for a credit or for its data.
 template <Endpoint E>
 bool PointToPoint<E>::send_pieces(const Outbound& link, std::size_t transfer) {
   const Transfer& send = transfers_[transfer];
   Bytes& moved = courses_[transfer].moved;
   while (moved < send.bytes()) {
     const Bytes size = std::min(piece_, send.bytes() - moved);
-    std::byte* const slot = endpoint_.send_claim(route(send.peer), size);
-    if (slot == nullptr) return false;
-    copy_bytes(slot, send.data + moved.value, size, false);
+    std::byte* const slot = claim(send.peer, size);
+    const std::byte* const data = slot == nullptr ? nullptr : data_of(transfer, moved, size);
+    if (data == nullptr) return false;
+    copy_bytes(slot, data, size, false);
     endpoint_.send_commit(route(send.peer), size, fingerprint(link.sequence - 1, false));
     moved += size;
     ++progress_;
@@ -226,10 +337,11 @@ bool PointToPoint<E>::advance_receives(Rank peer) {
   const Inbound& link = inbound_[index(peer)];
   while (wants(peer)) {
     const std::uint64_t before = progress_;
+    const std::size_t waits = staging_waits_;
     const bool sound = link.left.value != 0 ? take_pieces(peer) : take_envelope(peer);
     if (!sound) return false;
     if (progress_ == before) {
-      note_awaited(peer);
+      if (staging_waits_ == waits) note_awaited(peer);
       return true;
     }
   }
@@ -271,15 +383,12 @@ bool PointToPoint<E>::take_envelope(Rank peer) {
   if (link.receive != kNobody) {
     if (!fits(link.receive, peer, type, Bytes{envelope.bytes})) return false;
     courses_[link.receive].state = State::kMatched;
-    link.target = transfers_[link.receive].data;
   } else if (!keep(peer, envelope)) {
     return false;
   }
   link.left = Bytes{envelope.bytes};
-  if (envelope.bytes <= Envelope::kInline) {
-    take(&link, envelope.payload, link.left);
-    link.left = Bytes{0};
-  }
+  link.is_inline = envelope.bytes <= Envelope::kInline;
+  if (link.is_inline) std::memcpy(link.payload, envelope.payload, sizeof link.payload);
   return take_pieces(peer);
 }
 
@@ -305,10 +414,10 @@ bool PointToPoint<E>::keep(Rank peer, const Envelope& envelope) {
   return true;
 }
 
+/// Returns false if there is no room for the piece yet.
 template <Endpoint E>
-void PointToPoint<E>::take(Inbound* link, const std::byte* piece, Bytes size) {
-  if (size.value == 0) return;
-  std::byte* target = link->target;
+bool PointToPoint<E>::take(Inbound* link, const std::byte* piece, Bytes size) {
+  std::byte* target = nullptr;
   if (link->kept != nullptr) {
     std::vector<std::byte>& data = link->kept->data;
     const std::size_t whole = data.size() + size.value;
@@ -317,15 +426,21 @@ void PointToPoint<E>::take(Inbound* link, const std::byte* piece, Bytes size) {
     data.resize(whole);
     target = data.data() + data.size() - size.value;
   } else {
-    link->target += size.value;
+    target = room_of(link->receive, transfers_[link->receive].bytes() - link->left, size);
   }
-  copy_bytes(target, piece, size, false);
+  if (target != nullptr) copy_bytes(target, piece, size, false);
+  return target != nullptr;
 }
 
 /// Takes the pieces of the message under way, as far as they have come, and ends the message if it is whole.
 template <Endpoint E>
 bool PointToPoint<E>::take_pieces(Rank peer) {
   Inbound& link = inbound_[index(peer)];
+  if (link.is_inline && link.left.value != 0) {
+    if (!take(&link, link.payload, link.left)) return true;
+    link.left = Bytes{0};
+    ++progress_;
+  }
   while (link.left.value != 0) {
     const Bytes size = std::min(piece_, link.left);
     const Peek peek = endpoint_.recv_peek(route(peer), size, fingerprint(link.sequence - 1, false));
@@ -334,7 +449,7 @@ bool PointToPoint<E>::take_pieces(Rank peer) {
       return false;
     }
     if (peek.state == PeekState::kAgain) return true;
-    take(&link, peek.data, size);
+    if (!take(&link, peek.data, size)) return true;
     endpoint_.recv_release(route(peer), size);
     link.left -= size;
     ++progress_;

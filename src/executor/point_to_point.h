@@ -4,6 +4,9 @@
 // large as the link carries. The transfers of one pair follow each other in the order of the sends. A receiver takes an
 // envelope off a link only while one of its receives could match it or a later one. A message that matches none is kept
 // in the receiver's memory until its receive comes (an unexpected message, as in every MPI).
+//
+// Data that the processor does not reach comes and goes by the transfer's staging, piece by piece. Where a piece is not
+// there yet, or has no room yet, its link waits, and no other one does.
 #pragma once
 
 #include <cstddef>
@@ -69,12 +72,20 @@ class PointToPoint final : public OpenTransfers {
     Bytes bytes{0};                 ///< as announced
     std::vector<std::byte> data;    ///< what has come of it; it grows only with what comes, whatever was announced
     std::size_t receive = kNobody;  ///< the receive of the batch that waits for the rest of it
+    std::size_t send = kNobody;     ///< the staged send of the batch, to this rank itself, that the rest comes from
+  };
+  /// A kept message that a staged receive of the batch gets.
+  struct Delivery {
+    Rank peer;
+    Unexpected* message;
+    Bytes moved{0};
   };
   /// What one peer sends: the message under way, and those that wait for their receives, oldest first.
   struct Inbound {
-    std::uint64_t sequence = 0;     ///< of the next envelope
-    Bytes left{0};                  ///< how much of the message under way is still to come
-    std::byte* target = nullptr;    ///< where the next piece of it goes, if it has a receive
+    std::uint64_t sequence = 0;  ///< of the next envelope
+    Bytes left{0};               ///< how much of the message under way is still to come
+    bool is_inline = false;      ///< it has come with its envelope
+    std::byte payload[Envelope::kInline]{};
     std::size_t receive = kNobody;  ///< the receive of the batch into whose buffer it goes, or kNobody
     Unexpected* kept = nullptr;     ///< where it is kept, or nullptr
     std::list<std::unique_ptr<Unexpected>> unexpected;  ///< an empty deque takes 600 bytes, and there is one a peer
@@ -95,14 +106,22 @@ class PointToPoint final : public OpenTransfers {
   void send_to_self(std::size_t transfer);
   bool take_unexpected(std::size_t receive, Rank peer);
   void finish_from(Rank peer, Unexpected* message, std::size_t receive);
-  bool advance_sends(Rank peer);
+  void drop(Rank peer, Unexpected* message);
+  bool keep_more(Unexpected* message);
+  void keep_staged_sends();
+  bool deliver(Delivery* delivery);
+  void deliver_kept();
+  std::byte* claim(Rank peer, Bytes size);
+  const std::byte* data_of(std::size_t send, Bytes at, Bytes size);
+  std::byte* room_of(std::size_t receive, Bytes at, Bytes size);
+  void advance_sends(Rank peer);
   bool send_envelope(Outbound* link, std::size_t transfer);
   bool send_pieces(const Outbound& link, std::size_t transfer);
   bool advance_receives(Rank peer);
   bool take_envelope(Rank peer);
   bool keep(Rank peer, const Envelope& envelope);
   bool take_pieces(Rank peer);
-  static void take(Inbound* link, const std::byte* piece, Bytes size);
+  bool take(Inbound* link, const std::byte* piece, Bytes size);
   std::size_t find_receive(Rank peer, int tag) const;
   bool wants(Rank peer) const;
   bool fits(std::size_t receive, Rank peer, DataType type, Bytes bytes);
@@ -115,14 +134,17 @@ class PointToPoint final : public OpenTransfers {
   Rank self_;
   Bytes piece_;
   std::span<Transfer> transfers_;
-  std::vector<Course> courses_;     // by transfer
-  std::vector<Rank> targets_;       // peers that the batch sends to
-  std::vector<Rank> sources_;       // peers that it receives from; all peers if one receive is from any
-  std::vector<Outbound> outbound_;  // by rank
-  std::vector<Inbound> inbound_;    // by rank
-  std::size_t open_ = 0;            // transfers that have not ended
+  std::vector<Course> courses_;       // by transfer
+  std::vector<Rank> targets_;         // peers that the batch sends to
+  std::vector<Rank> sources_;         // peers that it receives from; all peers if one receive is from any
+  std::vector<Outbound> outbound_;    // by rank
+  std::vector<Inbound> inbound_;      // by rank
+  std::vector<Delivery> deliveries_;  // under way, one after another
+  std::size_t staged_to_self_ = 0;    // staged sends to this rank itself that are not kept yet
+  std::size_t open_ = 0;              // transfers that have not ended
   std::size_t kept_bytes_ = 0;
   Rank awaited_ = kNoRank;
+  std::size_t staging_waits_ = 0;  // how often the last advance() found that staged data or its room was not there yet
   std::uint64_t progress_ = 0;
   std::string fault_;
 };

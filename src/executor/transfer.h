@@ -1,4 +1,5 @@
-// A send or receive, and the view of an operation's sends and receives that judges of waits have.
+// A send or receive, how its data is reached if the processor cannot reach it itself, and the view of an operation's
+// sends and receives that judges of waits have.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,24 @@
 
 namespace tutti {
 
+/// Moves the data of an operation's transfers to and from host memory, a piece at a time, where it is memory that the
+/// processor does not reach. Transfers are named by their places in the operation. For the thread that drives them.
+/// This is an interface because the messages are moved by code that knows nothing of devices.
+class TransferStaging {
+ public:
+  virtual ~TransferStaging() = default;
+
+  /// Returns host memory with the next `size` bytes of a send's data, or nullptr if they are not there yet. The sends
+  /// to one rank are read in their order, and each in the same pieces: of the size that links carry, the last one
+  /// smaller. The memory is to be used before the next call of any function.
+  virtual const std::byte* read(std::size_t send, Bytes size) = 0;
+  /// Returns host memory to be filled with the `size` bytes of a receive's data that begin `at` bytes after its start,
+  /// or nullptr if none is free yet. It is to be filled before the next call of any function.
+  virtual std::byte* write(std::size_t receive, Bytes at, Bytes size) = 0;
+  /// Moves all of a send's data to a receive of the same size. Nothing of that send has been read.
+  virtual void move(std::size_t send, std::size_t receive) = 0;
+};
+
 /// A send to, or a receive from, one other rank or this one. The buffer and what `source` points to belong to the
 /// transfer until it has ended.
 struct Transfer {
@@ -20,7 +39,8 @@ struct Transfer {
   int tag = 0;
   std::byte* data = nullptr;  ///< a send does not write it
   Elems count;
-  int* source = nullptr;  ///< where a receive writes whose message it got; may be nullptr
+  int* source = nullptr;               ///< where a receive writes whose message it got; may be nullptr
+  TransferStaging* staging = nullptr;  ///< moves the data; nullptr: the processor reaches it, or there is none
 
   Bytes bytes() const { return Bytes{count.value * size_of(type).value}; }
 };

@@ -98,7 +98,7 @@ void StagedExecutor::start(const Launch& launch) {
 }
 
 void StagedExecutor::start(std::span<Transfer> transfers) {
-  transfers_.begin(transfers);
+  transfers_.begin(transfers, links().capabilities().max_message);
   begin(&transfers_);
 }
 
@@ -152,8 +152,7 @@ Status StagedExecutor::work_on_one(Progress* outcome) {
     ++progress_;
     segments_->run(at_, place.in, place.out, host());
   }
-  *outcome = host().advance();
-  return {};
+  return segments_->advance(host(), outcome);
 }
 
 Status StagedExecutor::take_away() {
@@ -189,6 +188,11 @@ Status StagedExecutor::run(std::span<Transfer> transfers, WaitMonitor& monitor) 
   return run(monitor);
 }
 
+bool StagedExecutor::waits_for_device() const {
+  if (awaited() != kNoRank) return false;
+  return running_ ? segments_->waits_for_copies() : kernels_ == nullptr || !ready_;
+}
+
 Rank StagedExecutor::awaited() const {
   const Rank far = running_ ? host().awaited() : kNoRank;
   return far != kNoRank || kernels_ == nullptr ? far : kernels_->awaited();
@@ -221,7 +225,7 @@ bool StagedExecutor::have_copies_ended() {
 }
 
 void StagedExecutor::sleep(std::chrono::nanoseconds slice) {
-  if (running_) return host().sleep(slice);
+  if (running_ && !segments_->waits_for_copies()) return host().sleep(slice);
   links().cancel_sleep();
   std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, ready_ ? kCopyNap : nap_));
   nap_ = std::min<std::chrono::nanoseconds>(nap_ + nap_ / 8, kLongestNap);

@@ -57,9 +57,7 @@ class StagedExecutor final : public HostedExecutor {
   Rank awaited() const override;
   /// Kernels and copies of a segment are short, so if they last once the caller's work has ended, something is wrong.
   /// Therefore this is true only for calls without kernels, and before the caller's work has ended.
-  bool waits_for_device() const override {
-    return !running_ && awaited() == kNoRank && (kernels_ == nullptr || !ready_);
-  }
+  bool waits_for_device() const override;
   std::uint64_t progress() const override;
   Rank mismatched() const override { return running_ ? host().mismatched() : kNoRank; }
   std::size_t scratch_bytes() const override { return memory().value; }

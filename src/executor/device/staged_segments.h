@@ -25,6 +25,13 @@ class StagedSegments {
   virtual Status load(std::size_t segment, std::byte* in) = 0;
   /// Starts the host's part of the segment.
   virtual void run(std::size_t segment, std::byte* in, std::byte* out, Executor& host) = 0;
+  /// Moves what can be moved of the host's part, without blocking, as Executor::advance() does.
+  virtual Status advance(Executor& host, Progress* outcome) {
+    *outcome = host.advance();
+    return {};
+  }
+  /// Whether the last advance() waited for copies, perhaps besides peers.
+  virtual bool waits_for_copies() const { return false; }
   /// Puts on the copies' stream what takes the segment's result away from `out`.
   virtual Status store(std::size_t segment, const std::byte* out) = 0;
   /// Called when the call has ended and no copy uses anything of it.

@@ -1,34 +1,75 @@
 #include "executor/device/transfer_segments.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace tutti {
 
-void TransferSegments::begin(std::span<Transfer> transfers) {
+void TransferSegments::begin(std::span<const Transfer> transfers, Bytes piece) {
   staged_.assign(transfers.begin(), transfers.end());
-  transfers_ = transfers;
-  memories_.resize(transfers.size());
-}
-
-Status TransferSegments::load(std::size_t, std::byte*) {
+  piece_ = piece;
+  waits_ = false;
+  fault_ = {};
+  sends_.clear();
+  receives_.clear();
   for (std::size_t i = 0; i < staged_.size(); ++i) {
     Transfer& transfer = staged_[i];
-    if (transfer.count.value == 0 || !copies_.driver.place_of(transfer.data).on_device) continue;
-    memories_[i].resize(transfer.bytes().value);
-    transfer.data = memories_[i].data();
-    if (transfer.kind == Transfer::Kind::kSend)
-      TUTTI_TRY(copies_.copy(transfer.data, transfers_[i].data, transfer.bytes()));
+    if (transfer.count.value == 0) continue;
+    const DeviceDriver::Place place = copies_.driver.place_of(transfer.data);
+    if (!place.on_device) continue;
+    transfer.staging = this;
+    const bool foreign = place.device >= 0 && place.device != copies_.device;
+    if (transfer.kind == Transfer::Kind::kSend) {
+      sends_.add(i, transfer, foreign);
+    } else {
+      receives_.add(i, transfer, foreign);
+    }
   }
-  return {};
 }
 
-void TransferSegments::run(std::size_t, std::byte*, std::byte*, Executor& host) { host.start(std::span(staged_)); }
+std::size_t TransferSegments::segment_bytes() const {
+  return round_up(std::min(piece_, std::max(sends_.largest(), receives_.largest())).value, kCacheLine);
+}
 
-Status TransferSegments::store(std::size_t, const std::byte*) {
-  for (std::size_t i = 0; i < staged_.size(); ++i) {
-    const Transfer& transfer = staged_[i];
-    if (transfer.data == transfers_[i].data || transfer.kind == Transfer::Kind::kSend) continue;
-    TUTTI_TRY(copies_.copy(transfers_[i].data, transfer.data, transfer.bytes()));
-  }
-  return {};
+void TransferSegments::run(std::size_t, std::byte* in, std::byte* out, Executor& host) {
+  const Bytes room{std::max(kBytes, segment_bytes())};
+  sends_.begin(in, room, piece_);
+  receives_.begin(out, room, piece_);
+  host.start(std::span(staged_));
+}
+
+Status TransferSegments::advance(Executor& host, Progress* outcome) {
+  waits_ = false;
+  *outcome = host.advance();
+  TUTTI_TRY(fault_);
+  if (*outcome == Progress::kFailed) return {};
+  TUTTI_TRY(sends_.load_ahead());
+  return receives_.store_full();
+}
+
+void TransferSegments::note(Status status, bool found) {
+  waits_ = waits_ || !found;
+  if (fault_.ok()) fault_ = std::move(status);
+}
+
+const std::byte* TransferSegments::read(std::size_t send, Bytes size) {
+  const std::byte* data = nullptr;
+  Status status = sends_.read(send, size, &data);
+  note(std::move(status), data != nullptr);
+  return data;
+}
+
+std::byte* TransferSegments::write(std::size_t receive, Bytes at, Bytes size) {
+  std::byte* data = nullptr;
+  Status status = receives_.write(receive, at, size, &data);
+  note(std::move(status), data != nullptr);
+  return data;
+}
+
+void TransferSegments::move(std::size_t send, std::size_t receive) {
+  const Bytes bytes = staged_[send].bytes();
+  const std::byte* const from = sends_.take_out(send);
+  note(copies_.copy(receives_.target(receive), from, bytes), true);
 }
 
 }  // namespace tutti

@@ -361,6 +361,7 @@ Status StandInDriver::copy(int, void* target, const void* source, Bytes bytes, S
   const std::byte* const from = reveal(source);
   const bool reads_pinned = knows(source, bytes.value);
   const bool is_pinned = reads_pinned && knows(target, bytes.value);
+  if (!is_pinned) ++pageable_copies_;
   const Marked end = std::make_shared<Mark>();
   {
     const DriverCalls::Lock call = begin_work(stream);

@@ -90,6 +90,8 @@ class StandInDriver final : public DeviceDriver {
   std::size_t waits_for_kernels() const { return waits_for_kernels_; }
   /// How often each function was called so far that would call CUDA, by its name.
   std::map<std::string, std::size_t> calls();
+  /// Copies so far from or to host memory that is not pinned, which may end before the call does.
+  std::size_t pageable_copies() const { return pageable_copies_; }
   /// Looks at events so far.
   std::size_t queries() const { return queries_; }
   /// Streams so far that came to wait for a word of memory that was released.
@@ -210,6 +212,7 @@ class StandInDriver final : public DeviceDriver {
   std::atomic<std::size_t> lending_launches_{0};
   std::atomic<std::size_t> waits_for_kernels_{0};
   std::atomic<std::size_t> queries_{0};
+  std::atomic<std::size_t> pageable_copies_{0};
   std::mutex counting_;
   std::map<std::string, std::size_t> counts_;
   std::atomic<std::size_t> lost_waits_{0};
