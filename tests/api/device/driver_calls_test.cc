@@ -12,6 +12,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "support/device/caller_stream.h"
 #include "support/device/device_vector.h"
@@ -144,6 +146,22 @@ TEST_F(CallsOfTheDriver, ACallThatChangesTheStreamTakesSixAtMost) {
   for (const char* const ordering : {"record", "wait", "wait_for_word"}) found.erase(ordering);
   const DriverCounts expected{{"capture_of", kAll}, {"launch", kAll}, {"place_of", 2 * kAll}};
   EXPECT_EQ(found, expected);
+}
+
+// To reach another device makes each later allocation of the process take longer, so only devices of one communicator
+// do.
+TEST_F(CallsOfTheDriver, OnlyDevicesOfACommunicatorReachEachOther) {
+  constexpr int kDevices = 8, kFirst = 5, kSecond = 2;
+  stand_in().set_devices(kDevices);
+  const std::size_t before = stand_in().calls()["reach"];
+  const int devices[] = {kFirst, kSecond};
+  tuttiComm_t comms[2];
+  ASSERT_EQ(tuttiCommInitAll(comms, 2, devices), tuttiSuccess) << tuttiGetLastError(nullptr);
+  EXPECT_EQ(stand_in().calls()["reach"] - before, 2u) << "one for each of the two";
+  std::vector<std::thread> ends;
+  for (const tuttiComm_t comm : comms) ends.emplace_back([comm] { EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess); });
+  for (std::thread& end : ends) end.join();
+  stand_in().set_devices(1);
 }
 
 class EndsOfCalls : public ::testing::Test {
