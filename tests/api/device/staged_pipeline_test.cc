@@ -71,12 +71,12 @@ TEST_F(StagedPipeline, TheFirstPieceArrivesBeforeTheLastIsCopied) {
 
 // Of what nobody takes, two chunks are brought to host memory and no more, the second before the first is sent.
 TEST_F(StagedPipeline, TheNextPieceIsCopiedWhileTheLinkIsFull) {
+  std::atomic<bool> come{false};
   run_threads(2, [&](tuttiComm_t comm, int rank) {
     StandInDriver::use(rank);
     Octets data(16 * kMebi, true, rank);
     if (rank == 0) data.fill(1);
     CallerStream stream(rank);
-    static std::atomic<bool> come{false};
     if (rank == 0) {
       const std::size_t before = stand_in().calls()["copy"];
       const auto begun = [&] { return stand_in().calls()["copy"] - before; };
