@@ -122,6 +122,8 @@ typedef enum { tuttiMemStatHost = 0, tuttiMemStatDevice = 1, tuttiMemStatShared 
 
 /** Color of a rank that takes part in tuttiCommSplit and gets no communicator. */
 #define TUTTI_SPLIT_NOCOLOR (-1)
+/** The device, in tuttiConfig_t, of a rank that has host buffers only. */
+#define TUTTI_NO_DEVICE (-1)
 /** Flags of tuttiCommShrink. With TUTTI_SHRINK_DEFAULT a healthy communicator first finishes its operations; with
  * TUTTI_SHRINK_ABORT they end with tuttiAborted. */
 #define TUTTI_SHRINK_DEFAULT 0x00
@@ -142,6 +144,8 @@ typedef struct {
   tuttiDataType_t wireType;  /**< what float32 travels as in reductions, see "Wire types"; tuttiFloat32: as it is */
   int deterministic;         /**< 0 or 1; see "Deterministic mode" */
   int splitShare;            /**< 0 or 1; without effect */
+  int device; /**< of this rank's device buffers, or TUTTI_NO_DEVICE: kernels use no device of it. Unset: the
+               * parent's, or if that has none the calling thread's current one */
 } tuttiConfig_t;
 
 #define TUTTI_CONFIG_MAGIC 0x74757474u
@@ -150,7 +154,7 @@ typedef struct {
 #define TUTTI_CONFIG_INITIALIZER                                                                        \
   {                                                                                                     \
     sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, TUTTI_UNDEF_INT, TUTTI_UNDEF_DOUBLE, \
-        TUTTI_UNDEF_DOUBLE, NULL, tuttiDataTypeMax, TUTTI_UNDEF_INT, TUTTI_UNDEF_INT                    \
+        TUTTI_UNDEF_DOUBLE, NULL, tuttiDataTypeMax, TUTTI_UNDEF_INT, TUTTI_UNDEF_INT, TUTTI_UNDEF_INT   \
   }
 
 /* ------------------------------------------------------------------ errors and information */

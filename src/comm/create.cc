@@ -40,6 +40,16 @@ Status check_transport(const Settings& settings) {
   return {};
 }
 
+/// A device that the caller names has to be there.
+Status check_device(const CreateOptions& options) {
+  if (options.device < 0) return {};
+  DeviceDriver* const driver = device_driver();
+  const int devices = driver == nullptr ? 0 : driver->devices();
+  if (devices == 0) return fail(Code::kUnsupported, "device {}: this process has no device", options.device);
+  if (options.device < devices) return {};
+  return fail(Code::kInvalidArgument, "device {} is none of the devices 0 to {}", options.device, devices - 1);
+}
+
 /// The driver is started only if the caller or a setting asks for a device, because that takes longer than a join.
 DeviceDriver* driver_of(const CreateOptions& options) {
   const bool told = options.device >= 0 || options.settings.transport == TransportKind::kCuda;
@@ -49,6 +59,7 @@ DeviceDriver* driver_of(const CreateOptions& options) {
 /// The device that this rank's buffers may be on; -1 if there is none, or if the process does not use one yet and
 /// nobody asked for it.
 int device_of(const CreateOptions& options) {
+  if (!options.takes_device) return -1;
   DeviceDriver* const driver = driver_of(options);
   if (driver == nullptr || driver->devices() == 0) return -1;
   const int device = options.device >= 0 ? options.device : driver->current_device();
@@ -79,7 +90,7 @@ Status attach_device(const CreateOptions& options, Deadline deadline, const Join
   const bool none = driver == nullptr ? !may_have_device() : driver->devices() == 0;
   if (none) return {};
   request.device = device_of(options);
-  request.forced = forced;
+  request.forced = forced && options.takes_device;
   request.machine = machine;
   request.algorithm = options.settings.algorithm;
   request.tile = options.settings.tile_bytes;
@@ -88,7 +99,7 @@ Status attach_device(const CreateOptions& options, Deadline deadline, const Join
   request.deadline = deadline;
   request.source = LogSource{Rank{options.rank}, options.name};
   TUTTI_TRY(DeviceSide::open(request, joined, host, side));
-  if (!forced || (*side)->why_not().ok()) return {};
+  if (!request.forced || (*side)->why_not().ok()) return {};
   return fail((*side)->why_not().code(), "TUTTI_TRANSPORT=cuda: {}", (*side)->why_not().text());
 }
 
@@ -137,6 +148,7 @@ Status check_place(const CreateOptions& options) {
 
 Status prepare_join(const CreateOptions& options, JoinRequest* request) {
   TUTTI_TRY(check_transport(options.settings));
+  TUTTI_TRY(check_device(options));
   request->ranks = options.ranks;
   request->rank = Rank{options.rank};
   request->deadline = Deadline::in(options.settings.join_timeout_seconds);

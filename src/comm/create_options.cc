@@ -39,6 +39,16 @@ Status wire_field(int type, Settings* settings) {
   return {};
 }
 
+// Whether there is such a device is found where it is first used.
+Status device_field(int device, CreateOptions* options) {
+  if (device == TUTTI_UNDEF_INT) return {};
+  if (device < TUTTI_NO_DEVICE)
+    return fail(Code::kInvalidArgument, "config.device is {}, neither TUTTI_NO_DEVICE nor 0 or more", device);
+  options->takes_device = device != TUTTI_NO_DEVICE;
+  options->device = device;
+  return {};
+}
+
 }  // namespace
 
 Status apply_config(const tuttiConfig_t* config, CreateOptions* options) {
@@ -55,6 +65,7 @@ Status apply_config(const tuttiConfig_t* config, CreateOptions* options) {
   TUTTI_TRY(seconds_field("timeoutSeconds", own.timeoutSeconds, &options->settings.timeout_seconds));
   TUTTI_TRY(seconds_field("joinTimeoutSeconds", own.joinTimeoutSeconds, &options->settings.join_timeout_seconds));
   TUTTI_TRY(wire_field(static_cast<int>(own.wireType), &options->settings));
+  TUTTI_TRY(device_field(own.device, options));
   if (own.commName != nullptr) options->name = own.commName;
   return {};
 }

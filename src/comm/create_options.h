@@ -13,7 +13,8 @@ namespace tutti {
 struct CreateOptions {
   int ranks = -1;
   int rank = -1;
-  int device = -1;  ///< the device for device buffers; -1 for the calling thread's
+  int device = -1;           ///< the device for device buffers; -1 for the calling thread's
+  bool takes_device = true;  ///< whether the rank has one
   Settings settings;
   std::string name;
   std::string costs;  ///< the costs that rank 0 sends to all; empty for those in force on rank 0's host

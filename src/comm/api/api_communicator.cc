@@ -64,7 +64,7 @@ Status init_from_id(tuttiComm_t* comm, int nranks, const tuttiUniqueId& id, int 
   TUTTI_TRY(tutti::read_options(config, &options));
   options.ranks = nranks;
   options.rank = rank;
-  options.device = device;
+  if (device >= 0) options.device = device;
   return create_or_defer(
       [id, options](std::shared_ptr<Communicator>* made) { return tutti::create_from_id(id, options, made); }, comm);
 }
