@@ -2,7 +2,8 @@
 
 Tutti itself is that of the prefix that TUTTI_HOME names, or of tutti-comm where that is installed too. Else, or if
 TUTTI_TORCH_BUILD names a folder for it, it is built by CMake from the tree that this folder lies in, and libtutti.so travels
-inside the package.
+inside the package. Its CUDA parts are in it where nvcc is found; TUTTI_CUDA=ON has the build fail without, TUTTI_CUDA=OFF
+leaves them out. TORCH_CUDA_ARCH_LIST ("8.0;9.0+PTX") names the architectures, else CMake's own choice counts.
 """
 import importlib.util
 import os
@@ -56,6 +57,19 @@ def installed_tutti():
     return None
 
 
+def architectures(wanted):
+    """TORCH_CUDA_ARCH_LIST in CMake's words: only what has +PTX brings its code along for later GPUs."""
+    listed = []
+    for entry in wanted.replace(",", ";").replace(" ", ";").split(";"):
+        if not entry:
+            continue
+        number, _, ptx = entry.partition("+")
+        if not number.replace(".", "").rstrip("af").isdigit() or ptx not in ("", "PTX"):
+            raise SystemExit(f"TORCH_CUDA_ARCH_LIST: {entry} is no architecture such as 9.0 or 9.0+PTX")
+        listed.append(number.replace(".", "") + ("" if ptx else "-real"))
+    return ";".join(listed)
+
+
 def built_tutti():
     """Builds a Tutti into the package, and returns the same three."""
     if not (ROOT / "include" / "tutti" / "tutti.h").exists():
@@ -63,8 +77,10 @@ def built_tutti():
     build = pathlib.Path(os.environ.get("TUTTI_TORCH_BUILD", ROOT / "build" / "torch-plugin"))
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+    wanted = architectures(os.environ.get("TORCH_CUDA_ARCH_LIST", ""))
+    named = [f"-DCMAKE_CUDA_ARCHITECTURES={wanted}"] if wanted else []
     run("cmake", "-S", ROOT, "-B", build, *generator, *launcher, "-DCMAKE_BUILD_TYPE=Release", "-DTUTTI_TESTS=OFF",
-        "-DTUTTI_BENCH=OFF", "-DTUTTI_CUDA=OFF")
+        "-DTUTTI_BENCH=OFF", f"-DTUTTI_CUDA={os.environ.get('TUTTI_CUDA', 'AUTO')}", *named)
     run("cmake", "--build", build, "--target", "tutti", "-j", os.environ.get("MAX_JOBS", os.cpu_count() or 1))
     library = HERE / "tutti_torch" / "lib"
     library.mkdir(exist_ok=True)
@@ -103,11 +119,14 @@ def extension():
         extra_compile_args=["-std=c++20", "-O2", "-g1", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fvisibility=hidden"],
         extra_link_args=["-Wl,--no-as-needed", "-l:libtutti.so.0", f"-Wl,-rpath,{run_path}"],
     )
+    if torch.version.cuda and (int(major), int(minor)) >= (2, 15):  # what is used of it needs none of CUDA's headers
+        options["define_macros"].append(("TUTTI_TORCH_CUDA", "1"))
+        return CppExtension("tutti_torch._C", sources, **options)
     headers = cuda_headers(torch)
     if headers:
         options["include_dirs"].append(str(headers))
         options["define_macros"].append(("TUTTI_TORCH_CUDA", "1"))
-        options["libraries"] += ["c10_cuda", "torch_cuda"]
+        options["libraries"] += ["c10_cuda"]
         runtimes = sorted(headers.parent.glob("lib*/libcudart.so*"))
         if runtimes:
             options["extra_link_args"].append(str(runtimes[0]))

@@ -233,7 +233,8 @@ const char* environment(const char* name) { return ::secure_getenv(name); }  // 
 /// Variables of the test programs, the benchmark, the launchers' glue and the Python packages, which are ours but not
 /// settings.
 bool is_foreign(const std::string& name) {
-  return name.rfind("TUTTI_PERF_", 0) == 0 || name.rfind("TUTTI_TEST_", 0) == 0 || name == "TUTTI_TORCH_AS";
+  return name.rfind("TUTTI_PERF_", 0) == 0 || name.rfind("TUTTI_TEST_", 0) == 0 || name == "TUTTI_TORCH_AS" ||
+         name == "TUTTI_TORCH_CUDA";
 }
 
 void warn_of_unknown() {

@@ -22,7 +22,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::gather(Lists& outputs, Tensors&
                 [element, root](Endpoint& endpoint, std::vector<Operand>& o) {
                   endpoint.run("gather", [&](tuttiComm_t comm) {
                     return tuttiGather(o[0].data(), o.size() > 1 ? o[1].data() : nullptr, o[0].count(element),
-                                       element.type, root, comm, nullptr);
+                                       element.type, root, comm, endpoint.stream());
                   });
                 });
 }
@@ -41,7 +41,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::gather_single(at::Tensor& outpu
                 [element, root](Endpoint& endpoint, std::vector<Operand>& o) {
                   endpoint.run("gather_single", [&](tuttiComm_t comm) {
                     return tuttiGather(o[0].data(), o.size() > 1 ? o[1].data() : nullptr, o[0].count(element),
-                                       element.type, root, comm, nullptr);
+                                       element.type, root, comm, endpoint.stream());
                   });
                 });
 }
@@ -70,7 +70,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::scatter(Tensors& outputs, Lists
                 [element, root](Endpoint& endpoint, std::vector<Operand>& o) {
                   endpoint.run("scatter", [&](tuttiComm_t comm) {
                     return tuttiScatter(o.size() > 1 ? o[1].data() : nullptr, o[0].data(), o[0].count(element),
-                                        element.type, root, comm, nullptr);
+                                        element.type, root, comm, endpoint.stream());
                   });
                 });
 }
@@ -90,7 +90,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::reduce_scatter(Tensors& outputs
                   if (even) {
                     return endpoint.run("reduce_scatter", [&](tuttiComm_t comm) {
                       return tuttiReduceScatter(o[0].data(), o[1].data(), o[1].count(element), element.type,
-                                                reduction.get(), comm, nullptr);
+                                                reduction.get(), comm, endpoint.stream());
                     });
                   }
                   const Blocks blocks(o[0], element);
@@ -99,7 +99,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::reduce_scatter(Tensors& outputs
                     const char* const block = static_cast<const char*>(o[0].data()) + blocks.starts[root] * width;
                     void* const result = static_cast<int>(root) == rank ? o[1].data() : nullptr;
                     return tuttiReduce(block, result, blocks.counts[root], element.type, reduction.get(),
-                                       static_cast<int>(root), comm, nullptr);
+                                       static_cast<int>(root), comm, endpoint.stream());
                   });
                 });
 }
@@ -114,7 +114,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::_reduce_scatter_base(at::Tensor
                   const Reduction reduction(op, element.type, endpoint);
                   endpoint.run("reduce_scatter_tensor", [&](tuttiComm_t comm) {
                     return tuttiReduceScatter(o[0].data(), o[1].data(), o[1].count(element), element.type,
-                                              reduction.get(), comm, nullptr);
+                                              reduction.get(), comm, endpoint.stream());
                   });
                 });
 }
@@ -140,7 +140,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::reduce_scatter_tensor_coalesced
     in_group(endpoint, kName, o.size() / 2, [&](std::size_t i, tuttiComm_t comm) {
       const Element element = moved(o[2 * i].dtype());
       return tuttiReduceScatter(o[2 * i].data(), o[2 * i + 1].data(), o[2 * i + 1].count(element), element.type,
-                                reductions[i]->get(), comm, nullptr);
+                                reductions[i]->get(), comm, endpoint.stream());
     });
   });
 }
@@ -168,7 +168,8 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::alltoall_base(at::Tensor& outpu
                 [element, sent, received](Endpoint& endpoint, std::vector<Operand>& o) {
                   endpoint.run("all_to_all_single", [&](tuttiComm_t comm) {
                     return tuttiAllToAllV(o[0].data(), sent.counts.data(), sent.starts.data(), o[1].data(),
-                                          received.counts.data(), received.starts.data(), element.type, comm, nullptr);
+                                          received.counts.data(), received.starts.data(), element.type, comm,
+                                          endpoint.stream());
                   });
                 });
 }
@@ -185,7 +186,8 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::alltoall(Tensors& outputs, Tens
                   const Blocks received(o[1], element);
                   endpoint.run("all_to_all", [&](tuttiComm_t comm) {
                     return tuttiAllToAllV(o[0].data(), sent.counts.data(), sent.starts.data(), o[1].data(),
-                                          received.counts.data(), received.starts.data(), element.type, comm, nullptr);
+                                          received.counts.data(), received.starts.data(), element.type, comm,
+                                          endpoint.stream());
                   });
                 });
 }

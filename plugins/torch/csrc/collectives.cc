@@ -8,7 +8,8 @@ namespace {
 void gather_pairs(Endpoint& endpoint, const char* operation, std::vector<Operand>& o) {
   in_group(endpoint, operation, o.size() / 2, [&](std::size_t i, tuttiComm_t comm) {
     const Element element = moved(o[2 * i].dtype());
-    return tuttiAllGather(o[2 * i].data(), o[2 * i + 1].data(), o[2 * i].count(element), element.type, comm, nullptr);
+    return tuttiAllGather(o[2 * i].data(), o[2 * i + 1].data(), o[2 * i].count(element), element.type, comm,
+                          endpoint.stream());
   });
 }
 
@@ -24,7 +25,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::broadcast(Tensors& tensors, con
                 [element, root](Endpoint& endpoint, std::vector<Operand>& o) {
                   endpoint.run("broadcast", [&](tuttiComm_t comm) {
                     return tuttiBroadcast(o[0].data(), o[0].data(), o[0].count(element), element.type, root, comm,
-                                          nullptr);
+                                          endpoint.stream());
                   });
                 });
 }
@@ -39,7 +40,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::allreduce(Tensors& tensors, con
                   const Reduction reduction(op, element.type, endpoint);
                   endpoint.run("all_reduce", [&](tuttiComm_t comm) {
                     return tuttiAllReduce(o[0].data(), o[0].data(), o[0].count(element), element.type, reduction.get(),
-                                          comm, nullptr);
+                                          comm, endpoint.stream());
                   });
                 });
 }
@@ -53,7 +54,7 @@ void ProcessGroupTutti::allreduce_wire(const at::Tensor& tensor, const c10d::Red
         const Reduction reduction(op, element.type, endpoint);
         endpoint.run("all_reduce", [&](tuttiComm_t comm) {
           return tuttiAllReduceWire(o[0].data(), o[0].data(), o[0].count(element), element.type, reduction.get(),
-                                    carried, comm, nullptr);
+                                    carried, comm, endpoint.stream());
         });
       });
   work->wait();
@@ -74,7 +75,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::allreduce_coalesced(Tensors& te
                   const Reduction reduction(op, elements[0].type, endpoint);
                   in_group(endpoint, "all_reduce_coalesced", o.size(), [&](std::size_t i, tuttiComm_t comm) {
                     return tuttiAllReduce(o[i].data(), o[i].data(), o[i].count(elements[i]), elements[i].type,
-                                          reduction.get(), comm, nullptr);
+                                          reduction.get(), comm, endpoint.stream());
                   });
                 });
 }
@@ -90,7 +91,7 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::reduce(Tensors& tensors, const 
                   const Reduction reduction(op, element.type, endpoint);
                   endpoint.run("reduce", [&](tuttiComm_t comm) {
                     return tuttiReduce(o[0].data(), o[0].data(), o[0].count(element), element.type, reduction.get(),
-                                       root, comm, nullptr);
+                                       root, comm, endpoint.stream());
                   });
                 });
 }
@@ -108,10 +109,11 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::allgather(Lists& outputs, Tenso
                 [element, even](Endpoint& endpoint, std::vector<Operand>& o) {
                   endpoint.run("all_gather", [&](tuttiComm_t comm) {
                     const std::size_t count = o[0].count(element);
-                    if (even) return tuttiAllGather(o[0].data(), o[1].data(), count, element.type, comm, nullptr);
+                    if (even)
+                      return tuttiAllGather(o[0].data(), o[1].data(), count, element.type, comm, endpoint.stream());
                     const Blocks blocks(o[1], element);
                     return tuttiAllGatherV(o[0].data(), o[1].data(), count, blocks.counts.data(), blocks.starts.data(),
-                                           element.type, comm, nullptr);
+                                           element.type, comm, endpoint.stream());
                   });
                 });
 }
@@ -124,7 +126,8 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::_allgather_base(at::Tensor& out
                 {Operand(input, Use::kRead), Operand(output, Use::kWrite)},
                 [element](Endpoint& endpoint, std::vector<Operand>& o) {
                   endpoint.run("all_gather_into_tensor", [&](tuttiComm_t comm) {
-                    return tuttiAllGather(o[0].data(), o[1].data(), o[0].count(element), element.type, comm, nullptr);
+                    return tuttiAllGather(o[0].data(), o[1].data(), o[0].count(element), element.type, comm,
+                                          endpoint.stream());
                   });
                 });
 }

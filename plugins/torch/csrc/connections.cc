@@ -11,6 +11,7 @@ constexpr std::chrono::seconds kLinger{5};
 
 Connections::Connections(const Joined& joined, int rank, int size, const std::shared_ptr<AbortHooks>& hooks)
     : collectives(joined.collectives),
+      devices(std::make_shared<DeviceComms>(joined.collectives, rank, joined.name)),
       post(std::make_shared<PostOffice>(joined.receiver, joined.sender, rank, size, hooks)),
       lane(std::make_shared<Lane>(std::chrono::microseconds(0))),
       sends(std::make_shared<Lane>(kPatience)),
@@ -24,11 +25,13 @@ void Connections::leave(const std::string& reason) {
   lane->close(reason);
   sends->close(reason);
   post->close(reason, sends, kLinger);
-  if (lane->idle()) collectives->leave();
+  if (!lane->idle()) return;
+  devices->leave();
+  collectives->leave();
 }
 
 void Connections::replace(const std::string& reason, bool peers_too) {
-  if (peers_too && lane->idle() && sends->idle() && collectives->error() == tuttiSuccess)
+  if (peers_too && lane->idle() && sends->idle() && error() == tuttiSuccess)
     leave(reason);
   else
     abort(reason);
@@ -37,8 +40,14 @@ void Connections::replace(const std::string& reason, bool peers_too) {
 void Connections::abort(const std::string& reason) {
   lane->close(reason);
   sends->close(reason);
+  devices->abort();
   collectives->abort();
   post->abort();
+}
+
+tuttiResult_t Connections::error() const {
+  const tuttiResult_t own = collectives->error();
+  return own != tuttiSuccess ? own : devices->error();
 }
 
 void Connections::shutdown(const std::string& reason, std::chrono::milliseconds limit) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "abort_hooks.h"
+#include "device_comms.h"
 #include "lane.h"
 #include "post_office.h"
 #include "rendezvous.h"
@@ -28,14 +29,18 @@ struct Connections {
   void shutdown(const std::string& reason, std::chrono::milliseconds limit);
 
   const std::shared_ptr<Endpoint> collectives;
+  const std::shared_ptr<DeviceComms> devices;
   const std::shared_ptr<PostOffice> post;
-  const std::shared_ptr<Lane> lane;  // of the collectives
+  const std::shared_ptr<Lane> lane;  // of the collectives, those of devices too
   const std::shared_ptr<Lane> sends;
   const std::string token;                     // of these alone, in all of the Store's life
   std::uint64_t monitored = 0;                 // monitored barriers so far
   std::mutex registers;                        // held while a tensor is registered in a window
   std::atomic<std::int64_t> registrations{0};  // of tensors in windows so far; equal on all ranks
   std::atomic<std::int64_t> windows{0};        // made so far; equal on all ranks
+
+  /// The first error of the collectives' communicators.
+  tuttiResult_t error() const;
 
  private:
   void leave(const std::string& reason);

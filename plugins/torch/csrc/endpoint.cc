@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include <c10/util/Exception.h>
 
@@ -27,10 +28,10 @@ class Goodbyes {
               goodbyes->said_.notify_all();
             }};
   }
-  void say(tuttiComm_t comm) {
-    std::thread([comm, owed = owe()] {
-      static_cast<void>(tuttiCommDestroy(comm));  // of a group that is no longer wanted: its errors concern nobody
-    }).detach();
+  /// `goodbye` is of a group that is no longer wanted: its errors concern nobody.
+  template <class Goodbye>
+  void say(Goodbye goodbye) {
+    std::thread([goodbye = std::move(goodbye), owed = owe()] { static_cast<void>(goodbye()); }).detach();
   }
   bool wait(std::chrono::milliseconds limit) {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -84,7 +85,8 @@ void Endpoint::refuse(const char* operation) {
 Endpoint::~Endpoint() { leave(); }
 
 void Endpoint::leave() {
-  if (!aborted_.exchange(true, std::memory_order_acq_rel)) Goodbyes::all().say(comm_);
+  if (aborted_.exchange(true, std::memory_order_acq_rel)) return;
+  Goodbyes::all().say([comm = comm_] { return tuttiCommDestroy(comm); });
 }
 
 void Endpoint::set_timeout(std::chrono::milliseconds timeout) {
@@ -103,6 +105,10 @@ tuttiResult_t Endpoint::error() const {
   tuttiResult_t state = tuttiSuccess;
   const tuttiResult_t asked = tuttiCommGetAsyncError(comm_, &state);
   return asked != tuttiSuccess ? asked : state;
+}
+
+void say_goodbye(tuttiStream_t stream) {
+  Goodbyes::all().say([stream] { return tuttiStreamDestroy(stream); });
 }
 
 std::shared_ptr<void> owe_goodbye() { return Goodbyes::all().owe(); }

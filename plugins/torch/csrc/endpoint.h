@@ -32,6 +32,8 @@ class Endpoint {
       raise(result, aborted_.load(std::memory_order_acquire) ? nullptr : comm_, operation, group_ranks_);
     }
   }
+  /// Where the next calls go; nullptr: they block. See OnStream.
+  tuttiStream_t stream() const { return stream_; }
   /// For the calls that follow. Not beside run().
   void set_timeout(std::chrono::milliseconds timeout);
   /// From any thread: ends the calls under way and refuses further ones.
@@ -45,15 +47,31 @@ class Endpoint {
   tuttiResult_t error() const;
 
  private:
+  friend class OnStream;
   [[noreturn]] static void refuse(const char* operation);
 
   tuttiComm_t comm_;
+  tuttiStream_t stream_ = nullptr;
   const int group_ranks_;
   std::chrono::milliseconds timeout_{-1};
   std::atomic<bool> aborted_{
       false};  // pairs with itself: abort() and leave() before they end comm_, run() before a call
 };
 
+/// While it lives, the endpoint's calls go on a stream. Not beside run().
+class OnStream {
+ public:
+  OnStream(Endpoint& endpoint, tuttiStream_t stream) : endpoint_(endpoint) { endpoint.stream_ = stream; }
+  ~OnStream() { endpoint_.stream_ = nullptr; }
+  OnStream(const OnStream&) = delete;
+  OnStream& operator=(const OnStream&) = delete;
+
+ private:
+  Endpoint& endpoint_;
+};
+
+/// Frees a stream when its work has ended, for which a thread waits.
+void say_goodbye(tuttiStream_t stream);
 /// While it is held, wait_for_goodbyes() waits.
 std::shared_ptr<void> owe_goodbye();
 /// Waits until the goodbyes that are on their way are said, at most so long. False: some are not.

@@ -41,6 +41,7 @@ WorkPointer join_works(int rank, std::vector<WorkPointer> works) {
       for (const WorkPointer& work : members->works) {
         if (!error) error = work->exception();
       }
+      for (const WorkPointer& work : members->works) joint->add_ends(work->ends());
       joint->complete(error);
     });
   }

@@ -2,22 +2,15 @@
 
 #include <cstring>
 
-#include "cuda_bridge.h"
-
 namespace tutti_torch {
 namespace {
 
-bool plain(const at::Tensor& tensor) {
-  return tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
-}
+bool plain(const at::Tensor& tensor) { return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg(); }
 
 }  // namespace
 
 Operand::Operand(std::vector<at::Tensor> parts, Use use) : parts_(std::move(parts)), use_(use) {
   for (const at::Tensor& part : parts_) {
-    if (!part.is_cpu() && !(reaches_cuda() && part.is_cuda()))
-      C10_THROW_ERROR(ValueError, c10::str("tutti: a tensor on ", part.device(), "; this build of tutti_torch takes ",
-                                           reaches_cuda() ? "those on cpu and cuda" : "those on cpu only"));
     if (part.layout() != at::kStrided)
       C10_THROW_ERROR(ValueError, c10::str("tutti: a ", part.layout(), " tensor; this operation takes dense ones"));
     if (part.scalar_type() != dtype())
@@ -28,7 +21,8 @@ Operand::Operand(std::vector<at::Tensor> parts, Use use) : parts_(std::move(part
   }
 }
 
-bool Operand::lies_dense() const {
+bool Operand::lies_dense(Place place) const {
+  if (place == Place::kHost && !parts_.front().is_cpu()) return false;
   const char* next = nullptr;
   for (const at::Tensor& part : parts_) {
     if (!plain(part)) return false;
@@ -40,17 +34,20 @@ bool Operand::lies_dense() const {
   return true;
 }
 
-void Operand::open() {
+void Operand::open(Place place) {
   if (bytes_ == 0) return;
-  if (lies_dense()) {
+  scratch_ = at::Tensor();
+  if (lies_dense(place)) {
     for (const at::Tensor& part : parts_) {
       if (part.numel() == 0) continue;
       data_ = use_ == Use::kRead ? const_cast<void*>(part.const_data_ptr()) : part.mutable_data_ptr();
       return;
     }
   }
-  const bool pinned = parts_.front().is_cuda();
-  scratch_ = at::empty({static_cast<std::int64_t>(bytes_)}, at::TensorOptions().dtype(at::kByte).pinned_memory(pinned));
+  const c10::Device device = place == Place::kHost ? c10::Device(at::kCPU) : parts_.front().device();
+  const bool pinned = device.is_cpu() && !parts_.front().is_cpu();
+  scratch_ = at::empty({static_cast<std::int64_t>(bytes_)},
+                       at::TensorOptions().dtype(at::kByte).device(device).pinned_memory(pinned));
   data_ = scratch_.mutable_data_ptr();
   if (use_ != Use::kWrite) copy(/*in=*/true);
 }
@@ -64,13 +61,16 @@ void Operand::copy(bool in) {
   for (const at::Tensor& part : parts_) {
     const std::size_t bytes = part.nbytes();
     if (bytes == 0) continue;
-    if (plain(part)) {
+    if (plain(part) && part.is_cpu() && scratch_.is_cpu()) {
       if (in)
         std::memcpy(place, part.const_data_ptr(), bytes);
       else
         std::memcpy(part.mutable_data_ptr(), place, bytes);
     } else {
-      at::Tensor dense = at::from_blob(place, part.sizes(), at::TensorOptions().dtype(part.scalar_type()));
+      at::Tensor dense = at::for_blob(place, part.sizes())
+                             .options(scratch_.options().dtype(part.scalar_type()))
+                             .target_device(scratch_.device())
+                             .make_tensor();
       if (in)
         dense.copy_(part, /*non_blocking=*/true);
       else

@@ -1,4 +1,4 @@
-// Tensors as Tutti takes them: one dense block of host memory.
+// Tensors as Tutti takes them: one dense block of memory, of the host or of a device.
 #pragma once
 
 #include <vector>
@@ -9,18 +9,23 @@
 
 namespace tutti_torch {
 
-/// One or several tensors of one dtype, one after the other, in host memory or on a GPU that the build reaches. Tensors
-/// that lie so already are used as they are; others (strided, conjugated, scattered over memory, on a GPU) are copied
-/// to scratch memory before the call and back after.
+/// One or several tensors of one dtype and device, one after the other. Tensors that lie so already where the call
+/// needs them are used as they are; others (strided, conjugated, scattered over memory, on a GPU) are copied to scratch
+/// memory before the call and back after. Copies from and to a device are put on its current stream.
 class Operand {
  public:
   enum class Use { kRead, kWrite, kBoth };
+  /// Where the call needs the block.
+  enum class Place {
+    kHost,
+    kDevice,  ///< where the tensors are
+  };
   Operand(at::Tensor tensor, Use use) : Operand(std::vector<at::Tensor>{std::move(tensor)}, use) {}
   /// `parts` may be empty: no memory, of zero elements.
   Operand(std::vector<at::Tensor> parts, Use use);
 
-  /// By the thread that makes the call, before it: copies in.
-  void open();
+  /// By the thread that makes the call, before it: copies in. May be called again, for another place.
+  void open(Place place = Place::kHost);
   /// After it: copies out.
   void close();
   bool read() const { return use_ != Use::kWrite; }
@@ -35,7 +40,7 @@ class Operand {
   const std::vector<at::Tensor>& parts() const { return parts_; }
 
  private:
-  bool lies_dense() const;
+  bool lies_dense(Place place) const;
   void copy(bool in);
 
   std::vector<at::Tensor> parts_;

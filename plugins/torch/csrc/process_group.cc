@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/ScopeExit.h>
 
-#include "cuda_bridge.h"
+#include "host_bridge.h"
 #include "joint_work.h"
 
 namespace tutti_torch {
@@ -124,13 +125,19 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupTutti::merge(const c10::intrusive_
 
 c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupTutti::getBackendOptions() { return options_; }
 void ProcessGroupTutti::setTimeout(std::chrono::milliseconds timeout) { options_->timeout = timeout; }
-void ProcessGroupTutti::waitForPendingWorks() { connections()->lane->drain(options_->timeout); }
+
+void ProcessGroupTutti::waitForPendingWorks() {
+  const std::shared_ptr<Connections> here = connections();
+  here->lane->drain(options_->timeout);
+  for (const auto& comm : here->devices->all()) comm->drain();
+}
+
 bool ProcessGroupTutti::supportsAbortHooks() const { return true; }
 
 #if TUTTI_TORCH >= 208
 c10d::ErrorType ProcessGroupTutti::getError() {
   const std::shared_ptr<Connections> here = connections_or_none();
-  switch (here ? here->collectives->error() : tuttiAborted) {
+  switch (here ? here->error() : tuttiAborted) {
     case tuttiSuccess:
       return c10d::ErrorType::SUCCESS;
     case tuttiTimeout:
@@ -148,7 +155,9 @@ std::string ProcessGroupTutti::info(const std::string& key) {
   const auto ask = [&](tuttiComm_t comm) { return tuttiCommGetInfo(comm, key.c_str(), value, sizeof value); };
   const std::shared_ptr<Connections> here = connections();
   here->lane->drain(options_->timeout);
-  here->collectives->run("info", ask);
+  const auto devices = here->devices->all();
+  const bool of_device = key.rfind("device_", 0) == 0 && !devices.empty();
+  (of_device ? devices.front()->endpoint() : *here->collectives).run("info", ask);
   return value;
 }
 
@@ -225,18 +234,57 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::launch(const Launch& kind, std:
   }
   Tensors all = inputs;
   all.insert(all.end(), outputs.begin(), outputs.end());
-  DeviceOrder order(all);
-  auto body = [order = std::move(order), all = std::move(all), operands = std::move(operands),
+  const c10::Device device = device_of(kind.title, all);
+  if (!device.is_cpu() && why_no_streams().empty())
+    return put_on_stream(kind, device, std::move(inputs), std::move(outputs), std::move(operands), std::move(call));
+  auto body = [order = DeviceOrder({device}), device, operands = std::move(operands),
                call = std::move(call)](Endpoint& endpoint) mutable {
     order.enter();
-    const StreamScope scope(all);
+    const SideStreamScope side(device);
     for (Operand& operand : operands) operand.open();
-    drain_side_streams(all);
+    side.drain();
     call(endpoint, operands);
     for (Operand& operand : operands) operand.close();
-    drain_side_streams(all);  // a work that is over has its results where they belong
+    side.drain();  // a work that is over has its results where they belong
   };
   return launch(kind, std::move(inputs), std::move(outputs), std::move(body));
+}
+
+// The call takes its place among those that the lane carries out; then it is on a stream, and nobody waits for it.
+ProcessGroupTutti::WorkResult ProcessGroupTutti::put_on_stream(const Launch& kind, const c10::Device& device,
+                                                               Tensors inputs, Tensors outputs,
+                                                               std::vector<Operand> operands, Call call) {
+  const std::shared_ptr<Connections> here = connections();
+  Tensors kept = inputs;
+  kept.insert(kept.end(), outputs.begin(), outputs.end());
+  const WorkPointer work = make_work(kind, std::move(inputs), std::move(outputs), here->lane);
+  const DeviceComm::Place place{current_stream(device), /*aside=*/!kind.blocking || coalescing_};
+  work->body = [work = work.get(), devices = here->devices, hooks = hooks_, place, device, kept = std::move(kept),
+                operands = std::move(operands), call = std::move(call)]() mutable {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    std::shared_ptr<DeviceComm> comm;
+    hooks->watch(devices->collectives(), [&] { comm = devices->of(device, work->timeout()); });
+    hooks->watch(comm->endpoint(), [&] {
+      comm->endpoint().set_timeout(work->timeout());
+      // A hook may be Python's and may take long: not on a thread of Tutti's.
+      const auto failed = [hooks, comm] {
+        std::thread([hooks, comm] { hooks->run_for_failure(comm->endpoint()); }).detach();
+      };
+      work->add_ends({comm->run(place, operands, call, std::move(kept), failed)});
+    });
+  };
+  here->lane->submit(work, /*blocking=*/true);
+  return track(work);
+}
+
+void ProcessGroupTutti::eagerConnectSingleDevice(at::Device device) {
+  if (device.is_cpu() || !reaches(device.type()) || !why_no_streams().empty()) return;
+  const std::shared_ptr<Connections> here = connections();
+  const Launch kind{c10d::OpType::UNKNOWN, "tutti:connect", c10d::kUnsetTimeout, true};
+  const auto join = [devices = here->devices, device, timeout = options_->timeout](Endpoint&) {
+    static_cast<void>(devices->of(device, timeout));
+  };
+  launch(kind, {}, {}, join)->wait();
 }
 
 void ProcessGroupTutti::startCoalescing() {

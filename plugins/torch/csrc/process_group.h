@@ -14,9 +14,10 @@ namespace tutti_torch {
 
 /// Any thread may call. Collectives are carried out one at a time in the order of the calls, which is the same on all
 /// ranks: a call that blocks on the calling thread, an asynchronous one on the group's own thread or on the one that
-/// waits for it. Sends are in order among themselves, receives are open all at once. Errors of arguments are raised by
-/// the call, others by wait() and the future; except for wrong arguments, an error is final for the group, until
-/// reconfigure() gives it members anew.
+/// waits for it. Those of tensors on a GPU are put on its streams by the calling thread, which waits for what was
+/// called before only until that has its place. Sends are in order among themselves, receives are open all at once.
+/// Errors of arguments are raised by the call, others by wait() and the future; except for wrong arguments, an error is
+/// final for the group, until reconfigure() gives it members anew.
 class ProcessGroupTutti : public c10d::Backend {
  public:
   struct Options : c10d::Backend::Options {
@@ -81,6 +82,8 @@ class ProcessGroupTutti : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions();
   void setTimeout(std::chrono::milliseconds timeout);
   void waitForPendingWorks();
+  /// Makes the communicator for the device, which its first call would make. All ranks do it.
+  void eagerConnectSingleDevice(at::Device device);
   bool supportsAbortHooks() const;
 #if TUTTI_TORCH >= 208
   c10d::ErrorType getError();
@@ -136,6 +139,8 @@ class ProcessGroupTutti : public c10d::Backend {
 
   WorkResult launch(const Launch& launch, std::vector<Operand> operands, Call call);
   WorkResult launch(const Launch& launch, Tensors inputs, Tensors outputs, std::function<void(Endpoint&)> body);
+  WorkResult put_on_stream(const Launch& kind, const c10::Device& device, Tensors inputs, Tensors outputs,
+                           std::vector<Operand> operands, Call call);
   WorkResult receive(Tensors& tensors, int peer_or_any, int tag);
   WorkPointer make_work(const Launch& launch, Tensors inputs, Tensors outputs, std::shared_ptr<Carrier> carrier);
   JoinRequest join_request() const;

@@ -64,6 +64,7 @@ void agree(Joined& joined, const JoinRequest& request, std::chrono::milliseconds
   if (request.size == 1) return;
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.joinTimeoutSeconds = std::chrono::duration<double>(limit).count();
+  config.device = TUTTI_NO_DEVICE;
   tuttiComm_t agreed = nullptr;
   joined.collectives->run("reconfigure", [&](tuttiComm_t comm) {
     return tuttiCommShrink(comm, nullptr, 0, &agreed, &config, TUTTI_SHRINK_DEFAULT);

@@ -83,6 +83,7 @@ Joined join_by(const Ids& ids, const JoinRequest& request) {
   config.commName = request.name.c_str();
   config.wireType = request.wire_type;
   config.deterministic = request.deterministic;
+  config.device = TUTTI_NO_DEVICE;  // tensors on devices have communicators of their own, see device_comms.h
   const std::string transfers_name = request.name + "/transfers";
   tuttiConfig_t transfers = config;
   transfers.commName = transfers_name.c_str();
@@ -106,7 +107,7 @@ Joined join_by(const Ids& ids, const JoinRequest& request) {
                                                tuttiGetErrorString(result), ")"));
   }
   return {std::make_shared<Endpoint>(comms[0]), std::make_shared<Endpoint>(comms[1], request.size),
-          std::make_shared<Endpoint>(comms[2], request.size), std::to_string(ids.token)};
+          std::make_shared<Endpoint>(comms[2], request.size), std::to_string(ids.token), request.name};
 }
 
 namespace {

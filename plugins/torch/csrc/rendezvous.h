@@ -16,6 +16,7 @@ struct Joined {
   std::shared_ptr<Endpoint> receiver;  // rank r of 2n, see post_office.h
   std::shared_ptr<Endpoint> sender;    // rank n + r of 2n
   std::string token;                   // the same on all ranks, and no other group's
+  std::string name;                    // for logs
 };
 
 struct JoinRequest {

@@ -1,6 +1,6 @@
 // Sends, receives, barriers; sums of sparse tensors.
 #include "calls.h"
-#include "cuda_bridge.h"
+#include "host_bridge.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 
@@ -64,15 +64,16 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::send(Tensors& tensors, int peer
   const at::Tensor& tensor = only(tensors, "send");
   check_root(peer, "send");
   const Launch kind{OpType::SEND, "tutti:send", c10d::kUnsetTimeout, false};
+  const c10::Device device = device_of(kind.title, tensors);
   const std::shared_ptr<Connections> here = connections();
   const WorkPointer work = make_work(kind, {tensor}, {}, here->sends);
-  work->body = [post = here->post, hooks = hooks_, operand = Operand(tensor, Use::kRead), order = DeviceOrder(tensors),
-                tensors, peer, tag, timeout = work->timeout()]() mutable {
+  work->body = [post = here->post, hooks = hooks_, operand = Operand(tensor, Use::kRead), order = DeviceOrder({device}),
+                device, peer, tag, timeout = work->timeout()]() mutable {
     const at::AutoDispatchBelowADInplaceOrView below;
     order.enter();
-    const StreamScope scope(tensors);
+    const SideStreamScope side(device);
     operand.open();
-    drain_side_streams(tensors);
+    side.drain();
     hooks->watch(post->sender(), [&] { post->send(operand.data(), operand.bytes(), peer, tag, timeout); });
   };
   here->sends->submit(work, false);
@@ -93,25 +94,35 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::receive(Tensors& tensors, int p
   const bool any = peer_or_any == kAnySource;
   const Launch kind{any ? OpType::RECVANYSOURCE : OpType::RECV, any ? "tutti:recvAnySource" : "tutti:recv",
                     c10d::kUnsetTimeout, false};
+  const c10::Device device = device_of(kind.title, tensors);
   const std::shared_ptr<PostOffice> post = connections()->post;
   const WorkPointer work = make_work(kind, {tensor}, {tensor}, post);  // a profile names its shape
   work->callbacks_aside = true;  // they may wait for what the thread has yet to take
   auto operand = std::make_shared<Operand>(tensor, Use::kWrite);
   operand->open();
-  work->body = [operand, order = DeviceOrder(tensors), tensors] {
+  work->body = [operand, order = DeviceOrder({device}), device] {
     const at::AutoDispatchBelowADInplaceOrView below;
     order.enter();
-    const StreamScope scope(tensors);
+    const SideStreamScope side(device);
     operand->close();
-    drain_side_streams(tensors);
+    side.drain();
   };
   post->receive(work, operand->data(), operand->bytes(), peer_or_any, tag);
   return track(work);
 }
 
+// Also of the work that is on the current streams of the group's devices, and of its calls beside these.
 ProcessGroupTutti::WorkResult ProcessGroupTutti::barrier(const c10d::BarrierOptions& options) {
   const Launch kind{OpType::BARRIER, "tutti:barrier", options.timeout, TUTTI_BLOCKING(options)};
-  return launch(kind, {}, {}, [](Endpoint& endpoint) {
+  const std::shared_ptr<DeviceComms> devices = connections()->devices;
+  std::vector<c10::Device> drained = devices->devices();
+  if (reaches(c10::DeviceType::CUDA)) {
+    for (const std::int64_t index : options.device_ids)
+      drained.emplace_back(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index));
+  }
+  return launch(kind, {}, {}, [devices, order = DeviceOrder(drained)](Endpoint& endpoint) {
+    order.wait();
+    for (const auto& comm : devices->all()) comm->drain();
     endpoint.run("barrier", [](tuttiComm_t comm) { return tuttiBarrier(comm, nullptr); });
   });
 }

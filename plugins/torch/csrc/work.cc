@@ -1,8 +1,9 @@
 #include "work.h"
 
+#include <algorithm>
 #include <thread>
 
-#include "cuda_bridge.h"
+#include "stream_end.h"
 
 namespace tutti_torch {
 namespace {
@@ -32,9 +33,25 @@ TuttiWork::TuttiWork(Description description, std::shared_ptr<Carrier> carrier)
       timeout_(description.timeout),
       carrier_(std::move(carrier)) {}
 
-bool TuttiWork::isCompleted() { return over(); }
-bool TuttiWork::isSuccess() const { return over() && exception_ == nullptr; }
-std::exception_ptr TuttiWork::exception() const { return over() ? exception_ : nullptr; }
+bool TuttiWork::isCompleted() { return has_ended(); }
+
+bool TuttiWork::has_ended() const {
+  return over() && std::all_of(ends_.begin(), ends_.end(), [](const auto& end) { return end->finished(); });
+}
+
+bool TuttiWork::isSuccess() const { return has_ended() && exception() == nullptr; }
+
+std::exception_ptr TuttiWork::exception() const {
+  if (!over()) return nullptr;
+  std::exception_ptr error = exception_;
+  for (std::size_t i = 0; i < ends_.size() && !error; ++i) error = ends_[i]->error();
+  return error;
+}
+
+void TuttiWork::add_ends(const std::vector<std::shared_ptr<StreamEnd>>& ends) {
+  ends_.insert(ends_.end(), ends.begin(), ends.end());
+}
+
 int TuttiWork::sourceRank() const { return source; }
 
 std::vector<at::Tensor> TuttiWork::result() {
@@ -44,7 +61,17 @@ std::vector<at::Tensor> TuttiWork::result() {
 
 void TuttiWork::synchronize() {
   if (!over()) carrier_->help(*this);  // before that nothing is queued that streams could be ordered behind
-  order_current_streams(outputs_);
+  for (const auto& end : ends_) end->order_current();
+}
+
+void TuttiWork::wait_for_ends(std::chrono::milliseconds limit) {
+  const auto until = std::chrono::steady_clock::now() + limit;
+  for (const auto& end : ends_) {
+    const auto left = until - std::chrono::steady_clock::now();
+    if (end->wait(std::chrono::ceil<std::chrono::milliseconds>(left))) continue;
+    C10_THROW_ERROR(DistBackendError, c10::str("tutti: wait: ", c10d::opTypeToString(retrieveOpType()),
+                                               " is not done after ", limit.count(), " ms"));
+  }
 }
 
 bool TuttiWork::wait_idle(std::chrono::milliseconds limit) {
@@ -69,6 +96,8 @@ bool TuttiWork::wait(std::chrono::milliseconds timeout) {
   }
   if (exception_) std::rethrow_exception(exception_);
   synchronize();
+  if (timeout != kNoTimeout) wait_for_ends(timeout);
+  if (const std::exception_ptr error = exception()) std::rethrow_exception(error);
   return true;
 }
 
@@ -124,7 +153,18 @@ c10::intrusive_ptr<c10::ivalue::Future> TuttiWork::getFuture() {
 
 void TuttiWork::finish_future(const c10::intrusive_ptr<c10::ivalue::Future>& future) {
   if (exception_) return future->setError(exception_);
-  const StreamScope scope(outputs_);  // the future records its events on the stream that wrote the results
+  // The future records its events on current streams, which are to be those that hold the results.
+  std::vector<c10::Stream> streams;
+  for (const auto& end : ends_) {
+    const auto same = std::find_if(streams.begin(), streams.end(), [&](const c10::Stream& stream) {
+      return stream.device() == end->stream().device();
+    });
+    if (same == streams.end())
+      streams.push_back(end->stream());
+    else
+      end->block(*same);
+  }
+  const c10::MultiStreamGuard guard(streams);
   future->markCompleted(c10::IValue(outputs_));
 }
 

@@ -14,6 +14,7 @@
 
 namespace tutti_torch {
 
+class StreamEnd;
 class TuttiWork;
 
 /// Who carries works out: a lane, or the post office.
@@ -26,6 +27,8 @@ class Carrier {
   virtual void give_up(TuttiWork& work) = 0;
 };
 
+/// A call on streams of devices is over, in the words of this class, when it is there. Then its ends are to come:
+/// wait() has the current stream wait for them, and the host too if it is given a timeout.
 class TuttiWork : public c10d::Work {
  public:
   struct Description {
@@ -59,6 +62,9 @@ class TuttiWork : public c10d::Work {
 
   /// The carrier's: the work is over. Wakes waiters, completes the future, calls observers. Once.
   void complete(std::exception_ptr error);
+  /// The body's, or who completes it: the call ends there.
+  void add_ends(const std::vector<std::shared_ptr<StreamEnd>>& ends);
+  const std::vector<std::shared_ptr<StreamEnd>>& ends() const { return ends_; }
   /// Calls `observer` when the work is over, at once if it is.
   void observe(std::function<void()> observer);
   const std::vector<at::Tensor>& outputs() const { return outputs_; }
@@ -69,8 +75,11 @@ class TuttiWork : public c10d::Work {
 
  private:
   void finish_future(const c10::intrusive_ptr<c10::ivalue::Future>& future);
+  void wait_for_ends(std::chrono::milliseconds limit);
+  bool has_ended() const;
 
   std::vector<at::Tensor> outputs_;
+  std::vector<std::shared_ptr<StreamEnd>> ends_;  // written before it is over, read after
   std::uint64_t sequence_;
   std::chrono::milliseconds timeout_;
   std::shared_ptr<Carrier> carrier_;
