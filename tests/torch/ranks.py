@@ -10,10 +10,16 @@ import traceback
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-def _rank(module, name, rank, ranks, store, backend, arguments, results):
+def _rank(module, name, rank, ranks, store, backend, arguments, results, device, environment):
     import datetime
 
     import torch
+
+    os.environ.update(environment)
+    if device is not None:
+        import devices  # before tutti_torch
+        torch.set_default_device(devices.begin(rank, **device))
+        backend = backend and devices.BACKEND
     import torch.distributed as dist
 
     import tutti_torch  # noqa: F401
@@ -44,15 +50,18 @@ def expect_error(kind, call, *words):
         raise AssertionError(f"no {kind.__name__}")
 
 
-def run(function, ranks=2, *arguments, backend="tutti", expect_dead=()):
-    """The values of all ranks, in order. `function` stands in a module of this folder and takes (rank, ranks, ...)."""
+def run(function, ranks=2, *arguments, backend="tutti", expect_dead=(), device=None, environment=None):
+    """The values of all ranks, in order. `function` stands in a module of this folder and takes (rank, ranks, ...). With
+    `device`, arguments of devices.begin(), tensors are made on a device by default."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "tutti_torch", "torch.distributed"])
+    first = ["devices"] if "devices" in sys.modules else []
+    context.set_forkserver_preload(first + ["torch", "tutti_torch", "torch.distributed"])
     results = context.Queue()
     with tempfile.TemporaryDirectory() as folder:
         processes = [
             context.Process(target=_rank, args=(function.__module__, function.__name__, rank, ranks,
-                                                os.path.join(folder, "store"), backend, arguments, results))
+                                                os.path.join(folder, "store"), backend, arguments, results, device,
+                                                environment or {}))
             for rank in range(ranks)]
         for process in processes:
             process.start()

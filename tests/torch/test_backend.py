@@ -347,6 +347,7 @@ def futures(rank, n):
     work = dist.all_reduce(tensor, async_op=True)
     doubled = work.get_future().then(lambda future: future.value()[0] * 2)
     same(doubled.wait(), torch.full((100,), n * (n + 1.0)))
+    work.wait(datetime.timedelta(seconds=60))  # of the host: tensors on a device may be waited for by streams only
     assert work.is_completed() and work.is_success()
     works = [dist.all_reduce(torch.ones(size), async_op=True) for size in (1, 100000, 10, 500000, 3)]
     for work in reversed(works):
