@@ -290,23 +290,30 @@ further_checks() {
   check ranks-4-sizes 40 tutti-perf all_reduce "${on_card[@]}" --ranks-per-gpu 4 -b 16 -e 256M -f 4
   may_be_refused=1 check processes-4 40 tutti-perf all_reduce "${perf[@]}" --ranks 4 -b 4 -e 64M -f 16 -n 20
 }
+# under_mps NAME LIMIT [VARIABLE=VALUE...] PROGRAM ARGUMENTS...: a check under a control daemon of MPS of its own.
+under_mps() {
+  local missing=${missing:-} settings=() name=$1 limit=$2
+  local mps=$scratch/mps-$1
+  shift 2
+  while [[ $1 == *=* ]]; do settings+=("$1"); shift; done
+  mkdir -p "$mps"
+  command -v nvidia-cuda-mps-control > /dev/null || missing=${missing:-"there is no nvidia-cuda-mps-control"}
+  # shellcheck disable=SC2016 # the arguments are the inner shell's
+  check "$name" "$limit" ${settings[@]+"${settings[@]}"} "CUDA_MPS_PIPE_DIRECTORY=$mps" "CUDA_MPS_LOG_DIRECTORY=$mps" \
+    bash -c 'nvidia-cuda-mps-control -d || { echo "nvidia-cuda-mps-control does not start"; exit 77; }; exec "$@"' - "$@"
+  [ ! -e "$mps/control" ] || echo quit | CUDA_MPS_PIPE_DIRECTORY=$mps timeout -k 1 10 nvidia-cuda-mps-control
+}
 nccl_checks() {
-  local missing='' library tool mps=$scratch/mps race=(--pairs 5 -J "$found")
+  local missing='' library race=(--pairs 5 -J "$found")
   library=$("$python" -c 'import nvidia.nccl; print(list(nvidia.nccl.__path__)[0] + "/lib")' 2> /dev/null)
   library=LD_LIBRARY_PATH=$LD_LIBRARY_PATH${library:+:$library}
   check nccl-2 45 "$library" nccl_race all_reduce --ranks 2 -b 8 -e 256M -f 32 "${race[@]}"
   check nccl-4 45 "$library" nccl_race all_reduce --ranks 4 -b 8 -e 8M -f 32 "${race[@]}"
-  mkdir "$mps"
-  for tool in nvidia-cuda-mps-control "$programs/nccl_race"; do
-    command -v "$tool" > /dev/null || missing="there is no ${tool##*/}"
-  done
-  # shellcheck disable=SC2016 # the arguments are the inner shell's
-  check nccl-2-mps 45 "$library" "CUDA_MPS_PIPE_DIRECTORY=$mps" "CUDA_MPS_LOG_DIRECTORY=$mps" \
-    bash -c 'nvidia-cuda-mps-control -d || { echo "nvidia-cuda-mps-control does not start"; exit 77; }; exec "$@"' - \
-    "$programs/nccl_race" all_reduce --ranks 2 -b 8 -e 8M -f 32 "${race[@]}"
-  [ ! -e "$mps/control" ] || echo quit | CUDA_MPS_PIPE_DIRECTORY=$mps timeout -k 1 10 nvidia-cuda-mps-control
+  [ -e "$programs/nccl_race" ] || missing="there is no nccl_race"
+  under_mps nccl-2-mps 45 "$library" "$programs/nccl_race" all_reduce --ranks 2 -b 8 -e 8M -f 32 "${race[@]}"
 }
-# The backend for PyTorch moves tensors of a GPU through host memory, so these tell least of the kernels.
+# The backend for PyTorch gives the library tensors of the GPU and their streams. Its ranks are processes, so on one GPU
+# kernels connect them under MPS only; else the library moves the data through host memory.
 torch_checks() {
   local missing='' site=$root/build/gpu-site home=$root/build/gpu-home
   local path=PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH} run=("$python" -m torch.distributed.run --standalone --nproc-per-node 2)
@@ -322,7 +329,8 @@ torch_checks() {
   fi
   check torch-build 120 "TUTTI_HOME=$home" "$python" -m pip install --no-build-isolation --no-index --no-deps --upgrade --target "$site" \
     ./plugins/torch
-  check torch-backend 60 "$path" "$python" tests/torch/test_backend.py
+  under_mps torch-device-mps 90 "$path" OMP_NUM_THREADS=1 "$python" tests/torch/test_device.py
+  check torch-device 90 "$path" OMP_NUM_THREADS=1 "$python" tests/torch/test_device.py
   check torch-ddp 60 "$path" OMP_NUM_THREADS=1 "${run[@]}" examples/torch/ddp.py --device cuda:0
   check torch-sync-batch-norm 60 "$path" OMP_NUM_THREADS=1 "${run[@]}" examples/torch/syncbn_amp.py --device cuda:0
 }
