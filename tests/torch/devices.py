@@ -2,7 +2,8 @@
 
 The stand-in is a device of torch that stand_in/torch_device.cc registers, and a libtutti.so.0 whose driver it is, which
 TUTTI_TEST_STAND_IN names (the target tutti_stand_in builds it). Both have the name "standin" here. It is taken where it can
-be had, else GPUs are. This module has to be imported before tutti_torch.
+be had, which takes torch 2.15 (the first whose devices tell the handles of their streams), else GPUs are. This module has to
+be imported before tutti_torch.
 """
 import contextlib
 import ctypes
@@ -67,12 +68,12 @@ def _take_stand_in():
     os.environ["PYTHONPATH"] = os.pathsep.join([HERE] + list(filter(None, [os.environ.get("PYTHONPATH")])))
 
 
-if library:
+if library and tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) >= (2, 15):
     assert "tutti_torch" not in sys.modules, "it would use another libtutti.so.0"
     _take_stand_in()
 
 kind = "standin" if extension else "cuda" if torch.cuda.is_available() else None
-WHY_NONE = "no GPU, and TUTTI_TEST_STAND_IN names no library with the stand-in"
+WHY_NONE = "no GPU, and no torch 2.15 with a library with the stand-in, which TUTTI_TEST_STAND_IN names"
 BACKEND = f"cpu:tutti,{kind}:tutti"
 
 
