@@ -5,7 +5,8 @@ device_kernels.py check OBJECT...: every kernel of every architecture loads and 
   and uses no local memory, generic addresses or shared memory; averages of small types take few instructions; the
   interpreters of schedules and the passes before and after them stay within BOUNDS. Exit code 1 and one line a violation.
 device_kernels.py json OBJECT...: the registers, spills and instructions of each kernel; `per_pack` are those in the loop over
-  two sources for each pack of 16 bytes of the result. bench/measure.sh kernels puts them into docs/measured.
+  two sources for each pack of 16 bytes of the result, `step_loop` those of an interpreter's loop over the steps
+  (step_loop.py). bench/measure.sh kernels puts them into docs/measured.
 
 Needs cuobjdump and, in PATH, the nvdisasm that it calls: CUOBJDUMP, or found in PATH, beside nvcc or in the triton package of this Python or of tools/torch.sh's.
 Exit code 77 without it.
@@ -19,6 +20,8 @@ import shutil
 import subprocess
 import sys
 
+from step_loop import StepLoop
+
 TYPES = {"signed char": "int8", "unsigned char": "uint8", "short": "int16", "unsigned short": "uint16", "int": "int32",
          "unsigned int": "uint32", "long": "int64", "unsigned long": "uint64", "float": "float32", "double": "float64",
          "HalfCodec": "float16", "BrainCodec": "bfloat16", "Float8e4m3Codec": "float8e4m3", "Float8e5m2Codec": "float8e5m2"}
@@ -27,10 +30,14 @@ ORDERED = {"(short)31744": "float16", "(short)32640": "bfloat16", "(signed char)
 OPERATIONS = {"Add": "sum", "Mean": "avg", "Multiply": "prod", "Largest": "max", "LargestReal": "max", "Smallest": "min",
               "SmallestReal": "min", "And": "and", "Or": "or", "Xor": "xor"}
 # Kernels that wait, call functions and move data at any address: what one may have at most, which is what it had when the
-# bound was written. `spills`: instructions that store to local memory.
-BOUNDS = {"interpreter_integers": {"registers": 128, "stack": 96, "shared": 2376, "spills": 32},
-          "interpreter_reals": {"registers": 128, "stack": 640, "shared": 2376, "spills": 320},
-          "interpreter_small_floats": {"registers": 128, "stack": 960, "shared": 2376, "spills": 560},
+# bound was written. `spills`: instructions that store to local memory. `step_loop` are those of the loop over the steps,
+# `step_loop_local` those of them that load from or store to local memory.
+BOUNDS = {"interpreter_integers": {"registers": 128, "stack": 96, "shared": 2376, "spills": 32, "step_loop": 10800,
+                                   "step_loop_local": 50},
+          "interpreter_reals": {"registers": 128, "stack": 640, "shared": 2376, "spills": 320, "step_loop": 6300,
+                                "step_loop_local": 440},
+          "interpreter_small_floats": {"registers": 128, "stack": 960, "shared": 2376, "spills": 560, "step_loop": 6900,
+                                       "step_loop_local": 800},
           "pass": {"registers": 64, "stack": 0, "shared": 1024, "spills": 0},
           "rows": {"registers": 40, "stack": 0, "shared": 1024, "spills": 0}}
 
@@ -70,10 +77,13 @@ class Kernel:
         self.wrong = set()  # what it must not have
         self.registers = self.shared = self.stack = None
         self.spills = 0
+        self.code = []
+        self.step_loop = self.step_loop_local = None
 
-    def count(self, address, code, operands):
+    def count(self, address, predicate, code, operands):
         """One instruction, such as LDG.E.128."""
         self.places[address] = self.instructions
+        self.code.append((address, code, operands, predicate is not None))
         parts = code.split(".")
         if parts[0] == "LDG" and "128" in parts:
             self.wide_loads += 1
@@ -85,6 +95,10 @@ class Kernel:
         self.spills += parts[0] == "STL"
         if parts[0] in ("LDL", "STL", "LD", "ST", "LDS", "STS"):
             self.wrong.add(code)
+
+    def count_steps(self):
+        loop = StepLoop(self.code)
+        self.step_loop, self.step_loop_local = loop.instructions, loop.loads + loop.stores
 
     def per_pack(self):
         """Instructions of the loop over two sources, for each pack of the result: that loop alone has two loads for each
@@ -102,7 +116,7 @@ class Kernel:
         where = f"{self.architecture} {label(self)}"
         if bounds := BOUNDS.get(label(self)):
             for what, most in bounds.items():
-                if getattr(self, what) > most:
+                if (getattr(self, what) or 0) > most:
                     yield f"{where}: {getattr(self, what)} {what}, at most {most}"
             return
         if not self.wide_loads:
@@ -126,8 +140,8 @@ def read(tool, path, kernels):
             architecture = found[1]
         elif found := re.search(r"Function : (\S+)", line):
             kernel = kernels.setdefault((architecture, found[1]), Kernel(path, found[1], architecture))
-        elif found := re.match(r"\s+/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+ )?([A-Z][A-Z0-9_.]*)(.*)", line):
-            kernel.count(int(found[1], 16), found[2], found[3])
+        elif found := re.match(r"\s+/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+ )?([A-Z][A-Z0-9_.]*)([^;]*)", line):
+            kernel.count(int(found[1], 16), *found.groups()[1:])
     name = None
     for line in run(tool, "-res-usage", path).splitlines():
         if found := re.match(r"\s*arch = (\S+)", line):
@@ -169,6 +183,8 @@ def all_kernels(tool, paths):
     names = "\n".join(kernel.name for kernel in kernels.values())
     for kernel, name in zip(kernels.values(), run("c++filt", text=names).splitlines()):
         kernel.name = name
+        if "step_loop" in BOUNDS.get(label(kernel), {}):
+            kernel.count_steps()
     return sorted(kernels.values(), key=lambda kernel: (label(kernel), kernel.architecture))
 
 
@@ -183,6 +199,9 @@ def report(kernels):
              "shared": kernel.shared, "spills": kernel.spills,
              "per_pack": None if label(kernel) in BOUNDS else kernel.per_pack(), "instructions": kernel.instructions}
             for kernel in kernels]
+    for row, kernel in zip(rows, kernels):
+        if kernel.step_loop is not None:
+            row |= {"step_loop": kernel.step_loop, "step_loop_local": kernel.step_loop_local}
     return json.dumps({"compiler": compiler(), "results": rows}, indent=1)
 
 

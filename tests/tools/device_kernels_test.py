@@ -70,6 +70,23 @@ class DeviceKernels(unittest.TestCase):
         integers = run("check", code, "REG:128 STACK:304 SHARED:1336", INTERPRETER, "interpreter_integers.cu.o")
         self.assertIn("sm_90 interpreter_integers: 304 stack, at most", integers[1])
 
+    def test_counts_the_loop_over_the_steps(self):
+        """The loop goes around a vote. A function that it calls counts, one that moves data does not, and neither do
+        votes outside of the loop."""
+        code = ["BAR.RED.OR.DEFER_BLOCKING 0x0, P0", "BSSY B0, 0x0060", "@P0 BRA 0x0050", "STL [R1], R4",
+                "CALL.REL.NOINC 0x00d0", "BSYNC B0", "BAR.RED.OR.DEFER_BLOCKING 0x0, P0", "CALL.REL.NOINC 0x00f0",
+                "@P1 BRA 0x0010", "BAR.RED.OR.DEFER_BLOCKING 0x0, P0", "STL [R1], R4", "EXIT", "NOP",
+                "LDL R4, [R1]", "RET.REL.NODEC R2 0x0000", "LDG.E.128 R4, desc[UR4][R2.64]", "RET.REL.NODEC R2 0x0000"]
+        _, text = run("json", code, "REG:40 STACK:8 SHARED:0", INTERPRETER, "folder/interpreter_reals.cu.o")
+        row = json.loads(text)["results"][0]
+        self.assertEqual((row["step_loop"], row["step_loop_local"]), (8 + 2, 2))
+        code[3:4] = ["STL [R1], R4"] * 500  # the loop's end stays where it is: jumps name it
+        jumps = {"0x0060": 0x60 + 499 * 16, "0x0050": 0x50 + 499 * 16, "0x00d0": 0xd0 + 499 * 16, "0x00f0": 0xf0 + 499 * 16}
+        moved = [next((line.replace(old, f"0x{new:04x}") for old, new in jumps.items() if old in line), line) for line in code]
+        found, text = run("check", moved, "REG:40 STACK:8 SHARED:0", INTERPRETER, "interpreter_reals.cu.o")
+        self.assertEqual(found, 1)
+        self.assertIn("501 step_loop_local, at most", text)
+
     def test_no_kernel_is_a_failure(self):
         self.assertEqual(run("check", [])[0], 1)
 
