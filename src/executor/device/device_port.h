@@ -157,8 +157,9 @@ class DevicePort {
   TUTTI_HD bool await_slot(std::int32_t k) {
     const DeviceRoute route = route_from(peer(k));
     const std::uint64_t position = end_of(peer(k)).slots;
+    const std::uint64_t* const head = links_.head(route, block_.index());
     DeviceSpin spin(watch_, block_.index(), peer(k));
-    while (load_acquire(links_.head(route, block_.index()), links_.wide) <= position)  // pairs with publish()
+    while (load_acquire(head, links_.wide) <= position)  // pairs with publish()
       if (!spin.go_on()) return false;
     spin.end();
     if (from_all_ && links_.mirror != nullptr) alias_fence();
@@ -265,8 +266,8 @@ class DevicePort {
     const std::uint32_t used = pairs();
     for (std::uint32_t i = block_.thread(); i < used; i += block_.threads())
       fill_pair(cell + i, FlaggedWord::split(i == 0 ? fingerprint_ : data[i - 1], flag));
-    const std::uint64_t lap = position_ / links_.geometry.cells;
-    const auto marked = static_cast<std::uint32_t>(lap % links_.geometry.pairs_of_cell());
+    const auto lap = static_cast<std::uint32_t>(position_ >> links_.layout.lap_bits);
+    const std::uint32_t marked = lap % links_.layout.cell_pairs;
     if (is_sender() && marked >= used) fill_pair(cell + marked, FlaggedWord::split(0, flag));
   }
   TUTTI_HD void fill_pair(WordPair* place, WordPair pair) {

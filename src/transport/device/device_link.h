@@ -7,6 +7,7 @@
 // replayed graph goes on where it should, and nothing is ever cleared. See docs/design/device.md.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -117,6 +118,43 @@ struct DeviceGeometry {
   TUTTI_HD constexpr std::size_t links() const { return static_cast<std::size_t>(ranks); }
 };
 
+/// The geometry's offsets as numbers. The host computes them once for all kernels, where each address would take a dozen
+/// instructions otherwise.
+struct SectionLayout {
+  std::uint64_t section_bytes = 0;   ///< from one block's section of an arena to the next one's
+  std::uint64_t mirrored_bytes = 0;  ///< the same in a mirror
+  // Offsets within a section.
+  std::uint32_t released = 0;
+  std::uint32_t landing = 0;
+  std::uint32_t words = 0;  ///< of what a mirror has, of which the heads are first
+  std::uint32_t slots = 0;
+  // Offsets behind `words`.
+  std::uint32_t marks = 0;
+  std::uint32_t cells = 0;
+  std::uint32_t cell_pairs = 0;  ///< of one cell
+  std::uint32_t lap_bits = 0;    ///< the position of a message divided by 2^lap_bits is its lap in the ring of cells
+
+  SectionLayout() = default;
+  explicit SectionLayout(const DeviceGeometry& geometry)
+      : section_bytes(geometry.section_bytes()),
+        mirrored_bytes(geometry.mirrored_bytes()),
+        released(narrow(geometry.released_at())),
+        landing(narrow(geometry.landing_at())),
+        words(narrow(geometry.heads_at())),
+        slots(narrow(geometry.slots_at())),
+        marks(narrow(geometry.marks_at() - geometry.heads_at())),
+        cells(narrow(geometry.cells_at() - geometry.heads_at())),
+        cell_pairs(narrow(geometry.pairs_of_cell())),
+        lap_bits(narrow(std::countr_zero(geometry.cells))) {}
+
+ private:
+  /// All but the slots of a section is a few megabytes.
+  template <class Number>
+  static std::uint32_t narrow(Number offset) {
+    return static_cast<std::uint32_t>(offset);
+  }
+};
+
 /// Where a link's rings are: in the arena of `home`, as the link from `writer`. Messages to one rank lie in the arena
 /// of that rank, which polls and reads them there; messages to all lie in their writer's, except for what a mirror
 /// holds.
@@ -137,6 +175,7 @@ enum class LinkSide : std::uint8_t { kReader, kWriter };
 /// arenas and mirrors.
 struct DeviceLinks {
   DeviceGeometry geometry;
+  SectionLayout layout;  ///< of `geometry`
   std::int32_t rank = 0;
   bool wide = false;            ///< peers may be on other devices, see device_word.h
   bool single_process = false;  ///< all ranks are of one process, so an address means the same to all of them
@@ -146,6 +185,11 @@ struct DeviceLinks {
   /// arenas.
   std::byte* mirror = nullptr;
   std::byte* to_mirrors = nullptr;  ///< the mirrors on all ranks' devices, for stores
+
+  void set_geometry(const DeviceGeometry& agreed) {
+    geometry = agreed;
+    layout = SectionLayout(agreed);
+  }
 
   /// This word is set to stop all blocks of this rank.
   TUTTI_HD std::uint64_t* stop() const { return stop_of(rank); }
@@ -170,7 +214,7 @@ struct DeviceLinks {
   /// writer reads it.
   TUTTI_HD LinkEnd* released(std::int32_t writer, std::int32_t reader, bool multicast, std::uint32_t block) const {
     const std::int32_t place = reader + (multicast ? kMaxDeviceRanks : 0);
-    return at<LinkEnd>(writer, block, geometry.released_at()) + place;
+    return at<LinkEnd>(writer, block, layout.released) + place;
   }
   /// How many slots have been written so far.
   TUTTI_HD std::uint64_t* head(DeviceRoute link, std::uint32_t block, LinkSide side = LinkSide::kReader) const {
@@ -178,37 +222,37 @@ struct DeviceLinks {
   }
   TUTTI_HD SlotMark* mark(DeviceRoute link, std::uint32_t block, std::uint64_t position,
                           LinkSide side = LinkSide::kReader) const {
-    std::byte* const marks = words(link, block, side) + (geometry.marks_at() - geometry.heads_at());
-    return reinterpret_cast<SlotMark*>(marks) + slot_index(link, position);
+    return reinterpret_cast<SlotMark*>(words(link, block, side) + layout.marks) + slot_index(link, position);
   }
   TUTTI_HD std::byte* slot(DeviceRoute link, std::uint32_t block, std::uint64_t position) const {
-    return at<std::byte>(link.home, block, geometry.slots_at()) + slot_index(link, position) * geometry.slot_bytes;
+    return at<std::byte>(link.home, block, layout.slots) +
+           static_cast<std::size_t>(slot_index(link, position)) * geometry.slot_bytes;
   }
   /// Room for the data of the cell that came from rank `place`; after those of all ranks, for the data of the cell that
   /// is sent.
   TUTTI_HD std::byte* landing(std::uint32_t block, std::int32_t place) const {
-    return at<std::byte>(rank, block, geometry.landing_at()) + static_cast<std::size_t>(place) * geometry.cell_bytes;
+    return at<std::byte>(rank, block, layout.landing) + static_cast<std::uint32_t>(place) * geometry.cell_bytes;
   }
   TUTTI_HD WordPair* cell(DeviceRoute link, std::uint32_t block, std::uint64_t position,
                           LinkSide side = LinkSide::kReader) const {
-    std::byte* const cells = words(link, block, side) + (geometry.cells_at() - geometry.heads_at());
-    const std::size_t index =
-        static_cast<std::size_t>(link.writer) * geometry.cells + (position & (geometry.cells - 1));
-    return reinterpret_cast<WordPair*>(cells) + index * geometry.pairs_of_cell();
+    const std::uint32_t index = static_cast<std::uint32_t>(link.writer) * geometry.cells +
+                                (static_cast<std::uint32_t>(position) & (geometry.cells - 1));
+    return reinterpret_cast<WordPair*>(words(link, block, side) + layout.cells) + index * layout.cell_pairs;
   }
 
  private:
   /// Where heads, marks and cells begin.
   TUTTI_HD std::byte* words(DeviceRoute link, std::uint32_t block, LinkSide side) const {
-    if (mirror == nullptr || !link.is_to_all()) return at<std::byte>(link.home, block, geometry.heads_at());
-    return (side == LinkSide::kWriter ? to_mirrors : mirror) + block * geometry.mirrored_bytes();
+    if (mirror == nullptr || !link.is_to_all()) return at<std::byte>(link.home, block, layout.words);
+    return (side == LinkSide::kWriter ? to_mirrors : mirror) + block * layout.mirrored_bytes;
   }
   template <class T>
-  TUTTI_HD T* at(std::int32_t owner, std::uint32_t block, std::size_t offset) const {
-    return reinterpret_cast<T*>(arenas[owner] + geometry.section_at(block) + offset);
+  TUTTI_HD T* at(std::int32_t owner, std::uint32_t block, std::uint32_t offset) const {
+    return reinterpret_cast<T*>(arenas[owner] + block * layout.section_bytes + (DeviceGeometry::kHead + offset));
   }
-  TUTTI_HD std::size_t slot_index(DeviceRoute link, std::uint64_t position) const {
-    return static_cast<std::size_t>(link.writer) * geometry.slots + (position & (geometry.slots - 1));
+  TUTTI_HD std::uint32_t slot_index(DeviceRoute link, std::uint64_t position) const {
+    return static_cast<std::uint32_t>(link.writer) * geometry.slots +
+           (static_cast<std::uint32_t>(position) & (geometry.slots - 1));
   }
 };
 

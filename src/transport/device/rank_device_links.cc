@@ -122,9 +122,11 @@ void RankDeviceLinks::make_geometry(Bytes slot, std::uint32_t blocks) {
   links_.wide = !peers_.single_process() || peers_.many_devices();
   links_.single_process = peers_.single_process();
   links_.rank = rank_.value;
-  links_.geometry.ranks = peers_.ranks();
-  links_.geometry.blocks = blocks;
-  links_.geometry.slot_bytes = static_cast<std::uint32_t>(round_up(slot.value, DeviceGeometry::kAlign));
+  DeviceGeometry geometry;
+  geometry.ranks = peers_.ranks();
+  geometry.blocks = blocks;
+  geometry.slot_bytes = static_cast<std::uint32_t>(round_up(slot.value, DeviceGeometry::kAlign));
+  links_.set_geometry(geometry);
 }
 
 Status RankDeviceLinks::allocate(std::span<const Kernel* const> kernels, DeviceDriver::Handle* handle) {

@@ -109,7 +109,7 @@ TEST(MirrorLinks, HaveAnAddressForEachSide) {
   const DeviceGeometry geometry = small_geometry(3, 2);
   std::vector<std::byte> arena(geometry.arena_bytes()), mirror(geometry.mirror_bytes()), all(geometry.mirror_bytes());
   DeviceLinks links;
-  links.geometry = geometry;
+  links.set_geometry(geometry);
   for (int rank = 0; rank < 3; ++rank) links.arenas[rank] = arena.data();
   links.mirror = mirror.data();
   links.to_mirrors = all.data();

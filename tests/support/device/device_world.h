@@ -76,7 +76,7 @@ class DeviceWorld {
 
   DevicePlace place(int rank) {
     DevicePlace place;
-    place.links.geometry = geometry_;
+    place.links.set_geometry(geometry_);
     place.links.single_process = true;
     place.links.rank = rank;
     place.links.mirror = multicast_.to_read();
