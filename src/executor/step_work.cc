@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "executor/chunk_runs.h"
 #include "schedule/peer_list.h"
 
 namespace tutti {
@@ -66,10 +67,11 @@ void StepWork::run_range(LaneState& lane, const Step& step, Elems count, const s
 void StepWork::run_span(LaneState& lane, const Step& step, const std::byte* arrived, std::byte* slot) {
   std::size_t at = 0;
   for (std::uint32_t j = 0; j < step.span.count;) {
-    const Binding::Run run = binding_.run_from(step, j, lane.tile);
+    const ChunkRun run = run_from(binding_, step, j, step.span.count, lane.tile);
+    const Step first = single_step(step, j, launch_->schedule->extent);
     j += run.chunks;
     if (run.count.value == 0) continue;
-    run_range(lane, run.step, run.count, arrived == nullptr ? nullptr : arrived + at,
+    run_range(lane, first, run.count, arrived == nullptr ? nullptr : arrived + at,
               slot == nullptr ? nullptr : slot + at);
     at += run.count.value * launch_->wire_element.value;
   }

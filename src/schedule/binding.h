@@ -46,11 +46,8 @@ struct Binding {
 
   /// Elements of all the step's chunks; not for ragged blocks.
   TUTTI_HD Elems elements(const Step& step, std::size_t tile) const {
-    const ChunkRange first = tiling.range(tile, ChunkId{step.chunk});
-    if (step.span.count == 1) return first.count;
-    if (has_blocks(extent)) return Elems{first.count.value * step.span.count};
-    const ChunkRange last = tiling.range(tile, ChunkId{step.chunk + step.span.count - 1});
-    return Elems{last.offset.value + last.count.value - first.offset.value};
+    const std::uint32_t blocks = has_blocks(extent) ? step.span.count : 1;
+    return Elems{tiling.range(tile, ChunkId{step.chunk}, blocks == 1 ? step.span.count : 1).count.value * blocks};
   }
 
   /// Whether the step's chunks follow one another where it takes them from and where it stores them: the parts of one
@@ -74,37 +71,6 @@ struct Binding {
   }
   TUTTI_HD std::byte* destination(const Step& step, std::size_t tile) const {
     return address(step.dst_buffer, tile, step.dst_chunk);
-  }
-
-  /// Chunks of a span that lie one after another in all that the step takes and stores, as one step.
-  struct Run {
-    Step step;    ///< for the first of them alone
-    Elems count;  ///< of all of them
-    std::uint32_t chunks;
-  };
-  /// The longest from chunk `j` of the span on.
-  TUTTI_HD Run run_from(const Step& step, std::uint32_t j, std::size_t tile) const {
-    const Step first = single_step(step, j, extent);
-    const Elems count = tiling.range(tile, ChunkId{first.chunk}).count;
-    std::uint32_t chunks = 1;
-    for (Step last = first; j + chunks < step.span.count; ++chunks) {
-      const Step next = single_step(step, j + chunks, extent);
-      if (!adjoins(last, next, count, tile)) break;
-      last = next;
-    }
-    return Run{first, Elems{count.value * chunks}, chunks};
-  }
-
- private:
-  TUTTI_HD bool adjoins(const Step& before, const Step& next, Elems count, std::size_t tile) const {
-    return tiling.range(tile, ChunkId{next.chunk}).count.value == count.value &&
-           follows(before.src_buffer, before.src_chunk, next.src_chunk, count, tile) &&
-           follows(before.dst_buffer, before.dst_chunk, next.dst_chunk, count, tile);
-  }
-  TUTTI_HD bool follows(BufferId buffer, std::uint32_t one, std::uint32_t other, Elems count, std::size_t tile) const {
-    if (buffer == BufferId::kNone) return true;
-    const Bytes size = buffer == BufferId::kScratch ? wire_element : element;
-    return address(buffer, tile, other) == address(buffer, tile, one) + count.value * size.value;
   }
 };
 

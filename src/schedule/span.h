@@ -24,15 +24,20 @@ TUTTI_HD constexpr std::uint32_t blocks_of(BufferId buffer, const Extent& extent
 /// Whether distances count blocks of the result, and not parts of its one block.
 TUTTI_HD constexpr bool has_blocks(const Extent& extent) { return extent.input_blocks > 1 || extent.output_blocks > 1; }
 
-/// The step for chunk j of the span alone. In an all-to-all, whose result has a block a pair, the label says only how
-/// large the chunks are, so all of a span have that of the first.
+/// The chunk of the result that chunk j of the span is. In an all-to-all, whose result has a block a pair, the label
+/// says only how large the chunks are, so all of a span have that of the first.
+TUTTI_HD constexpr std::uint32_t chunk_of(const Step& step, std::uint32_t j, const Extent& extent) {
+  if (extent.input_blocks > 1 && extent.output_blocks > 1) return step.chunk;
+  const std::uint32_t blocks = extent.input_blocks > 1 ? extent.input_blocks : extent.output_blocks;
+  return chunk_at(step.chunk, step.span.distance(j), blocks, extent.parts);
+}
+
+/// The step for chunk j of the span alone.
 TUTTI_HD constexpr Step single_step(const Step& step, std::uint32_t j, const Extent& extent) {
   const std::uint32_t distance = step.span.distance(j);
-  const bool exchanges = extent.input_blocks > 1 && extent.output_blocks > 1;
-  const std::uint32_t blocks = extent.input_blocks > 1 ? extent.input_blocks : extent.output_blocks;
   Step one = step;
   one.span = Span{};
-  if (!exchanges) one.chunk = chunk_at(step.chunk, distance, blocks, extent.parts);
+  one.chunk = chunk_of(step, j, extent);
   one.src_chunk = chunk_at(step.src_chunk, distance, blocks_of(step.src_buffer, extent), extent.parts);
   one.dst_chunk =
       chunk_at(step.dst_chunk, distance, blocks_of(step.dst_buffer, extent), extent.parts, step.is(kDescending));

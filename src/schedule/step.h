@@ -89,7 +89,9 @@ struct Step {
   std::uint8_t flags = 0;
   BufferId src_buffer = BufferId::kNone;
   BufferId dst_buffer = BufferId::kNone;
-  std::uint16_t lane = 0;
+  std::uint8_t lane = 0;
+  /// How many of the next steps may run at the same time as this one: steps_together.h.
+  std::uint8_t together = 0;
   std::int32_t recv_peer = -1;
   std::int32_t send_peer = -1;
   std::uint32_t chunk = 0;

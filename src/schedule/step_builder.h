@@ -10,7 +10,7 @@ class StepBuilder {
  public:
   /// `chunk` is the chunk of the result that the step is about.
   TUTTI_HD constexpr StepBuilder(std::uint32_t lane, std::uint32_t chunk) {
-    step_.lane = static_cast<std::uint16_t>(lane);
+    step_.lane = static_cast<std::uint8_t>(lane);
     step_.chunk = chunk;
   }
 

@@ -42,8 +42,9 @@ class Tiling {
   /// Passes of the program; at least 1, so that an empty call still exchanges headers where the caller runs it.
   TUTTI_HD std::size_t tiles() const { return tiles_; }
 
-  /// Elements of chunk `chunk` in tile `t` < tiles(); may be 0. Equal for all chunks with the same part index.
-  TUTTI_HD ChunkRange range(std::size_t t, ChunkId chunk) const {
+  /// Elements of chunk `chunk` in tile `t` < tiles(); may be 0. Equal for all chunks with the same part index. With
+  /// `chunks` more than 1, the elements of so many chunks of one block.
+  TUTTI_HD TUTTI_APART ChunkRange range(std::size_t t, ChunkId chunk, std::uint32_t chunks = 1) const {
     const std::uint32_t block = parts_ == 1 ? chunk.value : chunk.value / parts_;
     const std::uint32_t part = chunk.value - block * parts_;
     const bool last = t + 1 == tiles_;
@@ -51,7 +52,7 @@ class Tiling {
     const std::size_t tile_size = last ? count_ - tile_begin : tile_;
     const std::size_t part_size = last ? last_part_ : part_;
     const std::size_t begin = smaller_of(part * part_size, tile_size);
-    const std::size_t end = smaller_of(begin + part_size, tile_size);
+    const std::size_t end = smaller_of((std::size_t{part} + chunks) * part_size, tile_size);
     return ChunkRange{Elems{block * count_ + tile_begin + begin}, Elems{end - begin}};
   }
 
@@ -119,7 +120,9 @@ class RaggedTiling {
     return takes ? table(step.src_buffer).counts[step.src_chunk] : table(step.dst_buffer).counts[step.dst_chunk];
   }
   /// Whether a block of so many elements has tile t.
-  TUTTI_HD bool has_tile(std::size_t block_count, std::size_t t) const { return t + first_ < tiles_of(block_count); }
+  TUTTI_HD bool has_tile(std::size_t block_count, std::size_t t) const {
+    return t + first_ == 0 || (t + first_) * tile_ < block_count;  // as t + first_ < tiles_of(), without a division
+  }
   /// Elements of a tile that there is.
   TUTTI_HD Elems tile_count(std::size_t block_count, std::size_t t) const {
     return Elems{smaller_of(tile_, block_count - (t + first_) * tile_)};

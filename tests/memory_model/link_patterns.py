@@ -17,7 +17,7 @@ class LinkInstructions:
     """The instructions by which the kernel uses a link. The accesses to data are vectors of four words in the kernel.
     Here they have two, as the model takes the words of a vector for accesses of their own."""
 
-    def __init__(self, kernel, reductions):
+    def __init__(self, kernel, functions):
         self.kernel = kernel
         self.publish_head = self.scoped(r"st\.release", "publish", "store_release")
         self.publish_mark = self.only(r"st\.(?!release|relaxed)", "publish")
@@ -29,7 +29,7 @@ class LinkInstructions:
         self.await_credit = self.scoped(r"ld\.acquire", "await_release", "load_acquire")
         self.await_readers = self.scoped(r"ld\.acquire", "await_released", "load_acquire")
         self.read_stop = self.scoped(r"ld\.acquire", "is_still_lent", "load_acquire")
-        self.set_stop = self.only(r"st\.", "fail", "store_relaxed")
+        self.set_stop = self.only(r"st\.", "store_relaxed", code=[f for f in functions if "4fail" in f.name])
         self.say_end = self.only(r"st\.release", "say_end", "store_release")
         self.read_pair = self.only(r"ld\.relaxed", "take_pair", "load_pair")
         self.write_pair = self.only(r"st\.", "fill_pair", "store_pair")
@@ -39,14 +39,14 @@ class LinkInstructions:
         self.alias_fence_of_credit = self.only(r"fence", "await_credit", "alias_fence")
         self.vote = self.only(r"bar", "any") + " p, 0, q"
         self.barrier = self.only(r"bar", "sync") + " 0"
-        accesses = [access for function in reductions for access in function.find(r"(ld|st)\.global")]
+        accesses = [access for function in functions for access in function.find(r"(ld|st)\.global")]
         self.data_accesses = forms(accesses + kernel.find(r"(ld|st)\.global", "compute"))
         self.read_data = self.two_words("ld")
         self.write_data = self.two_words("st")
 
-    def only(self, opcode, *functions):
-        """The one form that the instructions have which were inlined from these functions."""
-        found = forms(self.kernel.find(opcode, *functions))
+    def only(self, opcode, *functions, code=None):
+        """The one form that the instructions have which were inlined from these functions, in the kernel or in `code`."""
+        found = forms([one for function in code or [self.kernel] for one in function.find(opcode, *functions)])
         if len(found) != 1:
             raise AssertionError(f"{opcode} inside {' and '.join(functions)}: {found}")
         return found[0]

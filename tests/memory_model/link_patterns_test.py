@@ -121,7 +121,7 @@ class Places(KernelCase):
     def setUp(self):
         self.votes = self.find(r"bar\.red", "any")
         self.barriers = self.find(r"bar\.sync", "sync")
-        self.data = self.find(r"call", "compute") + self.find(r"(ld|st)\.global", "compute")
+        self.data = self.find(r"call", "compute")  # of the functions that move data
         self.heads = self.find(r"(multimem\.)?st\.release", "publish")
         self.credits = self.find(r"st\.release", "release")
 
@@ -144,7 +144,7 @@ class Places(KernelCase):
     def test_a_mark_is_stored_before_its_head(self):
         marks = self.find(r"multimem\.st\.relaxed", "publish") + self.find(r"st\.global", "publish")
         self.separates(self.heads, marks, self.data)
-        self.separates(self.barriers, self.heads, marks)
+        self.separates(marks, self.barriers, self.heads)
 
     def test_alias_fences_are_between_acquires_and_what_they_order(self):
         """Both fences may be left out, where nothing has an alias; so there are paths past them."""
@@ -155,7 +155,8 @@ class Places(KernelCase):
             fences = self.find(r"fence\.proxy\.alias", function)
             self.assertTrue(self.kernel.reaches(acquires, fences, avoiding=self.votes + ordered))
             self.assertTrue(self.kernel.reaches(fences, ordered, avoiding=acquires))
-            self.assertFalse(self.kernel.reaches(fences, acquires, avoiding=self.votes + ordered))
+            if function == "await_slot":  # a thread may wait for the credits of several messages, each of its own link
+                self.assertFalse(self.kernel.reaches(fences, acquires, avoiding=self.votes + ordered))
         acquires, fences = self.find(r"ld\.acquire", "await_slot"), self.find(r"fence", "await_slot")
         self.assertFalse(self.kernel.reaches(marks, fences, avoiding=self.votes + acquires))
 

@@ -183,6 +183,13 @@ u64 Thread::from_shared(u64 place) const {
   return address(block.shared_begin) + (place - kSharedBegin);
 }
 
+u64 Thread::to_shared(u64 where) const {
+  const Block& block = fiber_->block();
+  const u64 place = where - address(block.shared_begin);
+  if (place >= block.shared_size) fault("an address outside of shared memory");
+  return place + kSharedBegin;
+}
+
 std::byte* Thread::shared(u32 place, std::size_t size) const {
   const Block& block = fiber_->block();
   if (place < kSharedBegin || place - kSharedBegin + size > block.shared_size)

@@ -158,7 +158,9 @@ class Thread {
   void sync() { any(false); }
   bool any(bool mine);
 
+  // Between places in shared memory and addresses.
   u64 from_shared(u64 place) const;
+  u64 to_shared(u64 where) const;
 
   template <class T, int kCount>
   Values<T, kCount> generic_load(u64 where) {

@@ -229,6 +229,8 @@ class Forms:
     def do_cvta(self, how, operands):
         if how == ["shared", "u64"]:
             return self.scope.write(operands[0], "u64", f"t.from_shared({self.scope.read(operands[1], 'u64')})")
+        if how == ["to", "shared", "u64"]:
+            return self.scope.write(operands[0], "u64", f"t.to_shared({self.scope.read(operands[1], 'u64')})")
         need(how[-1] == "u64" and how[:-1] in (["local"], ["param"], ["to", "global"], ["to", "local"]))
         return self.scope.write(operands[0], "u64", self.scope.read(operands[1], "u64"))
 
@@ -306,7 +308,9 @@ class Forms:
         return "return;"
 
     def do_call(self, how, operands):
+        """What is returned comes first, and is passed last."""
+        results = split_list(operands.pop(0)[1:-1]) if operands[0].startswith("(") else []
         need(how == ["uni"] and len(operands) == 2 and operands[0] in self.functions)
-        given = split_list(operands[1].strip()[1:-1])
+        given = split_list(operands[1].strip()[1:-1]) + results
         need(all(one in self.scope.memory for one in given))
         return f"k_{operands[0]}(t, {', '.join(self.scope.memory[one] for one in given)});"

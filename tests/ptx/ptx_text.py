@@ -28,7 +28,7 @@ class Statement:
 class Function:
     name: str
     is_entry: bool
-    parameters: list
+    parameters: list  # and behind them what it returns
     threads: int = 0
     body: list = dataclasses.field(default_factory=list)
 
@@ -41,7 +41,8 @@ class Module:
 
 SIZES = {"b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "b32": 4, "u32": 4, "s32": 4, "f32": 4, "b64": 8,
          "u64": 8, "s64": 8, "f64": 8, "pred": 1}
-HEADER = re.compile(r"(?P<flags>(?:\.\w+\s+)*?)\.(?P<kind>func|entry)\s+(?P<name>[\w$]+)\s*(?:\((?P<list>[^)]*)\))?"
+HEADER = re.compile(r"(?P<flags>(?:\.\w+\s+)*?)\.(?P<kind>func|entry)\s+(?:\((?P<result>[^)]*)\)\s*)?(?P<name>[\w$]+)\s*"
+                    r"(?:\((?P<list>[^)]*)\))?"
                     r"(?P<rest>[^;{]*)$")
 VARIABLE = re.compile(r"(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>[bsuf]\d+)\s+(?P<name>[\w$]+)(?:\[(?P<count>\d+)\])?$")
 LABEL = re.compile(r"\s*([\w$]+):")
@@ -91,9 +92,9 @@ def parts_of(text):
 def header_of(found, line):
     """A function without its body."""
     if "(" in found["rest"] or ".extern" in found["flags"]:
-        raise PtxError(f"line {line}: functions with results or without bodies are not translated: {found['name']}")
+        raise PtxError(f"line {line}: functions without bodies are not translated: {found['name']}")
     parameters = []
-    for one in filter(str.strip, (found["list"] or "").split(",")):
+    for one in filter(str.strip, [*(found["list"] or "").split(","), found["result"] or ""]):
         if not one.strip().startswith(".param"):
             raise PtxError(f"line {line}: a parameter outside of the space for parameters: {one}")
         parameters.append(variable_of(one.strip()[len(".param"):], line))

@@ -7,7 +7,6 @@ namespace tutti {
 namespace {
 struct Pairs {
   static constexpr std::uint32_t kThreads = 64;  // two groups of 32
-  static constexpr bool kHasTrees = false;
   template <class Sink>
   __device__ static void list(Sink& sink) {
     sink.template add<portable::Plain<std::uint32_t>, portable::Add>(DataType::kUint32, RedOp::kSum);

@@ -60,7 +60,7 @@ class DeviceKernels(unittest.TestCase):
         reals = "folder/interpreter_reals.cu.o"
         self.assertEqual(run("check", code, "REG:128 STACK:64 SHARED:1336", INTERPRETER, reals)[0], 0)
         for usage, words in (("REG:129 STACK:64 SHARED:1336", "129 registers"), ("REG:128 STACK:1304 SHARED:1336", "1304 stack"),
-                             ("REG:128 STACK:64 SHARED:4000", "4000 shared")):
+                             ("REG:128 STACK:64 SHARED:9000", "9000 shared")):
             found, text = run("check", code, usage, INTERPRETER, reals)
             self.assertEqual(found, 1, usage)
             self.assertIn(f"sm_90 interpreter_reals: {words}, at most", text)

@@ -59,11 +59,4 @@ struct DeviceCall {
 static_assert(std::is_trivially_copyable_v<DeviceCall>);
 static_assert(sizeof(DeviceCall) <= 4096);
 
-/// What the threads of a block share while a call runs. On the device it is in the block's shared memory.
-struct BlockMemory {
-  LinkTable links;
-  const void* sources[kMaxDeviceRanks];  ///< those of the step under way, in the order of its operands
-  Binding binding;                       ///< the call's, but with the block's own scratch
-};
-
 }  // namespace tutti

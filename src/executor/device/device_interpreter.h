@@ -8,6 +8,7 @@
 
 #include "executor/device/device_call.h"
 #include "executor/device/device_port.h"
+#include "executor/device/step_planner.h"
 #include "kernels/device/device_reduction.h"
 
 namespace tutti {
@@ -22,6 +23,12 @@ struct DeviceKernel {
   }
 };
 
+/// A thread's part of a copy.
+TUTTI_HD TUTTI_APART inline void copy_apart(unsigned thread, unsigned threads, const void* source,
+                                            void* const* destinations, int count, Bytes bytes) {
+  device::copy(thread, threads, source, destinations, count, bytes);
+}
+
 /// `Block` stands for the threads that run a lane. It has index(), thread(), threads(), sync(), and any(bool), which is
 /// a sync() that returns whether any thread passed true. `Kernel` is a DeviceKernel, or has such a function.
 template <class Block, class Kernel>
@@ -29,8 +36,13 @@ class DeviceInterpreter {
  public:
   /// Every thread of the block makes one.
   TUTTI_HD DeviceInterpreter(const DeviceCall& call, Block& block, BlockMemory& memory, const Kernel& kernel)
-      : call_(call), block_(block), kernel_(kernel), port_(call, block, memory), binding_(memory.binding) {
-    if (block.thread() == 0) bind(&memory.binding);  // the others see it after the barrier of open()
+      : call_(call),
+        block_(block),
+        kernel_(kernel),
+        memory_(memory),
+        planner_(call, memory, block.index()),
+        port_(call, block, memory) {
+    if (block.thread() == 0) planner_.begin();  // the others see it after the barrier of open()
   }
 
   /// Runs the block's part of the call to its end, or until a wait gives up.
@@ -40,112 +52,81 @@ class DeviceInterpreter {
   }
 
  private:
+  /// Threads that a device runs as one.
+  static constexpr std::uint32_t kGroupBits = 5;
+  static constexpr std::uint32_t kGroup = 1 << kGroupBits;
+
   TUTTI_HD void run_lane() {
     if (!port_.open()) return;
-    const std::uint32_t lane = block_.index() % call_.lanes;
-    const Step* const program = (call_.table != nullptr ? call_.table : call_.steps) + lane * call_.steps_per_lane;
-    const std::size_t tiles = call_.steps_per_lane == 0 ? 0 : binding_.tiles();
-    for (std::size_t tile = block_.index() / call_.lanes; tile < tiles; tile += call_.stripes) {
-      for (std::uint32_t i = 0; i < call_.steps_per_lane; ++i)
-        if (!run_step(program[i], tile)) return;
-    }
-    port_.close(call_.lends);
-  }
-
-  TUTTI_HD void bind(Binding* binding) const {
-    *binding = call_.binding;
-    binding->scratch += call_.scratch_stride * block_.index();
-    if (!binding->is_ragged) return;
-    const BlockTable input{call_.blocks[0], call_.blocks[1], call_.input_blocks};
-    const BlockTable output{call_.blocks[2], call_.blocks[3], call_.output_blocks};
-    binding->ragged = RaggedTiling(input, output, call_.tile);
-  }
-
-  TUTTI_HD bool run_step(const Step& step, std::size_t tile) {
-    const Binding::Share share = binding_.share(step, tile, call_.fingerprint);
-    return !share.exists || run_step(step, tile, share.count, share.fingerprint);
-  }
-
-  // Before the first barrier each thread waits for its own peers. Between the two barriers every thread works on the
-  // step's elements. After the second, what was read is released and what was written is published.
-  TUTTI_HD bool run_step(const Step& step, std::size_t tile, Elems count, Fingerprint fingerprint) {
-    const Bytes bytes{count.value * binding_.wire_element.value};
-    port_.begin(step, bytes, fingerprint, lent(step, tile));
-    const bool arrived = port_.await();
-    if (block_.thread() == 0 && port_.peers().count > 1) port_.sources()[port_.place()] = own(step, tile);
-    if (block_.any(!arrived)) return false;
-    if (count.value != 0) compute(step, tile, count);
-    if (!port_.is_moving()) return true;
-    port_.advance();
+    std::uint32_t turn = 0;
+    prepare(memory_.plans[0], &memory_.plans[1]);
     block_.sync();
-    port_.finish();
+    do {
+      turn = after(turn);
+      if (memory_.plans[turn].steps == 0) return port_.close(call_.lends);
+    } while (run_plan(memory_.plans[turn], &memory_.plans[after(turn)]));
+  }
+  TUTTI_HD static std::uint32_t after(std::uint32_t turn) { return turn == 2 ? 0 : turn + 1; }
+
+  // Before the first barrier each thread waits for its own peers, and some prepare the next plan. Between the two
+  // barriers every thread works on the elements. After the second, what was read is released and what was written is
+  // published. A step whose chunks lie apart has several plans: it waits with the first, and ends with the last.
+  TUTTI_HD bool run_plan(StepPlan& plan, StepPlan* next) {
+    const bool arrived = plan.chunk != 0 || port_.await(plan);
+    prepare(plan, next);
+    if (block_.any(!arrived)) return false;
+    if (plan.more && block_.thread() == 0) pass_on(plan, next);
+    compute(plan);
+    if (plan.more || (plan.messages == 0 && plan.sends == 0)) return true;
+    block_.sync();
+    port_.finish(plan);
     return true;
   }
 
-  TUTTI_HD std::uint64_t lent(const Step& step, std::size_t tile) const {
-    const std::byte* const stays = staying(step, tile);
-    return stays == nullptr ? 0 : call_.place_of(stays);
+  /// On a device the threads of the second group prepare, of which none waits for a slot.
+  TUTTI_HD void prepare(const StepPlan& plan, StepPlan* next) {
+    const bool apart = block_.threads() >= 2 * kGroup;
+    const std::uint32_t threads = apart ? kMaxDeviceRanks : block_.threads();
+    for (std::uint32_t k = block_.thread() - (apart ? kGroup : 0); k < kMaxDeviceRanks; k += threads)
+      planner_.prepare(plan, next, static_cast<std::int32_t>(k));
   }
 
-  /// Returns where in the caller's buffers the step's message can stay to be read, which is where its value is taken
-  /// from or stored, or nullptr.
-  TUTTI_HD const std::byte* staying(const Step& step, std::size_t tile) const {
-    if (!call_.lends || !step.has(kSend) || !binding_.is_one_range(step)) return nullptr;
-    if (step.has(kStore)) return step.dst_buffer == BufferId::kScratch ? nullptr : binding_.destination(step, tile);
-    const bool only_sends = !step.has(kRecv) && step.src_buffer != BufferId::kScratch;
-    return only_sends && step.src_buffer != BufferId::kNone ? binding_.source(step, tile) : nullptr;
+  /// The next part of a step takes the next part of the message.
+  TUTTI_HD void pass_on(const StepPlan& plan, StepPlan* next) const {
+    const std::size_t bytes = plan.args.count * memory_.binding.wire_element.value;
+    next->is_lent[0] = plan.is_lent[0];
+    next->sources[plan.place] = static_cast<const std::byte*>(plan.sources[plan.place]) + bytes;
   }
 
-  TUTTI_HD const std::byte* own(const Step& step, std::size_t tile) const {
-    return step.src_buffer == BufferId::kNone ? nullptr : binding_.source(step, tile);
+  TUTTI_HD void compute(const StepPlan& plan) {
+    const Bytes element = memory_.binding.element;
+    if (plan.steps != 1) return copy_all(plan);
+    const device::ReduceArgs& args = plan.args;
+    if (args.destination_count == 0) return;
+    if (plan.reduces) return kernel_.reduce(block_.thread(), block_.threads(), args, element);
+    copy_apart(block_.thread(), block_.threads(), args.sources[0], plan.destinations, args.destination_count,
+               Bytes{args.count * element.value});
   }
 
-  TUTTI_HD void compute(const Step& step, std::size_t tile, Elems count) {
-    if (binding_.is_one_range(step)) return compute_run(step, tile, count, 0);
-    std::size_t at = 0;
-    for (std::uint32_t j = 0; j < step.span.count;) {
-      const Binding::Run run = binding_.run_from(step, j, tile);
-      if (run.count.value != 0) compute_run(run.step, tile, run.count, at);
-      at += run.count.value * binding_.wire_element.value;
-      j += run.chunks;
+  /// The copies of steps that run together are divided among teams of 2^bits threads.
+  TUTTI_HD void copy_all(const StepPlan& plan) {
+    std::uint32_t bits = block_.threads() % kGroup == 0 ? kGroupBits : 0;
+    while (plan.steps << (bits + 1) <= block_.threads()) ++bits;
+    const std::uint32_t teams = block_.threads() >> bits;
+    const std::uint32_t team = block_.thread() >> bits;
+    for (std::uint32_t k = team; k < plan.steps && team < teams; k += teams) {
+      if (plan.destinations[k] == nullptr) continue;
+      const std::uint32_t size = std::uint32_t{1} << bits;
+      copy_apart(block_.thread() & (size - 1), size, plan.sources[k], plan.destinations + k, 1, Bytes{plan.bytes[k]});
     }
-  }
-
-  /// Works on elements that lie one after another, in the message from byte `at` on.
-  TUTTI_HD void compute_run(const Step& step, std::size_t tile, Elems count, std::size_t at) {
-    void* destinations[2];
-    int made = 0;
-    if (port_.message() != nullptr) destinations[made++] = port_.message() + at;
-    if (step.has(kStore)) destinations[made++] = binding_.destination(step, tile);
-    if (made == 0) return;
-    const bool set = step.recv_from >= PeerSet::kAll;
-    const bool joins = step.has(kReduce) && !(set && port_.peers().count <= 1);
-    if (joins && set) return reduce(step, port_.sources(), port_.peers().count, destinations, made, count);
-    const std::byte* const own_chunk = own(step, tile);
-    const std::byte* const other = step.recv_from == PeerSet::kOne ? port_.arrived() + at : nullptr;
-    const void* const pair[2] = {step.is(kOwnLeft) ? own_chunk : other, step.is(kOwnLeft) ? other : own_chunk};
-    if (joins) return reduce(step, pair, 2, destinations, made, count);
-    const void* const value = other != nullptr ? other : own_chunk;
-    if (call_.alone_reduces) return reduce(step, &value, 1, destinations, made, count);
-    if (destinations[made - 1] == value) --made;  // in place
-    if (made == 0) return;
-    const Bytes bytes{count.value * binding_.element.value};
-    device::copy(block_.thread(), block_.threads(), value, destinations, made, bytes);
-  }
-
-  TUTTI_HD void reduce(const Step& step, const void* const* sources, int source_count, void* const* destinations,
-                       int destination_count, Elems count) {
-    const std::uint32_t divisor = step.is(kComplete) ? call_.divisor : 1;
-    kernel_.reduce(block_.thread(), block_.threads(),
-                   {sources, source_count, destinations, destination_count, count.value, divisor, call_.tree_order},
-                   binding_.element);
   }
 
   const DeviceCall& call_;
   Block& block_;
   const Kernel& kernel_;
+  BlockMemory& memory_;
+  StepPlanner planner_;
   DevicePort<Block> port_;
-  const Binding& binding_;
 };
 
 }  // namespace tutti

@@ -32,10 +32,51 @@ struct DeviceWatch {
   DeviceReport* report = nullptr;
   std::uint64_t limit = 0;  ///< how many nanoseconds one wait may last; 0 means for ever
 
-  TUTTI_HD void fail(std::uint32_t block, Code code, std::int32_t peer) const {
+  TUTTI_HD TUTTI_APART void fail(std::uint32_t block, Code code, std::int32_t peer) const {
     std::uint64_t* const failure = &report->failures[block];
     if (load_relaxed(failure) == 0) store_relaxed(failure, DeviceReport::pack(code, peer));
     store_relaxed(stop, 1);
+  }
+
+  /// When a wait began, as look() knows it. It is 0 until look() has asked the clock. It is even, and becomes odd when
+  /// the host learns of the wait.
+  using Begin = std::uint64_t;
+  static constexpr Begin kGiveUp = ~Begin{0};
+  TUTTI_HD static bool is_told(Begin began) { return began % 2 != 0; }
+
+  /// A wait's look at the stop word and, if `far`, at the host's word and the clock. Returns kGiveUp if the wait has to
+  /// be given up, which has been reported then.
+  TUTTI_HD TUTTI_APART Begin look(std::uint32_t block, std::int32_t peer, bool far, Begin began) const {
+    if (load_relaxed(stop) != 0) return kGiveUp;
+    if (!far) return began;
+    const std::uint64_t now = device_clock();
+    if (began == 0) began = now & ~std::uint64_t{1};
+    if (load_relaxed(&report->stop) != 0) {
+      fail(block, Code::kAborted, peer);
+      return kGiveUp;
+    }
+    const std::uint64_t waited = now - (began & ~std::uint64_t{1});
+    if (waited >= kLong) began = tell(block, peer, began);
+    if (limit == 0 || waited < limit) return began;
+    fail(block, Code::kTimeout, peer);
+    return kGiveUp;
+  }
+
+  TUTTI_HD void end(std::uint32_t block) const {
+    store_relaxed(&report->waiting[block], 0);
+    store_relaxed(&report->ended_waits, load_relaxed(&report->ended_waits) + 1);
+  }
+
+ private:
+  static constexpr std::uint64_t kLong = 1'000'000;
+
+  /// Threads of a block may wait for different ranks; the lowest is reported.
+  TUTTI_HD Begin tell(std::uint32_t block, std::int32_t peer, Begin began) const {
+    std::uint64_t* const word = &report->waiting[block];
+    const std::uint64_t value = static_cast<std::uint64_t>(peer) + 1;
+    const std::uint64_t told = load_relaxed(word);
+    if (told == 0 || value < told) store_relaxed(word, value);
+    return began | 1;
   }
 };
 
@@ -49,15 +90,13 @@ class DeviceSpin {
   TUTTI_HD bool go_on() {
     device_pause();
     if (++looks_ % kLooks != 0) return true;
-    if (load_relaxed(watch_.stop) != 0) return false;
-    return looks_ % (kLooks * kLooks) != 0 || ask();
+    began_ = watch_.look(block_, peer_, looks_ % (kLooks * kLooks) == 0, began_);
+    return began_ != DeviceWatch::kGiveUp;
   }
 
   /// Called when what was waited for is there.
   TUTTI_HD void end() const {
-    if (!told_) return;
-    store_relaxed(&watch_.report->waiting[block_], 0);
-    store_relaxed(&watch_.report->ended_waits, load_relaxed(&watch_.report->ended_waits) + 1);
+    if (DeviceWatch::is_told(began_)) watch_.end(block_);
   }
 
  private:
@@ -69,36 +108,12 @@ class DeviceSpin {
 #else
   static constexpr std::uint32_t kLooks = 4;
 #endif
-  static constexpr std::uint64_t kLong = 1'000'000;
-
-  TUTTI_HD bool ask() {
-    const std::uint64_t now = device_clock();
-    if (began_ == 0) began_ = now;
-    if (load_relaxed(&watch_.report->stop) != 0) {
-      watch_.fail(block_, Code::kAborted, peer_);
-      return false;
-    }
-    const std::uint64_t waited = now - began_;
-    if (waited >= kLong) tell();
-    if (watch_.limit == 0 || waited < watch_.limit) return true;
-    watch_.fail(block_, Code::kTimeout, peer_);
-    return false;
-  }
-  /// Threads of a block may wait for different ranks; the lowest is reported.
-  TUTTI_HD void tell() {
-    std::uint64_t* const word = &watch_.report->waiting[block_];
-    const std::uint64_t value = static_cast<std::uint64_t>(peer_) + 1;
-    const std::uint64_t told = load_relaxed(word);
-    if (told == 0 || value < told) store_relaxed(word, value);
-    told_ = true;
-  }
 
   const DeviceWatch& watch_;
   std::uint32_t block_;
   std::int32_t peer_;
   std::uint32_t looks_ = 0;
-  bool told_ = false;
-  std::uint64_t began_ = 0;
+  DeviceWatch::Begin began_ = 0;
 };
 
 }  // namespace tutti

@@ -53,28 +53,22 @@ class PairFinder {
   Bytes element_;
 };
 
-/// The interpreter reduces in several places. Where there are trees, so many functions may be called that each place
-/// would have more registers to save than one more call has.
+/// A function of its own, because so many functions may be called here that the interpreter would have registers to
+/// save.
 template <class List>
 __device__ __noinline__ void reduce_any(DataType type, RedOp op, const device::ReduceArgs& args, Bytes element) {
   PairFinder<List::kThreads> finder(type, op, args, element);
   List::list(finder);
 }
 
-/// `List`: list(sink) calls sink.add() for the pairs of the group; kThreads is how many threads a block has; kHasTrees
-/// says whether the order of the sources shows in the results of some.
+/// `List`: list(sink) calls sink.add() for the pairs of the group; kThreads is how many threads a block has.
 template <class List>
 struct GroupKernel {
   DataType type;
   RedOp op;
 
   __device__ void reduce(unsigned, unsigned, const device::ReduceArgs& args, Bytes element) const {
-    if constexpr (List::kHasTrees) {
-      reduce_any<List>(type, op, args, element);
-    } else {
-      PairFinder<List::kThreads> finder(type, op, args, element);
-      List::list(finder);
-    }
+    reduce_any<List>(type, op, args, element);
   }
 };
 

@@ -6,7 +6,6 @@ namespace tutti {
 namespace {
 struct Pairs {
   static constexpr std::uint32_t kThreads = kInterpreterThreads;
-  static constexpr bool kHasTrees = true;
   template <class Sink>
   __device__ static void list(Sink& sink) {
     portable::list_reals(sink);

@@ -8,10 +8,8 @@
 
 #if defined(__CUDA_ARCH__)
 #define TUTTI_UNROLL _Pragma("unroll")
-#define TUTTI_NO_UNROLL _Pragma("unroll 1")
 #else
 #define TUTTI_UNROLL
-#define TUTTI_NO_UNROLL
 #endif
 
 namespace tutti::device {

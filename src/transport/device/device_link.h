@@ -90,9 +90,7 @@ struct DeviceGeometry {
   TUTTI_HD constexpr std::size_t landing_at() const {
     return round_up(released_at() + 2 * kMaxDeviceRanks * sizeof(LinkEnd), kAlign);
   }
-  TUTTI_HD constexpr std::size_t heads_at() const {
-    return round_up(landing_at() + (links() + 1) * cell_bytes, kAlign);
-  }
+  TUTTI_HD constexpr std::size_t heads_at() const { return round_up(landing_at() + 2 * links() * cell_bytes, kAlign); }
   TUTTI_HD constexpr std::size_t marks_at() const { return heads_at() + kMaxDeviceRanks * sizeof(std::uint64_t); }
   TUTTI_HD constexpr std::size_t cells_at() const {
     return round_up(marks_at() + links() * slots * sizeof(SlotMark), kAlign);
@@ -118,8 +116,8 @@ struct DeviceGeometry {
   TUTTI_HD constexpr std::size_t links() const { return static_cast<std::size_t>(ranks); }
 };
 
-/// The geometry's offsets as numbers. The host computes them once for all kernels, where each address would take a dozen
-/// instructions otherwise.
+/// The geometry's offsets as numbers. The host computes them once for all kernels, where each address would take a
+/// dozen instructions otherwise.
 struct SectionLayout {
   std::uint64_t section_bytes = 0;   ///< from one block's section of an arena to the next one's
   std::uint64_t mirrored_bytes = 0;  ///< the same in a mirror
@@ -128,7 +126,7 @@ struct SectionLayout {
   std::uint32_t landing = 0;
   std::uint32_t words = 0;  ///< of what a mirror has, of which the heads are first
   std::uint32_t slots = 0;
-  // Offsets behind `words`.
+  // Offsets from `words`.
   std::uint32_t marks = 0;
   std::uint32_t cells = 0;
   std::uint32_t cell_pairs = 0;  ///< of one cell
@@ -166,6 +164,13 @@ struct DeviceRoute {
     return DeviceRoute{multicast ? writer : reader, writer};
   }
   TUTTI_HD bool is_to_all() const { return home == writer; }
+};
+
+/// Where one block's sections begin, by the rank whose arena they are in, and its parts of the mirrors.
+struct BlockSections {
+  std::byte* of[kMaxDeviceRanks];
+  std::byte* mirror;
+  std::byte* to_mirrors;
 };
 
 /// Which side uses a link's words. If there is a mirror, each side has an address of its own for them.
@@ -209,31 +214,51 @@ struct DeviceLinks {
     return begin == 0 ? nullptr : reinterpret_cast<const std::byte*>(begin + LentPlace::offset_of(place));
   }
 
-  TUTTI_HD LinkTable* table(std::uint32_t block) const { return at<LinkTable>(rank, block, 0); }
+  /// Where the block's section of the peer's arena begins.
+  TUTTI_HD std::byte* section(std::int32_t peer, std::uint32_t block) const {
+    return arenas[peer] + DeviceGeometry::kHead + block * layout.section_bytes;
+  }
+  TUTTI_HD std::byte* mirror_of(std::byte* mirrors, std::uint32_t block) const {
+    return mirrors == nullptr ? nullptr : mirrors + block * layout.mirrored_bytes;
+  }
+  /// All that the functions below need of a block. Kernels keep it in shared memory.
+  TUTTI_HD BlockSections sections(std::uint32_t block) const {
+    BlockSections sections;
+    for (std::int32_t peer = 0; peer < geometry.ranks; ++peer) sections.of[peer] = section(peer, block);
+    sections.mirror = mirror_of(mirror, block);
+    sections.to_mirrors = mirror_of(to_mirrors, block);
+    return sections;
+  }
+
+  TUTTI_HD LinkTable* table(std::uint32_t block) const { return reinterpret_cast<LinkTable*>(section(rank, block)); }
   /// How much a reader has released of what `writer` sent to it or, if `shared`, to all. The reader writes it, the
   /// writer reads it.
-  TUTTI_HD LinkEnd* released(std::int32_t writer, std::int32_t reader, bool multicast, std::uint32_t block) const {
+  TUTTI_HD LinkEnd* released(std::int32_t writer, std::int32_t reader, bool multicast,
+                             const BlockSections& block) const {
     const std::int32_t place = reader + (multicast ? kMaxDeviceRanks : 0);
-    return at<LinkEnd>(writer, block, layout.released) + place;
+    return reinterpret_cast<LinkEnd*>(block.of[writer] + layout.released) + place;
   }
   /// How many slots have been written so far.
-  TUTTI_HD std::uint64_t* head(DeviceRoute link, std::uint32_t block, LinkSide side = LinkSide::kReader) const {
+  TUTTI_HD std::uint64_t* head(DeviceRoute link, const BlockSections& block, LinkSide side = LinkSide::kReader) const {
     return reinterpret_cast<std::uint64_t*>(words(link, block, side)) + link.writer;
   }
-  TUTTI_HD SlotMark* mark(DeviceRoute link, std::uint32_t block, std::uint64_t position,
+  TUTTI_HD SlotMark* mark(DeviceRoute link, const BlockSections& block, std::uint64_t position,
                           LinkSide side = LinkSide::kReader) const {
     return reinterpret_cast<SlotMark*>(words(link, block, side) + layout.marks) + slot_index(link, position);
   }
-  TUTTI_HD std::byte* slot(DeviceRoute link, std::uint32_t block, std::uint64_t position) const {
-    return at<std::byte>(link.home, block, layout.slots) +
+  TUTTI_HD std::byte* slot(DeviceRoute link, const BlockSections& block, std::uint64_t position) const {
+    return block.of[link.home] + layout.slots +
            static_cast<std::size_t>(slot_index(link, position)) * geometry.slot_bytes;
   }
-  /// Room for the data of the cell that came from rank `place`; after those of all ranks, for the data of the cell that
-  /// is sent.
-  TUTTI_HD std::byte* landing(std::uint32_t block, std::int32_t place) const {
-    return at<std::byte>(rank, block, layout.landing) + static_cast<std::uint32_t>(place) * geometry.cell_bytes;
+  /// Room for the data of a cell that came, by the number of its message.
+  TUTTI_HD std::byte* landing(const BlockSections& block, std::int32_t place) const {
+    return block.of[rank] + layout.landing + static_cast<std::uint32_t>(place) * geometry.cell_bytes;
   }
-  TUTTI_HD WordPair* cell(DeviceRoute link, std::uint32_t block, std::uint64_t position,
+  /// Room for the data of a cell that is sent, by the number of its message.
+  TUTTI_HD std::byte* outgoing(const BlockSections& block, std::int32_t place) const {
+    return landing(block, geometry.ranks + place);
+  }
+  TUTTI_HD WordPair* cell(DeviceRoute link, const BlockSections& block, std::uint64_t position,
                           LinkSide side = LinkSide::kReader) const {
     const std::uint32_t index = static_cast<std::uint32_t>(link.writer) * geometry.cells +
                                 (static_cast<std::uint32_t>(position) & (geometry.cells - 1));
@@ -242,13 +267,9 @@ struct DeviceLinks {
 
  private:
   /// Where heads, marks and cells begin.
-  TUTTI_HD std::byte* words(DeviceRoute link, std::uint32_t block, LinkSide side) const {
-    if (mirror == nullptr || !link.is_to_all()) return at<std::byte>(link.home, block, layout.words);
-    return (side == LinkSide::kWriter ? to_mirrors : mirror) + block * layout.mirrored_bytes;
-  }
-  template <class T>
-  TUTTI_HD T* at(std::int32_t owner, std::uint32_t block, std::uint32_t offset) const {
-    return reinterpret_cast<T*>(arenas[owner] + block * layout.section_bytes + (DeviceGeometry::kHead + offset));
+  TUTTI_HD std::byte* words(DeviceRoute link, const BlockSections& block, LinkSide side) const {
+    if (mirror == nullptr || !link.is_to_all()) return block.of[link.home] + layout.words;
+    return side == LinkSide::kWriter ? block.to_mirrors : block.mirror;
   }
   TUTTI_HD std::uint32_t slot_index(DeviceRoute link, std::uint64_t position) const {
     return static_cast<std::uint32_t>(link.writer) * geometry.slots +

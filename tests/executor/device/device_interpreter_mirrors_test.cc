@@ -124,14 +124,15 @@ TEST(MirrorLinks, HaveAnAddressForEachSide) {
         const DeviceRoute to_one = DeviceRoute::of(writer, (writer + 1) % 3, false);
         for (const LinkSide side : {LinkSide::kReader, LinkSide::kWriter}) {
           const std::vector<std::byte>& expected = side == LinkSide::kReader ? mirror : all;
-          EXPECT_TRUE(within(links.head(to_all, block, side), expected));
-          EXPECT_TRUE(within(links.mark(to_all, block, position, side) + 1, expected));
-          EXPECT_TRUE(within(links.cell(to_all, block, position, side) + geometry.pairs_of_cell() - 1, expected));
-          EXPECT_TRUE(within(links.head(to_one, block, side), arena));
-          EXPECT_TRUE(within(links.mark(to_one, block, position, side), arena));
-          EXPECT_TRUE(within(links.cell(to_one, block, position, side), arena));
+          EXPECT_TRUE(within(links.head(to_all, links.sections(block), side), expected));
+          EXPECT_TRUE(within(links.mark(to_all, links.sections(block), position, side) + 1, expected));
+          EXPECT_TRUE(within(links.cell(to_all, links.sections(block), position, side) + geometry.pairs_of_cell() - 1,
+                             expected));
+          EXPECT_TRUE(within(links.head(to_one, links.sections(block), side), arena));
+          EXPECT_TRUE(within(links.mark(to_one, links.sections(block), position, side), arena));
+          EXPECT_TRUE(within(links.cell(to_one, links.sections(block), position, side), arena));
         }
-        EXPECT_TRUE(within(links.slot(to_all, block, position), arena));
+        EXPECT_TRUE(within(links.slot(to_all, links.sections(block), position), arena));
       }
     }
   }

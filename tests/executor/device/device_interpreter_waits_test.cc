@@ -142,7 +142,7 @@ TEST(Cells, AreTakenWhenBothWordsOfAPairAreThere) {
     DeviceWorld world(geometry_of(2));
     LoneRank reader(&world, 1, 3, 7);
     const DeviceLinks links = world.place(1).links;
-    WordPair* const cell = links.cell(DeviceRoute::of(0, 1, true), 0, 0);
+    WordPair* const cell = links.cell(DeviceRoute::of(0, 1, true), links.sections(0), 0);
     const std::uint64_t words[3] = {7, std::uint64_t{20} << 32 | 10, 30};  // the fingerprint, three numbers
     const auto write = [&](bool late) {
       for (std::size_t i = 0; i < 3; ++i) {
@@ -247,7 +247,7 @@ TEST(Positions, EveryWordOfACellIsMarkedAnewInTime) {
   const std::uint64_t position = links.table(0)->sent[0].cells;
   EXPECT_EQ(position, rounds);
   for (std::uint64_t back = 1; back <= geometry.cells; ++back) {
-    const WordPair* const cell = links.cell(DeviceRoute{0, 0}, 0, position - back);
+    const WordPair* const cell = links.cell(DeviceRoute{0, 0}, links.sections(0), position - back);
     for (std::size_t i = 0; i < geometry.pairs_of_cell(); ++i) EXPECT_NE(cell[i].first >> 32, 0u) << i;
   }
 }

@@ -95,7 +95,7 @@ class DeviceWorld {
     for (std::uint32_t block = 0; block < geometry_.blocks; ++block)
       for (int writer = 0; writer < geometry_.ranks; ++writer)
         for (std::uint32_t slot = 0; slot < geometry_.slots; ++slot)
-          lent += links.mark(DeviceRoute{rank, writer}, block, slot)->lent != 0 ? 1 : 0;
+          lent += links.mark(DeviceRoute{rank, writer}, links.sections(block), slot)->lent != 0 ? 1 : 0;
     return lent;
   }
 
@@ -124,9 +124,9 @@ class DeviceWorld {
     LinkTable* const table = links.table(block);
     for (int peer = 0; peer < geometry_.ranks; ++peer) {
       table->sent[peer] = table->received[peer] = table->multicast[peer] = LinkEnd{position, position};
-      *links.head(DeviceRoute{links.rank, peer}, block, LinkSide::kWriter) = position;
-      *links.released(links.rank, peer, false, block) = LinkEnd{position, position};
-      *links.released(links.rank, peer, true, block) = LinkEnd{position, position};
+      *links.head(DeviceRoute{links.rank, peer}, links.sections(block), LinkSide::kWriter) = position;
+      *links.released(links.rank, peer, false, links.sections(block)) = LinkEnd{position, position};
+      *links.released(links.rank, peer, true, links.sections(block)) = LinkEnd{position, position};
     }
   }
 

@@ -1,0 +1,71 @@
+// What the threads of a block share while a call runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/device/device_reduction.h"
+#include "schedule/binding.h"
+#include "transport/device/device_link.h"
+
+namespace tutti {
+
+/// Where the words of a message are.
+struct MessagePlace {
+  std::uint64_t position;  ///< in its ring
+  WordPair* cell;          ///< of a small message
+  std::uint64_t* head;     ///< of a large one
+  SlotMark* mark;
+};
+
+/// A step with all that was computed for it, or several that run together (Step::together), or a part of
+/// one whose chunks lie apart. Its messages and pieces of work are numbered; those of steps that run together in the
+/// order of the steps. A message that does not exist has this rank as its peer, or reader -1.
+struct StepPlan {
+  // Where it stands in the program.
+  std::size_t tile;
+  std::uint32_t step;
+  std::uint32_t steps;  ///< how many run together; 0: the program has ended
+  std::uint32_t chunk;  ///< of the step's span; not 0: the message was awaited before
+  std::uint32_t chunks;
+  std::size_t at;  ///< where it begins in the message, in bytes
+
+  std::int32_t messages;  ///< how many are received
+  std::int32_t sends;     ///< how many are sent
+  std::int32_t place;     ///< the operand that the first message becomes
+  std::uint32_t pairs;    ///< of the largest message in a cell, or more
+  bool from_all;          ///< received from the senders' links to all
+  bool more;              ///< another part of the step follows
+  bool reduces;           ///< else sources are copied
+
+  std::uint32_t bytes[kMaxDeviceRanks];       ///< by message
+  Fingerprint fingerprints[kMaxDeviceRanks];  ///< by message
+
+  // These are by message that is received.
+  std::int32_t peers[kMaxDeviceRanks];  ///< the sender
+  MessagePlace from[kMaxDeviceRanks];
+  bool is_lent[kMaxDeviceRanks];  ///< it lies in its sender's buffer; written by the thread that waits for it
+
+  // These are by message that is sent.
+  std::int32_t readers[kMaxDeviceRanks];  ///< the receiver; this rank if all are
+  MessagePlace to[kMaxDeviceRanks];
+  std::uint64_t lent[kMaxDeviceRanks];  ///< its LentPlace, 0 if it is not lent
+
+  /// The operands of a step in their order, or the one source of each that runs together with others. Who takes a
+  /// message writes here where it is. The last is for the own chunk where that is the only operand.
+  const void* sources[kMaxDeviceRanks + 1];
+  void* destinations[kMaxDeviceRanks];  ///< one or two of a step, one of each that runs together with others
+  device::ReduceArgs args;              ///< of a step alone; no destinations: there is nothing to do
+};
+
+/// On the device it is in the block's shared memory.
+struct BlockMemory {
+  LinkTable links;
+  /// One is prepared while another one runs and some threads may still finish the one before.
+  StepPlan plans[3];
+  BlockSections sections;
+  Binding binding;  ///< the call's, but with the block's own scratch
+  std::size_t tiles;
+};
+
+}  // namespace tutti
