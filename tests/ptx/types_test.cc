@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "collectives/catalogue.h"
+#include "collectives/steps_together.h"
 #include "kernels/all_types.h"
 #include "kernels/kernels.h"
 #include "kernels/oracle.h"
@@ -55,7 +56,8 @@ class TypeTrial {
 
  private:
   void run(bool by_ptx, int rank, DeviceWorld* world, Row* output) const {
-    const Schedule schedule = build_schedule(algorithm_, Shape{ranks_, rank, 0, 1, nullptr});
+    Schedule schedule = build_schedule(algorithm_, Shape{ranks_, rank, 0, 1, nullptr});
+    mark_what_runs_together(&schedule);
     Launch launch;
     launch.schedule = &schedule;
     launch.carry(type_);

@@ -1,5 +1,8 @@
 #include "collectives/choice/plan_cache.h"
 
+#include <utility>
+
+#include "collectives/steps_together.h"
 #include "core/log.h"
 
 namespace tutti {
@@ -45,7 +48,9 @@ Plan PlanCache::plan_of(const Choice& choice, Bytes bytes, int root) {
     shape.root = root < 0 ? 0 : root;
     shape.lanes = choice.lanes;
     shape.hosts = hosts();
-    schedule = std::make_unique<const Schedule>(build_schedule(*choice.algorithm, shape));
+    Schedule built = build_schedule(*choice.algorithm, shape);
+    mark_what_runs_together(&built);
+    schedule = std::make_unique<const Schedule>(std::move(built));
   }
   return Plan{schedule.get(), choice.tile_bytes, is_one_shot(*schedule) && bytes <= choice.tile_bytes};
 }

@@ -6,6 +6,7 @@
 #include "collectives/catalogue.h"
 #include "collectives/choice/choice.h"
 #include "collectives/choice/network_choice.h"
+#include "collectives/steps_together.h"
 
 namespace tutti {
 
@@ -79,6 +80,7 @@ const Schedule* TwoLevelPlans::keep(const Algorithm& algorithm, int root, int la
   Shape shape{map.most, index(), root, lanes, nullptr};
   if (between) shape = Shape{map.hosts, host(), root, lanes, nullptr};
   Schedule schedule = build_schedule(algorithm, shape);
+  mark_what_runs_together(&schedule);
   // That the algorithms between hosts name each peer is tested for all of them.
   if (between)
     (void)renumber_peers(std::span(map.same_index + index() * map.hosts, static_cast<std::size_t>(map.hosts)),

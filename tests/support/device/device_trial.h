@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/steps_together.h"
 #include "schedule/schedule.h"
 #include "support/device/device_world.h"
 
@@ -38,6 +39,7 @@ class DeviceTrial {
     for (int rank = 0; rank < ranks(); ++rank) {
       Shape shape{ranks(), rank, one.root, one.lanes, nullptr};
       schedules_.push_back(build_schedule(*one.algorithm, shape));
+      mark_what_runs_together(&schedules_.back());
       lay_out(rank);
     }
   }

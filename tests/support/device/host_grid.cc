@@ -22,17 +22,19 @@ struct HostTeam {
 /// The Block of one thread.
 class HostBlock {
  public:
-  HostBlock(HostTeam* team, std::uint32_t index, std::uint32_t thread, std::uint32_t threads,
-            std::chrono::microseconds pause)
-      : team_(team), index_(index), thread_(thread), threads_(threads), pause_(pause) {}
+  HostBlock(HostTeam* team, std::uint32_t index, std::uint32_t thread, std::uint32_t threads, const HostRun& how)
+      : team_(team), index_(index), thread_(thread), threads_(threads), how_(how) {}
 
   std::uint32_t index() const { return index_; }
   std::uint32_t thread() const { return thread_; }
   std::uint32_t threads() const { return threads_; }
-  void sync() { team_->barrier.arrive_and_wait(); }
+  void sync() {
+    if (how_.barriers != nullptr && index_ == 0 && thread_ == 0) ++*how_.barriers;
+    team_->barrier.arrive_and_wait();
+  }
   /// Of three flags one is in use, one was just used and one is cleared for the next time.
   bool any(bool mine) {
-    if (pause_.count() != 0) std::this_thread::sleep_for(pause_);
+    if (how_.pause.count() != 0) std::this_thread::sleep_for(how_.pause);
     if (mine) team_->said[turn_].store(true);
     sync();
     const bool result = team_->said[turn_].load();
@@ -47,7 +49,7 @@ class HostBlock {
   std::uint32_t index_;
   std::uint32_t thread_;
   std::uint32_t threads_;
-  std::chrono::microseconds pause_;
+  const HostRun& how_;
   std::uint32_t turn_ = 0;
 };
 
@@ -88,7 +90,7 @@ void run_on_host(const DeviceCall& call, const HostRun& how) {
     teams.push_back(std::make_unique<HostTeam>(how.threads));
     for (std::uint32_t t = 0; t < how.threads; ++t) {
       running.emplace_back([&call, &kernel, &how, memory = memories.back().get(), team = teams.back().get(), b, t] {
-        HostBlock block(team, b, t, how.threads, how.pause);
+        HostBlock block(team, b, t, how.threads, how);
         DeviceInterpreter<HostBlock, HostKernel>(call, block, *memory, kernel).run();
       });
     }
