@@ -208,6 +208,20 @@ TEST(Choice, ACrowdHasFewTurns) {
   EXPECT_EQ(name(Collective::kReduceScatter, 1 << 20, 96, 48), "ring") << "the links of all pairs take gigabytes";
 }
 
+// One shot goes further than on shared memory, the further the fewer read.
+TEST(Choice, DevicesHaveThresholdsOfTheirOwn) {
+  const auto name = [](std::size_t bytes, int ranks, bool on_device) {
+    Machine machine = machine_of(ranks);
+    machine.on_device = on_device;
+    return std::string(choose(Collective::kAllReduce, Bytes{bytes}, machine, "auto", Bytes{0}).algorithm->name);
+  };
+  EXPECT_EQ(name(256 << 10, 8, true), "all_pairs");
+  EXPECT_EQ(name((256 << 10) + 1, 8, true), "all_pairs_two_shot");
+  EXPECT_EQ(name(512 << 10, 4, true), "all_pairs");
+  EXPECT_EQ(name((512 << 10) + 1, 4, true), "all_pairs_two_shot");
+  EXPECT_EQ(name(64 << 10, 8, false), "all_pairs_two_shot");
+}
+
 TEST(Choice, LanesStayWithinTheMachineAndTheAlgorithm) {
   Machine machine = machine_of(4);
   machine.lanes = 1000;
