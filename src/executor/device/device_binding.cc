@@ -6,8 +6,8 @@ namespace tutti {
 
 namespace {
 
-/// A chunk of this size is worth a thread block of its own. Not measured yet.
-constexpr std::size_t kWorthwhile = 8192;
+/// A chunk of this size is worth a thread block of its own: what a cell holds. Not measured yet.
+constexpr std::size_t kWorthwhile = 2048;
 
 std::uint32_t most_stripes(const Launch& launch, const DeviceGeometry& geometry) {
   const auto lanes = static_cast<std::uint32_t>(launch.schedule->shape.lanes);
