@@ -8,10 +8,13 @@
 #if defined(__CUDACC__)
 #define TUTTI_HD __host__ __device__
 #define TUTTI_APART __noinline__  // a function that kernels call, because it is long and rarely runs
-#define TUTTI_NO_UNROLL _Pragma("unroll 1")
 #else
 #define TUTTI_HD
 #define TUTTI_APART
+#endif
+#if defined(__CUDA_ARCH__)
+#define TUTTI_NO_UNROLL _Pragma("unroll 1")  // the compiler for the host knows no such pragma
+#else
 #define TUTTI_NO_UNROLL
 #endif
 
