@@ -144,8 +144,10 @@ typedef struct {
   tuttiDataType_t wireType;  /**< what float32 travels as in reductions, see "Wire types"; tuttiFloat32: as it is */
   int deterministic;         /**< 0 or 1; see "Deterministic mode" */
   int splitShare;            /**< 0 or 1; without effect */
-  int device; /**< of this rank's device buffers, or TUTTI_NO_DEVICE: kernels use no device of it. Unset: the
-               * parent's, or if that has none the calling thread's current one */
+  int reserved;              /**< not read: it was padding before there was `device` */
+  int device;    /**< of this rank's device buffers, or TUTTI_NO_DEVICE: kernels use no device of it. Unset: the
+                  * parent's, or if that has none the calling thread's current one */
+  int reserved2; /**< not read: the struct ends without padding */
 } tuttiConfig_t;
 
 #define TUTTI_CONFIG_MAGIC 0x74757474u
@@ -154,7 +156,8 @@ typedef struct {
 #define TUTTI_CONFIG_INITIALIZER                                                                        \
   {                                                                                                     \
     sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, TUTTI_UNDEF_INT, TUTTI_UNDEF_DOUBLE, \
-        TUTTI_UNDEF_DOUBLE, NULL, tuttiDataTypeMax, TUTTI_UNDEF_INT, TUTTI_UNDEF_INT, TUTTI_UNDEF_INT   \
+        TUTTI_UNDEF_DOUBLE, NULL, tuttiDataTypeMax, TUTTI_UNDEF_INT, TUTTI_UNDEF_INT, TUTTI_UNDEF_INT,  \
+        TUTTI_UNDEF_INT, TUTTI_UNDEF_INT                                                                \
   }
 
 /* ------------------------------------------------------------------ errors and information */

@@ -33,7 +33,7 @@ struct StepPlan {
   std::int32_t messages;  ///< how many are received
   std::int32_t sends;     ///< how many are sent
   std::int32_t place;     ///< the operand that the first message becomes
-  std::uint32_t pairs;    ///< of the largest message in a cell, or more
+  std::uint32_t pairs;    ///< of the largest message in a cell; 0 if there is none, or if the first one is in a slot
   bool from_all;          ///< received from the senders' links to all
   bool more;              ///< another part of the step follows
   bool reduces;           ///< else sources are copied

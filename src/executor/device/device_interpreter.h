@@ -72,8 +72,8 @@ class DeviceInterpreter {
   // barriers every thread works on the elements. After the second, what was read is released and what was written is
   // published. A step whose chunks lie apart has several plans: it waits with the first, and ends with the last.
   TUTTI_HD bool run_plan(StepPlan& plan, StepPlan* next) {
-    const bool arrived = plan.chunk != 0 || port_.await(plan);
     prepare(plan, next);
+    const bool arrived = plan.chunk != 0 || port_.await(plan);
     if (block_.any(!arrived)) return false;
     if (plan.more && block_.thread() == 0) pass_on(plan, next);
     compute(plan);

@@ -141,7 +141,7 @@ class StepPlanner {
       plan->destinations[k] = bytes == 0 || !share.exists ? nullptr : step.has(kSend) ? sent : run.first.destination;
       return;
     }
-    plan->pairs = pairs_of(bytes);
+    plan->pairs = small ? pairs_of(bytes) : 0;
     plan->chunks = run.chunks;
     plan->more = at.chunk + run.chunks < end && bytes != 0;
     plan->args.count = count.value;

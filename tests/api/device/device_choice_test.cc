@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
 
+#include <cstddef>
 #include <string>
 
 #include "support/device/device_vector.h"
@@ -108,6 +109,22 @@ TEST_F(DeviceChoice, WhatIsNoDeviceIsRefused) {
   stand_in().set_devices(0);
   EXPECT_EQ(tuttiCommInitRankConfig(&comm, 1, id, 0, &config), tuttiUnsupported);
   config.device = TUTTI_NO_DEVICE;
+  ASSERT_EQ(tuttiCommInitRankConfig(&comm, 1, id, 0, &config), tuttiSuccess) << tuttiGetLastError(nullptr);
+  EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+}
+
+// Headers before there was `device` had a struct of 64 bytes, of which the last four were padding: zeros as a rule.
+TEST_F(DeviceChoice, CallersOfEarlierHeadersChooseNone) {
+  constexpr std::size_t kEarlierSize = 64;
+  static_assert(offsetof(tuttiConfig_t, device) >= kEarlierSize);
+  static_assert(sizeof(tuttiConfig_t) == offsetof(tuttiConfig_t, reserved2) + sizeof(int), "there is padding");
+  stand_in().set_devices(0);
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.size = kEarlierSize;
+  config.reserved = config.device = config.reserved2 = 0;
+  tuttiUniqueId id;
+  ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
+  tuttiComm_t comm = nullptr;
   ASSERT_EQ(tuttiCommInitRankConfig(&comm, 1, id, 0, &config), tuttiSuccess) << tuttiGetLastError(nullptr);
   EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
 }
