@@ -1,6 +1,6 @@
 // Device buffers that go through host memory: where kernels cannot reach the peers, where some ranks have host buffers,
 // and where the processor has to compute. The stand-in's device memory cannot be touched here but by its copies.
-// Covers executor/device/staged_executor.cc, executor/device/*_segments.cc, executor/device/copy_stream.cc,
+// Covers executor/device/staged_executor.cc, executor/device/*_segments.cc, executor/device/copy_stream.h,
 // device/stream_gate.cc.
 #include <gtest/gtest.h>
 #include <tutti/tutti.h>
