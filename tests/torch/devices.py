@@ -143,8 +143,8 @@ def launches():
     return extension.launches() if extension else None
 
 
-def wait_until(is_so, seconds=20):
+def wait_until(is_so, seconds=20, pause=0.01):
     end = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < end, "it does not come"
-        time.sleep(0.01)
+        time.sleep(pause)

@@ -126,6 +126,24 @@ def kept(rank, n):
             is_all(output[r * 50_000:(r + 1) * 50_000], r + 1.0)
 
 
+def copied_out(rank, n):
+    """A work is completed when its results are in the tensors: in lists and strided ones, they are copied there."""
+    ready()
+    elements = 1 << 22
+    for ask in (lambda work: devices.wait_until(work.is_completed, pause=0),
+                lambda work: work.wait(timeout=datetime.timedelta(seconds=60))):
+        given = torch.full((elements,), rank + 1.0)
+        results = torch.zeros(elements, n)
+        devices.synchronize(here())
+        work = dist.all_gather([results[:, r] for r in range(n)], given, async_op=True)
+        with devices.other_stream(here()):  # a wait orders that one alone behind the work
+            ask(work)
+        # This stream waits for nothing, so what is in memory now is looked at.
+        is_all(results[:, n - 1], n)
+        is_all(results[:, 0], 1)
+        work.wait()
+
+
 def on_another_stream(rank, n):
     """Works are for any stream: for the one of the call, and for one that waits for the work."""
     ready()
@@ -221,7 +239,8 @@ def in_a_graph(rank, n):
 
     def calls():
         work = dist.all_reduce(have, async_op=True)
-        work.wait()
+        devices.wait_until(work.is_completed)  # it is in the graph; a question to the stream would spoil the capture
+        work.wait(timeout=datetime.timedelta(seconds=60))
         dist.all_gather_into_tensor(gathered, have)
 
     with devices.other_stream(here()):
@@ -371,7 +390,7 @@ def add(function, sizes=(2,), name=None, skip=None, **options):
 
 STAND_IN_ONLY = None if devices.kind == "standin" else "the stand-in alone can be made so"
 ONE_DEVICE = None if devices.kind == "standin" or torch.cuda.device_count() > 1 else "one GPU alone"
-for function in (by_kernels, put_there, beside_the_stream, kept):
+for function in (by_kernels, put_there, beside_the_stream, kept, copied_out):
     add(function, (2, 3))
 for function in (on_another_stream, waits_on_the_host, barriers, mixed_lists, beside_host_calls, in_a_graph, futures,
                  silent_peer, dropped_groups, wire):

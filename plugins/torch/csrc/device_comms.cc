@@ -34,7 +34,7 @@ bool DeviceComm::put(const c10::Stream& stream, std::vector<Operand>& operands, 
     return false;
   }
   for (Operand& operand : operands) operand.close();
-  StreamEnd::watch(end, calls, failed);
+  end->watch(calls, failed);
   return true;
 }
 

@@ -6,8 +6,9 @@
 #include <c10/util/Logging.h>
 #include <tutti/tutti.h>
 
-// Until torch 2.15 only CUDA's own classes know the handle of a stream.
+// Until torch 2.15 only CUDA's own classes know the handle of a stream, and whether it is captured.
 #if defined(TUTTI_TORCH_CUDA) && TUTTI_TORCH < 215
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAStream.h>
 #endif
 
@@ -80,6 +81,18 @@ void* native_handle(const c10::Stream& stream) {
   return c10::cuda::CUDAStream(stream).stream();
 #else
   C10_THROW_ERROR(NotImplementedError, c10::str("tutti: this torch does not tell the handle of ", stream));
+#endif
+}
+
+bool is_captured(const c10::Stream& stream) {
+#if TUTTI_TORCH >= 215
+  return guard_of(stream.device()).isStreamCapturing(stream);
+#elif defined(TUTTI_TORCH_CUDA)
+  static_cast<void>(stream);
+  return c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
+#else
+  static_cast<void>(stream);
+  return false;
 #endif
 }
 

@@ -30,6 +30,8 @@ c10::Stream current_stream(const c10::Device& device);
 c10::Stream pool_stream(const c10::Device& device);
 /// What Tutti takes for the stream, such as a cudaStream_t.
 void* native_handle(const c10::Stream& stream);
+/// Whether what is put on the stream now becomes a part of a graph. It is the calling thread's current one.
+bool is_captured(const c10::Stream& stream);
 /// What is put on `later` from now on comes after what is on `earlier` now.
 void order(const c10::Stream& earlier, const c10::Stream& later);
 

@@ -266,9 +266,11 @@ ProcessGroupTutti::WorkResult ProcessGroupTutti::put_on_stream(const Launch& kin
     hooks->watch(devices->collectives(), [&] { comm = devices->of(device, work->timeout()); });
     hooks->watch(comm->endpoint(), [&] {
       comm->endpoint().set_timeout(work->timeout());
-      // A hook may be Python's and may take long: not on a thread of Tutti's.
-      const auto failed = [hooks, comm] {
-        std::thread([hooks, comm] { hooks->run_for_failure(comm->endpoint()); }).detach();
+      // A hook may be Python's and may take long: it is neither run nor freed on a thread of Tutti's.
+      const auto failed = [group = std::weak_ptr<AbortHooks>(hooks), comm] {
+        std::thread([group, comm] {
+          if (const auto hooks = group.lock()) hooks->run_for_failure(comm->endpoint());
+        }).detach();
       };
       work->add_ends({comm->run(place, operands, call, std::move(kept), failed)});
     });

@@ -16,38 +16,41 @@ TuttiStream::~TuttiStream() { say_goodbye(stream_); }
 StreamEnd::StreamEnd(const c10::Stream& stream, const c10::Stream& caller, std::vector<at::Tensor> kept)
     : stream_(stream), caller_(caller), event_(stream.device_type()), kept_(std::move(kept)) {}
 
-StreamEnd::~StreamEnd() { let_go(finished_); }
+StreamEnd::~StreamEnd() { let_go(/*owner_is_ordered=*/false); }
 
-void StreamEnd::record() { event_.record(stream_); }
+void StreamEnd::record() {
+  is_captured_ = is_captured(stream_);
+  event_.record(stream_);
+}
 
-void StreamEnd::watch(const std::shared_ptr<StreamEnd>& end, const std::shared_ptr<TuttiStream>& calls,
-                      std::function<void()> failed) {
-  end->calls_ = calls;
-  end->failed_ = std::move(failed);
-  auto told = std::make_unique<std::shared_ptr<StreamEnd>>(end);
+void StreamEnd::watch(const std::shared_ptr<TuttiStream>& calls, std::function<void()> failed) {
+  calls_ = calls;
+  outcome_->failed = std::move(failed);
+  auto told = std::make_unique<std::shared_ptr<Outcome>>(outcome_);
   const auto tell = [](tuttiResult_t result, void* user) {
-    const std::unique_ptr<std::shared_ptr<StreamEnd>> whom(static_cast<std::shared_ptr<StreamEnd>*>(user));
+    const std::unique_ptr<std::shared_ptr<Outcome>> whom(static_cast<std::shared_ptr<Outcome>*>(user));
     (*whom)->finish(result);
-    // Nobody has the work any more. Its tensors may be Python's, and to wait for Python's lock is not for Tutti's
-    // thread.
-    if (whom->use_count() == 1) std::thread([end = std::move(*whom)]() mutable { end.reset(); }).detach();
   };
   const tuttiResult_t result = tuttiStreamAddCallback(calls->get(), tell, told.get());
   if (result != tuttiSuccess) raise(result, nullptr, "the end of a call", 0);
   static_cast<void>(told.release());
 }
 
-void StreamEnd::finish(tuttiResult_t result) {
-  std::function<void()> failed;
+void StreamEnd::Outcome::finish(tuttiResult_t ended) {
+  std::function<void()> to_call;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    finished_ = true;
-    result_ = result;
-    failed.swap(failed_);
-    changed_.notify_all();
+    const std::lock_guard<std::mutex> lock(mutex);
+    finished = true;
+    result = ended;
+    to_call.swap(failed);
+    changed.notify_all();
   }
-  if (result != tuttiSuccess && failed) failed();
+  if (ended != tuttiSuccess && to_call) to_call();
 }
+
+// Tutti tells of its calls; copies of results may follow them on the stream. To ask for an event of a capture would
+// spoil the capture, and there is nothing to wait for: what is captured runs when the graph does.
+bool StreamEnd::has_come() const { return is_captured_ || event_.query(); }
 
 void StreamEnd::block(const c10::Stream& later) {
   if (later != stream_) event_.block(later);
@@ -75,24 +78,38 @@ void StreamEnd::let_go(bool owner_is_ordered) {
 }
 
 bool StreamEnd::finished() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return finished_;
+  {
+    const std::lock_guard<std::mutex> lock(outcome_->mutex);
+    if (!outcome_->finished) return false;
+    if (outcome_->result != tuttiSuccess) return true;
+  }
+  return has_come();
 }
 
 bool StreamEnd::wait(std::chrono::milliseconds limit) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  return changed_.wait_for(lock, limit, [this] { return finished_; });
+  const auto until = std::chrono::steady_clock::now() + limit;
+  {
+    std::unique_lock<std::mutex> lock(outcome_->mutex);
+    if (!outcome_->changed.wait_until(lock, until, [this] { return outcome_->finished; })) return false;
+  }
+  while (!finished()) {  // streams tell nobody; what is left are copies on the device
+    if (std::chrono::steady_clock::now() >= until) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return true;
 }
 
 // The sentence is that of Tutti's stream, which waits for nothing once a call there has failed: its communicator has.
 std::exception_ptr StreamEnd::error() {
+  tuttiResult_t result = tuttiSuccess;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!finished_ || result_ == tuttiSuccess) return nullptr;
+    const std::lock_guard<std::mutex> lock(outcome_->mutex);
+    result = outcome_->result;
   }
+  if (result == tuttiSuccess) return nullptr;
   try {
     static_cast<void>(tuttiStreamSynchronize(calls_->get()));
-    raise(result_, nullptr, "a call on a stream", 0);
+    raise(result, nullptr, "a call on a stream", 0);
   } catch (const std::exception&) {
     return std::current_exception();
   }

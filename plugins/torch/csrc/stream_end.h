@@ -30,24 +30,26 @@ class StreamEnd {
   /// `caller`: the stream that was current at the call. `kept`: what the call uses there without its owner's doing;
   /// these tensors stay until a stream is ordered behind the end.
   StreamEnd(const c10::Stream& stream, const c10::Stream& caller, std::vector<at::Tensor> kept);
+  /// May come before the end does: the allocator is told of the stream that uses the tensors.
   ~StreamEnd();
   StreamEnd(const StreamEnd&) = delete;
   StreamEnd& operator=(const StreamEnd&) = delete;
 
   /// All that is on the stream now comes before the end. Once, before others use it.
   void record();
-  /// Has Tutti tell when the calls on `calls` have ended, and how. `end` is told from one of Tutti's threads, and
-  /// `failed` is called there if it is an error.
-  static void watch(const std::shared_ptr<StreamEnd>& end, const std::shared_ptr<TuttiStream>& calls,
-                    std::function<void()> failed);
+  /// Has Tutti tell when the calls on `calls` have ended, and how. `failed` is called from one of Tutti's threads if it
+  /// is an error, also when the end is gone; it is destroyed there, so it owns nothing of Python's.
+  void watch(const std::shared_ptr<TuttiStream>& calls, std::function<void()> failed);
   /// The calls have ended well, which the host knows by itself.
-  void finish() { finish(tuttiSuccess); }
+  void finish() { outcome_->finish(tuttiSuccess); }
 
   const c10::Stream& stream() const { return stream_; }
   /// What is put on `later` from now on comes after the end.
   void block(const c10::Stream& later);
   /// The same of the calling thread's current stream. Lets go of the tensors.
   void order_current();
+  /// The calls have ended, and the stream has come to the end; or the calls have failed. In a graph's capture nothing
+  /// runs, and the end counts as come once the calls are a part of the graph. After record().
   bool finished() const;
   /// Waits on the host. False: the limit passed.
   bool wait(std::chrono::milliseconds limit);
@@ -55,19 +57,28 @@ class StreamEnd {
   std::exception_ptr error();
 
  private:
-  void finish(tuttiResult_t result);
+  /// How the calls ended. Tutti's callback shares it, and keeps nothing else of the end: the tensors may be Python's,
+  /// and whoever frees those waits for Python's lock, which is not for Tutti's thread.
+  struct Outcome {
+    void finish(tuttiResult_t ended);
+
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool finished = false;
+    tuttiResult_t result = tuttiSuccess;
+    std::function<void()> failed;  // written before Tutti knows of it, then the callback's
+  };
+  bool has_come() const;
   void let_go(bool owner_is_ordered);
 
   const c10::Stream stream_;
   const c10::Stream caller_;
   c10::Event event_;
+  bool is_captured_ = false;
   std::shared_ptr<TuttiStream> calls_;
-  std::function<void()> failed_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  const std::shared_ptr<Outcome> outcome_ = std::make_shared<Outcome>();
+  std::mutex mutex_;  // guards kept_
   std::vector<at::Tensor> kept_;
-  bool finished_ = false;
-  tuttiResult_t result_ = tuttiSuccess;
 };
 
 }  // namespace tutti_torch

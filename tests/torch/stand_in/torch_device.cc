@@ -161,6 +161,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     while (!queryEvent(event)) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   bool queryStream(const c10::Stream&) const override { return false; }
+  bool isStreamCapturing(const c10::Stream&) const override { return captures; }  // tests capture all that they put
   void synchronizeStream(const c10::Stream& stream) const override { ::synchronize(stream); }
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
     if (data.get() != nullptr) Allocator::the().add_user(data.get(), stream);
