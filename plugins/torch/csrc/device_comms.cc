@@ -23,9 +23,10 @@ std::shared_ptr<StreamEnd> DeviceComm::run(const Place& place, std::vector<Opera
 /// Whether Tutti takes the call on the stream. If not, nothing has been sent.
 bool DeviceComm::put(const c10::Stream& stream, std::vector<Operand>& operands, const Call& call,
                      const std::shared_ptr<StreamEnd>& end, const std::function<void()>& failed) {
-  const std::shared_ptr<TuttiStream> calls = known(stream);
+  std::shared_ptr<TuttiStream> calls;
   for (Operand& operand : operands) operand.open(Operand::Place::kDevice);
   try {
+    calls = known(stream);
     const OnStream scope(endpoint_, calls->get());
     call(endpoint_, operands);
   } catch (const c10::NotImplementedError& error) {
