@@ -41,8 +41,9 @@ class WithAFault(unittest.TestCase):
 
     def test_a_group_of_threads_whose_upper_half_does_the_work_of_the_lower_one(self):
         code, text = self.run_with("half_groups", report_bugs=0)
-        self.assertEqual(code, 1, text)
-        self.assertIn("element", text)
+        # Wrong results, or before that an address made of the work that nobody did, which ends the program.
+        self.assertIn((code, next((word for word in ("element", "translated PTX: an access") if word in text), text)),
+                      ((1, "element"), (-6, "translated PTX: an access")))
 
 
 if __name__ == "__main__":
