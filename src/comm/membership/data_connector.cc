@@ -170,7 +170,7 @@ void DataConnector::dialed(const DataConnectionId& id, const Status& why,
     return self ? self->take_opened(id, type, payload) : Status();
   };
   events.on_close = [weak, id](const Status& closed) {
-    if (const auto self = weak.lock()) self->dial_failed(id, closed);
+    if (const auto self = weak.lock()) self->closed_unanswered(id, closed);
   };
   connection->set_events(std::move(events));
   connection->set_timeout(timeout_, !callbacks_.watches(member_table_->member(id.peer).process, *connection));
@@ -196,6 +196,14 @@ Status DataConnector::take_opened(const DataConnectionId& id, MessageType type, 
   TUTTI_TRY(connection->hand_over(&stream));
   arrived(id, std::move(stream));
   return {};
+}
+
+/// The peer has proved itself and then closed the connection, as it does if this process has had no core for so long
+/// that its first message was late. It has been reached, so the timeout begins again: whether it lives is for the
+/// control connection to find out.
+void DataConnector::closed_unanswered(const DataConnectionId& id, const Status& why) {
+  if (const auto found = ends_.find(id); found != ends_.end()) found->second.give_up = deadline_from_now();
+  dial_failed(id, why);
 }
 
 /// `silent` means that the peer's host accepted the connection. Then the timeout, which is for peers that are not

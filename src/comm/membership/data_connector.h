@@ -85,6 +85,7 @@ class DataConnector : public std::enable_shared_from_this<DataConnector> {
   void dial_late(const DataConnectionId& id);
   void dialed(const DataConnectionId& id, const Status& why, const std::shared_ptr<Connection>& connection);
   Status take_opened(const DataConnectionId& id, MessageType type, ByteView payload);
+  void closed_unanswered(const DataConnectionId& id, const Status& why);
   void dial_failed(const DataConnectionId& id, const Status& why, bool silent = false);
   void retry_later(const DataConnectionId& id, End& end);
   void cannot_reach(const DataConnectionId& id, const Status& why);

@@ -390,6 +390,43 @@ TEST(TimedWiring, AStoppedProcessIsWaitedFor) {
   test::expect_all_ok(processes.page(), 2);
 }
 
+/// From now on this process closes the data connections to that rank after their handshake.
+Status turn_away(const IdBytes& bytes, Rank rank) {
+  UniqueId id;
+  TUTTI_TRY(UniqueId::decode(bytes, &id));
+  std::shared_ptr<Hub> hub;
+  TUTTI_TRY(Hub::acquire(Settings{}, &hub));
+  return hub->ask([id, rank](const std::shared_ptr<Hub>& there) {
+    there->membership(id.nonce, id.secret)->connector().remove_local(rank);
+    return Status();
+  });
+}
+
+// Rank 0 answers each try, so it is reached, and lives: how long that may go on is not for the wiring to say.
+TEST(TimedWiring, AProcessThatClosesWhatItHasAcceptedIsNotUnreachable) {
+  JoiningProcesses processes;
+  processes.start_all(2, [](int rank, SharedPage& page) {
+    JoinResult joined;
+    TUTTI_TRY(join_apart(rank, 2, page, &joined, 0.5));
+    if (rank == 0) TUTTI_TRY(turn_away(page.wait_for_id(), Rank{0}));
+    page.mark(0);
+    page.wait_for_mark(0, 2);
+    Status right;
+    if (rank == 1) {
+      joined.tcp_streams->want(Rank{0}, kWiringLane);
+      std::this_thread::sleep_for(milliseconds(2000));  // long after the patience
+      const FailureCause cause = joined.membership->cause();
+      right = expect(cause.code == Code::kOk, "it gave up: " + cause.text);
+    }
+    page.mark(1);
+    page.wait_for_mark(1, 2);
+    joined.membership->say_goodbye(0);
+    return right;
+  });
+  processes.wait();
+  test::expect_all_ok(processes.page(), 2);
+}
+
 TEST(Wiring, WhoHasNoDescriptorsLeftIsToBlameItself) {
   if (tutti::test::kSanitized) GTEST_SKIP() << "the sanitizers need descriptors of their own";
   JoiningProcesses processes;
