@@ -130,10 +130,13 @@ TUTTI_HD inline std::uint64_t device_clock() {
 #endif
 }
 
-/// Called between two looks at a word. On the host it yields, because ranks share cores there.
-TUTTI_HD inline void device_pause() {
+/// Called after `looks` looks at a word that found nothing. On the host it gives the core away, because ranks share
+/// cores there. It sleeps if the wait is long, because a hundred threads that yield keep everybody else from a core.
+TUTTI_HD inline void device_pause([[maybe_unused]] std::uint32_t looks) {
 #if !defined(__CUDA_ARCH__)
-  std::this_thread::yield();
+  constexpr std::uint32_t kYields = 200;
+  if (looks < kYields) return std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::microseconds{50});
 #endif
 }
 

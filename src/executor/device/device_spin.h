@@ -88,7 +88,7 @@ class DeviceSpin {
 
   /// Called after a look that found nothing. Returns false if the wait has to be given up.
   TUTTI_HD bool go_on() {
-    device_pause();
+    device_pause(looks_);
     if (++looks_ % kLooks != 0) return true;
     began_ = watch_.look(block_, peer_, looks_ % (kLooks * kLooks) == 0, began_);
     return began_ != DeviceWatch::kGiveUp;
