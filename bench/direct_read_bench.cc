@@ -1,5 +1,6 @@
-// What it costs to read a peer's private memory where it lies (process_vm_readv), beside a copy of the reader's own
-// memory: direct_read_bench [ROUNDS]. The owner is another process, on the next core; nobody writes meanwhile.
+// This measures reads of a peer's private memory where it lies (process_vm_readv), and beside them copies of the
+// reader's own memory: direct_read_bench [ROUNDS]. The owner is another process, on the next core; nobody writes
+// meanwhile.
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -6,7 +6,7 @@ BRANCH = re.compile(r"0x([0-9a-f]+)")
 
 class StepLoop:
     """`code`: (address, opcode, operands, whether it depends on a predicate) of each instruction of a kernel, with the
-    functions behind it that it calls. The loop is all that lies on a way from a vote of the block back to that vote, and
+    functions after it that it calls. The loop is all that lies on a way from a vote of the block back to that vote, and
     the functions called there, except for those that load 128 bits at a time: they move the data."""
 
     def __init__(self, code):

@@ -39,7 +39,7 @@ Status wire_field(int type, Settings* settings) {
   return {};
 }
 
-// Whether there is such a device is found where it is first used.
+// Whether there is such a device is found when the join is prepared.
 Status device_field(int device, CreateOptions* options) {
   if (device == TUTTI_UNDEF_INT) return {};
   if (device < TUTTI_NO_DEVICE)

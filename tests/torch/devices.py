@@ -37,7 +37,9 @@ def build():
                "-DTORCH_EXTENSION_NAME=torch_stand_in", f"-I{root}/include"]
     command += [f"-isystem{path}" for path in cpp_extension.include_paths() + [sysconfig.get_paths()["include"]]]
     command += [sources[0], "-o", made + ".part"]
-    command += [f"-L{path}" for path in cpp_extension.library_paths()] + ["-lc10", "-ltorch_cpu", "-ltorch_python"]
+    for folder_of_torch in cpp_extension.library_paths():
+        command += ["-L", folder_of_torch]
+    command += [f"-l{name}" for name in ("c10", "torch_cpu", "torch_python")]
     subprocess.run(command, check=True)
     os.replace(made + ".part", made)
     return made

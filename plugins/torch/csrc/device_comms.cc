@@ -9,7 +9,7 @@ std::shared_ptr<StreamEnd> DeviceComm::run(const Place& place, std::vector<Opera
   const c10::Stream stream = place.aside ? side_ : place.caller;
   order(place.caller, stream);
   const c10::StreamGuard guard(stream);
-  if (!place.aside) kept.clear();  // the caller's stream itself is behind the call
+  if (!place.aside) kept.clear();  // the caller's stream itself runs the call
   const auto end = std::make_shared<StreamEnd>(stream, place.caller, std::move(kept));
   if (takes_no_streams_ || !put(stream, operands, call, end, failed)) {
     takes_no_streams_ = true;

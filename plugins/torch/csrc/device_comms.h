@@ -49,7 +49,7 @@ class DeviceComms {
       : collectives_(std::move(collectives)), rank_(rank), name_(std::move(name)) {}
 
   /// The communicator for that device. The first call makes it, which all ranks do together; it waits so long for them.
-  /// As a call on the collectives' communicator: one at a time, in the order of all ranks.
+  /// It counts as a call on the collectives' communicator: all ranks make it in the same order, one at a time.
   std::shared_ptr<DeviceComm> of(const c10::Device& device, std::chrono::milliseconds timeout);
   const Endpoint& collectives() const { return *collectives_; }
   /// Those that there are. Any thread.
@@ -60,7 +60,7 @@ class DeviceComms {
   void abort();
   /// Says goodbye without waiting. Not beside calls.
   void leave();
-  /// Of the first that failed.
+  /// The error of the first communicator that failed.
   tuttiResult_t error();
 
  private:

@@ -28,11 +28,11 @@ c10::Device device_of(const char* title, const std::vector<at::Tensor>& tensors)
 c10::Stream current_stream(const c10::Device& device);
 /// One of torch's pool, of high priority. It lives as long as the process.
 c10::Stream pool_stream(const c10::Device& device);
-/// What Tutti takes for the stream, such as a cudaStream_t.
+/// The handle by which Tutti knows the stream, such as a cudaStream_t.
 void* native_handle(const c10::Stream& stream);
 /// Whether what is put on the stream now becomes a part of a graph. It is the calling thread's current one.
 bool is_captured(const c10::Stream& stream);
-/// What is put on `later` from now on comes after what is on `earlier` now.
+/// All work that is put on `later` from now on runs after the work that is on `earlier` now.
 void order(const c10::Stream& earlier, const c10::Stream& later);
 
 }  // namespace tutti_torch

@@ -1,8 +1,8 @@
 // How tensors on a GPU travel through pinned host memory: sends and receives, and all calls where the library has no
 // streams of devices.
 //
-// The thread that carries an operation out copies in and out on a stream of torch's pool, ordered behind the stream
-// that was current at the call, and waits for the copy out: a work that is over has its results on the GPU.
+// The thread that carries an operation out copies in and out on a stream of torch's pool, which waits for the stream
+// that was current at the call. The thread waits for the copy out: a work that is over has its results on the GPU.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@
 
 namespace tutti_torch {
 
-/// Order behind the work queued on the current streams of some devices, taken at construction. The host is none.
+/// The point to which the current streams of some devices have work at construction, for others to wait for. A device
+/// that is the host has none.
 class DeviceOrder {
  public:
   explicit DeviceOrder(const std::vector<c10::Device>& devices);

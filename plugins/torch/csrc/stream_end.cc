@@ -63,7 +63,7 @@ void StreamEnd::order_current() {
 }
 
 // The memory of a tensor goes back to the stream that it was allocated on, and work that is put there later may get it.
-// That stream is ordered behind the end, or the allocator is told of the stream that uses it.
+// That stream waits for the end, or the allocator is told of the stream that uses it.
 void StreamEnd::let_go(bool owner_is_ordered) {
   std::vector<at::Tensor> kept;
   {

@@ -24,11 +24,12 @@ class TuttiStream {
   tuttiStream_t stream_ = nullptr;
 };
 
-/// Streams can be ordered behind it before it has come; the host hears of it, and of an error, from Tutti. Any thread.
+/// Streams can be told to wait for it before it has come. The host hears of it, and of an error, from Tutti. Any
+/// thread.
 class StreamEnd {
  public:
   /// `caller`: the stream that was current at the call. `kept`: what the call uses there without its owner's doing;
-  /// these tensors stay until a stream is ordered behind the end.
+  /// these tensors stay until a stream waits for the end.
   StreamEnd(const c10::Stream& stream, const c10::Stream& caller, std::vector<at::Tensor> kept);
   /// May come before the end does: the allocator is told of the stream that uses the tensors.
   ~StreamEnd();
@@ -44,7 +45,7 @@ class StreamEnd {
   void finish() { outcome_->finish(tuttiSuccess); }
 
   const c10::Stream& stream() const { return stream_; }
-  /// What is put on `later` from now on comes after the end.
+  /// All work that is put on `later` from now on runs after the end.
   void block(const c10::Stream& later);
   /// The same of the calling thread's current stream. Lets go of the tensors.
   void order_current();

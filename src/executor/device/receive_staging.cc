@@ -18,7 +18,7 @@ void ReceiveStaging::add(std::size_t transfer, const Transfer& receive, bool for
 void ReceiveStaging::begin(std::byte* memory, Bytes room, Bytes piece) {
   if (receives_.empty()) return;
   piece_ = std::min(piece.value, largest_.value);
-  chunk_bytes_ = std::min(room.value, std::max(kChunk, round_up(piece_, kCacheLine)));
+  chunk_bytes_ = std::min(room.value, std::max(CopyStream::kChunk, round_up(piece_, kCacheLine)));
   count_ = room.value / chunk_bytes_;
   at_ = 0;
   while (chunks_.size() < count_) chunks_.emplace_back();

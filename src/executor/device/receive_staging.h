@@ -35,9 +35,6 @@ class ReceiveStaging {
   Status store();
 
  private:
-  /// It has the size of SendStaging's.
-  static constexpr std::size_t kChunk = std::size_t{1} << 20;
-
   struct Receive {
     std::byte* data = nullptr;
     bool foreign = false;

@@ -32,7 +32,7 @@ void SendStaging::make_lanes(std::byte* memory, std::size_t room) {
   const std::size_t share = room / (2 * queues_.size()) / kCacheLine * kCacheLine;
   is_scarce_ = share < piece;
   chunks_a_lane_ = is_scarce_ ? 1 : 2;
-  chunk_bytes_ = is_scarce_ ? piece : std::min(share, std::max(kChunk, piece));
+  chunk_bytes_ = is_scarce_ ? piece : std::min(share, std::max(CopyStream::kChunk, piece));
   lanes_.resize(is_scarce_ ? std::min(queues_.size(), room / piece) : queues_.size());
   const std::size_t chunks = lanes_.size() * chunks_a_lane_;
   while (chunks_.size() < chunks) chunks_.emplace_back();

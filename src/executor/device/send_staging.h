@@ -35,9 +35,6 @@ class SendStaging {
   Status load_ahead();
 
  private:
-  /// Smaller chunks cost calls of the driver, larger ones make the first copy longer, which nothing hides. Not
-  /// measured.
-  static constexpr std::size_t kChunk = std::size_t{1} << 20;
   static constexpr std::size_t kNone = ~std::size_t{0};
 
   struct Send {

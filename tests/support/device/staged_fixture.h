@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/device/caller_stream.h"
+#include "support/device/octets.h"
 #include "support/device/settled.h"
 #include "support/device/stand_in_driver.h"
 #include "support/ranks.h"
@@ -18,32 +19,20 @@ namespace tutti::test {
 /// Values in device memory, or for ranks without a device in host memory.
 class Values {
  public:
-  Values(std::size_t count, bool on_device, int device = 0) : host_(on_device ? 0 : count), count_(count) {
-    if (!on_device) return;
-    const StandInDriver::Early early;
-    EXPECT_EQ(tuttiMemAllocDevice(&memory_, count * sizeof(float), device), tuttiSuccess);
-  }
+  Values(std::size_t count, bool on_device, int device = 0)
+      : bytes_(count * sizeof(float), on_device, device), count_(count) {}
   Values(const std::vector<float>& values, bool on_device, int device = 0) : Values(values.size(), on_device, device) {
     std::copy(values.begin(), values.end(), real());
   }
-  ~Values() {
-    const StandInDriver::Early early;
-    if (memory_ != nullptr) {
-      EXPECT_EQ(tuttiMemFree(memory_), tuttiSuccess);
-    }
-  }
-  Values(const Values&) = delete;
-  Values& operator=(const Values&) = delete;
 
   /// For the library.
-  void* data() { return memory_ != nullptr ? memory_ : host_.data(); }
+  void* data() { return bytes_.data(); }
   /// For the test.
-  float* real() { return reinterpret_cast<float*>(stand_in().reveal(data())); }
+  float* real() { return reinterpret_cast<float*>(bytes_.real()); }
   std::vector<float> get() { return std::vector<float>(real(), real() + count_); }
 
  private:
-  void* memory_ = nullptr;
-  std::vector<float> host_;
+  Octets bytes_;
   std::size_t count_;
 };
 
