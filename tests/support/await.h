@@ -145,12 +145,22 @@ inline std::size_t count_threads() {
 /// Those of a sanitizer.
 inline const std::size_t kThreadsAtStart = count_threads();
 
+inline std::string names_of_threads() {
+  std::string names, name;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task"))
+    if (std::ifstream file(thread.path() / "comm"); std::getline(file, name)) names += " " + name;
+  return names;
+}
+
 /// Before a fork: a child lacks its parent's other threads, such as those of the library that are about to end, and
-/// the thread sanitizer wants none.
+/// the thread sanitizer wants none. Threads that an earlier case has left for good are named before the case's own time
+/// is over.
 inline bool await_no_other_thread() {
   // The sanitizer's own thread begins with the first of the program's, or after a fork.
   const std::size_t own = kThreadsAtStart + (kThreadSanitized ? 1 : 0);
-  return await([&] { return count_threads() <= own; }, "the end of threads that an earlier case left");
+  if (comes_true([&] { return count_threads() <= own; }, kPatience / 3)) return true;
+  ADD_FAILURE() << "an earlier case has left threads:" << names_of_threads();
+  return false;
 }
 
 }  // namespace tutti::test

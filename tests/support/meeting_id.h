@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 
 #include "support/await.h"
 
@@ -14,7 +15,10 @@ namespace tutti::test {
 class MeetingId {
  public:
   void make() {
-    if (tuttiGetUniqueId(&id_) != tuttiSuccess) ::_exit(3);
+    if (tuttiGetUniqueId(&id_) != tuttiSuccess) {
+      std::fprintf(stderr, "no id: %s\n", tuttiGetLastError(nullptr));
+      ::_exit(3);
+    }
     is_made_.store(true);
   }
   const tuttiUniqueId& take() const {

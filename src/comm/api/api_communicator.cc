@@ -260,15 +260,13 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
     if (!comm->magic.compare_exchange_strong(expected, kAbortedMagic, std::memory_order_relaxed))
       return {};  // another abort, or Destroy, ends it
     // From here on calls are refused. A call that began before is visible after a millisecond, and ends because of the
-    // abort. If it is stuck in the caller's own code, it keeps the communicator.
+    // abort. If it is stuck in the caller's own code, nobody waits for it, and it lets go of the communicator itself.
     const auto in_use = [&] { return comm->busy.load(std::memory_order_acquire) != 0 || !held->turns().is_empty(); };
     constexpr std::chrono::milliseconds kLook{1};
     constexpr double kLongest = 0.05;  // seconds
     std::this_thread::sleep_for(kLook);
-    if (tutti::wait_until([&] { return !in_use(); }, tutti::Deadline::in(kLongest), tutti::WaitPace::naps(kLook))) {
-      const tutti::MutexLock lock(comm->mutex);
-      comm->comm.reset();
-    }
+    (void)tutti::wait_until([&] { return !in_use(); }, tutti::Deadline::in(kLongest), tutti::WaitPace::naps(kLook));
+    tutti::release_aborted(comm);
     tutti::keep_aborted_handle(comm);
     return {};
   });

@@ -61,6 +61,13 @@ bool retire_handle(tuttiComm_t comm) {
   return true;
 }
 
+void release_aborted(tuttiComm_t comm) {
+  const NoCancel no_cancel;
+  std::shared_ptr<Communicator> last;  // is destroyed without the lock
+  const MutexLock lock(comm->mutex);
+  if (comm->busy.load(std::memory_order_acquire) == 0) last = std::move(comm->comm);
+}
+
 void keep_aborted_handle(tuttiComm_t comm) {
   const MutexLock lock(Retired::get().mutex);
   comm->next_retired = std::exchange(Retired::get().newest_aborted, comm);

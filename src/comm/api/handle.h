@@ -28,8 +28,8 @@ struct tuttiComm {
   /// An abort resets it. The calls that are allowed at any time copy it under the mutex.
   std::shared_ptr<tutti::Communicator> comm;
   tutti::Mutex mutex;
-  /// It is 1 while the caller's thread is in a call. The release at the call's end pairs with the acquire in
-  /// tuttiCommAbort.
+  /// It is 1 while the caller's thread is in a call. The release at the call's end pairs with the acquires in
+  /// tuttiCommAbort and release_aborted().
   std::atomic<std::uint32_t> busy{0};
   tuttiComm_t next_retired = nullptr;  // links the lists of retired and of aborted handles
 };
@@ -46,6 +46,9 @@ tuttiComm_t make_handle(std::shared_ptr<Communicator> comm);
 /// Ends the handle of a communicator that is destroyed. Calls on it are refused from now on. Returns false if an abort
 /// has ended it before.
 bool retire_handle(tuttiComm_t comm);
+/// Lets go of the communicator of a handle that was aborted, unless a call on it is in progress, which does so at its
+/// end. Operations on streams keep the communicator for themselves. Any thread.
+void release_aborted(tuttiComm_t comm);
 /// Remembers the handle of a communicator that was aborted. It is never used again, because threads that have not heard
 /// of the abort may still pass it: those calls are refused. Takes no memory.
 void keep_aborted_handle(tuttiComm_t comm);
@@ -73,7 +76,7 @@ inline Status require(const void* pointer, const char* name) {
 }
 
 /// Marks that the caller's thread is in a call on this handle, so that an abort keeps the communicator until the call
-/// has ended.
+/// has ended. If the abort does not wait so long, the end of the call lets go of the communicator.
 class CallGuard {
  public:
   CallGuard() = default;
@@ -98,7 +101,11 @@ class CallGuard {
 
  private:
   void leave() {
-    if (comm_ != nullptr) comm_->busy.store(0, std::memory_order_release);
+    if (comm_ == nullptr) return;
+    comm_->busy.store(0, std::memory_order_release);
+    // An abort that still sees `busy` has marked the handle long before, so the mark is seen here.
+    if (comm_->magic.load(std::memory_order_relaxed) == kAbortedMagic) [[unlikely]]
+      release_aborted(comm_);
   }
   tuttiComm_t comm_ = nullptr;
 };
