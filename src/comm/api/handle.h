@@ -104,6 +104,7 @@ class CallGuard {
     if (comm_ == nullptr) return;
     comm_->busy.store(0, std::memory_order_release);
     // An abort that still sees `busy` has marked the handle long before, so the mark is seen here.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     if (comm_->magic.load(std::memory_order_relaxed) == kAbortedMagic) [[unlikely]]
       release_aborted(comm_);
   }

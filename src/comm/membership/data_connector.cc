@@ -15,6 +15,8 @@ constexpr std::chrono::milliseconds kSilentRetry{1000};
 constexpr std::chrono::seconds kAnswerTime{10};
 /// A single try gets so much time, however short the timeout is.
 constexpr std::chrono::seconds kLeastTime{1};
+/// So many tries are made after the timeout where each was answered, but not with a stream.
+constexpr int kMostLateTries = 3;
 
 IpAddress loopback(std::uint8_t family) {
   IpAddress address;
@@ -126,6 +128,7 @@ Clock::time_point DataConnector::deadline_from_now() const {
 void DataConnector::begin_dial(const DataConnectionId& id, End& end) {
   end.wanted = true;
   end.silent = false;
+  end.late_tries = 0;
   end.give_up = deadline_from_now();
   dial(id);
 }
@@ -170,7 +173,7 @@ void DataConnector::dialed(const DataConnectionId& id, const Status& why,
     return self ? self->take_opened(id, type, payload) : Status();
   };
   events.on_close = [weak, id](const Status& closed) {
-    if (const auto self = weak.lock()) self->closed_unanswered(id, closed);
+    if (const auto self = weak.lock()) self->dial_failed(id, closed);
   };
   connection->set_events(std::move(events));
   connection->set_timeout(timeout_, !callbacks_.watches(member_table_->member(id.peer).process, *connection));
@@ -198,18 +201,13 @@ Status DataConnector::take_opened(const DataConnectionId& id, MessageType type, 
   return {};
 }
 
-/// The peer has proved itself and then closed the connection, as it does if this process has had no core for so long
-/// that its first message was late. It has been reached, so the timeout begins again: whether it lives is for the
-/// control connection to find out.
-void DataConnector::closed_unanswered(const DataConnectionId& id, const Status& why) {
-  if (const auto found = ends_.find(id); found != ends_.end()) found->second.give_up = deadline_from_now();
-  dial_failed(id, why);
-}
-
 /// `silent` means that the peer's host accepted the connection. Then the timeout, which is for peers that are not
 /// reached, does not count: the control connection finds out whether the process lives, and the deadline of whoever
 /// waits ends the wait. A host may also have so many connections that it drops the next one, so a peer that was silent
 /// still counts as reached while the control connection is up.
+///
+/// An answer that comes after the timeout, such as the end of the connection, may be about this process: where it has
+/// no core for ten seconds, the peer gives up a connection that says nothing. A few more tries tell.
 void DataConnector::dial_failed(const DataConnectionId& id, const Status& why, bool silent) {
   const auto found = ends_.find(id);
   if (found == ends_.end()) return;
@@ -219,6 +217,7 @@ void DataConnector::dial_failed(const DataConnectionId& id, const Status& why, b
   if (silent) end.give_up = deadline_from_now();
   end.silent = silent || (end.silent && callbacks_.in_touch(member_table_->member(id.peer).process));
   if (end.silent || Clock::now() < end.give_up) return retry_later(id, end);
+  if (why.code() != Code::kTimeout && end.late_tries++ < kMostLateTries) return retry_later(id, end);
   cannot_reach(id, why);
 }
 

@@ -71,6 +71,7 @@ class DataConnector : public std::enable_shared_from_this<DataConnector> {
     bool wanted = false;        // somebody waits for a stream, which is on its way
     bool silent = false;        // the peer's host accepts connections, but nobody answers
     std::uint32_t streams = 0;  // how many were made
+    int late_tries = 0;         // since the time to give up
     Clock::time_point give_up{};
     std::shared_ptr<Dialer> dialer;
     std::shared_ptr<Connection> connection;  // it is open, and waits for the answer
@@ -85,7 +86,6 @@ class DataConnector : public std::enable_shared_from_this<DataConnector> {
   void dial_late(const DataConnectionId& id);
   void dialed(const DataConnectionId& id, const Status& why, const std::shared_ptr<Connection>& connection);
   Status take_opened(const DataConnectionId& id, MessageType type, ByteView payload);
-  void closed_unanswered(const DataConnectionId& id, const Status& why);
   void dial_failed(const DataConnectionId& id, const Status& why, bool silent = false);
   void retry_later(const DataConnectionId& id, End& end);
   void cannot_reach(const DataConnectionId& id, const Status& why);
