@@ -52,8 +52,9 @@ Status check_device(const CreateOptions& options) {
 
 /// The driver is started only if the caller or a setting asks for a device, because that takes longer than a join.
 DeviceDriver* driver_of(const CreateOptions& options) {
-  const bool told = options.device >= 0 || options.settings.transport == TransportKind::kCuda;
-  return told && options.takes_device ? device_driver() : device_driver_in_use();
+  const bool asks = options.device >= 0 || options.settings.transport == TransportKind::kCuda;
+  const bool starts = asks && options.takes_device;
+  return starts ? device_driver() : device_driver_in_use();
 }
 
 /// The device that this rank's buffers may be on; -1 if there is none, or if the process does not use one yet and

@@ -9,22 +9,12 @@
 
 #include "comm/membership/hub.h"
 #include "support/await.h"
+#include "support/held_operation.h"
 #include "support/ranks.h"
 #include "support/stuck_stream.h"
 
 namespace tutti::test {
 namespace {
-
-/// An operation of the user's that does not return before it is let go.
-struct HeldOperation {
-  std::atomic<bool> begun{false}, let_go{false};
-
-  static void run(const void*, void*, std::size_t, tuttiDataType_t, void* user) {
-    auto& self = *static_cast<HeldOperation*>(user);
-    self.begun = true;
-    await([&self] { return self.let_go.load(); }, "the end of the operation");
-  }
-};
 
 /// The service thread ends with the last communicator of its process.
 void expect_nothing_is_left() {

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/held_operation.h"
 #include "support/shrunk.h"
 
 namespace tutti::test {
@@ -70,26 +71,18 @@ TEST(ShrinkOfThreads, WhoIsExcludedHearsItFromACallThatOnlySends) {
   });
 }
 
-/// An operation of the user's that does not return before it is let go.
-void hold(const void*, void*, std::size_t, tuttiDataType_t, void* user) {
-  auto& state = *static_cast<std::atomic<int>*>(user);
-  int untouched = 0;
-  state.compare_exchange_strong(untouched, 1);
-  await([&] { return state == 2; }, "the end of the operation");
-}
-
 // The caller's own code keeps the communicator of rank 2, which was aborted; rank 1 has finalized. Nobody waits for
 // either, though there is no deadline.
 TEST(ShrinkOfThreads, WhoCannotShrinkAnyMoreIsNotWaitedFor) {
-  std::atomic<int> state{0};
+  HeldOperation held;
   std::atomic<bool> ended{false};
   run_threads(3, [&](tuttiComm_t comm, int rank) {
     tuttiRedOp_t op = tuttiSum;
-    ASSERT_EQ(tuttiRedOpCreateCustom(&op, hold, 1, &state, comm), tuttiSuccess) << tuttiGetLastError(comm);
+    ASSERT_EQ(tuttiRedOpCreateCustom(&op, HeldOperation::run, 1, &held, comm), tuttiSuccess) << tuttiGetLastError(comm);
     int value = 1;
     if (rank == 2) {
       std::thread aborter([&] {
-        await([&] { return state == 1; }, "the operation");
+        await([&] { return held.begun.load(); }, "the operation");
         EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
       });
       (void)tuttiReduce(&value, &value, 1, tuttiInt32, op, 2, comm, nullptr);  // it may have come to its end
@@ -110,7 +103,7 @@ TEST(ShrinkOfThreads, WhoCannotShrinkAnyMoreIsNotWaitedFor) {
     tuttiComm_t made = nullptr;
     expect_shrinks_to({0}, {}, comm, rank, &made, &config);
     ended = true;
-    state = 2;
+    held.let_go = true;
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
     EXPECT_EQ(tuttiCommDestroy(made), tuttiSuccess) << tuttiGetLastError(nullptr);
   });

@@ -29,17 +29,15 @@ def build():
     sources = [os.path.join(HERE, "stand_in", "torch_device.cc"), os.path.join(HERE, "stand_in", "stand_in_library.h")]
     if os.path.exists(made) and os.path.getmtime(made) > max(map(os.path.getmtime, sources)):
         return made
-    from torch.utils import cpp_extension
+    from torch.utils.cpp_extension import include_paths, library_paths
 
     os.makedirs(folder, exist_ok=True)
     root = os.path.dirname(os.path.dirname(HERE))
     command = ["c++", "-std=c++20", "-O1", "-shared", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter",
                "-DTORCH_EXTENSION_NAME=torch_stand_in", f"-I{root}/include"]
-    command += [f"-isystem{path}" for path in cpp_extension.include_paths() + [sysconfig.get_paths()["include"]]]
+    command += [f"-isystem{path}" for path in include_paths() + [sysconfig.get_paths()["include"]]]
     command += [sources[0], "-o", made + ".part"]
-    for folder_of_torch in cpp_extension.library_paths():
-        command += ["-L", folder_of_torch]
-    command += [f"-l{name}" for name in ("c10", "torch_cpu", "torch_python")]
+    command += [f"-L{path}" for path in library_paths()] + ["-lc10", "-ltorch_cpu", "-ltorch_python"]
     subprocess.run(command, check=True)
     os.replace(made + ".part", made)
     return made

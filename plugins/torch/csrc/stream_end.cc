@@ -63,7 +63,7 @@ void StreamEnd::order_current() {
 }
 
 // The memory of a tensor goes back to the stream that it was allocated on, and work that is put there later may get it.
-// That stream waits for the end, or the allocator is told of the stream that uses it.
+// If that stream does not wait for the end, the allocator must know which stream still uses the memory.
 void StreamEnd::let_go(bool owner_is_ordered) {
   std::vector<at::Tensor> kept;
   {

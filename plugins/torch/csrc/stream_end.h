@@ -24,8 +24,8 @@ class TuttiStream {
   tuttiStream_t stream_ = nullptr;
 };
 
-/// Streams can be told to wait for it before it has come. The host hears of it, and of an error, from Tutti. Any
-/// thread.
+/// The end of calls on a stream. Other streams can be made to wait for it while the calls still run. Tutti tells the
+/// host when it has come, and whether with an error. Any thread.
 class StreamEnd {
  public:
   /// `caller`: the stream that was current at the call. `kept`: what the call uses there without its owner's doing;

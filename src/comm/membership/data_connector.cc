@@ -15,7 +15,7 @@ constexpr std::chrono::milliseconds kSilentRetry{1000};
 constexpr std::chrono::seconds kAnswerTime{10};
 /// A single try gets so much time, however short the timeout is.
 constexpr std::chrono::seconds kLeastTime{1};
-/// So many tries are made after the timeout where each was answered, but not with a stream.
+/// How many more tries follow after the timeout, if each is answered, but not with a stream.
 constexpr int kMostLateTries = 3;
 
 IpAddress loopback(std::uint8_t family) {
@@ -206,8 +206,8 @@ Status DataConnector::take_opened(const DataConnectionId& id, MessageType type, 
 /// waits ends the wait. A host may also have so many connections that it drops the next one, so a peer that was silent
 /// still counts as reached while the control connection is up.
 ///
-/// An answer that comes after the timeout, such as the end of the connection, may be about this process: where it has
-/// no core for ten seconds, the peer gives up a connection that says nothing. A few more tries tell.
+/// If this process has no core for ten seconds, its peer closes a connection on which nothing was said. So a try that
+/// is answered after the timeout, but not with a stream, does not show that the peer is at fault: a few more tries do.
 void DataConnector::dial_failed(const DataConnectionId& id, const Status& why, bool silent) {
   const auto found = ends_.find(id);
   if (found == ends_.end()) return;

@@ -14,8 +14,8 @@ namespace tutti {
 
 /// Plain data; whoever made the stream destroys it.
 struct CopyStream {
-  /// What sends and receives copy at a time, if they have as much. Smaller copies cost calls of the driver, larger ones
-  /// make the first one longer, which nothing hides. Not measured.
+  /// How many bytes a copy for sends and receives has at most, unless a message is larger. Smaller copies need more
+  /// calls of the driver. The first copy runs alone, so it should not be large. Not measured.
   static constexpr std::size_t kChunk = std::size_t{1} << 20;
 
   DeviceDriver& driver;

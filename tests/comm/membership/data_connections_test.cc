@@ -413,8 +413,8 @@ Status close_late(milliseconds pause) {
   return expect(!taken.empty(), "nobody came");
 }
 
-// As where this process has had no core for so long that rank 0 has given the connection up: the timeout is over,
-// though nothing is wrong.
+// Rank 0 closes the first connection after the timeout, as it does if the process of rank 1 had no core for long.
+// Nothing is wrong with either, so the next try is to succeed.
 TEST(TimedWiring, ATryThatEndsLateIsNotTheLast) {
   JoiningProcesses processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
