@@ -13,6 +13,7 @@
 #include "core/core_list.h"
 #include "core/costs_file.h"
 #include "kernels/kernels.h"
+#include "net/local_network.h"
 #include "transport/shm/shm_layout.h"
 
 namespace tutti {
@@ -159,7 +160,7 @@ Status prepare_join(const CreateOptions& options, JoinRequest* request) {
   request->costs_text = options.costs;
   if (options.rank == 0 && options.costs.empty()) {
     Costs costs;
-    if (const Status known = costs_in_force(options.settings, &costs); !known.ok())
+    if (const Status known = costs_in_force(options.settings, local_network(options.settings), &costs); !known.ok())
       return fail(known.code(), "setting TUTTI_COSTS: {}", known.text());
     request->costs_text = costs_text(costs);
   }

@@ -32,7 +32,10 @@ inline constexpr std::size_t kShortMessage = 256;
 /// A plain value. The defaults are those of two cores with separate caches (docs/simulation.md).
 struct Costs {
   LinkCosts shm{215'000, 10'000, 100'000, 34'000, 20'000, 0, 170'000};
-  LinkCosts tcp{1'120'000, 3'130'000, 685'000, 67'000, 78'000, 0, 0};
+  LinkCosts tcp{1'120'000, 3'130'000, 685'000, 67'000, 78'000, 0, 0};  ///< over the loopback of a host
+  /// Of the network between hosts, in place of the loopback's (Machine::tcp_costs); 0: not known.
+  Time network_latency = 0;
+  Time network_wire_kib = 0;
   Time call = 45'000;         ///< from the C function to the first step and back
   Time step = 9'000;          ///< the interpreter's, a step
   Time reduce_kib = 15'000;   ///< a KiB of each operand of a reduction
@@ -44,6 +47,9 @@ struct Costs {
 
   constexpr auto operator<=>(const Costs&) const = default;
 };
+
+/// The latency between hosts where the rate of the network is known and its latency is not.
+inline constexpr Time kUsualNetworkLatency = 10'000'000;
 
 /// The time that `bytes` take at so much a KiB, rounded down.
 constexpr Time time_of(std::size_t bytes, Time a_kib) {

@@ -31,6 +31,8 @@ void for_each_cost(C& costs, const Visit& visit) {
   };
   link("shm", costs.shm);
   link("tcp", costs.tcp);
+  visit("network.latency", costs.network_latency);
+  visit("network.wire_kib", costs.network_wire_kib);
   visit("call", costs.call);
   visit("step", costs.step);
   visit("reduce_kib", costs.reduce_kib);
@@ -68,6 +70,17 @@ int machine_cores() {
   const int usable = usable_cores();
   return usable > 1 ? usable : std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
 }
+
+/// `instead`: what is used if the file cannot be read.
+void read_if_there(const std::string& path, const char* instead, Costs* costs) {
+  std::error_code error;
+  if (path.empty() || !std::filesystem::exists(path, error)) return;
+  if (const Status read = read_costs(path, costs); !read.ok())
+    log(LogLevel::kWarn, {}, "{} used: {}", instead, read.text());
+}
+
+/// Picoseconds that a KiB takes at 1 Mbit/s.
+constexpr Time kKibAtAMegabit = 8'192'000'000;
 
 }  // namespace
 
@@ -121,16 +134,22 @@ std::string costs_cache_path() {
   return fmt::format("{}/tutti/costs-{:016x}", folder, hash);
 }
 
-Status costs_in_force(const Settings& settings, Costs* costs) {
+std::string network_costs_path(const LocalNetwork& network) {
+  const std::string folder = cache_folder();
+  return folder.empty() || network.name.empty() ? "" : folder + "/tutti/network-" + network.name;
+}
+
+Status costs_in_force(const Settings& settings, const LocalNetwork& network, Costs* costs) {
   *costs = Costs{};
   costs->cores = machine_cores();
   if (settings.costs == "builtin") return {};
   if (settings.costs != "auto") return read_costs(settings.costs, costs);
-  const std::string path = costs_cache_path();
-  std::error_code error;
-  if (path.empty() || !std::filesystem::exists(path, error)) return {};
-  if (const Status read = read_costs(path, costs); !read.ok())
-    log(LogLevel::kWarn, {}, "the built-in costs are used: {}", read.text());
+  read_if_there(costs_cache_path(), "the built-in costs are", costs);
+  if (network.megabits > 0) {
+    costs->network_wire_kib = kKibAtAMegabit / network.megabits;
+    costs->network_latency = kUsualNetworkLatency;
+  }
+  read_if_there(network_costs_path(network), "what else is known of the network is", costs);
   return {};
 }
 

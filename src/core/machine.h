@@ -27,6 +27,18 @@ struct Machine {
       hosts;  ///< by rank: equal numbers share memory, counted from 0 in order of first rank; empty: one host
 
   auto operator<=>(const Machine&) const = default;
+
+  /// What tcp costs between these ranks: over the loopback of one host, which has no wire, or between hosts.
+  constexpr LinkCosts tcp_costs() const {
+    LinkCosts tcp = costs.tcp;
+    if (same_host_id) {
+      tcp.wire_kib = 0;
+    } else if (costs.network_wire_kib > 0) {
+      tcp.wire_kib = costs.network_wire_kib;
+      tcp.latency = costs.network_latency;
+    }
+    return tcp;
+  }
 };
 
 }  // namespace tutti

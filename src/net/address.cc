@@ -6,6 +6,7 @@
 #include <netdb.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -80,10 +81,15 @@ bool from_socket_address(const sockaddr* address, IpAddress* out) {
   return true;
 }
 
-std::string text_of(const IpAddress& address, std::uint16_t port) {
+std::string text_of(const IpAddress& address) {
   char buffer[INET6_ADDRSTRLEN] = {};
   inet_ntop(address.family == 4 ? AF_INET : AF_INET6, address.bytes.data(), buffer, sizeof(buffer));
-  return address.family == 4 ? fmt::format("{}:{}", buffer, port) : fmt::format("[{}]:{}", buffer, port);
+  return buffer;
+}
+
+std::string text_of(const IpAddress& address, std::uint16_t port) {
+  return address.family == 4 ? fmt::format("{}:{}", text_of(address), port)
+                             : fmt::format("[{}]:{}", text_of(address), port);
 }
 
 bool interface_chosen(const std::string& rule, const std::string& name) {
@@ -102,23 +108,38 @@ bool interface_chosen(const std::string& rule, const std::string& name) {
   return found != exclude;
 }
 
-Status local_addresses(const std::string& rule, const std::string& source, std::vector<IpAddress>* addresses) {
+Status local_interfaces(const std::string& rule, const std::string& source, std::vector<LocalInterface>* interfaces) {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return fail(Code::kSystemError, "cannot list network interfaces: {}", errno_text());
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, ::freeifaddrs);
-  std::vector<std::pair<int, IpAddress>> found;
+  std::vector<LocalInterface> found;
   for (const ifaddrs* item = list; item != nullptr; item = item->ifa_next) {
-    IpAddress address;
+    LocalInterface interface;
     if (item->ifa_addr == nullptr || (item->ifa_flags & IFF_UP) == 0) continue;
-    if (!from_socket_address(item->ifa_addr, &address)) continue;
-    if (interface_chosen(rule, item->ifa_name)) found.emplace_back(preference(item->ifa_name, address), address);
+    if (!from_socket_address(item->ifa_addr, &interface.address)) continue;
+    if (!interface_chosen(rule, item->ifa_name)) continue;
+    interface.name = item->ifa_name;
+    IpAddress mask;
+    if (item->ifa_netmask != nullptr && from_socket_address(item->ifa_netmask, &mask))
+      for (const std::byte byte : mask.bytes) interface.prefix += std::popcount(std::to_integer<unsigned>(byte));
+    found.push_back(std::move(interface));
   }
   if (found.empty() && !rule.empty())
     return fail(Code::kInvalidUsage, "no network interface that is up matches {}={}", source, rule);
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(found.begin(), found.end(), [](const LocalInterface& a, const LocalInterface& b) {
+    return preference(a.name, a.address) < preference(b.name, b.address);
+  });
+  interfaces->clear();
+  for (const LocalInterface& interface : found)
+    if (kind_of(interface.address) == kind_of(found.front().address)) interfaces->push_back(interface);
+  return {};
+}
+
+Status local_addresses(const std::string& rule, const std::string& source, std::vector<IpAddress>* addresses) {
+  std::vector<LocalInterface> interfaces;
+  TUTTI_TRY(local_interfaces(rule, source, &interfaces));
   addresses->clear();
-  for (const auto& [rank, address] : found)
-    if (kind_of(address) == kind_of(found.front().second)) addresses->push_back(address);
+  for (const LocalInterface& interface : interfaces) addresses->push_back(interface.address);
   return {};
 }
 

@@ -36,6 +36,8 @@ SocketAddress socket_address(const IpAddress& address, std::uint16_t port, std::
 /// False: neither IPv4 nor IPv6.
 bool from_socket_address(const sockaddr* address, IpAddress* out);
 
+/// "192.0.2.7", "2001:db8::1".
+std::string text_of(const IpAddress& address);
 /// "192.0.2.7:4711", "[2001:db8::1]:4711".
 std::string text_of(const IpAddress& address, std::uint16_t port);
 
@@ -43,9 +45,17 @@ std::string text_of(const IpAddress& address, std::uint16_t port);
 /// excludes the list, "=" demands whole names). An empty rule chooses all.
 bool interface_chosen(const std::string& rule, const std::string& name);
 
+/// An address of this host and where it belongs.
+struct LocalInterface {
+  std::string name;
+  IpAddress address;
+  int prefix = 0;  ///< so many bits of the address are those of its network
+};
+
 /// Addresses under which other hosts may reach this one: interfaces that are up and chosen by the rule, IPv4 before
 /// IPv6, virtual bridges (docker*, virbr*) last; link-local ones only when there is nothing better, and loopback only
 /// when there is nothing else at all. A rule that matches nothing is kInvalidUsage and named with its `source`.
+Status local_interfaces(const std::string& rule, const std::string& source, std::vector<LocalInterface>* interfaces);
 Status local_addresses(const std::string& rule, const std::string& source, std::vector<IpAddress>* addresses);
 
 /// The interfaces of this host that have a link-local IPv6 address: on one of them a peer's may be reached.

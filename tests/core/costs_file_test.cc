@@ -59,11 +59,11 @@ class CostsInForce : public testing::Test {
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     std::ofstream(path) << text;
   }
-  static Costs in_force(const std::string& setting) {
+  static Costs in_force(const std::string& setting, const LocalNetwork& network = {}) {
     Settings settings;
     settings.costs = setting;
     Costs costs;
-    const Status status = costs_in_force(settings, &costs);
+    const Status status = costs_in_force(settings, network, &costs);
     EXPECT_TRUE(status.ok()) << status.text();
     return costs;
   }
@@ -86,11 +86,29 @@ TEST_F(CostsInForce, ADamagedCacheIsNoError) {
   EXPECT_EQ(in_force("auto").step, Costs{}.step);
 }
 
+TEST_F(CostsInForce, ANetworkIsKnownByItsCardOrByWhatWasMeasured) {
+  const LocalNetwork unknown{"eth0-10.1.0.0-16", 0}, card{"eth0-10.1.0.0-16", 100'000}, other{"eth1-10.2.0.0-16", 0};
+  EXPECT_EQ(in_force("auto", unknown), in_force("auto"));
+  EXPECT_EQ(in_force("auto", card).network_wire_kib, 81'920);
+  EXPECT_EQ(in_force("auto", card).network_latency, kUsualNetworkLatency);
+  EXPECT_EQ(in_force("builtin", card), in_force("builtin"));
+  ASSERT_EQ(network_costs_path(card), folder_ + "/tutti/network-eth0-10.1.0.0-16");
+  write(network_costs_path(card), "network.latency 7000000\nnetwork.wire_kib 90000\n");
+  for (const LocalNetwork& network : {unknown, card}) {
+    EXPECT_EQ(in_force("auto", network).network_wire_kib, 90'000);
+    EXPECT_EQ(in_force("auto", network).network_latency, 7'000'000);
+  }
+  EXPECT_EQ(in_force("auto", other).network_wire_kib, 0);
+  EXPECT_EQ(in_force("auto").network_wire_kib, 0) << "there is no network, and no file for none";
+  write(network_costs_path(card), "garbage\n");
+  EXPECT_EQ(in_force("auto", card).network_wire_kib, 81'920);
+}
+
 TEST_F(CostsInForce, AFileThatIsNamedMustBeThere) {
   Settings settings;
   settings.costs = folder_ + "/none";
   Costs costs;
-  EXPECT_EQ(costs_in_force(settings, &costs).code(), Code::kInvalidArgument);
+  EXPECT_EQ(costs_in_force(settings, {}, &costs).code(), Code::kInvalidArgument);
   write(settings.costs, "step 5\n");
   EXPECT_EQ(in_force(settings.costs).step, 5);
 }

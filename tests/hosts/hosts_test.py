@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """hosts_test.py CASE TUTTI-PERF SURVIVE: tutti-perf, and examples/survive, across the hosts that tools/hosts.py makes.
 Exit code 77: skipped, and why."""
-# Covers net/socket.cc, net/address.cc, comm/membership/membership_linker.cc, tools/hosts.py.
+# Covers net/socket.cc, net/address.cc, comm/membership/membership_linker.cc, tools/hosts.py,
+# tools/probe/network_probe.cc.
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -114,6 +116,32 @@ def test_limited():
         seconds = float(row[1]) * 1e-6 if row else fail("no row of 4 MiB", output)
         if 2 * (count - 1) / count * 4194304 / seconds > 0.14e9:
             fail(f"{count} hosts: 4 MiB in {seconds} s is more than 1 Gbit/s carries", output)
+
+
+def test_probe():
+    """tutti-probe --hosts finds the rate of the links, and ranks on this network then choose by what it wrote."""
+    probe = pathlib.Path(PERF).with_name("tutti-probe")
+    with tempfile.TemporaryDirectory() as folder:
+        cache = f"XDG_CACHE_HOME={folder}"
+        for count, per_host in ((2, 2), (3, 1)):
+            code, output = hosts("run", "-H", count, "-n", per_host, "-r", "1gbit", "--", "env", cache, probe, "--hosts")
+            path = pathlib.Path(folder) / "tutti" / "network-eth0-10.231.0.0-24"
+            if code != 0 or f"written: {path}" not in output:
+                fail(f"{count} hosts: exit code {code}", output)
+            found = dict(line.split() for line in path.read_text().splitlines() if not line.startswith("#"))
+            gigabits = 8192 * 1000 / int(found["network.wire_kib"])
+            print(output, found)
+            if not 0.5 < gigabits < 1.01 or set(found) != {"network.wire_kib", "network.latency"}:
+                fail(f"{count} hosts: {gigabits} Gbit/s where the links have 1", output)
+        chosen = {}
+        for what, text in (("slow hops", "network.latency 2000000000\nnetwork.wire_kib 1000\n"),
+                           ("slow bytes", "network.latency 1000\nnetwork.wire_kib 80000000\n")):
+            path.write_text(text)
+            output = measured(4, "run", "-H", 4, "--", "env", cache, PERF, "all_reduce", "-b", "256K", "-e", "256K", "-n", "2")
+            (row,) = [line.split() for line in output.splitlines() if line.split() and line.split()[0] == "262144"]
+            chosen[what] = row[-1]
+        if chosen["slow hops"] != "all_pairs" or chosen["slow bytes"] == "all_pairs":
+            fail(f"chosen: {chosen}")
 
 
 class Yardstick:

@@ -46,7 +46,7 @@ class Learning(Folder):
         first, now = [line for line in done.stdout.splitlines() if "predictions off" in line]
         self.assertLess(self.quality(now)[0], self.quality(first)[0] / 2, done.stdout)
         costs = dict(line.split() for line in done.stdout.splitlines() if re.fullmatch(r"\S+ \d+", line))
-        self.assertEqual(len(costs), 22, done.stdout)
+        self.assertEqual(len(costs), 24, done.stdout)
 
     def test_without_rounds_it_only_tells(self):
         path = sweep(self.folder / "a.json", [("barrier", "shm", 0, {"all_pairs": 1.0, "dissemination": 2.0})])
@@ -94,6 +94,11 @@ class Errors(Folder):
         self.assertIn("not a sweep", self.refused(str(garbage)))
         self.assertIn("not a sweep", self.refused(str(self.folder / "none.json")))
         self.assertIn("no cell", self.refused(sweep(self.folder / "empty.json", [])))
+
+    def test_hosts_of_one_rank_or_one_host(self):
+        self.assertIn("run on one host", self.refused("--hosts"))
+        self.assertIn("--hosts", self.refused("--hosts", sweep(self.folder / "a.json", [])))
+        self.assertIn("--hosts", self.refused("--hosts", "--rounds", "3"))
 
     def test_cells_that_cannot_be(self):
         for collective, count in (("all_reduce", -1), ("all_reduce", 1e300)):

@@ -8,7 +8,9 @@
 #include <numeric>
 
 #include "core/costs_file.h"
+#include "core/machine.h"
 #include "core/settings.h"
+#include "net/local_network.h"
 
 namespace tutti::model {
 namespace {
@@ -57,10 +59,15 @@ Status set_network(const WorldOptions& options, Network* network) {
   if (options.costs == "machine") {
     Settings settings;
     TUTTI_TRY(read_settings(&settings));
-    TUTTI_TRY(costs_in_force(settings, &network->costs));
+    TUTTI_TRY(costs_in_force(settings, local_network(settings), &network->costs));
   } else if (!options.costs.empty()) {
     TUTTI_TRY(read_costs(options.costs, &network->costs));
   }
+  Machine machine;
+  machine.costs = network->costs;
+  machine.same_host_id = options.hosts == 1;
+  network->costs.tcp = machine.tcp_costs();  // which the options below change
+  network->costs.network_latency = network->costs.network_wire_kib = 0;
   if (options.cores > 0) network->costs.cores = options.cores;
   if (!options.latency.empty() && !parse_time(options.latency, &network->costs.tcp.latency))
     return fail(Code::kInvalidArgument, "--latency: '{}' is no time (examples: 500ns, 5us, 1.5ms)", options.latency);

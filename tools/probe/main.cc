@@ -1,13 +1,17 @@
-// tutti-probe measures some calls on this machine and finds the costs with which the library predicts their times.
+// tutti-probe measures some calls on this machine and finds the costs with which the library predicts their times, or
+// what the network between the hosts of a job costs.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 
 #include "core/costs_file.h"
+#include "net/local_network.h"
 #include "probe/cost_fit.h"
+#include "probe/network_probe.h"
 #include "probe/sweeps.h"
 
 namespace tutti::probe {
@@ -20,6 +24,7 @@ struct Options {
   std::string start, out, perf;
   int rounds = 5;
   bool print = false;
+  bool hosts = false;
 };
 
 int complain(const Status& status, int code) {
@@ -57,15 +62,53 @@ Status collect(const Options& options, std::vector<Cell>* cells) {
   return {};
 }
 
-int run(const Options& options) {
+/// Prints the text, or writes it to the file. Returns the exit code.
+int deliver(const Options& options, const std::string& out, const std::string& text) {
+  if (options.print) return std::fputs(text.c_str(), stdout) < 0 ? 1 : 0;
+  if (const Status written = write_file(out, text); !written.ok()) return complain(written, 1);
+  std::printf("written: %s\n", out.c_str());
+  return 0;
+}
+
+Status check_out(const Options& options, const std::string& out) {
+  if (!out.empty() || options.print) return {};
+  return fail(Code::kInvalidArgument, "neither HOME nor XDG_CACHE_HOME is set: name a file with --out");
+}
+
+/// What processors take for a message is in the costs in force; the rest of its way is the network's latency.
+int probe_network(const Options& options) {
+  Settings settings;
+  Costs costs;
+  Status known = read_settings(&settings);
+  const LocalNetwork network = local_network(settings);
+  if (known.ok())
+    known = options.start.empty() ? costs_in_force(settings, network, &costs) : read_costs(options.start, &costs);
+  if (!known.ok()) return complain(known, kBadOptions);
+  const std::string out = options.out.empty() ? network_costs_path(network) : options.out;
+  NetworkResult measured;
+  if (const Status done = measure_network(&measured); !done.ok()) return complain(done, 1);
+  if (measured.rank != 0) return 0;
+  if (const Status place = check_out(options, out); !place.ok()) return complain(place, kBadOptions);
+  costs.network_latency = std::max<Time>(measured.one_way - costs.tcp.send_overhead - costs.tcp.recv_overhead, 0);
+  costs.network_wire_kib = measured.wire_kib;
+  const double gigabits = 8192.0 / static_cast<double>(measured.wire_kib) * 1000;
+  const std::string what =
+      fmt::format("{} hosts, {} ranks; one way {:.1f} us, {:.2f} Gbit/s each way by {} pairs of ranks", measured.hosts,
+                  measured.ranks, static_cast<double>(measured.one_way) / 1e6, gigabits, measured.pairs);
+  if (!options.print) std::printf("%s\n", what.c_str());
+  const bool alone = options.out.empty();  // a file that TUTTI_COSTS names has all costs
+  const std::string text =
+      fmt::format("network.latency {}\nnetwork.wire_kib {}\n", costs.network_latency, costs.network_wire_kib);
+  return deliver(options, out, fmt::format("# {}\n{}", what, alone ? text : costs_text(costs)));
+}
+
+int probe_machine(const Options& options) {
   Costs costs;
   Settings settings;
   settings.costs = options.start.empty() ? "builtin" : options.start;
-  if (const Status known = costs_in_force(settings, &costs); !known.ok()) return complain(known, kBadOptions);
+  if (const Status known = costs_in_force(settings, {}, &costs); !known.ok()) return complain(known, kBadOptions);
   const std::string out = options.out.empty() ? costs_cache_path() : options.out;
-  if (out.empty() && !options.print)
-    return complain(fail(Code::kInvalidArgument, "neither HOME nor XDG_CACHE_HOME is set: name a file with --out"),
-                    kBadOptions);
+  if (const Status place = check_out(options, out); !place.ok()) return complain(place, kBadOptions);
   std::vector<Cell> cells;
   if (const Status collected = collect(options, &cells); !collected.ok()) return complain(collected, 1);
   if (cells.empty()) return complain(fail(Code::kInvalidArgument, "these sweeps have no cell to learn from"), 1);
@@ -75,10 +118,7 @@ int run(const Options& options) {
   costs = fit.improve(costs, options.rounds);
   tell("now:", fit.quality(costs));
   const std::string text = fmt::format("# {}; {} cells\n{}", machine_description(), cells.size(), costs_text(costs));
-  if (options.print) return std::fputs(text.c_str(), stdout) < 0 ? 1 : 0;
-  if (const Status written = write_file(out, text); !written.ok()) return complain(written, 1);
-  std::printf("written: %s\n", out.c_str());
-  return 0;
+  return deliver(options, out, text);
 }
 
 }  // namespace
@@ -89,9 +129,14 @@ int main(int argc, char** argv) {
   CLI::App app{
       "Measures some calls on this machine with tutti-perf --sweep and finds the costs with which Tutti predicts "
       "their\n"
-      "times. Communicators whose rank 0 is on such a machine choose algorithms by them (TUTTI_COSTS=auto).",
+      "times. Communicators whose rank 0 is on such a machine choose algorithms by them (TUTTI_COSTS=auto).\n"
+      "With --hosts, started by a launcher on two hosts or more (mpirun, srun, torchrun), it measures the latency and\n"
+      "the rate between them instead. Communicators whose rank 0 is on such a network choose by these.",
       "tutti-probe"};
   app.add_option("sweep", options.sweeps, "files that tutti-perf --sweep -J wrote, instead of measuring now");
+  CLI::Option* const hosts =
+      app.add_flag("--hosts", options.hosts, "measure the network between the hosts of this job");
+  app.get_option("sweep")->excludes(hosts);
   app.add_option("--start", options.start, "costs to begin with (default: the built-in ones)")
       ->check(CLI::ExistingFile);
   app.add_option("--out", options.out, "file to write (default: in the user's cache folder, where the library looks)");
@@ -99,7 +144,9 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", options.rounds,
                  "how often each cost may change (default 5; 0: only tell how good they are)")
       ->check(CLI::Range(0, 100));
+  app.get_option("--rounds")->excludes(hosts);
   app.add_option("--perf", options.perf, "the program tutti-perf (default: the one beside this program)");
+  app.get_option("--perf")->excludes(hosts);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
@@ -108,5 +155,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "tutti-probe: %s\nRun tutti-probe --help for the options.\n", error.what());
     return tutti::probe::kBadOptions;
   }
-  return tutti::probe::run(options);
+  return options.hosts ? tutti::probe::probe_network(options) : tutti::probe::probe_machine(options);
 }

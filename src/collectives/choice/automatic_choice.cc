@@ -19,7 +19,7 @@ AutomaticChoice::AutomaticChoice(const Machine& machine)
     : machine_(machine), topology_(machine.hosts.empty() ? nullptr : std::make_unique<const Topology>(machine.hosts)) {}
 
 bool AutomaticChoice::is_modelled(const Machine& machine) {
-  const bool known = machine.same_host_id || machine.costs.tcp.wire_kib > 0;
+  const bool known = machine.same_host_id || machine.tcp_costs().wire_kib > 0;
   return known && machine.ranks > 1 && machine.ranks <= kMostModelledRanks;
 }
 

@@ -29,7 +29,7 @@ std::size_t calls_for(int ranks) {
 CostModel::CostModel(const Machine& machine, const HostMap* hosts) : machine_(machine), hosts_(hosts) {
   machine_.max_message = std::min(machine.max_message, kLargestMessage);
   network_.costs = machine.costs;
-  if (machine.same_host_id) network_.costs.tcp.wire_kib = 0;  // the loopback has no wire
+  network_.costs.tcp = machine.tcp_costs();
   network_.tcp = machine.network;
   network_.same_boot_id = machine.same_boot_id;
 }

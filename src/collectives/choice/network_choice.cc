@@ -75,6 +75,10 @@ bool is_alone(const Machine& machine, const HostMap* hosts) {
   return hosts == nullptr || hosts->hosts == 1 || hosts->hosts == machine.ranks;
 }
 
+/// Whether closed forms may decide where thresholds were measured on another network: what this one costs is known, and
+/// processors are not shared between its hosts.
+bool is_measured(const Machine& machine) { return machine.tcp_costs().wire_kib > 0 && !machine.same_boot_id; }
+
 /// Up to so many bytes a ring of so many has too many hops.
 std::size_t ring_from(int ranks, std::size_t measured) {
   return ranks <= kTcpFewRanks ? measured : std::max(measured, static_cast<std::size_t>(ranks) * kTcpRingBytesARank);
@@ -189,7 +193,7 @@ std::string_view hierarchical(Collective collective, std::size_t bytes, const Ma
   switch (collective) {
     case Collective::kAllReduce:
       if (machine.deterministic) return all_reduce_between(bytes, machine);
-      if (hosts == 2) return bytes <= kTcpLeaderPairBytes ? "hierarchical_leaders" : "hierarchical";
+      if (hosts == 2 && !is_measured(machine)) return bytes <= kTcpLeaderPairBytes ? "hierarchical_leaders" : "hierarchical";
       return all_reduce_by_time(bytes, machine, &map);
     case Collective::kReduceScatter:
       if (all_at_once || machine.deterministic) return "all_pairs";

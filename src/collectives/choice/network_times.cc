@@ -9,10 +9,9 @@
 namespace tutti {
 namespace {
 
-/// Where the rate of the network is not known (LinkCosts::wire_kib): 2.5 Gbit/s, 10 us. Fewer bytes and more hops than
-/// a fast network asks for cost less there than the other way round on a slow one.
+/// Where the rate of the network is not known (LinkCosts::wire_kib): 2.5 Gbit/s. Fewer bytes and more hops than a fast
+/// network asks for cost less there than the other way round on a slow one.
 constexpr Time kAssumedWire = 3'276'800;
-constexpr Time kAssumedLatency = 10'000'000;
 
 /// Larger calls are as these, and no part of a time is longer than that, so sums are times, too.
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
@@ -24,10 +23,10 @@ Time product(std::int64_t count, Time time) {
 }
 
 LinkCosts network_costs(const Machine& machine) {
-  LinkCosts costs = machine.costs.tcp;
+  LinkCosts costs = machine.tcp_costs();
   if (costs.wire_kib > 0) return costs;
   costs.wire_kib = kAssumedWire;
-  costs.latency = std::max(costs.latency, kAssumedLatency);
+  costs.latency = std::max(costs.latency, kUsualNetworkLatency);
   return costs;
 }
 

@@ -162,6 +162,21 @@ TEST(AutomaticChoice, BearsAnyCostsOfANetwork) {
   }
 }
 
+/// What is known of the network between hosts counts there, and not on the loopback of one.
+TEST(AutomaticChoice, KnowsTheNetworkFromTheLoopback) {
+  Machine machine = machine_of(8, true);
+  const LinkCosts loopback = machine.tcp_costs();
+  machine.costs.network_latency = 2'000'000'000;
+  machine.costs.network_wire_kib = 1;
+  EXPECT_EQ(machine.tcp_costs(), loopback);
+  machine.same_host_id = false;
+  EXPECT_EQ(machine.tcp_costs().latency, 2'000'000'000);
+  EXPECT_EQ(machine.tcp_costs().wire_kib, 1);
+  EXPECT_TRUE(AutomaticChoice::is_modelled(machine));
+  // Each hop takes 2 ms, and bytes take nearly nothing: one hop.
+  EXPECT_EQ(name_by(AutomaticChoice(machine), Collective::kAllReduce, 1 << 16), "all_pairs");
+}
+
 TEST(AutomaticChoice, LeavesUnknownLinksAndManyRanksToThresholds) {
   Machine apart = machine_of(4, true);
   apart.same_host_id = false;
