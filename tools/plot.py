@@ -30,7 +30,8 @@ COLORS = {"all_pairs": "#56b4e9", "all_pairs_two_shot": "#0072b2", "linear": "#9
           "hierarchical_tree": "#b07aa1", "tree": "#2a9d5c", "chain": "#8c564b", "knomial_4": "#9edae5", "knomial_8": "#17becf",
           "scatter_all_gather": "#bcbd22", "bruck": "#ff9896", "pat": "#98df8a", "pairwise": "#c5b0d5",
           "recursive_halving": "#ffbb78", "dissemination": "#aec7e8", "recursive_exchange": "#f7b6d2",
-          "scatter_exchange_1": "#c7e9c0", "scatter_exchange_2": "#74c476", "scatter_exchange_3": "#238b45"}
+          "scatter_exchange_1": "#c7e9c0", "scatter_exchange_2": "#74c476", "scatter_exchange_3": "#238b45",
+          "hierarchical_2": "#9c6ade", "hierarchical_3": "#5e3c99"}
 
 
 # Of those who race: colour, marker, and how the line is drawn. (Okabe and Ito's colours, which most people can tell apart.)

@@ -6,6 +6,7 @@
 #include "collectives/dissemination.h"
 #include "collectives/double_tree.h"
 #include "collectives/halving_doubling.h"
+#include "collectives/hierarchical_all_to_all.h"
 #include "collectives/hierarchical_blocks.h"
 #include "collectives/hierarchical_broadcast.h"
 #include "collectives/hierarchical_gather.h"
@@ -80,6 +81,9 @@ constexpr Algorithm kCatalogue[] = {
     all_pairs::kAllToAll,
     pairwise::kAllToAll,
     bruck::kAllToAll,
+    hierarchical_all_to_all::kAllToAll,
+    hierarchical_all_to_all::kAllToAll2,
+    hierarchical_all_to_all::kAllToAll3,
     all_pairs::kBarrier,
     linear::kBarrier,
     dissemination::kBarrier,

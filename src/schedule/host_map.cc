@@ -35,7 +35,8 @@ Topology::Topology(std::span<const int> host_of_rank) {
                  index_of_.data(),
                  first_.data(),
                  members_.data(),
-                 same_index_.data()};
+                 same_index_.data(),
+                 std::ranges::is_sorted(members_)};
 }
 
 }  // namespace tutti

@@ -18,6 +18,7 @@ struct HostMap {
   const std::int32_t* first = nullptr;       ///< by host, and one more: where its ranks begin in `members`
   const std::int32_t* members = nullptr;     ///< the ranks, host by host
   const std::int32_t* same_index = nullptr;  ///< for each index below `fewest`: its rank on every host, by host
+  bool follow_one_another = false;           ///< whether the ranks of each host do
 };
 
 /// Owns what a HostMap points to. Built once per communicator; safe from any thread then.

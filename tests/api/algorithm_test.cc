@@ -27,7 +27,8 @@ constexpr const char* kNames[] = {"halving_doubling",
                                   "scatter_all_gather",
                                   "knomial_8",
                                   "recursive_exchange",
-                                  "scatter_exchange_2"};
+                                  "scatter_exchange_2",
+                                  "hierarchical_2"};
 
 bool offers(Collective collective, const char* name) { return find_algorithm(collective, name) != nullptr; }
 

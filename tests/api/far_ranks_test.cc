@@ -116,6 +116,18 @@ INSTANTIATE_TEST_SUITE_P(Exchanges, FarHosts,
                                                               "scatter_exchange_2")),
                          kPlaceAndName);
 
+/// All-to-alls of several rounds: two hosts, one with a rank beyond the drivers; three of three, whose rows have a
+/// place to fill, in order and dealt out; seven, one of them with two ranks.
+std::vector<const char*> places_of_all_to_alls() {
+  if (kSanitized) return {"aabcc"};
+  if (!covers_all()) return {"aaabb", "aaabbbccc"};
+  return {"aaabb", "aaabbbccc", "abcabcabc", "aabcdefg"};
+}
+INSTANTIATE_TEST_SUITE_P(AllToAlls, FarHosts,
+                         ::testing::Combine(::testing::ValuesIn(places_of_all_to_alls()),
+                                            ::testing::Values("hierarchical_2", "hierarchical_3")),
+                         kPlaceAndName);
+
 class FarCuts : public ::testing::TestWithParam<std::tuple<int, const char*>> {};
 
 // All connections, of data and of control, are cut again and again in the middle of calls of all sizes.

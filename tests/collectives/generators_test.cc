@@ -9,6 +9,7 @@
 #include "collectives/dissemination.h"
 #include "collectives/double_tree.h"
 #include "collectives/halving_doubling.h"
+#include "collectives/hierarchical_all_to_all.h"
 #include "collectives/hierarchical_leaders.h"
 #include "collectives/hierarchical_ring.h"
 #include "collectives/knomial.h"
@@ -95,6 +96,7 @@ static_assert(sends_match_receives(halving_doubling::kAllReduce, 7));
 static_assert(sends_match_receives(recursive_exchange::kAllReduce, 11));
 static_assert(sends_match_receives(bruck::kAllGather, 7));
 static_assert(sends_match_receives(bruck::kAllToAll, 7));
+static_assert(sends_match_receives(hierarchical_all_to_all::kAllToAll3, 7));
 static_assert(sends_match_receives(recursive_halving::kReduceScatter, 7));
 static_assert(sends_match_receives(pat::kReduceScatter, 7));
 static_assert(sends_match_receives(pat::kAllGather, 7));
@@ -274,6 +276,12 @@ TEST(Generator, CostsOfAlgorithmsWithLongMessagesAreThoseOfTheDocumentation) {
     EXPECT_EQ(most_messages_sent(bruck::kAllToAll, n), up) << n;
     EXPECT_LE(most_chunks_sent(bruck::kAllToAll, n), up * ((ranks + 1) / 2)) << n;
     EXPECT_EQ(most_chunks_sent(bruck::kAllToAll, n) == down * ranks / 2, power) << n;
+    const std::uint32_t low = (up + 1) / 2;  // binary digits of the distance that the first of two rounds travels
+    EXPECT_EQ(most_messages_sent(hierarchical_all_to_all::kAllToAll, n), ranks - 1) << n;
+    EXPECT_EQ(most_chunks_sent(hierarchical_all_to_all::kAllToAll, n), ranks - 1) << n;
+    EXPECT_EQ(most_messages_sent(hierarchical_all_to_all::kAllToAll2, n), (1u << low) - 1 + ((ranks - 1) >> low)) << n;
+    EXPECT_LT(most_chunks_sent(hierarchical_all_to_all::kAllToAll2, n), 2 * ranks) << n;
+    EXPECT_LT(most_chunks_sent(hierarchical_all_to_all::kAllToAll3, n), 3 * ranks) << n;
     EXPECT_LE(most_messages_sent(recursive_halving::kReduceScatter, n), (power ? 1 : 2) * up) << n;
     EXPECT_EQ(most_chunks_sent(recursive_halving::kReduceScatter, n), ranks - 1) << n;
     for (const Algorithm& algorithm : {pat::kReduceScatter, pat::kAllGather}) {

@@ -28,6 +28,12 @@ TEST(Topology, NumbersHostsInOrderOfTheirFirstRanks) {
   EXPECT_EQ(std::vector<std::int32_t>(map.first, map.first + 4), (std::vector<std::int32_t>{0, 2, 5, 6}));
   EXPECT_EQ(std::vector<std::int32_t>(map.members, map.members + 6), (std::vector<std::int32_t>{0, 3, 1, 2, 5, 4}));
   EXPECT_EQ(std::vector<std::int32_t>(map.same_index, map.same_index + 3), (std::vector<std::int32_t>{0, 1, 4}));
+  EXPECT_FALSE(map.follow_one_another);
+}
+
+TEST(Topology, SaysWhetherRanksOfAHostFollowOneAnother) {
+  EXPECT_TRUE(Topology(HostList{7, 7, 3, 5, 5, 5}).map().follow_one_another);
+  EXPECT_FALSE(Topology(HostList{7, 3, 3, 7}).map().follow_one_another);
 }
 
 TEST(Topology, SetsOfPeers) {

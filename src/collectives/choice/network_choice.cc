@@ -193,7 +193,8 @@ std::string_view hierarchical(Collective collective, std::size_t bytes, const Ma
   switch (collective) {
     case Collective::kAllReduce:
       if (machine.deterministic) return all_reduce_between(bytes, machine);
-      if (hosts == 2 && !is_measured(machine)) return bytes <= kTcpLeaderPairBytes ? "hierarchical_leaders" : "hierarchical";
+      if (hosts == 2 && !is_measured(machine))
+        return bytes <= kTcpLeaderPairBytes ? "hierarchical_leaders" : "hierarchical";
       return all_reduce_by_time(bytes, machine, &map);
     case Collective::kReduceScatter:
       if (all_at_once || machine.deterministic) return "all_pairs";
