@@ -33,7 +33,7 @@ inline constexpr std::size_t kShortMessage = 256;
 struct Costs {
   LinkCosts shm{215'000, 10'000, 100'000, 34'000, 20'000, 0, 170'000};
   LinkCosts tcp{1'120'000, 3'130'000, 685'000, 67'000, 78'000, 0, 0};  ///< over the loopback of a host
-  /// Of the network between hosts, in place of the loopback's (Machine::tcp_costs); 0: not known.
+  /// These two hold between hosts in place of the loopback's (Machine::tcp_costs). They are 0 if nobody knows them.
   Time network_latency = 0;
   Time network_wire_kib = 0;
   Time call = 45'000;         ///< from the C function to the first step and back

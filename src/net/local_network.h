@@ -18,8 +18,8 @@ std::string network_name(const LocalInterface& interface);
 /// neither a card nor a bond; what a virtual interface says means nothing.
 std::int64_t card_rate(const std::string& folder);
 
-/// Of the first of local_interfaces(), chosen as `settings` say. Without a name if that is the loopback or there is
-/// none.
+/// The network of the first of local_interfaces() that the settings choose. It has no name if that is the loopback or
+/// there is none.
 LocalNetwork local_network(const Settings& settings);
 
 }  // namespace tutti

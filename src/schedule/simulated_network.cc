@@ -10,6 +10,7 @@ constexpr std::int64_t kFull = 720'720;  // shared by up to 16 without a remaind
 constexpr std::size_t kMostFlows = 512;
 constexpr std::size_t kMostFlowsOfMany = 64;
 constexpr std::int32_t kManyRanks = 1024;
+constexpr Time kLongestWork = Time{1} << 60;
 
 }  // namespace
 
@@ -26,12 +27,13 @@ void SimulatedNetwork::reset(const Network& network, std::int32_t hosts, std::in
   changed_.clear();
   last_.clear();
   if (!has_wires()) return;
-  const std::size_t wires = 2 * std::size_t{hosts_} + 2 * std::size_t{leaves_};
+  const std::size_t wires = wire_count();
   if (wires_.size() < wires) wires_.resize(wires);
   const std::int64_t trunk =
       kFull * hosts_per_leaf_ * 100 / std::max<std::int64_t>(network.tree.oversubscription_percent, 1);
   for (std::size_t i = 0; i < wires; ++i) {
     wires_[i].capacity = i < 2 * std::size_t{hosts_} ? kFull : trunk;
+    wires_[i].work = 0;
     wires_[i].changed = false;
     wires_[i].flows.clear();
     wires_[i].waiting.clear();
@@ -63,6 +65,10 @@ void SimulatedNetwork::send(const Transit& transit, EventQueue& events) {
   flow.transit = transit;
   flow.left = time_of(transit.bytes, wire_kib_);
   find_path(flow);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(flow.hops); ++i) {
+    Time& work = wires_[flow.path[i]].work;
+    work = std::min(work + flow.left, kLongestWork);
+  }
   if (last_.size() <= transit.link) last_.resize(std::max<std::size_t>(transit.link + 1, 2 * last_.size()), kNobody);
   std::uint32_t& last = last_[transit.link];
   if (last != kNobody) {
@@ -71,6 +77,16 @@ void SimulatedNetwork::send(const Transit& transit, EventQueue& events) {
     start(number, 0, events);
   }
   last = number;
+}
+
+Time SimulatedNetwork::busiest() const {
+  Time busiest = 0;
+  for (std::size_t i = 0; has_wires() && i < wire_count(); ++i) {
+    const Wire& wire = wires_[i];
+    const bool of_host = i < 2 * std::size_t{hosts_};
+    busiest = std::max(busiest, of_host ? wire.work : wire.work / std::max<std::int64_t>(wire.capacity, 1) * kFull);
+  }
+  return busiest;
 }
 
 void SimulatedNetwork::start(std::uint32_t number, Time now, EventQueue& events) {

@@ -47,6 +47,8 @@ class SimulatedNetwork {
   /// Flows have begun or ended: before time goes on, settle() says how fast the others are now.
   bool is_unsettled() const { return !changed_.empty(); }
   void settle(Time now, EventQueue& events);
+  /// The time in which the busiest wire carries what was sent so far: no call is shorter.
+  Time busiest() const;
   /// How often speeds were computed so far, which is what many messages on one link cost most.
   std::uint64_t updates() const { return updates_; }
 
@@ -70,12 +72,14 @@ class SimulatedNetwork {
   };
   struct Wire {
     std::int64_t capacity = 0;
+    Time work = 0;  ///< what was sent over it so far would take, as fast as a host's link
     bool changed = false;
     std::vector<std::uint32_t> flows;
     std::vector<std::uint32_t> waiting;  ///< for a place among them, first come first served
     std::size_t served = 0;              ///< of these
   };
 
+  std::size_t wire_count() const { return 2 * std::size_t{hosts_} + 2 * std::size_t{leaves_}; }
   void find_path(Flow& flow) const;
   void start(std::uint32_t number, Time now, EventQueue& events);
   void begin(std::uint32_t number, Time now);

@@ -147,6 +147,22 @@ TEST(Simulator, MessagesShareALink) {
   EXPECT_EQ(predict(Collective::kAllToAll, "all_pairs", call_of(4, 8 * kKib), network).time, expected);
 }
 
+/// A program of many passes is simulated in part. What it takes in all is never less than the links need.
+TEST(Simulator, NoCallIsFasterThanItsLinks) {
+  const Network network = wires_only(500, 10'000);
+  for (const char* const name : {"all_pairs", "tree", "knomial_4"}) {
+    for (const Collective collective : {Collective::kGather, Collective::kScatter}) {
+      SimulatedCall call = call_of(8, 4096 * kKib);
+      call.tile = Bytes{64 * kKib};
+      const Prediction prediction = predict(collective, name, call, network);
+      ASSERT_LT(prediction.passes, prediction.tiles) << name;
+      const Time bytes = 7 * Time{4096} * 10'000;
+      EXPECT_GE(prediction.time, bytes) << name;
+      EXPECT_LE(prediction.time, bytes + bytes / 10) << name;
+    }
+  }
+}
+
 TEST(Simulator, ManyMessagesWaitForTheirTurnOnALink) {
   const Network network = wires_only(500, 10'000);
   // More than share a link at a time: it is never idle for all that.

@@ -5,6 +5,7 @@
 
 #include "collectives/catalogue.h"
 #include "collectives/choice/network_times.h"
+#include "collectives/choice/rooted_times.h"
 #include "collectives/host_rounds.h"
 #include "schedule/tiling.h"
 
@@ -84,6 +85,21 @@ std::size_t ring_from(int ranks, std::size_t measured) {
   return ranks <= kTcpFewRanks ? measured : std::max(measured, static_cast<std::size_t>(ranks) * kTcpRingBytesARank);
 }
 
+/// What takes the least time; of those that take the same, the first.
+class Fastest {
+ public:
+  void offer(std::string_view name, Time time) {
+    if (!name_.empty() && time >= least_) return;
+    name_ = name;
+    least_ = time;
+  }
+  std::string_view name() const { return name_; }
+
+ private:
+  std::string_view name_;
+  Time least_ = 0;
+};
+
 /// All-gather or reduce-scatter of more than kTcpAllPairsRanks ranks. Blocks may travel together, up to half of them in
 /// a message. What the closed forms say takes the least time, or, of ranks that share their cores, what has few
 /// messages.
@@ -99,20 +115,58 @@ std::string_view blocks_between(Collective collective, std::size_t bytes, const 
     return holds_half ? together : holds_group ? "pat" : rings;
   }
   const NetworkTimes times(machine, hosts, Bytes{bytes});
-  std::string_view best = rings;
-  Time least = times.rings_of_blocks();
-  if (holds_half && times.blocks_together() < least) {
-    best = together;
-    least = times.blocks_together();
-  }
-  return holds_group && times.blocks_in_groups() < least ? "pat" : best;
+  Fastest fastest;
+  fastest.offer(rings, times.rings_of_blocks());
+  if (holds_half) fastest.offer(together, times.blocks_together());
+  if (holds_group) fastest.offer("pat", times.blocks_in_groups());
+  return fastest.name();
 }
 
-/// Broadcast for which `tree` would be right by its size: small ones between many hosts may take fewer hops.
-std::string_view tree_between(std::size_t bytes, const Machine& machine, const HostMap* hosts, std::string_view tree) {
-  if (machine.ranks <= kTcpAllPairsRanks || machine.same_boot_id || bytes > kTcpTreeBytes) return tree;
-  const NetworkTimes times(machine, hosts, Bytes{bytes});
-  return times.wide_tree() < times.tree() ? "knomial_8" : tree;
+/// Whether closed forms choose among the algorithms with a root. Up to kTcpAllPairsRanks ranks are simulated where the
+/// network is known, and go by thresholds where it is not.
+bool roots_by_time(const Machine& machine) { return machine.ranks > kTcpAllPairsRanks && !machine.same_boot_id; }
+
+std::string_view broadcast_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
+  const RootedTimes times(machine, hosts, Bytes{bytes});
+  const bool alone = is_alone(machine, hosts);
+  Fastest fastest;
+  fastest.offer("tree", times.broadcast_tree(2));
+  if (!alone) fastest.offer("hierarchical_tree", times.broadcast_tree_of_hosts());
+  fastest.offer("knomial_4", times.broadcast_tree(4));
+  fastest.offer("knomial_8", times.broadcast_tree(8));
+  if (alone) fastest.offer("double_tree", times.broadcast_double_tree());
+  if (holds_messages(machine, hosts, Collective::kBroadcast, "scatter_all_gather"))
+    fastest.offer("scatter_all_gather", times.scatter_all_gather());
+  fastest.offer(alone ? "chain" : "hierarchical", times.broadcast_chain());
+  return fastest.name();
+}
+
+std::string_view reduce_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
+  const RootedTimes times(machine, hosts, Bytes{bytes});
+  const bool alone = is_alone(machine, hosts);
+  Fastest fastest;
+  fastest.offer("tree", times.reduce_tree(2));
+  if (!alone) fastest.offer("hierarchical_tree", times.reduce_tree_of_hosts());
+  fastest.offer("knomial_4", times.reduce_tree(4));
+  fastest.offer("knomial_8", times.reduce_tree(8));
+  if (alone) fastest.offer("double_tree", times.reduce_double_tree());
+  fastest.offer("chain", times.reduce_chain());
+  return fastest.name();
+}
+
+/// Gather or scatter.
+std::string_view blocks_by_time(Collective collective, std::size_t bytes, const Machine& machine,
+                                const HostMap* hosts) {
+  const RootedTimes times(machine, hosts, Bytes{bytes});
+  Fastest fastest;
+  fastest.offer("all_pairs", times.blocks_straight(collective));
+  const auto offer = [&](std::string_view name, Time time) {
+    if (holds_messages(machine, hosts, collective, name)) fastest.offer(name, time);
+  };
+  if (!is_alone(machine, hosts)) offer("hierarchical_leaders", times.blocks_by_leaders(collective));
+  offer("tree", times.blocks_in_tree(collective, 2));
+  offer("knomial_4", times.blocks_in_tree(collective, 4));
+  return fastest.name();
 }
 
 /// All-reduce of many hosts that share their cores, so that each message takes time that another one needs: leaders,
@@ -132,21 +186,16 @@ std::string_view all_reduce_by_time(std::size_t bytes, const Machine& machine, c
   if (machine.same_boot_id)
     return all_reduce_on_one_system(bytes, machine, alone ? machine.ranks : hosts->hosts, alone);
   const NetworkTimes times(machine, hosts, Bytes{bytes});
-  std::string_view best = alone ? "recursive_doubling" : "hierarchical_leaders";
-  Time least = times.leaders();
-  const auto offer = [&](std::string_view name, Time time) {
-    if (time >= least) return;
-    best = name;
-    least = time;
-  };
+  Fastest fastest;
+  fastest.offer(alone ? "recursive_doubling" : "hierarchical_leaders", times.leaders());
   const Shape shape{machine.ranks, 0, 0, 1, hosts};
   const std::int32_t rounds = std::min(host_rounds::count(shape), 3);
   for (std::int32_t scattered = 0; scattered <= rounds; ++scattered) {
     if (!holds_chunks(machine, host_rounds::parts(shape, scattered))) break;
-    offer(kByScattered[scattered], times.exchange(scattered));
+    fastest.offer(kByScattered[scattered], times.exchange(scattered));
   }
-  offer(alone ? "ring" : "hierarchical", times.ring());
-  return best;
+  fastest.offer(alone ? "ring" : "hierarchical", times.ring());
+  return fastest.name();
 }
 
 std::string_view all_reduce_between(std::size_t bytes, const Machine& machine) {
@@ -177,8 +226,8 @@ std::string_view flat(Collective collective, std::size_t bytes, const Machine& m
     case Collective::kAllGatherV:  // blocks of different sizes cannot travel together
       return all_at_once ? "all_pairs" : "ring";
     case Collective::kBroadcast:
-      if (bytes > ring_from(machine.ranks, kTcpTreeBytes)) return "chain";
-      return tree_between(bytes, machine, nullptr, "tree");
+      if (roots_by_time(machine)) return broadcast_by_time(bytes, machine, nullptr);
+      return bytes <= ring_from(machine.ranks, kTcpTreeBytes) ? "tree" : "chain";
     case Collective::kBarrier:
       return one_round(machine) ? "all_pairs" : "dissemination";
     default:
@@ -205,8 +254,8 @@ std::string_view hierarchical(Collective collective, std::size_t bytes, const Ma
     case Collective::kAllGatherV:
       return all_at_once ? "all_pairs" : "hierarchical";
     case Collective::kBroadcast:
-      if (bytes > ring_from(hosts, kTcpTreeBytes)) return "hierarchical";
-      return tree_between(bytes, machine, &map, "hierarchical_tree");
+      if (roots_by_time(machine)) return broadcast_by_time(bytes, machine, &map);
+      return bytes <= ring_from(hosts, kTcpTreeBytes) ? "hierarchical_tree" : "hierarchical";
     case Collective::kBarrier:
       return "hierarchical";
     default:
@@ -222,10 +271,11 @@ std::string_view network_algorithm(Collective collective, Bytes bytes, const Mac
       if (machine.deterministic || (machine.ranks <= kTcpAllPairsRanks && bytes.value <= kTcpAllPairsBytes)) {
         return "all_pairs";
       }
+      if (roots_by_time(machine)) return reduce_by_time(bytes.value, machine, hosts);
       return bytes.value <= ring_from(machine.ranks, kTcpTreeBytes) ? "tree" : "chain";
     case Collective::kGather:
     case Collective::kScatter:
-      return "all_pairs";
+      return roots_by_time(machine) ? blocks_by_time(collective, bytes.value, machine, hosts) : "all_pairs";
     case Collective::kAllToAll:
     case Collective::kAllToAllV:
       return machine.ranks <= kTcpAllPairsRanks ? "all_pairs" : "pairwise";

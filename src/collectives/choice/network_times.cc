@@ -8,19 +8,9 @@
 
 namespace tutti {
 namespace {
-
-/// Where the rate of the network is not known (LinkCosts::wire_kib): 2.5 Gbit/s. Fewer bytes and more hops than a fast
-/// network asks for cost less there than the other way round on a slow one.
+/// 2.5 Gbit/s.
 constexpr Time kAssumedWire = 3'276'800;
-
-/// Larger calls are as these, and no part of a time is longer than that, so sums are times, too.
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
-constexpr Time kLongest = Time{1} << 57;
-
-Time product(std::int64_t count, Time time) {
-  Time all = 0;
-  return __builtin_mul_overflow(count, time, &all) ? kLongest : std::min(all, kLongest);
-}
+}  // namespace
 
 LinkCosts network_costs(const Machine& machine) {
   LinkCosts costs = machine.tcp_costs();
@@ -30,13 +20,16 @@ LinkCosts network_costs(const Machine& machine) {
   return costs;
 }
 
-}  // namespace
+Time product(std::int64_t count, Time time) {
+  Time all = 0;
+  return __builtin_mul_overflow(count, time, &all) ? kLongestPart : std::min(all, kLongestPart);
+}
 
 NetworkTimes::NetworkTimes(const Machine& machine, const HostMap* hosts, Bytes bytes)
     : machine_(machine),
       shape_{machine.ranks, 0, 0, 1, hosts},
       tcp_(network_costs(machine)),
-      bytes_(std::min(bytes.value, kMostBytes)),
+      bytes_(std::min(bytes.value, kMostPredictedBytes)),
       count_(hosts::count(shape_)),
       each_(hosts::is_flat(shape_) ? 1 : hosts->most),
       drivers_(hosts::drivers(shape_)) {}
@@ -110,16 +103,6 @@ Time NetworkTimes::exchange(std::int32_t scattered) const {
   time += passes(share / 2, rounds);  // on two lanes
   // Memory has pauses while all ranks wait for the network.
   return std::max(time, memory() + memory() / 5);
-}
-
-Time NetworkTimes::tree() const { return ceil_log2(count_) * hop(1, bytes_, 1); }
-
-/// The last child of the last level waits for the messages to the six before it.
-Time NetworkTimes::wide_tree() const {
-  constexpr std::int32_t kOthers = 6;
-  const std::int32_t levels = (ceil_log2(machine_.ranks) + 2) / 3;
-  const Time message = tcp_.send_overhead + time_of(bytes_, std::max(tcp_.send_kib, tcp_.wire_kib));
-  return levels * hop(1, bytes_, 1) + kOthers * message;
 }
 
 Time NetworkTimes::rings_of_blocks() const {

@@ -8,6 +8,16 @@
 
 namespace tutti {
 
+/// What the network costs as far as it is known, else 2.5 Gbit/s and kUsualNetworkLatency: fewer bytes and more hops
+/// than a fast network asks for cost less there than the other way round on a slow one.
+LinkCosts network_costs(const Machine& machine);
+
+/// Larger calls are predicted as these, and no part of a time is longer than kLongestPart, so sums are times, too.
+inline constexpr std::size_t kMostPredictedBytes = std::size_t{1} << 30;
+inline constexpr Time kLongestPart = Time{1} << 55;
+/// At most kLongestPart.
+Time product(std::int64_t count, Time time);
+
 /// Predicts one call on an idle network: the hops one after the other, and in each the longer of what processors and
 /// links take. Times are whole numbers, so they are the same on all ranks. A plain value.
 class NetworkTimes {
@@ -22,11 +32,6 @@ class NetworkTimes {
   Time ring() const;
   /// recursive_exchange.h with so many rounds that scatter.
   Time exchange(std::int32_t scattered) const;
-
-  /// Broadcast of what a message holds: a binomial tree of hosts (hierarchical_broadcast.h).
-  Time tree() const;
-  /// And a tree of all ranks with seven children each and more (knomial.h with radix 8).
-  Time wide_tree() const;
 
   /// All-gather or reduce-scatter: rings of drivers, each with its ranks' blocks.
   Time rings_of_blocks() const;

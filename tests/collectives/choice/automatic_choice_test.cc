@@ -150,6 +150,7 @@ TEST(AutomaticChoice, BearsAnyCostsOfANetwork) {
       machine.costs.reduce_kib = machine.costs.memory_kib = cost;
       const AutomaticChoice chooser(machine);
       for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, std::size_t{1} << 31, std::size_t{1} << 47}) {
+        for (const Collective collective : kAll) EXPECT_NE(chooser.find(collective, Bytes{bytes}), nullptr);
         const Algorithm* const found = chooser.find(Collective::kAllReduce, Bytes{bytes});
         ASSERT_NE(found, nullptr);
         // For so many bytes an algorithm that sends all of them several times is never right.

@@ -7,23 +7,13 @@
 #include <algorithm>
 #include <string>
 
-#include "collectives/catalogue.h"
 #include "collectives/choice/choice.h"
-#include "collectives/choice/network_machine.h"
-#include "schedule/simulator.h"
+#include "collectives/choice/simulated_cluster.h"
 #include "schedule/topologies.h"
 #include "support/depth.h"
 
 namespace tutti {
 namespace {
-
-/// The cluster of docs/study/cluster.costs: links of 100 Gbit/s, 10 us between hosts.
-Machine cluster(const HostList& hosts) {
-  Machine machine = network_machine(hosts);
-  machine.costs.tcp = LinkCosts{10'000'000, 1'500'000, 1'400'000, 85'000, 85'000, 81'920, 0};
-  machine.costs.cores = 8;
-  return machine;
-}
 
 TEST(NetworkTimes, AreHopsAndBytes) {
   const HostList hosts = uniform_hosts(16, 1, false);
@@ -79,23 +69,6 @@ TEST(NetworkTimes, SmallMessagesCostHopsAgain) {
   EXPECT_EQ(NetworkTimes(machine, &topology.map(), Bytes{65536}).leaders() - once, 3 * 4 * Time{10'000'000});
 }
 
-/// The time of one call, INT64_MAX if messages cannot hold what the algorithm sends in one.
-Time simulated(Collective collective, const Machine& machine, const Topology& topology, const std::string& name,
-               Bytes bytes) {
-  const Choice choice = choose(collective, bytes, machine, name, Bytes{0}, &topology.map());
-  if (choice.name_refused) return INT64_MAX;
-  SimulatedCall call;
-  call.shape = Shape{machine.ranks, 0, 0, choice.lanes, &topology.map()};
-  call.block = bytes;
-  call.tile = choice.tile_bytes;
-  call.credits = machine.credits;
-  Network network;
-  network.costs = machine.costs;
-  network.tcp = true;
-  Simulator simulator;
-  return simulator.simulate(*choice.algorithm, call, network, {}).time;
-}
-
 /// The chosen algorithm takes at most 1.3 times as long as the fastest one in the simulator.
 TEST(NetworkTimes, ChooseWhatTheSimulatorCallsFast) {
   const char* const candidates[] = {"hierarchical_leaders", "hierarchical",       "recursive_exchange",
@@ -140,24 +113,6 @@ TEST(NetworkTimes, ChooseFastMessagesOfBlocks) {
                                                 << topology.map().most << ", " << size << " bytes: " << chosen;
         }
       }
-    }
-  }
-}
-
-TEST(NetworkTimes, ChooseFastTrees) {
-  for (const HostList& hosts : {uniform_hosts(3, 8, false), uniform_hosts(8, 8, false), uniform_hosts(11, 4, false),
-                                uniform_hosts(40, 1, false), uniform_hosts(64, 8, false)}) {
-    const Topology topology(hosts);
-    const Machine machine = cluster(hosts);
-    for (const std::size_t size : {8, 1024, 32768, 65536}) {
-      const Bytes bytes{size};
-      const auto chosen = automatic_algorithm(Collective::kBroadcast, bytes, machine, &topology.map());
-      Time best = INT64_MAX;
-      for (const char* const name : {"tree", "hierarchical_tree", "knomial_4", "knomial_8"})
-        best = std::min(best, simulated(Collective::kBroadcast, machine, topology, name, bytes));
-      const Time time = simulated(Collective::kBroadcast, machine, topology, std::string(chosen), bytes);
-      EXPECT_LE(time, best + best * 3 / 10)
-          << topology.map().hosts << " hosts of " << topology.map().most << ", " << size << " bytes: " << chosen;
     }
   }
 }

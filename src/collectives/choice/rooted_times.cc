@@ -1,0 +1,199 @@
+#include "collectives/choice/rooted_times.h"
+
+#include "collectives/choice/network_choice.h"
+#include "collectives/choice/network_times.h"
+#include "collectives/host_layout.h"
+
+namespace tutti {
+
+RootedTimes::RootedTimes(const Machine& machine, const HostMap* hosts, Bytes bytes)
+    : machine_(machine),
+      tcp_(network_costs(machine)),
+      bytes_(std::min(bytes.value, kMostPredictedBytes)),
+      ranks_(machine.ranks),
+      hosts_(hosts::count(Shape{machine.ranks, 0, 0, 1, hosts})),
+      each_(hosts == nullptr || hosts->hosts == 1 ? 1 : hosts->most),
+      neighbours_(each_ == 1 || hosts->follow_one_another) {}
+
+RootedTimes::Message RootedTimes::far(std::size_t bytes, bool adds, std::int64_t blocks) const {
+  const Time work = time_of(bytes, adds ? machine_.costs.reduce_kib : machine_.costs.copy_kib);
+  return {tcp_.send_overhead + product(blocks, time_of(bytes, tcp_.send_kib)),
+          tcp_.recv_overhead + product(blocks, time_of(bytes, tcp_.recv_kib) + work), tcp_.latency,
+          product(blocks, time_of(bytes, tcp_.wire_kib))};
+}
+
+RootedTimes::Message RootedTimes::near(std::size_t bytes, bool adds, std::int64_t blocks) const {
+  const LinkCosts& shm = machine_.costs.shm;
+  const Time work = time_of(bytes, adds ? machine_.costs.reduce_kib : machine_.costs.copy_kib);
+  const Time fetch = bytes > kShortMessage ? shm.long_overhead : 0;
+  return {shm.send_overhead + product(blocks, time_of(bytes, shm.send_kib)),
+          shm.recv_overhead + fetch + product(blocks, time_of(bytes, shm.recv_kib) + work), shm.latency, 0};
+}
+
+RootedTimes::Levels RootedTimes::levels(std::int32_t radix) const {
+  Levels levels;
+  for (std::int64_t span = 1; span < ranks_; span *= radix) {
+    const std::int64_t places = (ranks_ + span - 1) / span;
+    const auto children = static_cast<std::int32_t>(std::min<std::int64_t>(radix, places) - 1);
+    // A child is so many spans away as its number says.
+    const auto near = static_cast<std::int32_t>(neighbours_ ? std::min<std::int64_t>((each_ - 1) / span, children) : 0);
+    levels.of[levels.count++] = {near, children - near, static_cast<std::int32_t>(span)};
+  }
+  return levels;
+}
+
+RootedTimes::Message RootedTimes::far_in_tree(std::size_t bytes, bool adds, std::int64_t blocks) const {
+  Message one = far(bytes, adds, blocks);
+  if (!neighbours_) one.wire = product(each_, one.wire);
+  return one;
+}
+
+Time RootedTimes::spread_within(std::size_t bytes) const { return each_ > 1 ? near(bytes).hop() : 0; }
+
+Time RootedTimes::gather_within(std::size_t bytes, bool adds) const {
+  if (each_ == 1) return 0;
+  const Message message = near(bytes, adds);
+  return message.hop() + product(each_ - 2, message.receives);
+}
+
+Time RootedTimes::from_several(std::int32_t count, const Message& one) {
+  return count == 0 ? 0 : one.sends + one.latency + product(count, one.wire) + product(count, one.receives);
+}
+
+Time RootedTimes::to_several(std::int32_t count, const Message& one) {
+  return count == 0 ? 0 : one.hop() + product(count - 1, one.pace());
+}
+
+Time RootedTimes::passes(std::int64_t bytes, std::int32_t hops) const {
+  const std::int64_t more = bytes / static_cast<std::int64_t>(machine_.max_message.value);
+  return more <= 1 ? 0 : product(more - 1, hops * tcp_.latency);
+}
+
+/// A rank sends to its children from the largest subtree on. Where the link is slower than the processor, its messages
+/// are under way together and share it, so that a child waits for what goes to smaller subtrees, too.
+Time RootedTimes::broadcast_tree(std::int32_t radix) const {
+  const Message far_one = far_in_tree(bytes_), near_one = near(bytes_);
+  const Time held_up = std::max<Time>(far_one.wire - far_one.sends, 0);
+  const Levels all = levels(radix);
+  Time time = 0;
+  std::int32_t under_way = 0;
+  for (std::size_t i = 0; i < all.count; ++i) {
+    const Level& level = all.of[i];
+    under_way += level.far;
+    const Time to_far = far_one.hop() + product(level.far - 1, far_one.sends) + product(under_way - 1, held_up);
+    const Time to_near = near_one.hop() + product(level.near - 1, near_one.sends);
+    time += std::max(level.far > 0 ? to_far : 0, level.near > 0 ? to_near : 0);
+  }
+  return time + passes(static_cast<std::int64_t>(bytes_), static_cast<std::int32_t>(all.count));
+}
+
+Time RootedTimes::broadcast_tree_of_hosts() const {
+  const Message one = far(bytes_);
+  const std::int32_t rounds = ceil_log2(hosts_);
+  const Time held_up = product(rounds * (rounds - 1) / 2, std::max<Time>(one.wire - one.sends, 0));
+  return product(rounds, one.hop()) + held_up + spread_within(bytes_) +
+         passes(static_cast<std::int64_t>(bytes_), rounds);
+}
+
+/// Half of the data goes down each tree, in which a rank has two children.
+Time RootedTimes::broadcast_double_tree() const {
+  const Message half = far(bytes_ / 2);
+  const std::int32_t depth = ceil_log2(ranks_);
+  return product(depth, half.hop() + std::max(half.sends, half.wire)) +
+         passes(static_cast<std::int64_t>(bytes_), depth);
+}
+
+/// A binomial tree hands out the parts, the largest first. Then they go around a ring: the last one there has come over
+/// all hops, and nearly all have gone over each link.
+Time RootedTimes::scatter_all_gather() const {
+  const std::size_t part = bytes_ / static_cast<std::size_t>(ranks_);
+  const Message all = far(bytes_), empty = far(0), far_part = far_in_tree(part), near_part = near(part);
+  const Time scatter = product(ceil_log2(ranks_), empty.hop()) + all.pace();
+  const std::int32_t far_hops = neighbours_ ? hosts_ - 1 : ranks_ - 1;
+  const Time hops = product(far_hops, far_part.hop()) + product(ranks_ - 1 - far_hops, near_part.hop());
+  const Time link = far_part.hop() + product(ranks_ - 2, far_part.pace());
+  return scatter + std::max(hops, link) + passes(static_cast<std::int64_t>(bytes_ / 2), ceil_log2(ranks_) + hosts_);
+}
+
+/// Each tile is divided among the lanes, whose messages follow one another.
+Time RootedTimes::chain(std::int32_t far_hops, std::int32_t near_hops, bool adds, int lanes) const {
+  const auto parts = static_cast<std::size_t>(lanes);
+  const std::size_t tile = std::min(network_chain_tile(Bytes{bytes_}, far_hops + 1).value, machine_.max_message.value);
+  const std::size_t message = std::max<std::size_t>(std::min(bytes_, tile) / parts, 1);
+  const Message far_one = far(message, adds), near_one = near(message, adds);
+  const auto others = static_cast<std::int64_t>(bytes_ / message) - 1;
+  return product(far_hops, far_one.hop()) + product(near_hops, near_one.hop()) +
+         product(std::max<std::int64_t>(others, 0), far_one.pace());
+}
+
+Time RootedTimes::broadcast_chain() const {
+  return chain(hosts_ - 1, each_ > 1 ? 1 : 0, false, network_lanes(Bytes{bytes_}, machine_));
+}
+
+/// What comes from smaller subtrees has come before.
+Time RootedTimes::reduce_tree(std::int32_t radix) const {
+  const Message far_one = far_in_tree(bytes_, true), near_one = near(bytes_, true);
+  const Levels all = levels(radix);
+  Time time = 0;
+  for (std::size_t i = 0; i < all.count; ++i) {
+    time += std::max(from_several(all.of[i].far, far_one), from_several(all.of[i].near, near_one));
+  }
+  return time + passes(static_cast<std::int64_t>(bytes_), static_cast<std::int32_t>(all.count));
+}
+
+Time RootedTimes::reduce_tree_of_hosts() const {
+  const std::int32_t rounds = ceil_log2(hosts_);
+  return product(rounds, far(bytes_, true).hop()) + gather_within(bytes_, true) +
+         passes(static_cast<std::int64_t>(bytes_), rounds);
+}
+
+Time RootedTimes::reduce_double_tree() const {
+  const Message half = far(bytes_ / 2, true);
+  const std::int32_t depth = ceil_log2(ranks_);
+  return product(depth, half.hop() + std::max(half.receives, half.wire)) +
+         passes(static_cast<std::int64_t>(bytes_), depth);
+}
+
+Time RootedTimes::reduce_chain() const {
+  const std::int32_t far_hops = neighbours_ ? hosts_ - 1 : ranks_ - 1;
+  return chain(far_hops, ranks_ - 1 - far_hops, true, 1);
+}
+
+Time RootedTimes::blocks_straight(Collective collective) const {
+  const std::int32_t elsewhere = ranks_ - each_;
+  const Message far_block = far(bytes_), near_block = near(bytes_);
+  if (collective == Collective::kScatter)
+    return to_several(elsewhere, far_block) + product(each_ - 1, near_block.sends);
+  return from_several(elsewhere, far_block) + product(each_ - 1, near_block.receives);
+}
+
+/// Where the largest message is longer than a link's, the schedule runs for a part of each block after the other, and
+/// what happens on one level goes on beside the others: the first part comes through, then the root sets the pace.
+Time RootedTimes::blocks_in_tree(Collective collective, std::int32_t radix) const {
+  const bool scatters = collective == Collective::kScatter;
+  const auto several = scatters ? to_several : from_several;
+  const Levels all = levels(radix);
+  const std::size_t longest = static_cast<std::size_t>(all.of[all.count - 1].span) * bytes_;
+  const std::size_t parts = std::max<std::size_t>(div_up(longest, machine_.max_message.value), 1);
+  Time time = 0, processor = 0, wire = 0;
+  for (std::size_t i = 0; i < all.count; ++i) {
+    const Level& level = all.of[i];
+    const Message far_one = far_in_tree(bytes_ / parts, false, level.span);
+    const Message near_one = near(bytes_ / parts, false, level.span);
+    time += std::max(several(level.far, far_one), several(level.near, near_one));
+    processor += product(level.far, scatters ? far_one.sends : far_one.receives) +
+                 product(level.near, scatters ? near_one.sends : near_one.receives);
+    wire += product(level.far, far_one.wire);
+  }
+  return time + product(static_cast<std::int64_t>(parts) - 1, std::max(processor, wire));
+}
+
+/// Only neighbouring ranks' blocks go in one message.
+Time RootedTimes::blocks_by_leaders(Collective collective) const {
+  const Message one = far(bytes_, false, neighbours_ ? each_ : 1);
+  const std::int32_t messages = neighbours_ ? hosts_ - 1 : ranks_ - each_;
+  const Time between = collective == Collective::kScatter ? to_several(messages, one) : from_several(messages, one);
+  return gather_within(bytes_, false) + between + passes(each_ * static_cast<std::int64_t>(bytes_), 2);
+}
+
+}  // namespace tutti

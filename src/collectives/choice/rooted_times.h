@@ -1,0 +1,95 @@
+// Closed forms for collectives with a root across hosts: what a broadcast, reduce, gather or scatter takes by each
+// algorithm, by arithmetic alone (network_times.h has the others).
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "core/machine.h"
+#include "core/types.h"
+#include "core/units.h"
+#include "schedule/generator.h"
+
+namespace tutti {
+
+/// Predicts one call on an idle network, until its slowest rank is done. Times are whole numbers, so they are the same
+/// on all ranks. A plain value.
+class RootedTimes {
+ public:
+  /// `bytes`: of the call, or of a block where there is one a rank. `hosts`: who shares one; nullptr: nobody. There are
+  /// two hosts or more. `machine` must outlive it.
+  RootedTimes(const Machine& machine, const HostMap* hosts, Bytes bytes);
+
+  /// Broadcast down a tree in which a rank has up to radix - 1 children on each level (knomial.h; tree.h for 2).
+  Time broadcast_tree(std::int32_t radix) const;
+  /// Down a binomial tree of hosts, then within each (hierarchical_broadcast.h).
+  Time broadcast_tree_of_hosts() const;
+  Time broadcast_double_tree() const;
+  Time scatter_all_gather() const;
+  /// Along a chain of hosts in tiles, and within each.
+  Time broadcast_chain() const;
+
+  /// Reduce up the same trees, and along a chain of all ranks in tiles.
+  Time reduce_tree(std::int32_t radix) const;
+  Time reduce_tree_of_hosts() const;
+  Time reduce_double_tree() const;
+  Time reduce_chain() const;
+
+  /// Gather or scatter: all blocks straight between the root and their ranks; collected and handed on in a tree
+  /// (knomial_blocks.h); or by a leader of each host (hierarchical_gather.h).
+  Time blocks_straight(Collective collective) const;
+  Time blocks_in_tree(Collective collective, std::int32_t radix) const;
+  Time blocks_by_leaders(Collective collective) const;
+
+ private:
+  /// What a message takes: its ends' processors, its way, and its host's link.
+  struct Message {
+    Time sends = 0;
+    Time receives = 0;
+    Time latency = 0;
+    Time wire = 0;  ///< 0 within a host
+
+    Time hop() const { return sends + latency + wire + receives; }
+    /// Messages in a row take so long each.
+    Time pace() const { return std::max({sends, receives, wire}); }
+  };
+  /// One level of a tree: the children of a rank, within its host and in others.
+  struct Level {
+    std::int32_t near;
+    std::int32_t far;
+    std::int32_t span;  ///< ranks of a child's subtree
+  };
+  static constexpr std::size_t kMostLevels = 32;
+  struct Levels {
+    std::array<Level, kMostLevels> of;  ///< from the leaves up
+    std::size_t count = 0;
+  };
+  Levels levels(std::int32_t radix) const;
+  /// A message of a tree of all ranks between hosts. Where ranks of a host are no neighbours, all of them send at once.
+  Message far_in_tree(std::size_t bytes, bool adds = false, std::int64_t blocks = 1) const;
+
+  /// `adds`: who receives it adds it to what it has. `blocks`: of so many bytes each.
+  Message far(std::size_t bytes, bool adds = false, std::int64_t blocks = 1) const;
+  Message near(std::size_t bytes, bool adds = false, std::int64_t blocks = 1) const;
+  /// The others of a host get what one of them has, or it gets what they have.
+  Time spread_within(std::size_t bytes) const;
+  Time gather_within(std::size_t bytes, bool adds) const;
+  /// So many messages to one rank. They are on the wires together, so that none is there much before the last one.
+  static Time from_several(std::int32_t count, const Message& one);
+  /// Or from one rank: the processor sends one after the other.
+  static Time to_several(std::int32_t count, const Message& one);
+  /// A chain of so many hops between hosts, and so many within, in tiles.
+  Time chain(std::int32_t far_hops, std::int32_t near_hops, bool adds, int lanes) const;
+  /// What further runs of the schedule wait, where its largest message is longer than a link's.
+  Time passes(std::int64_t bytes, std::int32_t hops) const;
+
+  const Machine& machine_;
+  const LinkCosts tcp_;
+  const std::size_t bytes_;
+  const std::int32_t ranks_;
+  const std::int32_t hosts_;
+  const std::int32_t each_;  ///< ranks of the largest host
+  const bool neighbours_;    ///< the ranks of each host follow one another
+};
+
+}  // namespace tutti

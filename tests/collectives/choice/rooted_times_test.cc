@@ -1,0 +1,92 @@
+// Covers collectives/choice/rooted_times.cc.
+// The closed forms of collectives with a root: by hand, and the choice that they make by the simulator's times.
+#include "collectives/choice/rooted_times.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "collectives/choice/simulated_cluster.h"
+
+namespace tutti {
+namespace {
+
+constexpr Time kHop = 10'000'000 + 1'500'000 + 1'400'000;  // a message without bytes
+
+TEST(RootedTimes, ATreesLevelsFollowOneAnother) {
+  const HostList hosts = uniform_hosts(16, 1, false);
+  const Topology topology(hosts);
+  const Machine machine = cluster(hosts);
+  const RootedTimes empty(machine, &topology.map(), Bytes{0});
+  EXPECT_EQ(empty.broadcast_tree(2), 4 * kHop);
+  EXPECT_EQ(empty.broadcast_tree(4), 2 * (kHop + 2 * 1'500'000)) << "two are served before the last child";
+  EXPECT_EQ(empty.broadcast_tree(16), kHop + 14 * 1'500'000);
+  EXPECT_EQ(empty.reduce_tree(4), 2 * (kHop + 2 * 1'400'000));
+  EXPECT_EQ(empty.broadcast_double_tree(), 4 * (kHop + 1'500'000));
+  EXPECT_EQ(empty.blocks_straight(Collective::kScatter), kHop + 14 * 1'500'000);
+  EXPECT_EQ(empty.blocks_straight(Collective::kGather), kHop + 14 * 1'400'000);
+}
+
+TEST(RootedTimes, MessagesThatAreUnderWayAtOnceShareTheLink) {
+  const HostList hosts = uniform_hosts(16, 1, false);
+  const Topology topology(hosts);
+  Machine machine = cluster(hosts);
+  machine.costs.tcp = LinkCosts{10'000'000, 0, 0, 0, 0, 8'192'000, 0};
+  machine.costs.copy_kib = machine.costs.reduce_kib = 0;
+  const Time wire = 16 * Time{8'192'000};
+  const RootedTimes of_16_kib(machine, &topology.map(), Bytes{16384});
+  EXPECT_EQ(of_16_kib.broadcast_tree(2), 4 * 10'000'000 + (4 + 3 + 2 + 1) * wire);
+  EXPECT_EQ(of_16_kib.reduce_tree(2), 4 * (10'000'000 + wire)) << "children come one after the other";
+  EXPECT_EQ(of_16_kib.blocks_straight(Collective::kGather), 10'000'000 + 15 * wire);
+  EXPECT_EQ(of_16_kib.blocks_straight(Collective::kScatter), 10'000'000 + 15 * wire);
+}
+
+TEST(RootedTimes, LevelsWithinAHostCostNoHop) {
+  const HostList hosts = uniform_hosts(4, 8, false);
+  const Topology topology(hosts);
+  Machine machine = cluster(hosts);
+  machine.costs.shm = LinkCosts{};
+  const RootedTimes empty(machine, &topology.map(), Bytes{0});
+  EXPECT_EQ(empty.broadcast_tree(8), kHop + 2 * 1'500'000) << "ranks 8, 16 and 24 are children of rank 0";
+  EXPECT_EQ(empty.broadcast_tree(2), 2 * kHop);
+  EXPECT_EQ(empty.broadcast_tree_of_hosts(), 2 * kHop);
+  EXPECT_EQ(empty.blocks_by_leaders(Collective::kScatter), kHop + 2 * 1'500'000);
+}
+
+struct Case {
+  Collective collective;
+  std::int64_t percent;  ///< of the best one's time, at most
+};
+constexpr Case kCases[] = {
+    {Collective::kBroadcast, 140}, {Collective::kReduce, 140}, {Collective::kGather, 150}, {Collective::kScatter, 130}};
+
+/// On a fast, a middling and a slow network. Of ranks that are dealt out to the hosts the forms know less.
+TEST(RootedTimes, ChooseWhatTheSimulatorCallsFast) {
+  for (const HostList& hosts : {uniform_hosts(3, 8, false), uniform_hosts(8, 4, false), uniform_hosts(11, 4, false),
+                                uniform_hosts(16, 1, false), uniform_hosts(40, 1, false), uniform_hosts(32, 8, false),
+                                uniform_hosts(8, 4, true)}) {
+    const Topology topology(hosts);
+    Machine machine = cluster(hosts);
+    const std::int64_t more = topology.map().most == 1 || topology.map().follow_one_another ? 0 : 40;
+    for (const Time wire_kib : {Time{81'920}, Time{819'200}, Time{8'192'000}}) {
+      machine.costs.tcp.wire_kib = wire_kib;
+      for (const Case& of : kCases) {
+        for (const std::size_t size : {8, 1024, 32768, 131072}) {
+          const Bytes bytes{size};
+          const std::string chosen(automatic_algorithm(of.collective, bytes, machine, &topology.map()));
+          Time best = INT64_MAX;
+          for (const Algorithm& algorithm : catalogue())
+            if (algorithm.collective == of.collective)
+              best = std::min(best, simulated(of.collective, machine, topology, algorithm.name, bytes));
+          EXPECT_LE(simulated(of.collective, machine, topology, chosen, bytes), best / 100 * (of.percent + more))
+              << name_of(of.collective) << ", " << topology.map().hosts << " hosts of " << topology.map().most << ", "
+              << wire_kib << " ps a KiB, " << size << " bytes: " << chosen;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti
