@@ -81,12 +81,9 @@ void SimulatedNetwork::send(const Transit& transit, EventQueue& events) {
 
 Time SimulatedNetwork::busiest() const {
   Time busiest = 0;
-  for (std::size_t i = 0; has_wires() && i < wire_count(); ++i) {
-    const Wire& wire = wires_[i];
-    const bool of_host = i < 2 * std::size_t{hosts_};
-    busiest = std::max(busiest, of_host ? wire.work : wire.work / std::max<std::int64_t>(wire.capacity, 1) * kFull);
-  }
-  return busiest;
+  for (std::size_t i = 0; has_wires() && i < wire_count(); ++i)
+    busiest = std::max(busiest, wires_[i].work / std::max<std::int64_t>(wires_[i].capacity, 1));
+  return busiest * kFull;
 }
 
 void SimulatedNetwork::start(std::uint32_t number, Time now, EventQueue& events) {
