@@ -7,8 +7,9 @@ several files are parts of one picture, and of what they measured twice the one 
 
 Of what tutti-sim wrote with --csv:
   plot.py winners OUT TITLE=FILE.csv...   which algorithm is the fastest, by ranks and bytes
-  plot.py factors OUT COSTS FILE.csv      all_reduce: the fastest algorithm by ranks and bytes, its time and the chosen one's by the
-                                          yardstick T of docs/simulation.md, for the file of costs that they were simulated with
+  plot.py factors OUT COSTS FILE.csv      the fastest algorithm by ranks and bytes, its time and the chosen one's by the yardstick T of
+                                          docs/simulation.md, for the file of costs that they were simulated with; of all_reduce,
+                                          or of all_to_all if the file is named so
   plot.py times   OUT BYTES,... FILE.csv  time over ranks of each algorithm, a panel a size
   plot.py ratio   OUT FILE.csv OTHER.csv  how many times as long each algorithm takes in the other file
 """
@@ -106,11 +107,14 @@ def winners(out, *panels):
     save(figure, out)
 
 
-def yardstick(costs, ranks, hosts, size):
-    """T of docs/simulation.md in seconds: a hop for each doubling of hosts, and 2S over the link or all ranks' buffers over the memory."""
-    touched = 2 * size * ranks / hosts
+def yardstick(costs, ranks, hosts, size, exchanges):
+    """T of docs/simulation.md in seconds: a hop for each doubling of hosts, and what must leave a host over its link (2S in an
+    all_reduce) or all ranks' buffers over the memory."""
+    each = ranks / hosts
+    touched = 2 * size * each * (ranks if exchanges else 1)
     memory = touched / 1024 * costs["memory_kib"] if touched > costs["cache_bytes"] else 0
-    link = 2 * size * (hosts - 1) / hosts / 1024 * costs["tcp.wire_kib"]
+    leaving = size * each * (ranks - each) if exchanges else 2 * size * (hosts - 1) / hosts
+    link = leaving / 1024 * costs["tcp.wire_kib"]
     return 1e-12 * (math.log2(hosts) * costs["tcp.latency"] + max(link, memory))
 
 
@@ -118,6 +122,7 @@ def factors(out, costs_path, path):
     with open(costs_path, encoding="utf-8") as file:
         costs = {name: int(value) for name, value in (line.split() for line in file if not line.startswith("#"))}
     rows = [row for row in rows_of(path) if row["time"] > 0]
+    exchanges = pathlib.Path(path).stem == "all_to_all"
     all_ranks, sizes = (sorted({row[key] for row in rows}) for key in ("ranks", "bytes"))
     figure, place = plt.subplots(figsize=(10, 0.75 * len(all_ranks) + 1.6))
     legend = {}
@@ -126,7 +131,7 @@ def factors(out, costs_path, path):
             cell = sorted((row for row in rows if (row["ranks"], row["bytes"]) == (ranks, size)), key=lambda row: row["time"])
             if not cell:
                 continue
-            unit = yardstick(costs, ranks, int(cell[0]["hosts"]), size)
+            unit = yardstick(costs, ranks, int(cell[0]["hosts"]), size, exchanges)
             chosen = next(row for row in cell if row["auto"])
             color = legend.setdefault(cell[0]["algorithm"], COLORS[cell[0]["algorithm"]])
             place.add_patch(Rectangle((x, y), 1, 1, facecolor=color, edgecolor="white", alpha=0.85))

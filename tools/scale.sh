@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Renews the study of scale in docs/simulation.md, 25 minutes on one core:
 #   tools/scale.sh [SIMULATOR]     default: build/release/tools/tutti-sim, which is built first
-# all_reduce, also on a fat tree, and broadcast, barrier, all_gather and reduce_scatter: docs/study/*.csv and the pictures.
+# all_reduce, also on a fat tree, all_to_all, and broadcast, barrier, all_gather and reduce_scatter: docs/study/*.csv and the pictures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 simulator=${1:-build/release/tools/tutti-sim}
@@ -28,6 +28,9 @@ sizes=8,1K,32K,256K,1M,8M,32M,256M
 simulate some.csv all_reduce 64,256,1024,8192 $sizes "$names"
 simulate most.csv all_reduce 131072 $sizes auto
 join some.csv most.csv > docs/study/all_reduce.csv
+exchanges=all_pairs,bruck,hierarchical,hierarchical_2,hierarchical_3
+simulate exchanges.csv all_to_all 64,256,1024,8192,32768 8,64,256,1K,4K,32K,256K,8M,256M $exchanges
+join exchanges.csv > docs/study/all_to_all.csv
 simulate tree.csv all_reduce 512,4096,32768 1K,1M,8M "$names" --hosts-per-leaf 32 --oversubscription 4
 simulate flat.csv all_reduce 512,4096,32768 1K,1M,8M "$names"
 join tree.csv > docs/study/all_reduce_tree.csv
@@ -47,5 +50,6 @@ for collective in broadcast barrier all_gather reduce_scatter; do
 done
 python3 -B tools/plot.py winners docs/study/others_winners.svg "${panels[@]}"
 python3 -B tools/plot.py factors docs/study/all_reduce_factors.svg docs/study/cluster.costs docs/study/all_reduce.csv
+python3 -B tools/plot.py factors docs/study/all_to_all_factors.svg docs/study/cluster.costs docs/study/all_to_all.csv
 python3 -B tools/plot.py times docs/study/all_reduce_times.svg 1024,1048576,33554432 docs/study/all_reduce.csv
 python3 -B tools/plot.py ratio docs/study/all_reduce_tree.svg "$folder/flat.csv" docs/study/all_reduce_tree.csv

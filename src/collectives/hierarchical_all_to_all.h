@@ -4,7 +4,8 @@
 // n-L (Traeff and Hunold 2020: "full-lane"; Kinkead et al. 2025 compare it with others that know of hosts). Each byte
 // moves once more, within the host.
 //
-//   hierarchical     between hosts directly: H-1 messages a rank in one hop; S(n-L) bytes a rank, the least possible
+//   hierarchical     between hosts directly: H-1 messages a rank in one hop; S(n-L) bytes a rank, the least possible.
+//                    Some hosts at a time: the network is busy with these while the next ones' blocks are exchanged
 //   hierarchical_2   in two rounds, Bruck's algorithm (bruck.h) with digits to the base sqrt H: what is for the host t
 //                    above travels by t's low digit first, then by its high one, with all else that takes that way;
 //                    about 2 sqrt H messages a rank, 2 S(n-L) bytes
@@ -19,7 +20,7 @@
 // What has been said is of the drivers (host_layout.h): where hosts differ in size, each rank beyond them exchanges its
 // blocks with all others directly, through one more chunk of scratch.
 //
-// `tutti-plan all_to_all --ranks 4 --hosts 2 --algo hierarchical --grid` (drawing.h says how to read it):
+// `tutti-plan all_to_all --ranks 4 --hosts 2 --algo hierarchical --lanes 1 --grid` (drawing.h says how to read it):
 //
 //   rank 0   0x2=    0x2=    1x2 >1    <1 4x2=    2x2 >2    <2 8x2=    0x2=    0x2=
 //   rank 1   5x2=    5x2=    4x2 >0    <0 1x2=    7x2 >3    <3 13x2=   5x2=    5x2=
@@ -34,198 +35,138 @@
 //   rank 3   15=   15=   15=   15=   12x2 >0   <2 11x2=   13x2 >1   <1 7x2=    15=   15=   15=   15=
 #pragma once
 
-#include "collectives/all_pairs.h"
-#include "collectives/host_layout.h"
-#include "schedule/step_builder.h"
+#include "collectives/all_to_all_rows.h"
 
 namespace tutti::hierarchical_all_to_all {
-
-using hosts::Place;
-
-/// A message within a host may have blocks for so many hosts, also where those between hosts have fewer chunks.
-inline constexpr std::int32_t kHostsTogether = 32;
-
-/// What the steps of one rank depend on.
-struct Exchange {
-  Place p;
-  std::int32_t log_row;  ///< a row has 2^log_row places
-  std::int32_t digits;   ///< binary ones of a distance between hosts
-  std::int32_t rounds;
-
-  TUTTI_HD constexpr std::int32_t row() const { return 1 << log_row; }
-  TUTTI_HD constexpr bool fills() const { return rounds > 1 && row() > p.drivers; }
-};
-TUTTI_HD constexpr Exchange exchange_of(const Shape& s, std::int32_t wanted) {
-  const Place p = hosts::place_of(s);
-  const std::int32_t digits = ceil_log2(p.hosts);
-  return Exchange{p, ceil_log2(p.drivers), digits, wanted < digits ? wanted : digits};
-}
-
-/// A round sends by the binary digits shift .. shift + bits - 1 of the distance, all of them together one digit.
-struct Round {
-  std::int32_t shift;
-  std::int32_t bits;
-};
-TUTTI_HD constexpr Round round_at(const Exchange& x, std::int32_t r) {
-  const std::int32_t each = x.digits / x.rounds;
-  const std::int32_t more = x.digits % x.rounds;
-  return Round{r * each + (r < more ? r : more), each + (r < more ? 1 : 0)};
-}
-/// Values of the digit but 0: messages of the round.
-TUTTI_HD constexpr std::int32_t values(const Exchange& x, const Round& round) {
-  const std::int32_t all = (1 << round.bits) - 1;
-  const std::int32_t highest = (x.p.hosts - 1) >> round.shift;
-  return all < highest ? all : highest;
-}
-/// Hosts at a distance with this digit.
-TUTTI_HD constexpr std::int32_t rows_of(const Exchange& x, const Round& round, std::int32_t value) {
-  const std::int32_t run = 1 << round.shift;
-  const std::int32_t rest = x.p.hosts % (run << round.bits) - value * run;
-  return x.p.hosts / (run << round.bits) * run + (rest < 0 ? 0 : rest < run ? rest : run);
-}
-/// From the first row's first place to the last row's last rank.
-TUTTI_HD constexpr std::int32_t chunks_of_rows(const Exchange& x, std::int32_t rows) {
-  return (rows - 1) * x.row() + x.p.drivers;
-}
-TUTTI_HD constexpr std::int32_t message_chunks(const Exchange& x) {
-  std::int32_t most = x.p.hosts < kHostsTogether ? x.p.hosts : kHostsTogether;
-  for (std::int32_t r = 0; r < x.rounds; ++r) {
-    const std::int32_t chunks = chunks_of_rows(x, rows_of(x, round_at(x, r), 1));
-    most = chunks > most ? chunks : most;
-  }
-  return most;
-}
-
-TUTTI_HD constexpr std::int32_t ranks_beyond(const Shape& s, const Place& p) { return s.ranks - p.hosts * p.drivers; }
-/// The k-th rank beyond the drivers, from the next host on.
-TUTTI_HD constexpr std::int32_t rank_beyond(const Shape& s, const Place& p, std::int32_t k) {
-  std::int32_t host = wrap(p.host + 1, p.hosts);
-  for (; k >= hosts::size_of(s, host) - p.drivers; host = wrap(host + 1, p.hosts)) {
-    k -= hosts::size_of(s, host) - p.drivers;
-  }
-  return hosts::rank_at(s, host, p.drivers + k);
-}
-
-TUTTI_HD constexpr std::uint32_t scratch_chunks(const Shape& s, const Exchange& x) {
-  if (s.ranks == 1) return 0;
-  return static_cast<std::uint32_t>((x.p.drives() ? x.p.hosts * x.row() : 0) + (ranks_beyond(s, x.p) > 0 ? 1 : 0));
-}
-
-/// One lane of one rank.
-struct Work {
-  const Shape& s;
-  Exchange x;
-  std::uint32_t lane;
-
-  /// The place of the row at distance t.
-  TUTTI_HD constexpr std::uint32_t kept(std::int32_t t, std::int32_t place) const {
-    return lane * scratch_chunks(s, x) + static_cast<std::uint32_t>(t * x.row() + place);
-  }
-  TUTTI_HD constexpr std::uint32_t block(std::int32_t rank) const {
-    return static_cast<std::uint32_t>(rank * s.lanes) + lane;
-  }
-  TUTTI_HD constexpr StepBuilder from_to(std::int32_t from, std::int32_t to) const {
-    return StepBuilder(lane, all_pairs::pair_chunk(s, from, to, lane));
-  }
-};
 
 /// ---- a driver's blocks into scratch, and out of it ----
 
 TUTTI_HD constexpr bool whole_rows(const Shape& s) { return hosts::is_flat(s) || s.hosts->follow_one_another; }
 
 /// Steps of a row: one where the ranks follow one another, and one for the places to fill; else one a place.
-TUTTI_HD constexpr std::int32_t keep_steps(const Shape& s, const Exchange& x) {
-  if (whole_rows(s)) return x.fills() ? 2 : 1;
-  return x.fills() ? x.row() : x.p.drivers;
+TUTTI_HD constexpr std::int32_t keep_steps(const Work& w) {
+  if (whole_rows(w.s)) return w.x.fills() ? 2 : 1;
+  return w.x.fills() ? w.x.row_size() : w.x.p.drivers;
 }
-TUTTI_HD constexpr Step keep(const Work& w, std::int32_t t, std::int32_t at) {
+TUTTI_HD constexpr Step keep(const Work& w, std::int32_t row, std::int32_t at) {
   const Place& p = w.x.p;
   const bool whole = whole_rows(w.s);
   const std::int32_t place = whole ? at * p.drivers : at;
-  const std::int32_t rank = hosts::rank_at(w.s, wrap(p.host + t, p.hosts), place % p.drivers);
+  const std::int32_t rank = hosts::rank_at(w.s, wrap(p.host + w.x.distance(row), p.hosts), place % p.drivers);
   StepBuilder step = w.from_to(w.s.rank, w.s.rank);
-  if (whole) step.span(at == 0 ? p.drivers : w.x.row() - p.drivers);
-  return step.take(BufferId::kInput, w.block(rank)).store(BufferId::kScratch, w.kept(t, place)).step();
+  if (whole) step.span(at == 0 ? p.drivers : w.x.row_size() - p.drivers);
+  return step.take(BufferId::kInput, w.block(rank)).store(BufferId::kScratch, w.kept(row, place)).step();
 }
 
-TUTTI_HD constexpr std::int32_t hand_out_steps(const Shape& s, const Exchange& x) {
-  return whole_rows(s) ? 1 : x.p.drivers;
-}
-/// What is in the row is from the host t below.
-TUTTI_HD constexpr Step hand_out(const Work& w, std::int32_t t, std::int32_t place) {
+TUTTI_HD constexpr std::int32_t hand_out_steps(const Work& w) { return whole_rows(w.s) ? 1 : w.x.p.drivers; }
+/// What is in the row is from the host as far below.
+TUTTI_HD constexpr Step hand_out(const Work& w, std::int32_t row, std::int32_t place) {
   const Place& p = w.x.p;
   StepBuilder step = w.from_to(w.s.rank, w.s.rank);
   if (whole_rows(w.s)) step.span(p.drivers);
-  const std::int32_t rank = hosts::rank_at(w.s, wrap(p.host - t, p.hosts), place);
-  return step.take(BufferId::kScratch, w.kept(t, place)).store(BufferId::kOutput, w.block(rank)).step();
+  const std::int32_t rank = hosts::rank_at(w.s, wrap(p.host - w.x.distance(row), p.hosts), place);
+  return step.take(BufferId::kScratch, w.kept(row, place)).store(BufferId::kOutput, w.block(rank)).step();
 }
 
 /// ---- within the host ----
 
-TUTTI_HD constexpr std::int32_t within_messages(const Exchange& x) {
-  const std::int32_t together = message_chunks(x);
-  return (x.p.hosts + together - 1) / together;
+/// The group's rows are kept; then to each other driver the blocks for the ranks with its place, and its blocks for
+/// those with this rank's.
+TUTTI_HD constexpr std::int32_t collect_steps(const Work& w, const Group& group) {
+  return group.rows * keep_steps(w) + 2 * (w.x.p.drivers - 1);
 }
-TUTTI_HD constexpr std::int32_t within_steps(const Exchange& x) { return within_messages(x) * 2 * (x.p.drivers - 1); }
-/// For so many hosts at a time: to each other driver the blocks for the ranks with its place, then its blocks for this
-/// rank's place.
-TUTTI_HD constexpr Step within_step(const Work& w, std::int32_t at) {
+TUTTI_HD constexpr Step collect(const Work& w, const Group& group, std::int32_t at) {
+  const std::int32_t keeps = keep_steps(w);
+  if (at < group.rows * keeps) return keep(w, group.first + at / keeps, at % keeps);
+  at -= group.rows * keeps;
   const Place& p = w.x.p;
   const std::int32_t others = p.drivers - 1;
-  const std::int32_t together = message_chunks(w.x);
-  const std::int32_t t = at / (2 * others) * together;
-  at %= 2 * others;
   const bool sends = at < others;
   const std::int32_t place = sends ? hosts::driver_right(p, at) : hosts::driver_left(p, at - others);
   const std::int32_t peer = hosts::rank_at(w.s, p.host, place);
   StepBuilder step = sends ? w.from_to(w.s.rank, peer) : w.from_to(peer, w.s.rank);
-  step.span(p.hosts - t < together ? p.hosts - t : together, w.x.log_row);
-  return sends ? step.take(BufferId::kScratch, w.kept(t, place)).send(peer).step()
-               : step.recv(peer).store(BufferId::kScratch, w.kept(t, place)).step();
+  return w.exchange(step.span(group.rows, w.x.log_row), peer, sends, w.kept(group.first, place));
 }
 
 /// ---- between hosts ----
 
-TUTTI_HD constexpr std::int32_t between_steps(const Exchange& x) {
-  std::int32_t steps = 0;
-  for (std::int32_t r = 0; r < x.rounds; ++r) steps += 2 * values(x, round_at(x, r));
-  return steps;
-}
-/// A round's messages to the hosts above, then those of the hosts below.
-TUTTI_HD constexpr Step between_step(const Work& w, std::int32_t at) {
-  std::int32_t r = 0;
-  for (; at >= 2 * values(w.x, round_at(w.x, r)); ++r) at -= 2 * values(w.x, round_at(w.x, r));
+/// The message that begins with this row.
+TUTTI_HD constexpr Step cross(const Work& w, std::int32_t row, const Round& round, std::int32_t rows, bool sends) {
   const Place& p = w.x.p;
-  const Round round = round_at(w.x, r);
-  const bool sends = at < values(w.x, round);
-  const std::int32_t value = 1 + (sends ? at : at - values(w.x, round));
-  const std::int32_t t = value << round.shift;
-  const std::int32_t peer = hosts::rank_at(w.s, wrap(sends ? p.host + t : p.host - t, p.hosts), p.index);
+  const std::int32_t distance = w.x.distance(row);
+  const std::int32_t peer = hosts::rank_at(w.s, wrap(sends ? p.host + distance : p.host - distance, p.hosts), p.index);
   StepBuilder step = sends ? w.from_to(w.s.rank, peer) : w.from_to(peer, w.s.rank);
-  step.span_in_runs(chunks_of_rows(w.x, rows_of(w.x, round, value)), w.x.log_row + round.shift,
-                    w.x.log_row + round.shift + round.bits);
-  return sends ? step.take(BufferId::kScratch, w.kept(t, 0)).send(peer).step()
-               : step.recv(peer).store(BufferId::kScratch, w.kept(t, 0)).step();
+  const std::int32_t run = w.x.log_row + round.shift;
+  step.span_in_runs(chunks_of_rows(w.x, rows), run, run + round.bits);
+  return w.exchange(step, peer, sends, w.kept(row, 0));
+}
+
+TUTTI_HD constexpr std::int32_t messages_between(const Exchange& x) {
+  std::int32_t messages = 0;
+  for (std::int32_t r = 0; r < x.rounds; ++r) messages += values(x, round_at(x, r));
+  return messages;
+}
+
+/// Directly: a group's rows are collected and sent; then the rows of the group before come and are handed out.
+TUTTI_HD constexpr Step direct_step(const Work& w, std::int32_t at) {
+  const Round all = round_at(w.x, 0);
+  const std::int32_t hands = hand_out_steps(w);
+  Group before{0, 0};
+  for (std::int32_t number = 0;; ++number) {
+    const Group group = group_at(w.x, number);
+    const std::int32_t collects = group.rows > 0 ? collect_steps(w, group) : 0;
+    if (at < collects) return collect(w, group, at);
+    at -= collects;
+    // The first row is for the own host.
+    const std::int32_t own = number == 0 ? 1 : 0;
+    if (at < group.rows - own) return cross(w, group.first + own + at, all, 1, true);
+    at -= group.rows - own;
+    const std::int32_t own_before = number == 1 ? 1 : 0;
+    if (at < before.rows - own_before) return cross(w, before.first + own_before + at, all, 1, false);
+    at -= before.rows - own_before;
+    if (at < before.rows * hands) return hand_out(w, before.first + at / hands, at % hands);
+    at -= before.rows * hands;
+    before = group;
+  }
+}
+
+/// In rounds: all rows are collected; each round sends its rows and gets others; all are handed out.
+TUTTI_HD constexpr Step rounds_step(const Work& w, std::int32_t at) {
+  for (std::int32_t number = 0; number < groups_of(w.x); ++number) {
+    const Group group = group_at(w.x, number);
+    if (at < collect_steps(w, group)) return collect(w, group, at);
+    at -= collect_steps(w, group);
+  }
+  for (std::int32_t r = 0; r < w.x.rounds; ++r) {
+    const Round round = round_at(w.x, r);
+    const std::int32_t messages = values(w.x, round);
+    if (at < 2 * messages) {
+      const std::int32_t value = 1 + at % messages;
+      return cross(w, value << round.shift, round, rows_of(w.x, round, value), at < messages);
+    }
+    at -= 2 * messages;
+  }
+  return hand_out(w, at / hand_out_steps(w), at % hand_out_steps(w));
 }
 
 /// ---- blocks of ranks beyond the drivers, and of drivers for them ----
 
-TUTTI_HD constexpr std::int32_t direct_peers(const Shape& s, const Exchange& x) {
-  return x.p.drives() ? ranks_beyond(s, x.p) : s.ranks - 1;
+TUTTI_HD constexpr std::int32_t peers_apart(const Work& w) {
+  return w.x.p.drives() ? ranks_beyond(w.s, w.x.p) : w.s.ranks - 1;
 }
-TUTTI_HD constexpr std::int32_t direct_peer(const Work& w, std::int32_t k) {
+TUTTI_HD constexpr std::int32_t peer_apart(const Work& w, std::int32_t k) {
   return w.x.p.drives() ? rank_beyond(w.s, w.x.p, k) : all_pairs::peer_at(w.s, static_cast<std::uint32_t>(k));
 }
 /// Each block by way of scratch.
-TUTTI_HD constexpr Step direct_send(const Work& w, std::int32_t at) {
-  const std::int32_t peer = direct_peer(w, at / 2);
+TUTTI_HD constexpr Step send_apart(const Work& w, std::int32_t at) {
+  const std::int32_t peer = peer_apart(w, at / 2);
   const std::uint32_t chunk = (w.lane + 1) * scratch_chunks(w.s, w.x) - 1;
   StepBuilder step = w.from_to(w.s.rank, peer);
   return at % 2 == 0 ? step.take(BufferId::kInput, w.block(peer)).store(BufferId::kScratch, chunk).step()
                      : step.take(BufferId::kScratch, chunk).send(peer).step();
 }
-TUTTI_HD constexpr Step direct_receive(const Work& w, std::int32_t k) {
-  const std::int32_t peer = direct_peer(w, k);
+TUTTI_HD constexpr Step receive_apart(const Work& w, std::int32_t k) {
+  const std::int32_t peer = peer_apart(w, k);
   return w.from_to(peer, w.s.rank).recv(peer).store(BufferId::kOutput, w.block(peer)).step();
 }
 
@@ -237,39 +178,31 @@ TUTTI_HD constexpr Extent extent(const Shape& s) {
   return Extent{lanes, ranks, ranks, lanes * scratch_chunks(s, x), static_cast<std::uint32_t>(message_chunks(x))};
 }
 
+TUTTI_HD constexpr std::int32_t driver_steps(const Work& w) {
+  const std::int32_t rows = w.x.p.hosts * (keep_steps(w) + hand_out_steps(w));
+  return rows + groups_of(w.x) * 2 * (w.x.p.drivers - 1) + 2 * messages_between(w.x);
+}
 template <std::int32_t kRounds>
 TUTTI_HD constexpr std::uint32_t steps(const Shape& s) {
   if (s.ranks == 1) return 1;
-  const Exchange x = exchange_of(s, kRounds);
-  const std::int32_t direct = 3 * direct_peers(s, x);
-  if (!x.p.drives()) return static_cast<std::uint32_t>(direct + 1);
-  const std::int32_t rows = x.p.hosts * (keep_steps(s, x) + hand_out_steps(s, x));
-  return static_cast<std::uint32_t>(direct + rows + within_steps(x) + between_steps(x));
+  const Work w{s, exchange_of(s, kRounds), 0};
+  return static_cast<std::uint32_t>(3 * peers_apart(w) + (w.x.p.drives() ? driver_steps(w) : 1));
 }
 
-/// A rank beyond the drivers only exchanges directly. A driver does so around the rest: in place, what arrives directly
+/// A rank beyond the drivers only exchanges blocks apart. A driver does so around the rest: in place, what comes so
 /// takes the place of what it has kept by then.
 template <std::int32_t kRounds>
 TUTTI_HD constexpr Step step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
   if (s.ranks == 1) return copy_step(lane);
   const Work w{s, exchange_of(s, kRounds), lane};
-  const std::int32_t direct = direct_peers(s, w.x);
+  const std::int32_t apart = peers_apart(w);
   auto at = static_cast<std::int32_t>(i);
-  if (at < 2 * direct) return direct_send(w, at);
-  at -= 2 * direct;
-  if (!w.x.p.drives()) {
-    return at < direct ? direct_receive(w, direct - 1 - at) : all_pairs::own_block(s, lane).step();
-  }
-  const std::int32_t keeps = keep_steps(s, w.x);
-  if (at < keeps * w.x.p.hosts) return keep(w, at / keeps, at % keeps);
-  at -= keeps * w.x.p.hosts;
-  if (at < within_steps(w.x)) return within_step(w, at);
-  at -= within_steps(w.x);
-  if (at < between_steps(w.x)) return between_step(w, at);
-  at -= between_steps(w.x);
-  const std::int32_t hands = hand_out_steps(s, w.x);
-  if (at < hands * w.x.p.hosts) return hand_out(w, at / hands, at % hands);
-  return direct_receive(w, direct - 1 - (at - hands * w.x.p.hosts));
+  if (at < 2 * apart) return send_apart(w, at);
+  at -= 2 * apart;
+  const std::int32_t driven = w.x.p.drives() ? driver_steps(w) : 0;
+  if (at < driven) return w.x.is_direct() ? direct_step(w, at) : rounds_step(w, at);
+  at -= driven;
+  return at < apart ? receive_apart(w, apart - 1 - at) : all_pairs::own_block(s, lane).step();
 }
 
 template <std::int32_t kRounds>
@@ -279,6 +212,7 @@ constexpr Algorithm algorithm(const char* name) {
           .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
           .hierarchical = true,
           .serves_alone = true,
+          .second_lane = SecondLane::kBetweenHosts,
           .max_lanes = 32,
           .steps = steps<kRounds>,
           .extent = extent<kRounds>,

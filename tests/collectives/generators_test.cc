@@ -96,7 +96,7 @@ static_assert(sends_match_receives(halving_doubling::kAllReduce, 7));
 static_assert(sends_match_receives(recursive_exchange::kAllReduce, 11));
 static_assert(sends_match_receives(bruck::kAllGather, 7));
 static_assert(sends_match_receives(bruck::kAllToAll, 7));
-static_assert(sends_match_receives(hierarchical_all_to_all::kAllToAll3, 7));
+static_assert(sends_match_receives(hierarchical_all_to_all::kAllToAll3, 5));
 static_assert(sends_match_receives(recursive_halving::kReduceScatter, 7));
 static_assert(sends_match_receives(pat::kReduceScatter, 7));
 static_assert(sends_match_receives(pat::kAllGather, 7));

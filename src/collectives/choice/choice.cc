@@ -64,9 +64,16 @@ bool is_wide(const Machine& machine, const HostMap* hosts) {
   return machine.network || (hosts != nullptr && hosts->hosts > 1);
 }
 
-int lanes_for(const Algorithm& algorithm, std::size_t bytes, const Machine& machine, bool wide) {
+int lanes_for(const Algorithm& algorithm, std::size_t bytes, const Machine& machine, const HostMap* hosts) {
   if (algorithm.second_lane == SecondLane::kNever) return 1;
   const int most = std::min(2, algorithm.max_lanes);
+  const bool wide = is_wide(machine, hosts);
+  // A message of a hierarchical all-to-all has a block of each driver of a host; where there is one, nothing happens
+  // within the host while the other lane waits for the network.
+  if (algorithm.collective == Collective::kAllToAll) {
+    if (hosts == nullptr || hosts->hosts == 1 || hosts->fewest == 1) return 1;
+    bytes *= static_cast<std::size_t>(hosts->fewest);
+  }
   if (wide) return std::min(network_lanes(Bytes{bytes}, machine), most);
   if (algorithm.second_lane == SecondLane::kBetweenHosts || bytes < kTwoLaneBytes) return 1;
   return std::clamp(machine.lanes, 1, most);
@@ -173,10 +180,9 @@ Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machi
               Bytes forced_tile, const HostMap* hosts) {
   const bool ragged = scheduled_as(collective) != collective;
   if (collective == Collective::kAllToAllV) bytes_per_block = Bytes{0};  // no rank knows the counts of all
-  const bool wide = is_wide(machine, hosts);
   Choice choice;
   choice.algorithm = &algorithm;
-  choice.lanes = ragged ? 1 : lanes_for(algorithm, bytes_per_block.value, machine, wide);
+  choice.lanes = ragged ? 1 : lanes_for(algorithm, bytes_per_block.value, machine, hosts);
   // A tile of parts * m bytes has parts of exactly m where m is a multiple of the alignment, and smaller tiles have
   // smaller parts: no chunk is larger than a message.
   const Extent extent = algorithm.extent(Shape{machine.ranks, 0, 0, choice.lanes, hosts});

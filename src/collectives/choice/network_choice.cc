@@ -24,6 +24,8 @@ constexpr int kTcpAllPairsRanks = 8;
 /// they have no second message to wait for.
 constexpr std::size_t kTcpAllPairsBytes = 4 * 1024;
 constexpr std::size_t kTcpPairBytes = 32 * 1024;
+/// An all-to-all has a block for each rank anyway: up to so many ranks may have all of them under way.
+constexpr int kTcpAllPairsBlocks = 64;
 /// Ranks that all run on the same cores pay for each message with time that another one needs: more than two take log2
 /// n rounds of one message instead.
 constexpr int kTcpSameBootRanks = 2;
@@ -169,6 +171,26 @@ std::string_view blocks_by_time(Collective collective, std::size_t bytes, const 
   return fastest.name();
 }
 
+/// All-to-all of more than kTcpAllPairsRanks ranks: what the closed forms say takes the least time. Another round
+/// must be worth an eighth of it: the ranks of a host wait for one another in each. All pairs have too many messages
+/// for ranks that share their cores.
+std::string_view all_to_all_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
+  static constexpr std::string_view kByRounds[] = {"hierarchical", "hierarchical_2", "hierarchical_3"};
+  const NetworkTimes times(machine, hosts, Bytes{bytes});
+  std::string_view best = "pairwise";
+  Time least = INT64_MAX;
+  const auto offer = [&](std::string_view name, Time time, Time worth) {
+    if (time >= least - worth || !holds_messages(machine, hosts, Collective::kAllToAll, name)) return;
+    best = name;
+    least = time;
+  };
+  for (std::int32_t rounds = 1; rounds <= 3; ++rounds)
+    offer(kByRounds[rounds - 1], times.blocks_by_hosts(rounds), least / 8);
+  if (machine.ranks <= kTcpAllPairsBlocks && !machine.same_boot_id) offer("all_pairs", times.blocks_apart(), 0);
+  offer("bruck", times.blocks_in_rounds(), 0);
+  return best;
+}
+
 /// All-reduce of many hosts that share their cores, so that each message takes time that another one needs: leaders,
 /// then few bytes in few messages, then the ring, whose parts stay in the caches.
 std::string_view all_reduce_on_one_system(std::size_t bytes, const Machine& machine, int hosts, bool alone) {
@@ -277,7 +299,9 @@ std::string_view network_algorithm(Collective collective, Bytes bytes, const Mac
     case Collective::kScatter:
       return roots_by_time(machine) ? blocks_by_time(collective, bytes.value, machine, hosts) : "all_pairs";
     case Collective::kAllToAll:
-    case Collective::kAllToAllV:
+      if (machine.ranks <= kTcpAllPairsRanks) return "all_pairs";
+      return all_to_all_by_time(bytes.value, machine, hosts);
+    case Collective::kAllToAllV:  // blocks of different sizes cannot travel together
       return machine.ranks <= kTcpAllPairsRanks ? "all_pairs" : "pairwise";
     default:
       break;

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "collectives/bruck.h"
+#include "collectives/hierarchical_all_to_all.h"
 #include "collectives/hierarchical_leaders.h"
 #include "collectives/host_rounds.h"
 #include "collectives/pat.h"
+#include "schedule/tiling.h"
 
 namespace tutti {
 namespace {
@@ -130,6 +133,66 @@ Time NetworkTimes::blocks_in_groups() const {
   const Time messages = product(groups, rounds * (tcp_.send_overhead + tcp_.recv_overhead));
   const std::size_t longest = static_cast<std::size_t>(std::min(machine_.ranks, pat::kGroup)) / 2 * bytes_;
   return product(rounds + groups, tcp_.latency) + messages + passes(longest, rounds + groups) + blocks_to_all();
+}
+
+Time NetworkTimes::memory_of_blocks() const {
+  const std::size_t ranks = static_cast<std::size_t>(machine_.ranks);
+  const std::size_t blocks = 2 * ranks * static_cast<std::size_t>(each_);
+  if (blocks * bytes_ <= machine_.costs.cache_bytes) return 0;
+  return product(static_cast<std::int64_t>(blocks), time_of(bytes_, machine_.costs.memory_kib));
+}
+
+/// All sends come before the first receipt, so processors and links work at the same time.
+Time NetworkTimes::blocks_apart() const {
+  const std::int32_t far = machine_.ranks - each_;
+  const Time overheads = tcp_.send_overhead + tcp_.recv_overhead;
+  const Time processor = product(far, overheads + time_of(bytes_, tcp_.send_kib + tcp_.recv_kib));
+  const Time wire = product(far, product(each_, time_of(bytes_, tcp_.wire_kib)));
+  const LinkCosts& shm = machine_.costs.shm;
+  const Time near = product(each_ - 1, overheads_within(bytes_) + time_of(bytes_, shm.send_kib + shm.recv_kib));
+  return tcp_.latency + std::max({processor, wire, memory_of_blocks()}) + near;
+}
+
+Time NetworkTimes::blocks_by_hosts(std::int32_t rounds) const {
+  namespace all_to_all = hierarchical_all_to_all;
+  const all_to_all::Exchange x = all_to_all::exchange_of(shape_, rounds);
+  const auto chunks = static_cast<std::size_t>(all_to_all::message_chunks(x));
+  const std::size_t chunk = std::max(machine_.max_message.value / chunks, kPartAlign.value);
+  const auto passes = static_cast<std::int64_t>(bytes_ <= chunk ? 1 : div_up(bytes_, chunk));
+  Time between = 0;
+  for (std::int32_t r = 0; r < x.rounds; ++r) {
+    const all_to_all::Round round = all_to_all::round_at(x, r);
+    const std::int32_t messages = all_to_all::values(x, round);
+    const std::int32_t rows = x.p.hosts - all_to_all::rows_of(x, round, 0);
+    const std::int64_t blocks = std::int64_t{rows} * x.row_size() - std::int64_t{messages} * (x.row_size() - drivers_);
+    const Time overheads = product(passes * messages, tcp_.send_overhead + tcp_.recv_overhead);
+    const Time processor = overheads + product(blocks, time_of(bytes_, tcp_.send_kib + tcp_.recv_kib));
+    const Time wire = product(blocks, product(drivers_, time_of(bytes_, tcp_.wire_kib)));
+    between += product(passes, tcp_.latency) + std::max(processor, wire);
+  }
+  const LinkCosts& shm = machine_.costs.shm;
+  const Time moved = 2 * machine_.costs.copy_kib + (drivers_ > 1 ? shm.send_kib + shm.recv_kib : 0);
+  const std::int64_t messages = passes * all_to_all::groups_of(x) * (drivers_ - 1);
+
+  const Time within = product(messages, overheads_within(kShortMessage + 1)) +
+                      product(machine_.ranks, time_of(bytes_, moved)) + memory_of_blocks();
+  const bool ranks_beyond = all_to_all::ranks_beyond(shape_, x.p) > 0;
+  // With several passes on two lanes, one works within hosts while the other one waits for the network.
+  const Time time = passes > 1 ? std::max(between, within) : between + within;
+  return ranks_beyond ? std::max(time, blocks_apart()) : time;
+}
+
+/// To a rank at a distance below the ranks of a host, only so many of a host's ranks send over its link.
+Time NetworkTimes::blocks_in_rounds() const {
+  const std::int32_t rounds = ceil_log2(machine_.ranks);
+  const auto most = static_cast<std::size_t>(bruck::most_exchanged(machine_.ranks));
+  const Time copies = time_of(bytes_, tcp_.send_kib + tcp_.recv_kib);
+  Time time = rounds * hop(1, 0, 1) + passes(most * bytes_, rounds);
+  for (std::int32_t round = 0; round < rounds; ++round) {
+    const Time wire = product(std::min(1 << round, each_), time_of(bytes_, tcp_.wire_kib));
+    time += product(bruck::exchanged(machine_.ranks, round), std::max(copies, wire));
+  }
+  return std::min(time, kLongestPart);
 }
 
 }  // namespace tutti

@@ -41,6 +41,13 @@ class NetworkTimes {
   /// In messages that carry a group of neighbouring blocks (pat.h).
   Time blocks_in_groups() const;
 
+  /// All-to-all: each block by itself (all_pairs.h).
+  Time blocks_apart() const;
+  /// The blocks of a host's drivers together, in so many rounds between hosts (hierarchical_all_to_all.h).
+  Time blocks_by_hosts(std::int32_t rounds) const;
+  /// In log2 n rounds of all ranks (bruck.h).
+  Time blocks_in_rounds() const;
+
  private:
   /// A driver sends and receives so many messages of `bytes`, while `drivers` of its host do the same.
   Time hop(std::int32_t messages, std::size_t bytes, std::int32_t drivers) const;
@@ -51,6 +58,8 @@ class NetworkTimes {
   /// The time in which a host's memory reads and writes the buffers of all its ranks; 0 if they fit in its caches.
   Time memory() const;
   Time passes(std::size_t bytes, std::int32_t hops) const;
+  /// Memory's time for an all-to-all, whose ranks have a block for each.
+  Time memory_of_blocks() const;
   /// All blocks come to every rank of a host, each over the host's link and by its processor.
   Time blocks_to_all() const;
 

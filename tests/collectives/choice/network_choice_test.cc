@@ -91,7 +91,10 @@ TEST(NetworkChoice, ARankAHostMakesItFlat) {
       for (const std::size_t bytes : kNetworkSizes) {
         const Machine machine = network_machine(uniform_hosts(n, 1, false));
         const std::string_view name = automatic_algorithm(collective, Bytes{bytes}, machine, &topology.map());
-        EXPECT_FALSE(name.starts_with("hierarchical")) << name;
+        // An all-to-all by hosts also sends blocks together where each has one rank.
+        if (collective != Collective::kAllToAll) {
+          EXPECT_FALSE(name.starts_with("hierarchical")) << name;
+        }
         EXPECT_EQ(name, automatic_algorithm(collective, Bytes{bytes}, machine)) << "a map says nothing new";
       }
     }

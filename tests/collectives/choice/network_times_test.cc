@@ -117,5 +117,44 @@ TEST(NetworkTimes, ChooseFastMessagesOfBlocks) {
   }
 }
 
+/// Blocks by hosts, by hand: seven messages of eight blocks, of which a row of eight has seven for other hosts.
+TEST(NetworkTimes, BlocksGoByHosts) {
+  const HostList hosts = uniform_hosts(8, 8, false);
+  const Topology topology(hosts);
+  Machine machine = cluster(hosts);
+  machine.costs.shm = LinkCosts{};
+  machine.costs.copy_kib = 0;
+  const NetworkTimes small(machine, &topology.map(), Bytes{0});
+  EXPECT_EQ(small.blocks_by_hosts(1), 10'000'000 + 7 * 2'900'000);
+  EXPECT_EQ(small.blocks_by_hosts(2), 2 * 10'000'000 + (3 + 1) * 2'900'000);
+  EXPECT_EQ(small.blocks_by_hosts(3), 3 * (10'000'000 + 2'900'000));
+  const NetworkTimes of_4_kib(machine, &topology.map(), Bytes{4096});
+  EXPECT_EQ(of_4_kib.blocks_by_hosts(1), 10'000'000 + 7 * 8 * 8 * 4 * Time{81'920}) << "the link is what is busy";
+}
+
+/// An all-to-all takes at most 1.3 times as long as by the fastest algorithm.
+TEST(NetworkTimes, ChooseFastAllToAlls) {
+  HostList uneven = uniform_hosts(9, 8, false);
+  uneven.insert(uneven.end(), 7, 9);
+  for (const HostList& hosts : {uniform_hosts(3, 8, false), uniform_hosts(8, 8, false), uniform_hosts(11, 4, false),
+                                uniform_hosts(40, 1, false), uniform_hosts(100, 1, false), uniform_hosts(14, 6, true),
+                                uniform_hosts(test::covers_all() ? 128 : 24, 8, false), uneven}) {
+    const Topology topology(hosts);
+    const Machine machine = cluster(hosts);
+    for (const std::size_t size : {8, 64, 256, 1024, 4096, 8192, 32768, 65536, 1048576}) {
+      const Bytes bytes{size};
+      const auto chosen = automatic_algorithm(Collective::kAllToAll, bytes, machine, &topology.map());
+      Time best = INT64_MAX;
+      for (const char* const name :
+           {"all_pairs", "pairwise", "bruck", "hierarchical", "hierarchical_2", "hierarchical_3"})
+        best = std::min(best, simulated(Collective::kAllToAll, machine, topology, name, bytes));
+      const Time time = simulated(Collective::kAllToAll, machine, topology, std::string(chosen), bytes);
+      EXPECT_LE(time, best + best * 3 / 10)
+          << topology.map().hosts << " hosts of " << topology.map().most << ", " << size << " bytes: " << chosen << ", "
+          << time / 1'000'000 << " us, not " << best / 1'000'000;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tutti
