@@ -66,8 +66,10 @@ void SimulatedNetwork::send(const Transit& transit, EventQueue& events) {
   flow.left = time_of(transit.bytes, wire_kib_);
   find_path(flow);
   for (std::size_t i = 0; i < static_cast<std::size_t>(flow.hops); ++i) {
-    Time& work = wires_[flow.path[i]].work;
-    work = std::min(work + flow.left, kLongestWork);
+    Wire& wire = wires_[flow.path[i]];
+    const std::int64_t capacity = std::max<std::int64_t>(wire.capacity, 1);
+    wire.work += flow.left / capacity * kFull + flow.left % capacity * kFull / capacity;
+    wire.work = std::min(wire.work, kLongestWork);
   }
   if (last_.size() <= transit.link) last_.resize(std::max<std::size_t>(transit.link + 1, 2 * last_.size()), kNobody);
   std::uint32_t& last = last_[transit.link];
@@ -81,9 +83,8 @@ void SimulatedNetwork::send(const Transit& transit, EventQueue& events) {
 
 Time SimulatedNetwork::busiest() const {
   Time busiest = 0;
-  for (std::size_t i = 0; has_wires() && i < wire_count(); ++i)
-    busiest = std::max(busiest, wires_[i].work / std::max<std::int64_t>(wires_[i].capacity, 1));
-  return busiest * kFull;
+  for (std::size_t i = 0; has_wires() && i < wire_count(); ++i) busiest = std::max(busiest, wires_[i].work);
+  return busiest;
 }
 
 void SimulatedNetwork::start(std::uint32_t number, Time now, EventQueue& events) {

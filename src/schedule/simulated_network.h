@@ -72,7 +72,7 @@ class SimulatedNetwork {
   };
   struct Wire {
     std::int64_t capacity = 0;
-    Time work = 0;  ///< what was sent over it so far would take, as fast as a host's link
+    Time work = 0;  ///< the time in which it carries what was sent over it so far
     bool changed = false;
     std::vector<std::uint32_t> flows;
     std::vector<std::uint32_t> waiting;  ///< for a place among them, first come first served

@@ -1,4 +1,4 @@
-// Covers collectives/choice/network_times.cc.
+// Covers collectives/choice/network_times.cc, collectives/choice/choice_by_time.cc.
 // The closed forms: by hand, and the choice that they make by the simulator's times.
 #include "collectives/choice/network_times.h"
 

@@ -1,0 +1,137 @@
+#include "collectives/choice/choice_by_time.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "collectives/catalogue.h"
+#include "collectives/choice/network_times.h"
+#include "collectives/choice/rooted_times.h"
+#include "collectives/host_rounds.h"
+#include "schedule/tiling.h"
+
+namespace tutti {
+namespace {
+
+/// An all-to-all has a block for each rank anyway: up to so many ranks may have all of them under way.
+constexpr int kTcpAllPairsBlocks = 64;
+
+/// What takes the least time; of those that take the same, the first.
+class Fastest {
+ public:
+  void offer(std::string_view name, Time time) {
+    if (!name_.empty() && time >= least_) return;
+    name_ = name;
+    least_ = time;
+  }
+  std::string_view name() const { return name_; }
+
+ private:
+  std::string_view name_;
+  Time least_ = 0;
+};
+
+}  // namespace
+
+bool is_alone(const Machine& machine, const HostMap* hosts) {
+  return hosts == nullptr || hosts->hosts == 1 || hosts->hosts == machine.ranks;
+}
+
+bool holds_chunks(const Machine& machine, int chunks) {
+  return machine.max_message.value >= static_cast<std::size_t>(chunks) * kPartAlign.value;
+}
+
+bool holds_messages(const Machine& machine, const HostMap* hosts, Collective collective, std::string_view name) {
+  const Extent extent = find_algorithm(collective, name)->extent(Shape{machine.ranks, 0, 0, 1, hosts});
+  return holds_chunks(machine, static_cast<int>(extent.message_chunks));
+}
+
+std::string_view all_reduce_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
+  static constexpr std::string_view kByScattered[] = {"recursive_exchange", "scatter_exchange_1", "scatter_exchange_2",
+                                                      "scatter_exchange_3"};
+  const bool alone = is_alone(machine, hosts);
+  const NetworkTimes times(machine, hosts, Bytes{bytes});
+  Fastest fastest;
+  fastest.offer(alone ? "recursive_doubling" : "hierarchical_leaders", times.leaders());
+  const Shape shape{machine.ranks, 0, 0, 1, hosts};
+  const std::int32_t rounds = std::min(host_rounds::count(shape), 3);
+  for (std::int32_t scattered = 0; scattered <= rounds; ++scattered) {
+    if (!holds_chunks(machine, host_rounds::parts(shape, scattered))) break;
+    fastest.offer(kByScattered[scattered], times.exchange(scattered));
+  }
+  fastest.offer(alone ? "ring" : "hierarchical", times.ring());
+  return fastest.name();
+}
+
+std::string_view exchange_of_blocks_by_time(Collective collective, std::size_t bytes, const Machine& machine,
+                                            const HostMap* hosts) {
+  const std::string_view together = collective == Collective::kAllGather ? "bruck" : "recursive_halving";
+  const NetworkTimes times(machine, hosts, Bytes{bytes});
+  Fastest fastest;
+  fastest.offer(is_alone(machine, hosts) ? "ring" : "hierarchical", times.rings_of_blocks());
+  if (holds_messages(machine, hosts, collective, together)) fastest.offer(together, times.blocks_together());
+  if (holds_messages(machine, hosts, collective, "pat")) fastest.offer("pat", times.blocks_in_groups());
+  return fastest.name();
+}
+
+std::string_view broadcast_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
+  const RootedTimes times(machine, hosts, Bytes{bytes});
+  const bool alone = is_alone(machine, hosts);
+  Fastest fastest;
+  fastest.offer("tree", times.broadcast_tree(2));
+  if (!alone) fastest.offer("hierarchical_tree", times.broadcast_tree_of_hosts());
+  fastest.offer("knomial_4", times.broadcast_tree(4));
+  fastest.offer("knomial_8", times.broadcast_tree(8));
+  if (alone) fastest.offer("double_tree", times.broadcast_double_tree());
+  if (holds_messages(machine, hosts, Collective::kBroadcast, "scatter_all_gather"))
+    fastest.offer("scatter_all_gather", times.scatter_all_gather());
+  fastest.offer(alone ? "chain" : "hierarchical", times.broadcast_chain());
+  return fastest.name();
+}
+
+std::string_view reduce_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
+  const RootedTimes times(machine, hosts, Bytes{bytes});
+  const bool alone = is_alone(machine, hosts);
+  Fastest fastest;
+  fastest.offer("tree", times.reduce_tree(2));
+  if (!alone) fastest.offer("hierarchical_tree", times.reduce_tree_of_hosts());
+  fastest.offer("knomial_4", times.reduce_tree(4));
+  fastest.offer("knomial_8", times.reduce_tree(8));
+  if (alone) fastest.offer("double_tree", times.reduce_double_tree());
+  fastest.offer("chain", times.reduce_chain());
+  return fastest.name();
+}
+
+std::string_view rooted_blocks_by_time(Collective collective, std::size_t bytes, const Machine& machine,
+                                       const HostMap* hosts) {
+  const RootedTimes times(machine, hosts, Bytes{bytes});
+  Fastest fastest;
+  fastest.offer("all_pairs", times.blocks_straight(collective));
+  const auto offer = [&](std::string_view name, Time time) {
+    if (holds_messages(machine, hosts, collective, name)) fastest.offer(name, time);
+  };
+  if (!is_alone(machine, hosts)) offer("hierarchical_leaders", times.blocks_by_leaders(collective));
+  offer("tree", times.blocks_in_tree(collective, 2));
+  offer("knomial_4", times.blocks_in_tree(collective, 4));
+  return fastest.name();
+}
+
+/// Another round must be worth an eighth of the time: the ranks of a host wait for one another in each. All pairs have
+/// too many messages for ranks that share their cores.
+std::string_view all_to_all_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
+  static constexpr std::string_view kByRounds[] = {"hierarchical", "hierarchical_2", "hierarchical_3"};
+  const NetworkTimes times(machine, hosts, Bytes{bytes});
+  std::string_view best = "pairwise";
+  Time least = INT64_MAX;
+  const auto offer = [&](std::string_view name, Time time, Time worth) {
+    if (time >= least - worth || !holds_messages(machine, hosts, Collective::kAllToAll, name)) return;
+    best = name;
+    least = time;
+  };
+  for (std::int32_t rounds = 1; rounds <= 3; ++rounds)
+    offer(kByRounds[rounds - 1], times.blocks_by_hosts(rounds), least / 8);
+  if (machine.ranks <= kTcpAllPairsBlocks && !machine.same_boot_id) offer("all_pairs", times.blocks_apart(), 0);
+  offer("bruck", times.blocks_in_rounds(), 0);
+  return best;
+}
+
+}  // namespace tutti

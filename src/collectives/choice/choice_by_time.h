@@ -1,0 +1,33 @@
+// The choice between hosts by closed forms (network_times.h, rooted_times.h): the algorithm that they say takes the
+// least time; of those that take the same, the simpler one.
+#pragma once
+
+#include <string_view>
+
+#include "core/machine.h"
+#include "core/types.h"
+#include "schedule/host_map.h"
+
+namespace tutti {
+
+/// Whether no ranks share a host, as far as is known.
+bool is_alone(const Machine& machine, const HostMap* hosts);
+/// Whether a message has room for so many chunks: where slots are set to be tiny it has not.
+bool holds_chunks(const Machine& machine, int chunks);
+/// Whether it has for what an algorithm sends in one.
+bool holds_messages(const Machine& machine, const HostMap* hosts, Collective collective, std::string_view name);
+
+// All of them: `bytes` of the call, or of a block where there is one a rank; two hosts or more. Pure functions; any
+// thread.
+std::string_view all_reduce_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts);
+std::string_view broadcast_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts);
+std::string_view reduce_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts);
+std::string_view all_to_all_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts);
+/// Gather or scatter.
+std::string_view rooted_blocks_by_time(Collective collective, std::size_t bytes, const Machine& machine,
+                                       const HostMap* hosts);
+/// All-gather or reduce-scatter. Blocks may travel together, up to half of them in a message.
+std::string_view exchange_of_blocks_by_time(Collective collective, std::size_t bytes, const Machine& machine,
+                                            const HostMap* hosts);
+
+}  // namespace tutti
