@@ -2,6 +2,8 @@
 // Faults planted in hierarchical schedules: each is seen, by the check it belongs to.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "schedule/step_builder.h"
 #include "schedule/tables.h"
 #include "schedule/topologies.h"
@@ -207,6 +209,41 @@ TEST(PlantedInHierarchy, BlocksOfRanksThatAreNoNeighboursInOneMessage) {
 TEST(PlantedInHierarchy, ALeaderThatHandsOutTheWrongBlock) {
   expect_fault(tables(Collective::kScatter, "hierarchical_leaders"), Check::kContributions,
                [](Tables& all) { find_step(all, 2, [](const Step& step) { return step.has(kSend); }).src_chunk = 0; });
+}
+
+/// Three hosts of three ranks one after another: in two rounds the rows have a place that no rank has.
+Tables exchange_tables() {
+  static const Topology topology(uniform_hosts(3, 3, false));
+  return tables_of(Collective::kAllToAll, "hierarchical_2", Shape{9, 0, 0, 1, &topology.map()});
+}
+bool keeps(const Step& step) { return step.src_buffer == BufferId::kInput && step.dst_buffer == BufferId::kScratch; }
+
+TEST(PlantedInHierarchy, APlaceThatIsNotFilled) {
+  // A message of one row ends with its last rank, so three rows are made to travel together.
+  static const Topology topology(uniform_hosts(8, 3, false));
+  const Tables rows = tables_of(Collective::kAllToAll, "hierarchical_2", Shape{24, 0, 0, 1, &topology.map()});
+  expect_fault(rows, Check::kMemory, [](Tables& all) {
+    const auto fills = [](const Step& step) { return keeps(step) && step.dst_chunk == 4 * 1 + 3; };
+    const Step* const step = &find_step(all, 5, fills);
+    erase_step(all[5], static_cast<std::size_t>(step - all[5].steps.data()));
+  });
+}
+
+TEST(PlantedInHierarchy, ARowForAnotherHost) {
+  expect_fault(exchange_tables(), Check::kContributions, [](Tables& all) {
+    std::swap(find_step(all, 4, keeps, 2).src_chunk, find_step(all, 4, keeps, 4).src_chunk);
+  });
+}
+
+TEST(PlantedInHierarchy, ARowHandedOutBeforeTheLastRound) {
+  expect_fault(exchange_tables(), Check::kContributions, [](Tables& all) {
+    std::vector<Step>& steps = all[7].steps;
+    const auto hands_out = [](const Step& step) { return step.dst_buffer == BufferId::kOutput; };
+    const Step last = steps.back();
+    ASSERT_TRUE(hands_out(last));
+    steps.pop_back();
+    steps.insert(std::find_if(steps.begin(), steps.end(), [](const Step& step) { return step.has(kSend); }), last);
+  });
 }
 
 }  // namespace
