@@ -136,7 +136,9 @@ Status Communicator::finalize() {
   const std::uint64_t last = call_driver_.begin_finalize();
   membership().publish_board();
   const bool spans_processes = device_calls_.exist() && device_calls_.side()->spans_processes();
-  const Status status = Finalization(peers_, failures_, judge_, executor_->links(), last, spans_processes).run();
+  const Status status = Finalization(peers_, failures_, judge_, executor_->links(), last, spans_processes,
+                                     oversubscription_.ranks_per_core())
+                            .run();
   executor_->links().board().end(last + 1);
   membership().say_goodbye(last);
   return status;

@@ -24,13 +24,15 @@ Status Finalization::run() {
   return wait_for_peers([this](Rank* late) { return links_.delivered(late); }, [](Rank) { return Status(); });
 }
 
-// Hundreds of ranks that leave together may have few cores, which they keep from each other if they spin or wake up
-// every millisecond.
-WaitPace Finalization::pace() const {
-  constexpr int kManyRanks = 64;
-  constexpr std::chrono::milliseconds kNap{1};
-  const int times = std::min(peers_.ranks() / kManyRanks, 16);
-  return times > 1 ? WaitPace::naps(times * kNap) : WaitPace{kNap};
+// A look costs tens of microseconds, because it asks the system for what each connection has. Ranks that share a core
+// and looked every millisecond would keep each other from it for longer than all their goodbyes take.
+WaitPace Finalization::pace(int ranks_per_core) {
+  constexpr std::chrono::nanoseconds kNap{1'000'000};
+  constexpr std::chrono::nanoseconds kLongestNap{100'000'000};
+  constexpr std::chrono::nanoseconds kTurn{200'000};
+  constexpr int kCrowd = 4;
+  const std::chrono::nanoseconds turns = std::min(ranks_per_core * kTurn, kLongestNap);
+  return ranks_per_core >= kCrowd ? WaitPace::naps(std::max(turns, kNap)) : WaitPace{kNap};
 }
 
 template <class Ready, class Check>
@@ -46,7 +48,7 @@ Status Finalization::wait_for_peers(const Ready& ready, const Check& check) {
     links_.make_progress();  // a peer may have lost a connection, and need again what it carried
     return {};
   };
-  return wait_until([&] { return ready(&late); }, is_worth_it, pace());
+  return wait_until([&] { return ready(&late); }, is_worth_it, pace(ranks_per_core_));
 }
 
 // On the boards, a call on a CUDA stream has finished as soon as it is enqueued. A peer's next call, Finalize, shows

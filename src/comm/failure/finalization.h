@@ -18,24 +18,26 @@ namespace tutti {
 class Finalization {
  public:
   /// `last` is the number of this rank's last call. `uses_peers_memory`: kernels of other processes may use this rank's
-  /// memory until those processes have come to Finalize.
+  /// memory until those processes have come to Finalize. `ranks_per_core`: that may leave together with this one.
   Finalization(const Peers& peers, FailureHandler& failures, WaitJudge& judge, RankLinks& links, std::uint64_t last,
-               bool uses_peers_memory)
+               bool uses_peers_memory, int ranks_per_core)
       : peers_(peers),
         failures_(failures),
         judge_(judge),
         links_(links),
         last_(last),
-        uses_peers_memory_(uses_peers_memory) {}
+        uses_peers_memory_(uses_peers_memory),
+        ranks_per_core_(ranks_per_core) {}
 
   Status run();
+  /// How often a rank looks, of so many on its core.
+  static WaitPace pace(int ranks_per_core);
 
  private:
   /// Waits until ready(&late) is true, where ready() sets `late` to the rank that it waits for. check(late) fails if
   /// that rank will never be ready.
   template <class Ready, class Check>
   Status wait_for_peers(const Ready& ready, const Check& check);
-  WaitPace pace() const;
   bool is_done_with(Rank peer) const;
   Status check_peer(Rank peer);
 
@@ -45,6 +47,7 @@ class Finalization {
   RankLinks& links_;
   const std::uint64_t last_;
   const bool uses_peers_memory_;
+  const int ranks_per_core_;
 };
 
 }  // namespace tutti
