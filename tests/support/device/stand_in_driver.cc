@@ -82,7 +82,10 @@ StandInDriver::StandInDriver() {
     be_strict(std::atoi(queues));
   default_stream_ = new StandInStream(next_queue(0, false));
 }
-StandInDriver::~StandInDriver() { delete static_cast<StandInStream*>(default_stream_); }
+StandInDriver::~StandInDriver() {
+  delete static_cast<StandInStream*>(default_stream_);
+  sweep_late_frees();
+}
 
 void StandInDriver::use(int device) { thread_device = device; }
 void StandInDriver::take_host_memory(bool host) { thread_uses_host = host; }
@@ -117,20 +120,20 @@ Status StandInDriver::allocate(int device, Bytes bytes, void** memory) {
   count("allocate");
   ++waits_for_kernels_;
   TUTTI_TRY(failure("allocate"));
-  const DriverCalls::Lock call = begin_waiting_call();
+  const CallLock call = begin_waiting_call();
   if (connections_ != 0 && thread_is_early == 0) (void)next_queue(device, true);  // zeroing it takes a stream
   return take(bytes.value, device, memory);
 }
-Status StandInDriver::release(int, void* memory) {
+Status StandInDriver::release(int device, void* memory) {
   count("release");
   ++waits_for_kernels_;
-  const DriverCalls::Lock call = begin_waiting_call();
+  const CallLock call = begin_free(device);
   return give_back(memory);
 }
 Status StandInDriver::allocate_pooled(int device, Bytes bytes, void** memory) {
   count("allocate_pooled");
   TUTTI_TRY(failure("allocate_pooled"));
-  const DriverCalls::Lock call = begin_call();
+  const CallLock call = begin_call();
   TUTTI_TRY(take(bytes.value, device, memory));
   const std::lock_guard lock(mutex_);
   memories_[static_cast<const std::byte*>(*memory)].pooled = true;
@@ -138,20 +141,20 @@ Status StandInDriver::allocate_pooled(int device, Bytes bytes, void** memory) {
 }
 Status StandInDriver::release_pooled(int, void* memory) {
   count("release_pooled");
-  const DriverCalls::Lock call = begin_call();
+  const CallLock call = begin_call();
   return give_back(memory);
 }
 Status StandInDriver::allocate_pinned(Bytes bytes, void** memory) {
   count("allocate_pinned");
   ++waits_for_kernels_;
   TUTTI_TRY(failure("allocate_pinned"));
-  const DriverCalls::Lock call = begin_waiting_call();
+  const CallLock call = begin_waiting_call();
   return take(bytes.value, -1, memory);
 }
 Status StandInDriver::release_pinned(void* memory) {
   count("release_pinned");
   ++waits_for_kernels_;
-  const DriverCalls::Lock call = begin_waiting_call();
+  const CallLock call = begin_free(-1);
   return give_back(memory);
 }
 
@@ -192,13 +195,23 @@ void StandInDriver::be_strict(int connections) {
 
 StandInDriver::Early::Early() { ++thread_is_early; }
 StandInDriver::Early::~Early() { --thread_is_early; }
+bool StandInDriver::is_early() { return thread_is_early != 0; }
 
-DriverCalls::Lock StandInDriver::begin_call() { return strict_ ? calls_.begin() : DriverCalls::Lock(); }
-DriverCalls::Lock StandInDriver::begin_waiting_call() {
-  return strict_ && thread_is_early == 0 ? calls_.begin_when_idle() : DriverCalls::Lock();
+StandInDriver::CallLock StandInDriver::begin_call() { return strict_ ? CallLock(calls_) : CallLock(); }
+// Keeps the lock while it waits for the kernels, as a driver may do.
+StandInDriver::CallLock StandInDriver::begin_waiting_call() {
+  if (!strict_ || is_early()) return {};
+  CallLock call(calls_);
+  kernels_.wait(-1);
+  return call;
 }
-DriverCalls::Lock StandInDriver::begin_work(Stream stream) {
-  DriverCalls::Lock call = begin_call();
+// A driver waits here for the device's kernels; others of the process may go on meanwhile.
+StandInDriver::CallLock StandInDriver::begin_free(int device) {
+  if (!strict_ && !is_early()) kernels_.wait(device);
+  return begin_waiting_call();
+}
+StandInDriver::CallLock StandInDriver::begin_work(Stream stream) {
+  CallLock call = begin_call();
   if (strict_ && !is_captured(stream)) stream_at(stream).queue->wait_for_room();
   return call;
 }
@@ -221,7 +234,7 @@ std::shared_ptr<HardwareQueue> StandInDriver::next_queue(int device, bool high) 
 Status StandInDriver::create_stream(int device, Stream* stream) {
   count("create_stream");
   TUTTI_TRY(failure("create_stream"));
-  const DriverCalls::Lock call = begin_waiting_call();
+  const CallLock call = begin_waiting_call();
   auto* const made = new StandInStream(next_queue(device, true), device);
   made->has_priority = true;
   *stream = made;
@@ -270,17 +283,15 @@ void StandInDriver::put(Stream stream, std::function<void()> work) {
 
 // Kernels of a graph are those of the kernel that its launch is.
 void StandInDriver::put_kernel(Stream stream, std::function<void()> work) {
-  const DriverCalls::Lock call = begin_work(stream);
+  const CallLock call = begin_work(stream);
   const std::lock_guard lock(mutex_);
   const StandInStream& place = stream_at(stream);
-  if (!strict_ || place.capture != nullptr) return put_locked(stream, std::move(work));
-  calls_.kernel_begins();
-  place.queue->put_kernel(
-      [this, work = std::move(work)] {
-        work();
-        calls_.kernel_ends();
-      },
-      place.tail);
+  if (place.capture != nullptr) return put_locked(stream, std::move(work));
+  auto kernel = [work = std::move(work), end = kernels_.begin(place.device)] {
+    work();
+    end->reach();
+  };
+  strict_ ? place.queue->put_kernel(std::move(kernel), place.tail) : place.put(std::move(kernel));
 }
 
 Status StandInDriver::check_device(int device, Stream stream, const char* function) {
@@ -303,7 +314,7 @@ Status StandInDriver::destroy_event(Event event) {
 Status StandInDriver::record(int device, Event event, Stream stream) {
   count("record");
   TUTTI_TRY(check_device(device, stream, "record"));
-  const DriverCalls::Lock call = begin_work(stream);
+  const CallLock call = begin_work(stream);
   const std::lock_guard lock(mutex_);
   if (stream == default_stream_ && !captures_.empty()) return spoil(captures_.front().get(), "record");
   StandInStream& place = stream_at(stream);
@@ -323,7 +334,7 @@ Status StandInDriver::record(int device, Event event, Stream stream) {
 // A stream that waits for captured work is captured from then on.
 Status StandInDriver::wait(int, Stream stream, Event event) {
   count("wait");
-  const DriverCalls::Lock call = begin_work(stream);
+  const CallLock call = begin_work(stream);
   const std::lock_guard lock(mutex_);
   StandInStream& place = stream_at(stream);
   const StandInEvent& known = event_at(event);
@@ -347,7 +358,7 @@ Status StandInDriver::query(Event event, bool* done) {
   count("query");
   ++queries_;
   TUTTI_TRY(failure("query"));
-  const DriverCalls::Lock call = begin_call();
+  const CallLock call = begin_call();
   const std::lock_guard lock(mutex_);
   if (event_at(event).capture != nullptr) return spoil(event_at(event).capture.get(), "query");
   *done = event_at(event).mark->reached();
@@ -364,7 +375,7 @@ Status StandInDriver::copy(int, void* target, const void* source, Bytes bytes, S
   if (!is_pinned) ++pageable_copies_;
   const Marked end = std::make_shared<Mark>();
   {
-    const DriverCalls::Lock call = begin_work(stream);
+    const CallLock call = begin_work(stream);
     const std::lock_guard lock(mutex_);
     if (stream_at(stream).capture != nullptr) return spoil(stream_at(stream).capture.get(), "copy");
     if (!reads_pinned) {  // what is not pinned is read before the call returns
@@ -382,7 +393,7 @@ Status StandInDriver::copy(int, void* target, const void* source, Bytes bytes, S
 Status StandInDriver::wait_for_word(int, Stream stream, std::uint64_t* word, std::uint64_t value) {
   count("wait_for_word");
   TUTTI_TRY(failure("wait_for_word"));
-  const DriverCalls::Lock call = begin_work(stream);
+  const CallLock call = begin_work(stream);
   const std::lock_guard lock(mutex_);
   put_locked(stream, [this, word, value] {
     const auto end = std::chrono::steady_clock::now() + 4 * kPatience;
@@ -403,7 +414,7 @@ bool StandInDriver::has_come(const std::uint64_t* word, std::uint64_t value) {
 Status StandInDriver::write_word(int, Stream stream, std::uint64_t* word, std::uint64_t value) {
   count("write_word");
   TUTTI_TRY(failure("write_word"));
-  const DriverCalls::Lock call = begin_work(stream);
+  const CallLock call = begin_work(stream);
   const std::lock_guard lock(mutex_);
   put_locked(stream, [word, value] { store_release(word, value, true); });
   return {};
@@ -464,7 +475,7 @@ Status StandInDriver::reach(int, int, bool* reachable) {
 }
 Status StandInDriver::load(int device, std::span<const Kernel* const> kernels) {
   count("load");
-  const DriverCalls::Lock call = begin_waiting_call();
+  const CallLock call = begin_waiting_call();
   TUTTI_TRY(failure("load"));
   const std::lock_guard lock(mutex_);
   for (const Kernel* const kernel : kernels) loaded_.insert({device, kernel});

@@ -48,9 +48,10 @@ class StandInDriver final : public DeviceDriver {
   void set_connections(int connections);
   /// From now on it does what a driver may do at its worst. Its streams share that many hardware queues, those of the
   /// highest priority others than the rest. What allocates, frees, unmaps and makes streams waits for all kernels of
-  /// the process and keeps the lock that all calls take; copies to and from memory that is not pinned end before the
-  /// call does; and nobody puts more than HardwareQueue::kRoom pieces of work into a queue. No stream may be there. The
-  /// variable TUTTI_TEST_STRICT_DEVICE makes it so from the beginning, with as many queues as it says.
+  /// the process and keeps the lock that all calls take, while otherwise what frees waits for those of its device,
+  /// without the lock. Copies to and from memory that is not pinned end before the call does; and nobody puts more than
+  /// HardwareQueue::kRoom pieces of work into a queue. No stream may be there. The variable TUTTI_TEST_STRICT_DEVICE
+  /// makes it so from the beginning, with as many queues as it says.
   void be_strict(int connections);
   bool is_strict() const { return strict_; }
   /// Multiprocessors of a device, each of which runs one thread block at a time. No kernel may be there.
@@ -139,7 +140,8 @@ class StandInDriver final : public DeviceDriver {
   /// Puts work of the test's own on a stream.
   static void put(Stream stream, std::function<void()> work);
   /// While it is there, what this thread allocates and frees counts as allocated before the first kernel and freed
-  /// after the last. So a test that is about something else may allocate anywhere.
+  /// after the last: it waits for none, and what it frees goes when the kernels that are there then have ended. So a
+  /// test that is about something else may allocate anywhere.
   class Early {
    public:
     Early();
@@ -166,6 +168,13 @@ class StandInDriver final : public DeviceDriver {
     bool pooled = false;           // allocate_pooled() gave it
     std::uint64_t origin[3] = {};  // of foreign memory: its process, its address there and its id
   };
+  /// What was freed before these kernels have ended.
+  struct LateFree {
+    std::vector<Marked> kernels;
+    void* address;
+    Memory memory;
+  };
+  using CallLock = std::unique_lock<std::mutex>;
   const Memory* find(const void* memory, const std::byte** begin);
   struct DeviceQueues {
     std::vector<std::shared_ptr<HardwareQueue>> queues;
@@ -179,9 +188,11 @@ class StandInDriver final : public DeviceDriver {
   Status run(int device, Stream stream, RowsCopy copy);
   Status check_rows(int device, const void* to, const void* from);
   std::shared_ptr<HardwareQueue> next_queue(int device, bool high);
-  DriverCalls::Lock begin_call();
-  DriverCalls::Lock begin_waiting_call();
-  DriverCalls::Lock begin_work(Stream stream);
+  static bool is_early();
+  CallLock begin_call();
+  CallLock begin_waiting_call();
+  CallLock begin_free(int device);
+  CallLock begin_work(Stream stream);
   void put_kernel(Stream stream, std::function<void()> work);
   std::shared_ptr<Processors> processors_of(int device);
   static Status check_device(int device, Stream stream, const char* function);
@@ -193,7 +204,9 @@ class StandInDriver final : public DeviceDriver {
   static bool is_in_the_way(const Memory& memory, const std::uint64_t (&origin)[3]);
   Status take_shared(std::size_t bytes, int device, void** memory);
   static void unmap(void* memory, std::size_t bytes, int descriptor);
+  static void free_now(void* address, const Memory& memory);
   Status give_back(void* memory);
+  void sweep_late_frees();
   bool knows(const void* memory, std::size_t bytes);
   bool has_come(const std::uint64_t* word, std::uint64_t value);
 
@@ -218,6 +231,7 @@ class StandInDriver final : public DeviceDriver {
   std::atomic<std::size_t> lost_waits_{0};
   std::mutex mutex_;
   std::map<const std::byte*, Memory> memories_;
+  std::vector<LateFree> late_frees_;
   std::uint64_t last_memory_ = 0;
   std::set<std::pair<int, const Kernel*>> loaded_;  // with the device that they are loaded for
   std::map<std::string, std::string> failures_;
@@ -226,7 +240,8 @@ class StandInDriver final : public DeviceDriver {
   std::atomic<int> connections_{0};
   std::atomic<bool> strict_{false};
   int strict_connections_ = 0;
-  DriverCalls calls_;
+  std::mutex calls_;  // which a strict driver's calls take
+  RunningKernels kernels_;
   std::map<std::pair<int, bool>, DeviceQueues> queues_;  // by device and whether its streams have priority
   int processor_count_ = 8;
   std::map<int, std::shared_ptr<Processors>> processors_;  // by device

@@ -1,6 +1,7 @@
 // Where the stand-in's memory lies, and what is known of it.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -27,15 +28,33 @@ Status StandInDriver::take(std::size_t bytes, int device, void** memory) {
 
 Status StandInDriver::give_back(void* memory) {
   const std::lock_guard lock(mutex_);
+  sweep_late_frees();
   const auto found = memories_.find(static_cast<const std::byte*>(memory));
-  if (found->second.descriptor >= 0) {
-    unmap(memory, found->second.bytes, found->second.descriptor);
+  std::vector<Marked> kernels;
+  if (is_early()) kernels = kernels_.of(-1);
+  if (kernels.empty()) {
+    free_now(memory, found->second);
   } else {
-    if (found->second.real != nullptr) ::munmap(memory, found->second.bytes);
-    std::free(found->second.real != nullptr ? found->second.real : memory);
+    late_frees_.push_back({std::move(kernels), memory, found->second});
   }
   memories_.erase(found);
   return {};
+}
+
+void StandInDriver::free_now(void* address, const Memory& memory) {
+  if (memory.descriptor >= 0) return unmap(address, memory.bytes, memory.descriptor);
+  if (memory.real != nullptr) ::munmap(address, memory.bytes);
+  std::free(memory.real != nullptr ? memory.real : address);
+}
+
+// Under the lock.
+void StandInDriver::sweep_late_frees() {
+  std::erase_if(late_frees_, [](const LateFree& late) {
+    const auto has_ended = [](const Marked& kernel) { return kernel->reached(); };
+    if (!std::all_of(late.kernels.begin(), late.kernels.end(), has_ended)) return false;
+    free_now(late.address, late.memory);
+    return true;
+  });
 }
 
 // Under the lock.

@@ -119,33 +119,31 @@ class HardwareQueue {
   std::thread thread_;
 };
 
-/// The lock that the calls of a driver take, and the kernels that have been put on streams and have not ended.
-class DriverCalls {
+/// The kernels that have been put on streams and have not ended.
+class RunningKernels {
  public:
-  using Lock = std::unique_lock<std::mutex>;
-  Lock begin() { return Lock(calls_); }
-  /// Keeps the lock while it waits for the kernels, as a driver may do.
-  Lock begin_when_idle() {
-    Lock call(calls_);
-    std::unique_lock lock(mutex_);
-    ended_.wait(lock, [this] { return kernels_ == 0; });
-    return call;
-  }
-  void kernel_begins() {
+  /// Returns what the kernel has to reach when it ends. Device -1: it may be any.
+  Marked begin(int device) {
     const std::lock_guard lock(mutex_);
-    ++kernels_;
+    std::erase_if(kernels_, [](const auto& kernel) { return kernel.second->reached(); });
+    kernels_.emplace_back(device, std::make_shared<Mark>());
+    return kernels_.back().second;
   }
-  void kernel_ends() {
+  /// The ends of those that are there now on the device; -1: on any.
+  std::vector<Marked> of(int device) {
     const std::lock_guard lock(mutex_);
-    --kernels_;
-    ended_.notify_all();
+    std::vector<Marked> ends;
+    for (const auto& [of, end] : kernels_)
+      if ((device < 0 || of < 0 || of == device) && !end->reached()) ends.push_back(end);
+    return ends;
+  }
+  void wait(int device) {
+    for (const Marked& end : of(device)) end->wait();
   }
 
  private:
-  std::mutex calls_;
   std::mutex mutex_;
-  std::condition_variable ended_;
-  std::size_t kernels_ = 0;
+  std::vector<std::pair<int, Marked>> kernels_;
 };
 
 /// A device's multiprocessors: a kernel begins when there is one for each of its blocks, and keeps them to its end.

@@ -130,7 +130,7 @@ Status StandInDriver::open_memory(int device, const Handle& handle, void** memor
 Status StandInDriver::close_memory(int, void* memory) {
   count("close_memory");
   ++waits_for_kernels_;
-  const DriverCalls::Lock call = begin_waiting_call();
+  const CallLock call = begin_waiting_call();
   return give_back(memory);
 }
 
