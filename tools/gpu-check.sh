@@ -46,6 +46,8 @@ export TUTTI_TIMEOUT=10 TUTTI_JOIN_TIMEOUT=30
 unset CUDA_DEVICE_MAX_CONNECTIONS CUDA_LAUNCH_BLOCKING
 
 left() { echo $((seconds - SECONDS)); }
+# left_or N: what is left for a last check, but for what the report takes, and at least N.
+left_or() { local last=$(($(left) - 10)); echo $((last > $1 ? last : $1)); }
 # ask COMMAND...: what a tool of the system says; such tools hang, too, where the driver does.
 ask() { timeout -k 1 10 "$@" 2> /dev/null; }
 card() {
@@ -242,7 +244,7 @@ on_card=("${perf[@]}" --transport cuda)  # by kernels, or not at all
 benchmark=(--benchmark_out_format=json "--benchmark_out=$found")
 
 first_checks() {
-  local connections ranks tool
+  local connections ranks
   check machine 20 bash -c "$machine"
   check facts-unset 20 gpu_facts
   for connections in 1 8 32; do check "facts-$connections" 20 CUDA_DEVICE_MAX_CONNECTIONS=$connections gpu_facts; done
@@ -263,10 +265,11 @@ first_checks() {
     may_be_refused=1 check "processes-2-connections-$connections" 30 CUDA_DEVICE_MAX_CONNECTIONS=$connections \
       tutti-perf all_reduce "${perf[@]}" --ranks 2 -b 4 -e 64M -f 16 -n 20
   done
-  # One rank, so that nothing waits for another kernel while a tool slows all of them down.
-  for tool in memcheck racecheck; do
-    check "$tool" 45 compute-sanitizer --tool "$tool" --error-exitcode 9 "$programs/device_steps_bench" --batches 1 copies
-  done
+  sanitize memcheck 45
+}
+# sanitize TOOL LIMIT ARGUMENTS...: one rank, so that nothing waits for another kernel while a tool slows all of them down.
+sanitize() {
+  check "$1" "$2" compute-sanitizer --tool "$1" --error-exitcode 9 "$programs/device_steps_bench" --batches 1 "${@:3}" copies
 }
 further_checks() {
   local ranks collective
@@ -345,6 +348,8 @@ export LD_LIBRARY_PATH=$programs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 first_checks
 further_checks
 torch_checks
+# It is slow: what memcheck runs did not end in 45 s. So it runs less, last, and gets all the time that is left.
+sanitize racecheck "$(left_or 60)" --launches 1
 if [ -n "$list" ]; then
   cat "$scratch/order"
   exit

@@ -4,7 +4,7 @@
 // around a batch of launches, medians of batches; a line through them has the step's time as slope and the launch's as
 // begin. Prints JSON; a line on stderr and exit code 77 where there is no GPU. Parts run alone by their names, among
 // them copies, which needs one rank only, so that nothing waits for another kernel:
-//   device_steps_bench [--batches N] [copies] [relays] [launch]
+//   device_steps_bench [--batches N] [--launches N] [copies] [relays] [launch]
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -23,7 +23,6 @@
 namespace tutti::bench {
 namespace {
 
-constexpr int kBatch = 40;         // launches: as many as queues take without keeping the other rank out
 constexpr std::size_t kCount = 2;  // values of 4 bytes
 
 void check(const Status& status) {
@@ -45,7 +44,7 @@ class Ranks {
     geometry.ranks = ranks;
     for (int rank = 0; rank < ranks; ++rank) {
       Seat& seat = seats_[static_cast<std::size_t>(rank)];
-      seat.links.geometry = geometry;
+      seat.links.set_geometry(geometry);
       seat.links.rank = rank;
       check(driver_.allocate(0, Bytes{geometry.arena_bytes()}, &seat.arena));
       check(driver_.allocate(0, Bytes{4096}, &seat.buffer));
@@ -124,6 +123,7 @@ double median(std::vector<double> values) {
 
 struct Options {
   int batches = 25;
+  int launches = 40;               ///< of a batch: as many as queues take without keeping the other rank out
   std::vector<std::string> parts;  ///< empty: all
 
   bool has(const char* part) const {
@@ -132,39 +132,39 @@ struct Options {
 };
 
 /// Microseconds of a launch whose calls, one per rank, run at the same time.
-double launch_time(Ranks& ranks, const std::vector<DeviceCall>& calls, int batches) {
+double launch_time(Ranks& ranks, const std::vector<DeviceCall>& calls, const Options& options) {
   Timer timer;
   std::vector<double> times;
-  for (int batch = 0; batch <= batches; ++batch) {
-    for (int i = 0; i <= kBatch; ++i) {
+  for (int batch = 0; batch <= options.batches; ++batch) {
+    for (int i = 0; i <= options.launches; ++i) {
       for (std::size_t rank = 0; rank < calls.size(); ++rank) ranks.launch(static_cast<int>(rank), calls[rank]);
       if (i == 0) timer.begin(ranks.stream(0));  // after the first, at which the ranks meet
     }
     timer.end(ranks.stream(0));
     for (std::size_t rank = 0; rank < calls.size(); ++rank) ranks.finish(static_cast<int>(rank));
-    if (batch > 0) times.push_back(timer.microseconds() / kBatch);
+    if (batch > 0) times.push_back(timer.microseconds() / options.launches);
   }
   return median(times);
 }
 
-/// The same launch, captured kBatch times into a graph.
-double graph_time(Ranks& ranks, const DeviceCall& call, int batches) {
+/// The same launches of a batch, captured into a graph.
+double graph_time(Ranks& ranks, const DeviceCall& call, const Options& options) {
   const cudaStream_t stream = ranks.stream(0);
   cudaGraph_t recorded = nullptr;
   cudaGraphExec_t graph = nullptr;
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
-  for (int i = 0; i < kBatch; ++i) ranks.launch(0, call);
+  for (int i = 0; i < options.launches; ++i) ranks.launch(0, call);
   check(cudaStreamEndCapture(stream, &recorded), "capture");
   check(cudaGraphInstantiate(&graph, recorded, 0), "graph");
   Timer timer;
   std::vector<double> times;
-  for (int batch = 0; batch <= batches; ++batch) {
+  for (int batch = 0; batch <= options.batches; ++batch) {
     check(cudaGraphLaunch(graph, stream), "replay");
     timer.begin(stream);
     check(cudaGraphLaunch(graph, stream), "replay");
     timer.end(stream);
     ranks.finish(0);
-    if (batch > 0) times.push_back(timer.microseconds() / kBatch);
+    if (batch > 0) times.push_back(timer.microseconds() / options.launches);
   }
   return median(times);
 }
@@ -210,21 +210,20 @@ int run(DeviceDriver& driver, const Options& options) {
   if (options.has("copies")) {
     report["copies"] = measure([&](std::uint32_t steps) {
       const Schedule schedule = copy_chain(steps);
-      return launch_time(one, {one.bind(0, schedule)}, options.batches);
+      return launch_time(one, {one.bind(0, schedule)}, options);
     });
   }
   if (options.has("relays")) {
     Ranks two(driver, 2);
     report["relays"] = measure([&](std::uint32_t steps) {
       const Schedule schedules[] = {relay_chain(steps - 1, 0), relay_chain(steps - 1, 1)};
-      return launch_time(two, {two.bind(0, schedules[0]), two.bind(1, schedules[1])}, options.batches);
+      return launch_time(two, {two.bind(0, schedules[0]), two.bind(1, schedules[1])}, options);
     });
   }
   if (options.has("launch")) {
     const Schedule shortest = copy_chain(1);
     const DeviceCall call = one.bind(0, shortest);
-    report["launch"] = {{"stream_us", launch_time(one, {call}, options.batches)},
-                        {"graph_us", graph_time(one, call, options.batches)}};
+    report["launch"] = {{"stream_us", launch_time(one, {call}, options)}, {"graph_us", graph_time(one, call, options)}};
   }
   std::printf("%s\n", report.dump(1).c_str());
   return 0;
@@ -234,15 +233,15 @@ int run(DeviceDriver& driver, const Options& options) {
 bool parse(int argc, char** argv, Options* options) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word == "--batches" && i + 1 < argc) {
-      options->batches = std::atoi(argv[++i]);
+    if ((word == "--batches" || word == "--launches") && i + 1 < argc) {
+      (word == "--batches" ? options->batches : options->launches) = std::atoi(argv[++i]);
     } else if (word == "copies" || word == "relays" || word == "launch") {
       options->parts.push_back(word);
     } else {
       return false;
     }
   }
-  return options->batches > 0;
+  return options->batches > 0 && options->launches > 0;
 }
 
 }  // namespace
@@ -251,7 +250,8 @@ bool parse(int argc, char** argv, Options* options) {
 int main(int argc, char** argv) {
   tutti::bench::Options options;
   if (!tutti::bench::parse(argc, argv, &options))
-    return std::fprintf(stderr, "usage: device_steps_bench [--batches N] [copies] [relays] [launch]\n"), 2;
+    return std::fprintf(stderr, "usage: device_steps_bench [--batches N] [--launches N] [copies] [relays] [launch]\n"),
+           2;
   tutti::DeviceDriver* const driver = tutti::device_driver();
   if (driver == nullptr) return std::fprintf(stderr, "steps_bench: no GPU\n"), 77;
   if (cudaSetDevice(0) != cudaSuccess) return std::fprintf(stderr, "steps_bench: device 0 does not start\n"), 1;
