@@ -27,7 +27,8 @@ TUTTI_HD TUTTI_APART inline std::byte* address_at(const Binding& binding, Buffer
 TUTTI_HD TUTTI_APART inline ChunkPlace place_of(const Binding& binding, const Step& step, std::uint32_t j,
                                                 std::size_t tile) {
   const std::uint32_t distance = step.span.distance(j);
-  const ChunkId chunk{chunk_of(step, j, binding.extent)};
+  // Where a span goes from block to block, its chunks are the same part of each, so they have one size.
+  const ChunkId chunk{has_blocks(binding.extent) ? step.chunk : step.chunk + distance};
   return ChunkPlace{address_at(binding, step.src_buffer, step.src_chunk, distance, false, tile),
                     address_at(binding, step.dst_buffer, step.dst_chunk, distance, step.is(kDescending), tile),
                     binding.tiling.range(tile, chunk).count.value};

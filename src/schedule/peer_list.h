@@ -13,6 +13,7 @@ struct PeerList {
   std::int32_t count = 0;               ///< 0: there is no such set here
   std::int32_t first = 0;               ///< place of the list's first in `ranks`
   std::int32_t distance = 1;            ///< to the next
+  std::int32_t own = 0;                 ///< where the rank itself stands in the list
 
   TUTTI_HD constexpr std::int32_t operator[](std::int32_t i) const {
     const std::int32_t place = first + i * distance;
@@ -25,14 +26,15 @@ struct PeerList {
 /// (senders_of()).
 TUTTI_HD constexpr PeerList peers_of(const Shape& s, PeerSet set) {
   const bool flat = s.hosts == nullptr || s.hosts->hosts == 1;
-  if (set == PeerSet::kAll || (set == PeerSet::kAcross && flat)) return PeerList{nullptr, s.ranks};
+  if (set == PeerSet::kAll || (set == PeerSet::kAcross && flat)) return PeerList{nullptr, s.ranks, 0, 1, s.rank};
   if (flat) return PeerList{};
   const HostMap& map = *s.hosts;
   const std::int32_t host = map.host_of[s.rank];
   const std::int32_t index = map.index_of[s.rank];
-  if (set == PeerSet::kHost) return PeerList{map.members + map.first[host], map.first[host + 1] - map.first[host]};
+  if (set == PeerSet::kHost)
+    return PeerList{map.members + map.first[host], map.first[host + 1] - map.first[host], 0, 1, index};
   if (set != PeerSet::kAcross || index >= map.fewest) return PeerList{};
-  return PeerList{map.same_index + index * map.hosts, map.hosts};
+  return PeerList{map.same_index + index * map.hosts, map.hosts, 0, 1, host};
 }
 
 /// The set that a step of the rank of this shape receives from. Nothing where that is no set, or a group that goes
@@ -43,7 +45,9 @@ TUTTI_HD constexpr PeerList senders_of(const Shape& s, const Step& step) {
   const HostGroup group = HostGroup::from_peer(step.recv_peer);
   if (group.distance < 1 || group.members < 1) return PeerList{};
   const bool flat = s.hosts == nullptr || s.hosts->hosts == 1;
-  const std::int32_t first = group.first_of(flat ? s.rank : s.hosts->host_of[s.rank]);
+  const std::int32_t host = flat ? s.rank : s.hosts->host_of[s.rank];
+  list.own = group.place_of(host);
+  const std::int32_t first = host - list.own * group.distance;
   if (first + (group.members - 1) * group.distance >= list.count) return PeerList{};
   list.first = first;
   list.distance = group.distance;

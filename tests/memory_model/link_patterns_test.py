@@ -198,7 +198,7 @@ def main(source, nvcc="", *flags):
     if not nvcc:
         print("Skipped\nno nvcc, so that there is no kernel whose instructions could be checked")
         return 77
-    groups = ("reals", "integers", "small_floats") if os.environ.get("TEST_DEPTH", "all") == "all" else ("reals",)
+    groups = ("reals", "integers", "small_floats", "trees") if os.environ.get("TEST_DEPTH", "all") == "all" else ("reals",)
     suite = unittest.TestSuite()
     with tempfile.TemporaryDirectory() as folder:
         for group in groups:

@@ -1,7 +1,7 @@
 // Covers executor/device/interpreter_integers.cu, executor/device/interpreter_reals.cu,
-// executor/device/interpreter_small_floats.cu.
-// The PTX of the shipped interpreters, 512 threads a block: every type and operation, 2 to 8 ranks. What the host's
-// build of the interpreter makes of the same call is the result.
+// executor/device/interpreter_small_floats.cu, executor/device/interpreter_trees.cu.
+// The PTX of the shipped interpreters, 512 threads a block: every type and operation, 2 to 8 ranks, and sums of up to 9
+// ranks in the order of a tree. What the host's build of the interpreter makes of the same call is the result.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -18,14 +18,15 @@
 
 namespace tutti::ptx {
 
-extern const Module interpreter_integers, interpreter_reals, interpreter_small_floats;
+extern const Module interpreter_integers, interpreter_reals, interpreter_small_floats, interpreter_trees;
 
 namespace {
 
 using oracle::Row;
 using test::DeviceWorld;
 
-const Kernel& interpreter_of(DataType type) {
+const Kernel& interpreter_of(DataType type, bool tree) {
+  if (tree) return interpreter_trees.kernels[0];
   if (!is_float(type)) return interpreter_integers.kernels[0];
   const bool real = type == DataType::kFloat32 || type == DataType::kFloat64;
   return real ? interpreter_reals.kernels[0] : interpreter_small_floats.kernels[0];
@@ -33,8 +34,8 @@ const Kernel& interpreter_of(DataType type) {
 
 class TypeTrial {
  public:
-  TypeTrial(const Algorithm& algorithm, int ranks, DataType type, RedOp op, std::size_t count)
-      : algorithm_(algorithm), ranks_(ranks), type_(type), op_(op), count_(count) {
+  TypeTrial(const Algorithm& algorithm, int ranks, DataType type, RedOp op, std::size_t count, bool tree = false)
+      : algorithm_(algorithm), ranks_(ranks), type_(type), op_(op), count_(count), tree_(tree) {
     const std::size_t blocks = algorithm.collective == Collective::kReduceScatter ? static_cast<std::size_t>(ranks) : 1;
     inputs_ = oracle::random_rows(type, static_cast<std::size_t>(ranks), count * blocks, 5);
   }
@@ -62,6 +63,7 @@ class TypeTrial {
     launch.schedule = &schedule;
     launch.carry(type_);
     launch.op = op_;
+    launch.tree_order = tree_;
     launch.divisor = op_ == RedOp::kAvg ? static_cast<std::uint32_t>(ranks_) : 1;
     launch.input = reinterpret_cast<const std::byte*>(inputs_[static_cast<std::size_t>(rank)].data());
     launch.output = reinterpret_cast<std::byte*>(output->data());
@@ -75,7 +77,7 @@ class TypeTrial {
     bind_device_call(launch, place, &call);
     if (schedule.steps.size() > kInlineSteps) call.table = schedule.steps.data();
     if (by_ptx) {
-      ptx::run(interpreter_of(type_), &call, call.grid());
+      ptx::run(interpreter_of(type_, tree_), &call, call.grid());
     } else {
       test::run_on_host(call, 2);
     }
@@ -86,6 +88,7 @@ class TypeTrial {
   DataType type_;
   RedOp op_;
   std::size_t count_;
+  bool tree_;
   std::vector<Row> inputs_;
 };
 
@@ -114,6 +117,34 @@ TEST_P(PtxTypes, EveryOperationAndEveryAlgorithmThatReduces) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, PtxTypes, testing::ValuesIn(kAllTypes), name_of_type);
+
+class PtxTrees : public ::testing::TestWithParam<DataType> {};
+
+// Up to three sources the order does not show, from nine on trees go element by element.
+TEST_P(PtxTrees, EveryOperationThatRounds) {
+  const std::vector<int> sizes = test::kSanitized ? std::vector{5} : std::vector{3, 4, 5, 8, 9};
+  int shows = 0;
+  for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter}) {
+    const Algorithm& algorithm = *find_algorithm(collective, "all_pairs");  // combines all operands at once
+    for (const RedOp op : {RedOp::kSum, RedOp::kAvg, RedOp::kProd}) {
+      for (const int ranks : sizes) {
+        const TypeTrial trial(algorithm, ranks, GetParam(), op, 1009, true);
+        const std::vector<Row> rows = trial.run(true);
+        ASSERT_EQ(rows, trial.run(false)) << name_of(collective) << ", " << name_of(op) << ", " << ranks << " ranks";
+        const bool differs = rows != TypeTrial(algorithm, ranks, GetParam(), op, 1009, false).run(false);
+        ASSERT_TRUE(ranks > 3 || !differs);
+        shows += differs ? 1 : 0;
+      }
+    }
+  }
+  const bool is_exact = size_of(GetParam()).value == 1;  // float holds any sum of so few small values
+  EXPECT_TRUE(shows > 0 || is_exact) << "these operands cannot tell one order from the other";
+}
+
+INSTANTIATE_TEST_SUITE_P(Floats, PtxTrees,
+                         testing::Values(DataType::kFloat16, DataType::kBfloat16, DataType::kFloat32,
+                                         DataType::kFloat64, DataType::kFloat8e4m3, DataType::kFloat8e5m2),
+                         name_of_type);
 
 }  // namespace
 }  // namespace tutti::ptx

@@ -57,14 +57,14 @@ class DeviceKernels(unittest.TestCase):
 
     def test_interpreters_have_bounds(self):
         code = ["LD.E R4, desc[UR4][R2.64]", "STL [R1], R4", "LDL R4, [R1]", "EXIT"]
-        reals = "folder/interpreter_reals.cu.o"
-        self.assertEqual(run("check", code, "REG:128 STACK:64 SHARED:1336", INTERPRETER, reals)[0], 0)
+        trees = "folder/interpreter_trees.cu.o"
+        self.assertEqual(run("check", code, "REG:128 STACK:64 SHARED:1336", INTERPRETER, trees)[0], 0)
         for usage, words in (("REG:129 STACK:64 SHARED:1336", "129 registers"), ("REG:128 STACK:1304 SHARED:1336", "1304 stack"),
                              ("REG:128 STACK:64 SHARED:9000", "9000 shared")):
-            found, text = run("check", code, usage, INTERPRETER, reals)
+            found, text = run("check", code, usage, INTERPRETER, trees)
             self.assertEqual(found, 1, usage)
-            self.assertIn(f"sm_90 interpreter_reals: {words}, at most", text)
-        found, text = run("check", code[:2] * 2000, "REG:128 STACK:64 SHARED:1336", INTERPRETER, reals)
+            self.assertIn(f"sm_90 interpreter_trees: {words}, at most", text)
+        found, text = run("check", code[:2] * 2000, "REG:128 STACK:64 SHARED:1336", INTERPRETER, trees)
         self.assertEqual(found, 1)
         self.assertIn("2000 spills", text)
         integers = run("check", code, "REG:128 STACK:304 SHARED:1336", INTERPRETER, "interpreter_integers.cu.o")

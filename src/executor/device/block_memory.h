@@ -66,6 +66,7 @@ struct BlockMemory {
   BlockSections sections;
   Binding binding;  ///< the call's, but with the block's own scratch
   std::size_t tiles;
+  std::uint32_t pairs;  ///< of the largest message in a cell that there may be
 };
 
 }  // namespace tutti

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "executor/device/interpreter_kernels.h"
+#include "kernels/device/device_reduction.h"
 
 namespace tutti {
 
@@ -11,6 +12,7 @@ namespace tutti {
 const void* integer_interpreter() { return nullptr; }
 const void* real_interpreter() { return nullptr; }
 const void* small_float_interpreter() { return nullptr; }
+const void* tree_interpreter() { return nullptr; }
 const void* pass_function() { return nullptr; }
 const void* rows_function() { return nullptr; }
 #endif
@@ -23,23 +25,30 @@ constexpr std::size_t kPassBlocks = 1024;
 constexpr Kernel kIntegers{integer_interpreter, kInterpreterThreads, "launching a collective"};
 constexpr Kernel kReals{real_interpreter, kInterpreterThreads, "launching a collective"};
 constexpr Kernel kSmallFloats{small_float_interpreter, kInterpreterThreads, "launching a collective"};
+constexpr Kernel kTrees{tree_interpreter, kInterpreterThreads, "launching a collective"};
 constexpr Kernel kPass{pass_function, kPassThreads, "launching a pass over a buffer"};
 constexpr Kernel kRows{rows_function, kPassThreads, "launching a copy"};
-constexpr const Kernel* kKernels[] = {&kIntegers, &kReals, &kSmallFloats, &kPass, &kRows};
+constexpr const Kernel* kKernels[] = {&kIntegers, &kReals, &kSmallFloats, &kTrees, &kPass, &kRows};
 
-const Kernel& interpreter_of(DataType type) {
-  if (!is_float(type)) return kIntegers;
-  return type == DataType::kFloat32 || type == DataType::kFloat64 ? kReals : kSmallFloats;
+/// Whether the order of the sources shows in the result of some reduction of the call, which has to be that of a tree.
+bool needs_trees(const DeviceCall& call) {
+  const bool rounds = call.op == RedOp::kSum || call.op == RedOp::kAvg || call.op == RedOp::kProd;
+  return call.tree_order && call.ranks > device::kAlikeInBothOrders && is_float(call.type) && rounds;
 }
 
 }  // namespace
 
+const Kernel& interpreter_of(const DeviceCall& call) {
+  if (!is_float(call.type)) return kIntegers;
+  if (needs_trees(call)) return kTrees;
+  return call.type == DataType::kFloat32 || call.type == DataType::kFloat64 ? kReals : kSmallFloats;
+}
 std::span<const Kernel* const> kernels_of_collectives() { return kKernels; }
 const Kernel& pass_kernel() { return kPass; }
 const Kernel& rows_kernel() { return kRows; }
 
 Status launch(DeviceDriver& driver, int device, DeviceDriver::Stream stream, const DeviceCall& call) {
-  return driver.launch(device, stream, interpreter_of(call.type), call.grid(), &call);
+  return driver.launch(device, stream, interpreter_of(call), call.grid(), &call);
 }
 
 // There are no more blocks than keep a device busy, so each thread takes several elements.

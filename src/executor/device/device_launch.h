@@ -17,6 +17,9 @@ const Kernel& pass_kernel();
 /// The kernel that takes a RowsCopy. All others but these two take a DeviceCall.
 const Kernel& rows_kernel();
 
+/// The kernel that runs the call.
+const Kernel& interpreter_of(const DeviceCall& call);
+
 /// Runs a call's blocks on the stream; `call` is copied. Any thread, does not block.
 Status launch(DeviceDriver& driver, int device, DeviceDriver::Stream stream, const DeviceCall& call);
 /// Runs a pass over one buffer; `pass` is copied. Any thread, does not block.

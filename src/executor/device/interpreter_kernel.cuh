@@ -28,7 +28,7 @@ __device__ __noinline__ void reduce_apart(const device::ReduceArgs& args, Bytes 
 }
 
 /// Finds the pair of type and operation that a call is about, and reduces. All threads take the same branches.
-template <std::uint32_t kThreads>
+template <std::uint32_t kThreads, device::Trees kTrees>
 class PairFinder {
  public:
   __device__ PairFinder(DataType type, RedOp op, const device::ReduceArgs& args, Bytes element)
@@ -36,12 +36,9 @@ class PairFinder {
 
   template <class Format, class Op>
   __device__ void add(DataType type, RedOp op) {
-    using device::Trees;
-    if (pair_of(type, op) != pair_) return;
-    if constexpr (device::kOrderMatters<Format, Op>) {
-      if (device::asks_for_tree(args_)) return reduce_apart<kThreads, Format, Op, Trees::kAlways>(args_, element_);
+    if constexpr (kTrees != device::Trees::kAlways || device::kOrderMatters<Format, Op>) {
+      if (pair_of(type, op) == pair_) reduce_apart<kThreads, Format, Op, kTrees>(args_, element_);
     }
-    reduce_apart<kThreads, Format, Op, Trees::kNever>(args_, element_);
   }
 
  private:
@@ -57,11 +54,12 @@ class PairFinder {
 /// save.
 template <class List>
 __device__ __noinline__ void reduce_any(DataType type, RedOp op, const device::ReduceArgs& args, Bytes element) {
-  PairFinder<List::kThreads> finder(type, op, args, element);
+  PairFinder<List::kThreads, List::kTrees> finder(type, op, args, element);
   List::list(finder);
 }
 
-/// `List`: list(sink) calls sink.add() for the pairs of the group; kThreads is how many threads a block has.
+/// `List`: list(sink) calls sink.add() for the pairs of the group; kThreads is how many threads a block has; kTrees,
+/// kNever or kAlways, is in which order all of the kernel's reductions go.
 template <class List>
 struct GroupKernel {
   DataType type;

@@ -6,6 +6,7 @@ namespace tutti {
 namespace {
 struct Pairs {
   static constexpr std::uint32_t kThreads = kInterpreterThreads;
+  static constexpr device::Trees kTrees = device::Trees::kNever;
   template <class Sink>
   __device__ static void list(Sink& sink) {
     portable::list_small_floats(sink);

@@ -17,7 +17,6 @@
 #include "executor/device/copy_stream.h"
 #include "executor/device/hosted_executor.h"
 #include "executor/device/ragged_segments.h"
-#include "executor/device/staged_buffers.h"
 #include "executor/device/transfer_segments.h"
 
 namespace tutti {

@@ -32,6 +32,7 @@ class StepPlanner {
       binding.ragged = RaggedTiling(input, output, call_.tile);
     }
     memory_.tiles = call_.steps_per_lane == 0 ? 0 : binding.tiles();
+    memory_.pairs = pairs_of(largest_in_cell());
     StepPlan& none = memory_.plans[0];
     none.tile = block_ / call_.lanes;
     none.step = none.steps = none.chunk = none.chunks = 0;
@@ -104,7 +105,7 @@ class StepPlanner {
     plan->args.destination_count = 0;
     plan->args.divisor = step.is(kComplete) ? call_.divisor : 1;
     plan->args.tree = call_.tree_order;
-    if (steps != 1) plan->pairs = pairs_of(largest_in_cell());
+    plan->pairs = memory_.pairs;  // of steps that run together
   }
   TUTTI_HD std::size_t largest_in_cell() const {
     const Binding& binding = memory_.binding;
@@ -195,7 +196,7 @@ class StepPlanner {
     const bool joins = step.has(kReduce) && !(set && plan->messages <= 1);
     if (message != nullptr) plan->destinations[args.destination_count++] = message;
     if (step.has(kStore)) plan->destinations[args.destination_count++] = own.destination;
-    const std::int32_t place = !joins ? kMaxDeviceRanks : set ? own_place(peers) : 1 - plan->place;
+    const std::int32_t place = !joins ? kMaxDeviceRanks : set ? peers.own : 1 - plan->place;
     plan->sources[place] = own.source;
     args.sources = plan->sources + (joins ? 0 : one ? plan->place : place);
     args.source_count = !joins ? 1 : set ? plan->messages : 2;
@@ -203,8 +204,6 @@ class StepPlanner {
     const bool in_place = !plan->reduces && !one && step.has(kStore) && own.destination == own.source;
     if (in_place) --args.destination_count;
   }
-  /// Schedules on devices know no hosts, so a rank's place in a set follows from its number.
-  TUTTI_HD std::int32_t own_place(const PeerList& set) const { return (call_.links.rank - set.first) / set.distance; }
 
   /// Returns the LentPlace of a large message, if it can stay in the caller's buffers to be read there, which is where
   /// its value is taken from or stored; else 0.

@@ -75,11 +75,14 @@ TUTTI_HD inline Split split_of(const ReduceArgs& args) {
 template <class Format, class Op>
 inline constexpr bool kOrderMatters = std::is_floating_point_v<typename Format::Lane> &&
                                       (std::is_base_of_v<portable::Add, Op> || std::is_same_v<Op, portable::Multiply>);
-/// Up to three sources both orders are the same.
-TUTTI_HD inline bool asks_for_tree(const ReduceArgs& args) { return args.tree && args.source_count > 3; }
+/// Up to so many sources both orders are the same.
+inline constexpr int kAlikeInBothOrders = 3;
+TUTTI_HD inline bool asks_for_tree(const ReduceArgs& args) {
+  return args.tree && args.source_count > kAlikeInBothOrders;
+}
 
-/// Which reductions a function takes: all, or those alone that ask for a tree where it matters, or all others. The
-/// interpreter calls functions of their own for trees, as these need more registers, which a function saves first.
+/// Which reductions a function takes: any, in the order that it is asked for, or all in the order kLeft, or all in that
+/// of a tree. The interpreters' functions take one of the two orders, because trees need more registers.
 enum class Trees : std::uint8_t { kIfAsked, kNever, kAlways };
 
 /// One thread's part of a reduction.

@@ -1,4 +1,4 @@
-// Covers executor/device/device_executor.cc, executor/device/device_launch.cc.
+// Covers executor/device/device_executor.cc.
 // A program too long for a kernel's parameters, whose table is copied while a stream is captured. No algorithm that the
 // device's choice may take is that long yet, so the executor is asked itself.
 #include <gtest/gtest.h>
