@@ -59,10 +59,11 @@ void store(double value, Eight43* out) { out->bits = static_cast<std::uint8_t>(n
 void store(double value, Eight52* out) { out->bits = static_cast<std::uint8_t>(narrowed(value, 5, 2)); }
 
 /// Small integers: any order of additions and multiplications of up to 8 of them is exact in the type; 8-bit floats
-/// have integers up to 16 and 8, so of theirs all but the average's are -1, 0 or 1.
+/// have integers up to 16 and 8, so of theirs all but the average's are -1, 0 or 1. The largest power of two of one of
+/// them is 2^8, so that no more than eight factors are 2.
 double float_value(bool eight, Operation op, int rank, int ranks, std::size_t i) {
   const std::uint64_t bits = random_bits(rank, i);
-  if (op == Operation::kProd) return bits % 3 == 0 ? -1 : bits % 2 == 0 ? 2 : 1;
+  if (op == Operation::kProd) return bits % 3 == 0 ? -1 : bits % 2 == 0 && (!eight || rank < 8) ? 2 : 1;
   if (op != Operation::kAvg) return eight ? static_cast<double>(bits % 3) - 1 : static_cast<double>(bits % 9) - 4;
   const double common = eight ? 0 : static_cast<double>(random_bits(77, i) % 5) - 2;
   const bool outlier = i % static_cast<std::size_t>(ranks) == static_cast<std::size_t>(rank);
