@@ -9,6 +9,7 @@
 #include "collectives/hierarchical_all_to_all.h"
 #include "collectives/hierarchical_blocks.h"
 #include "collectives/hierarchical_broadcast.h"
+#include "collectives/hierarchical_double_tree.h"
 #include "collectives/hierarchical_gather.h"
 #include "collectives/hierarchical_leaders.h"
 #include "collectives/hierarchical_reduce.h"
@@ -63,6 +64,7 @@ constexpr Algorithm kCatalogue[] = {
     scatter_all_gather::kBroadcast,
     hierarchical_broadcast::kChain,
     hierarchical_broadcast::kTree,
+    hierarchical_double_tree::kBroadcast,
     all_pairs::kReduce,
     chain::kReduce,
     tree::kReduce,
@@ -70,6 +72,7 @@ constexpr Algorithm kCatalogue[] = {
     knomial::kReduce8,
     double_tree::kReduce,
     hierarchical_reduce::kTree,
+    hierarchical_double_tree::kReduce,
     all_pairs::kGather,
     knomial::kGather2,
     knomial::kGather4,

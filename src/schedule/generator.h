@@ -52,8 +52,7 @@ enum class ByReference : std::uint8_t {
 /// count, skip it alike (docs/design/schedule.md). kAny is for collectives that have a v-form.
 enum class BlockSizes : std::uint8_t { kEqual, kAny };
 
-/// What others rely on, so that a result is wrong where it does not hold. Tests prove it from the schedules. All must
-/// be given: there is no constructor without.
+/// What others rely on, proved by tests from the schedules. All must be given: there is no constructor without.
 struct Promises {
   constexpr Promises(Reduces reduces, ByReference by_reference, BlockSizes blocks)
       : reduces(reduces), by_reference(by_reference), blocks(blocks) {}
@@ -68,6 +67,7 @@ enum class Tiles : std::uint8_t {
   kLargest,    ///< nothing else
   kDownRanks,  ///< tiles follow one another down a chain of all ranks, which should be full
   kDownHosts,  ///< the same down a chain of hosts
+  kDownTrees,  ///< the same down trees of hosts, or up
   kInCache,    ///< each rank of a host writes to all others in turn: all slots should stay in a cache
 };
 

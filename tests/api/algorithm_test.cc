@@ -28,7 +28,8 @@ constexpr const char* kNames[] = {"halving_doubling",
                                   "knomial_8",
                                   "recursive_exchange",
                                   "scatter_exchange_2",
-                                  "hierarchical_2"};
+                                  "hierarchical_2",
+                                  "hierarchical_double_tree"};
 
 bool offers(Collective collective, const char* name) { return find_algorithm(collective, name) != nullptr; }
 

@@ -116,6 +116,16 @@ INSTANTIATE_TEST_SUITE_P(Exchanges, FarHosts,
                                                               "scatter_exchange_2")),
                          kPlaceAndName);
 
+/// Double trees: two hosts, one with a rank that drives no network; seven, of which one has two ranks; five, dealt out.
+std::vector<const char*> places_of_trees() {
+  if (kSanitized || !covers_all()) return {"aaabb"};
+  return {"aaabb", "aabcdefg", "abcdeabcde"};
+}
+INSTANTIATE_TEST_SUITE_P(DoubleTrees, FarHosts,
+                         ::testing::Combine(::testing::ValuesIn(places_of_trees()),
+                                            ::testing::Values("hierarchical_double_tree")),
+                         kPlaceAndName);
+
 /// All-to-alls of several rounds: two hosts, one with a rank beyond the drivers; three of three, whose rows have a
 /// place to fill, in order and dealt out; seven, one of them with two ranks.
 std::vector<const char*> places_of_all_to_alls() {

@@ -10,6 +10,7 @@
 #include "collectives/double_tree.h"
 #include "collectives/halving_doubling.h"
 #include "collectives/hierarchical_all_to_all.h"
+#include "collectives/hierarchical_double_tree.h"
 #include "collectives/hierarchical_leaders.h"
 #include "collectives/hierarchical_ring.h"
 #include "collectives/knomial.h"
@@ -92,6 +93,8 @@ static_assert(sends_match_receives(knomial::kReduce4, 7));
 static_assert(sends_match_receives(double_tree::kBroadcast, 7));
 static_assert(sends_match_receives(double_tree::kReduce, 7));
 static_assert(sends_match_receives(double_tree::kAllReduce, 7));
+static_assert(sends_match_receives(hierarchical_double_tree::kBroadcast, 7));
+static_assert(sends_match_receives(hierarchical_double_tree::kReduce, 7));
 static_assert(sends_match_receives(halving_doubling::kAllReduce, 7));
 static_assert(sends_match_receives(recursive_exchange::kAllReduce, 11));
 static_assert(sends_match_receives(bruck::kAllGather, 7));

@@ -173,7 +173,8 @@ TEST_P(Hierarchy, NetworkLoadIsThatOfTheDocumentation) {
 TEST_P(Hierarchy, AllDriversUseTheNetwork) {
   const std::string_view name = GetParam().name;
   const bool by_drivers = GetParam().collective == Collective::kAllToAll || name == "hierarchical" ||
-                          name == "recursive_exchange" || name.starts_with("scatter_exchange");
+                          name == "hierarchical_double_tree" || name == "recursive_exchange" ||
+                          name.starts_with("scatter_exchange");
   if (!by_drivers || GetParam().collective == Collective::kBarrier) {
     GTEST_SKIP() << "leaders alone use the network";
   }

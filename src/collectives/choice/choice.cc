@@ -97,6 +97,8 @@ std::size_t tile_for(const Algorithm& algorithm, std::size_t bytes, const Machin
       return std::clamp(bytes / (2 * ranks), std::min(kChainTileBytes, limit), limit);
     case Tiles::kDownHosts:
       return wide ? std::min(network_chain_tile(Bytes{bytes}, known_hosts).value, limit) : limit;
+    case Tiles::kDownTrees:
+      return wide ? std::min(network_tree_tile(Bytes{bytes}).value, limit) : limit;
     case Tiles::kInCache:
       if (wide || machine.on_device) return limit;
       return std::min(message_in_cache(machine) * parts, limit);

@@ -46,6 +46,10 @@ constexpr std::size_t kTcpSharedCoresTwoLaneBytes = 2 * 1024 * 1024;
 /// A chain is full after as many tiles as it has hosts: so many times more tiles than that, none smaller than this.
 constexpr std::size_t kTcpChainTiles = 16;
 constexpr std::size_t kTcpChainTileBytes = 32 * 1024;
+/// Trees of hosts have few levels to fill. A host of 8 ranks has some 30 messages a tile, so that smaller tiles cost
+/// more than they fill. Not measured: as the simulator says it (docs/simulation.md).
+constexpr std::size_t kTcpTreeTiles = 32;
+constexpr std::size_t kTcpTreeTileBytes = 128 * 1024;
 
 /// Above so many ranks or hosts a ring's hops, one per rank, count for more than the bytes that it saves: it is for
 /// data of at least so many bytes a rank. Not measured: as the simulator says it (docs/simulation.md).
@@ -211,5 +215,7 @@ int network_lanes(Bytes bytes, const Machine& machine) {
 Bytes network_chain_tile(Bytes bytes, int hosts) {
   return Bytes{std::max(bytes.value / (kTcpChainTiles * static_cast<std::size_t>(hosts)), kTcpChainTileBytes)};
 }
+
+Bytes network_tree_tile(Bytes bytes) { return Bytes{std::max(bytes.value / kTcpTreeTiles, kTcpTreeTileBytes)}; }
 
 }  // namespace tutti

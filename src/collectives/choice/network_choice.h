@@ -21,5 +21,7 @@ int network_lanes(Bytes bytes, const Machine& machine);
 
 /// The tile of an algorithm whose tiles go down a chain of hosts one after the other; `hosts` of them.
 Bytes network_chain_tile(Bytes bytes, int hosts);
+/// And down trees of hosts, or up.
+Bytes network_tree_tile(Bytes bytes);
 
 }  // namespace tutti
