@@ -14,6 +14,7 @@
 #include "collectives/hierarchical_leaders.h"
 #include "collectives/hierarchical_reduce.h"
 #include "collectives/hierarchical_ring.h"
+#include "collectives/hierarchical_rounds.h"
 #include "collectives/knomial.h"
 #include "collectives/knomial_blocks.h"
 #include "collectives/linear.h"
@@ -49,12 +50,14 @@ constexpr Algorithm kCatalogue[] = {
     recursive_halving::kReduceScatter,
     pat::kReduceScatter,
     hierarchical_blocks::kReduceScatter,
+    hierarchical_rounds::kReduceScatter,
     all_pairs::kAllGather,
     ring::kAllGather,
     pairwise::kAllGather,
     bruck::kAllGather,
     pat::kAllGather,
     hierarchical_blocks::kAllGather,
+    hierarchical_rounds::kAllGather,
     all_pairs::kBroadcast,
     chain::kBroadcast,
     tree::kBroadcast,
