@@ -22,12 +22,13 @@ void SimulatedNetwork::reset(const Network& network, std::int32_t hosts, std::in
   hosts_per_leaf_ = static_cast<std::uint32_t>(std::max(network.tree.hosts_per_leaf, 0));
   leaves_ = hosts_per_leaf_ == 0 ? 0 : static_cast<std::uint32_t>(div_up(hosts_, hosts_per_leaf_));
   updates_ = 0;
+  busiest_ = 0;
   flows_.clear();
   unused_.clear();
   changed_.clear();
   last_.clear();
   if (!has_wires()) return;
-  const std::size_t wires = wire_count();
+  const std::size_t wires = 2 * std::size_t{hosts_} + 2 * std::size_t{leaves_};
   if (wires_.size() < wires) wires_.resize(wires);
   const std::int64_t trunk =
       kFull * hosts_per_leaf_ * 100 / std::max<std::int64_t>(network.tree.oversubscription_percent, 1);
@@ -67,9 +68,9 @@ void SimulatedNetwork::send(const Transit& transit, EventQueue& events) {
   find_path(flow);
   for (std::size_t i = 0; i < static_cast<std::size_t>(flow.hops); ++i) {
     Wire& wire = wires_[flow.path[i]];
-    const std::int64_t capacity = std::max<std::int64_t>(wire.capacity, 1);
-    wire.work += flow.left / capacity * kFull + flow.left % capacity * kFull / capacity;
-    wire.work = std::min(wire.work, kLongestWork);
+    const Time work = flow.left / wire.capacity * kFull + flow.left % wire.capacity * kFull / wire.capacity;
+    wire.work = std::min(wire.work + work, kLongestWork);
+    busiest_ = std::max(busiest_, wire.work);
   }
   if (last_.size() <= transit.link) last_.resize(std::max<std::size_t>(transit.link + 1, 2 * last_.size()), kNobody);
   std::uint32_t& last = last_[transit.link];
@@ -79,12 +80,6 @@ void SimulatedNetwork::send(const Transit& transit, EventQueue& events) {
     start(number, 0, events);
   }
   last = number;
-}
-
-Time SimulatedNetwork::busiest() const {
-  Time busiest = 0;
-  for (std::size_t i = 0; has_wires() && i < wire_count(); ++i) busiest = std::max(busiest, wires_[i].work);
-  return busiest;
 }
 
 void SimulatedNetwork::start(std::uint32_t number, Time now, EventQueue& events) {

@@ -48,7 +48,7 @@ class SimulatedNetwork {
   bool is_unsettled() const { return !changed_.empty(); }
   void settle(Time now, EventQueue& events);
   /// The time in which the busiest wire carries what was sent so far: no call is shorter.
-  Time busiest() const;
+  Time busiest() const { return busiest_; }
   /// How often speeds were computed so far, which is what many messages on one link cost most.
   std::uint64_t updates() const { return updates_; }
 
@@ -79,7 +79,6 @@ class SimulatedNetwork {
     std::size_t served = 0;              ///< of these
   };
 
-  std::size_t wire_count() const { return 2 * std::size_t{hosts_} + 2 * std::size_t{leaves_}; }
   void find_path(Flow& flow) const;
   void start(std::uint32_t number, Time now, EventQueue& events);
   void begin(std::uint32_t number, Time now);
@@ -95,6 +94,7 @@ class SimulatedNetwork {
   std::uint32_t hosts_per_leaf_ = 0;
   std::uint32_t leaves_ = 0;
   std::uint64_t updates_ = 0;
+  Time busiest_ = 0;
   std::vector<Wire> wires_;  ///< out of hosts, into hosts, up from leaves, down to leaves
   std::vector<std::uint32_t> changed_;
   std::vector<Flow> flows_;

@@ -33,7 +33,6 @@ class Simulation {
   std::span<const Time> finish() const { return finish_; }
   /// When the last rank had finished a pass.
   Time pass_end(std::size_t pass) const { return pass_ends_[pass]; }
-  /// The time in which the busiest wire carries what was sent.
   Time busiest_wire() const { return network_.busiest(); }
   std::uint64_t steps() const { return steps_; }
 

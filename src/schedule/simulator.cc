@@ -46,10 +46,8 @@ Time time_of_call(const Simulation& simulation, const SimulationPlan& plan) {
   }
   if (passes == plan.tiles && !plan.call.repeated) return end(passes);
   // The last tile may be a short one: the rest is counted in bytes.
-  const std::size_t half = passes / 2;
-  // Where ranks run ahead, the last passes have been on the wires since the first ones: they end sooner after one
-  // another than the wires could carry more of them.
-  const Time pace = std::max((end(passes) - end(half)) / static_cast<Time>(passes - half),
+  // Where ranks run ahead, the last passes end sooner after one another than wires could carry more of them.
+  const Time pace = std::max((end(passes) - end(passes / 2)) / static_cast<Time>(passes - passes / 2),
                              simulation.busiest_wire() / static_cast<Time>(passes));
   const std::size_t tile = std::max<std::size_t>(plan.call.tile.value, 1);
   const std::size_t done = plan.call.repeated ? 0 : passes * tile;
