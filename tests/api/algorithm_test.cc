@@ -29,7 +29,8 @@ constexpr const char* kNames[] = {"halving_doubling",
                                   "recursive_exchange",
                                   "scatter_exchange_2",
                                   "hierarchical_2",
-                                  "hierarchical_double_tree"};
+                                  "hierarchical_double_tree",
+                                  "hierarchical_rounds"};
 
 bool offers(Collective collective, const char* name) { return find_algorithm(collective, name) != nullptr; }
 

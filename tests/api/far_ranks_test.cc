@@ -126,6 +126,18 @@ INSTANTIATE_TEST_SUITE_P(DoubleTrees, FarHosts,
                                             ::testing::Values("hierarchical_double_tree")),
                          kPlaceAndName);
 
+/// All-gathers and reduce-scatters: hosts of two and more ranks that all meet in one round; five of two, in two rounds
+/// of which the last one has a message for half of the hosts that it could serve; and one rank a host but for two.
+std::vector<const char*> places_of_rounds() {
+  if (kSanitized) return {"aabcc"};
+  if (!covers_all()) return {"aaabb", "aabbccddee"};
+  return {"aaabb", "aabbccddee", "aabcdefgg"};
+}
+INSTANTIATE_TEST_SUITE_P(Rounds, FarHosts,
+                         ::testing::Combine(::testing::ValuesIn(places_of_rounds()),
+                                            ::testing::Values("hierarchical_rounds")),
+                         kPlaceAndName);
+
 /// All-to-alls of several rounds: two hosts, one with a rank beyond the drivers; three of three, whose rows have a
 /// place to fill, in order and dealt out; seven, one of them with two ranks.
 std::vector<const char*> places_of_all_to_alls() {

@@ -13,6 +13,7 @@
 #include "collectives/hierarchical_double_tree.h"
 #include "collectives/hierarchical_leaders.h"
 #include "collectives/hierarchical_ring.h"
+#include "collectives/hierarchical_rounds.h"
 #include "collectives/knomial.h"
 #include "collectives/knomial_blocks.h"
 #include "collectives/linear.h"
@@ -100,6 +101,8 @@ static_assert(sends_match_receives(recursive_exchange::kAllReduce, 11));
 static_assert(sends_match_receives(bruck::kAllGather, 7));
 static_assert(sends_match_receives(bruck::kAllToAll, 7));
 static_assert(sends_match_receives(hierarchical_all_to_all::kAllToAll3, 5));
+static_assert(sends_match_receives(hierarchical_rounds::kAllGather, 7));
+static_assert(sends_match_receives(hierarchical_rounds::kReduceScatter, 7));
 static_assert(sends_match_receives(recursive_halving::kReduceScatter, 7));
 static_assert(sends_match_receives(pat::kReduceScatter, 7));
 static_assert(sends_match_receives(pat::kAllGather, 7));

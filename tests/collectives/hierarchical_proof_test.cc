@@ -1,5 +1,5 @@
 // Covers collectives/hierarchical_*.h, collectives/recursive_exchange.h, collectives/exchange_work.h,
-// collectives/host_rounds.h, collectives/host_layout.h.
+// collectives/host_rounds.h, collectives/host_arcs.h, collectives/host_layout.h.
 // Hierarchical algorithms, proved for whatever ranks share hosts: every way to place up to 8 ranks, random ones up to
 // 64, regular ones up to 256; apart, in place and mixed; with messages read from where they were sent.
 #include <gtest/gtest.h>
@@ -186,6 +186,22 @@ TEST_P(Hierarchy, AllDriversUseTheNetwork) {
       crossing += away(step.send_peer) || away(step.recv_peer) ? 1 : 0;
     }
     EXPECT_GT(crossing, 0) << "rank " << table.shape.rank;
+  }
+}
+
+/// With D drivers each, 1 + D hosts have each other's blocks after one round, in which every driver has one message.
+TEST(Hierarchical, DriversMeetAHostEach) {
+  for (const auto& [hosts, rounds] : {std::pair{5, 1}, {25, 2}}) {
+    const Topology topology(uniform_hosts(hosts, 4, false));
+    for (const Collective collective : {Collective::kAllGather, Collective::kReduceScatter}) {
+      for (const Schedule& table :
+           tables_of(collective, "hierarchical_rounds", Shape{hosts * 4, 0, 0, 1, &topology.map()})) {
+        int away = 0;
+        for (const Step& step : table.steps)
+          away += step.has(kSend) && step.send_peer / 4 != table.shape.rank / 4 ? 1 : 0;
+        EXPECT_EQ(away, rounds) << name_of(collective) << ", " << hosts << " hosts, rank " << table.shape.rank;
+      }
+    }
   }
 }
 

@@ -64,16 +64,24 @@ bool is_wide(const Machine& machine, const HostMap* hosts) {
   return machine.network || (hosts != nullptr && hosts->hosts > 1);
 }
 
+/// A message of a hierarchical all-to-all has a block of each driver of a host.
+std::size_t blocks_of_message(const Algorithm& algorithm, const Machine& machine, const HostMap* hosts) {
+  if (hosts == nullptr || hosts->hosts == 1) return 1;
+  if (algorithm.collective == Collective::kAllToAll) return static_cast<std::size_t>(hosts->fewest);
+  const bool is_exchange =
+      algorithm.collective == Collective::kAllGather || algorithm.collective == Collective::kReduceScatter;
+  return is_exchange ? algorithm.extent(Shape{machine.ranks, 0, 0, 1, hosts}).message_chunks : 1;
+}
+
 int lanes_for(const Algorithm& algorithm, std::size_t bytes, const Machine& machine, const HostMap* hosts) {
   if (algorithm.second_lane == SecondLane::kNever) return 1;
   const int most = std::min(2, algorithm.max_lanes);
   const bool wide = is_wide(machine, hosts);
-  // A message of a hierarchical all-to-all has a block of each driver of a host; where there is one, nothing happens
-  // within the host while the other lane waits for the network.
-  if (algorithm.collective == Collective::kAllToAll) {
-    if (hosts == nullptr || hosts->hosts == 1 || hosts->fewest == 1) return 1;
-    bytes *= static_cast<std::size_t>(hosts->fewest);
-  }
+  const std::size_t blocks = blocks_of_message(algorithm, machine, hosts);
+  // Where a host has one driver, nothing happens within it while the other lane waits for the network.
+  const bool one_driver = hosts == nullptr || hosts->hosts == 1 || hosts->fewest == 1;
+  if (one_driver && (blocks > 1 || algorithm.collective == Collective::kAllToAll)) return 1;
+  bytes *= blocks;
   if (wide) return std::min(network_lanes(Bytes{bytes}, machine), most);
   if (algorithm.second_lane == SecondLane::kBetweenHosts || bytes < kTwoLaneBytes) return 1;
   return std::clamp(machine.lanes, 1, most);

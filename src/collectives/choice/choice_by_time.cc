@@ -68,6 +68,9 @@ std::string_view exchange_of_blocks_by_time(Collective collective, std::size_t b
   const NetworkTimes times(machine, hosts, Bytes{bytes});
   Fastest fastest;
   fastest.offer(is_alone(machine, hosts) ? "ring" : "hierarchical", times.rings_of_blocks());
+  const bool rounds = !is_alone(machine, hosts) && hosts->follow_one_another;
+  if (rounds && holds_messages(machine, hosts, collective, "hierarchical_rounds"))
+    fastest.offer("hierarchical_rounds", times.rows_in_rounds());
   if (holds_messages(machine, hosts, collective, together)) fastest.offer(together, times.blocks_together());
   if (holds_messages(machine, hosts, collective, "pat")) fastest.offer("pat", times.blocks_in_groups());
   return fastest.name();

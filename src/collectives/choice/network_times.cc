@@ -5,6 +5,7 @@
 #include "collectives/bruck.h"
 #include "collectives/hierarchical_all_to_all.h"
 #include "collectives/hierarchical_leaders.h"
+#include "collectives/hierarchical_rounds.h"
 #include "collectives/host_rounds.h"
 #include "collectives/pat.h"
 #include "schedule/tiling.h"
@@ -133,6 +134,39 @@ Time NetworkTimes::blocks_in_groups() const {
   const Time messages = product(groups, rounds * (tcp_.send_overhead + tcp_.recv_overhead));
   const std::size_t longest = static_cast<std::size_t>(std::min(machine_.ranks, pat::kGroup)) / 2 * bytes_;
   return product(rounds + groups, tcp_.latency) + messages + passes(longest, rounds + groups) + blocks_to_all();
+}
+
+/// What a round brings a host crosses its link, and is then handed on by who got it to all others of its ranks.
+Time NetworkTimes::rows_in_rounds() const {
+  const hierarchical_rounds::Rounds x = hierarchical_rounds::rounds_of(shape_);
+  const std::size_t chunk = machine_.max_message.value / hierarchical_rounds::message_chunks(shape_);
+  const auto passes =
+      static_cast<std::int64_t>(div_up(std::max<std::size_t>(bytes_, 1), std::max(chunk, kPartAlign.value)));
+  const LinkCosts& shm = machine_.costs.shm;
+  const Time copy = machine_.costs.copy_kib;
+  const Time overheads = product(passes, tcp_.send_overhead + tcp_.recv_overhead);
+  const std::int64_t others = each_ - 1;
+  const Time row = product(each_, time_of(bytes_, tcp_.wire_kib));
+  const Time sent = product(each_, time_of(bytes_, tcp_.send_kib + tcp_.recv_kib + copy));
+  Time between = 0;
+  Time processors = 0;
+  Time messages = product(others, overheads_within(bytes_));
+  for (std::int32_t round = 0; round < x.count; ++round) {
+    const std::int32_t rows = x.rows_after(round) - x.rows_before(round);
+    const Time processor = product(x.rows(round, 0), sent);
+    between += product(passes, tcp_.latency) + overheads + std::max(processor, product(rows, row));
+    processors += overheads + processor;
+    messages += shm.latency + product(others, overheads_within(static_cast<std::size_t>(each_) * bytes_));
+  }
+  const Time copies = time_of(bytes_, shm.send_kib + shm.recv_kib + copy);
+  const Time within = each_ > 1 ? product(passes, messages) + product(machine_.ranks, copies) : 0;
+  // Each of two lanes has half of the passes; but for the last ones, what happens within hosts is hidden by the
+  // network.
+  const Time time = std::max(between + within / ((passes + 1) / 2), processors + within);
+  const std::size_t blocks = static_cast<std::size_t>(machine_.ranks + 1) * static_cast<std::size_t>(each_);
+  if (blocks * bytes_ <= machine_.costs.cache_bytes) return time;
+  const Time memory = product(static_cast<std::int64_t>(blocks), time_of(bytes_, machine_.costs.memory_kib));
+  return std::max(time, memory + memory * 2 / 5);  // it has pauses while all ranks wait for the network
 }
 
 Time NetworkTimes::memory_of_blocks() const {

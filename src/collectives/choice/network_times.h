@@ -40,6 +40,8 @@ class NetworkTimes {
   Time blocks_together() const;
   /// In messages that carry a group of neighbouring blocks (pat.h).
   Time blocks_in_groups() const;
+  /// Hosts in rounds, each driver with another one (hierarchical_rounds.h).
+  Time rows_in_rounds() const;
 
   /// All-to-all: each block by itself (all_pairs.h).
   Time blocks_apart() const;

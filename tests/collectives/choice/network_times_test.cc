@@ -106,7 +106,7 @@ TEST(NetworkTimes, ChooseFastMessagesOfBlocks) {
           const Bytes bytes{size};
           const auto chosen = automatic_algorithm(collective, bytes, machine, &topology.map());
           Time best = INT64_MAX;
-          for (const char* const name : {"hierarchical", "ring", together, "pat"})
+          for (const char* const name : {"hierarchical", "hierarchical_rounds", "ring", together, "pat"})
             best = std::min(best, simulated(collective, machine, topology, name, bytes));
           const Time time = simulated(collective, machine, topology, std::string(chosen), bytes);
           EXPECT_LE(time, best + best * 7 / 10) << name_of(collective) << ", " << topology.map().hosts << " hosts of "
@@ -130,6 +130,20 @@ TEST(NetworkTimes, BlocksGoByHosts) {
   EXPECT_EQ(small.blocks_by_hosts(3), 3 * (10'000'000 + 2'900'000));
   const NetworkTimes of_4_kib(machine, &topology.map(), Bytes{4096});
   EXPECT_EQ(of_4_kib.blocks_by_hosts(1), 10'000'000 + 7 * 8 * 8 * 4 * Time{81'920}) << "the link is what is busy";
+}
+
+/// Rows in rounds, by hand: each driver has a message of a row of eight blocks, and seven rows cross the link at once.
+TEST(NetworkTimes, DriversMeetHostsAtTheSameTime) {
+  const HostList eight = uniform_hosts(8, 8, false), eighty = uniform_hosts(80, 8, false);
+  const Topology of_eight(eight), of_eighty(eighty);
+  Machine machine = cluster(eight);
+  machine.costs.shm = LinkCosts{};
+  machine.costs.copy_kib = 0;
+  EXPECT_EQ(NetworkTimes(machine, &of_eight.map(), Bytes{0}).rows_in_rounds(), 10'000'000 + 2'900'000);
+  EXPECT_EQ(NetworkTimes(machine, &of_eight.map(), Bytes{4096}).rows_in_rounds(),
+            10'000'000 + 2'900'000 + 7 * 8 * 4 * Time{81'920});
+  machine.ranks = 640;
+  EXPECT_EQ(NetworkTimes(machine, &of_eighty.map(), Bytes{0}).rows_in_rounds(), 2 * (10'000'000 + 2'900'000));
 }
 
 /// An all-to-all takes at most 1.3 times as long as by the fastest algorithm.
