@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "executor/cpu_executor.h"
 #include "transport/shm/shm.h"
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 
 namespace tutti {
 

@@ -10,7 +10,7 @@
 
 #include "cases/collective_cases.h"
 #include "cases/effort_of.h"
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "support/ranks.h"
 
 namespace tutti::test {

@@ -1,6 +1,6 @@
-// Covers collectives/catalogue.cc.
+// Covers collectives/choice/catalogue.cc.
 // The catalogue: names are its keys.
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
-// Covers collectives/hierarchical_*.h, collectives/recursive_exchange.h, collectives/exchange_work.h,
-// collectives/host_rounds.h, collectives/host_arcs.h, collectives/host_layout.h.
+// Covers collectives/hierarchical/*.h.
 // Hierarchical algorithms, proved for whatever ranks share hosts: every way to place up to 8 ranks, random ones up to
 // 64, regular ones up to 256; apart, in place and mixed; with messages read from where they were sent.
 #include <gtest/gtest.h>
@@ -7,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "collectives/host_layout.h"
+#include "collectives/hierarchical/host_layout.h"
 #include "schedule/effort.h"
 #include "schedule/tables.h"
 #include "schedule/topologies.h"

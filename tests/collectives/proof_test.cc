@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "schedule/effort.h"
 #include "schedule/prover.h"
 #include "schedule/tables.h"

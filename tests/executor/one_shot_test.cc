@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "executor/cpu_executor.h"
 #include "kernels/oracle.h"
 #include "transport/inproc.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "core/clock.h"
 #include "executor/cpu_executor.h"
 #include "support/await.h"

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "memory_model/weakened_word.h"
 // The word's functions are changed from here on.
 #include "device/call_end.h"

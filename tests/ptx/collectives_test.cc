@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "ptx/word_interpreter.h"
 #include "support/depth.h"
 #include "support/device/device_trial.h"

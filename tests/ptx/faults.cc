@@ -2,7 +2,7 @@
 // and not. faults_test.py says what the thread sanitizer and the results have to show of each.
 #include <cstdio>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "ptx/word_interpreter.h"
 #include "support/device/device_trial.h"
 

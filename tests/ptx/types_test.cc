@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "collectives/steps_together.h"
 #include "kernels/all_types.h"
 #include "kernels/kernels.h"

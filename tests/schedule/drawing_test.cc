@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "schedule/topologies.h"
 
 namespace tutti {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "schedule/host_map.h"
 #include "schedule/topologies.h"
 

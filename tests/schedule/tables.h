@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "schedule/prover.h"
 
 namespace tutti {

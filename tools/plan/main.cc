@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "plan/candidates.h"
 #include "plan/options.h"
 #include "schedule/drawing.h"

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "core/costs_file.h"
 #include "sim/options.h"
 

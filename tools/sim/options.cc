@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 
 namespace tutti::sim {
 namespace {

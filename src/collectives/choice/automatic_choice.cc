@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "collectives/choice/cost_model.h"
 
 namespace tutti {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "collectives/choice/network_choice.h"
 #include "schedule/tiling.h"
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "collectives/choice/network_times.h"
 #include "collectives/choice/rooted_times.h"
-#include "collectives/host_rounds.h"
+#include "collectives/hierarchical/host_rounds.h"
 #include "schedule/tiling.h"
 
 namespace tutti {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 
 namespace tutti {
 namespace {

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "collectives/choice/choice_by_time.h"
-#include "collectives/host_rounds.h"
+#include "collectives/hierarchical/host_rounds.h"
 
 namespace tutti {
 namespace {

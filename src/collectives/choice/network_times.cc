@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "collectives/bruck.h"
-#include "collectives/hierarchical_all_to_all.h"
-#include "collectives/hierarchical_leaders.h"
-#include "collectives/hierarchical_rounds.h"
-#include "collectives/host_rounds.h"
+#include "collectives/hierarchical/hierarchical_all_to_all.h"
+#include "collectives/hierarchical/hierarchical_leaders.h"
+#include "collectives/hierarchical/hierarchical_rounds.h"
+#include "collectives/hierarchical/host_rounds.h"
 #include "collectives/pat.h"
 #include "schedule/tiling.h"
 

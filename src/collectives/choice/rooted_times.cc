@@ -2,7 +2,7 @@
 
 #include "collectives/choice/network_choice.h"
 #include "collectives/choice/network_times.h"
-#include "collectives/host_layout.h"
+#include "collectives/hierarchical/host_layout.h"
 
 namespace tutti {
 

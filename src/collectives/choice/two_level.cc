@@ -3,7 +3,7 @@
 #include <span>
 #include <utility>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "collectives/choice/choice.h"
 #include "collectives/choice/network_choice.h"
 #include "collectives/steps_together.h"

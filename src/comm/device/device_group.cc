@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "comm/membership/hub.h"
 #include "executor/device/device_launch.h"
 #include "executor/device/device_probe.h"

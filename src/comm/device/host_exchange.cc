@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "executor/host_gather.h"
 
 namespace tutti {

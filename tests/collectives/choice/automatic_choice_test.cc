@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "core/costs_file.h"
 #include "schedule/host_map.h"
 #include "schedule/topologies.h"

@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "schedule/schedule.h"
 #include "schedule/tiling.h"
 

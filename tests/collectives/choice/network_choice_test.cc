@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "collectives/choice/choice.h"
 #include "collectives/choice/network_machine.h"
 #include "collectives/choice/plan_cache.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "collectives/choice/choice.h"
 #include "collectives/choice/network_machine.h"
 #include "schedule/simulator.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "support/device/device_trial.h"
 #include "support/sanitized.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "collectives/choice/choice.h"
 #include "support/depth.h"
 #include "support/device/device_trial.h"

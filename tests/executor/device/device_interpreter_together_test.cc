@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "collectives/steps_together.h"
 #include "support/await.h"
 #include "support/device/device_trial.h"

@@ -8,7 +8,7 @@
 #include <thread>
 #include <tuple>
 
-#include "collectives/catalogue.h"
+#include "collectives/choice/catalogue.h"
 #include "support/await.h"
 #include "support/device/device_trial.h"
 

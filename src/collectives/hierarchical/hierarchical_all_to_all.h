@@ -35,7 +35,7 @@
 //   rank 3   15=   15=   15=   15=   12x2 >0   <2 11x2=   13x2 >1   <1 7x2=    15=   15=   15=   15=
 #pragma once
 
-#include "collectives/all_to_all_rows.h"
+#include "collectives/hierarchical/all_to_all_rows.h"
 
 namespace tutti::hierarchical_all_to_all {
 

@@ -22,8 +22,8 @@
 //   rank 5   10= >4   <4 8=    8x2 >1   <3 4x2=   4x2 >4   <4 0x2=
 #pragma once
 
-#include "collectives/hierarchical_blocks.h"
-#include "collectives/host_arcs.h"
+#include "collectives/hierarchical/hierarchical_blocks.h"
+#include "collectives/hierarchical/host_arcs.h"
 
 namespace tutti::hierarchical_rounds {
 

@@ -8,7 +8,7 @@
 //                      standing for them, then from these to the other ranks of each host.
 #pragma once
 
-#include "collectives/host_layout.h"
+#include "collectives/hierarchical/host_layout.h"
 #include "collectives/tree.h"
 #include "schedule/step_builder.h"
 

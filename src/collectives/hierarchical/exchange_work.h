@@ -2,7 +2,7 @@
 // share has, which of them a round works on, and in which buffer partial results lie. constexpr, host and device.
 #pragma once
 
-#include "collectives/host_rounds.h"
+#include "collectives/hierarchical/host_rounds.h"
 #include "schedule/step_builder.h"
 
 namespace tutti::recursive_exchange {

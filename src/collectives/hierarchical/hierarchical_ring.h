@@ -27,7 +27,7 @@
 //   rank 3   1 >2   <h +3 >1   0 >2   <h +2=   <1 +2= >1   2 >2   <1 3=   <2 0=   3 >2   <2 1=
 #pragma once
 
-#include "collectives/host_layout.h"
+#include "collectives/hierarchical/host_layout.h"
 #include "collectives/ring.h"
 #include "schedule/step_builder.h"
 

@@ -16,7 +16,7 @@
 //                    ring, and hand what arrives to the other ranks of their hosts.
 #pragma once
 
-#include "collectives/host_layout.h"
+#include "collectives/hierarchical/host_layout.h"
 #include "collectives/ring.h"
 #include "schedule/step_builder.h"
 

@@ -30,7 +30,7 @@
 //   rank 3   0x2 >2   <h +2x2=   2 >1   <g1 +3=   3 >1   <1 2=   2x2 >2   <2 0x2=
 #pragma once
 
-#include "collectives/exchange_work.h"
+#include "collectives/hierarchical/exchange_work.h"
 
 namespace tutti::recursive_exchange {
 

@@ -4,8 +4,8 @@
 // the network. A host's number follows its lowest rank, so the tree's order of hosts is that of the lowest ranks.
 #pragma once
 
-#include "collectives/hierarchical_broadcast.h"
-#include "collectives/host_layout.h"
+#include "collectives/hierarchical/hierarchical_broadcast.h"
+#include "collectives/hierarchical/host_layout.h"
 #include "collectives/tree.h"
 #include "schedule/step_builder.h"
 

@@ -9,7 +9,7 @@
 // host and device.
 #pragma once
 
-#include "collectives/host_layout.h"
+#include "collectives/hierarchical/host_layout.h"
 #include "schedule/step.h"
 
 namespace tutti::host_rounds {

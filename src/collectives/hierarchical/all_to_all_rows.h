@@ -3,7 +3,7 @@
 #pragma once
 
 #include "collectives/all_pairs.h"
-#include "collectives/host_layout.h"
+#include "collectives/hierarchical/host_layout.h"
 #include "schedule/step_builder.h"
 
 namespace tutti::hierarchical_all_to_all {

@@ -1,7 +1,7 @@
 // The rounds of hierarchical_rounds.h: whom a rank meets in each, and what they exchange. constexpr, host and device.
 #pragma once
 
-#include "collectives/host_layout.h"
+#include "collectives/hierarchical/host_layout.h"
 #include "schedule/step_builder.h"
 
 namespace tutti::hierarchical_rounds {

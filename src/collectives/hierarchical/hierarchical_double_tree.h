@@ -21,8 +21,8 @@
 #pragma once
 
 #include "collectives/double_tree.h"
-#include "collectives/hierarchical_broadcast.h"
-#include "collectives/host_layout.h"
+#include "collectives/hierarchical/hierarchical_broadcast.h"
+#include "collectives/hierarchical/host_layout.h"
 
 namespace tutti::hierarchical_double_tree {
 

@@ -6,7 +6,7 @@
 // of networks in collectives: Karonis et al., IPDPS 2000.
 #pragma once
 
-#include "collectives/host_layout.h"
+#include "collectives/hierarchical/host_layout.h"
 #include "schedule/step_builder.h"
 
 namespace tutti::hierarchical_gather {

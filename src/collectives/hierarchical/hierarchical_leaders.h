@@ -15,7 +15,7 @@
 #pragma once
 
 #include "collectives/dissemination.h"
-#include "collectives/host_layout.h"
+#include "collectives/hierarchical/host_layout.h"
 #include "collectives/recursive_doubling.h"
 #include "schedule/step_builder.h"
 
