@@ -33,7 +33,7 @@ COLORS = {"all_pairs": "#56b4e9", "all_pairs_two_shot": "#0072b2", "linear": "#9
           "scatter_all_gather": "#bcbd22", "bruck": "#ff9896", "pat": "#98df8a", "pairwise": "#c5b0d5",
           "recursive_halving": "#ffbb78", "dissemination": "#aec7e8", "recursive_exchange": "#f7b6d2",
           "scatter_exchange_1": "#c7e9c0", "scatter_exchange_2": "#74c476", "scatter_exchange_3": "#238b45",
-          "hierarchical_2": "#9c6ade", "hierarchical_3": "#5e3c99"}
+          "hierarchical_2": "#9c6ade", "hierarchical_3": "#5e3c99", "hierarchical_rounds": "#8c2d04"}
 
 
 # Of those who race: colour, marker, and how the line is drawn. (Okabe and Ito's colours, which most people can tell apart.)

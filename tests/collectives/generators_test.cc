@@ -279,6 +279,10 @@ TEST(Generator, CostsOfAlgorithmsWithLongMessagesAreThoseOfTheDocumentation) {
     EXPECT_EQ(most_chunks_sent(halving_doubling::kAllReduce, n), 2 * (chunks - 1) + (power ? 0 : chunks)) << n;
     EXPECT_EQ(most_messages_sent(bruck::kAllGather, n), up) << n;
     EXPECT_EQ(most_chunks_sent(bruck::kAllGather, n), ranks - 1) << n;
+    EXPECT_EQ(most_messages_sent(hierarchical_rounds::kAllGather, n), up) << n;
+    EXPECT_EQ(most_chunks_sent(hierarchical_rounds::kAllGather, n), ranks - 1) << n;
+    EXPECT_LE(most_messages_sent(hierarchical_rounds::kReduceScatter, n), 2 * up) << n;
+    EXPECT_EQ(most_chunks_sent(hierarchical_rounds::kReduceScatter, n), ranks - 1) << n;
     EXPECT_EQ(most_messages_sent(bruck::kAllToAll, n), up) << n;
     EXPECT_LE(most_chunks_sent(bruck::kAllToAll, n), up * ((ranks + 1) / 2)) << n;
     EXPECT_EQ(most_chunks_sent(bruck::kAllToAll, n) == down * ranks / 2, power) << n;
