@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """How near to the best algorithm the chosen one is between hosts, by the simulator:
-  tools/choices.py [--simulator PROGRAM] [--above RATIO] [--most RATIO] [COLLECTIVE...]      a minute, without arguments
+  tools/choices.py [--simulator PROGRAM] [--above RATIO] [--most RATIO] [--yardstick] [COLLECTIVE...]      a minute, without arguments
 Networks of 1, 10, 100 and 400 Gbit/s with the other costs of docs/study/cluster.costs, 2 to 32 ranks on 2 to 16 hosts, 8 bytes
 to 64 MiB (4 MiB where there is a block a rank). A line for each collective: cells, the share of them in which the chosen
 algorithm takes at most 1.1 and 1.3 times as long as the best one, and the worst. --above: names the cells that are worse.
---most: exit code 1 if there is one that is worse."""
+--most: exit code 1 if there is one that is worse.
+--yardstick: the chosen algorithms' times on hosts of 8 ranks by T = log2(hosts) x 10 us + the longer of what a host's link and
+what its memory take (docs/simulation.md), for the numbers of ranks of --ranks; a line each."""
 import argparse
 import csv
+import math
 import pathlib
 import subprocess
 import sys
@@ -14,6 +17,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RATES = ["1gbit", "10gbit", "100gbit", "400gbit"]
+PASSES = "64"  # tiles that are under way at the end have the processors to themselves: the last of 8 tell too short a pace
 LAYOUTS = [(2, 1), (3, 1), (4, 1), (8, 1), (16, 1), (2, 2), (2, 8), (3, 4), (4, 8), (8, 4)]  # hosts, ranks of each
 WHOLE = ["all_reduce", "broadcast", "reduce", "barrier"]
 BLOCKS = ["all_gather", "reduce_scatter", "all_to_all", "gather", "scatter"]
@@ -23,7 +27,7 @@ SIZES = {"barrier": "8", **dict.fromkeys(WHOLE[:3], "8,1K,16K,128K,1M,8M,64M"), 
 def simulate(simulator, collective, hosts, each, rate, path):
     """Ratios of the chosen one's time to the best one's: by size, the two names and the ratio."""
     subprocess.run([simulator, collective, "--ranks", str(hosts * each), "--per-host", str(each), "--bytes", SIZES[collective],
-                    "--algo", "all", "--costs", ROOT / "docs/study/cluster.costs", "--bandwidth", rate, "--csv", path],
+                    "--algo", "all", "--passes", PASSES, "--costs", ROOT / "docs/study/cluster.costs", "--bandwidth", rate, "--csv", path],
                    stdout=subprocess.DEVNULL, check=True)
     times, chosen = {}, {}
     for row in csv.DictReader(pathlib.Path(path).open()):
@@ -37,11 +41,45 @@ def simulate(simulator, collective, hosts, each, rate, path):
         yield size, chosen[size], best, of[chosen[size]] / of[best]
 
 
+YARDSTICK = {"barrier": "8", **dict.fromkeys(WHOLE[:3], "8,1K,32K,256K,1M,8M,32M,256M"), **dict.fromkeys(BLOCKS, "8,256,1K,8K,64K,256K")}
+EACH = 8  # ranks of a host
+
+
+def yardstick(collective, ranks, size):
+    """T in picoseconds: few hops and few bytes at once. Memory counts where the buffers of a host exceed its caches."""
+    costs = dict(line.split() for line in (ROOT / "docs/study/cluster.costs").read_text().splitlines() if line[:1] not in ("#", ""))
+    hosts = ranks // EACH
+    far = ranks - EACH
+    buffers, link, touched = {
+        "barrier": (0, 0, 0),
+        **dict.fromkeys(["broadcast", "reduce"], (EACH + 1, 1, EACH + 1)),
+        "all_reduce": (2 * EACH, 2 * (hosts - 1) / hosts, 2 * EACH),
+        **dict.fromkeys(["all_gather", "reduce_scatter"], (ranks * EACH, far, ranks * EACH)),
+        **dict.fromkeys(["gather", "scatter"], (0, far, 0)),
+        "all_to_all": (2 * ranks * EACH, EACH * far, 2 * ranks * EACH),
+    }[collective]
+    memory = touched * int(costs["memory_kib"]) if size * buffers > int(costs["cache_bytes"]) else 0
+    return math.log2(hosts) * int(costs["tcp.latency"]) + size / 1024 * max(link * int(costs["tcp.wire_kib"]), memory)
+
+
+def print_by_yardstick(simulator, collective, ranks, path):
+    subprocess.run([simulator, collective, "--ranks", str(ranks), "--per-host", str(EACH), "--bytes", YARDSTICK[collective], "--algo",
+                    "auto", "--passes", PASSES, "--costs", ROOT / "docs/study/cluster.costs", "--csv", path], stdout=subprocess.DEVNULL, check=True)
+    print(f"{collective:15} {ranks:6} ranks", end="")
+    for row in csv.DictReader(pathlib.Path(path).open()):
+        size = int(row["bytes"])
+        by = f"{int(row['time_ps']) / yardstick(collective, ranks, size):.2f}" if row["time_ps"] else "-"
+        print(f"  {size}: {by} {row['algorithm']}", end="")
+    print(flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--simulator", default=ROOT / "build/release/tools/tutti-sim")
     parser.add_argument("--above", type=float, metavar="RATIO")
     parser.add_argument("--most", type=float, metavar="RATIO")
+    parser.add_argument("--yardstick", action="store_true")
+    parser.add_argument("--ranks", default="64,1024", metavar="N,...")
     parser.add_argument("collectives", nargs="*", metavar="COLLECTIVE")
     options = parser.parse_args()
     if not set(options.collectives) <= set(SIZES):
@@ -49,6 +87,10 @@ def main():
     worst = 0
     with tempfile.TemporaryDirectory() as folder:
         for collective in options.collectives or SIZES:
+            if options.yardstick:
+                for ranks in options.ranks.split(","):
+                    print_by_yardstick(options.simulator, collective, int(ranks), f"{folder}/x.csv")
+                continue
             ratios = []
             for hosts, each in LAYOUTS:
                 for rate in RATES:

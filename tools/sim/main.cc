@@ -92,6 +92,7 @@ Row simulate(const Options& options, const model::World& world, int hosts, Bytes
   // In a loop a sender runs ahead as far as its credits reach, which is 16 small messages, before the slowest rank sets
   // the pace.
   if (options.repeated && row.ranks <= kFewRanks) limits.passes = kLoopPasses;
+  if (options.passes > 0) limits.passes = static_cast<std::size_t>(options.passes);
   forget_peak();
   const auto begin = std::chrono::steady_clock::now();
   Simulator simulator;

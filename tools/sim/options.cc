@@ -66,6 +66,9 @@ void declare(CLI::App* app, Typed* typed, Options* options) {
   app->add_option("--max-message", typed->slot, "largest message (default 256K, as the library's)");
   declare_network(app, options);
   app->add_flag("--loop", options->repeated, "the time from call to call in a loop, instead of that of one call");
+  app->add_option("--passes", options->passes,
+                  "passes of the program to simulate (default 8); others go at the pace of these")
+      ->check(CLI::Range(4, 1 << 20));
   app->add_flag("--one-by-one", typed->one_by_one, "simulate every rank, also where some could stand for all");
   app->add_option("--csv", options->csv_path, "write the rows to this file, too");
   app->add_flag("--print-costs", options->print_costs, "print the costs and end");

@@ -21,6 +21,7 @@ struct Options {
   int lanes = 0;  ///< 0 for the library's choice
   bool repeated = false;
   bool symmetry = true;
+  int passes = 0;  ///< simulated at most; 0: as many as it takes in most cases
   std::string csv_path;
   bool print_costs = false;
 };

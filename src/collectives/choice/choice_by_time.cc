@@ -87,6 +87,7 @@ std::string_view broadcast_by_time(std::size_t bytes, const Machine& machine, co
   if (alone) fastest.offer("double_tree", times.broadcast_double_tree());
   if (holds_messages(machine, hosts, Collective::kBroadcast, "scatter_all_gather"))
     fastest.offer("scatter_all_gather", times.scatter_all_gather());
+  fastest.offer("hierarchical_double_tree", times.broadcast_double_tree_of_hosts());
   fastest.offer(alone ? "chain" : "hierarchical", times.broadcast_chain());
   return fastest.name();
 }
@@ -100,6 +101,7 @@ std::string_view reduce_by_time(std::size_t bytes, const Machine& machine, const
   fastest.offer("knomial_4", times.reduce_tree(4));
   fastest.offer("knomial_8", times.reduce_tree(8));
   if (alone) fastest.offer("double_tree", times.reduce_double_tree());
+  fastest.offer("hierarchical_double_tree", times.reduce_double_tree_of_hosts());
   fastest.offer("chain", times.reduce_chain());
   return fastest.name();
 }

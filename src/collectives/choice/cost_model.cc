@@ -54,8 +54,9 @@ Time CostModel::predict(const Algorithm& algorithm, Collective collective, Bytes
 bool CostModel::is_candidate(const Algorithm& algorithm, Collective collective) const {
   if (algorithm.collective != scheduled_as(collective)) return false;
   if (!algorithm.hierarchical) return true;
-  if (hosts_ == nullptr || hosts_->hosts == 1) return false;
-  return hosts_->hosts < machine_.ranks || algorithm.serves_alone;
+  const bool alone = hosts_ == nullptr ? machine_.network : hosts_->hosts == machine_.ranks;
+  if (alone) return algorithm.serves_alone;
+  return hosts_ != nullptr && hosts_->hosts > 1;
 }
 
 std::size_t CostModel::pick(std::span<const Time> times, std::size_t preferred) {

@@ -49,7 +49,8 @@ constexpr std::size_t kTcpChainTileBytes = 32 * 1024;
 /// Trees of hosts have few levels to fill. A host of 8 ranks has some 30 messages a tile, so that smaller tiles cost
 /// more than they fill. Not measured: as the simulator says it (docs/simulation.md).
 constexpr std::size_t kTcpTreeTiles = 32;
-constexpr std::size_t kTcpTreeTileBytes = 128 * 1024;
+constexpr std::size_t kTcpTreeLeastTile = 128 * 1024;
+constexpr std::size_t kTcpTreeLargestTile = 512 * 1024;
 
 /// Above so many ranks or hosts a ring's hops, one per rank, count for more than the bytes that it saves: it is for
 /// data of at least so many bytes a rank. Not measured: as the simulator says it (docs/simulation.md).
@@ -216,6 +217,8 @@ Bytes network_chain_tile(Bytes bytes, int hosts) {
   return Bytes{std::max(bytes.value / (kTcpChainTiles * static_cast<std::size_t>(hosts)), kTcpChainTileBytes)};
 }
 
-Bytes network_tree_tile(Bytes bytes) { return Bytes{std::max(bytes.value / kTcpTreeTiles, kTcpTreeTileBytes)}; }
+Bytes network_tree_tile(Bytes bytes) {
+  return Bytes{std::clamp(bytes.value / kTcpTreeTiles, kTcpTreeLeastTile, kTcpTreeLargestTile)};
+}
 
 }  // namespace tutti

@@ -13,6 +13,7 @@ RootedTimes::RootedTimes(const Machine& machine, const HostMap* hosts, Bytes byt
       ranks_(machine.ranks),
       hosts_(hosts::count(Shape{machine.ranks, 0, 0, 1, hosts})),
       each_(hosts == nullptr || hosts->hosts == 1 ? 1 : hosts->most),
+      drivers_(hosts::drivers(Shape{machine.ranks, 0, 0, 1, hosts})),
       neighbours_(each_ == 1 || hosts->follow_one_another) {}
 
 RootedTimes::Message RootedTimes::far(std::size_t bytes, bool adds, std::int64_t blocks) const {
@@ -111,23 +112,58 @@ Time RootedTimes::scatter_all_gather() const {
   const Time scatter = product(ceil_log2(ranks_), empty.hop()) + all.pace();
   const std::int32_t far_hops = neighbours_ ? hosts_ - 1 : ranks_ - 1;
   const Time hops = product(far_hops, far_part.hop()) + product(ranks_ - 1 - far_hops, near_part.hop());
-  const Time link = far_part.hop() + product(ranks_ - 2, far_part.pace());
+  const Time link = far_part.hop() + product(ranks_ - 2, far_part.pace_through());
   return scatter + std::max(hops, link) + passes(static_cast<std::int64_t>(bytes_ / 2), ceil_log2(ranks_) + hosts_);
 }
 
-/// Each tile is divided among the lanes, whose messages follow one another.
-Time RootedTimes::chain(std::int32_t far_hops, std::int32_t near_hops, bool adds, int lanes) const {
-  const auto parts = static_cast<std::size_t>(lanes);
-  const std::size_t tile = std::min(network_chain_tile(Bytes{bytes_}, far_hops + 1).value, machine_.max_message.value);
-  const std::size_t message = std::max<std::size_t>(std::min(bytes_, tile) / parts, 1);
-  const Message far_one = far(message, adds), near_one = near(message, adds);
-  const auto others = static_cast<std::int64_t>(bytes_ / message) - 1;
-  return product(far_hops, far_one.hop()) + product(near_hops, near_one.hop()) +
-         product(std::max<std::int64_t>(others, 0), far_one.pace());
+RootedTimes::Tiles RootedTimes::tiles(Bytes tile, int lanes) const {
+  const auto shares = static_cast<std::size_t>(lanes * drivers_);
+  const std::size_t bytes = std::max<std::size_t>(bytes_, 1);
+  const std::size_t each = std::min({bytes, tile.value, machine_.max_message.value * shares});
+  return {each / shares, static_cast<std::int64_t>(div_up(bytes, each)) - 1};
+}
+
+RootedTimes::Message RootedTimes::far_of_driver(std::size_t bytes, bool adds) const {
+  Message one = far(bytes, adds);
+  one.wire = product(drivers_, one.wire);
+  return one;
+}
+
+Time RootedTimes::within(const Message& near) const { return product(each_ - 1, near.sends + near.receives); }
+
+/// The busiest host has two children in one tree, and in the other one none. Broadcast and reduce differ in which end
+/// of a message it is twice.
+Time RootedTimes::double_tree_of_hosts(bool adds) const {
+  const int lanes = network_lanes(Bytes{bytes_}, machine_);
+  const Tiles all = tiles(network_tree_tile(Bytes{bytes_}), lanes);
+  const Message far_one = far_of_driver(all.message, adds), near_one = near(all.message, adds);
+  const Time twice = adds ? far_one.receives : far_one.sends;
+  const Time once = adds ? far_one.sends : far_one.receives;
+  const Time processor = product(lanes, once + within(near_one)) + 2 * twice;
+  const Time pace = std::max({processor, 2 * far_one.wire, credit_pace(far_one)});
+  const Time level = far_one.hop() + std::max(twice, far_one.wire);
+  const Time ends = each_ > 1 ? 2 * (within(near_one) + near_one.latency) : 0;
+  const Time time = product(ceil_log2(hosts_), level) + ends + product(all.others, pace);
+  return adds ? std::max(time, memory()) : time;
+}
+
+Time RootedTimes::broadcast_double_tree_of_hosts() const { return double_tree_of_hosts(false); }
+Time RootedTimes::reduce_double_tree_of_hosts() const { return double_tree_of_hosts(true); }
+
+Time RootedTimes::memory() const {
+  const auto buffers = static_cast<std::size_t>(each_ + 1);
+  if (buffers * bytes_ <= machine_.costs.cache_bytes) return 0;
+  return product(each_ + 1, time_of(bytes_, machine_.costs.memory_kib));
 }
 
 Time RootedTimes::broadcast_chain() const {
-  return chain(hosts_ - 1, each_ > 1 ? 1 : 0, false, network_lanes(Bytes{bytes_}, machine_));
+  const int lanes = network_lanes(Bytes{bytes_}, machine_);
+  const Tiles all = tiles(network_chain_tile(Bytes{bytes_}, hosts_), lanes);
+  const Message far_one = far_of_driver(all.message, false), near_one = near(all.message);
+  const Time processor = product(lanes, far_one.sends + far_one.receives + within(near_one));
+  const Time pace = std::max({processor, product(lanes, far_one.wire), credit_pace(far_one)});
+  const Time ends = each_ > 1 ? 2 * (within(near_one) + near_one.latency) : 0;
+  return product(hosts_ - 1, far_one.hop()) + ends + product(all.others, pace);
 }
 
 /// What comes from smaller subtrees has come before.
@@ -154,9 +190,17 @@ Time RootedTimes::reduce_double_tree() const {
          passes(static_cast<std::int64_t>(bytes_), depth);
 }
 
+/// From rank to rank, so that each host's link has one message at a time if its ranks are neighbours.
 Time RootedTimes::reduce_chain() const {
   const std::int32_t far_hops = neighbours_ ? hosts_ - 1 : ranks_ - 1;
-  return chain(far_hops, ranks_ - 1 - far_hops, true, 1);
+  const std::size_t tile = std::min(network_chain_tile(Bytes{bytes_}, ranks_).value, machine_.max_message.value);
+  const std::size_t message = std::max<std::size_t>(std::min(bytes_, tile), 1);
+  const Message far_one = far(message, true), near_one = near(message, true);
+  const Time apart = std::max(far_one.sends + near_one.receives, near_one.sends + far_one.receives);
+  const Time processor = each_ > 1 && neighbours_ ? apart : far_one.sends + far_one.receives;
+  const Time pace = std::max({processor, far_one.wire, credit_pace(far_one)});
+  const auto others = static_cast<std::int64_t>(div_up(std::max<std::size_t>(bytes_, 1), message)) - 1;
+  return product(far_hops, far_one.hop()) + product(ranks_ - 1 - far_hops, near_one.hop()) + product(others, pace);
 }
 
 Time RootedTimes::blocks_straight(Collective collective) const {

@@ -29,6 +29,10 @@ class RootedTimes {
   /// Along a chain of hosts in tiles, and within each.
   Time broadcast_chain() const;
 
+  /// Down double trees of hosts, or up, in tiles, a share a driver (hierarchical_double_tree.h).
+  Time broadcast_double_tree_of_hosts() const;
+  Time reduce_double_tree_of_hosts() const;
+
   /// Reduce up the same trees, and along a chain of all ranks in tiles.
   Time reduce_tree(std::int32_t radix) const;
   Time reduce_tree_of_hosts() const;
@@ -52,6 +56,8 @@ class RootedTimes {
     Time hop() const { return sends + latency + wire + receives; }
     /// Messages in a row take so long each.
     Time pace() const { return std::max({sends, receives, wire}); }
+    /// Through a rank that passes on what it gets.
+    Time pace_through() const { return std::max(sends + receives, wire); }
   };
   /// One level of a tree: the children of a rank, within its host and in others.
   struct Level {
@@ -78,8 +84,22 @@ class RootedTimes {
   static Time from_several(std::int32_t count, const Message& one);
   /// Or from one rank: the processor sends one after the other.
   static Time to_several(std::int32_t count, const Message& one);
-  /// A chain of so many hops between hosts, and so many within, in tiles.
-  Time chain(std::int32_t far_hops, std::int32_t near_hops, bool adds, int lanes) const;
+  /// The data goes in tiles, each of them in a message for each lane and driver.
+  struct Tiles {
+    std::size_t message;
+    std::int64_t others;  ///< tiles after the first one
+  };
+  Tiles tiles(Bytes tile, int lanes) const;
+  /// A driver's, while all drivers of its host send at once.
+  Message far_of_driver(std::size_t bytes, bool adds) const;
+  /// What handing on to the others of a host, and getting as much from them, takes each of its ranks.
+  Time within(const Message& near) const;
+  /// Tiles follow one another in so long at least: until a credit has come back, so many messages may be under way.
+  Time credit_pace(const Message& far) const { return (far.hop() + far.latency) / static_cast<Time>(machine_.credits); }
+  /// `adds`: up, else down.
+  Time double_tree_of_hosts(bool adds) const;
+  /// What the caches of a host do not hold of its ranks' buffers.
+  Time memory() const;
   /// What further runs of the schedule wait, where its largest message is longer than a link's.
   Time passes(std::int64_t bytes, std::int32_t hops) const;
 
@@ -88,8 +108,9 @@ class RootedTimes {
   const std::size_t bytes_;
   const std::int32_t ranks_;
   const std::int32_t hosts_;
-  const std::int32_t each_;  ///< ranks of the largest host
-  const bool neighbours_;    ///< the ranks of each host follow one another
+  const std::int32_t each_;     ///< ranks of the largest host
+  const std::int32_t drivers_;  ///< of each host
+  const bool neighbours_;       ///< the ranks of each host follow one another
 };
 
 }  // namespace tutti

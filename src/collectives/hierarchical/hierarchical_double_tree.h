@@ -16,8 +16,14 @@
 // All lanes of a rank have as many steps: where a host has fewer children than in the other tree, steps that copy a
 // chunk to scratch, which nobody reads, fill the program.
 //
-// `tutti-plan broadcast --ranks 4 --hosts 4 --algo hierarchical_double_tree --grid` (drawing.h says how to read it):
+// `tutti-plan broadcast --ranks 6 --hosts 3 --algo hierarchical_double_tree --grid` (drawing.h says how to read it):
 //
+//   rank 0   0= >4      1= >1   0 >1
+//   rank 1   <0 1= >5   <0 0=
+//   rank 2   <4 0=      0 >3    <3 1=
+//   rank 3   <5 1=      1 >2    <2 0=
+//   rank 4   <0 0= >2   0 >5    <5 1=
+//   rank 5   <1 1= >3   1 >4    <4 0=
 #pragma once
 
 #include "collectives/double_tree.h"

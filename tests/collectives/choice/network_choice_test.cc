@@ -91,10 +91,8 @@ TEST(NetworkChoice, ARankAHostMakesItFlat) {
       for (const std::size_t bytes : kNetworkSizes) {
         const Machine machine = network_machine(uniform_hosts(n, 1, false));
         const std::string_view name = automatic_algorithm(collective, Bytes{bytes}, machine, &topology.map());
-        // An all-to-all by hosts also sends blocks together where each has one rank.
-        if (collective != Collective::kAllToAll) {
-          EXPECT_FALSE(name.starts_with("hierarchical")) << name;
-        }
+        const Algorithm& algorithm = *find_algorithm(collective, name);
+        EXPECT_TRUE(!algorithm.hierarchical || algorithm.serves_alone) << name;
         EXPECT_EQ(name, automatic_algorithm(collective, Bytes{bytes}, machine)) << "a map says nothing new";
       }
     }
@@ -114,7 +112,7 @@ TEST(NetworkChoice, ManyRanksTakeFewHops) {
   EXPECT_EQ(chosen(Collective::kReduceScatter, 64), "recursive_halving");
   EXPECT_EQ(chosen(Collective::kReduceScatter, 1 << 20), "ring");
   EXPECT_EQ(chosen(Collective::kBroadcast, 1 << 10), "knomial_4");
-  EXPECT_EQ(chosen(Collective::kBroadcast, 1 << 20), "scatter_all_gather");
+  EXPECT_EQ(chosen(Collective::kBroadcast, 1 << 20), "hierarchical_double_tree");
   flat.max_message = Bytes{8192};
   EXPECT_EQ(chosen(Collective::kAllGather, 64), "pat") << "messages hold 128 chunks";
   const HostList hosts = uniform_hosts(1000, 8, false);

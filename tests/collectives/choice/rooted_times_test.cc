@@ -54,6 +54,32 @@ TEST(RootedTimes, LevelsWithinAHostCostNoHop) {
   EXPECT_EQ(empty.blocks_by_leaders(Collective::kScatter), kHop + 2 * 1'500'000);
 }
 
+TEST(RootedTimes, TilesFollowOneAnotherInDoubleTrees) {
+  const HostList hosts = uniform_hosts(16, 1, false);
+  const Topology topology(hosts);
+  Machine machine = cluster(hosts);
+  machine.lanes = 2;
+  machine.costs.tcp = LinkCosts{10'000'000, 0, 0, 0, 0, 8'192'000, 0};
+  machine.costs.copy_kib = machine.costs.reduce_kib = 0;
+  const Time wire = 64 * Time{8'192'000};  // of a tile of 128 KiB each of two lanes has half
+  const RootedTimes of_256_kib(machine, &topology.map(), Bytes{256 * 1024});
+  EXPECT_EQ(of_256_kib.broadcast_double_tree_of_hosts(), 4 * (10'000'000 + 2 * wire) + 2 * wire);
+  EXPECT_EQ(of_256_kib.reduce_double_tree_of_hosts(), of_256_kib.broadcast_double_tree_of_hosts());
+}
+
+TEST(RootedTimes, AChainWaitsForCredits) {
+  const HostList hosts = uniform_hosts(16, 1, false);
+  const Topology topology(hosts);
+  Machine machine = cluster(hosts);
+  machine.lanes = 1;
+  machine.credits = 2;
+  machine.costs.tcp = LinkCosts{10'000'000, 0, 0, 0, 0, 0, 0};
+  machine.costs.tcp.wire_kib = 1;
+  machine.costs.copy_kib = 0;
+  const RootedTimes of_64_kib(machine, &topology.map(), Bytes{64 * 1024});
+  EXPECT_EQ(of_64_kib.broadcast_chain(), 15 * (10'000'000 + 32) + (20'000'000 + 32) / 2) << "two tiles";
+}
+
 struct Case {
   Collective collective;
   std::int64_t percent;  ///< of the best one's time, at most
