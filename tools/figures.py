@@ -127,7 +127,7 @@ class Figures:
         memory = self.of("peers", "race")
         for name in NAMES:
             yield name, "all_reduce in shared memory, 2, 4, 8 ranks", {c: s for c, s in memory.items() if c.against == name}
-        yield "openmpi", "the other collectives in shared memory, 2, 4 ranks", libraries(self.of("collectives"))
+        yield "openmpi", "the other collectives in shared memory, 2, 4, 8 ranks", libraries(self.of("collectives"))
         yield "openmpi", "all_reduce in shared memory, 16 to 128 ranks on 2 cores", {
             cell: samples for cell, samples in self.of("many_ranks").items() if cell.against == "openmpi"}
         yield "openmpi", "all_reduce over TCP on one host, 2, 4 ranks", self.of("tcp")
@@ -192,9 +192,9 @@ class Figures:
         yield from table([""] + [size_text(size) for size in sizes], lines)
 
     def by_ranks(self, cells):
-        """Rows for by_size: a collective each, with its figures for 2 and for 4 ranks."""
-        names = sorted({cell.collective for cell in cells})
-        return [(name, {"collective": name, "ranks": 2}, {"collective": name, "ranks": 4}) for name in names]
+        """Rows for by_size: a collective each, with its figures for each number of ranks."""
+        names, ranks = sorted({cell.collective for cell in cells}), sorted({cell.ranks for cell in cells})
+        return [(name, *({"collective": name, "ranks": of} for of in ranks)) for name in names]
 
     def collectives(self):
         cells = self.of("collectives")
