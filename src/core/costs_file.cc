@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <limits>
 #include <sstream>
 #include <type_traits>
 
@@ -94,9 +93,9 @@ Status parse_costs(const std::string& text, const std::string& origin, Costs* co
     std::string rest;
     std::int64_t value = 0;
     if (!(words >> name)) continue;
-    if (!(words >> value) || value < 0 || value > std::numeric_limits<std::int32_t>::max() || words >> rest)
+    if (!(words >> value) || value < 0 || value > kLargestCost || words >> rest)
       return fail(Code::kInvalidArgument, "{}:{}: '{}' is no name and a whole number of at most {}", origin, number,
-                  line, std::numeric_limits<std::int32_t>::max());
+                  line, kLargestCost);
     if (!set_cost(&read, name, value))
       return fail(Code::kInvalidArgument, "{}:{}: there is no cost '{}'", origin, number, name);
   }
@@ -146,7 +145,7 @@ Status costs_in_force(const Settings& settings, const LocalNetwork& network, Cos
   if (settings.costs != "auto") return read_costs(settings.costs, costs);
   read_if_there(costs_cache_path(), "the built-in costs are", costs);
   if (network.megabits > 0) {
-    costs->network_wire_kib = kKibAtAMegabit / network.megabits;
+    costs->network_wire_kib = std::min(kKibAtAMegabit / network.megabits, kLargestCost);
     costs->network_latency = kUsualNetworkLatency;
   }
   read_if_there(network_costs_path(network), "what else is known of the network is", costs);

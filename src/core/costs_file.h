@@ -11,6 +11,9 @@
 
 namespace tutti {
 
+/// The largest number that a text of costs may have.
+inline constexpr std::int64_t kLargestCost = INT32_MAX;
+
 /// Values that the text does not name stay as they are. `origin` is for the text of an error; *costs is then unchanged.
 Status parse_costs(const std::string& text, const std::string& origin, Costs* costs);
 Status read_costs(const std::string& path, Costs* costs);

@@ -12,11 +12,15 @@
 namespace tutti {
 std::string network_name(const LocalInterface& interface) {
   IpAddress network = interface.address;
-  for (std::size_t bit = static_cast<std::size_t>(interface.prefix); bit < network.bytes.size() * 8; ++bit)
-    network.bytes[bit / 8] &= ~(std::byte{128} >> bit % 8);
-  std::string address = text_of(network);
-  std::replace(address.begin(), address.end(), ':', '-');
-  return fmt::format("{}-{}-{}", interface.name, address, interface.prefix);
+  std::string name = interface.name;
+  if (interface.prefix != (network.family == 4 ? 32 : 128)) {
+    for (std::size_t bit = static_cast<std::size_t>(interface.prefix); bit < network.bytes.size() * 8; ++bit)
+      network.bytes[bit / 8] &= ~(std::byte{128} >> bit % 8);
+    name += fmt::format("-{}-{}", text_of(network), interface.prefix);
+  }
+  std::replace_if(
+      name.begin(), name.end(), [](char letter) { return letter == ':' || letter == '/'; }, '-');
+  return name;
 }
 
 std::int64_t card_rate(const std::string& folder) {

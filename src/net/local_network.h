@@ -11,7 +11,8 @@
 namespace tutti {
 
 /// The interface, and the address with nothing but its network's bits, and how many those are, as a part of a file's
-/// name: "eth0-10.1.0.0-16", "eth0-fd00-1---64".
+/// name: "eth0-10.1.0.0-16", "eth0-fd00-1---64". Where all bits are the host's own (clouds do that), the interface
+/// alone.
 std::string network_name(const LocalInterface& interface);
 
 /// In Mbit/s, as Linux tells it of an interface in this folder (/sys/class/net/eth0). 0: it does not know, or this is

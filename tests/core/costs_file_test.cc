@@ -99,6 +99,9 @@ TEST_F(CostsInForce, ANetworkIsKnownByItsCardOrByWhatWasMeasured) {
     EXPECT_EQ(in_force("auto", network).network_latency, 7'000'000);
   }
   EXPECT_EQ(in_force("auto", other).network_wire_kib, 0);
+  const Costs slow = in_force("auto", LocalNetwork{"eth2-10.3.0.0-16", 1});
+  Costs read;
+  EXPECT_TRUE(parse_costs(costs_text(slow), "text", &read).ok()) << "the slowest card can be told to all ranks";
   EXPECT_EQ(in_force("auto").network_wire_kib, 0) << "there is no network, and no file for none";
   write(network_costs_path(card), "garbage\n");
   EXPECT_EQ(in_force("auto", card).network_wire_kib, 81'920);

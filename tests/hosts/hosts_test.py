@@ -133,6 +133,9 @@ def test_probe():
             print(output, found)
             if not 0.5 < gigabits < 1.01 or set(found) != {"network.wire_kib", "network.latency"}:
                 fail(f"{count} hosts: {gigabits} Gbit/s where the links have 1", output)
+        code, output = hosts("run", "-H", 2, "--", "env", "TUTTI_TRANSPORT=tcp", probe, "--hosts", "--print")
+        if code == 0 or "hides which ranks share a host" not in output:
+            fail(f"TUTTI_TRANSPORT=tcp: exit code {code}", output)
         chosen = {}
         for what, text in (("slow hops", "network.latency 2000000000\nnetwork.wire_kib 1000\n"),
                            ("slow bytes", "network.latency 1000\nnetwork.wire_kib 80000000\n")):

@@ -23,9 +23,12 @@ LocalInterface interface_with(const char* address, int prefix) {
 TEST(LocalNetwork, IsNamedByInterfaceAndNetwork) {
   EXPECT_EQ(network_name(interface_with("10.1.255.77", 16)), "eth0-10.1.0.0-16");
   EXPECT_EQ(network_name(interface_with("192.0.2.77", 26)), "eth0-192.0.2.64-26");
-  EXPECT_EQ(network_name(interface_with("192.0.2.77", 32)), "eth0-192.0.2.77-32");
+  EXPECT_EQ(network_name(interface_with("192.0.2.77", 32)), "eth0");
   EXPECT_EQ(network_name(interface_with("192.0.2.77", 0)), "eth0-0.0.0.0-0");
   EXPECT_EQ(network_name(interface_with("fd00:1::5:77", 64)), "eth0-fd00-1---64");
+  LocalInterface label = interface_with("192.0.2.77", 24);
+  label.name = "eth0:/../a";
+  EXPECT_EQ(network_name(label), "eth0--..-a-192.0.2.0-24");
 }
 
 TEST(LocalNetwork, OfTheLoopbackIsNone) {

@@ -83,14 +83,20 @@ int probe_network(const Options& options) {
   const LocalNetwork network = local_network(settings);
   if (known.ok())
     known = options.start.empty() ? costs_in_force(settings, network, &costs) : read_costs(options.start, &costs);
+  if (known.ok() && settings.transport == TransportKind::kTcp)
+    known = fail(Code::kInvalidArgument, "TUTTI_TRANSPORT=tcp hides which ranks share a host: unset it for --hosts");
   if (!known.ok()) return complain(known, kBadOptions);
   const std::string out = options.out.empty() ? network_costs_path(network) : options.out;
   NetworkResult measured;
   if (const Status done = measure_network(&measured); !done.ok()) return complain(done, 1);
   if (measured.rank != 0) return 0;
+  if (network.name.empty() && options.out.empty() && !options.print)
+    return complain(fail(Code::kInvalidArgument, "rank 0 has no network but the loopback: name a file with --out"),
+                    kBadOptions);
   if (const Status place = check_out(options, out); !place.ok()) return complain(place, kBadOptions);
-  costs.network_latency = std::max<Time>(measured.one_way - costs.tcp.send_overhead - costs.tcp.recv_overhead, 0);
-  costs.network_wire_kib = measured.wire_kib;
+  const Time overheads = costs.tcp.send_overhead + costs.tcp.recv_overhead;
+  costs.network_latency = std::clamp<Time>(measured.one_way - overheads, 0, kLargestCost);
+  costs.network_wire_kib = std::min(measured.wire_kib, kLargestCost);
   const double gigabits = 8192.0 / static_cast<double>(measured.wire_kib) * 1000;
   const std::string what =
       fmt::format("{} hosts, {} ranks; one way {:.1f} us, {:.2f} Gbit/s each way by {} pairs of ranks", measured.hosts,

@@ -12,9 +12,6 @@
 namespace tutti {
 namespace {
 
-/// An all-to-all has a block for each rank anyway: up to so many ranks may have all of them under way.
-constexpr int kTcpAllPairsBlocks = 64;
-
 /// What takes the least time; of those that take the same, the first.
 class Fastest {
  public:

@@ -10,6 +10,9 @@
 
 namespace tutti {
 
+/// An all-to-all has a block for each rank anyway: up to so many ranks may have all of them under way.
+inline constexpr int kTcpAllPairsBlocks = 64;
+
 /// Whether no ranks share a host, as far as is known.
 bool is_alone(const Machine& machine, const HostMap* hosts);
 /// Whether a message has room for so many chunks: where slots are set to be tiny it has not.

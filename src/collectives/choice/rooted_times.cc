@@ -14,7 +14,8 @@ RootedTimes::RootedTimes(const Machine& machine, const HostMap* hosts, Bytes byt
       hosts_(hosts::count(Shape{machine.ranks, 0, 0, 1, hosts})),
       each_(hosts == nullptr || hosts->hosts == 1 ? 1 : hosts->most),
       drivers_(hosts::drivers(Shape{machine.ranks, 0, 0, 1, hosts})),
-      neighbours_(each_ == 1 || hosts->follow_one_another) {}
+      neighbours_(each_ == 1 || hosts->follow_one_another),
+      aligned_(each_ == 1 || (neighbours_ && hosts->fewest == each_)) {}
 
 RootedTimes::Message RootedTimes::far(std::size_t bytes, bool adds, std::int64_t blocks) const {
   const Time work = time_of(bytes, adds ? machine_.costs.reduce_kib : machine_.costs.copy_kib);
@@ -36,8 +37,10 @@ RootedTimes::Levels RootedTimes::levels(std::int32_t radix) const {
   for (std::int64_t span = 1; span < ranks_; span *= radix) {
     const std::int64_t places = (ranks_ + span - 1) / span;
     const auto children = static_cast<std::int32_t>(std::min<std::int64_t>(radix, places) - 1);
-    // A child is so many spans away as its number says.
-    const auto near = static_cast<std::int32_t>(neighbours_ ? std::min<std::int64_t>((each_ - 1) / span, children) : 0);
+    // A child is so many spans away as its number says. Where subtrees do not begin where hosts do, some parent has all
+    // of its children elsewhere.
+    const bool aligned = aligned_ && (each_ % (radix * span) == 0 || radix * span % each_ == 0);
+    const auto near = static_cast<std::int32_t>(aligned ? std::min<std::int64_t>((each_ - 1) / span, children) : 0);
     levels.of[levels.count++] = {near, children - near, static_cast<std::int32_t>(span)};
   }
   return levels;

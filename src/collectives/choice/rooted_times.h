@@ -111,6 +111,7 @@ class RootedTimes {
   const std::int32_t each_;     ///< ranks of the largest host
   const std::int32_t drivers_;  ///< of each host
   const bool neighbours_;       ///< the ranks of each host follow one another
+  const bool aligned_;          ///< and each host has as many
 };
 
 }  // namespace tutti

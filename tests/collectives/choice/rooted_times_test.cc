@@ -87,14 +87,20 @@ struct Case {
 constexpr Case kCases[] = {
     {Collective::kBroadcast, 140}, {Collective::kReduce, 140}, {Collective::kGather, 150}, {Collective::kScatter, 130}};
 
-/// On a fast, a middling and a slow network. Of ranks that are dealt out to the hosts the forms know less.
+/// On a fast, a middling and a slow network. Of ranks that are dealt out
+/// to the hosts, and of unequal hosts, the forms know less.
 TEST(RootedTimes, ChooseWhatTheSimulatorCallsFast) {
-  for (const HostList& hosts : {uniform_hosts(3, 8, false), uniform_hosts(8, 4, false), uniform_hosts(11, 4, false),
-                                uniform_hosts(16, 1, false), uniform_hosts(40, 1, false), uniform_hosts(32, 8, false),
-                                uniform_hosts(8, 4, true)}) {
+  HostList uneven = uniform_hosts(3, 8, false);
+  uneven.push_back(2);
+  for (const HostList& hosts :
+       {uneven, uniform_hosts(4, 9, false), uniform_hosts(6, 6, false), uniform_hosts(3, 8, false),
+        uniform_hosts(8, 4, false), uniform_hosts(11, 4, false), uniform_hosts(16, 1, false),
+        uniform_hosts(40, 1, false), uniform_hosts(32, 8, false), uniform_hosts(8, 4, true)}) {
     const Topology topology(hosts);
     Machine machine = cluster(hosts);
-    const std::int64_t more = topology.map().most == 1 || topology.map().follow_one_another ? 0 : 40;
+    const HostMap& map = topology.map();
+    const bool regular = map.most == 1 || (map.follow_one_another && map.fewest == map.most);
+    const std::int64_t more = regular ? 0 : 40;
     for (const Time wire_kib : {Time{81'920}, Time{819'200}, Time{8'192'000}}) {
       machine.costs.tcp.wire_kib = wire_kib;
       for (const Case& of : kCases) {
