@@ -147,7 +147,7 @@ double launch_time(Ranks& ranks, const std::vector<DeviceCall>& calls, const Opt
   return median(times);
 }
 
-/// The same launches of a batch, captured into a graph.
+/// Measures the same batch of launches after they were captured into a graph.
 double graph_time(Ranks& ranks, const DeviceCall& call, const Options& options) {
   const cudaStream_t stream = ranks.stream(0);
   cudaGraph_t recorded = nullptr;

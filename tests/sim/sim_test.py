@@ -99,6 +99,11 @@ class Networks(unittest.TestCase):
         self.assertLess(times["hierarchical_leaders"], times["recursive_doubling"])
         self.assertGreater(times["ring"], 100 * times["recursive_doubling"])
 
+    def test_more_passes_end_at_the_pace_that_lasts(self):
+        call = ["broadcast", "--ranks", "16", "--per-host", "8", "--bytes", "16M", "--algo", "hierarchical", "--bandwidth", "100gbit"]
+        few, many, all_of_them = (time_of(*call, "--passes", passes) for passes in ("8", "64", "100000"))
+        self.assertLess(abs(many - all_of_them), abs(few - all_of_them))
+
     def test_what_is_too_large_is_said(self):
         run = sim("all_to_all", "--ranks", "65536", "--per-host", "1", "--algo", "pairwise", "--bytes", "8")
         self.assertEqual(run.returncode, 0, run.stderr)

@@ -16,7 +16,7 @@ constexpr int kRoundTrips = 200;
 constexpr int kWarmUp = 20;
 constexpr std::size_t kMessage = std::size_t{1} << 20;
 constexpr int kRuns = 3;
-/// So long one run of the exchange should take, and so many messages it has.
+/// The time that one run of the exchange should take, and the fewest and the most messages that it has.
 constexpr double kRunSeconds = 0.15;
 constexpr int kFewestMessages = 2;
 constexpr int kMostMessages = 1000;

@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-/// An all-to-all has a block for each rank anyway: up to so many ranks may have all of them under way.
+/// Up to so many ranks may have all blocks of an all-to-all under way at once: each has a block for each other anyway.
 inline constexpr int kTcpAllPairsBlocks = 64;
 
 /// Whether no ranks share a host, as far as is known.

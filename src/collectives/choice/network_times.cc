@@ -29,6 +29,11 @@ Time product(std::int64_t count, Time time) {
   return __builtin_mul_overflow(count, time, &all) ? kLongestPart : std::min(all, kLongestPart);
 }
 
+Time time_of_further_runs(const Machine& machine, std::size_t bytes, std::int32_t hops, Time latency) {
+  const std::size_t more = bytes / machine.max_message.value;
+  return more <= 1 ? 0 : product(static_cast<std::int64_t>(more) - 1, hops * latency);
+}
+
 NetworkTimes::NetworkTimes(const Machine& machine, const HostMap* hosts, Bytes bytes)
     : machine_(machine),
       shape_{machine.ranks, 0, 0, 1, hosts},
@@ -65,10 +70,8 @@ Time NetworkTimes::memory() const {
   return beyond_caches ? product(each_, 2 * time_of(bytes_, machine_.costs.memory_kib)) : 0;
 }
 
-/// The schedule runs again for each message's worth of `bytes`. Each further run waits for its hops once more.
 Time NetworkTimes::passes(std::size_t bytes, std::int32_t hops) const {
-  const std::size_t more = bytes / machine_.max_message.value;
-  return more <= 1 ? 0 : product(static_cast<std::int64_t>(more) - 1, hops * tcp_.latency);
+  return time_of_further_runs(machine_, bytes, hops, tcp_.latency);
 }
 
 Time NetworkTimes::leaders() const {
@@ -136,7 +139,8 @@ Time NetworkTimes::blocks_in_groups() const {
   return product(rounds + groups, tcp_.latency) + messages + passes(longest, rounds + groups) + blocks_to_all();
 }
 
-/// What a round brings a host crosses its link, and is then handed on by who got it to all others of its ranks.
+/// The rows that a round brings to a host cross its link. The rank that receives them then hands them on to all other
+/// ranks of the host.
 Time NetworkTimes::rows_in_rounds() const {
   const hierarchical_rounds::Rounds x = hierarchical_rounds::rounds_of(shape_);
   const std::size_t chunk = machine_.max_message.value / hierarchical_rounds::message_chunks(shape_);
@@ -211,7 +215,7 @@ Time NetworkTimes::blocks_by_hosts(std::int32_t rounds) const {
   const Time within = product(messages, overheads_within(kShortMessage + 1)) +
                       product(machine_.ranks, time_of(bytes_, moved)) + memory_of_blocks();
   const bool ranks_beyond = all_to_all::ranks_beyond(shape_, x.p) > 0;
-  // With several passes on two lanes, one works within hosts while the other one waits for the network.
+  // If there are several passes, one lane works within the hosts while the other one waits for the network.
   const Time time = passes > 1 ? std::max(between, within) : between + within;
   return ranks_beyond ? std::max(time, blocks_apart()) : time;
 }

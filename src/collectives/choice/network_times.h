@@ -8,8 +8,8 @@
 
 namespace tutti {
 
-/// What the network costs as far as it is known, else 2.5 Gbit/s and kUsualNetworkLatency: fewer bytes and more hops
-/// than a fast network asks for cost less there than the other way round on a slow one.
+/// Returns the costs of the network. If nobody knows its rate, they are those of 2.5 Gbit/s and kUsualNetworkLatency:
+/// an algorithm for a slower network than there is costs less than one for a faster network.
 LinkCosts network_costs(const Machine& machine);
 
 /// Larger calls are predicted as these, and no part of a time is longer than kLongestPart, so sums are times, too.
@@ -17,6 +17,9 @@ inline constexpr std::size_t kMostPredictedBytes = std::size_t{1} << 30;
 inline constexpr Time kLongestPart = Time{1} << 55;
 /// At most kLongestPart.
 Time product(std::int64_t count, Time time);
+/// The schedule runs again for each message's worth of `bytes`, which its longest message would have. Returns the time
+/// in which its further runs wait for so many hops of `latency` once more.
+Time time_of_further_runs(const Machine& machine, std::size_t bytes, std::int32_t hops, Time latency);
 
 /// Predicts one call on an idle network: the hops one after the other, and in each the longer of what processors and
 /// links take. Times are whole numbers, so they are the same on all ranks. A plain value.

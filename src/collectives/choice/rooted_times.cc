@@ -68,9 +68,8 @@ Time RootedTimes::to_several(std::int32_t count, const Message& one) {
   return count == 0 ? 0 : one.hop() + product(count - 1, one.pace());
 }
 
-Time RootedTimes::passes(std::int64_t bytes, std::int32_t hops) const {
-  const std::int64_t more = bytes / static_cast<std::int64_t>(machine_.max_message.value);
-  return more <= 1 ? 0 : product(more - 1, hops * tcp_.latency);
+Time RootedTimes::passes(std::size_t bytes, std::int32_t hops) const {
+  return time_of_further_runs(machine_, bytes, hops, tcp_.latency);
 }
 
 /// A rank sends to its children from the largest subtree on. Where the link is slower than the processor, its messages
@@ -88,23 +87,21 @@ Time RootedTimes::broadcast_tree(std::int32_t radix) const {
     const Time to_near = near_one.hop() + product(level.near - 1, near_one.sends);
     time += std::max(level.far > 0 ? to_far : 0, level.near > 0 ? to_near : 0);
   }
-  return time + passes(static_cast<std::int64_t>(bytes_), static_cast<std::int32_t>(all.count));
+  return time + passes(bytes_, static_cast<std::int32_t>(all.count));
 }
 
 Time RootedTimes::broadcast_tree_of_hosts() const {
   const Message one = far(bytes_);
   const std::int32_t rounds = ceil_log2(hosts_);
   const Time held_up = product(rounds * (rounds - 1) / 2, std::max<Time>(one.wire - one.sends, 0));
-  return product(rounds, one.hop()) + held_up + spread_within(bytes_) +
-         passes(static_cast<std::int64_t>(bytes_), rounds);
+  return product(rounds, one.hop()) + held_up + spread_within(bytes_) + passes(bytes_, rounds);
 }
 
 /// Half of the data goes down each tree, in which a rank has two children.
 Time RootedTimes::broadcast_double_tree() const {
   const Message half = far(bytes_ / 2);
   const std::int32_t depth = ceil_log2(ranks_);
-  return product(depth, half.hop() + std::max(half.sends, half.wire)) +
-         passes(static_cast<std::int64_t>(bytes_), depth);
+  return product(depth, half.hop() + std::max(half.sends, half.wire)) + passes(bytes_, depth);
 }
 
 /// A binomial tree hands out the parts, the largest first. Then they go around a ring: the last one there has come over
@@ -116,7 +113,7 @@ Time RootedTimes::scatter_all_gather() const {
   const std::int32_t far_hops = neighbours_ ? hosts_ - 1 : ranks_ - 1;
   const Time hops = product(far_hops, far_part.hop()) + product(ranks_ - 1 - far_hops, near_part.hop());
   const Time link = far_part.hop() + product(ranks_ - 2, far_part.pace_through());
-  return scatter + std::max(hops, link) + passes(static_cast<std::int64_t>(bytes_ / 2), ceil_log2(ranks_) + hosts_);
+  return scatter + std::max(hops, link) + passes(bytes_ / 2, ceil_log2(ranks_) + hosts_);
 }
 
 RootedTimes::Tiles RootedTimes::tiles(Bytes tile, int lanes) const {
@@ -169,7 +166,7 @@ Time RootedTimes::broadcast_chain() const {
   return product(hosts_ - 1, far_one.hop()) + ends + product(all.others, pace);
 }
 
-/// What comes from smaller subtrees has come before.
+/// A rank adds its children's results from the smallest subtree on, so on each level it waits for that level alone.
 Time RootedTimes::reduce_tree(std::int32_t radix) const {
   const Message far_one = far_in_tree(bytes_, true), near_one = near(bytes_, true);
   const Levels all = levels(radix);
@@ -177,20 +174,18 @@ Time RootedTimes::reduce_tree(std::int32_t radix) const {
   for (std::size_t i = 0; i < all.count; ++i) {
     time += std::max(from_several(all.of[i].far, far_one), from_several(all.of[i].near, near_one));
   }
-  return time + passes(static_cast<std::int64_t>(bytes_), static_cast<std::int32_t>(all.count));
+  return time + passes(bytes_, static_cast<std::int32_t>(all.count));
 }
 
 Time RootedTimes::reduce_tree_of_hosts() const {
   const std::int32_t rounds = ceil_log2(hosts_);
-  return product(rounds, far(bytes_, true).hop()) + gather_within(bytes_, true) +
-         passes(static_cast<std::int64_t>(bytes_), rounds);
+  return product(rounds, far(bytes_, true).hop()) + gather_within(bytes_, true) + passes(bytes_, rounds);
 }
 
 Time RootedTimes::reduce_double_tree() const {
   const Message half = far(bytes_ / 2, true);
   const std::int32_t depth = ceil_log2(ranks_);
-  return product(depth, half.hop() + std::max(half.receives, half.wire)) +
-         passes(static_cast<std::int64_t>(bytes_), depth);
+  return product(depth, half.hop() + std::max(half.receives, half.wire)) + passes(bytes_, depth);
 }
 
 /// From rank to rank, so that each host's link has one message at a time if its ranks are neighbours.
@@ -240,7 +235,7 @@ Time RootedTimes::blocks_by_leaders(Collective collective) const {
   const Message one = far(bytes_, false, neighbours_ ? each_ : 1);
   const std::int32_t messages = neighbours_ ? hosts_ - 1 : ranks_ - each_;
   const Time between = collective == Collective::kScatter ? to_several(messages, one) : from_several(messages, one);
-  return gather_within(bytes_, false) + between + passes(each_ * static_cast<std::int64_t>(bytes_), 2);
+  return gather_within(bytes_, false) + between + passes(static_cast<std::size_t>(each_) * bytes_, 2);
 }
 
 }  // namespace tutti

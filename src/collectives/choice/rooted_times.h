@@ -46,7 +46,7 @@ class RootedTimes {
   Time blocks_by_leaders(Collective collective) const;
 
  private:
-  /// What a message takes: its ends' processors, its way, and its host's link.
+  /// The times of one message: of the processors at its ends, of its way, and of its host's link.
   struct Message {
     Time sends = 0;
     Time receives = 0;
@@ -92,16 +92,16 @@ class RootedTimes {
   Tiles tiles(Bytes tile, int lanes) const;
   /// A driver's, while all drivers of its host send at once.
   Message far_of_driver(std::size_t bytes, bool adds) const;
-  /// What handing on to the others of a host, and getting as much from them, takes each of its ranks.
+  /// The processor time in which a rank hands a message to each other rank of its host, and receives as many.
   Time within(const Message& near) const;
   /// Tiles follow one another in so long at least: until a credit has come back, so many messages may be under way.
   Time credit_pace(const Message& far) const { return (far.hop() + far.latency) / static_cast<Time>(machine_.credits); }
   /// `adds`: up, else down.
   Time double_tree_of_hosts(bool adds) const;
-  /// What the caches of a host do not hold of its ranks' buffers.
+  /// The time in which a host's memory moves its ranks' buffers; 0 if they fit in its caches.
   Time memory() const;
-  /// What further runs of the schedule wait, where its largest message is longer than a link's.
-  Time passes(std::int64_t bytes, std::int32_t hops) const;
+  /// time_of_further_runs() between hosts.
+  Time passes(std::size_t bytes, std::int32_t hops) const;
 
   const Machine& machine_;
   const LinkCosts tcp_;
