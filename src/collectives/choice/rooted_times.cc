@@ -117,7 +117,7 @@ Time RootedTimes::scatter_all_gather() const {
 }
 
 RootedTimes::Tiles RootedTimes::tiles(Bytes tile, int lanes) const {
-  const auto shares = static_cast<std::size_t>(lanes * drivers_);
+  const auto shares = static_cast<std::size_t>(lanes) * static_cast<std::size_t>(drivers_);
   const std::size_t bytes = std::max<std::size_t>(bytes_, 1);
   const std::size_t each = std::min({bytes, tile.value, machine_.max_message.value * shares});
   return {each / shares, static_cast<std::int64_t>(div_up(bytes, each)) - 1};
@@ -151,7 +151,7 @@ Time RootedTimes::broadcast_double_tree_of_hosts() const { return double_tree_of
 Time RootedTimes::reduce_double_tree_of_hosts() const { return double_tree_of_hosts(true); }
 
 Time RootedTimes::memory() const {
-  const auto buffers = static_cast<std::size_t>(each_ + 1);
+  const auto buffers = static_cast<std::size_t>(each_) + 1;
   if (buffers * bytes_ <= machine_.costs.cache_bytes) return 0;
   return product(each_ + 1, time_of(bytes_, machine_.costs.memory_kib));
 }
