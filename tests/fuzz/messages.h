@@ -116,6 +116,7 @@ inline std::vector<std::byte> honest(MessageType type, std::int32_t rank) {
       return shrink_message<ShrinkOrder>(rank);
     case MessageType::kLinked:
     case MessageType::kAskBoard:
+    case MessageType::kAskWhy:
       return {};
   }
   return {};

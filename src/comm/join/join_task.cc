@@ -334,6 +334,9 @@ Status JoinTask::on_message(MessageType type, ByteView payload) {
     }
     case MessageType::kGo:
       return take_go(payload);
+    case MessageType::kAskWhy:
+      answer_why();
+      return {};
     case MessageType::kFailure: {
       FailureMessage failure;
       TUTTI_TRY(decode(payload, &failure));
@@ -420,9 +423,17 @@ void JoinTask::report(const Status& why) {
 }
 
 void JoinTask::report_unreached() {
-  if (!linker_ || !root_ || !process_membership_->member_table()) return;
+  if (!linker_ || !root_) return;
   const std::string text = linker_->unreached();
   if (!text.empty()) report(fail(Code::kTimeout, "{}", text));
+}
+
+/// The root takes a rank that neither is ready nor answers for the one that holds up the join.
+void JoinTask::answer_why() {
+  if (ready_ || reported_ || !linker_) return;
+  const std::string text = linker_->unreached();
+  report(
+      fail(Code::kTimeout, "{}", text.empty() ? fmt::format("rank {} has not got ready", request_.rank.value) : text));
 }
 
 void JoinTask::on_deadline() {

@@ -47,6 +47,7 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   Status take_go(ByteView payload);
   void report(const Status& why);
   void report_unreached();
+  void answer_why();
   void on_deadline();
   void warn_of_missing();
   void arm_timers();

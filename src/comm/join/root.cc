@@ -12,6 +12,8 @@ namespace tutti {
 namespace {
 
 constexpr std::chrono::seconds kMissingReports{1};
+/// A live process answers at once, or after a while on a busy machine.
+constexpr std::chrono::milliseconds kReplyTime{500};
 constexpr std::chrono::seconds kEndAfterDone{10};
 constexpr std::chrono::seconds kEndAfterFailure{3};
 constexpr std::size_t kMaxPast = 256;
@@ -60,7 +62,7 @@ Status RootSession::on_message(Connection* from, MessageType type, ByteView payl
     case MessageType::kReady:
       return take_ready(from, payload);
     case MessageType::kFailure:
-      return take_failure(payload);
+      return take_failure(from, payload);
     default:
       return fail(Code::kRemoteError, "a message that a root does not expect");
   }
@@ -204,16 +206,52 @@ void RootSession::all_ready() {
   acceptor_.reset();
   send_to_all(MessageType::kGo, message);
   for (const auto& [rank, joined] : joined_) loop_.cancel(joined.deadline);
+  loop_.cancel(answer_timer_);
   end_timer_ = loop_.after(kEndAfterDone, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->end();
   });
 }
 
-Status RootSession::take_failure(ByteView payload) {
+Status RootSession::take_failure(Connection* from, ByteView payload) {
   FailureMessage failure;
   TUTTI_TRY(decode(payload, &failure));
-  if (state_ == State::kCollecting || state_ == State::kLinking) fail_all(Status(failure.code, failure.text));
+  Joined* const joined = joined_by(from);
+  if (state_ == State::kLinking && joined != nullptr && failure.code == Code::kTimeout) {
+    joined->reported = true;
+    end_late(Status(failure.code, failure.text));
+  } else if (state_ == State::kCollecting || state_ == State::kLinking) {
+    fail_all(Status(failure.code, failure.text));
+  }
   return {};
+}
+
+/// A rank that is waited for may itself wait for another one. So all are asked before the join ends, and those who do
+/// not answer are named. `why` is what the first rank that could not wait any longer says.
+void RootSession::end_late(const Status& why) {
+  if (answer_timer_ == 0) {
+    late_ = why;
+    answer_timer_ = loop_.after(kReplyTime, [weak = weak_from_this()] {
+      if (const auto self = weak.lock(); self && self->state_ == State::kLinking) self->fail_late();
+    });
+    send_to_all(MessageType::kAskWhy, {});
+  }
+  const bool all_answered = std::all_of(joined_.begin(), joined_.end(),
+                                        [](const auto& item) { return item.second.ready || item.second.reported; });
+  if (all_answered) fail_late();
+}
+
+void RootSession::fail_late() {
+  constexpr std::size_t kMostDescribed = 4;
+  std::vector<Rank> silent;
+  std::vector<std::string> names;
+  for (const auto& [rank, joined] : joined_) {
+    if (joined.ready || joined.reported) continue;
+    silent.push_back(rank);
+    names.push_back(name(joined.join.member));
+  }
+  if (silent.empty()) return fail_all(late_);
+  const std::string who = silent.size() <= kMostDescribed ? fmt::format("{}", fmt::join(names, ", ")) : text_of(silent);
+  fail_all(fail(late_.code(), "{} {} not answer; {}", who, silent.size() == 1 ? "does" : "do", late_.text()));
 }
 
 void RootSession::on_deadline(Rank rank) {
@@ -223,7 +261,7 @@ void RootSession::on_deadline(Rank rank) {
   if (state_ == State::kCollecting)
     return fail_all(fail(Code::kTimeout, "{} of {} did not join within the {:.3g} s that rank {} waited",
                          text_of(missing()), ranks_, waited, rank.value));
-  fail_all(fail(Code::kTimeout,
+  end_late(fail(Code::kTimeout,
                 "{} of {} joined but did not link to all neighbours within the {:.3g} s that rank {} waited",
                 text_of(not_ready()), ranks_, waited, rank.value));
 }
@@ -245,6 +283,7 @@ void RootSession::fail_all(const Status& why) {
   state_ = State::kFailed;
   send_to_all(MessageType::kFailure, message);  // comes first, because what follows may run out of memory
   loop_.cancel(missing_timer_);
+  loop_.cancel(answer_timer_);
   auto timeout = std::chrono::milliseconds(kEndAfterFailure);
   for (const auto& [rank, joined] : joined_) {
     loop_.cancel(joined.deadline);

@@ -47,6 +47,7 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
     Connection* connection = nullptr;
     bool ready = false;
     bool mapped = false;
+    bool reported = false;  ///< it has said why it is not ready
     EventLoop::TimerId deadline = 0;
   };
 
@@ -54,13 +55,15 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
   void on_close(Connection* connection);
   Status take_join(Connection* from, ByteView payload);
   Status take_ready(Connection* from, ByteView payload);
-  Status take_failure(ByteView payload);
+  Status take_failure(Connection* from, ByteView payload);
   bool fits(const JoinMessage& join);
   void complete();
   void send_table(const TableMessage& table);
   bool settings_agree();
   void all_ready();
   void on_deadline(Rank rank);
+  void end_late(const Status& why);
+  void fail_late();
   void fail_all(const Status& why);
   void send_to_all(MessageType type, ByteView payload);
   void report_missing();
@@ -76,6 +79,7 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
   Ended ended_;
   State state_ = State::kCollecting;
   Status failure_;
+  Status late_;
   std::unique_ptr<Acceptor> acceptor_;
   std::map<Connection*, std::shared_ptr<Connection>> connections_;
   std::map<Rank, Joined> joined_;
@@ -83,6 +87,7 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
   std::set<Rank> answered_;                          // ranks that have got the failure
   std::int32_t ranks_ = 0;
   EventLoop::TimerId missing_timer_ = 0;
+  EventLoop::TimerId answer_timer_ = 0;  // while ranks are asked why they are not ready
   EventLoop::TimerId end_timer_ = 0;
 };
 

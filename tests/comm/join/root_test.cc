@@ -179,6 +179,34 @@ TEST(Rendezvous, TheEndOfTheRootDuringTheJoinIsTold) {
   EXPECT_TRUE(contains(processes.page().text(1), "serves th")) << processes.page().text(1);
 }
 
+// Rank 3 has the table of all ranks from rank 2, so rank 1 waits for rank 3 in vain.
+TEST(Rendezvous, ARankThatStopsWhileJoiningIsNamedByThoseWhoWaitForOthers) {
+  JoiningProcesses processes;
+  processes.start_all(4, [](int rank, SharedPage& page) {
+    IdBytes id;
+    TUTTI_TRY(test::obtain_id(rank, page, &id));
+    const auto waits_for_rank_3 = [](int, const char* line, void* user) {  // as the root has told it
+      if (contains(line, "is waiting for rank 3")) static_cast<SharedPage*>(user)->mark(1);
+    };
+    if (rank == 1) log_configure(LogLevel::kWarn, ""), log_set_callback(waits_for_rank_3, &page);
+    if (rank == 3) page.wait_for_mark(2, 1);
+    JoinResult joined;  // half of the time is over when it says that
+    return join(test::request_for(rank, 4, id, rank == 1 ? 4 : test::kFarSeconds), &joined);
+  });
+  ASSERT_TRUE(processes.page().wait_for_mark(1, 1));
+  test::stop_process(processes.pid(2));
+  processes.page().mark(2);
+  const std::string named = fmt::format("rank 2 (process {} on host ", processes.pid(2));
+  for (const int rank : {0, 1, 3}) {
+    test::await([&] { return processes.page().code(rank) != Code{-1}; }, "the end of the join");
+    EXPECT_EQ(processes.page().code(rank), Code::kTimeout) << processes.page().text(rank);
+    EXPECT_TRUE(processes.page().text(rank).starts_with(named)) << processes.page().text(rank);
+    EXPECT_TRUE(contains(processes.page().text(rank), " does not answer; ")) << processes.page().text(rank);
+  }
+  processes.kill(2);
+  processes.wait();
+}
+
 TEST(Rendezvous, ARankThatDiesWhileJoiningIsNamed) {
   JoiningProcesses processes;
   processes.start_all(2, [](int rank, SharedPage& page) {
