@@ -15,7 +15,7 @@ constexpr double kEndOfFailed = 0.02;
 /// That thread may be held up for so many seconds longer than a call may take.
 constexpr double kHeldUpMore = 1;
 /// Looks follow each other faster than this, unless the process was stopped between them.
-constexpr double kLongestPause = 0.2;
+constexpr double kLongestPauseSeconds = 0.2;
 
 double limit_for(double timeout) { return timeout > 0 ? timeout + kHeldUpMore : 0; }
 
@@ -27,7 +27,7 @@ StreamWait::StreamWait(FailureHandler& failures, Rank rank, double timeout)
 Status StreamWait::check() {
   const Clock::time_point now = Clock::now();
   const std::chrono::duration<double> pause = now - std::exchange(looked_, now);
-  waited_ += std::min(pause.count(), ending_ ? kEndOfFailed / 2 : kLongestPause);
+  waited_ += std::min(pause.count(), ending_ ? kEndOfFailed / 2 : kLongestPauseSeconds);
   if (failures_.failed() && !std::exchange(ending_, true)) waited_ = 0;
   const std::uint64_t rounds = ProgressState::rounds();
   if (!ending_ && std::exchange(rounds_, rounds) != rounds) waited_ = 0;

@@ -50,15 +50,15 @@ std::vector<int> usable_core_list() {
   return cores;
 }
 
-int cores_among(std::span<const std::string> lists, std::size_t own) {
+int cores_among(std::span<const std::string_view> lists, std::size_t own) {
   std::set<int> all;
   for (std::size_t i = 0; i < lists.size(); ++i) {
     if (i != 0 && lists[i] == lists[i - 1]) continue;  // thousands of threads have one list
     std::vector<int> cores;
-    if (parse_core_list(lists[i], &cores)) all.insert(cores.begin(), cores.end());
+    if (parse_core_list(std::string(lists[i]), &cores)) all.insert(cores.begin(), cores.end());
   }
   std::vector<int> mine;
-  if (!parse_core_list(lists[own], &mine) || mine.empty()) return static_cast<int>(all.size());
+  if (!parse_core_list(std::string(lists[own]), &mine) || mine.empty()) return static_cast<int>(all.size());
   const auto alike = static_cast<std::size_t>(std::count(lists.begin(), lists.end(), lists[own]));
   return static_cast<int>(alike > mine.size() ? mine.size() : all.size());
 }

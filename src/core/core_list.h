@@ -18,6 +18,6 @@ std::vector<int> usable_core_list();
 
 /// How many cores a rank may count on for itself and those whose lists these are (its own at `own`; what is no list is
 /// left out): all that any of them may use, unless more ranks than its own list has cores have that same list.
-int cores_among(std::span<const std::string> lists, std::size_t own);
+int cores_among(std::span<const std::string_view> lists, std::size_t own);
 
 }  // namespace tutti

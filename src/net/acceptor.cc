@@ -19,7 +19,7 @@
 namespace tutti {
 namespace {
 
-constexpr int kBacklog = 1024;
+constexpr int kBacklog = SOMAXCONN;
 constexpr int kAcceptsPerWake = 64;
 constexpr std::size_t kLeastStrangers = 32;
 constexpr std::chrono::milliseconds kPauseWithoutDescriptors{100};

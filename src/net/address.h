@@ -19,7 +19,7 @@ struct IpAddress {
   std::uint8_t family = 4;  ///< 4 or 6
   std::array<std::byte, 16> bytes{};
 
-  bool operator==(const IpAddress&) const = default;
+  auto operator<=>(const IpAddress&) const = default;
   bool is_loopback() const;
   bool is_link_local() const;
   /// ::ffff:192.0.2.7, as a listener of both families sees an IPv4 address, becomes that address.

@@ -1,10 +1,14 @@
 #include "net/crypto.h"
 
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <openssl/rand.h>
+#include <openssl/params.h>
+#include <sys/random.h>
 
+#include <atomic>
+#include <cerrno>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,22 +20,56 @@ void start_crypto() {
   (void)started;  // if it fails, so does what is wanted of libcrypto
 }
 
-Status random_bytes(std::span<std::byte> out) {
+namespace {
+
+using MacContext = std::unique_ptr<EVP_MAC_CTX, decltype(&EVP_MAC_CTX_free)>;
+
+/// Empty if libcrypto has none, or memory is lacking.
+MacContext make_hmac_of_sha256() {
   start_crypto();
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(out.data()), static_cast<int>(out.size())) == 1) return {};
-  return fail(Code::kSystemError, "the system gives no random bytes");
+  EVP_MAC* const hmac = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
+  MacContext context(hmac == nullptr ? nullptr : EVP_MAC_CTX_new(hmac), EVP_MAC_CTX_free);
+  EVP_MAC_free(hmac);  // the context has its own reference
+  char digest[] = "SHA256";
+  const OSSL_PARAM parameters[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+                                   OSSL_PARAM_construct_end()};
+  if (context && EVP_MAC_CTX_set_params(context.get(), parameters) != 1) context.reset();
+  return context;
+}
+
+/// One without a key, to be copied; nullptr if there is none. libcrypto looks algorithms up by their names, which takes
+/// longer than the code of a small message. It is never freed.
+const EVP_MAC_CTX* hmac_of_sha256() {
+  static std::atomic<const EVP_MAC_CTX*> kept{nullptr};  // the exchange's release pairs with the acquire of the load
+  const EVP_MAC_CTX* known = kept.load(std::memory_order_acquire);
+  if (known != nullptr) return known;
+  MacContext made = make_hmac_of_sha256();
+  if (kept.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) return made.release();
+  return known;
+}
+
+}  // namespace
+
+Status random_bytes(std::span<std::byte> out) {
+  while (!out.empty()) {
+    const ssize_t got = ::getrandom(out.data(), out.size(), 0);
+    if (got > 0) out = out.subspan(static_cast<std::size_t>(got));
+    if (got < 0 && errno != EINTR)
+      return fail(Code::kSystemError, "the system gives no random bytes: {}", errno_text());
+  }
+  return {};
 }
 
 Status hmac_sha256(ByteView key, std::initializer_list<ByteView> parts, Key* mac) {
-  start_crypto();
-  std::vector<std::byte> message;
-  for (const ByteView part : parts) message.insert(message.end(), part.begin(), part.end());
-  unsigned int size = 0;
-  const unsigned char* const result = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-                                           reinterpret_cast<const unsigned char*>(message.data()), message.size(),
-                                           reinterpret_cast<unsigned char*>(mac->data()), &size);
-  wipe(message);
-  if (result != nullptr && size == mac->size()) return {};
+  const EVP_MAC_CTX* const known = hmac_of_sha256();
+  const MacContext context(known == nullptr ? nullptr : EVP_MAC_CTX_dup(known), EVP_MAC_CTX_free);
+  const auto bytes = [](ByteView view) { return reinterpret_cast<const unsigned char*>(view.data()); };
+  bool good = context && EVP_MAC_init(context.get(), bytes(key), key.size(), nullptr) == 1;
+  for (const ByteView part : parts) good = good && EVP_MAC_update(context.get(), bytes(part), part.size()) == 1;
+  std::size_t size = 0;
+  if (good && EVP_MAC_final(context.get(), reinterpret_cast<unsigned char*>(mac->data()), &size, mac->size()) == 1 &&
+      size == mac->size())
+    return {};
   return fail(Code::kSystemError, "the system's libcrypto offers no HMAC-SHA256");
 }
 

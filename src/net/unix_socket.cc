@@ -9,7 +9,7 @@
 namespace tutti {
 namespace {
 
-constexpr int kBacklog = 1024;
+constexpr int kBacklog = SOMAXCONN;
 constexpr int kSocketFlags = SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC;
 
 struct Address {

@@ -15,7 +15,7 @@ std::vector<int> parsed(const std::string& text) {
   return cores;
 }
 
-int among(const std::vector<std::string>& lists, std::size_t own) { return cores_among(lists, own); }
+int among(const std::vector<std::string_view>& lists, std::size_t own) { return cores_among(lists, own); }
 
 TEST(CoreList, TextAndBack) {
   EXPECT_EQ(parsed("0,2-3"), (std::vector<int>{0, 2, 3}));

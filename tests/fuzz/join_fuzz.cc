@@ -85,7 +85,8 @@ std::vector<std::byte> table_for(const JoinMessage& join, const UniqueId& id, fu
   TableMessage table = fuzz::table();
   fuzz::demand(id.comm_id(&table.comm_id).ok(), "a number");
   const unsigned how = input.u8();
-  for (Member& member : table.members) member.host_id = (how & 1) != 0 ? join.member.host_id : "another";
+  const auto another = std::make_shared<const MemberHost>(MemberHost{.id = "another"});
+  for (Member& member : table.members) member.host = (how & 1) != 0 ? join.member.host : another;
   table.members[0] = join.member;
   if ((how & 2) != 0)
     for (Member& member : table.members) member.process = join.member.process;

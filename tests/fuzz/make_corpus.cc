@@ -44,14 +44,10 @@ Member member(std::int32_t rank) {
   made.rank = Rank{rank};
   made.pid = 4711;
   made.process[3] = std::byte{7};
-  made.host_name = "node";
-  made.host_id = "boot:1";
-  made.socket_name = "tutti-abc";
+  made.host = std::make_shared<const MemberHost>(
+      MemberHost{.name = "node", .id = "boot:1", .addresses = {{}, {.family = 6, .bytes = {}}}, .cores = "0,2-3"});
   made.port = 500;
-  made.addresses.resize(2);
-  made.addresses[1].family = 6;
   made.segment_bytes = 1 << 20;
-  made.cores = "0,2-3";
   made.device = "GPU";
   return made;
 }

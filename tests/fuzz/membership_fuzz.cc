@@ -53,7 +53,7 @@ class Scene {
     local.rank = Rank{self_};
     local.terms.mesh = (kind & 0x10) != 0 ? 1 : 32;
     local.terms.reconnect_seconds = (kind & 0x20) != 0 ? 0 : 10;
-    local.terms.host_id = fuzz::member(0).host_id;
+    local.terms.host_id = fuzz::member(0).host->id;
     const auto linked = [this](const Status& why) {
       linked_ = why.ok() && membership_->member_table()->ranks() == fuzz::kRanks;
     };
@@ -99,12 +99,15 @@ class Scene {
   }
 
  private:
+  static std::shared_ptr<const MemberHost> another_host() {
+    return std::make_shared<const MemberHost>(MemberHost{.id = "another"});
+  }
   std::vector<std::byte> table(fuzz::Bytes& input) const {
     TableMessage made = fuzz::table();
     made.comm_id = comm_id_;
     made.members[static_cast<std::size_t>(self_)].process = hub_.process();
     const unsigned how = input.u8();
-    if ((how & 1) != 0) made.members[input.u8() % fuzz::kRanks].host_id = "another";
+    if ((how & 1) != 0) made.members[input.u8() % fuzz::kRanks].host = another_host();
     if ((how & 2) != 0) made.members[input.u8() % fuzz::kRanks].segment_bytes = 0;
     if ((how & 4) != 0) made.members[input.u8() % fuzz::kRanks].process = hub_.process();
     if ((how & 8) != 0) made.members.resize(input.u8() % (fuzz::kRanks + 1));
@@ -140,7 +143,7 @@ class Scene {
     if (!linked_) return;
     switch (what % 8) {
       case 0:
-        return membership_->let_go(what >= 0x80);
+        return membership_->let_go(what >= 0x80, 1);
       case 1:
         return membership_->post_cause(Rank{self_}, FailureCause{Code::kTimeout, Rank{self_}, Rank{other}, "late"});
       case 2:

@@ -22,12 +22,9 @@ inline Member member(std::int32_t rank) {
   made.rank = Rank{rank};
   made.pid = 4711;
   made.process[3] = static_cast<std::byte>(rank + 1);
-  made.host_name = "node";
-  made.host_id = "boot:1";
-  made.socket_name = "tutti-fuzz-nobody";
+  made.host = std::make_shared<const MemberHost>(MemberHost{.name = "node", .id = "boot:1", .cores = "0,2-3"});
   made.port = 500;
   made.segment_bytes = kSegment;
-  made.cores = "0,2-3";
   made.device = "GPU";
   return made;
 }

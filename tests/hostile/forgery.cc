@@ -79,8 +79,7 @@ class Forger {
     for (const unsigned value : {type, type >> 8, 0u, 0u}) text.push_back(static_cast<unsigned char>(value));
     text.insert(text.end(), said.begin(), said.end());
     std::array<unsigned char, 32> code{};
-    static const auto next = tutti::test::next_function<decltype(&::HMAC)>("HMAC");
-    next(EVP_sha256(), last.key.data(), static_cast<int>(last.key.size()), text.data(), text.size(), code.data(),
+    HMAC(EVP_sha256(), last.key.data(), static_cast<int>(last.key.size()), text.data(), text.size(), code.data(),
          nullptr);
     Bytes made(text.begin() + kCounter, text.end());
     made.insert(made.end(), code.begin(), code.begin() + kCode);
@@ -170,15 +169,23 @@ long messages_forged() { return Forger::get().forged(); }
 
 extern "C" {
 
-unsigned char* HMAC(const EVP_MD* kind, const void* key, int key_size, const unsigned char* text, std::size_t size,
-                    unsigned char* code, unsigned* code_size) {
-  static const auto next = tutti::test::next_function<decltype(&::HMAC)>("HMAC");
-  unsigned char* const made = next(kind, key, key_size, text, size, code, code_size);
-  if (made == nullptr) return nullptr;
-  const auto* const begin = static_cast<const unsigned char*>(key);
-  last.key.assign(begin, begin + key_size);
-  last.text.assign(text, text + size);
-  std::copy_n(made, last.code.size(), last.code.begin());
+int EVP_MAC_init(EVP_MAC_CTX* context, const unsigned char* key, std::size_t size, const OSSL_PARAM parameters[]) {
+  static const auto next = tutti::test::next_function<decltype(&::EVP_MAC_init)>("EVP_MAC_init");
+  last.key.assign(key, key + size);
+  last.text.clear();
+  return next(context, key, size, parameters);
+}
+
+int EVP_MAC_update(EVP_MAC_CTX* context, const unsigned char* text, std::size_t size) {
+  static const auto next = tutti::test::next_function<decltype(&::EVP_MAC_update)>("EVP_MAC_update");
+  last.text.insert(last.text.end(), text, text + size);
+  return next(context, text, size);
+}
+
+int EVP_MAC_final(EVP_MAC_CTX* context, unsigned char* code, std::size_t* size, std::size_t room) {
+  static const auto next = tutti::test::next_function<decltype(&::EVP_MAC_final)>("EVP_MAC_final");
+  const int made = next(context, code, size, room);
+  if (made == 1 && *size == last.code.size()) std::copy_n(code, last.code.size(), last.code.begin());
   return made;
 }
 

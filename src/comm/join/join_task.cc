@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <new>
-#include <set>
 #include <utility>
 
+#include "comm/join/rank_places.h"
 #include "comm/join/root.h"
 #include "comm/membership/data_connections.h"
 #include "comm/recovery/process_recovery.h"
@@ -36,33 +35,6 @@ constexpr std::chrono::milliseconds kLongTime{kMaxTimeout};
 /// not.
 constexpr int kMaxRefusals = 8;
 
-/// Ranks share a host if their host ids are equal and all ranks with that id could map each other's segments; if some
-/// could not, only the ranks of one process share one. It follows from the table and the go message alone, so that all
-/// ranks get the same answer.
-std::vector<int> hosts_of(const MemberTable& member_table, const std::vector<Rank>& apart) {
-  std::set<std::string> broken;
-  for (const Rank rank : apart)
-    if (rank.value >= 0 && rank.value < member_table.ranks()) broken.insert(member_table.member(rank).host_id);
-  std::map<std::string, int> known;
-  std::vector<int> hosts;
-  for (std::int32_t i = 0; i < member_table.ranks(); ++i) {
-    const Member& member = member_table.member(Rank{i});
-    std::string name = member.host_id;
-    if (broken.contains(member.host_id)) name += "\n" + to_hex(member.process);
-    if (member.segment_bytes == 0) name += fmt::format("\nrank {}", i);
-    hosts.push_back(known.emplace(name, static_cast<int>(known.size())).first->second);
-  }
-  return hosts;
-}
-
-std::vector<int> processes_of(const MemberTable& member_table) {
-  std::map<ProcessId, int> known;
-  std::vector<int> processes;
-  for (const Member& member : member_table.members())
-    processes.push_back(known.emplace(member.process, static_cast<int>(known.size())).first->second);
-  return processes;
-}
-
 /// Makes what lets the ranks of this process go on after a failure. The root serves the ids that it makes.
 std::shared_ptr<ProcessRecovery> make_recovery(Hub& hub, ProcessMembership& membership) {
   return std::make_shared<ProcessRecovery>(
@@ -70,37 +42,6 @@ std::shared_ptr<ProcessRecovery> make_recovery(Hub& hub, ProcessMembership& memb
       ProcessRecovery::IdServer{
           .serve = [&hub](const UniqueId& id) { return hub.service<RootService>().add(id, hub.shared_from_this()); },
           .withdraw = [&hub](const KeyId& id) { hub.service<RootService>().withdraw(id); }});
-}
-
-int ranks_of_same_boot(Rank rank, const MemberTable& member_table) {
-  const std::uint64_t boot_id = member_table.member(rank).boot_id;
-  if (boot_id == 0) return 1;
-  return static_cast<int>(std::count_if(member_table.members().begin(), member_table.members().end(),
-                                        [boot_id](const Member& member) { return member.boot_id == boot_id; }));
-}
-
-int cores_of_same_boot(Rank rank, const MemberTable& member_table) {
-  const Member& self = member_table.member(rank);
-  std::vector<std::string> lists;
-  std::size_t own = 0;
-  for (const Member& member : member_table.members()) {
-    if (member.rank != rank && (member.boot_id != self.boot_id || self.boot_id == 0)) continue;
-    if (member.rank == rank) own = lists.size();
-    lists.push_back(member.cores);
-  }
-  return std::max(1, cores_among(lists, own));
-}
-
-/// A number that is the same on all ranks: 1 if some member's cores are not known, or it runs on another machine.
-int ranks_per_core_of(const MemberTable& member_table) {
-  const std::vector<Member>& members = member_table.members();
-  std::vector<std::string> lists;
-  for (const Member& member : members) {
-    if (member.cores.empty() || member.boot_id == 0 || member.boot_id != members[0].boot_id) return 1;
-    lists.push_back(member.cores);
-  }
-  const auto cores = static_cast<std::size_t>(std::max(1, cores_among(lists, 0)));
-  return static_cast<int>(div_up(members.size(), cores));
 }
 
 }  // namespace
@@ -307,14 +248,14 @@ Member JoinTask::self() const {
   member.rank = request_.rank;
   member.pid = static_cast<std::uint32_t>(::getpid());
   member.process = hub_->process();
-  member.host_name = host_name();
-  member.host_id = host_.host;
-  member.socket_name = hub_->socket_name();
+  member.host = std::make_shared<const MemberHost>(MemberHost{.name = host_name(),
+                                                              .id = host_.host,
+                                                              .boot_id = host_.boot_id,
+                                                              .addresses = hub_->addresses(),
+                                                              .cores = core_list_text(request_.cores)});
+  member.socket = hub_->socket();
   member.port = hub_->port();
-  member.addresses = hub_->addresses();
   member.segment_bytes = request_.segment_bytes.value;
-  member.boot_id = host_.boot_id;
-  member.cores = core_list_text(request_.cores);
   member.device = request_.device;
   return member;
 }
@@ -379,23 +320,23 @@ Status JoinTask::take_go(ByteView payload) {
   GoMessage go;
   TUTTI_TRY(decode(payload, &go));
   if (!ready_) return fail(Code::kRemoteError, "a go out of turn: this rank is not ready");
-  process_membership_->let_go(!go.apart.empty());
+  const std::vector<Member>& members = process_membership_->member_table()->members();
   JoinResult made;
+  made.ranks_per_core = ranks_per_core_of(members);
+  process_membership_->let_go(!go.apart.empty(), made.ranks_per_core);
   made.segments = process_membership_->segments();
   made.single_process = process_membership_->single_process();
-  made.hosts = hosts_of(*process_membership_->member_table(), go.apart);
+  made.hosts = hosts_of(members, go.apart);
   made.all_mapped = std::all_of(made.hosts.begin(), made.hosts.end(), [](int host) { return host == 0; });
-  const std::vector<Member>& members = process_membership_->member_table()->members();
-  made.same_host_id = std::all_of(members.begin(), members.end(),
-                                  [&](const Member& member) { return member.host_id == members[0].host_id; });
-  made.processes = processes_of(*process_membership_->member_table());
+  made.same_host_id = std::all_of(members.begin(), members.end(), [&](const Member& member) {
+    return member.host == members[0].host || member.host->id == members[0].host->id;
+  });
+  made.processes = processes_of(process_membership_->connections().order(), members.size());
   for (const Member& member : members) made.devices.push_back(member.device);
   made.costs_text = std::move(go.costs_text);
-  made.same_boot_ranks = ranks_of_same_boot(request_.rank, *process_membership_->member_table());
+  made.same_boot_ranks = ranks_of_same_boot(*members[static_cast<std::size_t>(request_.rank.value)].host, members);
   // This rank knows its own cores even if their list is too long to travel.
-  made.same_boot_cores = std::max(cores_of_same_boot(request_.rank, *process_membership_->member_table()),
-                                  static_cast<int>(request_.cores.size()));
-  made.ranks_per_core = ranks_per_core_of(*process_membership_->member_table());
+  made.same_boot_cores = std::max(cores_of_same_boot(request_.rank, members), static_cast<int>(request_.cores.size()));
   const int here = made.hosts[static_cast<std::size_t>(request_.rank.value)];
   for (std::size_t i = 0; i < made.segments.size(); ++i)
     if (made.hosts[i] != here) made.segments[i] = nullptr;  // a rank that counts as another host's is reached as such

@@ -11,10 +11,6 @@ constexpr std::uint64_t kAnswerDepth = 8;
 
 }  // namespace
 
-BoardExchange::~BoardExchange() {
-  for (const auto& copy : copies_) delete copy.load(std::memory_order_relaxed);  // nobody reads any more
-}
-
 void BoardExchange::set_own(Rank rank, const CallBoard* board) {
   const MutexLock lock(own_mutex_);
   if (board != nullptr) {
@@ -31,9 +27,12 @@ const CallBoard* BoardExchange::copy(Rank rank) const {
 }
 
 CallBoard* BoardExchange::writable(Rank rank) {
-  std::atomic<CallBoard*>& copy = copies_[static_cast<std::size_t>(rank.value)];
-  if (copy.load(std::memory_order_relaxed) == nullptr) copy.store(new CallBoard(), std::memory_order_release);
-  return copy.load(std::memory_order_relaxed);
+  std::unique_ptr<CallBoard>& own = heard_[rank];
+  if (!own) {
+    own = std::make_unique<CallBoard>();
+    copies_[static_cast<std::size_t>(rank.value)].store(own.get(), std::memory_order_release);
+  }
+  return own.get();
 }
 
 bool BoardExchange::publish(Rank rank, const Send& send) {
@@ -51,8 +50,15 @@ std::uint64_t BoardExchange::own_sequence(Rank rank) {
 }
 
 void BoardExchange::note_sequence(Rank rank, std::uint64_t sequence) {
-  if (copy(rank)->state().sequence < sequence)
-    writable(rank)->copy_state(BoardState{sequence, CallState::kRunning, kNoRank});
+  if (copy(rank)->state().sequence >= sequence) return;
+  const BoardState running{sequence, CallState::kRunning, kNoRank};
+  if (const auto known = heard_.find(rank); known != heard_.end()) return known->second->copy_state(running);
+  std::unique_ptr<CallBoard>& board = noted_[sequence];
+  if (!board) {
+    board = std::make_unique<CallBoard>();
+    board->copy_state(running);
+  }
+  copies_[static_cast<std::size_t>(rank.value)].store(board.get(), std::memory_order_release);
 }
 
 void BoardExchange::answer(const std::vector<Rank>& ranks, const Send& send) {

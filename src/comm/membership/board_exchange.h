@@ -27,13 +27,13 @@ class BoardExchange {
 
   explicit BoardExchange(int ranks)
       : copies_(static_cast<std::size_t>(ranks)), owing_since_(static_cast<std::size_t>(ranks)) {}
-  ~BoardExchange();
   BoardExchange(const BoardExchange&) = delete;
   BoardExchange& operator=(const BoardExchange&) = delete;
 
   /// Sets the board of a rank of this process. nullptr unsets it, and waits for a running read to end.
   void set_own(Rank rank, const CallBoard* board);
-  /// Never nullptr. The copy is zeroed until something is heard of the rank, and never moves.
+  /// Never nullptr, and valid as long as this is. It is zeroed until something is heard of the rank. Once a board of
+  /// the rank has come, it is always the same one.
   const CallBoard* copy(Rank rank) const;
   /// For how long the rank's process has owed an answer; zero if it owes none.
   Clock::duration unanswered(Rank rank, Clock::time_point now) const;
@@ -61,7 +61,13 @@ class BoardExchange {
  private:
   CallBoard* writable(Rank rank);
 
-  std::vector<std::atomic<CallBoard*>> copies_;  // by rank; release in writable(), pairs with the acquire in copy()
+  /// The copies by rank, nullptr if nothing is known. The releases in writable() and note_sequence() pair with the
+  /// acquire in copy().
+  std::vector<std::atomic<const CallBoard*>> copies_;
+  std::map<Rank, std::unique_ptr<CallBoard>> heard_;  // of ranks whose boards have come
+  /// The ranks of which only the number of their operation was noted have one board together, the one of that number:
+  /// when a job ends, these are thousands, and a board has 2 KiB.
+  std::map<std::uint64_t, std::unique_ptr<CallBoard>> noted_;
   /// For each rank when its process was asked that has not answered since; zero if it owes nothing. Relaxed, because
   /// nothing else depends on it.
   std::vector<std::atomic<Clock::rep>> owing_since_;

@@ -39,10 +39,10 @@ std::shared_ptr<PeerProcess> ControlConnections::find(const ProcessId& process) 
 std::shared_ptr<PeerProcess> ControlConnections::add(const Member& first, const std::vector<Rank>& ranks, bool dials) {
   Key key{};
   const Status keyed = key_for(first.process, &key);
-  std::vector<DialTarget> targets = tcp_targets(first.addresses, first.port, terms_.tls);
-  if (first.host_id == terms_.host_id) {
+  std::vector<DialTarget> targets = tcp_targets(first.host->addresses, first.port, terms_.tls);
+  if (first.host->id == terms_.host_id) {
     targets.emplace(targets.begin());
-    targets.front().socket_name = first.socket_name;
+    targets.front().socket_name = socket_name(first.socket);
   }
   auto peer = std::make_shared<PeerProcess>(
       owner_, PeerProcess::Place{.loop = loop_,
@@ -62,14 +62,19 @@ std::shared_ptr<PeerProcess> ControlConnections::add(const Member& first, const 
   return peer;
 }
 
+std::vector<Rank> ControlConnections::ranks_at(std::size_t place) const {
+  const std::span<const Rank> ranks = (*order_)[place].ranks;
+  return {ranks.begin(), ranks.end()};
+}
+
 std::shared_ptr<PeerProcess> ControlConnections::add_at(std::size_t place, bool dials) {
-  const std::vector<Rank>& ranks = (*order_)[place].ranks;
+  const std::vector<Rank> ranks = ranks_at(place);
   return add(member_table_->member(ranks.front()), ranks, dials);
 }
 
 void ControlConnections::add_neighbours() {
   for (const std::size_t place : order_->neighbours(self_)) {
-    const std::vector<Rank>& ranks = (*order_)[place].ranks;
+    const std::vector<Rank> ranks = ranks_at(place);
     if (const auto parent = find((*order_)[place].process))
       parent->set_ranks(ranks, process_name(ranks, member_table_->member(ranks.front())));
     else
@@ -90,16 +95,15 @@ std::shared_ptr<PeerProcess> ControlConnections::reach(std::size_t place, int* a
 /// it.
 void ControlConnections::mend() {
   std::vector<bool> those(order_->size());
-  for (std::size_t place = 0; place < those.size(); ++place) {
-    const auto known = peers_.find((*order_)[place].process);
-    those[place] = is_present(place) && (known == peers_.end() || !known->second->unanswered());
-  }
+  for (std::size_t place = 0; place < those.size(); ++place) those[place] = is_present(place);
+  for (const auto& [process, peer] : peers_)
+    if (const auto place = order_->find(process); place && peer->unanswered()) those[*place] = false;
   if (!those[self_]) return;
   for (const std::size_t place : order_->fingers(self_, those)) reach(place, nullptr);
 }
 
 bool ControlConnections::is_present(std::size_t place) const {
-  const std::vector<Rank>& ranks = (*order_)[place].ranks;
+  const std::span<const Rank> ranks = (*order_)[place].ranks;
   return std::any_of(ranks.begin(), ranks.end(),
                      [this](Rank rank) { return member_table_->liveness(rank) == Liveness::kAlive; });
 }

@@ -61,6 +61,7 @@ class ControlConnections {
   std::shared_ptr<PeerProcess> find(const ProcessId& process) const;
   /// Adds a process, and does not connect yet. `dials`: this end is the one that connects.
   std::shared_ptr<PeerProcess> add(const Member& first, const std::vector<Rank>& ranks, bool dials);
+  std::vector<Rank> ranks_at(std::size_t place) const;
   std::shared_ptr<PeerProcess> add_at(std::size_t place, bool dials);
   /// Adds those that this process connects to in the join. Of each pair the later one in the order dials. The process
   /// that the table came from is among them, and is there already.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kStreamRetry{100};
 constexpr std::chrono::milliseconds kSilentRetry{1000};
-constexpr std::chrono::seconds kAnswerTime{10};
+constexpr std::chrono::seconds kLongestAnswer{10};
 /// A single try gets so much time, however short the timeout is.
 constexpr std::chrono::seconds kLeastTime{1};
 /// How many more tries follow after the timeout, if each is answered, but not with a stream.
@@ -115,9 +115,9 @@ Status DataConnector::take_ask(const ProcessId& from, ByteView payload) {
 /// All TCP addresses of the peer, and not its unix socket, because TCP streams are wanted.
 std::vector<DialTarget> DataConnector::targets_for(Rank peer) const {
   const Member& member = member_table_->member(peer);
-  if (member.process != callbacks_.process) return tcp_targets(member.addresses, member.port, tls_);
+  if (member.process != callbacks_.process) return tcp_targets(member.host->addresses, member.port, tls_);
   std::vector<IpAddress> addresses{loopback(4), loopback(6)};
-  addresses.insert(addresses.end(), member.addresses.begin(), member.addresses.end());
+  addresses.insert(addresses.end(), member.host->addresses.begin(), member.host->addresses.end());
   return tcp_targets(addresses, callbacks_.port, tls_);
 }
 
@@ -143,7 +143,7 @@ void DataConnector::dial(const DataConnectionId& id) {
   };
   end.dialer = std::make_shared<Dialer>(callbacks_.loop, targets_for(id.peer), Role::kData, callbacks_.id, key, done);
   const auto dialer = end.dialer;  // end.dialer may fail, and be replaced, before start() returns
-  const auto left = std::max<Clock::duration>(end.give_up - Clock::now(), end.silent ? kAnswerTime : kLeastTime);
+  const auto left = std::max<Clock::duration>(end.give_up - Clock::now(), end.silent ? kLongestAnswer : kLeastTime);
   end.timer = callbacks_.loop.after(left, [weak = weak_from_this(), id] {
     if (const auto self = weak.lock()) self->dial_late(id);
   });
@@ -177,7 +177,7 @@ void DataConnector::dialed(const DataConnectionId& id, const Status& why,
   };
   connection->set_events(std::move(events));
   connection->set_timeout(timeout_, !callbacks_.watches(member_table_->member(id.peer).process, *connection));
-  end.timer = callbacks_.loop.after(kAnswerTime, [weak, id] {
+  end.timer = callbacks_.loop.after(kLongestAnswer, [weak, id] {
     if (const auto self = weak.lock()) self->dial_failed(id, fail(Code::kTimeout, "no answer"), true);
   });
   connection->send(MessageType::kOpenData,

@@ -21,17 +21,19 @@ class MemberEventBatch {
   MemberEventBatch(const MemberEventBatch&) = delete;
   MemberEventBatch& operator=(const MemberEventBatch&) = delete;
 
-  /// Sends these items within kPause, together with those that came before.
+  /// Sends these items within the pause, together with those that came before.
   void add(const std::vector<MemberEvent>& items);
   void flush();
-
-  static constexpr std::chrono::milliseconds kPause{5};
+  /// With so many ranks on each core. If they are hundreds, a rank's turn comes late anyway, and fewer messages, each
+  /// of more events, leave the cores to those that have something to say.
+  void set_pace(int ranks_per_core);
 
  private:
   EventLoop& loop_;
   Send send_;
   std::vector<MemberEvent> waiting_;
   EventLoop::TimerId timer_ = 0;
+  std::chrono::microseconds pause_{5000};
 };
 
 }  // namespace tutti

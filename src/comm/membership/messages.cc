@@ -1,6 +1,9 @@
 #include "comm/membership/messages.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "net/message_fields.h"
 
@@ -10,26 +13,84 @@ namespace {
 constexpr std::size_t kMaxAddresses = 16;
 constexpr std::size_t kMaxSettings = 256;
 constexpr std::size_t kAddressSize = 17;
-constexpr std::size_t kMemberSize = 66;  // the fewest bytes that one can have
+constexpr std::size_t kHostSize = 24;    // the fewest bytes that one can have
+constexpr std::size_t kMemberSize = 58;  // likewise
 constexpr std::size_t kMemberEventSize = 17;
 constexpr std::size_t kMaxNote = 128;
 constexpr std::uint64_t kMaxSegment = std::uint64_t{1} << 46;  // an address space
 
 template <class Io>
-void member(Io& io, Of<Member> auto& m) {
-  io(m.rank, m.pid, m.process);
-  io.line(m.host_name);
-  io.text(m.host_id);
-  io.text(m.socket_name);
-  io(m.port);
+void host(Io& io, Of<MemberHost> auto& m) {
+  io.line(m.name);
+  io.text(m.id);
+  io(m.boot_id);
   io.list(m.addresses, kMaxAddresses, kAddressSize, [&](auto& address) {
     io(address.family, address.bytes);
     io.check(address.family == 4 || address.family == 6);
   });
-  io(m.segment_bytes, m.boot_id);
   io.text(m.cores);
+}
+
+template <class Io>
+void member_without_host(Io& io, Of<Member> auto& m) {
+  io(m.rank, m.pid, m.process, m.socket, m.port, m.segment_bytes);
   io.text(m.device);
   io.check(m.rank.value >= 0 && m.rank.value < kMaxRanks && m.segment_bytes <= kMaxSegment);
+}
+
+void member(FieldWriter& io, const Member& m) {
+  host(io, *m.host);
+  member_without_host(io, m);
+}
+
+void member(FieldReader& io, Member& m) {
+  MemberHost there;
+  host(io, there);
+  m.host = std::make_shared<const MemberHost>(std::move(there));
+  member_without_host(io, m);
+}
+
+/// Each host comes once, before the members, which name its place among the hosts.
+void members(FieldWriter& io, const std::vector<Member>& list) {
+  std::map<const MemberHost*, std::uint32_t> places;
+  std::map<MemberHost, std::uint32_t> known;
+  std::vector<const MemberHost*> hosts;
+  for (const Member& item : list) {
+    const auto [place, is_new] = places.try_emplace(item.host.get(), 0);
+    if (!is_new) continue;
+    const auto [found, first] = known.try_emplace(*item.host, static_cast<std::uint32_t>(hosts.size()));
+    place->second = found->second;
+    if (first) hosts.push_back(item.host.get());
+  }
+  io.list(hosts, kMaxRanks, kHostSize, [&](const MemberHost* item) { host(io, *item); });
+  io.list(list, kMaxRanks, kMemberSize, [&](const Member& item) {
+    io(places.at(item.host.get()));
+    member_without_host(io, item);
+  });
+}
+
+/// A table has one writing: no host twice, and all in the order in which members first name them.
+void members(FieldReader& io, std::vector<Member>& list) {
+  std::set<MemberHost> distinct;
+  std::vector<std::shared_ptr<const MemberHost>> hosts;
+  io.list(hosts, kMaxRanks, kHostSize, [&](auto& item) {
+    MemberHost there;
+    host(io, there);
+    io.check(distinct.insert(there).second);
+    item = std::make_shared<const MemberHost>(std::move(there));
+  });
+  std::int32_t expected = 0;
+  std::uint32_t named = 0;
+  io.list(list, kMaxRanks, kMemberSize, [&](Member& item) {
+    std::uint32_t place = 0;
+    io(place);
+    io.check(place < hosts.size() && place <= named);
+    if (place < hosts.size()) item.host = hosts[place];
+    named = std::max(named, place + 1);
+    member_without_host(io, item);
+    io.check(item.rank.value == expected++);
+  });
+  io.check(named == hosts.size());
 }
 
 template <class Io>
@@ -55,11 +116,7 @@ const char* fields(Io& io, Of<JoinMessage> auto& m) {
 template <class Io>
 const char* fields(Io& io, Of<TableMessage> auto& m) {
   io(m.comm_id);
-  std::int32_t expected = 0;
-  io.list(m.members, kMaxRanks, kMemberSize, [&](auto& item) {
-    member(io, item);
-    io.check(item.rank.value == expected++);
-  });
+  members(io, m.members);
   return "table";
 }
 
@@ -148,8 +205,15 @@ std::string text_of(const std::vector<Rank>& ranks) {
   return text;
 }
 
+const std::shared_ptr<const MemberHost>& MemberHost::unknown() {
+  static const auto empty = std::make_shared<const MemberHost>();
+  return empty;
+}
+
+std::string socket_name(const SocketKey& socket) { return "tutti-" + to_hex(socket); }
+
 std::string describe(const Member& member) {
-  return fmt::format("process {} on host {}", member.pid, member.host_name);
+  return fmt::format("process {} on host {}", member.pid, member.host->name);
 }
 
 template <class Message>

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -56,24 +58,38 @@ inline constexpr std::uint64_t kMaxTimeout = 365ull * 24 * 3600 * 1000;
 /// Identifies a process for as long as its hub lives.
 using ProcessId = std::array<std::byte, 16>;
 
+/// What many ranks have in common, so that a table of thousands of ranks keeps it, and travels with it, once.
+struct MemberHost {
+  std::string name{};                  ///< for texts
+  std::string id{};                    ///< equal on ranks that may share a host
+  std::uint64_t boot_id = 0;           ///< as in HostIdentity: equal on ranks that run on the same cores; 0 if unknown
+  std::vector<IpAddress> addresses{};  ///< of the process
+  std::string cores{};                 ///< the cores that the rank's thread may use, such as "0,2-3"; empty if unknown
+
+  auto operator<=>(const MemberHost&) const = default;
+  /// An empty one, the same each time.
+  static const std::shared_ptr<const MemberHost>& unknown();
+};
+
+/// The random part of the name of a hub's abstract unix socket.
+using SocketKey = std::array<std::byte, 16>;
+
 /// A rank, as the others need to know it.
 struct Member {
   Rank rank = kNoRank;
   std::uint32_t pid = 0;
   ProcessId process{};
-  std::string host_name;    ///< for texts
-  std::string host_id;      ///< equal on ranks that may share a host
-  std::string socket_name;  ///< the name of the hub's abstract unix socket
+  std::shared_ptr<const MemberHost> host = MemberHost::unknown();  ///< never null
+  SocketKey socket{};
   std::uint16_t port = 0;
-  std::vector<IpAddress> addresses;
   std::uint64_t segment_bytes = 0;  ///< 0 if it has no segment
-  std::uint64_t boot_id = 0;        ///< as in HostIdentity: equal on ranks that run on the same cores; 0 if unknown
-  std::string cores;                ///< the cores that its thread may use, such as "0,2-3"; empty if unknown
   std::string device;               ///< its device, as DeviceInfo writes it; empty if it uses none
 };
 
 /// "rank 2", "ranks 2 and 3", "ranks 2, 3, 4 and 7 more".
 std::string text_of(const std::vector<Rank>& ranks);
+/// The name of the abstract unix socket of the hub that has this key.
+std::string socket_name(const SocketKey& socket);
 /// "process 4711 on host x".
 std::string describe(const Member& member);
 

@@ -106,7 +106,7 @@ bool ProcessMembership::expects_tcp() const {
   const std::vector<Member>& members = member_table_->members();
   const std::string& host_id = connections_.terms().host_id;
   return std::any_of(members.begin(), members.end(), [&host_id](const Member& member) {
-    return member.host_id != host_id || member.segment_bytes == 0;
+    return member.host->id != host_id || member.segment_bytes == 0;
   });
 }
 

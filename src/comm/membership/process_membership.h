@@ -72,10 +72,11 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   /// data travels by TCP within a host.
   bool expects_tcp() const;
   /// All ranks are connected to their neighbours. `apart`: some ranks of a host do not share its memory, so their data
-  /// travels by TCP.
-  void let_go(bool apart) {
+  /// travels by TCP. `ranks_per_core`: of all ranks, if all run on the same cores.
+  void let_go(bool apart, int ranks_per_core) {
     let_go_ = true;
     tcp_ = tcp_ || apart;
+    events_.set_pace(ranks_per_core);
   }
   bool single_process() const { return order().size() == 1; }
   /// Called once, before there is a table.

@@ -9,8 +9,8 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "comm/membership/messages.h"
@@ -24,13 +24,15 @@ class ProcessOrder {
  public:
   struct Place {
     ProcessId process{};
-    std::vector<Rank> ranks;     ///< ascending
-    std::size_t host_first = 0;  ///< the first place of its host
-    std::size_t host_end = 0;    ///< the place after the last one of its host
+    std::span<const Rank> ranks;  ///< ascending
+    std::size_t host_first = 0;   ///< the first place of its host
+    std::size_t host_end = 0;     ///< the place after the last one of its host
   };
 
   /// `members`: by rank.
   ProcessOrder(const std::vector<Member>& members, std::size_t mesh);
+  ProcessOrder(const ProcessOrder&) = delete;  // its places refer to its ranks
+  ProcessOrder& operator=(const ProcessOrder&) = delete;
 
   std::size_t size() const { return places_.size(); }
   const Place& operator[](std::size_t place) const { return places_[place]; }
@@ -49,8 +51,9 @@ class ProcessOrder {
   std::vector<std::size_t> fingers(std::size_t place, const std::vector<bool>& present) const;
 
  private:
+  std::vector<Rank> ranks_;  // those of each process next to each other
   std::vector<Place> places_;
-  std::map<ProcessId, std::size_t> by_process_;
+  std::vector<std::size_t> by_process_;  // the places, in the order of the processes' ids
   std::size_t mesh_;
 };
 

@@ -51,6 +51,28 @@ Status ask_and_read(int rank, int ranks, SharedPage& page) {
   return Status();
 }
 
+// When thousands of ranks finish, each of them knows nothing of the others but the number of their last operation.
+TEST(Boards, RanksInTheirLastOperationHaveOneBoardUntilTheirOwnComes) {
+  BoardExchange exchange(4);
+  for (const int rank : {1, 2, 3}) exchange.note_sequence(Rank{rank}, rank == 3 ? 8 : 7);
+  EXPECT_EQ(exchange.copy(Rank{1}), exchange.copy(Rank{2}));
+  EXPECT_EQ(exchange.copy(Rank{0})->state().sequence, 0u);
+  EXPECT_EQ(exchange.copy(Rank{1})->state().sequence, 7u);
+  EXPECT_EQ(exchange.copy(Rank{1})->state().state, CallState::kRunning);
+  EXPECT_EQ(exchange.copy(Rank{3})->state().sequence, 8u);
+  const auto own = std::make_unique<CallBoard>();
+  own->begin(call_number(1, 100));
+  own->begin(call_number(2, 100));
+  ASSERT_TRUE(exchange.take({Rank{1}}, encode(read_board(Rank{1}, *own, CallBoard::kHistory))).ok());
+  EXPECT_EQ(exchange.copy(Rank{1})->state().sequence, 2u);
+  EXPECT_TRUE(exchange.copy(Rank{1})->find(1).known);
+  EXPECT_EQ(exchange.copy(Rank{2})->state().sequence, 7u);
+  exchange.note_sequence(Rank{1}, 9);
+  EXPECT_EQ(exchange.copy(Rank{1})->state().sequence, 9u);
+  EXPECT_TRUE(exchange.copy(Rank{1})->find(1).known);
+  EXPECT_EQ(exchange.copy(Rank{2})->state().sequence, 7u);
+}
+
 TEST(Boards, ProcessesAreAskedAndAnswer) {
   JoiningProcesses processes;
   processes.start_all(3, [](int rank, SharedPage& page) { return ask_and_read(rank, 3, page); });

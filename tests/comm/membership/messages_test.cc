@@ -18,14 +18,11 @@ Member sample_member(std::int32_t rank) {
   member.rank = Rank{rank};
   member.pid = 4711;
   member.process[3] = std::byte{7};
-  member.host_name = "node";
-  member.host_id = "boot:1";
-  member.socket_name = "tutti-abc";
+  member.host = std::make_shared<const MemberHost>(MemberHost{
+      .name = "node", .id = "boot:1", .boot_id = 77, .addresses = {{}, {.family = 6, .bytes = {}}}, .cores = "0,2-3"});
+  member.socket[15] = std::byte{9};
   member.port = 500;
-  member.addresses.resize(2);
-  member.addresses[1].family = 6;
   member.segment_bytes = 1 << 20;
-  member.cores = "0,2-3";
   member.device = std::string("\0a card", 7);
   return member;
 }
@@ -47,12 +44,52 @@ TableMessage sample_table() {
   return table;
 }
 
+// Thousands of ranks are on few hosts.
+TEST(Messages, ATableHasEachHostOnce) {
+  TableMessage table;
+  for (int i = 0; i < 100; ++i) table.members.push_back(sample_member(i));  // each says by itself where it is
+  MemberHost other = *table.members[0].host;
+  other.cores = "1";
+  table.members[50].host = std::make_shared<const MemberHost>(other);
+  TableMessage read;
+  ASSERT_TRUE(decode(encode(table), &read).ok());
+  ASSERT_EQ(read.members.size(), table.members.size());
+  for (std::size_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(*read.members[i].host, *table.members[i].host) << i;
+    EXPECT_EQ(read.members[i].host == read.members[0].host, i != 50) << i;
+  }
+}
+
+TEST(Messages, AHostThatNoMemberOfATableHasIsRefused) {
+  MessageWriter bytes;
+  bytes.u64(99);
+  bytes.u32(1);
+  for (int text = 0; text < 2; ++text) bytes.text("");  // name and id
+  bytes.u64(0);
+  bytes.u32(0);
+  bytes.text("");
+  bytes.u32(0);  // members
+  TableMessage read;
+  EXPECT_FALSE(decode(bytes.data(), &read).ok());
+}
+
+TEST(Messages, AMemberOnAHostThatATableDoesNotHaveIsRefused) {
+  TableMessage table;
+  table.members.push_back(sample_member(0));
+  std::vector<std::byte> bytes = encode(table);
+  table.members.push_back(sample_member(1));
+  const std::size_t member_bytes = encode(table).size() - bytes.size();
+  TableMessage read;
+  ASSERT_TRUE(decode(bytes, &read).ok());
+  bytes[bytes.size() - member_bytes] = std::byte{1};  // a member begins with the place of its host
+  EXPECT_FALSE(decode(bytes, &read).ok());
+}
+
 TEST(Messages, MessagesComeBackAsTheyWere) {
   JoinMessage join;
   ASSERT_TRUE(decode(encode(sample_join()), &join).ok());
-  EXPECT_EQ(join.member.host_id, "boot:1");
+  EXPECT_EQ(*join.member.host, *sample_member(3).host);
   EXPECT_EQ(join.member.device, sample_member(3).device);
-  EXPECT_EQ(join.member.addresses, sample_member(0).addresses);
   EXPECT_EQ(join.agreed.at(1).name, "x");
   EXPECT_EQ(join.timeout_ms, 1000u);
   EXPECT_EQ(join.costs_text, "known by rank 0");
@@ -62,7 +99,7 @@ TEST(Messages, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(go.costs_text, "told to all");
   TableMessage table;
   ASSERT_TRUE(decode(encode(sample_table()), &table).ok());
-  EXPECT_EQ(table.members.at(2).socket_name, "tutti-abc");
+  EXPECT_EQ(table.members.at(2).socket, sample_member(2).socket);
   EXPECT_EQ(table.members.at(2).rank, Rank{2});
   FailureCause cause;
   ASSERT_TRUE(decode(encode(FailureCause{Code::kMismatch, Rank{1}, kNoRank, "why"}), &cause).ok());
@@ -92,10 +129,10 @@ TEST(Messages, TextsOfOthersHaveNoControlCharacters) {
   ASSERT_TRUE(decode(encode(FailureMessage{Code::kMismatch, "x\r\ny"}), &failure).ok());
   EXPECT_EQ(failure.text, "x??y");
   Member member = sample_member(5);
-  member.host_name = "host\n12:00:00.000 tutti error rank 0: forged";
+  member.host = std::make_shared<const MemberHost>(MemberHost{.name = "host\n12:00:00.000 tutti error rank 0: forged"});
   TableSourceMessage source;
   ASSERT_TRUE(decode(encode(TableSourceMessage{member}), &source).ok());
-  EXPECT_EQ(source.parent.host_name.find('\n'), std::string::npos);
+  EXPECT_EQ(source.parent.host->name.find('\n'), std::string::npos);
 }
 
 template <class Message>

@@ -27,7 +27,7 @@ std::vector<Member> members_of(const std::vector<int>& hosts, const std::vector<
   for (std::size_t i = 0; i < members.size(); ++i) {
     members[i].rank = Rank{static_cast<std::int32_t>(i)};
     members[i].process = process_id(processes[i]);
-    members[i].host_id = "host " + std::to_string(hosts[i]);
+    members[i].host = std::make_shared<const MemberHost>(MemberHost{.id = "host " + std::to_string(hosts[i])});
   }
   return members;
 }
@@ -47,14 +47,16 @@ bool contains(const std::vector<std::size_t>& places, std::size_t place) {
   return std::find(places.begin(), places.end(), place) != places.end();
 }
 
+std::vector<Rank> ranks_of(const ProcessOrder::Place& place) { return {place.ranks.begin(), place.ranks.end()}; }
+
 TEST(ProcessOrder, HostsAndProcessesStandTogether) {
   const auto members = members_of({7, 3, 7, 3, 7, 5}, {1, 2, 3, 2, 1, 4});
   const ProcessOrder order(members, 32);
   ASSERT_EQ(order.size(), 4u);
   EXPECT_EQ(order[0].process, process_id(1));
-  EXPECT_EQ(order[0].ranks, (std::vector<Rank>{Rank{0}, Rank{4}}));
+  EXPECT_EQ(ranks_of(order[0]), (std::vector<Rank>{Rank{0}, Rank{4}}));
   EXPECT_EQ(order[1].process, process_id(3));
-  EXPECT_EQ(order[2].ranks, (std::vector<Rank>{Rank{1}, Rank{3}}));
+  EXPECT_EQ(ranks_of(order[2]), (std::vector<Rank>{Rank{1}, Rank{3}}));
   EXPECT_EQ(order[0].host_end, 2u);
   EXPECT_EQ(order[3].host_first, 3u);
   EXPECT_EQ(order.find(process_id(4)), 3u);
