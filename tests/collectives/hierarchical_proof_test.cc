@@ -1,6 +1,7 @@
 // Covers collectives/hierarchical/*.h.
 // Hierarchical algorithms, proved for whatever ranks share hosts: every way to place up to 8 ranks, random ones up to
-// 64, regular ones up to 256; apart, in place and mixed; with messages read from where they were sent.
+// 64, regular ones up to 72, or 256 if all is tested; apart, in place and mixed; with messages read from where they
+// were sent.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,6 +11,7 @@
 #include "schedule/effort.h"
 #include "schedule/tables.h"
 #include "schedule/topologies.h"
+#include "support/depth.h"
 
 namespace tutti {
 namespace {
@@ -80,9 +82,10 @@ TEST_P(Hierarchy, RandomPlacements) {
 }
 
 TEST_P(Hierarchy, RegularPlacements) {
+  const int most = kReduced ? 24 : test::covers_all() ? 256 : 72;
   for (const int hosts : {1, 2, 3, 4, 7, 8, 9, 16, 33, 64, 256}) {
     for (const int each : {1, 2, 3, 4, 8, 31, 64, 128}) {
-      if (hosts * each > (kReduced ? 24 : 256)) continue;
+      if (hosts * each > most) continue;
       for (const bool dealt : {false, true}) ASSERT_NO_FATAL_FAILURE(prove(uniform_hosts(hosts, each, dealt), 1));
     }
   }
