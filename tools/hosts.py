@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Several hosts on one machine: network namespaces joined by a bridge, each link limited in both directions.
 
-  hosts.py run    -H 4 -n 2 [-r 1gbit [--burst 70kb]] [--ipv6] -- COMMAND...   ranks as torchrun would start them, for env://
+  hosts.py run    -H 4 -n 2 [-r 1gbit [--burst 70kb] [--limit 3kb]] [--ipv6] -- COMMAND...   ranks as torchrun would start them, for env://
   hosts.py mpirun -H 4 -n 2 [-r 1gbit] [-o "OPTIONS"] -- COMMAND...   the same through Open MPI's mpirun
   hosts.py up     -H 4 [-r 1gbit]                               prints the network's name; it stays
   hosts.py exec   NAME HOST -- COMMAND...                       runs a command on host 1, 2, ...
@@ -45,7 +45,7 @@ def ip_batch(lines, space=None):
     subprocess.run(command, input="\n".join(lines) + "\n", text=True, check=True)
 
 
-def up(name, hosts, rate, burst=BURST):
+def up(name, hosts, rate, burst=BURST, limit=LIMIT):
     """The bridge's namespace NAME-switch, with port pK to host K."""
     switch = f"{name}-switch"
     ip_batch([f"netns add {switch}"] + [f"netns add {host_space(name, k)}" for k in range(1, hosts + 1)])
@@ -58,7 +58,7 @@ def up(name, hosts, rate, burst=BURST):
         if rate:
             for space, device in ((host_space(name, k), "eth0"), (switch, f"p{k}")):
                 subprocess.run(["tc", "-n", space, "qdisc", "add", "dev", device, "root", "tbf", "rate", rate,
-                                "burst", burst, "limit", LIMIT], check=True)
+                                "burst", burst, "limit", limit], check=True)
 
 
 def down(name):
@@ -171,7 +171,7 @@ def with_network(action, options):
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
     clean()
     atexit.register(down, name)
-    up(name, options.hosts, options.rate, options.burst)
+    up(name, options.hosts, options.rate, options.burst, options.limit)
     return action(name, options)
 
 
@@ -182,7 +182,9 @@ def parse(arguments):
         one = actions.add_parser(action)
         one.add_argument("-H", "--hosts", type=int, default=2)
         one.add_argument("-r", "--rate", default="", help="of each link and direction, as tc writes it: 1gbit; none: unlimited")
-        one.add_argument("--burst", default=BURST, help=f"what an idle link may save up, at least 70kb (default {BURST})")
+        one.add_argument("--burst", default=BURST, help=f"what an idle link may save up; less than 70kb cuts large packets (default {BURST})")
+        one.add_argument("--limit", default=LIMIT,
+                         help=f"what waits at a link at most (default {LIMIT}); with a few packets it loses packets")
         if action == "up":
             continue
         one.add_argument("-n", "--per-host", type=int, default=1, help="ranks a host")
@@ -225,7 +227,7 @@ def main():
         return SKIPPED if reason else 0
     if options.action == "up":
         name = f"{PREFIX}kept-{os.urandom(3).hex()}"
-        up(name, options.hosts, options.rate, options.burst)
+        up(name, options.hosts, options.rate, options.burst, options.limit)
         print(name)
         return 0
     return with_network(run if options.action == "run" else mpirun, options)

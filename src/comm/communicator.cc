@@ -8,6 +8,7 @@
 #include "comm/membership/hub.h"
 #include "core/no_cancel.h"
 #include "core/retry.h"
+#include "core/wait_until.h"
 
 namespace tutti {
 
@@ -141,6 +142,10 @@ Status Communicator::finalize() {
                             .run();
   executor_->links().board().end(last + 1);
   membership().say_goodbye(last);
+  // Peers that have not heard the goodbye after this time take the rank for dead, if they cannot reach it.
+  constexpr double kGoodbyeSeconds = 2;
+  (void)wait_until([this] { return membership().delivered(); }, Deadline::in(kGoodbyeSeconds),
+                   Finalization::pace(oversubscription_.ranks_per_core()));
   return status;
 }
 

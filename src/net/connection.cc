@@ -99,6 +99,11 @@ bool Connection::send(MessageType type, ByteView payload, int passed, std::share
   return sendable_;
 }
 
+bool Connection::delivered() {
+  const MutexLock lock(out_mutex_);
+  return !sendable_ || (out_.empty() && !socket_.wants_output() && socket_.delivered());
+}
+
 Status Connection::put_raw(std::vector<std::byte> data) {
   {
     const MutexLock lock(out_mutex_);

@@ -1,6 +1,8 @@
 #include "net/socket.h"
 
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -144,6 +146,11 @@ bool Socket::own(IpAddress* address, std::uint16_t* port) const {
   if (!from_socket_address(reinterpret_cast<const sockaddr*>(&at), address)) return false;
   address->unmap();
   return true;
+}
+
+bool Socket::delivered() const {
+  int queued = 0;
+  return is_unix() || (::ioctl(tcp_.get(), SIOCOUTQ, &queued) == 0 && queued == 0);
 }
 
 void Socket::choose_congestion() {

@@ -55,6 +55,8 @@ class Socket {
   bool own(IpAddress* address, std::uint16_t* port) const;
   /// TCP: makes it a carrier of data; the system's default congestion control may be one that is slow between hosts.
   void choose_congestion();
+  /// TCP: whether the other end's system has acknowledged all that was sent. Unix: true.
+  bool delivered() const;
   /// TCP: gives the descriptor away; `guard` goes on closing it in forked children until it is let go.
   Descriptor release(std::shared_ptr<const void>* guard);
 

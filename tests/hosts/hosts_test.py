@@ -118,6 +118,14 @@ def test_limited():
             fail(f"{count} hosts: 4 MiB in {seconds} s is more than 1 Gbit/s carries", output)
 
 
+def test_losses():
+    """Links that lose a third of the packets: all ranks end well, though a goodbye has to be sent again after its sender has
+    nothing else to do."""
+    for _ in range(4):
+        measured(8, "run", "-H", 8, "-r", "300kbit", "--burst", "4kb", "--limit", "2kb", "--", PERF, "all_reduce", "-b", "8", "-e",
+                 "8", "-n", "1", "-w", "1")
+
+
 def test_probe():
     """tutti-probe --hosts finds the rate of the links, and ranks on this network then choose by what it wrote."""
     probe = pathlib.Path(PERF).with_name("tutti-probe")

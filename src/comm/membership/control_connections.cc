@@ -141,4 +141,10 @@ void ControlConnections::send(MessageType type, ByteView payload) {
   for (const auto& connection : senders_) connection->send(type, payload);
 }
 
+bool ControlConnections::delivered() {
+  const MutexLock lock(send_mutex_);
+  return std::all_of(senders_.begin(), senders_.end(),
+                     [](const std::shared_ptr<Connection>& connection) { return connection->delivered(); });
+}
+
 }  // namespace tutti

@@ -87,6 +87,8 @@ class ControlConnections {
   void list_senders();
   /// Sends to all that are connected. Any thread; does not block.
   void send(MessageType type, ByteView payload);
+  /// Whether the systems of all that are connected have all that was sent. Any thread; does not block.
+  bool delivered();
 
  private:
   PeerOwner& owner_;

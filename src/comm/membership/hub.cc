@@ -14,6 +14,7 @@
 #include "core/library_thread.h"
 #include "core/log.h"
 #include "core/mutex.h"
+#include "core/wait_until.h"
 #include "net/crypto.h"
 #include "net/fork_guard.h"
 
@@ -22,6 +23,9 @@ namespace {
 
 /// How long the end of a communicator may wait for the service thread.
 constexpr std::chrono::milliseconds kEndTimeout{100};
+/// For so long a process that ends waits until the others' systems have its goodbyes: see Membership::delivered().
+constexpr double kGoodbyeSeconds = 1;
+constexpr std::chrono::milliseconds kGoodbyeNap{1};
 /// How long the end of the process may wait for the service thread. That end destroys what the thread still uses, and
 /// on a busy machine the thread may run late.
 constexpr std::chrono::milliseconds kExitTimeout{1000};
@@ -175,6 +179,7 @@ struct HubRegistry {
   static void end_with_process(const std::shared_ptr<Hub>& hub) {
     HubRegistry& registry = get();
     hub->loop_.call([hub] { hub->say_goodbyes(); }, kEndTimeout);
+    (void)wait_until([hub] { return hub->delivered(); }, Deadline::in(kGoodbyeSeconds), WaitPace::naps(kGoodbyeNap));
     hub->loop_.stop();
     MutexLock lock(registry.mutex);
     const bool ended = registry.wait_for_end(hub.get(), kExitTimeout, &lock);
@@ -386,6 +391,17 @@ void Hub::drop_membership(const KeyId& id) {
 
 void Hub::say_goodbyes() {
   for (const auto& [id, membership] : memberships_) membership->say_all_goodbyes();
+}
+
+bool Hub::delivered() {
+  const auto all = std::make_shared<std::atomic<bool>>(true);  // relaxed: the end of the call orders it
+  loop_.call(
+      [self = shared_from_this(), all] {
+        for (const auto& [id, membership] : self->memberships_)
+          if (!membership->delivered()) all->store(false, std::memory_order_relaxed);
+      },
+      kEndTimeout);
+  return all->load(std::memory_order_relaxed);
 }
 
 }  // namespace tutti

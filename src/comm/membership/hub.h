@@ -151,6 +151,8 @@ class Hub : public std::enable_shared_from_this<Hub> {
   void fail_all(const Status& why);
   /// Says goodbye for all ranks that did not, at the end of the process.
   void say_goodbyes();
+  /// Whether the systems of all connected processes have what this one has sent them. Any thread.
+  bool delivered();
 
   EventLoop loop_;
   pid_t owner_ = 0;

@@ -86,6 +86,8 @@ void Membership::say_goodbye(std::uint64_t last_sequence) {
   if (!hub_forked()) process_membership_->say_goodbye(rank_, last_sequence);
 }
 
+bool Membership::delivered() const { return hub_forked() || process_membership_->delivered(); }
+
 void Membership::abandon() {
   if (!hub_forked()) process_membership_->abandon(rank_, Status());
 }

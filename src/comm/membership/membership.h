@@ -77,6 +77,10 @@ class Membership {
   void abandon();
   /// Tells all other ranks that this one leaves after its operation number `last_sequence`. Later calls do nothing.
   void say_goodbye(std::uint64_t last_sequence);
+  /// Whether the systems of all processes that this one is connected to have all that it has sent them. Until then the
+  /// goodbye may be lost if this process closes its connections: whatever a peer sends is then answered with a reset,
+  /// and the system drops what it has not sent yet, or would have to send again. Does not block.
+  bool delivered() const;
 
   /// The listener is called after each change of a life or of the cause, by the thread that made the change, without
   /// locks held. It must not block. There is one at a time; an empty function unsets it. Setting it waits for a running

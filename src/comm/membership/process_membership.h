@@ -122,6 +122,7 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
     if (member_table_->set_cause(cause)) member_table_->notify();
   }
   void say_goodbye(Rank from, std::uint64_t last_sequence);
+  bool delivered() { return connections_.delivered(); }
   /// The rank gives up its membership without a goodbye. If `why` is an error, its text is sent to the others.
   void abandon(Rank from, const Status& why);
   BoardExchange& boards() { return *boards_; }
