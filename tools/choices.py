@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How near to the best algorithm the chosen one is between hosts, by the simulator:
   tools/choices.py [--simulator PROGRAM] [--above RATIO] [--most RATIO] [--yardstick [--ranks N,...]] [COLLECTIVE...]
-Takes 15 seconds without arguments.
+Takes 20 seconds without arguments.
 Networks of 1, 10, 100 and 400 Gbit/s with the other costs of docs/study/cluster.costs, 2 to 36 ranks on 2 to 16 hosts, 8 bytes
 to 64 MiB (4 MiB where there is a block a rank). A line for each collective: cells, the share of them in which the chosen
 algorithm takes at most 1.1 and 1.3 times as long as the best one, and the worst. --above: names the cells that are worse.
@@ -18,7 +18,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RATES = ["1gbit", "10gbit", "100gbit", "400gbit"]
-PASSES = "64"  # tiles that are under way at the end have the processors to themselves: the last of 8 tell too short a pace
+PASSES = "1024"  # all tiles: those under way at the end have the processors to themselves, so the last of a few tell too short a pace
+YARDSTICK_PASSES = "64"  # as in the tables of docs/simulation.md
 LAYOUTS = [(2, 1), (3, 1), (4, 1), (8, 1), (16, 1), (2, 2), (2, 8), (3, 4), (4, 8), (8, 4), (3, 6), (4, 9)]  # hosts, ranks of each
 WHOLE = ["all_reduce", "broadcast", "reduce", "barrier"]
 BLOCKS = ["all_gather", "reduce_scatter", "all_to_all", "gather", "scatter"]
@@ -65,7 +66,8 @@ def yardstick(collective, ranks, size):
 
 def print_by_yardstick(simulator, collective, ranks, path):
     subprocess.run([simulator, collective, "--ranks", str(ranks), "--per-host", str(EACH), "--bytes", YARDSTICK[collective], "--algo",
-                    "auto", "--passes", PASSES, "--costs", ROOT / "docs/study/cluster.costs", "--csv", path], stdout=subprocess.DEVNULL, check=True)
+                    "auto", "--passes", YARDSTICK_PASSES, "--costs", ROOT / "docs/study/cluster.costs", "--csv", path],
+                   stdout=subprocess.DEVNULL, check=True)
     print(f"{collective:15} {ranks:6} ranks", end="")
     for row in csv.DictReader(pathlib.Path(path).open()):
         size = int(row["bytes"])
