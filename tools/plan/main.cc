@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "collectives/choice/catalogue.h"
+#include "collectives/choice/cost_model.h"
 #include "plan/candidates.h"
 #include "plan/options.h"
 #include "schedule/drawing.h"
@@ -40,7 +41,7 @@ std::string shape_text(const SimulatedCall& call, std::size_t tiles) {
 bool is_too_large(const Candidate& candidate) { return candidate.prediction.method == SimulationMethod::kTooLarge; }
 
 constexpr const char* kByTime =
-    "of the algorithms within 20 % of the shortest predicted time{}, the one that thresholds name, else the first of "
+    "of the algorithms within {} % of the shortest predicted time{}, the one that thresholds name, else the first of "
     "the catalogue, where the simpler ones come first";
 constexpr const char* kByThresholds =
     "thresholds of ranks and bytes; predicted times decide up to 8 ranks, on one host or where the costs have the "
@@ -52,7 +53,8 @@ void explain(const Options& options, const Choice& choice, const Candidate& chos
   fmt::print("{}: {} ({}).\n", options.algorithm.empty() ? "Chosen" : "Asked for", choice.algorithm->name,
              shape_text(chosen.call, chosen.prediction.tiles));
   const char* const in_a_loop = is_rooted(choice.algorithm->collective) ? "" : " in a loop";
-  const std::string why = world.is_modelled() ? fmt::format(kByTime, in_a_loop) : kByThresholds;
+  const std::string why =
+      world.is_modelled() ? fmt::format(kByTime, CostModel::margin(world.machine()), in_a_loop) : kByThresholds;
   if (options.algorithm.empty()) fmt::print("Why: {}.\n", why);
   if (is_too_large(chosen)) return;
   fmt::print("Predicted: {} for one call, {} from call to call in a loop", model::time_text(chosen.prediction.time),

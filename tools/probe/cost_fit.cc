@@ -84,7 +84,8 @@ Fit CostFit::quality(const Costs& costs) {
       errors.push_back(std::abs(std::log(us / cell.times[i].us)));
     }
     const std::size_t preferred = usual_among(cell, costs);
-    regrets.push_back(cell.times[CostModel::pick(predicted, preferred)].us / cell.best());
+    const Time margin = CostModel::margin(machine_of(cell.ranks, cell.tcp, costs));
+    regrets.push_back(cell.times[CostModel::pick(predicted, preferred, margin)].us / cell.best());
   }
   Fit fit;
   if (cells_.empty()) return fit;

@@ -14,6 +14,9 @@ constexpr std::uint64_t kMostSteps = 500'000;
 /// pace is that of the slowest.
 constexpr std::size_t kCalls = 96;
 constexpr std::size_t kLeastCalls = 24;
+/// Tiles of one call that are simulated: those at its end have the processors to themselves, so that the last of a few
+/// tell too short a pace.
+constexpr std::size_t kTiles = 256;
 
 /// With the largest costs of a file the time of such calls is far below the largest Time. Larger calls and messages are
 /// predicted as if they were of these sizes.
@@ -46,7 +49,7 @@ Time CostModel::predict(const Algorithm& algorithm, Collective collective, Bytes
   call.repeated = !is_rooted(collective);  // programs rarely repeat a root: its next call would hide its last rank
   SimulationLimits limits;
   limits.steps = kMostSteps;
-  limits.passes = calls_for(machine_.ranks);
+  limits.passes = call.repeated ? calls_for(machine_.ranks) : kTiles;
   const Prediction prediction = simulator_.simulate(algorithm, call, network_, limits);
   return prediction.method == SimulationMethod::kTooLarge ? kNever : std::max<Time>(prediction.time, 0);
 }
@@ -59,9 +62,9 @@ bool CostModel::is_candidate(const Algorithm& algorithm, Collective collective) 
   return hosts_ != nullptr && hosts_->hosts > 1;
 }
 
-std::size_t CostModel::pick(std::span<const Time> times, std::size_t preferred) {
+std::size_t CostModel::pick(std::span<const Time> times, std::size_t preferred, Time margin) {
   const Time least = *std::min_element(times.begin(), times.end());
-  const Time most = least > kNever / 2 ? kNever : least + least / 100 * kMargin;
+  const Time most = least > kNever / 2 ? kNever : least + least / 100 * margin;
   if (preferred < times.size() && times[preferred] <= most) return preferred;
   return static_cast<std::size_t>(std::find_if(times.begin(), times.end(), [most](Time time) { return time <= most; }) -
                                   times.begin());
@@ -81,7 +84,7 @@ const Algorithm* CostModel::best(Collective collective, Bytes block) {
   const std::string_view usual = automatic_algorithm(collective, block, machine_, hosts_);
   const auto found = std::find_if(candidates.begin(), candidates.end(),
                                   [&](const Algorithm* algorithm) { return algorithm->name == usual; });
-  return candidates[pick(times, static_cast<std::size_t>(found - candidates.begin()))];
+  return candidates[pick(times, static_cast<std::size_t>(found - candidates.begin()), margin(machine_))];
 }
 
 }  // namespace tutti

@@ -19,8 +19,10 @@ namespace tutti {
 class CostModel {
  public:
   static constexpr Time kNever = INT64_MAX;
-  /// Predictions that differ by less than this (in percent) may as well be the other way round.
-  static constexpr Time kMargin = 20;
+  /// Predictions that differ by less than this (in percent) may as well be the other way round. It is their median
+  /// error against measured times: of ranks that share their cores, for whom the thresholds were measured, and between
+  /// hosts.
+  static constexpr Time margin(const Machine& machine) { return machine.same_boot_id ? 20 : 5; }
 
   /// `hosts` (of Machine::hosts; nullptr: all ranks on one) must outlive it.
   CostModel(const Machine& machine, const HostMap* hosts);
@@ -30,10 +32,10 @@ class CostModel {
   /// has too many steps.
   Time predict(const Algorithm& algorithm, Collective collective, Bytes block, int root);
 
-  /// Picks the preferred one of the predicted times, which are in the order of the catalogue, if it is within kMargin
-  /// of the shortest, else the first that is. Returns its place. A `preferred` beyond the last prefers none.
-  static std::size_t pick(std::span<const Time> times, std::size_t preferred);
-  /// Chooses among the algorithms whose predicted time is within kMargin of the shortest: the one that thresholds name
+  /// Picks the preferred one of the predicted times, which are in the order of the catalogue, if it is within `margin`
+  /// percent of the shortest, else the first that is. Returns its place. A `preferred` beyond the last prefers none.
+  static std::size_t pick(std::span<const Time> times, std::size_t preferred, Time margin);
+  /// Chooses among the algorithms whose predicted time is within the margin: the one that thresholds name
   /// (automatic_algorithm()), else the first of the catalogue, where the simpler ones come first. Returns nullptr if
   /// none could be simulated.
   const Algorithm* best(Collective collective, Bytes block);

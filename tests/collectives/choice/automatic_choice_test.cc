@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "collectives/choice/catalogue.h"
+#include "collectives/choice/cost_model.h"
 #include "core/costs_file.h"
 #include "schedule/host_map.h"
 #include "schedule/topologies.h"
@@ -176,6 +178,39 @@ TEST(AutomaticChoice, KnowsTheNetworkFromTheLoopback) {
   EXPECT_TRUE(AutomaticChoice::is_modelled(machine));
   // Each hop takes 2 ms, and bytes take nearly nothing: one hop.
   EXPECT_EQ(name_by(AutomaticChoice(machine), Collective::kAllReduce, 1 << 16), "all_pairs");
+}
+
+TEST(AutomaticChoice, PrefersThresholdsWithinTheMargin) {
+  const Time times[] = {100, 112, 104};
+  EXPECT_EQ(CostModel::pick(times, 1, 20), 1u);
+  EXPECT_EQ(CostModel::pick(times, 1, 5), 0u);
+  EXPECT_EQ(CostModel::pick(times, 2, 5), 2u);
+  EXPECT_EQ(CostModel::pick(times, 3, 20), 0u) << "prefers none";
+}
+
+/// Between hosts with cores of their own predictions are better than on shared ones.
+TEST(AutomaticChoice, TakesNoMuchSlowerOneBetweenHosts) {
+  for (const HostList& hosts : {HostList{0, 1, 2, 3}, HostList{0, 0, 1, 1}}) {
+    Machine machine = machine_of(4, true);
+    machine.hosts = hosts;
+    machine.same_host_id = machine.same_boot_id = false;
+    machine.costs.tcp.wire_kib = 80'000;
+    machine.costs.cores = 8;
+    const AutomaticChoice chooser(machine);
+    CostModel model(machine, chooser.hosts());
+    for (const Collective collective : kAll) {
+      if (scheduled_as(collective) != collective) continue;
+      for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 14, std::size_t{1} << 20}) {
+        Time best = CostModel::kNever;
+        for (const Algorithm& algorithm : catalogue())
+          if (model.is_candidate(algorithm, collective))
+            best = std::min(best, model.predict(algorithm, collective, Bytes{bytes}, 0));
+        const Algorithm* const found = chooser.find(collective, Bytes{bytes});
+        EXPECT_LE(model.predict(*found, collective, Bytes{bytes}, 0), best + best / 20)
+            << name_of(collective) << ", " << bytes << " bytes: " << found->name;
+      }
+    }
+  }
 }
 
 TEST(AutomaticChoice, LeavesUnknownLinksAndManyRanksToThresholds) {
