@@ -14,11 +14,13 @@ RootedTimes::RootedTimes(const Machine& machine, const HostMap* hosts, Bytes byt
       hosts_(hosts::count(Shape{machine.ranks, 0, 0, 1, hosts})),
       each_(hosts == nullptr || hosts->hosts == 1 ? 1 : hosts->most),
       drivers_(hosts::drivers(Shape{machine.ranks, 0, 0, 1, hosts})),
+      turns_((each_ + machine.costs.cores - 1) / machine.costs.cores),
       neighbours_(each_ == 1 || hosts->follow_one_another),
       aligned_(each_ == 1 || (neighbours_ && hosts->fewest == each_)) {}
 
+/// What comes from a socket is read to its place.
 RootedTimes::Message RootedTimes::far(std::size_t bytes, bool adds, std::int64_t blocks) const {
-  const Time work = time_of(bytes, adds ? machine_.costs.reduce_kib : machine_.costs.copy_kib);
+  const Time work = adds ? 2 * time_of(bytes, machine_.costs.reduce_kib) : 0;
   return {tcp_.send_overhead + product(blocks, time_of(bytes, tcp_.send_kib)),
           tcp_.recv_overhead + product(blocks, time_of(bytes, tcp_.recv_kib) + work), tcp_.latency,
           product(blocks, time_of(bytes, tcp_.wire_kib))};
@@ -26,7 +28,7 @@ RootedTimes::Message RootedTimes::far(std::size_t bytes, bool adds, std::int64_t
 
 RootedTimes::Message RootedTimes::near(std::size_t bytes, bool adds, std::int64_t blocks) const {
   const LinkCosts& shm = machine_.costs.shm;
-  const Time work = time_of(bytes, adds ? machine_.costs.reduce_kib : machine_.costs.copy_kib);
+  const Time work = time_of(bytes, adds ? 2 * machine_.costs.reduce_kib : machine_.costs.copy_kib);
   const Time fetch = bytes > kShortMessage ? shm.long_overhead : 0;
   return {shm.send_overhead + product(blocks, time_of(bytes, shm.send_kib)),
           shm.recv_overhead + fetch + product(blocks, time_of(bytes, shm.recv_kib) + work), shm.latency, 0};
@@ -52,11 +54,13 @@ RootedTimes::Message RootedTimes::far_in_tree(std::size_t bytes, bool adds, std:
   return one;
 }
 
-Time RootedTimes::spread_within(std::size_t bytes) const { return each_ > 1 ? near(bytes).hop() : 0; }
+Time RootedTimes::spread_within(std::size_t bytes) const { return to_several(each_ - 1, near(bytes)); }
 
+/// Sums are made in one pass, which reads each operand once.
 Time RootedTimes::gather_within(std::size_t bytes, bool adds) const {
   if (each_ == 1) return 0;
-  const Message message = near(bytes, adds);
+  Message message = near(bytes, adds);
+  if (adds) message.receives -= time_of(bytes, machine_.costs.reduce_kib);
   return message.hop() + product(each_ - 2, message.receives);
 }
 
@@ -90,11 +94,14 @@ Time RootedTimes::broadcast_tree(std::int32_t radix) const {
   return time + passes(bytes_, static_cast<std::int32_t>(all.count));
 }
 
+/// The root of a binomial tree that is not full sends to one child more than those of its longest path.
 Time RootedTimes::broadcast_tree_of_hosts() const {
   const Message one = far(bytes_);
-  const std::int32_t rounds = ceil_log2(hosts_);
+  const std::int32_t rounds = floor_log2(hosts_);
+  const bool full = hosts_ == 1 << rounds;
   const Time held_up = product(rounds * (rounds - 1) / 2, std::max<Time>(one.wire - one.sends, 0));
-  return product(rounds, one.hop()) + held_up + spread_within(bytes_) + passes(bytes_, rounds);
+  const Time hops = product(rounds, one.hop()) + held_up + (full ? 0 : std::max(one.sends, one.wire));
+  return hops + spread_within(bytes_) + passes(bytes_, rounds);
 }
 
 /// Half of the data goes down each tree, in which a rank has two children.
@@ -131,20 +138,29 @@ RootedTimes::Message RootedTimes::far_of_driver(std::size_t bytes, bool adds) co
 
 Time RootedTimes::within(const Message& near) const { return product(each_ - 1, near.sends + near.receives); }
 
-/// The busiest host has two children in one tree, and in the other one none. Broadcast and reduce differ in which end
-/// of a message it is twice.
+/// The busiest host has two children in one tree, and in the other one none; or it is the root, to which the drivers of
+/// its host hand their sums. Broadcast and reduce differ in which end of a message it is twice.
 Time RootedTimes::double_tree_of_hosts(bool adds) const {
   const int lanes = network_lanes(Bytes{bytes_}, machine_);
   const Tiles all = tiles(network_tree_tile(Bytes{bytes_}), lanes);
-  const Message far_one = far_of_driver(all.message, adds), near_one = near(all.message, adds);
+  const Message far_one = far_of_driver(all.message, adds), near_one = near(all.message);
   const Time twice = adds ? far_one.receives : far_one.sends;
   const Time once = adds ? far_one.sends : far_one.receives;
-  const Time processor = product(lanes, once + within(near_one)) + 2 * twice;
-  const Time pace = std::max({processor, 2 * far_one.wire, credit_pace(far_one)});
-  const Time level = far_one.hop() + std::max(twice, far_one.wire);
-  const Time ends = each_ > 1 ? 2 * (within(near_one) + near_one.latency) : 0;
-  const Time time = product(ceil_log2(hosts_), level) + ends + product(all.others, pace);
-  return adds ? std::max(time, memory()) : time;
+  const bool splits = hosts_ > 3;  // some host has two children
+  const Time fill = splits && lanes > 1 ? time_of(all.message, machine_.costs.copy_kib) : 0;
+  const Time inner = product(lanes, once) + 2 * twice + fill;
+  const Time root = product(lanes, twice + (adds ? product(drivers_ - 1, near_one.receives) : 0));
+  // Down, a lane waits for the slower of two children. With nothing else to do meanwhile a rank that is alone on its
+  // host loses some 25 % (in the simulator; up, nothing).
+  const Time idle = splits && each_ == 1 && !adds ? inner / 4 : 0;
+  const Time processor = product(lanes, within(near_one)) + std::max(inner + idle, root);
+  const Time pace = std::max({product(turns_, processor), 2 * far_one.wire, credit_pace(far_one)});
+  const Time ends = each_ > 1 ? 2 * (product(turns_, within(near_one)) + near_one.latency) : 0;
+  // On so many levels of a path a message waits for another one: that of the other tree, or that of the other child.
+  const std::int32_t waits = lanes - 1 + (splits ? floor_log2(hosts_ - 2) : 0);
+  const Time levels = product(ceil_log2(hosts_), far_one.hop()) + product(waits, std::max(twice, far_one.wire));
+  const Time pauses = adds ? memory() / 5 : 0;  // memory's, while all ranks wait for the network
+  return std::max(levels + ends + product(all.others, pace), memory() + pauses);
 }
 
 Time RootedTimes::broadcast_double_tree_of_hosts() const { return double_tree_of_hosts(false); }
@@ -161,9 +177,9 @@ Time RootedTimes::broadcast_chain() const {
   const Tiles all = tiles(network_chain_tile(Bytes{bytes_}, hosts_), lanes);
   const Message far_one = far_of_driver(all.message, false), near_one = near(all.message);
   const Time processor = product(lanes, far_one.sends + far_one.receives + within(near_one));
-  const Time pace = std::max({processor, product(lanes, far_one.wire), credit_pace(far_one)});
-  const Time ends = each_ > 1 ? 2 * (within(near_one) + near_one.latency) : 0;
-  return product(hosts_ - 1, far_one.hop()) + ends + product(all.others, pace);
+  const Time pace = std::max({product(turns_, processor), product(lanes, far_one.wire), credit_pace(far_one)});
+  const Time ends = each_ > 1 ? 2 * (product(turns_, within(near_one)) + near_one.latency) : 0;
+  return std::max(product(hosts_ - 1, far_one.hop()) + ends + product(all.others, pace), memory());
 }
 
 /// A rank adds its children's results from the smallest subtree on, so on each level it waits for that level alone.
@@ -178,8 +194,10 @@ Time RootedTimes::reduce_tree(std::int32_t radix) const {
 }
 
 Time RootedTimes::reduce_tree_of_hosts() const {
-  const std::int32_t rounds = ceil_log2(hosts_);
-  return product(rounds, far(bytes_, true).hop()) + gather_within(bytes_, true) + passes(bytes_, rounds);
+  const Message one = far(bytes_, true);
+  const std::int32_t rounds = floor_log2(hosts_);
+  const Time last = hosts_ == 1 << rounds ? 0 : std::max(one.receives, one.wire);
+  return product(rounds, one.hop()) + last + gather_within(bytes_, true) + passes(bytes_, rounds);
 }
 
 Time RootedTimes::reduce_double_tree() const {
@@ -196,17 +214,24 @@ Time RootedTimes::reduce_chain() const {
   const Message far_one = far(message, true), near_one = near(message, true);
   const Time apart = std::max(far_one.sends + near_one.receives, near_one.sends + far_one.receives);
   const Time processor = each_ > 1 && neighbours_ ? apart : far_one.sends + far_one.receives;
-  const Time pace = std::max({processor, far_one.wire, credit_pace(far_one)});
+  const Time pace = std::max({product(turns_, processor), far_one.wire, credit_pace(far_one)});
   const auto others = static_cast<std::int64_t>(div_up(std::max<std::size_t>(bytes_, 1), message)) - 1;
-  return product(far_hops, far_one.hop()) + product(ranks_ - 1 - far_hops, near_one.hop()) + product(others, pace);
+  const Time hops = product(far_hops, far_one.hop()) + product(ranks_ - 1 - far_hops, near_one.hop());
+  return std::max(hops + product(others, pace), memory());
 }
 
+/// Blocks longer than a message go in parts, which follow one another. Those of the root's host come first.
 Time RootedTimes::blocks_straight(Collective collective) const {
+  const std::size_t parts = std::max<std::size_t>(div_up(bytes_, machine_.max_message.value), 1);
   const std::int32_t elsewhere = ranks_ - each_;
-  const Message far_block = far(bytes_), near_block = near(bytes_);
-  if (collective == Collective::kScatter)
-    return to_several(elsewhere, far_block) + product(each_ - 1, near_block.sends);
-  return from_several(elsewhere, far_block) + product(each_ - 1, near_block.receives);
+  const Message one = far(bytes_ / parts), near_one = near(bytes_ / parts);
+  const bool scatters = collective == Collective::kScatter;
+  const Time within = product(each_ - 1, scatters ? near_one.sends : near_one.receives);
+  const Time between = product(elsewhere, scatters ? one.sends : one.receives);
+  const Time wire = product(elsewhere, one.wire);
+  const Time first =
+      scatters ? to_several(elsewhere, one) + within : std::max(one.sends + one.latency + wire, within) + between;
+  return first + product(static_cast<std::int64_t>(parts) - 1, std::max(within + between, wire));
 }
 
 /// Where the largest message is longer than a link's, the schedule runs for a part of each block after the other, and
@@ -232,10 +257,18 @@ Time RootedTimes::blocks_in_tree(Collective collective, std::int32_t radix) cons
 
 /// Only neighbouring ranks' blocks go in one message.
 Time RootedTimes::blocks_by_leaders(Collective collective) const {
-  const Message one = far(bytes_, false, neighbours_ ? each_ : 1);
+  const std::int32_t blocks = neighbours_ ? each_ : 1;
+  const std::size_t longest = static_cast<std::size_t>(blocks) * bytes_;
+  const std::size_t parts = std::max<std::size_t>(div_up(longest, machine_.max_message.value), 1);
+  const Message one = far(bytes_ / parts, false, blocks), near_one = near(bytes_ / parts);
   const std::int32_t messages = neighbours_ ? hosts_ - 1 : ranks_ - each_;
-  const Time between = collective == Collective::kScatter ? to_several(messages, one) : from_several(messages, one);
-  return gather_within(bytes_, false) + between + passes(static_cast<std::size_t>(each_) * bytes_, 2);
+  const bool scatters = collective == Collective::kScatter;
+  const Time first =
+      gather_within(bytes_ / parts, false) + (scatters ? to_several(messages, one) : from_several(messages, one));
+  const Time processor = product(messages, scatters ? one.sends : one.receives) +
+                         product(each_ - 1, scatters ? near_one.sends : near_one.receives);
+  const Time pace = std::max(processor, product(messages, one.wire));
+  return first + product(static_cast<std::int64_t>(parts) - 1, pace);
 }
 
 }  // namespace tutti

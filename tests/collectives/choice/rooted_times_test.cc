@@ -54,6 +54,33 @@ TEST(RootedTimes, LevelsWithinAHostCostNoHop) {
   EXPECT_EQ(empty.blocks_by_leaders(Collective::kScatter), kHop + 2 * 1'500'000);
 }
 
+/// What comes from a socket is read to its place; a sum reads the operand that is there, too.
+TEST(RootedTimes, AMessagesBytesCostBothItsEnds) {
+  const HostList hosts = uniform_hosts(16, 1, false);
+  const Topology topology(hosts);
+  Machine machine = cluster(hosts);
+  machine.costs.copy_kib = 1'000'000;
+  machine.costs.reduce_kib = 15'000;
+  const Time bytes = 16 * Time{85'000 + 85'000 + 81'920};
+  const RootedTimes of_16_kib(machine, &topology.map(), Bytes{16384});
+  EXPECT_EQ(of_16_kib.broadcast_tree(2), 4 * (kHop + bytes));
+  EXPECT_EQ(of_16_kib.reduce_tree(2), 4 * (kHop + bytes + 16 * 2 * Time{15'000}));
+}
+
+TEST(RootedTimes, ATreeOfThreeHostsHasOneHop) {
+  const HostList three = uniform_hosts(3, 8, false), six = uniform_hosts(6, 8, false);
+  const Topology of_three(three), of_six(six);
+  Machine machine = cluster(three);
+  machine.costs.shm = LinkCosts{};
+  EXPECT_EQ(RootedTimes(machine, &of_three.map(), Bytes{0}).broadcast_tree_of_hosts(), kHop + 1'500'000);
+  EXPECT_EQ(RootedTimes(machine, &of_three.map(), Bytes{0}).reduce_tree_of_hosts(), kHop + 1'400'000);
+  machine.ranks = 48;
+  EXPECT_EQ(RootedTimes(machine, &of_six.map(), Bytes{0}).broadcast_tree_of_hosts(), 2 * kHop + 1'500'000);
+  machine.costs.shm.send_overhead = 10'000;
+  EXPECT_EQ(RootedTimes(machine, &of_six.map(), Bytes{0}).broadcast_tree_of_hosts(), 2 * kHop + 1'500'000 + 7 * 10'000)
+      << "the other ranks of a host are served one after the other";
+}
+
 TEST(RootedTimes, TilesFollowOneAnotherInDoubleTrees) {
   const HostList hosts = uniform_hosts(16, 1, false);
   const Topology topology(hosts);
@@ -80,12 +107,39 @@ TEST(RootedTimes, AChainWaitsForCredits) {
   EXPECT_EQ(of_64_kib.broadcast_chain(), 15 * (10'000'000 + 32) + (20'000'000 + 32) / 2) << "two tiles";
 }
 
+TEST(RootedTimes, MemoryServesAllRanksOfAHost) {
+  const HostList hosts = uniform_hosts(2, 8, false);
+  const Topology topology(hosts);
+  Machine machine = cluster(hosts);
+  machine.costs.memory_kib = 1'000'000;
+  const Time memory = 9 * 65'536 * Time{1'000'000};  // the root reads, all eight write
+  const RootedTimes of_64_mib(machine, &topology.map(), Bytes{64 << 20});
+  EXPECT_EQ(of_64_mib.broadcast_chain(), memory);
+  EXPECT_EQ(of_64_mib.broadcast_double_tree_of_hosts(), memory);
+  EXPECT_EQ(of_64_mib.reduce_chain(), memory);
+  EXPECT_EQ(of_64_mib.reduce_double_tree_of_hosts(), memory + memory / 5);
+}
+
+TEST(RootedTimes, RanksOfACoreTakeTurns) {
+  const HostList hosts = uniform_hosts(4, 9, false);
+  const Topology topology(hosts);
+  Machine machine = cluster(hosts);
+  machine.costs.tcp.wire_kib = machine.costs.memory_kib = 1;
+  machine.credits = 4;
+  machine.costs.cores = 9;
+  const Time apart = RootedTimes(machine, &topology.map(), Bytes{64 << 20}).reduce_chain();
+  machine.costs.cores = 8;
+  const Time in_turn = RootedTimes(machine, &topology.map(), Bytes{64 << 20}).reduce_chain();
+  EXPECT_GT(in_turn, apart * 19 / 10);
+  EXPECT_LE(in_turn, apart * 2);
+}
+
 struct Case {
   Collective collective;
   std::int64_t percent;  ///< of the best one's time, at most
 };
 constexpr Case kCases[] = {
-    {Collective::kBroadcast, 140}, {Collective::kReduce, 140}, {Collective::kGather, 150}, {Collective::kScatter, 130}};
+    {Collective::kBroadcast, 125}, {Collective::kReduce, 125}, {Collective::kGather, 130}, {Collective::kScatter, 120}};
 
 /// On a fast, a middling and a slow network. Of ranks that are dealt out
 /// to the hosts, and of unequal hosts, the forms know less.
@@ -100,7 +154,7 @@ TEST(RootedTimes, ChooseWhatTheSimulatorCallsFast) {
     Machine machine = cluster(hosts);
     const HostMap& map = topology.map();
     const bool regular = map.most == 1 || (map.follow_one_another && map.fewest == map.most);
-    const std::int64_t more = regular ? 0 : 40;
+    const std::int64_t more = regular ? 0 : 50;
     for (const Time wire_kib : {Time{81'920}, Time{819'200}, Time{8'192'000}}) {
       machine.costs.tcp.wire_kib = wire_kib;
       for (const Case& of : kCases) {
