@@ -68,12 +68,14 @@ std::string_view exchange_of_blocks_by_time(Collective collective, std::size_t b
   const std::string_view together = collective == Collective::kAllGather ? "bruck" : "recursive_halving";
   const NetworkTimes times(machine, hosts, Bytes{bytes});
   Fastest fastest;
-  fastest.offer(is_alone(machine, hosts) ? "ring" : "hierarchical", times.rings_of_blocks());
-  const bool rounds = !is_alone(machine, hosts) && hosts->follow_one_another;
+  const bool alone = is_alone(machine, hosts);
+  fastest.offer(alone ? "ring" : "hierarchical", times.rings_of_blocks(reduces(collective)));
+  const bool rounds = !alone && hosts->follow_one_another;
   if (rounds && holds_messages(machine, hosts, collective, "hierarchical_rounds"))
-    fastest.offer("hierarchical_rounds", times.rows_in_rounds());
+    fastest.offer("hierarchical_rounds", times.rows_in_rounds(reduces(collective)));
   if (holds_messages(machine, hosts, collective, together)) fastest.offer(together, times.blocks_together());
   if (holds_messages(machine, hosts, collective, "pat")) fastest.offer("pat", times.blocks_in_groups());
+  if (alone && machine.ranks <= kTcpAllPairsBlocks) fastest.offer("all_pairs", times.blocks_apart(collective));
   return fastest.name();
 }
 
@@ -132,7 +134,8 @@ std::string_view all_to_all_by_time(std::size_t bytes, const Machine& machine, c
     const std::string_view name = kByRounds[rounds - 1];
     if (holds(name)) fastest.offer_if_worth_it(name, times.blocks_by_hosts(rounds));
   }
-  if (machine.ranks <= kTcpAllPairsBlocks && !machine.same_boot_id) fastest.offer("all_pairs", times.blocks_apart());
+  if (machine.ranks <= kTcpAllPairsBlocks && !machine.same_boot_id)
+    fastest.offer("all_pairs", times.blocks_apart(Collective::kAllToAll));
   if (holds("bruck")) fastest.offer("bruck", times.blocks_in_rounds());
   return fastest.name().empty() ? "pairwise" : fastest.name();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/bruck.h"
+#include "collectives/choice/network_choice.h"
 #include "collectives/hierarchical/hierarchical_all_to_all.h"
 #include "collectives/hierarchical/hierarchical_leaders.h"
 #include "collectives/hierarchical/hierarchical_rounds.h"
@@ -41,13 +42,25 @@ NetworkTimes::NetworkTimes(const Machine& machine, const HostMap* hosts, Bytes b
       bytes_(std::min(bytes.value, kMostPredictedBytes)),
       count_(hosts::count(shape_)),
       each_(hosts::is_flat(shape_) ? 1 : hosts->most),
-      drivers_(hosts::drivers(shape_)) {}
+      drivers_(hosts::drivers(shape_)),
+      turns_(turns(each_)) {}
+
+std::int32_t NetworkTimes::turns(std::int32_t ranks) const {
+  return (ranks + machine_.costs.cores - 1) / machine_.costs.cores;
+}
+
+Time NetworkTimes::processors_of_hop(std::int32_t messages, std::size_t bytes) const {
+  const std::size_t all = static_cast<std::size_t>(messages) * bytes;
+  return messages * (tcp_.send_overhead + tcp_.recv_overhead) +
+         time_of(all, tcp_.send_kib + tcp_.recv_kib + machine_.costs.reduce_kib);
+}
 
 Time NetworkTimes::hop(std::int32_t messages, std::size_t bytes, std::int32_t drivers) const {
   const std::size_t all = static_cast<std::size_t>(messages) * bytes;
   const Time copies = time_of(all, tcp_.send_kib + tcp_.recv_kib + machine_.costs.reduce_kib);
   const Time wire = product(drivers, time_of(all, tcp_.wire_kib));
-  return tcp_.latency + messages * (tcp_.send_overhead + tcp_.recv_overhead) + std::max(copies, wire);
+  const Time overheads = messages * (tcp_.send_overhead + tcp_.recv_overhead);
+  return tcp_.latency + product(turns(drivers), overheads) + std::max(product(turns(drivers), copies), wire);
 }
 
 Time NetworkTimes::overheads_within(std::size_t bytes) const {
@@ -62,7 +75,8 @@ Time NetworkTimes::spread_within(std::int32_t pieces) const {
   const std::size_t part = bytes_ / static_cast<std::size_t>(drivers_);
   const Time message = overheads_within(part);
   const Time copies = time_of(part, shm.send_kib + shm.recv_kib);
-  return 2 * (shm.latency + product(others, pieces * message + copies));
+  const Time work = time_of(part, machine_.costs.reduce_kib + machine_.costs.copy_kib);
+  return 2 * (shm.latency + product(turns_ * others, pieces * message + copies)) + product(turns_ * others, work);
 }
 
 Time NetworkTimes::memory() const {
@@ -87,17 +101,22 @@ Time NetworkTimes::leaders() const {
   return between + 2 * (shm.latency + product(others, message + copies));
 }
 
-/// Its parts are small: passes follow one another like parts, and what happens within hosts goes on beside, but for the
-/// first part and the last.
+/// Its parts are small: passes follow one another like parts, and what happens within hosts goes on beside while the
+/// processors have time for it, but for the first part and the last.
 Time NetworkTimes::ring() const {
   const std::int32_t hops = 2 * (count_ - 1);
   const std::size_t part = bytes_ / static_cast<std::size_t>(count_) / static_cast<std::size_t>(drivers_);
-  return std::max(product(hops, hop(1, part, drivers_)) + spread_within(count_) / hops, memory());
+  const Time within = spread_within(count_);
+  const Time processors = product(hops, product(turns(drivers_), processors_of_hop(1, part))) + within;
+  return std::max({product(hops, hop(1, part, drivers_)) + within / hops, processors, memory()});
 }
 
+/// A share longer than the messages of two lanes goes in several runs, each with its own messages; one lane's hops are
+/// hidden behind the other one's work.
 Time NetworkTimes::exchange(std::int32_t scattered) const {
   const std::int32_t rounds = host_rounds::count(shape_);
   const std::size_t share = bytes_ / static_cast<std::size_t>(drivers_);
+  const auto runs = static_cast<std::int32_t>(std::max<std::size_t>(share / machine_.max_message.value, 1));
   Time time = spread_within(scattered < 2 ? 1 : host_rounds::first_members(shape_));
   if (host_rounds::places(shape_) < count_) time += 2 * hop(1, share, drivers_);
   std::size_t part = share;
@@ -105,19 +124,36 @@ Time NetworkTimes::exchange(std::int32_t scattered) const {
     const std::int32_t members = host_rounds::group(shape_, r).members;
     const bool scatters = r < scattered;
     if (scatters) part /= static_cast<std::size_t>(members);
-    time += (scatters ? 2 : 1) * hop(members - 1, part, drivers_);
+    const Time again = product(runs - 1, (members - 1) * (tcp_.send_overhead + tcp_.recv_overhead));
+    time += (scatters ? 2 : 1) * (hop(members - 1, part, drivers_) + again);
   }
-  time += passes(share / 2, rounds);  // on two lanes
   // Memory has pauses while all ranks wait for the network.
   return std::max(time, memory() + memory() / 5);
 }
 
-Time NetworkTimes::rings_of_blocks() const {
+Time NetworkTimes::memory_of_results() const {
+  const std::size_t blocks = static_cast<std::size_t>(machine_.ranks + 1) * static_cast<std::size_t>(each_);
+  if (blocks * bytes_ <= machine_.costs.cache_bytes) return 0;
+  return product(static_cast<std::int64_t>(blocks), time_of(bytes_, machine_.costs.memory_kib));
+}
+
+/// A driver hands a row on before it serves its host, which so goes on beside the network while the processors have
+/// time for it, but for the first row and the last.
+Time NetworkTimes::rings_of_blocks(bool adds) const {
   const std::int32_t rows = (each_ + drivers_ - 1) / drivers_;  // a driver's message is one block
+  const int lanes = network_lanes(Bytes{bytes_}, machine_);
   const LinkCosts& shm = machine_.costs.shm;
-  const Time copies = time_of(bytes_, shm.send_kib + shm.recv_kib);
-  const Time within = product(machine_.ranks, product(rows, shm.send_overhead + shm.recv_overhead) + copies);
-  return product(count_ - 1, product(rows, hop(1, bytes_, drivers_))) + (each_ > 1 ? within : 0);
+  const Time work = adds ? machine_.costs.reduce_kib : machine_.costs.copy_kib;
+  const Time near = product(lanes, overheads_within(bytes_)) + time_of(bytes_, shm.send_kib + shm.recv_kib + work);
+  const Time row = product(turns_ * (each_ - 1), near);
+  const Time overheads = tcp_.send_overhead + tcp_.recv_overhead;
+  const Time copies = time_of(bytes_, tcp_.send_kib + tcp_.recv_kib + (adds ? 2 * machine_.costs.reduce_kib : 0));
+  const Time wire = product(drivers_, time_of(bytes_, tcp_.wire_kib));
+  const std::int64_t messages = std::int64_t{count_ - 1} * rows;
+  const Time hop = tcp_.latency + product(turns(drivers_), overheads) + std::max(copies / lanes, wire);
+  const Time processors = product(messages, product(turns(drivers_), lanes * overheads + copies));
+  const Time within = product(count_ * rows, row);
+  return std::max({product(messages, hop) + 2 * row, processors + within, memory_of_results()});
 }
 
 Time NetworkTimes::blocks_to_all() const {
@@ -140,37 +176,30 @@ Time NetworkTimes::blocks_in_groups() const {
 }
 
 /// The rows that a round brings to a host cross its link. The rank that receives them then hands them on to all other
-/// ranks of the host.
-Time NetworkTimes::rows_in_rounds() const {
+/// ranks of the host. Messages of both lanes share the link and so come at the same time: no lane works meanwhile.
+Time NetworkTimes::rows_in_rounds(bool adds) const {
   const hierarchical_rounds::Rounds x = hierarchical_rounds::rounds_of(shape_);
   const std::size_t chunk = machine_.max_message.value / hierarchical_rounds::message_chunks(shape_);
   const auto passes =
       static_cast<std::int64_t>(div_up(std::max<std::size_t>(bytes_, 1), std::max(chunk, kPartAlign.value)));
   const LinkCosts& shm = machine_.costs.shm;
-  const Time copy = machine_.costs.copy_kib;
-  const Time overheads = product(passes, tcp_.send_overhead + tcp_.recv_overhead);
-  const std::int64_t others = each_ - 1;
+  const Time sum = 2 * machine_.costs.reduce_kib;
+  const Time overheads = product(passes * turns_, tcp_.send_overhead + tcp_.recv_overhead);
+  const std::int64_t others = std::int64_t{turns_} * (each_ - 1);
   const Time row = product(each_, time_of(bytes_, tcp_.wire_kib));
-  const Time sent = product(each_, time_of(bytes_, tcp_.send_kib + tcp_.recv_kib + copy));
+  const Time sent = product(turns_ * each_, time_of(bytes_, tcp_.send_kib + tcp_.recv_kib + (adds ? sum : 0)));
   Time between = 0;
-  Time processors = 0;
   Time messages = product(others, overheads_within(bytes_));
   for (std::int32_t round = 0; round < x.count; ++round) {
     const std::int32_t rows = x.rows_after(round) - x.rows_before(round);
-    const Time processor = product(x.rows(round, 0), sent);
-    between += product(passes, tcp_.latency) + overheads + std::max(processor, product(rows, row));
-    processors += overheads + processor;
+    between +=
+        product(passes, tcp_.latency) + overheads + std::max(product(x.rows(round, 0), sent), product(rows, row));
     messages += shm.latency + product(others, overheads_within(static_cast<std::size_t>(each_) * bytes_));
   }
-  const Time copies = time_of(bytes_, shm.send_kib + shm.recv_kib + copy);
-  const Time within = each_ > 1 ? product(passes, messages) + product(machine_.ranks, copies) : 0;
-  // Each of two lanes has half of the passes; but for the last ones, what happens within hosts is hidden by the
-  // network.
-  const Time time = std::max(between + within / ((passes + 1) / 2), processors + within);
-  const std::size_t blocks = static_cast<std::size_t>(machine_.ranks + 1) * static_cast<std::size_t>(each_);
-  if (blocks * bytes_ <= machine_.costs.cache_bytes) return time;
-  const Time memory = product(static_cast<std::int64_t>(blocks), time_of(bytes_, machine_.costs.memory_kib));
-  return std::max(time, memory + memory * 2 / 5);  // it has pauses while all ranks wait for the network
+  const Time copies = time_of(bytes_, shm.send_kib + shm.recv_kib + (adds ? sum : machine_.costs.copy_kib));
+  const Time within = each_ > 1 ? product(passes, messages) + product(turns_ * machine_.ranks, copies) : 0;
+  const Time memory = memory_of_results();
+  return std::max(between + within, memory + memory * 2 / 5);  // it has pauses while all ranks wait for the network
 }
 
 Time NetworkTimes::memory_of_blocks() const {
@@ -180,15 +209,27 @@ Time NetworkTimes::memory_of_blocks() const {
   return product(static_cast<std::int64_t>(blocks), time_of(bytes_, machine_.costs.memory_kib));
 }
 
-/// All sends come before the first receipt, so processors and links work at the same time.
-Time NetworkTimes::blocks_apart() const {
+/// All sends come before the first receipt; those of an all-gather or reduce-scatter leave together. Messages that a
+/// link holds up are under way together, so that about half of them are there only with the last one; meanwhile blocks
+/// come from the own host. Who shares a core sends after the other one.
+Time NetworkTimes::blocks_apart(Collective collective) const {
+  const std::size_t parts = std::max<std::size_t>(div_up(bytes_, machine_.max_message.value), 1);
+  const std::size_t part = bytes_ / parts;
   const std::int32_t far = machine_.ranks - each_;
-  const Time overheads = tcp_.send_overhead + tcp_.recv_overhead;
-  const Time processor = product(far, overheads + time_of(bytes_, tcp_.send_kib + tcp_.recv_kib));
-  const Time wire = product(far, product(each_, time_of(bytes_, tcp_.wire_kib)));
+  const Time send = tcp_.send_overhead + time_of(part, tcp_.send_kib);
+  const Time receive = tcp_.recv_overhead + time_of(part, tcp_.recv_kib);
+  const Time wire = product(far, product(each_, time_of(part, tcp_.wire_kib)));
   const LinkCosts& shm = machine_.costs.shm;
-  const Time near = product(each_ - 1, overheads_within(bytes_) + time_of(bytes_, shm.send_kib + shm.recv_kib));
-  return tcp_.latency + std::max({processor, wire, memory_of_blocks()}) + near;
+  const Time copies = time_of(part, shm.send_kib + shm.recv_kib + machine_.costs.copy_kib);
+  const Time near = product(each_ - 1, overheads_within(part) + copies);
+  const Time sends = product(far, send), receives = product(far, receive);
+  const Time held_up = product(turns_ - 1, sends) + send + tcp_.latency + std::max(wire, near) + receives / 2;
+  const bool together = collective != Collective::kAllToAll;
+  const Time last = sends + tcp_.latency + (together ? receives : receive);
+  const Time busy = std::max(product(turns_, sends + near + receives), last);
+  const Time sum = reduces(collective) ? product(machine_.ranks, time_of(part, machine_.costs.reduce_kib)) : 0;
+  const Time memory = together ? memory_of_results() : memory_of_blocks();
+  return std::max(product(static_cast<std::int64_t>(parts), std::max(busy, held_up) + sum), memory);
 }
 
 Time NetworkTimes::blocks_by_hosts(std::int32_t rounds) const {
@@ -198,26 +239,34 @@ Time NetworkTimes::blocks_by_hosts(std::int32_t rounds) const {
   const std::size_t chunk = std::max(machine_.max_message.value / chunks, kPartAlign.value);
   const auto passes = static_cast<std::int64_t>(bytes_ <= chunk ? 1 : div_up(bytes_, chunk));
   Time between = 0;
+  Time processors = 0;
   for (std::int32_t r = 0; r < x.rounds; ++r) {
     const all_to_all::Round round = all_to_all::round_at(x, r);
     const std::int32_t messages = all_to_all::values(x, round);
     const std::int32_t rows = x.p.hosts - all_to_all::rows_of(x, round, 0);
     const std::int64_t blocks = std::int64_t{rows} * x.row_size() - std::int64_t{messages} * (x.row_size() - drivers_);
-    const Time overheads = product(passes * messages, tcp_.send_overhead + tcp_.recv_overhead);
-    const Time processor = overheads + product(blocks, time_of(bytes_, tcp_.send_kib + tcp_.recv_kib));
+    const Time sends = product(passes * messages, tcp_.send_overhead) + product(blocks, time_of(bytes_, tcp_.send_kib));
+    const Time receives =
+        product(passes * messages, tcp_.recv_overhead) + product(blocks, time_of(bytes_, tcp_.recv_kib));
     const Time wire = product(blocks, product(drivers_, time_of(bytes_, tcp_.wire_kib)));
-    between += product(passes, tcp_.latency) + std::max(processor, wire);
+    // All sends come before the first receipt.
+    const Time last = product(passes, tcp_.latency) + std::max(sends + receives / std::max(messages, 1), wire);
+    between += std::max(sends + receives, last);
+    processors += sends + receives;
   }
   const LinkCosts& shm = machine_.costs.shm;
   const Time moved = 2 * machine_.costs.copy_kib + (drivers_ > 1 ? shm.send_kib + shm.recv_kib : 0);
   const std::int64_t messages = passes * all_to_all::groups_of(x) * (drivers_ - 1);
-
-  const Time within = product(messages, overheads_within(kShortMessage + 1)) +
-                      product(machine_.ranks, time_of(bytes_, moved)) + memory_of_blocks();
+  const Time within =
+      product(messages, overheads_within(kShortMessage + 1)) + product(machine_.ranks, time_of(bytes_, moved));
+  // If there are several passes, one lane works within the hosts while the other one waits for the network. About half
+  // of that is hidden, because messages of both lanes share a link and so come at the same time.
+  const Time later = product(turns_ - 1, processors + within);
+  const Time in_turn = between + later + (passes > 1 ? within / 2 : within);
+  const Time memory = memory_of_blocks() + memory_of_blocks() * 2 / 5;  // it has pauses while all wait for the network
+  const Time time = std::max({in_turn, product(turns_, processors + within), memory});
   const bool ranks_beyond = all_to_all::ranks_beyond(shape_, x.p) > 0;
-  // If there are several passes, one lane works within the hosts while the other one waits for the network.
-  const Time time = passes > 1 ? std::max(between, within) : between + within;
-  return ranks_beyond ? std::max(time, blocks_apart()) : time;
+  return ranks_beyond ? std::max(time, blocks_apart(Collective::kAllToAll)) : time;
 }
 
 /// To a rank at a distance below the ranks of a host, only so many of a host's ranks send over its link.

@@ -36,25 +36,28 @@ class NetworkTimes {
   /// recursive_exchange.h with so many rounds that scatter.
   Time exchange(std::int32_t scattered) const;
 
-  /// All-gather or reduce-scatter: rings of drivers, each with its ranks' blocks.
-  Time rings_of_blocks() const;
+  /// All-gather or reduce-scatter, which `adds`: rings of drivers, each with its ranks' blocks.
+  Time rings_of_blocks(bool adds) const;
   /// In log2 n rounds of all ranks, in whose messages up to half of the blocks travel together (bruck.h,
   /// recursive_halving.h).
   Time blocks_together() const;
   /// In messages that carry a group of neighbouring blocks (pat.h).
   Time blocks_in_groups() const;
   /// Hosts in rounds, each driver with another one (hierarchical_rounds.h).
-  Time rows_in_rounds() const;
+  Time rows_in_rounds(bool adds) const;
 
-  /// All-to-all: each block by itself (all_pairs.h).
-  Time blocks_apart() const;
+  /// All-to-all, all-gather or reduce-scatter: each block by itself (all_pairs.h).
+  Time blocks_apart(Collective collective) const;
   /// The blocks of a host's drivers together, in so many rounds between hosts (hierarchical_all_to_all.h).
   Time blocks_by_hosts(std::int32_t rounds) const;
   /// In log2 n rounds of all ranks (bruck.h).
   Time blocks_in_rounds() const;
 
  private:
+  /// So many ranks of a host share a core, one after the other.
+  std::int32_t turns(std::int32_t ranks) const;
   /// A driver sends and receives so many messages of `bytes`, while `drivers` of its host do the same.
+  Time processors_of_hop(std::int32_t messages, std::size_t bytes) const;
   Time hop(std::int32_t messages, std::size_t bytes, std::int32_t drivers) const;
   /// What a message within a host costs both its ends, but for its bytes.
   Time overheads_within(std::size_t bytes) const;
@@ -63,6 +66,8 @@ class NetworkTimes {
   /// The time in which a host's memory reads and writes the buffers of all its ranks; 0 if they fit in its caches.
   Time memory() const;
   Time passes(std::size_t bytes, std::int32_t hops) const;
+  /// Memory's time for an all-gather or reduce-scatter, where one side has a block and the other one a block of each.
+  Time memory_of_results() const;
   /// Memory's time for an all-to-all, whose ranks have a block for each.
   Time memory_of_blocks() const;
   /// All blocks come to every rank of a host, each over the host's link and by its processor.
@@ -75,6 +80,7 @@ class NetworkTimes {
   const std::int32_t count_;    ///< hosts
   const std::int32_t each_;     ///< ranks of the largest host
   const std::int32_t drivers_;  ///< of each host
+  const std::int32_t turns_;    ///< of all ranks of that host
 };
 
 }  // namespace tutti

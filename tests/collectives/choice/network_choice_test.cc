@@ -76,8 +76,13 @@ TEST(NetworkChoice, HostsThatAreSharedMakeItHierarchical) {
       const Bytes large{1 << 20};
       EXPECT_EQ(automatic_algorithm(collective, large, network_machine(hosts), &topology.map()), "hierarchical");
     }
-    EXPECT_EQ(automatic_algorithm(Collective::kAllReduce, Bytes{8}, network_machine(hosts), &topology.map()),
+    Machine machine = network_machine(hosts);
+    machine.costs.cores = 8;
+    EXPECT_EQ(automatic_algorithm(Collective::kAllReduce, Bytes{8}, machine, &topology.map()),
               topology.map().hosts == 2 ? "hierarchical_leaders" : "recursive_exchange");
+    machine.costs.cores = 2;
+    EXPECT_EQ(automatic_algorithm(Collective::kAllReduce, Bytes{8}, machine, &topology.map()), "hierarchical_leaders")
+        << "one rank of a host has messages, not all of them on its few cores";
     EXPECT_EQ(automatic_algorithm(Collective::kBroadcast, Bytes{8}, network_machine(hosts), &topology.map()),
               "hierarchical_tree")
         << "few ranks, or neighbours on different hosts";

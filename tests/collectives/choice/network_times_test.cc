@@ -36,6 +36,7 @@ TEST(NetworkTimes, AHostsLinkIsShared) {
   const Topology topology(hosts);
   Machine machine = cluster(hosts);
   machine.costs.shm = LinkCosts{};
+  machine.costs.reduce_kib = machine.costs.copy_kib = 0;
   const NetworkTimes times(machine, &topology.map(), Bytes{32768});
   // Three messages of 4 KiB from each of eight drivers: 96 KiB on the link, 12 KiB a processor.
   EXPECT_EQ(times.exchange(0), 10'000'000 + 3 * 2'900'000 + 96 * 81'920);
@@ -125,8 +126,8 @@ TEST(NetworkTimes, BlocksGoByHosts) {
   machine.costs.shm = LinkCosts{};
   machine.costs.copy_kib = 0;
   const NetworkTimes small(machine, &topology.map(), Bytes{0});
-  EXPECT_EQ(small.blocks_by_hosts(1), 10'000'000 + 7 * 2'900'000);
-  EXPECT_EQ(small.blocks_by_hosts(2), 2 * 10'000'000 + (3 + 1) * 2'900'000);
+  EXPECT_EQ(small.blocks_by_hosts(1), 7 * 1'500'000 + 10'000'000 + 1'400'000) << "the others are received meanwhile";
+  EXPECT_EQ(small.blocks_by_hosts(2), (3 + 1) * 1'500'000 + 2 * (10'000'000 + 1'400'000));
   EXPECT_EQ(small.blocks_by_hosts(3), 3 * (10'000'000 + 2'900'000));
   const NetworkTimes of_4_kib(machine, &topology.map(), Bytes{4096});
   EXPECT_EQ(of_4_kib.blocks_by_hosts(1), 10'000'000 + 7 * 8 * 8 * 4 * Time{81'920}) << "the link is what is busy";
@@ -139,11 +140,52 @@ TEST(NetworkTimes, DriversMeetHostsAtTheSameTime) {
   Machine machine = cluster(eight);
   machine.costs.shm = LinkCosts{};
   machine.costs.copy_kib = 0;
-  EXPECT_EQ(NetworkTimes(machine, &of_eight.map(), Bytes{0}).rows_in_rounds(), 10'000'000 + 2'900'000);
-  EXPECT_EQ(NetworkTimes(machine, &of_eight.map(), Bytes{4096}).rows_in_rounds(),
+  EXPECT_EQ(NetworkTimes(machine, &of_eight.map(), Bytes{0}).rows_in_rounds(false), 10'000'000 + 2'900'000);
+  EXPECT_EQ(NetworkTimes(machine, &of_eight.map(), Bytes{4096}).rows_in_rounds(false),
             10'000'000 + 2'900'000 + 7 * 8 * 4 * Time{81'920});
   machine.ranks = 640;
-  EXPECT_EQ(NetworkTimes(machine, &of_eighty.map(), Bytes{0}).rows_in_rounds(), 2 * (10'000'000 + 2'900'000));
+  EXPECT_EQ(NetworkTimes(machine, &of_eighty.map(), Bytes{0}).rows_in_rounds(false), 2 * (10'000'000 + 2'900'000));
+}
+
+/// Ranks that share a core take turns; a leader is the only one of its host that has messages.
+TEST(NetworkTimes, RanksOfACoreTakeTurns) {
+  const HostList hosts = uniform_hosts(4, 8, false);
+  const Topology topology(hosts);
+  Machine machine = cluster(hosts);
+  machine.costs.shm = LinkCosts{};
+  EXPECT_EQ(NetworkTimes(machine, &topology.map(), Bytes{0}).exchange(0), 10'000'000 + 3 * 2'900'000);
+  machine.costs.cores = 4;
+  const NetworkTimes in_turn(machine, &topology.map(), Bytes{0});
+  EXPECT_EQ(in_turn.exchange(0), 10'000'000 + 2 * 3 * 2'900'000);
+  EXPECT_EQ(in_turn.leaders(), 10'000'000 + 3 * 2'900'000);
+}
+
+/// The lanes of a rank share its processor: in a ring it also adds up and hands out what its host has.
+TEST(NetworkTimes, WorkWithinHostsTakesTheProcessorsOfARing) {
+  const HostList hosts = uniform_hosts(4, 8, false);
+  const Topology topology(hosts);
+  Machine machine = cluster(hosts);
+  machine.costs.tcp = LinkCosts{};
+  machine.costs.tcp.wire_kib = 1;
+  machine.costs.shm = LinkCosts{0, 0, 0, 0, 50'000, 0, 0};
+  machine.costs.reduce_kib = machine.costs.copy_kib = machine.costs.memory_kib = 0;
+  // A share of 128 KiB comes from seven ranks, and goes to them.
+  const NetworkTimes of_1_mib(machine, &topology.map(), Bytes{1 << 20});
+  EXPECT_EQ(of_1_mib.ring(), 2 * 7 * 128 * Time{50'000});
+}
+
+/// All pairs, by hand: what a link holds up is there with the last message, of which half are still to be received.
+TEST(NetworkTimes, AllBlocksAreUnderWayAtOnce) {
+  const HostList hosts = uniform_hosts(16, 1, false);
+  const Topology topology(hosts);
+  Machine machine = cluster(hosts);
+  const NetworkTimes empty(machine, &topology.map(), Bytes{0});
+  EXPECT_EQ(empty.blocks_apart(Collective::kAllToAll), 15 * 2'900'000) << "all but the first ones come meanwhile";
+  EXPECT_EQ(empty.blocks_apart(Collective::kAllGather), 15 * 2'900'000 + 10'000'000) << "they leave together";
+  machine.costs.tcp.wire_kib = 8'192'000;
+  const NetworkTimes of_16_kib(machine, &topology.map(), Bytes{16384});
+  const Time ends = 1'500'000 + 16 * 85'000 + 15 * (1'400'000 + 16 * 85'000) / 2;
+  EXPECT_EQ(of_16_kib.blocks_apart(Collective::kAllToAll), ends + 10'000'000 + 15 * 16 * Time{8'192'000});
 }
 
 /// An all-to-all takes at most 1.3 times as long as by the fastest algorithm.
