@@ -69,12 +69,13 @@ std::string_view exchange_of_blocks_by_time(Collective collective, std::size_t b
   const NetworkTimes times(machine, hosts, Bytes{bytes});
   Fastest fastest;
   const bool alone = is_alone(machine, hosts);
-  fastest.offer(alone ? "ring" : "hierarchical", times.rings_of_blocks(reduces(collective)));
+  const bool adds = reduces(collective);
+  fastest.offer(alone ? "ring" : "hierarchical", times.rings_of_blocks(adds));
   const bool rounds = !alone && hosts->follow_one_another;
   if (rounds && holds_messages(machine, hosts, collective, "hierarchical_rounds"))
-    fastest.offer("hierarchical_rounds", times.rows_in_rounds(reduces(collective)));
-  if (holds_messages(machine, hosts, collective, together)) fastest.offer(together, times.blocks_together());
-  if (holds_messages(machine, hosts, collective, "pat")) fastest.offer("pat", times.blocks_in_groups());
+    fastest.offer("hierarchical_rounds", times.rows_in_rounds(adds));
+  if (holds_messages(machine, hosts, collective, together)) fastest.offer(together, times.blocks_together(adds));
+  if (holds_messages(machine, hosts, collective, "pat")) fastest.offer("pat", times.blocks_in_groups(adds));
   if (alone && machine.ranks <= kTcpAllPairsBlocks) fastest.offer("all_pairs", times.blocks_apart(collective));
   return fastest.name();
 }

@@ -156,23 +156,29 @@ Time NetworkTimes::rings_of_blocks(bool adds) const {
   return std::max({product(messages, hop) + 2 * row, processors + within, memory_of_results()});
 }
 
-Time NetworkTimes::blocks_to_all() const {
-  const Time copies = time_of(bytes_, tcp_.send_kib + tcp_.recv_kib + machine_.costs.copy_kib);
-  return product(machine_.ranks, std::max(copies, product(each_, time_of(bytes_, tcp_.wire_kib))));
+/// One message at a time: what it takes to be sent, to cross the link and to be received add up.
+Time NetworkTimes::blocks_to_all(bool adds) const {
+  const Time work = adds ? 2 * machine_.costs.reduce_kib : 0;
+  const Time block =
+      time_of(bytes_, tcp_.send_kib + tcp_.recv_kib + work) + product(each_, time_of(bytes_, tcp_.wire_kib));
+  return product(machine_.ranks - 1, block);
 }
 
-Time NetworkTimes::blocks_together() const {
+/// Of a number of ranks that is no power of two sums come in two pieces, which ranks divide in different places: where
+/// one waits for a small piece, the other one sends a large one. In the simulator bytes then count up to twice.
+Time NetworkTimes::blocks_together(bool adds) const {
   const std::int32_t rounds = ceil_log2(machine_.ranks);
   const std::size_t longest = static_cast<std::size_t>(machine_.ranks / 2 + 1) * bytes_;
-  return rounds * hop(1, 0, 1) + passes(longest, rounds) + blocks_to_all();
+  const bool uneven = adds && machine_.ranks != 1 << rounds;
+  return rounds * hop(1, 0, 1) + passes(longest, rounds) + product(uneven ? 2 : 1, blocks_to_all(adds));
 }
 
-Time NetworkTimes::blocks_in_groups() const {
+Time NetworkTimes::blocks_in_groups(bool adds) const {
   const std::int32_t groups = pat::groups_of(shape_);
   const std::int32_t rounds = pat::kGroupBits + 1;
   const Time messages = product(groups, rounds * (tcp_.send_overhead + tcp_.recv_overhead));
   const std::size_t longest = static_cast<std::size_t>(std::min(machine_.ranks, pat::kGroup)) / 2 * bytes_;
-  return product(rounds + groups, tcp_.latency) + messages + passes(longest, rounds + groups) + blocks_to_all();
+  return product(rounds + groups, tcp_.latency) + messages + passes(longest, rounds + groups) + blocks_to_all(adds);
 }
 
 /// The rows that a round brings to a host cross its link. The rank that receives them then hands them on to all other

@@ -40,9 +40,9 @@ class NetworkTimes {
   Time rings_of_blocks(bool adds) const;
   /// In log2 n rounds of all ranks, in whose messages up to half of the blocks travel together (bruck.h,
   /// recursive_halving.h).
-  Time blocks_together() const;
+  Time blocks_together(bool adds) const;
   /// In messages that carry a group of neighbouring blocks (pat.h).
-  Time blocks_in_groups() const;
+  Time blocks_in_groups(bool adds) const;
   /// Hosts in rounds, each driver with another one (hierarchical_rounds.h).
   Time rows_in_rounds(bool adds) const;
 
@@ -71,7 +71,7 @@ class NetworkTimes {
   /// Memory's time for an all-to-all, whose ranks have a block for each.
   Time memory_of_blocks() const;
   /// All blocks come to every rank of a host, each over the host's link and by its processor.
-  Time blocks_to_all() const;
+  Time blocks_to_all(bool adds) const;
 
   const Machine& machine_;
   const Shape shape_;
