@@ -164,8 +164,8 @@ Time NetworkTimes::blocks_to_all(bool adds) const {
   return product(machine_.ranks - 1, block);
 }
 
-/// Of a number of ranks that is no power of two sums come in two pieces, which ranks divide in different places: where
-/// one waits for a small piece, the other one sends a large one. In the simulator bytes then count up to twice.
+/// If the number of ranks is no power of two, sums go in two pieces, which ranks divide in different places: one may
+/// wait for a small piece while the other one sends a large one. In the simulator bytes then count up to twice.
 Time NetworkTimes::blocks_together(bool adds) const {
   const std::int32_t rounds = ceil_log2(machine_.ranks);
   const std::size_t longest = static_cast<std::size_t>(machine_.ranks / 2 + 1) * bytes_;
@@ -198,8 +198,8 @@ Time NetworkTimes::rows_in_rounds(bool adds) const {
   Time messages = product(others, overheads_within(bytes_));
   for (std::int32_t round = 0; round < x.count; ++round) {
     const std::int32_t rows = x.rows_after(round) - x.rows_before(round);
-    between +=
-        product(passes, tcp_.latency) + overheads + std::max(product(x.rows(round, 0), sent), product(rows, row));
+    const Time hops = product((passes + 1) / 2, tcp_.latency);  // both lanes wait for one at the same time
+    between += hops + overheads + std::max(product(x.rows(round, 0), sent), product(rows, row));
     messages += shm.latency + product(others, overheads_within(static_cast<std::size_t>(each_) * bytes_));
   }
   const Time copies = time_of(bytes_, shm.send_kib + shm.recv_kib + (adds ? sum : machine_.costs.copy_kib));

@@ -92,8 +92,7 @@ TEST(NetworkTimes, ChooseWhatTheSimulatorCallsFast) {
   }
 }
 
-/// An all-gather or reduce-scatter takes at most 1.7 times as long, because the forms do not know which blocks stay
-/// within hosts.
+/// An all-gather or reduce-scatter takes at most 1.35 times as long, also with small messages.
 TEST(NetworkTimes, ChooseFastMessagesOfBlocks) {
   for (const Collective collective : {Collective::kAllGather, Collective::kReduceScatter}) {
     const char* const together = collective == Collective::kAllGather ? "bruck" : "recursive_halving";
@@ -110,7 +109,7 @@ TEST(NetworkTimes, ChooseFastMessagesOfBlocks) {
           for (const char* const name : {"hierarchical", "hierarchical_rounds", "ring", together, "pat"})
             best = std::min(best, simulated(collective, machine, topology, name, bytes));
           const Time time = simulated(collective, machine, topology, std::string(chosen), bytes);
-          EXPECT_LE(time, best + best * 7 / 10) << name_of(collective) << ", " << topology.map().hosts << " hosts of "
+          EXPECT_LE(time, best + best * 7 / 20) << name_of(collective) << ", " << topology.map().hosts << " hosts of "
                                                 << topology.map().most << ", " << size << " bytes: " << chosen;
         }
       }
