@@ -165,20 +165,23 @@ Time NetworkTimes::blocks_to_all(bool adds) const {
 }
 
 /// If the number of ranks is no power of two, sums go in two pieces, which ranks divide in different places: one may
-/// wait for a small piece while the other one sends a large one. In the simulator bytes then count up to twice.
+/// wait for a small piece while the other one sends a large one. In the simulator that costs a hop, and bytes count up
+/// to twice.
 Time NetworkTimes::blocks_together(bool adds) const {
   const std::int32_t rounds = ceil_log2(machine_.ranks);
-  const std::size_t longest = static_cast<std::size_t>(machine_.ranks / 2 + 1) * bytes_;
-  const bool uneven = adds && machine_.ranks != 1 << rounds;
-  return rounds * hop(1, 0, 1) + passes(longest, rounds) + product(uneven ? 2 : 1, blocks_to_all(adds));
+  const std::size_t longest = static_cast<std::size_t>(bruck::most_gathered(machine_.ranks)) * bytes_;
+  const std::int32_t uneven = adds && machine_.ranks != 1 << rounds ? 1 : 0;
+  return (rounds + uneven) * hop(1, 0, 1) + passes(longest, rounds) + product(1 + uneven, blocks_to_all(adds));
 }
 
+/// Up to a group's ranks there are as few rounds as in Bruck's algorithm.
 Time NetworkTimes::blocks_in_groups(bool adds) const {
   const std::int32_t groups = pat::groups_of(shape_);
-  const std::int32_t rounds = pat::kGroupBits + 1;
+  const std::int32_t rounds = groups == 1 ? ceil_log2(machine_.ranks) : pat::kGroupBits + 1;
+  const std::int32_t hops = rounds + (groups == 1 ? 0 : groups);
   const Time messages = product(groups, rounds * (tcp_.send_overhead + tcp_.recv_overhead));
-  const std::size_t longest = static_cast<std::size_t>(std::min(machine_.ranks, pat::kGroup)) / 2 * bytes_;
-  return product(rounds + groups, tcp_.latency) + messages + passes(longest, rounds + groups) + blocks_to_all(adds);
+  const std::size_t longest = (std::size_t{1} << (std::min(rounds, pat::kGroupBits) - 1)) * bytes_;
+  return product(hops, tcp_.latency) + messages + passes(longest, hops) + blocks_to_all(adds);
 }
 
 /// The rows that a round brings to a host cross its link. The rank that receives them then hands them on to all other
