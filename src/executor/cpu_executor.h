@@ -30,6 +30,7 @@ class CpuExecutor final : public Executor {
         poll_delay_(ladder.has_cores),
         rank_(endpoint_->rank().value),
         ranks_(endpoint_->ranks()),
+        work_(ranks_),
         one_shot_sources_(static_cast<std::size_t>(ranks_)) {}
 
   void start(const Launch& launch) override;

@@ -17,7 +17,7 @@ Status CpuExecutor<E>::run_one_shot(const Launch& launch, WaitMonitor& monitor) 
     start(launch);
     return wait(monitor);
   }
-  if (bytes.value != 0) copy_bytes(slot, launch.input, bytes, false);
+  if (bytes.value != 0) copy_into_slot(slot, nullptr, launch.input, bytes, false, work_.stores_to_all());
   endpoint_->send_commit(all, bytes, launch.fingerprint);
   ++progress_;
   if (!all_arrived(launch, bytes)) [[unlikely]] {

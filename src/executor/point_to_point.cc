@@ -302,7 +302,7 @@ bool PointToPoint<E>::send_envelope(Outbound* link, std::size_t transfer) {
 
 /// Returns false if the send has to wait, for a credit or for its data.
 template <Endpoint E>
-bool PointToPoint<E>::send_pieces(const Outbound& link, std::size_t transfer) {
+bool PointToPoint<E>::send_pieces(Outbound& link, std::size_t transfer) {
   const Transfer& send = transfers_[transfer];
   Bytes& moved = courses_[transfer].moved;
   while (moved < send.bytes()) {
@@ -310,7 +310,7 @@ bool PointToPoint<E>::send_pieces(const Outbound& link, std::size_t transfer) {
     std::byte* const slot = claim(send.peer, size);
     const std::byte* const data = slot == nullptr ? nullptr : data_of(transfer, moved, size);
     if (data == nullptr) return false;
-    copy_bytes(slot, data, size, false);
+    copy_into_slot(slot, nullptr, data, size, false, link.stores);
     endpoint_.send_commit(route(send.peer), size, fingerprint(link.sequence - 1, false));
     moved += size;
     ++progress_;

@@ -94,6 +94,7 @@ class PointToPoint final : public OpenTransfers {
     std::uint64_t sequence = 0;      ///< of the next envelope
     std::vector<std::size_t> sends;  ///< the batch's sends to this peer, in order
     std::size_t next = 0;
+    SlotStores stores;
   };
   static constexpr std::size_t kNobody = ~std::size_t{0};
   /// About what a kept message takes besides its bytes. It is counted, so that empty messages are bounded, too.
@@ -116,7 +117,7 @@ class PointToPoint final : public OpenTransfers {
   std::byte* room_of(std::size_t receive, Bytes at, Bytes size);
   void advance_sends(Rank peer);
   bool send_envelope(Outbound* link, std::size_t transfer);
-  bool send_pieces(const Outbound& link, std::size_t transfer);
+  bool send_pieces(Outbound& link, std::size_t transfer);
   bool advance_receives(Rank peer);
   bool take_envelope(Rank peer);
   bool keep(Rank peer, const Envelope& envelope);

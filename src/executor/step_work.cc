@@ -36,6 +36,7 @@ bool StepWork::is_alone(const Step& step) const {
 }
 
 void StepWork::run(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot) {
+  link_stores_ = &stores_[step.send_to == PeerSet::kOne ? 1 + static_cast<std::size_t>(step.send_peer) : 0];
   binding_.is_one_range(step) ? run_range(lane, step, count, arrived, slot) : run_span(lane, step, arrived, slot);
 }
 
@@ -58,9 +59,8 @@ void StepWork::run_range(LaneState& lane, const Step& step, Elems count, const s
   }
   if (stored == value) stored = nullptr;  // in place
   const bool stream = launch.stream_stores;
-  if (stored != nullptr && slot != nullptr) return copy_bytes_twice(stored, slot, value, bytes, stream);
-  if (stored != nullptr) return copy_bytes(stored, value, bytes, stream);
-  if (slot != nullptr) copy_bytes(slot, value, bytes, false);
+  if (slot != nullptr) return copy_into_slot(slot, stored, value, bytes, stream, *link_stores_);
+  if (stored != nullptr) copy_bytes(stored, value, bytes, stream);
 }
 
 /// Works range by range on chunks that lie apart in the buffers; in the message they follow one another.
@@ -107,7 +107,7 @@ void StepWork::reduce(LaneState& lane, const Step& step, Elems count, const std:
   if (slot != nullptr) {
     args.destination = slot;
     args.second = stored;
-    return reduce_into_slot(kernel(launch), launch.element, args);
+    return reduce_into_slot(kernel(launch), launch.element, args, *link_stores_);
   }
   args.destination = stored;
   args.stream = launch.stream_stores && step.dst_buffer == BufferId::kOutput;
@@ -162,7 +162,7 @@ void StepWork::run_piece(LaneState& lane, const Step& step, std::size_t at, std:
   } else if (value == nullptr) {
     value = mine;
   }
-  if (slot != nullptr) copy_bytes(slot + shift, value, bytes, false);
+  if (slot != nullptr) copy_into_slot(slot + shift, nullptr, value, bytes, false, *link_stores_);
   if (!step.has(kStore)) return;
   std::byte* const stored = binding_.destination(step, lane.tile);
   if (step.dst_buffer == BufferId::kScratch) return copy_bytes(stored + shift, value, bytes, false);

@@ -26,12 +26,15 @@ struct LaneState {
 /// Does the work of steps, for one call after another. One thread.
 class StepWork {
  public:
+  /// `ranks`: of the communicator, which a schedule may be for some of only.
+  explicit StepWork(int ranks) : stores_(1 + static_cast<std::size_t>(ranks)) {}
   /// Prepares for a call. Allocates only if the schedule needs more scratch than any before.
   void bind(const Launch& launch);
   /// The launch that was bound last.
   const Launch& launch() const { return *launch_; }
   const Binding& binding() const { return binding_; }
   std::size_t scratch_bytes() const { return scratch_.capacity(); }
+  SlotStores& stores_to_all() { return stores_[0]; }
 
   /// Does the work of a step on `count` elements, at least one. `arrived` is the message if the step receives from one
   /// rank, else nullptr; messages of a set are the lane's sources. `slot` is the memory of the message that the step
@@ -61,9 +64,11 @@ class StepWork {
   ReduceArgs operands(LaneState& lane, const Step& step, const void* own, const std::byte* arrived, const void** pair);
 
   const Launch* launch_ = nullptr;
-  Binding binding_;                 // of *launch_
-  std::vector<std::byte> scratch_;  // chunks in the wire type
-  ReduceKernel kernel_ = nullptr;   // for kernel_type_ and kernel_op_
+  Binding binding_;                    // of *launch_
+  std::vector<SlotStores> stores_;     // of the link to all at once, then of those to each rank
+  SlotStores* link_stores_ = nullptr;  // those of the step that runs
+  std::vector<std::byte> scratch_;     // chunks in the wire type
+  ReduceKernel kernel_ = nullptr;      // for kernel_type_ and kernel_op_
   DataType kernel_type_ = DataType::kInt8;
   RedOp kernel_op_ = RedOp::kSum;
 };

@@ -65,12 +65,13 @@ void copy_bytes(void* destination, const void* source, Bytes bytes, bool stream)
   copy_plain(destination, source, bytes.value);
 }
 
-void copy_bytes_twice(void* destination, void* second, const void* source, Bytes bytes, bool stream) {
+void copy_bytes_twice(void* destination, void* second, const void* source, Bytes bytes, bool stream,
+                      bool stream_second) {
   for (std::size_t at = 0; at < bytes.value; at += kTwicePart) {
     const Bytes part{std::min(kTwicePart, bytes.value - at)};
     const auto* from = static_cast<const unsigned char*>(source) + at;
     copy_bytes(static_cast<unsigned char*>(destination) + at, from, part, stream);
-    copy_bytes(static_cast<unsigned char*>(second) + at, from, part, false);
+    copy_bytes(static_cast<unsigned char*>(second) + at, from, part, stream_second);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/types.h"
 #include "core/units.h"
+#include "kernels/slot_stores.h"
 
 namespace tutti {
 
@@ -49,9 +50,10 @@ ReduceKernel reduce_kernel(DataType type, RedOp op);
 
 /// The same reduction where `destination` is shared memory that another core has read since it was last written (a
 /// slot). Plain stores first fetch every such line; this goes through a small buffer and the copy that does not (a
-/// third to a half of the time when the cores are far, from 2 KiB on). `second` is stored plainly, `stream` is ignored.
-/// `element`: size of the kernel's type. Neither sources nor second may overlap the destination unless equal to it.
-void reduce_into_slot(ReduceKernel kernel, Bytes element, const ReduceArgs& args);
+/// third to a half of the time when the cores are far, from 2 KiB on), or past the caches where `stores` has found that
+/// faster. `second` is stored plainly, `stream` is ignored. `element`: size of the kernel's type. Neither sources nor
+/// second may overlap the destination unless equal to it.
+void reduce_into_slot(ReduceKernel kernel, Bytes element, const ReduceArgs& args, SlotStores& stores);
 
 /// The kernel of user-made reductions: combines by args.user->fold, from the last source down to the first, whatever
 /// the order asked for; `divisor` and `stream` are ignored. Needs no memory but a piece of stack; calls fold in pieces.
@@ -70,8 +72,11 @@ void widen_floats(DataType wire, float* destination, const void* source, std::si
 
 /// Copies; regions do not overlap unless equal. `stream`: write past the caches.
 void copy_bytes(void* destination, const void* source, Bytes bytes, bool stream);
-/// Copies to two destinations, reading the source once; `stream` applies to `destination` only.
-void copy_bytes_twice(void* destination, void* second, const void* source, Bytes bytes, bool stream);
+/// Copies to two destinations, reading the source once; each past the caches or not.
+void copy_bytes_twice(void* destination, void* second, const void* source, Bytes bytes, bool stream,
+                      bool stream_second = false);
+/// Copies into a slot, and if `second` is not nullptr there as well. `stream` applies to `second` only.
+void copy_into_slot(void* slot, void* second, const void* source, Bytes bytes, bool stream, SlotStores& stores);
 
 /// The instruction set in use: "avx512", "avx2", "baseline"; TUTTI_SIMD may lower it.
 const char* simd_name();

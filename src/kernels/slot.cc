@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "kernels/copy.h"
 #include "kernels/kernels.h"
@@ -16,26 +17,52 @@ const void* advance(const void* pointer, std::size_t bytes) {
 }
 void* advance(void* pointer, std::size_t bytes) { return static_cast<unsigned char*>(pointer) + bytes; }
 
-}  // namespace
+/// Bytes [at, at + bytes) of a reduction. `sources` is memory for where each source begins.
+ReduceArgs part_of(const ReduceArgs& args, std::size_t at, std::size_t bytes, Bytes element, const void** sources) {
+  ReduceArgs part = args;
+  for (int k = 0; k < args.source_count; ++k) sources[k] = advance(args.sources[k], at);
+  part.sources = sources;
+  part.destination = advance(args.destination, at);
+  if (args.second != nullptr) part.second = advance(args.second, at);
+  part.count = bytes / element.value;
+  return part;
+}
 
-void reduce_into_slot(ReduceKernel kernel, Bytes element, const ReduceArgs& args) {
+void reduce_through_caches(ReduceKernel kernel, Bytes element, const ReduceArgs& args) {
   const std::size_t bytes = args.count * element.value;
-  // A user's reduction goes through pieces of its own and ends in the same copy.
-  if (bytes < kPlainBelow || args.source_count > kMostSources || args.user != nullptr) return kernel(args);
-  alignas(64) unsigned char part[kPart];
+  alignas(64) unsigned char buffer[kPart];
   std::array<const void*, kMostSources> sources;
-  ReduceArgs piece = args;
-  piece.sources = sources.data();
-  piece.destination = part;
-  piece.stream = false;
   for (std::size_t at = 0; at < bytes; at += kPart) {
     const std::size_t size = std::min(kPart, bytes - at);
-    for (int k = 0; k < args.source_count; ++k) sources[k] = advance(args.sources[k], at);
-    if (args.second != nullptr) piece.second = advance(args.second, at);
-    piece.count = size / element.value;
-    kernel(piece);
-    copy_by_string(advance(args.destination, at), part, size);
+    ReduceArgs part = part_of(args, at, size, element, sources.data());
+    void* const slot = std::exchange(part.destination, buffer);
+    kernel(part);
+    copy_by_string(slot, buffer, size);
   }
+}
+
+}  // namespace
+
+void reduce_into_slot(ReduceKernel kernel, Bytes element, const ReduceArgs& args, SlotStores& stores) {
+  const std::size_t bytes = args.count * element.value;
+  ReduceArgs whole = args;
+  whole.stream = false;
+  // A user's reduction goes through pieces of its own and ends in the same copy.
+  if (bytes < kPlainBelow || args.source_count > kMostSources || args.user != nullptr) return kernel(whole);
+  stores.fill(bytes, [&](std::size_t at, std::size_t size, bool past_caches) {
+    std::array<const void*, kMostSources> sources;
+    ReduceArgs part = part_of(whole, at, size, element, sources.data());
+    part.stream = past_caches;
+    past_caches ? kernel(part) : reduce_through_caches(kernel, element, part);
+  });
+}
+
+void copy_into_slot(void* slot, void* second, const void* source, Bytes bytes, bool stream, SlotStores& stores) {
+  stores.fill(bytes.value, [&](std::size_t at, std::size_t size, bool past_caches) {
+    const void* const from = advance(source, at);
+    if (second == nullptr) return copy_bytes(advance(slot, at), from, Bytes{size}, past_caches);
+    copy_bytes_twice(advance(second, at), advance(slot, at), from, Bytes{size}, stream, past_caches);
+  });
 }
 
 }  // namespace tutti

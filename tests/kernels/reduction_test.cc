@@ -230,7 +230,8 @@ TEST_P(ReduceTest, IntoSlot) {
       Guarded slot(size(), bytes);
       Guarded second(0, bytes);
       const ReduceArgs args{pointers, 3, slot.data(), twice ? second.data() : nullptr, bytes / size()};
-      reduce_into_slot(reduce_kernel(type(), op), size_of(type()), args);
+      SlotStores stores;
+      reduce_into_slot(reduce_kernel(type(), op), size_of(type()), args, stores);
       EXPECT_TRUE(std::equal(slot.data(), slot.data() + bytes, expected.begin())) << bytes;
       if (twice) {
         EXPECT_TRUE(std::equal(second.data(), second.data() + bytes, expected.begin())) << bytes;

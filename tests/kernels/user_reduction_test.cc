@@ -94,7 +94,8 @@ std::string error_of(std::size_t sources, std::size_t count, const Place& place)
   args.divisor = 7;  // ignored, as the order
   args.order = ReduceOrder::kTree;
   args.user = &user;
-  place.slot ? reduce_into_slot(reduce_by_user, Bytes{8}, args) : reduce_by_user(args);
+  SlotStores stores;
+  place.slot ? reduce_into_slot(reduce_by_user, Bytes{8}, args, stores) : reduce_by_user(args);
   const auto* want = reinterpret_cast<const unsigned char*>(expected.data());
   if (!std::equal(want, want + bytes, destination.data())) return "destination differs";
   if (place.second && !std::equal(want, want + bytes, second.data())) return "second differs";
