@@ -13,11 +13,12 @@
 #   costs        a call of one rank, and communicators that do nothing
 #   kernels      registers and instructions of the CUDA kernels that build/release holds
 #   python       tutti_comm against mpi4py, 2 and 4 ranks, in the environment of tools/wheels.sh; 3 minutes
+#   torch        all_reduce and the step of DistributedDataParallel on Tutti and Gloo, with the torch of tools/torch.sh; 5 minutes
 #   programs     those of tools/programs on Gloo and on Tutti, with the torch of tools/torch.sh; 20 minutes
 # Nothing else should run. MEASURE_WITH: a command in front, as `chrt -r 20`. The other libraries' settings: docs/measuring.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-questions=(peers race collectives floor tcp hosts options overlap many_ranks costs kernels python programs)
+questions=(peers race collectives floor tcp hosts options overlap many_ranks costs kernels python torch programs)
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2; }
 [ $# -gt 0 ] || usage
 [ "$1" != all ] || set -- "${questions[@]}"
@@ -125,6 +126,14 @@ measure_python() {
   [ -x $python ] || tools/wheels.sh --comm
   $python -m pip install --quiet mpi4py
   for ranks in 2 4; do run mpirun --allow-run-as-root --oversubscribe -n $ranks $python bench/python/race.py; done
+}
+measure_torch() {
+  local ranks
+  tools/torch.sh python > /dev/null
+  for ranks in 2 4; do
+    run tools/torch.sh bench --ranks $ranks --rounds 15
+    run tools/torch.sh bench --ranks $ranks --step --rounds 15
+  done
 }
 measure_programs() {
   local script

@@ -21,6 +21,11 @@ MARKED = re.compile(r"(<!-- figures: (\w+) -->\n)(.*?)(<!-- end -->)", re.S)
 NAMES = {"openmpi": "Open MPI", "mpich": "MPICH", "ucc": "UCC", "gloo": "Gloo", "gloo_batch": "Gloo, BATCH", FLOOR: "the memory alone"}
 BENCHMARKS = {"c_function": "a call of a communicator of one rank"}
 OPTIONS = {"registered": "`-R 1`", "wire": "`--wire {}`", "deterministic": "`--deterministic`"}
+TORCH_STEPS = {
+    "nothing": "a hook that moves nothing: the bound", "meet": "a hook that only has the ranks meet", "tutti": "Tutti",
+    "views": "Tutti, `gradient_as_bucket_view`", "whole": "Tutti, one bucket", "both": "Tutti, both",
+    "both, nothing": "both, and the hook that moves nothing", "alone": "without DistributedDataParallel", "gloo": "Gloo",
+}
 KIB, MIB = 1 << 10, 1 << 20
 SHOWN = [8, KIB, 32 * KIB, MIB, 64 * MIB]  # where all powers of two were measured
 
@@ -97,7 +102,7 @@ def times_of(run):
 class Figures:
     """Each method named in NAMED makes the lines of one mark."""
     NAMED = ("measured", "answers", "behind", "peers", "collectives", "floor", "hosts", "line_rate", "tcp", "registered", "wire_types",
-             "send_recv", "overlap", "many_ranks", "costs", "kernels", "python", "programs")
+             "send_recv", "overlap", "many_ranks", "costs", "kernels", "python", "torch", "torch_step", "programs")
 
     def __init__(self, root):
         folder = pathlib.Path(root) / "docs/measured"
@@ -318,6 +323,28 @@ class Figures:
             cells = {row["bytes"]: f"{row['ratio']:.2f} ({us_text(row['tutti_comm'])} us)" for row in run["rows"]}
             lines.append([f"{run['ranks']} ranks"] + [cells.get(size, "") for size in sizes])
         yield from table([""] + [size_text(size) for size in sizes], lines)
+
+    def torch_rows(self, steps):
+        """(ranks, row) of what bench/torch/race.py measured: all steps, or all calls."""
+        return [(run["ranks"], row) for run in self.runs("torch") for row in run["rows"] if (row["case"] == "DDP step") == steps]
+
+    def torch(self):
+        rows = self.torch_rows(False)
+        cells = {(row["case"], ranks): f"{ratio_text(row['tutti/gloo'])} ({us_text(1e6 * row['tutti'])}, {us_text(1e6 * row['gloo'])})"
+                 for ranks, row in rows}
+        cases, ranks = dict.fromkeys(row["case"] for _, row in rows), sorted({ranks for ranks, _ in rows})
+        yield from table(["bytes"] + [f"{of} ranks" for of in ranks],
+                         [[size_text(int(case.split()[0]))] + [cells.get((case, of), "") for of in ranks] for case in cases])
+
+    def torch_step(self):
+        rows = self.torch_rows(True)
+        heads, lines = ["the step"], []
+        for ranks, _ in rows:
+            heads += [f"{ranks} ranks, ms", "by the bound"]
+        for name, title in TORCH_STEPS.items():
+            cells = [text for _, row in rows for text in (f"{1e3 * row[name]:.1f}", ratio_text(row[name] / row["nothing"]))]
+            lines.append([title] + cells)
+        yield from table(heads, lines)
 
     def programs(self):
         rows = [[f"{run['package']} {run['version']}", run["what"], run["by"], f"{run['against']}, {us_text(run['their_s'])}",

@@ -6,8 +6,9 @@
 Paired: in each of many rounds every backend makes some calls, in turn, in the same processes. What is shown is the median over
 rounds of the slowest rank's time, and of each round's ratio. Results are checked.
 
-Beside the step with each backend: with a hook that moves nothing, which is what the communication can be made as short as;
-without DistributedDataParallel; and on tutti with gradients that are views of the buckets, with one bucket, and with both.
+Beside the step with each backend: with a hook that moves nothing, which is what the communication can be made as short as; with
+one that only has the ranks meet, so that no more than waiting for the slower one is added; without DistributedDataParallel; and
+on tutti with gradients that are views of the buckets, with one bucket, and with both.
 """
 import argparse
 import datetime
@@ -101,6 +102,17 @@ def move_nothing(_, bucket):
     return done
 
 
+def only_meet(group):
+    """A hook that sums one element a bucket: the ranks wait for each other, and nothing else is moved."""
+    elements = {}
+
+    def hook(_, bucket):
+        element = elements.setdefault(bucket.index(), torch.zeros(1))
+        buffer = bucket.buffer()
+        return dist.all_reduce(element, group=group, async_op=True).get_future().then(lambda _: buffer)
+    return hook
+
+
 def step_run(steps, group=None, hook=None, **options):
     """Without a group there is no DistributedDataParallel, whose options are `options`."""
     torch.manual_seed(0)
@@ -134,14 +146,14 @@ def worker(rank, arguments, store):
         tutti = groups["tutti"]
         cases["DDP step"] = {
             **{name: step_run(3, group) for name, group in groups.items()},
-            "nothing": step_run(3, tutti, move_nothing), "alone": step_run(3),
+            "nothing": step_run(3, tutti, move_nothing), "meet": step_run(3, tutti, only_meet(tutti)), "alone": step_run(3),
             "views": step_run(3, tutti, **views), "whole": step_run(3, tutti, **whole),
             "both": step_run(3, tutti, **views, **whole),
             "both, nothing": step_run(3, tutti, move_nothing, **views, **whole),
         }
         if rank == 0:
-            print(f"{parameters / 1e6:.1f} million parameters; 'nothing': a hook that moves nothing; 'alone': without DDP;"
-                  " 'views': gradients are views of buckets; 'whole': one bucket; 'both': the two")
+            print(f"{parameters / 1e6:.1f} million parameters; 'nothing': a hook that moves nothing; 'meet': one that only has the"
+                  " ranks meet; 'alone': without DDP; 'views': gradients are views of buckets; 'whole': one bucket; 'both': the two")
     else:
         for size in arguments.sizes:
             calls = max(1, min(100, (4 << 20) // size))
@@ -161,7 +173,7 @@ def main():
     parser.add_argument("--sizes", type=int, nargs="*",
                         default=[4, 64, 1024, 16384, 262144, 1 << 20, 4 << 20, 16 << 20, 64 << 20])
     parser.add_argument("--step", action="store_true")
-    parser.add_argument("--json")
+    parser.add_argument("-J", "--json", help="a file for what was measured")
     arguments = parser.parse_args()
     print(f"load before: {os.getloadavg()[0]:.2f}; torch {torch.__version__}; {arguments.ranks} ranks, "
           f"{os.cpu_count()} cores", file=sys.stderr)

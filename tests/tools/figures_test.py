@@ -110,6 +110,14 @@ class Tables(unittest.TestCase):
         with self.assertRaises(SystemExit):
             figures.renewed("<!-- figures: nonsense -->\n<!-- end -->\n", figures.Figures(self.root))
 
+    def test_steps_are_told_by_the_bound(self):
+        times = {name: 0.05 for name in figures.TORCH_STEPS}
+        step = {"ranks": 2, "rows": [{"case": "DDP step", **times, "nothing": 0.04}]}
+        call = {"ranks": 4, "rows": [{"case": "1024 B", "tutti": 1e-6, "gloo": 4e-6, "tutti/gloo": 0.25}]}
+        self.write("torch", step, call)
+        self.assertIn("| Tutti | 50.0 | 1.25 |", self.lines("torch_step"))
+        self.assertIn("| 1 KiB | 0.25 (1, 4) |", self.lines("torch"))
+
     def test_without_measurements_every_table_can_be_made(self):
         for name in figures.Figures.NAMED:
             self.lines(name)
