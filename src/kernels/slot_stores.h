@@ -25,7 +25,8 @@ class SlotStores {
   template <class FillPart>
   void fill(std::size_t bytes, const FillPart& fill_part) {
     if (bytes < kFrom) return fill_part(0, bytes, false);
-    const bool compares = fills_++ % kPeriod == 0;
+    const bool compares = fills_ % kPeriod == 0 || fills_ < kFirst;
+    ++fills_;
     const std::size_t begin = compares ? compare(std::min(kPart, bytes / 2 / kLine * kLine), fill_part) : 0;
     if (begin != bytes) fill_part(begin, bytes - begin, past_caches());
   }
@@ -34,7 +35,8 @@ class SlotStores {
  private:
   static constexpr std::size_t kLine = 64;  // elements end there
   static constexpr std::uint32_t kPeriod = 32;
-  static constexpr int kMostVotes = 2;  // an interrupt in the middle of a part must not decide
+  static constexpr std::uint32_t kFirst = 3;  ///< of the first fills each compares: page faults must not decide
+  static constexpr int kMostVotes = 2;        // an interrupt in the middle of a part must not decide
 
   template <class FillPart>
   std::size_t compare(std::size_t part, const FillPart& fill_part) {
@@ -52,6 +54,7 @@ class SlotStores {
   static Clock::time_point when_stored() {
     std::atomic<int> word{0};
     word.exchange(1, std::memory_order_seq_cst);  // pairs with nothing: it is here for its waiting
+    asm volatile("" : : "r"(&word) : "memory");   // so that the compiler does not leave it out
     return Clock::now();
   }
 
@@ -65,7 +68,7 @@ class SlotStores {
   }
 
   std::uint32_t fills_ = 0;
-  std::int8_t votes_ = 0;
+  std::int8_t votes_ = -1;
   bool past_first_ = false;
 };
 

@@ -50,6 +50,8 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   /// slowly that the socket is full: then the loop sends it later. `passed` goes with it, and `owner` keeps it open
   /// until then. False: the connection is closed.
   bool send(MessageType type, ByteView payload, int passed = -1, std::shared_ptr<const void> owner = nullptr);
+  /// Acknowledges at once what has come, because the other end waits for that. Loop thread only.
+  void acknowledge() const { socket_.acknowledge(); }
   /// Any thread; does not block. Whether the other end's system has all that was sent, or the connection is closed.
   bool delivered();
 

@@ -33,12 +33,13 @@ MacContext make_hmac_of_sha256() {
   char digest[] = "SHA256";
   const OSSL_PARAM parameters[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
                                    OSSL_PARAM_construct_end()};
-  if (context && EVP_MAC_CTX_set_params(context.get(), parameters) != 1) context.reset();
+  constexpr unsigned char kNoKey[32] = {};  // OpenSSL 3.0.0 copies only a context that has a key
+  if (context && EVP_MAC_init(context.get(), kNoKey, sizeof kNoKey, parameters) != 1) context.reset();
   return context;
 }
 
-/// One without a key, to be copied; nullptr if there is none. libcrypto looks algorithms up by their names, which takes
-/// longer than the code of a small message. It is never freed.
+/// One to be copied, and given a key; nullptr if there is none. libcrypto looks algorithms up by their names, which
+/// takes longer than the code of a small message. It is never freed.
 const EVP_MAC_CTX* hmac_of_sha256() {
   static std::atomic<const EVP_MAC_CTX*> kept{nullptr};  // the exchange's release pairs with the acquire of the load
   const EVP_MAC_CTX* known = kept.load(std::memory_order_acquire);

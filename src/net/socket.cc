@@ -150,7 +150,12 @@ bool Socket::own(IpAddress* address, std::uint16_t* port) const {
 
 bool Socket::delivered() const {
   int queued = 0;
-  return is_unix() || (::ioctl(tcp_.get(), SIOCOUTQ, &queued) == 0 && queued == 0);
+  return is_unix() || ::ioctl(tcp_.get(), SIOCOUTQ, &queued) != 0 || queued == 0;
+}
+
+void Socket::acknowledge() const {
+  const int on = 1;
+  if (tcp_.valid()) (void)::setsockopt(tcp_.get(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
 }
 
 void Socket::choose_congestion() {

@@ -55,8 +55,10 @@ class Socket {
   bool own(IpAddress* address, std::uint16_t* port) const;
   /// TCP: makes it a carrier of data; the system's default congestion control may be one that is slow between hosts.
   void choose_congestion();
-  /// TCP: whether the other end's system has acknowledged all that was sent. Unix: true.
+  /// TCP: whether the other end's system has acknowledged all that was sent, as far as this one tells. Unix: true.
   bool delivered() const;
+  /// TCP: acknowledges at once what has come. The system else waits for up to 40 ms for something to go back with it.
+  void acknowledge() const;
   /// TCP: gives the descriptor away; `guard` goes on closing it in forked children until it is let go.
   Descriptor release(std::shared_ptr<const void>* guard);
 

@@ -211,10 +211,10 @@ void add_scenes(const Corpus& corpus) {
   };
   constexpr unsigned char kJoin = 1, kMissing = 2, kTable = 3, kReady = 4, kGo = 5, kFailure = 6, kSegment = 8,
                           kLinked = 9, kMemberEvents = 10, kCause = 11, kTableSource = 12, kRequestDial = 15,
-                          kAskBoard = 18, kBoard = 19, kShrinkReport = 20, kShrinkOrder = 21, kAskWhy = 22;
+                          kAskBoard = 18, kBoard = 19, kShrinkReport = 20, kShrinkOrder = 21, kAskWhy = 22, kLate = 23;
   add("root", "all_go", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kReady, 0, 2, kReady, 0});
   add("root", "one_fails", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kFailure, 0, 2, kReady, 0});
-  add("root", "all_late", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kFailure, 0, 2, kFailure, 0});
+  add("root", "all_late", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kLate, 0, 2, kLate, 0});
   add("root", "one_ends", {0, kJoin, 0, 1, kJoin, 0, 0xf1});
 
   // The first rank has the table and is connected to the others.

@@ -84,6 +84,7 @@ inline std::vector<std::byte> honest(MessageType type, std::int32_t rank) {
     case MessageType::kGo:
       return encode(GoMessage{{self}, "advice"});
     case MessageType::kFailure:
+    case MessageType::kLate:
       return encode(FailureMessage{Code::kTimeout, "late"});
     case MessageType::kIntroduce:
       return encode(IntroduceMessage{process});

@@ -45,8 +45,8 @@ NetworkTimes::NetworkTimes(const Machine& machine, const HostMap* hosts, Bytes b
       drivers_(hosts::drivers(shape_)),
       turns_(turns(each_)) {}
 
-std::int32_t NetworkTimes::turns(std::int32_t ranks) const {
-  return (ranks + machine_.costs.cores - 1) / machine_.costs.cores;
+std::int64_t NetworkTimes::turns(std::int32_t ranks) const {
+  return (std::int64_t{ranks} + machine_.costs.cores - 1) / machine_.costs.cores;
 }
 
 Time NetworkTimes::processors_of_hop(std::int32_t messages, std::size_t bytes) const {

@@ -55,7 +55,7 @@ class NetworkTimes {
 
  private:
   /// So many ranks of a host share a core, one after the other.
-  std::int32_t turns(std::int32_t ranks) const;
+  std::int64_t turns(std::int32_t ranks) const;
   /// A driver sends and receives so many messages of `bytes`, while `drivers` of its host do the same.
   Time processors_of_hop(std::int32_t messages, std::size_t bytes) const;
   Time hop(std::int32_t messages, std::size_t bytes, std::int32_t drivers) const;
@@ -80,7 +80,7 @@ class NetworkTimes {
   const std::int32_t count_;    ///< hosts
   const std::int32_t each_;     ///< ranks of the largest host
   const std::int32_t drivers_;  ///< of each host
-  const std::int32_t turns_;    ///< of all ranks of that host
+  const std::int64_t turns_;    ///< of all ranks of that host
 };
 
 }  // namespace tutti

@@ -14,7 +14,7 @@ RootedTimes::RootedTimes(const Machine& machine, const HostMap* hosts, Bytes byt
       hosts_(hosts::count(Shape{machine.ranks, 0, 0, 1, hosts})),
       each_(hosts == nullptr || hosts->hosts == 1 ? 1 : hosts->most),
       drivers_(hosts::drivers(Shape{machine.ranks, 0, 0, 1, hosts})),
-      turns_((each_ + machine.costs.cores - 1) / machine.costs.cores),
+      turns_((std::int64_t{each_} + machine.costs.cores - 1) / machine.costs.cores),
       neighbours_(each_ == 1 || hosts->follow_one_another),
       aligned_(each_ == 1 || (neighbours_ && hosts->fewest == each_)) {}
 

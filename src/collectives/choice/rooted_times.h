@@ -110,7 +110,7 @@ class RootedTimes {
   const std::int32_t hosts_;
   const std::int32_t each_;     ///< ranks of the largest host
   const std::int32_t drivers_;  ///< of each host
-  const std::int32_t turns_;    ///< ranks of a host that share a core, one after the other
+  const std::int64_t turns_;    ///< ranks of a host that share a core, one after the other
   const bool neighbours_;       ///< the ranks of each host follow one another
   const bool aligned_;          ///< and each host has as many
 };

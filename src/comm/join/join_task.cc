@@ -357,24 +357,31 @@ void JoinTask::report(const Status& why) {
   own_failure_ = why;
   root_->send(MessageType::kFailure, encode(FailureMessage{why.code(), why.text()}));
   if (why.code() == Code::kAborted) return finish(why);  // an abort waits for nobody
-  // The root answers with the first cause, which may be another rank's.
-  deadline_timer_ = hub_->loop().after(kGrace, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->finish(self->own_failure_);
-  });
+  end_with_own_failure_later();  // the root answers with the first cause, which may be another rank's
 }
 
 void JoinTask::report_unreached() {
-  if (!linker_ || !root_) return;
+  if (!linker_ || !root_ || ready_ || reported_) return;
   const std::string text = linker_->unreached();
-  if (!text.empty()) report(fail(Code::kTimeout, "{}", text));
+  if (text.empty()) return;
+  own_failure_ = fail(Code::kTimeout, "{}", text);
+  root_->send(MessageType::kLate, encode(FailureMessage{own_failure_.code(), own_failure_.text()}));
+  end_with_own_failure_later();
 }
 
 /// The root takes a rank that neither is ready nor answers for the one that holds up the join.
 void JoinTask::answer_why() {
-  if (ready_ || reported_ || !linker_) return;
-  const std::string text = linker_->unreached();
-  report(
-      fail(Code::kTimeout, "{}", text.empty() ? fmt::format("rank {} has not got ready", request_.rank.value) : text));
+  if (!linker_ || !root_ || ready_ || reported_) return;
+  std::string text = linker_->unreached();
+  if (text.empty()) text = fmt::format("rank {} has not got ready", request_.rank.value);
+  root_->send(MessageType::kLate, encode(FailureMessage{Code::kTimeout, text}));
+}
+
+void JoinTask::end_with_own_failure_later() {
+  hub_->loop().cancel(deadline_timer_);
+  deadline_timer_ = hub_->loop().after(kGrace, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->finish(self->own_failure_);
+  });
 }
 
 void JoinTask::on_deadline() {

@@ -48,6 +48,7 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   void report(const Status& why);
   void report_unreached();
   void answer_why();
+  void end_with_own_failure_later();
   void on_deadline();
   void warn_of_missing();
   void arm_timers();

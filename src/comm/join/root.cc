@@ -12,8 +12,9 @@ namespace tutti {
 namespace {
 
 constexpr std::chrono::seconds kMissingReports{1};
-/// A live process answers at once, or after a while on a busy machine.
-constexpr std::chrono::milliseconds kReplyTime{500};
+/// A live process answers at once, or after a while on a busy machine. All must have ended before the ranks, which wait
+/// two seconds after their deadlines, give the root up.
+constexpr std::chrono::milliseconds kReplyTime{500}, kReplyTimeOfRank{1}, kLongestReplyTime{1500};
 constexpr std::chrono::seconds kEndAfterDone{10};
 constexpr std::chrono::seconds kEndAfterFailure{3};
 constexpr std::size_t kMaxPast = 256;
@@ -62,7 +63,9 @@ Status RootSession::on_message(Connection* from, MessageType type, ByteView payl
     case MessageType::kReady:
       return take_ready(from, payload);
     case MessageType::kFailure:
-      return take_failure(from, payload);
+      return take_failure(payload);
+    case MessageType::kLate:
+      return take_late(from, payload);
     default:
       return fail(Code::kRemoteError, "a message that a root does not expect");
   }
@@ -212,16 +215,20 @@ void RootSession::all_ready() {
   });
 }
 
-Status RootSession::take_failure(Connection* from, ByteView payload) {
+Status RootSession::take_failure(ByteView payload) {
   FailureMessage failure;
   TUTTI_TRY(decode(payload, &failure));
+  if (state_ == State::kCollecting || state_ == State::kLinking) fail_all(Status(failure.code, failure.text));
+  return {};
+}
+
+Status RootSession::take_late(Connection* from, ByteView payload) {
+  FailureMessage late;
+  TUTTI_TRY(decode(payload, &late));
   Joined* const joined = joined_by(from);
-  if (state_ == State::kLinking && joined != nullptr && failure.code == Code::kTimeout) {
-    joined->reported = true;
-    end_late(Status(failure.code, failure.text));
-  } else if (state_ == State::kCollecting || state_ == State::kLinking) {
-    fail_all(Status(failure.code, failure.text));
-  }
+  if (state_ != State::kLinking || joined == nullptr) return {};
+  joined->reported = true;
+  end_late(Status(late.code, late.text));
   return {};
 }
 
@@ -230,7 +237,8 @@ Status RootSession::take_failure(Connection* from, ByteView payload) {
 void RootSession::end_late(const Status& why) {
   if (answer_timer_ == 0) {
     late_ = why;
-    answer_timer_ = loop_.after(kReplyTime, [weak = weak_from_this()] {
+    const auto replies = std::min(kReplyTime + ranks_ * kReplyTimeOfRank, kLongestReplyTime);
+    answer_timer_ = loop_.after(replies, [weak = weak_from_this()] {
       if (const auto self = weak.lock(); self && self->state_ == State::kLinking) self->fail_late();
     });
     send_to_all(MessageType::kAskWhy, {});

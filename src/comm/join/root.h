@@ -55,7 +55,8 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
   void on_close(Connection* connection);
   Status take_join(Connection* from, ByteView payload);
   Status take_ready(Connection* from, ByteView payload);
-  Status take_failure(Connection* from, ByteView payload);
+  Status take_failure(ByteView payload);
+  Status take_late(Connection* from, ByteView payload);
   bool fits(const JoinMessage& join);
   void complete();
   void send_table(const TableMessage& table);

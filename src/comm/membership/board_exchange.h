@@ -61,12 +61,10 @@ class BoardExchange {
  private:
   CallBoard* writable(Rank rank);
 
-  /// The copies by rank, nullptr if nothing is known. The releases in writable() and note_sequence() pair with the
-  /// acquire in copy().
+  /// The copies by rank. Releases in writable() and note_sequence() pair with copy()'s acquire.
   std::vector<std::atomic<const CallBoard*>> copies_;
   std::map<Rank, std::unique_ptr<CallBoard>> heard_;  // of ranks whose boards have come
-  /// The ranks of which only the number of their operation was noted have one board together, the one of that number:
-  /// when a job ends, these are thousands, and a board has 2 KiB.
+  /// A board of 2 KiB for all ranks of which only the number of their operation, the key, was noted.
   std::map<std::uint64_t, std::unique_ptr<CallBoard>> noted_;
   /// For each rank when its process was asked that has not answered since; zero if it owes nothing. Relaxed, because
   /// nothing else depends on it.

@@ -25,7 +25,6 @@ namespace {
 constexpr std::chrono::milliseconds kEndTimeout{100};
 /// For so long a process that ends waits until the others' systems have its goodbyes: see Membership::delivered().
 constexpr double kGoodbyeSeconds = 1;
-constexpr std::chrono::milliseconds kGoodbyeNap{1};
 /// How long the end of the process may wait for the service thread. That end destroys what the thread still uses, and
 /// on a busy machine the thread may run late.
 constexpr std::chrono::milliseconds kExitTimeout{1000};
@@ -179,7 +178,8 @@ struct HubRegistry {
   static void end_with_process(const std::shared_ptr<Hub>& hub) {
     HubRegistry& registry = get();
     hub->loop_.call([hub] { hub->say_goodbyes(); }, kEndTimeout);
-    (void)wait_until([hub] { return hub->delivered(); }, Deadline::in(kGoodbyeSeconds), WaitPace::naps(kGoodbyeNap));
+    (void)wait_until([hub] { return hub->delivered(); }, Deadline::in(kGoodbyeSeconds),
+                     WaitPace::naps(std::chrono::milliseconds{1}));
     hub->loop_.stop();
     MutexLock lock(registry.mutex);
     const bool ended = registry.wait_for_end(hub.get(), kExitTimeout, &lock);
@@ -395,12 +395,11 @@ void Hub::say_goodbyes() {
 
 bool Hub::delivered() {
   const auto all = std::make_shared<std::atomic<bool>>(true);  // relaxed: the end of the call orders it
-  loop_.call(
-      [self = shared_from_this(), all] {
-        for (const auto& [id, membership] : self->memberships_)
-          if (!membership->delivered()) all->store(false, std::memory_order_relaxed);
-      },
-      kEndTimeout);
+  const auto look = [self = shared_from_this(), all] {
+    for (const auto& [id, membership] : self->memberships_)
+      if (!membership->delivered()) all->store(false, std::memory_order_relaxed);
+  };
+  loop_.call(look, kEndTimeout);
   return all->load(std::memory_order_relaxed);
 }
 

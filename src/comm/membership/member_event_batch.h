@@ -24,8 +24,7 @@ class MemberEventBatch {
   /// Sends these items within the pause, together with those that came before.
   void add(const std::vector<MemberEvent>& items);
   void flush();
-  /// With so many ranks on each core. If they are hundreds, a rank's turn comes late anyway, and fewer messages, each
-  /// of more events, leave the cores to those that have something to say.
+  /// Hundreds of ranks on each core send fewer messages, of more events: a rank's turn comes late anyway.
   void set_pace(int ranks_per_core);
 
  private:

@@ -77,9 +77,9 @@ class Membership {
   void abandon();
   /// Tells all other ranks that this one leaves after its operation number `last_sequence`. Later calls do nothing.
   void say_goodbye(std::uint64_t last_sequence);
-  /// Whether the systems of all processes that this one is connected to have all that it has sent them. Until then the
-  /// goodbye may be lost if this process closes its connections: whatever a peer sends is then answered with a reset,
-  /// and the system drops what it has not sent yet, or would have to send again. Does not block.
+  /// Whether the systems of all connected processes have all that this one has sent them. Until then its goodbye may be
+  /// lost if it closes its connections: whatever a peer sends is answered with a reset, and what is not acknowledged is
+  /// not sent again. Does not block.
   bool delivered() const;
 
   /// The listener is called after each change of a life or of the cause, by the thread that made the change, without

@@ -206,8 +206,9 @@ std::string text_of(const std::vector<Rank>& ranks) {
 }
 
 const std::shared_ptr<const MemberHost>& MemberHost::unknown() {
-  static const auto empty = std::make_shared<const MemberHost>();
-  return empty;
+  // Never freed: the service thread may run when the process's static objects are destroyed.
+  static const auto* const empty = new std::shared_ptr<const MemberHost>(std::make_shared<const MemberHost>());
+  return *empty;
 }
 
 std::string socket_name(const SocketKey& socket) { return "tutti-" + to_hex(socket); }

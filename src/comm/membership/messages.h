@@ -40,7 +40,8 @@ enum class MessageType : std::uint16_t {
   kBoard = 19,         ///< one of these boards
   kShrinkReport = 20,  ///< process to process: how far it is in a shrink (comm/recovery)
   kShrinkOrder = 21,   ///< the process that leads a shrink to the others
-  kAskWhy = 22,        ///< root to rank: the join takes too long; what does the rank wait for? Its answer is kFailure
+  kAskWhy = 22,        ///< root to rank: the join takes too long; what does the rank wait for?
+  kLate = 23,          ///< rank to root: what it waits for, because its time is up or it was asked; as kFailure
 };
 
 /// A setting that must agree on all ranks. If it differs, the join fails with tuttiMismatch, and the text names

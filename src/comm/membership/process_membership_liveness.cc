@@ -62,6 +62,7 @@ void ProcessMembership::on_death(PeerProcess& peer, const std::string& note) {
 Status ProcessMembership::take_events(const PeerProcess& peer, ByteView payload) {
   MemberEventsMessage message;
   TUTTI_TRY(decode(payload, &message));
+  if (peer.connection()) peer.connection()->acknowledge();  // who leaves waits for that
   std::vector<MemberEvent> events;
   for (const MemberEvent& item : message.items) {
     const bool own = std::find(peer.ranks().begin(), peer.ranks().end(), item.rank) != peer.ranks().end();
@@ -197,6 +198,7 @@ void ProcessMembership::say_goodbye(Rank from, std::uint64_t last_sequence) {
 void ProcessMembership::wake_listener() noexcept {
   try {
     hub_.loop().post([self = shared_from_this()] {
+      self->events_.flush();  // while there is still time for what other ranks have said
       if (const auto listener = self->listener_) listener->on_ends();
     });
   } catch (const std::bad_alloc&) {

@@ -1,6 +1,8 @@
 #include "transport/tcp/tcp_link.h"
 
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 
@@ -147,6 +149,9 @@ bool TcpLink::owes() const {
 }
 
 bool TcpLink::delivered() {
+  // The peer may wait for the same, and systems acknowledge late if nothing goes back.
+  const int on = 1;
+  if (stream_.socket.valid()) (void)::setsockopt(stream_.socket.get(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
   if (!owes() || streams_.gone(peer_)) return true;
   read_all();  // if data were left unread, closing would reset the connection, and data not sent yet would be lost
   int queued = 0;

@@ -179,10 +179,11 @@ TEST(Rendezvous, TheEndOfTheRootDuringTheJoinIsTold) {
   EXPECT_TRUE(contains(processes.page().text(1), "serves th")) << processes.page().text(1);
 }
 
-// Rank 3 has the table of all ranks from rank 2, so rank 1 waits for rank 3 in vain.
-TEST(Rendezvous, ARankThatStopsWhileJoiningIsNamedByThoseWhoWaitForOthers) {
+/// Rank 2 of four stops when it has joined, before rank 3 comes, so the table of all ranks gets no further than rank 2.
+/// All others must name it. `seconds`: what ranks 0, 1 and 3 wait. Ranks report a little before their time is up.
+void stop_one_while_joining(const std::array<double, 4>& seconds) {
   JoiningProcesses processes;
-  processes.start_all(4, [](int rank, SharedPage& page) {
+  processes.start_all(4, [&seconds](int rank, SharedPage& page) {
     IdBytes id;
     TUTTI_TRY(test::obtain_id(rank, page, &id));
     const auto waits_for_rank_3 = [](int, const char* line, void* user) {  // as the root has told it
@@ -191,7 +192,7 @@ TEST(Rendezvous, ARankThatStopsWhileJoiningIsNamedByThoseWhoWaitForOthers) {
     if (rank == 1) log_configure(LogLevel::kWarn, ""), log_set_callback(waits_for_rank_3, &page);
     if (rank == 3) page.wait_for_mark(2, 1);
     JoinResult joined;  // half of the time is over when it says that
-    return join(test::request_for(rank, 4, id, rank == 1 ? 4 : test::kFarSeconds), &joined);
+    return join(test::request_for(rank, 4, id, seconds[static_cast<std::size_t>(rank)]), &joined);
   });
   ASSERT_TRUE(processes.page().wait_for_mark(1, 1));
   test::stop_process(processes.pid(2));
@@ -205,6 +206,15 @@ TEST(Rendezvous, ARankThatStopsWhileJoiningIsNamedByThoseWhoWaitForOthers) {
   }
   processes.kill(2);
   processes.wait();
+}
+
+TEST(Rendezvous, ARankThatStopsWhileJoiningIsNamedByThoseWhoWaitForOthers) {
+  stop_one_while_joining({test::kFarSeconds, 4, test::kFarSeconds, test::kFarSeconds});
+}
+
+// The second one's time is up while the root waits for answers.
+TEST(Rendezvous, ARankThatStopsWhileJoiningIsNamedByAllWhoseTimeIsUpThen) {
+  stop_one_while_joining({4.25, 4, test::kFarSeconds, 2.25});
 }
 
 TEST(Rendezvous, ARankThatDiesWhileJoiningIsNamed) {
