@@ -47,7 +47,7 @@ void reduce_into(void* to, const void* from, std::size_t bytes, bool stream) {
   reduce_kernel(DataType::kFloat32, RedOp::kMax)({sources, 2, to, nullptr, bytes / 4, 1, stream});
 }
 
-/// What links use: it finds out by itself which way is faster.
+/// Copies as links do, which find out by themselves which way is faster.
 void copy_as_links(void* to, const void* from, std::size_t bytes) {
   thread_local SlotStores stores;
   copy_into_slot(to, nullptr, from, Bytes{bytes}, false, stores);

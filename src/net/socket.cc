@@ -148,14 +148,20 @@ bool Socket::own(IpAddress* address, std::uint16_t* port) const {
   return true;
 }
 
-bool Socket::delivered() const {
+bool all_acknowledged(int descriptor) {
   int queued = 0;
-  return is_unix() || ::ioctl(tcp_.get(), SIOCOUTQ, &queued) != 0 || queued == 0;
+  return ::ioctl(descriptor, SIOCOUTQ, &queued) != 0 || queued == 0;
 }
 
-void Socket::acknowledge() const {
+void acknowledge(int descriptor) {
   const int on = 1;
-  if (tcp_.valid()) (void)::setsockopt(tcp_.get(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
+  (void)::setsockopt(descriptor, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
+}
+
+bool Socket::delivered() const { return is_unix() || all_acknowledged(tcp_.get()); }
+
+void Socket::acknowledge() const {
+  if (tcp_.valid()) tutti::acknowledge(tcp_.get());
 }
 
 void Socket::choose_congestion() {

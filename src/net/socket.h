@@ -55,9 +55,9 @@ class Socket {
   bool own(IpAddress* address, std::uint16_t* port) const;
   /// TCP: makes it a carrier of data; the system's default congestion control may be one that is slow between hosts.
   void choose_congestion();
-  /// TCP: whether the other end's system has acknowledged all that was sent, as far as this one tells. Unix: true.
+  /// TCP: all_acknowledged(). Unix: true.
   bool delivered() const;
-  /// TCP: acknowledges at once what has come. The system else waits for up to 40 ms for something to go back with it.
+  /// TCP: acknowledges at once what has come. Unix: does nothing.
   void acknowledge() const;
   /// TCP: gives the descriptor away; `guard` goes on closing it in forked children until it is let go.
   Descriptor release(std::shared_ptr<const void>* guard);
@@ -85,6 +85,10 @@ class Socket {
   std::unique_ptr<TlsSession> tls_;  // borrows tcp_
 };
 
+/// TCP: whether the other end's system has acknowledged all that was sent, as far as this one tells.
+bool all_acknowledged(int descriptor);
+/// TCP: acknowledges at once what has come. The system else waits for up to 40 ms for something to go back with it.
+void acknowledge(int descriptor);
 /// Whether a connection ended because nobody listens at the address.
 bool is_refusal(const Status& why);
 /// Whether this process or its host has no descriptors or memory left for it.

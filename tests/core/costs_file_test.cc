@@ -101,7 +101,8 @@ TEST_F(CostsInForce, ANetworkIsKnownByItsCardOrByWhatWasMeasured) {
   EXPECT_EQ(in_force("auto", other).network_wire_kib, 0);
   const Costs slow = in_force("auto", LocalNetwork{"eth2-10.3.0.0-16", 1});
   Costs read;
-  EXPECT_TRUE(parse_costs(costs_text(slow), "text", &read).ok()) << "the slowest card can be told to all ranks";
+  EXPECT_TRUE(parse_costs(costs_text(slow), "text", &read).ok())
+      << "a text of costs holds the rate of the slowest card";
   EXPECT_EQ(in_force("auto").network_wire_kib, 0) << "there is no network, and no file for none";
   write(network_costs_path(card), "garbage\n");
   EXPECT_EQ(in_force("auto", card).network_wire_kib, 81'920);

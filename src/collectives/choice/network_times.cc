@@ -111,8 +111,8 @@ Time NetworkTimes::ring() const {
   return std::max({product(hops, hop(1, part, drivers_)) + within / hops, processors, memory()});
 }
 
-/// A share longer than the messages of two lanes goes in several runs, each with its own messages; one lane's hops are
-/// hidden behind the other one's work.
+/// A share longer than the messages of two lanes goes in several runs, each with its own messages. While one lane waits
+/// for its hops, the other one works.
 Time NetworkTimes::exchange(std::int32_t scattered) const {
   const std::int32_t rounds = host_rounds::count(shape_);
   const std::size_t share = bytes_ / static_cast<std::size_t>(drivers_);

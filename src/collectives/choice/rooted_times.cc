@@ -18,7 +18,7 @@ RootedTimes::RootedTimes(const Machine& machine, const HostMap* hosts, Bytes byt
       neighbours_(each_ == 1 || hosts->follow_one_another),
       aligned_(each_ == 1 || (neighbours_ && hosts->fewest == each_)) {}
 
-/// What comes from a socket is read to its place.
+/// A socket delivers a block straight to its place, so receiving it needs no copy.
 RootedTimes::Message RootedTimes::far(std::size_t bytes, bool adds, std::int64_t blocks) const {
   const Time work = adds ? 2 * time_of(bytes, machine_.costs.reduce_kib) : 0;
   return {tcp_.send_overhead + product(blocks, time_of(bytes, tcp_.send_kib)),

@@ -59,7 +59,7 @@ inline constexpr std::uint64_t kMaxTimeout = 365ull * 24 * 3600 * 1000;
 /// Identifies a process for as long as its hub lives.
 using ProcessId = std::array<std::byte, 16>;
 
-/// What many ranks have in common, so that a table of thousands of ranks keeps it, and travels with it, once.
+/// The part of a member that many ranks have in common. A table of thousands of ranks has it once, also on its way.
 struct MemberHost {
   std::string name{};                  ///< for texts
   std::string id{};                    ///< equal on ranks that may share a host

@@ -194,7 +194,7 @@ void ProcessMembership::say_goodbye(Rank from, std::uint64_t last_sequence) {
   wake_listener();
 }
 
-/// If there is no memory for that, the listener looks by itself while it has something under way.
+/// Forwards events, too. Without memory for it, the listener looks by itself while it has something under way.
 void ProcessMembership::wake_listener() noexcept {
   try {
     hub_.loop().post([self = shared_from_this()] {

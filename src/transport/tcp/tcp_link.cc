@@ -1,16 +1,13 @@
 #include "transport/tcp/tcp_link.h"
 
-#include <linux/sockios.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <span>
 #include <utility>
 
 #include "core/crc32c.h"
+#include "net/socket.h"
 
 namespace tutti {
 
@@ -150,13 +147,10 @@ bool TcpLink::owes() const {
 
 bool TcpLink::delivered() {
   // The peer may wait for the same, and systems acknowledge late if nothing goes back.
-  const int on = 1;
-  if (stream_.socket.valid()) (void)::setsockopt(stream_.socket.get(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
+  if (stream_.socket.valid()) acknowledge(stream_.socket.get());
   if (!owes() || streams_.gone(peer_)) return true;
   read_all();  // if data were left unread, closing would reset the connection, and data not sent yet would be lost
-  int queued = 0;
-  return flush() && outbox_.resumed() && stream_.socket.valid() &&
-         ::ioctl(stream_.socket.get(), SIOCOUTQ, &queued) == 0 && queued == 0;
+  return flush() && outbox_.resumed() && stream_.socket.valid() && all_acknowledged(stream_.socket.get());
 }
 
 bool TcpLink::hears() {

@@ -54,7 +54,7 @@ TEST(RootedTimes, LevelsWithinAHostCostNoHop) {
   EXPECT_EQ(empty.blocks_by_leaders(Collective::kScatter), kHop + 2 * 1'500'000);
 }
 
-/// What comes from a socket is read to its place; a sum reads the operand that is there, too.
+/// A socket delivers a block straight to its place, which costs no copy. A sum also reads the operand that is there.
 TEST(RootedTimes, AMessagesBytesCostBothItsEnds) {
   const HostList hosts = uniform_hosts(16, 1, false);
   const Topology topology(hosts);

@@ -186,7 +186,7 @@ void stop_one_while_joining(const std::array<double, 4>& seconds) {
   processes.start_all(4, [&seconds](int rank, SharedPage& page) {
     IdBytes id;
     TUTTI_TRY(test::obtain_id(rank, page, &id));
-    const auto waits_for_rank_3 = [](int, const char* line, void* user) {  // as the root has told it
+    const auto waits_for_rank_3 = [](int, const char* line, void* user) {  // the root tells it
       if (contains(line, "is waiting for rank 3")) static_cast<SharedPage*>(user)->mark(1);
     };
     if (rank == 1) log_configure(LogLevel::kWarn, ""), log_set_callback(waits_for_rank_3, &page);
@@ -222,7 +222,7 @@ TEST(Rendezvous, ARankThatDiesWhileJoiningIsNamed) {
   processes.start_all(2, [](int rank, SharedPage& page) {
     IdBytes id;
     TUTTI_TRY(test::obtain_id(rank, page, &id));
-    const auto waits_for_rank_2 = [](int, const char* line, void* user) {  // as the root has told it
+    const auto waits_for_rank_2 = [](int, const char* line, void* user) {  // the root tells it
       if (contains(line, "is waiting for rank 2")) static_cast<SharedPage*>(user)->mark(1);
     };
     if (rank == 1) log_configure(LogLevel::kWarn, ""), log_set_callback(waits_for_rank_2, &page);
