@@ -50,6 +50,7 @@ stand_in() {
 test_all() {
   export TUTTI_TEST_STAND_IN=${TUTTI_TEST_STAND_IN:-$(stand_in)}
   export OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES=
+  "$python" tests/torch/test_ranks.py
   "$python" tests/torch/test_backend.py
   "$python" tests/torch/test_device.py || [ $? = 77 ]  # there is no stand-in for a GPU
   "$python" tests/torch/test_as.py

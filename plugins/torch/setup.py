@@ -8,13 +8,12 @@ leaves them out. TORCH_CUDA_ARCH_LIST ("8.0;9.0+PTX") names the architectures, e
 import importlib.util
 import os
 import pathlib
+import platform
 import shutil
 import site
 import subprocess
 import sys
 import sysconfig
-
-from setuptools import setup
 
 COMMS_LIBRARY = "$ORIGIN/../tutti_comm/lib"
 HERE = pathlib.Path(__file__).resolve().parent
@@ -90,24 +89,27 @@ def built_tutti():
     return ROOT, library, "$ORIGIN/lib"
 
 
-def cuda_headers(torch):
-    """Where cuda_runtime_api.h is: in the wheels that torch brought, or in CUDA_HOME; None for a torch without CUDA."""
-    if torch.version.cuda is None:
-        return None
-    from torch.utils.cpp_extension import CUDA_HOME
-    packages = pathlib.Path(torch.__file__).parent.parent / "nvidia"
-    places = sorted(packages.glob("cu[0-9]*/include")) + sorted(packages.glob("*/include"))
-    places += [pathlib.Path(CUDA_HOME, "include")] if CUDA_HOME else []
+def cuda_headers(wheels, home):
+    """Where cuda_runtime_api.h is: in the wheels that torch brought, or in CUDA_HOME; None if nowhere. It includes some of
+    crt/, which is in a wheel of its own that torch does not bring."""
+    places = sorted(wheels.glob("cu[0-9]*/include")) + sorted(wheels.glob("*/include"))
+    if home:
+        places += [pathlib.Path(home, folder) for folder in ("include", f"targets/{platform.machine()}-linux/include")]
     for place in places:
-        if (place / "cuda_runtime_api.h").exists():
+        if all((place / name).exists() for name in ("cuda_runtime_api.h", "crt/host_defines.h")):
             return place
-    print("tutti_torch: torch has CUDA but cuda_runtime_api.h is nowhere: tensors on a GPU are left out", flush=True)
     return None
+
+
+def cuda_runtime(wheels, headers):
+    """CUDA's runtime: the one that torch brought, whosever the headers are, else the one of the headers; or None."""
+    found = sorted(wheels.glob("*/lib/libcudart.so*")) or sorted(headers.parent.glob("lib*/libcudart.so*"))
+    return found[0] if found else None
 
 
 def extension():
     import torch
-    from torch.utils.cpp_extension import CppExtension
+    from torch.utils.cpp_extension import CUDA_HOME, CppExtension
 
     prefix, library, run_path = installed or built_tutti()
     sources = sorted(str(path.relative_to(HERE)) for path in (HERE / "csrc").glob("*.cc"))
@@ -122,47 +124,53 @@ def extension():
     if torch.version.cuda and (int(major), int(minor)) >= (2, 15):  # what is used of it needs none of CUDA's headers
         options["define_macros"].append(("TUTTI_TORCH_CUDA", "1"))
         return CppExtension("tutti_torch._C", sources, **options)
-    headers = cuda_headers(torch)
+    wheels = pathlib.Path(torch.__file__).parent.parent / "nvidia"
+    headers = cuda_headers(wheels, CUDA_HOME) if torch.version.cuda else None
     if headers:
         options["include_dirs"].append(str(headers))
         options["define_macros"].append(("TUTTI_TORCH_CUDA", "1"))
         options["libraries"] += ["c10_cuda"]
-        runtimes = sorted(headers.parent.glob("lib*/libcudart.so*"))
-        if runtimes:
-            options["extra_link_args"].append(str(runtimes[0]))
+        runtime = cuda_runtime(wheels, headers)
+        options["extra_link_args"] += [str(runtime)] if runtime else []
+    elif torch.version.cuda:
+        print("tutti_torch: torch has CUDA but cuda_runtime_api.h, with crt/host_defines.h beside it, is nowhere: "
+              "tensors on a GPU are left out", flush=True)
     return CppExtension("tutti_torch._C", sources, **options)
 
 
-find_torch()
-import torch  # noqa: E402
-from torch.utils.cpp_extension import BuildExtension  # noqa: E402
+if __name__ == "__main__":  # a test imports this file
+    from setuptools import setup
 
-major, minor = torch.__version__.split("+")[0].split(".")[:2]
-if (int(major), int(minor)) < (2, 6):
-    raise SystemExit(f"tutti_torch needs torch 2.6 or newer, this is {torch.__version__}")
+    find_torch()
+    import torch
+    from torch.utils.cpp_extension import BuildExtension
 
-installed = installed_tutti()
-uses_comm = installed is not None and installed[2] == COMMS_LIBRARY
-(HERE / "tutti_torch" / "build_options.py").write_text(
-    f"# Written by setup.py.\nUSES_TUTTI_COMM = {uses_comm}  # whose libtutti.so this package was built to use\n")
-for stale in (HERE / "build").glob("lib*"):  # setuptools would put in what another kind of build left there
-    shutil.rmtree(stale)
+    major, minor = torch.__version__.split("+")[0].split(".")[:2]
+    if (int(major), int(minor)) < (2, 6):
+        raise SystemExit(f"tutti_torch needs torch 2.6 or newer, this is {torch.__version__}")
 
-setup(
-    name="tutti-torch",
-    version="0.1.0",
-    description="The backend 'tutti' of torch.distributed",
-    packages=["tutti_torch", "tutti_torch.hvd", "tutti_torch.hvd.elastic"],
-    py_modules=["tutti_torch_as"],
-    entry_points={
-        "torch.distributed.backends": ["tutti = tutti_torch:register"],
-        "torch.backends": ["tutti = tutti_torch_as:take_named"],
-    },
-    install_requires=[f"torch=={major}.{minor}.*"]  # c10d::Backend stays the same for so long
-    + (["tutti-comm==0.1.*"] if uses_comm else []),
-    package_data={"tutti_torch": [] if installed else ["lib/*"]},
-    ext_modules=[extension()],
-    cmdclass={"build_ext": BuildExtension.with_options(use_ninja=shutil.which("ninja") is not None)},
-    options={"build_ext": {"force": True}},  # what was linked for another Tutti would be taken for new
-    python_requires=">=3.9",
-)
+    installed = installed_tutti()
+    uses_comm = installed is not None and installed[2] == COMMS_LIBRARY
+    (HERE / "tutti_torch" / "build_options.py").write_text(
+        f"# Written by setup.py.\nUSES_TUTTI_COMM = {uses_comm}  # whose libtutti.so this package was built to use\n")
+    for stale in (HERE / "build").glob("lib*"):  # setuptools would put in what another kind of build left there
+        shutil.rmtree(stale)
+
+    setup(
+        name="tutti-torch",
+        version="0.1.0",
+        description="The backend 'tutti' of torch.distributed",
+        packages=["tutti_torch", "tutti_torch.hvd", "tutti_torch.hvd.elastic"],
+        py_modules=["tutti_torch_as"],
+        entry_points={
+            "torch.distributed.backends": ["tutti = tutti_torch:register"],
+            "torch.backends": ["tutti = tutti_torch_as:take_named"],
+        },
+        install_requires=[f"torch=={major}.{minor}.*"]  # c10d::Backend stays the same for so long
+        + (["tutti-comm==0.1.*"] if uses_comm else []),
+        package_data={"tutti_torch": [] if installed else ["lib/*"]},
+        ext_modules=[extension()],
+        cmdclass={"build_ext": BuildExtension.with_options(use_ninja=shutil.which("ninja") is not None)},
+        options={"build_ext": {"force": True}},  # what was linked for another Tutti would be taken for new
+        python_requires=">=3.9",
+    )

@@ -5,6 +5,7 @@ import os
 import queue
 import sys
 import tempfile
+import time
 import traceback
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -50,6 +51,36 @@ def expect_error(kind, call, *words):
         raise AssertionError(f"no {kind.__name__}")
 
 
+def _answers(results, processes, expect_dead):
+    """(values, failures): what ranks returned, by rank, and sentences. Waits for all but those expected to be dead; when
+    another one's process has ended without an answer, for nobody any more: then the others are killed."""
+    values, failures, end = {}, [], time.monotonic() + 240
+    silent = set(range(len(processes))).difference(expect_dead)
+    while len(values) + len(failures) < len(processes) - len(expect_dead):
+        gone = [rank for rank in sorted(silent) if processes[rank].exitcode is not None]
+        try:
+            rank, fine, value = results.get(timeout=0.2)
+        except queue.Empty:  # what a process puts there is there before it ends
+            for rank in gone:
+                failures.append(f"rank {rank} ended with exit code {processes[rank].exitcode} and without an answer")
+            if gone:
+                for process in processes:
+                    if process.is_alive():
+                        process.kill()
+                break
+            if time.monotonic() > end:
+                failures.append(f"only ranks {sorted(values)} of {len(processes)} came to an end within 240 s")
+                break
+            continue
+        end = time.monotonic() + 240
+        silent.discard(rank)
+        if fine:
+            values[rank] = value
+        else:
+            failures.append(f"rank {rank}:\n{value}")
+    return values, failures
+
+
 def run(function, ranks=2, *arguments, backend="tutti", expect_dead=(), device=None, environment=None):
     """The values of all ranks, in order. `function` stands in a module of this folder and takes (rank, ranks, ...). With
     `device`, arguments of devices.begin(), tensors are made on a device by default."""
@@ -65,16 +96,7 @@ def run(function, ranks=2, *arguments, backend="tutti", expect_dead=(), device=N
             for rank in range(ranks)]
         for process in processes:
             process.start()
-        values, failures = {}, []
-        try:
-            while len(values) + len(failures) < ranks - len(expect_dead):
-                rank, fine, value = results.get(timeout=240)
-                if fine:
-                    values[rank] = value
-                else:
-                    failures.append(f"rank {rank}:\n{value}")
-        except queue.Empty:
-            failures.append(f"only ranks {sorted(values)} of {ranks} came to an end within 240 s")
+        values, failures = _answers(results, processes, expect_dead)
         for process in processes:
             process.join(5)
             if process.is_alive():
