@@ -139,7 +139,7 @@ judge() {
     [[ $reason != none* ]] || result=skipped
   elif { [ "$2" -eq 124 ] || [ "$2" -eq 137 ]; } && [ "$3" -ge "$4" ]; then
     result=hung reason="ended after its $4 s${reason:+; $reason}"
-  elif [ "$2" -eq 77 ] || { [ -n "${may_be_refused:-}" ] && [[ $reason =~ (not offered|are offered where) ]]; }; then
+  elif [ "$2" -eq 77 ] || { [ -n "${may_be_refused:-}" ] && [[ $reason =~ (not offered|are offered where|cannot go through host memory) ]]; }; then
     result=skipped
   elif [ "$2" -gt 128 ] && kill -l $(($2 - 128)) > /dev/null 2>&1; then
     reason="ended by the signal $(kill -l $(($2 - 128)))"
@@ -265,6 +265,7 @@ first_checks() {
     may_be_refused=1 check "processes-2-connections-$connections" 30 CUDA_DEVICE_MAX_CONNECTIONS=$connections \
       tutti-perf all_reduce "${perf[@]}" --ranks 2 -b 4 -e 64M -f 16 -n 20
   done
+  mps_checks
   sanitize memcheck 45
 }
 # sanitize TOOL LIMIT ARGUMENTS...: one rank, so that nothing waits for another kernel while a tool slows all of them down.
@@ -293,6 +294,13 @@ further_checks() {
   check ranks-4-sizes 40 tutti-perf all_reduce "${on_card[@]}" --ranks-per-gpu 4 -b 16 -e 256M -f 4
   may_be_refused=1 check processes-4 40 tutti-perf all_reduce "${perf[@]}" --ranks 4 -b 4 -e 64M -f 16 -n 20
 }
+# Processes whose kernels run at the same time, as they do on a GPU each.
+mps_checks() {
+  local ranks
+  for ranks in 2 4; do
+    under_mps "processes-$ranks-mps" 30 "$programs/tutti-perf" all_reduce "${on_card[@]}" --ranks "$ranks" -b 4 -e 64M -f 16 -n 20
+  done
+}
 # under_mps NAME LIMIT [VARIABLE=VALUE...] PROGRAM ARGUMENTS...: a check under a control daemon of MPS of its own.
 under_mps() {
   local missing=${missing:-} settings=() name=$1 limit=$2
@@ -304,7 +312,9 @@ under_mps() {
   # shellcheck disable=SC2016 # the arguments are the inner shell's
   check "$name" "$limit" ${settings[@]+"${settings[@]}"} "CUDA_MPS_PIPE_DIRECTORY=$mps" "CUDA_MPS_LOG_DIRECTORY=$mps" \
     bash -c 'nvidia-cuda-mps-control -d || { echo "nvidia-cuda-mps-control does not start"; exit 77; }; exec "$@"' - "$@"
-  [ ! -e "$mps/control" ] || echo quit | CUDA_MPS_PIPE_DIRECTORY=$mps timeout -k 1 10 nvidia-cuda-mps-control
+  [ -e "$mps/control" ] || return 0
+  tail -n 8 "$mps"/*.log >> "$results/log"
+  echo quit | CUDA_MPS_PIPE_DIRECTORY=$mps timeout -k 1 10 nvidia-cuda-mps-control
 }
 nccl_checks() {
   local missing='' library race=(--pairs 5 -J "$found")
