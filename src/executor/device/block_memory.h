@@ -4,11 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "executor/device/step_shape.h"
 #include "kernels/device/device_reduction.h"
 #include "schedule/binding.h"
 #include "transport/device/device_link.h"
 
 namespace tutti {
+
+/// A program has the shapes of so many steps; those of later ones are found anew each time.
+inline constexpr std::uint32_t kShapes = 64;
 
 /// Where the words of a message are.
 struct MessagePlace {
@@ -49,7 +53,8 @@ struct StepPlan {
   // These are by message that is sent.
   std::int32_t readers[kMaxDeviceRanks];  ///< the receiver; this rank if all are
   MessagePlace to[kMaxDeviceRanks];
-  std::uint64_t lent[kMaxDeviceRanks];  ///< its LentPlace, 0 if it is not lent
+  std::uint64_t lent[kMaxDeviceRanks];     ///< its LentPlace, 0 if it is not lent
+  const std::byte* data[kMaxDeviceRanks];  ///< what goes into its cell, in whole words; of a small message
 
   /// The operands of a step in their order, or the one source of each that runs together with others. Who takes a
   /// message writes here where it is. The last is for the own chunk where that is the only operand.
@@ -65,6 +70,8 @@ struct BlockMemory {
   StepPlan plans[3];
   BlockSections sections;
   Binding binding;  ///< the call's, but with the block's own scratch
+  StepShape shapes[kShapes];
+  StepShape late_shapes[kMaxDeviceRanks];  ///< of later steps, by the thread that looks at one
   std::size_t tiles;
   std::uint32_t pairs;  ///< of the largest message in a cell that there may be
 };

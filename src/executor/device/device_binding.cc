@@ -34,13 +34,24 @@ void keep_blocks(const BlockTable& table, std::size_t* counts, std::size_t* offs
   *size = static_cast<std::uint32_t>(table.size);
 }
 
+void find_shapes(const Schedule& schedule, DeviceCall* call) {
+  Binding binding = call->binding;
+  if (binding.is_ragged) binding.ragged = call->ragged();
+  const std::size_t tiles = schedule.steps.empty() ? 0 : binding.tiles();
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i)
+    call->shapes[i].find(schedule.steps[i], binding, tiles, call->ranks, call->links.rank);
+}
+
 }  // namespace
 
 Elems device_tile(const Launch& launch, const DeviceGeometry& geometry) {
   if (launch.ragged != nullptr) return launch.tile;
   const std::size_t unit = alignment_of(launch).value * launch.schedule->extent.parts;
   const std::size_t least = kWorthwhile / launch.element.value * launch.schedule->extent.parts;
-  const std::size_t share = round_up(div_up(launch.count.value, most_stripes(launch, geometry)), unit);
+  // Every block has as many tiles, so that none is waited for at the end.
+  const std::size_t stripes = most_stripes(launch, geometry);
+  const std::size_t rounds = std::max<std::size_t>(div_up(launch.count.value, stripes * launch.tile.value), 1);
+  const std::size_t share = round_up(div_up(launch.count.value, stripes * rounds), unit);
   return std::min(launch.tile, Elems{std::max(share, least)});
 }
 
@@ -84,7 +95,7 @@ void bind_device_call(const Launch& launch, const DevicePlace& place, DeviceCall
   call->tree_order = launch.tree_order;
   call->alone_reduces = launch.alone_reduces;
   call->table = nullptr;
-  if (schedule.steps.size() <= kInlineSteps) std::copy(schedule.steps.begin(), schedule.steps.end(), call->steps);
+  if (schedule.steps.size() <= kInlineSteps) find_shapes(schedule, call);
 }
 
 }  // namespace tutti

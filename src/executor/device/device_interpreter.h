@@ -42,7 +42,7 @@ class DeviceInterpreter {
         memory_(memory),
         planner_(call, memory, block.index()),
         port_(call, block, memory) {
-    if (block.thread() == 0) planner_.begin();  // the others see it after the barrier of open()
+    if (block.thread() + 1 == block.threads()) planner_.begin();
   }
 
   /// Runs the block's part of the call to its end, or until a wait gives up.
@@ -57,22 +57,46 @@ class DeviceInterpreter {
   static constexpr std::uint32_t kGroup = 1 << kGroupBits;
 
   TUTTI_HD void run_lane() {
+    if (!planner_.has_shapes()) block_.sync();  // after begin()
+    fetch_shapes();
     if (!port_.open()) return;
-    std::uint32_t turn = 0;
-    prepare(memory_.plans[0], &memory_.plans[1]);
-    block_.sync();
-    do {
-      turn = after(turn);
-      if (memory_.plans[turn].steps == 0) return port_.close(call_.lends);
-    } while (run_plan(memory_.plans[turn], &memory_.plans[after(turn)]));
+    std::uint32_t done = 0, planned = 0;  // the newest plan that has run, and the newest that has been prepared
+    while (true) {
+      const std::uint32_t next = after(done);
+      if (planned != done && memory_.plans[next].steps == 0) return port_.close(call_.lends);
+      if (planned == done || (planned == next && !sends_first(memory_.plans[next]))) {
+        const std::uint32_t before = planned;
+        planned = after(planned);
+        prepare(memory_.plans[before], &memory_.plans[planned]);
+        if (before == done) {
+          block_.sync();
+          continue;
+        }
+      }
+      if (!run_plan(memory_.plans[next], &memory_.plans[after(next)])) return;
+      done = next;
+    }
+  }
+  /// Mostly the plan after this one is prepared before this one runs, while threads wait and memory is slow. But a plan
+  /// that waits for nothing and sends small messages runs first, and the next one is prepared while they are on their
+  /// way.
+  TUTTI_HD bool sends_first(const StepPlan& plan) const {
+    const bool only_sends = plan.messages == 0 && plan.sends != 0;
+    return only_sends && !plan.more && plan.bytes[0] <= call_.links.geometry.cell_bytes;
+  }
+  /// On a device by those threads that have nothing to fetch in open().
+  TUTTI_HD void fetch_shapes() {
+    constexpr std::uint32_t kFetch = sizeof(LinkTable) / sizeof(std::uint64_t);
+    const bool apart = block_.threads() > kFetch;
+    const std::uint32_t others = apart ? kFetch : 0;
+    if (block_.thread() >= others) planner_.fetch_shapes(block_.thread() - others, block_.threads() - others);
   }
   TUTTI_HD static std::uint32_t after(std::uint32_t turn) { return turn == 2 ? 0 : turn + 1; }
 
-  // Before the first barrier each thread waits for its own peers, and some prepare the next plan. Between the two
-  // barriers every thread works on the elements. After the second, what was read is released and what was written is
-  // published. A step whose chunks lie apart has several plans: it waits with the first, and ends with the last.
+  // Before the first barrier each thread waits for its own peers. Between the two barriers every thread works on the
+  // elements. After the second, what was read is released and what was written is published. A step whose chunks lie
+  // apart has several plans: it waits with the first, and ends with the last. `next` is prepared if it is one of them.
   TUTTI_HD bool run_plan(StepPlan& plan, StepPlan* next) {
-    prepare(plan, next);
     const bool arrived = plan.chunk != 0 || port_.await(plan);
     if (block_.any(!arrived)) return false;
     if (plan.more && block_.thread() == 0) pass_on(plan, next);

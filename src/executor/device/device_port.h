@@ -28,7 +28,8 @@ class DevicePort {
       memory_.sections.mirror = links_.mirror_of(links_.mirror, block_.index());
       memory_.sections.to_mirrors = links_.mirror_of(links_.to_mirrors, block_.index());
     }
-    return !block_.any(load_relaxed(watch_.stop) != 0);  // DeviceWatch::fail() of any block stores it
+    // DeviceWatch::fail() of any block stores it.
+    return !block_.any(block_.thread() == 0 && load_relaxed(watch_.stop) != 0);
   }
   /// Leaves the positions in the arena. If messages of this kernel may lie in the caller's buffers (`lends`), waits
   /// first until they have been read, because the buffers are the caller's again when the kernel has ended.
@@ -224,8 +225,8 @@ class DevicePort {
     multicast_release(to.head, to.position + 1);
   }
 
-  /// Copies what the threads wrote into outgoing() into the cells, as words that are half data and half flag. The
-  /// threads divide all words of all messages.
+  /// Copies the data of small messages into their cells, as words that are half data and half flag. The threads divide
+  /// all words of all messages.
   TUTTI_HD void fill_cells(const StepPlan& plan) {
     const std::uint32_t each = plan.pairs + 1;
     const std::uint32_t all = each * static_cast<std::uint32_t>(plan.sends);
@@ -241,7 +242,7 @@ class DevicePort {
     const std::uint64_t position = plan.to[k].position;
     const std::uint32_t used = pairs(plan, k);
     std::uint64_t value = at == 0 ? plan.fingerprints[k] : 0;
-    if (at != 0 && at < used) value = outgoing(k)[at - 1];
+    if (at != 0 && at < used) value = words_of(plan.data[k])[at - 1];
     if (at == plan.pairs) {
       at = static_cast<std::uint32_t>(position >> links_.layout.lap_bits) % links_.layout.cell_pairs;
       if (at < used) return;
@@ -250,8 +251,7 @@ class DevicePort {
     }
     fill_pair(plan.to[k].cell + at, FlaggedWord::split(value, FlaggedWord::flag_of(position)), plan.readers[k]);
   }
-  TUTTI_HD const std::uint64_t* outgoing(std::int32_t k) const {
-    const std::byte* const data = links_.outgoing(memory_.sections, k);
+  TUTTI_HD static const std::uint64_t* words_of(const std::byte* data) {
     device::assume_global(data);
     return reinterpret_cast<const std::uint64_t*>(data);
   }

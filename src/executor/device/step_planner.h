@@ -7,7 +7,6 @@
 #include "executor/chunk_runs.h"
 #include "executor/device/block_memory.h"
 #include "executor/device/device_call.h"
-#include "schedule/peer_list.h"
 
 namespace tutti {
 
@@ -16,27 +15,32 @@ namespace tutti {
 class StepPlanner {
  public:
   TUTTI_HD StepPlanner(const DeviceCall& call, BlockMemory& memory, std::uint32_t block)
-      : call_(call),
-        memory_(memory),
-        block_(block),
-        program_((call.table != nullptr ? call.table : call.steps) + block % call.lanes * call.steps_per_lane) {}
+      : call_(call), memory_(memory), block_(block), lane_at_(block % call.lanes * call.steps_per_lane) {}
 
   /// Binds the call to the block and stands before its first step. One thread calls it before all else.
   TUTTI_HD void begin() {
     Binding& binding = memory_.binding;
     binding = call_.binding;
-    binding.scratch += call_.scratch_stride * block_;
-    if (binding.is_ragged) {
-      const BlockTable input{call_.blocks[0], call_.blocks[1], call_.input_blocks};
-      const BlockTable output{call_.blocks[2], call_.blocks[3], call_.output_blocks};
-      binding.ragged = RaggedTiling(input, output, call_.tile);
-    }
+    binding.scratch += block_scratch();
+    if (binding.is_ragged) binding.ragged = call_.ragged();
     memory_.tiles = call_.steps_per_lane == 0 ? 0 : binding.tiles();
     memory_.pairs = pairs_of(largest_in_cell());
-    StepPlan& none = memory_.plans[0];
-    none.tile = block_ / call_.lanes;
-    none.step = none.steps = none.chunk = none.chunks = 0;
-    none.more = false;
+    begin_before(&memory_.plans[0]);
+  }
+
+  /// Whether the host has found the shapes. Else they are found after begin().
+  TUTTI_HD bool has_shapes() const { return call_.table == nullptr; }
+  /// A thread's part of it.
+  TUTTI_HD void fetch_shapes(std::uint32_t thread, std::uint32_t threads) {
+    const std::uint32_t steps = call_.steps_per_lane < kShapes ? call_.steps_per_lane : kShapes;
+    if (!has_shapes()) {
+      for (std::uint32_t i = thread; i < steps; i += threads) find_shape(i, &memory_.shapes[i]);
+      return;
+    }
+    constexpr std::uint32_t kWords = sizeof(StepShape) / sizeof(std::uint64_t);
+    const auto* const from = reinterpret_cast<const std::uint64_t*>(call_.shapes + lane_at_);
+    auto* const to = reinterpret_cast<std::uint64_t*>(memory_.shapes);
+    for (std::uint32_t i = thread; i < steps * kWords; i += threads) to[i] = from[i];
   }
 
   /// Prepares the part of number k, below kMaxDeviceRanks, of the plan that follows `before`.
@@ -46,15 +50,34 @@ class StepPlanner {
       if (k == 0) plan->steps = 0;
       return;
     }
-    const Step& first = program_[at.step];
-    const auto steps = 1 + first.together;
-    const PeerList set = senders_of(Shape{call_.ranks, call_.links.rank}, first);
-    if (k >= steps && k >= set.count) return;
-    if (k == 0) head(first, at, set, plan);
-    part(k < steps ? program_[at.step + static_cast<std::uint32_t>(k)] : first, at, k, set, before, plan);
+    const StepShape& first = shape_of(at.step, k);
+    const auto steps = 1 + first.step.together;
+    if (k >= steps && k >= first.senders.count) return;
+    if (k == 0) head(first, at, plan);
+    const bool has_own = k != 0 && k < steps;
+    part(has_own ? shape_of(at.step + static_cast<std::uint32_t>(k), k) : first, at, k, before, plan);
   }
 
  private:
+  /// The plan of a step before the first one, which does nothing.
+  TUTTI_HD void begin_before(StepPlan* plan) const {
+    plan->tile = block_ / call_.lanes;
+    plan->step = ~std::uint32_t{0};
+    plan->steps = 1;
+    plan->chunk = 0;
+    plan->more = false;
+  }
+
+  TUTTI_HD const StepShape& shape_of(std::uint32_t step, std::int32_t k) {
+    if (step < kShapes) return memory_.shapes[step];
+    find_shape(step, &memory_.late_shapes[k]);
+    return memory_.late_shapes[k];
+  }
+  TUTTI_HD void find_shape(std::uint32_t step, StepShape* shape) const {
+    shape->find(call_.table[lane_at_ + step], memory_.binding, memory_.tiles, call_.ranks, call_.links.rank);
+  }
+  TUTTI_HD std::size_t block_scratch() const { return call_.scratch_stride * block_; }
+
   struct Cursor {
     std::size_t tile;
     std::uint32_t step;
@@ -77,17 +100,22 @@ class StepPlanner {
   }
   /// Whether the block of a step that runs alone has no such tile.
   TUTTI_HD bool is_skipped(const Cursor& at) const {
-    const Binding& binding = memory_.binding;
-    const Step& step = program_[at.step];
-    return binding.is_ragged && step.together == 0 &&
-           !binding.ragged.has_tile(binding.ragged.block_count(step), at.tile);
+    if (!is_ragged()) return false;
+    const RaggedTiling& ragged = memory_.binding.ragged;
+    if (at.step < kShapes) {
+      const StepShape& shape = memory_.shapes[at.step];
+      return shape.step.together == 0 && !ragged.has_tile(shape.block, at.tile);
+    }
+    const Step& step = call_.table[lane_at_ + at.step];
+    return step.together == 0 && !ragged.has_tile(ragged.block_count(step), at.tile);
   }
   TUTTI_HD std::size_t message_bytes(const StepPlan& plan) const {
-    return plan.args.count * memory_.binding.wire_element.value;
+    return plan.args.count * call_.binding.wire_element.value;
   }
 
   /// What the steps have in common.
-  TUTTI_HD void head(const Step& step, const Cursor& at, const PeerList& set, StepPlan* plan) const {
+  TUTTI_HD void head(const StepShape& shape, const Cursor& at, StepPlan* plan) const {
+    const Step step = shape.step;
     const std::uint32_t steps = 1 + std::uint32_t{step.together};
     plan->tile = at.tile;
     plan->step = at.step;
@@ -95,7 +123,7 @@ class StepPlanner {
     plan->chunk = at.chunk;
     plan->at = at.at;
     const auto each = static_cast<std::int32_t>(steps);
-    plan->messages = !step.has(kRecv) ? 0 : step.recv_from == PeerSet::kOne ? each : set.count;
+    plan->messages = !step.has(kRecv) ? 0 : step.recv_from == PeerSet::kOne ? each : shape.senders.count;
     plan->sends = step.has(kSend) ? each : 0;
     plan->place = step.is(kOwnLeft) ? 1 : 0;
     plan->from_all = step.is(kMulticastRecv);
@@ -108,7 +136,7 @@ class StepPlanner {
     plan->pairs = memory_.pairs;  // of steps that run together
   }
   TUTTI_HD std::size_t largest_in_cell() const {
-    const Binding& binding = memory_.binding;
+    const Binding& binding = call_.binding;
     const std::size_t cell = call_.links.geometry.cell_bytes;
     if (binding.is_ragged) return cell;
     return smaller_of(cell, binding.tiling.max_chunk().value * binding.wire_element.value);
@@ -116,37 +144,63 @@ class StepPlanner {
   TUTTI_HD static std::uint32_t pairs_of(std::size_t bytes) { return static_cast<std::uint32_t>(1 + div_up(bytes, 8)); }
 
   /// What one of the steps has for itself.
-  TUTTI_HD void part(const Step& step, const Cursor& at, std::int32_t k, const PeerList& set, const StepPlan& before,
-                     StepPlan* plan) {
-    const Binding& binding = memory_.binding;
-    const Binding::Share share = binding.share(step, at.tile, call_.fingerprint);
-    const std::size_t bytes = share.count.value * binding.wire_element.value;
+  TUTTI_HD void part(const StepShape& shape, const Cursor& at, std::int32_t k, const StepPlan& before, StepPlan* plan) {
+    const Step step = shape.step;  // copied, because no store can change the copy
+    const std::uint32_t end = shape.end;
+    const bool exists = !is_ragged() || memory_.binding.ragged.has_tile(shape.block, at.tile);
+    const StepShape::Chunks run = chunks_at(shape, step, at, exists);
+    const std::size_t elements = end == 1 ? run.count : memory_.binding.elements(step, at.tile).value;
+    const std::size_t bytes = elements * call_.binding.wire_element.value;
     const bool small = bytes <= call_.links.geometry.cell_bytes;
     plan->bytes[k] = static_cast<std::uint32_t>(bytes);
-    plan->fingerprints[k] = share.fingerprint;
+    // The block's size is in the header: ranks that disagree about it find out at the first message.
+    plan->fingerprints[k] = is_ragged() && exists ? mix64(call_.fingerprint + shape.block) : call_.fingerprint;
     if (step.has(kRecv)) {
       const bool one = step.recv_from == PeerSet::kOne;
-      expect(!one ? set[k] : share.exists ? step.recv_peer : call_.links.rank, step, small, k, before, plan);
+      const std::int32_t peer = !one ? shape.senders[k] : exists ? step.recv_peer : call_.links.rank;
+      expect(peer, step, small, k, before, plan);
     }
-    if (set.count != 0 && k != 0) return;  // a step of its own, of which the message alone is another
-    const bool one_range = binding.is_one_range(step);
-    const std::uint32_t end = one_range ? 1 : step.span.count;
-    const ChunkRun run = run_from(binding, step, at.chunk, end, at.tile);
-    const Elems count = one_range ? share.count : run.count;
+    if (k != 0 && shape.senders.count != 0) return;  // a step of its own, of which the message alone is another
     plan->readers[k] = -1;
-    std::byte* const message = share.exists ? take_message(step, small, k, before, plan) : nullptr;
-    plan->lent[k] = one_range && !small ? lent(step, run.first) : 0;
-    std::byte* const sent = plan->lent[k] == 0 ? message : nullptr;
+    std::byte* const message = exists ? take_message(step, small, k, before, plan) : nullptr;
+    const std::uint64_t lent_at = end == 1 && !small ? lent(step, run) : 0;
+    plan->lent[k] = lent_at;
+    // Whole words that are only sent go into their cell from where they lie.
+    const bool direct = small && step.verbs == kSend && end == 1 &&
+                        (reinterpret_cast<std::uintptr_t>(run.source) | bytes) % sizeof(std::uint64_t) == 0;
+    plan->data[k] = direct ? run.source : message;
+    std::byte* const sent = lent_at != 0 || direct ? nullptr : message;
     if (step.together != 0 || k != 0) {
-      if (step.has(kSend)) plan->sources[k] = run.first.source;
-      plan->destinations[k] = bytes == 0 || !share.exists ? nullptr : step.has(kSend) ? sent : run.first.destination;
+      if (step.has(kSend)) plan->sources[k] = run.source;
+      plan->destinations[k] = bytes == 0 || !exists ? nullptr : step.has(kSend) ? sent : run.destination;
       return;
     }
     plan->pairs = small ? pairs_of(bytes) : 0;
-    plan->chunks = run.chunks;
-    plan->more = at.chunk + run.chunks < end && bytes != 0;
-    plan->args.count = count.value;
-    if (count.value != 0) work(step, sent == nullptr ? nullptr : sent + at.at, run.first, set, plan);
+    plan->chunks = run.together;
+    plan->more = at.chunk + run.together < end && bytes != 0;
+    plan->args.count = run.count;
+    if (run.count != 0) work(step, sent == nullptr ? nullptr : sent + at.at, run, shape.senders, plan);
+  }
+  TUTTI_HD bool is_ragged() const { return call_.binding.is_ragged; }
+
+  /// The chunks that lie together from where the program is.
+  TUTTI_HD StepShape::Chunks chunks_at(const StepShape& shape, const Step& step, const Cursor& at, bool exists) const {
+    if (at.chunk != 0) {
+      const ChunkRun run = run_from(memory_.binding, shape.step, at.chunk, shape.end, at.tile);
+      return {run.first.source, run.first.destination, run.count.value, run.chunks};
+    }
+    const bool last = !is_ragged() && at.tile + 1 == memory_.tiles;
+    StepShape::Chunks chunks = last ? shape.last : shape.first;
+    const std::size_t distance = last ? 0 : at.tile * call_.tile.value * call_.binding.element.value;
+    chunks.source += distance_in(step.src_buffer, distance);
+    chunks.destination += distance_in(step.dst_buffer, distance);
+    if (is_ragged()) chunks.count = exists ? memory_.binding.ragged.tile_count(shape.block, at.tile).value : 0;
+    return chunks;
+  }
+  /// From where a shape says that chunks of a buffer lie to where they are, so many bytes of a block further on.
+  TUTTI_HD std::size_t distance_in(BufferId buffer, std::size_t bytes) const {
+    if (buffer == BufferId::kScratch) return has_shapes() ? block_scratch() : 0;
+    return buffer == BufferId::kNone ? 0 : bytes;
   }
 
   /// Takes the next place on the link from a peer, or keeps it in a later part of a step.
@@ -188,8 +242,8 @@ class StepPlanner {
   }
 
   /// Says what all threads do with the elements of a step that runs alone.
-  TUTTI_HD void work(const Step& step, std::byte* message, const ChunkPlace& own, const PeerList& peers,
-                     StepPlan* plan) const {
+  TUTTI_HD void work(const Step& step, std::byte* message, const StepShape::Chunks& own,
+                     const StepShape::Senders& peers, StepPlan* plan) const {
     device::ReduceArgs& args = plan->args;
     const bool set = step.recv_from >= PeerSet::kAll;
     const bool one = step.recv_from == PeerSet::kOne;
@@ -207,7 +261,7 @@ class StepPlanner {
 
   /// Returns the LentPlace of a large message, if it can stay in the caller's buffers to be read there, which is where
   /// its value is taken from or stored; else 0.
-  TUTTI_HD std::uint64_t lent(const Step& step, const ChunkPlace& place) const {
+  TUTTI_HD std::uint64_t lent(const Step& step, const StepShape::Chunks& place) const {
     if (!call_.lends || !step.has(kSend)) return 0;
     const BufferId buffer = step.has(kStore) ? step.dst_buffer : step.has(kRecv) ? BufferId::kNone : step.src_buffer;
     if (buffer == BufferId::kScratch || buffer == BufferId::kNone) return 0;
@@ -217,7 +271,7 @@ class StepPlanner {
   const DeviceCall& call_;
   BlockMemory& memory_;
   const std::uint32_t block_;
-  const Step* const program_;
+  const std::uint32_t lane_at_;  // where the block's program begins
 };
 
 }  // namespace tutti

@@ -1,0 +1,61 @@
+// What a step does in a call, as far as it does not depend on how far the program has come. For host and device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "executor/chunk_runs.h"
+#include "schedule/binding.h"
+#include "schedule/peer_list.h"
+
+namespace tutti {
+
+/// It takes hundreds of instructions to find. So the host finds those of a short program for the kernel; the shapes of
+/// a long one are found in the kernel, by a thread each, before the first step. Plain data.
+struct StepShape {
+  /// The step's chunks that lie together in a tile, from the first on.
+  struct Chunks {
+    std::byte* source = nullptr;
+    std::byte* destination = nullptr;
+    std::size_t count = 0;  ///< elements
+    std::uint32_t together = 1;
+  };
+  /// Ranks that the step receives from, if they are a set: `first`, `first` + `distance`, ...
+  struct Senders {
+    std::int32_t count = 0;
+    std::int32_t first = 0;
+    std::int32_t distance = 1;
+    std::int32_t own = 0;  ///< where the rank itself stands among them
+
+    TUTTI_HD std::int32_t operator[](std::int32_t i) const { return first + i * distance; }
+  };
+
+  Step step;
+  Senders senders;
+  std::uint32_t end = 1;  ///< how many chunks the step has; 1 if all lie together
+  std::size_t block = 0;  ///< ragged: elements of the step's block
+  Chunks first;           ///< in the first of several tiles, and in all tiles of a ragged block
+  Chunks last;            ///< in the last tile
+
+  /// `binding` is the call's, which has `tiles` tiles. Ranks on devices are not told of hosts.
+  TUTTI_HD void find(const Step& of, const Binding& binding, std::size_t tiles, std::int32_t ranks, std::int32_t rank) {
+    step = of;
+    const PeerList list = senders_of(Shape{ranks, rank, 0, 1, nullptr}, of);
+    senders = Senders{list.count, list.first, list.distance, list.own};
+    end = binding.is_one_range(of) ? 1 : of.span.count;
+    block = binding.is_ragged ? binding.ragged.block_count(of) : 0;
+    if (binding.is_ragged || tiles > 1) find_chunks(binding, 0, &first);
+    if (!binding.is_ragged) find_chunks(binding, tiles - 1, &last);
+  }
+
+ private:
+  TUTTI_HD TUTTI_APART void find_chunks(const Binding& binding, std::size_t tile, Chunks* chunks) const {
+    const ChunkRun run = run_from(binding, step, 0, end, tile);
+    *chunks = Chunks{run.first.source, run.first.destination, run.count.value, run.chunks};
+    if (end == 1 && !binding.is_ragged) chunks->count = binding.elements(step, tile).value;
+  }
+};
+static_assert(std::is_trivially_copyable_v<StepShape> && sizeof(StepShape) == 128);
+
+}  // namespace tutti
