@@ -14,9 +14,9 @@ namespace {
 /// All-reduce of more than 2 ranks: one shot reads (n-1) times the data, two shots 2(n-1)/n times at twice the depth.
 /// Two ranks read the same either way, and one shot has half the hand-overs.
 constexpr std::size_t kOneShotBytes = 8 * 1024;
-/// On devices it is this divided by the number of ranks: 512 KiB of 4, 256 KiB of 8. It is taken from public
-/// measurements of other libraries' kernels over NVLink, and has not been measured with these.
-constexpr std::size_t kDeviceOneShotBytes = 2 * 1024 * 1024;
+/// On devices it is this divided by the square of the number of ranks: 8 MiB of 2, 2 MiB of 4, 512 KiB of 8. So an H200
+/// that the ranks share has it, where what all of them read grows so. Over NVLink it has not been measured.
+constexpr std::size_t kDeviceOneShotBytes = std::size_t{32} << 20;
 /// Above this many ranks all-pairs has too many messages and links.
 constexpr int kAllPairsRanks = 64;
 constexpr int kAllPairsBarrierRanks = 16;
@@ -54,9 +54,10 @@ std::string_view all_reduce_name(std::size_t bytes, const Machine& machine) {
   if (machine.ranks > kAllPairsRanks && !machine.deterministic) {
     return bytes <= kManyRanksSmall ? "recursive_doubling" : "ring";
   }
-  const std::size_t one_shot =
-      machine.on_device ? kDeviceOneShotBytes / static_cast<std::size_t>(machine.ranks) : kOneShotBytes;
-  return machine.ranks <= 2 || bytes <= one_shot ? "all_pairs" : "all_pairs_two_shot";
+  const auto ranks = static_cast<std::size_t>(machine.ranks);
+  const std::size_t one_shot = machine.on_device ? kDeviceOneShotBytes / (ranks * ranks) : kOneShotBytes;
+  if (bytes <= one_shot || (ranks <= 2 && !machine.on_device)) return "all_pairs";
+  return "all_pairs_two_shot";
 }
 
 /// Whether ranks span hosts.

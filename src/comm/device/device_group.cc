@@ -11,9 +11,10 @@
 namespace tutti {
 
 namespace {
-/// The largest message of a link between devices. It is so large that announcing it costs little, and so small that all
-/// slots stay in the device's second-level cache. It has not been measured yet.
-constexpr Bytes kDeviceSlot{128 * 1024};
+/// The largest message of a link between devices, where there is memory for such slots. Each message costs its reader
+/// and its writer a few microseconds of waiting. On an H200 all-reduces of 64 MiB took 1.7 times as long with a quarter
+/// of this on 2 ranks, 1.3 times on 4 and 8.
+constexpr Bytes kDeviceSlot{512 * 1024};
 /// The key of what all communicators of the process share.
 constexpr std::uint64_t kTheBudget = 0;
 }  // namespace

@@ -1,14 +1,13 @@
 #include "transport/device/block_budget.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace tutti {
 
 namespace {
 /// The first communicator of a device leaves one block for each stream that others may still have, but no more than one
 /// in so many, because most programs have no other communicator.
-constexpr std::uint32_t kReserve = 8;
+constexpr std::uint32_t kReserve = 4;
 }  // namespace
 
 // A communicator with one rank on the device is never refused: its kernels wait for none on that device, so other
@@ -37,7 +36,7 @@ Status BlockBudget::fit(const BlockClaim& claim, std::uint32_t* blocks) {
   const std::uint32_t kept =
       use.streams == 0 ? std::min(streams - std::min(claim.ranks, streams), left / kReserve) : left - left / 2;
   const std::uint32_t share = std::max((left - std::min(kept, left)) / claim.ranks, 1u);
-  *blocks = std::min(*blocks, std::bit_floor(share));
+  *blocks = std::min(*blocks, share);
   return {};
 }
 

@@ -23,7 +23,7 @@ struct BlockClaim {
 /// One per process. Thread-safe.
 class BlockBudget {
  public:
-  /// Takes the same number of blocks, a power of two, for every rank of all claims. `*blocks` is the most that is
+  /// Takes the same number of blocks for every rank of all claims. `*blocks` is the most that is
   /// wanted and becomes what was taken. Fails with kUnsupported, and takes nothing, if several ranks share a device
   /// that has not even one block, or not a stream, for each.
   Status take(const std::vector<BlockClaim>& claims, std::uint32_t* blocks);

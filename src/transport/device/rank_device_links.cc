@@ -9,8 +9,13 @@
 namespace tutti {
 
 namespace {
-/// With its peers, a rank needs no more thread blocks than this to use all of a device's bandwidth.
+/// A rank needs no more thread blocks than this to use all of the bandwidth between devices.
 constexpr std::uint32_t kMostBlocks = 32;
+/// Ranks that share a device are held up by its memory only, which takes nearly all multiprocessors.
+constexpr std::uint32_t kMostBlocksShared = kMaxDeviceBlocks;
+/// All slots of a rank together take no more memory than this, unless they would have to be smaller than kLeastSlot.
+constexpr std::size_t kMostInSlots = std::size_t{128} << 20;
+constexpr std::size_t kLeastSlot = 128 * 1024;
 /// Memory that other processes map is allocated in whole pages of the device, so that they map nothing else with it.
 constexpr std::size_t kDevicePage = std::size_t{2} << 20;
 }  // namespace
@@ -74,10 +79,12 @@ Bytes RankDeviceLinks::arena_bytes() const {
 // Blocks of all ranks wait for one another, so all of them must be resident together, even while the caller's own work
 // runs.
 std::uint32_t RankDeviceLinks::most_blocks() const {
-  std::uint32_t blocks = kMostBlocks;
+  std::uint32_t blocks = kMostBlocksShared;
   for (std::size_t rank = 0; rank < peers_.cards.size(); ++rank) {
-    const int share = std::max(peers_.cards[rank].limits.processors / peers_.sharing(rank, false), 1);
-    blocks = std::min(blocks, std::bit_floor(static_cast<std::uint32_t>(share)));
+    const int sharing = peers_.sharing(rank, false);
+    if (sharing == 1) blocks = std::min(blocks, kMostBlocks);
+    const int share = std::max(peers_.cards[rank].limits.processors / sharing, 1);
+    blocks = std::min(blocks, static_cast<std::uint32_t>(share));
   }
   return blocks;
 }
@@ -106,10 +113,10 @@ Status RankDeviceLinks::agree_on_blocks(RankExchange& ranks, std::uint32_t* bloc
   offer.status = RankStatus::of(fabric_->share().take(claims(), &offer.blocks));
   std::vector<BlockOffer> offers;
   TUTTI_TRY(ranks.exchange_plain(offer, &offers));
-  *blocks = kMostBlocks;
+  *blocks = kMaxDeviceBlocks;
   for (std::size_t peer = 0; peer < offers.size(); ++peer) {
     TUTTI_TRY(offers[peer].status.from(ranks.number(peer)));
-    if (!std::has_single_bit(offers[peer].blocks))
+    if (offers[peer].blocks == 0 || offers[peer].blocks > kMaxDeviceBlocks)
       return fail(Code::kRemoteError, "rank {} said that it has {} thread blocks", ranks.number(peer),
                   offers[peer].blocks);
     *blocks = std::min(*blocks, offers[peer].blocks);
@@ -125,7 +132,9 @@ void RankDeviceLinks::make_geometry(Bytes slot, std::uint32_t blocks) {
   DeviceGeometry geometry;
   geometry.ranks = peers_.ranks();
   geometry.blocks = blocks;
-  geometry.slot_bytes = static_cast<std::uint32_t>(round_up(slot.value, DeviceGeometry::kAlign));
+  const std::size_t slots = std::size_t{blocks} * static_cast<std::size_t>(geometry.ranks) * geometry.slots;
+  const std::size_t share = std::max(std::bit_floor(kMostInSlots / slots), kLeastSlot);
+  geometry.slot_bytes = static_cast<std::uint32_t>(round_up(std::min(slot.value, share), DeviceGeometry::kAlign));
   links_.set_geometry(geometry);
 }
 

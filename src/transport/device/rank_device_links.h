@@ -31,7 +31,7 @@ class RankDeviceLinks {
   RankDeviceLinks& operator=(const RankDeviceLinks&) = delete;
 
   /// All ranks call this. Afterwards either all have links, or none has and the status, the same on all, says why.
-  /// Loads `kernels`. Blocks for as long as allocating takes.
+  /// Loads `kernels`. Messages are at most `slot` large. Blocks for as long as allocating takes.
   Status open(Bytes slot, MulticastMode multicast, std::span<const Kernel* const> kernels, RankExchange& ranks);
 
   DeviceDriver& driver() const { return driver_; }

@@ -42,7 +42,7 @@ TEST(DeviceBudgets, TheFirstGetsWhatItCanUseAndLaterOnesHalfOfWhatIsLeft) {
   budget.give_back({claim_of(0, 2)}, 1);
   std::vector<std::uint32_t> each;
   for (int i = 0; i < 8; ++i) each.push_back(take(1));
-  EXPECT_EQ(each, (std::vector<std::uint32_t>{32, 32, 32, 16, 8, 4, 4, 2}));
+  EXPECT_EQ(each, (std::vector<std::uint32_t>{32, 32, 32, 18, 9, 4, 2, 1}));
 }
 
 TEST(DeviceBudgets, WhatDoesNotFitTakesNothing) {
@@ -139,7 +139,7 @@ class Pair {
 
 class DeviceCrowds : public ::testing::Test {
  protected:
-  void SetUp() override { stand_in().set_processors(16); }
+  void SetUp() override { stand_in().set_processors(32); }
   void TearDown() override { stand_in().set_processors(8); }
   const ScopedSetting transport_{"TUTTI_TRANSPORT", "cuda"};
   const ScopedSetting quiet_{"TUTTI_LOG", "error"};
