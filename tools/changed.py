@@ -26,7 +26,7 @@ LABELS = {
     "tests/cases": ["api", "device", "mpi"], "tests/collectives": ["schedule"], "tests/connections": ["comm"], "tests/api/device": ["device"],
     "tests/bench": ["device"], "tests/comm/device": ["device"], "tests/executor/device": ["device"], "tests/support/device": ["device", "ptx"],
     "tests/transport/device": ["device"], "bench/peers": ["perf"], "tools/hosts.py": ["hosts"], "tools/gpu_report.py": ["tools"],
-    "tools/device_kernels.py": ["cuda_binary"], "tests/run_cases.py": ["tools"], "tools/changed.py": ["tools"], "tools/check_style.py": ["tools"], "tools/figures.py": ["tools"], "tools/measured.py": ["tools"],
+    "tools/device_kernels.py": ["cuda_binary"], "tests/run_cases.py": ["tools"], "tools/changed.py": ["tools"], "tools/check_style.py": ["tools"], "tools/figures.py": ["tools"], "tools/figures_gpu.py": ["tools"], "tools/figures_text.py": ["tools"], "tools/measured.py": ["tools"],
 }
 PROGRAMS = ("api", "comm", "core", "device", "executor", "fault", "hostile", "hosts", "install", "kernels", "launch", "memory_model", "mpi", "net", "perf", "plan",
             "probe", "ptx", "schedule", "shortage", "sim", "steps", "tools", "transport",

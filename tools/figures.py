@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The tables in docs that are made of docs/measured: what stands there between <!-- figures: NAME --> and <!-- end -->.
+"""The tables in docs that are made of docs/measured and, in docs/gpu.md, of bench/results: what stands there between
+<!-- figures: NAME --> and <!-- end -->.
 
 figures.py write   puts them in anew
-figures.py check   exit code 1 and a line for each that is not what docs/measured says
+figures.py check   exit code 1 and a line for each that is not what the measurements say
 """
 import collections
 import dataclasses
@@ -11,10 +12,11 @@ import pathlib
 import re
 import statistics
 import sys
-import textwrap
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
+from figures_gpu import GpuFigures, records_of  # noqa: E402
+from figures_text import KIB, MIB, between, ratio_text, size_text, table, us_text, wrapped  # noqa: E402
 from measured import FEW_PAIRS, FLOOR, cells_of, middle  # noqa: E402
 
 MARKED = re.compile(r"(<!-- figures: (\w+) -->\n)(.*?)(<!-- end -->)", re.S)
@@ -26,31 +28,7 @@ TORCH_STEPS = {
     "views": "Tutti, `gradient_as_bucket_view`", "whole": "Tutti, one bucket", "both": "Tutti, both",
     "both, nothing": "both, and the hook that moves nothing", "alone": "without DistributedDataParallel", "gloo": "Gloo",
 }
-KIB, MIB = 1 << 10, 1 << 20
 SHOWN = [8, KIB, 32 * KIB, MIB, 64 * MIB]  # where all powers of two were measured
-
-
-def size_text(size):
-    if size == 0:
-        return "barrier"
-    for unit, factor in (("MiB", MIB), ("KiB", KIB)):
-        if size >= factor:
-            return f"{size // factor} {unit}"
-    return f"{size} B"
-
-
-def us_text(value):
-    if value is None:
-        return ""
-    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}".replace(",", " ")
-
-
-def ratio_text(value):
-    return "<0.001" if value < 0.001 else f"{value:.3f}" if value < 0.095 else f"{value:.2f}"
-
-
-def between(low, high):
-    return low if low == high else f"{low}–{high}"
 
 
 def spread(samples, may_be_above=False):
@@ -72,17 +50,6 @@ def typical(samples, may_be_above=False):
     return f"**{text}**" if max(sample.ratio for sample in samples) > 1 and not may_be_above else text
 
 
-def table(head, rows):
-    yield "| " + " | ".join(head) + " |"
-    yield "|" + "---|" * len(head)
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
-
-
-def wrapped(text, indent=""):
-    return textwrap.wrap(text, 120, subsequent_indent=indent, break_on_hyphens=False)
-
-
 def pick(cells, **wanted):
     """The samples of all cells that are as wanted."""
     return [sample for cell, samples in cells.items()
@@ -99,14 +66,15 @@ def times_of(run):
     return {row["size"]: row["out_of_place"]["time_us"]["avg"] for row in run["results"]}
 
 
-class Figures:
+class Figures(GpuFigures):
     """Each method named in NAMED makes the lines of one mark."""
     NAMED = ("measured", "answers", "behind", "peers", "collectives", "floor", "hosts", "line_rate", "tcp", "registered", "wire_types",
-             "send_recv", "overlap", "many_ranks", "costs", "kernels", "python", "torch", "torch_step", "programs")
+             "send_recv", "overlap", "many_ranks", "costs", "kernels", "python", "torch", "torch_step", "programs", *GpuFigures.GPU_NAMED)
 
     def __init__(self, root):
         folder = pathlib.Path(root) / "docs/measured"
         self.files = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+        self.records = records_of(root)
 
     def runs(self, question):
         return self.files.get(question, {}).get("runs", [])
@@ -373,7 +341,7 @@ def differences(root):
         name, text = page.relative_to(root), page.read_text(encoding="utf-8")
         for old, new in zip(MARKED.finditer(text), MARKED.finditer(renewed(text, figures))):
             if old[3] != new[3]:
-                yield f"{name}: the figures '{old[2]}' are not those of docs/measured (tools/figures.sh renews them)"
+                yield f"{name}: the figures '{old[2]}' are not those of the measurements (tools/figures.sh renews them)"
 
 
 def main():

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the figures of the documents from docs/measured alone: the tables between marks in docs/performance.md,
-# docs/measuring.md and five pages of docs/design, and the pictures of the first. bench/measure.sh measures anew.
+# Makes the figures of the documents from docs/measured and bench/results alone: the tables between marks in docs/performance.md,
+# docs/measuring.md, docs/gpu.md and other pages, and the pictures of the first. bench/measure.sh and tools/gpu-check.sh measure anew.
 #   tools/figures.sh           needs matplotlib, and installs it (tools/setup.sh --figures)
 #   tools/figures.sh --check   fails if a table is not what the data say; needs no matplotlib, and looks at no picture
 set -euo pipefail

@@ -346,7 +346,9 @@ def write_record(results, card, report):
 def main():
     results, card, order = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3])
     report, bad = read_all(results)
-    lines = lines_of(report, [line.split("\t")[0] for line in read_lines(order)], bad)
+    names, done = [line.split("\t")[0] for line in read_lines(order)], {check["name"] for check in report["checks"]}
+    report["not_reached"] = [name for name in names if name not in done]
+    lines = lines_of(report, names, bad)
     lines += [f"cannot read {line}" for line in bad]
     print("\n".join(lines))
     (results / "report.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

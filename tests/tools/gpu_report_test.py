@@ -110,7 +110,7 @@ class Results(unittest.TestCase):
 
     def test_the_record(self):
         (self.results / "gpu-h100-80gb-hbm3-2001-01-01.json").write_text("{}", encoding="utf-8")
-        code, text = self.report("NVIDIA H100 80GB HBM3")
+        code, text = self.report("NVIDIA H100 80GB HBM3", order=("machine", "racecheck"))
         self.assertEqual(code, 0)
         pages = list(self.results.glob("gpu-*.json"))
         self.assertEqual(len(pages), 1)
@@ -120,6 +120,7 @@ class Results(unittest.TestCase):
         self.assertEqual((page["card"], page["commit"]), ("NVIDIA H100 80GB HBM3", "1234567"))
         self.assertEqual(page["checks"][-1], {"name": "memcheck", "result": "skipped", "seconds": "0",
                                               "reason": "there is no compute-sanitizer"})
+        self.assertEqual(page["not_reached"], ["racecheck"])
         self.assertEqual([run["run"] for run in page["ranks"]], ["ranks-4", "ranks-4-gather", "types"])
         self.assertEqual(page["ranks"][0]["rows"][2]["size"], 64 << 20)
         self.assertGreater(page["ranks"][0]["rows"][2]["out_of_place"]["floor_us"], 0)
