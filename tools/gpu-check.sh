@@ -100,6 +100,8 @@ begin() {
 }
 
 # Checks --------------------------------------------------------------------------------------------------------------
+# result_of NAME: its last result.
+result_of() { awk -F '\t' -v name="$1" '$1 == name {last = $2} END {print last}' "$results/checks.tsv" 2> /dev/null; }
 # wanted NAME: whether it is asked for, or has not run.
 wanted() {
   local pattern
@@ -108,7 +110,7 @@ wanted() {
     [[ $1 != $pattern ]] || return 0
   done
   [ ${#names[@]} -eq 0 ] &&
-    [[ ! $(awk -F '\t' -v name="$1" '$1 == name {last = $2} END {print last}' "$results/checks.tsv") =~ passed|failed|hung ]]
+    [[ ! $(result_of "$1") =~ passed|failed|hung ]]
 }
 skip() { # NAME REASON
   note "$1" skipped 0 "$2"
@@ -330,6 +332,7 @@ nccl_checks() {
 torch_checks() {
   local missing='' site=$root/build/gpu-site home=$root/build/gpu-home
   local path=PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH} run=("$python" -m torch.distributed.run --standalone --nproc-per-node 2)
+  export PYTHONFAULTHANDLER=1 OMP_NUM_THREADS=1  # where a process ends by a signal is told
   if [ ! -d plugins/torch ]; then
     missing="there is no plugins/torch"
   elif [ -z "$card" ] || ! ask "$python" -c 'import torch; assert torch.cuda.is_available()'; then
@@ -342,10 +345,14 @@ torch_checks() {
   fi
   check torch-build 120 "TUTTI_HOME=$home" "$python" -m pip install --no-build-isolation --no-index --no-deps --upgrade --target "$site" \
     ./plugins/torch
-  under_mps torch-device-mps 90 "$path" OMP_NUM_THREADS=1 "$python" tests/torch/test_device.py
-  check torch-device 90 "$path" OMP_NUM_THREADS=1 "$python" tests/torch/test_device.py
-  check torch-ddp 60 "$path" OMP_NUM_THREADS=1 "${run[@]}" examples/torch/ddp.py --device cuda:0
-  check torch-sync-batch-norm 60 "$path" OMP_NUM_THREADS=1 "${run[@]}" examples/torch/syncbn_amp.py --device cuda:0
+  check torch-stages 40 "$path" "$python" tests/torch/device_stages.py
+  if [ "$(result_of torch-stages)" = failed ]; then
+    check torch-backtrace 60 "$path" cuda-gdb --batch -ex run -ex 'backtrace 40' --args "$python" tests/torch/device_stages.py
+  fi
+  under_mps torch-device-mps 90 "$path" "$python" tests/torch/test_device.py
+  check torch-device 90 "$path" "$python" tests/torch/test_device.py
+  check torch-ddp 60 "$path" "${run[@]}" examples/torch/ddp.py --device cuda:0
+  check torch-sync-batch-norm 60 "$path" "${run[@]}" examples/torch/syncbn_amp.py --device cuda:0
 }
 
 programs='' card=''
