@@ -65,8 +65,12 @@ class Ranks {
     DevicePlace place;
     place.links = place_of.links;
     place.watch = DeviceWatch{place.links.stop(), static_cast<DeviceReport*>(place_of.report), 10'000'000'000ULL};
+    const Launch launch = launch_of(schedule, input, input + 2048, kCount);
+    void* scratch = nullptr;
+    check(driver_.allocate(0, Bytes{device_scratch(launch, place.links.geometry).value + 1}, &scratch));
+    place.scratch = static_cast<std::byte*>(scratch);
     DeviceCall call{};
-    bind_device_call(launch_of(schedule, input, input + 2048, kCount), place, &call);
+    bind_device_call(launch, place, &call);
     if (schedule.steps.size() <= kInlineSteps) return call;
     const Bytes bytes{schedule.steps.size() * sizeof(Step)};
     void* table = nullptr;

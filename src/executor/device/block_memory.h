@@ -4,14 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "executor/device/step_shape.h"
+#include "executor/step_shape.h"
 #include "kernels/device/device_reduction.h"
 #include "schedule/binding.h"
 #include "transport/device/device_link.h"
 
 namespace tutti {
 
-/// A program has the shapes of so many steps; those of later ones are found anew each time.
+/// Shared memory has room for the shapes of so many steps; those of later ones are fetched one by one.
 inline constexpr std::uint32_t kShapes = 64;
 
 /// Where the words of a message are.

@@ -34,12 +34,29 @@ void keep_blocks(const BlockTable& table, std::size_t* counts, std::size_t* offs
   *size = static_cast<std::uint32_t>(table.size);
 }
 
+std::size_t blocks_of(const Launch& launch, const DeviceGeometry& geometry) {
+  return static_cast<std::size_t>(launch.schedule->shape.lanes) * stripes_of(launch, geometry);
+}
+/// The bytes of the schedule's scratch chunks.
+std::size_t scratch_of_blocks(const Launch& launch, const DeviceGeometry& geometry) {
+  const Bytes chunk = Binding::scratch_chunk_of(tiling_of(launch, geometry), launch.element);
+  const std::size_t chunks = launch.schedule->extent.scratch_chunks * blocks_of(launch, geometry);
+  return round_up(chunk.value * chunks, alignof(StepShape));
+}
+/// The bytes of the shapes that kernels find.
+std::size_t shapes_of_blocks(const Launch& launch, const DeviceGeometry& geometry) {
+  if (launch.schedule->steps.size() <= kInlineSteps) return 0;
+  return launch.schedule->steps_per_lane * blocks_of(launch, geometry) * sizeof(StepShape);
+}
+
 void find_shapes(const Schedule& schedule, DeviceCall* call) {
   Binding binding = call->binding;
   if (binding.is_ragged) binding.ragged = call->ragged();
   const std::size_t tiles = schedule.steps.empty() ? 0 : binding.tiles();
-  for (std::size_t i = 0; i < schedule.steps.size(); ++i)
-    call->shapes[i].find(schedule.steps[i], binding, tiles, call->ranks, call->links.rank);
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    call->shapes[i].step = schedule.steps[i];
+    call->shapes[i].find(binding, tiles, call->ranks, call->links.rank);
+  }
 }
 
 }  // namespace
@@ -56,9 +73,7 @@ Elems device_tile(const Launch& launch, const DeviceGeometry& geometry) {
 }
 
 Bytes device_scratch(const Launch& launch, const DeviceGeometry& geometry) {
-  const Bytes chunk = Binding::scratch_chunk_of(tiling_of(launch, geometry), launch.element);
-  const auto lanes = static_cast<std::size_t>(launch.schedule->shape.lanes);
-  return Bytes{chunk.value * launch.schedule->extent.scratch_chunks * lanes * stripes_of(launch, geometry)};
+  return Bytes{scratch_of_blocks(launch, geometry) + shapes_of_blocks(launch, geometry)};
 }
 
 void bind_device_call(const Launch& launch, const DevicePlace& place, DeviceCall* call) {
@@ -95,7 +110,9 @@ void bind_device_call(const Launch& launch, const DevicePlace& place, DeviceCall
   call->tree_order = launch.tree_order;
   call->alone_reduces = launch.alone_reduces;
   call->table = nullptr;
-  if (schedule.steps.size() <= kInlineSteps) find_shapes(schedule, call);
+  call->found_shapes = nullptr;
+  if (schedule.steps.size() <= kInlineSteps) return find_shapes(schedule, call);
+  call->found_shapes = reinterpret_cast<StepShape*>(place.scratch + scratch_of_blocks(launch, geometry));
 }
 
 }  // namespace tutti

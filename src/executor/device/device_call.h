@@ -6,7 +6,7 @@
 
 #include "core/fingerprint.h"
 #include "executor/device/device_spin.h"
-#include "executor/device/step_shape.h"
+#include "executor/step_shape.h"
 #include "schedule/binding.h"
 #include "transport/device/device_link.h"
 
@@ -33,12 +33,13 @@ struct DeviceCall {
   std::uint32_t lanes = 1;
   std::uint32_t stripes = 1;
   std::uint32_t steps_per_lane = 0;
-  std::uint32_t divisor = 1;    ///< what Avg divides by, at the complete step
-  bool tree_order = false;      ///< sources are combined in the deterministic mode's order
-  bool lends = false;           ///< large messages may stay in the caller's buffers: is_reference_safe()
-  LentBuffer lent[2];           ///< among several processes, the parts of the buffers where they may stay
-  bool alone_reduces = false;   ///< there is one rank, and its reduction is more than a copy: bool becomes 0 or 1
-  const Step* table = nullptr;  ///< the program in device memory; nullptr if it is in `shapes`
+  std::uint32_t divisor = 1;          ///< what Avg divides by, at the complete step
+  bool tree_order = false;            ///< sources are combined in the deterministic mode's order
+  bool lends = false;                 ///< large messages may stay in the caller's buffers: is_reference_safe()
+  LentBuffer lent[2];                 ///< among several processes, the parts of the buffers where they may stay
+  bool alone_reduces = false;         ///< there is one rank, and its reduction is more than a copy: bool becomes 0 or 1
+  const Step* table = nullptr;        ///< the program in device memory; nullptr if it is in `shapes`
+  StepShape* found_shapes = nullptr;  ///< device memory for the shapes of such a program, for each block
   // Ragged calls have a tile, and counts and offsets of the input's blocks and of the output's. The kernel makes the
   // binding's view of them, because it holds addresses.
   Elems tile;

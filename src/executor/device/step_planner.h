@@ -32,20 +32,17 @@ class StepPlanner {
   TUTTI_HD bool has_shapes() const { return call_.table == nullptr; }
   /// A thread's part of it.
   TUTTI_HD void fetch_shapes(std::uint32_t thread, std::uint32_t threads) {
-    const std::uint32_t steps = call_.steps_per_lane < kShapes ? call_.steps_per_lane : kShapes;
     if (!has_shapes()) {
-      for (std::uint32_t i = thread; i < steps; i += threads) find_shape(i, &memory_.shapes[i]);
+      for (std::uint32_t i = thread; i < call_.steps_per_lane; i += threads) find_shape(i);
       return;
     }
-    constexpr std::uint32_t kWords = sizeof(StepShape) / sizeof(std::uint64_t);
-    const auto* const from = reinterpret_cast<const std::uint64_t*>(call_.shapes + lane_at_);
-    auto* const to = reinterpret_cast<std::uint64_t*>(memory_.shapes);
-    for (std::uint32_t i = thread; i < steps * kWords; i += threads) to[i] = from[i];
+    static_assert(kInlineSteps <= kShapes);
+    copy_words(memory_.shapes, call_.shapes + lane_at_, call_.steps_per_lane, thread, threads);
   }
 
   /// Prepares the part of number k, below kMaxDeviceRanks, of the plan that follows `before`.
   TUTTI_HD void prepare(const StepPlan& before, StepPlan* plan, std::int32_t k) {
-    Cursor at = after(before);
+    const Cursor at = after(before);
     if (at.tile >= memory_.tiles) {
       if (k == 0) plan->steps = 0;
       return;
@@ -68,14 +65,27 @@ class StepPlanner {
     plan->more = false;
   }
 
-  TUTTI_HD const StepShape& shape_of(std::uint32_t step, std::int32_t k) {
+  TUTTI_HD const StepShape& shape_of(std::uint32_t step, std::int32_t k) const {
     if (step < kShapes) return memory_.shapes[step];
-    find_shape(step, &memory_.late_shapes[k]);
+    copy_words(&memory_.late_shapes[k], found_shapes() + step, 1, 0, 1);
     return memory_.late_shapes[k];
   }
-  TUTTI_HD void find_shape(std::uint32_t step, StepShape* shape) const {
-    shape->find(call_.table[lane_at_ + step], memory_.binding, memory_.tiles, call_.ranks, call_.links.rank);
+  TUTTI_HD void find_shape(std::uint32_t step) const {
+    StepShape& shape = step < kShapes ? memory_.shapes[step] : found_shapes()[step];
+    shape.step = call_.table[lane_at_ + step];
+    shape.find(memory_.binding, memory_.tiles, call_.ranks, call_.links.rank);
   }
+  /// A thread's part of a copy.
+  TUTTI_HD static void copy_words(StepShape* to, const StepShape* from, std::uint32_t shapes, std::uint32_t thread,
+                                  std::uint32_t threads) {
+    constexpr std::uint32_t kWords = sizeof(StepShape) / sizeof(std::uint64_t);
+    auto* const target = reinterpret_cast<std::uint64_t*>(to);
+    const auto* const source = reinterpret_cast<const std::uint64_t*>(from);
+    TUTTI_NO_UNROLL
+    for (std::uint32_t i = thread; i < shapes * kWords; i += threads) target[i] = source[i];
+  }
+  /// The block's part of the memory for the shapes of long programs.
+  TUTTI_HD StepShape* found_shapes() const { return call_.found_shapes + block_ * call_.steps_per_lane; }
   TUTTI_HD std::size_t block_scratch() const { return call_.scratch_stride * block_; }
 
   struct Cursor {
@@ -101,13 +111,8 @@ class StepPlanner {
   /// Whether the block of a step that runs alone has no such tile.
   TUTTI_HD bool is_skipped(const Cursor& at) const {
     if (!is_ragged()) return false;
-    const RaggedTiling& ragged = memory_.binding.ragged;
-    if (at.step < kShapes) {
-      const StepShape& shape = memory_.shapes[at.step];
-      return shape.step.together == 0 && !ragged.has_tile(shape.block, at.tile);
-    }
-    const Step& step = call_.table[lane_at_ + at.step];
-    return step.together == 0 && !ragged.has_tile(ragged.block_count(step), at.tile);
+    const StepShape& shape = at.step < kShapes ? memory_.shapes[at.step] : found_shapes()[at.step];
+    return shape.step.together == 0 && !memory_.binding.ragged.has_tile(shape.block, at.tile);
   }
   TUTTI_HD std::size_t message_bytes(const StepPlan& plan) const {
     return plan.args.count * call_.binding.wire_element.value;

@@ -17,8 +17,11 @@ constexpr std::size_t kCount = 2;
 void run(DeviceWorld& world, int rank, const Schedule& schedule, const std::uint32_t* input, std::uint32_t* output) {
   const Launch launch = bench::launch_of(schedule, reinterpret_cast<const std::byte*>(input),
                                          reinterpret_cast<std::byte*>(output), kCount);
+  DevicePlace place = world.place(rank);
+  std::vector<std::byte> scratch(device_scratch(launch, world.geometry()).value + 1);
+  place.scratch = scratch.data();
   DeviceCall call{};
-  bind_device_call(launch, world.place(rank), &call);
+  bind_device_call(launch, place, &call);
   EXPECT_EQ(call.grid(), 1u);
   if (schedule.steps.size() > kInlineSteps) call.table = schedule.steps.data();
   run_on_host(call, 2);

@@ -215,11 +215,14 @@ TEST(Choice, DevicesHaveThresholdsOfTheirOwn) {
     machine.on_device = on_device;
     return std::string(choose(Collective::kAllReduce, Bytes{bytes}, machine, "auto", Bytes{0}).algorithm->name);
   };
-  EXPECT_EQ(name(256 << 10, 8, true), "all_pairs");
-  EXPECT_EQ(name((256 << 10) + 1, 8, true), "all_pairs_two_shot");
-  EXPECT_EQ(name(512 << 10, 4, true), "all_pairs");
-  EXPECT_EQ(name((512 << 10) + 1, 4, true), "all_pairs_two_shot");
+  EXPECT_EQ(name(512 << 10, 8, true), "all_pairs");
+  EXPECT_EQ(name((512 << 10) + 1, 8, true), "all_pairs_two_shot");
+  EXPECT_EQ(name(2 << 20, 4, true), "all_pairs");
+  EXPECT_EQ(name((2 << 20) + 1, 4, true), "all_pairs_two_shot");
+  EXPECT_EQ(name(8 << 20, 2, true), "all_pairs");
+  EXPECT_EQ(name((8 << 20) + 1, 2, true), "all_pairs_two_shot");
   EXPECT_EQ(name(64 << 10, 8, false), "all_pairs_two_shot");
+  EXPECT_EQ(name(64 << 20, 2, false), "all_pairs");
 }
 
 TEST(Choice, LanesStayWithinTheMachineAndTheAlgorithm) {

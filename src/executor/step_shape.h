@@ -38,13 +38,12 @@ struct StepShape {
   Chunks first;           ///< in the first of several tiles, and in all tiles of a ragged block
   Chunks last;            ///< in the last tile
 
-  /// `binding` is the call's, which has `tiles` tiles. Ranks on devices are not told of hosts.
-  TUTTI_HD void find(const Step& of, const Binding& binding, std::size_t tiles, std::int32_t ranks, std::int32_t rank) {
-    step = of;
-    const PeerList list = senders_of(Shape{ranks, rank, 0, 1, nullptr}, of);
+  /// Finds all but `step`. `binding` is the call's, which has `tiles` tiles. Ranks on devices know no hosts.
+  TUTTI_HD TUTTI_APART void find(const Binding& binding, std::size_t tiles, std::int32_t ranks, std::int32_t rank) {
+    const PeerList list = senders_of(Shape{ranks, rank, 0, 1, nullptr}, step);
     senders = Senders{list.count, list.first, list.distance, list.own};
-    end = binding.is_one_range(of) ? 1 : of.span.count;
-    block = binding.is_ragged ? binding.ragged.block_count(of) : 0;
+    end = binding.is_one_range(step) ? 1 : step.span.count;
+    block = binding.is_ragged ? binding.ragged.block_count(step) : 0;
     if (binding.is_ragged || tiles > 1) find_chunks(binding, 0, &first);
     if (!binding.is_ragged) find_chunks(binding, tiles - 1, &last);
   }
