@@ -18,6 +18,8 @@ import types
 import torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# A fork server imports this, and its children cannot use CUDA if it has begun to. So torch looks for GPUs without that.
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 library = os.environ.get("TUTTI_TEST_STAND_IN")
 extension = None  # the stand-in's, where that is taken
 
