@@ -332,7 +332,7 @@ nccl_checks() {
 torch_checks() {
   local missing='' site=$root/build/gpu-site home=$root/build/gpu-home
   local path=PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH} run=("$python" -m torch.distributed.run --standalone --nproc-per-node 2)
-  export PYTHONFAULTHANDLER=1 OMP_NUM_THREADS=1  # where a process ends by a signal is told
+  export PYTHONFAULTHANDLER=1 OMP_NUM_THREADS=1  # Python tells where a signal ends a process
   if [ ! -d plugins/torch ]; then
     missing="there is no plugins/torch"
   elif [ -z "$card" ] || ! ask "$python" -c 'import torch; assert torch.cuda.is_available()'; then

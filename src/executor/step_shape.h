@@ -1,4 +1,5 @@
-// What a step does in a call, as far as it does not depend on how far the program has come. For host and device.
+// What is the same for a step in every tile of a call: whom it receives from, and where its chunks lie in the buffers.
+// For host and device.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,8 @@
 
 namespace tutti {
 
-/// It takes hundreds of instructions to find. So the host finds those of a short program for the kernel; the shapes of
-/// a long one are found in the kernel, by a thread each, before the first step. Plain data.
+/// A shape takes hundreds of instructions to find. So the host finds those of a short program for the kernel; the
+/// shapes of a long one are found in the kernel, by a thread each, before the first step. Plain data.
 struct StepShape {
   /// The step's chunks that lie together in a tile, from the first on.
   struct Chunks {

@@ -12,8 +12,7 @@ namespace tutti {
 
 namespace {
 /// The largest message of a link between devices, where there is memory for such slots. Each message costs its reader
-/// and its writer a few microseconds of waiting. On an H200 all-reduces of 64 MiB took 1.7 times as long with a quarter
-/// of this on 2 ranks, 1.3 times on 4 and 8.
+/// and its writer a few microseconds of waiting; docs/design/device.md has what an H200 took with smaller ones.
 constexpr Bytes kDeviceSlot{512 * 1024};
 /// The key of what all communicators of the process share.
 constexpr std::uint64_t kTheBudget = 0;

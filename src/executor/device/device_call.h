@@ -13,7 +13,7 @@
 namespace tutti {
 
 /// The shapes of so many steps, of all lanes, fit into the parameters. A program of no more steps needs no other
-/// memory. The parameters stay below 4 KiB: with 5 KiB of them launches on a stream took a third longer. So the
+/// memory. The parameters stay below 4 KiB: with 5 KiB of them calls on a stream took a quarter longer. So the
 /// exchanges of all pairs have up to 11 ranks and rings up to 12; longer programs are read from a table in device
 /// memory.
 inline constexpr std::uint32_t kInlineSteps = 23;

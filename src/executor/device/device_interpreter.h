@@ -42,6 +42,7 @@ class DeviceInterpreter {
         memory_(memory),
         planner_(call, memory, block.index()),
         port_(call, block, memory) {
+    // The first threads fetch positions meanwhile. A barrier comes before anybody reads what it writes.
     if (block.thread() + 1 == block.threads()) planner_.begin();
   }
 
