@@ -30,12 +30,17 @@ def option_run(times, **config):
     return {"command": "tutti-perf", "config": {"ranks": 2, **config}, "results": rows}
 
 
-class Tables(unittest.TestCase):
+class Root(unittest.TestCase):
+    """Tests with a root of their own, in which FOLDER is."""
     def setUp(self):
         place = tempfile.TemporaryDirectory()
         self.addCleanup(place.cleanup)
         self.root = pathlib.Path(place.name)
-        (self.root / "docs/measured").mkdir(parents=True)
+        (self.root / self.FOLDER).mkdir(parents=True)
+
+
+class Tables(Root):
+    FOLDER = "docs/measured"
 
     def write(self, question, *runs):
         report = {"date": "2026-01-02", "machine": "a machine", "commit": "abc", "runs": list(runs)}
@@ -135,12 +140,8 @@ def gpu_run(name, ranks, rows, ranks_are="threads"):
                       "in_place": None} for collective, size, one in rows]}
 
 
-class GpuTables(unittest.TestCase):
-    def setUp(self):
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        self.root = pathlib.Path(place.name)
-        (self.root / "bench/results").mkdir(parents=True)
+class GpuTables(Root):
+    FOLDER = "bench/results"
 
     def write(self, number, commit, date="2026-01-02", card="card", **parts):
         record = {"card": "a card", "date": date, "commit": commit, "checks": [], "facts": {}, "steps": {}, "start": None, "ranks": [],

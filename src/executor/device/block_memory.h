@@ -14,6 +14,18 @@ namespace tutti {
 /// Shared memory has room for the shapes of so many steps; those of later ones are fetched one by one.
 inline constexpr std::uint32_t kShapes = 64;
 
+/// A thread's part of a copy of `count` plain objects, word by word.
+template <class Plain>
+TUTTI_HD inline void copy_words(std::uint32_t thread, std::uint32_t threads, Plain* to, const Plain* from,
+                                std::uint32_t count = 1) {
+  constexpr std::uint32_t kWords = sizeof(Plain) / sizeof(std::uint64_t);
+  static_assert(sizeof(Plain) % sizeof(std::uint64_t) == 0 && alignof(Plain) == alignof(std::uint64_t));
+  auto* const target = reinterpret_cast<std::uint64_t*>(to);
+  const auto* const source = reinterpret_cast<const std::uint64_t*>(from);
+  TUTTI_NO_UNROLL
+  for (std::uint32_t i = thread; i < count * kWords; i += threads) target[i] = source[i];
+}
+
 /// Where the words of a message are.
 struct MessagePlace {
   std::uint64_t position;  ///< in its ring

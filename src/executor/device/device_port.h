@@ -21,7 +21,7 @@ class DevicePort {
   /// Fetches the positions from the arena, where close() leaves them for the next kernel. Returns false if an earlier
   /// kernel was stopped: this one would take that one's messages for its own and overwrite them.
   TUTTI_HD bool open() {
-    copy_table(&memory_.links, links_.table(block_.index()));
+    copy_words(block_.thread(), block_.threads(), &memory_.links, links_.table(block_.index()));
     for (std::int32_t p = first(); p < links_.geometry.ranks; p += step())
       memory_.sections.of[p] = links_.section(p, block_.index());
     if (block_.thread() == 0) {
@@ -38,7 +38,7 @@ class DevicePort {
       const bool in_time = await_readers();
       if (block_.any(!in_time)) return;
     }
-    copy_table(links_.table(block_.index()), &memory_.links);
+    copy_words(block_.thread(), block_.threads(), links_.table(block_.index()), &memory_.links);
   }
   /// Tells the host, by the call's number, that the block uses nothing of the call any more. Called last, also after a
   /// failure.
@@ -259,13 +259,6 @@ class DevicePort {
     if (!is_multicast(reader)) return store_pair(place, pair);
     multicast_relaxed(&place->first, pair.first);
     multicast_relaxed(&place->second, pair.second);
-  }
-
-  TUTTI_HD void copy_table(LinkTable* to, const LinkTable* from) {
-    constexpr std::uint32_t kWords = sizeof(LinkTable) / sizeof(std::uint64_t);
-    auto* const target = reinterpret_cast<std::uint64_t*>(to);
-    const auto* const source = reinterpret_cast<const std::uint64_t*>(from);
-    for (std::uint32_t i = block_.thread(); i < kWords; i += block_.threads()) target[i] = source[i];
   }
 
   const DeviceLinks& links_;

@@ -37,7 +37,7 @@ class StepPlanner {
       return;
     }
     static_assert(kInlineSteps <= kShapes);
-    copy_words(memory_.shapes, call_.shapes + lane_at_, call_.steps_per_lane, thread, threads);
+    copy_words(thread, threads, memory_.shapes, call_.shapes + lane_at_, call_.steps_per_lane);
   }
 
   /// Prepares the part of number k, below kMaxDeviceRanks, of the plan that follows `before`.
@@ -67,22 +67,13 @@ class StepPlanner {
 
   TUTTI_HD const StepShape& shape_of(std::uint32_t step, std::int32_t k) const {
     if (step < kShapes) return memory_.shapes[step];
-    copy_words(&memory_.late_shapes[k], found_shapes() + step, 1, 0, 1);
+    copy_words(0, 1, &memory_.late_shapes[k], found_shapes() + step);
     return memory_.late_shapes[k];
   }
   TUTTI_HD void find_shape(std::uint32_t step) const {
     StepShape& shape = step < kShapes ? memory_.shapes[step] : found_shapes()[step];
     shape.step = call_.table[lane_at_ + step];
     shape.find(memory_.binding, memory_.tiles, call_.ranks, call_.links.rank);
-  }
-  /// A thread's part of a copy.
-  TUTTI_HD static void copy_words(StepShape* to, const StepShape* from, std::uint32_t shapes, std::uint32_t thread,
-                                  std::uint32_t threads) {
-    constexpr std::uint32_t kWords = sizeof(StepShape) / sizeof(std::uint64_t);
-    auto* const target = reinterpret_cast<std::uint64_t*>(to);
-    const auto* const source = reinterpret_cast<const std::uint64_t*>(from);
-    TUTTI_NO_UNROLL
-    for (std::uint32_t i = thread; i < shapes * kWords; i += threads) target[i] = source[i];
   }
   /// The block's part of the memory for the shapes of long programs.
   TUTTI_HD StepShape* found_shapes() const { return call_.found_shapes + block_ * call_.steps_per_lane; }
@@ -158,8 +149,8 @@ class StepPlanner {
     const std::size_t bytes = elements * call_.binding.wire_element.value;
     const bool small = bytes <= call_.links.geometry.cell_bytes;
     plan->bytes[k] = static_cast<std::uint32_t>(bytes);
-    // The block's size is in the header: ranks that disagree about it find out at the first message.
-    plan->fingerprints[k] = is_ragged() && exists ? mix64(call_.fingerprint + shape.block) : call_.fingerprint;
+    plan->fingerprints[k] =
+        is_ragged() && exists ? Binding::of_block(call_.fingerprint, shape.block) : call_.fingerprint;
     if (step.has(kRecv)) {
       const bool one = step.recv_from == PeerSet::kOne;
       const std::int32_t peer = !one ? shape.senders[k] : exists ? step.recv_peer : call_.links.rank;

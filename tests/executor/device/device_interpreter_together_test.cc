@@ -77,6 +77,16 @@ TEST(Together, MessagesMayDifferInSize) {
   }
 }
 
+// Programs that kernels read from a table, in one tile and in several, with slots that wrap.
+TEST(Together, ProgramsTooLongForTheParametersRunAlike) {
+  for (const int ranks : {12, 16}) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{145}, std::size_t{3001}, std::size_t{20011}}) {
+      run_trial(*find_algorithm(Collective::kAllReduce, "all_pairs_two_shot"), ranks, count);
+      run_trial(*find_algorithm(Collective::kAllToAll, "all_pairs"), ranks, count / 16 + 1);
+    }
+  }
+}
+
 /// The steps of a run may run in any order.
 void check_run(std::span<const Step> run, const std::string& what) {
   std::set<std::int32_t> peers;
