@@ -20,6 +20,12 @@ TUTTI_HD constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+/// What messages of a block of so many elements carry, where blocks differ in size: ranks that disagree about it find
+/// out at the first one.
+TUTTI_HD constexpr Fingerprint fingerprint_of_block(Fingerprint call, std::uint64_t block) {
+  return mix64(call + block);
+}
+
 /// The call in clear, as ranks must agree on it. `sequence` counts the communicator's collectives from 1.
 struct Call {
   std::uint64_t sequence = 0;

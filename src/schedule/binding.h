@@ -40,11 +40,8 @@ struct Binding {
     if (!is_ragged) return Share{true, elements(step, tile), call};
     const std::size_t block = ragged.block_count(step);
     if (!ragged.has_tile(block, tile)) return Share{false, Elems{0}, call};
-    return Share{true, ragged.tile_count(block, tile), of_block(call, block)};
+    return Share{true, ragged.tile_count(block, tile), fingerprint_of_block(call, block)};
   }
-  /// The fingerprint of messages of a ragged block. The block's size is in it: ranks that disagree about it find out at
-  /// the first message.
-  TUTTI_HD static Fingerprint of_block(Fingerprint call, std::size_t block) { return mix64(call + block); }
 
   /// Elements of all the step's chunks; not for ragged blocks.
   TUTTI_HD Elems elements(const Step& step, std::size_t tile) const {

@@ -150,7 +150,7 @@ class StepPlanner {
     const bool small = bytes <= call_.links.geometry.cell_bytes;
     plan->bytes[k] = static_cast<std::uint32_t>(bytes);
     plan->fingerprints[k] =
-        is_ragged() && exists ? Binding::of_block(call_.fingerprint, shape.block) : call_.fingerprint;
+        is_ragged() && exists ? fingerprint_of_block(call_.fingerprint, shape.block) : call_.fingerprint;
     if (step.has(kRecv)) {
       const bool one = step.recv_from == PeerSet::kOne;
       const std::int32_t peer = !one ? shape.senders[k] : exists ? step.recv_peer : call_.links.rank;
