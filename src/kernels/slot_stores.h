@@ -14,7 +14,9 @@ namespace tutti {
 /// That is nothing where the two cores share a cache, and may be ten times the copy where they do not; a store past the
 /// caches does not wait, but the data then come from memory. Where threads run changes, so now and then two parts of a
 /// slot are filled one way each and timed (docs/design/kernels.md, "Copies"). Not thread-safe.
-class SlotStores {
+/// `TimeSource` is a clock of the standard library's kind, so that tests can say what time it is.
+template <class TimeSource>
+class TimedStores {
  public:
   static constexpr std::size_t kFrom = 8192;  ///< bytes; smaller slots are filled through the caches
   /// Bytes that each way gets where they are compared, if the slot has as many: a copy past the caches
@@ -33,6 +35,8 @@ class SlotStores {
   bool past_caches() const { return votes_ > 0; }
 
  private:
+  using Time = typename TimeSource::time_point;
+  using Duration = typename TimeSource::duration;
   static constexpr std::size_t kLine = 64;  // elements end there
   static constexpr std::uint32_t kPeriod = 32;
   static constexpr std::uint32_t kFirst = 3;  ///< of the first fills each compares: page faults must not decide
@@ -41,25 +45,25 @@ class SlotStores {
   template <class FillPart>
   std::size_t compare(std::size_t part, const FillPart& fill_part) {
     past_first_ = !past_first_;  // the first part also waits for the beginning of its source
-    const Clock::time_point begin = when_stored();
+    const Time begin = when_stored();
     fill_part(0, part, past_first_);
-    const Clock::time_point middle = when_stored();
+    const Time middle = when_stored();
     fill_part(part, part, !past_first_);
-    const Clock::time_point end = when_stored();
+    const Time end = when_stored();
     vote(past_first_ ? end - middle : middle - begin, past_first_ ? middle - begin : end - middle);
     return 2 * part;
   }
 
   /// The time, read after all stores have left the store buffer, which may hold a whole part.
-  static Clock::time_point when_stored() {
+  static Time when_stored() {
     std::atomic<int> word{0};
     word.exchange(1, std::memory_order_seq_cst);  // pairs with nothing: it is here for its waiting
     asm volatile("" : : "r"(&word) : "memory");   // so that the compiler does not leave it out
-    return Clock::now();
+    return TimeSource::now();
   }
 
   // A quarter more: the reader finds data in a cache sooner than in memory.
-  void vote(Clock::duration through, Clock::duration past) {
+  void vote(Duration through, Duration past) {
     if (4 * through > 5 * past) {
       if (votes_ < kMostVotes) ++votes_;
     } else if (votes_ > -kMostVotes) {
@@ -71,5 +75,7 @@ class SlotStores {
   std::int8_t votes_ = -1;
   bool past_first_ = false;
 };
+
+using SlotStores = TimedStores<Clock>;
 
 }  // namespace tutti
