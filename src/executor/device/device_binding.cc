@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "executor/device/block_memory.h"
+
 namespace tutti {
 
 namespace {
@@ -44,9 +46,9 @@ std::size_t scratch_of_blocks(const Launch& launch, const DeviceGeometry& geomet
   const std::size_t chunks = launch.schedule->extent.scratch_chunks * blocks_of(launch, geometry);
   return round_up(chunk.value * chunks, alignof(StepShape));
 }
-/// The bytes of the shapes that kernels find.
+/// The bytes of the shapes that kernels find and have no room for in shared memory.
 std::size_t shapes_of_blocks(const Launch& launch, const DeviceGeometry& geometry) {
-  if (launch.schedule->steps.size() <= kInlineSteps) return 0;
+  if (launch.schedule->steps_per_lane <= kShapes) return 0;
   return launch.schedule->steps_per_lane * blocks_of(launch, geometry) * sizeof(StepShape);
 }
 
@@ -66,7 +68,7 @@ Elems device_tile(const Launch& launch, const DeviceGeometry& geometry) {
   if (launch.ragged != nullptr) return launch.tile;
   const std::size_t unit = alignment_of(launch).value * launch.schedule->extent.parts;
   const std::size_t least = kWorthwhile / launch.element.value * launch.schedule->extent.parts;
-  // Every block has as many tiles, so that none is waited for at the end.
+  // Blocks have equally many tiles, or nearly, so that few are waited for at the end.
   const std::size_t stripes = most_stripes(launch, geometry);
   const std::size_t rounds = std::max<std::size_t>(div_up(launch.count.value, stripes * launch.tile.value), 1);
   const std::size_t share = round_up(div_up(launch.count.value, stripes * rounds), unit);

@@ -5,9 +5,8 @@
 namespace tutti {
 
 namespace {
-/// The first communicator of a device leaves one block for each stream that others may still have, but no more than one
-/// in so many, because most programs have no other communicator.
-constexpr std::uint32_t kReserve = 4;
+/// The first communicator of a device leaves one block in so many for others, while there are streams for others.
+constexpr std::uint32_t kReserve = 5;
 }  // namespace
 
 // A communicator with one rank on the device is never refused: its kernels wait for none on that device, so other
@@ -33,8 +32,8 @@ Status BlockBudget::fit(const BlockClaim& claim, std::uint32_t* blocks) {
                 "other communicators of the process have {} of the {} thread blocks that run side by side on a device, "
                 "and its {} ranks need one each",
                 use.blocks, all_blocks, claim.ranks);
-  const std::uint32_t kept =
-      use.streams == 0 ? std::min(streams - std::min(claim.ranks, streams), left / kReserve) : left - left / 2;
+  const std::uint32_t reserve = streams > claim.ranks ? left / kReserve : 0;
+  const std::uint32_t kept = use.streams == 0 ? reserve : left - left / 2;
   const std::uint32_t share = std::max((left - std::min(kept, left)) / claim.ranks, 1u);
   *blocks = std::min(*blocks, share);
   return {};

@@ -8,6 +8,10 @@
 namespace tutti {
 
 namespace {
+/// A rank needs no more thread blocks than this to use all of the bandwidth between devices. Ranks of a process that
+/// share a device are held up by its memory only, which takes nearly all multiprocessors.
+constexpr std::uint32_t kMostBlocks = 32;
+
 /// A DeviceInfo as it is sent. It needs no byte order, because a join with a host of another architecture or with
 /// another version of the library fails before this is read.
 struct Packed {
@@ -65,6 +69,18 @@ int DevicePeers::sharing(std::size_t rank, bool in_process) const {
   for (std::size_t other = 0; other < cards.size(); ++other)
     count += cards[other].same_device(cards[rank]) && (!in_process || same_process(other, rank)) ? 1 : 0;
   return count;
+}
+
+std::uint32_t DevicePeers::most_blocks() const {
+  std::uint32_t blocks = kMaxDeviceBlocks;
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    const int all = sharing(rank, false);
+    // Processes do not know one another's budgets, so those that share a device leave room for a second communicator.
+    const bool with_other_processes = all != sharing(rank, true);
+    if (all == 1 || with_other_processes) blocks = std::min(blocks, kMostBlocks);
+    blocks = std::min(blocks, static_cast<std::uint32_t>(std::max(cards[rank].limits.processors / all, 1)));
+  }
+  return blocks;
 }
 
 Status DevicePeers::check_concurrency() const {

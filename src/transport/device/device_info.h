@@ -40,6 +40,9 @@ struct DevicePeers {
   bool many_devices() const;
   /// How many ranks use the rank's device, itself included. `in_process`: only ranks of its process are counted.
   int sharing(std::size_t rank, bool in_process) const;
+  /// How many thread blocks each rank may have at most. Blocks of all ranks wait for one another, so all of them must
+  /// be resident together, even while the caller's own work runs.
+  std::uint32_t most_blocks() const;
 
   /// Fails with kUnsupported if kernels of these ranks would not all run at the same time, so that none may wait for
   /// another. It uses only what all ranks know, so the result is the same on all.

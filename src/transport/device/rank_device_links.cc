@@ -9,10 +9,6 @@
 namespace tutti {
 
 namespace {
-/// A rank needs no more thread blocks than this to use all of the bandwidth between devices.
-constexpr std::uint32_t kMostBlocks = 32;
-/// Ranks that share a device are held up by its memory only, which takes nearly all multiprocessors.
-constexpr std::uint32_t kMostBlocksShared = kMaxDeviceBlocks;
 /// All slots of a rank together take no more memory than this, unless they would have to be smaller than kLeastSlot.
 constexpr std::size_t kMostInSlots = std::size_t{128} << 20;
 constexpr std::size_t kLeastSlot = 128 * 1024;
@@ -76,19 +72,6 @@ Bytes RankDeviceLinks::arena_bytes() const {
   return Bytes{peers_.single_process() ? bytes : round_up(bytes, kDevicePage)};
 }
 
-// Blocks of all ranks wait for one another, so all of them must be resident together, even while the caller's own work
-// runs.
-std::uint32_t RankDeviceLinks::most_blocks() const {
-  std::uint32_t blocks = kMostBlocksShared;
-  for (std::size_t rank = 0; rank < peers_.cards.size(); ++rank) {
-    const int sharing = peers_.sharing(rank, false);
-    if (sharing == 1) blocks = std::min(blocks, kMostBlocks);
-    const int share = std::max(peers_.cards[rank].limits.processors / sharing, 1);
-    blocks = std::min(blocks, static_cast<std::uint32_t>(share));
-  }
-  return blocks;
-}
-
 /// Makes one claim for each device that ranks of this process use.
 std::vector<BlockClaim> RankDeviceLinks::claims() const {
   std::vector<BlockClaim> claims;
@@ -109,7 +92,7 @@ std::vector<BlockClaim> RankDeviceLinks::claims() const {
 // All ranks must have the same number of blocks, but each process knows only how many are left on its own devices.
 Status RankDeviceLinks::agree_on_blocks(RankExchange& ranks, std::uint32_t* blocks) {
   BlockOffer offer;
-  offer.blocks = most_blocks();
+  offer.blocks = peers_.most_blocks();
   offer.status = RankStatus::of(fabric_->share().take(claims(), &offer.blocks));
   std::vector<BlockOffer> offers;
   TUTTI_TRY(ranks.exchange_plain(offer, &offers));

@@ -55,7 +55,6 @@ class RankDeviceLinks {
  private:
   struct BlockOffer;
   struct ArenaOffer;
-  std::uint32_t most_blocks() const;
   std::vector<BlockClaim> claims() const;
   Status agree_on_blocks(RankExchange& ranks, std::uint32_t* blocks);
   void make_geometry(Bytes slot, std::uint32_t blocks);

@@ -32,17 +32,28 @@ TEST(DeviceBudgets, TheFirstGetsWhatItCanUseAndLaterOnesHalfOfWhatIsLeft) {
     EXPECT_TRUE(budget.take({claim_of(0, ranks)}, &blocks).ok());
     return blocks;
   };
-  EXPECT_EQ(take(4), 32u);
-  EXPECT_EQ(take(2), 1u);
-  EXPECT_EQ(take(2), 1u);
-  budget.give_back({claim_of(0, 2)}, 1);
-  budget.give_back({claim_of(0, 4)}, 32);
-  EXPECT_EQ(take(2), 32u) << "half of 130 for two";
-  budget.give_back({claim_of(0, 2)}, 32);
-  budget.give_back({claim_of(0, 2)}, 1);
+  EXPECT_EQ(take(4), 26u) << "a fifth is left";
+  EXPECT_EQ(take(2), 7u);
+  EXPECT_EQ(take(2), 3u);
+  budget.give_back({claim_of(0, 2)}, 3);
+  budget.give_back({claim_of(0, 4)}, 26);
+  EXPECT_EQ(take(2), 29u) << "half of 118 for two";
+  budget.give_back({claim_of(0, 2)}, 29);
+  budget.give_back({claim_of(0, 2)}, 7);
   std::vector<std::uint32_t> each;
   for (int i = 0; i < 8; ++i) each.push_back(take(1));
   EXPECT_EQ(each, (std::vector<std::uint32_t>{32, 32, 32, 18, 9, 4, 2, 1}));
+}
+
+TEST(DeviceBudgets, TheFirstThatAsksForAllLeavesBlocksToUse) {
+  BlockBudget budget;
+  std::vector<std::uint32_t> each;
+  for (int i = 0; i < 3; ++i) {
+    std::uint32_t blocks = 64;
+    ASSERT_TRUE(budget.take({claim_of(0, 2)}, &blocks).ok());
+    each.push_back(blocks);
+  }
+  EXPECT_EQ(each, (std::vector<std::uint32_t>{53, 6, 3}));
 }
 
 TEST(DeviceBudgets, WhatDoesNotFitTakesNothing) {
@@ -54,7 +65,7 @@ TEST(DeviceBudgets, WhatDoesNotFitTakesNothing) {
   EXPECT_TRUE(contains(refused.text(), "6 of the 8 streams")) << refused.text();
   blocks = 32;
   ASSERT_TRUE(budget.take({claim_of(2, 4)}, &blocks).ok());
-  EXPECT_EQ(blocks, 32u) << "the refused one has left something";
+  EXPECT_EQ(blocks, 26u) << "the refused one has left something";
   blocks = 32;
   ASSERT_TRUE(budget.take({claim_of(3, 4, 8, 32)}, &blocks).ok());
   EXPECT_EQ(blocks, 1u);

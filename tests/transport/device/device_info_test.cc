@@ -69,5 +69,21 @@ TEST(DeviceParties, RanksOfAProcessAreBoundByItsStreams) {
   EXPECT_EQ(peers.check_concurrency().code(), Code::kUnsupported);
 }
 
+TEST(DeviceParties, RanksHaveAsManyBlocksAsAreResidentTogether) {
+  DevicePeers peers{{card_of(0), card_of(1)}, {0, 0}};
+  EXPECT_EQ(peers.most_blocks(), 32u) << "more than links between devices need";
+  peers = DevicePeers{{card_of(0), card_of(0)}, {0, 0}};
+  EXPECT_EQ(peers.most_blocks(), 64u);
+  peers.processes = {0, 1};
+  EXPECT_EQ(peers.most_blocks(), 32u) << "a second communicator of the same processes must fit";
+  peers = DevicePeers{std::vector<DeviceInfo>(4, card_of(0)), {0, 0, 0, 0}};
+  EXPECT_EQ(peers.most_blocks(), 33u) << "a quarter of 132 multiprocessors";
+  peers.cards.push_back(card_of(1));
+  peers.processes.push_back(0);
+  EXPECT_EQ(peers.most_blocks(), 32u) << "all ranks have as many";
+  peers = DevicePeers{std::vector<DeviceInfo>(8, card_of(0)), std::vector<int>(8, 0)};
+  EXPECT_EQ(peers.most_blocks(), 16u);
+}
+
 }  // namespace
 }  // namespace tutti::test
