@@ -96,7 +96,7 @@ void Agreement::lost(std::size_t place) {
 }
 
 void Agreement::connected(std::size_t place) {
-  if (round_ > 1) send_decision(place, round_ - 1);
+  if (round_ > 1) answer_by_decision(place, round_ - 1);
   if (leads() && number_ != 0) send_order_to(place);
   if (!leads() && place == leader()) report_due_ = asks_ = true;
   settle();
@@ -152,7 +152,7 @@ bool Agreement::take(std::size_t from, const ShrinkReport& report) {
   if (!fits(from, report.proposal, report.out)) return false;
   if (!ranks_of(from).contains(report.called | report.awaited) || !all_ranks_.contains(report.excluded)) return false;
   if (report.round < round_) {
-    send_decision(from, report.round);
+    answer_by_decision(from, report.round);
     if (leads() && number_ != 0) send_order_to(from);
     if (!leads() && from == leader()) report_due_ = asks_ = true;
   } else if (report.round > round_) {
@@ -168,14 +168,16 @@ bool Agreement::take(std::size_t from, const ShrinkReport& report) {
 bool Agreement::take(std::size_t from, const ShrinkOrder& order) {
   if (!fits(from, order.proposal, order.out)) return false;
   const bool decides = order.stage == ShrinkStage::kDecided;
+  // Somebody, by the proposal that this process holds. Else it takes even the end of those for whom it is gone.
+  const bool may_have_returned = held_.stage == ShrinkStage::kCommitted;
   if (!decides && (order.number == 0 || leader_of(order.number) != from)) return false;
   if (order.round < round_) {
-    if (!decides) send_decision(from, order.round);
+    if (!decides) answer_by_decision(from, order.round);
   } else if (order.round > round_) {
     ask_for_decision(from);
   } else if (decides && out_.has(from)) {
     // The sender has gone on without this process. An answer would bring the same again.
-  } else if (decides && (from == leader() || !order.out.has(self_))) {
+  } else if (decides && (from == leader() || !order.out.has(self_) || !may_have_returned)) {
     pass_on(order.proposal, from);
   } else if (heard(from, order.out)) {
     if (from == leader() && order.number >= promised_)
@@ -197,9 +199,8 @@ void Agreement::pass_on(const Proposal& decided, std::size_t from) {
     if (!decided.members.contains(ranks_of(place))) passed_over_.add(place);
   passed_over_.remove(from);
   passed_over_.remove(self_);
-  const NumberSet waiting = passed_over_;
+  passed_over_.for_each([&](std::size_t place) { send_decision(place, round_, decided); });
   finish(decided);
-  waiting.for_each([this](std::size_t place) { send_decision(place, round_ - 1); });
 }
 
 void Agreement::follow(const ShrinkOrder& order) {
@@ -227,14 +228,18 @@ void Agreement::build(const ShrinkOrder& order) {
   if (held_.stage == ShrinkStage::kBuilding) actions_.push_back(Build{held_.number, held_.proposal});
 }
 
-/// Tells who asks about a round that is over how it ended. Of older rounds than the last one only those have not heard
-/// that they have left out.
-void Agreement::send_decision(std::size_t place, std::uint64_t round) {
+void Agreement::send_decision(std::size_t place, std::uint64_t round, const Proposal& proposal) {
   ShrinkOrder decided;
   decided.round = round;
   decided.stage = ShrinkStage::kDecided;
-  if (round + 1 == round_) decided.proposal = last_;
+  decided.proposal = proposal;
   actions_.push_back(SendOrder{place, std::move(decided)});
+}
+
+/// Tells who asks about a round that is over how it ended. Of older rounds than the last one only those have not heard
+/// that they have left out.
+void Agreement::answer_by_decision(std::size_t place, std::uint64_t round) {
+  send_decision(place, round, round + 1 == round_ ? last_ : Proposal());
 }
 
 void Agreement::finish(const Proposal& proposal) {

@@ -22,7 +22,8 @@
 namespace tutti {
 
 /// One process's part. Events come in by the functions below; after each, take_actions() says what is to be done, in
-/// this order. Equal histories give equal actions.
+/// this order. An End is the last of them: a rank that returns may leave at once, and those who are left out are to
+/// hear of the decision before they hear of that. Equal histories give equal actions.
 class Agreement {
  public:
   /// The ranks of each place. It is equal in all processes.
@@ -111,7 +112,8 @@ class Agreement {
   ShrinkOrder order() const;
   void send_report_to(std::size_t place, bool asks = false) { actions_.push_back(SendReport{place, report(asks)}); }
   void send_order_to(std::size_t place) { actions_.push_back(SendOrder{place, order()}); }
-  void send_decision(std::size_t place, std::uint64_t round);
+  void send_decision(std::size_t place, std::uint64_t round, const Proposal& proposal);
+  void answer_by_decision(std::size_t place, std::uint64_t round);
   bool fits(std::size_t from, const Proposal& proposal, const NumberSet& out) const;
   bool heard(std::size_t from, const NumberSet& their_out);
   void ask_for_decision(std::size_t from);

@@ -144,6 +144,7 @@ std::vector<Scene> long_scenes() {
       {.name = "three_deaths_remakes", .ranks = kThree, .deaths = 1, .remakes = 1, .calls_first = true},
       {.name = "three_deaths_cuts", .ranks = kThree, .deaths = 1, .cuts = 1, .calls_first = true},
       {.name = "three_cuts_overdue", .ranks = kThree, .overdues = 1, .cuts = 1, .calls_first = true},
+      {.name = "three_stops_overdue", .ranks = kThree, .overdues = 1, .stops = 1, .late_resumption = true},
       {.name = "four_deaths", .ranks = kFour, .deaths = 1, .calls_first = true},
   };
 }

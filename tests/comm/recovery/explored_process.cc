@@ -70,6 +70,8 @@ void ExploredProcess::give_up_join(Rank rank) {
 void ExploredProcess::act(bool makes_ids, const Agreement::Layout& layout, Reaction* reaction) {
   for (auto actions = agreement.take_actions(); !actions.empty(); actions = agreement.take_actions()) {
     for (const Agreement::Action& action : actions) {
+      if (std::holds_alternative<Agreement::End>(action) && &action != &actions.back())
+        reaction->violation = "others hear of the end only after ranks may have returned";
       if (const auto* report = std::get_if<Agreement::SendReport>(&action)) {
         check_sent(report->report, reaction);
         reaction->sent.emplace_back(report->to, report->report);
