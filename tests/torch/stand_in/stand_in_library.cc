@@ -28,7 +28,7 @@ void* tuttiStandInAllocate(int device, size_t bytes) {
   return stand_in().allocate(device, tutti::Bytes{bytes}, &memory).ok() ? memory : nullptr;
 }
 
-void tuttiStandInFree(int device, void* memory) { (void)stand_in().release(device, memory); }
+void tuttiStandInFree(int device, void* memory) { (void)stand_in().release_pooled(device, memory); }
 
 void* tuttiStandInCreateStream(int device) {
   tutti::DeviceDriver::Stream stream = nullptr;
