@@ -50,9 +50,9 @@ struct LadderPolicy {
 
 /// Remembers slow yields from one wait to the next. If a yield took longer than all ranks on the core need for a turn
 /// each, another program keeps the core for its whole slice, or a rank has much to do. Sleeping is then better, because
-/// the scheduler favours threads that are woken. A single slow yield is soon forgotten, since sleeping makes waits for
-/// other ranks several times longer; if the next yields are slow as well, each is remembered for twice as long as the
-/// one before. Not thread-safe.
+/// the scheduler favours threads that are woken, and is soon given up, because it makes waits for other ranks several
+/// times longer. If one of the next yields is slow as well, it is remembered for twice as long; a rank that has much to
+/// do now and then leaves fast yields between, another program that computes does not. Not thread-safe.
 class CoreContention {
  public:
   static constexpr std::chrono::nanoseconds kSlowYield{2'000'000};  ///< beside the turns of the other ranks
@@ -60,14 +60,18 @@ class CoreContention {
       60'000};  ///< of one rank in a small call, in which it may wake others
   static constexpr std::chrono::nanoseconds kFirstMemory{6'000'000};
   static constexpr std::chrono::nanoseconds kLongestMemory{200'000'000};
-  static constexpr std::chrono::nanoseconds kSoon{20'000'000};  ///< after the end of the memory
+  static constexpr int kNext = 64;  ///< so many fast yields, and it is gone
 
   explicit CoreContention(int ranks_per_core) : slow_(kSlowYield + (ranks_per_core - 1) * kTurn) {}
 
   void yielded(Clock::time_point begin, Clock::time_point end) {
-    if (end - begin < slow_) return;
-    memory_ = begin - until_ < kSoon ? std::min(2 * memory_, kLongestMemory) : kFirstMemory;
+    if (end - begin < slow_) {
+      if (fast_ < kNext) ++fast_;
+      return;
+    }
+    memory_ = fast_ < kNext ? std::min(2 * memory_, kLongestMemory) : kFirstMemory;
     until_ = end + memory_;
+    fast_ = 0;
   }
   bool is_expected(Clock::time_point now) const { return now < until_; }
 
@@ -75,6 +79,7 @@ class CoreContention {
   const std::chrono::nanoseconds slow_;
   std::chrono::nanoseconds memory_ = kFirstMemory;
   Clock::time_point until_{};
+  int fast_ = kNext;  // yields since the slow one
 };
 
 /// The time between one's own message and the first look for the peer's. A look that comes too early takes the peer's

@@ -109,8 +109,27 @@ TEST(Ladder, ContentionThatStaysIsRememberedLongerEachTime) {
   EXPECT_EQ(next(), 4 * CoreContention::kFirstMemory);
   for (int i = 0; i < 20; ++i) next();
   EXPECT_EQ(next(), CoreContention::kLongestMemory);
-  now += CoreContention::kSoon;
+  const auto yield_fast = [&](int times) {
+    for (int i = 0; i < times; ++i) contention.yielded(now, now + std::chrono::microseconds{1});
+  };
+  yield_fast(CoreContention::kNext - 1);
+  EXPECT_EQ(next(), CoreContention::kLongestMemory) << "it may run in turns with others";
+  yield_fast(CoreContention::kNext);
   EXPECT_EQ(next(), CoreContention::kFirstMemory) << "it was gone meanwhile";
+}
+
+// A rank that computes before each of its calls does not keep the others from yielding in the calls.
+TEST(Ladder, SlowYieldsWithFastOnesBetweenAreNotAddedUp) {
+  CoreContention contention(4);
+  Clock::time_point now = Clock::now();
+  for (int phase = 0; phase < 100; ++phase) {
+    contention.yielded(now, now + std::chrono::milliseconds{5});
+    now += std::chrono::milliseconds{5};
+    EXPECT_TRUE(contention.is_expected(now));
+    now += CoreContention::kFirstMemory;
+    EXPECT_FALSE(contention.is_expected(now)) << "after phase " << phase;
+    for (int i = 0; i < 100; ++i) contention.yielded(now, now + std::chrono::microseconds{2});
+  }
 }
 
 TEST(Deadline, NeverAndPassed) {
