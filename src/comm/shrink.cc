@@ -49,7 +49,8 @@ class Shrinking {
     (void)parent_.failures().adopt_cause();  // ranks may have been left out
     TUTTI_TRY(end.status);
     if (built_ == nullptr || end.nonce != nonce_)
-      return fail(Code::kInternalError, "a shrink ended by a join that rank {} has not made", parent_.rank().value);
+      return fail(Code::kRemoteError, "a shrink ended by a join that rank {} had given up for another one",
+                  parent_.rank().value);
     built_->set_members(end.members);
     parent_.note_shrink();
     revoke_descendants(parent_, NumberSet::of(end.members));

@@ -51,8 +51,9 @@ struct LadderPolicy {
 /// Remembers slow yields from one wait to the next. If a yield took longer than all ranks on the core need for a turn
 /// each, another program keeps the core for its whole slice, or a rank has much to do. Sleeping is then better, because
 /// the scheduler favours threads that are woken, and is soon given up, because it makes waits for other ranks several
-/// times longer. If one of the next yields is slow as well, it is remembered for twice as long; a rank that has much to
-/// do now and then leaves fast yields between, another program that computes does not. Not thread-safe.
+/// times longer. A yield that is slow soon after a rank yields again, among its next few ones, is remembered for twice
+/// as long: where another program computes beside each rank that is so, and where a rank has much to do now and then,
+/// fast yields lie between. Not thread-safe.
 class CoreContention {
  public:
   static constexpr std::chrono::nanoseconds kSlowYield{2'000'000};  ///< beside the turns of the other ranks
@@ -60,16 +61,18 @@ class CoreContention {
       60'000};  ///< of one rank in a small call, in which it may wake others
   static constexpr std::chrono::nanoseconds kFirstMemory{6'000'000};
   static constexpr std::chrono::nanoseconds kLongestMemory{200'000'000};
-  static constexpr int kNext = 64;  ///< so many fast yields, and it is gone
+  static constexpr std::chrono::nanoseconds kSoon{20'000'000};  ///< after the end of the memory
+  static constexpr int kFew = 64;                               ///< fast yields
 
   explicit CoreContention(int ranks_per_core) : slow_(kSlowYield + (ranks_per_core - 1) * kTurn) {}
 
   void yielded(Clock::time_point begin, Clock::time_point end) {
     if (end - begin < slow_) {
-      if (fast_ < kNext) ++fast_;
+      if (fast_ < kFew) ++fast_;
       return;
     }
-    memory_ = fast_ < kNext ? std::min(2 * memory_, kLongestMemory) : kFirstMemory;
+    const bool comes_again = begin - until_ < kSoon && fast_ < kFew;
+    memory_ = comes_again ? std::min(2 * memory_, kLongestMemory) : kFirstMemory;
     until_ = end + memory_;
     fast_ = 0;
   }
@@ -79,7 +82,7 @@ class CoreContention {
   const std::chrono::nanoseconds slow_;
   std::chrono::nanoseconds memory_ = kFirstMemory;
   Clock::time_point until_{};
-  int fast_ = kNext;  // yields since the slow one
+  int fast_ = kFew;  // yields since the slow one
 };
 
 /// The time between one's own message and the first look for the peer's. A look that comes too early takes the peer's

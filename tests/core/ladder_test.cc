@@ -12,6 +12,8 @@
 namespace tutti::test {
 namespace {
 
+using namespace std::chrono_literals;
+
 TEST(Ladder, ClimbsSpinYieldSleepAndStaysThere) {
   LadderPolicy policy;
   policy.bare_spins = 10;
@@ -112,23 +114,27 @@ TEST(Ladder, ContentionThatStaysIsRememberedLongerEachTime) {
   const auto yield_fast = [&](int times) {
     for (int i = 0; i < times; ++i) contention.yielded(now, now + std::chrono::microseconds{1});
   };
-  yield_fast(CoreContention::kNext - 1);
+  yield_fast(CoreContention::kFew - 1);
   EXPECT_EQ(next(), CoreContention::kLongestMemory) << "it may run in turns with others";
-  yield_fast(CoreContention::kNext);
+  yield_fast(CoreContention::kFew);
   EXPECT_EQ(next(), CoreContention::kFirstMemory) << "it was gone meanwhile";
 }
 
-// A rank that computes before each of its calls does not keep the others from yielding in the calls.
-TEST(Ladder, SlowYieldsWithFastOnesBetweenAreNotAddedUp) {
-  CoreContention contention(4);
-  Clock::time_point now = Clock::now();
-  for (int phase = 0; phase < 100; ++phase) {
-    contention.yielded(now, now + std::chrono::milliseconds{5});
-    now += std::chrono::milliseconds{5};
-    EXPECT_TRUE(contention.is_expected(now));
-    now += CoreContention::kFirstMemory;
-    EXPECT_FALSE(contention.is_expected(now)) << "after phase " << phase;
-    for (int i = 0; i < 100; ++i) contention.yielded(now, now + std::chrono::microseconds{2});
+// A rank that computes before each of its calls does not keep the others from yielding in the calls: neither in bursts
+// of many calls soon after one another, nor in a few calls now and then, which the memory covers.
+TEST(Ladder, SlowYieldsThatFastOnesOrTimeDivideAreNotAddedUp) {
+  for (const auto& [fast, rest] : {std::pair{100, 0ms}, {0, 100ms}}) {
+    CoreContention contention(4);
+    Clock::time_point now = Clock::now();
+    for (int phase = 0; phase < 100; ++phase) {
+      contention.yielded(now, now + 5ms);
+      now += 5ms;
+      EXPECT_TRUE(contention.is_expected(now));
+      now += CoreContention::kFirstMemory;
+      EXPECT_FALSE(contention.is_expected(now)) << "after phase " << phase;
+      for (int i = 0; i < fast; ++i) contention.yielded(now, now + 2us);
+      now += rest;
+    }
   }
 }
 

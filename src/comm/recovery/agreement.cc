@@ -168,7 +168,8 @@ bool Agreement::take(std::size_t from, const ShrinkReport& report) {
 bool Agreement::take(std::size_t from, const ShrinkOrder& order) {
   if (!fits(from, order.proposal, order.out)) return false;
   const bool decides = order.stage == ShrinkStage::kDecided;
-  // Somebody, by the proposal that this process holds. Else it takes even the end of those for whom it is gone.
+  // Somebody may have returned by the proposal that this process holds. If nobody can have, this process takes even the
+  // decision of those for whom it is gone.
   const bool may_have_returned = held_.stage == ShrinkStage::kCommitted;
   if (!decides && (order.number == 0 || leader_of(order.number) != from)) return false;
   if (order.round < round_) {
@@ -236,8 +237,8 @@ void Agreement::send_decision(std::size_t place, std::uint64_t round, const Prop
   actions_.push_back(SendOrder{place, std::move(decided)});
 }
 
-/// Tells who asks about a round that is over how it ended. Of older rounds than the last one only those have not heard
-/// that they have left out.
+/// Tells how a round ended that is over. Only a process that was left out asks about a round before the last one, and
+/// the empty proposal tells it so.
 void Agreement::answer_by_decision(std::size_t place, std::uint64_t round) {
   send_decision(place, round, round + 1 == round_ ? last_ : Proposal());
 }

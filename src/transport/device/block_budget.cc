@@ -5,7 +5,7 @@
 namespace tutti {
 
 namespace {
-/// The first communicator of a device leaves one block in so many for others, while there are streams for others.
+/// The first communicator of a device leaves one block of this many for others, while there are streams for others.
 constexpr std::uint32_t kReserve = 5;
 }  // namespace
 

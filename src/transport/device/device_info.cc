@@ -75,10 +75,11 @@ std::uint32_t DevicePeers::most_blocks() const {
   std::uint32_t blocks = kMaxDeviceBlocks;
   for (std::size_t rank = 0; rank < cards.size(); ++rank) {
     const int all = sharing(rank, false);
-    // Processes do not know one another's budgets, so those that share a device leave room for a second communicator.
-    const bool with_other_processes = all != sharing(rank, true);
-    if (all == 1 || with_other_processes) blocks = std::min(blocks, kMostBlocks);
-    blocks = std::min(blocks, static_cast<std::uint32_t>(std::max(cards[rank].limits.processors / all, 1)));
+    // Processes do not know one another's budgets, so those that share a device leave half of it to a second
+    // communicator.
+    const int parts = all == sharing(rank, true) ? all : 2 * all;
+    if (all == 1) blocks = std::min(blocks, kMostBlocks);
+    blocks = std::min(blocks, static_cast<std::uint32_t>(std::max(cards[rank].limits.processors / parts, 1)));
   }
   return blocks;
 }

@@ -91,8 +91,9 @@ void replay_until(const std::function<void(tuttiComm_t comm, Shared& shared)>& s
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << "its timeout is a minute";
   tuttiResult_t error = tuttiSuccess;
   EXPECT_EQ(tuttiCommGetAsyncError(comm, &error), tuttiSuccess);
+  const std::string text = tuttiGetLastError(comm);
   shared.step[rank] = 2;  // first, because nobody waits for a step of a rank that has reported an error
-  shared.report(rank, error, tuttiGetLastError(comm));
+  shared.report(rank, error, text.c_str());
   EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
 }
 

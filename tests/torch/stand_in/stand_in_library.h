@@ -17,9 +17,8 @@ TUTTI_API void tuttiStandInSetConnections(int connections);
 TUTTI_API void tuttiStandInUse(int device);
 /** NULL: there is no memory. */
 TUTTI_API void* tuttiStandInAllocate(int device, size_t bytes);
-/** Waits for no kernel, as torch's allocator does not, which keeps the memory: it may be called by what runs on a
- * stream.
- */
+/** Waits for no kernel, so what runs on a stream may call it. Torch's own allocator keeps what it gets back, and does
+ * not wait either. */
 TUTTI_API void tuttiStandInFree(int device, void* memory);
 TUTTI_API void* tuttiStandInCreateStream(int device);
 /** fn(user) runs in the order of the stream, on another thread. On a captured stream it runs at each launch. */

@@ -75,7 +75,9 @@ TEST(DeviceParties, RanksHaveAsManyBlocksAsAreResidentTogether) {
   peers = DevicePeers{{card_of(0), card_of(0)}, {0, 0}};
   EXPECT_EQ(peers.most_blocks(), 64u);
   peers.processes = {0, 1};
-  EXPECT_EQ(peers.most_blocks(), 32u) << "a second communicator of the same processes must fit";
+  EXPECT_EQ(peers.most_blocks(), 33u) << "a second communicator of the same processes must fit";
+  peers = DevicePeers{std::vector<DeviceInfo>(4, card_of(0)), {0, 1, 2, 3}};
+  EXPECT_EQ(peers.most_blocks(), 16u) << "so must one of four";
   peers = DevicePeers{std::vector<DeviceInfo>(4, card_of(0)), {0, 0, 0, 0}};
   EXPECT_EQ(peers.most_blocks(), 33u) << "a quarter of 132 multiprocessors";
   peers.cards.push_back(card_of(1));
