@@ -20,8 +20,8 @@ TUTTI_HD constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// What messages of a block of so many elements carry, where blocks differ in size: ranks that disagree about it find
-/// out at the first one.
+/// Messages of a call whose blocks differ in size carry this. `block` is the number of elements in the block. Two ranks
+/// that disagree about that number find out at the block's first message.
 TUTTI_HD constexpr Fingerprint fingerprint_of_block(Fingerprint call, std::uint64_t block) {
   return mix64(call + block);
 }

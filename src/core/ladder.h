@@ -51,9 +51,9 @@ struct LadderPolicy {
 /// Remembers slow yields from one wait to the next. If a yield took longer than all ranks on the core need for a turn
 /// each, another program keeps the core for its whole slice, or a rank has much to do. Sleeping is then better, because
 /// the scheduler favours threads that are woken, and is soon given up, because it makes waits for other ranks several
-/// times longer. A yield that is slow soon after a rank yields again, among its next few ones, is remembered for twice
-/// as long: where another program computes beside each rank that is so, and where a rank has much to do now and then,
-/// fast yields lie between. Not thread-safe.
+/// times longer. If another slow yield follows soon, after few fast ones, it is remembered for twice as long, because
+/// another program takes slice after slice. A rank that computes now and then leaves time, or many fast yields, between
+/// its slices. Not thread-safe.
 class CoreContention {
  public:
   static constexpr std::chrono::nanoseconds kSlowYield{2'000'000};  ///< beside the turns of the other ranks

@@ -1,4 +1,5 @@
-// What is the same for a step in every tile of a call: whom it receives from, and where its chunks lie in the buffers.
+// A StepShape holds what does not change for a step from one tile of a call to the next: the ranks that it receives
+// from, and where its chunks lie in the buffers.
 // For host and device.
 #pragma once
 

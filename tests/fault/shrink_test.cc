@@ -287,7 +287,7 @@ TEST_P(TimedShrinks, WithoutARankThatIsStoppedTheRestGoesOn) {
   const ScopedSetting timeout("TUTTI_TIMEOUT", "2");
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.joinTimeoutSeconds = 1;
-  // Of two, no third one says that the rank was left out.
+  // In a job of two ranks there is no third rank that could tell the stopped one that it was left out.
   for (const auto& [ranks, victim] : {std::pair{4, 0}, {4, 3}, {2, 0}}) {
     SCOPED_TRACE(fmt::format("without rank {} of {}", victim, ranks));
     LastingJob job(ranks, &config);

@@ -18,7 +18,7 @@ import types
 import torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# A fork server imports this, and its children cannot use CUDA if it has begun to. So torch looks for GPUs without that.
+# A fork server imports this module, and if the server uses CUDA, its children cannot. So torch looks for GPUs without it.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 library = os.environ.get("TUTTI_TEST_STAND_IN")
 extension = None  # the stand-in's, where that is taken

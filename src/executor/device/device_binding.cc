@@ -46,7 +46,7 @@ std::size_t scratch_of_blocks(const Launch& launch, const DeviceGeometry& geomet
   const std::size_t chunks = launch.schedule->extent.scratch_chunks * blocks_of(launch, geometry);
   return round_up(chunk.value * chunks, alignof(StepShape));
 }
-/// The bytes of the shapes that kernels find and have no room for in shared memory.
+/// The bytes for shapes that kernels find, if a program has more of them than fit into shared memory.
 std::size_t shapes_of_blocks(const Launch& launch, const DeviceGeometry& geometry) {
   if (launch.schedule->steps_per_lane <= kShapes) return 0;
   return launch.schedule->steps_per_lane * blocks_of(launch, geometry) * sizeof(StepShape);
