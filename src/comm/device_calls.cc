@@ -74,7 +74,7 @@ Status DeviceCalls::begin(const CallArguments& arguments, bool* nothing_to_run, 
   *nothing_to_run = driver_.running().is_empty();
   if (*nothing_to_run) return {};
   TUTTI_TRY(arguments.on_device ? bind_kernel(arguments) : bind_staged(arguments));
-  driver_.binder().launch().kernel_timeout = kernel_timeout(on_cuda_stream);
+  driver_.binder().launch().kernel_timeout = kernel_timeout(on_cuda_stream && !arguments.staged);
   return {};
 }
 
@@ -273,10 +273,11 @@ Status DeviceCalls::bind_kernel(const CallArguments& arguments) {
   return {};
 }
 
-/// No thread waits for a kernel on a CUDA stream, so such a kernel has the call's timeout itself.
-double DeviceCalls::kernel_timeout(bool on_cuda_stream) const {
+/// No thread waits for a kernel that runs alone on a CUDA stream, so such a kernel has the call's timeout itself. A
+/// call through host memory always has a thread that waits, whatever stream it is on.
+double DeviceCalls::kernel_timeout(bool runs_alone) const {
   const double timeout = driver_.running().timeout;
-  return on_cuda_stream || timeout <= 0 ? timeout : timeout + kAfterTheHost;
+  return runs_alone || timeout <= 0 ? timeout : timeout + kAfterTheHost;
 }
 
 // Ranks that read or write nothing in the call have no buffer.

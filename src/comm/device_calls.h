@@ -105,7 +105,7 @@ class DeviceCalls {
   Status judge_wait_for(Rank awaited);
   Status wait_for_launches(DeviceExecutor& executor);
   void watch_graphs();
-  double kernel_timeout(bool on_cuda_stream) const;
+  double kernel_timeout(bool runs_alone) const;
   Status bind_kernel(const CallArguments& arguments);
   Status bind_staged(const CallArguments& arguments);
   bool is_registered(const void* memory) const;
