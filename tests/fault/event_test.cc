@@ -236,6 +236,8 @@ TEST_P(Events, HaveTheirOutcome) {
   if (event.event == Event::kUser && ::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   if (event.event == Event::kFork && kThreadSanitized)
     GTEST_SKIP() << "it does not support threads in a child of a process with threads";  // such as the log's
+  if (event.event == Event::kFork && kAddressSanitized)
+    GTEST_SKIP() << "another thread may hold a lock of the sanitizer at the fork, and the child waits for it";
   const ScopedSetting quiet("TUTTI_LOG", "error");
   const ScopedSetting no_file("TUTTI_LOG_FILE", "/dev/null");
   // A rank of another user is not let near this one's memory: what is made from then on goes over TCP.
