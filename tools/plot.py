@@ -29,6 +29,7 @@ from matplotlib.patches import Patch, Rectangle
 COLORS = {"all_pairs": "#56b4e9", "all_pairs_two_shot": "#0072b2", "linear": "#999999", "recursive_doubling": "#e69f00", "ring": "#d55e00",
           "halving_doubling": "#f0e442", "double_tree": "#009e73", "hierarchical": "#cc79a7", "hierarchical_leaders": "#7a5195",
           "hierarchical_tree": "#b07aa1", "hierarchical_double_tree": "#7b4173",
+          "hierarchical_knomial_4": "#e7969c", "hierarchical_knomial_8": "#ad494a",
           "tree": "#2a9d5c", "chain": "#8c564b", "knomial_4": "#9edae5", "knomial_8": "#17becf",
           "scatter_all_gather": "#bcbd22", "bruck": "#ff9896", "pat": "#98df8a", "pairwise": "#c5b0d5",
           "recursive_halving": "#ffbb78", "dissemination": "#aec7e8", "recursive_exchange": "#f7b6d2",

@@ -30,6 +30,8 @@ constexpr const char* kNames[] = {"halving_doubling",
                                   "scatter_exchange_2",
                                   "hierarchical_2",
                                   "hierarchical_double_tree",
+                                  "hierarchical_knomial_4",
+                                  "hierarchical_knomial_8",
                                   "hierarchical_rounds"};
 
 bool offers(Collective collective, const char* name) { return find_algorithm(collective, name) != nullptr; }

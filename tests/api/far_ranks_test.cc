@@ -125,6 +125,11 @@ INSTANTIATE_TEST_SUITE_P(DoubleTrees, FarHosts,
                          ::testing::Combine(::testing::ValuesIn(places_of_trees()),
                                             ::testing::Values("hierarchical_double_tree")),
                          kPlaceAndName);
+/// The hosts of these are one level for a tree of degree 8, and two for one of degree 4.
+INSTANTIATE_TEST_SUITE_P(KnomialTrees, FarHosts,
+                         ::testing::Combine(::testing::ValuesIn(places_of_trees()),
+                                            ::testing::Values("hierarchical_knomial_4", "hierarchical_knomial_8")),
+                         kPlaceAndName);
 
 /// All-gathers and reduce-scatters: hosts of two and more ranks that all meet in one round; five of two, in two rounds
 /// of which the last one has a message for half of the hosts that it could serve; and one rank a host but for two.

@@ -11,6 +11,7 @@
 #include "collectives/halving_doubling.h"
 #include "collectives/hierarchical/hierarchical_all_to_all.h"
 #include "collectives/hierarchical/hierarchical_double_tree.h"
+#include "collectives/hierarchical/hierarchical_knomial.h"
 #include "collectives/hierarchical/hierarchical_leaders.h"
 #include "collectives/hierarchical/hierarchical_ring.h"
 #include "collectives/hierarchical/hierarchical_rounds.h"
@@ -96,6 +97,8 @@ static_assert(sends_match_receives(double_tree::kReduce, 7));
 static_assert(sends_match_receives(double_tree::kAllReduce, 7));
 static_assert(sends_match_receives(hierarchical_double_tree::kBroadcast, 7));
 static_assert(sends_match_receives(hierarchical_double_tree::kReduce, 7));
+static_assert(sends_match_receives(hierarchical_knomial::kBroadcast4, 7));
+static_assert(sends_match_receives(hierarchical_knomial::kReduce4, 7));
 static_assert(sends_match_receives(halving_doubling::kAllReduce, 7));
 static_assert(sends_match_receives(recursive_exchange::kAllReduce, 11));
 static_assert(sends_match_receives(bruck::kAllGather, 7));

@@ -11,6 +11,7 @@
 #include "collectives/hierarchical/hierarchical_broadcast.h"
 #include "collectives/hierarchical/hierarchical_double_tree.h"
 #include "collectives/hierarchical/hierarchical_gather.h"
+#include "collectives/hierarchical/hierarchical_knomial.h"
 #include "collectives/hierarchical/hierarchical_leaders.h"
 #include "collectives/hierarchical/hierarchical_reduce.h"
 #include "collectives/hierarchical/hierarchical_ring.h"
@@ -68,6 +69,8 @@ constexpr Algorithm kCatalogue[] = {
     hierarchical_broadcast::kChain,
     hierarchical_broadcast::kTree,
     hierarchical_double_tree::kBroadcast,
+    hierarchical_knomial::kBroadcast4,
+    hierarchical_knomial::kBroadcast8,
     all_pairs::kReduce,
     chain::kReduce,
     tree::kReduce,
@@ -76,6 +79,8 @@ constexpr Algorithm kCatalogue[] = {
     double_tree::kReduce,
     hierarchical_reduce::kTree,
     hierarchical_double_tree::kReduce,
+    hierarchical_knomial::kReduce4,
+    hierarchical_knomial::kReduce8,
     all_pairs::kGather,
     knomial::kGather2,
     knomial::kGather4,

@@ -88,6 +88,8 @@ std::string_view broadcast_by_time(std::size_t bytes, const Machine& machine, co
   if (!alone) fastest.offer("hierarchical_tree", times.broadcast_tree_of_hosts());
   fastest.offer("knomial_4", times.broadcast_tree(4));
   fastest.offer("knomial_8", times.broadcast_tree(8));
+  if (!alone) fastest.offer("hierarchical_knomial_4", times.broadcast_knomial_of_hosts(4));
+  if (!alone) fastest.offer("hierarchical_knomial_8", times.broadcast_knomial_of_hosts(8));
   if (alone) fastest.offer("double_tree", times.broadcast_double_tree());
   if (holds_messages(machine, hosts, Collective::kBroadcast, "scatter_all_gather"))
     fastest.offer("scatter_all_gather", times.scatter_all_gather());
@@ -104,6 +106,8 @@ std::string_view reduce_by_time(std::size_t bytes, const Machine& machine, const
   if (!alone) fastest.offer("hierarchical_tree", times.reduce_tree_of_hosts());
   fastest.offer("knomial_4", times.reduce_tree(4));
   fastest.offer("knomial_8", times.reduce_tree(8));
+  if (!alone) fastest.offer("hierarchical_knomial_4", times.reduce_knomial_of_hosts(4));
+  if (!alone) fastest.offer("hierarchical_knomial_8", times.reduce_knomial_of_hosts(8));
   if (alone) fastest.offer("double_tree", times.reduce_double_tree());
   fastest.offer("hierarchical_double_tree", times.reduce_double_tree_of_hosts());
   fastest.offer("chain", times.reduce_chain());

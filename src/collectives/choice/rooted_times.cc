@@ -166,6 +166,47 @@ Time RootedTimes::double_tree_of_hosts(bool adds) const {
 Time RootedTimes::broadcast_double_tree_of_hosts() const { return double_tree_of_hosts(false); }
 Time RootedTimes::reduce_double_tree_of_hosts() const { return double_tree_of_hosts(true); }
 
+RootedTimes::Message RootedTimes::far_of_share(bool adds) const {
+  Message one = far_of_driver(bytes_ / static_cast<std::size_t>(drivers_), adds);
+  one.sends = product(turns_, one.sends);
+  one.receives = product(turns_, one.receives);
+  return one;
+}
+
+/// The root's host has so many children whose subtrees have `span` hosts each.
+std::int32_t RootedTimes::children_on_level(std::int64_t span, std::int32_t radix) const {
+  return static_cast<std::int32_t>(std::min<std::int64_t>(radix, (hosts_ + span - 1) / span) - 1);
+}
+
+/// Shares go down as the whole does in broadcast_tree(). The root serves the drivers of its host before, and each
+/// driver serves its host afterwards.
+Time RootedTimes::broadcast_knomial_of_hosts(std::int32_t radix) const {
+  const std::size_t share = bytes_ / static_cast<std::size_t>(drivers_);
+  const Message far_one = far_of_share(false), near_one = near(share);
+  const Time held_up = std::max<Time>(far_one.wire - far_one.sends, 0);
+  Time time = to_several(others_that_drive(), near_one);
+  std::int32_t under_way = 0, depth = 0;
+  for (std::int64_t span = 1; span < hosts_; span *= radix, ++depth) {
+    const std::int32_t children = children_on_level(span, radix);
+    under_way += children;
+    time += far_one.hop() + product(children - 1, far_one.sends) + product(under_way - 1, held_up);
+  }
+  if (each_ > 1) time += near_one.latency + product(turns_, within(near_one));
+  return std::max(time + passes(share, depth), memory());
+}
+
+/// What has come from several hosts is added one after the other.
+Time RootedTimes::reduce_knomial_of_hosts(std::int32_t radix) const {
+  const std::size_t share = bytes_ / static_cast<std::size_t>(drivers_);
+  const Message far_one = far_of_share(true), near_one = near(share);
+  Time time = product(turns_, product(others_that_drive(), near_one.sends) + gather_within(share, true));
+  std::int32_t depth = 0;
+  for (std::int64_t span = 1; span < hosts_; span *= radix, ++depth)
+    time += from_several(children_on_level(span, radix), far_one);
+  time += from_several(others_that_drive(), near_one);
+  return std::max(time + passes(share, depth), memory());
+}
+
 Time RootedTimes::memory() const {
   const auto buffers = static_cast<std::size_t>(each_) + 1;
   if (buffers * bytes_ <= machine_.costs.cache_bytes) return 0;

@@ -33,6 +33,11 @@ class RootedTimes {
   Time broadcast_double_tree_of_hosts() const;
   Time reduce_double_tree_of_hosts() const;
 
+  /// Down a tree of hosts in which one has up to radix - 1 children on each level, or up, a share a driver
+  /// (hierarchical_knomial.h).
+  Time broadcast_knomial_of_hosts(std::int32_t radix) const;
+  Time reduce_knomial_of_hosts(std::int32_t radix) const;
+
   /// Reduce up the same trees, and along a chain of all ranks in tiles.
   Time reduce_tree(std::int32_t radix) const;
   Time reduce_tree_of_hosts() const;
@@ -92,6 +97,10 @@ class RootedTimes {
   Tiles tiles(Bytes tile, int lanes) const;
   /// A driver's, while all drivers of its host send at once.
   Message far_of_driver(std::size_t bytes, bool adds) const;
+  /// A driver's share of the whole, as far as one message holds it, while ranks that share a core take turns.
+  Message far_of_share(bool adds) const;
+  std::int32_t children_on_level(std::int64_t span, std::int32_t radix) const;
+  std::int32_t others_that_drive() const { return std::min(drivers_, each_ - 1); }
   /// The processor time in which a rank hands a message to each other rank of its host, and receives as many.
   Time within(const Message& near) const;
   /// Tiles follow one another in so long at least: until a credit has come back, so many messages may be under way.

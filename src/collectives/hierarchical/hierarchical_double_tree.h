@@ -28,6 +28,7 @@
 
 #include "collectives/double_tree.h"
 #include "collectives/hierarchical/hierarchical_broadcast.h"
+#include "collectives/hierarchical/hierarchical_reduce.h"
 #include "collectives/hierarchical/host_layout.h"
 
 namespace tutti::hierarchical_double_tree {
@@ -158,16 +159,6 @@ TUTTI_HD constexpr Step sum(const Work& w, std::int32_t at) {
   return w.is_root() ? step.store(BufferId::kOutput, share).step() : step.send(w.above()).step();
 }
 
-/// The k-th other driver gets what this rank has of its share, or the root gets the sum of it.
-TUTTI_HD constexpr Step contribute(const Work& w, std::int32_t k) {
-  const std::int32_t driver = hosts::driver_right(w.p, k);
-  return w.on(driver).take(BufferId::kInput, w.share(driver)).send(hosts::rank_at(w.s, w.p.host, driver)).step();
-}
-TUTTI_HD constexpr Step fetch(const Work& w, std::int32_t k) {
-  const std::int32_t driver = hosts::driver_left(w.p, k);
-  return w.on(driver).recv(hosts::rank_at(w.s, w.p.host, driver)).store(BufferId::kOutput, w.share(driver)).step();
-}
-
 TUTTI_HD constexpr std::uint32_t reduce_steps(const Shape& s) {
   if (s.ranks == 1) return 1;
   const Place p = hosts::place_of(s);
@@ -179,12 +170,12 @@ TUTTI_HD constexpr Step reduce_step(const Shape& s, std::uint32_t lane, std::uin
   const Work w = work_of(s, lane);
   const std::int32_t others = hosts::other_drivers(w.p);
   auto at = static_cast<std::int32_t>(i);
-  if (at < others) return contribute(w, at);
+  if (at < others) return hierarchical_reduce::contribute(s, w.p, lane, at);
   at -= others;
   const std::int32_t sums = w.p.drives() ? sum_steps(w.p, w.node.children()) : 0;
   if (at < sums) return sum(w, at);
   at -= sums;
-  return w.is_root() && at < others ? fetch(w, at) : w.fill(BufferId::kInput);
+  return w.is_root() && at < others ? hierarchical_reduce::fetch(s, w.p, lane, at) : w.fill(BufferId::kInput);
 }
 
 inline constexpr Algorithm kBroadcast{.name = "hierarchical_double_tree",

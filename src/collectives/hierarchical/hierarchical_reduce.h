@@ -60,6 +60,19 @@ TUTTI_HD constexpr Step step(const Shape& s, std::uint32_t lane, std::uint32_t i
   return last && !root ? step.send(up).step() : step.store(partial, lane).step();
 }
 
+/// What the algorithms have in common in which each driver adds up a share of the data (hierarchical_double_tree.h,
+/// hierarchical_knomial.h): the k-th other driver gets what this rank has of its share, or the root gets the sum of it.
+TUTTI_HD constexpr Step contribute(const Shape& s, const Place& p, std::uint32_t lane, std::int32_t k) {
+  const std::int32_t driver = hosts::driver_right(p, k);
+  const std::uint32_t share = hierarchical_broadcast::part_of(p, lane, driver);
+  return StepBuilder(lane, share).take(BufferId::kInput, share).send(hosts::rank_at(s, p.host, driver)).step();
+}
+TUTTI_HD constexpr Step fetch(const Shape& s, const Place& p, std::uint32_t lane, std::int32_t k) {
+  const std::int32_t driver = hosts::driver_left(p, k);
+  const std::uint32_t share = hierarchical_broadcast::part_of(p, lane, driver);
+  return StepBuilder(lane, share).recv(hosts::rank_at(s, p.host, driver)).store(BufferId::kOutput, share).step();
+}
+
 inline constexpr Algorithm kTree{.name = "hierarchical_tree",
                                  .collective = Collective::kReduce,
                                  .promises = {Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},

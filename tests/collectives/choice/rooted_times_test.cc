@@ -94,6 +94,29 @@ TEST(RootedTimes, TilesFollowOneAnotherInDoubleTrees) {
   EXPECT_EQ(of_256_kib.reduce_double_tree_of_hosts(), of_256_kib.broadcast_double_tree_of_hosts());
 }
 
+TEST(RootedTimes, EachDriverHasAShareInKnomialTreesOfHosts) {
+  const HostList hosts = uniform_hosts(16, 8, false);
+  const Topology topology(hosts);
+  Machine machine = cluster(hosts);
+  machine.costs.shm = LinkCosts{};
+  const RootedTimes empty(machine, &topology.map(), Bytes{0});
+  EXPECT_EQ(empty.broadcast_knomial_of_hosts(4), 2 * (kHop + 2 * 1'500'000));
+  EXPECT_EQ(empty.broadcast_knomial_of_hosts(8), 2 * kHop + 6 * 1'500'000)
+      << "the root's host has seven children, and one";
+  EXPECT_EQ(empty.reduce_knomial_of_hosts(4), 2 * (kHop + 2 * 1'400'000));
+  machine.costs.shm.send_overhead = 10'000;
+  const RootedTimes within(machine, &topology.map(), Bytes{0});
+  EXPECT_EQ(within.broadcast_knomial_of_hosts(4), 2 * (kHop + 2 * 1'500'000) + 7 * 10'000 + 7 * 10'000);
+  EXPECT_EQ(within.reduce_knomial_of_hosts(4), 2 * (kHop + 2 * 1'400'000) + 7 * 10'000 + 10'000 + 10'000);
+  machine.costs.shm = LinkCosts{};
+  machine.costs.tcp = LinkCosts{10'000'000, 0, 0, 0, 0, 8'192'000, 0};
+  machine.costs.copy_kib = machine.costs.reduce_kib = 0;
+  const Time wire = 8 * 16 * Time{8'192'000};  // a share of 16 KiB of each of eight drivers
+  const RootedTimes of_128_kib(machine, &topology.map(), Bytes{128 * 1024});
+  EXPECT_EQ(of_128_kib.broadcast_knomial_of_hosts(4), 2 * 10'000'000 + (3 + 6) * wire) << "all share the link";
+  EXPECT_EQ(of_128_kib.reduce_knomial_of_hosts(4), 2 * (10'000'000 + 3 * wire));
+}
+
 TEST(RootedTimes, AChainWaitsForCredits) {
   const HostList hosts = uniform_hosts(16, 1, false);
   const Topology topology(hosts);
