@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """How near to the best algorithm the chosen one is between hosts, by the simulator:
   tools/choices.py [--simulator PROGRAM] [--above RATIO] [--most RATIO] [--yardstick [--ranks N,...]] [COLLECTIVE...]
-Takes 20 seconds without arguments.
-Networks of 1, 10, 100 and 400 Gbit/s with the other costs of docs/study/cluster.costs, 2 to 36 ranks on 2 to 16 hosts, 8 bytes
-to 64 MiB (4 MiB where there is a block a rank). A line for each collective: cells, the share of them in which the chosen
+Takes 70 seconds without arguments.
+Networks of 1, 10, 100 and 400 Gbit/s with the other costs of docs/study/cluster.costs, 2 to 72 ranks on 2 to 16 hosts, 8 bytes
+to 64 MiB (4 MiB where there is a block a rank), with rank 0 and the last rank as roots. A line for each collective: cells, the share of them in which the chosen
 algorithm takes at most 1.1 and 1.3 times as long as the best one, and the worst. --above: names the cells that are worse.
 --most: exit code 1 if there is one that is worse.
 --yardstick: the chosen algorithms' times on hosts of 8 ranks by T = log2(hosts) x 10 us + the longer of what a host's link and
 what its memory take (docs/simulation.md), for the numbers of ranks of --ranks; a line each."""
 import argparse
 import csv
+import itertools
 import math
 import pathlib
 import subprocess
@@ -20,16 +21,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 RATES = ["1gbit", "10gbit", "100gbit", "400gbit"]
 PASSES = "1024"  # all tiles: those under way at the end have the processors to themselves, so the last of a few tell too short a pace
 YARDSTICK_PASSES = "64"  # as in the tables of docs/simulation.md
-LAYOUTS = [(2, 1), (3, 1), (4, 1), (8, 1), (16, 1), (2, 2), (2, 8), (3, 4), (4, 8), (8, 4), (3, 6), (4, 9)]  # hosts, ranks of each
+LAYOUTS = [(2, 1), (3, 1), (4, 1), (8, 1), (16, 1), (2, 2), (2, 8), (3, 4), (4, 8), (8, 4), (3, 6), (4, 9), (9, 2), (9, 8)]  # hosts, ranks of each
 WHOLE = ["all_reduce", "broadcast", "reduce", "barrier"]
+ROOTED = ["broadcast", "reduce", "gather", "scatter"]
 BLOCKS = ["all_gather", "reduce_scatter", "all_to_all", "gather", "scatter"]
 SIZES = {"barrier": "8", **dict.fromkeys(WHOLE[:3], "8,1K,16K,128K,1M,8M,64M"), **dict.fromkeys(BLOCKS, "8,1K,16K,128K,1M,4M")}
 
 
-def simulate(simulator, collective, hosts, each, rate, path):
+def simulate(simulator, collective, hosts, each, rate, root, path):
     """Ratios of the chosen one's time to the best one's: by size, the two names and the ratio."""
     subprocess.run([simulator, collective, "--ranks", str(hosts * each), "--per-host", str(each), "--bytes", SIZES[collective],
-                    "--algo", "all", "--passes", PASSES, "--costs", ROOT / "docs/study/cluster.costs", "--bandwidth", rate, "--csv", path],
+                    "--algo", "all", "--passes", PASSES, "--costs", ROOT / "docs/study/cluster.costs", "--bandwidth", rate, "--root", str(root), "--csv", path],
                    stdout=subprocess.DEVNULL, check=True)
     times, chosen = {}, {}
     for row in csv.DictReader(pathlib.Path(path).open()):
@@ -96,11 +98,13 @@ def main():
                 continue
             ratios = []
             for hosts, each in LAYOUTS:
-                for rate in RATES:
-                    for size, chosen, best, ratio in simulate(options.simulator, collective, hosts, each, rate, f"{folder}/x.csv"):
+                roots = [0, hosts * each - 1] if collective in ROOTED else [0]  # a host's first rank, and one that is not
+                for rate, root in itertools.product(RATES, roots):
+                    cells = simulate(options.simulator, collective, hosts, each, rate, root, f"{folder}/x.csv")
+                    for size, chosen, best, ratio in cells:
                         ratios.append(ratio)
                         if options.above and ratio > options.above:
-                            print(f"  {collective}, {hosts} hosts x {each}, {rate}, {size} bytes: {chosen}, {ratio:.2f} of {best}")
+                            print(f"  {collective}, {hosts} hosts x {each}, {rate}, root {root}, {size} bytes: {chosen}, {ratio:.2f} of {best}")
             within = [sum(ratio <= most for ratio in ratios) / len(ratios) for most in (1.1, 1.3)]
             print(f"{collective:15} {len(ratios):4} cells, {within[0]:6.1%} within 1.1, {within[1]:6.1%} within 1.3, worst {max(ratios):.2f}")
             sys.stdout.flush()

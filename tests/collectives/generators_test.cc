@@ -99,6 +99,8 @@ static_assert(sends_match_receives(hierarchical_double_tree::kBroadcast, 7));
 static_assert(sends_match_receives(hierarchical_double_tree::kReduce, 7));
 static_assert(sends_match_receives(hierarchical_knomial::kBroadcast4, 7));
 static_assert(sends_match_receives(hierarchical_knomial::kReduce4, 7));
+static_assert(sends_match_receives(hierarchical_knomial::kBroadcast8, 11));
+static_assert(sends_match_receives(hierarchical_knomial::kReduce8, 11));
 static_assert(sends_match_receives(halving_doubling::kAllReduce, 7));
 static_assert(sends_match_receives(recursive_exchange::kAllReduce, 11));
 static_assert(sends_match_receives(bruck::kAllGather, 7));

@@ -70,12 +70,19 @@ std::size_t CostModel::pick(std::span<const Time> times, std::size_t preferred, 
                                   times.begin());
 }
 
+/// All roots must choose alike, so the slower one of two counts: a host's first rank, and one that is not.
+Time CostModel::predict_any_root(const Algorithm& algorithm, Collective collective, Bytes block) {
+  const Time first = predict(algorithm, collective, block, 0);
+  if (!is_rooted(collective) || hosts_ == nullptr || hosts_->hosts == 1) return first;
+  return std::max(first, predict(algorithm, collective, block, machine_.ranks - 1));
+}
+
 const Algorithm* CostModel::best(Collective collective, Bytes block) {
   std::vector<const Algorithm*> candidates;
   std::vector<Time> times;
   for (const Algorithm& algorithm : catalogue()) {
     if (!is_candidate(algorithm, collective)) continue;
-    const Time time = predict(algorithm, collective, block, 0);
+    const Time time = predict_any_root(algorithm, collective, block);
     if (time == kNever) continue;
     candidates.push_back(&algorithm);
     times.push_back(time);

@@ -44,6 +44,7 @@ class CostModel {
   bool is_candidate(const Algorithm& algorithm, Collective collective) const;
 
  private:
+  Time predict_any_root(const Algorithm& algorithm, Collective collective, Bytes block);
   Machine machine_;
   const HostMap* hosts_;
   Network network_;

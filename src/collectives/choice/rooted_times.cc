@@ -15,8 +15,7 @@ RootedTimes::RootedTimes(const Machine& machine, const HostMap* hosts, Bytes byt
       each_(hosts == nullptr || hosts->hosts == 1 ? 1 : hosts->most),
       drivers_(hosts::drivers(Shape{machine.ranks, 0, 0, 1, hosts})),
       turns_((std::int64_t{each_} + machine.costs.cores - 1) / machine.costs.cores),
-      neighbours_(each_ == 1 || hosts->follow_one_another),
-      aligned_(each_ == 1 || (neighbours_ && hosts->fewest == each_)) {}
+      neighbours_(each_ == 1 || hosts->follow_one_another) {}
 
 /// A socket delivers a block straight to its place, so receiving it needs no copy.
 RootedTimes::Message RootedTimes::far(std::size_t bytes, bool adds, std::int64_t blocks) const {
@@ -34,16 +33,13 @@ RootedTimes::Message RootedTimes::near(std::size_t bytes, bool adds, std::int64_
           shm.recv_overhead + fetch + product(blocks, time_of(bytes, shm.recv_kib) + work), shm.latency, 0};
 }
 
+/// A root need not be the first rank of its host, so on each level some rank may have all of its children elsewhere.
 RootedTimes::Levels RootedTimes::levels(std::int32_t radix) const {
   Levels levels;
   for (std::int64_t span = 1; span < ranks_; span *= radix) {
     const std::int64_t places = (ranks_ + span - 1) / span;
     const auto children = static_cast<std::int32_t>(std::min<std::int64_t>(radix, places) - 1);
-    // A child is so many spans away as its number says. Where subtrees do not begin where hosts do, some parent has all
-    // of its children elsewhere.
-    const bool aligned = aligned_ && (each_ % (radix * span) == 0 || radix * span % each_ == 0);
-    const auto near = static_cast<std::int32_t>(aligned ? std::min<std::int64_t>((each_ - 1) / span, children) : 0);
-    levels.of[levels.count++] = {near, children - near, static_cast<std::int32_t>(span)};
+    levels.of[levels.count++] = {children, static_cast<std::int32_t>(span)};
   }
   return levels;
 }
@@ -76,32 +72,73 @@ Time RootedTimes::passes(std::size_t bytes, std::int32_t hops) const {
   return time_of_further_runs(machine_, bytes, hops, tcp_.latency);
 }
 
-/// A rank sends to its children from the largest subtree on. Where the link is slower than the processor, its messages
-/// are under way together and share it, so that a child waits for what goes to smaller subtrees, too.
-Time RootedTimes::broadcast_tree(std::int32_t radix) const {
-  const Message far_one = far_in_tree(bytes_), near_one = near(bytes_);
-  const Time held_up = std::max<Time>(far_one.wire - far_one.sends, 0);
-  const Levels all = levels(radix);
-  Time time = 0;
-  std::int32_t under_way = 0;
-  for (std::size_t i = 0; i < all.count; ++i) {
-    const Level& level = all.of[i];
-    under_way += level.far;
-    const Time to_far = far_one.hop() + product(level.far - 1, far_one.sends) + product(under_way - 1, held_up);
-    const Time to_near = near_one.hop() + product(level.near - 1, near_one.sends);
-    time += std::max(level.far > 0 ? to_far : 0, level.near > 0 ? to_near : 0);
-  }
-  return time + passes(bytes_, static_cast<std::int32_t>(all.count));
+RootedTimes::Message RootedTimes::in_turn(Message one) const {
+  one.sends = product(turns_, one.sends);
+  one.receives = product(turns_, one.receives);
+  return one;
 }
 
-/// The root of a binomial tree that is not full sends to one child more than those of its longest path.
+RootedTimes::Level RootedTimes::top_level(std::int64_t places, std::int32_t radix) {
+  std::int64_t span = 1;
+  while (span * radix < places) span *= radix;
+  const auto children = static_cast<std::int32_t>((places + span - 1) / span - 1);
+  return {children, static_cast<std::int32_t>(span)};
+}
+
+std::int32_t RootedTimes::depth(std::int64_t places, std::int32_t radix) {
+  std::int32_t depth = 0;
+  for (std::int64_t span = 1; span < places; span *= radix) ++depth;
+  return depth;
+}
+
+std::int32_t RootedTimes::messages_of_root(std::int64_t places, std::int32_t radix) {
+  std::int64_t messages = 0;
+  for (std::int64_t span = 1; span < places; span *= radix)
+    messages += std::min<std::int64_t>(radix, (places + span - 1) / span) - 1;
+  return static_cast<std::int32_t>(messages);
+}
+
+/// A place sends to its children from the largest subtree on. Where the link is slower than the processor, its messages
+/// are under way together and share it, so that a child waits for what goes to smaller subtrees, too. A single child on
+/// the top level has a smaller subtree if the tree is not full, and the root may then be done later than that child.
+Time RootedTimes::down_tree(std::int64_t places, std::int32_t radix, const Message& one) {
+  if (places <= 1) return 0;
+  const Level top = top_level(places, radix);
+  const Time held_up = product(messages_of_root(places, radix) - 1, std::max<Time>(one.wire - one.sends, 0));
+  const Time below = down_tree(top.span, radix, one);
+  if (top.children > 1) return one.hop() + held_up + product(top.children - 1, one.sends) + below;
+  const std::int64_t rest = places - top.span;
+  const Time of_child = rest == top.span ? below : down_tree(rest, radix, one);
+  return std::max(std::max(one.sends, one.wire) + below, one.hop() + held_up + of_child);
+}
+
+/// A place adds its children's results from the smallest subtree on, so on each level it waits for that level alone.
+Time RootedTimes::up_tree(std::int64_t places, std::int32_t radix, const Message& one) {
+  if (places <= 1) return 0;
+  const Level top = top_level(places, radix);
+  const Time below = up_tree(top.span, radix, one);
+  if (top.children > 1) return below + from_several(top.children, one);
+  const std::int64_t rest = places - top.span;
+  const Time of_child = rest == top.span ? below : up_tree(rest, radix, one);
+  return std::max(below + std::max(one.receives, one.wire), of_child + one.hop());
+}
+
+Time RootedTimes::broadcast_tree(std::int32_t radix) const {
+  return down_tree(ranks_, radix, far(bytes_)) + passes(bytes_, depth(ranks_, radix));
+}
+
 Time RootedTimes::broadcast_tree_of_hosts() const {
-  const Message one = far(bytes_);
-  const std::int32_t rounds = floor_log2(hosts_);
-  const bool full = hosts_ == 1 << rounds;
-  const Time held_up = product(rounds * (rounds - 1) / 2, std::max<Time>(one.wire - one.sends, 0));
-  const Time hops = product(rounds, one.hop()) + held_up + (full ? 0 : std::max(one.sends, one.wire));
-  return hops + spread_within(bytes_) + passes(bytes_, rounds);
+  return down_tree(hosts_, 2, far(bytes_)) + spread_within(bytes_) + passes(bytes_, depth(hosts_, 2));
+}
+
+/// The root serves the drivers of its host before, and each driver serves its host afterwards.
+Time RootedTimes::broadcast_knomial_of_hosts(std::int32_t radix) const {
+  const std::size_t share = bytes_ / static_cast<std::size_t>(drivers_);
+  const Message near_one = near(share);
+  const Time before = to_several(others_that_drive(), near_one);
+  const Time after = each_ > 1 ? near_one.latency + within(in_turn(near_one)) : 0;
+  const Time between = down_tree(hosts_, radix, in_turn(far_of_driver(share, false)));
+  return std::max(before + between + after + passes(share, depth(hosts_, radix)), memory());
 }
 
 /// Half of the data goes down each tree, in which a rank has two children.
@@ -115,7 +152,8 @@ Time RootedTimes::broadcast_double_tree() const {
 /// all hops, and nearly all have gone over each link.
 Time RootedTimes::scatter_all_gather() const {
   const std::size_t part = bytes_ / static_cast<std::size_t>(ranks_);
-  const Message all = far(bytes_), empty = far(0), far_part = far_in_tree(part), near_part = near(part);
+  const Message all = far(bytes_), empty = far(0), far_part = in_turn(far_in_tree(part)),
+                near_part = in_turn(near(part));
   const Time scatter = product(ceil_log2(ranks_), empty.hop()) + all.pace();
   const std::int32_t far_hops = neighbours_ ? hosts_ - 1 : ranks_ - 1;
   const Time hops = product(far_hops, far_part.hop()) + product(ranks_ - 1 - far_hops, near_part.hop());
@@ -158,54 +196,14 @@ Time RootedTimes::double_tree_of_hosts(bool adds) const {
   const Time ends = each_ > 1 ? 2 * (product(turns_, within(near_one)) + near_one.latency) : 0;
   // On so many levels of a path a message waits for another one: that of the other tree, or that of the other child.
   const std::int32_t waits = lanes - 1 + (splits ? floor_log2(hosts_ - 2) : 0);
-  const Time levels = product(ceil_log2(hosts_), far_one.hop()) + product(waits, std::max(twice, far_one.wire));
+  const Time wait = std::max(product(turns_, twice), far_one.wire);
+  const Time levels = product(ceil_log2(hosts_), in_turn(far_one).hop()) + product(waits, wait);
   const Time pauses = adds ? memory() / 5 : 0;  // memory's, while all ranks wait for the network
   return std::max(levels + ends + product(all.others, pace), memory() + pauses);
 }
 
 Time RootedTimes::broadcast_double_tree_of_hosts() const { return double_tree_of_hosts(false); }
 Time RootedTimes::reduce_double_tree_of_hosts() const { return double_tree_of_hosts(true); }
-
-RootedTimes::Message RootedTimes::far_of_share(bool adds) const {
-  Message one = far_of_driver(bytes_ / static_cast<std::size_t>(drivers_), adds);
-  one.sends = product(turns_, one.sends);
-  one.receives = product(turns_, one.receives);
-  return one;
-}
-
-/// The root's host has so many children whose subtrees have `span` hosts each.
-std::int32_t RootedTimes::children_on_level(std::int64_t span, std::int32_t radix) const {
-  return static_cast<std::int32_t>(std::min<std::int64_t>(radix, (hosts_ + span - 1) / span) - 1);
-}
-
-/// Shares go down as the whole does in broadcast_tree(). The root serves the drivers of its host before, and each
-/// driver serves its host afterwards.
-Time RootedTimes::broadcast_knomial_of_hosts(std::int32_t radix) const {
-  const std::size_t share = bytes_ / static_cast<std::size_t>(drivers_);
-  const Message far_one = far_of_share(false), near_one = near(share);
-  const Time held_up = std::max<Time>(far_one.wire - far_one.sends, 0);
-  Time time = to_several(others_that_drive(), near_one);
-  std::int32_t under_way = 0, depth = 0;
-  for (std::int64_t span = 1; span < hosts_; span *= radix, ++depth) {
-    const std::int32_t children = children_on_level(span, radix);
-    under_way += children;
-    time += far_one.hop() + product(children - 1, far_one.sends) + product(under_way - 1, held_up);
-  }
-  if (each_ > 1) time += near_one.latency + product(turns_, within(near_one));
-  return std::max(time + passes(share, depth), memory());
-}
-
-/// What has come from several hosts is added one after the other.
-Time RootedTimes::reduce_knomial_of_hosts(std::int32_t radix) const {
-  const std::size_t share = bytes_ / static_cast<std::size_t>(drivers_);
-  const Message far_one = far_of_share(true), near_one = near(share);
-  Time time = product(turns_, product(others_that_drive(), near_one.sends) + gather_within(share, true));
-  std::int32_t depth = 0;
-  for (std::int64_t span = 1; span < hosts_; span *= radix, ++depth)
-    time += from_several(children_on_level(span, radix), far_one);
-  time += from_several(others_that_drive(), near_one);
-  return std::max(time + passes(share, depth), memory());
-}
 
 Time RootedTimes::memory() const {
   const auto buffers = static_cast<std::size_t>(each_) + 1;
@@ -220,25 +218,29 @@ Time RootedTimes::broadcast_chain() const {
   const Time processor = product(lanes, far_one.sends + far_one.receives + within(near_one));
   const Time pace = std::max({product(turns_, processor), product(lanes, far_one.wire), credit_pace(far_one)});
   const Time ends = each_ > 1 ? 2 * (product(turns_, within(near_one)) + near_one.latency) : 0;
-  return std::max(product(hosts_ - 1, far_one.hop()) + ends + product(all.others, pace), memory());
+  return std::max(product(hosts_ - 1, in_turn(far_one).hop()) + ends + product(all.others, pace), memory());
 }
 
-/// A rank adds its children's results from the smallest subtree on, so on each level it waits for that level alone.
 Time RootedTimes::reduce_tree(std::int32_t radix) const {
-  const Message far_one = far_in_tree(bytes_, true), near_one = near(bytes_, true);
-  const Levels all = levels(radix);
-  Time time = 0;
-  for (std::size_t i = 0; i < all.count; ++i) {
-    time += std::max(from_several(all.of[i].far, far_one), from_several(all.of[i].near, near_one));
-  }
-  return time + passes(bytes_, static_cast<std::int32_t>(all.count));
+  return up_tree(ranks_, radix, far(bytes_, true)) + passes(bytes_, depth(ranks_, radix));
 }
 
 Time RootedTimes::reduce_tree_of_hosts() const {
-  const Message one = far(bytes_, true);
-  const std::int32_t rounds = floor_log2(hosts_);
-  const Time last = hosts_ == 1 << rounds ? 0 : std::max(one.receives, one.wire);
-  return product(rounds, one.hop()) + last + gather_within(bytes_, true) + passes(bytes_, rounds);
+  return up_tree(hosts_, 2, far(bytes_, true)) + gather_within(bytes_, true) + passes(bytes_, depth(hosts_, 2));
+}
+
+/// Each rank hands the others of its host what it has of their shares before, and the root fetches the sums afterwards.
+Time RootedTimes::reduce_knomial_of_hosts(std::int32_t radix) const {
+  const std::size_t share = bytes_ / static_cast<std::size_t>(drivers_);
+  const Message near_one = near(share);
+  Time before = 0;
+  if (each_ > 1) {
+    const Time work = product(others_that_drive(), near_one.sends) + gather_within(share, true) - near_one.latency;
+    before = near_one.latency + product(turns_, work);
+  }
+  const Time after = from_several(others_that_drive(), near_one);
+  const Time between = up_tree(hosts_, radix, in_turn(far_of_driver(share, true)));
+  return std::max(before + between + after + passes(share, depth(hosts_, radix)), memory());
 }
 
 Time RootedTimes::reduce_double_tree() const {
@@ -287,11 +289,9 @@ Time RootedTimes::blocks_in_tree(Collective collective, std::int32_t radix) cons
   for (std::size_t i = 0; i < all.count; ++i) {
     const Level& level = all.of[i];
     const Message far_one = far_in_tree(bytes_ / parts, false, level.span);
-    const Message near_one = near(bytes_ / parts, false, level.span);
-    time += std::max(several(level.far, far_one), several(level.near, near_one));
-    processor += product(level.far, scatters ? far_one.sends : far_one.receives) +
-                 product(level.near, scatters ? near_one.sends : near_one.receives);
-    wire += product(level.far, far_one.wire);
+    time += several(level.children, far_one);
+    processor += product(level.children, scatters ? far_one.sends : far_one.receives);
+    wire += product(level.children, far_one.wire);
   }
   return time + product(static_cast<std::int64_t>(parts) - 1, std::max(processor, wire));
 }

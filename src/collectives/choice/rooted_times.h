@@ -20,7 +20,8 @@ class RootedTimes {
   /// two hosts or more. `machine` must outlive it.
   RootedTimes(const Machine& machine, const HostMap* hosts, Bytes bytes);
 
-  /// Broadcast down a tree in which a rank has up to radix - 1 children on each level (knomial.h; tree.h for 2).
+  /// Broadcast down a tree in which a rank has up to radix - 1 children on each level (knomial.h; tree.h for 2). All
+  /// ranks are in different hosts.
   Time broadcast_tree(std::int32_t radix) const;
   /// Down a binomial tree of hosts, then within each (hierarchical_broadcast.h).
   Time broadcast_tree_of_hosts() const;
@@ -64,11 +65,10 @@ class RootedTimes {
     /// Through a rank that passes on what it gets.
     Time pace_through() const { return std::max(sends + receives, wire); }
   };
-  /// One level of a tree: the children of a rank, within its host and in others.
+  /// One level of a tree whose edges all go to other hosts.
   struct Level {
-    std::int32_t near;
-    std::int32_t far;
-    std::int32_t span;  ///< ranks of a child's subtree
+    std::int32_t children;  ///< of a rank
+    std::int32_t span;      ///< ranks of a child's subtree
   };
   static constexpr std::size_t kMostLevels = 32;
   struct Levels {
@@ -76,9 +76,18 @@ class RootedTimes {
     std::size_t count = 0;
   };
   Levels levels(std::int32_t radix) const;
+  /// The root's children on the top level of a tree of so many places, all elsewhere.
+  static Level top_level(std::int64_t places, std::int32_t radix);
+  static std::int32_t depth(std::int64_t places, std::int32_t radix);
+  static std::int32_t messages_of_root(std::int64_t places, std::int32_t radix);
+  /// A k-nomial tree of places in different hosts, with a message `one` for each edge.
+  static Time down_tree(std::int64_t places, std::int32_t radix, const Message& one);
+  static Time up_tree(std::int64_t places, std::int32_t radix, const Message& one);
   /// A message of a tree of all ranks between hosts. Where ranks of a host are no neighbours, all of them send at once.
   Message far_in_tree(std::size_t bytes, bool adds = false, std::int64_t blocks = 1) const;
 
+  /// What a message takes whose like all ranks of a host send or receive at once, where some share a core.
+  Message in_turn(Message one) const;
   /// `adds`: who receives it adds it to what it has. `blocks`: of so many bytes each.
   Message far(std::size_t bytes, bool adds = false, std::int64_t blocks = 1) const;
   Message near(std::size_t bytes, bool adds = false, std::int64_t blocks = 1) const;
@@ -97,9 +106,6 @@ class RootedTimes {
   Tiles tiles(Bytes tile, int lanes) const;
   /// A driver's, while all drivers of its host send at once.
   Message far_of_driver(std::size_t bytes, bool adds) const;
-  /// A driver's share of the whole, as far as one message holds it, while ranks that share a core take turns.
-  Message far_of_share(bool adds) const;
-  std::int32_t children_on_level(std::int64_t span, std::int32_t radix) const;
   std::int32_t others_that_drive() const { return std::min(drivers_, each_ - 1); }
   /// The processor time in which a rank hands a message to each other rank of its host, and receives as many.
   Time within(const Message& near) const;
@@ -121,7 +127,6 @@ class RootedTimes {
   const std::int32_t drivers_;  ///< of each host
   const std::int64_t turns_;    ///< ranks of a host that share a core, one after the other
   const bool neighbours_;       ///< the ranks of each host follow one another
-  const bool aligned_;          ///< and each host has as many
 };
 
 }  // namespace tutti

@@ -55,7 +55,7 @@ struct Work {
   std::int32_t most_children;
 
   TUTTI_HD constexpr std::uint32_t share(std::int32_t driver) const {
-    return lane * static_cast<std::uint32_t>(p.drivers) + static_cast<std::uint32_t>(driver);
+    return hierarchical_broadcast::part_of(p, lane, driver);
   }
   TUTTI_HD constexpr StepBuilder on(std::int32_t driver) const { return StepBuilder(lane, share(driver)); }
   TUTTI_HD constexpr bool is_root() const { return s.rank == s.root; }

@@ -22,11 +22,11 @@ inline Machine cluster(const HostList& hosts) {
 
 /// The time of one call, INT64_MAX if messages cannot hold what the algorithm sends in one.
 inline Time simulated(Collective collective, const Machine& machine, const Topology& topology, const std::string& name,
-                      Bytes bytes) {
+                      Bytes bytes, std::int32_t root = 0) {
   const Choice choice = choose(collective, bytes, machine, name, Bytes{0}, &topology.map());
   if (choice.name_refused) return INT64_MAX;
   SimulatedCall call;
-  call.shape = Shape{machine.ranks, 0, 0, choice.lanes, &topology.map()};
+  call.shape = Shape{machine.ranks, 0, root, choice.lanes, &topology.map()};
   call.block = bytes;
   call.tile = choice.tile_bytes;
   call.credits = machine.credits;
