@@ -25,12 +25,12 @@ RootedTimes::Message RootedTimes::far(std::size_t bytes, bool adds, std::int64_t
           product(blocks, time_of(bytes, tcp_.wire_kib))};
 }
 
-RootedTimes::Message RootedTimes::near(std::size_t bytes, bool adds, std::int64_t blocks) const {
+RootedTimes::Message RootedTimes::near(std::size_t bytes, bool adds) const {
   const LinkCosts& shm = machine_.costs.shm;
   const Time work = time_of(bytes, adds ? 2 * machine_.costs.reduce_kib : machine_.costs.copy_kib);
   const Time fetch = bytes > kShortMessage ? shm.long_overhead : 0;
-  return {shm.send_overhead + product(blocks, time_of(bytes, shm.send_kib)),
-          shm.recv_overhead + fetch + product(blocks, time_of(bytes, shm.recv_kib) + work), shm.latency, 0};
+  return {shm.send_overhead + time_of(bytes, shm.send_kib),
+          shm.recv_overhead + fetch + time_of(bytes, shm.recv_kib) + work, shm.latency, 0};
 }
 
 /// A root need not be the first rank of its host, so on each level some rank may have all of its children elsewhere.
@@ -44,8 +44,8 @@ RootedTimes::Levels RootedTimes::levels(std::int32_t radix) const {
   return levels;
 }
 
-RootedTimes::Message RootedTimes::far_in_tree(std::size_t bytes, bool adds, std::int64_t blocks) const {
-  Message one = far(bytes, adds, blocks);
+RootedTimes::Message RootedTimes::far_in_tree(std::size_t bytes, std::int64_t blocks) const {
+  Message one = far(bytes, false, blocks);
   if (!neighbours_) one.wire = product(each_, one.wire);
   return one;
 }
@@ -144,8 +144,8 @@ Time RootedTimes::broadcast_knomial_of_hosts(std::int32_t radix) const {
 /// Half of the data goes down each tree, in which a rank has two children.
 Time RootedTimes::broadcast_double_tree() const {
   const Message half = far(bytes_ / 2);
-  const std::int32_t depth = ceil_log2(ranks_);
-  return product(depth, half.hop() + std::max(half.sends, half.wire)) + passes(bytes_, depth);
+  const std::int32_t hops = ceil_log2(ranks_);
+  return product(hops, half.hop() + std::max(half.sends, half.wire)) + passes(bytes_, hops);
 }
 
 /// A binomial tree hands out the parts, the largest first. Then they go around a ring: the last one there has come over
@@ -245,8 +245,8 @@ Time RootedTimes::reduce_knomial_of_hosts(std::int32_t radix) const {
 
 Time RootedTimes::reduce_double_tree() const {
   const Message half = far(bytes_ / 2, true);
-  const std::int32_t depth = ceil_log2(ranks_);
-  return product(depth, half.hop() + std::max(half.receives, half.wire)) + passes(bytes_, depth);
+  const std::int32_t hops = ceil_log2(ranks_);
+  return product(hops, half.hop() + std::max(half.receives, half.wire)) + passes(bytes_, hops);
 }
 
 /// From rank to rank, so that each host's link has one message at a time if its ranks are neighbours.
@@ -288,7 +288,7 @@ Time RootedTimes::blocks_in_tree(Collective collective, std::int32_t radix) cons
   Time time = 0, processor = 0, wire = 0;
   for (std::size_t i = 0; i < all.count; ++i) {
     const Level& level = all.of[i];
-    const Message far_one = far_in_tree(bytes_ / parts, false, level.span);
+    const Message far_one = far_in_tree(bytes_ / parts, level.span);
     time += several(level.children, far_one);
     processor += product(level.children, scatters ? far_one.sends : far_one.receives);
     wire += product(level.children, far_one.wire);

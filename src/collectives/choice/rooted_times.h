@@ -84,13 +84,13 @@ class RootedTimes {
   static Time down_tree(std::int64_t places, std::int32_t radix, const Message& one);
   static Time up_tree(std::int64_t places, std::int32_t radix, const Message& one);
   /// A message of a tree of all ranks between hosts. Where ranks of a host are no neighbours, all of them send at once.
-  Message far_in_tree(std::size_t bytes, bool adds = false, std::int64_t blocks = 1) const;
+  Message far_in_tree(std::size_t bytes, std::int64_t blocks = 1) const;
 
   /// What a message takes whose like all ranks of a host send or receive at once, where some share a core.
   Message in_turn(Message one) const;
   /// `adds`: who receives it adds it to what it has. `blocks`: of so many bytes each.
   Message far(std::size_t bytes, bool adds = false, std::int64_t blocks = 1) const;
-  Message near(std::size_t bytes, bool adds = false, std::int64_t blocks = 1) const;
+  Message near(std::size_t bytes, bool adds = false) const;
   /// The others of a host get what one of them has, or it gets what they have.
   Time spread_within(std::size_t bytes) const;
   Time gather_within(std::size_t bytes, bool adds) const;
