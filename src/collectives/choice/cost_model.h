@@ -45,6 +45,7 @@ class CostModel {
 
  private:
   Time predict_any_root(const Algorithm& algorithm, Collective collective, Bytes block);
+
   Machine machine_;
   const HostMap* hosts_;
   Network network_;

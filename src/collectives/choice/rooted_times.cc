@@ -33,13 +33,12 @@ RootedTimes::Message RootedTimes::near(std::size_t bytes, bool adds) const {
           shm.recv_overhead + fetch + time_of(bytes, shm.recv_kib) + work, shm.latency, 0};
 }
 
-/// A root need not be the first rank of its host, so on each level some rank may have all of its children elsewhere.
-RootedTimes::Levels RootedTimes::levels(std::int32_t radix) const {
+RootedTimes::Levels RootedTimes::levels(std::int64_t places, std::int32_t radix) {
   Levels levels;
-  for (std::int64_t span = 1; span < ranks_; span *= radix) {
-    const std::int64_t places = (ranks_ + span - 1) / span;
-    const auto children = static_cast<std::int32_t>(std::min<std::int64_t>(radix, places) - 1);
+  for (std::int64_t span = 1; span < places; span *= radix) {
+    const auto children = static_cast<std::int32_t>(std::min<std::int64_t>(radix, (places + span - 1) / span) - 1);
     levels.of[levels.count++] = {children, static_cast<std::int32_t>(span)};
+    levels.children += children;
   }
   return levels;
 }
@@ -78,33 +77,14 @@ RootedTimes::Message RootedTimes::in_turn(Message one) const {
   return one;
 }
 
-RootedTimes::Level RootedTimes::top_level(std::int64_t places, std::int32_t radix) {
-  std::int64_t span = 1;
-  while (span * radix < places) span *= radix;
-  const auto children = static_cast<std::int32_t>((places + span - 1) / span - 1);
-  return {children, static_cast<std::int32_t>(span)};
-}
-
-std::int32_t RootedTimes::depth(std::int64_t places, std::int32_t radix) {
-  std::int32_t depth = 0;
-  for (std::int64_t span = 1; span < places; span *= radix) ++depth;
-  return depth;
-}
-
-std::int32_t RootedTimes::messages_of_root(std::int64_t places, std::int32_t radix) {
-  std::int64_t messages = 0;
-  for (std::int64_t span = 1; span < places; span *= radix)
-    messages += std::min<std::int64_t>(radix, (places + span - 1) / span) - 1;
-  return static_cast<std::int32_t>(messages);
-}
-
 /// A place sends to its children from the largest subtree on. Where the link is slower than the processor, its messages
 /// are under way together and share it, so that a child waits for what goes to smaller subtrees, too. A single child on
 /// the top level has a smaller subtree if the tree is not full, and the root may then be done later than that child.
 Time RootedTimes::down_tree(std::int64_t places, std::int32_t radix, const Message& one) {
   if (places <= 1) return 0;
-  const Level top = top_level(places, radix);
-  const Time held_up = product(messages_of_root(places, radix) - 1, std::max<Time>(one.wire - one.sends, 0));
+  const Levels all = levels(places, radix);
+  const Level& top = all.top();
+  const Time held_up = product(all.children - 1, std::max<Time>(one.wire - one.sends, 0));
   const Time below = down_tree(top.span, radix, one);
   if (top.children > 1) return one.hop() + held_up + product(top.children - 1, one.sends) + below;
   const std::int64_t rest = places - top.span;
@@ -115,7 +95,8 @@ Time RootedTimes::down_tree(std::int64_t places, std::int32_t radix, const Messa
 /// A place adds its children's results from the smallest subtree on, so on each level it waits for that level alone.
 Time RootedTimes::up_tree(std::int64_t places, std::int32_t radix, const Message& one) {
   if (places <= 1) return 0;
-  const Level top = top_level(places, radix);
+  const Levels all = levels(places, radix);
+  const Level& top = all.top();
   const Time below = up_tree(top.span, radix, one);
   if (top.children > 1) return below + from_several(top.children, one);
   const std::int64_t rest = places - top.span;
@@ -124,11 +105,11 @@ Time RootedTimes::up_tree(std::int64_t places, std::int32_t radix, const Message
 }
 
 Time RootedTimes::broadcast_tree(std::int32_t radix) const {
-  return down_tree(ranks_, radix, far(bytes_)) + passes(bytes_, depth(ranks_, radix));
+  return down_tree(ranks_, radix, far(bytes_)) + passes(bytes_, levels(ranks_, radix).depth());
 }
 
 Time RootedTimes::broadcast_tree_of_hosts() const {
-  return down_tree(hosts_, 2, far(bytes_)) + spread_within(bytes_) + passes(bytes_, depth(hosts_, 2));
+  return down_tree(hosts_, 2, far(bytes_)) + spread_within(bytes_) + passes(bytes_, levels(hosts_, 2).depth());
 }
 
 /// The root serves the drivers of its host before, and each driver serves its host afterwards.
@@ -138,7 +119,7 @@ Time RootedTimes::broadcast_knomial_of_hosts(std::int32_t radix) const {
   const Time before = to_several(others_that_drive(), near_one);
   const Time after = each_ > 1 ? near_one.latency + within(in_turn(near_one)) : 0;
   const Time between = down_tree(hosts_, radix, in_turn(far_of_driver(share, false)));
-  return std::max(before + between + after + passes(share, depth(hosts_, radix)), memory());
+  return std::max(before + between + after + passes(share, levels(hosts_, radix).depth()), memory());
 }
 
 /// Half of the data goes down each tree, in which a rank has two children.
@@ -222,11 +203,12 @@ Time RootedTimes::broadcast_chain() const {
 }
 
 Time RootedTimes::reduce_tree(std::int32_t radix) const {
-  return up_tree(ranks_, radix, far(bytes_, true)) + passes(bytes_, depth(ranks_, radix));
+  return up_tree(ranks_, radix, far(bytes_, true)) + passes(bytes_, levels(ranks_, radix).depth());
 }
 
 Time RootedTimes::reduce_tree_of_hosts() const {
-  return up_tree(hosts_, 2, far(bytes_, true)) + gather_within(bytes_, true) + passes(bytes_, depth(hosts_, 2));
+  return up_tree(hosts_, 2, far(bytes_, true)) + gather_within(bytes_, true) +
+         passes(bytes_, levels(hosts_, 2).depth());
 }
 
 /// Each rank hands the others of its host what it has of their shares before, and the root fetches the sums afterwards.
@@ -240,7 +222,7 @@ Time RootedTimes::reduce_knomial_of_hosts(std::int32_t radix) const {
   }
   const Time after = from_several(others_that_drive(), near_one);
   const Time between = up_tree(hosts_, radix, in_turn(far_of_driver(share, true)));
-  return std::max(before + between + after + passes(share, depth(hosts_, radix)), memory());
+  return std::max(before + between + after + passes(share, levels(hosts_, radix).depth()), memory());
 }
 
 Time RootedTimes::reduce_double_tree() const {
@@ -277,13 +259,14 @@ Time RootedTimes::blocks_straight(Collective collective) const {
   return first + product(static_cast<std::int64_t>(parts) - 1, std::max(within + between, wire));
 }
 
+/// A root need not be the first rank of its host, so on each level some rank may have all of its children elsewhere.
 /// Where the largest message is longer than a link's, the schedule runs for a part of each block after the other, and
 /// what happens on one level goes on beside the others: the first part comes through, then the root sets the pace.
 Time RootedTimes::blocks_in_tree(Collective collective, std::int32_t radix) const {
   const bool scatters = collective == Collective::kScatter;
   const auto several = scatters ? to_several : from_several;
-  const Levels all = levels(radix);
-  const std::size_t longest = static_cast<std::size_t>(all.of[all.count - 1].span) * bytes_;
+  const Levels all = levels(ranks_, radix);
+  const std::size_t longest = static_cast<std::size_t>(all.top().span) * bytes_;
   const std::size_t parts = std::max<std::size_t>(div_up(longest, machine_.max_message.value), 1);
   Time time = 0, processor = 0, wire = 0;
   for (std::size_t i = 0; i < all.count; ++i) {

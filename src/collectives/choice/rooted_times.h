@@ -74,19 +74,21 @@ class RootedTimes {
   struct Levels {
     std::array<Level, kMostLevels> of;  ///< from the leaves up
     std::size_t count = 0;
+    std::int32_t children = 0;  ///< of the root, on all levels
+
+    const Level& top() const { return of[count - 1]; }
+    std::int32_t depth() const { return static_cast<std::int32_t>(count); }
   };
-  Levels levels(std::int32_t radix) const;
-  /// The root's children on the top level of a tree of so many places, all elsewhere.
-  static Level top_level(std::int64_t places, std::int32_t radix);
-  static std::int32_t depth(std::int64_t places, std::int32_t radix);
-  static std::int32_t messages_of_root(std::int64_t places, std::int32_t radix);
+  /// The levels of a k-nomial tree of so many places.
+  static Levels levels(std::int64_t places, std::int32_t radix);
   /// A k-nomial tree of places in different hosts, with a message `one` for each edge.
   static Time down_tree(std::int64_t places, std::int32_t radix, const Message& one);
   static Time up_tree(std::int64_t places, std::int32_t radix, const Message& one);
   /// A message of a tree of all ranks between hosts. Where ranks of a host are no neighbours, all of them send at once.
   Message far_in_tree(std::size_t bytes, std::int64_t blocks = 1) const;
 
-  /// What a message takes whose like all ranks of a host send or receive at once, where some share a core.
+  /// `one` with the processor times that it has if all ranks of a host send or receive such a message at once, and
+  /// ranks that share a core take turns.
   Message in_turn(Message one) const;
   /// `adds`: who receives it adds it to what it has. `blocks`: of so many bytes each.
   Message far(std::size_t bytes, bool adds = false, std::int64_t blocks = 1) const;

@@ -60,8 +60,9 @@ TUTTI_HD constexpr Step step(const Shape& s, std::uint32_t lane, std::uint32_t i
   return last && !root ? step.send(up).step() : step.store(partial, lane).step();
 }
 
-/// What the algorithms have in common in which each driver adds up a share of the data (hierarchical_double_tree.h,
-/// hierarchical_knomial.h): the k-th other driver gets what this rank has of its share, or the root gets the sum of it.
+/// These two steps are for algorithms in which each driver adds up a share of the data (hierarchical_double_tree.h,
+/// hierarchical_knomial.h). In the first one this rank sends the k-th other driver what it has of that driver's share;
+/// in the second one the root receives the sum of a share.
 TUTTI_HD constexpr Step contribute(const Shape& s, const Place& p, std::uint32_t lane, std::int32_t k) {
   const std::int32_t driver = hosts::driver_right(p, k);
   const std::uint32_t share = hierarchical_broadcast::part_of(p, lane, driver);
