@@ -1,5 +1,5 @@
 """tutti-plan as its users meet it, and the pictures of docs/: plan_test.py PROGRAM [--draw | unittest arguments]."""
-# Covers tools/plan/*.cc, schedule/picture.cc, schedule/drawing.cc.
+# Covers tools/plan/*.cc, schedule/simulator/picture.cc, schedule/drawing.cc.
 import pathlib
 import re
 import shutil

@@ -8,7 +8,7 @@
 #include "collectives/choice/choice.h"
 #include "core/machine.h"
 #include "core/status.h"
-#include "schedule/simulator.h"
+#include "schedule/simulator/simulator.h"
 
 namespace tutti::model {
 

@@ -14,7 +14,7 @@
 #include "plan/candidates.h"
 #include "plan/options.h"
 #include "schedule/drawing.h"
-#include "schedule/picture.h"
+#include "schedule/simulator/picture.h"
 
 namespace tutti::plan {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/machine.h"
 #include "core/units.h"
 #include "schedule/generator.h"
-#include "schedule/simulator.h"
+#include "schedule/simulator/simulator.h"
 
 namespace tutti {
 

@@ -7,7 +7,7 @@
 #include "collectives/choice/catalogue.h"
 #include "collectives/choice/choice.h"
 #include "collectives/choice/network_machine.h"
-#include "schedule/simulator.h"
+#include "schedule/simulator/simulator.h"
 #include "schedule/topologies.h"
 
 namespace tutti {

@@ -1,4 +1,4 @@
-#include "schedule/simulated_links.h"
+#include "schedule/simulator/simulated_links.h"
 
 #include <algorithm>
 #include <bit>

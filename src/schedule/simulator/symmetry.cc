@@ -1,7 +1,7 @@
 // Which ranks stand for others.
 #include <algorithm>
 
-#include "schedule/simulator.h"
+#include "schedule/simulator/simulator.h"
 
 namespace tutti {
 namespace {

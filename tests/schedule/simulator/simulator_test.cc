@@ -1,7 +1,6 @@
-// Covers schedule/simulator.cc, schedule/simulation.cc, schedule/simulated_network.cc, schedule/symmetry.cc,
-// schedule/simulation_step.cc, schedule/simulated_links.cc.
-// The simulator against times worked out by hand, and its short cuts against the long way.
-#include "schedule/simulator.h"
+// Covers schedule/simulator/simul*.cc, schedule/simulator/symmetry.cc. The simulator against times worked out by hand,
+// and its short cuts against the long way.
+#include "schedule/simulator/simulator.h"
 
 #include <gtest/gtest.h>
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/costs.h"
-#include "schedule/event_queue.h"
-#include "schedule/simulator.h"
+#include "schedule/simulator/event_queue.h"
+#include "schedule/simulator/simulator.h"
 
 namespace tutti {
 

@@ -1,7 +1,7 @@
 // What a step costs, and what its end does to others.
 #include <algorithm>
 
-#include "schedule/simulation.h"
+#include "schedule/simulator/simulation.h"
 
 namespace tutti {
 

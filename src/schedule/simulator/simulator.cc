@@ -1,9 +1,9 @@
-#include "schedule/simulator.h"
+#include "schedule/simulator/simulator.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "schedule/simulation.h"
+#include "schedule/simulator/simulation.h"
 
 namespace tutti {
 namespace {

@@ -1,6 +1,6 @@
-// Covers schedule/event_queue.h.
+// Covers schedule/simulator/event_queue.h.
 // The queue of events against a plain one.
-#include "schedule/event_queue.h"
+#include "schedule/simulator/event_queue.h"
 
 #include <gtest/gtest.h>
 

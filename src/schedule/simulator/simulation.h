@@ -5,11 +5,11 @@
 #include <span>
 #include <vector>
 
-#include "schedule/event_queue.h"
 #include "schedule/peer_list.h"
-#include "schedule/simulated_links.h"
-#include "schedule/simulated_network.h"
-#include "schedule/simulator.h"
+#include "schedule/simulator/event_queue.h"
+#include "schedule/simulator/simulated_links.h"
+#include "schedule/simulator/simulated_network.h"
+#include "schedule/simulator/simulator.h"
 #include "schedule/tiling.h"
 
 namespace tutti {

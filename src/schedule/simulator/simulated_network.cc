@@ -1,4 +1,4 @@
-#include "schedule/simulated_network.h"
+#include "schedule/simulator/simulated_network.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "schedule/simulation.h"
+#include "schedule/simulator/simulation.h"
 
 #include <algorithm>
 #include <set>

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "schedule/simulator.h"
+#include "schedule/simulator/simulator.h"
 
 namespace tutti {
 

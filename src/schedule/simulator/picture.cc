@@ -1,4 +1,4 @@
-#include "schedule/picture.h"
+#include "schedule/simulator/picture.h"
 
 #include <fmt/format.h>
 
