@@ -83,6 +83,24 @@ class Networks(unittest.TestCase):
         # Three of six rounds leave the leaves, and take four times as long.
         self.assertAlmostEqual(narrow - wide, 3 * 3 * (1 << 18) * 8 / 10e9 * 1e12, delta=0.02 * narrow)
 
+    def test_hosts_on_leaves(self):
+        tree = ("all_reduce", "--algo", "hierarchical", "--ranks", "64", "--per-host", "4", "--bytes", "4M", "--bandwidth", "10gbit",
+                "--hosts-per-leaf", "4", "--oversubscription", "4")
+        filled, dealt, shuffled = (time_of(*tree, "--hosts-on-leaves", order) for order in ("filled", "dealt", "shuffled"))
+        self.assertEqual(filled, time_of(*tree))
+        # Of each leaf one host's ring leaves it, or all four do, over a way up that carries one.
+        self.assertLess(1.5 * filled, shuffled)
+        self.assertGreater(dealt, 3 * filled)
+        self.assertLess(dealt, 4.1 * filled)
+
+    def test_slow_hosts_and_links(self):
+        ring = ("all_reduce", "--algo", "ring", "--ranks", "16", "--per-host", "1", "--bytes", "4M", "--bandwidth", "10gbit")
+        alike = time_of(*ring)
+        self.assertEqual(alike, time_of(*ring, "--slow-link", "3:1", "--slow-host", "5:1"))
+        self.assertAlmostEqual(time_of(*ring, "--slow-link", "3:4") / alike, 4, delta=0.3)
+        self.assertEqual(time_of(*ring, "--slow-link", "3:4,9:4"), time_of(*ring, "--slow-link", "9:4,3:4"))
+        self.assertGreater(time_of(*ring, "--slow-host", "3:8"), alike)
+
     def test_symmetry_is_events(self):
         for network in (("--per-host", "1"), ("--per-host", "4"), ("--per-host", "4", "--hosts-per-leaf", "4", "--oversubscription", "2")):
             question = ("all_reduce", "--algo", "ring", "--ranks", "64", "--bytes", "4M", "--bandwidth", "10gbit", *network)
@@ -129,6 +147,11 @@ class Errors(unittest.TestCase):
         self.assert_refused("'5 parsecs' is no time", "all_reduce", "--ranks", "4", "--latency", "5 parsecs")
         self.assert_refused("more than 10 s", "all_reduce", "--ranks", "4", "--bandwidth", "1kbit")
         self.assert_refused("not between 1 and 1000", "all_reduce", "--ranks", "4", "--oversubscription", "0.5")
+        self.assert_refused("neither filled nor dealt", "all_reduce", "--ranks", "4", "--per-host", "1", "--hosts-per-leaf", "2", "--hosts-on-leaves", "sorted")
+        self.assert_refused("there is one switch", "all_reduce", "--ranks", "4", "--hosts-on-leaves", "dealt")
+        self.assert_refused("there is no host 4 of 4", "all_reduce", "--ranks", "4", "--per-host", "1", "--slow-host", "4:2")
+        self.assert_refused("'3:0.5' is no host", "all_reduce", "--ranks", "4", "--per-host", "1", "--slow-link", "1:2,3:0.5")
+        self.assert_refused("'3:nan' is no host", "all_reduce", "--ranks", "4", "--per-host", "1", "--slow-link", "3:nan")
         self.assert_refused("there is no rank 7", "broadcast", "--ranks", "4", "--root", "7")
         self.assert_refused("8 hosts for 4 ranks", "all_reduce", "--ranks", "4", "--hosts", "8")
         self.assert_refused("cannot be read", "all_reduce", "--ranks", "4", "--costs", "/nonexistent")

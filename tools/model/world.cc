@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <random>
+#include <string_view>
 
 #include "core/costs_file.h"
 #include "core/machine.h"
@@ -18,6 +22,7 @@ namespace {
 /// The largest values that the simulator can calculate with.
 constexpr Time kSlowestMessage = 10'000'000'000'000;
 constexpr int kMostRanks = 1 << 22;
+constexpr int kSlowest = 1000;
 /// The library's communicators have so many.
 constexpr int kLanes = 2;
 constexpr std::uint32_t kCredits = 4;
@@ -55,6 +60,59 @@ bool parse_with_unit(const std::string& text, const Unit (&units)[N], double* va
   return false;
 }
 
+/// Where hosts stand that were not given out leaf after leaf.
+Status set_places(const WorldOptions& options, FatTree* tree) {
+  if (options.hosts_on_leaves.empty() || options.hosts_on_leaves == "filled") return {};
+  if (options.hosts_per_leaf == 0)
+    return fail(Code::kInvalidArgument, "--hosts-on-leaves: there is one switch; --hosts-per-leaf makes leaves");
+  tree->places.resize(static_cast<std::size_t>(options.hosts));
+  std::iota(tree->places.begin(), tree->places.end(), 0);
+  if (options.hosts_on_leaves == "dealt") {
+    const int leaves = (options.hosts + options.hosts_per_leaf - 1) / options.hosts_per_leaf;
+    for (std::int32_t& place : tree->places) place = place % leaves * options.hosts_per_leaf + place / leaves;
+    return {};
+  }
+  if (options.hosts_on_leaves != "shuffled")
+    return fail(Code::kInvalidArgument, "--hosts-on-leaves: '{}' is neither filled nor dealt nor shuffled",
+                options.hosts_on_leaves);
+  // What std::shuffle does may differ from one standard library to the next.
+  std::mt19937 random(1);
+  for (std::size_t left = tree->places.size(); left > 1; --left)
+    std::swap(tree->places[left - 1], tree->places[random() % left]);
+  return {};
+}
+
+/// Calls found(host, percent) for each "host:factor" of the list.
+template <typename Found>
+Status each_slow(const char* option, std::string_view list, int hosts, const Found& found) {
+  while (!list.empty()) {
+    const std::string word(list.substr(0, list.find(',')));
+    list.remove_prefix(std::min(word.size() + 1, list.size()));
+    int host = -1;
+    double factor = 0;
+    char rest = 0;
+    const bool is_read = std::sscanf(word.c_str(), "%d:%lf%c", &host, &factor, &rest) == 2;
+    if (!is_read || !(factor >= 1 && factor <= kSlowest))
+      return fail(Code::kInvalidArgument, "{}: '{}' is no host with a factor of 1 to {} (example: 3:2)", option, word,
+                  kSlowest);
+    if (host < 0 || host >= hosts)
+      return fail(Code::kInvalidArgument, "{}: there is no host {} of {}", option, host, hosts);
+    found(host, static_cast<std::int32_t>(std::lround(factor * 100)));
+  }
+  return {};
+}
+
+Status set_slow_hosts(const WorldOptions& options, std::vector<SlowHost>* slow) {
+  const auto of = [&](int host) -> SlowHost& {
+    const auto it = std::find_if(slow->begin(), slow->end(), [&](const SlowHost& one) { return one.host == host; });
+    return it != slow->end() ? *it : slow->emplace_back(SlowHost{host});
+  };
+  TUTTI_TRY(each_slow("--slow-host", options.slow_hosts, options.hosts,
+                      [&](int host, std::int32_t percent) { of(host).work_percent = percent; }));
+  return each_slow("--slow-link", options.slow_links, options.hosts,
+                   [&](int host, std::int32_t percent) { of(host).link_percent = percent; });
+}
+
 Status set_network(const WorldOptions& options, Network* network) {
   if (options.costs == "machine") {
     Settings settings;
@@ -80,7 +138,8 @@ Status set_network(const WorldOptions& options, Network* network) {
                 size_text(options.max_message));
   network->tree.hosts_per_leaf = options.hosts_per_leaf;
   network->tree.oversubscription_percent = static_cast<std::int32_t>(std::lround(options.oversubscription * 100));
-  return {};
+  TUTTI_TRY(set_places(options, &network->tree));
+  return set_slow_hosts(options, &network->slow_hosts);
 }
 
 }  // namespace

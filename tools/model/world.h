@@ -23,6 +23,9 @@ struct WorldOptions {
   bool same_boot_id = false;  ///< all hosts share the cores of one machine; a single host always does
   int hosts_per_leaf = 0;     ///< of a fat tree; 0 if there is one switch
   double oversubscription = 1;
+  std::string hosts_on_leaves;  ///< filled (leaf after leaf, or empty), dealt (to the leaves in turn) or shuffled
+  std::string slow_hosts;       ///< host:factor, or a list: processors and memory take so many times as long
+  std::string slow_links;       ///< host:factor, or a list: the link carries so many times less
   std::size_t max_message = 256 * 1024;
 };
 

@@ -51,6 +51,12 @@ void declare_network(CLI::App* app, Options* options) {
       ->check(CLI::Range(1, 1 << 20));
   app->add_option("--oversubscription", options->world.oversubscription,
                   "of a leaf's way up: 4 means a quarter of its hosts' links (default 1)");
+  app->add_option("--hosts-on-leaves", options->world.hosts_on_leaves,
+                  "filled: leaf after leaf (default); dealt: to the leaves in turn; shuffled: at random, always alike");
+  app->add_option("--slow-host", options->world.slow_hosts,
+                  "HOST:FACTOR, or a list: processors and memory of the host take so many times as long");
+  app->add_option("--slow-link", options->world.slow_links,
+                  "HOST:FACTOR, or a list: the host's link carries so many times less, each way");
 }
 
 void declare(CLI::App* app, Typed* typed, Options* options) {

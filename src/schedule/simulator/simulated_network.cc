@@ -19,8 +19,9 @@ void SimulatedNetwork::reset(const Network& network, std::int32_t hosts, std::in
   latency_ = network.costs.tcp.latency;
   wire_kib_ = network.costs.tcp.wire_kib;
   hosts_ = static_cast<std::uint32_t>(hosts);
-  hosts_per_leaf_ = static_cast<std::uint32_t>(std::max(network.tree.hosts_per_leaf, 0));
-  leaves_ = hosts_per_leaf_ == 0 ? 0 : static_cast<std::uint32_t>(div_up(hosts_, hosts_per_leaf_));
+  tree_ = network.tree;
+  const auto hosts_per_leaf = static_cast<std::uint32_t>(std::max(tree_.hosts_per_leaf, 0));
+  leaves_ = hosts_per_leaf == 0 ? 0 : static_cast<std::uint32_t>(div_up(hosts_, hosts_per_leaf));
   updates_ = 0;
   busiest_ = 0;
   flows_.clear();
@@ -30,8 +31,7 @@ void SimulatedNetwork::reset(const Network& network, std::int32_t hosts, std::in
   if (!has_wires()) return;
   const std::size_t wires = 2 * std::size_t{hosts_} + 2 * std::size_t{leaves_};
   if (wires_.size() < wires) wires_.resize(wires);
-  const std::int64_t trunk =
-      kFull * hosts_per_leaf_ * 100 / std::max<std::int64_t>(network.tree.oversubscription_percent, 1);
+  const std::int64_t trunk = kFull * hosts_per_leaf * 100 / std::max<std::int64_t>(tree_.oversubscription_percent, 1);
   for (std::size_t i = 0; i < wires; ++i) {
     wires_[i].capacity = i < 2 * std::size_t{hosts_} ? kFull : trunk;
     wires_[i].work = 0;
@@ -39,6 +39,12 @@ void SimulatedNetwork::reset(const Network& network, std::int32_t hosts, std::in
     wires_[i].flows.clear();
     wires_[i].waiting.clear();
     wires_[i].served = 0;
+  }
+  for (const SlowHost& slow : network.slow_hosts) {
+    if (slow.host >= hosts) continue;
+    const auto host = static_cast<std::uint32_t>(slow.host);
+    const std::int64_t capacity = kFull * 100 / std::max(slow.link_percent, 1);
+    wires_[host].capacity = wires_[hosts_ + host].capacity = capacity;
   }
 }
 
@@ -49,8 +55,9 @@ void SimulatedNetwork::find_path(Flow& flow) const {
   flow.path[static_cast<std::size_t>(flow.hops++)] = from;
   flow.path[static_cast<std::size_t>(flow.hops++)] = hosts_ + to;
   if (leaves_ == 0 || !flow.transit.crosses_leaves) return;
-  flow.path[static_cast<std::size_t>(flow.hops++)] = 2 * hosts_ + from / hosts_per_leaf_;
-  flow.path[static_cast<std::size_t>(flow.hops++)] = 2 * hosts_ + leaves_ + to / hosts_per_leaf_;
+  const auto leaf_of = [&](std::int32_t host) { return static_cast<std::uint32_t>(tree_.leaf_of(host)); };
+  flow.path[static_cast<std::size_t>(flow.hops++)] = 2 * hosts_ + leaf_of(flow.transit.from_host);
+  flow.path[static_cast<std::size_t>(flow.hops++)] = 2 * hosts_ + leaves_ + leaf_of(flow.transit.to_host);
 }
 
 void SimulatedNetwork::send(const Transit& transit, EventQueue& events) {
@@ -91,7 +98,9 @@ void SimulatedNetwork::start(std::uint32_t number, Time now, EventQueue& events)
 bool SimulatedNetwork::happen(std::uint32_t number, Time now, EventQueue& events) {
   Flow& flow = flows_[number];
   if (!flow.flowing) {
-    if (flow.begins == now) begin(number, now);  // else the event is of the number's last owner
+    if (flow.begins != now) return false;  // the event is of the number's last owner
+    flow.begins = INT64_MAX;               // and another such event may come now, while it waits for its turn
+    begin(number, now);
     return false;
   }
   if (flow.end != now) {  // it has become faster or slower since

@@ -91,7 +91,7 @@ class SimulatedNetwork {
   Time wire_kib_ = 0;
   std::size_t most_flows_ = 0;
   std::uint32_t hosts_ = 0;
-  std::uint32_t hosts_per_leaf_ = 0;
+  FatTree tree_;
   std::uint32_t leaves_ = 0;
   std::uint64_t updates_ = 0;
   Time busiest_ = 0;

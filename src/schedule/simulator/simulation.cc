@@ -118,6 +118,10 @@ void Simulation::place_ranks() {
   std::int32_t last_host = 0;
   for (std::int32_t rank = 0; rank < plan_.period; ++rank) last_host = std::max(last_host, host_of(rank));
   network_.reset(net, last_host + 1, plan_.call.shape.ranks);
+  work_percent_.clear();
+  if (!net.slow_hosts.empty()) work_percent_.assign(static_cast<std::size_t>(last_host) + 1, kPercent);
+  for (const SlowHost& slow : net.slow_hosts)
+    if (slow.host <= last_host) work_percent_[static_cast<std::size_t>(slow.host)] = slow.work_percent;
   const std::int32_t machines = net.same_boot_id ? 1 : last_host + 1;
   memory_idle_.assign(static_cast<std::size_t>(machines), 0);
   std::vector<std::int32_t>& on = core_of_;

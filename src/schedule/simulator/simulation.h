@@ -38,6 +38,7 @@ class Simulation {
 
  private:
   static constexpr std::uint32_t kNoLink = ~std::uint32_t{0};
+  static constexpr Time kPercent = 100;
   static constexpr Time kWhole = 720720;  // the thirds, fifths, sevenths of it are whole
 
   /// One lane of one rank.
@@ -97,6 +98,7 @@ class Simulation {
   void leave_core(std::int32_t rank, Time now);
   void begin(std::int32_t rank, std::uint32_t lane, Time now);
   Time duration(std::int32_t rank, const Strand& strand) const;
+  Time on_host(std::int32_t rank, Time work) const;
   Time receiving(std::int32_t rank, const Strand& strand) const;
   Time sending(std::int32_t rank, const Strand& strand) const;
   Time memory_busy(std::int32_t rank, const Strand& strand, Time begin);
@@ -125,6 +127,7 @@ class Simulation {
   std::vector<Core> cores_;                      ///< those that are shared
   std::vector<std::int32_t> core_of_;            ///< by rank; -1: has its own
   std::vector<Time> memory_idle_;                ///< by host, or the machine's
+  std::vector<Time> work_percent_;               ///< by host; empty: all are equally fast
   std::vector<Time> first_touches_;  ///< by rank: what is not in its cache of all that its steps touch, in 1/kWhole
   std::vector<Time> finish_;
   std::vector<Time> pass_ends_;

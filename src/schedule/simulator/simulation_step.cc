@@ -71,7 +71,13 @@ Time Simulation::duration(std::int32_t rank, const Strand& s) const {
     if (!lands) time += time_of(s.bytes, costs.copy_kib);
   }
   if (step.has(kSend)) time += sending(rank, s);
-  return time;
+  return on_host(rank, time);
+}
+
+/// A slow host takes longer for the same work.
+Time Simulation::on_host(std::int32_t rank, Time work) const {
+  if (work_percent_.empty()) return work;
+  return work * work_percent_[static_cast<std::size_t>(host_of(rank))] / kPercent;
 }
 
 Time Simulation::receiving(std::int32_t rank, const Strand& s) const {
@@ -109,7 +115,7 @@ Time Simulation::memory_busy(std::int32_t rank, const Strand& s, Time begin) {
   const std::size_t touched = (is_users(s.step.src_buffer) ? s.bytes : 0) + (is_users(s.step.dst_buffer) ? s.bytes : 0);
   Time& idle = memory_idle_[plan_.network.same_boot_id ? 0 : static_cast<std::size_t>(host_of(rank))];
   if (touched == 0) return begin;
-  const Time all = time_of(touched, plan_.network.costs.memory_kib);
+  const Time all = on_host(rank, time_of(touched, plan_.network.costs.memory_kib));
   const Time first = first_touches_[static_cast<std::size_t>(rank)];  // in two parts: the product may be no Time
   idle = std::max(idle, begin) + all / kWhole * first + all % kWhole * first / kWhole;
   return idle;
@@ -174,7 +180,7 @@ void Simulation::commit(std::int32_t rank, const Strand& s, Time end) {
   work_ += static_cast<std::uint64_t>(ranks);
   // From the right neighbour on. Who is written to last sees the message at the end of the step.
   const LinkCosts& tcp = plan_.network.costs.tcp;
-  const Time one = tcp.send_overhead + time_of(s.bytes, tcp.send_kib);
+  const Time one = on_host(rank, tcp.send_overhead + time_of(s.bytes, tcp.send_kib));
   std::int32_t far = 0;
   for (std::int32_t i = ranks - 1; i > 0; --i) {
     const std::int32_t peer = (rank + i) % ranks;
@@ -202,8 +208,8 @@ void Simulation::commit_to(std::int32_t rank, std::int32_t peer, std::uint32_t l
   transit.reader = reader;
   transit.from_host = host_of(rank);
   transit.to_host = host_of(reader);
-  const std::int32_t leaf = plan_.network.tree.hosts_per_leaf;
-  transit.crosses_leaves = leaf > 0 && transit.from_host / leaf != host_of(peer) / leaf;
+  const FatTree& tree = plan_.network.tree;
+  transit.crosses_leaves = tree.leaf_of(transit.from_host) != tree.leaf_of(host_of(peer));
   transit.bytes = s.bytes;
   transit.sent = sent;
   network_.send(transit, events_);

@@ -17,6 +17,20 @@ namespace tutti {
 struct FatTree {
   std::int32_t hosts_per_leaf = 0;              ///< 0: one switch for all hosts
   std::int32_t oversubscription_percent = 100;  ///< 400: the way up carries a quarter of the hosts' links
+  std::vector<std::int32_t> places;             ///< of the hosts, leaf after leaf; empty: host h has place h
+
+  /// 0 if there is one switch.
+  std::int32_t leaf_of(std::int32_t host) const {
+    if (hosts_per_leaf <= 0) return 0;
+    return (places.empty() ? host : places[static_cast<std::size_t>(host)]) / hosts_per_leaf;
+  }
+};
+
+/// A host that is slower than the others.
+struct SlowHost {
+  std::int32_t host = 0;
+  std::int32_t work_percent = 100;  ///< 200: its processors and its memory take twice as long
+  std::int32_t link_percent = 100;  ///< 400: its link carries a quarter of the others', each way
 };
 
 /// Where the ranks run. Which ranks share a host is Shape::hosts'.
@@ -25,6 +39,7 @@ struct Network {
   bool tcp = false;  ///< pairs that are not known to share a host are connected by tcp; without a map all pairs
   bool same_boot_id = false;  ///< all hosts are one machine's: they share its cores and its memory
   FatTree tree;
+  std::vector<SlowHost> slow_hosts;  ///< a host at most once
 };
 
 struct SimulatedCall {

@@ -14,6 +14,7 @@ constexpr std::int32_t kFewRanks = 16;
 /// Ranks that share what is not shared with others: a host, or a leaf; 0: all of them, or no regular groups.
 std::int32_t group_of(const Shape& shape, const Network& network) {
   std::int32_t each = 1;
+  if (!network.slow_hosts.empty() || !network.tree.places.empty()) return 0;
   if (shape.hosts != nullptr) {
     const HostMap& map = *shape.hosts;
     each = map.most;

@@ -10,6 +10,7 @@
 
 #include "collectives/choice/catalogue.h"
 #include "schedule/host_map.h"
+#include "schedule/simulator/simulated_network.h"
 #include "schedule/topologies.h"
 
 namespace tutti {
@@ -177,6 +178,34 @@ TEST(Simulator, ManyMessagesWaitForTheirTurnOnALink) {
   }
 }
 
+/// Until nothing happens any more; returns when it happened last.
+Time run_all(SimulatedNetwork* network, EventQueue* events, Time now) {
+  for (;;) {
+    if (network->is_unsettled() && (events->empty() || events->next_time() > now)) network->settle(now, *events);
+    if (events->empty()) return now;
+    const Event event = events->pop();
+    now = event.time;
+    network->happen(event.subject, now, *events);
+  }
+}
+
+/// A number may get an event of the message that had it before, at the very time at which its own message sets out.
+TEST(SimulatedNetwork, AMessageWaitsForItsTurnOnce) {
+  constexpr std::uint32_t kMessages = 513;  // one more than share a link
+  SimulatedNetwork network;
+  network.reset(wires_only(500, 10'000), 2, 2);
+  EventQueue events;
+  Transit transit;
+  transit.to_host = 1;
+  transit.bytes = 8 * kKib;
+  for (; transit.link < kMessages; ++transit.link) network.send(transit, events);
+  events.push(0, Event::Kind::kWire, kMessages - 1);
+  transit.sent = run_all(&network, &events, 0);
+  // Nobody is on the link any more, so the next message has all of it.
+  network.send(transit, events);
+  EXPECT_EQ(run_all(&network, &events, transit.sent), transit.sent + 8 * 10'000);
+}
+
 TEST(Simulator, ALeafsWayUpIsShared) {
   Network network = wires_only(500, 10'000);
   network.tree.hosts_per_leaf = 2;
@@ -188,6 +217,56 @@ TEST(Simulator, ALeafsWayUpIsShared) {
     EXPECT_EQ(predict(Collective::kAllReduce, "recursive_doubling", call_of(4, 8 * kKib), network).time, near + far)
         << percent;
   }
+}
+
+TEST(Simulator, HostsStandOnTheLeavesThatTheirPlacesSay) {
+  Network network = wires_only(500, 10'000);
+  network.tree.hosts_per_leaf = 2;
+  network.tree.oversubscription_percent = 300;
+  network.tree.places = {0, 2, 3, 1};  // nobody stands beside who is met in either round
+  EXPECT_EQ(predict(Collective::kAllReduce, "recursive_doubling", call_of(4, 8 * kKib), network).time,
+            2 * (500 + 3 * 8 * 10'000));
+  network.tree.places = {3, 2, 1, 0};
+  EXPECT_EQ(predict(Collective::kAllReduce, "recursive_doubling", call_of(4, 8 * kKib), network).time,
+            (500 + 8 * 10'000) + (500 + 3 * 8 * 10'000));
+}
+
+TEST(Simulator, ASlowLinkIsSlowBothWays) {
+  Network network = wires_only(500, 10'000);
+  const auto scatter = [&] { return predict(Collective::kScatter, "all_pairs", call_of(4, 8 * kKib), network).time; };
+  const auto gather = [&] { return predict(Collective::kGather, "all_pairs", call_of(4, 8 * kKib), network).time; };
+  network.slow_hosts = {SlowHost{0, 100, 300}};
+  EXPECT_EQ(scatter(), 500 + 3 * 3 * 8 * 10'000);
+  EXPECT_EQ(gather(), 500 + 3 * 3 * 8 * 10'000);
+  // Of another host than the root's: it has a third of the root's link anyway, until it is slower than that.
+  network.slow_hosts = {SlowHost{2, 100, 300}};
+  EXPECT_EQ(scatter(), 500 + 3 * 8 * 10'000);
+  network.slow_hosts = {SlowHost{2, 100, 600}};
+  EXPECT_EQ(scatter(), 500 + 6 * 8 * 10'000);
+}
+
+TEST(Simulator, ASlowHostTakesLongerForItsWork) {
+  Network network = plain_network(true);
+  const StepCosts c(network.costs, network.costs.tcp, 3);
+  network.slow_hosts = {SlowHost{1, 200, 100}};
+  // The message of the slow host is late, and the fast one waits for it; the slow one has the other's in time.
+  const Time sent_late = 2 * (c.step + c.send);
+  const Time fast = sent_late + c.latency + c.step + c.recv + 2 * c.reduce;
+  const Time slow = std::max(sent_late, c.step + c.send + c.latency) + 2 * (c.step + c.recv + 2 * c.reduce);
+  EXPECT_EQ(predict(Collective::kAllReduce, "recursive_doubling", call_of(2, 3 * kKib), network).time,
+            std::max(fast, slow));
+  EXPECT_GT(slow, fast);
+}
+
+TEST(Simulator, ASlowHostsMemoryIsSlow) {
+  Network network = plain_network(true);
+  network.costs.memory_kib = 10'000'000;
+  network.costs.cache_bytes = 8 * kKib;
+  const auto time = [&] { return predict(Collective::kAllReduce, "ring", call_of(4, 64 * kKib), network).time; };
+  const Time alike = time();
+  network.slow_hosts = {SlowHost{2, 300, 100}};
+  EXPECT_GT(time(), 2 * alike);
+  EXPECT_LE(time(), 3 * alike);
 }
 
 TEST(Simulator, RanksOfAHostUseSharedMemoryAndOneLink) {
@@ -389,6 +468,11 @@ TEST(SymmetryPeriod, IsWholeWhereRanksDiffer) {
   Network tree = network;
   tree.tree.hosts_per_leaf = 2;
   EXPECT_EQ(period(Collective::kAllReduce, "ring", &even.map(), 64, tree), 16);
+  tree.tree.places = {0, 2, 4, 6, 1, 3, 5, 7};
+  EXPECT_EQ(period(Collective::kAllReduce, "ring", &even.map(), 64, tree), 64);
+  Network slow = network;
+  slow.slow_hosts = {SlowHost{3, 200, 100}};
+  EXPECT_EQ(period(Collective::kAllReduce, "ring", &even.map(), 64, slow), 64);
   Network same_boot_id = network;
   same_boot_id.same_boot_id = true;
   EXPECT_EQ(period(Collective::kAllReduce, "ring", nullptr, 64, same_boot_id), 64);
