@@ -11,7 +11,9 @@
 namespace tutti {
 
 /// Up to so many ranks may have all blocks of an all-to-all under way at once: each has a block for each other anyway.
-inline constexpr int kTcpAllPairsBlocks = 64;
+/// The second is for blocks of different sizes, of which nobody knows all.
+inline constexpr int kTcpAllPairsBlocks = 256;
+inline constexpr int kTcpAllPairsUneven = 64;
 
 /// Whether no ranks share a host, as far as is known.
 bool is_alone(const Machine& machine, const HostMap* hosts);
