@@ -46,6 +46,8 @@ bool holds_messages(const Machine& machine, const HostMap* hosts, Collective col
   return holds_chunks(machine, static_cast<int>(extent.message_chunks));
 }
 
+/// Two must save an eighth of the time: a ring of all ranks, which has hops for each rank, and two shots of all pairs,
+/// which alone have all ranks send to one at once, for which a switch's queues may be too short.
 std::string_view all_reduce_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
   static constexpr std::string_view kByScattered[] = {"recursive_exchange", "scatter_exchange_1", "scatter_exchange_2",
                                                       "scatter_exchange_3"};
@@ -60,6 +62,8 @@ std::string_view all_reduce_by_time(std::size_t bytes, const Machine& machine, c
     fastest.offer(kByScattered[scattered], times.exchange(scattered));
   }
   fastest.offer(alone ? "ring" : "hierarchical", times.ring());
+  if (!alone && hosts->follow_one_another) fastest.offer_if_worth_it("ring", times.ring_of_ranks());
+  if (alone && machine.ranks <= kTcpAllPairsBlocks) fastest.offer_if_worth_it("all_pairs_two_shot", times.two_shots());
   return fastest.name();
 }
 

@@ -111,6 +111,32 @@ Time NetworkTimes::ring() const {
   return std::max({product(hops, hop(1, part, drivers_)) + within / hops, processors, memory()});
 }
 
+/// A part goes twice around but for two hops, of which with two ranks a host one is between hosts. All parts cross each
+/// link.
+Time NetworkTimes::ring_of_ranks() const {
+  const LinkCosts& shm = machine_.costs.shm;
+  const int lanes = network_lanes(Bytes{bytes_}, machine_);
+  const std::size_t part = bytes_ / static_cast<std::size_t>(machine_.ranks) / static_cast<std::size_t>(lanes);
+  const Time sum = time_of(part, 2 * machine_.costs.reduce_kib);
+  const Time far = tcp_.send_overhead + tcp_.recv_overhead + time_of(part, tcp_.send_kib + tcp_.recv_kib) + sum;
+  const Time near = overheads_within(part) + time_of(part, shm.send_kib + shm.recv_kib) + sum;
+  const Time wire = time_of(part, tcp_.wire_kib);
+  const std::int64_t hops = 2 * (std::int64_t{machine_.ranks} - 1);
+  const std::int64_t far_hops = 2 * std::int64_t{count_} - (each_ < 3 ? 1 : 0);
+  const Time around = product(far_hops, far + tcp_.latency + product(lanes, wire)) +
+                      product(hops - far_hops, product(turns_, near) + shm.latency);
+  const Time pace = product(lanes, std::max(product(turns_, (far + near) / 2), wire));
+  return std::max({around, far + tcp_.latency + product(hops, pace), memory()});
+}
+
+Time NetworkTimes::two_shots() const {
+  const int lanes = network_lanes(Bytes{bytes_}, machine_);
+  const std::size_t part = bytes_ / static_cast<std::size_t>(machine_.ranks);
+  return std::max(
+      blocks_apart(Collective::kReduceScatter, part, lanes) + blocks_apart(Collective::kAllGather, part, lanes),
+      memory());
+}
+
 /// A share longer than the messages of two lanes goes in several runs, each with its own messages. While one lane waits
 /// for its hops, the other one works.
 Time NetworkTimes::exchange(std::int32_t scattered) const {
@@ -185,7 +211,8 @@ Time NetworkTimes::blocks_in_groups(bool adds) const {
 }
 
 /// The rows that a round brings to a host cross its link. The rank that receives them then hands them on to all other
-/// ranks of the host. Messages of both lanes share the link and so come at the same time: no lane works meanwhile.
+/// ranks of the host, which takes longest where few ranks receive rows for all. Messages of both lanes share the link
+/// and so come at the same time: no lane works meanwhile.
 Time NetworkTimes::rows_in_rounds(bool adds) const {
   const hierarchical_rounds::Rounds x = hierarchical_rounds::rounds_of(shape_);
   const std::size_t chunk = machine_.max_message.value / hierarchical_rounds::message_chunks(shape_);
@@ -197,16 +224,21 @@ Time NetworkTimes::rows_in_rounds(bool adds) const {
   const std::int64_t others = std::int64_t{turns_} * (each_ - 1);
   const Time row = product(each_, time_of(bytes_, tcp_.wire_kib));
   const Time sent = product(turns_ * each_, time_of(bytes_, tcp_.send_kib + tcp_.recv_kib + (adds ? sum : 0)));
+  // Who receives rows sends them to all others of its host, or before adds up what these have for them.
+  const Time serves = time_of(bytes_, adds ? shm.recv_kib + sum : shm.send_kib);
+  const Time is_served = time_of(bytes_, adds ? shm.send_kib : shm.recv_kib + machine_.costs.copy_kib);
   Time between = 0;
   Time messages = product(others, overheads_within(bytes_));
+  Time copies = product(each_ - 1, serves + is_served);
   for (std::int32_t round = 0; round < x.count; ++round) {
     const std::int32_t rows = x.rows_after(round) - x.rows_before(round);
     const Time hops = product((passes + 1) / 2, tcp_.latency);  // both lanes wait for one at the same time
     between += hops + overheads + std::max(product(x.rows(round, 0), sent), product(rows, row));
     messages += shm.latency + product(others, overheads_within(static_cast<std::size_t>(each_) * bytes_));
+    const std::int64_t own = x.rows(round, 0);
+    copies += product(each_, product(own * (each_ - 1), serves) + product(rows - own, is_served));
   }
-  const Time copies = time_of(bytes_, shm.send_kib + shm.recv_kib + (adds ? sum : machine_.costs.copy_kib));
-  const Time within = each_ > 1 ? product(passes, messages) + product(turns_ * machine_.ranks, copies) : 0;
+  const Time within = each_ > 1 ? product(passes, messages) + product(turns_, copies) : 0;
   const Time memory = memory_of_results();
   return std::max(between + within, memory + memory * 2 / 5);  // it has pauses while all ranks wait for the network
 }
@@ -222,11 +254,16 @@ Time NetworkTimes::memory_of_blocks() const {
 /// link holds up are under way together, so that about half of them are there only with the last one; meanwhile blocks
 /// come from the own host. Who shares a core sends after the other one.
 Time NetworkTimes::blocks_apart(Collective collective) const {
-  const std::size_t parts = std::max<std::size_t>(div_up(bytes_, machine_.max_message.value), 1);
-  const std::size_t part = bytes_ / parts;
+  const Time memory = collective == Collective::kAllToAll ? memory_of_blocks() : memory_of_results();
+  return std::max(blocks_apart(collective, bytes_, 1), memory);
+}
+
+Time NetworkTimes::blocks_apart(Collective collective, std::size_t bytes, std::int64_t messages) const {
+  const std::size_t parts = std::max<std::size_t>(div_up(bytes, machine_.max_message.value), 1);
+  const std::size_t part = bytes / parts;
   const std::int32_t far = machine_.ranks - each_;
-  const Time send = tcp_.send_overhead + time_of(part, tcp_.send_kib);
-  const Time receive = tcp_.recv_overhead + time_of(part, tcp_.recv_kib);
+  const Time send = product(messages, tcp_.send_overhead) + time_of(part, tcp_.send_kib);
+  const Time receive = product(messages, tcp_.recv_overhead) + time_of(part, tcp_.recv_kib);
   const Time wire = product(far, product(each_, time_of(part, tcp_.wire_kib)));
   const LinkCosts& shm = machine_.costs.shm;
   const Time copies = time_of(part, shm.send_kib + shm.recv_kib + machine_.costs.copy_kib);
@@ -237,8 +274,7 @@ Time NetworkTimes::blocks_apart(Collective collective) const {
   const Time last = sends + tcp_.latency + (together ? receives : receive);
   const Time busy = std::max(product(turns_, sends + near + receives), last);
   const Time sum = reduces(collective) ? product(machine_.ranks, time_of(part, machine_.costs.reduce_kib)) : 0;
-  const Time memory = together ? memory_of_results() : memory_of_blocks();
-  return std::max(product(static_cast<std::int64_t>(parts), std::max(busy, held_up) + sum), memory);
+  return product(static_cast<std::int64_t>(parts), std::max(busy, held_up) + sum);
 }
 
 Time NetworkTimes::blocks_by_hosts(std::int32_t rounds) const {

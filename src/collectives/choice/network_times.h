@@ -33,6 +33,11 @@ class NetworkTimes {
   Time leaders() const;
   /// Rings of drivers.
   Time ring() const;
+  /// One ring of all ranks, where those of each host follow one another: a hop between hosts for each host.
+  Time ring_of_ranks() const;
+  /// Each rank adds up a part of all ranks' data and sends the result to all (all_pairs.h). All ranks are in different
+  /// hosts.
+  Time two_shots() const;
   /// recursive_exchange.h with so many rounds that scatter.
   Time exchange(std::int32_t scattered) const;
 
@@ -68,6 +73,8 @@ class NetworkTimes {
   Time passes(std::size_t bytes, std::int32_t hops) const;
   /// Memory's time for an all-gather or reduce-scatter, where one side has a block and the other one a block of each.
   Time memory_of_results() const;
+  /// What blocks_apart() says of blocks of `bytes` if each goes in `messages` of one part each.
+  Time blocks_apart(Collective collective, std::size_t bytes, std::int64_t messages) const;
   /// Memory's time for an all-to-all, whose ranks have a block for each.
   Time memory_of_blocks() const;
   /// All blocks come to every rank of a host, each over the host's link and by its processor.
