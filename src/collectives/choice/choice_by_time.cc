@@ -24,6 +24,11 @@ class Fastest {
   void offer_if_worth_it(std::string_view name, Time time) {
     if (name_.empty() || time < least_ - least_ / 8) offer(name, time);
   }
+  /// Takes what has all ranks send to all others at once: of few ranks as any other, of more only if it is worth it.
+  void offer_all_pairs(std::string_view name, int ranks, Time time) {
+    if (ranks <= kTcpAllPairsBlocks) return offer(name, time);
+    if (ranks <= kTcpAllPairsMost) offer_if_worth_it(name, time);
+  }
   std::string_view name() const { return name_; }
 
  private:
@@ -46,8 +51,8 @@ bool holds_messages(const Machine& machine, const HostMap* hosts, Collective col
   return holds_chunks(machine, static_cast<int>(extent.message_chunks));
 }
 
-/// Two must save an eighth of the time: a ring of all ranks, which has hops for each rank, and two shots of all pairs,
-/// which alone have all ranks send to one at once, for which a switch's queues may be too short.
+/// Two must save an eighth of the time: a ring of all ranks, which has a hop for each rank, and two shots of all pairs,
+/// which have all ranks send to one at once.
 std::string_view all_reduce_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
   static constexpr std::string_view kByScattered[] = {"recursive_exchange", "scatter_exchange_1", "scatter_exchange_2",
                                                       "scatter_exchange_3"};
@@ -63,7 +68,7 @@ std::string_view all_reduce_by_time(std::size_t bytes, const Machine& machine, c
   }
   fastest.offer(alone ? "ring" : "hierarchical", times.ring());
   if (!alone && hosts->follow_one_another) fastest.offer_if_worth_it("ring", times.ring_of_ranks());
-  if (alone && machine.ranks <= kTcpAllPairsBlocks) fastest.offer_if_worth_it("all_pairs_two_shot", times.two_shots());
+  if (alone && machine.ranks <= kTcpAllPairsMost) fastest.offer_if_worth_it("all_pairs_two_shot", times.two_shots());
   return fastest.name();
 }
 
@@ -80,7 +85,7 @@ std::string_view exchange_of_blocks_by_time(Collective collective, std::size_t b
     fastest.offer("hierarchical_rounds", times.rows_in_rounds(adds));
   if (holds_messages(machine, hosts, collective, together)) fastest.offer(together, times.blocks_together(adds));
   if (holds_messages(machine, hosts, collective, "pat")) fastest.offer("pat", times.blocks_in_groups(adds));
-  if (alone && machine.ranks <= kTcpAllPairsBlocks) fastest.offer("all_pairs", times.blocks_apart(collective));
+  if (alone) fastest.offer_all_pairs("all_pairs", machine.ranks, times.blocks_apart(collective));
   return fastest.name();
 }
 
@@ -150,8 +155,8 @@ std::string_view all_to_all_by_time(std::size_t bytes, const Machine& machine, c
     const std::string_view name = kByRounds[rounds - 1];
     if (holds(name)) fastest.offer_if_worth_it(name, times.blocks_by_hosts(rounds));
   }
-  if (machine.ranks <= kTcpAllPairsBlocks && !machine.same_boot_id)
-    fastest.offer("all_pairs", times.blocks_apart(Collective::kAllToAll));
+  if (!machine.same_boot_id)
+    fastest.offer_all_pairs("all_pairs", machine.ranks, times.blocks_apart(Collective::kAllToAll));
   if (holds("bruck")) fastest.offer("bruck", times.blocks_in_rounds());
   return fastest.name().empty() ? "pairwise" : fastest.name();
 }

@@ -11,9 +11,9 @@
 namespace tutti {
 
 /// Up to so many ranks may have all blocks of an all-to-all under way at once: each has a block for each other anyway.
-/// The second is for blocks of different sizes, of which nobody knows all.
-inline constexpr int kTcpAllPairsBlocks = 256;
-inline constexpr int kTcpAllPairsUneven = 64;
+inline constexpr int kTcpAllPairsBlocks = 64;
+/// Up to so many may where that is predicted to be worth it: a switch's queues may be too short for so many at once.
+inline constexpr int kTcpAllPairsMost = 256;
 
 /// Whether no ranks share a host, as far as is known.
 bool is_alone(const Machine& machine, const HostMap* hosts);

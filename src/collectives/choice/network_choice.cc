@@ -186,7 +186,7 @@ std::string_view network_algorithm(Collective collective, Bytes bytes, const Mac
       if (machine.ranks <= kTcpAllPairsRanks) return "all_pairs";
       return all_to_all_by_time(bytes.value, machine, hosts);
     case Collective::kAllToAllV:  // blocks of different sizes cannot travel together
-      return machine.ranks <= kTcpAllPairsUneven ? "all_pairs" : "pairwise";
+      return machine.ranks <= kTcpAllPairsBlocks ? "all_pairs" : "pairwise";
     default:
       break;
   }

@@ -308,7 +308,8 @@ Time NetworkTimes::blocks_by_hosts(std::int32_t rounds) const {
   // of that is hidden, because messages of both lanes share a link and so come at the same time.
   const Time later = product(turns_ - 1, processors + within);
   const Time in_turn = between + later + (passes > 1 ? within / 2 : within);
-  const Time memory = memory_of_blocks() + memory_of_blocks() * 2 / 5;  // it has pauses while all wait for the network
+  // All ranks of a host wait for the network and then for its memory, unless their lanes happen to take turns.
+  const Time memory = memory_of_blocks() > 0 ? between + memory_of_blocks() : 0;
   const Time time = std::max({in_turn, product(turns_, processors + within), memory});
   const bool ranks_beyond = all_to_all::ranks_beyond(shape_, x.p) > 0;
   return ranks_beyond ? std::max(time, blocks_apart(Collective::kAllToAll)) : time;

@@ -231,6 +231,8 @@ TEST(NetworkTimes, ChooseFastOnOtherNetworks) {
                         Case{Collective::kAllReduce, 100, 1, 8, of_10_gbit, 2097152, "all_pairs_two_shot"},
                         Case{Collective::kAllToAll, 9, 8, 8, of_400_gbit, 1048576, "all_pairs"},
                         Case{Collective::kAllToAll, 33, 3, 8, of_400_gbit, 65536, "all_pairs"},
+                        Case{Collective::kAllToAll, 33, 3, 8, of_100_gbit, 2097152, "all_pairs"},
+                        Case{Collective::kAllToAll, 5, 32, 32, of_100_gbit, 65536, "all_pairs"},
                         Case{Collective::kAllGather, 5, 32, 32, of_100_gbit, 4096, "hierarchical"},
                         Case{Collective::kReduceScatter, 5, 32, 32, of_100_gbit, 4096, "hierarchical"},
                         Case{Collective::kReduceScatter, 100, 1, 8, of_100_gbit, 65536, "all_pairs"}}) {
