@@ -6,7 +6,7 @@
 #   collectives  the other collectives against Open MPI, 2, 4 and 8 ranks; 2 minutes
 #   floor        all collectives against the memory alone, 2 and 4 ranks; 5 minutes
 #   tcp          all_reduce over loopback against Open MPI, 2 and 4 ranks; 5 minutes
-#   hosts        all_reduce and barrier between 2, 3, 4, 8 hosts of this machine, without a limit and at 1 Gbit/s; as root
+#   hosts        all_reduce and barrier between 2, 3, 4, 8 hosts of this machine, 1 and 2 ranks each, without a limit and at 1 Gbit/s; as root
 #   options      what registered memory, wire types and the deterministic mode cost; sends and receives
 #   overlap      how much of an all_reduce a computation hides; as root
 #   many_ranks   all_reduce of 16 to 512 ranks against the hand-over of cores, up to 128 against Open MPI; 5 minutes
@@ -81,11 +81,11 @@ measure_tcp() {
   done
 }
 measure_hosts() {
-  local hosts
-  for hosts in 2 3 4 8; do run bench/hosts_race.sh $hosts 1 -- -e 16M; done
-  run bench/hosts_race.sh 2 2 -- -e 16M
-  for hosts in 2 3 4 8; do run bench/hosts_race.sh $hosts 1 1gbit -- -b 64K -f 4 -e 16M --rounds 3; done
-  run bench/hosts_race.sh 2 2 1gbit -- -b 64K -f 4 -e 16M --rounds 3
+  local hosts each
+  for each in 1 2; do
+    for hosts in 2 3 4 8; do run bench/hosts_race.sh $hosts $each -- -e 16M; done
+    for hosts in 2 3 4 8; do run bench/hosts_race.sh $hosts $each 1gbit -- -b 64K -f 4 -e 16M --rounds 3; done
+  done
 }
 # A plain call first: what comes after it is compared with it.
 # shellcheck disable=SC2086  # the words of an option are words

@@ -12,6 +12,8 @@ Of what tutti-sim wrote with --csv:
                                           or of all_to_all if the file is named so
   plot.py times   OUT BYTES,... FILE.csv  time over ranks of each algorithm, a panel a size
   plot.py ratio   OUT FILE.csv OTHER.csv  how many times as long each algorithm takes in the other file
+  plot.py uneven  OUT FILE.csv TITLE=OTHER.csv...  how many times as long the chosen algorithm takes in the other files, and
+                                          (dashed) the fastest there, as the chosen one in the first; a panel a number of ranks
 """
 import csv
 import json
@@ -192,6 +194,42 @@ def ratio(out, path, other):
     save(figure, out)
 
 
+def uneven(out, path, *others):
+    def times_of(path, pick):
+        """Of what pick() takes of each cell's rows."""
+        cells = {}
+        for row in rows_of(path):
+            cells.setdefault((row["ranks"], row["bytes"]), []).append(row)
+        return {cell: pick(rows) for cell, rows in cells.items()}
+
+    def chosen(rows):
+        return next(row["time"] for row in rows if row["auto"])
+
+    def fastest(rows):
+        return min(row["time"] for row in rows)
+
+    base = times_of(path, chosen)
+    ranks = sorted({n for n, _ in base})
+    figure, axes = plt.subplots(1, len(ranks), figsize=(5.6 * len(ranks), 4.4), squeeze=False, sharey=True)
+    for place, n in zip(axes.flat, ranks):
+        sizes = sorted(size for m, size in base if m == n)
+        for color, other in zip(("#d55e00", "#e69f00", "#56b4e9", "#0072b2", "#000000"), others):
+            title, file = other.split("=", 1)
+            for pick, style, label in ((chosen, "o-", title), (fastest, ".--", None)):
+                found = times_of(file, pick)
+                place.plot(sizes, [found[n, size] / base[n, size] for size in sizes], style, color=color, markersize=4, linewidth=1.2, label=label)
+        place.axhline(1, color="black", linewidth=0.8)
+        place.set_xscale("log", base=2)
+        place.set_xticks(sizes, [size_text(size) for size in sizes], rotation=45)
+        place.minorticks_off()
+        place.set(title=f"{n} ranks")
+        place.grid(True, color="#dddddd")
+    axes.flat[0].set_ylabel("times as long as where all are alike")
+    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="lower center", ncol=3, frameon=False)
+    figure.tight_layout(rect=(0, 0.12, 1, 1))
+    save(figure, out)
+
+
 def bus_factor(collective, ranks):
     """Bus bandwidth over size by time, as nccl-tests and tutti-perf define it."""
     share = (ranks - 1) / ranks
@@ -262,7 +300,7 @@ def draw_race(out, reports):
 
 
 if __name__ == "__main__":
-    commands = {"race": race, "winners": winners, "factors": factors, "times": times, "ratio": ratio}
+    commands = {"race": race, "winners": winners, "factors": factors, "times": times, "ratio": ratio, "uneven": uneven}
     if len(sys.argv) < 4 or sys.argv[1] not in commands or not sys.argv[2].endswith((".svg", ".png")):
         sys.exit(__doc__)
     commands[sys.argv[1]](*sys.argv[2:])
