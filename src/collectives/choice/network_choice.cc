@@ -30,9 +30,19 @@ constexpr std::size_t kTcpHalvingBytes = 1024 * 1024;
 constexpr std::size_t kTcpTwoShotBytes = 128 * 1024;
 constexpr std::size_t kTcpPairTwoShotBytes = 1024 * 1024;
 constexpr std::size_t kTcpSharedCoresPairBytes = 16 * 1024 * 1024;
-/// Many hosts that are one system: leaders below the first, the exchange with one round that scatters below the second.
-constexpr std::size_t kTcpSharedCoresLeaderBytes = 8 * 1024;
+/// Hosts that are one system: in each round all ranks have to get a core, whatever their messages carry. With a rank a
+/// host, recursive doubling has the fewest rounds: up to so many bytes a rank, and at most so many. Halving and
+/// doubling of a power of two, or the exchange with one round that scatters, then give way to the ring earlier.
+constexpr std::size_t kTcpSharedCoresDoublingBytesARank = 3 * 1024;
+constexpr std::size_t kTcpSharedCoresDoublingBytes = 32 * 1024;
+constexpr std::size_t kTcpSharedCoresHalvingBytes = 64 * 1024;
 constexpr std::size_t kTcpSharedCoresScatterBytes = 128 * 1024;
+/// With several ranks a host, the exchange with one round that scatters gives way to rings of drivers.
+constexpr std::size_t kTcpSharedCoresHostsScatterBytes = 256 * 1024;
+/// Two ranks a host: on more hosts than the first, up to the second, leaders, who send to all others at once, have more
+/// messages than recursive doubling.
+constexpr int kTcpSharedCoresFewHosts = 4;
+constexpr int kTcpSharedCoresManyHosts = 8;
 /// Hierarchical all-reduce of two hosts: leaders alone exchange the whole data below, a ring of drivers above. The same
 /// between devices (named_peers_algorithm), there also of more hosts.
 constexpr std::size_t kTcpLeaderPairBytes = 64 * 1024;
@@ -89,19 +99,45 @@ std::string_view blocks_between(Collective collective, std::size_t bytes, const 
 /// network is known, and go by thresholds where it is not.
 bool roots_by_time(const Machine& machine) { return machine.ranks > kTcpAllPairsRanks && !machine.same_boot_id; }
 
-/// All-reduce of many hosts that share their cores, so that each message takes time that another one needs: leaders,
-/// then few bytes in few messages, then the ring, whose parts stay in the caches.
-std::string_view all_reduce_on_one_system(std::size_t bytes, const Machine& machine, int hosts, bool alone) {
-  if (bytes <= kTcpSharedCoresLeaderBytes) return alone ? "recursive_doubling" : "hierarchical_leaders";
-  const bool scatters = bytes <= ring_from(hosts, kTcpSharedCoresScatterBytes);
-  if (scatters && holds_chunks(machine, host_rounds::kMostMembers)) return "scatter_exchange_1";
+/// Whether recursive doubling serves an all-reduce of ranks that share their cores and no host.
+bool doubles_on_one_system(std::size_t bytes, int ranks) {
+  const std::size_t all = static_cast<std::size_t>(ranks) * kTcpSharedCoresDoublingBytesARank;
+  return bytes <= std::min(all, kTcpSharedCoresDoublingBytes);
+}
+
+/// What serves an all-reduce of hosts with several ranks that are one system: leaders exchange the whole data up to the
+/// first, drivers their shares, which are few messages, up to the second.
+struct BytesOnOneSystem {
+  std::size_t leaders;
+  std::size_t exchange;
+};
+BytesOnOneSystem bytes_on_one_system(const HostMap& map) {
+  constexpr std::size_t kKib = 1024;
+  if (map.hosts > kTcpSharedCoresFewHosts) return {4 * kKib, 32 * kKib};
+  const std::size_t leaders = 8 * kKib * static_cast<std::size_t>(std::min(map.most, 4));
+  return {leaders, map.hosts == 2 ? 64 * kKib : leaders};
+}
+
+/// All-reduce of hosts that share their cores, so that each message takes time that another one needs: few rounds, then
+/// few bytes in few messages, then the ring, whose parts stay in the caches.
+std::string_view all_reduce_on_one_system(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
+  const bool alone = is_alone(machine, hosts);
+  const int n = alone ? machine.ranks : hosts->hosts;
+  if (alone && doubles_on_one_system(bytes, n)) return "recursive_doubling";
+  if (!alone) {
+    const BytesOnOneSystem most = bytes_on_one_system(*hosts);
+    const bool doubles = hosts->most <= 2 && n > kTcpSharedCoresFewHosts && n <= kTcpSharedCoresManyHosts;
+    if (bytes <= most.leaders) return doubles ? "recursive_doubling" : "hierarchical_leaders";
+    if (bytes <= most.exchange) return "recursive_exchange";
+  }
+  const std::size_t scattered = alone ? kTcpSharedCoresScatterBytes : kTcpSharedCoresHostsScatterBytes;
+  if (bytes <= ring_from(n, scattered) && holds_chunks(machine, host_rounds::kMostMembers)) return "scatter_exchange_1";
   return alone ? "ring" : "hierarchical";
 }
 
 std::string_view all_reduce_of_many(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
-  if (!machine.same_boot_id) return all_reduce_by_time(bytes, machine, hosts);
-  const bool alone = is_alone(machine, hosts);
-  return all_reduce_on_one_system(bytes, machine, alone ? machine.ranks : hosts->hosts, alone);
+  return machine.same_boot_id ? all_reduce_on_one_system(bytes, machine, hosts)
+                              : all_reduce_by_time(bytes, machine, hosts);
 }
 
 std::string_view all_reduce_between(std::size_t bytes, const Machine& machine) {
@@ -110,8 +146,10 @@ std::string_view all_reduce_between(std::size_t bytes, const Machine& machine) {
   if (machine.deterministic) return all_at_once ? "all_pairs" : "all_pairs_two_shot";
   if (n > kTcpAllPairsRanks) return all_reduce_of_many(bytes, machine, nullptr);
   if (all_at_once) return one_round(machine) ? "all_pairs" : "recursive_doubling";
+  if (machine.same_boot_id && n > 2 && doubles_on_one_system(bytes, n)) return "recursive_doubling";
   const bool halves = n > 2 && std::has_single_bit(static_cast<unsigned>(n)) && holds_chunks(machine, n);
-  if (halves) return bytes <= kTcpHalvingBytes ? "halving_doubling" : "ring";
+  const std::size_t halved = machine.same_boot_id ? kTcpSharedCoresHalvingBytes : kTcpHalvingBytes;
+  if (halves) return bytes <= halved ? "halving_doubling" : "ring";
   const std::size_t of_pair = machine.same_boot_id ? kTcpSharedCoresPairBytes : kTcpPairTwoShotBytes;
   return bytes <= (n == 2 ? of_pair : kTcpTwoShotBytes) ? "all_pairs_two_shot" : "ring";
 }
@@ -148,7 +186,7 @@ std::string_view hierarchical(Collective collective, std::size_t bytes, const Ma
   switch (collective) {
     case Collective::kAllReduce:
       if (machine.deterministic) return all_reduce_between(bytes, machine);
-      if (hosts == 2 && !is_measured(machine))
+      if (hosts == 2 && !machine.same_boot_id && !is_measured(machine))
         return bytes <= kTcpLeaderPairBytes ? "hierarchical_leaders" : "hierarchical";
       return all_reduce_of_many(bytes, machine, &map);
     case Collective::kReduceScatter:
