@@ -147,12 +147,18 @@ class HostsRace {
     return 2.0 * (ranks_ - 1) / ranks_ * static_cast<double>(bytes) / median(times[kTutti]) * 1e-9;
   }
 
+  /// Of what a host's link can carry: the ranks of a host need to send their data over it once.
+  double share_of_link(std::size_t bytes, const Times& times) const {
+    const double sent = 2.0 * (options_.hosts - 1) / options_.hosts * static_cast<double>(bytes);
+    return sent / median(times[kTutti]) * 1e-9 * 8 / options_.raw_gigabits;
+  }
+
   Json result(std::size_t bytes, const Times& times) const {
     Json json{{"size", bytes},
               {"algorithm", algorithm(bytes)},
               {"tutti_us", median(times[kTutti]) * 1e6},
               {"bus_bw", bus_bandwidth(bytes, times)}};
-    if (options_.raw_gigabits > 0) json["of_raw_rate"] = bus_bandwidth(bytes, times) * 8 / options_.raw_gigabits;
+    if (options_.raw_gigabits > 0) json["of_raw_rate"] = share_of_link(bytes, times);
     json["peers"]["openmpi"] = {{"time_us", median(times[kMpi]) * 1e6}, {"ratio", ratio(times, kMpi)}};
     if (gloo_) json["peers"]["gloo"] = {{"time_us", median(times[kGloo]) * 1e6}, {"ratio", ratio(times, kGloo)}};
     return json;
@@ -175,7 +181,7 @@ class HostsRace {
     else
       std::printf(" %12s %7s", "-", "-");
     std::printf(" %14.4f", busbw);
-    if (options_.raw_gigabits > 0 && bytes > 0) std::printf(" %14.1f %%", busbw * 8 / options_.raw_gigabits * 100);
+    if (options_.raw_gigabits > 0 && bytes > 0) std::printf(" %14.1f %%", share_of_link(bytes, times) * 100);
     std::printf("  %s\n", algorithm(bytes).c_str());
     std::fflush(stdout);
   }
