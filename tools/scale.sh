@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Renews the study of scale in docs/simulation.md, 27 minutes on one core:
+# Renews the study of scale in docs/simulation.md, 35 minutes on one core:
 #   tools/scale.sh [SIMULATOR]     default: build/release/tools/tutti-sim, which is built first
 # all_reduce, also on a fat tree and where hosts or links are slow, all_to_all, and broadcast, barrier, all_gather and reduce_scatter: docs/study/*.csv and the pictures.
 set -euo pipefail
