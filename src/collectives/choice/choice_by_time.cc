@@ -24,10 +24,11 @@ class Fastest {
   void offer_if_worth_it(std::string_view name, Time time) {
     if (name_.empty() || time < least_ - least_ / 8) offer(name, time);
   }
-  /// Takes what has all ranks send to all others at once: of few ranks as any other, of more only if it is worth it.
+  /// Takes what has all ranks send to all others at once: of few ranks as any other, of more only if it is worth it
+  /// beside another one.
   void offer_all_pairs(std::string_view name, int ranks, Time time) {
     if (ranks <= kTcpAllPairsBlocks) return offer(name, time);
-    if (ranks <= kTcpAllPairsMost) offer_if_worth_it(name, time);
+    if (ranks <= kTcpAllPairsMost && !name_.empty()) offer_if_worth_it(name, time);
   }
   std::string_view name() const { return name_; }
 
@@ -155,9 +156,9 @@ std::string_view all_to_all_by_time(std::size_t bytes, const Machine& machine, c
     const std::string_view name = kByRounds[rounds - 1];
     if (holds(name)) fastest.offer_if_worth_it(name, times.blocks_by_hosts(rounds));
   }
+  if (holds("bruck")) fastest.offer("bruck", times.blocks_in_rounds());
   if (!machine.same_boot_id)
     fastest.offer_all_pairs("all_pairs", machine.ranks, times.blocks_apart(Collective::kAllToAll));
-  if (holds("bruck")) fastest.offer("bruck", times.blocks_in_rounds());
   return fastest.name().empty() ? "pairwise" : fastest.name();
 }
 

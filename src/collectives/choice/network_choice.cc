@@ -37,14 +37,21 @@ constexpr std::size_t kTcpSharedCoresDoublingBytesARank = 3 * 1024;
 constexpr std::size_t kTcpSharedCoresDoublingBytes = 32 * 1024;
 constexpr std::size_t kTcpSharedCoresHalvingBytes = 64 * 1024;
 constexpr std::size_t kTcpSharedCoresScatterBytes = 128 * 1024;
-/// With several ranks a host, the exchange with one round that scatters gives way to rings of drivers.
-constexpr std::size_t kTcpSharedCoresHostsScatterBytes = 256 * 1024;
-/// Two ranks a host: on more hosts than the first, up to the second, leaders, who send to all others at once, have more
-/// messages than recursive doubling.
+/// With several ranks a host, leaders exchange the whole data: on few hosts up to so many bytes a rank of a host, of
+/// which four count, on more up to the last. On so many hosts leaders send to all others at once, and with two ranks a
+/// host recursive doubling has fewer messages.
 constexpr int kTcpSharedCoresFewHosts = 4;
+constexpr std::size_t kTcpSharedCoresLeaderBytesARank = 8 * 1024;
+constexpr int kTcpSharedCoresLeaderRanks = 4;
 constexpr int kTcpSharedCoresManyHosts = 8;
+constexpr std::size_t kTcpSharedCoresLeaderBytes = 4 * 1024;
+/// Then drivers exchange their shares, which are few messages (two hosts, more than few hosts), before the exchange
+/// with one round that scatters, and that gives way to rings of drivers.
+constexpr std::size_t kTcpSharedCoresPairExchangeBytes = 64 * 1024;
+constexpr std::size_t kTcpSharedCoresExchangeBytes = 32 * 1024;
+constexpr std::size_t kTcpSharedCoresHostsScatterBytes = 256 * 1024;
 /// Hierarchical all-reduce of two hosts: leaders alone exchange the whole data below, a ring of drivers above. The same
-/// between devices (named_peers_algorithm), there also of more hosts.
+/// between devices (named_peers_algorithm), there also of more hosts. Not where hosts are one system.
 constexpr std::size_t kTcpLeaderPairBytes = 64 * 1024;
 constexpr std::size_t kTcpLeaderBytes = 16 * 1024;
 /// Trees below, chains above.
@@ -112,10 +119,10 @@ struct BytesOnOneSystem {
   std::size_t exchange;
 };
 BytesOnOneSystem bytes_on_one_system(const HostMap& map) {
-  constexpr std::size_t kKib = 1024;
-  if (map.hosts > kTcpSharedCoresFewHosts) return {4 * kKib, 32 * kKib};
-  const std::size_t leaders = 8 * kKib * static_cast<std::size_t>(std::min(map.most, 4));
-  return {leaders, map.hosts == 2 ? 64 * kKib : leaders};
+  if (map.hosts > kTcpSharedCoresFewHosts) return {kTcpSharedCoresLeaderBytes, kTcpSharedCoresExchangeBytes};
+  const auto ranks = static_cast<std::size_t>(std::min(map.most, kTcpSharedCoresLeaderRanks));
+  const std::size_t leaders = ranks * kTcpSharedCoresLeaderBytesARank;
+  return {leaders, map.hosts == 2 ? kTcpSharedCoresPairExchangeBytes : leaders};
 }
 
 /// All-reduce of hosts that share their cores, so that each message takes time that another one needs: few rounds, then

@@ -117,9 +117,11 @@ Time NetworkTimes::ring_of_ranks() const {
   const LinkCosts& shm = machine_.costs.shm;
   const int lanes = network_lanes(Bytes{bytes_}, machine_);
   const std::size_t part = bytes_ / static_cast<std::size_t>(machine_.ranks) / static_cast<std::size_t>(lanes);
-  const Time sum = time_of(part, 2 * machine_.costs.reduce_kib);
+  // Half of the hops add two operands up, the others store what they receive.
+  const Time sum = time_of(part, machine_.costs.reduce_kib);
   const Time far = tcp_.send_overhead + tcp_.recv_overhead + time_of(part, tcp_.send_kib + tcp_.recv_kib) + sum;
-  const Time near = overheads_within(part) + time_of(part, shm.send_kib + shm.recv_kib) + sum;
+  const Time near =
+      overheads_within(part) + time_of(part, shm.send_kib + shm.recv_kib + machine_.costs.copy_kib / 2) + sum;
   const Time wire = time_of(part, tcp_.wire_kib);
   const std::int64_t hops = 2 * (std::int64_t{machine_.ranks} - 1);
   const std::int64_t far_hops = 2 * std::int64_t{count_} - (each_ < 3 ? 1 : 0);
@@ -315,7 +317,8 @@ Time NetworkTimes::blocks_by_hosts(std::int32_t rounds) const {
   return ranks_beyond ? std::max(time, blocks_apart(Collective::kAllToAll)) : time;
 }
 
-/// To a rank at a distance below the ranks of a host, only so many of a host's ranks send over its link.
+/// To a rank at a distance below the ranks of a host, only so many of a host's ranks send over its link. All wait for
+/// the network in the same rounds, so memory's time comes on top.
 Time NetworkTimes::blocks_in_rounds() const {
   const std::int32_t rounds = ceil_log2(machine_.ranks);
   const auto most = static_cast<std::size_t>(bruck::most_exchanged(machine_.ranks));
@@ -325,7 +328,7 @@ Time NetworkTimes::blocks_in_rounds() const {
     const Time wire = product(std::min(1 << round, each_), time_of(bytes_, tcp_.wire_kib));
     time += product(bruck::exchanged(machine_.ranks, round), std::max(copies, wire));
   }
-  return std::min(time, kLongestPart);
+  return std::min(time + memory_of_blocks(), kLongestPart);
 }
 
 }  // namespace tutti

@@ -250,6 +250,18 @@ TEST(NetworkTimes, ChooseFastOnOtherNetworks) {
   }
 }
 
+/// Ranks that are dealt out to hosts have a hop between hosts for each of them in a ring of all.
+TEST(NetworkTimes, OfferARingOfRanksOnlyWhereTheyFollowOneAnother) {
+  for (const bool dealt : {false, true}) {
+    const HostList hosts = uniform_hosts(9, 8, dealt);
+    const Topology topology(hosts);
+    Machine machine = cluster(hosts);
+    machine.costs.tcp.wire_kib = 8'192'000;
+    const auto chosen = automatic_algorithm(Collective::kAllReduce, Bytes{16384}, machine, &topology.map());
+    EXPECT_EQ(chosen == "ring", !dealt) << chosen;
+  }
+}
+
 /// A part goes nearly twice around all ranks, by hand: 8 hops between hosts and 6 within them, which cost nothing here.
 TEST(NetworkTimes, ARingOfRanksMeetsEachHostTwice) {
   const HostList hosts = uniform_hosts(4, 3, false);
